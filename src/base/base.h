@@ -1,0 +1,243 @@
+/* base.h - what every folder stands on; the public header of src/base.
+ *
+ * Statuses and the record of the first cause, the log, slabs of memory, the one random
+ * generator, hashes, moments, bf16, and what the CPU can do. Everything here is Local:
+ * no function talks to another rank. */
+#ifndef DT_BASE_H
+#define DT_BASE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- Statuses ------------------------------------------------------------------- */
+
+/* One row per status: name, exit code of the process, what the user reads.
+ * The codes follow sysexits; 1, 110, 124-165 and 205 belong to mpirun, timeout, env. */
+#define DT_STATUS_LIST(X)                                                              \
+    X(OK, 0, "success")                                                                \
+    X(DECLINED, 70, "not applicable here, ask the next one")                           \
+    X(USAGE, 64, "bad command line")                                                   \
+    X(FORMAT, 65, "bad data: content is not what its format promises")                 \
+    X(NOINPUT, 66, "missing or unreadable input")                                      \
+    X(BUG, 70, "internal error: please report it")                                     \
+    X(SHAPE, 70, "tensor shapes do not fit together")                                  \
+    X(BACKEND, 70, "oneDNN or BLAS refused a call")                                    \
+    X(NOMEM, 71, "out of memory or another limit of the system")                       \
+    X(COMM, 71, "MPI call failed")                                                     \
+    X(CANTCREATE, 73, "cannot create output")                                          \
+    X(IO, 74, "input/output error")                                                    \
+    X(MISMATCH, 76, "ranks disagree")                                                  \
+    X(CONFIG, 78, "bad configuration")                                                 \
+    X(UNSUPPORTED, 78, "valid, but this build or machine cannot do it")                \
+    X(NUMERIC, 79, "the loss is not a finite number")
+
+typedef enum dt_status {
+#define X(name, code, text) DT_##name,
+    DT_STATUS_LIST(X)
+#undef X
+        DT_STATUS_COUNT
+} dt_status;
+
+#define DT_MUST_CHECK __attribute__((warn_unused_result))
+#define DT_PRINTF(f, a) __attribute__((format(printf, f, a)))
+
+int dt_status_exit_code(dt_status s);
+const char *dt_status_text(dt_status s);
+
+/* Record the first cause of a failure in this thread; returns `code` for `return`.
+ * Nothing is printed here: eight ranks that all see the same bad file must print one
+ * message. dt_comm_agree (dist.h) or main prints the record, once. A second call keeps
+ * the first record. The text names file, place, value and remedy. */
+dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt, ...)
+    DT_PRINTF(4, 5) DT_MUST_CHECK;
+#define dt_fail(code, ...) dt_fail_at(__FILE__, __LINE__, code, __VA_ARGS__)
+
+/* The recorded text, "" if none; valid until the next dt_fail or dt_fail_clear. */
+const char *dt_fail_text(void);
+/* Forget the record: somebody has printed it, or a fallback was taken. */
+void dt_fail_clear(void);
+
+/* Propagate silently: the callee that decided the error has recorded it. */
+#define DT_TRY(call)                                                                   \
+    do {                                                                               \
+        dt_status try_ = (call);                                                       \
+        if (try_ != DT_OK)                                                             \
+            return try_;                                                               \
+    } while (0)
+#define DT_GO(st, call, label)                                                         \
+    do {                                                                               \
+        (st) = (call);                                                                 \
+        if ((st) != DT_OK)                                                             \
+            goto label;                                                                \
+    } while (0)
+
+/* ---- Log ------------------------------------------------------------------------- */
+
+/* stderr carries the log, stdout results. Only rank 0 prints notes and warnings;
+ * dt_log_error prints on every rank, prefixed with rank and host when world > 1. */
+void dt_log_init(int rank, int world);
+void dt_note(const char *fmt, ...) DT_PRINTF(1, 2);
+void dt_warn(const char *fmt, ...) DT_PRINTF(1, 2);
+void dt_log_error(const char *fmt, ...) DT_PRINTF(1, 2);
+
+/* ---- Memory ---------------------------------------------------------------------- */
+
+/* One large allocation: zeroed, aligned to 2 MiB, huge pages asked for. Owned by the
+ * caller; destroy takes NULL members. `what` appears in the message when it fails. */
+typedef struct dt_slab {
+    void *mem;    /* aligned start, NULL when bytes is 0 */
+    size_t bytes; /* asked for */
+    void *map;    /* the mapping to give back */
+    size_t map_bytes;
+} dt_slab;
+dt_status dt_slab_create(dt_slab *s, size_t bytes, const char *what) DT_MUST_CHECK;
+void dt_slab_destroy(dt_slab *s);
+
+/* calloc with a recorded failure: *p_out [count] of `size` bytes, zeroed, freed by free(). */
+dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT_MUST_CHECK;
+
+/* Bytes that this process may still take without swapping: the smaller of MemAvailable
+ * and what its cgroups leave. 0 when unknown. */
+uint64_t dt_memory_available(void);
+
+static inline size_t dt_align(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* ---- Random numbers -------------------------------------------------------------- */
+
+/* Philox4x32-10 (Salmon et al., SC'11): key (seed, stream), counter (index low, index
+ * high, epoch, draw). Never a rank, a thread or a call count, so the numbers do not
+ * depend on who draws them. */
+typedef enum dt_stream {
+    DT_STREAM_INIT = 1,
+    DT_STREAM_PERMUTATION = 2,
+    DT_STREAM_AUGMENT = 3,
+    DT_STREAM_DROPOUT = 4,
+    DT_STREAM_SYNTHETIC = 5,
+    DT_STREAM_TEST = 6,
+} dt_stream;
+void dt_random(uint32_t seed, dt_stream stream, uint32_t epoch, uint64_t index,
+               uint32_t draw, uint32_t out[4]);
+
+/* [0, 1) with 24 random bits; exact in float32. */
+static inline float dt_uniform(uint32_t bits)
+{
+    return (float)(bits >> 8) * 0x1p-24f;
+}
+
+/* 0 <= result < n, n > 0, without modulo bias to speak of (multiply-shift on 32 bits). */
+static inline uint32_t dt_below(uint32_t bits, uint32_t n)
+{
+    return (uint32_t)(((uint64_t)bits * n) >> 32);
+}
+
+/* Element e of a random tensor: lane e % 4 of counter (index = e / 4, epoch = tensor,
+ * draw). Uniform: x[e] = lo + (hi - lo) * u in float32. Normal: Box-Muller (1958) in
+ * float64 on lanes (u1, u2) of counter index e, u1 in (0, 1]; x = (float)(std * z). */
+void dt_fill_uniform(float *x, size_t count, float lo, float hi, uint32_t seed,
+                     dt_stream stream, uint32_t tensor);
+void dt_fill_normal(float *x, size_t count, double std, uint32_t seed, dt_stream stream,
+                    uint32_t tensor);
+
+/* ---- Hashes: XXH3, 128 bits ------------------------------------------------------- */
+
+typedef struct dt_digest {
+    uint64_t low, high;
+} dt_digest;
+typedef struct dt_hash dt_hash; /* streaming state, heap */
+dt_digest dt_hash_bytes(const void *data, size_t bytes);
+dt_status dt_hash_open(dt_hash **h) DT_MUST_CHECK;
+void dt_hash_update(dt_hash *h, const void *data, size_t bytes);
+dt_digest dt_hash_digest(const dt_hash *h);
+void dt_hash_close(dt_hash *h);
+enum { DT_DIGEST_CHARS = 33 };
+/* 32 hexadecimal digits, high half first, as xxhsum prints. */
+void dt_digest_text(dt_digest d, char out[DT_DIGEST_CHARS]);
+
+/* ---- Moments ---------------------------------------------------------------------- */
+
+/* Count, mean and sum of squared deviations of a set of numbers. */
+typedef struct dt_moment {
+    double count, mean, m2;
+} dt_moment;
+
+/* The moments of a then b (Chan, Golub & LeVeque 1979). Not commutative in bits: a is
+ * the set with the lower indices. An operand of count 0 is passed over. */
+static inline dt_moment dt_moment_merge(dt_moment a, dt_moment b)
+{
+    if (a.count == 0)
+        return b;
+    if (b.count == 0)
+        return a;
+    const double n = a.count + b.count, d = b.mean - a.mean;
+    return (dt_moment){n, a.mean + d * (b.count / n),
+                       a.m2 + b.m2 + d * d * (a.count * b.count / n)};
+}
+
+/* ---- bf16: the upper half of a float32, round to nearest even, NaN stays NaN -------- */
+
+typedef uint16_t dt_bf16;
+static inline float dt_bf16_to_f32(dt_bf16 x)
+{
+    const uint32_t bits = (uint32_t)x << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+static inline dt_bf16 dt_f32_to_bf16(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (dt_bf16)((bits >> 16) | 0x40u);
+    return (dt_bf16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+typedef enum dt_dtype { DT_F32, DT_BF16 } dt_dtype;
+static inline size_t dt_dtype_bytes(dt_dtype t)
+{
+    return t == DT_BF16 ? 2 : 4;
+}
+const char *dt_dtype_name(dt_dtype t); /* "fp32", "bf16" */
+
+/* An X-list as one string of its names, a space before each: DT_NET_LIST(DT_WORD). */
+#define DT_WORD(...) " " DT_FIRST_WORD(__VA_ARGS__, )
+#define DT_FIRST_WORD(name, ...) #name
+
+/* ---- CPU --------------------------------------------------------------------------- */
+
+/* Instruction sets that kernels are written for, each including the ones before. */
+#define DT_ISA_LIST(X)                                                                 \
+    X(PORTABLE, "portable")                                                            \
+    X(AVX2, "avx2")                                                                    \
+    X(AVX512, "avx512")                                                                \
+    X(AVX512_BF16, "avx512_bf16")                                                      \
+    X(AMX, "amx")
+typedef enum dt_isa {
+#define X(name, text) DT_ISA_##name,
+    DT_ISA_LIST(X)
+#undef X
+        DT_ISA_COUNT
+} dt_isa;
+const char *dt_isa_name(dt_isa isa);
+/* Name to value; false for an unknown name. */
+bool dt_isa_parse(const char *name, dt_isa *isa);
+/* Best set of this CPU and kernel, lowered by dt_isa_limit and by the environment
+ * variable ONEDNN_MAX_CPU_ISA (so that one variable caps oneDNN and our own loops). */
+dt_isa dt_isa_current(void);
+/* Lower what dt_isa_current answers; call before any model is made. */
+void dt_isa_limit(dt_isa isa);
+
+/* Cores this process may run on (affinity mask and cgroup quota), cores of the machine,
+ * and a one-line description of the CPU; from hwloc and /proc. */
+typedef struct dt_machine {
+    int cores_allowed, cores;
+    char cpu[128], host[64];
+    uint64_t l2_bytes, l3_bytes, memory_bytes;
+} dt_machine;
+void dt_machine_describe(dt_machine *m);
+
+#endif

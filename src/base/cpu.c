@@ -1,0 +1,154 @@
+/* cpu.c - which of the instruction sets of DT_ISA_LIST may be used: what the CPU has,
+ * what the kernel saves and permits, and what the user leaves. Bits: Intel SDM, volume
+ * 2 (CPUID) and volume 1, chapter 13 (XCR0); tiles: the kernel's
+ * Documentation/arch/x86/xstate.rst. */
+#include "base.h"
+#include <stdlib.h>
+#include <strings.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+/* Process state: what dt_isa_limit set, and the CPU's answer (-1: not asked yet), which
+ * is kept because CPUID traps under a hypervisor and AMX is requested once. */
+static struct {
+    _Atomic int limit, machine;
+} isa_state = {DT_ISA_COUNT - 1, -1};
+
+#if defined(__x86_64__)
+typedef struct isa_need {
+    dt_isa isa;
+    unsigned leaf, subleaf, reg; /* reg: 0..3 for eax, ebx, ecx, edx */
+    unsigned bits;
+    unsigned xcr0; /* register states that the kernel has to save */
+} isa_need;
+
+enum { EAX, EBX, ECX, EDX };
+enum { XCR0_YMM = 0x6, XCR0_ZMM = 0xe6, XCR0_TILES = 0x60000 };
+#define BIT(n) (1u << (n))
+
+/* In the order of dt_isa, so the first unmet need ends the search. AVX and FMA; AVX2;
+ * AVX512 F, DQ, BW, VL; AVX512_BF16; AMX-BF16, AMX-TILE. */
+static const isa_need isa_needs[] = {
+    {DT_ISA_AVX2, 1, 0, ECX, BIT(28) | BIT(12), XCR0_YMM},
+    {DT_ISA_AVX2, 7, 0, EBX, BIT(5), XCR0_YMM},
+    {DT_ISA_AVX512, 7, 0, EBX, BIT(16) | BIT(17) | BIT(30) | BIT(31), XCR0_ZMM},
+    {DT_ISA_AVX512_BF16, 7, 1, EAX, BIT(5), XCR0_ZMM},
+    {DT_ISA_AMX, 7, 0, EDX, BIT(22) | BIT(24), XCR0_ZMM | XCR0_TILES},
+};
+
+/* The register states that the kernel saves; 0 when it uses no XSAVE. */
+static unsigned isa_xcr0(void)
+{
+    unsigned r[4], low, high;
+    if (!__get_cpuid(1, &r[EAX], &r[EBX], &r[ECX], &r[EDX]) || !(r[ECX] & BIT(27)))
+        return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static bool isa_need_met(const isa_need *need, unsigned xcr0)
+{
+    unsigned r[4];
+    return (xcr0 & need->xcr0) == need->xcr0 &&
+           __get_cpuid_count(need->leaf, need->subleaf, &r[EAX], &r[EBX], &r[ECX],
+                             &r[EDX]) &&
+           (r[need->reg] & need->bits) == need->bits;
+}
+
+/* Linux gives the 8 KiB of tile registers only to processes that ask. */
+static bool isa_tiles_permitted(void)
+{
+    const long arch_req_xcomp_perm = 0x1023, xtiledata = 18;
+    return syscall(SYS_arch_prctl, arch_req_xcomp_perm, xtiledata) == 0;
+}
+
+static dt_isa isa_detect(void)
+{
+    const unsigned xcr0 = isa_xcr0();
+    const size_t needs = sizeof isa_needs / sizeof isa_needs[0];
+    for (size_t i = 0; i < needs; i++)
+        if (!isa_need_met(&isa_needs[i], xcr0))
+            return (dt_isa)(isa_needs[i].isa - 1);
+    return isa_tiles_permitted() ? DT_ISA_AMX : DT_ISA_AVX512_BF16;
+}
+#else
+static dt_isa isa_detect(void)
+{
+    return DT_ISA_PORTABLE;
+}
+#endif
+
+/* Values of ONEDNN_MAX_CPU_ISA, oneDNN 2.6 and 3.x, in any case of letters; what is not
+ * here (DEFAULT, ALL, a misspelling) limits nothing, there as here. */
+static const struct {
+    const char *name;
+    dt_isa isa;
+} isa_caps[] = {
+    {"SSE41", DT_ISA_PORTABLE},
+    {"AVX", DT_ISA_PORTABLE},
+    {"AVX2", DT_ISA_AVX2},
+    {"AVX2_VNNI", DT_ISA_AVX2},
+    {"AVX2_VNNI_2", DT_ISA_AVX2},
+    {"AVX512_CORE", DT_ISA_AVX512},
+    {"AVX512_CORE_VNNI", DT_ISA_AVX512},
+    {"AVX512_CORE_BF16", DT_ISA_AVX512_BF16},
+    {"AVX512_CORE_FP16", DT_ISA_AVX512_BF16},
+};
+
+static dt_isa isa_environment(void)
+{
+    const char *value = getenv("ONEDNN_MAX_CPU_ISA");
+    if (!value || !*value)
+        value = getenv("DNNL_MAX_CPU_ISA");
+    if (value)
+        for (size_t i = 0; i < sizeof isa_caps / sizeof isa_caps[0]; i++)
+            if (strcasecmp(value, isa_caps[i].name) == 0)
+                return isa_caps[i].isa;
+    return DT_ISA_COUNT - 1;
+}
+
+static const char *const isa_names[DT_ISA_COUNT] = {
+#define X(name, text) text,
+    DT_ISA_LIST(X)
+#undef X
+};
+
+const char *dt_isa_name(dt_isa isa)
+{
+    return (unsigned)isa < DT_ISA_COUNT ? isa_names[isa] : "unknown";
+}
+
+bool dt_isa_parse(const char *name, dt_isa *isa)
+{
+    for (int i = 0; i < DT_ISA_COUNT; i++)
+        if (strcmp(name, isa_names[i]) == 0) {
+            *isa = (dt_isa)i;
+            return true;
+        }
+    return false;
+}
+
+dt_isa dt_isa_current(void)
+{
+    int machine = isa_state.machine;
+    if (machine < 0) {
+        machine = (int)isa_detect();
+        isa_state.machine = machine;
+    }
+    const int limit = isa_state.limit, environment = (int)isa_environment();
+    const int cap = limit < environment ? limit : environment;
+    return (dt_isa)(cap < machine ? cap : machine);
+}
+
+void dt_isa_limit(dt_isa isa)
+{
+    isa_state.limit = (int)isa;
+}
+
+const char *dt_dtype_name(dt_dtype t)
+{
+    return t == DT_BF16 ? "bf16" : "fp32";
+}

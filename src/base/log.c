@@ -1,0 +1,67 @@
+/* log.c - the one sink of the log: whole lines to stderr. */
+#include "base.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* The log sink, one of the two pieces of process state that the style allows. Written
+ * once by dt_log_init, before there are threads. */
+static struct {
+    int rank, world;
+    char host[64];
+} sink = {.rank = 0, .world = 1, .host = "localhost"};
+
+/* One call of fwrite per line: stderr is unbuffered, so lines of several ranks that
+ * share a terminal stay whole. A message that is too long keeps its beginning. */
+static void sink_write(const char *prefix, const char *fmt, va_list args)
+{
+    char line[8192 + 256];
+    const size_t room = sizeof line - 1; /* the last byte is for the newline */
+    const int head = snprintf(line, room, "%s", prefix);
+    size_t used = head > 0 ? (size_t)head : 0;
+    const int body = vsnprintf(line + used, room - used, fmt, args);
+    if (body > 0)
+        used += (size_t)body < room - used ? (size_t)body : room - used - 1;
+    line[used++] = '\n';
+    fwrite(line, 1, used, stderr);
+}
+
+void dt_log_init(int rank, int world)
+{
+    sink.rank = rank;
+    sink.world = world;
+    if (gethostname(sink.host, sizeof sink.host) != 0)
+        memcpy(sink.host, "unknown", sizeof "unknown");
+    sink.host[sizeof sink.host - 1] = '\0';
+}
+
+void dt_note(const char *fmt, ...)
+{
+    if (sink.rank != 0)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    sink_write("", fmt, args);
+    va_end(args);
+}
+
+void dt_warn(const char *fmt, ...)
+{
+    if (sink.rank != 0)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    sink_write("dtrain: warning: ", fmt, args);
+    va_end(args);
+}
+
+void dt_log_error(const char *fmt, ...)
+{
+    char prefix[128] = "dtrain: ";
+    if (sink.world > 1)
+        snprintf(prefix, sizeof prefix, "rank %d on %s: ", sink.rank, sink.host);
+    va_list args;
+    va_start(args, fmt);
+    sink_write(prefix, fmt, args);
+    va_end(args);
+}

@@ -1,0 +1,72 @@
+/* machine.c - cores, caches and names of this machine, from hwloc, and the part of it
+ * that this process may use. */
+#include "base.h"
+#include "cgroup.h"
+#include <hwloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Hardware threads in the affinity mask; 0 when the kernel does not tell. */
+static int machine_affinity(void)
+{
+    cpu_set_t set; /* 1024 CPUs; a larger machine answers EINVAL */
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+static int machine_least(int a, int b)
+{
+    if (a <= 0 || b <= 0)
+        return a > b ? a : b;
+    return a < b ? a : b;
+}
+
+static uint64_t machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
+{
+    const hwloc_obj_t cache = hwloc_get_obj_by_type(topology, level, 0);
+    return cache ? cache->attr->cache.size : 0;
+}
+
+/* What hwloc knows. A virtual machine may show hardware threads, but no cores. */
+static void machine_topology(dt_machine *m, hwloc_topology_t topology)
+{
+    m->cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
+    if (m->cores <= 0)
+        m->cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
+    m->l2_bytes = machine_cache(topology, HWLOC_OBJ_L2CACHE);
+    m->l3_bytes = machine_cache(topology, HWLOC_OBJ_L3CACHE);
+
+    const hwloc_obj_t whole = hwloc_get_root_obj(topology);
+    const hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
+    const char *name = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+    if (!name)
+        name = hwloc_obj_get_info_by_name(whole, "CPUModel");
+    if (name)
+        snprintf(m->cpu, sizeof m->cpu, "%s", name);
+}
+
+void dt_machine_describe(dt_machine *m)
+{
+    *m = (dt_machine){.cpu = "unknown CPU", .host = "unknown"};
+    if (gethostname(m->host, sizeof m->host - 1) != 0)
+        snprintf(m->host, sizeof m->host, "unknown");
+    const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page_bytes > 0)
+        m->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
+
+    hwloc_topology_t topology;
+    if (hwloc_topology_init(&topology) == 0) {
+        /* The machine's cores, not only those that the affinity or a cpuset leaves. */
+        if (hwloc_topology_set_flags(topology,
+                                     HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 &&
+            hwloc_topology_load(topology) == 0)
+            machine_topology(m, topology);
+        hwloc_topology_destroy(topology);
+    }
+    const int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (m->cores <= 0)
+        m->cores = online > 0 ? online : 1;
+    m->cores_allowed = machine_least(machine_affinity(), dt_cgroup_cpus(""));
+    if (m->cores_allowed <= 0)
+        m->cores_allowed = m->cores;
+}

@@ -1,0 +1,87 @@
+/* memory.c - slabs, checked calloc, and what memory is left to this process. */
+#include "base.h"
+#include "cgroup.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE_BYTES = 2 << 20 };
+
+/* `cause` is the system's word for it. */
+static dt_status memory_refused(double bytes, const char *what, const char *cause)
+{
+    return dt_fail(DT_NOMEM,
+                   "cannot get %.1f MB for %s: %s; make the batch or the images "
+                   "smaller, start fewer ranks here, or raise the memory limit",
+                   bytes * 1e-6, what, cause);
+}
+
+dt_status dt_slab_create(dt_slab *s, size_t bytes, const char *what)
+{
+    if (bytes == 0) {
+        *s = (dt_slab){.mem = NULL};
+        return DT_OK;
+    }
+    if (bytes > PTRDIFF_MAX - HUGE_PAGE_BYTES)
+        return memory_refused((double)bytes, what, strerror(ENOMEM));
+
+    /* Untouched pages cost nothing, so the slack for the alignment stays mapped. */
+    const size_t map_bytes = bytes + HUGE_PAGE_BYTES;
+    void *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return memory_refused((double)bytes, what, strerror(errno));
+
+    const size_t skip = (HUGE_PAGE_BYTES - (uintptr_t)map % HUGE_PAGE_BYTES) %
+                        HUGE_PAGE_BYTES;
+    char *mem = (char *)map + skip;
+    /* A wish: a kernel without huge pages refuses it, and small pages serve as well. */
+    (void)madvise(mem, bytes, MADV_HUGEPAGE);
+    *s = (dt_slab){.mem = mem, .bytes = bytes, .map = map, .map_bytes = map_bytes};
+    return DT_OK;
+}
+
+void dt_slab_destroy(dt_slab *s)
+{
+    if (s->map && munmap(s->map, s->map_bytes) != 0)
+        dt_log_error("cannot give back %zu bytes of memory: %s", s->map_bytes,
+                     strerror(errno));
+    *s = (dt_slab){.mem = NULL};
+}
+
+dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what)
+{
+    /* calloc(0) may answer NULL, which callers would take for a failure. */
+    const size_t n = count > 0 ? count : 1, each = size > 0 ? size : 1;
+    void *p = n <= PTRDIFF_MAX / each ? calloc(n, each) : NULL;
+    if (!p)
+        return memory_refused((double)n * (double)each, what, strerror(ENOMEM));
+    memcpy(p_out, &p, sizeof p);
+    return DT_OK;
+}
+
+/* MemAvailable of /proc/meminfo in bytes, UINT64_MAX when the kernel does not tell. */
+static uint64_t meminfo_available(void)
+{
+    FILE *f = fopen("/proc/meminfo", "r");
+    if (!f)
+        return UINT64_MAX;
+    char line[256];
+    unsigned long long kib = 0;
+    uint64_t found = UINT64_MAX;
+    while (found == UINT64_MAX && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            found = (uint64_t)kib * 1024;
+    fclose(f);
+    return found;
+}
+
+uint64_t dt_memory_available(void)
+{
+    const uint64_t machine = meminfo_available(), group = dt_cgroup_memory_left("");
+    const uint64_t left = machine < group ? machine : group;
+    if (left == UINT64_MAX)
+        return 0;
+    return left > 0 ? left : 1; /* 0 means unknown, not full */
+}

@@ -1,0 +1,78 @@
+/* status.c - exit codes, texts of statuses, and the record of the first cause. */
+#include "base.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+typedef struct status_row {
+    int exit_code;
+    const char *text;
+} status_row;
+
+static const status_row status_rows[DT_STATUS_COUNT] = {
+#define X(name, code, text) {code, text},
+    DT_STATUS_LIST(X)
+#undef X
+};
+
+/* Room for two of the longest paths the system allows to be named and a remedy. */
+enum { FAIL_CHARS = 8192 };
+static _Thread_local char fail_record[FAIL_CHARS];
+
+static const status_row *status_find(dt_status s)
+{
+    const unsigned i = (unsigned)s;
+    return &status_rows[i < DT_STATUS_COUNT ? i : (unsigned)DT_BUG];
+}
+
+/* Names out of a hostile file must not steer the terminal that shows them. */
+static void fail_disarm(char *text)
+{
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if ((c < 0x20 && c != '\n') || c == 0x7f)
+            *text = '?';
+    }
+}
+
+int dt_status_exit_code(dt_status s)
+{
+    return status_find(s)->exit_code;
+}
+
+const char *dt_status_text(dt_status s)
+{
+    return status_find(s)->text;
+}
+
+dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt, ...)
+{
+    if (fail_record[0] != '\0')
+        return code;
+
+    va_list args;
+    va_start(args, fmt);
+    const int written = vsnprintf(fail_record, sizeof fail_record, fmt, args);
+    va_end(args);
+    if (written <= 0)
+        snprintf(fail_record, sizeof fail_record, "%s", dt_status_text(code));
+    fail_disarm(fail_record);
+
+    /* A place in the source helps only where the source is at fault. */
+    if (code == DT_BUG || code == DT_BACKEND) {
+        const char *slash = strrchr(file, '/');
+        const size_t used = strlen(fail_record);
+        snprintf(fail_record + used, sizeof fail_record - used, " (%s:%d)",
+                 slash ? slash + 1 : file, line);
+    }
+    return code;
+}
+
+const char *dt_fail_text(void)
+{
+    return fail_record;
+}
+
+void dt_fail_clear(void)
+{
+    fail_record[0] = '\0';
+}

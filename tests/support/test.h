@@ -1,0 +1,31 @@
+/* test.h - what every cmocka file includes, in the order that cmocka wants. */
+#ifndef DT_TEST_H
+#define DT_TEST_H
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base.h"
+
+/* A call that must succeed; the recorded cause is printed when it does not. */
+#define assert_ok(call)                                                                \
+    do {                                                                               \
+        if ((call) != DT_OK)                                                           \
+            fail_msg("%s: %s", #call, dt_fail_text());                                 \
+    } while (0)
+
+/* A call that must fail with this status and a message that holds `part`. */
+#define assert_fails(call, status, part)                                               \
+    do {                                                                               \
+        assert_int_equal((call), (status));                                            \
+        if (!strstr(dt_fail_text(), (part)))                                           \
+            fail_msg("message '%s' does not hold '%s'", dt_fail_text(), (part));       \
+        dt_fail_clear();                                                               \
+    } while (0)
+#endif

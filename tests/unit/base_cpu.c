@@ -1,0 +1,205 @@
+/* base_cpu.c - instruction sets against the kernel's list of flags, their limits, and
+ * the description of the machine against the C library's. */
+#include "base.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* The value of a line "name : value" of /proc/cpuinfo, "" when there is none. */
+static void cpuinfo(const char *name, char *value, size_t size)
+{
+    static char line[16384];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    assert_non_null(f);
+    value[0] = '\0';
+    while (value[0] == '\0' && fgets(line, sizeof line, f)) {
+        const char *colon = strstr(line, ": ");
+        if (colon && strncmp(line, name, strlen(name)) == 0)
+            snprintf(value, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+    }
+    fclose(f);
+}
+
+static bool has_flags(const char *flags, const char *const *wanted)
+{
+    for (; *wanted; wanted++) {
+        const size_t n = strlen(*wanted);
+        const char *p = flags;
+        do
+            p = strstr(p + (p != flags), *wanted);
+        while (p && ((p != flags && p[-1] != ' ') || (p[n] != ' ' && p[n] != '\0')));
+        if (!p)
+            return false;
+    }
+    return true;
+}
+
+/* The kernel leaves out flags whose registers it does not save. */
+static dt_isa isa_by_flags(void)
+{
+    static const char *const wanted[DT_ISA_COUNT][6] = {
+        [DT_ISA_PORTABLE] = {NULL},
+        [DT_ISA_AVX2] = {"avx2", "fma", NULL},
+        [DT_ISA_AVX512] = {"avx512f", "avx512bw", "avx512vl", "avx512dq", NULL},
+        [DT_ISA_AVX512_BF16] = {"avx512_bf16", NULL},
+        [DT_ISA_AMX] = {"amx_tile", "amx_bf16", NULL},
+    };
+    static char flags[16384];
+    cpuinfo("flags", flags, sizeof flags);
+    int isa = DT_ISA_PORTABLE;
+    while (isa + 1 < DT_ISA_COUNT && has_flags(flags, wanted[isa + 1]))
+        isa++;
+    return (dt_isa)isa;
+}
+
+static int forget_limits(void **state)
+{
+    (void)state;
+    dt_isa_limit(DT_ISA_AMX);
+    return unsetenv("ONEDNN_MAX_CPU_ISA") != 0 || unsetenv("DNNL_MAX_CPU_ISA") != 0;
+}
+
+static void isa_is_what_the_kernel_lists(void **state)
+{
+    (void)state;
+    const dt_isa listed = isa_by_flags(), found = dt_isa_current();
+    /* A sandbox may refuse the permission for the tiles that the CPU has. */
+    if (listed == DT_ISA_AMX)
+        assert_in_range(found, DT_ISA_AVX512_BF16, DT_ISA_AMX);
+    else
+        assert_int_equal(found, listed);
+}
+
+static void isa_names_are_parsed(void **state)
+{
+    (void)state;
+    dt_isa isa = DT_ISA_COUNT;
+    for (int i = 0; i < DT_ISA_COUNT; i++) {
+        assert_true(dt_isa_parse(dt_isa_name((dt_isa)i), &isa));
+        assert_int_equal(isa, i);
+    }
+    assert_true(dt_isa_parse("avx512_bf16", &isa));
+    assert_int_equal(isa, DT_ISA_AVX512_BF16);
+    static const char *const wrong[] = {"", "avx", "AVX2", "avx5120", "amx "};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_false(dt_isa_parse(wrong[i], &isa));
+    assert_int_equal(isa, DT_ISA_AVX512_BF16);
+}
+
+static int lesser(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static void limit_lowers_and_never_raises(void **state)
+{
+    (void)state;
+    const int best = (int)dt_isa_current();
+    for (int i = DT_ISA_COUNT - 1; i >= 0; i--) {
+        dt_isa_limit((dt_isa)i);
+        assert_int_equal(dt_isa_current(), lesser(i, best));
+    }
+}
+
+static void environment_limits_as_in_onednn(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value;
+        dt_isa isa;
+    } known[] = {
+        {"SSE41", DT_ISA_PORTABLE},
+        {"AVX", DT_ISA_PORTABLE},
+        {"AVX2", DT_ISA_AVX2},
+        {"avx2", DT_ISA_AVX2},
+        {"AVX2_VNNI", DT_ISA_AVX2},
+        {"AVX512_CORE", DT_ISA_AVX512},
+        {"AVX512_CORE_VNNI", DT_ISA_AVX512},
+        {"AVX512_CORE_BF16", DT_ISA_AVX512_BF16},
+        {"AVX512_CORE_AMX", DT_ISA_AMX},
+        {"ALL", DT_ISA_AMX},
+        {"DEFAULT", DT_ISA_AMX},
+        {"", DT_ISA_AMX},
+        {"nonsense", DT_ISA_AMX},
+    };
+    const int best = (int)dt_isa_current();
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const int expected = lesser((int)known[i].isa, best);
+        assert_int_equal(setenv("ONEDNN_MAX_CPU_ISA", known[i].value, 1), 0);
+        assert_int_equal(dt_isa_current(), expected);
+        assert_int_equal(unsetenv("ONEDNN_MAX_CPU_ISA"), 0);
+        assert_int_equal(setenv("DNNL_MAX_CPU_ISA", known[i].value, 1), 0);
+        assert_int_equal(dt_isa_current(), expected);
+        /* The new name comes first. */
+        assert_int_equal(setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1), 0);
+        assert_int_equal(dt_isa_current(), DT_ISA_PORTABLE);
+        assert_int_equal(unsetenv("ONEDNN_MAX_CPU_ISA"), 0);
+        assert_int_equal(unsetenv("DNNL_MAX_CPU_ISA"), 0);
+    }
+    /* The lower of the two limits holds. */
+    assert_int_equal(setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE", 1), 0);
+    dt_isa_limit(DT_ISA_AVX2);
+    assert_int_equal(dt_isa_current(), lesser(DT_ISA_AVX2, best));
+    dt_isa_limit(DT_ISA_AMX);
+    assert_int_equal(dt_isa_current(), lesser(DT_ISA_AVX512, best));
+}
+
+static void machine_agrees_with_the_library(void **state)
+{
+    (void)state;
+    dt_machine m;
+    struct utsname name;
+    struct sysinfo info;
+    static char model[512];
+    dt_machine_describe(&m);
+    assert_int_equal(uname(&name), 0);
+    assert_int_equal(sysinfo(&info), 0);
+    assert_string_equal(m.host, name.nodename);
+    assert_int_equal(m.memory_bytes, (uint64_t)info.totalram * info.mem_unit);
+    assert_in_range(m.cores, 1, sysconf(_SC_NPROCESSORS_CONF));
+    assert_in_range(m.cores_allowed, 1, sysconf(_SC_NPROCESSORS_CONF));
+    cpuinfo("model name", model, sizeof model);
+    if (model[0] != '\0')
+        assert_non_null(strstr(model, m.cpu));
+    const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (l2 > 0 && m.l2_bytes > 0) /* each may be unknown in a virtual machine */
+        assert_int_equal(m.l2_bytes, l2);
+}
+
+static void affinity_lowers_the_allowed_cores_only(void **state)
+{
+    (void)state;
+    cpu_set_t all, one;
+    dt_machine before, after;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    dt_machine_describe(&before);
+    CPU_ZERO(&one);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    dt_machine_describe(&after);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(after.cores_allowed, 1);
+    assert_int_equal(after.cores, before.cores);
+    assert_true(before.cores_allowed <= CPU_COUNT(&all));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(isa_is_what_the_kernel_lists, forget_limits),
+        cmocka_unit_test(isa_names_are_parsed),
+        cmocka_unit_test_setup(limit_lowers_and_never_raises, forget_limits),
+        cmocka_unit_test_setup(environment_limits_as_in_onednn, forget_limits),
+        cmocka_unit_test(machine_agrees_with_the_library),
+        cmocka_unit_test(affinity_lowers_the_allowed_cores_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

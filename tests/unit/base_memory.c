@@ -1,0 +1,112 @@
+/* base_memory.c - slabs, checked calloc, and what memory is left. */
+#include "base.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <sys/sysinfo.h>
+
+static void slab_is_aligned_and_zeroed(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 4096, (2 << 20) - 1, 2 << 20, (5 << 20) + 3};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        dt_slab s;
+        assert_int_equal(dt_slab_create(&s, sizes[i], "a test"), DT_OK);
+        assert_int_equal((uintptr_t)s.mem % (2 << 20), 0);
+        assert_int_equal(s.bytes, sizes[i]);
+        unsigned char *p = s.mem;
+        unsigned any = 0;
+        for (size_t b = 0; b < sizes[i]; b++)
+            any |= p[b];
+        assert_int_equal(any, 0);
+        memset(p, 0xa5, sizes[i]); /* every byte is writable */
+        dt_slab_destroy(&s);
+        assert_null(s.mem);
+        assert_null(s.map);
+        dt_slab_destroy(&s);
+    }
+}
+
+static void empty_slab_is_null(void **state)
+{
+    (void)state;
+    dt_slab s = {.bytes = 7};
+    assert_int_equal(dt_slab_create(&s, 0, "nothing"), DT_OK);
+    assert_null(s.mem);
+    assert_int_equal(s.bytes, 0);
+    dt_slab_destroy(&s);
+}
+
+static void impossible_slab_is_refused(void **state)
+{
+    (void)state;
+    /* More than the address space holds, and more than a size can add to. */
+    static const size_t sizes[] = {(size_t)1 << 60, SIZE_MAX, SIZE_MAX - 4096,
+                                   PTRDIFF_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        dt_slab s = {.bytes = 7};
+        dt_fail_clear();
+        assert_int_equal(dt_slab_create(&s, sizes[i], "activations"), DT_NOMEM);
+        assert_int_equal(s.bytes, 7);
+        assert_non_null(strstr(dt_fail_text(), "for activations: Cannot allocate"));
+    }
+    dt_fail_clear();
+}
+
+static void calloc_zeroes_and_refuses(void **state)
+{
+    (void)state;
+    double *x = NULL;
+    assert_int_equal(dt_calloc(&x, 1000, sizeof *x, "numbers"), DT_OK);
+    for (size_t i = 0; i < 1000; i++)
+        assert_true(x[i] == 0);
+    free(x);
+
+    x = NULL;
+    assert_int_equal(dt_calloc(&x, 0, sizeof *x, "nothing"), DT_OK);
+    assert_non_null(x);
+    free(x);
+
+    double here = 1;
+    x = &here;
+    dt_fail_clear();
+    /* The product wraps round to 0 in size_t. */
+    assert_int_equal(dt_calloc(&x, (size_t)1 << 61, sizeof *x, "numbers"), DT_NOMEM);
+    assert_ptr_equal(x, &here);
+    assert_non_null(strstr(dt_fail_text(), "for numbers"));
+    dt_fail_clear();
+}
+
+static void available_is_within_the_machine(void **state)
+{
+    (void)state;
+    struct sysinfo info;
+    assert_int_equal(sysinfo(&info), 0);
+    const uint64_t total = (uint64_t)info.totalram * info.mem_unit;
+    const uint64_t left = dt_memory_available();
+    assert_true(left > 1 << 20); /* this test itself needs as much */
+    assert_true(left <= total);
+}
+
+static void align_rounds_up(void **state)
+{
+    (void)state;
+    assert_int_equal(dt_align(0, 64), 0);
+    assert_int_equal(dt_align(1, 64), 64);
+    assert_int_equal(dt_align(64, 64), 64);
+    assert_int_equal(dt_align(65, 48), 96);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slab_is_aligned_and_zeroed),
+        cmocka_unit_test(empty_slab_is_null),
+        cmocka_unit_test(impossible_slab_is_refused),
+        cmocka_unit_test(calloc_zeroes_and_refuses),
+        cmocka_unit_test(available_is_within_the_machine),
+        cmocka_unit_test(align_rounds_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

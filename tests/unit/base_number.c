@@ -1,0 +1,152 @@
+/* base_number.c - bf16 by the definition of its value, and merged moments. */
+#include "base.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+
+/* |x| by the format: 8 bits of exponent with bias 127, 7 bits of fraction. The exponent
+ * of infinities counts on, so the value after the largest is 2^128. */
+static double bf16_magnitude(unsigned x)
+{
+    const int exponent = (x >> 7) & 0xff, fraction = x & 0x7f;
+    return exponent == 0 ? ldexp(fraction, -126 - 7)
+                         : ldexp(128 + fraction, exponent - 127 - 7);
+}
+
+static void every_bf16_has_its_value(void **state)
+{
+    (void)state;
+    for (unsigned x = 0; x <= 0xffff; x++) {
+        const float f = dt_bf16_to_f32((dt_bf16)x);
+        assert_int_equal(signbit(f) != 0, x >> 15);
+        if ((x & 0x7fff) > 0x7f80)
+            assert_true(isnan(f));
+        else if ((x & 0x7fff) == 0x7f80)
+            assert_true(isinf(f));
+        else
+            assert_true(fabs((double)f) == bf16_magnitude(x));
+    }
+}
+
+static float float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* All floats whose upper half is `upper` (not NaN, not infinite) lie between the bf16
+ * `upper` and the next one away from zero. The nearer one is right; in the middle, the
+ * one whose last bit is 0. Returns the number of wrong answers. */
+static unsigned wrong_between(uint32_t upper, uint32_t stride)
+{
+    const double low = bf16_magnitude(upper), high = bf16_magnitude(upper + 1);
+    const double middle = (low + high) / 2; /* exact: 9 bits */
+    const uint32_t even = upper + (upper & 1);
+    unsigned wrong = 0;
+    for (uint32_t lower = 0; lower <= 0xffff; lower += stride) {
+        const float f = float_of(upper << 16 | lower);
+        const double x = fabs((double)f);
+        const uint32_t right = x < middle ? upper : x > middle ? upper + 1 : even;
+        wrong += dt_f32_to_bf16(f) != right;
+    }
+    return wrong;
+}
+
+static unsigned wrong_nans(uint32_t upper, uint32_t stride)
+{
+    unsigned wrong = 0;
+    const bool infinite = (upper & 0x7fff) == 0x7f80; /* infinite when lower is 0 */
+    for (uint32_t lower = infinite; lower <= 0xffff; lower += stride) {
+        const unsigned b = dt_f32_to_bf16(float_of(upper << 16 | lower));
+        wrong += (b & 0x7fff) <= 0x7f80 || b >> 15 != upper >> 15;
+    }
+    return wrong + (infinite && dt_f32_to_bf16(float_of(upper << 16)) != upper);
+}
+
+static void every_float_is_rounded_to_even(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    const uint32_t stride = 64; /* slow there; the middle, 0x8000, is among them */
+#else
+    const uint32_t stride = 1; /* all 2^32 */
+#endif
+    unsigned wrong = 0;
+#pragma omp parallel for reduction(+ : wrong)
+    for (uint32_t upper = 0; upper <= 0xffff; upper++)
+        wrong += (upper & 0x7fff) >= 0x7f80 ? wrong_nans(upper, stride)
+                                            : wrong_between(upper, stride);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(dt_f32_to_bf16(0x1.fffffep127f), 0x7f80); /* to infinity */
+}
+
+static void dtypes_have_names_and_sizes(void **state)
+{
+    (void)state;
+    assert_string_equal(dt_dtype_name(DT_F32), "fp32");
+    assert_string_equal(dt_dtype_name(DT_BF16), "bf16");
+    assert_int_equal(dt_dtype_bytes(DT_F32), sizeof(float));
+    assert_int_equal(dt_dtype_bytes(DT_BF16), sizeof(dt_bf16));
+}
+
+/* Numbers far from zero, where sums of squares would lose everything. */
+static double number(unsigned i)
+{
+    return 1e8 + (double)(i * 7919u % 1000u) / 8;
+}
+
+/* By the tree over [begin, end), as the trainer merges. */
+static dt_moment moment_of(unsigned begin, unsigned end)
+{
+    if (begin == end)
+        return (dt_moment){.count = 0, .mean = NAN, .m2 = NAN};
+    if (end - begin == 1)
+        return (dt_moment){.count = 1, .mean = number(begin), .m2 = 0};
+    const unsigned middle = begin + (end - begin) / 2;
+    return dt_moment_merge(moment_of(begin, middle), moment_of(middle, end));
+}
+
+static void merged_moments_are_those_of_the_whole(void **state)
+{
+    (void)state;
+    static const unsigned counts[] = {1, 2, 3, 7, 1000, 4099};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const unsigned n = counts[i];
+        long double mean = 0, m2 = 0; /* two passes */
+        for (unsigned k = 0; k < n; k++)
+            mean += (long double)number(k) / n;
+        for (unsigned k = 0; k < n; k++)
+            m2 += ((long double)number(k) - mean) * ((long double)number(k) - mean);
+        const dt_moment m = moment_of(0, n);
+        assert_true(m.count == n);
+        /* 12 levels of roundings of 1e8 * 2^-53 each in the mean; the deviations, up to
+         * 125, have the same error, so m2 is good to 1e-7 * 2 * 125 a term. */
+        assert_true(fabsl(mean - (long double)m.mean) < 2e-7L);
+        assert_true(fabsl(m2 - (long double)m.m2) < 2.5e-5L * n);
+    }
+}
+
+static void empty_moments_are_passed_over(void **state)
+{
+    (void)state;
+    const dt_moment none = moment_of(3, 3), some = moment_of(0, 10);
+    const dt_moment after = dt_moment_merge(some, none);
+    const dt_moment before = dt_moment_merge(none, some);
+    assert_memory_equal(&after, &some, sizeof some);
+    assert_memory_equal(&before, &some, sizeof some);
+    assert_true(dt_moment_merge(none, none).count == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_bf16_has_its_value),
+        cmocka_unit_test(every_float_is_rounded_to_even),
+        cmocka_unit_test(dtypes_have_names_and_sizes),
+        cmocka_unit_test(merged_moments_are_those_of_the_whole),
+        cmocka_unit_test(empty_moments_are_passed_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
