@@ -1,0 +1,97 @@
+/* cli.h - the front end: settings from all places, and commands; private to src/cli.
+ *
+ * Options come from four places, the later wins: the table's defaults, a configuration
+ * file (--config or DTRAIN_CONFIG), the environment (DTRAIN_<NAME>), the command line.
+ * Each place fills one layer; layers are checked and applied by settings.c alone. */
+#ifndef DT_CLI_H
+#define DT_CLI_H
+#include "train.h"
+
+/* ---- Commands -------------------------------------------------------------------- */
+
+/* How to be a command: write one file cmd_<name>.c that defines dt_command_<name>, and
+ * add one row here: name, what --help says. */
+#define DT_COMMAND_LIST(X)                                                             \
+    X(train, "train a network (the default)")                                          \
+    X(eval, "loss and accuracy of a saved model on the test images")                   \
+    X(summary, "layers, parameters and work of the network")                           \
+    X(plan, "compiled steps: kernels, layouts, bytes, offsets")                        \
+    X(env, "this machine: CPU, AMX, cores against ranks, library versions")            \
+    X(bench, "images per second of the training loop on synthetic data")               \
+    X(config, "the effective options as a configuration file (--print-config)")        \
+    X(version, "version, build and libraries")                                         \
+    X(help, "this text")
+
+typedef struct dt_command {
+    const char *name;
+    /* Collective; the same options on all ranks. Results go to stdout on rank 0. */
+    dt_status (*run)(dt_comm *c, const dt_options *o);
+    bool bare; /* reads no options: works whatever files and environment hold */
+} dt_command;
+#define X(name, help) extern const dt_command dt_command_##name;
+DT_COMMAND_LIST(X)
+#undef X
+/* NULL: unknown. */
+const dt_command *dt_command_find(const char *name);
+
+/* ---- Settings -------------------------------------------------------------------- */
+
+enum {
+#define X(...) +1
+    DT_SETTINGS = 0 DT_OPTION_LIST(X)
+#undef X
+};
+
+/* What one place says about each option, unchecked. */
+typedef struct dt_layer_value {
+    const char *text;  /* NULL: nothing said */
+    const char *place; /* "--lr", "a.yaml:3:5", "DTRAIN_LR" */
+} dt_layer_value;
+typedef struct dt_layer {
+    dt_status code; /* of a bad value */
+    dt_layer_value value[DT_SETTINGS];
+} dt_layer;
+
+typedef struct dt_kept dt_kept;
+typedef struct dt_settings {
+    const dt_command *command;
+    dt_options options; /* texts borrowed from kept, argv and the environment */
+    dt_kept *kept;      /* owned */
+} dt_settings;
+
+/* Read all places. Local: ranks must agree on the outcome.
+ *   argv, environment  borrowed; must outlive the settings
+ *   s                  is to be released whatever the outcome */
+dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment)
+    DT_MUST_CHECK;
+void dt_settings_release(dt_settings *s);
+/* DT_MISMATCH, printed, when one rank has another command or option. Collective. */
+dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
+/* A formatted text that lives as long as the settings. */
+dt_status dt_settings_keep(dt_settings *s, const char **text, const char *fmt, ...)
+    DT_PRINTF(3, 4) DT_MUST_CHECK;
+
+/* The command line into a layer, the command into s; *config: --config's file or NULL. */
+dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *layer,
+                            const char **config) DT_MUST_CHECK;
+/* All of --help. */
+void dt_arguments_help(FILE *f);
+/* A YAML file of one mapping, option names to scalars, into a layer. */
+dt_status dt_config_read(dt_settings *s, const char *path,
+                         dt_layer *layer) DT_MUST_CHECK;
+
+/* ---- For commands that show a network -------------------------------------------- */
+
+typedef struct dt_shown {
+    dt_net *net;     /* owned */
+    dt_model *model; /* owned */
+    dt_plan *plan;   /* owned; training mode, one shard's batch */
+} dt_shown;
+/* Build the network for 10 classes as the options say; s is to be closed whatever the
+ * outcome. Local. */
+dt_status dt_shown_open(dt_shown *s, const dt_options *o, int world) DT_MUST_CHECK;
+void dt_shown_close(dt_shown *s);
+
+/* Room for the text of one option. */
+enum { DT_OPTION_CHARS = 4096 };
+#endif

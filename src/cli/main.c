@@ -1,0 +1,50 @@
+/* main.c - start, settings, one command, and the only place of exit codes. */
+#include "cli.h"
+#include <signal.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Settings that all ranks share, then the command. Collective. */
+static dt_status main_run(dt_comm *c, int argc, char **argv)
+{
+    dt_settings settings;
+    dt_isa isa = DT_ISA_PORTABLE;
+    dt_status st = dt_comm_agree(c, dt_settings_init(&settings, argc, argv, environ));
+
+    if (st != DT_OK)
+        goto out;
+    DT_GO(st, dt_settings_same(&settings, c), out);
+    if (dt_isa_parse(settings.options.isa, &isa))
+        dt_isa_limit(isa);
+    st = settings.command->run(c, &settings.options);
+    if (st != DT_OK)
+        goto out;
+    /* A full disk shows only when the output is flushed. */
+    st = dt_comm_agree(c, fflush(stdout) != 0 || ferror(stdout)
+                              ? dt_fail(DT_IO, "standard output cannot be written")
+                              : DT_OK);
+out:
+    dt_settings_release(&settings);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    dt_comm *c = NULL;
+    dt_status st = DT_OK;
+
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not an end */
+    st = dt_comm_open(&c, &argc, &argv);
+    if (st == DT_OK)
+        st = main_run(c, argc, argv);
+    /* dt_comm_agree clears the record: what is left, the other ranks do not know of and
+     * would wait for this one for ever. */
+    const bool alone = st != DT_OK && dt_fail_text()[0] != '\0';
+    if (alone)
+        dt_log_error("%s", dt_fail_text());
+    if (alone && c && dt_comm_world(c) > 1)
+        dt_comm_abort(c, dt_status_exit_code(st));
+    dt_comm_close(c);
+    return dt_status_exit_code(st);
+}

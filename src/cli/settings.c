@@ -1,0 +1,171 @@
+/* settings.c - options from all places, one layer after the other. */
+#include "cli.h"
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+struct dt_kept {
+    dt_kept *next;
+    char text[];
+};
+
+dt_status dt_settings_keep(dt_settings *s, const char **text, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    const int length = vsnprintf(NULL, 0, fmt, args);
+    dt_kept *kept = length < 0 ? NULL : malloc(sizeof *kept + (size_t)length + 1);
+
+    if (kept) {
+        vsnprintf(kept->text, (size_t)length + 1, fmt, again);
+        kept->next = s->kept;
+        s->kept = kept;
+        *text = kept->text;
+    }
+    va_end(again);
+    va_end(args);
+    return kept ? DT_OK : dt_fail(DT_NOMEM, "no memory for the text of an option");
+}
+
+void dt_settings_release(dt_settings *s)
+{
+    while (s->kept) {
+        dt_kept *next = s->kept->next;
+        free(s->kept);
+        s->kept = next;
+    }
+}
+
+/* ---- Environment ----------------------------------------------------------------- */
+
+/* A variable that is no option: a typing error if it is nearly one, else not ours. */
+static void environment_doubt(const char *name)
+{
+    const char *nearest = dt_option_nearest(name);
+    const size_t distance = dt_text_distance(name, nearest);
+    char upper[64];
+    size_t i = 0;
+
+    if (distance > 2 || distance >= strlen(name))
+        return;
+    for (; nearest[i] && i + 1 < sizeof upper; i++)
+        upper[i] = (char)toupper((unsigned char)nearest[i]);
+    upper[i] = '\0';
+    dt_warn("DTRAIN_%s in the environment is no option and is ignored; did you mean "
+            "DTRAIN_%s?",
+            name, upper);
+}
+
+/* One "DTRAIN_NAME=value". */
+static dt_status environment_take(dt_settings *s, const char *variable, dt_layer *layer,
+                                  const char **config)
+{
+    const char *rest = variable + strlen("DTRAIN_"), *equals = strchr(rest, '=');
+    char name[64], lower[64];
+    size_t n = 0;
+
+    if (!equals || (size_t)(equals - rest) >= sizeof name)
+        return DT_OK;
+    for (; rest + n < equals; n++) {
+        name[n] = rest[n];
+        lower[n] = (char)tolower((unsigned char)rest[n]);
+    }
+    name[n] = lower[n] = '\0';
+    if (strcmp(lower, "config") == 0) {
+        *config = equals + 1;
+        return DT_OK;
+    }
+    const dt_option_row *row = dt_option_find(lower);
+    if (!row) {
+        environment_doubt(name);
+        return DT_OK;
+    }
+    dt_layer_value *value = &layer->value[row - dt_option_table];
+    value->text = equals + 1;
+    return dt_settings_keep(s, &value->place, "DTRAIN_%s", name);
+}
+
+static dt_status environment_read(dt_settings *s, char **environment, dt_layer *layer,
+                                  const char **config)
+{
+    for (; *environment; environment++)
+        if (strncmp(*environment, "DTRAIN_", strlen("DTRAIN_")) == 0)
+            DT_TRY(environment_take(s, *environment, layer, config));
+    return DT_OK;
+}
+
+/* ---- Layers ---------------------------------------------------------------------- */
+
+/* A batch given one way replaces one that an earlier layer gave the other way. */
+static dt_status layer_batch(const dt_layer *layer, dt_options *o)
+{
+    const dt_option_row *rows[] = {dt_option_find("batch"), dt_option_find("global_batch")};
+    const dt_layer_value *batch = &layer->value[rows[0] - dt_option_table];
+    const dt_layer_value *global = &layer->value[rows[1] - dt_option_table];
+    const bool has_batch = batch->text && o->batch;
+    const bool has_global = global->text && o->global_batch;
+
+    if (has_batch && has_global)
+        return dt_fail(layer->code,
+                       "%s: %s per shard and %s: %s over all shards are both given; "
+                       "give one of them",
+                       batch->place, batch->text, global->place, global->text);
+    if (has_batch)
+        o->global_batch = 0;
+    if (has_global)
+        o->batch = 0;
+    return DT_OK;
+}
+
+static dt_status layer_apply(const dt_layer *layer, dt_options *o)
+{
+    for (size_t i = 0; i < DT_SETTINGS; i++) {
+        const dt_layer_value v = layer->value[i];
+        if (v.text)
+            DT_TRY(dt_option_set(&dt_option_table[i], o, v.text, v.place, layer->code));
+    }
+    return layer_batch(layer, o);
+}
+
+dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment)
+{
+    dt_layer file = {.code = DT_CONFIG}, variables = {.code = DT_CONFIG};
+    dt_layer arguments = {.code = DT_USAGE};
+    const char *named = NULL, *config = NULL;
+
+    *s = (dt_settings){.command = &dt_command_train};
+    dt_options_init(&s->options);
+    DT_TRY(dt_arguments_read(s, argc, argv, &arguments, &named));
+    if (s->command->bare)
+        return DT_OK;
+    DT_TRY(environment_read(s, environment, &variables, &config));
+    if (named)
+        config = named;
+    if (config && config[0])
+        DT_TRY(dt_config_read(s, config, &file));
+    DT_TRY(layer_apply(&file, &s->options));
+    DT_TRY(layer_apply(&variables, &s->options));
+    return layer_apply(&arguments, &s->options);
+}
+
+dt_status dt_settings_same(const dt_settings *s, dt_comm *c)
+{
+    dt_field field[1 + DT_SETTINGS];
+    char *text = NULL;
+    dt_status st = dt_comm_agree(c, dt_calloc(&text, DT_SETTINGS, DT_OPTION_CHARS,
+                                              "the texts of options"));
+    if (st != DT_OK)
+        goto out;
+    field[0] = (dt_field){"command", s->command->name};
+    for (size_t i = 0; i < DT_SETTINGS; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        field[1 + i] = (dt_field){
+            row->name, dt_option_text(row, &s->options, text + i * DT_OPTION_CHARS,
+                                      DT_OPTION_CHARS)};
+    }
+    st = dt_comm_same(c, field, 1 + DT_SETTINGS);
+out:
+    free(text);
+    return st;
+}

@@ -1,0 +1,33 @@
+/* shown.c - a network built only to be looked at: no data, no memory for its slabs. */
+#include "cli.h"
+
+/* Without data: the number of classes of CIFAR-10. */
+enum { SHOWN_CLASSES = 10 };
+
+dt_status dt_shown_open(dt_shown *s, const dt_options *given, int world)
+{
+    dt_options o = *given;
+    dt_net_spec spec;
+    dt_model_opts model = {.kernels = o.kernels,
+                           .label_smoothing = (float)o.label_smoothing,
+                           .unfused = o.unfused};
+    dt_machine machine;
+
+    *s = (dt_shown){0};
+    DT_TRY(dt_options_check(&o, world));
+    DT_TRY(dt_options_net(&o, SHOWN_CLASSES, &spec));
+    DT_TRY(dt_precision_choose(o.precision, o.kernels, &model.precision));
+    dt_machine_describe(&machine);
+    model.threads = o.threads ? (int)o.threads : machine.cores_allowed;
+    DT_TRY(dt_net_create(&s->net, &spec));
+    DT_TRY(dt_model_create(&s->model, s->net, &model));
+    const int64_t largest = dt_shard_size(o.global_batch, (int)o.shards, 0, NULL);
+    return dt_plan_create(&s->plan, s->model, largest, DT_TRAIN);
+}
+
+void dt_shown_close(dt_shown *s)
+{
+    dt_plan_destroy(s->plan);
+    dt_model_destroy(s->model);
+    dt_net_destroy(s->net);
+}

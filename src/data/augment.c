@@ -1,0 +1,182 @@
+/* augment.c - crop, mirror, normalise, resize and round in one pass over an image.
+ *
+ * Crop and mirror are index arithmetic. Bytes are normalised by a table before they are
+ * interpolated: the weights of a tap sum to 1, so the order does not matter, and 3,072
+ * look-ups do what 150,528 multiplications would. Each source row is stretched once and
+ * kept until the output has passed it. Only multiply, add and round: no instruction set
+ * gives other bits. */
+#include "augment.h"
+
+#include <stdlib.h>
+
+static const struct augment_row {
+    const char *name;
+    int pad;
+    bool flip;
+} augment_table[] = {
+#define X(name, pad, flip) {#name, pad, flip},
+    DT_AUGMENT_LIST(X)
+#undef X
+};
+
+static const struct normalize_row {
+    const char *name;
+    float mean[3], std[3];
+} normalize_table[] = {
+#define X(name, m0, m1, m2, s0, s1, s2) {#name, {m0, m1, m2}, {s0, s1, s2}},
+    DT_NORMALIZE_LIST(X)
+#undef X
+};
+
+dt_tap dt_tap_at(int in, int out, int i)
+{
+    const double at = ((double)i + 0.5) * ((double)in / (double)out) - 0.5;
+    if (at <= 0)
+        return (dt_tap){0, 0, 0};
+    if (at >= in - 1)
+        return (dt_tap){in - 1, in - 1, 0};
+    const int lo = (int)at;
+    return (dt_tap){lo, lo + 1, (float)(at - lo)};
+}
+
+static dt_status augment_named(dt_augment *a, const char *name)
+{
+    for (size_t i = 0; i < sizeof augment_table / sizeof *augment_table; i++)
+        if (strcmp(augment_table[i].name, name) == 0) {
+            a->pad = augment_table[i].pad;
+            a->flip = augment_table[i].flip;
+            return DT_OK;
+        }
+    return dt_fail(DT_CONFIG, "augment '%s' is unknown, use one of:%s", name,
+                   DT_AUGMENT_LIST(DT_WORD));
+}
+
+static dt_status normalize_named(dt_augment *a, const char *name)
+{
+    for (size_t i = 0; i < sizeof normalize_table / sizeof *normalize_table; i++) {
+        const struct normalize_row *row = &normalize_table[i];
+        if (strcmp(row->name, name) != 0)
+            continue;
+        for (int c = 0; c < 3; c++)
+            for (int v = 0; v < 256; v++)
+                a->level[c][v] =
+                    (float)((v / 255.0 - (double)row->mean[c]) / (double)row->std[c]);
+        return DT_OK;
+    }
+    return dt_fail(DT_CONFIG, "normalize '%s' is unknown, use one of:%s", name,
+                   DT_NORMALIZE_LIST(DT_WORD));
+}
+
+dt_status dt_augment_init(dt_augment *a, const dt_source_info *info,
+                          const dt_loader_opts *opts)
+{
+    *a = (dt_augment){.height = info->height,
+                      .width = info->width,
+                      .size = opts->image_size,
+                      .type = opts->type};
+    DT_TRY(augment_named(a, opts->augment));
+    DT_TRY(normalize_named(a, opts->normalize));
+    DT_TRY(dt_calloc(&a->row, 2 * (size_t)a->size, sizeof *a->row, "resize taps"));
+    a->column = a->row + a->size;
+    for (int i = 0; i < a->size; i++) {
+        a->row[i] = dt_tap_at(a->height, a->size, i);
+        a->column[i] = dt_tap_at(a->width, a->size, i);
+    }
+    return DT_OK;
+}
+
+void dt_augment_release(dt_augment *a)
+{
+    free(a->row);
+    *a = (dt_augment){0};
+}
+
+size_t dt_augment_scratch(const dt_augment *a)
+{
+    return 3 * ((size_t)a->width + 2 * (size_t)a->size);
+}
+
+dt_window dt_augment_draw(const dt_augment *a, uint32_t seed, int64_t epoch,
+                          int64_t sample)
+{
+    const uint32_t places = 2 * (uint32_t)a->pad + 1;
+    uint32_t bits[4];
+
+    dt_random(seed, DT_STREAM_AUGMENT, (uint32_t)epoch, (uint64_t)sample, 0, bits);
+    return (dt_window){.top = (int)dt_below(bits[0], places) - a->pad,
+                       .left = (int)dt_below(bits[1], places) - a->pad,
+                       .flip = a->flip && dt_below(bits[2], 2) == 1};
+}
+
+/* Row r of the window, normalised, into line [width][3]. */
+static void augment_line(const dt_augment *a, const uint8_t *source, dt_window w, int r,
+                         float *restrict line)
+{
+    const int from = r + w.top;
+    const bool inside = from >= 0 && from < a->height;
+    const uint8_t *pixels = source + 3 * (size_t)a->width * (size_t)(inside ? from : 0);
+
+    for (int x = 0; x < a->width; x++) {
+        const int at = (w.flip ? a->width - 1 - x : x) + w.left;
+        const bool seen = inside && at >= 0 && at < a->width;
+        const uint8_t *p = pixels + 3 * (seen ? at : 0);
+        for (int c = 0; c < 3; c++)
+            line[3 * x + c] = a->level[c][seen ? p[c] : 0];
+    }
+}
+
+/* line [width][3] to wide [size][3]. */
+static void augment_stretch(const dt_augment *a, const float *restrict line,
+                            float *restrict wide)
+{
+    for (int x = 0; x < a->size; x++) {
+        const dt_tap t = a->column[x];
+        const float *lo = line + 3 * t.lo, *hi = line + 3 * t.hi;
+        for (int c = 0; c < 3; c++)
+            wide[3 * x + c] = (1 - t.weight) * lo[c] + t.weight * hi[c];
+    }
+}
+
+/* (1 - weight) * lo + weight * hi over n floats. */
+static void augment_blend_f32(const float *restrict lo, const float *restrict hi,
+                              float weight, size_t n, void *to)
+{
+    float *restrict out = to;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (1 - weight) * lo[i] + weight * hi[i];
+}
+
+static void augment_blend_bf16(const float *restrict lo, const float *restrict hi,
+                               float weight, size_t n, void *to)
+{
+    dt_bf16 *restrict out = to;
+    for (size_t i = 0; i < n; i++)
+        out[i] = dt_f32_to_bf16((1 - weight) * lo[i] + weight * hi[i]);
+}
+
+static void (*const augment_blend[])(const float *restrict, const float *restrict,
+                                     float, size_t, void *) = {
+    [DT_F32] = augment_blend_f32,
+    [DT_BF16] = augment_blend_bf16,
+};
+
+void dt_augment_image(const dt_augment *a, const uint8_t *source, dt_window window,
+                      float *scratch, void *to)
+{
+    const size_t values = 3 * (size_t)a->size;
+    const size_t row_bytes = values * dt_dtype_bytes(a->type);
+    float *line = scratch, *wide[2] = {line + 3 * (size_t)a->width, wide[0] + values};
+    int held[2] = {-1, -1}; /* source rows that wide[0] (even) and wide[1] (odd) hold */
+
+    for (int y = 0; y < a->size; y++) {
+        const dt_tap t = a->row[y];
+        for (int r = t.lo; r <= t.hi; r++)
+            if (held[r & 1] != r) {
+                augment_line(a, source, window, r, line);
+                augment_stretch(a, line, wide[r & 1]);
+                held[r & 1] = r;
+            }
+        augment_blend[a->type](wide[t.lo & 1], wide[t.hi & 1], t.weight, values,
+                               (char *)to + (size_t)y * row_bytes);
+    }
+}

@@ -1,0 +1,164 @@
+/* loader.c - permutation, batches, shards; images go straight into the input. */
+#include "augment.h"
+
+#include <assert.h>
+#include <omp.h>
+#include <stdlib.h>
+
+struct dt_loader {
+    const dt_source *source; /* borrowed */
+    dt_loader_opts opts;
+    int64_t train, test;
+    dt_augment augment;
+    uint32_t *sample; /* [train] permutation of `epoch`, owned */
+    int64_t epoch;    /* -1: none yet */
+    float *scratch;   /* [threads][scratch_floats], owned */
+    size_t scratch_floats;
+};
+
+static dt_status loader_check(const dt_loader_opts *o, const dt_source_info *info)
+{
+    const struct {
+        const char *name;
+        int64_t value, high;
+    } range[] = {
+        {"global batch", o->global_batch, INT64_MAX},
+        {"shards", o->shards, INT32_MAX},
+        {"image size", o->image_size, 8192},
+        {"threads", o->threads, 1024},
+        {"training images", info->train, UINT32_MAX},
+        {"test images", info->test, INT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+        if (range[i].value < 1 || range[i].value > range[i].high)
+            return dt_fail(DT_CONFIG, "%s %lld, expected 1 to %lld", range[i].name,
+                           (long long)range[i].value, (long long)range[i].high);
+    if (o->drop_remainder && o->global_batch > info->train)
+        return dt_fail(DT_CONFIG,
+                       "global batch %lld is larger than the %lld training images, "
+                       "so drop-remainder leaves nothing: use a smaller batch or "
+                       "--no-drop-remainder",
+                       (long long)o->global_batch, (long long)info->train);
+    return DT_OK;
+}
+
+dt_status dt_loader_create(dt_loader **out, const dt_source *s,
+                           const dt_loader_opts *opts)
+{
+    const dt_source_info *info = dt_source_describe(s);
+    dt_loader *l = NULL;
+    dt_status st = DT_OK;
+
+    DT_TRY(loader_check(opts, info));
+    DT_TRY(dt_calloc(&l, 1, sizeof *l, "loader"));
+    l->source = s;
+    l->opts = *opts;
+    l->train = info->train;
+    l->test = info->test;
+    l->epoch = -1;
+    DT_GO(st, dt_augment_init(&l->augment, info, opts), out);
+    DT_GO(st, dt_calloc(&l->sample, (size_t)l->train, sizeof *l->sample, "permutation"),
+          out);
+    /* Threads' scratch is cut at cache lines so that they do not share one. */
+    l->scratch_floats = dt_align(dt_augment_scratch(&l->augment), 16);
+    DT_GO(st,
+          dt_calloc(&l->scratch, (size_t)opts->threads * l->scratch_floats,
+                    sizeof(float), "augmentation scratch"),
+          out);
+    *out = l;
+    l = NULL;
+out:
+    dt_loader_destroy(l);
+    return st;
+}
+
+void dt_loader_destroy(dt_loader *l)
+{
+    if (!l)
+        return;
+    dt_augment_release(&l->augment);
+    free(l->sample);
+    free(l->scratch);
+    free(l);
+}
+
+int64_t dt_loader_steps(const dt_loader *l)
+{
+    const int64_t g = l->opts.global_batch;
+    return l->train / g + (!l->opts.drop_remainder && l->train % g != 0);
+}
+
+int64_t dt_loader_batch(const dt_loader *l, int64_t step)
+{
+    assert(step >= 0 && step < dt_loader_steps(l));
+    const int64_t left = l->train - step * l->opts.global_batch;
+    return left < l->opts.global_batch ? left : l->opts.global_batch;
+}
+
+int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first)
+{
+    const int64_t size = n / shards, larger = n % shards;
+    if (first)
+        *first = shard * size + (shard < larger ? shard : larger);
+    return size + (shard < larger);
+}
+
+/* Fisher-Yates; element i is drawn by (seed, epoch, i), whoever asks and whenever. */
+static void loader_permute(dt_loader *l, int64_t epoch)
+{
+    if (l->epoch == epoch)
+        return;
+    for (int64_t i = 0; i < l->train; i++)
+        l->sample[i] = (uint32_t)i;
+    for (int64_t i = l->train - 1; i > 0; i--) {
+        uint32_t bits[4];
+        dt_random(l->opts.seed, DT_STREAM_PERMUTATION, (uint32_t)epoch, (uint64_t)i, 0,
+                  bits);
+        const uint32_t j = dt_below(bits[0], (uint32_t)i + 1), kept = l->sample[i];
+        l->sample[i] = l->sample[j];
+        l->sample[j] = kept;
+    }
+    l->epoch = epoch;
+}
+
+/* Image `at` of the output: a training sample of an epoch, or a test image. */
+static void loader_image(const dt_loader *l, bool test, int64_t epoch, int64_t i,
+                         int64_t at, void *images, int32_t *labels)
+{
+    const size_t bytes = 3 * (size_t)l->opts.image_size * (size_t)l->opts.image_size *
+                         dt_dtype_bytes(l->opts.type);
+    float *scratch = l->scratch + (size_t)omp_get_thread_num() * l->scratch_floats;
+    const uint8_t *source = dt_source_image(l->source, test, i, &labels[at]);
+    dt_window window = {0};
+
+    if (!test)
+        window = dt_augment_draw(&l->augment, l->opts.seed, epoch, i);
+    dt_augment_image(&l->augment, source, window, scratch,
+                     (char *)images + (size_t)at * bytes);
+}
+
+void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
+                     int32_t *labels)
+{
+    int64_t first = 0;
+    const int64_t count =
+        dt_shard_size(dt_loader_batch(l, step), l->opts.shards, shard, &first);
+
+    assert(epoch >= 0 && shard >= 0 && shard < l->opts.shards);
+    loader_permute(l, epoch);
+    const uint32_t *sample = l->sample + step * l->opts.global_batch + first;
+#pragma omp parallel for schedule(static)                                              \
+    num_threads(l->opts.threads) if (l->opts.threads > 1)
+    for (int64_t i = 0; i < count; i++)
+        loader_image(l, false, epoch, sample[i], i, images, labels);
+}
+
+void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images,
+                    int32_t *labels)
+{
+    assert(first >= 0 && count >= 0 && first + count <= l->test);
+#pragma omp parallel for schedule(static)                                              \
+    num_threads(l->opts.threads) if (l->opts.threads > 1)
+    for (int64_t i = 0; i < count; i++)
+        loader_image(l, true, 0, first + i, i, images, labels);
+}

@@ -1,0 +1,163 @@
+/* source.c - the table of sources, and what they share: subset, memory, hashes. */
+#include "source.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const dt_source_row *const source_table[] = {
+#define X(name) &dt_source_##name,
+    DT_SOURCE_LIST(X)
+#undef X
+};
+
+/* Nobody took the path: say why. */
+static dt_status source_unknown(const char *path)
+{
+    static const char remedy[] = "get the images with scripts/get-cifar10, or use "
+                                 "--data synthetic";
+    struct stat about;
+
+    if (stat(path, &about) != 0)
+        return dt_fail(DT_NOINPUT, "data '%s': %s; %s", path, strerror(errno), remedy);
+    if (!S_ISDIR(about.st_mode))
+        return dt_fail(DT_NOINPUT,
+                       "data '%s' is a file, expected the folder that holds "
+                       "data_batch_1.bin or train/; %s",
+                       path, remedy);
+    if (faccessat(AT_FDCWD, path, R_OK | X_OK, AT_EACCESS) != 0)
+        return dt_fail(DT_NOINPUT, "data folder '%s': %s", path, strerror(errno));
+    return dt_fail(DT_NOINPUT,
+                   "data folder '%s' holds neither CIFAR-10 batches "
+                   "(data_batch_1.bin) nor images (train/CLASS/*.png|jpg); %s",
+                   path, remedy);
+}
+
+static dt_status source_subset(dt_source *s, const char *path, int64_t subset)
+{
+    if (subset > s->info.train)
+        return dt_fail(DT_CONFIG,
+                       "subset %lld: '%s' has %lld training images, use at most "
+                       "that many",
+                       (long long)subset, path, (long long)s->info.train);
+    if (subset > 0)
+        s->info.train = subset;
+    return DT_OK;
+}
+
+/* Labels that training will never see are legal but rarely meant. */
+static dt_status source_note_classes(const dt_source *s)
+{
+    unsigned char *seen = NULL;
+    int classes = 0;
+
+    DT_TRY(dt_calloc(&seen, (size_t)s->info.classes, 1, "class marks"));
+    for (int64_t i = 0; i < s->info.train; i++) {
+        classes += !seen[s->labels[i]];
+        seen[s->labels[i]] = 1;
+    }
+    free(seen);
+    if (classes < s->info.classes)
+        dt_warn("the %lld training images show only %d of %d classes",
+                (long long)s->info.train, classes, s->info.classes);
+    return DT_OK;
+}
+
+static size_t source_image_bytes(const dt_source *s)
+{
+    return (size_t)s->info.height * (size_t)s->info.width * 3;
+}
+
+dt_status dt_source_open(dt_source **out, const char *path, int64_t subset,
+                         uint32_t seed)
+{
+    dt_source *s = NULL;
+    dt_hash *manifest = NULL;
+    dt_status st = DT_OK;
+
+    DT_GO(st, dt_calloc(&s, 1, sizeof *s, "data source"), out);
+    DT_GO(st, dt_hash_open(&manifest), out);
+    s->seed = seed;
+    st = DT_DECLINED;
+    for (size_t r = 0; r < sizeof source_table / sizeof *source_table; r++) {
+        s->row = source_table[r];
+        st = s->row->open(s, path, manifest);
+        if (st != DT_DECLINED)
+            break;
+    }
+    if (st == DT_DECLINED)
+        st = source_unknown(path);
+    if (st != DT_OK)
+        goto out;
+    DT_GO(st, source_subset(s, path, subset), out);
+    s->info.kind = s->row->name;
+    s->info.class_name = s->class_name;
+
+    const int64_t facts[] = {s->info.classes, s->info.height, s->info.width,
+                             s->info.train, s->info.test};
+    dt_hash_update(manifest, s->row->name, strlen(s->row->name) + 1);
+    dt_hash_update(manifest, facts, sizeof facts);
+    for (int c = 0; c < s->info.classes; c++)
+        dt_hash_update(manifest, s->class_name[c], strlen(s->class_name[c]) + 1);
+    s->manifest = dt_hash_digest(manifest);
+    *out = s;
+    s = NULL;
+out:
+    if (manifest)
+        dt_hash_close(manifest);
+    dt_source_close(s);
+    return st;
+}
+
+void dt_source_close(dt_source *s)
+{
+    if (!s)
+        return;
+    if (s->state)
+        s->row->close(s);
+    free(s->class_name);
+    free(s->class_text);
+    free(s);
+}
+
+const dt_source_info *dt_source_describe(const dt_source *s)
+{
+    return &s->info;
+}
+
+dt_digest dt_source_manifest(const dt_source *s)
+{
+    return s->manifest;
+}
+
+size_t dt_source_bytes(const dt_source *s)
+{
+    return (size_t)(s->info.train + s->info.test) *
+           (sizeof(int32_t) + source_image_bytes(s));
+}
+
+dt_status dt_source_load(dt_source *s, void *memory, bool read)
+{
+    s->labels = memory;
+    s->images = (uint8_t *)(s->labels + s->info.train + s->info.test);
+    if (!read)
+        return DT_OK;
+    DT_TRY(s->row->read(s));
+    return source_note_classes(s);
+}
+
+dt_digest dt_source_digest(const dt_source *s)
+{
+    return dt_hash_bytes(s->labels, dt_source_bytes(s));
+}
+
+const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t *label)
+{
+    assert(s->labels && i >= 0 && i < (test ? s->info.test : s->info.train));
+    const int64_t at = test ? s->info.train + i : i;
+    *label = s->labels[at];
+    return s->images + (size_t)at * source_image_bytes(s);
+}

@@ -1,0 +1,33 @@
+/* source.h - what a row of DT_SOURCE_LIST is; private to src/data. */
+#ifndef DT_SOURCE_H
+#define DT_SOURCE_H
+#include "data.h"
+
+typedef struct dt_source_row {
+    const char *name;
+    /* Recognise the path and fill info (all but kind; train before --subset),
+     * class_name and state; feed names and sizes of the files to `manifest`.
+     * DT_DECLINED, source and manifest untouched: this path is not mine. */
+    dt_status (*open)(dt_source *s, const char *path, dt_hash *manifest);
+    /* Fill labels and images of info.train + info.test samples, and check them. */
+    dt_status (*read)(dt_source *s);
+    /* Free state, which may be half built but not NULL. */
+    void (*close)(dt_source *s);
+} dt_source_row;
+
+struct dt_source {
+    const dt_source_row *row;
+    dt_source_info info;
+    uint32_t seed;
+    dt_digest manifest;
+    const char **class_name; /* [info.classes], owned */
+    char *class_text;        /* the names' bytes, owned; NULL when they are constants */
+    void *state;             /* the row's own, owned */
+    int32_t *labels;         /* [train + test], borrowed; NULL before dt_source_load */
+    uint8_t *images;         /* [train + test][height][width][3], borrowed */
+};
+
+#define X(name) extern const dt_source_row dt_source_##name;
+DT_SOURCE_LIST(X)
+#undef X
+#endif

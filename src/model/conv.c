@@ -1,0 +1,144 @@
+/* The body of conv2d and linear: one kernel per pass, packed weights, the calls. */
+#include "conv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct conv_pass {
+    const dt_kernel *kernel; /* NULL: the pass is not needed */
+    void *state;             /* owned */
+} conv_pass;
+
+typedef struct conv_state {
+    dt_conv conv;
+    conv_pass pass[DT_PASS_COUNT];
+} conv_state;
+
+/* Bounds of attr.init_weight and attr.init_bias: equal and positive, they are the
+ * standard deviation of a normal distribution; else U(lo, hi), where lo == hi is a
+ * constant (said in op.h too). */
+static dt_init conv_init(const float bound[2])
+{
+    if (bound[0] == bound[1] && bound[0] > 0)
+        return (dt_init){DT_INIT_NORMAL, (double)bound[0], 0};
+    return (dt_init){DT_INIT_UNIFORM, (double)bound[0], (double)bound[1]};
+}
+
+dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t *dim)
+{
+    DT_TRY(dt_declare_param(d, "weight", DT_WEIGHT, rank, dim,
+                            conv_init(n->attr.init_weight)));
+    if (n->attr.bias)
+        DT_TRY(dt_declare_param(d, "bias", DT_BIAS, 1, &n->attr.out,
+                                conv_init(n->attr.init_bias)));
+    return DT_OK;
+}
+
+/* Appends to the step's kernels: the row's name only where it changes. */
+static void conv_note(dt_step *s, const dt_kernel *k, const dt_kernel *before,
+                      const char *impl)
+{
+    const size_t used = strlen(s->kernels);
+
+    snprintf(s->kernels + used, sizeof s->kernels - used, "%s%s%s%s",
+             before ? " | " : "", k == before ? "" : k->name, k == before ? "" : " ",
+             impl);
+}
+
+static dt_status conv_open(dt_step *s, dt_env *env, conv_state *v, dt_pass pass,
+                           const dt_kernel **before)
+{
+    conv_pass *p = &v->pass[pass];
+    dt_kernel_info info;
+
+    DT_TRY(dt_kernel_choose(dt_env_kernels(env), &v->conv, pass, &p->kernel));
+    DT_TRY(p->kernel->open(&p->state, &v->conv, pass, &info));
+    conv_note(s, p->kernel, *before, info.impl);
+    *before = p->kernel;
+    if (info.scratch_bytes > s->scratch_bytes)
+        s->scratch_bytes = info.scratch_bytes;
+    if (info.packed_bytes > 0)
+        DT_TRY(dt_env_pack(env, s, 0, info.layout, info.packed_bytes, p->kernel->pack,
+                           p->state, &s->pack[pass]));
+    return DT_OK;
+}
+
+dt_status dt_conv_prepare(dt_step *s, dt_env *env, dt_conv c)
+{
+    const bool want[DT_PASS_COUNT] = {
+        [DT_PASS_FORWARD] = true,
+        [DT_PASS_DATA] = s->mode == DT_TRAIN && s->wants_d_in[0],
+        [DT_PASS_WEIGHTS] = s->mode == DT_TRAIN,
+    };
+    const dt_kernel *before = NULL;
+    conv_state *v = NULL;
+
+    if (s->in_type[0] != s->grad_type)
+        return dt_fail(DT_BUG, "'%s': input in %s, model in %s", s->node->name,
+                       dt_dtype_name(s->in_type[0]), dt_dtype_name(s->grad_type));
+    DT_TRY(dt_calloc(&v, 1, sizeof *v, "a convolution"));
+    c.bias = s->attr.bias;
+    c.type = s->in_type[0];
+    c.out_type = s->out_type;
+    c.threads = s->threads;
+    v->conv = c;
+    s->state = v;
+    for (int pass = 0; pass < DT_PASS_COUNT; pass++)
+        if (want[pass])
+            DT_TRY(conv_open(s, env, v, (dt_pass)pass, &before));
+    return DT_OK;
+}
+
+dt_status dt_conv_forward(const dt_call *c)
+{
+    const conv_state *v = c->step->state;
+    const dt_conv_args a = {.x = c->in[0],
+                            .y = c->out,
+                            .packed = c->packed[DT_PASS_FORWARD],
+                            .master = c->param[0],
+                            .bias = c->param[1],
+                            .scratch = c->scratch};
+
+    return v->pass[DT_PASS_FORWARD].kernel->run(v->pass[DT_PASS_FORWARD].state, &a);
+}
+
+/* The weight gradient first, as the data gradient is what the next step waits for: dy
+ * and scratch are then still in cache for it. */
+dt_status dt_conv_backward(const dt_call *c)
+{
+    const conv_state *v = c->step->state;
+    const conv_pass *weights = &v->pass[DT_PASS_WEIGHTS],
+                    *data = &v->pass[DT_PASS_DATA];
+    const dt_conv_args a = {.x = c->in[0],
+                            .dy = c->d_out,
+                            .dx = c->d_in[0],
+                            .packed = c->packed[DT_PASS_DATA],
+                            .master = c->param[0],
+                            .dw = c->d_param[0],
+                            .dbias = c->d_param[1],
+                            .scratch = c->scratch};
+
+    DT_TRY(weights->kernel->run(weights->state, &a));
+    return data->kernel ? data->kernel->run(data->state, &a) : DT_OK;
+}
+
+void dt_conv_destroy(dt_step *s)
+{
+    conv_state *v = s->state;
+
+    if (!v)
+        return;
+    for (int pass = 0; pass < DT_PASS_COUNT; pass++)
+        if (v->pass[pass].kernel)
+            v->pass[pass].kernel->close(v->pass[pass].state);
+    free(v);
+    s->state = NULL;
+}
+
+int64_t dt_conv_macs(const dt_step *s)
+{
+    const conv_state *v = s->state;
+    const dt_conv *c = &v->conv;
+
+    return c->n * c->oh * c->ow * c->oc * c->kernel[0] * c->kernel[1] * c->ic;
+}

@@ -1,0 +1,16 @@
+/* conv.h - what conv2d and linear share: kernels for the three passes, packed weights,
+ * the calls, and the declaration of weight and bias; private to src/model. */
+#ifndef DT_CONV_H
+#define DT_CONV_H
+#include "kernels/kernel.h"
+
+/* Weight of the given logical shape, then a bias of attr.out when attr.bias. */
+dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank,
+                          const int64_t *dim) DT_MUST_CHECK;
+/* Chooses and opens the kernels of c's passes; fills in types, threads and bias. */
+dt_status dt_conv_prepare(dt_step *s, dt_env *env, dt_conv c) DT_MUST_CHECK;
+dt_status dt_conv_forward(const dt_call *c) DT_MUST_CHECK;
+dt_status dt_conv_backward(const dt_call *c) DT_MUST_CHECK;
+void dt_conv_destroy(dt_step *s);
+int64_t dt_conv_macs(const dt_step *s);
+#endif

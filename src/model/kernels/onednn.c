@@ -1,0 +1,514 @@
+/* Convolution passes by oneDNN: the only file that includes its headers.
+ *
+ * Activations are plain nhwc, so no operation has to know oneDNN's layouts; weights lie
+ * as oneDNN likes best and are packed by its reorder. Primitives and memory objects are
+ * made once, in open; a run only sets data handles and executes, in scratch that the
+ * caller gives. (oneDNN itself makes a few small allocations in each execute.)
+ *
+ * Bits. Forward and data gradient use the library's own threading where its result does
+ * not depend on the number of threads: oneDNN 2.6.3's jit and brgemm kernels (measured,
+ * and tested in tests/ref). Its gemm kernels (chosen without AVX-512) and every weight
+ * gradient do depend on it. They run *solo*: as one-thread primitives on parts of the
+ * batch (parts.h), of which threads take whole ones. */
+#include "parts.h"
+
+#include <dnnl.h>
+#include <dnnl_debug.h>
+#include <inttypes.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Places in an operand list. */
+enum { AT_X, AT_W, AT_Y, AT_SCRATCH, AT_BIAS, AT_COUNT };
+static const int onednn_arg[DT_PASS_COUNT][AT_COUNT] = {
+    [DT_PASS_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,
+                         DNNL_ARG_SCRATCHPAD, DNNL_ARG_BIAS},
+    [DT_PASS_DATA] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST,
+                      DNNL_ARG_SCRATCHPAD},
+    [DT_PASS_WEIGHTS] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST,
+                         DNNL_ARG_SCRATCHPAD},
+};
+static const int onednn_reorder_arg[] = {DNNL_ARG_FROM, DNNL_ARG_TO,
+                                         DNNL_ARG_SCRATCHPAD};
+
+typedef struct onednn_primitive {  /* a primitive and its operands */
+    dnnl_primitive_t primitive;    /* owned */
+    dnnl_exec_arg_t arg[AT_COUNT]; /* memory objects owned, data set before each run */
+    int args;
+    size_t scratch_bytes;
+} onednn_primitive;
+
+typedef struct onednn_conv {
+    dt_conv conv;
+    dt_pass pass;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_attr_t attr;          /* scratchpad given by the user */
+    bool solo; /* one-thread primitives on parts; else one part, the library's threads */
+    onednn_primitive part[DT_MAX_PARTS];
+    int parts;
+    int workers;                /* threads that take parts */
+    onednn_primitive reorder;   /* master weights to packed */
+    void *reorder_scratch;      /* owned; pack is not given any */
+    dnnl_memory_desc_t weights; /* as oneDNN wants them packed, or writes dw */
+    size_t weight_bytes;        /* of them, padding included */
+    size_t scratch_bytes;       /* per worker */
+    size_t *offset; /* of dw: [kh + kw + ic + oc], owned; see onednn_offsets */
+    size_t run;     /* output channels that lie side by side in dw */
+} onednn_conv;
+
+static dt_status onednn_check(dnnl_status_t s, const char *what)
+{
+    if (s == dnnl_success)
+        return DT_OK;
+    const dnnl_version_t *v = dnnl_version();
+    return dt_fail(s == dnnl_out_of_memory ? DT_NOMEM : DT_BACKEND,
+                   "oneDNN %d.%d.%d, %s: %s (try --kernels blas with --precision fp32)",
+                   v->major, v->minor, v->patch, what, dnnl_status2str(s));
+}
+
+/* ---- What differs between the versions 2 and 3 of the library -------------------- */
+
+static dnnl_data_type_t onednn_type(dt_dtype t)
+{
+    return t == DT_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+typedef struct onednn_tensors { /* descriptions of the tensors of one pass */
+    dnnl_memory_desc_t x, w, y, bias, master;
+} onednn_tensors;
+
+static dt_status onednn_describe(onednn_tensors *t, const onednn_conv *o, int64_t n)
+{
+    const dt_conv *c = &o->conv;
+    const dnnl_data_type_t type = onednn_type(c->type);
+    const dnnl_data_type_t y_type =
+        o->pass == DT_PASS_FORWARD ? onednn_type(c->out_type) : type;
+    const dnnl_dims_t x = {n, c->ic, c->ih, c->iw}, y = {n, c->oc, c->oh, c->ow};
+    const dnnl_dims_t w = {c->oc, c->ic, c->kernel[0], c->kernel[1]}, bias = {c->oc};
+    const dnnl_status_t got[] = {
+        dnnl_memory_desc_init_by_tag(&t->x, 4, x, type, dnnl_nhwc),
+        dnnl_memory_desc_init_by_tag(&t->w, 4, w, type, dnnl_format_tag_any),
+        dnnl_memory_desc_init_by_tag(&t->y, 4, y, y_type, dnnl_nhwc),
+        dnnl_memory_desc_init_by_tag(&t->bias, 1, bias, dnnl_f32, dnnl_a),
+        dnnl_memory_desc_init_by_tag(&t->master, 4, w, dnnl_f32, dnnl_hwio),
+    };
+
+    for (size_t i = 0; i < sizeof got / sizeof *got; i++)
+        DT_TRY(onednn_check(got[i], "tensor description"));
+    return DT_OK;
+}
+
+/* The primitive of o's pass over n images. The weights take the layout of `like`, or
+ * the one that oneDNN likes best when it is NULL. */
+static dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_conv *o,
+                                    int64_t n, const dnnl_memory_desc_t *like)
+{
+    const dt_conv *c = &o->conv;
+    const bool bias = c->bias && o->pass == DT_PASS_FORWARD;
+    const dnnl_dims_t by = {c->stride[0], c->stride[1]};
+    const dnnl_dims_t before = {c->pad[0], c->pad[1]}, after = {c->pad[2], c->pad[3]};
+    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_convolution_desc_t d;
+    dnnl_status_t s;
+    onednn_tensors t;
+
+    DT_TRY(onednn_describe(&t, o, n));
+    s = dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, direct, &t.x,
+                                           &t.w, bias ? &t.bias : NULL, &t.y, by,
+                                           before, after);
+    if (s == dnnl_success)
+        s = dnnl_primitive_desc_create(&hint, &d, o->attr, o->engine, NULL);
+    if (s != dnnl_success || o->pass == DT_PASS_FORWARD) {
+        *pd = hint;
+        return onednn_check(s, "forward convolution");
+    }
+    if (o->pass == DT_PASS_WEIGHTS)
+        t.w.data_type = dnnl_f32;
+    if (like)
+        t.w = *like;
+    if (o->pass == DT_PASS_DATA)
+        s = dnnl_convolution_backward_data_desc_init(&d, direct, &t.x, &t.w, &t.y, by,
+                                                     before, after);
+    else
+        s = dnnl_convolution_backward_weights_desc_init(&d, direct, &t.x, &t.w, NULL,
+                                                        &t.y, by, before, after);
+    if (s == dnnl_success)
+        s = dnnl_primitive_desc_create(pd, &d, o->attr, o->engine, hint);
+    dnnl_primitive_desc_destroy(hint);
+    return onednn_check(s, "backward convolution");
+}
+
+/* Where index `at` of dimension `dim` (o, i, h, w) lies: offsets of a blocked layout
+ * are a sum of one term per dimension, whatever the order of its inner blocks. */
+static size_t onednn_offset(const dnnl_memory_desc_t *md, int dim, int64_t at)
+{
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    int64_t offset = 0, inner = 1;
+
+    for (int k = b->inner_nblks; k-- > 0; inner *= b->inner_blks[k])
+        if (b->inner_idxs[k] == dim) {
+            offset += at % b->inner_blks[k] * inner;
+            at /= b->inner_blks[k];
+        }
+    return (size_t)(offset + at * b->strides[dim]);
+}
+
+/* Everything that decides where a weight lies, as text; false: not a plain blocked
+ * layout or too long. */
+static bool onednn_layout_name(const dnnl_memory_desc_t *md, char *out, size_t size)
+{
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    size_t used;
+
+    if (md->format_kind != dnnl_blocked || md->offset0 != 0 || md->extra.flags != 0 ||
+        md->ndims != 4)
+        return false;
+    used = (size_t)snprintf(out, size, "onednn %s",
+                            md->data_type == dnnl_bf16 ? "bf16 " : "fp32 ");
+    for (int k = 0; k < b->inner_nblks && used < size; k++)
+        used += (size_t)snprintf(out + used, size - used, "%d%c", (int)b->inner_blks[k],
+                                 "oihw"[b->inner_idxs[k]]);
+    for (int k = 0; k < 4 && used < size; k++)
+        used += (size_t)snprintf(
+            out + used, size - used, " %c%" PRId64 "/%" PRId64 ":%" PRId64, "oihw"[k],
+            md->dims[k], md->padded_dims[k], b->strides[k]);
+    return used < size;
+}
+
+/* ---- Primitives ------------------------------------------------------------------ */
+
+static void onednn_primitive_release(onednn_primitive *p)
+{
+    for (int i = 0; i < p->args; i++)
+        if (p->arg[i].memory)
+            dnnl_memory_destroy(p->arg[i].memory);
+    if (p->primitive)
+        dnnl_primitive_destroy(p->primitive);
+    *p = (onednn_primitive){.args = 0};
+}
+
+static dt_status onednn_primitive_init(onednn_primitive *p, dnnl_primitive_desc_t pd,
+                                       dnnl_engine_t engine, const int *arg, int args)
+{
+    for (int i = 0; i < args; i++) {
+        const dnnl_memory_desc_t *md =
+            dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg[i]);
+        p->arg[i].arg = arg[i];
+        p->args = i + 1;
+        if (arg[i] == DNNL_ARG_SCRATCHPAD)
+            p->scratch_bytes = dnnl_memory_desc_get_size(md);
+        DT_TRY(onednn_check(
+            dnnl_memory_create(&p->arg[i].memory, md, engine, DNNL_MEMORY_NONE),
+            "memory object"));
+    }
+    return onednn_check(dnnl_primitive_create(&p->primitive, pd), "primitive");
+}
+
+/* oneDNN's memory objects take no const, whether they are read or written. */
+static void *onednn_data(const void *p, size_t bytes)
+{
+    return (void *)((uintptr_t)p + bytes);
+}
+
+static dnnl_status_t onednn_execute(const onednn_primitive *p, dnnl_stream_t stream,
+                                    void *const data[])
+{
+    for (int i = 0; i < p->args; i++) {
+        void *now = NULL;
+        dnnl_status_t s = dnnl_memory_get_data_handle(p->arg[i].memory, &now);
+        /* Setting writes zeros to a layout's padding, so it is not for nothing. */
+        if (s == dnnl_success && now != data[i])
+            s = dnnl_memory_set_data_handle(p->arg[i].memory, data[i]);
+        if (s != dnnl_success)
+            return s;
+    }
+    const dnnl_status_t s =
+        dnnl_primitive_execute(p->primitive, stream, p->args, p->arg);
+    return s != dnnl_success ? s : dnnl_stream_wait(stream);
+}
+
+/* ---- Open and close -------------------------------------------------------------- */
+
+/* oneDNN obeys the first cap that it is given in a process, before its first use. A
+ * later, lower dt_isa_limit reaches only our own choice (bf16 or not), so its refusal
+ * is no error. */
+static void onednn_limit_isa(void)
+{
+    static const dnnl_cpu_isa_t isa[DT_ISA_COUNT] = {
+        [DT_ISA_PORTABLE] = dnnl_cpu_isa_sse41,
+        [DT_ISA_AVX2] = dnnl_cpu_isa_avx2,
+        [DT_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
+        [DT_ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16,
+        [DT_ISA_AMX] = dnnl_cpu_isa_all,
+    };
+    dnnl_set_max_cpu_isa(isa[dt_isa_current()]);
+}
+
+static void onednn_close(void *state)
+{
+    onednn_conv *o = state;
+
+    if (!o)
+        return;
+    for (int i = 0; i < DT_MAX_PARTS; i++)
+        onednn_primitive_release(&o->part[i]);
+    onednn_primitive_release(&o->reorder);
+    if (o->attr)
+        dnnl_primitive_attr_destroy(o->attr);
+    if (o->stream)
+        dnnl_stream_destroy(o->stream);
+    if (o->engine)
+        dnnl_engine_destroy(o->engine);
+    free(o->reorder_scratch);
+    free(o->offset);
+    free(o);
+}
+
+static dt_status onednn_open_reorder(onednn_conv *o)
+{
+    const int args = sizeof onednn_reorder_arg / sizeof *onednn_reorder_arg;
+    dnnl_primitive_desc_t pd = NULL;
+    onednn_tensors t;
+    dt_status st;
+
+    DT_TRY(onednn_describe(&t, o, 1));
+    omp_set_num_threads(1); /* the model packs many tensors side by side */
+    DT_TRY(onednn_check(dnnl_reorder_primitive_desc_create(
+                            &pd, &t.master, o->engine, &o->weights, o->engine, o->attr),
+                        "reorder of weights"));
+    st = onednn_primitive_init(&o->reorder, pd, o->engine, onednn_reorder_arg, args);
+    if (st == DT_OK)
+        st = dt_calloc(&o->reorder_scratch, o->reorder.scratch_bytes + 64, 1,
+                       "packing weights");
+    dnnl_primitive_desc_destroy(pd);
+    return st;
+}
+
+/* Tables of the four terms of a weight's offset: h, w, i, o. */
+static dt_status onednn_offsets(onednn_conv *o)
+{
+    const dt_conv *c = &o->conv;
+    const int64_t size[4] = {c->kernel[0], c->kernel[1], c->ic, c->oc};
+    static const int dim[4] = {2, 3, 1, 0}; /* in oneDNN's order o, i, h, w */
+    size_t at = 0;
+
+    DT_TRY(dt_calloc(&o->offset, (size_t)(size[0] + size[1] + size[2] + size[3]),
+                     sizeof *o->offset, "the offsets of a weight gradient"));
+    for (int k = 0; k < 4; k++)
+        for (int64_t i = 0; i < size[k]; i++)
+            o->offset[at++] = onednn_offset(&o->weights, dim[k], i);
+    const size_t *oc = o->offset + at - c->oc;
+    o->run = 1;
+    while (o->run < (size_t)c->oc && oc[o->run] == o->run)
+        o->run++;
+    return DT_OK;
+}
+
+static const char *onednn_impl(dnnl_primitive_desc_t pd)
+{
+    const char *impl = "?";
+
+    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &impl))
+        return "?";
+    return impl;
+}
+
+/* What the first part's primitive decided holds for all parts. */
+static dt_status onednn_open_weights(onednn_conv *o, dnnl_primitive_desc_t pd,
+                                     dt_kernel_info *info)
+{
+    const char *impl = onednn_impl(pd);
+
+    o->weights = *dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md,
+                                               onednn_arg[o->pass][AT_W]);
+    o->weight_bytes = dt_align(dnnl_memory_desc_get_size(&o->weights), 64);
+    snprintf(info->impl, sizeof info->impl, "%s", impl);
+    if (!onednn_layout_name(&o->weights, info->layout, sizeof info->layout))
+        return dt_fail(DT_BACKEND, "oneDNN %s wants weights in a layout of its own",
+                       impl);
+    return o->pass == DT_PASS_WEIGHTS ? onednn_offsets(o) : onednn_open_reorder(o);
+}
+
+static dt_status onednn_open_part(onednn_conv *o, int i, dt_kernel_info *info)
+{
+    const dt_conv *c = &o->conv;
+    const int args = o->pass == DT_PASS_FORWARD && c->bias ? AT_COUNT : AT_BIAS;
+    const int64_t n =
+        dt_part_first(c->n, o->parts, i + 1) - dt_part_first(c->n, o->parts, i);
+    dnnl_primitive_desc_t pd = NULL;
+    dt_status st;
+
+    omp_set_num_threads(o->solo ? 1 : c->threads);
+    DT_TRY(onednn_conv_create(&pd, o, n, i > 0 ? &o->weights : NULL));
+    st = onednn_primitive_init(&o->part[i], pd, o->engine, onednn_arg[o->pass], args);
+    if (st == DT_OK && i == 0)
+        st = onednn_open_weights(o, pd, info);
+    if (o->part[i].scratch_bytes > o->scratch_bytes) /* parts differ by one image */
+        o->scratch_bytes = dt_align(o->part[i].scratch_bytes, 64);
+    dnnl_primitive_desc_destroy(pd);
+    return st;
+}
+
+/* A primitive is compiled for the number of threads at its creation. */
+static dt_status onednn_choose(onednn_conv *o)
+{
+    const dt_conv *c = &o->conv;
+    dnnl_primitive_desc_t pd = NULL;
+
+    o->solo = o->pass == DT_PASS_WEIGHTS;
+    o->parts = o->solo ? dt_part_count(c) : 1;
+    if (!o->solo) {
+        omp_set_num_threads(c->threads);
+        DT_TRY(onednn_conv_create(&pd, o, c->n, NULL));
+        o->solo = strstr(onednn_impl(pd), "gemm:") != NULL;
+        dnnl_primitive_desc_destroy(pd);
+        if (o->solo)
+            o->parts = c->n < DT_MAX_PARTS ? (int)c->n : DT_MAX_PARTS;
+    }
+    o->workers = dt_min_int(o->solo ? c->threads : 1, o->parts);
+    return DT_OK;
+}
+
+static dt_status onednn_open_library(onednn_conv *o)
+{
+    onednn_limit_isa();
+    DT_TRY(onednn_check(dnnl_engine_create(&o->engine, dnnl_cpu, 0), "engine"));
+    DT_TRY(onednn_check(
+        dnnl_stream_create(&o->stream, o->engine, dnnl_stream_default_flags),
+        "stream"));
+    DT_TRY(onednn_check(dnnl_primitive_attr_create(&o->attr), "attributes"));
+    return onednn_check(
+        dnnl_primitive_attr_set_scratchpad_mode(o->attr, dnnl_scratchpad_mode_user),
+        "attributes");
+}
+
+static dt_status onednn_open(void **state, const dt_conv *c, dt_pass pass,
+                             dt_kernel_info *info)
+{
+    const bool weights = pass == DT_PASS_WEIGHTS;
+    const int threads = omp_get_max_threads();
+    onednn_conv *o = NULL;
+    dt_status st;
+
+    DT_TRY(dt_calloc(&o, 1, sizeof *o, "a oneDNN convolution"));
+    *info = (dt_kernel_info){.scratch_bytes = 0};
+    o->conv = *c;
+    o->pass = pass;
+    DT_GO(st, onednn_open_library(o), out);
+    DT_GO(st, onednn_choose(o), out);
+    for (int i = 0; i < o->parts; i++)
+        DT_GO(st, onednn_open_part(o, i, info), out);
+    info->scratch_bytes = o->scratch_bytes * (size_t)o->workers;
+    if (weights)
+        info->scratch_bytes += o->weight_bytes * (size_t)o->parts +
+                               (c->bias ? dt_bias_scratch_bytes(c) : 0);
+    else
+        info->packed_bytes = o->weight_bytes;
+    *state = o;
+out:
+    omp_set_num_threads(threads);
+    if (st != DT_OK)
+        onednn_close(o);
+    return st;
+}
+
+/* ---- Run ------------------------------------------------------------------------- */
+
+static void onednn_pack(const void *state, const float *master, void *packed)
+{
+    const onednn_conv *o = state;
+    const int threads = omp_get_max_threads();
+    void *const data[] = {onednn_data(master, 0), packed, o->reorder_scratch};
+
+    omp_set_num_threads(1);
+    /* The caller expects no failure. NaN bits make the next loss stop the run. */
+    if (onednn_execute(&o->reorder, o->stream, data) != dnnl_success)
+        memset(packed, 0xff, o->weight_bytes);
+    omp_set_num_threads(threads);
+}
+
+/* Adds the parts' gradients and writes them in the master's order. */
+static void onednn_unpack(const onednn_conv *o, const float *part, float *dw)
+{
+    const dt_conv *c = &o->conv;
+    const size_t stride = o->weight_bytes / sizeof *part;
+    const size_t *h = o->offset, *w = h + c->kernel[0], *i = w + c->kernel[1];
+    const size_t *oc = i + c->ic, out = (size_t)c->oc;
+    const int64_t rows = c->kernel[0] * c->kernel[1] * c->ic;
+
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t pixel = r / c->ic;
+        const float *from =
+            part + h[pixel / c->kernel[1]] + w[pixel % c->kernel[1]] + i[r % c->ic];
+        float *to = dw + (size_t)r * out;
+        for (size_t k = 0; k < out; k += o->run) {
+            const size_t n = out - k < o->run ? out - k : o->run;
+            dt_part_sum(to + k, from + oc[k], stride, o->parts, n);
+        }
+    }
+}
+
+static int onednn_run_part(const onednn_conv *o, const dt_conv_args *a, int i,
+                           char *dw, char *scratch)
+{
+    const dt_conv *c = &o->conv;
+    const bool forward = o->pass == DT_PASS_FORWARD;
+    const size_t first = (size_t)dt_part_first(c->n, o->parts, i);
+    const size_t x = first * dt_conv_x_image(c) * dt_dtype_bytes(c->type);
+    const size_t y = first * dt_conv_y_image(c) *
+                     dt_dtype_bytes(forward ? c->out_type : c->type);
+    void *const data[AT_COUNT] = {
+        [AT_X] = onednn_data(o->pass == DT_PASS_DATA ? a->dx : a->x, x),
+        [AT_W] = o->pass == DT_PASS_WEIGHTS ? dw + (size_t)i * o->weight_bytes
+                                            : onednn_data(a->packed, 0),
+        [AT_Y] = onednn_data(forward ? a->y : a->dy, y),
+        [AT_SCRATCH] = scratch,
+        [AT_BIAS] = onednn_data(a->bias, 0),
+    };
+    return (int)onednn_execute(&o->part[i], o->stream, data);
+}
+
+static dt_status onednn_run(void *state, const dt_conv_args *a)
+{
+    const onednn_conv *o = state;
+    const dt_conv *c = &o->conv;
+    const bool weights = o->pass == DT_PASS_WEIGHTS;
+    const int threads = omp_get_max_threads();
+    char *dw = a->scratch; /* of each part, weight gradient only */
+    char *scratch = dw + (weights ? o->weight_bytes * (size_t)o->parts : 0);
+    int worst = dnnl_success;
+
+    omp_set_num_threads(o->solo ? 1 : c->threads);
+#pragma omp parallel for num_threads(o->workers) schedule(static, 1) reduction(max : worst)
+    for (int i = 0; i < o->parts; i++) {
+        char *mine = scratch + (size_t)omp_get_thread_num() * o->scratch_bytes;
+        const int s = onednn_run_part(o, a, i, dw, mine);
+        worst = s > worst ? s : worst;
+    }
+    omp_set_num_threads(threads);
+    if (weights)
+        onednn_unpack(o, a->scratch, a->dw);
+    if (weights && c->bias)
+        dt_bias_gradient(c, a->dy, scratch + o->scratch_bytes * (size_t)o->workers,
+                         a->dbias);
+    return onednn_check((dnnl_status_t)worst, "execute");
+}
+
+static bool onednn_supports(const dt_conv *c, dt_pass pass)
+{
+    (void)pass;
+    return c->type == DT_F32 || dt_isa_current() >= DT_ISA_AVX512_BF16;
+}
+
+const dt_kernel dt_kernel_onednn = {
+    .name = "onednn",
+    .supports = onednn_supports,
+    .open = onednn_open,
+    .run = onednn_run,
+    .pack = onednn_pack,
+    .close = onednn_close,
+};

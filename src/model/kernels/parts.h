@@ -1,0 +1,47 @@
+/* parts.h - what convolution kernels share: parts of a batch, their sum, the bias
+ * gradient.
+ *
+ * A weight gradient sums over images and pixels. So that its bits do not depend on the
+ * number of threads, the images are cut into parts whose bounds follow from the shape
+ * alone, each part is summed by one thread, and the partial results are added as a
+ * balanced tree. */
+#ifndef DT_PARTS_H
+#define DT_PARTS_H
+#include "kernel.h"
+
+enum { DT_MAX_PARTS = 4 };
+
+/* Parts of the batch: 1, 2 or 4, never more than images. */
+int dt_part_count(const dt_conv *c);
+
+/* First image of part i; part `count` starts at n. */
+static inline int64_t dt_part_first(int64_t n, int count, int i)
+{
+    return n * i / count;
+}
+
+/* to[i] = the sum of part[i], part[i + stride], ... over count = 1, 2 or 4 parts. */
+void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t n);
+
+/* dbias[oc] = the sum of dy[rows][oc]; scratch of dt_bias_scratch_bytes. */
+size_t dt_bias_scratch_bytes(const dt_conv *c);
+void dt_bias_gradient(const dt_conv *c, const void *dy, void *scratch, float *dbias);
+
+/* Elements of one image of x and of y. */
+static inline size_t dt_conv_x_image(const dt_conv *c)
+{
+    return (size_t)(c->ih * c->iw * c->ic);
+}
+static inline size_t dt_conv_y_image(const dt_conv *c)
+{
+    return (size_t)(c->oh * c->ow * c->oc);
+}
+static inline size_t dt_conv_weights(const dt_conv *c)
+{
+    return (size_t)(c->kernel[0] * c->kernel[1] * c->ic * c->oc);
+}
+static inline int dt_min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+#endif

@@ -1,0 +1,79 @@
+/* The inner loops, see loops.h: those over elements here, the others in loops_norm.h and
+ * loops_pool.h, and the table. Compiled once for each instruction set, under the names that
+ * loops_avx2.c and loops_avx512.c give. */
+#include "loops_norm.h"
+#include "loops_pool.h"
+
+#ifndef LOOPS_TABLE
+#define LOOPS_TABLE dt_loops_portable
+#define LOOPS_ISA "portable"
+#endif
+
+static inline void relu_forward_as(const dt_call *c, int64_t first, int64_t count,
+                                   dt_dtype type)
+{
+    const void *restrict x = c->in[0];
+    void *restrict y = c->out;
+
+    for (int64_t i = first; i < first + count; i++)
+        put(y, i, relu(get(x, i, type)), type);
+}
+
+static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t count,
+                                    dt_dtype type)
+{
+    const void *restrict y = c->out;
+    const void *restrict dy = c->d_out;
+    void *restrict dx = c->d_in[0];
+
+    for (int64_t i = first; i < first + count; i++)
+        put(dx, i, relu_gradient(get(y, i, type), get(dy, i, type)), type);
+}
+
+static inline void sum_as(const void *restrict a, const void *restrict b,
+                          void *restrict out, int64_t first, int64_t count, dt_dtype type)
+{
+    for (int64_t i = first; i < first + count; i++)
+        put(out, i, get(a, i, type) + get(b, i, type), type);
+}
+
+static inline void add_forward_as(const dt_call *c, int64_t first, int64_t count,
+                                  dt_dtype type)
+{
+    sum_as(c->in[0], c->in[1], c->out, first, count, type);
+}
+
+static inline void add_backward_as(const dt_call *c, int64_t first, int64_t count,
+                                   dt_dtype type)
+{
+    const int64_t size = (int64_t)dt_dtype_bytes(type);
+
+    for (int k = 0; k < 2; k++)
+        if (c->d_in[k])
+            memcpy((char *)c->d_in[k] + first * size,
+                   (const char *)c->d_out + first * size, (size_t)(count * size));
+}
+
+static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t count,
+                                    dt_dtype type)
+{
+    sum_as(c->d_out, c->in[1], c->d_in[0], first, count, type);
+}
+
+#define X(name)                                                                        \
+    static void name(const dt_call *c, int64_t first, int64_t count)                   \
+    {                                                                                  \
+        if (c->step->grad_type == DT_BF16)                                             \
+            name##_as(c, first, count, DT_BF16);                                       \
+        else                                                                           \
+            name##_as(c, first, count, DT_F32);                                        \
+    }
+DT_LOOP_LIST(X)
+#undef X
+
+const dt_loops LOOPS_TABLE = {
+    .isa = LOOPS_ISA,
+#define X(name) .name = name,
+    DT_LOOP_LIST(X)
+#undef X
+};

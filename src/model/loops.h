@@ -1,0 +1,126 @@
+/* loops.h - the inner loops of the operations that have no matrix product; private to
+ * src/model.
+ *
+ * loops.c is plain C whose inner loops run over channels or elements without a branch. It
+ * is compiled once as it is and once for each instruction set (loops_avx2.c,
+ * loops_avx512.c), and the compiler vectorises it. There is no FMA and no sum across
+ * lanes, so all of them give the same bits. */
+#ifndef DT_LOOPS_H
+#define DT_LOOPS_H
+#include "op.h"
+
+/* Items [first, first + count) of a call. An item is what a thread may take on its own:
+ * its result depends on nothing but its index. */
+typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
+
+#define DT_LOOP_LIST(X) /* name: item */                                               \
+    X(relu_forward)          /* element */                                             \
+    X(relu_backward)         /* element */                                             \
+    X(add_forward)           /* element */                                             \
+    X(add_backward)          /* element */                                             \
+    X(fork_backward)         /* element */                                             \
+    X(norm_moments)          /* part of the rows, see dt_norm_plan */                  \
+    X(norm_merge)            /* channel */                                             \
+    X(norm_apply)            /* row */                                                 \
+    X(norm_sums)             /* part of the rows */                                    \
+    X(norm_total)            /* channel */                                             \
+    X(norm_data)             /* row */                                                 \
+    X(maxpool_forward)       /* output row */                                          \
+    X(maxpool_backward)      /* input row */                                           \
+    X(avgpool_forward)       /* output row */                                          \
+    X(avgpool_backward)      /* input row */                                           \
+    X(globalavgpool_forward) /* image */                                               \
+    X(globalavgpool_backward) /* image */
+
+typedef struct dt_loops {
+    const char *isa;
+#define X(name) dt_loop name;
+    DT_LOOP_LIST(X)
+#undef X
+} dt_loops;
+extern const dt_loops dt_loops_portable, dt_loops_avx2, dt_loops_avx512;
+
+/* The set for dt_isa_current(). */
+const dt_loops *dt_loops_current(void);
+/* dt_op.prepare of operations that only have to name their loops. */
+dt_status dt_loops_prepare(dt_step *s, dt_env *env);
+/* All items, cut into chunks of `grain` that the step's threads share; no threads are
+ * woken for a single chunk. */
+void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain);
+/* Items are the output's elements. */
+void dt_loop_elements(const dt_call *c, dt_loop loop);
+/* Items are rows, each about `row_elements` of work. */
+void dt_loop_rows(const dt_call *c, dt_loop loop, int64_t rows, int64_t row_elements);
+
+/* ---- Batch norm ------------------------------------------------------------------------ */
+
+/* Rows (images x pixels) are cut into blocks that stay in the second-level cache, blocks
+ * into parts for threads; both follow from the shape alone. Inside a block sums are
+ * float32 over at most 512 rows, across blocks float64 in block order. */
+enum { DT_NORM_PARTS = 32, DT_NORM_ROWS = 512, DT_NORM_ELEMENTS = 1 << 16 };
+typedef struct dt_norm_plan {
+    int64_t rows, channels, block, blocks, parts;
+} dt_norm_plan;
+
+static inline dt_norm_plan dt_norm_plan_of(const dt_shape *s)
+{
+    dt_norm_plan p = {.rows = s->n * s->h * s->w, .channels = s->c};
+    p.block = DT_NORM_ELEMENTS / p.channels;
+    p.block = p.block > DT_NORM_ROWS ? DT_NORM_ROWS : p.block < 16 ? 16 : p.block;
+    p.blocks = (p.rows + p.block - 1) / p.block;
+    p.parts = p.blocks < DT_NORM_PARTS ? p.blocks : DT_NORM_PARTS;
+    return p;
+}
+/* First row of a part; part `parts` starts at the end. */
+static inline int64_t dt_norm_part(const dt_norm_plan *p, int64_t part)
+{
+    const int64_t row = p->blocks * part / p->parts * p->block;
+    return row < p->rows ? row : p->rows;
+}
+
+/* The areas of a call; a vector has `stride` elements, channels rounded up to 16.
+ *   saved    mean, inverse standard deviation: float32
+ *   scratch  each part: two vectors of float64, four of float32; then the coefficients,
+ *            float32. Merging leaves the sums of all rows in part 0. */
+typedef struct dt_norm_area {
+    int64_t stride;
+    double *part;
+    float *shift;  /* subtracted from x: the mean */
+    float *scale;  /* gamma / std */
+    float *center; /* backward: mean of dy' */
+    float *slope;  /* backward: mean of dy' xhat, / std */
+} dt_norm_area;
+
+static inline int64_t dt_norm_stride(const dt_norm_plan *p)
+{
+    return (int64_t)dt_align((size_t)p->channels, 16);
+}
+static inline size_t dt_norm_saved_bytes(const dt_norm_plan *p)
+{
+    return (size_t)dt_norm_stride(p) * 2 * sizeof(float);
+}
+static inline size_t dt_norm_scratch_bytes(const dt_norm_plan *p)
+{
+    return (size_t)(dt_norm_stride(p) * 4 * p->parts) * sizeof(double) +
+           (size_t)dt_norm_stride(p) * 4 * sizeof(float);
+}
+static inline dt_norm_area dt_norm_area_of(const dt_norm_plan *p, void *scratch)
+{
+    const int64_t stride = dt_norm_stride(p);
+    double *part = scratch;
+    float *coef = (float *)(part + 4 * stride * p->parts);
+    return (dt_norm_area){.stride = stride, .part = part, .shift = coef,
+                          .scale = coef + stride, .center = coef + 2 * stride,
+                          .slope = coef + 3 * stride};
+}
+/* k = 0, 1: the float64 vectors; mean and m2, or the sums of dy' and of dy' (x - mean). */
+static inline double *dt_norm_sum(const dt_norm_area *a, int64_t part, int k)
+{
+    return a->part + (4 * part + k) * a->stride;
+}
+/* k = 0..3: the float32 vectors, for the block at hand. */
+static inline float *dt_norm_work(const dt_norm_area *a, int64_t part, int k)
+{
+    return (float *)(a->part + (4 * part + 2) * a->stride) + k * a->stride;
+}
+#endif

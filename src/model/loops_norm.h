@@ -1,0 +1,281 @@
+/* loops_norm.h - the part of loops.c for batch norm; private to src/model. */
+#ifndef DT_LOOPS_NORM_H
+#define DT_LOOPS_NORM_H
+#include "loops_number.h"
+
+/* ---- Forward ---------------------------------------------------------------- */
+
+/* to[c] = the sum of x[r][c] over `group` rows, added to what was there. */
+static inline void norm_rows_sum(const void *restrict x, int64_t at, int64_t channels,
+                                 int group, float *restrict to, dt_dtype type)
+{
+    for (int64_t c = 0; c < channels; c++) {
+        float sum = 0;
+        for (int g = 0; g < group; g++)
+            sum += get(x, at + g * channels + c, type);
+        to[c] += sum;
+    }
+}
+
+/* Adds the sums of x - work[0] and of its square to work[1] and work[2]. */
+static inline void norm_rows_squares(const void *restrict x, int64_t at, int64_t channels,
+                                     int group, float *const work[3], dt_dtype type)
+{
+    const float *restrict shift = work[0];
+    float *restrict sums = work[1], *restrict squares = work[2];
+
+    for (int64_t c = 0; c < channels; c++) {
+        float sum = 0, square = 0;
+        for (int g = 0; g < group; g++) {
+            const float d = get(x, at + g * channels + c, type) - shift[c];
+            sum += d;
+            square += d * d;
+        }
+        sums[c] += sum;
+        squares[c] += square;
+    }
+}
+
+enum { GROUP = 4 }; /* rows added before a running sum is touched */
+
+/* Sums of x - shift over rows [first, first + rows). The shift is the mean of the block's
+ * first quarter: by Cauchy and Schwarz it is at most sqrt(3) standard deviations from the
+ * mean of the block, whatever the data, so taking sum^2 / rows from the squares later
+ * costs two bits at most. */
+static inline void norm_block_sums(const dt_call *c, int64_t first, int64_t rows,
+                                   float *const work[3], dt_dtype type)
+{
+    const int64_t channels = c->step->out_shape.c, quarter = (rows + 3) / 4;
+    const void *x = c->in[0];
+    int64_t r = 0;
+
+    for (int k = 0; k < 3; k++)
+        memset(work[k], 0, (size_t)channels * sizeof(float));
+    for (; r + GROUP <= quarter; r += GROUP)
+        norm_rows_sum(x, (first + r) * channels, channels, GROUP, work[0], type);
+    for (; r < quarter; r++)
+        norm_rows_sum(x, (first + r) * channels, channels, 1, work[0], type);
+    for (int64_t i = 0; i < channels; i++)
+        work[0][i] /= (float)quarter;
+    for (r = 0; r + GROUP <= rows; r += GROUP)
+        norm_rows_squares(x, (first + r) * channels, channels, GROUP, work, type);
+    for (; r < rows; r++)
+        norm_rows_squares(x, (first + r) * channels, channels, 1, work, type);
+}
+
+/* Merge a block of n rows into the moments of the `before` rows before it. */
+static inline void norm_fold(double *restrict mean, double *restrict m2,
+                             float *const work[3], double before, double n,
+                             int64_t channels)
+{
+    const float *restrict shift = work[0], *restrict sum = work[1];
+    const float *restrict square = work[2];
+    const double inverse = 1 / n;
+
+    for (int64_t c = 0; c < channels; c++) {
+        const double s = (double)sum[c], d = (double)square[c] - s * (s * inverse);
+        const dt_moment block = {n, (double)shift[c] + s * inverse, d < 0 ? 0 : d};
+        const dt_moment all =
+            dt_moment_merge((dt_moment){before, mean[c], m2[c]}, block);
+        mean[c] = all.mean;
+        m2[c] = all.m2;
+    }
+}
+
+static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t count,
+                                   dt_dtype type)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+
+    for (int64_t part = first; part < first + count; part++) {
+        const int64_t begin = dt_norm_part(&p, part), end = dt_norm_part(&p, part + 1);
+        double *mean = dt_norm_sum(&a, part, 0), *m2 = dt_norm_sum(&a, part, 1);
+        float *const work[3] = {dt_norm_work(&a, part, 0), dt_norm_work(&a, part, 1),
+                                dt_norm_work(&a, part, 2)};
+        memset(mean, 0, (size_t)p.channels * sizeof *mean);
+        memset(m2, 0, (size_t)p.channels * sizeof *m2);
+        for (int64_t row = begin; row < end; row += p.block) {
+            const int64_t rows = end - row < p.block ? end - row : p.block;
+            norm_block_sums(c, row, rows, work, type);
+            norm_fold(mean, m2, work, (double)(row - begin), (double)rows, p.channels);
+        }
+    }
+}
+
+static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count,
+                                 dt_dtype type)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    double *restrict mean = dt_norm_sum(&a, 0, 0), *restrict m2 = dt_norm_sum(&a, 0, 1);
+
+    (void)type;
+    for (int64_t part = 1; part < p.parts; part++) {
+        const double *restrict part_mean = dt_norm_sum(&a, part, 0);
+        const double *restrict part_m2 = dt_norm_sum(&a, part, 1);
+        const int64_t begin = dt_norm_part(&p, part), end = dt_norm_part(&p, part + 1);
+        const double before = (double)begin, n = (double)(end - begin);
+        for (int64_t i = first; i < first + count; i++) {
+            const dt_moment all =
+                dt_moment_merge((dt_moment){before, mean[i], m2[i]},
+                                (dt_moment){n, part_mean[i], part_m2[i]});
+            mean[i] = all.mean;
+            m2[i] = all.m2;
+        }
+    }
+}
+
+static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
+                                 dt_dtype type)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const bool add = c->step->attr.add, positive = c->step->attr.relu;
+    const float *restrict shift = a.shift, *restrict scale = a.scale;
+    const float *restrict beta = c->param[1];
+    const void *restrict other = c->in[1];
+    const void *restrict in = c->in[0];
+    void *restrict out = c->out;
+
+    for (int64_t r = first; r < first + count; r++) {
+        const int64_t at = r * p.channels;
+        for (int64_t i = 0; i < p.channels; i++) {
+            float y = (get(in, at + i, type) - shift[i]) * scale[i] + beta[i];
+            if (add)
+                y += get(other, at + i, type);
+            if (positive)
+                y = relu(y);
+            put(out, at + i, y, type);
+        }
+    }
+}
+
+/* ---- Batch norm: backward ------------------------------------------------------------------
+ * dy' is dy where the fused ReLU let it through. */
+
+static inline void add_to_double(double *restrict to, const float *restrict from,
+                                 int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] += (double)from[i];
+}
+
+typedef struct norm_gradient {
+    const void *x, *y, *dy;
+    bool mask;     /* dy' is dy where y > 0, else dy */
+    const float *mean;
+} norm_gradient;
+
+/* Adds the sums of dy' and of dy' (x - mean) over `group` rows to work[0] and work[1]. */
+static inline void norm_rows_gradient(const norm_gradient *n, int64_t at, int64_t channels,
+                                      int group, bool mask, float *const work[2],
+                                      dt_dtype type)
+{
+    const void *restrict x = n->x, *restrict y = n->y, *restrict dy = n->dy;
+    const float *restrict mean = n->mean;
+    float *restrict sums = work[0], *restrict products = work[1];
+
+    for (int64_t c = 0; c < channels; c++) {
+        float sum = 0, product = 0;
+        for (int g = 0; g < group; g++) {
+            const int64_t i = at + g * channels + c;
+            float d = get(dy, i, type);
+            if (mask)
+                d = relu_gradient(get(y, i, type), d);
+            sum += d;
+            product += d * (get(x, i, type) - mean[c]);
+        }
+        sums[c] += sum;
+        products[c] += product;
+    }
+}
+
+static inline void norm_group_gradient(const norm_gradient *n, int64_t at,
+                                       int64_t channels, int group,
+                                       float *const work[2], dt_dtype type)
+{
+    if (n->mask)
+        norm_rows_gradient(n, at, channels, group, true, work, type);
+    else
+        norm_rows_gradient(n, at, channels, group, false, work, type);
+}
+
+/* Sums over rows [first, last) to work. */
+static inline void norm_block_gradient(const norm_gradient *n, int64_t first, int64_t last,
+                                       int64_t channels, float *const work[2],
+                                       dt_dtype type)
+{
+    for (int k = 0; k < 2; k++)
+        memset(work[k], 0, (size_t)channels * sizeof(float));
+    for (; first + GROUP <= last; first += GROUP)
+        norm_group_gradient(n, first * channels, channels, GROUP, work, type);
+    for (; first < last; first++)
+        norm_group_gradient(n, first * channels, channels, 1, work, type);
+}
+
+static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count,
+                                dt_dtype type)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const norm_gradient n = {.x = c->in[0], .y = c->out, .mean = a.shift, .dy = c->d_out,
+                             .mask = c->step->attr.relu};
+
+    for (int64_t part = first; part < first + count; part++) {
+        const int64_t begin = dt_norm_part(&p, part), end = dt_norm_part(&p, part + 1);
+        float *const work[2] = {dt_norm_work(&a, part, 0), dt_norm_work(&a, part, 1)};
+        for (int k = 0; k < 2; k++)
+            memset(dt_norm_sum(&a, part, k), 0, (size_t)p.channels * sizeof(double));
+        for (int64_t row = begin; row < end; row += p.block) {
+            const int64_t stop = end - row < p.block ? end : row + p.block;
+            norm_block_gradient(&n, row, stop, p.channels, work, type);
+            for (int k = 0; k < 2; k++)
+                add_to_double(dt_norm_sum(&a, part, k), work[k], p.channels);
+        }
+    }
+}
+
+static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count,
+                                 dt_dtype type)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+
+    (void)type;
+    for (int64_t part = 1; part < p.parts; part++)
+        for (int k = 0; k < 2; k++) {
+            double *restrict to = dt_norm_sum(&a, 0, k);
+            const double *restrict from = dt_norm_sum(&a, part, k);
+            for (int64_t i = first; i < first + count; i++)
+                to[i] += from[i];
+        }
+}
+
+/* dx = gamma / std (dy' - mean(dy') - xhat mean(dy' xhat)), Ioffe & Szegedy 2015,
+ * section 3. The gradient of the other summand already holds dy'. */
+static inline void norm_data_as(const dt_call *c, int64_t first, int64_t count,
+                                dt_dtype type)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const bool have = c->step->attr.add && c->d_in[1];
+    const bool mask = c->step->attr.relu && !have;
+    const float *restrict shift = a.shift, *restrict scale = a.scale;
+    const float *restrict center = a.center, *restrict slope = a.slope;
+    const void *restrict x = c->in[0], *restrict y = c->out;
+    const void *restrict dy = have ? c->d_in[1] : c->d_out;
+    void *restrict dx = c->d_in[0];
+
+    for (int64_t r = first; r < first + count; r++) {
+        const int64_t at = r * p.channels;
+        for (int64_t i = 0; i < p.channels; i++) {
+            float d = get(dy, at + i, type);
+            if (mask)
+                d = relu_gradient(get(y, at + i, type), d);
+            d -= center[i] + (get(x, at + i, type) - shift[i]) * slope[i];
+            put(dx, at + i, d * scale[i], type);
+        }
+    }
+}
+#endif

@@ -1,0 +1,178 @@
+/* model.h - the CNN engine; the public header of src/model.
+ *
+ * A network is defined (dt_net), given parameters and kernels (dt_model), compiled for a
+ * batch size and mode (dt_plan) and bound to memory (dt_exec). Activations are NHWC in
+ * bf16 or float32; master weights, gradients and momentum are float32, convolution
+ * weights [kh][kw][ci][co] (co fastest), and lie in *backward order*: offset 0 is the
+ * parameter whose gradient is finished first, so "the first n floats are final" says
+ * all that an exchange needs to know. All memory comes from the caller; after
+ * dt_exec_create nothing is allocated. Everything is Local: the engine knows no ranks.
+ *
+ * Bits: results depend on the batch and the recipe, never on `threads`. */
+#ifndef DT_MODEL_H
+#define DT_MODEL_H
+#include "base.h"
+
+/* ---- Definition --------------------------------------------------------------------- */
+
+/* Batch-norm and image sizes are the network's; classes come from the data source. */
+typedef struct dt_net_spec {
+    const char *net;     /* "resnet50", "vgg11" */
+    const char *variant; /* resnet50: "mindspore", "torchvision"; vgg11 ignores it */
+    const char *stem;    /* resnet50: "imagenet", "cifar"; vgg11 ignores it */
+    int image_size;      /* 0: the network's own (dt_net_image_size tells) */
+    int classes;
+    int width_divisor; /* 1; 16 divides all channel counts for tests */
+} dt_net_spec;
+
+typedef struct dt_net dt_net; /* immutable once created */
+/* DT_CONFIG: unknown name, variant or stem, image too small; the message lists names. */
+dt_status dt_net_create(dt_net **net, const dt_net_spec *spec) DT_MUST_CHECK;
+void dt_net_destroy(dt_net *net);
+const dt_net_spec *dt_net_spec_of(const dt_net *net); /* image_size resolved */
+/* One file net_<name>.c each. */
+#define DT_NET_LIST(X) X(resnet50) X(vgg11)
+
+/* ---- Parameters and buffers ----------------------------------------------------------- */
+
+typedef enum dt_param_kind { DT_WEIGHT, DT_BIAS, DT_GAMMA, DT_BETA } dt_param_kind;
+typedef struct dt_param {
+    char name[64]; /* torchvision's state_dict name */
+    dt_param_kind kind;
+    int rank;       /* 4: OIHW, 2: OI, 1 */
+    int64_t dim[4]; /* logical shape as files have it */
+    size_t count;   /* elements */
+    size_t offset;  /* floats from the slab's start; a multiple of 16 */
+} dt_param;
+typedef struct dt_norm { /* one batch norm's running statistics */
+    char name[64];       /* "layer1.0.bn1": prefix of running_mean, running_var */
+    size_t channels;
+    size_t offset; /* of its first channel among all batch-norm channels */
+} dt_norm;
+
+size_t dt_net_param_count(const dt_net *net); /* tensors; [i] in state_dict order */
+const dt_param *dt_net_param(const dt_net *net, size_t i);
+size_t dt_net_norm_count(const dt_net *net);
+const dt_norm *dt_net_norm(const dt_net *net, size_t i);
+size_t dt_net_slab_floats(const dt_net *net);    /* master, gradient, momentum: each */
+size_t dt_net_norm_channels(const dt_net *net);  /* running mean, running variance: each */
+size_t dt_net_weight_total(const dt_net *net);   /* trainable numbers, without padding */
+
+/* The name of a tensor in another naming. `scheme` is "torchvision", "kuangliu" or
+ * "cs744"; `name` a full torchvision name such as "layer1.0.bn1.running_mean".
+ * DT_CONFIG when the network has no such scheme. */
+dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name,
+                        char *out, size_t out_size) DT_MUST_CHECK;
+/* One master tensor between slab order (HWIO) and file order (OIHW); other ranks copy. */
+void dt_param_to_file(const dt_param *p, const float *slab, float *file);
+void dt_param_from_file(const dt_param *p, const float *file, float *slab);
+
+/* ---- Model: parameters, kernels, packed weights --------------------------------------- */
+
+typedef struct dt_model_opts {
+    dt_dtype precision;
+    const char *kernels; /* "auto", "onednn", "blas" */
+    int threads;         /* >= 1; results do not depend on it */
+    float label_smoothing;
+    bool unfused;        /* keep batch norm, add and ReLU apart: the reference */
+} dt_model_opts;
+typedef struct dt_model dt_model;
+
+/* "auto", "fp32" or "bf16" to a type: auto is bf16 where the CPU has AVX512_BF16 or AMX
+ * and the kernels take it. DT_UNSUPPORTED when bf16 was asked and no kernel can;
+ * DT_CONFIG for an unknown kernel row. */
+dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *type) DT_MUST_CHECK;
+/* One file kernels/<name>.c each, best first. */
+#define DT_KERNEL_LIST(X) X(onednn) X(blas)
+
+/* `net` is borrowed and must outlive the model. */
+dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
+/* All plans of the model must be destroyed before. */
+void dt_model_destroy(dt_model *m);
+const dt_net *dt_model_net(const dt_model *m);
+
+/* Bytes of packed compute weights that all plans made so far need together. */
+size_t dt_model_packed_bytes(const dt_model *m);
+
+typedef struct dt_model_slabs {
+    float *master;       /* [dt_net_slab_floats], 64-byte aligned */
+    float *running_mean; /* [dt_net_norm_channels] */
+    float *running_var;  /* [dt_net_norm_channels] */
+    void *packed;        /* [dt_model_packed_bytes], 64-byte aligned */
+} dt_model_slabs;
+/* Give the model its memory (borrowed), after the last dt_plan_create. */
+void dt_model_bind(dt_model *m, const dt_model_slabs *slabs);
+/* Initial weights by the network's own initialisers, keyed by (seed, tensor); running
+ * mean 0 and variance 1. Packs. */
+dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
+/* Refresh the packed copies of all tensors that intersect [first, first + count) floats
+ * of the master slab. Call after every write to it. */
+void dt_model_pack(dt_model *m, size_t first, size_t count);
+/* running = (1 - momentum) * running + momentum * batch with the network's momentum
+ * (PyTorch's sense), the variance unbiased: m2 / (count - 1), count 1 as it is.
+ *   moments  [dt_net_norm_channels], pooled over all shards */
+void dt_model_update_running(dt_model *m, const dt_moment *moments);
+/* XXH3-128 of master weights, state_dict order, OIHW, float32 little-endian. */
+dt_status dt_model_weights_hash(const dt_model *m, dt_digest *out) DT_MUST_CHECK;
+
+/* ---- Plan ------------------------------------------------------------------------------ */
+
+typedef enum dt_mode { DT_TRAIN, DT_EVAL } dt_mode;
+typedef struct dt_plan dt_plan; /* immutable; holds offsets, not pointers */
+/* batch >= 1 images. Same kernels and blocking for the same arguments, always. */
+dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode) DT_MUST_CHECK;
+void dt_plan_destroy(dt_plan *p);
+int64_t dt_plan_batch(const dt_plan *p);
+size_t dt_plan_arena_bytes(const dt_plan *p);   /* activations and their gradients */
+size_t dt_plan_scratch_bytes(const dt_plan *p); /* may be shared by all plans */
+/* Identifies steps, kernels, layouts and offsets: part of the ranks' fingerprint. */
+dt_digest dt_plan_digest(const dt_plan *p);
+
+/* One line of `dtrain plan` or `dtrain summary`, in execution order. */
+typedef struct dt_plan_row {
+    const char *op, *name; /* "conv2d+bn..."; node name */
+    char out_shape[48];    /* "[32, 56, 56, 256] bf16" */
+    char kernels[160];     /* "onednn brgconv_1x1:avx512_core_bf16 / ..." or "own" */
+    size_t params;         /* trainable numbers of the step */
+    int64_t macs;          /* multiply-accumulates of the forward pass, whole batch */
+    size_t out_bytes, out_offset, saved_bytes, scratch_bytes;
+    int depth;
+} dt_plan_row;
+size_t dt_plan_row_count(const dt_plan *p);
+void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);
+
+/* ---- Execution --------------------------------------------------------------------------- */
+
+typedef struct dt_exec dt_exec;
+/* arena, scratch: borrowed, 64-byte aligned, of the plan's sizes; the model must be bound.
+ * Several execs may share memory if they are not used at the same time. */
+dt_status dt_exec_create(dt_exec **e, const dt_plan *p, void *arena, void *scratch) DT_MUST_CHECK;
+void dt_exec_destroy(dt_exec *e);
+
+/* Where the loader writes the images: [batch][image][image][3] in the plan's precision. */
+void *dt_exec_input(dt_exec *e);
+/* Where it writes the labels: [batch]. */
+int32_t *dt_exec_labels(dt_exec *e);
+
+typedef struct dt_result {
+    double loss_sum;  /* sum of the samples' losses, added in sample order */
+    int64_t correct;  /* samples whose largest logit is the label's (lowest index wins) */
+} dt_result;
+/* Forward pass over the batch in input and labels.
+ *   moments  [dt_net_norm_channels] of this batch, or NULL; training mode only */
+dt_status dt_exec_forward(dt_exec *e, dt_moment *moments, dt_result *result) DT_MUST_CHECK;
+
+/* Called after each backward step with the number of floats of the gradient slab that
+ * are final (it never falls); the last call passes all. */
+typedef struct dt_observer {
+    dt_status (*ready)(void *context, size_t floats_done);
+    void *context;
+} dt_observer;
+/* Backward pass; every sample's loss weighs 1 / n_global. Writes grad, never adds.
+ *   grad      [dt_net_slab_floats], 64-byte aligned; padding between tensors untouched
+ *   observer  may be NULL */
+dt_status dt_exec_backward(dt_exec *e, int64_t n_global, float *grad,
+                           const dt_observer *observer) DT_MUST_CHECK;
+/* The logits of the last forward: [batch][classes] float32. */
+const float *dt_exec_logits(const dt_exec *e);
+#endif

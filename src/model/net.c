@@ -1,0 +1,294 @@
+/* Networks as data: the builder, the parameter table in both orders, and names. */
+#include "net.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define X(name) [DT_OP_##name] = &dt_op_##name,
+const dt_op *const dt_op_table[DT_OP_COUNT] = {DT_OP_LIST(X)};
+#undef X
+
+static const dt_net_row *const net_table[] = {
+#define X(name) &dt_net_row_##name,
+    DT_NET_LIST(X)
+#undef X
+};
+
+/* ---- Builder ------------------------------------------------------------------------ */
+
+static dt_status net_grow(void *array, size_t *cap, size_t count, size_t size)
+{
+    void **p = array;
+    if (count < *cap)
+        return DT_OK;
+    const size_t want = *cap ? *cap * 2 : 64;
+    void *grown = realloc(*p, want * size);
+    if (!grown)
+        return dt_fail(DT_NOMEM, "no memory for a table of %zu parameters", want);
+    *p = grown;
+    *cap = want;
+    return DT_OK;
+}
+
+dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, int rank,
+                           const int64_t *dim, dt_init init)
+{
+    dt_net *net = d->net;
+    size_t cap = net->params_cap;
+
+    if (d->node->n_param == DT_MAX_PARAM)
+        return dt_fail(DT_BUG, "node '%s' declares more than %d parameters",
+                       d->node->name, DT_MAX_PARAM);
+    DT_TRY(net_grow(&net->param, &cap, net->params, sizeof *net->param));
+    DT_TRY(net_grow(&net->init, &net->params_cap, net->params, sizeof *net->init));
+
+    dt_param *p = &net->param[net->params];
+    *p = (dt_param){.kind = kind, .rank = rank, .count = 1};
+    snprintf(p->name, sizeof p->name, "%s.%s", d->node->name, suffix);
+    for (int i = 0; i < rank; i++) {
+        p->dim[i] = dim[i];
+        p->count *= (size_t)dim[i];
+    }
+    net->init[net->params] = init;
+    net->weight_total += p->count;
+    d->node->param[d->node->n_param++] = (int)net->params++;
+    return DT_OK;
+}
+
+dt_status dt_declare_norm(dt_decl *d, int64_t channels)
+{
+    dt_net *net = d->net;
+    size_t cap = net->norms_cap;
+
+    DT_TRY(net_grow(&net->norm, &cap, net->norms, sizeof *net->norm));
+    DT_TRY(net_grow(&net->norm_momentum, &net->norms_cap, net->norms,
+                    sizeof *net->norm_momentum));
+    dt_norm *n = &net->norm[net->norms];
+    *n = (dt_norm){.channels = (size_t)channels, .offset = net->norm_channels};
+    snprintf(n->name, sizeof n->name, "%s", d->node->name);
+    net->norm_momentum[net->norms] = d->node->attr.momentum;
+    net->norm_channels += (size_t)channels;
+    d->node->norm = (int)net->norms++;
+    return DT_OK;
+}
+
+static dt_status net_append(dt_net *net, dt_node *n)
+{
+    dt_shape in[DT_MAX_IN] = {{0, 0, 0, 0}};
+    dt_decl decl = {net, n};
+
+    for (int i = 0; i < n->n_in; i++)
+        in[i] = net->shape[n->in[i]];
+    DT_TRY(n->op->infer(n, in, &net->shape[net->values]));
+    if (n->op->declare)
+        DT_TRY(n->op->declare(n, in, &decl));
+    n->out = net->values++;
+    return DT_OK;
+}
+
+int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1,
+               const char *name, ...)
+{
+    if (net->status != DT_OK)
+        return 0;
+    if (net->nodes == DT_MAX_NODES) {
+        net->status = dt_fail(DT_BUG, "more than %d nodes", DT_MAX_NODES);
+        return 0;
+    }
+    dt_node *n = &net->node[net->nodes++];
+    *n = (dt_node){.op = op, .attr = attr, .in = {in0, in1}, .norm = -1,
+                   .n_in = in1 < 0 ? 1 : 2};
+    va_list args;
+    va_start(args, name);
+    vsnprintf(n->name, sizeof n->name, name, args);
+    va_end(args);
+    net->status = net_append(net, n);
+    return n->out;
+}
+
+dt_shape dt_net_shape(const dt_net *net, int value)
+{
+    return net->shape[value];
+}
+
+int64_t dt_net_width(const dt_net *net, int64_t channels)
+{
+    const int64_t w = channels / net->spec.width_divisor;
+    return w < 1 ? 1 : w;
+}
+
+/* ---- Creation ------------------------------------------------------------------------- */
+
+/* Backward order: the last node's parameters first. */
+static void net_assign_offsets(dt_net *net)
+{
+    size_t offset = 0;
+    for (int i = net->nodes; i-- > 0;)
+        for (int k = net->node[i].n_param; k-- > 0;) {
+            dt_param *p = &net->param[net->node[i].param[k]];
+            p->offset = offset;
+            offset += dt_align(p->count, 16);
+        }
+    net->slab_floats = offset;
+}
+
+static const dt_net_row *net_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof net_table / sizeof *net_table; i++)
+        if (strcmp(net_table[i]->name, name) == 0)
+            return net_table[i];
+    return NULL;
+}
+
+dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
+{
+    dt_net *net = NULL;
+    dt_status st = DT_OK;
+    const dt_net_row *row = net_find(spec->net);
+
+    if (!row)
+        return dt_fail(DT_CONFIG, "unknown network '%s'; there are:%s", spec->net,
+                       DT_NET_LIST(DT_WORD));
+    if (spec->classes < 2 || spec->width_divisor < 1)
+        return dt_fail(DT_CONFIG, "%d classes and width divisor %d: want >= 2 and >= 1",
+                       spec->classes, spec->width_divisor);
+    DT_TRY(dt_calloc(&net, 1, sizeof *net, "the network"));
+    net->row = row;
+    net->spec = *spec;
+    net->spec.net = row->name;
+    DT_GO(st, row->resolve(&net->spec), out);
+
+    const int64_t size = net->spec.image_size;
+    net->shape[0] = (dt_shape){1, size, size, 3};
+    net->values = 1;
+    net->logits = row->build(net, 0);
+    net->loss = dt_net_add(net, &dt_op_softmax_xent, (dt_attr){0}, net->logits, -1,
+                           "loss");
+    DT_GO(st, net->status, out);
+    net_assign_offsets(net);
+    *out = net;
+    net = NULL;
+
+out:
+    dt_net_destroy(net);
+    return st;
+}
+
+void dt_net_destroy(dt_net *net)
+{
+    if (!net)
+        return;
+    free(net->param);
+    free(net->init);
+    free(net->norm);
+    free(net->norm_momentum);
+    free(net);
+}
+
+/* ---- Access ---------------------------------------------------------------------------- */
+
+const dt_net_spec *dt_net_spec_of(const dt_net *net)
+{
+    return &net->spec;
+}
+
+size_t dt_net_param_count(const dt_net *net)
+{
+    return net->params;
+}
+
+const dt_param *dt_net_param(const dt_net *net, size_t i)
+{
+    return &net->param[i];
+}
+
+size_t dt_net_norm_count(const dt_net *net)
+{
+    return net->norms;
+}
+
+const dt_norm *dt_net_norm(const dt_net *net, size_t i)
+{
+    return &net->norm[i];
+}
+
+size_t dt_net_slab_floats(const dt_net *net)
+{
+    return net->slab_floats;
+}
+
+size_t dt_net_norm_channels(const dt_net *net)
+{
+    return net->norm_channels;
+}
+
+size_t dt_net_weight_total(const dt_net *net)
+{
+    return net->weight_total;
+}
+
+static bool word_in(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *p = words; (p = strstr(p, word)); p += n)
+        if (p > words && p[-1] == ' ' && (p[n] == ' ' || p[n] == '\0'))
+            return true;
+    return false;
+}
+
+dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
+                        size_t out_size)
+{
+    if (!word_in(net->row->schemes, scheme))
+        return dt_fail(DT_CONFIG, "network %s has no names of '%s'; choose from:%s",
+                       net->row->name, scheme, net->row->schemes);
+    for (const dt_rename *r = net->row->rename; r->scheme; r++) {
+        const char *at = strcmp(r->scheme, scheme) == 0 ? strstr(name, r->from) : NULL;
+        if (at) {
+            snprintf(out, out_size, "%.*s%s%s", (int)(at - name), name, r->to,
+                     at + strlen(r->from));
+            return DT_OK;
+        }
+    }
+    snprintf(out, out_size, "%s", name);
+    return DT_OK;
+}
+
+/* ---- Orders: files hold OIHW, the slab [kh][kw][ci][co] ---------------------------------- */
+
+typedef struct kernel_dims {
+    size_t o, i, hw; /* output channels, input channels, kernel positions */
+} kernel_dims;
+
+static kernel_dims param_dims(const dt_param *p)
+{
+    kernel_dims d = {1, 1, 1};
+    if (p->rank >= 2) {
+        d.o = (size_t)p->dim[0];
+        d.i = (size_t)p->dim[1];
+    } else {
+        d.o = p->count;
+    }
+    if (p->rank == 4)
+        d.hw = (size_t)(p->dim[2] * p->dim[3]);
+    return d;
+}
+
+void dt_param_to_file(const dt_param *p, const float *slab, float *file)
+{
+    const kernel_dims d = param_dims(p);
+    for (size_t o = 0; o < d.o; o++)
+        for (size_t i = 0; i < d.i; i++)
+            for (size_t k = 0; k < d.hw; k++)
+                file[(o * d.i + i) * d.hw + k] = slab[(k * d.i + i) * d.o + o];
+}
+
+void dt_param_from_file(const dt_param *p, const float *file, float *slab)
+{
+    const kernel_dims d = param_dims(p);
+    for (size_t k = 0; k < d.hw; k++)
+        for (size_t i = 0; i < d.i; i++)
+            for (size_t o = 0; o < d.o; o++)
+                slab[(k * d.i + i) * d.o + o] = file[(o * d.i + i) * d.hw + k];
+}

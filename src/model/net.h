@@ -1,0 +1,58 @@
+/* net.h - a network's definition: nodes and value ids; private to src/model.
+ *
+ * How to be a network: write one file net_<name>.c that defines dt_net_row_<name>, and add
+ * one row to DT_NET_LIST (model.h). The builder functions return value ids and keep the
+ * first error, so a definition reads as a list of layers and checks once, at its end. */
+#ifndef DT_NET_H
+#define DT_NET_H
+#include "op.h"
+
+enum { DT_MAX_NODES = 320 };
+
+typedef struct dt_rename { /* in `scheme`, the first `from` in a name becomes `to` */
+    const char *scheme, *from, *to;
+} dt_rename;
+
+typedef struct dt_net_row {
+    const char *name;
+    const char *schemes;     /* namings of files, " " before each */
+    const dt_rename *rename; /* ends with {NULL} */
+    /* Fill in image_size when 0 and check the spec's names. */
+    dt_status (*resolve)(dt_net_spec *spec);
+    /* From the images' value to the logits' value. */
+    int (*build)(dt_net *net, int images);
+} dt_net_row;
+#define X(name) extern const dt_net_row dt_net_row_##name;
+DT_NET_LIST(X)
+#undef X
+
+struct dt_net {
+    dt_net_spec spec; /* strings are those of the rows: static */
+    const dt_net_row *row;
+    dt_node node[DT_MAX_NODES];
+    int nodes;
+    dt_shape shape[DT_MAX_NODES + 1]; /* of each value, for a batch of 1 */
+    int values;
+    int logits, loss; /* value ids */
+    dt_param *param;  /* [params], state_dict order, owned */
+    dt_init *init;    /* [params], owned */
+    size_t params, params_cap;
+    dt_norm *norm;    /* [norms], owned */
+    float *norm_momentum; /* [norms], owned */
+    size_t norms, norms_cap;
+    size_t slab_floats, norm_channels, weight_total;
+    dt_status status; /* sticky */
+};
+
+struct dt_decl {
+    dt_net *net;
+    dt_node *node;
+};
+
+/* Append a node; in1 is -1 when absent. The name is a printf format. */
+int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1,
+               const char *name, ...) DT_PRINTF(6, 7);
+dt_shape dt_net_shape(const dt_net *net, int value);
+int64_t dt_net_width(const dt_net *net, int64_t channels); /* after width_divisor */
+
+#endif

@@ -1,0 +1,72 @@
+/* VGG11 with batch norm and one linear layer, as in the CS744 tutorial and kuangliu's
+ * pytorch-cifar (configuration A of Simonyan & Zisserman 2014): 3x3 convolutions with
+ * bias, 9,231,114 parameters for 10 classes. Maps larger than 1x1 after the last pool
+ * (images above 63 pixels) are averaged, so the parameters do not depend on the image. */
+#include "net.h"
+
+#include <math.h>
+
+enum { POOL = 0 };
+static const int vgg11_layers[] = {64, POOL, 128, POOL, 256, 256, POOL,
+                                   512, 512, POOL, 512, 512, POOL};
+
+static dt_status vgg11_resolve(dt_net_spec *spec)
+{
+    if (spec->image_size == 0)
+        spec->image_size = 32;
+    if (spec->image_size < 32)
+        return dt_fail(DT_CONFIG, "vgg11 halves the image five times: image size %d, "
+                                  "want at least 32", spec->image_size);
+    spec->variant = "";
+    spec->stem = "";
+    return DT_OK;
+}
+
+/* PyTorch's default for conv and linear: U(+-1/sqrt(fan_in)), weight and bias. */
+static dt_attr vgg11_affine(int64_t out, double fan_in)
+{
+    const float bound = (float)(1.0 / sqrt(fan_in));
+    return (dt_attr){.out = out, .bias = true, .init_weight = {-bound, bound},
+                     .init_bias = {-bound, bound}};
+}
+
+static int vgg11_build(dt_net *net, int x)
+{
+    int index = 0; /* position in nn.Sequential: conv, norm, ReLU count one each */
+
+    for (size_t i = 0; i < sizeof vgg11_layers / sizeof *vgg11_layers; i++) {
+        if (vgg11_layers[i] == POOL) {
+            x = dt_net_add(net, &dt_op_maxpool, (dt_attr){.kernel = {2, 2}, .stride = {2, 2}},
+                           x, -1, "features.%d", index++);
+            continue;
+        }
+        dt_attr conv = vgg11_affine(dt_net_width(net, vgg11_layers[i]),
+                                    9.0 * (double)dt_net_shape(net, x).c);
+        conv.kernel[0] = conv.kernel[1] = 3;
+        conv.stride[0] = conv.stride[1] = 1;
+        for (int k = 0; k < 4; k++)
+            conv.pad[k] = 1;
+        x = dt_net_add(net, &dt_op_conv2d, conv, x, -1, "features.%d", index);
+        x = dt_net_add(net, &dt_op_batchnorm,
+                       (dt_attr){.eps = 1e-5f, .momentum = 0.1f, .init_gamma = {1, 1}}, x,
+                       -1, "features.%d", index + 1);
+        x = dt_net_add(net, &dt_op_relu, (dt_attr){0}, x, -1, "features.%d", index + 2);
+        index += 3;
+    }
+    if (dt_net_shape(net, x).h > 1)
+        x = dt_net_add(net, &dt_op_globalavgpool, (dt_attr){0}, x, -1, "avgpool");
+    return dt_net_add(net, &dt_op_linear,
+                      vgg11_affine(net->spec.classes, (double)dt_net_shape(net, x).c), x, -1,
+                      "classifier");
+}
+
+static const dt_rename vgg11_rename[] = {{"cs744", "features.", "layers."},
+                                         {"cs744", "classifier.", "fc1."},
+                                         {NULL, NULL, NULL}};
+const dt_net_row dt_net_row_vgg11 = {
+    .name = "vgg11",
+    .schemes = " torchvision kuangliu cs744",
+    .rename = vgg11_rename,
+    .resolve = vgg11_resolve,
+    .build = vgg11_build,
+};

@@ -1,0 +1,153 @@
+/* op.h - how to be an operation; private to src/model.
+ *
+ * Write one file op_<name>.c that defines dt_op_<name>, add one row to DT_OP_LIST and
+ * one case to tests/grad/cases.c. Nothing else changes. */
+#ifndef DT_OP_H
+#define DT_OP_H
+#include "model.h"
+
+typedef struct dt_shape {
+    int64_t n, h, w, c; /* NHWC; vectors have h = w = 1 */
+} dt_shape;
+static inline int64_t dt_shape_count(const dt_shape *s)
+{
+    return s->n * s->h * s->w * s->c;
+}
+
+/* All operations share one attribute struct; a field that an operation does not read
+ * (see dt_op.attrs) must be zero. */
+typedef struct dt_attr {
+    int64_t out;    /* output channels */
+    int kernel[2];  /* height, width */
+    int stride[2];  /* height, width */
+    int pad[4];     /* top, left, bottom, right */
+    bool bias;      /* conv2d, linear */
+    bool relu, add; /* batchnorm: fused by the plan; add: in[1] is added before ReLU */
+    float eps, momentum;                   /* batchnorm; momentum in PyTorch's sense */
+    float init_weight[2], init_bias[2];    /* conv2d, linear: U(lo, hi); lo == hi > 0:
+                                              normal with that standard deviation */
+    float init_gamma[2];                   /* batchnorm: U(lo, hi); lo == hi: constant */
+} dt_attr;
+enum {
+    DT_ATTR_OUT = 1, DT_ATTR_WINDOW = 2, DT_ATTR_BIAS = 4, DT_ATTR_FUSE = 8,
+    DT_ATTR_NORM = 16, DT_ATTR_INIT = 32,
+};
+
+enum { DT_MAX_IN = 2, DT_MAX_PARAM = 2 };
+
+typedef struct dt_op dt_op;
+typedef struct dt_node { /* what the network's author wrote */
+    const dt_op *op;
+    char name[48];       /* state_dict prefix, e.g. "layer1.0.conv1"; "" where none */
+    dt_attr attr;
+    int in[DT_MAX_IN];   /* value ids; -1: absent */
+    int n_in;
+    int out;             /* value id */
+    int param[DT_MAX_PARAM]; /* index into the net's parameters (state_dict order) */
+    int n_param;
+    int norm;            /* index into the net's norms, -1: none */
+} dt_node;
+
+/* Initialiser of one parameter. UNIFORM: U(a, b), a == b is the constant a. NORMAL:
+ * standard deviation a. */
+typedef struct dt_init {
+    enum { DT_INIT_UNIFORM, DT_INIT_NORMAL } kind;
+    double a, b;
+} dt_init;
+
+/* Collects what a node owns; filled by dt_op.declare through dt_declare_*. */
+typedef struct dt_decl dt_decl;
+dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, int rank,
+                           const int64_t *dim, dt_init init) DT_MUST_CHECK;
+dt_status dt_declare_norm(dt_decl *d, int64_t channels) DT_MUST_CHECK;
+
+typedef struct dt_env dt_env;   /* what a plan offers to prepare; see plan.h */
+typedef struct dt_step {        /* one compiled node; immutable after prepare */
+    const dt_op *op;
+    const dt_node *node;
+    dt_attr attr;               /* node's, with what the fuse pass set */
+    dt_mode mode;
+    int threads;
+    dt_shape in_shape[DT_MAX_IN], out_shape;
+    dt_dtype in_type[DT_MAX_IN], out_type;
+    dt_dtype grad_type;         /* of every d_in and d_out: the model's precision */
+    bool wants_d_in[DT_MAX_IN]; /* false for the images */
+    float label_smoothing;      /* softmax_xent, training */
+    unsigned saves;             /* the op's; prepare may take away what it does not need */
+    size_t saved_bytes;         /* set by prepare: kept from forward to backward */
+    size_t scratch_bytes;       /* set by prepare: free again after each call */
+    int pack[2];                /* set by prepare: ids from dt_env_pack, -1: none */
+    void *state;                /* set by prepare, owned, undone by destroy */
+    char kernels[160];          /* set by prepare, for `dtrain plan` */
+} dt_step;
+
+/* What an operation sees at run time; every pointer was resolved by dt_exec_create. */
+typedef struct dt_call {
+    const dt_step *step;
+    const void *in[DT_MAX_IN];       /* NHWC, in_type */
+    void *out;                       /* NHWC, out_type */
+    const void *d_out;               /* NHWC, grad_type; NULL for the loss */
+    void *d_in[DT_MAX_IN];           /* NULL: not wanted */
+    const float *param[DT_MAX_PARAM];/* master weights, slab order */
+    float *d_param[DT_MAX_PARAM];    /* set for each backward call */
+    const float *running_mean, *running_var; /* this norm's channels */
+    const void *packed[2];           /* by dt_step.pack */
+    void *saved, *scratch;           /* 64-byte aligned */
+    dt_moment *moments;              /* this norm's channels; NULL: not wanted */
+    const int32_t *labels;           /* [n], loss only */
+    dt_result *result;               /* loss only: forward writes it */
+    int64_t n_global;                /* loss only: backward divides by it */
+} dt_call;
+
+enum { DT_SAVE_IN0 = 1, DT_SAVE_IN1 = 2, DT_SAVE_OUT = 4 };
+
+struct dt_op {
+    const char *name;
+    int n_in_min, n_in_max;
+    unsigned attrs; /* DT_ATTR_* that it reads */
+    unsigned saves; /* DT_SAVE_*: what backward reads again; drives liveness */
+    /* Pure. Output shape, or DT_SHAPE with a reason. */
+    dt_status (*infer)(const dt_node *n, const dt_shape *in, dt_shape *out);
+    /* Optional. Parameters, norms and initialisers; allocates nothing. */
+    dt_status (*declare)(const dt_node *n, const dt_shape *in, dt_decl *d);
+    /* Optional. Once per plan: build kernels, state the saved and scratch bytes. */
+    dt_status (*prepare)(dt_step *s, dt_env *env);
+    /* Hot path: no allocation, no I/O, no locks. */
+    dt_status (*forward)(const dt_call *c);
+    /* Writes d_in and d_param, never adds: the plan puts a fork where a value fans out. */
+    dt_status (*backward)(const dt_call *c);
+    void (*destroy)(dt_step *s); /* optional; undoes prepare, also a half-done one */
+    /* Optional. Multiply-accumulates of forward over the whole batch. */
+    int64_t (*macs)(const dt_step *s);
+};
+
+/* fork: one value read by two nodes; forward is an alias, backward the sum. */
+#define DT_OP_LIST(X) /* one row per operation: the only registration */              \
+    X(conv2d) X(linear) X(batchnorm) X(relu) X(add) X(maxpool) X(avgpool)             \
+    X(globalavgpool) X(fork) X(softmax_xent)
+
+#define X(name) extern const dt_op dt_op_##name;
+DT_OP_LIST(X)
+#undef X
+enum dt_op_id {
+#define X(name) DT_OP_##name,
+    DT_OP_LIST(X)
+#undef X
+        DT_OP_COUNT
+};
+extern const dt_op *const dt_op_table[DT_OP_COUNT]; /* in net.c */
+
+/* ---- Offered by the plan to prepare --------------------------------------------------- */
+
+/* A packed compute copy of parameter `param` (index into step->node->param). Equal
+ * (tensor, layout) pairs of different plans share memory.
+ *   layout  identifies bytes and order, e.g. "onednn bf16 Acdb16a ..."
+ *   pack    copies master (slab order) to packed; context must live as long as the plan
+ *   id_out  to be stored in step->pack[] */
+typedef void (*dt_pack_func)(const void *context, const float *master, void *packed);
+dt_status dt_env_pack(dt_env *env, const dt_step *s, int param, const char *layout,
+                      size_t bytes, dt_pack_func pack, const void *context, int *id_out) DT_MUST_CHECK;
+/* The kernel row asked for with --kernels: "auto" or a name. */
+const char *dt_env_kernels(const dt_env *env);
+
+#endif

@@ -1,0 +1,121 @@
+/* Batch norm (Ioffe & Szegedy 2015), with what the plan fuses behind it: the sum with
+ * in[1], then ReLU. Training normalises with the batch's own mean and biased variance and
+ * reports its moments; evaluation with the running statistics.
+ *
+ *   param     gamma, beta [c]
+ *   saved     mean, inverse standard deviation [c] float32
+ *   backward  reads in[0], and out when ReLU is fused; d_in[1] is the gradient of the other
+ *             summand */
+#include "loops.h"
+
+#include <math.h>
+
+static dt_status batchnorm_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
+{
+    if (n->attr.add && memcmp(&in[0], &in[1], sizeof in[0]) != 0)
+        return dt_fail(DT_SHAPE,
+                       "batchnorm '%s': adds [%lld, %lld, %lld, %lld] to [%lld, %lld, "
+                       "%lld, %lld]", n->name, (long long)in[1].n, (long long)in[1].h,
+                       (long long)in[1].w, (long long)in[1].c, (long long)in[0].n,
+                       (long long)in[0].h, (long long)in[0].w, (long long)in[0].c);
+    *out = in[0];
+    return DT_OK;
+}
+
+static dt_status batchnorm_declare(const dt_node *n, const dt_shape *in, dt_decl *d)
+{
+    const float *gamma = n->attr.init_gamma;
+    const dt_init gamma_init = {DT_INIT_UNIFORM, (double)gamma[0], (double)gamma[1]};
+    const dt_init beta_init = {DT_INIT_UNIFORM, 0, 0};
+
+    DT_TRY(dt_declare_param(d, "weight", DT_GAMMA, 1, &in[0].c, gamma_init));
+    DT_TRY(dt_declare_param(d, "bias", DT_BETA, 1, &in[0].c, beta_init));
+    return dt_declare_norm(d, in[0].c);
+}
+
+static dt_status batchnorm_prepare(dt_step *s, dt_env *env)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&s->out_shape);
+
+    s->saves = DT_SAVE_IN0 | (s->attr.relu ? DT_SAVE_OUT : 0u);
+    s->saved_bytes = dt_norm_saved_bytes(&p);
+    s->scratch_bytes = dt_norm_scratch_bytes(&p);
+    return dt_loops_prepare(s, env);
+}
+
+/* Mean and inverse standard deviation of the batch to `saved`, its moments to the caller. */
+static void batchnorm_statistics(const dt_call *c, const dt_norm_plan *p,
+                                 const dt_norm_area *a)
+{
+    const dt_loops *loops = dt_loops_current();
+    const double eps = (double)c->step->attr.eps, n = (double)p->rows;
+    float *mean = c->saved, *inverse = mean + a->stride;
+
+    dt_loop_run(c, loops->norm_moments, p->parts, 1);
+    loops->norm_merge(c, 0, p->channels);
+    for (int64_t i = 0; i < p->channels; i++) {
+        const dt_moment m = {n, dt_norm_sum(a, 0, 0)[i], dt_norm_sum(a, 0, 1)[i]};
+        mean[i] = (float)m.mean;
+        inverse[i] = (float)(1 / sqrt(m.m2 / n + eps));
+        if (c->moments)
+            c->moments[i] = m;
+    }
+}
+
+static dt_status batchnorm_forward(const dt_call *c)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const bool train = c->step->mode == DT_TRAIN;
+    const float *mean = train ? c->saved : c->running_mean;
+
+    if (train)
+        batchnorm_statistics(c, &p, &a);
+    for (int64_t i = 0; i < p.channels; i++) {
+        const float inverse =
+            train ? mean[a.stride + i]
+                  : (float)(1 / sqrt((double)c->running_var[i] + (double)c->step->attr.eps));
+        a.shift[i] = mean[i];
+        a.scale[i] = c->param[0][i] * inverse;
+    }
+    dt_loop_run(c, dt_loops_current()->norm_apply, p.rows, p.block);
+    return DT_OK;
+}
+
+static dt_status batchnorm_backward(const dt_call *c)
+{
+    const dt_loops *loops = dt_loops_current();
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const float *mean = c->saved, *inverse = mean + a.stride;
+    const double n = (double)p.rows;
+
+    memcpy(a.shift, mean, (size_t)p.channels * sizeof *mean);
+    dt_loop_run(c, loops->norm_sums, p.parts, 1);
+    loops->norm_total(c, 0, p.channels);
+    for (int64_t i = 0; i < p.channels; i++) {
+        const double sum = dt_norm_sum(&a, 0, 0)[i];
+        const double product = dt_norm_sum(&a, 0, 1)[i] * (double)inverse[i];
+        c->d_param[0][i] = (float)product;
+        c->d_param[1][i] = (float)sum;
+        a.scale[i] = c->param[0][i] * inverse[i];
+        a.center[i] = (float)(sum / n);
+        a.slope[i] = (float)(product / n * (double)inverse[i]);
+    }
+    if (c->d_in[0])
+        dt_loop_run(c, loops->norm_data, p.rows, p.block);
+    return DT_OK;
+}
+
+const dt_op dt_op_batchnorm = {
+    .name = "batchnorm",
+    .n_in_min = 1,
+    .n_in_max = 2,
+    .attrs = DT_ATTR_FUSE | DT_ATTR_NORM,
+    .saves = DT_SAVE_IN0 | DT_SAVE_OUT,
+    .infer = batchnorm_infer,
+    .declare = batchnorm_declare,
+    .prepare = batchnorm_prepare,
+    .forward = batchnorm_forward,
+    .backward = batchnorm_backward,
+};

@@ -1,0 +1,34 @@
+/* One value read by two nodes; only a plan writes it. Forward has nothing to do: both
+ * outputs are the input's memory. Backward adds the gradients of the two outputs, of which
+ * d_out is the first and in[1] (grad_type) the second, and rounds once. */
+#include "loops.h"
+
+static dt_status fork_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
+{
+    (void)n;
+    *out = in[0];
+    return DT_OK;
+}
+
+static dt_status fork_forward(const dt_call *c)
+{
+    (void)c;
+    return DT_OK;
+}
+
+static dt_status fork_backward(const dt_call *c)
+{
+    if (c->d_in[0])
+        dt_loop_elements(c, dt_loops_current()->fork_backward);
+    return DT_OK;
+}
+
+const dt_op dt_op_fork = {
+    .name = "fork",
+    .n_in_min = 1,
+    .n_in_max = 1,
+    .infer = fork_infer,
+    .prepare = dt_loops_prepare,
+    .forward = fork_forward,
+    .backward = fork_backward,
+};

@@ -1,0 +1,38 @@
+/* The mean over an image's pixels: [n, h, w, c] to [n, 1, 1, c]. */
+#include "loops.h"
+
+static dt_status globalavgpool_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
+{
+    (void)n;
+    *out = (dt_shape){in[0].n, 1, 1, in[0].c};
+    return DT_OK;
+}
+
+static void globalavgpool_run(const dt_call *c, dt_loop loop)
+{
+    const dt_shape *in = &c->step->in_shape[0];
+    dt_loop_rows(c, loop, in->n, in->h * in->w * in->c);
+}
+
+static dt_status globalavgpool_forward(const dt_call *c)
+{
+    globalavgpool_run(c, dt_loops_current()->globalavgpool_forward);
+    return DT_OK;
+}
+
+static dt_status globalavgpool_backward(const dt_call *c)
+{
+    if (c->d_in[0])
+        globalavgpool_run(c, dt_loops_current()->globalavgpool_backward);
+    return DT_OK;
+}
+
+const dt_op dt_op_globalavgpool = {
+    .name = "globalavgpool",
+    .n_in_min = 1,
+    .n_in_max = 1,
+    .infer = globalavgpool_infer,
+    .prepare = dt_loops_prepare,
+    .forward = globalavgpool_forward,
+    .backward = globalavgpool_backward,
+};

@@ -1,0 +1,56 @@
+/* Linear layer: a 1x1 convolution of one pixel. An image of more than one pixel is read
+ * as one pixel of h * w * c features in NHWC order (files made elsewhere may count them
+ * channel first). */
+#include "conv.h"
+
+#include <inttypes.h>
+
+static int64_t linear_features(const dt_shape *in)
+{
+    return in->h * in->w * in->c;
+}
+
+static dt_status linear_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
+{
+    if (n->attr.out < 1)
+        return dt_fail(DT_SHAPE, "linear '%s': %" PRId64 " outputs, want at least 1",
+                       n->name, n->attr.out);
+    *out = (dt_shape){in->n, 1, 1, n->attr.out};
+    return DT_OK;
+}
+
+static dt_status linear_declare(const dt_node *n, const dt_shape *in, dt_decl *d)
+{
+    const int64_t oi[2] = {n->attr.out, linear_features(in)};
+
+    return dt_conv_declare(n, d, 2, oi);
+}
+
+static dt_status linear_prepare(dt_step *s, dt_env *env)
+{
+    return dt_conv_prepare(s, env,
+                           (dt_conv){.n = s->in_shape[0].n,
+                                     .ih = 1,
+                                     .iw = 1,
+                                     .ic = linear_features(&s->in_shape[0]),
+                                     .oh = 1,
+                                     .ow = 1,
+                                     .oc = s->attr.out,
+                                     .kernel = {1, 1},
+                                     .stride = {1, 1}});
+}
+
+const dt_op dt_op_linear = {
+    .name = "linear",
+    .n_in_min = 1,
+    .n_in_max = 1,
+    .attrs = DT_ATTR_OUT | DT_ATTR_BIAS | DT_ATTR_INIT,
+    .saves = DT_SAVE_IN0,
+    .infer = linear_infer,
+    .declare = linear_declare,
+    .prepare = linear_prepare,
+    .forward = dt_conv_forward,
+    .backward = dt_conv_backward,
+    .destroy = dt_conv_destroy,
+    .macs = dt_conv_macs,
+};

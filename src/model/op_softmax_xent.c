@@ -1,0 +1,123 @@
+/* Softmax cross-entropy in the tutorial's expanded form: each step of the textbook formula
+ * is spelled out, and the logarithm has an epsilon instead of being fused with the
+ * softmax. The gradient is that of this form, epsilon included.
+ *
+ *   in[0]     logits [n][c] float32 (in_type); labels [n]
+ *   out       loss of each sample [n] float32
+ *   saved     probabilities [n][c] float32
+ *   backward  d_in[0] [n][c] grad_type; every sample weighs 1 / n_global */
+#include "loops.h"
+
+#include <math.h>
+
+static const float xent_eps = 1e-24f; /* keeps log(0) finite: -55.26 */
+
+static dt_status softmax_xent_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
+{
+    if (in[0].h != 1 || in[0].w != 1)
+        return dt_fail(DT_SHAPE, "softmax_xent '%s': logits of %lld x %lld pixels, want 1",
+                       n->name, (long long)in[0].h, (long long)in[0].w);
+    *out = (dt_shape){in[0].n, 1, 1, 1};
+    return DT_OK;
+}
+
+static dt_status softmax_xent_prepare(dt_step *s, dt_env *env)
+{
+    (void)env;
+    if (s->in_type[0] != DT_F32 || s->out_type != DT_F32)
+        return dt_fail(DT_BUG, "softmax_xent: logits and losses must be float32");
+    s->saved_bytes = (size_t)dt_shape_count(&s->in_shape[0]) * sizeof(float);
+    memcpy(s->kernels, "own", sizeof "own");
+    return DT_OK;
+}
+
+/* One-hot, smoothed in training: (1 - s) onehot + s / classes (Szegedy et al. 2015,
+ * section 7). */
+static float xent_target(const dt_step *s, int64_t class, int32_t label)
+{
+    const float smooth = s->mode == DT_TRAIN ? s->label_smoothing : 0;
+    const float hot = class == label ? 1.0f : 0.0f;
+    return (1 - smooth) * hot + smooth / (float)s->in_shape[0].c;
+}
+
+/* Loss of one sample; p [classes] receives the probabilities. */
+static float xent_sample(const dt_step *s, const float *z, int32_t label, float *p)
+{
+    const int64_t classes = s->in_shape[0].c;
+    float max = z[0], sum = 0, loss = 0;
+
+    for (int64_t j = 1; j < classes; j++)
+        max = z[j] > max ? z[j] : max;
+    for (int64_t j = 0; j < classes; j++)
+        p[j] = z[j] - max;
+    for (int64_t j = 0; j < classes; j++)
+        p[j] = expf(p[j]);
+    for (int64_t j = 0; j < classes; j++)
+        sum += p[j];
+    for (int64_t j = 0; j < classes; j++)
+        p[j] /= sum;
+    for (int64_t j = 0; j < classes; j++)
+        loss -= xent_target(s, j, label) * logf(p[j] + xent_eps);
+    return loss;
+}
+
+/* Index of the largest logit; the lowest wins. */
+static int64_t xent_choice(const float *z, int64_t classes)
+{
+    int64_t best = 0;
+    for (int64_t j = 1; j < classes; j++)
+        if (z[j] > z[best])
+            best = j;
+    return best;
+}
+
+/* The mean over samples is the caller's: it divides loss_sum, or by n_global. */
+static dt_status softmax_xent_forward(const dt_call *c)
+{
+    const int64_t n = c->step->in_shape[0].n, classes = c->step->in_shape[0].c;
+    const float *logits = c->in[0];
+    float *p = c->saved, *loss = c->out;
+
+    *c->result = (dt_result){0, 0};
+    for (int64_t i = 0; i < n; i++) {
+        const float *z = logits + i * classes;
+        loss[i] = xent_sample(c->step, z, c->labels[i], p + i * classes);
+        c->result->loss_sum += (double)loss[i];
+        c->result->correct += xent_choice(z, classes) == c->labels[i];
+    }
+    return DT_OK;
+}
+
+/* With w_j = y_j p_j / (p_j + eps): dz_k = (p_k sum_j w_j - w_k) / n_global. */
+static dt_status softmax_xent_backward(const dt_call *c)
+{
+    const int64_t n = c->step->in_shape[0].n, classes = c->step->in_shape[0].c;
+    const float share = (float)c->n_global;
+
+    for (int64_t i = 0; i < n; i++) {
+        const float *p = (const float *)c->saved + i * classes;
+        float sum = 0;
+        for (int64_t j = 0; j < classes; j++)
+            sum += xent_target(c->step, j, c->labels[i]) * (p[j] / (p[j] + xent_eps));
+        for (int64_t j = 0; j < classes; j++) {
+            const float w =
+                xent_target(c->step, j, c->labels[i]) * (p[j] / (p[j] + xent_eps));
+            const float dz = (p[j] * sum - w) / share;
+            if (c->step->grad_type == DT_BF16)
+                ((dt_bf16 *)c->d_in[0])[i * classes + j] = dt_f32_to_bf16(dz);
+            else
+                ((float *)c->d_in[0])[i * classes + j] = dz;
+        }
+    }
+    return DT_OK;
+}
+
+const dt_op dt_op_softmax_xent = {
+    .name = "softmax_xent",
+    .n_in_min = 1,
+    .n_in_max = 1,
+    .infer = softmax_xent_infer,
+    .prepare = softmax_xent_prepare,
+    .forward = softmax_xent_forward,
+    .backward = softmax_xent_backward,
+};

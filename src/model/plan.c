@@ -1,0 +1,290 @@
+/* A plan: the network compiled for one batch size and mode. Passes, in order: fuse, fork,
+ * infer shapes and types, prepare kernels, lifetimes, placement, fingerprint. */
+#include "plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Passes ---------------------------------------------------------------------------- */
+
+static void plan_copy_nodes(dt_plan *p)
+{
+    const dt_net *net = p->model->net;
+    memcpy(p->node, net->node, (size_t)net->nodes * sizeof p->node[0]);
+    p->steps = net->nodes;
+    p->values = net->values;
+    p->logits = net->logits;
+}
+
+/* Values are in the model's precision, but logits and losses in float32. */
+static dt_status plan_infer(dt_plan *p)
+{
+    const int64_t size = p->model->net->spec.image_size;
+    const dt_dtype type = p->model->opts.precision;
+
+    for (int v = 0; v < p->values; v++)
+        p->value[v] = (dt_value){.type = type, .producer = -1, .root = v,
+                                 .wants_grad = v != 0, .block = DT_NO_BLOCK,
+                                 .grad_block = DT_NO_BLOCK};
+    p->value[0].shape = (dt_shape){p->batch, size, size, 3};
+    p->value[p->logits].type = DT_F32;
+
+    for (int i = 0; i < p->steps; i++) {
+        const dt_node *n = &p->node[i];
+        dt_value *out = &p->value[n->out];
+        dt_shape in[DT_MAX_IN] = {{0, 0, 0, 0}};
+        for (int k = 0; k < n->n_in; k++) {
+            in[k] = p->value[n->in[k]].shape;
+            p->value[n->in[k]].uses++;
+        }
+        DT_TRY(n->op->infer(n, in, &out->shape));
+        out->producer = i;
+        if (n->op == &dt_op_softmax_xent)
+            out->type = DT_F32;
+        if (p->second_out[i] >= 0) { /* a fork: both outputs are its input's memory */
+            dt_value *second = &p->value[p->second_out[i]];
+            second->shape = out->shape;
+            second->producer = i;
+            out->type = second->type = p->value[n->in[0]].type;
+            out->root = second->root = p->value[n->in[0]].root;
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status plan_prepare(dt_plan *p)
+{
+    dt_env env = {p->model};
+
+    for (int i = 0; i < p->steps; i++) {
+        const dt_node *n = &p->node[i];
+        dt_step *s = &p->step[i];
+        *s = (dt_step){.op = n->op, .node = n, .attr = n->attr, .mode = p->mode,
+                       .threads = p->model->opts.threads, .saves = n->op->saves,
+                       .grad_type = p->model->opts.precision, .pack = {-1, -1},
+                       .label_smoothing = p->model->opts.label_smoothing,
+                       .out_shape = p->value[n->out].shape,
+                       .out_type = p->value[n->out].type};
+        for (int k = 0; k < n->n_in; k++) {
+            s->in_shape[k] = p->value[n->in[k]].shape;
+            s->in_type[k] = p->value[n->in[k]].type;
+            s->wants_d_in[k] = p->mode == DT_TRAIN && p->value[n->in[k]].wants_grad;
+        }
+        if (n->op->prepare)
+            DT_TRY(n->op->prepare(s, &env));
+        if (s->scratch_bytes > p->scratch_bytes)
+            p->scratch_bytes = s->scratch_bytes;
+    }
+    return DT_OK;
+}
+
+/* The floats that lie before every parameter of the steps that are still to come. */
+static void plan_final(dt_plan *p)
+{
+    const dt_net *net = p->model->net;
+    size_t final = net->slab_floats;
+
+    for (int i = 0; i < p->steps; i++) {
+        p->final[i] = final;
+        for (int k = 0; k < p->node[i].n_param; k++)
+            if (net->param[p->node[i].param[k]].offset < final)
+                final = net->param[p->node[i].param[k]].offset;
+    }
+}
+
+/* ---- Lifetimes: forward of step i is time i, its backward 2 * steps - 1 - i --------------- */
+
+static int backward_time(const dt_plan *p, int step)
+{
+    return 2 * p->steps - 1 - step;
+}
+
+static int plan_new_block(dt_plan *p, size_t bytes, int first, int last)
+{
+    p->block[p->blocks] = (dt_block){.bytes = bytes, .first = first, .last = last};
+    return (int)p->blocks++;
+}
+
+static void block_extend(dt_block *b, int time)
+{
+    if (time > b->last)
+        b->last = time;
+    if (time < b->first)
+        b->first = time;
+}
+
+static size_t value_bytes(const dt_value *v, dt_dtype type)
+{
+    return (size_t)dt_shape_count(&v->shape) * dt_dtype_bytes(type);
+}
+
+static void plan_value_lives(dt_plan *p)
+{
+    const int end = p->mode == DT_TRAIN ? 2 * p->steps - 1 : p->steps - 1;
+
+    for (int v = 0; v < p->values; v++) {
+        dt_value *x = &p->value[v];
+        if (x->root != v || (x->producer < 0 && v != 0))
+            continue; /* an alias, or fused away */
+        const int born = x->producer < 0 ? 0 : x->producer;
+        x->block = plan_new_block(p, value_bytes(x, x->type), born, born);
+        if (v == p->logits)
+            block_extend(&p->block[x->block], end);
+    }
+    for (int i = 0; i < p->steps; i++) {
+        const dt_node *n = &p->node[i];
+        const unsigned saves = p->mode == DT_TRAIN ? p->step[i].saves : 0;
+        for (int k = 0; k < n->n_in; k++) {
+            dt_block *b = &p->block[p->value[p->value[n->in[k]].root].block];
+            block_extend(b, i);
+            if (saves & (k == 0 ? DT_SAVE_IN0 : DT_SAVE_IN1))
+                block_extend(b, backward_time(p, i));
+        }
+        if (saves & DT_SAVE_OUT)
+            block_extend(&p->block[p->value[p->value[n->out].root].block],
+                         backward_time(p, i));
+    }
+}
+
+/* A gradient is written by its reader's backward and read by its producer's. */
+static void plan_grad_lives(dt_plan *p)
+{
+    for (int i = 0; i < p->steps; i++)
+        for (int k = 0; k < p->node[i].n_in; k++) {
+            dt_value *x = &p->value[p->node[i].in[k]];
+            if (x->wants_grad)
+                x->grad_block = plan_new_block(
+                    p, value_bytes(x, p->model->opts.precision), backward_time(p, i),
+                    backward_time(p, x->producer));
+        }
+}
+
+static dt_status plan_memory(dt_plan *p)
+{
+    const int end = p->mode == DT_TRAIN ? 2 * p->steps - 1 : p->steps - 1;
+
+    DT_TRY(dt_calloc(&p->block, 2 * DT_MAX_VALUES + DT_MAX_NODES + 1, sizeof *p->block,
+                     "memory planning"));
+    plan_value_lives(p);
+    if (p->mode == DT_TRAIN)
+        plan_grad_lives(p);
+    for (int i = 0; i < p->steps; i++) {
+        p->saved_block[i] = DT_NO_BLOCK;
+        if (p->step[i].saved_bytes)
+            p->saved_block[i] =
+                plan_new_block(p, p->step[i].saved_bytes, i,
+                               p->mode == DT_TRAIN ? backward_time(p, i) : i);
+    }
+    p->labels_block = plan_new_block(p, (size_t)p->batch * sizeof(int32_t), 0, end);
+    return dt_place(p->block, p->blocks, &p->arena_bytes);
+}
+
+/* ---- Public -------------------------------------------------------------------------------- */
+
+static dt_status plan_fingerprint(dt_plan *p)
+{
+    dt_hash *h = NULL;
+    char line[512];
+
+    DT_TRY(dt_hash_open(&h));
+    for (size_t i = 0; i < dt_plan_row_count(p); i++) {
+        dt_plan_row r;
+        dt_plan_row_get(p, i, &r);
+        const int n = snprintf(line, sizeof line, "%s|%s|%s|%s|%zu|%zu|%zu\n", r.op, r.name,
+                               r.out_shape, r.kernels, r.out_offset, r.saved_bytes,
+                               r.out_bytes);
+        dt_hash_update(h, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
+    }
+    p->digest = dt_hash_digest(h);
+    dt_hash_close(h);
+    return DT_OK;
+}
+
+dt_status dt_plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode)
+{
+    dt_plan *p = NULL;
+    dt_status st = DT_OK;
+
+    if (batch < 1)
+        return dt_fail(DT_BUG, "a plan for %lld images", (long long)batch);
+    DT_TRY(dt_calloc(&p, 1, sizeof *p, "a plan"));
+    p->model = m;
+    p->batch = batch;
+    p->mode = mode;
+    plan_copy_nodes(p);
+    if (!m->opts.unfused)
+        dt_plan_fuse(p);
+    DT_GO(st, dt_plan_fork(p), out);
+    DT_GO(st, plan_infer(p), out);
+    DT_GO(st, plan_prepare(p), out);
+    plan_final(p);
+    DT_GO(st, plan_memory(p), out);
+    DT_GO(st, plan_fingerprint(p), out);
+    *out = p;
+    p = NULL;
+
+out:
+    dt_plan_destroy(p);
+    return st;
+}
+
+void dt_plan_destroy(dt_plan *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; i < p->steps; i++)
+        if (p->step[i].op && p->step[i].op->destroy)
+            p->step[i].op->destroy(&p->step[i]);
+    free(p->block);
+    free(p);
+}
+
+int64_t dt_plan_batch(const dt_plan *p)
+{
+    return p->batch;
+}
+
+size_t dt_plan_arena_bytes(const dt_plan *p)
+{
+    return p->arena_bytes;
+}
+
+size_t dt_plan_scratch_bytes(const dt_plan *p)
+{
+    return p->scratch_bytes;
+}
+
+dt_digest dt_plan_digest(const dt_plan *p)
+{
+    return p->digest;
+}
+
+size_t dt_plan_row_count(const dt_plan *p)
+{
+    return (size_t)p->steps;
+}
+
+void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row)
+{
+    const dt_step *s = &p->step[i];
+    const dt_value *out = &p->value[p->node[i].out];
+
+    *row = (dt_plan_row){.op = s->op->name, .name = s->node->name,
+                         .macs = s->op->macs ? s->op->macs(s) : 0,
+                         .out_bytes = value_bytes(out, out->type),
+                         .saved_bytes = s->saved_bytes, .scratch_bytes = s->scratch_bytes};
+    if (s->op == &dt_op_batchnorm && s->attr.relu)
+        row->op = s->attr.add ? "batchnorm+add+relu" : "batchnorm+relu";
+    if (out->root == p->node[i].out)
+        row->out_offset = p->block[out->block].offset;
+    else
+        row->out_bytes = 0; /* an alias */
+    snprintf(row->out_shape, sizeof row->out_shape, "[%lld, %lld, %lld, %lld] %s",
+             (long long)out->shape.n, (long long)out->shape.h, (long long)out->shape.w,
+             (long long)out->shape.c, dt_dtype_name(out->type));
+    snprintf(row->kernels, sizeof row->kernels, "%s", s->kernels);
+    for (int k = 0; k < s->node->n_param; k++)
+        row->params += p->model->net->param[s->node->param[k]].count;
+    for (const char *c = s->node->name; *c; c++)
+        row->depth += *c == '.';
+}

@@ -1,0 +1,170 @@
+/* The benchmark: the trainer's own loop (loader and update included) on synthetic data,
+ * warmed up, then timed step by step. With --exchange all, one row per exchange. */
+#include "run.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct bench_row {
+    const char *exchange;
+    bool exact;
+    double median_s, low_s, high_s; /* per step; spread: fastest and slowest */
+    double images_per_s;            /* at the median */
+    double phase_s[DT_PHASE_COUNT]; /* mean per step, rank 0 */
+    double mib_per_step, messages_per_step; /* sent and received by rank 0 */
+    double loss;
+    char hash[DT_DIGEST_CHARS];
+} bench_row;
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Steps through epochs as training does; `first` counts steps since the run began. */
+static dt_status bench_steps(dt_run *r, int64_t first, int64_t count, double *seconds,
+                             dt_step_result *result)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t step = first + i;
+        const double start = dt_seconds();
+        DT_TRY(dt_run_step(r, step / r->steps_per_epoch, step % r->steps_per_epoch, result));
+        if (seconds)
+            seconds[i] = dt_seconds() - start;
+    }
+    return DT_OK;
+}
+
+static void bench_summarise(const dt_run *r, double *seconds, const dt_exchange_stats *before,
+                            const dt_step_result *last, bench_row *row)
+{
+    const size_t n = (size_t)r->o.steps;
+    dt_exchange_stats after;
+
+    dt_exchange_stats_get(r->exchange, &after);
+    qsort(seconds, n, sizeof *seconds, ascending);
+    row->exchange = dt_exchange_name(r->exchange);
+    row->exact = dt_exchange_exact(r->exchange);
+    row->median_s = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
+    row->low_s = seconds[0];
+    row->high_s = seconds[n - 1];
+    row->images_per_s = (double)last->images / row->median_s;
+    row->loss = last->loss;
+    for (int p = 0; p < DT_PHASE_COUNT; p++)
+        row->phase_s[p] = r->phase_s[p] / (double)n;
+    const uint64_t bytes = after.bytes_sent - before->bytes_sent + after.bytes_received -
+                           before->bytes_received;
+    row->mib_per_step = (double)bytes / (double)n / (1024.0 * 1024.0);
+    row->messages_per_step = (double)(after.messages - before->messages) / (double)n;
+}
+
+static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
+{
+    dt_run r;
+    dt_step_result last = {0};
+    dt_exchange_stats before;
+    dt_digest hash;
+    double *seconds = NULL;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_run_open(&r, c, o, DT_FOR_TRAINING));
+    DT_GO(st, dt_comm_agree(c, dt_calloc(&seconds, (size_t)o->steps, sizeof *seconds,
+                                         "the benchmark")), out);
+    DT_GO(st, bench_steps(&r, 0, o->warmup_steps, NULL, &last), out);
+    DT_GO(st, dt_comm_barrier(c), out);
+    memset(r.phase_s, 0, sizeof r.phase_s);
+    dt_exchange_stats_get(r.exchange, &before);
+    DT_GO(st, bench_steps(&r, o->warmup_steps, o->steps, seconds, &last), out);
+    bench_summarise(&r, seconds, &before, &last, row);
+    DT_GO(st, dt_comm_agree(c, dt_model_weights_hash(r.model, &hash)), out);
+    dt_digest_text(hash, row->hash);
+
+out:
+    free(seconds);
+    dt_run_close(&r);
+    return st;
+}
+
+static void bench_print(const dt_options *o, int world, const bench_row *row)
+{
+    printf("%-10s %9.4f %9.4f %9.4f %10.1f %9.2f %6.0f  %-5s  %s\n", row->exchange,
+           row->median_s, row->low_s, row->high_s, row->images_per_s, row->mib_per_step,
+           row->messages_per_step, row->exact ? "yes" : "no", row->hash);
+    if (strcmp(o->exchange, "all") == 0)
+        return;
+    printf("\nphases of rank 0 of %d, seconds per step:", world);
+    for (int p = 0; p < DT_PHASE_COUNT; p++)
+        printf(" %s %.4f", dt_phase_name[p], row->phase_s[p]);
+    printf("\n");
+}
+
+static dt_status bench_print_json(const bench_row *row, int world)
+{
+    json_t *phases = json_object();
+    for (int p = 0; p < DT_PHASE_COUNT; p++)
+        json_object_set_new(phases, dt_phase_name[p], json_real(row->phase_s[p]));
+    json_t *j = json_pack(
+        "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:o}", "exchange",
+        row->exchange, "exact", row->exact, "ranks", world, "images_per_s",
+        row->images_per_s, "step_s", row->median_s, "fastest_s", row->low_s, "slowest_s",
+        row->high_s, "mib_at_rank0", row->mib_per_step, "messages_at_rank0",
+        row->messages_per_step, "loss", row->loss, "weights_hash", row->hash, "phases_s",
+        phases);
+    char *text = j ? json_dumps(j, JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(j);
+    if (!text)
+        return dt_fail(DT_NOMEM, "no memory for the benchmark's JSON");
+    printf("%s\n", text);
+    free(text);
+    return DT_OK;
+}
+
+static dt_status bench_report(dt_comm *c, const dt_options *o, const bench_row *row, bool first)
+{
+    dt_status st = DT_OK;
+
+    if (dt_comm_rank(c) == 0) {
+        if (o->json) {
+            st = bench_print_json(row, dt_comm_world(c));
+        } else {
+            if (first)
+                printf("%-10s %9s %9s %9s %10s %9s %6s  %-5s  %s\n", "exchange", "s/step",
+                       "fastest", "slowest", "images/s", "MiB@0", "msgs@0", "exact",
+                       "weights hash");
+            bench_print(o, dt_comm_world(c), row);
+        }
+        fflush(stdout);
+    }
+    return dt_comm_agree(c, st);
+}
+
+dt_status dt_bench(dt_comm *c, const dt_options *o)
+{
+    static const char *const all[] = {
+#define X(name) #name,
+        DT_EXCHANGE_LIST(X)
+#undef X
+    };
+    const bool table = strcmp(o->exchange, "all") == 0;
+    const size_t rows = table ? sizeof all / sizeof *all : 1;
+    dt_options one = *o;
+    char data[64];
+
+    /* Enough images for a few different steps, and few enough to make quickly. */
+    DT_TRY(dt_comm_agree(c, dt_options_check(&one, dt_comm_world(c))));
+    snprintf(data, sizeof data, "synthetic:%lld", (long long)(4 * one.global_batch));
+    one.data = data;
+    one.subset = 0;
+    one.epochs = 1 + (o->warmup_steps + o->steps) / 4;
+    one.max_steps = -1;
+    for (size_t i = 0; i < rows; i++) {
+        bench_row row = {0};
+        if (table)
+            one.exchange = all[i];
+        DT_TRY(bench_one(c, &one, &row));
+        DT_TRY(bench_report(c, o, &row, i == 0));
+    }
+    return DT_OK;
+}

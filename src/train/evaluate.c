@@ -1,0 +1,94 @@
+/* Evaluation: chunk k of the test set is run by rank k mod np; the sums are taken in tree
+ * order over chunks, so that the result is one number whatever the ranks. */
+#include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "modelfile.h"
+
+/* The tree of numerics.md section 3 over [a, b). */
+static double tree_sum(const double *x, int64_t a, int64_t b)
+{
+    if (b - a == 1)
+        return x[a];
+    int64_t half = 1;
+    while (2 * half < b - a)
+        half *= 2;
+    return tree_sum(x, a, a + half) + tree_sum(x, a + half, b);
+}
+
+/* This rank's chunks: loss bits (float64) and counts; zero elsewhere. */
+static dt_status test_chunks(dt_run *r, int64_t chunks, int64_t *loss_bits, int64_t *correct)
+{
+    const int64_t images = dt_source_describe(r->source)->test;
+
+    for (int64_t k = dt_comm_rank(r->comm); k < chunks; k += dt_comm_world(r->comm)) {
+        const int64_t first = k * r->test_chunk;
+        const int64_t left = images - first;
+        const bool full = left >= r->test_chunk;
+        dt_exec *e = r->test[full ? 0 : 1].exec;
+        dt_result result;
+
+        dt_loader_test(r->loader, first, full ? r->test_chunk : left, dt_exec_input(e),
+                       dt_exec_labels(e));
+        DT_TRY(dt_exec_forward(e, NULL, &result));
+        memcpy(&loss_bits[k], &result.loss_sum, sizeof loss_bits[k]);
+        correct[k] = result.correct;
+    }
+    return DT_OK;
+}
+
+dt_status dt_run_test(dt_run *r, dt_test_result *result)
+{
+    const int64_t images = dt_source_describe(r->source)->test;
+    const int64_t chunks = (images + r->test_chunk - 1) / r->test_chunk;
+    int64_t *bits = NULL, correct = 0;
+    double *loss = NULL;
+    dt_status st = DT_OK;
+
+    DT_GO(st, dt_calloc(&bits, 2 * (size_t)chunks, sizeof *bits, "evaluation"), out);
+    DT_GO(st, dt_calloc(&loss, (size_t)chunks, sizeof *loss, "evaluation"), out);
+    DT_GO(st, test_chunks(r, chunks, bits, bits + chunks), out);
+    /* One rank holds a chunk's bits and all others 0: the integer sum passes them on. */
+    DT_GO(st, dt_comm_sum_i64(r->comm, bits, 2 * (size_t)chunks), out);
+    for (int64_t k = 0; k < chunks; k++) {
+        memcpy(&loss[k], &bits[k], sizeof loss[k]);
+        correct += bits[chunks + k];
+    }
+    *result = (dt_test_result){.loss = tree_sum(loss, 0, chunks) / (double)images,
+                               .accuracy = (double)correct / (double)images,
+                               .correct = correct, .images = images};
+
+out:
+    free(bits);
+    free(loss);
+    return st;
+}
+
+dt_status dt_eval(dt_comm *c, const dt_options *o)
+{
+    dt_run r;
+    dt_test_result t;
+    dt_status st = DT_OK;
+
+    if (!o->model[0])
+        return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs --model FILE, a model.safetensors "
+                                                  "that a run has saved"));
+    DT_TRY(dt_run_open(&r, c, o, DT_FOR_EVALUATION));
+    DT_GO(st, dt_run_load(&r, o->model), out);
+    DT_GO(st, dt_run_test(&r, &t), out);
+    if (dt_comm_rank(c) == 0) {
+        if (o->json)
+            printf("{\"test_loss\": %.9g, \"test_accuracy\": %.9g, \"correct\": %lld, "
+                   "\"images\": %lld}\n", t.loss, t.accuracy, (long long)t.correct,
+                   (long long)t.images);
+        else
+            printf("test loss %.6f, accuracy %.2f %% (%lld of %lld)\n", t.loss,
+                   100 * t.accuracy, (long long)t.correct, (long long)t.images);
+    }
+
+out:
+    dt_run_close(&r);
+    return st;
+}

@@ -1,0 +1,354 @@
+/* options.c - the option table: defaults, values from and to text, cross checks, and
+ * two listings. Where values come from (files, environment, command line) is cli's. */
+#include "train.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <strings.h>
+
+const dt_option_row dt_option_table[] = {
+#define X(type, field, value, low, high, choices, group, metavar, help)                \
+    {#field, DT_OPTION_##type, offsetof(dt_options, field), low, high, choices, group, \
+     metavar, help},
+    DT_OPTION_LIST(X)
+#undef X
+};
+const size_t dt_option_count = sizeof dt_option_table / sizeof *dt_option_table;
+
+void dt_options_init(dt_options *o)
+{
+    *o = (dt_options){
+#define X(type, field, value, ...) .field = value,
+        DT_OPTION_LIST(X)
+#undef X
+    };
+}
+
+/* ---- One value ------------------------------------------------------------------- */
+
+/* What a type can do: read a field from text (false: not a value, nothing written),
+ * write it as text, and say what it wants. */
+typedef struct option_kind {
+    bool (*parse)(const dt_option_row *row, const char *text, void *field);
+    void (*print)(const void *field, char *buf, size_t size);
+    void (*want)(const dt_option_row *row, char *buf, size_t size);
+} option_kind;
+
+static bool text_parse(const dt_option_row *row, const char *text, void *field)
+{
+    (void)row;
+    *(const char **)field = text;
+    return true;
+}
+
+static void text_print(const void *field, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s", *(const char *const *)field);
+}
+
+static void text_want(const dt_option_row *row, char *buf, size_t size)
+{
+    (void)row;
+    snprintf(buf, size, "a text");
+}
+
+static bool choice_parse(const dt_option_row *row, const char *text, void *field)
+{
+    const size_t length = strlen(text);
+    for (const char *word = row->choices; *word == ' ';) {
+        const size_t n = strcspn(++word, " ");
+        if (n == length && memcmp(word, text, n) == 0)
+            return text_parse(row, text, field);
+        word += n;
+    }
+    return false;
+}
+
+static void choice_want(const dt_option_row *row, char *buf, size_t size)
+{
+    snprintf(buf, size, "one of:%s", row->choices);
+}
+
+static bool count_parse(const dt_option_row *row, const char *text, void *field)
+{
+    char *end = NULL;
+    if (!isdigit((unsigned char)text[0]) && text[0] != '-') /* strtoll skips blanks */
+        return false;
+    errno = 0;
+    const long long v = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0')
+        return false;
+    if ((double)v < row->low || (double)v > row->high)
+        return false;
+    *(int64_t *)field = v;
+    return true;
+}
+
+static void count_print(const void *field, char *buf, size_t size)
+{
+    snprintf(buf, size, "%lld", (long long)*(const int64_t *)field);
+}
+
+static void count_want(const dt_option_row *row, char *buf, size_t size)
+{
+    snprintf(buf, size, "a whole number from %.15g to %.15g", row->low, row->high);
+}
+
+static bool auto_parse(const dt_option_row *row, const char *text, void *field)
+{
+    if (strcmp(text, "auto") != 0)
+        return count_parse(row, text, field);
+    *(int64_t *)field = 0;
+    return true;
+}
+
+static void auto_print(const void *field, char *buf, size_t size)
+{
+    if (*(const int64_t *)field != 0)
+        count_print(field, buf, size);
+    else
+        snprintf(buf, size, "auto");
+}
+
+static void auto_want(const dt_option_row *row, char *buf, size_t size)
+{
+    snprintf(buf, size, "auto, or a whole number from %.15g to %.15g", row->low,
+             row->high);
+}
+
+static bool real_parse(const dt_option_row *row, const char *text, void *field)
+{
+    char *end = NULL;
+    if (text[0] == '\0' || !strchr("0123456789.-+", text[0])) /* blanks, inf, nan */
+        return false;
+    errno = 0;
+    const double v = strtod(text, &end);
+    if ((errno != 0 && v != 0) || end == text || *end != '\0')
+        return false;
+    if (!(v >= row->low && v <= row->high)) /* also refuses "-nan" */
+        return false;
+    *(double *)field = v == 0 ? 0 : v; /* "-0" would print as another text */
+    return true;
+}
+
+/* The shortest decimal text that reads back as the same double. */
+static void real_print(const void *field, char *buf, size_t size)
+{
+    const double v = *(const double *)field;
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(buf, size, "%.*g", digits, v);
+        const double back = strtod(buf, NULL);
+        if (memcmp(&back, &v, sizeof v) == 0)
+            return;
+    }
+}
+
+static void real_want(const dt_option_row *row, char *buf, size_t size)
+{
+    snprintf(buf, size, "a number from %.15g to %.15g", row->low, row->high);
+}
+
+static bool flag_parse(const dt_option_row *row, const char *text, void *field)
+{
+    static const char *const words[][2] = {
+        {"false", "true"}, {"no", "yes"}, {"off", "on"}, {"0", "1"}};
+    (void)row;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (int v = 0; v < 2; v++)
+            if (strcasecmp(text, words[i][v]) == 0) {
+                *(bool *)field = v == 1;
+                return true;
+            }
+    return false;
+}
+
+static void flag_print(const void *field, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s", *(const bool *)field ? "true" : "false");
+}
+
+static void flag_want(const dt_option_row *row, char *buf, size_t size)
+{
+    (void)row;
+    snprintf(buf, size, "true or false");
+}
+
+static const option_kind option_kinds[] = {
+    [DT_OPTION_TEXT] = {text_parse, text_print, text_want},
+    [DT_OPTION_CHOICE] = {choice_parse, text_print, choice_want},
+    [DT_OPTION_COUNT] = {count_parse, count_print, count_want},
+    [DT_OPTION_AUTO] = {auto_parse, auto_print, auto_want},
+    [DT_OPTION_REAL] = {real_parse, real_print, real_want},
+    [DT_OPTION_FLAG] = {flag_parse, flag_print, flag_want},
+};
+
+static const void *option_field(const dt_option_row *row, const dt_options *o)
+{
+    return (const char *)o + row->offset;
+}
+
+const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *buf,
+                           size_t size)
+{
+    option_kinds[row->type].print(option_field(row, o), buf, size);
+    return buf;
+}
+
+dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *text,
+                        const char *place, dt_status code)
+{
+    const option_kind *kind = &option_kinds[row->type];
+    char want[256];
+
+    if (kind->parse(row, text, (char *)o + row->offset))
+        return DT_OK;
+    kind->want(row, want, sizeof want);
+    return dt_fail(code, "%s: '%s' is no value for %s, want %s", place, text, row->name,
+                   want);
+}
+
+/* ---- Names ----------------------------------------------------------------------- */
+
+static int name_char(char c)
+{
+    return c == '-' ? '_' : tolower((unsigned char)c);
+}
+
+size_t dt_text_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 63 };
+    size_t row[LONGEST + 1];
+    const size_t na = strnlen(a, LONGEST), nb = strnlen(b, LONGEST);
+
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            size_t best = diagonal + (name_char(a[i - 1]) != name_char(b[j - 1]));
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[nb];
+}
+
+const dt_option_row *dt_option_find(const char *name)
+{
+    for (size_t i = 0; i < dt_option_count; i++) {
+        const char *a = dt_option_table[i].name, *b = name;
+        while (*a != '\0' && (*a == *b || (*a == '_' && *b == '-')))
+            a++, b++;
+        if (*a == '\0' && *b == '\0')
+            return &dt_option_table[i];
+    }
+    return NULL;
+}
+
+const char *dt_option_nearest(const char *name)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < dt_option_count; i++)
+        if (dt_text_distance(name, dt_option_table[i].name) <
+            dt_text_distance(name, dt_option_table[best].name))
+            best = i;
+    return dt_option_table[best].name;
+}
+
+/* ---- All options ----------------------------------------------------------------- */
+
+dt_status dt_options_check(dt_options *o, int world)
+{
+    const int64_t accum = o->accum ? o->accum : 1;
+    const int64_t shards = o->shards ? o->shards : world * accum;
+
+    if (world > shards)
+        return dt_fail(DT_CONFIG,
+                       "%d ranks for %lld shards: some would have no work; start at most "
+                       "%lld ranks, or give --shards %d or more",
+                       world, (long long)shards, (long long)shards, world);
+    if (o->accum && shards != world * accum)
+        return dt_fail(DT_CONFIG,
+                       "--shards %lld and --accum %lld contradict each other: %d ranks "
+                       "make %lld shards of it; leave one of them auto",
+                       (long long)shards, (long long)accum, world,
+                       (long long)(world * accum));
+    const int64_t global = o->global_batch ? o->global_batch : o->batch * shards;
+    if (!global)
+        return dt_fail(DT_CONFIG, "--batch and --global-batch are both auto; give one");
+
+    const dt_option_row *limits[] = {dt_option_find("shards"),
+                                     dt_option_find("global_batch")};
+    const int64_t values[] = {shards, global};
+    for (int i = 0; i < 2; i++)
+        if ((double)values[i] > limits[i]->high)
+            return dt_fail(DT_CONFIG, "%s would be %lld, at most %.15g is possible",
+                           limits[i]->name, (long long)values[i], limits[i]->high);
+    o->global_batch = global;
+    o->shards = shards;
+    o->batch = 0;
+    o->accum = 0;
+    return DT_OK;
+}
+
+void dt_options_print(FILE *f, const dt_options *o)
+{
+    enum { WIDTH = 88, INDENT = 16 };
+    const char *group = "";
+    int column = 0;
+
+    for (size_t i = 0; i < dt_option_count; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        char value[4096];
+        dt_option_text(row, o, value, sizeof value);
+        const int width = (int)(strlen(row->name) + strlen(value)) + 2;
+        const bool opens = strcmp(group, row->group) != 0;
+        if (opens || column + width > WIDTH) {
+            fprintf(f, "%s%-*s", i ? "\n" : "", INDENT, opens ? row->group : "");
+            column = INDENT;
+        }
+        group = row->group;
+        fprintf(f, " %s=%s", row->name, value);
+        column += width;
+    }
+    fputc('\n', f);
+}
+
+/* A double-quoted YAML scalar. */
+static void yaml_text(FILE *f, const char *text)
+{
+    fputc('"', f);
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        if (*c == '"' || *c == '\\')
+            fprintf(f, "\\%c", *c);
+        else if (*c < 0x20 || *c == 0x7f)
+            fprintf(f, "\\x%02X", *c);
+        else
+            fputc(*c, f);
+    fputc('"', f);
+}
+
+void dt_options_yaml(FILE *f, const dt_options *o)
+{
+    const char *group = "";
+    char value[64];
+
+    fputs("# Options of dtrain; read them back with --config.\n", f);
+    for (size_t i = 0; i < dt_option_count; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        if (strcmp(group, row->group) != 0)
+            fprintf(f, "\n# %s\n", row->group);
+        group = row->group;
+        fprintf(f, "%s: ", row->name);
+        if (row->type == DT_OPTION_TEXT)
+            yaml_text(f, *(const char *const *)option_field(row, o));
+        else
+            fputs(dt_option_text(row, o, value, sizeof value), f);
+        fputc('\n', f);
+    }
+}

@@ -1,0 +1,84 @@
+/* run.h - everything that one run holds: model, data and ranks together; private to
+ * src/train. Training, evaluation and the benchmark are built on it. */
+#ifndef DT_RUN_H
+#define DT_RUN_H
+#include "optim.h"
+#include "schedule.h"
+#include "train.h"
+
+/* What a run needs beyond the evaluation of a model. */
+typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
+
+/* Wall time of the phases of a step, in seconds, summed since the last reset. */
+#define DT_PHASE_LIST(X) X(data) X(forward) X(backward) X(exchange) X(update)
+typedef enum dt_phase {
+#define X(name) DT_PHASE_##name,
+    DT_PHASE_LIST(X)
+#undef X
+        DT_PHASE_COUNT
+} dt_phase;
+extern const char *const dt_phase_name[DT_PHASE_COUNT];
+
+/* One compiled batch size. */
+typedef struct dt_compiled {
+    dt_plan *plan; /* owned */
+    dt_exec *exec; /* owned */
+} dt_compiled;
+enum { DT_MAX_COMPILED = 4 }; /* largest and smallest shard, of full and last batches */
+
+typedef struct dt_run {
+    dt_comm *comm;    /* borrowed */
+    dt_options o;     /* resolved: nothing is auto any more */
+    dt_dtype precision;
+    int threads, first_shard, end_shard; /* this rank's */
+    int64_t global_batch;
+
+    dt_source *source;
+    dt_node_mem *data_memory;
+    dt_slab private_data;
+    dt_loader *loader;
+
+    dt_net *net;
+    dt_model *model;
+    dt_compiled train[DT_MAX_COMPILED], test[2]; /* test: full chunk, remainder */
+    int64_t test_chunk;
+    dt_slab master, momentum, running, packed, gradients, arena, scratch;
+
+    dt_exchange *exchange;
+    dt_tree *loss_tree, *moment_tree;
+    dt_optim optim;
+    dt_schedule schedule;
+    int64_t steps_per_epoch, total_steps;
+
+    double phase_s[DT_PHASE_COUNT];
+} dt_run;
+
+/* Open data, build, compile, check memory, take it, and compare all ranks. On any error
+ * (already agreed and printed) r is released. Collective. */
+dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
+void dt_run_close(dt_run *r); /* Collective */
+/* Weights and running statistics from a model file, compared across ranks. Collective. */
+dt_status dt_run_load(dt_run *r, const char *path) DT_MUST_CHECK;
+/* Memory per rank and slab, as lines of the log. Local. */
+void dt_run_print_memory(const dt_run *r);
+
+typedef struct dt_step_result {
+    double loss;     /* mean over the global batch, the same on all ranks */
+    double accuracy; /* of the training batch */
+    double lr;
+    int64_t images;
+} dt_step_result;
+/* One optimizer step on global batch `step` of `epoch` (both from 0). DT_NUMERIC on all
+ * ranks, before anything is updated, when the loss is not finite. Collective. */
+dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_step_result *result) DT_MUST_CHECK;
+
+typedef struct dt_test_result {
+    double loss, accuracy;
+    int64_t correct, images;
+} dt_test_result;
+/* The whole test set, cut into chunks whose bounds do not depend on the ranks. Collective. */
+dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
+
+double dt_seconds(void); /* monotonic clock */
+
+#endif

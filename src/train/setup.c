@@ -1,0 +1,346 @@
+/* Opening a run: options -> data -> network and plans -> memory -> ranks compared. After
+ * each phase in which one rank can fail alone, the ranks agree. */
+#include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fingerprint.h"
+#include "modelfile.h"
+
+/* ---- Options ------------------------------------------------------------------------ */
+
+static int threads_of(const dt_comm *c, const dt_options *o)
+{
+    dt_machine m;
+    dt_machine_describe(&m);
+    if (o->threads > 0) {
+        if (o->threads > m.cores_allowed)
+            dt_warn("--threads %lld, but a rank may use %d of %d cores: start mpirun with "
+                    "--bind-to none", (long long)o->threads, m.cores_allowed, m.cores);
+        return (int)o->threads;
+    }
+    const int share = m.cores / dt_comm_node_ranks(c);
+    const int threads = share < m.cores_allowed ? share : m.cores_allowed;
+    return threads < 1 ? 1 : threads;
+}
+
+static dt_status open_options(dt_run *r, const dt_options *o)
+{
+    r->o = *o;
+    DT_TRY(dt_options_check(&r->o, dt_comm_world(r->comm)));
+    dt_shards_of((int)r->o.shards, dt_comm_world(r->comm), dt_comm_rank(r->comm),
+                 &r->first_shard, &r->end_shard);
+    r->global_batch = r->o.global_batch;
+    r->threads = threads_of(r->comm, o);
+    return dt_precision_choose(r->o.precision, r->o.kernels, &r->precision);
+}
+
+/* ---- Data: once per node -------------------------------------------------------------- */
+
+static dt_status open_data(dt_run *r)
+{
+    void *memory = NULL;
+    bool shared = false;
+
+    DT_TRY(dt_comm_agree(r->comm, dt_source_open(&r->source, r->o.data, r->o.subset,
+                                                 (uint32_t)r->o.seed)));
+    DT_TRY(dt_node_mem_create(&r->data_memory, r->comm, dt_source_bytes(r->source),
+                              "the data set", &memory, &shared));
+    const bool reads = !shared || dt_comm_node_rank(r->comm) == 0;
+    dt_status st = reads ? dt_source_load(r->source, memory, true) : DT_OK;
+    DT_TRY(dt_comm_agree(r->comm, st));
+    return dt_comm_agree(r->comm, reads ? DT_OK : dt_source_load(r->source, memory, false));
+}
+
+static dt_status open_loader(dt_run *r)
+{
+    const dt_loader_opts opts = {
+        .augment = r->o.augment, .normalize = r->o.normalize,
+        .image_size = dt_net_spec_of(r->net)->image_size, .type = r->precision,
+        .seed = (uint32_t)r->o.seed, .global_batch = r->global_batch,
+        .shards = (int)r->o.shards, .drop_remainder = r->o.drop_remainder,
+        .threads = r->threads,
+    };
+    return dt_loader_create(&r->loader, r->source, &opts);
+}
+
+/* ---- Network and plans ------------------------------------------------------------------ */
+
+static dt_status compile(dt_run *r, dt_compiled *c, int64_t batch, dt_mode mode)
+{
+    return batch > 0 ? dt_plan_create(&c->plan, r->model, batch, mode) : DT_OK;
+}
+
+/* Shard sizes of a full batch and of the last one: at most four different. */
+static dt_status compile_training(dt_run *r)
+{
+    const int64_t last = dt_loader_batch(r->loader, r->steps_per_epoch - 1);
+    const int64_t batch[2] = {r->global_batch, last};
+    int count = 0;
+
+    for (int b = 0; b < 2; b++)
+        for (int shard = 0; shard < (int)r->o.shards; shard += (int)r->o.shards - 1) {
+            const int64_t size = dt_shard_size(batch[b], (int)r->o.shards, shard, NULL);
+            bool known = false;
+            for (int i = 0; i < count; i++)
+                known = known || dt_plan_batch(r->train[i].plan) == size;
+            if (size > 0 && !known)
+                DT_TRY(compile(r, &r->train[count++], size, DT_TRAIN));
+            if (r->o.shards == 1)
+                break;
+        }
+    return DT_OK;
+}
+
+/* Chunks large enough for the kernels, small enough for memory; from the image alone. */
+static dt_status compile_test(dt_run *r)
+{
+    const int64_t images = dt_source_describe(r->source)->test;
+    const int64_t chunk = dt_net_spec_of(r->net)->image_size <= 64 ? 100 : 25;
+
+    r->test_chunk = chunk < images ? chunk : images;
+    DT_TRY(compile(r, &r->test[0], r->test_chunk, DT_EVAL));
+    return compile(r, &r->test[1], images % r->test_chunk, DT_EVAL);
+}
+
+static dt_status open_network(dt_run *r, dt_purpose purpose)
+{
+    dt_net_spec spec;
+    const dt_model_opts opts = {.precision = r->precision, .kernels = r->o.kernels,
+                                .threads = r->threads, .unfused = r->o.unfused,
+                                .label_smoothing = (float)r->o.label_smoothing};
+
+    DT_TRY(dt_options_net(&r->o, dt_source_describe(r->source)->classes, &spec));
+    DT_TRY(dt_net_create(&r->net, &spec));
+    DT_TRY(dt_model_create(&r->model, r->net, &opts));
+    DT_TRY(open_loader(r));
+    if (purpose == DT_FOR_TRAINING) {
+        r->steps_per_epoch = dt_loader_steps(r->loader);
+        r->total_steps = r->steps_per_epoch * r->o.epochs;
+        if (r->o.max_steps >= 0 && r->o.max_steps < r->total_steps)
+            r->total_steps = r->o.max_steps;
+        DT_TRY(dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, r->total_steps,
+                                r->global_batch));
+        DT_TRY(compile_training(r));
+    }
+    return compile_test(r);
+}
+
+/* ---- Memory ----------------------------------------------------------------------------- */
+
+typedef struct slab_row { /* one slab of this rank, sized before anything is taken */
+    const char *name;
+    dt_slab *slab;
+    size_t bytes;
+} slab_row;
+enum { SLABS = 7 };
+
+static void larger(size_t *x, size_t y)
+{
+    if (y > *x)
+        *x = y;
+}
+
+static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
+{
+    const size_t count = dt_net_param_count(r->net);
+    const double mib = 1024.0 * 1024.0;
+
+    DT_TRY(dt_calloc(tensor, count, sizeof **tensor, "the exchange"));
+    for (size_t i = 0; i < count; i++) { /* backward order is reversed state_dict order, */
+        const dt_param *p = dt_net_param(r->net, i); /* but sort to rely on nothing */
+        size_t k = i;
+        for (; k > 0 && (*tensor)[k - 1].first > p->offset; k--)
+            (*tensor)[k] = (*tensor)[k - 1];
+        (*tensor)[k] = (dt_span){p->offset, p->count};
+    }
+    *x = (dt_exchange_opts){.name = r->o.exchange, .shards = (int)r->o.shards,
+                            .floats = dt_net_slab_floats(r->net), .tensor = *tensor,
+                            .tensors = count,
+                            .first_bucket_bytes = (size_t)(r->o.first_bucket_mb * mib),
+                            .bucket_bytes = (size_t)(r->o.bucket_mb * mib),
+                            .last_bucket_bytes = (size_t)(r->o.last_bucket_mb * mib)};
+    return DT_OK;
+}
+
+static void slab_rows(dt_run *r, dt_purpose purpose, size_t exchange_slabs,
+                      slab_row rows[SLABS])
+{
+    const size_t floats = dt_net_slab_floats(r->net) * sizeof(float);
+    const bool trains = purpose == DT_FOR_TRAINING;
+    size_t arena = 0, scratch = 0;
+
+    for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
+        const dt_plan *p = i < 2 ? r->test[i].plan : r->train[i - 2].plan;
+        if (p) {
+            larger(&arena, dt_plan_arena_bytes(p));
+            larger(&scratch, dt_plan_scratch_bytes(p));
+        }
+    }
+    const slab_row all[SLABS] = {
+        {"master weights", &r->master, floats},
+        {"momentum", &r->momentum, trains ? floats : 0},
+        {"gradients and partial sums", &r->gradients, exchange_slabs * floats},
+        {"packed weights", &r->packed, dt_model_packed_bytes(r->model)},
+        {"running statistics", &r->running, 2 * dt_net_norm_channels(r->net) * sizeof(float)},
+        {"activations", &r->arena, arena},
+        {"scratch", &r->scratch, scratch},
+    };
+    memcpy(rows, all, sizeof all);
+}
+
+/* What the program needs beside its slabs: libraries, generated code, MPI's buffers. */
+enum { OVERHEAD_MIB = 90 };
+
+static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
+{
+    const double gib = 1024.0 * 1024.0 * 1024.0;
+    const uint64_t available = dt_memory_available();
+    uint64_t rank = (uint64_t)OVERHEAD_MIB << 20;
+
+    for (int i = 0; i < SLABS; i++)
+        rank += rows[i].bytes;
+    const uint64_t node = rank * (uint64_t)dt_comm_node_ranks(r->comm);
+    if (available > 0 && node > available)
+        return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB), "
+                       "but %.1f GiB are available; lower --batch or --image-size, or run "
+                       "fewer ranks with the same --shards",
+                       (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
+                       (double)available / gib);
+    return DT_OK;
+}
+
+static dt_status bind_execs(dt_run *r)
+{
+    for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
+        dt_compiled *c = i < 2 ? &r->test[i] : &r->train[i - 2];
+        if (c->plan)
+            DT_TRY(dt_exec_create(&c->exec, c->plan, r->arena.mem, r->scratch.mem));
+    }
+    return DT_OK;
+}
+
+static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
+{
+    DT_TRY(check_memory(r, rows));
+    for (int i = 0; i < SLABS; i++)
+        DT_TRY(dt_slab_create(rows[i].slab, rows[i].bytes, rows[i].name));
+
+    float *running = r->running.mem;
+    const dt_model_slabs slabs = {r->master.mem, running,
+                                  running + dt_net_norm_channels(r->net), r->packed.mem};
+    dt_model_bind(r->model, &slabs);
+    return bind_execs(r);
+}
+
+void dt_run_print_memory(const dt_run *r)
+{
+    const double mib = 1024.0 * 1024.0;
+    dt_note("memory per rank: weights %.1f MiB, momentum %.1f, gradients %.1f, packed %.1f, "
+            "activations %.1f, scratch %.1f; data set %.1f per node",
+            (double)r->master.bytes / mib, (double)r->momentum.bytes / mib,
+            (double)r->gradients.bytes / mib, (double)r->packed.bytes / mib,
+            (double)r->arena.bytes / mib, (double)r->scratch.bytes / mib,
+            (double)dt_source_bytes(r->source) / mib);
+}
+
+/* ---- Ranks --------------------------------------------------------------------------------- */
+
+static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
+{
+    const int shards = (int)r->o.shards;
+
+    DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
+    DT_TRY(dt_tree_create(&r->loss_tree, r->comm, shards, 2, sizeof(double), dt_merge_f64));
+    return dt_tree_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
+                          sizeof(dt_moment), dt_merge_moments);
+}
+
+static dt_status open_slabs(dt_run *r, dt_purpose purpose)
+{
+    dt_exchange_opts opts = {0};
+    dt_span *tensor = NULL;
+    size_t slabs = 0;
+    slab_row rows[SLABS];
+    dt_status st = DT_OK;
+
+    if (purpose == DT_FOR_TRAINING) {
+        st = exchange_opts(r, &opts, &tensor);
+        if (st == DT_OK)
+            st = dt_exchange_slabs(r->comm, &opts, &slabs);
+    }
+    if (st == DT_OK) {
+        slab_rows(r, purpose, slabs, rows);
+        st = take_memory(r, rows);
+    }
+    DT_GO(st, dt_comm_agree(r->comm, st), out);
+    if (purpose == DT_FOR_TRAINING) {
+        DT_GO(st, dt_comm_agree(r->comm, open_exchange(r, &opts)), out);
+        st = dt_optim_open(&r->optim, r->net, &r->o, r->master.mem, r->momentum.mem,
+                           r->threads);
+    }
+
+out:
+    free(tensor);
+    return st;
+}
+
+dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose)
+{
+    dt_status st = DT_OK;
+
+    memset(r, 0, sizeof *r);
+    r->comm = c;
+    DT_GO(st, dt_comm_agree(c, open_options(r, o)), out);
+    DT_GO(st, open_data(r), out);
+    DT_GO(st, dt_comm_agree(c, open_network(r, purpose)), out);
+    DT_GO(st, dt_fingerprint_run(r), out);
+    DT_GO(st, open_slabs(r, purpose), out);
+    st = dt_comm_agree(c, dt_model_init(r->model, (uint32_t)r->o.seed));
+
+out:
+    if (st != DT_OK)
+        dt_run_close(r);
+    return st;
+}
+
+void dt_run_close(dt_run *r)
+{
+    dt_optim_close(&r->optim);
+    dt_tree_destroy(r->moment_tree);
+    dt_tree_destroy(r->loss_tree);
+    dt_exchange_close(r->exchange);
+    for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
+        dt_compiled *c = i < 2 ? &r->test[i] : &r->train[i - 2];
+        dt_exec_destroy(c->exec);
+        dt_plan_destroy(c->plan);
+    }
+    dt_model_destroy(r->model);
+    dt_loader_destroy(r->loader);
+    dt_net_destroy(r->net);
+    dt_source_close(r->source);
+    dt_node_mem_destroy(r->data_memory);
+    dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running, &r->packed,
+                              &r->gradients, &r->arena, &r->scratch};
+    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
+        dt_slab_destroy(slabs[i]);
+    memset(r, 0, sizeof *r);
+}
+
+dt_status dt_run_load(dt_run *r, const char *path)
+{
+    float *running = r->running.mem;
+    const dt_model_state state = {.net = r->net, .master = r->master.mem,
+                                  .running_mean = running,
+                                  .running_var = running + dt_net_norm_channels(r->net)};
+    dt_digest hash;
+    char text[DT_DIGEST_CHARS];
+
+    DT_TRY(dt_comm_agree(r->comm, dt_model_load(&state, path, r->o.normalize)));
+    dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
+    DT_TRY(dt_comm_agree(r->comm, dt_model_weights_hash(r->model, &hash)));
+    dt_digest_text(hash, text);
+    const dt_field field = {"weights of the model file", text};
+    return dt_comm_same(r->comm, &field, 1);
+}

@@ -1,0 +1,161 @@
+/* train.h - where model, data and ranks meet; the public header of src/train.
+ *
+ * Options are one table: DT_OPTION_LIST generates the struct below, the command line, the
+ * YAML keys, --help, the table of effective options, the saved configuration and the
+ * ranks' fingerprint. The defaults are the Ascend tutorial's recipe (configs/tutorial.yaml). */
+#ifndef DT_TRAIN_H
+#define DT_TRAIN_H
+#include "data.h"
+#include "dist.h"
+#include "model.h"
+#include <stdio.h>
+
+#define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle)
+#define DT_REPORT_LIST(X) X(auto) X(mindspore) X(cs744)
+
+/* One row per option:
+ *   X(type, field, default, low, high, choices, group, metavar, help)
+ * type    TEXT const char *; CHOICE one word of `choices`; COUNT int64_t in [low, high];
+ *         AUTO int64_t like COUNT, or the word "auto", stored as 0; REAL double in
+ *         [low, high]; FLAG bool, also --no-NAME and YAML true/false
+ * field   the option's name with '_' for '-'
+ * The fingerprint compares every option across ranks. */
+#define DT_OPTION_LIST(X)                                                                        \
+    X(TEXT, data, "cifar-10-batches-bin", 0, 0, "", "Data", "PATH",                              \
+      "CIFAR-10 binary folder, folder of train/CLASS/*.png|jpg, or synthetic[:N]")               \
+    X(COUNT, subset, 0, 0, 1e9, "", "Data", "N", "use only the first N training images (0: all)") \
+    X(CHOICE, augment, "cifar", 0, 0, DT_AUGMENT_LIST(DT_WORD), "Data", "NAME",                  \
+      "cifar: zero-pad 4, random crop, random flip")                                             \
+    X(CHOICE, normalize, "tutorial", 0, 0, DT_NORMALIZE_LIST(DT_WORD), "Data", "NAME",           \
+      "channel constants; the tutorial's are in B G R order, applied to R G B images")           \
+    X(FLAG, drop_remainder, true, 0, 0, "", "Data", NULL,                                        \
+      "leave out the uneven last batch of an epoch, as the tutorial does")                       \
+    X(AUTO, batch, 32, 1, 1e6, "", "Data", "N",                                                  \
+      "images per shard and step (auto: as --global-batch says)")                                \
+    X(AUTO, global_batch, 0, 1, 1e8, "", "Data", "N",                                            \
+      "images per step over all shards (auto: batch x shards)")                                  \
+    X(AUTO, shards, 0, 1, 65536, "", "Data", "S",                                                \
+      "shards per global batch: the unit of results (auto: ranks x accum)")                      \
+    X(AUTO, accum, 0, 1, 65536, "", "Data", "K", "shards per rank and step (auto: 1)")           \
+    X(CHOICE, net, "resnet50", 0, 0, DT_NET_LIST(DT_WORD), "Network", "NAME", "network")         \
+    X(CHOICE, variant, "mindspore", 0, 0, " mindspore torchvision", "Network", "NAME",           \
+      "resnet50: stride on the first 1x1, \"same\" padding; or on the 3x3, pad 3")               \
+    X(CHOICE, stem, "imagenet", 0, 0, " imagenet cifar", "Network", "NAME",                      \
+      "resnet50: 7x7 stride 2 and max pool; or 3x3 stride 1")                                    \
+    X(AUTO, image_size, 0, 8, 1024, "", "Network", "N",                                          \
+      "height = width fed to the network (auto: 224 for the imagenet stem, else 32)")            \
+    X(COUNT, width_divisor, 1, 1, 64, "", "Network", "N", "divide all channel counts: for tests") \
+    X(TEXT, init, "", 0, 0, "", "Network", "FILE", "start from the weights of this model file")  \
+    X(COUNT, epochs, 10, 1, 1e6, "", "Training", "N", "passes over the training set")            \
+    X(COUNT, max_steps, -1, -1, 1e12, "", "Training", "N",                                       \
+      "stop after N steps (-1: no limit; 0: save the initial model)")                            \
+    X(REAL, lr, 0.01, 0, 1e6, "", "Training", "RATE", "learning rate, used as given")            \
+    X(CHOICE, lr_scale, "none", 0, 0, " none linear sqrt", "Training", "RULE",                   \
+      "multiply the rate by (global batch / --lr-batch), or its square root")                    \
+    X(COUNT, lr_batch, 256, 1, 1e8, "", "Training", "N", "global batch that --lr was chosen for") \
+    X(REAL, momentum, 0.9, 0, 1, "", "Training", "M", "SGD momentum")                            \
+    X(FLAG, nesterov, false, 0, 0, "", "Training", NULL, "Nesterov's momentum")                  \
+    X(REAL, weight_decay, 0, 0, 1e3, "", "Training", "D", "L2 factor added to the gradient")     \
+    X(CHOICE, decay, "all", 0, 0, " all weights", "Training", "WHAT",                            \
+      "decay all parameters, as PyTorch does, or convolution and linear weights only")           \
+    X(CHOICE, schedule, "constant", 0, 0, DT_SCHEDULE_LIST(DT_WORD), "Training", "NAME",         \
+      "learning rate over the run")                                                              \
+    X(REAL, warmup, 0, 0, 1e6, "", "Training", "EPOCHS", "linear warm-up before the schedule")   \
+    X(TEXT, milestones, "0.5,0.75", 0, 0, "", "Training", "LIST",                                \
+      "step: multiply by --gamma at these fractions of the run")                                 \
+    X(REAL, gamma, 0.1, 0, 1, "", "Training", "G", "step: factor at each milestone")             \
+    X(REAL, peak, 0.2, 0, 1, "", "Training", "FRACTION", "onecycle: where the rate is highest")  \
+    X(REAL, label_smoothing, 0, 0, 0.999, "", "Training", "S", "label smoothing")                \
+    X(COUNT, seed, 1, 0, 4294967295.0, "", "Training", "N", "key of all random draws")           \
+    X(CHOICE, precision, "auto", 0, 0, " auto fp32 bf16", "Machine", "TYPE",                     \
+      "auto: bf16 where the CPU has AMX or AVX512_BF16, else fp32")                              \
+    X(CHOICE, kernels, "auto", 0, 0, " auto" DT_KERNEL_LIST(DT_WORD), "Machine", "NAME",         \
+      "convolution and linear kernels (auto: the first that can)")                               \
+    X(CHOICE, isa, "amx", 0, 0, DT_ISA_NAMES, "Machine", "SET",                                  \
+      "highest instruction set to use, where the CPU has it")                                    \
+    X(AUTO, threads, 0, 1, 1024, "", "Machine", "N",                                             \
+      "threads per rank (auto: this node's cores / its ranks)")                                  \
+    X(CHOICE, exchange, "auto", 0, 0, " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine",       \
+      "NAME", "how gradients are summed over ranks (all: bench only)")                           \
+    X(REAL, bucket_mb, 25, 0, 1e6, "", "Machine", "MIB", "size of a gradient bucket (0: whole)") \
+    X(REAL, first_bucket_mb, 1, 0, 1e6, "", "Machine", "MIB", "first bucket that backward fills") \
+    X(REAL, last_bucket_mb, 1, 0, 1e6, "", "Machine", "MIB", "last bucket that backward fills")  \
+    X(FLAG, unfused, false, 0, 0, "", "Machine", NULL,                                           \
+      "keep batch norm, add and ReLU as separate steps: the reference")                          \
+    X(TEXT, out, "", 0, 0, "", "Output", "DIR", "run folder (default: runs/<date>-<name>)")      \
+    X(CHOICE, names, "torchvision", 0, 0, " torchvision kuangliu cs744", "Output", "SCHEME",     \
+      "tensor names in model.safetensors")                                                       \
+    X(CHOICE, log_style, "auto", 0, 0, DT_REPORT_LIST(DT_WORD), "Output", "STYLE",               \
+      "progress bar or lines; or the tutorial's, or the course's lines")                         \
+    X(REAL, log_every, 10, 0, 1e6, "", "Output", "SECONDS", "interval of progress lines")        \
+    X(TEXT, model, "", 0, 0, "", "Other commands", "FILE", "eval: the model file")               \
+    X(COUNT, steps, 10, 1, 1e6, "", "Other commands", "N", "bench: measured steps")              \
+    X(COUNT, warmup_steps, 3, 0, 1e6, "", "Other commands", "N", "bench: steps before them")     \
+    X(FLAG, json, false, 0, 0, "", "Other commands", NULL, "bench, env: print JSON")
+
+#define DT_ISA_WORD(name, text) " " text
+#define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)
+
+typedef struct dt_options {
+#define DT_FIELD_TEXT const char *
+#define DT_FIELD_CHOICE const char *
+#define DT_FIELD_COUNT int64_t
+#define DT_FIELD_AUTO int64_t
+#define DT_FIELD_REAL double
+#define DT_FIELD_FLAG bool
+#define X(type, field, ...) DT_FIELD_##type field;
+    DT_OPTION_LIST(X)
+#undef X
+} dt_options;
+
+typedef enum dt_option_type {
+    DT_OPTION_TEXT, DT_OPTION_CHOICE, DT_OPTION_COUNT, DT_OPTION_AUTO, DT_OPTION_REAL, DT_OPTION_FLAG
+} dt_option_type;
+typedef struct dt_option_row {
+    const char *name; /* the field's; the command line has '-' for '_' */
+    dt_option_type type;
+    size_t offset; /* in dt_options */
+    double low, high;
+    const char *choices, *group, *metavar, *help;
+} dt_option_row;
+extern const dt_option_row dt_option_table[];
+extern const size_t dt_option_count;
+
+/* All defaults. Local. */
+void dt_options_init(dt_options *o);
+/* A value as text ("0.01", "true", "auto") into buf; returns buf. Local. */
+const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *buf, size_t size);
+/* Parse and check one value; `place` names where it stands ("--lr", "a.yaml:3:5", "DTRAIN_LR").
+ * Text values are borrowed: they must outlive o. DT_USAGE for the command line's own kind,
+ * passed in `code`, e.g. DT_CONFIG for files. Local. */
+dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *text,
+                        const char *place, dt_status code) DT_MUST_CHECK;
+const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unknown */
+const char *dt_option_nearest(const char *name);       /* smallest edit distance */
+/* Levenshtein distance in bytes, of at most 63 each; '-' and '_' are equal, cases too. Local. */
+size_t dt_text_distance(const char *a, const char *b);
+
+/* Check options against each other and resolve them to the pair (global_batch, shards), the
+ * only two of the four that a run reads: batch and accum become auto, so that saved options
+ * give the same bits on any number of ranks. A given global_batch is taken as it is. A second
+ * call changes nothing. DT_CONFIG: world > shards; shards and accum that contradict each
+ * other; no batch at all. Local, equal on all ranks. */
+dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
+/* All options with their values by group, as lines for a reader. Local. */
+void dt_options_print(FILE *f, const dt_options *o);
+/* The same as a configuration file: --config reads exactly these options back. Local. */
+void dt_options_yaml(FILE *f, const dt_options *o);
+
+/* ---- Commands; all Collective, same options on all ranks (checked) -------------------------- */
+
+/* Train: the run folder gets options.yaml, metrics.jsonl and model.safetensors. */
+dt_status dt_train(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+/* Evaluate --model on the test images; prints loss and accuracy on rank 0. */
+dt_status dt_eval(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+/* Time the trainer's own loop on synthetic data; --exchange all: one row per exchange. */
+dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+/* Network spec, precision and threads as the options mean them. Local. */
+dt_status dt_options_net(const dt_options *o, int classes, dt_net_spec *spec) DT_MUST_CHECK;
+/* Library versions for `dtrain env`, one field each; ends with {NULL, NULL}. Local. */
+const dt_field *dt_library_versions(void);
+#endif

@@ -1,0 +1,112 @@
+# cli.bash - helpers of tests/cli: run dtrain on several ranks, judge exit code and message.
+#
+# A case is right when, at every number of ranks, the process ends in time with the wanted
+# code, one line of stderr (exactly one: eight ranks print one message) holds all wanted
+# texts, and no model was left behind. Run through ctest, which sets the environment.
+set -u
+: "${DTRAIN_BIN:?is set by ctest}"
+unset DTRAIN_DATA DTRAIN_CONFIG
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+cases=0
+limit=20 # seconds: only against hanging, on machines however slow
+ranks="1 8"
+[ -n "${ASAN_OPTIONS:-}" ] && ranks="1 2" # a sanitized rank takes ten times the memory
+
+# A run that is over in a moment.
+tiny=(--data synthetic:64 --net vgg11 --width-divisor 16 --batch 4 --precision fp32
+      --threads 1 --max-steps 1)
+
+# launch NP ARGS...: sets $code; output in $tmp/stdout and $tmp/stderr
+launch() {
+    local np=$1 mpi=()
+    shift
+    [ "$np" -gt 1 ] && mpi=(mpirun -np "$np")
+    timeout -k 2 "$limit" "${mpi[@]}" "$DTRAIN_BIN" "$@" \
+        >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
+    code=$?
+}
+
+# complain WHAT...: a case went wrong
+complain() {
+    bad=1
+    echo "FAILED: $*"
+    echo "  exit code $code; stderr:"
+    sed 's/^/  | /' "$tmp/stderr" | head -n 20
+}
+
+# judge CODE LABEL TEXT...: the last launch ended with CODE (or "A|B") and one line of
+# stderr holds each TEXT
+judge() {
+    local want=$1 label=$2 lines text
+    shift 2
+    cases=$((cases + 1))
+    if ! [[ $code =~ ^($want)$ ]]; then
+        complain "$label: want exit code $want"
+        return
+    fi
+    cp "$tmp/stderr" "$tmp/lines"
+    for text in "$@"; do
+        grep -F -- "$text" "$tmp/lines" >"$tmp/kept"
+        mv "$tmp/kept" "$tmp/lines"
+    done
+    lines=$(wc -l <"$tmp/lines")
+    [ $# = 0 ] || [ "$lines" = 1 ] || complain "$label: want one line with [$*], got $lines"
+    if [ "$want" != 0 ] && find "$tmp" -name 'model*' -size +0 -newer "$tmp/started" |
+            grep -q .; then
+        complain "$label: a model was left behind"
+    fi
+}
+
+# refuses CODE TEXT... -- ARGS...: at every number of ranks
+refuses() {
+    local want=$1 texts=() np
+    shift
+    while [ "$1" != -- ]; do
+        texts+=("$1")
+        shift
+    done
+    shift
+    for np in $ranks; do
+        touch "$tmp/started"
+        launch "$np" "$@"
+        judge "$want" "np $np: $*" "${texts[@]}"
+    done
+}
+
+# accepts ARGS...: succeeds on one rank; a test that only refuses could not fail
+accepts() {
+    touch "$tmp/started"
+    launch 1 "$@"
+    cases=$((cases + 1))
+    [ "$code" = 0 ] || complain "np 1: $*: want success"
+}
+
+# must COMMAND...: a step of the test's own, or a check
+must() {
+    cases=$((cases + 1))
+    "$@" || { code=- && : >"$tmp/stderr" && complain "$*"; }
+}
+
+# red_png FILE: an image of 8 x 8 pixels, 8-bit RGB
+red_png() {
+    base64 -d >"$1" <<<iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR42mM4oaGBFTEMLQkAgl1GARdiiXUAAAAASUVORK5CYII=
+}
+
+# images FOLDER: two classes, four images of each, in each split
+images() {
+    local split class i
+    for split in train test; do
+        for class in cat dog; do
+            mkdir -p "$1/$split/$class"
+            for i in 1 2 3 4; do red_png "$1/$split/$class/$i.png"; done
+        done
+    done
+}
+
+# finish: the exit code of the test
+finish() {
+    echo "$cases checks"
+    exit "$bad"
+}

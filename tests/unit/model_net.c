@@ -1,0 +1,207 @@
+/* Networks: published parameter counts and multiply-adds, names, orders, fusion, forks. */
+#include "test.h"
+
+#include "../../src/model/plan.h"
+
+static const dt_net_spec vgg = {.net = "vgg11", .classes = 10, .width_divisor = 1};
+
+static dt_net_spec resnet(const char *variant, const char *stem, int size)
+{
+    return (dt_net_spec){.net = "resnet50", .variant = variant, .stem = stem,
+                         .image_size = size, .classes = 10, .width_divisor = 1};
+}
+
+static dt_plan *make_plan(dt_net **net, dt_model **m, const dt_net_spec *spec, bool unfused)
+{
+    const dt_model_opts opts = {.precision = DT_F32, .kernels = "auto", .threads = 1,
+                                .unfused = unfused};
+    dt_plan *p = NULL;
+    assert_ok(dt_net_create(net, spec));
+    assert_ok(dt_model_create(m, *net, &opts));
+    assert_ok(dt_plan_create(&p, *m, 1, DT_TRAIN));
+    return p;
+}
+
+/* reference: torchvision and kuangliu models, mindspore-ai/docs r1.3; MACs of the
+ * convolutions per image as published in networks of the same definition. */
+static void counts(void **state)
+{
+    const struct {
+        dt_net_spec spec;
+        size_t weights, tensors;
+        double mega_macs;
+    } want[] = {
+        {resnet("mindspore", "imagenet", 224), 23528522, 161, 3856},
+        {resnet("torchvision", "imagenet", 224), 23528522, 161, 4087},
+        {resnet("torchvision", "imagenet", 32), 23528522, 161, 83},
+        {resnet("torchvision", "cifar", 32), 23520842, 161, 1298},
+        {resnet("mindspore", "cifar", 32), 23520842, 161, 1222},
+        {vgg, 9231114, 34, 152.8},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        dt_net *net;
+        dt_model *m;
+        dt_plan *p = make_plan(&net, &m, &want[i].spec, false);
+        double macs = 0;
+        for (size_t k = 0; k < dt_plan_row_count(p); k++) {
+            dt_plan_row row;
+            dt_plan_row_get(p, k, &row);
+            macs += (double)row.macs * 1e-6;
+        }
+        assert_int_equal(dt_net_weight_total(net), want[i].weights);
+        assert_int_equal(dt_net_param_count(net), want[i].tensors);
+        assert_true(macs > want[i].mega_macs * 0.99 - 0.5);
+        assert_true(macs < want[i].mega_macs * 1.01 + 0.5);
+        dt_plan_destroy(p);
+        dt_model_destroy(m);
+        dt_net_destroy(net);
+    }
+}
+
+static void bad_specs(void **state)
+{
+    dt_net *net = NULL;
+    dt_net_spec s = vgg;
+    (void)state;
+    s.net = "vgg12";
+    assert_fails(dt_net_create(&net, &s), DT_CONFIG, "vgg12");
+    s = vgg;
+    s.image_size = 16;
+    assert_fails(dt_net_create(&net, &s), DT_CONFIG, "16");
+    s = resnet("caffe", "imagenet", 0);
+    assert_fails(dt_net_create(&net, &s), DT_CONFIG, "caffe");
+    s = resnet("mindspore", "mnist", 0);
+    assert_fails(dt_net_create(&net, &s), DT_CONFIG, "mnist");
+}
+
+static void backward_order(void **state)
+{
+    dt_net *net;
+    dt_model *m;
+    const dt_net_spec s = resnet("torchvision", "cifar", 32);
+    dt_plan *p = make_plan(&net, &m, &s, false);
+    size_t covered = 0;
+    (void)state;
+
+    /* disjoint, aligned, and the classifier first */
+    for (size_t i = 0; i < dt_net_param_count(net); i++) {
+        const dt_param *a = dt_net_param(net, i);
+        assert_int_equal(a->offset % 16, 0);
+        covered += dt_align(a->count, 16);
+        for (size_t k = 0; k < i; k++) {
+            const dt_param *b = dt_net_param(net, k);
+            assert_true(a->offset + a->count <= b->offset ||
+                        b->offset + b->count <= a->offset);
+        }
+    }
+    assert_int_equal(covered, dt_net_slab_floats(net));
+    assert_string_equal(dt_net_param(net, 0)->name, "conv1.weight");
+    assert_string_equal(dt_net_param(net, 160)->name, "fc.bias");
+    assert_true(dt_net_param(net, 160)->offset < 10 * 2048 + 16);
+
+    /* the mark never falls, ends at the whole slab, and passes no pending tensor */
+    size_t mark = 0;
+    for (int i = p->steps; i-- > 0;) {
+        assert_true(p->final[i] >= mark);
+        mark = p->final[i];
+        for (int j = 0; j < i; j++)
+            for (int k = 0; k < p->node[j].n_param; k++)
+                assert_true(dt_net_param(net, (size_t)p->node[j].param[k])->offset >= mark);
+    }
+    assert_int_equal(mark, dt_net_slab_floats(net));
+    dt_plan_destroy(p);
+    dt_model_destroy(m);
+    dt_net_destroy(net);
+}
+
+static int count_op(const dt_plan *p, const dt_op *op)
+{
+    int n = 0;
+    for (int i = 0; i < p->steps; i++)
+        n += p->node[i].op == op;
+    return n;
+}
+
+static void fusion_and_forks(void **state)
+{
+    dt_net *net;
+    dt_model *m;
+    const dt_net_spec s = resnet("mindspore", "imagenet", 64);
+    dt_plan *p = make_plan(&net, &m, &s, false);
+    (void)state;
+
+    assert_int_equal(count_op(p, &dt_op_relu), 0);
+    assert_int_equal(count_op(p, &dt_op_add), 0);
+    assert_int_equal(count_op(p, &dt_op_batchnorm), 53);
+    assert_int_equal(count_op(p, &dt_op_conv2d), 53);
+    assert_int_equal(count_op(p, &dt_op_fork), 16);
+    for (int i = 0; i < p->steps; i++) /* inputs are made before they are read */
+        for (int k = 0; k < p->node[i].n_in; k++)
+            assert_true(p->value[p->node[i].in[k]].producer < i);
+    dt_plan_destroy(p);
+    dt_model_destroy(m);
+    dt_net_destroy(net);
+
+    p = make_plan(&net, &m, &s, true);
+    assert_int_equal(count_op(p, &dt_op_relu), 49);
+    assert_int_equal(count_op(p, &dt_op_add), 16);
+    dt_plan_destroy(p);
+    dt_model_destroy(m);
+    dt_net_destroy(net);
+}
+
+static void names(void **state)
+{
+    dt_net *net;
+    char out[80];
+    const dt_net_spec s = resnet("torchvision", "cifar", 32);
+    (void)state;
+
+    assert_ok(dt_net_create(&net, &s));
+    assert_ok(dt_net_rename(net, "kuangliu", "layer1.0.downsample.1.running_mean", out, sizeof out));
+    assert_string_equal(out, "layer1.0.shortcut.1.running_mean");
+    assert_ok(dt_net_rename(net, "kuangliu", "fc.weight", out, sizeof out));
+    assert_string_equal(out, "linear.weight");
+    assert_fails(dt_net_rename(net, "cs744", "fc.weight", out, sizeof out), DT_CONFIG, "cs744");
+    dt_net_destroy(net);
+
+    assert_ok(dt_net_create(&net, &vgg));
+    assert_ok(dt_net_rename(net, "cs744", "features.28.weight", out, sizeof out));
+    assert_string_equal(out, "layers.28.weight");
+    assert_ok(dt_net_rename(net, "cs744", "classifier.bias", out, sizeof out));
+    assert_string_equal(out, "fc1.bias");
+    assert_string_equal(dt_net_param(net, 0)->name, "features.0.weight");
+    assert_string_equal(dt_net_param(net, 33)->name, "classifier.bias");
+    assert_string_equal(dt_net_norm(net, 7)->name, "features.26");
+    dt_net_destroy(net);
+}
+
+static void file_order(void **state)
+{
+    const dt_param p = {.rank = 4, .dim = {5, 3, 2, 4}, .count = 120};
+    float file[120], slab[120], back[120];
+    (void)state;
+
+    for (int i = 0; i < 120; i++)
+        file[i] = (float)i;
+    dt_param_from_file(&p, file, slab);
+    for (int o = 0; o < 5; o++) /* OIHW to HWIO, spelled out */
+        for (int i = 0; i < 3; i++)
+            for (int h = 0; h < 2; h++)
+                for (int w = 0; w < 4; w++)
+                    assert_true(slab[((h * 4 + w) * 3 + i) * 5 + o] ==
+                                file[((o * 3 + i) * 2 + h) * 4 + w]);
+    dt_param_to_file(&p, slab, back);
+    assert_memory_equal(file, back, sizeof file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts),          cmocka_unit_test(bad_specs),
+        cmocka_unit_test(backward_order),  cmocka_unit_test(fusion_and_forks),
+        cmocka_unit_test(names),           cmocka_unit_test(file_order),
+    };
+    return cmocka_run_group_tests_name("net", tests, NULL, NULL);
+}
