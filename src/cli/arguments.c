@@ -1,7 +1,7 @@
 /* arguments.c - the command line and --help, from the option table, through argp.
  *
  * glibc's argp prints and exits by itself unless told otherwise; on eight ranks that
- * would be eight messages, so it only parses and formats here; errors become statuses. */
+ * would be eight messages. Here it only parses and formats; errors become statuses. */
 #include "cli.h"
 #include <argp.h>
 #include <errno.h>
@@ -39,7 +39,12 @@ static const char *command_nearest(const char *name)
 
 /* Keys: the front end's own, then option i, then option i switched off. All lie above
  * the range of characters, so argp makes no short options of them. */
-enum { KEY_OWN = 0x200, KEY_SET = 0x1000, KEY_OFF = 0x2000 };
+enum {
+    KEY_OWN = 0x200,
+    KEY_SET = 0x1000,
+    KEY_OFF = 0x2000,
+    KEY_END = KEY_OFF + DT_SETTINGS, /* argp's own keys lie above */
+};
 
 /* Options that are no rows of the table: they select a command or a file. */
 static const struct {
@@ -54,8 +59,8 @@ static const struct {
 enum { OWN = sizeof own_rows / sizeof *own_rows };
 
 typedef struct argument_table {
-    /* each row may open a group or have a --no- form, and there is an end */
-    struct argp_option row[1 + OWN + 2 * DT_SETTINGS + 1];
+    /* an option may open a group and have a --no- form; the last row is empty */
+    struct argp_option row[OWN + 3 * DT_SETTINGS + 1];
     struct {
         char name[48], off[48], help[320];
     } text[DT_SETTINGS];
@@ -80,14 +85,14 @@ static void table_option(argument_table *t, size_t i, int group,
                          const dt_options *defaults)
 {
     const dt_option_row *row = &dt_option_table[i];
-    char value[DT_OPTION_CHARS];
+    const bool flag = row->type == DT_OPTION_FLAG;
+    char value[64];
 
     dt_option_text(row, defaults, value, sizeof value);
     table_spell(t->text[i].name, "", row->name);
-    const char *state = strcmp(value, "true") == 0 ? "on" : "off";
-    const bool flag = row->type == DT_OPTION_FLAG, empty = value[0] == '\0';
-    snprintf(t->text[i].help, sizeof t->text[i].help, empty ? "%s" : "%s (default: %s)",
-             row->help, flag ? state : value);
+    snprintf(t->text[i].help, sizeof t->text[i].help, "%s%s%s%s%s%s", row->help,
+             row->choices[0] ? "; one of:" : "", row->choices,
+             value[0] ? " (default: " : "", value, value[0] ? ")" : "");
     table_push(t, (struct argp_option){.name = t->text[i].name, .key = KEY_SET + (int)i,
                                        .arg = row->metavar, .doc = t->text[i].help,
                                        .group = group});
@@ -198,7 +203,7 @@ static error_t argument_parse(int key, char *arg, struct argp_state *state)
     } else if (key == ARGP_KEY_ERROR) {
         if (in->status == DT_OK)
             in->status = argument_refused(in, state->argv[state->next - 1]);
-    } else if (key >= KEY_OWN) {
+    } else if (key >= KEY_OWN && key < KEY_END) {
         const struct argp_option *row = in->row;
         while (row->key != key)
             row++;

@@ -71,7 +71,7 @@ dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 dt_status dt_settings_keep(dt_settings *s, const char **text, const char *fmt, ...)
     DT_PRINTF(3, 4) DT_MUST_CHECK;
 
-/* The command line into a layer, the command into s; *config: --config's file or NULL. */
+/* The command line into a layer, the command into s; *config: what --config names. */
 dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *layer,
                             const char **config) DT_MUST_CHECK;
 /* All of --help. */

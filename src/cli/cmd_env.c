@@ -13,7 +13,7 @@ static void env_line(const char *name, const json_t *value)
     else if (json_is_boolean(value))
         printf("%-20s %s\n", name, json_is_true(value) ? "yes" : "no");
     else if (unit && unit[strlen("_bytes")] == '\0')
-        printf("%-20.*s %.4g MiB\n", (int)(unit - name), name,
+        printf("%-20.*s %.0f MiB\n", (int)(unit - name), name,
                (double)json_integer_value(value) / (1 << 20));
     else
         printf("%-20s %lld\n", name, (long long)json_integer_value(value));
@@ -25,7 +25,6 @@ static json_t *env_libraries(void)
 
     for (const dt_field *f = dt_library_versions(); f->name; f++)
         json_object_set_new(libraries, f->name, json_string(f->value));
-    json_object_set_new(libraries, "MPI", json_string(dt_comm_version()));
     return libraries;
 }
 
@@ -74,8 +73,8 @@ static dt_status env_print(dt_comm *c, bool json)
     const json_int_t ranks = json_integer_value(json_object_get(all, "ranks_on_node"));
     const json_int_t cores = json_integer_value(json_object_get(all, "cores_allowed"));
     if (ranks > cores)
-        printf("\n%lld ranks share %lld cores: results are the same, but waiting ranks\n"
-               "take time from working ones; set OMPI_MCA_mpi_yield_when_idle=1\n",
+        printf("\n%lld ranks share %lld cores: the results are the same, but waiting\n"
+               "ranks take time from working ones; set OMPI_MCA_mpi_yield_when_idle=1\n",
                (long long)ranks, (long long)cores);
 out:
     json_decref(all);

@@ -88,8 +88,7 @@ static void summary_branch(const summary *s, size_t first, int depth, size_t len
 
 static void summary_rows(summary *s)
 {
-    const char *above = ""; /* name of the last row that has one */
-    int depth = 0;
+    const char *above = ""; /* name of the last layer */
 
     for (size_t i = 0; i < s->rows; i++) {
         dt_plan_row row;
@@ -98,15 +97,15 @@ static void summary_rows(summary *s)
 
         dt_plan_row_get(s->plan, i, &row);
         s->macs += row.macs;
-        if (row.name[0]) {
-            depth = 0;
-            while ((length = summary_prefix(row.name, depth + 1)) > 0) {
-                if (!summary_inside(above, row.name, length))
-                    summary_branch(s, i, depth, length);
-                depth++;
-            }
-            above = row.name;
+        if (!row.name[0]) /* the plan's own step, no layer of the network */
+            continue;
+        int depth = 0;
+        while ((length = summary_prefix(row.name, depth + 1)) > 0) {
+            if (!summary_inside(above, row.name, length))
+                summary_branch(s, i, depth, length);
+            depth++;
         }
+        above = row.name;
         const char *dot = strrchr(row.name, '.');
         snprintf(label, sizeof label, "%s (%s)", dot ? dot + 1 : row.name, row.op);
         summary_line(depth, label, row.out_shape, (int64_t)row.params, row.macs);
@@ -127,8 +126,10 @@ static void summary_print(const dt_shown *shown)
     summary_rule('=');
     summary_rows(&s);
     summary_rule('=');
-    printf("Network: %s %s %s, %dx%d images, batch %lld\n", spec->net, spec->variant,
-           spec->stem, spec->image_size, spec->image_size, (long long)batch);
+    printf("Network: %s%s%s%s%s, %dx%d images, batch %lld\n", spec->net,
+           spec->variant[0] ? ", variant " : "", spec->variant,
+           spec->stem[0] ? ", stem " : "", spec->stem, spec->image_size, spec->image_size,
+           (long long)batch);
     printf("Total params: %s\n", summary_number((int64_t)params, number));
     printf("Trainable params: %s\n", summary_number((int64_t)params, number));
     puts("Non-trainable params: 0");

@@ -11,7 +11,6 @@ static dt_status version_run(dt_comm *c, const dt_options *o)
     printf("  %-10s %s\n", "compiler", DTRAIN_COMPILER);
     for (const dt_field *f = dt_library_versions(); f->name; f++)
         printf("  %-10s %s\n", f->name, f->value);
-    printf("  %-10s %s\n", "MPI", dt_comm_version());
     return DT_OK;
 }
 

@@ -76,10 +76,10 @@ static dt_status config_root(config_file *c)
     if (!root)
         return DT_OK;
     if (root->type == YAML_SCALAR_NODE)
-        return config_fail(c, &root->start_mark, "want lines of option: value, not '%s'",
+        return config_fail(c, &root->start_mark, "want lines of key: value, not '%s'",
                            config_scalar(root) ? config_scalar(root) : "");
     if (root->type != YAML_MAPPING_NODE)
-        return config_fail(c, &root->start_mark, "want lines of option: value, not %s",
+        return config_fail(c, &root->start_mark, "want lines of key: value, not %s",
                            config_kind(root));
     for (const yaml_node_pair_t *p = root->data.mapping.pairs.start;
          p < root->data.mapping.pairs.top; p++)

@@ -100,9 +100,9 @@ static dt_status environment_read(dt_settings *s, char **environment, dt_layer *
 /* A batch given one way replaces one that an earlier layer gave the other way. */
 static dt_status layer_batch(const dt_layer *layer, dt_options *o)
 {
-    const dt_option_row *rows[] = {dt_option_find("batch"), dt_option_find("global_batch")};
-    const dt_layer_value *batch = &layer->value[rows[0] - dt_option_table];
-    const dt_layer_value *global = &layer->value[rows[1] - dt_option_table];
+    const ptrdiff_t i = dt_option_find("batch") - dt_option_table;
+    const ptrdiff_t j = dt_option_find("global_batch") - dt_option_table;
+    const dt_layer_value *batch = &layer->value[i], *global = &layer->value[j];
     const bool has_batch = batch->text && o->batch;
     const bool has_global = global->text && o->global_batch;
 

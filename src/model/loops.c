@@ -15,6 +15,7 @@ static inline void relu_forward_as(const dt_call *c, int64_t first, int64_t coun
     const void *restrict x = c->in[0];
     void *restrict y = c->out;
 
+#pragma omp simd
     for (int64_t i = first; i < first + count; i++)
         put(y, i, relu(get(x, i, type)), type);
 }
@@ -22,17 +23,13 @@ static inline void relu_forward_as(const dt_call *c, int64_t first, int64_t coun
 static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t count,
                                     dt_dtype type)
 {
-    const void *restrict y = c->out;
-    const void *restrict dy = c->d_out;
-    void *restrict dx = c->d_in[0];
-
-    for (int64_t i = first; i < first + count; i++)
-        put(dx, i, relu_gradient(get(y, i, type), get(dy, i, type)), type);
+    relu_mask(c->out, c->d_out, c->d_in[0], first, count, type);
 }
 
 static inline void sum_as(const void *restrict a, const void *restrict b,
                           void *restrict out, int64_t first, int64_t count, dt_dtype type)
 {
+#pragma omp simd
     for (int64_t i = first; i < first + count; i++)
         put(out, i, get(a, i, type) + get(b, i, type), type);
 }
@@ -46,12 +43,9 @@ static inline void add_forward_as(const dt_call *c, int64_t first, int64_t count
 static inline void add_backward_as(const dt_call *c, int64_t first, int64_t count,
                                    dt_dtype type)
 {
-    const int64_t size = (int64_t)dt_dtype_bytes(type);
-
     for (int k = 0; k < 2; k++)
         if (c->d_in[k])
-            memcpy((char *)c->d_in[k] + first * size,
-                   (const char *)c->d_out + first * size, (size_t)(count * size));
+            copy(c->d_out, c->d_in[k], first, count, type);
 }
 
 static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t count,

@@ -9,6 +9,7 @@
 static inline void norm_rows_sum(const void *restrict x, int64_t at, int64_t channels,
                                  int group, float *restrict to, dt_dtype type)
 {
+#pragma omp simd
     for (int64_t c = 0; c < channels; c++) {
         float sum = 0;
         for (int g = 0; g < group; g++)
@@ -24,6 +25,7 @@ static inline void norm_rows_squares(const void *restrict x, int64_t at, int64_t
     const float *restrict shift = work[0];
     float *restrict sums = work[1], *restrict squares = work[2];
 
+#pragma omp simd
     for (int64_t c = 0; c < channels; c++) {
         float sum = 0, square = 0;
         for (int g = 0; g < group; g++) {
@@ -55,6 +57,7 @@ static inline void norm_block_sums(const dt_call *c, int64_t first, int64_t rows
         norm_rows_sum(x, (first + r) * channels, channels, GROUP, work[0], type);
     for (; r < quarter; r++)
         norm_rows_sum(x, (first + r) * channels, channels, 1, work[0], type);
+#pragma omp simd
     for (int64_t i = 0; i < channels; i++)
         work[0][i] /= (float)quarter;
     for (r = 0; r + GROUP <= rows; r += GROUP)
@@ -72,6 +75,7 @@ static inline void norm_fold(double *restrict mean, double *restrict m2,
     const float *restrict square = work[2];
     const double inverse = 1 / n;
 
+#pragma omp simd
     for (int64_t c = 0; c < channels; c++) {
         const double s = (double)sum[c], d = (double)square[c] - s * (s * inverse);
         const dt_moment block = {n, (double)shift[c] + s * inverse, d < 0 ? 0 : d};
@@ -116,6 +120,7 @@ static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count,
         const double *restrict part_m2 = dt_norm_sum(&a, part, 1);
         const int64_t begin = dt_norm_part(&p, part), end = dt_norm_part(&p, part + 1);
         const double before = (double)begin, n = (double)(end - begin);
+#pragma omp simd
         for (int64_t i = first; i < first + count; i++) {
             const dt_moment all =
                 dt_moment_merge((dt_moment){before, mean[i], m2[i]},
@@ -140,6 +145,7 @@ static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
 
     for (int64_t r = first; r < first + count; r++) {
         const int64_t at = r * p.channels;
+#pragma omp simd
         for (int64_t i = 0; i < p.channels; i++) {
             float y = (get(in, at + i, type) - shift[i]) * scale[i] + beta[i];
             if (add)
@@ -157,6 +163,7 @@ static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
 static inline void add_to_double(double *restrict to, const float *restrict from,
                                  int64_t count)
 {
+#pragma omp simd
     for (int64_t i = 0; i < count; i++)
         to[i] += (double)from[i];
 }
@@ -176,6 +183,7 @@ static inline void norm_rows_gradient(const norm_gradient *n, int64_t at, int64_
     const float *restrict mean = n->mean;
     float *restrict sums = work[0], *restrict products = work[1];
 
+#pragma omp simd
     for (int64_t c = 0; c < channels; c++) {
         float sum = 0, product = 0;
         for (int g = 0; g < group; g++) {
@@ -219,8 +227,10 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count,
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const norm_gradient n = {.x = c->in[0], .y = c->out, .mean = a.shift, .dy = c->d_out,
-                             .mask = c->step->attr.relu};
+    void *summand = c->step->attr.add ? c->d_in[1] : NULL; /* receives dy' */
+    const norm_gradient n = {.x = c->in[0], .y = c->out, .mean = a.shift,
+                             .dy = summand ? summand : c->d_out,
+                             .mask = c->step->attr.relu && !summand};
 
     for (int64_t part = first; part < first + count; part++) {
         const int64_t begin = dt_norm_part(&p, part), end = dt_norm_part(&p, part + 1);
@@ -229,6 +239,11 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count,
             memset(dt_norm_sum(&a, part, k), 0, (size_t)p.channels * sizeof(double));
         for (int64_t row = begin; row < end; row += p.block) {
             const int64_t stop = end - row < p.block ? end : row + p.block;
+            if (summand && c->step->attr.relu)
+                relu_mask(c->out, c->d_out, summand, row * p.channels,
+                          (stop - row) * p.channels, type);
+            else if (summand)
+                copy(c->d_out, summand, row * p.channels, (stop - row) * p.channels, type);
             norm_block_gradient(&n, row, stop, p.channels, work, type);
             for (int k = 0; k < 2; k++)
                 add_to_double(dt_norm_sum(&a, part, k), work[k], p.channels);
@@ -247,6 +262,7 @@ static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count,
         for (int k = 0; k < 2; k++) {
             double *restrict to = dt_norm_sum(&a, 0, k);
             const double *restrict from = dt_norm_sum(&a, part, k);
+#pragma omp simd
             for (int64_t i = first; i < first + count; i++)
                 to[i] += from[i];
         }
@@ -269,6 +285,7 @@ static inline void norm_data_as(const dt_call *c, int64_t first, int64_t count,
 
     for (int64_t r = first; r < first + count; r++) {
         const int64_t at = r * p.channels;
+#pragma omp simd
         for (int64_t i = 0; i < p.channels; i++) {
             float d = get(dy, at + i, type);
             if (mask)

@@ -27,4 +27,22 @@ static inline float relu_gradient(float y, float dy)
 {
     return y <= 0 ? 0 : dy;
 }
+
+/* dx[i] = dy[i] where the ReLU that made y let it through. */
+static inline void relu_mask(const void *restrict y, const void *restrict dy,
+                             void *restrict dx, int64_t first, int64_t count,
+                             dt_dtype type)
+{
+#pragma omp simd
+    for (int64_t i = first; i < first + count; i++)
+        put(dx, i, relu_gradient(get(y, i, type), get(dy, i, type)), type);
+}
+
+static inline void copy(const void *from, void *to, int64_t first, int64_t count,
+                        dt_dtype type)
+{
+    const int64_t size = (int64_t)dt_dtype_bytes(type);
+    memcpy((char *)to + first * size, (const char *)from + first * size,
+           (size_t)(count * size));
+}
 #endif

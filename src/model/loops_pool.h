@@ -85,6 +85,7 @@ static inline void maxpool_tap(const void *restrict x, int64_t from, int32_t tap
                                float *restrict best, int32_t *restrict won, int64_t lanes,
                                dt_dtype type)
 {
+#pragma omp simd
     for (int64_t l = 0; l < lanes; l++) {
         const float v = get(x, from + l, type);
         const bool wins = (v > best[l]) | (v != v);
@@ -101,6 +102,7 @@ static inline void maxpool_spot(const dt_call *c, const pool_spot *s, dt_dtype t
     float best[LANES];
     int32_t won[LANES];
 
+#pragma omp simd
     for (int64_t l = 0; l < s->lanes; l++) {
         best[l] = -INFINITY;
         won[l] = (int32_t)(s->y.first * width + s->x.first);
@@ -109,8 +111,10 @@ static inline void maxpool_spot(const dt_call *c, const pool_spot *s, dt_dtype t
         for (int64_t x = s->x.first; x < s->x.last; x++)
             maxpool_tap(c->in[0], s->base + y * s->pitch[0] + x * s->pitch[1],
                         (int32_t)(y * width + x), best, won, s->lanes, type);
+#pragma omp simd
     for (int64_t l = 0; l < s->lanes; l++)
         put(c->out, s->at + l, best[l], type);
+#pragma omp simd
     for (int64_t l = 0; l < s->lanes; l++)
         saved[s->at + l] = (uint8_t)won[l];
 }
@@ -129,6 +133,7 @@ static inline void maxpool_gather(const void *restrict dy, const uint8_t *restri
                                   int64_t from, int64_t tap, float *restrict sum,
                                   int64_t lanes, dt_dtype type)
 {
+#pragma omp simd
     for (int64_t l = 0; l < lanes; l++)
         sum[l] += won[from + l] == tap ? get(dy, from + l, type) : 0;
 }
@@ -149,6 +154,7 @@ static inline void maxpool_backward_as(const dt_call *c, int64_t first, int64_t 
                                    (s.origin[0] - y * a->stride[0]) * a->kernel[1] +
                                        s.origin[1] - x * a->stride[1],
                                    sum, s.lanes, type);
+#pragma omp simd
             for (int64_t l = 0; l < s.lanes; l++)
                 put(c->d_in[0], s.at + l, sum[l], type);
         }
@@ -159,6 +165,7 @@ static inline void maxpool_backward_as(const dt_call *c, int64_t first, int64_t 
 static inline void pool_add(const void *restrict x, int64_t from, float *restrict sum,
                             int64_t lanes, dt_dtype type)
 {
+#pragma omp simd
     for (int64_t l = 0; l < lanes; l++)
         sum[l] += get(x, from + l, type);
 }
@@ -175,6 +182,7 @@ static inline void avgpool_spot(const dt_call *c, const pool_spot *s, const void
         for (int64_t x = s->x.first; x < s->x.last; x++)
             pool_add(from, s->base + y * s->pitch[0] + x * s->pitch[1], sum, s->lanes,
                      type);
+#pragma omp simd
     for (int64_t l = 0; l < s->lanes; l++)
         put(to, s->at + l, sum[l] / area, type);
 }
@@ -214,9 +222,11 @@ static inline void globalavgpool_spot(const dt_call *c, int64_t image, int64_t f
         for (int64_t x = 0; x < in->w; x++)
             pool_add(c->in[0], ((image * in->h + y) * in->w + x) * in->c + first, sum,
                      lanes, type);
+#pragma omp simd
         for (int64_t l = 0; l < lanes; l++)
             total[l] += sum[l];
     }
+#pragma omp simd
     for (int64_t l = 0; l < lanes; l++)
         put(c->out, image * in->c + first + l, total[l] / area, type);
 }
@@ -243,6 +253,7 @@ static inline void globalavgpool_backward_as(const dt_call *c, int64_t first,
     for (int64_t pixel = first * in->h * in->w; pixel < (first + count) * in->h * in->w;
          pixel++) {
         const int64_t from = pixel / (in->h * in->w) * in->c;
+#pragma omp simd
         for (int64_t i = 0; i < in->c; i++)
             put(dx, pixel * in->c + i, get(dy, from + i, type) / area, type);
     }

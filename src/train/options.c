@@ -135,7 +135,7 @@ static bool real_parse(const dt_option_row *row, const char *text, void *field)
 static void real_print(const void *field, char *buf, size_t size)
 {
     const double v = *(const double *)field;
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = 15; digits <= 17; digits++) {
         snprintf(buf, size, "%.*g", digits, v);
         const double back = strtod(buf, NULL);
         if (memcmp(&back, &v, sizeof v) == 0)
@@ -269,14 +269,14 @@ dt_status dt_options_check(dt_options *o, int world)
 
     if (world > shards)
         return dt_fail(DT_CONFIG,
-                       "%d ranks for %lld shards: some would have no work; start at most "
-                       "%lld ranks, or give --shards %d or more",
+                       "%d ranks for %lld shards: some would have no work; start at "
+                       "most %lld ranks, or give --shards %d or more",
                        world, (long long)shards, (long long)shards, world);
     if (o->accum && shards != world * accum)
         return dt_fail(DT_CONFIG,
-                       "--shards %lld and --accum %lld contradict each other: %d ranks "
-                       "make %lld shards of it; leave one of them auto",
-                       (long long)shards, (long long)accum, world,
+                       "--shards %lld and --accum %lld contradict each other: %d ranks x "
+                       "%lld are %lld shards; leave one of them auto",
+                       (long long)shards, (long long)accum, world, (long long)accum,
                        (long long)(world * accum));
     const int64_t global = o->global_batch ? o->global_batch : o->batch * shards;
     if (!global)

@@ -1,5 +1,5 @@
-/* Every kernel row, type and pass against seven naive loops, on odd shapes; the same bits
- * for any number of threads and, forward and data gradient, for any batch size. */
+/* Every kernel row, type and pass against seven naive loops, on odd shapes; the same
+ * bits for any number of threads and, forward and data gradient, for any batch size. */
 #include "test.h"
 
 #include "naive.h"
@@ -28,7 +28,8 @@ static void *must_calloc(size_t count, size_t size)
     return p;
 }
 
-/* A typed copy of u; u becomes what the type can hold, so that only arithmetic differs. */
+/* A typed copy of u; u becomes what the type can hold, so that only arithmetic differs.
+ */
 static void *typed(double *u, size_t count, dt_dtype type)
 {
     void *out = must_calloc(count, sizeof(float));
@@ -99,8 +100,8 @@ static void *poisoned(size_t bytes)
     return p;
 }
 
-/* Scratch, packed weights and result hold NaN at first: nothing may be read before it is
- * written. Run twice, because a step reuses what the one before left behind. */
+/* Scratch, packed weights and result hold NaN at first: nothing may be read before it
+ * is written. Run twice, because a step reuses what the one before left behind. */
 static outcome run(const dt_kernel *k, const problem *p, dt_pass pass, int threads,
                    dt_kernel_info *info)
 {
@@ -121,10 +122,15 @@ static outcome run(const dt_kernel *k, const problem *p, dt_pass pass, int threa
     void *packed = poisoned(info->packed_bytes);
     if (info->packed_bytes > 0)
         k->pack(state, p->master, packed);
-    const dt_conv_args a = {.x = p->kx, .dy = p->ky, .y = o.main, .dx = o.main,
+    const dt_conv_args a = {.x = p->kx,
+                            .dy = p->ky,
+                            .y = o.main,
+                            .dx = o.main,
                             .packed = info->packed_bytes ? packed : NULL,
                             .master = info->packed_bytes ? NULL : p->master,
-                            .bias = p->kbias, .dw = o.main, .dbias = o.dbias,
+                            .bias = p->kbias,
+                            .dw = o.main,
+                            .dbias = o.dbias,
                             .scratch = scratch};
     assert_ok(k->run(state, &a));
     assert_ok(k->run(state, &a));
@@ -140,8 +146,8 @@ static void outcome_free(outcome *o)
     free(o->dbias);
 }
 
-static void describe(const char *what, const dt_kernel *k, const dt_conv *c, dt_pass pass,
-                     const char *impl)
+static void describe(const char *what, const dt_kernel *k, const dt_conv *c,
+                     dt_pass pass, const char *impl)
 {
     print_error("%s: %s (%s) %s, %s, n %d, %dx%dx%d -> %dx%dx%d, kernel %dx%d, stride "
                 "%dx%d, pad %d %d %d %d, bias %d\n",
@@ -154,10 +160,10 @@ static void describe(const char *what, const dt_kernel *k, const dt_conv *c, dt_
 
 /* ---- Compare --------------------------------------------------------------------- */
 
-/* |got - want| <= unit * (terms + 4) * sum |a b|, the bound of a float32 sum in any order
- * (Higham, Accuracy and Stability, 4.2) with unit 2^-24. In bf16 the products are exact;
- * vdpbf16ps and AMX round twice per pair and flush denormals: unit 2^-23. A result kept
- * in bf16 is rounded once more, by 2^-8 of itself. */
+/* |got - want| <= unit * (terms + 4) * sum |a b|, the bound of a float32 sum in any
+ * order (Higham, Accuracy and Stability, 4.2) with unit 2^-24. In bf16 the products are
+ * exact; vdpbf16ps and AMX round twice per pair and flush denormals: unit 2^-23. A
+ * result kept in bf16 is rounded once more, by 2^-8 of itself. */
 static void compare(const dt_kernel *k, const problem *p, dt_pass pass,
                     const dt_kernel_info *info, const outcome *o, const double *want,
                     const double *size, double terms)
@@ -169,9 +175,9 @@ static void compare(const dt_kernel *k, const problem *p, dt_pass pass,
     for (size_t i = 0; i < o->count; i++) {
         const double got = stored ? (double)dt_bf16_to_f32(((dt_bf16 *)o->main)[i])
                                   : (double)((float *)o->main)[i];
-        const double allowed = unit * (terms + 4) * size[i] +
-                               (stored ? 0x1p-8 * (want[i] < 0 ? -want[i] : want[i]) : 0) +
-                               1e-30;
+        const double allowed =
+            unit * (terms + 4) * size[i] +
+            (stored ? 0x1p-8 * (want[i] < 0 ? -want[i] : want[i]) : 0) + 1e-30;
         if (!(got - want[i] <= allowed && want[i] - got <= allowed)) {
             describe("differs", k, &p->c, pass, info->impl);
             fail_msg("[%zu]: %.9g, want %.9g +- %.3g", i, got, want[i], allowed);
@@ -187,8 +193,8 @@ static double *absolute(const double *u, size_t count)
     return a;
 }
 
-/* The oracle's operands of one pass, its result in the right place; absolute values make
- * the sums that bound the rounding. */
+/* The oracle's operands of one pass, its result in the right place; absolute values
+ * make the sums that bound the rounding. */
 typedef struct oracle {
     double *x, *w, *y;
 } oracle;
@@ -225,11 +231,13 @@ static void compare_bias(const problem *p, const outcome *o)
     double *want = must_calloc((size_t)c->oc, sizeof *want);
 
     naive_bias_gradient(c, p->y, want);
-    for (int64_t i = 0; i < c->oc; i++) { /* 64 terms of size 1 in float32, then double */
+    for (int64_t i = 0; i < c->oc;
+         i++) { /* 64 terms of size 1 in float32, then double */
         const double error = (double)o->dbias[i] - want[i];
         const double allowed = 0x1p-24 * (64 + 1) * terms;
         if (!(error <= allowed && -error <= allowed))
-            fail_msg("dbias[%d]: %.9g, want %.9g", (int)i, (double)o->dbias[i], want[i]);
+            fail_msg("dbias[%d]: %.9g, want %.9g", (int)i, (double)o->dbias[i],
+                     want[i]);
     }
     free(want);
 }
@@ -299,8 +307,13 @@ static void all_shapes(const dt_kernel *k, dt_dtype type)
     for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
         for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
             for (size_t o = (w + i) % 2; o < 4; o += 2, turn++) {
-                dt_conv c = {.n = batches[turn % 7 % 3], .ih = 11, .iw = 8, .ic = inputs[i],
-                             .oc = outputs[o], .bias = turn % 3 != 1, .type = type,
+                dt_conv c = {.n = batches[turn % 7 % 3],
+                             .ih = 11,
+                             .iw = 8,
+                             .ic = inputs[i],
+                             .oc = outputs[o],
+                             .bias = turn % 3 != 1,
+                             .type = type,
                              .out_type = turn % 5 == 0 ? DT_F32 : type};
                 memcpy(c.kernel, windows[w].kernel, sizeof c.kernel);
                 memcpy(c.stride, windows[w].stride, sizeof c.stride);
@@ -309,13 +322,21 @@ static void all_shapes(const dt_kernel *k, dt_dtype type)
             }
 }
 
-/* Enough pixels for 2 and for 4 parts of a weight gradient, batches that do not divide by
- * them; a linear layer; a map of one pixel under a 3x3 kernel. */
+/* Enough pixels for 2 and for 4 parts of a weight gradient, batches that do not divide
+ * by them; a linear layer; a map of one pixel under a 3x3 kernel. */
 static void large_shapes(const dt_kernel *k, dt_dtype type)
 {
-    const dt_conv three = {.n = 7, .ih = 7, .iw = 9, .ic = 20, .oc = 24, .kernel = {3, 3},
-                           .stride = {1, 1}, .pad = {1, 1, 1, 1}, .bias = true,
-                           .type = type, .out_type = type};
+    const dt_conv three = {.n = 7,
+                           .ih = 7,
+                           .iw = 9,
+                           .ic = 20,
+                           .oc = 24,
+                           .kernel = {3, 3},
+                           .stride = {1, 1},
+                           .pad = {1, 1, 1, 1},
+                           .bias = true,
+                           .type = type,
+                           .out_type = type};
     dt_conv c = three;
     check(c, k);
     c.n = 9, c.ih = c.iw = 24, c.ic = 3, c.oc = 16;
@@ -323,8 +344,16 @@ static void large_shapes(const dt_kernel *k, dt_dtype type)
     c = three;
     c.n = 33, c.ih = c.iw = 1, c.ic = 64, c.oc = 48;
     check(c, k);
-    c = (dt_conv){.n = 37, .ih = 1, .iw = 1, .ic = 512, .oc = 10, .kernel = {1, 1},
-                  .stride = {1, 1}, .bias = true, .type = type, .out_type = DT_F32};
+    c = (dt_conv){.n = 37,
+                  .ih = 1,
+                  .iw = 1,
+                  .ic = 512,
+                  .oc = 10,
+                  .kernel = {1, 1},
+                  .stride = {1, 1},
+                  .bias = true,
+                  .type = type,
+                  .out_type = DT_F32};
     check(c, k);
 }
 
@@ -336,9 +365,18 @@ typedef struct subject {
 
 static void skip_unsupported(const subject *s)
 {
-    const dt_conv c = {.n = 1, .ih = 1, .iw = 1, .ic = 1, .oh = 1, .ow = 1, .oc = 1,
-                       .kernel = {1, 1}, .stride = {1, 1}, .type = s->type,
-                       .out_type = s->type, .threads = 1};
+    const dt_conv c = {.n = 1,
+                       .ih = 1,
+                       .iw = 1,
+                       .ic = 1,
+                       .oh = 1,
+                       .ow = 1,
+                       .oc = 1,
+                       .kernel = {1, 1},
+                       .stride = {1, 1},
+                       .type = s->type,
+                       .out_type = s->type,
+                       .threads = 1};
     if (s->kernel->supports(&c, DT_PASS_FORWARD))
         return;
     print_message("%s has no %s on %s\n", s->kernel->name, dt_dtype_name(s->type),
@@ -360,7 +398,7 @@ static void test_batch(void **state)
 {
     const subject *s = *state;
     static const int shape[][5] = {/* size, ic, oc, kernel, stride */
-                                   {16, 3, 64, 3, 1}, {14, 64, 64, 3, 1},
+                                   {16, 3, 64, 3, 1},   {14, 64, 64, 3, 1},
                                    {14, 64, 256, 1, 1}, {14, 256, 128, 1, 2},
                                    {4, 128, 128, 3, 1}, {1, 512, 10, 1, 1},
                                    {2, 256, 256, 3, 1}};
@@ -368,10 +406,17 @@ static void test_batch(void **state)
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int pass = DT_PASS_FORWARD; pass <= DT_PASS_DATA; pass++) {
             const int *q = shape[i], pad = (q[3] - 1) / 2;
-            dt_conv c = {.n = 8, .ih = q[0], .iw = q[0], .ic = q[1], .oc = q[2],
-                         .kernel = {q[3], q[3]}, .stride = {q[4], q[4]},
-                         .pad = {pad, pad, pad, pad}, .type = s->type,
-                         .out_type = s->type, .threads = 1};
+            dt_conv c = {.n = 8,
+                         .ih = q[0],
+                         .iw = q[0],
+                         .ic = q[1],
+                         .oc = q[2],
+                         .kernel = {q[3], q[3]},
+                         .stride = {q[4], q[4]},
+                         .pad = {pad, pad, pad, pad},
+                         .type = s->type,
+                         .out_type = s->type,
+                         .threads = 1};
             c.oh = c.ow = (q[0] + 2 * pad - q[3]) / q[4] + 1;
             problem p = problem_make(c);
             dt_kernel_info info8, info1;
@@ -390,82 +435,26 @@ static void test_batch(void **state)
         }
 }
 
-/* ---- Choice ---------------------------------------------------------------------- */
-
-static void test_choice(void **state)
-{
-    const bool can = dt_isa_current() >= DT_ISA_AVX512_BF16;
-    const dt_conv c = {.n = 1, .ih = 1, .iw = 1, .ic = 1, .oh = 1, .ow = 1, .oc = 1,
-                       .kernel = {1, 1}, .stride = {1, 1}, .threads = 1};
-    const dt_kernel *k = NULL;
-    dt_dtype type = DT_F32;
-
-    (void)state;
-    assert_ok(dt_kernel_choose("auto", &c, DT_PASS_DATA, &k));
-    assert_ptr_equal(k, rows[0]);
-    assert_ok(dt_kernel_choose("blas", &c, DT_PASS_WEIGHTS, &k));
-    assert_string_equal(k->name, "blas");
-    assert_fails(dt_kernel_choose("cudnn", &c, DT_PASS_FORWARD, &k), DT_UNSUPPORTED,
-                 "'cudnn'");
-    assert_ok(dt_precision_choose("auto", "auto", &type));
-    assert_int_equal(type, can ? DT_BF16 : DT_F32);
-    assert_ok(dt_precision_choose("fp32", "onednn", &type));
-    assert_int_equal(type, DT_F32);
-    assert_ok(dt_precision_choose("auto", "blas", &type));
-    assert_int_equal(type, DT_F32);
-    assert_fails(dt_precision_choose("bf16", "blas", &type), DT_UNSUPPORTED, "'blas'");
-    assert_fails(dt_precision_choose("fp16", "auto", &type), DT_CONFIG, "'fp16'");
-    assert_fails(dt_precision_choose("fp32", "cudnn", &type), DT_CONFIG, "'cudnn'");
-    dt_isa_limit(DT_ISA_AVX2); /* the last test: it cannot be lifted */
-    assert_ok(dt_precision_choose("auto", "auto", &type));
-    assert_int_equal(type, DT_F32);
-    assert_fails(dt_precision_choose("bf16", "auto", &type), DT_UNSUPPORTED,
-                 dt_isa_name(dt_isa_current()));
-}
-
-static void test_shapes(void **state)
-{
-    dt_node n = {.op = &dt_op_conv2d, .name = "conv1",
-                 .attr = {.out = 64, .kernel = {7, 7}, .stride = {2, 2}}};
-    const dt_shape in = {2, 224, 32, 3}, small = {2, 6, 6, 3};
-    dt_shape out;
-
-    (void)state;
-    memcpy(n.attr.pad, (int[]){2, 3, 3, 3}, sizeof n.attr.pad);
-    assert_ok(dt_op_conv2d.infer(&n, &in, &out));
-    assert_true(out.n == 2 && out.h == 112 && out.w == 16 && out.c == 64);
-    memset(n.attr.pad, 0, sizeof n.attr.pad);
-    assert_ok(dt_op_conv2d.infer(&n, &in, &out));
-    assert_true(out.h == 109 && out.w == 13);
-    assert_fails(dt_op_conv2d.infer(&n, &small, &out), DT_SHAPE, "7x7");
-    n.attr.stride[1] = 0;
-    assert_fails(dt_op_conv2d.infer(&n, &in, &out), DT_SHAPE, "stride 2x0");
-    assert_ok(dt_op_linear.infer(&n, &in, &out));
-    assert_true(out.n == 2 && out.h == 1 && out.w == 1 && out.c == 64);
-}
-
 int main(void)
 {
     static subject subjects[2 * ROWS];
-    static char names[4 * ROWS + 2][48];
-    struct CMUnitTest tests[4 * ROWS + 2];
+    static char names[4 * ROWS][48];
+    struct CMUnitTest tests[4 * ROWS];
     size_t count = 0;
 
     for (int i = 0; i < 2 * ROWS; i++) {
         subjects[i] = (subject){rows[i / 2], i % 2 ? DT_BF16 : DT_F32};
         snprintf(names[count], sizeof *names, "%s %s against naive", rows[i / 2]->name,
                  dt_dtype_name(subjects[i].type));
-        tests[count] = (struct CMUnitTest){names[count], test_naive, NULL, NULL,
-                                           &subjects[i]};
+        tests[count] =
+            (struct CMUnitTest){names[count], test_naive, NULL, NULL, &subjects[i]};
         count++;
         snprintf(names[count], sizeof *names, "%s %s batch", rows[i / 2]->name,
                  dt_dtype_name(subjects[i].type));
-        tests[count] = (struct CMUnitTest){names[count], test_batch, NULL, NULL,
-                                           &subjects[i]};
+        tests[count] =
+            (struct CMUnitTest){names[count], test_batch, NULL, NULL, &subjects[i]};
         count++;
     }
-    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_shapes);
-    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_choice);
     assert_int_equal(count, sizeof tests / sizeof *tests);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

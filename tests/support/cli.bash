@@ -15,8 +15,8 @@ ranks="1 8"
 [ -n "${ASAN_OPTIONS:-}" ] && ranks="1 2" # a sanitized rank takes ten times the memory
 
 # A run that is over in a moment.
-tiny=(--data synthetic:64 --net vgg11 --width-divisor 16 --batch 4 --precision fp32
-      --threads 1 --max-steps 1)
+tiny=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --shards 8
+      --precision fp32 --threads 1 --max-steps 1)
 
 # launch NP ARGS...: sets $code; output in $tmp/stdout and $tmp/stderr
 launch() {

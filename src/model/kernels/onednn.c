@@ -29,8 +29,7 @@ static const int onednn_arg[DT_PASS_COUNT][AT_COUNT] = {
     [DT_PASS_WEIGHTS] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST,
                          DNNL_ARG_SCRATCHPAD},
 };
-static const int onednn_reorder_arg[] = {DNNL_ARG_FROM, DNNL_ARG_TO,
-                                         DNNL_ARG_SCRATCHPAD};
+static const int onednn_pack_arg[] = {DNNL_ARG_FROM, DNNL_ARG_TO, DNNL_ARG_SCRATCHPAD};
 
 typedef struct onednn_primitive {  /* a primitive and its operands */
     dnnl_primitive_t primitive;    /* owned */
@@ -44,8 +43,8 @@ typedef struct onednn_conv {
     dt_pass pass;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    dnnl_primitive_attr_t attr;          /* scratchpad given by the user */
-    bool solo; /* one-thread primitives on parts; else one part, the library's threads */
+    dnnl_primitive_attr_t attr; /* scratchpad given by the user */
+    bool solo;                  /* parts on one thread each; else one part */
     onednn_primitive part[DT_MAX_PARTS];
     int parts;
     int workers;                /* threads that take parts */
@@ -54,8 +53,8 @@ typedef struct onednn_conv {
     dnnl_memory_desc_t weights; /* as oneDNN wants them packed, or writes dw */
     size_t weight_bytes;        /* of them, padding included */
     size_t scratch_bytes;       /* per worker */
-    size_t *offset; /* of dw: [kh + kw + ic + oc], owned; see onednn_offsets */
-    size_t run;     /* output channels that lie side by side in dw */
+    size_t *offset;             /* of dw, owned; see dt_part_unpack */
+    size_t run;                 /* output channels that lie side by side in dw */
 } onednn_conv;
 
 static dt_status onednn_check(dnnl_status_t s, const char *what)
@@ -172,9 +171,9 @@ static bool onednn_layout_name(const dnnl_memory_desc_t *md, char *out, size_t s
         used += (size_t)snprintf(out + used, size - used, "%d%c", (int)b->inner_blks[k],
                                  "oihw"[b->inner_idxs[k]]);
     for (int k = 0; k < 4 && used < size; k++)
-        used += (size_t)snprintf(
-            out + used, size - used, " %c%" PRId64 "/%" PRId64 ":%" PRId64, "oihw"[k],
-            md->dims[k], md->padded_dims[k], b->strides[k]);
+        used += (size_t)snprintf(out + used, size - used,
+                                 " %c%" PRId64 "/%" PRId64 ":%" PRId64, "oihw"[k],
+                                 md->dims[k], md->padded_dims[k], b->strides[k]);
     return used < size;
 }
 
@@ -183,11 +182,8 @@ static bool onednn_layout_name(const dnnl_memory_desc_t *md, char *out, size_t s
 static void onednn_primitive_release(onednn_primitive *p)
 {
     for (int i = 0; i < p->args; i++)
-        if (p->arg[i].memory)
-            dnnl_memory_destroy(p->arg[i].memory);
-    if (p->primitive)
-        dnnl_primitive_destroy(p->primitive);
-    *p = (onednn_primitive){.args = 0};
+        dnnl_memory_destroy(p->arg[i].memory);
+    dnnl_primitive_destroy(p->primitive);
 }
 
 static dt_status onednn_primitive_init(onednn_primitive *p, dnnl_primitive_desc_t pd,
@@ -256,12 +252,9 @@ static void onednn_close(void *state)
     for (int i = 0; i < DT_MAX_PARTS; i++)
         onednn_primitive_release(&o->part[i]);
     onednn_primitive_release(&o->reorder);
-    if (o->attr)
-        dnnl_primitive_attr_destroy(o->attr);
-    if (o->stream)
-        dnnl_stream_destroy(o->stream);
-    if (o->engine)
-        dnnl_engine_destroy(o->engine);
+    dnnl_primitive_attr_destroy(o->attr); /* all of these take NULL */
+    dnnl_stream_destroy(o->stream);
+    dnnl_engine_destroy(o->engine);
     free(o->reorder_scratch);
     free(o->offset);
     free(o);
@@ -269,7 +262,6 @@ static void onednn_close(void *state)
 
 static dt_status onednn_open_reorder(onednn_conv *o)
 {
-    const int args = sizeof onednn_reorder_arg / sizeof *onednn_reorder_arg;
     dnnl_primitive_desc_t pd = NULL;
     onednn_tensors t;
     dt_status st;
@@ -279,7 +271,7 @@ static dt_status onednn_open_reorder(onednn_conv *o)
     DT_TRY(onednn_check(dnnl_reorder_primitive_desc_create(
                             &pd, &t.master, o->engine, &o->weights, o->engine, o->attr),
                         "reorder of weights"));
-    st = onednn_primitive_init(&o->reorder, pd, o->engine, onednn_reorder_arg, args);
+    st = onednn_primitive_init(&o->reorder, pd, o->engine, onednn_pack_arg, 3);
     if (st == DT_OK)
         st = dt_calloc(&o->reorder_scratch, o->reorder.scratch_bytes + 64, 1,
                        "packing weights");
@@ -287,7 +279,6 @@ static dt_status onednn_open_reorder(onednn_conv *o)
     return st;
 }
 
-/* Tables of the four terms of a weight's offset: h, w, i, o. */
 static dt_status onednn_offsets(onednn_conv *o)
 {
     const dt_conv *c = &o->conv;
@@ -309,11 +300,10 @@ static dt_status onednn_offsets(onednn_conv *o)
 
 static const char *onednn_impl(dnnl_primitive_desc_t pd)
 {
-    const char *impl = "?";
+    const char *impl = NULL;
 
-    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &impl))
-        return "?";
-    return impl;
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &impl);
+    return impl ? impl : "?";
 }
 
 /* What the first part's primitive decided holds for all parts. */
@@ -430,37 +420,15 @@ static void onednn_pack(const void *state, const float *master, void *packed)
     omp_set_num_threads(threads);
 }
 
-/* Adds the parts' gradients and writes them in the master's order. */
-static void onednn_unpack(const onednn_conv *o, const float *part, float *dw)
-{
-    const dt_conv *c = &o->conv;
-    const size_t stride = o->weight_bytes / sizeof *part;
-    const size_t *h = o->offset, *w = h + c->kernel[0], *i = w + c->kernel[1];
-    const size_t *oc = i + c->ic, out = (size_t)c->oc;
-    const int64_t rows = c->kernel[0] * c->kernel[1] * c->ic;
-
-#pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t pixel = r / c->ic;
-        const float *from =
-            part + h[pixel / c->kernel[1]] + w[pixel % c->kernel[1]] + i[r % c->ic];
-        float *to = dw + (size_t)r * out;
-        for (size_t k = 0; k < out; k += o->run) {
-            const size_t n = out - k < o->run ? out - k : o->run;
-            dt_part_sum(to + k, from + oc[k], stride, o->parts, n);
-        }
-    }
-}
-
-static int onednn_run_part(const onednn_conv *o, const dt_conv_args *a, int i,
-                           char *dw, char *scratch)
+static int onednn_run_part(const onednn_conv *o, const dt_conv_args *a, int i, char *dw,
+                           char *scratch)
 {
     const dt_conv *c = &o->conv;
     const bool forward = o->pass == DT_PASS_FORWARD;
     const size_t first = (size_t)dt_part_first(c->n, o->parts, i);
     const size_t x = first * dt_conv_x_image(c) * dt_dtype_bytes(c->type);
-    const size_t y = first * dt_conv_y_image(c) *
-                     dt_dtype_bytes(forward ? c->out_type : c->type);
+    const size_t y =
+        first * dt_conv_y_image(c) * dt_dtype_bytes(forward ? c->out_type : c->type);
     void *const data[AT_COUNT] = {
         [AT_X] = onednn_data(o->pass == DT_PASS_DATA ? a->dx : a->x, x),
         [AT_W] = o->pass == DT_PASS_WEIGHTS ? dw + (size_t)i * o->weight_bytes
@@ -483,7 +451,7 @@ static dt_status onednn_run(void *state, const dt_conv_args *a)
     int worst = dnnl_success;
 
     omp_set_num_threads(o->solo ? 1 : c->threads);
-#pragma omp parallel for num_threads(o->workers) schedule(static, 1) reduction(max : worst)
+#pragma omp parallel for num_threads(o->workers) schedule(static) reduction(max : worst)
     for (int i = 0; i < o->parts; i++) {
         char *mine = scratch + (size_t)omp_get_thread_num() * o->scratch_bytes;
         const int s = onednn_run_part(o, a, i, dw, mine);
@@ -491,7 +459,8 @@ static dt_status onednn_run(void *state, const dt_conv_args *a)
     }
     omp_set_num_threads(threads);
     if (weights)
-        onednn_unpack(o, a->scratch, a->dw);
+        dt_part_unpack(c, a->dw, a->scratch, o->weight_bytes / sizeof(float), o->parts,
+                       o->offset, o->run);
     if (weights && c->bias)
         dt_bias_gradient(c, a->dy, scratch + o->scratch_bytes * (size_t)o->workers,
                          a->dbias);

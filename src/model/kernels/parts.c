@@ -33,6 +33,25 @@ void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t 
                     (part[i + 2 * stride] + part[i + 3 * stride]);
 }
 
+void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t stride,
+                    int count, const size_t *offset, size_t run)
+{
+    const size_t *h = offset, *w = h + c->kernel[0], *i = w + c->kernel[1];
+    const size_t *o = i + c->ic, oc = (size_t)c->oc;
+    const int64_t rows = c->kernel[0] * c->kernel[1] * c->ic;
+
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t place = r / c->ic;
+        const float *from =
+            part + h[place / c->kernel[1]] + w[place % c->kernel[1]] + i[r % c->ic];
+        float *to = dw + (size_t)r * oc;
+        for (size_t k = 0; k < oc; k += run)
+            dt_part_sum(to + k, from + o[k], stride, count,
+                        oc - k < run ? oc - k : run);
+    }
+}
+
 /* ---- Bias gradient --------------------------------------------------------------- */
 
 size_t dt_bias_scratch_bytes(const dt_conv *c)

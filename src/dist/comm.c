@@ -1,0 +1,248 @@
+/* comm.c - starting and finishing MPI, node-wise renumbering, and the small collectives. */
+#include "comm.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- MPI's manners ------------------------------------------------------------------ */
+
+dt_status dt_comm_error(int code, const char *call)
+{
+    char text[MPI_MAX_ERROR_STRING] = "unknown error";
+    int length = 0;
+
+    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+        snprintf(text, sizeof text, "error %d", code);
+    return dt_fail(DT_COMM, "%.*s: %s", (int)strcspn(call, "("), call, text);
+}
+
+dt_status dt_comm_count(size_t n, int *count)
+{
+    if (n > INT_MAX)
+        return dt_fail(DT_UNSUPPORTED, "MPI cannot pass %zu elements at once, at most %d", n,
+                       INT_MAX);
+    *count = (int)n;
+    return DT_OK;
+}
+
+void dt_comm_idle(const dt_comm *c, unsigned *looks)
+{
+    enum { CLOSE_LOOKS = 100 };
+    const struct timespec nap = {.tv_nsec = 20 * 1000};
+
+    if ((*looks)++ < CLOSE_LOOKS)
+        return;
+    if (c->crowded)
+        nanosleep(&nap, NULL);
+    else
+        sched_yield();
+}
+
+dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count)
+{
+    int done = 0;
+
+    for (unsigned looks = 0;; dt_comm_idle(c, &looks)) {
+        DT_MPI(MPI_Testall(count, request, &done, MPI_STATUSES_IGNORE));
+        if (done)
+            return DT_OK;
+    }
+}
+
+void dt_comm_host(char host[DT_HOST_CHARS])
+{
+    if (gethostname(host, DT_HOST_CHARS) != 0)
+        snprintf(host, DT_HOST_CHARS, "unknown host");
+    host[DT_HOST_CHARS - 1] = '\0';
+}
+
+/* ---- Start and end -------------------------------------------------------------------- */
+
+/* Without a launcher Open MPI would start a daemon of its own, which takes half a second
+ * and fails where it finds no ssh: a world of one needs no MPI at all. */
+static bool comm_launched(void)
+{
+    static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
+                                       "PMI_FD"};
+
+    for (size_t i = 0; i < sizeof sign / sizeof *sign; i++)
+        if (getenv(sign[i]))
+            return true;
+    return false;
+}
+
+/* Order by the node's lowest rank, then by rank: a node's ranks become neighbours. */
+static dt_status comm_renumber(dt_comm *c)
+{
+    int old = 0, lowest = 0;
+
+    DT_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &old));
+    DT_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, old, MPI_INFO_NULL,
+                               &c->node));
+    DT_MPI(MPI_Comm_set_errhandler(c->node, MPI_ERRORS_RETURN));
+    lowest = old;
+    DT_MPI(MPI_Bcast(&lowest, 1, MPI_INT, 0, c->node));
+    DT_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, lowest, &c->all));
+    DT_MPI(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_rank(c->all, &c->rank));
+    DT_MPI(MPI_Comm_size(c->all, &c->world));
+    DT_MPI(MPI_Comm_rank(c->node, &c->node_rank));
+    DT_MPI(MPI_Comm_size(c->node, &c->node_ranks));
+    const int leads = c->node_rank == 0;
+    DT_MPI(MPI_Allreduce(&leads, &c->nodes, 1, MPI_INT, MPI_SUM, c->all));
+    return DT_OK;
+}
+
+static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
+{
+    int threads = 0;
+
+    DT_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &threads));
+    c->started = true;
+    DT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    if (threads < MPI_THREAD_FUNNELED)
+        return dt_fail(DT_UNSUPPORTED, "%s was built without threads; use another MPI library",
+                       dt_comm_version());
+    return comm_renumber(c);
+}
+
+dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
+{
+    dt_comm *made = NULL;
+    dt_machine machine;
+
+    DT_TRY(dt_calloc(&made, 1, sizeof *made, "the communicator"));
+    *made = (dt_comm){.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .world = 1,
+                      .node_ranks = 1, .nodes = 1};
+    const dt_status st = comm_launched() ? comm_start(made, argc, argv) : DT_OK;
+    if (st != DT_OK) {
+        dt_comm_close(made);
+        return st;
+    }
+    if (made->world > 1) {
+        /* Ranks bound to a core each look crowded too: a nap costs them little. */
+        dt_machine_describe(&machine);
+        made->crowded = made->node_ranks > machine.cores_allowed;
+    }
+    dt_log_init(made->rank, made->world);
+    *c = made;
+    return DT_OK;
+}
+
+void dt_comm_close(dt_comm *c)
+{
+    if (!c)
+        return;
+    if (c->all != MPI_COMM_NULL)
+        MPI_Comm_free(&c->all);
+    if (c->node != MPI_COMM_NULL)
+        MPI_Comm_free(&c->node);
+    if (c->started)
+        MPI_Finalize();
+    free(c);
+}
+
+void dt_comm_abort(dt_comm *c, int code)
+{
+    fflush(stdout);
+    fflush(stderr);
+    if (c && c->started)
+        MPI_Abort(MPI_COMM_WORLD, code);
+    _exit(code);
+}
+
+int dt_comm_rank(const dt_comm *c)
+{
+    return c->rank;
+}
+
+int dt_comm_world(const dt_comm *c)
+{
+    return c->world;
+}
+
+int dt_comm_node_rank(const dt_comm *c)
+{
+    return c->node_rank;
+}
+
+int dt_comm_node_ranks(const dt_comm *c)
+{
+    return c->node_ranks;
+}
+
+int dt_comm_nodes(const dt_comm *c)
+{
+    return c->nodes;
+}
+
+const char *dt_comm_version(void)
+{
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING]; /* every call writes the same */
+    int length = 0;
+
+    if (MPI_Get_library_version(text, &length) != MPI_SUCCESS)
+        return "unknown MPI";
+    text[strcspn(text, "\n")] = '\0';
+    return text;
+}
+
+/* ---- Small collectives: non-blocking inside, so that waiting leaves the core to others -- */
+
+dt_status dt_comm_barrier(dt_comm *c)
+{
+    MPI_Request request;
+
+    if (c->world == 1)
+        return DT_OK;
+    DT_MPI(MPI_Ibarrier(c->all, &request));
+    return dt_comm_wait(c, &request, 1);
+}
+
+dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
+{
+    const size_t most = (size_t)1 << 30; /* one message */
+    MPI_Request request;
+    char *at = data;
+    int count = 0;
+
+    if (c->world == 1)
+        return DT_OK;
+    for (size_t left = bytes; left > 0; left -= (size_t)count, at += count) {
+        DT_TRY(dt_comm_count(left < most ? left : most, &count));
+        DT_MPI(MPI_Ibcast(at, count, MPI_BYTE, root, c->all, &request));
+        DT_TRY(dt_comm_wait(c, &request, 1));
+    }
+    return DT_OK;
+}
+
+static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type, MPI_Op op)
+{
+    MPI_Request request;
+    int count = 0;
+
+    if (c->world == 1)
+        return DT_OK;
+    DT_TRY(dt_comm_count(n, &count));
+    DT_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, count, type, op, c->all, &request));
+    return dt_comm_wait(c, &request, 1);
+}
+
+dt_status dt_comm_sum_i64(dt_comm *c, int64_t *x, size_t count)
+{
+    return comm_reduce(c, x, count, MPI_INT64_T, MPI_SUM);
+}
+
+dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count)
+{
+    return comm_reduce(c, x, count, MPI_INT64_T, MPI_MAX);
+}
+
+dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count)
+{
+    return comm_reduce(c, x, count, MPI_UINT64_T, MPI_MIN);
+}

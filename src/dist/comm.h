@@ -1,0 +1,42 @@
+/* comm.h - the communicator's inside and MPI's calling manners; private to src/dist. */
+#ifndef DT_COMM_H
+#define DT_COMM_H
+#include "dist.h"
+
+#include <mpi.h>
+
+struct dt_comm {
+    MPI_Comm all, node; /* errors are returned; MPI_COMM_NULL where MPI was not started */
+    bool started;       /* MPI was started, so it must be finished */
+    bool crowded;       /* more ranks on this node than cores: waiting must not spin */
+    int rank, world, node_rank, node_ranks, nodes;
+};
+
+/* Record what MPI reports; `call` begins with the function's name. */
+dt_status dt_comm_error(int code, const char *call) DT_MUST_CHECK;
+
+#define DT_MPI(call)                                                                   \
+    do {                                                                               \
+        const int code_ = (call);                                                      \
+        if (code_ != MPI_SUCCESS)                                                      \
+            return dt_comm_error(code_, #call);                                        \
+    } while (0)
+
+/* The one way from a size to MPI's int. */
+dt_status dt_comm_count(size_t n, int *count) DT_MUST_CHECK;
+
+/* Called between two fruitless looks at a request. A rank that waits must leave its core
+ * to a rank that computes; the first looks follow each other closely, because most
+ * messages are short. */
+void dt_comm_idle(const dt_comm *c, unsigned *looks);
+
+/* Until all requests are complete. */
+dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUST_CHECK;
+
+/* x[i] = the smallest over ranks. Collective. */
+dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
+
+/* Room for gethostname, in messages only. */
+enum { DT_HOST_CHARS = 64 };
+void dt_comm_host(char host[DT_HOST_CHARS]);
+#endif

@@ -1,0 +1,76 @@
+/* spans.c - buckets and slices of the gradient slab. */
+#include "spans.h"
+
+dt_status dt_spans_check(const dt_exchange_opts *o)
+{
+    size_t end = 0;
+
+    if (o->tensors == 0)
+        return dt_fail(DT_BUG, "an exchange of no tensors");
+    for (size_t i = 0; i < o->tensors; i++) {
+        const dt_span *t = &o->tensor[i];
+        if (t->first < end || t->first > o->floats || t->count > o->floats - t->first)
+            return dt_fail(DT_BUG, "tensor %zu at [%zu, +%zu) overlaps its neighbour or the "
+                           "slab's end %zu", i, t->first, t->count, o->floats);
+        end = t->first + t->count;
+    }
+    return DT_OK;
+}
+
+/* Where bucket number i begins if it begins with tensor i. */
+static size_t span_start(const dt_exchange_opts *o, size_t tensor)
+{
+    if (tensor == 0)
+        return 0;
+    return tensor < o->tensors ? o->tensor[tensor].first : o->floats;
+}
+
+static size_t span_limit(size_t bytes, size_t otherwise)
+{
+    const size_t chosen = bytes > 0 ? bytes : otherwise;
+    return chosen > 0 ? (chosen - 1) / sizeof(float) + 1 : SIZE_MAX;
+}
+
+size_t dt_spans_buckets(const dt_exchange_opts *o, dt_span *bucket)
+{
+    const size_t middle = span_limit(o->bucket_bytes, 0);
+    const size_t last_limit = span_limit(o->last_bucket_bytes, o->bucket_bytes);
+    size_t limit = span_limit(o->first_bucket_bytes, o->bucket_bytes);
+    size_t last = o->tensors - 1, begin = 0, n = 0;
+
+    if (o->bucket_bytes == 0)
+        last = 0;
+    while (last > 0 && o->floats - span_start(o, last) < last_limit)
+        last--;
+    for (size_t i = 1; i <= last; i++) {
+        const size_t end = span_start(o, i);
+        if (end - begin < limit && i < last)
+            continue;
+        bucket[n++] = (dt_span){begin, end - begin};
+        begin = end;
+        limit = middle;
+    }
+    bucket[n++] = (dt_span){begin, o->floats - begin};
+    return n;
+}
+
+static size_t span_cut(size_t count, int k, int parts)
+{
+    return k == parts ? count : count / (size_t)parts * (size_t)k / 16 * 16;
+}
+
+dt_span dt_spans_slice(dt_span s, int k, int parts)
+{
+    const size_t from = span_cut(s.count, k, parts), to = span_cut(s.count, k + 1, parts);
+    return (dt_span){s.first + from, to - from};
+}
+
+size_t dt_spans_longest(const dt_span *span, size_t count)
+{
+    size_t longest = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (span[i].count > longest)
+            longest = span[i].count;
+    return longest;
+}

@@ -1,0 +1,336 @@
+/* A network's numbers to and from safetensors: one list of what belongs in the file serves
+ * both ways. */
+#include "modelfile.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "safetensors.h"
+
+/* ---- What belongs in the file ---------------------------------------------------------- */
+
+typedef struct model_entry {
+    char name[128]; /* in the list's naming */
+    const char *dtype;
+    int rank;
+    int64_t shape[4];
+    size_t count;
+    const dt_param *param; /* NULL: not a parameter, the file's order is the memory's */
+    float *data;           /* borrowed; NULL: num_batches_tracked */
+} model_entry;
+
+typedef struct model_list {
+    model_entry *entry; /* [count], owned */
+    size_t count;
+    int64_t steps; /* to write as num_batches_tracked */
+} model_list;
+
+static dt_status list_add(model_list *list, const dt_net *net, const char *scheme,
+                          const char *name, model_entry entry)
+{
+    model_entry *e = &list->entry[list->count];
+    *e = entry;
+    DT_TRY(dt_net_rename(net, scheme, name, e->name, sizeof e->name));
+    list->count++;
+    return DT_OK;
+}
+
+static dt_status list_add_norm(model_list *list, const dt_model_state *s, const char *scheme,
+                               const dt_norm *n)
+{
+    const model_entry row[] = {
+        {.name = "running_mean", .dtype = "F32", .rank = 1, .data = s->running_mean + n->offset},
+        {.name = "running_var", .dtype = "F32", .rank = 1, .data = s->running_var + n->offset},
+        {.name = "num_batches_tracked", .dtype = "I64", .count = 1},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char name[256];
+        model_entry e = row[i];
+        snprintf(name, sizeof name, "%.63s.%.127s", n->name, row[i].name);
+        if (e.rank == 1) {
+            e.shape[0] = (int64_t)n->channels;
+            e.count = n->channels;
+        }
+        DT_TRY(list_add(list, s->net, scheme, name, e));
+    }
+    return DT_OK;
+}
+
+/* DT_CONFIG when the network has no such naming. */
+static dt_status list_create(model_list *list, const dt_model_state *s, const char *scheme)
+{
+    const size_t params = dt_net_param_count(s->net), norms = dt_net_norm_count(s->net);
+    dt_status st = DT_OK;
+
+    *list = (model_list){0};
+    DT_TRY(dt_calloc(&list->entry, params + 3 * norms, sizeof *list->entry,
+                     "the list of tensors"));
+    for (size_t i = 0; i < params; i++) {
+        const dt_param *p = dt_net_param(s->net, i);
+        model_entry e = {.dtype = "F32", .rank = p->rank, .count = p->count, .param = p,
+                         .data = s->master + p->offset};
+        memcpy(e.shape, p->dim, sizeof e.shape);
+        DT_GO(st, list_add(list, s->net, scheme, p->name, e), out);
+    }
+    for (size_t i = 0; i < norms; i++)
+        DT_GO(st, list_add_norm(list, s, scheme, dt_net_norm(s->net, i)), out);
+
+out:
+    if (st != DT_OK)
+        free(list->entry);
+    return st;
+}
+
+/* ---- Saving ------------------------------------------------------------------------------ */
+
+static void list_fill(void *context, size_t i, void *data)
+{
+    const model_list *list = context;
+    const model_entry *e = &list->entry[i];
+    if (e->param)
+        dt_param_to_file(e->param, e->data, data);
+    else if (e->data)
+        memcpy(data, e->data, e->count * sizeof *e->data);
+    else
+        memcpy(data, &list->steps, sizeof list->steps);
+}
+
+dt_status dt_model_save(const dt_model_state *s, const char *path,
+                        const dt_model_file_opts *opts)
+{
+    const dt_net_spec *spec = dt_net_spec_of(s->net);
+    char image_size[16], classes[16];
+    const dt_field metadata[] = {
+        {"format", "pt"},
+        {"dtrain.net", spec->net},
+        {"dtrain.variant", spec->variant},
+        {"dtrain.stem", spec->stem},
+        {"dtrain.normalize", opts->normalize},
+        {"dtrain.image_size", image_size},
+        {"dtrain.classes", classes},
+    };
+    model_list list;
+    dt_tensor *tensor = NULL;
+    dt_status st = DT_OK;
+
+    snprintf(image_size, sizeof image_size, "%d", spec->image_size);
+    snprintf(classes, sizeof classes, "%d", spec->classes);
+    DT_TRY(list_create(&list, s, opts->names));
+    list.steps = opts->steps;
+    DT_GO(st, dt_calloc(&tensor, list.count, sizeof *tensor, "the list of tensors"), out);
+    for (size_t i = 0; i < list.count; i++) {
+        const model_entry *e = &list.entry[i];
+        tensor[i] = (dt_tensor){.name = e->name, .dtype = e->dtype, .rank = e->rank};
+        memcpy(tensor[i].shape, e->shape, sizeof e->shape);
+    }
+    st = dt_safetensors_write(path, &(dt_safetensors_content){
+        .tensor = tensor, .tensors = list.count, .metadata = metadata,
+        .fields = sizeof metadata / sizeof *metadata, .fill = list_fill, .context = &list});
+
+out:
+    free(tensor);
+    free(list.entry);
+    return st;
+}
+
+/* ---- Loading: does the file fit? ------------------------------------------------------------ */
+
+static dt_status check_metadata(const dt_safetensors *f, const char *path, const dt_net *net,
+                                const char *normalize)
+{
+    const dt_net_spec *spec = dt_net_spec_of(net);
+    const dt_field want[] = {{"net", spec->net}, {"variant", spec->variant},
+                             {"stem", spec->stem}, {"normalize", normalize}};
+    const size_t count = sizeof want / sizeof *want;
+    size_t known = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        char key[64], quoted[DT_QUOTED_CHARS];
+        snprintf(key, sizeof key, "dtrain.%s", want[i].name);
+        const char *has = dt_safetensors_metadata(f, key);
+        if (has && strcmp(has, want[i].value) != 0)
+            return dt_fail(DT_FORMAT, "%s was saved with --%s %s, this run has --%s '%s': use "
+                           "the file's", path, want[i].name, dt_quote(has, quoted),
+                           want[i].name, want[i].value);
+        known += has != NULL;
+    }
+    if (known < count)
+        dt_warn("%s does not say for which network, variant, stem and normalisation it was "
+                "made: taken for %s and --normalize %s", path, spec->net, normalize);
+    return DT_OK;
+}
+
+/* DistributedDataParallel puts this before every name. */
+static const char *bare(const char *name)
+{
+    static const char prefix[] = "module.";
+    const size_t n = sizeof prefix - 1;
+    return strncmp(name, prefix, n) == 0 ? name + n : name;
+}
+
+static const dt_tensor *file_find(const dt_safetensors *f, const char *name)
+{
+    for (size_t i = 0; i < dt_safetensors_count(f); i++)
+        if (strcmp(bare(dt_safetensors_get(f, i)->name), name) == 0)
+            return dt_safetensors_get(f, i);
+    return NULL;
+}
+
+/* The network's list in the naming that finds most of its tensors in the file. */
+static dt_status list_for_file(model_list *best, const dt_model_state *s,
+                               const dt_safetensors *f)
+{
+    size_t most = 0;
+    int used = 0;
+    char scheme[32];
+
+    *best = (model_list){0};
+    for (const char *at = dt_option_find("names")->choices;
+         sscanf(at, "%31s%n", scheme, &used) == 1; at += used) {
+        model_list list;
+        size_t found = 0;
+        const dt_status st = list_create(&list, s, scheme);
+        if (st == DT_CONFIG) { /* a naming that this network does not have */
+            dt_fail_clear();
+            continue;
+        }
+        DT_TRY(st);
+        for (size_t i = 0; i < list.count; i++)
+            found += file_find(f, list.entry[i].name) != NULL;
+        if (!best->entry || found > most) {
+            free(best->entry);
+            *best = list;
+            most = found;
+        } else {
+            free(list.entry);
+        }
+    }
+    return DT_OK;
+}
+
+/* One kind of misfit: how many tensors, and the first few of them. */
+typedef struct misfit {
+    const char *what;
+    size_t count, used;
+    char text[600];
+} misfit;
+enum { MISFIT_MISSING, MISFIT_UNEXPECTED, MISFIT_SHAPE, MISFIT_TYPE, MISFIT_COUNT };
+enum { MISFIT_SHOWN = 3 };
+
+static void misfit_add(misfit *m, const char *fmt, ...) DT_PRINTF(2, 3);
+static void misfit_add(misfit *m, const char *fmt, ...)
+{
+    va_list args;
+    int n = 0;
+
+    if (m->count++ >= MISFIT_SHOWN)
+        return;
+    if (m->count > 1)
+        m->used += (size_t)snprintf(m->text + m->used, sizeof m->text - m->used, ", ");
+    va_start(args, fmt);
+    n = vsnprintf(m->text + m->used, sizeof m->text - m->used, fmt, args);
+    va_end(args);
+    m->used += n > 0 ? (size_t)n : 0;
+    if (m->used >= sizeof m->text) /* cut; two characters stay for the next comma */
+        m->used = sizeof m->text - 3;
+}
+
+static void fit_entry(misfit m[MISFIT_COUNT], const model_entry *e, const dt_tensor *t)
+{
+    char name[DT_QUOTED_CHARS], has[DT_SHAPE_CHARS], want[DT_SHAPE_CHARS];
+
+    dt_quote(e->name, name);
+    if (!t) {
+        if (e->data)
+            misfit_add(&m[MISFIT_MISSING], "%s", name);
+    } else if (t->rank != e->rank ||
+               memcmp(t->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0) {
+        misfit_add(&m[MISFIT_SHAPE], "%s is %s, the network's %s", name,
+                   dt_shape_text(t->rank, t->shape, has),
+                   dt_shape_text(e->rank, e->shape, want));
+    } else if (strcmp(t->dtype, e->dtype) != 0) {
+        misfit_add(&m[MISFIT_TYPE], "%s is %s, not %s", name, t->dtype, e->dtype);
+    }
+}
+
+static void fit_all(misfit m[MISFIT_COUNT], const model_list *list, const dt_safetensors *f)
+{
+    char name[DT_QUOTED_CHARS];
+
+    for (size_t i = 0; i < list->count; i++)
+        fit_entry(m, &list->entry[i], file_find(f, list->entry[i].name));
+    for (size_t i = 0; i < dt_safetensors_count(f); i++) {
+        const dt_tensor *t = dt_safetensors_get(f, i);
+        bool expected = false;
+        for (size_t k = 0; k < list->count && !expected; k++)
+            expected = strcmp(bare(t->name), list->entry[k].name) == 0;
+        if (!expected || file_find(f, bare(t->name)) != t) /* or twice, with "module." */
+            misfit_add(&m[MISFIT_UNEXPECTED], "%s", dt_quote(t->name, name));
+    }
+}
+
+static dt_status check_fit(const model_list *list, const dt_safetensors *f, const char *path,
+                           const dt_net *net)
+{
+    misfit m[MISFIT_COUNT] = {{.what = "missing"}, {.what = "unexpected"},
+                              {.what = "of another shape"}, {.what = "of another type"}};
+    char text[4000];
+    size_t used = 0;
+
+    fit_all(m, list, f);
+    for (int i = 0; i < MISFIT_COUNT; i++)
+        if (m[i].count > 0) /* at most 4 times 700 characters */
+            used += (size_t)snprintf(text + used, sizeof text - used, "; %zu %s (%s%s)",
+                                     m[i].count, m[i].what, m[i].text,
+                                     m[i].count > MISFIT_SHOWN ? ", ..." : "");
+    if (used == 0)
+        return DT_OK;
+    return dt_fail(DT_FORMAT, "%s does not fit the network %s%s. Choose --net, --stem and "
+                   "data as they were when the file was saved; types other than these are "
+                   "not read", path, dt_net_spec_of(net)->net, text);
+}
+
+/* ---- Loading ------------------------------------------------------------------------------- */
+
+static dt_status list_read(const model_list *list, const dt_safetensors *f)
+{
+    float *buffer = NULL;
+    size_t largest = 1;
+    dt_status st = DT_OK;
+
+    for (size_t i = 0; i < list->count; i++)
+        largest = list->entry[i].count > largest ? list->entry[i].count : largest;
+    DT_TRY(dt_calloc(&buffer, largest, sizeof *buffer, "the largest tensor"));
+    for (size_t i = 0; i < list->count; i++) {
+        const model_entry *e = &list->entry[i];
+        if (!e->data) /* the count of batches steers nothing */
+            continue;
+        DT_GO(st, dt_safetensors_read(f, file_find(f, e->name), buffer), out);
+        if (e->param)
+            dt_param_from_file(e->param, buffer, e->data);
+        else
+            memcpy(e->data, buffer, e->count * sizeof *buffer);
+    }
+
+out:
+    free(buffer);
+    return st;
+}
+
+dt_status dt_model_load(const dt_model_state *s, const char *path, const char *normalize)
+{
+    dt_safetensors *f = NULL;
+    model_list list = {0};
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_safetensors_open(&f, path));
+    DT_GO(st, check_metadata(f, path, s->net, normalize), out);
+    DT_GO(st, list_for_file(&list, s, f), out);
+    DT_GO(st, check_fit(&list, f, path, s->net), out);
+    st = list_read(&list, f);
+
+out:
+    free(list.entry);
+    dt_safetensors_close(f);
+    return st;
+}

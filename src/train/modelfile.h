@@ -1,0 +1,31 @@
+/* modelfile.h - a network's weights as model.safetensors; private to src/train.
+ *
+ * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW, float32;
+ * running_mean, running_var; num_batches_tracked int64), so torch loads the file as it is.
+ * __metadata__ has "format" = "pt" and the dtrain.* keys net, variant, stem, normalize,
+ * image_size and classes, all as text. All functions are Local. */
+#ifndef DT_MODELFILE_H
+#define DT_MODELFILE_H
+#include "state.h"
+
+typedef struct dt_model_file_opts {
+    const char *names;     /* scheme of dt_net_rename */
+    const char *normalize; /* the images' normalisation that the weights are for */
+    int64_t steps;         /* num_batches_tracked of every batch norm */
+} dt_model_file_opts;
+
+/* Errors as dt_safetensors_write; DT_CONFIG: the network has no such scheme. */
+dt_status dt_model_save(const dt_model_state *s, const char *path,
+                        const dt_model_file_opts *opts) DT_MUST_CHECK;
+
+/* Fill master and the running statistics from a file in any naming, DDP's prefix "module."
+ * included; num_batches_tracked may be absent. Nothing is written before the whole header
+ * fits. A file without dtrain.* metadata is taken with one warning.
+ *   normalize  of this run
+ *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are missing,
+ *              unexpected, or of another shape or type, in one message. Otherwise as
+ *              dt_safetensors_open and dt_safetensors_read. */
+dt_status dt_model_load(const dt_model_state *s, const char *path,
+                        const char *normalize) DT_MUST_CHECK;
+
+#endif

@@ -1,0 +1,130 @@
+/* Learning-rate schedules: one function and one row each, after a linear warm-up that
+ * climbs to the schedule's own first rate. */
+#include "schedule.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- Shapes ------------------------------------------------------------------------ */
+
+static const double pi = 3.14159265358979323846;
+
+/* Half a cosine from `from` (fraction 0) to `to` (fraction 1). */
+static double schedule_anneal(double from, double to, double fraction)
+{
+    return to + (from - to) / 2 * (cos(pi * fraction) + 1);
+}
+
+static double schedule_constant(const dt_schedule *s, int64_t step)
+{
+    (void)step;
+    return s->lr;
+}
+
+/* Milestones are fractions of the whole run, warm-up included. */
+static double schedule_step(const dt_schedule *s, int64_t step)
+{
+    double lr = s->lr;
+    for (int i = 0; i < s->milestones; i++)
+        if (step >= s->milestone[i])
+            lr *= s->gamma;
+    return lr;
+}
+
+/* SGDR without restarts (Loshchilov & Hutter 2017). */
+static double schedule_cosine(const dt_schedule *s, int64_t step)
+{
+    return schedule_anneal(s->lr, 0, (double)(step - s->warmup) / (double)s->steps);
+}
+
+/* Super-convergence (Smith & Topin 2018) as torch.optim.lr_scheduler.OneCycleLR draws it:
+ * the last step has the lowest rate, hence the -1s. */
+static double schedule_onecycle(const dt_schedule *s, int64_t step)
+{
+    const double low = s->lr / 25, end = low / 1e4;
+    const double at = (double)(step - s->warmup);
+    const double top = s->peak * (double)s->steps - 1, last = (double)s->steps - 1;
+
+    if (at <= top)
+        return schedule_anneal(low, s->lr, top > 0 ? at / top : 1);
+    return schedule_anneal(s->lr, end, last > top ? (at - top) / (last - top) : 1);
+}
+
+typedef struct dt_schedule_row {
+    const char *name;
+    double (*rate)(const dt_schedule *s, int64_t step);
+} dt_schedule_row;
+static const dt_schedule_row schedule_rows[] = {
+#define X(name) {#name, schedule_##name},
+    DT_SCHEDULE_LIST(X)
+#undef X
+};
+
+/* ---- Options ------------------------------------------------------------------------ */
+
+static const dt_schedule_row *schedule_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof schedule_rows / sizeof *schedule_rows; i++)
+        if (strcmp(schedule_rows[i].name, name) == 0)
+            return &schedule_rows[i];
+    return NULL;
+}
+
+static dt_status schedule_milestones(dt_schedule *s, const char *list, int64_t total_steps)
+{
+    for (const char *at = list; *at;) {
+        char *end = NULL;
+        const double fraction = strtod(at, &end);
+        const bool comma = *end == ',' && end[1] != '\0';
+        if (end == at || !(fraction >= 0 && fraction <= 1) || (*end && !comma))
+            return dt_fail(DT_CONFIG, "--milestones: '%s' is not a list of fractions of the "
+                           "run from 0 to 1, such as 0.5,0.75", list);
+        if (s->milestones == DT_MAX_MILESTONES)
+            return dt_fail(DT_CONFIG, "--milestones: '%s' has more than %d fractions", list,
+                           DT_MAX_MILESTONES);
+        s->milestone[s->milestones++] = llround(fraction * (double)total_steps);
+        at = comma ? end + 1 : end;
+    }
+    return DT_OK;
+}
+
+static dt_status schedule_scale(const dt_options *o, int64_t global_batch, double *scale)
+{
+    const double ratio = (double)global_batch / (double)o->lr_batch;
+
+    if (strcmp(o->lr_scale, "none") == 0)
+        *scale = 1;
+    else if (strcmp(o->lr_scale, "linear") == 0)
+        *scale = ratio;
+    else if (strcmp(o->lr_scale, "sqrt") == 0)
+        *scale = sqrt(ratio);
+    else
+        return dt_fail(DT_CONFIG, "--lr-scale: unknown rule '%s'; there are: none linear "
+                       "sqrt", o->lr_scale);
+    return DT_OK;
+}
+
+dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
+                           int64_t total_steps, int64_t global_batch)
+{
+    dt_schedule new = {.row = schedule_find(o->schedule), .gamma = o->gamma, .peak = o->peak,
+                       .warmup = llround(o->warmup * (double)steps_per_epoch)};
+    double scale = 1;
+
+    if (!new.row)
+        return dt_fail(DT_CONFIG, "--schedule: unknown name '%s'; there are:%s", o->schedule,
+                       DT_SCHEDULE_LIST(DT_WORD));
+    DT_TRY(schedule_scale(o, global_batch, &scale));
+    DT_TRY(schedule_milestones(&new, o->milestones, total_steps));
+    new.lr = o->lr * scale;
+    new.steps = total_steps > new.warmup ? total_steps - new.warmup : 1;
+    *s = new;
+    return DT_OK;
+}
+
+double dt_schedule_lr(const dt_schedule *s, int64_t step)
+{
+    if (step >= s->warmup)
+        return s->row->rate(s, step);
+    return s->row->rate(s, s->warmup) * (double)(step + 1) / (double)s->warmup;
+}

@@ -1,0 +1,30 @@
+/* schedule.h - the learning rate of every step; private to src/train.
+ *
+ * A rate is computed in float64 from the step's number alone, so a run that is cut and
+ * continued has the rates of one that was not. All functions are Local. */
+#ifndef DT_SCHEDULE_H
+#define DT_SCHEDULE_H
+#include "train.h"
+
+enum { DT_MAX_MILESTONES = 32 };
+struct dt_schedule_row;
+typedef struct dt_schedule {
+    const struct dt_schedule_row *row;
+    double lr;      /* effective: --lr after --lr-scale */
+    double gamma, peak;
+    int64_t warmup; /* steps of linear warm-up */
+    int64_t steps;  /* that the schedule spans after the warm-up, at least 1 */
+    int64_t milestone[DT_MAX_MILESTONES]; /* steps of the run */
+    int milestones;
+} dt_schedule;
+
+/* Read the options lr, lr_scale, lr_batch, schedule, warmup, milestones, gamma and peak.
+ *   total_steps   of the run, warm-up included; >= 0
+ *   global_batch  images per step, for lr_scale
+ *   DT_CONFIG     unknown schedule or scale, or milestones that are no list of fractions */
+dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
+                           int64_t total_steps, int64_t global_batch) DT_MUST_CHECK;
+/* The rate of step 0, 1, ... of the run. */
+double dt_schedule_lr(const dt_schedule *s, int64_t step);
+
+#endif

@@ -1,0 +1,20 @@
+/* state.h - what a model file and the hashes are made from; private to src/train. */
+#ifndef DT_STATE_H
+#define DT_STATE_H
+#include "train.h"
+
+/* A network's numbers, all borrowed. */
+typedef struct dt_model_state {
+    const dt_net *net;
+    float *master;                     /* [dt_net_slab_floats] */
+    float *running_mean, *running_var; /* [dt_net_norm_channels] */
+} dt_model_state;
+
+/* XXH3-128 of weights, momentum (both in state_dict order, OIHW), running means, running
+ * variances, and the position: epoch, then step, as int64. Numbers are little-endian, so
+ * the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
+ *   momentum  [dt_net_slab_floats] */
+dt_status dt_state_hash(const dt_model_state *s, const float *momentum, int64_t epoch,
+                        int64_t step, dt_digest *out) DT_MUST_CHECK;
+
+#endif

@@ -1,0 +1,196 @@
+/* The training loop: epochs of steps, a test after each, and at the end the model, its
+ * hashes and the last record. Every rank runs it; rank 0 writes and prints. */
+#include "run.h"
+
+#include <stdio.h>
+
+#include "metrics.h"
+#include "modelfile.h"
+#include "report.h"
+#include "rundir.h"
+
+typedef struct session { /* rank 0's outputs; closed and silent on the others */
+    bool leads;
+    dt_rundir folder;
+    dt_metrics metrics;
+    dt_report report;
+    char metrics_path[PATH_MAX], model_path[PATH_MAX];
+} session;
+
+/* ---- Outputs ------------------------------------------------------------------------- */
+
+static dt_status save_options(const session *s, const dt_run *r)
+{
+    char path[PATH_MAX];
+    FILE *f = fopen(dt_rundir_file(&s->folder, "options.yaml", path), "w");
+
+    if (!f)
+        return dt_fail(DT_CANTCREATE, "cannot create '%s': check the folder's permissions",
+                       path);
+    dt_options_yaml(f, &r->o);
+    const bool bad = fflush(f) != 0 || ferror(f);
+    if (fclose(f) != 0 || bad)
+        return dt_fail(DT_IO, "cannot write '%s': is the disk full?", path);
+    return DT_OK;
+}
+
+static dt_status session_open(session *s, const dt_run *r)
+{
+    const dt_report_start start = {.world = dt_comm_world(r->comm),
+                                   .epochs = r->o.epochs,
+                                   .steps_per_epoch = r->steps_per_epoch,
+                                   .total_steps = r->total_steps,
+                                   .folder = s->folder.path};
+
+    s->leads = true;
+    DT_TRY(dt_rundir_open(&s->folder, &r->o, dt_comm_world(r->comm)));
+    dt_rundir_file(&s->folder, "metrics.jsonl", s->metrics_path);
+    dt_rundir_file(&s->folder, "model.safetensors", s->model_path);
+    DT_TRY(save_options(s, r));
+    DT_TRY(dt_metrics_open(&s->metrics, s->metrics_path));
+    if (strcmp(r->o.log_style, "auto") == 0)
+        dt_options_print(stdout, &r->o);
+    dt_run_print_memory(r);
+    dt_note("effective learning rate %g, %d shards of %lld images in all, %s, %s, %d threads "
+            "per rank, exchange %s, run folder %s", r->schedule.lr, (int)r->o.shards,
+            (long long)r->global_batch, dt_dtype_name(r->precision),
+            dt_isa_name(dt_isa_current()), r->threads, dt_exchange_name(r->exchange),
+            s->folder.path);
+    return dt_report_open(&s->report, &r->o, &start);
+}
+
+static void session_close(session *s)
+{
+    if (!s->leads)
+        return;
+    dt_report_close(&s->report);
+    dt_metrics_close(&s->metrics);
+    dt_rundir_close(&s->folder);
+}
+
+/* ---- Epochs ---------------------------------------------------------------------------- */
+
+/* A full disk under metrics.jsonl is rank 0's alone: it ends the run through main. */
+static dt_status record_step(session *s, const dt_step_record *record)
+{
+    if (!s->leads)
+        return DT_OK;
+    dt_report_step(&s->report, record);
+    return dt_metrics_step(&s->metrics, record);
+}
+
+static dt_status train_epoch(dt_run *r, session *s, int64_t epoch, dt_epoch_record *sum)
+{
+    const double start = dt_seconds();
+    double loss = 0;
+
+    *sum = (dt_epoch_record){.epoch = epoch + 1};
+    for (int64_t step = 0; step < r->steps_per_epoch; step++) {
+        const int64_t run_step = epoch * r->steps_per_epoch + step;
+        const double began = dt_seconds();
+        dt_step_result result;
+        if (run_step == r->total_steps)
+            break;
+        dt_status st = dt_run_step(r, epoch, step, &result);
+        if (st == DT_NUMERIC) /* decided on reduced values: all ranks are here */
+            return dt_comm_agree(r->comm, st);
+        DT_TRY(st);
+        loss += result.loss * (double)result.images;
+        sum->images += result.images;
+        DT_TRY(record_step(s, &(dt_step_record){.epoch = epoch + 1, .step = step + 1,
+                                                .run_step = run_step + 1,
+                                                .loss = result.loss, .lr = result.lr,
+                                                .images = result.images,
+                                                .seconds = dt_seconds() - began}));
+    }
+    sum->train_loss = loss / (double)sum->images;
+    sum->seconds = dt_seconds() - start;
+    return DT_OK;
+}
+
+static dt_status train_epochs(dt_run *r, session *s)
+{
+    for (int64_t epoch = 0; epoch * r->steps_per_epoch < r->total_steps; epoch++) {
+        dt_epoch_record record;
+        dt_test_result test;
+        DT_TRY(train_epoch(r, s, epoch, &record));
+        DT_TRY(dt_run_test(r, &test));
+        record.test_loss = test.loss;
+        record.correct = test.correct;
+        record.test_images = test.images;
+        if (s->leads) {
+            dt_report_epoch(&s->report, &record);
+            DT_TRY(dt_metrics_epoch(&s->metrics, &record));
+        }
+    }
+    return DT_OK;
+}
+
+/* ---- The end ------------------------------------------------------------------------------ */
+
+static dt_status save_model(const dt_run *r, const session *s)
+{
+    float *running = r->running.mem;
+    const dt_model_state state = {.net = r->net, .master = r->master.mem,
+                                  .running_mean = running,
+                                  .running_var = running + dt_net_norm_channels(r->net)};
+    const dt_model_file_opts opts = {.names = r->o.names, .normalize = r->o.normalize,
+                                     .steps = r->total_steps};
+    return s->leads ? dt_model_save(&state, s->model_path, &opts) : DT_OK;
+}
+
+static dt_status hashes(const dt_run *r, dt_end_record *end)
+{
+    float *running = r->running.mem;
+    const dt_model_state state = {.net = r->net, .master = r->master.mem,
+                                  .running_mean = running,
+                                  .running_var = running + dt_net_norm_channels(r->net)};
+    const int64_t epochs = r->total_steps / r->steps_per_epoch;
+    dt_digest weights, all;
+
+    DT_TRY(dt_model_weights_hash(r->model, &weights));
+    DT_TRY(dt_state_hash(&state, r->momentum.mem, epochs,
+                         r->total_steps - epochs * r->steps_per_epoch, &all));
+    dt_digest_text(weights, end->weights_hash);
+    dt_digest_text(all, end->state_hash);
+    return DT_OK;
+}
+
+/* Every rank holds the weights: that they are the same ones is checked before they are
+ * called the result. */
+static dt_status finish(dt_run *r, session *s, double seconds, dt_end_record *end)
+{
+    *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds,
+                           .folder = s->folder.path};
+    DT_TRY(dt_comm_agree(r->comm, hashes(r, end)));
+    const dt_field field[] = {{"weights at the end", end->weights_hash},
+                              {"state at the end", end->state_hash}};
+    DT_TRY(dt_comm_same(r->comm, field, 2));
+    DT_TRY(dt_comm_agree(r->comm, save_model(r, s)));
+    end->ok = true;
+    return dt_comm_agree(r->comm, s->leads ? dt_metrics_end(&s->metrics, end) : DT_OK);
+}
+
+dt_status dt_train(dt_comm *c, const dt_options *o)
+{
+    dt_run r;
+    session s = {.leads = false};
+    dt_end_record end = {.ok = false};
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_run_open(&r, c, o, DT_FOR_TRAINING));
+    const double start = dt_seconds();
+    if (o->init[0])
+        DT_GO(st, dt_run_load(&r, o->init), out);
+    DT_GO(st, dt_comm_agree(c, dt_comm_rank(c) == 0 ? session_open(&s, &r) : DT_OK), out);
+    st = train_epochs(&r, &s);
+    if (st == DT_OK)
+        st = finish(&r, &s, dt_seconds() - start, &end);
+    if (s.leads)
+        dt_report_end(&s.report, &end);
+
+out:
+    session_close(&s);
+    dt_run_close(&r);
+    return st;
+}

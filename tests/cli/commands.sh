@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Commands that only look: printed once on every rank count, with the true figures.
+. "$DTRAIN_SOURCE/tests/support/cli.bash"
+
+# once COUNT TEXT ARGS...: stdout holds TEXT on COUNT lines at every number of ranks
+once() {
+    local count=$1 text=$2 np
+    shift 2
+    for np in $ranks; do
+        launch "$np" "$@"
+        cases=$((cases + 1))
+        [ "$code" = 0 ] || complain "np $np: $*: want success"
+        [ "$(grep -cF -- "$text" "$tmp/stdout")" = "$count" ] ||
+            complain "np $np: $*: want $count lines with '$text'"
+    done
+}
+once 1 "Usage: dtrain" --help
+once 1 "(default: 0.01)" help
+once 1 "  bench " --help
+once 1 "dtrain 0." --version
+once 1 "Open MPI" version
+once 1 "epochs: 10" --print-config
+once 1 "cores_allowed" env
+once 1 '"amx":' env --json
+
+# published sizes (networks.md 1.3 and 2.1)
+once 1 "Total params: 23,528,522" summary --image-size 64 --batch 2
+once 1 "Total params: 23,528,522" summary --variant torchvision --image-size 64 --batch 2
+once 1 "Total params: 23,520,842" summary --variant torchvision --stem cifar --batch 2
+once 1 "Total params: 9,231,114" summary --net vgg11 --batch 2
+once 1 "Total mult-adds (G): 0.15" summary --net vgg11 --batch 1
+once 1 "master weights" plan --net vgg11 --batch 2
+accepts env --json
+must grep -qE '^  "cores_allowed": [1-9]' "$tmp/stdout"
+
+# a network that cannot be built
+refuses 78 "vgg11" -- summary --net vgg11 --image-size 8
+
+# help does not depend on a broken configuration
+DTRAIN_CONFIG=/nonexistent accepts --help
+launch 1 --help
+DTRAIN_CONFIG=/nonexistent refuses 66 /nonexistent -- summary
+
+# results that cannot be written are not lost silently
+"$DTRAIN_BIN" --help >/dev/full 2>"$tmp/stderr"
+code=$?
+judge 74 "--help > /dev/full" "standard output"
+finish

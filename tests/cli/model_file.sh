@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Model files that are missing, foreign, damaged or hostile (formats.md A2.1).
+. "$DTRAIN_SOURCE/tests/support/cli.bash"
+accepts "${tiny[@]}" --max-steps 0 --out "$tmp/saved"
+good=$tmp/saved/model.safetensors
+must test -s "$good"
+bad_file=$tmp/bad.safetensors
+vgg=(--data synthetic:64 --net vgg11 --width-divisor 16 --precision fp32 --threads 1)
+accepts eval --model "$good" "${vgg[@]}"
+
+wrong() { # CODE TEXT...: eval of $bad_file
+    refuses "$@" -- eval --model "$bad_file" "${vgg[@]}"
+}
+
+# missing, folder, empty, cut, longer
+refuses 66 "$tmp/none.safetensors" -- eval --model "$tmp/none.safetensors" "${vgg[@]}"
+refuses 66 "$tmp" -- eval --model "$tmp" "${vgg[@]}"
+size=$(stat -c %s "$good")
+header=$(od -An -tu8 -N8 "$good" | tr -d ' ')
+for bytes in 0 7 8 100 $((8 + header)) $((size - 1)); do
+    head -c "$bytes" "$good" >"$bad_file"
+    wrong 65 bad.safetensors
+done
+{ cat "$good"; printf x; } >"$bad_file"
+wrong 65 bad.safetensors
+
+# header CODE: the header's text, in $_, changed by perl; its length follows
+header() {
+    perl -e 'binmode STDOUT; local $/; open my $f, "<:raw", $ARGV[0]; my $all = <$f>;
+        my $n = unpack "Q<", $all; $_ = substr $all, 8, $n; my $old = $_; eval $ARGV[1];
+        die $@ if $@; die "nothing changed" if $_ eq $old;
+        print pack("Q<", length), $_, substr($all, 8 + $n)' "$good" "$1" >"$bad_file"
+}
+hostile=(
+    's/^\{/[/'                                                 # no object
+    's/^/ /'                                                   # does not start with {
+    's/\}(\s*)$/$1/'                                           # not closed
+    's/"F32"/"F33"/'                                           # unknown type
+    's/"F32"/"F16"/'                                           # type and bytes differ
+    's/"shape": ?\[(\d+)/"shape":[-$1/'                        # negative
+    's/"shape": ?\[(\d+)/"shape":[$1.0/'                       # no integer
+    's/"shape": ?\[(\d+)/"shape":[4611686018427387904,4/'      # the product overflows
+    's/"data_offsets": ?\[(\d+)/"data_offsets":[9$1/'          # begin after end
+    's/"data_offsets": ?\[(\d+), ?(\d+)/"data_offsets":[$1,18446744073709551615/'
+    's/"data_offsets": ?\[0, ?(\d+)/"data_offsets":[4,$1/'     # a hole
+    's/"data_offsets"/"offsets"/'                              # unknown key
+    's/("features\.0\.bias": ?\{.*?\})/$1,$1/'                 # a key twice
+    's/features\.0\.bias/features.0.bi\xff\xfe/'               # not UTF-8
+    's/features\.0\.bias/features.0.other/'                    # missing and unexpected
+    's/"__metadata__": ?\{/"__metadata__":{"a":1,/'            # no string
+    's/"__metadata__": ?\{/"__metadata__":{"a":[[[[[1]]]]],/'  # deep
+)
+for change in "${hostile[@]}"; do
+    if header "$change" 2>"$tmp/stderr"; then
+        wrong 65 bad.safetensors
+    else
+        code=-
+        complain "the test cannot make the file: $change"
+    fi
+done
+# a length that wraps, one beyond the file, one beyond all reason
+for length in 18446744073709551615 18446744073709551608 100000000 1099511627776; do
+    { perl -e 'print pack "Q<", $ARGV[0]' "$length"; tail -c +9 "$good"; } >"$bad_file"
+    wrong 65 bad.safetensors
+done
+# valid, but without a tensor: the smallest file of the format's own tests
+printf '\010\0\0\0\0\0\0\0{}      ' >"$bad_file"
+wrong 65 bad.safetensors
+# a name that would steer the terminal is shown disarmed
+header 's/features\.0\.bias/features.0\\u001b[31m/'
+wrong 65 bad.safetensors
+must sh -c '! grep -q "$(printf "\033")" "$1"' sh "$tmp/stderr"
+
+# the file is good, but of another network, variant or width
+res=(--data synthetic:64 --precision fp32 --threads 1 --image-size 32)
+refuses '65|78' "$good" -- eval --model "$good" "${res[@]}" --net resnet50 --width-divisor 16
+refuses '65|78' "$good" -- eval --model "$good" "${vgg[@]}" --width-divisor 8
+refuses '65|78' "$good" -- "${tiny[@]}" --width-divisor 8 --init "$good" --out "$tmp/run"
+accepts "${tiny[@]}" --net resnet50 --image-size 32 --max-steps 0 --out "$tmp/resnet"
+other=$tmp/resnet/model.safetensors
+refuses '65|78' "$other" -- eval --model "$other" "${res[@]}" --net resnet50 \
+    --width-divisor 16 --variant torchvision
+refuses 66 "$tmp/none" -- "${tiny[@]}" --init "$tmp/none" --out "$tmp/run"
+finish

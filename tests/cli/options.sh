@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The command line: what is wrong is named once, with the nearest name, on every rank count.
+. "$DTRAIN_SOURCE/tests/support/cli.bash"
+
+# names
+refuses 64 "unknown option '--learning-rate'" "did you mean --" -- --learning-rate 0.1
+refuses 64 "unknown option '--momentun'" "did you mean --momentum?" -- --momentun=0.9
+refuses 64 "unknown option '--epoch'" "did you mean --epochs?" -- --epoch 3
+refuses 64 "unknown command 'trian'" "did you mean train?" -- trian --lr 0.1
+refuses 64 "unexpected argument 'more'" -- --lr 0.1 more
+refuses 64 "--lr needs a value" -- --lr
+refuses 64 "--nesterov takes no value" -- --nesterov=1
+
+# types and ranges
+refuses 64 "--lr: 'fast'" "a number from 0" -- --lr fast
+refuses 64 "--lr: 'nan'" "a number from 0" -- --lr nan
+refuses 64 "--batch: '0'" "from 1 to 1000000" -- --batch 0
+refuses 64 "--batch: '4.5'" "whole number" -- --batch 4.5
+refuses 64 "--momentum: '1.5'" "from 0 to 1" -- --momentum 1.5
+refuses 64 "--max-steps: '-2'" "from -1 to" -- --max-steps -2
+refuses 64 "--net: 'resnet51'" "resnet50" "vgg11" -- --net resnet51
+refuses 64 "--seed: '4294967296'" "4294967295" -- --seed 4294967296
+
+# together
+refuses 64 "--batch" "--global-batch" "one of them" -- --batch 8 --global-batch 64
+refuses 64 "--model" -- eval --data synthetic:64
+
+# the environment
+DTRAIN_LR=fast refuses 78 "DTRAIN_LR: 'fast'" -- --epochs 1
+DTRAIN_MOMENTUN=0.5 refuses 0 "DTRAIN_MOMENTUN" "did you mean DTRAIN_MOMENTUM?" -- --print-config
+DTRAIN_LR=0.125 accepts --print-config
+must grep -qx 'lr: 0.125' "$tmp/stdout"
+DTRAIN_LR=0.125 accepts --print-config --lr 0.25
+must grep -qx 'lr: 0.25' "$tmp/stdout"
+
+# -1 is a value, not an option
+for form in "--max-steps -1" "--max-steps=-1"; do
+    # shellcheck disable=SC2086
+    accepts --print-config $form
+    must grep -qx 'max_steps: -1' "$tmp/stdout"
+done
+finish

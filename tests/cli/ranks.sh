@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# What only several ranks can get wrong: too many of them, or one that sees something else.
+. "$DTRAIN_SOURCE/tests/support/cli.bash"
+
+# many CODE NP TEXT... -- ARGS...: like refuses, but at NP ranks only
+many() {
+    local want=$1 np=$2 texts=()
+    shift 2
+    while [ "$1" != -- ]; do
+        texts+=("$1")
+        shift
+    done
+    shift
+    touch "$tmp/started"
+    launch "$np" "$@"
+    judge "$want" "np $np: $*" "${texts[@]}"
+}
+many 78 3 "3 ranks" "2 shards" "--shards 3" -- "${tiny[@]}" --shards 2 --out "$tmp/run"
+many 78 2 "--shards 8" "--accum 2" -- "${tiny[@]}" --shards 8 --accum 2 --out "$tmp/run"
+many 78 8 "8 ranks" "4 shards" -- summary --shards 4
+many 0 2 -- "${tiny[@]}" --shards 8 --accum 4 --out "$tmp/good"
+
+# two CODE TEXT... -- FIRST... : SECOND...: two ranks that are started differently
+two() {
+    local want=$1 texts=() first=()
+    shift
+    while [ "$1" != -- ]; do
+        texts+=("$1")
+        shift
+    done
+    shift
+    while [ "$1" != : ]; do
+        first+=("$1")
+        shift
+    done
+    shift
+    touch "$tmp/started"
+    timeout -k 2 "$limit" mpirun -np 1 "${first[@]}" : -np 1 "$@" \
+        >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
+    code=$?
+    judge "$want" "[${first[*]}] against [$*]" "${texts[@]}"
+    [ "$want" = 0 ] || must test ! -e "$tmp/run/model.safetensors"
+    rm -rf "$tmp/run"
+}
+run=("$DTRAIN_BIN" "${tiny[@]}" --out "$tmp/run")
+two 76 "lr" "0.25" "0.5" -- "${run[@]}" --lr 0.25 : "${run[@]}" --lr 0.5
+two 76 "seed" -- "${run[@]}" --seed 7 : "${run[@]}"
+two 76 "command" "help" -- "${run[@]}" : "$DTRAIN_BIN" --help
+two 76 "command" "summary" -- "$DTRAIN_BIN" summary : "${run[@]}"
+two 64 "unknown option '--wrong'" "rank 1" -- "${run[@]}" : "${run[@]}" --wrong
+two 64 "unknown option '--wrong'" "rank 0" -- "${run[@]}" --wrong : "${run[@]}"
+two 64 "--lr: 'x'" "rank 1" -- "${run[@]}" : "${run[@]}" --lr x
+
+# the same options, but the files behind them differ: by content, by size, by absence
+mkdir "$tmp/a" "$tmp/b" "$tmp/c"
+images "$tmp/a/images"
+images "$tmp/b/images"
+rm "$tmp/b/images/train/dog/4.png"
+here=("${run[@]}" --data images --image-size 32 --global-batch 4)
+two 0 -- --wdir "$tmp/a" "${here[@]}" : --wdir "$tmp/a" "${here[@]}"
+two 76 "data" -- --wdir "$tmp/a" "${here[@]}" : --wdir "$tmp/b" "${here[@]}"
+two 66 "images" "rank 1" -- --wdir "$tmp/a" "${here[@]}" : --wdir "$tmp/c" "${here[@]}"
+
+# a configuration that only one rank can read
+echo 'lr: 0.1' >"$tmp/a/c.yaml"
+two 66 "c.yaml" "rank 1" -- --wdir "$tmp/a" "${run[@]}" --config c.yaml : \
+    --wdir "$tmp/b" "${run[@]}" --config c.yaml
+finish

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The run folder: not writable, in use, or on a full disk. Nothing that exists is lost.
+. "$DTRAIN_SOURCE/tests/support/cli.bash"
+
+accepts "${tiny[@]}" --out "$tmp/good"
+for file in options.yaml metrics.jsonl model.safetensors; do
+    must test -s "$tmp/good/$file"
+done
+must test "$(find "$tmp/good" -name '*tmp*' | wc -l)" = 0
+sum=$(cksum <"$tmp/good/model.safetensors")
+
+# in the way
+: >"$tmp/file"
+refuses 73 "$tmp/file" -- "${tiny[@]}" --out "$tmp/file"
+refuses 73 "$tmp/file/below" -- "${tiny[@]}" --out "$tmp/file/below"
+refuses 73 /proc/dtrain -- "${tiny[@]}" --out /proc/dtrain
+# not empty: an older run's, or anything else's
+refuses 73 "$tmp/good" "empty" -- "${tiny[@]}" --out "$tmp/good"
+must test "$(cksum <"$tmp/good/model.safetensors")" = "$sum"
+mkdir "$tmp/mine"
+echo precious >"$tmp/mine/notes"
+refuses 73 "$tmp/mine" "empty" -- "${tiny[@]}" --out "$tmp/mine"
+must test "$(ls "$tmp/mine")" = notes
+
+# in use by a run that has only begun
+timeout -k 2 120 "$DTRAIN_BIN" "${tiny[@]}" --max-steps -1 --epochs 1000000 \
+    --out "$tmp/busy" >/dev/null 2>&1 </dev/null &
+holder=$!
+for _ in $(seq 100); do
+    [ -d "$tmp/busy" ] && [ -n "$(ls -A "$tmp/busy")" ] && break
+    sleep 0.1
+done
+must kill -0 "$holder"
+refuses 73 "$tmp/busy" -- "${tiny[@]}" --out "$tmp/busy"
+must kill -0 "$holder"
+kill "$holder"
+wait "$holder" 2>/dev/null
+
+# an empty folder is taken
+mkdir "$tmp/empty"
+accepts "${tiny[@]}" --out "$tmp/empty"
+
+# a full disk, first as a limit on the size of files: 37 MB of model, 16 MiB allowed
+(
+    ulimit -f 16384
+    touch "$tmp/started"
+    launch 1 --data synthetic:64 --net vgg11 --batch 4 --precision fp32 --threads 1 \
+        --max-steps 0 --out "$tmp/large"
+    judge 74 "limit on file size" "$tmp/large" "File too large"
+    exit "$bad"
+) || bad=1
+must test ! -e "$tmp/large/model.safetensors"
+must test -z "$(find "$tmp/large" -size +1M)"
+
+# then as a small file system, where this user may mount one
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=64k none "$tmp/small" 2>/dev/null; then
+    for np in $ranks; do
+        touch "$tmp/started"
+        launch "$np" "${tiny[@]}" --out "$tmp/small/run$np"
+        judge 74 "np $np: full disk" "$tmp/small/run$np" "No space left"
+        must test ! -e "$tmp/small/run$np/model.safetensors"
+        rm -rf "$tmp/small/run$np"
+    done
+    umount "$tmp/small"
+else
+    echo "skipped: full disk on a small file system (mount is not allowed here)"
+fi
+finish

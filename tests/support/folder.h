@@ -1,0 +1,77 @@
+/* folder.h - a folder of a test's own, files in it, and what was written to stderr. */
+#ifndef DT_TEST_FOLDER_H
+#define DT_TEST_FOLDER_H
+#include "test.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FOLDER_PATH = 512 };
+
+/* A new empty folder; path[FOLDER_PATH]. */
+static inline void folder_make(char *path)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(path, FOLDER_PATH, "%s/dtrain-test-XXXXXX", base ? base : "/tmp");
+    assert_non_null(mkdtemp(path));
+}
+
+static inline int folder_remove_entry(const char *path, const struct stat *about,
+                                      int kind, struct FTW *where)
+{
+    (void)about;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+static inline void folder_remove(const char *path)
+{
+    nftw(path, folder_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* "folder/name" in one of four buffers that take turns. */
+static inline const char *folder_path(const char *folder, const char *name)
+{
+    static char buffer[4][2 * FOLDER_PATH];
+    static unsigned turn;
+    char *path = buffer[turn++ % 4];
+    snprintf(path, sizeof buffer[0], "%s/%s", folder, name);
+    return path;
+}
+
+/* Write a file, replacing what stands there (a link, not its target). */
+static inline void folder_write(const char *folder, const char *name, const void *data,
+                                size_t bytes)
+{
+    const char *path = folder_path(folder, name);
+    unlink(path);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Send stderr to a file; folder_heard gives it back and what was written, in `text`. */
+static inline int folder_listen(FILE **into)
+{
+    fflush(stderr);
+    *into = tmpfile();
+    assert_non_null(*into);
+    const int kept = dup(2);
+    dup2(fileno(*into), 2);
+    return kept;
+}
+
+static inline void folder_heard(int kept, FILE *into, char *text, size_t room)
+{
+    fflush(stderr);
+    dup2(kept, 2);
+    close(kept);
+    rewind(into);
+    text[fread(text, 1, room - 1, into)] = '\0';
+    fclose(into);
+}
+#endif

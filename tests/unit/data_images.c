@@ -1,0 +1,458 @@
+/* data_images.c - the image folder: order, labels, pixels, resizing, and files that
+ * lie. PNG files are written here from the specification (W3C PNG 2nd edition, RFC
+ * 1950/1951); the JPEG was made by Pillow. */
+#include "data.h"
+#include "folder.h"
+#include "png.h"
+
+static char root[FOLDER_PATH];
+
+/* What the test images show. */
+static uint8_t pixel(int seed, int y, int x, int channel)
+{
+    return (uint8_t)(seed * 37 + y * 19 + x * 7 + channel * 60 + (x * y) % 5);
+}
+
+static void save_png(const char *name, int width, int height, uint8_t colour, int seed)
+{
+    struct bytes raw = {0}, stream = {0}, png = {0};
+    const int channels = colour == 0 ? 1 : colour == 2 ? 3 : 4;
+    for (int y = 0; y < height; y++) {
+        put(&raw, "", 1); /* filter 0 */
+        for (int x = 0; x < width; x++)
+            for (int c = 0; c < channels; c++)
+                put(&raw, &(uint8_t){pixel(seed, y, x, c)}, 1);
+    }
+    put_stored(&stream, raw.data, raw.count);
+    put_png(&png, width, height, colour, &stream);
+    folder_write(root, name, png.data, png.count);
+    free(raw.data);
+    free(stream.data);
+    free(png.data);
+}
+
+static void make_folders(const char *const *name)
+{
+    for (; *name; name++)
+        assert_int_equal(mkdir(folder_path(root, *name), 0700), 0);
+}
+
+/* Two classes of 6 x 5 images: train a/1, a/2, b/1; test b/9. */
+static int make_root(void **state)
+{
+    (void)state;
+    folder_make(root);
+    make_folders(
+        (const char *const[]){"train", "test", "train/a", "train/b", "test/b", NULL});
+    save_png("train/a/1.png", 6, 5, 2, 1);
+    save_png("train/a/2.png", 6, 5, 2, 2);
+    save_png("train/b/1.png", 6, 5, 2, 3);
+    save_png("test/b/9.png", 6, 5, 2, 4);
+    alarm(100); /* a FIFO must not hang the reader */
+    return 0;
+}
+
+static int remove_root(void **state)
+{
+    (void)state;
+    alarm(0);
+    folder_remove(root);
+    return 0;
+}
+
+static dt_source *opened(void **memory)
+{
+    dt_source *s = NULL;
+    assert_ok(dt_source_open(&s, root, 0, 0));
+    *memory = malloc(dt_source_bytes(s));
+    assert_non_null(*memory);
+    assert_ok(dt_source_load(s, *memory, true));
+    return s;
+}
+
+static dt_status try_open(void)
+{
+    dt_source *s = NULL;
+    const dt_status st = dt_source_open(&s, root, 0, 0);
+    assert_true((st == DT_OK) == (s != NULL));
+    dt_source_close(s);
+    return st;
+}
+
+static dt_status try_load(void)
+{
+    dt_source *s = NULL;
+    assert_ok(dt_source_open(&s, root, 0, 0));
+    void *memory = malloc(dt_source_bytes(s));
+    const dt_status st = dt_source_load(s, memory, true);
+    dt_source_close(s);
+    free(memory);
+    return st;
+}
+
+/* A bad file is found when it is opened or when it is read, with the same message. */
+static dt_status try_both(void)
+{
+    const dt_status st = try_open();
+    return st == DT_OK ? try_load() : st;
+}
+
+static void check_rgb(const dt_source *s, bool test, int64_t i, int32_t expected,
+                      int seed)
+{
+    const dt_source_info *info = dt_source_describe(s);
+    int32_t label = -1;
+    const uint8_t *image = dt_source_image(s, test, i, &label);
+    assert_int_equal(label, expected);
+    for (int y = 0; y < info->height; y++)
+        for (int x = 0; x < info->width; x++)
+            for (int c = 0; c < 3; c++)
+                assert_int_equal(image[(y * info->width + x) * 3 + c],
+                                 pixel(seed, y, x, c));
+}
+
+/* ---- What a good folder gives
+ * -------------------------------------------------------- */
+
+static void samples_follow_the_bytes_of_class_and_name(void **state)
+{
+    (void)state;
+    void *memory = NULL;
+    /* '-' < '/' < 'B' < 'a': "a-b/..." comes before "a/...", but class a before a-b */
+    make_folders((const char *const[]){"train/a-b", "train/B", "train/.hidden", NULL});
+    save_png("train/a-b/1.png", 6, 5, 2, 5);
+    save_png("train/B/x10.png", 6, 5, 2, 6);
+    save_png("train/B/x9.PNG", 6, 5, 2, 7);
+    save_png("train/B/.skipped.png", 6, 5, 2, 8);
+    save_png("train/B/\xc3\xa9.png", 6, 5, 2, 9);
+    dt_source *s = opened(&memory);
+    const dt_source_info *info = dt_source_describe(s);
+    assert_string_equal(info->kind, "images");
+    assert_int_equal(info->classes, 4);
+    assert_int_equal(info->width, 6);
+    assert_int_equal(info->height, 5);
+    assert_int_equal(info->train, 7);
+    assert_int_equal(info->test, 1);
+    const char *const class[] = {"B", "a", "a-b", "b"};
+    for (int c = 0; c < 4; c++)
+        assert_string_equal(info->class_name[c], class[c]);
+    const struct {
+        int label, seed;
+    } order[] = {{0, 6}, {0, 7}, {0, 9}, {2, 5}, {1, 1}, {1, 2}, {3, 3}};
+    for (int i = 0; i < 7; i++)
+        check_rgb(s, false, i, order[i].label, order[i].seed);
+    check_rgb(s, true, 0, 3, 4);
+    dt_source_close(s);
+    free(memory);
+}
+
+static void grey_alpha_and_jpeg_become_rgb(void **state)
+{
+    (void)state;
+    /* Pillow 13.0: 4 x 4, all (200, 60, 20), quality 90, 4:4:4; Pillow reads back
+     * (199, 60, 19) */
+    static const uint8_t jpeg[] = {
+        0xff, 0xd8, 0xff, 0xe0, 0x00, 0x10, 0x4a, 0x46, 0x49, 0x46, 0x00, 0x01, 0x01,
+        0x00, 0x00, 0x01, 0x00, 0x01, 0x00, 0x00, 0xff, 0xdb, 0x00, 0x43, 0x00, 0x03,
+        0x02, 0x02, 0x03, 0x02, 0x02, 0x03, 0x03, 0x03, 0x03, 0x04, 0x03, 0x03, 0x04,
+        0x05, 0x08, 0x05, 0x05, 0x04, 0x04, 0x05, 0x0a, 0x07, 0x07, 0x06, 0x08, 0x0c,
+        0x0a, 0x0c, 0x0c, 0x0b, 0x0a, 0x0b, 0x0b, 0x0d, 0x0e, 0x12, 0x10, 0x0d, 0x0e,
+        0x11, 0x0e, 0x0b, 0x0b, 0x10, 0x16, 0x10, 0x11, 0x13, 0x14, 0x15, 0x15, 0x15,
+        0x0c, 0x0f, 0x17, 0x18, 0x16, 0x14, 0x18, 0x12, 0x14, 0x15, 0x14, 0xff, 0xdb,
+        0x00, 0x43, 0x01, 0x03, 0x04, 0x04, 0x05, 0x04, 0x05, 0x09, 0x05, 0x05, 0x09,
+        0x14, 0x0d, 0x0b, 0x0d, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14,
+        0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14,
+        0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14,
+        0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14, 0x14,
+        0x14, 0x14, 0xff, 0xc0, 0x00, 0x11, 0x08, 0x00, 0x04, 0x00, 0x04, 0x03, 0x01,
+        0x11, 0x00, 0x02, 0x11, 0x01, 0x03, 0x11, 0x01, 0xff, 0xc4, 0x00, 0x14, 0x00,
+        0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x07, 0xff, 0xc4, 0x00, 0x14, 0x10, 0x01, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0xff, 0xc4, 0x00, 0x15, 0x01, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x07, 0x08, 0xff, 0xc4, 0x00,
+        0x14, 0x11, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xda, 0x00, 0x0c, 0x03, 0x01, 0x00,
+        0x02, 0x11, 0x03, 0x11, 0x00, 0x3f, 0x00, 0x2c, 0x05, 0x2c, 0x37, 0xff, 0xd9,
+    };
+    void *memory = NULL;
+    int32_t label = 0;
+    save_png("train/b/2.png", 6, 5, 0, 11);
+    save_png("train/b/3.png", 6, 5, 6, 12);
+    folder_write(root, "train/b/4.JPeG", jpeg, sizeof jpeg);
+    dt_source *s = opened(&memory);
+    const uint8_t *image = dt_source_image(s, false, 3, &label);
+    for (int y = 0; y < 5; y++)
+        for (int x = 0; x < 6; x++)
+            for (int c = 0; c < 3; c++)
+                assert_int_equal(image[(y * 6 + x) * 3 + c], pixel(11, y, x, 0));
+    check_rgb(s, false, 4, 1, 12);
+    image = dt_source_image(s, false, 5, &label);
+    const int colour[3] = {199, 60, 19};
+    for (int i = 0; i < 90;
+         i++) /* decoders may differ by 2 (IDCT and colour rounding) */
+        assert_in_range(image[i], colour[i % 3] - 2, colour[i % 3] + 2);
+    dt_source_close(s);
+    free(memory);
+}
+
+/* Value at an output pixel by the definition, in double: centres at +0.5, edges held.
+ */
+static double sampled(int seed, int in_h, int in_w, int out_h, int out_w, int y, int x,
+                      int c)
+{
+    double fy = (y + 0.5) * in_h / out_h - 0.5, fx = (x + 0.5) * in_w / out_w - 0.5,
+           v = 0;
+    fy = fy < 0 ? 0 : fy > in_h - 1 ? in_h - 1 : fy;
+    fx = fx < 0 ? 0 : fx > in_w - 1 ? in_w - 1 : fx;
+    for (int j = 0; j < in_h; j++)
+        for (int i = 0; i < in_w; i++) {
+            const double wy = 1 - (fy > j ? fy - j : j - fy);
+            const double wx = 1 - (fx > i ? fx - i : i - fx);
+            if (wy > 0 && wx > 0)
+                v += wy * wx * pixel(seed, j, i, c);
+        }
+    return v;
+}
+
+static void other_sizes_are_resized_with_one_note(void **state)
+{
+    (void)state;
+    void *memory = NULL;
+    char text[1024];
+    FILE *into = NULL;
+    int32_t label = 0;
+    save_png("train/b/2.png", 13, 4, 2, 21);
+    save_png("test/b/8.png", 2, 3, 2, 22);
+    const int kept = folder_listen(&into);
+    dt_source *s = opened(&memory);
+    folder_heard(kept, into, text, sizeof text);
+    const char *note = strstr(text, "2 images are resized to 6 x 5");
+    assert_non_null(note);
+    assert_null(strstr(note + strlen("2 images are resized"), "resized"));
+    for (int k = 0; k < 2; k++) {
+        const uint8_t *image = dt_source_image(s, k, k ? 0 : 3, &label);
+        for (int i = 0; i < 90; i++) {
+            const double v = k ? sampled(22, 3, 2, 5, 6, i / 18, i / 3 % 6, i % 3)
+                               : sampled(21, 4, 13, 5, 6, i / 18, i / 3 % 6, i % 3);
+            /* rounding to a byte, and float32's 2^-24 of 255 on top */
+            assert_true(image[i] - v <= 0.5001 && v - image[i] <= 0.5001);
+        }
+    }
+    dt_source_close(s);
+    free(memory);
+}
+
+static void other_files_are_left_out_and_counted(void **state)
+{
+    (void)state;
+    char text[1024];
+    FILE *into = NULL;
+    folder_write(root, "train/README", "x", 1);
+    folder_write(root, "train/a/notes.txt", "x", 1);
+    folder_write(root, "train/a/png", "x", 1);
+    const int kept = folder_listen(&into);
+    const dt_status st = try_load();
+    folder_heard(kept, into, text, sizeof text);
+    assert_int_equal(st, DT_OK);
+    assert_non_null(strstr(text, "3 entries"));
+}
+
+static void a_subset_without_a_class_is_said(void **state)
+{
+    (void)state;
+    char text[1024];
+    FILE *into = NULL;
+    dt_source *s = NULL;
+    assert_ok(dt_source_open(&s, root, 2, 0));
+    assert_int_equal(dt_source_describe(s)->train, 2);
+    void *memory = malloc(dt_source_bytes(s));
+    const int kept = folder_listen(&into);
+    const dt_status st = dt_source_load(s, memory, true);
+    folder_heard(kept, into, text, sizeof text);
+    assert_int_equal(st, DT_OK);
+    assert_non_null(strstr(text, "1 of 2 classes"));
+    check_rgb(s, false, 1, 0, 2);
+    check_rgb(s, true, 0, 1, 4);
+    dt_source_close(s);
+    free(memory);
+}
+
+static void manifest_sees_names_and_sizes(void **state)
+{
+    (void)state;
+    dt_source *s = NULL;
+    dt_digest seen[3];
+    for (int i = 0; i < 3; i++) {
+        if (i == 1)
+            rename(folder_path(root, "train/a/2.png"),
+                   folder_path(root, "train/a/3.png"));
+        if (i == 2)
+            save_png("test/b/9.png", 6, 6, 2, 4);
+        assert_ok(dt_source_open(&s, root, 0, 0));
+        seen[i] = dt_source_manifest(s);
+        dt_source_close(s);
+    }
+    assert_memory_not_equal(&seen[0], &seen[1], sizeof *seen);
+    assert_memory_not_equal(&seen[1], &seen[2], sizeof *seen);
+}
+
+/* ---- What can be wrong
+ * --------------------------------------------------------------- */
+
+static void unreadable_images_are_named(void **state)
+{
+    (void)state;
+    static const char *const place[] = {"train/a/1.png", "train/b/1.png",
+                                        "test/b/9.png"};
+    for (int i = 0; i < 3; i++) {
+        folder_write(root, place[i], "", 0);
+        assert_int_equal(try_both(), DT_FORMAT);
+        assert_non_null(strstr(dt_fail_text(), "0 bytes"));
+        assert_fails(DT_FORMAT, DT_FORMAT, place[i]);
+        folder_write(root, place[i], "no image at all", 15);
+        assert_fails(try_both(), DT_FORMAT, place[i]);
+        save_png(place[i], 6, 5, 2, i);
+        assert_int_equal(truncate(folder_path(root, place[i]), 100), 0);
+        assert_int_equal(try_both(), DT_FORMAT);
+        assert_non_null(strstr(dt_fail_text(), "cannot be decoded"));
+        assert_fails(DT_FORMAT, DT_FORMAT, place[i]);
+        save_png(place[i], 6, 5, 2, i);
+    }
+    assert_int_equal(try_both(), DT_OK);
+}
+
+static void save_header(const char *name, int width, int height)
+{
+    struct bytes stream = {0}, png = {0};
+    put_stored(&stream, (const uint8_t *)"\0\1\2\3", 4);
+    put_png(&png, width, height, 2, &stream);
+    folder_write(root, name, png.data, png.count);
+    free(stream.data);
+    free(png.data);
+}
+
+static void huge_images_are_refused_before_decoding(void **state)
+{
+    (void)state;
+    /* 50 megapixels: within stb's limit on a side, over ours on bytes; then over stb's
+     */
+    save_header("train/b/1.png", 7100, 7100);
+    assert_int_equal(try_both(), DT_FORMAT);
+    assert_non_null(strstr(dt_fail_text(), "7100 x 7100"));
+    assert_fails(DT_FORMAT, DT_FORMAT, "train/b/1.png");
+    save_header("train/b/1.png", 10000, 5000);
+    assert_fails(try_both(), DT_FORMAT, "train/b/1.png");
+    save_header("train/b/1.png", 0x7fffffff, 0x7fffffff);
+    assert_fails(try_both(), DT_FORMAT, "train/b/1.png");
+    save_png("train/b/1.png", 6, 5, 2, 3);
+    assert_int_equal(truncate(folder_path(root, "train/b/1.png"), (64LL << 20) + 1), 0);
+    assert_fails(try_both(), DT_FORMAT, "67108865 bytes");
+}
+
+/* A small PNG whose stream inflates to 350 MB: one fixed-Huffman block, a zero and then
+ * copies of 258 bytes at distance 1. */
+static void inflating_streams_meet_the_allocation_cap(void **state)
+{
+    (void)state;
+    struct bytes stream = {0}, png = {0};
+    uint32_t bits = 0;
+    int held = 0;
+    put(&stream, "\x78\x01", 2);
+    for (int i = -2; i < 1400000; i++) {
+        /* header 1,01; literal 0 = 00110000; then length 285 = 11000101, distance
+         * 00000, Huffman codes from their first bit */
+        const uint32_t code = i == -2 ? 3 : i == -1 ? 0x0c : 0xa3;
+        bits |= code << held;
+        held += i == -2 ? 3 : i == -1 ? 8 : 13;
+        for (; held >= 8; held -= 8, bits >>= 8)
+            put(&stream, &(uint8_t){(uint8_t)bits}, 1);
+    }
+    put(&stream, "\0\0\0\0\0\0\0\0", 8);
+    put_png(&png, 6, 5, 2, &stream);
+    folder_write(root, "train/b/1.png", png.data, png.count);
+    assert_fails(try_both(), DT_FORMAT, "(outofmem)");
+    free(stream.data);
+    free(png.data);
+}
+
+static void only_regular_readable_files_are_images(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(folder_path(root, "train/b/2.png"), 0600), 0);
+    assert_fails(try_both(), DT_NOINPUT, "train/b/2.png");
+    unlink(folder_path(root, "train/b/2.png"));
+    assert_int_equal(mkdir(folder_path(root, "train/b/2.png"), 0700), 0);
+    assert_fails(try_both(), DT_NOINPUT, "train/b/2.png");
+    rmdir(folder_path(root, "train/b/2.png"));
+    assert_int_equal(symlink("nowhere", folder_path(root, "train/b/2.png")), 0);
+    assert_fails(try_both(), DT_NOINPUT, "train/b/2.png");
+    unlink(folder_path(root, "train/b/2.png"));
+
+    const bool was_root = geteuid() == 0;
+    for (const char *const *name = (const char *const[]){"", "train", "test", "train/a",
+                                                         "train/b", "test/b", NULL};
+         *name; name++)
+        assert_int_equal(chmod(folder_path(root, *name), 0755), 0);
+    assert_int_equal(chmod(folder_path(root, "train/b/1.png"), 0), 0);
+    if (was_root && seteuid(65534) != 0)
+        skip();
+    const dt_status st = try_both();
+    if (was_root)
+        assert_int_equal(seteuid(0), 0);
+    assert_non_null(strstr(dt_fail_text(), "Permission denied"));
+    assert_fails(st, DT_NOINPUT, "train/b/1.png");
+}
+
+static void layouts_are_checked(void **state)
+{
+    (void)state;
+    make_folders((const char *const[]){"test/c", NULL});
+    assert_fails(try_open(), DT_FORMAT, "class 'c'");
+    rmdir(folder_path(root, "test/c"));
+    make_folders((const char *const[]){"train/c", NULL});
+    assert_fails(try_open(), DT_NOINPUT, "train/c");
+    rmdir(folder_path(root, "train/c"));
+    unlink(folder_path(root, "test/b/9.png"));
+    assert_fails(try_open(), DT_NOINPUT, "/test' holds no images");
+    folder_remove(folder_path(root, "test"));
+    assert_fails(try_open(), DT_NOINPUT, "/test");
+    folder_remove(folder_path(root, "train/a"));
+    folder_remove(folder_path(root, "train/b"));
+    assert_fails(try_open(), DT_NOINPUT, "/train' holds no images");
+}
+
+static void files_that_change_are_noticed(void **state)
+{
+    (void)state;
+    dt_source *s = NULL;
+    assert_ok(dt_source_open(&s, root, 0, 0));
+    void *memory = malloc(dt_source_bytes(s));
+    save_png("train/b/1.png", 6, 6, 2, 3);
+    assert_fails(dt_source_load(s, memory, true), DT_FORMAT, "changed meanwhile");
+    unlink(folder_path(root, "train/b/1.png"));
+    assert_fails(dt_source_load(s, memory, true), DT_NOINPUT, "train/b/1.png");
+    dt_source_close(s);
+    free(memory);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+    const struct CMUnitTest tests[] = {
+        T(samples_follow_the_bytes_of_class_and_name),
+        T(grey_alpha_and_jpeg_become_rgb),
+        T(other_sizes_are_resized_with_one_note),
+        T(other_files_are_left_out_and_counted),
+        T(a_subset_without_a_class_is_said),
+        T(manifest_sees_names_and_sizes),
+        T(unreadable_images_are_named),
+        T(huge_images_are_refused_before_decoding),
+        T(inflating_streams_meet_the_allocation_cap),
+        T(only_regular_readable_files_are_images),
+        T(layouts_are_checked),
+        T(files_that_change_are_noticed),
+    };
+    dt_log_init(0, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,75 @@
+/* Which kernel and which precision are chosen, what is said when none can, and the shapes
+ * of conv2d and linear. */
+#include "test.h"
+
+#include "kernels/kernel.h"
+
+static void test_choice(void **state)
+{
+    const bool can = dt_isa_current() >= DT_ISA_AVX512_BF16;
+    const dt_conv c = {.n = 1,
+                       .ih = 1,
+                       .iw = 1,
+                       .ic = 1,
+                       .oh = 1,
+                       .ow = 1,
+                       .oc = 1,
+                       .kernel = {1, 1},
+                       .stride = {1, 1},
+                       .threads = 1};
+    const dt_kernel *k = NULL;
+    dt_dtype type = DT_F32;
+
+    (void)state;
+    assert_ok(dt_kernel_choose("auto", &c, DT_PASS_DATA, &k));
+    assert_string_equal(k->name, "onednn");
+    assert_ok(dt_kernel_choose("blas", &c, DT_PASS_WEIGHTS, &k));
+    assert_string_equal(k->name, "blas");
+    assert_fails(dt_kernel_choose("cudnn", &c, DT_PASS_FORWARD, &k), DT_UNSUPPORTED,
+                 "'cudnn'");
+    assert_ok(dt_precision_choose("auto", "auto", &type));
+    assert_int_equal(type, can ? DT_BF16 : DT_F32);
+    assert_ok(dt_precision_choose("fp32", "onednn", &type));
+    assert_int_equal(type, DT_F32);
+    assert_ok(dt_precision_choose("auto", "blas", &type));
+    assert_int_equal(type, DT_F32);
+    assert_fails(dt_precision_choose("bf16", "blas", &type), DT_UNSUPPORTED, "'blas'");
+    assert_fails(dt_precision_choose("fp16", "auto", &type), DT_CONFIG, "'fp16'");
+    assert_fails(dt_precision_choose("fp32", "cudnn", &type), DT_CONFIG, "'cudnn'");
+    dt_isa_limit(DT_ISA_AVX2); /* the last test: it cannot be lifted */
+    assert_ok(dt_precision_choose("auto", "auto", &type));
+    assert_int_equal(type, DT_F32);
+    assert_fails(dt_precision_choose("bf16", "auto", &type), DT_UNSUPPORTED,
+                 dt_isa_name(dt_isa_current()));
+}
+
+static void test_shapes(void **state)
+{
+    dt_node n = {.op = &dt_op_conv2d,
+                 .name = "conv1",
+                 .attr = {.out = 64, .kernel = {7, 7}, .stride = {2, 2}}};
+    const dt_shape in = {2, 224, 32, 3}, small = {2, 6, 6, 3};
+    dt_shape out;
+
+    (void)state;
+    memcpy(n.attr.pad, (int[]){2, 3, 3, 3}, sizeof n.attr.pad);
+    assert_ok(dt_op_conv2d.infer(&n, &in, &out));
+    assert_true(out.n == 2 && out.h == 112 && out.w == 16 && out.c == 64);
+    memset(n.attr.pad, 0, sizeof n.attr.pad);
+    assert_ok(dt_op_conv2d.infer(&n, &in, &out));
+    assert_true(out.h == 109 && out.w == 13);
+    assert_fails(dt_op_conv2d.infer(&n, &small, &out), DT_SHAPE, "7x7");
+    n.attr.stride[1] = 0;
+    assert_fails(dt_op_conv2d.infer(&n, &in, &out), DT_SHAPE, "stride 2x0");
+    assert_ok(dt_op_linear.infer(&n, &in, &out));
+    assert_true(out.n == 2 && out.h == 1 && out.w == 1 && out.c == 64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_choice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
