@@ -1,4 +1,5 @@
-/* comm.c - starting and finishing MPI, node-wise renumbering, and the small collectives. */
+/* comm.c - starting and finishing MPI, node-wise renumbering, and the small
+ * collectives. */
 #include "comm.h"
 
 #include <limits.h>
@@ -8,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- MPI's manners ------------------------------------------------------------------ */
+/* ---- MPI's manners --------------------------------------------------------------- */
 
 dt_status dt_comm_error(int code, const char *call)
 {
@@ -23,8 +24,8 @@ dt_status dt_comm_error(int code, const char *call)
 dt_status dt_comm_count(size_t n, int *count)
 {
     if (n > INT_MAX)
-        return dt_fail(DT_UNSUPPORTED, "MPI cannot pass %zu elements at once, at most %d", n,
-                       INT_MAX);
+        return dt_fail(DT_UNSUPPORTED,
+                       "MPI cannot pass %zu elements at once, at most %d", n, INT_MAX);
     *count = (int)n;
     return DT_OK;
 }
@@ -60,10 +61,16 @@ void dt_comm_host(char host[DT_HOST_CHARS])
     host[DT_HOST_CHARS - 1] = '\0';
 }
 
-/* ---- Start and end -------------------------------------------------------------------- */
+/* Agreement clears the record, so what is left was never agreed on. */
+bool dt_comm_alone(void)
+{
+    return dt_fail_text()[0] != '\0';
+}
 
-/* Without a launcher Open MPI would start a daemon of its own, which takes half a second
- * and fails where it finds no ssh: a world of one needs no MPI at all. */
+/* ---- Start and end --------------------------------------------------------------- */
+
+/* Without a launcher Open MPI would start a daemon of its own, which takes half a
+ * second and fails where it finds no ssh: a world of one needs no MPI at all. */
 static bool comm_launched(void)
 {
     static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
@@ -105,7 +112,8 @@ static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
     c->started = true;
     DT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     if (threads < MPI_THREAD_FUNNELED)
-        return dt_fail(DT_UNSUPPORTED, "%s was built without threads; use another MPI library",
+        return dt_fail(DT_UNSUPPORTED,
+                       "%s was built without threads; use another MPI library",
                        dt_comm_version());
     return comm_renumber(c);
 }
@@ -116,8 +124,11 @@ dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
     dt_machine machine;
 
     DT_TRY(dt_calloc(&made, 1, sizeof *made, "the communicator"));
-    *made = (dt_comm){.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .world = 1,
-                      .node_ranks = 1, .nodes = 1};
+    *made = (dt_comm){.all = MPI_COMM_NULL,
+                      .node = MPI_COMM_NULL,
+                      .world = 1,
+                      .node_ranks = 1,
+                      .nodes = 1};
     const dt_status st = comm_launched() ? comm_start(made, argc, argv) : DT_OK;
     if (st != DT_OK) {
         dt_comm_close(made);
@@ -191,8 +202,9 @@ const char *dt_comm_version(void)
     return text;
 }
 
-/* ---- Small collectives: non-blocking inside, so that waiting leaves the core to others -- */
+/* ---- Small collectives ----------------------------------------------------------- */
 
+/* These are non-blocking inside, so that a rank that waits leaves its core to others. */
 dt_status dt_comm_barrier(dt_comm *c)
 {
     MPI_Request request;
@@ -220,7 +232,8 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
     return DT_OK;
 }
 
-static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type, MPI_Op op)
+static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type,
+                             MPI_Op op)
 {
     MPI_Request request;
     int count = 0;

@@ -6,9 +6,10 @@
 #include <mpi.h>
 
 struct dt_comm {
-    MPI_Comm all, node; /* errors are returned; MPI_COMM_NULL where MPI was not started */
-    bool started;       /* MPI was started, so it must be finished */
-    bool crowded;       /* more ranks on this node than cores: waiting must not spin */
+    MPI_Comm all,
+        node;     /* errors are returned; MPI_COMM_NULL where MPI was not started */
+    bool started; /* MPI was started, so it must be finished */
+    bool crowded; /* more ranks on this node than cores: waiting must not spin */
     int rank, world, node_rank, node_ranks, nodes;
 };
 
@@ -25,8 +26,8 @@ dt_status dt_comm_error(int code, const char *call) DT_MUST_CHECK;
 /* The one way from a size to MPI's int. */
 dt_status dt_comm_count(size_t n, int *count) DT_MUST_CHECK;
 
-/* Called between two fruitless looks at a request. A rank that waits must leave its core
- * to a rank that computes; the first looks follow each other closely, because most
+/* Called between two fruitless looks at a request. A rank that waits must leave its
+ * core to a rank that computes; the first looks follow each other closely, because most
  * messages are short. */
 void dt_comm_idle(const dt_comm *c, unsigned *looks);
 
@@ -35,6 +36,10 @@ dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUS
 
 /* x[i] = the smallest over ranks. Collective. */
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
+
+/* Whether this rank holds a failure that the others do not know of: they wait
+ * elsewhere, so nothing collective may be called any more, and main ends all ranks. */
+bool dt_comm_alone(void);
 
 /* Room for gethostname, in messages only. */
 enum { DT_HOST_CHARS = 64 };

@@ -1,24 +1,23 @@
-/* dist.h - ranks, agreement, the summation tree and gradient exchange; the public header
- * of src/dist, the only folder with MPI.
+/* dist.h - ranks, agreement, the summation tree and gradient exchange; the public
+ * header of src/dist, the only folder with MPI.
  *
- * Collective: every rank must call it, in the same order; arguments marked (same) must be
- *             equal on all ranks.     Local: any rank may call it alone.
- * No MPI type appears here. */
+ * Collective: every rank must call it, in the same order; arguments marked (same) must
+ * be equal on all ranks. Local: any rank may call it alone. No MPI type appears here. */
 #ifndef DT_DIST_H
 #define DT_DIST_H
 #include "base.h"
 
-/* ---- Communicator ----------------------------------------------------------------------- */
+/* ---- Communicator ---------------------------------------------------------------- */
 
 typedef struct dt_comm dt_comm;
-/* Start MPI (or run as a world of one when not under mpirun: the same program). Ranks are
- * renumbered by (node, rank on the node), so that a node's ranks are neighbours. Sets the
- * log's rank. Collective. */
+/* Start MPI (or run as a world of one when not under mpirun: the same program). Ranks
+ * are renumbered by (node, rank on the node), so that a node's ranks are neighbours.
+ * Sets the log's rank. Collective. */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 /* Finish MPI. Collective. */
 void dt_comm_close(dt_comm *c);
-/* End all ranks at once with this exit code; for a failure that the others cannot know of.
- * Does not return. Local. */
+/* End all ranks at once with this exit code; for a failure that the others cannot know
+ * of. Does not return. Local. */
 void dt_comm_abort(dt_comm *c, int code);
 int dt_comm_rank(const dt_comm *c);       /* Local */
 int dt_comm_world(const dt_comm *c);      /* Local */
@@ -32,7 +31,8 @@ const char *dt_comm_version(void);        /* "Open MPI v4.1.4, ..." Local */
  *   local    this rank's outcome, DT_OK if it succeeded
  *   returns  the status of the lowest rank that failed, equal on all ranks; rank 0 has
  *            then printed that rank's recorded text once (dt_fail), naming the rank and
- *            host unless all ranks failed alike; every rank's record is cleared */
+ *            host unless all ranks failed alike; every rank's record is cleared. Empty
+ *            records on all ranks print nothing: an inner agreement has done so */
 dt_status dt_comm_agree(dt_comm *c, dt_status local) DT_MUST_CHECK;
 
 /* Compare named values across ranks. Collective.
@@ -44,32 +44,35 @@ typedef struct dt_field {
 } dt_field;
 dt_status dt_comm_same(dt_comm *c, const dt_field *fields, size_t count) DT_MUST_CHECK;
 
-dt_status dt_comm_barrier(dt_comm *c) DT_MUST_CHECK;                               /* Collective */
-dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root) DT_MUST_CHECK; /* Collective */
-dt_status dt_comm_sum_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;     /* Collective */
-dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;     /* Collective */
+/* Collective. (same) bytes, count, root; sums and maxima replace x on every rank. */
+dt_status dt_comm_barrier(dt_comm *c) DT_MUST_CHECK;
+dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root) DT_MUST_CHECK;
+dt_status dt_comm_sum_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
+dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 
-/* ---- Memory of a node ----------------------------------------------------------------------- */
+/* ---- Memory of a node ------------------------------------------------------------ */
 
-/* One block per node, mapped by all its ranks (MPI_Win_allocate_shared), 64-byte aligned,
- * zeroed. Where the backing directory has too little room, every rank gets private memory
- * instead and one line says so. Collective.
- *   *shared  whether the node's ranks see one block
- *   fill it on the rank where dt_comm_node_rank is 0 (on every rank when not shared), then
- *   dt_comm_barrier */
+/* One block per node, mapped by all its ranks (MPI_Win_allocate_shared), 64-byte
+ * aligned, zeroed. Where the backing directory has too little room, every rank gets
+ * private memory instead and one line says so. Collective.
+ *   bytes    (same)
+ *   *shared  (same) whether the node's ranks see one block: fill it on the rank where
+ *            dt_comm_node_rank is 0 (on every rank when not shared), then
+ *            dt_comm_barrier */
 typedef struct dt_node_mem dt_node_mem;
-dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
-                             void **memory, bool *shared) DT_MUST_CHECK;
+dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes,
+                             const char *what, void **memory,
+                             bool *shared) DT_MUST_CHECK;
 void dt_node_mem_destroy(dt_node_mem *m); /* Collective */
 
-/* ---- Shards and the tree ------------------------------------------------------------------------ */
+/* ---- Shards and the tree --------------------------------------------------------- */
 
 /* Rank r owns shards [r*S/np, (r+1)*S/np), rounded down: contiguous. Local. */
 void dt_shards_of(int shards, int world, int rank, int *first, int *end);
 
-/* The tree of numerics.md section 3 over shards: combines S leaves into one value on all
- * ranks, in an order that depends on S alone. Memory is taken at creation. */
-typedef void (*dt_merge)(void *left, const void *right, size_t count); /* left = left + right */
+/* The tree of numerics.md section 3 over shards: combines S leaves into one value on
+ * all ranks, in an order that depends on S alone. Memory is taken at creation. */
+typedef void (*dt_merge)(void *left, const void *right, size_t count); /* into left */
 void dt_merge_f32(void *left, const void *right, size_t count);
 void dt_merge_f64(void *left, const void *right, size_t count);
 void dt_merge_moments(void *left, const void *right, size_t count);
@@ -80,37 +83,41 @@ dt_status dt_tree_create(dt_tree **t, dt_comm *c, int shards, size_t count,
 void dt_tree_destroy(dt_tree *t);
 /* Where the next leaf goes: [count] elements; valid until dt_tree_push. Local. */
 void *dt_tree_leaf(dt_tree *t);
-/* The leaf is complete; leaves are pushed in ascending order of the rank's shards. Local. */
+/* The leaf is complete; leaves are pushed in ascending order of the rank's shards.
+ * Local. */
 void dt_tree_push(dt_tree *t);
 /* After the rank's last leaf: the result on every rank, valid until the next leaf.
  * Collective. */
 dt_status dt_tree_finish(dt_tree *t, const void **result) DT_MUST_CHECK;
 
-/* ---- Gradient exchange ----------------------------------------------------------------------------- */
+/* ---- Gradient exchange ----------------------------------------------------------- */
 
 /* One file exchange_<name>.c each; `auto` takes the first that does not decline. `tree`
  * is exact and sums buckets in backward order; the others are the four methods of the
- * CS744 tutorial: gather and p2p (exact, one message per tensor), allreduce (blocking, one
- * per tensor) and buckets (started as backward finishes them), the last two inexact:
- * equal on all ranks, but other bits for another number of ranks. */
+ * CS744 tutorial: gather and p2p (exact, one message per tensor), allreduce (blocking,
+ * one per tensor) and buckets (started as backward finishes them), the last two
+ * inexact: equal on all ranks, but other bits for another number of ranks. */
 #define DT_EXCHANGE_LIST(X) X(tree) X(gather) X(p2p) X(allreduce) X(buckets)
 
 typedef struct dt_span {
     size_t first, count; /* floats */
 } dt_span;
 typedef struct dt_exchange_opts {
-    const char *name;          /* "auto" or a row (same) */
-    int shards;                /* S (same) */
-    size_t floats;             /* of the gradient slab (same) */
-    const dt_span *tensor;     /* [tensors] ascending, disjoint; copied (same) */
+    const char *name;      /* "auto" or a row (same) */
+    int shards;            /* S (same) */
+    size_t floats;         /* of the gradient slab (same) */
+    const dt_span *tensor; /* [tensors] ascending, disjoint; copied (same) */
     size_t tensors;
-    size_t first_bucket_bytes, bucket_bytes, last_bucket_bytes; /* (same) 0: whole slab */
+    /* Buckets are whole tensors and closed when they reach this size (same).
+     * bucket_bytes 0: the slab is one bucket; first or last 0: as bucket_bytes. */
+    size_t first_bucket_bytes, bucket_bytes, last_bucket_bytes;
 } dt_exchange_opts;
 typedef struct dt_exchange dt_exchange;
 
 /* Float slabs of opts->floats each that the named exchange needs on this rank (leaf,
  * partial sums, receive buffers). Local. DT_CONFIG unknown name or world > shards. */
-dt_status dt_exchange_slabs(dt_comm *c, const dt_exchange_opts *opts, size_t *slabs) DT_MUST_CHECK;
+dt_status dt_exchange_slabs(dt_comm *c, const dt_exchange_opts *opts,
+                            size_t *slabs) DT_MUST_CHECK;
 /* memory: [slabs * floats], 64-byte aligned, zeroed, borrowed. Collective. */
 dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts,
                            float *memory) DT_MUST_CHECK;
@@ -118,23 +125,29 @@ void dt_exchange_close(dt_exchange *x);
 const char *dt_exchange_name(const dt_exchange *x); /* the row taken */
 bool dt_exchange_exact(const dt_exchange *x);
 
-/* The slab [floats] that backward of the rank's next shard writes; ascending order. Local. */
+/* The slab [floats] that backward of the rank's next shard writes; ascending order.
+ * Floats between tensors are padding, and stay as zero as they were at open. Local. */
 float *dt_exchange_leaf(dt_exchange *x);
 /* The first `floats_done` floats of that slab are final: fold whole buckets into the
  * rank's partial sums and, for its last shard, start sending them. Never blocks for a
- * remote rank. floats_done == floats ends the shard. Also lets MPI progress. Local in
- * waiting, but calls must come in the same order on all ranks. */
+ * remote rank. floats_done == floats ends the shard; more calls until the next leaf do
+ * no harm. Also lets MPI progress. Local in waiting, but calls must come in the same
+ * order on all ranks. */
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done) DT_MUST_CHECK;
-/* Block until the sum over all shards is there; *sum [floats] stays valid until the next
- * leaf, equal bits on every rank. *owned: the part that this rank's optimizer updates
- * (all of it, in the exchanges so far). Collective. */
-dt_status dt_exchange_finish(dt_exchange *x, const float **sum, dt_span *owned) DT_MUST_CHECK;
-/* Updated weights become visible to every rank; nothing to do where owned is all. Collective. */
+/* Block until the sum over all shards is there; *sum [floats] stays valid until the
+ * next leaf, equal bits on every rank. *owned: the part that this rank's optimizer
+ * updates (all of it, in the exchanges so far). Collective. */
+dt_status dt_exchange_finish(dt_exchange *x, const float **sum,
+                             dt_span *owned) DT_MUST_CHECK;
+/* Updated weights become visible to every rank; nothing to do where owned is all.
+ * Collective. */
 dt_status dt_exchange_publish(dt_exchange *x) DT_MUST_CHECK;
 
 typedef struct dt_exchange_stats {
-    uint64_t bytes_sent, bytes_received, messages; /* by this rank, since open */
-    double wait_s;                                 /* blocked in finish, since open */
+    /* By this rank, since open: payload of its messages; for MPI's allreduce, which
+     * does not tell, what a ring moves. */
+    uint64_t bytes_sent, bytes_received, messages;
+    double wait_s; /* in finish, since open */
 } dt_exchange_stats;
 void dt_exchange_stats_get(const dt_exchange *x, dt_exchange_stats *s);
 #endif

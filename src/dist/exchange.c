@@ -15,7 +15,7 @@ static const dt_exchange_row *const exchange_table[] = {
 };
 enum { EXCHANGE_ROWS = sizeof exchange_table / sizeof *exchange_table };
 
-/* ---- Choosing a row -------------------------------------------------------------------- */
+/* ---- Choosing a row -------------------------------------------------------------- */
 
 static bool exchange_declines(const dt_exchange *x, const dt_exchange_row *row)
 {
@@ -38,13 +38,16 @@ static dt_status exchange_choose(dt_exchange *x, const char *name)
         }
     }
     if (!known)
-        return dt_fail(DT_CONFIG, "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(
-                       DT_WORD), name);
-    return dt_fail(DT_UNSUPPORTED, "exchange %s: a message would hold more than %d floats; use "
-                   "--exchange tree with smaller buckets", name, INT_MAX);
+        return dt_fail(
+            DT_CONFIG,
+            "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD), name);
+    return dt_fail(DT_UNSUPPORTED,
+                   "exchange %s: a message would hold more than %d floats; use "
+                   "--exchange tree with smaller buckets",
+                   name, INT_MAX);
 }
 
-/* ---- Planning, opening, closing ------------------------------------------------------------ */
+/* ---- Planning, opening, closing -------------------------------------------------- */
 
 static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
 {
@@ -136,7 +139,7 @@ void dt_exchange_close(dt_exchange *x)
         return;
     if (x->state && x->row->close)
         x->row->close(x);
-    if (x->mpi != MPI_COMM_NULL)
+    if (x->mpi != MPI_COMM_NULL && !dt_comm_alone())
         MPI_Comm_free(&x->mpi);
     dt_fold_release(&x->fold);
     free(x->operand);
@@ -152,10 +155,10 @@ const char *dt_exchange_name(const dt_exchange *x)
 
 bool dt_exchange_exact(const dt_exchange *x)
 {
-    return x->row->exact || x->comm->world == 1;
+    return x->row->exact;
 }
 
-/* ---- Folding own shards ----------------------------------------------------------------------- */
+/* ---- Folding own shards ---------------------------------------------------------- */
 
 enum { FOLD_BLOCK = 16384 }; /* floats; a few slots of it fit into a core's cache */
 
@@ -219,7 +222,7 @@ dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
     return x->comm->world > 1 && x->row->poll ? x->row->poll(x) : DT_OK;
 }
 
-/* ---- Finishing a step ---------------------------------------------------------------------------- */
+/* ---- Finishing a step ------------------------------------------------------------ */
 
 static double exchange_seconds(void)
 {
@@ -233,8 +236,8 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, dt_span *owned)
     const double start = exchange_seconds();
 
     if (x->writing || x->next != x->end)
-        return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d", x->first,
-                       x->end, x->next);
+        return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d",
+                       x->first, x->end, x->next);
     if (x->comm->world > 1)
         DT_TRY(x->row->finish(x));
     x->next = x->first;
@@ -251,7 +254,7 @@ dt_status dt_exchange_publish(dt_exchange *x)
     return DT_OK;
 }
 
-/* ---- Statistics ------------------------------------------------------------------------------------ */
+/* ---- Statistics ------------------------------------------------------------------ */
 
 void dt_exchange_count_sent(dt_exchange *x, size_t floats)
 {
@@ -263,6 +266,15 @@ void dt_exchange_count_received(dt_exchange *x, size_t floats)
 {
     x->stats.bytes_received += floats * sizeof(float);
     x->stats.messages++;
+}
+
+void dt_exchange_count_allreduce(dt_exchange *x, size_t floats)
+{
+    const size_t world = (size_t)x->comm->world,
+                 moved = 2 * (world - 1) * floats / world;
+
+    dt_exchange_count_sent(x, moved);
+    dt_exchange_count_received(x, moved);
 }
 
 void dt_exchange_stats_get(const dt_exchange *x, dt_exchange_stats *s)

@@ -1,4 +1,5 @@
-/* node_memory.c - one block of memory per node, or private blocks where there is no room.
+/* node_memory.c - one block of memory per node, or private blocks where there is no
+ * room.
  *
  * Open MPI places a window's segment in a file. When the directory is full, the call
  * fails on one rank and hangs the others, so the room is asked for first. */
@@ -14,7 +15,7 @@ struct dt_node_mem {
 };
 
 enum {
-    NODE_ALIGN = 64,       /* windows begin anywhere (offset 264 was seen) */
+    NODE_ALIGN = 64,         /* windows begin anywhere (offset 264 was seen) */
     NODE_OWN_BYTES = 1 << 20 /* what MPI adds for itself, generously */
 };
 
@@ -49,15 +50,17 @@ static dt_status node_has_room(dt_comm *c, size_t bytes, const char *what, bool 
     DT_TRY(dt_comm_min_u64(c, &left, 1));
     *room = left >= bytes + NODE_OWN_BYTES;
     if (!*room)
-        dt_note("%s: %.1f MB do not fit into %s with %.1f MB free, so every rank keeps its own "
-                "copy; to share one, enlarge it (docker run --shm-size) or name another local "
+        dt_note("%s: %.1f MB do not fit into %s with %.1f MB free, so every rank keeps "
+                "its own "
+                "copy; to share one, enlarge it (docker run --shm-size) or name "
+                "another local "
                 "directory with mpirun --mca osc_sm_backing_directory DIR",
                 what, (double)bytes * 1e-6, path, (double)left * 1e-6);
     return DT_OK;
 }
 
-/* The node's first rank holds all of the segment. Its pages are taken at once, so that the
- * room which was asked for stays ours. */
+/* The node's first rank holds all of the segment. Its pages are taken at once, so that
+ * the room which was asked for stays ours. */
 static dt_status node_share(dt_node_mem *m, dt_comm *c, size_t bytes, void **memory)
 {
     const bool leads = c->node_rank == 0;
@@ -75,8 +78,8 @@ static dt_status node_share(dt_node_mem *m, dt_comm *c, size_t bytes, void **mem
     return DT_OK;
 }
 
-dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
-                             void **memory, bool *shared)
+dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes,
+                             const char *what, void **memory, bool *shared)
 {
     dt_node_mem *made = NULL;
     void *block = NULL;
@@ -107,7 +110,8 @@ void dt_node_mem_destroy(dt_node_mem *m)
 {
     if (!m)
         return;
-    if (m->window != MPI_WIN_NULL && MPI_Win_free(&m->window) != MPI_SUCCESS)
+    if (m->window != MPI_WIN_NULL && !dt_comm_alone() &&
+        MPI_Win_free(&m->window) != MPI_SUCCESS)
         dt_log_error("MPI cannot free the memory that the node's ranks share");
     dt_slab_destroy(&m->slab);
     free(m);

@@ -1,4 +1,4 @@
-/* shards.c - who owns which shard, the counter, and the additions that complete a tree. */
+/* shards.c - owned shards, the counter, and the additions that complete a tree. */
 #include "shards.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@ void dt_shards_of(int shards, int world, int rank, int *first, int *end)
     *end = (int)(((int64_t)rank + 1) * shards / world);
 }
 
-/* ---- The counter ------------------------------------------------------------------------ */
+/* ---- The counter ----------------------------------------------------------------- */
 
 /* [a, a + z) takes [a + z, a + 2z) only if 2z divides a. */
 static bool counter_merges(const dt_counter *k)
@@ -47,7 +47,7 @@ int dt_counter_slots(int first, int end)
     return slots;
 }
 
-/* ---- The fold over all ranks ---------------------------------------------------------------- */
+/* ---- The fold over all ranks ----------------------------------------------------- */
 
 /* The parts of all ranks, in f->start and part [shards]. */
 static void fold_operands(dt_fold *f, int shards, dt_subtree *part)
@@ -65,8 +65,8 @@ static void fold_operands(dt_fold *f, int shards, dt_subtree *part)
     f->start[f->world] = f->operands;
 }
 
-/* The counter over operands; what it leaves is folded from the right, which is where the
- * definition halves ranges whose length is no power of two. */
+/* The counter over operands; what it leaves is folded from the right, which is where
+ * the definition halves ranges whose length is no power of two. */
 static void fold_additions(dt_fold *f, const dt_subtree *part)
 {
     dt_counter k = {.depth = 0};
@@ -90,9 +90,12 @@ dt_status dt_fold_init(dt_fold *f, int shards, int world)
 
     *f = (dt_fold){.world = world};
     if (world < 1 || shards < world)
-        return dt_fail(DT_CONFIG, "%d ranks cannot share %d shards: each rank needs one; start "
-                       "at most %d ranks or raise --shards", world, shards, shards);
-    DT_GO(st, dt_calloc(&f->start, (size_t)world + 1, sizeof *f->start, "the tree"), out);
+        return dt_fail(DT_CONFIG,
+                       "%d ranks cannot share %d shards: each rank needs one; start "
+                       "at most %d ranks or raise --shards",
+                       world, shards, shards);
+    DT_GO(st, dt_calloc(&f->start, (size_t)world + 1, sizeof *f->start, "the tree"),
+          out);
     DT_GO(st, dt_calloc(&f->add, (size_t)shards, sizeof *f->add, "the tree"), out);
     DT_GO(st, dt_calloc(&part, (size_t)shards, sizeof *part, "the tree"), out);
     fold_operands(f, shards, part);
@@ -112,7 +115,7 @@ void dt_fold_release(dt_fold *f)
     *f = (dt_fold){.world = 0};
 }
 
-/* ---- Additions on floats ------------------------------------------------------------------------ */
+/* ---- Additions on floats --------------------------------------------------------- */
 
 void dt_add_f32(float *left, const float *right, size_t count)
 {
@@ -135,7 +138,9 @@ static void sum_f32(float *result, float *a, float *b, size_t count)
 
 void dt_fold_f32(const dt_fold *f, float *const *operand, float *result, size_t count)
 {
-    enum { BLOCK = 4096 }; /* floats; a dozen operands of it fit into 256 KiB of cache */
+    enum {
+        BLOCK = 4096
+    }; /* floats; a dozen operands of it fit into 256 KiB of cache */
     const int last = f->operands - 2;
 
     if (last < 0) {
@@ -147,7 +152,7 @@ void dt_fold_f32(const dt_fold *f, float *const *operand, float *result, size_t 
         const size_t n = count - at < BLOCK ? count - at : BLOCK;
         for (int k = 0; k < last; k++)
             dt_add_f32(operand[f->add[k].left] + at, operand[f->add[k].right] + at, n);
-        sum_f32(result + at, operand[f->add[last].left] + at, operand[f->add[last].right] + at,
-                n);
+        sum_f32(result + at, operand[f->add[last].left] + at,
+                operand[f->add[last].right] + at, n);
     }
 }

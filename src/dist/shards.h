@@ -1,6 +1,6 @@
-/* shards.h - the summation tree as a plan: which partial sums a rank keeps and how partial
- * sums of all ranks are combined. Arithmetic on indices, no MPI, all Local; private to
- * src/dist. */
+/* shards.h - the summation tree as a plan: which partial sums a rank keeps and how
+ * partial sums of all ranks are combined. Arithmetic on indices, no MPI, all Local;
+ * private to src/dist. */
 #ifndef DT_SHARDS_H
 #define DT_SHARDS_H
 #include "dist.h"
@@ -24,14 +24,14 @@ int dt_counter_push(dt_counter *k, dt_subtree part);
 /* Slots that leaves [first, end) need, the leaf being written included. */
 int dt_counter_slots(int first, int end);
 
-/* All ranks' partial sums ("operands": rank by rank, each rank's in ascending order) and
- * the additions that make the whole tree of them. */
+/* All ranks' partial sums ("operands": rank by rank, each rank's in ascending order)
+ * and the additions that make the whole tree of them. */
 typedef struct dt_fold {
     int world, operands;
     int *start; /* [world + 1] index of each rank's first operand; owned */
     struct dt_addition {
         int left, right; /* operand[left] += operand[right] */
-    } *add;         /* [operands - 1]; the last one completes operand 0; owned */
+    } * add;             /* [operands - 1]; the last one completes operand 0; owned */
 } dt_fold;
 dt_status dt_fold_init(dt_fold *f, int shards, int world) DT_MUST_CHECK;
 void dt_fold_release(dt_fold *f);

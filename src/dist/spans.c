@@ -10,8 +10,10 @@ dt_status dt_spans_check(const dt_exchange_opts *o)
     for (size_t i = 0; i < o->tensors; i++) {
         const dt_span *t = &o->tensor[i];
         if (t->first < end || t->first > o->floats || t->count > o->floats - t->first)
-            return dt_fail(DT_BUG, "tensor %zu at [%zu, +%zu) overlaps its neighbour or the "
-                           "slab's end %zu", i, t->first, t->count, o->floats);
+            return dt_fail(DT_BUG,
+                           "tensor %zu at [%zu, +%zu) overlaps its neighbour or the "
+                           "slab's end %zu",
+                           i, t->first, t->count, o->floats);
         end = t->first + t->count;
     }
     return DT_OK;
@@ -56,12 +58,13 @@ size_t dt_spans_buckets(const dt_exchange_opts *o, dt_span *bucket)
 
 static size_t span_cut(size_t count, int k, int parts)
 {
-    return k == parts ? count : count / (size_t)parts * (size_t)k / 16 * 16;
+    return k == parts ? count : count * (size_t)k / (size_t)parts / 16 * 16;
 }
 
 dt_span dt_spans_slice(dt_span s, int k, int parts)
 {
-    const size_t from = span_cut(s.count, k, parts), to = span_cut(s.count, k + 1, parts);
+    const size_t from = span_cut(s.count, k, parts),
+                 to = span_cut(s.count, k + 1, parts);
     return (dt_span){s.first + from, to - from};
 }
 

@@ -59,7 +59,8 @@ static dt_status tree_memory(dt_tree *t, int shards)
     DT_TRY(dt_comm_count(operands * t->stride, &total));
     DT_TRY(dt_calloc(&t->gathered, operands, t->stride, "sums over shards"));
     DT_TRY(dt_calloc(&t->bytes, (size_t)world, sizeof *t->bytes, "sums over shards"));
-    DT_TRY(dt_calloc(&t->displace, (size_t)world, sizeof *t->displace, "sums over shards"));
+    DT_TRY(dt_calloc(&t->displace, (size_t)world, sizeof *t->displace,
+                     "sums over shards"));
     const int each = total / t->fold.operands;
     for (int r = 0; r < world; r++) {
         t->displace[r] = t->fold.start[r] * each;
@@ -74,7 +75,9 @@ dt_status dt_tree_create(dt_tree **t, dt_comm *c, int shards, size_t count,
     dt_tree *made = NULL;
 
     DT_TRY(dt_calloc(&made, 1, sizeof *made, "sums over shards"));
-    *made = (dt_tree){.comm = c, .merge = merge, .count = count,
+    *made = (dt_tree){.comm = c,
+                      .merge = merge,
+                      .count = count,
                       .stride = dt_align(count * element_bytes, TREE_LINE)};
     dt_shards_of(shards, c->world, c->rank, &made->first, &made->end);
     made->next = made->first;
@@ -113,7 +116,8 @@ void dt_tree_push(dt_tree *t)
 {
     int top = t->counter.depth;
 
-    for (int merges = dt_counter_push(&t->counter, (dt_subtree){(unsigned)t->next++, 1});
+    for (int merges =
+             dt_counter_push(&t->counter, (dt_subtree){(unsigned)t->next++, 1});
          merges > 0; merges--, top--)
         t->merge(tree_slot(t, top - 1), tree_slot(t, top), t->count);
 }
@@ -124,8 +128,8 @@ dt_status dt_tree_finish(dt_tree *t, const void **result)
     MPI_Request request;
 
     if (t->next != t->end)
-        return dt_fail(DT_BUG, "a sum over shards [%d, %d) ended at %d", t->first, t->end,
-                       t->next);
+        return dt_fail(DT_BUG, "a sum over shards [%d, %d) ended at %d", t->first,
+                       t->end, t->next);
     if (t->comm->world > 1) {
         const int rank = t->comm->rank;
         operand = t->gathered;

@@ -95,7 +95,8 @@ static inline void maxpool_tap(const void *restrict x, int64_t from, int32_t tap
 }
 
 /* The first of equals wins; a NaN wins, as in PyTorch. */
-static inline void maxpool_spot(const dt_call *c, const pool_spot *s, dt_dtype type)
+static inline void maxpool_spot(const dt_call *c, const pool_spot *s, int64_t lanes,
+                                dt_dtype type)
 {
     const int64_t width = c->step->attr.kernel[1];
     uint8_t *saved = c->saved;
@@ -103,19 +104,19 @@ static inline void maxpool_spot(const dt_call *c, const pool_spot *s, dt_dtype t
     int32_t won[LANES];
 
 #pragma omp simd
-    for (int64_t l = 0; l < s->lanes; l++) {
+    for (int64_t l = 0; l < lanes; l++) {
         best[l] = -INFINITY;
         won[l] = (int32_t)(s->y.first * width + s->x.first);
     }
     for (int64_t y = s->y.first; y < s->y.last; y++)
         for (int64_t x = s->x.first; x < s->x.last; x++)
             maxpool_tap(c->in[0], s->base + y * s->pitch[0] + x * s->pitch[1],
-                        (int32_t)(y * width + x), best, won, s->lanes, type);
+                        (int32_t)(y * width + x), best, won, lanes, type);
 #pragma omp simd
-    for (int64_t l = 0; l < s->lanes; l++)
+    for (int64_t l = 0; l < lanes; l++)
         put(c->out, s->at + l, best[l], type);
 #pragma omp simd
-    for (int64_t l = 0; l < s->lanes; l++)
+    for (int64_t l = 0; l < lanes; l++)
         saved[s->at + l] = (uint8_t)won[l];
 }
 
@@ -125,38 +126,48 @@ static inline void maxpool_forward_as(const dt_call *c, int64_t first, int64_t c
     for (int64_t row = first; row < first + count; row++)
         for (int64_t i = 0; i < pool_spots(&c->step->out_shape); i++) {
             const pool_spot s = pool_forward(c, row, i);
-            maxpool_spot(c, &s, type);
+            if (s.lanes == LANES)
+                maxpool_spot(c, &s, LANES, type);
+            else
+                maxpool_spot(c, &s, s.lanes, type);
         }
 }
 
-static inline void maxpool_gather(const void *restrict dy, const uint8_t *restrict won,
-                                  int64_t from, int64_t tap, float *restrict sum,
-                                  int64_t lanes, dt_dtype type)
+/* The gradients of the windows that hold the pixel and that it won. */
+static inline void maxpool_gather(const dt_call *c, const pool_spot *s, int64_t lanes,
+                                  dt_dtype type)
 {
+    const dt_attr *a = &c->step->attr;
+    const uint8_t *restrict won = c->saved;
+    const void *restrict dy = c->d_out;
+    float sum[LANES] = {0};
+
+    for (int64_t y = s->y.first; y < s->y.last; y++)
+        for (int64_t x = s->x.first; x < s->x.last; x++) {
+            const int64_t from = s->base + y * s->pitch[0] + x * s->pitch[1];
+            const int32_t tap = (int32_t)((s->origin[0] - y * a->stride[0]) * a->kernel[1] +
+                                          s->origin[1] - x * a->stride[1]);
+#pragma omp simd
+            for (int64_t l = 0; l < lanes; l++) {
+                const float d = get(dy, from + l, type);
+                sum[l] += won[from + l] == tap ? d : 0;
+            }
+        }
 #pragma omp simd
     for (int64_t l = 0; l < lanes; l++)
-        sum[l] += won[from + l] == tap ? get(dy, from + l, type) : 0;
+        put(c->d_in[0], s->at + l, sum[l], type);
 }
 
 static inline void maxpool_backward_as(const dt_call *c, int64_t first, int64_t count,
                                        dt_dtype type)
 {
-    const dt_attr *a = &c->step->attr;
-
     for (int64_t row = first; row < first + count; row++)
         for (int64_t i = 0; i < pool_spots(&c->step->in_shape[0]); i++) {
             const pool_spot s = pool_backward(c, row, i);
-            float sum[LANES] = {0};
-            for (int64_t y = s.y.first; y < s.y.last; y++)
-                for (int64_t x = s.x.first; x < s.x.last; x++)
-                    maxpool_gather(c->d_out, c->saved,
-                                   s.base + y * s.pitch[0] + x * s.pitch[1],
-                                   (s.origin[0] - y * a->stride[0]) * a->kernel[1] +
-                                       s.origin[1] - x * a->stride[1],
-                                   sum, s.lanes, type);
-#pragma omp simd
-            for (int64_t l = 0; l < s.lanes; l++)
-                put(c->d_in[0], s.at + l, sum[l], type);
+            if (s.lanes == LANES)
+                maxpool_gather(c, &s, LANES, type);
+            else
+                maxpool_gather(c, &s, s.lanes, type);
         }
 }
 

@@ -84,6 +84,8 @@ typedef struct dt_model dt_model;
 dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *type) DT_MUST_CHECK;
 /* One file kernels/<name>.c each, best first. */
 #define DT_KERNEL_LIST(X) X(onednn) X(blas)
+/* Library and version behind row i of the kernels; false: there is no row i. */
+bool dt_kernel_library(size_t i, const char **name, char *version, size_t size);
 
 /* `net` is borrowed and must outlive the model. */
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;

@@ -9,14 +9,19 @@ dt_status dt_options_net(const dt_options *o, int classes, dt_net_spec *spec)
     return DT_OK;
 }
 
+enum { MAX_LIBRARIES = 8, VERSION_CHARS = 96 };
+
+/* Filled with the same texts at every call: libraries do not change under a process. */
 const dt_field *dt_library_versions(void)
 {
-    static dt_field fields[8];
+    static dt_field field[MAX_LIBRARIES];
+    static char version[MAX_LIBRARIES][VERSION_CHARS];
+    const char *name = NULL;
     size_t n = 0;
 
-    for (const dt_field *f = dt_kernel_versions(); f->name; f++)
-        fields[n++] = *f;
-    fields[n++] = (dt_field){"MPI", dt_comm_version()};
-    fields[n] = (dt_field){NULL, NULL};
-    return fields;
+    for (; n + 2 < MAX_LIBRARIES && dt_kernel_library(n, &name, version[n], VERSION_CHARS); n++)
+        field[n] = (dt_field){name, version[n]};
+    field[n++] = (dt_field){"MPI", dt_comm_version()};
+    field[n] = (dt_field){NULL, NULL};
+    return field;
 }

@@ -36,11 +36,11 @@ static dt_status save_options(const session *s, const dt_run *r)
 
 static dt_status session_open(session *s, const dt_run *r)
 {
-    const dt_report_start start = {.world = dt_comm_world(r->comm),
+    const dt_report_setup setup = {.style = r->o.log_style, .out = stdout,
                                    .epochs = r->o.epochs,
                                    .steps_per_epoch = r->steps_per_epoch,
                                    .total_steps = r->total_steps,
-                                   .folder = s->folder.path};
+                                   .log_every = r->o.log_every};
 
     s->leads = true;
     DT_TRY(dt_rundir_open(&s->folder, &r->o, dt_comm_world(r->comm)));
@@ -56,14 +56,15 @@ static dt_status session_open(session *s, const dt_run *r)
             (long long)r->global_batch, dt_dtype_name(r->precision),
             dt_isa_name(dt_isa_current()), r->threads, dt_exchange_name(r->exchange),
             s->folder.path);
-    return dt_report_open(&s->report, &r->o, &start);
+    DT_TRY(dt_report_open(&s->report, &setup));
+    dt_report_start(&s->report);
+    return DT_OK;
 }
 
 static void session_close(session *s)
 {
     if (!s->leads)
         return;
-    dt_report_close(&s->report);
     dt_metrics_close(&s->metrics);
     dt_rundir_close(&s->folder);
 }
@@ -187,7 +188,7 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     if (st == DT_OK)
         st = finish(&r, &s, dt_seconds() - start, &end);
     if (s.leads)
-        dt_report_end(&s.report, &end);
+        dt_report_finish(&s.report, &end);
 
 out:
     session_close(&s);

@@ -1,9 +1,8 @@
-/* png.h - a PNG writer for tests, from the specification (W3C PNG 2nd edition, RFC 1950,
- * RFC 1951): stored blocks, no filters, or any stream that a test makes up. */
+/* png.h - a PNG writer for tests, from the specification (W3C PNG 2nd edition, RFC
+ * 1950, RFC 1951): stored blocks, no filters, or any stream that a test makes up. */
 #ifndef DT_TEST_PNG_H
 #define DT_TEST_PNG_H
 #include "test.h"
-
 
 struct bytes {
     uint8_t *data;
@@ -12,6 +11,8 @@ struct bytes {
 
 static inline void put(struct bytes *b, const void *data, size_t count)
 {
+    if (count == 0)
+        return;
     if (b->count + count > b->room) {
         b->room = 2 * (b->count + count);
         b->data = realloc(b->data, b->room);
@@ -39,7 +40,8 @@ static inline uint32_t crc32_of(const uint8_t *data, size_t count)
     return ~crc;
 }
 
-static inline void put_chunk(struct bytes *b, const char *type, const struct bytes *content)
+static inline void put_chunk(struct bytes *b, const char *type,
+                             const struct bytes *content)
 {
     put_u32(b, (uint32_t)content->count);
     const size_t start = b->count;
@@ -70,9 +72,10 @@ static inline void put_stored(struct bytes *z, const uint8_t *raw, size_t count)
 
 /* A PNG around a finished zlib stream; colour: 0 grey, 2 RGB, 6 RGBA. */
 static inline void put_png(struct bytes *png, int width, int height, uint8_t colour,
-                    const struct bytes *stream)
+                           const struct bytes *stream)
 {
-    struct bytes head = {0}, none = {0};
+    const struct bytes none = {0};
+    struct bytes head = {0};
     const uint8_t format[5] = {8, colour, 0, 0, 0};
     put(png, "\x89PNG\r\n\x1a\n", 8);
     put_u32(&head, (uint32_t)width);
@@ -80,9 +83,7 @@ static inline void put_png(struct bytes *png, int width, int height, uint8_t col
     put(&head, format, 5);
     put_chunk(png, "IHDR", &head);
     put_chunk(png, "IDAT", stream);
-    put(&none, "", 0);
     put_chunk(png, "IEND", &none);
     free(head.data);
-    free(none.data);
 }
 #endif

@@ -84,7 +84,8 @@ static void test_command_line(void **state)
     } cases[] = {
         {"--max-steps|-1", "max_steps", "-1"}, {"--max-steps=-1", "max_steps", "-1"},
         {"--lr=0.5", "lr", "0.5"},             {"--lr|0.5|--lr|0.25", "lr", "0.25"},
-        {"--nesterov", "nesterov", "true"},    {"--nesterov|--no-nesterov", "nesterov", "false"},
+        {"--nesterov", "nesterov", "true"},
+        {"--nesterov|--no-nesterov", "nesterov", "false"},
         {"--no-drop-remainder", "drop_remainder", "false"},
         {"--global-batch|64", "global_batch", "64"}, {"--out|--odd", "out", "--odd"},
         {"--out=", "out", ""},                 {"-lr|0.5", NULL, "unknown option '-lr'"},
@@ -94,7 +95,8 @@ static void test_command_line(void **state)
         {"--momentun|1", NULL, "did you mean --momentum?"},
         {"--max_steps|3", NULL, "did you mean --max-steps?"},
         {"--no-nesterof", NULL, "did you mean --no-nesterov?"},
-        {"--no-lr", NULL, "'--no-lr'"},        {"--bat|3", NULL, "unknown option '--bat'"},
+        {"--no-lr", NULL, "'--no-lr'"},
+        {"--bat|3", NULL, "unknown option '--bat'"},
         {"--lr", NULL, "--lr needs a value"},  {"--seed|3|--lr", NULL, "--lr needs a value"},
         {"--nesterov=true", NULL, "takes no value"}, {"--help=x", NULL, "takes no value"},
         {"--no-nesterov=1", NULL, "takes no value"},
@@ -230,7 +232,8 @@ static void test_round_trip(void **state)
 {
     static const char *const lines[] = {
         "", "--lr|0.1|--global-batch|256|--no-drop-remainder|--net|vgg11|--max-steps|-1",
-        "--batch|auto|--global-batch|96|--shards|8", "--out|a \"b\" \\c: #d\n\t'\xc3\xa9|--threads|3"};
+        "--batch|auto|--global-batch|96|--shards|8",
+        "--out|a \"b\" \\c: #d\n\t'\xc3\xa9|--threads|3"};
 
     (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

@@ -1,6 +1,5 @@
 /* data_images.c - the image folder: order, labels, pixels, resizing, and files that
- * lie. PNG files are written here from the specification (W3C PNG 2nd edition, RFC
- * 1950/1951); the JPEG was made by Pillow. */
+ * lie. PNG files are written by png.h; the JPEG was made by Pillow. */
 #include "data.h"
 #include "folder.h"
 #include "png.h"

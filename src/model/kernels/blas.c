@@ -255,10 +255,22 @@ static dt_status blas_run(void *state, const dt_conv_args *a)
     return DT_OK;
 }
 
+/* "OpenBLAS 0.3.21 NO_LAPACK ... Cooperlake MAX_THREADS=64": version and core type, which
+ * both decide bits. */
+static void blas_version(char *out, size_t size)
+{
+    const char *config = openblas_get_config();
+    const char *version = strchr(config, ' ');
+    snprintf(out, size, "%.*s, %s", version ? (int)strcspn(version + 1, " ") : 0,
+             version ? version + 1 : "", openblas_get_corename());
+}
+
 const dt_kernel dt_kernel_blas = {
     .name = "blas",
     .supports = blas_supports,
     .open = blas_open,
     .run = blas_run,
     .close = blas_close,
+    .library = "OpenBLAS",
+    .version = blas_version,
 };

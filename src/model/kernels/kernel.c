@@ -67,6 +67,15 @@ static bool kernel_can(const char *kernels, dt_dtype type)
     return true;
 }
 
+bool dt_kernel_library(size_t i, const char **name, char *version, size_t size)
+{
+    if (i >= KERNEL_COUNT)
+        return false;
+    *name = kernel_table[i]->library;
+    kernel_table[i]->version(version, size);
+    return true;
+}
+
 dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *type)
 {
     const bool any = strcmp(name, "auto") == 0;

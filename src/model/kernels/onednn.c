@@ -473,6 +473,12 @@ static bool onednn_supports(const dt_conv *c, dt_pass pass)
     return c->type == DT_F32 || dt_isa_current() >= DT_ISA_AVX512_BF16;
 }
 
+static void onednn_version(char *out, size_t size)
+{
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(out, size, "%d.%d.%d", v->major, v->minor, v->patch);
+}
+
 const dt_kernel dt_kernel_onednn = {
     .name = "onednn",
     .supports = onednn_supports,
@@ -480,4 +486,6 @@ const dt_kernel dt_kernel_onednn = {
     .run = onednn_run,
     .pack = onednn_pack,
     .close = onednn_close,
+    .library = "oneDNN",
+    .version = onednn_version,
 };

@@ -1,0 +1,27 @@
+/* star.c - receive buffer and sum of the exchanges around rank 0. */
+#include "star.h"
+#include "spans.h"
+
+static size_t star_received(const dt_exchange *x)
+{
+    return (size_t)(x->fold.operands - dt_exchange_parts(x, 0)) *
+           dt_spans_longest(x->tensor, x->tensors);
+}
+
+size_t dt_star_extra(const dt_exchange *x)
+{
+    return x->comm->rank == 0 ? star_received(x) : 0;
+}
+
+size_t dt_star_longest(const dt_exchange *x)
+{
+    return star_received(x);
+}
+
+void dt_star_sum(dt_exchange *x, dt_span tensor)
+{
+    for (int i = 0; i < x->fold.operands; i++)
+        x->operand[i] = i < x->parts ? dt_exchange_slot(x, i) + tensor.first
+                                     : x->extra + (size_t)(i - x->parts) * tensor.count;
+    dt_fold_f32(&x->fold, x->operand, x->sum + tensor.first, tensor.count);
+}

@@ -1,0 +1,102 @@
+/* The table of styles, and what they share. */
+#include "report.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const dt_report_row *const report_rows[] = {
+#define X(name) &dt_report_row_##name,
+    DT_REPORT_LIST(X)
+#undef X
+};
+
+/* By the environment, without setting the process's locale. */
+static bool locale_is_utf8(void)
+{
+    bool utf8 = false;
+    const locale_t here = newlocale(LC_CTYPE_MASK, "", NULL);
+
+    if (here) {
+        utf8 = strcmp(nl_langinfo_l(CODESET, here), "UTF-8") == 0;
+        freelocale(here);
+    }
+    return utf8;
+}
+
+dt_status dt_report_open(dt_report *r, const dt_report_setup *setup)
+{
+    for (size_t i = 0; i < sizeof report_rows / sizeof *report_rows; i++)
+        if (strcmp(report_rows[i]->name, setup->style) == 0) {
+            *r = (dt_report){.row = report_rows[i], .setup = *setup,
+                             .terminal = isatty(fileno(setup->out)) == 1,
+                             .unicode = locale_is_utf8()};
+            return DT_OK;
+        }
+    return dt_fail(DT_CONFIG, "--log-style: unknown style '%s'; there are:%s", setup->style,
+                   DT_REPORT_LIST(DT_WORD));
+}
+
+void dt_report_start(dt_report *r)
+{
+    if (r->row->start)
+        r->row->start(r);
+    fflush(r->setup.out);
+}
+
+void dt_report_step(dt_report *r, const dt_step_record *s)
+{
+    if (r->row->step)
+        r->row->step(r, s);
+    fflush(r->setup.out);
+}
+
+void dt_report_epoch(dt_report *r, const dt_epoch_record *e)
+{
+    if (r->row->epoch)
+        r->row->epoch(r, e);
+    fflush(r->setup.out);
+}
+
+void dt_report_finish(dt_report *r, const dt_end_record *end)
+{
+    if (r->bar) /* a message that follows begins on its own line */
+        fputc('\n', r->setup.out);
+    r->bar = false;
+    if (end->ok)
+        fprintf(r->setup.out, "weights hash %s\nstate hash   %s\n", end->weights_hash,
+                end->state_hash);
+    if (r->row->finish)
+        r->row->finish(r, end);
+    fflush(r->setup.out);
+}
+
+int64_t dt_report_epoch_steps(const dt_report *r, int64_t epoch)
+{
+    const int64_t left = r->setup.total_steps - (epoch - 1) * r->setup.steps_per_epoch;
+    return left < r->setup.steps_per_epoch ? left : r->setup.steps_per_epoch;
+}
+
+const char *dt_float32_text(double x, char out[DT_FLOAT32_CHARS])
+{
+    const float f = (float)x;
+    int digits = 1;
+
+    if (!isfinite(f)) {
+        snprintf(out, DT_FLOAT32_CHARS, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
+        return out;
+    }
+    for (; digits <= 9; digits++) { /* 9 digits always give a float32 back */
+        snprintf(out, DT_FLOAT32_CHARS, "%.*e", digits - 1, (double)f);
+        if (strtof(out, NULL) == f)
+            break;
+    }
+    const int exponent = (int)strtol(strchr(out, 'e') + 1, NULL, 10);
+    if (exponent < -4 || exponent >= 16) /* NumPy's bounds: 1e-05 and 1e+16 */
+        return out;
+    const int decimals = digits - 1 - exponent;
+    snprintf(out, DT_FLOAT32_CHARS, "%.*f", decimals > 1 ? decimals : 1, (double)f);
+    return out;
+}

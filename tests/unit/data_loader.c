@@ -1,0 +1,369 @@
+/* data_loader.c - every sample once an epoch, shards that tile the batch, and bits that
+ * do not depend on shards, threads or the order of calls. */
+#include "data.h"
+#include "test.h"
+
+enum { TRAIN = 331, SIDE = 32, VALUES = SIDE * SIDE * 3 };
+
+static dt_source *source;
+static void *memory;
+static dt_digest plain[TRAIN],
+    unseen[256]; /* digests of normalised images, unaugmented */
+
+static dt_loader_opts usual(void)
+{
+    return (dt_loader_opts){.augment = "none",
+                            .normalize = "cs744",
+                            .image_size = SIDE,
+                            .type = DT_F32,
+                            .seed = 5,
+                            .global_batch = 40,
+                            .shards = 3,
+                            .threads = 1};
+}
+
+static dt_loader *made(dt_loader_opts o)
+{
+    dt_loader *l = NULL;
+    assert_ok(dt_loader_create(&l, source, &o));
+    return l;
+}
+
+/* The CS744 constants, in units of a byte, as the course prints them. */
+static dt_digest plain_digest(bool test, int64_t i)
+{
+    static const float mean[3] = {125.3f / 255, 123.0f / 255, 113.9f / 255};
+    static const float std[3] = {63.0f / 255, 62.1f / 255, 66.7f / 255};
+    float out[VALUES];
+    int32_t label = 0;
+    const uint8_t *image = dt_source_image(source, test, i, &label);
+    for (int v = 0; v < VALUES; v++)
+        out[v] = (float)((image[v] / 255.0 - (double)mean[v % 3]) / (double)std[v % 3]);
+    return dt_hash_bytes(out, sizeof out);
+}
+
+static int load_source(void **state)
+{
+    (void)state;
+    if (dt_source_open(&source, "synthetic:331", 0, 3) != DT_OK)
+        return -1;
+    memory = malloc(dt_source_bytes(source));
+    if (!memory || dt_source_load(source, memory, true) != DT_OK)
+        return -1;
+    for (int i = 0; i < TRAIN; i++)
+        plain[i] = plain_digest(false, i);
+    for (int i = 0; i < 256; i++)
+        unseen[i] = plain_digest(true, i);
+    return 0;
+}
+
+static int close_source(void **state)
+{
+    (void)state;
+    dt_source_close(source);
+    free(memory);
+    return 0;
+}
+
+static bool same(dt_digest a, dt_digest b)
+{
+    return a.low == b.low && a.high == b.high;
+}
+
+/* Index of an image of the unaugmented training set, -1 if it is none. */
+static int sample_of(const float *image)
+{
+    const dt_digest d = dt_hash_bytes(image, VALUES * sizeof *image);
+    for (int i = 0; i < TRAIN; i++)
+        if (same(d, plain[i]))
+            return i;
+    return -1;
+}
+
+/* Whole epoch as sample ids, in order; returns how many. */
+static int epoch_ids(dt_loader *l, const dt_loader_opts *o, int64_t epoch, int *id)
+{
+    float *images = malloc(sizeof(float) * VALUES * (size_t)o->global_batch);
+    int32_t *labels = malloc(sizeof *labels * (size_t)o->global_batch);
+    int count = 0;
+    for (int64_t step = 0; step < dt_loader_steps(l); step++)
+        for (int shard = 0; shard < o->shards; shard++) {
+            const int64_t n =
+                dt_shard_size(dt_loader_batch(l, step), o->shards, shard, NULL);
+            dt_loader_train(l, epoch, step, shard, images, labels);
+            for (int64_t i = 0; i < n; i++) {
+                int32_t label = -1;
+                const int sample = sample_of(images + i * VALUES);
+                assert_in_range(sample, 0, TRAIN - 1); /* and so no test image */
+                dt_source_image(source, false, sample, &label);
+                assert_int_equal(labels[i], label);
+                id[count++] = sample;
+            }
+        }
+    free(images);
+    free(labels);
+    return count;
+}
+
+static void shards_tile_every_batch(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n <= 100; n++)
+        for (int s = 1; s <= 40; s++) {
+            int64_t next = 0, largest = dt_shard_size(n, s, 0, NULL), before = largest;
+            for (int k = 0; k < s; k++) {
+                int64_t first = -1;
+                const int64_t size = dt_shard_size(n, s, k, &first);
+                assert_int_equal(first, next);
+                assert_true(size <= before && size >= largest - 1 && size >= 0);
+                next += size;
+                before = size;
+            }
+            assert_int_equal(next, n);
+        }
+    int64_t first = 0;
+    assert_int_equal(dt_shard_size(((int64_t)1 << 40) + 1, 3, 1, &first), 366503875926);
+    assert_int_equal(first, 366503875926);
+}
+
+static void an_epoch_shows_every_sample_once(void **state)
+{
+    (void)state;
+    const dt_loader_opts o = usual();
+    dt_loader *l = made(o);
+    int id[4][TRAIN], equal[3] = {0}, fixed = 0;
+    assert_int_equal(dt_loader_steps(l), 9);
+    assert_int_equal(dt_loader_batch(l, 7), 40);
+    assert_int_equal(dt_loader_batch(l, 8), 11);
+    for (int e = 0; e < 3; e++) {
+        int seen[TRAIN] = {0};
+        assert_int_equal(epoch_ids(l, &o, e, id[e]), TRAIN);
+        for (int i = 0; i < TRAIN; i++)
+            assert_int_equal(seen[id[e][i]]++, 0);
+    }
+    /* back to an epoch, after others: the same order */
+    assert_int_equal(epoch_ids(l, &o, 1, id[3]), TRAIN);
+    assert_memory_equal(id[1], id[3], sizeof id[1]);
+    dt_loader_destroy(l);
+    dt_loader_opts seeded = o;
+    seeded.seed = 6;
+    l = made(seeded);
+    assert_int_equal(epoch_ids(l, &seeded, 0, id[3]), TRAIN);
+    dt_loader_destroy(l);
+    for (int i = 0; i < TRAIN; i++) {
+        equal[0] += id[0][i] == id[1][i];
+        equal[1] += id[1][i] == id[2][i];
+        equal[2] += id[0][i] == id[3][i];
+        fixed += id[0][i] == i;
+    }
+    /* random orders agree in about one place (Poisson of mean 1: over 12 is < 1e-10) */
+    assert_in_range(fixed, 0, 12);
+    for (int k = 0; k < 3; k++)
+        assert_in_range(equal[k], 0, 12);
+}
+
+static void permutations_have_no_favourites(void **state)
+{
+    (void)state;
+    enum { EPOCHS = 200, PARTS = 4 };
+    dt_loader_opts o = usual();
+    o.global_batch = TRAIN;
+    o.shards = TRAIN;
+    dt_loader *l = made(o);
+    float image[VALUES];
+    int32_t label = 0;
+    int count[PARTS] = {0};
+    for (int e = 0; e < EPOCHS; e++) {
+        dt_loader_train(l, e, 0, 0, image, &label);
+        count[sample_of(image) * PARTS / TRAIN]++;
+    }
+    dt_loader_destroy(l);
+    /* the first sample lies in each quarter 50 times of 200, sigma 6.1: 5 sigma */
+    for (int p = 0; p < PARTS; p++)
+        assert_in_range(count[p], 50 - 31, 50 + 31);
+}
+
+static void remainders_are_dropped_on_request(void **state)
+{
+    (void)state;
+    dt_loader_opts o = usual();
+    o.drop_remainder = true;
+    dt_loader *l = made(o);
+    int kept[TRAIN], whole[TRAIN];
+    assert_int_equal(dt_loader_steps(l), 8);
+    assert_int_equal(epoch_ids(l, &o, 2, kept), 320);
+    dt_loader_destroy(l);
+    o.drop_remainder = false;
+    l = made(o);
+    assert_int_equal(epoch_ids(l, &o, 2, whole), TRAIN);
+    assert_memory_equal(kept, whole, 320 * sizeof *kept);
+    dt_loader_destroy(l);
+    o.drop_remainder = true;
+    o.global_batch = TRAIN;
+    l = made(o);
+    assert_int_equal(dt_loader_steps(l), 1);
+    dt_loader_destroy(l);
+}
+
+/* One batch as the shards of `o` give it, augmented; bytes of the images. */
+static size_t batch_of(dt_loader_opts o, int64_t epoch, int64_t step, bool backwards,
+                       char *images, int32_t *labels)
+{
+    dt_loader *l = made(o);
+    const size_t bytes =
+        3 * (size_t)o.image_size * (size_t)o.image_size * dt_dtype_bytes(o.type);
+    const int64_t n = dt_loader_batch(l, step);
+    for (int k = 0; k < o.shards; k++) {
+        const int shard = backwards ? o.shards - 1 - k : k;
+        int64_t first = 0;
+        dt_shard_size(n, o.shards, shard, &first);
+        dt_loader_train(l, epoch, step, shard, images + (size_t)first * bytes,
+                        labels + first);
+    }
+    dt_loader_destroy(l);
+    return (size_t)n * bytes;
+}
+
+static void bits_do_not_depend_on_the_way(void **state)
+{
+    (void)state;
+    enum { SIZE = 45, ROOM = 40 * 3 * SIZE * SIZE * 4 + 1 };
+    char *whole = malloc(ROOM), *parts = malloc(ROOM);
+    int32_t labels[40], again[40];
+    for (int type = DT_F32; type <= DT_BF16; type++)
+        for (int64_t step = 0; step < 9; step += 8) {
+            dt_loader_opts o = usual();
+            o.augment = "cifar";
+            o.image_size = SIZE;
+            o.type = (dt_dtype)type;
+            o.shards = 1;
+            const size_t bytes = batch_of(o, 1, step, false, whole, labels);
+            const size_t n = step ? 11 : 40;
+            for (int shards = 1; shards <= 13; shards += 4)
+                for (int threads = 1; threads <= 3; threads++) {
+                    o.shards = shards;
+                    o.threads = threads;
+                    memset(parts, 0xff, ROOM);
+                    assert_int_equal(batch_of(o, 1, step, threads == 2, parts, again),
+                                     bytes);
+                    assert_memory_equal(whole, parts, bytes);
+                    assert_memory_equal(labels, again, n * sizeof *labels);
+                    assert_int_equal((uint8_t)parts[bytes],
+                                     0xff); /* nothing beyond it */
+                }
+        }
+    free(whole);
+    free(parts);
+}
+
+static void augmentation_changes_with_the_epoch(void **state)
+{
+    (void)state;
+    enum { EPOCHS = 8 };
+    dt_loader_opts o = usual();
+    o.augment = "cifar";
+    o.global_batch = TRAIN;
+    o.shards = 1;
+    dt_loader *l = made(o);
+    float *images = malloc(sizeof(float) * VALUES * TRAIN);
+    int32_t *labels = malloc(sizeof *labels * TRAIN);
+    dt_digest seen[EPOCHS];
+    int untouched = 0;
+    /* follow one sample through the epochs by the unaugmented order of the same key */
+    dt_loader_opts still = o;
+    still.augment = "none";
+    dt_loader *order = made(still);
+    for (int e = 0; e < EPOCHS; e++) {
+        int at = 0;
+        dt_loader_train(order, e, 0, 0, images, labels);
+        while (sample_of(images + at * VALUES) != 17)
+            at++;
+        dt_loader_train(l, e, 0, 0, images, labels);
+        seen[e] = dt_hash_bytes(images + at * VALUES, VALUES * sizeof *images);
+        for (int i = 0; i < TRAIN && e == 0; i++)
+            untouched += sample_of(images + i * VALUES) >= 0;
+    }
+    int distinct = 0;
+    for (int e = 0; e < EPOCHS; e++) {
+        bool first = true;
+        for (int f = 0; f < e; f++)
+            first = first && !same(seen[e], seen[f]);
+        distinct += first;
+    }
+    /* 162 windows: 8 draws repeat rarely, and 331 images stay as they are about twice
+     */
+    assert_true(distinct >= 6);
+    assert_in_range(untouched, 0, 12);
+    dt_loader_destroy(l);
+    dt_loader_destroy(order);
+    free(images);
+    free(labels);
+}
+
+static void test_images_come_in_order_and_untouched(void **state)
+{
+    (void)state;
+    dt_loader_opts o = usual();
+    o.augment = "cifar"; /* not for test images */
+    o.threads = 2;
+    dt_loader *l = made(o);
+    float *images = malloc(sizeof(float) * VALUES * 100);
+    int32_t labels[100], label = -1;
+    for (int64_t first = 0; first < 256; first += 100) {
+        const int64_t count = first + 100 > 256 ? 56 : 100;
+        dt_loader_test(l, first, count, images, labels);
+        for (int64_t i = 0; i < count; i++) {
+            const dt_digest d =
+                dt_hash_bytes(images + i * VALUES, VALUES * sizeof *images);
+            assert_true(same(d, unseen[first + i]));
+            assert_int_equal(sample_of(images + i * VALUES), -1);
+            dt_source_image(source, true, first + i, &label);
+            assert_int_equal(labels[i], label);
+        }
+    }
+    dt_loader_destroy(l);
+    free(images);
+}
+
+static void wrong_numbers_are_refused(void **state)
+{
+    (void)state;
+    dt_loader *l = NULL;
+    dt_loader_opts o;
+#define WRONG(field, value, text)                                                      \
+    o = usual();                                                                       \
+    o.field = value;                                                                   \
+    assert_fails(dt_loader_create(&l, source, &o), DT_CONFIG, text)
+    WRONG(global_batch, 0, "global batch 0");
+    WRONG(shards, 0, "shards 0");
+    WRONG(threads, 0, "threads 0");
+    WRONG(image_size, 0, "image size 0");
+    WRONG(image_size, 100000, "image size 100000");
+    WRONG(augment, "random", "'random'");
+    WRONG(normalize, "", "''");
+#undef WRONG
+    o = usual();
+    o.drop_remainder = true;
+    o.global_batch = TRAIN + 1;
+    assert_fails(dt_loader_create(&l, source, &o), DT_CONFIG, "331");
+    o.drop_remainder = false; /* one uneven batch */
+    l = made(o);
+    assert_int_equal(dt_loader_steps(l), 1);
+    assert_int_equal(dt_loader_batch(l, 0), TRAIN);
+    dt_loader_destroy(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shards_tile_every_batch),
+        cmocka_unit_test(an_epoch_shows_every_sample_once),
+        cmocka_unit_test(permutations_have_no_favourites),
+        cmocka_unit_test(remainders_are_dropped_on_request),
+        cmocka_unit_test(bits_do_not_depend_on_the_way),
+        cmocka_unit_test(augmentation_changes_with_the_epoch),
+        cmocka_unit_test(test_images_come_in_order_and_untouched),
+        cmocka_unit_test(wrong_numbers_are_refused),
+    };
+    return cmocka_run_group_tests(tests, load_source, close_source);
+}
