@@ -43,7 +43,15 @@ NETS = {
 }
 SETS = ("decisive", "real")
 WHOLE = {"vgg11-narrow-decisive"}  # stores complete gradient tensors
-SEEDS = {}
+# Seeds whose decisions are farthest from flipping among those that --survey looked at
+# (README.md); in resnet50's real sets thousands flip with any seed.
+SEEDS = {
+    "vgg11-decisive": 27, "vgg11-real": 2,
+    "vgg11-narrow-decisive": 22, "vgg11-narrow-real": 12,
+    "resnet50-decisive": 9, "resnet50-real": 1,
+    "resnet50-cifar-decisive": 2, "resnet50-cifar-real": 1,
+    "resnet50-mindspore-decisive": 7, "resnet50-mindspore-real": 1,
+}
 
 
 # ---- The generator of src/base/random.c -------------------------------------------------
@@ -180,6 +188,12 @@ class Run:
         loss.backward()
         return logits.detach().double().numpy(), loss.item()
 
+    def evaluate(self):
+        """Logits in evaluation mode, with what the steps so far left as running statistics."""
+        self.model.eval()
+        with torch.no_grad():
+            return self.model(self.x).double().numpy()
+
     def gradients(self):
         return [p.grad.contiguous().double().numpy().reshape(-1)
                 for p in self.model.parameters()]
@@ -232,8 +246,8 @@ def tensor_record(case, index, exact, others, bf16):
         "max": number(np.abs(g).max()),
         "fp32": [number(distance(o[index], g), 3) for o in others],
         "bf16": number(max(distance(o[index], g) for o in bf16), 3),
-        "projections": numbers((s @ g for s in signs(g.size, case.seed, index)), 8),
-        "samples": numbers(g[sample_indices(g.size, case.seed, index)], 8),
+        "projections": numbers((s @ g for s in signs(g.size, case.seed, index)), 7),
+        "samples": numbers(g[sample_indices(g.size, case.seed, index)], 6),
     }
     if case.name in WHOLE:  # IEEE float32, most significant digit first
         record["whole"] = g.astype(">f4").tobytes().hex()
@@ -253,11 +267,13 @@ def make(case):
     exact = Run(case, torch.float64)
     logits, loss = exact.step()
     gradients = exact.gradients()
-    off, others = [], []
+    eval_logits = exact.evaluate()
+    off, eval_off, others = [], [], []
     for layout in LAYOUTS:
         run = Run(case, torch.float32, layout)
         off.append(distance(run.step()[0], logits))
         others.append(run.gradients())
+        eval_off.append(distance(run.evaluate(), eval_logits))
     bf16, bf16_off = [], []
     for layout in LAYOUTS:
         run = Run(case, torch.float32, layout, bf16=True)
@@ -273,6 +289,7 @@ def make(case):
         "labels_xxh3": digest(case.labels.astype(np.int32)),
         "loss": number(loss), "logits": numbers(logits.reshape(-1)),
         "logits_fp32": numbers(off, 3), "logits_bf16": number(max(bf16_off), 3),
+        "eval_logits": numbers(eval_logits.reshape(-1)), "eval_logits_fp32": numbers(eval_off, 3),
         "losses_fp64": numbers(Run(case, torch.float64).losses()),
         "losses_fp32": [numbers(Run(case, torch.float32, k).losses()) for k in LAYOUTS],
         "losses_bf16": [numbers(run.losses()) for run in bf16_runs(case)],
@@ -355,7 +372,7 @@ def main():
         if args.survey:
             survey(name, args.survey)
         else:
-            case = Case(name, SEEDS.get(name, 1))
+            case = Case(name, SEEDS[name])
             write(case, make(case))
 
 

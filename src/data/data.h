@@ -9,9 +9,9 @@
 #define DT_DATA_H
 #include "base.h"
 
-/* ---- Sources ------------------------------------------------------------------------- */
+/* ---- Sources --------------------------------------------------------------------- */
 
-#define DT_SOURCE_LIST(X) /* one file source_<name>.c each; tried in this order */      \
+#define DT_SOURCE_LIST(X) /* one file source_<name>.c each; tried in this order */     \
     X(synthetic) X(cifar10) X(images)
 
 typedef struct dt_source dt_source;
@@ -23,13 +23,14 @@ typedef struct dt_source_info {
 } dt_source_info;
 
 /* Look at the data without reading pixels: names, sizes, counts.
- *   path    folder, or "synthetic[:N]" (N training images, default 2048, and a test split)
+ *   path    folder, or "synthetic[:N]" (N training images, default 2048)
  *   subset  > 0: only the first `subset` training images (all test images stay)
  *   seed    synthetic only
- *   returns DT_NOINPUT missing, unreadable or of no known layout; DT_FORMAT wrong size or
- *           content; DT_CONFIG subset too large, bad "synthetic:N". Deviations that are
- *           allowed (fewer train files, unknown hashes) are noted in the log. */
-dt_status dt_source_open(dt_source **s, const char *path, int64_t subset, uint32_t seed) DT_MUST_CHECK;
+ *   returns DT_NOINPUT missing, unreadable or of no known layout; DT_FORMAT wrong size
+ *           or content; DT_CONFIG subset too large, bad "synthetic:N". Deviations that
+ *           are allowed (fewer train files, unknown hashes) are noted in the log. */
+dt_status dt_source_open(dt_source **s, const char *path, int64_t subset,
+                         uint32_t seed) DT_MUST_CHECK;
 void dt_source_close(dt_source *s);
 const dt_source_info *dt_source_describe(const dt_source *s);
 
@@ -37,31 +38,33 @@ const dt_source_info *dt_source_describe(const dt_source *s);
 dt_digest dt_source_manifest(const dt_source *s);
 /* Bytes of memory that hold all images and labels. */
 size_t dt_source_bytes(const dt_source *s);
-/* Give the source its memory (borrowed, dt_source_bytes, aligned for int32_t, may be shared
- * by the node; labels lie first, then the images, training before test). With `read` also
- * fill and check it (labels in range, class counts, known hashes noted); without, another
- * process has filled it. */
+/* Give the source its memory (borrowed, dt_source_bytes, aligned for int32_t, may be
+ * shared by the node; labels lie first, then the images, training before test). With
+ * `read` also fill and check it (labels in range, class counts, known hashes noted);
+ * without, another process has filled it. */
 dt_status dt_source_load(dt_source *s, void *memory, bool read) DT_MUST_CHECK;
 /* Hash of all pixels and labels in memory; after a load anywhere on the node. */
 dt_digest dt_source_digest(const dt_source *s);
-/* One decoded image: [height][width][3] uint8, inside the source's memory; and its label. */
-const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t *label);
+/* One image, [height][width][3] uint8 inside the source's memory, and its label. */
+const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i,
+                               int32_t *label);
 
-/* ---- Normalisation and augmentation ---------------------------------------------------- */
+/* ---- Normalisation and augmentation ---------------------------------------------- */
 
 /* Mean and standard deviation per channel in units of pixel / 255, R G B order. */
-#define DT_NORMALIZE_LIST(X) /* name, mean, std */                                      \
-    X(tutorial, 0.4465f, 0.4822f, 0.4914f, 0.2010f, 0.1994f, 0.2023f)                   \
-    X(cifar, 0.4914f, 0.4822f, 0.4465f, 0.2023f, 0.1994f, 0.2010f)                      \
-    X(cs744, 125.3f / 255, 123.0f / 255, 113.9f / 255, 63.0f / 255, 62.1f / 255, 66.7f / 255)
+#define DT_NORMALIZE_LIST(X) /* name, mean, std */                                     \
+    X(tutorial, 0.4465f, 0.4822f, 0.4914f, 0.2010f, 0.1994f, 0.2023f)                  \
+    X(cifar, 0.4914f, 0.4822f, 0.4465f, 0.2023f, 0.1994f, 0.2010f)                     \
+    X(cs744, 125.3f / 255, 123.0f / 255, 113.9f / 255, 63.0f / 255, 62.1f / 255,       \
+      66.7f / 255)
 /* Name, zero padding on each side before the crop, random horizontal flip. */
 #define DT_AUGMENT_LIST(X) X(cifar, 4, true) X(none, 0, false)
 
-/* ---- Loader ------------------------------------------------------------------------------ */
+/* ---- Loader ---------------------------------------------------------------------- */
 
 typedef struct dt_loader_opts {
     const char *augment, *normalize; /* names of the lists above */
-    int image_size;                  /* output height = width; bilinear, half-pixel centres */
+    int image_size;                  /* output height = width */
     dt_dtype type;                   /* of the images written */
     uint32_t seed;
     int64_t global_batch; /* G: samples per step */
@@ -72,24 +75,27 @@ typedef struct dt_loader_opts {
 
 typedef struct dt_loader dt_loader;
 /* source: borrowed, loaded. All memory is taken here. DT_CONFIG unknown name, a number
- * below 1, or no full batch with drop_remainder. A loader serves one caller at a time and
- * uses opts->threads threads itself. */
-dt_status dt_loader_create(dt_loader **l, const dt_source *s, const dt_loader_opts *opts) DT_MUST_CHECK;
+ * below 1, or no full batch with drop_remainder. A loader serves one caller at a time
+ * and uses opts->threads threads itself. */
+dt_status dt_loader_create(dt_loader **l, const dt_source *s,
+                           const dt_loader_opts *opts) DT_MUST_CHECK;
 void dt_loader_destroy(dt_loader *l);
 int64_t dt_loader_steps(const dt_loader *l); /* per epoch */
 /* Samples of global batch `step` (n <= G): never padded. */
 int64_t dt_loader_batch(const dt_loader *l, int64_t step);
-/* Samples of one of S contiguous shards of n samples: sizes differ by at most one, larger
- * first (numerics.md 2). *first may be NULL. */
+/* Samples of one of S contiguous shards of n samples: sizes differ by at most one,
+ * larger first (numerics.md 2). *first may be NULL. */
 int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
 
-/* Write the images and labels of one shard of a training batch: images [size][image_size]
- * [image_size][3], labels [size], where size is the shard's. Augmentation `cifar`: zero
- * padding of 4 on each side, crop at a random place, horizontal flip with probability
- * 1/2, then resize and normalise (padding is black *before* normalising, as torchvision
- * does it). `epoch` counts from 0. */
+/* Write the images and labels of one shard of a training batch: images
+ * [size][image_size][image_size][3], labels [size], where size is the shard's.
+ * Augmentation `cifar`: zero padding of 4 on each side, crop at a random place,
+ * horizontal flip with probability 1/2, then bilinear resize (half-pixel centres) and
+ * normalise; padding is black before normalising, as torchvision does it. `epoch`
+ * counts from 0. */
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
                      int32_t *labels);
 /* Test images [first, first + count), resized and normalised only. */
-void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images, int32_t *labels);
+void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images,
+                    int32_t *labels);
 #endif

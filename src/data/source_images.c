@@ -246,6 +246,40 @@ out:
 
 /* ---- Files ----------------------------------------------------------------------- */
 
+/* Does every Huffman table of a JPEG have at most 256 codes, as the standard (ITU T.81,
+ * B.2.4.2) demands? stb_image before 2.28 does not check and writes past its own.
+ * Follows the markers as stb does: segments by their length, entropy-coded data byte by
+ * byte. */
+static bool images_tables_fit(const stbi_uc *b, size_t count)
+{
+    enum { DHT = 0xc4, RST0 = 0xd0, SOI = 0xd8, EOI = 0xd9, TEM = 0x01, COUNTS = 16 };
+
+    for (size_t at = 0; at + 4 <= count;) {
+        const int marker = b[at + 1];
+        if (b[at] != 0xff || marker == 0xff) {
+            at++;
+            continue;
+        }
+        if (marker == 0 || marker == TEM || (marker >= RST0 && marker <= SOI)) {
+            at += 2;
+            continue;
+        }
+        if (marker == EOI)
+            return true;
+        const size_t length = (size_t)b[at + 2] << 8 | b[at + 3], end = at + 2 + length;
+        for (size_t table = at + 4; marker == DHT && table < end;) {
+            size_t codes = 0;
+            for (size_t i = 1; i <= COUNTS && table + i < count; i++)
+                codes += b[table + i];
+            if (codes > 256)
+                return false;
+            table += 1 + COUNTS + codes;
+        }
+        at = end;
+    }
+    return true;
+}
+
 /* Read a file and learn its size; *bytes is to be freed, also after an error. */
 static dt_status images_fetch(const struct images *m, const struct images_file *f,
                               stbi_uc **bytes, int *width, int *height)
@@ -266,7 +300,12 @@ static dt_status images_fetch(const struct images *m, const struct images_file *
     }
     DT_GO(st, dt_calloc(bytes, (size_t)size, 1, "image file"), out);
     DT_GO(st, dt_input_read(fd, path, 0, *bytes, (size_t)size), out);
-    if (!stbi_info_from_memory(*bytes, (int)size, width, height, &channels))
+    if ((*bytes)[0] == 0xff && !images_tables_fit(*bytes, (size_t)size))
+        st = dt_fail(DT_FORMAT,
+                     "image '%s' is no readable JPEG (Huffman table of more than 256 "
+                     "codes): replace or remove it",
+                     path);
+    else if (!stbi_info_from_memory(*bytes, (int)size, width, height, &channels))
         st = dt_fail(DT_FORMAT,
                      "image '%s' is no readable PNG or JPEG (%s): replace or remove "
                      "it",

@@ -2,8 +2,8 @@
  *
  * Write one file exchange_<name>.c that defines dt_exchange_row_<name> and add one row
  * to DT_EXCHANGE_LIST (dist.h). exchange.c folds the rank's own shards, bucket by
- * bucket, so that before `start` the rank's partial sums lie in its slots 0 .. parts -
- * 1; a row only brings the ranks together. It is never asked in a world of one. */
+ * bucket, so that before `start` the rank's partial sums lie in its slots [0, parts);
+ * a row only brings the ranks together. It is never asked in a world of one. */
 #ifndef DT_EXCHANGE_H
 #define DT_EXCHANGE_H
 #include "comm.h"

@@ -1,5 +1,4 @@
-/* node_memory.c - one block of memory per node, or private blocks where there is no
- * room.
+/* node_memory.c - one block of memory per node, or private ones where room is short.
  *
  * Open MPI places a window's segment in a file. When the directory is full, the call
  * fails on one rank and hangs the others, so the room is asked for first. */
@@ -40,10 +39,13 @@ static void node_directory(char *path, size_t size)
 /* Whether all nodes have the room; rank 0 says so if not. Collective. */
 static dt_status node_has_room(dt_comm *c, size_t bytes, const char *what, bool *room)
 {
-    char path[512];
+    char path[4096]; /* PATH_MAX; Open MPI asks for half of it */
     struct statvfs fs;
     uint64_t left = UINT64_MAX;
 
+    *room = true;
+    if (c->world == 1)
+        return DT_OK;
     node_directory(path, sizeof path);
     if (c->node_rank == 0 && c->node_ranks > 1)
         left = statvfs(path, &fs) == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : 0;

@@ -76,10 +76,10 @@ static void fold_additions(dt_fold *f, const dt_subtree *part)
         int top = k.depth;
         held[top] = i;
         for (int merges = dt_counter_push(&k, part[i]); merges > 0; merges--, top--)
-            f->add[n++] = (struct dt_addition){held[top - 1], held[top]};
+            f->add[n++] = (dt_addition){held[top - 1], held[top]};
     }
     for (int top = k.depth - 1; top > 0; top--)
-        f->add[n++] = (struct dt_addition){held[top - 1], held[top]};
+        f->add[n++] = (dt_addition){held[top - 1], held[top]};
     assert(n == f->operands - 1);
 }
 

@@ -26,12 +26,13 @@ int dt_counter_slots(int first, int end);
 
 /* All ranks' partial sums ("operands": rank by rank, each rank's in ascending order)
  * and the additions that make the whole tree of them. */
+typedef struct dt_addition {
+    int left, right; /* operand[left] += operand[right] */
+} dt_addition;
 typedef struct dt_fold {
     int world, operands;
-    int *start; /* [world + 1] index of each rank's first operand; owned */
-    struct dt_addition {
-        int left, right; /* operand[left] += operand[right] */
-    } * add;             /* [operands - 1]; the last one completes operand 0; owned */
+    int *start;       /* [world + 1] index of each rank's first operand; owned */
+    dt_addition *add; /* [operands - 1]; the last one completes operand 0; owned */
 } dt_fold;
 dt_status dt_fold_init(dt_fold *f, int shards, int world) DT_MUST_CHECK;
 void dt_fold_release(dt_fold *f);

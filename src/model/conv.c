@@ -102,8 +102,7 @@ dt_status dt_conv_forward(const dt_call *c)
     return v->pass[DT_PASS_FORWARD].kernel->run(v->pass[DT_PASS_FORWARD].state, &a);
 }
 
-/* The weight gradient first, as the data gradient is what the next step waits for: dy
- * and scratch are then still in cache for it. */
+/* The data gradient last: it is what the next step reads. */
 dt_status dt_conv_backward(const dt_call *c)
 {
     const conv_state *v = c->step->state;

@@ -70,12 +70,15 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
 {
     dt_run r;
     dt_test_result t;
+    dt_options own = *o;
+    dt_model_origin origin;
     dt_status st = DT_OK;
 
     if (!o->model[0])
         return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs --model FILE, a model.safetensors "
                                                   "that a run has saved"));
-    DT_TRY(dt_run_open(&r, c, o, DT_FOR_EVALUATION));
+    DT_TRY(dt_comm_agree(c, dt_model_describe(o->model, &own, &origin)));
+    DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
     DT_GO(st, dt_run_load(&r, o->model), out);
     DT_GO(st, dt_run_test(&r, &t), out);
     if (dt_comm_rank(c) == 0) {

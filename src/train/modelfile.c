@@ -2,6 +2,7 @@
  * both ways. */
 #include "modelfile.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -158,6 +159,40 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
         dt_warn("%s does not say for which network, variant, stem and normalisation it was "
                 "made: taken for %s and --normalize %s", path, spec->net, normalize);
     return DT_OK;
+}
+
+/* One option from its key, unless the user chose another value than the default. */
+static dt_status describe_option(const dt_safetensors *f, const char *path, const char *name,
+                                 dt_options *o, char text[DT_ORIGIN_CHARS])
+{
+    const dt_option_row *row = dt_option_find(name);
+    dt_options defaults;
+    char key[64], place[PATH_MAX], now[64], usual[64];
+
+    snprintf(key, sizeof key, "dtrain.%s", name);
+    snprintf(place, sizeof place, "%s, %s", path, key);
+    const char *value = dt_safetensors_metadata(f, key);
+    dt_options_init(&defaults);
+    if (!value || !value[0] ||
+        strcmp(dt_option_text(row, o, now, sizeof now),
+               dt_option_text(row, &defaults, usual, sizeof usual)) != 0)
+        return DT_OK;
+    snprintf(text, DT_ORIGIN_CHARS, "%s", value);
+    return dt_option_set(row, o, text, place, DT_FORMAT);
+}
+
+dt_status dt_model_describe(const char *path, dt_options *o, dt_model_origin *origin)
+{
+    static const char *const names[DT_ORIGIN_KEYS] = {"net", "variant", "stem", "normalize",
+                                                      "image_size"};
+    dt_safetensors *f = NULL;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_safetensors_open(&f, path));
+    for (int i = 0; i < DT_ORIGIN_KEYS && st == DT_OK; i++)
+        st = describe_option(f, path, names[i], o, origin->text[i]);
+    dt_safetensors_close(f);
+    return st;
 }
 
 /* DistributedDataParallel puts this before every name. */

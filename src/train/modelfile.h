@@ -18,6 +18,15 @@ typedef struct dt_model_file_opts {
 dt_status dt_model_save(const dt_model_state *s, const char *path,
                         const dt_model_file_opts *opts) DT_MUST_CHECK;
 
+/* What the file says of its network, into the options that still have their defaults: net,
+ * variant, stem, normalize and image_size; dt_model_load then checks them against the
+ * file. `origin` holds the texts and must outlive o. Errors as dt_safetensors_open. */
+enum { DT_ORIGIN_KEYS = 5, DT_ORIGIN_CHARS = 64 };
+typedef struct dt_model_origin {
+    char text[DT_ORIGIN_KEYS][DT_ORIGIN_CHARS];
+} dt_model_origin;
+dt_status dt_model_describe(const char *path, dt_options *o, dt_model_origin *origin) DT_MUST_CHECK;
+
 /* Fill master and the running statistics from a file in any naming, DDP's prefix "module."
  * included; num_batches_tracked may be absent. Nothing is written before the whole header
  * fits. A file without dtrain.* metadata is taken with one warning.

@@ -26,12 +26,30 @@ static bool locale_is_utf8(void)
     return utf8;
 }
 
+/* mpirun gives its ranks a terminal of their own, whatever it writes to itself: under it,
+ * what counts is the standard output of the parent, where ours ends up. */
+static bool ends_at_terminal(FILE *out)
+{
+    char link[64], target[64];
+
+    if (isatty(fileno(out)) != 1)
+        return false;
+    if (!getenv("OMPI_COMM_WORLD_RANK"))
+        return true;
+    snprintf(link, sizeof link, "/proc/%ld/fd/1", (long)getppid());
+    const ssize_t n = readlink(link, target, sizeof target - 1);
+    if (n <= 0)
+        return false;
+    target[n] = '\0';
+    return strncmp(target, "/dev/pts/", 9) == 0 || strncmp(target, "/dev/tty", 8) == 0;
+}
+
 dt_status dt_report_open(dt_report *r, const dt_report_setup *setup)
 {
     for (size_t i = 0; i < sizeof report_rows / sizeof *report_rows; i++)
         if (strcmp(report_rows[i]->name, setup->style) == 0) {
             *r = (dt_report){.row = report_rows[i], .setup = *setup,
-                             .terminal = isatty(fileno(setup->out)) == 1,
+                             .terminal = ends_at_terminal(setup->out),
                              .unicode = locale_is_utf8()};
             return DT_OK;
         }

@@ -3,6 +3,7 @@
  * EMA). */
 #include "report.h"
 
+#include <limits.h>
 #include <math.h>
 #include <sys/ioctl.h>
 
@@ -80,17 +81,15 @@ static void bar_draw(dt_report *r, int64_t epoch, const dt_step_record *s, doubl
         right, sizeof right, "| %lld/%lld [%s<%s, %s%s]", (long long)step, (long long)total,
         clock_text(r->seconds, a), clock_text((double)(total - step) / rate, b),
         rate_text(rate, c), postfix);
-    const int64_t columns = terminal_columns(out), room = columns - n_left - n_right;
+    /* At least one cell; what is too long for the terminal is cut. */
+    const int64_t known = terminal_columns(out), columns = known > 0 ? known : INT_MAX;
+    const int64_t room = known > 0 ? known - n_left - n_right : 10;
+    const int64_t cells = room > 1 ? room : 1, rest = columns - n_left - cells;
 
-    fputc('\r', out);
-    if (columns > 0 && room < 1) { /* too narrow for a bar: as much text as fits */
-        fprintf(out, "%.*s", (int)columns, left);
-        fprintf(out, "%.*s", (int)(columns > n_left ? columns - n_left : 0), right);
-    } else {
-        fputs(left, out);
-        bar_cells(out, set, fraction, columns > 0 ? room : 10);
-        fputs(right, out);
-    }
+    fprintf(out, "\r%.*s", (int)columns, left);
+    if (rest >= 0)
+        bar_cells(out, set, fraction, cells);
+    fprintf(out, "%.*s", (int)(rest > 0 ? rest : 0), right);
     fputs("\033[K", out); /* erase what is left of a longer line */
     r->bar = true;
 }

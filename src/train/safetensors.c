@@ -157,9 +157,13 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
         goto out;
     }
     f->header = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
-    if (!f->header)
+    if (!f->header) {
+        char *quoted = strstr(error.text, " near "); /* what follows is the file's, raw */
+        if (quoted)
+            *quoted = '\0';
         st = dt_fail(DT_FORMAT, "%s: header, line %d column %d (byte %d): %s", f->path,
                      error.line, error.column, error.position, error.text);
+    }
     *data_first = sizeof length + n;
 
 out:
@@ -282,14 +286,15 @@ static dt_status check_cover(const dt_safetensors *f, uint64_t data_first)
 
 static dt_status header_check(dt_safetensors *f, uint64_t data_first)
 {
-    const size_t entries = json_object_size(f->header);
+    const bool metadata = json_object_get(f->header, "__metadata__") != NULL;
+    const size_t tensors = json_object_size(f->header) - metadata;
     const char *key;
     json_t *value;
 
-    if (entries > DT_TENSOR_MAX_COUNT + 1)
-        return dt_fail(DT_FORMAT, "%s has %zu tensors, at most %d are read", f->path, entries,
+    if (tensors > DT_TENSOR_MAX_COUNT)
+        return dt_fail(DT_FORMAT, "%s has %zu tensors, at most %d are read", f->path, tensors,
                        DT_TENSOR_MAX_COUNT);
-    DT_TRY(dt_calloc(&f->tensor, entries + 1, sizeof *f->tensor, "the list of tensors"));
+    DT_TRY(dt_calloc(&f->tensor, tensors + 1, sizeof *f->tensor, "the list of tensors"));
     json_object_foreach(f->header, key, value) {
         if (strcmp(key, "__metadata__") == 0)
             DT_TRY(check_metadata(f, value));

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Commands that only look: printed once on every rank count, with the true figures.
-. "$DTRAIN_SOURCE/tests/support/cli.bash"
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 # once COUNT TEXT ARGS...: stdout holds TEXT on COUNT lines at every number of ranks
 once() {

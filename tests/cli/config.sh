@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Configuration files: a mistake is named once with file, line and column.
-. "$DTRAIN_SOURCE/tests/support/cli.bash"
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 yaml=$tmp/a.yaml
 
 # wrong CODE PLACE TEXT...: the file says $body

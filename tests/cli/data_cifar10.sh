@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # CIFAR-10 folders that are not what they should be: named once, before any training.
-. "$DTRAIN_SOURCE/tests/support/cli.bash"
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 good=$tmp/good
 record=3073
 

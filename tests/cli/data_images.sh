@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Image folders with files that are empty, cut, corrupt, huge or no files at all.
-. "$DTRAIN_SOURCE/tests/support/cli.bash"
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 good=$tmp/good
 png=$tmp/red.png
 red_png "$png"

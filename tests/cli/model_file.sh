@@ -1,12 +1,23 @@
 #!/usr/bin/env bash
 # Model files that are missing, foreign, damaged or hostile (formats.md A2.1).
-. "$DTRAIN_SOURCE/tests/support/cli.bash"
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 accepts "${tiny[@]}" --max-steps 0 --out "$tmp/saved"
 good=$tmp/saved/model.safetensors
 must test -s "$good"
 bad_file=$tmp/bad.safetensors
 vgg=(--data synthetic:64 --net vgg11 --width-divisor 16 --precision fp32 --threads 1)
-accepts eval --model "$good" "${vgg[@]}"
+
+# a good file: one result on any number of ranks, whatever the training batch would be
+for np in $ranks; do
+    launch "$np" eval --model "$good" "${vgg[@]}"
+    cases=$((cases + 1))
+    [ "$code" = 0 ] || complain "np $np: eval: want success"
+    cp "$tmp/stdout" "$tmp/result.$np"
+    must cmp "$tmp/result.1" "$tmp/result.$np"
+done
+must grep -qi accuracy "$tmp/result.1"
+vgg+=(--global-batch 32 --shards 8)
 
 wrong() { # CODE TEXT...: eval of $bad_file
     refuses "$@" -- eval --model "$bad_file" "${vgg[@]}"
@@ -72,7 +83,7 @@ wrong 65 bad.safetensors
 must sh -c '! grep -q "$(printf "\033")" "$1"' sh "$tmp/stderr"
 
 # the file is good, but of another network, variant or width
-res=(--data synthetic:64 --precision fp32 --threads 1 --image-size 32)
+res=("${tiny[@]:0:2}" --precision fp32 --threads 1 --image-size 32 --global-batch 32)
 refuses '65|78' "$good" -- eval --model "$good" "${res[@]}" --net resnet50 --width-divisor 16
 refuses '65|78' "$good" -- eval --model "$good" "${vgg[@]}" --width-divisor 8
 refuses '65|78' "$good" -- "${tiny[@]}" --width-divisor 8 --init "$good" --out "$tmp/run"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The command line: what is wrong is named once, with the nearest name, on every rank count.
-. "$DTRAIN_SOURCE/tests/support/cli.bash"
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 # names
 refuses 64 "unknown option '--learning-rate'" "did you mean --" -- --learning-rate 0.1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What only several ranks can get wrong: too many of them, or one that sees something else.
-. "$DTRAIN_SOURCE/tests/support/cli.bash"
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 # many CODE NP TEXT... -- ARGS...: like refuses, but at NP ranks only
 many() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The run folder: not writable, in use, or on a full disk. Nothing that exists is lost.
-. "$DTRAIN_SOURCE/tests/support/cli.bash"
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 accepts "${tiny[@]}" --out "$tmp/good"
 for file in options.yaml metrics.jsonl model.safetensors; do

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# One rank ends the others, who wait for it: mpirun returns that rank's code, soon.
+# Without mpirun, and with an empty environment, the same program is a world of one.
+set -u
+bin="$DTRAIN_BUILD_DIR/mpi_comm"
+bad=0
+check() { # name, wanted code, command...
+    local name=$1 want=$2 rc
+    shift 2
+    "$@" >/dev/null 2>&1
+    rc=$?
+    [ "$rc" -eq "$want" ] || { echo "$name: code $rc instead of $want"; bad=1; }
+}
+for np in 2 3; do
+    check "abort at np $np" 79 timeout -k 2 60 mpirun -np "$np" "$bin" abort
+done
+check "abort alone" 79 timeout -k 2 60 "$bin" abort
+check "alone without an environment" 0 timeout -k 2 60 env -i \
+    ${ASAN_OPTIONS:+ASAN_OPTIONS="$ASAN_OPTIONS"} \
+    ${LSAN_OPTIONS:+LSAN_OPTIONS="$LSAN_OPTIONS"} "$bin"
+exit $bad

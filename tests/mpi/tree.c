@@ -1,0 +1,170 @@
+/* The tree over shards: bits equal the recursive definition, whoever owns which leaf. */
+#include "ranks.h"
+
+enum { MOST_SHARDS = 16, MOST_COUNT = 1000 };
+
+/* Leaf values differ in size by up to 2^40, so that another order gives other bits. */
+static double leaf_value(int shard, size_t i, int round)
+{
+    uint32_t bits[4];
+    dt_random(7, DT_STREAM_TEST, (uint32_t)round, i, (uint32_t)shard, bits);
+    const double size = (double)((uint64_t)1 << bits[1] % 40);
+    return ((double)dt_uniform(bits[0]) - 0.5) * size;
+}
+
+/* ---- Types of value: how a leaf is filled, how the oracle combines two ------------- */
+
+static void f32_fill(void *x, size_t i, double v)
+{
+    ((float *)x)[i] = (float)v;
+}
+static void f32_add(void *x, const void *y, size_t i)
+{
+    ((float *)x)[i] = ((float *)x)[i] + ((const float *)y)[i];
+}
+static void f64_fill(void *x, size_t i, double v)
+{
+    ((double *)x)[i] = v;
+}
+static void f64_add(void *x, const void *y, size_t i)
+{
+    ((double *)x)[i] = ((double *)x)[i] + ((const double *)y)[i];
+}
+/* Some leaves are empty, as the shards of an uneven last batch are. */
+static void moments_fill(void *x, size_t i, double v)
+{
+    const bool empty = v > 0 && v < 0.25;
+    ((dt_moment *)x)[i] = empty ? (dt_moment){0, 0, 0} : (dt_moment){3, v, v * v};
+}
+static void moments_add(void *x, const void *y, size_t i)
+{
+    dt_moment *a = (dt_moment *)x + i;
+    *a = dt_moment_merge(*a, ((const dt_moment *)y)[i]);
+}
+
+typedef struct value_type {
+    const char *name;
+    size_t bytes;
+    dt_merge merge;
+    void (*fill)(void *x, size_t i, double v);
+    void (*add)(void *x, const void *y, size_t i);
+} value_type;
+static const value_type types[] = {
+    {"f32", sizeof(float), dt_merge_f32, f32_fill, f32_add},
+    {"f64", sizeof(double), dt_merge_f64, f64_fill, f64_add},
+    {"moments", sizeof(dt_moment), dt_merge_moments, moments_fill, moments_add},
+};
+
+/* ---- Oracle -------------------------------------------------------------------------- */
+
+typedef struct tree_case {
+    const value_type *type;
+    int shards, round;
+    size_t count;
+} tree_case;
+
+static void fill_leaf(const tree_case *t, int shard, void *x)
+{
+    for (size_t i = 0; i < t->count; i++)
+        t->type->fill(x, i, leaf_value(shard, i, t->round));
+}
+
+/* numerics.md section 3: sum[a, b) = sum[a, m) + sum[m, b). x: [count] */
+static void definition(const tree_case *t, int a, int b, void *x)
+{
+    int half = 1;
+
+    if (b - a == 1) {
+        fill_leaf(t, a, x);
+        return;
+    }
+    while (2 * half < b - a)
+        half *= 2;
+    void *right = calloc(t->count, t->type->bytes);
+    assert_non_null(right);
+    definition(t, a, a + half, x);
+    definition(t, a + half, b, right);
+    for (size_t i = 0; i < t->count; i++)
+        t->type->add(x, right, i);
+    free(right);
+}
+
+static void run_case(const tree_case *t, dt_tree *tree, void *want)
+{
+    const void *got = NULL;
+    int first, end;
+
+    dt_shards_of(t->shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
+    for (int shard = first; shard < end; shard++) {
+        fill_leaf(t, shard, dt_tree_leaf(tree));
+        dt_tree_push(tree);
+    }
+    assert_ok(dt_tree_finish(tree, &got));
+    definition(t, 0, t->shards, want);
+    if (memcmp(got, want, t->count * t->type->bytes) != 0)
+        fail_msg("%s, %d shards, %zu values, round %d", t->type->name, t->shards, t->count,
+                 t->round);
+}
+
+static void equals_the_definition(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {1, 3, MOST_COUNT};
+    static dt_moment want[MOST_COUNT]; /* the largest of the types */
+
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+        for (int shards = dt_comm_world(comm); shards <= MOST_SHARDS; shards++)
+            for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+                dt_tree *tree = NULL;
+                assert_ok(dt_tree_create(&tree, comm, shards, counts[n], types[k].bytes,
+                                         types[k].merge));
+                for (int round = 0; round < 2; round++) {
+                    const tree_case t = {&types[k], shards, round, counts[n]};
+                    run_case(&t, tree, want);
+                }
+                dt_tree_destroy(tree);
+            }
+}
+
+/* The data above can tell orders apart: a sum from left to right has other bits. */
+static void order_matters(void **state)
+{
+    (void)state;
+    const tree_case t = {&types[0], 8, 0, MOST_COUNT};
+    static float tree[MOST_COUNT], line[MOST_COUNT], leaf[MOST_COUNT];
+
+    definition(&t, 0, 8, tree);
+    for (int shard = 0; shard < 8; shard++) {
+        fill_leaf(&t, shard, leaf);
+        for (size_t i = 0; i < MOST_COUNT; i++)
+            line[i] = shard == 0 ? leaf[i] : line[i] + leaf[i];
+    }
+    assert_memory_not_equal(tree, line, sizeof tree);
+}
+
+static void misuse_is_refused(void **state)
+{
+    (void)state;
+    const int world = dt_comm_world(comm);
+    const void *result = NULL;
+    dt_tree *tree = NULL;
+
+    assert_fails(dt_tree_create(&tree, comm, world - 1, 1, 4, dt_merge_f32), DT_CONFIG,
+                 "shards");
+    assert_null(tree);
+    assert_ok(dt_tree_create(&tree, comm, world, 1, 4, dt_merge_f32));
+    assert_fails(dt_tree_finish(tree, &result), DT_BUG, "ended at");
+    dt_tree_destroy(tree);
+    dt_tree_destroy(NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_matters),
+        cmocka_unit_test(equals_the_definition),
+        cmocka_unit_test(misuse_is_refused),
+    };
+    ranks_open(argc, argv);
+    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+}

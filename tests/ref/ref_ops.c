@@ -1,0 +1,483 @@
+/* The operations without a matrix product against naive double precision, on odd shapes, in
+ * both types; the same bits on any number of threads and instruction set; and the corners:
+ * ties, NaN, padding, large means, evaluation, tiny probabilities. */
+#include "loops.h"
+#include "oracle.h"
+
+#define SHAPE(n, h, w, c) {{n, h, w, c}}
+#define TWICE(n, h, w, c) {{n, h, w, c}, {n, h, w, c}}
+
+/* Batch norm: one row; fewer rows than a group of 4; several blocks and parts with a rest;
+ * channels below, at and beyond a vector; more channels than a block has rows. */
+static const test_spec norms[] = {
+    {.op = &dt_op_batchnorm, .in = SHAPE(1, 1, 1, 3), .attr = {.eps = 0.5f}},
+    {.op = &dt_op_batchnorm, .in = SHAPE(3, 1, 1, 1), .attr = {.eps = 1e-5f}},
+    {.op = &dt_op_batchnorm, .in = SHAPE(2, 7, 5, 17), .attr = {.eps = 1e-5f}},
+    {.op = &dt_op_batchnorm, .in = SHAPE(5, 41, 13, 16), .attr = {.eps = 1e-5f}},
+    {.op = &dt_op_batchnorm, .in = SHAPE(3, 90, 71, 5), .attr = {.eps = 1e-5f, .relu = true}},
+    {.op = &dt_op_batchnorm, .in = SHAPE(2, 5, 5, 1031), .attr = {.eps = 1e-5f, .relu = true}},
+    {.op = &dt_op_batchnorm, .in = TWICE(3, 19, 11, 67),
+     .attr = {.eps = 1e-5f, .relu = true, .add = true}},
+    {.op = &dt_op_batchnorm, .in = TWICE(3, 5, 7, 33), .attr = {.eps = 1e-5f, .add = true}},
+};
+
+static const test_spec others[] = {
+    {.op = &dt_op_relu, .in = SHAPE(1, 1, 1, 1)},
+    {.op = &dt_op_relu, .in = SHAPE(3, 53, 41, 13)},
+    {.op = &dt_op_add, .in = TWICE(3, 53, 41, 13)},
+    {.op = &dt_op_fork, .in = SHAPE(3, 53, 41, 13)},
+    {.op = &dt_op_maxpool, .in = SHAPE(3, 13, 11, 64), /* "same" of an odd size */
+     .attr = {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}}},
+    {.op = &dt_op_maxpool, .in = SHAPE(2, 14, 14, 67), /* "same" of an even size */
+     .attr = {.kernel = {3, 3}, .stride = {2, 2}, .pad = {0, 0, 1, 1}}},
+    {.op = &dt_op_maxpool, .in = SHAPE(2, 9, 7, 5), /* pixels that no window holds */
+     .attr = {.kernel = {2, 2}, .stride = {3, 3}}},
+    {.op = &dt_op_maxpool, .in = SHAPE(1, 20, 17, 3), /* the largest window */
+     .attr = {.kernel = {16, 16}, .stride = {1, 1}, .pad = {15, 2, 0, 15}}},
+    {.op = &dt_op_avgpool, .in = SHAPE(3, 13, 11, 65),
+     .attr = {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0, 2, 1}}},
+    {.op = &dt_op_avgpool, .in = SHAPE(2, 4, 4, 7),
+     .attr = {.kernel = {1, 1}, .stride = {1, 1}}},
+    {.op = &dt_op_globalavgpool, .in = SHAPE(3, 7, 5, 131)},
+    {.op = &dt_op_softmax_xent, .in = SHAPE(37, 1, 1, 10), .logits = true,
+     .logits_out = true},
+    {.op = &dt_op_softmax_xent, .in = SHAPE(5, 1, 1, 101), .logits = true,
+     .logits_out = true, .label_smoothing = 0.2f},
+};
+
+static void compare_all(const test_spec *specs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (int type = DT_F32; type <= DT_BF16; type++) {
+            oracle o;
+            test_spec spec = specs[i];
+            spec.type = (dt_dtype)type;
+            oracle_create(&o, &spec);
+            oracle_forward(&o);
+            oracle_backward(&o);
+            oracle_destroy(&o);
+        }
+}
+
+static void batchnorm_matches_naive(void **state)
+{
+    (void)state;
+    compare_all(norms, sizeof norms / sizeof *norms);
+}
+
+static void the_others_match_naive(void **state)
+{
+    (void)state;
+    compare_all(others, sizeof others / sizeof *others);
+}
+
+/* ---- The same bits ------------------------------------------------------------------------- */
+
+static dt_digest digest_all(const test_spec *specs, size_t count, int threads)
+{
+    dt_hash *h = NULL;
+
+    assert_ok(dt_hash_open(&h));
+    for (size_t i = 0; i < count; i++)
+        for (int type = DT_F32; type <= DT_BF16; type++) {
+            oracle o;
+            test_spec spec = specs[i];
+            spec.type = (dt_dtype)type;
+            spec.threads = threads;
+            oracle_create(&o, &spec);
+            test_step *t = &o.t;
+            assert_ok(spec.op->forward(&t->call));
+            assert_ok(spec.op->backward(&t->call));
+            dt_hash_update(h, t->out, test_count(&t->step.out_shape) *
+                                          dt_dtype_bytes(t->step.out_type));
+            for (int k = 0; k < t->node.n_in; k++)
+                dt_hash_update(h, t->d_in[k], test_count(&spec.in[k]) *
+                                                  dt_dtype_bytes(t->step.grad_type));
+            for (size_t k = 0; k < t->net.params; k++)
+                dt_hash_update(h, t->call.d_param[k],
+                               t->net.param[k].count * sizeof(float));
+            dt_hash_update(h, t->moments, t->net.norm_channels * sizeof(dt_moment));
+            oracle_destroy(&o);
+        }
+    const dt_digest d = dt_hash_digest(h);
+    dt_hash_close(h);
+    return d;
+}
+
+static void assert_same_bits(dt_digest a, dt_digest b)
+{
+    assert_true(a.low == b.low && a.high == b.high);
+}
+
+static void threads_change_no_bit(void **state)
+{
+    const size_t n = sizeof norms / sizeof *norms, m = sizeof others / sizeof *others;
+    const dt_digest norm = digest_all(norms, n, 1), other = digest_all(others, m, 1);
+
+    (void)state;
+    assert_false(norm.low == other.low);
+    for (int threads = 2; threads <= 5; threads++) {
+        assert_same_bits(norm, digest_all(norms, n, threads));
+        assert_same_bits(other, digest_all(others, m, threads));
+    }
+}
+
+static void instruction_sets_change_no_bit(void **state)
+{
+    const size_t n = sizeof norms / sizeof *norms, m = sizeof others / sizeof *others;
+    const dt_isa best = dt_isa_current();
+
+    (void)state;
+    dt_isa_limit(DT_ISA_PORTABLE);
+    assert_string_equal(dt_loops_current()->isa, "portable");
+    const dt_digest norm = digest_all(norms, n, 1);
+    /* the loss calls the C library's expf and logf, which have versions of their own */
+    const dt_digest other = digest_all(others, m - 2, 1);
+    for (int isa = DT_ISA_PORTABLE + 1; isa <= (int)best; isa++) {
+        dt_isa_limit((dt_isa)isa);
+        assert_same_bits(norm, digest_all(norms, n, 1));
+        assert_same_bits(other, digest_all(others, m - 2, 1));
+    }
+    dt_isa_limit(best);
+}
+
+/* ---- Batch norm ------------------------------------------------------------------------------ */
+
+/* Means far from 0 (4096 standard deviations), blocks far from each other, an outlier in
+ * the rows that the shift is made of: the moments keep their digits. */
+static void batchnorm_moments_are_accurate(void **state)
+{
+    const test_spec spec = {.op = &dt_op_batchnorm, .in = SHAPE(4, 40, 40, 3),
+                            .attr = {.eps = 1e-5f}};
+    oracle o;
+
+    (void)state;
+    oracle_create(&o, &spec);
+    const size_t rows = 4 * 40 * 40;
+    for (size_t r = 0; r < rows; r++) {
+        float *x = (float *)o.t.in[0] + r * 3;
+        x[0] = 4096 + x[0];
+        x[1] = r < rows / 2 ? x[1] : 1000 + x[1];
+        x[2] = r == 0 ? 1e6f : x[2];
+    }
+    oracle_copy(&o);
+    naive_find(spec.op)->forward(&o.naive);
+    assert_ok(spec.op->forward(&o.t.call));
+    for (int c = 0; c < 3; c++) {
+        const dt_moment got = o.t.moments[c], want = o.naive.moments[c];
+        assert_true(got.count == (double)rows);
+        /* float32 sums of at most 512 terms, two bits lost to the shift: 1e-6 */
+        assert_true(fabs(got.mean - want.mean) <= 1e-6 * sqrt(want.m2 / (double)rows));
+        assert_true(fabs(got.m2 - want.m2) <= 1e-6 * want.m2);
+    }
+    oracle_destroy(&o);
+}
+
+static void batchnorm_of_a_constant_has_no_variance(void **state)
+{
+    const test_spec spec = {.op = &dt_op_batchnorm, .in = SHAPE(3, 19, 21, 5),
+                            .attr = {.eps = 1e-5f}};
+    oracle o;
+
+    (void)state;
+    oracle_create(&o, &spec);
+    for (size_t i = 0; i < 3 * 19 * 21 * 5; i++)
+        ((float *)o.t.in[0])[i] = 0.1f * (float)(i % 5 + 1);
+    assert_ok(spec.op->forward(&o.t.call));
+    for (int c = 0; c < 5; c++) {
+        const double value = (double)(0.1f * (float)(c + 1));
+        assert_true(o.t.moments[c].m2 >= 0);
+        /* the shift is a rounded mean: off by at most some units of 2^-24 */
+        assert_true(o.t.moments[c].m2 <= 1197 * pow(4 * 0x1p-24 * value, 2));
+        assert_true(fabs(o.t.moments[c].mean - value) <= 4 * 0x1p-24 * value);
+    }
+    oracle_destroy(&o);
+}
+
+static void batchnorm_evaluates_with_running_statistics(void **state)
+{
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        for (int type = DT_F32; type <= DT_BF16; type++) {
+            oracle o;
+            test_spec spec = norms[i];
+            spec.type = (dt_dtype)type;
+            spec.mode = DT_EVAL;
+            oracle_create(&o, &spec);
+            o.t.call.moments = NULL;
+            oracle_forward(&o);
+            oracle_destroy(&o);
+        }
+    (void)state;
+}
+
+/* A NaN in one channel is a NaN in all of its outputs and gradients, and nowhere else. */
+static void batchnorm_passes_nan(void **state)
+{
+    const test_spec spec = {.op = &dt_op_batchnorm, .in = TWICE(2, 3, 3, 4),
+                            .attr = {.eps = 1e-5f, .relu = true, .add = true}};
+    oracle o;
+
+    (void)state;
+    oracle_create(&o, &spec);
+    ((float *)o.t.in[0])[2 * 4 + 1] = NAN;
+    assert_ok(spec.op->forward(&o.t.call));
+    assert_ok(spec.op->backward(&o.t.call));
+    for (size_t i = 0; i < 2 * 3 * 3 * 4; i++) {
+        assert_int_equal(isnan(((float *)o.t.out)[i]) != 0, i % 4 == 1);
+        assert_int_equal(isnan(((float *)o.t.d_in[0])[i]) != 0, i % 4 == 1);
+    }
+    assert_true(isnan(o.t.moments[1].mean) && isnan(o.t.call.d_param[0][1]));
+    oracle_destroy(&o);
+}
+
+/* Fused, and as three operations one after the other: the same bits in float32. */
+static void fusion_changes_no_bit(void **state)
+{
+    const size_t bytes = 3 * 19 * 11 * 67 * sizeof(float);
+    const test_spec fused = {.op = &dt_op_batchnorm, .in = TWICE(3, 19, 11, 67),
+                             .attr = {.eps = 1e-5f, .relu = true, .add = true}};
+    const test_spec apart[3] = {
+        {.op = &dt_op_batchnorm, .in = SHAPE(3, 19, 11, 67), .attr = {.eps = 1e-5f}},
+        {.op = &dt_op_add, .in = TWICE(3, 19, 11, 67)},
+        {.op = &dt_op_relu, .in = SHAPE(3, 19, 11, 67)}};
+    oracle o, p[3];
+
+    (void)state;
+    oracle_create(&o, &fused);
+    assert_ok(fused.op->forward(&o.t.call));
+    assert_ok(fused.op->backward(&o.t.call));
+    for (int i = 0; i < 3; i++) {
+        oracle_create(&p[i], &apart[i]);
+        memcpy(p[i].t.in[0], i ? p[i - 1].t.out : o.t.in[0], bytes);
+        if (i == 1)
+            memcpy(p[i].t.in[1], o.t.in[1], bytes);
+        assert_ok(apart[i].op->forward(&p[i].t.call));
+    }
+    for (int i = 2; i >= 0; i--) {
+        memcpy(p[i].t.d_out, i == 2 ? o.t.d_out : p[i + 1].t.d_in[0], bytes);
+        assert_ok(apart[i].op->backward(&p[i].t.call));
+    }
+    assert_memory_equal(o.t.out, p[2].t.out, bytes);
+    assert_memory_equal(o.t.d_in[1], p[1].t.d_in[1], bytes);
+    assert_memory_equal(o.t.d_in[0], p[0].t.d_in[0], bytes);
+    assert_memory_equal(o.t.grad, p[0].t.grad, 67 * sizeof(float));
+    for (int i = 0; i < 3; i++)
+        oracle_destroy(&p[i]);
+    oracle_destroy(&o);
+}
+
+/* The gradient of the first summand alone, or of neither, may not be wanted. */
+static void batchnorm_skips_unwanted_gradients(void **state)
+{
+    const test_spec spec = {.op = &dt_op_batchnorm, .in = TWICE(2, 5, 3, 19),
+                            .attr = {.eps = 1e-5f, .relu = true, .add = true}};
+    oracle o;
+
+    (void)state;
+    oracle_create(&o, &spec);
+    oracle_forward(&o);
+    oracle_backward(&o);
+    float *kept = test_alloc(2 * 5 * 3 * 19 * sizeof *kept);
+    memcpy(kept, o.t.d_in[0], 2 * 5 * 3 * 19 * sizeof *kept);
+    o.t.call.d_in[1] = NULL;
+    assert_ok(spec.op->backward(&o.t.call));
+    assert_memory_equal(kept, o.t.d_in[0], 2 * 5 * 3 * 19 * sizeof *kept);
+    o.t.call.d_in[0] = NULL;
+    assert_ok(spec.op->backward(&o.t.call));
+    free(kept);
+    oracle_destroy(&o);
+}
+
+/* ---- ReLU and maximum --------------------------------------------------------------------------- */
+
+static void relu_passes_nan(void **state)
+{
+    const float x[] = {-1, -0.0f, 0, 2, NAN, INFINITY, -INFINITY};
+    const test_spec spec = {.op = &dt_op_relu, .in = SHAPE(1, 1, 1, 7)};
+    oracle o;
+
+    (void)state;
+    oracle_create(&o, &spec);
+    memcpy(o.t.in[0], x, sizeof x);
+    for (int i = 0; i < 7; i++)
+        ((float *)o.t.d_out)[i] = 1;
+    assert_ok(spec.op->forward(&o.t.call));
+    assert_ok(spec.op->backward(&o.t.call));
+    const float *y = o.t.out, *dx = o.t.d_in[0];
+    const float want[] = {0, 0, 0, 2, NAN, INFINITY, 0};
+    for (int i = 0; i < 7; i++) {
+        assert_true(y[i] == want[i] || (isnan(y[i]) && isnan(want[i])));
+        assert_true(dx[i] == (want[i] == 0 ? 0 : 1));
+    }
+    oracle_destroy(&o);
+}
+
+/* Window by window: ties take the first, NaN wins, -inf alone is found, padding never. */
+static void maxpool_corners(void **state)
+{
+    const float x[] = {5, 5, 1, NAN, -INFINITY, -INFINITY,
+                       5, 5, 2, 9,   -INFINITY, -INFINITY};
+    const float want[] = {5, NAN, -INFINITY};
+    const uint8_t won[] = {0, 1, 0};
+    const test_spec spec = {.op = &dt_op_maxpool, .in = SHAPE(1, 2, 6, 1),
+                            .attr = {.kernel = {2, 2}, .stride = {2, 2}}};
+    oracle o;
+
+    (void)state;
+    oracle_create(&o, &spec);
+    memcpy(o.t.in[0], x, sizeof x);
+    assert_ok(spec.op->forward(&o.t.call));
+    for (int i = 0; i < 3; i++) {
+        const float y = ((float *)o.t.out)[i];
+        assert_true(y == want[i] || (isnan(y) && isnan(want[i])));
+        assert_int_equal(((uint8_t *)o.t.call.saved)[i], won[i]);
+    }
+    oracle_destroy(&o);
+}
+
+static void maxpool_padding_never_wins(void **state)
+{
+    const test_spec spec = {.op = &dt_op_maxpool, .in = SHAPE(1, 3, 3, 2),
+                            .attr = {.kernel = {2, 2}, .stride = {1, 1},
+                                     .pad = {1, 1, 1, 1}}};
+    oracle o;
+
+    (void)state;
+    oracle_create(&o, &spec);
+    for (int i = 0; i < 18; i++)
+        ((float *)o.t.in[0])[i] = -1 - (float)i;
+    oracle_copy(&o);
+    oracle_forward(&o);
+    oracle_backward(&o);
+    for (int i = 0; i < 32; i++)
+        assert_true(((float *)o.t.out)[i] <= -1);
+    oracle_destroy(&o);
+}
+
+static void wrong_shapes_are_errors(void **state)
+{
+    const dt_shape image[2] = {{1, 4, 4, 3}, {1, 4, 4, 2}};
+    dt_node n = {.op = &dt_op_maxpool, .name = "pool",
+                 .attr = {.kernel = {2, 2}, .stride = {2, 2}, .pad = {2, 0, 0, 0}}};
+    dt_shape out;
+
+    (void)state;
+    assert_fails(dt_op_maxpool.infer(&n, image, &out), DT_SHAPE, "padding 2 and 0");
+    n.attr = (dt_attr){.kernel = {5, 1}, .stride = {1, 1}};
+    assert_fails(dt_op_maxpool.infer(&n, image, &out), DT_SHAPE, "window of 5 on 4");
+    n.attr = (dt_attr){.kernel = {17, 16}, .stride = {1, 1}};
+    assert_fails(dt_op_maxpool.infer(&n, image, &out), DT_SHAPE, "272 positions");
+    n.attr = (dt_attr){.kernel = {2, 2}};
+    assert_fails(dt_op_avgpool.infer(&n, image, &out), DT_SHAPE, "stride 0");
+    assert_fails(dt_op_add.infer(&n, image, &out), DT_SHAPE, "[1, 4, 4, 2]");
+    n.attr = (dt_attr){.add = true};
+    assert_fails(dt_op_batchnorm.infer(&n, image, &out), DT_SHAPE, "[1, 4, 4, 2]");
+    assert_fails(dt_op_softmax_xent.infer(&n, image, &out), DT_SHAPE, "4 x 4 pixels");
+}
+
+/* ---- Loss ------------------------------------------------------------------------------------- */
+
+static void loss_counts_and_sums(void **state)
+{
+    /* rows: right; wrong; tie taken by the lowest index, so wrong; hopeless: p = 0 */
+    const float z[] = {3, 1, 0, 0, 2, 1, 4, 4, 0, 200, 0, 0};
+    const int32_t labels[] = {0, 2, 1, 1};
+    const double want[] = {0.16984602, 1.40760596, 0.70226332, 55.26204223};
+    const test_spec spec = {.op = &dt_op_softmax_xent, .in = SHAPE(4, 1, 1, 3),
+                            .logits = true, .logits_out = true, .label_smoothing = 0.3f,
+                            .mode = DT_EVAL};
+    oracle o;
+    double sum = 0;
+
+    (void)state;
+    oracle_create(&o, &spec); /* no smoothing in evaluation */
+    memcpy(o.t.in[0], z, sizeof z);
+    memcpy(o.t.labels, labels, sizeof labels);
+    assert_ok(spec.op->forward(&o.t.call));
+    for (int i = 0; i < 4; i++) {
+        const float loss = ((float *)o.t.out)[i];
+        assert_true(fabs((double)loss - want[i]) <= 1e-6 * want[i]);
+        sum += (double)loss;
+    }
+    assert_true(o.t.result.loss_sum == sum);
+    assert_int_equal(o.t.result.correct, 1);
+    oracle_destroy(&o);
+}
+
+/* Where p underflows, p / (p + eps) is 0 and so is the label's pull: the epsilon is part of
+ * the gradient. A fused softmax would give -1 there. */
+static void loss_gradient_has_the_epsilon(void **state)
+{
+    const float z[] = {200, 0, 0};
+    const test_spec spec = {.op = &dt_op_softmax_xent, .in = SHAPE(1, 1, 1, 3),
+                            .logits = true, .logits_out = true};
+    oracle o;
+
+    (void)state;
+    oracle_create(&o, &spec);
+    memcpy(o.t.in[0], z, sizeof z);
+    o.t.labels[0] = 1;
+    assert_ok(spec.op->forward(&o.t.call));
+    assert_ok(spec.op->backward(&o.t.call));
+    for (int i = 0; i < 3; i++)
+        assert_true(((float *)o.t.d_in[0])[i] == 0);
+    oracle_destroy(&o);
+}
+
+static void loss_weighs_by_the_global_batch(void **state)
+{
+    const test_spec spec = {.op = &dt_op_softmax_xent, .in = SHAPE(5, 1, 1, 10),
+                            .logits = true, .logits_out = true};
+    oracle o;
+
+    (void)state;
+    oracle_create(&o, &spec);
+    o.t.call.n_global = 40;
+    oracle_copy(&o);
+    oracle_forward(&o);
+    oracle_backward(&o);
+    oracle_destroy(&o);
+}
+
+static void loss_of_nan_is_nan(void **state)
+{
+    const test_spec spec = {.op = &dt_op_softmax_xent, .in = SHAPE(3, 1, 1, 10),
+                            .logits = true, .logits_out = true};
+    oracle o;
+
+    (void)state;
+    for (int at = 10; at < 20; at++) {
+        oracle_create(&o, &spec);
+        ((float *)o.t.in[0])[at] = NAN;
+        assert_ok(spec.op->forward(&o.t.call));
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(isnan(((float *)o.t.out)[i]) != 0, i == 1);
+        assert_true(isnan(o.t.result.loss_sum));
+        oracle_destroy(&o);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batchnorm_matches_naive),
+        cmocka_unit_test(the_others_match_naive),
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(instruction_sets_change_no_bit),
+        cmocka_unit_test(batchnorm_moments_are_accurate),
+        cmocka_unit_test(batchnorm_of_a_constant_has_no_variance),
+        cmocka_unit_test(batchnorm_evaluates_with_running_statistics),
+        cmocka_unit_test(batchnorm_passes_nan),
+        cmocka_unit_test(fusion_changes_no_bit),
+        cmocka_unit_test(batchnorm_skips_unwanted_gradients),
+        cmocka_unit_test(relu_passes_nan),
+        cmocka_unit_test(maxpool_corners),
+        cmocka_unit_test(maxpool_padding_never_wins),
+        cmocka_unit_test(wrong_shapes_are_errors),
+        cmocka_unit_test(loss_counts_and_sums),
+        cmocka_unit_test(loss_gradient_has_the_epsilon),
+        cmocka_unit_test(loss_weighs_by_the_global_batch),
+        cmocka_unit_test(loss_of_nan_is_nan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

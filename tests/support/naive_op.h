@@ -1,0 +1,328 @@
+/* naive_op.h - the operations as a textbook has them, in double precision: the oracle of
+ * tests/ref and tests/grad. Shares nothing with the code under test but the description of
+ * the problem. Convolutions are in naive.h. */
+#ifndef DT_NAIVE_OP_H
+#define DT_NAIVE_OP_H
+#include "naive.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct naive_call {
+    const dt_step *s; /* shapes and attributes only */
+    double *in[DT_MAX_IN], *param[DT_MAX_PARAM], *out, *d_out;
+    double *d_in[DT_MAX_IN], *d_param[DT_MAX_PARAM];
+    double *running_mean, *running_var;
+    dt_moment *moments;    /* batchnorm, training: written */
+    const int32_t *labels; /* loss */
+} naive_call;
+
+static inline int64_t naive_at(const dt_shape *s, int64_t n, int64_t h, int64_t w, int64_t c)
+{
+    return ((n * s->h + h) * s->w + w) * s->c + c;
+}
+
+/* ---- Elementwise ------------------------------------------------------------------------- */
+
+static inline void naive_relu_forward(naive_call *c)
+{
+    for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
+        c->out[i] = c->in[0][i] > 0 || isnan(c->in[0][i]) ? c->in[0][i] : 0;
+}
+
+static inline void naive_relu_backward(naive_call *c)
+{
+    for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
+        c->d_in[0][i] = c->in[0][i] > 0 || isnan(c->in[0][i]) ? c->d_out[i] : 0;
+}
+
+static inline void naive_add_forward(naive_call *c)
+{
+    for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
+        c->out[i] = c->in[0][i] + c->in[1][i];
+}
+
+static inline void naive_add_backward(naive_call *c)
+{
+    for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
+        c->d_in[0][i] = c->d_in[1][i] = c->d_out[i];
+}
+
+/* in[1] is the gradient of the second output. */
+static inline void naive_fork_forward(naive_call *c)
+{
+    for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
+        c->out[i] = c->in[0][i];
+}
+
+static inline void naive_fork_backward(naive_call *c)
+{
+    for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
+        c->d_in[0][i] = c->d_out[i] + c->in[1][i];
+}
+
+/* ---- Batch norm: one channel at a time ----------------------------------------------------- */
+
+typedef struct naive_norm {
+    double mean, var;
+} naive_norm;
+
+static inline naive_norm naive_norm_of(const naive_call *c, int64_t ch)
+{
+    const int64_t channels = c->s->out_shape.c;
+    const int64_t rows = dt_shape_count(&c->s->out_shape) / channels;
+    naive_norm n = {0, 0};
+
+    if (c->s->mode == DT_EVAL)
+        return (naive_norm){c->running_mean[ch], c->running_var[ch]};
+    for (int64_t r = 0; r < rows; r++)
+        n.mean += c->in[0][r * channels + ch] / (double)rows;
+    for (int64_t r = 0; r < rows; r++)
+        n.var += pow(c->in[0][r * channels + ch] - n.mean, 2) / (double)rows;
+    if (c->moments)
+        c->moments[ch] = (dt_moment){(double)rows, n.mean, n.var * (double)rows};
+    return n;
+}
+
+static inline void naive_batchnorm_forward(naive_call *c)
+{
+    const int64_t channels = c->s->out_shape.c;
+
+    for (int64_t ch = 0; ch < channels; ch++) {
+        const naive_norm n = naive_norm_of(c, ch);
+        const double std = sqrt(n.var + (double)c->s->attr.eps);
+        for (int64_t i = ch; i < dt_shape_count(&c->s->out_shape); i += channels) {
+            double y = c->param[0][ch] * ((c->in[0][i] - n.mean) / std) + c->param[1][ch];
+            if (c->s->attr.add)
+                y += c->in[1][i];
+            c->out[i] = c->s->attr.relu && y <= 0 ? 0 : y;
+        }
+    }
+}
+
+/* By the chain rule through mean and variance; c->out must hold the forward result. */
+static inline void naive_batchnorm_backward(naive_call *c)
+{
+    const int64_t channels = c->s->out_shape.c, count = dt_shape_count(&c->s->out_shape);
+    const double rows = (double)(count / channels);
+
+    for (int64_t ch = 0; ch < channels; ch++) {
+        const naive_norm n = naive_norm_of(c, ch);
+        const double std = sqrt(n.var + (double)c->s->attr.eps), gamma = c->param[0][ch];
+        double d_gamma = 0, d_beta = 0, d_var = 0, d_mean = 0;
+        for (int64_t i = ch; i < count; i += channels) {
+            const double dy = c->s->attr.relu && c->out[i] <= 0 ? 0 : c->d_out[i];
+            const double x = c->in[0][i] - n.mean;
+            d_gamma += dy * x / std;
+            d_beta += dy;
+            d_var += dy * gamma * x * -0.5 * pow(std, -3);
+            d_mean += dy * gamma * -1 / std;
+        }
+        for (int64_t i = ch; i < count; i += channels) {
+            const double dy = c->s->attr.relu && c->out[i] <= 0 ? 0 : c->d_out[i];
+            c->d_in[0][i] = dy * gamma / std +
+                            d_var * 2 * (c->in[0][i] - n.mean) / rows + d_mean / rows;
+            if (c->s->attr.add)
+                c->d_in[1][i] = dy;
+        }
+        c->d_param[0][ch] = d_gamma;
+        c->d_param[1][ch] = d_beta;
+    }
+}
+
+/* ---- Pooling: scatter, where the code under test gathers -------------------------------------- */
+
+/* Calls visit for every pixel of the window of output (n, h, w, c) that is on the input. */
+typedef struct naive_pixel_list {
+    int64_t at[256];
+    int count;
+} naive_pixel_list;
+
+static inline naive_pixel_list naive_window(const dt_step *s, int64_t n, int64_t h,
+                                            int64_t w, int64_t ch)
+{
+    naive_pixel_list p = {.count = 0};
+    for (int i = 0; i < s->attr.kernel[0]; i++)
+        for (int j = 0; j < s->attr.kernel[1]; j++) {
+            const int64_t y = h * s->attr.stride[0] - s->attr.pad[0] + i;
+            const int64_t x = w * s->attr.stride[1] - s->attr.pad[1] + j;
+            if (y >= 0 && y < s->in_shape[0].h && x >= 0 && x < s->in_shape[0].w)
+                p.at[p.count++] = naive_at(&s->in_shape[0], n, y, x, ch);
+        }
+    return p;
+}
+
+static inline int64_t naive_winner(const double *x, const naive_pixel_list *p)
+{
+    int64_t best = p->at[0];
+    for (int k = 1; k < p->count; k++)
+        if (x[p->at[k]] > x[best] || isnan(x[p->at[k]]))
+            best = p->at[k];
+    return best;
+}
+
+static inline void naive_pool(naive_call *c, bool max, bool backward)
+{
+    const dt_shape *o = &c->s->out_shape;
+    const double area = c->s->attr.kernel[0] * c->s->attr.kernel[1];
+
+    for (int64_t i = 0; backward && i < dt_shape_count(&c->s->in_shape[0]); i++)
+        c->d_in[0][i] = 0;
+    for (int64_t i = 0; i < dt_shape_count(o); i++) {
+        const int64_t ch = i % o->c, w = i / o->c % o->w, h = i / o->c / o->w % o->h;
+        const naive_pixel_list p = naive_window(c->s, i / o->c / o->w / o->h, h, w, ch);
+        if (!backward)
+            c->out[i] = max ? c->in[0][naive_winner(c->in[0], &p)] : 0;
+        else if (max)
+            c->d_in[0][naive_winner(c->in[0], &p)] += c->d_out[i];
+        for (int k = 0; k < p.count && !max; k++)
+            if (backward)
+                c->d_in[0][p.at[k]] += c->d_out[i] / area;
+            else
+                c->out[i] += c->in[0][p.at[k]] / area;
+    }
+}
+
+static inline void naive_maxpool_forward(naive_call *c)
+{
+    naive_pool(c, true, false);
+}
+static inline void naive_maxpool_backward(naive_call *c)
+{
+    naive_pool(c, true, true);
+}
+static inline void naive_avgpool_forward(naive_call *c)
+{
+    naive_pool(c, false, false);
+}
+static inline void naive_avgpool_backward(naive_call *c)
+{
+    naive_pool(c, false, true);
+}
+
+static inline void naive_globalavgpool_forward(naive_call *c)
+{
+    const dt_shape *in = &c->s->in_shape[0];
+    for (int64_t i = 0; i < in->n * in->c; i++) {
+        c->out[i] = 0;
+        for (int64_t p = 0; p < in->h * in->w; p++)
+            c->out[i] += c->in[0][(i / in->c * in->h * in->w + p) * in->c + i % in->c] /
+                         (double)(in->h * in->w);
+    }
+}
+
+static inline void naive_globalavgpool_backward(naive_call *c)
+{
+    const dt_shape *in = &c->s->in_shape[0];
+    for (int64_t i = 0; i < dt_shape_count(in); i++) {
+        const int64_t image = i / (in->h * in->w * in->c);
+        c->d_in[0][i] = c->d_out[image * in->c + i % in->c] / (double)(in->h * in->w);
+    }
+}
+
+/* ---- Loss: -sum_j y_j log(softmax(z)_j + eps); d_out is 1 / n_global ------------------------- */
+
+static inline double naive_probability(const double *z, int64_t classes, int64_t k)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < classes; j++)
+        sum += exp(z[j] - z[k]);
+    return 1 / sum;
+}
+
+static inline double naive_target(const naive_call *c, int64_t i, int64_t k)
+{
+    const double s = c->s->mode == DT_TRAIN ? (double)c->s->label_smoothing : 0;
+    return (k == c->labels[i] ? 1 - s : 0) + s / (double)c->s->in_shape[0].c;
+}
+
+static const double naive_eps = 1e-24;
+
+static inline void naive_softmax_xent_forward(naive_call *c)
+{
+    const int64_t classes = c->s->in_shape[0].c;
+    for (int64_t i = 0; i < c->s->in_shape[0].n; i++) {
+        c->out[i] = 0;
+        for (int64_t k = 0; k < classes; k++)
+            c->out[i] -= naive_target(c, i, k) *
+                         log(naive_probability(c->in[0] + i * classes, classes, k) +
+                             naive_eps);
+    }
+}
+
+/* dp_j / dz_k = p_j ([j = k] - p_k), dloss / dp_j = -y_j / (p_j + eps) */
+static inline void naive_softmax_xent_backward(naive_call *c)
+{
+    const int64_t classes = c->s->in_shape[0].c;
+    for (int64_t i = 0; i < c->s->in_shape[0].n; i++)
+        for (int64_t k = 0; k < classes; k++) {
+            const double *z = c->in[0] + i * classes;
+            const double pk = naive_probability(z, classes, k);
+            double dz = 0;
+            for (int64_t j = 0; j < classes; j++) {
+                const double p = naive_probability(z, classes, j);
+                dz -= naive_target(c, i, j) / (p + naive_eps) * p * ((j == k) - pk);
+            }
+            c->d_in[0][i * classes + k] = dz * c->d_out[i];
+        }
+}
+
+/* ---- Convolution and linear layer ------------------------------------------------------------- */
+
+static inline dt_conv naive_conv_of(const dt_step *s)
+{
+    const dt_shape *in = &s->in_shape[0], *out = &s->out_shape;
+    dt_conv v = {.n = in->n, .ih = in->h, .iw = in->w, .ic = in->c, .oh = out->h,
+                 .ow = out->w, .oc = out->c, .kernel = {1, 1}, .stride = {1, 1}};
+    if (s->attr.kernel[0]) {
+        memcpy(v.kernel, s->attr.kernel, sizeof v.kernel);
+        memcpy(v.stride, s->attr.stride, sizeof v.stride);
+        memcpy(v.pad, s->attr.pad, sizeof v.pad);
+    } else { /* a linear layer sees an image as one row of features */
+        v.ic *= v.ih * v.iw;
+        v.ih = v.iw = 1;
+    }
+    return v;
+}
+
+static inline void naive_conv2d_forward(naive_call *c)
+{
+    const dt_conv v = naive_conv_of(c->s);
+    naive_conv(&v, DT_PASS_FORWARD, c->in[0], c->param[0], c->out);
+    if (c->s->attr.bias)
+        naive_bias(&v, c->param[1], c->out);
+}
+
+static inline void naive_conv2d_backward(naive_call *c)
+{
+    const dt_conv v = naive_conv_of(c->s);
+    naive_conv(&v, DT_PASS_DATA, c->d_in[0], c->param[0], c->d_out);
+    naive_conv(&v, DT_PASS_WEIGHTS, c->in[0], c->d_param[0], c->d_out);
+    if (c->s->attr.bias)
+        naive_bias_gradient(&v, c->d_out, c->d_param[1]);
+}
+
+#define naive_linear_forward naive_conv2d_forward
+#define naive_linear_backward naive_conv2d_backward
+
+/* ---- One row per operation --------------------------------------------------------------------- */
+
+typedef struct naive_op {
+    const dt_op *op;
+    void (*forward)(naive_call *c);
+    void (*backward)(naive_call *c); /* after forward */
+} naive_op;
+
+static inline const naive_op *naive_find(const dt_op *op)
+{
+    static const naive_op rows[] = {
+#define X(name) {&dt_op_##name, naive_##name##_forward, naive_##name##_backward},
+        DT_OP_LIST(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].op == op)
+            return &rows[i];
+    return NULL;
+}
+#endif

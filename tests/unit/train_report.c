@@ -1,0 +1,368 @@
+/* What a run prints: the bar against tqdm 4.69.1's own format_meter and EMA, the two
+ * tutorials' lines against their published logs, and float32 texts against NumPy's. */
+#include "test.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "report.h"
+
+/* ---- Where a report goes, and what came out -------------------------------------------------- */
+
+enum { TEXT_CHARS = 1 << 16 };
+typedef struct fixture {
+    FILE *out;
+    int terminal; /* the pseudo terminal's other side, -1: out is a file */
+    char text[TEXT_CHARS];
+} fixture;
+
+static int make_file(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    f->terminal = -1;
+    f->out = tmpfile();
+    assert_non_null(f->out);
+    *state = f;
+    return 0;
+}
+
+static int make_terminal(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    struct termios raw;
+
+    assert_non_null(f);
+    f->terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+    assert_true(f->terminal >= 0);
+    assert_int_equal(grantpt(f->terminal), 0);
+    assert_int_equal(unlockpt(f->terminal), 0);
+    const int fd = open(ptsname(f->terminal), O_RDWR | O_NOCTTY);
+    assert_true(fd >= 0);
+    assert_int_equal(tcgetattr(fd, &raw), 0);
+    cfmakeraw(&raw); /* else newlines gain carriage returns */
+    assert_int_equal(tcsetattr(fd, TCSANOW, &raw), 0);
+    f->out = fdopen(fd, "w");
+    assert_non_null(f->out);
+    *state = f;
+    return 0;
+}
+
+static int release(void **state)
+{
+    fixture *f = *state;
+    fclose(f->out);
+    if (f->terminal >= 0)
+        close(f->terminal);
+    free(f);
+    return 0;
+}
+
+/* All that was printed since the last call. */
+static const char *printed(fixture *f)
+{
+    ssize_t n = 0, got = 0;
+
+    fflush(f->out);
+    if (f->terminal >= 0) {
+        while ((got = read(f->terminal, f->text + n, (size_t)(TEXT_CHARS - 1 - n))) > 0)
+            n += got;
+    } else {
+        n = pread(fileno(f->out), f->text, TEXT_CHARS - 1, 0);
+        assert_int_equal(ftruncate(fileno(f->out), 0), 0);
+        rewind(f->out);
+    }
+    assert_true(n >= 0 && n < TEXT_CHARS - 1);
+    f->text[n] = '\0';
+    return f->text;
+}
+
+static void open_report(dt_report *r, fixture *f, const char *style, const char *locale)
+{
+    const dt_report_setup setup = {.style = style, .out = f->out, .epochs = 10,
+                                   .steps_per_epoch = 195, .total_steps = 1950,
+                                   .log_every = 10};
+    assert_int_equal(setenv("LC_ALL", locale, 1), 0);
+    assert_ok(dt_report_open(r, &setup));
+}
+
+static void steps(dt_report *r, int64_t epoch, int64_t first, int64_t last, double seconds,
+                  int64_t images)
+{
+    for (int64_t i = first; i <= last; i++)
+        dt_report_step(r, &(dt_step_record){
+            .epoch = epoch, .step = i, .run_step = (epoch - 1) * 195 + i, .loss = 2.125,
+            .lr = 0.01, .images = images, .seconds = seconds});
+}
+
+/* ---- The bar ------------------------------------------------------------------------------------ */
+
+static void set_columns(const fixture *f, unsigned short columns)
+{
+    const struct winsize size = {.ws_row = 24, .ws_col = columns};
+    assert_int_equal(ioctl(f->terminal, TIOCSWINSZ, &size), 0);
+}
+
+/* The last bar drawn, without \r and the erasing sequence. */
+static const char *last_bar(fixture *f)
+{
+    printed(f);
+    char *bar = strrchr(f->text, '\r');
+    assert_non_null(bar);
+    char *end = strstr(bar, "\033[K");
+    assert_non_null(end);
+    *end = '\0';
+    return bar + 1;
+}
+
+/* tqdm.format_meter(prefix='epoch 1/10', total=195, ncols=.., n=.., elapsed=.., rate=..,
+ *                   ascii=.., postfix=..) */
+static void bars_are_those_of_tqdm(void **state)
+{
+    static const struct {
+        unsigned short columns;
+        const char *locale;
+        int64_t step;
+        double seconds;
+        int64_t images;
+        const char *bar;
+    } cases[] = {
+        {80, "C.UTF-8", 0, 0, 0,
+         "epoch 1/10:   0%|                                       | 0/195 [00:00<?, ?it/s]"},
+        {80, "C", 0, 0, 0,
+         "epoch 1/10:   0%|                                       | 0/195 [00:00<?, ?it/s]"},
+        {100, "C.UTF-8", 37, 0.125, 32,
+         "epoch 1/10:  19%|████▉                     | 37/195 [00:04<00:19,  8.00it/s, "
+         "loss=2.1250, 256 img/s]"},
+        {100, "C", 37, 0.125, 32,
+         "epoch 1/10:  19%|####9                     | 37/195 [00:04<00:19,  8.00it/s, "
+         "loss=2.1250, 256 img/s]"},
+        {100, "C.UTF-8", 195, 20.5, 41,
+         "epoch 1/10: 100%|█████████████████████████| 195/195 [1:06:37<00:00, 20.50s/it, "
+         "loss=2.1250, 2 img/s]"},
+        {64, "C", 37, 0.125, 32,
+         "epoch 1/10:  19%|1| 37/195 [00:04<00:19,  8.00it/s, loss=2.1250,"},
+        {30, "C", 37, 0.125, 32, "epoch 1/10:  19%|1| 37/195 [00"},
+        {0, "C", 37, 0.125, 32, /* a terminal that does not tell its width */
+         "epoch 1/10:  19%|#8        | 37/195 [00:04<00:19,  8.00it/s, loss=2.1250, "
+         "256 img/s]"},
+    };
+    fixture *f = *state;
+    dt_report r;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        set_columns(f, cases[i].columns);
+        open_report(&r, f, "auto", cases[i].locale);
+        dt_report_start(&r);
+        steps(&r, 1, 1, cases[i].step, cases[i].seconds, cases[i].images);
+        assert_string_equal(last_bar(f), cases[i].bar);
+    }
+}
+
+/* from tqdm.std import EMA; a, b = EMA(.3), EMA(.3)
+ * for dt in (10, .125, .125): a(1); b(dt)
+ * tqdm.format_meter(n=3, elapsed=10.25, rate=a() / b(), ...) */
+static void rates_are_smoothed(void **state)
+{
+    fixture *f = *state;
+    dt_report r;
+
+    set_columns(f, 100);
+    open_report(&r, f, "auto", "C");
+    steps(&r, 1, 1, 1, 10, 32);
+    steps(&r, 1, 2, 3, 0.125, 32);
+    assert_string_equal(last_bar(f),
+                        "epoch 1/10:   2%|4                           | 3/195 [00:10<07:28,  "
+                        "2.33s/it, loss=2.1250, 14 img/s]");
+}
+
+static int count(const char *text, char c)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += *text == c;
+    return n;
+}
+
+/* 195 steps of 31.25 ms: one drawing every 4 (125 ms >= 0.1 s), and the last. */
+static void bars_are_not_drawn_too_often(void **state)
+{
+    fixture *f = *state;
+    dt_report r;
+
+    set_columns(f, 80);
+    open_report(&r, f, "auto", "C");
+    steps(&r, 1, 1, 195, 0.03125, 32);
+    assert_int_equal(count(printed(f), '\r'), 195 / 4 + 1);
+    assert_int_equal(count(f->text, '\n'), 1);
+    steps(&r, 2, 1, 4, 0.03125, 32); /* a new epoch begins anew */
+    assert_non_null(strstr(last_bar(f), "epoch 2/10:   2%|"));
+    assert_non_null(strstr(f->text, "4/195 [00:00<00:05, 32.00it/s, "));
+}
+
+/* The error of a run that fails in mid-epoch stands on a line of its own. */
+static void a_failure_leaves_the_bars_line(void **state)
+{
+    fixture *f = *state;
+    dt_report r;
+
+    set_columns(f, 80);
+    open_report(&r, f, "auto", "C");
+    steps(&r, 1, 1, 5, 1, 32);
+    printed(f);
+    dt_report_finish(&r, &(dt_end_record){.ok = false});
+    assert_string_equal(printed(f), "\n");
+}
+
+/* --max-steps cuts the last epoch: its bar ends where the run does. */
+static void a_cut_epoch_is_full_at_its_end(void **state)
+{
+    fixture *f = *state;
+    dt_report r;
+    const dt_report_setup setup = {.style = "auto", .out = f->out, .epochs = 10,
+                                   .steps_per_epoch = 195, .total_steps = 200};
+
+    set_columns(f, 80);
+    assert_ok(dt_report_open(&r, &setup));
+    steps(&r, 2, 1, 5, 1, 32);
+    assert_non_null(strstr(printed(f), "epoch 2/10: 100%|"));
+    assert_non_null(strstr(f->text, "| 5/5 ["));
+}
+
+/* ---- Lines ---------------------------------------------------------------------------------------- */
+
+static const dt_epoch_record epoch_record = {.epoch = 1, .train_loss = 1.53421,
+                                             .test_loss = 2.26614, .correct = 1380,
+                                             .test_images = 10000, .images = 49920,
+                                             .seconds = 20.8};
+static const dt_end_record end_record = {.ok = true, .steps = 195, .seconds = 25.25,
+                                         .weights_hash = "00112233445566778899aabbccddeeff",
+                                         .state_hash = "ffeeddccbbaa99887766554433221100",
+                                         .folder = "runs/x"};
+#define HASHES                                                                         \
+    "weights hash 00112233445566778899aabbccddeeff\n"                                  \
+    "state hash   ffeeddccbbaa99887766554433221100\n"
+
+static void a_file_gets_a_line_per_interval(void **state)
+{
+    fixture *f = *state;
+    dt_report r;
+
+    open_report(&r, f, "auto", "C.UTF-8");
+    dt_report_start(&r);
+    steps(&r, 1, 1, 50, 0.5, 256); /* first step, then every 10 s: steps 21 and 41 */
+    assert_string_equal(printed(f),
+                        "epoch 1/10 step 1/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
+                        "epoch 1/10 step 21/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
+                        "epoch 1/10 step 41/195: loss 2.1250, lr 0.01, 512.0 images/s\n");
+    dt_report_epoch(&r, &epoch_record);
+    dt_report_finish(&r, &end_record);
+    assert_string_equal(printed(f),
+                        "epoch 1/10: train loss 1.5342, test loss 2.2661, test accuracy 13.80 "
+                        "%, 20.8 s, 2400.0 images/s\n" HASHES
+                        "195 steps in 25.2 s; the run is in runs/x\n");
+}
+
+static void mindspore_lines_are_the_tutorials(void **state)
+{
+    fixture *f = *state;
+    dt_report r;
+
+    open_report(&r, f, "mindspore", "C");
+    dt_report_start(&r);
+    dt_report_step(&r, &(dt_step_record){.epoch = 1, .step = 156,
+                                         .loss = 2.00840164});
+    dt_report_step(&r, &(dt_step_record){.epoch = 2, .step = 156, .loss = 1.6407638});
+    dt_report_epoch(&r, &epoch_record);
+    dt_report_finish(&r, &end_record);
+    assert_string_equal(printed(f), "epoch: 1 step: 156, loss is 2.0084016\n"
+                                    "epoch: 2 step: 156, loss is 1.6407638\n" HASHES
+                                    "training success\n");
+    dt_report_finish(&r, &(dt_end_record){.ok = false});
+    assert_string_equal(printed(f), "training failed\n");
+}
+
+/* Iteration 0 takes 100 s and is not counted; iterations 1-9 take 1.5 s, the rest 3 s. */
+static void cs744_lines_are_the_courses(void **state)
+{
+    fixture *f = *state;
+    dt_report r;
+
+    open_report(&r, f, "cs744", "C");
+    dt_report_start(&r);
+    steps(&r, 1, 1, 1, 100, 256);
+    steps(&r, 1, 2, 10, 1.5, 256);
+    steps(&r, 1, 11, 50, 3, 256);
+    dt_report_epoch(&r, &epoch_record);
+    steps(&r, 2, 1, 50, 1, 256); /* times are those of the first epoch */
+    dt_report_finish(&r, &end_record);
+    assert_string_equal(
+        printed(f),
+        "0 loss:  2.125\n"
+        "average time:  1.500000\n"
+        "20 loss:  2.125\n"
+        "average time over 40 iterations without the first:  2.653846\n" /* (9*1.5+30*3)/39 */
+        "40 loss:  2.125\n"
+        "Test set: Average loss: 2.2661, Accuracy: 1380/10000 (14%)\n\n"
+        "0 loss:  2.125\n20 loss:  2.125\n40 loss:  2.125\n" HASHES);
+}
+
+static void an_unknown_style_is_refused(void **state)
+{
+    fixture *f = *state;
+    dt_report r;
+    assert_fails(dt_report_open(&r, &(dt_report_setup){.style = "timm", .out = f->out}),
+                 DT_CONFIG, "'timm'; there are: auto mindspore cs744");
+}
+
+/* ---- Numbers ----------------------------------------------------------------------------------------- */
+
+/* str(numpy.float32(x)), NumPy 2.4.6; above 2^24 as NumPy 1 prints, without exponent. */
+static void float32_texts_are_numpys(void **state)
+{
+    (void)state;
+    static const struct {
+        double x;
+        const char *text;
+    } cases[] = {
+        {2.0084016, "2.0084016"}, {2.3025851, "2.3025851"}, {2, "2.0"}, {100, "100.0"},
+        {0.1, "0.1"}, {-0.0, "-0.0"}, {0, "0.0"}, {123456, "123456.0"},
+        {16777216, "16777216.0"}, {1e-5, "1e-05"}, {9.9999e-05, "9.9999e-05"},
+        {1.5e-7, "1.5e-07"}, {1e-45, "1e-45"}, {1e16, "1e+16"}, {3.4e38, "3.4e+38"},
+        {0.00123, "0.00123"}, {NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"},
+    };
+    char text[DT_FLOAT32_CHARS];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(dt_float32_text(cases[i].x, text), cases[i].text);
+    for (uint32_t i = 0; i < 20000; i++) { /* and they always give the number back */
+        uint32_t bits[4];
+        float x;
+        dt_random(5, DT_STREAM_TEST, 0, i, 0, bits);
+        memcpy(&x, bits, sizeof x);
+        if (isfinite(x))
+            assert_true(strtof(dt_float32_text((double)x, text), NULL) == x);
+    }
+}
+
+#define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, make_file, release)
+#define TERMINAL_TEST(name) cmocka_unit_test_setup_teardown(name, make_terminal, release)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TERMINAL_TEST(bars_are_those_of_tqdm),
+        TERMINAL_TEST(rates_are_smoothed),
+        TERMINAL_TEST(bars_are_not_drawn_too_often),
+        TERMINAL_TEST(a_failure_leaves_the_bars_line),
+        TERMINAL_TEST(a_cut_epoch_is_full_at_its_end),
+        FILE_TEST(a_file_gets_a_line_per_interval),
+        FILE_TEST(mindspore_lines_are_the_tutorials),
+        FILE_TEST(cs744_lines_are_the_courses),
+        FILE_TEST(an_unknown_style_is_refused),
+        cmocka_unit_test(float32_texts_are_numpys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
