@@ -1,6 +1,6 @@
-/* The inner loops, see loops.h: those over elements here, the others in loops_norm.h and
- * loops_pool.h, and the table. Compiled once for each instruction set, under the names that
- * loops_avx2.c and loops_avx512.c give. */
+/* The inner loops, see loops.h: those over elements here, the others in loops_norm.h
+ * and loops_pool.h, and the table. Compiled once for each instruction set, under the
+ * names that loops_avx2.c and loops_avx512.c give. */
 #include "loops_norm.h"
 #include "loops_pool.h"
 
@@ -27,7 +27,8 @@ static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t cou
 }
 
 static inline void sum_as(const void *restrict a, const void *restrict b,
-                          void *restrict out, int64_t first, int64_t count, dt_dtype type)
+                          void *restrict out, int64_t first, int64_t count,
+                          dt_dtype type)
 {
 #pragma omp simd
     for (int64_t i = first; i < first + count; i++)
@@ -65,9 +66,8 @@ static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t cou
 DT_LOOP_LIST(X)
 #undef X
 
-const dt_loops LOOPS_TABLE = {
-    .isa = LOOPS_ISA,
+const dt_loops LOOPS_TABLE = {.isa = LOOPS_ISA,
 #define X(name) .name = name,
-    DT_LOOP_LIST(X)
+                              DT_LOOP_LIST(X)
 #undef X
 };

@@ -1,8 +1,8 @@
 /* loops.h - the inner loops of the operations that have no matrix product; private to
  * src/model.
  *
- * loops.c is plain C whose inner loops run over channels or elements without a branch. It
- * is compiled once as it is and once for each instruction set (loops_avx2.c,
+ * loops.c is plain C whose inner loops run over channels or elements without a branch.
+ * It is compiled once as it is and once for each instruction set (loops_avx2.c,
  * loops_avx512.c), and the compiler vectorises it. There is no FMA and no sum across
  * lanes, so all of them give the same bits. */
 #ifndef DT_LOOPS_H
@@ -13,23 +13,23 @@
  * its result depends on nothing but its index. */
 typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
 
-#define DT_LOOP_LIST(X) /* name: item */                                               \
-    X(relu_forward)          /* element */                                             \
-    X(relu_backward)         /* element */                                             \
-    X(add_forward)           /* element */                                             \
-    X(add_backward)          /* element */                                             \
-    X(fork_backward)         /* element */                                             \
-    X(norm_moments)          /* part of the rows, see dt_norm_plan */                  \
-    X(norm_merge)            /* channel */                                             \
-    X(norm_apply)            /* row */                                                 \
-    X(norm_sums)             /* part of the rows */                                    \
-    X(norm_total)            /* channel */                                             \
-    X(norm_data)             /* row */                                                 \
-    X(maxpool_forward)       /* output row */                                          \
-    X(maxpool_backward)      /* input row */                                           \
-    X(avgpool_forward)       /* output row */                                          \
-    X(avgpool_backward)      /* input row */                                           \
-    X(globalavgpool_forward) /* image */                                               \
+#define DT_LOOP_LIST(X)       /* name: item */                                         \
+    X(relu_forward)           /* element */                                            \
+    X(relu_backward)          /* element */                                            \
+    X(add_forward)            /* element */                                            \
+    X(add_backward)           /* element */                                            \
+    X(fork_backward)          /* element */                                            \
+    X(norm_moments)           /* part of the rows, see dt_norm_plan */                 \
+    X(norm_merge)             /* channel */                                            \
+    X(norm_apply)             /* row */                                                \
+    X(norm_sums)              /* part of the rows */                                   \
+    X(norm_total)             /* channel */                                            \
+    X(norm_data)              /* row */                                                \
+    X(maxpool_forward)        /* output row */                                         \
+    X(maxpool_backward)       /* input row */                                          \
+    X(avgpool_forward)        /* output row */                                         \
+    X(avgpool_backward)       /* input row */                                          \
+    X(globalavgpool_forward)  /* image */                                              \
     X(globalavgpool_backward) /* image */
 
 typedef struct dt_loops {
@@ -52,11 +52,11 @@ void dt_loop_elements(const dt_call *c, dt_loop loop);
 /* Items are rows, each about `row_elements` of work. */
 void dt_loop_rows(const dt_call *c, dt_loop loop, int64_t rows, int64_t row_elements);
 
-/* ---- Batch norm ------------------------------------------------------------------------ */
+/* ---- Batch norm ----------------------------------------------------------------- */
 
-/* Rows (images x pixels) are cut into blocks that stay in the second-level cache, blocks
- * into parts for threads; both follow from the shape alone. Inside a block sums are
- * float32 over at most 512 rows, across blocks float64 in block order. */
+/* Rows (images x pixels) are cut into blocks that stay in the second-level cache,
+ * blocks into parts for threads; both follow from the shape alone. Inside a block sums
+ * are float32 over at most 512 rows, across blocks float64 in block order. */
 enum { DT_NORM_PARTS = 32, DT_NORM_ROWS = 512, DT_NORM_ELEMENTS = 1 << 16 };
 typedef struct dt_norm_plan {
     int64_t rows, channels, block, blocks, parts;
@@ -109,11 +109,15 @@ static inline dt_norm_area dt_norm_area_of(const dt_norm_plan *p, void *scratch)
     const int64_t stride = dt_norm_stride(p);
     double *part = scratch;
     float *coef = (float *)(part + 4 * stride * p->parts);
-    return (dt_norm_area){.stride = stride, .part = part, .shift = coef,
-                          .scale = coef + stride, .center = coef + 2 * stride,
+    return (dt_norm_area){.stride = stride,
+                          .part = part,
+                          .shift = coef,
+                          .scale = coef + stride,
+                          .center = coef + 2 * stride,
                           .slope = coef + 3 * stride};
 }
-/* k = 0, 1: the float64 vectors; mean and m2, or the sums of dy' and of dy' (x - mean). */
+/* k = 0, 1: the float64 vectors; mean and m2, or the sums of dy' and of dy' (x - mean).
+ */
 static inline double *dt_norm_sum(const dt_norm_area *a, int64_t part, int k)
 {
     return a->part + (4 * part + k) * a->stride;

@@ -3,7 +3,7 @@
 #define DT_LOOPS_NORM_H
 #include "loops_number.h"
 
-/* ---- Forward ---------------------------------------------------------------- */
+/* ---- Forward -------------------------------------------------------------------- */
 
 /* to[c] = the sum of x[r][c] over `group` rows, added to what was there. */
 static inline void norm_rows_sum(const void *restrict x, int64_t at, int64_t channels,
@@ -19,8 +19,9 @@ static inline void norm_rows_sum(const void *restrict x, int64_t at, int64_t cha
 }
 
 /* Adds the sums of x - work[0] and of its square to work[1] and work[2]. */
-static inline void norm_rows_squares(const void *restrict x, int64_t at, int64_t channels,
-                                     int group, float *const work[3], dt_dtype type)
+static inline void norm_rows_squares(const void *restrict x, int64_t at,
+                                     int64_t channels, int group, float *const work[3],
+                                     dt_dtype type)
 {
     const float *restrict shift = work[0];
     float *restrict sums = work[1], *restrict squares = work[2];
@@ -40,10 +41,10 @@ static inline void norm_rows_squares(const void *restrict x, int64_t at, int64_t
 
 enum { GROUP = 4 }; /* rows added before a running sum is touched */
 
-/* Sums of x - shift over rows [first, first + rows). The shift is the mean of the block's
- * first quarter: by Cauchy and Schwarz it is at most sqrt(3) standard deviations from the
- * mean of the block, whatever the data, so taking sum^2 / rows from the squares later
- * costs two bits at most. */
+/* Sums of x - shift over rows [first, first + rows). The shift is the mean of the
+ * block's first quarter: by Cauchy and Schwarz it is at most sqrt(3) standard
+ * deviations from the mean of the block, whatever the data, so taking sum^2 / rows from
+ * the squares later costs two bits at most. */
 static inline void norm_block_sums(const dt_call *c, int64_t first, int64_t rows,
                                    float *const work[3], dt_dtype type)
 {
@@ -157,7 +158,7 @@ static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
     }
 }
 
-/* ---- Batch norm: backward ------------------------------------------------------------------
+/* ---- Batch norm: backward ----------------------------------------------------------
  * dy' is dy where the fused ReLU let it through. */
 
 static inline void add_to_double(double *restrict to, const float *restrict from,
@@ -170,14 +171,15 @@ static inline void add_to_double(double *restrict to, const float *restrict from
 
 typedef struct norm_gradient {
     const void *x, *y, *dy;
-    bool mask;     /* dy' is dy where y > 0, else dy */
+    bool mask; /* dy' is dy where y > 0, else dy */
     const float *mean;
 } norm_gradient;
 
-/* Adds the sums of dy' and of dy' (x - mean) over `group` rows to work[0] and work[1]. */
-static inline void norm_rows_gradient(const norm_gradient *n, int64_t at, int64_t channels,
-                                      int group, bool mask, float *const work[2],
-                                      dt_dtype type)
+/* Adds the sums of dy' and of dy' (x - mean) over `group` rows to work[0] and work[1].
+ */
+static inline void norm_rows_gradient(const norm_gradient *n, int64_t at,
+                                      int64_t channels, int group, bool mask,
+                                      float *const work[2], dt_dtype type)
 {
     const void *restrict x = n->x, *restrict y = n->y, *restrict dy = n->dy;
     const float *restrict mean = n->mean;
@@ -210,9 +212,9 @@ static inline void norm_group_gradient(const norm_gradient *n, int64_t at,
 }
 
 /* Sums over rows [first, last) to work. */
-static inline void norm_block_gradient(const norm_gradient *n, int64_t first, int64_t last,
-                                       int64_t channels, float *const work[2],
-                                       dt_dtype type)
+static inline void norm_block_gradient(const norm_gradient *n, int64_t first,
+                                       int64_t last, int64_t channels,
+                                       float *const work[2], dt_dtype type)
 {
     for (int k = 0; k < 2; k++)
         memset(work[k], 0, (size_t)channels * sizeof(float));
@@ -228,7 +230,9 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count,
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
     void *summand = c->step->attr.add ? c->d_in[1] : NULL; /* receives dy' */
-    const norm_gradient n = {.x = c->in[0], .y = c->out, .mean = a.shift,
+    const norm_gradient n = {.x = c->in[0],
+                             .y = c->out,
+                             .mean = a.shift,
                              .dy = summand ? summand : c->d_out,
                              .mask = c->step->attr.relu && !summand};
 
@@ -243,7 +247,8 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count,
                 relu_mask(c->out, c->d_out, summand, row * p.channels,
                           (stop - row) * p.channels, type);
             else if (summand)
-                copy(c->d_out, summand, row * p.channels, (stop - row) * p.channels, type);
+                copy(c->d_out, summand, row * p.channels, (stop - row) * p.channels,
+                     type);
             norm_block_gradient(&n, row, stop, p.channels, work, type);
             for (int k = 0; k < 2; k++)
                 add_to_double(dt_norm_sum(&a, part, k), work[k], p.channels);

@@ -1,8 +1,8 @@
 /* loops_pool.h - the part of loops.c for pooling; private to src/model.
  *
- * A spot is up to LANES channels of one pixel: of the output going forward, of the input
- * going backward. Its values are in arrays that stay close while the positions of the
- * other side that belong to it are walked in row-major order. */
+ * A spot is up to LANES channels of one pixel: of the output going forward, of the
+ * input going backward. Its values are in arrays that stay close while the positions of
+ * the other side that belong to it are walked in row-major order. */
 #ifndef DT_LOOPS_POOL_H
 #define DT_LOOPS_POOL_H
 #include "loops_number.h"
@@ -16,10 +16,10 @@ typedef struct pool_range {
 } pool_range;
 
 typedef struct pool_spot {
-    int64_t at;        /* first element of the spot */
-    int64_t lanes;     /* 1..LANES */
-    pool_range y, x;   /* forward: kernel positions; backward: output pixels */
-    int64_t base;      /* first element of position (0, 0); positions follow by `pitch` */
+    int64_t at;      /* first element of the spot */
+    int64_t lanes;   /* 1..LANES */
+    pool_range y, x; /* forward: kernel positions; backward: output pixels */
+    int64_t base;    /* first element of position (0, 0); positions follow by `pitch` */
     int64_t pitch[2];  /* elements from row to row, from pixel to pixel */
     int64_t origin[2]; /* backward: the input pixel counted from the padding's edge */
 } pool_spot;
@@ -53,11 +53,13 @@ static inline pool_spot pool_forward(const dt_call *c, int64_t row, int64_t i)
     const dt_attr *a = &c->step->attr;
     const int64_t ox = i % out->w, ch = i / out->w * LANES;
     const int64_t image = row / out->h, oy = row % out->h;
-    const int64_t iy = oy * a->stride[0] - a->pad[0], ix = ox * a->stride[1] - a->pad[1];
+    const int64_t iy = oy * a->stride[0] - a->pad[0],
+                  ix = ox * a->stride[1] - a->pad[1];
 
     return (pool_spot){.at = (row * out->w + ox) * out->c + ch,
                        .lanes = out->c - ch < LANES ? out->c - ch : LANES,
-                       .y = pool_taps(a, 0, oy, in->h), .x = pool_taps(a, 1, ox, in->w),
+                       .y = pool_taps(a, 0, oy, in->h),
+                       .x = pool_taps(a, 1, ox, in->w),
                        .base = ((image * in->h + iy) * in->w + ix) * in->c + ch,
                        .pitch = {in->w * in->c, in->c}};
 }
@@ -79,11 +81,11 @@ static inline pool_spot pool_backward(const dt_call *c, int64_t row, int64_t i)
                        .origin = {iy + a->pad[0], ix + a->pad[1]}};
 }
 
-/* ---- Maximum: saves for each output the kernel position that won, row-major --------------- */
+/* ---- Maximum: saves for each output the kernel position that won, row-major ----- */
 
 static inline void maxpool_tap(const void *restrict x, int64_t from, int32_t tap,
-                               float *restrict best, int32_t *restrict won, int64_t lanes,
-                               dt_dtype type)
+                               float *restrict best, int32_t *restrict won,
+                               int64_t lanes, dt_dtype type)
 {
 #pragma omp simd
     for (int64_t l = 0; l < lanes; l++) {
@@ -145,8 +147,9 @@ static inline void maxpool_gather(const dt_call *c, const pool_spot *s, int64_t 
     for (int64_t y = s->y.first; y < s->y.last; y++)
         for (int64_t x = s->x.first; x < s->x.last; x++) {
             const int64_t from = s->base + y * s->pitch[0] + x * s->pitch[1];
-            const int32_t tap = (int32_t)((s->origin[0] - y * a->stride[0]) * a->kernel[1] +
-                                          s->origin[1] - x * a->stride[1]);
+            const int32_t tap =
+                (int32_t)((s->origin[0] - y * a->stride[0]) * a->kernel[1] +
+                          s->origin[1] - x * a->stride[1]);
 #pragma omp simd
             for (int64_t l = 0; l < lanes; l++) {
                 const float d = get(dy, from + l, type);
@@ -171,7 +174,7 @@ static inline void maxpool_backward_as(const dt_call *c, int64_t first, int64_t 
         }
 }
 
-/* ---- Average over the window, padding counted as zeros ------------------------------------- */
+/* ---- Average over the window, padding counted as zeros -------------------------- */
 
 static inline void pool_add(const void *restrict x, int64_t from, float *restrict sum,
                             int64_t lanes, dt_dtype type)
@@ -218,7 +221,7 @@ static inline void avgpool_backward_as(const dt_call *c, int64_t first, int64_t 
         }
 }
 
-/* ---- Average over the image ------------------------------------------------------------------ */
+/* ---- Average over the image ----------------------------------------------------- */
 
 /* Row sums are added to the total, so that no float32 sum is longer than a side. */
 static inline void globalavgpool_spot(const dt_call *c, int64_t image, int64_t first,
@@ -242,8 +245,8 @@ static inline void globalavgpool_spot(const dt_call *c, int64_t image, int64_t f
         put(c->out, image * in->c + first + l, total[l] / area, type);
 }
 
-static inline void globalavgpool_forward_as(const dt_call *c, int64_t first, int64_t count,
-                                            dt_dtype type)
+static inline void globalavgpool_forward_as(const dt_call *c, int64_t first,
+                                            int64_t count, dt_dtype type)
 {
     const int64_t channels = c->step->in_shape[0].c;
 

@@ -1,11 +1,11 @@
 /* Batch norm (Ioffe & Szegedy 2015), with what the plan fuses behind it: the sum with
- * in[1], then ReLU. Training normalises with the batch's own mean and biased variance and
- * reports its moments; evaluation with the running statistics.
+ * in[1], then ReLU. Training normalises with the batch's own mean and biased variance
+ * and reports its moments; evaluation with the running statistics.
  *
  *   param     gamma, beta [c]
  *   saved     mean, inverse standard deviation [c] float32
- *   backward  reads in[0], and out when ReLU is fused; d_in[1] is the gradient of the other
- *             summand */
+ *   backward  reads in[0], and out when ReLU is fused; d_in[1] is the gradient of the
+ * other summand */
 #include "loops.h"
 
 #include <math.h>
@@ -15,7 +15,8 @@ static dt_status batchnorm_infer(const dt_node *n, const dt_shape *in, dt_shape 
     if (n->attr.add && memcmp(&in[0], &in[1], sizeof in[0]) != 0)
         return dt_fail(DT_SHAPE,
                        "batchnorm '%s': adds [%lld, %lld, %lld, %lld] to [%lld, %lld, "
-                       "%lld, %lld]", n->name, (long long)in[1].n, (long long)in[1].h,
+                       "%lld, %lld]",
+                       n->name, (long long)in[1].n, (long long)in[1].h,
                        (long long)in[1].w, (long long)in[1].c, (long long)in[0].n,
                        (long long)in[0].h, (long long)in[0].w, (long long)in[0].c);
     *out = in[0];
@@ -43,7 +44,8 @@ static dt_status batchnorm_prepare(dt_step *s, dt_env *env)
     return dt_loops_prepare(s, env);
 }
 
-/* Mean and inverse standard deviation of the batch to `saved`, its moments to the caller. */
+/* Mean and inverse standard deviation of the batch to `saved`, its moments to the
+ * caller. */
 static void batchnorm_statistics(const dt_call *c, const dt_norm_plan *p,
                                  const dt_norm_area *a)
 {
@@ -72,9 +74,9 @@ static dt_status batchnorm_forward(const dt_call *c)
     if (train)
         batchnorm_statistics(c, &p, &a);
     for (int64_t i = 0; i < p.channels; i++) {
-        const float inverse =
-            train ? mean[a.stride + i]
-                  : (float)(1 / sqrt((double)c->running_var[i] + (double)c->step->attr.eps));
+        const float inverse = train ? mean[a.stride + i]
+                                    : (float)(1 / sqrt((double)c->running_var[i] +
+                                                       (double)c->step->attr.eps));
         a.shift[i] = mean[i];
         a.scale[i] = c->param[0][i] * inverse;
     }

@@ -1,5 +1,5 @@
-/* ReLU: y = max(x, 0). Any shape; elementwise; a NaN passes. Backward reads y, not x, so
- * the plan may give x's memory to another value; at 0 the gradient is 0. */
+/* ReLU: y = max(x, 0). Any shape; elementwise; a NaN passes. Backward reads y, not x,
+ * so the plan may give x's memory to another value; at 0 the gradient is 0. */
 #include "loops.h"
 
 static dt_status relu_infer(const dt_node *n, const dt_shape *in, dt_shape *out)

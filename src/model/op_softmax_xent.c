@@ -1,6 +1,6 @@
-/* Softmax cross-entropy in the tutorial's expanded form: each step of the textbook formula
- * is spelled out, and the logarithm has an epsilon instead of being fused with the
- * softmax. The gradient is that of this form, epsilon included.
+/* Softmax cross-entropy in the tutorial's expanded form: each step of the textbook
+ * formula is spelled out, and the logarithm has an epsilon instead of being fused with
+ * the softmax. The gradient is that of this form, epsilon included.
  *
  *   in[0]     logits [n][c] float32 (in_type); labels [n]
  *   out       loss of each sample [n] float32
@@ -15,7 +15,8 @@ static const float xent_eps = 1e-24f; /* keeps log(0) finite: -55.26 */
 static dt_status softmax_xent_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
 {
     if (in[0].h != 1 || in[0].w != 1)
-        return dt_fail(DT_SHAPE, "softmax_xent '%s': logits of %lld x %lld pixels, want 1",
+        return dt_fail(DT_SHAPE,
+                       "softmax_xent '%s': logits of %lld x %lld pixels, want 1",
                        n->name, (long long)in[0].h, (long long)in[0].w);
     *out = (dt_shape){in[0].n, 1, 1, 1};
     return DT_OK;

@@ -11,10 +11,11 @@ dt_status dt_pool_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
         const int before = a->pad[d], after = a->pad[d + 2];
         if (a->kernel[d] < 1 || a->stride[d] < 1 || before < 0 || after < 0 ||
             before >= a->kernel[d] || after >= a->kernel[d])
-            return dt_fail(DT_SHAPE,
-                           "%s '%s': kernel %d, stride %d, padding %d and %d; want kernel "
-                           "and stride at least 1, padding below the kernel",
-                           n->op->name, n->name, a->kernel[d], a->stride[d], before, after);
+            return dt_fail(
+                DT_SHAPE,
+                "%s '%s': kernel %d, stride %d, padding %d and %d; want kernel "
+                "and stride at least 1, padding below the kernel",
+                n->op->name, n->name, a->kernel[d], a->stride[d], before, after);
         if (size[d] + before + after < a->kernel[d])
             return dt_fail(DT_SHAPE, "%s '%s': a window of %d on %lld padded pixels",
                            n->op->name, n->name, a->kernel[d],

@@ -1,32 +1,49 @@
 /* Gradients. For every operation, central differences of the naive double-precision
- * forward pass check the naive backward pass; then the operation itself is compared with
- * both, in both types. An operation without a case fails. */
+ * forward pass check the naive backward pass; then the operation itself is compared
+ * with both, in both types. An operation without a case fails. */
 #include "oracle.h"
 
 static const test_spec cases[] = {
-    {.op = &dt_op_conv2d, .in = {{2, 5, 4, 3}},
-     .attr = {.out = 5, .kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0, 0, 1},
+    {.op = &dt_op_conv2d,
+     .in = {{2, 5, 4, 3}},
+     .attr = {.out = 5,
+              .kernel = {3, 2},
+              .stride = {2, 1},
+              .pad = {1, 0, 0, 1},
               .bias = true}},
-    {.op = &dt_op_conv2d, .in = {{2, 3, 3, 4}},
+    {.op = &dt_op_conv2d,
+     .in = {{2, 3, 3, 4}},
      .attr = {.out = 3, .kernel = {1, 1}, .stride = {1, 1}}},
-    {.op = &dt_op_linear, .in = {{3, 1, 1, 7}}, .attr = {.out = 5, .bias = true},
+    {.op = &dt_op_linear,
+     .in = {{3, 1, 1, 7}},
+     .attr = {.out = 5, .bias = true},
      .logits_out = true},
     {.op = &dt_op_batchnorm, .in = {{2, 3, 3, 4}}, .attr = {.eps = 1e-5f}},
     {.op = &dt_op_batchnorm, .in = {{3, 2, 3, 3}}, .attr = {.eps = 0.1f, .relu = true}},
-    {.op = &dt_op_batchnorm, .in = {{2, 3, 2, 5}, {2, 3, 2, 5}},
+    {.op = &dt_op_batchnorm,
+     .in = {{2, 3, 2, 5}, {2, 3, 2, 5}},
      .attr = {.eps = 1e-3f, .relu = true, .add = true}},
-    {.op = &dt_op_batchnorm, .in = {{2, 3, 2, 3}, {2, 3, 2, 3}},
+    {.op = &dt_op_batchnorm,
+     .in = {{2, 3, 2, 3}, {2, 3, 2, 3}},
      .attr = {.eps = 1e-5f, .add = true}},
     {.op = &dt_op_relu, .in = {{2, 3, 3, 5}}},
     {.op = &dt_op_add, .in = {{2, 3, 3, 5}, {2, 3, 3, 5}}},
-    {.op = &dt_op_maxpool, .in = {{2, 5, 6, 3}},
+    {.op = &dt_op_maxpool,
+     .in = {{2, 5, 6, 3}},
      .attr = {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0, 0, 1}}},
-    {.op = &dt_op_avgpool, .in = {{2, 5, 6, 3}},
+    {.op = &dt_op_avgpool,
+     .in = {{2, 5, 6, 3}},
      .attr = {.kernel = {2, 3}, .stride = {1, 2}, .pad = {0, 1, 1, 0}}},
     {.op = &dt_op_globalavgpool, .in = {{2, 3, 4, 5}}},
     {.op = &dt_op_fork, .in = {{2, 3, 3, 5}}},
-    {.op = &dt_op_softmax_xent, .in = {{4, 1, 1, 6}}, .logits = true, .logits_out = true},
-    {.op = &dt_op_softmax_xent, .in = {{3, 1, 1, 10}}, .logits = true, .logits_out = true,
+    {.op = &dt_op_softmax_xent,
+     .in = {{4, 1, 1, 6}},
+     .logits = true,
+     .logits_out = true},
+    {.op = &dt_op_softmax_xent,
+     .in = {{3, 1, 1, 10}},
+     .logits = true,
+     .logits_out = true,
      .label_smoothing = 0.1f},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
@@ -39,14 +56,13 @@ static double objective(oracle *o)
 
     naive_find(c->s->op)->forward(c);
     for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
-        sum += c->out[i] *
-               (c->d_out[i] + (c->s->op == &dt_op_fork ? c->in[1][i] : 0));
+        sum += c->out[i] * (c->d_out[i] + (c->s->op == &dt_op_fork ? c->in[1][i] : 0));
     return sum;
 }
 
-/* Steps of 1e-6: the rounding error is about 1e-16 / 1e-6, that of the formula 1e-12 times
- * the third derivative, which eps >= 1e-5 keeps below 1e4 here; 1e-7 leaves room. No
- * input lies so close to a kink of ReLU or maximum. */
+/* Steps of 1e-6: the rounding error is about 1e-16 / 1e-6, that of the formula 1e-12
+ * times the third derivative, which eps >= 1e-5 keeps below 1e4 here; 1e-7 leaves room.
+ * No input lies so close to a kink of ReLU or maximum. */
 static void check_differences(oracle *o, const char *what, double *x, const double *dx,
                               size_t count)
 {

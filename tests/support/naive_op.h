@@ -1,6 +1,6 @@
-/* naive_op.h - the operations as a textbook has them, in double precision: the oracle of
- * tests/ref and tests/grad. Shares nothing with the code under test but the description of
- * the problem. Convolutions are in naive.h. */
+/* naive_op.h - the operations as a textbook has them, in double precision: the oracle
+ * of tests/ref and tests/grad. Shares nothing with the code under test but the
+ * description of the problem. Convolutions are in naive.h. */
 #ifndef DT_NAIVE_OP_H
 #define DT_NAIVE_OP_H
 #include "naive.h"
@@ -17,12 +17,13 @@ typedef struct naive_call {
     const int32_t *labels; /* loss */
 } naive_call;
 
-static inline int64_t naive_at(const dt_shape *s, int64_t n, int64_t h, int64_t w, int64_t c)
+static inline int64_t naive_at(const dt_shape *s, int64_t n, int64_t h, int64_t w,
+                               int64_t c)
 {
     return ((n * s->h + h) * s->w + w) * s->c + c;
 }
 
-/* ---- Elementwise ------------------------------------------------------------------------- */
+/* ---- Elementwise ---------------------------------------------------------------- */
 
 static inline void naive_relu_forward(naive_call *c)
 {
@@ -61,7 +62,7 @@ static inline void naive_fork_backward(naive_call *c)
         c->d_in[0][i] = c->d_out[i] + c->in[1][i];
 }
 
-/* ---- Batch norm: one channel at a time ----------------------------------------------------- */
+/* ---- Batch norm: one channel at a time ------------------------------------------ */
 
 typedef struct naive_norm {
     double mean, var;
@@ -92,7 +93,8 @@ static inline void naive_batchnorm_forward(naive_call *c)
         const naive_norm n = naive_norm_of(c, ch);
         const double std = sqrt(n.var + (double)c->s->attr.eps);
         for (int64_t i = ch; i < dt_shape_count(&c->s->out_shape); i += channels) {
-            double y = c->param[0][ch] * ((c->in[0][i] - n.mean) / std) + c->param[1][ch];
+            double y =
+                c->param[0][ch] * ((c->in[0][i] - n.mean) / std) + c->param[1][ch];
             if (c->s->attr.add)
                 y += c->in[1][i];
             c->out[i] = c->s->attr.relu && y <= 0 ? 0 : y;
@@ -103,12 +105,14 @@ static inline void naive_batchnorm_forward(naive_call *c)
 /* By the chain rule through mean and variance; c->out must hold the forward result. */
 static inline void naive_batchnorm_backward(naive_call *c)
 {
-    const int64_t channels = c->s->out_shape.c, count = dt_shape_count(&c->s->out_shape);
+    const int64_t channels = c->s->out_shape.c,
+                  count = dt_shape_count(&c->s->out_shape);
     const double rows = (double)(count / channels);
 
     for (int64_t ch = 0; ch < channels; ch++) {
         const naive_norm n = naive_norm_of(c, ch);
-        const double std = sqrt(n.var + (double)c->s->attr.eps), gamma = c->param[0][ch];
+        const double std = sqrt(n.var + (double)c->s->attr.eps),
+                     gamma = c->param[0][ch];
         double d_gamma = 0, d_beta = 0, d_var = 0, d_mean = 0;
         for (int64_t i = ch; i < count; i += channels) {
             const double dy = c->s->attr.relu && c->out[i] <= 0 ? 0 : c->d_out[i];
@@ -130,9 +134,10 @@ static inline void naive_batchnorm_backward(naive_call *c)
     }
 }
 
-/* ---- Pooling: scatter, where the code under test gathers -------------------------------------- */
+/* ---- Pooling: scatter, where the code under test gathers ------------------------ */
 
-/* Calls visit for every pixel of the window of output (n, h, w, c) that is on the input. */
+/* Calls visit for every pixel of the window of output (n, h, w, c) that is on the
+ * input. */
 typedef struct naive_pixel_list {
     int64_t at[256];
     int count;
@@ -220,7 +225,7 @@ static inline void naive_globalavgpool_backward(naive_call *c)
     }
 }
 
-/* ---- Loss: -sum_j y_j log(softmax(z)_j + eps); d_out is 1 / n_global ------------------------- */
+/* ---- Loss: -sum_j y_j log(softmax(z)_j + eps); d_out is 1 / n_global ------------ */
 
 static inline double naive_probability(const double *z, int64_t classes, int64_t k)
 {
@@ -244,9 +249,9 @@ static inline void naive_softmax_xent_forward(naive_call *c)
     for (int64_t i = 0; i < c->s->in_shape[0].n; i++) {
         c->out[i] = 0;
         for (int64_t k = 0; k < classes; k++)
-            c->out[i] -= naive_target(c, i, k) *
-                         log(naive_probability(c->in[0] + i * classes, classes, k) +
-                             naive_eps);
+            c->out[i] -=
+                naive_target(c, i, k) *
+                log(naive_probability(c->in[0] + i * classes, classes, k) + naive_eps);
     }
 }
 
@@ -267,13 +272,20 @@ static inline void naive_softmax_xent_backward(naive_call *c)
         }
 }
 
-/* ---- Convolution and linear layer ------------------------------------------------------------- */
+/* ---- Convolution and linear layer ----------------------------------------------- */
 
 static inline dt_conv naive_conv_of(const dt_step *s)
 {
     const dt_shape *in = &s->in_shape[0], *out = &s->out_shape;
-    dt_conv v = {.n = in->n, .ih = in->h, .iw = in->w, .ic = in->c, .oh = out->h,
-                 .ow = out->w, .oc = out->c, .kernel = {1, 1}, .stride = {1, 1}};
+    dt_conv v = {.n = in->n,
+                 .ih = in->h,
+                 .iw = in->w,
+                 .ic = in->c,
+                 .oh = out->h,
+                 .ow = out->w,
+                 .oc = out->c,
+                 .kernel = {1, 1},
+                 .stride = {1, 1}};
     if (s->attr.kernel[0]) {
         memcpy(v.kernel, s->attr.kernel, sizeof v.kernel);
         memcpy(v.stride, s->attr.stride, sizeof v.stride);
@@ -305,7 +317,7 @@ static inline void naive_conv2d_backward(naive_call *c)
 #define naive_linear_forward naive_conv2d_forward
 #define naive_linear_backward naive_conv2d_backward
 
-/* ---- One row per operation --------------------------------------------------------------------- */
+/* ---- One row per operation ------------------------------------------------------ */
 
 typedef struct naive_op {
     const dt_op *op;

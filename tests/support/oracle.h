@@ -1,5 +1,5 @@
-/* oracle.h - run an operation and its naive double-precision twin on the same numbers, and
- * compare. */
+/* oracle.h - run an operation and its naive double-precision twin on the same numbers,
+ * and compare. */
 #ifndef DT_TEST_ORACLE_H
 #define DT_TEST_ORACLE_H
 #include "naive_op.h"
@@ -11,11 +11,11 @@ typedef struct oracle {
 } oracle;
 
 /* How far a result may be from the double-precision one:
- *   relative  of the element itself: half a unit in the last place of bf16 (8 significant
- *             bits) where the result is stored so; nothing for float32
- *   absolute  of the largest element: float32 arithmetic, 2^-24 for each operation. The
- *             tests' sums have at most some 10^3 terms of one size, whose errors add up
- *             like a random walk to less than 1e-5 */
+ *   relative  of the element itself: half a unit in the last place of bf16 (8
+ * significant bits) where the result is stored so; nothing for float32 absolute  of the
+ * largest element: float32 arithmetic, 2^-24 for each operation. The tests' sums have
+ * at most some 10^3 terms of one size, whose errors add up like a random walk to less
+ * than 1e-5 */
 static inline double oracle_relative(dt_dtype type)
 {
     return type == DT_BF16 ? 0x1p-8 : 0;
@@ -30,7 +30,8 @@ static inline double *oracle_doubles(size_t count)
     return x;
 }
 
-static inline void oracle_read(double *to, const void *from, size_t count, dt_dtype type)
+static inline void oracle_read(double *to, const void *from, size_t count,
+                               dt_dtype type)
 {
     for (size_t i = 0; i < count; i++)
         to[i] = test_get(from, i, type);
@@ -56,13 +57,15 @@ static inline void oracle_copy(oracle *o)
         for (size_t i = 0; i < test_count(&s->out_shape); i++)
             o->naive.d_out[i] = 1.0 / (double)o->t.call.n_global;
     for (size_t k = 0; k < o->t.net.params; k++)
-        oracle_read(o->naive.param[k], o->t.call.param[k], o->t.net.param[k].count, DT_F32);
-    oracle_read(o->naive.running_mean, o->t.running_mean, o->t.net.norm_channels, DT_F32);
+        oracle_read(o->naive.param[k], o->t.call.param[k], o->t.net.param[k].count,
+                    DT_F32);
+    oracle_read(o->naive.running_mean, o->t.running_mean, o->t.net.norm_channels,
+                DT_F32);
     oracle_read(o->naive.running_var, o->t.running_var, o->t.net.norm_channels, DT_F32);
 }
 
-/* Uniform operands from [-1, 1), on the grid of bf16 for parameters (packed copies may be
- * bf16); running variance from [0.5, 1.5). */
+/* Uniform operands from [-1, 1), on the grid of bf16 for parameters (packed copies may
+ * be bf16); running variance from [0.5, 1.5). */
 static inline void oracle_fill(oracle *o)
 {
     const dt_step *s = &o->t.step;

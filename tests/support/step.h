@@ -1,8 +1,9 @@
-/* step.h - one operation on its own: a compiled step with buffers, built without a plan.
+/* step.h - one operation on its own: a compiled step with buffers, built without a
+ * plan.
  *
- * The operation declares its parameters into a small net and prepares kernels and packed
- * copies through a model, as a plan would make it do. Buffers have exactly the bytes
- * asked for, so that AddressSanitizer sees what reads or writes beyond. */
+ * The operation declares its parameters into a small net and prepares kernels and
+ * packed copies through a model, as a plan would make it do. Buffers have exactly the
+ * bytes asked for, so that AddressSanitizer sees what reads or writes beyond. */
 #ifndef DT_TEST_STEP_H
 #define DT_TEST_STEP_H
 #include "plan.h"
@@ -127,12 +128,20 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
     dt_step *s = &t->step;
 
     *t = (test_step){.node = {.op = spec->op, .attr = spec->attr, .name = "it"},
-                     .model = {.net = &t->net}, .env = {&t->model}, .call = {.step = s}};
-    t->model.opts = (dt_model_opts){.precision = spec->type, .threads = 1,
+                     .model = {.net = &t->net},
+                     .env = {&t->model},
+                     .call = {.step = s}};
+    t->model.opts = (dt_model_opts){.precision = spec->type,
+                                    .threads = 1,
                                     .kernels = spec->kernels ? spec->kernels : "auto"};
-    *s = (dt_step){.op = spec->op, .node = &t->node, .attr = spec->attr,
-                   .mode = spec->mode, .threads = spec->threads ? spec->threads : 1,
-                   .grad_type = spec->type, .saves = spec->op->saves, .pack = {-1, -1},
+    *s = (dt_step){.op = spec->op,
+                   .node = &t->node,
+                   .attr = spec->attr,
+                   .mode = spec->mode,
+                   .threads = spec->threads ? spec->threads : 1,
+                   .grad_type = spec->type,
+                   .saves = spec->op->saves,
+                   .pack = {-1, -1},
                    .label_smoothing = spec->label_smoothing,
                    .out_type = spec->logits_out ? DT_F32 : spec->type};
     for (int k = 0; k < DT_MAX_IN && spec->in[k].n; k++) {
