@@ -204,7 +204,7 @@ const char *dt_comm_version(void)
 
 /* ---- Small collectives ----------------------------------------------------------- */
 
-/* These are non-blocking inside, so that a rank that waits leaves its core to others. */
+/* Non-blocking inside, so that a rank that waits leaves its core to others. */
 dt_status dt_comm_barrier(dt_comm *c)
 {
     MPI_Request request;

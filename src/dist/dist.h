@@ -2,7 +2,9 @@
  * header of src/dist, the only folder with MPI.
  *
  * Collective: every rank must call it, in the same order; arguments marked (same) must
- * be equal on all ranks. Local: any rank may call it alone. No MPI type appears here. */
+ *             be equal on all ranks.
+ * Local:      any rank may call it alone.
+ * No MPI type appears here. */
 #ifndef DT_DIST_H
 #define DT_DIST_H
 #include "base.h"
@@ -27,7 +29,7 @@ int dt_comm_nodes(const dt_comm *c);      /* Local */
 const char *dt_comm_version(void);        /* "Open MPI v4.1.4, ..." Local */
 
 /* Turn a local outcome into a common one. Collective. Call it after each phase in which
- * one rank may fail alone and before the next collective; else the others wait for ever.
+ * one rank may fail alone and before the next collective; else the others wait.
  *   local    this rank's outcome, DT_OK if it succeeded
  *   returns  the status of the lowest rank that failed, equal on all ranks; rank 0 has
  *            then printed that rank's recorded text once (dt_fail), naming the rank and

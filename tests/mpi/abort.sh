@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One rank ends the others, who wait for it: mpirun returns that rank's code, soon.
+# A rank that fails alone ends the others, who wait for it: mpirun returns its code, soon.
 # Without mpirun, and with an empty environment, the same program is a world of one.
 set -u
 bin="$DTRAIN_BUILD_DIR/mpi_comm"

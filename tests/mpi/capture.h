@@ -1,4 +1,4 @@
-/* capture.h - what this process writes to stderr between capture_begin and capture_end. */
+/* capture.h - what this process writes to stderr for a while. */
 #ifndef DT_CAPTURE_H
 #define DT_CAPTURE_H
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The communicator: ranks, nodes, small collectives, and the end by abort. With the
- * argument `abort`, the last rank ends the others, who wait for it (see abort.sh). */
+/* The communicator: ranks, nodes, small collectives, and the end by abort (see abort.sh,
+ * which gives the argument `abort`). */
 #include "ranks.h"
 
 #include <unistd.h>
@@ -20,6 +20,29 @@ static void numbers_fit(void **state)
     assert_int_equal(x[0], (1 << world) - 1); /* every number once */
     assert_int_equal(x[1], dt_comm_nodes(comm));
     assert_int_equal(x[2], world);
+}
+
+/* The ranks of a node are neighbours, in the order of their rank on the node. Rank r's
+ * node begins at rank first[r]. */
+static void neighbours_share_a_node(void **state)
+{
+    (void)state;
+    enum { MOST = 64 };
+    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    int64_t first[MOST] = {0}, host[MOST] = {0};
+    char name[64] = "";
+
+    assert_true(world <= MOST);
+    assert_int_equal(gethostname(name, sizeof name - 1), 0);
+    first[rank] = rank - dt_comm_node_rank(comm);
+    host[rank] = (int64_t)(dt_hash_bytes(name, strlen(name)).low >> 8);
+    assert_ok(dt_comm_sum_i64(comm, first, (size_t)world));
+    assert_ok(dt_comm_sum_i64(comm, host, (size_t)world));
+    for (int r = 0; r < world; r++) {
+        assert_in_range(first[r], r > 0 ? first[r - 1] : 0, r);
+        assert_int_equal(first[first[r]], first[r]);
+        assert_int_equal(host[first[r]], host[r]);
+    }
 }
 
 static void sum_and_max(void **state)
@@ -83,19 +106,55 @@ static void barrier_waits_for_all(void **state)
     dt_node_mem_destroy(m);
 }
 
+/* In the middle of a step the last rank fails alone: it gives back what it holds, for
+ * which it must not wait for the others, and ends them with its code. */
+static int fail_alone(void)
+{
+    const dt_span tensor = {0, 100000};
+    const dt_exchange_opts o = {.name = "tree",
+                                .shards = dt_comm_world(comm),
+                                .floats = tensor.count,
+                                .tensor = &tensor,
+                                .tensors = 1};
+    dt_node_mem *m = NULL;
+    dt_exchange *x = NULL;
+    dt_slab slab;
+    void *memory = NULL;
+    bool shared = false;
+    const float *sum = NULL;
+    dt_span owned;
+    size_t slabs = 0;
+
+    if (dt_node_mem_create(&m, comm, 4096, "test", &memory, &shared) != DT_OK ||
+        dt_exchange_slabs(comm, &o, &slabs) != DT_OK ||
+        dt_slab_create(&slab, slabs * tensor.count * sizeof(float), "test") != DT_OK ||
+        dt_exchange_open(&x, comm, &o, slab.mem) != DT_OK)
+        return 1;
+    memset(dt_exchange_leaf(x), 0, tensor.count * sizeof(float));
+    if (dt_comm_rank(comm) < dt_comm_world(comm) - 1) {
+        if (dt_exchange_ready(x, tensor.count) != DT_OK)
+            return 1;
+        return dt_exchange_finish(x, &sum, &owned) == DT_OK ? 0 : 1;
+    }
+    const dt_status st = dt_fail(DT_NUMERIC, "this rank alone");
+    dt_exchange_close(x);
+    dt_slab_destroy(&slab);
+    dt_node_mem_destroy(m);
+    dt_comm_abort(comm, dt_status_exit_code(st));
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_fit),
+        cmocka_unit_test(neighbours_share_a_node),
         cmocka_unit_test(sum_and_max),
         cmocka_unit_test(bcast_from_every_root),
         cmocka_unit_test(barrier_waits_for_all),
     };
     ranks_open(argc, argv);
-    if (argc > 1 && strcmp(argv[1], "abort") == 0) {
-        if (dt_comm_rank(comm) == dt_comm_world(comm) - 1)
-            dt_comm_abort(comm, 79);
-        return dt_comm_barrier(comm) == DT_OK ? 0 : 1;
-    }
+    if (argc > 1 && strcmp(argv[1], "abort") == 0)
+        return fail_alone();
     return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -11,8 +11,8 @@ static const char *const rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows, STEPS = 3, MOST_SHARDS = 16 };
 
-/* Sizes from one float to more than MPI sends at once; starts at multiples of 16, as the
- * engine's slab has them, so there is padding between. */
+/* Sizes from one float to more than MPI sends at once; starts at multiples of 16, as
+ * the engine's slab has them, so there is padding between. */
 static const size_t sizes[] = {10, 2048, 64, 64, 36864, 1, 17, 128, 9216, 1728, 5};
 enum { TENSORS = sizeof sizes / sizeof *sizes };
 static dt_span tensor[TENSORS];
@@ -27,7 +27,7 @@ static void lay_out(void)
     }
 }
 
-/* ---- Leaves and oracle ----------------------------------------------------------------- */
+/* ---- Leaves and oracle ----------------------------------------------------------- */
 
 /* Values differ in size by up to 2^30, so that another order gives other bits. */
 static float *leaf_make(int shard, int step)
@@ -88,7 +88,7 @@ static const float *wanted(int shards, int step)
     return *w;
 }
 
-/* Largest sum of absolute values of any element: what rounding errors are relative to. */
+/* Largest sum of absolute values of any element: rounding errors are relative to it. */
 static float magnitude(int shards, int step)
 {
     float *x = calloc(floats, sizeof *x), *sum = calloc(floats, sizeof *sum), most = 0;
@@ -106,7 +106,7 @@ static float magnitude(int shards, int step)
     return most;
 }
 
-/* ---- Running ------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------- */
 
 typedef struct exchange_case {
     const char *row;
@@ -187,9 +187,11 @@ static void check_sum(const dt_exchange *x, const exchange_case *k, const float 
     if (dt_exchange_exact(x)) {
         for (size_t i = 0; i < floats; i++)
             if (memcmp(&sum[i], &want[i], sizeof *sum) != 0)
-                fail_msg("%s, %d shards, buckets of %zu bytes, step %d: float %zu is %a, "
-                         "not %a", k->row, k->shards, k->bucket_bytes, k->step, i,
-                         (double)sum[i], (double)want[i]);
+                fail_msg(
+                    "%s, %d shards, buckets of %zu bytes, step %d: float %zu is %a, "
+                    "not %a",
+                    k->row, k->shards, k->bucket_bytes, k->step, i, (double)sum[i],
+                    (double)want[i]);
         return;
     }
     /* One rounding of at most 2^-24 per addition, in both orders; S additions. */
@@ -217,13 +219,14 @@ static void run_case(exchange_case k)
     free(memory);
 }
 
-/* ---- Tests ----------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------- */
 
 static void every_row_sums(void **state)
 {
     (void)state;
     const int world = dt_comm_world(comm), shards[] = {world, 2 * world, 8, 13};
-    const size_t bucket_bytes[] = {4, 20000, 0}; /* a tensor each, some, the whole slab */
+    /* a tensor each, some together, the whole slab */
+    const size_t bucket_bytes[] = {4, 20000, 0};
 
     for (int r = 0; r < ROWS; r++)
         for (int s = 0; s < 4; s++)
@@ -316,8 +319,8 @@ static void tree_and_buckets_start_early(void **state)
     }
 }
 
-/* After a failure in mid-step an exchange is closed with messages under way; nobody waits
- * for them, and the next exchange is not confused by them. */
+/* After a failure in mid-step an exchange is closed with messages under way; nobody
+ * waits for them, and the next exchange is not confused by them. */
 static void closed_in_mid_step(void **state)
 {
     (void)state;
@@ -341,8 +344,11 @@ static void choice_and_refusal(void **state)
     (void)state;
     const int world = dt_comm_world(comm);
     const dt_span huge = {0, (size_t)1 << 31}; /* one float more than MPI can count */
-    dt_exchange_opts o = {.name = "auto", .shards = world, .floats = huge.count,
-                          .tensor = &huge, .tensors = 1};
+    dt_exchange_opts o = {.name = "auto",
+                          .shards = world,
+                          .floats = huge.count,
+                          .tensor = &huge,
+                          .tensors = 1};
     size_t slabs = 0;
 
     /* A slice each is short enough; the whole tensor is not. */

@@ -15,7 +15,8 @@ static void private_and_said_once(void **state)
     capture c;
 
     capture_begin(&c);
-    const dt_status st = dt_node_mem_create(&m, comm, BYTES, "the data", &memory, &shared);
+    const dt_status st =
+        dt_node_mem_create(&m, comm, BYTES, "the data", &memory, &shared);
     const int lines = capture_end(&c);
     assert_int_equal(st, DT_OK);
     assert_int_equal(shared, alone);

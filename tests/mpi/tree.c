@@ -1,4 +1,4 @@
-/* The tree over shards: bits equal the recursive definition, whoever owns which leaf. */
+/* The tree over shards: bits equal the recursive definition, whoever owns a leaf. */
 #include "ranks.h"
 
 enum { MOST_SHARDS = 16, MOST_COUNT = 1000 };
@@ -12,7 +12,7 @@ static double leaf_value(int shard, size_t i, int round)
     return ((double)dt_uniform(bits[0]) - 0.5) * size;
 }
 
-/* ---- Types of value: how a leaf is filled, how the oracle combines two ------------- */
+/* ---- Types of value: how a leaf is filled, how the oracle combines two ----------- */
 
 static void f32_fill(void *x, size_t i, double v)
 {
@@ -55,7 +55,7 @@ static const value_type types[] = {
     {"moments", sizeof(dt_moment), dt_merge_moments, moments_fill, moments_add},
 };
 
-/* ---- Oracle -------------------------------------------------------------------------- */
+/* ---- Oracle ---------------------------------------------------------------------- */
 
 typedef struct tree_case {
     const value_type *type;
@@ -102,8 +102,8 @@ static void run_case(const tree_case *t, dt_tree *tree, void *want)
     assert_ok(dt_tree_finish(tree, &got));
     definition(t, 0, t->shards, want);
     if (memcmp(got, want, t->count * t->type->bytes) != 0)
-        fail_msg("%s, %d shards, %zu values, round %d", t->type->name, t->shards, t->count,
-                 t->round);
+        fail_msg("%s, %d shards, %zu values, round %d", t->type->name, t->shards,
+                 t->count, t->round);
 }
 
 static void equals_the_definition(void **state)

@@ -1,74 +1,60 @@
 /* The operations without a matrix product against naive double precision, on odd
  * shapes, in both types; the same bits on any number of threads and instruction set;
- * and the corners: ties, NaN, padding, large means, evaluation, tiny probabilities. */
+ * and the corners: ties, NaN, padding, large means, evaluation. */
 #include "loops.h"
 #include "oracle.h"
-
-#define SHAPE(n, h, w, c)                                                              \
-    {                                                                                  \
-        {                                                                              \
-            n, h, w, c                                                                 \
-        }                                                                              \
-    }
-#define TWICE(n, h, w, c)                                                              \
-    {                                                                                  \
-        {n, h, w, c},                                                                  \
-        {                                                                              \
-            n, h, w, c                                                                 \
-        }                                                                              \
-    }
 
 /* Batch norm: one row; fewer rows than a group of 4; several blocks and parts with a
  * rest; channels below, at and beyond a vector; more channels than a block has rows. */
 static const test_spec norms[] = {
-    {.op = &dt_op_batchnorm, .in = SHAPE(1, 1, 1, 3), .attr = {.eps = 0.5f}},
-    {.op = &dt_op_batchnorm, .in = SHAPE(3, 1, 1, 1), .attr = {.eps = 1e-5f}},
-    {.op = &dt_op_batchnorm, .in = SHAPE(2, 7, 5, 17), .attr = {.eps = 1e-5f}},
-    {.op = &dt_op_batchnorm, .in = SHAPE(5, 41, 13, 16), .attr = {.eps = 1e-5f}},
+    {.op = &dt_op_batchnorm, .in = {{1, 1, 1, 3}}, .attr = {.eps = 0.5f}},
+    {.op = &dt_op_batchnorm, .in = {{3, 1, 1, 1}}, .attr = {.eps = 1e-5f}},
+    {.op = &dt_op_batchnorm, .in = {{2, 7, 5, 17}}, .attr = {.eps = 1e-5f}},
+    {.op = &dt_op_batchnorm, .in = {{5, 41, 13, 16}}, .attr = {.eps = 1e-5f}},
     {.op = &dt_op_batchnorm,
-     .in = SHAPE(3, 90, 71, 5),
+     .in = {{3, 90, 71, 5}},
      .attr = {.eps = 1e-5f, .relu = true}},
     {.op = &dt_op_batchnorm,
-     .in = SHAPE(2, 5, 5, 1031),
+     .in = {{2, 5, 5, 1031}},
      .attr = {.eps = 1e-5f, .relu = true}},
     {.op = &dt_op_batchnorm,
-     .in = TWICE(3, 19, 11, 67),
+     .in = {{3, 19, 11, 67}, {3, 19, 11, 67}},
      .attr = {.eps = 1e-5f, .relu = true, .add = true}},
     {.op = &dt_op_batchnorm,
-     .in = TWICE(3, 5, 7, 33),
+     .in = {{3, 5, 7, 33}, {3, 5, 7, 33}},
      .attr = {.eps = 1e-5f, .add = true}},
 };
 
 static const test_spec others[] = {
-    {.op = &dt_op_relu, .in = SHAPE(1, 1, 1, 1)},
-    {.op = &dt_op_relu, .in = SHAPE(3, 53, 41, 13)},
-    {.op = &dt_op_add, .in = TWICE(3, 53, 41, 13)},
-    {.op = &dt_op_fork, .in = SHAPE(3, 53, 41, 13)},
+    {.op = &dt_op_relu, .in = {{1, 1, 1, 1}}},
+    {.op = &dt_op_relu, .in = {{3, 53, 41, 13}}},
+    {.op = &dt_op_add, .in = {{3, 53, 41, 13}, {3, 53, 41, 13}}},
+    {.op = &dt_op_fork, .in = {{3, 53, 41, 13}}},
     {.op = &dt_op_maxpool,
-     .in = SHAPE(3, 13, 11, 64), /* "same" of an odd size */
+     .in = {{3, 13, 11, 64}}, /* "same" of an odd size */
      .attr = {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}}},
     {.op = &dt_op_maxpool,
-     .in = SHAPE(2, 14, 14, 67), /* "same" of an even size */
+     .in = {{2, 14, 14, 67}}, /* "same" of an even size */
      .attr = {.kernel = {3, 3}, .stride = {2, 2}, .pad = {0, 0, 1, 1}}},
     {.op = &dt_op_maxpool,
-     .in = SHAPE(2, 9, 7, 5), /* pixels that no window holds */
+     .in = {{2, 9, 7, 5}}, /* pixels that no window holds */
      .attr = {.kernel = {2, 2}, .stride = {3, 3}}},
     {.op = &dt_op_maxpool,
-     .in = SHAPE(1, 20, 17, 3), /* the largest window */
+     .in = {{1, 20, 17, 3}}, /* the largest window */
      .attr = {.kernel = {16, 16}, .stride = {1, 1}, .pad = {15, 2, 0, 15}}},
     {.op = &dt_op_avgpool,
-     .in = SHAPE(3, 13, 11, 65),
+     .in = {{3, 13, 11, 65}},
      .attr = {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0, 2, 1}}},
     {.op = &dt_op_avgpool,
-     .in = SHAPE(2, 4, 4, 7),
+     .in = {{2, 4, 4, 7}},
      .attr = {.kernel = {1, 1}, .stride = {1, 1}}},
-    {.op = &dt_op_globalavgpool, .in = SHAPE(3, 7, 5, 131)},
+    {.op = &dt_op_globalavgpool, .in = {{3, 7, 5, 131}}},
     {.op = &dt_op_softmax_xent,
-     .in = SHAPE(37, 1, 1, 10),
+     .in = {{37, 1, 1, 10}},
      .logits = true,
      .logits_out = true},
     {.op = &dt_op_softmax_xent,
-     .in = SHAPE(5, 1, 1, 101),
+     .in = {{5, 1, 1, 101}},
      .logits = true,
      .logits_out = true,
      .label_smoothing = 0.2f},
@@ -179,7 +165,7 @@ static void instruction_sets_change_no_bit(void **state)
 static void batchnorm_moments_are_accurate(void **state)
 {
     const test_spec spec = {
-        .op = &dt_op_batchnorm, .in = SHAPE(4, 40, 40, 3), .attr = {.eps = 1e-5f}};
+        .op = &dt_op_batchnorm, .in = {{4, 40, 40, 3}}, .attr = {.eps = 1e-5f}};
     oracle o;
 
     (void)state;
@@ -207,7 +193,7 @@ static void batchnorm_moments_are_accurate(void **state)
 static void batchnorm_of_a_constant_has_no_variance(void **state)
 {
     const test_spec spec = {
-        .op = &dt_op_batchnorm, .in = SHAPE(3, 19, 21, 5), .attr = {.eps = 1e-5f}};
+        .op = &dt_op_batchnorm, .in = {{3, 19, 21, 5}}, .attr = {.eps = 1e-5f}};
     oracle o;
 
     (void)state;
@@ -246,7 +232,7 @@ static void batchnorm_evaluates_with_running_statistics(void **state)
 static void batchnorm_passes_nan(void **state)
 {
     const test_spec spec = {.op = &dt_op_batchnorm,
-                            .in = TWICE(2, 3, 3, 4),
+                            .in = {{2, 3, 3, 4}, {2, 3, 3, 4}},
                             .attr = {.eps = 1e-5f, .relu = true, .add = true}};
     oracle o;
 
@@ -268,12 +254,12 @@ static void fusion_changes_no_bit(void **state)
 {
     const size_t bytes = 3 * 19 * 11 * 67 * sizeof(float);
     const test_spec fused = {.op = &dt_op_batchnorm,
-                             .in = TWICE(3, 19, 11, 67),
+                             .in = {{3, 19, 11, 67}, {3, 19, 11, 67}},
                              .attr = {.eps = 1e-5f, .relu = true, .add = true}};
     const test_spec apart[3] = {
-        {.op = &dt_op_batchnorm, .in = SHAPE(3, 19, 11, 67), .attr = {.eps = 1e-5f}},
-        {.op = &dt_op_add, .in = TWICE(3, 19, 11, 67)},
-        {.op = &dt_op_relu, .in = SHAPE(3, 19, 11, 67)}};
+        {.op = &dt_op_batchnorm, .in = {{3, 19, 11, 67}}, .attr = {.eps = 1e-5f}},
+        {.op = &dt_op_add, .in = {{3, 19, 11, 67}, {3, 19, 11, 67}}},
+        {.op = &dt_op_relu, .in = {{3, 19, 11, 67}}}};
     oracle o, p[3];
 
     (void)state;
@@ -304,7 +290,7 @@ static void fusion_changes_no_bit(void **state)
 static void batchnorm_skips_unwanted_gradients(void **state)
 {
     const test_spec spec = {.op = &dt_op_batchnorm,
-                            .in = TWICE(2, 5, 3, 19),
+                            .in = {{2, 5, 3, 19}, {2, 5, 3, 19}},
                             .attr = {.eps = 1e-5f, .relu = true, .add = true}};
     oracle o;
 
@@ -328,7 +314,7 @@ static void batchnorm_skips_unwanted_gradients(void **state)
 static void relu_passes_nan(void **state)
 {
     const float x[] = {-1, -0.0f, 0, 2, NAN, INFINITY, -INFINITY};
-    const test_spec spec = {.op = &dt_op_relu, .in = SHAPE(1, 1, 1, 7)};
+    const test_spec spec = {.op = &dt_op_relu, .in = {{1, 1, 1, 7}}};
     oracle o;
 
     (void)state;
@@ -356,7 +342,7 @@ static void maxpool_corners(void **state)
     const float want[] = {5, NAN, -INFINITY};
     const uint8_t won[] = {0, 1, 0};
     const test_spec spec = {.op = &dt_op_maxpool,
-                            .in = SHAPE(1, 2, 6, 1),
+                            .in = {{1, 2, 6, 1}},
                             .attr = {.kernel = {2, 2}, .stride = {2, 2}}};
     oracle o;
 
@@ -376,7 +362,7 @@ static void maxpool_padding_never_wins(void **state)
 {
     const test_spec spec = {
         .op = &dt_op_maxpool,
-        .in = SHAPE(1, 3, 3, 2),
+        .in = {{1, 3, 3, 2}},
         .attr = {.kernel = {2, 2}, .stride = {1, 1}, .pad = {1, 1, 1, 1}}};
     oracle o;
 

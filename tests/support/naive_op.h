@@ -136,8 +136,7 @@ static inline void naive_batchnorm_backward(naive_call *c)
 
 /* ---- Pooling: scatter, where the code under test gathers ------------------------ */
 
-/* Calls visit for every pixel of the window of output (n, h, w, c) that is on the
- * input. */
+/* The pixels of the window of output (n, h, w, c) that are on the input. */
 typedef struct naive_pixel_list {
     int64_t at[256];
     int count;

@@ -40,7 +40,8 @@ static void memory_of_one(void **state)
     dt_node_mem_destroy(m);
 }
 
-/* Leaves 2^24, 1, 1, ...: 2^24 + 1 rounds back to 2^24, so the order shows. */
+/* Leaves 2^24, 1, 1, ...: 2^24 + 1 rounds back to 2^24, so the order shows. The tree of
+ * 4 is (2^24 + 1) + (1 + 1), that of 6 adds (1 + 1) to it, that of 8 adds 4. */
 static void exchange_of_one(void **state)
 {
     (void)state;
@@ -49,17 +50,16 @@ static void exchange_of_one(void **state)
         int shards;
         float sum;
     } row[] = {
-        {1, 0x1p24f},
-        {2, 0x1p24f},        /* (2^24 + 1) */
-        {3, 0x1p24f},        /* (2^24 + 1) + 1 */
-        {4, 0x1p24f + 2},    /* (2^24 + 1) + (1 + 1) */
-        {6, 0x1p24f + 4},    /* (...) + (1 + 1) */
-        {8, 0x1p24f + 6},    /* ((2^24 + 1) + 2) + 4 */
+        {1, 0x1p24f},     {2, 0x1p24f},     {3, 0x1p24f},
+        {4, 0x1p24f + 2}, {6, 0x1p24f + 4}, {8, 0x1p24f + 6},
     };
 
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
-        const dt_exchange_opts o = {.name = "auto", .shards = row[k].shards, .floats = 16,
-                                    .tensor = &tensor, .tensors = 1};
+        const dt_exchange_opts o = {.name = "auto",
+                                    .shards = row[k].shards,
+                                    .floats = 16,
+                                    .tensor = &tensor,
+                                    .tensors = 1};
         dt_exchange *x = NULL;
         dt_slab slab;
         size_t slabs = 0;
@@ -91,8 +91,8 @@ static void misuse_of_the_exchange(void **state)
 {
     (void)state;
     const dt_span tensor = {0, 4};
-    const dt_exchange_opts o = {.name = "tree", .shards = 1, .floats = 16,
-                                .tensor = &tensor, .tensors = 1};
+    const dt_exchange_opts o = {
+        .name = "tree", .shards = 1, .floats = 16, .tensor = &tensor, .tensors = 1};
     _Alignas(64) float memory[16] = {0};
     dt_exchange *x = NULL;
     const float *sum = NULL;

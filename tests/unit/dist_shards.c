@@ -64,8 +64,8 @@ static int fold_rank(int shards, int world, int rank, float (*slot)[COUNT])
         int top = k.depth;
         assert_true(top < slots);
         leaf(shard, slot[top]);
-        for (int merges = dt_counter_push(&k, (dt_subtree){(unsigned)shard, 1}); merges > 0;
-             merges--, top--)
+        for (int merges = dt_counter_push(&k, (dt_subtree){(unsigned)shard, 1});
+             merges > 0; merges--, top--)
             dt_add_f32(slot[top - 1], slot[top], COUNT);
         assert_int_equal(k.depth, top + 1);
     }

@@ -410,6 +410,35 @@ static void a_file_of_another_network_does_not_fit(void **state)
     dt_net_destroy(other);
 }
 
+/* What a file says fills options that were left at their defaults, and no others. */
+static void files_describe_their_network(void **state)
+{
+    const fixture *f = *state;
+    dt_model_origin origin;
+    dt_options o;
+
+    assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
+    dt_options_init(&o);
+    assert_ok(dt_model_describe(f->file, &o, &origin));
+    assert_string_equal(o.net, "resnet50");
+    assert_string_equal(o.variant, "torchvision");
+    assert_string_equal(o.stem, "cifar");
+    assert_string_equal(o.normalize, "cifar");
+    assert_int_equal(o.image_size, 32);
+
+    dt_options_init(&o);
+    o.normalize = "cs744";
+    o.image_size = 64;
+    assert_ok(dt_model_describe(f->file, &o, &origin));
+    assert_string_equal(o.stem, "cifar");
+    assert_string_equal(o.normalize, "cs744");
+    assert_int_equal(o.image_size, 64);
+
+    edit_file(f, &(edit){.field = "dtrain.stem", .value = "square"});
+    dt_options_init(&o);
+    assert_fails(dt_model_describe(f->edited, &o, &origin), DT_FORMAT, "dtrain.stem");
+}
+
 #define RESNET(name) cmocka_unit_test_setup_teardown(name, make_resnet, release)
 int main(void)
 {
@@ -422,6 +451,7 @@ int main(void)
         RESNET(metadata_of_another_run_is_refused),
         RESNET(foreign_files_get_one_warning),
         RESNET(a_file_of_another_network_does_not_fit),
+        RESNET(files_describe_their_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,8 @@ typedef struct fixture {
     FILE *out;
     int terminal; /* the pseudo terminal's other side, -1: out is a file */
     char text[TEXT_CHARS];
+    size_t used; /* of text */
+    off_t at;    /* how far the file was read */
 } fixture;
 
 static int make_file(void **state)
@@ -61,22 +63,30 @@ static int release(void **state)
     return 0;
 }
 
+/* Collect what was printed: a terminal holds only a few bars before its writer waits. */
+static void drain(fixture *f)
+{
+    const int from = f->terminal >= 0 ? f->terminal : fileno(f->out);
+
+    fflush(f->out);
+    for (;;) {
+        const size_t room = TEXT_CHARS - 1 - f->used;
+        const ssize_t n = f->terminal >= 0 ? read(from, f->text + f->used, room)
+                                           : pread(from, f->text + f->used, room, f->at);
+        if (n <= 0)
+            break;
+        f->used += (size_t)n;
+        f->at += n;
+    }
+    assert_true(f->used < TEXT_CHARS - 1);
+    f->text[f->used] = '\0';
+}
+
 /* All that was printed since the last call. */
 static const char *printed(fixture *f)
 {
-    ssize_t n = 0, got = 0;
-
-    fflush(f->out);
-    if (f->terminal >= 0) {
-        while ((got = read(f->terminal, f->text + n, (size_t)(TEXT_CHARS - 1 - n))) > 0)
-            n += got;
-    } else {
-        n = pread(fileno(f->out), f->text, TEXT_CHARS - 1, 0);
-        assert_int_equal(ftruncate(fileno(f->out), 0), 0);
-        rewind(f->out);
-    }
-    assert_true(n >= 0 && n < TEXT_CHARS - 1);
-    f->text[n] = '\0';
+    drain(f);
+    f->used = 0;
     return f->text;
 }
 
@@ -89,13 +99,15 @@ static void open_report(dt_report *r, fixture *f, const char *style, const char 
     assert_ok(dt_report_open(r, &setup));
 }
 
-static void steps(dt_report *r, int64_t epoch, int64_t first, int64_t last, double seconds,
-                  int64_t images)
+static void steps(fixture *f, dt_report *r, int64_t epoch, int64_t first, int64_t last,
+                  double seconds, int64_t images)
 {
-    for (int64_t i = first; i <= last; i++)
+    for (int64_t i = first; i <= last; i++) {
         dt_report_step(r, &(dt_step_record){
             .epoch = epoch, .step = i, .run_step = (epoch - 1) * 195 + i, .loss = 2.125,
             .lr = 0.01, .images = images, .seconds = seconds});
+        drain(f);
+    }
 }
 
 /* ---- The bar ------------------------------------------------------------------------------------ */
@@ -157,7 +169,7 @@ static void bars_are_those_of_tqdm(void **state)
         set_columns(f, cases[i].columns);
         open_report(&r, f, "auto", cases[i].locale);
         dt_report_start(&r);
-        steps(&r, 1, 1, cases[i].step, cases[i].seconds, cases[i].images);
+        steps(f, &r, 1, 1, cases[i].step, cases[i].seconds, cases[i].images);
         assert_string_equal(last_bar(f), cases[i].bar);
     }
 }
@@ -172,8 +184,8 @@ static void rates_are_smoothed(void **state)
 
     set_columns(f, 100);
     open_report(&r, f, "auto", "C");
-    steps(&r, 1, 1, 1, 10, 32);
-    steps(&r, 1, 2, 3, 0.125, 32);
+    steps(f, &r, 1, 1, 1, 10, 32);
+    steps(f, &r, 1, 2, 3, 0.125, 32);
     assert_string_equal(last_bar(f),
                         "epoch 1/10:   2%|4                           | 3/195 [00:10<07:28,  "
                         "2.33s/it, loss=2.1250, 14 img/s]");
@@ -195,10 +207,10 @@ static void bars_are_not_drawn_too_often(void **state)
 
     set_columns(f, 80);
     open_report(&r, f, "auto", "C");
-    steps(&r, 1, 1, 195, 0.03125, 32);
+    steps(f, &r, 1, 1, 195, 0.03125, 32);
     assert_int_equal(count(printed(f), '\r'), 195 / 4 + 1);
     assert_int_equal(count(f->text, '\n'), 1);
-    steps(&r, 2, 1, 4, 0.03125, 32); /* a new epoch begins anew */
+    steps(f, &r, 2, 1, 4, 0.03125, 32); /* a new epoch begins anew */
     assert_non_null(strstr(last_bar(f), "epoch 2/10:   2%|"));
     assert_non_null(strstr(f->text, "4/195 [00:00<00:05, 32.00it/s, "));
 }
@@ -211,7 +223,7 @@ static void a_failure_leaves_the_bars_line(void **state)
 
     set_columns(f, 80);
     open_report(&r, f, "auto", "C");
-    steps(&r, 1, 1, 5, 1, 32);
+    steps(f, &r, 1, 1, 5, 1, 32);
     printed(f);
     dt_report_finish(&r, &(dt_end_record){.ok = false});
     assert_string_equal(printed(f), "\n");
@@ -227,7 +239,7 @@ static void a_cut_epoch_is_full_at_its_end(void **state)
 
     set_columns(f, 80);
     assert_ok(dt_report_open(&r, &setup));
-    steps(&r, 2, 1, 5, 1, 32);
+    steps(f, &r, 2, 1, 5, 1, 32);
     assert_non_null(strstr(printed(f), "epoch 2/10: 100%|"));
     assert_non_null(strstr(f->text, "| 5/5 ["));
 }
@@ -253,7 +265,7 @@ static void a_file_gets_a_line_per_interval(void **state)
 
     open_report(&r, f, "auto", "C.UTF-8");
     dt_report_start(&r);
-    steps(&r, 1, 1, 50, 0.5, 256); /* first step, then every 10 s: steps 21 and 41 */
+    steps(f, &r, 1, 1, 50, 0.5, 256); /* first step, then every 10 s: steps 21 and 41 */
     assert_string_equal(printed(f),
                         "epoch 1/10 step 1/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
                         "epoch 1/10 step 21/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
@@ -293,11 +305,11 @@ static void cs744_lines_are_the_courses(void **state)
 
     open_report(&r, f, "cs744", "C");
     dt_report_start(&r);
-    steps(&r, 1, 1, 1, 100, 256);
-    steps(&r, 1, 2, 10, 1.5, 256);
-    steps(&r, 1, 11, 50, 3, 256);
+    steps(f, &r, 1, 1, 1, 100, 256);
+    steps(f, &r, 1, 2, 10, 1.5, 256);
+    steps(f, &r, 1, 11, 50, 3, 256);
     dt_report_epoch(&r, &epoch_record);
-    steps(&r, 2, 1, 50, 1, 256); /* times are those of the first epoch */
+    steps(f, &r, 2, 1, 50, 1, 256); /* times are those of the first epoch */
     dt_report_finish(&r, &end_record);
     assert_string_equal(
         printed(f),
