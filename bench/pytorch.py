@@ -3,8 +3,8 @@
 
 A step is forward, cross-entropy, backward and SGD (momentum 0.9, weight decay 1e-4) on
 synthetic images that are made once. The networks are dtrain's own (src/model/net_*.c),
-written as a PyTorch user would: scripts/golden.py takes them from here, so what is timed
-is what dtrain's gradients are compared with.
+written as a PyTorch user would: scripts/golden.py takes them from here, so what is
+timed is what dtrain's gradients are compared with.
 
     bench/pytorch.py --net vgg11    --batch 128 --threads 2 --tuned
     bench/pytorch.py --net resnet50 --batch 32  --threads 2 --tuned
@@ -83,8 +83,8 @@ class MaxPool(Window):
 
 
 class Bottleneck(nn.Module):
-    """1x1 down to out/4, 3x3, 1x1 up to out, and the shortcut, which is projected in the
-    first block of a stage. The stride is on the 3x3 (torchvision, v1.5) or on the first
+    """1x1 down to out/4, 3x3, 1x1 up to out, and the shortcut, projected in the first
+    block of a stage. The stride is on the 3x3 (torchvision, v1.5) or on the first
     1x1 (mindspore, v1)."""
 
     def __init__(self, variant, channels, out, stride, project):
@@ -191,8 +191,8 @@ def parse_args():
     p.add_argument("--net", choices=("vgg11", "resnet50"), default="vgg11")
     p.add_argument("--variant", choices=VARIANTS, default="torchvision")
     p.add_argument("--stem", choices=STEMS, default="imagenet")
-    p.add_argument("--image-size", type=int, default=0, help="default: 32 for vgg11 and the "
-                   "cifar stem, else 224")
+    p.add_argument("--image-size", type=int, default=0,
+                   help="default: 32 for vgg11 and the cifar stem, else 224")
     p.add_argument("--batch", type=int, default=32)
     p.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
     p.add_argument("--layout", choices=("channels_last", "contiguous"),
@@ -201,7 +201,8 @@ def parse_args():
     p.add_argument("--steps", type=int, default=7)
     p.add_argument("--warmup", type=int, default=2)
     p.add_argument("--fused", action="store_true", help="PyTorch's fused SGD")
-    p.add_argument("--tuned", action="store_true", help="restart with a tuned allocator")
+    p.add_argument("--tuned", action="store_true",
+                   help="restart with a tuned allocator")
     args = p.parse_args()
     if args.image_size == 0:
         small = args.net == "vgg11" or args.stem == "cifar"
@@ -221,7 +222,8 @@ def main():
         "framework": f"PyTorch {torch.__version__}", **vars(args),
         "images_per_s": round(args.batch / step, 2), "step_s": round(step, 4),
         "fastest_s": round(min(seconds), 4), "slowest_s": round(max(seconds), 4),
-        "spread": round((max(seconds) - min(seconds)) / step, 4), "loss": round(loss, 4),
+        "spread": round((max(seconds) - min(seconds)) / step, 4),
+        "loss": round(loss, 4),
     }))
 
 

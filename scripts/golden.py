@@ -5,8 +5,8 @@
     scripts/golden.py vgg11-real ...     some
     scripts/golden.py --survey 40 vgg11-real    compare seeds 1 to 40, write nothing
 
-Needs PyTorch 2.13.0 (CPU), numpy and xxhash; tests/golden/README.md has the commands and
-the meaning of every field. Weights, images and labels are drawn here with the generator
+Needs PyTorch 2.13.0 (CPU), numpy and xxhash; tests/golden/README.md has the commands
+and the meaning of every field. Weights, images and labels are drawn with the generator
 of src/base/random.c, so the files hold only their hashes.
 """
 import argparse
@@ -54,13 +54,14 @@ SEEDS = {
 }
 
 
-# ---- The generator of src/base/random.c -------------------------------------------------
+# ---- The generator of src/base/random.c ----------------------------------------------
 
 def philox(seed, stream, epoch, index, draw=0):
     """Philox4x32-10 of an array of counters: four arrays of 32-bit words as uint64."""
     mask, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     index = np.asarray(index, dtype=np.uint64)
-    c = [index & mask, index >> shift, np.full_like(index, epoch), np.full_like(index, draw)]
+    c = [index & mask, index >> shift,
+         np.full_like(index, epoch), np.full_like(index, draw)]
     k0, k1 = seed, stream
     for _ in range(10):
         p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
@@ -83,7 +84,7 @@ def fill_uniform(count, lo, hi, seed, stream, tensor):
 
 
 def fill_normal(count, std, seed, stream, tensor):
-    """Box-Muller with the C library's log and cos: numpy's own differ in the last bit."""
+    """Box-Muller with the C library's log and cos: numpy's differ in the last bit."""
     a, b, _, _ = philox(seed, stream, tensor, np.arange(count))
     u1 = (a.astype(np.float64) + 1) * 2.0**-32
     u2 = b.astype(np.float64) * 2.0**-32
@@ -104,7 +105,7 @@ def digest(*arrays):
     return h.hexdigest()
 
 
-# ---- Initial weights and data -----------------------------------------------------------
+# ---- Initial weights and data --------------------------------------------------------
 
 def draw_parameter(module, leaf, variant, seed, tensor):
     """One parameter by its network's own rule, in the order of files (OIHW)."""
@@ -129,12 +130,13 @@ def draw_parameter(module, leaf, variant, seed, tensor):
 
 
 class Case:
-    """One golden file: a network, its initial weights, a batch, all drawn from the seed."""
+    """One golden file: a network, its initial weights, a batch, drawn from the seed."""
 
     def __init__(self, name, seed):
         base, self.set = name.rsplit("-", 1)
         self.name, self.seed = name, seed
-        self.net, self.variant, self.stem, self.image, self.batch, self.divisor = NETS[base]
+        (self.net, self.variant, self.stem, self.image, self.batch,
+         self.divisor) = NETS[base]
         self.weights, self.names, tensor = [], [], 0
         model = self.make()
         for prefix, module in model.named_modules():
@@ -152,16 +154,18 @@ class Case:
         self.labels = below(first, CLASSES).astype(np.int64)
 
     def make(self):
-        return networks.network(self.net, self.variant, self.stem, CLASSES, self.divisor)
+        return networks.network(self.net, self.variant, self.stem, CLASSES,
+                                self.divisor)
 
     def model(self, dtype, layout, jitter=None):
-        """The network with the case's weights, each multiplied by 1 + jitter * (-1..1)."""
+        """The network with the case's weights, each times 1 + jitter * (-1..1)."""
         model = self.make().to(dtype)
         with torch.no_grad():
             for p, x in zip(model.parameters(), self.weights):
                 x = torch.from_numpy(x.copy()).to(dtype)
                 if jitter:
-                    x *= 1 + jitter[0] * (2 * torch.rand(x.shape, generator=jitter[1]) - 1)
+                    size, generator = jitter
+                    x *= 1 + size * (2 * torch.rand(x.shape, generator=generator) - 1)
                 p.copy_(x)
         return model.to(memory_format=LAYOUTS[layout])
 
@@ -189,7 +193,7 @@ class Run:
         return logits.detach().double().numpy(), loss.item()
 
     def evaluate(self):
-        """Logits in evaluation mode, with what the steps so far left as running statistics."""
+        """Logits in evaluation mode, with the running statistics of the steps."""
         self.model.eval()
         with torch.no_grad():
             return self.model(self.x).double().numpy()
@@ -208,12 +212,13 @@ class Run:
         return out
 
 
-# ---- What a file holds ------------------------------------------------------------------
+# ---- What a file holds ---------------------------------------------------------------
 
 def signs(count, seed, tensor):
-    """Rows of +-1: bit j of the element's word is the sign of projection j, 1 for -1."""
+    """Rows of +-1: bit j of an element's word is the sign of projection j, 1 for -1."""
     w = words(count, seed, STREAM_TEST, TENSOR_SIGNS + tensor)
-    return [1.0 - 2.0 * ((w >> np.uint64(j)) & np.uint64(1)) for j in range(PROJECTIONS)]
+    bits = ((w >> np.uint64(j)) & np.uint64(1) for j in range(PROJECTIONS))
+    return (1.0 - 2.0 * b for b in bits)
 
 
 def sample_indices(count, seed, tensor):
@@ -236,7 +241,7 @@ def distance(a, b):
 
 
 def tensor_record(case, index, exact, others, bf16):
-    """Summary of a gradient, and how far PyTorch's own float32 and bf16 runs are off."""
+    """Summary of a gradient, and how far off PyTorch's float32 and bf16 runs are."""
     g = exact[index]
     record = {
         "name": case.names[index],
@@ -255,7 +260,7 @@ def tensor_record(case, index, exact, others, bf16):
 
 
 def bf16_runs(case):
-    """Both layouts as they are, then with jittered weights: bf16 rounds them otherwise."""
+    """Both layouts as they are, then jittered weights, which bf16 rounds otherwise."""
     for layout in LAYOUTS:
         yield Run(case, torch.float32, layout, bf16=True)
     for k in range(JITTERED):
@@ -289,7 +294,8 @@ def make(case):
         "labels_xxh3": digest(case.labels.astype(np.int32)),
         "loss": number(loss), "logits": numbers(logits.reshape(-1)),
         "logits_fp32": numbers(off, 3), "logits_bf16": number(max(bf16_off), 3),
-        "eval_logits": numbers(eval_logits.reshape(-1)), "eval_logits_fp32": numbers(eval_off, 3),
+        "eval_logits": numbers(eval_logits.reshape(-1)),
+        "eval_logits_fp32": numbers(eval_off, 3),
         "losses_fp64": numbers(Run(case, torch.float64).losses()),
         "losses_fp32": [numbers(Run(case, torch.float32, k).losses()) for k in LAYOUTS],
         "losses_bf16": [numbers(run.losses()) for run in bf16_runs(case)],
@@ -310,7 +316,7 @@ def write(case, record):
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size} bytes")
 
 
-# ---- Choosing a seed --------------------------------------------------------------------
+# ---- Choosing a seed -----------------------------------------------------------------
 
 def decisions(case, dtype):
     """Inputs of every ReLU behind a batch norm and of every max pool, in order."""
@@ -346,7 +352,7 @@ def gap(is_norm, x, module):
 
 
 def survey(name, seeds):
-    """Margins in units of float32's error there: above 1 no decision of PyTorch flips."""
+    """Margins in units of float32's error there: above 1 nothing flips in PyTorch."""
     for seed in range(1, seeds + 1):
         case = Case(name, seed)
         margin = math.inf
@@ -360,7 +366,8 @@ def main():
     names = [f"{net}-{which}" for net in NETS for which in SETS]
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("case", nargs="*", default=names, help=" ".join(names))
-    p.add_argument("--survey", type=int, metavar="N", help="compare seeds 1 to N instead")
+    p.add_argument("--survey", type=int, metavar="N",
+                   help="compare seeds 1 to N instead")
     args = p.parse_args()
     unknown = set(args.case) - set(names)
     if unknown:

@@ -8,7 +8,8 @@
 
 dt_status dt_metrics_open(dt_metrics *m, const char *path)
 {
-    const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    const int fd =
+        open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return dt_fail(DT_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
     *m = (dt_metrics){fd, path};
@@ -53,7 +54,8 @@ enum { LINE_CHARS = 512 }; /* the longest line has fewer than 300 */
 dt_status dt_metrics_step(dt_metrics *m, const dt_step_record *r)
 {
     char line[LINE_CHARS], loss[NUMBER_CHARS], lr[NUMBER_CHARS], rate[NUMBER_CHARS];
-    const int n = snprintf(line, sizeof line, "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,"
+    const int n = snprintf(line, sizeof line,
+                           "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,"
                            "\"loss\":%s,\"lr\":%s,\"images_per_s\":%s}\n",
                            (long long)r->epoch, (long long)r->run_step,
                            number(r->loss, loss), number(r->lr, lr),
@@ -63,21 +65,24 @@ dt_status dt_metrics_step(dt_metrics *m, const dt_step_record *r)
 
 dt_status dt_metrics_epoch(dt_metrics *m, const dt_epoch_record *r)
 {
-    char line[LINE_CHARS], train[NUMBER_CHARS], test[NUMBER_CHARS], accuracy[NUMBER_CHARS],
-        seconds[NUMBER_CHARS];
-    const int n = snprintf(line, sizeof line, "{\"kind\":\"epoch\",\"epoch\":%lld,"
-                           "\"train_loss\":%s,\"test_loss\":%s,\"test_accuracy\":%s,"
-                           "\"seconds\":%s}\n", (long long)r->epoch,
-                           number(r->train_loss, train), number(r->test_loss, test),
-                           number(dt_test_accuracy(r), accuracy), number(r->seconds, seconds));
+    char line[LINE_CHARS], train[NUMBER_CHARS], test[NUMBER_CHARS],
+        accuracy[NUMBER_CHARS], seconds[NUMBER_CHARS];
+    const int n = snprintf(
+        line, sizeof line,
+        "{\"kind\":\"epoch\",\"epoch\":%lld,"
+        "\"train_loss\":%s,\"test_loss\":%s,\"test_accuracy\":%s,"
+        "\"seconds\":%s}\n",
+        (long long)r->epoch, number(r->train_loss, train), number(r->test_loss, test),
+        number(dt_test_accuracy(r), accuracy), number(r->seconds, seconds));
     return append(m, line, n);
 }
 
 dt_status dt_metrics_end(dt_metrics *m, const dt_end_record *r)
 {
     char line[LINE_CHARS];
-    const int n = snprintf(line, sizeof line, "{\"kind\":\"end\",\"weights_hash\":\"%s\","
-                           "\"state_hash\":\"%s\",\"steps\":%lld}\n", r->weights_hash,
-                           r->state_hash, (long long)r->steps);
+    const int n = snprintf(line, sizeof line,
+                           "{\"kind\":\"end\",\"weights_hash\":\"%s\","
+                           "\"state_hash\":\"%s\",\"steps\":%lld}\n",
+                           r->weights_hash, r->state_hash, (long long)r->steps);
     return append(m, line, n);
 }

@@ -1,40 +1,41 @@
 /* metrics.h - the records of a run, and metrics.jsonl; private to src/train.
  *
- * One JSON object a line, each written whole by one call, so that a reader may follow the
- * file while the run goes on:
+ * One JSON object a line, each written whole by one call, so that a reader may follow
+ * the file while the run goes on:
  *   {"kind":"step","epoch":1,"step":1,"loss":..,"lr":..,"images_per_s":..}
- *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,"seconds":..}
+ *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,
+ *    "seconds":..}
  *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..}
  * Epochs and steps count from 1, steps over the whole run. Numbers have 9 significant
- * digits (a float32 comes back exactly); NaN and infinities, which JSON lacks, are null.
- * Everything is Local; rank 0 alone writes. */
+ * digits (a float32 comes back exactly); NaN and infinities, which JSON lacks, are
+ * null. Everything is Local; rank 0 alone writes. */
 #ifndef DT_METRICS_H
 #define DT_METRICS_H
 #include "train.h"
 
 typedef struct dt_step_record {
-    int64_t epoch, step;  /* from 1; the step within its epoch */
-    int64_t run_step;     /* from 1, within the run */
-    double loss, lr;      /* of the global batch */
-    int64_t images;       /* of this step */
-    double seconds;       /* wall time of this step */
+    int64_t epoch, step; /* from 1; the step within its epoch */
+    int64_t run_step;    /* from 1, within the run */
+    double loss, lr;     /* of the global batch */
+    int64_t images;      /* of this step */
+    double seconds;      /* wall time of this step */
 } dt_step_record;
 
 typedef struct dt_epoch_record {
-    int64_t epoch;               /* from 1 */
-    double train_loss;           /* mean over the epoch's images */
-    double test_loss;            /* mean over the test images */
+    int64_t epoch;     /* from 1 */
+    double train_loss; /* mean over the epoch's images */
+    double test_loss;  /* mean over the test images */
     int64_t correct, test_images;
-    int64_t images;              /* trained on in this epoch */
-    double seconds;              /* wall time of training, without the test */
+    int64_t images; /* trained on in this epoch */
+    double seconds; /* wall time of training, without the test */
 } dt_epoch_record;
 
 typedef struct dt_end_record {
-    bool ok;               /* false: the run ends with an error; the rest may be zero */
+    bool ok; /* false: the run ends with an error; the rest may be zero */
     int64_t steps;
     double seconds;
     char weights_hash[DT_DIGEST_CHARS], state_hash[DT_DIGEST_CHARS];
-    const char *folder;    /* borrowed */
+    const char *folder; /* borrowed */
 } dt_end_record;
 
 typedef struct dt_metrics {

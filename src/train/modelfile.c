@@ -1,5 +1,5 @@
-/* A network's numbers to and from safetensors: one list of what belongs in the file serves
- * both ways. */
+/* A network's numbers to and from safetensors: one list of what belongs in the file
+ * serves both ways. */
 #include "modelfile.h"
 
 #include <limits.h>
@@ -8,7 +8,7 @@
 
 #include "safetensors.h"
 
-/* ---- What belongs in the file ---------------------------------------------------------- */
+/* ---- What belongs in the file ---------------------------------------------------- */
 
 typedef struct model_entry {
     char name[128]; /* in the list's naming */
@@ -36,12 +36,18 @@ static dt_status list_add(model_list *list, const dt_net *net, const char *schem
     return DT_OK;
 }
 
-static dt_status list_add_norm(model_list *list, const dt_model_state *s, const char *scheme,
-                               const dt_norm *n)
+static dt_status list_add_norm(model_list *list, const dt_model_state *s,
+                               const char *scheme, const dt_norm *n)
 {
     const model_entry row[] = {
-        {.name = "running_mean", .dtype = "F32", .rank = 1, .data = s->running_mean + n->offset},
-        {.name = "running_var", .dtype = "F32", .rank = 1, .data = s->running_var + n->offset},
+        {.name = "running_mean",
+         .dtype = "F32",
+         .rank = 1,
+         .data = s->running_mean + n->offset},
+        {.name = "running_var",
+         .dtype = "F32",
+         .rank = 1,
+         .data = s->running_var + n->offset},
         {.name = "num_batches_tracked", .dtype = "I64", .count = 1},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -58,7 +64,8 @@ static dt_status list_add_norm(model_list *list, const dt_model_state *s, const 
 }
 
 /* DT_CONFIG when the network has no such naming. */
-static dt_status list_create(model_list *list, const dt_model_state *s, const char *scheme)
+static dt_status list_create(model_list *list, const dt_model_state *s,
+                             const char *scheme)
 {
     const size_t params = dt_net_param_count(s->net), norms = dt_net_norm_count(s->net);
     dt_status st = DT_OK;
@@ -68,7 +75,10 @@ static dt_status list_create(model_list *list, const dt_model_state *s, const ch
                      "the list of tensors"));
     for (size_t i = 0; i < params; i++) {
         const dt_param *p = dt_net_param(s->net, i);
-        model_entry e = {.dtype = "F32", .rank = p->rank, .count = p->count, .param = p,
+        model_entry e = {.dtype = "F32",
+                         .rank = p->rank,
+                         .count = p->count,
+                         .param = p,
                          .data = s->master + p->offset};
         memcpy(e.shape, p->dim, sizeof e.shape);
         DT_GO(st, list_add(list, s->net, scheme, p->name, e), out);
@@ -82,7 +92,7 @@ out:
     return st;
 }
 
-/* ---- Saving ------------------------------------------------------------------------------ */
+/* ---- Saving ---------------------------------------------------------------------- */
 
 static void list_fill(void *context, size_t i, void *data)
 {
@@ -118,15 +128,20 @@ dt_status dt_model_save(const dt_model_state *s, const char *path,
     snprintf(classes, sizeof classes, "%d", spec->classes);
     DT_TRY(list_create(&list, s, opts->names));
     list.steps = opts->steps;
-    DT_GO(st, dt_calloc(&tensor, list.count, sizeof *tensor, "the list of tensors"), out);
+    DT_GO(st, dt_calloc(&tensor, list.count, sizeof *tensor, "the list of tensors"),
+          out);
     for (size_t i = 0; i < list.count; i++) {
         const model_entry *e = &list.entry[i];
         tensor[i] = (dt_tensor){.name = e->name, .dtype = e->dtype, .rank = e->rank};
         memcpy(tensor[i].shape, e->shape, sizeof e->shape);
     }
-    st = dt_safetensors_write(path, &(dt_safetensors_content){
-        .tensor = tensor, .tensors = list.count, .metadata = metadata,
-        .fields = sizeof metadata / sizeof *metadata, .fill = list_fill, .context = &list});
+    st = dt_safetensors_write(
+        path, &(dt_safetensors_content){.tensor = tensor,
+                                        .tensors = list.count,
+                                        .metadata = metadata,
+                                        .fields = sizeof metadata / sizeof *metadata,
+                                        .fill = list_fill,
+                                        .context = &list});
 
 out:
     free(tensor);
@@ -134,14 +149,16 @@ out:
     return st;
 }
 
-/* ---- Loading: does the file fit? ------------------------------------------------------------ */
+/* ---- Loading: does the file fit? ------------------------------------------------- */
 
-static dt_status check_metadata(const dt_safetensors *f, const char *path, const dt_net *net,
-                                const char *normalize)
+static dt_status check_metadata(const dt_safetensors *f, const char *path,
+                                const dt_net *net, const char *normalize)
 {
     const dt_net_spec *spec = dt_net_spec_of(net);
-    const dt_field want[] = {{"net", spec->net}, {"variant", spec->variant},
-                             {"stem", spec->stem}, {"normalize", normalize}};
+    const dt_field want[] = {{"net", spec->net},
+                             {"variant", spec->variant},
+                             {"stem", spec->stem},
+                             {"normalize", normalize}};
     const size_t count = sizeof want / sizeof *want;
     size_t known = 0;
 
@@ -150,20 +167,25 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
         snprintf(key, sizeof key, "dtrain.%s", want[i].name);
         const char *has = dt_safetensors_metadata(f, key);
         if (has && strcmp(has, want[i].value) != 0)
-            return dt_fail(DT_FORMAT, "%s was saved with --%s %s, this run has --%s '%s': use "
-                           "the file's", path, want[i].name, dt_quote(has, quoted),
-                           want[i].name, want[i].value);
+            return dt_fail(DT_FORMAT,
+                           "%s was saved with --%s %s, this run has --%s '%s': use "
+                           "the file's",
+                           path, want[i].name, dt_quote(has, quoted), want[i].name,
+                           want[i].value);
         known += has != NULL;
     }
     if (known < count)
-        dt_warn("%s does not say for which network, variant, stem and normalisation it was "
-                "made: taken for %s and --normalize %s", path, spec->net, normalize);
+        dt_warn(
+            "%s does not say for which network, variant, stem and normalisation it was "
+            "made: taken for %s and --normalize %s",
+            path, spec->net, normalize);
     return DT_OK;
 }
 
 /* One option from its key, unless the user chose another value than the default. */
-static dt_status describe_option(const dt_safetensors *f, const char *path, const char *name,
-                                 dt_options *o, char text[DT_ORIGIN_CHARS])
+static dt_status describe_option(const dt_safetensors *f, const char *path,
+                                 const char *name, dt_options *o,
+                                 char text[DT_ORIGIN_CHARS])
 {
     const dt_option_row *row = dt_option_find(name);
     dt_options defaults;
@@ -183,8 +205,8 @@ static dt_status describe_option(const dt_safetensors *f, const char *path, cons
 
 dt_status dt_model_describe(const char *path, dt_options *o, dt_model_origin *origin)
 {
-    static const char *const names[DT_ORIGIN_KEYS] = {"net", "variant", "stem", "normalize",
-                                                      "image_size"};
+    static const char *const names[DT_ORIGIN_KEYS] = {"net", "variant", "stem",
+                                                      "normalize", "image_size"};
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 
@@ -288,7 +310,8 @@ static void fit_entry(misfit m[MISFIT_COUNT], const model_entry *e, const dt_ten
     }
 }
 
-static void fit_all(misfit m[MISFIT_COUNT], const model_list *list, const dt_safetensors *f)
+static void fit_all(misfit m[MISFIT_COUNT], const model_list *list,
+                    const dt_safetensors *f)
 {
     char name[DT_QUOTED_CHARS];
 
@@ -299,16 +322,19 @@ static void fit_all(misfit m[MISFIT_COUNT], const model_list *list, const dt_saf
         bool expected = false;
         for (size_t k = 0; k < list->count && !expected; k++)
             expected = strcmp(bare(t->name), list->entry[k].name) == 0;
-        if (!expected || file_find(f, bare(t->name)) != t) /* or twice, with "module." */
+        if (!expected ||
+            file_find(f, bare(t->name)) != t) /* or twice, with "module." */
             misfit_add(&m[MISFIT_UNEXPECTED], "%s", dt_quote(t->name, name));
     }
 }
 
-static dt_status check_fit(const model_list *list, const dt_safetensors *f, const char *path,
-                           const dt_net *net)
+static dt_status check_fit(const model_list *list, const dt_safetensors *f,
+                           const char *path, const dt_net *net)
 {
-    misfit m[MISFIT_COUNT] = {{.what = "missing"}, {.what = "unexpected"},
-                              {.what = "of another shape"}, {.what = "of another type"}};
+    misfit m[MISFIT_COUNT] = {{.what = "missing"},
+                              {.what = "unexpected"},
+                              {.what = "of another shape"},
+                              {.what = "of another type"}};
     char text[4000];
     size_t used = 0;
 
@@ -320,12 +346,15 @@ static dt_status check_fit(const model_list *list, const dt_safetensors *f, cons
                                      m[i].count > MISFIT_SHOWN ? ", ..." : "");
     if (used == 0)
         return DT_OK;
-    return dt_fail(DT_FORMAT, "%s does not fit the network %s%s. Choose --net, --stem and "
-                   "data as they were when the file was saved; types other than these are "
-                   "not read", path, dt_net_spec_of(net)->net, text);
+    return dt_fail(
+        DT_FORMAT,
+        "%s does not fit the network %s%s. Choose --net, --stem and "
+        "data as they were when the file was saved; types other than these are "
+        "not read",
+        path, dt_net_spec_of(net)->net, text);
 }
 
-/* ---- Loading ------------------------------------------------------------------------------- */
+/* ---- Loading --------------------------------------------------------------------- */
 
 static dt_status list_read(const model_list *list, const dt_safetensors *f)
 {
@@ -352,7 +381,8 @@ out:
     return st;
 }
 
-dt_status dt_model_load(const dt_model_state *s, const char *path, const char *normalize)
+dt_status dt_model_load(const dt_model_state *s, const char *path,
+                        const char *normalize)
 {
     dt_safetensors *f = NULL;
     model_list list = {0};

@@ -1,9 +1,9 @@
 /* modelfile.h - a network's weights as model.safetensors; private to src/train.
  *
- * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW, float32;
- * running_mean, running_var; num_batches_tracked int64), so torch loads the file as it is.
- * __metadata__ has "format" = "pt" and the dtrain.* keys net, variant, stem, normalize,
- * image_size and classes, all as text. All functions are Local. */
+ * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW,
+ * float32; running_mean, running_var; num_batches_tracked int64), so torch loads the
+ * file as it is. __metadata__ has "format" = "pt" and the dtrain.* keys net, variant,
+ * stem, normalize, image_size and classes, all as text. All functions are Local. */
 #ifndef DT_MODELFILE_H
 #define DT_MODELFILE_H
 #include "state.h"
@@ -18,22 +18,24 @@ typedef struct dt_model_file_opts {
 dt_status dt_model_save(const dt_model_state *s, const char *path,
                         const dt_model_file_opts *opts) DT_MUST_CHECK;
 
-/* What the file says of its network, into the options that still have their defaults: net,
- * variant, stem, normalize and image_size; dt_model_load then checks them against the
- * file. `origin` holds the texts and must outlive o. Errors as dt_safetensors_open. */
+/* What the file says of its network, into the options that still have their defaults:
+ * net, variant, stem, normalize and image_size; dt_model_load then checks them against
+ * the file. `origin` holds the texts and must outlive o. Errors as
+ * dt_safetensors_open. */
 enum { DT_ORIGIN_KEYS = 5, DT_ORIGIN_CHARS = 64 };
 typedef struct dt_model_origin {
     char text[DT_ORIGIN_KEYS][DT_ORIGIN_CHARS];
 } dt_model_origin;
-dt_status dt_model_describe(const char *path, dt_options *o, dt_model_origin *origin) DT_MUST_CHECK;
+dt_status dt_model_describe(const char *path, dt_options *o,
+                            dt_model_origin *origin) DT_MUST_CHECK;
 
-/* Fill master and the running statistics from a file in any naming, DDP's prefix "module."
- * included; num_batches_tracked may be absent. Nothing is written before the whole header
- * fits. A file without dtrain.* metadata is taken with one warning.
+/* Fill master and the running statistics from a file in any naming, DDP's prefix
+ * "module." included; num_batches_tracked may be absent. Nothing is written before the
+ * whole header fits. A file without dtrain.* metadata is taken with one warning.
  *   normalize  of this run
- *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are missing,
- *              unexpected, or of another shape or type, in one message. Otherwise as
- *              dt_safetensors_open and dt_safetensors_read. */
+ *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are
+ *              missing, unexpected, or of another shape or type, in one message.
+ *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
 dt_status dt_model_load(const dt_model_state *s, const char *path,
                         const char *normalize) DT_MUST_CHECK;
 

@@ -1,5 +1,6 @@
-/* SGD with momentum. One pass reads gradient, weight and momentum and writes the last two:
- * bound by memory, so chunks are only as large as spreading them over threads needs. */
+/* SGD with momentum. One pass reads gradient, weight and momentum and writes the last
+ * two: bound by memory, so chunks are only as large as spreading them over threads
+ * needs. */
 #include "optim.h"
 
 #include <stdlib.h>
@@ -12,26 +13,29 @@ static int by_offset(const void *a, const void *b)
     return x->span.first < y->span.first ? -1 : x->span.first > y->span.first;
 }
 
-dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o, float *master,
-                        float *momentum, int threads)
+dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o,
+                        float *master, float *momentum, int threads)
 {
     const bool all = strcmp(o->decay, "all") == 0;
     const float decay = (float)o->weight_decay;
-    dt_optim new = {.master = master, .momentum = momentum, .mu = (float)o->momentum,
-                    .nesterov = o->nesterov, .threads = threads,
-                    .tensors = dt_net_param_count(net)};
+    dt_optim made = {.master = master,
+                     .momentum = momentum,
+                     .mu = (float)o->momentum,
+                     .nesterov = o->nesterov,
+                     .threads = threads,
+                     .tensors = dt_net_param_count(net)};
 
     if (!all && strcmp(o->decay, "weights") != 0)
         return dt_fail(DT_CONFIG, "--decay: unknown word '%s'; there are: all weights",
                        o->decay);
-    DT_TRY(dt_calloc(&new.tensor, new.tensors, sizeof *new.tensor, "the optimizer"));
-    for (size_t i = 0; i < new.tensors; i++) {
+    DT_TRY(dt_calloc(&made.tensor, made.tensors, sizeof *made.tensor, "the optimizer"));
+    for (size_t i = 0; i < made.tensors; i++) {
         const dt_param *p = dt_net_param(net, i);
-        new.tensor[i] = (dt_optim_tensor){{p->offset, p->count},
-                                          all || p->kind == DT_WEIGHT ? decay : 0};
+        made.tensor[i] = (dt_optim_tensor){{p->offset, p->count},
+                                           all || p->kind == DT_WEIGHT ? decay : 0};
     }
-    qsort(new.tensor, new.tensors, sizeof *new.tensor, by_offset);
-    *x = new;
+    qsort(made.tensor, made.tensors, sizeof *made.tensor, by_offset);
+    *x = made;
     return DT_OK;
 }
 
@@ -46,8 +50,8 @@ typedef struct optim_rule {
     bool nesterov;
 } optim_rule;
 
-/* Without decay g is taken as it is: g + 0 * w would lose the sign of zero, and a weight
- * that has overflowed would spoil its gradient. */
+/* Without decay g is taken as it is: g + 0 * w would lose the sign of zero, and a
+ * weight that has overflowed would spoil its gradient. */
 static void optim_update(optim_rule u, float *restrict w, float *restrict m,
                          const float *restrict g, size_t n)
 {
@@ -100,6 +104,7 @@ void dt_optim_step(const dt_optim *x, dt_span owned, const float *grad, double l
 #pragma omp parallel for num_threads(x->threads) schedule(static)
     for (size_t c = 0; c < chunks; c++) {
         const size_t first = owned.first + c * CHUNK;
-        optim_range(x, first, end - first < CHUNK ? end : first + CHUNK, grad, (float)lr);
+        optim_range(x, first, end - first < CHUNK ? end : first + CHUNK, grad,
+                    (float)lr);
     }
 }

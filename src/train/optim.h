@@ -1,9 +1,12 @@
 /* optim.h - SGD with momentum on slabs; private to src/train.
  *
  * PyTorch's and MindSpore's definition, dampening 0, in float32, element by element:
- *     g = g + decay * w;   m = momentum * m + g;   w = w - lr * (nesterov ? g + momentum * m : m)
- * No element's result depends on its neighbours, so neither slices nor threads change bits.
- * The optimizer knows flat ranges and flags, no layers and no ranks. All is Local. */
+ *     g = g + decay * w
+ *     m = momentum * m + g
+ *     w = w - lr * (nesterov ? g + momentum * m : m)
+ * No element's result depends on its neighbours, so neither slices nor threads change
+ * bits. The optimizer knows flat ranges and flags, no layers and no ranks. All is
+ * Local. */
 #ifndef DT_OPTIM_H
 #define DT_OPTIM_H
 #include "train.h"
@@ -22,11 +25,11 @@ typedef struct dt_optim {
     int threads;
 } dt_optim;
 
-/* Read the options momentum, nesterov, weight_decay and decay; the factors are rounded to
- * float32 here. master and momentum are borrowed and must outlive x. DT_NOMEM; DT_CONFIG
- * for an unknown word of --decay. */
-dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o, float *master,
-                        float *momentum, int threads) DT_MUST_CHECK;
+/* Read the options momentum, nesterov, weight_decay and decay; the factors are rounded
+ * to float32 here. master and momentum are borrowed and must outlive x. DT_NOMEM;
+ * DT_CONFIG for an unknown word of --decay. */
+dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o,
+                        float *master, float *momentum, int threads) DT_MUST_CHECK;
 void dt_optim_close(dt_optim *x); /* a zeroed x is allowed */
 /* One step on the slab's floats [owned.first, owned.first + owned.count).
  *   grad  the whole slab (indexed as master is); lr is rounded to float32 */

@@ -26,8 +26,8 @@ static bool locale_is_utf8(void)
     return utf8;
 }
 
-/* mpirun gives its ranks a terminal of their own, whatever it writes to itself: under it,
- * what counts is the standard output of the parent, where ours ends up. */
+/* mpirun gives its ranks a terminal of their own, whatever it writes to itself: under
+ * it, what counts is the standard output of the parent, where ours ends up. */
 static bool ends_at_terminal(FILE *out)
 {
     char link[64], target[64];
@@ -48,13 +48,14 @@ dt_status dt_report_open(dt_report *r, const dt_report_setup *setup)
 {
     for (size_t i = 0; i < sizeof report_rows / sizeof *report_rows; i++)
         if (strcmp(report_rows[i]->name, setup->style) == 0) {
-            *r = (dt_report){.row = report_rows[i], .setup = *setup,
+            *r = (dt_report){.row = report_rows[i],
+                             .setup = *setup,
                              .terminal = ends_at_terminal(setup->out),
                              .unicode = locale_is_utf8()};
             return DT_OK;
         }
-    return dt_fail(DT_CONFIG, "--log-style: unknown style '%s'; there are:%s", setup->style,
-                   DT_REPORT_LIST(DT_WORD));
+    return dt_fail(DT_CONFIG, "--log-style: unknown style '%s'; there are:%s",
+                   setup->style, DT_REPORT_LIST(DT_WORD));
 }
 
 void dt_report_start(dt_report *r)
@@ -103,7 +104,10 @@ const char *dt_float32_text(double x, char out[DT_FLOAT32_CHARS])
     int digits = 1;
 
     if (!isfinite(f)) {
-        snprintf(out, DT_FLOAT32_CHARS, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
+        snprintf(out, DT_FLOAT32_CHARS, "%s",
+                 isnan(f) ? "nan"
+                 : f < 0  ? "-inf"
+                          : "inf");
         return out;
     }
     for (; digits <= 9; digits++) { /* 9 digits always give a float32 back */

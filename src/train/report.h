@@ -1,9 +1,9 @@
 /* report.h - what a run prints on standard output; private to src/train. Rank 0 alone
- * reports. Everything is Local, takes no memory after open, and reads no clock: times are
- * those of the records.
+ * reports. Everything is Local, takes no memory after open, and reads no clock: times
+ * are those of the records.
  *
- * How to be a style: write one file report_<name>.c that defines dt_report_row_<name>, and
- * add one row to DT_REPORT_LIST (train.h). */
+ * How to be a style: write one file report_<name>.c that defines dt_report_row_<name>,
+ * and add one row to DT_REPORT_LIST (train.h). */
 #ifndef DT_REPORT_H
 #define DT_REPORT_H
 #include "metrics.h"
@@ -52,14 +52,14 @@ dt_status dt_report_open(dt_report *r, const dt_report_setup *setup) DT_MUST_CHE
 void dt_report_start(dt_report *r);
 void dt_report_step(dt_report *r, const dt_step_record *s);
 void dt_report_epoch(dt_report *r, const dt_epoch_record *e);
-/* The last call, after success and after failure: in every style the hashes of a run that
- * has ended well, then the style's own last words. */
+/* The last call, after success and after failure: in every style the hashes of a run
+ * that has ended well, then the style's own last words. */
 void dt_report_finish(dt_report *r, const dt_end_record *end);
 
 /* Steps of an epoch (from 1); --max-steps may cut the last one. */
 int64_t dt_report_epoch_steps(const dt_report *r, int64_t epoch);
-/* x as NumPy prints a float32: the fewest digits that give the same number back. Returns
- * out. */
+/* x as NumPy prints a float32: the fewest digits that give the same number back.
+ * Returns out. */
 enum { DT_FLOAT32_CHARS = 32 };
 const char *dt_float32_text(double x, char out[DT_FLOAT32_CHARS]);
 

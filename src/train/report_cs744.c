@@ -1,7 +1,7 @@
 /* The lines of the CS744 assignment (kkyyhh96/CS744_PyTorch_Distributed_Tutorial,
- * part1.py): the loss every 20 iterations, counted from 0, the average time over iterations
- * 1-9, and the test set. Other groups report the time over 40 iterations without the first:
- * that line follows. */
+ * part1.py): the loss every 20 iterations, counted from 0, the average time over
+ * iterations 1-9, and the test set. Other groups report the time over 40 iterations
+ * without the first: that line follows. */
 #include "report.h"
 
 enum { EVERY = 20 };
@@ -32,7 +32,8 @@ static void cs744_step(dt_report *r, const dt_step_record *s)
 
 static void cs744_epoch(dt_report *r, const dt_epoch_record *e)
 {
-    fprintf(r->setup.out, "Test set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)\n\n",
+    fprintf(r->setup.out,
+            "Test set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)\n\n",
             e->test_loss, (long long)e->correct, (long long)e->test_images,
             100 * dt_test_accuracy(e));
 }

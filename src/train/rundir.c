@@ -11,8 +11,8 @@
 
 static dt_status rundir_error(const char *path, const char *what)
 {
-    return dt_fail(DT_CANTCREATE, "run folder %s: %s: %s; choose another --out", path, what,
-                   strerror(errno));
+    return dt_fail(DT_CANTCREATE, "run folder %s: %s: %s; choose another --out", path,
+                   what, strerror(errno));
 }
 
 /* Every missing folder above the last part of path. */
@@ -36,7 +36,8 @@ static bool is_held(const dt_rundir *d)
     char path[PATH_MAX];
     bool held = false;
 
-    const int fd = open(dt_rundir_file(d, "lock", path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const int fd =
+        open(dt_rundir_file(d, "lock", path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0) {
         held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
         close(fd);
@@ -47,10 +48,14 @@ static bool is_held(const dt_rundir *d)
 static dt_status rundir_taken(const dt_rundir *d, const char *entry)
 {
     if (is_held(d))
-        return dt_fail(DT_CANTCREATE, "run folder %s is in use by another run; choose another "
-                       "--out", d->path);
-    return dt_fail(DT_CANTCREATE, "run folder %s is not empty: it holds '%s'; choose another "
-                   "--out, or remove it", d->path, entry);
+        return dt_fail(DT_CANTCREATE,
+                       "run folder %s is in use by another run; choose another "
+                       "--out",
+                       d->path);
+    return dt_fail(DT_CANTCREATE,
+                   "run folder %s is not empty: it holds '%s'; choose another "
+                   "--out, or remove it",
+                   d->path, entry);
 }
 
 static dt_status check_empty(const dt_rundir *d)
@@ -73,12 +78,14 @@ static dt_status take_lock(dt_rundir *d)
 {
     char path[PATH_MAX], text[32];
 
-    d->lock = open(dt_rundir_file(d, "lock", path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                   0644);
+    d->lock = open(dt_rundir_file(d, "lock", path),
+                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (d->lock < 0)
-        return errno == EEXIST ? rundir_taken(d, "lock") : rundir_error(d->path, "its lock");
+        return errno == EEXIST ? rundir_taken(d, "lock")
+                               : rundir_error(d->path, "its lock");
     const int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (flock(d->lock, LOCK_EX | LOCK_NB) == 0 && write(d->lock, text, (size_t)n) == n) {
+    if (flock(d->lock, LOCK_EX | LOCK_NB) == 0 &&
+        write(d->lock, text, (size_t)n) == n) {
         d->open = true;
         return DT_OK;
     }
@@ -99,7 +106,8 @@ static dt_status open_given(dt_rundir *d, const char *out)
     if (stat(out, &info) != 0)
         return rundir_error(out, "looking at it");
     if (!S_ISDIR(info.st_mode))
-        return dt_fail(DT_CANTCREATE, "run folder %s is a file; choose another --out", out);
+        return dt_fail(DT_CANTCREATE, "run folder %s is a file; choose another --out",
+                       out);
     return check_empty(d);
 }
 
@@ -110,7 +118,8 @@ static dt_status open_default(dt_rundir *d, const char *net, int world)
     const time_t now = time(NULL);
     struct tm local;
 
-    if (!localtime_r(&now, &local) || !strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local))
+    if (!localtime_r(&now, &local) ||
+        !strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local))
         return dt_fail(DT_BUG, "no calendar time for a folder's name");
     snprintf(name, sizeof name, "runs/%s-%s-np%d", stamp, net, world);
     DT_TRY(make_parents(name));
@@ -134,7 +143,8 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
 
     *d = (dt_rundir){.lock = -1};
     if (strlen(o->out) >= sizeof d->path)
-        return dt_fail(DT_CANTCREATE, "--out: the path has %zu characters, at most %zu fit",
+        return dt_fail(DT_CANTCREATE,
+                       "--out: the path has %zu characters, at most %zu fit",
                        strlen(o->out), sizeof d->path - 1);
     snprintf(d->path, sizeof d->path, "%s", o->out);
     DT_GO(st, o->out[0] ? open_given(d, o->out) : open_default(d, o->net, world), out);

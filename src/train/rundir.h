@@ -1,5 +1,5 @@
-/* rundir.h - the folder of one run; private to src/train. All functions are Local; rank 0
- * alone calls them. */
+/* rundir.h - the folder of one run; private to src/train. All functions are Local; rank
+ * 0 alone calls them. */
 #ifndef DT_RUNDIR_H
 #define DT_RUNDIR_H
 #include "train.h"
@@ -8,13 +8,13 @@
 typedef struct dt_rundir {
     char path[PATH_MAX - 64]; /* 64: room for the names of files in it */
     int lock;                 /* descriptor of the lock file */
-    bool open, created;       /* created: by us, so to be removed if nothing came of it */
+    bool open, created; /* created: by us, so to be removed if nothing came of it */
 } dt_rundir;
 
-/* Take --out DIR, which must be new or empty, or make runs/<YYYYmmdd-HHMMSS>-<net>-np<N>,
- * with -2, -3, ... where that is taken. Missing parents are made. The folder is held by
- * flock on its file `lock` until close. DT_CANTCREATE: not empty, held by another run, or
- * not writable. */
+/* Take --out DIR, which must be new or empty, or make
+ * runs/<YYYYmmdd-HHMMSS>-<net>-np<N>, with -2, -3, ... where that is taken. Missing
+ * parents are made. The folder is held by flock on its file `lock` until close.
+ * DT_CANTCREATE: not empty, held by another run, or not writable. */
 dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_CHECK;
 /* Give up the lock; a folder that we made and that is still empty goes. A zeroed d is
  * allowed. */

@@ -18,7 +18,7 @@ struct dt_safetensors {
     size_t count;
 };
 
-/* ---- Types and texts ---------------------------------------------------------------- */
+/* ---- Types and texts ------------------------------------------------------------- */
 
 static const dt_tensor_type tensor_types[] = {
 #define X(name, bits) {#name, bits},
@@ -73,13 +73,13 @@ const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHAR
 
     out[used++] = '[';
     for (int i = 0; i < rank; i++) /* at most 8 numbers of at most 20 digits */
-        used += (size_t)snprintf(out + used, DT_SHAPE_CHARS - used, "%s%lld", i ? ", " : "",
-                                 (long long)shape[i]);
+        used += (size_t)snprintf(out + used, DT_SHAPE_CHARS - used, "%s%lld",
+                                 i ? ", " : "", (long long)shape[i]);
     snprintf(out + used, DT_SHAPE_CHARS - used, "]");
     return out;
 }
 
-/* ---- Bytes -------------------------------------------------------------------------- */
+/* ---- Bytes ----------------------------------------------------------------------- */
 
 static dt_status file_read(const dt_safetensors *f, void *data, uint64_t bytes,
                            uint64_t offset)
@@ -93,8 +93,10 @@ static dt_status file_read(const dt_safetensors *f, void *data, uint64_t bytes,
             return dt_fail(DT_IO, "%s: reading byte %llu: %s", f->path,
                            (unsigned long long)offset, strerror(errno));
         if (n == 0)
-            return dt_fail(DT_IO, "%s ends at byte %llu of %llu: it has changed while it "
-                           "was read", f->path, (unsigned long long)offset,
+            return dt_fail(DT_IO,
+                           "%s ends at byte %llu of %llu: it has changed while it "
+                           "was read",
+                           f->path, (unsigned long long)offset,
                            (unsigned long long)f->size);
         to += n;
         bytes -= (uint64_t)n;
@@ -117,14 +119,15 @@ static dt_status file_open(dt_safetensors *f, const char *path)
     if (fstat(f->fd, &info) != 0)
         return dt_fail(DT_IO, "model file %s: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode))
-        return dt_fail(DT_NOINPUT, "model file %s is %s, not a file: name a "
-                       ".safetensors file", path,
-                       S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
+        return dt_fail(DT_NOINPUT,
+                       "model file %s is %s, not a file: name a "
+                       ".safetensors file",
+                       path, S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
     f->size = (uint64_t)info.st_size;
     return DT_OK;
 }
 
-/* ---- Header -------------------------------------------------------------------------- */
+/* ---- Header ---------------------------------------------------------------------- */
 
 /* Parse the JSON; *data_first is the offset of the tensors' bytes. */
 static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
@@ -142,23 +145,28 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
     for (size_t i = sizeof length; i-- > 0;)
         n = n << 8 | length[i];
     if (n > DT_TENSOR_MAX_HEADER)
-        return dt_fail(DT_FORMAT, "%s: the header's length is %llu, at most %d bytes are "
-                       "read: not a safetensors file, or damaged", f->path,
-                       (unsigned long long)n, DT_TENSOR_MAX_HEADER);
+        return dt_fail(DT_FORMAT,
+                       "%s: the header's length is %llu, at most %d bytes are "
+                       "read: not a safetensors file, or damaged",
+                       f->path, (unsigned long long)n, DT_TENSOR_MAX_HEADER);
     if (n > f->size - sizeof length)
-        return dt_fail(DT_FORMAT, "%s: the header's length is %llu, but the file has %llu "
-                       "bytes: it was cut short", f->path, (unsigned long long)n,
-                       (unsigned long long)f->size);
+        return dt_fail(DT_FORMAT,
+                       "%s: the header's length is %llu, but the file has %llu "
+                       "bytes: it was cut short",
+                       f->path, (unsigned long long)n, (unsigned long long)f->size);
     DT_TRY(dt_calloc(&text, n + 1, 1, "the model file's header"));
     DT_GO(st, file_read(f, text, n, sizeof length), out);
     if (text[0] != '{') {
-        st = dt_fail(DT_FORMAT, "%s: the header begins with byte 0x%02x, not with '{': not "
-                     "a safetensors file", f->path, (unsigned char)text[0]);
+        st = dt_fail(DT_FORMAT,
+                     "%s: the header begins with byte 0x%02x, not with '{': not "
+                     "a safetensors file",
+                     f->path, (unsigned char)text[0]);
         goto out;
     }
     f->header = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     if (!f->header) {
-        char *quoted = strstr(error.text, " near "); /* what follows is the file's, raw */
+        char *quoted =
+            strstr(error.text, " near "); /* what follows is the file's, raw */
         if (quoted)
             *quoted = '\0';
         st = dt_fail(DT_FORMAT, "%s: header, line %d column %d (byte %d): %s", f->path,
@@ -188,29 +196,35 @@ static dt_status check_metadata(const dt_safetensors *f, json_t *metadata)
         return dt_fail(DT_FORMAT, "%s: __metadata__ is not an object", f->path);
     json_object_foreach(metadata, key, value)
         if (!json_is_string(value))
-            return dt_fail(DT_FORMAT, "%s: __metadata__: the value of %s is not a string",
-                           f->path, dt_quote(key, quoted));
+            return dt_fail(DT_FORMAT,
+                           "%s: __metadata__: the value of %s is not a string", f->path,
+                           dt_quote(key, quoted));
     return DT_OK;
 }
 
-static dt_status parse_shape(const dt_safetensors *f, const char *name, const json_t *shape,
-                             dt_tensor *t)
+static dt_status parse_shape(const dt_safetensors *f, const char *name,
+                             const json_t *shape, dt_tensor *t)
 {
     const size_t rank = json_array_size(shape);
 
     if (!json_is_array(shape) || rank > DT_TENSOR_MAX_RANK)
-        return dt_fail(DT_FORMAT, "%s: tensor %s: the shape is not a list of at most %d "
-                       "numbers", f->path, name, DT_TENSOR_MAX_RANK);
+        return dt_fail(DT_FORMAT,
+                       "%s: tensor %s: the shape is not a list of at most %d "
+                       "numbers",
+                       f->path, name, DT_TENSOR_MAX_RANK);
     t->rank = (int)rank;
     for (size_t i = 0; i < rank; i++)
         if (!json_size(json_array_get(shape, i), &t->shape[i]))
-            return dt_fail(DT_FORMAT, "%s: tensor %s: dimension %zu is not a whole number "
-                           "from 0 to 2^48-1", f->path, name, i);
+            return dt_fail(DT_FORMAT,
+                           "%s: tensor %s: dimension %zu is not a whole number "
+                           "from 0 to 2^48-1",
+                           f->path, name, i);
     return DT_OK;
 }
 
 /* Schema and depth in one: each of the three values has its one form, none nests deeper
- * than an array of integers, and other keys are refused. Offsets become those of the file. */
+ * than an array of integers, and other keys are refused. Offsets become those of the
+ * file. */
 static dt_status parse_tensor(const dt_safetensors *f, const char *key, const json_t *j,
                               uint64_t data_first, dt_tensor *t)
 {
@@ -223,29 +237,39 @@ static dt_status parse_tensor(const dt_safetensors *f, const char *key, const js
     dt_quote(key, name);
     if (!json_is_object(j) || json_object_size(j) != 3 || !dtype || !offsets ||
         !json_object_get(j, "shape"))
-        return dt_fail(DT_FORMAT, "%s: tensor %s must have the keys dtype, shape and "
-                       "data_offsets, and no others", f->path, name);
+        return dt_fail(DT_FORMAT,
+                       "%s: tensor %s must have the keys dtype, shape and "
+                       "data_offsets, and no others",
+                       f->path, name);
     const dt_tensor_type *type =
         json_is_string(dtype) ? dt_tensor_type_find(json_string_value(dtype)) : NULL;
     if (!type)
         return dt_fail(DT_FORMAT, "%s: tensor %s: dtype %s is not one of the format's",
-                       f->path, name, json_is_string(dtype) ?
-                       dt_quote(json_string_value(dtype), other) : "(not a string)");
+                       f->path, name,
+                       json_is_string(dtype) ? dt_quote(json_string_value(dtype), other)
+                                             : "(not a string)");
     DT_TRY(parse_shape(f, name, json_object_get(j, "shape"), t));
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
         !json_size(json_array_get(offsets, 0), &begin) ||
         !json_size(json_array_get(offsets, 1), &end) || end < begin)
-        return dt_fail(DT_FORMAT, "%s: tensor %s: data_offsets is not [begin, end] with 0 <= "
-                       "begin <= end < 2^48", f->path, name);
+        return dt_fail(DT_FORMAT,
+                       "%s: tensor %s: data_offsets is not [begin, end] with 0 <= "
+                       "begin <= end < 2^48",
+                       f->path, name);
     if (!dt_tensor_bytes(type, t->rank, t->shape, &bytes))
-        return dt_fail(DT_FORMAT, "%s: tensor %s: %s %s is no whole number of bytes below "
-                       "2^61", f->path, name, type->name,
+        return dt_fail(DT_FORMAT,
+                       "%s: tensor %s: %s %s is no whole number of bytes below "
+                       "2^61",
+                       f->path, name, type->name,
                        dt_shape_text(t->rank, t->shape, shape));
     if ((uint64_t)(end - begin) != bytes)
-        return dt_fail(DT_FORMAT, "%s: tensor %s: data_offsets [%lld, %lld] hold %lld bytes, "
-                       "but %s %s has %llu", f->path, name, (long long)begin,
-                       (long long)end, (long long)(end - begin), type->name,
-                       dt_shape_text(t->rank, t->shape, shape), (unsigned long long)bytes);
+        return dt_fail(DT_FORMAT,
+                       "%s: tensor %s: data_offsets [%lld, %lld] hold %lld bytes, "
+                       "but %s %s has %llu",
+                       f->path, name, (long long)begin, (long long)end,
+                       (long long)(end - begin), type->name,
+                       dt_shape_text(t->rank, t->shape, shape),
+                       (unsigned long long)bytes);
     t->name = key;
     t->dtype = type->name;
     t->offset = data_first + (uint64_t)begin; /* < 2^48 + 2^21 */
@@ -270,9 +294,11 @@ static dt_status check_cover(const dt_safetensors *f, uint64_t data_first)
     for (size_t i = 0; i < f->count; i++) {
         const dt_tensor *t = &f->tensor[i];
         if (t->offset != at)
-            return dt_fail(DT_FORMAT, "%s: tensor %s begins at byte %llu of the data, the "
+            return dt_fail(DT_FORMAT,
+                           "%s: tensor %s begins at byte %llu of the data, the "
                            "one before it ends at %llu: they must follow each other "
-                           "without hole or overlap", f->path, dt_quote(t->name, name),
+                           "without hole or overlap",
+                           f->path, dt_quote(t->name, name),
                            (unsigned long long)(t->offset - data_first),
                            (unsigned long long)(at - data_first));
         at += t->bytes; /* 4096 times at most 2^48 */
@@ -292,9 +318,10 @@ static dt_status header_check(dt_safetensors *f, uint64_t data_first)
     json_t *value;
 
     if (tensors > DT_TENSOR_MAX_COUNT)
-        return dt_fail(DT_FORMAT, "%s has %zu tensors, at most %d are read", f->path, tensors,
-                       DT_TENSOR_MAX_COUNT);
-    DT_TRY(dt_calloc(&f->tensor, tensors + 1, sizeof *f->tensor, "the list of tensors"));
+        return dt_fail(DT_FORMAT, "%s has %zu tensors, at most %d are read", f->path,
+                       tensors, DT_TENSOR_MAX_COUNT);
+    DT_TRY(
+        dt_calloc(&f->tensor, tensors + 1, sizeof *f->tensor, "the list of tensors"));
     json_object_foreach(f->header, key, value) {
         if (strcmp(key, "__metadata__") == 0)
             DT_TRY(check_metadata(f, value));
@@ -305,7 +332,7 @@ static dt_status header_check(dt_safetensors *f, uint64_t data_first)
     return check_cover(f, data_first);
 }
 
-/* ---- The open file -------------------------------------------------------------------- */
+/* ---- The open file --------------------------------------------------------------- */
 
 dt_status dt_safetensors_open(dt_safetensors **out, const char *path)
 {
@@ -350,7 +377,8 @@ const dt_tensor *dt_safetensors_get(const dt_safetensors *f, size_t i)
 
 const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key)
 {
-    return json_string_value(json_object_get(json_object_get(f->header, "__metadata__"), key));
+    return json_string_value(
+        json_object_get(json_object_get(f->header, "__metadata__"), key));
 }
 
 dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void *data)

@@ -10,12 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "numbers are written as they lie");
 
-/* ---- A file that replaces another ------------------------------------------------------ */
+/* ---- A file that replaces another ------------------------------------------------ */
 
 typedef struct write_file {
-    const char *path; /* borrowed */
+    const char *path;    /* borrowed */
     char temp[PATH_MAX]; /* "": there is no temporary file */
     int fd;              /* of it, -1 when closed */
     uint64_t bytes;      /* of the whole file, for messages */
@@ -23,22 +24,26 @@ typedef struct write_file {
 
 static dt_status write_error(const write_file *f, dt_status code, const char *what)
 {
-    return dt_fail(code, "cannot write %s (%llu bytes), %s: %s; free space or choose another "
-                   "--out", f->path, (unsigned long long)f->bytes, what, strerror(errno));
+    return dt_fail(code,
+                   "cannot write %s (%llu bytes), %s: %s; free space or choose another "
+                   "--out",
+                   f->path, (unsigned long long)f->bytes, what, strerror(errno));
 }
 
-/* The room is reserved first, so that a full disk shows before anything is written; where
- * that is not possible, writing will show it. */
+/* The room is reserved first, so that a full disk shows before anything is written;
+ * where that is not possible, writing will show it. */
 static dt_status write_open(write_file *f, const char *path, uint64_t bytes)
 {
     *f = (write_file){.path = path, .fd = -1, .bytes = bytes};
     char temp[PATH_MAX];
     const int n = snprintf(temp, sizeof temp, "%s.%ld.tmp", path, (long)getpid());
     if (n < 0 || (size_t)n >= sizeof temp)
-        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long", path);
+        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long",
+                       path);
     f->fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (f->fd < 0)
-        return write_error(f, errno == ENOSPC ? DT_IO : DT_CANTCREATE, "temporary file");
+        return write_error(f, errno == ENOSPC ? DT_IO : DT_CANTCREATE,
+                           "temporary file");
     memcpy(f->temp, temp, sizeof f->temp);
     if (fallocate(f->fd, 0, 0, (off_t)bytes) != 0 &&
         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
@@ -61,8 +66,8 @@ static dt_status write_bytes(write_file *f, const void *data, uint64_t bytes)
     return DT_OK;
 }
 
-/* A rename is on disk only when the folder is. Some file systems cannot sync a folder and
- * say EINVAL; they order it themselves. */
+/* A rename is on disk only when the folder is. Some file systems cannot sync a folder
+ * and say EINVAL; they order it themselves. */
 static dt_status write_folder(const write_file *f)
 {
     char path[PATH_MAX];
@@ -98,7 +103,7 @@ static void write_abandon(write_file *f)
         unlink(f->temp);
 }
 
-/* ---- Header ------------------------------------------------------------------------------ */
+/* ---- Header ---------------------------------------------------------------------- */
 
 typedef struct write_row {
     const dt_tensor *tensor;
@@ -151,7 +156,8 @@ static json_t *header_metadata(const dt_safetensors_content *c)
 {
     json_t *j = json_object();
     for (size_t i = 0; j && i < c->fields; i++)
-        if (json_object_set_new(j, c->metadata[i].name, json_string(c->metadata[i].value))) {
+        if (json_object_set_new(j, c->metadata[i].name,
+                                json_string(c->metadata[i].value))) {
             json_decref(j);
             j = NULL;
         }
@@ -171,7 +177,8 @@ static dt_status header_text(const dt_safetensors_content *c, const write_row *r
     if (c->fields > 0)
         bad |= json_object_set_new(header, "__metadata__", header_metadata(c));
     for (size_t i = 0; i < c->tensors; i++) {
-        bad |= json_object_set_new(header, rows[i].tensor->name, header_entry(&rows[i], at));
+        bad |= json_object_set_new(header, rows[i].tensor->name,
+                                   header_entry(&rows[i], at));
         at += rows[i].bytes;
     }
     const size_t n = bad ? 0 : json_dumpb(header, NULL, 0, JSON_COMPACT);
@@ -192,7 +199,7 @@ out:
     return st;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------- */
 
 static dt_status write_tensors(write_file *f, const dt_safetensors_content *c,
                                const write_row *rows, void *buffer)

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- Shapes ------------------------------------------------------------------------ */
+/* ---- Shapes ---------------------------------------------------------------------- */
 
 static const double pi = 3.14159265358979323846;
 
@@ -37,8 +37,8 @@ static double schedule_cosine(const dt_schedule *s, int64_t step)
     return schedule_anneal(s->lr, 0, (double)(step - s->warmup) / (double)s->steps);
 }
 
-/* Super-convergence (Smith & Topin 2018) as torch.optim.lr_scheduler.OneCycleLR draws it:
- * the last step has the lowest rate, hence the -1s. */
+/* Super-convergence (Smith & Topin 2018) as torch.optim.lr_scheduler.OneCycleLR draws
+ * it: the last step has the lowest rate, hence the -1s. */
 static double schedule_onecycle(const dt_schedule *s, int64_t step)
 {
     const double low = s->lr / 25, end = low / 1e4;
@@ -60,7 +60,7 @@ static const dt_schedule_row schedule_rows[] = {
 #undef X
 };
 
-/* ---- Options ------------------------------------------------------------------------ */
+/* ---- Options --------------------------------------------------------------------- */
 
 static const dt_schedule_row *schedule_find(const char *name)
 {
@@ -70,25 +70,29 @@ static const dt_schedule_row *schedule_find(const char *name)
     return NULL;
 }
 
-static dt_status schedule_milestones(dt_schedule *s, const char *list, int64_t total_steps)
+static dt_status schedule_milestones(dt_schedule *s, const char *list,
+                                     int64_t total_steps)
 {
     for (const char *at = list; *at;) {
         char *end = NULL;
         const double fraction = strtod(at, &end);
         const bool comma = *end == ',' && end[1] != '\0';
         if (end == at || !(fraction >= 0 && fraction <= 1) || (*end && !comma))
-            return dt_fail(DT_CONFIG, "--milestones: '%s' is not a list of fractions of the "
-                           "run from 0 to 1, such as 0.5,0.75", list);
+            return dt_fail(DT_CONFIG,
+                           "--milestones: '%s' is not a list of fractions of the "
+                           "run from 0 to 1, such as 0.5,0.75",
+                           list);
         if (s->milestones == DT_MAX_MILESTONES)
-            return dt_fail(DT_CONFIG, "--milestones: '%s' has more than %d fractions", list,
-                           DT_MAX_MILESTONES);
+            return dt_fail(DT_CONFIG, "--milestones: '%s' has more than %d fractions",
+                           list, DT_MAX_MILESTONES);
         s->milestone[s->milestones++] = llround(fraction * (double)total_steps);
         at = comma ? end + 1 : end;
     }
     return DT_OK;
 }
 
-static dt_status schedule_scale(const dt_options *o, int64_t global_batch, double *scale)
+static dt_status schedule_scale(const dt_options *o, int64_t global_batch,
+                                double *scale)
 {
     const double ratio = (double)global_batch / (double)o->lr_batch;
 
@@ -99,26 +103,30 @@ static dt_status schedule_scale(const dt_options *o, int64_t global_batch, doubl
     else if (strcmp(o->lr_scale, "sqrt") == 0)
         *scale = sqrt(ratio);
     else
-        return dt_fail(DT_CONFIG, "--lr-scale: unknown rule '%s'; there are: none linear "
-                       "sqrt", o->lr_scale);
+        return dt_fail(DT_CONFIG,
+                       "--lr-scale: unknown rule '%s'; there are: none linear "
+                       "sqrt",
+                       o->lr_scale);
     return DT_OK;
 }
 
 dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
                            int64_t total_steps, int64_t global_batch)
 {
-    dt_schedule new = {.row = schedule_find(o->schedule), .gamma = o->gamma, .peak = o->peak,
+    dt_schedule made = {.row = schedule_find(o->schedule),
+                       .gamma = o->gamma,
+                       .peak = o->peak,
                        .warmup = llround(o->warmup * (double)steps_per_epoch)};
     double scale = 1;
 
-    if (!new.row)
-        return dt_fail(DT_CONFIG, "--schedule: unknown name '%s'; there are:%s", o->schedule,
-                       DT_SCHEDULE_LIST(DT_WORD));
+    if (!made.row)
+        return dt_fail(DT_CONFIG, "--schedule: unknown name '%s'; there are:%s",
+                       o->schedule, DT_SCHEDULE_LIST(DT_WORD));
     DT_TRY(schedule_scale(o, global_batch, &scale));
-    DT_TRY(schedule_milestones(&new, o->milestones, total_steps));
-    new.lr = o->lr * scale;
-    new.steps = total_steps > new.warmup ? total_steps - new.warmup : 1;
-    *s = new;
+    DT_TRY(schedule_milestones(&made, o->milestones, total_steps));
+    made.lr = o->lr * scale;
+    made.steps = total_steps > made.warmup ? total_steps - made.warmup : 1;
+    *s = made;
     return DT_OK;
 }
 

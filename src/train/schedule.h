@@ -10,7 +10,7 @@ enum { DT_MAX_MILESTONES = 32 };
 struct dt_schedule_row;
 typedef struct dt_schedule {
     const struct dt_schedule_row *row;
-    double lr;      /* effective: --lr after --lr-scale */
+    double lr; /* effective: --lr after --lr-scale */
     double gamma, peak;
     int64_t warmup; /* steps of linear warm-up */
     int64_t steps;  /* that the schedule spans after the warm-up, at least 1 */
@@ -18,10 +18,10 @@ typedef struct dt_schedule {
     int milestones;
 } dt_schedule;
 
-/* Read the options lr, lr_scale, lr_batch, schedule, warmup, milestones, gamma and peak.
+/* Read the options lr, lr_scale, lr_batch, schedule, warmup, milestones, gamma, peak.
  *   total_steps   of the run, warm-up included; >= 0
  *   global_batch  images per step, for lr_scale
- *   DT_CONFIG     unknown schedule or scale, or milestones that are no list of fractions */
+ *   DT_CONFIG     unknown schedule or scale, or milestones that are no fractions */
 dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
                            int64_t total_steps, int64_t global_batch) DT_MUST_CHECK;
 /* The rate of step 0, 1, ... of the run. */

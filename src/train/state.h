@@ -10,9 +10,9 @@ typedef struct dt_model_state {
     float *running_mean, *running_var; /* [dt_net_norm_channels] */
 } dt_model_state;
 
-/* XXH3-128 of weights, momentum (both in state_dict order, OIHW), running means, running
- * variances, and the position: epoch, then step, as int64. Numbers are little-endian, so
- * the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
+/* XXH3-128 of weights, momentum (both in state_dict order, OIHW), running means,
+ * running variances, and the position: epoch, then step, as int64. Numbers are
+ * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
  *   momentum  [dt_net_slab_floats] */
 dt_status dt_state_hash(const dt_model_state *s, const float *momentum, int64_t epoch,
                         int64_t step, dt_digest *out) DT_MUST_CHECK;

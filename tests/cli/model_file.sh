@@ -82,14 +82,20 @@ header 's/features\.0\.bias/features.0\\u001b[31m/'
 wrong 65 bad.safetensors
 must sh -c '! grep -q "$(printf "\033")" "$1"' sh "$tmp/stderr"
 
-# the file is good, but of another network, variant or width
-res=("${tiny[@]:0:2}" --precision fp32 --threads 1 --image-size 32 --global-batch 32)
-refuses '65|78' "$good" -- eval --model "$good" "${res[@]}" --net resnet50 --width-divisor 16
-refuses '65|78' "$good" -- eval --model "$good" "${vgg[@]}" --width-divisor 8
-refuses '65|78' "$good" -- "${tiny[@]}" --width-divisor 8 --init "$good" --out "$tmp/run"
+# the file is good, but of another network, variant or width; eval takes from the file
+# what is not given
+res=(--data synthetic:64 --precision fp32 --threads 1 --width-divisor 16)
 accepts "${tiny[@]}" --net resnet50 --image-size 32 --max-steps 0 --out "$tmp/resnet"
 other=$tmp/resnet/model.safetensors
-refuses '65|78' "$other" -- eval --model "$other" "${res[@]}" --net resnet50 \
-    --width-divisor 16 --variant torchvision
+accepts eval --model "$good" "${res[@]}" --global-batch 32
+must cmp "$tmp/result.1" "$tmp/stdout"
+res+=(--global-batch 32 --image-size 32)
+refuses 65 "$other" "resnet50" "vgg11" -- eval --model "$other" "${res[@]}" --net vgg11
+refuses 65 "$other" "torchvision" -- eval --model "$other" "${res[@]}" --variant torchvision
+refuses 65 "$other" "cs744" -- eval --model "$other" "${res[@]}" --normalize cs744
+refuses 65 "$good" -- eval --model "$good" "${vgg[@]}" --width-divisor 8
+refuses 65 "$good" -- "${tiny[@]}" --width-divisor 8 --init "$good" --out "$tmp/run"
+refuses 65 "$good" "resnet50" "vgg11" -- "${tiny[@]}" --net resnet50 --init "$good" \
+    --image-size 32 --out "$tmp/run"
 refuses 66 "$tmp/none" -- "${tiny[@]}" --init "$tmp/none" --out "$tmp/run"
 finish

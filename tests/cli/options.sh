@@ -26,6 +26,11 @@ refuses 64 "--seed: '4294967296'" "4294967295" -- --seed 4294967296
 refuses 64 "--batch" "--global-batch" "one of them" -- --batch 8 --global-batch 64
 refuses 64 "--model" -- eval --data synthetic:64
 
+# a naming that the network does not have is seen before the training, not after it
+refuses 78 "cs744" "resnet50" -- "${tiny[@]}" --net resnet50 --image-size 32 \
+    --names cs744 --out "$tmp/run"
+must test ! -e "$tmp/run"
+
 # the environment
 DTRAIN_LR=fast refuses 78 "DTRAIN_LR: 'fast'" -- --epochs 1
 DTRAIN_MOMENTUN=0.5 refuses 0 "DTRAIN_MOMENTUN" "did you mean DTRAIN_MOMENTUM?" -- --print-config

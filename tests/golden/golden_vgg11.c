@@ -1,5 +1,5 @@
 /* VGG11 at 32 pixels, and its 1/16-width twin whose gradients are compared whole. */
-#include "golden.h"
+#include "golden_check.h"
 
 int main(void)
 {
@@ -16,9 +16,5 @@ int main(void)
         {"vgg11-real", DT_F32, "blas", true},
         {"vgg11-real", DT_BF16, "onednn", true},
     };
-    struct CMUnitTest tests[sizeof cases / sizeof *cases];
-
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        tests[i] = (struct CMUnitTest){cases[i].file, golden_run, NULL, NULL, &cases[i]};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return golden_main(cases, sizeof cases / sizeof *cases);
 }

@@ -1,5 +1,5 @@
-/* The communicator: ranks, nodes, small collectives, and the end by abort (see abort.sh,
- * which gives the argument `abort`). */
+/* The communicator: ranks, nodes, small collectives, and the end by abort (abort.sh
+ * gives the argument `abort`). */
 #include "ranks.h"
 
 #include <unistd.h>

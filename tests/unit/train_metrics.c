@@ -1,5 +1,5 @@
-/* metrics.jsonl, read back by jansson: every line is JSON, numbers come back, and what JSON
- * cannot say is null. */
+/* metrics.jsonl, read back by jansson: every line is JSON, numbers come back, and what
+ * JSON cannot say is null. */
 #include "test.h"
 
 #include <jansson.h>
@@ -79,15 +79,23 @@ static void lines_say_what_was_recorded(void **state)
 {
     fixture *f = *state;
     const double loss = (double)2.0084016f; /* a float32 survives 9 digits */
-    const dt_end_record end = {.ok = true, .steps = 1950, .weights_hash = "0123abcd",
-                               .state_hash = "4567"};
+    const dt_end_record end = {
+        .ok = true, .steps = 1950, .weights_hash = "0123abcd", .state_hash = "4567"};
 
-    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){
-        .epoch = 2, .step = 3, .run_step = 198, .loss = loss, .lr = 0.01, .images = 256,
-        .seconds = 0.5}));
-    assert_ok(dt_metrics_epoch(&f->m, &(dt_epoch_record){
-        .epoch = 2, .train_loss = 1.25, .test_loss = 1.5, .correct = 1380,
-        .test_images = 10000, .images = 49920, .seconds = 12.5}));
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.epoch = 2,
+                                                       .step = 3,
+                                                       .run_step = 198,
+                                                       .loss = loss,
+                                                       .lr = 0.01,
+                                                       .images = 256,
+                                                       .seconds = 0.5}));
+    assert_ok(dt_metrics_epoch(&f->m, &(dt_epoch_record){.epoch = 2,
+                                                         .train_loss = 1.25,
+                                                         .test_loss = 1.5,
+                                                         .correct = 1380,
+                                                         .test_images = 10000,
+                                                         .images = 49920,
+                                                         .seconds = 12.5}));
     assert_ok(dt_metrics_end(&f->m, &end));
 
     json_t *j = line(f, 0);
@@ -139,13 +147,15 @@ static void what_is_not_finite_is_null(void **state)
     fixture *f = *state;
     static const double odd[] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 3; i++) {
-        assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.loss = odd[i], .lr = -0.0}));
+        assert_ok(
+            dt_metrics_step(&f->m, &(dt_step_record){.loss = odd[i], .lr = -0.0}));
         json_t *j = line(f, i);
         assert_true(json_is_null(json_object_get(j, "loss")));
         assert_true(real(j, "lr") == 0 && real(j, "images_per_s") == 0);
         json_decref(j);
     }
-    assert_ok(dt_metrics_epoch(&f->m, &(dt_epoch_record){.epoch = 1, .test_loss = NAN}));
+    assert_ok(
+        dt_metrics_epoch(&f->m, &(dt_epoch_record){.epoch = 1, .test_loss = NAN}));
     json_t *j = line(f, 3);
     assert_true(json_is_null(json_object_get(j, "test_accuracy"))); /* no test images */
     json_decref(j);
@@ -187,10 +197,8 @@ static void failures_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(lines_say_what_was_recorded),
-        TEST(any_float32_comes_back),
-        TEST(what_is_not_finite_is_null),
-        TEST(lines_are_appended_and_at_once_there),
+        TEST(lines_say_what_was_recorded), TEST(any_float32_comes_back),
+        TEST(what_is_not_finite_is_null),  TEST(lines_are_appended_and_at_once_there),
         TEST(failures_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

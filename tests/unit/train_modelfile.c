@@ -1,5 +1,5 @@
-/* Model files: names and orders as PyTorch has them, both ways in every naming; files that
- * do not fit are refused whole; foreign ones get one warning. */
+/* Model files: names and orders as PyTorch has them, both ways in every naming; files
+ * that do not fit are refused whole; foreign ones get one warning. */
 #include "test.h"
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include "modelfile.h"
 #include "safetensors.h"
 
-/* ---- A small network with numbers in it ---------------------------------------------------- */
+/* ---- A small network with numbers in it ------------------------------------------ */
 
 typedef struct fixture {
     char dir[64], file[128], edited[128];
@@ -18,10 +18,16 @@ typedef struct fixture {
     dt_model_state state;
 } fixture;
 
-static const dt_net_spec resnet = {.net = "resnet50", .variant = "torchvision", .stem = "cifar",
-                                   .classes = 10, .width_divisor = 16};
-static const dt_net_spec vgg = {.net = "vgg11", .variant = "mindspore", .stem = "imagenet",
-                                .classes = 10, .width_divisor = 16};
+static const dt_net_spec resnet = {.net = "resnet50",
+                                   .variant = "torchvision",
+                                   .stem = "cifar",
+                                   .classes = 10,
+                                   .width_divisor = 16};
+static const dt_net_spec vgg = {.net = "vgg11",
+                                .variant = "mindspore",
+                                .stem = "imagenet",
+                                .classes = 10,
+                                .width_divisor = 16};
 static const dt_model_file_opts as_torchvision = {"torchvision", "cifar", 1234};
 
 static void state_take(const dt_net *net, dt_model_state *s)
@@ -57,7 +63,8 @@ static void state_fill(const dt_model_state *s)
     for (size_t n = 0; n < dt_net_param_count(s->net); n++) {
         const dt_param *p = dt_net_param(s->net, n);
         const int64_t in = p->rank > 1 ? p->dim[1] : 1;
-        const int64_t kh = p->rank == 4 ? p->dim[2] : 1, kw = p->rank == 4 ? p->dim[3] : 1;
+        const int64_t kh = p->rank == 4 ? p->dim[2] : 1,
+                      kw = p->rank == 4 ? p->dim[3] : 1;
         int64_t flat = 0; /* OIHW, the order of files */
         for (int64_t o = 0; o < p->dim[0]; o++)
             for (int64_t i = 0; i < in; i++)
@@ -116,8 +123,10 @@ static int release(void **state)
 static void assert_same_state(const fixture *f, const dt_model_state *s)
 {
     assert_memory_equal(s->master, f->state.master, f->floats * sizeof(float));
-    assert_memory_equal(s->running_mean, f->state.running_mean, f->channels * sizeof(float));
-    assert_memory_equal(s->running_var, f->state.running_var, f->channels * sizeof(float));
+    assert_memory_equal(s->running_mean, f->state.running_mean,
+                        f->channels * sizeof(float));
+    assert_memory_equal(s->running_var, f->state.running_var,
+                        f->channels * sizeof(float));
 }
 
 static void assert_loads(const fixture *f, const char *path)
@@ -140,7 +149,7 @@ static void assert_refused(const fixture *f, const char *path, const char *messa
     state_give(&s);
 }
 
-/* ---- Saving ------------------------------------------------------------------------------------ */
+/* ---- Saving ---------------------------------------------------------------------- */
 
 static const dt_tensor *find(const dt_safetensors *s, const char *name)
 {
@@ -228,20 +237,21 @@ static void vgg_namings(void **state)
     namings_are_written_and_read(f, "torchvision", features);
     namings_are_written_and_read(f, "kuangliu", features);
     namings_are_written_and_read(
-        f, "cs744", (const char *[]){"layers.0.weight", "layers.1.running_mean",
-                                     "layers.25.bias", "fc1.weight", NULL});
+        f, "cs744",
+        (const char *[]){"layers.0.weight", "layers.1.running_mean", "layers.25.bias",
+                         "fc1.weight", NULL});
 }
 
-/* ---- Edited files -------------------------------------------------------------------------------- */
+/* ---- Edited files ---------------------------------------------------------------- */
 
 typedef struct edit {
-    const char *prefix;                  /* put before every name */
-    const char *drop;                    /* leave out names that hold this */
-    const char *retype, *dtype;          /* this tensor gets this type of the same size */
-    const char *reshape;                 /* this tensor gets one more dimension of 1 */
-    const char *add;                     /* one more tensor */
+    const char *prefix;         /* put before every name */
+    const char *drop;           /* leave out names that hold this */
+    const char *retype, *dtype; /* this tensor gets this type of the same size */
+    const char *reshape;        /* this tensor gets one more dimension of 1 */
+    const char *add;            /* one more tensor */
     bool no_metadata;
-    const char *field, *value;           /* this field of the metadata is changed */
+    const char *field, *value; /* this field of the metadata is changed */
 } edit;
 
 typedef struct edited {
@@ -278,7 +288,8 @@ static void edit_file(const fixture *f, const edit *e)
             continue;
         to->source[n] = t;
         to->tensor[n] = *t;
-        snprintf(to->name[n], sizeof to->name[n], "%s%s", e->prefix ? e->prefix : "", t->name);
+        snprintf(to->name[n], sizeof to->name[n], "%s%s", e->prefix ? e->prefix : "",
+                 t->name);
         to->tensor[n].name = to->name[n];
         if (e->retype && strcmp(t->name, e->retype) == 0)
             to->tensor[n].dtype = e->dtype;
@@ -287,14 +298,20 @@ static void edit_file(const fixture *f, const edit *e)
         n++;
     }
     if (e->add)
-        to->tensor[n++] = (dt_tensor){.name = e->add, .dtype = "F32", .rank = 1, .shape = {1}};
+        to->tensor[n++] =
+            (dt_tensor){.name = e->add, .dtype = "F32", .rank = 1, .shape = {1}};
     for (size_t i = 0; i < 4; i++) {
         const bool changed = e->field && strcmp(keys[i], e->field) == 0;
-        field[i] = (dt_field){keys[i], changed ? e->value : dt_safetensors_metadata(s, keys[i])};
+        field[i] = (dt_field){keys[i],
+                              changed ? e->value : dt_safetensors_metadata(s, keys[i])};
     }
-    assert_ok(dt_safetensors_write(f->edited, &(dt_safetensors_content){
-        .tensor = to->tensor, .tensors = n, .metadata = field,
-        .fields = e->no_metadata ? 0 : 4, .fill = edited_fill, .context = to}));
+    assert_ok(dt_safetensors_write(
+        f->edited, &(dt_safetensors_content){.tensor = to->tensor,
+                                             .tensors = n,
+                                             .metadata = field,
+                                             .fields = e->no_metadata ? 0 : 4,
+                                             .fill = edited_fill,
+                                             .context = to}));
     dt_safetensors_close(s);
     free(to);
 }
@@ -325,18 +342,24 @@ static void misfits_are_reported_together(void **state)
     edit_file(f, &(edit){.add = "module.fc.bias"});
     assert_refused(f, f->edited, "1 unexpected ('module.fc.bias')");
     edit_file(f, &(edit){.reshape = "fc.weight"});
-    assert_refused(f, f->edited,
-                   "1 of another shape ('fc.weight' is [10, 128, 1], the network's [10, 128])");
+    assert_refused(
+        f, f->edited,
+        "1 of another shape ('fc.weight' is [10, 128, 1], the network's [10, 128])");
     edit_file(f, &(edit){.retype = "bn1.running_var", .dtype = "I32"});
-    assert_refused(f, f->edited, "1 of another type ('bn1.running_var' is I32, not F32)");
+    assert_refused(f, f->edited,
+                   "1 of another type ('bn1.running_var' is I32, not F32)");
     edit_file(f, &(edit){.retype = "bn1.num_batches_tracked", .dtype = "F64"});
     assert_refused(f, f->edited, "'bn1.num_batches_tracked' is F64, not I64");
-    edit_file(f, &(edit){.drop = "fc.bias", .add = "fc.bais", .reshape = "fc.weight",
-                         .retype = "bn1.weight", .dtype = "U32"});
-    assert_refused(f, f->edited,
-                   "resnet50; 1 missing ('fc.bias'); 1 unexpected ('fc.bais'); 1 of another "
-                   "shape ('fc.weight' is [10, 128, 1], the network's [10, 128]); 1 of another "
-                   "type ('bn1.weight' is U32, not F32)");
+    edit_file(f, &(edit){.drop = "fc.bias",
+                         .add = "fc.bais",
+                         .reshape = "fc.weight",
+                         .retype = "bn1.weight",
+                         .dtype = "U32"});
+    assert_refused(
+        f, f->edited,
+        "resnet50; 1 missing ('fc.bias'); 1 unexpected ('fc.bais'); 1 of another "
+        "shape ('fc.weight' is [10, 128, 1], the network's [10, 128]); 1 of another "
+        "type ('bn1.weight' is U32, not F32)");
 }
 
 static void metadata_of_another_run_is_refused(void **state)
@@ -346,11 +369,13 @@ static void metadata_of_another_run_is_refused(void **state)
         const char *field, *value, *message;
     } cases[] = {
         {"dtrain.net", "vgg11", "--net 'vgg11', this run has --net 'resnet50'"},
-        {"dtrain.variant", "mindspore", "--variant 'mindspore', this run has --variant "
-                                        "'torchvision'"},
+        {"dtrain.variant", "mindspore",
+         "--variant 'mindspore', this run has --variant "
+         "'torchvision'"},
         {"dtrain.stem", "imagenet", "--stem 'imagenet', this run has --stem 'cifar'"},
-        {"dtrain.normalize", "\ntutorial", "--normalize '\\x0atutorial', this run has "
-                                           "--normalize 'cifar'"},
+        {"dtrain.normalize", "\ntutorial",
+         "--normalize '\\x0atutorial', this run has "
+         "--normalize 'cifar'"},
     };
 
     assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
@@ -361,7 +386,8 @@ static void metadata_of_another_run_is_refused(void **state)
 }
 
 /* Standard error while a file is loaded, as text. */
-static size_t warnings_of_load(const fixture *f, const char *path, char *text, size_t room)
+static size_t warnings_of_load(const fixture *f, const char *path, char *text,
+                               size_t room)
 {
     char log[160];
     const int saved = dup(STDERR_FILENO);

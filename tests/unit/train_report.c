@@ -10,7 +10,7 @@
 
 #include "report.h"
 
-/* ---- Where a report goes, and what came out -------------------------------------------------- */
+/* ---- Where a report goes, and what came out -------------------------------------- */
 
 enum { TEXT_CHARS = 1 << 16 };
 typedef struct fixture {
@@ -63,7 +63,8 @@ static int release(void **state)
     return 0;
 }
 
-/* Collect what was printed: a terminal holds only a few bars before its writer waits. */
+/* Collect what was printed: a terminal holds only a few bars before its writer
+ * waits. */
 static void drain(fixture *f)
 {
     const int from = f->terminal >= 0 ? f->terminal : fileno(f->out);
@@ -71,8 +72,9 @@ static void drain(fixture *f)
     fflush(f->out);
     for (;;) {
         const size_t room = TEXT_CHARS - 1 - f->used;
-        const ssize_t n = f->terminal >= 0 ? read(from, f->text + f->used, room)
-                                           : pread(from, f->text + f->used, room, f->at);
+        const ssize_t n = f->terminal >= 0
+                              ? read(from, f->text + f->used, room)
+                              : pread(from, f->text + f->used, room, f->at);
         if (n <= 0)
             break;
         f->used += (size_t)n;
@@ -92,8 +94,11 @@ static const char *printed(fixture *f)
 
 static void open_report(dt_report *r, fixture *f, const char *style, const char *locale)
 {
-    const dt_report_setup setup = {.style = style, .out = f->out, .epochs = 10,
-                                   .steps_per_epoch = 195, .total_steps = 1950,
+    const dt_report_setup setup = {.style = style,
+                                   .out = f->out,
+                                   .epochs = 10,
+                                   .steps_per_epoch = 195,
+                                   .total_steps = 1950,
                                    .log_every = 10};
     assert_int_equal(setenv("LC_ALL", locale, 1), 0);
     assert_ok(dt_report_open(r, &setup));
@@ -103,14 +108,18 @@ static void steps(fixture *f, dt_report *r, int64_t epoch, int64_t first, int64_
                   double seconds, int64_t images)
 {
     for (int64_t i = first; i <= last; i++) {
-        dt_report_step(r, &(dt_step_record){
-            .epoch = epoch, .step = i, .run_step = (epoch - 1) * 195 + i, .loss = 2.125,
-            .lr = 0.01, .images = images, .seconds = seconds});
+        dt_report_step(r, &(dt_step_record){.epoch = epoch,
+                                            .step = i,
+                                            .run_step = (epoch - 1) * 195 + i,
+                                            .loss = 2.125,
+                                            .lr = 0.01,
+                                            .images = images,
+                                            .seconds = seconds});
         drain(f);
     }
 }
 
-/* ---- The bar ------------------------------------------------------------------------------------ */
+/* ---- The bar --------------------------------------------------------------------- */
 
 static void set_columns(const fixture *f, unsigned short columns)
 {
@@ -130,7 +139,8 @@ static const char *last_bar(fixture *f)
     return bar + 1;
 }
 
-/* tqdm.format_meter(prefix='epoch 1/10', total=195, ncols=.., n=.., elapsed=.., rate=..,
+/* tqdm.format_meter(prefix='epoch 1/10', total=195, ncols=.., n=.., elapsed=..,
+ * rate=..,
  *                   ascii=.., postfix=..) */
 static void bars_are_those_of_tqdm(void **state)
 {
@@ -143,9 +153,11 @@ static void bars_are_those_of_tqdm(void **state)
         const char *bar;
     } cases[] = {
         {80, "C.UTF-8", 0, 0, 0,
-         "epoch 1/10:   0%|                                       | 0/195 [00:00<?, ?it/s]"},
+         "epoch 1/10:   0%|                                       | 0/195 [00:00<?, "
+         "?it/s]"},
         {80, "C", 0, 0, 0,
-         "epoch 1/10:   0%|                                       | 0/195 [00:00<?, ?it/s]"},
+         "epoch 1/10:   0%|                                       | 0/195 [00:00<?, "
+         "?it/s]"},
         {100, "C.UTF-8", 37, 0.125, 32,
          "epoch 1/10:  19%|████▉                     | 37/195 [00:04<00:19,  8.00it/s, "
          "loss=2.1250, 256 img/s]"},
@@ -153,7 +165,8 @@ static void bars_are_those_of_tqdm(void **state)
          "epoch 1/10:  19%|####9                     | 37/195 [00:04<00:19,  8.00it/s, "
          "loss=2.1250, 256 img/s]"},
         {100, "C.UTF-8", 195, 20.5, 41,
-         "epoch 1/10: 100%|█████████████████████████| 195/195 [1:06:37<00:00, 20.50s/it, "
+         "epoch 1/10: 100%|█████████████████████████| 195/195 [1:06:37<00:00, "
+         "20.50s/it, "
          "loss=2.1250, 2 img/s]"},
         {64, "C", 37, 0.125, 32,
          "epoch 1/10:  19%|1| 37/195 [00:04<00:19,  8.00it/s, loss=2.1250,"},
@@ -186,9 +199,10 @@ static void rates_are_smoothed(void **state)
     open_report(&r, f, "auto", "C");
     steps(f, &r, 1, 1, 1, 10, 32);
     steps(f, &r, 1, 2, 3, 0.125, 32);
-    assert_string_equal(last_bar(f),
-                        "epoch 1/10:   2%|4                           | 3/195 [00:10<07:28,  "
-                        "2.33s/it, loss=2.1250, 14 img/s]");
+    assert_string_equal(
+        last_bar(f),
+        "epoch 1/10:   2%|4                           | 3/195 [00:10<07:28,  "
+        "2.33s/it, loss=2.1250, 14 img/s]");
 }
 
 static int count(const char *text, char c)
@@ -234,8 +248,11 @@ static void a_cut_epoch_is_full_at_its_end(void **state)
 {
     fixture *f = *state;
     dt_report r;
-    const dt_report_setup setup = {.style = "auto", .out = f->out, .epochs = 10,
-                                   .steps_per_epoch = 195, .total_steps = 200};
+    const dt_report_setup setup = {.style = "auto",
+                                   .out = f->out,
+                                   .epochs = 10,
+                                   .steps_per_epoch = 195,
+                                   .total_steps = 200};
 
     set_columns(f, 80);
     assert_ok(dt_report_open(&r, &setup));
@@ -244,16 +261,22 @@ static void a_cut_epoch_is_full_at_its_end(void **state)
     assert_non_null(strstr(f->text, "| 5/5 ["));
 }
 
-/* ---- Lines ---------------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------- */
 
-static const dt_epoch_record epoch_record = {.epoch = 1, .train_loss = 1.53421,
-                                             .test_loss = 2.26614, .correct = 1380,
-                                             .test_images = 10000, .images = 49920,
+static const dt_epoch_record epoch_record = {.epoch = 1,
+                                             .train_loss = 1.53421,
+                                             .test_loss = 2.26614,
+                                             .correct = 1380,
+                                             .test_images = 10000,
+                                             .images = 49920,
                                              .seconds = 20.8};
-static const dt_end_record end_record = {.ok = true, .steps = 195, .seconds = 25.25,
-                                         .weights_hash = "00112233445566778899aabbccddeeff",
-                                         .state_hash = "ffeeddccbbaa99887766554433221100",
-                                         .folder = "runs/x"};
+static const dt_end_record end_record = {
+    .ok = true,
+    .steps = 195,
+    .seconds = 25.25,
+    .weights_hash = "00112233445566778899aabbccddeeff",
+    .state_hash = "ffeeddccbbaa99887766554433221100",
+    .folder = "runs/x"};
 #define HASHES                                                                         \
     "weights hash 00112233445566778899aabbccddeeff\n"                                  \
     "state hash   ffeeddccbbaa99887766554433221100\n"
@@ -266,16 +289,17 @@ static void a_file_gets_a_line_per_interval(void **state)
     open_report(&r, f, "auto", "C.UTF-8");
     dt_report_start(&r);
     steps(f, &r, 1, 1, 50, 0.5, 256); /* first step, then every 10 s: steps 21 and 41 */
-    assert_string_equal(printed(f),
-                        "epoch 1/10 step 1/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
-                        "epoch 1/10 step 21/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
-                        "epoch 1/10 step 41/195: loss 2.1250, lr 0.01, 512.0 images/s\n");
+    assert_string_equal(
+        printed(f), "epoch 1/10 step 1/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
+                    "epoch 1/10 step 21/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
+                    "epoch 1/10 step 41/195: loss 2.1250, lr 0.01, 512.0 images/s\n");
     dt_report_epoch(&r, &epoch_record);
     dt_report_finish(&r, &end_record);
-    assert_string_equal(printed(f),
-                        "epoch 1/10: train loss 1.5342, test loss 2.2661, test accuracy 13.80 "
-                        "%, 20.8 s, 2400.0 images/s\n" HASHES
-                        "195 steps in 25.2 s; the run is in runs/x\n");
+    assert_string_equal(
+        printed(f),
+        "epoch 1/10: train loss 1.5342, test loss 2.2661, test accuracy 13.80 "
+        "%, 20.8 s, 2400.0 images/s\n" HASHES
+        "195 steps in 25.2 s; the run is in runs/x\n");
 }
 
 static void mindspore_lines_are_the_tutorials(void **state)
@@ -285,8 +309,7 @@ static void mindspore_lines_are_the_tutorials(void **state)
 
     open_report(&r, f, "mindspore", "C");
     dt_report_start(&r);
-    dt_report_step(&r, &(dt_step_record){.epoch = 1, .step = 156,
-                                         .loss = 2.00840164});
+    dt_report_step(&r, &(dt_step_record){.epoch = 1, .step = 156, .loss = 2.00840164});
     dt_report_step(&r, &(dt_step_record){.epoch = 2, .step = 156, .loss = 1.6407638});
     dt_report_epoch(&r, &epoch_record);
     dt_report_finish(&r, &end_record);
@@ -297,7 +320,8 @@ static void mindspore_lines_are_the_tutorials(void **state)
     assert_string_equal(printed(f), "training failed\n");
 }
 
-/* Iteration 0 takes 100 s and is not counted; iterations 1-9 take 1.5 s, the rest 3 s. */
+/* Iteration 0 takes 100 s and is not counted; iterations 1-9 take 1.5 s, the rest 3
+ * s. */
 static void cs744_lines_are_the_courses(void **state)
 {
     fixture *f = *state;
@@ -311,15 +335,16 @@ static void cs744_lines_are_the_courses(void **state)
     dt_report_epoch(&r, &epoch_record);
     steps(f, &r, 2, 1, 50, 1, 256); /* times are those of the first epoch */
     dt_report_finish(&r, &end_record);
-    assert_string_equal(
-        printed(f),
-        "0 loss:  2.125\n"
-        "average time:  1.500000\n"
-        "20 loss:  2.125\n"
-        "average time over 40 iterations without the first:  2.653846\n" /* (9*1.5+30*3)/39 */
-        "40 loss:  2.125\n"
-        "Test set: Average loss: 2.2661, Accuracy: 1380/10000 (14%)\n\n"
-        "0 loss:  2.125\n20 loss:  2.125\n40 loss:  2.125\n" HASHES);
+    assert_string_equal(printed(f), "0 loss:  2.125\n"
+                                    "average time:  1.500000\n"
+                                    "20 loss:  2.125\n"
+                                    "average time over 40 iterations without the "
+                                    "first:  2.653846\n" /* (9*1.5+30*3)/39 */
+                                    "40 loss:  2.125\n"
+                                    "Test set: Average loss: 2.2661, Accuracy: "
+                                    "1380/10000 (14%)\n\n"
+                                    "0 loss:  2.125\n20 loss:  2.125\n40 loss:  "
+                                    "2.125\n" HASHES);
 }
 
 static void an_unknown_style_is_refused(void **state)
@@ -330,9 +355,10 @@ static void an_unknown_style_is_refused(void **state)
                  DT_CONFIG, "'timm'; there are: auto mindspore cs744");
 }
 
-/* ---- Numbers ----------------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------- */
 
-/* str(numpy.float32(x)), NumPy 2.4.6; above 2^24 as NumPy 1 prints, without exponent. */
+/* str(numpy.float32(x)), NumPy 2.4.6; above 2^24 as NumPy 1 prints, without
+ * exponent. */
 static void float32_texts_are_numpys(void **state)
 {
     (void)state;
@@ -340,11 +366,25 @@ static void float32_texts_are_numpys(void **state)
         double x;
         const char *text;
     } cases[] = {
-        {2.0084016, "2.0084016"}, {2.3025851, "2.3025851"}, {2, "2.0"}, {100, "100.0"},
-        {0.1, "0.1"}, {-0.0, "-0.0"}, {0, "0.0"}, {123456, "123456.0"},
-        {16777216, "16777216.0"}, {1e-5, "1e-05"}, {9.9999e-05, "9.9999e-05"},
-        {1.5e-7, "1.5e-07"}, {1e-45, "1e-45"}, {1e16, "1e+16"}, {3.4e38, "3.4e+38"},
-        {0.00123, "0.00123"}, {NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"},
+        {2.0084016, "2.0084016"},
+        {2.3025851, "2.3025851"},
+        {2, "2.0"},
+        {100, "100.0"},
+        {0.1, "0.1"},
+        {-0.0, "-0.0"},
+        {0, "0.0"},
+        {123456, "123456.0"},
+        {16777216, "16777216.0"},
+        {1e-5, "1e-05"},
+        {9.9999e-05, "9.9999e-05"},
+        {1.5e-7, "1.5e-07"},
+        {1e-45, "1e-45"},
+        {1e16, "1e+16"},
+        {3.4e38, "3.4e+38"},
+        {0.00123, "0.00123"},
+        {NAN, "nan"},
+        {INFINITY, "inf"},
+        {-INFINITY, "-inf"},
     };
     char text[DT_FLOAT32_CHARS];
 
@@ -361,7 +401,8 @@ static void float32_texts_are_numpys(void **state)
 }
 
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, make_file, release)
-#define TERMINAL_TEST(name) cmocka_unit_test_setup_teardown(name, make_terminal, release)
+#define TERMINAL_TEST(name)                                                            \
+    cmocka_unit_test_setup_teardown(name, make_terminal, release)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -68,7 +68,8 @@ static void new_and_empty_folders_are_taken(void **state)
     f->o.out = "a/b/c"; /* parents are made */
     assert_ok(dt_rundir_open(&d, &f->o, 2));
     assert_string_equal(d.path, "a/b/c");
-    assert_string_equal(dt_rundir_file(&d, "metrics.jsonl", path), "a/b/c/metrics.jsonl");
+    assert_string_equal(dt_rundir_file(&d, "metrics.jsonl", path),
+                        "a/b/c/metrics.jsonl");
     assert_true(exists("a/b/c/lock"));
     touch(path);
     dt_rundir_close(&d);
@@ -80,7 +81,7 @@ static void new_and_empty_folders_are_taken(void **state)
     f->o.out = "empty/";
     assert_ok(dt_rundir_open(&d, &f->o, 2));
     dt_rundir_close(&d);
-    dt_rundir_close(&d); /* a second time is harmless */
+    dt_rundir_close(&d);          /* a second time is harmless */
     assert_true(exists("empty")); /* not ours to remove */
 }
 
@@ -105,7 +106,8 @@ static void a_folder_with_anything_in_it_is_refused(void **state)
     assert_int_equal(mkdir("a", 0755), 0);
     for (size_t i = 0; i < sizeof things / sizeof *things; i++) {
         touch(things[i]);
-        assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "is not empty: it holds");
+        assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE,
+                     "is not empty: it holds");
         assert_true(exists(things[i]));
         assert_int_equal(unlink(things[i]), 0);
     }
@@ -129,12 +131,64 @@ static void a_folder_in_use_is_refused(void **state)
     if (child == 0) {
         dt_rundir other;
         const dt_status st = dt_rundir_open(&other, &f->o, 1);
-        _exit(st == DT_CANTCREATE && strstr(dt_fail_text(), "in use by another run") ? 0 : 1);
+        _exit(st == DT_CANTCREATE && strstr(dt_fail_text(), "in use by another run")
+                  ? 0
+                  : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_true(exists("a/lock"));
     dt_rundir_close(&d);
+}
+
+/* Eight processes want one new folder at once: one gets it and keeps its lock. */
+static void one_of_many_gets_a_folder(void **state)
+{
+    fixture *f = *state;
+    enum { RIVALS = 8, ROUNDS = 10 };
+
+    f->o.out = "a";
+    for (int round = 0; round < ROUNDS; round++) {
+        int start[2], done[2], end[2], winners = 0;
+        assert_true(pipe(start) == 0 && pipe(done) == 0 && pipe(end) == 0);
+        for (int i = 0; i < RIVALS; i++) {
+            const pid_t child = fork();
+            assert_true(child >= 0);
+            if (child == 0) {
+                dt_rundir d;
+                char byte = 0;
+                close(start[1]);
+                close(end[1]);
+                if (read(start[0], &byte, 1) != 0) /* until the parent closes it */
+                    _exit(1);
+                byte = dt_rundir_open(&d, &f->o, 1) == DT_OK;
+                if (write(done[1], &byte, 1) != 1 || read(end[0], &byte, 1) != 0)
+                    _exit(1);
+                dt_rundir_close(&d);
+                _exit(0);
+            }
+        }
+        close(start[1]);
+        for (int i = 0; i < RIVALS; i++) {
+            char byte = 0;
+            assert_int_equal(read(done[0], &byte, 1), 1);
+            winners += byte;
+        }
+        assert_int_equal(winners, 1);
+        assert_true(exists("a/lock"));
+        close(end[1]);
+        for (int i = 0; i < RIVALS; i++) {
+            int status = 0;
+            assert_true(wait(&status) > 0);
+            assert_int_equal(status, 0);
+        }
+        assert_false(exists("a/lock"));
+        rmdir("a"); /* left by a winner that had not made it */
+        close(start[0]);
+        close(done[0]);
+        close(done[1]);
+        close(end[0]);
+    }
 }
 
 static void the_default_has_date_network_and_ranks(void **state)
@@ -144,9 +198,10 @@ static void the_default_has_date_network_and_ranks(void **state)
     dt_rundir d[RUNS];
     regex_t first, any;
 
-    assert_int_equal(regcomp(&first, "^runs/20[0-9]{6}-[0-9]{6}-vgg11-np8$", REG_EXTENDED), 0);
-    assert_int_equal(regcomp(&any, "^runs/20[0-9]{6}-[0-9]{6}-vgg11-np8(-[23])?$",
-                             REG_EXTENDED), 0);
+    assert_int_equal(
+        regcomp(&first, "^runs/20[0-9]{6}-[0-9]{6}-vgg11-np8$", REG_EXTENDED), 0);
+    assert_int_equal(
+        regcomp(&any, "^runs/20[0-9]{6}-[0-9]{6}-vgg11-np8(-[23])?$", REG_EXTENDED), 0);
     f->o.net = "vgg11";
     for (int i = 0; i < RUNS; i++) { /* within one second the names would be equal */
         assert_ok(dt_rundir_open(&d[i], &f->o, 8));
@@ -168,7 +223,8 @@ static void places_that_cannot_be_made_are_named(void **state)
 
     touch("file");
     f->o.out = "file";
-    assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "run folder file is a file");
+    assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE,
+                 "run folder file is a file");
     f->o.out = "file/run";
     assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "Not a directory");
     f->o.out = "/proc/run";
@@ -195,6 +251,7 @@ int main(void)
         TEST(a_folder_that_we_made_for_nothing_goes),
         TEST(a_folder_with_anything_in_it_is_refused),
         TEST(a_folder_in_use_is_refused),
+        TEST(one_of_many_gets_a_folder),
         TEST(the_default_has_date_network_and_ranks),
         TEST(places_that_cannot_be_made_are_named),
     };

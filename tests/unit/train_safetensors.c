@@ -1,84 +1,10 @@
-/* The safetensors container: bytes of the reference implementation's own tests
- * (safetensors/src/tensor.rs at 24b0b28) both ways, everything a reader must reject, damaged
- * files, and disks that are full. */
-#include "test.h"
+/* Reading safetensors: files of the reference implementation, everything a reader must
+ * reject, and damaged files. */
+#include "safetensors_files.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "safetensors.h"
-
-/* ---- A folder and files for each test --------------------------------------------------- */
-
-enum { PATH_CHARS = 256 };
-typedef struct folder {
-    char dir[64], file[PATH_CHARS];
-} folder;
-
-static int make_folder(void **state)
-{
-    folder *f = calloc(1, sizeof *f);
-    assert_non_null(f);
-    dt_fail_clear(); /* of a test that has failed */
-    snprintf(f->dir, sizeof f->dir, "safetensors-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    snprintf(f->file, sizeof f->file, "%s/a.safetensors", f->dir);
-    *state = f;
-    return 0;
-}
-
-/* Names of the files in a folder; removes them if told to. Returns their number. */
-static int list_folder(const char *dir, bool remove)
-{
-    int count = 0;
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        char path[PATH_CHARS + 300];
-        if (e->d_name[0] == '.')
-            continue;
-        count++;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (remove)
-            assert_int_equal(unlink(path), 0);
-    }
-    closedir(d);
-    return count;
-}
-
-static int remove_folder(void **state)
-{
-    folder *f = *state;
-    list_folder(f->dir, true);
-    assert_int_equal(rmdir(f->dir), 0);
-    free(f);
-    return 0;
-}
-
-static void put(const char *path, const void *data, size_t bytes)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
-}
-
-static size_t get(const char *path, char *data, size_t room)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    const size_t n = fread(data, 1, room, f);
-    assert_true(n < room);
-    fclose(f);
-    return n;
-}
 
 /* The length, a header and zeros for data. */
 static void put_header(const char *path, const char *header, size_t data_bytes)
@@ -91,61 +17,6 @@ static void put_header(const char *path, const char *header, size_t data_bytes)
     memcpy(all + 8, header, n);
     put(path, all, bytes);
     free(all);
-}
-
-/* ---- The reference's bytes ---------------------------------------------------------------- */
-
-#define EIGHT(n) n "\0\0\0\0\0\0\0"
-#define FLOATS "\0\0\0\0" "\0\0\x80\x3f" "\0\0\0\x40" "\0\0\x40\x40" "\0\0\x80\x40" "\0\0\xa0\x40"
-
-typedef struct golden {
-    const char *name; /* of the one tensor, NULL: none */
-    int rank;
-    int64_t shape[4];
-    const char *key; /* of the one entry of the metadata, NULL: none */
-    const char *bytes;
-    size_t count;
-} golden;
-
-#define BYTES(text) text, sizeof(text) - 1
-static const golden goldens[] = {
-    {NULL, 0, {0}, NULL, BYTES(EIGHT("\x08") "{}      ")},
-    {NULL, 0, {0}, "framework",
-     BYTES(EIGHT("\x28") "{\"__metadata__\":{\"framework\":\"pt\"}}     ")},
-    {"attn.0", 3, {1, 2, 3}, NULL,
-     BYTES(EIGHT("\x40") "{\"attn.0\":{\"dtype\":\"F32\",\"shape\":[1,2,3],"
-                         "\"data_offsets\":[0,24]}}" FLOATS)},
-    {"attn0", 4, {1, 1, 2, 3}, NULL,
-     BYTES(EIGHT("\x48") "{\"attn0\":{\"dtype\":\"F32\",\"shape\":[1,1,2,3],"
-                         "\"data_offsets\":[0,24]}}       " FLOATS)},
-};
-
-static void fill_floats(void *context, size_t i, void *data)
-{
-    static const float x[] = {0, 1, 2, 3, 4, 5};
-    (void)context;
-    (void)i;
-    memcpy(data, x, sizeof x);
-}
-
-static void writer_makes_the_references_bytes(void **state)
-{
-    const folder *f = *state;
-    char bytes[512];
-
-    for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-        const golden *g = &goldens[i];
-        dt_tensor t = {.name = g->name, .dtype = "F32", .rank = g->rank};
-        const dt_field field = {g->key, "pt"};
-        memcpy(t.shape, g->shape, sizeof g->shape);
-        const dt_safetensors_content c = {.tensor = &t, .tensors = g->name != NULL,
-                                          .metadata = &field, .fields = g->key != NULL,
-                                          .fill = fill_floats};
-        assert_ok(dt_safetensors_write(f->file, &c));
-        assert_int_equal(get(f->file, bytes, sizeof bytes), g->count);
-        assert_memory_equal(bytes, g->bytes, g->count);
-        assert_int_equal(list_folder(f->dir, false), 1); /* no temporary file is left */
-    }
 }
 
 static void reader_takes_the_references_bytes(void **state)
@@ -177,7 +48,7 @@ static void reader_takes_the_references_bytes(void **state)
     }
 }
 
-/* ---- What a reader must accept and reject ---------------------------------------------------- */
+/* ---- What a reader must accept and reject ---------------------------------------- */
 
 #define T(dtype, shape, offsets)                                                       \
     "\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets
@@ -193,9 +64,12 @@ static const header_case accepted[] = {
     {"{\"test\":{" T("I32", "[2,0]", "[0, 0]") "}}", 0, NULL},
     {"{}\r \t\n", 0, NULL},
     {"{\"a\":{" T("F4", "[1,2]", "[0,1]") "}}", 1, NULL},
-    {"{\"b\":{" T("U8", "[3]", "[2,5]") "},\"a\":{" T("U8", "[2]", "[0,2]") "}}", 5, NULL},
-    {"{\"e\":{" T("F32", "[0]", "[4,4]") "},\"a\":{" T("F32", "[1]", "[4,8]") "},"
-     "\"z\":{" T("F32", "[1]", "[0,4]") "}}", 8, NULL},
+    {"{\"b\":{" T("U8", "[3]", "[2,5]") "},\"a\":{" T("U8", "[2]", "[0,2]") "}}", 5,
+     NULL},
+    {"{\"e\":{" T("F32", "[0]", "[4,4]") "},\"a\":{" T(
+         "F32", "[1]", "[4,8]") "},"
+                                "\"z\":{" T("F32", "[1]", "[0,4]") "}}",
+     8, NULL},
     {"{\"test\":{" T("I32", "[-0]", "[0,0]") "}}", 0, NULL},
     {"{\"a\":{" T("F32", "[1,1,1,1,1,1,1,1]", "[0,4]") "}}", 4, NULL},
     {"{\"\xc3\xa4\":{" T("F32", "[1]", "[0,4]") "}}", 4, NULL},
@@ -226,7 +100,8 @@ static const header_case rejected[] = {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "tensor 'a' must have the keys"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"offsets\":[0,4]}}", 4,
      "tensor 'a' must have the keys"},
-    {"{\"a\":{\"more\":0," T("F32", "[1]", "[0,4]") "}}", 4, "tensor 'a' must have the keys"},
+    {"{\"a\":{\"more\":0," T("F32", "[1]", "[0,4]") "}}", 4,
+     "tensor 'a' must have the keys"},
     {"{\"a\":{" T("F33", "[1]", "[0,4]") "}}", 4, "dtype 'F33'"},
     {"{\"a\":{" T("f32", "[1]", "[0,4]") "}}", 4, "dtype 'f32'"},
     {"{\"a\":{\"dtype\":32,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "not a string"},
@@ -250,14 +125,17 @@ static const header_case rejected[] = {
     {"{\"__metadata__\":{\"n\":1}}", 0, "value of 'n' is not a string"},
     {"{\"__metadata__\":{\"n\":{\"m\":\"o\"}}}", 0, "value of 'n' is not a string"},
     /* arithmetic */
-    {"{\"test\":{" T("I32", "[2,18446744073709551614]", "[0,16]") "}}", 16, "too big integer"},
-    {"{\"test\":{" T("I32", "[2,9223372036854775807]", "[0,16]") "}}", 16, "dimension 1"},
+    {"{\"test\":{" T("I32", "[2,18446744073709551614]", "[0,16]") "}}", 16,
+     "too big integer"},
+    {"{\"test\":{" T("I32", "[2,9223372036854775807]", "[0,16]") "}}", 16,
+     "dimension 1"},
     {"{\"a\":{" T("F32", "[281474976710655,281474976710655]", "[0,4]") "}}", 4,
      "no whole number of bytes"},
     {"{\"a\":{" T("U8", "[140737488355328,131072]", "[0,0]") "}}", 0,
      "no whole number of bytes"}, /* 2^64: wraps to 0 */
     {"{\"a\":{" T("F4", "[1,3]", "[0,2]") "}}", 2, "no whole number of bytes"},
-    {"{\"test\":{" T("I32", "[2,2]", "[0, 4]") "}}", 4, "hold 4 bytes, but I32 [2, 2] has 16"},
+    {"{\"test\":{" T("I32", "[2,2]", "[0, 4]") "}}", 4,
+     "hold 4 bytes, but I32 [2, 2] has 16"},
     {"{\"a\":{" T("F32", "[0]", "[0,4]") "}}", 4, "hold 4 bytes, but F32 [0] has 0"},
     /* cover */
     {"{\"a\":{" T("U8", "[2]", "[0,2]") "},\"b\":{" T("U8", "[2]", "[1,3]") "}}", 3,
@@ -270,7 +148,8 @@ static const header_case rejected[] = {
     {"{\"a\":{" T("U8", "[2]", "[0,2]") "}}", 3, "trailing bytes"},
     {"{}", 1, "trailing bytes"},
     {"{\"a\":{" T("U8", "[2]", "[0,2]") "}}", 1, "cut short"},
-    {"{\"a\":{" T("U8", "[281474976710655]", "[0,281474976710655]") "}}", 1, "cut short"},
+    {"{\"a\":{" T("U8", "[281474976710655]", "[0,281474976710655]") "}}", 1,
+     "cut short"},
 };
 
 static void headers_are_checked(void **state)
@@ -287,7 +166,8 @@ static void headers_are_checked(void **state)
         dt_safetensors *s = NULL;
         put_header(f->file, rejected[i].header, rejected[i].data_bytes);
         if (dt_safetensors_open(&s, f->file) != DT_FORMAT ||
-            !strstr(dt_fail_text(), rejected[i].message) || !strstr(dt_fail_text(), f->file))
+            !strstr(dt_fail_text(), rejected[i].message) ||
+            !strstr(dt_fail_text(), f->file))
             fail_msg("%s: '%s', want '%s'", rejected[i].header, dt_fail_text(),
                      rejected[i].message);
         dt_fail_clear();
@@ -308,7 +188,8 @@ static void lengths_are_checked(void **state)
         {BYTES(EIGHT("\x03") "{}"), "cut short"},
         {BYTES("<\0\0\0\0\xff\xff\xff{}"), "at most 1048576"},
         {BYTES("\xff\xff\xff\xff\xff\xff\xff\xff{}"), "at most 1048576"},
-        {BYTES("\xf8\xff\xff\xff\xff\xff\xff\xff{}"), "at most 1048576"}, /* 8 + N wraps to 0 */
+        {BYTES("\xf8\xff\xff\xff\xff\xff\xff\xff{}"),
+         "at most 1048576"}, /* 8 + N wraps to 0 */
         {BYTES("\x01\0\x10\0\0\0\0\0{}"), "at most 1048576"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -329,8 +210,9 @@ static void counts_and_depth_are_limited(void **state)
     for (int extra = 0; extra < 2; extra++) {
         size_t used = (size_t)snprintf(header, room, "{");
         for (int i = 0; i < DT_TENSOR_MAX_COUNT + extra; i++)
-            used += (size_t)snprintf(header + used, room - used, "%s\"t%d\":{"
-                                     T("U8", "[0]", "[0,0]") "}", i ? "," : "", i);
+            used += (size_t)snprintf(header + used, room - used,
+                                     "%s\"t%d\":{" T("U8", "[0]", "[0,0]") "}",
+                                     i ? "," : "", i);
         snprintf(header + used, room - used, "}");
         dt_safetensors *s = NULL;
         put_header(f->file, header, 0);
@@ -357,10 +239,12 @@ static void names_are_printed_escaped(void **state)
     dt_safetensors *s = NULL;
     char name[300], out[DT_QUOTED_CHARS];
 
-    put_header(f->file, "{\"\\u001b[31m\\n\xc3\xa4'\\\\\":{" T("F33", "[1]", "[0,4]") "}}", 4);
+    put_header(f->file,
+               "{\"\\u001b[31m\\n\xc3\xa4'\\\\\":{" T("F33", "[1]", "[0,4]") "}}", 4);
     assert_fails(dt_safetensors_open(&s, f->file), DT_FORMAT,
                  "tensor '\\x1b[31m\\x0a\\xc3\\xa4\\x27\\x5c': dtype 'F33'");
-    for (size_t length = 0; length < sizeof name - 1; length++) { /* cut, never overrun */
+    for (size_t length = 0; length < sizeof name - 1;
+         length++) { /* cut, never overrun */
         memset(name, length % 2 ? 'n' : '\n', length);
         name[length] = '\0';
         assert_true(strlen(dt_quote(name, out)) < DT_QUOTED_CHARS);
@@ -368,9 +252,7 @@ static void names_are_printed_escaped(void **state)
     }
 }
 
-/* ---- Damaged and moving files ---------------------------------------------------------------- */
-
-static const golden *const sample = &goldens[2];
+/* ---- Damaged and moving files ---------------------------------------------------- */
 
 static void every_cut_is_seen(void **state)
 {
@@ -383,15 +265,15 @@ static void every_cut_is_seen(void **state)
     }
 }
 
-/* Three random bytes of the header are changed: the file is taken or refused, and what is
- * taken can be read. The sanitizers watch. */
+/* Three random bytes of the header are changed: the file is taken or refused, and what
+ * is taken can be read. The sanitizers watch. */
 static void random_damage_does_no_harm(void **state)
 {
     const folder *f = *state;
     char bytes[512], data[64];
     size_t refused = 0;
 
-    for (uint64_t i = 0; i < 3000; i++) {
+    for (uint64_t i = 0; i < 1000; i++) {
         dt_safetensors *s = NULL;
         memcpy(bytes, sample->bytes, sample->count);
         for (uint32_t k = 0; k < 3; k++) {
@@ -411,7 +293,7 @@ static void random_damage_does_no_harm(void **state)
         }
         dt_safetensors_close(s);
     }
-    assert_true(refused > 2500);
+    assert_true(refused > 800);
 }
 
 static void a_file_that_shrinks_is_an_error(void **state)
@@ -452,155 +334,10 @@ static void only_files_are_opened(void **state)
     }
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------ */
-
-static void fill_index(void *context, size_t i, void *data)
-{
-    const size_t *bytes = context;
-    memset(data, (int)i + 1, bytes[i]);
-}
-
-/* Wide types first, then names by their bytes; each tensor gets its own data. */
-static void tensors_are_ordered(void **state)
-{
-    const folder *f = *state;
-    static const dt_tensor t[] = {
-        {.name = "b", .dtype = "F32", .rank = 1, .shape = {2}},
-        {.name = "a.10", .dtype = "F32", .rank = 1, .shape = {1}},
-        {.name = "z", .dtype = "I64"},
-        {.name = "a.9", .dtype = "F32", .rank = 2, .shape = {0, 7}},
-        {.name = "B", .dtype = "U8", .rank = 1, .shape = {3}},
-    };
-    static const size_t order[] = {2, 1, 3, 0, 4};
-    size_t bytes[] = {8, 4, 8, 0, 3};
-    const dt_safetensors_content c = {.tensor = t, .tensors = 5, .fill = fill_index,
-                                      .context = bytes};
-    dt_safetensors *s = NULL;
-
-    assert_ok(dt_safetensors_write(f->file, &c));
-    assert_ok(dt_safetensors_open(&s, f->file));
-    assert_int_equal(dt_safetensors_count(s), 5);
-    for (size_t i = 0; i < 5; i++) {
-        const dt_tensor *read = dt_safetensors_get(s, i);
-        unsigned char data[8] = {0};
-        if (order[i] == 3) /* empty: it shares its offset with its neighbour */
-            continue;
-        assert_string_equal(read->name, t[order[i]].name);
-        assert_int_equal(read->bytes, bytes[order[i]]);
-        assert_ok(dt_safetensors_read(s, read, data));
-        for (size_t k = 0; k < read->bytes; k++)
-            assert_int_equal(data[k], order[i] + 1);
-    }
-    dt_safetensors_close(s);
-}
-
-static dt_status write_large(const char *path)
-{
-    static const dt_tensor t = {.name = "w", .dtype = "F32", .rank = 2, .shape = {64, 1024}};
-    size_t bytes = 4 * 64 * 1024;
-    return dt_safetensors_write(path, &(dt_safetensors_content){
-        .tensor = &t, .tensors = 1, .fill = fill_index, .context = &bytes});
-}
-
-static bool unchanged(const char *path)
-{
-    char bytes[512];
-    return get(path, bytes, sizeof bytes) == sample->count &&
-           memcmp(bytes, sample->bytes, sample->count) == 0;
-}
-
-/* A limit on file sizes stands in for a full disk where nobody may mount one. */
-static void a_failed_write_keeps_the_old_file(void **state)
-{
-    const folder *f = *state;
-    struct rlimit old;
-
-    put(f->file, sample->bytes, sample->count);
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){65536, old.rlim_max}), 0);
-    const dt_status st = write_large(f->file);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    signal(SIGXFSZ, SIG_DFL);
-    assert_fails(st, DT_IO, "(262224 bytes)");
-    assert_true(unchanged(f->file));
-    assert_int_equal(list_folder(f->dir, false), 1);
-}
-
-/* In a child with a mount namespace of its own: a disk of 64 KiB. Exit code 0: as it should
- * be; 1: not; 99: mounting is not allowed here. */
-static int full_disk(const char *dir)
-{
-    char file[PATH_CHARS];
-
-    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("tmpfs", dir, "tmpfs", 0, "size=64k") != 0)
-        return 99;
-    snprintf(file, sizeof file, "%s/m.safetensors", dir);
-    put(file, sample->bytes, sample->count);
-    const dt_status st = write_large(file);
-    const bool ok = st == DT_IO && strstr(dt_fail_text(), "No space left") &&
-                    strstr(dt_fail_text(), file) && unchanged(file) &&
-                    list_folder(dir, false) == 1;
-    return ok ? 0 : 1;
-}
-
-static void a_full_disk_keeps_the_old_file(void **state)
-{
-    const folder *f = *state;
-    int status = 0;
-
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0)
-        _exit(full_disk(f->dir));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 99)
-        skip();
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-static void places_that_cannot_be_written_are_named(void **state)
-{
-    const folder *f = *state;
-    char path[PATH_CHARS + 32], name[5000];
-
-    snprintf(path, sizeof path, "%s/absent/m.safetensors", f->dir);
-    assert_fails(write_large(path), DT_CANTCREATE, path);
-    put(f->file, "x", 1);
-    snprintf(path, sizeof path, "%s/m.safetensors", f->file); /* a file is no folder */
-    assert_fails(write_large(path), DT_CANTCREATE, "Not a directory");
-    memset(name, 'n', sizeof name - 1);
-    name[sizeof name - 1] = '\0';
-    assert_fails(write_large(name), DT_CANTCREATE, "too long");
-    assert_int_equal(list_folder(f->dir, false), 1);
-}
-
-static void bad_lists_are_bugs(void **state)
-{
-    const folder *f = *state;
-    const dt_tensor twice[] = {{.name = "a", .dtype = "U8"}, {.name = "a", .dtype = "U8"}};
-    const dt_tensor untyped = {.name = "a", .dtype = "F31"};
-    const dt_tensor huge = {.name = "a", .dtype = "F32", .rank = 2,
-                            .shape = {INT64_MAX, INT64_MAX}};
-    size_t bytes[] = {1, 1};
-    dt_safetensors_content c = {.tensor = twice, .tensors = 2, .fill = fill_index,
-                                .context = bytes};
-    assert_fails(dt_safetensors_write(f->file, &c), DT_BUG, "no safetensors header");
-    c.tensors = 1;
-    c.tensor = &untyped;
-    assert_fails(dt_safetensors_write(f->file, &c), DT_BUG, "no size");
-    c.tensor = &huge;
-    assert_fails(dt_safetensors_write(f->file, &c), DT_BUG, "no size");
-    assert_int_equal(list_folder(f->dir, false), 0);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(writer_makes_the_references_bytes),
         TEST(reader_takes_the_references_bytes),
         TEST(headers_are_checked),
         TEST(lengths_are_checked),
@@ -610,11 +347,6 @@ int main(void)
         TEST(random_damage_does_no_harm),
         TEST(a_file_that_shrinks_is_an_error),
         TEST(only_files_are_opened),
-        TEST(tensors_are_ordered),
-        TEST(a_failed_write_keeps_the_old_file),
-        TEST(a_full_disk_keeps_the_old_file),
-        TEST(places_that_cannot_be_written_are_named),
-        TEST(bad_lists_are_bugs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,13 @@
-/* Learning rates against torch.optim.lr_scheduler, PyTorch 2.13.0. Each list was printed by
+/* Learning rates against torch.optim.lr_scheduler, PyTorch 2.13.0. Each list was
+ * printed by
  *
- *     p = torch.nn.Parameter(torch.zeros(1)); o = torch.optim.SGD([p], lr=LR); s = MAKE(o)
+ *     p = torch.nn.Parameter(torch.zeros(1))
+ *     o = torch.optim.SGD([p], lr=LR); s = MAKE(o)
  *     for i in range(STEPS): print(repr(o.param_groups[0]['lr'])); o.step(); s.step()
  *
- * with the MAKE that stands above it. PyTorch multiplies rates on from step to step, so its
- * last digits carry a dozen roundings: 1e-12 of the highest rate leaves room for them. */
+ * with the MAKE that stands above it. PyTorch multiplies rates on from step to step, so
+ * its last digits carry a dozen roundings: 1e-12 of the highest rate leaves room for
+ * them. */
 #include "test.h"
 
 #include <math.h>
@@ -20,8 +23,8 @@ static dt_options options(const char *schedule, double lr)
     return o;
 }
 
-static void assert_rates(const dt_options *o, int64_t steps_per_epoch, const double *want,
-                         int64_t steps, double highest)
+static void assert_rates(const dt_options *o, int64_t steps_per_epoch,
+                         const double *want, int64_t steps, double highest)
 {
     dt_schedule s;
 
@@ -48,9 +51,16 @@ static void constant_is_the_rate_as_given(void **state)
 static void step_is_multistep(void **state)
 {
     (void)state;
-    static const double want[] = {0.2, 0.2, 0.2, 0.2, 0.2, 0.020000000000000004,
-                                  0.020000000000000004, 0.020000000000000004,
-                                  0.0020000000000000005, 0.0020000000000000005};
+    static const double want[] = {0.2,
+                                  0.2,
+                                  0.2,
+                                  0.2,
+                                  0.2,
+                                  0.020000000000000004,
+                                  0.020000000000000004,
+                                  0.020000000000000004,
+                                  0.0020000000000000005,
+                                  0.0020000000000000005};
     dt_options o = options("step", 0.2);
     o.milestones = "0.5,0.8";
     assert_rates(&o, 5, want, 10, 0.2);
@@ -62,10 +72,16 @@ static void step_is_multistep(void **state)
 static void cosine_is_cosine_annealing(void **state)
 {
     (void)state;
-    static const double want[] = {0.3, 0.29265847744427304, 0.2713525491562421,
-                                  0.23816778784387094, 0.1963525491562421, 0.15,
-                                  0.1036474508437579, 0.06183221215612905,
-                                  0.028647450843757902, 0.007341522555726971};
+    static const double want[] = {0.3,
+                                  0.29265847744427304,
+                                  0.2713525491562421,
+                                  0.23816778784387094,
+                                  0.1963525491562421,
+                                  0.15,
+                                  0.1036474508437579,
+                                  0.06183221215612905,
+                                  0.028647450843757902,
+                                  0.007341522555726971};
     const dt_options o = options("cosine", 0.3);
     assert_rates(&o, 5, want, 10, 0.3);
 }
@@ -75,14 +91,18 @@ static void onecycle_is_one_cycle(void **state)
     (void)state;
     /* OneCycleLR(o, max_lr=0.1, total_steps=12, pct_start=0.3) */
     static const double third[] = {
-        0.0040000000000000036, 0.0349789654219583,   0.08792851591221287,
-        0.09944154354509119,   0.09330129698414118,  0.0811745653949763,
-        0.06473789976951033,   0.046263710266697504, 0.028306099820869922,
+        0.0040000000000000036, 0.0349789654219583,    0.08792851591221287,
+        0.09944154354509119,   0.09330129698414118,   0.0811745653949763,
+        0.06473789976951033,   0.046263710266697504,  0.028306099820869922,
         0.01334775301888306,   0.0034566987425395223, 4e-07};
     /* OneCycleLR(o, max_lr=0.4, total_steps=7, pct_start=0.2) */
-    static const double fifth[] = {0.016000000000000014, 0.38877671095500926,
-                                   0.3246982615799052,   0.22239360564908073,
-                                   0.11322439928347969,  0.030656637533702562, 1.6e-06};
+    static const double fifth[] = {0.016000000000000014,
+                                   0.38877671095500926,
+                                   0.3246982615799052,
+                                   0.22239360564908073,
+                                   0.11322439928347969,
+                                   0.030656637533702562,
+                                   1.6e-06};
     /* OneCycleLR(o, max_lr=0.1, total_steps=6, pct_start=1.0) */
     static const double rising[] = {0.0040000000000000036, 0.013167184270002533,
                                     0.037167184270002526,  0.06683281572999747,
@@ -97,8 +117,8 @@ static void onecycle_is_one_cycle(void **state)
     assert_rates(&o, 7, fifth, 7, 0.4);
 }
 
-/* Where PyTorch divides by zero (a peak on the first step) the rate is the highest; and no
- * combination gives a rate that is not a number. */
+/* Where PyTorch divides by zero (a peak on the first step) the rate is the highest; and
+ * no combination gives a rate that is not a number. */
 static void short_runs_have_rates(void **state)
 {
     (void)state;
@@ -130,9 +150,15 @@ static void short_runs_have_rates(void **state)
 static void warmup_is_linear_and_comes_before(void **state)
 {
     (void)state;
-    static const double want[] = {0.075, 0.15, 0.22499999999999998, 0.29999999999999993, 0.3,
-                                  0.27990381056766583, 0.22500000000000003,
-                                  0.15000000000000002, 0.07500000000000004,
+    static const double want[] = {0.075,
+                                  0.15,
+                                  0.22499999999999998,
+                                  0.29999999999999993,
+                                  0.3,
+                                  0.27990381056766583,
+                                  0.22500000000000003,
+                                  0.15000000000000002,
+                                  0.07500000000000004,
                                   0.020096189432334197};
     dt_options o = options("cosine", 0.3);
     o.warmup = 2; /* epochs of 2 steps */
@@ -175,7 +201,8 @@ static void scale_multiplies_the_rate(void **state)
 static void bad_options_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"0.5,x", "0.5,", ",0.5", "0.5 0.7", "1.5", "-0.1", "nan"};
+    static const char *const bad[] = {"0.5,x", "0.5,", ",0.5", "0.5 0.7",
+                                      "1.5",   "-0.1", "nan"};
     dt_options o = options("step", 0.1);
     dt_schedule s;
     char many[400] = "0.5";

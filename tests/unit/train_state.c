@@ -94,7 +94,8 @@ static void every_part_counts_and_padding_does_not(void **state)
     const dt_digest before = hash_of(f, 1, 2);
     const size_t inside = dt_net_param(f->net, 0)->offset;
     float *const parts[] = {f->state.master + inside, f->momentum + inside,
-                            f->state.running_mean, f->state.running_var + f->channels - 1};
+                            f->state.running_mean,
+                            f->state.running_var + f->channels - 1};
 
     assert_true(same(hash_of(f, 1, 2), before));
     assert_false(same(hash_of(f, 1, 3), before));

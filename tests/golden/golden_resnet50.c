@@ -1,0 +1,13 @@
+/* ResNet-50 as torchvision has it (stride on the 3x3), at 64 pixels. */
+#include "golden_check.h"
+
+int main(void)
+{
+    static golden_case cases[] = {
+        {"resnet50-decisive", DT_F32, "onednn", true},
+        {"resnet50-decisive", DT_BF16, "onednn", false},
+        {"resnet50-real", DT_F32, "onednn", true},
+        {"resnet50-real", DT_BF16, "onednn", true},
+    };
+    return golden_main(cases, sizeof cases / sizeof *cases);
+}
