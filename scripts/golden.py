@@ -10,6 +10,7 @@ and the meaning of every field. Weights, images and labels are drawn with the ge
 of src/base/random.c, so the files hold only their hashes.
 """
 import argparse
+import base64
 import json
 import math
 import pathlib
@@ -254,8 +255,8 @@ def tensor_record(case, index, exact, others, bf16):
         "projections": numbers((s @ g for s in signs(g.size, case.seed, index)), 7),
         "samples": numbers(g[sample_indices(g.size, case.seed, index)], 6),
     }
-    if case.name in WHOLE:  # IEEE float32, most significant digit first
-        record["whole"] = g.astype(">f4").tobytes().hex()
+    if case.name in WHOLE:
+        record["whole"] = base64.b64encode(g.astype(">f4").tobytes()).decode()
     return record
 
 

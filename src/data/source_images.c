@@ -39,7 +39,7 @@ static void *images_realloc(void *p, size_t bytes)
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG
 #define STBI_NO_STDIO
-#define STBI_MAX_DIMENSIONS 8192
+#define STBI_MAX_DIMENSIONS 65536 /* the product is capped below, with a message of ours */
 #define STBI_MALLOC(bytes) images_malloc(bytes)
 #define STBI_REALLOC(p, bytes) images_realloc(p, bytes)
 #define STBI_FREE(p) free(p)

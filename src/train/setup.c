@@ -53,13 +53,14 @@ static dt_status open_data(dt_run *r)
     return dt_comm_agree(r->comm, reads ? DT_OK : dt_source_load(r->source, memory, false));
 }
 
-static dt_status open_loader(dt_run *r)
+static dt_status open_loader(dt_run *r, dt_purpose purpose)
 {
     const dt_loader_opts opts = {
         .augment = r->o.augment, .normalize = r->o.normalize,
         .image_size = dt_net_spec_of(r->net)->image_size, .type = r->precision,
         .seed = (uint32_t)r->o.seed, .global_batch = r->global_batch,
-        .shards = (int)r->o.shards, .drop_remainder = r->o.drop_remainder,
+        .shards = (int)r->o.shards,
+        .drop_remainder = purpose == DT_FOR_TRAINING && r->o.drop_remainder,
         .threads = r->threads,
     };
     return dt_loader_create(&r->loader, r->source, &opts);
@@ -107,14 +108,17 @@ static dt_status compile_test(dt_run *r)
 static dt_status open_network(dt_run *r, dt_purpose purpose)
 {
     dt_net_spec spec;
+    char name[80];
     const dt_model_opts opts = {.precision = r->precision, .kernels = r->o.kernels,
                                 .threads = r->threads, .unfused = r->o.unfused,
                                 .label_smoothing = (float)r->o.label_smoothing};
 
     DT_TRY(dt_options_net(&r->o, dt_source_describe(r->source)->classes, &spec));
     DT_TRY(dt_net_create(&r->net, &spec));
+    /* Said now, not when the model is to be saved. */
+    DT_TRY(dt_net_rename(r->net, r->o.names, "", name, sizeof name));
     DT_TRY(dt_model_create(&r->model, r->net, &opts));
-    DT_TRY(open_loader(r));
+    DT_TRY(open_loader(r, purpose));
     if (purpose == DT_FOR_TRAINING) {
         r->steps_per_epoch = dt_loader_steps(r->loader);
         r->total_steps = r->steps_per_epoch * r->o.epochs;

@@ -88,10 +88,10 @@ folder
 chmod 000 "$folder/data_batch_1.bin"
 if [ "$(id -u)" != 0 ]; then
     wrong 66 "data_batch_1.bin" "Permission denied"
-elif chmod 755 "$tmp" "$folder" && setpriv --reuid 65534 --regid 65534 --clear-groups \
-        "$DTRAIN_BIN" --version >/dev/null 2>&1; then
+elif chmod 755 "$tmp" "$folder" && OMPI_MCA_orte_tmpdir_base=/tmp setpriv --reuid 65534 \
+        --regid 65534 --clear-groups "$DTRAIN_BIN" --version >/dev/null 2>&1; then
     touch "$tmp/started"
-    HOME=/tmp timeout -k 2 "$limit" setpriv --reuid 65534 --regid 65534 --clear-groups \
+    HOME=/tmp OMPI_MCA_orte_tmpdir_base=/tmp timeout -k 2 "$limit" setpriv --reuid 65534 --regid 65534 --clear-groups \
         "$DTRAIN_BIN" --data "$folder" "${tiny[@]:2}" --out "$tmp/run" \
         >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
     code=$?

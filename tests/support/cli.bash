@@ -8,6 +8,9 @@ set -u
 unset DTRAIN_DATA DTRAIN_CONFIG
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+# mpirun's own files too, so that jobs of other tests and users cannot disturb them
+mkdir "$tmp/mpi"
+export OMPI_MCA_orte_tmpdir_base=$tmp/mpi
 bad=0
 cases=0
 limit=20 # seconds: only against hanging, on machines however slow
