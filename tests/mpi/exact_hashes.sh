@@ -2,7 +2,11 @@
 # One run, one pair of hashes: np = 1, 2, 3, 8 with 1 and 2 threads and every exact exchange
 # end with the same weights_hash and state_hash. And the hashes live: another seed, rate,
 # number of shards or of steps gives another one. Networks of 1/16 width, uneven last batch.
+#
+# By hand, at full width on real images:
+#   EXACT_WIDTH_DIVISOR=1 EXACT_DATA=cifar-10-batches-bin EXACT_SUBSET=76 DTRAIN_BIN=$PWD/dtrain tests/mpi/exact_hashes.sh
 set -u
+width=${EXACT_WIDTH_DIVISOR:-16} data=${EXACT_DATA:-synthetic:76} subset=${EXACT_SUBSET:-0}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
@@ -12,7 +16,7 @@ run() {
     local np=$1 out
     shift
     out=$(mktemp -d -p "$dir")
-    if ! timeout -k 2 120 mpirun -np "$np" "$DTRAIN_BIN" --data synthetic:76 --width-divisor 16 \
+    if ! timeout -k 2 300 mpirun -np "$np" "$DTRAIN_BIN" --data "$data" --subset "$subset" --width-divisor "$width" \
         --image-size 32 --global-batch 32 --no-drop-remainder --max-steps 5 --shards 8 \
         --schedule cosine --weight-decay 1e-3 --lr 0.05 "$@" --out "$out" >"$out.log" 2>&1; then
         cat "$out.log" >&2

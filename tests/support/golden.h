@@ -18,7 +18,6 @@ typedef struct golden_case {
     const char *file; /* in tests/golden/data, without ".json" */
     dt_dtype precision;
     const char *kernels;
-    bool losses; /* the 20 steps too */
 } golden_case;
 
 static inline void golden_title(char *out, size_t size, const golden_case *c)
