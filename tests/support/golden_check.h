@@ -25,9 +25,9 @@
  * its 8 significant bits, 2^-9, add up to, forward and backward through VGG11. */
 #define GOLDEN_FLOOR_F32 1e-5
 #define GOLDEN_FLOOR_BF16 0x1p-6
-/* Losses of the 20 steps, relative to the first: the sum of a batch's losses alone has
- * half a unit in the last place, 1e-7. */
-#define GOLDEN_LOSS_FLOOR 1e-6
+/* Losses of the 20 steps, relative to the first: logits reach about 10, where float32's
+ * last place is 1e-6. */
+#define GOLDEN_LOSS_FLOOR 3e-6
 
 enum { GOLDEN_PROJECTIONS = 8, GOLDEN_SAMPLES = 32 };
 enum { GOLDEN_SIGNS = 2000, GOLDEN_INDICES = 3000 }; /* tensors */
