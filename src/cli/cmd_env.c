@@ -43,7 +43,7 @@ static json_t *env_describe(dt_comm *c)
         "bf16", isa >= DT_ISA_AVX512_BF16, "cores", m.cores, "cores_allowed",
         m.cores_allowed, "ranks", dt_comm_world(c), "nodes", dt_comm_nodes(c),
         "ranks_on_node", ranks, "threads_per_rank",
-        m.cores_allowed > ranks ? m.cores_allowed / ranks : 1, "l2_bytes",
+        dt_threads_auto(c), "l2_bytes",
         (json_int_t)m.l2_bytes, "l3_bytes", (json_int_t)m.l3_bytes, "memory_bytes",
         (json_int_t)m.memory_bytes, "memory_available_bytes",
         (json_int_t)dt_memory_available(), "libraries", env_libraries());

@@ -165,7 +165,8 @@ void dt_augment_image(const dt_augment *a, const uint8_t *source, dt_window wind
 {
     const size_t values = 3 * (size_t)a->size;
     const size_t row_bytes = values * dt_dtype_bytes(a->type);
-    float *line = scratch, *wide[2] = {line + 3 * (size_t)a->width, wide[0] + values};
+    float *line = scratch, *wide[2] = {line + 3 * (size_t)a->width,
+                                             line + 3 * (size_t)a->width + values};
     int held[2] = {-1, -1}; /* source rows that wide[0] (even) and wide[1] (odd) hold */
 
     for (int y = 0; y < a->size; y++) {

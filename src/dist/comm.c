@@ -82,6 +82,24 @@ static bool comm_launched(void)
     return false;
 }
 
+/* mpirun may bind each rank to CPUs of its own, or leave all of them to all. */
+static dt_status comm_node_cpus(dt_comm *c)
+{
+    cpu_set_t mine, all;
+    dt_machine machine;
+
+    CPU_ZERO(&mine);
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0)
+        CPU_SET(0, &mine);
+    all = mine;
+    if (c->node != MPI_COMM_NULL)
+        DT_MPI(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, c->node));
+    dt_machine_describe(&machine);
+    const bool quota = machine.cores_allowed < CPU_COUNT(&mine);
+    c->node_cpus = quota ? machine.cores_allowed : CPU_COUNT(&all);
+    return DT_OK;
+}
+
 /* Order by the node's lowest rank, then by rank: a node's ranks become neighbours. */
 static dt_status comm_renumber(dt_comm *c)
 {
@@ -121,7 +139,6 @@ static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
 {
     dt_comm *made = NULL;
-    dt_machine machine;
 
     DT_TRY(dt_calloc(&made, 1, sizeof *made, "the communicator"));
     *made = (dt_comm){.all = MPI_COMM_NULL,
@@ -129,16 +146,14 @@ dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
                       .world = 1,
                       .node_ranks = 1,
                       .nodes = 1};
-    const dt_status st = comm_launched() ? comm_start(made, argc, argv) : DT_OK;
+    dt_status st = comm_launched() ? comm_start(made, argc, argv) : DT_OK;
+    if (st == DT_OK)
+        st = comm_node_cpus(made);
     if (st != DT_OK) {
         dt_comm_close(made);
         return st;
     }
-    if (made->world > 1) {
-        /* Ranks bound to a core each look crowded too: a nap costs them little. */
-        dt_machine_describe(&machine);
-        made->crowded = made->node_ranks > machine.cores_allowed;
-    }
+    made->crowded = made->node_ranks > made->node_cpus;
     dt_log_init(made->rank, made->world);
     *c = made;
     return DT_OK;
@@ -184,6 +199,11 @@ int dt_comm_node_rank(const dt_comm *c)
 int dt_comm_node_ranks(const dt_comm *c)
 {
     return c->node_ranks;
+}
+
+int dt_comm_node_cpus(const dt_comm *c)
+{
+    return c->node_cpus;
 }
 
 int dt_comm_nodes(const dt_comm *c)

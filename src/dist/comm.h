@@ -11,6 +11,7 @@ struct dt_comm {
     bool started; /* MPI was started, so it must be finished */
     bool crowded; /* more ranks on this node than cores: waiting must not spin */
     int rank, world, node_rank, node_ranks, nodes;
+    int node_cpus; /* in the union of the node's affinity masks, or the quota */
 };
 
 /* Record what MPI reports; `call` begins with the function's name. */

@@ -25,6 +25,9 @@ int dt_comm_rank(const dt_comm *c);       /* Local */
 int dt_comm_world(const dt_comm *c);      /* Local */
 int dt_comm_node_rank(const dt_comm *c);  /* rank on this node. Local */
 int dt_comm_node_ranks(const dt_comm *c); /* ranks on this node. Local */
+/* CPUs that this node's ranks may use, all together, by their affinity masks
+ * and their container's quota. Local. */
+int dt_comm_node_cpus(const dt_comm *c);
 int dt_comm_nodes(const dt_comm *c);      /* Local */
 const char *dt_comm_version(void);        /* "Open MPI v4.1.4, ..." Local */
 

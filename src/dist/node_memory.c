@@ -97,7 +97,11 @@ dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes,
         st = dt_slab_create(&made->slab, bytes, what);
         block = made->slab.mem;
     }
-    DT_GO(st, dt_comm_agree(c, st), out);
+    st = dt_comm_agree(c, st);
+    if (st != DT_OK) { /* some ranks may have a window and some not: nobody frees it */
+        made->window = MPI_WIN_NULL;
+        goto out;
+    }
     *m = made;
     *memory = block;
     *shared = room;

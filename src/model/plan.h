@@ -5,7 +5,7 @@
 
 /* ---- Model: packed copies shared by all plans ---------------------------------------- */
 
-enum { DT_MAX_PACKS = 512 };
+enum { DT_MAX_PACKS = 1024 };
 typedef struct dt_pack {
     int param;         /* index in the net */
     char layout[96];

@@ -153,6 +153,7 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     char data[64];
 
     /* Enough images for a few different steps, and few enough to make quickly. */
+    one.exchange = table ? "auto" : o->exchange;
     DT_TRY(dt_comm_agree(c, dt_options_check(&one, dt_comm_world(c))));
     snprintf(data, sizeof data, "synthetic:%lld", (long long)(4 * one.global_batch));
     one.data = data;

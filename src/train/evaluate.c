@@ -2,6 +2,7 @@
  * order over chunks, so that the result is one number whatever the ranks. */
 #include "run.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -81,6 +82,11 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
     DT_GO(st, dt_run_load(&r, o->model), out);
     DT_GO(st, dt_run_test(&r, &t), out);
+    if (!isfinite(t.loss)) {
+        st = dt_comm_agree(c, dt_fail(DT_NUMERIC, "model file '%s': the test loss is %g: its "
+                                      "weights or statistics are not finite", o->model, t.loss));
+        goto out;
+    }
     if (dt_comm_rank(c) == 0) {
         if (o->json)
             printf("{\"test_loss\": %.9g, \"test_accuracy\": %.9g, \"correct\": %lld, "

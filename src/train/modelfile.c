@@ -110,7 +110,7 @@ dt_status dt_model_save(const dt_model_state *s, const char *path,
                         const dt_model_file_opts *opts)
 {
     const dt_net_spec *spec = dt_net_spec_of(s->net);
-    char image_size[16], classes[16];
+    char image_size[16], classes[16], width_divisor[16];
     const dt_field metadata[] = {
         {"format", "pt"},
         {"dtrain.net", spec->net},
@@ -118,6 +118,7 @@ dt_status dt_model_save(const dt_model_state *s, const char *path,
         {"dtrain.stem", spec->stem},
         {"dtrain.normalize", opts->normalize},
         {"dtrain.image_size", image_size},
+        {"dtrain.width_divisor", width_divisor},
         {"dtrain.classes", classes},
     };
     model_list list;
@@ -125,6 +126,7 @@ dt_status dt_model_save(const dt_model_state *s, const char *path,
     dt_status st = DT_OK;
 
     snprintf(image_size, sizeof image_size, "%d", spec->image_size);
+    snprintf(width_divisor, sizeof width_divisor, "%d", spec->width_divisor);
     snprintf(classes, sizeof classes, "%d", spec->classes);
     DT_TRY(list_create(&list, s, opts->names));
     list.steps = opts->steps;
@@ -206,7 +208,8 @@ static dt_status describe_option(const dt_safetensors *f, const char *path,
 dt_status dt_model_describe(const char *path, dt_options *o, dt_model_origin *origin)
 {
     static const char *const names[DT_ORIGIN_KEYS] = {"net", "variant", "stem",
-                                                      "normalize", "image_size"};
+                                                      "normalize", "image_size",
+                                                      "width_divisor"};
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 

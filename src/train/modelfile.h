@@ -3,7 +3,7 @@
  * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW,
  * float32; running_mean, running_var; num_batches_tracked int64), so torch loads the
  * file as it is. __metadata__ has "format" = "pt" and the dtrain.* keys net, variant,
- * stem, normalize, image_size and classes, all as text. All functions are Local. */
+ * stem, normalize, image_size, width_divisor and classes, all as text. All functions are Local. */
 #ifndef DT_MODELFILE_H
 #define DT_MODELFILE_H
 #include "state.h"
@@ -19,10 +19,10 @@ dt_status dt_model_save(const dt_model_state *s, const char *path,
                         const dt_model_file_opts *opts) DT_MUST_CHECK;
 
 /* What the file says of its network, into the options that still have their defaults:
- * net, variant, stem, normalize and image_size; dt_model_load then checks them against
+ * net, variant, stem, normalize, image_size and width_divisor; dt_model_load then checks them against
  * the file. `origin` holds the texts and must outlive o. Errors as
  * dt_safetensors_open. */
-enum { DT_ORIGIN_KEYS = 5, DT_ORIGIN_CHARS = 64 };
+enum { DT_ORIGIN_KEYS = 6, DT_ORIGIN_CHARS = 64 };
 typedef struct dt_model_origin {
     char text[DT_ORIGIN_KEYS][DT_ORIGIN_CHARS];
 } dt_model_origin;

@@ -68,8 +68,8 @@ typedef struct dt_step_result {
     double lr;
     int64_t images;
 } dt_step_result;
-/* One optimizer step on global batch `step` of `epoch` (both from 0). DT_NUMERIC on all
- * ranks, before anything is updated, when the loss is not finite. Collective. */
+/* One optimizer step on global batch `step` of `epoch` (both from 0). DT_NUMERIC, agreed and
+ * printed, before anything is updated, when the loss is not finite. Collective. */
 dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_step_result *result) DT_MUST_CHECK;
 
 typedef struct dt_test_result {

@@ -13,21 +13,24 @@
 static int threads_of(const dt_comm *c, const dt_options *o)
 {
     dt_machine m;
+
+    if (o->threads == 0)
+        return dt_threads_auto(c);
     dt_machine_describe(&m);
-    if (o->threads > 0) {
-        if (o->threads > m.cores_allowed)
-            dt_warn("--threads %lld, but a rank may use %d of %d cores: start mpirun with "
-                    "--bind-to none", (long long)o->threads, m.cores_allowed, m.cores);
-        return (int)o->threads;
-    }
-    const int share = m.cores / dt_comm_node_ranks(c);
-    const int threads = share < m.cores_allowed ? share : m.cores_allowed;
-    return threads < 1 ? 1 : threads;
+    if (o->threads > m.cores_allowed)
+        dt_warn("--threads %lld, but a rank may use %d of %d cores: start mpirun with "
+                "--bind-to none", (long long)o->threads, m.cores_allowed, m.cores);
+    return (int)o->threads;
 }
 
-static dt_status open_options(dt_run *r, const dt_options *o)
+static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose)
 {
     r->o = *o;
+    if (purpose == DT_FOR_EVALUATION) /* test images are dealt to ranks, not to shards */
+        r->o.shards = r->o.accum = 0;
+    else if (strcmp(o->exchange, "all") == 0)
+        return dt_fail(DT_CONFIG, "--exchange all is for dtrain bench; choose from: auto%s",
+                       DT_EXCHANGE_LIST(DT_WORD));
     DT_TRY(dt_options_check(&r->o, dt_comm_world(r->comm)));
     dt_shards_of((int)r->o.shards, dt_comm_world(r->comm), dt_comm_rank(r->comm),
                  &r->first_shard, &r->end_shard);
@@ -38,6 +41,18 @@ static dt_status open_options(dt_run *r, const dt_options *o)
 
 /* ---- Data: once per node -------------------------------------------------------------- */
 
+/* Shared it is one copy per node; a node that cannot share has one for each rank, and says
+ * so. */
+static dt_status check_data_memory(const dt_run *r)
+{
+    const uint64_t available = dt_memory_available(), bytes = dt_source_bytes(r->source);
+    if (available > 0 && bytes > available)
+        return dt_fail(DT_NOMEM, "the data set '%s' needs %.1f MiB in memory, but %.1f MiB are "
+                       "available; take fewer images with --subset", r->o.data,
+                       (double)bytes / 1048576.0, (double)available / 1048576.0);
+    return DT_OK;
+}
+
 static dt_status open_data(dt_run *r)
 {
     void *memory = NULL;
@@ -45,6 +60,7 @@ static dt_status open_data(dt_run *r)
 
     DT_TRY(dt_comm_agree(r->comm, dt_source_open(&r->source, r->o.data, r->o.subset,
                                                  (uint32_t)r->o.seed)));
+    DT_TRY(dt_comm_agree(r->comm, check_data_memory(r)));
     DT_TRY(dt_node_mem_create(&r->data_memory, r->comm, dt_source_bytes(r->source),
                               "the data set", &memory, &shared));
     const bool reads = !shared || dt_comm_node_rank(r->comm) == 0;
@@ -116,7 +132,8 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
     DT_TRY(dt_options_net(&r->o, dt_source_describe(r->source)->classes, &spec));
     DT_TRY(dt_net_create(&r->net, &spec));
     /* Said now, not when the model is to be saved. */
-    DT_TRY(dt_net_rename(r->net, r->o.names, "", name, sizeof name));
+    if (purpose == DT_FOR_TRAINING)
+        DT_TRY(dt_net_rename(r->net, r->o.names, "", name, sizeof name));
     DT_TRY(dt_model_create(&r->model, r->net, &opts));
     DT_TRY(open_loader(r, purpose));
     if (purpose == DT_FOR_TRAINING) {
@@ -296,7 +313,7 @@ dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose pur
 
     memset(r, 0, sizeof *r);
     r->comm = c;
-    DT_GO(st, dt_comm_agree(c, open_options(r, o)), out);
+    DT_GO(st, dt_comm_agree(c, open_options(r, o, purpose)), out);
     DT_GO(st, open_data(r), out);
     DT_GO(st, dt_comm_agree(c, open_network(r, purpose)), out);
     DT_GO(st, dt_fingerprint_run(r), out);

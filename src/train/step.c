@@ -97,9 +97,9 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_step_result *re
 
     const double mean = ((const double *)loss)[0] / (double)n;
     if (!isfinite(mean))
-        return dt_fail(DT_NUMERIC, "epoch %lld step %lld: the loss of the global batch is %g; "
+        return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC, "epoch %lld step %lld: the loss of the global batch is %g; "
                        "lower --lr (now %g) or use --warmup",
-                       (long long)epoch + 1, (long long)step + 1, mean, lr);
+                       (long long)epoch + 1, (long long)step + 1, mean, lr));
     dt_optim_step(&r->optim, owned, sum, lr);
     DT_TRY(dt_exchange_publish(r->exchange));
     dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));

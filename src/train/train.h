@@ -156,6 +156,9 @@ dt_status dt_eval(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Network spec, precision and threads as the options mean them. Local. */
 dt_status dt_options_net(const dt_options *o, int classes, dt_net_spec *spec) DT_MUST_CHECK;
+/* Threads of a rank where --threads is auto: its share of what its node's ranks may use
+ * together, within its own mask and quota, at least 1. Local. */
+int dt_threads_auto(const dt_comm *c);
 /* Library versions for `dtrain env`, one field each; ends with {NULL, NULL}. Local. */
 const dt_field *dt_library_versions(void);
 #endif

@@ -2,7 +2,11 @@
  * hashes and the last record. Every rank runs it; rank 0 writes and prints. */
 #include "run.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "metrics.h"
 #include "modelfile.h"
@@ -25,13 +29,35 @@ static dt_status save_options(const session *s, const dt_run *r)
     FILE *f = fopen(dt_rundir_file(&s->folder, "options.yaml", path), "w");
 
     if (!f)
-        return dt_fail(DT_CANTCREATE, "cannot create '%s': check the folder's permissions",
-                       path);
+        return dt_fail(DT_CANTCREATE, "cannot create '%s': %s", path, strerror(errno));
     dt_options_yaml(f, &r->o);
     const bool bad = fflush(f) != 0 || ferror(f);
     if (fclose(f) != 0 || bad)
         return dt_fail(DT_IO, "cannot write '%s': is the disk full?", path);
     return DT_OK;
+}
+
+/* A run that ends on a full disk has trained for nothing: look before the first step. */
+static dt_status check_room(const session *s, const dt_run *r)
+{
+    const uint64_t model = 4 * (uint64_t)dt_net_weight_total(r->net) +
+                           8 * (uint64_t)dt_net_norm_channels(r->net) + (1u << 20);
+    struct statvfs v;
+
+    if (statvfs(s->folder.path, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize < model)
+        return dt_fail(DT_IO, "the disk of run folder '%s' has %llu bytes left, but the model "
+                       "needs %llu: make room or choose another --out", s->folder.path,
+                       (unsigned long long)v.f_bavail * v.f_frsize, (unsigned long long)model);
+    return DT_OK;
+}
+
+/* Nothing stays of a run that could not begin. */
+static void session_undo(session *s)
+{
+    char path[PATH_MAX];
+    unlink(dt_rundir_file(&s->folder, "options.yaml", path));
+    if (s->metrics.path)
+        unlink(s->metrics_path);
 }
 
 static dt_status session_open(session *s, const dt_run *r)
@@ -46,8 +72,15 @@ static dt_status session_open(session *s, const dt_run *r)
     DT_TRY(dt_rundir_open(&s->folder, &r->o, dt_comm_world(r->comm)));
     dt_rundir_file(&s->folder, "metrics.jsonl", s->metrics_path);
     dt_rundir_file(&s->folder, "model.safetensors", s->model_path);
-    DT_TRY(save_options(s, r));
-    DT_TRY(dt_metrics_open(&s->metrics, s->metrics_path));
+    dt_status st = check_room(s, r);
+    if (st == DT_OK)
+        st = save_options(s, r);
+    if (st == DT_OK)
+        st = dt_metrics_open(&s->metrics, s->metrics_path);
+    if (st != DT_OK) {
+        session_undo(s);
+        return st;
+    }
     if (strcmp(r->o.log_style, "auto") == 0)
         dt_options_print(stdout, &r->o);
     dt_run_print_memory(r);
@@ -92,10 +125,7 @@ static dt_status train_epoch(dt_run *r, session *s, int64_t epoch, dt_epoch_reco
         dt_step_result result;
         if (run_step == r->total_steps)
             break;
-        dt_status st = dt_run_step(r, epoch, step, &result);
-        if (st == DT_NUMERIC) /* decided on reduced values: all ranks are here */
-            return dt_comm_agree(r->comm, st);
-        DT_TRY(st);
+        DT_TRY(dt_run_step(r, epoch, step, &result));
         loss += result.loss * (double)result.images;
         sum->images += result.images;
         DT_TRY(record_step(s, &(dt_step_record){.epoch = epoch + 1, .step = step + 1,
@@ -140,6 +170,17 @@ static dt_status save_model(const dt_run *r, const session *s)
     return s->leads ? dt_model_save(&state, s->model_path, &opts) : DT_OK;
 }
 
+/* The loss of a step is looked at before its update: the last update has no later loss. */
+static dt_status check_finite(const dt_run *r)
+{
+    const float *w = r->master.mem;
+    for (size_t i = 0; i < dt_net_slab_floats(r->net); i++)
+        if (!isfinite(w[i]))
+            return dt_fail(DT_NUMERIC, "after the last step float %zu of the weights is %g; "
+                           "lower --lr or use --warmup", i, (double)w[i]);
+    return DT_OK;
+}
+
 static dt_status hashes(const dt_run *r, dt_end_record *end)
 {
     float *running = r->running.mem;
@@ -163,6 +204,7 @@ static dt_status finish(dt_run *r, session *s, double seconds, dt_end_record *en
 {
     *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds,
                            .folder = s->folder.path};
+    DT_TRY(dt_comm_agree(r->comm, check_finite(r)));
     DT_TRY(dt_comm_agree(r->comm, hashes(r, end)));
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
@@ -172,6 +214,16 @@ static dt_status finish(dt_run *r, session *s, double seconds, dt_end_record *en
     return dt_comm_agree(r->comm, s->leads ? dt_metrics_end(&s->metrics, end) : DT_OK);
 }
 
+/* The last words of a run that ended before its first: log styles promise them. */
+static void report_refused(const dt_options *o)
+{
+    const dt_report_setup setup = {.style = o->log_style, .out = stdout};
+    const dt_end_record end = {.ok = false};
+    dt_report report;
+    if (dt_report_open(&report, &setup) == DT_OK)
+        dt_report_finish(&report, &end);
+}
+
 dt_status dt_train(dt_comm *c, const dt_options *o)
 {
     dt_run r;
@@ -179,11 +231,20 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     dt_end_record end = {.ok = false};
     dt_status st = DT_OK;
 
-    DT_TRY(dt_run_open(&r, c, o, DT_FOR_TRAINING));
+    if (o->model[0])
+        dt_warn("--model is for eval; to start from a model file give --init");
+    st = dt_run_open(&r, c, o, DT_FOR_TRAINING);
+    if (st != DT_OK && dt_comm_rank(c) == 0)
+        report_refused(o);
+    DT_TRY(st);
     const double start = dt_seconds();
     if (o->init[0])
         DT_GO(st, dt_run_load(&r, o->init), out);
-    DT_GO(st, dt_comm_agree(c, dt_comm_rank(c) == 0 ? session_open(&s, &r) : DT_OK), out);
+    st = dt_comm_agree(c, dt_comm_rank(c) == 0 ? session_open(&s, &r) : DT_OK);
+    if (st != DT_OK && dt_comm_rank(c) == 0)
+        report_refused(o);
+    if (st != DT_OK)
+        goto out;
     st = train_epochs(&r, &s);
     if (st == DT_OK)
         st = finish(&r, &s, dt_seconds() - start, &end);

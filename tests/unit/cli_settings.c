@@ -26,7 +26,7 @@ static int cut(char *text, char **words)
 
 static dt_status start(front *f, const char *arguments, const char *environment)
 {
-    snprintf(f->text[0], sizeof f->text[0], "dtrain|%s", arguments);
+    snprintf(f->text[0], sizeof f->text[0], "dtrain|%.500s", arguments);
     snprintf(f->text[1], sizeof f->text[1], "%s", environment);
     f->argc = cut(f->text[0], f->argv);
     cut(f->text[1], f->environment);

@@ -59,7 +59,8 @@ static dt_status blas_open(void **state, const dt_conv *c, dt_pass pass,
                c->stride[1] == 1 && c->ih == c->oh && c->iw == c->ow;
     b->parts = weights ? dt_part_count(c) : 1;
     b->workers = weights ? dt_min_int(c->threads, b->parts) : c->threads;
-    b->col_floats = b->plain ? 0 : (size_t)(b->group * c->oh * c->ow * b->inner);
+    b->col_floats =
+        b->plain ? 0 : dt_align((size_t)(b->group * c->oh * c->ow * b->inner), 16);
     *info = (dt_kernel_info){.scratch_bytes =
                                  b->col_floats * sizeof(float) * (size_t)b->workers};
     if (weights)
@@ -209,9 +210,7 @@ static void blas_weights(const blas_conv *b, const dt_conv_args *a, int part,
     }
 }
 
-/* ---- Run
- * ------------------------------------------------------------------------------------
- */
+/* ---- Run ------------------------------------------------------------------------- */
 
 static void blas_run_weights(const blas_conv *b, const dt_conv_args *a)
 {
