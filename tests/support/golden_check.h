@@ -279,8 +279,9 @@ static inline double golden_own_loss(const json_t *exact, const json_t *runs,
 
 /* float32: GOLDEN_RATIO times PyTorch's own distance from float64. bf16: as far from
  * the middle of PyTorch's runs (two layouts, jittered weights) as GOLDEN_RATIO times
- * half of their spread: six runs show a spread, not its edges. Both take the largest of
- * the step and its two neighbours, because curves that cross are close by chance. */
+ * half of their spread: six runs show a spread, not its edges. Both take the
+ * largest of five steps before to one after: curves that cross are close by chance, and
+ * those of a real ResNet-50 part after one step. */
 static inline void golden_loss_limit(const golden *g, size_t step, double *aim,
                                      double *limit)
 {
@@ -291,7 +292,7 @@ static inline void golden_loss_limit(const golden *g, size_t step, double *aim,
     const bool rounded = g->spec->precision == DT_BF16;
     double widest = 0, half;
 
-    for (size_t s = step ? step - 1 : 0; s <= step + 1 && s <= last; s++) {
+    for (size_t s = step > 5 ? step - 5 : 0; s <= step + 1 && s <= last; s++) {
         golden_spread(bf16, s, aim, &half);
         widest = fmax(widest, rounded ? half : golden_own_loss(exact, fp32, s));
     }
