@@ -9,7 +9,7 @@ static dt_status version_run(dt_comm *c, const dt_options *o)
     printf("dtrain %s (git %s)\n", DTRAIN_VERSION, DTRAIN_GIT);
     printf("  %-10s %s\n", "build", DTRAIN_BUILD);
     printf("  %-10s %s\n", "compiler", DTRAIN_COMPILER);
-    for (const dt_field *f = dt_library_versions(); f->name; f++)
+    for (const dt_field *f = dt_library_versions() + 1; f->name; f++) /* [0] is dtrain */
         printf("  %-10s %s\n", f->name, f->value);
     return DT_OK;
 }

@@ -159,6 +159,6 @@ dt_status dt_options_net(const dt_options *o, int classes, dt_net_spec *spec) DT
 /* Threads of a rank where --threads is auto: its share of what its node's ranks may use
  * together, within its own mask and quota, at least 1. Local. */
 int dt_threads_auto(const dt_comm *c);
-/* Library versions for `dtrain env`, one field each; ends with {NULL, NULL}. Local. */
+/* dtrain's own build, then its libraries, one field each; ends with {NULL, NULL}. Local. */
 const dt_field *dt_library_versions(void);
 #endif

@@ -270,6 +270,6 @@ const dt_kernel dt_kernel_blas = {
     .open = blas_open,
     .run = blas_run,
     .close = blas_close,
-    .library = "OpenBLAS",
+    .backend = "OpenBLAS",
     .version = blas_version,
 };

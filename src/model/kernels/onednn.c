@@ -486,6 +486,6 @@ const dt_kernel dt_kernel_onednn = {
     .run = onednn_run,
     .pack = onednn_pack,
     .close = onednn_close,
-    .library = "oneDNN",
+    .backend = "oneDNN",
     .version = onednn_version,
 };
