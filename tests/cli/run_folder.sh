@@ -55,11 +55,12 @@ must test -z "$(find "$tmp/large" -size +1M)"
 
 # then as a small file system, where this user may mount one
 mkdir "$tmp/small"
+# a disk that is too small for the model is seen before the first step
 if mount -t tmpfs -o size=64k none "$tmp/small" 2>/dev/null; then
     for np in $ranks; do
         touch "$tmp/started"
         launch "$np" "${tiny[@]}" --out "$tmp/small/run$np"
-        judge 74 "np $np: full disk" "$tmp/small/run$np" "No space left"
+        judge 74 "np $np: full disk" "$tmp/small/run$np" "bytes left"
         must test ! -e "$tmp/small/run$np/model.safetensors"
         rm -rf "$tmp/small/run$np"
     done
