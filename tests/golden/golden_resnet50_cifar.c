@@ -9,7 +9,6 @@ int main(void)
         {"resnet50-cifar-real", DT_F32, "onednn"},
         {"resnet50-cifar-real", DT_BF16, "onednn"},
         {"resnet50-cifar-decisive", DT_F32, "blas"},
-        {"resnet50-cifar-real", DT_F32, "blas"},
     };
     return golden_main(cases, sizeof cases / sizeof *cases);
 }
