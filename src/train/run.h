@@ -4,6 +4,7 @@
 #define DT_RUN_H
 #include "optim.h"
 #include "schedule.h"
+#include "state.h"
 #include "train.h"
 
 /* What a run needs beyond the evaluation of a model. */
@@ -57,6 +58,8 @@ typedef struct dt_run {
  * (already agreed and printed) r is released. Collective. */
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
 void dt_run_close(dt_run *r); /* Collective */
+/* The run's numbers as files and hashes want them; borrowed from r. Local. */
+dt_model_state dt_run_state(const dt_run *r);
 /* Weights and running statistics from a model file, compared across ranks. Collective. */
 dt_status dt_run_load(dt_run *r, const char *path) DT_MUST_CHECK;
 /* Memory per rank and slab, as lines of the log. Local. */

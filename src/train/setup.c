@@ -349,12 +349,16 @@ void dt_run_close(dt_run *r)
     memset(r, 0, sizeof *r);
 }
 
-dt_status dt_run_load(dt_run *r, const char *path)
+dt_model_state dt_run_state(const dt_run *r)
 {
     float *running = r->running.mem;
-    const dt_model_state state = {.net = r->net, .master = r->master.mem,
-                                  .running_mean = running,
-                                  .running_var = running + dt_net_norm_channels(r->net)};
+    return (dt_model_state){.net = r->net, .master = r->master.mem, .running_mean = running,
+                            .running_var = running + dt_net_norm_channels(r->net)};
+}
+
+dt_status dt_run_load(dt_run *r, const char *path)
+{
+    const dt_model_state state = dt_run_state(r);
     dt_digest hash;
     char text[DT_DIGEST_CHARS];
 

@@ -161,10 +161,7 @@ static dt_status train_epochs(dt_run *r, session *s)
 
 static dt_status save_model(const dt_run *r, const session *s)
 {
-    float *running = r->running.mem;
-    const dt_model_state state = {.net = r->net, .master = r->master.mem,
-                                  .running_mean = running,
-                                  .running_var = running + dt_net_norm_channels(r->net)};
+    const dt_model_state state = dt_run_state(r);
     const dt_model_file_opts opts = {.names = r->o.names, .normalize = r->o.normalize,
                                      .steps = r->total_steps};
     return s->leads ? dt_model_save(&state, s->model_path, &opts) : DT_OK;
@@ -183,10 +180,7 @@ static dt_status check_finite(const dt_run *r)
 
 static dt_status hashes(const dt_run *r, dt_end_record *end)
 {
-    float *running = r->running.mem;
-    const dt_model_state state = {.net = r->net, .master = r->master.mem,
-                                  .running_mean = running,
-                                  .running_var = running + dt_net_norm_channels(r->net)};
+    const dt_model_state state = dt_run_state(r);
     const int64_t epochs = r->total_steps / r->steps_per_epoch;
     dt_digest weights, all;
 
