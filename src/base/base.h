@@ -27,10 +27,12 @@
     X(COMM, 71, "MPI call failed")                                                     \
     X(CANTCREATE, 73, "cannot create output")                                          \
     X(IO, 74, "input/output error")                                                    \
+    X(PREEMPTED, 75, "stopped by a signal after a checkpoint: start it again")         \
     X(MISMATCH, 76, "ranks disagree")                                                  \
     X(CONFIG, 78, "bad configuration")                                                 \
     X(UNSUPPORTED, 78, "valid, but this build or machine cannot do it")                \
-    X(NUMERIC, 79, "the loss is not a finite number")
+    X(NUMERIC, 79, "the loss is not a finite number")                                  \
+    X(CORRUPT, 80, "memory or arithmetic went wrong: a check found other bits")
 
 typedef enum dt_status {
 #define X(name, code, text) DT_##name,

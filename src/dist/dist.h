@@ -29,6 +29,9 @@ int dt_comm_node_ranks(const dt_comm *c); /* ranks on this node. Local */
  * and their container's quota. Local. */
 int dt_comm_node_cpus(const dt_comm *c);
 int dt_comm_nodes(const dt_comm *c);      /* Local */
+/* Treat each node's ranks as `nodes` nodes (at most its ranks) of neighbouring ranks: to test
+ * what several nodes do. Call before anything is made on c. Collective. */
+dt_status dt_comm_split_nodes(dt_comm *c, int nodes) DT_MUST_CHECK;
 const char *dt_comm_version(void);        /* "Open MPI v4.1.4, ..." Local */
 
 /* Turn a local outcome into a common one. Collective. Call it after each phase in which
@@ -97,12 +100,17 @@ dt_status dt_tree_finish(dt_tree *t, const void **result) DT_MUST_CHECK;
 
 /* ---- Gradient exchange ----------------------------------------------------------- */
 
-/* One file exchange_<name>.c each; `auto` takes the first that does not decline. `tree`
- * is exact and sums buckets in backward order; the others are the four methods of the
- * CS744 tutorial: gather and p2p (exact, one message per tensor), allreduce (blocking,
- * one per tensor) and buckets (started as backward finishes them), the last two
- * inexact: equal on all ranks, but other bits for another number of ranks. */
-#define DT_EXCHANGE_LIST(X) X(tree) X(gather) X(p2p) X(allreduce) X(buckets)
+/* One file exchange_<name>.c each; `auto` takes the first that does not decline.
+ *   shared     exact; one node: every rank reduces, updates and publishes its slice of one
+ *              copy of the weights in memory that the node's ranks share
+ *   tree       exact; messages between nodes; inside a node as `shared` where there is room
+ *   ring       inexact; reduce-scatter and allgather around a ring, bucket by bucket
+ *   gather, p2p, allreduce, buckets  the four methods of the CS744 tutorial: the first two
+ *              exact (one message per tensor), the last two inexact
+ *   none       no exchange: ranks diverge; measures compute alone
+ * Inexact: equal on all ranks, but other bits for another number of ranks. */
+#define DT_EXCHANGE_LIST(X)                                                            \
+    X(shared) X(tree) X(ring) X(gather) X(p2p) X(allreduce) X(buckets) X(none)
 
 typedef struct dt_span {
     size_t first, count; /* floats */
@@ -116,43 +124,60 @@ typedef struct dt_exchange_opts {
     /* Buckets are whole tensors and closed when they reach this size (same).
      * bucket_bytes 0: the slab is one bucket; first or last 0: as bucket_bytes. */
     size_t first_bucket_bytes, bucket_bytes, last_bucket_bytes;
+    bool bf16;         /* round each leaf to bf16 before it is summed (same) */
+    bool together;     /* the rank's leaves are all written before the first is ready (same) */
+    size_t node_bytes; /* what the caller shares besides, if the exchange shares (same) */
 } dt_exchange_opts;
 typedef struct dt_exchange dt_exchange;
 
-/* Float slabs of opts->floats each that the named exchange needs on this rank (leaf,
- * partial sums, receive buffers). Local. DT_CONFIG unknown name or world > shards. */
-dt_status dt_exchange_slabs(dt_comm *c, const dt_exchange_opts *opts,
-                            size_t *slabs) DT_MUST_CHECK;
-/* memory: [slabs * floats], 64-byte aligned, zeroed, borrowed. Collective. */
+/* What the chosen exchange needs. */
+typedef struct dt_exchange_needs {
+    /* The node's ranks must hold one copy of master weights, momentum and packed weights in
+     * dt_node_mem, and the memory given to dt_exchange_open is one such block, too (same). */
+    bool shares;
+    size_t slabs; /* of opts->floats each: this rank's; if it shares, the whole node's */
+} dt_exchange_needs;
+/* Choose a row and say what it needs. A row declines with one line where the node's shared
+ * memory has too little room for needs and node_bytes. DT_CONFIG: unknown name, world >
+ * shards; DT_UNSUPPORTED: the named row declines. Not agreed, but alike on all ranks.
+ * Collective. */
+dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts,
+                           dt_exchange_needs *needs) DT_MUST_CHECK;
+/* opts as given to dt_exchange_plan; memory: zeroed, 64-byte aligned, borrowed, of the
+ * needs planned. Collective. */
 dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts,
                            float *memory) DT_MUST_CHECK;
 void dt_exchange_close(dt_exchange *x);
 const char *dt_exchange_name(const dt_exchange *x); /* the row taken */
 bool dt_exchange_exact(const dt_exchange *x);
+bool dt_exchange_shares(const dt_exchange *x);
 
-/* The slab [floats] that backward of the rank's next shard writes; ascending order.
- * Floats between tensors are padding, and stay as zero as they were at open. Local. */
+/* The slab [floats] that backward of the rank's next shard writes; ascending order; with
+ * `together` all of them are asked for before the first dt_exchange_ready. Floats between
+ * tensors are padding, and stay as zero as they were at open. Local. */
 float *dt_exchange_leaf(dt_exchange *x);
-/* The first `floats_done` floats of that slab are final: fold whole buckets into the
- * rank's partial sums and, for its last shard, start sending them. Never blocks for a
- * remote rank. floats_done == floats ends the shard; more calls until the next leaf do
- * no harm. Also lets MPI progress. Local in waiting, but calls must come in the same
- * order on all ranks. */
+/* The first `floats_done` floats of that slab (`together`: of all slabs) are final: fold
+ * whole buckets into the rank's partial sums and, for its last shard, start sending them.
+ * Never blocks for a remote rank. floats_done == floats ends the shard; more calls until
+ * the next leaf do no harm. Also lets MPI progress. Local in waiting, but calls must come in
+ * the same order on all ranks. */
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done) DT_MUST_CHECK;
-/* Block until the sum over all shards is there; *sum [floats] stays valid until the
- * next leaf, equal bits on every rank. *owned: the part that this rank's optimizer
- * updates (all of it, in the exchanges so far). Collective. */
-dt_status dt_exchange_finish(dt_exchange *x, const float **sum,
-                             dt_span *owned) DT_MUST_CHECK;
-/* Updated weights become visible to every rank; nothing to do where owned is all.
- * Collective. */
+/* Block until the sum over all shards is there, for the spans that this rank's optimizer
+ * updates: all of the slab, or its slice where the exchange shares. *sum [floats] is valid
+ * there until the next leaf; *owned [*spans] ascending, until close. No rank reads weights of
+ * this step any more when this returns. Collective. */
+dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
+                             size_t *spans) DT_MUST_CHECK;
+/* What this rank wrote to memory that the node shares is visible to its node's ranks, and
+ * what they wrote to this one; nothing to do where nothing is shared. Collective. */
 dt_status dt_exchange_publish(dt_exchange *x) DT_MUST_CHECK;
 
 typedef struct dt_exchange_stats {
     /* By this rank, since open: payload of its messages; for MPI's allreduce, which
      * does not tell, what a ring moves. */
     uint64_t bytes_sent, bytes_received, messages;
-    double wait_s; /* in finish, since open */
+    double wait_s;   /* in finish and publish, since open: communication that is exposed */
+    uint64_t memory; /* bytes of this rank's buffers and its share of the node's */
 } dt_exchange_stats;
 void dt_exchange_stats_get(const dt_exchange *x, dt_exchange_stats *s);
 #endif

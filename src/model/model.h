@@ -110,6 +110,9 @@ dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
 /* Refresh the packed copies of all tensors that intersect [first, first + count) floats
  * of the master slab. Call after every write to it. */
 void dt_model_pack(dt_model *m, size_t first, size_t count);
+/* The same for part `part` of `parts` of all copies, alike in bytes, each copy whole in one
+ * part: for ranks that share one set of copies. */
+void dt_model_pack_part(dt_model *m, int part, int parts);
 /* running = (1 - momentum) * running + momentum * batch with the network's momentum
  * (PyTorch's sense), the variance unbiased: m2 / (count - 1), count 1 as it is.
  *   moments  [dt_net_norm_channels], pooled over all shards */

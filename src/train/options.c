@@ -7,9 +7,9 @@
 #include <strings.h>
 
 const dt_option_row dt_option_table[] = {
-#define X(type, field, value, low, high, choices, group, metavar, help)                \
-    {#field, DT_OPTION_##type, offsetof(dt_options, field), low, high, choices, group, \
-     metavar, help},
+#define X(type, field, scope, value, low, high, choices, group, metavar, help)          \
+    {#field, DT_OPTION_##type, DT_SCOPE_##scope, offsetof(dt_options, field), low, high, \
+     choices, group, metavar, help},
     DT_OPTION_LIST(X)
 #undef X
 };
@@ -18,7 +18,7 @@ const size_t dt_option_count = sizeof dt_option_table / sizeof *dt_option_table;
 void dt_options_init(dt_options *o)
 {
     *o = (dt_options){
-#define X(type, field, value, ...) .field = value,
+#define X(type, field, scope, value, ...) .field = value,
         DT_OPTION_LIST(X)
 #undef X
     };

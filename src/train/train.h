@@ -14,84 +14,130 @@
 #define DT_REPORT_LIST(X) X(auto) X(mindspore) X(cs744)
 
 /* One row per option:
- *   X(type, field, default, low, high, choices, group, metavar, help)
+ *   X(type, field, scope, default, low, high, choices, group, metavar, help)
  * type    TEXT const char *; CHOICE one word of `choices`; COUNT int64_t in [low, high];
  *         AUTO int64_t like COUNT, or the word "auto", stored as 0; REAL double in
  *         [low, high]; FLAG bool, also --no-NAME and YAML true/false
  * field   the option's name with '_' for '-'
+ * scope   RUN changes the result's bits; LENGTH ends the run earlier or later; HOW neither
  * The fingerprint compares every option across ranks. */
-#define DT_OPTION_LIST(X)                                                                        \
-    X(TEXT, data, "cifar-10-batches-bin", 0, 0, "", "Data", "PATH",                              \
-      "CIFAR-10 binary folder, folder of train/CLASS/*.png|jpg, or synthetic[:N]")               \
-    X(COUNT, subset, 0, 0, 1e9, "", "Data", "N", "use only the first N training images (0: all)") \
-    X(CHOICE, augment, "cifar", 0, 0, DT_AUGMENT_LIST(DT_WORD), "Data", "NAME",                  \
-      "cifar: zero-pad 4, random crop, random flip")                                             \
-    X(CHOICE, normalize, "tutorial", 0, 0, DT_NORMALIZE_LIST(DT_WORD), "Data", "NAME",           \
-      "channel constants; the tutorial's are in B G R order, applied to R G B images")           \
-    X(FLAG, drop_remainder, true, 0, 0, "", "Data", NULL,                                        \
-      "leave out the uneven last batch of an epoch, as the tutorial does")                       \
-    X(AUTO, batch, 32, 1, 1e6, "", "Data", "N",                                                  \
-      "images per shard and step (auto: as --global-batch says)")                                \
-    X(AUTO, global_batch, 0, 1, 1e8, "", "Data", "N",                                            \
-      "images per step over all shards (auto: batch x shards)")                                  \
-    X(AUTO, shards, 0, 1, 65536, "", "Data", "S",                                                \
-      "shards per global batch: the unit of results (auto: ranks x accum)")                      \
-    X(AUTO, accum, 0, 1, 65536, "", "Data", "K", "shards per rank and step (auto: 1)")           \
-    X(CHOICE, net, "resnet50", 0, 0, DT_NET_LIST(DT_WORD), "Network", "NAME", "network")         \
-    X(CHOICE, variant, "mindspore", 0, 0, " mindspore torchvision", "Network", "NAME",           \
-      "resnet50: stride on the first 1x1, \"same\" padding; or on the 3x3, pad 3")               \
-    X(CHOICE, stem, "imagenet", 0, 0, " imagenet cifar", "Network", "NAME",                      \
-      "resnet50: 7x7 stride 2 and max pool; or 3x3 stride 1")                                    \
-    X(AUTO, image_size, 0, 8, 1024, "", "Network", "N",                                          \
-      "height = width fed to the network (auto: 224 for the imagenet stem, else 32)")            \
-    X(COUNT, width_divisor, 1, 1, 64, "", "Network", "N", "divide all channel counts: for tests") \
-    X(TEXT, init, "", 0, 0, "", "Network", "FILE", "start from the weights of this model file")  \
-    X(COUNT, epochs, 10, 1, 1e6, "", "Training", "N", "passes over the training set")            \
-    X(COUNT, max_steps, -1, -1, 1e12, "", "Training", "N",                                       \
-      "stop after N steps (-1: no limit; 0: save the initial model)")                            \
-    X(REAL, lr, 0.01, 0, 1e6, "", "Training", "RATE", "learning rate, used as given")            \
-    X(CHOICE, lr_scale, "none", 0, 0, " none linear sqrt", "Training", "RULE",                   \
-      "multiply the rate by (global batch / --lr-batch), or its square root")                    \
-    X(COUNT, lr_batch, 256, 1, 1e8, "", "Training", "N", "global batch that --lr was chosen for") \
-    X(REAL, momentum, 0.9, 0, 1, "", "Training", "M", "SGD momentum")                            \
-    X(FLAG, nesterov, false, 0, 0, "", "Training", NULL, "Nesterov's momentum")                  \
-    X(REAL, weight_decay, 0, 0, 1e3, "", "Training", "D", "L2 factor added to the gradient")     \
-    X(CHOICE, decay, "all", 0, 0, " all weights", "Training", "WHAT",                            \
-      "decay all parameters, as PyTorch does, or convolution and linear weights only")           \
-    X(CHOICE, schedule, "constant", 0, 0, DT_SCHEDULE_LIST(DT_WORD), "Training", "NAME",         \
-      "learning rate over the run")                                                              \
-    X(REAL, warmup, 0, 0, 1e6, "", "Training", "EPOCHS", "linear warm-up before the schedule")   \
-    X(TEXT, milestones, "0.5,0.75", 0, 0, "", "Training", "LIST",                                \
-      "step: multiply by --gamma at these fractions of the run")                                 \
-    X(REAL, gamma, 0.1, 0, 1, "", "Training", "G", "step: factor at each milestone")             \
-    X(REAL, peak, 0.2, 0, 1, "", "Training", "FRACTION", "onecycle: where the rate is highest")  \
-    X(REAL, label_smoothing, 0, 0, 0.999, "", "Training", "S", "label smoothing")                \
-    X(COUNT, seed, 1, 0, 4294967295.0, "", "Training", "N", "key of all random draws")           \
-    X(CHOICE, precision, "auto", 0, 0, " auto fp32 bf16", "Machine", "TYPE",                     \
-      "auto: bf16 where the CPU has AMX or AVX512_BF16, else fp32")                              \
-    X(CHOICE, kernels, "auto", 0, 0, " auto" DT_KERNEL_LIST(DT_WORD), "Machine", "NAME",         \
-      "convolution and linear kernels (auto: the first that can)")                               \
-    X(CHOICE, isa, "amx", 0, 0, DT_ISA_NAMES, "Machine", "SET",                                  \
-      "highest instruction set to use, where the CPU has it")                                    \
-    X(AUTO, threads, 0, 1, 1024, "", "Machine", "N",                                             \
-      "threads per rank (auto: this node's cores / its ranks)")                                  \
-    X(CHOICE, exchange, "auto", 0, 0, " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine",       \
-      "NAME", "how gradients are summed over ranks (all: bench only)")                           \
-    X(REAL, bucket_mb, 25, 0, 1e6, "", "Machine", "MIB", "size of a gradient bucket (0: whole)") \
-    X(REAL, first_bucket_mb, 1, 0, 1e6, "", "Machine", "MIB", "first bucket that backward fills") \
-    X(REAL, last_bucket_mb, 1, 0, 1e6, "", "Machine", "MIB", "last bucket that backward fills")  \
-    X(FLAG, unfused, false, 0, 0, "", "Machine", NULL,                                           \
-      "keep batch norm, add and ReLU as separate steps: the reference")                          \
-    X(TEXT, out, "", 0, 0, "", "Output", "DIR", "run folder (default: runs/<date>-<name>)")      \
-    X(CHOICE, names, "torchvision", 0, 0, " torchvision kuangliu cs744", "Output", "SCHEME",     \
-      "tensor names in model.safetensors")                                                       \
-    X(CHOICE, log_style, "auto", 0, 0, DT_REPORT_LIST(DT_WORD), "Output", "STYLE",               \
-      "progress bar or lines; or the tutorial's, or the course's lines")                         \
-    X(REAL, log_every, 10, 0, 1e6, "", "Output", "SECONDS", "interval of progress lines")        \
-    X(TEXT, model, "", 0, 0, "", "Other commands", "FILE", "eval: the model file")               \
-    X(COUNT, steps, 10, 1, 1e6, "", "Other commands", "N", "bench: measured steps")              \
-    X(COUNT, warmup_steps, 3, 0, 1e6, "", "Other commands", "N", "bench: steps before them")     \
-    X(FLAG, json, false, 0, 0, "", "Other commands", NULL, "bench, env: print JSON")
+#define DT_OPTION_LIST(X)                                                                                 \
+    X(TEXT, data, HOW, "cifar-10-batches-bin", 0, 0, "", "Data", "PATH",                                  \
+      "CIFAR-10 binary folder, folder of train/CLASS/*.png|jpg, or synthetic[:N]")                        \
+    X(COUNT, subset, RUN, 0, 0, 1e9, "", "Data", "N",                                                     \
+      "use only the first N training images (0: all)")                                                    \
+    X(CHOICE, augment, RUN, "cifar", 0, 0, DT_AUGMENT_LIST(DT_WORD), "Data", "NAME",                      \
+      "cifar: zero-pad 4, random crop, random flip")                                                      \
+    X(CHOICE, normalize, RUN, "tutorial", 0, 0, DT_NORMALIZE_LIST(DT_WORD), "Data", "NAME",               \
+      "channel constants; the tutorial's are in B G R order, applied to R G B images")                    \
+    X(FLAG, drop_remainder, RUN, true, 0, 0, "", "Data", NULL,                                            \
+      "leave out the uneven last batch of an epoch, as the tutorial does")                                \
+    X(AUTO, batch, RUN, 32, 1, 1e6, "", "Data", "N",                                                      \
+      "images per shard and step (auto: as --global-batch says)")                                         \
+    X(AUTO, global_batch, RUN, 0, 1, 1e8, "", "Data", "N",                                                \
+      "images per step over all shards (auto: batch x shards)")                                           \
+    X(AUTO, shards, RUN, 0, 1, 65536, "", "Data", "S",                                                    \
+      "shards per global batch: the unit of results (auto: ranks x accum)")                               \
+    X(AUTO, accum, RUN, 0, 1, 65536, "", "Data", "K", "shards per rank and step (auto: 1)")               \
+    X(CHOICE, net, RUN, "resnet50", 0, 0, DT_NET_LIST(DT_WORD), "Network", "NAME",                        \
+      "network")                                                                                          \
+    X(CHOICE, variant, RUN, "mindspore", 0, 0, " mindspore torchvision", "Network", "NAME",               \
+      "resnet50: stride on the first 1x1, \"same\" padding; or on the 3x3, pad 3")                        \
+    X(CHOICE, stem, RUN, "imagenet", 0, 0, " imagenet cifar", "Network", "NAME",                          \
+      "resnet50: 7x7 stride 2 and max pool; or 3x3 stride 1")                                             \
+    X(AUTO, image_size, RUN, 0, 8, 1024, "", "Network", "N",                                              \
+      "height = width fed to the network (auto: 224 for the imagenet stem, else 32)")                     \
+    X(COUNT, width_divisor, RUN, 1, 1, 64, "", "Network", "N",                                            \
+      "divide all channel counts: for tests")                                                             \
+    X(TEXT, bn, RUN, "local", 0, 0, "", "Network", "SCOPE",                                               \
+      "batch-norm statistics over one shard, all, a node's, or N neighbours: local, sync, node, group:N") \
+    X(TEXT, init, RUN, "", 0, 0, "", "Network", "FILE",                                                   \
+      "start from the weights of this model file")                                                        \
+    X(COUNT, epochs, LENGTH, 10, 1, 1e6, "", "Training", "N",                                             \
+      "passes over the training set")                                                                     \
+    X(COUNT, max_steps, LENGTH, -1, -1, 1e12, "", "Training", "N",                                        \
+      "stop after N steps (-1: no limit; 0: save the initial model)")                                     \
+    X(REAL, lr, RUN, 0.01, 0, 1e6, "", "Training", "RATE", "learning rate, used as given")                \
+    X(CHOICE, lr_scale, RUN, "none", 0, 0, " none linear sqrt", "Training", "RULE",                       \
+      "multiply the rate by (global batch / --lr-batch), or its square root")                             \
+    X(COUNT, lr_batch, RUN, 256, 1, 1e8, "", "Training", "N",                                             \
+      "global batch that --lr was chosen for")                                                            \
+    X(REAL, momentum, RUN, 0.9, 0, 1, "", "Training", "M", "SGD momentum")                                \
+    X(FLAG, nesterov, RUN, false, 0, 0, "", "Training", NULL, "Nesterov's momentum")                      \
+    X(REAL, weight_decay, RUN, 0, 0, 1e3, "", "Training", "D",                                            \
+      "L2 factor added to the gradient")                                                                  \
+    X(CHOICE, decay, RUN, "all", 0, 0, " all weights", "Training", "WHAT",                                \
+      "decay all parameters, as PyTorch does, or convolution and linear weights only")                    \
+    X(CHOICE, schedule, RUN, "constant", 0, 0, DT_SCHEDULE_LIST(DT_WORD), "Training", "NAME",             \
+      "learning rate over the run")                                                                       \
+    X(REAL, warmup, RUN, 0, 0, 1e6, "", "Training", "EPOCHS",                                             \
+      "linear warm-up before the schedule")                                                               \
+    X(TEXT, milestones, RUN, "0.5,0.75", 0, 0, "", "Training", "LIST",                                    \
+      "step: multiply by --gamma at these fractions of the run")                                          \
+    X(REAL, gamma, RUN, 0.1, 0, 1, "", "Training", "G", "step: factor at each milestone")                 \
+    X(REAL, peak, RUN, 0.2, 0, 1, "", "Training", "FRACTION",                                             \
+      "onecycle: where the rate is highest")                                                              \
+    X(REAL, label_smoothing, RUN, 0, 0, 0.999, "", "Training", "S", "label smoothing")                    \
+    X(CHOICE, reduce, RUN, "mean", 0, 0, " mean sum", "Training", "HOW",                                  \
+      "weigh a sample 1/global batch, or (sum) shards/global batch")                                      \
+    X(CHOICE, grad_dtype, RUN, "fp32", 0, 0, " fp32 bf16", "Training", "TYPE",                            \
+      "bf16: round each shard's gradient once, and send that")                                            \
+    X(COUNT, seed, RUN, 1, 0, 4294967295.0, "", "Training", "N", "key of all random draws")               \
+    X(CHOICE, precision, RUN, "auto", 0, 0, " auto fp32 bf16", "Machine", "TYPE",                         \
+      "auto: bf16 where the CPU has AMX or AVX512_BF16, else fp32")                                       \
+    X(CHOICE, kernels, RUN, "auto", 0, 0, " auto" DT_KERNEL_LIST(DT_WORD), "Machine", "NAME",             \
+      "convolution and linear kernels (auto: the first that can)")                                        \
+    X(CHOICE, isa, RUN, "amx", 0, 0, DT_ISA_NAMES, "Machine", "SET",                                      \
+      "highest instruction set to use, where the CPU has it")                                             \
+    X(AUTO, threads, HOW, 0, 1, 1024, "", "Machine", "N",                                                 \
+      "threads per rank (auto: this node's cores / its ranks)")                                           \
+    X(CHOICE, exchange, HOW, "auto", 0, 0, " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME",   \
+      "how gradients are summed over ranks (all: bench only)")                                            \
+    X(REAL, bucket_mb, HOW, 25, 0, 1e6, "", "Machine", "MIB",                                             \
+      "size of a gradient bucket (0: whole)")                                                             \
+    X(REAL, first_bucket_mb, HOW, 1, 0, 1e6, "", "Machine", "MIB",                                        \
+      "first bucket that backward fills")                                                                 \
+    X(REAL, last_bucket_mb, HOW, 1, 0, 1e6, "", "Machine", "MIB",                                         \
+      "last bucket that backward fills")                                                                  \
+    X(FLAG, broadcast, HOW, false, 0, 0, "", "Machine", NULL,                                             \
+      "send weights, statistics and momentum of rank 0 to all before the first step")                     \
+    X(COUNT, split_nodes, HOW, 1, 1, 1024, "", "Machine", "N",                                            \
+      "treat each node's ranks as N nodes: to test what several nodes do")                                \
+    X(FLAG, unfused, RUN, false, 0, 0, "", "Machine", NULL,                                               \
+      "keep batch norm, add and ReLU as separate steps: the reference")                                   \
+    X(TEXT, out, HOW, "", 0, 0, "", "Output", "DIR",                                                      \
+      "run folder (default: runs/<date>-<name>)")                                                         \
+    X(CHOICE, names, HOW, "torchvision", 0, 0, " torchvision kuangliu cs744", "Output", "SCHEME",         \
+      "tensor names in model.safetensors")                                                                \
+    X(CHOICE, log_style, HOW, "auto", 0, 0, DT_REPORT_LIST(DT_WORD), "Output", "STYLE",                   \
+      "progress bar or lines; or the tutorial's, or the course's lines")                                  \
+    X(REAL, log_every, HOW, 10, 0, 1e6, "", "Output", "SECONDS",                                          \
+      "interval of progress lines")                                                                       \
+    X(TEXT, save_every, HOW, "10m", 0, 0, "", "Checkpoints", "WHEN",                                      \
+      "checkpoint every N steps, or 30s, 10m, 2h (0: never)")                                             \
+    X(COUNT, keep_last, HOW, 2, 1, 1e6, "", "Checkpoints", "N",                                           \
+      "newest checkpoints to keep")                                                                       \
+    X(FLAG, keep_best, HOW, false, 0, 0, "", "Checkpoints", NULL,                                         \
+      "checkpoint each epoch that tests best so far, and keep it")                                        \
+    X(COUNT, keep_every, HOW, 0, 0, 1e12, "", "Checkpoints", "M",                                         \
+      "also keep checkpoints whose step is a multiple of M (0: none)")                                    \
+    X(CHOICE, on_save_error, HOW, "continue", 0, 0, " continue stop", "Checkpoints", "WHAT",              \
+      "when a checkpoint cannot be written: warn and train on, or end the run")                           \
+    X(TEXT, resume, HOW, "never", 0, 0, "", "Checkpoints", "FROM",                                        \
+      "auto: the newest valid checkpoint in --out; a run or checkpoint folder; never")                    \
+    X(FLAG, resume_force, HOW, false, 0, 0, "", "Checkpoints", NULL,                                      \
+      "resume although options were changed that change the run")                                         \
+    X(COUNT, check_every, HOW, 50, 0, 1e9, "", "Checks", "K",                                             \
+      "compare weights over ranks every K steps (0: never)")                                              \
+    X(COUNT, replay_every, HOW, 0, 0, 1e9, "", "Checks", "K",                                             \
+      "every K steps, run a shard again on another rank and compare (0: never)")                          \
+    X(TEXT, flip, HOW, "", 0, 0, "", "Checks", "WHERE",                                                   \
+      "flip a bit, to see the checks find it: WHAT:RANK:STEP:TENSOR[:BIT]")                               \
+    X(TEXT, model, HOW, "", 0, 0, "", "Other commands", "FILE", "eval: the model file")                   \
+    X(COUNT, steps, HOW, 10, 1, 1e6, "", "Other commands", "N", "bench: measured steps")                  \
+    X(COUNT, warmup_steps, HOW, 3, 0, 1e6, "", "Other commands", "N",                                     \
+      "bench: steps before them")                                                                         \
+    X(FLAG, json, HOW, false, 0, 0, "", "Other commands", NULL, "bench, env: print JSON")
 
 #define DT_ISA_WORD(name, text) " " text
 #define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)
@@ -111,9 +157,11 @@ typedef struct dt_options {
 typedef enum dt_option_type {
     DT_OPTION_TEXT, DT_OPTION_CHOICE, DT_OPTION_COUNT, DT_OPTION_AUTO, DT_OPTION_REAL, DT_OPTION_FLAG
 } dt_option_type;
+typedef enum dt_option_scope { DT_SCOPE_RUN, DT_SCOPE_LENGTH, DT_SCOPE_HOW } dt_option_scope;
 typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */
     dt_option_type type;
+    dt_option_scope scope;
     size_t offset; /* in dt_options */
     double low, high;
     const char *choices, *group, *metavar, *help;

@@ -1,0 +1,87 @@
+/* checkpoint.h - checkpoints that survive a kill and a power cut; private to src/train.
+ *
+ * <run>/checkpoints/step-0000000123/ holds model.safetensors, momentum.safetensors,
+ * state.json, options.yaml and MANIFEST. Save: write everything into
+ * .tmp-step-0000000123, sync each file, MANIFEST last (name, size and XXH3-128 of every
+ * file, then of itself), sync the folder, rename it, sync its parent. A folder without the
+ * dot is therefore whole, and a reader still checks every byte. Nothing in it depends on
+ * the number of ranks. All functions are Local; rank 0 alone writes. */
+#ifndef DT_CHECKPOINT_H
+#define DT_CHECKPOINT_H
+#include "state.h"
+#include <limits.h>
+
+/* Where a run stands: everything that the next step depends on beside the numbers, and
+ * what its reports add up. Steps and epochs count from 0. */
+typedef struct dt_progress {
+    int64_t epoch, step;   /* the next step to run, within its epoch; step may be the epoch's
+                              length: then the epoch's test comes next */
+    int64_t run_step;      /* steps done in the whole run */
+    double loss_sum;       /* of the epoch so far: sum over its images */
+    int64_t images;        /* of the epoch so far */
+    double best_accuracy;  /* of all tests so far; -1: none */
+    int64_t best_epoch;
+    int64_t metrics_bytes; /* length of metrics.jsonl at this point */
+} dt_progress;
+
+/* What is saved; all borrowed. */
+typedef struct dt_snapshot {
+    dt_model_state model;
+    float *momentum; /* [dt_net_slab_floats] */
+    dt_progress at;
+    const dt_options *options;  /* resolved: saved as options.yaml */
+    const char *data_digest;    /* of the data's content, as text */
+    const char *what_class;     /* build, libraries, instruction set: one line of text */
+    bool best;                  /* the best test so far: --keep-best holds on to it */
+} dt_snapshot;
+
+/* Write one checkpoint by the protocol above. metrics_fd (or -1) is synced first: the
+ * length recorded must not be ahead of the file. *path: the folder made.
+ * DT_CANTCREATE, DT_IO: what was there before is as it was, and the temporary is gone. */
+dt_status dt_checkpoint_save(const char *run, const dt_snapshot *s, int metrics_fd,
+                             char path[PATH_MAX]) DT_MUST_CHECK;
+
+/* Delete what --keep-last, --keep-every and --keep-best do not hold on to: each is renamed
+ * to .trash-* first. Never the newest valid one. */
+typedef struct dt_keep {
+    int64_t last, every;
+    bool best;
+} dt_keep;
+dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep) DT_MUST_CHECK;
+
+/* The newest valid checkpoint of a run folder (or the one that `path` itself is) into
+ * found; a torn or corrupt one is named by dt_warn with what is wrong, and skipped. Leftover
+ * .tmp-* and .trash-* are passed over. found[0] = 0: none. DT_FORMAT: path is itself a
+ * checkpoint, and not valid; DT_NOINPUT: path does not exist. */
+dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX]) DT_MUST_CHECK;
+
+/* Check every byte of one checkpoint: MANIFEST, sizes, hashes, tensors. DT_FORMAT names the
+ * first thing wrong; DT_NOINPUT; DT_IO. */
+dt_status dt_checkpoint_verify(const char *path) DT_MUST_CHECK;
+
+/* Read a valid checkpoint: fills s->model's arrays, s->momentum and s->at. Its state_hash
+ * is computed anew and compared with the one saved.  */
+dt_status dt_checkpoint_load(const char *path, const dt_snapshot *into, dt_progress *at) DT_MUST_CHECK;
+
+/* Text members of state.json: "data_digest", "class", "state_hash", "weights_hash".
+ * DT_FORMAT: there is none. */
+dt_status dt_checkpoint_text(const char *path, const char *key, char *out, size_t size) DT_MUST_CHECK;
+
+/* ---- A thread that writes while training goes on ---------------------------------------- */
+
+typedef struct dt_saver dt_saver;
+/* Takes the memory of one snapshot at once (twice dt_net_slab_floats and the running
+ * statistics): saving allocates no slab. run, net and options are borrowed. */
+size_t dt_saver_bytes(const dt_net *net);
+dt_status dt_saver_open(dt_saver **v, const char *run, const dt_net *net, const dt_keep *keep) DT_MUST_CHECK;
+/* Waits for the thread to end the write under way, reports its outcome (the failed save is a
+ * recorded failure of the returned status), copies the snapshot, and starts the write, then
+ * the pruning. */
+dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
+/* Waits for the write under way; its outcome. */
+dt_status dt_saver_wait(dt_saver *v) DT_MUST_CHECK;
+/* The last checkpoint that was written whole, "" if none. Call after dt_saver_wait. */
+const char *dt_saver_last(const dt_saver *v);
+void dt_saver_close(dt_saver *v); /* waits; NULL is allowed */
+
+#endif
