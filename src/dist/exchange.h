@@ -66,6 +66,8 @@ struct dt_exchange {
     dt_exchange_line *line; /* [team_ranks]; NULL where nothing is shared; borrowed */
     float **base;           /* [team_ranks] slots of each; owned */
     uint64_t step;          /* steps finished */
+    dt_fold outer;          /* over the partial sums of all teams */
+    dt_fold inner;          /* what makes the team's of those of its ranks */
 
     dt_fold fold;        /* over the partial sums of all ranks */
     int parts;           /* partial sums of this rank */
@@ -118,6 +120,8 @@ void dt_exchange_fold_parts(dt_exchange *x, dt_span span);
 /* Take x->scratch for folds of this depth at most. */
 dt_status dt_exchange_scratch(dt_exchange *x, int depth) DT_MUST_CHECK;
 
+/* x->outer and x->inner for x->shares as it is. */
+dt_status dt_exchange_team_folds(dt_exchange *x) DT_MUST_CHECK;
 /* Teams of all ranks, and the first rank of one; team number dt_exchange_teams is the
  * end. */
 int dt_exchange_teams(const dt_exchange *x);
