@@ -1,15 +1,37 @@
 /* Every exchange of the table, on one node: exact ones give the bits of the recursive
  * definition, whatever the shards, ranks and buckets; inexact ones give equal bits on all
- * ranks. */
+ * ranks. With the argument `nodes`, on several real ones (namespaces.sh). */
 #include "ranks.h"
 
 #include "gradients.h"
+
+static bool is(const char *row, const char *name)
+{
+    return strcmp(row, name) == 0;
+}
 
 static void every_row_sums(void **state)
 {
     (void)state;
     for (int r = 0; r < ROWS; r++)
-        run_row(rows[r], rows[r]);
+        if (dt_comm_nodes(comm) == 1 || !is(rows[r], "shared"))
+            run_row(rows[r], rows[r]);
+}
+
+/* Two nodes of two ranks, which share where they can. */
+static void real_nodes(void **state)
+{
+    (void)state;
+    const exchange_case k = {.row = "auto", .shards = 4, .bucket_bytes = 12000};
+    const dt_exchange_opts o = opts_of(&k);
+    dt_exchange_needs needs;
+
+    assert_int_equal(dt_comm_world(comm), 4);
+    assert_int_equal(dt_comm_nodes(comm), 2);
+    assert_int_equal(dt_comm_node_ranks(comm), 2);
+    assert_ok(dt_exchange_plan(comm, &o, &needs));
+    assert_true(needs.shares);
+    run_case(k, "tree");
 }
 
 /* The data can tell orders apart, and steps differ, and rounding shows. */
@@ -26,11 +48,6 @@ static void data_is_sharp(void **state)
     assert_memory_not_equal(wanted(8, 0, false), wanted(8, 1, false), bytes);
     assert_memory_not_equal(wanted(8, 0, false), wanted(8, 0, true), bytes);
     free(line);
-}
-
-static bool is(const char *row, const char *name)
-{
-    return strcmp(row, name) == 0;
 }
 
 /* What all ranks send, all ranks receive, and the volume is the method's. */
@@ -167,7 +184,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(statistics_add_up), cmocka_unit_test(some_start_early),
         cmocka_unit_test(closed_in_mid_step), cmocka_unit_test(choice_and_refusal),
     };
+    const struct CMUnitTest nodes[] = {
+        cmocka_unit_test(real_nodes),
+        cmocka_unit_test(every_row_sums),
+    };
     lay_out();
     ranks_open(argc, argv);
-    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+    return ranks_close(argc > 1 && is(argv[1], "nodes")
+                           ? cmocka_run_group_tests(nodes, NULL, NULL)
+                           : cmocka_run_group_tests(tests, NULL, NULL));
 }
