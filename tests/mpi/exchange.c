@@ -57,11 +57,14 @@ static void statistics_add_up(void **state)
     const int64_t world = dt_comm_world(comm), others = world - 1;
 
     for (int r = 0; r < 2 * ROWS; r++) {
-        const exchange_case k = {
-            .row = rows[r / 2], .shards = (int)world, .bucket_bytes = 12000, .bf16 = r % 2};
+        const exchange_case k = {.row = rows[r / 2],
+                                 .shards = (int)world,
+                                 .bucket_bytes = 12000,
+                                 .bf16 = r % 2};
         const bool star = is(k.row, "gather") || is(k.row, "p2p"),
                    none = is(k.row, "none") || is(k.row, "shared"),
-                   whole = is(k.row, "tree") || is(k.row, "ring") || is(k.row, "buckets");
+                   whole =
+                       is(k.row, "tree") || is(k.row, "ring") || is(k.row, "buckets");
         dt_exchange_stats s;
         trial t;
 
@@ -102,7 +105,8 @@ static void some_start_early(void **state)
         trial t;
         dt_exchange_stats s;
 
-        trial_open(&t, (exchange_case){.row = early[r], .shards = world, .bucket_bytes = 4});
+        trial_open(
+            &t, (exchange_case){.row = early[r], .shards = world, .bucket_bytes = 4});
         float *leaf = leaf_take(t.x);
         write_leaves(&t, &leaf, rank, 1, 0, floats / 2);
         dt_exchange_stats_get(t.x, &s);
@@ -180,8 +184,8 @@ static void choice_and_refusal(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_sharp),     cmocka_unit_test(every_row_sums),
-        cmocka_unit_test(statistics_add_up), cmocka_unit_test(some_start_early),
+        cmocka_unit_test(data_is_sharp),      cmocka_unit_test(every_row_sums),
+        cmocka_unit_test(statistics_add_up),  cmocka_unit_test(some_start_early),
         cmocka_unit_test(closed_in_mid_step), cmocka_unit_test(choice_and_refusal),
     };
     const struct CMUnitTest nodes[] = {
