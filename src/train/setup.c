@@ -273,9 +273,10 @@ static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
     const int shards = (int)r->o.shards;
 
     DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
-    DT_TRY(dt_tree_create(&r->loss_tree, r->comm, shards, 2, sizeof(double), dt_merge_f64));
+    DT_TRY(dt_tree_create(&r->loss_tree, r->comm, shards, 2, sizeof(double), dt_merge_f64,
+                          shards));
     return dt_tree_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
-                          sizeof(dt_moment), dt_merge_moments);
+                          sizeof(dt_moment), dt_merge_moments, shards);
 }
 
 static dt_status open_slabs(dt_run *r, dt_purpose purpose)

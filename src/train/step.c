@@ -66,7 +66,7 @@ static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard)
         clock_lap(r, DT_PHASE_data, &mark);
         DT_TRY(dt_exec_forward(e, moments, &result));
         clock_lap(r, DT_PHASE_forward, &mark);
-        DT_TRY(dt_exec_backward(e, n, grad, &observer));
+        DT_TRY(dt_exec_backward(e, (double)n, grad, &observer));
         clock_lap(r, DT_PHASE_backward, &mark);
         loss[0] = result.loss_sum;
         loss[1] = (double)result.correct;
