@@ -479,5 +479,6 @@ dt_status dt_run_broadcast(dt_run *r)
             DT_TRY(broadcast_slab(r, slabs[i]));
     if (r->writes)
         dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
+    DT_TRY(dt_comm_barrier(r->comm)); /* what one rank wrote, its node's others read */
     return compare_state(r, "the state sent by rank 0");
 }
