@@ -8,6 +8,8 @@ struct dt_exec {
     dt_call *call;       /* [plan->steps], owned */
     char *arena;         /* borrowed */
     dt_result result;
+    int flip_param;    /* -1: none */
+    unsigned flip_bit;
 };
 
 static void *exec_at(const dt_exec *e, int block)
@@ -61,6 +63,7 @@ dt_status dt_exec_create(dt_exec **out, const dt_plan *p, void *arena, void *scr
     DT_TRY(dt_calloc(&e, 1, sizeof *e, "an execution context"));
     e->plan = p;
     e->arena = arena;
+    e->flip_param = -1;
     DT_GO(st, dt_calloc(&e->call, (size_t)p->steps, sizeof *e->call,
                         "an execution context"), out);
     for (int i = 0; i < p->steps; i++)
@@ -96,6 +99,25 @@ const float *dt_exec_logits(const dt_exec *e)
     return exec_value(e, e->plan->logits);
 }
 
+void dt_exec_flip(dt_exec *e, size_t param, unsigned bit)
+{
+    e->flip_param = (int)param;
+    e->flip_bit = bit;
+}
+
+static void exec_flip(dt_exec *e, int i)
+{
+    const dt_node *n = &e->plan->node[i];
+
+    for (int k = 0; k < n->n_param; k++)
+        if (n->param[k] == e->flip_param) {
+            unsigned char *byte = (unsigned char *)e->call[i].out + e->flip_bit / 8;
+            *byte = (unsigned char)(*byte ^ (1u << e->flip_bit % 8));
+            e->flip_param = -1;
+            return;
+        }
+}
+
 dt_status dt_exec_forward(dt_exec *e, dt_moment *moments, dt_result *result)
 {
     const dt_plan *p = e->plan;
@@ -105,6 +127,8 @@ dt_status dt_exec_forward(dt_exec *e, dt_moment *moments, dt_result *result)
         const int norm = p->node[i].norm;
         c->moments = moments && norm >= 0 ? moments + p->model->net->norm[norm].offset : NULL;
         DT_TRY(c->step->op->forward(c));
+        if (e->flip_param >= 0)
+            exec_flip(e, i);
     }
     *result = e->result;
     return DT_OK;

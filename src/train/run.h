@@ -47,7 +47,7 @@ typedef struct dt_run {
     dt_compiled train[DT_MAX_COMPILED], test[2]; /* test: full chunk, remainder */
     int64_t test_chunk;
     /* Where the exchange shares, the first five lie in one block of the node. */
-    dt_slab master, momentum, running, packed, gradients, arena, scratch;
+    dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
     dt_node_mem *node_memory;
     bool shares; /* weights, momentum and statistics are one copy per node */
     bool writes; /* this rank writes that copy when it is made or read: a node's first */
@@ -56,6 +56,7 @@ typedef struct dt_run {
     dt_tree *loss_tree, *moment_tree;
     double sample_weight; /* of a sample's loss, times the global batch: 1, or S to sum */
     dt_optim optim;
+    struct dt_checks *checks; /* owned; NULL: none are on */
     dt_schedule schedule;
     int64_t steps_per_epoch, total_steps;
 
@@ -99,6 +100,8 @@ typedef struct dt_test_result {
 /* The whole test set, cut into chunks whose bounds do not depend on the ranks. Collective. */
 dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
 
+/* The training context for so many images, NULL if none was compiled. Local. */
+dt_exec *dt_run_exec(const dt_run *r, int64_t batch);
 double dt_seconds(void); /* monotonic clock */
 
 #endif
