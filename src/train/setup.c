@@ -312,9 +312,9 @@ static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
 
     DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
     DT_TRY(dt_tree_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, sizeof(double),
-                          dt_merge_f64));
+                          dt_merge_f64, shards));
     return dt_tree_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
-                          sizeof(dt_moment), dt_merge_moments);
+                          sizeof(dt_moment), dt_merge_moments, shards);
 }
 
 /* What the exchange needs, and with it all slabs. */
