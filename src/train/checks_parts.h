@@ -97,6 +97,8 @@ dt_status dt_flip_begin(dt_run *r) DT_MUST_CHECK; /* Collective in the step of t
 void dt_flip_shard(dt_run *r, int shard, dt_exec *e, float *grad);
 void dt_flip_gradient(dt_run *r, size_t floats_done);
 
+/* For messages: this machine. */
+void dt_check_host(char host[DT_CHECK_HOST]);
 /* For messages: "layer1.0.conv1.weight[3][0][1][1]", indices as files have them. */
 enum { DT_ELEMENT_CHARS = 160 };
 void dt_element_name(const dt_run *r, const dt_check_block *b, size_t i,

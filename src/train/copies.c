@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 const char *dt_area_text(dt_area area)
 {
@@ -147,7 +146,7 @@ static dt_status check_slices(const dt_run *r)
     for (size_t i = k->mine; i < k->end; i++) {
         const dt_check_block *b = &k->block[i];
         if (k->digest[i] != k->stored[i])
-            return dt_fail(DT_CORRUPT, "step %lld: %s of '%s' changed in memory after the update "
+            return dt_fail(DT_CORRUPT, "step %lld: %s: '%s' changed in memory after the update "
                            "of step %lld, in floats %zu to %zu as they lie there: "
                            DT_CORRUPT_REMEDY, (long long)c->step, dt_area_text(b->area),
                            block_tensor(r, b), (long long)k->stored_step, b->first,
@@ -262,17 +261,16 @@ static dt_status replicas_fail(dt_run *r, size_t block, size_t element)
         replicas_vote(k->value, dt_comm_world(r->comm), &usual, &odd, &alike);
 
     for (int i = 0; i < 2; i++) {
-        if (gethostname(host[i], sizeof host[i] - 1) != 0)
-            snprintf(host[i], sizeof host[i], "unknown host");
+        dt_check_host(host[i]);
         DT_TRY(dt_comm_bcast(r->comm, host[i], sizeof host[i], i ? odd : usual));
     }
     dt_element_name(r, &k->block[block], element, name);
     const bool known = 2 * alike > held;
-    return dt_fail(DT_CORRUPT, "step %lld: %s of %s differs between ranks: rank %d on %s has "
+    return dt_fail(DT_CORRUPT, "step %lld: %s: %s differs between ranks: rank %d on %s has "
                    "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
                    (long long)c->step, dt_area_text(k->block[block].area), name, odd, host[1],
                    (double)value_of(k->value[odd]), (unsigned)k->value[odd],
-                   known ? "most others, such as rank " : "rank ", usual, host[0],
+                   known ? "most, such as rank " : "rank ", usual, host[0],
                    (double)value_of(k->value[usual]), (unsigned)k->value[usual],
                    known ? "" : "; which is right cannot be told from two");
 }

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 dt_status dt_replay_open(dt_run *r, dt_replay *p)
 {
@@ -124,9 +123,10 @@ static dt_status compare(const dt_run *r, int owner, const char *owner_host)
     const dt_replay *p = &r->checks->replay;
     const dt_param *first = NULL;
     size_t differ = 0;
-    char host[DT_CHECK_HOST] = "", where[200];
+    char host[DT_CHECK_HOST] = "", where[200], who[300];
     const int rank = dt_comm_rank(r->comm);
 
+    dt_check_host(host);
     for (size_t i = p->tensors; i-- > 0;)
         if (p->digest[i] != p->again[i]) {
             first = dt_net_param(r->net, p->order[i]);
@@ -135,15 +135,17 @@ static dt_status compare(const dt_run *r, int owner, const char *owner_host)
     const bool loss = p->digest[p->tensors] != p->again[p->tensors];
     if (!first && !loss)
         return DT_OK;
-    if (gethostname(host, sizeof host - 1) != 0)
-        snprintf(host, sizeof host, "unknown host");
     snprintf(where, sizeof where, "%s%s%s%s", loss ? "loss" : "", loss && first ? ", and " : "",
              first ? "gradient of " : "", first ? first->name : "");
+    if (rank == owner)
+        snprintf(who, sizeof who, "rank %d on %s ran it both times, and once", rank, host);
+    else
+        snprintf(who, sizeof who, "rank %d on %s ran it, rank %d on %s ran it again, and one of "
+                 "them", owner, owner_host, rank, host);
     return dt_fail(DT_CORRUPT, "step %lld: shard %d has other bits when it is run again: %s (%zu of "
-                   "%zu tensors differ; this one comes first in backward): rank %d on %s ran it, "
-                   "rank %d on %s ran it again, and one of them computed wrongly: "
-                   DT_CORRUPT_REMEDY, (long long)r->checks->step, p->shard, where, differ,
-                   p->tensors, owner, owner_host, rank, host);
+                   "%zu tensors differ; the named one is the first that backward makes): %s "
+                   "computed wrongly: " DT_CORRUPT_REMEDY, (long long)r->checks->step, p->shard,
+                   where, differ, p->tensors, who);
 }
 
 dt_status dt_replay_check(dt_run *r)
@@ -158,8 +160,7 @@ dt_status dt_replay_check(dt_run *r)
         return DT_OK;
     for (dt_shards_of((int)r->o.shards, world, owner, &first, &end); p->shard >= end;)
         dt_shards_of((int)r->o.shards, world, ++owner, &first, &end);
-    if (gethostname(host, sizeof host - 1) != 0)
-        snprintf(host, sizeof host, "unknown host");
+    dt_check_host(host);
     DT_TRY(dt_comm_bcast(r->comm, host, sizeof host, owner));
     DT_TRY(dt_comm_bcast(r->comm, p->digest, (p->tensors + 1) * sizeof *p->digest, owner));
     if (rank == (owner + 1) % world) {

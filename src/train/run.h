@@ -11,7 +11,7 @@
 typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 
 /* Wall time of the phases of a step, in seconds, summed since the last reset. */
-#define DT_PHASE_LIST(X) X(data) X(forward) X(backward) X(exchange) X(update)
+#define DT_PHASE_LIST(X) X(data) X(forward) X(backward) X(exchange) X(update) X(checks)
 typedef enum dt_phase {
 #define X(name) DT_PHASE_##name,
     DT_PHASE_LIST(X)

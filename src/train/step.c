@@ -130,9 +130,11 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
                        (long long)epoch + 1, (long long)step + 1, mean, lr));
     }
     DT_TRY(dt_checks_before_update(r));
+    clock_lap(r, DT_PHASE_checks, &mark);
     DT_TRY(update(r, sum, owned, spans, moments, lr));
-    dt_checks_after_update(r);
     clock_lap(r, DT_PHASE_update, &mark);
+    dt_checks_after_update(r);
+    clock_lap(r, DT_PHASE_checks, &mark);
 
     *result = (dt_step_result){.loss = mean, .lr = lr, .images = n,
                                .accuracy = loss[DT_LEAF_correct] / (double)n,
