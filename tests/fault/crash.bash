@@ -89,6 +89,7 @@ each_sync_is_needed() {
     record drop 1 "$count" "$@" || return
     replay drop --limit 1 -- "$@" --load
     syncs=$(figure fsyncs)
+    [ "${syncs:-0}" -gt 0 ] || complain "$name: no sync is recorded"
     for ((n = 1; n <= syncs; n++)); do
         rm -rf "$tmp/drop"
         DROP_FSYNC=$n record drop 1 "$count" "$@" || return

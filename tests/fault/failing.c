@@ -22,9 +22,9 @@ static struct {
 static const struct {
     const char *name;
     int verdict;
-} fail_errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT},
-                   {"EROFS", EROFS},   {"EACCES", EACCES}, {"EMFILE", EMFILE},
-                   {"EFBIG", EFBIG},   {"ENOMEM", ENOMEM}, {"EINTR", EINTR},
+} fail_errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC},  {"EDQUOT", EDQUOT},
+                   {"EROFS", EROFS},   {"EACCES", EACCES},  {"EMFILE", EMFILE},
+                   {"EFBIG", EFBIG},   {"ENOMEM", ENOMEM},  {"EINTR", EINTR},
                    {"EINVAL", EINVAL}, {"SHORT", SHIM_HALF}};
 
 static const char *const fail_names[] = {
@@ -70,8 +70,8 @@ int shim_before(const shim_op *op)
     if (fail.seen != fail.n && !(fail.sticky && fail.seen > fail.n))
         return SHIM_PERFORM;
     if (fail.log >= 0) {
-        const int n = snprintf(line, sizeof line, "%s %ld\n", fail_names[fail.call],
-                               fail.seen);
+        const int n =
+            snprintf(line, sizeof line, "%s %ld\n", fail_names[fail.call], fail.seen);
         shim_append(fail.log, line, (size_t)n);
     }
     return fail.verdict;

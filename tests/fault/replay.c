@@ -1,15 +1,17 @@
 /* replay.c - cuts the power at every point of a recorded save, in every way, and asks the
  * program that saved what it loads then.
  *
- *   replay [--before FOLDER] [--after FOLDER] [--limit N] [--seed N] [--examples N]
- *          [--any] LOG WORK -- LOADER...
+ *   replay [--before FOLDER] [--known FILE] [--after FOLDER] [--limit N] [--seed N]
+ *          [--examples N] [--any] [--sample N FOLDER] LOG WORK -- LOADER...
  *
  * LOADER reads folders, a line each, and answers with a line: "loaded STEP HASH" or "none".
  * It must load something that was saved, and nothing older than the newest checkpoint
  * whose "saved" line stands in the log before the cut. FOLDER before: what the recorded
  * program found; after: what it left, which the log must explain byte for byte. WORK: a
  * folder for the states, best in memory. N: states at one cut; what is more is sampled.
- * --any: stop at the first violation.
+ * --any: stop at the first violation. --known: what was saved before the log, with
+ * "saved" for what was durable and "known" for what may or may not be there.
+ * --sample: leave every N-th state in FOLDER, as FOLDER/1 and so on.
  * Exit code 0: no violation; 1: violations; 2: the log or the loader cannot be used. */
 #include "replay.h"
 
@@ -30,6 +32,8 @@ typedef struct replay {
     limits limits;
     long examples;
     bool any;
+    long sample; /* 0: none */
+    const char *sample_folder;
     uint64_t visited, torn, lost, failed, none, whole;
     size_t cuts, complete;
     long acknowledged; /* newest save before the cut, or NOWHERE */
@@ -59,8 +63,8 @@ static void explain(replay *r, const state *s, const char *what, int loaded)
 
     if (r->examples-- <= 0)
         return;
-    printf("%s: the power fails after call %zu of %zu, %s\n", what, s->cut, h->call_count,
-           s->cut ? h->calls[s->cut - 1] : "none");
+    printf("%s: the power fails after call %zu of %zu, %s\n", what, s->cut,
+           h->call_count, s->cut ? h->calls[s->cut - 1] : "none");
     if (r->acknowledged != NOWHERE)
         printf("  acknowledged as durable: step %ld\n", h->saves[r->acknowledged].step);
     for (size_t i = 0; i < h->change_count; i++)
@@ -107,6 +111,15 @@ static void judge(replay *r, const state *s, dt_digest where, int loaded)
     explain(r, s, what, loaded);
 }
 
+static void leave(const replay *r, const tree *t)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/%ld", r->sample_folder,
+             (long)r->seen.count / r->sample);
+    tree_write(t, &r->pool, path);
+}
+
 static void visit(void *self, const state *s)
 {
     replay *r = self;
@@ -122,6 +135,8 @@ static void visit(void *self, const state *s)
     if (is_new) {
         loader_ask(&r->loader, &t, line, sizeof line);
         *loaded = understand(r, line);
+        if (r->sample && (long)r->seen.count % r->sample == 0)
+            leave(r, &t);
         r->none += *loaded == LOADED_NONE;
         r->whole += *loaded >= 0;
     }
@@ -140,14 +155,14 @@ static void replay_cuts(replay *r, const char *after)
                .kept = calloc(h->change_count + 1, sizeof *s.kept),
                .choice = calloc(h->node_count, sizeof *s.choice),
                .files = calloc(h->node_count, sizeof *s.files)};
-    size_t next = 0;
 
     if (!s.kept || !s.choice || !s.files)
         die("out of memory");
-    r->acknowledged = NOWHERE;
     for (s.cut = 0; s.cut <= h->call_count; s.cut++) {
-        while (next < h->save_count && h->saves[next].at < s.cut)
-            r->acknowledged = (long)next++;
+        r->acknowledged = NOWHERE;
+        for (size_t i = 0; i < h->save_count; i++)
+            if (h->saves[i].since <= s.cut)
+                r->acknowledged = (long)i;
         r->cuts++;
         r->complete += states_at_cut(&s, &r->pool, &r->limits, visit, r);
     }
@@ -183,48 +198,62 @@ static void prepare(replay *r, const char *work)
     signal(SIGPIPE, SIG_IGN);
 }
 
-int main(int argc, char **argv)
+/* The options; returns the index of the first argument that is none. */
+static int options(replay *r, int argc, char **argv, const char **after)
 {
-    static replay r = {.limits = {4096, 1}, .examples = 1};
-    const char *before = NULL, *after = NULL;
     int i = 1;
 
     for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
         if (strcmp(argv[i], "--any") == 0) {
-            r.any = true;
+            r->any = true;
             continue;
         }
         if (i + 1 == argc)
             die("%s needs a value", argv[i]);
         const char *name = argv[i], *value = argv[++i];
         if (strcmp(name, "--before") == 0)
-            before = value;
+            history_read_folder(&r->h, value);
+        else if (strcmp(name, "--known") == 0)
+            history_read_known(&r->h, value);
         else if (strcmp(name, "--after") == 0)
-            after = value;
+            *after = value;
         else if (strcmp(name, "--limit") == 0)
-            r.limits.per_cut = (uint64_t)number(value);
+            r->limits.per_cut = (uint64_t)number(value);
         else if (strcmp(name, "--seed") == 0)
-            r.limits.seed = (uint64_t)number(value);
+            r->limits.seed = (uint64_t)number(value);
         else if (strcmp(name, "--examples") == 0)
-            r.examples = number(value);
-        else
+            r->examples = number(value);
+        else if (strcmp(name, "--sample") == 0 && i + 1 < argc) {
+            r->sample = number(value);
+            r->sample_folder = argv[++i];
+        } else
             die("unknown option %s", name);
     }
     if (argc - i < 4 || strcmp(argv[i + 2], "--") != 0)
         die("want LOG WORK -- LOADER...");
+    return i;
+}
+
+int main(int argc, char **argv)
+{
+    static replay r = {.limits = {4096, 1}, .examples = 1};
+    const char *after = NULL;
+
+    history_read_folder(&r.h, NULL);
+    const int i = options(&r, argc, argv, &after);
     prepare(&r, argv[i + 1]);
     r.loader.command = argv + i + 3;
-    history_read_folder(&r.h, before);
     history_read_log(&r.h, argv[i]);
     if (r.h.save_count == 0)
         die("the log acknowledges no save");
     replay_cuts(&r, after);
     loader_close(&r.loader);
-    printf("calls %zu fsyncs %zu saves %zu cuts %zu complete %zu visited %llu states %zu "
-           "loaded %llu none %llu torn %llu lost %llu failed %llu\n",
-           r.h.call_count, r.h.syncs, r.h.save_count, r.cuts, r.complete,
-           (unsigned long long)r.visited, r.seen.count, (unsigned long long)r.whole,
-           (unsigned long long)r.none, (unsigned long long)r.torn,
-           (unsigned long long)r.lost, (unsigned long long)r.failed);
+    printf(
+        "calls %zu fsyncs %zu saves %zu cuts %zu complete %zu visited %llu states %zu "
+        "loaded %llu none %llu torn %llu lost %llu failed %llu\n",
+        r.h.call_count, r.h.syncs, r.h.save_count, r.cuts, r.complete,
+        (unsigned long long)r.visited, r.seen.count, (unsigned long long)r.whole,
+        (unsigned long long)r.none, (unsigned long long)r.torn,
+        (unsigned long long)r.lost, (unsigned long long)r.failed);
     return r.bad.count > 0;
 }

@@ -43,7 +43,7 @@ typedef struct entry { /* a name in a folder */
     int folder, initial; /* nodes */
     struct {
         int change, to;
-    } *turns; /* what it was made to mean, in order */
+    } * turns; /* what it was made to mean, in order */
     size_t turn_count;
 } entry;
 
@@ -61,7 +61,7 @@ typedef struct edit { /* of a file's content */
 } edit;
 
 typedef struct saved {
-    size_t at; /* index in the log: acknowledged as durable */
+    size_t since; /* acknowledged as durable at this cut and later; NEVER: only legal */
     long step;
     char hash[64];
 } saved;
@@ -78,7 +78,10 @@ typedef struct history {
     char *told; /* stdout so far, up to the last whole line */
 } history;
 
-void history_read_folder(history *h, const char *path); /* what was there before the log */
+void history_read_folder(history *h,
+                         const char *path); /* what was there before the log */
+/* Lines "saved STEP HASH", acknowledged from the start, and "known STEP HASH". */
+void history_read_known(history *h, const char *path);
 void history_read_log(history *h, const char *path);
 
 /* ---- replay_content.c: what may be in a file, and files by their content -------------- */
@@ -103,7 +106,8 @@ typedef struct variant {
     char label[MAX_LABEL];
 } variant;
 typedef struct variants {
-    variant *list; /* first: all is there; second, if any: all that is pending is lost */
+    variant
+        *list; /* first: all is there; second, if any: all that is pending is lost */
     size_t count;
     size_t durable, pending; /* edits that the list was made for */
     bool made;
@@ -116,8 +120,8 @@ bool variants_make(const history *h, int file, size_t cut, pool *p, variants *v)
 typedef struct state {
     const history *h;
     size_t cut;
-    bool *kept;     /* [changes] */
-    size_t *choice; /* [nodes], of files */
+    bool *kept;      /* [changes] */
+    size_t *choice;  /* [nodes], of files */
     variants *files; /* [nodes] */
 } state;
 /* The node that an entry leads to, or NOWHERE. */
@@ -137,11 +141,13 @@ typedef struct tree {
     struct {
         char *path;
         int content; /* NOWHERE: a folder */
-    } *items; /* folders before what they hold */
+    } * items;       /* folders before what they hold */
     size_t count;
     dt_digest digest;
 } tree;
 void tree_make(tree *t, const state *s, const pool *p);
+/* Make the folder `path` of it, of links into the pool. */
+void tree_write(const tree *t, const pool *p, const char *path);
 /* The digest of a folder as it is on disk. */
 dt_digest tree_read(const char *path);
 void tree_free(tree *t);

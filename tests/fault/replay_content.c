@@ -66,7 +66,8 @@ int pool_add(pool *p, bytes content)
     p->digests[p->count] = digest;
     snprintf(path, sizeof path, "%s/%d", p->path, p->count);
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(content.data, 1, content.size, f) != content.size || fclose(f) != 0)
+    if (!f || fwrite(content.data, 1, content.size, f) != content.size ||
+        fclose(f) != 0)
         die("%s: %s", path, strerror(errno));
     return p->count++;
 }

@@ -149,7 +149,8 @@ static void turn(history *h, change *c, int e, int to)
     entry *x = &h->entries[e];
 
     c->entry[c->entries] = e;
-    c->before[c->entries++] = x->turn_count ? x->turns[x->turn_count - 1].change : NOWHERE;
+    c->before[c->entries++] =
+        x->turn_count ? x->turns[x->turn_count - 1].change : NOWHERE;
     x->turns = grow(x->turns, x->turn_count, sizeof *x->turns);
     x->turns[x->turn_count].change = (int)h->change_count;
     x->turns[x->turn_count++].to = to;
@@ -192,6 +193,27 @@ static void sync_node(history *h, size_t at, int n)
     }
 }
 
+static void add_save(history *h, saved s)
+{
+    h->saves = grow(h->saves, h->save_count, sizeof *h->saves);
+    h->saves[h->save_count++] = s;
+}
+
+void history_read_known(history *h, const char *path)
+{
+    char word[16];
+    saved s;
+    FILE *f = fopen(path, "r");
+
+    if (!f)
+        die("%s: %s", path, strerror(errno));
+    while (fscanf(f, "%15s %ld %63s", word, &s.step, s.hash) == 3) {
+        s.since = strcmp(word, "saved") == 0 ? 0 : NEVER;
+        add_save(h, s);
+    }
+    fclose(f);
+}
+
 /* "saved STEP HASH" lines, as they become whole. */
 static void add_mark(history *h, size_t at, const char *data, size_t size)
 {
@@ -204,12 +226,10 @@ static void add_mark(history *h, size_t at, const char *data, size_t size)
     memcpy(h->told + n, data, size);
     h->told[n + size] = '\0';
     while ((end = strchr(h->told, '\n'))) {
-        saved s = {.at = at};
+        saved s = {.since = at + 1};
         *end = '\0';
-        if (sscanf(h->told, "saved %ld %63s", &s.step, s.hash) == 2) {
-            h->saves = grow(h->saves, h->save_count, sizeof *h->saves);
-            h->saves[h->save_count++] = s;
-        }
+        if (sscanf(h->told, "saved %ld %63s", &s.step, s.hash) == 2)
+            add_save(h, s);
         memmove(h->told, end + 1, strlen(end + 1) + 1);
     }
 }
@@ -250,12 +270,13 @@ static void add_call(history *h, const record *r, size_t at, const char *path,
     case SHIM_PWRITE:
     case SHIM_TRUNCATE:
     case SHIM_ALLOCATE:
-        add_edit(h, walk_node(h, path),
-                 (edit){.at = at,
-                        .call = r->call == SHIM_PWRITE ? SHIM_WRITE : (shim_call)r->call,
-                        .offset = r->offset,
-                        .data = data,
-                        .size = r->data_bytes});
+        add_edit(
+            h, walk_node(h, path),
+            (edit){.at = at,
+                   .call = r->call == SHIM_PWRITE ? SHIM_WRITE : (shim_call)r->call,
+                   .offset = r->offset,
+                   .data = data,
+                   .size = r->data_bytes});
         break;
     case SHIM_FSYNC:
     case SHIM_FDATASYNC:
@@ -310,7 +331,8 @@ static void close_order(history *h)
     for (size_t i = h->change_count; i-- > 0;) {
         const change *c = &h->changes[i];
         for (int k = 0; k < c->entries; k++)
-            if (c->before[k] != NOWHERE && h->changes[c->before[k]].durable > c->durable)
+            if (c->before[k] != NOWHERE &&
+                h->changes[c->before[k]].durable > c->durable)
                 h->changes[c->before[k]].durable = c->durable;
     }
 }

@@ -80,8 +80,8 @@ dt_digest tree_read(const char *path)
         char name[PATH_MAX] = "";
         for (int e = (int)i; e != NOWHERE;) {
             char below[PATH_MAX];
-            snprintf(below, sizeof below, "%s%s%s", h.entries[e].name, name[0] ? "/" : "",
-                     name);
+            snprintf(below, sizeof below, "%s%s%s", h.entries[e].name,
+                     name[0] ? "/" : "", name);
             memcpy(name, below, sizeof name);
             const int folder = h.entries[e].folder;
             e = NOWHERE;
@@ -98,16 +98,16 @@ dt_digest tree_read(const char *path)
     return t.digest;
 }
 
-static void tree_write(const loader *l, const tree *t)
+void tree_write(const tree *t, const pool *p, const char *path)
 {
     char from[PATH_MAX], to[PATH_MAX];
 
-    if (mkdir(l->path, 0755) != 0)
-        die("%s: %s", l->path, strerror(errno));
+    if (mkdir(path, 0755) != 0)
+        die("%s: %s", path, strerror(errno));
     for (size_t i = 0; i < t->count; i++) {
         const int content = t->items[i].content;
-        if (snprintf(to, sizeof to, "%s/%s", l->path, t->items[i].path) >= PATH_MAX ||
-            snprintf(from, sizeof from, "%s/%d", l->contents->path, content) >= PATH_MAX)
+        if (snprintf(to, sizeof to, "%s/%s", path, t->items[i].path) >= PATH_MAX ||
+            snprintf(from, sizeof from, "%s/%d", p->path, content) >= PATH_MAX)
             die("the path of a state is too long");
         if (content == NOWHERE ? mkdir(to, 0755) != 0 : link(from, to) != 0)
             die("%s: %s", to, strerror(errno));
@@ -194,7 +194,7 @@ void loader_ask(loader *l, const tree *t, char *line, size_t size)
 
     if (l->pid <= 0)
         loader_start(l);
-    tree_write(l, t);
+    tree_write(t, l->contents, l->path);
     const int n = snprintf(request, sizeof request, "%s\n", l->path);
     if (write(l->to, request, (size_t)n) != n)
         snprintf(line, size, "died");

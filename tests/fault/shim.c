@@ -111,7 +111,7 @@ static int shim_open(int folder, const char *name, int flags, mode_t mode)
 
 #define OPEN_MODE(flags, mode)                                                         \
     mode_t mode = 0;                                                                   \
-    if (((flags) & O_CREAT) || ((flags) & O_TMPFILE) == O_TMPFILE) {                   \
+    if (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE) {                       \
         va_list list;                                                                  \
         va_start(list, flags);                                                         \
         mode = va_arg(list, mode_t);                                                   \
@@ -275,14 +275,14 @@ ssize_t write(int fd, const void *data, size_t size)
     char path[PATH_MAX];
     write_call call = {fd, false};
 
-    if (fd == STDOUT_FILENO) {
-        pthread_mutex_lock(&shim_lock);
-        shim_stdout(data, size);
-        pthread_mutex_unlock(&shim_lock);
-    }
     shim_op op = {.call = SHIM_WRITE, .path = path, .data = data, .size = size};
-    if (!shim_fd_path(fd, path))
+    if (!shim_fd_path(fd, path)) {
+        pthread_mutex_lock(&shim_lock);
+        if (fd == STDOUT_FILENO)
+            shim_stdout(data, size);
+        pthread_mutex_unlock(&shim_lock);
         return write_do(&call, &op);
+    }
     op.offset = write_place(fd);
     return shim_run(&op, write_do, &call);
 }
@@ -321,7 +321,8 @@ static ssize_t shim_gather(int fd, const struct iovec *v, int n, off_t offset)
     }
     for (int i = 0; i < n; at += v[i++].iov_len)
         memcpy(all + at, v[i].iov_base, v[i].iov_len);
-    const ssize_t r = offset < 0 ? write(fd, all, bytes) : pwrite(fd, all, bytes, offset);
+    const ssize_t r =
+        offset < 0 ? write(fd, all, bytes) : pwrite(fd, all, bytes, offset);
     free(all);
     return r;
 }
