@@ -16,6 +16,9 @@ typedef struct dt_comm dt_comm;
  * are renumbered by (node, rank on the node), so that a node's ranks are neighbours.
  * Sets the log's rank. Collective. */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
+/* A world of the first `ranks` ranks of c (same), 1 <= ranks <= c's; NULL on the others.
+ * To be closed before c, by the ranks that have it. Collective over c. */
+dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks) DT_MUST_CHECK;
 /* Finish MPI. Collective. */
 void dt_comm_close(dt_comm *c);
 /* End all ranks at once with this exit code; for a failure that the others cannot know

@@ -64,16 +64,30 @@ dt_status dt_env_pack(dt_env *env, const dt_step *s, int param, const char *layo
     return DT_OK;
 }
 
-void dt_model_pack(dt_model *m, size_t first, size_t count)
+static void model_pack_one(const dt_model *m, const dt_pack *p)
 {
     char *packed = m->slabs.packed;
 
+    p->pack(p->context, m->slabs.master + m->net->param[p->param].offset, packed + p->offset);
+}
+
+void dt_model_pack(dt_model *m, size_t first, size_t count)
+{
 #pragma omp parallel for num_threads(m->opts.threads) schedule(dynamic)
     for (int i = 0; i < m->packs; i++) {
-        const dt_pack *p = &m->pack[i];
-        const dt_param *w = &m->net->param[p->param];
+        const dt_param *w = &m->net->param[m->pack[i].param];
         if (w->offset < first + count && first < w->offset + w->count)
-            p->pack(p->context, m->slabs.master + w->offset, packed + p->offset);
+            model_pack_one(m, &m->pack[i]);
+    }
+}
+
+void dt_model_pack_part(dt_model *m, int part, int parts)
+{
+#pragma omp parallel for num_threads(m->opts.threads) schedule(dynamic)
+    for (int i = 0; i < m->packs; i++) {
+        const size_t middle = m->pack[i].offset + m->pack[i].bytes / 2;
+        if ((int)(middle * (size_t)parts / m->packed_bytes) == part)
+            model_pack_one(m, &m->pack[i]);
     }
 }
 

@@ -20,6 +20,9 @@ typedef enum dt_phase {
 } dt_phase;
 extern const char *const dt_phase_name[DT_PHASE_COUNT];
 
+/* What a shard's leaf of the loss tree adds up. */
+enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_stop, DT_LEAF_COUNT };
+
 /* One compiled batch size. */
 typedef struct dt_compiled {
     dt_plan *plan; /* owned */
@@ -43,10 +46,15 @@ typedef struct dt_run {
     dt_model *model;
     dt_compiled train[DT_MAX_COMPILED], test[2]; /* test: full chunk, remainder */
     int64_t test_chunk;
+    /* Where the exchange shares, the first five lie in one block of the node. */
     dt_slab master, momentum, running, packed, gradients, arena, scratch;
+    dt_node_mem *node_memory;
+    bool shares; /* weights, momentum and statistics are one copy per node */
+    bool writes; /* this rank writes that copy when it is made or read: a node's first */
 
     dt_exchange *exchange;
     dt_tree *loss_tree, *moment_tree;
+    double sample_weight; /* of a sample's loss, times the global batch: 1, or S to sum */
     dt_optim optim;
     dt_schedule schedule;
     int64_t steps_per_epoch, total_steps;
@@ -62,10 +70,18 @@ void dt_run_close(dt_run *r); /* Collective */
 dt_model_state dt_run_state(const dt_run *r);
 /* Weights and running statistics from a model file, compared across ranks. Collective. */
 dt_status dt_run_load(dt_run *r, const char *path) DT_MUST_CHECK;
+/* Weights, running statistics and momentum of rank 0 to all ranks, then compared. Collective. */
+dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 /* Memory per rank and slab, as lines of the log. Local. */
 void dt_run_print_memory(const dt_run *r);
 
+/* What ranks may ask for before a step; asked by one, it holds for all. */
+typedef struct dt_wishes {
+    bool save, stop;
+} dt_wishes;
+
 typedef struct dt_step_result {
+    dt_wishes wishes; /* of any rank */
     double loss;     /* mean over the global batch, the same on all ranks */
     double accuracy; /* of the training batch */
     double lr;
@@ -73,7 +89,8 @@ typedef struct dt_step_result {
 } dt_step_result;
 /* One optimizer step on global batch `step` of `epoch` (both from 0). DT_NUMERIC, agreed and
  * printed, before anything is updated, when the loss is not finite. Collective. */
-dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_step_result *result) DT_MUST_CHECK;
+dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
+                      dt_step_result *result) DT_MUST_CHECK;
 
 typedef struct dt_test_result {
     double loss, accuracy;

@@ -42,11 +42,11 @@ static dt_status empty_shard(dt_run *r, float *grad, dt_moment *moments, double 
 {
     memset(grad, 0, dt_net_slab_floats(r->net) * sizeof *grad);
     memset(moments, 0, dt_net_norm_channels(r->net) * sizeof *moments);
-    loss[0] = loss[1] = 0;
+    loss[DT_LEAF_loss] = loss[DT_LEAF_correct] = 0;
     return dt_exchange_ready(r->exchange, dt_net_slab_floats(r->net));
 }
 
-static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard)
+static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, dt_wishes mine)
 {
     const int64_t n = dt_loader_batch(r->loader, step);
     const int64_t size = dt_shard_size(n, (int)r->o.shards, shard, NULL);
@@ -66,47 +66,67 @@ static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard)
         clock_lap(r, DT_PHASE_data, &mark);
         DT_TRY(dt_exec_forward(e, moments, &result));
         clock_lap(r, DT_PHASE_forward, &mark);
-        DT_TRY(dt_exec_backward(e, n, grad, &observer));
+        DT_TRY(dt_exec_backward(e, (double)n / r->sample_weight, grad, &observer));
         clock_lap(r, DT_PHASE_backward, &mark);
-        loss[0] = result.loss_sum;
-        loss[1] = (double)result.correct;
+        loss[DT_LEAF_loss] = result.loss_sum;
+        loss[DT_LEAF_correct] = (double)result.correct;
     }
+    loss[DT_LEAF_save] = mine.save;
+    loss[DT_LEAF_stop] = mine.stop;
     dt_tree_push(r->moment_tree);
     dt_tree_push(r->loss_tree);
     return DT_OK;
 }
 
-dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_step_result *result)
+/* Every rank updates what it owns; where the node shares its weights, all of them become
+ * visible before they are packed, and all packed copies before the next step. */
+static dt_status update(dt_run *r, const float *sum, const dt_span *owned, size_t spans,
+                        const dt_moment *moments, double lr)
+{
+    for (size_t i = 0; i < spans; i++)
+        dt_optim_step(&r->optim, owned[i], sum, lr);
+    DT_TRY(dt_exchange_publish(r->exchange));
+    if (r->writes)
+        dt_model_update_running(r->model, moments);
+    if (r->shares)
+        dt_model_pack_part(r->model, dt_comm_node_rank(r->comm), dt_comm_node_ranks(r->comm));
+    else
+        dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
+    return dt_exchange_publish(r->exchange);
+}
+
+dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
+                      dt_step_result *result)
 {
     const int64_t n = dt_loader_batch(r->loader, step);
     const int64_t global_step = epoch * r->steps_per_epoch + step;
     const double lr = dt_schedule_lr(&r->schedule, global_step);
     const float *sum = NULL;
-    const void *loss = NULL, *moments = NULL;
-    dt_span owned;
+    const void *loss_leaf = NULL, *moments = NULL;
+    const dt_span *owned = NULL;
+    size_t spans = 0;
     double mark;
 
     for (int shard = r->first_shard; shard < r->end_shard; shard++)
-        DT_TRY(run_shard(r, epoch, step, shard));
+        DT_TRY(run_shard(r, epoch, step, shard, mine));
 
     mark = dt_seconds();
-    DT_TRY(dt_exchange_finish(r->exchange, &sum, &owned));
-    DT_TRY(dt_tree_finish(r->loss_tree, &loss));
+    DT_TRY(dt_exchange_finish(r->exchange, &sum, &owned, &spans));
+    DT_TRY(dt_tree_finish(r->loss_tree, &loss_leaf));
     DT_TRY(dt_tree_finish(r->moment_tree, &moments));
     clock_lap(r, DT_PHASE_exchange, &mark);
 
-    const double mean = ((const double *)loss)[0] / (double)n;
+    const double *loss = loss_leaf, mean = loss[DT_LEAF_loss] / (double)n;
     if (!isfinite(mean))
         return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC, "epoch %lld step %lld: the loss of the global batch is %g; "
                        "lower --lr (now %g) or use --warmup",
                        (long long)epoch + 1, (long long)step + 1, mean, lr));
-    dt_optim_step(&r->optim, owned, sum, lr);
-    DT_TRY(dt_exchange_publish(r->exchange));
-    dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
-    dt_model_update_running(r->model, moments);
+    DT_TRY(update(r, sum, owned, spans, moments, lr));
     clock_lap(r, DT_PHASE_update, &mark);
 
     *result = (dt_step_result){.loss = mean, .lr = lr, .images = n,
-                               .accuracy = ((const double *)loss)[1] / (double)n};
+                               .accuracy = loss[DT_LEAF_correct] / (double)n,
+                               .wishes = {.save = loss[DT_LEAF_save] > 0,
+                                          .stop = loss[DT_LEAF_stop] > 0}};
     return DT_OK;
 }
