@@ -4,6 +4,8 @@
 #include <math.h>
 #include <time.h>
 
+#include "checks.h"
+
 #define X(name) #name,
 const char *const dt_phase_name[DT_PHASE_COUNT] = {DT_PHASE_LIST(X)};
 #undef X
@@ -15,15 +17,14 @@ double dt_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Charge the time since *mark to a phase. */
-static void clock_lap(dt_run *r, dt_phase phase, double *mark)
+void dt_run_lap(dt_run *r, dt_phase phase, double *mark)
 {
     const double now = dt_seconds();
     r->phase_s[phase] += now - *mark;
     *mark = now;
 }
 
-static dt_exec *exec_for(dt_run *r, int64_t batch)
+dt_exec *dt_run_exec(const dt_run *r, int64_t batch)
 {
     for (int i = 0; i < DT_MAX_COMPILED; i++)
         if (r->train[i].plan && dt_plan_batch(r->train[i].plan) == batch)
@@ -34,16 +35,28 @@ static dt_exec *exec_for(dt_run *r, int64_t batch)
 static dt_status gradient_ready(void *context, size_t floats_done)
 {
     dt_run *r = context;
+    dt_checks_gradient(r, floats_done);
     return dt_exchange_ready(r->exchange, floats_done);
 }
 
 /* An uneven last batch may leave a shard without images: its leaf is +0.0. */
-static dt_status empty_shard(dt_run *r, float *grad, dt_moment *moments, double *loss)
+static dt_status empty_shard(dt_run *r, float *grad, dt_moment *moments)
 {
     memset(grad, 0, dt_net_slab_floats(r->net) * sizeof *grad);
     memset(moments, 0, dt_net_norm_channels(r->net) * sizeof *moments);
-    loss[DT_LEAF_loss] = loss[DT_LEAF_correct] = 0;
     return dt_exchange_ready(r->exchange, dt_net_slab_floats(r->net));
+}
+
+void dt_run_push(dt_run *r, const dt_result *result, dt_wishes mine)
+{
+    double *loss = dt_tree_leaf(r->loss_tree);
+
+    loss[DT_LEAF_loss] = result->loss_sum;
+    loss[DT_LEAF_correct] = (double)result->correct;
+    loss[DT_LEAF_save] = mine.save;
+    loss[DT_LEAF_stop] = mine.stop;
+    dt_tree_push(r->moment_tree);
+    dt_tree_push(r->loss_tree);
 }
 
 static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, dt_wishes mine)
@@ -53,28 +66,34 @@ static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, dt
     const dt_observer observer = {gradient_ready, r};
     float *grad = dt_exchange_leaf(r->exchange);
     dt_moment *moments = dt_tree_leaf(r->moment_tree);
-    double *loss = dt_tree_leaf(r->loss_tree), mark = dt_seconds();
-    dt_result result;
+    double mark = dt_seconds();
+    dt_result result = {0, 0};
 
     if (size == 0) {
-        DT_TRY(empty_shard(r, grad, moments, loss));
+        DT_TRY(empty_shard(r, grad, moments));
     } else {
-        dt_exec *e = exec_for(r, size);
+        dt_exec *e = dt_run_exec(r, size);
         if (!e)
             return dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)size);
         dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(e), dt_exec_labels(e));
-        clock_lap(r, DT_PHASE_data, &mark);
+        dt_checks_shard(r, shard, e, grad);
+        dt_run_lap(r, DT_PHASE_data, &mark);
         DT_TRY(dt_exec_forward(e, moments, &result));
-        clock_lap(r, DT_PHASE_forward, &mark);
+        dt_run_lap(r, DT_PHASE_forward, &mark);
         DT_TRY(dt_exec_backward(e, (double)n / r->sample_weight, grad, &observer));
-        clock_lap(r, DT_PHASE_backward, &mark);
-        loss[DT_LEAF_loss] = result.loss_sum;
-        loss[DT_LEAF_correct] = (double)result.correct;
+        dt_run_lap(r, DT_PHASE_backward, &mark);
+        dt_checks_loss(r, shard, &result);
     }
-    loss[DT_LEAF_save] = mine.save;
-    loss[DT_LEAF_stop] = mine.stop;
-    dt_tree_push(r->moment_tree);
-    dt_tree_push(r->loss_tree);
+    dt_run_push(r, &result, mine);
+    return DT_OK;
+}
+
+static dt_status run_shards(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine)
+{
+    if (r->together)
+        return dt_run_shards_together(r, epoch, step, mine);
+    for (int shard = r->first_shard; shard < r->end_shard; shard++)
+        DT_TRY(run_shard(r, epoch, step, shard, mine));
     return DT_OK;
 }
 
@@ -107,22 +126,28 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
     size_t spans = 0;
     double mark;
 
-    for (int shard = r->first_shard; shard < r->end_shard; shard++)
-        DT_TRY(run_shard(r, epoch, step, shard, mine));
+    DT_TRY(dt_checks_begin(r, epoch, step));
+    DT_TRY(run_shards(r, epoch, step, mine));
 
     mark = dt_seconds();
     DT_TRY(dt_exchange_finish(r->exchange, &sum, &owned, &spans));
     DT_TRY(dt_tree_finish(r->loss_tree, &loss_leaf));
     DT_TRY(dt_tree_finish(r->moment_tree, &moments));
-    clock_lap(r, DT_PHASE_exchange, &mark);
+    dt_run_lap(r, DT_PHASE_exchange, &mark);
 
     const double *loss = loss_leaf, mean = loss[DT_LEAF_loss] / (double)n;
-    if (!isfinite(mean))
+    if (!isfinite(mean)) {
+        DT_TRY(dt_checks_now(r));
         return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC, "epoch %lld step %lld: the loss of the global batch is %g; "
                        "lower --lr (now %g) or use --warmup",
                        (long long)epoch + 1, (long long)step + 1, mean, lr));
+    }
+    DT_TRY(dt_checks_before_update(r));
+    dt_run_lap(r, DT_PHASE_checks, &mark);
     DT_TRY(update(r, sum, owned, spans, moments, lr));
-    clock_lap(r, DT_PHASE_update, &mark);
+    dt_run_lap(r, DT_PHASE_update, &mark);
+    dt_checks_after_update(r);
+    dt_run_lap(r, DT_PHASE_checks, &mark);
 
     *result = (dt_step_result){.loss = mean, .lr = lr, .images = n,
                                .accuracy = loss[DT_LEAF_correct] / (double)n,
