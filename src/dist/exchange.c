@@ -81,7 +81,8 @@ static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool
             continue;
         known = true;
         x->row = exchange_table[i];
-        const bool shareable = x->comm->world > 1 && x->row->shares && x->row->shares(x);
+        const bool shareable =
+            x->comm->world > 1 && x->row->shares && x->row->shares(x);
         const bool declines = exchange_declines(x, o, &why);
         /* `auto` on several nodes is meant to pass over a row that needs one. */
         if (why.text[0] && !quiet && shareable && (any || !declines))
@@ -92,7 +93,8 @@ static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool
     if (!known)
         return dt_fail(
             DT_CONFIG,
-            "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD), o->name);
+            "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD),
+            o->name);
     return dt_fail(DT_UNSUPPORTED, "%s", why.text);
 }
 
@@ -157,9 +159,9 @@ dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts,
 
     DT_TRY(dt_node_mem_room(c, &c->node_room));
     DT_TRY(exchange_create(&x, c, opts, false));
-    *needs = (dt_exchange_needs){
-        .shares = x->shares,
-        .slabs = (dt_exchange_block(x) + opts->floats - 1) / opts->floats};
+    *needs = (dt_exchange_needs){.shares = x->shares,
+                                 .slabs = (dt_exchange_block(x) + opts->floats - 1) /
+                                          opts->floats};
     dt_exchange_close(x);
     return DT_OK;
 }
@@ -283,8 +285,7 @@ dt_status dt_exchange_publish(dt_exchange *x)
 {
     const double start = exchange_seconds();
 
-    x->published++;
-    dt_exchange_tell(x, DT_PUBLISHED, x->published);
+    dt_exchange_tell(x, DT_PUBLISHED, ++x->published);
     DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
     x->stats.wait_s += exchange_seconds() - start;
     return DT_OK;

@@ -66,7 +66,7 @@ struct dt_exchange {
     dt_exchange_line *line; /* [team_ranks]; NULL where nothing is shared; borrowed */
     float **base;           /* [team_ranks] slots of each; owned */
     uint64_t step;          /* steps finished */
-    uint64_t published;     /* calls of publish: more than one a step where weights are packed */
+    uint64_t published;     /* calls of publish: a step may have several */
 
     dt_fold fold;        /* over the partial sums of all ranks */
     int parts;           /* partial sums of this rank */
