@@ -17,7 +17,7 @@ struct dt_together {
     dt_result *result;   /* [count], owned */
     dt_tree *tree[DT_SYNC_KINDS];
     int first; /* own shard */
-    dt_sync sync;
+    dt_norm_sync sync;
 };
 
 /* ---- The option ------------------------------------------------------------------------ */
@@ -155,7 +155,7 @@ void dt_together_close(dt_together *t)
 
 /* ---- The groups' trees -------------------------------------------------------------------- */
 
-static void *sync_leaf(void *context, dt_sync_kind kind, size_t channels, int k)
+static void *sync_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
 {
     dt_together *t = context;
 
@@ -166,7 +166,7 @@ static void *sync_leaf(void *context, dt_sync_kind kind, size_t channels, int k)
     return dt_tree_leaf(t->tree[kind]);
 }
 
-static dt_status sync_combine(void *context, dt_sync_kind kind)
+static dt_status sync_combine(void *context, dt_norm_kind kind)
 {
     dt_together *t = context;
     const void *unused;
@@ -175,7 +175,7 @@ static dt_status sync_combine(void *context, dt_sync_kind kind)
     return dt_tree_finish(t->tree[kind], &unused);
 }
 
-static const void *sync_result(void *context, dt_sync_kind kind, int k)
+static const void *sync_result(void *context, dt_norm_kind kind, int k)
 {
     const dt_together *t = context;
     return dt_tree_result(t->tree[kind], t->first + k);
@@ -191,7 +191,7 @@ dt_status dt_together_open(dt_run *r)
     r->together = t; /* dt_run_close releases it, whatever comes */
     t->first = r->first_shard;
     t->count = r->end_shard - r->first_shard;
-    t->sync = (dt_sync){t, sync_leaf, sync_combine, sync_result};
+    t->sync = (dt_norm_sync){t, sync_leaf, sync_combine, sync_result};
     DT_TRY(open_arrays(t));
     DT_TRY(open_contexts(r, t));
     return open_trees(r, t);
