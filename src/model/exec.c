@@ -169,7 +169,7 @@ dt_status dt_exec_backward(dt_exec *e, double divisor, float *grad,
 
 /* Where shard k writes its own statistics of step i: zeros when it has no images, so that
  * whoever combines them need not know. */
-static void *team_leaf(const dt_team *t, dt_sync_kind kind, int i, int k)
+static void *team_leaf(const dt_team *t, dt_norm_kind kind, int i, int k)
 {
     const size_t channels = (size_t)t->walk->step[i].out_shape.c;
     void *leaf = t->sync->leaf(t->sync->context, kind, channels, k);

@@ -200,19 +200,19 @@ void dt_exec_flip(dt_exec *e, size_t param, unsigned bit);
 /* How the caller combines values over groups of shards, here or on other ranks. At each
  * batch norm, forward and backward, in the same order everywhere: leaf for each of the
  * caller's shards, ascending; combine; then result for each of them. */
-typedef enum dt_sync_kind {
+typedef enum dt_norm_kind {
     DT_SYNC_MOMENTS, /* forward: dt_moment [channels], joined by dt_moment_merge */
     DT_SYNC_SUMS,    /* backward: double [2 * channels], added */
     DT_SYNC_KINDS
-} dt_sync_kind;
-typedef struct dt_sync {
+} dt_norm_kind;
+typedef struct dt_norm_sync {
     void *context;
     /* Where the value of the k-th shard goes; complete when the next is asked for. */
-    void *(*leaf)(void *context, dt_sync_kind kind, size_t channels, int k);
-    dt_status (*combine)(void *context, dt_sync_kind kind);
+    void *(*leaf)(void *context, dt_norm_kind kind, size_t channels, int k);
+    dt_status (*combine)(void *context, dt_norm_kind kind);
     /* The value of the k-th shard's group; read before the next leaf is asked for. */
-    const void *(*result)(void *context, dt_sync_kind kind, int k);
-} dt_sync;
+    const void *(*result)(void *context, dt_norm_kind kind, int k);
+} dt_norm_sync;
 
 /* One context for each of the caller's shards, run step by step together. Where a batch
  * norm's group is one shard, the bits are those of dt_exec_forward and dt_exec_backward.
@@ -223,7 +223,7 @@ typedef struct dt_team {
     const dt_plan *walk;
     dt_exec *const *exec;
     int count;
-    const dt_sync *sync;
+    const dt_norm_sync *sync;
 } dt_team;
 /* Forward passes.
  *   moments  [count] of dt_net_norm_channels each, or NULL, also inside: every shard's own

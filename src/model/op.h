@@ -122,7 +122,7 @@ struct dt_op {
     dt_status (*backward)(const dt_call *c);
     void (*destroy)(dt_step *s); /* optional; undoes prepare, also a half-done one */
     /* Optional, training only. Forward and backward cut in two where a group of shards
-     * combines statistics (dt_sync in model.h): `own` writes call.own, `group` reads
+     * combines statistics (dt_norm_sync in model.h): `own` writes call.own, `group` reads
      * call.group. With a group of this one shard the bits are those of the whole call. */
     const struct dt_meeting {
         dt_status (*forward_own)(const dt_call *c);   /* own: dt_moment [c] */

@@ -30,12 +30,16 @@ typedef struct dt_compiled {
 } dt_compiled;
 enum { DT_MAX_COMPILED = 4 }; /* largest and smallest shard, of full and last batches */
 
+typedef struct dt_together dt_together; /* see together.h */
+
 typedef struct dt_run {
     dt_comm *comm;    /* borrowed */
     dt_options o;     /* resolved: nothing is auto any more */
     dt_dtype precision;
     int threads, first_shard, end_shard; /* this rank's */
     int64_t global_batch;
+    int bn_group; /* shards that share batch-norm statistics; 0: each has its own */
+    char bn[24];  /* --bn node, resolved; r->o.bn points here */
 
     dt_source *source;
     dt_node_mem *data_memory;
@@ -54,6 +58,7 @@ typedef struct dt_run {
 
     dt_exchange *exchange;
     dt_tree *loss_tree, *moment_tree;
+    dt_together *together; /* NULL: bn_group is 0 */
     double sample_weight; /* of a sample's loss, times the global batch: 1, or S to sum */
     dt_optim optim;
     struct dt_checks *checks; /* owned; NULL: none are on */
@@ -100,8 +105,18 @@ typedef struct dt_test_result {
 /* The whole test set, cut into chunks whose bounds do not depend on the ranks. Collective. */
 dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
 
+/* This rank's part of a step where bn_group > 0: all its shards step by step together,
+ * forward and backward; gradients go to the exchange, losses and moments to their trees.
+ * Collective. */
+dt_status dt_run_shards_together(dt_run *r, int64_t epoch, int64_t step,
+                                 dt_wishes mine) DT_MUST_CHECK;
+/* A shard is through: its loss to the loss tree, and both trees' leaves pushed. Local. */
+void dt_run_push(dt_run *r, const dt_result *result, dt_wishes mine);
+
 /* The training context for so many images, NULL if none was compiled. Local. */
 dt_exec *dt_run_exec(const dt_run *r, int64_t batch);
 double dt_seconds(void); /* monotonic clock */
+/* Charge the time since *mark to a phase. Local. */
+void dt_run_lap(dt_run *r, dt_phase phase, double *mark);
 
 #endif

@@ -8,6 +8,7 @@
 #include "checks.h"
 #include "fingerprint.h"
 #include "modelfile.h"
+#include "together.h"
 
 /* ---- Options ------------------------------------------------------------------------ */
 
@@ -155,7 +156,7 @@ typedef struct slab_row { /* one slab, sized before anything is taken */
     size_t bytes;
     bool shared; /* one for the node's ranks */
 } slab_row;
-enum { SLABS = 8 };
+enum { ROW_ARENA = 5, SLABS = 8 };
 
 static void larger(size_t *x, size_t y)
 {
@@ -182,7 +183,8 @@ static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
                             .first_bucket_bytes = (size_t)(r->o.first_bucket_mb * mib),
                             .bucket_bytes = (size_t)(r->o.bucket_mb * mib),
                             .last_bucket_bytes = (size_t)(r->o.last_bucket_mb * mib),
-                            .bf16 = strcmp(r->o.grad_dtype, "bf16") == 0};
+                            .bf16 = strcmp(r->o.grad_dtype, "bf16") == 0,
+                            .together = r->bn_group > 0};
     return DT_OK;
 }
 
@@ -195,12 +197,16 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
     const bool trains = purpose == DT_FOR_TRAINING;
     size_t arena = 0, scratch = 0;
 
+    for (int i = 0; i < DT_MAX_COMPILED; i++)
+        if (r->train[i].plan)
+            larger(&arena, dt_plan_arena_bytes(r->train[i].plan));
+    arena = dt_together_contexts(r) * dt_together_bytes(r, arena);
     for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
         const dt_plan *p = i < 2 ? r->test[i].plan : r->train[i - 2].plan;
-        if (p) {
+        if (i < 2 && p)
             larger(&arena, dt_plan_arena_bytes(p));
+        if (p)
             larger(&scratch, dt_plan_scratch_bytes(p));
-        }
     }
     const slab_row all[SLABS] = {
         {"master weights", &r->master, floats, shared},
@@ -235,13 +241,21 @@ static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
     const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false);
     const uint64_t node = rank * (uint64_t)dt_comm_node_ranks(r->comm) + shared;
 
-    if (available > 0 && node > available)
-        return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB and "
-                       "%.2f GiB shared), but %.1f GiB are available; lower --batch or "
-                       "--image-size, or run fewer ranks with the same --shards",
+    if (available == 0 || node <= available)
+        return DT_OK;
+    if (r->bn_group > 0) /* fewer ranks would hold as many shards' activations */
+        return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB, of "
+                       "which activations of %zu shards at the same time %.2f GiB, and %.2f GiB "
+                       "shared), but %.1f GiB are available; --bn %s keeps all shards of a rank "
+                       "in memory: lower --batch or --image-size, use more nodes, or --bn local",
                        (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
-                       (double)shared / gib, (double)available / gib);
-    return DT_OK;
+                       dt_together_contexts(r), (double)rows[ROW_ARENA].bytes / gib,
+                       (double)shared / gib, (double)available / gib, r->o.bn);
+    return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB and "
+                   "%.2f GiB shared), but %.1f GiB are available; lower --batch or "
+                   "--image-size, or run fewer ranks with the same --shards",
+                   (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
+                   (double)shared / gib, (double)available / gib);
 }
 
 static dt_status bind_execs(dt_run *r)
@@ -313,8 +327,9 @@ static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
     DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
     DT_TRY(dt_tree_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, sizeof(double),
                           dt_merge_f64, shards));
-    return dt_tree_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
-                          sizeof(dt_moment), dt_merge_moments, shards);
+    DT_TRY(dt_tree_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
+                          sizeof(dt_moment), dt_merge_moments, shards));
+    return dt_together_open(r);
 }
 
 /* What the exchange needs, and with it all slabs. */
@@ -365,6 +380,8 @@ dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose pur
     memset(r, 0, sizeof *r);
     r->comm = c;
     DT_GO(st, dt_comm_agree(c, open_options(r, o, purpose)), out);
+    if (purpose == DT_FOR_TRAINING)
+        DT_GO(st, dt_together_resolve(r), out);
     DT_GO(st, open_data(r), out);
     DT_GO(st, dt_comm_agree(c, open_network(r, purpose)), out);
     DT_GO(st, dt_fingerprint_run(r), out);
@@ -383,6 +400,7 @@ void dt_run_close(dt_run *r)
 {
     dt_checks_close(r);
     dt_optim_close(&r->optim);
+    dt_together_close(r->together);
     dt_tree_destroy(r->moment_tree);
     dt_tree_destroy(r->loss_tree);
     dt_exchange_close(r->exchange);
@@ -466,5 +484,6 @@ dt_status dt_run_broadcast(dt_run *r)
             DT_TRY(broadcast_slab(r, slabs[i]));
     if (r->writes)
         dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
+    DT_TRY(dt_comm_barrier(r->comm)); /* what one rank wrote, its node's others read */
     return compare_state(r, "the state sent by rank 0");
 }

@@ -37,3 +37,14 @@ out:
     dt_hash_close(h);
     return st;
 }
+
+dt_status dt_state_weights_hash(const dt_model_state *s, dt_digest *out)
+{
+    dt_hash *h = NULL;
+
+    DT_TRY(dt_hash_open(&h));
+    const dt_status st = hash_slab(h, s->net, s->master);
+    *out = dt_hash_digest(h);
+    dt_hash_close(h);
+    return st;
+}

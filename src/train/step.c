@@ -17,8 +17,7 @@ double dt_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Charge the time since *mark to a phase. */
-static void clock_lap(dt_run *r, dt_phase phase, double *mark)
+void dt_run_lap(dt_run *r, dt_phase phase, double *mark)
 {
     const double now = dt_seconds();
     r->phase_s[phase] += now - *mark;
@@ -41,12 +40,23 @@ static dt_status gradient_ready(void *context, size_t floats_done)
 }
 
 /* An uneven last batch may leave a shard without images: its leaf is +0.0. */
-static dt_status empty_shard(dt_run *r, float *grad, dt_moment *moments, double *loss)
+static dt_status empty_shard(dt_run *r, float *grad, dt_moment *moments)
 {
     memset(grad, 0, dt_net_slab_floats(r->net) * sizeof *grad);
     memset(moments, 0, dt_net_norm_channels(r->net) * sizeof *moments);
-    loss[DT_LEAF_loss] = loss[DT_LEAF_correct] = 0;
     return dt_exchange_ready(r->exchange, dt_net_slab_floats(r->net));
+}
+
+void dt_run_push(dt_run *r, const dt_result *result, dt_wishes mine)
+{
+    double *loss = dt_tree_leaf(r->loss_tree);
+
+    loss[DT_LEAF_loss] = result->loss_sum;
+    loss[DT_LEAF_correct] = (double)result->correct;
+    loss[DT_LEAF_save] = mine.save;
+    loss[DT_LEAF_stop] = mine.stop;
+    dt_tree_push(r->moment_tree);
+    dt_tree_push(r->loss_tree);
 }
 
 static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, dt_wishes mine)
@@ -56,30 +66,34 @@ static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, dt
     const dt_observer observer = {gradient_ready, r};
     float *grad = dt_exchange_leaf(r->exchange);
     dt_moment *moments = dt_tree_leaf(r->moment_tree);
-    double *loss = dt_tree_leaf(r->loss_tree), mark = dt_seconds();
-    dt_result result;
+    double mark = dt_seconds();
+    dt_result result = {0, 0};
 
     if (size == 0) {
-        DT_TRY(empty_shard(r, grad, moments, loss));
+        DT_TRY(empty_shard(r, grad, moments));
     } else {
         dt_exec *e = dt_run_exec(r, size);
         if (!e)
             return dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)size);
         dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(e), dt_exec_labels(e));
         dt_checks_shard(r, shard, e, grad);
-        clock_lap(r, DT_PHASE_data, &mark);
+        dt_run_lap(r, DT_PHASE_data, &mark);
         DT_TRY(dt_exec_forward(e, moments, &result));
-        clock_lap(r, DT_PHASE_forward, &mark);
+        dt_run_lap(r, DT_PHASE_forward, &mark);
         DT_TRY(dt_exec_backward(e, (double)n / r->sample_weight, grad, &observer));
-        clock_lap(r, DT_PHASE_backward, &mark);
+        dt_run_lap(r, DT_PHASE_backward, &mark);
         dt_checks_loss(r, shard, &result);
-        loss[DT_LEAF_loss] = result.loss_sum;
-        loss[DT_LEAF_correct] = (double)result.correct;
     }
-    loss[DT_LEAF_save] = mine.save;
-    loss[DT_LEAF_stop] = mine.stop;
-    dt_tree_push(r->moment_tree);
-    dt_tree_push(r->loss_tree);
+    dt_run_push(r, &result, mine);
+    return DT_OK;
+}
+
+static dt_status run_shards(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine)
+{
+    if (r->together)
+        return dt_run_shards_together(r, epoch, step, mine);
+    for (int shard = r->first_shard; shard < r->end_shard; shard++)
+        DT_TRY(run_shard(r, epoch, step, shard, mine));
     return DT_OK;
 }
 
@@ -113,14 +127,13 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
     double mark;
 
     DT_TRY(dt_checks_begin(r, epoch, step));
-    for (int shard = r->first_shard; shard < r->end_shard; shard++)
-        DT_TRY(run_shard(r, epoch, step, shard, mine));
+    DT_TRY(run_shards(r, epoch, step, mine));
 
     mark = dt_seconds();
     DT_TRY(dt_exchange_finish(r->exchange, &sum, &owned, &spans));
     DT_TRY(dt_tree_finish(r->loss_tree, &loss_leaf));
     DT_TRY(dt_tree_finish(r->moment_tree, &moments));
-    clock_lap(r, DT_PHASE_exchange, &mark);
+    dt_run_lap(r, DT_PHASE_exchange, &mark);
 
     const double *loss = loss_leaf, mean = loss[DT_LEAF_loss] / (double)n;
     if (!isfinite(mean)) {
@@ -130,11 +143,11 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
                        (long long)epoch + 1, (long long)step + 1, mean, lr));
     }
     DT_TRY(dt_checks_before_update(r));
-    clock_lap(r, DT_PHASE_checks, &mark);
+    dt_run_lap(r, DT_PHASE_checks, &mark);
     DT_TRY(update(r, sum, owned, spans, moments, lr));
-    clock_lap(r, DT_PHASE_update, &mark);
+    dt_run_lap(r, DT_PHASE_update, &mark);
     dt_checks_after_update(r);
-    clock_lap(r, DT_PHASE_checks, &mark);
+    dt_run_lap(r, DT_PHASE_checks, &mark);
 
     *result = (dt_step_result){.loss = mean, .lr = lr, .images = n,
                                .accuracy = loss[DT_LEAF_correct] / (double)n,

@@ -1,4 +1,4 @@
-/* team.h - shards of one batch in one process: contexts, gradients and a dt_sync that
+/* team.h - shards of one batch in one process: contexts, gradients and a dt_norm_sync that
  * combines by the recursive definition of the tree. */
 #ifndef DT_TEST_TEAM_H
 #define DT_TEST_TEAM_H
@@ -17,7 +17,7 @@ typedef struct team_sync {
     int rounds[DT_SYNC_KINDS];
 } team_sync;
 
-static inline void *team_leaf_of(void *context, dt_sync_kind kind, size_t channels,
+static inline void *team_leaf_of(void *context, dt_norm_kind kind, size_t channels,
                                  int k)
 {
     team_sync *s = context;
@@ -51,7 +51,7 @@ static inline double team_sum(const team_sync *s, int a, int b, size_t c)
     return team_sum(s, a, m, c) + team_sum(s, m, b, c);
 }
 
-static inline dt_status team_combine(void *context, dt_sync_kind kind)
+static inline dt_status team_combine(void *context, dt_norm_kind kind)
 {
     team_sync *s = context;
 
@@ -67,16 +67,16 @@ static inline dt_status team_combine(void *context, dt_sync_kind kind)
     return DT_OK;
 }
 
-static inline const void *team_result(void *context, dt_sync_kind kind, int k)
+static inline const void *team_result(void *context, dt_norm_kind kind, int k)
 {
     const team_sync *s = context;
     return kind == DT_SYNC_MOMENTS ? (const void *)s->moment_group[k]
                                    : (const void *)s->sum_group[k];
 }
 
-static inline dt_sync team_sync_of(team_sync *s)
+static inline dt_norm_sync team_sync_of(team_sync *s)
 {
-    return (dt_sync){s, team_leaf_of, team_combine, team_result};
+    return (dt_norm_sync){s, team_leaf_of, team_combine, team_result};
 }
 
 /* ---- Contexts -------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ static inline void team_bind(team *t)
 }
 
 /* Forward and backward with this sync; the sum of the losses over `divisor`. */
-static inline double team_step_with(team *t, const dt_sync *sync, double divisor)
+static inline double team_step_with(team *t, const dt_norm_sync *sync, double divisor)
 {
     float *grad[TEAM_MOST] = {NULL};
     const dt_plan *walk = NULL;
@@ -151,7 +151,7 @@ static inline double team_step_with(team *t, const dt_sync *sync, double divisor
 
 static inline double team_step(team *t, int group, double divisor)
 {
-    const dt_sync sync = team_sync_of(t->sync);
+    const dt_norm_sync sync = team_sync_of(t->sync);
 
     t->sync->group = group;
     return team_step_with(t, &sync, divisor);
