@@ -85,6 +85,7 @@ struct dt_exchange {
     dt_addition *add;  /* [adds], owned; together: on slots, all the rank's additions */
     int adds;
     size_t folded;     /* buckets of the running leaf that are folded */
+    uint64_t published; /* calls of publish */
     dt_exchange_stats stats;
 };
 
