@@ -324,9 +324,11 @@ static void replay_wants_local_batch_norm(void **state)
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     r.o.replay_every = 2;
     r.o.bn = "group:2";
+    r.bn_group = 2;
     assert_int_equal(dt_replay_open(&r, &p), DT_CONFIG);
     assert_non_null(strstr(dt_fail_text(), "--bn group:2"));
     dt_fail_clear();
+    r.bn_group = 0;
     dt_run_close(&r);
 }
 
