@@ -283,7 +283,8 @@ dt_status dt_exchange_publish(dt_exchange *x)
 {
     const double start = exchange_seconds();
 
-    dt_exchange_tell(x, DT_PUBLISHED, ++x->published); /* a step may publish more than once */
+    x->published++;
+    dt_exchange_tell(x, DT_PUBLISHED, x->published);
     DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
     x->stats.wait_s += exchange_seconds() - start;
     return DT_OK;

@@ -66,6 +66,7 @@ struct dt_exchange {
     dt_exchange_line *line; /* [team_ranks]; NULL where nothing is shared; borrowed */
     float **base;           /* [team_ranks] slots of each; owned */
     uint64_t step;          /* steps finished */
+    uint64_t published;     /* calls of publish: more than one a step where weights are packed */
 
     dt_fold fold;        /* over the partial sums of all ranks */
     int parts;           /* partial sums of this rank */
@@ -85,7 +86,6 @@ struct dt_exchange {
     dt_addition *add;  /* [adds], owned; together: on slots, all the rank's additions */
     int adds;
     size_t folded;     /* buckets of the running leaf that are folded */
-    uint64_t published; /* calls of publish */
     dt_exchange_stats stats;
 };
 
