@@ -6,12 +6,17 @@
 #include <mpi.h>
 
 struct dt_comm {
-    MPI_Comm all,
-        node;     /* errors are returned; MPI_COMM_NULL where MPI was not started */
+    /* Errors are returned; MPI_COMM_NULL where MPI was not started. `machine` holds the
+     * ranks that share a machine, `team` those that are treated as a node of it. */
+    MPI_Comm all, machine, team;
     bool started; /* MPI was started, so it must be finished */
-    bool crowded; /* more ranks on this node than cores: waiting must not spin */
+    bool crowded; /* more ranks on this machine than cores: waiting must not spin */
     int rank, world, node_rank, node_ranks, nodes;
-    int node_cpus; /* in the union of the node's affinity masks, or the quota */
+    int node;           /* index of mine */
+    int *node_start;    /* [nodes + 1] first rank of each node; owned */
+    int split;          /* nodes that this machine is treated as */
+    int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
+    uint64_t node_room; /* see dt_node_mem_room, as the last exchange was planned */
 };
 
 /* Record what MPI reports; `call` begins with the function's name. */
@@ -37,6 +42,15 @@ dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUS
 
 /* x[i] = the smallest over ranks. Collective. */
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
+
+/* Bytes that every node's shared memory has left for each of its nodes, the least over
+ * all; UINT64_MAX where no node has ranks that share. Collective. */
+dt_status dt_node_mem_room(dt_comm *c, uint64_t *room) DT_MUST_CHECK;
+/* Where that memory is backed. */
+enum { DT_NODE_DIRECTORY_CHARS = 4096 }; /* PATH_MAX; Open MPI asks for half of it */
+void dt_node_mem_directory(char path[DT_NODE_DIRECTORY_CHARS]);
+/* What MPI adds to a block for itself, generously. */
+enum { DT_NODE_MEM_OVERHEAD = 1 << 20 };
 
 /* Whether this rank holds a failure that the others do not know of: they wait
  * elsewhere, so nothing collective may be called any more, and main ends all ranks. */

@@ -1,4 +1,4 @@
-/* exchange.c - what all exchanges share: the table, buckets, and folding own shards. */
+/* exchange.c - what all exchanges share: the table and its choice, opening, finishing. */
 #include "exchange.h"
 #include "spans.h"
 
@@ -17,34 +17,83 @@ enum { EXCHANGE_ROWS = sizeof exchange_table / sizeof *exchange_table };
 
 /* ---- Choosing a row -------------------------------------------------------------- */
 
-static bool exchange_declines(const dt_exchange *x, const dt_exchange_row *row)
+/* The caller takes a handful of blocks beside ours. */
+enum { EXCHANGE_BLOCKS = 8 };
+
+typedef struct exchange_decline {
+    char text[DT_NODE_DIRECTORY_CHARS + 512];
+} exchange_decline;
+
+/* Whether the node's memory, as measured when the exchange was planned, has the room. */
+static bool exchange_has_room(const dt_exchange *x, size_t node_bytes,
+                              exchange_decline *why)
 {
-    return x->comm->world > 1 && row->longest(x) > INT_MAX;
+    const uint64_t bytes = dt_exchange_block(x) * sizeof(float) + node_bytes;
+    char path[DT_NODE_DIRECTORY_CHARS];
+
+    if (bytes + EXCHANGE_BLOCKS * DT_NODE_MEM_OVERHEAD <= x->comm->node_room)
+        return true;
+    dt_node_mem_directory(path);
+    snprintf(why->text, sizeof why->text,
+             "exchange %s: %.1f MB do not fit into %s with %.1f MB free; to share "
+             "memory, enlarge it (docker run --shm-size) or name another local "
+             "directory with mpirun --mca osc_sm_backing_directory DIR",
+             x->row->name, (double)bytes * 1e-6, path,
+             (double)x->comm->node_room * 1e-6);
+    return false;
 }
 
-/* From (same) arguments alone, so all ranks choose alike. */
-static dt_status exchange_choose(dt_exchange *x, const char *name)
+/* With x->row under trial: whether it declines, and whether it shares. Says on the way
+ * why it does not, in one line; a row that declines for good leaves that to the caller. */
+static bool exchange_declines(dt_exchange *x, const dt_exchange_opts *o,
+                              exchange_decline *why)
 {
-    const bool any = strcmp(name, "auto") == 0;
+    why->text[0] = '\0';
+    x->shares = x->comm->world > 1 && x->row->shares && x->row->shares(x);
+    if (x->comm->world == 1)
+        return false;
+    if (x->row->longest && x->row->longest(x) > INT_MAX) {
+        snprintf(why->text, sizeof why->text,
+                 "exchange %s: a message would hold more than %d floats; use "
+                 "--exchange tree with smaller buckets",
+                 x->row->name, INT_MAX);
+        return true;
+    }
+    if (!x->shares && x->row->only_shared)
+        snprintf(why->text, sizeof why->text,
+                 "exchange %s: the ranks run on %d nodes, which share no memory; use "
+                 "--exchange tree",
+                 x->row->name, x->comm->nodes);
+    if (x->shares && !exchange_has_room(x, o->node_bytes, why))
+        x->shares = false;
+    return !x->shares && x->row->only_shared;
+}
+
+/* From (same) arguments and common measurements alone, so all ranks choose alike. */
+static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool quiet)
+{
+    const bool any = strcmp(o->name, "auto") == 0;
+    exchange_decline why = {""};
     bool known = any;
 
     for (int i = 0; i < EXCHANGE_ROWS; i++) {
-        if (!any && strcmp(name, exchange_table[i]->name) != 0)
+        if (!any && strcmp(o->name, exchange_table[i]->name) != 0)
             continue;
         known = true;
-        if (!exchange_declines(x, exchange_table[i])) {
-            x->row = exchange_table[i];
+        x->row = exchange_table[i];
+        const bool shareable = x->comm->world > 1 && x->row->shares && x->row->shares(x);
+        const bool declines = exchange_declines(x, o, &why);
+        /* `auto` on several nodes is meant to pass over a row that needs one. */
+        if (why.text[0] && !quiet && shareable && (any || !declines))
+            dt_note("%s", why.text);
+        if (!declines)
             return DT_OK;
-        }
     }
     if (!known)
         return dt_fail(
             DT_CONFIG,
-            "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD), name);
-    return dt_fail(DT_UNSUPPORTED,
-                   "exchange %s: a message would hold more than %d floats; use "
-                   "--exchange tree with smaller buckets",
-                   name, INT_MAX);
+            "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD), o->name);
+    return dt_fail(DT_UNSUPPORTED, "%s", why.text);
 }
 
 /* ---- Planning, opening, closing -------------------------------------------------- */
@@ -61,30 +110,38 @@ static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
 }
 
 /* All that follows from the options, before any memory of the slab's size is taken. */
-static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
+static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool quiet)
 {
     const int world = x->comm->world, rank = x->comm->rank;
 
     DT_TRY(dt_fold_init(&x->fold, o->shards, world));
     DT_TRY(dt_calloc(&x->operand, (size_t)x->fold.operands, sizeof *x->operand,
                      "the exchange"));
+    DT_TRY(dt_calloc(&x->owned, 1, sizeof *x->owned, "the exchange"));
     dt_shards_of(o->shards, world, rank, &x->first, &x->end);
     x->next = x->first;
     x->floats = o->floats;
-    x->slots = dt_counter_slots(x->first, x->end);
+    x->shards = o->shards;
+    x->bf16 = o->bf16;
+    x->together = o->together;
+    x->slots = dt_exchange_slots_of(x, rank);
     x->parts = dt_exchange_parts(x, rank);
+    x->owned[0] = (dt_span){0, x->floats};
+    x->spans = 1;
+    DT_TRY(dt_exchange_fold_plan(x));
     DT_TRY(exchange_cut(x, o));
-    return exchange_choose(x, o->name);
+    return exchange_choose(x, o, quiet);
 }
 
-static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *o)
+static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *o,
+                                 bool quiet)
 {
     dt_exchange *made = NULL;
 
     DT_TRY(dt_calloc(&made, 1, sizeof *made, "the exchange"));
     made->comm = c;
     made->mpi = MPI_COMM_NULL;
-    const dt_status st = exchange_plan(made, o);
+    const dt_status st = exchange_plan(made, o, quiet);
     if (st != DT_OK)
         dt_exchange_close(made);
     else
@@ -92,22 +149,27 @@ static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_
     return st;
 }
 
-dt_status dt_exchange_slabs(dt_comm *c, const dt_exchange_opts *opts, size_t *slabs)
+/* The room is measured here and not again: the caller then takes it. */
+dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts,
+                           dt_exchange_needs *needs)
 {
     dt_exchange *x = NULL;
 
-    DT_TRY(exchange_create(&x, c, opts));
-    const size_t extra = c->world > 1 && x->row->extra ? x->row->extra(x) : 0;
-    *slabs = (size_t)x->slots + (extra + opts->floats - 1) / opts->floats;
+    DT_TRY(dt_node_mem_room(c, &c->node_room));
+    DT_TRY(exchange_create(&x, c, opts, false));
+    *needs = (dt_exchange_needs){
+        .shares = x->shares,
+        .slabs = (dt_exchange_block(x) + opts->floats - 1) / opts->floats};
     dt_exchange_close(x);
     return DT_OK;
 }
 
-static dt_status exchange_bind(dt_exchange *x, float *memory)
+static dt_status exchange_open(dt_exchange *x, float *memory)
 {
-    x->memory = memory;
-    x->extra = dt_exchange_slot(x, x->slots);
-    x->sum = memory;
+    const size_t bytes = dt_exchange_block(x) * sizeof(float);
+
+    DT_TRY(dt_exchange_bind(x, memory));
+    x->stats.memory = bytes / (size_t)x->team_ranks;
     return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;
 }
 
@@ -115,10 +177,10 @@ dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *
                            float *memory)
 {
     dt_exchange *made = NULL;
-    dt_status st = exchange_create(&made, c, opts);
+    dt_status st = exchange_create(&made, c, opts, true);
 
     if (st == DT_OK)
-        st = exchange_bind(made, memory);
+        st = exchange_open(made, memory);
     DT_GO(st, dt_comm_agree(c, st), out);
     if (c->world > 1) {
         const int code = MPI_Comm_dup(c->all, &made->mpi);
@@ -143,9 +205,19 @@ void dt_exchange_close(dt_exchange *x)
         MPI_Comm_free(&x->mpi);
     dt_fold_release(&x->fold);
     free(x->operand);
+    free(x->scratch);
+    free(x->owned);
+    free(x->base);
+    free(x->add);
     free(x->tensor);
     free(x->bucket);
     free(x);
+}
+
+dt_status dt_exchange_scratch(dt_exchange *x, int depth)
+{
+    return dt_calloc(&x->scratch, (size_t)depth * DT_FOLD_BLOCK, sizeof *x->scratch,
+                     "the exchange");
 }
 
 const char *dt_exchange_name(const dt_exchange *x)
@@ -158,68 +230,9 @@ bool dt_exchange_exact(const dt_exchange *x)
     return x->row->exact;
 }
 
-/* ---- Folding own shards ---------------------------------------------------------- */
-
-enum { FOLD_BLOCK = 16384 }; /* floats; a few slots of it fit into a core's cache */
-
-/* slot[top - 1] += slot[top], then slot[top - 2] += slot[top - 1], ... */
-static void exchange_cascade(dt_exchange *x, dt_span span, int top, int merges)
+bool dt_exchange_shares(const dt_exchange *x)
 {
-    const size_t end = span.first + span.count;
-
-    for (size_t at = span.first; at < end; at += FOLD_BLOCK) {
-        const size_t n = end - at < FOLD_BLOCK ? end - at : FOLD_BLOCK;
-        for (int m = 0; m < merges; m++)
-            dt_add_f32(dt_exchange_slot(x, top - m - 1) + at,
-                       dt_exchange_slot(x, top - m) + at, n);
-    }
-}
-
-void dt_exchange_fold_parts(dt_exchange *x, dt_span span)
-{
-    for (int part = 1; part < x->parts; part++)
-        dt_add_f32(dt_exchange_slot(x, 0) + span.first,
-                   dt_exchange_slot(x, part) + span.first, span.count);
-}
-
-float *dt_exchange_leaf(dt_exchange *x)
-{
-    assert(!x->writing && x->next < x->end);
-    x->writing = true;
-    x->folded = 0;
-    x->leaf = x->counter.depth;
-    x->merges = dt_counter_push(&x->counter, (dt_subtree){(unsigned)x->next, 1});
-    return dt_exchange_slot(x, x->leaf);
-}
-
-/* The leaf's bucket is final; with the last leaf, so are the rank's partial sums. */
-static dt_status exchange_bucket(dt_exchange *x, size_t b)
-{
-    exchange_cascade(x, x->bucket[b], x->leaf, x->merges);
-    if (x->next + 1 < x->end)
-        return DT_OK;
-    if (x->comm->world == 1) {
-        exchange_cascade(x, x->bucket[b], x->parts - 1, x->parts - 1);
-        return DT_OK;
-    }
-    return x->row->start ? x->row->start(x, b) : DT_OK;
-}
-
-dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
-{
-    if (floats_done > x->floats)
-        return dt_fail(DT_BUG, "%zu floats of %zu are done", floats_done, x->floats);
-    for (; x->writing && x->folded < x->buckets; x->folded++) {
-        const dt_span *b = &x->bucket[x->folded];
-        if (b->first + b->count > floats_done)
-            break;
-        DT_TRY(exchange_bucket(x, x->folded));
-    }
-    if (x->writing && x->folded == x->buckets) {
-        x->writing = false;
-        x->next++;
-    }
-    return x->comm->world > 1 && x->row->poll ? x->row->poll(x) : DT_OK;
+    return x->shares;
 }
 
 /* ---- Finishing a step ------------------------------------------------------------ */
@@ -231,47 +244,69 @@ static double exchange_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-dt_status dt_exchange_finish(dt_exchange *x, const float **sum, dt_span *owned)
+/* Messages of this rank may still lie in MPI, which moves them only when it is called. */
+static dt_status exchange_await(dt_exchange *x, dt_progress which)
+{
+    int flag = 0;
+
+    for (unsigned looks = 0; !dt_exchange_all(x, which, x->step);
+         dt_comm_idle(x->comm, &looks))
+        if (dt_exchange_teams(x) > 1)
+            DT_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, x->mpi, &flag,
+                              MPI_STATUS_IGNORE));
+    return DT_OK;
+}
+
+dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
+                             size_t *spans)
 {
     const double start = exchange_seconds();
 
     if (x->writing || x->next != x->end)
         return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d",
                        x->first, x->end, x->next);
+    dt_exchange_tell(x, DT_FINISHED, x->step + 1);
     if (x->comm->world > 1)
         DT_TRY(x->row->finish(x));
+    x->step++;
+    DT_TRY(exchange_await(x, DT_FINISHED));
     x->next = x->first;
     x->counter.depth = 0;
     x->stats.wait_s += exchange_seconds() - start;
     *sum = x->sum;
-    *owned = (dt_span){0, x->floats};
+    *owned = x->owned;
+    *spans = x->spans;
     return DT_OK;
 }
 
 dt_status dt_exchange_publish(dt_exchange *x)
 {
-    (void)x; /* every rank owns, and updates, all of it */
+    const double start = exchange_seconds();
+
+    dt_exchange_tell(x, DT_PUBLISHED, x->step);
+    DT_TRY(exchange_await(x, DT_PUBLISHED));
+    x->stats.wait_s += exchange_seconds() - start;
     return DT_OK;
 }
 
 /* ---- Statistics ------------------------------------------------------------------ */
 
-void dt_exchange_count_sent(dt_exchange *x, size_t floats)
+void dt_exchange_count_sent(dt_exchange *x, size_t bytes)
 {
-    x->stats.bytes_sent += floats * sizeof(float);
+    x->stats.bytes_sent += bytes;
     x->stats.messages++;
 }
 
-void dt_exchange_count_received(dt_exchange *x, size_t floats)
+void dt_exchange_count_received(dt_exchange *x, size_t bytes)
 {
-    x->stats.bytes_received += floats * sizeof(float);
+    x->stats.bytes_received += bytes;
     x->stats.messages++;
 }
 
 void dt_exchange_count_allreduce(dt_exchange *x, size_t floats)
 {
     const size_t world = (size_t)x->comm->world,
-                 moved = 2 * (world - 1) * floats / world;
+                 moved = 2 * (world - 1) * floats / world * sizeof(float);
 
     dt_exchange_count_sent(x, moved);
     dt_exchange_count_received(x, moved);

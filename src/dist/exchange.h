@@ -1,33 +1,51 @@
 /* exchange.h - how to be an exchange; private to src/dist.
  *
  * Write one file exchange_<name>.c that defines dt_exchange_row_<name> and add one row
- * to DT_EXCHANGE_LIST (dist.h). exchange.c folds the rank's own shards, bucket by
- * bucket, so that before `start` the rank's partial sums lie in its slots [0, parts);
- * a row only brings the ranks together. It is never asked in a world of one. */
+ * to DT_EXCHANGE_LIST (dist.h). exchange_fold.c folds the rank's own shards, bucket by
+ * bucket, so that before `start` the rank's partial sums are complete; a row only brings
+ * the ranks together. It is never asked in a world of one. */
 #ifndef DT_EXCHANGE_H
 #define DT_EXCHANGE_H
 #include "comm.h"
 #include "shards.h"
 
+#include <stdatomic.h>
+
 typedef struct dt_exchange_row {
     const char *name;
     bool exact; /* sums in the order of the tree */
-    /* Floats that the row's buffers take beside the slots, on this rank. Optional. */
-    size_t (*extra)(const dt_exchange *x);
+    /* Whether the node's ranks would work in one another's memory, if there is room.
+     * Optional: no. */
+    bool (*shares)(const dt_exchange *x);
+    bool only_shared; /* declines where they cannot */
+    /* Floats that the row's buffers take beside the slots, on that rank. Optional. */
+    size_t (*extra)(const dt_exchange *x, int rank);
     /* Floats of the longest message or displacement: a row declines what MPI's int
-     * cannot count. */
+     * cannot count. Optional: no messages. */
     size_t (*longest)(const dt_exchange *x);
     dt_status (*open)(dt_exchange *x); /* take memory; no communication. Optional */
     /* The partial sums of bucket b are final. Must not wait. Optional. */
     dt_status (*start)(dt_exchange *x, size_t b);
     dt_status (*poll)(dt_exchange *x);   /* let messages progress. Optional */
-    dt_status (*finish)(dt_exchange *x); /* complete x->sum */
+    dt_status (*finish)(dt_exchange *x); /* complete x->sum in x->owned */
     void (*close)(dt_exchange *x);       /* also with messages under way. Optional */
 } dt_exchange_row;
 
 #define X(name) extern const dt_exchange_row dt_exchange_row_##name;
 DT_EXCHANGE_LIST(X)
 #undef X
+
+/* One rank's progress since open, which its team's ranks watch; in memory they share, a
+ * cache line each. */
+typedef enum dt_progress {
+    DT_FOLDED,    /* buckets with final partial sums */
+    DT_FINISHED,  /* calls of finish */
+    DT_PUBLISHED, /* calls of publish */
+    DT_PROGRESSES
+} dt_progress;
+typedef struct dt_exchange_line {
+    _Alignas(64) _Atomic uint64_t count[DT_PROGRESSES];
+} dt_exchange_line;
 
 struct dt_exchange {
     const dt_exchange_row *row;
@@ -38,20 +56,35 @@ struct dt_exchange {
     dt_span *tensor; /* [tensors], owned */
     dt_span *bucket; /* [buckets], owned */
     size_t tensors, buckets;
+    int shards;
+    bool bf16, together;
 
-    dt_fold fold;    /* over the partial sums of all ranks */
-    int parts;       /* partial sums of this rank */
-    int slots;       /* slabs for folding them */
-    float *memory;   /* [slots][floats], then the row's extra; borrowed */
-    float *extra;    /* [row->extra()] inside memory */
-    float *sum;      /* [floats] inside memory; slot 0 unless the row says otherwise */
-    float **operand; /* [fold.operands], owned; for the row's calls of dt_fold_f32 */
+    /* The team: the ranks that work in one another's memory; a node's if the exchange
+     * shares, else this rank alone. */
+    bool shares;
+    int team_first, team_ranks;
+    dt_exchange_line *line; /* [team_ranks]; NULL where nothing is shared; borrowed */
+    float **base;           /* [team_ranks] slots of each; owned */
+    uint64_t step;          /* steps finished */
 
-    int first, end, next; /* own shards; the one that is or will be written */
-    bool writing;         /* a leaf was handed out */
+    dt_fold fold;        /* over the partial sums of all ranks */
+    int parts;           /* partial sums of this rank */
+    int slots;           /* slabs for folding them */
+    float *memory;       /* [slots][floats], then the row's extra; borrowed */
+    float *extra;        /* [row->extra()] inside memory */
+    float *sum;          /* [floats] inside memory; slot 0 unless the row says otherwise */
+    dt_operand *operand; /* [fold.operands], owned; for the row's calls of dt_fold_f32 */
+    float *scratch;      /* for them, owned; see dt_exchange_scratch */
+    dt_span *owned;      /* [spans], owned; what this rank's optimizer updates */
+    size_t spans;
+
+    int first, end, next; /* own shards; the next to be asked for */
+    bool writing;         /* leaves were handed out and are not yet folded */
     dt_counter counter;
-    int leaf, merges; /* the running leaf's slot and the additions that it closes */
-    size_t folded;    /* buckets of the running leaf that are folded */
+    int leaf, merges;  /* the running leaf's slot and the additions that it closes */
+    dt_addition *add;  /* [adds], owned; together: on slots, all the rank's additions */
+    int adds;
+    size_t folded;     /* buckets of the running leaf that are folded */
     dt_exchange_stats stats;
 };
 
@@ -66,12 +99,46 @@ static inline int dt_exchange_parts(const dt_exchange *x, int r)
     return x->fold.start[r + 1] - x->fold.start[r];
 }
 
+/* Slots of rank r, and the one that holds its partial sum number `part`. */
+int dt_exchange_slots_of(const dt_exchange *x, int r);
+int dt_exchange_part_slot(const dt_exchange *x, int r, int part);
+/* This rank's partial sum. [floats] */
+static inline float *dt_exchange_part(const dt_exchange *x, int part)
+{
+    return dt_exchange_slot(x, dt_exchange_part_slot(x, x->comm->rank, part));
+}
+/* A partial sum of a rank of the team. [floats] */
+float *dt_exchange_team_part(const dt_exchange *x, int r, int part);
+
+/* Additions that fold leaves which all have slots of their own. */
+dt_status dt_exchange_fold_plan(dt_exchange *x) DT_MUST_CHECK;
 /* Fold a span of all own partial sums into slot 0, left to right: what the inexact rows
  * send. */
 void dt_exchange_fold_parts(dt_exchange *x, dt_span span);
+/* Take x->scratch for folds of this depth at most. */
+dt_status dt_exchange_scratch(dt_exchange *x, int depth) DT_MUST_CHECK;
 
-void dt_exchange_count_sent(dt_exchange *x, size_t floats);
-void dt_exchange_count_received(dt_exchange *x, size_t floats);
+/* Teams of all ranks, and the first rank of one; team number dt_exchange_teams is the
+ * end. */
+int dt_exchange_teams(const dt_exchange *x);
+int dt_exchange_team_first(const dt_exchange *x, int team);
+int dt_exchange_team(const dt_exchange *x); /* mine */
+/* Floats of one rank's slots and extra memory, and of the block that is planned for. */
+size_t dt_exchange_region(const dt_exchange *x, int rank);
+size_t dt_exchange_block(const dt_exchange *x);
+/* Find all parts of the block, which begins with the lines. */
+dt_status dt_exchange_bind(dt_exchange *x, float *memory) DT_MUST_CHECK;
+/* The rank owns its slice of every bucket: 1/team_ranks, cut at 16 floats. */
+dt_status dt_exchange_own_slices(dt_exchange *x) DT_MUST_CHECK;
+dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
+
+/* Say how far this rank is; ask whether all of the team are as far. What they wrote
+ * before they said so is then visible. */
+void dt_exchange_tell(dt_exchange *x, dt_progress which, uint64_t count);
+bool dt_exchange_all(const dt_exchange *x, dt_progress which, uint64_t count);
+
+void dt_exchange_count_sent(dt_exchange *x, size_t bytes);
+void dt_exchange_count_received(dt_exchange *x, size_t bytes);
 /* MPI does not tell what its allreduce moves; counted is what a ring moves, the least
  * that one message per rank and step can do: 2 (world - 1) / world of the span each
  * way. */

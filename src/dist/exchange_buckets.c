@@ -13,8 +13,9 @@ typedef struct buckets_state {
 
 /* With MPI_IN_PLACE Open MPI would take its binomial tree, which is slow for large
  * buckets; so the sums get a slab of their own. */
-static size_t buckets_extra(const dt_exchange *x)
+static size_t buckets_extra(const dt_exchange *x, int rank)
 {
+    (void)rank;
     return x->floats;
 }
 

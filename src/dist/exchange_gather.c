@@ -16,6 +16,7 @@ static dt_status gather_open(dt_exchange *x)
 
     DT_TRY(dt_calloc(&g, 1, sizeof *g, "the exchange"));
     x->state = g;
+    DT_TRY(dt_exchange_scratch(x, x->fold.depth));
     DT_TRY(dt_calloc(&g->count, world, sizeof *g->count, "the exchange"));
     return dt_calloc(&g->displace, world, sizeof *g->displace, "the exchange");
 }
@@ -34,12 +35,12 @@ static dt_status gather_part(dt_exchange *x, dt_span tensor, int part)
         g->count[r] = has ? count : 0;
         g->displace[r] = has ? (x->fold.start[r] + part - x->fold.start[1]) * count : 0;
         if (has && rank == 0)
-            dt_exchange_count_received(x, tensor.count);
+            dt_exchange_count_received(x, tensor.count * sizeof(float));
     }
     if (mine)
-        dt_exchange_count_sent(x, tensor.count);
+        dt_exchange_count_sent(x, tensor.count * sizeof(float));
     DT_MPI(MPI_Gatherv(rank == 0 ? MPI_IN_PLACE
-                                 : dt_exchange_slot(x, mine ? part : 0) + tensor.first,
+                                 : dt_exchange_part(x, mine ? part : 0) + tensor.first,
                        mine ? count : 0, MPI_FLOAT, x->extra, g->count, g->displace,
                        MPI_FLOAT, 0, x->mpi));
     return DT_OK;
@@ -58,10 +59,10 @@ static dt_status gather_scatter(dt_exchange *x, dt_span tensor)
         g->count[r] = count;
         g->displace[r] = (r - 1) * count;
         memcpy(x->extra + g->displace[r], sum, tensor.count * sizeof *sum);
-        dt_exchange_count_sent(x, tensor.count);
+        dt_exchange_count_sent(x, tensor.count * sizeof(float));
     }
     if (rank > 0)
-        dt_exchange_count_received(x, tensor.count);
+        dt_exchange_count_received(x, tensor.count * sizeof(float));
     DT_MPI(MPI_Scatterv(x->extra, g->count, g->displace, MPI_FLOAT,
                         rank == 0 ? MPI_IN_PLACE : sum, rank == 0 ? 0 : count,
                         MPI_FLOAT, 0, x->mpi));

@@ -12,7 +12,7 @@ static dt_status p2p_open(dt_exchange *x)
 
     DT_TRY(dt_calloc(&r, (size_t)x->fold.operands, sizeof *r, "the exchange"));
     x->state = r;
-    return DT_OK;
+    return dt_exchange_scratch(x, x->fold.depth);
 }
 
 static dt_status p2p_hub(dt_exchange *x, dt_span tensor, int count)
@@ -24,7 +24,7 @@ static dt_status p2p_hub(dt_exchange *x, dt_span tensor, int count)
         for (int part = 0; part < dt_exchange_parts(x, r); part++, n++) {
             DT_MPI(MPI_Irecv(x->extra + (size_t)n * tensor.count, count, MPI_FLOAT, r,
                              part, x->mpi, &request[n]));
-            dt_exchange_count_received(x, tensor.count);
+            dt_exchange_count_received(x, tensor.count * sizeof(float));
         }
     DT_TRY(dt_comm_wait(x->comm, request, n));
     dt_star_sum(x, tensor);
@@ -32,7 +32,7 @@ static dt_status p2p_hub(dt_exchange *x, dt_span tensor, int count)
     for (int r = 1; r < x->comm->world; r++) {
         DT_MPI(MPI_Isend(x->sum + tensor.first, count, MPI_FLOAT, r, 0, x->mpi,
                          &request[r - 1]));
-        dt_exchange_count_sent(x, tensor.count);
+        dt_exchange_count_sent(x, tensor.count * sizeof(float));
     }
     return dt_comm_wait(x->comm, request, x->comm->world - 1);
 }
@@ -42,14 +42,14 @@ static dt_status p2p_spoke(dt_exchange *x, dt_span tensor, int count)
     MPI_Request *request = x->state;
 
     for (int part = 0; part < x->parts; part++) {
-        DT_MPI(MPI_Isend(dt_exchange_slot(x, part) + tensor.first, count, MPI_FLOAT, 0,
+        DT_MPI(MPI_Isend(dt_exchange_part(x, part) + tensor.first, count, MPI_FLOAT, 0,
                          part, x->mpi, &request[part]));
-        dt_exchange_count_sent(x, tensor.count);
+        dt_exchange_count_sent(x, tensor.count * sizeof(float));
     }
     DT_TRY(dt_comm_wait(x->comm, request, x->parts));
     DT_MPI(
         MPI_Irecv(x->sum + tensor.first, count, MPI_FLOAT, 0, 0, x->mpi, &request[0]));
-    dt_exchange_count_received(x, tensor.count);
+    dt_exchange_count_received(x, tensor.count * sizeof(float));
     return dt_comm_wait(x->comm, request, 1);
 }
 

@@ -32,24 +32,23 @@ static dt_span tree_slice(const dt_exchange *x, size_t b, int rank)
     return dt_spans_slice(x->bucket[b], rank, x->comm->world);
 }
 
-static int tree_foreign(const dt_exchange *x)
+static int tree_foreign(const dt_exchange *x, int rank)
 {
-    return x->fold.operands - x->parts;
+    return x->fold.operands - dt_exchange_parts(x, rank);
 }
 
 /* Received slices begin at multiples of 16 floats. */
-static size_t tree_received(const dt_exchange *x, size_t b)
+static size_t tree_received(const dt_exchange *x, size_t b, int rank)
 {
-    return (size_t)tree_foreign(x) *
-           dt_align(tree_slice(x, b, x->comm->rank).count, 16);
+    return (size_t)tree_foreign(x, rank) * dt_align(tree_slice(x, b, rank).count, 16);
 }
 
-static size_t tree_extra(const dt_exchange *x)
+static size_t tree_extra(const dt_exchange *x, int rank)
 {
     size_t floats = 0;
 
     for (size_t b = 0; b < x->buckets; b++)
-        floats += tree_received(x, b);
+        floats += tree_received(x, b, rank);
     return floats;
 }
 
@@ -66,7 +65,8 @@ static dt_status tree_open(dt_exchange *x)
 
     DT_TRY(dt_calloc(&t, 1, sizeof *t, "the exchange"));
     x->state = t;
-    t->in = tree_foreign(x);
+    t->in = tree_foreign(x, x->comm->rank);
+    DT_TRY(dt_exchange_scratch(x, x->fold.depth));
     t->out = others * x->parts;
     t->back = 2 * others;
     const size_t each = (size_t)(t->in + t->out + t->back);
@@ -81,7 +81,7 @@ static dt_status tree_open(dt_exchange *x)
                                      .out = r + t->in,
                                      .back = r + t->in + t->out,
                                      .received = received};
-        received += tree_received(x, b);
+        received += tree_received(x, b, x->comm->rank);
     }
     return DT_OK;
 }
@@ -102,7 +102,7 @@ static dt_status tree_send(dt_exchange *x, const float *data, size_t floats, int
         return DT_OK;
     DT_TRY(dt_comm_count(floats, &count));
     DT_MPI(MPI_Isend(data, count, MPI_FLOAT, to, tag, x->mpi, r));
-    dt_exchange_count_sent(x, floats);
+    dt_exchange_count_sent(x, floats * sizeof *data);
     return DT_OK;
 }
 
@@ -115,7 +115,7 @@ static dt_status tree_receive(dt_exchange *x, float *data, size_t floats, int fr
         return DT_OK;
     DT_TRY(dt_comm_count(floats, &count));
     DT_MPI(MPI_Irecv(data, count, MPI_FLOAT, from, tag, x->mpi, r));
-    dt_exchange_count_received(x, floats);
+    dt_exchange_count_received(x, floats * sizeof *data);
     return DT_OK;
 }
 
@@ -125,7 +125,7 @@ static float *tree_operand(const dt_exchange *x, size_t b, dt_span mine, int i)
     const int own = x->fold.start[x->comm->rank];
 
     if (i >= own && i < own + x->parts)
-        return dt_exchange_slot(x, i - own) + mine.first;
+        return dt_exchange_part(x, i - own) + mine.first;
     const tree_state *t = x->state;
     const size_t place = (size_t)(i < own ? i : i - x->parts);
     return t->bucket[b].received + place * dt_align(mine.count, 16);
@@ -156,7 +156,7 @@ static dt_status tree_send_parts(dt_exchange *x, size_t b)
         const int to = (x->comm->rank + step) % world;
         const dt_span slice = tree_slice(x, b, to);
         for (int part = 0; part < x->parts; part++)
-            DT_TRY(tree_send(x, dt_exchange_slot(x, part) + slice.first, slice.count,
+            DT_TRY(tree_send(x, dt_exchange_part(x, part) + slice.first, slice.count,
                              to, tree_tag(b, 0), r++));
     }
     return DT_OK;
@@ -182,8 +182,8 @@ static dt_status tree_sum(dt_exchange *x, size_t b)
     float *sum = x->sum + mine.first;
 
     for (int i = 0; i < x->fold.operands; i++)
-        x->operand[i] = tree_operand(x, b, mine, i);
-    dt_fold_f32(&x->fold, x->operand, sum, mine.count);
+        x->operand[i].at = tree_operand(x, b, mine, i);
+    dt_fold_f32(&x->fold, x->operand, &sum, mine.count, x->scratch);
     for (int step = 1; step < world; step++)
         DT_TRY(tree_send(x, sum, mine.count, (rank + step) % world, tree_tag(b, 1),
                          &t->bucket[b].back[step - 1]));

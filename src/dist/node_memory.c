@@ -13,70 +13,79 @@ struct dt_node_mem {
     dt_slab slab;   /* private memory */
 };
 
-enum {
-    NODE_ALIGN = 64,         /* windows begin anywhere (offset 264 was seen) */
-    NODE_OWN_BYTES = 1 << 20 /* what MPI adds for itself, generously */
-};
+enum { NODE_ALIGN = 64 }; /* windows begin anywhere (offset 264 was seen) */
 
-/* The directory of Open MPI's windows (osc/sm), as set by the user or by default. */
-static void node_directory(char *path, size_t size)
+/* Open MPI's windows (osc/sm) lie where the user set it, or by default: */
+void dt_node_mem_directory(char path[DT_NODE_DIRECTORY_CHARS])
 {
     MPI_T_cvar_handle handle;
     int threads = 0, index = 0, count = 0;
 
-    snprintf(path, size, "/dev/shm");
+    snprintf(path, DT_NODE_DIRECTORY_CHARS, "/dev/shm");
     if (MPI_T_init_thread(MPI_THREAD_FUNNELED, &threads) != MPI_SUCCESS)
         return;
     if (MPI_T_cvar_get_index("osc_sm_backing_directory", &index) == MPI_SUCCESS &&
         MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) == MPI_SUCCESS) {
-        if (count > 0 && (size_t)count < size)
+        if (count > 0 && count < DT_NODE_DIRECTORY_CHARS)
             MPI_T_cvar_read(handle, path);
         MPI_T_cvar_handle_free(&handle);
     }
     MPI_T_finalize();
 }
 
+dt_status dt_node_mem_room(dt_comm *c, uint64_t *room)
+{
+    char path[DT_NODE_DIRECTORY_CHARS];
+    struct statvfs fs;
+
+    *room = UINT64_MAX;
+    if (c->world == 1)
+        return DT_OK;
+    dt_node_mem_directory(path);
+    if (c->node_rank == 0 && c->node_ranks > 1)
+        *room = statvfs(path, &fs) == 0
+                    ? (uint64_t)fs.f_bavail * fs.f_frsize / (uint64_t)c->split
+                    : 0;
+    return dt_comm_min_u64(c, room, 1);
+}
+
 /* Whether all nodes have the room; rank 0 says so if not. Collective. */
 static dt_status node_has_room(dt_comm *c, size_t bytes, const char *what, bool *room)
 {
-    char path[4096]; /* PATH_MAX; Open MPI asks for half of it */
-    struct statvfs fs;
-    uint64_t left = UINT64_MAX;
+    char path[DT_NODE_DIRECTORY_CHARS];
+    uint64_t left = 0;
 
-    *room = true;
-    if (c->world == 1)
-        return DT_OK;
-    node_directory(path, sizeof path);
-    if (c->node_rank == 0 && c->node_ranks > 1)
-        left = statvfs(path, &fs) == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : 0;
-    DT_TRY(dt_comm_min_u64(c, &left, 1));
-    *room = left >= bytes + NODE_OWN_BYTES;
-    if (!*room)
+    DT_TRY(dt_node_mem_room(c, &left));
+    *room = left >= bytes + DT_NODE_MEM_OVERHEAD;
+    if (!*room) {
+        dt_node_mem_directory(path);
         dt_note("%s: %.1f MB do not fit into %s with %.1f MB free, so every rank keeps "
-                "its own "
-                "copy; to share one, enlarge it (docker run --shm-size) or name "
-                "another local "
-                "directory with mpirun --mca osc_sm_backing_directory DIR",
+                "its own copy; to share one, enlarge it (docker run --shm-size) or "
+                "name another local directory with mpirun --mca "
+                "osc_sm_backing_directory DIR",
                 what, (double)bytes * 1e-6, path, (double)left * 1e-6);
+    }
     return DT_OK;
 }
 
 /* The node's first rank holds all of the segment. Its pages are taken at once, so that
- * the room which was asked for stays ours. */
+ * the room which was asked for stays ours; every rank takes a share of them, which puts
+ * them near ranks of all sockets. */
 static dt_status node_share(dt_node_mem *m, dt_comm *c, size_t bytes, void **memory)
 {
-    const bool leads = c->node_rank == 0;
+    const size_t ranks = (size_t)c->node_ranks, rank = (size_t)c->node_rank;
+    const size_t from = bytes / ranks * rank,
+                 to = rank + 1 == ranks ? bytes : bytes / ranks * (rank + 1);
     void *own = NULL, *base = NULL;
     MPI_Aint size = 0;
     int unit = 0;
 
-    DT_MPI(MPI_Win_allocate_shared(leads ? (MPI_Aint)(bytes + NODE_ALIGN) : 0, 1,
-                                   MPI_INFO_NULL, c->node, &own, &m->window));
+    DT_MPI(MPI_Win_allocate_shared(rank == 0 ? (MPI_Aint)(bytes + NODE_ALIGN) : 0, 1,
+                                   MPI_INFO_NULL, c->team, &own, &m->window));
     DT_MPI(MPI_Win_shared_query(m->window, 0, &size, &unit, &base));
     /* Mappings begin at pages, so every rank skips the same number of bytes. */
     *memory = (char *)base + (NODE_ALIGN - (uintptr_t)base % NODE_ALIGN) % NODE_ALIGN;
-    if (leads)
-        memset(*memory, 0, bytes);
+    memset((char *)*memory + from, 0, to - from);
     return DT_OK;
 }
 

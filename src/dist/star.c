@@ -8,9 +8,9 @@ static size_t star_received(const dt_exchange *x)
            dt_spans_longest(x->tensor, x->tensors);
 }
 
-size_t dt_star_extra(const dt_exchange *x)
+size_t dt_star_extra(const dt_exchange *x, int rank)
 {
-    return x->comm->rank == 0 ? star_received(x) : 0;
+    return rank == 0 ? star_received(x) : 0;
 }
 
 size_t dt_star_longest(const dt_exchange *x)
@@ -20,8 +20,11 @@ size_t dt_star_longest(const dt_exchange *x)
 
 void dt_star_sum(dt_exchange *x, dt_span tensor)
 {
+    float *sum = x->sum + tensor.first;
+
     for (int i = 0; i < x->fold.operands; i++)
-        x->operand[i] = i < x->parts ? dt_exchange_slot(x, i) + tensor.first
-                                     : x->extra + (size_t)(i - x->parts) * tensor.count;
-    dt_fold_f32(&x->fold, x->operand, x->sum + tensor.first, tensor.count);
+        x->operand[i].at = i < x->parts
+                               ? dt_exchange_part(x, i) + tensor.first
+                               : x->extra + (size_t)(i - x->parts) * tensor.count;
+    dt_fold_f32(&x->fold, x->operand, &sum, tensor.count, x->scratch);
 }

@@ -14,7 +14,7 @@ typedef struct dt_model_state {
 /* XXH3-128 of weights, momentum (both in state_dict order, OIHW), running means,
  * running variances, and the position: epoch, then step, as int64. Numbers are
  * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
- *   momentum  [dt_net_slab_floats] */
+ *   momentum  [dt_net_slab_floats]; NULL: left out, as in a model that is not trained */
 dt_status dt_state_hash(const dt_model_state *s, const float *momentum, int64_t epoch,
                         int64_t step, dt_digest *out) DT_MUST_CHECK;
 /* XXH3-128 of the weights alone, as dt_model_weights_hash has it. Local; DT_NOMEM. */

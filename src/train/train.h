@@ -137,6 +137,8 @@
     X(COUNT, steps, HOW, 10, 1, 1e6, "", "Other commands", "N", "bench: measured steps")                  \
     X(COUNT, warmup_steps, HOW, 3, 0, 1e6, "", "Other commands", "N",                                     \
       "bench: steps before them")                                                                         \
+    X(FLAG, scaling, HOW, false, 0, 0, "", "Other commands", NULL,                                        \
+      "bench: also on 1, 2, 4, ... of the ranks")                                                         \
     X(FLAG, json, HOW, false, 0, 0, "", "Other commands", NULL, "bench, env: print JSON")
 
 #define DT_ISA_WORD(name, text) " " text

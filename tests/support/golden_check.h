@@ -234,7 +234,7 @@ static inline double golden_forward_backward(golden *g)
     dt_result result;
 
     assert_ok(dt_exec_forward(g->exec, g->moments, &result));
-    assert_ok(dt_exec_backward(g->exec, g->batch, g->grad.mem, NULL));
+    assert_ok(dt_exec_backward(g->exec, (double)g->batch, g->grad.mem, NULL));
     return result.loss_sum / (double)g->batch;
 }
 

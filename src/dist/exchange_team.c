@@ -1,0 +1,142 @@
+/* exchange_team.c - ranks that work in one another's memory: where everything lies in
+ * the node's block, and how they wait for each other without messages.
+ *
+ * The block holds a line of counters per rank, then every rank's slots and extra memory.
+ * A rank writes its slots during backward, then each rank reads its slice of all slots,
+ * and only then writes memory that others read. Three counters keep that apart: slices
+ * of a bucket are read when all ranks have folded it; weights are written when all have
+ * finished backward; slots and weights belong to the next step when all have published. */
+#include "exchange.h"
+#include "spans.h"
+
+#include <stdlib.h>
+
+/* ---- Who and where --------------------------------------------------------------- */
+
+int dt_exchange_teams(const dt_exchange *x)
+{
+    return x->shares ? x->comm->nodes : x->comm->world;
+}
+
+int dt_exchange_team(const dt_exchange *x)
+{
+    return x->shares ? x->comm->node : x->comm->rank;
+}
+
+int dt_exchange_team_first(const dt_exchange *x, int team)
+{
+    return x->shares ? x->comm->node_start[team] : team;
+}
+
+int dt_exchange_slots_of(const dt_exchange *x, int r)
+{
+    int first, end;
+
+    dt_shards_of(x->shards, x->comm->world, r, &first, &end);
+    return x->together ? end - first : dt_counter_slots(first, end);
+}
+
+int dt_exchange_part_slot(const dt_exchange *x, int r, int part)
+{
+    int first, end;
+
+    if (!x->together)
+        return part;
+    dt_shards_of(x->shards, x->comm->world, r, &first, &end);
+    return (int)x->fold.part[x->fold.start[r] + part].first - first;
+}
+
+float *dt_exchange_team_part(const dt_exchange *x, int r, int part)
+{
+    return x->base[r - x->team_first] +
+           (size_t)dt_exchange_part_slot(x, r, part) * x->floats;
+}
+
+size_t dt_exchange_region(const dt_exchange *x, int rank)
+{
+    const size_t extra =
+        x->comm->world > 1 && x->row->extra ? x->row->extra(x, rank) : 0;
+    return (size_t)dt_exchange_slots_of(x, rank) * x->floats + dt_align(extra, 16);
+}
+
+static size_t team_line_floats(int ranks)
+{
+    return (size_t)ranks * sizeof(dt_exchange_line) / sizeof(float);
+}
+
+/* The largest node's, because a block is as large on all nodes. */
+size_t dt_exchange_block(const dt_exchange *x)
+{
+    size_t most = 0;
+
+    if (!x->shares)
+        return dt_exchange_region(x, x->comm->rank);
+    for (int t = 0; t < x->comm->nodes; t++) {
+        const int first = x->comm->node_start[t], end = x->comm->node_start[t + 1];
+        size_t floats = team_line_floats(end - first);
+        for (int r = first; r < end; r++)
+            floats += dt_exchange_region(x, r);
+        most = floats > most ? floats : most;
+    }
+    return most;
+}
+
+dt_status dt_exchange_bind(dt_exchange *x, float *memory)
+{
+    const int team = dt_exchange_team(x), mine = x->comm->rank;
+    float *at = memory;
+
+    x->team_first = dt_exchange_team_first(x, team);
+    x->team_ranks = dt_exchange_team_first(x, team + 1) - x->team_first;
+    DT_TRY(
+        dt_calloc(&x->base, (size_t)x->team_ranks, sizeof *x->base, "the exchange"));
+    if (x->shares) {
+        x->line = (void *)memory;
+        at += team_line_floats(x->team_ranks);
+    }
+    for (int i = 0; i < x->team_ranks; i++) {
+        x->base[i] = at;
+        at += dt_exchange_region(x, x->team_first + i);
+    }
+    x->memory = x->sum = x->base[mine - x->team_first];
+    x->extra = dt_exchange_slot(x, x->slots);
+    return DT_OK;
+}
+
+/* ---- Slices ---------------------------------------------------------------------- */
+
+dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket)
+{
+    return dt_spans_slice(x->bucket[bucket], x->comm->rank - x->team_first,
+                          x->team_ranks);
+}
+
+dt_status dt_exchange_own_slices(dt_exchange *x)
+{
+    free(x->owned);
+    x->spans = 0;
+    DT_TRY(dt_calloc(&x->owned, x->buckets, sizeof *x->owned, "the exchange"));
+    for (size_t b = 0; b < x->buckets; b++) {
+        const dt_span s = dt_exchange_own_slice(x, b);
+        if (s.count > 0)
+            x->owned[x->spans++] = s;
+    }
+    return DT_OK;
+}
+
+/* ---- Progress -------------------------------------------------------------------- */
+
+void dt_exchange_tell(dt_exchange *x, dt_progress which, uint64_t count)
+{
+    if (x->line)
+        atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which], count,
+                              memory_order_release);
+}
+
+bool dt_exchange_all(const dt_exchange *x, dt_progress which, uint64_t count)
+{
+    for (int i = 0; x->line && i < x->team_ranks; i++)
+        if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) < count)
+            return false;
+    return true;
+}
