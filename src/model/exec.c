@@ -8,6 +8,8 @@ struct dt_exec {
     dt_call *call;       /* [plan->steps], owned */
     char *arena;         /* borrowed */
     dt_result result;
+    int flip_param;    /* -1: none */
+    unsigned flip_bit;
 };
 
 static void *exec_at(const dt_exec *e, int block)
@@ -61,6 +63,7 @@ dt_status dt_exec_create(dt_exec **out, const dt_plan *p, void *arena, void *scr
     DT_TRY(dt_calloc(&e, 1, sizeof *e, "an execution context"));
     e->plan = p;
     e->arena = arena;
+    e->flip_param = -1;
     DT_GO(st, dt_calloc(&e->call, (size_t)p->steps, sizeof *e->call,
                         "an execution context"), out);
     for (int i = 0; i < p->steps; i++)
@@ -96,6 +99,25 @@ const float *dt_exec_logits(const dt_exec *e)
     return exec_value(e, e->plan->logits);
 }
 
+void dt_exec_flip(dt_exec *e, size_t param, unsigned bit)
+{
+    e->flip_param = (int)param;
+    e->flip_bit = bit;
+}
+
+static void exec_flip(dt_exec *e, int i)
+{
+    const dt_node *n = &e->plan->node[i];
+
+    for (int k = 0; k < n->n_param; k++)
+        if (n->param[k] == e->flip_param) {
+            unsigned char *byte = (unsigned char *)e->call[i].out + e->flip_bit / 8;
+            *byte = (unsigned char)(*byte ^ (1u << e->flip_bit % 8));
+            e->flip_param = -1;
+            return;
+        }
+}
+
 /* ---- One context ---------------------------------------------------------------------- */
 
 static dt_call *forward_call(dt_exec *e, int i, dt_moment *moments)
@@ -124,6 +146,8 @@ dt_status dt_exec_forward(dt_exec *e, dt_moment *moments, dt_result *result)
     for (int i = 0; i < e->plan->steps; i++) {
         const dt_call *c = forward_call(e, i, moments);
         DT_TRY(c->step->op->forward(c));
+        if (e->flip_param >= 0)
+            exec_flip(e, i);
     }
     *result = e->result;
     return DT_OK;
@@ -185,8 +209,12 @@ static dt_status team_forward_step(const dt_team *t, int i, dt_moment *const *mo
 
 dt_status dt_team_forward(const dt_team *t, dt_moment *const *moments, dt_result *result)
 {
-    for (int i = 0; i < t->walk->steps; i++)
+    for (int i = 0; i < t->walk->steps; i++) {
         DT_TRY(team_forward_step(t, i, moments));
+        for (int k = 0; k < t->count; k++)
+            if (t->exec[k] && t->exec[k]->flip_param >= 0)
+                exec_flip(t->exec[k], i);
+    }
     for (int k = 0; k < t->count; k++)
         result[k] = t->exec[k] ? t->exec[k]->result : (dt_result){0, 0};
     return DT_OK;

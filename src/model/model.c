@@ -81,14 +81,17 @@ void dt_model_pack(dt_model *m, size_t first, size_t count)
     }
 }
 
+int dt_pack_part(const dt_model *m, const dt_pack *p, int parts)
+{
+    return (int)((p->offset + p->bytes / 2) * (size_t)parts / m->packed_bytes);
+}
+
 void dt_model_pack_part(dt_model *m, int part, int parts)
 {
 #pragma omp parallel for num_threads(m->opts.threads) schedule(dynamic)
-    for (int i = 0; i < m->packs; i++) {
-        const size_t middle = m->pack[i].offset + m->pack[i].bytes / 2;
-        if ((int)(middle * (size_t)parts / m->packed_bytes) == part)
+    for (int i = 0; i < m->packs; i++)
+        if (dt_pack_part(m, &m->pack[i], parts) == part)
             model_pack_one(m, &m->pack[i]);
-    }
 }
 
 /* ---- State -------------------------------------------------------------------------------- */

@@ -113,6 +113,17 @@ void dt_model_pack(dt_model *m, size_t first, size_t count);
 /* The same for part `part` of `parts` of all copies, alike in bytes, each copy whole in one
  * part: for ranks that share one set of copies. */
 void dt_model_pack_part(dt_model *m, int part, int parts);
+/* Pack that part again and compare all bytes with the copies in use.
+ *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
+ *   step     for the message
+ *   returns  DT_CORRUPT naming tensor, layout and byte of the first copy that differs */
+dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int threads, void *room,
+                                int64_t step) DT_MUST_CHECK;
+/* Bytes of the largest packed copy, a multiple of 64. */
+size_t dt_model_largest_pack(const dt_model *m);
+/* The first packed copy of parameter i [*bytes], NULL if it has none (before dt_model_bind:
+ * no memory yet). For damaging it. */
+void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes);
 /* running = (1 - momentum) * running + momentum * batch with the network's momentum
  * (PyTorch's sense), the variance unbiased: m2 / (count - 1), count 1 as it is.
  *   moments  [dt_net_norm_channels], pooled over all shards */
@@ -179,6 +190,10 @@ typedef struct dt_observer {
  *   observer  may be NULL */
 dt_status dt_exec_backward(dt_exec *e, double divisor, float *grad,
                            const dt_observer *observer) DT_MUST_CHECK;
+/* In the next forward, and only there, flip a bit of the output of the layer that has parameter
+ * `param`, as soon as it is written: to see checks find it.
+ *   bit  0 to 31, counted from the lowest bit of the output's first four bytes */
+void dt_exec_flip(dt_exec *e, size_t param, unsigned bit);
 
 /* ---- Shards that share batch-norm statistics -------------------------------------------- */
 

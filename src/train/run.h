@@ -11,7 +11,7 @@
 typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 
 /* Wall time of the phases of a step, in seconds, summed since the last reset. */
-#define DT_PHASE_LIST(X) X(data) X(forward) X(backward) X(exchange) X(update)
+#define DT_PHASE_LIST(X) X(data) X(forward) X(backward) X(exchange) X(update) X(checks)
 typedef enum dt_phase {
 #define X(name) DT_PHASE_##name,
     DT_PHASE_LIST(X)
@@ -51,7 +51,7 @@ typedef struct dt_run {
     dt_compiled train[DT_MAX_COMPILED], test[2]; /* test: full chunk, remainder */
     int64_t test_chunk;
     /* Where the exchange shares, the first five lie in one block of the node. */
-    dt_slab master, momentum, running, packed, gradients, arena, scratch;
+    dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
     dt_node_mem *node_memory;
     bool shares; /* weights, momentum and statistics are one copy per node */
     bool writes; /* this rank writes that copy when it is made or read: a node's first */
@@ -61,6 +61,7 @@ typedef struct dt_run {
     dt_together *together; /* NULL: bn_group is 0 */
     double sample_weight; /* of a sample's loss, times the global batch: 1, or S to sum */
     dt_optim optim;
+    struct dt_checks *checks; /* owned; NULL: none are on */
     dt_schedule schedule;
     int64_t steps_per_epoch, total_steps;
 
@@ -112,6 +113,8 @@ dt_status dt_run_shards_together(dt_run *r, int64_t epoch, int64_t step,
 /* A shard is through: its loss to the loss tree, and both trees' leaves pushed. Local. */
 void dt_run_push(dt_run *r, const dt_result *result, dt_wishes mine);
 
+/* The training context for so many images, NULL if none was compiled. Local. */
+dt_exec *dt_run_exec(const dt_run *r, int64_t batch);
 double dt_seconds(void); /* monotonic clock */
 /* Charge the time since *mark to a phase. Local. */
 void dt_run_lap(dt_run *r, dt_phase phase, double *mark);

@@ -83,7 +83,8 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
 
     DT_TRY(check_room(s, r));
     DT_TRY(save_options(s, r));
-    DT_TRY(dt_metrics_open(&s->metrics, s->metrics_path, at->metrics_bytes));
+    DT_TRY(s->folder.resumed ? dt_metrics_resume(&s->metrics, s->metrics_path, at->metrics_bytes)
+                             : dt_metrics_open(&s->metrics, s->metrics_path));
     DT_TRY(dt_saver_open(&s->saver, s->folder.path, r->net, &keep));
     return dt_report_open(&s->report, &setup);
 }
@@ -163,10 +164,9 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
 
 static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best)
 {
-    dt_progress here = *at;
     char data[DT_DIGEST_CHARS], class[DT_CLASS_CHARS];
     const dt_snapshot snapshot = {
-        .model = dt_run_state(r), .momentum = r->momentum.mem, .at = here, .options = &r->o,
+        .model = dt_run_state(r), .momentum = r->momentum.mem, .at = *at, .options = &r->o,
         .data_digest = data, .what_class = class, .best = best,
     };
 
@@ -179,15 +179,14 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
                           bool wait)
 {
     dt_progress here = *at;
-    char before[PATH_MAX];
+    static const char lost[] = "a checkpoint was not written";
 
     if (!s->leads)
         return DT_OK;
-    here.metrics_bytes = dt_metrics_bytes(&s->metrics);
-    snprintf(before, sizeof before, "%s", dt_saver_last(s->saver));
-    DT_TRY(disk_failed(r, dt_saver_wait(s->saver), "a checkpoint was not written"));
-    DT_TRY(disk_failed(r, start_save(s, r, &here, best), "a checkpoint was not written"));
+    DT_TRY(disk_failed(r, dt_metrics_bytes(&s->metrics, &here.metrics_bytes), lost));
+    DT_TRY(disk_failed(r, dt_saver_wait(s->saver), lost));
+    DT_TRY(disk_failed(r, start_save(s, r, &here, best), lost));
     if (wait)
-        DT_TRY(disk_failed(r, dt_saver_wait(s->saver), "a checkpoint was not written"));
+        DT_TRY(disk_failed(r, dt_saver_wait(s->saver), lost));
     return DT_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "checks.h"
 #include "fingerprint.h"
 #include "modelfile.h"
 #include "together.h"
@@ -155,7 +156,7 @@ typedef struct slab_row { /* one slab, sized before anything is taken */
     size_t bytes;
     bool shared; /* one for the node's ranks */
 } slab_row;
-enum { ROW_ARENA = 5, SLABS = 7 };
+enum { ROW_ARENA = 5, SLABS = 8 };
 
 static void larger(size_t *x, size_t y)
 {
@@ -216,6 +217,7 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
         {"gradients and partial sums", &r->gradients, needs->slabs * floats, shared},
         {"activations", &r->arena, arena, false},
         {"scratch", &r->scratch, scratch, false},
+        {"checks", &r->check_room, trains ? dt_checks_bytes(r) : 0, false},
     };
     memcpy(rows, all, sizeof all);
 }
@@ -308,10 +310,11 @@ void dt_run_print_memory(const dt_run *r)
 {
     const double mib = 1024.0 * 1024.0;
     dt_note("memory per %s: weights %.1f MiB, momentum %.1f, gradients %.1f, packed %.1f; per "
-            "rank: activations %.1f, scratch %.1f; data set %.1f per node",
+            "rank: activations %.1f, scratch %.1f, checks %.1f; data set %.1f per node",
             r->shares ? "node" : "rank", (double)r->master.bytes / mib, (double)r->momentum.bytes / mib,
             (double)r->gradients.bytes / mib, (double)r->packed.bytes / mib,
             (double)r->arena.bytes / mib, (double)r->scratch.bytes / mib,
+            (double)r->check_room.bytes / mib,
             (double)dt_source_bytes(r->source) / mib);
 }
 
@@ -360,8 +363,9 @@ static dt_status open_slabs(dt_run *r, dt_purpose purpose)
     DT_GO(st, dt_comm_agree(r->comm, take_memory(r, rows)), out);
     if (purpose == DT_FOR_TRAINING) {
         DT_GO(st, dt_comm_agree(r->comm, open_exchange(r, &opts)), out);
-        st = dt_optim_open(&r->optim, r->net, &r->o, r->master.mem, r->momentum.mem,
-                           r->threads);
+        DT_GO(st, dt_optim_open(&r->optim, r->net, &r->o, r->master.mem, r->momentum.mem,
+                                r->threads), out);
+        st = dt_comm_agree(r->comm, dt_checks_open(r));
     }
 
 out:
@@ -394,6 +398,7 @@ out:
 
 void dt_run_close(dt_run *r)
 {
+    dt_checks_close(r);
     dt_optim_close(&r->optim);
     dt_together_close(r->together);
     dt_tree_destroy(r->moment_tree);
@@ -411,7 +416,7 @@ void dt_run_close(dt_run *r)
     dt_node_mem_destroy(r->data_memory);
     dt_node_mem_destroy(r->node_memory);
     dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running, &r->packed,
-                              &r->gradients, &r->arena, &r->scratch};
+                              &r->gradients, &r->arena, &r->scratch, &r->check_room};
     for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
         dt_slab_destroy(slabs[i]);
     memset(r, 0, sizeof *r);

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <time.h>
 
+#include "checks.h"
+
 #define X(name) #name,
 const char *const dt_phase_name[DT_PHASE_COUNT] = {DT_PHASE_LIST(X)};
 #undef X
@@ -22,7 +24,7 @@ void dt_run_lap(dt_run *r, dt_phase phase, double *mark)
     *mark = now;
 }
 
-static dt_exec *exec_for(dt_run *r, int64_t batch)
+dt_exec *dt_run_exec(const dt_run *r, int64_t batch)
 {
     for (int i = 0; i < DT_MAX_COMPILED; i++)
         if (r->train[i].plan && dt_plan_batch(r->train[i].plan) == batch)
@@ -33,6 +35,7 @@ static dt_exec *exec_for(dt_run *r, int64_t batch)
 static dt_status gradient_ready(void *context, size_t floats_done)
 {
     dt_run *r = context;
+    dt_checks_gradient(r, floats_done);
     return dt_exchange_ready(r->exchange, floats_done);
 }
 
@@ -69,17 +72,28 @@ static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, dt
     if (size == 0) {
         DT_TRY(empty_shard(r, grad, moments));
     } else {
-        dt_exec *e = exec_for(r, size);
+        dt_exec *e = dt_run_exec(r, size);
         if (!e)
             return dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)size);
         dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(e), dt_exec_labels(e));
+        dt_checks_shard(r, shard, e, grad);
         dt_run_lap(r, DT_PHASE_data, &mark);
         DT_TRY(dt_exec_forward(e, moments, &result));
         dt_run_lap(r, DT_PHASE_forward, &mark);
         DT_TRY(dt_exec_backward(e, (double)n / r->sample_weight, grad, &observer));
         dt_run_lap(r, DT_PHASE_backward, &mark);
+        dt_checks_loss(r, shard, &result);
     }
     dt_run_push(r, &result, mine);
+    return DT_OK;
+}
+
+static dt_status run_shards(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine)
+{
+    if (r->together)
+        return dt_run_shards_together(r, epoch, step, mine);
+    for (int shard = r->first_shard; shard < r->end_shard; shard++)
+        DT_TRY(run_shard(r, epoch, step, shard, mine));
     return DT_OK;
 }
 
@@ -112,10 +126,8 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
     size_t spans = 0;
     double mark;
 
-    if (r->together)
-        DT_TRY(dt_run_shards_together(r, epoch, step, mine));
-    for (int shard = r->first_shard; !r->together && shard < r->end_shard; shard++)
-        DT_TRY(run_shard(r, epoch, step, shard, mine));
+    DT_TRY(dt_checks_begin(r, epoch, step));
+    DT_TRY(run_shards(r, epoch, step, mine));
 
     mark = dt_seconds();
     DT_TRY(dt_exchange_finish(r->exchange, &sum, &owned, &spans));
@@ -124,12 +136,18 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
     dt_run_lap(r, DT_PHASE_exchange, &mark);
 
     const double *loss = loss_leaf, mean = loss[DT_LEAF_loss] / (double)n;
-    if (!isfinite(mean))
+    if (!isfinite(mean)) {
+        DT_TRY(dt_checks_now(r));
         return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC, "epoch %lld step %lld: the loss of the global batch is %g; "
                        "lower --lr (now %g) or use --warmup",
                        (long long)epoch + 1, (long long)step + 1, mean, lr));
+    }
+    DT_TRY(dt_checks_before_update(r));
+    dt_run_lap(r, DT_PHASE_checks, &mark);
     DT_TRY(update(r, sum, owned, spans, moments, lr));
     dt_run_lap(r, DT_PHASE_update, &mark);
+    dt_checks_after_update(r);
+    dt_run_lap(r, DT_PHASE_checks, &mark);
 
     *result = (dt_step_result){.loss = mean, .lr = lr, .images = n,
                                .accuracy = loss[DT_LEAF_correct] / (double)n,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "checks.h"
 #include "modelfile.h"
 #include "session.h"
 #include "signals.h"
@@ -55,8 +56,9 @@ static bool saves(const training *t)
 /* Every rank comes here at the same step; a failure of rank 0's disk is told to all. */
 static dt_status save(training *t, bool best, bool wait)
 {
-    const dt_run *r = t->run;
+    dt_run *r = t->run;
 
+    DT_TRY(dt_checks_now(r)); /* what is wrong must not outlive the run */
     t->saved_s = dt_seconds();
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, best, wait));
 }
@@ -202,6 +204,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
 
     *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds,
                            .folder = s->folder.path};
+    DT_TRY(dt_checks_now(r)); /* names what the hashes below could only show */
     DT_TRY(dt_comm_agree(r->comm, check_finite(r)));
     DT_TRY(dt_comm_agree(r->comm, hashes(r, end)));
     const dt_field field[] = {{"weights at the end", end->weights_hash},
@@ -239,6 +242,10 @@ static dt_status restore(training *t, char path[PATH_MAX])
     if (!path[0])
         return DT_OK;
     DT_TRY(dt_checkpoint_load(path, &into, &t->at));
+    if (t->session.folder.resumed)
+        DT_TRY(dt_checkpoint_rewind(path));
+    else
+        t->at.metrics_bytes = 0; /* the lines before stay in the other folder */
     dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
             (long long)t->at.step + 1);
     if (t->at.run_step > r->total_steps)
@@ -265,7 +272,6 @@ static dt_status begin(training *t)
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
         DT_TRY(dt_run_broadcast(r));
     }
-    /* Another folder's metrics.jsonl is not this one's: a new one begins. */
     t->saved_s = dt_seconds();
     DT_TRY(dt_comm_agree(r->comm, dt_signals_catch()));
     return dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at) : DT_OK);
