@@ -41,7 +41,13 @@ NETS = {
     "resnet50": ("resnet50", "torchvision", "imagenet", 64, 8, 1),
     "resnet50-cifar": ("resnet50", "torchvision", "cifar", 32, 4, 1),
     "resnet50-mindspore": ("resnet50", "mindspore", "imagenet", 64, 8, 1),
+    "vgg11-sync": ("vgg11", "", "", 32, 32, 1),
+    "resnet50-sync": ("resnet50", "torchvision", "cifar", 32, 32, 1),
+    "resnet50-narrow-sync": ("resnet50", "torchvision", "cifar", 32, 32, 4),
 }
+# One process on the whole batch, to be met by shards with --bn sync: gradients and
+# evaluation in float32, no curves; decisive only.
+SYNC = {net for net in NETS if net.endswith("-sync")}
 SETS = ("decisive", "real")
 WHOLE = {"vgg11-narrow-decisive"}  # stores complete gradient tensors
 # Seeds whose decisions are farthest from flipping among those that --survey looked at
@@ -52,6 +58,8 @@ SEEDS = {
     "resnet50-decisive": 9, "resnet50-real": 1,
     "resnet50-cifar-decisive": 2, "resnet50-cifar-real": 1,
     "resnet50-mindspore-decisive": 7, "resnet50-mindspore-real": 1,
+    "vgg11-sync-decisive": 13, "resnet50-sync-decisive": 1,
+    "resnet50-narrow-sync-decisive": 1,
 }
 
 
@@ -135,6 +143,7 @@ class Case:
 
     def __init__(self, name, seed):
         base, self.set = name.rsplit("-", 1)
+        self.base = base
         self.name, self.seed = name, seed
         (self.net, self.variant, self.stem, self.image, self.batch,
          self.divisor) = NETS[base]
@@ -251,7 +260,7 @@ def tensor_record(case, index, exact, others, bf16):
         "sum": number(g.sum()),
         "max": number(np.abs(g).max()),
         "fp32": [number(distance(o[index], g), 3) for o in others],
-        "bf16": number(max(distance(o[index], g) for o in bf16), 3),
+        **({"bf16": number(max(distance(o[index], g) for o in bf16), 3)} if bf16 else {}),
         "projections": numbers((s @ g for s in signs(g.size, case.seed, index)), 7),
         "samples": numbers(g[sample_indices(g.size, case.seed, index)], 6),
     }
@@ -277,6 +286,24 @@ def learning_rate(case, loss, gradients):
     return number(0.01 * loss / sum(float(g @ g) for g in gradients), 1)
 
 
+def make_bf16(case, logits):
+    """What bf16 and the curves of losses add to a file."""
+    bf16, off = [], []
+    for layout in LAYOUTS:
+        run = Run(case, torch.float32, layout, bf16=True)
+        off.append(distance(run.step()[0], logits))
+        bf16.append(run.gradients())
+    return bf16, off
+
+
+def make_losses(case, lr):
+    return {
+        "lr": lr, "losses_fp64": numbers(Run(case, torch.float64).losses(lr)),
+        "losses_fp32": [numbers(Run(case, torch.float32, k).losses(lr)) for k in LAYOUTS],
+        "losses_bf16": [numbers(run.losses(lr)) for run in bf16_runs(case)],
+    }
+
+
 def make(case):
     exact = Run(case, torch.float64)
     logits, loss = exact.step()
@@ -288,13 +315,9 @@ def make(case):
         off.append(distance(run.step()[0], logits))
         others.append(run.gradients())
         eval_off.append(distance(run.evaluate(), eval_logits))
-    bf16, bf16_off = [], []
-    for layout in LAYOUTS:
-        run = Run(case, torch.float32, layout, bf16=True)
-        bf16_off.append(distance(run.step()[0], logits))
-        bf16.append(run.gradients())
-    lr = learning_rate(case, loss, gradients)
-    return {
+    curves = case.base not in SYNC
+    bf16, bf16_off = make_bf16(case, logits) if curves else ([], [])
+    record = {
         "net": case.net, "variant": case.variant, "stem": case.stem,
         "image_size": case.image, "batch": case.batch, "classes": CLASSES,
         "width_divisor": case.divisor, "set": case.set, "seed": case.seed,
@@ -303,15 +326,16 @@ def make(case):
         "images_xxh3": digest(case.images),
         "labels_xxh3": digest(case.labels.astype(np.int32)),
         "loss": number(loss), "logits": numbers(logits.reshape(-1)),
-        "logits_fp32": numbers(off, 3), "logits_bf16": number(max(bf16_off), 3),
+        "logits_fp32": numbers(off, 3),
+        **({"logits_bf16": number(max(bf16_off), 3)} if curves else {}),
         "eval_logits": numbers(eval_logits.reshape(-1)),
         "eval_logits_fp32": numbers(eval_off, 3),
-        "lr": lr, "losses_fp64": numbers(Run(case, torch.float64).losses(lr)),
-        "losses_fp32": [numbers(Run(case, torch.float32, k).losses(lr)) for k in LAYOUTS],
-        "losses_bf16": [numbers(run.losses(lr)) for run in bf16_runs(case)],
-        "tensors": [tensor_record(case, i, gradients, others, bf16)
-                    for i in range(len(gradients))],
     }
+    if curves:
+        record |= make_losses(case, learning_rate(case, loss, gradients))
+    record["tensors"] = [tensor_record(case, i, gradients, others, bf16)
+                         for i in range(len(gradients))]
+    return record
 
 
 def write(case, record):
@@ -373,7 +397,8 @@ def survey(name, seeds):
 
 
 def main():
-    names = [f"{net}-{which}" for net in NETS for which in SETS]
+    names = [f"{net}-{which}" for net in NETS for which in SETS
+             if which == "decisive" or net not in SYNC]
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("case", nargs="*", default=names, help=" ".join(names))
     p.add_argument("--survey", type=int, metavar="N",

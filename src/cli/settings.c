@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct dt_kept {
     dt_kept *next;
@@ -35,6 +36,8 @@ void dt_settings_release(dt_settings *s)
         free(s->kept);
         s->kept = next;
     }
+    free(s->operand);
+    s->operand = NULL;
 }
 
 /* ---- Environment ----------------------------------------------------------------- */
@@ -47,7 +50,7 @@ static void environment_doubt(const char *name)
     char upper[64];
     size_t i = 0;
 
-    if (distance > 2 || distance >= strlen(name))
+    if (distance > 2 || 3 * distance >= strlen(name))
         return;
     for (; nearest[i] && i + 1 < sizeof upper; i++)
         upper[i] = (char)toupper((unsigned char)nearest[i]);
@@ -128,32 +131,72 @@ static dt_status layer_apply(const dt_layer *layer, dt_options *o)
     return layer_batch(layer, o);
 }
 
+/* A run that is resumed keeps the options that decide its result, and its data: what was
+ * saved with it stands in place of their defaults. */
+static dt_status resumed_read(dt_settings *s, const dt_options *o, dt_layer *layer)
+{
+    const char *folder = strcmp(o->resume, "auto") == 0 ? o->out : o->resume;
+    const char *path = NULL;
+
+    if (s->command != &dt_command_train || strcmp(o->resume, "never") == 0)
+        return DT_OK;
+    DT_TRY(dt_settings_keep(s, &path, "%s/options.yaml", folder));
+    if (access(path, F_OK) != 0)
+        return DT_OK;
+    DT_TRY(dt_config_read(s, path, layer));
+    for (size_t i = 0; i < DT_SETTINGS; i++)
+        if (dt_option_table[i].scope == DT_SCOPE_HOW && dt_option_table[i].offset != offsetof(dt_options, data))
+            layer->value[i].text = NULL;
+    return DT_OK;
+}
+
+enum { FILE_LAYER, VARIABLES_LAYER, ARGUMENTS_LAYER, LAYERS };
+
+static dt_status layers_apply(const dt_layer layer[LAYERS], dt_options *o)
+{
+    for (int i = 0; i < LAYERS; i++)
+        DT_TRY(layer_apply(&layer[i], o));
+    return DT_OK;
+}
+
 dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment)
 {
-    dt_layer file = {.code = DT_CONFIG}, variables = {.code = DT_CONFIG};
-    dt_layer arguments = {.code = DT_USAGE};
+    dt_layer resumed = {.code = DT_CONFIG};
+    dt_layer layer[LAYERS] = {{.code = DT_CONFIG}, {.code = DT_CONFIG}, {.code = DT_USAGE}};
     const char *named = NULL, *config = NULL;
+    dt_options given;
 
     *s = (dt_settings){.command = &dt_command_train};
     dt_options_init(&s->options);
-    DT_TRY(dt_arguments_read(s, argc, argv, &arguments, &named));
+    DT_TRY(dt_arguments_read(s, argc, argv, &layer[ARGUMENTS_LAYER], &named));
     if (s->command->bare)
         return DT_OK;
-    DT_TRY(environment_read(s, environment, &variables, &config));
+    DT_TRY(environment_read(s, environment, &layer[VARIABLES_LAYER], &config));
     if (named)
         config = named;
     if (config && config[0])
-        DT_TRY(dt_config_read(s, config, &file));
-    DT_TRY(layer_apply(&file, &s->options));
-    DT_TRY(layer_apply(&variables, &s->options));
-    return layer_apply(&arguments, &s->options);
+        DT_TRY(dt_config_read(s, config, &layer[FILE_LAYER]));
+    given = s->options;
+    DT_TRY(layers_apply(layer, &given));
+    DT_TRY(resumed_read(s, &given, &resumed));
+    DT_TRY(layer_apply(&resumed, &s->options));
+    return layers_apply(layer, &s->options);
+}
+
+/* The words that are no options, as one text; cut where they are longer. */
+static void settings_operands(const dt_settings *s, char *text, size_t room)
+{
+    size_t used = 0;
+    for (int i = 0; i < s->operands && used < room; i++)
+        used += (size_t)snprintf(text + used, room - used, "%s%s", i ? " " : "",
+                                 s->operand[i]);
 }
 
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c)
 {
-    dt_field field[1 + DT_SETTINGS];
+    dt_field field[2 + DT_SETTINGS];
     char *text = NULL;
-    dt_status st = dt_comm_agree(c, dt_calloc(&text, DT_SETTINGS, DT_OPTION_CHARS,
+    dt_status st = dt_comm_agree(c, dt_calloc(&text, 1 + DT_SETTINGS, DT_OPTION_CHARS,
                                               "the texts of options"));
     if (st != DT_OK)
         goto out;
@@ -164,7 +207,10 @@ dt_status dt_settings_same(const dt_settings *s, dt_comm *c)
             row->name, dt_option_text(row, &s->options, text + i * DT_OPTION_CHARS,
                                       DT_OPTION_CHARS)};
     }
-    st = dt_comm_same(c, field, 1 + DT_SETTINGS);
+    settings_operands(s, text + DT_SETTINGS * DT_OPTION_CHARS, DT_OPTION_CHARS);
+    field[1 + DT_SETTINGS] =
+        (dt_field){"arguments", text + DT_SETTINGS * DT_OPTION_CHARS};
+    st = dt_comm_same(c, field, 2 + DT_SETTINGS);
 out:
     free(text);
     return st;

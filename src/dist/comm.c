@@ -200,18 +200,24 @@ static dt_status comm_alone(dt_comm *c)
     return DT_OK;
 }
 
+static dt_status comm_create(dt_comm **c)
+{
+    DT_TRY(dt_calloc(c, 1, sizeof **c, "the communicator"));
+    **c = (dt_comm){.all = MPI_COMM_NULL,
+                    .machine = MPI_COMM_NULL,
+                    .team = MPI_COMM_NULL,
+                    .world = 1,
+                    .node_ranks = 1,
+                    .nodes = 1,
+                    .split = 1};
+    return DT_OK;
+}
+
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
 {
     dt_comm *made = NULL;
 
-    DT_TRY(dt_calloc(&made, 1, sizeof *made, "the communicator"));
-    *made = (dt_comm){.all = MPI_COMM_NULL,
-                      .machine = MPI_COMM_NULL,
-                      .team = MPI_COMM_NULL,
-                      .world = 1,
-                      .node_ranks = 1,
-                      .nodes = 1,
-                      .split = 1};
+    DT_TRY(comm_create(&made));
     dt_status st = comm_launched() ? comm_start(made, argc, argv) : comm_alone(made);
     if (st == DT_OK)
         st = comm_machine_cpus(made);
@@ -222,6 +228,46 @@ dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
     dt_log_init(made->rank, made->world);
     *c = made;
     return DT_OK;
+}
+
+/* Both splits are by all ranks; those that are left out get no communicator. */
+static dt_status comm_take_first(dt_comm *made, const dt_comm *c, int ranks)
+{
+    const int color = c->rank < ranks ? 0 : MPI_UNDEFINED;
+    int here = 0;
+
+    DT_MPI(MPI_Comm_split(c->all, color, c->rank, &made->all));
+    DT_MPI(MPI_Comm_split(c->machine, color, c->rank, &made->machine));
+    if (made->all == MPI_COMM_NULL)
+        return DT_OK;
+    DT_MPI(MPI_Comm_set_errhandler(made->all, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_set_errhandler(made->machine, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_size(made->machine, &here));
+    made->rank = c->rank;
+    made->world = ranks;
+    DT_TRY(dt_calloc(&made->node_start, (size_t)ranks + 1, sizeof *made->node_start,
+                     "the communicator"));
+    DT_TRY(comm_form_nodes(made, c->split < here ? c->split : here));
+    return comm_machine_cpus(made);
+}
+
+dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks)
+{
+    dt_comm *made = NULL;
+    dt_status st = comm_create(&made);
+
+    *first = NULL;
+    DT_GO(st, dt_comm_agree(c, st), out);
+    st = c->all == MPI_COMM_NULL ? comm_alone(made) : comm_take_first(made, c, ranks);
+    DT_GO(st, dt_comm_agree(c, st), out);
+    if (c->rank < ranks) {
+        *first = made;
+        made = NULL;
+    }
+
+out:
+    dt_comm_close(made);
+    return st;
 }
 
 void dt_comm_close(dt_comm *c)

@@ -16,6 +16,9 @@ typedef struct dt_comm dt_comm;
  * are renumbered by (node, rank on the node), so that a node's ranks are neighbours.
  * Sets the log's rank. Collective. */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
+/* A world of the first `ranks` ranks of c (same), 1 <= ranks <= c's; NULL on the others.
+ * To be closed before c, by the ranks that have it. Collective over c. */
+dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks) DT_MUST_CHECK;
 /* Finish MPI. Collective. */
 void dt_comm_close(dt_comm *c);
 /* End all ranks at once with this exit code; for a failure that the others cannot know
@@ -78,25 +81,36 @@ void dt_node_mem_destroy(dt_node_mem *m); /* Collective */
 /* Rank r owns shards [r*S/np, (r+1)*S/np), rounded down: contiguous. Local. */
 void dt_shards_of(int shards, int world, int rank, int *first, int *end);
 
-/* The tree of numerics.md section 3 over shards: combines S leaves into one value on
- * all ranks, in an order that depends on S alone. Memory is taken at creation. */
+/* The tree of numerics.md section 3 over groups of neighbouring shards: group k is shards
+ * [k * group, (k + 1) * group), the last may be smaller. Combines the leaves of each group
+ * into one value on all ranks that own one of its shards, in an order that depends on the
+ * group's size alone (the tree over indices from the group's first shard). One round is a
+ * leaf for each of the rank's shards, then dt_tree_finish. Memory is taken at creation. */
 typedef void (*dt_merge)(void *left, const void *right, size_t count); /* into left */
 void dt_merge_f32(void *left, const void *right, size_t count);
 void dt_merge_f64(void *left, const void *right, size_t count);
 void dt_merge_moments(void *left, const void *right, size_t count);
 typedef struct dt_tree dt_tree;
-/* (same) all arguments but t; 1 <= world <= shards, else DT_CONFIG. Collective. */
+/* (same) all arguments but t; 1 <= world <= shards, else DT_CONFIG.
+ *   count  elements of a value, at most
+ *   group  shards per group, >= 1; `shards` or more: one group. Collective. */
 dt_status dt_tree_create(dt_tree **t, dt_comm *c, int shards, size_t count,
-                         size_t element_bytes, dt_merge merge) DT_MUST_CHECK;
+                         size_t element_bytes, dt_merge merge, int group) DT_MUST_CHECK;
 void dt_tree_destroy(dt_tree *t);
+/* Values have `count` elements from the next round on, at most those of creation (same).
+ * Between rounds. Local. */
+void dt_tree_resize(dt_tree *t, size_t count);
 /* Where the next leaf goes: [count] elements; valid until dt_tree_push. Local. */
 void *dt_tree_leaf(dt_tree *t);
 /* The leaf is complete; leaves are pushed in ascending order of the rank's shards.
  * Local. */
 void dt_tree_push(dt_tree *t);
-/* After the rank's last leaf: the result on every rank, valid until the next leaf.
- * Collective. */
+/* After the rank's last leaf: the value of the group of the rank's first shard (of all
+ * shards where there is one group), valid until the next leaf. Sends only partial values of
+ * groups that lie on several ranks, and nothing when there are none. Collective. */
 dt_status dt_tree_finish(dt_tree *t, const void **result) DT_MUST_CHECK;
+/* After dt_tree_finish: the value of the group of `shard`, one of the rank's. Local. */
+const void *dt_tree_result(const dt_tree *t, int shard);
 
 /* ---- Gradient exchange ----------------------------------------------------------- */
 

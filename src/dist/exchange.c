@@ -257,11 +257,11 @@ static double exchange_seconds(void)
 }
 
 /* Messages of this rank may still lie in MPI, which moves them only when it is called. */
-static dt_status exchange_await(dt_exchange *x, dt_progress which)
+static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
     int flag = 0;
 
-    for (unsigned looks = 0; !dt_exchange_all(x, which, x->step);
+    for (unsigned looks = 0; !dt_exchange_all(x, which, count);
          dt_comm_idle(x->comm, &looks))
         if (dt_exchange_teams(x) > 1)
             DT_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, x->mpi, &flag,
@@ -281,7 +281,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
     if (x->comm->world > 1)
         DT_TRY(x->row->finish(x));
     x->step++;
-    DT_TRY(exchange_await(x, DT_FINISHED));
+    DT_TRY(exchange_await(x, DT_FINISHED, x->step));
     x->next = x->first;
     x->counter.depth = 0;
     x->stats.wait_s += exchange_seconds() - start;
@@ -295,8 +295,9 @@ dt_status dt_exchange_publish(dt_exchange *x)
 {
     const double start = exchange_seconds();
 
-    dt_exchange_tell(x, DT_PUBLISHED, x->step);
-    DT_TRY(exchange_await(x, DT_PUBLISHED));
+    x->published++;
+    dt_exchange_tell(x, DT_PUBLISHED, x->published);
+    DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
     x->stats.wait_s += exchange_seconds() - start;
     return DT_OK;
 }

@@ -170,14 +170,14 @@ dt_status dt_exchange_own_slices(dt_exchange *x)
 
 /* ---- Progress -------------------------------------------------------------------- */
 
-void dt_exchange_tell(dt_exchange *x, dt_progress which, uint64_t count)
+void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
     if (x->line)
         atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which],
                               count, memory_order_release);
 }
 
-bool dt_exchange_all(const dt_exchange *x, dt_progress which, uint64_t count)
+bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
     for (int i = 0; x->line && i < x->team_ranks; i++)
         if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) <

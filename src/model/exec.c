@@ -8,6 +8,8 @@ struct dt_exec {
     dt_call *call;       /* [plan->steps], owned */
     char *arena;         /* borrowed */
     dt_result result;
+    int flip_param;    /* -1: none */
+    unsigned flip_bit;
 };
 
 static void *exec_at(const dt_exec *e, int block)
@@ -61,6 +63,7 @@ dt_status dt_exec_create(dt_exec **out, const dt_plan *p, void *arena, void *scr
     DT_TRY(dt_calloc(&e, 1, sizeof *e, "an execution context"));
     e->plan = p;
     e->arena = arena;
+    e->flip_param = -1;
     DT_GO(st, dt_calloc(&e->call, (size_t)p->steps, sizeof *e->call,
                         "an execution context"), out);
     for (int i = 0; i < p->steps; i++)
@@ -96,33 +99,161 @@ const float *dt_exec_logits(const dt_exec *e)
     return exec_value(e, e->plan->logits);
 }
 
-dt_status dt_exec_forward(dt_exec *e, dt_moment *moments, dt_result *result)
+void dt_exec_flip(dt_exec *e, size_t param, unsigned bit)
+{
+    e->flip_param = (int)param;
+    e->flip_bit = bit;
+}
+
+static void exec_flip(dt_exec *e, int i)
+{
+    const dt_node *n = &e->plan->node[i];
+
+    for (int k = 0; k < n->n_param; k++)
+        if (n->param[k] == e->flip_param) {
+            unsigned char *byte = (unsigned char *)e->call[i].out + e->flip_bit / 8;
+            *byte = (unsigned char)(*byte ^ (1u << e->flip_bit % 8));
+            e->flip_param = -1;
+            return;
+        }
+}
+
+/* ---- One context ---------------------------------------------------------------------- */
+
+static dt_call *forward_call(dt_exec *e, int i, dt_moment *moments)
 {
     const dt_plan *p = e->plan;
+    const int norm = p->node[i].norm;
+    dt_call *c = &e->call[i];
 
-    for (int i = 0; i < p->steps; i++) {
-        dt_call *c = &e->call[i];
-        const int norm = p->node[i].norm;
-        c->moments = moments && norm >= 0 ? moments + p->model->net->norm[norm].offset : NULL;
+    c->moments = moments && norm >= 0 ? moments + p->model->net->norm[norm].offset : NULL;
+    return c;
+}
+
+static dt_call *backward_call(dt_exec *e, int i, double divisor, float *grad)
+{
+    const dt_plan *p = e->plan;
+    dt_call *c = &e->call[i];
+
+    c->divisor = divisor;
+    for (int k = 0; k < p->node[i].n_param; k++)
+        c->d_param[k] = grad + p->model->net->param[p->node[i].param[k]].offset;
+    return c;
+}
+
+dt_status dt_exec_forward(dt_exec *e, dt_moment *moments, dt_result *result)
+{
+    for (int i = 0; i < e->plan->steps; i++) {
+        const dt_call *c = forward_call(e, i, moments);
         DT_TRY(c->step->op->forward(c));
+        if (e->flip_param >= 0)
+            exec_flip(e, i);
     }
     *result = e->result;
     return DT_OK;
 }
 
-dt_status dt_exec_backward(dt_exec *e, int64_t n_global, float *grad,
+dt_status dt_exec_backward(dt_exec *e, double divisor, float *grad,
                            const dt_observer *observer)
 {
-    const dt_plan *p = e->plan;
-
-    for (int i = p->steps; i-- > 0;) {
-        dt_call *c = &e->call[i];
-        c->n_global = n_global;
-        for (int k = 0; k < p->node[i].n_param; k++)
-            c->d_param[k] = grad + p->model->net->param[p->node[i].param[k]].offset;
+    for (int i = e->plan->steps; i-- > 0;) {
+        const dt_call *c = backward_call(e, i, divisor, grad);
         DT_TRY(c->step->op->backward(c));
         if (observer)
-            DT_TRY(observer->ready(observer->context, p->final[i]));
+            DT_TRY(observer->ready(observer->context, e->plan->final[i]));
+    }
+    return DT_OK;
+}
+
+/* ---- Several, step by step ---------------------------------------------------------------- */
+
+/* Where shard k writes its own statistics of step i: zeros when it has no images, so that
+ * whoever combines them need not know. */
+static void *team_leaf(const dt_team *t, dt_norm_kind kind, int i, int k)
+{
+    const size_t channels = (size_t)t->walk->step[i].out_shape.c;
+    void *leaf = t->sync->leaf(t->sync->context, kind, channels, k);
+
+    if (!t->exec[k])
+        memset(leaf, 0, channels * (kind == DT_SYNC_MOMENTS ? sizeof(dt_moment)
+                                                            : 2 * sizeof(double)));
+    return leaf;
+}
+
+static dt_status team_forward_step(const dt_team *t, int i, dt_moment *const *moments)
+{
+    const dt_op *op = t->walk->step[i].op;
+
+    for (int k = 0; k < t->count; k++) {
+        void *own = op->meeting ? team_leaf(t, DT_SYNC_MOMENTS, i, k) : NULL;
+        if (!t->exec[k])
+            continue;
+        dt_call *c = forward_call(t->exec[k], i, moments ? moments[k] : NULL);
+        c->own = own;
+        DT_TRY(op->meeting ? op->meeting->forward_own(c) : op->forward(c));
+    }
+    if (!op->meeting)
+        return DT_OK;
+    DT_TRY(t->sync->combine(t->sync->context, DT_SYNC_MOMENTS));
+    for (int k = 0; k < t->count; k++) {
+        const dt_moment *group = t->sync->result(t->sync->context, DT_SYNC_MOMENTS, k);
+        if (!t->exec[k])
+            continue;
+        dt_call *c = &t->exec[k]->call[i];
+        c->group = group;
+        c->group_count = group[0].count;
+        DT_TRY(op->meeting->forward_group(c));
+    }
+    return DT_OK;
+}
+
+dt_status dt_team_forward(const dt_team *t, dt_moment *const *moments, dt_result *result)
+{
+    for (int i = 0; i < t->walk->steps; i++) {
+        DT_TRY(team_forward_step(t, i, moments));
+        for (int k = 0; k < t->count; k++)
+            if (t->exec[k] && t->exec[k]->flip_param >= 0)
+                exec_flip(t->exec[k], i);
+    }
+    for (int k = 0; k < t->count; k++)
+        result[k] = t->exec[k] ? t->exec[k]->result : (dt_result){0, 0};
+    return DT_OK;
+}
+
+static dt_status team_backward_step(const dt_team *t, int i, double divisor,
+                                    float *const *grad)
+{
+    const dt_op *op = t->walk->step[i].op;
+
+    for (int k = 0; k < t->count; k++) {
+        void *own = op->meeting ? team_leaf(t, DT_SYNC_SUMS, i, k) : NULL;
+        if (!t->exec[k])
+            continue;
+        dt_call *c = backward_call(t->exec[k], i, divisor, grad[k]);
+        c->own = own;
+        DT_TRY(op->meeting ? op->meeting->backward_own(c) : op->backward(c));
+    }
+    if (!op->meeting)
+        return DT_OK;
+    DT_TRY(t->sync->combine(t->sync->context, DT_SYNC_SUMS));
+    for (int k = 0; k < t->count; k++) {
+        const void *group = t->sync->result(t->sync->context, DT_SYNC_SUMS, k);
+        if (!t->exec[k])
+            continue;
+        dt_call *c = &t->exec[k]->call[i];
+        c->group = group;
+        DT_TRY(op->meeting->backward_group(c));
+    }
+    return DT_OK;
+}
+
+dt_status dt_team_backward(const dt_team *t, double divisor, float *const *grad,
+                           const dt_observer *observer)
+{
+    for (int i = t->walk->steps; i-- > 0;) {
+        DT_TRY(team_backward_step(t, i, divisor, grad));
+        if (observer)
+            DT_TRY(observer->ready(observer->context, t->walk->final[i]));
     }
     return DT_OK;
 }

@@ -64,17 +64,34 @@ dt_status dt_env_pack(dt_env *env, const dt_step *s, int param, const char *layo
     return DT_OK;
 }
 
-void dt_model_pack(dt_model *m, size_t first, size_t count)
+static void model_pack_one(const dt_model *m, const dt_pack *p)
 {
     char *packed = m->slabs.packed;
 
+    p->pack(p->context, m->slabs.master + m->net->param[p->param].offset, packed + p->offset);
+}
+
+void dt_model_pack(dt_model *m, size_t first, size_t count)
+{
 #pragma omp parallel for num_threads(m->opts.threads) schedule(dynamic)
     for (int i = 0; i < m->packs; i++) {
-        const dt_pack *p = &m->pack[i];
-        const dt_param *w = &m->net->param[p->param];
+        const dt_param *w = &m->net->param[m->pack[i].param];
         if (w->offset < first + count && first < w->offset + w->count)
-            p->pack(p->context, m->slabs.master + w->offset, packed + p->offset);
+            model_pack_one(m, &m->pack[i]);
     }
+}
+
+int dt_pack_part(const dt_model *m, const dt_pack *p, int parts)
+{
+    return (int)((p->offset + p->bytes / 2) * (size_t)parts / m->packed_bytes);
+}
+
+void dt_model_pack_part(dt_model *m, int part, int parts)
+{
+#pragma omp parallel for num_threads(m->opts.threads) schedule(dynamic)
+    for (int i = 0; i < m->packs; i++)
+        if (dt_pack_part(m, &m->pack[i], parts) == part)
+            model_pack_one(m, &m->pack[i]);
 }
 
 /* ---- State -------------------------------------------------------------------------------- */

@@ -113,6 +113,17 @@ void dt_model_pack(dt_model *m, size_t first, size_t count);
 /* The same for part `part` of `parts` of all copies, alike in bytes, each copy whole in one
  * part: for ranks that share one set of copies. */
 void dt_model_pack_part(dt_model *m, int part, int parts);
+/* Pack that part again and compare all bytes with the copies in use.
+ *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
+ *   step     for the message
+ *   returns  DT_CORRUPT naming tensor, layout and byte of the first copy that differs */
+dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int threads, void *room,
+                                int64_t step) DT_MUST_CHECK;
+/* Bytes of the largest packed copy, a multiple of 64. */
+size_t dt_model_largest_pack(const dt_model *m);
+/* The first packed copy of parameter i [*bytes], NULL if it has none (before dt_model_bind:
+ * no memory yet). For damaging it. */
+void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes);
 /* running = (1 - momentum) * running + momentum * batch with the network's momentum
  * (PyTorch's sense), the variance unbiased: m2 / (count - 1), count 1 as it is.
  *   moments  [dt_net_norm_channels], pooled over all shards */
@@ -173,11 +184,59 @@ typedef struct dt_observer {
     dt_status (*ready)(void *context, size_t floats_done);
     void *context;
 } dt_observer;
-/* Backward pass; every sample's loss weighs 1 / n_global. Writes grad, never adds.
+/* Backward pass; every sample's loss weighs 1 / divisor. Writes grad, never adds.
+ *   divisor   images of the global batch, for the mean over it
  *   grad      [dt_net_slab_floats], 64-byte aligned; padding between tensors untouched
  *   observer  may be NULL */
-dt_status dt_exec_backward(dt_exec *e, int64_t n_global, float *grad,
+dt_status dt_exec_backward(dt_exec *e, double divisor, float *grad,
                            const dt_observer *observer) DT_MUST_CHECK;
+/* In the next forward, and only there, flip a bit of the output of the layer that has parameter
+ * `param`, as soon as it is written: to see checks find it.
+ *   bit  0 to 31, counted from the lowest bit of the output's first four bytes */
+void dt_exec_flip(dt_exec *e, size_t param, unsigned bit);
+
+/* ---- Shards that share batch-norm statistics -------------------------------------------- */
+
+/* How the caller combines values over groups of shards, here or on other ranks. At each
+ * batch norm, forward and backward, in the same order everywhere: leaf for each of the
+ * caller's shards, ascending; combine; then result for each of them. */
+typedef enum dt_norm_kind {
+    DT_SYNC_MOMENTS, /* forward: dt_moment [channels], joined by dt_moment_merge */
+    DT_SYNC_SUMS,    /* backward: double [2 * channels], added */
+    DT_SYNC_KINDS
+} dt_norm_kind;
+typedef struct dt_norm_sync {
+    void *context;
+    /* Where the value of the k-th shard goes; complete when the next is asked for. */
+    void *(*leaf)(void *context, dt_norm_kind kind, size_t channels, int k);
+    dt_status (*combine)(void *context, dt_norm_kind kind);
+    /* The value of the k-th shard's group; read before the next leaf is asked for. */
+    const void *(*result)(void *context, dt_norm_kind kind, int k);
+} dt_norm_sync;
+
+/* One context for each of the caller's shards, run step by step together. Where a batch
+ * norm's group is one shard, the bits are those of dt_exec_forward and dt_exec_backward.
+ *   walk   a training plan of the execs' model, of any batch: says the steps
+ *   exec   [count] with memory of their own, but one scratch for all; NULL: a shard of 0
+ *          images, whose leaves are zeros */
+typedef struct dt_team {
+    const dt_plan *walk;
+    dt_exec *const *exec;
+    int count;
+    const dt_norm_sync *sync;
+} dt_team;
+/* Forward passes.
+ *   moments  [count] of dt_net_norm_channels each, or NULL, also inside: every shard's own
+ *   result   [count]; of a shard without images: zeros */
+dt_status dt_team_forward(const dt_team *t, dt_moment *const *moments,
+                          dt_result *result) DT_MUST_CHECK;
+/* Backward passes. A parameter's gradient is the shard's part of it: the sum over shards is
+ * the gradient of the loss with the groups' statistics.
+ *   grad      [count] of dt_net_slab_floats each; those of shards without images untouched
+ *   observer  may be NULL; told what is final in all of them */
+dt_status dt_team_backward(const dt_team *t, double divisor, float *const *grad,
+                           const dt_observer *observer) DT_MUST_CHECK;
+
 /* The logits of the last forward: [batch][classes] float32. */
 const float *dt_exec_logits(const dt_exec *e);
 #endif

@@ -96,7 +96,11 @@ typedef struct dt_call {
     dt_moment *moments;              /* this norm's channels; NULL: not wanted */
     const int32_t *labels;           /* [n], loss only */
     dt_result *result;               /* loss only: forward writes it */
-    int64_t n_global;                /* loss only: backward divides by it */
+    double divisor;                  /* loss only: backward divides by it */
+    /* Statistics that a group of shards shares, see dt_op.meeting. */
+    void *own;                       /* this shard's; written before the meeting */
+    const void *group;               /* the group's; read after it */
+    double group_count;              /* numbers per channel in the group, from forward on */
 } dt_call;
 
 enum { DT_SAVE_IN0 = 1, DT_SAVE_IN1 = 2, DT_SAVE_OUT = 4 };
@@ -117,6 +121,15 @@ struct dt_op {
     /* Writes d_in and d_param, never adds: the plan puts a fork where a value fans out. */
     dt_status (*backward)(const dt_call *c);
     void (*destroy)(dt_step *s); /* optional; undoes prepare, also a half-done one */
+    /* Optional, training only. Forward and backward cut in two where a group of shards
+     * combines statistics (dt_norm_sync in model.h): `own` writes call.own, `group` reads
+     * call.group. With a group of this one shard the bits are those of the whole call. */
+    const struct dt_meeting {
+        dt_status (*forward_own)(const dt_call *c);   /* own: dt_moment [c] */
+        dt_status (*forward_group)(const dt_call *c); /* and group_count */
+        dt_status (*backward_own)(const dt_call *c);  /* own: double [2][c]; d_param */
+        dt_status (*backward_group)(const dt_call *c);
+    } *meeting;
     /* Optional. Multiply-accumulates of forward over the whole batch. */
     int64_t (*macs)(const dt_step *s);
 };

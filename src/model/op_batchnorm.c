@@ -1,6 +1,8 @@
 /* Batch norm (Ioffe & Szegedy 2015), with what the plan fuses behind it: the sum with
  * in[1], then ReLU. Training normalises with the batch's own mean and biased variance
- * and reports its moments; evaluation with the running statistics.
+ * and reports its moments, or with those of its group of shards (the sums of backward
+ * likewise: Ioffe & Szegedy's formulas over the union); evaluation with the running
+ * statistics.
  *
  *   param     gamma, beta [c]
  *   saved     mean, inverse standard deviation [c] float32
@@ -44,70 +46,167 @@ static dt_status batchnorm_prepare(dt_step *s, dt_env *env)
     return dt_loops_prepare(s, env);
 }
 
-/* Mean and inverse standard deviation of the batch to `saved`, its moments to the
- * caller. */
-static void batchnorm_statistics(const dt_call *c, const dt_norm_plan *p,
-                                 const dt_norm_area *a)
+/* ---- Forward -------------------------------------------------------------------- */
+
+/* Moments of the batch: left in the area, and to the caller. */
+static void batchnorm_measure(const dt_call *c, const dt_norm_plan *p,
+                              const dt_norm_area *a)
 {
     const dt_loops *loops = dt_loops_current();
-    const double eps = (double)c->step->attr.eps, n = (double)p->rows;
-    float *mean = c->saved, *inverse = mean + a->stride;
 
     dt_loop_run(c, loops->norm_moments, p->parts, 1);
     loops->norm_merge(c, 0, p->channels);
+    for (int64_t i = 0; c->moments && i < p->channels; i++)
+        c->moments[i] = (dt_moment){(double)p->rows, dt_norm_sum(a, 0, 0)[i],
+                                    dt_norm_sum(a, 0, 1)[i]};
+}
+
+/* Mean and inverse standard deviation of channel i to `saved`. */
+static void batchnorm_save(const dt_call *c, const dt_norm_area *a, int64_t i,
+                           dt_moment m)
+{
+    float *mean = c->saved, *inverse = mean + a->stride;
+
+    mean[i] = (float)m.mean;
+    inverse[i] = (float)(1 / sqrt(m.m2 / m.count + (double)c->step->attr.eps));
+}
+
+/* Training: with what is in `saved`; evaluation: with the running statistics. */
+static void batchnorm_normalise(const dt_call *c, const dt_norm_plan *p,
+                                const dt_norm_area *a)
+{
+    const bool train = c->step->mode == DT_TRAIN;
+    const float *mean = train ? c->saved : c->running_mean;
+
     for (int64_t i = 0; i < p->channels; i++) {
-        const dt_moment m = {n, dt_norm_sum(a, 0, 0)[i], dt_norm_sum(a, 0, 1)[i]};
-        mean[i] = (float)m.mean;
-        inverse[i] = (float)(1 / sqrt(m.m2 / n + eps));
-        if (c->moments)
-            c->moments[i] = m;
+        const float inverse = train ? mean[a->stride + i]
+                                    : (float)(1 / sqrt((double)c->running_var[i] +
+                                                       (double)c->step->attr.eps));
+        a->shift[i] = mean[i];
+        a->scale[i] = c->param[0][i] * inverse;
     }
+    dt_loop_run(c, dt_loops_current()->norm_apply, p->rows, p->block);
 }
 
 static dt_status batchnorm_forward(const dt_call *c)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const bool train = c->step->mode == DT_TRAIN;
-    const float *mean = train ? c->saved : c->running_mean;
 
-    if (train)
-        batchnorm_statistics(c, &p, &a);
-    for (int64_t i = 0; i < p.channels; i++) {
-        const float inverse = train ? mean[a.stride + i]
-                                    : (float)(1 / sqrt((double)c->running_var[i] +
-                                                       (double)c->step->attr.eps));
-        a.shift[i] = mean[i];
-        a.scale[i] = c->param[0][i] * inverse;
+    if (c->step->mode == DT_TRAIN) {
+        batchnorm_measure(c, &p, &a);
+        for (int64_t i = 0; i < p.channels; i++)
+            batchnorm_save(c, &a, i,
+                           (dt_moment){(double)p.rows, dt_norm_sum(&a, 0, 0)[i],
+                                       dt_norm_sum(&a, 0, 1)[i]});
     }
-    dt_loop_run(c, dt_loops_current()->norm_apply, p.rows, p.block);
+    batchnorm_normalise(c, &p, &a);
     return DT_OK;
+}
+
+static dt_status batchnorm_forward_own(const dt_call *c)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    dt_moment *own = c->own;
+
+    batchnorm_measure(c, &p, &a);
+    for (int64_t i = 0; i < p.channels; i++)
+        own[i] = (dt_moment){(double)p.rows, dt_norm_sum(&a, 0, 0)[i],
+                             dt_norm_sum(&a, 0, 1)[i]};
+    return DT_OK;
+}
+
+static dt_status batchnorm_forward_group(const dt_call *c)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const dt_moment *group = c->group;
+
+    for (int64_t i = 0; i < p.channels; i++)
+        batchnorm_save(c, &a, i, group[i]);
+    batchnorm_normalise(c, &p, &a);
+    return DT_OK;
+}
+
+/* ---- Backward ------------------------------------------------------------------- */
+
+/* Sums of dy' and of dy' (x - mean) over the batch, left in the area; the gradients of
+ * gamma and beta, which are the batch's own whoever shares its statistics. */
+static void batchnorm_sum(const dt_call *c, const dt_norm_plan *p,
+                          const dt_norm_area *a)
+{
+    const dt_loops *loops = dt_loops_current();
+    const float *mean = c->saved, *inverse = mean + a->stride;
+
+    memcpy(a->shift, mean, (size_t)p->channels * sizeof *mean);
+    dt_loop_run(c, loops->norm_sums, p->parts, 1);
+    loops->norm_total(c, 0, p->channels);
+    for (int64_t i = 0; i < p->channels; i++) {
+        c->d_param[0][i] = (float)(dt_norm_sum(a, 0, 1)[i] * (double)inverse[i]);
+        c->d_param[1][i] = (float)dt_norm_sum(a, 0, 0)[i];
+    }
+}
+
+/* The data gradient, with both sums over the n numbers that share their statistics. */
+static void batchnorm_data(const dt_call *c, const dt_norm_plan *p,
+                           const dt_norm_area *a, const double *sums,
+                           const double *products, double n)
+{
+    const float *mean = c->saved, *inverse = mean + a->stride;
+
+    if (!c->d_in[0])
+        return;
+    for (int64_t i = 0; i < p->channels; i++) {
+        const double product = products[i] * (double)inverse[i];
+        a->shift[i] = mean[i];
+        a->scale[i] = c->param[0][i] * inverse[i];
+        a->center[i] = (float)(sums[i] / n);
+        a->slope[i] = (float)(product / n * (double)inverse[i]);
+    }
+    dt_loop_run(c, dt_loops_current()->norm_data, p->rows, p->block);
 }
 
 static dt_status batchnorm_backward(const dt_call *c)
 {
-    const dt_loops *loops = dt_loops_current();
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const float *mean = c->saved, *inverse = mean + a.stride;
-    const double n = (double)p.rows;
 
-    memcpy(a.shift, mean, (size_t)p.channels * sizeof *mean);
-    dt_loop_run(c, loops->norm_sums, p.parts, 1);
-    loops->norm_total(c, 0, p.channels);
-    for (int64_t i = 0; i < p.channels; i++) {
-        const double sum = dt_norm_sum(&a, 0, 0)[i];
-        const double product = dt_norm_sum(&a, 0, 1)[i] * (double)inverse[i];
-        c->d_param[0][i] = (float)product;
-        c->d_param[1][i] = (float)sum;
-        a.scale[i] = c->param[0][i] * inverse[i];
-        a.center[i] = (float)(sum / n);
-        a.slope[i] = (float)(product / n * (double)inverse[i]);
-    }
-    if (c->d_in[0])
-        dt_loop_run(c, loops->norm_data, p.rows, p.block);
+    batchnorm_sum(c, &p, &a);
+    batchnorm_data(c, &p, &a, dt_norm_sum(&a, 0, 0), dt_norm_sum(&a, 0, 1),
+                   (double)p.rows);
     return DT_OK;
 }
+
+static dt_status batchnorm_backward_own(const dt_call *c)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    double *own = c->own;
+
+    batchnorm_sum(c, &p, &a);
+    for (int k = 0; k < 2; k++)
+        memcpy(own + k * p.channels, dt_norm_sum(&a, 0, k),
+               (size_t)p.channels * sizeof *own);
+    return DT_OK;
+}
+
+static dt_status batchnorm_backward_group(const dt_call *c)
+{
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const double *group = c->group;
+
+    batchnorm_data(c, &p, &a, group, group + p.channels, c->group_count);
+    return DT_OK;
+}
+
+static const struct dt_meeting batchnorm_meeting = {
+    .forward_own = batchnorm_forward_own,
+    .forward_group = batchnorm_forward_group,
+    .backward_own = batchnorm_backward_own,
+    .backward_group = batchnorm_backward_group,
+};
 
 const dt_op dt_op_batchnorm = {
     .name = "batchnorm",
@@ -120,4 +219,5 @@ const dt_op dt_op_batchnorm = {
     .prepare = batchnorm_prepare,
     .forward = batchnorm_forward,
     .backward = batchnorm_backward,
+    .meeting = &batchnorm_meeting,
 };

@@ -5,7 +5,7 @@
  *   in[0]     logits [n][c] float32 (in_type); labels [n]
  *   out       loss of each sample [n] float32
  *   saved     probabilities [n][c] float32
- *   backward  d_in[0] [n][c] grad_type; every sample weighs 1 / n_global */
+ *   backward  d_in[0] [n][c] grad_type; every sample weighs 1 / divisor */
 #include "loops.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ static int64_t xent_choice(const float *z, int64_t classes)
     return best;
 }
 
-/* The mean over samples is the caller's: it divides loss_sum, or by n_global. */
+/* The mean over samples is the caller's: it divides loss_sum. */
 static dt_status softmax_xent_forward(const dt_call *c)
 {
     const int64_t n = c->step->in_shape[0].n, classes = c->step->in_shape[0].c;
@@ -89,11 +89,11 @@ static dt_status softmax_xent_forward(const dt_call *c)
     return DT_OK;
 }
 
-/* With w_j = y_j p_j / (p_j + eps): dz_k = (p_k sum_j w_j - w_k) / n_global. */
+/* With w_j = y_j p_j / (p_j + eps): dz_k = (p_k sum_j w_j - w_k) / divisor. */
 static dt_status softmax_xent_backward(const dt_call *c)
 {
     const int64_t n = c->step->in_shape[0].n, classes = c->step->in_shape[0].c;
-    const float share = (float)c->n_global;
+    const float share = (float)c->divisor;
 
     for (int64_t i = 0; i < n; i++) {
         const float *p = (const float *)c->saved + i * classes;

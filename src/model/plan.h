@@ -23,6 +23,9 @@ struct dt_model {
     size_t packed_bytes;
 };
 
+/* Which of `parts` a copy belongs to. */
+int dt_pack_part(const dt_model *m, const dt_pack *p, int parts);
+
 struct dt_env {
     dt_model *model;
 };

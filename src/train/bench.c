@@ -1,5 +1,6 @@
 /* The benchmark: the trainer's own loop (loader and update included) on synthetic data,
- * warmed up, then timed step by step. With --exchange all, one row per exchange. */
+ * warmed up, then timed step by step. With --exchange all, one row per exchange; with
+ * --scaling, one per number of ranks 1, 2, 4, ... up to all, each shard as large as ever. */
 #include "run.h"
 
 #include <jansson.h>
@@ -8,11 +9,14 @@
 
 typedef struct bench_row {
     const char *exchange;
+    int ranks;
     bool exact;
     double median_s, low_s, high_s; /* per step; spread: fastest and slowest */
     double images_per_s;            /* at the median */
     double phase_s[DT_PHASE_COUNT]; /* mean per step, rank 0 */
     double mib_per_step, messages_per_step; /* sent and received by rank 0 */
+    double exposed_s;    /* mean per step that rank 0 waits for communication */
+    double reserved_mib; /* rank 0's buffers and its share of the node's */
     double loss;
     char hash[DT_DIGEST_CHARS];
 } bench_row;
@@ -30,7 +34,8 @@ static dt_status bench_steps(dt_run *r, int64_t first, int64_t count, double *se
     for (int64_t i = 0; i < count; i++) {
         const int64_t step = first + i;
         const double start = dt_seconds();
-        DT_TRY(dt_run_step(r, step / r->steps_per_epoch, step % r->steps_per_epoch, result));
+        DT_TRY(dt_run_step(r, step / r->steps_per_epoch, step % r->steps_per_epoch,
+                           (dt_wishes){.save = false}, result));
         if (seconds)
             seconds[i] = dt_seconds() - start;
     }
@@ -54,6 +59,9 @@ static void bench_summarise(const dt_run *r, double *seconds, const dt_exchange_
     row->loss = last->loss;
     for (int p = 0; p < DT_PHASE_COUNT; p++)
         row->phase_s[p] = r->phase_s[p] / (double)n;
+    row->ranks = dt_comm_world(r->comm);
+    row->exposed_s = (after.wait_s - before->wait_s) / (double)n;
+    row->reserved_mib = (double)after.memory / (1024.0 * 1024.0);
     const uint64_t bytes = after.bytes_sent - before->bytes_sent + after.bytes_received -
                            before->bytes_received;
     row->mib_per_step = (double)bytes / (double)n / (1024.0 * 1024.0);
@@ -87,30 +95,37 @@ out:
     return st;
 }
 
-static void bench_print(const dt_options *o, int world, const bench_row *row)
+static void bench_print(const dt_options *o, const bench_row *row, double alone)
 {
-    printf("%-10s %9.4f %9.4f %9.4f %10.1f %9.2f %6.0f  %-5s  %s\n", row->exchange,
-           row->median_s, row->low_s, row->high_s, row->images_per_s, row->mib_per_step,
-           row->messages_per_step, row->exact ? "yes" : "no", row->hash);
-    if (strcmp(o->exchange, "all") == 0)
+    char scale[16] = "-";
+
+    if (alone > 0)
+        snprintf(scale, sizeof scale, "%.2f", row->images_per_s / (alone * row->ranks));
+    printf("%-10s %3d %9.4f %9.4f %9.4f %9.1f %6s %9.4f %9.1f %8.2f %6.0f  %-5s  %s\n",
+           row->exchange, row->ranks, row->median_s, row->low_s, row->high_s, row->images_per_s, scale,
+           row->exposed_s,
+           row->reserved_mib, row->mib_per_step, row->messages_per_step,
+           row->exact ? "yes" : "no", row->hash);
+    if (strcmp(o->exchange, "all") == 0 || o->scaling)
         return;
-    printf("\nphases of rank 0 of %d, seconds per step:", world);
+    printf("\nphases of rank 0 of %d, seconds per step:", row->ranks);
     for (int p = 0; p < DT_PHASE_COUNT; p++)
         printf(" %s %.4f", dt_phase_name[p], row->phase_s[p]);
     printf("\n");
 }
 
-static dt_status bench_print_json(const bench_row *row, int world)
+static dt_status bench_print_json(const bench_row *row)
 {
     json_t *phases = json_object();
     for (int p = 0; p < DT_PHASE_COUNT; p++)
         json_object_set_new(phases, dt_phase_name[p], json_real(row->phase_s[p]));
     json_t *j = json_pack(
-        "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:o}", "exchange",
-        row->exchange, "exact", row->exact, "ranks", world, "images_per_s",
+        "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:o}", "exchange",
+        row->exchange, "exact", row->exact, "ranks", row->ranks, "images_per_s",
         row->images_per_s, "step_s", row->median_s, "fastest_s", row->low_s, "slowest_s",
         row->high_s, "mib_at_rank0", row->mib_per_step, "messages_at_rank0",
-        row->messages_per_step, "loss", row->loss, "weights_hash", row->hash, "phases_s",
+        row->messages_per_step, "exposed_s_at_rank0", row->exposed_s,
+        "reserved_mib_at_rank0", row->reserved_mib, "loss", row->loss, "weights_hash", row->hash, "phases_s",
         phases);
     char *text = j ? json_dumps(j, JSON_REAL_PRECISION(9)) : NULL;
     json_decref(j);
@@ -121,23 +136,59 @@ static dt_status bench_print_json(const bench_row *row, int world)
     return DT_OK;
 }
 
-static dt_status bench_report(dt_comm *c, const dt_options *o, const bench_row *row, bool first)
+static dt_status bench_report(dt_comm *c, const dt_options *o, const bench_row *row, bool first,
+                              double alone)
 {
     dt_status st = DT_OK;
 
     if (dt_comm_rank(c) == 0) {
         if (o->json) {
-            st = bench_print_json(row, dt_comm_world(c));
+            st = bench_print_json(row);
         } else {
             if (first)
-                printf("%-10s %9s %9s %9s %10s %9s %6s  %-5s  %s\n", "exchange", "s/step",
-                       "fastest", "slowest", "images/s", "MiB@0", "msgs@0", "exact",
-                       "weights hash");
-            bench_print(o, dt_comm_world(c), row);
+                printf("%-10s %3s %9s %9s %9s %9s %6s %9s %9s %8s %6s  %-5s  %s\n", "exchange",
+                       "np", "s/step", "fastest", "slowest", "images/s", "scale", "exposed s",
+                       "MiB held", "MiB sent", "msgs", "exact", "weights hash");
+            bench_print(o, row, alone);
         }
         fflush(stdout);
     }
     return dt_comm_agree(c, st);
+}
+
+/* On the first ranks alone; the others wait, and learn the outcome from rank 0. */
+static dt_status bench_on(dt_comm *c, int ranks, const dt_options *o, bench_row *row)
+{
+    dt_comm *part = NULL;
+    dt_status st = DT_OK;
+
+    if (ranks == dt_comm_world(c))
+        return bench_one(c, o, row);
+    DT_TRY(dt_comm_first(&part, c, ranks));
+    if (part)
+        st = bench_one(part, o, row);
+    dt_comm_close(part);
+    DT_TRY(dt_comm_bcast(c, &st, sizeof st, 0));
+    return st;
+}
+
+/* One exchange, on 1, 2, 4, ... ranks where a curve is wanted, and on all. */
+static dt_status bench_exchange(dt_comm *c, const dt_options *o, const dt_options *one,
+                                bool *first)
+{
+    const int world = dt_comm_world(c);
+    double alone = 0;
+
+    for (int ranks = o->scaling ? 1 : world; ranks <= world;
+         ranks = ranks < world && 2 * ranks > world ? world : 2 * ranks) {
+        bench_row row = {0};
+        DT_TRY(bench_on(c, ranks, one, &row));
+        if (ranks == 1)
+            alone = row.images_per_s;
+        DT_TRY(bench_report(c, o, &row, *first, alone));
+        *first = false;
+    }
+    return DT_OK;
 }
 
 dt_status dt_bench(dt_comm *c, const dt_options *o)
@@ -149,23 +200,21 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     };
     const bool table = strcmp(o->exchange, "all") == 0;
     const size_t rows = table ? sizeof all / sizeof *all : 1;
-    dt_options one = *o;
+    dt_options one = *o, whole = *o;
+    bool first = true;
     char data[64];
 
     /* Enough images for a few different steps, and few enough to make quickly. */
-    one.exchange = table ? "auto" : o->exchange;
-    DT_TRY(dt_comm_agree(c, dt_options_check(&one, dt_comm_world(c))));
-    snprintf(data, sizeof data, "synthetic:%lld", (long long)(4 * one.global_batch));
+    DT_TRY(dt_comm_agree(c, dt_options_check(&whole, dt_comm_world(c))));
+    snprintf(data, sizeof data, "synthetic:%lld", (long long)(4 * whole.global_batch));
     one.data = data;
     one.subset = 0;
     one.epochs = 1 + (o->warmup_steps + o->steps) / 4;
     one.max_steps = -1;
     for (size_t i = 0; i < rows; i++) {
-        bench_row row = {0};
         if (table)
             one.exchange = all[i];
-        DT_TRY(bench_one(c, &one, &row));
-        DT_TRY(bench_report(c, o, &row, i == 0));
+        DT_TRY(bench_exchange(c, o, &one, &first));
     }
     return DT_OK;
 }

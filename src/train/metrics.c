@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 dt_status dt_metrics_open(dt_metrics *m, const char *path)
@@ -13,6 +14,61 @@ dt_status dt_metrics_open(dt_metrics *m, const char *path)
     if (fd < 0)
         return dt_fail(DT_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
     *m = (dt_metrics){fd, path};
+    return DT_OK;
+}
+
+/* Nothing, or whole lines, in the first `bytes`. */
+static dt_status check_cut(int fd, const char *path, int64_t bytes)
+{
+    struct stat info;
+    char last = '\n';
+
+    if (fstat(fd, &info) != 0)
+        return dt_fail(DT_IO, "%s: %s", path, strerror(errno));
+    if (info.st_size < bytes)
+        return dt_fail(DT_FORMAT,
+                       "%s has %lld bytes, the checkpoint was saved with %lld: lines are "
+                       "lost; choose another --out",
+                       path, (long long)info.st_size, (long long)bytes);
+    if (bytes > 0 && pread(fd, &last, 1, (off_t)bytes - 1) != 1)
+        return dt_fail(DT_IO, "%s: reading byte %lld: %s", path, (long long)bytes - 1,
+                       strerror(errno));
+    if (last != '\n')
+        return dt_fail(DT_FORMAT,
+                       "%s: no line ends at byte %lld, where the checkpoint was saved: it "
+                       "was changed since; choose another --out",
+                       path, (long long)bytes);
+    return DT_OK;
+}
+
+dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes)
+{
+    const int create = bytes == 0 ? O_CREAT : 0;
+    const int fd = open(path, O_RDWR | O_APPEND | create | O_CLOEXEC | O_NOFOLLOW, 0644);
+    dt_status st = DT_OK;
+
+    if (fd < 0)
+        return dt_fail(errno == ENOENT ? DT_NOINPUT : DT_CANTCREATE,
+                       "cannot open %s: %s", path, strerror(errno));
+    st = check_cut(fd, path, bytes);
+    if (st == DT_OK && ftruncate(fd, (off_t)bytes) != 0)
+        st = dt_fail(DT_IO, "cannot cut %s to %lld bytes: %s", path, (long long)bytes,
+                     strerror(errno));
+    if (st != DT_OK) {
+        close(fd);
+        return st;
+    }
+    *m = (dt_metrics){fd, path};
+    return DT_OK;
+}
+
+dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes)
+{
+    struct stat info;
+
+    if (fstat(m->fd, &info) != 0)
+        return dt_fail(DT_IO, "%s: %s", m->path, strerror(errno));
+    *bytes = (int64_t)info.st_size;
     return DT_OK;
 }
 
@@ -34,16 +90,23 @@ static const char *number(double x, char out[NUMBER_CHARS])
     return out;
 }
 
-/* `length` as snprintf has returned it for `line`. */
+/* `length` as snprintf has returned it for `line`. Half a line would be none of JSON's, and
+ * would stand in the way of the next. */
 static dt_status append(dt_metrics *m, const char *line, int length)
 {
     for (int at = 0; at < length;) {
         const ssize_t n = write(m->fd, line + at, (size_t)(length - at));
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            return dt_fail(DT_IO, "writing %d bytes to %s: %s", length, m->path,
-                           strerror(errno));
+        if (n < 0) {
+            const dt_status st = dt_fail(DT_IO, "writing %d bytes to %s: %s", length,
+                                         m->path, strerror(errno));
+            int64_t bytes = 0;
+            if (at > 0 && dt_metrics_bytes(m, &bytes) == DT_OK &&
+                ftruncate(m->fd, (off_t)(bytes - at)) != 0)
+                dt_warn("%s ends in a line that is not whole", m->path);
+            return st;
+        }
         at += (int)n;
     }
     return DT_OK;

@@ -45,8 +45,15 @@ typedef struct dt_metrics {
 
 /* path is borrowed and must outlive m. DT_CANTCREATE. */
 dt_status dt_metrics_open(dt_metrics *m, const char *path) DT_MUST_CHECK;
+/* The same for a run that goes on: an existing file is cut to the `bytes` that a checkpoint
+ * has recorded. DT_FORMAT: it is shorter, or no line ends there; DT_NOINPUT: there is none
+ * (unless bytes is 0); DT_IO. */
+dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes) DT_MUST_CHECK;
+/* The file's length, for a checkpoint; m->fd is what to sync. DT_IO. */
+dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes) DT_MUST_CHECK;
 void dt_metrics_close(dt_metrics *m); /* a zeroed m is allowed */
-/* Append one line, without taking memory. DT_IO: the disk is full, and the like. */
+/* Append one line, without taking memory; of a line that does not fit on the disk nothing
+ * stays. DT_IO: the disk is full, and the like. */
 dt_status dt_metrics_step(dt_metrics *m, const dt_step_record *r) DT_MUST_CHECK;
 dt_status dt_metrics_epoch(dt_metrics *m, const dt_epoch_record *r) DT_MUST_CHECK;
 dt_status dt_metrics_end(dt_metrics *m, const dt_end_record *r) DT_MUST_CHECK;

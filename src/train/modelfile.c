@@ -2,9 +2,10 @@
  * serves both ways. */
 #include "modelfile.h"
 
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "safetensors.h"
 
@@ -83,7 +84,7 @@ static dt_status list_create(model_list *list, const dt_model_state *s,
         memcpy(e.shape, p->dim, sizeof e.shape);
         DT_GO(st, list_add(list, s->net, scheme, p->name, e), out);
     }
-    for (size_t i = 0; i < norms; i++)
+    for (size_t i = 0; i < norms && s->running_mean; i++)
         DT_GO(st, list_add_norm(list, s, scheme, dt_net_norm(s->net, i)), out);
 
 out:
@@ -106,8 +107,8 @@ static void list_fill(void *context, size_t i, void *data)
         memcpy(data, &list->steps, sizeof list->steps);
 }
 
-dt_status dt_model_save(const dt_model_state *s, const char *path,
-                        const dt_model_file_opts *opts)
+static dt_status model_write(const dt_model_state *s, const char *path,
+                             const dt_model_file_opts *opts, bool put, dt_written *w)
 {
     const dt_net_spec *spec = dt_net_spec_of(s->net);
     char image_size[16], classes[16], width_divisor[16];
@@ -137,18 +138,31 @@ dt_status dt_model_save(const dt_model_state *s, const char *path,
         tensor[i] = (dt_tensor){.name = e->name, .dtype = e->dtype, .rank = e->rank};
         memcpy(tensor[i].shape, e->shape, sizeof e->shape);
     }
-    st = dt_safetensors_write(
-        path, &(dt_safetensors_content){.tensor = tensor,
-                                        .tensors = list.count,
-                                        .metadata = metadata,
-                                        .fields = sizeof metadata / sizeof *metadata,
-                                        .fill = list_fill,
-                                        .context = &list});
+    const dt_safetensors_content content = {.tensor = tensor,
+                                            .tensors = list.count,
+                                            .metadata = metadata,
+                                            .fields = sizeof metadata / sizeof *metadata,
+                                            .fill = list_fill,
+                                            .context = &list};
+    st = put ? dt_safetensors_put(path, path, &content, w)
+             : dt_safetensors_write(path, &content);
 
 out:
     free(tensor);
     free(list.entry);
     return st;
+}
+
+dt_status dt_model_save(const dt_model_state *s, const char *path,
+                        const dt_model_file_opts *opts)
+{
+    return model_write(s, path, opts, false, NULL);
+}
+
+dt_status dt_model_put(const dt_model_state *s, const char *path,
+                       const dt_model_file_opts *opts, dt_written *w)
+{
+    return model_write(s, path, opts, true, w);
 }
 
 /* ---- Loading: does the file fit? ------------------------------------------------- */
@@ -166,6 +180,10 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path,
 
     for (size_t i = 0; i < count; i++) {
         char key[64], quoted[DT_QUOTED_CHARS];
+        if (!want[i].value) {
+            known++;
+            continue;
+        }
         snprintf(key, sizeof key, "dtrain.%s", want[i].name);
         const char *has = dt_safetensors_metadata(f, key);
         if (has && strcmp(has, want[i].value) != 0)
@@ -180,7 +198,7 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path,
         dt_warn(
             "%s does not say for which network, variant, stem and normalisation it was "
             "made: taken for %s and --normalize %s",
-            path, spec->net, normalize);
+            path, spec->net, normalize ? normalize : "any");
     return DT_OK;
 }
 
@@ -191,7 +209,7 @@ static dt_status describe_option(const dt_safetensors *f, const char *path,
 {
     const dt_option_row *row = dt_option_find(name);
     dt_options defaults;
-    char key[64], place[PATH_MAX], now[64], usual[64];
+    char key[64], place[PATH_MAX + 80], now[64], usual[64];
 
     snprintf(key, sizeof key, "dtrain.%s", name);
     snprintf(place, sizeof place, "%s, %s", path, key);
@@ -205,14 +223,35 @@ static dt_status describe_option(const dt_safetensors *f, const char *path,
     return dt_option_set(row, o, text, place, DT_FORMAT);
 }
 
-dt_status dt_model_describe(const char *path, dt_options *o, dt_model_origin *origin)
+dt_status dt_model_path(const char *path, char out[PATH_MAX])
+{
+    struct stat info;
+    const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+
+    if (strlen(path) >= PATH_MAX)
+        return dt_fail(DT_NOINPUT, "model file %.200s...: the path is too long", path);
+    snprintf(out, PATH_MAX, "%s", path);
+    if (!folder)
+        return DT_OK;
+    DT_TRY(dt_path_join(out, path, "model.safetensors"));
+    if (access(out, F_OK) == 0)
+        return DT_OK;
+    return dt_fail(DT_NOINPUT,
+                   "model file %s is a folder without model.safetensors: name a "
+                   ".safetensors file, a checkpoint or the folder of a finished run",
+                   path);
+}
+
+dt_status dt_model_describe(const char *given, dt_options *o, dt_model_origin *origin)
 {
     static const char *const names[DT_ORIGIN_KEYS] = {"net", "variant", "stem",
                                                       "normalize", "image_size",
                                                       "width_divisor"};
+    char path[PATH_MAX];
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 
+    DT_TRY(dt_model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
     for (int i = 0; i < DT_ORIGIN_KEYS && st == DT_OK; i++)
         st = describe_option(f, path, names[i], o, origin->text[i]);
@@ -384,13 +423,15 @@ out:
     return st;
 }
 
-dt_status dt_model_load(const dt_model_state *s, const char *path,
+dt_status dt_model_load(const dt_model_state *s, const char *given,
                         const char *normalize)
 {
+    char path[PATH_MAX];
     dt_safetensors *f = NULL;
     model_list list = {0};
     dt_status st = DT_OK;
 
+    DT_TRY(dt_model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
     DT_GO(st, check_metadata(f, path, s->net, normalize), out);
     DT_GO(st, list_for_file(&list, s, f), out);

@@ -6,6 +6,7 @@
  * stem, normalize, image_size, width_divisor and classes, all as text. All functions are Local. */
 #ifndef DT_MODELFILE_H
 #define DT_MODELFILE_H
+#include "durable.h"
 #include "state.h"
 
 typedef struct dt_model_file_opts {
@@ -17,8 +18,15 @@ typedef struct dt_model_file_opts {
 /* Errors as dt_safetensors_write; DT_CONFIG: the network has no such scheme. */
 dt_status dt_model_save(const dt_model_state *s, const char *path,
                         const dt_model_file_opts *opts) DT_MUST_CHECK;
+/* The same bytes into a new file, as dt_safetensors_put; w may be NULL. */
+dt_status dt_model_put(const dt_model_state *s, const char *path,
+                       const dt_model_file_opts *opts, dt_written *w) DT_MUST_CHECK;
 
-/* What the file says of its network, into the options that still have their defaults:
+/* A file, or a folder that holds model.safetensors (a run's, a checkpoint), to the path
+ * of the file. DT_NOINPUT: the folder holds none. */
+dt_status dt_model_path(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
+
+/* What the file (or folder) says of its network, into the options that still have their defaults:
  * net, variant, stem, normalize, image_size and width_divisor; dt_model_load then checks them against
  * the file. `origin` holds the texts and must outlive o. Errors as
  * dt_safetensors_open. */
@@ -32,7 +40,8 @@ dt_status dt_model_describe(const char *path, dt_options *o,
 /* Fill master and the running statistics from a file in any naming, DDP's prefix
  * "module." included; num_batches_tracked may be absent. Nothing is written before the
  * whole header fits. A file without dtrain.* metadata is taken with one warning.
- *   normalize  of this run
+ *   path       as dt_model_path takes it
+ *   normalize  of this run; NULL: whatever the file says
  *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are
  *              missing, unexpected, or of another shape or type, in one message.
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */

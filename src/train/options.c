@@ -1,6 +1,6 @@
 /* options.c - the option table: defaults, values from and to text, cross checks, and
  * two listings. Where values come from (files, environment, command line) is cli's. */
-#include "train.h"
+#include "together.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -278,6 +278,8 @@ dt_status dt_options_check(dt_options *o, int world)
                        "%lld are %lld shards; leave one of them auto",
                        (long long)shards, (long long)accum, world, (long long)accum,
                        (long long)(world * accum));
+    int64_t group;
+    DT_TRY(dt_bn_parse(o->bn, shards, &group));
     const int64_t global = o->global_batch ? o->global_batch : o->batch * shards;
     if (!global)
         return dt_fail(DT_CONFIG, "--batch and --global-batch are both auto; give one");

@@ -11,7 +11,7 @@
 typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 
 /* Wall time of the phases of a step, in seconds, summed since the last reset. */
-#define DT_PHASE_LIST(X) X(data) X(forward) X(backward) X(exchange) X(update)
+#define DT_PHASE_LIST(X) X(data) X(forward) X(backward) X(exchange) X(update) X(checks)
 typedef enum dt_phase {
 #define X(name) DT_PHASE_##name,
     DT_PHASE_LIST(X)
@@ -20,6 +20,9 @@ typedef enum dt_phase {
 } dt_phase;
 extern const char *const dt_phase_name[DT_PHASE_COUNT];
 
+/* What a shard's leaf of the loss tree adds up. */
+enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_stop, DT_LEAF_COUNT };
+
 /* One compiled batch size. */
 typedef struct dt_compiled {
     dt_plan *plan; /* owned */
@@ -27,12 +30,16 @@ typedef struct dt_compiled {
 } dt_compiled;
 enum { DT_MAX_COMPILED = 4 }; /* largest and smallest shard, of full and last batches */
 
+typedef struct dt_together dt_together; /* see together.h */
+
 typedef struct dt_run {
     dt_comm *comm;    /* borrowed */
     dt_options o;     /* resolved: nothing is auto any more */
     dt_dtype precision;
     int threads, first_shard, end_shard; /* this rank's */
     int64_t global_batch;
+    int bn_group; /* shards that share batch-norm statistics; 0: each has its own */
+    char bn[24];  /* --bn node, resolved; r->o.bn points here */
 
     dt_source *source;
     dt_node_mem *data_memory;
@@ -43,11 +50,18 @@ typedef struct dt_run {
     dt_model *model;
     dt_compiled train[DT_MAX_COMPILED], test[2]; /* test: full chunk, remainder */
     int64_t test_chunk;
-    dt_slab master, momentum, running, packed, gradients, arena, scratch;
+    /* Where the exchange shares, the first five lie in one block of the node. */
+    dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
+    dt_node_mem *node_memory;
+    bool shares; /* weights, momentum and statistics are one copy per node */
+    bool writes; /* this rank writes that copy when it is made or read: a node's first */
 
     dt_exchange *exchange;
     dt_tree *loss_tree, *moment_tree;
+    dt_together *together; /* NULL: bn_group is 0 */
+    double sample_weight; /* of a sample's loss, times the global batch: 1, or S to sum */
     dt_optim optim;
+    struct dt_checks *checks; /* owned; NULL: none are on */
     dt_schedule schedule;
     int64_t steps_per_epoch, total_steps;
 
@@ -58,14 +72,25 @@ typedef struct dt_run {
  * (already agreed and printed) r is released. Collective. */
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
 void dt_run_close(dt_run *r); /* Collective */
+/* All slabs, the exchange and the trees, once plans are made: a part of dt_run_open.
+ * DT_NOMEM, with the figure, before anything is taken. Agreed. Collective. */
+dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_model_state dt_run_state(const dt_run *r);
 /* Weights and running statistics from a model file, compared across ranks. Collective. */
 dt_status dt_run_load(dt_run *r, const char *path) DT_MUST_CHECK;
+/* Weights, running statistics and momentum of rank 0 to all ranks, then compared. Collective. */
+dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 /* Memory per rank and slab, as lines of the log. Local. */
 void dt_run_print_memory(const dt_run *r);
 
+/* What ranks may ask for before a step; asked by one, it holds for all. */
+typedef struct dt_wishes {
+    bool save, stop;
+} dt_wishes;
+
 typedef struct dt_step_result {
+    dt_wishes wishes; /* of any rank */
     double loss;     /* mean over the global batch, the same on all ranks */
     double accuracy; /* of the training batch */
     double lr;
@@ -73,7 +98,8 @@ typedef struct dt_step_result {
 } dt_step_result;
 /* One optimizer step on global batch `step` of `epoch` (both from 0). DT_NUMERIC, agreed and
  * printed, before anything is updated, when the loss is not finite. Collective. */
-dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_step_result *result) DT_MUST_CHECK;
+dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
+                      dt_step_result *result) DT_MUST_CHECK;
 
 typedef struct dt_test_result {
     double loss, accuracy;
@@ -82,6 +108,18 @@ typedef struct dt_test_result {
 /* The whole test set, cut into chunks whose bounds do not depend on the ranks. Collective. */
 dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
 
+/* This rank's part of a step where bn_group > 0: all its shards step by step together,
+ * forward and backward; gradients go to the exchange, losses and moments to their trees.
+ * Collective. */
+dt_status dt_run_shards_together(dt_run *r, int64_t epoch, int64_t step,
+                                 dt_wishes mine) DT_MUST_CHECK;
+/* A shard is through: its loss to the loss tree, and both trees' leaves pushed. Local. */
+void dt_run_push(dt_run *r, const dt_result *result, dt_wishes mine);
+
+/* The training context for so many images, NULL if none was compiled. Local. */
+dt_exec *dt_run_exec(const dt_run *r, int64_t batch);
 double dt_seconds(void); /* monotonic clock */
+/* Charge the time since *mark to a phase. Local. */
+void dt_run_lap(dt_run *r, dt_phase phase, double *mark);
 
 #endif

@@ -4,10 +4,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "checkpoint.h"
+#include "durable.h"
 
 static dt_status rundir_error(const char *path, const char *what)
 {
@@ -15,20 +20,91 @@ static dt_status rundir_error(const char *path, const char *what)
                    what, strerror(errno));
 }
 
+/* A folder that was made is on disk when the one above it is. One that may be searched but
+ * not read cannot be synced. */
+static dt_status make_folder(const char *path, bool *made)
+{
+    *made = mkdir(path, 0755) == 0;
+    if (!*made)
+        return errno == EEXIST ? DT_OK : rundir_error(path, "making it");
+    char above[PATH_MAX];
+    snprintf(above, sizeof above, "%s", path);
+    return access(dirname(above), R_OK) == 0 ? dt_folder_sync_above(path) : DT_OK;
+}
+
 /* Every missing folder above the last part of path. */
 static dt_status make_parents(const char *path)
 {
     char part[PATH_MAX];
+    bool made = false;
 
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        if (mkdir(part, 0755) != 0 && errno != EEXIST)
-            return rundir_error(path, part);
+        DT_TRY(make_folder(part, &made));
         *slash = '/';
     }
     return DT_OK;
 }
+
+/* ---- What is in it ------------------------------------------------------------------- */
+
+typedef struct contents {
+    bool empty;     /* but for a lock */
+    bool lock, run; /* a lock file; what a run leaves */
+    char other[NAME_MAX + 1]; /* an entry, not the lock where there is another */
+} contents;
+
+static dt_status look_into(const dt_rundir *d, contents *c)
+{
+    DIR *dir = opendir(d->path);
+
+    *c = (contents){.empty = true};
+    if (!dir)
+        return rundir_error(d->path, "opening it");
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        const char *name = e->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+            continue;
+        const bool lock = strcmp(name, "lock") == 0;
+        c->lock = c->lock || lock;
+        c->run = c->run || strcmp(name, "options.yaml") == 0 ||
+                 strcmp(name, ".options.yaml") == 0 || /* killed before its renaming */
+                 strcmp(name, "checkpoints") == 0;
+        if (!lock || c->empty)
+            snprintf(c->other, sizeof c->other, "%s", name);
+        c->empty = c->empty && lock;
+    }
+    closedir(dir);
+    return DT_OK;
+}
+
+static dt_status rundir_in_use(const dt_rundir *d)
+{
+    return dt_fail(DT_CANTCREATE,
+                   "run folder %s is in use by another run; choose another --out",
+                   d->path);
+}
+
+/* Whether the folder may be had as it is. Its own lock, once held, is no obstacle. */
+static dt_status check_contents(dt_rundir *d, bool takes_over, bool held)
+{
+    contents c;
+
+    DT_TRY(look_into(d, &c));
+    d->resumed = takes_over && !c.empty && c.run;
+    if (d->resumed || (c.empty && (takes_over || held || !c.lock)))
+        return DT_OK;
+    return dt_fail(DT_CANTCREATE,
+                   "run folder %s is not empty: it holds '%s'; choose another --out, "
+                   "remove it%s",
+                   d->path, c.other,
+                   c.run && !takes_over ? ", or continue that run with --resume auto"
+                   : takes_over         ? ": it is no run folder"
+                                        : "");
+}
+
+/* ---- The lock -------------------------------------------------------------------------- */
 
 /* Whether a live run holds the folder's lock file. */
 static bool is_held(const dt_rundir *d)
@@ -45,70 +121,63 @@ static bool is_held(const dt_rundir *d)
     return held;
 }
 
-static dt_status rundir_taken(const dt_rundir *d, const char *entry)
+/* Whether the file behind fd still has its name. */
+static bool is_named(int fd, const char *path)
 {
-    if (is_held(d))
-        return dt_fail(DT_CANTCREATE,
-                       "run folder %s is in use by another run; choose another "
-                       "--out",
-                       d->path);
-    return dt_fail(DT_CANTCREATE,
-                   "run folder %s is not empty: it holds '%s'; choose another "
-                   "--out, or remove it",
-                   d->path, entry);
+    struct stat ours, named;
+    return fstat(fd, &ours) == 0 && lstat(path, &named) == 0 &&
+           ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-static dt_status check_empty(const dt_rundir *d)
-{
-    dt_status st = DT_OK;
-    DIR *dir = opendir(d->path);
-
-    if (!dir)
-        return rundir_error(d->path, "opening it");
-    for (struct dirent *e = readdir(dir); e && st == DT_OK; e = readdir(dir))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            st = rundir_taken(d, e->d_name);
-    closedir(dir);
-    return st;
-}
-
-/* The lock file is made with O_EXCL, so of two runs that both saw an empty folder one
- * fails here. flock tells a run that is alive from the remains of one. */
+/* Whoever holds a lock file removes its name before letting go. So a lock counts only on a
+ * file that has its name still: one that was opened before its holder removed it may be
+ * locked by two, in turn, as a file that nobody else will find. */
 static dt_status take_lock(dt_rundir *d)
 {
+    enum { TRIES = 1000 };
     char path[PATH_MAX], text[32];
-
-    d->lock = open(dt_rundir_file(d, "lock", path),
-                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (d->lock < 0)
-        return errno == EEXIST ? rundir_taken(d, "lock")
-                               : rundir_error(d->path, "its lock");
     const int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (flock(d->lock, LOCK_EX | LOCK_NB) == 0 &&
-        write(d->lock, text, (size_t)n) == n) {
-        d->open = true;
-        return DT_OK;
+
+    dt_rundir_file(d, "lock", path);
+    for (int i = 0; i < TRIES; i++) {
+        d->lock = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (d->lock < 0)
+            return rundir_error(d->path, "its lock");
+        const bool locked = flock(d->lock, LOCK_EX | LOCK_NB) == 0;
+        if (!locked || is_named(d->lock, path)) {
+            if (locked && ftruncate(d->lock, 0) == 0 && write(d->lock, text, (size_t)n) == n) {
+                d->open = true;
+                return DT_OK;
+            }
+            const dt_status st = !locked && errno == EWOULDBLOCK
+                                     ? rundir_in_use(d) : rundir_error(d->path, "its lock");
+            if (locked)
+                unlink(path);
+            close(d->lock);
+            return st;
+        }
+        close(d->lock);
     }
-    const dt_status st = rundir_error(d->path, "its lock");
-    unlink(path);
-    close(d->lock);
-    return st;
+    return dt_fail(DT_CANTCREATE, "run folder %s: its lock changes hands all the time; "
+                                  "choose another --out", d->path);
 }
 
-static dt_status open_given(dt_rundir *d, const char *out)
+/* ---- Which folder ---------------------------------------------------------------------- */
+
+static dt_status open_given(dt_rundir *d, bool takes_over)
 {
     struct stat info;
 
-    DT_TRY(make_parents(out));
-    d->created = mkdir(out, 0755) == 0;
-    if (!d->created && errno != EEXIST)
-        return rundir_error(out, "making it");
-    if (stat(out, &info) != 0)
-        return rundir_error(out, "looking at it");
+    DT_TRY(make_parents(d->path));
+    DT_TRY(make_folder(d->path, &d->created));
+    if (stat(d->path, &info) != 0)
+        return rundir_error(d->path, "looking at it");
     if (!S_ISDIR(info.st_mode))
         return dt_fail(DT_CANTCREATE, "run folder %s is a file; choose another --out",
-                       out);
-    return check_empty(d);
+                       d->path);
+    if (is_held(d))
+        return rundir_in_use(d);
+    return check_contents(d, takes_over, false);
 }
 
 static dt_status open_default(dt_rundir *d, const char *net, int world)
@@ -128,17 +197,43 @@ static dt_status open_default(dt_rundir *d, const char *net, int world)
             snprintf(d->path, sizeof d->path, "%s", name);
         else
             snprintf(d->path, sizeof d->path, "%s-%d", name, k);
-        d->created = mkdir(d->path, 0755) == 0;
+        DT_TRY(make_folder(d->path, &d->created));
         if (d->created)
             return DT_OK;
-        if (errno != EEXIST)
-            break;
     }
+    errno = EEXIST;
     return rundir_error(d->path, "making it");
+}
+
+static bool is_same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+/* The folder that the options mean, "" for a new one of the default name. */
+static dt_status choose(const dt_options *o, char out[PATH_MAX], bool *takes_over)
+{
+    char of[PATH_MAX] = "";
+
+    *takes_over = strcmp(o->resume, "auto") == 0;
+    snprintf(out, PATH_MAX, "%s", o->out);
+    if (*takes_over || strcmp(o->resume, "never") == 0 || !o->resume[0])
+        return DT_OK;
+    DT_TRY(dt_checkpoint_run(o->resume, of));
+    if (!of[0])
+        return DT_OK;
+    *takes_over = !o->out[0] || is_same_folder(o->out, of);
+    if (!o->out[0])
+        memcpy(out, of, sizeof of);
+    return DT_OK;
 }
 
 dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
 {
+    char out[PATH_MAX];
+    bool takes_over = false;
     dt_status st = DT_OK;
 
     *d = (dt_rundir){.lock = -1};
@@ -146,12 +241,20 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
         return dt_fail(DT_CANTCREATE,
                        "--out: the path has %zu characters, at most %zu fit",
                        strlen(o->out), sizeof d->path - 1);
-    snprintf(d->path, sizeof d->path, "%s", o->out);
-    DT_GO(st, o->out[0] ? open_given(d, o->out) : open_default(d, o->net, world), out);
-    st = take_lock(d);
+    DT_TRY(choose(o, out, &takes_over));
+    if (strlen(out) >= sizeof d->path)
+        return dt_fail(DT_CANTCREATE, "--resume: the path of its run folder has %zu "
+                                      "characters, at most %zu fit",
+                       strlen(out), sizeof d->path - 1);
+    memcpy(d->path, out, strlen(out) + 1);
+    DT_GO(st, out[0] ? open_given(d, takes_over) : open_default(d, o->net, world), out);
+    DT_GO(st, take_lock(d), out);
+    /* Another run may have come and gone between the look and the lock. */
+    st = check_contents(d, takes_over, true);
 
 out:
     if (st != DT_OK) {
+        dt_rundir_close(d);
         if (d->created)
             rmdir(d->path);
         *d = (dt_rundir){.lock = -1};

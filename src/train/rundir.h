@@ -9,12 +9,20 @@ typedef struct dt_rundir {
     char path[PATH_MAX - 64]; /* 64: room for the names of files in it */
     int lock;                 /* descriptor of the lock file */
     bool open, created; /* created: by us, so to be removed if nothing came of it */
+    bool resumed;       /* an older run's: what is in it must stay */
 } dt_rundir;
 
 /* Take --out DIR, which must be new or empty, or make
  * runs/<YYYYmmdd-HHMMSS>-<net>-np<N>, with -2, -3, ... where that is taken. Missing
- * parents are made. The folder is held by flock on its file `lock` until close.
- * DT_CANTCREATE: not empty, held by another run, or not writable. */
+ * parents are made, and are on disk when this returns.
+ *   --resume auto  also takes over the remains of a run in --out: a folder with
+ *                  options.yaml or checkpoints, or with nothing but a lock
+ *   --resume PATH  takes over the run folder that PATH is or lies in, when --out is that
+ *                  folder or not given; with another --out a new one begins
+ * The folder is held by flock on its file `lock` until close: a lock file whose process is
+ * dead holds nothing. Of processes that want one folder at once, one gets it.
+ * DT_CANTCREATE: not empty, held by another run, or not writable; DT_NOINPUT: PATH does
+ * not exist. */
 dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_CHECK;
 /* Give up the lock; a folder that we made and that is still empty goes. A zeroed d is
  * allowed. */

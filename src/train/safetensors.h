@@ -9,7 +9,7 @@
  * each. All functions are Local. */
 #ifndef DT_SAFETENSORS_H
 #define DT_SAFETENSORS_H
-#include "train.h"
+#include "durable.h"
 
 enum {
     DT_TENSOR_MAX_RANK = 8,
@@ -68,6 +68,11 @@ typedef struct dt_safetensors_content {
  * writable; DT_IO: disk full and the like. */
 dt_status dt_safetensors_write(const char *path,
                                const dt_safetensors_content *c) DT_MUST_CHECK;
+/* The same bytes straight into a new file, synced: for a folder that is itself still
+ * temporary. `name` is what messages call the file; w may be NULL. */
+dt_status dt_safetensors_put(const char *path, const char *name,
+                             const dt_safetensors_content *c,
+                             dt_written *w) DT_MUST_CHECK;
 
 /* ---- Types ----------------------------------------------------------------------- */
 

@@ -2,106 +2,14 @@
 #include "safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "numbers are written as they lie");
 
-/* ---- A file that replaces another ------------------------------------------------ */
-
-typedef struct write_file {
-    const char *path;    /* borrowed */
-    char temp[PATH_MAX]; /* "": there is no temporary file */
-    int fd;              /* of it, -1 when closed */
-    uint64_t bytes;      /* of the whole file, for messages */
-} write_file;
-
-static dt_status write_error(const write_file *f, dt_status code, const char *what)
-{
-    return dt_fail(code,
-                   "cannot write %s (%llu bytes), %s: %s; free space or choose another "
-                   "--out",
-                   f->path, (unsigned long long)f->bytes, what, strerror(errno));
-}
-
-/* The room is reserved first, so that a full disk shows before anything is written;
- * where that is not possible, writing will show it. */
-static dt_status write_open(write_file *f, const char *path, uint64_t bytes)
-{
-    *f = (write_file){.path = path, .fd = -1, .bytes = bytes};
-    char temp[PATH_MAX];
-    const int n = snprintf(temp, sizeof temp, "%s.%ld.tmp", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof temp)
-        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long",
-                       path);
-    f->fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (f->fd < 0)
-        return write_error(f, errno == ENOSPC ? DT_IO : DT_CANTCREATE,
-                           "temporary file");
-    memcpy(f->temp, temp, sizeof f->temp);
-    if (fallocate(f->fd, 0, 0, (off_t)bytes) != 0 &&
-        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
-        return write_error(f, DT_IO, "reserving room");
-    return DT_OK;
-}
-
-static dt_status write_bytes(write_file *f, const void *data, uint64_t bytes)
-{
-    const char *from = data;
-    while (bytes > 0) {
-        const ssize_t n = write(f->fd, from, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return write_error(f, DT_IO, "writing");
-        from += n;
-        bytes -= (uint64_t)n;
-    }
-    return DT_OK;
-}
-
-/* A rename is on disk only when the folder is. Some file systems cannot sync a folder
- * and say EINVAL; they order it themselves. */
-static dt_status write_folder(const write_file *f)
-{
-    char path[PATH_MAX];
-    dt_status st = DT_OK;
-
-    snprintf(path, sizeof path, "%s", f->path);
-    const int fd = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return write_error(f, DT_IO, "opening its folder");
-    if (fsync(fd) != 0 && errno != EINVAL)
-        st = write_error(f, DT_IO, "syncing its folder");
-    close(fd);
-    return st;
-}
-
-static dt_status write_commit(write_file *f)
-{
-    if (fsync(f->fd) != 0)
-        return write_error(f, DT_IO, "syncing");
-    const int closed = close(f->fd);
-    f->fd = -1;
-    if (closed != 0 || rename(f->temp, f->path) != 0)
-        return write_error(f, DT_IO, closed ? "closing" : "renaming");
-    f->temp[0] = '\0';
-    return write_folder(f);
-}
-
-static void write_abandon(write_file *f)
-{
-    if (f->fd >= 0)
-        close(f->fd);
-    if (f->temp[0])
-        unlink(f->temp);
-}
+enum { PREFIX = 8 }; /* bytes of the header's length */
 
 /* ---- Header ---------------------------------------------------------------------- */
 
@@ -201,48 +109,85 @@ out:
 
 /* ---- The whole ------------------------------------------------------------------- */
 
-static dt_status write_tensors(write_file *f, const dt_safetensors_content *c,
-                               const write_row *rows, void *buffer)
+typedef struct write_parts {
+    write_row *rows; /* owned, like the next two */
+    char *header;
+    void *buffer; /* room for the largest tensor */
+    size_t length; /* of the header */
+    uint64_t total;
+} write_parts;
+
+static void parts_destroy(write_parts *p)
 {
+    free(p->buffer);
+    free(p->header);
+    free(p->rows);
+}
+
+static dt_status parts_create(write_parts *p, const dt_safetensors_content *c)
+{
+    uint64_t largest = 1;
+
+    DT_TRY(rows_create(c, &p->rows));
+    DT_TRY(header_text(c, p->rows, &p->header, &p->length));
+    p->total = PREFIX + p->length;
     for (size_t i = 0; i < c->tensors; i++) {
-        c->fill(c->context, rows[i].index, buffer);
-        DT_TRY(write_bytes(f, buffer, rows[i].bytes));
+        p->total += p->rows[i].bytes;
+        largest = p->rows[i].bytes > largest ? p->rows[i].bytes : largest;
+    }
+    return dt_calloc(&p->buffer, largest, 1, "a tensor to write");
+}
+
+static dt_status write_content(dt_outfile *f, const dt_safetensors_content *c,
+                               const write_parts *p)
+{
+    unsigned char prefix[PREFIX];
+
+    for (size_t i = 0; i < sizeof prefix; i++)
+        prefix[i] = (unsigned char)(p->length >> 8 * i);
+    DT_TRY(dt_outfile_write(f, prefix, sizeof prefix));
+    DT_TRY(dt_outfile_write(f, p->header, p->length));
+    for (size_t i = 0; i < c->tensors; i++) {
+        c->fill(c->context, p->rows[i].index, p->buffer);
+        DT_TRY(dt_outfile_write(f, p->buffer, p->rows[i].bytes));
     }
     return DT_OK;
 }
 
-dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c)
+dt_status dt_safetensors_put(const char *path, const char *name,
+                             const dt_safetensors_content *c, dt_written *w)
 {
-    write_file f = {.fd = -1};
-    write_row *rows = NULL;
-    char *header = NULL;
-    void *buffer = NULL;
-    unsigned char prefix[8];
-    size_t length = 0;
-    uint64_t total = sizeof prefix, largest = 1;
+    write_parts p = {0};
+    dt_outfile f = {.fd = -1};
     dt_status st = DT_OK;
 
-    DT_GO(st, rows_create(c, &rows), out);
-    DT_GO(st, header_text(c, rows, &header, &length), out);
-    total += length;
-    for (size_t i = 0; i < c->tensors; i++) {
-        total += rows[i].bytes;
-        largest = rows[i].bytes > largest ? rows[i].bytes : largest;
-    }
-    for (size_t i = 0; i < sizeof prefix; i++)
-        prefix[i] = (unsigned char)(length >> 8 * i);
-
-    DT_GO(st, dt_calloc(&buffer, largest, 1, "a tensor to write"), out);
-    DT_GO(st, write_open(&f, path, total), out);
-    DT_GO(st, write_bytes(&f, prefix, sizeof prefix), out);
-    DT_GO(st, write_bytes(&f, header, length), out);
-    DT_GO(st, write_tensors(&f, c, rows, buffer), out);
-    st = write_commit(&f);
+    DT_GO(st, parts_create(&p, c), out);
+    DT_GO(st, dt_outfile_open(&f, path, name, p.total), out);
+    DT_GO(st, write_content(&f, c, &p), out);
+    st = dt_outfile_finish(&f, w);
 
 out:
-    write_abandon(&f);
-    free(buffer);
-    free(header);
-    free(rows);
+    dt_outfile_abandon(&f);
+    parts_destroy(&p);
     return st;
+}
+
+dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c)
+{
+    char temp[PATH_MAX];
+    const int n = snprintf(temp, sizeof temp, "%s.%ld.tmp", path, (long)getpid());
+
+    if (n < 0 || (size_t)n >= sizeof temp)
+        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long",
+                       path);
+    DT_TRY(dt_safetensors_put(temp, path, c, NULL));
+    if (rename(temp, path) != 0) {
+        const dt_status st =
+            dt_fail(errno == EISDIR ? DT_CANTCREATE : DT_IO,
+                    "cannot write %s, renaming: %s; choose another --out", path,
+                    strerror(errno));
+        unlink(temp);
+        return st;
+    }
+    return dt_folder_sync_above(path);
 }

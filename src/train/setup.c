@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "checks.h"
 #include "fingerprint.h"
 #include "modelfile.h"
+#include "together.h"
 
 /* ---- Options ------------------------------------------------------------------------ */
 
@@ -28,13 +30,11 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
     r->o = *o;
     if (purpose == DT_FOR_EVALUATION) /* test images are dealt to ranks, not to shards */
         r->o.shards = r->o.accum = 0;
-    else if (strcmp(o->exchange, "all") == 0)
-        return dt_fail(DT_CONFIG, "--exchange all is for dtrain bench; choose from: auto%s",
-                       DT_EXCHANGE_LIST(DT_WORD));
     DT_TRY(dt_options_check(&r->o, dt_comm_world(r->comm)));
     dt_shards_of((int)r->o.shards, dt_comm_world(r->comm), dt_comm_rank(r->comm),
                  &r->first_shard, &r->end_shard);
     r->global_batch = r->o.global_batch;
+    r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
     r->threads = threads_of(r->comm, o);
     return dt_precision_choose(r->o.precision, r->o.kernels, &r->precision);
 }
@@ -148,164 +148,7 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
     return compile_test(r);
 }
 
-/* ---- Memory ----------------------------------------------------------------------------- */
-
-typedef struct slab_row { /* one slab of this rank, sized before anything is taken */
-    const char *name;
-    dt_slab *slab;
-    size_t bytes;
-} slab_row;
-enum { SLABS = 7 };
-
-static void larger(size_t *x, size_t y)
-{
-    if (y > *x)
-        *x = y;
-}
-
-static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
-{
-    const size_t count = dt_net_param_count(r->net);
-    const double mib = 1024.0 * 1024.0;
-
-    DT_TRY(dt_calloc(tensor, count, sizeof **tensor, "the exchange"));
-    for (size_t i = 0; i < count; i++) { /* backward order is reversed state_dict order, */
-        const dt_param *p = dt_net_param(r->net, i); /* but sort to rely on nothing */
-        size_t k = i;
-        for (; k > 0 && (*tensor)[k - 1].first > p->offset; k--)
-            (*tensor)[k] = (*tensor)[k - 1];
-        (*tensor)[k] = (dt_span){p->offset, p->count};
-    }
-    *x = (dt_exchange_opts){.name = r->o.exchange, .shards = (int)r->o.shards,
-                            .floats = dt_net_slab_floats(r->net), .tensor = *tensor,
-                            .tensors = count,
-                            .first_bucket_bytes = (size_t)(r->o.first_bucket_mb * mib),
-                            .bucket_bytes = (size_t)(r->o.bucket_mb * mib),
-                            .last_bucket_bytes = (size_t)(r->o.last_bucket_mb * mib)};
-    return DT_OK;
-}
-
-static void slab_rows(dt_run *r, dt_purpose purpose, size_t exchange_slabs,
-                      slab_row rows[SLABS])
-{
-    const size_t floats = dt_net_slab_floats(r->net) * sizeof(float);
-    const bool trains = purpose == DT_FOR_TRAINING;
-    size_t arena = 0, scratch = 0;
-
-    for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
-        const dt_plan *p = i < 2 ? r->test[i].plan : r->train[i - 2].plan;
-        if (p) {
-            larger(&arena, dt_plan_arena_bytes(p));
-            larger(&scratch, dt_plan_scratch_bytes(p));
-        }
-    }
-    const slab_row all[SLABS] = {
-        {"master weights", &r->master, floats},
-        {"momentum", &r->momentum, trains ? floats : 0},
-        {"gradients and partial sums", &r->gradients, exchange_slabs * floats},
-        {"packed weights", &r->packed, dt_model_packed_bytes(r->model)},
-        {"running statistics", &r->running, 2 * dt_net_norm_channels(r->net) * sizeof(float)},
-        {"activations", &r->arena, arena},
-        {"scratch", &r->scratch, scratch},
-    };
-    memcpy(rows, all, sizeof all);
-}
-
-/* What the program needs beside its slabs: libraries, generated code, MPI's buffers. */
-enum { OVERHEAD_MIB = 90 };
-
-static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
-{
-    const double gib = 1024.0 * 1024.0 * 1024.0;
-    const uint64_t available = dt_memory_available();
-    uint64_t rank = (uint64_t)OVERHEAD_MIB << 20;
-
-    for (int i = 0; i < SLABS; i++)
-        rank += rows[i].bytes;
-    const uint64_t node = rank * (uint64_t)dt_comm_node_ranks(r->comm);
-    if (available > 0 && node > available)
-        return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB), "
-                       "but %.1f GiB are available; lower --batch or --image-size, or run "
-                       "fewer ranks with the same --shards",
-                       (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
-                       (double)available / gib);
-    return DT_OK;
-}
-
-static dt_status bind_execs(dt_run *r)
-{
-    for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
-        dt_compiled *c = i < 2 ? &r->test[i] : &r->train[i - 2];
-        if (c->plan)
-            DT_TRY(dt_exec_create(&c->exec, c->plan, r->arena.mem, r->scratch.mem));
-    }
-    return DT_OK;
-}
-
-static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
-{
-    DT_TRY(check_memory(r, rows));
-    for (int i = 0; i < SLABS; i++)
-        DT_TRY(dt_slab_create(rows[i].slab, rows[i].bytes, rows[i].name));
-
-    float *running = r->running.mem;
-    const dt_model_slabs slabs = {r->master.mem, running,
-                                  running + dt_net_norm_channels(r->net), r->packed.mem};
-    dt_model_bind(r->model, &slabs);
-    return bind_execs(r);
-}
-
-void dt_run_print_memory(const dt_run *r)
-{
-    const double mib = 1024.0 * 1024.0;
-    dt_note("memory per rank: weights %.1f MiB, momentum %.1f, gradients %.1f, packed %.1f, "
-            "activations %.1f, scratch %.1f; data set %.1f per node",
-            (double)r->master.bytes / mib, (double)r->momentum.bytes / mib,
-            (double)r->gradients.bytes / mib, (double)r->packed.bytes / mib,
-            (double)r->arena.bytes / mib, (double)r->scratch.bytes / mib,
-            (double)dt_source_bytes(r->source) / mib);
-}
-
-/* ---- Ranks --------------------------------------------------------------------------------- */
-
-static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
-{
-    const int shards = (int)r->o.shards;
-
-    DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
-    DT_TRY(dt_tree_create(&r->loss_tree, r->comm, shards, 2, sizeof(double), dt_merge_f64));
-    return dt_tree_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
-                          sizeof(dt_moment), dt_merge_moments);
-}
-
-static dt_status open_slabs(dt_run *r, dt_purpose purpose)
-{
-    dt_exchange_opts opts = {0};
-    dt_span *tensor = NULL;
-    size_t slabs = 0;
-    slab_row rows[SLABS];
-    dt_status st = DT_OK;
-
-    if (purpose == DT_FOR_TRAINING) {
-        st = exchange_opts(r, &opts, &tensor);
-        if (st == DT_OK)
-            st = dt_exchange_slabs(r->comm, &opts, &slabs);
-    }
-    if (st == DT_OK) {
-        slab_rows(r, purpose, slabs, rows);
-        st = take_memory(r, rows);
-    }
-    DT_GO(st, dt_comm_agree(r->comm, st), out);
-    if (purpose == DT_FOR_TRAINING) {
-        DT_GO(st, dt_comm_agree(r->comm, open_exchange(r, &opts)), out);
-        st = dt_optim_open(&r->optim, r->net, &r->o, r->master.mem, r->momentum.mem,
-                           r->threads);
-    }
-
-out:
-    free(tensor);
-    return st;
-}
+/* ---- Opening and closing ------------------------------------------------------------------ */
 
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose)
 {
@@ -314,11 +157,15 @@ dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose pur
     memset(r, 0, sizeof *r);
     r->comm = c;
     DT_GO(st, dt_comm_agree(c, open_options(r, o, purpose)), out);
+    if (purpose == DT_FOR_TRAINING)
+        DT_GO(st, dt_together_resolve(r), out);
     DT_GO(st, open_data(r), out);
     DT_GO(st, dt_comm_agree(c, open_network(r, purpose)), out);
     DT_GO(st, dt_fingerprint_run(r), out);
-    DT_GO(st, open_slabs(r, purpose), out);
-    st = dt_comm_agree(c, dt_model_init(r->model, (uint32_t)r->o.seed));
+    DT_GO(st, dt_run_take_memory(r, purpose), out);
+    if (r->writes)
+        st = dt_model_init(r->model, (uint32_t)r->o.seed);
+    st = dt_comm_agree(c, st);
 
 out:
     if (st != DT_OK)
@@ -328,7 +175,9 @@ out:
 
 void dt_run_close(dt_run *r)
 {
+    dt_checks_close(r);
     dt_optim_close(&r->optim);
+    dt_together_close(r->together);
     dt_tree_destroy(r->moment_tree);
     dt_tree_destroy(r->loss_tree);
     dt_exchange_close(r->exchange);
@@ -342,8 +191,9 @@ void dt_run_close(dt_run *r)
     dt_net_destroy(r->net);
     dt_source_close(r->source);
     dt_node_mem_destroy(r->data_memory);
+    dt_node_mem_destroy(r->node_memory);
     dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running, &r->packed,
-                              &r->gradients, &r->arena, &r->scratch};
+                              &r->gradients, &r->arena, &r->scratch, &r->check_room};
     for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
         dt_slab_destroy(slabs[i]);
     memset(r, 0, sizeof *r);
@@ -356,16 +206,61 @@ dt_model_state dt_run_state(const dt_run *r)
                             .running_var = running + dt_net_norm_channels(r->net)};
 }
 
+/* All ranks hold the same numbers, or the field that differs is named. */
+static dt_status compare_state(dt_run *r, const char *what)
+{
+    const dt_model_state state = dt_run_state(r);
+    char text[DT_DIGEST_CHARS];
+    dt_digest hash;
+
+    DT_TRY(dt_comm_agree(r->comm, dt_state_hash(&state, r->momentum.mem, 0, 0, &hash)));
+    dt_digest_text(hash, text);
+    const dt_field field = {what, text};
+    return dt_comm_same(r->comm, &field, 1);
+}
+
+/* The agreement is also the barrier behind which the node's other ranks may read. */
 dt_status dt_run_load(dt_run *r, const char *path)
 {
     const dt_model_state state = dt_run_state(r);
-    dt_digest hash;
-    char text[DT_DIGEST_CHARS];
+    dt_status st = DT_OK;
 
-    DT_TRY(dt_comm_agree(r->comm, dt_model_load(&state, path, r->o.normalize)));
-    dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
-    DT_TRY(dt_comm_agree(r->comm, dt_model_weights_hash(r->model, &hash)));
-    dt_digest_text(hash, text);
-    const dt_field field = {"weights of the model file", text};
-    return dt_comm_same(r->comm, &field, 1);
+    if (r->writes) {
+        st = dt_model_load(&state, path, r->o.normalize);
+        if (st == DT_OK)
+            dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
+    }
+    DT_TRY(dt_comm_agree(r->comm, st));
+    return compare_state(r, "weights of the model file");
+}
+
+/* Through a small buffer: where a node shares its copy, only one of its ranks may write it. */
+static dt_status broadcast_slab(dt_run *r, const dt_slab *slab)
+{
+    enum { PART = 1 << 16 };
+    char part[PART];
+
+    for (size_t at = 0; at < slab->bytes; at += PART) {
+        const size_t n = slab->bytes - at < PART ? slab->bytes - at : PART;
+        char *here = (char *)slab->mem + at;
+        if (dt_comm_rank(r->comm) == 0)
+            memcpy(part, here, n);
+        DT_TRY(dt_comm_bcast(r->comm, part, n, 0));
+        if (r->writes && dt_comm_rank(r->comm) != 0)
+            memcpy(here, part, n);
+    }
+    return DT_OK;
+}
+
+dt_status dt_run_broadcast(dt_run *r)
+{
+    const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running};
+
+    if (!r->shares || dt_comm_nodes(r->comm) > 1)
+        for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
+            DT_TRY(broadcast_slab(r, slabs[i]));
+    if (r->writes)
+        dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
+    DT_TRY(dt_comm_barrier(r->comm)); /* what one rank wrote, its node's others read */
+    return compare_state(r, "the state sent by rank 0");
 }

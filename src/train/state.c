@@ -26,13 +26,25 @@ dt_status dt_state_hash(const dt_model_state *s, const float *momentum, int64_t 
 
     DT_TRY(dt_hash_open(&h));
     DT_GO(st, hash_slab(h, s->net, s->master), out);
-    DT_GO(st, hash_slab(h, s->net, momentum), out);
+    if (momentum)
+        DT_GO(st, hash_slab(h, s->net, momentum), out);
     dt_hash_update(h, s->running_mean, channels * sizeof *s->running_mean);
     dt_hash_update(h, s->running_var, channels * sizeof *s->running_var);
     dt_hash_update(h, position, sizeof position);
     *out = dt_hash_digest(h);
 
 out:
+    dt_hash_close(h);
+    return st;
+}
+
+dt_status dt_state_weights_hash(const dt_model_state *s, dt_digest *out)
+{
+    dt_hash *h = NULL;
+
+    DT_TRY(dt_hash_open(&h));
+    const dt_status st = hash_slab(h, s->net, s->master);
+    *out = dt_hash_digest(h);
     dt_hash_close(h);
     return st;
 }

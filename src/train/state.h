@@ -3,7 +3,8 @@
 #define DT_STATE_H
 #include "train.h"
 
-/* A network's numbers, all borrowed. */
+/* A network's numbers, all borrowed. Model files without running statistics (momentum is
+ * kept in one) have NULL for them. */
 typedef struct dt_model_state {
     const dt_net *net;
     float *master;                     /* [dt_net_slab_floats] */
@@ -13,8 +14,10 @@ typedef struct dt_model_state {
 /* XXH3-128 of weights, momentum (both in state_dict order, OIHW), running means,
  * running variances, and the position: epoch, then step, as int64. Numbers are
  * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
- *   momentum  [dt_net_slab_floats] */
+ *   momentum  [dt_net_slab_floats]; NULL: left out, as in a model that is not trained */
 dt_status dt_state_hash(const dt_model_state *s, const float *momentum, int64_t epoch,
                         int64_t step, dt_digest *out) DT_MUST_CHECK;
+/* XXH3-128 of the weights alone, as dt_model_weights_hash has it. Local; DT_NOMEM. */
+dt_status dt_state_weights_hash(const dt_model_state *s, dt_digest *out) DT_MUST_CHECK;
 
 #endif

@@ -1,165 +1,168 @@
-/* The training loop: epochs of steps, a test after each, and at the end the model, its
- * hashes and the last record. Every rank runs it; rank 0 writes and prints. */
-#include "run.h"
-
-#include <errno.h>
+/* The training loop: epochs of steps, a test after each, checkpoints between, and at the end
+ * the model, its hashes and the last record. Every rank runs it; rank 0 writes and prints. */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
+#include <stdlib.h>
 
-#include "metrics.h"
+#include "checks.h"
 #include "modelfile.h"
-#include "report.h"
-#include "rundir.h"
+#include "session.h"
+#include "signals.h"
 
-typedef struct session { /* rank 0's outputs; closed and silent on the others */
-    bool leads;
-    dt_rundir folder;
-    dt_metrics metrics;
-    dt_report report;
-    char metrics_path[PATH_MAX], model_path[PATH_MAX];
-} session;
+typedef struct training {
+    dt_run *run;
+    dt_session session;
+    dt_progress at;
+    int64_t save_steps; /* --save-every as steps, or 0 */
+    double save_s;      /* or as seconds, or 0 */
+    double saved_s;     /* clock at the last checkpoint; rank 0's counts */
+} training;
 
-/* ---- Outputs ------------------------------------------------------------------------- */
+/* ---- Checkpoints --------------------------------------------------------------------------- */
 
-static dt_status save_options(const session *s, const dt_run *r)
+/* --save-every: "50" steps, or "30s", "10m", "2h"; "0": never. */
+static dt_status parse_save_every(const char *text, int64_t *steps, double *seconds)
 {
-    char path[PATH_MAX];
-    FILE *f = fopen(dt_rundir_file(&s->folder, "options.yaml", path), "w");
+    static const struct {
+        const char *unit;
+        double seconds;
+    } table[] = {{"s", 1}, {"m", 60}, {"h", 3600}};
+    char *end = NULL;
+    const double x = strtod(text, &end);
 
-    if (!f)
-        return dt_fail(DT_CANTCREATE, "cannot create '%s': %s", path, strerror(errno));
-    dt_options_yaml(f, &r->o);
-    const bool bad = fflush(f) != 0 || ferror(f);
-    if (fclose(f) != 0 || bad)
-        return dt_fail(DT_IO, "cannot write '%s': is the disk full?", path);
-    return DT_OK;
-}
-
-/* A run that ends on a full disk has trained for nothing: look before the first step. */
-static dt_status check_room(const session *s, const dt_run *r)
-{
-    const uint64_t model = 4 * (uint64_t)dt_net_weight_total(r->net) +
-                           8 * (uint64_t)dt_net_norm_channels(r->net) + (1u << 20);
-    struct statvfs v;
-
-    if (statvfs(s->folder.path, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize < model)
-        return dt_fail(DT_IO, "the disk of run folder '%s' has %llu bytes left, but the model "
-                       "needs %llu: make room or choose another --out", s->folder.path,
-                       (unsigned long long)v.f_bavail * v.f_frsize, (unsigned long long)model);
-    return DT_OK;
-}
-
-/* Nothing stays of a run that could not begin. */
-static void session_undo(session *s)
-{
-    char path[PATH_MAX];
-    unlink(dt_rundir_file(&s->folder, "options.yaml", path));
-    if (s->metrics.path)
-        unlink(s->metrics_path);
-}
-
-static dt_status session_open(session *s, const dt_run *r)
-{
-    const dt_report_setup setup = {.style = r->o.log_style, .out = stdout,
-                                   .epochs = r->o.epochs,
-                                   .steps_per_epoch = r->steps_per_epoch,
-                                   .total_steps = r->total_steps,
-                                   .log_every = r->o.log_every};
-
-    s->leads = true;
-    DT_TRY(dt_rundir_open(&s->folder, &r->o, dt_comm_world(r->comm)));
-    dt_rundir_file(&s->folder, "metrics.jsonl", s->metrics_path);
-    dt_rundir_file(&s->folder, "model.safetensors", s->model_path);
-    dt_status st = check_room(s, r);
-    if (st == DT_OK)
-        st = save_options(s, r);
-    if (st == DT_OK)
-        st = dt_metrics_open(&s->metrics, s->metrics_path);
-    if (st != DT_OK) {
-        session_undo(s);
-        return st;
+    *steps = 0;
+    *seconds = 0;
+    if (isdigit((unsigned char)text[0]) && x >= 0 && x < 1e12) {
+        if (*end == '\0' && x == floor(x)) {
+            *steps = (int64_t)x;
+            return DT_OK;
+        }
+        for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+            if (strcmp(end, table[i].unit) == 0 && x > 0) {
+                *seconds = x * table[i].seconds;
+                return DT_OK;
+            }
     }
-    if (strcmp(r->o.log_style, "auto") == 0)
-        dt_options_print(stdout, &r->o);
-    dt_run_print_memory(r);
-    dt_note("effective learning rate %g, %d shards of %lld images in all, %s, %s, %d threads "
-            "per rank, exchange %s, run folder %s", r->schedule.lr, (int)r->o.shards,
-            (long long)r->global_batch, dt_dtype_name(r->precision),
-            dt_isa_name(dt_isa_current()), r->threads, dt_exchange_name(r->exchange),
-            s->folder.path);
-    DT_TRY(dt_report_open(&s->report, &setup));
-    dt_report_start(&s->report);
-    return DT_OK;
+    return dt_fail(DT_CONFIG, "--save-every '%s': use a number of steps, or a time like 30s, "
+                   "10m or 2h; 0 for never", text);
 }
 
-static void session_close(session *s)
+static bool saves(const training *t)
 {
-    if (!s->leads)
-        return;
-    dt_metrics_close(&s->metrics);
-    dt_rundir_close(&s->folder);
+    return t->save_steps > 0 || t->save_s > 0;
+}
+
+/* Every rank comes here at the same step; a failure of rank 0's disk is told to all. */
+static dt_status save(training *t, bool best, bool wait)
+{
+    dt_run *r = t->run;
+
+    DT_TRY(dt_checks_now(r)); /* what is wrong must not outlive the run */
+    t->saved_s = dt_seconds();
+    return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, best, wait));
+}
+
+/* The clock is rank 0's; what it wishes, the next step tells the others. */
+static dt_wishes wishes(const training *t)
+{
+    dt_wishes w = dt_signals_take();
+
+    if (t->save_s > 0 && t->session.leads && dt_seconds() - t->saved_s > t->save_s)
+        w.save = true;
+    return w;
+}
+
+/* Stopped from outside: the run is whole on the disk, and says how to go on. */
+static dt_status preempted(training *t)
+{
+    char text[PATH_MAX] = "", signal[16] = "";
+    dt_run *r = t->run;
+
+    DT_TRY(save(t, false, true));
+    if (t->session.leads) {
+        snprintf(text, sizeof text, "%s", dt_saver_last(t->session.saver));
+        snprintf(signal, sizeof signal, "%s", dt_signals_name());
+    }
+    DT_TRY(dt_comm_bcast(r->comm, text, sizeof text, 0));
+    DT_TRY(dt_comm_bcast(r->comm, signal, sizeof signal, 0));
+    const char *why = signal[0] ? signal : "a signal to another rank";
+    if (!text[0])
+        return dt_comm_agree(r->comm, dt_fail(DT_IO, "stopped by %s after step %lld, and no "
+                             "checkpoint could be written", why, (long long)t->at.run_step));
+    return dt_comm_agree(r->comm, dt_fail(DT_PREEMPTED, "stopped by %s after step %lld of %lld; "
+                         "checkpoint %s; to go on, start it again with --resume auto", why,
+                         (long long)t->at.run_step, (long long)r->total_steps, text));
 }
 
 /* ---- Epochs ---------------------------------------------------------------------------- */
 
-/* A full disk under metrics.jsonl is rank 0's alone: it ends the run through main. */
-static dt_status record_step(session *s, const dt_step_record *record)
+/* A disk failure under metrics.jsonl that ends the run is rank 0's alone: main tells. */
+static dt_status train_step(training *t)
 {
-    if (!s->leads)
-        return DT_OK;
-    dt_report_step(&s->report, record);
-    return dt_metrics_step(&s->metrics, record);
-}
+    dt_run *r = t->run;
+    dt_progress *at = &t->at;
+    const double began = dt_seconds();
+    dt_step_result result;
 
-static dt_status train_epoch(dt_run *r, session *s, int64_t epoch, dt_epoch_record *sum)
-{
-    const double start = dt_seconds();
-    double loss = 0;
-
-    *sum = (dt_epoch_record){.epoch = epoch + 1};
-    for (int64_t step = 0; step < r->steps_per_epoch; step++) {
-        const int64_t run_step = epoch * r->steps_per_epoch + step;
-        const double began = dt_seconds();
-        dt_step_result result;
-        if (run_step == r->total_steps)
-            break;
-        DT_TRY(dt_run_step(r, epoch, step, &result));
-        loss += result.loss * (double)result.images;
-        sum->images += result.images;
-        DT_TRY(record_step(s, &(dt_step_record){.epoch = epoch + 1, .step = step + 1,
-                                                .run_step = run_step + 1,
-                                                .loss = result.loss, .lr = result.lr,
-                                                .images = result.images,
-                                                .seconds = dt_seconds() - began}));
-    }
-    sum->train_loss = loss / (double)sum->images;
-    sum->seconds = dt_seconds() - start;
+    DT_TRY(dt_run_step(r, at->epoch, at->step, wishes(t), &result));
+    at->step++;
+    at->run_step++;
+    at->loss_sum += result.loss * (double)result.images;
+    at->images += result.images;
+    DT_TRY(dt_session_step(&t->session, r,
+                           &(dt_step_record){.epoch = at->epoch + 1, .step = at->step,
+                                             .run_step = at->run_step, .loss = result.loss,
+                                             .lr = result.lr, .images = result.images,
+                                             .seconds = dt_seconds() - began}));
+    if (result.wishes.stop && at->run_step < r->total_steps)
+        return preempted(t);
+    if (result.wishes.save || (t->save_steps > 0 && at->run_step % t->save_steps == 0))
+        return save(t, false, false);
     return DT_OK;
 }
 
-static dt_status train_epochs(dt_run *r, session *s)
+static dt_status end_epoch(training *t, double seconds)
 {
-    for (int64_t epoch = 0; epoch * r->steps_per_epoch < r->total_steps; epoch++) {
-        dt_epoch_record record;
-        dt_test_result test;
-        DT_TRY(train_epoch(r, s, epoch, &record));
-        DT_TRY(dt_run_test(r, &test));
-        record.test_loss = test.loss;
-        record.correct = test.correct;
-        record.test_images = test.images;
-        if (s->leads) {
-            dt_report_epoch(&s->report, &record);
-            DT_TRY(dt_metrics_epoch(&s->metrics, &record));
-        }
+    dt_run *r = t->run;
+    dt_progress *at = &t->at;
+    dt_test_result test;
+
+    DT_TRY(dt_run_test(r, &test));
+    DT_TRY(dt_session_epoch(&t->session, r,
+                            &(dt_epoch_record){.epoch = at->epoch + 1,
+                                               .train_loss = at->loss_sum / (double)at->images,
+                                               .test_loss = test.loss, .correct = test.correct,
+                                               .test_images = test.images,
+                                               .images = at->images, .seconds = seconds}));
+    const bool best = test.accuracy > at->best_accuracy;
+    if (best) {
+        at->best_accuracy = test.accuracy;
+        at->best_epoch = at->epoch;
+    }
+    at->epoch++;
+    at->step = at->images = 0;
+    at->loss_sum = 0;
+    return best && r->o.keep_best && saves(t) ? save(t, true, false) : DT_OK;
+}
+
+/* A run resumed behind an epoch's last step begins with its test. */
+static dt_status train_epochs(training *t)
+{
+    const dt_run *r = t->run;
+
+    while (t->at.run_step < r->total_steps || t->at.step > 0) {
+        const double start = dt_seconds();
+        while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps)
+            DT_TRY(train_step(t));
+        DT_TRY(end_epoch(t, dt_seconds() - start));
     }
     return DT_OK;
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */
 
-static dt_status save_model(const dt_run *r, const session *s)
+static dt_status save_model(const dt_run *r, const dt_session *s)
 {
     const dt_model_state state = dt_run_state(r);
     const dt_model_file_opts opts = {.names = r->o.names, .normalize = r->o.normalize,
@@ -194,59 +197,125 @@ static dt_status hashes(const dt_run *r, dt_end_record *end)
 
 /* Every rank holds the weights: that they are the same ones is checked before they are
  * called the result. */
-static dt_status finish(dt_run *r, session *s, double seconds, dt_end_record *end)
+static dt_status finish(training *t, double seconds, dt_end_record *end)
 {
+    dt_run *r = t->run;
+    dt_session *s = &t->session;
+
     *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds,
                            .folder = s->folder.path};
+    DT_TRY(dt_checks_now(r)); /* names what the hashes below could only show */
     DT_TRY(dt_comm_agree(r->comm, check_finite(r)));
     DT_TRY(dt_comm_agree(r->comm, hashes(r, end)));
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
     DT_TRY(dt_comm_same(r->comm, field, 2));
+    if (saves(t))
+        DT_TRY(save(t, false, true));
     DT_TRY(dt_comm_agree(r->comm, save_model(r, s)));
     end->ok = true;
     return dt_comm_agree(r->comm, s->leads ? dt_metrics_end(&s->metrics, end) : DT_OK);
 }
 
+/* ---- The beginning ---------------------------------------------------------------------- */
+
 /* The last words of a run that ended before its first: log styles promise them. */
-static void report_refused(const dt_options *o)
+static void report_refused(dt_comm *c, const dt_options *o)
 {
     const dt_report_setup setup = {.style = o->log_style, .out = stdout};
     const dt_end_record end = {.ok = false};
     dt_report report;
-    if (dt_report_open(&report, &setup) == DT_OK)
+
+    if (dt_comm_rank(c) == 0 && dt_report_open(&report, &setup) == DT_OK)
         dt_report_finish(&report, &end);
+}
+
+/* On rank 0: the folder, and the state of the checkpoint that the run goes on from. */
+static dt_status restore(training *t, char path[PATH_MAX])
+{
+    dt_run *r = t->run;
+    const dt_snapshot into = {.model = dt_run_state(r), .momentum = r->momentum.mem,
+                              .options = &r->o};
+
+    DT_TRY(dt_session_take(&t->session, r));
+    DT_TRY(dt_resume_find(r, t->session.folder.path, path));
+    if (!path[0])
+        return DT_OK;
+    DT_TRY(dt_checkpoint_load(path, &into, &t->at));
+    if (t->session.folder.resumed)
+        DT_TRY(dt_checkpoint_rewind(path));
+    else
+        t->at.metrics_bytes = 0; /* the lines before stay in the other folder */
+    dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
+            (long long)t->at.step + 1);
+    if (t->at.run_step > r->total_steps)
+        return dt_fail(DT_CONFIG, "checkpoint %s is %lld steps into the run, but this one has "
+                       "%lld; raise --epochs or --max-steps", path, (long long)t->at.run_step,
+                       (long long)r->total_steps);
+    return DT_OK;
+}
+
+/* Rank 0 reads and sends: the other nodes need not see its disk. */
+static dt_status begin(training *t)
+{
+    dt_run *r = t->run;
+    char path[PATH_MAX] = "";
+    const bool leads = dt_comm_rank(r->comm) == 0;
+    const char *resume = r->o.resume;
+
+    DT_TRY(dt_comm_agree(r->comm, parse_save_every(r->o.save_every, &t->save_steps, &t->save_s)));
+    if (r->o.init[0])
+        DT_TRY(dt_run_load(r, r->o.init));
+    t->at = (dt_progress){.best_accuracy = -1, .best_epoch = -1};
+    DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
+    if (r->o.broadcast || strcmp(resume, "never") != 0) {
+        DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
+        DT_TRY(dt_run_broadcast(r));
+    }
+    t->saved_s = dt_seconds();
+    DT_TRY(dt_comm_agree(r->comm, dt_signals_catch()));
+    return dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at) : DT_OK);
+}
+
+static dt_status refuse_options(const dt_options *o)
+{
+    if (strcmp(o->exchange, "all") == 0 || strcmp(o->exchange, "none") == 0)
+        return dt_fail(DT_CONFIG, "--exchange %s is for dtrain bench; choose from: auto%s",
+                       o->exchange, DT_EXCHANGE_LIST(DT_WORD));
+    if (strcmp(o->resume, "auto") == 0 && !o->out[0])
+        return dt_fail(DT_CONFIG, "--resume auto needs --out DIR, the folder of the run");
+    return DT_OK;
 }
 
 dt_status dt_train(dt_comm *c, const dt_options *o)
 {
     dt_run r;
-    session s = {.leads = false};
+    training t = {.run = &r};
     dt_end_record end = {.ok = false};
-    dt_status st = DT_OK;
+    dt_status st = dt_comm_agree(c, refuse_options(o));
 
     if (o->model[0])
         dt_warn("--model is for eval; to start from a model file give --init");
-    st = dt_run_open(&r, c, o, DT_FOR_TRAINING);
-    if (st != DT_OK && dt_comm_rank(c) == 0)
-        report_refused(o);
-    DT_TRY(st);
-    const double start = dt_seconds();
-    if (o->init[0])
-        DT_GO(st, dt_run_load(&r, o->init), out);
-    st = dt_comm_agree(c, dt_comm_rank(c) == 0 ? session_open(&s, &r) : DT_OK);
-    if (st != DT_OK && dt_comm_rank(c) == 0)
-        report_refused(o);
-    if (st != DT_OK)
-        goto out;
-    st = train_epochs(&r, &s);
     if (st == DT_OK)
-        st = finish(&r, &s, dt_seconds() - start, &end);
-    if (s.leads)
-        dt_report_finish(&s.report, &end);
+        st = dt_run_open(&r, c, o, DT_FOR_TRAINING);
+    if (st != DT_OK) {
+        report_refused(c, o);
+        return st;
+    }
+    const double start = dt_seconds();
+    st = begin(&t);
+    if (st != DT_OK) {
+        report_refused(c, o);
+        goto out;
+    }
+    st = train_epochs(&t);
+    if (st == DT_OK)
+        st = finish(&t, dt_seconds() - start, &end);
+    if (t.session.leads)
+        dt_report_finish(&t.session.report, &end);
 
 out:
-    session_close(&s);
+    dt_session_close(&t.session);
     dt_run_close(&r);
     return st;
 }

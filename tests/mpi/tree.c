@@ -89,9 +89,10 @@ static void definition(const tree_case *t, int a, int b, void *x)
     free(right);
 }
 
-static void run_case(const tree_case *t, dt_tree *tree, void *want)
+/* One round, and every own shard's group against the definition over its shards. */
+static void run_case(const tree_case *t, dt_tree *tree, int group, void *want)
 {
-    const void *got = NULL;
+    const void *all = NULL;
     int first, end;
 
     dt_shards_of(t->shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
@@ -99,31 +100,82 @@ static void run_case(const tree_case *t, dt_tree *tree, void *want)
         fill_leaf(t, shard, dt_tree_leaf(tree));
         dt_tree_push(tree);
     }
-    assert_ok(dt_tree_finish(tree, &got));
-    definition(t, 0, t->shards, want);
-    if (memcmp(got, want, t->count * t->type->bytes) != 0)
-        fail_msg("%s, %d shards, %zu values, round %d", t->type->name, t->shards,
-                 t->count, t->round);
+    assert_ok(dt_tree_finish(tree, &all));
+    assert_ptr_equal(all, dt_tree_result(tree, first));
+    for (int shard = first; shard < end; shard++) {
+        const int a = shard / group * group;
+        const int b = a + group < t->shards ? a + group : t->shards;
+        if (shard > first && shard > a) {
+            assert_ptr_equal(dt_tree_result(tree, shard),
+                             dt_tree_result(tree, shard - 1));
+            continue;
+        }
+        definition(t, a, b, want);
+        if (memcmp(dt_tree_result(tree, shard), want, t->count * t->type->bytes) != 0)
+            fail_msg("%s, %d shards, group of %d, [%d, %d), %zu values, round %d",
+                     t->type->name, t->shards, group, a, b, t->count, t->round);
+    }
 }
+
+static dt_moment want_room[MOST_COUNT]; /* the largest of the types */
 
 static void equals_the_definition(void **state)
 {
     (void)state;
     static const size_t counts[] = {1, 3, MOST_COUNT};
-    static dt_moment want[MOST_COUNT]; /* the largest of the types */
 
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         for (int shards = dt_comm_world(comm); shards <= MOST_SHARDS; shards++)
             for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
                 dt_tree *tree = NULL;
                 assert_ok(dt_tree_create(&tree, comm, shards, counts[n], types[k].bytes,
-                                         types[k].merge));
+                                         types[k].merge, shards));
                 for (int round = 0; round < 2; round++) {
                     const tree_case t = {&types[k], shards, round, counts[n]};
-                    run_case(&t, tree, want);
+                    run_case(&t, tree, shards, want_room);
                 }
                 dt_tree_destroy(tree);
             }
+}
+
+/* Each group is a tree of its own, from its first shard on; rounds of one tree may have
+ * fewer values than it was made for. */
+static void groups_equal_the_definition(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {5, 2, 7, 1};
+
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+        for (int shards = dt_comm_world(comm); shards <= MOST_SHARDS; shards++)
+            for (int group = 1; group <= shards + 1; group++) {
+                dt_tree *tree = NULL;
+                assert_ok(dt_tree_create(&tree, comm, shards, 7, types[k].bytes,
+                                         types[k].merge, group));
+                for (int round = 0; round < 4; round++) {
+                    const tree_case t = {&types[k], shards, round, counts[round]};
+                    dt_tree_resize(tree, t.count);
+                    run_case(&t, tree, group, want_room);
+                }
+                dt_tree_destroy(tree);
+            }
+}
+
+/* Groups that lie on one rank each wait for nobody: here only rank 0 asks for them. */
+static void own_groups_send_nothing(void **state)
+{
+    (void)state;
+    const int world = dt_comm_world(comm);
+    dt_tree *tree = NULL;
+
+    for (int group = 1; group <= 2; group++) {
+        const tree_case t = {&types[1], 2 * world, 0, 3};
+        assert_ok(dt_tree_create(&tree, comm, t.shards, t.count, sizeof(double),
+                                 dt_merge_f64, group));
+        if (dt_comm_rank(comm) == 0)
+            run_case(&t, tree, group, want_room);
+        assert_ok(dt_comm_barrier(comm));
+        dt_tree_destroy(tree);
+    }
 }
 
 /* The data above can tell orders apart: a sum from left to right has other bits. */
@@ -149,10 +201,12 @@ static void misuse_is_refused(void **state)
     const void *result = NULL;
     dt_tree *tree = NULL;
 
-    assert_fails(dt_tree_create(&tree, comm, world - 1, 1, 4, dt_merge_f32), DT_CONFIG,
-                 "shards");
+    assert_fails(dt_tree_create(&tree, comm, world - 1, 1, 4, dt_merge_f32, 1),
+                 DT_CONFIG, "shards");
     assert_null(tree);
-    assert_ok(dt_tree_create(&tree, comm, world, 1, 4, dt_merge_f32));
+    assert_fails(dt_tree_create(&tree, comm, world, 1, 4, dt_merge_f32, 0), DT_BUG,
+                 "groups of 0");
+    assert_ok(dt_tree_create(&tree, comm, world, 1, 4, dt_merge_f32, 1));
     assert_fails(dt_tree_finish(tree, &result), DT_BUG, "ended at");
     dt_tree_destroy(tree);
     dt_tree_destroy(NULL);
@@ -163,6 +217,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_matters),
         cmocka_unit_test(equals_the_definition),
+        cmocka_unit_test(groups_equal_the_definition),
+        cmocka_unit_test(own_groups_send_nothing),
         cmocka_unit_test(misuse_is_refused),
     };
     ranks_open(argc, argv);

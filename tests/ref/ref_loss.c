@@ -65,7 +65,7 @@ static void loss_weighs_by_the_global_batch(void **state)
 
     (void)state;
     oracle_create(&o, &spec);
-    o.t.call.n_global = 40;
+    o.t.call.divisor = 40;
     oracle_copy(&o);
     oracle_forward(&o);
     oracle_backward(&o);

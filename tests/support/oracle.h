@@ -55,7 +55,7 @@ static inline void oracle_copy(oracle *o)
     oracle_read(o->naive.d_out, o->t.d_out, test_count(&s->out_shape), s->grad_type);
     if (s->op == &dt_op_softmax_xent)
         for (size_t i = 0; i < test_count(&s->out_shape); i++)
-            o->naive.d_out[i] = 1.0 / (double)o->t.call.n_global;
+            o->naive.d_out[i] = 1.0 / o->t.call.divisor;
     for (size_t k = 0; k < o->t.net.params; k++)
         oracle_read(o->naive.param[k], o->t.call.param[k], o->t.net.param[k].count,
                     DT_F32);

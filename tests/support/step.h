@@ -114,7 +114,7 @@ static inline void test_step_buffers(test_step *t)
     t->call.scratch = test_alloc(s->scratch_bytes);
     t->call.labels = t->labels = test_alloc((size_t)s->in_shape[0].n * sizeof(int32_t));
     t->call.result = &t->result;
-    t->call.n_global = s->in_shape[0].n;
+    t->call.divisor = (double)s->in_shape[0].n;
     t->model.slabs.packed = test_alloc(t->model.packed_bytes);
     for (int k = 0; k < 2; k++)
         if (s->pack[k] >= 0)

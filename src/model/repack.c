@@ -1,0 +1,64 @@
+/* repack.c - packed copies against the master weights: they are packed again into other
+ * memory, and all bytes compared. */
+#include "plan.h"
+
+#include <limits.h>
+#include <omp.h>
+
+size_t dt_model_largest_pack(const dt_model *m)
+{
+    size_t largest = 0;
+
+    for (int i = 0; i < m->packs; i++)
+        if (dt_align(m->pack[i].bytes, 64) > largest)
+            largest = dt_align(m->pack[i].bytes, 64);
+    return largest;
+}
+
+void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes)
+{
+    for (int i = 0; i < m->packs; i++)
+        if ((size_t)m->pack[i].param == param) {
+            *bytes = m->pack[i].bytes;
+            return (char *)m->slabs.packed + m->pack[i].offset;
+        }
+    return NULL;
+}
+
+static bool repack_one(const dt_model *m, const dt_pack *p, char *room)
+{
+    memset(room, 0, p->bytes); /* as the slab was before its first packing */
+    p->pack(p->context, m->slabs.master + m->net->param[p->param].offset, room);
+    return memcmp(room, (const char *)m->slabs.packed + p->offset, p->bytes) == 0;
+}
+
+static dt_status repack_fail(const dt_model *m, const dt_pack *p, char *room, int64_t step)
+{
+    const unsigned char *is = (const unsigned char *)m->slabs.packed + p->offset;
+    const unsigned char *want = (const unsigned char *)room;
+    size_t i = 0;
+
+    repack_one(m, p, room);
+    while (i + 1 < p->bytes && is[i] == want[i])
+        i++;
+    return dt_fail(DT_CORRUPT, "step %lld: the packed copy of '%s' (layout %s) is not that of its "
+                   "weights: byte %zu of %zu is %02x, packed again it is %02x: continue from the "
+                   "last checkpoint with --resume auto; if it comes back on the same host, leave "
+                   "that host out and test its memory", (long long)step,
+                   m->net->param[p->param].name, p->layout, i, p->bytes, is[i], want[i]);
+}
+
+dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int threads, void *room,
+                                int64_t step)
+{
+    const size_t each = dt_model_largest_pack(m);
+    int bad = INT_MAX;
+
+#pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(min : bad)
+    for (int i = 0; i < m->packs; i++)
+        if (dt_pack_part(m, &m->pack[i], parts) == part &&
+            !repack_one(m, &m->pack[i], (char *)room + (size_t)omp_get_thread_num() * each) &&
+            i < bad)
+            bad = i;
+    return bad == INT_MAX ? DT_OK : repack_fail(m, &m->pack[bad], room, step);
+}

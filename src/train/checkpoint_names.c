@@ -1,0 +1,159 @@
+/* Names of checkpoints, and folders that go. */
+#include "checkpoint_parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void dt_checkpoint_name_set(dt_checkpoint_name *n, int64_t step, int generation)
+{
+    n->step = step;
+    n->generation = generation;
+    if (generation > 1)
+        snprintf(n->text, sizeof n->text, "step-%010lld-%d", (long long)step, generation);
+    else
+        snprintf(n->text, sizeof n->text, "step-%010lld", (long long)step);
+}
+
+bool dt_checkpoint_name_parse(const char *text, dt_checkpoint_name *n)
+{
+    long long step = 0;
+    int generation = 1;
+
+    /* The widths bound the numbers; rendering them again refuses everything else. */
+    if (sscanf(text, "step-%18lld-%6d", &step, &generation) < 1 || step < 0 ||
+        generation < 1)
+        return false;
+    dt_checkpoint_name_set(n, step, generation);
+    return strcmp(n->text, text) == 0;
+}
+
+bool dt_checkpoint_name_of(const char *path, dt_checkpoint_name *n)
+{
+    char resolved[PATH_MAX];
+
+    if (!realpath(path, resolved))
+        return false;
+    const char *slash = strrchr(resolved, '/');
+    return dt_checkpoint_name_parse(slash + 1, n);
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const dt_checkpoint_name *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    return (x->generation > y->generation) - (x->generation < y->generation);
+}
+
+typedef struct name_list {
+    dt_checkpoint_name *name; /* [room], owned */
+    size_t count, room;
+} name_list;
+
+static dt_status list_add(name_list *l, const dt_checkpoint_name *n)
+{
+    if (l->count == l->room) {
+        const size_t room = l->room ? 2 * l->room : 16;
+        void *more = realloc(l->name, room * sizeof *l->name);
+        if (!more)
+            return dt_fail(DT_NOMEM, "no memory for the names of %zu checkpoints", room);
+        l->name = more;
+        l->room = room;
+    }
+    l->name[l->count++] = *n;
+    return DT_OK;
+}
+
+dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list, size_t *count)
+{
+    name_list l = {0};
+    dt_status st = DT_OK;
+    DIR *dir = opendir(folder);
+
+    *list = NULL;
+    *count = 0;
+    if (!dir && errno == ENOENT)
+        return DT_OK;
+    if (!dir)
+        return dt_fail(DT_IO, "cannot list %s: %s", folder, strerror(errno));
+    errno = 0;
+    for (struct dirent *e = readdir(dir); e && st == DT_OK; errno = 0, e = readdir(dir)) {
+        dt_checkpoint_name n;
+        if (dt_checkpoint_name_parse(e->d_name, &n))
+            st = list_add(&l, &n);
+    }
+    if (st == DT_OK && errno != 0)
+        st = dt_fail(DT_IO, "cannot list %s: %s", folder, strerror(errno));
+    closedir(dir);
+    if (st != DT_OK) {
+        free(l.name);
+        return st;
+    }
+    if (l.count > 0)
+        qsort(l.name, l.count, sizeof *l.name, by_age);
+    *list = l.name;
+    *count = l.count;
+    return DT_OK;
+}
+
+/* ---- Removing ------------------------------------------------------------------------ */
+
+int dt_checkpoint_remove(const char *folder)
+{
+    char path[PATH_MAX];
+    DIR *dir = opendir(folder);
+
+    if (!dir)
+        return -1;
+    int result = 0;
+    for (struct dirent *e = readdir(dir); e && result == 0; e = readdir(dir)) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        const int n = snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (n < 0 || (size_t)n >= sizeof path) {
+            errno = ENAMETOOLONG;
+            result = -1;
+        } else {
+            result = unlink(path);
+        }
+    }
+    const int reason = errno;
+    closedir(dir);
+    errno = reason;
+    return result == 0 ? rmdir(folder) : result;
+}
+
+/* The renaming that made a .trash-* may be one that is not on disk yet, of a process that
+ * was killed: unlinking first could leave a torn folder under the old name. */
+dt_status dt_checkpoint_sweep(const char *folder)
+{
+    bool synced = false;
+    dt_status st = DT_OK;
+    DIR *dir = opendir(folder);
+
+    if (!dir)
+        return errno == ENOENT ? DT_OK
+                               : dt_fail(DT_IO, "cannot list %s: %s", folder,
+                                         strerror(errno));
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        char path[PATH_MAX];
+        if (strncmp(e->d_name, ".tmp-", 5) != 0 && strncmp(e->d_name, ".trash-", 7) != 0)
+            continue;
+        if (!synced)
+            DT_GO(st, dt_folder_sync(folder), out);
+        synced = true;
+        DT_GO(st, dt_path_join(path, folder, e->d_name), out);
+        if (dt_checkpoint_remove(path) != 0) {
+            st = dt_fail(DT_IO, "cannot remove %s: %s; remove it by hand", path,
+                         strerror(errno));
+            goto out;
+        }
+    }
+
+out:
+    closedir(dir);
+    return st;
+}

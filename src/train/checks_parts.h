@@ -1,0 +1,111 @@
+/* checks_parts.h - what the files of the checks share: checks.c (places of a step),
+ * copies.c (replicas and slices), replay.c and flip.c; private to them. */
+#ifndef DT_CHECKS_PARTS_H
+#define DT_CHECKS_PARTS_H
+#include "checks.h"
+
+enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats: the place that a slice's hash can name */
+enum { DT_CHECK_HOST = 64 };
+
+/* What every rank or node holds a copy of. */
+#define DT_AREA_LIST(X)                                                                \
+    X(weights, "weights") X(momentum, "momentum") X(mean, "running mean")              \
+    X(var, "running variance")
+typedef enum dt_area {
+#define X(name, text) DT_AREA_##name,
+    DT_AREA_LIST(X)
+#undef X
+        DT_AREA_COUNT
+} dt_area;
+
+typedef struct dt_check_block {
+    dt_area area;
+    size_t tensor;       /* parameter, or norm */
+    size_t first, count; /* floats of the tensor, as it lies in memory */
+    const float *at;
+} dt_check_block;
+
+typedef struct dt_copies {
+    dt_check_block *block; /* [blocks], areas in order, tensors in state_dict order; owned */
+    size_t blocks;
+    size_t mine, end;  /* those that this rank hashes */
+    bool compare;      /* there are other copies */
+    bool slices;       /* there may be none */
+    uint64_t *digest;  /* [blocks], owned */
+    uint64_t *stored;  /* [blocks], owned: when the update of stored_step was done */
+    int64_t stored_step;
+    int64_t *wire;  /* [2 * blocks], owned */
+    int64_t *value; /* [world], owned */
+    float *room;    /* [DT_CHECK_BLOCK], owned */
+} dt_copies;
+
+typedef struct dt_replay {
+    int64_t every;      /* 0: never */
+    size_t *order;      /* [tensors] parameters by their place in the slab, owned */
+    uint64_t *digest;   /* [tensors + 1] of the owner, the loss last; owned */
+    uint64_t *again;    /* [tensors + 1] of the rank that replays; owned */
+    size_t tensors;
+    int shard;          /* that is replayed in this step; -1: none */
+    const float *grad;  /* of that shard, while this rank runs it; else NULL */
+    size_t hashed;      /* tensors of it, in slab order */
+} dt_replay;
+
+#define DT_FLIP_LIST(X) X(weight) X(packed) X(momentum) X(gradient) X(activation)
+typedef enum dt_flip_what {
+#define X(name) DT_FLIP_##name,
+    DT_FLIP_LIST(X)
+#undef X
+        DT_FLIP_COUNT
+} dt_flip_what;
+typedef struct dt_flip {
+    bool here; /* on this rank */
+    dt_flip_what what;
+    int64_t step; /* 0: never */
+    size_t tensor; /* parameter */
+    unsigned bit;
+    float *grad;   /* of the shard that is to be flipped, until it is */
+} dt_flip;
+
+typedef struct dt_checks {
+    int64_t every; /* 0: never */
+    int64_t epoch, epoch_step;
+    int64_t step;    /* under way or last, from 1 */
+    int64_t updated; /* the last whose update is done */
+    dt_copies copies;
+    dt_replay replay;
+    dt_flip flip;
+} dt_checks;
+
+/* copies.c */
+dt_status dt_copies_open(dt_run *r, dt_copies *k) DT_MUST_CHECK;
+void dt_copies_close(dt_copies *k);
+void dt_copies_store(dt_run *r);
+dt_status dt_copies_local(dt_run *r) DT_MUST_CHECK; /* Local: slices only */
+dt_status dt_copies_check(dt_run *r) DT_MUST_CHECK; /* Collective, agreed */
+
+/* replay.c */
+dt_status dt_replay_open(dt_run *r, dt_replay *p) DT_MUST_CHECK;
+void dt_replay_close(dt_replay *p);
+void dt_replay_begin(dt_run *r);
+void dt_replay_shard(dt_run *r, int shard, const float *grad);
+void dt_replay_gradient(dt_run *r, size_t floats_done);
+void dt_replay_loss(dt_run *r, int shard, const dt_result *result);
+dt_status dt_replay_check(dt_run *r) DT_MUST_CHECK; /* Collective, agreed */
+
+/* flip.c */
+dt_status dt_flip_open(dt_run *r, dt_flip *f) DT_MUST_CHECK;
+dt_status dt_flip_begin(dt_run *r) DT_MUST_CHECK; /* Collective in the step of the flip */
+void dt_flip_shard(dt_run *r, int shard, dt_exec *e, float *grad);
+void dt_flip_gradient(dt_run *r, size_t floats_done);
+
+/* For messages: this machine. */
+void dt_check_host(char host[DT_CHECK_HOST]);
+/* For messages: "layer1.0.conv1.weight[3][0][1][1]", indices as files have them. */
+enum { DT_ELEMENT_CHARS = 160 };
+void dt_element_name(const dt_run *r, const dt_check_block *b, size_t i,
+                     char out[DT_ELEMENT_CHARS]);
+const char *dt_area_text(dt_area area);
+#define DT_CORRUPT_REMEDY                                                              \
+    "continue from the last checkpoint with --resume auto; if it comes back on the "   \
+    "same host, leave that host out and test its memory"
+#endif

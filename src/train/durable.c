@@ -1,0 +1,138 @@
+/* Files and folders that are on disk when a call returns. */
+#include "durable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static dt_status outfile_error(const dt_outfile *f, dt_status code, const char *what)
+{
+    return dt_fail(code,
+                   "cannot write %s (%llu bytes), %s: %s; free space or choose another "
+                   "--out",
+                   f->name, (unsigned long long)f->size, what, strerror(errno));
+}
+
+dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name,
+                          uint64_t size)
+{
+    *f = (dt_outfile){.name = name, .fd = -1, .size = size};
+    if (strlen(path) >= sizeof f->path)
+        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long",
+                       path);
+    DT_TRY(dt_hash_open(&f->hash));
+    f->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (f->fd < 0)
+        return outfile_error(f, errno == ENOSPC || errno == EDQUOT || errno == EIO
+                                    ? DT_IO : DT_CANTCREATE, "opening");
+    snprintf(f->path, sizeof f->path, "%s", path);
+    if (size > 0 && fallocate(f->fd, 0, 0, (off_t)size) != 0 &&
+        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+        return outfile_error(f, DT_IO, "reserving room");
+    return DT_OK;
+}
+
+dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes)
+{
+    const char *from = data;
+
+    dt_hash_update(f->hash, data, bytes);
+    f->bytes += bytes;
+    while (bytes > 0) {
+        const ssize_t n = write(f->fd, from, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return outfile_error(f, DT_IO, "writing");
+        from += n;
+        bytes -= (uint64_t)n;
+    }
+    return DT_OK;
+}
+
+int dt_fd_sync(int fd)
+{
+    int result;
+    do
+        result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+dt_status dt_outfile_finish(dt_outfile *f, dt_written *w)
+{
+    if (f->bytes != f->size) /* room was reserved for more: the rest would be zeros */
+        return dt_fail(DT_BUG, "%s: %llu bytes of %llu were written", f->name,
+                       (unsigned long long)f->bytes, (unsigned long long)f->size);
+    if (dt_fd_sync(f->fd) != 0)
+        return outfile_error(f, DT_IO, "syncing");
+    const int closed = close(f->fd);
+    f->fd = -1;
+    if (closed != 0)
+        return outfile_error(f, DT_IO, "closing");
+    if (w)
+        *w = (dt_written){f->bytes, dt_hash_digest(f->hash)};
+    f->path[0] = '\0';
+    return DT_OK;
+}
+
+void dt_outfile_abandon(dt_outfile *f)
+{
+    if (f->fd >= 0)
+        close(f->fd);
+    if (f->path[0])
+        unlink(f->path);
+    dt_hash_close(f->hash);
+    *f = (dt_outfile){.fd = -1};
+}
+
+dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes,
+                         dt_written *w)
+{
+    dt_outfile f = {.fd = -1};
+    dt_status st = DT_OK;
+
+    DT_GO(st, dt_outfile_open(&f, path, path, bytes), out);
+    DT_GO(st, dt_outfile_write(&f, data, bytes), out);
+    st = dt_outfile_finish(&f, w);
+
+out:
+    dt_outfile_abandon(&f);
+    return st;
+}
+
+dt_status dt_folder_sync(const char *path)
+{
+    dt_status st = DT_OK;
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return dt_fail(DT_IO, "cannot open folder %s to sync it: %s", path,
+                       strerror(errno));
+    if (dt_fd_sync(fd) != 0 && errno != EINVAL)
+        st = dt_fail(DT_IO, "cannot sync folder %s: %s", path, strerror(errno));
+    if (close(fd) != 0 && st == DT_OK)
+        st = dt_fail(DT_IO, "cannot close folder %s: %s", path, strerror(errno));
+    return st;
+}
+
+dt_status dt_folder_sync_above(const char *path)
+{
+    char copy[PATH_MAX];
+
+    if (strlen(path) >= sizeof copy)
+        return dt_fail(DT_CANTCREATE, "%.200s...: the path is too long", path);
+    snprintf(copy, sizeof copy, "%s", path);
+    return dt_folder_sync(dirname(copy));
+}
+
+dt_status dt_path_join(char *out, const char *a, const char *b)
+{
+    const int n = snprintf(out, PATH_MAX, "%s/%s", a, b);
+    if (n < 0 || n >= PATH_MAX)
+        return dt_fail(DT_CANTCREATE, "%.200s...: the path is too long", a);
+    return DT_OK;
+}

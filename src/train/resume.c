@@ -1,0 +1,93 @@
+/* Whether a checkpoint belongs to the run that the options describe. */
+#include "session.h"
+
+#include <stdio.h>
+
+void dt_resume_class(const dt_run *r, char text[DT_CLASS_CHARS])
+{
+    size_t at = 0;
+
+    at += (size_t)snprintf(text, DT_CLASS_CHARS, "%s on %s", dt_dtype_name(r->precision),
+                           dt_isa_name(dt_isa_current()));
+    for (const dt_field *f = dt_library_versions(); f->name && at < DT_CLASS_CHARS; f++)
+        at += (size_t)snprintf(text + at, DT_CLASS_CHARS - at, ", %s %s", f->name, f->value);
+}
+
+/* The lengths that a run may be given anew: without a schedule over the whole run, steps
+ * already done are the same steps in a longer or shorter one. */
+static bool changes_run(const dt_option_row *row, const dt_options *o)
+{
+    if (row->scope == DT_SCOPE_LENGTH)
+        return strcmp(o->schedule, "constant") != 0;
+    return row->scope == DT_SCOPE_RUN;
+}
+
+/* One line per option that differs; whether any of them changes the run. */
+static dt_status compare_options(const dt_run *r, const char *path, bool *changed)
+{
+    for (size_t i = 0; i < dt_option_count; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        char key[80], then[4096], now[4096];
+        snprintf(key, sizeof key, "options.%s", row->name);
+        DT_TRY(dt_checkpoint_text(path, key, then, sizeof then));
+        dt_option_text(row, &r->o, now, sizeof now);
+        if (strcmp(then, now) == 0 || strcmp(row->group, "Checkpoints") == 0)
+            continue;
+        const bool matters = changes_run(row, &r->o);
+        *changed = *changed || matters;
+        dt_note("  %s: the checkpoint has '%s', now '%s'%s", row->name, then, now,
+                matters ? " (changes the run)" : "");
+    }
+    return DT_OK;
+}
+
+static dt_status compare_text(const char *path, const char *key, const char *now, bool *differs)
+{
+    char then[4096];
+
+    DT_TRY(dt_checkpoint_text(path, key, then, sizeof then));
+    *differs = strcmp(then, now) != 0;
+    if (*differs)
+        dt_note("  %s: the checkpoint has '%s', now '%s'", key, then, now);
+    return DT_OK;
+}
+
+static dt_status compare_run(const dt_run *r, const char *path)
+{
+    char data[DT_DIGEST_CHARS], class[DT_CLASS_CHARS];
+    bool options = false, other_data = false, other_class = false;
+
+    dt_digest_text(dt_source_digest(r->source), data);
+    dt_resume_class(r, class);
+    DT_TRY(compare_options(r, path, &options));
+    DT_TRY(compare_text(path, "data_digest", data, &other_data));
+    DT_TRY(compare_text(path, "class", class, &other_class));
+    if (other_class)
+        dt_warn("another build, library or instruction set: the run goes on, but its bits may "
+                "differ from those of an undisturbed run");
+    if (!dt_exchange_exact(r->exchange))
+        dt_warn("exchange %s is inexact: the bits depend on where the run was interrupted and "
+                "on the number of ranks", dt_exchange_name(r->exchange));
+    if ((options || other_data) && !r->o.resume_force)
+        return dt_fail(DT_CONFIG, "checkpoint %s is of another run: the differences marked "
+                       "above change its result; take them back, choose another --out, or "
+                       "accept them with --resume-force", path);
+    return DT_OK;
+}
+
+dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX])
+{
+    const char *from = r->o.resume;
+
+    path[0] = '\0';
+    if (strcmp(from, "never") == 0)
+        return DT_OK;
+    const bool any = strcmp(from, "auto") == 0;
+    DT_TRY(dt_checkpoint_find(any ? folder : from, path));
+    if (path[0])
+        return compare_run(r, path);
+    if (!any)
+        return dt_fail(DT_NOINPUT, "--resume %s: there is no valid checkpoint", from);
+    dt_note("no checkpoint in %s: beginning at the first step", folder);
+    return DT_OK;
+}

@@ -1,0 +1,192 @@
+/* Everything that a run leaves behind, written by rank 0. */
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* ---- Opening ------------------------------------------------------------------------- */
+
+dt_status dt_session_take(dt_session *s, const dt_run *r)
+{
+    s->leads = true;
+    DT_TRY(dt_rundir_open(&s->folder, &r->o, dt_comm_world(r->comm)));
+    dt_rundir_file(&s->folder, "metrics.jsonl", s->metrics_path);
+    dt_rundir_file(&s->folder, "model.safetensors", s->model_path);
+    return DT_OK;
+}
+
+/* Renamed into place, so that a kill leaves the old options or the new ones. */
+static dt_status save_options(const dt_session *s, const dt_run *r)
+{
+    char path[PATH_MAX], draft[PATH_MAX];
+    FILE *f = fopen(dt_rundir_file(&s->folder, ".options.yaml", draft), "w");
+
+    if (!f)
+        return dt_fail(DT_CANTCREATE, "cannot create '%s': %s", draft, strerror(errno));
+    dt_options_yaml(f, &r->o);
+    const bool bad = fflush(f) != 0 || ferror(f) || fsync(fileno(f)) != 0;
+    if (fclose(f) != 0 || bad) {
+        unlink(draft);
+        return dt_fail(DT_IO, "cannot write '%s': is the disk full?", draft);
+    }
+    if (rename(draft, dt_rundir_file(&s->folder, "options.yaml", path)) != 0)
+        return dt_fail(DT_IO, "cannot rename '%s' to '%s': %s", draft, path, strerror(errno));
+    return DT_OK;
+}
+
+/* A run that ends on a full disk has trained for nothing: look before the first step. */
+static dt_status check_room(const dt_session *s, const dt_run *r)
+{
+    const uint64_t model = 4 * (uint64_t)dt_net_weight_total(r->net) +
+                           8 * (uint64_t)dt_net_norm_channels(r->net) + (1u << 20);
+    /* Of checkpoints, the two that are kept while a third is written. */
+    const uint64_t saves = strcmp(r->o.save_every, "0") == 0 ? 0 : 3 * 2 * model;
+    struct statvfs v;
+
+    if (statvfs(s->folder.path, &v) != 0)
+        return DT_OK;
+    const uint64_t left = (uint64_t)v.f_bavail * v.f_frsize;
+    if (left < model)
+        return dt_fail(DT_IO, "the disk of run folder '%s' has %llu bytes left, but the model "
+                       "needs %llu: make room or choose another --out", s->folder.path,
+                       (unsigned long long)left, (unsigned long long)model);
+    if (left < model + saves)
+        dt_warn("the disk of run folder '%s' has %llu bytes left; the model and its checkpoints "
+                "need %llu: make room, choose another --out, or keep none with --save-every 0",
+                s->folder.path, (unsigned long long)left, (unsigned long long)(model + saves));
+    return DT_OK;
+}
+
+/* Nothing stays of a run that could not begin. */
+static void session_undo(dt_session *s)
+{
+    char path[PATH_MAX];
+    if (s->folder.created)
+        unlink(dt_rundir_file(&s->folder, "options.yaml", path));
+    if (s->folder.created && s->metrics.path)
+        unlink(s->metrics_path);
+}
+
+static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at)
+{
+    const dt_keep keep = {.last = r->o.keep_last, .every = r->o.keep_every,
+                          .best = r->o.keep_best};
+    const dt_report_setup setup = {.style = r->o.log_style, .out = stdout,
+                                   .epochs = r->o.epochs,
+                                   .steps_per_epoch = r->steps_per_epoch,
+                                   .total_steps = r->total_steps,
+                                   .log_every = r->o.log_every};
+
+    DT_TRY(check_room(s, r));
+    DT_TRY(save_options(s, r));
+    DT_TRY(s->folder.resumed ? dt_metrics_resume(&s->metrics, s->metrics_path, at->metrics_bytes)
+                             : dt_metrics_open(&s->metrics, s->metrics_path));
+    DT_TRY(dt_saver_open(&s->saver, s->folder.path, r->net, &keep));
+    return dt_report_open(&s->report, &setup);
+}
+
+dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at)
+{
+    const dt_status st = session_open(s, r, at);
+
+    if (st != DT_OK) {
+        session_undo(s);
+        return st;
+    }
+    if (strcmp(r->o.log_style, "auto") == 0)
+        dt_options_print(stdout, &r->o);
+    dt_run_print_memory(r);
+    dt_note("effective learning rate %g, %d shards of %lld images in all, %s, %s, %d threads "
+            "per rank, exchange %s, run folder %s", r->schedule.lr, (int)r->o.shards,
+            (long long)r->global_batch, dt_dtype_name(r->precision),
+            dt_isa_name(dt_isa_current()), r->threads, dt_exchange_name(r->exchange),
+            s->folder.path);
+    dt_report_start(&s->report);
+    return DT_OK;
+}
+
+void dt_session_close(dt_session *s)
+{
+    if (!s->leads)
+        return;
+    dt_saver_close(s->saver);
+    dt_metrics_close(&s->metrics);
+    dt_rundir_close(&s->folder);
+}
+
+/* ---- What may fail while training goes on ---------------------------------------------- */
+
+/* The disk's failure ends the run, or is said once and passed over. */
+static dt_status disk_failed(const dt_run *r, dt_status st, const char *what)
+{
+    if (st == DT_OK || strcmp(r->o.on_save_error, "stop") == 0)
+        return st;
+    dt_warn("%s: %s; training goes on (--on-save-error continue)", what, dt_fail_text());
+    dt_fail_clear();
+    return DT_OK;
+}
+
+static dt_status line_written(dt_session *s, const dt_run *r, dt_status st)
+{
+    if (st == DT_OK) {
+        if (s->lines_lost > 0)
+            dt_warn("metrics.jsonl is written again; it lacks %lld lines",
+                    (long long)s->lines_lost);
+        s->lines_lost = 0;
+        return DT_OK;
+    }
+    if (s->lines_lost++ > 0 && strcmp(r->o.on_save_error, "continue") == 0) {
+        dt_fail_clear(); /* it was said with the first line */
+        return DT_OK;
+    }
+    return disk_failed(r, st, "a line of metrics.jsonl is lost");
+}
+
+dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *record)
+{
+    if (!s->leads)
+        return DT_OK;
+    dt_report_step(&s->report, record);
+    return line_written(s, r, dt_metrics_step(&s->metrics, record));
+}
+
+dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record *record)
+{
+    if (!s->leads)
+        return DT_OK;
+    dt_report_epoch(&s->report, record);
+    return line_written(s, r, dt_metrics_epoch(&s->metrics, record));
+}
+
+static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best)
+{
+    char data[DT_DIGEST_CHARS], class[DT_CLASS_CHARS];
+    const dt_snapshot snapshot = {
+        .model = dt_run_state(r), .momentum = r->momentum.mem, .at = *at, .options = &r->o,
+        .data_digest = data, .what_class = class, .best = best,
+    };
+
+    dt_digest_text(dt_source_digest(r->source), data);
+    dt_resume_class(r, class);
+    return dt_saver_save(s->saver, &snapshot, s->metrics.fd);
+}
+
+dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best,
+                          bool wait)
+{
+    dt_progress here = *at;
+    static const char lost[] = "a checkpoint was not written";
+
+    if (!s->leads)
+        return DT_OK;
+    DT_TRY(disk_failed(r, dt_metrics_bytes(&s->metrics, &here.metrics_bytes), lost));
+    DT_TRY(disk_failed(r, dt_saver_wait(s->saver), lost));
+    DT_TRY(disk_failed(r, start_save(s, r, &here, best), lost));
+    if (wait)
+        DT_TRY(disk_failed(r, dt_saver_wait(s->saver), lost));
+    return DT_OK;
+}

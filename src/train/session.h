@@ -1,0 +1,47 @@
+/* session.h - rank 0's outputs of a training run: folder, options, metrics, progress lines,
+ * checkpoints; private to src/train. Closed and silent on the other ranks. */
+#ifndef DT_SESSION_H
+#define DT_SESSION_H
+#include "checkpoint.h"
+#include "metrics.h"
+#include "report.h"
+#include "run.h"
+#include "rundir.h"
+
+typedef struct dt_session {
+    bool leads; /* rank 0 */
+    dt_rundir folder;
+    dt_metrics metrics;
+    dt_report report;
+    dt_saver *saver;
+    int64_t lines_lost; /* of metrics.jsonl, since the last that was written */
+    char metrics_path[PATH_MAX], model_path[PATH_MAX];
+} dt_session;
+
+/* Take the run folder. Local, on rank 0. */
+dt_status dt_session_take(dt_session *s, const dt_run *r) DT_MUST_CHECK;
+/* Begin the outputs at this point of the run: options.yaml, metrics.jsonl cut to what belongs
+ * to it, the saver's memory, the first lines. Local, on rank 0. */
+dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at) DT_MUST_CHECK;
+void dt_session_close(dt_session *s);
+
+/* One line of metrics.jsonl and of progress. When the line cannot be written, --on-save-error
+ * decides: a warning, or DT_IO, which is this rank's alone. Local. */
+dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *record) DT_MUST_CHECK;
+dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record *record) DT_MUST_CHECK;
+
+/* Start to write a checkpoint of this point; `wait`: until it is on the disk. When it, or the
+ * one before, cannot be written, --on-save-error decides. Local. */
+dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best,
+                          bool wait) DT_MUST_CHECK;
+
+/* ---- Resuming ---------------------------------------------------------------------------- */
+
+/* Where --resume says to begin: path[0] = 0 for the beginning. A checkpoint whose options
+ * change the run is refused, each difference named, unless --resume-force. Local, on rank 0. */
+dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX]) DT_MUST_CHECK;
+/* What a checkpoint says of the class of its bits: the order of sums and this build. */
+enum { DT_CLASS_CHARS = 512 };
+void dt_resume_class(const dt_run *r, char text[DT_CLASS_CHARS]);
+
+#endif

@@ -1,0 +1,21 @@
+/* together.h - the rank's shards run step by step together, because groups of shards share
+ * their batch-norm statistics; private to src/train. */
+#ifndef DT_TOGETHER_H
+#define DT_TOGETHER_H
+#include "run.h"
+
+/* Shards per group that --bn means: 0 for local, the number of shards for sync, N for
+ * group:N, -1 for node. DT_CONFIG with what is possible for anything else. Local. */
+dt_status dt_bn_parse(const char *text, int64_t shards, int64_t *group) DT_MUST_CHECK;
+/* Sets r->bn_group; `node` becomes group:N in r->o, N the shards of each node. DT_CONFIG,
+ * agreed, when nodes hold different numbers of shards. Collective. */
+dt_status dt_together_resolve(dt_run *r) DT_MUST_CHECK;
+
+/* Contexts that this rank needs at the same time, and bytes of each for a plan's arena: its
+ * shards' where they run together, else one. Local. */
+size_t dt_together_contexts(const dt_run *r);
+size_t dt_together_bytes(const dt_run *r, size_t arena);
+/* Contexts in r->arena, and trees. Collective. */
+dt_status dt_together_open(dt_run *r) DT_MUST_CHECK;
+void dt_together_close(dt_together *t);
+#endif

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Signals: a run that is stopped checkpoints, says how to go on with code 75, and goes on to
+# the same bits; SIGHUP checkpoints without stopping; a second SIGINT ends at once.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+
+run=("${tiny[@]}" --epochs 1000 --max-steps 120 --save-every 0)
+
+# hashes DIR: of a run that has ended
+hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
+
+# begin NP DIR ARGS...: in the background; $job is mpirun or the process itself
+begin() {
+    local np=$1 mpi=()
+    folder=$2
+    shift 2
+    [ "$np" -gt 1 ] && mpi=(mpirun -np "$np")
+    "${mpi[@]}" "$DTRAIN_BIN" "${run[@]}" --out "$folder" "$@" \
+        >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+    job=$!
+    for _ in $(seq 600); do
+        [ "$(cat "$folder/metrics.jsonl" 2>/dev/null | wc -l)" -gt 5 ] && return
+        sleep 0.05
+    done
+    code=- && complain "np $np: no steps in $folder"
+}
+
+# ended CODE WHAT: the job has, within the limit
+ended() {
+    for _ in $(seq $((limit * 10))); do
+        kill -0 "$job" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -9 "$job" 2>/dev/null
+    wait "$job" 2>/dev/null
+    code=$?
+    cases=$((cases + 1))
+    [ "$code" = "$1" ] || complain "$2: want exit code $1"
+}
+
+# goes_on DIR: resumed on other ranks, it ends as the undisturbed run
+goes_on() {
+    accepts "${run[@]}" --out "$1" --resume auto
+    must grep -q "resumed from $1/checkpoints/step-" "$tmp/stderr"
+    must test "$(hashes "$1")" = "$want"
+    must test "$(grep -c '"kind":"step"' "$1/metrics.jsonl")" = 120
+}
+
+accepts "${run[@]}" --out "$tmp/calm"
+want=$(hashes "$tmp/calm")
+must test -n "$want"
+
+for signal in TERM INT USR1; do
+    begin 1 "$tmp/alone-$signal"
+    kill "-$signal" "$job"
+    ended 75 "SIG$signal to a single process"
+    must grep -q "stopped by SIG$signal after step" "$tmp/stderr"
+    goes_on "$tmp/alone-$signal"
+done
+
+begin 2 "$tmp/mpirun"
+kill -USR1 "$job"
+ended 75 "SIGUSR1 to mpirun"
+must test "$(grep -c "stopped by SIGUSR1 after step" "$tmp/stderr")" = 1
+goes_on "$tmp/mpirun"
+
+begin 3 "$tmp/rank"
+pkill -TERM -n -P "$job" dtrain
+ended 75 "SIGTERM to one rank of three"
+goes_on "$tmp/rank"
+
+begin 1 "$tmp/hup"
+kill -HUP "$job"
+for _ in $(seq 100); do
+    ls -d "$tmp"/hup/checkpoints/step-* >/dev/null 2>&1 && break
+    sleep 0.05
+done
+must ls -d "$tmp"/hup/checkpoints/step-*
+ended 0 "SIGHUP lets the run go on"
+must test "$(hashes "$tmp/hup")" = "$want"
+
+begin 1 "$tmp/twice" --width-divisor 1 --global-batch 64 --image-size 64
+kill -INT "$job"
+sleep 0.05
+kill -INT "$job"
+ended 130 "a second SIGINT ends at once"
+
+finish

@@ -1,0 +1,325 @@
+/* Shards that share batch-norm statistics: they compute what one batch of all their images
+ * computes, and the gradient of the loss that they have together. */
+#include "team.h"
+
+#include <math.h>
+
+enum { IMAGES = 8, SIDE = 32, CLASSES = 10, STREAM_IMAGES = 1000 };
+enum { PIXELS = SIDE * SIDE * 3 };
+
+typedef struct bench {
+    dt_net *net;
+    dt_model *model;
+    dt_slab master, statistics, packed;
+    void *images; /* [IMAGES][SIDE][SIDE][3] in the precision */
+    size_t image_bytes;
+    int32_t labels[IMAGES];
+} bench;
+
+typedef struct bench_case {
+    const char *net, *kernels;
+    dt_dtype precision;
+    bool unfused;
+} bench_case;
+
+static bool bench_create(bench *b, const bench_case *c)
+{
+    const dt_net_spec spec = {.net = c->net,
+                              .variant = "torchvision",
+                              .stem = "cifar",
+                              .image_size = SIDE,
+                              .classes = CLASSES,
+                              .width_divisor = 16};
+    const dt_model_opts opts = {.precision = c->precision,
+                                .kernels = c->kernels,
+                                .threads = 1,
+                                .unfused = c->unfused};
+    dt_dtype type;
+
+    if (c->precision == DT_BF16 &&
+        dt_precision_choose("bf16", c->kernels, &type) != DT_OK) {
+        dt_fail_clear();
+        return false;
+    }
+    *b = (bench){.image_bytes = PIXELS * dt_dtype_bytes(c->precision)};
+    assert_ok(dt_net_create(&b->net, &spec));
+    assert_ok(dt_model_create(&b->model, b->net, &opts));
+    return true;
+}
+
+/* Gamma 1 and beta 4, as in the decisive golden sets: no ReLU is near its edge. */
+static void bench_bind(bench *b, dt_dtype precision)
+{
+    const size_t channels = dt_net_norm_channels(b->net),
+                 floats = dt_net_slab_floats(b->net);
+
+    assert_ok(dt_slab_create(&b->master, floats * sizeof(float), "weights"));
+    assert_ok(dt_slab_create(&b->statistics, 2 * channels * sizeof(float), "running"));
+    assert_ok(dt_slab_create(&b->packed, dt_model_packed_bytes(b->model), "packed"));
+    float *master = b->master.mem, *running = b->statistics.mem;
+    const dt_model_slabs slabs = {master, running, running + channels, b->packed.mem};
+    dt_model_bind(b->model, &slabs);
+    assert_ok(dt_model_init(b->model, 3));
+    for (size_t i = 0; i < dt_net_param_count(b->net); i++) {
+        const dt_param *p = dt_net_param(b->net, i);
+        for (size_t e = 0; p->kind >= DT_GAMMA && e < p->count; e++)
+            master[p->offset + e] = p->kind == DT_GAMMA ? 1.0f : 4.0f;
+    }
+    dt_model_pack(b->model, 0, floats);
+
+    float *pixels = NULL;
+    assert_ok(dt_calloc(&pixels, IMAGES * PIXELS, sizeof *pixels, "images"));
+    assert_ok(dt_calloc(&b->images, IMAGES, b->image_bytes, "images"));
+    dt_fill_normal(pixels, IMAGES * PIXELS, 1.0, 5, DT_STREAM_TEST, STREAM_IMAGES);
+    for (size_t i = 0; i < IMAGES * PIXELS; i++) {
+        if (precision == DT_BF16)
+            ((dt_bf16 *)b->images)[i] = dt_f32_to_bf16(pixels[i]);
+        else
+            ((float *)b->images)[i] = pixels[i];
+    }
+    free(pixels);
+    for (int i = 0; i < IMAGES; i++)
+        b->labels[i] = i * 7 % CLASSES;
+}
+
+static void bench_close(bench *b)
+{
+    dt_model_destroy(b->model);
+    dt_net_destroy(b->net);
+    dt_slab_destroy(&b->master);
+    dt_slab_destroy(&b->statistics);
+    dt_slab_destroy(&b->packed);
+    free(b->images);
+}
+
+/* ---- Against one batch ------------------------------------------------------------ */
+
+/* Rounding apart the two are the same function: sums are taken in another order, and the
+ * statistics differ in their last bits. 2-norms relative to the larger of a tensor's and
+ * 1e-3 of the largest tensor's: the limit of the decisive golden sets. Statistics of the
+ * shard alone give gradients a thousand times farther away. */
+static const double close_enough = 1e-4, far_away = 0.1;
+
+static double tensor_distance(const team *t, const team *whole, const dt_param *p,
+                              double *norm)
+{
+    double off = 0, size = 0;
+    for (size_t e = 0; e < p->count; e++) {
+        const double want = (double)((const float *)whole->grad[0].mem)[p->offset + e];
+        double got = 0;
+        for (int k = 0; k < t->count; k++)
+            got += (double)((const float *)t->grad[k].mem)[p->offset + e];
+        off += (got - want) * (got - want);
+        size += want * want;
+    }
+    *norm = sqrt(size);
+    return sqrt(off);
+}
+
+static double largest_difference(const team *t, const team *whole)
+{
+    const size_t count = dt_net_param_count(t->net);
+    double largest = 0, worst = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        double norm;
+        tensor_distance(t, whole, dt_net_param(t->net, i), &norm);
+        largest = fmax(largest, norm);
+    }
+    assert_true(largest > 0);
+    for (size_t i = 0; i < count; i++) {
+        const dt_param *p = dt_net_param(t->net, i);
+        double norm;
+        const double off = tensor_distance(t, whole, p, &norm);
+        worst = fmax(worst, off / fmax(norm, 1e-3 * largest));
+    }
+    return worst;
+}
+
+/* A shard's moments stay its own: pooled over shards they are the whole batch's. */
+static void same_moments(const team *t, const team *whole)
+{
+    for (size_t c = 0; c < dt_net_norm_channels(t->net); c++) {
+        dt_moment pooled = t->moments[0][c];
+        const dt_moment want = whole->moments[0][c];
+        for (int k = 1; k < t->count; k++)
+            if (t->exec[k])
+                pooled = dt_moment_merge(pooled, t->moments[k][c]);
+        assert_true(pooled.count == want.count);
+        const double deviation = sqrt(want.m2 / want.count);
+        assert_true(fabs(pooled.mean - want.mean) <= 1e-4 * (deviation + 1e-3));
+        assert_true(fabs(pooled.m2 - want.m2) <= 1e-4 * (want.m2 + 1e-6));
+    }
+}
+
+static void equals_one_batch(void **state)
+{
+    (void)state;
+    static const bench_case cases[] = {{"resnet50", "onednn", DT_F32, false},
+                                       {"resnet50", "blas", DT_F32, true},
+                                       {"vgg11", "onednn", DT_F32, false}};
+    static const int64_t sizes[][TEAM_MOST] = {{2, 2, 2, 2},
+                                               {3, 3, 2, 0},
+                                               {0, 1, 7, 0}},
+                         all = IMAGES;
+
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            bench b;
+            team shards, whole;
+            assert_true(bench_create(&b, &cases[c]));
+            team_plan(&shards, b.model, sizes[s], 4);
+            team_plan(&whole, b.model, &all, 1);
+            bench_bind(&b, DT_F32);
+            team_bind(&shards);
+            team_bind(&whole);
+            team_input(&shards, b.images, b.labels, b.image_bytes);
+            team_input(&whole, b.images, b.labels, b.image_bytes);
+            const double got = team_step(&shards, 4, IMAGES);
+            float *grad = whole.grad[0].mem;
+            assert_ok(dt_exec_forward(whole.exec[0], whole.moments[0], whole.result));
+            assert_ok(dt_exec_backward(whole.exec[0], IMAGES, grad, NULL));
+            const double want = whole.result[0].loss_sum / IMAGES;
+            assert_true(fabs(got - want) <= 1e-5 * want);
+            const double off = largest_difference(&shards, &whole);
+            print_message("largest difference of a gradient: %.2g\n", off);
+            assert_true(off <= close_enough);
+            same_moments(&shards, &whole);
+            team_input(&shards, b.images, b.labels, b.image_bytes);
+            team_step(&shards, 1, IMAGES);
+            assert_true(largest_difference(&shards, &whole) >= far_away);
+            team_close(&shards);
+            team_close(&whole);
+            bench_close(&b);
+        }
+}
+
+/* ---- A group of one shard has the bits of a shard alone ----------------------------- */
+
+static void alone_is_alone(void **state)
+{
+    (void)state;
+    static const bench_case cases[] = {{"resnet50", "onednn", DT_F32, false},
+                                       {"resnet50", "onednn", DT_BF16, false},
+                                       {"resnet50", "onednn", DT_BF16, true},
+                                       {"vgg11", "blas", DT_F32, true}};
+    static const int64_t sizes[TEAM_MOST] = {3, 2, 0, 3};
+
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        bench b;
+        team together, alone;
+        if (!bench_create(&b, &cases[c]))
+            continue;
+        team_plan(&together, b.model, sizes, 4);
+        team_plan(&alone, b.model, sizes, 4);
+        bench_bind(&b, cases[c].precision);
+        team_bind(&together);
+        team_bind(&alone);
+        team_input(&together, b.images, b.labels, b.image_bytes);
+        team_input(&alone, b.images, b.labels, b.image_bytes);
+        team_step(&together, 1, IMAGES);
+        for (int k = 0; k < 4; k++) {
+            if (!alone.exec[k])
+                continue;
+            assert_ok(
+                dt_exec_forward(alone.exec[k], alone.moments[k], alone.result + k));
+            assert_ok(dt_exec_backward(alone.exec[k], IMAGES, alone.grad[k].mem, NULL));
+            assert_memory_equal(alone.grad[k].mem, together.grad[k].mem,
+                                dt_net_slab_floats(b.net) * sizeof(float));
+            assert_memory_equal(alone.moments[k], together.moments[k],
+                                dt_net_norm_channels(b.net) * sizeof(dt_moment));
+            assert_true(alone.result[k].loss_sum == together.result[k].loss_sum);
+        }
+        team_close(&together);
+        team_close(&alone);
+        bench_close(&b);
+    }
+}
+
+/* ---- Finite differences through groups ---------------------------------------------- */
+
+/* The loss that the shards have together with the weights moved along their gradient. */
+static double loss_along(bench *b, team *t, int group, const float *direction, double h)
+{
+    const size_t floats = dt_net_slab_floats(b->net);
+    float *master = b->master.mem, *kept = NULL;
+
+    assert_ok(dt_calloc(&kept, floats, sizeof *kept, "weights"));
+    memcpy(kept, master, floats * sizeof *kept);
+    for (size_t i = 0; i < floats; i++)
+        master[i] = (float)((double)kept[i] + h * (double)direction[i]);
+    dt_model_pack(b->model, 0, floats);
+    team_input(t, b->images, b->labels, b->image_bytes);
+    const double loss = team_step(t, group, IMAGES);
+    memcpy(master, kept, floats * sizeof *kept);
+    dt_model_pack(b->model, 0, floats);
+    free(kept);
+    return loss;
+}
+
+/* direction: the gradient of the parameters of one kind; returns its squared norm. */
+static double direction_of(const team *t, dt_param_kind kind, float *direction)
+{
+    double square = 0;
+
+    memset(direction, 0, dt_net_slab_floats(t->net) * sizeof *direction);
+    for (size_t i = 0; i < dt_net_param_count(t->net); i++) {
+        const dt_param *p = dt_net_param(t->net, i);
+        for (size_t e = p->offset; p->kind == kind && e < p->offset + p->count; e++) {
+            double sum = 0;
+            for (int k = 0; k < t->count; k++)
+                sum += (double)((const float *)t->grad[k].mem)[e];
+            direction[e] = (float)sum;
+            square += sum * sum;
+        }
+    }
+    return square;
+}
+
+/* The slope along the gradient g is |g|^2, so a step of h = e / |g|^2 changes the loss by
+ * 2e: with e = 1e-3 of a loss near 10 that is a thousand times float32's error, and the
+ * loss is still straight. */
+static void follows_differences(void **state)
+{
+    (void)state;
+    static const int64_t sizes[TEAM_MOST] = {2, 2, 1, 0, 3};
+    static const int groups[] = {5, 2, 3};
+    static const dt_param_kind kinds[] = {DT_WEIGHT, DT_GAMMA, DT_BETA};
+    const bench_case c = {"resnet50", "onednn", DT_F32, false};
+    float *direction = NULL;
+    bench b;
+    team t;
+
+    assert_true(bench_create(&b, &c));
+    team_plan(&t, b.model, sizes, 5);
+    bench_bind(&b, DT_F32);
+    team_bind(&t);
+    assert_ok(dt_calloc(&direction, dt_net_slab_floats(b.net), sizeof *direction,
+                        "a direction"));
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            team_input(&t, b.images, b.labels, b.image_bytes);
+            const double loss = team_step(&t, groups[g], IMAGES);
+            const double square = direction_of(&t, kinds[k], direction);
+            const double h = 1e-3 * loss / square;
+            const double above = loss_along(&b, &t, groups[g], direction, h);
+            const double below = loss_along(&b, &t, groups[g], direction, -h);
+            const double slope = (above - below) / (2 * h);
+            print_message("group %d, kind %d: slope / |g|^2 = 1 %+.2g\n", groups[g],
+                          (int)kinds[k], slope / square - 1);
+            assert_true(fabs(slope - square) <= 2e-3 * square);
+        }
+    free(direction);
+    team_close(&t);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_one_batch),
+        cmocka_unit_test(alone_is_alone),
+        cmocka_unit_test(follows_differences),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+/* team.h - shards of one batch in one process: contexts, gradients and a dt_norm_sync that
+ * combines by the recursive definition of the tree. */
+#ifndef DT_TEST_TEAM_H
+#define DT_TEST_TEAM_H
+#include "model.h"
+#include "test.h"
+
+enum { TEAM_MOST = 8, TEAM_CHANNELS = 2048 };
+
+/* ---- Combining by the definition ------------------------------------------------- */
+
+typedef struct team_sync {
+    int shards, group;
+    size_t channels;
+    dt_moment moment[TEAM_MOST][TEAM_CHANNELS], moment_group[TEAM_MOST][TEAM_CHANNELS];
+    double sum[TEAM_MOST][2 * TEAM_CHANNELS], sum_group[TEAM_MOST][2 * TEAM_CHANNELS];
+    int rounds[DT_SYNC_KINDS];
+} team_sync;
+
+static inline void *team_leaf_of(void *context, dt_norm_kind kind, size_t channels,
+                                 int k)
+{
+    team_sync *s = context;
+
+    assert_true(channels <= TEAM_CHANNELS && k < s->shards);
+    s->channels = channels;
+    return kind == DT_SYNC_MOMENTS ? (void *)s->moment[k] : (void *)s->sum[k];
+}
+
+static inline int team_half(int n)
+{
+    int half = 1;
+    while (2 * half < n)
+        half *= 2;
+    return half;
+}
+
+static inline dt_moment team_moment(const team_sync *s, int a, int b, size_t c)
+{
+    if (b - a == 1)
+        return s->moment[a][c];
+    const int m = a + team_half(b - a);
+    return dt_moment_merge(team_moment(s, a, m, c), team_moment(s, m, b, c));
+}
+
+static inline double team_sum(const team_sync *s, int a, int b, size_t c)
+{
+    if (b - a == 1)
+        return s->sum[a][c];
+    const int m = a + team_half(b - a);
+    return team_sum(s, a, m, c) + team_sum(s, m, b, c);
+}
+
+static inline dt_status team_combine(void *context, dt_norm_kind kind)
+{
+    team_sync *s = context;
+
+    s->rounds[kind]++;
+    for (int k = 0; k < s->shards; k++) {
+        const int a = k / s->group * s->group;
+        const int b = a + s->group < s->shards ? a + s->group : s->shards;
+        for (size_t c = 0; kind == DT_SYNC_MOMENTS && c < s->channels; c++)
+            s->moment_group[k][c] = team_moment(s, a, b, c);
+        for (size_t c = 0; kind == DT_SYNC_SUMS && c < 2 * s->channels; c++)
+            s->sum_group[k][c] = team_sum(s, a, b, c);
+    }
+    return DT_OK;
+}
+
+static inline const void *team_result(void *context, dt_norm_kind kind, int k)
+{
+    const team_sync *s = context;
+    return kind == DT_SYNC_MOMENTS ? (const void *)s->moment_group[k]
+                                   : (const void *)s->sum_group[k];
+}
+
+static inline dt_norm_sync team_sync_of(team_sync *s)
+{
+    return (dt_norm_sync){s, team_leaf_of, team_combine, team_result};
+}
+
+/* ---- Contexts -------------------------------------------------------------------- */
+
+/* Shards of sizes [count] on a model that is bound when team_bind is called. */
+typedef struct team {
+    const dt_net *net;
+    int count;
+    int64_t size[TEAM_MOST], images;
+    dt_plan *plan[TEAM_MOST];
+    dt_exec *exec[TEAM_MOST];
+    dt_slab arena[TEAM_MOST], grad[TEAM_MOST], scratch;
+    dt_moment *moments[TEAM_MOST];
+    dt_result result[TEAM_MOST];
+    team_sync *sync;
+} team;
+
+/* Sizes and plans; before the model is bound. */
+static inline void team_plan(team *t, dt_model *m, const int64_t *size, int count)
+{
+    *t = (team){.net = dt_model_net(m), .count = count};
+    for (int k = 0; k < count; k++) {
+        t->size[k] = size[k];
+        t->images += size[k];
+        if (size[k] > 0)
+            assert_ok(dt_plan_create(&t->plan[k], m, size[k], DT_TRAIN));
+    }
+}
+
+static inline void team_bind(team *t)
+{
+    const size_t floats = dt_net_slab_floats(t->net);
+    size_t scratch = 0;
+
+    for (int k = 0; k < t->count; k++)
+        if (t->plan[k] && dt_plan_scratch_bytes(t->plan[k]) > scratch)
+            scratch = dt_plan_scratch_bytes(t->plan[k]);
+    assert_ok(dt_slab_create(&t->scratch, scratch, "scratch"));
+    assert_ok(dt_calloc(&t->sync, 1, sizeof *t->sync, "sums"));
+    t->sync->shards = t->count;
+    for (int k = 0; k < t->count; k++) {
+        assert_ok(dt_slab_create(&t->grad[k], floats * sizeof(float), "gradients"));
+        assert_ok(dt_calloc(&t->moments[k], dt_net_norm_channels(t->net),
+                            sizeof(dt_moment), "moments"));
+        if (!t->plan[k])
+            continue;
+        assert_ok(dt_slab_create(&t->arena[k], dt_plan_arena_bytes(t->plan[k]),
+                                 "activations"));
+        assert_ok(
+            dt_exec_create(&t->exec[k], t->plan[k], t->arena[k].mem, t->scratch.mem));
+    }
+}
+
+/* Forward and backward with this sync; the sum of the losses over `divisor`. */
+static inline double team_step_with(team *t, const dt_norm_sync *sync, double divisor)
+{
+    float *grad[TEAM_MOST] = {NULL};
+    const dt_plan *walk = NULL;
+    double loss = 0;
+
+    for (int k = 0; k < t->count; k++) {
+        grad[k] = t->grad[k].mem;
+        walk = t->plan[k] ? t->plan[k] : walk;
+    }
+    const dt_team run = {walk, t->exec, t->count, sync};
+    assert_ok(dt_team_forward(&run, t->moments, t->result));
+    assert_ok(dt_team_backward(&run, divisor, grad, NULL));
+    for (int k = 0; k < t->count; k++)
+        loss += t->result[k].loss_sum;
+    return loss / divisor;
+}
+
+static inline double team_step(team *t, int group, double divisor)
+{
+    const dt_norm_sync sync = team_sync_of(t->sync);
+
+    t->sync->group = group;
+    return team_step_with(t, &sync, divisor);
+}
+
+/* Images and labels of one batch, dealt to the shards in order; call before each step. */
+static inline void team_input(team *t, const void *images, const int32_t *labels,
+                              size_t image_bytes)
+{
+    const char *from = images;
+    for (int k = 0; k < t->count; k++) {
+        const size_t n = (size_t)t->size[k];
+        if (n == 0)
+            continue;
+        memcpy(dt_exec_input(t->exec[k]), from, n * image_bytes);
+        memcpy(dt_exec_labels(t->exec[k]), labels, n * sizeof *labels);
+        from += n * image_bytes;
+        labels += n;
+    }
+}
+
+static inline void team_close(team *t)
+{
+    for (int k = 0; k < t->count; k++) {
+        dt_exec_destroy(t->exec[k]);
+        dt_plan_destroy(t->plan[k]);
+        dt_slab_destroy(&t->arena[k]);
+        dt_slab_destroy(&t->grad[k]);
+        free(t->moments[k]);
+    }
+    dt_slab_destroy(&t->scratch);
+    free(t->sync);
+}
+#endif
