@@ -50,7 +50,7 @@ static void environment_doubt(const char *name)
     char upper[64];
     size_t i = 0;
 
-    if (distance > 2 || distance >= strlen(name))
+    if (distance > 2 || 3 * distance >= strlen(name))
         return;
     for (; nearest[i] && i + 1 < sizeof upper; i++)
         upper[i] = (char)toupper((unsigned char)nearest[i]);

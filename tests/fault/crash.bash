@@ -16,6 +16,15 @@ complain() {
     echo "FAILED: $*"
 }
 
+# prepare RUN COUNT PROGRAM...: saves 1 to COUNT into $tmp/RUN/folder, not recorded
+prepare() {
+    local run=$1 count=$2
+    shift 2
+    mkdir -p "$tmp/$run/folder"
+    [ "$count" = 0 ] || "$@" "$tmp/$run/folder" 1 "$count" >"$tmp/$run/known" ||
+        complain "$run: the program ended with $?"
+}
+
 # record RUN FIRST COUNT PROGRAM...: PROGRAM FOLDER FIRST COUNT, below $tmp/RUN/folder,
 # which is made if it is not there; the environment DROP_FSYNC leaves one sync out
 record() {
@@ -24,7 +33,8 @@ record() {
     mkdir -p "$tmp/$run/folder"
     rm -rf "$tmp/$run/log" "$tmp/$run/before"
     cp -a "$tmp/$run/folder" "$tmp/$run/before"
-    RECORD_ROOT=$tmp/$run/folder RECORD_LOG=$tmp/$run/log LD_PRELOAD=$fault/fault_recorder.so \
+    RECORD_ROOT=$tmp/$run/folder RECORD_LOG=$tmp/$run/log \
+        LD_PRELOAD=$fault/fault_recorder.so \
         "$@" "$tmp/$run/folder" "$first" "$count" >"$tmp/$run/saved" 2>"$tmp/$run/stderr" || {
         complain "$run: the recorded program ended with $?"
         cat "$tmp/$run/stderr"
@@ -36,6 +46,7 @@ record() {
 replay() {
     local run=$1 options=()
     shift
+    [ ! -e "$tmp/$run/known" ] || options+=(--known "$tmp/$run/known")
     while [ "$1" != -- ]; do
         options+=("$1")
         shift
@@ -59,47 +70,87 @@ figure() {
     done
 }
 
-# keeps_promise NAME RUN LIMIT PROGRAM...: no violation in any state
+# keeps_promise NAME RUN OPTIONS... -- PROGRAM...: no violation in any state
 keeps_promise() {
-    local name=$1 run=$2 limit=$3
-    shift 3
-    replay "$run" --limit "$limit" --examples 2 -- "$@" --load
+    local name=$1
+    shift
+    replay "$@" --load
     echo "$name: $figures"
-    [ "$code" = 0 ] || { complain "$name breaks its promise"; cat "$tmp/$run/report"; }
+    [ "$code" = 0 ] || { complain "$name breaks its promise"; cat "$tmp/$1/report"; }
 }
 
-# is_caught NAME RUN LIMIT KIND PROGRAM...: violations are found, of the KIND torn or any
+# is_caught NAME RUN OPTIONS... -- PROGRAM...: torn loads are found
 is_caught() {
-    local name=$1 run=$2 limit=$3 kind=$4
-    shift 4
-    replay "$run" --limit "$limit" -- "$@" --load
+    local name=$1
+    shift
+    replay "$@" --load
     echo "$name: $figures"
-    if [ "$code" != 1 ] || { [ "$kind" = torn ] && [ "$(figure torn)" = 0 ]; }; then
-        complain "$name: the violation is not found"
+    if [ "$code" != 1 ] || [ "$(figure torn)" = 0 ]; then
+        complain "$name: the torn state is not found"
     fi
-    sed '$d; s/^/    /' "$tmp/$run/report"
+    sed '$d; s/^/    /' "$tmp/$1/report"
 }
 
-# each_sync_is_needed NAME LIMIT COUNT PROGRAM...: without any one of the syncs of COUNT
-# saves a violation is found; prints those without. $needless: how many
+# each_sync_is_needed NAME PREPARED COUNT OPTIONS... -- PROGRAM...: without any one of the
+# syncs of COUNT saves, after PREPARED others, a violation is found. $syncs: how many
 each_sync_is_needed() {
-    local name=$1 limit=$2 count=$3 n syncs
+    local name=$1 prepared=$2 count=$3 options=() n missed=0
     shift 3
-    needless=0
-    record drop 1 "$count" "$@" || return
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    prepare drop "$prepared" "$@"
+    record drop $((prepared + 1)) "$count" "$@" || return
     replay drop --limit 1 -- "$@" --load
     syncs=$(figure fsyncs)
     [ "${syncs:-0}" -gt 0 ] || complain "$name: no sync is recorded"
     for ((n = 1; n <= syncs; n++)); do
         rm -rf "$tmp/drop"
-        DROP_FSYNC=$n record drop 1 "$count" "$@" || return
-        replay drop --limit "$limit" --any -- "$@" --load
+        prepare drop "$prepared" "$@"
+        DROP_FSYNC=$n record drop $((prepared + 1)) "$count" "$@" || return
+        replay drop "${options[@]}" --any -- "$@" --load
         if [ "$code" != 1 ] || [ "$(figure fsyncs)" != $((syncs - 1)) ]; then
-            needless=$((needless + 1))
+            missed=$((missed + 1))
             complain "$name: without sync $n of $syncs nothing is found: $figures"
         fi
         sed -n "1s/^/    without sync $n: /p" "$tmp/drop/report"
     done
-    echo "$name: each of $syncs syncs is needed, but for $needless"
+    echo "$name: $syncs syncs, a violation without each of $((syncs - missed))"
     rm -rf "$tmp/drop"
+}
+
+# second_cut NAME RUN EVERY OPTIONS... -- PROGRAM...: every EVERY-th state that a cut leaves
+# is saved into again and cut again. $samples states, $second distinct ones after them
+second_cut() {
+    local name=$1 run=$2 every=$3 options=() folder word step hash
+    shift 3
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    mkdir "$tmp/samples"
+    replay "$run" "${options[@]}" --sample "$every" "$tmp/samples" -- "$@" --load
+    samples=0
+    second=0
+    for folder in "$tmp"/samples/*; do
+        [ -d "$folder" ] || break
+        mkdir "$tmp/again"
+        cp -r "$folder" "$tmp/again/folder"
+        read -r word step hash <<<"$("$@" --load "$folder" 2>/dev/null)"
+        sed 's/^saved/known/' "$tmp/$run/saved" >"$tmp/again/known"
+        [ "$word" = loaded ] && echo "saved $step $hash" >>"$tmp/again/known"
+        if record again $((${step:-0} + 1)) 1 "$@"; then
+            replay again "${options[@]}" -- "$@" --load
+            [ "$code" = 0 ] || { complain "$name, cut twice"; cat "$tmp/again/report"; }
+            samples=$((samples + 1))
+            second=$((second + $(figure states)))
+        fi
+        rm -rf "$tmp/again"
+    done
+    rm -rf "$tmp/samples"
+    echo "$name: cut twice: $samples states of the first cut, $second of the second"
+    [ "$samples" -gt 0 ] || complain "$name: no state to go on from"
 }

@@ -4,7 +4,6 @@
 # The whole campaign is scripts/crash-states.
 . "$DTRAIN_SOURCE/tests/fault/crash.bash" || exit 1
 imitate=$fault/fault_imitate
-limit=256
 
 # counts STATES COMMANDS: the shell commands leave so many distinct states, counted by hand;
 # the loader answers nothing that makes sense, and must not be trusted then
@@ -23,11 +22,20 @@ counts 8 "printf ab >x"                # none, '', a, ab, 00, a0, garbage, half 
 counts 15 "printf ab >x; mv x y"       # none, or one of 7 contents under one of 2 names
 counts 9 "printf ab >x; sync x; sync .; mv x y"
 counts 4 ": >x; sync .; mkdir d; mv x d/y" # d/y, and no x, only where d is
+
 for protocol in done rename overwrite; do
     record "$protocol" 1 3 "$imitate" "$protocol"
-    is_caught "$protocol" "$protocol" "$limit" torn "$imitate" "$protocol"
+    is_caught "$protocol" "$protocol" --limit 128 -- "$imitate" "$protocol"
 done
 record sound 1 3 "$imitate" sound
-keeps_promise sound sound "$limit" "$imitate" sound
-each_sync_is_needed sound "$limit" 2 "$imitate" sound
+keeps_promise sound sound --limit 256 -- "$imitate" sound
+each_sync_is_needed sound 1 1 --limit 256 -- "$imitate" sound
+
+ours=$fault/fault_save_driver
+record ours 1 3 "$ours"
+keeps_promise ours ours --limit 256 --stride 16 -- "$ours"
+[ "$(figure states)" -ge 1000 ] || complain "ours: fewer than 1000 distinct states"
+each_sync_is_needed "ours, first save" 0 1 --limit 64 --stride 16 -- "$ours"
+each_sync_is_needed "ours, third save" 2 1 --limit 64 --stride 16 -- "$ours"
+second_cut ours ours 60 --limit 64 --stride 16 -- "$ours"
 exit "$bad"

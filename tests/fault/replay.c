@@ -2,13 +2,15 @@
  * program that saved what it loads then.
  *
  *   replay [--before FOLDER] [--known FILE] [--after FOLDER] [--limit N] [--seed N]
- *          [--examples N] [--any] [--sample N FOLDER] LOG WORK -- LOADER...
+ *          [--stride N] [--examples N] [--any] [--sample N FOLDER] LOG WORK -- LOADER...
  *
  * LOADER reads folders, a line each, and answers with a line: "loaded STEP HASH" or "none".
  * It must load something that was saved, and nothing older than the newest checkpoint
- * whose "saved" line stands in the log before the cut. FOLDER before: what the recorded
+ * whose "saved" line stands in the log before the cut; and where the answer ends with
+ * "torn NAME", something torn has a final name. FOLDER before: what the recorded
  * program found; after: what it left, which the log must explain byte for byte. WORK: a
  * folder for the states, best in memory. N: states at one cut; what is more is sampled.
+ * --stride: of a row of writes to one file, cut after every N-th and the last.
  * --any: stop at the first violation. --known: what was saved before the log, with
  * "saved" for what was durable and "known" for what may or may not be there.
  * --sample: leave every N-th state in FOLDER, as FOLDER/1 and so on.
@@ -23,18 +25,24 @@
 #include <unistd.h>
 
 enum { LOADED_NONE = -1, TORN = -2, FAILED = -3 };
+typedef struct verdict {
+    int loaded; /* a save, or one of the above */
+    bool named; /* there is a torn one under a final name */
+} verdict;
 
 typedef struct replay {
     history h;
     pool pool;
-    table seen; /* tree to what was loaded: a save, or one of the above */
+    table seen; /* tree to verdict */
+    verdict *verdicts;
     loader loader;
     limits limits;
     long examples;
     bool any;
     long sample; /* 0: none */
     const char *sample_folder;
-    uint64_t visited, torn, lost, failed, none, whole;
+    long stride;
+    uint64_t visited, torn, lost, failed, named, none, whole;
     size_t cuts, complete;
     long acknowledged; /* newest save before the cut, or NOWHERE */
     table bad;         /* trees that broke the promise */
@@ -47,7 +55,7 @@ static int understand(const replay *r, const char *line)
     char hash[64];
     long step;
 
-    if (strcmp(line, "none") == 0)
+    if (strncmp(line, "none", 4) == 0)
         return LOADED_NONE;
     if (sscanf(line, "loaded %ld %63s", &step, hash) != 2)
         return FAILED;
@@ -84,8 +92,9 @@ static void explain(replay *r, const state *s, const char *what, int loaded)
                                                        : "no answer");
 }
 
-static void judge(replay *r, const state *s, dt_digest where, int loaded)
+static void judge(replay *r, const state *s, dt_digest where, verdict v)
 {
+    const int loaded = v.loaded;
     const char *what = NULL;
     uint64_t *count = NULL;
     bool is_new;
@@ -101,6 +110,9 @@ static void judge(replay *r, const state *s, dt_digest where, int loaded)
                 s->h->saves[loaded].step < s->h->saves[r->acknowledged].step)) {
         what = "LOST";
         count = &r->lost;
+    } else if (v.named) {
+        what = "NAMED";
+        count = &r->named;
     }
     if (!what)
         return;
@@ -131,23 +143,36 @@ static void visit(void *self, const state *s)
         return;
     r->visited++;
     tree_make(&t, s, &r->pool);
-    int *loaded = table_slot(&r->seen, t.digest, &is_new);
+    int *slot = table_slot(&r->seen, t.digest, &is_new);
     if (is_new) {
         loader_ask(&r->loader, &t, line, sizeof line);
-        *loaded = understand(r, line);
+        const verdict v = {understand(r, line), strstr(line, " torn ") != NULL};
+        *slot = (int)r->seen.count - 1;
+        r->verdicts = grow(r->verdicts, r->seen.count - 1, sizeof *r->verdicts);
+        r->verdicts[*slot] = v;
         if (r->sample && (long)r->seen.count % r->sample == 0)
             leave(r, &t);
-        r->none += *loaded == LOADED_NONE;
-        r->whole += *loaded >= 0;
+        r->none += v.loaded == LOADED_NONE;
+        r->whole += v.loaded >= 0;
     }
-    judge(r, s, t.digest, *loaded);
+    judge(r, s, t.digest, r->verdicts[*slot]);
     tree_free(&t);
 }
 
 /* ---- The run -------------------------------------------------------------------------------- */
 
-/* Cuts after calls that change nothing repeat the ones before, but for what has been
- * acknowledged. */
+/* A cut after a call that changes nothing repeats the one before; a row of writes to one
+ * file may be thinned out, for its prefixes are among the states at its end. */
+static bool is_cut(const replay *r, size_t cut)
+{
+    const history *h = &r->h;
+
+    if (cut == 0 || cut == h->call_count)
+        return true;
+    return !h->inert[cut - 1] &&
+           (h->row[cut] == 0 || h->row[cut - 1] % (size_t)r->stride == 0);
+}
+
 static void replay_cuts(replay *r, const char *after)
 {
     const history *h = &r->h;
@@ -163,6 +188,8 @@ static void replay_cuts(replay *r, const char *after)
         for (size_t i = 0; i < h->save_count; i++)
             if (h->saves[i].since <= s.cut)
                 r->acknowledged = (long)i;
+        if (!is_cut(r, s.cut))
+            continue;
         r->cuts++;
         r->complete += states_at_cut(&s, &r->pool, &r->limits, visit, r);
     }
@@ -221,6 +248,8 @@ static int options(replay *r, int argc, char **argv, const char **after)
             r->limits.per_cut = (uint64_t)number(value);
         else if (strcmp(name, "--seed") == 0)
             r->limits.seed = (uint64_t)number(value);
+        else if (strcmp(name, "--stride") == 0)
+            r->stride = number(value);
         else if (strcmp(name, "--examples") == 0)
             r->examples = number(value);
         else if (strcmp(name, "--sample") == 0 && i + 1 < argc) {
@@ -229,6 +258,8 @@ static int options(replay *r, int argc, char **argv, const char **after)
         } else
             die("unknown option %s", name);
     }
+    if (r->stride < 1)
+        die("--stride 0");
     if (argc - i < 4 || strcmp(argv[i + 2], "--") != 0)
         die("want LOG WORK -- LOADER...");
     return i;
@@ -236,7 +267,7 @@ static int options(replay *r, int argc, char **argv, const char **after)
 
 int main(int argc, char **argv)
 {
-    static replay r = {.limits = {4096, 1}, .examples = 1};
+    static replay r = {.limits = {4096, 1}, .examples = 1, .stride = 1};
     const char *after = NULL;
 
     history_read_folder(&r.h, NULL);
@@ -250,10 +281,11 @@ int main(int argc, char **argv)
     loader_close(&r.loader);
     printf(
         "calls %zu fsyncs %zu saves %zu cuts %zu complete %zu visited %llu states %zu "
-        "loaded %llu none %llu torn %llu lost %llu failed %llu\n",
+        "loaded %llu none %llu torn %llu lost %llu failed %llu named %llu\n",
         r.h.call_count, r.h.syncs, r.h.save_count, r.cuts, r.complete,
         (unsigned long long)r.visited, r.seen.count, (unsigned long long)r.whole,
         (unsigned long long)r.none, (unsigned long long)r.torn,
-        (unsigned long long)r.lost, (unsigned long long)r.failed);
+        (unsigned long long)r.lost, (unsigned long long)r.failed,
+        (unsigned long long)r.named);
     return r.bad.count > 0;
 }

@@ -73,9 +73,12 @@ typedef struct history {
     edit *edits;
     saved *saves;
     char **calls; /* the log as text */
+    bool *inert;  /* [calls], changes nothing: close and the like */
+    size_t *row;  /* [calls], place in a row of writes to one file, from 0 */
     size_t node_count, entry_count, change_count, edit_count, save_count, call_count;
     size_t syncs;
-    char *told; /* stdout so far, up to the last whole line */
+    int last_written; /* file */
+    char *told;       /* stdout so far, up to the last whole line */
 } history;
 
 void history_read_folder(history *h,

@@ -337,6 +337,20 @@ static void close_order(history *h)
     }
 }
 
+static void add_place(history *h, const record *r, const char *path)
+{
+    const size_t n = h->call_count;
+    const bool writes = r->call == SHIM_WRITE || r->call == SHIM_PWRITE;
+    const int file = writes ? walk_node(h, path) : NOWHERE;
+
+    h->inert = grow(h->inert, n, sizeof *h->inert);
+    h->row = grow(h->row, n, sizeof *h->row);
+    h->inert[n] =
+        r->call == SHIM_CLOSE || (r->call == SHIM_OPEN && !r->made && !r->emptied);
+    h->row[n] = writes && n > 0 && h->last_written == file ? h->row[n - 1] + 1 : 0;
+    h->last_written = file;
+}
+
 void history_read_log(history *h, const char *path)
 {
     record r;
@@ -351,6 +365,7 @@ void history_read_log(history *h, const char *path)
         char *data = take_text(f, r.data_bytes);
         h->calls = grow(h->calls, h->call_count, sizeof *h->calls);
         h->calls[h->call_count] = call_text(&r, name, other);
+        add_place(h, &r, name);
         add_call(h, &r, h->call_count++, name, other, (unsigned char *)data);
         free(name);
         free(other);

@@ -5,6 +5,10 @@
  *                                    save print "saved <step> <state_hash>", then prune
  *   save_driver --load FOLDER        print "loaded <step> <state_hash>" of the newest valid
  *                                    checkpoint, or "none"
+ *   save_driver --load               the same for each line of stdin; after it stands
+ *                                    "torn <name>" where a checkpoint under its final name
+ *                                    is not whole. A load that fails prints "failed
+ *                                    <exit code> <why>"
  *
  * FOLDER is a run folder; it gets metrics.jsonl, one line a step, like a run's, and a load
  * checks that the file is as long as the checkpoint says. Step k's numbers are random ones
@@ -17,6 +21,7 @@
 #include <unistd.h>
 
 #include "../../src/train/checkpoint.h"
+#include "../../src/train/checkpoint_parts.h"
 #include "../../src/train/durable.h"
 #include "../../src/train/metrics.h"
 
@@ -61,8 +66,11 @@ static void driver_fill(driver *d, int64_t k)
 {
     dt_fill_uniform(d->slab, 2 * (d->floats + d->channels), -1, 1, (uint32_t)k,
                     DT_STREAM_TEST, 0);
-    d->s.at = (dt_progress){.epoch = k / 7, .step = k % 7, .run_step = k,
-                            .loss_sum = (double)k / 3, .images = 32 * (k % 7),
+    d->s.at = (dt_progress){.epoch = k / 7,
+                            .step = k % 7,
+                            .run_step = k,
+                            .loss_sum = (double)k / 3,
+                            .images = 32 * (k % 7),
                             .best_accuracy = k < 7 ? -1 : 0.1 * (double)(k / 7),
                             .best_epoch = k / 7};
     d->s.best = k % 7 == 0;
@@ -77,13 +85,38 @@ static dt_status state_hash(const driver *d, int64_t epoch, int64_t step,
     return DT_OK;
 }
 
-/* "saved" is said with one write: whoever reads it knows that the save had returned. */
-static dt_status say(const char *what, int64_t step, const char *hash)
+/* The first checkpoint of the run that has its final name and is not whole, else "". */
+static dt_status torn_name(const char *folder, char name[PATH_MAX])
 {
-    char line[100];
-    const int n = snprintf(line, sizeof line, "%s %lld %s\n", what, (long long)step, hash);
+    char checkpoints[PATH_MAX], path[PATH_MAX];
+    dt_checkpoint_name *list = NULL;
+    size_t count = 0;
+    dt_status st = DT_OK;
+
+    name[0] = '\0';
+    DT_TRY(dt_path_join(checkpoints, folder, "checkpoints"));
+    DT_TRY(dt_checkpoint_list(checkpoints, &list, &count));
+    for (size_t i = 0; i < count && !name[0]; i++) {
+        DT_GO(st, dt_path_join(path, checkpoints, list[i].text), out);
+        if (dt_checkpoint_verify(path) != DT_OK)
+            snprintf(name, PATH_MAX, " torn %s", list[i].text);
+        dt_fail_clear();
+    }
+
+out:
+    free(list);
+    return st;
+}
+
+/* "saved" is said with one write: whoever reads it knows that the save had returned. */
+static dt_status say(const char *what, int64_t step, const char *hash, const char *more)
+{
+    char line[200];
+    const int n = snprintf(line, sizeof line, "%s %lld %s%.80s\n", what,
+                           (long long)step, hash, more);
     return write(STDOUT_FILENO, line, (size_t)n) == n
-               ? DT_OK : dt_fail(DT_IO, "standard output: %s", strerror(errno));
+               ? DT_OK
+               : dt_fail(DT_IO, "standard output: %s", strerror(errno));
 }
 
 static dt_status save_one(driver *d, const char *folder, dt_metrics *m, int64_t k)
@@ -92,11 +125,12 @@ static dt_status save_one(driver *d, const char *folder, dt_metrics *m, int64_t 
     char path[PATH_MAX], hash[DT_DIGEST_CHARS];
 
     driver_fill(d, k);
-    DT_TRY(dt_metrics_step(m, &(dt_step_record){.run_step = k, .loss = d->s.at.loss_sum}));
+    DT_TRY(
+        dt_metrics_step(m, &(dt_step_record){.run_step = k, .loss = d->s.at.loss_sum}));
     DT_TRY(dt_metrics_bytes(m, &d->s.at.metrics_bytes));
     DT_TRY(dt_checkpoint_save(folder, &d->s, m->fd, path));
     DT_TRY(state_hash(d, d->s.at.epoch, d->s.at.step, hash));
-    DT_TRY(say("saved", k, hash));
+    DT_TRY(say("saved", k, hash, ""));
     return dt_checkpoint_prune(folder, &keep);
 }
 
@@ -118,37 +152,61 @@ static dt_status save_all(driver *d, const char *folder, int64_t first, int64_t 
     return st;
 }
 
-static dt_status load(driver *d, const char *folder)
+static dt_status load(driver *d, const char *folder, bool names)
 {
-    char found[PATH_MAX], hash[DT_DIGEST_CHARS], path[PATH_MAX];
+    char found[PATH_MAX], hash[DT_DIGEST_CHARS], path[PATH_MAX], torn[PATH_MAX] = "";
     dt_progress at;
     struct stat info;
 
     DT_TRY(dt_checkpoint_find(folder, found));
+    if (names)
+        DT_TRY(torn_name(folder, torn));
     if (!found[0])
-        return puts("none") < 0 || fflush(stdout) != 0
-                   ? dt_fail(DT_IO, "standard output: %s", strerror(errno)) : DT_OK;
+        return printf("none%s\n", torn) < 0 || fflush(stdout) != 0
+                   ? dt_fail(DT_IO, "standard output: %s", strerror(errno))
+                   : DT_OK;
     DT_TRY(dt_checkpoint_load(found, &d->s, &at));
     DT_TRY(state_hash(d, at.epoch, at.step, hash));
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     if (stat(path, &info) != 0 || info.st_size < at.metrics_bytes)
-        return dt_fail(DT_FORMAT, "%s is shorter than the %lld bytes that %s says", path,
-                       (long long)at.metrics_bytes, found);
-    return say("loaded", at.run_step, hash);
+        return dt_fail(DT_FORMAT, "%s is shorter than the %lld bytes that %s says",
+                       path, (long long)at.metrics_bytes, found);
+    return say("loaded", at.run_step, hash, torn);
+}
+
+/* Thousands of folders, one network. */
+static dt_status load_each(driver *d)
+{
+    char folder[PATH_MAX];
+    dt_status st = DT_OK;
+
+    while (st == DT_OK && fgets(folder, sizeof folder, stdin)) {
+        folder[strcspn(folder, "\n")] = '\0';
+        const dt_status loaded = load(d, folder, true);
+        if (loaded != DT_OK && (printf("failed %d %s\n", dt_status_exit_code(loaded),
+                                       dt_fail_text()) < 0 ||
+                                fflush(stdout) != 0))
+            st = dt_fail(DT_IO, "standard output: %s", strerror(errno));
+        else
+            dt_fail_clear();
+    }
+    return st;
 }
 
 int main(int argc, char **argv)
 {
     driver d;
     dt_status st = driver_open(&d);
-    const bool loads = argc == 3 && strcmp(argv[1], "--load") == 0;
+    const bool loads = argc >= 2 && argc <= 3 && strcmp(argv[1], "--load") == 0;
 
     if (st == DT_OK && loads)
-        st = load(&d, argv[2]);
+        st = argc == 3 ? load(&d, argv[2], false) : load_each(&d);
     else if (st == DT_OK && argc == 4)
-        st = save_all(&d, argv[1], strtoll(argv[2], NULL, 10), strtoll(argv[3], NULL, 10));
+        st = save_all(&d, argv[1], strtoll(argv[2], NULL, 10),
+                      strtoll(argv[3], NULL, 10));
     else if (st == DT_OK)
-        st = dt_fail(DT_USAGE, "usage: save_driver FOLDER FIRST COUNT | --load FOLDER");
+        st = dt_fail(DT_USAGE,
+                     "usage: save_driver FOLDER FIRST COUNT | --load [FOLDER]");
     driver_close(&d);
     if (st != DT_OK)
         fprintf(stderr, "save_driver: %s\n", dt_fail_text());
