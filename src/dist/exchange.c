@@ -99,7 +99,8 @@ static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool
     if (!known)
         return dt_fail(
             DT_CONFIG,
-            "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD), o->name);
+            "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD),
+            o->name);
     return declines ? dt_fail(DT_UNSUPPORTED, "%s", why.text) : DT_OK;
 }
 
@@ -164,9 +165,9 @@ dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts,
 
     DT_TRY(dt_node_mem_room(c, &c->node_room));
     DT_TRY(exchange_create(&x, c, opts, false));
-    *needs = (dt_exchange_needs){
-        .shares = x->shares,
-        .slabs = (dt_exchange_block(x) + opts->floats - 1) / opts->floats};
+    *needs = (dt_exchange_needs){.shares = x->shares,
+                                 .slabs = (dt_exchange_block(x) + opts->floats - 1) /
+                                          opts->floats};
     dt_exchange_close(x);
     return DT_OK;
 }

@@ -33,8 +33,7 @@ static int team_bounds(const dt_exchange *x, bool inside, int *bound)
 {
     const int team = dt_exchange_team(x);
     const int first = inside ? dt_exchange_team_first(x, team) : 0;
-    const int end =
-        inside ? dt_exchange_team_first(x, team + 1) : dt_exchange_teams(x);
+    const int end = inside ? dt_exchange_team_first(x, team + 1) : dt_exchange_teams(x);
 
     for (int i = first; i < end; i++)
         dt_shards_of(x->shards, x->comm->world,
@@ -124,8 +123,7 @@ dt_status dt_exchange_bind(dt_exchange *x, float *memory)
 
     x->team_first = dt_exchange_team_first(x, team);
     x->team_ranks = dt_exchange_team_first(x, team + 1) - x->team_first;
-    DT_TRY(
-        dt_calloc(&x->base, (size_t)x->team_ranks, sizeof *x->base, "the exchange"));
+    DT_TRY(dt_calloc(&x->base, (size_t)x->team_ranks, sizeof *x->base, "the exchange"));
     if (x->shares) {
         x->line = (void *)memory;
         at += team_line_floats(x->team_ranks);
@@ -165,14 +163,15 @@ dt_status dt_exchange_own_slices(dt_exchange *x)
 void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
     if (x->line)
-        atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which], count,
-                              memory_order_release);
+        atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which],
+                              count, memory_order_release);
 }
 
 bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
     for (int i = 0; x->line && i < x->team_ranks; i++)
-        if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) < count)
+        if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) <
+            count)
             return false;
     return true;
 }

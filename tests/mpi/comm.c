@@ -128,7 +128,8 @@ static int fail_alone(void)
 
     if (dt_node_mem_create(&m, comm, 4096, "test", &memory, &shared) != DT_OK ||
         dt_exchange_plan(comm, &o, &needs) != DT_OK ||
-        dt_slab_create(&slab, needs.slabs * tensor.count * sizeof(float), "test") != DT_OK ||
+        dt_slab_create(&slab, needs.slabs * tensor.count * sizeof(float), "test") !=
+            DT_OK ||
         dt_exchange_open(&x, comm, &o, slab.mem) != DT_OK)
         return 1;
     memset(dt_exchange_leaf(x), 0, tensor.count * sizeof(float));
