@@ -58,7 +58,7 @@ SEEDS = {
     "resnet50-decisive": 9, "resnet50-real": 1,
     "resnet50-cifar-decisive": 2, "resnet50-cifar-real": 1,
     "resnet50-mindspore-decisive": 7, "resnet50-mindspore-real": 1,
-    "vgg11-sync-decisive": 1, "resnet50-sync-decisive": 1,
+    "vgg11-sync-decisive": 13, "resnet50-sync-decisive": 1,
     "resnet50-narrow-sync-decisive": 1,
 }
 

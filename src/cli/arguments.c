@@ -191,15 +191,27 @@ static dt_status argument_set(argument_input *in, int key, const char *name, cha
     return dt_settings_keep(in->settings, &v->place, "--%s", name);
 }
 
+/* A word that is no option. */
+static dt_status argument_operand(dt_settings *s, const char *word)
+{
+    if (s->operands == s->command->most && s->operands == 0)
+        return dt_fail(DT_USAGE,
+                       "unexpected argument '%s'; options start with --, and a "
+                       "command comes first",
+                       word);
+    if (s->operands == s->command->most)
+        return dt_fail(DT_USAGE, "unexpected argument '%s'; usage: dtrain %s %s", word,
+                       s->command->name, s->command->operands);
+    s->operand[s->operands++] = word;
+    return DT_OK;
+}
+
 static error_t argument_parse(int key, char *arg, struct argp_state *state)
 {
     argument_input *in = state->input;
 
     if (key == ARGP_KEY_ARG) {
-        in->status = dt_fail(DT_USAGE,
-                             "unexpected argument '%s'; options start with --, and a "
-                             "command comes first",
-                             arg);
+        in->status = argument_operand(in->settings, arg);
     } else if (key == ARGP_KEY_ERROR) {
         if (in->status == DT_OK)
             in->status = argument_refused(in, state->argv[state->next - 1]);
@@ -239,6 +251,9 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *lay
         argc--;
         argv++;
     }
+    if (s->command->most > 0)
+        DT_TRY(dt_calloc(&s->operand, (size_t)argc, sizeof *s->operand,
+                         "the command line"));
     table_build(&table);
     /* LONG_ONLY: a word with one dash is read as a whole, so that the refused word is
      * always the last that argp has passed. */
@@ -247,6 +262,9 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *lay
     const error_t error = argp_parse(&argp, argc, argv, flags, NULL, &in);
     if (error && in.status == DT_OK)
         return dt_fail(DT_BUG, "argp: %s", strerror(error));
+    if (in.status == DT_OK && s->operands < s->command->least)
+        return dt_fail(DT_USAGE, "missing argument; usage: dtrain %s %s",
+                       s->command->name, s->command->operands);
     return in.status;
 }
 

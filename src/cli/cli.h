@@ -18,14 +18,20 @@
     X(plan, "compiled steps: kernels, layouts, bytes, offsets")                        \
     X(env, "this machine: CPU, AMX, cores against ranks, library versions")            \
     X(bench, "images per second of the training loop on synthetic data")               \
+    X(verify, "PATH: is a checkpoint, a run folder or a model file whole?")            \
+    X(average, "A B... --out FILE: mean of the weights of models or checkpoints")      \
+    X(convert, "A --out FILE --names SCHEME: a model file in another naming")          \
     X(config, "the effective options as a configuration file (--print-config)")        \
     X(version, "version, build and libraries")                                         \
     X(help, "this text")
 
+typedef struct dt_settings dt_settings;
 typedef struct dt_command {
     const char *name;
-    /* Collective; the same options on all ranks. Results go to stdout on rank 0. */
-    dt_status (*run)(dt_comm *c, const dt_options *o);
+    /* Collective; the same settings on all ranks. Results go to stdout on rank 0. */
+    dt_status (*run)(dt_comm *c, const dt_settings *s);
+    const char *operands; /* what messages call the words that are no options */
+    int least, most;      /* how many of them it takes; 0: none */
     bool bare; /* reads no options: works whatever files and environment hold */
 } dt_command;
 #define X(name, help) extern const dt_command dt_command_##name;
@@ -53,11 +59,13 @@ typedef struct dt_layer {
 } dt_layer;
 
 typedef struct dt_kept dt_kept;
-typedef struct dt_settings {
+struct dt_settings {
     const dt_command *command;
-    dt_options options; /* texts borrowed from kept, argv and the environment */
-    dt_kept *kept;      /* owned */
-} dt_settings;
+    dt_options options;   /* texts borrowed from kept, argv and the environment */
+    const char **operand; /* [operands], owned; texts borrowed from argv */
+    int operands;
+    dt_kept *kept; /* owned */
+};
 
 /* Read all places. Local: ranks must agree on the outcome.
  *   argv, environment  borrowed; must outlive the settings

@@ -81,8 +81,9 @@ out:
     return st;
 }
 
-static dt_status env_run(dt_comm *c, const dt_options *o)
+static dt_status env_run(dt_comm *c, const dt_settings *s)
 {
+    const dt_options *o = &s->options;
     return dt_comm_agree(c, dt_comm_rank(c) == 0 ? env_print(c, o->json) : DT_OK);
 }
 

@@ -1,9 +1,9 @@
 /* cmd_help.c - dtrain help, dtrain --help. */
 #include "cli.h"
 
-static dt_status help_run(dt_comm *c, const dt_options *o)
+static dt_status help_run(dt_comm *c, const dt_settings *s)
 {
-    (void)o;
+    (void)s;
     if (dt_comm_rank(c) == 0)
         dt_arguments_help(stdout);
     return DT_OK;

@@ -44,8 +44,9 @@ static void plan_totals(const dt_shown *s)
     printf("%-42s %s\n", "digest", digest);
 }
 
-static dt_status plan_run(dt_comm *c, const dt_options *o)
+static dt_status plan_run(dt_comm *c, const dt_settings *s)
 {
+    const dt_options *o = &s->options;
     dt_shown shown = {0};
     dt_status st = DT_OK;
 

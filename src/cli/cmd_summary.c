@@ -145,8 +145,9 @@ static void summary_print(const dt_shown *shown)
     summary_rule('=');
 }
 
-static dt_status summary_run(dt_comm *c, const dt_options *o)
+static dt_status summary_run(dt_comm *c, const dt_settings *s)
 {
+    const dt_options *o = &s->options;
     dt_shown shown = {0};
     dt_status st = DT_OK;
 

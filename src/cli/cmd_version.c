@@ -1,9 +1,9 @@
 /* cmd_version.c - dtrain version: what exactly is running. */
 #include "cli.h"
 
-static dt_status version_run(dt_comm *c, const dt_options *o)
+static dt_status version_run(dt_comm *c, const dt_settings *s)
 {
-    (void)o;
+    (void)s;
     if (dt_comm_rank(c) != 0)
         return DT_OK;
     printf("dtrain %s (git %s)\n", DTRAIN_VERSION, DTRAIN_GIT);

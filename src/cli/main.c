@@ -18,7 +18,9 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
     DT_GO(st, dt_settings_same(&settings, c), out);
     if (dt_isa_parse(settings.options.isa, &isa))
         dt_isa_limit(isa);
-    st = settings.command->run(c, &settings.options);
+    if (settings.options.split_nodes > 1)
+        DT_GO(st, dt_comm_agree(c, dt_comm_split_nodes(c, (int)settings.options.split_nodes)), out);
+    st = settings.command->run(c, &settings);
     if (st != DT_OK)
         goto out;
     /* A full disk shows only when the output is flushed. */

@@ -36,6 +36,8 @@ void dt_settings_release(dt_settings *s)
         free(s->kept);
         s->kept = next;
     }
+    free(s->operand);
+    s->operand = NULL;
 }
 
 /* ---- Environment ----------------------------------------------------------------- */
@@ -48,7 +50,7 @@ static void environment_doubt(const char *name)
     char upper[64];
     size_t i = 0;
 
-    if (distance > 2 || distance >= strlen(name))
+    if (distance > 2 || 3 * distance >= strlen(name))
         return;
     for (; nearest[i] && i + 1 < sizeof upper; i++)
         upper[i] = (char)toupper((unsigned char)nearest[i]);
@@ -181,11 +183,20 @@ dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environ
     return layers_apply(layer, &s->options);
 }
 
+/* The words that are no options, as one text; cut where they are longer. */
+static void settings_operands(const dt_settings *s, char *text, size_t room)
+{
+    size_t used = 0;
+    for (int i = 0; i < s->operands && used < room; i++)
+        used += (size_t)snprintf(text + used, room - used, "%s%s", i ? " " : "",
+                                 s->operand[i]);
+}
+
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c)
 {
-    dt_field field[1 + DT_SETTINGS];
+    dt_field field[2 + DT_SETTINGS];
     char *text = NULL;
-    dt_status st = dt_comm_agree(c, dt_calloc(&text, DT_SETTINGS, DT_OPTION_CHARS,
+    dt_status st = dt_comm_agree(c, dt_calloc(&text, 1 + DT_SETTINGS, DT_OPTION_CHARS,
                                               "the texts of options"));
     if (st != DT_OK)
         goto out;
@@ -196,7 +207,10 @@ dt_status dt_settings_same(const dt_settings *s, dt_comm *c)
             row->name, dt_option_text(row, &s->options, text + i * DT_OPTION_CHARS,
                                       DT_OPTION_CHARS)};
     }
-    st = dt_comm_same(c, field, 1 + DT_SETTINGS);
+    settings_operands(s, text + DT_SETTINGS * DT_OPTION_CHARS, DT_OPTION_CHARS);
+    field[1 + DT_SETTINGS] =
+        (dt_field){"arguments", text + DT_SETTINGS * DT_OPTION_CHARS};
+    st = dt_comm_same(c, field, 2 + DT_SETTINGS);
 out:
     free(text);
     return st;

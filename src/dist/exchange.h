@@ -37,14 +37,14 @@ DT_EXCHANGE_LIST(X)
 
 /* One rank's progress since open, which its team's ranks watch; in memory they share, a
  * cache line each. */
-typedef enum dt_progress {
+typedef enum dt_exchange_mark {
     DT_FOLDED,    /* buckets with final partial sums */
     DT_FINISHED,  /* calls of finish */
     DT_PUBLISHED, /* calls of publish */
-    DT_PROGRESSES
-} dt_progress;
+    DT_MARKS
+} dt_exchange_mark;
 typedef struct dt_exchange_line {
-    _Alignas(64) _Atomic uint64_t count[DT_PROGRESSES];
+    _Alignas(64) _Atomic uint64_t count[DT_MARKS];
 } dt_exchange_line;
 
 struct dt_exchange {
@@ -66,6 +66,9 @@ struct dt_exchange {
     dt_exchange_line *line; /* [team_ranks]; NULL where nothing is shared; borrowed */
     float **base;           /* [team_ranks] slots of each; owned */
     uint64_t step;          /* steps finished */
+    uint64_t published;     /* calls of publish: a step may have several */
+    dt_fold outer;          /* over the partial sums of all teams */
+    dt_fold inner;          /* what makes the team's of those of its ranks */
 
     dt_fold fold;        /* over the partial sums of all ranks */
     int parts;           /* partial sums of this rank */
@@ -118,6 +121,8 @@ void dt_exchange_fold_parts(dt_exchange *x, dt_span span);
 /* Take x->scratch for folds of this depth at most. */
 dt_status dt_exchange_scratch(dt_exchange *x, int depth) DT_MUST_CHECK;
 
+/* x->outer and x->inner for x->shares as it is. */
+dt_status dt_exchange_team_folds(dt_exchange *x) DT_MUST_CHECK;
 /* Teams of all ranks, and the first rank of one; team number dt_exchange_teams is the
  * end. */
 int dt_exchange_teams(const dt_exchange *x);
@@ -134,8 +139,8 @@ dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
 
 /* Say how far this rank is; ask whether all of the team are as far. What they wrote
  * before they said so is then visible. */
-void dt_exchange_tell(dt_exchange *x, dt_progress which, uint64_t count);
-bool dt_exchange_all(const dt_exchange *x, dt_progress which, uint64_t count);
+void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
+bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count);
 
 void dt_exchange_count_sent(dt_exchange *x, size_t bytes);
 void dt_exchange_count_received(dt_exchange *x, size_t bytes);

@@ -97,9 +97,13 @@ out:
 
 static void bench_print(const dt_options *o, const bench_row *row, double alone)
 {
-    printf("%-10s %3d %9.4f %9.4f %9.4f %9.1f %6.2f %9.4f %9.1f %8.2f %6.0f  %-5s  %s\n",
-           row->exchange, row->ranks, row->median_s, row->low_s, row->high_s, row->images_per_s,
-           alone > 0 ? row->images_per_s / (alone * row->ranks) : 1, row->exposed_s,
+    char scale[16] = "-";
+
+    if (alone > 0)
+        snprintf(scale, sizeof scale, "%.2f", row->images_per_s / (alone * row->ranks));
+    printf("%-10s %3d %9.4f %9.4f %9.4f %9.1f %6s %9.4f %9.1f %8.2f %6.0f  %-5s  %s\n",
+           row->exchange, row->ranks, row->median_s, row->low_s, row->high_s, row->images_per_s, scale,
+           row->exposed_s,
            row->reserved_mib, row->mib_per_step, row->messages_per_step,
            row->exact ? "yes" : "no", row->hash);
     if (strcmp(o->exchange, "all") == 0 || o->scaling)

@@ -200,7 +200,7 @@ dt_status dt_checkpoint_save(const char *run, const dt_snapshot *s, int metrics_
     dt_status st = DT_OK;
 
     path[0] = '\0';
-    if (metrics_fd >= 0 && dt_sync(metrics_fd) != 0 && errno != EINVAL)
+    if (metrics_fd >= 0 && dt_fd_sync(metrics_fd) != 0 && errno != EINVAL)
         return save_error(run, "syncing metrics.jsonl");
     DT_GO(st, find_places(&w), out);
     DT_GO(st, make_temp(&w), out);

@@ -80,6 +80,7 @@ typedef struct dt_checks {
 dt_status dt_copies_open(dt_run *r, dt_copies *k) DT_MUST_CHECK;
 void dt_copies_close(dt_copies *k);
 void dt_copies_store(dt_run *r);
+dt_status dt_copies_local(dt_run *r) DT_MUST_CHECK; /* Local: slices only */
 dt_status dt_copies_check(dt_run *r) DT_MUST_CHECK; /* Collective, agreed */
 
 /* replay.c */

@@ -25,6 +25,9 @@ static void param_element(const dt_param *p, size_t i, char *out, size_t size)
         const size_t o = (size_t)p->dim[0], in = (size_t)p->dim[1], w = (size_t)p->dim[3];
         snprintf(out, size, "%s[%zu][%zu][%zu][%zu]", p->name, i % o, i / o % in,
                  i / (o * in) / w, i / (o * in) % w);
+    } else if (p->rank == 2) {
+        snprintf(out, size, "%s[%zu][%zu]", p->name, i % (size_t)p->dim[0],
+                 i / (size_t)p->dim[0]);
     } else {
         snprintf(out, size, "%s[%zu]", p->name, i);
     }
@@ -292,12 +295,19 @@ static dt_status check_replicas(dt_run *r)
     return dt_comm_agree(r->comm, replicas_fail(r, block, element));
 }
 
-dt_status dt_copies_check(dt_run *r)
+dt_status dt_copies_local(dt_run *r)
 {
-    dt_copies *k = &r->checks->copies;
+    const dt_copies *k = &r->checks->copies;
 
     copies_hash(r, k, k->digest);
-    if (k->slices)
-        DT_TRY(dt_comm_agree(r->comm, check_slices(r)));
+    return check_slices(r);
+}
+
+dt_status dt_copies_check(dt_run *r)
+{
+    const dt_status st = dt_copies_local(r);
+
+    if (r->checks->copies.slices)
+        DT_TRY(dt_comm_agree(r->comm, st));
     return check_replicas(r);
 }

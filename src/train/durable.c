@@ -53,7 +53,7 @@ dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes)
     return DT_OK;
 }
 
-int dt_sync(int fd)
+int dt_fd_sync(int fd)
 {
     int result;
     do
@@ -67,7 +67,7 @@ dt_status dt_outfile_finish(dt_outfile *f, dt_written *w)
     if (f->bytes != f->size) /* room was reserved for more: the rest would be zeros */
         return dt_fail(DT_BUG, "%s: %llu bytes of %llu were written", f->name,
                        (unsigned long long)f->bytes, (unsigned long long)f->size);
-    if (dt_sync(f->fd) != 0)
+    if (dt_fd_sync(f->fd) != 0)
         return outfile_error(f, DT_IO, "syncing");
     const int closed = close(f->fd);
     f->fd = -1;
@@ -112,7 +112,7 @@ dt_status dt_folder_sync(const char *path)
     if (fd < 0)
         return dt_fail(DT_IO, "cannot open folder %s to sync it: %s", path,
                        strerror(errno));
-    if (dt_sync(fd) != 0 && errno != EINVAL)
+    if (dt_fd_sync(fd) != 0 && errno != EINVAL)
         st = dt_fail(DT_IO, "cannot sync folder %s: %s", path, strerror(errno));
     if (close(fd) != 0 && st == DT_OK)
         st = dt_fail(DT_IO, "cannot close folder %s: %s", path, strerror(errno));

@@ -41,7 +41,7 @@ dt_status dt_folder_sync(const char *path) DT_MUST_CHECK;
 /* The same for the folder that `path` lies in. */
 dt_status dt_folder_sync_above(const char *path) DT_MUST_CHECK;
 /* fsync, again when a signal has cut it short. 0, or -1 with errno. */
-int dt_sync(int fd);
+int dt_fd_sync(int fd);
 
 /* "a/b" into out[PATH_MAX]. DT_CANTCREATE: too long. */
 dt_status dt_path_join(char *out, const char *a, const char *b) DT_MUST_CHECK;

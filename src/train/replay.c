@@ -13,7 +13,7 @@ dt_status dt_replay_open(dt_run *r, dt_replay *p)
     *p = (dt_replay){.every = r->o.replay_every, .shard = -1, .tensors = n};
     if (p->every == 0)
         return DT_OK;
-    if (strcmp(r->o.bn, "local") != 0)
+    if (r->bn_group > 0)
         return dt_fail(DT_CONFIG, "--replay-every runs one shard alone, but with --bn %s its "
                        "batch norm needs other shards; use --bn local, or --replay-every 0",
                        r->o.bn);

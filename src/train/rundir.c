@@ -69,6 +69,7 @@ static dt_status look_into(const dt_rundir *d, contents *c)
         const bool lock = strcmp(name, "lock") == 0;
         c->lock = c->lock || lock;
         c->run = c->run || strcmp(name, "options.yaml") == 0 ||
+                 strcmp(name, ".options.yaml") == 0 || /* killed before its renaming */
                  strcmp(name, "checkpoints") == 0;
         if (!lock || c->empty)
             snprintf(c->other, sizeof c->other, "%s", name);

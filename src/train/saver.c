@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TEXT_ROOM = 256, FAILURE_ROOM = 2 * PATH_MAX };
+enum { TEXT_ROOM = 4096, FAILURE_ROOM = 2 * PATH_MAX };
 
 struct dt_saver {
     char run[PATH_MAX];

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "checks.h"
+
 struct dt_together {
     int count;           /* own shards */
     dt_exec **exec;      /* [count][DT_MAX_COMPILED], owned, as are they */
@@ -202,6 +204,7 @@ dt_status dt_together_open(dt_run *r)
 static dt_status gradients_ready(void *context, size_t floats_done)
 {
     dt_run *r = context;
+    dt_checks_gradient(r, floats_done);
     return dt_exchange_ready(r->exchange, floats_done);
 }
 
@@ -230,6 +233,7 @@ static dt_status load_shards(dt_run *r, int64_t epoch, int64_t step)
         if (t->now[k]) {
             dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(t->now[k]),
                             dt_exec_labels(t->now[k]));
+            dt_checks_shard(r, shard, t->now[k], t->grad[k]);
         } else { /* its leaves are +0.0 */
             memset(t->grad[k], 0, dt_net_slab_floats(r->net) * sizeof(float));
             memset(t->moments[k], 0, dt_net_norm_channels(r->net) * sizeof(dt_moment));

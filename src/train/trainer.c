@@ -204,6 +204,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
 
     *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds,
                            .folder = s->folder.path};
+    DT_TRY(dt_checks_now(r)); /* names what the hashes below could only show */
     DT_TRY(dt_comm_agree(r->comm, check_finite(r)));
     DT_TRY(dt_comm_agree(r->comm, hashes(r, end)));
     const dt_field field[] = {{"weights at the end", end->weights_hash},

@@ -74,7 +74,8 @@ static inline void golden_load(golden *g)
     g->decisive = strcmp(json_string_value(golden_get(g, "set")), "decisive") == 0;
 }
 
-static inline void golden_build(golden *g)
+/* The network and an empty model; plans are the caller's. */
+static inline void golden_net(golden *g)
 {
     const dt_net_spec spec = {
         .net = json_string_value(golden_get(g, "net")),
@@ -91,8 +92,6 @@ static inline void golden_build(golden *g)
 
     assert_ok(dt_net_create(&g->net, &spec));
     assert_ok(dt_model_create(&g->model, g->net, &opts));
-    assert_ok(dt_plan_create(&g->plan, g->model, g->batch, DT_TRAIN));
-    assert_ok(dt_plan_create(&g->eval_plan, g->model, g->batch, DT_EVAL));
     g->classes = (size_t)spec.classes;
     g->floats = dt_net_slab_floats(g->net);
     for (size_t i = 0; i < dt_net_param_count(g->net); i++)
@@ -101,26 +100,25 @@ static inline void golden_build(golden *g)
     assert_ok(dt_calloc(&g->file, largest, sizeof *g->file, "a tensor"));
 }
 
-/* The two plans are never used at the same time and share their memory. */
-static inline void golden_bind(golden *g)
+static inline void golden_build(golden *g)
+{
+    golden_net(g);
+    assert_ok(dt_plan_create(&g->plan, g->model, g->batch, DT_TRAIN));
+    assert_ok(dt_plan_create(&g->eval_plan, g->model, g->batch, DT_EVAL));
+}
+
+/* The model's memory, when all plans are made. */
+static inline void golden_bind_model(golden *g)
 {
     const size_t channels = dt_net_norm_channels(g->net),
                  bytes = g->floats * sizeof(float);
-    size_t arena = dt_plan_arena_bytes(g->plan),
-           scratch = dt_plan_scratch_bytes(g->plan);
 
-    if (dt_plan_arena_bytes(g->eval_plan) > arena)
-        arena = dt_plan_arena_bytes(g->eval_plan);
-    if (dt_plan_scratch_bytes(g->eval_plan) > scratch)
-        scratch = dt_plan_scratch_bytes(g->eval_plan);
     assert_ok(dt_slab_create(&g->master, bytes, "weights"));
     assert_ok(dt_slab_create(&g->grad, bytes, "gradients"));
     assert_ok(dt_slab_create(&g->momentum, bytes, "momentum"));
     assert_ok(
         dt_slab_create(&g->statistics, 2 * channels * sizeof(float), "statistics"));
     assert_ok(dt_slab_create(&g->packed, dt_model_packed_bytes(g->model), "packed"));
-    assert_ok(dt_slab_create(&g->arena, arena, "activations"));
-    assert_ok(dt_slab_create(&g->scratch, scratch, "scratch"));
     assert_ok(dt_calloc(&g->moments, channels, sizeof *g->moments, "moments"));
 
     float *statistics = g->statistics.mem;
@@ -129,6 +127,21 @@ static inline void golden_bind(golden *g)
                                   .running_var = statistics + channels,
                                   .packed = g->packed.mem};
     dt_model_bind(g->model, &slabs);
+}
+
+/* The two plans are never used at the same time and share their memory. */
+static inline void golden_bind(golden *g)
+{
+    size_t arena = dt_plan_arena_bytes(g->plan),
+           scratch = dt_plan_scratch_bytes(g->plan);
+
+    if (dt_plan_arena_bytes(g->eval_plan) > arena)
+        arena = dt_plan_arena_bytes(g->eval_plan);
+    if (dt_plan_scratch_bytes(g->eval_plan) > scratch)
+        scratch = dt_plan_scratch_bytes(g->eval_plan);
+    golden_bind_model(g);
+    assert_ok(dt_slab_create(&g->arena, arena, "activations"));
+    assert_ok(dt_slab_create(&g->scratch, scratch, "scratch"));
     assert_ok(dt_exec_create(&g->exec, g->plan, g->arena.mem, g->scratch.mem));
     assert_ok(
         dt_exec_create(&g->eval_exec, g->eval_plan, g->arena.mem, g->scratch.mem));

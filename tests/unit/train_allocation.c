@@ -55,6 +55,7 @@ static void steps_allocate_nothing(const char *net, const char *precision)
     o.precision = precision;
     o.threads = 2;
     o.epochs = 1000;
+    o.replay_every = 20;
     assert_ok(dt_comm_open(&c, &argc, &argv));
     assert_ok(dt_run_open(&r, c, &o, DT_FOR_TRAINING));
 

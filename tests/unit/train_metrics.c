@@ -4,6 +4,8 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "metrics.h"
@@ -179,6 +181,82 @@ static void lines_are_appended_and_at_once_there(void **state)
     }
 }
 
+/* A run that goes on has the lines up to its checkpoint, and appends. */
+static void resuming_cuts_to_a_line(void **state)
+{
+    fixture *f = *state;
+    int64_t bytes[4] = {0};
+    dt_metrics m = {0};
+
+    for (int i = 0; i < 3; i++) {
+        assert_ok(dt_metrics_bytes(&f->m, &bytes[i]));
+        assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = i + 1}));
+    }
+    assert_ok(dt_metrics_bytes(&f->m, &bytes[3]));
+    assert_true(bytes[0] == 0 && bytes[3] > bytes[2] && bytes[2] > bytes[1]);
+
+    assert_fails(dt_metrics_resume(&m, f->path, bytes[3] + 1), DT_FORMAT, "lines are lost");
+    assert_fails(dt_metrics_resume(&m, f->path, bytes[2] - 1), DT_FORMAT,
+                 "no line ends at byte");
+    assert_fails(dt_metrics_resume(&m, f->path, bytes[2] + 1), DT_FORMAT,
+                 "no line ends at byte");
+    json_decref(line(f, 2)); /* refused: nothing was cut */
+
+    assert_ok(dt_metrics_resume(&m, f->path, bytes[2]));
+    assert_ok(dt_metrics_bytes(&m, &bytes[0]));
+    assert_true(bytes[0] == bytes[2]);
+    assert_ok(dt_metrics_step(&m, &(dt_step_record){.run_step = 77}));
+    dt_metrics_close(&m);
+    for (int i = 0; i < 3; i++) {
+        json_t *j = line(f, i);
+        assert_int_equal(whole(j, "step"), i < 2 ? i + 1 : 77);
+        json_decref(j);
+    }
+    assert_ok(dt_metrics_resume(&m, f->path, 0));
+    assert_ok(dt_metrics_bytes(&m, &bytes[0]));
+    assert_true(bytes[0] == 0);
+    dt_metrics_close(&m);
+}
+
+static void resuming_needs_the_file(void **state)
+{
+    (void)state;
+    char path[64];
+    dt_metrics m = {0};
+
+    snprintf(path, sizeof path, "metrics-absent-%ld", (long)getpid());
+    assert_fails(dt_metrics_resume(&m, path, 10), DT_NOINPUT, path);
+    assert_ok(dt_metrics_resume(&m, path, 0)); /* saved before the first line */
+    assert_ok(dt_metrics_step(&m, &(dt_step_record){.run_step = 1}));
+    dt_metrics_close(&m);
+    unlink(path);
+}
+
+/* Of a line that does not fit nothing stays: the file is JSON lines up to its end. */
+static void half_a_line_does_not_stay(void **state)
+{
+    fixture *f = *state;
+    struct rlimit old;
+    int64_t whole_lines = 0, bytes = 0;
+
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = 1}));
+    assert_ok(dt_metrics_bytes(&f->m, &whole_lines));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    const rlim_t room = (rlim_t)whole_lines + 20;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){room, old.rlim_max}), 0);
+    const dt_status st = dt_metrics_step(&f->m, &(dt_step_record){.run_step = 2});
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_fails(st, DT_IO, "File too large");
+    assert_ok(dt_metrics_bytes(&f->m, &bytes));
+    assert_true(bytes == whole_lines);
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = 3}));
+    json_t *j = line(f, 1);
+    assert_int_equal(whole(j, "step"), 3);
+    json_decref(j);
+}
+
 static void failures_are_named(void **state)
 {
     (void)state;
@@ -199,6 +277,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(lines_say_what_was_recorded), TEST(any_float32_comes_back),
         TEST(what_is_not_finite_is_null),  TEST(lines_are_appended_and_at_once_there),
+        TEST(resuming_cuts_to_a_line),
+        TEST(resuming_needs_the_file),
+        TEST(half_a_line_does_not_stay),
         TEST(failures_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,14 @@
+/* cmd_average.c - dtrain average A B... --out FILE. */
+#include "cli.h"
+#include <limits.h>
+
+static dt_status average_run(dt_comm *c, const dt_settings *s)
+{
+    return dt_average(c, &s->options, s->operand, (size_t)s->operands);
+}
+
+const dt_command dt_command_average = {.name = "average",
+                                       .run = average_run,
+                                       .operands = "A B... --out FILE",
+                                       .least = 1,
+                                       .most = INT_MAX};

@@ -1,0 +1,69 @@
+/* The mean of models, and a model in another naming. */
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "modelread.h"
+
+/* One slab of everything but momentum, which lies in between. */
+typedef struct average {
+    dt_model_read read;
+    double *sum; /* [floats + 2 * channels], owned */
+    size_t floats, all;
+} average;
+
+/* Element i of the sum in the slab of what was read. */
+static float *average_number(const average *a, size_t i)
+{
+    return a->read.slab + (i < a->floats ? i : i + a->floats);
+}
+
+static dt_status average_open(average *a, const char *first, const dt_options *o)
+{
+    DT_TRY(dt_model_read_open(&a->read, first, o));
+    a->floats = dt_net_slab_floats(a->read.net);
+    a->all = a->floats + 2 * dt_net_norm_channels(a->read.net);
+    return dt_calloc(&a->sum, a->all, sizeof *a->sum, "the sum of models");
+}
+
+static dt_status average_read(average *a, const char *const *path, size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        DT_TRY(dt_model_load(&a->read.state, path[k], a->read.o.normalize));
+        for (size_t i = 0; i < a->all; i++) { /* not from 0: that would lose -0.0 */
+            const double x = (double)*average_number(a, i);
+            a->sum[i] = k == 0 ? x : a->sum[i] + x;
+        }
+    }
+    for (size_t i = 0; i < a->all; i++)
+        *average_number(a, i) = (float)(a->sum[i] / (double)count);
+    return DT_OK;
+}
+
+static dt_status average_files(const dt_options *o, const char *const *path, size_t count)
+{
+    average a = {.sum = NULL};
+    dt_model_file_opts opts = {.names = o->names};
+    struct stat info;
+    dt_status st = DT_OK;
+
+    if (!o->out[0])
+        return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
+    if (stat(o->out, &info) == 0 && S_ISDIR(info.st_mode))
+        return dt_fail(DT_CANTCREATE, "--out %s is a folder: name the model file to write",
+                       o->out);
+    DT_GO(st, average_open(&a, path[0], o), out);
+    DT_GO(st, average_read(&a, path, count), out);
+    DT_GO(st, dt_model_read_steps(path[count - 1], &opts.steps), out);
+    opts.normalize = a.read.o.normalize;
+    st = dt_model_save(&a.read.state, o->out, &opts);
+
+out:
+    free(a.sum);
+    dt_model_read_close(&a.read);
+    return st;
+}
+
+dt_status dt_average(dt_comm *c, const dt_options *o, const char *const *path, size_t count)
+{
+    return dt_comm_agree(c, dt_comm_rank(c) == 0 ? average_files(o, path, count) : DT_OK);
+}

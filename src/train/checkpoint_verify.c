@@ -1,0 +1,239 @@
+/* dtrain verify: what can be said of files without training. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "checkpoint_parts.h"
+#include "modelread.h"
+#include "safetensors.h"
+
+/* ---- Numbers --------------------------------------------------------------------------- */
+
+/* Whether element i of a tensor's bytes is finite; types without infinities always are. */
+static bool is_finite(const char *dtype, const void *data, size_t i)
+{
+    if (strcmp(dtype, "F64") == 0) {
+        double x;
+        memcpy(&x, (const char *)data + i * sizeof x, sizeof x);
+        return isfinite(x);
+    }
+    if (strcmp(dtype, "F32") == 0) {
+        float x;
+        memcpy(&x, (const char *)data + i * sizeof x, sizeof x);
+        return isfinite(x);
+    }
+    uint16_t bits;
+    memcpy(&bits, (const char *)data + i * sizeof bits, sizeof bits);
+    if (strcmp(dtype, "BF16") == 0)
+        return (bits & 0x7f80u) != 0x7f80u;
+    return (bits & 0x7c00u) != 0x7c00u; /* F16 */
+}
+
+static size_t element_bytes(const char *dtype)
+{
+    static const struct {
+        const char *dtype;
+        size_t bytes;
+    } rows[] = {{"F64", 8}, {"F32", 4}, {"BF16", 2}, {"F16", 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].dtype, dtype) == 0)
+            return rows[i].bytes;
+    return 0;
+}
+
+static dt_status verify_tensor(const dt_safetensors *f, const char *path,
+                               const dt_tensor *t)
+{
+    const size_t size = element_bytes(t->dtype);
+    char name[DT_QUOTED_CHARS];
+    void *data = NULL;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_calloc(&data, t->bytes + 1, 1, "a tensor"));
+    DT_GO(st, dt_safetensors_read(f, t, data), out);
+    for (size_t i = 0; size > 0 && i < t->bytes / size; i++)
+        if (!is_finite(t->dtype, data, i)) {
+            st = dt_fail(DT_FORMAT, "%s: tensor %s: element %zu is not a finite number",
+                         path, dt_quote(t->name, name), i);
+            break;
+        }
+
+out:
+    free(data);
+    return st;
+}
+
+static dt_status verify_numbers(const char *path, bool *named)
+{
+    dt_safetensors *f = NULL;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_safetensors_open(&f, path));
+    for (size_t i = 0; i < dt_safetensors_count(f) && st == DT_OK; i++)
+        st = verify_tensor(f, path, dt_safetensors_get(f, i));
+    *named = dt_safetensors_metadata(f, "dtrain.net") != NULL;
+    dt_safetensors_close(f);
+    return st;
+}
+
+/* ---- One thing --------------------------------------------------------------------------- */
+
+static dt_status verify_model(const char *path)
+{
+    dt_options o;
+    dt_model_read r = {.net = NULL};
+    bool named = false;
+    dt_status st = DT_OK;
+
+    DT_TRY(verify_numbers(path, &named));
+    if (!named) {
+        printf("ok   %s: all numbers are finite; it names no network to fit\n", path);
+        return DT_OK;
+    }
+    dt_options_init(&o);
+    DT_GO(st, dt_model_read_open(&r, path, &o), out);
+    DT_GO(st, dt_model_load(&r.state, path, NULL), out);
+    printf("ok   %s: all numbers are finite and fit %s\n", path,
+           dt_net_spec_of(r.net)->net);
+
+out:
+    dt_model_read_close(&r);
+    return st;
+}
+
+/* The bytes first: what a hash does not vouch for is not worth reading. */
+static dt_status verify_checkpoint(const char *path)
+{
+    static const dt_checkpoint_file files[] = {DT_CHECKPOINT_MODEL,
+                                               DT_CHECKPOINT_MOMENTUM};
+    char file[PATH_MAX], hash[DT_DIGEST_CHARS];
+    dt_model_read r = {.net = NULL};
+    dt_options o;
+    dt_progress at;
+    bool named = false;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_checkpoint_verify(path));
+    for (size_t i = 0; i < 2; i++) {
+        DT_TRY(dt_path_join(file, path, dt_checkpoint_file_name[files[i]]));
+        DT_TRY(verify_numbers(file, &named));
+    }
+    dt_options_init(&o);
+    DT_GO(st, dt_model_read_open(&r, path, &o), out);
+    const dt_snapshot into = {.model = r.state, .momentum = r.momentum};
+    DT_GO(st, dt_checkpoint_load(path, &into, &at), out);
+    DT_GO(st, dt_checkpoint_text(path, "state_hash", hash, sizeof hash), out);
+    printf("ok   %s: step %lld (epoch %lld, step %lld of it), state_hash %s\n", path,
+           (long long)at.run_step, (long long)at.epoch + 1, (long long)at.step, hash);
+
+out:
+    dt_model_read_close(&r);
+    return st;
+}
+
+/* ---- A run folder -------------------------------------------------------------------------- */
+
+typedef struct verdict {
+    dt_status first; /* DT_OK: nothing is wrong so far */
+    char text[2 * PATH_MAX];
+    size_t things;
+} verdict;
+
+/* Say what is wrong, and go on. What the machine lacks says nothing about the file. */
+static dt_status verdict_add(verdict *v, dt_status st)
+{
+    v->things++;
+    if (st == DT_OK)
+        return DT_OK;
+    if (st != DT_FORMAT && st != DT_IO && st != DT_NOINPUT)
+        return st;
+    printf("bad  %s\n", dt_fail_text());
+    if (v->first == DT_OK) {
+        v->first = st;
+        snprintf(v->text, sizeof v->text, "%s", dt_fail_text());
+    }
+    dt_fail_clear();
+    return DT_OK;
+}
+
+/* Records that a checkpoint counts on. */
+static dt_status verify_metrics(const char *run, const char *checkpoint)
+{
+    char path[PATH_MAX];
+    dt_checkpoint_state state;
+    struct stat info;
+
+    DT_TRY(dt_state_read(checkpoint, &state, NULL));
+    DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
+    const long long bytes = stat(path, &info) == 0 ? (long long)info.st_size : 0;
+    if (bytes < state.at.metrics_bytes)
+        return dt_fail(DT_FORMAT, "%s has %lld bytes, %s was saved with %lld", path, bytes,
+                       checkpoint, (long long)state.at.metrics_bytes);
+    return DT_OK;
+}
+
+static dt_status verify_checkpoints(verdict *v, const char *run, const char *folder)
+{
+    dt_checkpoint_name *list = NULL;
+    size_t count = 0;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_checkpoint_list(folder, &list, &count));
+    for (size_t i = count; i-- > 0;) {
+        char path[PATH_MAX];
+        DT_GO(st, dt_path_join(path, folder, list[i].text), out);
+        const dt_status one = verify_checkpoint(path);
+        DT_GO(st, verdict_add(v, one == DT_OK ? verify_metrics(run, path) : one), out);
+    }
+
+out:
+    free(list);
+    return st;
+}
+
+static bool is_there(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+static dt_status verify_run(const char *run)
+{
+    verdict v = {.first = DT_OK};
+    char path[PATH_MAX];
+
+    DT_TRY(dt_path_join(path, run, "checkpoints"));
+    DT_TRY(verify_checkpoints(&v, run, path));
+    DT_TRY(dt_path_join(path, run, "model.safetensors"));
+    if (is_there(path))
+        DT_TRY(verdict_add(&v, verify_model(path)));
+    if (v.first != DT_OK)
+        return dt_fail(v.first, "%s", v.text);
+    if (v.things == 0)
+        return dt_fail(DT_NOINPUT, "%s holds neither checkpoints nor a model: name a run "
+                                   "folder, a checkpoint or a model file", run);
+    return DT_OK;
+}
+
+static dt_status verify_path(const char *path)
+{
+    char file[PATH_MAX];
+    dt_checkpoint_name name;
+    struct stat info;
+
+    if (stat(path, &info) != 0)
+        return dt_fail(DT_NOINPUT, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return verify_model(path);
+    DT_TRY(dt_path_join(file, path, "MANIFEST"));
+    if (is_there(file) || dt_checkpoint_name_of(path, &name))
+        return verify_checkpoint(path);
+    return verify_run(path);
+}
+
+dt_status dt_verify(dt_comm *c, const char *path)
+{
+    return dt_comm_agree(c, dt_comm_rank(c) == 0 ? verify_path(path) : DT_OK);
+}

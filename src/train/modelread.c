@@ -1,0 +1,84 @@
+/* A model file with the network that it is of. */
+#include "modelread.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "safetensors.h"
+
+/* The networks here have one matrix: the classifier's, [classes, channels]. */
+static int64_t classes_of_shape(const dt_safetensors *f)
+{
+    for (size_t i = 0; i < dt_safetensors_count(f); i++)
+        if (dt_safetensors_get(f, i)->rank == 2)
+            return dt_safetensors_get(f, i)->shape[0];
+    return 0;
+}
+
+static dt_status read_classes(const char *given, int *classes)
+{
+    enum { MOST = 1000000 };
+    char path[PATH_MAX], *end = NULL;
+    dt_safetensors *f = NULL;
+
+    DT_TRY(dt_model_path(given, path));
+    DT_TRY(dt_safetensors_open(&f, path));
+    const char *text = dt_safetensors_metadata(f, "dtrain.classes");
+    const int64_t n = text ? strtoll(text, &end, 10) : classes_of_shape(f);
+    const bool bad = n < 1 || n > MOST || (text && *end != '\0');
+    dt_safetensors_close(f);
+    if (bad)
+        return dt_fail(DT_FORMAT, "%s: dtrain.classes, or the classifier's shape, gives no "
+                                  "number of classes from 1 to %d", path, (int)MOST);
+    *classes = (int)n;
+    return DT_OK;
+}
+
+dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_options *given)
+{
+    dt_net_spec spec;
+    int classes = 0;
+
+    *r = (dt_model_read){.o = *given};
+    DT_TRY(dt_model_describe(path, &r->o, &r->origin));
+    DT_TRY(read_classes(path, &classes));
+    DT_TRY(dt_options_net(&r->o, classes, &spec));
+    DT_TRY(dt_net_create(&r->net, &spec));
+    const size_t floats = dt_net_slab_floats(r->net);
+    const size_t channels = dt_net_norm_channels(r->net);
+    DT_TRY(dt_calloc(&r->slab, 2 * floats + 2 * channels, sizeof *r->slab,
+                     "the numbers of a model file"));
+    float *mean = r->slab + 2 * floats;
+    r->momentum = r->slab + floats;
+    r->state = (dt_model_state){r->net, r->slab, mean, mean + channels};
+    return DT_OK;
+}
+
+void dt_model_read_close(dt_model_read *r)
+{
+    free(r->slab);
+    dt_net_destroy(r->net);
+    *r = (dt_model_read){.net = NULL};
+}
+
+dt_status dt_model_read_steps(const char *given, int64_t *steps)
+{
+    static const char wanted[] = "num_batches_tracked";
+    char path[PATH_MAX];
+    dt_safetensors *f = NULL;
+    dt_status st = DT_OK;
+
+    *steps = 0;
+    DT_TRY(dt_model_path(given, path));
+    DT_TRY(dt_safetensors_open(&f, path));
+    for (size_t i = 0; i < dt_safetensors_count(f); i++) {
+        const dt_tensor *t = dt_safetensors_get(f, i);
+        const char *dot = strrchr(t->name, '.');
+        if (dot && strcmp(dot + 1, wanted) == 0 && t->bytes == sizeof *steps) {
+            st = dt_safetensors_read(f, t, steps);
+            break;
+        }
+    }
+    dt_safetensors_close(f);
+    return st;
+}

@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# scripts/dtrain-run: a run that is killed goes on to the undisturbed end; told to stop, it
+# ends with a checkpoint and code 75; and its rules: what it starts again, how often, how late
+# and with how many ranks. The rules are tried on a program that fails as it is told.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+supervisor=$DTRAIN_SOURCE/scripts/dtrain-run
+
+# ---- Rules -------------------------------------------------------------------------------
+
+# Instead of mpirun, which takes half a second: -np N PROGRAM ARGS...
+cat >"$tmp/launcher" <<'END'
+#!/usr/bin/env bash
+ranks=$2
+shift 2
+ranks=$ranks exec "$@"
+END
+# A process that logs its launch and ends with the next word of $tmp/plan: an exit code, or
+# -SIGNAL by which it dies; "+" before it: after a new checkpoint.
+cat >"$tmp/program" <<'END'
+#!/usr/bin/env bash
+dir=$(dirname "$0")
+echo "$(date +%s%3N) $ranks $*" >>"$dir/launches"
+read -r word <"$dir/plan"
+sed -i 1d "$dir/plan"
+if [ "${word#+}" != "$word" ]; then
+    mkdir -p "$dir/out/checkpoints/step-$(wc -l <"$dir/launches" | awk '{ printf "%010d", $1 }')"
+    word=${word#+}
+fi
+case $word in
+-*) kill "$word" $$ ;;
+wait) trap 'exit 75' USR1 ;;
+deaf) trap '' USR1 ;;
+*) exit "$word" ;;
+esac
+for i in $(seq 200); do sleep 0.1; done
+exit 1
+END
+chmod +x "$tmp/launcher" "$tmp/program"
+rules=(--launcher "$tmp/launcher" --program "$tmp/program")
+
+# plan WORDS -- ARGS...: run the supervisor; sets $code; the launches are in $tmp/launches
+plan() {
+    rm -rf "$tmp/out" "$tmp/launches" "$tmp/plan"
+    while [ "$1" != -- ]; do
+        echo "$1" >>"$tmp/plan"
+        shift
+    done
+    shift
+    timeout -k 2 "$limit" "$supervisor" "${rules[@]}" --back-off 0.05 "$@" \
+        >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
+    code=$?
+}
+# want CODE LAUNCHES LABEL
+want() {
+    local got
+    got=$(cat "$tmp/launches" 2>/dev/null | wc -l)
+    cases=$((cases + 1))
+    [ "$code" = "$1" ] && [ "$got" = "$2" ] ||
+        complain "$3: want code $1 after $2 launches, got $code after $got"
+}
+run=(-- --net vgg11 --out "$tmp/out")
+plan 0 -- --ranks 1 "${run[@]}"
+want 0 1 "success"
+must grep -q -- "--net vgg11 --out $tmp/out --resume auto" "$tmp/launches"
+for incurable in 64 65 66 73 78 79; do
+    plan $incurable 0 -- --ranks 1 "${run[@]}"
+    want $incurable 1 "an error that cannot go away"
+done
+plan 71 76 -9 -11 1 0 -- --ranks 1 "${run[@]}"
+want 0 6 "errors that may go away"
+plan 74 73 0 -- --ranks 1 "${run[@]}"
+want 0 3 "the folder still held by the last launch"
+plan 70 70 70 70 -- --ranks 1 --max-stuck 2 "${run[@]}"
+want 70 3 "three failures without progress, two restarts allowed"
+plan +70 +70 +70 +70 70 70 71 0 -- --ranks 1 --max-stuck 2 "${run[@]}"
+want 71 7 "progress starts the count again"
+plan +70 +70 +70 +74 0 -- --ranks 1 --max-stuck 2 --max-restarts 3 "${run[@]}"
+want 74 4 "three restarts in all"
+plan 75 0 -- --ranks 1 "${run[@]}"
+want 75 1 "preempted"
+plan 75 0 -- --ranks 1 --restart-preempted "${run[@]}"
+want 0 2 "preempted, to be started again"
+plan -9 71 -9 -9 0 -- --ranks 4 --min-ranks 2 --shrink "${run[@]}"
+want 0 5 "fewer ranks"
+must test "$(cut -d ' ' -f 2 "$tmp/launches" | tr '\n' ' ')" = "4 3 3 2 2 "
+must test "$(grep -c -- '--shards 4' "$tmp/launches")" = 5
+# pauses of 0.2, 0.4, 0.8, then after a new checkpoint 0.2 again
+plan 70 70 70 +70 0 -- --ranks 1 --back-off 0.2 "${run[@]}"
+want 0 5 "back-off"
+must awk '{ if (NR > 1) gap[NR] = $1 - last; last = $1 }
+    END { exit !(gap[2] >= 200 && gap[3] >= 400 && gap[4] >= 800 && gap[5] >= 200 && gap[5] < gap[4] - 300) }' \
+    "$tmp/launches"
+plan 70 70 70 0 -- --ranks 1 --back-off 0.2 --max-back-off 0.1 "${run[@]}"
+want 0 4 "longest back-off"
+
+# told LABEL CODE SIGNAL PAUSE...: signals to the supervisor while its launch runs
+told() {
+    local label=$1 wanted=$2 pid
+    shift 2
+    set -m # else a background process of a script cannot be interrupted
+    timeout -k 2 "$limit" "$supervisor" "${rules[@]}" --ranks 1 --grace 0.5 \
+        --restart-preempted "${run[@]}" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+    pid=$!
+    set +m
+    for _ in $(seq 100); do
+        [ -s "$tmp/launches" ] && break
+        sleep 0.05
+    done
+    sleep 0.3
+    while [ $# -gt 0 ]; do
+        read -ra kids <"/proc/$pid/task/$pid/children"
+        kill "-$1" "${kids[0]}"
+        sleep "$2"
+        shift 2
+    done
+    wait "$pid"
+    code=$?
+    want "$wanted" 1 "$label"
+}
+for signal in USR1 TERM INT HUP; do
+    rm -rf "$tmp/out" "$tmp/launches"
+    echo wait >"$tmp/plan"
+    told "told to stop by $signal" 75 $signal 0
+done
+rm -rf "$tmp/out" "$tmp/launches"
+echo deaf >"$tmp/plan"
+told "no checkpoint within the time of grace" 75 TERM 0
+rm -rf "$tmp/out" "$tmp/launches"
+echo deaf >"$tmp/plan"
+started=$SECONDS
+told "told twice" 75 INT 0.1 INT 0
+must test $((SECONDS - started)) -le 10
+
+# its own command line
+for wrong in "--ranks 0" "--ranks x" "--ranks" "--back-off -1" "--min-ranks 3 --ranks 2"; do
+    # shellcheck disable=SC2086
+    plan 0 -- $wrong
+    want 64 0 "$wrong"
+done
+plan 0 -- --ranks 1 -- --resume never --out "$tmp/out"
+want 64 0 "--resume never"
+plan 0 -- --ranks 1 --shrink -- --accum 2 --out "$tmp/out"
+want 64 0 "--shrink without --shards"
+"$supervisor" --help >"$tmp/help" && must grep -q 'usage: scripts/dtrain-run' "$tmp/help"
+
+# ---- A real run ----------------------------------------------------------------------------
+
+real=(--data synthetic:76 --net vgg11 --width-divisor 16 --global-batch 32 --shards 8
+    --no-drop-remainder --precision fp32 --threads 1 --epochs 30 --save-every 5)
+accepts "${real[@]}" --out "$tmp/calm"
+timeless() { sed -E 's/,?"(images_per_s|seconds)":[^,}]*//g' "$1/metrics.jsonl"; }
+# same FOLDER: the end is the undisturbed run's
+same() {
+    must cmp "$tmp/calm/model.safetensors" "$1/model.safetensors"
+    must diff <(timeless "$tmp/calm") <(timeless "$1")
+}
+# begin ARGS...: the supervisor in the background, until a checkpoint is there
+begin() {
+    rm -rf "$tmp/run"
+    timeout -k 2 60 "$supervisor" --program "$DTRAIN_BIN" --back-off 0.05 "$@" -- "${real[@]}" \
+        --out "$tmp/run" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+    pid=$!
+    for _ in $(seq 600); do
+        compgen -G "$tmp/run/checkpoints/step-*" >/dev/null && break
+        sleep 0.02
+    done
+    read -ra kids <"/proc/$pid/task/$pid/children"
+    running=${kids[0]}
+    read -ra kids <"/proc/$running/task/$running/children"
+    mpirun=${kids[0]}
+    read -ra kids <"/proc/$mpirun/task/$mpirun/children"
+}
+begin --ranks 3 --shrink
+kill -9 "${kids[1]}"
+wait "$pid"
+code=$?
+must test "$code" = 0
+must grep -q "launch 2: 2 ranks, step-" "$tmp/stderr"
+same "$tmp/run"
+
+begin --ranks 2
+kill -TERM "$running"
+wait "$pid"
+code=$?
+must test "$code" = 75
+must test ! -e "$tmp/run/model.safetensors"
+timeout -k 2 60 "$supervisor" --program "$DTRAIN_BIN" --ranks 3 -- "${real[@]}" --out "$tmp/run" \
+    >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
+code=$?
+must test "$code" = 0
+same "$tmp/run"
+finish

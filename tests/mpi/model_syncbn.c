@@ -1,0 +1,104 @@
+/* Batch norm over all shards of all ranks equals one process with the whole batch: eight
+ * shards of four images on these ranks, against PyTorch's numbers for the batch of 32. */
+#include "golden_sync.h"
+#include "ranks.h"
+
+/* ---- Combining through the ranks' trees ------------------------------------------- */
+
+typedef struct rank_sync {
+    dt_tree *tree[DT_SYNC_KINDS];
+    int first;
+} rank_sync;
+
+static void *rank_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
+{
+    rank_sync *s = context;
+
+    if (k == 0)
+        dt_tree_resize(s->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
+    else
+        dt_tree_push(s->tree[kind]);
+    return dt_tree_leaf(s->tree[kind]);
+}
+
+static dt_status rank_combine(void *context, dt_norm_kind kind)
+{
+    rank_sync *s = context;
+    const void *unused;
+
+    dt_tree_push(s->tree[kind]);
+    return dt_tree_finish(s->tree[kind], &unused);
+}
+
+static const void *rank_result(void *context, dt_norm_kind kind, int k)
+{
+    const rank_sync *s = context;
+    return dt_tree_result(s->tree[kind], s->first + k);
+}
+
+/* The sum of a value that each shard here has, over all shards of all ranks. */
+static void sum_shards(const team *t, const void *(*value)(const team *t, int k),
+                       size_t count, size_t bytes, dt_merge merge, void *to)
+{
+    const void *sum = NULL;
+    dt_tree *tree = NULL;
+
+    assert_ok(
+        dt_tree_create(&tree, comm, SYNC_SHARDS, count, bytes, merge, SYNC_SHARDS));
+    for (int k = 0; k < t->count; k++) {
+        memcpy(dt_tree_leaf(tree), value(t, k), count * bytes);
+        dt_tree_push(tree);
+    }
+    assert_ok(dt_tree_finish(tree, &sum));
+    memcpy(to, sum, count * bytes);
+    dt_tree_destroy(tree);
+}
+
+static const void *grad_of(const team *t, int k)
+{
+    return t->grad[k].mem;
+}
+static const void *moments_of(const team *t, int k)
+{
+    return t->moments[k];
+}
+
+/* ---- The test --------------------------------------------------------------------- */
+
+static void whole_batch(void **state)
+{
+    golden_sync s;
+    rank_sync ranks = {.first = 0};
+    const dt_norm_sync sync = {&ranks, rank_leaf, rank_combine, rank_result};
+    int first, end;
+
+    dt_shards_of(SYNC_SHARDS, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
+    ranks.first = first;
+    assert_ok(dt_tree_create(&ranks.tree[DT_SYNC_MOMENTS], comm, SYNC_SHARDS,
+                             TEAM_CHANNELS, sizeof(dt_moment), dt_merge_moments,
+                             SYNC_SHARDS));
+    assert_ok(dt_tree_create(&ranks.tree[DT_SYNC_SUMS], comm, SYNC_SHARDS,
+                             2 * TEAM_CHANNELS, sizeof(double), dt_merge_f64,
+                             SYNC_SHARDS));
+    golden_sync_open(&s, *state, first, end);
+    golden_sync_input(&s);
+    team_step_with(&s.t, &sync, (double)s.g.batch);
+    sum_shards(&s.t, grad_of, s.g.floats, sizeof(float), dt_merge_f32, s.g.grad.mem);
+    sum_shards(&s.t, moments_of, dt_net_norm_channels(s.g.net), sizeof(dt_moment),
+               dt_merge_moments, s.g.moments);
+    const int beyond = golden_sync_check(&s);
+    golden_sync_close(&s);
+    dt_tree_destroy(ranks.tree[DT_SYNC_MOMENTS]);
+    dt_tree_destroy(ranks.tree[DT_SYNC_SUMS]);
+    assert_int_equal(beyond, 0);
+}
+
+int main(int argc, char **argv)
+{
+    static golden_case narrow = {"resnet50-narrow-sync-decisive", DT_F32, "onednn"};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(whole_batch, &narrow),
+    };
+    ranks_open(argc, argv);
+    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+}

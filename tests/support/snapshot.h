@@ -1,0 +1,124 @@
+/* snapshot.h - a small network's numbers at step k, and a run folder to save them in. */
+#ifndef DT_TEST_SNAPSHOT_H
+#define DT_TEST_SNAPSHOT_H
+#include "folder.h"
+
+#include <dirent.h>
+
+#include "checkpoint.h"
+
+typedef struct fixture {
+    char run[FOLDER_PATH], checkpoints[FOLDER_PATH + 16];
+    dt_net *net;
+    dt_options options;
+    size_t floats, channels, all;
+    float *slab; /* [all]: master, momentum, running means, running variances */
+    dt_snapshot s;
+} fixture;
+
+/* The snapshot whose arrays are `slab`. */
+static inline dt_snapshot snapshot_of(const fixture *f, float *slab)
+{
+    float *mean = slab + 2 * f->floats;
+    return (dt_snapshot){.model = {f->net, slab, mean, mean + f->channels},
+                         .momentum = slab + f->floats,
+                         .options = &f->options,
+                         .data_digest = "0123456789abcdef0123456789abcdef",
+                         .what_class = "test, avx512"};
+}
+
+static inline int snapshot_make(void **state)
+{
+    const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 64};
+    fixture *f = calloc(1, sizeof *f);
+
+    assert_non_null(f);
+    dt_fail_clear(); /* of a test that has failed */
+    folder_make(f->run);
+    snprintf(f->checkpoints, sizeof f->checkpoints, "%s/checkpoints", f->run);
+    dt_options_init(&f->options);
+    f->options.net = "vgg11";
+    f->options.width_divisor = 64;
+    assert_ok(dt_net_create(&f->net, &spec));
+    f->floats = dt_net_slab_floats(f->net);
+    f->channels = dt_net_norm_channels(f->net);
+    f->all = 2 * (f->floats + f->channels);
+    f->slab = calloc(f->all, sizeof *f->slab);
+    assert_non_null(f->slab);
+    f->s = snapshot_of(f, f->slab);
+    *state = f;
+    return 0;
+}
+
+static inline int snapshot_release(void **state)
+{
+    fixture *f = *state;
+    folder_remove(f->run);
+    free(f->slab);
+    dt_net_destroy(f->net);
+    free(f);
+    return 0;
+}
+
+/* The numbers and the place of step k. */
+static inline void snapshot_fill(fixture *f, int64_t k)
+{
+    dt_fill_uniform(f->slab, f->all, -1, 1, (uint32_t)k, DT_STREAM_TEST, 0);
+    f->s.at = (dt_progress){.epoch = k / 7, .step = k % 7, .run_step = k,
+                            .loss_sum = (double)k / 3, .images = 32 * (k % 7),
+                            .best_accuracy = 0.1, .best_epoch = 2};
+}
+
+static inline void snapshot_save(fixture *f, int64_t k)
+{
+    char path[PATH_MAX];
+    snapshot_fill(f, k);
+    assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
+}
+
+static inline void snapshot_hash(const dt_snapshot *s, const dt_progress *at,
+                                 char text[DT_DIGEST_CHARS])
+{
+    dt_digest d;
+    assert_ok(dt_state_hash(&s->model, s->momentum, at->epoch, at->step, &d));
+    dt_digest_text(d, text);
+}
+
+/* What load gives is what save was given, bit for bit. */
+static inline void assert_loads_step(fixture *f, const char *path, int64_t k)
+{
+    float *slab = calloc(f->all, sizeof *slab);
+    assert_non_null(slab);
+    const dt_snapshot into = snapshot_of(f, slab);
+    dt_progress at;
+    char want[DT_DIGEST_CHARS], has[DT_DIGEST_CHARS];
+
+    snapshot_fill(f, k);
+    assert_ok(dt_checkpoint_load(path, &into, &at));
+    assert_int_equal(at.run_step, k);
+    snapshot_hash(&f->s, &f->s.at, want);
+    snapshot_hash(&into, &at, has);
+    assert_string_equal(has, want);
+    free(slab);
+}
+
+/* Names in the folder of checkpoints that begin with `prefix`, sorted, one space between. */
+static inline const char *names_in(const fixture *f, const char *prefix, char out[1000])
+{
+    struct dirent **list = NULL;
+    const int count = scandir(f->checkpoints, &list, NULL, alphasort);
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        const char *name = list[i]->d_name;
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+            strncmp(name, prefix, strlen(prefix)) == 0)
+            used += (size_t)snprintf(out + used, 1000 - used, "%s%s", used ? " " : "",
+                                     name);
+        free(list[i]);
+    }
+    free(list);
+    return out;
+}
+#endif

@@ -1,0 +1,299 @@
+/* The n-th call of each kind fails, for all n: an older checkpoint stays valid, no temporary
+ * stays, no descriptor stays open, and the failure is named. Calls from the project's own
+ * objects go through the linker's --wrap. */
+#include "snapshot.h"
+
+#include <errno.h>
+
+/* ---- Calls that fail -------------------------------------------------------------------- */
+
+#define CALL_LIST(X)                                                                   \
+    X(open)                                                                            \
+    X(write)                                                                           \
+    X(fsync)                                                                           \
+    X(rename)                                                                          \
+    X(close)                                                                           \
+    X(mkdir)                                                                           \
+    X(fallocate)                                                                       \
+    X(unlink)                                                                          \
+    X(rmdir)
+typedef enum call {
+#define X(name) CALL_##name,
+    CALL_LIST(X)
+#undef X
+        CALLS
+} call;
+static const char *const call_names[] = {
+#define X(name) #name,
+    CALL_LIST(X)
+#undef X
+};
+
+static struct {
+    call which;
+    long left;  /* calls until the one that fails; < 0: none does */
+    int reason; /* its errno */
+    bool short_write;
+} fault = {.left = -1};
+
+static bool fails(call which)
+{
+    if (which != fault.which || fault.left < 0 || fault.left-- > 0)
+        return false;
+    errno = fault.reason;
+    return true;
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    const mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    return fails(CALL_open) ? -1 : __real_open(path, flags, mode);
+}
+
+/* A disk that becomes full takes a part first. */
+ssize_t __real_write(int fd, const void *data, size_t n);
+ssize_t __wrap_write(int fd, const void *data, size_t n);
+ssize_t __wrap_write(int fd, const void *data, size_t n)
+{
+    if (fault.short_write && fault.which == CALL_write && fault.left == 1 && n > 1) {
+        fault.left = 0;
+        return __real_write(fd, data, n / 2);
+    }
+    return fails(CALL_write) ? -1 : __real_write(fd, data, n);
+}
+
+/* The descriptor is gone, whatever close reports. */
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+    const int result = __real_close(fd);
+    return fails(CALL_close) ? -1 : result;
+}
+
+/* What reaches the disk is not looked at here, and waiting for it takes long. */
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    (void)fd;
+    return fails(CALL_fsync) ? -1 : 0;
+}
+
+#define WRAP(name, params, args)                                                       \
+    int __real_##name params;                                                          \
+    int __wrap_##name params;                                                          \
+    int __wrap_##name params                                                           \
+    {                                                                                  \
+        return fails(CALL_##name) ? -1 : __real_##name args;                           \
+    }
+WRAP(rename, (const char *a, const char *b), (a, b))
+WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
+WRAP(fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n))
+WRAP(unlink, (const char *path), (path))
+WRAP(rmdir, (const char *path), (path))
+
+/* ---- What must hold ---------------------------------------------------------------------- */
+
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Whatever happened, what has a name is whole. */
+static void assert_all_valid(const fixture *f)
+{
+    char names[1000], *rest = names;
+
+    names_in(f, "step-", names);
+    for (char *name = strtok_r(names, " ", &rest); name; name = strtok_r(NULL, " ", &rest))
+        assert_ok(dt_checkpoint_verify(folder_path(f->checkpoints, name)));
+}
+
+/* Save step 2 beside step 1 with the n-th call failing; false when there is no n-th. */
+static bool save_fails(fixture *f, call which, long n, int reason)
+{
+    char path[PATH_MAX], names[1000];
+    const int descriptors = open_descriptors();
+    const int metrics = open(folder_path(f->run, "metrics.jsonl"), O_RDWR | O_CREAT, 0644);
+
+    snapshot_save(f, 1);
+    snapshot_fill(f, 2);
+    fault.which = which;
+    fault.left = n;
+    fault.reason = reason;
+    const dt_status st = dt_checkpoint_save(f->run, &f->s, metrics, path);
+    const bool reached = fault.left < 0;
+    fault.left = -1;
+    close(metrics);
+    assert_int_equal(open_descriptors(), descriptors);
+    assert_string_equal(names_in(f, ".", names), "");
+    assert_all_valid(f);
+    if (reached && st != DT_OK) {
+        assert_true(st == DT_IO || st == DT_CANTCREATE);
+        assert_non_null(strstr(dt_fail_text(), strerror(reason)));
+        assert_non_null(strstr(dt_fail_text(), f->run));
+        assert_string_equal(path, "");
+        dt_fail_clear();
+    } else {
+        assert_int_equal(st, DT_OK);
+        assert_loads_step(f, path, 2);
+    }
+    assert_loads_step(f, folder_path(f->checkpoints, "step-0000000001"), 1);
+    snapshot_save(f, 3); /* and the next save is as if nothing had been */
+    assert_loads_step(f, folder_path(f->checkpoints, "step-0000000003"), 3);
+    folder_remove(f->checkpoints);
+    return reached;
+}
+
+static void every_call_of_a_save_may_fail(void **state)
+{
+    static const struct {
+        call which;
+        int reason;
+        bool short_write;
+        long least; /* calls of this kind in a save, by counting in B2.5 */
+    } cases[] = {
+        {CALL_open, EMFILE, false, 5},   {CALL_open, ENOSPC, false, 5},
+        {CALL_write, ENOSPC, false, 90}, {CALL_write, EIO, true, 90},
+        {CALL_fsync, EIO, false, 8},     {CALL_fsync, ENOSPC, false, 8},
+        {CALL_rename, EIO, false, 1},    {CALL_rename, EACCES, false, 1},
+        {CALL_close, EIO, false, 7},     {CALL_mkdir, ENOSPC, false, 1},
+        {CALL_fallocate, ENOSPC, false, 5},
+    };
+    fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        long n = 0;
+        fault.short_write = cases[i].short_write;
+        while (save_fails(f, cases[i].which, n, cases[i].reason))
+            n++;
+        fault.short_write = false;
+        if (n < cases[i].least)
+            fail_msg("a save makes only %ld calls of %s", n, call_names[cases[i].which]);
+        printf("%s: %ld\n", call_names[cases[i].which], n);
+    }
+}
+
+/* A file system without fallocate is none that refuses. */
+static void room_need_not_be_reserved(void **state)
+{
+    fixture *f = *state;
+    for (long n = 0; n < 5; n++) {
+        fault.which = CALL_fallocate;
+        fault.left = n;
+        fault.reason = EOPNOTSUPP;
+        snapshot_save(f, n);
+        assert_int_equal(fault.left, -1);
+    }
+    assert_all_valid(f);
+}
+
+/* The first save makes `checkpoints`; a failure there must leave the second one able to. */
+static void the_first_save_may_fail(void **state)
+{
+    static const call kinds[] = {CALL_mkdir, CALL_fsync, CALL_open, CALL_rename};
+    fixture *f = *state;
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (long n = 0;; n++) {
+            snapshot_fill(f, 1);
+            fault.which = kinds[i];
+            fault.left = n;
+            fault.reason = EIO;
+            const dt_status st = dt_checkpoint_save(f->run, &f->s, -1, path);
+            const bool reached = fault.left < 0;
+            fault.left = -1;
+            dt_fail_clear();
+            assert_true(reached || st == DT_OK);
+            snapshot_save(f, 1);
+            assert_loads_step(f, folder_path(f->checkpoints, "step-0000000001"), 1);
+            folder_remove(f->checkpoints);
+            if (!reached)
+                break;
+        }
+}
+
+static void every_call_of_a_pruning_may_fail(void **state)
+{
+    static const call kinds[] = {CALL_rename, CALL_fsync, CALL_unlink, CALL_rmdir,
+                                 CALL_open, CALL_close};
+    static const dt_keep keep = {.last = 1};
+    fixture *f = *state;
+    char names[1000];
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        long n = 0;
+        for (bool reached = true; reached; n++) {
+            for (int64_t k = 1; k <= 3; k++)
+                snapshot_save(f, k);
+            const int descriptors = open_descriptors();
+            fault.which = kinds[i];
+            fault.left = n;
+            fault.reason = EIO;
+            const dt_status st = dt_checkpoint_prune(f->run, &keep);
+            reached = fault.left < 0;
+            fault.left = -1;
+            assert_true(st == DT_OK || st == DT_IO);
+            dt_fail_clear();
+            assert_int_equal(open_descriptors(), descriptors);
+            assert_all_valid(f);
+            assert_loads_step(f, folder_path(f->checkpoints, "step-0000000003"), 3);
+            assert_ok(dt_checkpoint_prune(f->run, &keep));
+            assert_string_equal(names_in(f, "", names), "step-0000000003");
+            folder_remove(f->checkpoints);
+        }
+        assert_true(n > 1); /* at least one was reached */
+    }
+}
+
+/* What cannot be read is passed over, not taken for the end. */
+static void a_find_may_fail_at_every_call(void **state)
+{
+    fixture *f = *state;
+    char found[PATH_MAX], text[2000];
+
+    for (long n = 0;; n++) {
+        FILE *log = NULL;
+        snapshot_save(f, 1);
+        snapshot_save(f, 2);
+        fault.which = CALL_open;
+        fault.left = n;
+        fault.reason = EIO;
+        const int kept = folder_listen(&log);
+        const dt_status st = dt_checkpoint_find(f->run, found);
+        folder_heard(kept, log, text, sizeof text);
+        const bool reached = fault.left < 0;
+        fault.left = -1;
+        assert_ok(st);
+        assert_string_equal(found, folder_path(f->checkpoints, reached ? "step-0000000001"
+                                                                      : "step-0000000002"));
+        assert_true(!reached || strstr(text, "step-0000000002"));
+        if (!reached)
+            break;
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_call_of_a_save_may_fail),
+        TEST(room_need_not_be_reserved),
+        TEST(the_first_save_may_fail),
+        TEST(every_call_of_a_pruning_may_fail),
+        TEST(a_find_may_fail_at_every_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+/* The thread that saves: what it writes is the snapshot of the moment, what it fails at is
+ * told to the other thread, and no signal is its own. */
+#include "snapshot.h"
+
+#include <dirent.h>
+#include <signal.h>
+
+static const dt_keep keep_two = {.last = 2};
+
+static void snapshots_are_of_their_moment(void **state)
+{
+    fixture *f = *state;
+    dt_saver *v = NULL;
+    char names[1000], last[PATH_MAX];
+
+    assert_true(dt_saver_bytes(f->net) >= f->all * sizeof(float));
+    assert_ok(dt_saver_open(&v, f->run, f->net, &keep_two));
+    assert_string_equal(dt_saver_last(v), "");
+    assert_ok(dt_saver_wait(v)); /* nothing was asked for */
+    for (int64_t k = 1; k <= 5; k++) {
+        snapshot_fill(f, k);
+        assert_ok(dt_saver_save(v, &f->s, -1));
+        memset(f->slab, 0xff, f->all * sizeof *f->slab); /* training goes on at once */
+        f->s.at.run_step = -1;
+    }
+    assert_ok(dt_saver_wait(v));
+    snprintf(last, sizeof last, "%s", dt_saver_last(v));
+    assert_string_equal(last, folder_path(f->checkpoints, "step-0000000005"));
+    assert_string_equal(names_in(f, "", names), "step-0000000004 step-0000000005");
+    assert_loads_step(f, last, 5);
+    assert_loads_step(f, folder_path(f->checkpoints, "step-0000000004"), 4);
+    dt_saver_close(v);
+    dt_saver_close(NULL);
+}
+
+static void closing_waits(void **state)
+{
+    fixture *f = *state;
+    dt_saver *v = NULL;
+
+    for (int64_t k = 1; k <= 20; k++) {
+        snapshot_fill(f, k);
+        assert_ok(dt_saver_open(&v, f->run, f->net, &keep_two));
+        assert_ok(dt_saver_save(v, &f->s, -1));
+        dt_saver_close(v);
+        char path[64];
+        snprintf(path, sizeof path, "step-%010lld", (long long)k);
+        assert_loads_step(f, folder_path(f->checkpoints, path), k);
+    }
+}
+
+/* By a file in the place of the folder: also root cannot write there. */
+static void failures_are_told_once_and_training_goes_on(void **state)
+{
+    fixture *f = *state;
+    dt_saver *v = NULL;
+
+    folder_write(f->run, "checkpoints", "x", 1);
+    assert_ok(dt_saver_open(&v, f->run, f->net, &keep_two));
+    snapshot_fill(f, 1);
+    assert_ok(dt_saver_save(v, &f->s, -1)); /* fails later, elsewhere */
+    assert_string_equal(dt_fail_text(), "");
+    snapshot_fill(f, 2);
+    assert_int_not_equal(dt_saver_save(v, &f->s, -1), DT_OK);
+    assert_non_null(strstr(dt_fail_text(), "checkpoints"));
+    dt_fail_clear();
+    assert_int_not_equal(dt_saver_wait(v), DT_OK); /* the second was tried all the same */
+    assert_non_null(strstr(dt_fail_text(), "checkpoints"));
+    dt_fail_clear();
+    assert_ok(dt_saver_wait(v)); /* told once */
+    assert_string_equal(dt_saver_last(v), "");
+
+    unlink(folder_path(f->run, "checkpoints"));
+    snapshot_fill(f, 3);
+    assert_ok(dt_saver_save(v, &f->s, -1));
+    assert_ok(dt_saver_wait(v));
+    assert_string_equal(dt_saver_last(v), folder_path(f->checkpoints, "step-0000000003"));
+    assert_loads_step(f, dt_saver_last(v), 3);
+    dt_saver_close(v);
+}
+
+/* The mask of each other thread of this process, from /proc. */
+static int threads_with_blocked(int signal_number)
+{
+    DIR *dir = opendir("/proc/self/task");
+    int count = 0;
+
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        char path[300], line[200];
+        unsigned long long mask = 0;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", e->d_name);
+        FILE *f = e->d_name[0] == '.' || atol(e->d_name) == (long)getpid()
+                      ? NULL : fopen(path, "r");
+        while (f && fgets(line, sizeof line, f))
+            if (sscanf(line, "SigBlk: %llx", &mask) == 1)
+                count += (mask & 1ull << (signal_number - 1)) != 0;
+        if (f)
+            fclose(f);
+    }
+    closedir(dir);
+    return count;
+}
+
+static void signals_are_left_to_others(void **state)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGALRM};
+    fixture *f = *state;
+    dt_saver *v = NULL;
+    sigset_t before, after;
+
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &before), 0);
+    assert_ok(dt_saver_open(&v, f->run, f->net, &keep_two));
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        assert_int_equal(threads_with_blocked(signals[i]), 1);
+        assert_int_equal(sigismember(&after, signals[i]), sigismember(&before, signals[i]));
+    }
+    dt_saver_close(v);
+    assert_int_equal(threads_with_blocked(SIGTERM), 0);
+}
+
+static void another_network_is_a_bug(void **state)
+{
+    fixture *f = *state;
+    const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 64};
+    dt_net *twin = NULL;
+    dt_saver *v = NULL;
+
+    assert_ok(dt_net_create(&twin, &spec));
+    assert_ok(dt_saver_open(&v, f->run, twin, &keep_two));
+    assert_fails(dt_saver_save(v, &f->s, -1), DT_BUG, "another network");
+    dt_saver_close(v);
+    dt_net_destroy(twin);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(snapshots_are_of_their_moment),
+        TEST(closing_waits),
+        TEST(failures_are_told_once_and_training_goes_on),
+        TEST(signals_are_left_to_others),
+        TEST(another_network_is_a_bug),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
