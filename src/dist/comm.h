@@ -5,6 +5,8 @@
 
 #include <mpi.h>
 
+enum { DT_PATH_CHARS = 4096 }; /* PATH_MAX; Open MPI asks for half of it */
+
 struct dt_comm {
     /* Errors are returned; MPI_COMM_NULL where MPI was not started. `machine` holds the
      * ranks that share a machine, `team` those that are treated as a node of it. */
@@ -17,6 +19,7 @@ struct dt_comm {
     int split;          /* nodes that this machine is treated as */
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     uint64_t node_room; /* see dt_node_mem_room, as the last exchange was planned */
+    char node_directory[DT_PATH_CHARS]; /* where node memory lies; "" until asked for */
 };
 
 /* Record what MPI reports; `call` begins with the function's name. */
@@ -46,9 +49,6 @@ dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
 /* Bytes that every node's shared memory has left for each of its nodes, the least over
  * all; UINT64_MAX where no node has ranks that share. Collective. */
 dt_status dt_node_mem_room(dt_comm *c, uint64_t *room) DT_MUST_CHECK;
-/* Where that memory is backed. */
-enum { DT_NODE_DIRECTORY_CHARS = 4096 }; /* PATH_MAX; Open MPI asks for half of it */
-void dt_node_mem_directory(char path[DT_NODE_DIRECTORY_CHARS]);
 /* What MPI adds to a block for itself, generously. */
 enum { DT_NODE_MEM_OVERHEAD = 1 << 20 };
 

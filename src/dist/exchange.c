@@ -21,7 +21,7 @@ enum { EXCHANGE_ROWS = sizeof exchange_table / sizeof *exchange_table };
 enum { EXCHANGE_BLOCKS = 8 };
 
 typedef struct exchange_decline {
-    char text[DT_NODE_DIRECTORY_CHARS + 512];
+    char text[DT_PATH_CHARS + 512];
 } exchange_decline;
 
 /* Whether the node's memory, as measured when the exchange was planned, has the room. */
@@ -29,44 +29,55 @@ static bool exchange_has_room(const dt_exchange *x, size_t node_bytes,
                               exchange_decline *why)
 {
     const uint64_t bytes = dt_exchange_block(x) * sizeof(float) + node_bytes;
-    char path[DT_NODE_DIRECTORY_CHARS];
 
     if (bytes + EXCHANGE_BLOCKS * DT_NODE_MEM_OVERHEAD <= x->comm->node_room)
         return true;
-    dt_node_mem_directory(path);
     snprintf(why->text, sizeof why->text,
              "exchange %s: %.1f MB do not fit into %s with %.1f MB free; to share "
              "memory, enlarge it (docker run --shm-size) or name another local "
              "directory with mpirun --mca osc_sm_backing_directory DIR",
-             x->row->name, (double)bytes * 1e-6, path,
+             x->row->name, (double)bytes * 1e-6, x->comm->node_directory,
              (double)x->comm->node_room * 1e-6);
     return false;
 }
 
-/* With x->row under trial: whether it declines, and whether it shares. Says on the way
- * why it does not, in one line; a row that declines for good leaves that to the caller. */
-static bool exchange_declines(dt_exchange *x, const dt_exchange_opts *o,
-                              exchange_decline *why)
+/* With x->row under trial: whether it declines, and whether it shares. `why`: in one line,
+ * where it declines or does not share for want of room. */
+static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o,
+                              exchange_decline *why, bool *declines)
 {
+    const int world = x->comm->world;
+
     why->text[0] = '\0';
-    x->shares = x->comm->world > 1 && x->row->shares && x->row->shares(x);
-    if (x->comm->world == 1)
-        return false;
-    if (x->row->longest && x->row->longest(x) > INT_MAX) {
-        snprintf(why->text, sizeof why->text,
-                 "exchange %s: a message would hold more than %d floats; use "
-                 "--exchange tree with smaller buckets",
-                 x->row->name, INT_MAX);
-        return true;
-    }
-    if (!x->shares && x->row->only_shared)
+    x->shares = world > 1 && x->row->shares && x->row->shares(x);
+    DT_TRY(dt_exchange_team_folds(x));
+    if (x->shares && !exchange_has_room(x, o->node_bytes, why)) {
+        x->shares = false;
+        DT_TRY(dt_exchange_team_folds(x));
+    } else if (world > 1 && !x->shares && x->row->only_shared) {
         snprintf(why->text, sizeof why->text,
                  "exchange %s: the ranks run on %d nodes, which share no memory; use "
                  "--exchange tree",
                  x->row->name, x->comm->nodes);
-    if (x->shares && !exchange_has_room(x, o->node_bytes, why))
-        x->shares = false;
-    return !x->shares && x->row->only_shared;
+    }
+    *declines = world > 1 && !x->shares && x->row->only_shared;
+    if (world > 1 && x->row->longest && x->row->longest(x) > INT_MAX) {
+        snprintf(why->text, sizeof why->text,
+                 "exchange %s: a message would hold more than %d floats; use "
+                 "--exchange tree with smaller buckets",
+                 x->row->name, INT_MAX);
+        *declines = true;
+    }
+    return DT_OK;
+}
+
+/* A named row that declines is an error, which says why. Else it is a note; but that rows
+ * for one node pass on several is what `auto` is for. */
+static void exchange_say(const dt_exchange *x, const exchange_decline *why, bool any,
+                         bool declines)
+{
+    if (why->text[0] && (any ? x->row->shares && x->row->shares(x) : !declines))
+        dt_note("%s", why->text);
 }
 
 /* From (same) arguments and common measurements alone, so all ranks choose alike. */
@@ -74,28 +85,23 @@ static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool
 {
     const bool any = strcmp(o->name, "auto") == 0;
     exchange_decline why = {""};
-    bool known = any;
+    bool known = any, declines = true;
 
-    for (int i = 0; i < EXCHANGE_ROWS; i++) {
+    for (int i = 0; i < EXCHANGE_ROWS && declines; i++) {
         if (!any && strcmp(o->name, exchange_table[i]->name) != 0)
             continue;
         known = true;
         x->row = exchange_table[i];
-        const bool shareable =
-            x->comm->world > 1 && x->row->shares && x->row->shares(x);
-        const bool declines = exchange_declines(x, o, &why);
-        /* `auto` on several nodes is meant to pass over a row that needs one. */
-        if (why.text[0] && !quiet && shareable && (any || !declines))
-            dt_note("%s", why.text);
-        if (!declines)
-            return DT_OK;
+        DT_TRY(exchange_try(x, o, &why, &declines));
+        if (!quiet)
+            exchange_say(x, &why, any, declines);
     }
     if (!known)
         return dt_fail(
             DT_CONFIG,
             "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD),
             o->name);
-    return dt_fail(DT_UNSUPPORTED, "%s", why.text);
+    return declines ? dt_fail(DT_UNSUPPORTED, "%s", why.text) : DT_OK;
 }
 
 /* ---- Planning, opening, closing -------------------------------------------------- */
@@ -206,6 +212,8 @@ void dt_exchange_close(dt_exchange *x)
     if (x->mpi != MPI_COMM_NULL && !dt_comm_alone())
         MPI_Comm_free(&x->mpi);
     dt_fold_release(&x->fold);
+    dt_fold_release(&x->inner);
+    dt_fold_release(&x->outer);
     free(x->operand);
     free(x->scratch);
     free(x->owned);
@@ -247,7 +255,7 @@ static double exchange_seconds(void)
 }
 
 /* Messages of this rank may still lie in MPI, which moves them only when it is called. */
-static dt_status exchange_await(dt_exchange *x, dt_progress which, uint64_t count)
+static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
     int flag = 0;
 
@@ -285,7 +293,8 @@ dt_status dt_exchange_publish(dt_exchange *x)
 {
     const double start = exchange_seconds();
 
-    dt_exchange_tell(x, DT_PUBLISHED, ++x->published);
+    x->published++;
+    dt_exchange_tell(x, DT_PUBLISHED, x->published);
     DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
     x->stats.wait_s += exchange_seconds() - start;
     return DT_OK;

@@ -37,14 +37,14 @@ DT_EXCHANGE_LIST(X)
 
 /* One rank's progress since open, which its team's ranks watch; in memory they share, a
  * cache line each. */
-typedef enum dt_progress {
+typedef enum dt_exchange_mark {
     DT_FOLDED,    /* buckets with final partial sums */
     DT_FINISHED,  /* calls of finish */
     DT_PUBLISHED, /* calls of publish */
-    DT_PROGRESSES
-} dt_progress;
+    DT_MARKS
+} dt_exchange_mark;
 typedef struct dt_exchange_line {
-    _Alignas(64) _Atomic uint64_t count[DT_PROGRESSES];
+    _Alignas(64) _Atomic uint64_t count[DT_MARKS];
 } dt_exchange_line;
 
 struct dt_exchange {
@@ -67,25 +67,28 @@ struct dt_exchange {
     float **base;           /* [team_ranks] slots of each; owned */
     uint64_t step;          /* steps finished */
     uint64_t published;     /* calls of publish: a step may have several */
+    dt_fold outer;          /* over the partial sums of all teams */
+    dt_fold inner;          /* what makes the team's of those of its ranks */
 
-    dt_fold fold;        /* over the partial sums of all ranks */
-    int parts;           /* partial sums of this rank */
-    int slots;           /* slabs for folding them */
-    float *memory;       /* [slots][floats], then the row's extra; borrowed */
-    float *extra;        /* [row->extra()] inside memory */
-    float *sum;          /* [floats] inside memory; slot 0 unless the row says otherwise */
-    dt_operand *operand; /* [fold.operands], owned; for the row's calls of dt_fold_f32 */
-    float *scratch;      /* for them, owned; see dt_exchange_scratch */
-    dt_span *owned;      /* [spans], owned; what this rank's optimizer updates */
+    dt_fold fold;  /* over the partial sums of all ranks */
+    int parts;     /* partial sums of this rank */
+    int slots;     /* slabs for folding them */
+    float *memory; /* [slots][floats], then the row's extra; borrowed */
+    float *extra;  /* [row->extra()] inside memory */
+    float *sum;    /* [floats] inside memory; slot 0 unless the row says otherwise */
+    dt_operand
+        *operand;   /* [fold.operands], owned; for the row's calls of dt_fold_f32 */
+    float *scratch; /* for them, owned; see dt_exchange_scratch */
+    dt_span *owned; /* [spans], owned; what this rank's optimizer updates */
     size_t spans;
 
     int first, end, next; /* own shards; the next to be asked for */
     bool writing;         /* leaves were handed out and are not yet folded */
     dt_counter counter;
-    int leaf, merges;  /* the running leaf's slot and the additions that it closes */
-    dt_addition *add;  /* [adds], owned; together: on slots, all the rank's additions */
+    int leaf, merges; /* the running leaf's slot and the additions that it closes */
+    dt_addition *add; /* [adds], owned; together: on slots, all the rank's additions */
     int adds;
-    size_t folded;     /* buckets of the running leaf that are folded */
+    size_t folded; /* buckets of the running leaf that are folded */
     dt_exchange_stats stats;
 };
 
@@ -119,6 +122,8 @@ void dt_exchange_fold_parts(dt_exchange *x, dt_span span);
 /* Take x->scratch for folds of this depth at most. */
 dt_status dt_exchange_scratch(dt_exchange *x, int depth) DT_MUST_CHECK;
 
+/* x->outer and x->inner for x->shares as it is. */
+dt_status dt_exchange_team_folds(dt_exchange *x) DT_MUST_CHECK;
 /* Teams of all ranks, and the first rank of one; team number dt_exchange_teams is the
  * end. */
 int dt_exchange_teams(const dt_exchange *x);
@@ -135,8 +140,8 @@ dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
 
 /* Say how far this rank is; ask whether all of the team are as far. What they wrote
  * before they said so is then visible. */
-void dt_exchange_tell(dt_exchange *x, dt_progress which, uint64_t count);
-bool dt_exchange_all(const dt_exchange *x, dt_progress which, uint64_t count);
+void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
+bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count);
 
 void dt_exchange_count_sent(dt_exchange *x, size_t bytes);
 void dt_exchange_count_received(dt_exchange *x, size_t bytes);

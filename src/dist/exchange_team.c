@@ -28,6 +28,41 @@ int dt_exchange_team_first(const dt_exchange *x, int team)
     return x->shares ? x->comm->node_start[team] : team;
 }
 
+/* Bounds of groups of leaves: the ranks of my team, or all teams. */
+static int team_bounds(const dt_exchange *x, bool inside, int *bound)
+{
+    const int team = dt_exchange_team(x);
+    const int first = inside ? dt_exchange_team_first(x, team) : 0;
+    const int end = inside ? dt_exchange_team_first(x, team + 1) : dt_exchange_teams(x);
+
+    for (int i = first; i < end; i++)
+        dt_shards_of(x->shards, x->comm->world,
+                     inside ? i : dt_exchange_team_first(x, i), &bound[i - first],
+                     &bound[i - first + 1]);
+    if (!inside)
+        bound[end] = x->shards;
+    return end - first;
+}
+
+dt_status dt_exchange_team_folds(dt_exchange *x)
+{
+    int *bound = NULL;
+    dt_status st;
+
+    dt_fold_release(&x->inner);
+    dt_fold_release(&x->outer);
+    DT_TRY(
+        dt_calloc(&bound, (size_t)x->comm->world + 1, sizeof *bound, "the exchange"));
+    const int ranks = team_bounds(x, true, bound);
+    DT_GO(st, dt_fold_init_groups(&x->inner, bound, ranks, false), out);
+    const int teams = team_bounds(x, false, bound);
+    st = dt_fold_init_groups(&x->outer, bound, teams, true);
+
+out:
+    free(bound);
+    return st;
+}
+
 int dt_exchange_slots_of(const dt_exchange *x, int r)
 {
     int first, end;
@@ -88,8 +123,7 @@ dt_status dt_exchange_bind(dt_exchange *x, float *memory)
 
     x->team_first = dt_exchange_team_first(x, team);
     x->team_ranks = dt_exchange_team_first(x, team + 1) - x->team_first;
-    DT_TRY(
-        dt_calloc(&x->base, (size_t)x->team_ranks, sizeof *x->base, "the exchange"));
+    DT_TRY(dt_calloc(&x->base, (size_t)x->team_ranks, sizeof *x->base, "the exchange"));
     if (x->shares) {
         x->line = (void *)memory;
         at += team_line_floats(x->team_ranks);
@@ -126,17 +160,18 @@ dt_status dt_exchange_own_slices(dt_exchange *x)
 
 /* ---- Progress -------------------------------------------------------------------- */
 
-void dt_exchange_tell(dt_exchange *x, dt_progress which, uint64_t count)
+void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
     if (x->line)
-        atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which], count,
-                              memory_order_release);
+        atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which],
+                              count, memory_order_release);
 }
 
-bool dt_exchange_all(const dt_exchange *x, dt_progress which, uint64_t count)
+bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
     for (int i = 0; x->line && i < x->team_ranks; i++)
-        if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) < count)
+        if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) <
+            count)
             return false;
     return true;
 }

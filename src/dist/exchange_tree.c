@@ -1,206 +1,199 @@
-/* exchange_tree.c - the exact exchange that overlaps with backward.
+/* exchange_tree.c - the exact exchange over messages that overlaps with backward.
  *
- * Each bucket is cut into one slice per rank. Every rank sends its partial sums of
- * slice k to rank k, which completes the tree on it and sends the sum back to all: a
- * reduce-scatter and an allgather whose order of addition depends on S alone. Messages
- * of many buckets are under way at once; they move when ready() or finish() looks. */
-#include "exchange.h"
-#include "spans.h"
-
-#include <stdlib.h>
-
-typedef struct tree_bucket {
-    MPI_Request *in;   /* [operands - parts] partial sums of my slice, from others */
-    MPI_Request *out;  /* [(world - 1) * parts] mine of others' slices */
-    MPI_Request *back; /* [2 * (world - 1)] sums: mine to others, then theirs to me */
-    float *received;   /* [operands - parts][slice] */
-    bool summed;       /* my slice is complete and on its way */
-    bool sent;         /* others have my partial sums: slot 0 may take their sums */
-    bool done;
-} tree_bucket;
-
-typedef struct tree_state {
-    tree_bucket *bucket;  /* [buckets] */
-    MPI_Request *request; /* all of them */
-    size_t requests;
-    size_t oldest, started; /* buckets [oldest, started) are under way */
-    int in, out, back;      /* requests of one bucket, by group */
-} tree_state;
-
-static dt_span tree_slice(const dt_exchange *x, size_t b, int rank)
-{
-    return dt_spans_slice(x->bucket[b], rank, x->comm->world);
-}
-
-static int tree_foreign(const dt_exchange *x, int rank)
-{
-    return x->fold.operands - dt_exchange_parts(x, rank);
-}
-
-/* Received slices begin at multiples of 16 floats. */
-static size_t tree_received(const dt_exchange *x, size_t b, int rank)
-{
-    return (size_t)tree_foreign(x, rank) * dt_align(tree_slice(x, b, rank).count, 16);
-}
-
-static size_t tree_extra(const dt_exchange *x, int rank)
-{
-    size_t floats = 0;
-
-    for (size_t b = 0; b < x->buckets; b++)
-        floats += tree_received(x, b, rank);
-    return floats;
-}
+ * Teams exchange partial sums: a team is one rank, or the ranks of a node where they work
+ * in one another's memory. Each bucket is cut into one slice per rank of the team, which
+ * that rank owns. On it, it
+ *   folds   the partial sums of its team's ranks into those of the team, where they lie;
+ *   sends   them, cut into one piece per team, to the rank that owns the same floats in
+ *           the piece's team;
+ *   sums    its own team's piece of all teams, and sends the sum back to all;
+ * a reduce-scatter and an allgather whose order of addition depends on S alone. Messages
+ * of many buckets are under way at once; they move when ready() or finish() looks.
+ *
+ * Where teams have unequal ranks, their slices are cut at different floats: a slice is a
+ * row of `strips`, on each of which every team has one owner. */
+#include "exchange_tree.h"
 
 static size_t tree_longest(const dt_exchange *x)
 {
-    return dt_spans_longest(x->bucket, x->buckets) / (size_t)x->comm->world + 16;
+    return dt_spans_longest(x->bucket, x->buckets) / (size_t)dt_exchange_teams(x) + 32;
 }
 
-static dt_status tree_open(dt_exchange *x)
+static bool tree_shares(const dt_exchange *x)
 {
-    const int others = x->comm->world - 1;
-    float *received = x->extra;
-    tree_state *t = NULL;
-
-    DT_TRY(dt_calloc(&t, 1, sizeof *t, "the exchange"));
-    x->state = t;
-    t->in = tree_foreign(x, x->comm->rank);
-    DT_TRY(dt_exchange_scratch(x, x->fold.depth));
-    t->out = others * x->parts;
-    t->back = 2 * others;
-    const size_t each = (size_t)(t->in + t->out + t->back);
-    t->requests = x->buckets * each;
-    DT_TRY(dt_calloc(&t->bucket, x->buckets, sizeof *t->bucket, "the exchange"));
-    DT_TRY(dt_calloc(&t->request, t->requests, sizeof *t->request, "the exchange"));
-    for (size_t i = 0; i < t->requests; i++)
-        t->request[i] = MPI_REQUEST_NULL;
-    for (size_t b = 0; b < x->buckets; b++) {
-        MPI_Request *r = t->request + b * each;
-        t->bucket[b] = (tree_bucket){.in = r,
-                                     .out = r + t->in,
-                                     .back = r + t->in + t->out,
-                                     .received = received};
-        received += tree_received(x, b, x->comm->rank);
-    }
-    return DT_OK;
+    return x->comm->nodes > 1 && x->comm->nodes < x->comm->world;
 }
 
-/* ---- Messages: 0 carries a partial sum, 1 a sum ---------------------------------- */
+/* ---- Messages: 0 carries a partial sum, 1 a sum. Those of one bucket between two ranks
+ * match by order: strip after strip, part after part. -------------------------------- */
 
 static int tree_tag(size_t b, int kind)
 {
     return (int)(2 * b) + kind;
 }
 
-static dt_status tree_send(dt_exchange *x, const float *data, size_t floats, int to,
-                           int tag, MPI_Request *r)
+static dt_status tree_send(dt_exchange *x, const float *data, size_t floats, bool half,
+                           int to, int tag, MPI_Request *r)
 {
     int count = 0;
 
     if (floats == 0)
         return DT_OK;
     DT_TRY(dt_comm_count(floats, &count));
-    DT_MPI(MPI_Isend(data, count, MPI_FLOAT, to, tag, x->mpi, r));
-    dt_exchange_count_sent(x, floats * sizeof *data);
+    DT_MPI(MPI_Isend(data, count, half ? MPI_UINT16_T : MPI_FLOAT, to, tag, x->mpi, r));
+    dt_exchange_count_sent(x, floats * (half ? sizeof(dt_bf16) : sizeof *data));
     return DT_OK;
 }
 
-static dt_status tree_receive(dt_exchange *x, float *data, size_t floats, int from,
-                              int tag, MPI_Request *r)
+static dt_status tree_receive(dt_exchange *x, float *data, size_t floats, bool half,
+                              int from, int tag, MPI_Request *r)
 {
     int count = 0;
 
     if (floats == 0)
         return DT_OK;
     DT_TRY(dt_comm_count(floats, &count));
-    DT_MPI(MPI_Irecv(data, count, MPI_FLOAT, from, tag, x->mpi, r));
-    dt_exchange_count_received(x, floats * sizeof *data);
+    DT_MPI(
+        MPI_Irecv(data, count, half ? MPI_UINT16_T : MPI_FLOAT, from, tag, x->mpi, r));
+    dt_exchange_count_received(x, floats * (half ? sizeof(dt_bf16) : sizeof *data));
     return DT_OK;
 }
 
-/* Where operand i of my slice lies: own partial sums in slots, others' received. */
-static float *tree_operand(const dt_exchange *x, size_t b, dt_span mine, int i)
+/* Operand i of my piece of a strip, received from another team. */
+static float *tree_received(const dt_exchange *x, const tree_strip *s, int i)
 {
-    const int own = x->fold.start[x->comm->rank];
-
-    if (i >= own && i < own + x->parts)
-        return dt_exchange_part(x, i - own) + mine.first;
     const tree_state *t = x->state;
-    const size_t place = (size_t)(i < own ? i : i - x->parts);
-    return t->bucket[b].received + place * dt_align(mine.count, 16);
+    return s->received +
+           t->place[i] * tree_unit(tree_piece(x, s->span, dt_exchange_team(x)));
 }
 
 static dt_status tree_receive_parts(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
-    const dt_span mine = tree_slice(x, b, x->comm->rank);
-    MPI_Request *r = t->bucket[b].in;
+    const tree_bucket *k = &t->bucket[b];
+    const int team = dt_exchange_team(x);
+    MPI_Request *r = k->in;
 
-    for (int from = 0; from < x->comm->world; from++)
-        for (int i = x->fold.start[from]; i < x->fold.start[from + 1]; i++)
-            if (from != x->comm->rank)
-                DT_TRY(tree_receive(x, tree_operand(x, b, mine, i), mine.count, from,
-                                    tree_tag(b, 0), r++));
+    for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++)
+        for (int from = 0; from < dt_exchange_teams(x); from++)
+            for (int i = x->outer.start[from]; i < x->outer.start[from + 1]; i++)
+                if (from != team)
+                    DT_TRY(tree_receive(
+                        x, tree_received(x, s, i), tree_piece(x, s->span, team).count,
+                        tree_half(x, i), s->owner[from], tree_tag(b, 0), r++));
     return DT_OK;
 }
 
-/* Rank after rank, beginning behind me, so that not all send to rank 0 first. */
+/* Team after team, beginning behind mine, so that not all send to the first one first. A
+ * half is packed where its float lies. */
 static dt_status tree_send_parts(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
-    const int world = x->comm->world;
-    MPI_Request *r = t->bucket[b].out;
+    const tree_bucket *k = &t->bucket[b];
+    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x);
+    MPI_Request *r = k->out;
 
-    for (int step = 1; step < world; step++) {
-        const int to = (x->comm->rank + step) % world;
-        const dt_span slice = tree_slice(x, b, to);
-        for (int part = 0; part < x->parts; part++)
-            DT_TRY(tree_send(x, dt_exchange_part(x, part) + slice.first, slice.count,
-                             to, tree_tag(b, 0), r++));
-    }
+    for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++)
+        for (int step = 1; step < teams; step++) {
+            const int to = (team + step) % teams;
+            const dt_span piece = tree_piece(x, s->span, to);
+            for (int j = 0; j < x->inner.roots; j++) {
+                const bool half = tree_half(x, x->outer.start[team] + j);
+                float *part = t->part[j] + piece.first;
+                if (half)
+                    dt_halves_of_f32((void *)part, part, piece.count);
+                DT_TRY(tree_send(x, part, piece.count, half, s->owner[to],
+                                 tree_tag(b, 0), r++));
+            }
+        }
     return DT_OK;
 }
 
-static dt_status tree_start(dt_exchange *x, size_t b)
+/* Packed halves overwrote the padding between tensors, which is zero for ever. */
+static void tree_unpack(dt_exchange *x, const tree_bucket *k)
 {
-    tree_state *t = x->state;
+    const tree_state *t = x->state;
+    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x);
 
-    t->bucket[b].summed = t->bucket[b].sent = t->bucket[b].done = false;
-    t->started = b + 1;
-    DT_TRY(tree_receive_parts(x, b));
-    return tree_send_parts(x, b);
+    for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++)
+        for (int to = 0; to < teams; to++)
+            for (int j = 0; j < x->inner.roots; j++) {
+                const dt_span piece = tree_piece(x, s->span, to);
+                if (to != team && tree_half(x, x->outer.start[team] + j))
+                    memset(t->part[j] + piece.first, 0, piece.count * sizeof(dt_bf16));
+            }
 }
 
 /* ---- Progress -------------------------------------------------------------------- */
 
+static dt_status tree_start(dt_exchange *x, size_t b)
+{
+    tree_state *t = x->state;
+    tree_bucket *k = &t->bucket[b];
+
+    k->folded = k->summed = k->sent = k->done = false;
+    t->started = b + 1;
+    DT_TRY(tree_receive_parts(x, b));
+    dt_exchange_tell(x, DT_FOLDED, x->step * x->buckets + b + 1);
+    return DT_OK;
+}
+
+static void tree_fold(dt_exchange *x, size_t b)
+{
+    const tree_state *t = x->state;
+    const dt_span mine = dt_exchange_own_slice(x, b);
+
+    for (int rank = 0; rank < x->team_ranks; rank++)
+        for (int i = x->inner.start[rank]; i < x->inner.start[rank + 1]; i++)
+            t->operand[i] =
+                (dt_operand){dt_exchange_team_part(x, x->team_first + rank,
+                                                   i - x->inner.start[rank]) +
+                                 mine.first,
+                             false};
+    for (int j = 0; j < x->inner.roots; j++)
+        t->result[j] = t->part[j] + mine.first;
+    if (x->inner.additions > 0)
+        dt_fold_f32(&x->inner, t->operand, t->result, mine.count, x->scratch);
+}
+
 static dt_status tree_sum(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
-    const int rank = x->comm->rank, world = x->comm->world;
-    const dt_span mine = tree_slice(x, b, rank);
-    float *sum = x->sum + mine.first;
+    const tree_bucket *k = &t->bucket[b];
+    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x),
+              own = x->outer.start[team];
+    MPI_Request *r = k->back;
 
-    for (int i = 0; i < x->fold.operands; i++)
-        x->operand[i].at = tree_operand(x, b, mine, i);
-    dt_fold_f32(&x->fold, x->operand, &sum, mine.count, x->scratch);
-    for (int step = 1; step < world; step++)
-        DT_TRY(tree_send(x, sum, mine.count, (rank + step) % world, tree_tag(b, 1),
-                         &t->bucket[b].back[step - 1]));
+    for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++) {
+        const dt_span mine = tree_piece(x, s->span, team);
+        float *sum = x->sum + mine.first;
+        for (int i = 0; i < x->outer.operands; i++)
+            t->operand[i] = i >= own && i < own + x->inner.roots
+                                ? (dt_operand){t->part[i - own] + mine.first, false}
+                                : (dt_operand){tree_received(x, s, i), tree_half(x, i)};
+        dt_fold_f32(&x->outer, t->operand, &sum, mine.count, x->scratch);
+        for (int step = 1; step < teams; step++)
+            DT_TRY(tree_send(x, sum, mine.count, false, s->owner[(team + step) % teams],
+                             tree_tag(b, 1), r++));
+    }
     return DT_OK;
 }
 
 static dt_status tree_receive_sums(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
-    const int rank = x->comm->rank, world = x->comm->world;
+    const tree_bucket *k = &t->bucket[b];
+    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x);
+    MPI_Request *r = k->back + k->backs / 2;
 
-    for (int step = 1; step < world; step++) {
-        const int from = (rank + step) % world;
-        const dt_span slice = tree_slice(x, b, from);
-        DT_TRY(tree_receive(x, x->sum + slice.first, slice.count, from, tree_tag(b, 1),
-                            &t->bucket[b].back[world - 2 + step]));
-    }
+    tree_unpack(x, k);
+    for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++)
+        for (int step = 1; step < teams; step++) {
+            const int from = (team + step) % teams;
+            const dt_span piece = tree_piece(x, s->span, from);
+            DT_TRY(tree_receive(x, x->sum + piece.first, piece.count, false,
+                                s->owner[from], tree_tag(b, 1), r++));
+        }
     return DT_OK;
 }
 
@@ -219,18 +212,25 @@ static dt_status tree_advance(dt_exchange *x, size_t b)
     const tree_state *t = x->state;
     tree_bucket *k = &t->bucket[b];
 
+    if (!k->folded) {
+        if (!dt_exchange_all(x, DT_FOLDED, x->step * x->buckets + b + 1))
+            return DT_OK;
+        k->folded = true;
+        tree_fold(x, b);
+        DT_TRY(tree_send_parts(x, b));
+    }
     if (!k->summed) {
-        DT_TRY(tree_complete(k->in, t->in, &k->summed));
+        DT_TRY(tree_complete(k->in, k->ins, &k->summed));
         if (k->summed)
             DT_TRY(tree_sum(x, b));
     }
     if (!k->sent) {
-        DT_TRY(tree_complete(k->out, t->out, &k->sent));
+        DT_TRY(tree_complete(k->out, k->outs, &k->sent));
         if (k->sent)
             DT_TRY(tree_receive_sums(x, b));
     }
     if (k->summed && k->sent && !k->done)
-        DT_TRY(tree_complete(k->back, t->back, &k->done));
+        DT_TRY(tree_complete(k->back, k->backs, &k->done));
     return DT_OK;
 }
 
@@ -260,30 +260,15 @@ static dt_status tree_finish(dt_exchange *x)
     return DT_OK;
 }
 
-/* After a failure messages may be under way: nothing waits for them any more. */
-static void tree_close(dt_exchange *x)
-{
-    tree_state *t = x->state;
-
-    for (size_t i = 0; t->request && i < t->requests; i++) {
-        if (t->request[i] == MPI_REQUEST_NULL)
-            continue;
-        MPI_Cancel(&t->request[i]);
-        MPI_Request_free(&t->request[i]);
-    }
-    free(t->request);
-    free(t->bucket);
-    free(t);
-}
-
 const dt_exchange_row dt_exchange_row_tree = {
     .name = "tree",
     .exact = true,
-    .extra = tree_extra,
+    .shares = tree_shares,
+    .extra = dt_strips_extra,
     .longest = tree_longest,
-    .open = tree_open,
+    .open = dt_strips_open,
     .start = tree_start,
     .poll = tree_poll,
     .finish = tree_finish,
-    .close = tree_close,
+    .close = dt_strips_close,
 };

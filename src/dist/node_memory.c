@@ -15,19 +15,22 @@ struct dt_node_mem {
 
 enum { NODE_ALIGN = 64 }; /* windows begin anywhere (offset 264 was seen) */
 
-/* Open MPI's windows (osc/sm) lie where the user set it, or by default: */
-void dt_node_mem_directory(char path[DT_NODE_DIRECTORY_CHARS])
+/* Open MPI's windows (osc/sm) lie where the user set it, or by default. Asked once: MPI_T
+ * opens every component of the library, which takes tens of milliseconds. */
+static void node_directory(dt_comm *c)
 {
     MPI_T_cvar_handle handle;
     int threads = 0, index = 0, count = 0;
 
-    snprintf(path, DT_NODE_DIRECTORY_CHARS, "/dev/shm");
+    if (c->node_directory[0])
+        return;
+    snprintf(c->node_directory, sizeof c->node_directory, "/dev/shm");
     if (MPI_T_init_thread(MPI_THREAD_FUNNELED, &threads) != MPI_SUCCESS)
         return;
     if (MPI_T_cvar_get_index("osc_sm_backing_directory", &index) == MPI_SUCCESS &&
         MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) == MPI_SUCCESS) {
-        if (count > 0 && count < DT_NODE_DIRECTORY_CHARS)
-            MPI_T_cvar_read(handle, path);
+        if (count > 0 && count < DT_PATH_CHARS)
+            MPI_T_cvar_read(handle, c->node_directory);
         MPI_T_cvar_handle_free(&handle);
     }
     MPI_T_finalize();
@@ -35,15 +38,14 @@ void dt_node_mem_directory(char path[DT_NODE_DIRECTORY_CHARS])
 
 dt_status dt_node_mem_room(dt_comm *c, uint64_t *room)
 {
-    char path[DT_NODE_DIRECTORY_CHARS];
     struct statvfs fs;
 
     *room = UINT64_MAX;
     if (c->world == 1)
         return DT_OK;
-    dt_node_mem_directory(path);
+    node_directory(c);
     if (c->node_rank == 0 && c->node_ranks > 1)
-        *room = statvfs(path, &fs) == 0
+        *room = statvfs(c->node_directory, &fs) == 0
                     ? (uint64_t)fs.f_bavail * fs.f_frsize / (uint64_t)c->split
                     : 0;
     return dt_comm_min_u64(c, room, 1);
@@ -52,19 +54,16 @@ dt_status dt_node_mem_room(dt_comm *c, uint64_t *room)
 /* Whether all nodes have the room; rank 0 says so if not. Collective. */
 static dt_status node_has_room(dt_comm *c, size_t bytes, const char *what, bool *room)
 {
-    char path[DT_NODE_DIRECTORY_CHARS];
     uint64_t left = 0;
 
     DT_TRY(dt_node_mem_room(c, &left));
     *room = left >= bytes + DT_NODE_MEM_OVERHEAD;
-    if (!*room) {
-        dt_node_mem_directory(path);
+    if (!*room)
         dt_note("%s: %.1f MB do not fit into %s with %.1f MB free, so every rank keeps "
                 "its own copy; to share one, enlarge it (docker run --shm-size) or "
                 "name another local directory with mpirun --mca "
                 "osc_sm_backing_directory DIR",
-                what, (double)bytes * 1e-6, path, (double)left * 1e-6);
-    }
+                what, (double)bytes * 1e-6, c->node_directory, (double)left * 1e-6);
     return DT_OK;
 }
 

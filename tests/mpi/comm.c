@@ -122,19 +122,21 @@ static int fail_alone(void)
     void *memory = NULL;
     bool shared = false;
     const float *sum = NULL;
-    dt_span owned;
-    size_t slabs = 0;
+    const dt_span *owned = NULL;
+    size_t spans = 0;
+    dt_exchange_needs needs;
 
     if (dt_node_mem_create(&m, comm, 4096, "test", &memory, &shared) != DT_OK ||
-        dt_exchange_slabs(comm, &o, &slabs) != DT_OK ||
-        dt_slab_create(&slab, slabs * tensor.count * sizeof(float), "test") != DT_OK ||
+        dt_exchange_plan(comm, &o, &needs) != DT_OK ||
+        dt_slab_create(&slab, needs.slabs * tensor.count * sizeof(float), "test") !=
+            DT_OK ||
         dt_exchange_open(&x, comm, &o, slab.mem) != DT_OK)
         return 1;
     memset(dt_exchange_leaf(x), 0, tensor.count * sizeof(float));
     if (dt_comm_rank(comm) < dt_comm_world(comm) - 1) {
         if (dt_exchange_ready(x, tensor.count) != DT_OK)
             return 1;
-        return dt_exchange_finish(x, &sum, &owned) == DT_OK ? 0 : 1;
+        return dt_exchange_finish(x, &sum, &owned, &spans) == DT_OK ? 0 : 1;
     }
     const dt_status st = dt_fail(DT_NUMERIC, "this rank alone");
     dt_exchange_close(x);

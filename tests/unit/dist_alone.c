@@ -21,6 +21,9 @@ static void numbers_of_one(void **state)
     assert_ok(dt_comm_bcast(comm, data, sizeof data, 0));
     assert_ok(dt_comm_sum_i64(comm, x, 2));
     assert_ok(dt_comm_max_i64(comm, x, 2));
+    assert_ok(dt_comm_split_nodes(comm, 1));
+    assert_fails(dt_comm_split_nodes(comm, 2), DT_CONFIG, "cannot be treated as 2");
+    assert_int_equal(dt_comm_nodes(comm), 1);
     assert_string_equal(data, "ab");
     assert_int_equal(x[0], 5);
     assert_int_equal(x[1], -7);
@@ -62,13 +65,15 @@ static void exchange_of_one(void **state)
                                     .tensors = 1};
         dt_exchange *x = NULL;
         dt_slab slab;
-        size_t slabs = 0;
+        dt_exchange_needs needs;
         const float *sum = NULL;
-        dt_span owned;
+        const dt_span *owned = NULL;
+        size_t spans = 0;
         dt_exchange_stats s;
 
-        assert_ok(dt_exchange_slabs(comm, &o, &slabs));
-        assert_ok(dt_slab_create(&slab, slabs * 16 * sizeof(float), "test"));
+        assert_ok(dt_exchange_plan(comm, &o, &needs));
+        assert_false(needs.shares);
+        assert_ok(dt_slab_create(&slab, needs.slabs * 16 * sizeof(float), "test"));
         assert_ok(dt_exchange_open(&x, comm, &o, slab.mem));
         for (int shard = 0; shard < row[k].shards; shard++) {
             float *leaf = dt_exchange_leaf(x);
@@ -77,11 +82,13 @@ static void exchange_of_one(void **state)
             assert_ok(dt_exchange_ready(x, 3));
             assert_ok(dt_exchange_ready(x, 16));
         }
-        assert_ok(dt_exchange_finish(x, &sum, &owned));
+        assert_ok(dt_exchange_finish(x, &sum, &owned, &spans));
+        assert_true(spans == 1 && owned->first == 0 && owned->count == 16);
         for (int i = 0; i < 4; i++)
             assert_true(sum[i] == row[k].sum);
         dt_exchange_stats_get(x, &s);
         assert_int_equal(s.messages + s.bytes_sent + s.bytes_received, 0);
+        assert_int_equal(s.memory, slab.bytes);
         dt_exchange_close(x);
         dt_slab_destroy(&slab);
     }
@@ -96,15 +103,16 @@ static void misuse_of_the_exchange(void **state)
     _Alignas(64) float memory[16] = {0};
     dt_exchange *x = NULL;
     const float *sum = NULL;
-    dt_span owned;
+    const dt_span *owned = NULL;
+    size_t spans = 0;
 
     assert_ok(dt_exchange_open(&x, comm, &o, memory));
-    assert_fails(dt_exchange_finish(x, &sum, &owned), DT_BUG, "ended at");
+    assert_fails(dt_exchange_finish(x, &sum, &owned, &spans), DT_BUG, "ended at");
     dt_exchange_leaf(x);
     assert_fails(dt_exchange_ready(x, 17), DT_BUG, "17 floats of 16");
-    assert_fails(dt_exchange_finish(x, &sum, &owned), DT_BUG, "ended at");
+    assert_fails(dt_exchange_finish(x, &sum, &owned, &spans), DT_BUG, "ended at");
     assert_ok(dt_exchange_ready(x, 16));
-    assert_ok(dt_exchange_finish(x, &sum, &owned));
+    assert_ok(dt_exchange_finish(x, &sum, &owned, &spans));
     dt_exchange_close(x);
 }
 

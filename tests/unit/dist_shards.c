@@ -75,7 +75,9 @@ static int fold_rank(int shards, int world, int rank, float (*slot)[COUNT])
 static void fold_world(int shards, int world, int result_at)
 {
     static float partial[2 * MOST][COUNT];
-    float want[COUNT], apart[COUNT], slot[DT_COUNTER_DEPTH][COUNT], *operand[2 * MOST];
+    float want[COUNT], apart[COUNT], slot[DT_COUNTER_DEPTH][COUNT];
+    static float scratch[DT_COUNTER_DEPTH * DT_FOLD_BLOCK];
+    dt_operand operand[2 * MOST];
     int operands = 0;
     dt_fold f;
 
@@ -88,9 +90,9 @@ static void fold_world(int shards, int world, int result_at)
     }
     assert_int_equal(f.operands, operands);
     for (int i = 0; i < operands; i++)
-        operand[i] = partial[i];
+        operand[i] = (dt_operand){.at = partial[i]};
     float *result = result_at < operands ? partial[result_at] : apart;
-    dt_fold_f32(&f, operand, result, COUNT);
+    dt_fold_f32(&f, operand, &result, COUNT, scratch);
     definition(0, shards, want);
     if (memcmp(result, want, sizeof want) != 0)
         fail_msg("%d shards, %d ranks, result in operand %d", shards, world, result_at);
@@ -109,24 +111,118 @@ static void fold_equals_the_definition(void **state)
         }
 }
 
-/* Beyond one block of dt_fold_f32, and in a place that no vector length divides. */
+/* The halves of shards that two nodes of unequal ranks hold, folded node by node and then
+ * over nodes: the same bits, and every root where its first operand lies. */
+static void fold_in_two_stages(int shards, int world, int cut)
+{
+    static float partial[2 * MOST][COUNT];
+    static float scratch[DT_COUNTER_DEPTH * DT_FOLD_BLOCK];
+    float want[COUNT], slot[DT_COUNTER_DEPTH][COUNT], *root[2 * MOST];
+    const int node_end[] = {0, cut, world};
+    int bound[MOST + 1], node[3], roots = 0;
+    dt_operand operand[2 * MOST];
+    dt_fold ranks, inner, outer;
+
+    assert_ok(dt_fold_init(&ranks, shards, world));
+    for (int r = 0; r < world; r++) {
+        dt_shards_of(shards, world, r, &bound[r], &bound[r + 1]);
+        const int parts = fold_rank(shards, world, r, slot);
+        memcpy(partial[ranks.start[r]], slot, (size_t)parts * sizeof slot[0]);
+    }
+    for (int n = 0; n < 2; n++) {
+        const int first = node_end[n], held = node_end[n + 1] - first;
+        assert_ok(dt_fold_init_groups(&inner, bound + first, held, false));
+        assert_int_equal(inner.operands,
+                         ranks.start[node_end[n + 1]] - ranks.start[first]);
+        for (int i = 0; i < inner.operands; i++)
+            operand[i] = (dt_operand){.at = partial[ranks.start[first] + i]};
+        assert_int_equal(inner.roots + inner.additions, inner.operands);
+        dt_counter k = {.depth = 0};
+        for (int i = 0; i < inner.operands; i++)
+            dt_counter_push(&k, inner.part[i]);
+        for (int j = 0; j < inner.roots; j++)
+            for (int i = 0; i < inner.operands; i++)
+                if (inner.part[i].first == k.part[j].first)
+                    root[roots + j] = partial[ranks.start[first] + i];
+        dt_fold_f32(&inner, operand, root + roots, COUNT, scratch);
+        roots += inner.roots;
+        dt_fold_release(&inner);
+    }
+    for (int n = 0; n < 3; n++)
+        node[n] = bound[node_end[n]];
+    assert_ok(dt_fold_init_groups(&outer, node, 2, true));
+    assert_int_equal(outer.operands, roots);
+    for (int i = 0; i < roots; i++)
+        operand[i] = (dt_operand){.at = root[i]};
+    dt_fold_f32(&outer, operand, &root[roots - 1], COUNT, scratch);
+    definition(0, shards, want);
+    if (memcmp(root[roots - 1], want, sizeof want) != 0)
+        fail_msg("%d shards, %d ranks, %d on the first node", shards, world, cut);
+    dt_fold_release(&outer);
+    dt_fold_release(&ranks);
+}
+
+static void nodes_fold_to_the_same(void **state)
+{
+    (void)state;
+    for (int shards = 2; shards <= MOST; shards++)
+        for (int world = 2; world <= shards; world++)
+            for (int cut = 1; cut < world; cut++)
+                fold_in_two_stages(shards, world, cut);
+}
+
+/* Beyond one block of dt_fold_f32, and in a place that no vector length divides; one
+ * operand as bf16. */
 static void fold_of_many_floats(void **state)
 {
     (void)state;
     enum { N = 10007 };
-    static float x[3][N], want[N];
-    float *const operand[] = {x[0], x[1], x[2]};
+    static float x[3][N], want[N], scratch[3 * DT_FOLD_BLOCK];
+    static dt_bf16 half[N];
+    const dt_operand operand[] = {{x[0], false}, {half, true}, {x[2], false}};
+    float *result = x[0];
     dt_fold f;
 
     assert_ok(dt_fold_init(&f, 3, 3));
+    assert_true(f.depth <= 3);
     for (size_t i = 0; i < N; i++) {
         for (size_t k = 0; k < 3; k++)
             x[k][i] = (float)((i * 7 + k) % 1000) * (k == 1 ? 1e7f : 1.1f);
-        want[i] = (x[0][i] + x[1][i]) + x[2][i];
+        half[i] = dt_f32_to_bf16(x[1][i]);
+        want[i] = (x[0][i] + dt_bf16_to_f32(half[i])) + x[2][i];
     }
-    dt_fold_f32(&f, operand, x[1], N);
-    assert_memory_equal(x[1], want, sizeof want);
+    dt_fold_f32(&f, operand, &result, N, scratch);
+    assert_memory_equal(x[0], want, sizeof want);
     dt_fold_release(&f);
+}
+
+/* Against base.h's conversions, for every upper half and a few lower ones; the halves may
+ * be written over the floats that they come from. */
+static void rounding_to_bf16(void **state)
+{
+    (void)state;
+    static const uint32_t low[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+    enum { LOWS = sizeof low / sizeof *low, N = 65536 * LOWS };
+    static uint32_t bits[N], rounded[N];
+    static float back[N];
+
+    for (uint32_t i = 0; i < N; i++)
+        bits[i] = i / LOWS << 16 | low[i % LOWS];
+    memcpy(rounded, bits, sizeof bits);
+    dt_round_f32((float *)(void *)rounded, N);
+    float *const in_place = malloc(sizeof bits);
+    assert_non_null(in_place);
+    memcpy(in_place, bits, sizeof bits);
+    dt_halves_of_f32((void *)in_place, in_place, N);
+    dt_f32_of_halves(back, (const void *)in_place, N);
+    for (uint32_t i = 0; i < N; i++) {
+        float f;
+        memcpy(&f, &bits[i], sizeof f);
+        const uint32_t want = (uint32_t)dt_f32_to_bf16(f) << 16;
+        assert_int_equal(rounded[i], want);
+        assert_memory_equal(&back[i], &want, sizeof want);
+    }
+    free(in_place);
 }
 
 static void slots_are_few(void **state)
@@ -156,7 +252,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(owners_cover_all_shards),
         cmocka_unit_test(fold_equals_the_definition),
+        cmocka_unit_test(nodes_fold_to_the_same),
         cmocka_unit_test(fold_of_many_floats),
+        cmocka_unit_test(rounding_to_bf16),
         cmocka_unit_test(slots_are_few),
         cmocka_unit_test(too_many_ranks),
     };

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Batch norm over groups of shards: one pair of hashes per scope and precision at np = 1, 2, 3,
+# 8, with groups that span ranks, do not divide the shards, or lie inside a rank, and with a
+# last batch of 6 images for 8 shards, so that two are empty. A group of one shard has the bits
+# of local; all shards in one group have those of sync; `node` stands for the N that is saved.
+set -u
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+bad=0
+
+# run NP ARGS...: prints "weights_hash state_hash"; the run folder is $dir/last
+run() {
+    local np=$1 out=$dir/last
+    shift
+    rm -rf "$out"
+    if ! timeout -k 2 120 mpirun -np "$np" "$DTRAIN_BIN" --data synthetic:70 --width-divisor 16 --image-size 32 \
+        --global-batch 32 --no-drop-remainder --max-steps 5 --lr 0.05 --threads 1 --save-every 0 "$@" \
+        --out "$out" >"$dir/log" 2>&1; then
+        cat "$dir/log" >&2
+        echo "failed: np $np $*" >&2
+        return 1
+    fi
+    tail -n 1 "$out/metrics.jsonl" | grep -oE '"(weights|state)_hash": *"[0-9a-f]{32}"' | grep -oE '[0-9a-f]{32}' | tr '\n' ' '
+}
+same() { # want, what, got
+    if [ "$1" != "$3" ] || [ -z "$3" ]; then echo "DIFFERS: $2: '$3', want '$1'"; bad=1; fi
+}
+differs() {
+    if [ "$1" = "$3" ] || [ -z "$3" ]; then echo "SAME, should differ: $2: '$3'"; bad=1; fi
+}
+
+# scopes PRECISION "BN NP..." ...: np 1 and these agree; every scope has other bits
+scopes() {
+    local base="--net resnet50 --precision $1 --shards 8" line bn np want before
+    shift
+    # shellcheck disable=SC2086
+    before=$(run 1 $base --bn local)
+    [ "$(echo "$before" | wc -w)" = 2 ] || { echo "no hashes from np 1: '$before'"; exit 1; }
+    # shellcheck disable=SC2086
+    same "$before" "group:1 at np 3" "$(run 3 $base --bn group:1)"
+    for line in "$@"; do
+        bn=${line%% *}
+        # shellcheck disable=SC2086
+        want=$(run 1 $base --bn $bn)
+        echo "$base $bn: $want"
+        differs "$before" "$bn" "$want"
+        before=$want
+        for np in ${line#* }; do
+            # shellcheck disable=SC2086
+            same "$want" "$bn np $np" "$(run $np $base --bn $bn)"
+        done
+    done
+    # shellcheck disable=SC2086
+    same "$want" "$bn, 2 threads, tree" "$(run 3 $base --bn $bn --threads 2 --exchange tree)"
+}
+scopes fp32 "sync 2 8" "group:2 3 8" "group:3 2 3 8"
+if "$DTRAIN_BIN" plan --precision bf16 --width-divisor 16 --image-size 32 >/dev/null 2>&1; then
+    scopes bf16 "sync 3" "group:2 2" "group:3 8"
+fi
+
+# VGG11; unfused; groups by node; accumulation.
+base="--net vgg11 --precision fp32"
+# shellcheck disable=SC2086
+{
+    want=$(run 2 $base --shards 8 --bn sync)
+    same "$want" "vgg11 np 8" "$(run 8 $base --shards 8 --bn sync)"
+    same "$want" "group:8" "$(run 3 $base --shards 8 --bn group:8)"
+    same "$want" "accum 4 at np 2" "$(run 2 $base --accum 4 --bn sync)"
+    same "$want" "node on one node" "$(run 8 $base --bn node)"
+    grep -q 'bn: *"\?group:8"\?$' "$dir/last/options.yaml" || { echo "options.yaml has no group:8"; bad=1; }
+    unfused=$(run 1 $base --shards 8 --bn sync --unfused)
+    same "$unfused" "unfused np 8" "$(run 8 $base --shards 8 --bn sync --unfused)"
+    want=$(run 1 $base --shards 8 --bn group:4)
+    same "$want" "node on two nodes" "$(run 8 $base --bn node --split-nodes 2)"
+    grep -q 'bn: *"\?group:4"\?$' "$dir/last/options.yaml" || { echo "options.yaml has no group:4"; bad=1; }
+}
+exit $bad

@@ -1,0 +1,364 @@
+/* gradients.h - made-up gradients of shards, the recursive definition of their sum, and
+ * training steps on them: what the tests of the exchanges include after ranks.h. */
+#ifndef DT_GRADIENTS_H
+#define DT_GRADIENTS_H
+#include <math.h>
+#include <unistd.h>
+
+static const char *const rows[] = {
+#define X(name) #name,
+    DT_EXCHANGE_LIST(X)
+#undef X
+};
+enum { ROWS = sizeof rows / sizeof *rows, STEPS = 2, MOST_SHARDS = 16 };
+
+/* Sizes from one float to more than MPI sends at once; starts at multiples of 16, as
+ * the engine's slab has them, so there is padding between. */
+static const size_t sizes[] = {10, 2048, 64, 64, 8200, 1, 17, 128, 4216, 728, 5};
+enum { TENSORS = sizeof sizes / sizeof *sizes };
+static dt_span tensor[TENSORS];
+static size_t floats, payload; /* with and without padding */
+
+static inline void lay_out(void)
+{
+    for (int i = 0; i < TENSORS; i++) {
+        tensor[i] = (dt_span){floats, sizes[i]};
+        floats = dt_align(floats + sizes[i], 16);
+        payload += sizes[i];
+    }
+}
+
+/* ---- Leaves and oracle ----------------------------------------------------------- */
+
+static inline float *zeros(void)
+{
+    float *x = calloc(floats, sizeof *x);
+    assert_non_null(x);
+    return x;
+}
+
+/* Values differ in size by up to 2^30, so that another order gives other bits. */
+static inline float *leaf_make(int shard, int step)
+{
+    float *x = zeros();
+
+    for (int t = 0; t < TENSORS; t++)
+        for (size_t i = tensor[t].first; i < tensor[t].first + tensor[t].count; i++) {
+            uint32_t bits[4];
+            dt_random(3, DT_STREAM_TEST, (uint32_t)step, i, (uint32_t)shard, bits);
+            x[i] = (dt_uniform(bits[0]) - 0.5f) * (float)(1u << bits[1] % 30);
+        }
+    return x;
+}
+
+/* A shard's gradient as backward makes it; zero where there is padding. */
+static inline const float *leaf_of(int shard, int step)
+{
+    static float *made[MOST_SHARDS][STEPS];
+
+    if (!made[shard][step])
+        made[shard][step] = leaf_make(shard, step);
+    return made[shard][step];
+}
+
+/* numerics.md section 3. out [floats] */
+static inline void definition(int a, int b, int step, bool bf16, float *out)
+{
+    int half = 1;
+
+    if (b - a == 1) {
+        memcpy(out, leaf_of(a, step), floats * sizeof *out);
+        for (size_t i = 0; i < floats && bf16; i++)
+            out[i] = dt_bf16_to_f32(dt_f32_to_bf16(out[i]));
+        return;
+    }
+    while (2 * half < b - a)
+        half *= 2;
+    float *right = zeros();
+    definition(a, a + half, step, bf16, out);
+    definition(a + half, b, step, bf16, right);
+    for (size_t i = 0; i < floats; i++)
+        out[i] = out[i] + right[i];
+    free(right);
+}
+
+/* The exact sum of a step over all shards, made when first asked for. */
+static inline const float *wanted(int shards, int step, bool bf16)
+{
+    static float *made[MOST_SHARDS + 1][STEPS][2];
+    float **w = &made[shards][step][bf16];
+
+    if (!*w) {
+        *w = zeros();
+        definition(0, shards, step, bf16, *w);
+    }
+    return *w;
+}
+
+/* Sum in float64 and sum of absolute values over shards [a, b). */
+static inline void sum_f64(int a, int b, int step, bool bf16, size_t i, double *sum,
+                           double *size)
+{
+    *sum = *size = 0;
+    for (int shard = a; shard < b; shard++) {
+        const float x = leaf_of(shard, step)[i];
+        const double leaf = (double)(bf16 ? dt_bf16_to_f32(dt_f32_to_bf16(x)) : x);
+        *sum += leaf;
+        *size += fabs(leaf);
+    }
+}
+
+/* ---- Steps ----------------------------------------------------------------------- */
+
+typedef struct exchange_case {
+    const char *row;
+    int shards;
+    size_t bucket_bytes;
+    bool together, bf16, delays;
+    int step;
+} exchange_case;
+
+/* An exchange, the memory that it and its weights lie in, and where they are. */
+typedef struct trial {
+    exchange_case k;
+    dt_exchange *x;
+    dt_exchange_needs needs;
+    dt_node_mem *node[2];
+    float *slabs, *weights; /* the node's, or this rank's own */
+} trial;
+
+static inline dt_exchange_opts opts_of(const exchange_case *k)
+{
+    return (dt_exchange_opts){.name = k->row,
+                              .shards = k->shards,
+                              .floats = floats,
+                              .tensor = tensor,
+                              .tensors = TENSORS,
+                              .first_bucket_bytes = k->bucket_bytes / 2,
+                              .bucket_bytes = k->bucket_bytes,
+                              .last_bucket_bytes = k->bucket_bytes / 4,
+                              .bf16 = k->bf16,
+                              .together = k->together,
+                              .node_bytes = floats * sizeof(float)};
+}
+
+/* Exactly the memory asked for, so that a sanitizer sees a step beyond it. */
+static inline float *memory_take(trial *t, int which, size_t bytes)
+{
+    void *memory = NULL;
+    bool shared = false;
+
+    if (t->needs.shares) {
+        assert_ok(dt_node_mem_create(&t->node[which], comm, bytes, "the test", &memory,
+                                     &shared));
+        assert_true(shared);
+        return memory;
+    }
+    memory = aligned_alloc(64, dt_align(bytes, 64));
+    assert_non_null(memory);
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static inline void trial_open(trial *t, exchange_case k)
+{
+    const dt_exchange_opts o = opts_of(&k);
+
+    *t = (trial){.k = k};
+    assert_ok(dt_exchange_plan(comm, &o, &t->needs));
+    t->slabs = memory_take(t, 0, t->needs.slabs * floats * sizeof(float));
+    t->weights = memory_take(t, 1, floats * sizeof(float));
+    assert_ok(dt_exchange_open(&t->x, comm, &o, t->slabs));
+    assert_int_equal(dt_exchange_shares(t->x), t->needs.shares);
+}
+
+static inline void trial_close(trial *t)
+{
+    dt_exchange_close(t->x);
+    for (int i = 0; i < 2; i++)
+        dt_node_mem_destroy(t->node[i]);
+    if (!t->needs.shares) {
+        free(t->slabs);
+        free(t->weights);
+    }
+}
+
+/* Up to 2 ms, other ones on every rank and at every place of every step. */
+static inline void delay(const trial *t, uint32_t place)
+{
+    uint32_t bits[4];
+
+    if (!t->k.delays)
+        return;
+    dt_random(5, DT_STREAM_TEST, (uint32_t)t->k.step, place,
+              (uint32_t)dt_comm_rank(comm), bits);
+    if (bits[1] % 3 == 0)
+        usleep(dt_below(bits[0], 2000));
+}
+
+/* What was in a leaf before is garbage, but for the padding. */
+static inline float *leaf_take(dt_exchange *x)
+{
+    float *leaf = dt_exchange_leaf(x);
+
+    assert_int_equal((uintptr_t)leaf % 64, 0);
+    for (int t = 0; t < TENSORS; t++)
+        for (size_t i = 0; i < tensor[t].count; i++)
+            leaf[tensor[t].first + i] = 1e30f;
+    return leaf;
+}
+
+/* As backward does it: floats [from, upto) are written in pieces, each followed by ready;
+ * `together`, of all leaves at once. Padding is not touched. */
+static inline void write_leaves(trial *t, float *const *leaf, int first, int count,
+                                size_t from, size_t upto)
+{
+    size_t at = from;
+
+    for (uint32_t piece = 0; at < upto; piece++) {
+        uint32_t bits[4];
+        dt_random(9, DT_STREAM_TEST, (uint32_t)first, piece, (uint32_t)t->k.step, bits);
+        size_t next = at + 1 + dt_below(bits[0], (uint32_t)floats / 3);
+        next = next < upto ? next : upto;
+        for (int i = 0; i < count; i++)
+            for (size_t f = at; f < next; f++)
+                if (leaf_of(first + i, t->k.step)[f] != 0)
+                    leaf[i][f] = leaf_of(first + i, t->k.step)[f];
+        delay(t, 10 + piece);
+        assert_ok(dt_exchange_ready(t->x, next));
+        at = next;
+    }
+    assert_ok(dt_exchange_ready(t->x, upto)); /* again, as later steps of backward do */
+}
+
+/* All of the rank's leaves of a step. */
+static inline void backward(trial *t)
+{
+    float *leaf[MOST_SHARDS];
+    int first, end;
+
+    dt_shards_of(t->k.shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
+    for (int shard = first; shard < end; shard++) {
+        leaf[shard - first] = leaf_take(t->x);
+        if (!t->k.together)
+            write_leaves(t, &leaf[shard - first], shard, 1, 0, floats);
+    }
+    if (t->k.together)
+        write_leaves(t, leaf, first, end - first, 0, floats);
+}
+
+/* The optimizer: the weights become the sum, where this rank owns it. */
+static inline void update(trial *t)
+{
+    const float *sum = NULL;
+    const dt_span *owned = NULL;
+    size_t spans = 0, end = 0;
+
+    assert_ok(dt_exchange_finish(t->x, &sum, &owned, &spans));
+    delay(t, 1);
+    for (size_t i = 0; i < spans; i++) {
+        assert_true(owned[i].first >= end && owned[i].count > 0);
+        end = owned[i].first + owned[i].count;
+        assert_true(end <= floats);
+        memcpy(t->weights + owned[i].first, sum + owned[i].first,
+               owned[i].count * sizeof *sum);
+        delay(t, 2);
+    }
+    if (!t->needs.shares)
+        assert_true(spans == 1 && owned->count == floats);
+    assert_ok(dt_exchange_publish(t->x));
+}
+
+static inline void check_exact(const trial *t, int step)
+{
+    const exchange_case *k = &t->k;
+    const float *want = wanted(k->shards, step, k->bf16);
+
+    for (size_t i = 0; i < floats; i++)
+        if (memcmp(&t->weights[i], &want[i], sizeof *want) != 0)
+            fail_msg("%s, %d shards, buckets of %zu bytes, together %d, bf16 %d, %d "
+                     "nodes, step %d, rank %d: float %zu is %a, not %a",
+                     k->row, k->shards, k->bucket_bytes, k->together, k->bf16,
+                     dt_comm_nodes(comm), step, dt_comm_rank(comm), i,
+                     (double)t->weights[i], (double)want[i]);
+}
+
+/* One rounding of at most 2^-24 per addition. `none`: the rank's own shards alone. */
+static inline void check_near(const trial *t, int step)
+{
+    const exchange_case *k = &t->k;
+    const bool alone = strcmp(k->row, "none") == 0;
+    char hash[DT_DIGEST_CHARS];
+    int first = 0, end = k->shards;
+
+    if (alone)
+        dt_shards_of(k->shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
+    for (size_t i = 0; i < floats; i++) {
+        double sum, size;
+        sum_f64(first, end, step, k->bf16, i, &sum, &size);
+        if (!(fabs((double)t->weights[i] - sum) <= size * k->shards * 0x1p-24))
+            fail_msg("%s: float %zu is %a, not near %a", k->row, i,
+                     (double)t->weights[i], sum);
+    }
+    if (alone)
+        return;
+    dt_digest_text(dt_hash_bytes(t->weights, floats * sizeof(float)), hash);
+    const dt_field field = {"the sum", hash};
+    assert_int_equal(dt_comm_same(comm, &field, 1), DT_OK);
+}
+
+/* In a world of one every row is exact. */
+static inline void check_weights(const trial *t, int step)
+{
+    if (dt_exchange_exact(t->x) || dt_comm_world(comm) == 1)
+        check_exact(t, step);
+    else
+        check_near(t, step);
+}
+
+/* Steps follow each other without a barrier: a rank may be in the next one while others
+ * still read the weights of this one. */
+static inline void run_case(exchange_case k, const char *takes)
+{
+    trial t;
+
+    trial_open(&t, k);
+    assert_string_equal(dt_exchange_name(t.x), takes);
+    for (t.k.step = 0; t.k.step < STEPS; t.k.step++) {
+        backward(&t);
+        delay(&t, 3);
+        update(&t);
+        delay(&t, 4);
+        check_weights(&t, t.k.step);
+    }
+    trial_close(&t);
+}
+
+/* ranks, ranks + 1, 8, 13: where there are enough for the ranks. */
+enum { SHARD_COUNTS = 4, BUCKET_SIZES = 3 };
+static inline int shards_number(int i)
+{
+    const int world = dt_comm_world(comm), number[] = {world, world + 1, 8, 13};
+    return number[i] < world || (i > 1 && number[i] <= world + 1) ? 0 : number[i];
+}
+
+/* A tensor each, some together, the whole slab. */
+static inline size_t bucket_number(int i)
+{
+    static const size_t number[BUCKET_SIZES] = {4, 12000, 0};
+    return number[i];
+}
+
+static inline void run_row(const char *row, const char *takes)
+{
+    for (int s = 0; s < SHARD_COUNTS; s++)
+        for (int b = 0; b < BUCKET_SIZES && shards_number(s) > 0; b++)
+            for (int kind = 0; kind < 4; kind++)
+                run_case((exchange_case){.row = row,
+                                         .shards = shards_number(s),
+                                         .bucket_bytes = bucket_number(b),
+                                         .together = kind % 2 != 0,
+                                         .bf16 = kind / 2 != 0},
+                         takes);
+}
+#endif
