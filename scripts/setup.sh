@@ -1,7 +1,7 @@
 # Sourced by quickstart, runtests and scripts/asan: packages, build and the environment of
 # Open MPI on small machines. Not a program of its own.
 
-DT_PACKAGES="build-essential cmake ninja-build pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libopenblas-dev libstb-dev libyaml-dev libjansson-dev libxxhash-dev libhwloc-dev libssl-dev libcmocka-dev curl ca-certificates perl"
+DT_PACKAGES="build-essential cmake ninja-build pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libopenblas-dev libstb-dev libyaml-dev libjansson-dev libxxhash-dev libhwloc-dev libssl-dev libcmocka-dev iproute2 curl ca-certificates perl"
 
 # Open MPI refuses root, and more ranks than cores; containers have both.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -94,8 +94,7 @@ static dt_status comm_machine_cpus(dt_comm *c)
         CPU_SET(0, &mine);
     all = mine;
     if (c->machine != MPI_COMM_NULL) {
-        DT_MPI(
-            MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, c->machine));
+        DT_MPI(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, c->machine));
         DT_MPI(MPI_Comm_size(c->machine, &ranks));
     }
     dt_machine_describe(&machine);

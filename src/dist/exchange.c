@@ -99,7 +99,8 @@ static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool
     if (!known)
         return dt_fail(
             DT_CONFIG,
-            "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD), o->name);
+            "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD),
+            o->name);
     return declines ? dt_fail(DT_UNSUPPORTED, "%s", why.text) : DT_OK;
 }
 
@@ -164,9 +165,9 @@ dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts,
 
     DT_TRY(dt_node_mem_room(c, &c->node_room));
     DT_TRY(exchange_create(&x, c, opts, false));
-    *needs = (dt_exchange_needs){
-        .shares = x->shares,
-        .slabs = (dt_exchange_block(x) + opts->floats - 1) / opts->floats};
+    *needs = (dt_exchange_needs){.shares = x->shares,
+                                 .slabs = (dt_exchange_block(x) + opts->floats - 1) /
+                                          opts->floats};
     dt_exchange_close(x);
     return DT_OK;
 }
@@ -193,6 +194,7 @@ dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *
         const int code = MPI_Comm_dup(c->all, &made->mpi);
         if (code != MPI_SUCCESS)
             DT_GO(st, dt_comm_error(code, "MPI_Comm_dup"), out);
+        DT_GO(st, dt_exchange_open_lines(made), out);
     }
     *x = made;
 
@@ -210,6 +212,7 @@ void dt_exchange_close(dt_exchange *x)
         x->row->close(x);
     if (x->mpi != MPI_COMM_NULL && !dt_comm_alone())
         MPI_Comm_free(&x->mpi);
+    dt_node_mem_destroy(x->lines);
     dt_fold_release(&x->fold);
     dt_fold_release(&x->inner);
     dt_fold_release(&x->outer);

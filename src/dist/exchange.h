@@ -63,31 +63,33 @@ struct dt_exchange {
      * shares, else this rank alone. */
     bool shares;
     int team_first, team_ranks;
-    dt_exchange_line *line; /* [team_ranks]; NULL where nothing is shared; borrowed */
+    dt_node_mem *lines;     /* owned; NULL where nothing is shared, as is: */
+    dt_exchange_line *line; /* [team_ranks] inside it */
     float **base;           /* [team_ranks] slots of each; owned */
     uint64_t step;          /* steps finished */
     uint64_t published;     /* calls of publish: a step may have several */
     dt_fold outer;          /* over the partial sums of all teams */
     dt_fold inner;          /* what makes the team's of those of its ranks */
 
-    dt_fold fold;        /* over the partial sums of all ranks */
-    int parts;           /* partial sums of this rank */
-    int slots;           /* slabs for folding them */
-    float *memory;       /* [slots][floats], then the row's extra; borrowed */
-    float *extra;        /* [row->extra()] inside memory */
-    float *sum;          /* [floats] inside memory; slot 0 unless the row says otherwise */
-    dt_operand *operand; /* [fold.operands], owned; for the row's calls of dt_fold_f32 */
-    float *scratch;      /* for them, owned; see dt_exchange_scratch */
-    dt_span *owned;      /* [spans], owned; what this rank's optimizer updates */
+    dt_fold fold;  /* over the partial sums of all ranks */
+    int parts;     /* partial sums of this rank */
+    int slots;     /* slabs for folding them */
+    float *memory; /* [slots][floats], then the row's extra; borrowed */
+    float *extra;  /* [row->extra()] inside memory */
+    float *sum;    /* [floats] inside memory; slot 0 unless the row says otherwise */
+    dt_operand
+        *operand;   /* [fold.operands], owned; for the row's calls of dt_fold_f32 */
+    float *scratch; /* for them, owned; see dt_exchange_scratch */
+    dt_span *owned; /* [spans], owned; what this rank's optimizer updates */
     size_t spans;
 
     int first, end, next; /* own shards; the next to be asked for */
     bool writing;         /* leaves were handed out and are not yet folded */
     dt_counter counter;
-    int leaf, merges;  /* the running leaf's slot and the additions that it closes */
-    dt_addition *add;  /* [adds], owned; together: on slots, all the rank's additions */
+    int leaf, merges; /* the running leaf's slot and the additions that it closes */
+    dt_addition *add; /* [adds], owned; together: on slots, all the rank's additions */
     int adds;
-    size_t folded;     /* buckets of the running leaf that are folded */
+    size_t folded; /* buckets of the running leaf that are folded */
     dt_exchange_stats stats;
 };
 
@@ -131,8 +133,10 @@ int dt_exchange_team(const dt_exchange *x); /* mine */
 /* Floats of one rank's slots and extra memory, and of the block that is planned for. */
 size_t dt_exchange_region(const dt_exchange *x, int rank);
 size_t dt_exchange_block(const dt_exchange *x);
-/* Find all parts of the block, which begins with the lines. */
+/* Find all parts of the block. */
 dt_status dt_exchange_bind(dt_exchange *x, float *memory) DT_MUST_CHECK;
+/* Collective. */
+dt_status dt_exchange_open_lines(dt_exchange *x) DT_MUST_CHECK;
 /* The rank owns its slice of every bucket: 1/team_ranks, cut at 16 floats. */
 dt_status dt_exchange_own_slices(dt_exchange *x) DT_MUST_CHECK;
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);

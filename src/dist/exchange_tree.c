@@ -12,230 +12,11 @@
  *
  * Where teams have unequal ranks, their slices are cut at different floats: a slice is a
  * row of `strips`, on each of which every team has one owner. */
-#include "exchange.h"
-#include "spans.h"
-
-#include <stdlib.h>
-
-/* Floats of one bucket that have one owner in every team. */
-typedef struct tree_strip {
-    dt_span span;
-    const int *owner; /* [teams] ranks */
-    float *received;  /* my team's piece of all other teams' partial sums; tree_operand */
-} tree_strip;
-
-typedef struct tree_bucket {
-    const tree_strip *strip;        /* [strips] */
-    size_t strips;                  /* of my slice; 0 where it is empty */
-    MPI_Request *in, *out, *back;   /* partial sums; sums to others, then to me */
-    int ins, outs, backs;
-    bool folded; /* the team's partial sums of my slice are complete and on their way */
-    bool summed; /* so are my pieces' sums */
-    bool sent;   /* others have the partial sums: their place may take sums */
-    bool done;
-} tree_bucket;
-
-typedef struct tree_state {
-    tree_bucket *bucket; /* [buckets] */
-    tree_strip *strip;   /* of all buckets */
-    int *owner;          /* [strips][teams] */
-    float **part;        /* [inner.roots] where the team's partial sums lie. [floats] */
-    float **result;      /* [inner.roots] for dt_fold_f32 */
-    size_t *place;       /* [outer.operands] in `received`, in halves of a piece */
-    dt_operand *operand; /* [inner.operands] or [outer.operands], the longer one */
-    MPI_Request *request;
-    size_t requests;
-    size_t oldest, started; /* buckets [oldest, started) are under way */
-} tree_state;
-
-/* ---- Strips and pieces ----------------------------------------------------------- */
-
-static int tree_team_ranks(const dt_exchange *x, int team)
-{
-    return dt_exchange_team_first(x, team + 1) - dt_exchange_team_first(x, team);
-}
-
-static int tree_team_of(const dt_exchange *x, int rank)
-{
-    int team = 0;
-
-    if (!x->shares)
-        return rank;
-    while (dt_exchange_team_first(x, team + 1) <= rank)
-        team++;
-    return team;
-}
-
-/* The strip that begins at float `at` of bucket b, and its owners where asked for. */
-static dt_span tree_strip_at(const dt_exchange *x, size_t b, size_t at, int *owner)
-{
-    const dt_span bucket = x->bucket[b];
-    size_t end = bucket.first + bucket.count;
-
-    for (int t = 0; t < dt_exchange_teams(x); t++) {
-        const int ranks = tree_team_ranks(x, t), i = dt_spans_part(bucket, at, ranks);
-        const dt_span slice = dt_spans_slice(bucket, i, ranks);
-        if (slice.first + slice.count < end)
-            end = slice.first + slice.count;
-        if (owner)
-            owner[t] = dt_exchange_team_first(x, t) + i;
-    }
-    return (dt_span){at, end - at};
-}
-
-static dt_span tree_slice(const dt_exchange *x, size_t b, int rank)
-{
-    const int team = tree_team_of(x, rank);
-    return dt_spans_slice(x->bucket[b], rank - dt_exchange_team_first(x, team),
-                          tree_team_ranks(x, team));
-}
-
-static dt_span tree_piece(const dt_exchange *x, dt_span strip, int team)
-{
-    return dt_spans_slice(strip, team, dt_exchange_teams(x));
-}
-
-/* A leaf travels as bf16 if it was rounded to it. */
-static bool tree_half(const dt_exchange *x, int operand)
-{
-    return x->bf16 && x->outer.part[operand].leaves == 1;
-}
-
-/* ---- Memory ---------------------------------------------------------------------- */
-
-/* Received operands begin at multiples of 16 floats: a half takes one such length, a
- * float two. */
-static size_t tree_unit(dt_span piece)
-{
-    return dt_align(piece.count, 32) / 2;
-}
-
-static size_t tree_units(const dt_exchange *x, int team)
-{
-    size_t units = 0;
-
-    for (int i = 0; i < x->outer.operands; i++)
-        if (i < x->outer.start[team] || i >= x->outer.start[team + 1])
-            units += tree_half(x, i) ? 1 : 2;
-    return units;
-}
-
-static size_t tree_extra(const dt_exchange *x, int rank)
-{
-    const int team = tree_team_of(x, rank);
-    const size_t units = tree_units(x, team);
-    size_t floats = 0;
-
-    for (size_t b = 0; b < x->buckets; b++) {
-        const dt_span slice = tree_slice(x, b, rank);
-        for (size_t at = slice.first; at < slice.first + slice.count;) {
-            const dt_span strip = tree_strip_at(x, b, at, NULL);
-            floats += units * tree_unit(tree_piece(x, strip, team));
-            at += strip.count;
-        }
-    }
-    return floats;
-}
+#include "exchange_tree.h"
 
 static size_t tree_longest(const dt_exchange *x)
 {
     return dt_spans_longest(x->bucket, x->buckets) / (size_t)dt_exchange_teams(x) + 32;
-}
-
-/* Strips of all buckets; with a state, into it. */
-static size_t tree_cut(const dt_exchange *x, tree_state *t)
-{
-    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x);
-    float *received = x->extra;
-    size_t n = 0;
-
-    for (size_t b = 0; b < x->buckets; b++) {
-        const dt_span slice = dt_exchange_own_slice(x, b);
-        if (t)
-            t->bucket[b].strip = t->strip + n;
-        for (size_t at = slice.first; at < slice.first + slice.count; n++) {
-            int *owner = t ? t->owner + n * (size_t)teams : NULL;
-            const dt_span strip = tree_strip_at(x, b, at, owner);
-            at += strip.count;
-            if (!t)
-                continue;
-            t->strip[n] = (tree_strip){strip, owner, received};
-            t->bucket[b].strips++;
-            received += tree_units(x, team) * tree_unit(tree_piece(x, strip, team));
-        }
-    }
-    return n;
-}
-
-/* The team's partial sum is made where its first operand lies. */
-static void tree_find_parts(const dt_exchange *x, tree_state *t)
-{
-    const int team = dt_exchange_team(x);
-    const dt_subtree *root = x->outer.part + x->outer.start[team];
-    int j = 0;
-
-    for (int i = 0, rank = 0; i < x->inner.operands && j < x->inner.roots; i++) {
-        while (x->inner.start[rank + 1] <= i)
-            rank++;
-        if (x->inner.part[i].first == root[j].first)
-            t->part[j++] = dt_exchange_team_part(x, x->team_first + rank,
-                                                 i - x->inner.start[rank]);
-    }
-    size_t place = 0;
-    for (int i = 0; i < x->outer.operands; i++) {
-        t->place[i] = place;
-        if (i < x->outer.start[team] || i >= x->outer.start[team + 1])
-            place += tree_half(x, i) ? 1 : 2;
-    }
-}
-
-static dt_status tree_take(dt_exchange *x, tree_state *t)
-{
-    const char *what = "the exchange";
-    const int others = dt_exchange_teams(x) - 1;
-    const size_t strips = tree_cut(x, NULL), roots = (size_t)x->inner.roots,
-                 outer = (size_t)x->outer.operands, inner = (size_t)x->inner.operands;
-
-    DT_TRY(dt_calloc(&t->bucket, x->buckets, sizeof *t->bucket, what));
-    DT_TRY(dt_calloc(&t->strip, strips + 1, sizeof *t->strip, what));
-    DT_TRY(dt_calloc(&t->owner, (strips + 1) * ((size_t)others + 1), sizeof *t->owner,
-                     what));
-    DT_TRY(dt_calloc(&t->part, roots, sizeof *t->part, what));
-    DT_TRY(dt_calloc(&t->result, roots, sizeof *t->result, what));
-    DT_TRY(dt_calloc(&t->place, outer, sizeof *t->place, what));
-    DT_TRY(dt_calloc(&t->operand, inner > outer ? inner : outer, sizeof *t->operand,
-                     what));
-    t->requests = strips * (outer - roots + (size_t)others * (roots + 2)) + 1;
-    DT_TRY(dt_calloc(&t->request, t->requests, sizeof *t->request, what));
-    for (size_t i = 0; i < t->requests; i++)
-        t->request[i] = MPI_REQUEST_NULL;
-    return dt_exchange_scratch(
-        x, x->inner.depth > x->outer.depth ? x->inner.depth : x->outer.depth);
-}
-
-static dt_status tree_open(dt_exchange *x)
-{
-    const int others = dt_exchange_teams(x) - 1;
-    tree_state *t = NULL;
-
-    DT_TRY(dt_calloc(&t, 1, sizeof *t, "the exchange"));
-    x->state = t;
-    DT_TRY(tree_take(x, t));
-    tree_cut(x, t);
-    tree_find_parts(x, t);
-    MPI_Request *r = t->request;
-    for (size_t b = 0; b < x->buckets; b++) {
-        tree_bucket *k = &t->bucket[b];
-        const int strips = (int)k->strips;
-        k->ins = strips * (x->outer.operands - x->inner.roots);
-        k->outs = strips * others * x->inner.roots;
-        k->backs = strips * 2 * others;
-        k->in = r;
-        k->out = k->in + k->ins;
-        k->back = k->out + k->outs;
-        r = k->back + k->backs;
-    }
-    return x->shares ? dt_exchange_own_slices(x) : DT_OK;
 }
 
 static bool tree_shares(const dt_exchange *x)
@@ -297,10 +78,9 @@ static dt_status tree_receive_parts(dt_exchange *x, size_t b)
         for (int from = 0; from < dt_exchange_teams(x); from++)
             for (int i = x->outer.start[from]; i < x->outer.start[from + 1]; i++)
                 if (from != team)
-                    DT_TRY(tree_receive(x, tree_received(x, s, i),
-                                        tree_piece(x, s->span, team).count,
-                                        tree_half(x, i), s->owner[from], tree_tag(b, 0),
-                                        r++));
+                    DT_TRY(tree_receive(
+                        x, tree_received(x, s, i), tree_piece(x, s->span, team).count,
+                        tree_half(x, i), s->owner[from], tree_tag(b, 0), r++));
     return DT_OK;
 }
 
@@ -388,10 +168,9 @@ static dt_status tree_sum(dt_exchange *x, size_t b)
         const dt_span mine = tree_piece(x, s->span, team);
         float *sum = x->sum + mine.first;
         for (int i = 0; i < x->outer.operands; i++)
-            t->operand[i] =
-                i >= own && i < own + x->inner.roots
-                    ? (dt_operand){t->part[i - own] + mine.first, false}
-                    : (dt_operand){tree_received(x, s, i), tree_half(x, i)};
+            t->operand[i] = i >= own && i < own + x->inner.roots
+                                ? (dt_operand){t->part[i - own] + mine.first, false}
+                                : (dt_operand){tree_received(x, s, i), tree_half(x, i)};
         dt_fold_f32(&x->outer, t->operand, &sum, mine.count, x->scratch);
         for (int step = 1; step < teams; step++)
             DT_TRY(tree_send(x, sum, mine.count, false, s->owner[(team + step) % teams],
@@ -481,37 +260,15 @@ static dt_status tree_finish(dt_exchange *x)
     return DT_OK;
 }
 
-/* After a failure messages may be under way: nothing waits for them any more. */
-static void tree_close(dt_exchange *x)
-{
-    tree_state *t = x->state;
-
-    for (size_t i = 0; t->request && i < t->requests; i++) {
-        if (t->request[i] == MPI_REQUEST_NULL)
-            continue;
-        MPI_Cancel(&t->request[i]);
-        MPI_Request_free(&t->request[i]);
-    }
-    free(t->request);
-    free(t->operand);
-    free(t->place);
-    free(t->result);
-    free(t->part);
-    free(t->owner);
-    free(t->strip);
-    free(t->bucket);
-    free(t);
-}
-
 const dt_exchange_row dt_exchange_row_tree = {
     .name = "tree",
     .exact = true,
     .shares = tree_shares,
-    .extra = tree_extra,
+    .extra = dt_strips_extra,
     .longest = tree_longest,
-    .open = tree_open,
+    .open = dt_strips_open,
     .start = tree_start,
     .poll = tree_poll,
     .finish = tree_finish,
-    .close = tree_close,
+    .close = dt_strips_close,
 };

@@ -37,7 +37,7 @@ typedef struct dt_fold {
     int depth;           /* partial sums that are held at once */
     int *start;          /* [world + 1] index of each group's first operand; owned */
     dt_subtree *part;    /* [operands] the leaves in each; owned */
-    dt_addition *add;    /* [additions]; owned. The whole tree is completed in operand 0 */
+    dt_addition *add; /* [additions]; owned. The whole tree is completed in operand 0 */
 } dt_fold;
 /* The groups are ranks, the fold is of the whole tree. */
 dt_status dt_fold_init(dt_fold *f, int shards, int world) DT_MUST_CHECK;

@@ -72,6 +72,9 @@ typedef struct dt_run {
  * (already agreed and printed) r is released. Collective. */
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
 void dt_run_close(dt_run *r); /* Collective */
+/* All slabs, the exchange and the trees, once plans are made: a part of dt_run_open.
+ * DT_NOMEM, with the figure, before anything is taken. Agreed. Collective. */
+dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_model_state dt_run_state(const dt_run *r);
 /* Weights and running statistics from a model file, compared across ranks. Collective. */

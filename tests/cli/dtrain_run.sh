@@ -144,6 +144,48 @@ plan 0 -- --ranks 1 --shrink -- --accum 2 --out "$tmp/out"
 want 64 0 "--shrink without --shards"
 "$supervisor" --help >"$tmp/help" && must grep -q 'usage: scripts/dtrain-run' "$tmp/help"
 
+# The job script for Slurm: USR1 becomes a checkpoint, 75 a place in the queue.
+mkdir -p "$tmp/site/scripts" "$tmp/site/bin"
+# shellcheck disable=SC2016
+printf '#!/usr/bin/env bash\n%s\n' 'echo "$*" >>"$SITE/queue"' >"$tmp/site/bin/scontrol"
+# shellcheck disable=SC2016
+printf '#!/usr/bin/env bash\n%s\n' 'echo "$*" >supervisor' \
+    'trap "exit 75" USR1; [ ! -e wait ] || for i in $(seq 100); do sleep 0.1; done' \
+    'exit "$(cat code)"' >"$tmp/site/scripts/dtrain-run"
+chmod +x "$tmp/site/bin/scontrol" "$tmp/site/scripts/dtrain-run"
+# job CODE SIGNAL|-: runs the job script; sets $code
+job() {
+    rm -f "$tmp/site/queue" "$tmp/site/wait" "$tmp/site/supervisor"
+    echo "$1" >"$tmp/site/code"
+    [ "$2" = - ] || touch "$tmp/site/wait"
+    (
+        cd "$tmp/site" || exit 1
+        export SITE=$PWD PATH=$PWD/bin:$PATH SLURM_JOB_ID=4711
+        exec timeout -k 2 "$limit" bash "$DTRAIN_SOURCE/configs/cluster.sbatch" --net vgg11
+    ) >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+    local pid=$! kids
+    if [ "$2" != - ]; then
+        for _ in $(seq 100); do
+            [ -s "$tmp/site/supervisor" ] && break
+            sleep 0.05
+        done
+        sleep 0.2
+        read -ra kids <"/proc/$pid/task/$pid/children"
+        kill "-$2" "${kids[0]}"
+    fi
+    wait "$pid"
+    code=$?
+}
+job 0 USR1
+must test "$code" = 75
+must test "$(cat "$tmp/site/queue")" = "requeue 4711"
+must grep -q -- "--grace 90 -- --net vgg11" "$tmp/site/supervisor"
+for result in 0 78 75; do
+    job $result -
+    must test "$code" = $result
+    must test "$(cat "$tmp/site/queue" 2>/dev/null)" = "$([ $result != 75 ] || echo requeue 4711)"
+done
+
 # ---- A real run ----------------------------------------------------------------------------
 
 real=(--data synthetic:76 --net vgg11 --width-divisor 16 --global-batch 32 --shards 8

@@ -11,10 +11,13 @@ common=(--data synthetic:76 --net vgg11 --width-divisor 16 --global-batch 32 --s
         --no-drop-remainder --threads 1 --precision fp32 --max-steps 6 --save-every 0)
 tensor=features.4.weight
 
-# run NP ARGS...: sets $code; the log is $dir/log, the run folder $dir/out
+# run NP ARGS...: sets $code; the log is $dir/log, the run folder $dir/out. A sanitized rank is
+# slow: then only what needs two.
 run() {
     local np=$1
     shift
+    code=left-out
+    [ -z "${ASAN_OPTIONS:-}" ] || [ "$np" -le 2 ] || return
     rm -rf "$dir/out"
     timeout -k 2 100 mpirun -np "$np" "$DTRAIN_BIN" "${common[@]}" "$@" --out "$dir/out" >"$dir/log" 2>&1
     code=$?
@@ -24,6 +27,7 @@ run() {
 ends() {
     local want=$1 what=$2 text wrong=""
     shift 2
+    [ "$code" != left-out ] || return
     [ "$code" = "$want" ] || wrong="code $code instead of $want"
     grep '^dtrain: ' "$dir/log" | grep -v '^dtrain: warning: ' >"$dir/lines"
     [ "$want" = 0 ] || [ "$(wc -l <"$dir/lines")" = 1 ] || wrong="$wrong; not one line"
@@ -45,14 +49,14 @@ run 1 --check-every 0
 ends 0 "no checks"
 want=$(hash)
 [ -n "$want" ] || { echo "no state hash without checks"; bad=1; }
-for where in "1 tree" "3 tree" "3 shared" "4 tree --split-nodes 2" "3 ring"; do
+for where in "1 tree" "2 shared" "3 tree" "3 shared" "4 tree --split-nodes 2" "3 ring"; do
     # shellcheck disable=SC2086
     set -- $where
     np=$1 exchange=$2
     shift 2
     run "$np" --exchange "$exchange" "$@" --check-every 1 --replay-every 1
     ends 0 "healthy: np $where"
-    [ "$exchange" = ring ] || [ "$(hash)" = "$want" ] || { echo "FAILED: np $where: $(hash), want $want"; bad=1; }
+    [ "$code" = left-out ] || [ "$exchange" = ring ] || [ "$(hash)" = "$want" ] || { echo "FAILED: np $where: $(hash), want $want"; bad=1; }
 done
 
 # Copies on other ranks: found at the next check, whenever it happened; the odd one is named.

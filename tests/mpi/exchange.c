@@ -1,15 +1,37 @@
 /* Every exchange of the table, on one node: exact ones give the bits of the recursive
  * definition, whatever the shards, ranks and buckets; inexact ones give equal bits on all
- * ranks. */
+ * ranks. With the argument `nodes`, on several real ones (namespaces.sh). */
 #include "ranks.h"
 
 #include "gradients.h"
+
+static bool is(const char *row, const char *name)
+{
+    return strcmp(row, name) == 0;
+}
 
 static void every_row_sums(void **state)
 {
     (void)state;
     for (int r = 0; r < ROWS; r++)
-        run_row(rows[r], rows[r]);
+        if (dt_comm_nodes(comm) == 1 || !is(rows[r], "shared"))
+            run_row(rows[r], rows[r]);
+}
+
+/* Two nodes of two ranks, which share where they can. */
+static void real_nodes(void **state)
+{
+    (void)state;
+    const exchange_case k = {.row = "auto", .shards = 4, .bucket_bytes = 12000};
+    const dt_exchange_opts o = opts_of(&k);
+    dt_exchange_needs needs;
+
+    assert_int_equal(dt_comm_world(comm), 4);
+    assert_int_equal(dt_comm_nodes(comm), 2);
+    assert_int_equal(dt_comm_node_ranks(comm), 2);
+    assert_ok(dt_exchange_plan(comm, &o, &needs));
+    assert_true(needs.shares);
+    run_case(k, "tree");
 }
 
 /* The data can tell orders apart, and steps differ, and rounding shows. */
@@ -28,11 +50,6 @@ static void data_is_sharp(void **state)
     free(line);
 }
 
-static bool is(const char *row, const char *name)
-{
-    return strcmp(row, name) == 0;
-}
-
 /* What all ranks send, all ranks receive, and the volume is the method's. */
 static void statistics_add_up(void **state)
 {
@@ -40,11 +57,14 @@ static void statistics_add_up(void **state)
     const int64_t world = dt_comm_world(comm), others = world - 1;
 
     for (int r = 0; r < 2 * ROWS; r++) {
-        const exchange_case k = {
-            .row = rows[r / 2], .shards = (int)world, .bucket_bytes = 12000, .bf16 = r % 2};
+        const exchange_case k = {.row = rows[r / 2],
+                                 .shards = (int)world,
+                                 .bucket_bytes = 12000,
+                                 .bf16 = r % 2};
         const bool star = is(k.row, "gather") || is(k.row, "p2p"),
                    none = is(k.row, "none") || is(k.row, "shared"),
-                   whole = is(k.row, "tree") || is(k.row, "ring") || is(k.row, "buckets");
+                   whole =
+                       is(k.row, "tree") || is(k.row, "ring") || is(k.row, "buckets");
         dt_exchange_stats s;
         trial t;
 
@@ -56,6 +76,8 @@ static void statistics_add_up(void **state)
         const uint64_t mine = t.needs.slabs * floats * sizeof(float) /
                               (t.needs.shares ? (uint64_t)world : 1);
         assert_in_range(s.memory, floats * sizeof(float), mine);
+        if (t.needs.shares)
+            assert_int_equal(t.needs.slabs, world); /* a leaf each, and nothing else */
         int64_t moved[3] = {(int64_t)s.bytes_sent, (int64_t)s.bytes_received,
                             (int64_t)s.messages};
         assert_ok(dt_comm_sum_i64(comm, moved, 3));
@@ -85,7 +107,8 @@ static void some_start_early(void **state)
         trial t;
         dt_exchange_stats s;
 
-        trial_open(&t, (exchange_case){.row = early[r], .shards = world, .bucket_bytes = 4});
+        trial_open(
+            &t, (exchange_case){.row = early[r], .shards = world, .bucket_bytes = 4});
         float *leaf = leaf_take(t.x);
         write_leaves(&t, &leaf, rank, 1, 0, floats / 2);
         dt_exchange_stats_get(t.x, &s);
@@ -163,11 +186,17 @@ static void choice_and_refusal(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_sharp),     cmocka_unit_test(every_row_sums),
-        cmocka_unit_test(statistics_add_up), cmocka_unit_test(some_start_early),
+        cmocka_unit_test(data_is_sharp),      cmocka_unit_test(every_row_sums),
+        cmocka_unit_test(statistics_add_up),  cmocka_unit_test(some_start_early),
         cmocka_unit_test(closed_in_mid_step), cmocka_unit_test(choice_and_refusal),
+    };
+    const struct CMUnitTest nodes[] = {
+        cmocka_unit_test(real_nodes),
+        cmocka_unit_test(every_row_sums),
     };
     lay_out();
     ranks_open(argc, argv);
-    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+    return ranks_close(argc > 1 && is(argv[1], "nodes")
+                           ? cmocka_run_group_tests(nodes, NULL, NULL)
+                           : cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -35,7 +35,8 @@ static long resident_pages(void)
     return resident;
 }
 
-static void steps_allocate_nothing(const char *net, const char *precision)
+static void steps_allocate_nothing(const char *net, const char *precision,
+                                   const char *bn)
 {
     dt_comm *c = NULL;
     dt_options o;
@@ -55,7 +56,8 @@ static void steps_allocate_nothing(const char *net, const char *precision)
     o.precision = precision;
     o.threads = 2;
     o.epochs = 1000;
-    o.replay_every = 20;
+    o.bn = bn;
+    o.replay_every = strcmp(bn, "local") == 0 ? 20 : 0; /* replays one shard alone */
     assert_ok(dt_comm_open(&c, &argc, &argv));
     assert_ok(dt_run_open(&r, c, &o, DT_FOR_TRAINING));
 
@@ -78,13 +80,19 @@ static void steps_allocate_nothing(const char *net, const char *precision)
 static void vgg11_fp32(void **state)
 {
     (void)state;
-    steps_allocate_nothing("vgg11", "fp32");
+    steps_allocate_nothing("vgg11", "fp32", "local");
 }
 
 static void resnet50_auto(void **state)
 {
     (void)state;
-    steps_allocate_nothing("resnet50", "auto");
+    steps_allocate_nothing("resnet50", "auto", "local");
+}
+
+static void resnet50_together(void **state)
+{
+    (void)state;
+    steps_allocate_nothing("resnet50", "auto", "group:3");
 }
 
 int main(void)
@@ -92,6 +100,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vgg11_fp32),
         cmocka_unit_test(resnet50_auto),
+        cmocka_unit_test(resnet50_together),
     };
     return cmocka_run_group_tests_name("allocation", tests, NULL, NULL);
 }

@@ -267,7 +267,7 @@ static void elements_have_the_file_s_indices(void **state)
         size_t to = 0;
         while (file[to] != 1)
             to++;
-        char want[DT_ELEMENT_CHARS], got[DT_ELEMENT_CHARS], index[100] = "";
+        char want[DT_ELEMENT_CHARS], got[DT_ELEMENT_CHARS], index[90] = "";
         size_t inner = p->count;
         for (int d = 0; d < p->rank; d++) {
             inner /= (size_t)p->dim[d];

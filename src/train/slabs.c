@@ -1,0 +1,231 @@
+/* The memory of a run: every slab is sized before the first is taken, and what the node's
+ * ranks share lies in one block. */
+#include "run.h"
+
+#include <stdlib.h>
+
+#include "checks.h"
+#include "together.h"
+
+typedef struct slab_row { /* one slab, sized before anything is taken */
+    const char *name;
+    dt_slab *slab;
+    size_t bytes;
+    bool shared; /* one for the node's ranks */
+} slab_row;
+enum { ROW_ARENA = 5, SLABS = 8 };
+
+static void larger(size_t *x, size_t y)
+{
+    if (y > *x)
+        *x = y;
+}
+
+static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
+{
+    const size_t count = dt_net_param_count(r->net);
+    const double mib = 1024.0 * 1024.0;
+
+    DT_TRY(dt_calloc(tensor, count, sizeof **tensor, "the exchange"));
+    for (size_t i = 0; i < count; i++) { /* backward order is reversed state_dict order, */
+        const dt_param *p = dt_net_param(r->net, i); /* but sort to rely on nothing */
+        size_t k = i;
+        for (; k > 0 && (*tensor)[k - 1].first > p->offset; k--)
+            (*tensor)[k] = (*tensor)[k - 1];
+        (*tensor)[k] = (dt_span){p->offset, p->count};
+    }
+    *x = (dt_exchange_opts){.name = r->o.exchange, .shards = (int)r->o.shards,
+                            .floats = dt_net_slab_floats(r->net), .tensor = *tensor,
+                            .tensors = count,
+                            .first_bucket_bytes = (size_t)(r->o.first_bucket_mb * mib),
+                            .bucket_bytes = (size_t)(r->o.bucket_mb * mib),
+                            .last_bucket_bytes = (size_t)(r->o.last_bucket_mb * mib),
+                            .bf16 = strcmp(r->o.grad_dtype, "bf16") == 0,
+                            .together = r->bn_group > 0};
+    return DT_OK;
+}
+
+/* The slabs of weights come first: what an exchange that shares wants to know. */
+static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *needs,
+                      slab_row rows[SLABS])
+{
+    const bool shared = needs->shares;
+    const size_t floats = dt_net_slab_floats(r->net) * sizeof(float);
+    const bool trains = purpose == DT_FOR_TRAINING;
+    size_t arena = 0, scratch = 0;
+
+    for (int i = 0; i < DT_MAX_COMPILED; i++)
+        if (r->train[i].plan)
+            larger(&arena, dt_plan_arena_bytes(r->train[i].plan));
+    arena = dt_together_contexts(r) * dt_together_bytes(r, arena);
+    for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
+        const dt_plan *p = i < 2 ? r->test[i].plan : r->train[i - 2].plan;
+        if (i < 2 && p)
+            larger(&arena, dt_plan_arena_bytes(p));
+        if (p)
+            larger(&scratch, dt_plan_scratch_bytes(p));
+    }
+    const slab_row all[SLABS] = {
+        {"master weights", &r->master, floats, shared},
+        {"momentum", &r->momentum, trains ? floats : 0, shared},
+        {"packed weights", &r->packed, dt_model_packed_bytes(r->model), shared},
+        {"running statistics", &r->running,
+         2 * dt_net_norm_channels(r->net) * sizeof(float), shared},
+        {"gradients and partial sums", &r->gradients, needs->slabs * floats, shared},
+        {"activations", &r->arena, arena, false},
+        {"scratch", &r->scratch, scratch, false},
+        {"checks", &r->check_room, trains ? dt_checks_bytes(r) : 0, false},
+    };
+    memcpy(rows, all, sizeof all);
+}
+
+/* What the program needs beside its slabs: libraries, generated code, MPI's buffers. */
+enum { OVERHEAD_MIB = 90 };
+
+static size_t slabs_total(const slab_row rows[SLABS], bool shared)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < SLABS; i++)
+        if (rows[i].shared == shared)
+            bytes += dt_align(rows[i].bytes, 64);
+    return bytes;
+}
+
+static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
+{
+    const double gib = 1024.0 * 1024.0 * 1024.0;
+    const uint64_t available = dt_memory_available(), shared = slabs_total(rows, true);
+    const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false);
+    const uint64_t node = rank * (uint64_t)dt_comm_node_ranks(r->comm) + shared;
+
+    if (available == 0 || node <= available)
+        return DT_OK;
+    if (r->bn_group > 0) /* fewer ranks would hold as many shards' activations */
+        return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB, of "
+                       "which activations of %zu shards at the same time %.2f GiB, and %.2f GiB "
+                       "shared), but %.1f GiB are available; --bn %s keeps all shards of a rank "
+                       "in memory: lower --batch or --image-size, use more nodes, or --bn local",
+                       (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
+                       dt_together_contexts(r), (double)rows[ROW_ARENA].bytes / gib,
+                       (double)shared / gib, (double)available / gib, r->o.bn);
+    return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB and "
+                   "%.2f GiB shared), but %.1f GiB are available; lower --batch or "
+                   "--image-size, or run fewer ranks with the same --shards",
+                   (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
+                   (double)shared / gib, (double)available / gib);
+}
+
+static dt_status bind_execs(dt_run *r)
+{
+    for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
+        dt_compiled *c = i < 2 ? &r->test[i] : &r->train[i - 2];
+        if (c->plan)
+            DT_TRY(dt_exec_create(&c->exec, c->plan, r->arena.mem, r->scratch.mem));
+    }
+    return DT_OK;
+}
+
+/* One block for all that the node shares: one window, one question for room. */
+static dt_status take_shared(dt_run *r, const slab_row rows[SLABS])
+{
+    const size_t bytes = slabs_total(rows, true);
+    void *memory = NULL;
+    bool shared = false;
+
+    r->writes = true;
+    if (!r->shares)
+        return DT_OK;
+    DT_TRY(dt_node_mem_create(&r->node_memory, r->comm, bytes, "weights and gradients", &memory,
+                              &shared));
+    if (!shared && dt_comm_node_ranks(r->comm) > 1)
+        return dt_comm_agree(r->comm, dt_fail(DT_NOMEM, "another program has taken the room for "
+                             "the node's shared weights; try again, or use --exchange tree"));
+    r->writes = dt_comm_node_rank(r->comm) == 0;
+    char *at = memory;
+    for (int i = 0; i < SLABS; i++)
+        if (rows[i].shared) {
+            *rows[i].slab = (dt_slab){.mem = at, .bytes = rows[i].bytes};
+            at += dt_align(rows[i].bytes, 64);
+        }
+    return DT_OK;
+}
+
+static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
+{
+    for (int i = 0; i < SLABS; i++)
+        if (!rows[i].shared)
+            DT_TRY(dt_slab_create(rows[i].slab, rows[i].bytes, rows[i].name));
+
+    float *running = r->running.mem;
+    const dt_model_slabs slabs = {r->master.mem, running,
+                                  running + dt_net_norm_channels(r->net), r->packed.mem};
+    dt_model_bind(r->model, &slabs);
+    return bind_execs(r);
+}
+
+void dt_run_print_memory(const dt_run *r)
+{
+    const double mib = 1024.0 * 1024.0;
+    dt_note("memory per %s: weights %.1f MiB, momentum %.1f, gradients %.1f, packed %.1f; per "
+            "rank: activations %.1f, scratch %.1f, checks %.1f; data set %.1f per node",
+            r->shares ? "node" : "rank", (double)r->master.bytes / mib, (double)r->momentum.bytes / mib,
+            (double)r->gradients.bytes / mib, (double)r->packed.bytes / mib,
+            (double)r->arena.bytes / mib, (double)r->scratch.bytes / mib,
+            (double)r->check_room.bytes / mib,
+            (double)dt_source_bytes(r->source) / mib);
+}
+
+/* ---- Ranks --------------------------------------------------------------------------------- */
+
+static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
+{
+    const int shards = (int)r->o.shards;
+
+    DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
+    DT_TRY(dt_tree_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, sizeof(double),
+                          dt_merge_f64, shards));
+    DT_TRY(dt_tree_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
+                          sizeof(dt_moment), dt_merge_moments, shards));
+    return dt_together_open(r);
+}
+
+/* What the exchange needs, and with it all slabs. */
+static dt_status plan_slabs(dt_run *r, dt_purpose purpose, dt_exchange_opts *opts,
+                            dt_span **tensor, slab_row rows[SLABS])
+{
+    dt_exchange_needs needs = {.shares = true};
+
+    slab_rows(r, purpose, &needs, rows);
+    const size_t weights = slabs_total(rows, true);
+    needs.shares = false;
+    if (purpose == DT_FOR_TRAINING) {
+        DT_TRY(exchange_opts(r, opts, tensor));
+        opts->node_bytes = weights;
+        DT_TRY(dt_exchange_plan(r->comm, opts, &needs));
+    }
+    r->shares = needs.shares;
+    slab_rows(r, purpose, &needs, rows);
+    return check_memory(r, rows);
+}
+
+dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
+{
+    dt_exchange_opts opts = {0};
+    dt_span *tensor = NULL;
+    slab_row rows[SLABS];
+    dt_status st = plan_slabs(r, purpose, &opts, &tensor, rows);
+
+    DT_GO(st, dt_comm_agree(r->comm, st), out);
+    DT_GO(st, take_shared(r, rows), out);
+    DT_GO(st, dt_comm_agree(r->comm, take_memory(r, rows)), out);
+    if (purpose == DT_FOR_TRAINING) {
+        DT_GO(st, dt_comm_agree(r->comm, open_exchange(r, &opts)), out);
+        DT_GO(st, dt_optim_open(&r->optim, r->net, &r->o, r->master.mem, r->momentum.mem,
+                                r->threads), out);
+        st = dt_comm_agree(r->comm, dt_checks_open(r));
+    }
+
+out:
+    free(tensor);
+    return st;
+}
