@@ -116,9 +116,11 @@ static void judge(replay *r, const state *s, dt_digest where, verdict v)
     }
     if (!what)
         return;
-    table_slot(&r->bad, where, &is_new);
-    if (!is_new)
+    int *kinds = table_slot(&r->bad, where, &is_new);
+    const int kind = 1 << what[0] % 32;
+    if (*kinds & kind) /* this tree was counted, at another cut */
         return;
+    *kinds |= kind;
     ++*count;
     explain(r, s, what, loaded);
 }
