@@ -194,6 +194,7 @@ dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *
         const int code = MPI_Comm_dup(c->all, &made->mpi);
         if (code != MPI_SUCCESS)
             DT_GO(st, dt_comm_error(code, "MPI_Comm_dup"), out);
+        DT_GO(st, dt_exchange_open_lines(made), out);
     }
     *x = made;
 
@@ -211,6 +212,7 @@ void dt_exchange_close(dt_exchange *x)
         x->row->close(x);
     if (x->mpi != MPI_COMM_NULL && !dt_comm_alone())
         MPI_Comm_free(&x->mpi);
+    dt_node_mem_destroy(x->lines);
     dt_fold_release(&x->fold);
     dt_fold_release(&x->inner);
     dt_fold_release(&x->outer);

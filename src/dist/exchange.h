@@ -63,7 +63,8 @@ struct dt_exchange {
      * shares, else this rank alone. */
     bool shares;
     int team_first, team_ranks;
-    dt_exchange_line *line; /* [team_ranks]; NULL where nothing is shared; borrowed */
+    dt_node_mem *lines;     /* owned; NULL where nothing is shared, as is: */
+    dt_exchange_line *line; /* [team_ranks] inside it */
     float **base;           /* [team_ranks] slots of each; owned */
     uint64_t step;          /* steps finished */
     uint64_t published;     /* calls of publish: a step may have several */
@@ -132,8 +133,10 @@ int dt_exchange_team(const dt_exchange *x); /* mine */
 /* Floats of one rank's slots and extra memory, and of the block that is planned for. */
 size_t dt_exchange_region(const dt_exchange *x, int rank);
 size_t dt_exchange_block(const dt_exchange *x);
-/* Find all parts of the block, which begins with the lines. */
+/* Find all parts of the block. */
 dt_status dt_exchange_bind(dt_exchange *x, float *memory) DT_MUST_CHECK;
+/* Collective. */
+dt_status dt_exchange_open_lines(dt_exchange *x) DT_MUST_CHECK;
 /* The rank owns its slice of every bucket: 1/team_ranks, cut at 16 floats. */
 dt_status dt_exchange_own_slices(dt_exchange *x) DT_MUST_CHECK;
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);

@@ -6,13 +6,19 @@
 
 enum { FOLD_BLOCK = 16384 }; /* floats; a few slots of it fit into a core's cache */
 
-/* slot[left] += slot[right], addition after addition. */
-static void fold_slots(dt_exchange *x, dt_span span, const dt_addition *add, int adds)
+/* slot[left] += slot[right], addition after addition; the leaves in slots [from, to) are
+ * rounded before. Block by block, because all of it would leave the cache. */
+static void fold_slots(dt_exchange *x, dt_span span, int from, int to,
+                       const dt_addition *add, int adds)
 {
     const size_t end = span.first + span.count;
 
-    for (size_t at = span.first; at < end && adds > 0; at += FOLD_BLOCK) {
+    if (adds == 0 && from == to)
+        return;
+    for (size_t at = span.first; at < end; at += FOLD_BLOCK) {
         const size_t n = end - at < FOLD_BLOCK ? end - at : FOLD_BLOCK;
+        for (int slot = from; slot < to; slot++)
+            dt_round_f32(dt_exchange_slot(x, slot) + at, n);
         for (int k = 0; k < adds; k++)
             dt_add_f32(dt_exchange_slot(x, add[k].left) + at,
                        dt_exchange_slot(x, add[k].right) + at, n);
@@ -61,28 +67,22 @@ float *dt_exchange_leaf(dt_exchange *x)
     return dt_exchange_slot(x, x->leaf);
 }
 
-static void fold_round(dt_exchange *x, dt_span span)
-{
-    const int from = x->together ? 0 : x->leaf,
-              to = x->together ? x->end - x->first : x->leaf + 1;
-
-    for (int slot = from; slot < to && x->bf16; slot++)
-        dt_round_f32(dt_exchange_slot(x, slot) + span.first, span.count);
-}
-
 static void fold_leaves(dt_exchange *x, dt_span span)
 {
+    const int first = x->together ? 0 : x->leaf,
+              leaves = x->together ? x->end - x->first : 1,
+              end = x->bf16 ? first + leaves : first; /* of those to be rounded */
     dt_addition add[DT_COUNTER_DEPTH];
     int slot[DT_COUNTER_DEPTH];
 
-    fold_round(x, span);
     if (x->together) {
-        fold_slots(x, span, x->add, x->adds);
+        fold_slots(x, span, first, end, x->add, x->adds);
         return;
     }
     for (int i = 0; i <= x->leaf; i++)
         slot[i] = i;
-    fold_slots(x, span, add, fold_cascade(add, slot, x->leaf + 1, x->merges));
+    fold_slots(x, span, first, end, add,
+               fold_cascade(add, slot, x->leaf + 1, x->merges));
 }
 
 /* In a world of one the partial sums are all there are. */
@@ -93,7 +93,7 @@ static void fold_alone(dt_exchange *x, dt_span span)
 
     for (int part = 0; part < x->parts; part++)
         slot[part] = dt_exchange_part_slot(x, 0, part);
-    fold_slots(x, span, add, fold_cascade(add, slot, x->parts, x->parts - 1));
+    fold_slots(x, span, 0, 0, add, fold_cascade(add, slot, x->parts, x->parts - 1));
 }
 
 void dt_exchange_fold_parts(dt_exchange *x, dt_span span)

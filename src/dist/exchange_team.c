@@ -1,8 +1,8 @@
 /* exchange_team.c - ranks that work in one another's memory: where everything lies in
  * the node's block, and how they wait for each other without messages.
  *
- * The block holds a line of counters per rank, then every rank's slots and extra memory.
- * A rank writes its slots during backward, then each rank reads its slice of all slots,
+ * The block holds every rank's slots and extra memory; a second, small one a line of
+ * counters per rank. A rank writes its slots during backward, then each rank reads its slice of all slots,
  * and only then writes memory that others read. Three counters keep that apart: slices
  * of a bucket are read when all ranks have folded it; weights are written when all have
  * finished backward; slots and weights belong to the next step when all have published. */
@@ -94,11 +94,6 @@ size_t dt_exchange_region(const dt_exchange *x, int rank)
     return (size_t)dt_exchange_slots_of(x, rank) * x->floats + dt_align(extra, 16);
 }
 
-static size_t team_line_floats(int ranks)
-{
-    return (size_t)ranks * sizeof(dt_exchange_line) / sizeof(float);
-}
-
 /* The largest node's, because a block is as large on all nodes. */
 size_t dt_exchange_block(const dt_exchange *x)
 {
@@ -108,7 +103,7 @@ size_t dt_exchange_block(const dt_exchange *x)
         return dt_exchange_region(x, x->comm->rank);
     for (int t = 0; t < x->comm->nodes; t++) {
         const int first = x->comm->node_start[t], end = x->comm->node_start[t + 1];
-        size_t floats = team_line_floats(end - first);
+        size_t floats = 0;
         for (int r = first; r < end; r++)
             floats += dt_exchange_region(x, r);
         most = floats > most ? floats : most;
@@ -124,16 +119,31 @@ dt_status dt_exchange_bind(dt_exchange *x, float *memory)
     x->team_first = dt_exchange_team_first(x, team);
     x->team_ranks = dt_exchange_team_first(x, team + 1) - x->team_first;
     DT_TRY(dt_calloc(&x->base, (size_t)x->team_ranks, sizeof *x->base, "the exchange"));
-    if (x->shares) {
-        x->line = (void *)memory;
-        at += team_line_floats(x->team_ranks);
-    }
     for (int i = 0; i < x->team_ranks; i++) {
         x->base[i] = at;
         at += dt_exchange_region(x, x->team_first + i);
     }
     x->memory = x->sum = x->base[mine - x->team_first];
     x->extra = dt_exchange_slot(x, x->slots);
+    return DT_OK;
+}
+
+dt_status dt_exchange_open_lines(dt_exchange *x)
+{
+    const size_t bytes = (size_t)x->comm->world * sizeof *x->line;
+    void *memory = NULL;
+    bool shared = false;
+
+    if (!x->shares)
+        return DT_OK;
+    DT_TRY(dt_node_mem_create(&x->lines, x->comm, bytes, "the exchange's counters",
+                              &memory, &shared));
+    if (!shared)
+        return dt_fail(DT_NOMEM,
+                       "exchange %s: %s has no room left for counters; enlarge it "
+                       "(docker run --shm-size) or use --exchange p2p",
+                       x->row->name, x->comm->node_directory);
+    x->line = memory;
     return DT_OK;
 }
 

@@ -275,20 +275,31 @@ static kernel_dims param_dims(const dt_param *p)
     return d;
 }
 
+/* One line of the cache holds LINE output channels of one weight; going through the slab a
+ * line at a time reads each of them once. */
+enum { LINE = 16 };
+
+static size_t line_end(size_t first, size_t end)
+{
+    return end - first < LINE ? end : first + LINE;
+}
+
 void dt_param_to_file(const dt_param *p, const float *slab, float *file)
 {
     const kernel_dims d = param_dims(p);
-    for (size_t o = 0; o < d.o; o++)
+    for (size_t line = 0; line < d.o; line += LINE)
         for (size_t i = 0; i < d.i; i++)
             for (size_t k = 0; k < d.hw; k++)
-                file[(o * d.i + i) * d.hw + k] = slab[(k * d.i + i) * d.o + o];
+                for (size_t o = line; o < line_end(line, d.o); o++)
+                    file[(o * d.i + i) * d.hw + k] = slab[(k * d.i + i) * d.o + o];
 }
 
 void dt_param_from_file(const dt_param *p, const float *file, float *slab)
 {
     const kernel_dims d = param_dims(p);
-    for (size_t k = 0; k < d.hw; k++)
+    for (size_t line = 0; line < d.o; line += LINE)
         for (size_t i = 0; i < d.i; i++)
-            for (size_t o = 0; o < d.o; o++)
-                slab[(k * d.i + i) * d.o + o] = file[(o * d.i + i) * d.hw + k];
+            for (size_t k = 0; k < d.hw; k++)
+                for (size_t o = line; o < line_end(line, d.o); o++)
+                    slab[(k * d.i + i) * d.o + o] = file[(o * d.i + i) * d.hw + k];
 }

@@ -68,12 +68,12 @@ static json_t *json_options(const dt_options *o)
 static dt_status state_hashes(const dt_snapshot *s, char weights[DT_DIGEST_CHARS],
                               char all[DT_DIGEST_CHARS])
 {
-    dt_digest d;
+    dt_digest of_weights, of_all;
 
-    DT_TRY(dt_state_weights_hash(&s->model, &d));
-    dt_digest_text(d, weights);
-    DT_TRY(dt_state_hash(&s->model, s->momentum, s->at.epoch, s->at.step, &d));
-    dt_digest_text(d, all);
+    DT_TRY(dt_state_hashes(&s->model, s->momentum, s->at.epoch, s->at.step, &of_weights,
+                           &of_all));
+    dt_digest_text(of_weights, weights);
+    dt_digest_text(of_all, all);
     return DT_OK;
 }
 

@@ -17,7 +17,8 @@ typedef struct dt_model_state {
  *   momentum  [dt_net_slab_floats]; NULL: left out, as in a model that is not trained */
 dt_status dt_state_hash(const dt_model_state *s, const float *momentum, int64_t epoch,
                         int64_t step, dt_digest *out) DT_MUST_CHECK;
-/* XXH3-128 of the weights alone, as dt_model_weights_hash has it. Local; DT_NOMEM. */
-dt_status dt_state_weights_hash(const dt_model_state *s, dt_digest *out) DT_MUST_CHECK;
+/* The same, and the hash of the weights alone as dt_model_weights_hash has it. */
+dt_status dt_state_hashes(const dt_model_state *s, const float *momentum, int64_t epoch,
+                          int64_t step, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 
 #endif

@@ -4,6 +4,10 @@
 set -u
 : "${DTRAIN_BUILD_DIR:?the build folder}"
 fault=$DTRAIN_BUILD_DIR
+[ -e "$fault/fault_recorder.so" ] || { # a build with sanitizers has none
+    echo "skipped: $fault has no recorder"
+    exit 99
+}
 shm=/dev/shm
 [ -w "$shm" ] || shm=${TMPDIR:-/tmp}
 tmp=$(mktemp -d "$shm/dtrain-crash.XXXXXX")

@@ -31,7 +31,7 @@ record sound 1 3 "$imitate" sound
 keeps_promise sound sound --limit 256 -- "$imitate" sound
 each_sync_is_needed sound 1 1 --limit 256 -- "$imitate" sound
 
-ours=$fault/fault_save_driver
+ours=$fault/save_driver
 record ours 1 3 "$ours"
 keeps_promise ours ours --limit 256 --stride 16 -- "$ours"
 [ "$(figure states)" -ge 1000 ] || complain "ours: fewer than 1000 distinct states"

@@ -13,8 +13,8 @@ __attribute__((constructor)) static void shim_begin(void)
 {
     const char *root = getenv("RECORD_ROOT");
 
-    if (root && !realpath(root, shim_root))
-        shim_root[0] = '\0';
+    if (root && !realpath(root, shim_root)) /* it may come to be */
+        snprintf(shim_root, sizeof shim_root, "%s", root[0] == '/' ? root : "");
     shim_start();
 }
 

@@ -12,7 +12,9 @@ check() { # name, wanted code, command...
     [ "$rc" -eq "$want" ] || { echo "$name: code $rc instead of $want"; bad=1; }
 }
 for np in 2 3; do
-    check "abort at np $np" 79 timeout -k 2 60 mpirun -np "$np" "$bin" abort
+    for row in tree shared ring; do
+        check "abort at np $np, $row" 79 timeout -k 2 60 mpirun -np "$np" "$bin" abort "$row"
+    done
 done
 check "abort alone" 79 timeout -k 2 60 "$bin" abort
 check "alone without an environment" 0 timeout -k 2 60 env -i \

@@ -108,10 +108,10 @@ static void barrier_waits_for_all(void **state)
 
 /* In the middle of a step the last rank fails alone: it gives back what it holds, for
  * which it must not wait for the others, and ends them with its code. */
-static int fail_alone(void)
+static int fail_alone(const char *row)
 {
     const dt_span tensor = {0, 100000};
-    const dt_exchange_opts o = {.name = "tree",
+    const dt_exchange_opts o = {.name = row,
                                 .shards = dt_comm_world(comm),
                                 .floats = tensor.count,
                                 .tensor = &tensor,
@@ -126,11 +126,12 @@ static int fail_alone(void)
     size_t spans = 0;
     dt_exchange_needs needs;
 
-    if (dt_node_mem_create(&m, comm, 4096, "test", &memory, &shared) != DT_OK ||
-        dt_exchange_plan(comm, &o, &needs) != DT_OK ||
-        dt_slab_create(&slab, needs.slabs * tensor.count * sizeof(float), "test") !=
-            DT_OK ||
-        dt_exchange_open(&x, comm, &o, slab.mem) != DT_OK)
+    if (dt_exchange_plan(comm, &o, &needs) != DT_OK)
+        return 1;
+    const size_t bytes = needs.slabs * tensor.count * sizeof(float);
+    if (dt_node_mem_create(&m, comm, bytes, "test", &memory, &shared) != DT_OK ||
+        dt_slab_create(&slab, bytes, "test") != DT_OK ||
+        dt_exchange_open(&x, comm, &o, needs.shares ? memory : slab.mem) != DT_OK)
         return 1;
     memset(dt_exchange_leaf(x), 0, tensor.count * sizeof(float));
     if (dt_comm_rank(comm) < dt_comm_world(comm) - 1) {
@@ -157,6 +158,6 @@ int main(int argc, char **argv)
     };
     ranks_open(argc, argv);
     if (argc > 1 && strcmp(argv[1], "abort") == 0)
-        return fail_alone();
+        return fail_alone(argc > 2 ? argv[2] : "tree");
     return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -76,6 +76,8 @@ static void statistics_add_up(void **state)
         const uint64_t mine = t.needs.slabs * floats * sizeof(float) /
                               (t.needs.shares ? (uint64_t)world : 1);
         assert_in_range(s.memory, floats * sizeof(float), mine);
+        if (t.needs.shares)
+            assert_int_equal(t.needs.slabs, world); /* a leaf each, and nothing else */
         int64_t moved[3] = {(int64_t)s.bytes_sent, (int64_t)s.bytes_received,
                             (int64_t)s.messages};
         assert_ok(dt_comm_sum_i64(comm, moved, 3));

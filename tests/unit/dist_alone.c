@@ -43,55 +43,89 @@ static void memory_of_one(void **state)
     dt_node_mem_destroy(m);
 }
 
-/* Leaves 2^24, 1, 1, ...: 2^24 + 1 rounds back to 2^24, so the order shows. The tree of
- * 4 is (2^24 + 1) + (1 + 1), that of 6 adds (1 + 1) to it, that of 8 adds 4. */
+static const char *const rows[] = {"auto",
+#define X(name) #name,
+                                   DT_EXCHANGE_LIST(X)
+#undef X
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* Leaves of which the first is 2^24, the others 1 + 2^-10, which bf16 rounds to 1. */
+static void leaves_of_one(dt_exchange *x, int shards, bool together)
+{
+    float *leaf[16];
+
+    for (int shard = 0; shard < shards; shard++) {
+        leaf[shard] = dt_exchange_leaf(x);
+        for (int i = 0; i < 4; i++)
+            leaf[shard][i] = shard == 0 ? 0x1p24f : 1.0f + 0x1p-10f;
+        assert_true(!together || shard == 0 || leaf[shard] != leaf[shard - 1]);
+        if (together && shard + 1 < shards)
+            continue;
+        assert_ok(dt_exchange_ready(x, 3));
+        assert_ok(dt_exchange_ready(x, 16));
+    }
+}
+
+static float sum_of_one(const char *row, int shards, bool together, bool bf16)
+{
+    const dt_span tensor = {0, 4};
+    const dt_exchange_opts o = {.name = row,
+                                .shards = shards,
+                                .floats = 16,
+                                .tensor = &tensor,
+                                .tensors = 1,
+                                .bf16 = bf16,
+                                .together = together};
+    dt_exchange_needs needs;
+    dt_exchange *x = NULL;
+    dt_slab slab;
+    const float *sum = NULL;
+    const dt_span *owned = NULL;
+    size_t spans = 0;
+    dt_exchange_stats s;
+
+    assert_ok(dt_exchange_plan(comm, &o, &needs));
+    assert_false(needs.shares);
+    assert_ok(dt_slab_create(&slab, needs.slabs * 16 * sizeof(float), "test"));
+    assert_ok(dt_exchange_open(&x, comm, &o, slab.mem));
+    for (int step = 0; step < 2; step++) {
+        leaves_of_one(x, shards, together);
+        assert_ok(dt_exchange_finish(x, &sum, &owned, &spans));
+        assert_true(spans == 1 && owned->first == 0 && owned->count == 16);
+        for (int i = 0; i < 16; i++)
+            assert_true(sum[i] == (i < 4 ? sum[0] : 0));
+        assert_ok(dt_exchange_publish(x));
+    }
+    const float result = sum[0];
+    dt_exchange_stats_get(x, &s);
+    assert_int_equal(s.messages + s.bytes_sent + s.bytes_received, 0);
+    assert_int_equal(s.memory, slab.bytes);
+    dt_exchange_close(x);
+    dt_slab_destroy(&slab);
+    return result;
+}
+
+/* 2^24 + 1 rounds back to 2^24, so the order shows. With bf16 the tree of 4 is
+ * (2^24 + 1) + (1 + 1), that of 6 adds (1 + 1) to it, that of 8 adds 4. Without, 2^24 +
+ * 1.001 rounds to 2^24 + 2, the next float, and 2.002 and 4.004 round to 2 and 4. */
 static void exchange_of_one(void **state)
 {
     (void)state;
-    const dt_span tensor = {0, 4};
     const struct {
         int shards;
-        float sum;
-    } row[] = {
-        {1, 0x1p24f},     {2, 0x1p24f},     {3, 0x1p24f},
-        {4, 0x1p24f + 2}, {6, 0x1p24f + 4}, {8, 0x1p24f + 6},
-    };
+        float sum, rounded; /* beyond 2^24 */
+    } row[] = {{1, 0, 0}, {2, 2, 0}, {3, 4, 0}, {4, 4, 2}, {6, 6, 4}, {8, 8, 6}};
 
-    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
-        const dt_exchange_opts o = {.name = "auto",
-                                    .shards = row[k].shards,
-                                    .floats = 16,
-                                    .tensor = &tensor,
-                                    .tensors = 1};
-        dt_exchange *x = NULL;
-        dt_slab slab;
-        dt_exchange_needs needs;
-        const float *sum = NULL;
-        const dt_span *owned = NULL;
-        size_t spans = 0;
-        dt_exchange_stats s;
-
-        assert_ok(dt_exchange_plan(comm, &o, &needs));
-        assert_false(needs.shares);
-        assert_ok(dt_slab_create(&slab, needs.slabs * 16 * sizeof(float), "test"));
-        assert_ok(dt_exchange_open(&x, comm, &o, slab.mem));
-        for (int shard = 0; shard < row[k].shards; shard++) {
-            float *leaf = dt_exchange_leaf(x);
-            for (int i = 0; i < 4; i++)
-                leaf[i] = shard == 0 ? 0x1p24f : 1.0f;
-            assert_ok(dt_exchange_ready(x, 3));
-            assert_ok(dt_exchange_ready(x, 16));
-        }
-        assert_ok(dt_exchange_finish(x, &sum, &owned, &spans));
-        assert_true(spans == 1 && owned->first == 0 && owned->count == 16);
-        for (int i = 0; i < 4; i++)
-            assert_true(sum[i] == row[k].sum);
-        dt_exchange_stats_get(x, &s);
-        assert_int_equal(s.messages + s.bytes_sent + s.bytes_received, 0);
-        assert_int_equal(s.memory, slab.bytes);
-        dt_exchange_close(x);
-        dt_slab_destroy(&slab);
-    }
+    for (int r = 0; r < ROWS; r++)
+        for (size_t k = 0; k < sizeof row / sizeof *row; k++)
+            for (int together = 0; together < 2; together++) {
+                const int shards = row[k].shards;
+                assert_true(sum_of_one(rows[r], shards, together, false) ==
+                            0x1p24f + row[k].sum);
+                assert_true(sum_of_one(rows[r], shards, together, true) ==
+                            0x1p24f + row[k].rounded);
+            }
 }
 
 static void misuse_of_the_exchange(void **state)

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# dtrain convert: there and back is the same file; the names are those of each scheme.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+
+# names FILE: tensor names, one a line
+names() {
+    python3 -c 'import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+print("\n".join(k for k in json.loads(data[8:8 + n]) if k != "__metadata__"))' "$1"
+}
+
+accepts "${tiny[@]}" --out "$tmp/vgg"
+accepts "${tiny[@]}" --net resnet50 --image-size 32 --out "$tmp/resnet"
+
+# there and back
+accepts convert "$tmp/vgg" --names cs744 --out "$tmp/cs744"
+must test "$(names "$tmp/cs744" | grep -c '^\(layers\.[0-9]*\|fc1\)\.')" = 58
+accepts convert "$tmp/cs744" --names torchvision --out "$tmp/back"
+must cmp "$tmp/back" "$tmp/vgg/model.safetensors"
+accepts convert "$tmp/resnet" --names kuangliu --out "$tmp/kuangliu"
+must test "$(names "$tmp/kuangliu" | grep -c 'shortcut\|^linear\.')" = 26
+must test "$(names "$tmp/kuangliu" | grep -c 'downsample\|^fc\.')" = 0
+accepts convert "$tmp/kuangliu" --out "$tmp/back"
+must cmp "$tmp/back" "$tmp/resnet/model.safetensors"
+accepts verify "$tmp/kuangliu"
+
+# a checkpoint, at several ranks
+for np in $ranks; do
+    launch "$np" convert "$tmp/vgg/checkpoints/step-0000000001" --names kuangliu --out "$tmp/k$np"
+    judge 0 "np $np: convert"
+done
+must cmp "$tmp/k1" "$tmp/k${ranks##* }"
+
+ranks=1 # more of them have been seen to do the same
+
+# what cannot be
+refuses 78 "cs744" -- convert "$tmp/resnet" --names cs744 --out "$tmp/no"
+refuses 64 "--names" -- convert "$tmp/vgg" --names caffe --out "$tmp/no"
+refuses 64 "usage: dtrain convert" -- convert --out "$tmp/no"
+refuses 64 "unexpected argument" -- convert "$tmp/vgg" "$tmp/resnet" --out "$tmp/no"
+refuses 66 "$tmp/absent" -- convert "$tmp/absent" --out "$tmp/no"
+must test ! -e "$tmp/no"
+finish

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# dtrain verify: whole checkpoints, runs and models are called so, and the first thing that
+# is wrong is named.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+
+run=$tmp/run
+accepts "${tiny[@]}" --max-steps 3 --save-every 2 --out "$run"
+step=$run/checkpoints/step-0000000003
+must test -s "$step/MANIFEST"
+
+# shows TEXT ARGS...: succeeds at every number of ranks and prints TEXT on one line
+shows() {
+    local text=$1 np
+    shift
+    for np in $ranks; do
+        launch "$np" "$@"
+        cases=$((cases + 1))
+        [ "$code" = 0 ] || complain "np $np: $*: want success"
+        [ "$(grep -cF -- "$text" "$tmp/stdout")" = 1 ] ||
+            complain "np $np: $*: want one line with '$text'"
+    done
+}
+shows "ok   $step: step 3" verify "$step"
+shows "fit vgg11" verify "$run/model.safetensors"
+shows "ok   $run/checkpoints/step-0000000002" verify "$run"
+must test "$(grep -c '^ok ' "$tmp/stdout")" = 3 # newest first, then the model
+must test "$(sed -n 1p "$tmp/stdout" | cut -d: -f1)" = "ok   $step"
+
+# what is not there
+refuses 66 "$tmp/absent" -- verify "$tmp/absent"
+mkdir "$tmp/empty"
+refuses 66 "neither checkpoints nor a model" -- verify "$tmp/empty"
+refuses 64 "usage: dtrain verify PATH" -- verify
+refuses 64 "unexpected argument 'two'" -- verify one two
+refuses 64 "unexpected argument '$step'" -- train "$step"
+
+ranks=1 # that all ranks end with one message has been seen
+
+# flip FILE OFFSET: one bit
+flip() {
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N1 "$1")
+    # shellcheck disable=SC2059
+    printf "$(printf '\\%03o' $((byte ^ 4)))" |
+        dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+for file in model.safetensors momentum.safetensors options.yaml state.json MANIFEST; do
+    flip "$step/$file" 300
+    refuses 65 "$file" "damaged" -- verify "$step"
+    refuses 65 "$file" -- verify "$run"
+    must grep -qF "ok   $run/checkpoints/step-0000000002" "$tmp/stdout" # the rest goes on
+    must grep -q "^bad .*$file" "$tmp/stdout"
+    flip "$step/$file" 300
+    cp "$step/$file" "$tmp/aside"
+    truncate -s -1 "$step/$file"
+    refuses 65 "$file" -- verify "$step"
+    rm "$step/$file"
+    refuses 65 "$file" -- verify "$step"
+    cp "$tmp/aside" "$step/$file"
+done
+shows "ok   $step" verify "$step"
+cp "$run/metrics.jsonl" "$tmp/aside"
+truncate -s 10 "$run/metrics.jsonl" # shorter than the checkpoints say
+refuses 65 "metrics.jsonl has 10 bytes" -- verify "$run"
+cp "$tmp/aside" "$run/metrics.jsonl"
+
+# a model: the header, a number that is none, another network's shapes
+cp "$run/model.safetensors" "$tmp/model"
+flip "$tmp/model" 1
+refuses 65 "$tmp/model" "header" -- verify "$tmp/model"
+cp "$run/model.safetensors" "$tmp/model"
+size=$(stat -c %s "$tmp/model")
+printf '\377\377\377\377' | dd of="$tmp/model" bs=1 seek=$((size - 4)) conv=notrunc status=none
+refuses 65 "$tmp/model" "is not a finite number" -- verify "$tmp/model"
+sed 's/"dtrain.width_divisor":"16"/"dtrain.width_divisor":"32"/' "$run/model.safetensors" \
+    >"$tmp/model"
+refuses 65 "$tmp/model" "of another shape" -- verify "$tmp/model"
+
+# a checkpoint stands for its model
+accepts eval "${tiny[@]:0:2}" --model "$step"
+finish
