@@ -201,6 +201,7 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     const bool table = strcmp(o->exchange, "all") == 0;
     const size_t rows = table ? sizeof all / sizeof *all : 1;
     dt_options one = *o, whole = *o;
+    dt_status st = DT_OK;
     bool first = true;
     char data[64];
 
@@ -214,7 +215,9 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     for (size_t i = 0; i < rows; i++) {
         if (table)
             one.exchange = all[i];
-        DT_TRY(bench_exchange(c, o, &one, &first));
+        st = bench_exchange(c, o, &one, &first);
+        if (st != DT_OK && !(table && st == DT_UNSUPPORTED)) /* a row said why it declines */
+            return st;
     }
-    return DT_OK;
+    return first ? st : DT_OK;
 }

@@ -269,9 +269,10 @@ static dt_status replicas_fail(dt_run *r, size_t block, size_t element)
     }
     dt_element_name(r, &k->block[block], element, name);
     const bool known = 2 * alike > held;
-    return dt_fail(DT_CORRUPT, "step %lld: %s: %s differs between ranks: rank %d on %s has "
+    return dt_fail(DT_CORRUPT, "step %lld: %s: %s differs between %s: rank %d on %s has "
                    "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
-                   (long long)c->step, dt_area_text(k->block[block].area), name, odd, host[1],
+                   (long long)c->step, dt_area_text(k->block[block].area), name,
+                   r->shares ? "nodes that share a copy" : "ranks", odd, host[1],
                    (double)value_of(k->value[odd]), (unsigned)k->value[odd],
                    known ? "most, such as rank " : "rank ", usual, host[0],
                    (double)value_of(k->value[usual]), (unsigned)k->value[usual],

@@ -221,6 +221,16 @@ must test "$code" = 0
 must grep -q "launch 2: 2 ranks, step-" "$tmp/stderr"
 same "$tmp/run"
 
+# a rank that hangs: it and the others are ended, and the run goes on
+begin --ranks 3 --stall 3
+kill -STOP "${kids[2]}"
+wait "$pid"
+code=$?
+must test "$code" = 0
+must grep -q "no record for 3 s" "$tmp/stderr"
+must test ! -e "/proc/${kids[2]}"
+same "$tmp/run"
+
 begin --ranks 2
 kill -TERM "$running"
 wait "$pid"

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Going on with a run: from its newest valid checkpoint, with its options, on other ranks, in
+# a new folder, for longer; and what is refused, with the differences named.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+
+run=("${tiny[@]}" --epochs 6 --max-steps -1 --save-every 4 --keep-last 3)
+hash_of() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"state_hash":"[0-9a-f]{32}"'; }
+lines() { sed -E 's/,"(images_per_s|seconds)":[^,}]*//' "$1/metrics.jsonl"; }
+newest() { ls -d "$1"/checkpoints/step-* | tail -n 1; }
+said() { must grep -qF -- "$1" "$tmp/stderr"; }
+like_calm() { # FOLDER
+    must test "$(hash_of "$1")" = "$(hash_of "$tmp/calm")"
+    must cmp -s <(lines "$1") <(lines "$tmp/calm")
+}
+
+accepts "${run[@]}" --out "$tmp/calm" # 6 epochs of 2 steps
+must test "$(ls "$tmp/calm/checkpoints" | wc -l)" = 3
+
+# a finished run is gone on with for nothing, by its own options alone
+cp -r "$tmp/calm" "$tmp/again"
+accepts --out "$tmp/again" --resume auto --threads 1 --save-every 4 --keep-last 3
+like_calm "$tmp/again"
+
+# the newest is damaged: it is named, and the one before serves, on three ranks
+cp -r "$tmp/calm" "$tmp/torn"
+printf X | dd of="$(newest "$tmp/torn")/momentum.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
+touch "$tmp/started"
+launch 3 --out "$tmp/torn" --resume auto --threads 1 --save-every 4
+[ "$code" = 0 ] || complain "a torn checkpoint is skipped"
+said "$(basename "$(newest "$tmp/calm")")"
+said "resumed from $tmp/torn/checkpoints/step-0000000008"
+like_calm "$tmp/torn"
+
+# none is left: the run begins again
+cp -r "$tmp/calm" "$tmp/none"
+rm -r "$tmp/none/checkpoints"
+accepts "${run[@]}" --out "$tmp/none" --resume auto
+said "no checkpoint in $tmp/none"
+like_calm "$tmp/none"
+
+# from one of them, in a new folder, which has only the lines from there on
+accepts "${run[@]}" --out "$tmp/new" --resume "$tmp/calm/checkpoints/step-0000000008"
+must test "$(hash_of "$tmp/new")" = "$(hash_of "$tmp/calm")"
+must test "$(grep -c '"kind":"step"' "$tmp/new/metrics.jsonl")" = 4
+
+# longer: without a schedule these are the first steps of the longer run
+accepts "${run[@]}" --epochs 8 --out "$tmp/long"
+cp -r "$tmp/calm" "$tmp/longer"
+accepts "${run[@]}" --epochs 8 --out "$tmp/longer" --resume auto
+must test "$(hash_of "$tmp/longer")" = "$(hash_of "$tmp/long")"
+
+# another run is refused, each difference named; what does not change the bits is not
+cp -r "$tmp/calm" "$tmp/other"
+must find "$tmp/other" -name 'model*' -exec touch -d '1 hour ago' {} +
+refuses 78 "--resume-force" -- --out "$tmp/other" --resume auto --lr 0.02 --seed 5
+said "lr: the checkpoint has '0.01', now '0.02' (changes the run)"
+said "seed: the checkpoint has '1', now '5' (changes the run)"
+refuses 78 "raise --epochs" -- --out "$tmp/other" --resume auto --epochs 3
+accepts --out "$tmp/other" --resume auto --threads 2 --bucket-mb 1
+said "threads: the checkpoint has '1', now '2'"
+like_calm "$tmp/other"
+accepts --out "$tmp/other" --resume auto --lr 0.02 --resume-force --epochs 7
+differs=$(hash_of "$tmp/other")
+must test "$differs" != "$(hash_of "$tmp/calm")"
+
+# nothing to go on from, or nowhere to write
+refuses 66 "no-such-run" -- "${run[@]}" --resume "$tmp/no-such-run" --out "$tmp/x"
+refuses 78 "--out" -- "${run[@]}" --resume auto
+refuses 78 "--save-every '3 weeks'" -- "${run[@]}" --save-every "3 weeks" --out "$tmp/y"
+
+# --keep-best holds on to the best test so far, beside the newest
+accepts "${tiny[@]}" --data synthetic:128 --lr 0.05 --epochs 12 --max-steps -1 --save-every 2 --keep-last 1 \
+    --keep-best --out "$tmp/best"
+best=$(grep -o '"test_accuracy":[0-9.e-]*' "$tmp/best/metrics.jsonl" | cut -d: -f2 | sort -g | tail -n 1)
+kept=$(cat "$tmp"/best/checkpoints/step-*/state.json | tr -d ' \n')
+must test -n "$best"
+must test "$(ls "$tmp/best/checkpoints" | wc -l)" -ge 1
+[[ $kept == *'"best":true'* ]] || complain "no checkpoint is marked as the best: $kept"
+
+finish
