@@ -8,6 +8,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "durable.h"
+
 /* ---- Opening ------------------------------------------------------------------------- */
 
 dt_status dt_session_take(dt_session *s, const dt_run *r)
@@ -19,7 +21,8 @@ dt_status dt_session_take(dt_session *s, const dt_run *r)
     return DT_OK;
 }
 
-/* Renamed into place, so that a kill leaves the old options or the new ones. */
+/* Renamed into place, so that a kill leaves the old options or the new ones; and on disk
+ * before anything else of the run, for they tell a run folder from any other. */
 static dt_status save_options(const dt_session *s, const dt_run *r)
 {
     char path[PATH_MAX], draft[PATH_MAX];
@@ -35,7 +38,7 @@ static dt_status save_options(const dt_session *s, const dt_run *r)
     }
     if (rename(draft, dt_rundir_file(&s->folder, "options.yaml", path)) != 0)
         return dt_fail(DT_IO, "cannot rename '%s' to '%s': %s", draft, path, strerror(errno));
-    return DT_OK;
+    return dt_folder_sync(s->folder.path);
 }
 
 /* A run that ends on a full disk has trained for nothing: look before the first step. */
