@@ -135,7 +135,8 @@ static dt_status end_epoch(training *t, double seconds)
                                                .test_loss = test.loss, .correct = test.correct,
                                                .test_images = test.images,
                                                .images = at->images, .seconds = seconds}));
-    const bool best = test.accuracy > at->best_accuracy;
+    /* Of a run that ends in mid-epoch: the epoch is not over, save_place has its place. */
+    const bool best = at->step == r->steps_per_epoch && test.accuracy > at->best_accuracy;
     if (best) {
         at->best_accuracy = test.accuracy;
         at->best_epoch = at->epoch;
@@ -144,6 +145,29 @@ static dt_status end_epoch(training *t, double seconds)
     at->step = at->images = 0;
     at->loss_sum = 0;
     return best && r->o.keep_best && saves(t) ? save(t, true, false) : DT_OK;
+}
+
+/* The loss of a step is looked at before its update: the last update has no later loss. */
+static dt_status check_finite(const dt_run *r)
+{
+    const float *w = r->master.mem;
+    for (size_t i = 0; i < dt_net_slab_floats(r->net); i++)
+        if (!isfinite(w[i]))
+            return dt_fail(DT_NUMERIC, "after the last step float %zu of the weights is %g; "
+                           "lower --lr or use --warmup", i, (double)w[i]);
+    return DT_OK;
+}
+
+/* The run ends in mid-epoch, where a longer one would go on without a test: the last
+ * checkpoint is of before it. */
+static dt_status save_place(training *t)
+{
+    dt_run *r = t->run;
+
+    if (!saves(t) || t->at.step == r->steps_per_epoch)
+        return DT_OK;
+    DT_TRY(dt_comm_agree(r->comm, check_finite(r)));
+    return save(t, false, true);
 }
 
 /* A run resumed behind an epoch's last step begins with its test. */
@@ -155,6 +179,7 @@ static dt_status train_epochs(training *t)
         const double start = dt_seconds();
         while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps)
             DT_TRY(train_step(t));
+        DT_TRY(save_place(t));
         DT_TRY(end_epoch(t, dt_seconds() - start));
     }
     return DT_OK;
@@ -168,17 +193,6 @@ static dt_status save_model(const dt_run *r, const dt_session *s)
     const dt_model_file_opts opts = {.names = r->o.names, .normalize = r->o.normalize,
                                      .steps = r->total_steps};
     return s->leads ? dt_model_save(&state, s->model_path, &opts) : DT_OK;
-}
-
-/* The loss of a step is looked at before its update: the last update has no later loss. */
-static dt_status check_finite(const dt_run *r)
-{
-    const float *w = r->master.mem;
-    for (size_t i = 0; i < dt_net_slab_floats(r->net); i++)
-        if (!isfinite(w[i]))
-            return dt_fail(DT_NUMERIC, "after the last step float %zu of the weights is %g; "
-                           "lower --lr or use --warmup", i, (double)w[i]);
-    return DT_OK;
 }
 
 static dt_status hashes(const dt_run *r, dt_end_record *end)
@@ -210,7 +224,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
     DT_TRY(dt_comm_same(r->comm, field, 2));
-    if (saves(t))
+    if (saves(t) && r->total_steps % r->steps_per_epoch == 0)
         DT_TRY(save(t, false, true));
     DT_TRY(dt_comm_agree(r->comm, save_model(r, s)));
     end->ok = true;

@@ -50,6 +50,17 @@ cp -r "$tmp/calm" "$tmp/longer"
 accepts "${run[@]}" --epochs 8 --out "$tmp/longer" --resume auto
 must test "$(hash_of "$tmp/longer")" = "$(hash_of "$tmp/long")"
 
+# longer from the middle of an epoch: it is gone on with, and its early test is undone
+accepts "${run[@]}" --max-steps 5 --keep-best --out "$tmp/middle"
+must grep -q '"step": 1,' "$(newest "$tmp/middle")/state.json"
+must test "$(grep -c '"kind":"epoch"' "$tmp/middle/metrics.jsonl")" = 3
+cp -r "$tmp/middle" "$tmp/same"
+accepts --out "$tmp/same" --resume auto --threads 1
+must test "$(hash_of "$tmp/same")" = "$(hash_of "$tmp/middle")"
+must cmp -s <(lines "$tmp/same") <(lines "$tmp/middle")
+accepts "${run[@]}" --out "$tmp/middle" --resume auto
+like_calm "$tmp/middle"
+
 # another run is refused, each difference named; what does not change the bits is not
 cp -r "$tmp/calm" "$tmp/other"
 must find "$tmp/other" -name 'model*' -exec touch -d '1 hour ago' {} +
