@@ -71,7 +71,8 @@ static void session_undo(dt_session *s)
         unlink(s->metrics_path);
 }
 
-static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at)
+static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at,
+                              const char *from)
 {
     const dt_keep keep = {.last = r->o.keep_last, .every = r->o.keep_every,
                           .best = r->o.keep_best};
@@ -83,15 +84,18 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
 
     DT_TRY(check_room(s, r));
     DT_TRY(save_options(s, r));
+    if (s->folder.resumed && from[0])
+        DT_TRY(dt_checkpoint_rewind(from));
     DT_TRY(s->folder.resumed ? dt_metrics_resume(&s->metrics, s->metrics_path, at->metrics_bytes)
                              : dt_metrics_open(&s->metrics, s->metrics_path));
     DT_TRY(dt_saver_open(&s->saver, s->folder.path, r->net, &keep));
     return dt_report_open(&s->report, &setup);
 }
 
-dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at)
+dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at,
+                           const char *from)
 {
-    const dt_status st = session_open(s, r, at);
+    const dt_status st = session_open(s, r, at, from);
 
     if (st != DT_OK) {
         session_undo(s);

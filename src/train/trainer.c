@@ -244,6 +244,25 @@ static void report_refused(dt_comm *c, const dt_options *o)
         dt_report_finish(&report, &end);
 }
 
+/* Whether this run passes through the checkpoint's place. */
+static dt_status check_place(const dt_run *r, const char *path, const dt_progress *at)
+{
+    const int64_t steps = r->steps_per_epoch;
+
+    if (at->run_step > r->total_steps)
+        return dt_fail(DT_CONFIG, "checkpoint %s is %lld steps into the run, but this one has "
+                       "%lld; raise --epochs or --max-steps", path, (long long)at->run_step,
+                       (long long)r->total_steps);
+    if (at->step > steps || at->epoch > at->run_step / steps ||
+        at->epoch * steps + at->step != at->run_step)
+        return dt_fail(DT_CONFIG, "checkpoint %s was saved after %lld steps, at epoch %lld step "
+                       "%lld: its epochs do not have %lld steps like those of this run; take "
+                       "its weights alone, with --init, or its own --global-batch and --subset",
+                       path, (long long)at->run_step, (long long)at->epoch + 1,
+                       (long long)at->step + 1, (long long)steps);
+    return DT_OK;
+}
+
 /* On rank 0: the folder, and the state of the checkpoint that the run goes on from. */
 static dt_status restore(training *t, char path[PATH_MAX])
 {
@@ -256,16 +275,11 @@ static dt_status restore(training *t, char path[PATH_MAX])
     if (!path[0])
         return DT_OK;
     DT_TRY(dt_checkpoint_load(path, &into, &t->at));
-    if (t->session.folder.resumed)
-        DT_TRY(dt_checkpoint_rewind(path));
-    else
+    DT_TRY(check_place(r, path, &t->at));
+    if (!t->session.folder.resumed)
         t->at.metrics_bytes = 0; /* the lines before stay in the other folder */
     dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
             (long long)t->at.step + 1);
-    if (t->at.run_step > r->total_steps)
-        return dt_fail(DT_CONFIG, "checkpoint %s is %lld steps into the run, but this one has "
-                       "%lld; raise --epochs or --max-steps", path, (long long)t->at.run_step,
-                       (long long)r->total_steps);
     return DT_OK;
 }
 
@@ -288,7 +302,7 @@ static dt_status begin(training *t)
     }
     t->saved_s = dt_seconds();
     DT_TRY(dt_comm_agree(r->comm, dt_signals_catch()));
-    return dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at) : DT_OK);
+    return dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK);
 }
 
 static dt_status refuse_options(const dt_options *o)

@@ -68,6 +68,10 @@ refuses 78 "--resume-force" -- --out "$tmp/other" --resume auto --lr 0.02 --seed
 said "lr: the checkpoint has '0.01', now '0.02' (changes the run)"
 said "seed: the checkpoint has '1', now '5' (changes the run)"
 refuses 78 "raise --epochs" -- --out "$tmp/other" --resume auto --epochs 3
+refuses 78 "raise --epochs" -- --resume "$tmp/other/checkpoints/step-0000000004" --epochs 1
+refuses 78 "do not have 1 steps" -- --out "$tmp/other" --resume auto --global-batch 64 \
+    --epochs 20 --resume-force
+must test "$(ls -A "$tmp/other/checkpoints")" = "$(ls -A "$tmp/calm/checkpoints")"
 accepts --out "$tmp/other" --resume auto --threads 2 --bucket-mb 1
 said "threads: the checkpoint has '1', now '2'"
 like_calm "$tmp/other"
