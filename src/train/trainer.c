@@ -283,25 +283,26 @@ static dt_status restore(training *t, char path[PATH_MAX])
     return DT_OK;
 }
 
-/* Rank 0 reads and sends: the other nodes need not see its disk. */
+/* Rank 0 reads and sends: the other nodes need not see its disk. A run that is gone on with
+ * does not need the model file that it once began with. */
 static dt_status begin(training *t)
 {
     dt_run *r = t->run;
     char path[PATH_MAX] = "";
-    const bool leads = dt_comm_rank(r->comm) == 0;
-    const char *resume = r->o.resume;
+    const bool leads = dt_comm_rank(r->comm) == 0, resumes = strcmp(r->o.resume, "never") != 0;
 
     DT_TRY(dt_comm_agree(r->comm, parse_save_every(r->o.save_every, &t->save_steps, &t->save_s)));
-    if (r->o.init[0])
-        DT_TRY(dt_run_load(r, r->o.init));
     t->at = (dt_progress){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
-    if (r->o.broadcast || strcmp(resume, "never") != 0) {
+    if (resumes)
+        DT_TRY(dt_comm_bcast(r->comm, path, sizeof path, 0));
+    if (r->o.init[0] && !path[0])
+        DT_TRY(dt_run_load(r, r->o.init));
+    if (r->o.broadcast || resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
         DT_TRY(dt_run_broadcast(r));
     }
     t->saved_s = dt_seconds();
-    DT_TRY(dt_comm_agree(r->comm, dt_signals_catch()));
     return dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK);
 }
 
@@ -322,6 +323,8 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     dt_end_record end = {.ok = false};
     dt_status st = dt_comm_agree(c, refuse_options(o));
 
+    if (st == DT_OK) /* from now on: opening a run may take its time */
+        st = dt_comm_agree(c, dt_signals_catch());
     if (o->model[0])
         dt_warn("--model is for eval; to start from a model file give --init");
     if (st == DT_OK)

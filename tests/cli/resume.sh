@@ -61,6 +61,12 @@ must cmp -s <(lines "$tmp/same") <(lines "$tmp/middle")
 accepts "${run[@]}" --out "$tmp/middle" --resume auto
 like_calm "$tmp/middle"
 
+# begun with a model file, which is needed no more
+cp "$tmp/calm/model.safetensors" "$tmp/init.safetensors"
+accepts "${run[@]}" --init "$tmp/init.safetensors" --max-steps 4 --out "$tmp/begun"
+rm "$tmp/init.safetensors"
+accepts --out "$tmp/begun" --resume auto --max-steps 6
+
 # another run is refused, each difference named; what does not change the bits is not
 cp -r "$tmp/calm" "$tmp/other"
 must find "$tmp/other" -name 'model*' -exec touch -d '1 hour ago' {} +
