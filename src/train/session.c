@@ -2,11 +2,11 @@
 #include "session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+#include "durable.h"
 
 /* ---- Opening ------------------------------------------------------------------------- */
 
@@ -23,16 +23,8 @@ dt_status dt_session_take(dt_session *s, const dt_run *r)
 static dt_status save_options(const dt_session *s, const dt_run *r)
 {
     char path[PATH_MAX], draft[PATH_MAX];
-    FILE *f = fopen(dt_rundir_file(&s->folder, ".options.yaml", draft), "w");
 
-    if (!f)
-        return dt_fail(DT_CANTCREATE, "cannot create '%s': %s", draft, strerror(errno));
-    dt_options_yaml(f, &r->o);
-    const bool bad = fflush(f) != 0 || ferror(f) || fsync(fileno(f)) != 0;
-    if (fclose(f) != 0 || bad) {
-        unlink(draft);
-        return dt_fail(DT_IO, "cannot write '%s': is the disk full?", draft);
-    }
+    DT_TRY(dt_options_put(dt_rundir_file(&s->folder, ".options.yaml", draft), &r->o, NULL));
     if (rename(draft, dt_rundir_file(&s->folder, "options.yaml", path)) != 0)
         return dt_fail(DT_IO, "cannot rename '%s' to '%s': %s", draft, path, strerror(errno));
     return DT_OK;

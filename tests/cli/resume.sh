@@ -67,6 +67,14 @@ accepts "${run[@]}" --init "$tmp/init.safetensors" --max-steps 4 --out "$tmp/beg
 rm "$tmp/init.safetensors"
 accepts --out "$tmp/begun" --resume auto --max-steps 6
 
+# what is in the folder is not written through
+cp -r "$tmp/calm" "$tmp/linked"
+must find "$tmp/linked" -name 'model*' -exec touch -d '1 hour ago' {} +
+echo mine >"$tmp/mine"
+ln -s "$tmp/mine" "$tmp/linked/.options.yaml"
+refuses 73 ".options.yaml" -- --out "$tmp/linked" --resume auto
+must test "$(cat "$tmp/mine")" = mine
+
 # another run is refused, each difference named; what does not change the bits is not
 cp -r "$tmp/calm" "$tmp/other"
 must find "$tmp/other" -name 'model*' -exec touch -d '1 hour ago' {} +
