@@ -81,23 +81,6 @@ static dt_status make_temp(saving *w)
 
 /* ---- Files --------------------------------------------------------------------------- */
 
-static dt_status save_options(const saving *w, const char *path, dt_written *written)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *f = open_memstream(&text, &length);
-
-    if (!f)
-        return dt_fail(DT_NOMEM, "no memory for the text of %s", path);
-    dt_options_yaml(f, w->s->options);
-    const bool bad = ferror(f);
-    dt_status st = fclose(f) != 0 || bad
-                       ? dt_fail(DT_NOMEM, "no memory for the text of %s", path)
-                       : dt_outfile_put(path, text, length, written);
-    free(text);
-    return st;
-}
-
 static dt_status save_state(const saving *w, const char *path, dt_written *written)
 {
     char *text = NULL;
@@ -128,7 +111,7 @@ static dt_status save_file(saving *w, dt_checkpoint_file which)
     case DT_CHECKPOINT_MOMENTUM:
         return dt_model_put(&momentum, path, &opts, written);
     case DT_CHECKPOINT_OPTIONS:
-        return save_options(w, path, written);
+        return dt_options_put(path, s->options, written);
     case DT_CHECKPOINT_STATE:
     case DT_CHECKPOINT_FILES:
         break;

@@ -91,7 +91,8 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 
 /* Text members of state.json: "data_digest", "class", "state_hash", "weights_hash", and
  * "options.NAME" for each option as dt_option_text has it (bytes outside ASCII that are not
- * UTF-8 are '?'). Checks state.json, but no other file. DT_FORMAT: there is none. */
+ * UTF-8, and control characters, are '?'). Checks state.json, but no other file. DT_FORMAT:
+ * there is none. */
 dt_status dt_checkpoint_text(const char *path, const char *key, char *out, size_t size) DT_MUST_CHECK;
 
 /* ---- A thread that writes while training goes on ---------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -101,25 +102,22 @@ dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list, size
 
 /* ---- Removing ------------------------------------------------------------------------ */
 
+/* A link goes itself: what it leads to is somebody else's. */
 int dt_checkpoint_remove(const char *folder)
 {
-    char path[PATH_MAX];
-    DIR *dir = opendir(folder);
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-    if (!dir)
+    if (fd < 0)
+        return errno == ENOTDIR || errno == ELOOP ? unlink(folder) : -1;
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
         return -1;
-    int result = 0;
-    for (struct dirent *e = readdir(dir); e && result == 0; e = readdir(dir)) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        const int n = snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (n < 0 || (size_t)n >= sizeof path) {
-            errno = ENAMETOOLONG;
-            result = -1;
-        } else {
-            result = unlink(path);
-        }
     }
+    int result = 0;
+    for (struct dirent *e = readdir(dir); e && result == 0; e = readdir(dir))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            result = unlinkat(fd, e->d_name, 0);
     const int reason = errno;
     closedir(dir);
     errno = reason;

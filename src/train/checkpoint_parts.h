@@ -26,7 +26,7 @@ bool dt_checkpoint_name_of(const char *path, dt_checkpoint_name *n);
  * does not exist has none. DT_IO, DT_NOMEM. */
 dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list,
                              size_t *count) DT_MUST_CHECK;
-/* Unlink a folder of plain files. 0, or -1 with errno. */
+/* Unlink a folder of plain files, or what is no folder. 0, or -1 with errno. */
 int dt_checkpoint_remove(const char *folder);
 /* All folders in `folder` whose names begin with .tmp- or .trash-. DT_IO. */
 dt_status dt_checkpoint_sweep(const char *folder) DT_MUST_CHECK;

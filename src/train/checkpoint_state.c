@@ -217,6 +217,18 @@ out:
     return st;
 }
 
+/* Messages show these texts, and terminals obey control characters: C0, DEL, and in UTF-8 C1. */
+static void make_harmless(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; *c; c++) {
+        const bool pair = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+        if (*c < 0x20 || *c == 0x7f || pair)
+            *c = '?';
+        if (pair)
+            *++c = '?';
+    }
+}
+
 dt_status dt_checkpoint_text(const char *path, const char *key, char *out, size_t size)
 {
     static const char options[] = "options.";
@@ -237,7 +249,7 @@ dt_status dt_checkpoint_text(const char *path, const char *key, char *out, size_
         st = dt_fail(DT_FORMAT, "checkpoint %s: state.json: '%s' has %zu characters, at "
                                 "most %zu are read", path, key, strlen(text), size - 1);
     else
-        snprintf(out, size, "%s", text);
+        make_harmless(memcpy(out, text, strlen(text) + 1));
     json_decref(root);
     return st;
 }

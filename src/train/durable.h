@@ -35,6 +35,9 @@ void dt_outfile_abandon(dt_outfile *f);
 dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes,
                          dt_written *w) DT_MUST_CHECK;
 
+/* The configuration file that dt_options_yaml writes. DT_NOMEM. */
+dt_status dt_options_put(const char *path, const dt_options *o, dt_written *w) DT_MUST_CHECK;
+
 /* Names made, renamed or removed in a folder are on disk only when the folder is. File
  * systems that cannot sync one say EINVAL; they order it themselves. DT_IO. */
 dt_status dt_folder_sync(const char *path) DT_MUST_CHECK;

@@ -2,9 +2,7 @@
 #include "session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -26,16 +24,8 @@ dt_status dt_session_take(dt_session *s, const dt_run *r)
 static dt_status save_options(const dt_session *s, const dt_run *r)
 {
     char path[PATH_MAX], draft[PATH_MAX];
-    FILE *f = fopen(dt_rundir_file(&s->folder, ".options.yaml", draft), "w");
 
-    if (!f)
-        return dt_fail(DT_CANTCREATE, "cannot create '%s': %s", draft, strerror(errno));
-    dt_options_yaml(f, &r->o);
-    const bool bad = fflush(f) != 0 || ferror(f) || fsync(fileno(f)) != 0;
-    if (fclose(f) != 0 || bad) {
-        unlink(draft);
-        return dt_fail(DT_IO, "cannot write '%s': is the disk full?", draft);
-    }
+    DT_TRY(dt_options_put(dt_rundir_file(&s->folder, ".options.yaml", draft), &r->o, NULL));
     if (rename(draft, dt_rundir_file(&s->folder, "options.yaml", path)) != 0)
         return dt_fail(DT_IO, "cannot rename '%s' to '%s': %s", draft, path, strerror(errno));
     return dt_folder_sync(s->folder.path);
@@ -74,7 +64,8 @@ static void session_undo(dt_session *s)
         unlink(s->metrics_path);
 }
 
-static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at)
+static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at,
+                              const char *from)
 {
     const dt_keep keep = {.last = r->o.keep_last, .every = r->o.keep_every,
                           .best = r->o.keep_best};
@@ -86,15 +77,18 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
 
     DT_TRY(check_room(s, r));
     DT_TRY(save_options(s, r));
+    if (s->folder.resumed && from[0])
+        DT_TRY(dt_checkpoint_rewind(from));
     DT_TRY(s->folder.resumed ? dt_metrics_resume(&s->metrics, s->metrics_path, at->metrics_bytes)
                              : dt_metrics_open(&s->metrics, s->metrics_path));
     DT_TRY(dt_saver_open(&s->saver, s->folder.path, r->net, &keep));
     return dt_report_open(&s->report, &setup);
 }
 
-dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at)
+dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at,
+                           const char *from)
 {
-    const dt_status st = session_open(s, r, at);
+    const dt_status st = session_open(s, r, at, from);
 
     if (st != DT_OK) {
         session_undo(s);

@@ -135,7 +135,8 @@ static dt_status end_epoch(training *t, double seconds)
                                                .test_loss = test.loss, .correct = test.correct,
                                                .test_images = test.images,
                                                .images = at->images, .seconds = seconds}));
-    const bool best = test.accuracy > at->best_accuracy;
+    /* Of a run that ends in mid-epoch: the epoch is not over, save_place has its place. */
+    const bool best = at->step == r->steps_per_epoch && test.accuracy > at->best_accuracy;
     if (best) {
         at->best_accuracy = test.accuracy;
         at->best_epoch = at->epoch;
@@ -144,6 +145,29 @@ static dt_status end_epoch(training *t, double seconds)
     at->step = at->images = 0;
     at->loss_sum = 0;
     return best && r->o.keep_best && saves(t) ? save(t, true, false) : DT_OK;
+}
+
+/* The loss of a step is looked at before its update: the last update has no later loss. */
+static dt_status check_finite(const dt_run *r)
+{
+    const float *w = r->master.mem;
+    for (size_t i = 0; i < dt_net_slab_floats(r->net); i++)
+        if (!isfinite(w[i]))
+            return dt_fail(DT_NUMERIC, "after the last step float %zu of the weights is %g; "
+                           "lower --lr or use --warmup", i, (double)w[i]);
+    return DT_OK;
+}
+
+/* The run ends in mid-epoch, where a longer one would go on without a test: the last
+ * checkpoint is of before it. */
+static dt_status save_place(training *t)
+{
+    dt_run *r = t->run;
+
+    if (!saves(t) || t->at.step == r->steps_per_epoch)
+        return DT_OK;
+    DT_TRY(dt_comm_agree(r->comm, check_finite(r)));
+    return save(t, false, true);
 }
 
 /* A run resumed behind an epoch's last step begins with its test. */
@@ -155,6 +179,7 @@ static dt_status train_epochs(training *t)
         const double start = dt_seconds();
         while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps)
             DT_TRY(train_step(t));
+        DT_TRY(save_place(t));
         DT_TRY(end_epoch(t, dt_seconds() - start));
     }
     return DT_OK;
@@ -168,17 +193,6 @@ static dt_status save_model(const dt_run *r, const dt_session *s)
     const dt_model_file_opts opts = {.names = r->o.names, .normalize = r->o.normalize,
                                      .steps = r->total_steps};
     return s->leads ? dt_model_save(&state, s->model_path, &opts) : DT_OK;
-}
-
-/* The loss of a step is looked at before its update: the last update has no later loss. */
-static dt_status check_finite(const dt_run *r)
-{
-    const float *w = r->master.mem;
-    for (size_t i = 0; i < dt_net_slab_floats(r->net); i++)
-        if (!isfinite(w[i]))
-            return dt_fail(DT_NUMERIC, "after the last step float %zu of the weights is %g; "
-                           "lower --lr or use --warmup", i, (double)w[i]);
-    return DT_OK;
 }
 
 static dt_status hashes(const dt_run *r, dt_end_record *end)
@@ -210,7 +224,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
     DT_TRY(dt_comm_same(r->comm, field, 2));
-    if (saves(t))
+    if (saves(t) && r->total_steps % r->steps_per_epoch == 0)
         DT_TRY(save(t, false, true));
     DT_TRY(dt_comm_agree(r->comm, save_model(r, s)));
     end->ok = true;
@@ -230,6 +244,25 @@ static void report_refused(dt_comm *c, const dt_options *o)
         dt_report_finish(&report, &end);
 }
 
+/* Whether this run passes through the checkpoint's place. */
+static dt_status check_place(const dt_run *r, const char *path, const dt_progress *at)
+{
+    const int64_t steps = r->steps_per_epoch;
+
+    if (at->run_step > r->total_steps)
+        return dt_fail(DT_CONFIG, "checkpoint %s is %lld steps into the run, but this one has "
+                       "%lld; raise --epochs or --max-steps", path, (long long)at->run_step,
+                       (long long)r->total_steps);
+    if (at->step > steps || at->epoch > at->run_step / steps ||
+        at->epoch * steps + at->step != at->run_step)
+        return dt_fail(DT_CONFIG, "checkpoint %s was saved after %lld steps, at epoch %lld step "
+                       "%lld: its epochs do not have %lld steps like those of this run; take "
+                       "its weights alone, with --init, or its own --global-batch and --subset",
+                       path, (long long)at->run_step, (long long)at->epoch + 1,
+                       (long long)at->step + 1, (long long)steps);
+    return DT_OK;
+}
+
 /* On rank 0: the folder, and the state of the checkpoint that the run goes on from. */
 static dt_status restore(training *t, char path[PATH_MAX])
 {
@@ -242,39 +275,35 @@ static dt_status restore(training *t, char path[PATH_MAX])
     if (!path[0])
         return DT_OK;
     DT_TRY(dt_checkpoint_load(path, &into, &t->at));
-    if (t->at.run_step > r->total_steps)
-        return dt_fail(DT_CONFIG, "checkpoint %s is %lld steps into the run, but this one has "
-                       "%lld; raise --epochs or --max-steps", path, (long long)t->at.run_step,
-                       (long long)r->total_steps);
-    if (t->session.folder.resumed)
-        DT_TRY(dt_checkpoint_rewind(path));
-    else
+    DT_TRY(check_place(r, path, &t->at));
+    if (!t->session.folder.resumed)
         t->at.metrics_bytes = 0; /* the lines before stay in the other folder */
     dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
             (long long)t->at.step + 1);
     return DT_OK;
 }
 
-/* Rank 0 reads and sends: the other nodes need not see its disk. */
+/* Rank 0 reads and sends: the other nodes need not see its disk. A run that is gone on with
+ * does not need the model file that it once began with. */
 static dt_status begin(training *t)
 {
     dt_run *r = t->run;
     char path[PATH_MAX] = "";
-    const bool leads = dt_comm_rank(r->comm) == 0;
-    const char *resume = r->o.resume;
+    const bool leads = dt_comm_rank(r->comm) == 0, resumes = strcmp(r->o.resume, "never") != 0;
 
     DT_TRY(dt_comm_agree(r->comm, parse_save_every(r->o.save_every, &t->save_steps, &t->save_s)));
-    if (r->o.init[0])
-        DT_TRY(dt_run_load(r, r->o.init));
     t->at = (dt_progress){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
-    if (r->o.broadcast || strcmp(resume, "never") != 0) {
+    if (resumes)
+        DT_TRY(dt_comm_bcast(r->comm, path, sizeof path, 0));
+    if (r->o.init[0] && !path[0])
+        DT_TRY(dt_run_load(r, r->o.init));
+    if (r->o.broadcast || resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
         DT_TRY(dt_run_broadcast(r));
     }
     t->saved_s = dt_seconds();
-    DT_TRY(dt_comm_agree(r->comm, dt_signals_catch()));
-    return dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at) : DT_OK);
+    return dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK);
 }
 
 static dt_status refuse_options(const dt_options *o)
@@ -294,6 +323,8 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     dt_end_record end = {.ok = false};
     dt_status st = dt_comm_agree(c, refuse_options(o));
 
+    if (st == DT_OK) /* from now on: opening a run may take its time */
+        st = dt_comm_agree(c, dt_signals_catch());
     if (o->model[0])
         dt_warn("--model is for eval; to start from a model file give --init");
     if (st == DT_OK)

@@ -50,6 +50,31 @@ cp -r "$tmp/calm" "$tmp/longer"
 accepts "${run[@]}" --epochs 8 --out "$tmp/longer" --resume auto
 must test "$(hash_of "$tmp/longer")" = "$(hash_of "$tmp/long")"
 
+# longer from the middle of an epoch: it is gone on with, and its early test is undone
+accepts "${run[@]}" --max-steps 5 --keep-best --out "$tmp/middle"
+must grep -q '"step": 1,' "$(newest "$tmp/middle")/state.json"
+must test "$(grep -c '"kind":"epoch"' "$tmp/middle/metrics.jsonl")" = 3
+cp -r "$tmp/middle" "$tmp/same"
+accepts --out "$tmp/same" --resume auto --threads 1
+must test "$(hash_of "$tmp/same")" = "$(hash_of "$tmp/middle")"
+must cmp -s <(lines "$tmp/same") <(lines "$tmp/middle")
+accepts "${run[@]}" --out "$tmp/middle" --resume auto
+like_calm "$tmp/middle"
+
+# begun with a model file, which is needed no more
+cp "$tmp/calm/model.safetensors" "$tmp/init.safetensors"
+accepts "${run[@]}" --init "$tmp/init.safetensors" --max-steps 4 --out "$tmp/begun"
+rm "$tmp/init.safetensors"
+accepts --out "$tmp/begun" --resume auto --max-steps 6
+
+# what is in the folder is not written through
+cp -r "$tmp/calm" "$tmp/linked"
+must find "$tmp/linked" -name 'model*' -exec touch -d '1 hour ago' {} +
+echo mine >"$tmp/mine"
+ln -s "$tmp/mine" "$tmp/linked/.options.yaml"
+refuses 73 ".options.yaml" -- --out "$tmp/linked" --resume auto
+must test "$(cat "$tmp/mine")" = mine
+
 # another run is refused, each difference named; what does not change the bits is not
 cp -r "$tmp/calm" "$tmp/other"
 must find "$tmp/other" -name 'model*' -exec touch -d '1 hour ago' {} +
@@ -57,6 +82,10 @@ refuses 78 "--resume-force" -- --out "$tmp/other" --resume auto --lr 0.02 --seed
 said "lr: the checkpoint has '0.01', now '0.02' (changes the run)"
 said "seed: the checkpoint has '1', now '5' (changes the run)"
 refuses 78 "raise --epochs" -- --out "$tmp/other" --resume auto --epochs 3
+refuses 78 "raise --epochs" -- --resume "$tmp/other/checkpoints/step-0000000004" --epochs 1
+refuses 78 "do not have 1 steps" -- --out "$tmp/other" --resume auto --global-batch 64 \
+    --epochs 20 --resume-force
+must test "$(ls -A "$tmp/other/checkpoints")" = "$(ls -A "$tmp/calm/checkpoints")"
 accepts --out "$tmp/other" --resume auto --threads 2 --bucket-mb 1
 said "threads: the checkpoint has '1', now '2'"
 like_calm "$tmp/other"

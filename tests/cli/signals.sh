@@ -58,6 +58,20 @@ for signal in TERM INT USR1; do
     goes_on "$tmp/alone-$signal"
 done
 
+# while the run is opened, before it has a folder
+"$DTRAIN_BIN" "${run[@]}" --data synthetic:20000 --out "$tmp/early" \
+    >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+job=$!
+for _ in $(seq 2000); do
+    caught=$(grep SigCgt "/proc/$job/status" 2>/dev/null | cut -f 2)
+    (((0x${caught:-0} & 0x200) != 0)) && break # bit SIGUSR1 - 1
+    sleep 0.01
+done
+must test ! -e "$tmp/early"
+kill -USR1 "$job"
+ended 75 "SIGUSR1 before the first step"
+must grep -q "stopped by SIGUSR1 after step 1 of 120" "$tmp/stderr"
+
 begin 2 "$tmp/mpirun"
 kill -USR1 "$job"
 ended 75 "SIGUSR1 to mpirun"

@@ -86,7 +86,7 @@ static void doubles_of_all_kinds_come_back(void **state)
     }
 }
 
-/* A path need not be UTF-8, JSON must be. */
+/* A path need not be UTF-8, JSON must be, and messages must not command a terminal. */
 static void odd_texts_do_not_stop_a_save(void **state)
 {
     fixture *f = *state;
@@ -97,7 +97,13 @@ static void odd_texts_do_not_stop_a_save(void **state)
     assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
     assert_ok(dt_checkpoint_verify(path));
     assert_ok(dt_checkpoint_text(path, "options.data", text, sizeof text));
-    assert_string_equal(text, "caf?/\"x\"\n");
+    assert_string_equal(text, "caf?/\"x\"?");
+
+    f->options.data = "caf\xc3\xa9 \x1b[2J\xc2\x9b";
+    snapshot_fill(f, 2);
+    assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
+    assert_ok(dt_checkpoint_text(path, "options.data", text, sizeof text));
+    assert_string_equal(text, "caf\xc3\xa9 ?[2J??");
 }
 
 static void another_network_is_refused(void **state)

@@ -121,6 +121,28 @@ static void leftovers_are_swept(void **state)
     rmdir(step_path(f, "notes"));
 }
 
+/* Leftovers and checkpoints that are links: their own names go, and nothing behind them. */
+static void links_are_not_followed(void **state)
+{
+    static const dt_keep keep = {.last = 1};
+    fixture *f = *state;
+    char names[1000], other[FOLDER_PATH];
+    struct stat info;
+
+    folder_make(other);
+    snapshot_save(f, 1);
+    assert_int_equal(rename(step_path(f, "step-0000000001"), folder_path(other, "step-0000000001")), 0);
+    assert_int_equal(symlink(folder_path(other, "step-0000000001"), step_path(f, "step-0000000001")), 0);
+    assert_int_equal(symlink(folder_path(other, "step-0000000001"), step_path(f, ".trash-x")), 0);
+    assert_int_equal(symlink("nowhere", step_path(f, ".tmp-step-0000000002")), 0);
+    snapshot_save(f, 2);
+    assert_ok(dt_checkpoint_prune(f->run, &keep));
+    assert_string_equal(names_in(f, "", names), "step-0000000002");
+    assert_int_equal(stat(folder_path(other, "step-0000000001/MANIFEST"), &info), 0);
+    assert_ok(dt_checkpoint_verify(folder_path(other, "step-0000000001")));
+    folder_remove(other);
+}
+
 /* A save that died left its folder under the very name. */
 static void a_dead_save_is_no_obstacle(void **state)
 {
@@ -251,6 +273,7 @@ int main(void)
         TEST(rules_are_kept),
         TEST(damage_never_costs_the_last_valid_one),
         TEST(leftovers_are_swept),
+        TEST(links_are_not_followed),
         TEST(a_dead_save_is_no_obstacle),
         TEST(the_same_step_again),
         TEST(going_back_sets_aside_what_is_newer),
