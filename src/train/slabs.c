@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "checkpoint.h"
 #include "checks.h"
 #include "together.h"
 
@@ -91,10 +92,11 @@ static size_t slabs_total(const slab_row rows[SLABS], bool shared)
     return bytes;
 }
 
-static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
+static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows[SLABS])
 {
     const double gib = 1024.0 * 1024.0 * 1024.0;
-    const uint64_t available = dt_memory_available(), shared = slabs_total(rows, true);
+    const uint64_t saver = purpose == DT_FOR_TRAINING ? dt_saver_bytes(r->net) : 0;
+    const uint64_t available = dt_memory_available(), shared = slabs_total(rows, true) + saver;
     const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false);
     const uint64_t node = rank * (uint64_t)dt_comm_node_ranks(r->comm) + shared;
 
@@ -103,13 +105,13 @@ static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
     if (r->bn_group > 0) /* fewer ranks would hold as many shards' activations */
         return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB, of "
                        "which activations of %zu shards at the same time %.2f GiB, and %.2f GiB "
-                       "shared), but %.1f GiB are available; --bn %s keeps all shards of a rank "
+                       "for all), but %.1f GiB are available; --bn %s keeps all shards of a rank "
                        "in memory: lower --batch or --image-size, use more nodes, or --bn local",
                        (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
                        dt_together_contexts(r), (double)rows[ROW_ARENA].bytes / gib,
                        (double)shared / gib, (double)available / gib, r->o.bn);
     return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB and "
-                   "%.2f GiB shared), but %.1f GiB are available; lower --batch or "
+                   "%.2f GiB for all), but %.1f GiB are available; lower --batch or "
                    "--image-size, or run fewer ranks with the same --shards",
                    (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
                    (double)shared / gib, (double)available / gib);
@@ -205,7 +207,7 @@ static dt_status plan_slabs(dt_run *r, dt_purpose purpose, dt_exchange_opts *opt
     }
     r->shares = needs.shares;
     slab_rows(r, purpose, &needs, rows);
-    return check_memory(r, rows);
+    return check_memory(r, purpose, rows);
 }
 
 dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)

@@ -106,7 +106,7 @@
     X(FLAG, unfused, RUN, false, 0, 0, "", "Machine", NULL,                                               \
       "keep batch norm, add and ReLU as separate steps: the reference")                                   \
     X(TEXT, out, HOW, "", 0, 0, "", "Output", "DIR",                                                      \
-      "run folder (default: runs/<date>-<name>)")                                                         \
+      "run folder (default: runs/<date>-<name>); average, convert: the new file")                         \
     X(CHOICE, names, HOW, "torchvision", 0, 0, " torchvision kuangliu cs744", "Output", "SCHEME",         \
       "tensor names in model.safetensors")                                                                \
     X(CHOICE, log_style, HOW, "auto", 0, 0, DT_REPORT_LIST(DT_WORD), "Output", "STYLE",                   \

@@ -242,16 +242,16 @@ static dt_status restore(training *t, char path[PATH_MAX])
     if (!path[0])
         return DT_OK;
     DT_TRY(dt_checkpoint_load(path, &into, &t->at));
+    if (t->at.run_step > r->total_steps)
+        return dt_fail(DT_CONFIG, "checkpoint %s is %lld steps into the run, but this one has "
+                       "%lld; raise --epochs or --max-steps", path, (long long)t->at.run_step,
+                       (long long)r->total_steps);
     if (t->session.folder.resumed)
         DT_TRY(dt_checkpoint_rewind(path));
     else
         t->at.metrics_bytes = 0; /* the lines before stay in the other folder */
     dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
             (long long)t->at.step + 1);
-    if (t->at.run_step > r->total_steps)
-        return dt_fail(DT_CONFIG, "checkpoint %s is %lld steps into the run, but this one has "
-                       "%lld; raise --epochs or --max-steps", path, (long long)t->at.run_step,
-                       (long long)r->total_steps);
     return DT_OK;
 }
 
