@@ -16,7 +16,7 @@ metrics() { sed 's/,"images_per_s":[^,}]*//; s/,"seconds":[^,}]*//' "$1/metrics.
 metrics "$tmp/calm" >"$tmp/calm.metrics"
 
 # The replayer only makes states here: it is told of a save that does not matter, and of a
-# loader that never finds one.
+# loader that never finds one, but says where a folder is not known as that of a run.
 mkdir -p "$tmp/cut/folder" "$tmp/cut/before" "$tmp/cut/samples" "$tmp/cut/work"
 RECORD_ROOT=$tmp/cut/folder RECORD_LOG=$tmp/cut/log LD_PRELOAD=$fault/fault_recorder.so \
     "$DTRAIN_BIN" train "${args[@]}" --out "$tmp/cut/folder/run" >"$tmp/cut.out" \
@@ -24,13 +24,23 @@ RECORD_ROOT=$tmp/cut/folder RECORD_LOG=$tmp/cut/log LD_PRELOAD=$fault/fault_reco
 [ "$(state_hash "$tmp/cut.out")" = "$(state_hash "$tmp/calm.out")" ] ||
     complain "the recorded run has other bits"
 echo "known 0 0" >"$tmp/known"
+cat >"$tmp/loader" <<'END'
+while read -r folder; do
+    run=$folder/run
+    if [ -e "$run/metrics.jsonl" ] && [ ! -e "$run/options.yaml" ]; then
+        echo "none torn run"
+    else
+        echo none
+    fi
+done
+END
 sample() { # EVERY
     rm -rf "$tmp/cut/samples" "$tmp/cut/work"
     mkdir "$tmp/cut/samples" "$tmp/cut/work"
     "$fault/fault_replay" --known "$tmp/known" --after "$tmp/cut/folder" --limit 64 \
-        --stride 16 --examples 0 --sample "$1" "$tmp/cut/samples" "$tmp/cut/log" \
-        "$tmp/cut/work" -- sed -u 's/.*/none/' >"$tmp/cut/report" || complain "replay: $?"
-    figures=$(cat "$tmp/cut/report")
+        --stride 16 --sample "$1" "$tmp/cut/samples" "$tmp/cut/log" "$tmp/cut/work" \
+        -- bash "$tmp/loader" >"$tmp/cut/report" || complain "$(cat "$tmp/cut/report")"
+    figures=$(tail -n 1 "$tmp/cut/report")
 }
 sample 1000000
 states=$(figure states)
