@@ -176,7 +176,7 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
                           bool wait)
 {
     dt_progress here = *at;
-    static const char lost[] = "a checkpoint was not written";
+    static const char lost[] = "saving a checkpoint";
 
     if (!s->leads)
         return DT_OK;
