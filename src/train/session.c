@@ -140,7 +140,7 @@ static dt_status line_written(dt_session *s, const dt_run *r, dt_status st)
         dt_fail_clear(); /* it was said with the first line */
         return DT_OK;
     }
-    return disk_failed(r, st, "a line of metrics.jsonl is lost");
+    return disk_failed(r, st, "a line of metrics.jsonl is what");
 }
 
 dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *record)
@@ -176,14 +176,14 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
                           bool wait)
 {
     dt_progress here = *at;
-    static const char lost[] = "saving a checkpoint";
+    static const char what[] = "saving a checkpoint";
 
     if (!s->leads)
         return DT_OK;
-    DT_TRY(disk_failed(r, dt_metrics_bytes(&s->metrics, &here.metrics_bytes), lost));
-    DT_TRY(disk_failed(r, dt_saver_wait(s->saver), lost));
-    DT_TRY(disk_failed(r, start_save(s, r, &here, best), lost));
+    DT_TRY(disk_failed(r, dt_metrics_bytes(&s->metrics, &here.metrics_bytes), what));
+    DT_TRY(disk_failed(r, dt_saver_wait(s->saver), what));
+    DT_TRY(disk_failed(r, start_save(s, r, &here, best), what));
     if (wait)
-        DT_TRY(disk_failed(r, dt_saver_wait(s->saver), lost));
+        DT_TRY(disk_failed(r, dt_saver_wait(s->saver), what));
     return DT_OK;
 }

@@ -36,9 +36,7 @@ two() {
     done
     shift
     touch "$tmp/started"
-    timeout -k 2 "$limit" mpirun -np 1 "${first[@]}" : -np 1 "$@" \
-        >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
-    code=$?
+    bounded mpirun -np 1 "${first[@]}" : -np 1 "$@"
     judge "$want" "[${first[*]}] against [$*]" "${texts[@]}"
     [ "$want" = 0 ] || must test ! -e "$tmp/run/model.safetensors"
     rm -rf "$tmp/run"
