@@ -130,8 +130,7 @@ dt_status dt_exchange_team_folds(dt_exchange *x) DT_MUST_CHECK;
 int dt_exchange_teams(const dt_exchange *x);
 int dt_exchange_team_first(const dt_exchange *x, int team);
 int dt_exchange_team(const dt_exchange *x); /* mine */
-/* Floats of one rank's slots and extra memory, and of the block that is planned for. */
-size_t dt_exchange_region(const dt_exchange *x, int rank);
+/* Floats of the block that is planned for. */
 size_t dt_exchange_block(const dt_exchange *x);
 /* Find all parts of the block. */
 dt_status dt_exchange_bind(dt_exchange *x, float *memory) DT_MUST_CHECK;

@@ -87,7 +87,8 @@ float *dt_exchange_team_part(const dt_exchange *x, int r, int part)
            (size_t)dt_exchange_part_slot(x, r, part) * x->floats;
 }
 
-size_t dt_exchange_region(const dt_exchange *x, int rank)
+/* Floats of one rank's slots and extra memory. */
+static size_t team_region(const dt_exchange *x, int rank)
 {
     const size_t extra =
         x->comm->world > 1 && x->row->extra ? x->row->extra(x, rank) : 0;
@@ -100,12 +101,12 @@ size_t dt_exchange_block(const dt_exchange *x)
     size_t most = 0;
 
     if (!x->shares)
-        return dt_exchange_region(x, x->comm->rank);
+        return team_region(x, x->comm->rank);
     for (int t = 0; t < x->comm->nodes; t++) {
         const int first = x->comm->node_start[t], end = x->comm->node_start[t + 1];
         size_t floats = 0;
         for (int r = first; r < end; r++)
-            floats += dt_exchange_region(x, r);
+            floats += team_region(x, r);
         most = floats > most ? floats : most;
     }
     return most;
@@ -121,7 +122,7 @@ dt_status dt_exchange_bind(dt_exchange *x, float *memory)
     DT_TRY(dt_calloc(&x->base, (size_t)x->team_ranks, sizeof *x->base, "the exchange"));
     for (int i = 0; i < x->team_ranks; i++) {
         x->base[i] = at;
-        at += dt_exchange_region(x, x->team_first + i);
+        at += team_region(x, x->team_first + i);
     }
     x->memory = x->sum = x->base[mine - x->team_first];
     x->extra = dt_exchange_slot(x, x->slots);

@@ -167,6 +167,8 @@ static dt_status bench_on(dt_comm *c, int ranks, const dt_options *o, bench_row 
     DT_TRY(dt_comm_first(&part, c, ranks));
     if (part)
         st = bench_one(part, o, row);
+    if (st != DT_OK && dt_fail_text()[0]) /* this rank's alone: main ends all ranks */
+        return st;
     dt_comm_close(part);
     DT_TRY(dt_comm_bcast(c, &st, sizeof st, 0));
     return st;

@@ -104,7 +104,6 @@ void dt_check_host(char host[DT_CHECK_HOST]);
 enum { DT_ELEMENT_CHARS = 160 };
 void dt_element_name(const dt_run *r, const dt_check_block *b, size_t i,
                      char out[DT_ELEMENT_CHARS]);
-const char *dt_area_text(dt_area area);
 #define DT_CORRUPT_REMEDY                                                              \
     "continue from the last checkpoint with --resume auto; if it comes back on the "   \
     "same host, leave that host out and test its memory"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *dt_area_text(dt_area area)
+static const char *area_text(dt_area area)
 {
     static const char *const text[DT_AREA_COUNT] = {
 #define X(name, words) words,
@@ -151,7 +151,7 @@ static dt_status check_slices(const dt_run *r)
         if (k->digest[i] != k->stored[i])
             return dt_fail(DT_CORRUPT, "step %lld: %s: '%s' changed in memory after the update "
                            "of step %lld, in floats %zu to %zu as they lie there: "
-                           DT_CORRUPT_REMEDY, (long long)c->step, dt_area_text(b->area),
+                           DT_CORRUPT_REMEDY, (long long)c->step, area_text(b->area),
                            block_tensor(r, b), (long long)k->stored_step, b->first,
                            b->first + b->count - 1);
     }
@@ -271,7 +271,7 @@ static dt_status replicas_fail(dt_run *r, size_t block, size_t element)
     const bool known = 2 * alike > held;
     return dt_fail(DT_CORRUPT, "step %lld: %s: %s differs between %s: rank %d on %s has "
                    "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
-                   (long long)c->step, dt_area_text(k->block[block].area), name,
+                   (long long)c->step, area_text(k->block[block].area), name,
                    r->shares ? "nodes that share a copy" : "ranks", odd, host[1],
                    (double)value_of(k->value[odd]), (unsigned)k->value[odd],
                    known ? "most, such as rank " : "rank ", usual, host[0],

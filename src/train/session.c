@@ -162,28 +162,29 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
 static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best)
 {
     char data[DT_DIGEST_CHARS], class[DT_CLASS_CHARS];
-    const dt_snapshot snapshot = {
+    dt_snapshot snapshot = {
         .model = dt_run_state(r), .momentum = r->momentum.mem, .at = *at, .options = &r->o,
         .data_digest = data, .what_class = class, .best = best,
     };
 
+    DT_TRY(dt_metrics_bytes(&s->metrics, &snapshot.at.metrics_bytes));
     dt_digest_text(dt_source_digest(r->source), data);
     dt_resume_class(r, class);
     return dt_saver_save(s->saver, &snapshot, s->metrics.fd);
 }
 
+/* Of the write under way, or of the pruning behind it. */
+dt_status dt_session_settle(dt_session *s, const dt_run *r)
+{
+    return s->leads ? disk_failed(r, dt_saver_wait(s->saver), "saving a checkpoint") : DT_OK;
+}
+
 dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best,
                           bool wait)
 {
-    dt_progress here = *at;
-    static const char what[] = "saving a checkpoint";
-
     if (!s->leads)
         return DT_OK;
-    DT_TRY(disk_failed(r, dt_metrics_bytes(&s->metrics, &here.metrics_bytes), what));
-    DT_TRY(disk_failed(r, dt_saver_wait(s->saver), what));
-    DT_TRY(disk_failed(r, start_save(s, r, &here, best), what));
-    if (wait)
-        DT_TRY(disk_failed(r, dt_saver_wait(s->saver), what));
-    return DT_OK;
+    DT_TRY(dt_session_settle(s, r));
+    DT_TRY(disk_failed(r, start_save(s, r, at, best), "saving a checkpoint"));
+    return wait ? dt_session_settle(s, r) : DT_OK;
 }

@@ -37,6 +37,9 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
 dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best,
                           bool wait) DT_MUST_CHECK;
 
+/* Wait for the write under way; its failure as above. Local. */
+dt_status dt_session_settle(dt_session *s, const dt_run *r) DT_MUST_CHECK;
+
 /* ---- Resuming ---------------------------------------------------------------------------- */
 
 /* Where --resume says to begin: path[0] = 0 for the beginning. A checkpoint whose options

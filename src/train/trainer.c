@@ -226,6 +226,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     DT_TRY(dt_comm_same(r->comm, field, 2));
     if (saves(t) && r->total_steps % r->steps_per_epoch == 0)
         DT_TRY(save(t, false, true));
+    DT_TRY(dt_comm_agree(r->comm, dt_session_settle(s, r))); /* one that SIGHUP asked for */
     DT_TRY(dt_comm_agree(r->comm, save_model(r, s)));
     end->ok = true;
     return dt_comm_agree(r->comm, s->leads ? dt_metrics_end(&s->metrics, end) : DT_OK);

@@ -75,6 +75,11 @@ ln -s "$tmp/mine" "$tmp/linked/.options.yaml"
 refuses 73 ".options.yaml" -- --out "$tmp/linked" --resume auto
 must test "$(cat "$tmp/mine")" = mine
 
+# what a machine chose belongs to the run
+accepts "${run[@]}" --precision auto --max-steps 2 --out "$tmp/chosen"
+must grep -qE '^precision: (fp32|bf16)$' "$tmp/chosen/options.yaml"
+accepts --out "$tmp/chosen" --resume auto --precision auto --max-steps 4
+
 # another run is refused, each difference named; what does not change the bits is not
 cp -r "$tmp/calm" "$tmp/other"
 must find "$tmp/other" -name 'model*' -exec touch -d '1 hour ago' {} +

@@ -93,6 +93,12 @@ must ls -d "$tmp"/hup/checkpoints/step-*
 ended 0 "SIGHUP lets the run go on"
 must test "$(hashes "$tmp/hup")" = "$want"
 
+begin 1 "$tmp/lost" --on-save-error stop # the wish that nobody waits for
+: >"$tmp/lost/checkpoints"
+kill -HUP "$job"
+ended 74 "a checkpoint that SIGHUP asked for cannot be written"
+must grep -q "dtrain: .*lost/checkpoints" "$tmp/stderr"
+
 begin 1 "$tmp/twice" --width-divisor 1 --global-batch 64 --image-size 64
 kill -INT "$job"
 sleep 0.05

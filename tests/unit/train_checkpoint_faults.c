@@ -15,7 +15,7 @@
     X(close)                                                                           \
     X(mkdir)                                                                           \
     X(fallocate)                                                                       \
-    X(unlink)                                                                          \
+    X(unlinkat)                                                                        \
     X(rmdir)
 typedef enum call {
 #define X(name) CALL_##name,
@@ -94,7 +94,7 @@ int __wrap_fsync(int fd)
 WRAP(rename, (const char *a, const char *b), (a, b))
 WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
 WRAP(fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n))
-WRAP(unlink, (const char *path), (path))
+WRAP(unlinkat, (int folder, const char *path, int flags), (folder, path, flags))
 WRAP(rmdir, (const char *path), (path))
 
 /* ---- What must hold ---------------------------------------------------------------------- */
@@ -227,7 +227,7 @@ static void the_first_save_may_fail(void **state)
 
 static void every_call_of_a_pruning_may_fail(void **state)
 {
-    static const call kinds[] = {CALL_rename, CALL_fsync, CALL_unlink, CALL_rmdir,
+    static const call kinds[] = {CALL_rename, CALL_fsync, CALL_unlinkat, CALL_rmdir,
                                  CALL_open, CALL_close};
     static const dt_keep keep = {.last = 1};
     fixture *f = *state;
