@@ -43,6 +43,11 @@ static void main_limit_spinning(char **argv)
         execv("/proc/self/exe", argv); /* where it fails, spinning is all that is lost */
 }
 
+static bool main_trains(int argc, char **argv)
+{
+    return argc < 2 || argv[1][0] == '-' || dt_command_find(argv[1]) == &dt_command_train;
+}
+
 int main(int argc, char **argv)
 {
     dt_comm *c = NULL;
@@ -50,7 +55,10 @@ int main(int argc, char **argv)
 
     main_limit_spinning(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not an end */
-    st = dt_comm_open(&c, &argc, &argv);
+    if (main_trains(argc, argv))
+        st = dt_signals_catch();
+    if (st == DT_OK)
+        st = dt_comm_open(&c, &argc, &argv);
     if (st == DT_OK)
         st = main_run(c, argc, argv);
     /* dt_comm_agree clears the record: what is left, the other ranks do not know of and

@@ -7,8 +7,6 @@
 #define DT_SIGNALS_H
 #include "run.h"
 
-/* From now on, these signals are wishes. */
-dt_status dt_signals_catch(void) DT_MUST_CHECK;
 /* What was asked for since the last call; a wish to stop stays. */
 dt_wishes dt_signals_take(void);
 /* The name of the last signal, "" if none. */

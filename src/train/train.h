@@ -196,6 +196,10 @@ void dt_options_print(FILE *f, const dt_options *o);
 /* The same as a configuration file: --config reads exactly these options back. Local. */
 void dt_options_yaml(FILE *f, const dt_options *o);
 
+/* From now on, SIGUSR1, SIGTERM, SIGINT and SIGHUP are wishes, which dt_train obeys. Before MPI
+ * is started: that may take a second, in which they would end the rank. Local. */
+dt_status dt_signals_catch(void) DT_MUST_CHECK;
+
 /* ---- Commands; all Collective, same options on all ranks (checked) -------------------------- */
 
 /* Train: the run folder gets options.yaml, metrics.jsonl and model.safetensors. */

@@ -324,8 +324,6 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     dt_end_record end = {.ok = false};
     dt_status st = dt_comm_agree(c, refuse_options(o));
 
-    if (st == DT_OK) /* from now on: opening a run may take its time */
-        st = dt_comm_agree(c, dt_signals_catch());
     if (o->model[0])
         dt_warn("--model is for eval; to start from a model file give --init");
     if (st == DT_OK)

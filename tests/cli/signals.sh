@@ -72,6 +72,19 @@ kill -USR1 "$job"
 ended 75 "SIGUSR1 before the first step"
 must grep -q "stopped by SIGUSR1 after step 1 of 120" "$tmp/stderr"
 
+# while MPI is started
+mpirun -np 2 "$DTRAIN_BIN" "${run[@]}" --out "$tmp/starting" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+job=$!
+for _ in $(seq 2000); do
+    rank=$(pgrep -n -P "$job" dtrain)
+    caught=$(grep SigCgt "/proc/${rank:-0}/status" 2>/dev/null | cut -f 2)
+    (((0x${caught:-0} & 0x200) != 0)) && break
+    sleep 0.005
+done
+must test ! -e "$tmp/starting"
+kill -USR1 "$rank"
+ended 75 "SIGUSR1 to a rank that starts"
+
 begin 2 "$tmp/mpirun"
 kill -USR1 "$job"
 ended 75 "SIGUSR1 to mpirun"
