@@ -136,6 +136,11 @@ void dt_checks_after_update(dt_run *r)
         dt_copies_store(r);
 }
 
+dt_status dt_checks_copies(dt_run *r)
+{
+    return r->checks && r->checks->every > 0 ? dt_copies_check(r) : DT_OK;
+}
+
 dt_status dt_checks_now(dt_run *r)
 {
     return r->checks && r->checks->every > 0 ? check_weights(r) : DT_OK;

@@ -38,8 +38,9 @@ void dt_checks_loss(dt_run *r, int shard, const dt_result *result); /* after bac
 dt_status dt_checks_before_update(dt_run *r) DT_MUST_CHECK;
 void dt_checks_after_update(dt_run *r); /* weights and packed copies are visible. Local */
 
-/* Replicas, slices and packed copies at once, due or not: before a checkpoint is saved, and
- * before a loss that is not finite is called the recipe's fault. Agreed. Collective. */
+/* Due or not: replicas and slices, before a checkpoint is saved; packed copies, too, before a
+ * loss that is not finite is called the recipe's fault, and at the end. Agreed. Collective. */
+dt_status dt_checks_copies(dt_run *r) DT_MUST_CHECK;
 dt_status dt_checks_now(dt_run *r) DT_MUST_CHECK;
 
 #endif

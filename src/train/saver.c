@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 enum { TEXT_ROOM = 4096, FAILURE_ROOM = 2 * PATH_MAX };
 
@@ -51,10 +53,23 @@ static void saver_work(dt_saver *v)
     dt_fail_clear();
 }
 
+/* Where mpirun binds a rank to its cores, the thread would take them from it: it may run on
+ * any core that the job has, and only where training leaves room. Both are wishes. */
+static void saver_step_back(void)
+{
+    enum { POLITE = 10 };
+    cpu_set_t all;
+
+    memset(&all, 0xff, sizeof all); /* the kernel takes away what the job has not */
+    (void)sched_setaffinity(0, sizeof all, &all);
+    (void)setpriority(PRIO_PROCESS, 0, POLITE); /* of this thread alone, on Linux */
+}
+
 static void *saver_main(void *context)
 {
     dt_saver *v = context;
 
+    saver_step_back();
     pthread_mutex_lock(&v->mutex);
     for (;;) {
         while (!v->busy && !v->ends)
@@ -104,6 +119,7 @@ dt_status dt_saver_open(dt_saver **out, const char *run, const dt_net *net,
         free(v);
         return st;
     }
+    memset(v->slab.mem, 0, v->slab.bytes); /* its pages are taken now, not in a step */
     pthread_mutex_init(&v->mutex, NULL); /* neither fails with default attributes */
     pthread_cond_init(&v->changed, NULL);
     const int error = saver_start(v);

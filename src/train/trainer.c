@@ -58,7 +58,7 @@ static dt_status save(training *t, bool best, bool wait)
 {
     dt_run *r = t->run;
 
-    DT_TRY(dt_checks_now(r)); /* what is wrong must not outlive the run */
+    DT_TRY(dt_checks_copies(r)); /* what is wrong must not outlive the run */
     t->saved_s = dt_seconds();
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, best, wait));
 }
