@@ -198,7 +198,7 @@ same() {
     must diff <(timeless "$tmp/calm") <(timeless "$1")
 }
 # gone PID: it has ended, whether or not anyone has asked for its exit code
-gone() { ! grep -q '^State:[[:space:]]*[^ZX]' "/proc/$1/status" 2>/dev/null; }
+gone() { ! grep -qE '^State:[[:space:]]+[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
 # begin ARGS...: the supervisor in the background, until a checkpoint is there
 begin() {
     rm -rf "$tmp/run"
