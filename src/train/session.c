@@ -140,7 +140,7 @@ static dt_status line_written(dt_session *s, const dt_run *r, dt_status st)
         dt_fail_clear(); /* it was said with the first line */
         return DT_OK;
     }
-    return disk_failed(r, st, "a line of metrics.jsonl is what");
+    return disk_failed(r, st, "a line of metrics.jsonl is lost");
 }
 
 dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *record)

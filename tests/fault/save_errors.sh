@@ -64,6 +64,17 @@ for fault_at in write:1:ENOSPC fsync:1:EIO create:8:EROFS rename:1:EROFS mkdir:1
     disturbed stop '73|74' "$fault_at" sticky
 done
 
+# A line of metrics.jsonl that does not get to the disk (the writes before it are the lock's
+# and the options'): said, and the run ends with the same bits.
+what="a lost line of metrics.jsonl"
+cases=$((cases + 1))
+rm -rf "$tmp/run"
+env RECORD_ROOT="$tmp/run" FAIL=write:5:ENOSPC LD_PRELOAD="$fault/fault_failing.so" timeout -k 2 60 \
+    "$DTRAIN_BIN" train "${args[@]}" --max-steps 6 --out "$tmp/run" --save-every 0 >"$tmp/stdout" 2>"$tmp/stderr" ||
+    complain "$what: $(cat "$tmp/stderr")"
+grep -q "a line of metrics.jsonl is lost: .*training goes on" "$tmp/stderr" || complain "$what: $(cat "$tmp/stderr")"
+grep -q "written again; it lacks 1 lines" "$tmp/stderr" || complain "$what: no word of its end"
+
 # ---- A disk that fills up while a run saves, and is emptied again ----------------------
 
 # soon COMMAND...: true before a minute is over, and while the run lives
