@@ -195,7 +195,7 @@ timeless() { sed -E 's/,?"(images_per_s|seconds)":[^,}]*//g' "$1/metrics.jsonl";
 # same FOLDER: the end is the undisturbed run's
 same() {
     must cmp "$tmp/calm/model.safetensors" "$1/model.safetensors"
-    must diff <(timeless "$tmp/calm") <(timeless "$1")
+    equal "$(timeless "$tmp/calm")" "$(timeless "$1")"
 }
 # gone PID: it has ended, whether or not anyone has asked for its exit code
 gone() { ! grep -qE '^State:[[:space:]]+[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }

@@ -10,8 +10,8 @@ lines() { sed -E 's/,"(images_per_s|seconds)":[^,}]*//' "$1/metrics.jsonl"; }
 newest() { ls -d "$1"/checkpoints/step-* | tail -n 1; }
 said() { must grep -qF -- "$1" "$tmp/stderr"; }
 like_calm() { # FOLDER
-    must test "$(hash_of "$1")" = "$(hash_of "$tmp/calm")"
-    must cmp -s <(lines "$1") <(lines "$tmp/calm")
+    equal "$(hash_of "$tmp/calm")" "$(hash_of "$1")"
+    equal "$(lines "$tmp/calm")" "$(lines "$1")"
 }
 
 accepts "${run[@]}" --out "$tmp/calm" # 6 epochs of 2 steps
@@ -41,14 +41,14 @@ like_calm "$tmp/none"
 
 # from one of them, in a new folder, which has only the lines from there on
 accepts "${run[@]}" --out "$tmp/new" --resume "$tmp/calm/checkpoints/step-0000000008"
-must test "$(hash_of "$tmp/new")" = "$(hash_of "$tmp/calm")"
+equal "$(hash_of "$tmp/calm")" "$(hash_of "$tmp/new")"
 must test "$(grep -c '"kind":"step"' "$tmp/new/metrics.jsonl")" = 4
 
 # longer: without a schedule these are the first steps of the longer run
 accepts "${run[@]}" --epochs 8 --out "$tmp/long"
 cp -r "$tmp/calm" "$tmp/longer"
 accepts "${run[@]}" --epochs 8 --out "$tmp/longer" --resume auto
-must test "$(hash_of "$tmp/longer")" = "$(hash_of "$tmp/long")"
+equal "$(hash_of "$tmp/long")" "$(hash_of "$tmp/longer")"
 
 # longer from the middle of an epoch: it is gone on with, and its early test is undone
 accepts "${run[@]}" --max-steps 5 --keep-best --out "$tmp/middle"
@@ -56,8 +56,8 @@ must grep -q '"step": 1,' "$(newest "$tmp/middle")/state.json"
 must test "$(grep -c '"kind":"epoch"' "$tmp/middle/metrics.jsonl")" = 3
 cp -r "$tmp/middle" "$tmp/same"
 accepts --out "$tmp/same" --resume auto --threads 1
-must test "$(hash_of "$tmp/same")" = "$(hash_of "$tmp/middle")"
-must cmp -s <(lines "$tmp/same") <(lines "$tmp/middle")
+equal "$(hash_of "$tmp/middle")" "$(hash_of "$tmp/same")"
+equal "$(lines "$tmp/middle")" "$(lines "$tmp/same")"
 accepts "${run[@]}" --out "$tmp/middle" --resume auto
 like_calm "$tmp/middle"
 
@@ -90,12 +90,13 @@ refuses 78 "raise --epochs" -- --out "$tmp/other" --resume auto --epochs 3
 refuses 78 "raise --epochs" -- --resume "$tmp/other/checkpoints/step-0000000004" --epochs 1
 refuses 78 "do not have 1 steps" -- --out "$tmp/other" --resume auto --global-batch 64 \
     --epochs 20 --resume-force
-must test "$(ls -A "$tmp/other/checkpoints")" = "$(ls -A "$tmp/calm/checkpoints")"
+equal "$(ls -A "$tmp/calm/checkpoints")" "$(ls -A "$tmp/other/checkpoints")"
 accepts --out "$tmp/other" --resume auto --threads 2 --bucket-mb 1
 said "threads: the checkpoint has '1', now '2'"
 like_calm "$tmp/other"
 accepts --out "$tmp/other" --resume auto --lr 0.02 --resume-force --epochs 7
 differs=$(hash_of "$tmp/other")
+must test -n "$differs"
 must test "$differs" != "$(hash_of "$tmp/calm")"
 
 # nothing to go on from, or nowhere to write
@@ -106,10 +107,14 @@ refuses 78 "--save-every '3 weeks'" -- "${run[@]}" --save-every "3 weeks" --out 
 # --keep-best holds on to the best test so far, beside the newest
 accepts "${tiny[@]}" --data synthetic:128 --lr 0.05 --epochs 12 --max-steps -1 --save-every 2 --keep-last 1 \
     --keep-best --out "$tmp/best"
-best=$(grep -o '"test_accuracy":[0-9.e-]*' "$tmp/best/metrics.jsonl" | cut -d: -f2 | sort -g | tail -n 1)
-kept=$(cat "$tmp"/best/checkpoints/step-*/state.json | tr -d ' \n')
-must test -n "$best"
-must test "$(ls "$tmp/best/checkpoints" | wc -l)" -ge 1
-[[ $kept == *'"best":true'* ]] || complain "no checkpoint is marked as the best: $kept"
+epochs=$(sed -nE 's/.*"epoch":([0-9]+),.*"test_accuracy":([0-9.e-]+),.*/\2 \1/p' "$tmp/best/metrics.jsonl")
+read -r best epoch <<<"$(sort -k 1,1gr -k 2,2n <<<"$epochs")" # the first of equals
+read -r worst _ <<<"$(sort -k 1,1g <<<"$epochs")"
+must test "$best" != "$worst"
+kept=$(grep -l '"best": true' "$tmp"/best/checkpoints/step-*/state.json)
+must grep -q "/step-$(printf %010d $((epoch * 4)))\(-[0-9]*\)\?/state.json$" <<<"$kept"
+must test "$(wc -l <<<"$kept")" = 1
+must test -s "$tmp/best/checkpoints/step-0000000048/MANIFEST" -o \
+    -s "$tmp/best/checkpoints/step-0000000048-2/MANIFEST"
 
 finish

@@ -42,7 +42,7 @@ ended() {
 goes_on() {
     accepts "${run[@]}" --out "$1" --resume auto
     must grep -q "resumed from $1/checkpoints/step-" "$tmp/stderr"
-    must test "$(hashes "$1")" = "$want"
+    equal "$want" "$(hashes "$1")"
     must test "$(grep -c '"kind":"step"' "$1/metrics.jsonl")" = 120
 }
 
@@ -104,7 +104,7 @@ for _ in $(seq 100); do
 done
 must ls -d "$tmp"/hup/checkpoints/step-*
 ended 0 "SIGHUP lets the run go on"
-must test "$(hashes "$tmp/hup")" = "$want"
+equal "$want" "$(hashes "$tmp/hup")"
 
 begin 1 "$tmp/lost" --on-save-error stop # the wish that nobody waits for
 : >"$tmp/lost/checkpoints"

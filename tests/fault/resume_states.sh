@@ -14,6 +14,8 @@ metrics() { sed 's/,"images_per_s":[^,}]*//; s/,"seconds":[^,}]*//' "$1/metrics.
 "$DTRAIN_BIN" train "${args[@]}" --out "$tmp/calm" >"$tmp/calm.out" 2>"$tmp/calm.err" ||
     complain "the undisturbed run: $(cat "$tmp/calm.err")"
 metrics "$tmp/calm" >"$tmp/calm.metrics"
+[ -n "$(state_hash "$tmp/calm.out")" ] && [ -s "$tmp/calm.metrics" ] ||
+    complain "the undisturbed run has no hash or no metrics"
 
 # The replayer only makes states here: it is told of a save that does not matter, and of a
 # loader that never finds one, but says where a folder is not known as that of a run.

@@ -119,6 +119,12 @@ must() {
     "$@" || { code=- && : >"$tmp/stderr" && complain "$*"; }
 }
 
+# equal A B: the same text, and not none: what two runs failed to write is equal, too
+equal() {
+    must test -n "$1"
+    must test "$1" = "$2"
+}
+
 # red_png FILE: an image of 8 x 8 pixels, 8-bit RGB
 red_png() {
     base64 -d >"$1" <<<iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR42mM4oaGBFTEMLQkAgl1GARdiiXUAAAAASUVORK5CYII=
