@@ -96,12 +96,11 @@ static dt_status check_contents(dt_rundir *d, bool takes_over, bool held)
     if (d->resumed || (c.empty && (takes_over || held || !c.lock)))
         return DT_OK;
     return dt_fail(DT_CANTCREATE,
-                   "run folder %s is not empty: it holds '%s'; choose another --out, "
-                   "remove it%s",
+                   "run folder %s is not empty: it holds '%s'; choose another --out%s",
                    d->path, c.other,
-                   c.run && !takes_over ? ", or continue that run with --resume auto"
-                   : takes_over         ? ": it is no run folder"
-                                        : "");
+                   c.run        ? ", or continue that run with --resume auto"
+                   : takes_over ? ": it is no run folder"
+                                : "");
 }
 
 /* ---- The lock -------------------------------------------------------------------------- */

@@ -22,6 +22,8 @@ mkdir "$tmp/mine"
 echo precious >"$tmp/mine/notes"
 refuses 73 "$tmp/mine" "empty" -- "${tiny[@]}" --out "$tmp/mine"
 must test "$(ls "$tmp/mine")" = notes
+refuses 73 "run folder / is not empty" -- "${tiny[@]}" --out /
+must test "$(grep -c remove "$tmp/stderr")" = 0 # of nobody's folder is that said
 
 # in use by a run that has only begun
 timeout -k 2 120 "$DTRAIN_BIN" "${tiny[@]}" --max-steps -1 --epochs 1000000 \
