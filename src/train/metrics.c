@@ -25,10 +25,12 @@ static dt_status check_cut(int fd, const char *path, int64_t bytes)
 
     if (fstat(fd, &info) != 0)
         return dt_fail(DT_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return dt_fail(DT_FORMAT, "%s is no regular file; choose another --out", path);
     if (info.st_size < bytes)
         return dt_fail(DT_FORMAT,
                        "%s has %lld bytes, the checkpoint was saved with %lld: lines are "
-                       "lost; choose another --out",
+                       "lost; choose another --out, or go on without them: move the file away",
                        path, (long long)info.st_size, (long long)bytes);
     if (bytes > 0 && pread(fd, &last, 1, (off_t)bytes - 1) != 1)
         return dt_fail(DT_IO, "%s: reading byte %lld: %s", path, (long long)bytes - 1,
@@ -36,30 +38,37 @@ static dt_status check_cut(int fd, const char *path, int64_t bytes)
     if (last != '\n')
         return dt_fail(DT_FORMAT,
                        "%s: no line ends at byte %lld, where the checkpoint was saved: it "
-                       "was changed since; choose another --out",
+                       "was changed since; choose another --out, or move the file away",
                        path, (long long)bytes);
     return DT_OK;
 }
 
+dt_status dt_metrics_check(const char *path, int64_t *bytes)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0 && errno == ENOENT) {
+        if (*bytes > 0)
+            dt_warn("%s is missing: a new one begins, without the lines before", path);
+        *bytes = 0;
+        return DT_OK;
+    }
+    if (fd < 0)
+        return dt_fail(DT_CANTCREATE, "cannot open %s: %s", path, strerror(errno));
+    const dt_status st = check_cut(fd, path, *bytes);
+    close(fd);
+    return st;
+}
+
 dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes)
 {
-    const int create = bytes == 0 ? O_CREAT : 0;
-    const int fd = open(path, O_RDWR | O_APPEND | create | O_CLOEXEC | O_NOFOLLOW, 0644);
-    dt_status st = DT_OK;
-
-    if (fd < 0)
-        return dt_fail(errno == ENOENT ? DT_NOINPUT : DT_CANTCREATE,
-                       "cannot open %s: %s", path, strerror(errno));
-    st = check_cut(fd, path, bytes);
-    if (st == DT_OK && ftruncate(fd, (off_t)bytes) != 0)
-        st = dt_fail(DT_IO, "cannot cut %s to %lld bytes: %s", path, (long long)bytes,
-                     strerror(errno));
-    if (st != DT_OK) {
-        close(fd);
-        return st;
-    }
-    *m = (dt_metrics){fd, path};
-    return DT_OK;
+    DT_TRY(dt_metrics_open(m, path));
+    if (ftruncate(m->fd, (off_t)bytes) == 0)
+        return DT_OK;
+    const dt_status st = dt_fail(DT_IO, "cannot cut %s to %lld bytes: %s", path,
+                                 (long long)bytes, strerror(errno));
+    dt_metrics_close(m);
+    return st;
 }
 
 dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes)

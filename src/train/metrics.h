@@ -45,9 +45,12 @@ typedef struct dt_metrics {
 
 /* path is borrowed and must outlive m. DT_CANTCREATE. */
 dt_status dt_metrics_open(dt_metrics *m, const char *path) DT_MUST_CHECK;
-/* The same for a run that goes on: an existing file is cut to the `bytes` that a checkpoint
- * has recorded. DT_FORMAT: it is shorter, or no line ends there; DT_NOINPUT: there is none
- * (unless bytes is 0); DT_IO. */
+/* Whether a run can go on behind the first *bytes of the file, which a checkpoint has recorded;
+ * changes no file. Where there is none, a warning, and *bytes becomes 0: the records are lost,
+ * but not the run. DT_FORMAT: it is shorter, or no line ends there; DT_CANTCREATE, DT_IO. */
+dt_status dt_metrics_check(const char *path, int64_t *bytes) DT_MUST_CHECK;
+/* dt_metrics_open for a run that goes on: what dt_metrics_check has found good is cut to
+ * `bytes`. DT_CANTCREATE, DT_IO. */
 dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes) DT_MUST_CHECK;
 /* The file's length, for a checkpoint; m->fd is what to sync. DT_IO. */
 dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes) DT_MUST_CHECK;

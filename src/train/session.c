@@ -64,9 +64,11 @@ static void session_undo(dt_session *s)
         unlink(s->metrics_path);
 }
 
+/* What may refuse the run comes before what changes the folder. */
 static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at,
                               const char *from)
 {
+    int64_t lines = at->metrics_bytes;
     const dt_keep keep = {.last = r->o.keep_last, .every = r->o.keep_every,
                           .best = r->o.keep_best};
     const dt_report_setup setup = {.style = r->o.log_style, .out = stdout,
@@ -76,13 +78,15 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
                                    .log_every = r->o.log_every};
 
     DT_TRY(check_room(s, r));
+    if (s->folder.resumed)
+        DT_TRY(dt_metrics_check(s->metrics_path, &lines));
+    DT_TRY(dt_saver_open(&s->saver, s->folder.path, r->net, &keep));
+    DT_TRY(dt_report_open(&s->report, &setup));
     DT_TRY(save_options(s, r));
     if (s->folder.resumed && from[0])
         DT_TRY(dt_checkpoint_rewind(from));
-    DT_TRY(s->folder.resumed ? dt_metrics_resume(&s->metrics, s->metrics_path, at->metrics_bytes)
-                             : dt_metrics_open(&s->metrics, s->metrics_path));
-    DT_TRY(dt_saver_open(&s->saver, s->folder.path, r->net, &keep));
-    return dt_report_open(&s->report, &setup);
+    return s->folder.resumed ? dt_metrics_resume(&s->metrics, s->metrics_path, lines)
+                             : dt_metrics_open(&s->metrics, s->metrics_path);
 }
 
 dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at,

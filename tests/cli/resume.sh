@@ -75,6 +75,22 @@ ln -s "$tmp/mine" "$tmp/linked/.options.yaml"
 refuses 73 ".options.yaml" -- --out "$tmp/linked" --resume auto
 must test "$(cat "$tmp/mine")" = mine
 
+# a run that is refused is as it was before: nothing is put aside, no option is written
+snapshot() { (cd "$1" && find . -type f -exec cksum {} + | sort -k 3); }
+cp -r "$tmp/calm" "$tmp/refused"
+must find "$tmp/refused" -name 'model*' -exec touch -d '1 hour ago' {} +
+: >"$tmp/refused/metrics.jsonl"
+was=$(snapshot "$tmp/refused")
+refuses 65 "metrics.jsonl has 0 bytes" "move the file away" -- --keep-last 7 \
+    --resume "$tmp/refused/checkpoints/step-0000000004"
+equal "$was" "$(snapshot "$tmp/refused")"
+# and without its records a run goes on, with new ones
+rm "$tmp/refused/metrics.jsonl"
+accepts --resume "$tmp/refused/checkpoints/step-0000000004" --save-every 4 --threads 1
+said "metrics.jsonl is missing: a new one begins"
+equal "$(hash_of "$tmp/calm")" "$(hash_of "$tmp/refused")"
+must test "$(grep -c '"kind":"step"' "$tmp/refused/metrics.jsonl")" = 8
+
 # what a machine chose belongs to the run
 accepts "${run[@]}" --precision auto --max-steps 2 --out "$tmp/chosen"
 must grep -qE '^precision: (fp32|bf16)$' "$tmp/chosen/options.yaml"

@@ -195,13 +195,13 @@ static void resuming_cuts_to_a_line(void **state)
     assert_ok(dt_metrics_bytes(&f->m, &bytes[3]));
     assert_true(bytes[0] == 0 && bytes[3] > bytes[2] && bytes[2] > bytes[1]);
 
-    assert_fails(dt_metrics_resume(&m, f->path, bytes[3] + 1), DT_FORMAT, "lines are lost");
-    assert_fails(dt_metrics_resume(&m, f->path, bytes[2] - 1), DT_FORMAT,
-                 "no line ends at byte");
-    assert_fails(dt_metrics_resume(&m, f->path, bytes[2] + 1), DT_FORMAT,
-                 "no line ends at byte");
+    int64_t longer = bytes[3] + 1, before = bytes[2] - 1, behind = bytes[2] + 1;
+    assert_fails(dt_metrics_check(f->path, &longer), DT_FORMAT, "lines are lost");
+    assert_fails(dt_metrics_check(f->path, &before), DT_FORMAT, "no line ends at byte");
+    assert_fails(dt_metrics_check(f->path, &behind), DT_FORMAT, "no line ends at byte");
     json_decref(line(f, 2)); /* refused: nothing was cut */
 
+    assert_ok(dt_metrics_check(f->path, &bytes[2]));
     assert_ok(dt_metrics_resume(&m, f->path, bytes[2]));
     assert_ok(dt_metrics_bytes(&m, &bytes[0]));
     assert_true(bytes[0] == bytes[2]);
@@ -218,15 +218,17 @@ static void resuming_cuts_to_a_line(void **state)
     dt_metrics_close(&m);
 }
 
-static void resuming_needs_the_file(void **state)
+static void a_missing_file_begins_anew(void **state)
 {
     (void)state;
     char path[64];
+    int64_t bytes = 10;
     dt_metrics m = {0};
 
     snprintf(path, sizeof path, "metrics-absent-%ld", (long)getpid());
-    assert_fails(dt_metrics_resume(&m, path, 10), DT_NOINPUT, path);
-    assert_ok(dt_metrics_resume(&m, path, 0)); /* saved before the first line */
+    assert_ok(dt_metrics_check(path, &bytes)); /* the records are lost, not the run */
+    assert_true(bytes == 0);
+    assert_ok(dt_metrics_resume(&m, path, bytes));
     assert_ok(dt_metrics_step(&m, &(dt_step_record){.run_step = 1}));
     dt_metrics_close(&m);
     unlink(path);
@@ -278,7 +280,7 @@ int main(void)
         TEST(lines_say_what_was_recorded), TEST(any_float32_comes_back),
         TEST(what_is_not_finite_is_null),  TEST(lines_are_appended_and_at_once_there),
         TEST(resuming_cuts_to_a_line),
-        TEST(resuming_needs_the_file),
+        TEST(a_missing_file_begins_anew),
         TEST(half_a_line_does_not_stay),
         TEST(failures_are_named),
     };
