@@ -179,6 +179,13 @@ static inline dt_moment dt_moment_merge(dt_moment a, dt_moment b)
                        a.m2 + b.m2 + d * d * (a.count * b.count / n)};
 }
 
+/* ---- Numbers as text ---------------------------------------------------------------- */
+
+/* The number that `text` begins with, in decimal: neither blanks before it nor 0x10, inf
+ * or nan. *end is what follows. False: no such number, or beyond what the type holds. */
+bool dt_whole_parse(const char *text, const char **end, int64_t *value);
+bool dt_real_parse(const char *text, const char **end, double *value);
+
 /* ---- bf16: the upper half of a float32, round to nearest even, NaN stays NaN -------- */
 
 typedef uint16_t dt_bf16;

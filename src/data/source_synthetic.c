@@ -8,7 +8,6 @@
  * the same bits everywhere. */
 #include "source.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 enum {
@@ -65,15 +64,13 @@ static void synthetic_draw_textures(struct synthetic *t, uint32_t seed)
 static dt_status synthetic_count(const char *path, int64_t *count)
 {
     const char *text = path + strlen("synthetic");
-    char *end = NULL;
+    const char *end;
 
     *count = SYNTHETIC_TRAIN;
     if (*text == '\0')
         return DT_OK;
-    errno = 0;
-    *count = strtoll(text + 1, &end, 10);
-    if (errno || end == text + 1 || *end || text[1] < '0' || text[1] > '9' ||
-        *count < 1 || *count > SYNTHETIC_MOST)
+    if (!dt_whole_parse(text + 1, &end, count) || *end || *count < 1 ||
+        *count > SYNTHETIC_MOST)
         return dt_fail(DT_CONFIG,
                        "data '%s': '%s' is no number of images, expected "
                        "synthetic:N with N from 1 to %d",

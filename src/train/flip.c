@@ -2,9 +2,7 @@
  * find it. BIT counts from the lowest of the first four bytes. */
 #include "checks_parts.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* The top bit of a float32's fraction (in bf16 that of the second number): changes a number
  * by a quarter to a half of it, so that nothing overflows and training goes on unnoticed. */
@@ -39,15 +37,13 @@ static bool next_field(const char **at, char *out, size_t size)
     return true;
 }
 
-static bool next_number(const char **at, long long low, long long high, long long *out)
+static bool next_number(const char **at, int64_t low, int64_t high, int64_t *out)
 {
-    char text[32], *end;
+    char text[32];
+    const char *end;
 
-    if (!next_field(at, text, sizeof text))
-        return false;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return errno == 0 && *end == '\0' && *out >= low && *out <= high;
+    return next_field(at, text, sizeof text) && dt_whole_parse(text, &end, out) &&
+           *end == '\0' && *out >= low && *out <= high;
 }
 
 static bool flip_exists(const dt_run *r, dt_flip_what what, size_t tensor)
@@ -84,7 +80,7 @@ dt_status dt_flip_open(dt_run *r, dt_flip *f)
 {
     const char *at = r->o.flip;
     char what[32], tensor[64];
-    long long rank = 0, step = 0, bit = DEFAULT_BIT;
+    int64_t rank = 0, step = 0, bit = DEFAULT_BIT;
     int kind = 0;
 
     if (!at[0])
@@ -101,8 +97,8 @@ dt_status dt_flip_open(dt_run *r, dt_flip *f)
                    .step = step, .bit = (unsigned)bit};
     DT_TRY(find_tensor(r, tensor, f));
     dt_warn("--flip: bit %lld of the %s of '%s' on rank %lld will go wrong in step %lld: THE "
-            "RESULT OF THIS RUN IS WORTHLESS; this option is for testing the checks", bit,
-            flip_name[kind], tensor, rank, step);
+            "RESULT OF THIS RUN IS WORTHLESS; this option is for testing the checks",
+            (long long)bit, flip_name[kind], tensor, (long long)rank, (long long)step);
     return DT_OK;
 }
 

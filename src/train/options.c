@@ -2,7 +2,6 @@
  * two listings. Where values come from (files, environment, command line) is cli's. */
 #include "together.h"
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -71,12 +70,9 @@ static void choice_want(const dt_option_row *row, char *buf, size_t size)
 
 static bool count_parse(const dt_option_row *row, const char *text, void *field)
 {
-    char *end = NULL;
-    if (!isdigit((unsigned char)text[0]) && text[0] != '-') /* strtoll skips blanks */
-        return false;
-    errno = 0;
-    const long long v = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0')
+    const char *end;
+    int64_t v;
+    if (!dt_whole_parse(text, &end, &v) || *end != '\0')
         return false;
     if ((double)v < row->low || (double)v > row->high)
         return false;
@@ -118,14 +114,11 @@ static void auto_want(const dt_option_row *row, char *buf, size_t size)
 
 static bool real_parse(const dt_option_row *row, const char *text, void *field)
 {
-    char *end = NULL;
-    if (text[0] == '\0' || !strchr("0123456789.-+", text[0])) /* blanks, inf, nan */
+    const char *end;
+    double v;
+    if (!dt_real_parse(text, &end, &v) || *end != '\0')
         return false;
-    errno = 0;
-    const double v = strtod(text, &end);
-    if ((errno != 0 && v != 0) || end == text || *end != '\0')
-        return false;
-    if (!(v >= row->low && v <= row->high)) /* also refuses "-nan" */
+    if (v < row->low || v > row->high)
         return false;
     *(double *)field = v == 0 ? 0 : v; /* "-0" would print as another text */
     return true;

@@ -3,7 +3,6 @@
 #include "schedule.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* ---- Shapes ---------------------------------------------------------------------- */
 
@@ -74,10 +73,11 @@ static dt_status schedule_milestones(dt_schedule *s, const char *list,
                                      int64_t total_steps)
 {
     for (const char *at = list; *at;) {
-        char *end = NULL;
-        const double fraction = strtod(at, &end);
+        const char *end = at;
+        double fraction = 0;
+        const bool number = dt_real_parse(at, &end, &fraction);
         const bool comma = *end == ',' && end[1] != '\0';
-        if (end == at || !(fraction >= 0 && fraction <= 1) || (*end && !comma))
+        if (!number || fraction < 0 || fraction > 1 || (*end && !comma))
             return dt_fail(DT_CONFIG,
                            "--milestones: '%s' is not a list of fractions of the "
                            "run from 0 to 1, such as 0.5,0.75",

@@ -4,7 +4,6 @@
  * next, and at a batch norm the ranks complete the groups' trees (dt_tree). */
 #include "together.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,17 +26,16 @@ struct dt_together {
 dt_status dt_bn_parse(const char *text, int64_t shards, int64_t *group)
 {
     static const char prefix[] = "group:";
-    const char *digits = text + sizeof prefix - 1;
-    char *end = NULL;
+    const char *end;
+    int64_t n = 0;
 
     *group = strcmp(text, "node") == 0 ? -1 : strcmp(text, "sync") == 0 ? shards : 0;
     if (*group != 0 || strcmp(text, "local") == 0)
         return DT_OK;
-    if (strncmp(text, prefix, sizeof prefix - 1) == 0 && isdigit((unsigned char)*digits)) {
-        const long long n = strtoll(digits, &end, 10);
+    if (strncmp(text, prefix, sizeof prefix - 1) == 0 &&
+        dt_whole_parse(text + sizeof prefix - 1, &end, &n) && *end == '\0' && n >= 1) {
         *group = n < shards ? n : shards;
-        if (*end == '\0' && n >= 1)
-            return DT_OK;
+        return DT_OK;
     }
     return dt_fail(DT_CONFIG, "--bn '%s': use local (each shard's own statistics), sync (all "
                    "shards), node (the shards of a node) or group:N with N >= 1 (N neighbouring "

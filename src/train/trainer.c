@@ -28,12 +28,12 @@ static dt_status parse_save_every(const char *text, int64_t *steps, double *seco
         const char *unit;
         double seconds;
     } table[] = {{"s", 1}, {"m", 60}, {"h", 3600}};
-    char *end = NULL;
-    const double x = strtod(text, &end);
+    const char *end;
+    double x;
 
     *steps = 0;
     *seconds = 0;
-    if (isdigit((unsigned char)text[0]) && x >= 0 && x < 1e12) {
+    if (dt_real_parse(text, &end, &x) && x >= 0 && x < 1e12) {
         if (*end == '\0' && x == floor(x)) {
             *steps = (int64_t)x;
             return DT_OK;

@@ -15,6 +15,12 @@ refuses 64 "--nesterov takes no value" -- --nesterov=1
 # types and ranges
 refuses 64 "--lr: 'fast'" "a number from 0" -- --lr fast
 refuses 64 "--lr: 'nan'" "a number from 0" -- --lr nan
+refuses 64 "--lr: '0x10'" "a number from 0" -- --lr 0x10
+refuses 64 "--epochs: '0x10'" "whole number" -- --epochs 0x10
+refuses 78 "--save-every '0x10'" "30s" -- "${tiny[@]}" --out "$tmp/run" --save-every 0x10
+refuses 78 "--milestones" "' 0.5'" -- "${tiny[@]}" --out "$tmp/run" --milestones ' 0.5' --schedule step
+refuses 78 "--flip" -- "${tiny[@]}" --out "$tmp/run" --flip 'weights: 0:1:fc.weight'
+refuses 78 "'synthetic: 64'" -- --data 'synthetic: 64'
 refuses 64 "--batch: '0'" "from 1 to 1000000" -- --batch 0
 refuses 64 "--batch: '4.5'" "whole number" -- --batch 4.5
 refuses 64 "--momentum: '1.5'" "from 0 to 1" -- --momentum 1.5
@@ -33,6 +39,7 @@ must test ! -e "$tmp/run"
 
 # the environment
 DTRAIN_LR=fast refuses 78 "DTRAIN_LR: 'fast'" -- --epochs 1
+DTRAIN_LR=0x1p-3 refuses 78 "DTRAIN_LR: '0x1p-3'" -- --epochs 1
 DTRAIN_MOMENTUN=0.5 refuses 0 "DTRAIN_MOMENTUN" "did you mean DTRAIN_MOMENTUM?" -- --print-config
 DTRAIN_LR=0.125 accepts --print-config
 must grep -qx 'lr: 0.125' "$tmp/stdout"

@@ -139,6 +139,59 @@ static void empty_moments_are_passed_over(void **state)
     assert_true(dt_moment_merge(none, none).count == 0);
 }
 
+/* ---- Numbers as text ------------------------------------------------------------------ */
+
+static void decimal_numbers_are_read_up_to_what_follows(void **state)
+{
+    static const struct {
+        const char *text, *rest;
+        double value;
+    } good[] = {{"0", "", 0},         {"16", "", 16},      {"010", "", 10},    {"-7:1", ":1", -7},
+                {"12s", "s", 12},     {"3,4", ",4", 3},    {"1e2", "", 100},   {".5", "", 0.5},
+                {"5.", "", 5},        {"-0.25", "", -.25}, {"+2", "", 2},      {"1e-400", "", 0},
+                {"1.5e3m", "m", 1500}};
+    const char *end;
+    int64_t whole;
+    double real;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(dt_real_parse(good[i].text, &end, &real));
+        assert_true(real == good[i].value);
+        assert_string_equal(end, good[i].rest);
+        if (!strpbrk(good[i].text, ".e+")) {
+            assert_true(dt_whole_parse(good[i].text, &end, &whole));
+            assert_true(whole == (int64_t)good[i].value);
+            assert_string_equal(end, good[i].rest);
+        }
+    }
+    assert_true(dt_whole_parse("-9223372036854775808", &end, &whole));
+    assert_true(whole == INT64_MIN);
+}
+
+static void other_spellings_of_numbers_are_refused(void **state)
+{
+    static const char *const bad[] = {"",    " 1",   "\t1",  "\n1",  "x",        "-",    "+",
+                                      "--1", "inf",  "-inf", "+INF", "infinity", "nan",  "-nan",
+                                      "0x10", "-0x1", "0X1p3", "+0x1", "- 1", ".", "e5", "nan(1)"};
+    static const char *const more[] = {"+1", ".5", "9223372036854775808", "-9223372036854775809"};
+    const char *end;
+    int64_t whole;
+    double real;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const bool hex = strpbrk(bad[i], "xX") != NULL && strlen(bad[i]) > 1;
+        assert_false(dt_real_parse(bad[i], &end, &real));
+        /* a whole number ends at the x, which no caller takes for what follows */
+        if (!hex)
+            assert_false(dt_whole_parse(bad[i], &end, &whole));
+    }
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        assert_false(dt_whole_parse(more[i], &end, &whole));
+    assert_false(dt_real_parse("1e400", &end, &real));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +200,8 @@ int main(void)
         cmocka_unit_test(dtypes_have_names_and_sizes),
         cmocka_unit_test(merged_moments_are_those_of_the_whole),
         cmocka_unit_test(empty_moments_are_passed_over),
+        cmocka_unit_test(decimal_numbers_are_read_up_to_what_follows),
+        cmocka_unit_test(other_spellings_of_numbers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
