@@ -1,14 +1,24 @@
-/* config.c - configuration files, through libyaml: one mapping of names to scalars. */
+/* config.c - configuration files: one flat mapping of option names to scalars.
+ *
+ * libyaml's events are taken one by one and what is no such mapping is refused when it
+ * begins: its documents would first read the whole file, in a time that grows with the
+ * square of its depth. */
 #include "cli.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <yaml.h>
+
+enum { CONFIG_BYTES = 256 << 10 }; /* of a file; all options at their longest are fewer */
 
 typedef struct config_file {
     const char *path;
     dt_settings *settings;
     dt_layer *layer;
-    yaml_document_t document;
+    yaml_parser_t parser;
+    yaml_event_t event; /* the one looked at; owned */
 } config_file;
 
 /* libyaml counts lines and columns from 0, editors from 1. */
@@ -26,71 +36,38 @@ static unsigned config_column(const yaml_mark_t *m)
     dt_fail(DT_CONFIG, "%s:%u:%u: " fmt, (c)->path, config_line(mark),                 \
             config_column(mark), __VA_ARGS__)
 
-static const char *config_kind(const yaml_node_t *node)
+static const char *config_kind(const yaml_event_t *e)
 {
-    return node->type == YAML_MAPPING_NODE ? "a mapping" : "a list";
+    return e->type == YAML_MAPPING_START_EVENT    ? "a mapping"
+           : e->type == YAML_SEQUENCE_START_EVENT ? "a list"
+                                                  : "an alias";
 }
 
 /* The text of a scalar, or NULL when it holds a zero byte. */
-static const char *config_scalar(const yaml_node_t *node)
+static const char *config_scalar(const yaml_event_t *e)
 {
-    const char *text = (const char *)node->data.scalar.value;
-    return strlen(text) == node->data.scalar.length ? text : NULL;
+    const char *text = (const char *)e->data.scalar.value;
+    return strlen(text) == e->data.scalar.length ? text : NULL;
 }
 
-static dt_status config_pair(config_file *c, const yaml_node_t *key,
-                             const yaml_node_t *node)
+/* YAML's word for no value, as long as it is neither quoted nor tagged. */
+static bool config_null(const yaml_event_t *e)
 {
-    const char *name = key->type == YAML_SCALAR_NODE ? config_scalar(key) : NULL;
-    if (!name)
-        return config_fail(c, &key->start_mark, "want the name of an option, not %s",
-                           key->type == YAML_SCALAR_NODE ? "a zero byte"
-                                                         : config_kind(key));
-    const dt_option_row *row = dt_option_find(name);
-    if (!row)
-        return config_fail(c, &key->start_mark, "unknown option '%s'; did you mean %s?",
-                           name, dt_option_nearest(name));
-    dt_layer_value *v = &c->layer->value[row - dt_option_table];
-    if (v->text)
-        return config_fail(c, &key->start_mark, "'%s' is given twice, first at %s",
-                           name, v->place);
-    if (node->type != YAML_SCALAR_NODE)
-        return config_fail(c, &node->start_mark, "'%s' wants one value, not %s", name,
-                           config_kind(node));
-    const char *text = config_scalar(node);
-    if (!text)
-        return config_fail(c, &node->start_mark, "the value of '%s' holds a zero byte",
-                           name);
-    DT_TRY(dt_settings_keep(c->settings, &v->text, "%s", text));
-    return dt_settings_keep(c->settings, &v->place, "%s:%u:%u", c->path,
-                            config_line(&node->start_mark),
-                            config_column(&node->start_mark));
-}
+    static const char *const spelling[] = {"", "~", "null", "Null", "NULL"};
 
-/* The mapping of the file's document; a file of comments has none and says nothing. */
-static dt_status config_root(config_file *c)
-{
-    yaml_document_t *d = &c->document;
-    const yaml_node_t *root = yaml_document_get_root_node(d);
-
-    if (!root)
-        return DT_OK;
-    if (root->type == YAML_SCALAR_NODE)
-        return config_fail(c, &root->start_mark, "want lines of key: value, not '%s'",
-                           config_scalar(root) ? config_scalar(root) : "");
-    if (root->type != YAML_MAPPING_NODE)
-        return config_fail(c, &root->start_mark, "want lines of key: value, not %s",
-                           config_kind(root));
-    for (const yaml_node_pair_t *p = root->data.mapping.pairs.start;
-         p < root->data.mapping.pairs.top; p++)
-        DT_TRY(config_pair(c, yaml_document_get_node(d, p->key),
-                           yaml_document_get_node(d, p->value)));
-    return DT_OK;
+    if (e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || !e->data.scalar.plain_implicit)
+        return false;
+    for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++)
+        if (strcmp((const char *)e->data.scalar.value, spelling[i]) == 0)
+            return true;
+    return false;
 }
 
 /* A reader error knows an offset in bytes, the others a line and a column. */
-static dt_status config_unparsable(const config_file *c, const yaml_parser_t *parser)
+static dt_status config_unparsable(const config_file *c)
 {
+    const yaml_parser_t *parser = &c->parser;
+
     if (parser->error == YAML_MEMORY_ERROR)
         return dt_fail(DT_NOMEM, "%s: no memory to read it", c->path);
     if (parser->error == YAML_READER_ERROR)
@@ -101,49 +78,149 @@ static dt_status config_unparsable(const config_file *c, const yaml_parser_t *pa
                        parser->context ? ", " : "", parser->problem);
 }
 
-static dt_status config_documents(config_file *c, yaml_parser_t *parser)
+/* The next event in place of the last one. */
+static dt_status config_next(config_file *c)
 {
-    for (int i = 0;; i++) {
-        if (!yaml_parser_load(parser, &c->document))
-            return config_unparsable(c, parser);
-        const yaml_mark_t mark = c->document.start_mark;
-        const bool ends = !yaml_document_get_root_node(&c->document);
-        const dt_status st = i == 0 ? config_root(c) : DT_OK;
-        yaml_document_delete(&c->document);
-        if (st != DT_OK || ends)
-            return st;
-        if (i > 0)
-            return config_fail(c, &mark, "%s", "a second document; want one");
+    yaml_event_delete(&c->event);
+    return yaml_parser_parse(&c->parser, &c->event) ? DT_OK : config_unparsable(c);
+}
+
+/* The event is a key. */
+static dt_status config_key(const config_file *c, const dt_option_row **row)
+{
+    const yaml_event_t *e = &c->event;
+    const char *name = e->type == YAML_SCALAR_EVENT ? config_scalar(e) : NULL;
+
+    if (!name)
+        return config_fail(c, &e->start_mark, "want the name of an option, not %s",
+                           e->type == YAML_SCALAR_EVENT ? "a zero byte" : config_kind(e));
+    *row = dt_option_find(name);
+    if (!*row)
+        return config_fail(c, &e->start_mark, "unknown option '%s'; did you mean %s?", name,
+                           dt_option_nearest(name));
+    const dt_layer_value *v = &c->layer->value[*row - dt_option_table];
+    if (v->text)
+        return config_fail(c, &e->start_mark, "'%s' is given twice, first at %s", name,
+                           v->place);
+    return DT_OK;
+}
+
+/* The event is the value of an option. */
+static dt_status config_value(const config_file *c, const dt_option_row *row)
+{
+    const yaml_event_t *e = &c->event;
+    dt_layer_value *v = &c->layer->value[row - dt_option_table];
+
+    if (e->type != YAML_SCALAR_EVENT)
+        return config_fail(c, &e->start_mark, "'%s' wants one value, not %s", row->name,
+                           config_kind(e));
+    const char *text = config_scalar(e);
+    if (!text)
+        return config_fail(c, &e->start_mark, "the value of '%s' holds a zero byte",
+                           row->name);
+    if (config_null(e))
+        return config_fail(c, &e->start_mark,
+                           "'%s' has no value: leave the line out for the default, or "
+                           "quote '%s' if you mean the text",
+                           row->name, text);
+    DT_TRY(dt_settings_keep(c->settings, &v->text, "%s", text));
+    return dt_settings_keep(c->settings, &v->place, "%s:%u:%u", c->path,
+                            config_line(&e->start_mark), config_column(&e->start_mark));
+}
+
+/* The event begins a document. */
+static dt_status config_root(config_file *c)
+{
+    const dt_option_row *row = NULL;
+    const yaml_event_t *e = &c->event;
+
+    if (e->type == YAML_SCALAR_EVENT)
+        return config_fail(c, &e->start_mark, "want lines of key: value, not '%s'",
+                           config_scalar(e) ? config_scalar(e) : "");
+    if (e->type != YAML_MAPPING_START_EVENT)
+        return config_fail(c, &e->start_mark, "want lines of key: value, not %s",
+                           config_kind(e));
+    for (;;) {
+        DT_TRY(config_next(c));
+        if (e->type == YAML_MAPPING_END_EVENT)
+            return DT_OK;
+        DT_TRY(config_key(c, &row));
+        DT_TRY(config_next(c));
+        DT_TRY(config_value(c, row));
     }
+}
+
+/* A file of comments holds no document and says nothing. */
+static dt_status config_stream(config_file *c)
+{
+    bool seen = false;
+
+    for (;;) {
+        DT_TRY(config_next(c));
+        if (c->event.type == YAML_STREAM_END_EVENT)
+            return DT_OK;
+        if (c->event.type != YAML_DOCUMENT_START_EVENT)
+            continue; /* the stream's start, a document's end */
+        if (seen)
+            return config_fail(c, &c->event.start_mark, "%s", "a second document; want one");
+        seen = true;
+        DT_TRY(config_next(c));
+        DT_TRY(config_root(c));
+    }
+}
+
+/* The whole file in *text, to be freed, also after an error. O_NONBLOCK: opening a FIFO
+ * would wait for its writer. */
+static dt_status config_load(const char *path, unsigned char **text, size_t *length)
+{
+    struct stat info;
+    ssize_t n = 1;
+    dt_status st = DT_OK;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    *length = 0;
+    if (fd < 0)
+        return dt_fail(DT_NOINPUT, "configuration '%s': %s", path, strerror(errno));
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        st = dt_fail(DT_NOINPUT, "configuration '%s': %s, want a file", path,
+                     S_ISDIR(info.st_mode) ? "is a folder" : "is no regular file");
+        goto out;
+    }
+    DT_GO(st, dt_calloc(text, CONFIG_BYTES + 1, 1, "the configuration"), out);
+    while (n > 0 && *length <= CONFIG_BYTES) {
+        n = read(fd, *text + *length, CONFIG_BYTES + 1 - *length);
+        *length += n > 0 ? (size_t)n : 0;
+        n = n < 0 && errno == EINTR ? 1 : n;
+    }
+    if (n < 0)
+        st = dt_fail(DT_NOINPUT, "configuration '%s': %s", path, strerror(errno));
+    else if (*length > CONFIG_BYTES)
+        st = dt_fail(DT_CONFIG,
+                     "%s: more than %d bytes: no configuration, which is a few lines of "
+                     "key: value",
+                     path, CONFIG_BYTES);
+out:
+    close(fd);
+    return st;
 }
 
 dt_status dt_config_read(dt_settings *s, const char *path, dt_layer *layer)
 {
     config_file c = {.path = path, .settings = s, .layer = layer};
-    yaml_parser_t parser;
-    bool initialized = false;
+    unsigned char *text = NULL;
+    size_t length = 0;
     dt_status st = DT_OK;
-    struct stat info;
-    FILE *f = NULL;
 
-    if (stat(path, &info) != 0)
-        return dt_fail(DT_NOINPUT, "configuration '%s': %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        return dt_fail(DT_NOINPUT, "configuration '%s': %s, want a file", path,
-                       S_ISDIR(info.st_mode) ? "is a folder" : "is no regular file");
-    f = fopen(path, "rb");
-    if (!f)
-        return dt_fail(DT_NOINPUT, "configuration '%s': %s", path, strerror(errno));
-    initialized = yaml_parser_initialize(&parser) != 0;
-    if (!initialized) {
+    DT_GO(st, config_load(path, &text, &length), out);
+    if (!yaml_parser_initialize(&c.parser)) {
         st = dt_fail(DT_NOMEM, "%s: no memory to read it", path);
         goto out;
     }
-    yaml_parser_set_input_file(&parser, f);
-    st = config_documents(&c, &parser);
+    yaml_parser_set_input_string(&c.parser, text, length);
+    st = config_stream(&c);
+    yaml_event_delete(&c.event);
+    yaml_parser_delete(&c.parser);
 out:
-    if (initialized)
-        yaml_parser_delete(&parser);
-    fclose(f);
+    free(text);
     return st;
 }

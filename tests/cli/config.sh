@@ -24,6 +24,9 @@ body='lr: "0.1\n' wrong 78 2:1 "not YAML"
 body='lr: 0.1\n\tepochs: 2\n' wrong 78 2:1 "not YAML"
 body='batch: 4\nglobal_batch: 8\n' wrong 78 1:8 "a.yaml:2:15" "one of them"
 
+body='out: null\n' wrong 78 1:6 "'out' has no value" "leave the line out"
+body="$(printf '{%.0s' {1..40000})\n" wrong 78 1:2 "a mapping"
+
 refuses 66 "$tmp/none.yaml" "No such file" -- --config "$tmp/none.yaml"
 refuses 66 "$tmp" "folder" -- --config "$tmp"
 DTRAIN_CONFIG=$tmp/none.yaml refuses 66 "$tmp/none.yaml" -- --lr 0.1

@@ -9,12 +9,14 @@ static int make_file(void **state)
 {
     (void)state;
     const int fd = mkstemp(path);
+    alarm(60); /* a quadratic time must not hang the test */
     return fd < 0 ? -1 : close(fd);
 }
 
 static int remove_file(void **state)
 {
     (void)state;
+    alarm(0);
     return unlink(path);
 }
 
@@ -43,7 +45,9 @@ static void test_values_and_places(void **state)
                                "data: \"a \\\"b\\\": #c\\n\"\n"
                                "global-batch: 256\n"
                                "lr:   1e-3\n"
-                               "init:\n";
+                               "init: \"\"\n"
+                               "out: \"null\"\n"
+                               "resume: !!str ~\n";
     dt_settings s = {0};
     dt_layer layer = {.code = DT_CONFIG};
     char place[64];
@@ -54,6 +58,8 @@ static void test_values_and_places(void **state)
     assert_string_equal(value_of(&layer, "data")->text, "a \"b\": #c\n");
     assert_string_equal(value_of(&layer, "global_batch")->text, "256");
     assert_string_equal(value_of(&layer, "init")->text, "");
+    assert_string_equal(value_of(&layer, "out")->text, "null");
+    assert_string_equal(value_of(&layer, "resume")->text, "~");
     assert_null(value_of(&layer, "batch")->text);
     snprintf(place, sizeof place, "%s:6:7", path);
     assert_string_equal(value_of(&layer, "lr")->place, place);
@@ -102,8 +108,13 @@ static void test_mistakes(void **state)
         {"lr: 1\n---\nlr: 2\n", ":2:1: ", "second document"},
         {"lr: 1\n\tepochs: 2\n", ":2:1: ", "not YAML"},
         {"lr: \"open\n", ":2:1: ", "not YAML"},
-        {"lr: {\n", ":2:1: ", "not YAML"},
-        {"lr: *nobody\n", ":1:5: ", "not YAML"},
+        {"lr: {\n", ":1:5: ", "not a mapping"},
+        {"lr: *nobody\n", ":1:5: ", "not an alias"},
+        {"lr: &a 1\nweight_decay: *a\n", ":2:15: ", "not an alias"},
+        {"*a : 1\n", ":1:1: ", "not an alias"},
+        {"data: null\n", ":1:7: ", "'data' has no value"},
+        {"data: ~\n", ":1:7: ", "quote '~'"},
+        {"lr: 1\ndata:\nnet: vgg11\n", ":2:6: ", "leave the line out"},
         {"<<: {lr: 1}\n", ":1:1: ", "<<"},
         {"lr: \"1\\0\"\n", ":1:5: ", "zero byte"},
         {"\"l\\0r\": 1\n", ":1:1: ", "zero byte"},
@@ -125,6 +136,36 @@ static void test_mistakes(void **state)
         assert_non_null(strstr(dt_fail_text(), cases[i].says));
         dt_settings_release(&s);
     }
+    dt_fail_clear();
+}
+
+/* However deep or long, it is refused where it stops being lines of key: value; libyaml's
+ * documents take minutes for some of these. */
+static void test_deep_and_long(void **state)
+{
+    enum { DEPTH = 200000, LARGEST = 256 << 10 };
+    static const char *const opening[] = {"[", "{", "- ", "? ", "{a: ", "lr: {"};
+    static char text[8 * DEPTH];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof opening / sizeof *opening; i++) {
+        dt_settings s = {0};
+        dt_layer layer = {.code = DT_CONFIG};
+        const size_t n = strlen(opening[i]), size = n * DEPTH < LARGEST ? n * DEPTH : LARGEST;
+        for (size_t at = 0; at < size; at++)
+            text[at] = opening[i][at % n];
+        assert_int_equal(read_text(&s, text, size, &layer), DT_CONFIG);
+        assert_non_null(strstr(dt_fail_text(), ":1:"));
+        dt_settings_release(&s);
+    }
+    memset(text, '#', sizeof text);
+    for (size_t i = 0; i < 2; i++) {
+        dt_settings s = {0};
+        dt_layer layer = {.code = DT_CONFIG};
+        assert_int_equal(read_text(&s, text, LARGEST + i, &layer), i ? DT_CONFIG : DT_OK);
+        dt_settings_release(&s);
+    }
+    assert_non_null(strstr(dt_fail_text(), "262144 bytes"));
     dt_fail_clear();
 }
 
@@ -177,7 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_and_places), cmocka_unit_test(test_empty),
         cmocka_unit_test(test_mistakes),          cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_deep_and_long),     cmocka_unit_test(test_mutations),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }
