@@ -1,4 +1,4 @@
-/* Convolution passes by oneDNN: the only file that includes its headers.
+/* Convolution passes by oneDNN.
  *
  * Activations are plain nhwc, so no operation has to know oneDNN's layouts; weights lie
  * as oneDNN likes best and are packed by its reorder. Primitives and memory objects are
@@ -10,11 +10,9 @@
  * and tested in tests/ref). Its gemm kernels (chosen without AVX-512) and every weight
  * gradient do depend on it. They run *solo*: as one-thread primitives on parts of the
  * batch (parts.h), of which threads take whole ones. */
+#include "onednn_desc.h"
 #include "parts.h"
 
-#include <dnnl.h>
-#include <dnnl_debug.h>
-#include <inttypes.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,141 +39,21 @@ typedef struct onednn_primitive {  /* a primitive and its operands */
 typedef struct onednn_conv {
     dt_conv conv;
     dt_pass pass;
-    dnnl_engine_t engine;
+    onednn_library library; /* owned; its attributes: the user gives scratch */
     dnnl_stream_t stream;
-    dnnl_primitive_attr_t attr; /* scratchpad given by the user */
-    bool solo;                  /* parts on one thread each; else one part */
+    bool solo; /* parts on one thread each; else one part */
     onednn_primitive part[DT_MAX_PARTS];
     int parts;
-    int workers;                /* threads that take parts */
-    onednn_primitive reorder;   /* master weights to packed */
-    void *reorder_scratch;      /* owned; pack is not given any */
-    dnnl_memory_desc_t weights; /* as oneDNN wants them packed, or writes dw */
-    size_t weight_bytes;        /* of them, padding included */
-    size_t scratch_bytes;       /* per worker */
-    size_t *offset;             /* of dw, owned; see dt_part_unpack */
-    size_t run;                 /* output channels that lie side by side in dw */
+    int workers;                 /* threads that take parts */
+    onednn_primitive reorder;    /* master weights to packed */
+    void *reorder_scratch;       /* owned; pack is not given any */
+    dnnl_primitive_desc_t first; /* of part 0, owned; keeps `weights` */
+    onednn_const_md weights;     /* as oneDNN wants them packed, or writes dw */
+    size_t weight_bytes;         /* of them, padding included */
+    size_t scratch_bytes;        /* per worker */
+    size_t *offset;              /* of dw, owned; see dt_part_unpack */
+    size_t run;                  /* output channels that lie side by side in dw */
 } onednn_conv;
-
-static dt_status onednn_check(dnnl_status_t s, const char *what)
-{
-    if (s == dnnl_success)
-        return DT_OK;
-    const dnnl_version_t *v = dnnl_version();
-    return dt_fail(s == dnnl_out_of_memory ? DT_NOMEM : DT_BACKEND,
-                   "oneDNN %d.%d.%d, %s: %s (try --kernels blas with --precision fp32)",
-                   v->major, v->minor, v->patch, what, dnnl_status2str(s));
-}
-
-/* ---- What differs between the versions 2 and 3 of the library -------------------- */
-
-static dnnl_data_type_t onednn_type(dt_dtype t)
-{
-    return t == DT_BF16 ? dnnl_bf16 : dnnl_f32;
-}
-
-typedef struct onednn_tensors { /* descriptions of the tensors of one pass */
-    dnnl_memory_desc_t x, w, y, bias, master;
-} onednn_tensors;
-
-static dt_status onednn_describe(onednn_tensors *t, const onednn_conv *o, int64_t n)
-{
-    const dt_conv *c = &o->conv;
-    const dnnl_data_type_t type = onednn_type(c->type);
-    const dnnl_data_type_t y_type =
-        o->pass == DT_PASS_FORWARD ? onednn_type(c->out_type) : type;
-    const dnnl_dims_t x = {n, c->ic, c->ih, c->iw}, y = {n, c->oc, c->oh, c->ow};
-    const dnnl_dims_t w = {c->oc, c->ic, c->kernel[0], c->kernel[1]}, bias = {c->oc};
-    const dnnl_status_t got[] = {
-        dnnl_memory_desc_init_by_tag(&t->x, 4, x, type, dnnl_nhwc),
-        dnnl_memory_desc_init_by_tag(&t->w, 4, w, type, dnnl_format_tag_any),
-        dnnl_memory_desc_init_by_tag(&t->y, 4, y, y_type, dnnl_nhwc),
-        dnnl_memory_desc_init_by_tag(&t->bias, 1, bias, dnnl_f32, dnnl_a),
-        dnnl_memory_desc_init_by_tag(&t->master, 4, w, dnnl_f32, dnnl_hwio),
-    };
-
-    for (size_t i = 0; i < sizeof got / sizeof *got; i++)
-        DT_TRY(onednn_check(got[i], "tensor description"));
-    return DT_OK;
-}
-
-/* The primitive of o's pass over n images. The weights take the layout of `like`, or
- * the one that oneDNN likes best when it is NULL. */
-static dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_conv *o,
-                                    int64_t n, const dnnl_memory_desc_t *like)
-{
-    const dt_conv *c = &o->conv;
-    const bool bias = c->bias && o->pass == DT_PASS_FORWARD;
-    const dnnl_dims_t by = {c->stride[0], c->stride[1]};
-    const dnnl_dims_t before = {c->pad[0], c->pad[1]}, after = {c->pad[2], c->pad[3]};
-    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
-    dnnl_primitive_desc_t hint = NULL;
-    dnnl_convolution_desc_t d;
-    dnnl_status_t s;
-    onednn_tensors t;
-
-    DT_TRY(onednn_describe(&t, o, n));
-    s = dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, direct, &t.x,
-                                           &t.w, bias ? &t.bias : NULL, &t.y, by,
-                                           before, after);
-    if (s == dnnl_success)
-        s = dnnl_primitive_desc_create(&hint, &d, o->attr, o->engine, NULL);
-    if (s != dnnl_success || o->pass == DT_PASS_FORWARD) {
-        *pd = hint;
-        return onednn_check(s, "forward convolution");
-    }
-    if (o->pass == DT_PASS_WEIGHTS)
-        t.w.data_type = dnnl_f32;
-    if (like)
-        t.w = *like;
-    if (o->pass == DT_PASS_DATA)
-        s = dnnl_convolution_backward_data_desc_init(&d, direct, &t.x, &t.w, &t.y, by,
-                                                     before, after);
-    else
-        s = dnnl_convolution_backward_weights_desc_init(&d, direct, &t.x, &t.w, NULL,
-                                                        &t.y, by, before, after);
-    if (s == dnnl_success)
-        s = dnnl_primitive_desc_create(pd, &d, o->attr, o->engine, hint);
-    dnnl_primitive_desc_destroy(hint);
-    return onednn_check(s, "backward convolution");
-}
-
-/* Where index `at` of dimension `dim` (o, i, h, w) lies: offsets of a blocked layout
- * are a sum of one term per dimension, whatever the order of its inner blocks. */
-static size_t onednn_offset(const dnnl_memory_desc_t *md, int dim, int64_t at)
-{
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
-    int64_t offset = 0, inner = 1;
-
-    for (int k = b->inner_nblks; k-- > 0; inner *= b->inner_blks[k])
-        if (b->inner_idxs[k] == dim) {
-            offset += at % b->inner_blks[k] * inner;
-            at /= b->inner_blks[k];
-        }
-    return (size_t)(offset + at * b->strides[dim]);
-}
-
-/* Everything that decides where a weight lies, as text; false: not a plain blocked
- * layout or too long. */
-static bool onednn_layout_name(const dnnl_memory_desc_t *md, char *out, size_t size)
-{
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
-    size_t used;
-
-    if (md->format_kind != dnnl_blocked || md->offset0 != 0 || md->extra.flags != 0 ||
-        md->ndims != 4)
-        return false;
-    used = (size_t)snprintf(out, size, "onednn %s",
-                            md->data_type == dnnl_bf16 ? "bf16 " : "fp32 ");
-    for (int k = 0; k < b->inner_nblks && used < size; k++)
-        used += (size_t)snprintf(out + used, size - used, "%d%c", (int)b->inner_blks[k],
-                                 "oihw"[b->inner_idxs[k]]);
-    for (int k = 0; k < 4 && used < size; k++)
-        used += (size_t)snprintf(out + used, size - used,
-                                 " %c%" PRId64 "/%" PRId64 ":%" PRId64, "oihw"[k],
-                                 md->dims[k], md->padded_dims[k], b->strides[k]);
-    return used < size;
-}
 
 /* ---- Primitives ------------------------------------------------------------------ */
 
@@ -190,7 +68,7 @@ static dt_status onednn_primitive_init(onednn_primitive *p, dnnl_primitive_desc_
                                        dnnl_engine_t engine, const int *arg, int args)
 {
     for (int i = 0; i < args; i++) {
-        const dnnl_memory_desc_t *md =
+        onednn_const_md md =
             dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg[i]);
         p->arg[i].arg = arg[i];
         p->args = i + 1;
@@ -238,7 +116,7 @@ static void onednn_limit_isa(void)
         [DT_ISA_AVX2] = dnnl_cpu_isa_avx2,
         [DT_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
         [DT_ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16,
-        [DT_ISA_AMX] = dnnl_cpu_isa_all,
+        [DT_ISA_AMX] = ONEDNN_ANY_ISA,
     };
     dnnl_set_max_cpu_isa(isa[dt_isa_current()]);
 }
@@ -252,9 +130,10 @@ static void onednn_close(void *state)
     for (int i = 0; i < DT_MAX_PARTS; i++)
         onednn_primitive_release(&o->part[i]);
     onednn_primitive_release(&o->reorder);
-    dnnl_primitive_attr_destroy(o->attr); /* all of these take NULL */
+    dnnl_primitive_desc_destroy(o->first); /* all of these take NULL */
+    dnnl_primitive_attr_destroy(o->library.attr);
     dnnl_stream_destroy(o->stream);
-    dnnl_engine_destroy(o->engine);
+    dnnl_engine_destroy(o->library.engine);
     free(o->reorder_scratch);
     free(o->offset);
     free(o);
@@ -263,15 +142,11 @@ static void onednn_close(void *state)
 static dt_status onednn_open_reorder(onednn_conv *o)
 {
     dnnl_primitive_desc_t pd = NULL;
-    onednn_tensors t;
     dt_status st;
 
-    DT_TRY(onednn_describe(&t, o, 1));
     omp_set_num_threads(1); /* the model packs many tensors side by side */
-    DT_TRY(onednn_check(dnnl_reorder_primitive_desc_create(
-                            &pd, &t.master, o->engine, &o->weights, o->engine, o->attr),
-                        "reorder of weights"));
-    st = onednn_primitive_init(&o->reorder, pd, o->engine, onednn_pack_arg, 3);
+    DT_TRY(onednn_pack_create(&pd, &o->library, &o->conv, o->weights));
+    st = onednn_primitive_init(&o->reorder, pd, o->library.engine, onednn_pack_arg, 3);
     if (st == DT_OK)
         st = dt_calloc(&o->reorder_scratch, o->reorder.scratch_bytes + 64, 1,
                        "packing weights");
@@ -279,7 +154,7 @@ static dt_status onednn_open_reorder(onednn_conv *o)
     return st;
 }
 
-static dt_status onednn_offsets(onednn_conv *o)
+static dt_status onednn_offsets(onednn_conv *o, const onednn_blocks *b)
 {
     const dt_conv *c = &o->conv;
     const int64_t size[4] = {c->kernel[0], c->kernel[1], c->ic, c->oc};
@@ -290,7 +165,7 @@ static dt_status onednn_offsets(onednn_conv *o)
                      sizeof *o->offset, "the offsets of a weight gradient"));
     for (int k = 0; k < 4; k++)
         for (int64_t i = 0; i < size[k]; i++)
-            o->offset[at++] = onednn_offset(&o->weights, dim[k], i);
+            o->offset[at++] = onednn_offset(b, dim[k], i);
     const size_t *oc = o->offset + at - c->oc;
     o->run = 1;
     while (o->run < (size_t)c->oc && oc[o->run] == o->run)
@@ -307,19 +182,20 @@ static const char *onednn_impl(dnnl_primitive_desc_t pd)
 }
 
 /* What the first part's primitive decided holds for all parts. */
-static dt_status onednn_open_weights(onednn_conv *o, dnnl_primitive_desc_t pd,
-                                     dt_kernel_info *info)
+static dt_status onednn_open_weights(onednn_conv *o, dt_kernel_info *info)
 {
-    const char *impl = onednn_impl(pd);
+    const char *impl = onednn_impl(o->first);
+    onednn_blocks blocks;
 
-    o->weights = *dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md,
-                                               onednn_arg[o->pass][AT_W]);
-    o->weight_bytes = dt_align(dnnl_memory_desc_get_size(&o->weights), 64);
+    o->weights = dnnl_primitive_desc_query_md(o->first, dnnl_query_exec_arg_md,
+                                              onednn_arg[o->pass][AT_W]);
+    o->weight_bytes = dt_align(dnnl_memory_desc_get_size(o->weights), 64);
     snprintf(info->impl, sizeof info->impl, "%s", impl);
-    if (!onednn_layout_name(&o->weights, info->layout, sizeof info->layout))
+    if (!onednn_layout(o->weights, &blocks, info->layout, sizeof info->layout))
         return dt_fail(DT_BACKEND, "oneDNN %s wants weights in a layout of its own",
                        impl);
-    return o->pass == DT_PASS_WEIGHTS ? onednn_offsets(o) : onednn_open_reorder(o);
+    return o->pass == DT_PASS_WEIGHTS ? onednn_offsets(o, &blocks)
+                                      : onednn_open_reorder(o);
 }
 
 static dt_status onednn_open_part(onednn_conv *o, int i, dt_kernel_info *info)
@@ -328,18 +204,21 @@ static dt_status onednn_open_part(onednn_conv *o, int i, dt_kernel_info *info)
     const int args = o->pass == DT_PASS_FORWARD && c->bias ? AT_COUNT : AT_BIAS;
     const int64_t n =
         dt_part_first(c->n, o->parts, i + 1) - dt_part_first(c->n, o->parts, i);
+    onednn_primitive *part = &o->part[i];
     dnnl_primitive_desc_t pd = NULL;
     dt_status st;
 
     omp_set_num_threads(o->solo ? 1 : c->threads);
-    DT_TRY(onednn_conv_create(&pd, o, n, i > 0 ? &o->weights : NULL));
-    st = onednn_primitive_init(&o->part[i], pd, o->engine, onednn_arg[o->pass], args);
-    if (st == DT_OK && i == 0)
-        st = onednn_open_weights(o, pd, info);
-    if (o->part[i].scratch_bytes > o->scratch_bytes) /* parts differ by one image */
-        o->scratch_bytes = dt_align(o->part[i].scratch_bytes, 64);
-    dnnl_primitive_desc_destroy(pd);
-    return st;
+    DT_TRY(onednn_conv_create(&pd, &o->library, c, o->pass, n, o->weights));
+    st = onednn_primitive_init(part, pd, o->library.engine, onednn_arg[o->pass], args);
+    if (part->scratch_bytes > o->scratch_bytes) /* parts differ by one image */
+        o->scratch_bytes = dt_align(part->scratch_bytes, 64);
+    if (i > 0) {
+        dnnl_primitive_desc_destroy(pd);
+        return st;
+    }
+    o->first = pd;
+    return st == DT_OK ? onednn_open_weights(o, info) : st;
 }
 
 /* A primitive is compiled for the number of threads at its creation. */
@@ -352,7 +231,7 @@ static dt_status onednn_choose(onednn_conv *o)
     o->parts = o->solo ? dt_part_count(c) : 1;
     if (!o->solo) {
         omp_set_num_threads(c->threads);
-        DT_TRY(onednn_conv_create(&pd, o, c->n, NULL));
+        DT_TRY(onednn_conv_create(&pd, &o->library, c, o->pass, c->n, NULL));
         o->solo = strstr(onednn_impl(pd), "gemm:") != NULL;
         dnnl_primitive_desc_destroy(pd);
         if (o->solo)
@@ -364,14 +243,16 @@ static dt_status onednn_choose(onednn_conv *o)
 
 static dt_status onednn_open_library(onednn_conv *o)
 {
+    onednn_library *l = &o->library;
+
     onednn_limit_isa();
-    DT_TRY(onednn_check(dnnl_engine_create(&o->engine, dnnl_cpu, 0), "engine"));
+    DT_TRY(onednn_check(dnnl_engine_create(&l->engine, dnnl_cpu, 0), "engine"));
     DT_TRY(onednn_check(
-        dnnl_stream_create(&o->stream, o->engine, dnnl_stream_default_flags),
+        dnnl_stream_create(&o->stream, l->engine, dnnl_stream_default_flags),
         "stream"));
-    DT_TRY(onednn_check(dnnl_primitive_attr_create(&o->attr), "attributes"));
+    DT_TRY(onednn_check(dnnl_primitive_attr_create(&l->attr), "attributes"));
     return onednn_check(
-        dnnl_primitive_attr_set_scratchpad_mode(o->attr, dnnl_scratchpad_mode_user),
+        dnnl_primitive_attr_set_scratchpad_mode(l->attr, dnnl_scratchpad_mode_user),
         "attributes");
 }
 
