@@ -31,7 +31,7 @@
     X(MISMATCH, 76, "ranks disagree")                                                  \
     X(CONFIG, 78, "bad configuration")                                                 \
     X(UNSUPPORTED, 78, "valid, but this build or machine cannot do it")                \
-    X(NUMERIC, 79, "the loss is not a finite number")                                  \
+    X(NUMERIC, 79, "a loss or a number of the model is not finite")                    \
     X(CORRUPT, 80, "memory or arithmetic went wrong: a check found other bits")
 
 typedef enum dt_status {

@@ -61,13 +61,14 @@ typedef struct dt_keep {
 dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep) DT_MUST_CHECK;
 
 /* The newest valid checkpoint of a run folder (or the one that `path` itself is) into
- * found; a torn or corrupt one is named by dt_warn with what is wrong, and skipped. Leftover
+ * found; a torn or corrupt one, or one with a number that is not finite, is named by dt_warn
+ * with what is wrong, and skipped. Leftover
  * .tmp-* and .trash-* are passed over. found[0] = 0: none. DT_FORMAT: path is itself a
  * checkpoint, and not valid; DT_NOINPUT: path does not exist. */
 dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX]) DT_MUST_CHECK;
 
-/* Check every byte of one checkpoint: MANIFEST, sizes, hashes, tensors. DT_FORMAT names the
- * first thing wrong; DT_NOINPUT; DT_IO. */
+/* Check every byte of one checkpoint: MANIFEST, sizes, hashes, tensors, and that all their
+ * numbers are finite. DT_FORMAT names the first thing wrong; DT_NOINPUT; DT_IO. */
 dt_status dt_checkpoint_verify(const char *path) DT_MUST_CHECK;
 
 /* Read a valid checkpoint: every byte is checked, then into->model's arrays, into->momentum
@@ -107,7 +108,8 @@ dt_status dt_saver_open(dt_saver **v, const char *run, const dt_net *net,
  * recorded failure of the returned status), copies the snapshot, and starts the write, then
  * the pruning. The new write is started whatever became of the one before. The snapshot may
  * change as soon as this returns; the texts in its options, and metrics_fd, must last until
- * the write is waited for. DT_BUG: a snapshot of another network. */
+ * the write is waited for. DT_NUMERIC names the first number of the snapshot that is not
+ * finite: nothing is written, nothing pruned. DT_BUG: a snapshot of another network. */
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
 /* Waits for the write under way; its outcome, told once. */
 dt_status dt_saver_wait(dt_saver *v) DT_MUST_CHECK;

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "checkpoint_parts.h"
+#include "finite.h"
 #include "modelfile.h"
-#include "safetensors.h"
 
 /* ---- Every byte ------------------------------------------------------------------------ */
 
@@ -71,8 +71,9 @@ static dt_status verify_tensors(const char *folder, dt_checkpoint_file which)
 
     DT_TRY(dt_path_join(path, folder, dt_checkpoint_file_name[which]));
     DT_TRY(dt_safetensors_open(&f, path));
+    const dt_status st = dt_finite_file(f, path);
     dt_safetensors_close(f);
-    return DT_OK;
+    return st;
 }
 
 /* A folder under another checkpoint's name would be taken for newer or older than it is. */

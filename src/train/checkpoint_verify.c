@@ -1,84 +1,25 @@
 /* dtrain verify: what can be said of files without training. */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "checkpoint_parts.h"
+#include "finite.h"
 #include "modelread.h"
-#include "safetensors.h"
 
-/* ---- Numbers --------------------------------------------------------------------------- */
-
-/* Whether element i of a tensor's bytes is finite; types without infinities always are. */
-static bool is_finite(const char *dtype, const void *data, size_t i)
-{
-    if (strcmp(dtype, "F64") == 0) {
-        double x;
-        memcpy(&x, (const char *)data + i * sizeof x, sizeof x);
-        return isfinite(x);
-    }
-    if (strcmp(dtype, "F32") == 0) {
-        float x;
-        memcpy(&x, (const char *)data + i * sizeof x, sizeof x);
-        return isfinite(x);
-    }
-    uint16_t bits;
-    memcpy(&bits, (const char *)data + i * sizeof bits, sizeof bits);
-    if (strcmp(dtype, "BF16") == 0)
-        return (bits & 0x7f80u) != 0x7f80u;
-    return (bits & 0x7c00u) != 0x7c00u; /* F16 */
-}
-
-static size_t element_bytes(const char *dtype)
-{
-    static const struct {
-        const char *dtype;
-        size_t bytes;
-    } rows[] = {{"F64", 8}, {"F32", 4}, {"BF16", 2}, {"F16", 2}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].dtype, dtype) == 0)
-            return rows[i].bytes;
-    return 0;
-}
-
-static dt_status verify_tensor(const dt_safetensors *f, const char *path,
-                               const dt_tensor *t)
-{
-    const size_t size = element_bytes(t->dtype);
-    char name[DT_QUOTED_CHARS];
-    void *data = NULL;
-    dt_status st = DT_OK;
-
-    DT_TRY(dt_calloc(&data, t->bytes + 1, 1, "a tensor"));
-    DT_GO(st, dt_safetensors_read(f, t, data), out);
-    for (size_t i = 0; size > 0 && i < t->bytes / size; i++)
-        if (!is_finite(t->dtype, data, i)) {
-            st = dt_fail(DT_FORMAT, "%s: tensor %s: element %zu is not a finite number",
-                         path, dt_quote(t->name, name), i);
-            break;
-        }
-
-out:
-    free(data);
-    return st;
-}
+/* ---- One thing --------------------------------------------------------------------------- */
 
 static dt_status verify_numbers(const char *path, bool *named)
 {
     dt_safetensors *f = NULL;
-    dt_status st = DT_OK;
 
     DT_TRY(dt_safetensors_open(&f, path));
-    for (size_t i = 0; i < dt_safetensors_count(f) && st == DT_OK; i++)
-        st = verify_tensor(f, path, dt_safetensors_get(f, i));
+    const dt_status st = dt_finite_file(f, path);
     *named = dt_safetensors_metadata(f, "dtrain.net") != NULL;
     dt_safetensors_close(f);
     return st;
 }
-
-/* ---- One thing --------------------------------------------------------------------------- */
 
 static dt_status verify_model(const char *path)
 {
@@ -106,20 +47,13 @@ out:
 /* The bytes first: what a hash does not vouch for is not worth reading. */
 static dt_status verify_checkpoint(const char *path)
 {
-    static const dt_checkpoint_file files[] = {DT_CHECKPOINT_MODEL,
-                                               DT_CHECKPOINT_MOMENTUM};
-    char file[PATH_MAX], hash[DT_DIGEST_CHARS];
+    char hash[DT_DIGEST_CHARS];
     dt_model_read r = {.net = NULL};
     dt_options o;
     dt_progress at;
-    bool named = false;
     dt_status st = DT_OK;
 
     DT_TRY(dt_checkpoint_verify(path));
-    for (size_t i = 0; i < 2; i++) {
-        DT_TRY(dt_path_join(file, path, dt_checkpoint_file_name[files[i]]));
-        DT_TRY(verify_numbers(file, &named));
-    }
     dt_options_init(&o);
     DT_GO(st, dt_model_read_open(&r, path, &o), out);
     const dt_snapshot into = {.model = r.state, .momentum = r.momentum};

@@ -100,8 +100,7 @@ void dt_flip_gradient(dt_run *r, size_t floats_done);
 
 /* For messages: this machine. */
 void dt_check_host(char host[DT_CHECK_HOST]);
-/* For messages: "layer1.0.conv1.weight[3][0][1][1]", indices as files have them. */
-enum { DT_ELEMENT_CHARS = 160 };
+/* For messages: dt_param_element or dt_norm_element of float i of a block. */
 void dt_element_name(const dt_run *r, const dt_check_block *b, size_t i,
                      char out[DT_ELEMENT_CHARS]);
 #define DT_CORRUPT_REMEDY                                                              \

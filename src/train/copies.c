@@ -18,29 +18,13 @@ static const char *area_text(dt_area area)
 
 /* ---- Blocks -------------------------------------------------------------------------- */
 
-/* Memory order is HWIO for weights of convolutions and IO for those of linear layers. */
-static void param_element(const dt_param *p, size_t i, char *out, size_t size)
-{
-    if (p->rank == 4) {
-        const size_t o = (size_t)p->dim[0], in = (size_t)p->dim[1], w = (size_t)p->dim[3];
-        snprintf(out, size, "%s[%zu][%zu][%zu][%zu]", p->name, i % o, i / o % in,
-                 i / (o * in) / w, i / (o * in) % w);
-    } else if (p->rank == 2) {
-        snprintf(out, size, "%s[%zu][%zu]", p->name, i % (size_t)p->dim[0],
-                 i / (size_t)p->dim[0]);
-    } else {
-        snprintf(out, size, "%s[%zu]", p->name, i);
-    }
-}
-
 void dt_element_name(const dt_run *r, const dt_check_block *b, size_t i,
                      char out[DT_ELEMENT_CHARS])
 {
     if (b->area == DT_AREA_weights || b->area == DT_AREA_momentum)
-        param_element(dt_net_param(r->net, b->tensor), b->first + i, out, DT_ELEMENT_CHARS);
+        dt_param_element(dt_net_param(r->net, b->tensor), b->first + i, out);
     else
-        snprintf(out, DT_ELEMENT_CHARS, "%s[%zu]", dt_net_norm(r->net, b->tensor)->name,
-                 b->first + i);
+        dt_norm_element(dt_net_norm(r->net, b->tensor), b->first + i, out);
 }
 
 static const char *block_tensor(const dt_run *r, const dt_check_block *b)

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "safetensors.h"
+#include "finite.h"
 
 /* ---- What belongs in the file ---------------------------------------------------- */
 
@@ -398,7 +398,7 @@ static dt_status check_fit(const model_list *list, const dt_safetensors *f,
 
 /* ---- Loading --------------------------------------------------------------------- */
 
-static dt_status list_read(const model_list *list, const dt_safetensors *f)
+static dt_status list_read(const model_list *list, const dt_safetensors *f, const char *path)
 {
     float *buffer = NULL;
     size_t largest = 1;
@@ -411,7 +411,13 @@ static dt_status list_read(const model_list *list, const dt_safetensors *f)
         const model_entry *e = &list->entry[i];
         if (!e->data) /* the count of batches steers nothing */
             continue;
-        DT_GO(st, dt_safetensors_read(f, file_find(f, e->name), buffer), out);
+        const dt_tensor *t = file_find(f, e->name);
+        DT_GO(st, dt_safetensors_read(f, t, buffer), out);
+        const size_t bad = dt_finite_floats(buffer, e->count);
+        if (bad < e->count) {
+            st = dt_finite_fail(path, t, bad);
+            goto out;
+        }
         if (e->param)
             dt_param_from_file(e->param, buffer, e->data);
         else
@@ -436,7 +442,7 @@ dt_status dt_model_load(const dt_model_state *s, const char *given,
     DT_GO(st, check_metadata(f, path, s->net, normalize), out);
     DT_GO(st, list_for_file(&list, s, f), out);
     DT_GO(st, check_fit(&list, f, path, s->net), out);
-    st = list_read(&list, f);
+    st = list_read(&list, f, path);
 
 out:
     free(list.entry);

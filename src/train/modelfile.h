@@ -43,7 +43,8 @@ dt_status dt_model_describe(const char *path, dt_options *o,
  *   path       as dt_model_path takes it
  *   normalize  of this run; NULL: whatever the file says
  *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are
- *              missing, unexpected, or of another shape or type, in one message.
+ *              missing, unexpected, or of another shape or type, in one message; a number
+ *              that is not finite.
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
 dt_status dt_model_load(const dt_model_state *s, const char *path,
                         const char *normalize) DT_MUST_CHECK;

@@ -385,3 +385,9 @@ dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void 
 {
     return file_read(f, data, t->bytes, t->offset);
 }
+
+dt_status dt_safetensors_read_part(const dt_safetensors *f, const dt_tensor *t, uint64_t first,
+                                   uint64_t bytes, void *data)
+{
+    return file_read(f, data, bytes, t->offset + first);
+}

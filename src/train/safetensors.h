@@ -37,9 +37,11 @@ size_t dt_safetensors_count(const dt_safetensors *f);
 const dt_tensor *dt_safetensors_get(const dt_safetensors *f, size_t i);
 const char *dt_safetensors_metadata(const dt_safetensors *f,
                                     const char *key); /* or NULL */
-/* One tensor's bytes. DT_IO: the disk, or a file that has become shorter. */
+/* One tensor's bytes, or some of them. DT_IO: the disk, or a file that has become shorter. */
 dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
                               void *data) DT_MUST_CHECK;
+dt_status dt_safetensors_read_part(const dt_safetensors *f, const dt_tensor *t, uint64_t first,
+                                   uint64_t bytes, void *data) DT_MUST_CHECK;
 
 /* A name from a file, quoted, for a message: bytes outside printable ASCII as \xNN,
  * long ones cut. Returns out. */

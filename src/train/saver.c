@@ -2,6 +2,7 @@
  * MPI, takes no signal, and hands its outcome over by value: failures are recorded per
  * thread. */
 #include "checkpoint.h"
+#include "finite.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -145,16 +146,17 @@ dt_status dt_saver_wait(dt_saver *v)
     return st == DT_OK ? DT_OK : dt_fail(st, "%s", v->failure);
 }
 
-static void saver_copy(dt_saver *v, const dt_snapshot *s)
+/* False: a number is not finite. */
+static bool saver_copy(dt_saver *v, const dt_snapshot *s)
 {
     const size_t floats = dt_net_slab_floats(v->net);
     const size_t channels = dt_net_norm_channels(v->net), room = dt_align(channels, 16);
     float *master = v->slab.mem, *momentum = master + floats, *mean = momentum + floats;
 
-    memcpy(master, s->model.master, floats * sizeof *master);
-    memcpy(momentum, s->momentum, floats * sizeof *momentum);
-    memcpy(mean, s->model.running_mean, channels * sizeof *mean);
-    memcpy(mean + room, s->model.running_var, channels * sizeof *mean);
+    bool finite = dt_finite_copy(master, s->model.master, floats);
+    finite = dt_finite_copy(momentum, s->momentum, floats) && finite;
+    finite = dt_finite_copy(mean, s->model.running_mean, channels) && finite;
+    finite = dt_finite_copy(mean + room, s->model.running_var, channels) && finite;
     v->options = *s->options;
     snprintf(v->data_digest, sizeof v->data_digest, "%s", s->data_digest);
     snprintf(v->what_class, sizeof v->what_class, "%s", s->what_class);
@@ -164,6 +166,7 @@ static void saver_copy(dt_saver *v, const dt_snapshot *s)
     v->s.options = &v->options;
     v->s.data_digest = v->data_digest;
     v->s.what_class = v->what_class;
+    return finite;
 }
 
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
@@ -172,7 +175,10 @@ dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
 
     if (s->model.net != v->net)
         return dt_fail(DT_BUG, "a snapshot of another network than the saver's");
-    saver_copy(v, s);
+    if (!saver_copy(v, s)) {
+        dt_fail_clear(); /* of the write before: this ends the run */
+        DT_TRY(dt_finite_state(&v->s.model, v->s.momentum, s->at.run_step));
+    }
     v->metrics_fd = metrics_fd;
     pthread_mutex_lock(&v->mutex);
     v->busy = true;

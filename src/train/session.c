@@ -121,10 +121,11 @@ void dt_session_close(dt_session *s)
 
 /* ---- What may fail while training goes on ---------------------------------------------- */
 
-/* The disk's failure ends the run, or is said once and passed over. */
+/* The disk's failure ends the run, or is said once and passed over; numbers that are none
+ * always end it. */
 static dt_status disk_failed(const dt_run *r, dt_status st, const char *what)
 {
-    if (st == DT_OK || strcmp(r->o.on_save_error, "stop") == 0)
+    if (st == DT_OK || st == DT_NUMERIC || strcmp(r->o.on_save_error, "stop") == 0)
         return st;
     dt_warn("%s: %s; training goes on (--on-save-error continue)", what, dt_fail_text());
     dt_fail_clear();

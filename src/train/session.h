@@ -33,7 +33,8 @@ dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *
 dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record *record) DT_MUST_CHECK;
 
 /* Start to write a checkpoint of this point; `wait`: until it is on the disk. When it, or the
- * one before, cannot be written, --on-save-error decides. Local. */
+ * one before, cannot be written, --on-save-error decides. DT_NUMERIC: a number is not finite;
+ * nothing is written. Local. */
 dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best,
                           bool wait) DT_MUST_CHECK;
 

@@ -1,7 +1,29 @@
-/* The hash of everything that the next step depends on. */
+/* The hash of everything that the next step depends on, and the names of its numbers. */
 #include "state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+/* Memory order is HWIO for weights of convolutions and IO for those of linear layers. */
+const char *dt_param_element(const dt_param *p, size_t i, char out[DT_ELEMENT_CHARS])
+{
+    const size_t o = (size_t)p->dim[0], in = (size_t)p->dim[1], w = (size_t)p->dim[3];
+
+    if (p->rank == 4)
+        snprintf(out, DT_ELEMENT_CHARS, "%s[%zu][%zu][%zu][%zu]", p->name, i % o, i / o % in,
+                 i / (o * in) / w, i / (o * in) % w);
+    else if (p->rank == 2)
+        snprintf(out, DT_ELEMENT_CHARS, "%s[%zu][%zu]", p->name, i % o, i / o);
+    else
+        snprintf(out, DT_ELEMENT_CHARS, "%s[%zu]", p->name, i);
+    return out;
+}
+
+const char *dt_norm_element(const dt_norm *n, size_t i, char out[DT_ELEMENT_CHARS])
+{
+    snprintf(out, DT_ELEMENT_CHARS, "%s[%zu]", n->name, i);
+    return out;
+}
 
 /* In state_dict order, OIHW; `file` has room for the largest tensor. */
 static void hash_slab(dt_hash *h, const dt_net *net, const float *slab, float *file)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "checks.h"
+#include "finite.h"
 #include "modelfile.h"
 #include "session.h"
 #include "signals.h"
@@ -17,6 +18,7 @@ typedef struct training {
     int64_t save_steps; /* --save-every as steps, or 0 */
     double save_s;      /* or as seconds, or 0 */
     double saved_s;     /* clock at the last checkpoint; rank 0's counts */
+    char from[PATH_MAX]; /* the checkpoint that the run goes on from, "": none */
 } training;
 
 /* ---- Checkpoints --------------------------------------------------------------------------- */
@@ -122,13 +124,37 @@ static dt_status train_step(training *t)
     return DT_OK;
 }
 
+/* Training goes on with any weights; what it makes of them shows here, alike on all ranks. */
+static dt_status test_finite(training *t, dt_test_result *test)
+{
+    dt_run *r = t->run;
+
+    DT_TRY(dt_run_test(r, test));
+    if (isfinite(test->loss))
+        return DT_OK;
+    DT_TRY(dt_checks_now(r));
+    return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC, "epoch %lld: after step %lld the test loss "
+                         "is %g; lower --lr or use --warmup", (long long)t->at.epoch + 1,
+                         (long long)t->at.run_step, test->loss));
+}
+
+/* The run ends in mid-epoch, where a longer one would go on without a test: the last
+ * checkpoint is of before it. */
+static dt_status save_place(training *t)
+{
+    if (!saves(t) || t->at.step == t->run->steps_per_epoch)
+        return DT_OK;
+    return save(t, false, true);
+}
+
 static dt_status end_epoch(training *t, double seconds)
 {
     dt_run *r = t->run;
     dt_progress *at = &t->at;
     dt_test_result test;
 
-    DT_TRY(dt_run_test(r, &test));
+    DT_TRY(test_finite(t, &test));
+    DT_TRY(save_place(t));
     DT_TRY(dt_session_epoch(&t->session, r,
                             &(dt_epoch_record){.epoch = at->epoch + 1,
                                                .train_loss = at->loss_sum / (double)at->images,
@@ -147,29 +173,6 @@ static dt_status end_epoch(training *t, double seconds)
     return best && r->o.keep_best && saves(t) ? save(t, true, false) : DT_OK;
 }
 
-/* The loss of a step is looked at before its update: the last update has no later loss. */
-static dt_status check_finite(const dt_run *r)
-{
-    const float *w = r->master.mem;
-    for (size_t i = 0; i < dt_net_slab_floats(r->net); i++)
-        if (!isfinite(w[i]))
-            return dt_fail(DT_NUMERIC, "after the last step float %zu of the weights is %g; "
-                           "lower --lr or use --warmup", i, (double)w[i]);
-    return DT_OK;
-}
-
-/* The run ends in mid-epoch, where a longer one would go on without a test: the last
- * checkpoint is of before it. */
-static dt_status save_place(training *t)
-{
-    dt_run *r = t->run;
-
-    if (!saves(t) || t->at.step == r->steps_per_epoch)
-        return DT_OK;
-    DT_TRY(dt_comm_agree(r->comm, check_finite(r)));
-    return save(t, false, true);
-}
-
 /* A run resumed behind an epoch's last step begins with its test. */
 static dt_status train_epochs(training *t)
 {
@@ -179,13 +182,36 @@ static dt_status train_epochs(training *t)
         const double start = dt_seconds();
         while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps)
             DT_TRY(train_step(t));
-        DT_TRY(save_place(t));
         DT_TRY(end_epoch(t, dt_seconds() - start));
     }
     return DT_OK;
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */
+
+/* The loss of a step is looked at before its update: the last update has no later loss. */
+static dt_status check_finite(const training *t)
+{
+    const dt_model_state state = dt_run_state(t->run);
+    return dt_finite_state(&state, t->run->momentum.mem, t->at.run_step);
+}
+
+/* What a run that has gone astray still has. */
+static void name_last_good(training *t)
+{
+    dt_session *s = &t->session;
+
+    if (!s->leads)
+        return;
+    if (dt_session_settle(s, t->run) != DT_OK) /* the write under way; the cause is said */
+        dt_fail_clear();
+    const char *last = dt_saver_last(s->saver)[0] ? dt_saver_last(s->saver) : t->from;
+    if (last[0])
+        dt_note("dtrain: the last checkpoint has finite numbers alone; to go on from it: --resume "
+                "%s, and --resume-force with the options that you change", last);
+    else
+        dt_note("dtrain: no checkpoint was saved before");
+}
 
 static dt_status save_model(const dt_run *r, const dt_session *s)
 {
@@ -218,7 +244,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds,
                            .folder = s->folder.path};
     DT_TRY(dt_checks_now(r)); /* names what the hashes below could only show */
-    DT_TRY(dt_comm_agree(r->comm, check_finite(r)));
+    DT_TRY(dt_comm_agree(r->comm, check_finite(t)));
     DT_TRY(dt_comm_agree(r->comm, hashes(r, end)));
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
@@ -303,6 +329,7 @@ static dt_status begin(training *t)
         DT_TRY(dt_run_broadcast(r));
     }
     t->saved_s = dt_seconds();
+    memcpy(t->from, path, sizeof t->from);
     return dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK);
 }
 
@@ -340,6 +367,8 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     st = train_epochs(&t);
     if (st == DT_OK)
         st = finish(&t, dt_seconds() - start, &end);
+    if (st == DT_NUMERIC)
+        name_last_good(&t);
     if (t.session.leads)
         dt_report_finish(&t.session.report, &end);
 

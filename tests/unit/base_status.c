@@ -27,7 +27,7 @@ static void codes_are_the_documented_ones(void **state)
         assert_int_equal(dt_status_exit_code(documented[i].status), documented[i].code);
         assert_true(strlen(dt_status_text(documented[i].status)) > 3);
     }
-    assert_string_equal(dt_status_text(DT_NUMERIC), "the loss is not a finite number");
+    assert_string_equal(dt_status_text(DT_NUMERIC), "a loss or a number of the model is not finite");
     assert_int_equal(dt_status_exit_code(DT_STATUS_COUNT), 70);
     assert_int_equal(dt_status_exit_code((dt_status)-1), 70);
 }

@@ -2,6 +2,7 @@
  * the one before it is. */
 #include "snapshot.h"
 
+#include <float.h>
 #include <math.h>
 
 static const char *const files[] = {"model.safetensors", "momentum.safetensors",
@@ -28,7 +29,7 @@ static void every_bit_comes_back(void **state)
     f->s.at.best_accuracy = nextafter(0.7, 1);
     f->s.at.best_epoch = -5;
     f->s.at.metrics_bytes = INT64_C(1) << 53 | 1; /* no double */
-    f->s.model.running_mean[0] = NAN;
+    f->s.model.running_mean[0] = -FLT_MAX;
     f->s.model.running_var[0] = -0.0f;
     f->s.model.running_var[1] = 1e-45f;
     f->options.names = "cs744";

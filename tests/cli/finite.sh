@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# A run that goes astray ends with 79 on all ranks: nothing that is not finite is saved, what
+# was saved before stays and is named; and such files are refused wherever they are read.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+wild=("${tiny[@]}" --data synthetic:512 --max-steps 60 --epochs 100 --lr 1e3 --weight-decay 10
+      --momentum 0)
+
+# a checkpoint after each step, and one is kept: the last good one
+for np in $ranks; do
+    run=$tmp/wild$np
+    launch "$np" "${wild[@]}" --save-every 1 --keep-last 1 --out "$run"
+    cases=$((cases + 1))
+    [ "$code" = 79 ] || complain "np $np: want exit code 79"
+    step=$(sed -nE 's/^dtrain: .*after step ([0-9]+) the .* is (inf|-?nan); nothing of it is saved.*/\1/p' \
+        "$tmp/stderr")
+    [[ $step =~ ^[0-9]+$ ]] || complain "np $np: no step is named, or not once"
+    last=$(printf 'step-%010d' $((step - 1)))
+    must test "$(ls -A "$run/checkpoints")" = "$last"
+    must test "$(grep -cF -- "--resume $run/checkpoints/$last" "$tmp/stderr")" = 1
+    must test ! -e "$run/model.safetensors"
+    accepts verify "$run"
+done
+
+# astray TEXT ARGS...: ends with 79 and leaves neither model nor checkpoint
+astray() {
+    local text=$1 np
+    shift
+    for np in $ranks; do
+        rm -rf "$tmp/astray"
+        touch "$tmp/started"
+        launch "$np" "$@" --out "$tmp/astray"
+        judge 79 "np $np: $*" "$text" "lower --lr"
+        must grep -qF "no checkpoint was saved" "$tmp/stderr"
+    done
+}
+# the state at the end, of which no step's loss tells; whether a checkpoint is due or not
+astray "after step $step the " "${wild[@]}" --max-steps "$step"
+astray "after step $step the " "${wild[@]}" --max-steps "$step" --save-every 0
+# finite weights that test as nothing, at the end of an epoch and within one
+nothing=("${tiny[@]}" --lr 1e3 --weight-decay 10 --momentum 0)
+astray "epoch 1: after step 2 the test loss is" "${nothing[@]}" --max-steps 9 --epochs 9
+astray "epoch 1: after step 1 the test loss is" "${nothing[@]}" --max-steps 1
+
+ranks=1 # that all ranks end with one message has been seen
+
+# files with a number that is none
+accepts "${tiny[@]}" --out "$tmp/good"
+cp "$tmp/good/model.safetensors" "$tmp/nan"
+offset=$(($(stat -c %s "$tmp/nan") - 4)) # of a float: those come last
+printf '\377\377\377\377' | dd of="$tmp/nan" bs=1 seek="$offset" conv=notrunc status=none
+for command in "average $tmp/good $tmp/nan --out $tmp/no" "convert $tmp/nan --out $tmp/no" \
+    "eval --data synthetic:64 --model $tmp/nan" "verify $tmp/nan"; do
+    # shellcheck disable=SC2086
+    refuses 65 "$tmp/nan" "is not a finite number" -- $command
+done
+refuses 65 "$tmp/nan" "is not a finite number" -- "${tiny[@]}" --init "$tmp/nan" --out "$tmp/init"
+must test ! -e "$tmp/no"
+
+# a header may claim a lot: what verify takes does not grow with it
+perl -e 'my $n = 800 << 20; my $h = qq({"x":{"dtype":"F32","shape":[).($n / 4).qq(],"data_offsets":[0,$n]}});
+    print pack("Q<", length $h), $h; truncate STDOUT, 8 + length($h) + $n' >"$tmp/sparse"
+if [ -z "${ASAN_OPTIONS:-}" ]; then # whose shadow is larger than any limit
+    (ulimit -v 600000 && "$DTRAIN_BIN" verify "$tmp/sparse" >"$tmp/stdout" 2>"$tmp/stderr")
+    code=$?
+    cases=$((cases + 1))
+    [ "$code" = 0 ] || complain "a sparse file of 800 MiB in 600 MB of memory"
+fi
+truncate -s -1 "$tmp/sparse"
+refuses 65 "it was cut short" -- verify "$tmp/sparse"
+finish
