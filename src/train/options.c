@@ -2,6 +2,7 @@
  * two listings. Where values come from (files, environment, command line) is cli's. */
 #include "together.h"
 #include <ctype.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -33,9 +34,37 @@ typedef struct option_kind {
     void (*want)(const dt_option_row *row, char *buf, size_t size);
 } option_kind;
 
+static bool is_utf8(const char *text)
+{
+    json_t *j = json_string(text);
+    json_decref(j);
+    return j != NULL;
+}
+
+/* UTF-8, and nothing that YAML does not take as it stands: C0, DEL, C1, the separators of
+ * lines and paragraphs, the byte order mark and what is no character. options.yaml and
+ * state.json give every other text back. */
+static bool is_plain(const char *text)
+{
+    static const char *const refused[][2] = {
+        {"\x01", "\x1f"}, {"\x7f", "\x7f"}, {"\xc2\x80", "\xc2\x9f"},
+        {"\xe2\x80\xa8", "\xe2\x80\xa9"}, {"\xef\xbb\xbf", "\xef\xbb\xbf"},
+        {"\xef\xbf\xbe", "\xef\xbf\xbf"}};
+
+    for (const char *c = text; *c; c++)
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+            const size_t n = strlen(refused[i][0]);
+            if (strncmp(c, refused[i][0], n) >= 0 && strncmp(c, refused[i][1], n) <= 0)
+                return false;
+        }
+    return is_utf8(text);
+}
+
 static bool text_parse(const dt_option_row *row, const char *text, void *field)
 {
     (void)row;
+    if (!is_plain(text))
+        return false;
     *(const char **)field = text;
     return true;
 }
@@ -48,7 +77,7 @@ static void text_print(const void *field, char *buf, size_t size)
 static void text_want(const dt_option_row *row, char *buf, size_t size)
 {
     (void)row;
-    snprintf(buf, size, "a text");
+    snprintf(buf, size, "UTF-8 without control characters: rename it, or give a link to it");
 }
 
 static bool choice_parse(const dt_option_row *row, const char *text, void *field)
@@ -314,17 +343,15 @@ void dt_options_print(FILE *f, const dt_options *o)
     fputc('\n', f);
 }
 
-/* A double-quoted YAML scalar. */
+/* A double-quoted YAML scalar of a text that text_parse has taken. */
 static void yaml_text(FILE *f, const char *text)
 {
     fputc('"', f);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
-        if (*c == '"' || *c == '\\')
-            fprintf(f, "\\%c", *c);
-        else if (*c < 0x20 || *c == 0x7f)
-            fprintf(f, "\\x%02X", *c);
-        else
-            fputc(*c, f);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', f);
+        fputc(*text, f);
+    }
     fputc('"', f);
 }
 

@@ -28,6 +28,13 @@ refuses 64 "--max-steps: '-2'" "from -1 to" -- --max-steps -2
 refuses 64 "--net: 'resnet51'" "resnet50" "vgg11" -- --net resnet51
 refuses 64 "--seed: '4294967296'" "4294967295" -- --seed 4294967296
 
+# texts that options.yaml could not give back to a resumed run
+for option in out data init; do
+    refuses 64 "--$option: " "want UTF-8" -- "${tiny[@]}" "--$option" "$tmp/"$'caf\xe9'
+done
+DTRAIN_OUT=$tmp/$'a\tb' refuses 78 "DTRAIN_OUT: " "want UTF-8" -- "${tiny[@]}"
+must test -z "$(find "$tmp" -name 'caf*' -o -name 'a?b')"
+
 # together
 refuses 64 "--batch" "--global-batch" "one of them" -- --batch 8 --global-batch 64
 refuses 64 "--model" -- eval --data synthetic:64

@@ -78,7 +78,7 @@ judge() {
     cp "$tmp/stderr" "$tmp/lines"
     [ "$want" = 0 ] || sed -i '/^dtrain: warning: /d' "$tmp/lines"
     for text in "$@"; do
-        grep -F -- "$text" "$tmp/lines" >"$tmp/kept"
+        LC_ALL=C grep -aF -- "$text" "$tmp/lines" >"$tmp/kept" # it may show bytes that are no text
         mv "$tmp/kept" "$tmp/lines"
     done
     lines=$(wc -l <"$tmp/lines")

@@ -233,7 +233,7 @@ static void test_round_trip(void **state)
     static const char *const lines[] = {
         "", "--lr|0.1|--global-batch|256|--no-drop-remainder|--net|vgg11|--max-steps|-1",
         "--batch|auto|--global-batch|96|--shards|8",
-        "--out|a \"b\" \\c: #d\n\t'\xc3\xa9|--threads|3"};
+        "--out|a \"b\" \\c: #d '\xc3\xa9\xe2\x80\xa7\xef\xbb\xbe\xf0\x9f\x98\x80 |--threads|3"};
 
     (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

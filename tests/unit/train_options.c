@@ -151,6 +151,30 @@ static void test_ranges_are_named(void **state)
 }
 
 /* Any double must come back as itself, whatever text was chosen for it. */
+/* What could not be read back from options.yaml and state.json is not taken. */
+static void test_texts(void **state)
+{
+    static const char *const good[] = {"", "a b", "caf\xc3\xa9", "\xe2\x80\xa7\xe2\x80\xaa",
+                                       "\xef\xbb\xbe\xef\xbf\xbd", "\xf0\x9f\x98\x80", "\xc2\xa0"};
+    static const char *const bad[] = {"caf\xe9", "a\tb", "a\n", "\x01", "\x7f", "\xc2\x80", "\xc2\x85",
+                                      "\xc2\x9f", "x\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbb\xbfx",
+                                      "\xef\xbf\xbf", "\xed\xa0\x80", "\xc0\xaf", "a\xc3"};
+    dt_options o;
+
+    (void)state;
+    dt_options_init(&o);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(set(&o, "data", good[i]), DT_OK);
+        assert_string_equal(o.data, good[i]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(set(&o, "out", bad[i]), DT_CONFIG);
+        assert_non_null(strstr(dt_fail_text(), "want UTF-8"));
+        assert_string_equal(o.out, "");
+    }
+    dt_fail_clear();
+}
+
 static void test_reals_round_trip(void **state)
 {
     dt_options o, copy;
@@ -290,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_defaults_are_the_tutorial),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_ranges_are_named),
+        cmocka_unit_test(test_texts),
         cmocka_unit_test(test_reals_round_trip),
         cmocka_unit_test(test_distance),
         cmocka_unit_test(test_names),
