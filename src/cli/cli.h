@@ -1,8 +1,9 @@
 /* cli.h - the front end: settings from all places, and commands; private to src/cli.
  *
- * Options come from four places, the later wins: the table's defaults, a configuration
- * file (--config or DTRAIN_CONFIG), the environment (DTRAIN_<NAME>), the command line.
- * Each place fills one layer; layers are checked and applied by settings.c alone. */
+ * Options come from five places, the later wins: the table's defaults, what was saved with a
+ * run that is resumed, a configuration file (--config or DTRAIN_CONFIG), the environment
+ * (DTRAIN_<NAME>), the command line. Each place fills one layer; layers are checked and
+ * applied by settings.c alone. */
 #ifndef DT_CLI_H
 #define DT_CLI_H
 #include "train.h"
@@ -58,21 +59,28 @@ typedef struct dt_layer {
     dt_layer_value value[DT_SETTINGS];
 } dt_layer;
 
+enum { DT_FILE_LAYER, DT_VARIABLES_LAYER, DT_ARGUMENTS_LAYER, DT_LAYERS };
+
 typedef struct dt_kept dt_kept;
 struct dt_settings {
     const dt_command *command;
     dt_options options;   /* texts borrowed from kept, argv and the environment */
     const char **operand; /* [operands], owned; texts borrowed from argv */
     int operands;
+    dt_layer layer[DT_LAYERS]; /* texts as those of options */
     dt_kept *kept; /* owned */
 };
 
-/* Read all places. Local: ranks must agree on the outcome.
+/* Read all places but a saved run. Local: ranks must agree on the outcome.
  *   argv, environment  borrowed; must outlive the settings
  *   s                  is to be released whatever the outcome */
 dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment)
     DT_MUST_CHECK;
 void dt_settings_release(dt_settings *s);
+/* For a run that is resumed, what was saved with it stands in place of the defaults, but for
+ * what belongs to one start (DT_SCOPE_HERE). Rank 0 alone reads it: the other nodes need not
+ * see its disk. Agreed. DT_NOINPUT: --resume names nothing; DT_CONFIG. Collective. */
+dt_status dt_settings_resume(dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 /* DT_MISMATCH, printed, when one rank has another command or option. Collective. */
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 /* A formatted text that lives as long as the settings. */
@@ -87,6 +95,11 @@ void dt_arguments_help(FILE *f);
 /* A YAML file of one mapping, option names to scalars, into a layer. */
 dt_status dt_config_read(dt_settings *s, const char *path,
                          dt_layer *layer) DT_MUST_CHECK;
+/* Its two halves: the file's bytes, to be freed by free(), also after an error; and the layer
+ * that they make, `path` being what messages call them. */
+dt_status dt_config_load(const char *path, unsigned char **text, size_t *length) DT_MUST_CHECK;
+dt_status dt_config_parse(dt_settings *s, const char *path, const unsigned char *text,
+                          size_t length, dt_layer *layer) DT_MUST_CHECK;
 
 /* ---- For commands that show a network -------------------------------------------- */
 

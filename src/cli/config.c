@@ -169,15 +169,15 @@ static dt_status config_stream(config_file *c)
     }
 }
 
-/* The whole file in *text, to be freed, also after an error. O_NONBLOCK: opening a FIFO
- * would wait for its writer. */
-static dt_status config_load(const char *path, unsigned char **text, size_t *length)
+/* O_NONBLOCK: opening a FIFO would wait for its writer. */
+dt_status dt_config_load(const char *path, unsigned char **text, size_t *length)
 {
     struct stat info;
     ssize_t n = 1;
     dt_status st = DT_OK;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
+    *text = NULL;
     *length = 0;
     if (fd < 0)
         return dt_fail(DT_NOINPUT, "configuration '%s': %s", path, strerror(errno));
@@ -204,23 +204,28 @@ out:
     return st;
 }
 
-dt_status dt_config_read(dt_settings *s, const char *path, dt_layer *layer)
+dt_status dt_config_parse(dt_settings *s, const char *path, const unsigned char *text,
+                          size_t length, dt_layer *layer)
 {
     config_file c = {.path = path, .settings = s, .layer = layer};
-    unsigned char *text = NULL;
-    size_t length = 0;
-    dt_status st = DT_OK;
 
-    DT_GO(st, config_load(path, &text, &length), out);
-    if (!yaml_parser_initialize(&c.parser)) {
-        st = dt_fail(DT_NOMEM, "%s: no memory to read it", path);
-        goto out;
-    }
+    if (!yaml_parser_initialize(&c.parser))
+        return dt_fail(DT_NOMEM, "%s: no memory to read it", path);
     yaml_parser_set_input_string(&c.parser, text, length);
-    st = config_stream(&c);
+    const dt_status st = config_stream(&c);
     yaml_event_delete(&c.event);
     yaml_parser_delete(&c.parser);
-out:
+    return st;
+}
+
+dt_status dt_config_read(dt_settings *s, const char *path, dt_layer *layer)
+{
+    unsigned char *text = NULL;
+    size_t length = 0;
+    dt_status st = dt_config_load(path, &text, &length);
+
+    if (st == DT_OK)
+        st = dt_config_parse(s, path, text, length, layer);
     free(text);
     return st;
 }

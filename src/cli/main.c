@@ -15,6 +15,7 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
 
     if (st != DT_OK)
         goto out;
+    DT_GO(st, dt_settings_resume(&settings, c), out);
     DT_GO(st, dt_settings_same(&settings, c), out);
     if (dt_isa_parse(settings.options.isa, &isa))
         dt_isa_limit(isa);

@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 struct dt_kept {
     dt_kept *next;
@@ -131,57 +130,93 @@ static dt_status layer_apply(const dt_layer *layer, dt_options *o)
     return layer_batch(layer, o);
 }
 
-/* A run that is resumed keeps the options that decide its result, and its data: what was
- * saved with it stands in place of their defaults. */
-static dt_status resumed_read(dt_settings *s, const dt_options *o, dt_layer *layer)
+static dt_status layers_apply(const dt_layer layer[DT_LAYERS], dt_options *o)
 {
-    const char *folder = strcmp(o->resume, "auto") == 0 ? o->out : o->resume;
-    const char *path = NULL;
-
-    if (s->command != &dt_command_train || strcmp(o->resume, "never") == 0)
-        return DT_OK;
-    DT_TRY(dt_settings_keep(s, &path, "%s/options.yaml", folder));
-    if (access(path, F_OK) != 0)
-        return DT_OK;
-    DT_TRY(dt_config_read(s, path, layer));
-    for (size_t i = 0; i < DT_SETTINGS; i++)
-        if (dt_option_table[i].scope == DT_SCOPE_HOW && dt_option_table[i].offset != offsetof(dt_options, data))
-            layer->value[i].text = NULL;
-    return DT_OK;
-}
-
-enum { FILE_LAYER, VARIABLES_LAYER, ARGUMENTS_LAYER, LAYERS };
-
-static dt_status layers_apply(const dt_layer layer[LAYERS], dt_options *o)
-{
-    for (int i = 0; i < LAYERS; i++)
+    for (int i = 0; i < DT_LAYERS; i++)
         DT_TRY(layer_apply(&layer[i], o));
     return DT_OK;
 }
 
 dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment)
 {
-    dt_layer resumed = {.code = DT_CONFIG};
-    dt_layer layer[LAYERS] = {{.code = DT_CONFIG}, {.code = DT_CONFIG}, {.code = DT_USAGE}};
     const char *named = NULL, *config = NULL;
-    dt_options given;
 
-    *s = (dt_settings){.command = &dt_command_train};
+    *s = (dt_settings){.command = &dt_command_train,
+                       .layer = {{.code = DT_CONFIG}, {.code = DT_CONFIG}, {.code = DT_USAGE}}};
     dt_options_init(&s->options);
-    DT_TRY(dt_arguments_read(s, argc, argv, &layer[ARGUMENTS_LAYER], &named));
+    DT_TRY(dt_arguments_read(s, argc, argv, &s->layer[DT_ARGUMENTS_LAYER], &named));
     if (s->command->bare)
         return DT_OK;
-    DT_TRY(environment_read(s, environment, &layer[VARIABLES_LAYER], &config));
+    DT_TRY(environment_read(s, environment, &s->layer[DT_VARIABLES_LAYER], &config));
     if (named)
         config = named;
     if (config && config[0])
-        DT_TRY(dt_config_read(s, config, &layer[FILE_LAYER]));
-    given = s->options;
-    DT_TRY(layers_apply(layer, &given));
-    DT_TRY(resumed_read(s, &given, &resumed));
-    DT_TRY(layer_apply(&resumed, &s->options));
-    return layers_apply(layer, &s->options);
+        DT_TRY(dt_config_read(s, config, &s->layer[DT_FILE_LAYER]));
+    return layers_apply(s->layer, &s->options);
 }
+
+/* ---- A run that is resumed --------------------------------------------------------- */
+
+/* The file with a run's options, as rank 0 hands it to all. */
+typedef struct saved {
+    char path[PATH_MAX]; /* "": there is none */
+    uint64_t length;
+    unsigned char *text; /* owned */
+} saved;
+
+static dt_status saved_load(const dt_settings *s, saved *v)
+{
+    size_t length = 0;
+
+    if (s->command != &dt_command_train)
+        return DT_OK;
+    DT_TRY(dt_resume_options(&s->options, v->path));
+    if (v->path[0])
+        DT_TRY(dt_config_load(v->path, &v->text, &length));
+    v->length = length;
+    return DT_OK;
+}
+
+static dt_status saved_send(saved *v, dt_comm *c)
+{
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_comm_bcast(c, v->path, sizeof v->path, 0));
+    DT_TRY(dt_comm_bcast(c, &v->length, sizeof v->length, 0));
+    if (!v->text && v->path[0])
+        st = dt_calloc(&v->text, v->length + 1, 1, "the options of the run");
+    DT_TRY(dt_comm_agree(c, st));
+    return v->path[0] ? dt_comm_bcast(c, v->text, v->length, 0) : DT_OK;
+}
+
+static dt_status saved_apply(const saved *v, dt_settings *s)
+{
+    dt_layer layer = {.code = DT_CONFIG};
+
+    DT_TRY(dt_config_parse(s, v->path, v->text, v->length, &layer));
+    for (size_t i = 0; i < DT_SETTINGS; i++)
+        if (dt_option_table[i].scope == DT_SCOPE_HERE)
+            layer.value[i].text = NULL;
+    dt_options_init(&s->options);
+    DT_TRY(layer_apply(&layer, &s->options));
+    return layers_apply(s->layer, &s->options);
+}
+
+dt_status dt_settings_resume(dt_settings *s, dt_comm *c)
+{
+    saved v = {.text = NULL};
+    dt_status st = DT_OK;
+
+    DT_GO(st, dt_comm_agree(c, dt_comm_rank(c) == 0 ? saved_load(s, &v) : DT_OK), out);
+    DT_GO(st, saved_send(&v, c), out);
+    st = dt_comm_agree(c, v.path[0] ? saved_apply(&v, s) : DT_OK);
+
+out:
+    free(v.text);
+    return st;
+}
+
+/* ---- Ranks compared ------------------------------------------------------------------ */
 
 /* The words that are no options, as one text; cut where they are longer. */
 static void settings_operands(const dt_settings *s, char *text, size_t room)

@@ -2,6 +2,9 @@
 #include "session.h"
 
 #include <stdio.h>
+#include <unistd.h>
+
+#include "durable.h"
 
 void dt_resume_class(const dt_run *r, char text[DT_CLASS_CHARS])
 {
@@ -31,7 +34,7 @@ static dt_status compare_options(const dt_run *r, const char *path, bool *change
         snprintf(key, sizeof key, "options.%s", row->name);
         DT_TRY(dt_checkpoint_text(path, key, then, sizeof then));
         dt_option_text(row, &r->o, now, sizeof now);
-        if (strcmp(then, now) == 0 || strcmp(row->group, "Checkpoints") == 0)
+        if (strcmp(then, now) == 0 || row->scope == DT_SCOPE_HERE)
             continue;
         const bool matters = changes_run(row, &r->o);
         *changed = *changed || matters;
@@ -90,4 +93,21 @@ dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX
         return dt_fail(DT_NOINPUT, "--resume %s: there is no valid checkpoint", from);
     dt_note("no checkpoint in %s: beginning at the first step", folder);
     return DT_OK;
+}
+
+dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX])
+{
+    const bool any = strcmp(o->resume, "auto") == 0;
+    const char *folder = any ? o->out : o->resume;
+    char newest[PATH_MAX];
+
+    path[0] = '\0';
+    if (strcmp(o->resume, "never") == 0 || !folder[0] || (any && access(folder, F_OK) != 0))
+        return DT_OK;
+    DT_TRY(dt_path_join(path, folder, "options.yaml"));
+    if (access(path, F_OK) == 0)
+        return DT_OK;
+    path[0] = '\0';
+    DT_TRY(dt_checkpoint_find(folder, newest));
+    return newest[0] ? dt_path_join(path, newest, "options.yaml") : DT_OK;
 }

@@ -8,6 +8,7 @@
 #include "data.h"
 #include "dist.h"
 #include "model.h"
+#include <limits.h>
 #include <stdio.h>
 
 #define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle)
@@ -19,7 +20,9 @@
  *         AUTO int64_t like COUNT, or the word "auto", stored as 0; REAL double in
  *         [low, high]; FLAG bool, also --no-NAME and YAML true/false
  * field   the option's name with '_' for '-'
- * scope   RUN changes the result's bits; LENGTH ends the run earlier or later; HOW neither
+ * scope   RUN changes the result's bits; LENGTH ends the run earlier or later; HOW neither;
+ *         HERE neither, and it belongs to one start: its place, its machine. All but HERE are
+ *         a run's own, which it keeps when it is resumed
  * The fingerprint compares every option across ranks. */
 #define DT_OPTION_LIST(X)                                                                                 \
     X(TEXT, data, HOW, "cifar-10-batches-bin", 0, 0, "", "Data", "PATH",                                  \
@@ -89,23 +92,23 @@
       "convolution and linear kernels (auto: the first that can)")                                        \
     X(CHOICE, isa, RUN, "amx", 0, 0, DT_ISA_NAMES, "Machine", "SET",                                      \
       "highest instruction set to use, where the CPU has it")                                             \
-    X(AUTO, threads, HOW, 0, 1, 1024, "", "Machine", "N",                                                 \
+    X(AUTO, threads, HERE, 0, 1, 1024, "", "Machine", "N",                                                \
       "threads per rank (auto: this node's cores / its ranks)")                                           \
     X(CHOICE, exchange, HOW, "auto", 0, 0, " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME",   \
       "how gradients are summed over ranks (all: bench only)")                                            \
-    X(REAL, bucket_mb, HOW, 25, 0, 1e6, "", "Machine", "MIB",                                             \
+    X(REAL, bucket_mb, HERE, 25, 0, 1e6, "", "Machine", "MIB",                                            \
       "size of a gradient bucket (0: whole)")                                                             \
-    X(REAL, first_bucket_mb, HOW, 1, 0, 1e6, "", "Machine", "MIB",                                        \
+    X(REAL, first_bucket_mb, HERE, 1, 0, 1e6, "", "Machine", "MIB",                                       \
       "first bucket that backward fills")                                                                 \
-    X(REAL, last_bucket_mb, HOW, 1, 0, 1e6, "", "Machine", "MIB",                                         \
+    X(REAL, last_bucket_mb, HERE, 1, 0, 1e6, "", "Machine", "MIB",                                        \
       "last bucket that backward fills")                                                                  \
-    X(FLAG, broadcast, HOW, false, 0, 0, "", "Machine", NULL,                                             \
+    X(FLAG, broadcast, HERE, false, 0, 0, "", "Machine", NULL,                                            \
       "send weights, statistics and momentum of rank 0 to all before the first step")                     \
-    X(COUNT, split_nodes, HOW, 1, 1, 1024, "", "Machine", "N",                                            \
+    X(COUNT, split_nodes, HERE, 1, 1, 1024, "", "Machine", "N",                                           \
       "treat each node's ranks as N nodes: to test what several nodes do")                                \
     X(FLAG, unfused, RUN, false, 0, 0, "", "Machine", NULL,                                               \
       "keep batch norm, add and ReLU as separate steps: the reference")                                   \
-    X(TEXT, out, HOW, "", 0, 0, "", "Output", "DIR",                                                      \
+    X(TEXT, out, HERE, "", 0, 0, "", "Output", "DIR",                                                     \
       "run folder (default: runs/<date>-<name>); average, convert: the new file")                         \
     X(CHOICE, names, HOW, "torchvision", 0, 0, " torchvision kuangliu cs744", "Output", "SCHEME",         \
       "tensor names in model.safetensors")                                                                \
@@ -123,23 +126,23 @@
       "also keep checkpoints whose step is a multiple of M (0: none)")                                    \
     X(CHOICE, on_save_error, HOW, "continue", 0, 0, " continue stop", "Checkpoints", "WHAT",              \
       "when a checkpoint cannot be written: warn and train on, or end the run")                           \
-    X(TEXT, resume, HOW, "never", 0, 0, "", "Checkpoints", "FROM",                                        \
+    X(TEXT, resume, HERE, "never", 0, 0, "", "Checkpoints", "FROM",                                       \
       "auto: the newest valid checkpoint in --out; a run or checkpoint folder; never")                    \
-    X(FLAG, resume_force, HOW, false, 0, 0, "", "Checkpoints", NULL,                                      \
+    X(FLAG, resume_force, HERE, false, 0, 0, "", "Checkpoints", NULL,                                     \
       "resume although options were changed that change the run")                                         \
     X(COUNT, check_every, HOW, 50, 0, 1e9, "", "Checks", "K",                                             \
       "compare weights over ranks every K steps (0: never)")                                              \
     X(COUNT, replay_every, HOW, 0, 0, 1e9, "", "Checks", "K",                                             \
       "every K steps, run a shard again on another rank and compare (0: never)")                          \
-    X(TEXT, flip, HOW, "", 0, 0, "", "Checks", "WHERE",                                                   \
+    X(TEXT, flip, HERE, "", 0, 0, "", "Checks", "WHERE",                                                  \
       "flip a bit, to see the checks find it: WHAT:RANK:STEP:TENSOR[:BIT]")                               \
-    X(TEXT, model, HOW, "", 0, 0, "", "Other commands", "FILE", "eval: the model file")                   \
-    X(COUNT, steps, HOW, 10, 1, 1e6, "", "Other commands", "N", "bench: measured steps")                  \
-    X(COUNT, warmup_steps, HOW, 3, 0, 1e6, "", "Other commands", "N",                                     \
+    X(TEXT, model, HERE, "", 0, 0, "", "Other commands", "FILE", "eval: the model file")                  \
+    X(COUNT, steps, HERE, 10, 1, 1e6, "", "Other commands", "N", "bench: measured steps")                 \
+    X(COUNT, warmup_steps, HERE, 3, 0, 1e6, "", "Other commands", "N",                                    \
       "bench: steps before them")                                                                         \
-    X(FLAG, scaling, HOW, false, 0, 0, "", "Other commands", NULL,                                        \
+    X(FLAG, scaling, HERE, false, 0, 0, "", "Other commands", NULL,                                       \
       "bench: also on 1, 2, 4, ... of the ranks")                                                         \
-    X(FLAG, json, HOW, false, 0, 0, "", "Other commands", NULL, "bench, env: print JSON")
+    X(FLAG, json, HERE, false, 0, 0, "", "Other commands", NULL, "bench, env: print JSON")
 
 #define DT_ISA_WORD(name, text) " " text
 #define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)
@@ -159,7 +162,7 @@ typedef struct dt_options {
 typedef enum dt_option_type {
     DT_OPTION_TEXT, DT_OPTION_CHOICE, DT_OPTION_COUNT, DT_OPTION_AUTO, DT_OPTION_REAL, DT_OPTION_FLAG
 } dt_option_type;
-typedef enum dt_option_scope { DT_SCOPE_RUN, DT_SCOPE_LENGTH, DT_SCOPE_HOW } dt_option_scope;
+typedef enum dt_option_scope { DT_SCOPE_RUN, DT_SCOPE_LENGTH, DT_SCOPE_HOW, DT_SCOPE_HERE } dt_option_scope;
 typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */
     dt_option_type type;
@@ -195,6 +198,11 @@ dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
 void dt_options_print(FILE *f, const dt_options *o);
 /* The same as a configuration file: --config reads exactly these options back. Local. */
 void dt_options_yaml(FILE *f, const dt_options *o);
+
+/* The options.yaml that was saved with the run or checkpoint that --resume names; where the run's
+ * own is missing, that of its newest valid checkpoint. "": --resume is never, or there is nothing
+ * to go on from yet. DT_NOINPUT: it names nothing; DT_FORMAT. Local. */
+dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX]) DT_MUST_CHECK;
 
 /* From now on, SIGUSR1, SIGTERM, SIGINT and SIGHUP are wishes, which dt_train obeys. Before MPI
  * is started: that may take a second, in which they would end the rank. Local. */

@@ -19,14 +19,50 @@ must test "$(ls "$tmp/calm/checkpoints" | wc -l)" = 3
 
 # a finished run is gone on with for nothing, by its own options alone
 cp -r "$tmp/calm" "$tmp/again"
-accepts --out "$tmp/again" --resume auto --threads 1 --save-every 4 --keep-last 3
+accepts --out "$tmp/again" --resume auto --threads 1
 like_calm "$tmp/again"
+
+# own DIR: its options, without those that belong to one start
+own() { grep -vE '^(threads|.*bucket_mb|broadcast|split_nodes|out|resume.*|flip|model|.*steps|scaling|json):' "$1/options.yaml"; }
+equal "$(own "$tmp/calm")" "$(own "$tmp/again")"
+accepts "${run[@]}" --names kuangliu --log-style cs744 --log-every 3 --keep-every 6 --keep-best \
+    --on-save-error stop --check-every 3 --replay-every 4 --bucket-mb 1 --max-steps 4 --out "$tmp/owned"
+was=$(own "$tmp/owned")
+accepts --out "$tmp/owned" --resume auto --max-steps 6
+equal "$was" "$(own "$tmp/owned")"
+must grep -qx "bucket_mb: 25" "$tmp/owned/options.yaml"
+accepts --out "$tmp/owned" --resume auto --max-steps 8 --check-every 2
+said "check_every: the checkpoint has '3', now '2'"
+equal "${was/check_every: 3/check_every: 2}" "$(own "$tmp/owned")"
+
+# without options.yaml they come from the newest valid checkpoint
+cp -r "$tmp/calm" "$tmp/bare"
+rm "$tmp/bare/options.yaml"
+printf X | dd of="$(newest "$tmp/bare")/momentum.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
+accepts --out "$tmp/bare" --resume auto --threads 1
+like_calm "$tmp/bare"
+equal "$(own "$tmp/calm")" "$(own "$tmp/bare")"
+
+# only rank 0 sees the folder
+mkdir "$tmp/near" "$tmp/far"
+cp -r "$tmp/calm" "$tmp/near/run"
+cat >"$tmp/apart" <<'END'
+#!/bin/sh
+if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then cd "$1/near"; else cd "$1/far"; fi || exit 1
+shift
+exec "$DTRAIN_BIN" "$@"
+END
+chmod +x "$tmp/apart"
+bounded mpirun -np 2 "$tmp/apart" "$tmp" --out run --resume auto --threads 1
+judge 0 "ranks that do not see the run"
+like_calm "$tmp/near/run"
+must test -z "$(ls -A "$tmp/far")"
 
 # the newest is damaged: it is named, and the one before serves, on three ranks
 cp -r "$tmp/calm" "$tmp/torn"
 printf X | dd of="$(newest "$tmp/torn")/momentum.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
 touch "$tmp/started"
-launch 3 --out "$tmp/torn" --resume auto --threads 1 --save-every 4
+launch 3 --out "$tmp/torn" --resume auto --threads 1
 [ "$code" = 0 ] || complain "a torn checkpoint is skipped"
 said "$(basename "$(newest "$tmp/calm")")"
 said "resumed from $tmp/torn/checkpoints/step-0000000008"
@@ -86,7 +122,7 @@ refuses 65 "metrics.jsonl has 0 bytes" "move the file away" -- --keep-last 7 \
 equal "$was" "$(snapshot "$tmp/refused")"
 # and without its records a run goes on, with new ones
 rm "$tmp/refused/metrics.jsonl"
-accepts --resume "$tmp/refused/checkpoints/step-0000000004" --save-every 4 --threads 1
+accepts --resume "$tmp/refused/checkpoints/step-0000000004" --threads 1
 said "metrics.jsonl is missing: a new one begins"
 equal "$(hash_of "$tmp/calm")" "$(hash_of "$tmp/refused")"
 must test "$(grep -c '"kind":"step"' "$tmp/refused/metrics.jsonl")" = 8
@@ -107,8 +143,8 @@ refuses 78 "raise --epochs" -- --resume "$tmp/other/checkpoints/step-0000000004"
 refuses 78 "do not have 1 steps" -- --out "$tmp/other" --resume auto --global-batch 64 \
     --epochs 20 --resume-force
 equal "$(ls -A "$tmp/calm/checkpoints")" "$(ls -A "$tmp/other/checkpoints")"
-accepts --out "$tmp/other" --resume auto --threads 2 --bucket-mb 1
-said "threads: the checkpoint has '1', now '2'"
+accepts --out "$tmp/other" --resume auto --threads 2 --bucket-mb 1 --exchange tree
+said "exchange: the checkpoint has 'auto', now 'tree'"
 like_calm "$tmp/other"
 accepts --out "$tmp/other" --resume auto --lr 0.02 --resume-force --epochs 7
 differs=$(hash_of "$tmp/other")
@@ -117,6 +153,7 @@ must test "$differs" != "$(hash_of "$tmp/calm")"
 
 # nothing to go on from, or nowhere to write
 refuses 66 "no-such-run" -- "${run[@]}" --resume "$tmp/no-such-run" --out "$tmp/x"
+refuses 66 "no-such-run" -- --resume "$tmp/no-such-run" --out "$tmp/x"
 refuses 78 "--out" -- "${run[@]}" --resume auto
 refuses 78 "--save-every '3 weeks'" -- "${run[@]}" --save-every "3 weeks" --out "$tmp/y"
 
