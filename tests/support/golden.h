@@ -218,4 +218,42 @@ static inline void golden_close(golden *g)
     json_decref(g->root);
 }
 
+/* One pass with the initial weights; gradients in g->grad. Returns the mean loss. */
+static inline double golden_forward_backward(golden *g)
+{
+    dt_result result;
+
+    assert_ok(dt_exec_forward(g->exec, g->moments, &result));
+    assert_ok(dt_exec_backward(g->exec, (double)g->batch, g->grad.mem, NULL));
+    return result.loss_sum / (double)g->batch;
+}
+
+/* Skips the test where no kernel has the case's precision. */
+static inline void golden_needs(const golden_case *spec)
+{
+    dt_dtype precision;
+
+    if (spec->precision == DT_BF16 &&
+        dt_precision_choose("bf16", spec->kernels, &precision) != DT_OK) {
+        print_message("skipped: %s\n", dt_fail_text());
+        dt_fail_clear();
+        skip();
+    }
+}
+
+/* `run` for each case. Returns the exit code. */
+enum { GOLDEN_MAX_CASES = 16 };
+static inline int golden_tests(golden_case *cases, size_t count, CMUnitTestFunction run)
+{
+    struct CMUnitTest tests[GOLDEN_MAX_CASES];
+    char title[GOLDEN_MAX_CASES][80];
+
+    assert_true(count <= GOLDEN_MAX_CASES);
+    for (size_t i = 0; i < count; i++) {
+        golden_title(title[i], sizeof title[i], &cases[i]);
+        tests[i] = (struct CMUnitTest){title[i], run, NULL, NULL, &cases[i]};
+    }
+    return _cmocka_run_group_tests("golden", tests, count, NULL, NULL);
+}
+
 #endif

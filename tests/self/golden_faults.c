@@ -1,0 +1,88 @@
+/* What tests/golden/golden_steps.c holds the gradients to can fail: in each real network each
+ * tensor in turn is zeroed, negated, halved, or swapped with another, and each is seen. */
+#include "golden_steps.h"
+
+static golden_case cases[] = {
+    {"vgg11-real", DT_BF16, "auto"},
+    {"resnet50-real", DT_BF16, "auto"},
+    {"resnet50-cifar-real", DT_BF16, "auto"},
+    {"resnet50-mindspore-real", DT_BF16, "auto"},
+};
+
+/* The next tensor, in a circle, of the same size; p itself if it is the only one. */
+static const dt_param *twin(const dt_net *net, size_t i)
+{
+    const size_t count = dt_net_param_count(net), size = dt_net_param(net, i)->count;
+    size_t k = (i + 1) % count;
+
+    while (dt_net_param(net, k)->count != size)
+        k = (k + 1) % count;
+    return dt_net_param(net, k);
+}
+
+static void scale(float *grad, const dt_param *p, float factor)
+{
+    for (size_t e = p->offset; e < p->offset + p->count; e++)
+        grad[e] *= factor;
+}
+
+static void swap(float *grad, const dt_param *p, const dt_param *q)
+{
+    for (size_t e = 0; e < p->count; e++) {
+        const float x = grad[p->offset + e];
+        grad[p->offset + e] = grad[q->offset + e];
+        grad[q->offset + e] = x;
+    }
+}
+
+/* Two tensors of the network with the gradient of the other. Of one without a twin, the
+ * elements in the opposite order. */
+static void exchange(float *grad, const dt_param *p, const dt_param *q)
+{
+    if (p != q) {
+        swap(grad, p, q);
+        return;
+    }
+    for (size_t e = 0; e < p->count / 2; e++) {
+        float *a = grad + p->offset + e, *b = grad + p->offset + p->count - 1 - e;
+        const float x = *a;
+        *a = *b;
+        *b = x;
+    }
+}
+
+static void every_fault_is_seen(void **state)
+{
+    static const float factor[] = {0, -1, 0.5f};
+    steps t;
+    float *bad = NULL;
+
+    golden_needs(*state);
+    steps_open(&t, *state);
+    const float *good = t.g.grad.mem;
+    assert_int_equal(steps_wrong(&t, good, true), 0);
+    assert_ok(dt_calloc(&bad, t.g.floats, sizeof *bad, "spoiled gradients"));
+    memcpy(bad, good, t.g.floats * sizeof *bad);
+    for (size_t i = 0; i < dt_net_param_count(t.g.net); i++) {
+        const dt_param *p = dt_net_param(t.g.net, i), *q = twin(t.g.net, i);
+        const size_t bytes = p->count * sizeof *bad;
+        for (size_t k = 0; k < sizeof factor / sizeof *factor; k++) {
+            scale(bad, p, factor[k]);
+            if (steps_off(&t, bad, i) <= STEPS_GRADIENT)
+                fail_msg("the gradient of %s times %g is taken", p->name, (double)factor[k]);
+            memcpy(bad + p->offset, good + p->offset, bytes);
+        }
+        exchange(bad, p, q);
+        if (steps_off(&t, bad, i) <= STEPS_GRADIENT)
+            fail_msg("%s with the gradient of %s is taken", p->name, q->name);
+        exchange(bad, p, q);
+    }
+    assert_int_equal(steps_wrong(&t, bad, true), 0);
+    free(bad);
+    steps_close(&t);
+}
+
+int main(void)
+{
+    return golden_tests(cases, sizeof cases / sizeof *cases, every_fault_is_seen);
+}
