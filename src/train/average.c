@@ -1,6 +1,5 @@
 /* The mean of models, and a model in another naming. */
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "modelread.h"
 
@@ -43,14 +42,11 @@ static dt_status average_files(const dt_options *o, const char *const *path, siz
 {
     average a = {.sum = NULL};
     dt_model_file_opts opts = {.names = o->names};
-    struct stat info;
     dt_status st = DT_OK;
 
     if (!o->out[0])
         return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
-    if (stat(o->out, &info) == 0 && S_ISDIR(info.st_mode))
-        return dt_fail(DT_CANTCREATE, "--out %s is a folder: name the model file to write",
-                       o->out);
+    DT_TRY(dt_outfile_check(o->out)); /* before the work, not after it */
     DT_GO(st, average_open(&a, path[0], o), out);
     DT_GO(st, average_read(&a, path, count), out);
     DT_GO(st, dt_model_read_steps(path[count - 1], &opts.steps), out);

@@ -17,6 +17,35 @@ static dt_status outfile_error(const dt_outfile *f, dt_status code, const char *
                    f->name, (unsigned long long)f->size, what, strerror(errno));
 }
 
+dt_status dt_outfile_check(const char *path)
+{
+    struct stat info;
+
+    if (lstat(path, &info) != 0 || S_ISREG(info.st_mode))
+        return DT_OK; /* what else is wrong with the path, opening it will tell */
+    return dt_fail(DT_CANTCREATE, "cannot write %s: there is a %s, not a file, and it is left "
+                   "alone; choose another --out", path,
+                   S_ISDIR(info.st_mode)   ? "folder"
+                   : S_ISLNK(info.st_mode) ? "link"
+                                           : "device, pipe or socket");
+}
+
+/* Blocks that were reserved for just this size are used as they lie: to cut the file would
+ * give them back. */
+static dt_status outfile_room(dt_outfile *f)
+{
+    struct stat info;
+
+    if (fstat(f->fd, &info) != 0)
+        return outfile_error(f, DT_IO, "looking at it");
+    if ((uint64_t)info.st_size != f->size && info.st_size > 0 && ftruncate(f->fd, 0) != 0)
+        return outfile_error(f, DT_IO, "emptying");
+    if (f->size > 0 && fallocate(f->fd, 0, 0, (off_t)f->size) != 0 &&
+        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+        return outfile_error(f, DT_IO, "reserving room");
+    return DT_OK;
+}
+
 dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name,
                           uint64_t size)
 {
@@ -24,16 +53,14 @@ dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name,
     if (strlen(path) >= sizeof f->path)
         return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long",
                        path);
+    DT_TRY(dt_outfile_check(path));
     DT_TRY(dt_hash_open(&f->hash));
-    f->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    f->fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (f->fd < 0)
         return outfile_error(f, errno == ENOSPC || errno == EDQUOT || errno == EIO
                                     ? DT_IO : DT_CANTCREATE, "opening");
     snprintf(f->path, sizeof f->path, "%s", path);
-    if (size > 0 && fallocate(f->fd, 0, 0, (off_t)size) != 0 &&
-        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
-        return outfile_error(f, DT_IO, "reserving room");
-    return DT_OK;
+    return outfile_room(f);
 }
 
 dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes)
@@ -88,6 +115,37 @@ void dt_outfile_abandon(dt_outfile *f)
         unlink(f->path);
     dt_hash_close(f->hash);
     *f = (dt_outfile){.fd = -1};
+}
+
+/* Where the file system reserves nothing, zeros do. */
+static dt_status outfile_fill(dt_outfile *f)
+{
+    static const char zeros[1 << 16];
+    struct stat info;
+
+    if (fstat(f->fd, &info) != 0)
+        return outfile_error(f, DT_IO, "looking at it");
+    if ((uint64_t)info.st_size == f->size)
+        return DT_OK;
+    while (f->bytes < f->size) {
+        const uint64_t left = f->size - f->bytes;
+        DT_TRY(dt_outfile_write(f, zeros, left < sizeof zeros ? left : sizeof zeros));
+    }
+    return DT_OK;
+}
+
+dt_status dt_outfile_reserve(const char *path, const char *name, uint64_t size)
+{
+    dt_outfile f = {.fd = -1};
+    dt_status st = DT_OK;
+
+    DT_GO(st, dt_outfile_open(&f, path, name, size), out);
+    DT_GO(st, outfile_fill(&f), out);
+    f.path[0] = '\0'; /* it stays */
+
+out:
+    dt_outfile_abandon(&f);
+    return st;
 }
 
 dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes,

@@ -21,9 +21,13 @@ typedef struct dt_outfile {
     dt_hash *hash;       /* owned */
 } dt_outfile;
 
-/* Make a file of mode 0644, replacing an abandoned one, never through a link. Room for
- * `size` bytes is reserved where the file system can, so that a full disk shows at once.
- * On failure, too, f is to be abandoned. DT_CANTCREATE, DT_IO: the disk is full. */
+/* Whether a new file may take the place of what is at `path`: nothing, or a regular file.
+ * DT_CANTCREATE: a folder, link, device, pipe or socket, which is left alone. */
+dt_status dt_outfile_check(const char *path) DT_MUST_CHECK;
+/* Make a file of mode 0644, replacing an abandoned one, never through a link or into a device.
+ * Room for `size` bytes is reserved where the file system can, so that a full disk shows at
+ * once; what dt_outfile_reserve has left is used. On failure, too, f is to be abandoned.
+ * DT_CANTCREATE, DT_IO: the disk is full. */
 dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name,
                           uint64_t size) DT_MUST_CHECK;
 dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes) DT_MUST_CHECK;
@@ -31,6 +35,9 @@ dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes) DT_M
 dt_status dt_outfile_finish(dt_outfile *f, dt_written *w) DT_MUST_CHECK;
 /* Close what is open and unlink what is not finished; a zeroed f with fd -1 is allowed. */
 void dt_outfile_abandon(dt_outfile *f);
+/* Leave a file of `size` bytes, whose content means nothing, for dt_outfile_open: a disk that
+ * fills up meanwhile has room for it. Errors as dt_outfile_open; then there is no file. */
+dt_status dt_outfile_reserve(const char *path, const char *name, uint64_t size) DT_MUST_CHECK;
 /* A whole new file from memory. */
 dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes,
                          dt_written *w) DT_MUST_CHECK;

@@ -107,8 +107,10 @@ static void list_fill(void *context, size_t i, void *data)
         memcpy(data, &list->steps, sizeof list->steps);
 }
 
+typedef enum write_how { WRITE_SAVE, WRITE_PUT, WRITE_RESERVE } write_how;
+
 static dt_status model_write(const dt_model_state *s, const char *path,
-                             const dt_model_file_opts *opts, bool put, dt_written *w)
+                             const dt_model_file_opts *opts, write_how how, dt_written *w)
 {
     const dt_net_spec *spec = dt_net_spec_of(s->net);
     char image_size[16], classes[16], width_divisor[16];
@@ -144,8 +146,9 @@ static dt_status model_write(const dt_model_state *s, const char *path,
                                             .fields = sizeof metadata / sizeof *metadata,
                                             .fill = list_fill,
                                             .context = &list};
-    st = put ? dt_safetensors_put(path, path, &content, w)
-             : dt_safetensors_write(path, &content);
+    st = how == WRITE_PUT       ? dt_safetensors_put(path, path, &content, w)
+         : how == WRITE_RESERVE ? dt_safetensors_reserve(path, &content)
+                                : dt_safetensors_write(path, &content);
 
 out:
     free(tensor);
@@ -156,13 +159,19 @@ out:
 dt_status dt_model_save(const dt_model_state *s, const char *path,
                         const dt_model_file_opts *opts)
 {
-    return model_write(s, path, opts, false, NULL);
+    return model_write(s, path, opts, WRITE_SAVE, NULL);
+}
+
+dt_status dt_model_reserve(const dt_model_state *s, const char *path,
+                           const dt_model_file_opts *opts)
+{
+    return model_write(s, path, opts, WRITE_RESERVE, NULL);
 }
 
 dt_status dt_model_put(const dt_model_state *s, const char *path,
                        const dt_model_file_opts *opts, dt_written *w)
 {
-    return model_write(s, path, opts, true, w);
+    return model_write(s, path, opts, WRITE_PUT, w);
 }
 
 /* ---- Loading: does the file fit? ------------------------------------------------- */

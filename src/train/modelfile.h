@@ -18,6 +18,9 @@ typedef struct dt_model_file_opts {
 /* Errors as dt_safetensors_write; DT_CONFIG: the network has no such scheme. */
 dt_status dt_model_save(const dt_model_state *s, const char *path,
                         const dt_model_file_opts *opts) DT_MUST_CHECK;
+/* Room on the disk for just that file, as dt_safetensors_reserve. The numbers are not read. */
+dt_status dt_model_reserve(const dt_model_state *s, const char *path,
+                           const dt_model_file_opts *opts) DT_MUST_CHECK;
 /* The same bytes into a new file, as dt_safetensors_put; w may be NULL. */
 dt_status dt_model_put(const dt_model_state *s, const char *path,
                        const dt_model_file_opts *opts, dt_written *w) DT_MUST_CHECK;

@@ -70,6 +70,14 @@ typedef struct dt_safetensors_content {
  * writable; DT_IO: disk full and the like. */
 dt_status dt_safetensors_write(const char *path,
                                const dt_safetensors_content *c) DT_MUST_CHECK;
+/* Room for that temporary file, of just this content's size: a disk that is full when this
+ * process writes has room. dt_safetensors_release gives it back; after a kill,
+ * dt_safetensors_sweep does: it removes what any process that wrote to `path` has left, so
+ * none may be writing. Errors as dt_safetensors_write; of sweep DT_IO. */
+dt_status dt_safetensors_reserve(const char *path,
+                                 const dt_safetensors_content *c) DT_MUST_CHECK;
+void dt_safetensors_release(const char *path);
+dt_status dt_safetensors_sweep(const char *path) DT_MUST_CHECK;
 /* The same bytes straight into a new file, synced: for a folder that is itself still
  * temporary. `name` is what messages call the file; w may be NULL. */
 dt_status dt_safetensors_put(const char *path, const char *name,

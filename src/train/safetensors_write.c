@@ -1,8 +1,10 @@
 /* Writing safetensors: header, bytes, and a file that is there whole or not at all. */
 #include "safetensors.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -172,14 +174,25 @@ out:
     return st;
 }
 
+/* ---- Under a temporary name ---------------------------------------------------------- */
+
+static const char temp_suffix[] = ".tmp"; /* behind the number of the process that writes */
+
+static dt_status temp_path(const char *path, char temp[PATH_MAX])
+{
+    const int n = snprintf(temp, PATH_MAX, "%s.%ld%s", path, (long)getpid(), temp_suffix);
+
+    if (n < 0 || n >= PATH_MAX)
+        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long",
+                       path);
+    return dt_outfile_check(path);
+}
+
 dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c)
 {
     char temp[PATH_MAX];
-    const int n = snprintf(temp, sizeof temp, "%s.%ld.tmp", path, (long)getpid());
 
-    if (n < 0 || (size_t)n >= sizeof temp)
-        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long",
-                       path);
+    DT_TRY(temp_path(path, temp));
     DT_TRY(dt_safetensors_put(temp, path, c, NULL));
     if (rename(temp, path) != 0) {
         const dt_status st =
@@ -190,4 +203,65 @@ dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c
         return st;
     }
     return dt_folder_sync_above(path);
+}
+
+dt_status dt_safetensors_reserve(const char *path, const dt_safetensors_content *c)
+{
+    write_parts p = {0};
+    char temp[PATH_MAX];
+    dt_status st = DT_OK;
+
+    DT_TRY(temp_path(path, temp));
+    DT_GO(st, parts_create(&p, c), out);
+    st = dt_outfile_reserve(temp, path, p.total);
+
+out:
+    parts_destroy(&p);
+    return st;
+}
+
+void dt_safetensors_release(const char *path)
+{
+    char temp[PATH_MAX];
+
+    if (temp_path(path, temp) == DT_OK)
+        unlink(temp);
+    else
+        dt_fail_clear();
+}
+
+/* "model.safetensors.4711.tmp", for "model.safetensors". */
+static bool is_temp(const char *name, const char *file)
+{
+    const size_t n = strlen(file);
+
+    if (strncmp(name, file, n) != 0 || name[n] != '.')
+        return false;
+    const size_t digits = strspn(name + n + 1, "0123456789");
+    return digits > 0 && strcmp(name + n + 1 + digits, temp_suffix) == 0;
+}
+
+dt_status dt_safetensors_sweep(const char *path)
+{
+    char copy[PATH_MAX], folder[PATH_MAX], left[PATH_MAX];
+    dt_status st = DT_OK;
+
+    if (strlen(path) >= sizeof copy)
+        return dt_fail(DT_CANTCREATE, "%.200s...: the path is too long", path);
+    memcpy(copy, path, strlen(path) + 1);
+    memcpy(folder, path, strlen(path) + 1);
+    const char *file = basename(copy), *above = dirname(folder);
+    DIR *dir = opendir(above);
+    if (!dir)
+        return dt_fail(DT_IO, "cannot list %s: %s", above, strerror(errno));
+    for (struct dirent *e = readdir(dir); e && st == DT_OK; e = readdir(dir)) {
+        if (!is_temp(e->d_name, file))
+            continue;
+        st = dt_path_join(left, above, e->d_name);
+        if (st == DT_OK && unlink(left) != 0)
+            st = dt_fail(DT_IO, "cannot remove %s, which a killed run has left: %s; remove it "
+                         "by hand", left, strerror(errno));
+    }
+    closedir(dir);
+    return st;
 }

@@ -6,7 +6,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "durable.h"
+#include "modelfile.h"
+#include "safetensors.h"
 
 /* ---- Opening ------------------------------------------------------------------------- */
 
@@ -25,10 +26,17 @@ static dt_status save_options(const dt_session *s, const dt_run *r)
 {
     char path[PATH_MAX], draft[PATH_MAX];
 
+    DT_TRY(dt_outfile_check(dt_rundir_file(&s->folder, "options.yaml", path)));
     DT_TRY(dt_options_put(dt_rundir_file(&s->folder, ".options.yaml", draft), &r->o, NULL));
-    if (rename(draft, dt_rundir_file(&s->folder, "options.yaml", path)) != 0)
+    if (rename(draft, path) != 0)
         return dt_fail(DT_IO, "cannot rename '%s' to '%s': %s", draft, path, strerror(errno));
     return dt_folder_sync(s->folder.path);
+}
+
+static dt_model_file_opts model_opts(const dt_run *r)
+{
+    return (dt_model_file_opts){.names = r->o.names, .normalize = r->o.normalize,
+                                .steps = r->total_steps};
 }
 
 /* A run that ends on a full disk has trained for nothing: look before the first step. */
@@ -54,6 +62,18 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
     return DT_OK;
 }
 
+/* What the model takes at the end is taken now, for the disk may fill up meanwhile. What
+ * killed runs have taken is given back first: the folder is ours. */
+static dt_status reserve_room(const dt_session *s, const dt_run *r)
+{
+    const dt_model_state state = dt_run_state(r);
+    const dt_model_file_opts opts = model_opts(r);
+
+    DT_TRY(dt_safetensors_sweep(s->model_path));
+    DT_TRY(check_room(s, r));
+    return dt_model_reserve(&state, s->model_path, &opts);
+}
+
 /* Nothing stays of a run that could not begin. */
 static void session_undo(dt_session *s)
 {
@@ -77,7 +97,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
                                    .total_steps = r->total_steps,
                                    .log_every = r->o.log_every};
 
-    DT_TRY(check_room(s, r));
+    DT_TRY(reserve_room(s, r));
     if (s->folder.resumed)
         DT_TRY(dt_metrics_check(s->metrics_path, &lines));
     DT_TRY(dt_saver_open(&s->saver, s->folder.path, r->net, &keep));
@@ -116,6 +136,8 @@ void dt_session_close(dt_session *s)
         return;
     dt_saver_close(s->saver);
     dt_metrics_close(&s->metrics);
+    if (s->model_path[0])
+        dt_safetensors_release(s->model_path);
     dt_rundir_close(&s->folder);
 }
 
@@ -192,4 +214,19 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
     DT_TRY(dt_session_settle(s, r));
     DT_TRY(disk_failed(r, start_save(s, r, at, best), "saving a checkpoint"));
     return wait ? dt_session_settle(s, r) : DT_OK;
+}
+
+/* ---- The end ------------------------------------------------------------------------------ */
+
+dt_status dt_session_model(dt_session *s, const dt_run *r)
+{
+    const dt_model_state state = dt_run_state(r);
+    const dt_model_file_opts opts = model_opts(r);
+
+    return s->leads ? dt_model_save(&state, s->model_path, &opts) : DT_OK;
+}
+
+dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end)
+{
+    return s->leads ? line_written(s, r, dt_metrics_end(&s->metrics, end)) : DT_OK;
 }

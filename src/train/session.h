@@ -41,6 +41,11 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
 /* Wait for the write under way; its failure as above. Local. */
 dt_status dt_session_settle(dt_session *s, const dt_run *r) DT_MUST_CHECK;
 
+/* The model file, into the room that was taken for it at the beginning, and the last line of
+ * metrics.jsonl, whose failure is as above. Local. */
+dt_status dt_session_model(dt_session *s, const dt_run *r) DT_MUST_CHECK;
+dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end) DT_MUST_CHECK;
+
 /* ---- Resuming ---------------------------------------------------------------------------- */
 
 /* Where --resume says to begin: path[0] = 0 for the beginning. A checkpoint whose options

@@ -7,7 +7,6 @@
 
 #include "checks.h"
 #include "finite.h"
-#include "modelfile.h"
 #include "session.h"
 #include "signals.h"
 
@@ -213,14 +212,6 @@ static void name_last_good(training *t)
         dt_note("dtrain: no checkpoint was saved before");
 }
 
-static dt_status save_model(const dt_run *r, const dt_session *s)
-{
-    const dt_model_state state = dt_run_state(r);
-    const dt_model_file_opts opts = {.names = r->o.names, .normalize = r->o.normalize,
-                                     .steps = r->total_steps};
-    return s->leads ? dt_model_save(&state, s->model_path, &opts) : DT_OK;
-}
-
 static dt_status hashes(const dt_run *r, dt_end_record *end)
 {
     const dt_model_state state = dt_run_state(r);
@@ -252,9 +243,9 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     if (saves(t) && r->total_steps % r->steps_per_epoch == 0)
         DT_TRY(save(t, false, true));
     DT_TRY(dt_comm_agree(r->comm, dt_session_settle(s, r))); /* one that SIGHUP asked for */
-    DT_TRY(dt_comm_agree(r->comm, save_model(r, s)));
+    DT_TRY(dt_comm_agree(r->comm, dt_session_model(s, r)));
     end->ok = true;
-    return dt_comm_agree(r->comm, s->leads ? dt_metrics_end(&s->metrics, end) : DT_OK);
+    return dt_comm_agree(r->comm, dt_session_end(s, r, end));
 }
 
 /* ---- The beginning ---------------------------------------------------------------------- */

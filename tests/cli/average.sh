@@ -62,7 +62,7 @@ must test ! -e "$tmp/no"
 refuses 64 "--out FILE is missing" -- average "$tmp/run1" "$tmp/run2"
 refuses 64 "usage: dtrain average" -- average --out "$tmp/no"
 refuses 66 "$tmp/absent" -- average "$tmp/run1" "$tmp/absent" --out "$tmp/no"
-refuses 73 "is a folder" -- average "$tmp/run1" --out "$tmp"
+refuses 73 "there is a folder" -- average "$tmp/run1" --out "$tmp"
 refuses 73 "$tmp/absent" -- average "$tmp/run1" --out "$tmp/absent/no"
 must test -z "$(find "$tmp" -maxdepth 1 -name '*.tmp')"
 finish

@@ -119,6 +119,20 @@ if mount -t tmpfs -o size=8m none "$tmp/disk" 2>/dev/null; then
     [ "$code" = 0 ] || complain "$what: exit code $code: $(cat "$tmp/stderr")"
     whole "$tmp/disk/run"
     ls "$tmp/disk/run/checkpoints" | grep -q "step-0*400" || complain "$what: no last save"
+
+    full continue # to the end: the model has its room, and that it was trained for is not lost
+    what="a disk that stays full"
+    while kill -0 "$run" 2>/dev/null; do # what a failed save gives back, too
+        cat /dev/zero >>"$tmp/disk/filler" 2>/dev/null
+        sleep 0.02
+    done
+    wait "$run"
+    code=$?
+    [ "$code" = 0 ] || complain "$what: exit code $code: $(cat "$tmp/stderr")"
+    has_warning || complain "$what: no warning"
+    "$DTRAIN_BIN" verify "$tmp/disk/run/model.safetensors" >/dev/null 2>"$tmp/verify" ||
+        complain "$what: $(cat "$tmp/verify")"
+    [ -z "$(find "$tmp/disk" -name '*.tmp')" ] || complain "$what: left behind"
 else
     echo "skipped: a full disk (mount is not allowed here)"
 fi

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# What dtrain writes takes the place of files alone: links, pipes, devices and folders are left
+# as they are. And what killed runs have left goes.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+ranks=1
+accepts "${tiny[@]}" --save-every 1 --out "$tmp/run"
+echo mine >"$tmp/mine"
+
+# obstacle KIND PATH: sets $kind, what the message calls it
+obstacle() {
+    rm -rf "$2"
+    kind="device, pipe or socket"
+    case $1 in
+    link) ln -s "$tmp/mine" "$2" && kind=link ;;
+    dangling) ln -s "$tmp/absent" "$2" && kind=link ;;
+    folder) mkdir "$2" && kind=folder ;;
+    pipe) mkfifo "$2" ;;
+    device) mknod "$2" c 1 3 2>/dev/null || { echo "skipped: a device needs rights" && return 1; } ;;
+    esac
+}
+kinds="link dangling folder pipe device"
+
+for what in $kinds; do
+    obstacle "$what" "$tmp/out" || continue
+    before=$(stat -c '%F %i %t:%T' "$tmp/out")
+    refuses 73 "$tmp/out" "$kind" -- average "$tmp/run" --out "$tmp/out"
+    refuses 73 "$tmp/out" "$kind" -- convert "$tmp/run" --names cs744 --out "$tmp/out"
+    must test "$(stat -c '%F %i %t:%T' "$tmp/out")" = "$before"
+done
+must test "$(cat "$tmp/mine")" = mine
+must test ! -e "$tmp/absent"
+must test -z "$(find "$tmp" -name '*.tmp')"
+accepts average "$tmp/run" --out "$tmp/mine" # a file is replaced
+accepts verify "$tmp/mine"
+
+# a run that is gone on with says so before its first step, and changes nothing
+for file in model.safetensors .options.yaml; do
+    for what in $kinds; do
+        rm -rf "$tmp/on"
+        cp -r "$tmp/run" "$tmp/on"
+        must find "$tmp/on" -name 'model*' -exec touch -d '1 hour ago' {} +
+        obstacle "$what" "$tmp/on/$file" || continue
+        before=$(stat -c '%F %i %t:%T' "$tmp/on/$file")
+        refuses 73 "$tmp/on/$file" "$kind" -- "${tiny[@]}" --out "$tmp/on" --resume auto --max-steps 2
+        must test "$(stat -c '%F %i %t:%T' "$tmp/on/$file")" = "$before"
+        must cmp -s "$tmp/run/metrics.jsonl" "$tmp/on/metrics.jsonl"
+        must test -z "$(find "$tmp/on" -name '*.tmp')"
+    done
+done
+
+rm -rf "$tmp/on"
+cp -r "$tmp/run" "$tmp/on"
+must find "$tmp/on" -name 'model*' -exec touch -d '1 hour ago' {} +
+mv "$tmp/on/options.yaml" "$tmp/options"
+ln -s "$tmp/options" "$tmp/on/options.yaml"
+refuses 73 "$tmp/on/options.yaml" "link" -- "${tiny[@]}" --out "$tmp/on" --resume auto --max-steps 2
+must test -L "$tmp/on/options.yaml"
+
+# what a killed run has left is swept by the next, what only looks like it is not
+rm -rf "$tmp/on"
+cp -r "$tmp/run" "$tmp/on"
+: >"$tmp/on/model.safetensors.4711.tmp"
+: >"$tmp/on/model.safetensors.mine.tmp"
+: >"$tmp/on/model.safetensors.4711.tmp.old"
+accepts "${tiny[@]}" --out "$tmp/on" --resume auto --max-steps 2
+must test "$(cd "$tmp/on" && ls -A model*)" = "$(printf 'model.safetensors\nmodel.safetensors.4711.tmp.old\nmodel.safetensors.mine.tmp')"
+
+# so is the room that it took for its model, which it has while it runs
+"$DTRAIN_BIN" "${tiny[@]}" --max-steps 100000 --epochs 100000 --out "$tmp/killed" >/dev/null 2>&1 &
+run=$!
+for _ in $(seq 600); do
+    grep -q step "$tmp/killed/metrics.jsonl" 2>/dev/null && break
+    sleep 0.1
+done
+must test "$(stat -c %s "$tmp/killed/model.safetensors.$run.tmp")" = "$(stat -c %s "$tmp/run/model.safetensors")"
+kill -9 "$run"
+wait "$run" 2>/dev/null
+must test -e "$tmp/killed/model.safetensors.$run.tmp"
+accepts "${tiny[@]}" --out "$tmp/killed" --resume auto --max-steps 1 --epochs 1
+must test -z "$(find "$tmp/killed" -name '*.tmp')"
+accepts verify "$tmp/killed"
+finish
