@@ -54,6 +54,8 @@ int main(int argc, char **argv)
     dt_comm *c = NULL;
     dt_status st = DT_OK;
 
+    if (dt_decoder_asked(argc, argv))
+        return dt_decoder_serve();
     main_limit_spinning(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not an end */
     if (main_trains(argc, argv))

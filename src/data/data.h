@@ -49,6 +49,11 @@ dt_digest dt_source_digest(const dt_source *s);
 const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i,
                                int32_t *label);
 
+/* Image folders are decoded by another process, which is this program started anew: main
+ * begins with `if (dt_decoder_asked(argc, argv)) return dt_decoder_serve();`. */
+bool dt_decoder_asked(int argc, char **argv);
+int dt_decoder_serve(void);
+
 /* ---- Normalisation and augmentation ---------------------------------------------- */
 
 /* Mean and standard deviation per channel in units of pixel / 255, R G B order. */

@@ -2,11 +2,13 @@
  *
  * Classes are the folders of train/, sorted by bytes; samples are numbered in the order
  * of the bytes of CLASS/NAME. The first training image decides the size; others are
- * resized to it. Files are hostile until decoded: stb_image sees memory only, never a
- * file, two formats, and no image or allocation beyond the caps below. */
+ * resized to it. Files are hostile: their structure is checked (picture.h), and what is
+ * whole is decoded by another process (decoder.h). */
 #include "source.h"
 #include "augment.h"
+#include "decoder.h"
 #include "input.h"
+#include "picture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,36 +18,6 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum {
-    IMAGES_FILE_CAP = 64 << 20,  /* bytes of one file */
-    IMAGES_PIXEL_CAP = 64 << 20, /* bytes of one decoded image, 3 per pixel */
-    IMAGES_ALLOC_CAP =
-        256 << 20, /* one allocation: a PNG of 16-bit RGBA needs 8 / 3 of that */
-};
-
-/* A PNG can inflate a thousandfold whatever its header says: allocations have a cap. */
-static void *images_malloc(size_t bytes)
-{
-    return bytes > IMAGES_ALLOC_CAP ? NULL : malloc(bytes);
-}
-static void *images_realloc(void *p, size_t bytes)
-{
-    return bytes > IMAGES_ALLOC_CAP ? NULL : realloc(p, bytes);
-}
-
-#define STB_IMAGE_IMPLEMENTATION
-#define STB_IMAGE_STATIC
-#define STBI_ONLY_PNG
-#define STBI_ONLY_JPEG
-#define STBI_NO_STDIO
-#define STBI_MAX_DIMENSIONS 65536 /* the product is capped below, with a message of ours */
-#define STBI_MALLOC(bytes) images_malloc(bytes)
-#define STBI_REALLOC(p, bytes) images_realloc(p, bytes)
-#define STBI_FREE(p) free(p)
-/* The header declares more static functions than these switches let it define. */
-#pragma GCC diagnostic ignored "-Wunused-function"
-#include <stb_image.h>
 
 static const char *const images_split[] = {"train", "test"};
 
@@ -60,6 +32,9 @@ struct images {
     size_t count, room;
     size_t train; /* training files found, before --subset */
     int64_t ignored, resized;
+    dt_decoder decoder; /* while images are read */
+    uint8_t *pixels;    /* [room] of an image of another size, owned */
+    size_t pixel_room;
 };
 
 /* ---- Folders --------------------------------------------------------------------- */
@@ -117,11 +92,11 @@ static dt_status images_add(struct images *m, const char *folder, const char *na
         return dt_fail(DT_NOINPUT, "image '%s': %s", path, strerror(errno));
     if (!S_ISREG(about.st_mode))
         return dt_fail(DT_NOINPUT, "image '%s' is not a regular file: remove it", path);
-    if (about.st_size == 0 || about.st_size > IMAGES_FILE_CAP)
+    if (about.st_size == 0 || about.st_size > DT_PICTURE_BYTES)
         return dt_fail(DT_FORMAT,
                        "image '%s' has %lld bytes, expected 1 to %d: replace or "
                        "remove it",
-                       path, (long long)about.st_size, IMAGES_FILE_CAP);
+                       path, (long long)about.st_size, DT_PICTURE_BYTES);
     if (m->count == m->room) {
         const size_t room = m->room ? 2 * m->room : 1024;
         struct images_file *more = realloc(m->file, room * sizeof *more);
@@ -246,46 +221,12 @@ out:
 
 /* ---- Files ----------------------------------------------------------------------- */
 
-/* Does every Huffman table of a JPEG have at most 256 codes, as the standard (ITU T.81,
- * B.2.4.2) demands? stb_image before 2.28 does not check and writes past its own.
- * Follows the markers as stb does: segments by their length, entropy-coded data byte by
- * byte. */
-static bool images_tables_fit(const stbi_uc *b, size_t count)
-{
-    enum { DHT = 0xc4, RST0 = 0xd0, SOI = 0xd8, EOI = 0xd9, TEM = 0x01, COUNTS = 16 };
-
-    for (size_t at = 0; at + 4 <= count;) {
-        const int marker = b[at + 1];
-        if (b[at] != 0xff || marker == 0xff) {
-            at++;
-            continue;
-        }
-        if (marker == 0 || marker == TEM || (marker >= RST0 && marker <= SOI)) {
-            at += 2;
-            continue;
-        }
-        if (marker == EOI)
-            return true;
-        const size_t length = (size_t)b[at + 2] << 8 | b[at + 3], end = at + 2 + length;
-        for (size_t table = at + 4; marker == DHT && table < end;) {
-            size_t codes = 0;
-            for (size_t i = 1; i <= COUNTS && table + i < count; i++)
-                codes += b[table + i];
-            if (codes > 256)
-                return false;
-            table += 1 + COUNTS + codes;
-        }
-        at = end;
-    }
-    return true;
-}
-
 /* Read a file and learn its size; *bytes is to be freed, also after an error. */
 static dt_status images_fetch(const struct images *m, const struct images_file *f,
-                              stbi_uc **bytes, int *width, int *height)
+                              uint8_t **bytes, dt_picture *p)
 {
     char path[DT_PATH_BYTES];
-    int fd = -1, channels = 0;
+    int fd = -1;
     int64_t size = 0;
     dt_status st = DT_OK;
 
@@ -300,34 +241,23 @@ static dt_status images_fetch(const struct images *m, const struct images_file *
     }
     DT_GO(st, dt_calloc(bytes, (size_t)size, 1, "image file"), out);
     DT_GO(st, dt_input_read(fd, path, 0, *bytes, (size_t)size), out);
-    if ((*bytes)[0] == 0xff && !images_tables_fit(*bytes, (size_t)size))
+    if (!dt_picture_check(*bytes, (size_t)size, p))
         st = dt_fail(DT_FORMAT,
-                     "image '%s' is no readable JPEG (Huffman table of more than 256 "
-                     "codes): replace or remove it",
-                     path);
-    else if (!stbi_info_from_memory(*bytes, (int)size, width, height, &channels))
-        st = dt_fail(DT_FORMAT,
-                     "image '%s' is no readable PNG or JPEG (%s): replace or remove "
-                     "it",
-                     path, stbi_failure_reason());
-    else if ((int64_t)*width * *height * 3 > IMAGES_PIXEL_CAP)
-        st = dt_fail(DT_FORMAT,
-                     "image '%s' has %d x %d pixels, at most %d are read: scale it "
-                     "down or remove it",
-                     path, *width, *height, IMAGES_PIXEL_CAP / 3);
+                     "image '%s' is no readable PNG or JPEG (%s): replace or remove it",
+                     path, p->reason);
 out:
     close(fd);
     return st;
 }
 
 /* Bilinear, half-pixel centres, rounded to the nearest byte. */
-static void images_resize(const stbi_uc *from, int width, int height, uint8_t *to,
+static void images_resize(const uint8_t *from, int width, int height, uint8_t *to,
                           const dt_source_info *info)
 {
     for (int y = 0; y < info->height; y++) {
         const dt_tap v = dt_tap_at(height, info->height, y);
-        const stbi_uc *upper = from + 3 * (size_t)width * (size_t)v.lo;
-        const stbi_uc *lower = from + 3 * (size_t)width * (size_t)v.hi;
+        const uint8_t *upper = from + 3 * (size_t)width * (size_t)v.lo;
+        const uint8_t *lower = from + 3 * (size_t)width * (size_t)v.hi;
         for (int x = 0; x < info->width; x++) {
             const dt_tap h = dt_tap_at(width, info->width, x);
             for (int c = 0; c < 3; c++) {
@@ -341,29 +271,41 @@ static void images_resize(const stbi_uc *from, int width, int height, uint8_t *t
     }
 }
 
+/* Memory for the pixels of an image that will be resized. */
+static dt_status images_room(struct images *m, const dt_picture *p)
+{
+    const size_t bytes = 3 * (size_t)p->width * (size_t)p->height;
+
+    if (bytes <= m->pixel_room)
+        return DT_OK;
+    free(m->pixels);
+    m->pixels = NULL;
+    m->pixel_room = 0;
+    DT_TRY(dt_calloc(&m->pixels, bytes, 1, "an image's pixels"));
+    m->pixel_room = bytes;
+    return DT_OK;
+}
+
 static dt_status images_decode(dt_source *s, const struct images_file *f, uint8_t *to)
 {
     struct images *m = s->state;
-    stbi_uc *bytes = NULL, *pixels = NULL;
-    int width = 0, height = 0, channels = 0;
+    char path[DT_PATH_BYTES];
+    uint8_t *bytes = NULL;
+    dt_picture p;
     dt_status st = DT_OK;
 
-    DT_GO(st, images_fetch(m, f, &bytes, &width, &height), out);
-    pixels = stbi_load_from_memory(bytes, (int)f->bytes, &width, &height, &channels, 3);
-    if (!pixels) {
-        st = dt_fail(DT_FORMAT,
-                     "image '%s/%s' cannot be decoded (%s): replace or remove it",
-                     m->root, f->name, stbi_failure_reason());
-        goto out;
-    }
-    if (width == s->info.width && height == s->info.height) {
-        memcpy(to, pixels, 3 * (size_t)width * (size_t)height);
-    } else {
-        images_resize(pixels, width, height, to, &s->info);
+    DT_GO(st, images_fetch(m, f, &bytes, &p), out);
+    DT_GO(st, dt_input_path(path, m->root, f->name), out);
+    const bool fits = p.width == s->info.width && p.height == s->info.height;
+    if (!fits)
+        DT_GO(st, images_room(m, &p), out);
+    DT_GO(st, dt_decoder_run(&m->decoder, path, bytes, (size_t)f->bytes, p.width, p.height,
+                             fits ? to : m->pixels), out);
+    if (!fits) {
+        images_resize(m->pixels, p.width, p.height, to, &s->info);
         m->resized++;
     }
 out:
-    stbi_image_free(pixels);
     free(bytes);
     return st;
 }
@@ -374,7 +316,8 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
 {
     char folder[DT_PATH_BYTES];
     struct images *m = NULL;
-    stbi_uc *bytes = NULL;
+    uint8_t *bytes = NULL;
+    dt_picture first = {0};
     dt_status st = DT_OK;
 
     if (strlen(path) + sizeof "/train" > DT_PATH_BYTES)
@@ -394,8 +337,10 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     }
     s->info.train = (int64_t)m->train;
     s->info.test = (int64_t)(m->count - m->train);
-    st = images_fetch(m, &m->file[0], &bytes, &s->info.width, &s->info.height);
+    st = images_fetch(m, &m->file[0], &bytes, &first);
     free(bytes);
+    s->info.width = first.width;
+    s->info.height = first.height;
     if (st == DT_OK && m->ignored > 0)
         dt_note("'%s': %lld entries that are not .png, .jpg or .jpeg are left out",
                 path, (long long)m->ignored);
@@ -408,16 +353,24 @@ static dt_status images_read(dt_source *s)
     const size_t bytes = 3 * (size_t)s->info.width * (size_t)s->info.height;
     const size_t train = (size_t)s->info.train;
 
+    dt_status st = DT_OK;
+
     m->resized = 0;
+    DT_GO(st, dt_decoder_start(&m->decoder), out);
     for (size_t at = 0; at < train + (size_t)s->info.test; at++) {
         const struct images_file *f = &m->file[at < train ? at : at - train + m->train];
         s->labels[at] = f->label;
-        DT_TRY(images_decode(s, f, s->images + at * bytes));
+        DT_GO(st, images_decode(s, f, s->images + at * bytes), out);
     }
     if (m->resized > 0)
         dt_note("'%s': %lld images are resized to %d x %d, the size of the first one",
                 m->root, (long long)m->resized, s->info.width, s->info.height);
-    return DT_OK;
+out:
+    dt_decoder_stop(&m->decoder);
+    free(m->pixels);
+    m->pixels = NULL;
+    m->pixel_room = 0;
+    return st;
 }
 
 static void images_close(dt_source *s)

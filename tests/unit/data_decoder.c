@@ -1,0 +1,195 @@
+/* data_decoder.c - the process that decodes: what it gives, what it may do, and what its
+ * caller says when it is gone. */
+#include "data.h"
+#include "decoder.h"
+#include "jpeg.h"
+#include "pixels.h"
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static dt_decoder decoder;
+
+static int start(void **state)
+{
+    (void)state;
+    alarm(100);
+    assert_ok(dt_decoder_start(&decoder));
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    dt_decoder_stop(&decoder);
+    alarm(0);
+    return 0;
+}
+
+static dt_status decode(uint8_t pixels[48])
+{
+    return dt_decoder_run(&decoder, "a/b.jpg", jpeg, sizeof jpeg, 4, 4, pixels);
+}
+
+static void pixels_come_back(void **state)
+{
+    uint8_t pixels[49];
+    const int colour[3] = {199, 60, 19};
+
+    (void)state;
+    memset(pixels, 77, sizeof pixels);
+    for (int k = 0; k < 100; k++)
+        assert_ok(decode(pixels));
+    for (int i = 0; i < 48; i++)
+        assert_in_range(pixels[i], colour[i % 3] - 2, colour[i % 3] + 2);
+    assert_int_equal(pixels[48], 77);
+}
+
+/* A file that was not checked: the decoder refuses it and serves the next. */
+static void a_bad_file_is_named_and_the_next_one_served(void **state)
+{
+    uint8_t pixels[48];
+
+    (void)state;
+    assert_fails(dt_decoder_run(&decoder, "a/c.jpg", jpeg, 100, 4, 4, pixels),
+                 DT_FORMAT, "'a/c.jpg' cannot be decoded (");
+    assert_fails(dt_decoder_run(&decoder, "a/d.jpg", jpeg, sizeof jpeg, 2, 4, pixels),
+                 DT_FORMAT, "another size");
+    assert_ok(decode(pixels));
+}
+
+static void a_decoder_that_dies_costs_a_message(void **state)
+{
+    static const struct {
+        int signal;
+        const char *message;
+    } ends[] = {
+        /* AddressSanitizer turns it into a code */
+        {SIGSEGV, DT_SANITIZED
+                      ? "'a/b.jpg' cannot be decoded (the decoder ended with code"
+                      : "'a/b.jpg' cannot be decoded (the decoder ended by signal 11"},
+        {SIGKILL, "the decoder ended by signal 9, Killed"}};
+    uint8_t pixels[48];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(kill(decoder.pid, ends[i].signal), 0);
+        dt_status st = DT_OK;
+        while (st == DT_OK) /* the signal may come behind an image */
+            st = decode(pixels);
+        assert_fails(st, DT_FORMAT, ends[i].message);
+        assert_fails(decode(pixels), DT_BUG, "has ended");
+        dt_decoder_stop(&decoder);
+        assert_ok(dt_decoder_start(&decoder));
+        assert_ok(decode(pixels));
+    }
+}
+
+static void a_decoder_that_hangs_is_ended(void **state)
+{
+    uint8_t pixels[48];
+    const pid_t pid = decoder.pid;
+
+    (void)state;
+    decoder.seconds = 1;
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_fails(decode(pixels), DT_FORMAT, "the decoder was not done after 1 s");
+    assert_int_equal(kill(pid, 0), -1);
+    assert_int_equal(errno, ESRCH);
+}
+
+/* Signals meant for the run are not the decoder's, and it does not outlive its caller. */
+static void it_obeys_its_caller_alone(void **state)
+{
+    uint8_t pixels[48];
+
+    (void)state;
+    kill(decoder.pid, SIGINT);
+    kill(decoder.pid, SIGTERM);
+    kill(decoder.pid, SIGHUP);
+    assert_ok(decode(pixels));
+    close(decoder.fd);
+    decoder.fd = -1;
+    int status = 0;
+    assert_int_equal(waitpid(decoder.pid, &status, 0), decoder.pid);
+    decoder.pid = 0;
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static int status_of(pid_t pid, const char *key)
+{
+    char path[64], line[256];
+    int value = -1;
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0)
+            value = atoi(line + strlen(key));
+    fclose(f);
+    return value;
+}
+
+static void it_has_no_rights(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(decoder.pid, "NoNewPrivs:"), 1);
+    if (DT_SANITIZED) /* which needs the others */
+        return;
+    assert_int_equal(status_of(decoder.pid, "Threads:"), 1); /* seccomp binds one */
+    /* 1: strict; where a container filters this call, 0 or its own filter's 2 */
+    print_message("seccomp mode %d\n", status_of(decoder.pid, "Seccomp:"));
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dt_decoder_confine();
+        const int fd = open("/dev/null", O_RDONLY);
+        _exit(fd < 0 ? 7 : 8);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ||
+                (WIFEXITED(status) && WEXITSTATUS(status) == 7));
+}
+
+/* Memory that an earlier picture used is zero for the next, also what it freed. */
+static void a_picture_leaves_nothing_behind(void **state)
+{
+    const char *reason = NULL;
+    uint8_t *file;
+
+    (void)state;
+    assert_ok(dt_pixels_open());
+    file = dt_pixels_file(1 << 20);
+    assert_non_null(file);
+    memset(file, 0xa5, 1 << 20);
+    file = dt_pixels_file(sizeof jpeg);
+    memcpy(file, jpeg, sizeof jpeg);
+    assert_non_null(dt_pixels_decode(sizeof jpeg, 4, 4, &reason));
+    file = dt_pixels_file(2 << 20);
+    for (size_t i = 0; i < 2 << 20; i++)
+        assert_int_equal(file[i], 0);
+    assert_null(dt_pixels_file((256 << 20) + 1));
+    dt_pixels_close();
+}
+
+int main(int argc, char **argv)
+{
+    if (dt_decoder_asked(argc, argv))
+        return dt_decoder_serve();
+#define T(test) cmocka_unit_test_setup_teardown(test, start, stop)
+    const struct CMUnitTest tests[] = {
+        T(pixels_come_back),
+        T(a_bad_file_is_named_and_the_next_one_served),
+        T(a_decoder_that_dies_costs_a_message),
+        T(a_decoder_that_hangs_is_ended),
+        T(it_obeys_its_caller_alone),
+        T(it_has_no_rights),
+        cmocka_unit_test(a_picture_leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
