@@ -178,15 +178,10 @@ dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
 
 static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
 {
-    int threads = 0;
-
-    DT_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &threads));
+    DT_TRY(dt_comm_init_mpi(argc, argv));
     c->started = true;
+    DT_TRY(dt_comm_reserve());
     DT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    if (threads < MPI_THREAD_FUNNELED)
-        return dt_fail(DT_UNSUPPORTED,
-                       "%s was built without threads; use another MPI library",
-                       dt_comm_version());
     DT_TRY(comm_renumber(c));
     DT_TRY(dt_calloc(&c->node_start, (size_t)c->world + 1, sizeof *c->node_start,
                      "the communicator"));

@@ -5,8 +5,6 @@
 
 #include <mpi.h>
 
-enum { DT_PATH_CHARS = 4096 }; /* PATH_MAX; Open MPI asks for half of it */
-
 struct dt_comm {
     /* Errors are returned; MPI_COMM_NULL where MPI was not started. `machine` holds the
      * ranks that share a machine, `team` those that are treated as a node of it. */
@@ -18,8 +16,7 @@ struct dt_comm {
     int *node_start;    /* [nodes + 1] first rank of each node; owned */
     int split;          /* nodes that this machine is treated as */
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
-    uint64_t node_room; /* see dt_node_mem_room, as the last exchange was planned */
-    char node_directory[DT_PATH_CHARS]; /* where node memory lies; "" until asked for */
+    char node_why[256]; /* see dt_node_mem_create */
 };
 
 /* Record what MPI reports; `call` begins with the function's name. */
@@ -46,11 +43,11 @@ dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUS
 /* x[i] = the smallest over ranks. Collective. */
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
 
-/* Bytes that every node's shared memory has left for each of its nodes, the least over
- * all; UINT64_MAX where no node has ranks that share. Collective. */
-dt_status dt_node_mem_room(dt_comm *c, uint64_t *room) DT_MUST_CHECK;
-/* What MPI adds to a block for itself, generously. */
-enum { DT_NODE_MEM_OVERHEAD = 1 << 20 };
+/* MPI_Init_thread; no room for MPI's shared memory ends the process with a message. */
+dt_status dt_comm_init_mpi(int *argc, char ***argv) DT_MUST_CHECK;
+/* Take the pages of MPI's own shared buffers, before something else fills the file system
+ * that they lie in. DT_NOMEM: it is full already. Local. */
+dt_status dt_comm_reserve(void) DT_MUST_CHECK;
 
 /* Whether this rank holds a failure that the others do not know of: they wait
  * elsewhere, so nothing collective may be called any more, and main ends all ranks. */

@@ -63,18 +63,19 @@ dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 
 /* ---- Memory of a node ------------------------------------------------------------ */
 
-/* One block per node, mapped by all its ranks (MPI_Win_allocate_shared), 64-byte
- * aligned, zeroed. Where the backing directory has too little room, every rank gets
- * private memory instead and one line says so. Collective.
+/* One block per node, mapped by all its ranks, 64-byte aligned, zeroed; all of it is
+ * reserved when this returns. Fill it on the rank where dt_comm_node_rank is 0, then
+ * dt_comm_barrier. Collective.
  *   bytes    (same)
- *   *shared  (same) whether the node's ranks see one block: fill it on the rank where
- *            dt_comm_node_rank is 0 (on every rank when not shared), then
- *            dt_comm_barrier */
+ *   *memory  NULL (same) where the ranks of some node cannot share memory: there is no
+ *            block then, *m is left alone, and
+ *   *why     (same) says why, as "X cannot ..." without a full stop; borrowed from c until
+ *            the next call. NULL otherwise */
 typedef struct dt_node_mem dt_node_mem;
 dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes,
                              const char *what, void **memory,
-                             bool *shared) DT_MUST_CHECK;
-void dt_node_mem_destroy(dt_node_mem *m); /* Collective */
+                             const char **why) DT_MUST_CHECK;
+void dt_node_mem_destroy(dt_node_mem *m); /* Local */
 
 /* ---- Shards and the tree --------------------------------------------------------- */
 
@@ -140,7 +141,9 @@ typedef struct dt_exchange_opts {
     size_t first_bucket_bytes, bucket_bytes, last_bucket_bytes;
     bool bf16;         /* round each leaf to bf16 before it is summed (same) */
     bool together;     /* the rank's leaves are all written before the first is ready (same) */
-    size_t node_bytes; /* what the caller shares besides, if the exchange shares (same) */
+    /* Why the node's ranks cannot share memory, as dt_node_mem_create says it; NULL: they
+     * can, as far as is known (same) */
+    const char *apart;
 } dt_exchange_opts;
 typedef struct dt_exchange dt_exchange;
 
@@ -151,10 +154,9 @@ typedef struct dt_exchange_needs {
     bool shares;
     size_t slabs; /* of opts->floats each: this rank's; if it shares, the whole node's */
 } dt_exchange_needs;
-/* Choose a row and say what it needs. A row declines with one line where the node's shared
- * memory has too little room for needs and node_bytes. DT_CONFIG: unknown name, world >
- * shards; DT_UNSUPPORTED: the named row declines. Not agreed, but alike on all ranks.
- * Collective. */
+/* Choose a row and say what it needs. What `apart` changes is said in one line. DT_CONFIG:
+ * unknown name, world > shards; DT_UNSUPPORTED: the named row declines; but for DT_NOMEM
+ * alike on all ranks. Local. */
 dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts,
                            dt_exchange_needs *needs) DT_MUST_CHECK;
 /* opts as given to dt_exchange_plan; memory: zeroed, 64-byte aligned, borrowed, of the

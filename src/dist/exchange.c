@@ -17,32 +17,12 @@ enum { EXCHANGE_ROWS = sizeof exchange_table / sizeof *exchange_table };
 
 /* ---- Choosing a row -------------------------------------------------------------- */
 
-/* The caller takes a handful of blocks beside ours. */
-enum { EXCHANGE_BLOCKS = 8 };
-
 typedef struct exchange_decline {
-    char text[DT_PATH_CHARS + 512];
+    char text[512];
 } exchange_decline;
 
-/* Whether the node's memory, as measured when the exchange was planned, has the room. */
-static bool exchange_has_room(const dt_exchange *x, size_t node_bytes,
-                              exchange_decline *why)
-{
-    const uint64_t bytes = dt_exchange_block(x) * sizeof(float) + node_bytes;
-
-    if (bytes + EXCHANGE_BLOCKS * DT_NODE_MEM_OVERHEAD <= x->comm->node_room)
-        return true;
-    snprintf(why->text, sizeof why->text,
-             "exchange %s: %.1f MB do not fit into %s with %.1f MB free; to share "
-             "memory, enlarge it (docker run --shm-size) or name another local "
-             "directory with mpirun --mca osc_sm_backing_directory DIR",
-             x->row->name, (double)bytes * 1e-6, x->comm->node_directory,
-             (double)x->comm->node_room * 1e-6);
-    return false;
-}
-
 /* With x->row under trial: whether it declines, and whether it shares. `why`: in one line,
- * where it declines or does not share for want of room. */
+ * where it declines or cannot share what it would. */
 static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o,
                               exchange_decline *why, bool *declines)
 {
@@ -51,7 +31,10 @@ static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o,
     why->text[0] = '\0';
     x->shares = world > 1 && x->row->shares && x->row->shares(x);
     DT_TRY(dt_exchange_team_folds(x));
-    if (x->shares && !exchange_has_room(x, o->node_bytes, why)) {
+    if (x->shares && o->apart) {
+        snprintf(why->text, sizeof why->text,
+                 "exchange %s: %s; --exchange tree sends messages instead",
+                 x->row->name, o->apart);
         x->shares = false;
         DT_TRY(dt_exchange_team_folds(x));
     } else if (world > 1 && !x->shares && x->row->only_shared) {
@@ -80,7 +63,7 @@ static void exchange_say(const dt_exchange *x, const exchange_decline *why, bool
         dt_note("%s", why->text);
 }
 
-/* From (same) arguments and common measurements alone, so all ranks choose alike. */
+/* From (same) arguments alone, so all ranks choose alike. */
 static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool quiet)
 {
     const bool any = strcmp(o->name, "auto") == 0;
@@ -157,13 +140,11 @@ static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_
     return st;
 }
 
-/* The room is measured here and not again: the caller then takes it. */
 dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts,
                            dt_exchange_needs *needs)
 {
     dt_exchange *x = NULL;
 
-    DT_TRY(dt_node_mem_room(c, &c->node_room));
     DT_TRY(exchange_create(&x, c, opts, false));
     *needs = (dt_exchange_needs){.shares = x->shares,
                                  .slabs = (dt_exchange_block(x) + opts->floats - 1) /

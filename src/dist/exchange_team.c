@@ -133,17 +133,15 @@ dt_status dt_exchange_open_lines(dt_exchange *x)
 {
     const size_t bytes = (size_t)x->comm->world * sizeof *x->line;
     void *memory = NULL;
-    bool shared = false;
+    const char *why = NULL;
 
     if (!x->shares)
         return DT_OK;
     DT_TRY(dt_node_mem_create(&x->lines, x->comm, bytes, "the exchange's counters",
-                              &memory, &shared));
-    if (!shared)
-        return dt_fail(DT_NOMEM,
-                       "exchange %s: %s has no room left for counters; enlarge it "
-                       "(docker run --shm-size) or use --exchange p2p",
-                       x->row->name, x->comm->node_directory);
+                              &memory, &why));
+    if (!memory)
+        return dt_fail(DT_NOMEM, "exchange %s: counters: %s; use --exchange p2p",
+                       x->row->name, why);
     x->line = memory;
     return DT_OK;
 }

@@ -1,132 +1,189 @@
-/* node_memory.c - one block of memory per node, or private ones where room is short.
+/* node_memory.c - one block of memory per node.
  *
- * Open MPI places a window's segment in a file. When the directory is full, the call
- * fails on one rank and hangs the others, so the room is asked for first. */
+ * A memfd of the node's first rank, which the others open through /proc. It has no name, so
+ * nothing of it outlives the ranks, however they end, and lies in no file system whose room
+ * could be too little, as /dev/shm's is in containers. Its pages are reserved before they
+ * are used: where they cannot be had, posix_fallocate says so, and no store ever meets a
+ * missing page (SIGBUS). */
 #include "comm.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/statvfs.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct dt_node_mem {
-    MPI_Win window; /* MPI_WIN_NULL: private */
-    dt_slab slab;   /* private memory */
+    void *map; /* NULL: private, in slab, where the node has one rank */
+    size_t bytes;
+    dt_slab slab;
 };
 
-enum { NODE_ALIGN = 64 }; /* windows begin anywhere (offset 264 was seen) */
+/* How the first rank's block is found by the others. */
+typedef struct node_segment {
+    int64_t pid, fd; /* fd < 0: there is none */
+    uint64_t device, inode;
+} node_segment;
 
-/* Open MPI's windows (osc/sm) lie where the user set it, or by default. Asked once: MPI_T
- * opens every component of the library, which takes tens of milliseconds. */
-static void node_directory(dt_comm *c)
+/* What can go wrong on a rank, with its errno: step << 16 | errno; 0 is success. */
+#define NODE_STEP_LIST(X)                                                              \
+    X(CREATE, "creating it") X(FIND, "finding it in /proc")                            \
+    X(RESERVE, "reserving it") X(MAP, "mapping it")
+typedef enum node_step {
+#define X(name, text) NODE_##name,
+    NODE_STEP_LIST(X)
+#undef X
+} node_step;
+
+static int64_t node_failed(node_step step, int error)
 {
-    MPI_T_cvar_handle handle;
-    int threads = 0, index = 0, count = 0;
-
-    if (c->node_directory[0])
-        return;
-    snprintf(c->node_directory, sizeof c->node_directory, "/dev/shm");
-    if (MPI_T_init_thread(MPI_THREAD_FUNNELED, &threads) != MPI_SUCCESS)
-        return;
-    if (MPI_T_cvar_get_index("osc_sm_backing_directory", &index) == MPI_SUCCESS &&
-        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) == MPI_SUCCESS) {
-        if (count > 0 && count < DT_PATH_CHARS)
-            MPI_T_cvar_read(handle, c->node_directory);
-        MPI_T_cvar_handle_free(&handle);
-    }
-    MPI_T_finalize();
+    return ((int64_t)step + 1) << 16 | error;
 }
 
-dt_status dt_node_mem_room(dt_comm *c, uint64_t *room)
+static const char *node_why(dt_comm *c, size_t bytes, int64_t failed)
 {
-    struct statvfs fs;
-
-    *room = UINT64_MAX;
-    if (c->world == 1)
-        return DT_OK;
-    node_directory(c);
-    if (c->node_rank == 0 && c->node_ranks > 1)
-        *room = statvfs(c->node_directory, &fs) == 0
-                    ? (uint64_t)fs.f_bavail * fs.f_frsize / (uint64_t)c->split
-                    : 0;
-    return dt_comm_min_u64(c, room, 1);
+    static const char *const step[] = {
+#define X(name, text) text,
+        NODE_STEP_LIST(X)
+#undef X
+    };
+    snprintf(c->node_why, sizeof c->node_why,
+             "%.1f MB of memory cannot be shared by a node's ranks (%s: %s)",
+             (double)bytes * 1e-6, step[(failed >> 16) - 1],
+             strerror((int)(failed & 0xffff)));
+    return c->node_why;
 }
 
-/* Whether all nodes have the room; rank 0 says so if not. Collective. */
-static dt_status node_has_room(dt_comm *c, size_t bytes, const char *what, bool *room)
+/* Kernels may demand that a memfd is not executable, and older ones do not know of it. */
+static int node_memfd(void)
 {
-    uint64_t left = 0;
+    const unsigned no_exec = 8; /* MFD_NOEXEC_SEAL, Linux 6.3 */
+    const int fd = memfd_create("dtrain", MFD_CLOEXEC | no_exec);
 
-    DT_TRY(dt_node_mem_room(c, &left));
-    *room = left >= bytes + DT_NODE_MEM_OVERHEAD;
-    if (!*room)
-        dt_note("%s: %.1f MB do not fit into %s with %.1f MB free, so every rank keeps "
-                "its own copy; to share one, enlarge it (docker run --shm-size) or "
-                "name another local directory with mpirun --mca "
-                "osc_sm_backing_directory DIR",
-                what, (double)bytes * 1e-6, c->node_directory, (double)left * 1e-6);
-    return DT_OK;
+    return fd >= 0 || errno != EINVAL ? fd : memfd_create("dtrain", MFD_CLOEXEC);
 }
 
-/* The node's first rank holds all of the segment. Its pages are taken at once, so that
- * the room which was asked for stays ours; every rank takes a share of them, which puts
- * them near ranks of all sockets. */
-static dt_status node_share(dt_node_mem *m, dt_comm *c, size_t bytes, void **memory)
+static int64_t node_create(node_segment *s, size_t bytes, int *fd)
 {
+    struct stat info;
+
+    *fd = node_memfd();
+    if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0 || fstat(*fd, &info) != 0)
+        return node_failed(NODE_CREATE, errno);
+    s->pid = getpid();
+    s->fd = *fd;
+    s->device = (uint64_t)info.st_dev;
+    s->inode = (uint64_t)info.st_ino;
+    return 0;
+}
+
+/* Looked at before it is opened: among containers the number may be another process's. */
+static int64_t node_find(const node_segment *s, int *fd)
+{
+    char path[64];
+    struct stat info;
+
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)s->pid,
+             (long long)s->fd);
+    if (stat(path, &info) != 0)
+        return node_failed(NODE_FIND, errno);
+    if ((uint64_t)info.st_dev != s->device || (uint64_t)info.st_ino != s->inode)
+        return node_failed(NODE_FIND, ESRCH);
+    *fd = open(path, O_RDWR | O_CLOEXEC);
+    return *fd < 0 ? node_failed(NODE_FIND, errno) : 0;
+}
+
+/* Every rank reserves and touches a share of the pages, which puts them near ranks of all
+ * sockets. */
+static int64_t node_reserve(const dt_comm *c, dt_node_mem *m, int fd)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = m->bytes / page;
     const size_t ranks = (size_t)c->node_ranks, rank = (size_t)c->node_rank;
-    const size_t from = bytes / ranks * rank,
-                 to = rank + 1 == ranks ? bytes : bytes / ranks * (rank + 1);
-    void *own = NULL, *base = NULL;
-    MPI_Aint size = 0;
-    int unit = 0;
+    const size_t from = pages * rank / ranks * page,
+                 to = pages * (rank + 1) / ranks * page;
+    int error = 0;
 
-    DT_MPI(MPI_Win_allocate_shared(rank == 0 ? (MPI_Aint)(bytes + NODE_ALIGN) : 0, 1,
-                                   MPI_INFO_NULL, c->team, &own, &m->window));
-    DT_MPI(MPI_Win_shared_query(m->window, 0, &size, &unit, &base));
-    /* Mappings begin at pages, so every rank skips the same number of bytes. */
-    *memory = (char *)base + (NODE_ALIGN - (uintptr_t)base % NODE_ALIGN) % NODE_ALIGN;
-    memset((char *)*memory + from, 0, to - from);
+    do
+        error = to > from ? posix_fallocate(fd, (off_t)from, (off_t)(to - from)) : 0;
+    while (error == EINTR);
+    if (error)
+        return node_failed(NODE_RESERVE, error);
+    void *map = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return node_failed(NODE_MAP, errno);
+    m->map = map;
+    memset((char *)map + from, 0, to - from);
+    return 0;
+}
+
+/* Collective over the node. *failed is this rank's. The first rank's fd is to stay open
+ * until all ranks have been here. */
+static dt_status node_share(dt_node_mem *m, dt_comm *c, int *fd, int64_t *failed)
+{
+    node_segment s = {.fd = -1};
+    MPI_Request request;
+
+    *failed = c->node_rank == 0 ? node_create(&s, m->bytes, fd) : 0;
+    DT_MPI(MPI_Ibcast(&s, sizeof s, MPI_BYTE, 0, c->team, &request));
+    DT_TRY(dt_comm_wait(c, &request, 1));
+    if (s.fd >= 0 && c->node_rank != 0)
+        *failed = node_find(&s, fd);
+    if (s.fd >= 0 && *failed == 0)
+        *failed = node_reserve(c, m, *fd);
     return DT_OK;
+}
+
+/* Errors are this rank's; *failed is the same on all. */
+static dt_status node_fill(dt_node_mem *m, dt_comm *c, size_t bytes, const char *what,
+                           int64_t *failed)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    dt_status st = DT_OK;
+    int fd = -1;
+
+    m->bytes = dt_align(bytes > 0 ? bytes : 1, page);
+    if (c->node_ranks > 1)
+        DT_TRY(node_share(m, c, &fd, failed));
+    else
+        st = dt_slab_create(&m->slab, bytes, what);
+    st = dt_comm_agree(c, st);
+    if (st == DT_OK)
+        st = dt_comm_max_i64(c, failed, 1);
+    if (fd >= 0)
+        close(fd);
+    return st;
 }
 
 dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes,
-                             const char *what, void **memory, bool *shared)
+                             const char *what, void **memory, const char **why)
 {
     dt_node_mem *made = NULL;
-    void *block = NULL;
-    bool room = true;
-    dt_status st;
+    int64_t failed = 0;
 
+    *memory = NULL;
+    *why = NULL;
     DT_TRY(dt_comm_agree(c, dt_calloc(&made, 1, sizeof *made, what)));
-    made->window = MPI_WIN_NULL;
-    DT_GO(st, node_has_room(c, bytes, what, &room), out);
-    if (room && c->node_ranks > 1) {
-        st = node_share(made, c, bytes, &block);
-    } else {
-        st = dt_slab_create(&made->slab, bytes, what);
-        block = made->slab.mem;
-    }
-    st = dt_comm_agree(c, st);
-    if (st != DT_OK) { /* some ranks may have a window and some not: nobody frees it */
-        made->window = MPI_WIN_NULL;
-        goto out;
+    const dt_status st = node_fill(made, c, bytes, what, &failed);
+    if (st != DT_OK || failed) {
+        dt_node_mem_destroy(made);
+        if (st == DT_OK)
+            *why = node_why(c, bytes, failed);
+        return st;
     }
     *m = made;
-    *memory = block;
-    *shared = room;
-
-out:
-    if (st != DT_OK)
-        dt_node_mem_destroy(made);
-    return st;
+    *memory = made->map ? made->map : made->slab.mem;
+    return DT_OK;
 }
 
 void dt_node_mem_destroy(dt_node_mem *m)
 {
     if (!m)
         return;
-    if (m->window != MPI_WIN_NULL && !dt_comm_alone() &&
-        MPI_Win_free(&m->window) != MPI_SUCCESS)
-        dt_log_error("MPI cannot free the memory that the node's ranks share");
+    if (m->map && munmap(m->map, m->bytes) != 0)
+        dt_log_error("cannot give back %zu bytes of shared memory: %s", m->bytes,
+                     strerror(errno));
     dt_slab_destroy(&m->slab);
     free(m);
 }

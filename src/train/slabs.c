@@ -127,21 +127,20 @@ static dt_status bind_execs(dt_run *r)
     return DT_OK;
 }
 
-/* One block for all that the node shares: one window, one question for room. */
-static dt_status take_shared(dt_run *r, const slab_row rows[SLABS])
+/* One block for all that the node shares; *why says why there is none. */
+static dt_status take_shared(dt_run *r, const slab_row rows[SLABS], const char **why)
 {
     const size_t bytes = slabs_total(rows, true);
     void *memory = NULL;
-    bool shared = false;
 
+    *why = NULL;
     r->writes = true;
     if (!r->shares)
         return DT_OK;
     DT_TRY(dt_node_mem_create(&r->node_memory, r->comm, bytes, "weights and gradients", &memory,
-                              &shared));
-    if (!shared && dt_comm_node_ranks(r->comm) > 1)
-        return dt_comm_agree(r->comm, dt_fail(DT_NOMEM, "another program has taken the room for "
-                             "the node's shared weights; try again, or use --exchange tree"));
+                              why));
+    if (*why)
+        return DT_OK;
     r->writes = dt_comm_node_rank(r->comm) == 0;
     char *at = memory;
     for (int i = 0; i < SLABS; i++)
@@ -192,19 +191,13 @@ static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
 }
 
 /* What the exchange needs, and with it all slabs. */
-static dt_status plan_slabs(dt_run *r, dt_purpose purpose, dt_exchange_opts *opts,
-                            dt_span **tensor, slab_row rows[SLABS])
+static dt_status plan_slabs(dt_run *r, dt_purpose purpose, const dt_exchange_opts *opts,
+                            slab_row rows[SLABS])
 {
-    dt_exchange_needs needs = {.shares = true};
+    dt_exchange_needs needs = {.shares = false};
 
-    slab_rows(r, purpose, &needs, rows);
-    const size_t weights = slabs_total(rows, true);
-    needs.shares = false;
-    if (purpose == DT_FOR_TRAINING) {
-        DT_TRY(exchange_opts(r, opts, tensor));
-        opts->node_bytes = weights;
+    if (purpose == DT_FOR_TRAINING)
         DT_TRY(dt_exchange_plan(r->comm, opts, &needs));
-    }
     r->shares = needs.shares;
     slab_rows(r, purpose, &needs, rows);
     return check_memory(r, purpose, rows);
@@ -215,10 +208,13 @@ dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
     dt_exchange_opts opts = {0};
     dt_span *tensor = NULL;
     slab_row rows[SLABS];
-    dt_status st = plan_slabs(r, purpose, &opts, &tensor, rows);
+    dt_status st = exchange_opts(r, &opts, &tensor);
 
     DT_GO(st, dt_comm_agree(r->comm, st), out);
-    DT_GO(st, take_shared(r, rows), out);
+    DT_GO(st, dt_comm_agree(r->comm, plan_slabs(r, purpose, &opts, rows)), out);
+    DT_GO(st, take_shared(r, rows, &opts.apart), out);
+    if (opts.apart) /* without what cannot be had */
+        DT_GO(st, dt_comm_agree(r->comm, plan_slabs(r, purpose, &opts, rows)), out);
     DT_GO(st, dt_comm_agree(r->comm, take_memory(r, rows)), out);
     if (purpose == DT_FOR_TRAINING) {
         DT_GO(st, dt_comm_agree(r->comm, open_exchange(r, &opts)), out);

@@ -92,15 +92,16 @@ static void barrier_waits_for_all(void **state)
     (void)state;
     dt_node_mem *m = NULL;
     void *memory = NULL;
-    bool shared = false;
+    const char *why = NULL;
 
-    assert_ok(dt_node_mem_create(&m, comm, 64, "barrier test", &memory, &shared));
+    assert_ok(dt_node_mem_create(&m, comm, 64, "barrier test", &memory, &why));
+    assert_null(why);
     volatile char *came = memory;
     if (dt_comm_rank(comm) == dt_comm_world(comm) - 1)
         usleep(100 * 1000);
     came[dt_comm_node_rank(comm)] = 1;
     assert_ok(dt_comm_barrier(comm));
-    for (int r = 0; shared && r < dt_comm_node_ranks(comm); r++)
+    for (int r = 0; r < dt_comm_node_ranks(comm); r++)
         assert_int_equal(came[r], 1);
     assert_ok(dt_comm_barrier(comm));
     dt_node_mem_destroy(m);
@@ -120,7 +121,7 @@ static int fail_alone(const char *row)
     dt_exchange *x = NULL;
     dt_slab slab;
     void *memory = NULL;
-    bool shared = false;
+    const char *why = NULL;
     const float *sum = NULL;
     const dt_span *owned = NULL;
     size_t spans = 0;
@@ -129,7 +130,7 @@ static int fail_alone(const char *row)
     if (dt_exchange_plan(comm, &o, &needs) != DT_OK)
         return 1;
     const size_t bytes = needs.slabs * tensor.count * sizeof(float);
-    if (dt_node_mem_create(&m, comm, bytes, "test", &memory, &shared) != DT_OK ||
+    if (dt_node_mem_create(&m, comm, bytes, "test", &memory, &why) != DT_OK ||
         dt_slab_create(&slab, bytes, "test") != DT_OK ||
         dt_exchange_open(&x, comm, &o, needs.shares ? memory : slab.mem) != DT_OK)
         return 1;

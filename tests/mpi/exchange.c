@@ -169,7 +169,7 @@ static void choice_and_refusal(void **state)
         if (world > 1 && (is(o.name, "gather") || is(o.name, "p2p") ||
                           is(o.name, "allreduce") || is(o.name, "buckets")))
             assert_fails(dt_exchange_plan(comm, &o, &needs), DT_UNSUPPORTED, o.name);
-        else if (!is(o.name, "shared")) /* which may or may not have the room */
+        else
             assert_ok(dt_exchange_plan(comm, &o, &needs));
     }
     o.name = "magic";

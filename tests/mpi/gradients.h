@@ -115,6 +115,7 @@ typedef struct exchange_case {
     int shards;
     size_t bucket_bytes;
     bool together, bf16, delays;
+    const char *apart;
     int step;
 } exchange_case;
 
@@ -139,19 +140,19 @@ static inline dt_exchange_opts opts_of(const exchange_case *k)
                               .last_bucket_bytes = k->bucket_bytes / 4,
                               .bf16 = k->bf16,
                               .together = k->together,
-                              .node_bytes = floats * sizeof(float)};
+                              .apart = k->apart};
 }
 
 /* Exactly the memory asked for, so that a sanitizer sees a step beyond it. */
 static inline float *memory_take(trial *t, int which, size_t bytes)
 {
     void *memory = NULL;
-    bool shared = false;
+    const char *why = NULL;
 
     if (t->needs.shares) {
         assert_ok(dt_node_mem_create(&t->node[which], comm, bytes, "the test", &memory,
-                                     &shared));
-        assert_true(shared);
+                                     &why));
+        assert_null(why);
         return memory;
     }
     memory = aligned_alloc(64, dt_align(bytes, 64));
