@@ -1,6 +1,8 @@
 /* What options mean for the network, and what the program is made of. */
 #include "run.h"
 
+#include "commit.h"
+
 dt_status dt_options_net(const dt_options *o, int classes, dt_net_spec *spec)
 {
     *spec = (dt_net_spec){.net = o->net, .variant = o->variant, .stem = o->stem,
@@ -29,7 +31,7 @@ const dt_field *dt_library_versions(void)
     const char *name = NULL;
     size_t n = 0;
 
-    field[n++] = (dt_field){"dtrain", DTRAIN_BUILD_ID};
+    field[n++] = (dt_field){"dtrain", DTRAIN_VERSION " " DTRAIN_COMMIT " " DTRAIN_BUILD};
     for (; n + 2 < MAX_LIBRARIES && dt_kernel_library(n - 1, &name, version[n], VERSION_CHARS); n++)
         field[n] = (dt_field){name, version[n]};
     field[n++] = (dt_field){"MPI", dt_comm_version()};
