@@ -1,30 +1,38 @@
-# Sourced by quickstart, runtests and scripts/asan: packages, build and the environment of
+# Sourced by quickstart, runtests and other scripts: packages, build, and the environment of
 # Open MPI on small machines. Not a program of its own.
 
-DT_PACKAGES="build-essential cmake ninja-build pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libopenblas-dev libstb-dev libyaml-dev libjansson-dev libxxhash-dev libhwloc-dev libssl-dev libcmocka-dev iproute2 curl ca-certificates perl"
+# Debian's and Ubuntu's names, the same in Debian 12 and 13. What only these ask for comes with
+# them: perl, ssh and procps with Open MPI.
+DT_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libdnnl-dev libopenblas-dev libstb-dev libyaml-dev libjansson-dev libxxhash-dev libhwloc-dev libssl-dev"
+DT_TEST_PACKAGES="libcmocka-dev git iproute2 procps perl python3"
 
-# Open MPI refuses root, and more ranks than cores; containers have both.
+# Open MPI refuses root, and more ranks than cores; containers have both. Two launchers, two
+# sets of names: orterun of Open MPI 4 reads OMPI_MCA, prterun of Open MPI 5 reads PRTE_MCA.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
+export PRTE_MCA_rmaps_default_mapping_policy="${PRTE_MCA_rmaps_default_mapping_policy:-:oversubscribe}"
 
-dt_missing_packages() {
+# dt_missing PACKAGES...: those that are not installed
+dt_missing() {
     local p
-    for p in $DT_PACKAGES; do
+    for p in "$@"; do
         dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || printf '%s ' "$p"
     done
 }
 
-# dt_install MODE: MODE is "list" to only say what is missing.
+# dt_install MODE PACKAGES...: MODE "install", or "list": only say what is missing, and end
+# with 71 where anything is.
 dt_install() {
+    local mode=$1 missing root=""
+    shift
     command -v dpkg-query >/dev/null || {
-        echo "no dpkg here: install the packages that match these Debian ones: $DT_PACKAGES" >&2
+        echo "no dpkg here: install what corresponds to these packages of Debian: $*" >&2
         return 0
     }
-    local missing root=""
-    missing=$(dt_missing_packages)
+    missing=$(dt_missing "$@")
     [ -n "$missing" ] || { echo "packages: all there"; return 0; }
     echo "packages missing: $missing"
-    [ "$1" = list ] && return 0
+    [ "$mode" = install ] || return 71
     [ "$(id -u)" = 0 ] || root=sudo
     $root apt-get update -qq || echo "apt-get update failed: trying with the lists at hand" >&2
     # shellcheck disable=SC2086
@@ -34,12 +42,14 @@ dt_install() {
     }
 }
 
-# dt_build PRESET: configure and build, quiet unless it fails.
+# dt_build PRESET [program]: configure and build, quiet unless it fails; "program": without
+# the tests, and without what they need.
 dt_build() {
-    local log
+    local log tests=ON
+    [ "${2:-}" != program ] || tests=OFF
     log=$(mktemp)
     echo "building preset $1 ..."
-    if ! { cmake --preset "$1" && cmake --build --preset "$1"; } >"$log" 2>&1; then
+    if ! { cmake --preset "$1" -D BUILD_TESTING=$tests && cmake --build --preset "$1"; } >"$log" 2>&1; then
         tail -n 40 "$log" >&2
         rm -f "$log"
         echo "the build of preset '$1' failed" >&2
