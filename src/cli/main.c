@@ -1,5 +1,6 @@
 /* main.c - start, settings, one command, and the only place of exit codes. */
 #include "cli.h"
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -38,10 +39,17 @@ out:
  * loaded, so the program starts itself once more with a short one, unless the user chose. */
 static void main_limit_spinning(char **argv)
 {
+    char path[PATH_MAX];
+
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
         return;
-    if (setenv("GOMP_SPINCOUNT", "10000", 1) == 0)
-        execv("/proc/self/exe", argv); /* where it fails, spinning is all that is lost */
+    /* By its own path: the kernel calls a process by what it is started as, and nobody looks
+     * for "exe" in a list. */
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0 || setenv("GOMP_SPINCOUNT", "10000", 1) != 0)
+        return;
+    path[length] = '\0';
+    execv(path, argv); /* where it fails, spinning is all that is lost */
 }
 
 static bool main_trains(int argc, char **argv)

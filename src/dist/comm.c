@@ -2,8 +2,10 @@
  * collectives. */
 #include "comm.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -122,6 +124,18 @@ static dt_status comm_renumber(dt_comm *c)
     return DT_OK;
 }
 
+static dt_status comm_machine_pids(dt_comm *c)
+{
+    const pid_t mine = getpid();
+
+    DT_MPI(MPI_Comm_size(c->machine, &c->machine_ranks));
+    DT_TRY(dt_calloc(&c->machine_pid, (size_t)c->machine_ranks, sizeof mine,
+                     "the communicator"));
+    DT_MPI(MPI_Gather(&mine, sizeof mine, MPI_BYTE, c->machine_pid, sizeof mine, MPI_BYTE,
+                      0, c->machine));
+    return DT_OK;
+}
+
 /* node_start from the ranks that lead a node; its place holds all of them first. */
 static dt_status comm_node_starts(dt_comm *c)
 {
@@ -183,6 +197,7 @@ static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
     DT_TRY(dt_comm_reserve());
     DT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     DT_TRY(comm_renumber(c));
+    DT_TRY(comm_machine_pids(c));
     DT_TRY(dt_calloc(&c->node_start, (size_t)c->world + 1, sizeof *c->node_start,
                      "the communicator"));
     return comm_form_nodes(c, 1);
@@ -278,7 +293,33 @@ void dt_comm_close(dt_comm *c)
     if (c->started)
         MPI_Finalize();
     free(c->node_start);
+    free(c->machine_pid);
     free(c);
+}
+
+/* mpirun that sees an exit code while other ranks are still on their way out ends them, and
+ * then sleeps a second, twice where it is unlucky (Open MPI 4 and 5). */
+void dt_comm_close_last(dt_comm *c)
+{
+    enum { LOOKS = 5000 };
+    const struct timespec nap = {.tv_nsec = 1000 * 1000};
+    pid_t *others = NULL;
+    int ranks = 0;
+
+    if (c && c->rank == 0 && c->machine_pid) {
+        others = c->machine_pid;
+        ranks = c->machine_ranks;
+        c->machine_pid = NULL;
+    }
+    dt_comm_close(c);
+    /* The process of an ended rank is there until mpirun has asked for its code. */
+    for (int looks = 0, r = 1; r < ranks && looks < LOOKS; looks++) {
+        while (r < ranks && kill(others[r], 0) != 0 && errno == ESRCH)
+            r++;
+        if (r < ranks)
+            nanosleep(&nap, NULL);
+    }
+    free(others);
 }
 
 void dt_comm_abort(dt_comm *c, int code)

@@ -4,6 +4,7 @@
 #include "dist.h"
 
 #include <mpi.h>
+#include <sys/types.h>
 
 struct dt_comm {
     /* Errors are returned; MPI_COMM_NULL where MPI was not started. `machine` holds the
@@ -15,6 +16,8 @@ struct dt_comm {
     int node;           /* index of mine */
     int *node_start;    /* [nodes + 1] first rank of each node; owned */
     int split;          /* nodes that this machine is treated as */
+    pid_t *machine_pid; /* [machine_ranks] rank 0's: those of its machine; owned */
+    int machine_ranks;
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     char node_why[256]; /* see dt_node_mem_create */
 };

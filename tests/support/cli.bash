@@ -98,6 +98,8 @@ refuses() {
         shift
     done
     shift
+    # mpirun sleeps this long, once or twice, when a rank has ended with a code: by default 1 s
+    local -x OMPI_MCA_odls_base_sigkill_timeout=0 PRTE_MCA_odls_base_sigkill_timeout=0
     for np in $ranks; do
         touch "$tmp/started"
         launch "$np" "$@"

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# What the system sees of a run: processes that are called dtrain.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+
+# called NP: each rank of a run is found by its name, by its threads' too, although the
+# program starts itself once more to have a short GOMP_SPINCOUNT.
+called() {
+    local np=$1 mpi=() rank found=0 names
+    [ "$np" -gt 1 ] && mpi=(mpirun -np "$np")
+    env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY "${mpi[@]}" "$DTRAIN_BIN" "${tiny[@]}" --epochs 100000 \
+        --max-steps 1000000 --save-every 0 --out "$tmp/run$np" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+    local job=$!
+    for _ in $(seq 600); do
+        [ "$(cat "$tmp/run$np/metrics.jsonl" 2>/dev/null | wc -l)" -gt 5 ] && break
+        sleep 0.05
+    done
+    for rank in $([ "$np" = 1 ] && echo "$job" || pgrep -P "$job" -x dtrain); do
+        found=$((found + 1))
+        must test "$(cat "/proc/$rank/comm")" = dtrain
+        must grep -q GOMP_SPINCOUNT=10000 <(tr '\0' '\n' <"/proc/$rank/environ")
+        must test "$(tr '\0' ' ' <"/proc/$rank/cmdline" | cut -d ' ' -f 1)" = "$DTRAIN_BIN"
+        names=$(sort -u "/proc/$rank"/task/*/comm)
+        must grep -qx dtrain <<<"$names"
+    done
+    must test "$found" = "$np"
+    kill -9 "$job"
+    wait "$job" 2>/dev/null
+}
+called 1
+called 2
+
+finish
