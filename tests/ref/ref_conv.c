@@ -355,6 +355,18 @@ static void large_shapes(const dt_kernel *k, dt_dtype type)
                   .type = type,
                   .out_type = DT_F32};
     check(c, k);
+    /* oneDNN's own threading adds in another order on three threads (AVX-512, float32). */
+    c = (dt_conv){.n = 1,
+                  .ih = 11,
+                  .iw = 11,
+                  .ic = 256,
+                  .oc = 128,
+                  .kernel = {7, 7},
+                  .stride = {2, 2},
+                  .pad = {3, 3, 3, 3},
+                  .type = type,
+                  .out_type = type};
+    check(c, k);
 }
 
 /* One test per row and type: state points at it. */
@@ -392,8 +404,8 @@ static void test_naive(void **state)
     large_shapes(s->kernel, s->type);
 }
 
-/* The result of an image does not depend on how many others are in the batch, and the
- * packed weights are the same: plans of two batch sizes share them. */
+/* The result of an image does not depend on how many others are in the batch, even where
+ * a library packs the weights otherwise (oneDNN 3 for one image under AMX). */
 static void test_batch(void **state)
 {
     const subject *s = *state;
@@ -427,8 +439,6 @@ static void test_batch(void **state)
                 describe("other bits", s->kernel, &p.c, (dt_pass)pass, info1.impl);
                 fail_msg("in a batch of 8 (%s)", info8.impl);
             }
-            if (strcmp(info1.layout, info8.layout) != 0)
-                fail_msg("packed as '%s' and '%s'", info1.layout, info8.layout);
             outcome_free(&eight);
             outcome_free(&one);
             problem_free(&p);

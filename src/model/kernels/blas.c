@@ -57,7 +57,7 @@ static dt_status blas_open(void **state, const dt_conv *c, dt_pass pass,
     b->inner = c->kernel[0] * c->kernel[1] * c->ic;
     b->plain = c->kernel[0] == 1 && c->kernel[1] == 1 && c->stride[0] == 1 &&
                c->stride[1] == 1 && c->ih == c->oh && c->iw == c->ow;
-    b->parts = weights ? dt_part_count(c) : 1;
+    b->parts = weights ? dt_part_count(c, DT_MAX_PARTS) : 1;
     b->workers = weights ? dt_min_int(c->threads, b->parts) : c->threads;
     b->col_floats =
         b->plain ? 0 : dt_align((size_t)(b->group * c->oh * c->ow * b->inner), 16);

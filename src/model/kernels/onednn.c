@@ -5,11 +5,12 @@
  * made once, in open; a run only sets data handles and executes, in scratch that the
  * caller gives. (oneDNN itself makes a few small allocations in each execute.)
  *
- * Bits. Forward and data gradient use the library's own threading where its result does
- * not depend on the number of threads: oneDNN 2.6.3's jit and brgemm kernels (measured,
- * and tested in tests/ref). Its gemm kernels (chosen without AVX-512) and every weight
- * gradient do depend on it. They run *solo*: as one-thread primitives on parts of the
- * batch (parts.h), of which threads take whole ones. */
+ * Bits. oneDNN decides by the number of threads how it blocks a pass, and so in which
+ * order it adds: every weight gradient, its gemm kernels and, in versions 2 and 3 alike,
+ * some shapes of its brgemm kernels (28x28x64 under 7x7 differs on 8 threads) would give
+ * other bits on other numbers of threads. So each pass runs as one-thread primitives on
+ * parts of the batch whose bounds follow from the shape (parts.h); threads take whole
+ * parts. */
 #include "onednn_desc.h"
 #include "parts.h"
 
@@ -29,6 +30,9 @@ static const int onednn_arg[DT_PASS_COUNT][AT_COUNT] = {
 };
 static const int onednn_pack_arg[] = {DNNL_ARG_FROM, DNNL_ARG_TO, DNNL_ARG_SCRATCHPAD};
 
+/* Forward and data gradient have nothing to add up over parts: there may be more. */
+enum { ONEDNN_PARTS = 16 };
+
 typedef struct onednn_primitive {  /* a primitive and its operands */
     dnnl_primitive_t primitive;    /* owned */
     dnnl_exec_arg_t arg[AT_COUNT]; /* memory objects owned, data set before each run */
@@ -41,8 +45,7 @@ typedef struct onednn_conv {
     dt_pass pass;
     onednn_library library; /* owned; its attributes: the user gives scratch */
     dnnl_stream_t stream;
-    bool solo; /* parts on one thread each; else one part */
-    onednn_primitive part[DT_MAX_PARTS];
+    onednn_primitive part[ONEDNN_PARTS]; /* of the batch, on one thread each */
     int parts;
     int workers;                 /* threads that take parts */
     onednn_primitive reorder;    /* master weights to packed */
@@ -127,7 +130,7 @@ static void onednn_close(void *state)
 
     if (!o)
         return;
-    for (int i = 0; i < DT_MAX_PARTS; i++)
+    for (int i = 0; i < ONEDNN_PARTS; i++)
         onednn_primitive_release(&o->part[i]);
     onednn_primitive_release(&o->reorder);
     dnnl_primitive_desc_destroy(o->first); /* all of these take NULL */
@@ -144,7 +147,6 @@ static dt_status onednn_open_reorder(onednn_conv *o)
     dnnl_primitive_desc_t pd = NULL;
     dt_status st;
 
-    omp_set_num_threads(1); /* the model packs many tensors side by side */
     DT_TRY(onednn_pack_create(&pd, &o->library, &o->conv, o->weights));
     st = onednn_primitive_init(&o->reorder, pd, o->library.engine, onednn_pack_arg, 3);
     if (st == DT_OK)
@@ -208,7 +210,6 @@ static dt_status onednn_open_part(onednn_conv *o, int i, dt_kernel_info *info)
     dnnl_primitive_desc_t pd = NULL;
     dt_status st;
 
-    omp_set_num_threads(o->solo ? 1 : c->threads);
     DT_TRY(onednn_conv_create(&pd, &o->library, c, o->pass, n, o->weights));
     st = onednn_primitive_init(part, pd, o->library.engine, onednn_arg[o->pass], args);
     if (part->scratch_bytes > o->scratch_bytes) /* parts differ by one image */
@@ -219,26 +220,6 @@ static dt_status onednn_open_part(onednn_conv *o, int i, dt_kernel_info *info)
     }
     o->first = pd;
     return st == DT_OK ? onednn_open_weights(o, info) : st;
-}
-
-/* A primitive is compiled for the number of threads at its creation. */
-static dt_status onednn_choose(onednn_conv *o)
-{
-    const dt_conv *c = &o->conv;
-    dnnl_primitive_desc_t pd = NULL;
-
-    o->solo = o->pass == DT_PASS_WEIGHTS;
-    o->parts = o->solo ? dt_part_count(c) : 1;
-    if (!o->solo) {
-        omp_set_num_threads(c->threads);
-        DT_TRY(onednn_conv_create(&pd, &o->library, c, o->pass, c->n, NULL));
-        o->solo = strstr(onednn_impl(pd), "gemm:") != NULL;
-        dnnl_primitive_desc_destroy(pd);
-        if (o->solo)
-            o->parts = c->n < DT_MAX_PARTS ? (int)c->n : DT_MAX_PARTS;
-    }
-    o->workers = dt_min_int(o->solo ? c->threads : 1, o->parts);
-    return DT_OK;
 }
 
 static dt_status onednn_open_library(onednn_conv *o)
@@ -268,8 +249,10 @@ static dt_status onednn_open(void **state, const dt_conv *c, dt_pass pass,
     *info = (dt_kernel_info){.scratch_bytes = 0};
     o->conv = *c;
     o->pass = pass;
+    o->parts = dt_part_count(c, weights ? DT_MAX_PARTS : ONEDNN_PARTS);
+    o->workers = dt_min_int(c->threads, o->parts);
+    omp_set_num_threads(1); /* a primitive is compiled for the number at its creation */
     DT_GO(st, onednn_open_library(o), out);
-    DT_GO(st, onednn_choose(o), out);
     for (int i = 0; i < o->parts; i++)
         DT_GO(st, onednn_open_part(o, i, info), out);
     info->scratch_bytes = o->scratch_bytes * (size_t)o->workers;
@@ -331,7 +314,7 @@ static dt_status onednn_run(void *state, const dt_conv_args *a)
     char *scratch = dw + (weights ? o->weight_bytes * (size_t)o->parts : 0);
     int worst = dnnl_success;
 
-    omp_set_num_threads(o->solo ? 1 : c->threads);
+    omp_set_num_threads(1);
 #pragma omp parallel for num_threads(o->workers) schedule(static) reduction(max : worst)
     for (int i = 0; i < o->parts; i++) {
         char *mine = scratch + (size_t)omp_get_thread_num() * o->scratch_bytes;

@@ -2,22 +2,25 @@
 #include "parts.h"
 
 enum {
-    /* Each part writes one more dw, to be read and added again. Measured (oneDNN bf16,
-     * Zen 4, one thread), the cost is below a tenth from this many output pixels on; a
-     * second part may cost more than a fourth, because two threads are common. */
+    /* Each part reads the weights once more, and a weight gradient writes one more dw, to
+     * be read and added again. Measured (oneDNN bf16, Zen 4, one thread), the cost is below
+     * a tenth from this many output pixels on; a second part may cost more than a fourth,
+     * because two threads are common. */
     PIXELS_FOR_2 = 256,
-    PIXELS_FOR_4 = 4096,
-    BIAS_TILE = 64, /* channels summed side by side */
+    PIXELS_PER_PART = 1024, /* from the fourth on */
+    BIAS_TILE = 64,         /* channels summed side by side */
     BIAS_ROWS = 64, /* rows summed in float32 before they join the float64 sum */
 };
 
-int dt_part_count(const dt_conv *c)
+int dt_part_count(const dt_conv *c, int most)
 {
     const int64_t pixels = c->n * c->oh * c->ow;
+    int count = c->n >= 2 && pixels >= PIXELS_FOR_2 ? 2 : 1;
 
-    if (c->n >= 4 && pixels >= PIXELS_FOR_4)
-        return 4;
-    return c->n >= 2 && pixels >= PIXELS_FOR_2 ? 2 : 1;
+    while (count > 1 && 2 * count <= most && c->n >= 2 * count &&
+           pixels >= 2 * count * PIXELS_PER_PART)
+        count *= 2;
+    return count;
 }
 
 void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t n)

@@ -9,10 +9,10 @@
 #define DT_PARTS_H
 #include "kernel.h"
 
-enum { DT_MAX_PARTS = 4 };
+enum { DT_MAX_PARTS = 4 }; /* of a weight gradient */
 
-/* Parts of the batch: 1, 2 or 4, never more than images. */
-int dt_part_count(const dt_conv *c);
+/* Parts of the batch: a power of two up to `most`, never more than images. */
+int dt_part_count(const dt_conv *c, int most);
 
 /* First image of part i; part `count` starts at n. */
 static inline int64_t dt_part_first(int64_t n, int count, int i)
