@@ -3,6 +3,7 @@
 #include "together.h"
 #include <ctype.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -153,16 +154,21 @@ static bool real_parse(const dt_option_row *row, const char *text, void *field)
     return true;
 }
 
-/* The shortest decimal text that reads back as the same double. */
+/* The shortest decimal text that reads back as the same double, as 1.0e-05 for 1e-05: in
+ * YAML 1.1 a number with an exponent and no point is a word. */
 static void real_print(const void *field, char *buf, size_t size)
 {
     const double v = *(const double *)field;
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(buf, size, "%.*g", digits, v);
-        const double back = strtod(buf, NULL);
-        if (memcmp(&back, &v, sizeof v) == 0)
-            return;
+    double back = NAN;
+    char text[32] = "";
+
+    for (int digits = 15; digits <= 17 && !(back >= v && back <= v); digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        back = strtod(text, NULL);
     }
+    const int mantissa = (int)strcspn(text, "e");
+    const bool point = memchr(text, '.', (size_t)mantissa) || text[mantissa] == '\0';
+    snprintf(buf, size, "%.*s%s%s", mantissa, text, point ? "" : ".0", text + mantissa);
 }
 
 static void real_want(const dt_option_row *row, char *buf, size_t size)
