@@ -331,15 +331,16 @@ static void cs744_lines_are_the_courses(void **state)
     dt_report_start(&r);
     steps(f, &r, 1, 1, 1, 100, 256);
     steps(f, &r, 1, 2, 10, 1.5, 256);
-    steps(f, &r, 1, 11, 50, 3, 256);
+    steps(f, &r, 1, 11, 11, 6.5, 256); /* iteration 10, counted from 0 */
+    steps(f, &r, 1, 12, 50, 3, 256);
     dt_report_epoch(&r, &epoch_record);
     steps(f, &r, 2, 1, 50, 1, 256); /* times are those of the first epoch */
     dt_report_finish(&r, &end_record);
     assert_string_equal(printed(f), "0 loss:  2.125\n"
-                                    "average time:  1.500000\n"
+                                    "average time:  2.000000\n" /* (9*1.5+6.5)/10 */
                                     "20 loss:  2.125\n"
                                     "average time over 40 iterations without the "
-                                    "first:  2.653846\n" /* (9*1.5+30*3)/39 */
+                                    "first:  2.743590\n" /* (9*1.5+6.5+29*3)/39 */
                                     "40 loss:  2.125\n"
                                     "Test set: Average loss: 2.2661, Accuracy: "
                                     "1380/10000 (14%)\n\n"
