@@ -20,6 +20,8 @@ dt_status dt_shown_open(dt_shown *s, const dt_options *given, int world)
     dt_machine_describe(&machine);
     model.threads = o.threads ? (int)o.threads : machine.cores_allowed;
     DT_TRY(dt_net_create(&s->net, &spec));
+    dt_options_resolve(&o, s->net);
+    model.loss_epsilon = (float)o.loss_epsilon;
     DT_TRY(dt_model_create(&s->model, s->net, &model));
     const int64_t largest = dt_shard_size(o.global_batch, (int)o.shards, 0, NULL);
     return dt_plan_create(&s->plan, s->model, largest, DT_TRAIN);

@@ -1,6 +1,10 @@
-/* Softmax cross-entropy in the tutorial's expanded form: each step of the textbook
- * formula is spelled out, and the logarithm has an epsilon instead of being fused with
- * the softmax. The gradient is that of this form, epsilon included.
+/* Softmax cross-entropy in one of two forms, each with its own gradient.
+ *
+ * loss_epsilon 0   log p as z - max - log(sum of exp): any loss that a float holds, and a
+ *                  gradient of p - y, however wrong the sample. PyTorch's.
+ * loss_epsilon > 0 the Ascend tutorial's expanded form: log(p + epsilon). With its 1e-24
+ *                  no loss is above 55.26, and a sample whose p is far below 1e-24 pulls
+ *                  no more.
  *
  *   in[0]     logits [n][c] float32 (in_type); labels [n]
  *   out       loss of each sample [n] float32
@@ -9,8 +13,7 @@
 #include "loops.h"
 
 #include <math.h>
-
-static const float xent_eps = 1e-24f; /* keeps log(0) finite: -55.26 */
+#include <stdio.h>
 
 static dt_status softmax_xent_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
 {
@@ -28,7 +31,10 @@ static dt_status softmax_xent_prepare(dt_step *s, dt_env *env)
     if (s->in_type[0] != DT_F32 || s->out_type != DT_F32)
         return dt_fail(DT_BUG, "softmax_xent: logits and losses must be float32");
     s->saved_bytes = (size_t)dt_shape_count(&s->in_shape[0]) * sizeof(float);
-    memcpy(s->kernels, "own", sizeof "own");
+    if (s->loss_epsilon > 0)
+        snprintf(s->kernels, sizeof s->kernels, "own log(p + %g)", (double)s->loss_epsilon);
+    else
+        snprintf(s->kernels, sizeof s->kernels, "own log-sum-exp");
     return DT_OK;
 }
 
@@ -57,8 +63,12 @@ static float xent_sample(const dt_step *s, const float *z, int32_t label, float 
         sum += p[j];
     for (int64_t j = 0; j < classes; j++)
         p[j] /= sum;
-    for (int64_t j = 0; j < classes; j++)
-        loss -= xent_target(s, j, label) * logf(p[j] + xent_eps);
+    const float log_sum = logf(sum), eps = s->loss_epsilon;
+    for (int64_t j = 0; j < classes; j++) {
+        const float y = xent_target(s, j, label);
+        if (y > 0) /* a logit of -infinity is no harm to the others */
+            loss -= y * (eps > 0 ? logf(p[j] + eps) : z[j] - max - log_sum);
+    }
     return loss;
 }
 
@@ -89,7 +99,14 @@ static dt_status softmax_xent_forward(const dt_call *c)
     return DT_OK;
 }
 
-/* With w_j = y_j p_j / (p_j + eps): dz_k = (p_k sum_j w_j - w_k) / divisor. */
+/* How much of its target a class pulls with: all of it, or p / (p + epsilon). */
+static float xent_pull(const dt_step *s, int64_t class, int32_t label, float p)
+{
+    const float y = xent_target(s, class, label), eps = s->loss_epsilon;
+    return eps > 0 ? y * (p / (p + eps)) : y;
+}
+
+/* With w_j the pull of class j: dz_k = (p_k sum_j w_j - w_k) / divisor. */
 static dt_status softmax_xent_backward(const dt_call *c)
 {
     const int64_t n = c->step->in_shape[0].n, classes = c->step->in_shape[0].c;
@@ -99,10 +116,9 @@ static dt_status softmax_xent_backward(const dt_call *c)
         const float *p = (const float *)c->saved + i * classes;
         float sum = 0;
         for (int64_t j = 0; j < classes; j++)
-            sum += xent_target(c->step, j, c->labels[i]) * (p[j] / (p[j] + xent_eps));
+            sum += xent_pull(c->step, j, c->labels[i], p[j]);
         for (int64_t j = 0; j < classes; j++) {
-            const float w =
-                xent_target(c->step, j, c->labels[i]) * (p[j] / (p[j] + xent_eps));
+            const float w = xent_pull(c->step, j, c->labels[i], p[j]);
             const float dz = (p[j] * sum - w) / share;
             if (c->step->grad_type == DT_BF16)
                 ((dt_bf16 *)c->d_in[0])[i * classes + j] = dt_f32_to_bf16(dz);

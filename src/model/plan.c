@@ -63,6 +63,7 @@ static dt_status plan_prepare(dt_plan *p)
                        .threads = p->model->opts.threads, .saves = n->op->saves,
                        .grad_type = p->model->opts.precision, .pack = {-1, -1},
                        .label_smoothing = p->model->opts.label_smoothing,
+                       .loss_epsilon = p->model->opts.loss_epsilon,
                        .out_shape = p->value[n->out].shape,
                        .out_type = p->value[n->out].type};
         for (int k = 0; k < n->n_in; k++) {

@@ -11,6 +11,16 @@ dt_status dt_options_net(const dt_options *o, int classes, dt_net_spec *spec)
     return DT_OK;
 }
 
+/* The sample code behind the Ascend tutorial writes its loss out, with an epsilon; PyTorch,
+ * and so the other tutorials and variants, take the logarithm of a softmax as one function. */
+void dt_options_resolve(dt_options *o, const dt_net *net)
+{
+    const bool mindspore = strcmp(dt_net_spec_of(net)->variant, "mindspore") == 0;
+
+    if (o->loss_epsilon < 0)
+        o->loss_epsilon = mindspore ? 1e-24 : 0;
+}
+
 int dt_threads_auto(const dt_comm *c)
 {
     dt_machine m;

@@ -176,6 +176,27 @@ static void real_want(const dt_option_row *row, char *buf, size_t size)
     snprintf(buf, size, "a number from %.15g to %.15g", row->low, row->high);
 }
 
+static bool auto_real_parse(const dt_option_row *row, const char *text, void *field)
+{
+    if (strcmp(text, "auto") != 0)
+        return real_parse(row, text, field);
+    *(double *)field = -1;
+    return true;
+}
+
+static void auto_real_print(const void *field, char *buf, size_t size)
+{
+    if (*(const double *)field >= 0)
+        real_print(field, buf, size);
+    else
+        snprintf(buf, size, "auto");
+}
+
+static void auto_real_want(const dt_option_row *row, char *buf, size_t size)
+{
+    snprintf(buf, size, "auto, or a number from %.15g to %.15g", row->low, row->high);
+}
+
 static bool flag_parse(const dt_option_row *row, const char *text, void *field)
 {
     static const char *const words[][2] = {
@@ -207,6 +228,7 @@ static const option_kind option_kinds[] = {
     [DT_OPTION_COUNT] = {count_parse, count_print, count_want},
     [DT_OPTION_AUTO] = {auto_parse, auto_print, auto_want},
     [DT_OPTION_REAL] = {real_parse, real_print, real_want},
+    [DT_OPTION_AUTO_REAL] = {auto_real_parse, auto_real_print, auto_real_want},
     [DT_OPTION_FLAG] = {flag_parse, flag_print, flag_want},
 };
 

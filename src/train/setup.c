@@ -140,12 +140,14 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
 {
     dt_net_spec spec;
     char name[80];
-    const dt_model_opts opts = {.precision = r->precision, .kernels = r->o.kernels,
-                                .threads = r->threads, .unfused = r->o.unfused,
-                                .label_smoothing = (float)r->o.label_smoothing};
+    dt_model_opts opts = {.precision = r->precision, .kernels = r->o.kernels,
+                          .threads = r->threads, .unfused = r->o.unfused,
+                          .label_smoothing = (float)r->o.label_smoothing};
 
     DT_TRY(dt_options_net(&r->o, dt_source_describe(r->source)->classes, &spec));
     DT_TRY(dt_net_create(&r->net, &spec));
+    dt_options_resolve(&r->o, r->net);
+    opts.loss_epsilon = (float)r->o.loss_epsilon;
     /* Said now, not when the model is to be saved. */
     if (purpose == DT_FOR_TRAINING)
         DT_TRY(dt_net_rename(r->net, r->o.names, "", name, sizeof name));

@@ -18,7 +18,8 @@
  *   X(type, field, scope, default, low, high, choices, group, metavar, help)
  * type    TEXT const char *; CHOICE one word of `choices`; COUNT int64_t in [low, high];
  *         AUTO int64_t like COUNT, or the word "auto", stored as 0; REAL double in
- *         [low, high]; FLAG bool, also --no-NAME and YAML true/false
+ *         [low, high]; AUTO_REAL double like REAL, or "auto", stored as -1; FLAG bool, also
+ *         --no-NAME and YAML true/false
  * field   the option's name with '_' for '-'
  * scope   RUN changes the result's bits; LENGTH ends the run earlier or later; HOW neither;
  *         HERE neither, and it belongs to one start: its place, its machine. All but HERE are
@@ -81,6 +82,8 @@
     X(REAL, peak, RUN, 0.2, 0, 1, "", "Training", "FRACTION",                                             \
       "onecycle: where the rate is highest")                                                              \
     X(REAL, label_smoothing, RUN, 0, 0, 0.999, "", "Training", "S", "label smoothing")                    \
+    X(AUTO_REAL, loss_epsilon, RUN, -1, 0, 1, "", "Training", "E",                                        \
+      "loss: log(p + E), or (0) log-sum-exp (auto: 1e-24 for resnet50's mindspore variant, else 0)")      \
     X(CHOICE, reduce, RUN, "mean", 0, 0, " mean sum", "Training", "HOW",                                  \
       "weigh a sample 1/global batch, or (sum) shards/global batch")                                      \
     X(CHOICE, grad_dtype, RUN, "fp32", 0, 0, " fp32 bf16", "Training", "TYPE",                            \
@@ -153,6 +156,7 @@ typedef struct dt_options {
 #define DT_FIELD_COUNT int64_t
 #define DT_FIELD_AUTO int64_t
 #define DT_FIELD_REAL double
+#define DT_FIELD_AUTO_REAL double
 #define DT_FIELD_FLAG bool
 #define X(type, field, ...) DT_FIELD_##type field;
     DT_OPTION_LIST(X)
@@ -160,7 +164,8 @@ typedef struct dt_options {
 } dt_options;
 
 typedef enum dt_option_type {
-    DT_OPTION_TEXT, DT_OPTION_CHOICE, DT_OPTION_COUNT, DT_OPTION_AUTO, DT_OPTION_REAL, DT_OPTION_FLAG
+    DT_OPTION_TEXT, DT_OPTION_CHOICE, DT_OPTION_COUNT, DT_OPTION_AUTO, DT_OPTION_REAL,
+    DT_OPTION_AUTO_REAL, DT_OPTION_FLAG
 } dt_option_type;
 typedef enum dt_option_scope { DT_SCOPE_RUN, DT_SCOPE_LENGTH, DT_SCOPE_HOW, DT_SCOPE_HERE } dt_option_scope;
 typedef struct dt_option_row {
@@ -229,6 +234,9 @@ dt_status dt_average(dt_comm *c, const dt_options *o, const char *const *path,
                      size_t count) DT_MUST_CHECK;
 /* Network spec, precision and threads as the options mean them. Local. */
 dt_status dt_options_net(const dt_options *o, int classes, dt_net_spec *spec) DT_MUST_CHECK;
+/* Resolve what "auto" leaves to the tutorial that the network is of, so that saved options
+ * say it: loss_epsilon. A second call changes nothing. Local. */
+void dt_options_resolve(dt_options *o, const dt_net *net);
 /* Threads of a rank where --threads is auto: its share of what its node's ranks may use
  * together, within its own mask and quota, at least 1. Local. */
 int dt_threads_auto(const dt_comm *c);

@@ -45,6 +45,12 @@ static const test_spec cases[] = {
      .logits = true,
      .logits_out = true,
      .label_smoothing = 0.1f},
+    {.op = &dt_op_softmax_xent,
+     .in = {{3, 1, 1, 10}},
+     .logits = true,
+     .logits_out = true,
+     .label_smoothing = 0.1f,
+     .loss_epsilon = 0.05f},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 

@@ -58,6 +58,12 @@ static const test_spec others[] = {
      .logits = true,
      .logits_out = true,
      .label_smoothing = 0.2f},
+    {.op = &dt_op_softmax_xent,
+     .in = {{37, 1, 1, 10}},
+     .logits = true,
+     .logits_out = true,
+     .label_smoothing = 0.2f,
+     .loss_epsilon = 1e-24f},
 };
 
 static void compare_all(const test_spec *specs, size_t count)

@@ -226,12 +226,15 @@ static inline void naive_globalavgpool_backward(naive_call *c)
 
 /* ---- Loss: -sum_j y_j log(softmax(z)_j + eps); d_out is 1 / n_global ------------ */
 
-static inline double naive_probability(const double *z, int64_t classes, int64_t k)
+/* log(sum_j exp(z_j - z_k)), which is -log p_k */
+static inline double naive_surprise(const double *z, int64_t classes, int64_t k)
 {
-    double sum = 0;
+    double max = z[0], sum = 0;
+    for (int64_t j = 1; j < classes; j++)
+        max = z[j] > max ? z[j] : max;
     for (int64_t j = 0; j < classes; j++)
-        sum += exp(z[j] - z[k]);
-    return 1 / sum;
+        sum += exp(z[j] - max);
+    return max - z[k] + log(sum);
 }
 
 static inline double naive_target(const naive_call *c, int64_t i, int64_t k)
@@ -240,17 +243,17 @@ static inline double naive_target(const naive_call *c, int64_t i, int64_t k)
     return (k == c->labels[i] ? 1 - s : 0) + s / (double)c->s->in_shape[0].c;
 }
 
-static const double naive_eps = 1e-24;
-
 static inline void naive_softmax_xent_forward(naive_call *c)
 {
     const int64_t classes = c->s->in_shape[0].c;
+    const double eps = (double)c->s->loss_epsilon;
     for (int64_t i = 0; i < c->s->in_shape[0].n; i++) {
         c->out[i] = 0;
-        for (int64_t k = 0; k < classes; k++)
-            c->out[i] -=
-                naive_target(c, i, k) *
-                log(naive_probability(c->in[0] + i * classes, classes, k) + naive_eps);
+        for (int64_t k = 0; k < classes; k++) {
+            const double surprise = naive_surprise(c->in[0] + i * classes, classes, k);
+            const double log_p = eps > 0 ? log(exp(-surprise) + eps) : -surprise;
+            c->out[i] -= naive_target(c, i, k) * log_p;
+        }
     }
 }
 
@@ -258,14 +261,16 @@ static inline void naive_softmax_xent_forward(naive_call *c)
 static inline void naive_softmax_xent_backward(naive_call *c)
 {
     const int64_t classes = c->s->in_shape[0].c;
+    const double eps = (double)c->s->loss_epsilon;
     for (int64_t i = 0; i < c->s->in_shape[0].n; i++)
         for (int64_t k = 0; k < classes; k++) {
             const double *z = c->in[0] + i * classes;
-            const double pk = naive_probability(z, classes, k);
+            const double pk = exp(-naive_surprise(z, classes, k));
             double dz = 0;
             for (int64_t j = 0; j < classes; j++) {
-                const double p = naive_probability(z, classes, j);
-                dz -= naive_target(c, i, j) / (p + naive_eps) * p * ((j == k) - pk);
+                const double p = exp(-naive_surprise(z, classes, j));
+                const double pull = eps > 0 ? p / (p + eps) : 1; /* p / p, also of 0 */
+                dz -= naive_target(c, i, j) * pull * ((j == k) - pk);
             }
             c->d_in[0][i * classes + k] = dz * c->d_out[i];
         }

@@ -18,7 +18,7 @@ typedef struct test_spec {
     bool logits_out;        /* out is float32 whatever the type */
     dt_mode mode;
     int threads; /* 0: 1 */
-    float label_smoothing;
+    float label_smoothing, loss_epsilon;
     const char *kernels; /* NULL: "auto" */
 } test_spec;
 
@@ -143,6 +143,7 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
                    .saves = spec->op->saves,
                    .pack = {-1, -1},
                    .label_smoothing = spec->label_smoothing,
+                   .loss_epsilon = spec->loss_epsilon,
                    .out_type = spec->logits_out ? DT_F32 : spec->type};
     for (int k = 0; k < DT_MAX_IN && spec->in[k].n; k++) {
         t->node.n_in++;

@@ -65,7 +65,8 @@ static void test_defaults_are_the_tutorial(void **state)
         {"augment", "cifar"}, {"normalize", "tutorial"}, {"lr", "0.01"},
         {"momentum", "0.9"}, {"weight_decay", "0"}, {"schedule", "constant"},
         {"warmup", "0"}, {"epochs", "10"}, {"label_smoothing", "0"},
-        {"nesterov", "false"}, {"image_size", "auto"}, {"max_steps", "-1"}};
+        {"nesterov", "false"}, {"image_size", "auto"}, {"max_steps", "-1"},
+        {"loss_epsilon", "auto"}};
     dt_options o;
     char text[256];
 
@@ -94,6 +95,9 @@ static void test_values(void **state)
         {"lr", "-nan", NULL}, {"lr", "1e400", NULL}, {"lr", "0.1x", NULL},
         {"lr", "0.30000000000000004", "0.30000000000000004"}, {"lr", "-0", "0"},
         {"lr", "1e-5", "1.0e-05"}, {"lr", "1.5e-7", "1.5e-07"}, {"lr", "1e-300", "1.0e-300"},
+        {"loss_epsilon", "auto", "auto"}, {"loss_epsilon", "0", "0"},
+        {"loss_epsilon", "1e-24", "1.0e-24"}, {"loss_epsilon", "-1", NULL},
+        {"loss_epsilon", "Auto", NULL}, {"loss_epsilon", "2", NULL},
         {"momentum", "1.5", NULL}, {"label_smoothing", "1", NULL},
         {"nesterov", "true", "true"}, {"nesterov", "No", "false"},
         {"nesterov", "maybe", NULL}, {"nesterov", "", NULL},

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# What auto leaves to the tutorial that a network is of: resolved, shown, saved with the run,
+# and part of what a resumed run must not change.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+
+saved() { must grep -qx -- "$2" "$1/options.yaml"; }
+
+accepts "${tiny[@]}" --variant mindspore --save-every 1 --out "$tmp/vgg" # it has no variants
+saved "$tmp/vgg" 'loss_epsilon: 0'
+resnet=("${tiny[@]}" --net resnet50 --image-size 32 --save-every 1)
+accepts "${resnet[@]}" --out "$tmp/mindspore"
+saved "$tmp/mindspore" 'loss_epsilon: 1.0e-24'
+accepts "${resnet[@]}" --variant torchvision --out "$tmp/torchvision"
+saved "$tmp/torchvision" 'loss_epsilon: 0'
+accepts "${resnet[@]}" --loss-epsilon 0.001 --out "$tmp/other"
+saved "$tmp/other" 'loss_epsilon: 0.001'
+
+# the loss is the run's
+accepts --out "$tmp/mindspore" --resume auto --threads 1 --max-steps 2
+refuses 78 "loss_epsilon" "'1.0e-24', now '0'" -- \
+    --out "$tmp/mindspore" --resume auto --threads 1 --loss-epsilon 0
+refuses 78 "loss_epsilon" "'0', now '1.0e-24'" -- \
+    --out "$tmp/vgg" --resume auto --threads 1 --loss-epsilon 1e-24
+
+# and it is shown
+accepts plan --net vgg11
+must grep -q 'own log-sum-exp' "$tmp/stdout"
+accepts plan --net resnet50 --image-size 32
+must grep -q 'own log(p + 1e-24)' "$tmp/stdout"
+finish
