@@ -1,12 +1,13 @@
 /* augment.c - crop, mirror, normalise, resize and round in one pass over an image.
  *
  * Crop and mirror are index arithmetic. Bytes are normalised by a table before they are
- * interpolated: the weights of a tap sum to 1, so the order does not matter, and 3,072
- * look-ups do what 150,528 multiplications would. Each source row is stretched once and
- * kept until the output has passed it. Only multiply, add and round: no instruction set
- * gives other bits. */
+ * interpolated: the parts of a tap sum to 1, so the order does not matter, and 3,072
+ * look-ups do what 150,528 multiplications would; unless they are to be rounded to bytes
+ * in between. Each source row is stretched once and kept until the output has passed it.
+ * Only multiply, add and round: no instruction set gives other bits. */
 #include "augment.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static const struct augment_row {
@@ -28,15 +29,39 @@ static const struct normalize_row {
 #undef X
 };
 
+static const struct resize_row {
+    const char *name;
+    bool rounds;
+} resize_table[] = {
+#define X(name, rounds) {#name, rounds},
+    DT_RESIZE_LIST(X)
+#undef X
+};
+
 dt_tap dt_tap_at(int in, int out, int i)
 {
     const double at = ((double)i + 0.5) * ((double)in / (double)out) - 0.5;
     if (at <= 0)
-        return (dt_tap){0, 0, 0};
+        return (dt_tap){0, 0, {1, 0}};
     if (at >= in - 1)
-        return (dt_tap){in - 1, in - 1, 0};
+        return (dt_tap){in - 1, in - 1, {1, 0}};
     const int lo = (int)at;
-    return (dt_tap){lo, lo + 1, (float)(at - lo)};
+    const float weight = (float)(at - lo);
+    return (dt_tap){lo, lo + 1, {1 - weight, weight}};
+}
+
+/* Its steps are OpenCV's, rounding by rounding (imgproc, resize.cpp). */
+dt_tap dt_tap_uint8(int in, int out, int i, bool column)
+{
+    const double scale = 1 / ((double)out / in);
+    const float at = (float)(((double)i + 0.5) * scale - 0.5);
+    const int lo = (int)floorf(at), last = in - 1;
+    const float weight = at - (float)lo;
+
+    if (column && (lo < 0 || lo >= last))
+        return (dt_tap){lo < 0 ? 0 : last, lo < 0 ? 0 : last, {2048, 0}};
+    return (dt_tap){lo < 0 ? 0 : lo > last ? last : lo, lo < last ? lo + 1 : last,
+                    {rintf((1 - weight) * 2048), rintf(weight * 2048)}};
 }
 
 static dt_status augment_named(dt_augment *a, const char *name)
@@ -67,6 +92,27 @@ static dt_status normalize_named(dt_augment *a, const char *name)
                    DT_NORMALIZE_LIST(DT_WORD));
 }
 
+static dt_status resize_named(dt_augment *a, const char *name)
+{
+    for (size_t i = 0; i < sizeof resize_table / sizeof *resize_table; i++)
+        if (strcmp(resize_table[i].name, name) == 0) {
+            a->rounds = resize_table[i].rounds;
+            return DT_OK;
+        }
+    return dt_fail(DT_CONFIG, "resize '%s' is unknown, use one of:%s", name,
+                   DT_RESIZE_LIST(DT_WORD));
+}
+
+static void augment_taps(dt_augment *a)
+{
+    for (int i = 0; i < a->size; i++) {
+        a->row[i] = a->rounds ? dt_tap_uint8(a->height, a->size, i, false)
+                              : dt_tap_at(a->height, a->size, i);
+        a->column[i] = a->rounds ? dt_tap_uint8(a->width, a->size, i, true)
+                                 : dt_tap_at(a->width, a->size, i);
+    }
+}
+
 dt_status dt_augment_init(dt_augment *a, const dt_source_info *info,
                           const dt_loader_opts *opts)
 {
@@ -76,12 +122,10 @@ dt_status dt_augment_init(dt_augment *a, const dt_source_info *info,
                       .type = opts->type};
     DT_TRY(augment_named(a, opts->augment));
     DT_TRY(normalize_named(a, opts->normalize));
+    DT_TRY(resize_named(a, opts->resize));
     DT_TRY(dt_calloc(&a->row, 2 * (size_t)a->size, sizeof *a->row, "resize taps"));
     a->column = a->row + a->size;
-    for (int i = 0; i < a->size; i++) {
-        a->row[i] = dt_tap_at(a->height, a->size, i);
-        a->column[i] = dt_tap_at(a->width, a->size, i);
-    }
+    augment_taps(a);
     return DT_OK;
 }
 
@@ -93,7 +137,7 @@ void dt_augment_release(dt_augment *a)
 
 size_t dt_augment_scratch(const dt_augment *a)
 {
-    return 3 * ((size_t)a->width + 2 * (size_t)a->size);
+    return 3 * ((size_t)a->width + 3 * (size_t)a->size);
 }
 
 dt_window dt_augment_draw(const dt_augment *a, uint32_t seed, int64_t epoch,
@@ -108,7 +152,7 @@ dt_window dt_augment_draw(const dt_augment *a, uint32_t seed, int64_t epoch,
                        .flip = a->flip && dt_below(bits[2], 2) == 1};
 }
 
-/* Row r of the window, normalised, into line [width][3]. */
+/* Row r of the window into line [width][3]: normalised, or bytes. */
 static void augment_line(const dt_augment *a, const uint8_t *source, dt_window w, int r,
                          float *restrict line)
 {
@@ -120,12 +164,15 @@ static void augment_line(const dt_augment *a, const uint8_t *source, dt_window w
         const int at = (w.flip ? a->width - 1 - x : x) + w.left;
         const bool seen = inside && at >= 0 && at < a->width;
         const uint8_t *p = pixels + 3 * (seen ? at : 0);
-        for (int c = 0; c < 3; c++)
-            line[3 * x + c] = a->level[c][seen ? p[c] : 0];
+        for (int c = 0; c < 3; c++) {
+            const uint8_t byte = seen ? p[c] : 0;
+            line[3 * x + c] = a->rounds ? (float)byte : a->level[c][byte];
+        }
     }
 }
 
-/* line [width][3] to wide [size][3]. */
+/* line [width][3] to wide [size][3]; of bytes, whole numbers up to 255 * 2048, which a
+ * float holds. */
 static void augment_stretch(const dt_augment *a, const float *restrict line,
                             float *restrict wide)
 {
@@ -133,40 +180,48 @@ static void augment_stretch(const dt_augment *a, const float *restrict line,
         const dt_tap t = a->column[x];
         const float *lo = line + 3 * t.lo, *hi = line + 3 * t.hi;
         for (int c = 0; c < 3; c++)
-            wide[3 * x + c] = (1 - t.weight) * lo[c] + t.weight * hi[c];
+            wide[3 * x + c] = t.part[0] * lo[c] + t.part[1] * hi[c];
     }
 }
 
-/* (1 - weight) * lo + weight * hi over n floats. */
-static void augment_blend_f32(const float *restrict lo, const float *restrict hi,
-                              float weight, size_t n, void *to)
+/* One output row of n floats from two wide ones. */
+static void augment_blend(const dt_augment *a, dt_tap t, const float *restrict lo,
+                          const float *restrict hi, float *restrict out)
 {
-    float *restrict out = to;
-    for (size_t i = 0; i < n; i++)
-        out[i] = (1 - weight) * lo[i] + weight * hi[i];
+    const int n = 3 * a->size;
+
+    for (int i = 0; i < n; i++)
+        out[i] = t.part[0] * lo[i] + t.part[1] * hi[i];
 }
 
-static void augment_blend_bf16(const float *restrict lo, const float *restrict hi,
-                               float weight, size_t n, void *to)
+/* The same of bytes times 2048: 4 bits go before the second product, 16 after it and 2
+ * after the sum, which alone is rounded. */
+static void augment_blend_uint8(const dt_augment *a, dt_tap t, const float *restrict lo,
+                                const float *restrict hi, float *restrict out)
 {
-    dt_bf16 *restrict out = to;
-    for (size_t i = 0; i < n; i++)
-        out[i] = dt_f32_to_bf16((1 - weight) * lo[i] + weight * hi[i]);
+    const int32_t part[2] = {(int32_t)t.part[0], (int32_t)t.part[1]};
+
+    for (int x = 0; x < a->size; x++)
+        for (int c = 0; c < 3; c++) {
+            const int32_t l = (int32_t)lo[3 * x + c] >> 4, h = (int32_t)hi[3 * x + c] >> 4;
+            const int32_t v = (((part[0] * l) >> 16) + ((part[1] * h) >> 16) + 2) >> 2;
+            out[3 * x + c] = a->level[c][v];
+        }
 }
 
-static void (*const augment_blend[])(const float *restrict, const float *restrict,
-                                     float, size_t, void *) = {
-    [DT_F32] = augment_blend_f32,
-    [DT_BF16] = augment_blend_bf16,
-};
+static void augment_round(const float *restrict from, size_t n, dt_bf16 *restrict to)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = dt_f32_to_bf16(from[i]);
+}
 
 void dt_augment_image(const dt_augment *a, const uint8_t *source, dt_window window,
                       float *scratch, void *to)
 {
     const size_t values = 3 * (size_t)a->size;
     const size_t row_bytes = values * dt_dtype_bytes(a->type);
-    float *line = scratch, *wide[2] = {line + 3 * (size_t)a->width,
-                                             line + 3 * (size_t)a->width + values};
+    float *line = scratch, *out = line + 3 * (size_t)a->width;
+    float *wide[2] = {out + values, out + 2 * values};
     int held[2] = {-1, -1}; /* source rows that wide[0] (even) and wide[1] (odd) hold */
 
     for (int y = 0; y < a->size; y++) {
@@ -177,7 +232,11 @@ void dt_augment_image(const dt_augment *a, const uint8_t *source, dt_window wind
                 augment_stretch(a, line, wide[r & 1]);
                 held[r & 1] = r;
             }
-        augment_blend[a->type](wide[t.lo & 1], wide[t.hi & 1], t.weight, values,
-                               (char *)to + (size_t)y * row_bytes);
+        void *row = (char *)to + (size_t)y * row_bytes;
+        float *blended = a->type == DT_F32 ? row : out;
+        (a->rounds ? augment_blend_uint8 : augment_blend)(a, t, wide[t.lo & 1],
+                                                          wide[t.hi & 1], blended);
+        if (a->type == DT_BF16)
+            augment_round(out, values, row);
     }
 }

@@ -6,12 +6,16 @@
 /* Where an output pixel lies between two source pixels. */
 typedef struct dt_tap {
     int32_t lo, hi; /* neighbours, lo <= hi <= lo + 1 */
-    float weight;   /* of hi; lo has 1 - weight */
+    float part[2];  /* of lo and hi in the output pixel */
 } dt_tap;
 
-/* Tap of output i when `in` pixels become `out`: half-pixel centres, clamped at the
- * edges, no antialiasing (OpenCV, PyTorch with align_corners=False, MindSpore). */
+/* Tap of output i when `in` pixels become `out`: half-pixel centres, clamped at the edges,
+ * no antialiasing (PyTorch with align_corners=False). The parts add up to 1. */
 dt_tap dt_tap_at(int in, int out, int i);
+/* The same as OpenCV's 8-bit resize has it: parts are whole numbers that add up to 2048.
+ * Beyond an edge a column takes all of the edge's pixel; a row, unless `column`, takes both
+ * of its parts from the one row, which are rounded one by one. */
+dt_tap dt_tap_uint8(int in, int out, int i, bool column);
 
 /* Which part of the source is seen: cropped, then mirrored. */
 typedef struct dt_window {
@@ -25,11 +29,13 @@ typedef struct dt_augment {
     int pad;              /* of the random crop, 0: none */
     bool flip;            /* mirror with probability 1/2 */
     dt_dtype type;        /* of the output */
+    bool rounds;          /* interpolates bytes to bytes, normalises then */
     dt_tap *row, *column; /* [size] each, owned */
     float level[3][256];  /* normalised value of a byte, per channel */
 } dt_augment;
 
-/* DT_CONFIG for a name that is not in DT_AUGMENT_LIST or DT_NORMALIZE_LIST. */
+/* DT_CONFIG for a name that is not in DT_AUGMENT_LIST, DT_NORMALIZE_LIST or
+ * DT_RESIZE_LIST. */
 dt_status dt_augment_init(dt_augment *a, const dt_source_info *info,
                           const dt_loader_opts *opts) DT_MUST_CHECK;
 void dt_augment_release(dt_augment *a);

@@ -64,11 +64,14 @@ int dt_decoder_serve(void);
       66.7f / 255)
 /* Name, zero padding on each side before the crop, random horizontal flip. */
 #define DT_AUGMENT_LIST(X) X(cifar, 4, true) X(none, 0, false)
+/* Name, whether resized images are rounded to bytes before they are normalised, to the bit
+ * as MindSpore 2.10's vision.Resize and OpenCV's resize do it (INTER_LINEAR, 8 bits). */
+#define DT_RESIZE_LIST(X) X(float, false) X(uint8, true)
 
 /* ---- Loader ---------------------------------------------------------------------- */
 
 typedef struct dt_loader_opts {
-    const char *augment, *normalize; /* names of the lists above */
+    const char *augment, *normalize, *resize; /* names of the lists above */
     int image_size;                  /* output height = width */
     dt_dtype type;                   /* of the images written */
     uint32_t seed;
@@ -95,8 +98,8 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
 /* Write the images and labels of one shard of a training batch: images
  * [size][image_size][image_size][3], labels [size], where size is the shard's.
  * Augmentation `cifar`: zero padding of 4 on each side, crop at a random place,
- * horizontal flip with probability 1/2, then bilinear resize (half-pixel centres) and
- * normalise; padding is black before normalising, as torchvision does it. `epoch`
+ * horizontal flip with probability 1/2, then bilinear resize (half-pixel centres, in
+ * float or rounded to bytes) and normalise; padding is black before normalising, as torchvision does it. `epoch`
  * counts from 0. */
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
                      int32_t *labels);

@@ -261,11 +261,11 @@ static void images_resize(const uint8_t *from, int width, int height, uint8_t *t
         for (int x = 0; x < info->width; x++) {
             const dt_tap h = dt_tap_at(width, info->width, x);
             for (int c = 0; c < 3; c++) {
-                const float up = (1 - h.weight) * upper[3 * h.lo + c] +
-                                 h.weight * upper[3 * h.hi + c];
-                const float low = (1 - h.weight) * lower[3 * h.lo + c] +
-                                  h.weight * lower[3 * h.hi + c];
-                *to++ = (uint8_t)((1 - v.weight) * up + v.weight * low + 0.5f);
+                const float up = h.part[0] * upper[3 * h.lo + c] +
+                                 h.part[1] * upper[3 * h.hi + c];
+                const float low = h.part[0] * lower[3 * h.lo + c] +
+                                  h.part[1] * lower[3 * h.hi + c];
+                *to++ = (uint8_t)(v.part[0] * up + v.part[1] * low + 0.5f);
             }
         }
     }

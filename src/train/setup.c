@@ -87,7 +87,7 @@ static dt_status open_data(dt_run *r)
 static dt_status open_loader(dt_run *r, dt_purpose purpose)
 {
     const dt_loader_opts opts = {
-        .augment = r->o.augment, .normalize = r->o.normalize,
+        .augment = r->o.augment, .normalize = r->o.normalize, .resize = r->o.resize,
         .image_size = dt_net_spec_of(r->net)->image_size, .type = r->precision,
         .seed = (uint32_t)r->o.seed, .global_batch = r->global_batch,
         .shards = (int)r->o.shards,

@@ -34,6 +34,8 @@
       "cifar: zero-pad 4, random crop, random flip")                                                      \
     X(CHOICE, normalize, RUN, "tutorial", 0, 0, DT_NORMALIZE_LIST(DT_WORD), "Data", "NAME",               \
       "channel constants; the tutorial's are in B G R order, applied to R G B images")                    \
+    X(CHOICE, resize, RUN, "auto", 0, 0, " auto" DT_RESIZE_LIST(DT_WORD), "Data", "HOW",                  \
+      "enlarge images in float, or rounded to uint8 (auto: uint8 for resnet50's mindspore variant)")      \
     X(FLAG, drop_remainder, RUN, true, 0, 0, "", "Data", NULL,                                            \
       "leave out the uneven last batch of an epoch, as the tutorial does")                                \
     X(AUTO, batch, RUN, 32, 1, 1e6, "", "Data", "N",                                                      \
@@ -235,7 +237,7 @@ dt_status dt_average(dt_comm *c, const dt_options *o, const char *const *path,
 /* Network spec, precision and threads as the options mean them. Local. */
 dt_status dt_options_net(const dt_options *o, int classes, dt_net_spec *spec) DT_MUST_CHECK;
 /* Resolve what "auto" leaves to the tutorial that the network is of, so that saved options
- * say it: loss_epsilon. A second call changes nothing. Local. */
+ * say it: loss_epsilon, resize. A second call changes nothing. Local. */
 void dt_options_resolve(dt_options *o, const dt_net *net);
 /* Threads of a rank where --threads is auto: its share of what its node's ranks may use
  * together, within its own mask and quota, at least 1. Local. */

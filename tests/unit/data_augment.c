@@ -1,5 +1,5 @@
 /* data_augment.c - crop, mirror, resize and normalise against a slow version that does
- * them one after the other in double, and against PyTorch's bilinear. */
+ * them one after the other in double, against PyTorch's bilinear and MindSpore's Resize. */
 #include "augment.h"
 #include "test.h"
 
@@ -20,7 +20,7 @@ static void taps_are_those_of_pytorch(void **state)
     for (int i = 0; i < 7 + 3; i++) {
         const dt_tap t = i < 7 ? dt_tap_at(4, 7, i) : dt_tap_at(4, 3, i - 7);
         const double v =
-            (1 - (double)t.weight) * in[t.lo] + (double)t.weight * in[t.hi];
+            (double)t.part[0] * in[t.lo] + (double)t.part[1] * in[t.hi];
         /* both sides round weights and values to float32: 9 * 2^-22 */
         assert_true(abs((int)((v - (i < 7 ? up[i] : down[i - 7])) * 0x1p22)) <= 9);
     }
@@ -59,8 +59,11 @@ static double slow_value(const uint8_t *image, int height, int width, dt_window 
 static dt_loader_opts opts_of(const char *augment, const char *normalize, int size,
                               dt_dtype type)
 {
-    return (dt_loader_opts){
-        .augment = augment, .normalize = normalize, .image_size = size, .type = type};
+    return (dt_loader_opts){.augment = augment,
+                            .normalize = normalize,
+                            .resize = "float",
+                            .image_size = size,
+                            .type = type};
 }
 
 /* mean and std of "cifar" and "tutorial" as their sources print them */
@@ -119,6 +122,120 @@ static void one_pass_equals_the_steps(void **state)
     check_one(1, 1, 5, (dt_window){0, 0, true});
     check_one(3, 300, 17, (dt_window){0, 0, false});
     check_one(8, 8, 8, (dt_window){9, 0, false}); /* all of it outside: black */
+}
+
+/* Images of scripts/golden-resize.py, which made the hashes. 0: noise; 1: black and white;
+ * 2: a slope. */
+static const struct {
+    int height, width, size;
+    const char *hash; /* of the three, resized */
+} mindspore_pixels[] = {
+    {32, 32, 64, "34b2a8ecf3dbc6e1a7e4393468043216"},
+    {32, 32, 224, "f3adfa5be576109f33c6d8da87682d9b"},
+    {32, 32, 32, "2dc6f8f44f05538db2a3622cc416d251"},
+    {32, 32, 33, "76e9dd6153ac122a58029ef0bd19ef0a"},
+    {32, 32, 300, "a3a46157ea73b93274e2c61482e336e6"},
+    {32, 32, 16, "e3c81918b53dc4138a65d4560cfbda3a"},
+    {32, 32, 25, "e3fd136648e1b1df988f081536aba03f"},
+    {20, 12, 48, "fe22988b54405c4b9596d33f17e65695"},
+    {12, 20, 64, "cb0a530b3efbba0e01bd7352da842c27"},
+    {1, 1, 5, "a757f9731a4cb6a8f522e8d531aeed5c"},
+    {3, 300, 17, "21e316980376eab84103e015ed5fc0a3"},
+};
+enum { KINDS = 3 };
+
+static void draw(uint8_t *image, uint64_t count, int kind)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const uint8_t noise = (uint8_t)((i * i + 7 * i + 1) * 2654435761u >> 24);
+        image[i] = kind == 0 ? noise : kind == 1 ? (noise > 127 ? 255 : 0) : (uint8_t)i;
+    }
+}
+
+/* The bytes of `image`, resized, to the hash: levels that are the bytes themselves. */
+static void hash_resized(dt_hash *h, const dt_source_info *info, int size,
+                         const uint8_t *image, dt_window window)
+{
+    dt_loader_opts opts = opts_of("none", "tutorial", size, DT_F32);
+    const size_t values = 3 * (size_t)size * (size_t)size;
+    dt_augment a;
+    opts.resize = "uint8";
+    assert_ok(dt_augment_init(&a, info, &opts));
+    for (int i = 0; i < 3 * 256; i++)
+        a.level[i / 256][i % 256] = (float)(i % 256);
+    float *out = malloc(values * sizeof *out);
+    float *scratch = malloc(dt_augment_scratch(&a) * sizeof *scratch);
+    dt_augment_image(&a, image, window, scratch, out);
+    for (size_t i = 0; i < values; i++) {
+        const uint8_t byte = (uint8_t)out[i];
+        dt_hash_update(h, &byte, 1);
+    }
+    free(scratch);
+    free(out);
+    dt_augment_release(&a);
+}
+
+static void rounded_pixels_are_mindspores(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof mindspore_pixels / sizeof *mindspore_pixels; k++) {
+        const dt_source_info info = {.height = mindspore_pixels[k].height,
+                                     .width = mindspore_pixels[k].width};
+        const size_t count = 3 * (size_t)info.height * (size_t)info.width;
+        uint8_t *image = malloc(count);
+        char text[DT_DIGEST_CHARS];
+        dt_hash *h = NULL;
+        assert_ok(dt_hash_open(&h));
+        for (int kind = 0; kind < KINDS; kind++) {
+            draw(image, count, kind);
+            hash_resized(h, &info, mindspore_pixels[k].size, image, (dt_window){0});
+        }
+        dt_digest_text(dt_hash_digest(h), text);
+        dt_hash_close(h);
+        free(image);
+        if (strcmp(text, mindspore_pixels[k].hash) != 0)
+            fail_msg("%d x %d to %d: %s, MindSpore's is %s", info.height, info.width,
+                     mindspore_pixels[k].size, text, mindspore_pixels[k].hash);
+    }
+}
+
+/* The tutorial resizes what it has cropped and mirrored, and normalises bytes. */
+static void rounding_comes_between_crop_and_normalisation(void **state)
+{
+    (void)state;
+    enum { SIDE = 32, SIZE = 64, BYTES = SIDE * SIDE * 3, VALUES = SIZE * SIZE * 3 };
+    const dt_source_info info = {.height = SIDE, .width = SIDE};
+    const dt_window window = {.top = 3, .left = -2, .flip = true};
+    dt_loader_opts opts = opts_of("none", "tutorial", SIZE, DT_F32);
+    uint8_t image[BYTES], seen[BYTES] = {0};
+    float *all = malloc(VALUES * sizeof *all), *steps = malloc(VALUES * sizeof *steps);
+    dt_bf16 *half = malloc(VALUES * sizeof *half);
+    dt_augment a;
+    draw(image, BYTES, 0);
+    for (int y = 0; y + 3 < SIDE; y++)
+        for (int x = 0; x < SIDE - 2; x++)
+            memcpy(seen + 3 * (y * SIDE + x), image + 3 * ((y + 3) * SIDE + SIDE - 3 - x), 3);
+    opts.resize = "uint8";
+    assert_ok(dt_augment_init(&a, &info, &opts));
+    float *scratch = malloc(dt_augment_scratch(&a) * sizeof *scratch);
+    dt_augment_image(&a, image, window, scratch, all);
+    dt_augment_image(&a, seen, (dt_window){0}, scratch, steps);
+    assert_memory_equal(all, steps, VALUES * sizeof *all);
+    for (int i = 0; i < VALUES; i++) {
+        bool level = false;
+        for (int v = 0; v < 256; v++)
+            level = level || (all[i] >= a.level[i % 3][v] && all[i] <= a.level[i % 3][v]);
+        assert_true(level);
+    }
+    a.type = DT_BF16;
+    dt_augment_image(&a, image, window, scratch, half);
+    for (int i = 0; i < VALUES; i++)
+        assert_int_equal(half[i], dt_f32_to_bf16(all[i]));
+    dt_augment_release(&a);
+    free(scratch);
+    free(all);
+    free(steps);
+    free(half);
 }
 
 static void unresized_pixels_are_exact(void **state)
@@ -192,11 +309,15 @@ static void unknown_names_list_the_known(void **state)
     const dt_source_info info = {.height = 32, .width = 32};
     const dt_loader_opts bad_augment = opts_of("flip", "cifar", 32, DT_F32);
     const dt_loader_opts bad_normalize = opts_of("none", "imagenet", 32, DT_F32);
+    dt_loader_opts bad_resize = opts_of("none", "cifar", 32, DT_F32);
     dt_augment a;
     assert_fails(dt_augment_init(&a, &info, &bad_augment), DT_CONFIG, "cifar none");
     dt_augment_release(&a);
     assert_fails(dt_augment_init(&a, &info, &bad_normalize), DT_CONFIG,
                  "tutorial cifar cs744");
+    dt_augment_release(&a);
+    bad_resize.resize = "auto";
+    assert_fails(dt_augment_init(&a, &info, &bad_resize), DT_CONFIG, "float uint8");
     dt_augment_release(&a);
 }
 
@@ -205,6 +326,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(taps_are_those_of_pytorch),
         cmocka_unit_test(one_pass_equals_the_steps),
+        cmocka_unit_test(rounded_pixels_are_mindspores),
+        cmocka_unit_test(rounding_comes_between_crop_and_normalisation),
         cmocka_unit_test(unresized_pixels_are_exact),
         cmocka_unit_test(draws_are_uniform_and_keyed),
         cmocka_unit_test(unknown_names_list_the_known),

@@ -14,6 +14,7 @@ static dt_loader_opts usual(void)
 {
     return (dt_loader_opts){.augment = "none",
                             .normalize = "cs744",
+                            .resize = "float",
                             .image_size = SIDE,
                             .type = DT_F32,
                             .seed = 5,
@@ -341,6 +342,7 @@ static void wrong_numbers_are_refused(void **state)
     WRONG(image_size, 100000, "image size 100000");
     WRONG(augment, "random", "'random'");
     WRONG(normalize, "", "''");
+    WRONG(resize, "auto", "'auto'");
 #undef WRONG
     o = usual();
     o.drop_remainder = true;

@@ -66,7 +66,7 @@ static void test_defaults_are_the_tutorial(void **state)
         {"momentum", "0.9"}, {"weight_decay", "0"}, {"schedule", "constant"},
         {"warmup", "0"}, {"epochs", "10"}, {"label_smoothing", "0"},
         {"nesterov", "false"}, {"image_size", "auto"}, {"max_steps", "-1"},
-        {"loss_epsilon", "auto"}};
+        {"loss_epsilon", "auto"}, {"resize", "auto"}};
     dt_options o;
     char text[256];
 
