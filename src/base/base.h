@@ -82,6 +82,12 @@ void dt_log_init(int rank, int world);
 void dt_note(const char *fmt, ...) DT_PRINTF(1, 2);
 void dt_warn(const char *fmt, ...) DT_PRINTF(1, 2);
 void dt_log_error(const char *fmt, ...) DT_PRINTF(1, 2);
+/* Lines of the log and dt_fail's records show `name` for the path `place` and what is below it:
+ * a folder that is reached by its descriptor has another name for its user. Both are borrowed;
+ * NULL: none. While no other thread logs or fails. */
+void dt_log_alias(const char *place, const char *name);
+/* Put the alias into a text, which is cut to its room. */
+void dt_log_shown(char *text, size_t room);
 
 /* ---- Memory ---------------------------------------------------------------------- */
 

@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The log sink, one of the two pieces of process state that the style allows. Written
- * once by dt_log_init, before there are threads. */
+/* The log sink, one of the two pieces of process state that the style allows. Written by
+ * dt_log_init and dt_log_alias, when no other thread reads it. */
 static struct {
     int rank, world;
     char host[64];
+    const char *place, *name; /* the alias; NULL: none */
 } sink = {.rank = 0, .world = 1, .host = "localhost"};
 
 /* One call of fwrite per line: stderr is unbuffered, so lines of several ranks that
@@ -20,8 +21,10 @@ static void sink_write(const char *prefix, const char *fmt, va_list args)
     const int head = snprintf(line, room, "%s", prefix);
     size_t used = head > 0 ? (size_t)head : 0;
     const int body = vsnprintf(line + used, room - used, fmt, args);
-    if (body > 0)
-        used += (size_t)body < room - used ? (size_t)body : room - used - 1;
+    if (body > 0) {
+        dt_log_shown(line + used, room - used);
+        used += strlen(line + used);
+    }
     line[used++] = '\n';
     fwrite(line, 1, used, stderr);
 }
@@ -33,6 +36,32 @@ void dt_log_init(int rank, int world)
     if (gethostname(sink.host, sizeof sink.host) != 0)
         memcpy(sink.host, "unknown", sizeof "unknown");
     sink.host[sizeof sink.host - 1] = '\0';
+}
+
+void dt_log_alias(const char *place, const char *name)
+{
+    sink.place = place;
+    sink.name = name;
+}
+
+void dt_log_shown(char *text, size_t room)
+{
+    const size_t from = sink.place ? strlen(sink.place) : 0, to = from ? strlen(sink.name) : 0;
+
+    for (char *at = from ? strstr(text, sink.place) : NULL; at; at = strstr(at, sink.place)) {
+        const size_t before = (size_t)(at - text), rest = strlen(at + from);
+        if (at[from] >= '0' && at[from] <= '9') { /* another descriptor's */
+            at += from;
+            continue;
+        }
+        if (before + to >= room)
+            return;
+        const size_t kept = before + to + rest < room ? rest : room - 1 - before - to;
+        memmove(at + to, at + from, kept);
+        memcpy(at, sink.name, to);
+        at[to + kept] = '\0';
+        at += to;
+    }
 }
 
 void dt_note(const char *fmt, ...)

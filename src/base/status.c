@@ -55,6 +55,7 @@ dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt
     va_end(args);
     if (written <= 0)
         snprintf(fail_record, sizeof fail_record, "%s", dt_status_text(code));
+    dt_log_shown(fail_record, sizeof fail_record);
     fail_disarm(fail_record);
 
     /* A place in the source helps only where the source is at fault. */

@@ -57,7 +57,7 @@ typedef struct contents {
 
 static dt_status look_into(const dt_rundir *d, contents *c)
 {
-    DIR *dir = opendir(d->path);
+    DIR *dir = opendir(d->at);
 
     *c = (contents){.empty = true};
     if (!dir)
@@ -161,25 +161,59 @@ static dt_status take_lock(dt_rundir *d)
                                   "choose another --out", d->path);
 }
 
-/* ---- Which folder ---------------------------------------------------------------------- */
+/* ---- The folder itself -------------------------------------------------------------------- */
 
-static dt_status open_given(dt_rundir *d, bool takes_over)
+/* Whether the path leads to what the descriptor is open on. */
+static bool leads_to(const char *path, int fd)
 {
-    struct stat info;
-
-    DT_TRY(make_parents(d->path));
-    DT_TRY(make_folder(d->path, &d->created));
-    if (stat(d->path, &info) != 0)
-        return rundir_error(d->path, "looking at it");
-    if (!S_ISDIR(info.st_mode))
-        return dt_fail(DT_CANTCREATE, "run folder %s is a file; choose another --out",
-                       d->path);
-    if (is_held(d))
-        return rundir_in_use(d);
-    return check_contents(d, takes_over, false);
+    struct stat ours, there;
+    return fstat(fd, &ours) == 0 && stat(path, &there) == 0 &&
+           ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-static dt_status open_default(dt_rundir *d, const char *net, int world)
+/* A lock holds a folder, not a name. Files are reached by the folder's descriptor, so that a
+ * run whose folder is moved goes on in it, and not in what has its name then. */
+static dt_status hold_folder(dt_rundir *d)
+{
+    d->folder = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (d->folder < 0 && errno == ENOTDIR)
+        return dt_fail(DT_CANTCREATE, "run folder %s is a file; choose another --out",
+                       d->path);
+    if (d->folder < 0)
+        return rundir_error(d->path, "opening it");
+    snprintf(d->at, sizeof d->at, "/proc/self/fd/%d", d->folder);
+    if (!leads_to(d->at, d->folder))
+        memcpy(d->at, d->path, sizeof d->at);
+    return DT_OK;
+}
+
+dt_status dt_rundir_find(dt_rundir *d)
+{
+    char now[sizeof d->path];
+
+    if (leads_to(d->path, d->folder))
+        return DT_OK;
+    if (strcmp(d->at, d->path) == 0)
+        return dt_fail(DT_IO, "run folder %s was moved or replaced while its run was on; move it "
+                              "back", d->path);
+    const ssize_t n = readlink(d->at, now, sizeof now - 1);
+    now[n > 0 ? n : 0] = '\0';
+    if (leads_to(now, d->folder)) { /* else it was removed: writing will tell */
+        dt_warn("run folder %s was moved to %s: the run goes on there", d->path, now);
+        memcpy(d->path, now, sizeof now);
+    }
+    return DT_OK;
+}
+
+/* ---- Which folder ---------------------------------------------------------------------- */
+
+static dt_status make_given(dt_rundir *d)
+{
+    DT_TRY(make_parents(d->path));
+    return make_folder(d->path, &d->created);
+}
+
+static dt_status make_default(dt_rundir *d, const char *net, int world)
 {
     enum { TRIES = 1000 };
     char stamp[32], name[sizeof d->path - 16];
@@ -235,7 +269,7 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
     bool takes_over = false;
     dt_status st = DT_OK;
 
-    *d = (dt_rundir){.lock = -1};
+    *d = (dt_rundir){.folder = -1, .lock = -1};
     if (strlen(o->out) >= sizeof d->path)
         return dt_fail(DT_CANTCREATE,
                        "--out: the path has %zu characters, at most %zu fit",
@@ -246,18 +280,16 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
                                       "characters, at most %zu fit",
                        strlen(out), sizeof d->path - 1);
     memcpy(d->path, out, strlen(out) + 1);
-    DT_GO(st, out[0] ? open_given(d, takes_over) : open_default(d, o->net, world), out);
+    DT_GO(st, out[0] ? make_given(d) : make_default(d, o->net, world), out);
+    DT_GO(st, hold_folder(d), out);
+    DT_GO(st, is_held(d) ? rundir_in_use(d) : check_contents(d, takes_over, false), out);
     DT_GO(st, take_lock(d), out);
     /* Another run may have come and gone between the look and the lock. */
     st = check_contents(d, takes_over, true);
 
 out:
-    if (st != DT_OK) {
+    if (st != DT_OK)
         dt_rundir_close(d);
-        if (d->created)
-            rmdir(d->path);
-        *d = (dt_rundir){.lock = -1};
-    }
     return st;
 }
 
@@ -265,17 +297,19 @@ void dt_rundir_close(dt_rundir *d)
 {
     char path[PATH_MAX];
 
-    if (!d->open)
-        return;
-    unlink(dt_rundir_file(d, "lock", path));
-    close(d->lock);
-    if (d->created)
+    if (d->open) {
+        unlink(dt_rundir_file(d, "lock", path));
+        close(d->lock);
+    }
+    if (d->created && (d->folder < 0 || leads_to(d->path, d->folder)))
         rmdir(d->path); /* refused, as wanted, when there are files */
-    *d = (dt_rundir){.lock = -1};
+    if (d->at[0])
+        close(d->folder);
+    *d = (dt_rundir){.folder = -1, .lock = -1};
 }
 
 const char *dt_rundir_file(const dt_rundir *d, const char *name, char out[PATH_MAX])
 {
-    snprintf(out, PATH_MAX, "%s/%.63s", d->path, name);
+    snprintf(out, PATH_MAX, "%s/%.63s", d->at, name);
     return out;
 }

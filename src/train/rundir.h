@@ -6,8 +6,9 @@
 #include <limits.h>
 
 typedef struct dt_rundir {
-    char path[PATH_MAX - 64]; /* 64: room for the names of files in it */
-    int lock;                 /* descriptor of the lock file */
+    char path[PATH_MAX - 64]; /* what it is called; 64: room for the names of files in it */
+    char at[PATH_MAX - 64];   /* what leads to it, whatever becomes of its name: by its descriptor */
+    int folder, lock;         /* descriptors, of the lock file; -1: closed */
     bool open, created; /* created: by us, so to be removed if nothing came of it */
     bool resumed;       /* an older run's: what is in it must stay */
 } dt_rundir;
@@ -27,7 +28,10 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_C
 /* Give up the lock; a folder that we made and that is still empty goes. A zeroed d is
  * allowed. */
 void dt_rundir_close(dt_rundir *d);
-/* The path of a file in the folder; the name has at most 63 characters. Returns out. */
+/* A folder that was moved is found again, and a warning tells; path is its new name then. Where
+ * there is no /proc, DT_IO: a name is all that leads to it, and what has it now is another's. */
+dt_status dt_rundir_find(dt_rundir *d) DT_MUST_CHECK;
+/* The path of a file in the folder, by `at`; the name has at most 63 characters. Returns out. */
 const char *dt_rundir_file(const dt_rundir *d, const char *name, char out[PATH_MAX]);
 
 #endif

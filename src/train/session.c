@@ -15,6 +15,7 @@ dt_status dt_session_take(dt_session *s, const dt_run *r)
 {
     s->leads = true;
     DT_TRY(dt_rundir_open(&s->folder, &r->o, dt_comm_world(r->comm)));
+    dt_log_alias(s->folder.at, s->folder.path);
     dt_rundir_file(&s->folder, "metrics.jsonl", s->metrics_path);
     dt_rundir_file(&s->folder, "model.safetensors", s->model_path);
     return DT_OK;
@@ -30,7 +31,7 @@ static dt_status save_options(const dt_session *s, const dt_run *r)
     DT_TRY(dt_options_put(dt_rundir_file(&s->folder, ".options.yaml", draft), &r->o, NULL));
     if (rename(draft, path) != 0)
         return dt_fail(DT_IO, "cannot rename '%s' to '%s': %s", draft, path, strerror(errno));
-    return dt_folder_sync(s->folder.path);
+    return dt_folder_sync(s->folder.at);
 }
 
 static dt_model_file_opts model_opts(const dt_run *r)
@@ -48,7 +49,7 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
     const uint64_t saves = strcmp(r->o.save_every, "0") == 0 ? 0 : 3 * 2 * model;
     struct statvfs v;
 
-    if (statvfs(s->folder.path, &v) != 0)
+    if (statvfs(s->folder.at, &v) != 0)
         return DT_OK;
     const uint64_t left = (uint64_t)v.f_bavail * v.f_frsize;
     if (left < model)
@@ -100,7 +101,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
     DT_TRY(reserve_room(s, r));
     if (s->folder.resumed)
         DT_TRY(dt_metrics_check(s->metrics_path, &lines));
-    DT_TRY(dt_saver_open(&s->saver, s->folder.path, r->net, &keep));
+    DT_TRY(dt_saver_open(&s->saver, s->folder.at, r->net, &keep));
     DT_TRY(dt_report_open(&s->report, &setup));
     DT_TRY(save_options(s, r));
     if (s->folder.resumed && from[0])
@@ -138,6 +139,7 @@ void dt_session_close(dt_session *s)
     dt_metrics_close(&s->metrics);
     if (s->model_path[0])
         dt_safetensors_release(s->model_path);
+    dt_log_alias(NULL, NULL);
     dt_rundir_close(&s->folder);
 }
 
@@ -194,6 +196,7 @@ static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *a
         .data_digest = data, .what_class = class, .best = best,
     };
 
+    DT_TRY(dt_rundir_find(&s->folder));
     DT_TRY(dt_metrics_bytes(&s->metrics, &snapshot.at.metrics_bytes));
     dt_digest_text(dt_source_digest(r->source), data);
     dt_resume_class(r, class);
@@ -223,7 +226,10 @@ dt_status dt_session_model(dt_session *s, const dt_run *r)
     const dt_model_state state = dt_run_state(r);
     const dt_model_file_opts opts = model_opts(r);
 
-    return s->leads ? dt_model_save(&state, s->model_path, &opts) : DT_OK;
+    if (!s->leads)
+        return DT_OK;
+    DT_TRY(dt_rundir_find(&s->folder));
+    return dt_model_save(&state, s->model_path, &opts);
 }
 
 dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end)

@@ -83,6 +83,7 @@ static dt_status preempted(training *t)
     DT_TRY(save(t, false, true));
     if (t->session.leads) {
         snprintf(text, sizeof text, "%s", dt_saver_last(t->session.saver));
+        dt_log_shown(text, sizeof text); /* alike on all ranks */
         snprintf(signal, sizeof signal, "%s", dt_signals_name());
     }
     DT_TRY(dt_comm_bcast(r->comm, text, sizeof text, 0));
@@ -288,7 +289,7 @@ static dt_status restore(training *t, char path[PATH_MAX])
                               .options = &r->o};
 
     DT_TRY(dt_session_take(&t->session, r));
-    DT_TRY(dt_resume_find(r, t->session.folder.path, path));
+    DT_TRY(dt_resume_find(r, t->session.folder.at, path));
     if (!path[0])
         return DT_OK;
     DT_TRY(dt_checkpoint_load(path, &into, &t->at));

@@ -39,6 +39,34 @@ must kill -0 "$holder"
 kill "$holder"
 wait "$holder" 2>/dev/null
 
+# a run whose folder is moved goes on in it, beside another that takes the name
+moved=("${tiny[@]}" --epochs 1000 --max-steps 60 --save-every 4)
+accepts "${moved[@]}" --out "$tmp/calm"
+"$DTRAIN_BIN" "${moved[@]}" --out "$tmp/xa" >"$tmp/moved" 2>&1 </dev/null &
+mover=$!
+for _ in $(seq 1000); do
+    [ -d "$tmp/xa/checkpoints/step-0000000004" ] && break
+    sleep 0.01
+done
+kill -STOP $mover
+mv "$tmp/xa" "$tmp/xb"
+accepts "${moved[@]}" --out "$tmp/xa"
+kill -CONT $mover
+wait $mover
+code=$?
+must test "$code" = 0
+must grep -q "run folder $tmp/xa was moved to $tmp/xb: the run goes on there" "$tmp/moved"
+must grep -q "the run is in $tmp/xb\$" "$tmp/moved"
+must test "$(grep -c /proc/ "$tmp/moved")" = 0
+for run in xa xb; do
+    must cmp "$tmp/calm/model.safetensors" "$tmp/$run/model.safetensors"
+    equal "$(ls -A "$tmp/calm" "$tmp/calm/checkpoints" | tail -n +2)" \
+        "$(ls -A "$tmp/$run" "$tmp/$run/checkpoints" | tail -n +2 | sed "s#$tmp/$run#$tmp/calm#")"
+    must test "$(wc -l <"$tmp/$run/metrics.jsonl")" = "$(wc -l <"$tmp/calm/metrics.jsonl")"
+    accepts verify "$tmp/$run"
+    accepts --out "$tmp/$run" --resume auto --threads 1 --max-steps 62
+done
+
 # an empty folder is taken
 mkdir "$tmp/empty"
 accepts "${tiny[@]}" --out "$tmp/empty"

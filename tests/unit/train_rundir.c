@@ -1,5 +1,5 @@
 /* Run folders: new or empty, never shared, never left empty behind. */
-#include "test.h"
+#include "folder.h"
 
 #include <regex.h>
 #include <sys/stat.h>
@@ -68,14 +68,11 @@ static void new_and_empty_folders_are_taken(void **state)
     f->o.out = "a/b/c"; /* parents are made */
     assert_ok(dt_rundir_open(&d, &f->o, 2));
     assert_string_equal(d.path, "a/b/c");
-    assert_string_equal(dt_rundir_file(&d, "metrics.jsonl", path),
-                        "a/b/c/metrics.jsonl");
     assert_true(exists("a/b/c/lock"));
-    touch(path);
+    touch(dt_rundir_file(&d, "metrics.jsonl", path));
     dt_rundir_close(&d);
     assert_false(exists("a/b/c/lock"));
-    assert_true(exists(path)); /* what the run wrote stays */
-    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink("a/b/c/metrics.jsonl"), 0); /* what the run wrote stays */
 
     assert_int_equal(mkdir("empty", 0755), 0);
     f->o.out = "empty/";
@@ -191,6 +188,45 @@ static void one_of_many_gets_a_folder(void **state)
     }
 }
 
+/* A folder that is moved stays its run's: what takes its name is another's. */
+static void a_moved_folder_is_followed(void **state)
+{
+    fixture *f = *state;
+    dt_rundir d;
+    char path[PATH_MAX], text[2000], was[sizeof d.path];
+    FILE *heard;
+
+    for (int by_name = 0; by_name < 2; by_name++) {
+        f->o.out = "here";
+        assert_ok(dt_rundir_open(&d, &f->o, 1));
+        assert_ok(dt_rundir_find(&d));
+        assert_string_equal(d.path, "here");
+        memcpy(was, d.at, sizeof was);
+        if (by_name) /* as where there is no /proc */
+            memcpy(d.at, d.path, sizeof d.at);
+        assert_int_equal(rename("here", "there"), 0);
+        assert_int_equal(mkdir("here", 0755), 0);
+        const int kept = folder_listen(&heard);
+        const dt_status st = dt_rundir_find(&d);
+        folder_heard(kept, heard, text, sizeof text);
+        if (by_name) {
+            assert_fails(st, DT_IO, "was moved or replaced");
+            memcpy(d.at, was, sizeof d.at);
+        } else {
+            assert_ok(st);
+            assert_non_null(strstr(text, "run folder here was moved to "));
+            assert_non_null(strstr(d.path, "/there"));
+        }
+        touch(dt_rundir_file(&d, "metrics.jsonl", path));
+        assert_int_equal(access("there/metrics.jsonl", F_OK), 0);
+        dt_rundir_close(&d);
+        assert_int_not_equal(access("there/lock", F_OK), 0);
+        assert_int_equal(rmdir("here"), 0); /* still there, and empty */
+        unlink("there/metrics.jsonl");
+        rmdir("there");
+    }
+}
+
 static void the_default_has_date_network_and_ranks(void **state)
 {
     fixture *f = *state;
@@ -252,6 +288,7 @@ int main(void)
         TEST(a_folder_with_anything_in_it_is_refused),
         TEST(a_folder_in_use_is_refused),
         TEST(one_of_many_gets_a_folder),
+        TEST(a_moved_folder_is_followed),
         TEST(the_default_has_date_network_and_ranks),
         TEST(places_that_cannot_be_made_are_named),
     };
