@@ -1,6 +1,8 @@
 /* The kernel table: which row runs a pass, and which precision the rows can do. */
 #include "kernel.h"
 
+#include <inttypes.h>
+
 static const dt_kernel *const kernel_table[] = {
 #define X(name) &dt_kernel_##name,
     DT_KERNEL_LIST(X)
@@ -37,10 +39,11 @@ dt_status dt_kernel_choose(const char *name, const dt_conv *c, dt_pass pass,
 
     if (!found)
         return dt_fail(DT_UNSUPPORTED,
-                       "kernels '%s' cannot run the %s of a %s convolution on %s; "
-                       "known: auto" DT_KERNEL_LIST(DT_WORD),
-                       name, kernel_pass_name[pass], dt_dtype_name(c->type),
-                       dt_isa_name(dt_isa_current()));
+                       "kernels '%s' cannot run the %s of a %s convolution of %" PRId64
+                       " images of %" PRId64 "x%" PRId64 " with %" PRId64
+                       " channels on %s; known: auto" DT_KERNEL_LIST(DT_WORD),
+                       name, kernel_pass_name[pass], dt_dtype_name(c->type), c->n,
+                       c->ih, c->iw, c->ic, dt_isa_name(dt_isa_current()));
     *k = found;
     return DT_OK;
 }

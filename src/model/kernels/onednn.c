@@ -12,6 +12,7 @@
  * parts of the batch whose bounds follow from the shape (parts.h); threads take whole
  * parts. */
 #include "onednn_desc.h"
+#include "onednn_limits.h"
 #include "parts.h"
 
 #include <omp.h>
@@ -175,18 +176,10 @@ static dt_status onednn_offsets(onednn_conv *o, const onednn_blocks *b)
     return DT_OK;
 }
 
-static const char *onednn_impl(dnnl_primitive_desc_t pd)
-{
-    const char *impl = NULL;
-
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &impl);
-    return impl ? impl : "?";
-}
-
 /* What the first part's primitive decided holds for all parts. */
 static dt_status onednn_open_weights(onednn_conv *o, dt_kernel_info *info)
 {
-    const char *impl = onednn_impl(o->first);
+    const char *impl = onednn_implementation(o->first);
     onednn_blocks blocks;
 
     o->weights = dnnl_primitive_desc_query_md(o->first, dnnl_query_exec_arg_md,
@@ -237,6 +230,11 @@ static dt_status onednn_open_library(onednn_conv *o)
         "attributes");
 }
 
+static int onednn_parts(const dt_conv *c, dt_pass pass)
+{
+    return dt_part_count(c, pass == DT_PASS_WEIGHTS ? DT_MAX_PARTS : ONEDNN_PARTS);
+}
+
 static dt_status onednn_open(void **state, const dt_conv *c, dt_pass pass,
                              dt_kernel_info *info)
 {
@@ -249,7 +247,7 @@ static dt_status onednn_open(void **state, const dt_conv *c, dt_pass pass,
     *info = (dt_kernel_info){.scratch_bytes = 0};
     o->conv = *c;
     o->pass = pass;
-    o->parts = dt_part_count(c, weights ? DT_MAX_PARTS : ONEDNN_PARTS);
+    o->parts = onednn_parts(c, pass);
     o->workers = dt_min_int(c->threads, o->parts);
     omp_set_num_threads(1); /* a primitive is compiled for the number at its creation */
     DT_GO(st, onednn_open_library(o), out);
@@ -333,8 +331,10 @@ static dt_status onednn_run(void *state, const dt_conv_args *a)
 
 static bool onednn_supports(const dt_conv *c, dt_pass pass)
 {
-    (void)pass;
-    return c->type == DT_F32 || dt_isa_current() >= DT_ISA_AVX512_BF16;
+    const int parts = onednn_parts(c, pass);
+
+    return onednn_fits(c, (c->n + parts - 1) / parts) &&
+           (c->type == DT_F32 || dt_isa_current() >= DT_ISA_AVX512_BF16);
 }
 
 static void onednn_version(char *out, size_t size)

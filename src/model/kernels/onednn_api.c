@@ -3,6 +3,14 @@
 
 #include <stdlib.h>
 
+const char *onednn_implementation(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return name ? name : "?";
+}
+
 #if DNNL_VERSION_MAJOR < 3
 
 dnnl_status_t onednn_md_create(onednn_md *md, int dims, const dnnl_dims_t size,
@@ -35,9 +43,32 @@ bool onednn_md_blocks(onednn_const_md md, onednn_blocks *b)
     return true;
 }
 
+/* The best implementation whose name does not hold `avoid`. */
+static dnnl_status_t onednn_pick(dnnl_primitive_desc_t *pd, const void *op_desc,
+                                 dnnl_primitive_desc_t hint, dnnl_primitive_attr_t attr,
+                                 dnnl_engine_t engine, const char *avoid)
+{
+    dnnl_primitive_desc_iterator_t it = NULL;
+    dnnl_status_t s =
+        dnnl_primitive_desc_iterator_create(&it, op_desc, attr, engine, hint);
+
+    for (; s == dnnl_success; s = dnnl_primitive_desc_iterator_next(it)) {
+        *pd = dnnl_primitive_desc_iterator_fetch(it);
+        if (!*pd)
+            s = dnnl_out_of_memory;
+        if (!*pd || !avoid || !strstr(onednn_implementation(*pd), avoid))
+            break;
+        dnnl_primitive_desc_destroy(*pd);
+        *pd = NULL;
+    }
+    dnnl_primitive_desc_iterator_destroy(it);
+    return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
+}
+
 dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pass,
                                    const onednn_operands *t, dnnl_primitive_desc_t hint,
-                                   dnnl_primitive_attr_t attr, dnnl_engine_t engine)
+                                   dnnl_primitive_attr_t attr, dnnl_engine_t engine,
+                                   const char *avoid)
 {
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     dnnl_convolution_desc_t d;
@@ -53,8 +84,7 @@ dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pass,
     else
         s = dnnl_convolution_backward_weights_desc_init(
             &d, direct, t->x, t->w, t->bias, t->y, t->stride, t->before, t->after);
-    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, attr, engine, hint)
-                             : s;
+    return s == dnnl_success ? onednn_pick(pd, &d, hint, attr, engine, avoid) : s;
 }
 
 #else
@@ -106,22 +136,32 @@ bool onednn_md_blocks(onednn_const_md md, onednn_blocks *b)
 
 dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pass,
                                    const onednn_operands *t, dnnl_primitive_desc_t hint,
-                                   dnnl_primitive_attr_t attr, dnnl_engine_t engine)
+                                   dnnl_primitive_attr_t attr, dnnl_engine_t engine,
+                                   const char *avoid)
 {
     static const dnnl_dims_t dense = {0};
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    dnnl_status_t s;
 
     if (pass == DT_PASS_FORWARD)
-        return dnnl_convolution_forward_primitive_desc_create(
+        s = dnnl_convolution_forward_primitive_desc_create(
             pd, engine, dnnl_forward_training, direct, t->x, t->w, t->bias, t->y,
             t->stride, dense, t->before, t->after, attr);
-    if (pass == DT_PASS_DATA)
-        return dnnl_convolution_backward_data_primitive_desc_create(
+    else if (pass == DT_PASS_DATA)
+        s = dnnl_convolution_backward_data_primitive_desc_create(
             pd, engine, direct, t->x, t->w, t->y, t->stride, dense, t->before, t->after,
             hint, attr);
-    return dnnl_convolution_backward_weights_primitive_desc_create(
-        pd, engine, direct, t->x, t->w, t->bias, t->y, t->stride, dense, t->before,
-        t->after, hint, attr);
+    else
+        s = dnnl_convolution_backward_weights_primitive_desc_create(
+            pd, engine, direct, t->x, t->w, t->bias, t->y, t->stride, dense, t->before,
+            t->after, hint, attr);
+    while (s == dnnl_success && avoid && strstr(onednn_implementation(*pd), avoid))
+        s = dnnl_primitive_desc_next_impl(*pd);
+    if (s != dnnl_success) {
+        dnnl_primitive_desc_destroy(*pd);
+        *pd = NULL;
+    }
+    return s == dnnl_last_impl_reached ? dnnl_unimplemented : s;
 }
 
 #endif

@@ -40,8 +40,11 @@ void onednn_md_destroy(onednn_md md);
 /* False: not a plain blocked layout. */
 bool onednn_md_blocks(onednn_const_md md, onednn_blocks *b);
 
-/* The description of a pass, to be destroyed. hint: the forward one, for gradients. */
+/* The description of a pass, to be destroyed, by the best implementation whose name does
+ * not hold `avoid` (NULL: any). hint: the forward one, for gradients. */
 dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pass,
                                    const onednn_operands *t, dnnl_primitive_desc_t hint,
-                                   dnnl_primitive_attr_t attr, dnnl_engine_t engine);
+                                   dnnl_primitive_attr_t attr, dnnl_engine_t engine,
+                                   const char *avoid);
+const char *onednn_implementation(const_dnnl_primitive_desc_t pd);
 #endif

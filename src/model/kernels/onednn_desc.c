@@ -1,5 +1,6 @@
 /* Descriptions of convolution passes and of weight layouts for oneDNN. */
 #include "onednn_desc.h"
+#include "onednn_limits.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,6 +61,7 @@ dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
 {
     const bool forward = pass == DT_PASS_FORWARD;
     dnnl_primitive_desc_t hint = NULL;
+    const char *avoid = NULL;
     onednn_tensors t = {{0}};
     onednn_operands o;
     dt_status st;
@@ -74,15 +76,18 @@ dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
                           .after = {c->pad[2], c->pad[3]}};
     DT_GO(st,
           onednn_check(onednn_describe_conv(forward ? pd : &hint, DT_PASS_FORWARD, &o,
-                                            NULL, l->attr, l->engine),
+                                            NULL, l->attr, l->engine, NULL),
                        "forward convolution"),
           out);
     if (forward)
         goto out;
     if (like || pass == DT_PASS_WEIGHTS)
         o.w = like ? like : t.of[TENSOR_DW];
-    st = onednn_check(onednn_describe_conv(pd, pass, &o, hint, l->attr, l->engine),
-                      "backward convolution");
+    if (pass == DT_PASS_WEIGHTS && onednn_amx_loops(c) && dnnl_version()->major < 3)
+        avoid = "amx";
+    st = onednn_check(
+        onednn_describe_conv(pd, pass, &o, hint, l->attr, l->engine, avoid),
+        "backward convolution");
 out:
     dnnl_primitive_desc_destroy(hint);
     onednn_tensors_release(&t);
