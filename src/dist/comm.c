@@ -190,24 +190,26 @@ dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
     return comm_form_nodes(c, nodes);
 }
 
+/* Room for the most nodes of `ranks` ranks; all of them on one. */
+static dt_status comm_nodes_take(dt_comm *c, int ranks)
+{
+    DT_TRY(dt_calloc(&c->node_start, (size_t)ranks + 1, sizeof *c->node_start,
+                     "the communicator"));
+    c->node_start[1] = ranks;
+    return DT_OK;
+}
+
 static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
 {
     DT_TRY(dt_comm_init_mpi(argc, argv));
     c->started = true;
-    DT_TRY(dt_comm_reserve());
     DT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_size(MPI_COMM_WORLD, &c->world));
+    DT_TRY(dt_comm_reserve());
+    DT_TRY(comm_nodes_take(c, c->world));
     DT_TRY(comm_renumber(c));
     DT_TRY(comm_machine_pids(c));
-    DT_TRY(dt_calloc(&c->node_start, (size_t)c->world + 1, sizeof *c->node_start,
-                     "the communicator"));
     return comm_form_nodes(c, 1);
-}
-
-static dt_status comm_alone(dt_comm *c)
-{
-    DT_TRY(dt_calloc(&c->node_start, 2, sizeof *c->node_start, "the communicator"));
-    c->node_start[1] = 1;
-    return DT_OK;
 }
 
 static dt_status comm_create(dt_comm **c)
@@ -225,18 +227,14 @@ static dt_status comm_create(dt_comm **c)
 
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
 {
-    dt_comm *made = NULL;
-
-    DT_TRY(comm_create(&made));
-    dt_status st = comm_launched() ? comm_start(made, argc, argv) : comm_alone(made);
-    if (st == DT_OK)
-        st = comm_machine_cpus(made);
-    if (st != DT_OK) {
-        dt_comm_close(made);
-        return st;
-    }
-    dt_log_init(made->rank, made->world);
-    *c = made;
+    *c = NULL;
+    DT_TRY(comm_create(c));
+    if (comm_launched())
+        DT_TRY(comm_start(*c, argc, argv));
+    else
+        DT_TRY(comm_nodes_take(*c, 1));
+    DT_TRY(comm_machine_cpus(*c));
+    dt_log_init((*c)->rank, (*c)->world);
     return DT_OK;
 }
 
@@ -255,8 +253,6 @@ static dt_status comm_take_first(dt_comm *made, const dt_comm *c, int ranks)
     DT_MPI(MPI_Comm_size(made->machine, &here));
     made->rank = c->rank;
     made->world = ranks;
-    DT_TRY(dt_calloc(&made->node_start, (size_t)ranks + 1, sizeof *made->node_start,
-                     "the communicator"));
     DT_TRY(comm_form_nodes(made, c->split < here ? c->split : here));
     return comm_machine_cpus(made);
 }
@@ -267,9 +263,11 @@ dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks)
     dt_status st = comm_create(&made);
 
     *first = NULL;
+    if (st == DT_OK)
+        st = comm_nodes_take(made, ranks);
     DT_GO(st, dt_comm_agree(c, st), out);
-    st = c->all == MPI_COMM_NULL ? comm_alone(made) : comm_take_first(made, c, ranks);
-    DT_GO(st, dt_comm_agree(c, st), out);
+    if (c->all != MPI_COMM_NULL)
+        DT_GO(st, dt_comm_agree(c, comm_take_first(made, c, ranks)), out);
     if (c->rank < ranks) {
         *first = made;
         made = NULL;

@@ -14,7 +14,8 @@
 typedef struct dt_comm dt_comm;
 /* Start MPI (or run as a world of one when not under mpirun: the same program). Ranks
  * are renumbered by (node, rank on the node), so that a node's ranks are neighbours.
- * Sets the log's rank. Collective. */
+ * Sets the log's rank. A failure is this rank's: *c, if it is not NULL, is then for
+ * dt_comm_world and dt_comm_abort, or in a world of one dt_comm_close. Collective. */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 /* A world of the first `ranks` ranks of c (same), 1 <= ranks <= c's; NULL on the others.
  * To be closed before c, by the ranks that have it. Collective over c. */

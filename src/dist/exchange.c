@@ -162,6 +162,12 @@ static dt_status exchange_open(dt_exchange *x, float *memory)
     return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;
 }
 
+static dt_status exchange_duplicate(dt_exchange *x)
+{
+    DT_MPI(MPI_Comm_dup(x->comm->all, &x->mpi));
+    return DT_OK;
+}
+
 dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts,
                            float *memory)
 {
@@ -172,9 +178,7 @@ dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *
         st = exchange_open(made, memory);
     DT_GO(st, dt_comm_agree(c, st), out);
     if (c->world > 1) {
-        const int code = MPI_Comm_dup(c->all, &made->mpi);
-        if (code != MPI_SUCCESS)
-            DT_GO(st, dt_comm_error(code, "MPI_Comm_dup"), out);
+        DT_GO(st, dt_comm_agree(c, exchange_duplicate(made)), out);
         DT_GO(st, dt_exchange_open_lines(made), out);
     }
     *x = made;

@@ -156,9 +156,12 @@ dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket)
 
 dt_status dt_exchange_own_slices(dt_exchange *x)
 {
+    dt_span *owned = NULL;
+
+    DT_TRY(dt_calloc(&owned, x->buckets, sizeof *owned, "the exchange"));
     free(x->owned);
+    x->owned = owned;
     x->spans = 0;
-    DT_TRY(dt_calloc(&x->owned, x->buckets, sizeof *x->owned, "the exchange"));
     for (size_t b = 0; b < x->buckets; b++) {
         const dt_span s = dt_exchange_own_slice(x, b);
         if (s.count > 0)

@@ -48,9 +48,12 @@ dt_status dt_run_test(dt_run *r, dt_test_result *result)
     double *loss = NULL;
     dt_status st = DT_OK;
 
-    DT_GO(st, dt_calloc(&bits, 2 * (size_t)chunks, sizeof *bits, "evaluation"), out);
-    DT_GO(st, dt_calloc(&loss, (size_t)chunks, sizeof *loss, "evaluation"), out);
-    DT_GO(st, test_chunks(r, chunks, bits, bits + chunks), out);
+    st = dt_calloc(&bits, 2 * (size_t)chunks, sizeof *bits, "evaluation");
+    if (st == DT_OK)
+        st = dt_calloc(&loss, (size_t)chunks, sizeof *loss, "evaluation");
+    if (st == DT_OK)
+        st = test_chunks(r, chunks, bits, bits + chunks);
+    DT_GO(st, dt_comm_agree(r->comm, st), out);
     /* One rank holds a chunk's bits and all others 0: the integer sum passes them on. */
     DT_GO(st, dt_comm_sum_i64(r->comm, bits, 2 * (size_t)chunks), out);
     for (int64_t k = 0; k < chunks; k++) {

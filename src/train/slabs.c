@@ -218,8 +218,8 @@ dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
     DT_GO(st, dt_comm_agree(r->comm, take_memory(r, rows)), out);
     if (purpose == DT_FOR_TRAINING) {
         DT_GO(st, dt_comm_agree(r->comm, open_exchange(r, &opts)), out);
-        DT_GO(st, dt_optim_open(&r->optim, r->net, &r->o, r->master.mem, r->momentum.mem,
-                                r->threads), out);
+        st = dt_optim_open(&r->optim, r->net, &r->o, r->master.mem, r->momentum.mem, r->threads);
+        DT_GO(st, dt_comm_agree(r->comm, st), out);
         st = dt_comm_agree(r->comm, dt_checks_open(r));
     }
 

@@ -1,0 +1,169 @@
+/* One rank runs out of memory, at any one of its requests: all ranks hear of it and come
+ * back with the same status, rank 0 has said it once, and nobody waits. Requests of dtrain's
+ * own objects are counted and refused through the linker's --wrap. */
+#include "ranks.h"
+
+#include "capture.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+
+#include "../../src/train/run.h"
+
+static long requests, refused = -1; /* of this rank in this trial; which one, from 0 */
+
+static bool refuse(void)
+{
+    errno = ENOMEM;
+    return requests++ == refused;
+}
+
+#define WRAP(type, no, name, params, args)                                             \
+    type __real_##name params;                                                         \
+    type __wrap_##name params;                                                         \
+    type __wrap_##name params                                                          \
+    {                                                                                  \
+        return refuse() ? no : __real_##name args;                                     \
+    }
+WRAP(void *, NULL, malloc, (size_t n), (n))
+WRAP(void *, NULL, calloc, (size_t n, size_t m), (n, m))
+WRAP(void *, NULL, realloc, (void *p, size_t n), (p, n))
+WRAP(void *, NULL, aligned_alloc, (size_t a, size_t n), (a, n))
+WRAP(int, ENOMEM, posix_memalign, (void **p, size_t a, size_t n), (p, a, n))
+WRAP(void *, MAP_FAILED, mmap, (void *a, size_t n, int p, int f, int d, off_t o),
+     (a, n, p, f, d, o))
+
+/* Ranks other than 0 say nothing on stdout. */
+#define fail_alone(...)                                                                \
+    do {                                                                               \
+        fprintf(stderr, __VA_ARGS__);                                                  \
+        fail();                                                                        \
+    } while (0)
+
+static void too_long(int signal)
+{
+    static const char text[] = "a rank waits for one that failed\n";
+
+    (void)signal;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(1);
+}
+
+static dt_options options(void)
+{
+    dt_options o;
+
+    dt_options_init(&o);
+    o.data = "synthetic:64";
+    o.net = "vgg11";
+    o.width_divisor = 32;
+    o.shards = 8;
+    o.batch = 4;
+    o.precision = "fp32";
+    o.threads = 1;
+    o.bn = "group:3";
+    return o;
+}
+
+static dt_run run; /* open while "test" is tried */
+
+static dt_status open_and_close(void)
+{
+    const dt_options o = options();
+    dt_run r;
+
+    DT_TRY(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
+    dt_run_close(&r);
+    return DT_OK;
+}
+
+static dt_status test(void)
+{
+    dt_test_result result;
+    return dt_run_test(&run, &result);
+}
+
+static dt_status first(void)
+{
+    dt_comm *part = NULL;
+
+    DT_TRY(dt_comm_first(&part, comm, 1));
+    dt_comm_close(part);
+    return DT_OK;
+}
+
+/* Whether `rank` has so many requests; if so, what came of refusing that one. */
+static bool try_one(dt_status (*work)(void), int rank, long which)
+{
+    const bool fails = dt_comm_rank(comm) == rank;
+    capture c;
+
+    requests = 0;
+    refused = fails ? which : -1;
+    alarm(60);
+    capture_begin(&c);
+    const dt_status st = work();
+    const int lines = capture_end(&c);
+    alarm(0);
+    int64_t range[3] = {st, -(int64_t)st, fails && requests > which};
+    refused = -1;
+    if (dt_fail_text()[0])
+        fail_alone("request %ld of rank %d: not agreed: %s", which, rank, dt_fail_text());
+    assert_ok(dt_comm_max_i64(comm, range, 3));
+    if (range[0] != -range[1])
+        fail_alone("request %ld of rank %d: status %d here\n", which, rank, (int)st);
+    if (st != DT_OK && dt_comm_rank(comm) == 0 && lines != 1)
+        fail_alone("request %ld of rank %d: %d lines: %s", which, rank, lines, c.text);
+    if (st != DT_OK && !range[2])
+        fail_alone("request %ld of rank %d: status %d: %s\n", which, rank, (int)st, c.text);
+    return range[2] != 0;
+}
+
+static void every_request(dt_status (*work)(void), long least)
+{
+    const int last = dt_comm_world(comm) - 1;
+    const long few = last == 1 ? 2 : 11; /* all of them would take minutes */
+    long which = 0;
+
+    while (try_one(work, last, which))
+        which += few;
+    assert_true(which >= least);
+    for (long at = 0; last > 0 && at < which; at += 5 * few)
+        try_one(work, 0, at);
+}
+
+static void opening(void **state)
+{
+    (void)state;
+    every_request(open_and_close, 50);
+}
+
+static void testing(void **state)
+{
+    (void)state;
+    const dt_options o = options();
+
+    assert_ok(dt_run_open(&run, comm, &o, DT_FOR_TRAINING));
+    every_request(test, 2);
+    dt_run_close(&run);
+}
+
+static void first_ranks(void **state)
+{
+    (void)state;
+    every_request(first, 2);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_ranks),
+        cmocka_unit_test(testing),
+        cmocka_unit_test(opening),
+    };
+    signal(SIGALRM, too_long);
+    ranks_open(argc, argv);
+    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+}
