@@ -2,9 +2,9 @@
  *
  * The structure is checked before stb_image sees the file: everything that a decoder
  * would have to make up (a table that nothing defined, a component that nothing coded,
- * pixels that are not there) is refused with its reason, and so is what stb_image 2.27
- * takes but cannot do (sampling factors that do not divide, tables that are too long).
- * Nothing is allocated or decoded, no byte outside [0, count) is read. */
+ * pixels that are not there) is refused with its reason, and so is what stb_image
+ * takes in some version but cannot do (tables that are too long, sampling factors that do
+ * not divide). Nothing is allocated or decoded, no byte outside [0, count) is read. */
 #ifndef DT_PICTURE_H
 #define DT_PICTURE_H
 #include "base.h"

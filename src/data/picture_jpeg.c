@@ -85,7 +85,7 @@ static bool jpeg_huffman(jpeg *j, int marker)
 }
 
 /* Sampling factors must divide the largest: stb_image repeats pixels a whole number of
- * times and 2.27 reads beyond its rows otherwise. */
+ * times and, where it does not check that itself, reads beyond its rows otherwise. */
 static bool jpeg_sampling(jpeg *j)
 {
     int h = 1, v = 1;

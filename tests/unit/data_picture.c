@@ -197,7 +197,7 @@ static void jpeg_segments_are_checked(void **state)
     check_changed(0xc4, 0, 0, 4, "Huffman table 4");
     check_changed(0xc4, 0, 1, 3, "or more than fit");
     check_changed(0xc4, 0, 16, 255, "Huffman table 0 is damaged");
-    /* sampling 3 x 1 beside 2 x 1: stb_image 2.27 reads beyond its rows */
+    /* sampling 3 x 1 beside 2 x 1 */
     struct bytes b = whole_jpeg();
     const size_t frame = segment_at(&b, 0xc0, 0) + 4;
     b.data[frame + 7] = 0x31;

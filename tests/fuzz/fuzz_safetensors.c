@@ -1,0 +1,28 @@
+/* fuzz_safetensors.c - model files: a header that is taken describes bytes of the file. */
+#include "fuzz.h"
+#include "safetensors.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[128], quoted[DT_QUOTED_CHARS], shape[DT_SHAPE_CHARS];
+    dt_safetensors *f = NULL;
+
+    fuzz_file("a.safetensors", data, size);
+    if (!fuzz_judged(dt_safetensors_open(&f, fuzz_path(path, "a.safetensors")),
+                     DT_FORMAT))
+        return 0;
+    for (size_t i = 0; i < dt_safetensors_count(f); i++) {
+        const dt_tensor *t = dt_safetensors_get(f, i);
+        fuzz_must(t->offset <= size && t->bytes <= size - t->offset);
+        fuzz_must(t->rank >= 0 && t->rank <= DT_TENSOR_MAX_RANK);
+        fuzz_must(strlen(dt_quote(t->name, quoted)) < DT_QUOTED_CHARS);
+        fuzz_must(strlen(dt_shape_text(t->rank, t->shape, shape)) < DT_SHAPE_CHARS);
+        uint8_t *bytes = malloc(t->bytes ? t->bytes : 1);
+        fuzz_must(bytes && dt_safetensors_read(f, t, bytes) == DT_OK);
+        fuzz_must(memcmp(bytes, data + t->offset, t->bytes) == 0);
+        free(bytes);
+    }
+    dt_safetensors_metadata(f, "format");
+    dt_safetensors_close(f);
+    return 0;
+}
