@@ -20,6 +20,7 @@ END
 cat >"$tmp/program" <<'END'
 #!/usr/bin/env bash
 dir=$(dirname "$0")
+[ "$1" != config ] || exec "$DTRAIN_BIN" "$@"
 echo "$(date +%s%3N) $ranks $*" >>"$dir/launches"
 read -r word <"$dir/plan"
 sed -i 1d "$dir/plan"
@@ -85,6 +86,19 @@ plan -9 71 -9 -9 0 -- --ranks 4 --min-ranks 2 --shrink "${run[@]}"
 want 0 5 "fewer ranks"
 must test "$(cut -d ' ' -f 2 "$tmp/launches" | tr '\n' ' ')" = "4 3 3 2 2 "
 must test "$(grep -c -- '--shards 4' "$tmp/launches")" = 5
+# --shards and --out from a configuration file or the environment, too
+printf 'out: "%s"\nshards: 8\n' "$tmp/out" >"$tmp/run.yaml"
+plan +70 70 0 -- --ranks 4 --shrink --max-stuck 1 -- --config "$tmp/run.yaml"
+want 0 3 "out: of a configuration file"
+must test "$(grep -c -- "4 --config $tmp/run.yaml --resume auto\$" "$tmp/launches")" = 3
+must grep -q "launch 2: 4 ranks, step-.*, run folder $tmp/out\$" "$tmp/stderr"
+out='a "b" \c'
+DTRAIN_OUT=$tmp/$out plan 0 -- --ranks 1
+want 0 1 "DTRAIN_OUT"
+must grep -qF "run folder $tmp/$out" "$tmp/stderr"
+must test "$(grep -c -- --out "$tmp/launches")" = 0
+plan 0 -- --ranks 1 -- train --out="$tmp/out"
+want 0 1 "the command's name"
 # pauses of 0.2, 0.4, 0.8, then after a new checkpoint 0.2 again
 plan 70 70 70 +70 0 -- --ranks 1 --back-off 0.2 "${run[@]}"
 want 0 5 "back-off"
@@ -140,6 +154,11 @@ for wrong in "--ranks 0" "--ranks x" "--ranks" "--back-off -1" "--min-ranks 3 --
 done
 plan 0 -- --ranks 1 -- --resume never --out "$tmp/out"
 want 64 0 "--resume never"
+DTRAIN_RESUME=$tmp/x plan 0 -- --ranks 1 -- --out "$tmp/out"
+want 64 0 "DTRAIN_RESUME"
+plan 0 -- --ranks 1 -- --lr fast
+want 64 0 "an option that is wrong"
+must grep -q -- "--lr: 'fast'" "$tmp/stderr"
 plan 0 -- --ranks 1 --shrink -- --accum 2 --out "$tmp/out"
 want 64 0 "--shrink without --shards"
 "$supervisor" --help >"$tmp/help" && must grep -q 'usage: scripts/dtrain-run' "$tmp/help"
