@@ -53,7 +53,8 @@ dt_status dt_checkpoint_save(const char *run, const dt_snapshot *s, int metrics_
  * to .trash-*, the folder synced, and only then unlinked. The newest valid one always stays,
  * and what is newer than it is left for find to name. Those whose files have not the sizes
  * of their MANIFEST do not count as kept. Leftover .tmp-* and .trash-* go too, so no save
- * may be under way. DT_IO. */
+ * may be under way; and .undone-* up to the step of the newest valid one, for the run has
+ * come as far again. DT_IO. */
 typedef struct dt_keep {
     int64_t last, every;
     bool best;
@@ -82,7 +83,8 @@ dt_status dt_checkpoint_load(const char *path, const dt_snapshot *into,
 /* Before a run goes on in its own folder from the checkpoint `path`: whatever is newer in
  * that folder is renamed to .undone-* and named by dt_warn. It tells of a future that will
  * be another one, and its length of metrics.jsonl lies behind the end. Call it before
- * metrics.jsonl is cut. Nothing happens to a checkpoint outside a run folder. DT_IO. */
+ * metrics.jsonl is cut. They stay until the run has come as far again: see
+ * dt_checkpoint_prune. Nothing happens to a checkpoint outside a run folder. DT_IO. */
 dt_status dt_checkpoint_rewind(const char *path) DT_MUST_CHECK;
 
 /* The run folder that `path` belongs to: itself, when it has a folder checkpoints, or the

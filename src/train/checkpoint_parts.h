@@ -26,10 +26,11 @@ bool dt_checkpoint_name_of(const char *path, dt_checkpoint_name *n);
  * does not exist has none. DT_IO, DT_NOMEM. */
 dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list,
                              size_t *count) DT_MUST_CHECK;
-/* Unlink a folder of plain files, or what is no folder. 0, or -1 with errno. */
+/* Unlink a folder and what is in it, or what is no folder. 0, or -1 with errno. */
 int dt_checkpoint_remove(const char *folder);
-/* All folders in `folder` whose names begin with .tmp- or .trash-. DT_IO. */
-dt_status dt_checkpoint_sweep(const char *folder) DT_MUST_CHECK;
+/* All folders in `folder` whose names begin with .tmp- or .trash-, and of .undone-* those of
+ * steps up to `reached`. DT_IO: one of them stays. */
+dt_status dt_checkpoint_sweep(const char *folder, int64_t reached) DT_MUST_CHECK;
 
 /* ---- Files: one list for writer and reader ------------------------------------------- */
 

@@ -118,7 +118,7 @@ dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep)
     for (size_t i = 0; i < end; i++)
         if (!p.entry[i].keep)
             DT_GO(st, move_aside(p.folder, p.entry[i].name.text, ".trash-"), out);
-    st = dt_checkpoint_sweep(p.folder);
+    st = dt_checkpoint_sweep(p.folder, end > 0 ? p.entry[end - 1].name.step : -1);
 
 out:
     free(p.entry);

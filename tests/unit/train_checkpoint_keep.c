@@ -217,6 +217,45 @@ static void going_back_sets_aside_what_is_newer(void **state)
     assert_string_equal(names_in(f, ".undone-", names),
                         ".undone-step-0000000002 .undone-step-0000000003 "
                         ".undone-step-0000000004");
+    snapshot_save(f, 3); /* as far again as two of them, and further */
+    assert_ok(dt_checkpoint_prune(f->run, &(dt_keep){.last = 1}));
+    assert_string_equal(names_in(f, "", names), ".undone-step-0000000004 step-0000000003");
+    assert_int_equal(mkdir(step_path(f, ".undone-mine"), 0755), 0); /* no name of ours */
+    snapshot_save(f, 5);
+    assert_ok(dt_checkpoint_prune(f->run, &(dt_keep){.last = 1}));
+    assert_string_equal(names_in(f, "", names), ".undone-mine step-0000000005");
+}
+
+/* Folders that somebody, or a file browser, put into checkpoints; and what cannot be removed
+ * (by root, either: a folder too deep) keeps nothing else. */
+static void folders_within_are_no_obstacle(void **state)
+{
+    static const dt_keep keep = {.last = 1};
+    fixture *f = *state;
+    char names[1000], deep[FOLDER_PATH + 200];
+    struct stat info;
+
+    for (int64_t k = 1; k <= 3; k++)
+        snapshot_save(f, k);
+    assert_int_equal(mkdir(step_path(f, "step-0000000001/notes"), 0755), 0);
+    assert_int_equal(mkdir(step_path(f, "step-0000000001/notes/old"), 0755), 0);
+    folder_write(f->checkpoints, "step-0000000001/notes/old/text", "x", 1);
+    assert_int_equal(symlink(f->run, step_path(f, "step-0000000001/notes/link")), 0);
+    assert_ok(dt_checkpoint_prune(f->run, &keep));
+    assert_string_equal(names_in(f, "", names), "step-0000000003");
+    assert_int_equal(stat(f->run, &info), 0); /* what the link leads to */
+
+    snprintf(deep, sizeof deep, "%s", step_path(f, ".trash-deep"));
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(mkdir(deep, 0755), 0);
+        snprintf(deep + strlen(deep), sizeof deep - strlen(deep), "/d");
+    }
+    for (int i = 0; i < 3; i++) {
+        const char *one[] = {".tmp-a", ".trash-b", ".tmp-c"};
+        assert_int_equal(mkdir(step_path(f, one[i]), 0755), 0);
+    }
+    assert_fails(dt_checkpoint_prune(f->run, &keep), DT_IO, ".trash-deep");
+    assert_string_equal(names_in(f, "", names), ".trash-deep step-0000000003");
 }
 
 /* ---- state.json ---------------------------------------------------------------------------------- */
@@ -277,6 +316,7 @@ int main(void)
         TEST(a_dead_save_is_no_obstacle),
         TEST(the_same_step_again),
         TEST(going_back_sets_aside_what_is_newer),
+        TEST(folders_within_are_no_obstacle),
         TEST(state_is_read_strictly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
