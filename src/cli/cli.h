@@ -43,11 +43,7 @@ const dt_command *dt_command_find(const char *name);
 
 /* ---- Settings -------------------------------------------------------------------- */
 
-enum {
-#define X(...) +1
-    DT_SETTINGS = 0 DT_OPTION_LIST(X)
-#undef X
-};
+enum { DT_SETTINGS = DT_OPTIONS };
 
 /* What one place says about each option, unchecked. */
 typedef struct dt_layer_value {

@@ -211,22 +211,19 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path,
     return DT_OK;
 }
 
-/* One option from its key, unless the user chose another value than the default. */
+/* One option from its key, unless the user gave it: what contradicts the file is refused when
+ * it is loaded. */
 static dt_status describe_option(const dt_safetensors *f, const char *path,
                                  const char *name, dt_options *o,
                                  char text[DT_ORIGIN_CHARS])
 {
     const dt_option_row *row = dt_option_find(name);
-    dt_options defaults;
-    char key[64], place[PATH_MAX + 80], now[64], usual[64];
+    char key[64], place[PATH_MAX + 80];
 
     snprintf(key, sizeof key, "dtrain.%s", name);
     snprintf(place, sizeof place, "%s, %s", path, key);
     const char *value = dt_safetensors_metadata(f, key);
-    dt_options_init(&defaults);
-    if (!value || !value[0] ||
-        strcmp(dt_option_text(row, o, now, sizeof now),
-               dt_option_text(row, &defaults, usual, sizeof usual)) != 0)
+    if (!value || !value[0] || o->given[row - dt_option_table])
         return DT_OK;
     snprintf(text, DT_ORIGIN_CHARS, "%s", value);
     return dt_option_set(row, o, text, place, DT_FORMAT);

@@ -29,7 +29,7 @@ dt_status dt_model_put(const dt_model_state *s, const char *path,
  * of the file. DT_NOINPUT: the folder holds none. */
 dt_status dt_model_path(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 
-/* What the file (or folder) says of its network, into the options that still have their defaults:
+/* What the file (or folder) says of its network, into the options that nobody gave:
  * net, variant, stem, normalize, image_size and width_divisor; dt_model_load then checks them against
  * the file. `origin` holds the texts and must outlive o. Errors as
  * dt_safetensors_open. */

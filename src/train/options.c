@@ -250,8 +250,10 @@ dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *tex
     const option_kind *kind = &option_kinds[row->type];
     char want[256];
 
-    if (kind->parse(row, text, (char *)o + row->offset))
+    if (kind->parse(row, text, (char *)o + row->offset)) {
+        o->given[row - dt_option_table] = true;
         return DT_OK;
+    }
     kind->want(row, want, sizeof want);
     return dt_fail(code, "%s: '%s' is no value for %s, want %s", place, text, row->name,
                    want);

@@ -152,6 +152,11 @@
 #define DT_ISA_WORD(name, text) " " text
 #define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)
 
+enum {
+#define X(...) +1
+    DT_OPTIONS = 0 DT_OPTION_LIST(X)
+#undef X
+};
 typedef struct dt_options {
 #define DT_FIELD_TEXT const char *
 #define DT_FIELD_CHOICE const char *
@@ -163,6 +168,7 @@ typedef struct dt_options {
 #define X(type, field, ...) DT_FIELD_##type field;
     DT_OPTION_LIST(X)
 #undef X
+    bool given[DT_OPTIONS]; /* set by dt_option_set, in the table's order: no mere default */
 } dt_options;
 
 typedef enum dt_option_type {
@@ -228,7 +234,7 @@ dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
  * each; DT_FORMAT with the first thing that is wrong. */
 dt_status dt_verify(dt_comm *c, const char *path) DT_MUST_CHECK;
 /* The arithmetic mean of the weights and running statistics of model files, checkpoints or
- * finished runs, path[0] to path[count - 1], to the file --out in the naming --names. Summed
+ * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming --names. Summed
  * in float64 in the order given and rounded once; of one file the result is its numbers.
  * num_batches_tracked is the last one's. DT_FORMAT: another network or normalisation than
  * the first. */

@@ -91,6 +91,7 @@ accepts eval --model "$good" "${res[@]}" --global-batch 32
 must cmp "$tmp/result.1" "$tmp/stdout"
 res+=(--global-batch 32 --image-size 32)
 refuses 65 "$other" "resnet50" "vgg11" -- eval --model "$other" "${res[@]}" --net vgg11
+refuses 65 "$good" "resnet50" "vgg11" -- eval --model "$good" "${res[@]}" --net resnet50 # given, though the default
 refuses 65 "$other" "torchvision" -- eval --model "$other" "${res[@]}" --variant torchvision
 refuses 65 "$other" "cs744" -- eval --model "$other" "${res[@]}" --normalize cs744
 refuses 65 "$good" -- eval --model "$good" "${vgg[@]}" --width-divisor 8

@@ -437,7 +437,8 @@ static void a_file_of_another_network_does_not_fit(void **state)
     dt_net_destroy(other);
 }
 
-/* What a file says fills options that were left at their defaults, and no others. */
+/* What a file says fills options that nobody gave, and no others: not those either that were
+ * given as their default. */
 static void files_describe_their_network(void **state)
 {
     const fixture *f = *state;
@@ -454,11 +455,11 @@ static void files_describe_their_network(void **state)
     assert_int_equal(o.image_size, 32);
 
     dt_options_init(&o);
-    o.normalize = "cs744";
-    o.image_size = 64;
+    assert_ok(dt_option_set(dt_option_find("normalize"), &o, "tutorial", "here", DT_USAGE));
+    assert_ok(dt_option_set(dt_option_find("image_size"), &o, "64", "here", DT_USAGE));
     assert_ok(dt_model_describe(f->file, &o, &origin));
     assert_string_equal(o.stem, "cifar");
-    assert_string_equal(o.normalize, "cs744");
+    assert_string_equal(o.normalize, "tutorial");
     assert_int_equal(o.image_size, 64);
 
     edit_file(f, &(edit){.field = "dtrain.stem", .value = "square"});
