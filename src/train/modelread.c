@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "safetensors.h"
 
@@ -34,6 +35,22 @@ static dt_status read_classes(const char *given, int *classes)
     return DT_OK;
 }
 
+/* A header of a few bytes may name a network of many: memory is taken for what the file can
+ * hold. */
+static dt_status check_size(const char *given, const dt_net *net)
+{
+    const uint64_t weights = sizeof(float) * (uint64_t)dt_net_weight_total(net);
+    char path[PATH_MAX];
+    struct stat info;
+
+    DT_TRY(dt_model_path(given, path));
+    if (stat(path, &info) != 0 || (uint64_t)info.st_size >= weights)
+        return DT_OK; /* a file that is gone is told of by whoever reads it */
+    return dt_fail(DT_FORMAT, "%s has %llu bytes, the network that it names has %llu of weights: "
+                   "it is another one, or damaged", path, (unsigned long long)info.st_size,
+                   (unsigned long long)weights);
+}
+
 dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_options *given)
 {
     dt_net_spec spec;
@@ -44,6 +61,7 @@ dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_option
     DT_TRY(read_classes(path, &classes));
     DT_TRY(dt_options_net(&r->o, classes, &spec));
     DT_TRY(dt_net_create(&r->net, &spec));
+    DT_TRY(check_size(path, r->net));
     const size_t floats = dt_net_slab_floats(r->net);
     const size_t channels = dt_net_norm_channels(r->net);
     DT_TRY(dt_calloc(&r->slab, 2 * floats + 2 * channels, sizeof *r->slab,

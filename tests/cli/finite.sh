@@ -66,6 +66,13 @@ if [ -z "${ASAN_OPTIONS:-}" ]; then # whose shadow is larger than any limit
     cases=$((cases + 1))
     [ "$code" = 0 ] || complain "a sparse file of 800 MiB in 600 MB of memory"
 fi
+# nor with the network that it names
+perl -e 'binmode STDOUT; local $/; open my $f, "<:raw", $ARGV[0]; my $all = <$f>;
+    my $n = unpack "Q<", $all; my $h = substr $all, 8, $n;
+    $h =~ s/"dtrain.width_divisor": ?"16"/"dtrain.width_divisor":"1"/ or die;
+    $h =~ s/"dtrain.classes": ?"10"/"dtrain.classes":"1000000"/ or die;
+    print pack("Q<", length $h), $h, substr($all, 8 + $n)' "$tmp/good/model.safetensors" >"$tmp/large"
+refuses 65 "the network that it names has" -- verify "$tmp/large"
 truncate -s -1 "$tmp/sparse"
 refuses 65 "it was cut short" -- verify "$tmp/sparse"
 finish
