@@ -2,6 +2,9 @@
 #include <stdlib.h>
 
 #include "modelread.h"
+#include "newest.h"
+
+typedef char newest_path[PATH_MAX];
 
 /* One slab of everything but momentum, which lies in between. */
 typedef struct average {
@@ -24,7 +27,7 @@ static dt_status average_open(average *a, const char *first, const dt_options *o
     return dt_calloc(&a->sum, a->all, sizeof *a->sum, "the sum of models");
 }
 
-static dt_status average_read(average *a, const char *const *path, size_t count)
+static dt_status average_read(average *a, newest_path *path, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
         DT_TRY(dt_model_load(&a->read.state, path[k], a->read.o.normalize));
@@ -38,15 +41,26 @@ static dt_status average_read(average *a, const char *const *path, size_t count)
     return DT_OK;
 }
 
-static dt_status average_files(const dt_options *o, const char *const *path, size_t count)
+/* A run folder is looked into once. */
+static dt_status average_paths(const char *const *given, size_t count, newest_path **path)
+{
+    DT_TRY(dt_calloc(path, count, sizeof **path, "the paths of models"));
+    for (size_t k = 0; k < count; k++)
+        DT_TRY(dt_newest_model(given[k], (*path)[k]));
+    return DT_OK;
+}
+
+static dt_status average_files(const dt_options *o, const char *const *given, size_t count)
 {
     average a = {.sum = NULL};
+    newest_path *path = NULL;
     dt_model_file_opts opts = {.names = o->names};
     dt_status st = DT_OK;
 
     if (!o->out[0])
         return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
     DT_TRY(dt_outfile_check(o->out)); /* before the work, not after it */
+    DT_GO(st, average_paths(given, count, &path), out);
     DT_GO(st, average_open(&a, path[0], o), out);
     DT_GO(st, average_read(&a, path, count), out);
     DT_GO(st, dt_model_read_steps(path[count - 1], &opts.steps), out);
@@ -54,6 +68,7 @@ static dt_status average_files(const dt_options *o, const char *const *path, siz
     st = dt_model_save(&a.read.state, o->out, &opts);
 
 out:
+    free(path);
     free(a.sum);
     dt_model_read_close(&a.read);
     return st;

@@ -68,6 +68,9 @@ dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep) DT_MUST_CHEC
  * checkpoint, and not valid; DT_NOINPUT: path does not exist. */
 dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX]) DT_MUST_CHECK;
 
+/* The same of those in a run folder whose step is above `than`. DT_IO, DT_NOMEM. */
+dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX]) DT_MUST_CHECK;
+
 /* Check every byte of one checkpoint: MANIFEST, sizes, hashes, tensors, and that all their
  * numbers are finite. DT_FORMAT names the first thing wrong; DT_NOINPUT; DT_IO. */
 dt_status dt_checkpoint_verify(const char *path) DT_MUST_CHECK;
@@ -84,7 +87,8 @@ dt_status dt_checkpoint_load(const char *path, const dt_snapshot *into,
  * that folder is renamed to .undone-* and named by dt_warn. It tells of a future that will
  * be another one, and its length of metrics.jsonl lies behind the end. Call it before
  * metrics.jsonl is cut. They stay until the run has come as far again: see
- * dt_checkpoint_prune. Nothing happens to a checkpoint outside a run folder. DT_IO. */
+ * dt_checkpoint_prune. So is a model.safetensors of more steps, which stays as
+ * .undone-model.safetensors until dt_session_model writes another. Nothing happens to a checkpoint outside a run folder. DT_IO. */
 dt_status dt_checkpoint_rewind(const char *path) DT_MUST_CHECK;
 
 /* The run folder that `path` belongs to: itself, when it has a folder checkpoints, or the

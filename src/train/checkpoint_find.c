@@ -184,6 +184,22 @@ dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX])
     return st;
 }
 
+dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    dt_checkpoint_name *list = NULL;
+    size_t count = 0, older = 0;
+
+    found[0] = '\0';
+    DT_TRY(dt_path_join(folder, run, "checkpoints"));
+    DT_TRY(dt_checkpoint_list(folder, &list, &count));
+    while (older < count && list[older].step <= than)
+        older++;
+    const dt_status st = find_newest(folder, list + older, count - older, found);
+    free(list);
+    return st;
+}
+
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
 {
     char resolved[PATH_MAX];

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "checkpoint_parts.h"
+#include "modelread.h"
 
 typedef struct prune_entry {
     dt_checkpoint_name name;
@@ -125,6 +127,28 @@ out:
     return st;
 }
 
+/* The model of a run that had come further. One that tells no steps is not ours to move. */
+static dt_status rewind_model(const char *run, int64_t step)
+{
+    const char *name = dt_checkpoint_file_name[DT_CHECKPOINT_MODEL];
+    char path[PATH_MAX];
+    int64_t steps = 0;
+
+    DT_TRY(dt_path_join(path, run, name));
+    if (access(path, F_OK) != 0)
+        return DT_OK;
+    if (dt_model_read_steps(path, &steps) != DT_OK) {
+        dt_fail_clear();
+        return DT_OK;
+    }
+    if (steps <= step)
+        return DT_OK;
+    DT_TRY(move_aside(run, name, ".undone-"));
+    dt_warn("%s is newer than the checkpoint that the run goes on from: renamed to .undone-%s, "
+            "until the run has a model again", path, name);
+    return dt_folder_sync(run);
+}
+
 dt_status dt_checkpoint_rewind(const char *path)
 {
     dt_checkpoint_name *list = NULL, at;
@@ -148,7 +172,8 @@ dt_status dt_checkpoint_rewind(const char *path)
         moved++;
     }
     if (moved > 0)
-        st = dt_folder_sync(folder);
+        DT_GO(st, dt_folder_sync(folder), out);
+    st = rewind_model(run, at.step);
 
 out:
     free(list);

@@ -7,6 +7,7 @@
 #include "checkpoint_parts.h"
 #include "finite.h"
 #include "modelread.h"
+#include "newest.h"
 
 /* ---- One thing --------------------------------------------------------------------------- */
 
@@ -148,7 +149,7 @@ static dt_status verify_run(const char *run)
     if (v.things == 0)
         return dt_fail(DT_NOINPUT, "%s holds neither checkpoints nor a model: name a run "
                                    "folder, a checkpoint or a model file", run);
-    return DT_OK;
+    return dt_newest_model(run, path); /* says which it is */
 }
 
 static dt_status verify_path(const char *path)

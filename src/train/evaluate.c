@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "modelfile.h"
+#include "newest.h"
 
 /* The tree of numerics.md section 3 over [a, b). */
 static double tree_sum(const double *x, int64_t a, int64_t b)
@@ -76,18 +77,21 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     dt_test_result t;
     dt_options own = *o;
     dt_model_origin origin;
+    char model[PATH_MAX];
     dt_status st = DT_OK;
 
     if (!o->model[0])
         return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs --model FILE, a model.safetensors "
                                                   "that a run has saved"));
-    DT_TRY(dt_comm_agree(c, dt_model_describe(o->model, &own, &origin)));
+    DT_TRY(dt_newest_agree(c, o->model, model));
+    own.model = model;
+    DT_TRY(dt_comm_agree(c, dt_model_describe(model, &own, &origin)));
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
-    DT_GO(st, dt_run_load(&r, o->model), out);
+    DT_GO(st, dt_run_load(&r, model), out);
     DT_GO(st, dt_run_test(&r, &t), out);
     if (!isfinite(t.loss)) {
         st = dt_comm_agree(c, dt_fail(DT_NUMERIC, "model file '%s': the test loss is %g: its "
-                                      "weights or statistics are not finite", o->model, t.loss));
+                                      "weights or statistics are not finite", model, t.loss));
         goto out;
     }
     if (dt_comm_rank(c) == 0) {

@@ -225,11 +225,14 @@ dt_status dt_session_model(dt_session *s, const dt_run *r)
 {
     const dt_model_state state = dt_run_state(r);
     const dt_model_file_opts opts = model_opts(r);
+    char undone[PATH_MAX];
 
     if (!s->leads)
         return DT_OK;
     DT_TRY(dt_rundir_find(&s->folder));
-    return dt_model_save(&state, s->model_path, &opts);
+    DT_TRY(dt_model_save(&state, s->model_path, &opts));
+    unlink(dt_rundir_file(&s->folder, ".undone-model.safetensors", undone)); /* there is one again */
+    return DT_OK;
 }
 
 dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end)

@@ -7,6 +7,7 @@
 
 #include "checks.h"
 #include "finite.h"
+#include "newest.h"
 #include "session.h"
 #include "signals.h"
 
@@ -314,8 +315,11 @@ static dt_status begin(training *t)
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)
         DT_TRY(dt_comm_bcast(r->comm, path, sizeof path, 0));
-    if (r->o.init[0] && !path[0])
-        DT_TRY(dt_run_load(r, r->o.init));
+    if (r->o.init[0] && !path[0]) {
+        char model[PATH_MAX];
+        DT_TRY(dt_newest_agree(r->comm, r->o.init, model));
+        DT_TRY(dt_run_load(r, model));
+    }
     if (r->o.broadcast || resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
         DT_TRY(dt_run_broadcast(r));
