@@ -97,6 +97,6 @@ elif chmod 755 "$tmp" "$folder" && OMPI_MCA_orte_tmpdir_base=/tmp setpriv --reui
     code=$?
     judge 66 "no permission" "data_batch_1.bin" "Permission denied"
 else
-    echo "skipped: no permission (another user cannot start $DTRAIN_BIN)"
+    echo "SKIPPED: no permission: no other user to try as"
 fi
 finish

@@ -16,7 +16,7 @@ obstacle() {
     dangling) ln -s "$tmp/absent" "$2" && kind=link ;;
     folder) mkdir "$2" && kind=folder ;;
     pipe) mkfifo "$2" ;;
-    device) mknod "$2" c 1 3 2>/dev/null || { echo "skipped: a device needs rights" && return 1; } ;;
+    device) mknod "$2" c 1 3 2>/dev/null || { echo "SKIPPED: a device: no rights to make one" && return 1; } ;;
     esac
 }
 kinds="link dangling folder pipe device"

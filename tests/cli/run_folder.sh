@@ -96,6 +96,6 @@ if mount -t tmpfs -o size=64k none "$tmp/small" 2>/dev/null; then
     done
     umount "$tmp/small"
 else
-    echo "skipped: full disk on a small file system (mount is not allowed here)"
+    echo "SKIPPED: a full disk: no rights to mount one"
 fi
 finish

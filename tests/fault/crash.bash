@@ -5,7 +5,7 @@ set -u
 : "${DTRAIN_BUILD_DIR:?the build folder}"
 fault=$DTRAIN_BUILD_DIR
 [ -e "$fault/fault_recorder.so" ] || { # a build with sanitizers has none
-    echo "skipped: $fault has no recorder"
+    echo "SKIPPED: $fault has no recorder"
     exit 99
 }
 shm=/dev/shm

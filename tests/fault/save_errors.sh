@@ -134,7 +134,7 @@ if mount -t tmpfs -o size=8m none "$tmp/disk" 2>/dev/null; then
         complain "$what: $(cat "$tmp/verify")"
     [ -z "$(find "$tmp/disk" -name '*.tmp')" ] || complain "$what: left behind"
 else
-    echo "skipped: a full disk (mount is not allowed here)"
+    echo "SKIPPED: a full disk: no rights to mount one"
 fi
 echo "$cases cases"
 exit "$bad"

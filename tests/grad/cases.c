@@ -131,7 +131,7 @@ static void operations_match_naive_in_bf16(void **state)
 
     (void)state;
     if (dt_precision_choose("bf16", "auto", &type) != DT_OK) {
-        print_message("skipped: %s\n", dt_fail_text());
+        test_skips("bf16: %s", dt_fail_text());
         skip();
     }
     compare_all(DT_BF16);

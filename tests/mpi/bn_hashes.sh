@@ -56,6 +56,8 @@ scopes() {
 scopes fp32 "sync 2 8" "group:2 3 8" "group:3 2 3 8"
 if "$DTRAIN_BIN" plan --precision bf16 --width-divisor 16 --image-size 32 >/dev/null 2>&1; then
     scopes bf16 "sync 3" "group:2 2" "group:3 8"
+else
+    echo "SKIPPED: bf16: no kernels on this machine"
 fi
 
 # VGG11; unfused; groups by node; accumulation.

@@ -5,8 +5,8 @@
 # does not allow that.
 set -u
 if [ "${1:-}" != inside ]; then
-    command -v ip >/dev/null || { echo "no ip: install iproute2"; exit 99; }
-    unshare -nm true 2>/dev/null || { echo "network namespaces need CAP_SYS_ADMIN"; exit 99; }
+    command -v ip >/dev/null || { echo "no ip: install iproute2"; exit 1; }
+    unshare -nm true 2>/dev/null || { echo "SKIPPED: no rights to make network namespaces"; exit 99; }
     exec timeout -k 2 100 unshare -nm --propagation private bash "$0" inside
 fi
 
@@ -22,7 +22,7 @@ setup() {
             ip -n "dt$k" link set eth0 up && ip -n "dt$k" link set lo up || return 1
     done
 }
-setup || { echo "this machine makes no bridge of namespaces"; exit 99; }
+setup || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

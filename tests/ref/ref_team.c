@@ -38,6 +38,7 @@ static bool bench_create(bench *b, const bench_case *c)
 
     if (c->precision == DT_BF16 &&
         dt_precision_choose("bf16", c->kernels, &type) != DT_OK) {
+        test_skips("bf16: %s", dt_fail_text());
         dt_fail_clear();
         return false;
     }

@@ -244,7 +244,7 @@ static inline void golden_needs(const golden_case *spec)
 
     if (spec->precision == DT_BF16 &&
         dt_precision_choose("bf16", spec->kernels, &precision) != DT_OK) {
-        print_message("skipped: %s\n", dt_fail_text());
+        test_skips("bf16: %s", dt_fail_text());
         dt_fail_clear();
         skip();
     }

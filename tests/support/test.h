@@ -20,6 +20,19 @@
             fail_msg("%s: %s", #call, dt_fail_text());                                 \
     } while (0)
 
+/* Say that something is left out, or leave the whole test out; the runner collects the
+ * line, tests/skips.txt has what is allowed. */
+#define test_skips(...)                                                                \
+    do {                                                                               \
+        print_message("SKIPPED: " __VA_ARGS__);                                        \
+        print_message("\n");                                                           \
+    } while (0)
+#define test_skip(...)                                                                 \
+    do {                                                                               \
+        test_skips(__VA_ARGS__);                                                       \
+        skip();                                                                        \
+    } while (0)
+
 /* A call that must fail with this status and a message that holds `part`. */
 #define assert_fails(call, status, part)                                               \
     do {                                                                               \

@@ -382,7 +382,7 @@ static void permissions_are_named(void **state)
     assert_int_equal(chmod(good, 0755), 0);
     assert_int_equal(chmod(work, 0755), 0);
     if (root && seteuid(65534) != 0)
-        skip();
+        test_skip("no permission: no other user to try as");
     const dt_status st = try_open(work);
     if (root)
         assert_int_equal(seteuid(0), 0);
@@ -459,10 +459,8 @@ static void real_files_are_recognised(void **state)
     const char *path = getenv("DTRAIN_DATA");
     char text[1024];
     FILE *into = NULL;
-    if (!path) {
-        print_message("DTRAIN_DATA is not set: no real CIFAR-10 files to read\n");
-        skip();
-    }
+    if (!path)
+        test_skip("real files: DTRAIN_DATA is not set");
     const int kept = folder_listen(&into);
     const dt_status st = try_load(path);
     folder_heard(kept, into, text, sizeof text);

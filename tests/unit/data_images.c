@@ -432,7 +432,7 @@ static void only_regular_readable_files_are_images(void **state)
         assert_int_equal(chmod(folder_path(root, *name), 0755), 0);
     assert_int_equal(chmod(folder_path(root, "train/b/1.png"), 0), 0);
     if (was_root && seteuid(65534) != 0)
-        skip();
+        test_skip("no permission: no other user to try as");
     const dt_status st = try_both();
     if (was_root)
         assert_int_equal(seteuid(0), 0);
