@@ -95,10 +95,9 @@ static dt_status save_state(const saving *w, const char *path, dt_written *writt
 static dt_status save_file(saving *w, dt_checkpoint_file which)
 {
     const dt_snapshot *s = w->s;
-    /* Momentum is a model file of its own, without running statistics. */
+    /* Momentum is a model file of its own, in the same naming, without running statistics. */
     const dt_model_state momentum = {.net = s->model.net, .master = s->momentum};
-    const dt_model_file_opts opts = {.names = which == DT_CHECKPOINT_MODEL
-                                                  ? s->options->names : "torchvision",
+    const dt_model_file_opts opts = {.names = s->options->names,
                                      .normalize = s->options->normalize,
                                      .steps = s->at.run_step};
     dt_written *written = &w->manifest.file[which];
