@@ -71,6 +71,11 @@ dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX]) DT_MUST_CHE
 /* The same of those in a run folder whose step is above `than`. DT_IO, DT_NOMEM. */
 dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX]) DT_MUST_CHECK;
 
+/* Whether a checkpoint that could not be read is not there any more: of a run that is on,
+ * pruning takes them while others read. Look at the folder again, then. */
+bool dt_checkpoint_gone(const char *path);
+enum { DT_CHECKPOINT_LOOKS = 100 };
+
 /* Check every byte of one checkpoint: MANIFEST, sizes, hashes, tensors, and that all their
  * numbers are finite. DT_FORMAT names the first thing wrong; DT_NOINPUT; DT_IO. */
 dt_status dt_checkpoint_verify(const char *path) DT_MUST_CHECK;

@@ -140,9 +140,15 @@ static bool is_checkpoint(const char *path)
            dt_checkpoint_name_of(path, &name);
 }
 
-/* The newest of a list, oldest first, that is valid. */
+bool dt_checkpoint_gone(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) != 0 && errno == ENOENT;
+}
+
+/* The newest of a list, oldest first, that is valid; *gone: one went meanwhile. */
 static dt_status find_newest(const char *folder, const dt_checkpoint_name *list,
-                             size_t count, char found[PATH_MAX])
+                             size_t count, char found[PATH_MAX], bool *gone)
 {
     for (size_t i = count; i-- > 0;) {
         char path[PATH_MAX];
@@ -154,8 +160,30 @@ static dt_status find_newest(const char *folder, const dt_checkpoint_name *list,
         }
         if (st != DT_FORMAT && st != DT_IO && st != DT_NOINPUT)
             return st;
-        dt_warn("%s; skipped", dt_fail_text());
+        if (dt_checkpoint_gone(path))
+            *gone = true;
+        else
+            dt_warn("%s; skipped", dt_fail_text());
         dt_fail_clear();
+    }
+    return DT_OK;
+}
+
+/* The newest valid one whose step is above `than`. */
+static dt_status find_above(const char *folder, int64_t than, char found[PATH_MAX])
+{
+    bool gone = true;
+
+    for (int look = 0; look < DT_CHECKPOINT_LOOKS && gone && !found[0]; look++) {
+        dt_checkpoint_name *list = NULL;
+        size_t count = 0, older = 0;
+        gone = false;
+        DT_TRY(dt_checkpoint_list(folder, &list, &count));
+        while (older < count && list[older].step <= than)
+            older++;
+        const dt_status st = find_newest(folder, list + older, count - older, found, &gone);
+        free(list);
+        DT_TRY(st);
     }
     return DT_OK;
 }
@@ -163,8 +191,6 @@ static dt_status find_newest(const char *folder, const dt_checkpoint_name *list,
 dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX])
 {
     char folder[PATH_MAX];
-    dt_checkpoint_name *list = NULL;
-    size_t count = 0;
 
     found[0] = '\0';
     if (access(path, F_OK) != 0)
@@ -178,26 +204,16 @@ dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX])
         return DT_OK;
     }
     DT_TRY(dt_path_join(folder, path, is_there(path, "checkpoints") ? "checkpoints" : "."));
-    DT_TRY(dt_checkpoint_list(folder, &list, &count));
-    const dt_status st = find_newest(folder, list, count, found);
-    free(list);
-    return st;
+    return find_above(folder, -1, found);
 }
 
 dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX])
 {
     char folder[PATH_MAX];
-    dt_checkpoint_name *list = NULL;
-    size_t count = 0, older = 0;
 
     found[0] = '\0';
     DT_TRY(dt_path_join(folder, run, "checkpoints"));
-    DT_TRY(dt_checkpoint_list(folder, &list, &count));
-    while (older < count && list[older].step <= than)
-        older++;
-    const dt_status st = find_newest(folder, list + older, count - older, found);
-    free(list);
-    return st;
+    return find_above(folder, than, found);
 }
 
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])

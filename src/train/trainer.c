@@ -282,18 +282,33 @@ static dt_status check_place(const dt_run *r, const char *path, const dt_progres
     return DT_OK;
 }
 
-/* On rank 0: the folder, and the state of the checkpoint that the run goes on from. */
-static dt_status restore(training *t, char path[PATH_MAX])
+/* The state of the checkpoint that the run goes on from; of another run that is still on, it
+ * may be pruned while it is read: then the next. */
+static dt_status load_newest(training *t, char path[PATH_MAX])
 {
     dt_run *r = t->run;
     const dt_snapshot into = {.model = dt_run_state(r), .momentum = r->momentum.mem,
                               .options = &r->o};
 
-    DT_TRY(dt_session_take(&t->session, r));
-    DT_TRY(dt_resume_find(r, t->session.folder.at, path));
+    for (int look = 1;; look++) {
+        dt_status st = dt_resume_find(r, t->session.folder.at, path);
+        if (st == DT_OK && path[0])
+            st = dt_checkpoint_load(path, &into, &t->at);
+        if (st == DT_OK || !path[0] || look == DT_CHECKPOINT_LOOKS || !dt_checkpoint_gone(path))
+            return st;
+        dt_fail_clear();
+    }
+}
+
+/* On rank 0: the folder, and where the run begins in it. */
+static dt_status restore(training *t, char path[PATH_MAX])
+{
+    const dt_run *r = t->run;
+
+    DT_TRY(dt_session_take(&t->session, t->run));
+    DT_TRY(load_newest(t, path));
     if (!path[0])
         return DT_OK;
-    DT_TRY(dt_checkpoint_load(path, &into, &t->at));
     DT_TRY(check_place(r, path, &t->at));
     if (!t->session.folder.resumed)
         t->at.metrics_bytes = 0; /* the lines before stay in the other folder */

@@ -77,6 +77,26 @@ sed 's/"dtrain.width_divisor":"16"/"dtrain.width_divisor":"32"/' "$run/model.saf
     >"$tmp/model"
 refuses 65 "$tmp/model" "of another shape" -- verify "$tmp/model"
 
+# of a run that is on, what is pruned meanwhile is not bad, and one is gone on from
+"$DTRAIN_BIN" "${tiny[@]}" --epochs 1000000 --max-steps -1 --save-every 1 --keep-last 1 \
+    --out "$tmp/live" >/dev/null 2>&1 </dev/null &
+live=$!
+for _ in $(seq 1000); do
+    [ -d "$tmp/live/checkpoints/step-0000000002" ] && break
+    sleep 0.01
+done
+for _ in $(seq 30); do
+    accepts verify "$tmp/live"
+    must test "$(grep -c '^bad' "$tmp/stdout")" = 0
+done
+for i in 1 2 3; do # too short to go on, which shows after the checkpoint is read
+    launch 1 --resume "$tmp/live" --out "$tmp/from$i" --max-steps 1
+    must test "$code" = 78
+    must grep -q "raise --epochs or --max-steps" "$tmp/stderr"
+done
+kill -9 "$live"
+wait "$live" 2>/dev/null
+
 # a checkpoint stands for its model
 accepts eval "${tiny[@]:0:2}" --model "$step"
 finish
