@@ -27,7 +27,7 @@
     X(COMM, 71, "MPI call failed")                                                     \
     X(CANTCREATE, 73, "cannot create output")                                          \
     X(IO, 74, "input/output error")                                                    \
-    X(PREEMPTED, 75, "stopped by a signal after a checkpoint: start it again")         \
+    X(PREEMPTED, 75, "stopped by a signal: start it again")                            \
     X(MISMATCH, 76, "ranks disagree")                                                  \
     X(CONFIG, 78, "bad configuration")                                                 \
     X(UNSUPPORTED, 78, "valid, but this build or machine cannot do it")                \

@@ -52,6 +52,14 @@ static void main_limit_spinning(char **argv)
     execv(path, argv); /* where it fails, spinning is all that is lost */
 }
 
+/* By a signal's handler, in which little may be called. */
+static void main_leave(const char *line)
+{
+    if (write(STDERR_FILENO, line, strlen(line)) < 0)
+        _exit(dt_status_exit_code(DT_IO));
+    _exit(dt_status_exit_code(DT_PREEMPTED));
+}
+
 static bool main_trains(int argc, char **argv)
 {
     return argc < 2 || argv[1][0] == '-' || dt_command_find(argv[1]) == &dt_command_train;
@@ -67,7 +75,7 @@ int main(int argc, char **argv)
     main_limit_spinning(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not an end */
     if (main_trains(argc, argv))
-        st = dt_signals_catch();
+        st = dt_signals_catch(main_leave);
     if (st == DT_OK)
         st = dt_comm_open(&c, &argc, &argv);
     if (st == DT_OK)

@@ -20,6 +20,7 @@ struct dt_comm {
     int machine_ranks;
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     char node_why[256]; /* see dt_node_mem_create */
+    int hail;           /* the word of the last, see dt_comm_hail */
 };
 
 /* Record what MPI reports; `call` begins with the function's name. */

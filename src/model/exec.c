@@ -8,6 +8,8 @@ struct dt_exec {
     dt_call *call;       /* [plan->steps], owned */
     char *arena;         /* borrowed */
     dt_result result;
+    dt_status (*goes_on)(void *context); /* NULL: nobody is asked */
+    void *context;
     int flip_param;    /* -1: none */
     unsigned flip_bit;
 };
@@ -99,6 +101,12 @@ const float *dt_exec_logits(const dt_exec *e)
     return exec_value(e, e->plan->logits);
 }
 
+void dt_exec_watch(dt_exec *e, dt_status (*goes_on)(void *context), void *context)
+{
+    e->goes_on = goes_on;
+    e->context = context;
+}
+
 void dt_exec_flip(dt_exec *e, size_t param, unsigned bit)
 {
     e->flip_param = (int)param;
@@ -145,6 +153,8 @@ dt_status dt_exec_forward(dt_exec *e, dt_moment *moments, dt_result *result)
 {
     for (int i = 0; i < e->plan->steps; i++) {
         const dt_call *c = forward_call(e, i, moments);
+        if (e->goes_on)
+            DT_TRY(e->goes_on(e->context));
         DT_TRY(c->step->op->forward(c));
         if (e->flip_param >= 0)
             exec_flip(e, i);
@@ -158,6 +168,8 @@ dt_status dt_exec_backward(dt_exec *e, double divisor, float *grad,
 {
     for (int i = e->plan->steps; i-- > 0;) {
         const dt_call *c = backward_call(e, i, divisor, grad);
+        if (e->goes_on)
+            DT_TRY(e->goes_on(e->context));
         DT_TRY(c->step->op->backward(c));
         if (observer)
             DT_TRY(observer->ready(observer->context, e->plan->final[i]));

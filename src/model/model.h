@@ -191,6 +191,9 @@ typedef struct dt_observer {
  *   observer  may be NULL */
 dt_status dt_exec_backward(dt_exec *e, double divisor, float *grad,
                            const dt_observer *observer) DT_MUST_CHECK;
+/* Ask before each step of a pass, forward and backward, whether to go on: another answer than
+ * DT_OK ends the pass there, and is what it returns. Not asked by teams. */
+void dt_exec_watch(dt_exec *e, dt_status (*goes_on)(void *context), void *context);
 /* In the next forward, and only there, flip a bit of the output of the layer that has parameter
  * `param`, as soon as it is written: to see checks find it.
  *   bit  0 to 31, counted from the lowest bit of the output's first four bytes */

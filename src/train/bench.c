@@ -35,7 +35,7 @@ static dt_status bench_steps(dt_run *r, int64_t first, int64_t count, double *se
         const int64_t step = first + i;
         const double start = dt_seconds();
         DT_TRY(dt_run_step(r, step / r->steps_per_epoch, step % r->steps_per_epoch,
-                           (dt_wishes){.save = false}, result));
+                           false, result));
         if (seconds)
             seconds[i] = dt_seconds() - start;
     }

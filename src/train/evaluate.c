@@ -32,6 +32,7 @@ static dt_status test_chunks(dt_run *r, int64_t chunks, int64_t *loss_bits, int6
         dt_exec *e = r->test[full ? 0 : 1].exec;
         dt_result result;
 
+        DT_TRY(dt_stop_listen(r));
         dt_loader_test(r->loader, first, full ? r->test_chunk : left, dt_exec_input(e),
                        dt_exec_labels(e));
         DT_TRY(dt_exec_forward(e, NULL, &result));
@@ -45,23 +46,31 @@ dt_status dt_run_test(dt_run *r, dt_test_result *result)
 {
     const int64_t images = dt_source_describe(r->source)->test;
     const int64_t chunks = (images + r->test_chunk - 1) / r->test_chunk;
+    const int64_t sums = 2 * chunks + 2; /* and who left off, and who hailed */
     int64_t *bits = NULL, correct = 0;
     double *loss = NULL;
     dt_status st = DT_OK;
 
-    st = dt_calloc(&bits, 2 * (size_t)chunks, sizeof *bits, "evaluation");
+    st = dt_calloc(&bits, (size_t)sums, sizeof *bits, "evaluation");
     if (st == DT_OK)
         st = dt_calloc(&loss, (size_t)chunks, sizeof *loss, "evaluation");
+    r->stop.listens = true;
     if (st == DT_OK)
         st = test_chunks(r, chunks, bits, bits + chunks);
-    DT_GO(st, dt_comm_agree(r->comm, st), out);
+    r->stop.listens = false;
+    const bool left = st == DT_PREEMPTED; /* no failure: the sums below say so */
+    DT_GO(st, dt_comm_agree(r->comm, left ? DT_OK : st), out);
+    bits[2 * chunks] = left;
+    bits[2 * chunks + 1] = r->stop.hails;
     /* One rank holds a chunk's bits and all others 0: the integer sum passes them on. */
-    DT_GO(st, dt_comm_sum_i64(r->comm, bits, 2 * (size_t)chunks), out);
+    DT_GO(st, dt_comm_sum_i64(r->comm, bits, (size_t)sums), out);
+    DT_GO(st, dt_stop_settle(r, bits[2 * chunks + 1]), out);
     for (int64_t k = 0; k < chunks; k++) {
         memcpy(&loss[k], &bits[k], sizeof loss[k]);
         correct += bits[chunks + k];
     }
-    *result = (dt_test_result){.loss = tree_sum(loss, 0, chunks) / (double)images,
+    *result = (dt_test_result){.undone = bits[2 * chunks] > 0,
+                               .loss = tree_sum(loss, 0, chunks) / (double)images,
                                .accuracy = (double)correct / (double)images,
                                .correct = correct, .images = images};
 

@@ -5,6 +5,7 @@
 #include "optim.h"
 #include "schedule.h"
 #include "state.h"
+#include "stop.h"
 #include "train.h"
 
 /* What a run needs beyond the evaluation of a model. */
@@ -21,7 +22,7 @@ typedef enum dt_phase {
 extern const char *const dt_phase_name[DT_PHASE_COUNT];
 
 /* What a shard's leaf of the loss tree adds up. */
-enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_stop, DT_LEAF_COUNT };
+enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_hails, DT_LEAF_left, DT_LEAF_COUNT };
 
 /* One compiled batch size. */
 typedef struct dt_compiled {
@@ -32,7 +33,7 @@ enum { DT_MAX_COMPILED = 4 }; /* largest and smallest shard, of full and last ba
 
 typedef struct dt_together dt_together; /* see together.h */
 
-typedef struct dt_run {
+struct dt_run {
     dt_comm *comm;    /* borrowed */
     dt_options o;     /* resolved: nothing is auto any more */
     dt_dtype precision;
@@ -66,7 +67,8 @@ typedef struct dt_run {
     int64_t steps_per_epoch, total_steps;
 
     double phase_s[DT_PHASE_COUNT];
-} dt_run;
+    dt_stop stop;
+};
 
 /* Open data, build, compile, check memory, take it, and compare all ranks. On any error
  * (already agreed and printed) r is released. Collective. */
@@ -84,24 +86,22 @@ dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 /* Memory per rank and slab, as lines of the log. Local. */
 void dt_run_print_memory(const dt_run *r);
 
-/* What ranks may ask for before a step; asked by one, it holds for all. */
-typedef struct dt_wishes {
-    bool save, stop;
-} dt_wishes;
-
 typedef struct dt_step_result {
-    dt_wishes wishes; /* of any rank */
+    bool save, stop; /* a rank asked for it: it holds for all */
+    bool undone;     /* ranks left off to stop: all is as before the step, and below is nothing */
     double loss;     /* mean over the global batch, the same on all ranks */
     double accuracy; /* of the training batch */
     double lr;
     int64_t images;
 } dt_step_result;
-/* One optimizer step on global batch `step` of `epoch` (both from 0). DT_NUMERIC, agreed and
- * printed, before anything is updated, when the loss is not finite. Collective. */
-dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
+/* One optimizer step on global batch `step` of `epoch` (both from 0); `save`: this rank asks for
+ * a checkpoint. DT_NUMERIC, agreed and printed, before anything is updated, when the loss is not
+ * finite. Collective. */
+dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
                       dt_step_result *result) DT_MUST_CHECK;
 
 typedef struct dt_test_result {
+    bool undone; /* ranks left off to stop: below is nothing */
     double loss, accuracy;
     int64_t correct, images;
 } dt_test_result;
@@ -112,9 +112,10 @@ dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
  * forward and backward; gradients go to the exchange, losses and moments to their trees.
  * Collective. */
 dt_status dt_run_shards_together(dt_run *r, int64_t epoch, int64_t step,
-                                 dt_wishes mine) DT_MUST_CHECK;
-/* A shard is through: its loss to the loss tree, and both trees' leaves pushed. Local. */
-void dt_run_push(dt_run *r, const dt_result *result, dt_wishes mine);
+                                 bool save) DT_MUST_CHECK;
+/* A shard is through: its loss to the loss tree, and both trees' leaves pushed; with the rank's
+ * last one what it has to tell the others. Local. */
+dt_status dt_run_push(dt_run *r, const dt_result *result, bool save, bool last) DT_MUST_CHECK;
 
 /* The training context for so many images, NULL if none was compiled. Local. */
 dt_exec *dt_run_exec(const dt_run *r, int64_t batch);

@@ -7,9 +7,13 @@
 #define DT_SIGNALS_H
 #include "run.h"
 
-/* What was asked for since the last call; a wish to stop stays. */
-dt_wishes dt_signals_take(void);
-/* The name of the last signal, "" if none. */
-const char *dt_signals_name(void);
+/* From now on handlers only leave a note: there is something to save. */
+void dt_signals_defer(void);
+/* The first signal that has asked this process to stop; 0: none. */
+int dt_signals_stop(void);
+/* Whether a checkpoint was asked for since the last call. */
+bool dt_signals_save(void);
+/* "SIGUSR1"; "a signal" for one that is not caught. */
+const char *dt_signals_name(int number);
 
 #endif

@@ -121,8 +121,10 @@ static dt_status bind_execs(dt_run *r)
 {
     for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
         dt_compiled *c = i < 2 ? &r->test[i] : &r->train[i - 2];
-        if (c->plan)
-            DT_TRY(dt_exec_create(&c->exec, c->plan, r->arena.mem, r->scratch.mem));
+        if (!c->plan)
+            continue;
+        DT_TRY(dt_exec_create(&c->exec, c->plan, r->arena.mem, r->scratch.mem));
+        dt_exec_watch(c->exec, dt_stop_listen, r);
     }
     return DT_OK;
 }

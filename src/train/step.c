@@ -47,53 +47,77 @@ static dt_status empty_shard(dt_run *r, float *grad, dt_moment *moments)
     return dt_exchange_ready(r->exchange, dt_net_slab_floats(r->net));
 }
 
-void dt_run_push(dt_run *r, const dt_result *result, dt_wishes mine)
+/* What a signal asks for after the rank's last look still counts for this step. */
+dt_status dt_run_push(dt_run *r, const dt_result *result, bool save, bool last)
 {
     double *loss = dt_tree_leaf(r->loss_tree);
 
+    if (last) {
+        const dt_status st = dt_stop_listen(r);
+        if (st != DT_OK && st != DT_PREEMPTED)
+            return st;
+    }
     loss[DT_LEAF_loss] = result->loss_sum;
     loss[DT_LEAF_correct] = (double)result->correct;
-    loss[DT_LEAF_save] = mine.save;
-    loss[DT_LEAF_stop] = mine.stop;
+    loss[DT_LEAF_save] = save;
+    loss[DT_LEAF_hails] = last ? r->stop.hails : 0;
+    loss[DT_LEAF_left] = last && r->stop.left;
     dt_tree_push(r->moment_tree);
     dt_tree_push(r->loss_tree);
+    return DT_OK;
 }
 
-static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, dt_wishes mine)
+/* The images' way through the network, there and back. */
+static dt_status run_images(dt_run *r, int64_t epoch, int64_t step, int shard, float *grad,
+                            dt_moment *moments, dt_result *result)
 {
     const int64_t n = dt_loader_batch(r->loader, step);
     const int64_t size = dt_shard_size(n, (int)r->o.shards, shard, NULL);
     const dt_observer observer = {gradient_ready, r};
-    float *grad = dt_exchange_leaf(r->exchange);
-    dt_moment *moments = dt_tree_leaf(r->moment_tree);
     double mark = dt_seconds();
-    dt_result result = {0, 0};
 
-    if (size == 0) {
-        DT_TRY(empty_shard(r, grad, moments));
-    } else {
-        dt_exec *e = dt_run_exec(r, size);
-        if (!e)
-            return dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)size);
-        dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(e), dt_exec_labels(e));
-        dt_checks_shard(r, shard, e, grad);
-        dt_run_lap(r, DT_PHASE_data, &mark);
-        DT_TRY(dt_exec_forward(e, moments, &result));
-        dt_run_lap(r, DT_PHASE_forward, &mark);
-        DT_TRY(dt_exec_backward(e, (double)n / r->sample_weight, grad, &observer));
-        dt_run_lap(r, DT_PHASE_backward, &mark);
-        dt_checks_loss(r, shard, &result);
-    }
-    dt_run_push(r, &result, mine);
+    DT_TRY(dt_stop_listen(r));
+    if (size == 0)
+        return empty_shard(r, grad, moments);
+    dt_exec *e = dt_run_exec(r, size);
+    if (!e)
+        return dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)size);
+    dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(e), dt_exec_labels(e));
+    dt_checks_shard(r, shard, e, grad);
+    dt_run_lap(r, DT_PHASE_data, &mark);
+    DT_TRY(dt_exec_forward(e, moments, result));
+    dt_run_lap(r, DT_PHASE_forward, &mark);
+    DT_TRY(dt_exec_backward(e, (double)n / r->sample_weight, grad, &observer));
+    dt_run_lap(r, DT_PHASE_backward, &mark);
+    dt_checks_loss(r, shard, result);
     return DT_OK;
 }
 
-static dt_status run_shards(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine)
+/* A shard that was left off still takes its place in the sums, with what lies there: the
+ * others wait for it, and all will discard them. */
+static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, bool save)
+{
+    float *grad = dt_exchange_leaf(r->exchange);
+    dt_moment *moments = dt_tree_leaf(r->moment_tree);
+    dt_result result = {0, 0};
+
+    dt_status st = run_images(r, epoch, step, shard, grad, moments, &result);
+    if (st == DT_PREEMPTED) {
+        r->stop.left = true;
+        st = dt_exchange_ready(r->exchange, dt_net_slab_floats(r->net));
+    }
+    DT_TRY(st);
+    return dt_run_push(r, &result, save, shard == r->end_shard - 1);
+}
+
+static dt_status run_shards(dt_run *r, int64_t epoch, int64_t step, bool save)
 {
     if (r->together)
-        return dt_run_shards_together(r, epoch, step, mine);
+        return dt_run_shards_together(r, epoch, step, save);
+    r->stop.listens = true;
     for (int shard = r->first_shard; shard < r->end_shard; shard++)
-        DT_TRY(run_shard(r, epoch, step, shard, mine));
+        DT_TRY(run_shard(r, epoch, step, shard, save));
+    r->stop.listens = false;
     return DT_OK;
 }
 
@@ -114,7 +138,7 @@ static dt_status update(dt_run *r, const float *sum, const dt_span *owned, size_
     return dt_exchange_publish(r->exchange);
 }
 
-dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
+dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
                       dt_step_result *result)
 {
     const int64_t n = dt_loader_batch(r->loader, step);
@@ -127,7 +151,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
     double mark;
 
     DT_TRY(dt_checks_begin(r, epoch, step));
-    DT_TRY(run_shards(r, epoch, step, mine));
+    DT_TRY(run_shards(r, epoch, step, save));
 
     mark = dt_seconds();
     DT_TRY(dt_exchange_finish(r->exchange, &sum, &owned, &spans));
@@ -136,6 +160,13 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
     dt_run_lap(r, DT_PHASE_exchange, &mark);
 
     const double *loss = loss_leaf, mean = loss[DT_LEAF_loss] / (double)n;
+    *result = (dt_step_result){.undone = loss[DT_LEAF_left] > 0, .loss = mean, .lr = lr,
+                               .images = n, .accuracy = loss[DT_LEAF_correct] / (double)n,
+                               .save = loss[DT_LEAF_save] > 0,
+                               .stop = loss[DT_LEAF_left] + loss[DT_LEAF_hails] > 0};
+    DT_TRY(dt_stop_settle(r, (int64_t)loss[DT_LEAF_hails]));
+    if (result->undone)
+        return DT_OK;
     if (!isfinite(mean)) {
         DT_TRY(dt_checks_now(r));
         return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC, "epoch %lld step %lld: the loss of the global batch is %g; "
@@ -148,10 +179,5 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine,
     dt_run_lap(r, DT_PHASE_update, &mark);
     dt_checks_after_update(r);
     dt_run_lap(r, DT_PHASE_checks, &mark);
-
-    *result = (dt_step_result){.loss = mean, .lr = lr, .images = n,
-                               .accuracy = loss[DT_LEAF_correct] / (double)n,
-                               .wishes = {.save = loss[DT_LEAF_save] > 0,
-                                          .stop = loss[DT_LEAF_stop] > 0}};
     return DT_OK;
 }

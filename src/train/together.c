@@ -18,6 +18,7 @@ struct dt_together {
     dt_result *result;   /* [count], owned */
     dt_tree *tree[DT_SYNC_KINDS];
     int first; /* own shard */
+    unsigned meetings; /* of groups, so far; the same number on all ranks */
     dt_norm_sync sync;
 };
 
@@ -157,7 +158,7 @@ void dt_together_close(dt_together *t)
 
 static void *sync_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
 {
-    dt_together *t = context;
+    dt_together *t = ((dt_run *)context)->together;
 
     if (k == 0)
         dt_tree_resize(t->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
@@ -166,18 +167,23 @@ static void *sync_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
     return dt_tree_leaf(t->tree[kind]);
 }
 
+/* No rank may leave off alone, as the others would wait for it here. So all ask one another,
+ * every few times, whether to leave off. */
 static dt_status sync_combine(void *context, dt_norm_kind kind)
 {
-    dt_together *t = context;
+    enum { ASKS_EVERY = 4 };
+    dt_run *r = context;
+    dt_together *t = r->together;
     const void *unused;
 
     dt_tree_push(t->tree[kind]);
-    return dt_tree_finish(t->tree[kind], &unused);
+    DT_TRY(dt_tree_finish(t->tree[kind], &unused));
+    return ++t->meetings % ASKS_EVERY == 0 ? dt_stop_agree(r) : DT_OK;
 }
 
 static const void *sync_result(void *context, dt_norm_kind kind, int k)
 {
-    const dt_together *t = context;
+    const dt_together *t = ((const dt_run *)context)->together;
     return dt_tree_result(t->tree[kind], t->first + k);
 }
 
@@ -191,7 +197,7 @@ dt_status dt_together_open(dt_run *r)
     r->together = t; /* dt_run_close releases it, whatever comes */
     t->first = r->first_shard;
     t->count = r->end_shard - r->first_shard;
-    t->sync = (dt_norm_sync){t, sync_leaf, sync_combine, sync_result};
+    t->sync = (dt_norm_sync){r, sync_leaf, sync_combine, sync_result};
     DT_TRY(open_arrays(t));
     DT_TRY(open_contexts(r, t));
     return open_trees(r, t);
@@ -240,7 +246,7 @@ static dt_status load_shards(dt_run *r, int64_t epoch, int64_t step)
     return DT_OK;
 }
 
-dt_status dt_run_shards_together(dt_run *r, int64_t epoch, int64_t step, dt_wishes mine)
+static dt_status run_images(dt_run *r, int64_t epoch, int64_t step)
 {
     const double n = (double)dt_loader_batch(r->loader, step);
     const dt_observer observer = {gradients_ready, r};
@@ -255,10 +261,24 @@ dt_status dt_run_shards_together(dt_run *r, int64_t epoch, int64_t step, dt_wish
     dt_run_lap(r, DT_PHASE_forward, &mark);
     DT_TRY(dt_team_backward(&team, n / r->sample_weight, t->grad, &observer));
     dt_run_lap(r, DT_PHASE_backward, &mark);
+    return DT_OK;
+}
+
+/* Shards that were left off still take their place in the sums, as in run_shard. */
+dt_status dt_run_shards_together(dt_run *r, int64_t epoch, int64_t step, bool save)
+{
+    dt_together *t = r->together;
+
+    dt_status st = run_images(r, epoch, step);
+    if (st == DT_PREEMPTED) {
+        r->stop.left = true;
+        st = dt_exchange_ready(r->exchange, dt_net_slab_floats(r->net));
+    }
+    DT_TRY(st);
     for (int k = 0; k < t->count; k++) {
         memcpy(dt_tree_leaf(r->moment_tree), t->moments[k],
                dt_net_norm_channels(r->net) * sizeof(dt_moment));
-        dt_run_push(r, &t->result[k], mine);
+        DT_TRY(dt_run_push(r, &t->result[k], save, k == t->count - 1));
     }
     return DT_OK;
 }

@@ -217,9 +217,11 @@ void dt_options_yaml(FILE *f, const dt_options *o);
  * to go on from yet. DT_NOINPUT: it names nothing; DT_FORMAT. Local. */
 dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX]) DT_MUST_CHECK;
 
-/* From now on, SIGUSR1, SIGTERM, SIGINT and SIGHUP are wishes, which dt_train obeys. Before MPI
- * is started: that may take a second, in which they would end the rank. Local. */
-dt_status dt_signals_catch(void) DT_MUST_CHECK;
+/* From now on, until dt_train has its run set up, SIGUSR1, SIGTERM and SIGINT end the process by
+ * `leave`, which must not return, with a line to print: there is nothing yet to be saved. After
+ * that they are wishes, which dt_train obeys, as SIGHUP is from now on. Before MPI is started:
+ * that may take a second, in which they would end the rank without a word. Local. */
+dt_status dt_signals_catch(void (*leave)(const char *line)) DT_MUST_CHECK;
 
 /* ---- Commands; all Collective, same options on all ranks (checked) -------------------------- */
 

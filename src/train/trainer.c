@@ -65,31 +65,27 @@ static dt_status save(training *t, bool best, bool wait)
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, best, wait));
 }
 
-/* The clock is rank 0's; what it wishes, the next step tells the others. */
-static dt_wishes wishes(const training *t)
+/* The clock is rank 0's; what it asks for, the next step tells the others. */
+static bool save_asked(const training *t)
 {
-    dt_wishes w = dt_signals_take();
+    const bool due = t->save_s > 0 && t->session.leads && dt_seconds() - t->saved_s > t->save_s;
 
-    if (t->save_s > 0 && t->session.leads && dt_seconds() - t->saved_s > t->save_s)
-        w.save = true;
-    return w;
+    return dt_signals_save() || due;
 }
 
 /* Stopped from outside: the run is whole on the disk, and says how to go on. */
 static dt_status preempted(training *t)
 {
-    char text[PATH_MAX] = "", signal[16] = "";
+    char text[PATH_MAX] = "";
     dt_run *r = t->run;
+    const char *why = dt_signals_name(r->stop.signal);
 
     DT_TRY(save(t, false, true));
     if (t->session.leads) {
         snprintf(text, sizeof text, "%s", dt_saver_last(t->session.saver));
         dt_log_shown(text, sizeof text); /* alike on all ranks */
-        snprintf(signal, sizeof signal, "%s", dt_signals_name());
     }
     DT_TRY(dt_comm_bcast(r->comm, text, sizeof text, 0));
-    DT_TRY(dt_comm_bcast(r->comm, signal, sizeof signal, 0));
-    const char *why = signal[0] ? signal : "a signal to another rank";
     if (!text[0])
         return dt_comm_agree(r->comm, dt_fail(DT_IO, "stopped by %s after step %lld, and no "
                              "checkpoint could be written", why, (long long)t->at.run_step));
@@ -108,7 +104,9 @@ static dt_status train_step(training *t)
     const double began = dt_seconds();
     dt_step_result result;
 
-    DT_TRY(dt_run_step(r, at->epoch, at->step, wishes(t), &result));
+    DT_TRY(dt_run_step(r, at->epoch, at->step, save_asked(t), &result));
+    if (result.undone)
+        return preempted(t);
     at->step++;
     at->run_step++;
     at->loss_sum += result.loss * (double)result.images;
@@ -118,9 +116,9 @@ static dt_status train_step(training *t)
                                              .run_step = at->run_step, .loss = result.loss,
                                              .lr = result.lr, .images = result.images,
                                              .seconds = dt_seconds() - began}));
-    if (result.wishes.stop && at->run_step < r->total_steps)
+    if (result.stop)
         return preempted(t);
-    if (result.wishes.save || (t->save_steps > 0 && at->run_step % t->save_steps == 0))
+    if (result.save || (t->save_steps > 0 && at->run_step % t->save_steps == 0))
         return save(t, false, false);
     return DT_OK;
 }
@@ -131,6 +129,8 @@ static dt_status test_finite(training *t, dt_test_result *test)
     dt_run *r = t->run;
 
     DT_TRY(dt_run_test(r, test));
+    if (test->undone) /* a run that goes on from here begins with it */
+        return preempted(t);
     if (isfinite(test->loss))
         return DT_OK;
     DT_TRY(dt_checks_now(r));
@@ -325,6 +325,7 @@ static dt_status begin(training *t)
     char path[PATH_MAX] = "";
     const bool leads = dt_comm_rank(r->comm) == 0, resumes = strcmp(r->o.resume, "never") != 0;
 
+    dt_signals_defer(); /* and all ranks have, before rank 0 writes anything */
     DT_TRY(dt_comm_agree(r->comm, parse_save_every(r->o.save_every, &t->save_steps, &t->save_s)));
     t->at = (dt_progress){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));

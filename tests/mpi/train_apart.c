@@ -104,7 +104,7 @@ static void train(const char *exchange, const char *takes, capture *c, int *line
     assert_ok(st);
     assert_string_equal(dt_exchange_name(r.exchange), takes);
     for (int64_t step = 0; step < 2; step++)
-        assert_ok(dt_run_step(&r, 0, step, (dt_wishes){.save = false}, &result));
+        assert_ok(dt_run_step(&r, 0, step, false, &result));
     const dt_model_state s = dt_run_state(&r);
     assert_ok(dt_state_hash(&s, r.momentum.mem, 0, 0, &digest));
     dt_digest_text(digest, hash);

@@ -13,7 +13,7 @@ mkdir "$tmp/mpi"
 export OMPI_MCA_orte_tmpdir_base=$tmp/mpi
 bad=0
 cases=0
-limit=20 # seconds: only against hanging, on machines however slow
+limit=${DTRAIN_TEST_LIMIT:-20} # seconds: only against hanging, on machines however slow
 ranks="1 8"
 if [ -n "${ASAN_OPTIONS:-}" ]; then # a sanitized rank is slow and takes much memory
     ranks="1 2"

@@ -64,12 +64,12 @@ static void steps_allocate_nothing(const char *net, const char *precision,
     int64_t step = 0;
     for (; step < 12; step++) /* libraries and pages settle */
         assert_ok(dt_run_step(&r, step / r.steps_per_epoch, step % r.steps_per_epoch,
-                             (dt_wishes){.save = false}, &result));
+                             false, &result));
     const long before = atomic_load(&calls), pages = resident_pages();
     assert_true(before > 0); /* the counter counts */
     for (; step < 62; step++)
         assert_ok(dt_run_step(&r, step / r.steps_per_epoch, step % r.steps_per_epoch,
-                             (dt_wishes){.save = false}, &result));
+                             false, &result));
     assert_int_equal(atomic_load(&calls) - before, 0);
     const long grown_kib = (resident_pages() - pages) * (sysconf(_SC_PAGESIZE) / 1024);
     assert_true(grown_kib < 1024); /* allocator slack inside libraries */

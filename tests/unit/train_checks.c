@@ -30,7 +30,7 @@ static dt_options small(const char *net, int64_t every)
 static dt_status step(dt_run *r, int64_t i)
 {
     dt_step_result result;
-    return dt_run_step(r, i / r->steps_per_epoch, i % r->steps_per_epoch, (dt_wishes){0},
+    return dt_run_step(r, i / r->steps_per_epoch, i % r->steps_per_epoch, false,
                        &result);
 }
 
