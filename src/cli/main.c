@@ -1,11 +1,26 @@
 /* main.c - start, settings, one command, and the only place of exit codes. */
 #include "cli.h"
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 extern char **environ;
+
+/* A full disk shows only when the output is flushed. A reader that has left wants no words. */
+static dt_status main_output(dt_comm *c)
+{
+    const bool failed = fflush(stdout) != 0 || ferror(stdout);
+    struct pollfd reader = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    int64_t left = failed && poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR);
+
+    DT_TRY(dt_comm_max_i64(c, &left, 1));
+    if (left)
+        return DT_IO;
+    return dt_comm_agree(c, failed ? dt_fail(DT_IO, "standard output cannot be written") : DT_OK);
+}
 
 /* Settings that all ranks share, then the command. Collective. */
 static dt_status main_run(dt_comm *c, int argc, char **argv)
@@ -25,10 +40,7 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
     st = settings.command->run(c, &settings);
     if (st != DT_OK)
         goto out;
-    /* A full disk shows only when the output is flushed. */
-    st = dt_comm_agree(c, fflush(stdout) != 0 || ferror(stdout)
-                              ? dt_fail(DT_IO, "standard output cannot be written")
-                              : DT_OK);
+    st = main_output(c);
 out:
     dt_settings_release(&settings);
     return st;
@@ -60,6 +72,15 @@ static void main_leave(const char *line)
     _exit(dt_status_exit_code(DT_PREEMPTED));
 }
 
+/* Else the first files that the run opens would get these numbers, and its messages. Reading
+ * alone, so that what is written to a closed output is an error as ever. */
+static void main_fill_closed(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0)
+            return;
+}
+
 static bool main_trains(int argc, char **argv)
 {
     return argc < 2 || argv[1][0] == '-' || dt_command_find(argv[1]) == &dt_command_train;
@@ -72,8 +93,10 @@ int main(int argc, char **argv)
 
     if (dt_decoder_asked(argc, argv))
         return dt_decoder_serve();
+    main_fill_closed();
     main_limit_spinning(argv);
-    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not an end */
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not an end, */
+    signal(SIGPIPE, SIG_IGN); /* and so is an output that nobody reads any more */
     if (main_trains(argc, argv))
         st = dt_signals_catch(main_leave);
     if (st == DT_OK)

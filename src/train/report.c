@@ -1,9 +1,11 @@
 /* The table of styles, and what they share. */
 #include "report.h"
 
+#include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -58,29 +60,46 @@ dt_status dt_report_open(dt_report *r, const dt_report_setup *setup)
                    setup->style, DT_REPORT_LIST(DT_WORD));
 }
 
+/* What was printed goes out. A reader that has left, or a full disk, does not end a run. */
+static void flush(dt_report *r)
+{
+    if (fflush(r->setup.out) == 0 && !ferror(r->setup.out))
+        return;
+    dt_warn("standard output cannot be written (%s): the run goes on without it; its progress is "
+            "in metrics.jsonl", strerror(errno));
+    __fpurge(r->setup.out); /* what lies there would be tried again, and fail, at the end */
+    clearerr(r->setup.out);
+    r->row = NULL;
+}
+
 void dt_report_start(dt_report *r)
 {
-    if (r->row->start)
+    if (r->row && r->row->start)
         r->row->start(r);
-    fflush(r->setup.out);
+    if (r->row)
+        flush(r);
 }
 
 void dt_report_step(dt_report *r, const dt_step_record *s)
 {
-    if (r->row->step)
+    if (r->row && r->row->step) {
         r->row->step(r, s);
-    fflush(r->setup.out);
+        flush(r);
+    }
 }
 
 void dt_report_epoch(dt_report *r, const dt_epoch_record *e)
 {
-    if (r->row->epoch)
+    if (r->row && r->row->epoch) {
         r->row->epoch(r, e);
-    fflush(r->setup.out);
+        flush(r);
+    }
 }
 
 void dt_report_finish(dt_report *r, const dt_end_record *end)
 {
+    if (!r->row)
+        return;
     if (r->bar) /* a message that follows begins on its own line */
         fputc('\n', r->setup.out);
     r->bar = false;
@@ -89,7 +108,7 @@ void dt_report_finish(dt_report *r, const dt_end_record *end)
                 end->state_hash);
     if (r->row->finish)
         r->row->finish(r, end);
-    fflush(r->setup.out);
+    flush(r);
 }
 
 int64_t dt_report_epoch_steps(const dt_report *r, int64_t epoch)

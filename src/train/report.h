@@ -1,6 +1,7 @@
 /* report.h - what a run prints on standard output; private to src/train. Rank 0 alone
  * reports. Everything is Local, takes no memory after open, and reads no clock: times
- * are those of the records.
+ * are those of the records. Where out cannot be written, one warning says so, and the rest
+ * is silence: metrics.jsonl has all of it.
  *
  * How to be a style: write one file report_<name>.c that defines dt_report_row_<name>,
  * and add one row to DT_REPORT_LIST (train.h). */
@@ -17,7 +18,7 @@ typedef struct dt_report_setup {
 
 struct dt_report_row;
 typedef struct dt_report {
-    const struct dt_report_row *row;
+    const struct dt_report_row *row; /* NULL: out could not be written, and nothing is any more */
     dt_report_setup setup;
     bool terminal, unicode; /* out is a terminal; the locale's characters are UTF-8 */
 
