@@ -54,6 +54,7 @@ struct dt_run {
     /* Where the exchange shares, the first five lie in one block of the node. */
     dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
     dt_node_mem *node_memory;
+    uint64_t node_bytes, node_free; /* this run's on a node, without data; free before it, 0: unknown */
     bool shares; /* weights, momentum and statistics are one copy per node */
     bool writes; /* this rank writes that copy when it is made or read: a node's first */
 
@@ -83,8 +84,8 @@ dt_model_state dt_run_state(const dt_run *r);
 dt_status dt_run_load(dt_run *r, const char *path) DT_MUST_CHECK;
 /* Weights, running statistics and momentum of rank 0 to all ranks, then compared. Collective. */
 dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
-/* Memory per rank and slab, as lines of the log. Local. */
-void dt_run_print_memory(const dt_run *r);
+/* Memory per rank and slab, for a reader. Local. */
+void dt_run_print_memory(FILE *f, const dt_run *r);
 
 typedef struct dt_step_result {
     bool save, stop; /* a rank asked for it: it holds for all */

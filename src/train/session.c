@@ -6,6 +6,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "durable.h"
+#include "head.h"
 #include "modelfile.h"
 #include "safetensors.h"
 
@@ -119,14 +121,13 @@ dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at
         session_undo(s);
         return st;
     }
-    if (strcmp(r->o.log_style, "auto") == 0)
-        dt_options_print(stdout, &r->o);
-    dt_run_print_memory(r);
-    dt_note("effective learning rate %g, %d shards of %lld images in all, %s, %s, %d threads "
-            "per rank, exchange %s, run folder %s", r->schedule.lr, (int)r->o.shards,
-            (long long)r->global_batch, dt_dtype_name(r->precision),
-            dt_isa_name(dt_isa_current()), r->threads, dt_exchange_name(r->exchange),
-            s->folder.path);
+    /* The other styles' output is for parsers that know it. */
+    FILE *head = strcmp(r->o.log_style, "auto") == 0 ? stdout : stderr;
+    dt_head_print(head, r, s->folder.path);
+    if (r->o.verbose) {
+        dt_options_print(head, &r->o);
+        dt_run_print_memory(head, r);
+    }
     dt_report_start(&s->report);
     return DT_OK;
 }

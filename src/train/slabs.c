@@ -100,6 +100,8 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
     const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false);
     const uint64_t node = rank * (uint64_t)dt_comm_node_ranks(r->comm) + shared;
 
+    r->node_bytes = node;
+    r->node_free = available;
     if (available == 0 || node <= available)
         return DT_OK;
     if (r->bn_group > 0) /* fewer ranks would hold as many shards' activations */
@@ -166,11 +168,11 @@ static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
     return bind_execs(r);
 }
 
-void dt_run_print_memory(const dt_run *r)
+void dt_run_print_memory(FILE *f, const dt_run *r)
 {
     const double mib = 1024.0 * 1024.0;
-    dt_note("memory per %s: weights %.1f MiB, momentum %.1f, gradients %.1f, packed %.1f; per "
-            "rank: activations %.1f, scratch %.1f, checks %.1f; data set %.1f per node",
+    fprintf(f, "memory per %s: weights %.1f MiB, momentum %.1f, gradients %.1f, packed %.1f; per "
+            "rank: activations %.1f, scratch %.1f, checks %.1f; data set %.1f per node\n",
             r->shares ? "node" : "rank", (double)r->master.bytes / mib, (double)r->momentum.bytes / mib,
             (double)r->gradients.bytes / mib, (double)r->packed.bytes / mib,
             (double)r->arena.bytes / mib, (double)r->scratch.bytes / mib,

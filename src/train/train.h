@@ -121,6 +121,8 @@
       "progress bar or lines; or the tutorial's, or the course's lines")                                  \
     X(REAL, log_every, HOW, 10, 0, 1e6, "", "Output", "SECONDS",                                          \
       "interval of progress lines")                                                                       \
+    X(FLAG, verbose, HOW, false, 0, 0, "", "Output", NULL,                                                \
+      "print all options and what takes how much memory before the first step")                          \
     X(TEXT, save_every, HOW, "10m", 0, 0, "", "Checkpoints", "WHEN",                                      \
       "checkpoint every N steps, or 30s, 10m, 2h (0: never)")                                             \
     X(COUNT, keep_last, HOW, 2, 1, 1e6, "", "Checkpoints", "N",                                           \

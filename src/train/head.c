@@ -1,0 +1,131 @@
+/* What a person wants to know before the first step. All the rest is in options.yaml, and
+ * printed by --verbose. */
+#include "head.h"
+
+enum { LABEL = 11, WIDTH = 100, MORE = 45 }; /* the last is room for a word about the rest */
+
+static void head_label(FILE *f, const char *label)
+{
+    fprintf(f, "%-*s", LABEL, label);
+}
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void head_network(FILE *f, const dt_run *r)
+{
+    const dt_net_spec *spec = dt_net_spec_of(r->net);
+
+    head_label(f, "network");
+    fprintf(f, "%s", spec->net);
+    if (spec->variant[0] && spec->stem[0])
+        fprintf(f, " (%s, %s stem)", spec->variant, spec->stem);
+    fprintf(f, ", %.4g million weights, images of %d x %d pixels\n",
+            (double)dt_net_weight_total(r->net) * 1e-6, spec->image_size, spec->image_size);
+}
+
+static void head_data(FILE *f, const dt_run *r)
+{
+    const dt_source_info *info = dt_source_describe(r->source);
+
+    head_label(f, "data");
+    fprintf(f, "%s: %lld training and %lld test images, %d classes\n", r->o.data,
+            (long long)info->train, (long long)info->test, info->classes);
+}
+
+static void head_training(FILE *f, const dt_run *r)
+{
+    const int64_t all = r->o.epochs * r->steps_per_epoch;
+
+    head_label(f, "training");
+    if (r->total_steps < all)
+        fprintf(f, "%lld step%s (of ", (long long)r->total_steps, plural(r->total_steps));
+    fprintf(f, "%lld epoch%s of %lld step%s%s, %lld images each in %lld shard%s, ",
+            (long long)r->o.epochs, plural(r->o.epochs), (long long)r->steps_per_epoch,
+            plural(r->steps_per_epoch), r->total_steps < all ? ")" : "",
+            (long long)r->global_batch, (long long)r->o.shards, plural(r->o.shards));
+    fprintf(f, "learning rate %g %s\n", r->schedule.lr, r->o.schedule);
+}
+
+static void head_machine(FILE *f, const dt_run *r)
+{
+    const int ranks = dt_comm_world(r->comm), nodes = dt_comm_nodes(r->comm);
+    const double gib = 1024.0 * 1024.0 * 1024.0;
+
+    head_label(f, "machine");
+    fprintf(f, "%d rank%s x %d thread%s", ranks, plural(ranks), r->threads, plural(r->threads));
+    if (nodes > 1)
+        fprintf(f, " on %d nodes", nodes);
+    fprintf(f, ", %s (%s), exchange %s\n", dt_dtype_name(r->precision),
+            dt_isa_name(dt_isa_current()), dt_exchange_name(r->exchange));
+    head_label(f, "memory");
+    fprintf(f, "%.2f GiB", (double)(r->node_bytes + dt_source_bytes(r->source)) / gib);
+    if (r->node_free > 0)
+        fprintf(f, " of %.2f GiB free", (double)r->node_free / gib);
+    fprintf(f, "%s\n", nodes > 1 ? " on each node" : "");
+}
+
+/* Options that the lines above have said, and what is no part of a recipe. */
+static bool is_said(const dt_option_row *row)
+{
+    static const char *const said[] = {
+        "data", "net", "variant", "stem", "image_size", "epochs", "max_steps", "batch",
+        "global_batch", "shards", "accum", "lr", "schedule", "precision", "threads", "exchange",
+        "out", "resume", "verbose",
+    };
+
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (strcmp(row->name, said[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Those that are not their defaults, wherever they were given. */
+static void head_options(FILE *f, const dt_run *r, int lines)
+{
+    dt_options defaults;
+    int column = 0, unsaid = 0;
+
+    dt_options_init(&defaults);
+    dt_options_resolve(&defaults, r->net); /* as those of the run are */
+    for (size_t i = 0; i < dt_option_count; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        char value[4096], usual[4096];
+        dt_option_text(row, &r->o, value, sizeof value);
+        dt_option_text(row, &defaults, usual, sizeof usual);
+        if (is_said(row) || strcmp(value, usual) == 0)
+            continue;
+        const int width = (int)(strlen(row->name) + strlen(value)) + 2;
+        const bool opens = column == 0 || column + width > (lines > 0 ? WIDTH : WIDTH - MORE);
+        if (unsaid > 0 || (opens && lines == 0)) {
+            unsaid++;
+            continue;
+        }
+        if (opens) {
+            fprintf(f, "%s%-*s", column ? "\n" : "", LABEL, column ? "" : "options");
+            column = LABEL - 1;
+            lines--;
+        }
+        fprintf(f, "%s%s=%s", opens ? "" : " ", row->name, value);
+        column += width;
+    }
+    if (unsaid > 0)
+        fprintf(f, " (%d more: see options.yaml, or --verbose)", unsaid);
+    if (column > 0)
+        fputc('\n', f);
+}
+
+void dt_head_print(FILE *f, const dt_run *r, const char *folder)
+{
+    enum { FACTS = 6 };
+
+    head_network(f, r);
+    head_data(f, r);
+    head_training(f, r);
+    head_machine(f, r);
+    head_label(f, "writes to");
+    fprintf(f, "%s\n", folder);
+    head_options(f, r, DT_HEAD_LINES - FACTS);
+}

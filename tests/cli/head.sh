@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The first lines of a run: ten at most, one for each fact, whatever the options and however
+# they are read; --verbose has all options.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+
+facts="network data training machine memory writes"
+many=(--nesterov --weight-decay 0.001 --decay weights --warmup 0.5 --label-smoothing 0.1 --reduce sum
+      --seed 77 --milestones 0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.85,0.9 --log-every 3 --keep-last 3
+      --keep-every 50 --bucket-mb 3 --momentum 0.8 --keep-best --save-every 5m --first-bucket-mb 2
+      --on-save-error stop --check-every 3 --gamma 0.3 --peak 0.4 --lr-batch 512)
+long=$tmp/$(printf 'a%.0s' $(seq 200))/$(printf 'b%.0s' $(seq 200))
+
+# head FILE: what stands before the first step
+head_of() { sed '/^epoch /,$d' "$1"; }
+
+# shows NP OPTIONS... : at most ten lines, each fact once and in its place
+shows() {
+    local np=$1 fact
+    shift
+    rm -rf "$tmp/run" "${long:?}"
+    launch "$np" "${tiny[@]}" "$@"
+    must test "$code" = 0
+    head_of "$tmp/stdout" >"$tmp/head"
+    lines=$(wc -l <"$tmp/head")
+    must test "$lines" -le 10
+    must test "$(head -n 6 "$tmp/head" | cut -d ' ' -f 1 | tr '\n' ' ')" = "$facts "
+    # nothing else is said, but by those who launch
+    must test "$(grep -c "" "$tmp/stderr")" = 0
+}
+
+for np in 1 2; do
+    shows $np --out "$tmp/run"
+    must test "$lines" = 7 # width_divisor is no default
+    must grep -qx "options    width_divisor=16" "$tmp/head"
+    must grep -qx "writes to  $tmp/run" "$tmp/head"
+    must grep -q "^machine    $np rank.* x 1 thread, fp32 " "$tmp/head"
+    must grep -q "^training   1 step (of 10 epochs of 2 steps), 32 images each in 8 shards, learning rate 0.01 constant$" "$tmp/head"
+    must grep -qx "data       synthetic:64: 64 training and 256 test images, 10 classes" "$tmp/head"
+    must grep -q "^network    vgg11, .* images of 32 x 32 pixels$" "$tmp/head"
+    must grep -qE "^memory     [0-9.]+ GiB of [0-9.]+ GiB free$" "$tmp/head"
+    shows $np --out "$tmp/run" "${many[@]}"
+    must test "$lines" = 9
+    must grep -qE "[1-9][0-9]* more: see options.yaml, or --verbose\)$" "$tmp/head"
+    must test "$(awk 'length > 100' "$tmp/head" | wc -l)" = 0
+    shows $np --out "$long" --weight-decay 0.5
+    must grep -qx "writes to  $long" "$tmp/head"
+    must grep -qx "options    width_divisor=16 weight_decay=0.5" "$tmp/head"
+done
+
+# from a file: what differs is what counts, not where it was given
+printf 'momentum: 0.5\nlr: 0.02\nseed: 1\n' >"$tmp/a.yaml"
+shows 1 --out "$tmp/run" --config "$tmp/a.yaml"
+must grep -qx "options    width_divisor=16 momentum=0.5" "$tmp/head"
+must grep -q "learning rate 0.02 constant" "$tmp/head"
+
+# all of it
+accepts "${tiny[@]}" --out "$tmp/verbose" --verbose
+head_of "$tmp/stdout" >"$tmp/head"
+must grep -q "^Training  .* momentum=0.9" "$tmp/head"
+must grep -q "keep_last=2" "$tmp/head"
+must grep -q "^memory per rank: weights" "$tmp/head"
+
+# the styles that parsers read have it beside their output
+accepts "${tiny[@]}" --out "$tmp/styled" --log-style mindspore
+must test "$(head -n 1 "$tmp/stdout" | cut -d ' ' -f 1)" = epoch:
+must test "$(cut -d ' ' -f 1 "$tmp/stderr" | tr '\n' ' ')" = "$facts options "
+finish
