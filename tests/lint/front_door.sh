@@ -10,7 +10,7 @@ for f in quickstart runtests scripts/get-cifar10 scripts/asan scripts/fresh-mach
     [ -x "$f" ] || { echo "$f is not executable"; bad=1; }
 done
 grep -q runtests .ci/run || { echo ".ci/run does not call ./runtests"; bad=1; }
-for doc in README.md ARCHITECTURE.md CONTRIBUTING.md; do
+for doc in README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md data/README.md; do
     for path in $(grep -oE '`(src|tests|configs|scripts|bench|docs|data)/[A-Za-z0-9_./-]+`' "$doc" | tr -d '`' | sort -u); do
         [ -e "$path" ] || { echo "$doc names $path, which does not exist"; bad=1; }
     done

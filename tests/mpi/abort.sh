@@ -4,12 +4,17 @@
 set -u
 bin="$DTRAIN_BUILD_DIR/mpi_comm"
 bad=0
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
 check() { # name, wanted code, command...
     local name=$1 want=$2 rc
     shift 2
-    "$@" >/dev/null 2>&1
+    "$@" >"$said" 2>&1
     rc=$?
-    [ "$rc" -eq "$want" ] || { echo "$name: code $rc instead of $want"; bad=1; }
+    [ "$rc" -eq "$want" ] && return
+    echo "$name: code $rc instead of $want; it said:"
+    cat "$said"
+    bad=1
 }
 for np in 2 3; do
     for row in tree shared ring; do
