@@ -58,9 +58,9 @@ size_t dt_net_slab_floats(const dt_net *net);    /* master, gradient, momentum: 
 size_t dt_net_norm_channels(const dt_net *net);  /* running mean, running variance: each */
 size_t dt_net_weight_total(const dt_net *net);   /* trainable numbers, without padding */
 
-/* The name of a tensor in another naming. `scheme` is "torchvision", "kuangliu" or
- * "cs744"; `name` a full torchvision name such as "layer1.0.bn1.running_mean".
- * DT_CONFIG when the network has no such scheme. */
+/* The name of a tensor in another naming, "" where that naming has no such tensor. `scheme` is
+ * one of --names; `name` a full torchvision name such as "layer1.0.bn1.running_mean", at
+ * most 127 characters. DT_CONFIG when the network has no such scheme. */
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name,
                         char *out, size_t out_size) DT_MUST_CHECK;
 /* One master tensor between slab order (HWIO) and file order (OIHW); other ranks copy. */

@@ -243,15 +243,17 @@ dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name,
     if (!word_in(net->row->schemes, scheme))
         return dt_fail(DT_CONFIG, "network %s has no names of '%s'; choose from:%s",
                        net->row->name, scheme, net->row->schemes);
+    snprintf(out, out_size, "%s", name);
     for (const dt_rename *r = net->row->rename; r->scheme; r++) {
-        const char *at = strcmp(r->scheme, scheme) == 0 ? strstr(name, r->from) : NULL;
-        if (at) {
-            snprintf(out, out_size, "%.*s%s%s", (int)(at - name), name, r->to,
-                     at + strlen(r->from));
-            return DT_OK;
+        char *at = strcmp(r->scheme, scheme) == 0 ? strstr(out, r->from) : NULL;
+        char rest[128];
+        if (at && !r->to) {
+            out[0] = '\0';
+        } else if (at) {
+            snprintf(rest, sizeof rest, "%s", at + strlen(r->from));
+            snprintf(at, out_size - (size_t)(at - out), "%s%s", r->to, rest);
         }
     }
-    snprintf(out, out_size, "%s", name);
     return DT_OK;
 }
 

@@ -9,7 +9,9 @@
 
 enum { DT_MAX_NODES = 320 };
 
-typedef struct dt_rename { /* in `scheme`, the first `from` in a name becomes `to` */
+/* In `scheme`, the first `from` in a name becomes `to`; NULL: such a tensor is not in it. Rows
+ * work one after the other, each on what those before have made. */
+typedef struct dt_rename {
     const char *scheme, *from, *to;
 } dt_rename;
 

@@ -160,12 +160,32 @@ static int resnet50_build(dt_net *net, int x)
     return dt_net_add(net, &dt_op_linear, fc, x, -1, "fc");
 }
 
-static const dt_rename resnet50_rename[] = {{"kuangliu", "downsample.", "shortcut."},
-                                            {"kuangliu", "fc.", "linear."},
-                                            {NULL, NULL, NULL}};
+/* mindspore: the sample code's cells, whose batch norms are nn.BatchNorm2d of MindSpore. */
+#define MINDSPORE_NORM(norm)                                                           \
+    {"mindspore", norm ".weight", norm ".gamma"}, {"mindspore", norm ".bias", norm ".beta"}
+static const dt_rename resnet50_rename[] = {
+    {"kuangliu", "downsample.", "shortcut."},
+    {"kuangliu", "fc.", "linear."},
+    {"mindspore", "downsample.0.", "conv_down_sample."},
+    {"mindspore", "downsample.1.", "bn_down_sample."},
+    {"mindspore", ".0.", ".a."},
+    {"mindspore", ".1.", ".b."},
+    {"mindspore", ".2.", ".c."},
+    {"mindspore", ".3.", ".d."},
+    {"mindspore", ".4.", ".e."},
+    {"mindspore", ".5.", ".f."},
+    MINDSPORE_NORM("bn1"),
+    MINDSPORE_NORM("bn2"),
+    MINDSPORE_NORM("bn3"),
+    MINDSPORE_NORM("bn_down_sample"),
+    {"mindspore", "running_mean", "moving_mean"},
+    {"mindspore", "running_var", "moving_variance"},
+    {"mindspore", "num_batches_tracked", NULL},
+    {NULL, NULL, NULL},
+};
 const dt_net_row dt_net_row_resnet50 = {
     .name = "resnet50",
-    .schemes = " torchvision kuangliu",
+    .schemes = " torchvision kuangliu mindspore",
     .rename = resnet50_rename,
     .resolve = resnet50_resolve,
     .build = resnet50_build,

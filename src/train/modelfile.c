@@ -24,7 +24,8 @@ typedef struct model_entry {
 typedef struct model_list {
     model_entry *entry; /* [count], owned */
     size_t count;
-    int64_t steps; /* to write as num_batches_tracked */
+    int64_t steps;  /* to write as num_batches_tracked */
+    bool uncounted; /* the naming has no such tensor */
 } model_list;
 
 static dt_status list_add(model_list *list, const dt_net *net, const char *scheme,
@@ -33,7 +34,10 @@ static dt_status list_add(model_list *list, const dt_net *net, const char *schem
     model_entry *e = &list->entry[list->count];
     *e = entry;
     DT_TRY(dt_net_rename(net, scheme, name, e->name, sizeof e->name));
-    list->count++;
+    if (e->name[0])
+        list->count++;
+    else
+        list->uncounted = true;
     return DT_OK;
 }
 
@@ -113,7 +117,7 @@ static dt_status model_write(const dt_model_state *s, const char *path,
                              const dt_model_file_opts *opts, write_how how, dt_written *w)
 {
     const dt_net_spec *spec = dt_net_spec_of(s->net);
-    char image_size[16], classes[16], width_divisor[16];
+    char image_size[16], classes[16], width_divisor[16], steps[24];
     const dt_field metadata[] = {
         {"format", "pt"},
         {"dtrain.net", spec->net},
@@ -123,6 +127,7 @@ static dt_status model_write(const dt_model_state *s, const char *path,
         {"dtrain.image_size", image_size},
         {"dtrain.width_divisor", width_divisor},
         {"dtrain.classes", classes},
+        {"dtrain.steps", steps}, /* where no tensor says it */
     };
     model_list list;
     dt_tensor *tensor = NULL;
@@ -131,6 +136,7 @@ static dt_status model_write(const dt_model_state *s, const char *path,
     snprintf(image_size, sizeof image_size, "%d", spec->image_size);
     snprintf(width_divisor, sizeof width_divisor, "%d", spec->width_divisor);
     snprintf(classes, sizeof classes, "%d", spec->classes);
+    snprintf(steps, sizeof steps, "%lld", (long long)opts->steps);
     DT_TRY(list_create(&list, s, opts->names));
     list.steps = opts->steps;
     DT_GO(st, dt_calloc(&tensor, list.count, sizeof *tensor, "the list of tensors"),
@@ -140,10 +146,11 @@ static dt_status model_write(const dt_model_state *s, const char *path,
         tensor[i] = (dt_tensor){.name = e->name, .dtype = e->dtype, .rank = e->rank};
         memcpy(tensor[i].shape, e->shape, sizeof e->shape);
     }
+    const size_t fields = sizeof metadata / sizeof *metadata - !list.uncounted;
     const dt_safetensors_content content = {.tensor = tensor,
                                             .tensors = list.count,
                                             .metadata = metadata,
-                                            .fields = sizeof metadata / sizeof *metadata,
+                                            .fields = fields,
                                             .fill = list_fill,
                                             .context = &list};
     st = how == WRITE_PUT       ? dt_safetensors_put(path, path, &content, w)

@@ -2,8 +2,9 @@
  *
  * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW,
  * float32; running_mean, running_var; num_batches_tracked int64), so torch loads the
- * file as it is. __metadata__ has "format" = "pt" and the dtrain.* keys net, variant,
- * stem, normalize, image_size, width_divisor and classes, all as text. All functions are Local. */
+ * file as it is; or those of another naming. __metadata__ has "format" = "pt" and the dtrain.*
+ * keys net, variant, stem, normalize, image_size, width_divisor and classes, and steps where the
+ * naming has no num_batches_tracked, all as text. All functions are Local. */
 #ifndef DT_MODELFILE_H
 #define DT_MODELFILE_H
 #include "durable.h"
@@ -12,7 +13,7 @@
 typedef struct dt_model_file_opts {
     const char *names;     /* scheme of dt_net_rename */
     const char *normalize; /* the images' normalisation that the weights are for */
-    int64_t steps;         /* num_batches_tracked of every batch norm */
+    int64_t steps;         /* num_batches_tracked of every batch norm, 0 or more */
 } dt_model_file_opts;
 
 /* Errors as dt_safetensors_write; DT_CONFIG: the network has no such scheme. */

@@ -1,6 +1,7 @@
 /* A model file with the network that it is of. */
 #include "modelread.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -79,17 +80,30 @@ void dt_model_read_close(dt_model_read *r)
     *r = (dt_model_read){.net = NULL};
 }
 
+static bool steps_of_text(const char *text, int64_t *steps)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *steps = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0';
+}
+
 dt_status dt_model_read_steps(const char *given, int64_t *steps)
 {
     static const char wanted[] = "num_batches_tracked";
-    char path[PATH_MAX];
+    char path[PATH_MAX], quoted[DT_QUOTED_CHARS];
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 
     *steps = 0;
     DT_TRY(dt_model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
-    for (size_t i = 0; i < dt_safetensors_count(f); i++) {
+    const char *text = dt_safetensors_metadata(f, "dtrain.steps");
+    if (text && !steps_of_text(text, steps))
+        st = dt_fail(DT_FORMAT, "%s: dtrain.steps is %s, not a number of steps", path,
+                     dt_quote(text, quoted));
+    for (size_t i = 0; i < dt_safetensors_count(f) && st == DT_OK; i++) {
         const dt_tensor *t = dt_safetensors_get(f, i);
         const char *dot = strrchr(t->name, '.');
         if (dot && strcmp(dot + 1, wanted) == 0 && t->bytes == sizeof *steps) {

@@ -19,7 +19,8 @@ typedef struct dt_model_read {
 dt_status dt_model_read_open(dt_model_read *r, const char *path,
                              const dt_options *given) DT_MUST_CHECK;
 void dt_model_read_close(dt_model_read *r);
-/* num_batches_tracked of the first batch norm in the file; 0 where there is none. */
+/* num_batches_tracked of the first batch norm in the file, or the metadata's dtrain.steps where
+ * the naming has no such tensor; 0 where there is neither. DT_FORMAT: no number of steps. */
 dt_status dt_model_read_steps(const char *path, int64_t *steps) DT_MUST_CHECK;
 
 #endif

@@ -115,7 +115,7 @@
       "keep batch norm, add and ReLU as separate steps: the reference")                                   \
     X(TEXT, out, HERE, "", 0, 0, "", "Output", "DIR",                                                     \
       "run folder (default: runs/<date>-<name>); average, convert: the new file")                         \
-    X(CHOICE, names, HOW, "torchvision", 0, 0, " torchvision kuangliu cs744", "Output", "SCHEME",         \
+    X(CHOICE, names, HOW, "torchvision", 0, 0, " torchvision kuangliu cs744 mindspore", "Output", "SCHEME",         \
       "tensor names in model.safetensors")                                                                \
     X(CHOICE, log_style, HOW, "auto", 0, 0, DT_REPORT_LIST(DT_WORD), "Output", "STYLE",                   \
       "progress bar or lines; or the tutorial's, or the course's lines")                                  \

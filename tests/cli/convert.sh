@@ -25,6 +25,17 @@ must test "$(names "$tmp/kuangliu" | grep -c 'downsample\|^fc\.')" = 0
 accepts convert "$tmp/kuangliu" --out "$tmp/back"
 must cmp "$tmp/back" "$tmp/resnet/model.safetensors"
 accepts verify "$tmp/kuangliu"
+accepts convert "$tmp/resnet" --names mindspore --out "$tmp/mindspore" # counts no batches
+must test "$(names "$tmp/mindspore" | grep -c 'gamma\|beta\|moving_mean\|moving_variance')" = 212
+must test "$(names "$tmp/mindspore" | wc -l)" = 267
+accepts convert "$tmp/mindspore" --out "$tmp/back"
+must cmp "$tmp/back" "$tmp/resnet/model.safetensors"
+accepts verify "$tmp/mindspore"
+accepts eval --model "$tmp/mindspore" --data synthetic:64 --precision fp32
+ms=("${tiny[@]}" --net resnet50 --image-size 32 --names mindspore --save-every 1 --out "$tmp/ms")
+accepts "${ms[@]}" --init "$tmp/mindspore"
+must grep -aq '"layer4.c.bn3.gamma"' "$tmp"/ms/checkpoints/*/momentum.safetensors
+accepts "${ms[@]}" --init "$tmp/mindspore" --max-steps 2 --resume auto
 
 # a checkpoint, at several ranks
 for np in $ranks; do
@@ -37,6 +48,9 @@ ranks=1 # more of them have been seen to do the same
 
 # what cannot be
 refuses 78 "cs744" -- convert "$tmp/resnet" --names cs744 --out "$tmp/no"
+refuses 78 "mindspore" -- convert "$tmp/vgg" --names mindspore --out "$tmp/no"
+perl -0777 -pe 's/("dtrain.steps":")1"/${1}x"/' "$tmp/mindspore" >"$tmp/steps"
+refuses 65 "dtrain.steps" -- convert "$tmp/steps" --out "$tmp/no"
 refuses 64 "--names" -- convert "$tmp/vgg" --names caffe --out "$tmp/no"
 refuses 64 "usage: dtrain convert" -- convert --out "$tmp/no"
 refuses 64 "unexpected argument" -- convert "$tmp/vgg" "$tmp/resnet" --out "$tmp/no"
