@@ -105,8 +105,8 @@ void dt_slab_destroy(dt_slab *s);
 /* calloc with a recorded failure: *p_out [count] of `size` bytes, zeroed, freed by free(). */
 dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT_MUST_CHECK;
 
-/* Bytes that this process may still take without swapping: the smaller of MemAvailable
- * and what its cgroups leave. 0 when unknown. */
+/* Bytes that this process may still take without swapping: the smallest of MemAvailable,
+ * what its cgroups leave and what is left of a limited address space. 0 when unknown. */
 uint64_t dt_memory_available(void);
 
 static inline size_t dt_align(size_t n, size_t to)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
@@ -77,10 +79,33 @@ static uint64_t meminfo_available(void)
     return found;
 }
 
+/* What `ulimit -v` leaves of the address space, UINT64_MAX without a limit. */
+static uint64_t address_space_left(void)
+{
+    struct rlimit limit;
+    unsigned long long pages = 0;
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f)
+        return limit.rlim_cur;
+    if (fscanf(f, "%llu", &pages) != 1 || page_bytes < 1)
+        pages = 0;
+    fclose(f);
+    const uint64_t taken = (uint64_t)pages * (uint64_t)page_bytes;
+    return taken < limit.rlim_cur ? limit.rlim_cur - taken : 0;
+}
+
 uint64_t dt_memory_available(void)
 {
-    const uint64_t machine = meminfo_available(), group = dt_cgroup_memory_left("");
-    const uint64_t left = machine < group ? machine : group;
+    const uint64_t left_of[] = {meminfo_available(), dt_cgroup_memory_left(""),
+                                address_space_left()};
+    uint64_t left = UINT64_MAX;
+
+    for (size_t i = 0; i < sizeof left_of / sizeof *left_of; i++)
+        left = left_of[i] < left ? left_of[i] : left;
     if (left == UINT64_MAX)
         return 0;
     return left > 0 ? left : 1; /* 0 means unknown, not full */

@@ -52,6 +52,33 @@ static dt_status plan_infer(dt_plan *p)
     return DT_OK;
 }
 
+/* From shapes alone, before any kernel is opened: libraries fail in ways of their own, or
+ * not at all, at sizes that cannot be. What a step reads and writes lives at one time. In
+ * double: the batch is the user's, and its product with an image may not fit int64. */
+static dt_status plan_check_room(const dt_plan *p)
+{
+    const double gib = 1024.0 * 1024.0 * 1024.0;
+    const double libraries = 64 << 20; /* what they take for themselves and their code */
+    const uint64_t available = dt_memory_available();
+
+    for (int i = 0; available > 0 && i < p->steps; i++) {
+        const dt_node *n = &p->node[i];
+        double bytes = libraries;
+        for (int k = -1; k < n->n_in; k++) {
+            const dt_value *v = &p->value[k < 0 ? n->out : n->in[k]];
+            bytes += (double)v->shape.n * (double)v->shape.h * (double)v->shape.w *
+                     (double)v->shape.c * (double)dt_dtype_bytes(v->type);
+        }
+        if (bytes > (double)available)
+            return dt_fail(DT_NOMEM,
+                           "%lld images at a time need %.2f GiB and more ('%s'), but %.2f GiB "
+                           "are available; lower --batch or --image-size, or take more --shards",
+                           (long long)p->batch, bytes / gib, n->name,
+                           (double)available / gib);
+    }
+    return DT_OK;
+}
+
 static dt_status plan_prepare(dt_plan *p)
 {
     dt_env env = {p->model};
@@ -217,6 +244,7 @@ dt_status dt_plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode
         dt_plan_fuse(p);
     DT_GO(st, dt_plan_fork(p), out);
     DT_GO(st, plan_infer(p), out);
+    DT_GO(st, plan_check_room(p), out);
     DT_GO(st, plan_prepare(p), out);
     plan_final(p);
     DT_GO(st, plan_memory(p), out);

@@ -37,6 +37,13 @@ must grep -qE '^  "cores_allowed": [1-9]' "$tmp/stdout"
 # a network that cannot be built
 refuses 78 "vgg11" -- summary --net vgg11 --image-size 8
 
+# a batch that cannot be: refused by its size, before any library sees it
+for command in plan summary; do
+    refuses 71 "12500000 images at a time need" -- "$command" --net vgg11 --global-batch 100000000 --shards 8
+done
+refuses 71 "1000 images at a time need" -- train --data synthetic:8000 --net vgg11 --global-batch 8000 \
+    --shards 8 --image-size 1024 --threads 1
+
 # help does not depend on a broken configuration
 DTRAIN_CONFIG=/nonexistent accepts --help
 launch 1 --help

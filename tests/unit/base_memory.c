@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 
 static void slab_is_aligned_and_zeroed(void **state)
@@ -98,6 +99,20 @@ static void align_rounds_up(void **state)
     assert_int_equal(dt_align(65, 48), 96);
 }
 
+static void limited_address_space_counts(void **state)
+{
+    (void)state;
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    limit = before;
+    limit.rlim_cur = 1; /* less than is mapped already: nothing is left */
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    const uint64_t none = dt_memory_available();
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_true(none >= 1 && none < 1 << 20);
+    assert_true(dt_memory_available() > none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +121,7 @@ int main(void)
         cmocka_unit_test(impossible_slab_is_refused),
         cmocka_unit_test(calloc_zeroes_and_refuses),
         cmocka_unit_test(available_is_within_the_machine),
+        cmocka_unit_test(limited_address_space_counts),
         cmocka_unit_test(align_rounds_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
