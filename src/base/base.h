@@ -1,7 +1,7 @@
 /* base.h - what every folder stands on; the public header of src/base.
  *
  * Statuses and the record of the first cause, the log, slabs of memory, the one random
- * generator, hashes, moments, bf16, and what the CPU can do. Everything here is Local:
+ * generator, hashes, moments, 16-bit floats, and what the CPU can do. Everything here is Local:
  * no function talks to another rank. */
 #ifndef DT_BASE_H
 #define DT_BASE_H
@@ -209,6 +209,25 @@ static inline dt_bf16 dt_f32_to_bf16(float f)
     if ((bits & 0x7fffffffu) > 0x7f800000u)
         return (dt_bf16)((bits >> 16) | 0x40u);
     return (dt_bf16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+/* ---- IEEE 754 binary16, as files have it: every one is a float32 ------------------------ */
+
+typedef uint16_t dt_f16;
+static inline float dt_f16_to_f32(dt_f16 x)
+{
+    const uint32_t sign = (uint32_t)(x >> 15) << 31, exponent = (x >> 10) & 31u;
+    const uint32_t fraction = x & 0x3ffu;
+    const float small = (float)fraction * 0x1p-24f; /* what a subnormal one is: normal here */
+    uint32_t bits;
+
+    memcpy(&bits, &small, sizeof bits);
+    if (exponent > 0) /* the bias is 15 there, 127 here; infinities and NaN stay what they are */
+        bits = (exponent == 31 ? 255u : exponent + 127 - 15) << 23 | fraction << 13;
+    bits |= sign;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
 }
 
 typedef enum dt_dtype { DT_F32, DT_BF16 } dt_dtype;

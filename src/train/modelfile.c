@@ -360,7 +360,7 @@ static void fit_entry(misfit m[MISFIT_COUNT], const model_entry *e, const dt_ten
         misfit_add(&m[MISFIT_SHAPE], "%s is %s, the network's %s", name,
                    dt_shape_text(t->rank, t->shape, has),
                    dt_shape_text(e->rank, e->shape, want));
-    } else if (strcmp(t->dtype, e->dtype) != 0) {
+    } else if (strcmp(t->dtype, e->dtype) != 0 && !(e->data && dt_tensor_is_float(t))) {
         misfit_add(&m[MISFIT_TYPE], "%s is %s, not %s", name, t->dtype, e->dtype);
     }
 }
@@ -404,7 +404,7 @@ static dt_status check_fit(const model_list *list, const dt_safetensors *f,
     return dt_fail(
         DT_FORMAT,
         "%s does not fit the network %s%s. Choose --net, --stem and "
-        "data as they were when the file was saved; types other than these are "
+        "data as they were when the file was saved; other types than F32, F16 and BF16 are "
         "not read",
         path, dt_net_spec_of(net)->net, text);
 }
@@ -425,7 +425,7 @@ static dt_status list_read(const model_list *list, const dt_safetensors *f, cons
         if (!e->data) /* the count of batches steers nothing */
             continue;
         const dt_tensor *t = file_find(f, e->name);
-        DT_GO(st, dt_safetensors_read(f, t, buffer), out);
+        DT_GO(st, dt_safetensors_read_floats(f, t, buffer), out);
         const size_t bad = dt_finite_floats(buffer, e->count);
         if (bad < e->count) {
             st = dt_finite_fail(path, t, bad);

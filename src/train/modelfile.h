@@ -42,7 +42,7 @@ dt_status dt_model_describe(const char *path, dt_options *o,
                             dt_model_origin *origin) DT_MUST_CHECK;
 
 /* Fill master and the running statistics from a file in any naming, DDP's prefix
- * "module." included; num_batches_tracked may be absent. Nothing is written before the
+ * "module." included; num_batches_tracked may be absent; F16 and BF16 become float32, exactly. Nothing is written before the
  * whole header fits. A file without dtrain.* metadata is taken with one warning.
  *   path       as dt_model_path takes it
  *   normalize  of this run; NULL: whatever the file says

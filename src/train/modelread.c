@@ -37,18 +37,18 @@ static dt_status read_classes(const char *given, int *classes)
 }
 
 /* A header of a few bytes may name a network of many: memory is taken for what the file can
- * hold. */
+ * hold, in the narrowest type that is read. */
 static dt_status check_size(const char *given, const dt_net *net)
 {
-    const uint64_t weights = sizeof(float) * (uint64_t)dt_net_weight_total(net);
+    const uint64_t weights = sizeof(dt_f16) * (uint64_t)dt_net_weight_total(net);
     char path[PATH_MAX];
     struct stat info;
 
     DT_TRY(dt_model_path(given, path));
     if (stat(path, &info) != 0 || (uint64_t)info.st_size >= weights)
         return DT_OK; /* a file that is gone is told of by whoever reads it */
-    return dt_fail(DT_FORMAT, "%s has %llu bytes, the network that it names has %llu of weights: "
-                   "it is another one, or damaged", path, (unsigned long long)info.st_size,
+    return dt_fail(DT_FORMAT, "%s has %llu bytes, the network that it names has at least %llu of "
+                   "weights: it is another one, or damaged", path, (unsigned long long)info.st_size,
                    (unsigned long long)weights);
 }
 

@@ -391,3 +391,46 @@ dt_status dt_safetensors_read_part(const dt_safetensors *f, const dt_tensor *t, 
 {
     return file_read(f, data, bytes, t->offset + first);
 }
+
+/* ---- Floats ---------------------------------------------------------------------- */
+
+typedef struct float_type {
+    const char *dtype;
+    float (*widen)(uint16_t bits); /* NULL: it is float32 already */
+} float_type;
+
+static const float_type *float_type_find(const dt_tensor *t)
+{
+    static const float_type rows[] = {
+        {"F32", NULL}, {"F16", dt_f16_to_f32}, {"BF16", dt_bf16_to_f32}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].dtype, t->dtype) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+bool dt_tensor_is_float(const dt_tensor *t)
+{
+    return float_type_find(t) != NULL;
+}
+
+/* The narrow numbers are read to the room's second half, which widening them from the first
+ * on never overtakes. */
+dt_status dt_safetensors_read_floats(const dt_safetensors *f, const dt_tensor *t, float *data)
+{
+    const float_type *type = float_type_find(t);
+    const size_t count = t->bytes / sizeof(uint16_t);
+
+    if (!type)
+        return dt_fail(DT_BUG, "a tensor of %s is read as floats", t->dtype);
+    if (!type->widen)
+        return dt_safetensors_read(f, t, data);
+    const char *narrow = (const char *)data + t->bytes;
+    DT_TRY(dt_safetensors_read(f, t, (char *)data + t->bytes));
+    for (size_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, narrow + i * sizeof bits, sizeof bits);
+        data[i] = type->widen(bits);
+    }
+    return DT_OK;
+}

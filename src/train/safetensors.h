@@ -43,6 +43,12 @@ dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
 dt_status dt_safetensors_read_part(const dt_safetensors *f, const dt_tensor *t, uint64_t first,
                                    uint64_t bytes, void *data) DT_MUST_CHECK;
 
+/* Whether a float32 holds every number of the tensor's type: F32, F16, BF16. */
+bool dt_tensor_is_float(const dt_tensor *t);
+/* Such a tensor's numbers as float32, exactly: data has room for one each. Errors as above. */
+dt_status dt_safetensors_read_floats(const dt_safetensors *f, const dt_tensor *t,
+                                     float *data) DT_MUST_CHECK;
+
 /* A name from a file, quoted, for a message: bytes outside printable ASCII as \xNN,
  * long ones cut. Returns out. */
 enum { DT_QUOTED_CHARS = 100 };

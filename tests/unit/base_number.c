@@ -1,4 +1,4 @@
-/* base_number.c - bf16 by the definition of its value, and merged moments. */
+/* base_number.c - bf16 and binary16 by the definition of their values, and merged moments. */
 #include "base.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +26,23 @@ static void every_bf16_has_its_value(void **state)
             assert_true(isinf(f));
         else
             assert_true(fabs((double)f) == bf16_magnitude(x));
+    }
+}
+
+/* 5 bits of exponent with bias 15, 10 bits of fraction. */
+static void every_f16_has_its_value(void **state)
+{
+    (void)state;
+    for (unsigned x = 0; x <= 0xffff; x++) {
+        const float f = dt_f16_to_f32((dt_f16)x);
+        const int exponent = (x >> 10) & 0x1f, fraction = x & 0x3ff;
+        assert_int_equal(signbit(f) != 0, x >> 15);
+        if (exponent == 0x1f)
+            assert_true(fraction ? isnan(f) : isinf(f));
+        else if (exponent == 0)
+            assert_true(fabs((double)f) == ldexp(fraction, -14 - 10));
+        else
+            assert_true(fabs((double)f) == ldexp(1024 + fraction, exponent - 15 - 10));
     }
 }
 
@@ -196,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_bf16_has_its_value),
+        cmocka_unit_test(every_f16_has_its_value),
         cmocka_unit_test(every_float_is_rounded_to_even),
         cmocka_unit_test(dtypes_have_names_and_sizes),
         cmocka_unit_test(merged_moments_are_those_of_the_whole),

@@ -1,17 +1,17 @@
-/* Model files as others make them: MindSpore's names. */
+/* Model files as others make them: MindSpore's names, 16-bit floats. */
 #include "test.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #include "modelread.h"
 #include "safetensors.h"
 
 typedef struct fixture {
-    char dir[64], file[128];
+    char dir[64], file[128], other[128];
     dt_net *net;
     size_t floats, channels;
-    float *number; /* [floats + 2 * channels]: what state points to */
-    dt_model_state state;
+    dt_model_state state; /* three arrays one behind the other */
 } fixture;
 
 static void state_take(const fixture *f, dt_model_state *s)
@@ -32,6 +32,7 @@ static int make(void **state)
     snprintf(f->dir, sizeof f->dir, "foreign-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     snprintf(f->file, sizeof f->file, "%s/model.safetensors", f->dir);
+    snprintf(f->other, sizeof f->other, "%s/other.safetensors", f->dir);
     assert_ok(dt_net_create(&f->net, &spec));
     f->floats = dt_net_slab_floats(f->net);
     f->channels = dt_net_norm_channels(f->net);
@@ -49,6 +50,7 @@ static int release(void **state)
 {
     fixture *f = *state;
     unlink(f->file);
+    unlink(f->other);
     assert_int_equal(rmdir(f->dir), 0);
     free(f->state.master);
     dt_net_destroy(f->net);
@@ -167,12 +169,174 @@ static void mindspore_has_the_tutorials_names(void **state)
     assert_int_equal(steps, 1234);
 }
 
+/* ---- 16-bit floats ----------------------------------------------------------------------- */
+
+/* Where a type's exponent is, and its bias. */
+typedef struct narrow_type {
+    const char *dtype;
+    int fraction_bits, bias;
+} narrow_type;
+static const narrow_type f16 = {"F16", 10, 15}, bf16 = {"BF16", 7, 127};
+
+static bool narrow_is_finite(const narrow_type *t, unsigned bits)
+{
+    const unsigned ones = 0x7fffu >> t->fraction_bits << t->fraction_bits;
+    return (bits & ones) != ones;
+}
+
+static double narrow_value(const narrow_type *t, unsigned bits)
+{
+    const int exponent = (int)((bits & 0x7fff) >> t->fraction_bits);
+    const int hidden = exponent > 0 ? 1 << t->fraction_bits : 0;
+    const int fraction = (int)bits & ((1 << t->fraction_bits) - 1);
+    const double x = ldexp(hidden + fraction,
+                           (exponent > 0 ? exponent : 1) - t->bias - t->fraction_bits);
+    return bits & 0x8000 ? -x : x;
+}
+
+/* The copy of a file in which float32 is another type: all finite patterns in turn. */
+typedef struct narrow_copy {
+    const narrow_type *type;
+    const char *broken; /* the second number of this tensor has the bits `with` */
+    unsigned with, next;
+    dt_tensor tensor[400];
+    size_t tensors;
+} narrow_copy;
+
+static void narrow_fill(void *context, size_t i, void *data)
+{
+    narrow_copy *c = context;
+    const dt_tensor *t = &c->tensor[i];
+    int64_t count = 1;
+
+    if (strcmp(t->dtype, "I64") == 0) {
+        memset(data, 0, 8);
+        return;
+    }
+    for (int d = 0; d < t->rank; d++)
+        count *= t->shape[d];
+    for (int64_t k = 0; k < count; k++) {
+        while (!narrow_is_finite(c->type, c->next))
+            c->next++;
+        const bool breaks = c->broken && k == 1 && strcmp(t->name, c->broken) == 0;
+        const uint16_t bits = (uint16_t)(breaks ? c->with : c->next);
+        memcpy((char *)data + 2 * k, &bits, sizeof bits);
+        c->next = (c->next + 1) & 0xffff;
+    }
+}
+
+static void narrow_write(const fixture *f, narrow_copy *c)
+{
+    const dt_model_file_opts opts = {"torchvision", "tutorial", 0};
+    dt_safetensors *s = NULL;
+
+    assert_ok(dt_model_save(&f->state, f->file, &opts));
+    assert_ok(dt_safetensors_open(&s, f->file));
+    c->tensors = dt_safetensors_count(s);
+    for (size_t i = 0; i < c->tensors; i++) {
+        c->tensor[i] = *dt_safetensors_get(s, i);
+        if (strcmp(c->tensor[i].dtype, "F32") == 0)
+            c->tensor[i].dtype = c->type->dtype;
+    }
+    const dt_field metadata[] = {{"dtrain.net", "resnet50"}, {"dtrain.variant", "mindspore"},
+                                 {"dtrain.stem", "imagenet"}, {"dtrain.normalize", "tutorial"},
+                                 {"dtrain.width_divisor", "16"}, {"dtrain.image_size", "32"}};
+    assert_ok(dt_safetensors_write(
+        f->other, &(dt_safetensors_content){.tensor = c->tensor, .tensors = c->tensors,
+                                            .metadata = metadata, .fields = 6,
+                                            .fill = narrow_fill, .context = c}));
+    dt_safetensors_close(s);
+}
+
+/* Every number of f->file is the one that f->other has in 16 bits; returns how many. */
+static size_t narrow_compare(const fixture *f, const narrow_type *type)
+{
+    static float wide[1 << 16];
+    static uint16_t narrow[1 << 16];
+    dt_safetensors *s = NULL, *other = NULL;
+    size_t compared = 0;
+
+    assert_ok(dt_safetensors_open(&s, f->file));
+    assert_ok(dt_safetensors_open(&other, f->other));
+    for (size_t i = 0; i < dt_safetensors_count(s); i++) {
+        const dt_tensor *t = dt_safetensors_get(s, i);
+        const size_t count = t->bytes / sizeof *wide;
+        if (strcmp(t->dtype, "I64") == 0)
+            continue;
+        assert_true(t->bytes <= sizeof wide);
+        assert_ok(dt_safetensors_read(s, t, wide));
+        assert_ok(dt_safetensors_read(other, find(other, t->name), narrow));
+        for (size_t k = 0; k < count; k++) {
+            assert_true((double)wide[k] == narrow_value(type, narrow[k]));
+            assert_int_equal(signbit(wide[k]) != 0, narrow[k] >> 15);
+        }
+        compared += count;
+    }
+    dt_safetensors_close(s);
+    dt_safetensors_close(other);
+    return compared;
+}
+
+static void narrow_floats_are_read(const fixture *f, const narrow_type *type)
+{
+    const dt_model_file_opts opts = {"torchvision", "tutorial", 0};
+    narrow_copy c = {.type = type};
+    dt_model_state s;
+
+    narrow_write(f, &c);
+    state_take(f, &s);
+    assert_ok(dt_model_load(&s, f->other, "tutorial"));
+    assert_ok(dt_model_save(&s, f->file, &opts));
+    assert_true(narrow_compare(f, type) > 0xffff); /* all patterns */
+    free(s.master);
+
+    dt_model_read r; /* what averages and converts */
+    dt_options o;
+    dt_options_init(&o);
+    assert_ok(dt_model_read_open(&r, f->other, &o));
+    dt_model_read_close(&r);
+}
+
+static void f16_is_read(void **state)
+{
+    narrow_floats_are_read(*state, &f16);
+}
+
+static void bf16_is_read(void **state)
+{
+    narrow_floats_are_read(*state, &bf16);
+}
+
+static void what_is_not_finite_is_refused(void **state)
+{
+    const fixture *f = *state;
+    const struct {
+        const narrow_type *type;
+        unsigned bits;
+    } cases[] = {{&f16, 0x7c00}, {&f16, 0xfc00}, {&f16, 0x7e00}, {&f16, 0x7c01}, {&f16, 0xffff},
+                 {&bf16, 0x7f80}, {&bf16, 0xff80}, {&bf16, 0x7fc0}, {&bf16, 0x7f81}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        narrow_copy c = {.type = cases[i].type, .broken = "layer2.1.bn2.running_var",
+                         .with = cases[i].bits};
+        dt_model_state s;
+        narrow_write(f, &c);
+        state_take(f, &s);
+        assert_fails(dt_model_load(&s, f->other, "tutorial"), DT_FORMAT,
+                     "'layer2.1.bn2.running_var': element 1 is not a finite number");
+        free(s.master);
+    }
+}
+
 #define WITH_RESNET(name) cmocka_unit_test_setup_teardown(name, make, release)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_RESNET(mindspore_has_the_tutorials_names),
         WITH_RESNET(mindspore_names_mean_the_same),
+        WITH_RESNET(f16_is_read),
+        WITH_RESNET(bf16_is_read),
+        WITH_RESNET(what_is_not_finite_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
