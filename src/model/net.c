@@ -203,6 +203,15 @@ const dt_param *dt_net_param(const dt_net *net, size_t i)
     return &net->param[i];
 }
 
+bool dt_net_is_head(const dt_net *net, size_t i)
+{
+    for (int n = 0; n < net->nodes; n++)
+        for (int k = 0; k < net->node[n].n_param; k++)
+            if ((size_t)net->node[n].param[k] == i)
+                return net->node[n].out == net->logits;
+    return false;
+}
+
 size_t dt_net_norm_count(const dt_net *net)
 {
     return net->norms;

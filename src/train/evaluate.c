@@ -96,7 +96,7 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     own.model = model;
     DT_TRY(dt_comm_agree(c, dt_model_describe(model, &own, &origin)));
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
-    DT_GO(st, dt_run_load(&r, model), out);
+    DT_GO(st, dt_run_load(&r, model, true), out);
     DT_GO(st, dt_run_test(&r, &t), out);
     if (!isfinite(t.loss)) {
         st = dt_comm_agree(c, dt_fail(DT_NUMERIC, "model file '%s': the test loss is %g: its "

@@ -19,6 +19,7 @@ typedef struct model_entry {
     size_t count;
     const dt_param *param; /* NULL: not a parameter, the file's order is the memory's */
     float *data;           /* borrowed; NULL: num_batches_tracked */
+    bool head;             /* of the classifier */
 } model_entry;
 
 typedef struct model_list {
@@ -84,6 +85,7 @@ static dt_status list_create(model_list *list, const dt_model_state *s,
                          .rank = p->rank,
                          .count = p->count,
                          .param = p,
+                         .head = dt_net_is_head(s->net, i),
                          .data = s->master + p->offset};
         memcpy(e.shape, p->dim, sizeof e.shape);
         DT_GO(st, list_add(list, s->net, scheme, p->name, e), out);
@@ -365,13 +367,16 @@ static void fit_entry(misfit m[MISFIT_COUNT], const model_entry *e, const dt_ten
     }
 }
 
-static void fit_all(misfit m[MISFIT_COUNT], const model_list *list,
-                    const dt_safetensors *f)
+/* Returns how many there are. */
+static size_t fit_all(misfit m[MISFIT_COUNT], const model_list *list,
+                      const dt_safetensors *f, bool head)
 {
     char name[DT_QUOTED_CHARS];
+    size_t all = 0;
 
     for (size_t i = 0; i < list->count; i++)
-        fit_entry(m, &list->entry[i], file_find(f, list->entry[i].name));
+        if (head || !list->entry[i].head)
+            fit_entry(m, &list->entry[i], file_find(f, list->entry[i].name));
     for (size_t i = 0; i < dt_safetensors_count(f); i++) {
         const dt_tensor *t = dt_safetensors_get(f, i);
         bool expected = false;
@@ -381,37 +386,42 @@ static void fit_all(misfit m[MISFIT_COUNT], const model_list *list,
             file_find(f, bare(t->name)) != t) /* or twice, with "module." */
             misfit_add(&m[MISFIT_UNEXPECTED], "%s", dt_quote(t->name, name));
     }
+    for (int i = 0; i < MISFIT_COUNT; i++)
+        all += m[i].count;
+    return all;
 }
 
 static dt_status check_fit(const model_list *list, const dt_safetensors *f,
-                           const char *path, const dt_net *net)
+                           const char *path, const dt_net *net, bool head)
 {
     misfit m[MISFIT_COUNT] = {{.what = "missing"},
                               {.what = "unexpected"},
                               {.what = "of another shape"},
                               {.what = "of another type"}};
+    misfit rest[MISFIT_COUNT] = {{.count = 0}};
     char text[4000];
     size_t used = 0;
 
-    fit_all(m, list, f);
+    if (fit_all(m, list, f, head) == 0)
+        return DT_OK;
     for (int i = 0; i < MISFIT_COUNT; i++)
         if (m[i].count > 0) /* at most 4 times 700 characters */
             used += (size_t)snprintf(text + used, sizeof text - used, "; %zu %s (%s%s)",
                                      m[i].count, m[i].what, m[i].text,
                                      m[i].count > MISFIT_SHOWN ? ", ..." : "");
-    if (used == 0)
-        return DT_OK;
+    const bool body_fits = fit_all(rest, list, f, false) == 0;
     return dt_fail(
-        DT_FORMAT,
-        "%s does not fit the network %s%s. Choose --net, --stem and "
-        "data as they were when the file was saved; other types than F32, F16 and BF16 are "
-        "not read",
-        path, dt_net_spec_of(net)->net, text);
+        DT_FORMAT, "%s does not fit the network %s%s. %s", path, dt_net_spec_of(net)->net, text,
+        body_fits ? "All but the classifier fits: to train from that, use --init with "
+                    "--no-init-head"
+                  : "Choose --net, --stem and data as they were when the file was saved; other "
+                    "types than F32, F16 and BF16 are not read");
 }
 
 /* ---- Loading --------------------------------------------------------------------- */
 
-static dt_status list_read(const model_list *list, const dt_safetensors *f, const char *path)
+static dt_status list_read(const model_list *list, const dt_safetensors *f, const char *path,
+                           bool head)
 {
     float *buffer = NULL;
     size_t largest = 1;
@@ -422,7 +432,7 @@ static dt_status list_read(const model_list *list, const dt_safetensors *f, cons
     DT_TRY(dt_calloc(&buffer, largest, sizeof *buffer, "the largest tensor"));
     for (size_t i = 0; i < list->count; i++) {
         const model_entry *e = &list->entry[i];
-        if (!e->data) /* the count of batches steers nothing */
+        if (!e->data || (e->head && !head)) /* the count of batches steers nothing */
             continue;
         const dt_tensor *t = file_find(f, e->name);
         DT_GO(st, dt_safetensors_read_floats(f, t, buffer), out);
@@ -442,8 +452,8 @@ out:
     return st;
 }
 
-dt_status dt_model_load(const dt_model_state *s, const char *given,
-                        const char *normalize)
+static dt_status model_load(const dt_model_state *s, const char *given, const char *normalize,
+                            bool head)
 {
     char path[PATH_MAX];
     dt_safetensors *f = NULL;
@@ -454,11 +464,21 @@ dt_status dt_model_load(const dt_model_state *s, const char *given,
     DT_TRY(dt_safetensors_open(&f, path));
     DT_GO(st, check_metadata(f, path, s->net, normalize), out);
     DT_GO(st, list_for_file(&list, s, f), out);
-    DT_GO(st, check_fit(&list, f, path, s->net), out);
-    st = list_read(&list, f, path);
+    DT_GO(st, check_fit(&list, f, path, s->net, head), out);
+    st = list_read(&list, f, path, head);
 
 out:
     free(list.entry);
     dt_safetensors_close(f);
     return st;
+}
+
+dt_status dt_model_load(const dt_model_state *s, const char *path, const char *normalize)
+{
+    return model_load(s, path, normalize, true);
+}
+
+dt_status dt_model_load_body(const dt_model_state *s, const char *path, const char *normalize)
+{
+    return model_load(s, path, normalize, false);
 }

@@ -52,5 +52,8 @@ dt_status dt_model_describe(const char *path, dt_options *o,
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
 dt_status dt_model_load(const dt_model_state *s, const char *path,
                         const char *normalize) DT_MUST_CHECK;
+/* All but the classifier, which stays as it is in s; the file's may be of any shape, or missing. */
+dt_status dt_model_load_body(const dt_model_state *s, const char *path,
+                             const char *normalize) DT_MUST_CHECK;
 
 #endif

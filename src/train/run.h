@@ -80,8 +80,9 @@ void dt_run_close(dt_run *r); /* Collective */
 dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_model_state dt_run_state(const dt_run *r);
-/* Weights and running statistics from a model file, compared across ranks. Collective. */
-dt_status dt_run_load(dt_run *r, const char *path) DT_MUST_CHECK;
+/* Weights and running statistics from a model file, compared across ranks; without `head` all
+ * but the classifier's. Collective. */
+dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;
 /* Weights, running statistics and momentum of rank 0 to all ranks, then compared. Collective. */
 dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 /* Memory per rank and slab, for a reader. Local. */

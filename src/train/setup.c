@@ -238,13 +238,14 @@ static dt_status compare_state(dt_run *r, const char *what)
 }
 
 /* The agreement is also the barrier behind which the node's other ranks may read. */
-dt_status dt_run_load(dt_run *r, const char *path)
+dt_status dt_run_load(dt_run *r, const char *path, bool head)
 {
     const dt_model_state state = dt_run_state(r);
     dt_status st = DT_OK;
 
     if (r->writes) {
-        st = dt_model_load(&state, path, r->o.normalize);
+        st = head ? dt_model_load(&state, path, r->o.normalize)
+                  : dt_model_load_body(&state, path, r->o.normalize);
         if (st == DT_OK)
             dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
     }

@@ -59,6 +59,8 @@
       "batch-norm statistics over one shard, all, a node's, or N neighbours: local, sync, node, group:N") \
     X(TEXT, init, RUN, "", 0, 0, "", "Network", "FILE",                                                   \
       "start from the weights of this model file")                                                        \
+    X(FLAG, init_head, RUN, true, 0, 0, "", "Network", NULL,                                              \
+      "with the file's classifier too, or the network's own: for weights of other classes")               \
     X(COUNT, epochs, LENGTH, 10, 1, 1e6, "", "Training", "N",                                             \
       "passes over the training set")                                                                     \
     X(COUNT, max_steps, LENGTH, -1, -1, 1e12, "", "Training", "N",                                        \

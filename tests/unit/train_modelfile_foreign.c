@@ -1,4 +1,4 @@
-/* Model files as others make them: MindSpore's names, 16-bit floats. */
+/* Model files as others make them: MindSpore's names, 16-bit floats, other classes. */
 #include "test.h"
 
 #include <math.h>
@@ -328,6 +328,46 @@ static void what_is_not_finite_is_refused(void **state)
     }
 }
 
+/* ---- Other classes ----------------------------------------------------------------------- */
+
+/* The head of 1000 classes is left out, in any naming; all else is taken. */
+static void body_is_taken_without_the_head(void **state)
+{
+    static const char *const names[] = {"torchvision", "kuangliu", "mindspore"};
+    const fixture *f = *state;
+    dt_net_spec spec = *dt_net_spec_of(f->net);
+    fixture large = {.net = NULL};
+    dt_model_state s;
+
+    spec.classes = 1000;
+    assert_ok(dt_net_create(&large.net, &spec));
+    large.floats = dt_net_slab_floats(large.net);
+    large.channels = f->channels;
+    state_take(&large, &large.state);
+    for (size_t i = 0; i < large.floats + 2 * large.channels; i++)
+        large.state.master[i] = (float)i;
+    state_take(f, &s);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const dt_model_file_opts opts = {names[k], "tutorial", 0};
+        assert_ok(dt_model_save(&large.state, f->file, &opts));
+        assert_fails(dt_model_load(&s, f->file, "tutorial"), DT_FORMAT, "--no-init-head");
+        memcpy(s.master, f->state.master, (f->floats + 2 * f->channels) * sizeof(float));
+        assert_ok(dt_model_load_body(&s, f->file, "tutorial"));
+        for (size_t i = 0; i < dt_net_param_count(f->net); i++) {
+            const dt_param *p = dt_net_param(f->net, i), *q = dt_net_param(large.net, i);
+            const bool head = strncmp(p->name, "fc.", 3) == 0;
+            const float *want = head ? f->state.master + p->offset : large.state.master + q->offset;
+            assert_int_equal(dt_net_is_head(f->net, i), head);
+            assert_memory_equal(s.master + p->offset, want, p->count * sizeof *want);
+        }
+        assert_memory_equal(s.running_mean, large.state.running_mean,
+                            2 * f->channels * sizeof(float));
+    }
+    free(s.master);
+    free(large.state.master);
+    dt_net_destroy(large.net);
+}
+
 #define WITH_RESNET(name) cmocka_unit_test_setup_teardown(name, make, release)
 int main(void)
 {
@@ -337,6 +377,7 @@ int main(void)
         WITH_RESNET(f16_is_read),
         WITH_RESNET(bf16_is_read),
         WITH_RESNET(what_is_not_finite_is_refused),
+        WITH_RESNET(body_is_taken_without_the_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
