@@ -65,8 +65,17 @@ complain() {
     sed 's/^/  | /' "$tmp/stderr" | head -n 20
 }
 
-# judge CODE LABEL TEXT...: the last launch ended with CODE (or "A|B") and one line of
-# stderr holds each TEXT; warnings count only when nothing failed
+# What may stand in stderr beside the one message: warnings, and what is said of data and
+# checkpoints.
+beside='^(dtrain: warning: |dtrain: the last checkpoint |dtrain: no checkpoint was saved |CIFAR-10: |resumed from |the newest state of )'
+
+# said: the lines of stderr, without mpirun's words between its rulers, without blank lines
+said() {
+    LC_ALL=C sed -E '/^-{60,}$/,/^-{60,}$/d; /^[[:space:]]*$/d' "$tmp/stderr" # may hold bytes that are no text
+}
+
+# judge CODE LABEL TEXT...: the last launch ended with CODE (or "A|B"). Where that is a
+# failure, stderr holds one message, and it has each TEXT; else one of its lines has.
 judge() {
     local want=$1 label=$2 lines text
     shift 2
@@ -75,10 +84,14 @@ judge() {
         complain "$label: want exit code $want"
         return
     fi
-    cp "$tmp/stderr" "$tmp/lines"
-    [ "$want" = 0 ] || sed -i '/^dtrain: warning: /d' "$tmp/lines"
+    said >"$tmp/lines"
+    if [ "$want" != 0 ]; then
+        LC_ALL=C sed -E -i "/$beside/d" "$tmp/lines"
+        lines=$(wc -l <"$tmp/lines")
+        [ $# = 0 ] || [ "$lines" = 1 ] || complain "$label: want one message, got $lines"
+    fi
     for text in "$@"; do
-        LC_ALL=C grep -aF -- "$text" "$tmp/lines" >"$tmp/kept" # it may show bytes that are no text
+        LC_ALL=C grep -aF -- "$text" "$tmp/lines" >"$tmp/kept"
         mv "$tmp/kept" "$tmp/lines"
     done
     lines=$(wc -l <"$tmp/lines")
