@@ -10,7 +10,8 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 # mpirun's own files too, so that jobs of other tests and users cannot disturb them
 mkdir "$tmp/mpi"
-export OMPI_MCA_orte_tmpdir_base=$tmp/mpi
+export OMPI_MCA_orte_tmpdir_base=$tmp/mpi PRTE_MCA_prte_tmpdir_base=$tmp/mpi
+launcher='mpirun|prterun' # what the process is called: Open MPI 5's mpirun becomes prterun
 bad=0
 cases=0
 limit=${DTRAIN_TEST_LIMIT:-20} # seconds: only against hanging, on machines however slow
@@ -29,7 +30,7 @@ tiny=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --sha
 # left and that does not leave itself (Open MPI 4.1.4, one launch in some thousands) is
 # named and started once more.
 bounded() {
-    local try job launcher left
+    local try job parent left
     for try in 1 2; do
         timeout -k 2 "$limit" "$@" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
         job=$!
@@ -39,8 +40,8 @@ bounded() {
             sleep 0.05
         done
         if kill -0 "$job" 2>/dev/null; then
-            launcher=$(pgrep -P "$job" -x mpirun) &&
-                left=$(ps -o stat= --ppid "$launcher" | grep -cv '^Z')
+            parent=$(pgrep -P "$job" -x "$launcher") &&
+                left=$(ps -o stat= --ppid "$parent" | grep -cv '^Z')
         fi
         wait "$job"
         code=$?
@@ -112,7 +113,8 @@ refuses() {
     done
     shift
     # mpirun sleeps this long, once or twice, when a rank has ended with a code: by default 1 s
-    local -x OMPI_MCA_odls_base_sigkill_timeout=0 PRTE_MCA_odls_base_sigkill_timeout=0
+    # (Open MPI 5: always a quarter of a second)
+    local -x OMPI_MCA_odls_base_sigkill_timeout=0
     for np in $ranks; do
         touch "$tmp/started"
         launch "$np" "$@"
