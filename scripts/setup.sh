@@ -8,10 +8,11 @@ DT_TEST_PACKAGES="libcmocka-dev git iproute2 procps perl python3"
 
 # Open MPI refuses root, and more ranks than cores; containers have both. Two launchers, two
 # sets of names: orterun of Open MPI 4 reads OMPI_MCA, prterun of Open MPI 5 reads PRTE_MCA.
+# Without "slot" the latter would put all ranks on the first of several nodes.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 export HOME="${HOME:-/}" # Open MPI 5 does not start without
-export PRTE_MCA_rmaps_default_mapping_policy="${PRTE_MCA_rmaps_default_mapping_policy:-:oversubscribe}"
+export PRTE_MCA_rmaps_default_mapping_policy="${PRTE_MCA_rmaps_default_mapping_policy:-slot:oversubscribe}"
 
 # dt_missing PACKAGES...: those that are not installed
 dt_missing() {

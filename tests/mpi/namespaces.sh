@@ -33,7 +33,11 @@ h=$1; shift
 exec ip netns exec "dt${h##*.}" unshare -u sh -c "hostname node${h##*.}; exec sh -c '$*'"
 END
 chmod +x "$agent"
-timeout -k 2 80 mpirun --host 10.99.0.2:2,10.99.0.3:2 -np 4 --mca plm_rsh_agent "$agent" \
-    --mca oob_tcp_if_include 10.99.0.0/24 --mca btl_tcp_if_include 10.99.0.0/24 \
-    --mca pml ob1 --mca btl self,vader,tcp -x OMPI_MCA_mpi_yield_when_idle=1 \
-    "$DTRAIN_BUILD_DIR/mpi_exchange" nodes
+# Ranks go where the environment of scripts/setup.sh sends them. Open MPI 4's names, then Open
+# MPI 5's, whose TCP finds no pair of interfaces that have IPv6, too.
+unset PRTE_MCA_rmaps_default_mapping_policy
+. "$DTRAIN_SOURCE/scripts/setup.sh"
+export OMPI_MCA_plm_rsh_agent=$agent OMPI_MCA_oob_tcp_if_include=10.99.0.0/24
+export PRTE_MCA_plm_ssh_agent=$agent PRTE_MCA_prte_if_include=10.99.0.0/24
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl_tcp_if_include=10.99.0.0/24 OMPI_MCA_btl_tcp_disable_family=6
+timeout -k 2 80 mpirun --host 10.99.0.2:2,10.99.0.3:2 -np 4 "$DTRAIN_BUILD_DIR/mpi_exchange" nodes
