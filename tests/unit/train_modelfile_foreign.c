@@ -76,7 +76,7 @@ static size_t mindspore_names(char name[300][64])
     static const char *const blocks[] = {"abc", "abcd", "abcdef", "abc"};
     static const char *const parts[] = {"gamma", "beta", "moving_mean", "moving_variance"};
     size_t n = 0;
-    char at[16];
+    char at[32];
 
 #define NAME(...) snprintf(name[n++], 64, __VA_ARGS__)
     NAME("conv1.weight");
