@@ -6,11 +6,12 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 1
 bad=0
-# try CODE TEXT ARGUMENTS...: exit code and a part of what is said
+timeout=$(command -v timeout)
+# try CODE TEXT ARGUMENTS...: exit code and a part of what is said; $path: other programs
 try() {
     local code=$1 text=$2
     shift 2
-    timeout 60 "$script" "$@" >said 2>&1
+    PATH=${path:-$PATH} "$timeout" 60 "$script" "$@" >said 2>&1
     local got=$?
     if [ $got != "$code" ] || ! grep -qF -- "$text" said; then
         echo "get-cifar10 $*: exit $got, expected $code and '$text':"
@@ -60,4 +61,38 @@ try 0 "is ready" out --from whole.tgz --no-check
 [ "$(ls -A out)" = $set_dir ] || { ls -lA out; bad=1; }
 [ "$(find out -name '*.bin' -size 30730000c | wc -l)" = 6 ] || { ls -lA out/*; bad=1; }
 try 73 "exists already" out --from whole.tgz --no-check
+
+# A bare machine, whose dpkg-query and apt-get are stand-ins: curl comes with its package.
+mkdir bare
+for program in bash cat dirname env grep gzip id ln mkdir mktemp mv rm sha256sum stat tar touch; do
+    ln -s "$(command -v $program)" bare
+done
+cat >bare/dpkg-query <<END
+#!/usr/bin/env bash
+[ -e "$tmp/installed-\${!#}" ] && echo install ok installed
+END
+cat >bare/sudo <<'END'
+#!/usr/bin/env bash
+exec "$@"
+END
+cat >bare/apt-get <<END
+#!/usr/bin/env bash
+for word in "\$@"; do
+    case \$word in
+    curl) ln -s "$tmp/curl" "$tmp/bare/curl" && touch "$tmp/installed-curl" ;;
+    ca-certificates) touch "$tmp/installed-ca-certificates" ;;
+    esac
+done
+END
+cat >curl <<END
+#!/usr/bin/env bash
+[ -e "$tmp/installed-ca-certificates" ] || exit 77
+while [ "\$1" != --output ]; do shift; done
+exec cat "$tmp/whole.tgz" >"\$2"
+END
+chmod +x bare/dpkg-query bare/sudo bare/apt-get curl
+export CIFAR10_URL=https://localhost/whole.tgz
+path=$tmp/bare try 69 "packages missing: curl ca-certificates" new --no-check --no-install
+absent new
+path=$tmp/bare try 0 "is ready" new --no-check
 exit $bad
