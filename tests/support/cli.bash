@@ -14,11 +14,11 @@ export OMPI_MCA_orte_tmpdir_base=$tmp/mpi PRTE_MCA_prte_tmpdir_base=$tmp/mpi
 launcher='mpirun|prterun' # what the process is called: Open MPI 5's mpirun becomes prterun
 bad=0
 cases=0
-limit=${DTRAIN_TEST_LIMIT:-20} # seconds: only against hanging, on machines however slow
+limit=${DTRAIN_TEST_LIMIT:-60} # seconds: only against hanging, on machines however slow
 ranks="1 8"
 if [ -n "${ASAN_OPTIONS:-}" ]; then # a sanitized rank is slow and takes much memory
     ranks="1 2"
-    limit=60
+    limit=$((2 * limit))
 fi
 
 # A run that is over in a moment.
