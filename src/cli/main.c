@@ -46,22 +46,26 @@ out:
     return st;
 }
 
-/* Threads that wait by spinning take the cores from other ranks' threads: a step with more
- * threads than cores becomes 20 times slower (measured). libgomp reads its limit when it is
- * loaded, so the program starts itself once more with a short one, unless the user chose. */
-static void main_limit_spinning(char **argv)
+/* Two libraries read what follows when they are loaded, so the program starts itself once more
+ * with what the user did not choose. Threads of libgomp that wait by spinning take the cores
+ * from other ranks' threads: a step with more threads than cores becomes 20 times slower
+ * (measured). OpenBLAS starts threads of its own, which nobody uses (blas.c) and without
+ * which address space may just suffice: its end waits for ever for one that found none. */
+static void main_settle_threads(char **argv)
 {
     char path[PATH_MAX];
+    const bool waits = getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT");
 
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
+    if (waits && getenv("OPENBLAS_NUM_THREADS"))
         return;
     /* By its own path: the kernel calls a process by what it is started as, and nobody looks
      * for "exe" in a list. */
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0 || setenv("GOMP_SPINCOUNT", "10000", 1) != 0)
+    if (length <= 0 || setenv("OPENBLAS_NUM_THREADS", "1", 0) != 0 ||
+        (!waits && setenv("GOMP_SPINCOUNT", "10000", 1) != 0))
         return;
     path[length] = '\0';
-    execv(path, argv); /* where it fails, spinning is all that is lost */
+    execv(path, argv); /* where it fails, this is all that is lost */
 }
 
 /* By a signal's handler, in which little may be called. */
@@ -94,7 +98,7 @@ int main(int argc, char **argv)
     if (dt_decoder_asked(argc, argv))
         return dt_decoder_serve();
     main_fill_closed();
-    main_limit_spinning(argv);
+    main_settle_threads(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not an end, */
     signal(SIGPIPE, SIG_IGN); /* and so is an output that nobody reads any more */
     if (main_trains(argc, argv))

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Little address space (ulimit -v): a command does what it should or says that memory is
+# missing, and ends. (Below some 130 MB the program's libraries cannot be loaded at all.)
+. "$DTRAIN_SOURCE/tests/support/cli.bash"
+if [ -n "${ASAN_OPTIONS:-}" ]; then
+    echo "SKIPPED: address space: sanitizers map terabytes"
+    exit 99
+fi
+
+for mib in 130 150 170 190 200 205 210 220 250 300; do
+    for command in version "plan --net vgg11"; do
+        # shellcheck disable=SC2086
+        bounded bash -c "ulimit -v $((mib * 1024)); exec \"\$@\"" - "$DTRAIN_BIN" $command
+        cases=$((cases + 1))
+        # 127: the loader found no room; 71: the program itself
+        [[ $code =~ ^(0|71|127)$ ]] || complain "$command within $mib MiB"
+    done
+done
+finish
