@@ -13,6 +13,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 export HOME="${HOME:-/}" # Open MPI 5 does not start without
 export PRTE_MCA_rmaps_default_mapping_policy="${PRTE_MCA_rmaps_default_mapping_policy:-slot:oversubscribe}"
+# An interface with both kinds of addresses pairs with none in Open MPI 5; 4: IPv6 alone.
+export OMPI_MCA_btl_tcp_disable_family="${OMPI_MCA_btl_tcp_disable_family:-6}"
 
 # dt_missing PACKAGES...: those that are not installed
 dt_missing() {

@@ -11,8 +11,6 @@ fi
 mount -t tmpfs -o size=64m tmpfs /dev/shm || { echo "SKIPPED: no rights to make mount namespaces"; exit 99; }
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 limit=100
-# Without room Open MPI 5 sends over TCP, and finds no pair of interfaces that have IPv6, too.
-export OMPI_MCA_btl_tcp_disable_family=6
 
 # start NAME ARGS...: at half its width VGG11 shares 46 MB, which fit once
 start() {
@@ -48,15 +46,15 @@ start b --max-steps 2 --width-divisor 2
 b=$!
 ended a "$a"
 want=$hash
-must grep -q "per rank, exchange shared" "$tmp/a.log"
+must grep -q "rank.*, exchange shared" "$tmp/a.log"
 ended b "$b"
-must grep -q "per rank, exchange shared" "$tmp/b.log"
+must grep -q "rank.*, exchange shared" "$tmp/b.log"
 must test "$hash" = "$want"
 
 fill
 start full --max-steps 2 --width-divisor 4
 ended full $!
-must grep -aq "per rank, exchange shared" "$tmp/full.log"
+must grep -aq "rank.*, exchange shared" "$tmp/full.log"
 rm /dev/shm/filler
 
 # Messages take buffers that were not used before, after the room is gone.

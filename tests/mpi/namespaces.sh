@@ -33,11 +33,10 @@ h=$1; shift
 exec ip netns exec "dt${h##*.}" unshare -u sh -c "hostname node${h##*.}; exec sh -c '$*'"
 END
 chmod +x "$agent"
-# Ranks go where the environment of scripts/setup.sh sends them. Open MPI 4's names, then Open
-# MPI 5's, whose TCP finds no pair of interfaces that have IPv6, too.
+# Ranks go where the environment of scripts/setup.sh sends them. Open MPI 4's names, then 5's.
 unset PRTE_MCA_rmaps_default_mapping_policy
 . "$DTRAIN_SOURCE/scripts/setup.sh"
 export OMPI_MCA_plm_rsh_agent=$agent OMPI_MCA_oob_tcp_if_include=10.99.0.0/24
 export PRTE_MCA_plm_ssh_agent=$agent PRTE_MCA_prte_if_include=10.99.0.0/24
-export OMPI_MCA_pml=ob1 OMPI_MCA_btl_tcp_if_include=10.99.0.0/24 OMPI_MCA_btl_tcp_disable_family=6
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl_tcp_if_include=10.99.0.0/24
 timeout -k 2 80 mpirun --host 10.99.0.2:2,10.99.0.3:2 -np 4 "$DTRAIN_BUILD_DIR/mpi_exchange" nodes
