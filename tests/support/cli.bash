@@ -68,10 +68,10 @@ complain() {
 
 # What may stand in stderr beside the one message: warnings, and what is said of data and
 # checkpoints.
-beside='^(dtrain: warning: |dtrain: the last checkpoint |dtrain: no checkpoint was saved |CIFAR-10: |resumed from |the newest state of )'
+beside='^(dtrain: warning: |  [a-z_]+: the checkpoint has |dtrain: the last checkpoint |dtrain: no checkpoint was saved |CIFAR-10: |resumed from |the newest state of )'
 
-# said: the lines of stderr, without mpirun's words between its rulers, without blank lines
-said() {
+# without_mpirun: the lines of stderr, without mpirun's words between its rulers, without blank lines
+without_mpirun() {
     LC_ALL=C sed -E '/^-{60,}$/,/^-{60,}$/d; /^[[:space:]]*$/d' "$tmp/stderr" # may hold bytes that are no text
 }
 
@@ -85,7 +85,7 @@ judge() {
         complain "$label: want exit code $want"
         return
     fi
-    said >"$tmp/lines"
+    without_mpirun >"$tmp/lines"
     if [ "$want" != 0 ]; then
         LC_ALL=C sed -E -i "/$beside/d" "$tmp/lines"
         lines=$(wc -l <"$tmp/lines")
