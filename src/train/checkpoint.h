@@ -9,7 +9,7 @@
  * its best test) becomes step-0000000123-2, -3, ...: nothing is ever replaced, the highest
  * counts, and pruning removes the ones below. Names with a dot are not looked at:
  * .tmp-* (a save that did not end), .trash-* (a deletion that did not), .undone-* (newer
- * than the checkpoint that a run was continued from).
+ * than the checkpoint that a run was continued from, or is to be: see disown).
  * All functions are Local; rank 0 alone writes. */
 #ifndef DT_CHECKPOINT_H
 #define DT_CHECKPOINT_H
@@ -38,6 +38,7 @@ typedef struct dt_snapshot {
     const char *data_digest;    /* of the data's content, as text */
     const char *what_class;     /* build, libraries, instruction set: one line of text */
     bool best;                  /* the best test so far: --keep-best holds on to it */
+    bool proved;                /* its own loss is known to be finite: see dt_keep */
 } dt_snapshot;
 
 /* Write one checkpoint by the protocol above. metrics_fd (or -1) is synced first: the
@@ -54,10 +55,13 @@ dt_status dt_checkpoint_save(const char *run, const dt_snapshot *s, int metrics_
  * and what is newer than it is left for find to name. Those whose files have not the sizes
  * of their MANIFEST do not count as kept. Leftover .tmp-* and .trash-* go too, so no save
  * may be under way; and .undone-* up to the step of the newest valid one, for the run has
- * come as far again. DT_IO. */
+ * come as far again. DT_IO.
+ * Finite numbers can still give a loss that is not: only the step or test after a checkpoint
+ * proves it. Any that has a later one is proved; while the newest is not, the one before
+ * stays too. */
 typedef struct dt_keep {
     int64_t last, every;
-    bool best;
+    bool best, unproved; /* unproved: the newest */
 } dt_keep;
 dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep) DT_MUST_CHECK;
 
@@ -70,6 +74,9 @@ dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX]) DT_MUST_CHE
 
 /* The same of those in a run folder whose step is above `than`. DT_IO, DT_NOMEM. */
 dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX]) DT_MUST_CHECK;
+
+/* The same of those whose step is below `than`. */
+dt_status dt_checkpoint_older(const char *run, int64_t than, char found[PATH_MAX]) DT_MUST_CHECK;
 
 /* Whether a checkpoint that could not be read is not there any more: of a run that is on,
  * pruning takes them while others read. Look at the folder again, then. */
@@ -95,6 +102,12 @@ dt_status dt_checkpoint_load(const char *path, const dt_snapshot *into,
  * dt_checkpoint_prune. So is a model.safetensors of more steps, which stays as
  * .undone-model.safetensors until dt_session_model writes another. Nothing happens to a checkpoint outside a run folder. DT_IO. */
 dt_status dt_checkpoint_rewind(const char *path) DT_MUST_CHECK;
+
+/* After a run whose state behind `step` steps is not finite, or gives a loss that is not:
+ * the newest valid checkpoint of fewer steps into proved, and what is newer in the folder is
+ * renamed and named as by dt_checkpoint_rewind. proved[0] = 0: there is none, and nothing is
+ * renamed. DT_IO, DT_NOMEM. */
+dt_status dt_checkpoint_disown(const char *run, int64_t step, char proved[PATH_MAX]) DT_MUST_CHECK;
 
 /* The run folder that `path` belongs to: itself, when it has a folder checkpoints, or the
  * one above when it is RUN/checkpoints/step-*. out[0] = 0: it belongs to none. DT_NOINPUT:

@@ -169,8 +169,8 @@ static dt_status find_newest(const char *folder, const dt_checkpoint_name *list,
     return DT_OK;
 }
 
-/* The newest valid one whose step is above `than`. */
-static dt_status find_above(const char *folder, int64_t than, char found[PATH_MAX])
+/* The newest valid one whose step is above `than` and below `end`. */
+static dt_status find_within(const char *folder, int64_t than, int64_t end, char found[PATH_MAX])
 {
     bool gone = true;
 
@@ -181,6 +181,8 @@ static dt_status find_above(const char *folder, int64_t than, char found[PATH_MA
         DT_TRY(dt_checkpoint_list(folder, &list, &count));
         while (older < count && list[older].step <= than)
             older++;
+        while (count > older && list[count - 1].step >= end)
+            count--;
         const dt_status st = find_newest(folder, list + older, count - older, found, &gone);
         free(list);
         DT_TRY(st);
@@ -204,7 +206,7 @@ dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX])
         return DT_OK;
     }
     DT_TRY(dt_path_join(folder, path, is_there(path, "checkpoints") ? "checkpoints" : "."));
-    return find_above(folder, -1, found);
+    return find_within(folder, -1, INT64_MAX, found);
 }
 
 dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX])
@@ -213,7 +215,16 @@ dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX
 
     found[0] = '\0';
     DT_TRY(dt_path_join(folder, run, "checkpoints"));
-    return find_above(folder, than, found);
+    return find_within(folder, than, INT64_MAX, found);
+}
+
+dt_status dt_checkpoint_older(const char *run, int64_t than, char found[PATH_MAX])
+{
+    char folder[PATH_MAX];
+
+    found[0] = '\0';
+    DT_TRY(dt_path_join(folder, run, "checkpoints"));
+    return find_within(folder, -1, than, found);
 }
 
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])

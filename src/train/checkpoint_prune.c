@@ -67,7 +67,8 @@ static dt_status prune_newest(const prune *p, size_t *end)
 /* Marks what stays of [0, end), whose last one is valid. */
 static void prune_mark(prune *p, size_t end, const dt_keep *keep)
 {
-    int64_t last = keep->last < 1 ? 1 : keep->last, step = -1;
+    const int64_t least = keep->unproved ? 2 : 1;
+    int64_t last = keep->last < least ? least : keep->last, step = -1;
     bool best = keep->best;
 
     for (size_t i = end; i-- > 0;) {
@@ -149,33 +150,50 @@ static dt_status rewind_model(const char *run, int64_t step)
     return dt_folder_sync(run);
 }
 
-dt_status dt_checkpoint_rewind(const char *path)
+/* Checkpoints of the run behind `at`; `why` completes the warning. */
+static dt_status undo_newer(const char *run, const dt_checkpoint_name *at, const char *why)
 {
-    dt_checkpoint_name *list = NULL, at;
-    char run[PATH_MAX], folder[PATH_MAX];
+    dt_checkpoint_name *list = NULL;
+    char folder[PATH_MAX];
     size_t count = 0, moved = 0;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_checkpoint_run(path, run));
-    if (!run[0] || !dt_checkpoint_name_of(path, &at))
-        return DT_OK;
     DT_TRY(dt_path_join(folder, run, "checkpoints"));
     DT_TRY(dt_checkpoint_list(folder, &list, &count));
     for (size_t i = count; i-- > 0;) {
-        if (list[i].step < at.step ||
-            (list[i].step == at.step && list[i].generation <= at.generation))
+        if (list[i].step < at->step ||
+            (list[i].step == at->step && list[i].generation <= at->generation))
             break;
         DT_GO(st, move_aside(folder, list[i].text, ".undone-"), out);
-        dt_warn("%s/%s is newer than the checkpoint that the run goes on from: renamed "
-                "to .undone-%s",
-                folder, list[i].text, list[i].text);
+        dt_warn("%s/%s %s: renamed to .undone-%s", folder, list[i].text, why, list[i].text);
         moved++;
     }
     if (moved > 0)
         DT_GO(st, dt_folder_sync(folder), out);
-    st = rewind_model(run, at.step);
 
 out:
     free(list);
     return st;
+}
+
+dt_status dt_checkpoint_rewind(const char *path)
+{
+    dt_checkpoint_name at;
+    char run[PATH_MAX];
+
+    DT_TRY(dt_checkpoint_run(path, run));
+    if (!run[0] || !dt_checkpoint_name_of(path, &at))
+        return DT_OK;
+    DT_TRY(undo_newer(run, &at, "is newer than the checkpoint that the run goes on from"));
+    return rewind_model(run, at.step);
+}
+
+dt_status dt_checkpoint_disown(const char *run, int64_t step, char proved[PATH_MAX])
+{
+    dt_checkpoint_name at;
+
+    DT_TRY(dt_checkpoint_older(run, step, proved));
+    if (!proved[0] || !dt_checkpoint_name_of(proved, &at))
+        return DT_OK;
+    return undo_newer(run, &at, "leads to what is not finite");
 }

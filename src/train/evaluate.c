@@ -99,8 +99,8 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     DT_GO(st, dt_run_load(&r, model, true), out);
     DT_GO(st, dt_run_test(&r, &t), out);
     if (!isfinite(t.loss)) {
-        st = dt_comm_agree(c, dt_fail(DT_NUMERIC, "model file '%s': the test loss is %g: its "
-                                      "weights or statistics are not finite", model, t.loss));
+        st = dt_comm_agree(c, dt_fail(DT_NUMERIC, "model file '%s': the loss of the test images is "
+                                      "not finite (%g)", model, t.loss));
         goto out;
     }
     if (dt_comm_rank(c) == 0) {

@@ -47,6 +47,7 @@ static void saver_work(dt_saver *v)
 
     if (st == DT_OK) {
         memcpy(v->last, path, sizeof v->last);
+        v->keep.unproved = !v->s.proved;
         st = dt_checkpoint_prune(v->run, &v->keep);
     }
     v->outcome = st;

@@ -189,12 +189,14 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
     return line_written(s, r, dt_metrics_epoch(&s->metrics, record));
 }
 
-static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best)
+static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at,
+                            dt_save_how how)
 {
     char data[DT_DIGEST_CHARS], class[DT_CLASS_CHARS];
     dt_snapshot snapshot = {
         .model = dt_run_state(r), .momentum = r->momentum.mem, .at = *at, .options = &r->o,
-        .data_digest = data, .what_class = class, .best = best,
+        .data_digest = data, .what_class = class, .best = how.best,
+        .proved = how.proved,
     };
 
     DT_TRY(dt_rundir_find(&s->folder));
@@ -210,14 +212,14 @@ dt_status dt_session_settle(dt_session *s, const dt_run *r)
     return s->leads ? disk_failed(r, dt_saver_wait(s->saver), "saving a checkpoint") : DT_OK;
 }
 
-dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best,
-                          bool wait)
+dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
+                          dt_save_how how)
 {
     if (!s->leads)
         return DT_OK;
     DT_TRY(dt_session_settle(s, r));
-    DT_TRY(disk_failed(r, start_save(s, r, at, best), "saving a checkpoint"));
-    return wait ? dt_session_settle(s, r) : DT_OK;
+    DT_TRY(disk_failed(r, start_save(s, r, at, how), "saving a checkpoint"));
+    return how.wait ? dt_session_settle(s, r) : DT_OK;
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */

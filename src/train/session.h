@@ -32,11 +32,14 @@ void dt_session_close(dt_session *s);
 dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *record) DT_MUST_CHECK;
 dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record *record) DT_MUST_CHECK;
 
-/* Start to write a checkpoint of this point; `wait`: until it is on the disk. When it, or the
- * one before, cannot be written, --on-save-error decides. DT_NUMERIC: a number is not finite;
- * nothing is written. Local. */
-dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at, bool best,
-                          bool wait) DT_MUST_CHECK;
+/* Start to write a checkpoint of this point. When it, or the one before, cannot be written,
+ * --on-save-error decides. DT_NUMERIC: a number is not finite; nothing is written. Local. */
+typedef struct dt_save_how {
+    bool best, proved; /* as in dt_snapshot */
+    bool wait;         /* until it is on the disk */
+} dt_save_how;
+dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
+                          dt_save_how how) DT_MUST_CHECK;
 
 /* Wait for the write under way; its failure as above. Local. */
 dt_status dt_session_settle(dt_session *s, const dt_run *r) DT_MUST_CHECK;

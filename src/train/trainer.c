@@ -19,6 +19,7 @@ typedef struct training {
     double save_s;      /* or as seconds, or 0 */
     double saved_s;     /* clock at the last checkpoint; rank 0's counts */
     char from[PATH_MAX]; /* the checkpoint that the run goes on from, "": none */
+    int64_t from_step;
 } training;
 
 /* ---- Checkpoints --------------------------------------------------------------------------- */
@@ -56,13 +57,13 @@ static bool saves(const training *t)
 }
 
 /* Every rank comes here at the same step; a failure of rank 0's disk is told to all. */
-static dt_status save(training *t, bool best, bool wait)
+static dt_status save(training *t, dt_save_how how)
 {
     dt_run *r = t->run;
 
     DT_TRY(dt_checks_copies(r)); /* what is wrong must not outlive the run */
     t->saved_s = dt_seconds();
-    return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, best, wait));
+    return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, how));
 }
 
 /* The clock is rank 0's; what it asks for, the next step tells the others. */
@@ -80,7 +81,7 @@ static dt_status preempted(training *t)
     dt_run *r = t->run;
     const char *why = dt_signals_name(r->stop.signal);
 
-    DT_TRY(save(t, false, true));
+    DT_TRY(save(t, (dt_save_how){.wait = true}));
     if (t->session.leads) {
         snprintf(text, sizeof text, "%s", dt_saver_last(t->session.saver));
         dt_log_shown(text, sizeof text); /* alike on all ranks */
@@ -119,7 +120,7 @@ static dt_status train_step(training *t)
     if (result.stop)
         return preempted(t);
     if (result.save || (t->save_steps > 0 && at->run_step % t->save_steps == 0))
-        return save(t, false, false);
+        return save(t, (dt_save_how){.wait = false});
     return DT_OK;
 }
 
@@ -145,7 +146,7 @@ static dt_status save_place(training *t)
 {
     if (!saves(t) || t->at.step == t->run->steps_per_epoch)
         return DT_OK;
-    return save(t, false, true);
+    return save(t, (dt_save_how){.proved = true, .wait = true});
 }
 
 static dt_status end_epoch(training *t, double seconds)
@@ -171,7 +172,8 @@ static dt_status end_epoch(training *t, double seconds)
     at->epoch++;
     at->step = at->images = 0;
     at->loss_sum = 0;
-    return best && r->o.keep_best && saves(t) ? save(t, true, false) : DT_OK;
+    /* Not proved yet: the next step's loss may fail where the test's did not. */
+    return best && r->o.keep_best && saves(t) ? save(t, (dt_save_how){.best = true}) : DT_OK;
 }
 
 /* A run resumed behind an epoch's last step begins with its test. */
@@ -197,19 +199,30 @@ static dt_status check_finite(const training *t)
     return dt_finite_state(&state, t->run->momentum.mem, t->at.run_step);
 }
 
-/* What a run that has gone astray still has. */
+/* What a run that has gone astray still has: a checkpoint of its last step has finite numbers,
+ * but would end it again at once; those before have been gone on from. */
 static void name_last_good(training *t)
 {
     dt_session *s = &t->session;
+    char proved[PATH_MAX] = "";
 
     if (!s->leads)
         return;
     if (dt_session_settle(s, t->run) != DT_OK) /* the write under way; the cause is said */
         dt_fail_clear();
+    if (dt_checkpoint_disown(s->folder.at, t->at.run_step, proved) != DT_OK) {
+        dt_warn("%s", dt_fail_text());
+        dt_fail_clear();
+    }
+    if (!proved[0] && t->from_step < t->at.run_step)
+        memcpy(proved, t->from, sizeof proved);
     const char *last = dt_saver_last(s->saver)[0] ? dt_saver_last(s->saver) : t->from;
-    if (last[0])
-        dt_note("dtrain: the last checkpoint has finite numbers alone; to go on from it: --resume "
-                "%s, and --resume-force with the options that you change", last);
+    if (proved[0])
+        dt_note("dtrain: the last checkpoint that gave a finite loss too: --resume %s, and "
+                "--resume-force with the options that you change", proved);
+    else if (last[0])
+        dt_note("dtrain: the last checkpoint %s has finite numbers alone, but leads there, and "
+                "none before it is left: begin anew", last);
     else
         dt_note("dtrain: no checkpoint was saved before");
 }
@@ -243,7 +256,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
                               {"state at the end", end->state_hash}};
     DT_TRY(dt_comm_same(r->comm, field, 2));
     if (saves(t) && r->total_steps % r->steps_per_epoch == 0)
-        DT_TRY(save(t, false, true));
+        DT_TRY(save(t, (dt_save_how){.proved = true, .wait = true}));
     DT_TRY(dt_comm_agree(r->comm, dt_session_settle(s, r))); /* one that SIGHUP asked for */
     DT_TRY(dt_comm_agree(r->comm, dt_session_model(s, r)));
     end->ok = true;
@@ -342,6 +355,7 @@ static dt_status begin(training *t)
     }
     t->saved_s = dt_seconds();
     memcpy(t->from, path, sizeof t->from);
+    t->from_step = t->at.run_step;
     return dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK);
 }
 

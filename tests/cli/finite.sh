@@ -6,7 +6,8 @@ set -u
 wild=("${tiny[@]}" --data synthetic:512 --max-steps 60 --epochs 100 --lr 1e3 --weight-decay 10
       --momentum 0)
 
-# a checkpoint after each step, and one is kept: the last good one
+# a checkpoint after each step, and one is to be kept: so is the one before, while the loss of
+# the last is not known
 for np in $ranks; do
     run=$tmp/wild$np
     launch "$np" "${wild[@]}" --save-every 1 --keep-last 1 --out "$run"
@@ -16,7 +17,8 @@ for np in $ranks; do
         "$tmp/stderr")
     [[ $step =~ ^[0-9]+$ ]] || complain "np $np: no step is named, or not once"
     last=$(printf 'step-%010d' $((step - 1)))
-    must test "$(ls -A "$run/checkpoints")" = "$last"
+    before=$(printf 'step-%010d' $((step - 2)))
+    must test "$(echo $(ls -A "$run/checkpoints"))" = "$before $last"
     must test "$(grep -cF -- "--resume $run/checkpoints/$last" "$tmp/stderr")" = 1
     must test ! -e "$run/model.safetensors"
     accepts verify "$run"
@@ -43,6 +45,38 @@ astray "epoch 1: after step 2 the test loss is" "${nothing[@]}" --max-steps 9 --
 astray "epoch 1: after step 1 the test loss is" "${nothing[@]}" --max-steps 1
 
 ranks=1 # that all ranks end with one message has been seen
+
+
+# finite weights, saved, whose loss is not: they are not the way on, the ones before are
+tests_nothing() { # LR KEEP: a run that ends with 79 and a checkpoint that leads there
+    lost=("${tiny[@]}" --image-size 32 --max-steps -1 --epochs 10 --save-every 1 --keep-last "$2"
+          --out "$tmp/lost-$1-$2")
+    launch 1 "${lost[@]}" --lr "$1"
+    must test "$code" = 79
+    must grep -qF "the test loss is" "$tmp/stderr"
+}
+for lr in 30 100 1e3; do
+    for keep in 1 2; do
+        tests_nothing "$lr" "$keep"
+        way=$(sed -nE 's/^dtrain: .* --resume ([^ ,]+), and .*/\1/p' "$tmp/stderr")
+        must test -d "$way"
+        must test "$(basename "$way")" = "$(ls "$tmp/lost-$lr-$keep/checkpoints" | tail -n 1)"
+        must grep -qF "leads to what is not finite: renamed to .undone-step-" "$tmp/stderr"
+        accepts "${lost[@]}" --resume auto --resume-force --lr 1e-4
+        must grep -qF "resumed from $way " "$tmp/stderr"
+    done
+done
+# none before it is left: it stays, and nobody is sent there
+tests_nothing 1e3 3
+run=$tmp/lost-1e3-3/checkpoints
+rm -r "$run/step-0000000001"
+mv "$run/.undone-step-0000000002" "$run/step-0000000002"
+launch 1 "${lost[@]}" --lr 1e3 --resume auto
+must test "$code" = 79
+must grep -qF "$run/step-0000000002 has finite numbers alone, but leads there" "$tmp/stderr"
+must test "$(ls -A "$run")" = step-0000000002
+refuses 79 "the loss of the test images is not finite" -- eval --data synthetic:64 \
+    --image-size 32 --model "$run/step-0000000002/model.safetensors"
 
 # files with a number that is none
 accepts "${tiny[@]}" --out "$tmp/good"
