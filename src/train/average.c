@@ -1,8 +1,14 @@
 /* The mean of models, and a model in another naming. */
+#include <libgen.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
+#include "checkpoint.h"
 #include "modelread.h"
 #include "newest.h"
+#include "rundir.h"
+#include "safetensors.h"
 
 typedef char newest_path[PATH_MAX];
 
@@ -50,6 +56,42 @@ static dt_status average_paths(const char *const *given, size_t count, newest_pa
     return DT_OK;
 }
 
+/* ---- Where the model may be written ------------------------------------------------------- */
+
+static dt_status out_refused(const char *out, const char *why, const char *remedy)
+{
+    dt_fail_clear(); /* what told us so */
+    return dt_fail(DT_CANTCREATE, "cannot write %s: %s, and it is left alone; choose another "
+                                  "--out%s", out, why, remedy);
+}
+
+/* A checkpoint is right to the byte or worth nothing, and a run that is on writes its model
+ * itself. Of other files a model takes the place of a model alone, or of nothing. */
+static dt_status average_out(const char *out)
+{
+    char part[PATH_MAX];
+    dt_safetensors *f = NULL;
+    struct stat info;
+
+    if (!out[0])
+        return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
+    DT_TRY(dt_outfile_check(out));
+    snprintf(part, sizeof part, "%s", out);
+    const char *folder = dirname(part);
+    if (dt_checkpoint_holds(folder))
+        return out_refused(out, "its folder belongs to a run's checkpoints", "");
+    if (dt_rundir_held(folder))
+        return out_refused(out, "its folder is in use by a run", ", or wait until the run has "
+                                                                 "ended");
+    if (stat(out, &info) != 0 || info.st_size == 0)
+        return DT_OK; /* writing tells what else is wrong */
+    const dt_status st = dt_safetensors_open(&f, out);
+    if (st != DT_OK && st != DT_NOMEM)
+        return out_refused(out, "there is a file that is no model", ", or remove the file");
+    dt_safetensors_close(f);
+    return st;
+}
+
 static dt_status average_files(const dt_options *o, const char *const *given, size_t count)
 {
     average a = {.sum = NULL};
@@ -57,9 +99,7 @@ static dt_status average_files(const dt_options *o, const char *const *given, si
     dt_model_file_opts opts = {.names = o->names};
     dt_status st = DT_OK;
 
-    if (!o->out[0])
-        return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
-    DT_TRY(dt_outfile_check(o->out)); /* before the work, not after it */
+    DT_TRY(average_out(o->out)); /* before the work, not after it */
     DT_GO(st, average_paths(given, count, &path), out);
     DT_GO(st, average_open(&a, path[0], o), out);
     DT_GO(st, average_read(&a, path, count), out);

@@ -78,6 +78,9 @@ dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX
 /* The same of those whose step is below `than`. */
 dt_status dt_checkpoint_older(const char *run, int64_t than, char found[PATH_MAX]) DT_MUST_CHECK;
 
+/* Whether a folder is a checkpoint, whole or torn, or lies in the `checkpoints` of a run: what
+ * is in it is not for others to write. */
+bool dt_checkpoint_holds(const char *folder);
 /* Whether a checkpoint that could not be read is not there any more: of a run that is on,
  * pruning takes them while others read. Look at the folder again, then. */
 bool dt_checkpoint_gone(const char *path);

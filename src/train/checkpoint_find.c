@@ -140,6 +140,29 @@ static bool is_checkpoint(const char *path)
            dt_checkpoint_name_of(path, &name);
 }
 
+bool dt_checkpoint_holds(const char *folder)
+{
+    static const char below[] = "/checkpoints";
+    const size_t length = sizeof below - 1;
+    char path[PATH_MAX];
+    dt_checkpoint_name name;
+
+    if (is_there(folder, "MANIFEST") || dt_checkpoint_name_of(folder, &name))
+        return true;
+    if (!realpath(folder, path))
+        return false;
+    for (char *at = strstr(path, below); at; at = strstr(at + 1, below)) {
+        if (at[length] != '/' && at[length] != '\0')
+            continue;
+        *at = '\0';
+        const bool run = is_there(path, "options.yaml");
+        *at = '/';
+        if (run)
+            return true;
+    }
+    return false;
+}
+
 bool dt_checkpoint_gone(const char *path)
 {
     struct stat info;

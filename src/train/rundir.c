@@ -105,14 +105,15 @@ static dt_status check_contents(dt_rundir *d, bool takes_over, bool held)
 
 /* ---- The lock -------------------------------------------------------------------------- */
 
-/* Whether a live run holds the folder's lock file. */
-static bool is_held(const dt_rundir *d)
+bool dt_rundir_held(const char *folder)
 {
     char path[PATH_MAX];
     bool held = false;
 
-    const int fd =
-        open(dt_rundir_file(d, "lock", path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const int n = snprintf(path, sizeof path, "%s/lock", folder);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return false;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd >= 0) {
         held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
         close(fd);
@@ -282,7 +283,7 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
     memcpy(d->path, out, strlen(out) + 1);
     DT_GO(st, out[0] ? make_given(d) : make_default(d, o->net, world), out);
     DT_GO(st, hold_folder(d), out);
-    DT_GO(st, is_held(d) ? rundir_in_use(d) : check_contents(d, takes_over, false), out);
+    DT_GO(st, dt_rundir_held(d->at) ? rundir_in_use(d) : check_contents(d, takes_over, false), out);
     DT_GO(st, take_lock(d), out);
     /* Another run may have come and gone between the look and the lock. */
     st = check_contents(d, takes_over, true);

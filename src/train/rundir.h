@@ -28,6 +28,8 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_C
 /* Give up the lock; a folder that we made and that is still empty goes. A zeroed d is
  * allowed. */
 void dt_rundir_close(dt_rundir *d);
+/* Whether a live run holds the folder, by its lock file. */
+bool dt_rundir_held(const char *folder);
 /* A folder that was moved is found again, and a warning tells; path is its new name then. Where
  * there is no /proc, DT_IO: a name is all that leads to it, and what has it now is another's. */
 dt_status dt_rundir_find(dt_rundir *d) DT_MUST_CHECK;

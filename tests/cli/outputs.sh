@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What dtrain writes takes the place of files alone: links, pipes, devices and folders are left
-# as they are. And what killed runs have left goes.
+# as they are, and a model takes that of a model alone. And what killed runs have left goes.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 ranks=1
@@ -31,8 +31,34 @@ done
 must test "$(cat "$tmp/mine")" = mine
 must test ! -e "$tmp/absent"
 must test -z "$(find "$tmp" -name '*.tmp')"
-accepts average "$tmp/run" --out "$tmp/mine" # a file is replaced
-accepts verify "$tmp/mine"
+accepts convert "$tmp/run" --names kuangliu --out "$tmp/model" # a model is replaced
+accepts average "$tmp/run" --out "$tmp/model"
+must cmp "$tmp/model" "$tmp/run/model.safetensors"
+: >"$tmp/empty" # and so is a file without a byte, as mktemp makes it
+accepts average "$tmp/run" --out "$tmp/empty"
+accepts verify "$tmp/empty"
+
+# any other file is not, and nothing in a checkpoint
+step=$tmp/run/checkpoints/step-0000000001
+mkdir -p "$tmp/run/checkpoints/.tmp-x" "$tmp/checkpoints"
+before=$(cd "$tmp/run" && find . -type f -exec cksum {} + | sort -k 3)
+kept() {
+    refuses 73 "cannot write $1" "$2" "choose another --out" -- average "$tmp/run" "$tmp/run" --out "$1"
+    refuses 73 "cannot write $1" "$2" "choose another --out" -- convert "$tmp/run" --out "$1"
+}
+kept "$tmp/mine" "no model"
+kept "$tmp/run/metrics.jsonl" "no model"
+for file in model.safetensors momentum.safetensors MANIFEST new; do
+    kept "$step/$file" "checkpoints"
+done
+kept "$tmp/run/checkpoints/step-0000000009" "checkpoints"
+kept "$tmp/run/checkpoints/.tmp-x/model.safetensors" "checkpoints"
+must test "$(cat "$tmp/mine")" = mine
+rmdir "$tmp/run/checkpoints/.tmp-x"
+equal "$before" "$(cd "$tmp/run" && find . -type f -exec cksum {} + | sort -k 3)"
+cp -r "$step" "$tmp/moved"
+kept "$tmp/moved/model.safetensors" "checkpoints"
+accepts average "$tmp/run" --out "$tmp/checkpoints/model" # the name alone means nothing
 
 # a run that is gone on with says so before its first step, and changes nothing
 for file in model.safetensors .options.yaml; do
@@ -73,6 +99,9 @@ for _ in $(seq 600); do
     grep -q step "$tmp/killed/metrics.jsonl" 2>/dev/null && break
     sleep 0.1
 done
+# and while it runs its folder is its own
+kept "$tmp/killed/model.safetensors" "in use by a run"
+kept "$tmp/killed/mean.safetensors" "in use by a run"
 must test "$(stat -c %s "$tmp/killed/model.safetensors.$run.tmp")" = "$(stat -c %s "$tmp/run/model.safetensors")"
 kill -9 "$run"
 wait "$run" 2>/dev/null
@@ -80,4 +109,5 @@ must test -e "$tmp/killed/model.safetensors.$run.tmp"
 accepts "${tiny[@]}" --out "$tmp/killed" --resume auto --max-steps 1 --epochs 1
 must test -z "$(find "$tmp/killed" -name '*.tmp')"
 accepts verify "$tmp/killed"
+accepts average "$tmp/run" --out "$tmp/killed/mean.safetensors"
 finish
