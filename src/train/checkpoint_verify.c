@@ -74,6 +74,8 @@ typedef struct verdict {
     dt_status first; /* DT_OK: nothing is wrong so far */
     char text[2 * PATH_MAX];
     size_t things;
+    char newest[PATH_MAX]; /* of what is right */
+    int64_t step;          /* of newest; -1: none */
 } verdict;
 
 /* Say what is wrong, and go on. What the machine lacks says nothing about the file. */
@@ -91,6 +93,13 @@ static dt_status verdict_add(verdict *v, dt_status st)
     }
     dt_fail_clear();
     return DT_OK;
+}
+
+/* Of what was verified and not of a second look: a run that is on has newer ones by then. */
+static void verdict_newest(verdict *v, const char *path, int64_t step)
+{
+    snprintf(v->newest, sizeof v->newest, "%s", path);
+    v->step = step;
 }
 
 /* Records that a checkpoint counts on. */
@@ -128,6 +137,8 @@ static dt_status verify_list(verdict *v, const char *run, const char *folder, bo
             *gone = true;
             continue;
         }
+        if (one == DT_OK && list[i].step > v->step)
+            verdict_newest(v, path, list[i].step);
         DT_GO(st, verdict_add(v, one), out);
     }
 
@@ -153,22 +164,38 @@ static bool is_there(const char *path)
     return stat(path, &info) == 0;
 }
 
+/* Of the same step as a checkpoint, the model is the run's newest state. */
+static dt_status verify_run_model(verdict *v, const char *run)
+{
+    char path[PATH_MAX];
+    int64_t step = -1;
+
+    DT_TRY(dt_path_join(path, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
+    if (!is_there(path))
+        return DT_OK;
+    dt_status st = verify_model(path);
+    if (st == DT_OK)
+        st = dt_model_read_steps(path, &step);
+    if (st == DT_OK && step >= v->step)
+        verdict_newest(v, path, step);
+    return verdict_add(v, st);
+}
+
 static dt_status verify_run(const char *run)
 {
-    verdict v = {.first = DT_OK};
+    verdict v = {.first = DT_OK, .step = -1};
     char path[PATH_MAX];
 
     DT_TRY(dt_path_join(path, run, "checkpoints"));
     DT_TRY(verify_checkpoints(&v, run, path));
-    DT_TRY(dt_path_join(path, run, "model.safetensors"));
-    if (is_there(path))
-        DT_TRY(verdict_add(&v, verify_model(path)));
+    DT_TRY(verify_run_model(&v, run));
     if (v.first != DT_OK)
         return dt_fail(v.first, "%s", v.text);
     if (v.things == 0)
         return dt_fail(DT_NOINPUT, "%s holds neither checkpoints nor a model: name a run "
                                    "folder, a checkpoint or a model file", run);
-    return dt_newest_model(run, path); /* says which it is */
+    dt_newest_note(run, v.newest, v.step);
+    return DT_OK;
 }
 
 static dt_status verify_path(const char *path)

@@ -29,6 +29,11 @@ static dt_status model_steps(const char *path, int64_t *steps)
     return DT_OK;
 }
 
+void dt_newest_note(const char *run, const char *path, int64_t step)
+{
+    dt_note("the newest state of %s is %s, step %lld", run, path, (long long)step);
+}
+
 static dt_status newest_of_run(const char *run, char out[PATH_MAX])
 {
     char model[PATH_MAX];
@@ -44,7 +49,7 @@ static dt_status newest_of_run(const char *run, char out[PATH_MAX])
         snprintf(out, PATH_MAX, "%s", model);
     else if (dt_checkpoint_name_of(out, &name))
         steps = name.step;
-    dt_note("the newest state of %s is %s, step %lld", run, out, (long long)steps);
+    dt_newest_note(run, out, steps);
     return DT_OK;
 }
 

@@ -88,6 +88,8 @@ done
 for _ in $(seq 30); do
     accepts verify "$tmp/live"
     must test "$(grep -c '^bad' "$tmp/stdout")" = 0
+    newest=$(sed -n "s|^the newest state of $tmp/live is \(.*\), step .*|\1|p" "$tmp/stderr")
+    must grep -qF "ok   $newest: step" "$tmp/stdout" # it vouches for what it names
 done
 for i in 1 2 3; do # too short to go on, which shows after the checkpoint is read
     launch 1 --resume "$tmp/live" --out "$tmp/from$i" --max-steps 1
