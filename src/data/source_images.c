@@ -329,6 +329,10 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     s->state = m;
     memcpy(m->root, path, strlen(path) + 1);
     DT_TRY(images_scan_split(s, false));
+    if (s->info.classes < 2)
+        return dt_fail(DT_FORMAT, "image folder '%s' has one class, '%s': nothing can be told "
+                       "apart; add the images of a second class as %s/CLASS/*.png|jpg",
+                       path, s->class_name[0], folder);
     m->train = m->count;
     DT_TRY(images_scan_split(s, true));
     for (size_t i = 0; i < m->count; i++) {

@@ -81,4 +81,7 @@ wrong 65 "fish"
 folder
 rm "$tmp/data/train/cat"/*
 wrong 66 "$tmp/data/train/cat"
+folder
+rm -r "$tmp/data"/t*/dog
+wrong 65 "$tmp/data" "one class, 'cat'" "add the images of a second class"
 finish
