@@ -151,6 +151,29 @@ differs=$(hash_of "$tmp/other")
 must test -n "$differs"
 must test "$differs" != "$(hash_of "$tmp/calm")"
 
+# other instructions change the bits: with consent, and with a warning; inexact exchanges do, too
+other_class="another build, library or instruction set: the run goes on, but its bits may differ"
+inexact="is inexact: the bits depend on where the run was interrupted and on the number of ranks"
+if grep -qw avx2 /proc/cpuinfo; then
+    accepts "${run[@]}" --isa avx2 --max-steps 4 --out "$tmp/isa"
+    accepts --out "$tmp/isa" --resume auto --threads 1 --max-steps 5
+    must test "$(grep -cE "$other_class|$inexact" "$tmp/stderr")" = 0
+    refuses 78 "--resume-force" -- --out "$tmp/isa" --resume auto --isa portable --max-steps 6
+    accepts --out "$tmp/isa" --resume auto --isa portable --max-steps 6 --resume-force
+    must test "$(grep -cF "dtrain: warning: $other_class" "$tmp/stderr")" = 1
+    must test "$(grep -cE '^  class: the checkpoint has .* on avx2, .*now .* on portable, ' "$tmp/stderr")" = 1
+    must test "$(grep -c '"kind":"step"' "$tmp/isa/metrics.jsonl")" = 6
+else
+    echo "SKIPPED: other instructions: this CPU has the portable ones alone"
+fi
+touch "$tmp/started"
+launch 2 "${run[@]}" --exchange ring --max-steps 4 --out "$tmp/ring"
+judge 0 "a run with an inexact exchange"
+launch 2 --out "$tmp/ring" --resume auto --max-steps 6 --threads 1
+judge 0 "an inexact run is gone on with" "dtrain: warning: exchange ring $inexact"
+must test "$(grep -cF "$other_class" "$tmp/stderr")" = 0
+must test "$(grep -c '"kind":"step"' "$tmp/ring/metrics.jsonl")" = 6
+
 # nothing to go on from, or nowhere to write
 refuses 66 "no-such-run" -- "${run[@]}" --resume "$tmp/no-such-run" --out "$tmp/x"
 refuses 66 "no-such-run" -- --resume "$tmp/no-such-run" --out "$tmp/x"
