@@ -188,7 +188,8 @@ static inline dt_moment dt_moment_merge(dt_moment a, dt_moment b)
 /* ---- Numbers as text ---------------------------------------------------------------- */
 
 /* The number that `text` begins with, in decimal: neither blanks before it nor 0x10, inf
- * or nan. *end is what follows. False: no such number, or beyond what the type holds. */
+ * or nan. *end is what follows. False: no such number, or beyond what the type holds, as are
+ * reals other than 0 that are too small for all their digits. */
 bool dt_whole_parse(const char *text, const char **end, int64_t *value);
 bool dt_real_parse(const char *text, const char **end, double *value);
 

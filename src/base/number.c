@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 bool dt_whole_parse(const char *text, const char **end, int64_t *value)
@@ -25,6 +26,8 @@ bool dt_real_parse(const char *text, const char **end, double *value)
     errno = 0;
     *value = strtod(text, &stop);
     *end = stop;
-    /* What strtod takes beyond is a blank, inf, nan or 0x. Numbers too small become 0. */
-    return stop != text && stop <= text + decimal && (errno == 0 || *value == 0);
+    /* What strtod takes beyond is a blank, inf, nan or 0x. A number too small for the type is
+     * another one, 0 or with few digits, and not what was meant. */
+    const bool small = fpclassify(*value) == FP_SUBNORMAL;
+    return stop != text && stop <= text + decimal && errno == 0 && !small;
 }

@@ -165,7 +165,7 @@ static void decimal_numbers_are_read_up_to_what_follows(void **state)
         double value;
     } good[] = {{"0", "", 0},         {"16", "", 16},      {"010", "", 10},    {"-7:1", ":1", -7},
                 {"12s", "s", 12},     {"3,4", ",4", 3},    {"1e2", "", 100},   {".5", "", 0.5},
-                {"5.", "", 5},        {"-0.25", "", -.25}, {"+2", "", 2},      {"1e-400", "", 0},
+                {"5.", "", 5},        {"-0.25", "", -.25}, {"+2", "", 2},      {"0e-400", "", 0},
                 {"1.5e3m", "m", 1500}};
     const char *end;
     int64_t whole;
@@ -206,7 +206,10 @@ static void other_spellings_of_numbers_are_refused(void **state)
     }
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         assert_false(dt_whole_parse(more[i], &end, &whole));
-    assert_false(dt_real_parse("1e400", &end, &real));
+    static const char *const beyond[] = {"1e400", "-1e400", "1e-400", "-1e-400", "4.9e-324", "1e-310"};
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++)
+        assert_false(dt_real_parse(beyond[i], &end, &real));
+    assert_true(dt_real_parse("2.2250738585072014e-308", &end, &real)); /* the least of full digits */
 }
 
 int main(void)
