@@ -86,7 +86,8 @@ void dt_log_error(const char *fmt, ...) DT_PRINTF(1, 2);
  * a folder that is reached by its descriptor has another name for its user. Both are borrowed;
  * NULL: none. While no other thread logs or fails. */
 void dt_log_alias(const char *place, const char *name);
-/* Put the alias into a text, which is cut to its room. */
+/* Make a text one harmless line: the alias put into it, which is cut to its room, and control
+ * characters shown as '?'. */
 void dt_log_shown(char *text, size_t room);
 
 /* ---- Memory ---------------------------------------------------------------------- */

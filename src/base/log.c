@@ -44,7 +44,18 @@ void dt_log_alias(const char *place, const char *name)
     sink.name = name;
 }
 
-void dt_log_shown(char *text, size_t room)
+/* Names out of a hostile file must neither steer the terminal that shows them nor pass for a
+ * message of their own. */
+static void disarm(char *text)
+{
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c < 0x20 || c == 0x7f)
+            *text = '?';
+    }
+}
+
+static void show_alias(char *text, size_t room)
 {
     const size_t from = sink.place ? strlen(sink.place) : 0, to = from ? strlen(sink.name) : 0;
 
@@ -62,6 +73,12 @@ void dt_log_shown(char *text, size_t room)
         at[to + kept] = '\0';
         at += to;
     }
+}
+
+void dt_log_shown(char *text, size_t room)
+{
+    show_alias(text, room);
+    disarm(text);
 }
 
 void dt_note(const char *fmt, ...)

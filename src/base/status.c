@@ -24,16 +24,6 @@ static const status_row *status_find(dt_status s)
     return &status_rows[i < DT_STATUS_COUNT ? i : (unsigned)DT_BUG];
 }
 
-/* Names out of a hostile file must not steer the terminal that shows them. */
-static void fail_disarm(char *text)
-{
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if ((c < 0x20 && c != '\n') || c == 0x7f)
-            *text = '?';
-    }
-}
-
 int dt_status_exit_code(dt_status s)
 {
     return status_find(s)->exit_code;
@@ -56,7 +46,6 @@ dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt
     if (written <= 0)
         snprintf(fail_record, sizeof fail_record, "%s", dt_status_text(code));
     dt_log_shown(fail_record, sizeof fail_record);
-    fail_disarm(fail_record);
 
     /* A place in the source helps only where the source is at fault. */
     if (code == DT_BUG || code == DT_BACKEND) {

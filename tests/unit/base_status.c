@@ -75,8 +75,8 @@ static void text_is_bounded_and_harmless(void **state)
     assert_in_range(strlen(dt_fail_text()), 4096, LONG - 1);
     free(text);
     dt_fail_clear();
-    assert_int_equal(dt_fail(DT_FORMAT, "name '%s'", "\033[2Jx\ty\x7f"), DT_FORMAT);
-    assert_string_equal(dt_fail_text(), "name '?[2Jx?y?'");
+    assert_int_equal(dt_fail(DT_FORMAT, "name '%s'", "\033[2Jx\ty\x7f\nz\r\xc3\xa9"), DT_FORMAT);
+    assert_string_equal(dt_fail_text(), "name '?[2Jx?y??z?\xc3\xa9'");
     dt_fail_clear();
     assert_int_equal(dt_fail(DT_IO, "%s", ""), DT_IO);
     assert_string_equal(dt_fail_text(), "input/output error");
@@ -170,7 +170,7 @@ static void speak(int rank, int world)
     dt_log_init(rank, world);
     dt_note("note %d", 1);
     dt_warn("warning %d", 2);
-    dt_log_error("error %d", 3);
+    dt_log_error("error %d%s", 3, "\nof\033 one line");
 }
 
 /* What stderr receives while `rank` of `world` speaks. */
@@ -196,13 +196,13 @@ static void log_speaks_once(void **state)
     assert_int_equal(gethostname(host, sizeof host), 0);
 
     listen_to(0, 1, heard, sizeof heard);
-    assert_string_equal(heard, "note 1\ndtrain: warning: warning 2\ndtrain: error 3\n");
+    assert_string_equal(heard, "note 1\ndtrain: warning: warning 2\ndtrain: error 3?of? one line\n");
     listen_to(0, 8, heard, sizeof heard);
     snprintf(expected, sizeof expected,
-             "note 1\ndtrain: warning: warning 2\nrank 0 on %s: error 3\n", host);
+             "note 1\ndtrain: warning: warning 2\nrank 0 on %s: error 3?of? one line\n", host);
     assert_string_equal(heard, expected);
     listen_to(5, 8, heard, sizeof heard);
-    snprintf(expected, sizeof expected, "rank 5 on %s: error 3\n", host);
+    snprintf(expected, sizeof expected, "rank 5 on %s: error 3?of? one line\n", host);
     assert_string_equal(heard, expected);
     dt_log_init(0, 1);
 }
