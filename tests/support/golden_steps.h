@@ -82,18 +82,6 @@ static inline void steps_operands(const golden *g, int i, naive_call *c)
     c->d_out = oracle_doubles(test_count(&s->out_shape));
 }
 
-static inline void steps_free(naive_call *c)
-{
-    for (int k = 0; k < DT_MAX_IN; k++) {
-        free(c->in[k]);
-        free(c->d_in[k]);
-        free(c->param[k]);
-        free(c->d_param[k]);
-    }
-    free(c->out);
-    free(c->d_out);
-}
-
 static inline void steps_forward(const golden *g, int i, naive_call *c)
 {
     const dt_node *n = &g->plan->node[i];
@@ -185,7 +173,7 @@ static inline void steps_open(steps *t, const golden_case *spec)
         steps_operands(g, i, &c);
         steps_forward(g, i, &c);
         steps_backward(t, i, &c);
-        steps_free(&c);
+        oracle_free(&c);
     }
 }
 

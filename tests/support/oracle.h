@@ -119,10 +119,8 @@ static inline void oracle_create(oracle *o, const test_spec *spec)
     oracle_fill(o);
 }
 
-static inline void oracle_destroy(oracle *o)
+static inline void oracle_free(naive_call *c)
 {
-    naive_call *c = &o->naive;
-
     for (int k = 0; k < DT_MAX_IN; k++) {
         free(c->in[k]);
         free(c->d_in[k]);
@@ -134,6 +132,11 @@ static inline void oracle_destroy(oracle *o)
     free(c->running_mean);
     free(c->running_var);
     free(c->moments);
+}
+
+static inline void oracle_destroy(oracle *o)
+{
+    oracle_free(&o->naive);
     test_step_destroy(&o->t);
 }
 
