@@ -71,19 +71,6 @@ bool dt_comm_alone(void)
 
 /* ---- Start and end --------------------------------------------------------------- */
 
-/* Without a launcher Open MPI would start a daemon of its own, which takes half a
- * second and fails where it finds no ssh: a world of one needs no MPI at all. */
-static bool comm_launched(void)
-{
-    static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
-                                       "PMI_FD"};
-
-    for (size_t i = 0; i < sizeof sign / sizeof *sign; i++)
-        if (getenv(sign[i]))
-            return true;
-    return false;
-}
-
 /* mpirun may bind each rank to CPUs of its own, or leave all of them to all. */
 static dt_status comm_machine_cpus(dt_comm *c)
 {
@@ -121,18 +108,6 @@ static dt_status comm_renumber(dt_comm *c)
     DT_MPI(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN));
     DT_MPI(MPI_Comm_rank(c->all, &c->rank));
     DT_MPI(MPI_Comm_size(c->all, &c->world));
-    return DT_OK;
-}
-
-static dt_status comm_machine_pids(dt_comm *c)
-{
-    const pid_t mine = getpid();
-
-    DT_MPI(MPI_Comm_size(c->machine, &c->machine_ranks));
-    DT_TRY(dt_calloc(&c->machine_pid, (size_t)c->machine_ranks, sizeof mine,
-                     "the communicator"));
-    DT_MPI(MPI_Gather(&mine, sizeof mine, MPI_BYTE, c->machine_pid, sizeof mine, MPI_BYTE,
-                      0, c->machine));
     return DT_OK;
 }
 
@@ -201,6 +176,7 @@ static dt_status comm_nodes_take(dt_comm *c, int ranks)
 
 static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
 {
+    dt_comm_follow();
     DT_TRY(dt_comm_init_mpi(argc, argv));
     c->started = true;
     DT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -208,7 +184,6 @@ static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
     DT_TRY(dt_comm_reserve());
     DT_TRY(comm_nodes_take(c, c->world));
     DT_TRY(comm_renumber(c));
-    DT_TRY(comm_machine_pids(c));
     return comm_form_nodes(c, 1);
 }
 
@@ -229,7 +204,7 @@ dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
 {
     *c = NULL;
     DT_TRY(comm_create(c));
-    if (comm_launched())
+    if (dt_comm_launched())
         DT_TRY(comm_start(*c, argc, argv));
     else
         DT_TRY(comm_nodes_take(*c, 1));
@@ -291,33 +266,7 @@ void dt_comm_close(dt_comm *c)
     if (c->started)
         MPI_Finalize();
     free(c->node_start);
-    free(c->machine_pid);
     free(c);
-}
-
-/* mpirun that sees an exit code while other ranks are still on their way out ends them, and
- * then sleeps a second, twice where it is unlucky (Open MPI 4 and 5). */
-void dt_comm_close_last(dt_comm *c)
-{
-    enum { LOOKS = 5000 };
-    const struct timespec nap = {.tv_nsec = 1000 * 1000};
-    pid_t *others = NULL;
-    int ranks = 0;
-
-    if (c && c->rank == 0 && c->machine_pid) {
-        others = c->machine_pid;
-        ranks = c->machine_ranks;
-        c->machine_pid = NULL;
-    }
-    dt_comm_close(c);
-    /* The process of an ended rank is there until mpirun has asked for its code. */
-    for (int looks = 0, r = 1; r < ranks && looks < LOOKS; looks++) {
-        while (r < ranks && kill(others[r], 0) != 0 && errno == ESRCH)
-            r++;
-        if (r < ranks)
-            nanosleep(&nap, NULL);
-    }
-    free(others);
 }
 
 void dt_comm_abort(dt_comm *c, int code)

@@ -4,7 +4,6 @@
 #include "dist.h"
 
 #include <mpi.h>
-#include <sys/types.h>
 
 struct dt_comm {
     /* Errors are returned; MPI_COMM_NULL where MPI was not started. `machine` holds the
@@ -16,8 +15,6 @@ struct dt_comm {
     int node;           /* index of mine */
     int *node_start;    /* [nodes + 1] first rank of each node; owned */
     int split;          /* nodes that this machine is treated as */
-    pid_t *machine_pid; /* [machine_ranks] rank 0's: those of its machine; owned */
-    int machine_ranks;
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     char node_why[256]; /* see dt_node_mem_create */
     int hail;           /* the word of the last, see dt_comm_hail */
@@ -47,6 +44,10 @@ dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUS
 /* x[i] = the smallest over ranks. Collective. */
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
 
+/* Whether a launcher, mpirun for one, has started this process as a rank. */
+bool dt_comm_launched(void);
+/* From now on this rank ends when its launcher dies. */
+void dt_comm_follow(void);
 /* MPI_Init_thread; no room for MPI's shared memory ends the process with a message. */
 dt_status dt_comm_init_mpi(int *argc, char ***argv) DT_MUST_CHECK;
 /* Take the pages of MPI's own shared buffers, before something else fills the file system

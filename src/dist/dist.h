@@ -22,9 +22,6 @@ dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks) DT_MUST_CHECK;
 /* Finish MPI. Collective. */
 void dt_comm_close(dt_comm *c);
-/* The same before an exit code that is not 0: rank 0 returns after the other ranks of its
- * machine have ended, or five seconds later. Collective. */
-void dt_comm_close_last(dt_comm *c);
 /* End all ranks at once with this exit code; for a failure that the others cannot know
  * of. Does not return. Local. */
 void dt_comm_abort(dt_comm *c, int code);
