@@ -234,6 +234,20 @@ static error_t argument_parse(int key, char *arg, struct argp_state *state)
     return in->status == DT_OK ? 0 : EINVAL;
 }
 
+/* Nobody wants `--steps 20` to be ten epochs. */
+static dt_status arguments_foreign(const dt_settings *s, const dt_layer *layer)
+{
+    for (size_t i = 0; s->command == &dt_command_train && i < DT_SETTINGS; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        if (layer->value[i].text && strcmp(row->group, DT_OTHER_COMMANDS) == 0)
+            return dt_fail(DT_USAGE,
+                           "%s is an option of another command (%s), and training takes no "
+                           "notice of it; leave it out (--help lists what training takes)",
+                           layer->value[i].place, row->help);
+    }
+    return DT_OK;
+}
+
 dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *layer,
                             const char **config)
 {
@@ -265,7 +279,8 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *lay
     if (in.status == DT_OK && s->operands < s->command->least)
         return dt_fail(DT_USAGE, "missing argument; usage: dtrain %s %s",
                        s->command->name, s->command->operands);
-    return in.status;
+    DT_TRY(in.status);
+    return arguments_foreign(s, layer);
 }
 
 void dt_arguments_help(FILE *f)

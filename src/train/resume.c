@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "durable.h"
@@ -100,10 +101,14 @@ dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX])
     const bool any = strcmp(o->resume, "auto") == 0;
     const char *folder = any ? o->out : o->resume;
     char newest[PATH_MAX];
+    struct stat info;
 
     path[0] = '\0';
     if (strcmp(o->resume, "never") == 0 || !folder[0] || (any && access(folder, F_OK) != 0))
         return DT_OK;
+    if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode))
+        return dt_fail(DT_NOINPUT, "--resume %s: this is a file; give a run folder or a checkpoint's "
+                       "(--init starts from a model file)", folder);
     DT_TRY(dt_path_join(path, folder, "options.yaml"));
     if (access(path, F_OK) == 0)
         return DT_OK;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle)
+#define DT_OTHER_COMMANDS "Other commands" /* the group of options that are not training's */
 #define DT_REPORT_LIST(X) X(auto) X(mindspore) X(cs744)
 
 /* One row per option:
@@ -145,13 +146,13 @@
       "every K steps, run a shard again on another rank and compare (0: never)")                          \
     X(TEXT, flip, HERE, "", 0, 0, "", "Checks", "WHERE",                                                  \
       "flip a bit, to see the checks find it: WHAT:RANK:STEP:TENSOR[:BIT]")                               \
-    X(TEXT, model, HERE, "", 0, 0, "", "Other commands", "FILE", "eval: the model file")                  \
-    X(COUNT, steps, HERE, 10, 1, 1e6, "", "Other commands", "N", "bench: measured steps")                 \
-    X(COUNT, warmup_steps, HERE, 3, 0, 1e6, "", "Other commands", "N",                                    \
+    X(TEXT, model, HERE, "", 0, 0, "", DT_OTHER_COMMANDS, "FILE", "eval: the model file")                 \
+    X(COUNT, steps, HERE, 10, 1, 1e6, "", DT_OTHER_COMMANDS, "N", "bench: measured steps")                \
+    X(COUNT, warmup_steps, HERE, 3, 0, 1e6, "", DT_OTHER_COMMANDS, "N",                                   \
       "bench: steps before them")                                                                         \
-    X(FLAG, scaling, HERE, false, 0, 0, "", "Other commands", NULL,                                       \
+    X(FLAG, scaling, HERE, false, 0, 0, "", DT_OTHER_COMMANDS, NULL,                                      \
       "bench: also on 1, 2, 4, ... of the ranks")                                                         \
-    X(FLAG, json, HERE, false, 0, 0, "", "Other commands", NULL, "bench, env: print JSON")
+    X(FLAG, json, HERE, false, 0, 0, "", DT_OTHER_COMMANDS, NULL, "bench, env: print JSON")
 
 #define DT_ISA_WORD(name, text) " " text
 #define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)

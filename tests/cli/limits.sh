@@ -16,4 +16,13 @@ for mib in 130 150 170 190 200 205 210 220 250 300; do
         [[ $code =~ ^(0|71|127)$ ]] || complain "$command within $mib MiB"
     done
 done
+# A training's libraries, threads and kernels take room of their own.
+for mib in 190 230 260 290 320 400 500; do
+    for net in vgg11 resnet50; do
+        bounded bash -c "ulimit -v $((mib * 1024)); exec \"\$@\"" - "$DTRAIN_BIN" "${tiny[@]}" \
+            --net "$net" --image-size 32 --threads 2 --out "$tmp/run-$net-$mib"
+        cases=$((cases + 1))
+        [[ $code =~ ^(0|71|127)$ ]] || complain "training $net within $mib MiB"
+    done
+done
 finish

@@ -38,6 +38,13 @@ must test -z "$(find "$tmp" -name 'caf*' -o -name 'a?b')"
 # together
 refuses 64 "--batch" "--global-batch" "one of them" -- --batch 8 --global-batch 64
 refuses 64 "--model" -- eval --data synthetic:64
+refuses 78 "--no-init-head" "no --init" -- "${tiny[@]}" --out "$tmp/run" --no-init-head
+
+# an option of another command: --steps would be no length of a training
+for option in --steps=5 --warmup-steps=1 --scaling --json --model=x; do
+    refuses 64 "${option%%=*} is an option of another command" -- "${tiny[@]}" --out "$tmp/run" "$option"
+done
+must test ! -e "$tmp/run"
 
 # a naming that the network does not have is seen before the training, not after it
 refuses 78 "cs744" "resnet50" -- "${tiny[@]}" --net resnet50 --image-size 32 \

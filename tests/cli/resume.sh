@@ -35,6 +35,9 @@ accepts --out "$tmp/owned" --resume auto --max-steps 8 --check-every 2
 said "check_every: the checkpoint has '3', now '2'"
 equal "${was/check_every: 3/check_every: 2}" "$(own "$tmp/owned")"
 
+# a file is no folder
+refuses 66 "this is a file" "--init" -- "${tiny[@]}" --resume "$tmp/calm/model.safetensors"
+
 # without options.yaml they come from the newest valid checkpoint
 cp -r "$tmp/calm" "$tmp/bare"
 rm "$tmp/bare/options.yaml"
