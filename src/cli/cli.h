@@ -6,7 +6,7 @@
  * applied by settings.c alone. */
 #ifndef DT_CLI_H
 #define DT_CLI_H
-#include "train.h"
+#include "train/train.h"
 
 /* ---- Commands -------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
  * Sources never mix: training batches never hold a test image. */
 #ifndef DT_DATA_H
 #define DT_DATA_H
-#include "base.h"
+#include "base/base.h"
 
 /* ---- Sources --------------------------------------------------------------------- */
 

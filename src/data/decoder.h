@@ -13,7 +13,7 @@
  * dt_decoder_asked (data.h). */
 #ifndef DT_DECODER_H
 #define DT_DECODER_H
-#include "base.h"
+#include "base/base.h"
 
 #include <sys/types.h>
 

@@ -4,7 +4,7 @@
  * read by pread, never mapped, so a file that shrinks is an error and not a SIGBUS. */
 #ifndef DT_INPUT_H
 #define DT_INPUT_H
-#include "base.h"
+#include "base/base.h"
 
 enum { DT_PATH_BYTES = 4096 };
 

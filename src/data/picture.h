@@ -7,7 +7,7 @@
  * not divide). Nothing is allocated or decoded, no byte outside [0, count) is read. */
 #ifndef DT_PICTURE_H
 #define DT_PICTURE_H
-#include "base.h"
+#include "base/base.h"
 
 enum {
     DT_PICTURE_SIDE = 8192,      /* pixels */

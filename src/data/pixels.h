@@ -5,7 +5,7 @@
  * no call asks the kernel for anything, so that a process without rights can decode. */
 #ifndef DT_PIXELS_H
 #define DT_PIXELS_H
-#include "base.h"
+#include "base/base.h"
 
 /* Sanitizers need rights of their own, and are told where blocks of memory end. */
 #if defined(__SANITIZE_ADDRESS__)

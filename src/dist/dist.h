@@ -7,7 +7,7 @@
  * No MPI type appears here. */
 #ifndef DT_DIST_H
 #define DT_DIST_H
-#include "base.h"
+#include "base/base.h"
 
 /* ---- Communicator ---------------------------------------------------------------- */
 

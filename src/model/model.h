@@ -11,7 +11,7 @@
  * Bits: results depend on the batch and the recipe, never on `threads`. */
 #ifndef DT_MODEL_H
 #define DT_MODEL_H
-#include "base.h"
+#include "base/base.h"
 
 /* ---- Definition --------------------------------------------------------------------- */
 

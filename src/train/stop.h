@@ -8,7 +8,7 @@
  * off, all discard the pass, whose outcome is then as if it had not begun. */
 #ifndef DT_STOP_H
 #define DT_STOP_H
-#include "base.h"
+#include "base/base.h"
 
 typedef struct dt_run dt_run;
 typedef struct dt_stop {

@@ -5,9 +5,9 @@
  * ranks' fingerprint. The defaults are the Ascend tutorial's recipe (configs/tutorial.yaml). */
 #ifndef DT_TRAIN_H
 #define DT_TRAIN_H
-#include "data.h"
-#include "dist.h"
-#include "model.h"
+#include "data/data.h"
+#include "dist/dist.h"
+#include "model/model.h"
 #include <limits.h>
 #include <stdio.h>
 

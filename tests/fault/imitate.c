@@ -13,7 +13,7 @@
  *            file, fsync and rename (torch.distributed.checkpoint, filesystem.py); here
  *            with fsync of the folder after each, so that only the mixture is left
  * sound      a temporary file, fsync, rename, fsync of the folder */
-#include "base.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@
  *     keep their order; nothing else does. */
 #ifndef REPLAY_H
 #define REPLAY_H
-#include "base.h"
+#include "base/base.h"
 #include "record.h"
 #include <stdio.h>
 

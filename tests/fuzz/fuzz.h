@@ -7,7 +7,7 @@
  * looks for more. */
 #ifndef DT_TEST_FUZZ_H
 #define DT_TEST_FUZZ_H
-#include "base.h"
+#include "base/base.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* fuzz_checkpoint.c - a checkpoint's MANIFEST (first byte M) and state.json. */
-#include "checkpoint_parts.h"
+#include "train/checkpoint_parts.h"
 #include "fuzz.h"
 
 static void manifest(const uint8_t *data, size_t size)

@@ -1,7 +1,7 @@
 /* fuzz_cifar10.c - a CIFAR-10 folder: the names of classes, and sizes of files (the first
  * byte says whether one is right). Records are any bytes but the label, which
  * tests/unit/data_cifar10.c tries. */
-#include "data.h"
+#include "data/data.h"
 #include "fuzz.h"
 
 enum { RIGHT = 30730000 };

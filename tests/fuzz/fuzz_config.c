@@ -1,5 +1,5 @@
 /* fuzz_config.c - configuration files, and the values that they hold. */
-#include "cli.h"
+#include "cli/cli.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

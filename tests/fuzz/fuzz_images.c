@@ -2,8 +2,8 @@
  * the same pixels, with memory of other content before each. Checksums are made right, so
  * that changed bytes get beyond them. */
 #include "fuzz.h"
-#include "picture.h"
-#include "pixels.h"
+#include "data/picture.h"
+#include "data/pixels.h"
 
 enum {
     PIXELS = 1 << 18

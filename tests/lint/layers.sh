@@ -1,34 +1,32 @@
 #!/usr/bin/env bash
-# base <- model, data, dist <- train <- cli: greps every #include against this list.
+# Every #include against the list of who may see whom.
 set -u
 cd "$DTRAIN_SOURCE" || exit 1
 bad=0
 
-# folder: public headers of other folders that it may include
-allow_base=""
-allow_model="base"
-allow_data="base"
-allow_dist="base"
-allow_train="base model data dist"
-allow_cli="base model data dist train"
-
-for folder in base model data dist train cli; do
-    var="allow_$folder"
-    for other in base model data dist train cli; do
-        [ "$other" = "$folder" ] && continue
-        case " ${!var} " in *" $other "*) continue ;; esac
-        if grep -rnE "#include *\"($other/)?$other\.h\"" "src/$folder"; then
-            echo "src/$folder may not include $other.h"; bad=1
-        fi
-    done
-    # private headers stay at home
-    for header in $(find src -name '*.h' ! -path "src/$folder/*" -printf '%f\n'); do
-        name=${header%.h}
-        case " base model data dist train cli " in *" $name "*) continue ;; esac
-        if grep -rnE "#include *\"([a-z]+/)?$header\"" "src/$folder"; then
-            echo "src/$folder includes a private header: $header"; bad=1
-        fi
-    done
+# folder: those whose public header it may include
+declare -A may=(
+    [base]=""
+    [model]="base"
+    [data]="base"
+    [dist]="base"
+    [train]="base model data dist"
+    [cli]="base model data dist train"
+)
+for folder in "${!may[@]}"; do
+    # Public headers are named by folder and file, private ones stay in their folder.
+    while IFS=: read -r file line header; do
+        other=${header%%/*}
+        case " ${may[$folder]} " in
+        *" $other "*) [ "$header" = "$other/$other.h" ] && continue ;;
+        esac
+        found=$(realpath -m --relative-to=. "$(dirname "$file")/$header")
+        if [ -e "$found" ] && [[ $found = src/$folder/* ]] || [ "$header" = commit.h ]; then continue; fi
+        echo "$file:$line: src/$folder may not include $header"; bad=1
+    done < <(grep -rnoE '#include *"[^"]+"' "src/$folder" | sed -E 's/#include *"([^"]+)"/\1/')
+done
+for folder in src/*/; do
+    [ "${may[$(basename "$folder")]+known}" ] || { echo "$folder is no folder of this list"; bad=1; }
 done
 
 # library headers: only where the library is at home

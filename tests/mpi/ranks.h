@@ -4,7 +4,7 @@
 #define DT_RANKS_H
 #include "test.h"
 
-#include "dist.h"
+#include "dist/dist.h"
 
 static dt_comm *comm; /* opened by ranks_open */
 

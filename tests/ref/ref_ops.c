@@ -1,7 +1,7 @@
 /* The operations without a matrix product against naive double precision, on odd
  * shapes, in both types; the same bits on any number of threads and instruction set;
  * and the corners: ties, NaN, padding, large means, evaluation. */
-#include "loops.h"
+#include "model/loops.h"
 #include "oracle.h"
 
 /* Batch norm: one row; fewer rows than a group of 4; several blocks and parts with a

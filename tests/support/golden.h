@@ -5,7 +5,7 @@
  * first: a difference there would make every other one meaningless. */
 #ifndef DT_TEST_GOLDEN_H
 #define DT_TEST_GOLDEN_H
-#include "model.h"
+#include "model/model.h"
 #include "test.h"
 
 #include <jansson.h>

@@ -3,7 +3,7 @@
  * description of the problem. */
 #ifndef DT_NAIVE_H
 #define DT_NAIVE_H
-#include "kernels/kernel.h"
+#include "model/kernels/kernel.h"
 
 static inline size_t naive_x_count(const dt_conv *c)
 {

@@ -6,7 +6,7 @@
  * bytes asked for, so that AddressSanitizer sees what reads or writes beyond. */
 #ifndef DT_TEST_STEP_H
 #define DT_TEST_STEP_H
-#include "plan.h"
+#include "model/plan.h"
 #include "test.h"
 
 typedef struct test_spec {

@@ -2,7 +2,7 @@
  * combines by the recursive definition of the tree. */
 #ifndef DT_TEST_TEAM_H
 #define DT_TEST_TEAM_H
-#include "model.h"
+#include "model/model.h"
 #include "test.h"
 
 enum { TEAM_MOST = 8, TEAM_CHANNELS = 2048 };

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base.h"
+#include "base/base.h"
 
 /* A call that must succeed; the recorded cause is printed when it does not. */
 #define assert_ok(call)                                                                \

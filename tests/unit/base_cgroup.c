@@ -1,5 +1,5 @@
 /* base_cgroup.c - limits of control groups, read from made-up /proc and /sys trees. */
-#include "cgroup.h"
+#include "base/cgroup.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

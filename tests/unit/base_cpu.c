@@ -1,6 +1,6 @@
 /* base_cpu.c - instruction sets against the kernel's list of flags, their limits, and
  * the description of the machine against the C library's. */
-#include "base.h"
+#include "base/base.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -1,5 +1,5 @@
 /* base_hash.c - digests against what xxhsum -H2 prints; streams against one call. */
-#include "base.h"
+#include "base/base.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -1,5 +1,5 @@
 /* base_memory.c - slabs, checked calloc, and what memory is left. */
-#include "base.h"
+#include "base/base.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -1,5 +1,5 @@
 /* base_number.c - bf16 and binary16 by the definition of their values, and merged moments. */
-#include "base.h"
+#include "base/base.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

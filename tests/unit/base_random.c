@@ -1,5 +1,5 @@
 /* base_random.c - Philox against its published vectors, and tensors drawn from it. */
-#include "base.h"
+#include "base/base.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -1,5 +1,5 @@
 /* base_status.c - exit codes, the record of the first cause, and the log's lines. */
-#include "base.h"
+#include "base/base.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -1,5 +1,5 @@
 /* Configuration files: what is read, and that every mistake is named with its place. */
-#include "cli.h"
+#include "cli/cli.h"
 #include "test.h"
 #include <unistd.h>
 

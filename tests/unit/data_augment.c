@@ -1,6 +1,6 @@
 /* data_augment.c - crop, mirror, resize and normalise against a slow version that does
  * them one after the other in double, against PyTorch's bilinear and MindSpore's Resize. */
-#include "augment.h"
+#include "data/augment.h"
 #include "test.h"
 
 static void taps_are_those_of_pytorch(void **state)

@@ -1,6 +1,6 @@
 /* data_cifar10.c - the CIFAR-10 reader against files written here by the format's rules
  * (formats.md A2.5), and against every way in which such a folder can be wrong. */
-#include "data.h"
+#include "data/data.h"
 #include "folder.h"
 
 enum { RECORD = 3073, RECORDS = 10000, FILES = 6 };

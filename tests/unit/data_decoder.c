@@ -1,9 +1,9 @@
 /* data_decoder.c - the process that decodes: what it gives, what it may do, and what its
  * caller says when it is gone. */
-#include "data.h"
-#include "decoder.h"
+#include "data/data.h"
+#include "data/decoder.h"
 #include "jpeg.h"
-#include "pixels.h"
+#include "data/pixels.h"
 #include "test.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* data_images.c - the image folder: order, labels, pixels, resizing, and files that
  * lie. PNG files are written by png.h; the JPEG was made by Pillow. */
-#include "data.h"
+#include "data/data.h"
 #include "folder.h"
 #include "jpeg.h"
 #include "png.h"

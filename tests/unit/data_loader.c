@@ -1,6 +1,6 @@
 /* data_loader.c - every sample once an epoch, shards that tile the batch, and bits that
  * do not depend on shards, threads or the order of calls. */
-#include "data.h"
+#include "data/data.h"
 #include "test.h"
 
 enum { TRAIN = 331, SIDE = 32, VALUES = SIDE * SIDE * 3 };

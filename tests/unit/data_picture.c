@@ -1,6 +1,6 @@
 /* data_picture.c - which PNG and JPEG files are whole. Each damage is done to a whole file,
  * so that it alone decides. */
-#include "picture.h"
+#include "data/picture.h"
 #include "jpeg.h"
 #include "png.h"
 

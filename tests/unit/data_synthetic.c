@@ -1,6 +1,6 @@
 /* data_synthetic.c - deterministic, independent of the count, balanced, and learnable.
  */
-#include "data.h"
+#include "data/data.h"
 #include "test.h"
 
 enum { VALUES = 32 * 32 * 3 };

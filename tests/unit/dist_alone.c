@@ -1,7 +1,7 @@
 /* A world of one, without MPI: every call of dist.h works and moves nothing. */
 #include "test.h"
 
-#include "dist.h"
+#include "dist/dist.h"
 
 static dt_comm *comm;
 

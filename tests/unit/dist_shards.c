@@ -2,7 +2,7 @@
  * after the other, and the bits compared with the recursive definition. */
 #include "test.h"
 
-#include "shards.h"
+#include "dist/shards.h"
 
 enum { MOST = 40, COUNT = 9 };
 

@@ -1,7 +1,7 @@
 /* Buckets of whole tensors and slices of buckets: both are partitions. */
 #include "test.h"
 
-#include "spans.h"
+#include "dist/spans.h"
 
 enum { TENSORS = 7 };
 /* starts at multiples of 16, 208 floats in all */

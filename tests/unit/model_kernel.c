@@ -4,8 +4,8 @@
 
 #include <unistd.h>
 
-#include "kernels/kernel.h"
-#include "kernels/onednn_limits.h"
+#include "model/kernels/kernel.h"
+#include "model/kernels/onednn_limits.h"
 
 static void test_choice(void **state)
 {

@@ -1,7 +1,7 @@
 /* Which checkpoints stay, by table; the same step saved again; going back in time. */
 #include "snapshot.h"
 
-#include "checkpoint_parts.h"
+#include "train/checkpoint_parts.h"
 
 typedef struct saved {
     int64_t step;

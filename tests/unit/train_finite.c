@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "finite.h"
+#include "train/finite.h"
 
 /* ---- Floats ------------------------------------------------------------------------------ */
 

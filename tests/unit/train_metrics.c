@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "metrics.h"
+#include "train/metrics.h"
 
 typedef struct fixture {
     char path[64];

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "modelfile.h"
-#include "safetensors.h"
+#include "train/modelfile.h"
+#include "train/safetensors.h"
 
 /* ---- A small network with numbers in it ------------------------------------------ */
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "modelread.h"
-#include "safetensors.h"
+#include "train/modelread.h"
+#include "train/safetensors.h"
 
 typedef struct fixture {
     char dir[64], file[128], other[128];

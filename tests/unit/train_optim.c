@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "optim.h"
+#include "train/optim.h"
 
 enum { N = 8, STEPS = 5 };
 

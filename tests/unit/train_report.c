@@ -8,7 +8,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "report.h"
+#include "train/report.h"
 
 /* ---- Where a report goes, and what came out -------------------------------------- */
 

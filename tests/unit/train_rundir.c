@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rundir.h"
+#include "train/rundir.h"
 
 /* Each test runs in a fresh working folder, so that the default runs/ lies in it. */
 typedef struct fixture {

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "rundir.h"
+#include "train/rundir.h"
 
 typedef struct place {
     char dir[FOLDER_PATH], run[FOLDER_PATH + 8];

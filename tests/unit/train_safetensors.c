@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-#include "safetensors.h"
+#include "train/safetensors.h"
 
 /* The length, a header and zeros for data. */
 static void put_header(const char *path, const char *header, size_t data_bytes)

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "safetensors.h"
+#include "train/safetensors.h"
 
 static void fill_floats(void *context, size_t i, void *data)
 {

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "schedule.h"
+#include "train/schedule.h"
 
 static dt_options options(const char *schedule, double lr)
 {

@@ -1,7 +1,7 @@
 /* The state hash: the bytes it promises, in the promised order, and nothing else. */
 #include "test.h"
 
-#include "state.h"
+#include "train/state.h"
 
 typedef struct fixture {
     dt_net *net;

@@ -6,7 +6,7 @@
  * problem), never by timing: a timed choice would change results. */
 #ifndef DT_KERNEL_H
 #define DT_KERNEL_H
-#include "op.h"
+#include "../op.h"
 
 typedef enum dt_pass { DT_PASS_FORWARD, DT_PASS_DATA, DT_PASS_WEIGHTS, DT_PASS_COUNT } dt_pass;
 
