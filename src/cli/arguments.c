@@ -239,7 +239,7 @@ static dt_status arguments_foreign(const dt_settings *s, const dt_layer *layer)
 {
     for (size_t i = 0; s->command == &dt_command_train && i < DT_SETTINGS; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        if (layer->value[i].text && strcmp(row->group, DT_OTHER_COMMANDS) == 0)
+        if (layer->value[i].text && row->scope == DT_SCOPE_COMMAND)
             return dt_fail(DT_USAGE,
                            "%s is an option of another command (%s), and training takes no "
                            "notice of it; leave it out (--help lists what training takes)",

@@ -195,7 +195,7 @@ static dt_status saved_apply(const saved *v, dt_settings *s)
 
     DT_TRY(dt_config_parse(s, v->path, v->text, v->length, &layer));
     for (size_t i = 0; i < DT_SETTINGS; i++)
-        if (dt_option_table[i].scope == DT_SCOPE_HERE)
+        if (dt_option_table[i].scope >= DT_SCOPE_HERE)
             layer.value[i].text = NULL;
     dt_options_init(&s->options);
     DT_TRY(layer_apply(&layer, &s->options));

@@ -7,7 +7,6 @@ enum { SHOWN_CLASSES = 10 };
 dt_status dt_shown_open(dt_shown *s, const dt_options *given, int world)
 {
     dt_options o = *given;
-    dt_net_spec spec;
     dt_model_opts model = {.kernels = o.kernels,
                            .label_smoothing = (float)o.label_smoothing,
                            .unfused = o.unfused};
@@ -15,7 +14,7 @@ dt_status dt_shown_open(dt_shown *s, const dt_options *given, int world)
 
     *s = (dt_shown){0};
     DT_TRY(dt_options_check(&o, world));
-    DT_TRY(dt_options_net(&o, SHOWN_CLASSES, &spec));
+    const dt_net_spec spec = dt_options_net(&o, SHOWN_CLASSES);
     DT_TRY(dt_precision_choose(o.precision, o.kernels, &model.precision));
     dt_machine_describe(&machine);
     model.threads = o.threads ? (int)o.threads : machine.cores_allowed;

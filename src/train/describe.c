@@ -1,28 +1,7 @@
-/* What options mean for the network, and what the program is made of. */
+/* describe.c - threads of a rank, and what the program is made of. */
 #include "run.h"
 
 #include "commit.h"
-
-dt_status dt_options_net(const dt_options *o, int classes, dt_net_spec *spec)
-{
-    *spec = (dt_net_spec){.net = o->net, .variant = o->variant, .stem = o->stem,
-                          .image_size = (int)o->image_size, .classes = classes,
-                          .width_divisor = (int)o->width_divisor};
-    return DT_OK;
-}
-
-/* The sample code behind the Ascend tutorial writes its loss out, with an epsilon; PyTorch,
- * and so the other tutorials and variants, take the logarithm of a softmax as one function.
- * And MindSpore's vision.Resize makes bytes of bytes. */
-void dt_options_resolve(dt_options *o, const dt_net *net)
-{
-    const bool mindspore = strcmp(dt_net_spec_of(net)->variant, "mindspore") == 0;
-
-    if (o->loss_epsilon < 0)
-        o->loss_epsilon = mindspore ? 1e-24 : 0;
-    if (strcmp(o->resize, "auto") == 0)
-        o->resize = mindspore ? "uint8" : "float";
-}
 
 int dt_threads_auto(const dt_comm *c)
 {

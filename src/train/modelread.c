@@ -54,13 +54,12 @@ static dt_status check_size(const char *given, const dt_net *net)
 
 dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_options *given)
 {
-    dt_net_spec spec;
     int classes = 0;
 
     *r = (dt_model_read){.o = *given};
     DT_TRY(dt_model_describe(path, &r->o, &r->origin));
     DT_TRY(read_classes(path, &classes));
-    DT_TRY(dt_options_net(&r->o, classes, &spec));
+    const dt_net_spec spec = dt_options_net(&r->o, classes);
     DT_TRY(dt_net_create(&r->net, &spec));
     DT_TRY(check_size(path, r->net));
     const size_t floats = dt_net_slab_floats(r->net);

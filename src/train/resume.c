@@ -23,7 +23,7 @@ static bool changes_run(const dt_option_row *row, const dt_options *o)
 {
     if (row->scope == DT_SCOPE_LENGTH)
         return strcmp(o->schedule, "constant") != 0;
-    return row->scope == DT_SCOPE_RUN;
+    return row->scope == DT_SCOPE_RESULT;
 }
 
 /* One line per option that differs; whether any of them changes the run. */
@@ -35,7 +35,7 @@ static dt_status compare_options(const dt_run *r, const char *path, bool *change
         snprintf(key, sizeof key, "options.%s", row->name);
         DT_TRY(dt_checkpoint_text(path, key, then, sizeof then));
         dt_option_text(row, &r->o, now, sizeof now);
-        if (strcmp(then, now) == 0 || row->scope == DT_SCOPE_HERE)
+        if (strcmp(then, now) == 0 || row->scope >= DT_SCOPE_HERE)
             continue;
         const bool matters = changes_run(row, &r->o);
         *changed = *changed || matters;

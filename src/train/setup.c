@@ -138,13 +138,12 @@ static dt_status compile_test(dt_run *r)
 
 static dt_status open_network(dt_run *r, dt_purpose purpose)
 {
-    dt_net_spec spec;
     char name[80];
     dt_model_opts opts = {.precision = r->precision, .kernels = r->o.kernels,
                           .threads = r->threads, .unfused = r->o.unfused,
                           .label_smoothing = (float)r->o.label_smoothing};
 
-    DT_TRY(dt_options_net(&r->o, dt_source_describe(r->source)->classes, &spec));
+    const dt_net_spec spec = dt_options_net(&r->o, dt_source_describe(r->source)->classes);
     DT_TRY(dt_net_create(&r->net, &spec));
     dt_options_resolve(&r->o, r->net);
     opts.loss_epsilon = (float)r->o.loss_epsilon;

@@ -24,25 +24,6 @@ struct dt_together {
 
 /* ---- The option ------------------------------------------------------------------------ */
 
-dt_status dt_bn_parse(const char *text, int64_t shards, int64_t *group)
-{
-    static const char prefix[] = "group:";
-    const char *end;
-    int64_t n = 0;
-
-    *group = strcmp(text, "node") == 0 ? -1 : strcmp(text, "sync") == 0 ? shards : 0;
-    if (*group != 0 || strcmp(text, "local") == 0)
-        return DT_OK;
-    if (strncmp(text, prefix, sizeof prefix - 1) == 0 &&
-        dt_whole_parse(text + sizeof prefix - 1, &end, &n) && *end == '\0' && n >= 1) {
-        *group = n < shards ? n : shards;
-        return DT_OK;
-    }
-    return dt_fail(DT_CONFIG, "--bn '%s': use local (each shard's own statistics), sync (all "
-                   "shards), node (the shards of a node) or group:N with N >= 1 (N neighbouring "
-                   "shards)", text);
-}
-
 /* Ranks are numbered node by node, so a node's shards are neighbours. */
 static int64_t node_shards(const dt_run *r)
 {

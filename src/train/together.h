@@ -4,9 +4,6 @@
 #define DT_TOGETHER_H
 #include "run.h"
 
-/* Shards per group that --bn means: 0 for local, the number of shards for sync, N for
- * group:N, -1 for node. DT_CONFIG with what is possible for anything else. Local. */
-dt_status dt_bn_parse(const char *text, int64_t shards, int64_t *group) DT_MUST_CHECK;
 /* Sets r->bn_group; `node` becomes group:N in r->o, N the shards of each node. DT_CONFIG,
  * agreed, when nodes hold different numbers of shards. Collective. */
 dt_status dt_together_resolve(dt_run *r) DT_MUST_CHECK;

@@ -24,33 +24,6 @@ typedef struct training {
 
 /* ---- Checkpoints --------------------------------------------------------------------------- */
 
-/* --save-every: "50" steps, or "30s", "10m", "2h"; "0": never. */
-static dt_status parse_save_every(const char *text, int64_t *steps, double *seconds)
-{
-    static const struct {
-        const char *unit;
-        double seconds;
-    } table[] = {{"s", 1}, {"m", 60}, {"h", 3600}};
-    const char *end;
-    double x;
-
-    *steps = 0;
-    *seconds = 0;
-    if (dt_real_parse(text, &end, &x) && x >= 0 && x < 1e12) {
-        if (*end == '\0' && x == floor(x)) {
-            *steps = (int64_t)x;
-            return DT_OK;
-        }
-        for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-            if (strcmp(end, table[i].unit) == 0 && x > 0) {
-                *seconds = x * table[i].seconds;
-                return DT_OK;
-            }
-    }
-    return dt_fail(DT_CONFIG, "--save-every '%s': use a number of steps, or a time like 30s, "
-                   "10m or 2h; 0 for never", text);
-}
-
 static bool saves(const training *t)
 {
     return t->save_steps > 0 || t->save_s > 0;
@@ -339,7 +312,7 @@ static dt_status begin(training *t)
     const bool leads = dt_comm_rank(r->comm) == 0, resumes = strcmp(r->o.resume, "never") != 0;
 
     dt_signals_defer(); /* and all ranks have, before rank 0 writes anything */
-    DT_TRY(dt_comm_agree(r->comm, parse_save_every(r->o.save_every, &t->save_steps, &t->save_s)));
+    DT_TRY(dt_comm_agree(r->comm, dt_save_every_parse(r->o.save_every, &t->save_steps, &t->save_s)));
     t->at = (dt_progress){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)

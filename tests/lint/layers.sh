@@ -10,8 +10,9 @@ declare -A may=(
     [model]="base"
     [data]="base"
     [dist]="base"
-    [train]="base model data dist"
-    [cli]="base model data dist train"
+    [options]="base model data dist"
+    [train]="base model data dist options"
+    [cli]="base model data dist options train"
 )
 for folder in "${!may[@]}"; do
     # Public headers are named by folder and file, private ones stay in their folder.

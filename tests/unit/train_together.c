@@ -1,37 +1,7 @@
-/* What --bn means. */
+/* What --bn node means. */
 #include "test.h"
 
 #include "../../src/train/together.h"
-
-static void words_and_groups(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        int64_t group;
-    } good[] = {{"local", 0},    {"sync", 8},      {"node", -1},
-                {"group:1", 1},  {"group:2", 2},   {"group:8", 8},
-                {"group:09", 8}, {"group:100", 8}, {"group:9223372036854775807", 8}};
-    int64_t group;
-
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_ok(dt_bn_parse(good[i].text, 8, &group));
-        assert_int_equal(group, good[i].group);
-    }
-}
-
-static void the_rest_is_refused(void **state)
-{
-    (void)state;
-    static const char *const bad[] = {
-        "",         "Local",    "group",    "group:",   "group:0",
-        "group:-1", "group:+2", "group: 2", "group:2 ", "group:1.5",
-        "groups:2", "sync2",    "2"};
-    int64_t group;
-
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_fails(dt_bn_parse(bad[i], 8, &group), DT_CONFIG, "group:N with N >= 1");
-}
 
 /* One rank on one node: its node's shards are all shards, and it says so. */
 static void node_becomes_a_number(void **state)
@@ -66,8 +36,6 @@ static void node_becomes_a_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_and_groups),
-        cmocka_unit_test(the_rest_is_refused),
         cmocka_unit_test(node_becomes_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* The option table: every row by its own rules, values as text, cross checks. */
-#include "train/train.h"
+#include "options/options.h"
 #include "test.h"
 
 static const dt_option_row *row_of(const char *name)
