@@ -6,6 +6,7 @@
  * applied by settings.c alone. */
 #ifndef DT_CLI_H
 #define DT_CLI_H
+#include "store/store.h"
 #include "train/train.h"
 
 /* ---- Commands -------------------------------------------------------------------- */

@@ -3,7 +3,8 @@
 
 static dt_status convert_run(dt_comm *c, const dt_settings *s)
 {
-    return dt_average(c, &s->options, s->operand, 1); /* the mean of one is that one */
+    /* The mean of one is that one. */
+    return dt_comm_agree(c, dt_comm_rank(c) == 0 ? dt_average(&s->options, s->operand, 1) : DT_OK);
 }
 
 const dt_command dt_command_convert = {.name = "convert",

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "modelfile.h"
-#include "newest.h"
+#include "store/store.h"
 
 /* The tree of numerics.md section 3 over [a, b). */
 static double tree_sum(const double *x, int64_t a, int64_t b)

@@ -7,7 +7,7 @@
  * and add one row to DT_REPORT_LIST (train.h). */
 #ifndef DT_REPORT_H
 #define DT_REPORT_H
-#include "metrics.h"
+#include "store/store.h"
 
 typedef struct dt_report_setup {
     const char *style; /* a row of DT_REPORT_LIST */

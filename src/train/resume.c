@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "durable.h"
+#include "store/store.h"
 
 void dt_resume_class(const dt_run *r, char text[DT_CLASS_CHARS])
 {

@@ -4,7 +4,7 @@
 #define DT_RUN_H
 #include "optim.h"
 #include "schedule.h"
-#include "state.h"
+#include "store/store.h"
 #include "stop.h"
 #include "train.h"
 

@@ -6,10 +6,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "durable.h"
+#include "store/store.h"
 #include "head.h"
-#include "modelfile.h"
-#include "safetensors.h"
 
 /* ---- Opening ------------------------------------------------------------------------- */
 

@@ -2,11 +2,9 @@
  * checkpoints; private to src/train. Closed and silent on the other ranks. */
 #ifndef DT_SESSION_H
 #define DT_SESSION_H
-#include "checkpoint.h"
-#include "metrics.h"
+#include "store/store.h"
 #include "report.h"
 #include "run.h"
-#include "rundir.h"
 
 typedef struct dt_session {
     bool leads; /* rank 0 */

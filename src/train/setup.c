@@ -7,7 +7,7 @@
 
 #include "checks.h"
 #include "fingerprint.h"
-#include "modelfile.h"
+#include "store/store.h"
 #include "together.h"
 
 /* ---- Options ------------------------------------------------------------------------ */

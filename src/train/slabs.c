@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "checkpoint.h"
+#include "store/store.h"
 #include "checks.h"
 #include "together.h"
 

@@ -25,17 +25,6 @@ dt_status dt_train(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 dt_status dt_eval(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Time the trainer's own loop on synthetic data; --exchange all: one row per exchange. */
 dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
-/* Check a checkpoint, a run folder's checkpoints (newest first) and model, or a model file:
- * every byte, that all numbers are finite, that shapes fit the network. One line of stdout
- * each; DT_FORMAT with the first thing that is wrong. */
-dt_status dt_verify(dt_comm *c, const char *path) DT_MUST_CHECK;
-/* The arithmetic mean of the weights and running statistics of model files, checkpoints or
- * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming --names. Summed
- * in float64 in the order given and rounded once; of one file the result is its numbers.
- * num_batches_tracked is the last one's. DT_FORMAT: another network or normalisation than
- * the first. */
-dt_status dt_average(dt_comm *c, const dt_options *o, const char *const *path,
-                     size_t count) DT_MUST_CHECK;
 /* Threads of a rank where --threads is auto: its share of what its node's ranks may use
  * together, within its own mask and quota, at least 1. Local. */
 int dt_threads_auto(const dt_comm *c);

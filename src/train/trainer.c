@@ -6,8 +6,7 @@
 #include <stdlib.h>
 
 #include "checks.h"
-#include "finite.h"
-#include "newest.h"
+#include "store/store.h"
 #include "session.h"
 #include "signals.h"
 

@@ -20,10 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/train/checkpoint.h"
-#include "../../src/train/checkpoint_parts.h"
-#include "../../src/train/durable.h"
-#include "../../src/train/metrics.h"
+#include "store/store.h"
+#include "store/checkpoint_internal.h"
+#include "store/durable.h"
 
 typedef struct driver {
     dt_net *net;

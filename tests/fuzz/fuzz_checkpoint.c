@@ -1,5 +1,5 @@
 /* fuzz_checkpoint.c - a checkpoint's MANIFEST (first byte M) and state.json. */
-#include "train/checkpoint_parts.h"
+#include "store/checkpoint_internal.h"
 #include "fuzz.h"
 
 static void manifest(const uint8_t *data, size_t size)

@@ -11,8 +11,9 @@ declare -A may=(
     [data]="base"
     [dist]="base"
     [options]="base model data dist"
-    [train]="base model data dist options"
-    [cli]="base model data dist options train"
+    [store]="base model data dist options"
+    [train]="base model data dist options store"
+    [cli]="base model data dist options store train"
 )
 for folder in "${!may[@]}"; do
     # Public headers are named by folder and file, private ones stay in their folder.

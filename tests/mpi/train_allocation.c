@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "../../src/train/session.h"
+#include "train/session.h"
 
 static atomic_long calls;
 

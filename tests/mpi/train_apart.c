@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
-#include "../../src/train/run.h"
+#include "train/run.h"
 
 /* Which call fails, from how many on, on this rank; -1: none. */
 enum { CALL_memfd_create, CALL_open, CALL_posix_fallocate, CALL_mmap, CALLS };

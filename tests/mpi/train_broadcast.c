@@ -1,7 +1,7 @@
 /* --broadcast: whatever the ranks held before, afterwards all hold what rank 0 held. */
 #include "ranks.h"
 
-#include "../../src/train/run.h"
+#include "train/run.h"
 
 static void open_run(dt_run *r, const char *exchange)
 {

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
-#include "../../src/train/run.h"
+#include "train/run.h"
 
 static long requests, refused = -1; /* of this rank in this trial; which one, from 0 */
 

@@ -5,7 +5,7 @@
 
 #include <dirent.h>
 
-#include "train/checkpoint.h"
+#include "store/store.h"
 
 typedef struct fixture {
     char run[FOLDER_PATH], checkpoints[FOLDER_PATH + 16];

@@ -1,7 +1,7 @@
 /* Networks: published parameter counts and multiply-adds, names, orders, fusion, forks. */
 #include "test.h"
 
-#include "../../src/model/plan.h"
+#include "model/plan.h"
 
 static const dt_net_spec vgg = {.net = "vgg11", .classes = 10, .width_divisor = 1};
 

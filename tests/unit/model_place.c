@@ -2,7 +2,7 @@
  * arena is never smaller than the largest simultaneous need. */
 #include "test.h"
 
-#include "../../src/model/plan.h"
+#include "model/plan.h"
 
 enum { BLOCKS = 200, TIMES = 60 };
 

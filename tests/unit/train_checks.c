@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../src/train/checks_parts.h"
+#include "train/checks_parts.h"
 
 static dt_comm *comm;
 

@@ -1,0 +1,113 @@
+/* The mean of models, and a model in another naming. */
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "store.h"
+#include "modelread.h"
+#include "safetensors.h"
+
+typedef char newest_path[PATH_MAX];
+
+/* One slab of everything but momentum, which lies in between. */
+typedef struct average {
+    dt_model_read read;
+    double *sum; /* [floats + 2 * channels], owned */
+    size_t floats, all;
+} average;
+
+/* Element i of the sum in the slab of what was read. */
+static float *average_number(const average *a, size_t i)
+{
+    return a->read.slab + (i < a->floats ? i : i + a->floats);
+}
+
+static dt_status average_open(average *a, const char *first, const dt_options *o)
+{
+    DT_TRY(dt_model_read_open(&a->read, first, o));
+    a->floats = dt_net_slab_floats(a->read.net);
+    a->all = a->floats + 2 * dt_net_norm_channels(a->read.net);
+    return dt_calloc(&a->sum, a->all, sizeof *a->sum, "the sum of models");
+}
+
+static dt_status average_read(average *a, newest_path *path, size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        DT_TRY(dt_model_load(&a->read.state, path[k], a->read.o.normalize));
+        for (size_t i = 0; i < a->all; i++) { /* not from 0: that would lose -0.0 */
+            const double x = (double)*average_number(a, i);
+            a->sum[i] = k == 0 ? x : a->sum[i] + x;
+        }
+    }
+    for (size_t i = 0; i < a->all; i++)
+        *average_number(a, i) = (float)(a->sum[i] / (double)count);
+    return DT_OK;
+}
+
+/* A run folder is looked into once. */
+static dt_status average_paths(const char *const *given, size_t count, newest_path **path)
+{
+    DT_TRY(dt_calloc(path, count, sizeof **path, "the paths of models"));
+    for (size_t k = 0; k < count; k++)
+        DT_TRY(dt_newest_model(given[k], (*path)[k]));
+    return DT_OK;
+}
+
+/* ---- Where the model may be written ------------------------------------------------------- */
+
+static dt_status out_refused(const char *out, const char *why, const char *remedy)
+{
+    dt_fail_clear(); /* what told us so */
+    return dt_fail(DT_CANTCREATE, "cannot write %s: %s, and it is left alone; choose another "
+                                  "--out%s", out, why, remedy);
+}
+
+/* A checkpoint is right to the byte or worth nothing, and a run that is on writes its model
+ * itself. Of other files a model takes the place of a model alone, or of nothing. */
+static dt_status average_out(const char *out)
+{
+    char part[PATH_MAX];
+    dt_safetensors *f = NULL;
+    struct stat info;
+
+    if (!out[0])
+        return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
+    DT_TRY(dt_outfile_check(out));
+    snprintf(part, sizeof part, "%s", out);
+    const char *folder = dirname(part);
+    if (dt_checkpoint_holds(folder))
+        return out_refused(out, "its folder belongs to a run's checkpoints", "");
+    if (dt_rundir_held(folder))
+        return out_refused(out, "its folder is in use by a run", ", or wait until the run has "
+                                                                 "ended");
+    if (stat(out, &info) != 0 || info.st_size == 0)
+        return DT_OK; /* writing tells what else is wrong */
+    const dt_status st = dt_safetensors_open(&f, out);
+    if (st != DT_OK && st != DT_NOMEM)
+        return out_refused(out, "there is a file that is no model", ", or remove the file");
+    dt_safetensors_close(f);
+    return st;
+}
+
+dt_status dt_average(const dt_options *o, const char *const *given, size_t count)
+{
+    average a = {.sum = NULL};
+    newest_path *path = NULL;
+    dt_model_file_opts opts = {.names = o->names};
+    dt_status st = DT_OK;
+
+    DT_TRY(average_out(o->out)); /* before the work, not after it */
+    DT_GO(st, average_paths(given, count, &path), out);
+    DT_GO(st, average_open(&a, path[0], o), out);
+    DT_GO(st, average_read(&a, path, count), out);
+    DT_GO(st, dt_model_read_steps(path[count - 1], &opts.steps), out);
+    opts.normalize = a.read.o.normalize;
+    st = dt_model_save(&a.read.state, o->out, &opts);
+
+out:
+    free(path);
+    free(a.sum);
+    dt_model_read_close(&a.read);
+    return st;
+}

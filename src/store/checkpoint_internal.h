@@ -1,0 +1,82 @@
+/* checkpoint_internal.h - names, MANIFEST and state.json of a checkpoint; private to the
+ * files of src/store. All functions are Local. */
+#ifndef DT_CHECKPOINT_INTERNAL_H
+#define DT_CHECKPOINT_INTERNAL_H
+#include "durable.h"
+#include <jansson.h>
+
+/* ---- Names ------------------------------------------------------------------------ */
+
+enum { DT_CHECKPOINT_NAME = 48 };
+typedef struct dt_checkpoint_name {
+    int64_t step;   /* run_step */
+    int generation; /* 1, or that of step-N-2, -3, ... */
+    char text[DT_CHECKPOINT_NAME];
+} dt_checkpoint_name;
+
+/* Render step and generation into n->text. */
+void dt_checkpoint_name_set(dt_checkpoint_name *n, int64_t step, int generation);
+/* Only what dt_checkpoint_name_set renders is a name. */
+bool dt_checkpoint_name_parse(const char *text, dt_checkpoint_name *n);
+/* The last part of a path, resolved; false where it is no checkpoint's name. */
+bool dt_checkpoint_name_of(const char *path, dt_checkpoint_name *n);
+
+/* Names in a folder of checkpoints, oldest first; *list is freed by free(). A folder that
+ * does not exist has none. DT_IO, DT_NOMEM. */
+dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list,
+                             size_t *count) DT_MUST_CHECK;
+/* Unlink a folder and what is in it, or what is no folder. 0, or -1 with errno. */
+int dt_checkpoint_remove(const char *folder);
+/* All folders in `folder` whose names begin with .tmp- or .trash-, and of .undone-* those of
+ * steps up to `reached`. DT_IO: one of them stays. */
+dt_status dt_checkpoint_sweep(const char *folder, int64_t reached) DT_MUST_CHECK;
+
+/* ---- Files: one list for writer and reader ------------------------------------------- */
+
+#define DT_CHECKPOINT_FILE_LIST(X)                                                     \
+    X(MODEL, "model.safetensors")                                                      \
+    X(MOMENTUM, "momentum.safetensors")                                                \
+    X(OPTIONS, "options.yaml")                                                         \
+    X(STATE, "state.json")
+typedef enum dt_checkpoint_file {
+#define X(name, text) DT_CHECKPOINT_##name,
+    DT_CHECKPOINT_FILE_LIST(X)
+#undef X
+        DT_CHECKPOINT_FILES
+} dt_checkpoint_file;
+extern const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES];
+
+/* MANIFEST: a line of format and version, a line of hash, size and name per file, in the
+ * list's order, and a line with the hash of all lines before it. */
+typedef struct dt_manifest {
+    dt_written file[DT_CHECKPOINT_FILES];
+} dt_manifest;
+enum { DT_MANIFEST_CHARS = 512 };
+/* Returns the length. */
+size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS]);
+/* Strictly: what is not the text that dt_manifest_text makes is refused. DT_FORMAT,
+ * DT_IO. */
+dt_status dt_manifest_read(const char *folder, dt_manifest *m) DT_MUST_CHECK;
+/* MANIFEST and the sizes of all files, without reading them. DT_FORMAT, DT_IO. */
+dt_status dt_manifest_sizes(const char *folder, dt_manifest *m) DT_MUST_CHECK;
+/* A file of at most `room` - 1 bytes, ended by a zero; length may be NULL. DT_FORMAT:
+ * missing, longer, no regular file. */
+dt_status dt_checkpoint_slurp(const char *folder, const char *name, char *out,
+                              size_t room, size_t *length) DT_MUST_CHECK;
+
+/* ---- state.json --------------------------------------------------------------------- */
+
+/* What state.json says beside the texts. */
+typedef struct dt_checkpoint_state {
+    dt_progress at;
+    bool best;
+} dt_checkpoint_state;
+
+/* The text of state.json, freed by free(). */
+dt_status dt_state_text(const dt_snapshot *s, char **text, size_t *length) DT_MUST_CHECK;
+/* Strictly; *root is given back by json_decref, or NULL to drop it. DT_FORMAT names file
+ * and member. */
+dt_status dt_state_read(const char *folder, dt_checkpoint_state *state,
+                        json_t **root) DT_MUST_CHECK;
+
+#endif

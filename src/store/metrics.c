@@ -1,0 +1,160 @@
+/* metrics.jsonl, one write(2) a line: stdio and jansson would take memory in a step. */
+#include "store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+dt_status dt_metrics_open(dt_metrics *m, const char *path)
+{
+    const int fd =
+        open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0)
+        return dt_fail(DT_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
+    *m = (dt_metrics){fd, path};
+    return DT_OK;
+}
+
+/* Nothing, or whole lines, in the first `bytes`. */
+static dt_status check_cut(int fd, const char *path, int64_t bytes)
+{
+    struct stat info;
+    char last = '\n';
+
+    if (fstat(fd, &info) != 0)
+        return dt_fail(DT_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return dt_fail(DT_FORMAT, "%s is no regular file; choose another --out", path);
+    if (info.st_size < bytes)
+        return dt_fail(DT_FORMAT,
+                       "%s has %lld bytes, the checkpoint was saved with %lld: lines are "
+                       "lost; choose another --out, or go on without them: move the file away",
+                       path, (long long)info.st_size, (long long)bytes);
+    if (bytes > 0 && pread(fd, &last, 1, (off_t)bytes - 1) != 1)
+        return dt_fail(DT_IO, "%s: reading byte %lld: %s", path, (long long)bytes - 1,
+                       strerror(errno));
+    if (last != '\n')
+        return dt_fail(DT_FORMAT,
+                       "%s: no line ends at byte %lld, where the checkpoint was saved: it "
+                       "was changed since; choose another --out, or move the file away",
+                       path, (long long)bytes);
+    return DT_OK;
+}
+
+dt_status dt_metrics_check(const char *path, int64_t *bytes)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0 && errno == ENOENT) {
+        if (*bytes > 0)
+            dt_warn("%s is missing: a new one begins, without the lines before", path);
+        *bytes = 0;
+        return DT_OK;
+    }
+    if (fd < 0)
+        return dt_fail(DT_CANTCREATE, "cannot open %s: %s", path, strerror(errno));
+    const dt_status st = check_cut(fd, path, *bytes);
+    close(fd);
+    return st;
+}
+
+dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes)
+{
+    DT_TRY(dt_metrics_open(m, path));
+    if (ftruncate(m->fd, (off_t)bytes) == 0)
+        return DT_OK;
+    const dt_status st = dt_fail(DT_IO, "cannot cut %s to %lld bytes: %s", path,
+                                 (long long)bytes, strerror(errno));
+    dt_metrics_close(m);
+    return st;
+}
+
+dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes)
+{
+    struct stat info;
+
+    if (fstat(m->fd, &info) != 0)
+        return dt_fail(DT_IO, "%s: %s", m->path, strerror(errno));
+    *bytes = (int64_t)info.st_size;
+    return DT_OK;
+}
+
+void dt_metrics_close(dt_metrics *m)
+{
+    if (m->path)
+        close(m->fd);
+    *m = (dt_metrics){-1, NULL};
+}
+
+/* A number as JSON. */
+enum { NUMBER_CHARS = 32 };
+static const char *number(double x, char out[NUMBER_CHARS])
+{
+    if (isfinite(x))
+        snprintf(out, NUMBER_CHARS, "%.9g", x);
+    else
+        snprintf(out, NUMBER_CHARS, "null");
+    return out;
+}
+
+/* `length` as snprintf has returned it for `line`. Half a line would be none of JSON's, and
+ * would stand in the way of the next. */
+static dt_status append(dt_metrics *m, const char *line, int length)
+{
+    for (int at = 0; at < length;) {
+        const ssize_t n = write(m->fd, line + at, (size_t)(length - at));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            const dt_status st = dt_fail(DT_IO, "writing %d bytes to %s: %s", length,
+                                         m->path, strerror(errno));
+            int64_t bytes = 0;
+            if (at > 0 && dt_metrics_bytes(m, &bytes) == DT_OK &&
+                ftruncate(m->fd, (off_t)(bytes - at)) != 0)
+                dt_warn("%s ends in a line that is not whole", m->path);
+            return st;
+        }
+        at += (int)n;
+    }
+    return DT_OK;
+}
+
+enum { LINE_CHARS = 512 }; /* the longest line has fewer than 300 */
+
+dt_status dt_metrics_step(dt_metrics *m, const dt_step_record *r)
+{
+    char line[LINE_CHARS], loss[NUMBER_CHARS], lr[NUMBER_CHARS], rate[NUMBER_CHARS];
+    const int n = snprintf(line, sizeof line,
+                           "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,"
+                           "\"loss\":%s,\"lr\":%s,\"images_per_s\":%s}\n",
+                           (long long)r->epoch, (long long)r->run_step,
+                           number(r->loss, loss), number(r->lr, lr),
+                           number(dt_images_per_s(r->images, r->seconds), rate));
+    return append(m, line, n);
+}
+
+dt_status dt_metrics_epoch(dt_metrics *m, const dt_epoch_record *r)
+{
+    char line[LINE_CHARS], train[NUMBER_CHARS], test[NUMBER_CHARS],
+        accuracy[NUMBER_CHARS], seconds[NUMBER_CHARS];
+    const int n = snprintf(
+        line, sizeof line,
+        "{\"kind\":\"epoch\",\"epoch\":%lld,"
+        "\"train_loss\":%s,\"test_loss\":%s,\"test_accuracy\":%s,"
+        "\"seconds\":%s}\n",
+        (long long)r->epoch, number(r->train_loss, train), number(r->test_loss, test),
+        number(dt_test_accuracy(r), accuracy), number(r->seconds, seconds));
+    return append(m, line, n);
+}
+
+dt_status dt_metrics_end(dt_metrics *m, const dt_end_record *r)
+{
+    char line[LINE_CHARS];
+    const int n = snprintf(line, sizeof line,
+                           "{\"kind\":\"end\",\"weights_hash\":\"%s\","
+                           "\"state_hash\":\"%s\",\"steps\":%lld}\n",
+                           r->weights_hash, r->state_hash, (long long)r->steps);
+    return append(m, line, n);
+}

@@ -1,0 +1,484 @@
+/* A network's numbers to and from safetensors: one list of what belongs in the file
+ * serves both ways. */
+#include "store.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "finite.h"
+
+/* ---- What belongs in the file ---------------------------------------------------- */
+
+typedef struct model_entry {
+    char name[128]; /* in the list's naming */
+    const char *dtype;
+    int rank;
+    int64_t shape[4];
+    size_t count;
+    const dt_param *param; /* NULL: not a parameter, the file's order is the memory's */
+    float *data;           /* borrowed; NULL: num_batches_tracked */
+    bool head;             /* of the classifier */
+} model_entry;
+
+typedef struct model_list {
+    model_entry *entry; /* [count], owned */
+    size_t count;
+    int64_t steps;  /* to write as num_batches_tracked */
+    bool uncounted; /* the naming has no such tensor */
+} model_list;
+
+static dt_status list_add(model_list *list, const dt_net *net, const char *scheme,
+                          const char *name, model_entry entry)
+{
+    model_entry *e = &list->entry[list->count];
+    *e = entry;
+    DT_TRY(dt_net_rename(net, scheme, name, e->name, sizeof e->name));
+    if (e->name[0])
+        list->count++;
+    else
+        list->uncounted = true;
+    return DT_OK;
+}
+
+static dt_status list_add_norm(model_list *list, const dt_model_state *s,
+                               const char *scheme, const dt_norm *n)
+{
+    const model_entry row[] = {
+        {.name = "running_mean",
+         .dtype = "F32",
+         .rank = 1,
+         .data = s->running_mean + n->offset},
+        {.name = "running_var",
+         .dtype = "F32",
+         .rank = 1,
+         .data = s->running_var + n->offset},
+        {.name = "num_batches_tracked", .dtype = "I64", .count = 1},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char name[256];
+        model_entry e = row[i];
+        snprintf(name, sizeof name, "%.63s.%.127s", n->name, row[i].name);
+        if (e.rank == 1) {
+            e.shape[0] = (int64_t)n->channels;
+            e.count = n->channels;
+        }
+        DT_TRY(list_add(list, s->net, scheme, name, e));
+    }
+    return DT_OK;
+}
+
+/* DT_CONFIG when the network has no such naming. */
+static dt_status list_create(model_list *list, const dt_model_state *s,
+                             const char *scheme)
+{
+    const size_t params = dt_net_param_count(s->net), norms = dt_net_norm_count(s->net);
+    dt_status st = DT_OK;
+
+    *list = (model_list){0};
+    DT_TRY(dt_calloc(&list->entry, params + 3 * norms, sizeof *list->entry,
+                     "the list of tensors"));
+    for (size_t i = 0; i < params; i++) {
+        const dt_param *p = dt_net_param(s->net, i);
+        model_entry e = {.dtype = "F32",
+                         .rank = p->rank,
+                         .count = p->count,
+                         .param = p,
+                         .head = dt_net_is_head(s->net, i),
+                         .data = s->master + p->offset};
+        memcpy(e.shape, p->dim, sizeof e.shape);
+        DT_GO(st, list_add(list, s->net, scheme, p->name, e), out);
+    }
+    for (size_t i = 0; i < norms && s->running_mean; i++)
+        DT_GO(st, list_add_norm(list, s, scheme, dt_net_norm(s->net, i)), out);
+
+out:
+    if (st != DT_OK)
+        free(list->entry);
+    return st;
+}
+
+/* ---- Saving ---------------------------------------------------------------------- */
+
+static void list_fill(void *context, size_t i, void *data)
+{
+    const model_list *list = context;
+    const model_entry *e = &list->entry[i];
+    if (e->param)
+        dt_param_to_file(e->param, e->data, data);
+    else if (e->data)
+        memcpy(data, e->data, e->count * sizeof *e->data);
+    else
+        memcpy(data, &list->steps, sizeof list->steps);
+}
+
+typedef enum write_how { WRITE_SAVE, WRITE_PUT, WRITE_RESERVE } write_how;
+
+static dt_status model_write(const dt_model_state *s, const char *path,
+                             const dt_model_file_opts *opts, write_how how, dt_written *w)
+{
+    const dt_net_spec *spec = dt_net_spec_of(s->net);
+    char image_size[16], classes[16], width_divisor[16], steps[24];
+    const dt_field metadata[] = {
+        {"format", "pt"},
+        {"dtrain.net", spec->net},
+        {"dtrain.variant", spec->variant},
+        {"dtrain.stem", spec->stem},
+        {"dtrain.normalize", opts->normalize},
+        {"dtrain.image_size", image_size},
+        {"dtrain.width_divisor", width_divisor},
+        {"dtrain.classes", classes},
+        {"dtrain.steps", steps}, /* where no tensor says it */
+    };
+    model_list list;
+    dt_tensor *tensor = NULL;
+    dt_status st = DT_OK;
+
+    snprintf(image_size, sizeof image_size, "%d", spec->image_size);
+    snprintf(width_divisor, sizeof width_divisor, "%d", spec->width_divisor);
+    snprintf(classes, sizeof classes, "%d", spec->classes);
+    snprintf(steps, sizeof steps, "%lld", (long long)opts->steps);
+    DT_TRY(list_create(&list, s, opts->names));
+    list.steps = opts->steps;
+    DT_GO(st, dt_calloc(&tensor, list.count, sizeof *tensor, "the list of tensors"),
+          out);
+    for (size_t i = 0; i < list.count; i++) {
+        const model_entry *e = &list.entry[i];
+        tensor[i] = (dt_tensor){.name = e->name, .dtype = e->dtype, .rank = e->rank};
+        memcpy(tensor[i].shape, e->shape, sizeof e->shape);
+    }
+    const size_t fields = sizeof metadata / sizeof *metadata - !list.uncounted;
+    const dt_safetensors_content content = {.tensor = tensor,
+                                            .tensors = list.count,
+                                            .metadata = metadata,
+                                            .fields = fields,
+                                            .fill = list_fill,
+                                            .context = &list};
+    st = how == WRITE_PUT       ? dt_safetensors_put(path, path, &content, w)
+         : how == WRITE_RESERVE ? dt_safetensors_reserve(path, &content)
+                                : dt_safetensors_write(path, &content);
+
+out:
+    free(tensor);
+    free(list.entry);
+    return st;
+}
+
+dt_status dt_model_save(const dt_model_state *s, const char *path,
+                        const dt_model_file_opts *opts)
+{
+    return model_write(s, path, opts, WRITE_SAVE, NULL);
+}
+
+dt_status dt_model_reserve(const dt_model_state *s, const char *path,
+                           const dt_model_file_opts *opts)
+{
+    return model_write(s, path, opts, WRITE_RESERVE, NULL);
+}
+
+dt_status dt_model_put(const dt_model_state *s, const char *path,
+                       const dt_model_file_opts *opts, dt_written *w)
+{
+    return model_write(s, path, opts, WRITE_PUT, w);
+}
+
+/* ---- Loading: does the file fit? ------------------------------------------------- */
+
+static dt_status check_metadata(const dt_safetensors *f, const char *path,
+                                const dt_net *net, const char *normalize)
+{
+    const dt_net_spec *spec = dt_net_spec_of(net);
+    const dt_field want[] = {{"net", spec->net},
+                             {"variant", spec->variant},
+                             {"stem", spec->stem},
+                             {"normalize", normalize}};
+    const size_t count = sizeof want / sizeof *want;
+    size_t known = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        char key[64], quoted[DT_QUOTED_CHARS];
+        if (!want[i].value) {
+            known++;
+            continue;
+        }
+        snprintf(key, sizeof key, "dtrain.%s", want[i].name);
+        const char *has = dt_safetensors_metadata(f, key);
+        if (has && strcmp(has, want[i].value) != 0)
+            return dt_fail(DT_FORMAT,
+                           "%s was saved with --%s %s, this run has --%s '%s': use "
+                           "the file's",
+                           path, want[i].name, dt_quote(has, quoted), want[i].name,
+                           want[i].value);
+        known += has != NULL;
+    }
+    if (known < count)
+        dt_warn(
+            "%s does not say for which network, variant, stem and normalisation it was "
+            "made: taken for %s and --normalize %s",
+            path, spec->net, normalize ? normalize : "any");
+    return DT_OK;
+}
+
+/* One option from its key, unless the user gave it: what contradicts the file is refused when
+ * it is loaded. */
+static dt_status describe_option(const dt_safetensors *f, const char *path,
+                                 const char *name, dt_options *o,
+                                 char text[DT_ORIGIN_CHARS])
+{
+    const dt_option_row *row = dt_option_find(name);
+    char key[64], place[PATH_MAX + 80];
+
+    snprintf(key, sizeof key, "dtrain.%s", name);
+    snprintf(place, sizeof place, "%s, %s", path, key);
+    const char *value = dt_safetensors_metadata(f, key);
+    if (!value || !value[0] || o->given[row - dt_option_table])
+        return DT_OK;
+    snprintf(text, DT_ORIGIN_CHARS, "%s", value);
+    return dt_option_set(row, o, text, place, DT_FORMAT);
+}
+
+dt_status dt_model_path(const char *path, char out[PATH_MAX])
+{
+    struct stat info;
+    const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+
+    if (strlen(path) >= PATH_MAX)
+        return dt_fail(DT_NOINPUT, "model file %.200s...: the path is too long", path);
+    snprintf(out, PATH_MAX, "%s", path);
+    if (!folder)
+        return DT_OK;
+    DT_TRY(dt_path_join(out, path, "model.safetensors"));
+    if (access(out, F_OK) == 0)
+        return DT_OK;
+    return dt_fail(DT_NOINPUT,
+                   "model file %s is a folder without model.safetensors: name a "
+                   ".safetensors file, a checkpoint or the folder of a finished run",
+                   path);
+}
+
+dt_status dt_model_describe(const char *given, dt_options *o, dt_model_origin *origin)
+{
+    static const char *const names[DT_ORIGIN_KEYS] = {"net", "variant", "stem",
+                                                      "normalize", "image_size",
+                                                      "width_divisor"};
+    char path[PATH_MAX];
+    dt_safetensors *f = NULL;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_model_path(given, path));
+    DT_TRY(dt_safetensors_open(&f, path));
+    for (int i = 0; i < DT_ORIGIN_KEYS && st == DT_OK; i++)
+        st = describe_option(f, path, names[i], o, origin->text[i]);
+    dt_safetensors_close(f);
+    return st;
+}
+
+/* DistributedDataParallel puts this before every name. */
+static const char *bare(const char *name)
+{
+    static const char prefix[] = "module.";
+    const size_t n = sizeof prefix - 1;
+    return strncmp(name, prefix, n) == 0 ? name + n : name;
+}
+
+static const dt_tensor *file_find(const dt_safetensors *f, const char *name)
+{
+    for (size_t i = 0; i < dt_safetensors_count(f); i++)
+        if (strcmp(bare(dt_safetensors_get(f, i)->name), name) == 0)
+            return dt_safetensors_get(f, i);
+    return NULL;
+}
+
+/* The network's list in the naming that finds most of its tensors in the file. */
+static dt_status list_for_file(model_list *best, const dt_model_state *s,
+                               const dt_safetensors *f)
+{
+    size_t most = 0;
+    int used = 0;
+    char scheme[32];
+
+    *best = (model_list){0};
+    for (const char *at = dt_option_find("names")->choices;
+         sscanf(at, "%31s%n", scheme, &used) == 1; at += used) {
+        model_list list;
+        size_t found = 0;
+        const dt_status st = list_create(&list, s, scheme);
+        if (st == DT_CONFIG) { /* a naming that this network does not have */
+            dt_fail_clear();
+            continue;
+        }
+        DT_TRY(st);
+        for (size_t i = 0; i < list.count; i++)
+            found += file_find(f, list.entry[i].name) != NULL;
+        if (!best->entry || found > most) {
+            free(best->entry);
+            *best = list;
+            most = found;
+        } else {
+            free(list.entry);
+        }
+    }
+    return DT_OK;
+}
+
+/* One kind of misfit: how many tensors, and the first few of them. */
+typedef struct misfit {
+    const char *what;
+    size_t count, used;
+    char text[600];
+} misfit;
+enum { MISFIT_MISSING, MISFIT_UNEXPECTED, MISFIT_SHAPE, MISFIT_TYPE, MISFIT_COUNT };
+enum { MISFIT_SHOWN = 3 };
+
+static void misfit_add(misfit *m, const char *fmt, ...) DT_PRINTF(2, 3);
+static void misfit_add(misfit *m, const char *fmt, ...)
+{
+    va_list args;
+    int n = 0;
+
+    if (m->count++ >= MISFIT_SHOWN)
+        return;
+    if (m->count > 1)
+        m->used += (size_t)snprintf(m->text + m->used, sizeof m->text - m->used, ", ");
+    va_start(args, fmt);
+    n = vsnprintf(m->text + m->used, sizeof m->text - m->used, fmt, args);
+    va_end(args);
+    m->used += n > 0 ? (size_t)n : 0;
+    if (m->used >= sizeof m->text) /* cut; two characters stay for the next comma */
+        m->used = sizeof m->text - 3;
+}
+
+static void fit_entry(misfit m[MISFIT_COUNT], const model_entry *e, const dt_tensor *t)
+{
+    char name[DT_QUOTED_CHARS], has[DT_SHAPE_CHARS], want[DT_SHAPE_CHARS];
+
+    dt_quote(e->name, name);
+    if (!t) {
+        if (e->data)
+            misfit_add(&m[MISFIT_MISSING], "%s", name);
+    } else if (t->rank != e->rank ||
+               memcmp(t->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0) {
+        misfit_add(&m[MISFIT_SHAPE], "%s is %s, the network's %s", name,
+                   dt_shape_text(t->rank, t->shape, has),
+                   dt_shape_text(e->rank, e->shape, want));
+    } else if (strcmp(t->dtype, e->dtype) != 0 && !(e->data && dt_tensor_is_float(t))) {
+        misfit_add(&m[MISFIT_TYPE], "%s is %s, not %s", name, t->dtype, e->dtype);
+    }
+}
+
+/* Returns how many there are. */
+static size_t fit_all(misfit m[MISFIT_COUNT], const model_list *list,
+                      const dt_safetensors *f, bool head)
+{
+    char name[DT_QUOTED_CHARS];
+    size_t all = 0;
+
+    for (size_t i = 0; i < list->count; i++)
+        if (head || !list->entry[i].head)
+            fit_entry(m, &list->entry[i], file_find(f, list->entry[i].name));
+    for (size_t i = 0; i < dt_safetensors_count(f); i++) {
+        const dt_tensor *t = dt_safetensors_get(f, i);
+        bool expected = false;
+        for (size_t k = 0; k < list->count && !expected; k++)
+            expected = strcmp(bare(t->name), list->entry[k].name) == 0;
+        if (!expected ||
+            file_find(f, bare(t->name)) != t) /* or twice, with "module." */
+            misfit_add(&m[MISFIT_UNEXPECTED], "%s", dt_quote(t->name, name));
+    }
+    for (int i = 0; i < MISFIT_COUNT; i++)
+        all += m[i].count;
+    return all;
+}
+
+static dt_status check_fit(const model_list *list, const dt_safetensors *f,
+                           const char *path, const dt_net *net, bool head)
+{
+    misfit m[MISFIT_COUNT] = {{.what = "missing"},
+                              {.what = "unexpected"},
+                              {.what = "of another shape"},
+                              {.what = "of another type"}};
+    misfit rest[MISFIT_COUNT] = {{.count = 0}};
+    char text[4000];
+    size_t used = 0;
+
+    if (fit_all(m, list, f, head) == 0)
+        return DT_OK;
+    for (int i = 0; i < MISFIT_COUNT; i++)
+        if (m[i].count > 0) /* at most 4 times 700 characters */
+            used += (size_t)snprintf(text + used, sizeof text - used, "; %zu %s (%s%s)",
+                                     m[i].count, m[i].what, m[i].text,
+                                     m[i].count > MISFIT_SHOWN ? ", ..." : "");
+    const bool body_fits = fit_all(rest, list, f, false) == 0;
+    return dt_fail(
+        DT_FORMAT, "%s does not fit the network %s%s. %s", path, dt_net_spec_of(net)->net, text,
+        body_fits ? "All but the classifier fits: to train from that, use --init with "
+                    "--no-init-head"
+                  : "Choose --net, --stem and data as they were when the file was saved; other "
+                    "types than F32, F16 and BF16 are not read");
+}
+
+/* ---- Loading --------------------------------------------------------------------- */
+
+static dt_status list_read(const model_list *list, const dt_safetensors *f, const char *path,
+                           bool head)
+{
+    float *buffer = NULL;
+    size_t largest = 1;
+    dt_status st = DT_OK;
+
+    for (size_t i = 0; i < list->count; i++)
+        largest = list->entry[i].count > largest ? list->entry[i].count : largest;
+    DT_TRY(dt_calloc(&buffer, largest, sizeof *buffer, "the largest tensor"));
+    for (size_t i = 0; i < list->count; i++) {
+        const model_entry *e = &list->entry[i];
+        if (!e->data || (e->head && !head)) /* the count of batches steers nothing */
+            continue;
+        const dt_tensor *t = file_find(f, e->name);
+        DT_GO(st, dt_safetensors_read_floats(f, t, buffer), out);
+        const size_t bad = dt_finite_floats(buffer, e->count);
+        if (bad < e->count) {
+            st = dt_finite_fail(path, t, bad);
+            goto out;
+        }
+        if (e->param)
+            dt_param_from_file(e->param, buffer, e->data);
+        else
+            memcpy(e->data, buffer, e->count * sizeof *buffer);
+    }
+
+out:
+    free(buffer);
+    return st;
+}
+
+static dt_status model_load(const dt_model_state *s, const char *given, const char *normalize,
+                            bool head)
+{
+    char path[PATH_MAX];
+    dt_safetensors *f = NULL;
+    model_list list = {0};
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_model_path(given, path));
+    DT_TRY(dt_safetensors_open(&f, path));
+    DT_GO(st, check_metadata(f, path, s->net, normalize), out);
+    DT_GO(st, list_for_file(&list, s, f), out);
+    DT_GO(st, check_fit(&list, f, path, s->net, head), out);
+    st = list_read(&list, f, path, head);
+
+out:
+    free(list.entry);
+    dt_safetensors_close(f);
+    return st;
+}
+
+dt_status dt_model_load(const dt_model_state *s, const char *path, const char *normalize)
+{
+    return model_load(s, path, normalize, true);
+}
+
+dt_status dt_model_load_body(const dt_model_state *s, const char *path, const char *normalize)
+{
+    return model_load(s, path, normalize, false);
+}

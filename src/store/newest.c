@@ -1,0 +1,74 @@
+/* The newest state of a run: of its model and its checkpoints, whichever has more steps. */
+#include "store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "checkpoint_internal.h"
+#include "modelread.h"
+
+static bool is_there(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+/* Steps of the run's model, -1: it has none, or none that can be read. */
+static dt_status model_steps(const char *path, int64_t *steps)
+{
+    *steps = -1;
+    if (!is_there(path))
+        return DT_OK;
+    const dt_status st = dt_model_read_steps(path, steps);
+    if (st != DT_FORMAT && st != DT_IO && st != DT_NOINPUT)
+        return st;
+    dt_warn("%s; skipped", dt_fail_text());
+    dt_fail_clear();
+    *steps = -1;
+    return DT_OK;
+}
+
+void dt_newest_note(const char *run, const char *path, int64_t step)
+{
+    dt_note("the newest state of %s is %s, step %lld", run, path, (long long)step);
+}
+
+static dt_status newest_of_run(const char *run, char out[PATH_MAX])
+{
+    char model[PATH_MAX];
+    dt_checkpoint_name name;
+    int64_t steps = -1;
+
+    DT_TRY(dt_path_join(model, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
+    DT_TRY(model_steps(model, &steps));
+    DT_TRY(dt_checkpoint_newer(run, steps, out));
+    if (!out[0] && steps < 0)
+        return dt_fail(DT_NOINPUT, "run folder %s has neither a model nor a valid checkpoint", run);
+    if (!out[0])
+        snprintf(out, PATH_MAX, "%s", model);
+    else if (dt_checkpoint_name_of(out, &name))
+        steps = name.step;
+    dt_newest_note(run, out, steps);
+    return DT_OK;
+}
+
+dt_status dt_newest_model(const char *path, char out[PATH_MAX])
+{
+    char part[PATH_MAX];
+
+    DT_TRY(dt_path_join(part, path, "checkpoints"));
+    if (is_there(part))
+        return newest_of_run(path, out);
+    if (strlen(path) >= PATH_MAX)
+        return dt_fail(DT_NOINPUT, "model file %.200s...: the path is too long", path);
+    snprintf(out, PATH_MAX, "%s", path);
+    return DT_OK;
+}
+
+dt_status dt_newest_agree(dt_comm *c, const char *path, char out[PATH_MAX])
+{
+    memset(out, 0, PATH_MAX);
+    DT_TRY(dt_comm_agree(c, dt_comm_rank(c) == 0 ? dt_newest_model(path, out) : DT_OK));
+    return dt_comm_bcast(c, out, PATH_MAX, 0);
+}

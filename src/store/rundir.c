@@ -1,0 +1,315 @@
+/* The run folder: never shared with another run, never over the remains of one. */
+#include "store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "durable.h"
+
+static dt_status rundir_error(const char *path, const char *what)
+{
+    return dt_fail(DT_CANTCREATE, "run folder %s: %s: %s; choose another --out", path,
+                   what, strerror(errno));
+}
+
+/* A folder that was made is on disk when the one above it is. One that may be searched but
+ * not read cannot be synced. */
+static dt_status make_folder(const char *path, bool *made)
+{
+    *made = mkdir(path, 0755) == 0;
+    if (!*made)
+        return errno == EEXIST ? DT_OK : rundir_error(path, "making it");
+    char above[PATH_MAX];
+    snprintf(above, sizeof above, "%s", path);
+    return access(dirname(above), R_OK) == 0 ? dt_folder_sync_above(path) : DT_OK;
+}
+
+/* Every missing folder above the last part of path. */
+static dt_status make_parents(const char *path)
+{
+    char part[PATH_MAX];
+    bool made = false;
+
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        DT_TRY(make_folder(part, &made));
+        *slash = '/';
+    }
+    return DT_OK;
+}
+
+/* ---- What is in it ------------------------------------------------------------------- */
+
+typedef struct contents {
+    bool empty;     /* but for a lock */
+    bool lock, run; /* a lock file; what a run leaves */
+    char other[NAME_MAX + 1]; /* an entry, not the lock where there is another */
+} contents;
+
+static dt_status look_into(const dt_rundir *d, contents *c)
+{
+    DIR *dir = opendir(d->at);
+
+    *c = (contents){.empty = true};
+    if (!dir)
+        return rundir_error(d->path, "opening it");
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        const char *name = e->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+            continue;
+        const bool lock = strcmp(name, "lock") == 0;
+        c->lock = c->lock || lock;
+        c->run = c->run || strcmp(name, "options.yaml") == 0 ||
+                 strcmp(name, ".options.yaml") == 0 || /* killed before its renaming */
+                 strcmp(name, "checkpoints") == 0;
+        if (!lock || c->empty)
+            snprintf(c->other, sizeof c->other, "%s", name);
+        c->empty = c->empty && lock;
+    }
+    closedir(dir);
+    return DT_OK;
+}
+
+static dt_status rundir_in_use(const dt_rundir *d)
+{
+    return dt_fail(DT_CANTCREATE,
+                   "run folder %s is in use by another run; choose another --out",
+                   d->path);
+}
+
+/* Whether the folder may be had as it is. Its own lock, once held, is no obstacle. */
+static dt_status check_contents(dt_rundir *d, bool takes_over, bool held)
+{
+    contents c;
+
+    DT_TRY(look_into(d, &c));
+    d->resumed = takes_over && !c.empty && c.run;
+    if (d->resumed || (c.empty && (takes_over || held || !c.lock)))
+        return DT_OK;
+    return dt_fail(DT_CANTCREATE,
+                   "run folder %s is not empty: it holds '%s'; choose another --out%s",
+                   d->path, c.other,
+                   c.run        ? ", or continue that run with --resume auto"
+                   : takes_over ? ": it is no run folder"
+                                : "");
+}
+
+/* ---- The lock -------------------------------------------------------------------------- */
+
+bool dt_rundir_held(const char *folder)
+{
+    char path[PATH_MAX];
+    bool held = false;
+
+    const int n = snprintf(path, sizeof path, "%s/lock", folder);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return false;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0) {
+        held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        close(fd);
+    }
+    return held;
+}
+
+/* Whether the file behind fd still has its name. */
+static bool is_named(int fd, const char *path)
+{
+    struct stat ours, named;
+    return fstat(fd, &ours) == 0 && lstat(path, &named) == 0 &&
+           ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+}
+
+/* Whoever holds a lock file removes its name before letting go. So a lock counts only on a
+ * file that has its name still: one that was opened before its holder removed it may be
+ * locked by two, in turn, as a file that nobody else will find. */
+static dt_status take_lock(dt_rundir *d)
+{
+    enum { TRIES = 1000 };
+    char path[PATH_MAX], text[32];
+    const int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+
+    dt_rundir_file(d, "lock", path);
+    for (int i = 0; i < TRIES; i++) {
+        d->lock = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (d->lock < 0)
+            return rundir_error(d->path, "its lock");
+        const bool locked = flock(d->lock, LOCK_EX | LOCK_NB) == 0;
+        if (!locked || is_named(d->lock, path)) {
+            if (locked && ftruncate(d->lock, 0) == 0 && write(d->lock, text, (size_t)n) == n) {
+                d->open = true;
+                return DT_OK;
+            }
+            const dt_status st = !locked && errno == EWOULDBLOCK
+                                     ? rundir_in_use(d) : rundir_error(d->path, "its lock");
+            if (locked)
+                unlink(path);
+            close(d->lock);
+            return st;
+        }
+        close(d->lock);
+    }
+    return dt_fail(DT_CANTCREATE, "run folder %s: its lock changes hands all the time; "
+                                  "choose another --out", d->path);
+}
+
+/* ---- The folder itself -------------------------------------------------------------------- */
+
+/* Whether the path leads to what the descriptor is open on. */
+static bool leads_to(const char *path, int fd)
+{
+    struct stat ours, there;
+    return fstat(fd, &ours) == 0 && stat(path, &there) == 0 &&
+           ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+/* A lock holds a folder, not a name. Files are reached by the folder's descriptor, so that a
+ * run whose folder is moved goes on in it, and not in what has its name then. */
+static dt_status hold_folder(dt_rundir *d)
+{
+    d->folder = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (d->folder < 0 && errno == ENOTDIR)
+        return dt_fail(DT_CANTCREATE, "run folder %s is a file; choose another --out",
+                       d->path);
+    if (d->folder < 0)
+        return rundir_error(d->path, "opening it");
+    snprintf(d->at, sizeof d->at, "/proc/self/fd/%d", d->folder);
+    if (!leads_to(d->at, d->folder))
+        memcpy(d->at, d->path, sizeof d->at);
+    return DT_OK;
+}
+
+dt_status dt_rundir_find(dt_rundir *d)
+{
+    char now[sizeof d->path];
+
+    if (leads_to(d->path, d->folder))
+        return DT_OK;
+    if (strcmp(d->at, d->path) == 0)
+        return dt_fail(DT_IO, "run folder %s was moved or replaced while its run was on; move it "
+                              "back", d->path);
+    const ssize_t n = readlink(d->at, now, sizeof now - 1);
+    now[n > 0 ? n : 0] = '\0';
+    if (leads_to(now, d->folder)) { /* else it was removed: writing will tell */
+        dt_warn("run folder %s was moved to %s: the run goes on there", d->path, now);
+        memcpy(d->path, now, sizeof now);
+    }
+    return DT_OK;
+}
+
+/* ---- Which folder ---------------------------------------------------------------------- */
+
+static dt_status make_given(dt_rundir *d)
+{
+    DT_TRY(make_parents(d->path));
+    return make_folder(d->path, &d->created);
+}
+
+static dt_status make_default(dt_rundir *d, const char *net, int world)
+{
+    enum { TRIES = 1000 };
+    char stamp[32], name[sizeof d->path - 16];
+    const time_t now = time(NULL);
+    struct tm local;
+
+    if (!localtime_r(&now, &local) ||
+        !strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local))
+        return dt_fail(DT_BUG, "no calendar time for a folder's name");
+    snprintf(name, sizeof name, "runs/%s-%s-np%d", stamp, net, world);
+    DT_TRY(make_parents(name));
+    for (int k = 1; k <= TRIES; k++) {
+        if (k == 1)
+            snprintf(d->path, sizeof d->path, "%s", name);
+        else
+            snprintf(d->path, sizeof d->path, "%s-%d", name, k);
+        DT_TRY(make_folder(d->path, &d->created));
+        if (d->created)
+            return DT_OK;
+    }
+    errno = EEXIST;
+    return rundir_error(d->path, "making it");
+}
+
+static bool is_same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+/* The folder that the options mean, "" for a new one of the default name. */
+static dt_status choose(const dt_options *o, char out[PATH_MAX], bool *takes_over)
+{
+    char of[PATH_MAX] = "";
+
+    *takes_over = strcmp(o->resume, "auto") == 0;
+    snprintf(out, PATH_MAX, "%s", o->out);
+    if (*takes_over || strcmp(o->resume, "never") == 0 || !o->resume[0])
+        return DT_OK;
+    DT_TRY(dt_checkpoint_run(o->resume, of));
+    if (!of[0])
+        return DT_OK;
+    *takes_over = !o->out[0] || is_same_folder(o->out, of);
+    if (!o->out[0])
+        memcpy(out, of, sizeof of);
+    return DT_OK;
+}
+
+dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
+{
+    char out[PATH_MAX];
+    bool takes_over = false;
+    dt_status st = DT_OK;
+
+    *d = (dt_rundir){.folder = -1, .lock = -1};
+    if (strlen(o->out) >= sizeof d->path)
+        return dt_fail(DT_CANTCREATE,
+                       "--out: the path has %zu characters, at most %zu fit",
+                       strlen(o->out), sizeof d->path - 1);
+    DT_TRY(choose(o, out, &takes_over));
+    if (strlen(out) >= sizeof d->path)
+        return dt_fail(DT_CANTCREATE, "--resume: the path of its run folder has %zu "
+                                      "characters, at most %zu fit",
+                       strlen(out), sizeof d->path - 1);
+    memcpy(d->path, out, strlen(out) + 1);
+    DT_GO(st, out[0] ? make_given(d) : make_default(d, o->net, world), out);
+    DT_GO(st, hold_folder(d), out);
+    DT_GO(st, dt_rundir_held(d->at) ? rundir_in_use(d) : check_contents(d, takes_over, false), out);
+    DT_GO(st, take_lock(d), out);
+    /* Another run may have come and gone between the look and the lock. */
+    st = check_contents(d, takes_over, true);
+
+out:
+    if (st != DT_OK)
+        dt_rundir_close(d);
+    return st;
+}
+
+void dt_rundir_close(dt_rundir *d)
+{
+    char path[PATH_MAX];
+
+    if (d->open) {
+        unlink(dt_rundir_file(d, "lock", path));
+        close(d->lock);
+    }
+    if (d->created && (d->folder < 0 || leads_to(d->path, d->folder)))
+        rmdir(d->path); /* refused, as wanted, when there are files */
+    if (d->at[0])
+        close(d->folder);
+    *d = (dt_rundir){.folder = -1, .lock = -1};
+}
+
+const char *dt_rundir_file(const dt_rundir *d, const char *name, char out[PATH_MAX])
+{
+    snprintf(out, PATH_MAX, "%s/%.63s", d->at, name);
+    return out;
+}

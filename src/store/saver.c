@@ -1,0 +1,209 @@
+/* A thread that writes checkpoints while training goes on. It works on a copy, calls no
+ * MPI, takes no signal, and hands its outcome over by value: failures are recorded per
+ * thread. */
+#include "store.h"
+#include "finite.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum { TEXT_ROOM = 4096, FAILURE_ROOM = 2 * PATH_MAX };
+
+struct dt_saver {
+    char run[PATH_MAX];
+    dt_keep keep;
+    const dt_net *net;
+    dt_slab slab; /* master, momentum, running means, running variances */
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool busy, ends; /* under the mutex, like all below; the thread has them while busy */
+    dt_snapshot s;   /* of the copy */
+    dt_options options;
+    char data_digest[TEXT_ROOM], what_class[TEXT_ROOM];
+    int metrics_fd;
+    dt_status outcome;
+    char failure[FAILURE_ROOM];
+    char last[PATH_MAX];
+};
+
+size_t dt_saver_bytes(const dt_net *net)
+{
+    return sizeof(float) *
+           (2 * dt_net_slab_floats(net) + 2 * dt_align(dt_net_norm_channels(net), 16));
+}
+
+/* ---- The thread ----------------------------------------------------------------------- */
+
+static void saver_work(dt_saver *v)
+{
+    char path[PATH_MAX];
+    dt_status st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd, path);
+
+    if (st == DT_OK) {
+        memcpy(v->last, path, sizeof v->last);
+        v->keep.unproved = !v->s.proved;
+        st = dt_checkpoint_prune(v->run, &v->keep);
+    }
+    v->outcome = st;
+    snprintf(v->failure, sizeof v->failure, "%s", dt_fail_text());
+    dt_fail_clear();
+}
+
+/* Where mpirun binds a rank to its cores, the thread would take them from it: it may run on
+ * any core that the job has, and only where training leaves room. Both are wishes. */
+static void saver_step_back(void)
+{
+    enum { POLITE = 10 };
+    cpu_set_t all;
+
+    memset(&all, 0xff, sizeof all); /* the kernel takes away what the job has not */
+    (void)sched_setaffinity(0, sizeof all, &all);
+    (void)setpriority(PRIO_PROCESS, 0, POLITE); /* of this thread alone, on Linux */
+}
+
+static void *saver_main(void *context)
+{
+    dt_saver *v = context;
+
+    saver_step_back();
+    pthread_mutex_lock(&v->mutex);
+    for (;;) {
+        while (!v->busy && !v->ends)
+            pthread_cond_wait(&v->changed, &v->mutex);
+        if (!v->busy)
+            break;
+        pthread_mutex_unlock(&v->mutex); /* while busy, nobody else touches v */
+        saver_work(v);
+        pthread_mutex_lock(&v->mutex);
+        v->busy = false;
+        pthread_cond_broadcast(&v->changed);
+    }
+    pthread_mutex_unlock(&v->mutex);
+    return NULL;
+}
+
+/* Signals are the training thread's business. */
+static int saver_start(dt_saver *v)
+{
+    sigset_t all, old;
+
+    sigfillset(&all);
+    int error = pthread_sigmask(SIG_SETMASK, &all, &old);
+    if (error != 0)
+        return error;
+    error = pthread_create(&v->thread, NULL, saver_main, v);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error;
+}
+
+/* ---- The other side --------------------------------------------------------------------- */
+
+dt_status dt_saver_open(dt_saver **out, const char *run, const dt_net *net,
+                        const dt_keep *keep)
+{
+    dt_saver *v = NULL;
+
+    if (strlen(run) >= sizeof v->run)
+        return dt_fail(DT_CANTCREATE, "run folder %.200s...: the path is too long", run);
+    DT_TRY(dt_calloc(&v, 1, sizeof *v, "saving checkpoints"));
+    snprintf(v->run, sizeof v->run, "%s", run);
+    v->keep = *keep;
+    v->net = net;
+    dt_status st = dt_slab_create(&v->slab, dt_saver_bytes(net),
+                                  "the copy that checkpoints are written from");
+    if (st != DT_OK) {
+        free(v);
+        return st;
+    }
+    memset(v->slab.mem, 0, v->slab.bytes); /* its pages are taken now, not in a step */
+    pthread_mutex_init(&v->mutex, NULL); /* neither fails with default attributes */
+    pthread_cond_init(&v->changed, NULL);
+    const int error = saver_start(v);
+    if (error != 0) {
+        dt_slab_destroy(&v->slab);
+        free(v);
+        return dt_fail(DT_NOMEM, "no thread to write checkpoints: %s", strerror(error));
+    }
+    *out = v;
+    return DT_OK;
+}
+
+dt_status dt_saver_wait(dt_saver *v)
+{
+    dt_status st = DT_OK;
+
+    pthread_mutex_lock(&v->mutex);
+    while (v->busy)
+        pthread_cond_wait(&v->changed, &v->mutex);
+    st = v->outcome;
+    v->outcome = DT_OK;
+    pthread_mutex_unlock(&v->mutex);
+    return st == DT_OK ? DT_OK : dt_fail(st, "%s", v->failure);
+}
+
+/* False: a number is not finite. */
+static bool saver_copy(dt_saver *v, const dt_snapshot *s)
+{
+    const size_t floats = dt_net_slab_floats(v->net);
+    const size_t channels = dt_net_norm_channels(v->net), room = dt_align(channels, 16);
+    float *master = v->slab.mem, *momentum = master + floats, *mean = momentum + floats;
+
+    bool finite = dt_finite_copy(master, s->model.master, floats);
+    finite = dt_finite_copy(momentum, s->momentum, floats) && finite;
+    finite = dt_finite_copy(mean, s->model.running_mean, channels) && finite;
+    finite = dt_finite_copy(mean + room, s->model.running_var, channels) && finite;
+    v->options = *s->options;
+    snprintf(v->data_digest, sizeof v->data_digest, "%s", s->data_digest);
+    snprintf(v->what_class, sizeof v->what_class, "%s", s->what_class);
+    v->s = *s;
+    v->s.model = (dt_model_state){v->net, master, mean, mean + room};
+    v->s.momentum = momentum;
+    v->s.options = &v->options;
+    v->s.data_digest = v->data_digest;
+    v->s.what_class = v->what_class;
+    return finite;
+}
+
+dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
+{
+    const dt_status before = dt_saver_wait(v);
+
+    if (s->model.net != v->net)
+        return dt_fail(DT_BUG, "a snapshot of another network than the saver's");
+    if (!saver_copy(v, s)) {
+        dt_fail_clear(); /* of the write before: this ends the run */
+        DT_TRY(dt_finite_state(&v->s.model, v->s.momentum, s->at.run_step));
+    }
+    v->metrics_fd = metrics_fd;
+    pthread_mutex_lock(&v->mutex);
+    v->busy = true;
+    pthread_cond_broadcast(&v->changed);
+    pthread_mutex_unlock(&v->mutex);
+    return before;
+}
+
+const char *dt_saver_last(const dt_saver *v)
+{
+    return v->last;
+}
+
+void dt_saver_close(dt_saver *v)
+{
+    if (!v)
+        return;
+    pthread_mutex_lock(&v->mutex);
+    v->ends = true;
+    pthread_cond_broadcast(&v->changed);
+    pthread_mutex_unlock(&v->mutex);
+    pthread_join(v->thread, NULL);
+    pthread_cond_destroy(&v->changed);
+    pthread_mutex_destroy(&v->mutex);
+    dt_slab_destroy(&v->slab);
+    free(v);
+}

@@ -1,0 +1,399 @@
+/* store.h - everything that is a file; the public header of src/store.
+ *
+ * Model files, checkpoints, the run folder and its metrics, and what is looked for before and
+ * after they are written. Files are written beside their place, synced and renamed: a reader
+ * sees what was there before, or all of the new. Everything is Local; rank 0 alone writes. */
+#ifndef DT_STORE_H
+#define DT_STORE_H
+#include "options/options.h"
+#include <limits.h>
+
+/* ---- A network's numbers, and their hashes -------------------------------------------- */
+
+/* A network's numbers, all borrowed. Model files without running statistics (momentum is
+ * kept in one) have NULL for them. */
+typedef struct dt_model_state {
+    const dt_net *net;
+    float *master;                     /* [dt_net_slab_floats] */
+    float *running_mean, *running_var; /* [dt_net_norm_channels] */
+} dt_model_state;
+
+/* For messages: float i of a parameter as it lies in memory, with the indices that files have
+ * ("layer1.0.conv1.weight[3][0][1][1]"), and of a batch norm's statistics. Both return out. */
+enum { DT_ELEMENT_CHARS = 160 };
+const char *dt_param_element(const dt_param *p, size_t i, char out[DT_ELEMENT_CHARS]);
+const char *dt_norm_element(const dt_norm *n, size_t i, char out[DT_ELEMENT_CHARS]);
+
+/* XXH3-128 of weights, momentum (both in state_dict order, OIHW), running means,
+ * running variances, and the position: epoch, then step, as int64. Numbers are
+ * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
+ *   momentum  [dt_net_slab_floats]; NULL: left out, as in a model that is not trained */
+dt_status dt_state_hash(const dt_model_state *s, const float *momentum, int64_t epoch,
+                        int64_t step, dt_digest *out) DT_MUST_CHECK;
+/* The same, and the hash of the weights alone as dt_model_weights_hash has it. */
+dt_status dt_state_hashes(const dt_model_state *s, const float *momentum, int64_t epoch,
+                          int64_t step, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
+
+/* Every number of a run's state after `step` steps. DT_NUMERIC names the first that is not
+ * finite: tensor, element as files have it, value.
+ *   momentum  [dt_net_slab_floats] */
+dt_status dt_finite_state(const dt_model_state *s, const float *momentum,
+                          int64_t step) DT_MUST_CHECK;
+
+/* ---- Files and folders ---------------------------------------------------------------- */
+
+/* What was written: length, and XXH3-128 of the bytes as they were handed over. */
+typedef struct dt_written {
+    uint64_t bytes;
+    dt_digest digest;
+} dt_written;
+
+/* "a/b" into out[PATH_MAX]. DT_CANTCREATE: too long. */
+dt_status dt_path_join(char *out, const char *a, const char *b) DT_MUST_CHECK;
+/* Whether a new file may take the place of what is at `path`: nothing, or a regular file.
+ * DT_CANTCREATE: a folder, link, device, pipe or socket, which is left alone. */
+dt_status dt_outfile_check(const char *path) DT_MUST_CHECK;
+/* The configuration file that dt_options_yaml writes. DT_NOMEM. */
+dt_status dt_options_put(const char *path, const dt_options *o, dt_written *w) DT_MUST_CHECK;
+/* Names made, renamed or removed in a folder are on disk only when the folder is. File
+ * systems that cannot sync one say EINVAL; they order it themselves. DT_IO. */
+dt_status dt_folder_sync(const char *path) DT_MUST_CHECK;
+
+/* ---- Model files ---------------------------------------------------------------------- */
+
+/* A network's weights as model.safetensors.
+ *
+ * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW,
+ * float32; running_mean, running_var; num_batches_tracked int64), so torch loads the
+ * file as it is; or those of another naming. __metadata__ has "format" = "pt" and the dtrain.*
+ * keys net, variant, stem, normalize, image_size, width_divisor and classes, and steps where the
+ * naming has no num_batches_tracked, all as text. All functions are Local. */
+
+typedef struct dt_model_file_opts {
+    const char *names;     /* scheme of dt_net_rename */
+    const char *normalize; /* the images' normalisation that the weights are for */
+    int64_t steps;         /* num_batches_tracked of every batch norm, 0 or more */
+} dt_model_file_opts;
+
+/* Errors as dt_safetensors_write; DT_CONFIG: the network has no such scheme. */
+dt_status dt_model_save(const dt_model_state *s, const char *path,
+                        const dt_model_file_opts *opts) DT_MUST_CHECK;
+/* Room on the disk for just that file, as dt_safetensors_reserve. The numbers are not read. */
+dt_status dt_model_reserve(const dt_model_state *s, const char *path,
+                           const dt_model_file_opts *opts) DT_MUST_CHECK;
+/* The same bytes into a new file, as dt_safetensors_put; w may be NULL. */
+dt_status dt_model_put(const dt_model_state *s, const char *path,
+                       const dt_model_file_opts *opts, dt_written *w) DT_MUST_CHECK;
+
+/* A file, or a folder that holds model.safetensors (a run's, a checkpoint), to the path
+ * of the file. DT_NOINPUT: the folder holds none. */
+dt_status dt_model_path(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
+
+/* What the file (or folder) says of its network, into the options that nobody gave:
+ * net, variant, stem, normalize, image_size and width_divisor; dt_model_load then checks them against
+ * the file. `origin` holds the texts and must outlive o. Errors as
+ * dt_safetensors_open. */
+enum { DT_ORIGIN_KEYS = 6, DT_ORIGIN_CHARS = 64 };
+typedef struct dt_model_origin {
+    char text[DT_ORIGIN_KEYS][DT_ORIGIN_CHARS];
+} dt_model_origin;
+dt_status dt_model_describe(const char *path, dt_options *o,
+                            dt_model_origin *origin) DT_MUST_CHECK;
+
+/* Fill master and the running statistics from a file in any naming, DDP's prefix
+ * "module." included; num_batches_tracked may be absent; F16 and BF16 become float32, exactly. Nothing is written before the
+ * whole header fits. A file without dtrain.* metadata is taken with one warning.
+ *   path       as dt_model_path takes it
+ *   normalize  of this run; NULL: whatever the file says
+ *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are
+ *              missing, unexpected, or of another shape or type, in one message; a number
+ *              that is not finite.
+ *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
+dt_status dt_model_load(const dt_model_state *s, const char *path,
+                        const char *normalize) DT_MUST_CHECK;
+/* All but the classifier, which stays as it is in s; the file's may be of any shape, or missing. */
+dt_status dt_model_load_body(const dt_model_state *s, const char *path,
+                             const char *normalize) DT_MUST_CHECK;
+
+/* Give back what dt_model_reserve has taken; after a kill, whatever any process that wrote to
+ * `path` has left: none may be writing. DT_IO. */
+void dt_safetensors_release(const char *path);
+dt_status dt_safetensors_sweep(const char *path) DT_MUST_CHECK;
+
+/* ---- Checkpoints ---------------------------------------------------------------------- */
+
+/* Checkpoints that survive a kill and a power cut.
+ *
+ * <run>/checkpoints/step-0000000123/ holds model.safetensors, momentum.safetensors,
+ * state.json, options.yaml and MANIFEST. Save: write everything into
+ * .tmp-step-0000000123, sync each file, MANIFEST last (name, size and XXH3-128 of every
+ * file, then of itself), sync the folder, rename it, sync its parent. A folder without the
+ * dot is therefore whole, and a reader still checks every byte. Nothing in it depends on
+ * the number of ranks. A step that is saved again with other content (an epoch's end, then
+ * its best test) becomes step-0000000123-2, -3, ...: nothing is ever replaced, the highest
+ * counts, and pruning removes the ones below. Names with a dot are not looked at:
+ * .tmp-* (a save that did not end), .trash-* (a deletion that did not), .undone-* (newer
+ * than the checkpoint that a run was continued from, or is to be: see disown).
+ * All functions are Local; rank 0 alone writes. */
+
+/* Where a run stands: everything that the next step depends on beside the numbers, and
+ * what its reports add up. Steps and epochs count from 0. */
+typedef struct dt_progress {
+    int64_t epoch, step;   /* the next step to run, within its epoch; step may be the epoch's
+                              length: then the epoch's test comes next */
+    int64_t run_step;      /* steps done in the whole run */
+    double loss_sum;       /* of the epoch so far: sum over its images */
+    int64_t images;        /* of the epoch so far */
+    double best_accuracy;  /* of all tests so far; -1: none */
+    int64_t best_epoch;
+    int64_t metrics_bytes; /* length of metrics.jsonl at this point */
+} dt_progress;
+
+/* What is saved; all borrowed. */
+typedef struct dt_snapshot {
+    dt_model_state model;
+    float *momentum; /* [dt_net_slab_floats] */
+    dt_progress at;
+    const dt_options *options;  /* resolved: saved as options.yaml */
+    const char *data_digest;    /* of the data's content, as text */
+    const char *what_class;     /* build, libraries, instruction set: one line of text */
+    bool best;                  /* the best test so far: --keep-best holds on to it */
+    bool proved;                /* its own loss is known to be finite: see dt_keep */
+} dt_snapshot;
+
+/* Write one checkpoint by the protocol above. metrics_fd (or -1) is synced first: the
+ * length recorded must not be ahead of the file. *path: the folder made, or the one that
+ * was there and holds exactly the same.
+ * DT_CANTCREATE, DT_IO: what was there before is as it was, and the temporary is gone;
+ * path[0] = 0. Where the last sync alone fails, the new folder stays: it is whole, but its
+ * name may not outlive a power cut. */
+dt_status dt_checkpoint_save(const char *run, const dt_snapshot *s, int metrics_fd,
+                             char path[PATH_MAX]) DT_MUST_CHECK;
+
+/* Delete what --keep-last, --keep-every and --keep-best do not hold on to: all are renamed
+ * to .trash-*, the folder synced, and only then unlinked. The newest valid one always stays,
+ * and what is newer than it is left for find to name. Those whose files have not the sizes
+ * of their MANIFEST do not count as kept. Leftover .tmp-* and .trash-* go too, so no save
+ * may be under way; and .undone-* up to the step of the newest valid one, for the run has
+ * come as far again. DT_IO.
+ * Finite numbers can still give a loss that is not: only the step or test after a checkpoint
+ * proves it. Any that has a later one is proved; while the newest is not, the one before
+ * stays too. */
+typedef struct dt_keep {
+    int64_t last, every;
+    bool best, unproved; /* unproved: the newest */
+} dt_keep;
+dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep) DT_MUST_CHECK;
+
+/* The newest valid checkpoint of a run folder (or the one that `path` itself is) into
+ * found; a torn or corrupt one, or one with a number that is not finite, is named by dt_warn
+ * with what is wrong, and skipped. Leftover
+ * .tmp-* and .trash-* are passed over. found[0] = 0: none. DT_FORMAT: path is itself a
+ * checkpoint, and not valid; DT_NOINPUT: path does not exist. */
+dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX]) DT_MUST_CHECK;
+
+/* The same of those in a run folder whose step is above `than`. DT_IO, DT_NOMEM. */
+dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX]) DT_MUST_CHECK;
+
+/* The same of those whose step is below `than`. */
+dt_status dt_checkpoint_older(const char *run, int64_t than, char found[PATH_MAX]) DT_MUST_CHECK;
+
+/* Whether a folder is a checkpoint, whole or torn, or lies in the `checkpoints` of a run: what
+ * is in it is not for others to write. */
+bool dt_checkpoint_holds(const char *folder);
+/* Whether a checkpoint that could not be read is not there any more: of a run that is on,
+ * pruning takes them while others read. Look at the folder again, then. */
+bool dt_checkpoint_gone(const char *path);
+enum { DT_CHECKPOINT_LOOKS = 100 };
+
+/* Check every byte of one checkpoint: MANIFEST, sizes, hashes, tensors, and that all their
+ * numbers are finite. DT_FORMAT names the first thing wrong; DT_NOINPUT; DT_IO. */
+dt_status dt_checkpoint_verify(const char *path) DT_MUST_CHECK;
+
+/* Read a valid checkpoint: every byte is checked, then into->model's arrays, into->momentum
+ * and *at are filled, and the state_hash is computed anew and compared with the one saved.
+ * into->options (or NULL) gives the normalisation that the weights must be for; its other
+ * members are not read. Errors as dt_checkpoint_verify and dt_model_load; on failure the
+ * arrays hold anything. */
+dt_status dt_checkpoint_load(const char *path, const dt_snapshot *into,
+                             dt_progress *at) DT_MUST_CHECK;
+
+/* Before a run goes on in its own folder from the checkpoint `path`: whatever is newer in
+ * that folder is renamed to .undone-* and named by dt_warn. It tells of a future that will
+ * be another one, and its length of metrics.jsonl lies behind the end. Call it before
+ * metrics.jsonl is cut. They stay until the run has come as far again: see
+ * dt_checkpoint_prune. So is a model.safetensors of more steps, which stays as
+ * .undone-model.safetensors until dt_session_model writes another. Nothing happens to a checkpoint outside a run folder. DT_IO. */
+dt_status dt_checkpoint_rewind(const char *path) DT_MUST_CHECK;
+
+/* After a run whose state behind `step` steps is not finite, or gives a loss that is not:
+ * the newest valid checkpoint of fewer steps into proved, and what is newer in the folder is
+ * renamed and named as by dt_checkpoint_rewind. proved[0] = 0: there is none, and nothing is
+ * renamed. DT_IO, DT_NOMEM. */
+dt_status dt_checkpoint_disown(const char *run, int64_t step, char proved[PATH_MAX]) DT_MUST_CHECK;
+
+/* The run folder that `path` belongs to: itself, when it has a folder checkpoints, or the
+ * one above when it is RUN/checkpoints/step-*. out[0] = 0: it belongs to none. DT_NOINPUT:
+ * path does not exist. */
+dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
+
+/* Text members of state.json: "data_digest", "class", "state_hash", "weights_hash", and
+ * "options.NAME" for each option as dt_option_text has it (bytes outside ASCII that are not
+ * UTF-8, and control characters, are '?'). Checks state.json, but no other file. DT_FORMAT:
+ * there is none. */
+dt_status dt_checkpoint_text(const char *path, const char *key, char *out, size_t size) DT_MUST_CHECK;
+
+/* ---- A thread that writes while training goes on ---------------------------------------- */
+
+typedef struct dt_saver dt_saver;
+/* Takes the memory of one snapshot at once (twice dt_net_slab_floats and the running
+ * statistics): saving allocates no slab. net is borrowed; run and keep are copied. */
+size_t dt_saver_bytes(const dt_net *net);
+dt_status dt_saver_open(dt_saver **v, const char *run, const dt_net *net,
+                        const dt_keep *keep) DT_MUST_CHECK;
+/* Waits for the thread to end the write under way, reports its outcome (the failed save is a
+ * recorded failure of the returned status), copies the snapshot, and starts the write, then
+ * the pruning. The new write is started whatever became of the one before. The snapshot may
+ * change as soon as this returns; the texts in its options, and metrics_fd, must last until
+ * the write is waited for. DT_NUMERIC names the first number of the snapshot that is not
+ * finite: nothing is written, nothing pruned. DT_BUG: a snapshot of another network. */
+dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
+/* Waits for the write under way; its outcome, told once. */
+dt_status dt_saver_wait(dt_saver *v) DT_MUST_CHECK;
+/* The last checkpoint that was written whole, "" if none. Call after dt_saver_wait. A
+ * pruning that failed after it is a failure of the outcome, but not of this. */
+const char *dt_saver_last(const dt_saver *v);
+void dt_saver_close(dt_saver *v); /* waits; NULL is allowed */
+
+/* ---- The newest state of a run -------------------------------------------------------- */
+
+/* The model that `path` means: a file or a checkpoint means itself. A run folder with
+ * checkpoints means its newest valid state, by the steps that they record: model.safetensors,
+ * or a checkpoint that is newer, as when a finished run was gone on with and killed; one note
+ * says which. Ones that are not valid are named by dt_warn and skipped.
+ * DT_NOINPUT: the run holds neither; DT_FORMAT, DT_IO. Local. */
+dt_status dt_newest_model(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
+/* The same by rank 0 for all: of a run that is going on, each would see another one. Agreed.
+ * Collective. */
+dt_status dt_newest_agree(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
+/* That note. Local. */
+void dt_newest_note(const char *run, const char *path, int64_t step);
+
+/* ---- Commands on files ------------------------------------------------------------------- */
+
+/* Check a checkpoint, a run folder's checkpoints (newest first) and model, or a model file:
+ * every byte, that all numbers are finite, that shapes fit the network. One line of stdout
+ * each; DT_FORMAT with the first thing that is wrong. */
+dt_status dt_verify(const char *path) DT_MUST_CHECK;
+/* The arithmetic mean of the weights and running statistics of model files, checkpoints or
+ * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming --names. Summed
+ * in float64 in the order given and rounded once; of one file the result is its numbers.
+ * num_batches_tracked is the last one's. DT_FORMAT: another network or normalisation than
+ * the first. */
+dt_status dt_average(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
+
+/* ---- Records of a run ----------------------------------------------------------------- */
+
+/* The records of a run, and metrics.jsonl.
+ *
+ * One JSON object a line, each written whole by one call, so that a reader may follow
+ * the file while the run goes on:
+ *   {"kind":"step","epoch":1,"step":1,"loss":..,"lr":..,"images_per_s":..}
+ *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,
+ *    "seconds":..}
+ *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..}
+ * Epochs and steps count from 1, steps over the whole run. Numbers have 9 significant
+ * digits (a float32 comes back exactly); NaN and infinities, which JSON lacks, are
+ * null. Everything is Local; rank 0 alone writes. */
+
+typedef struct dt_step_record {
+    int64_t epoch, step; /* from 1; the step within its epoch */
+    int64_t run_step;    /* from 1, within the run */
+    double loss, lr;     /* of the global batch */
+    int64_t images;      /* of this step */
+    double seconds;      /* wall time of this step */
+} dt_step_record;
+
+typedef struct dt_epoch_record {
+    int64_t epoch;     /* from 1 */
+    double train_loss; /* mean over the epoch's images */
+    double test_loss;  /* mean over the test images */
+    int64_t correct, test_images;
+    int64_t images; /* trained on in this epoch */
+    double seconds; /* wall time of training, without the test */
+} dt_epoch_record;
+
+typedef struct dt_end_record {
+    bool ok; /* false: the run ends with an error; the rest may be zero */
+    int64_t steps;
+    double seconds;
+    char weights_hash[DT_DIGEST_CHARS], state_hash[DT_DIGEST_CHARS];
+    const char *folder; /* borrowed */
+} dt_end_record;
+
+typedef struct dt_metrics {
+    int fd;
+    const char *path; /* borrowed; NULL: closed */
+} dt_metrics;
+
+/* path is borrowed and must outlive m. DT_CANTCREATE. */
+dt_status dt_metrics_open(dt_metrics *m, const char *path) DT_MUST_CHECK;
+/* Whether a run can go on behind the first *bytes of the file, which a checkpoint has recorded;
+ * changes no file. Where there is none, a warning, and *bytes becomes 0: the records are lost,
+ * but not the run. DT_FORMAT: it is shorter, or no line ends there; DT_CANTCREATE, DT_IO. */
+dt_status dt_metrics_check(const char *path, int64_t *bytes) DT_MUST_CHECK;
+/* dt_metrics_open for a run that goes on: what dt_metrics_check has found good is cut to
+ * `bytes`. DT_CANTCREATE, DT_IO. */
+dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes) DT_MUST_CHECK;
+/* The file's length, for a checkpoint; m->fd is what to sync. DT_IO. */
+dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes) DT_MUST_CHECK;
+void dt_metrics_close(dt_metrics *m); /* a zeroed m is allowed */
+/* Append one line, without taking memory; of a line that does not fit on the disk nothing
+ * stays. DT_IO: the disk is full, and the like. */
+dt_status dt_metrics_step(dt_metrics *m, const dt_step_record *r) DT_MUST_CHECK;
+dt_status dt_metrics_epoch(dt_metrics *m, const dt_epoch_record *r) DT_MUST_CHECK;
+dt_status dt_metrics_end(dt_metrics *m, const dt_end_record *r) DT_MUST_CHECK;
+
+static inline double dt_images_per_s(int64_t images, double seconds)
+{
+    return seconds > 0 ? (double)images / seconds : 0;
+}
+static inline double dt_test_accuracy(const dt_epoch_record *r) /* NaN without a test */
+{
+    return (double)r->correct / (double)r->test_images;
+}
+
+/* ---- The run folder ------------------------------------------------------------------- */
+
+typedef struct dt_rundir {
+    char path[PATH_MAX - 64]; /* what it is called; 64: room for the names of files in it */
+    char at[PATH_MAX - 64];   /* what leads to it, whatever becomes of its name: by its descriptor */
+    int folder, lock;         /* descriptors, of the lock file; -1: closed */
+    bool open, created; /* created: by us, so to be removed if nothing came of it */
+    bool resumed;       /* an older run's: what is in it must stay */
+} dt_rundir;
+
+/* Take --out DIR, which must be new or empty, or make
+ * runs/<YYYYmmdd-HHMMSS>-<net>-np<N>, with -2, -3, ... where that is taken. Missing
+ * parents are made, and are on disk when this returns.
+ *   --resume auto  also takes over the remains of a run in --out: a folder with
+ *                  options.yaml or checkpoints, or with nothing but a lock
+ *   --resume PATH  takes over the run folder that PATH is or lies in, when --out is that
+ *                  folder or not given; with another --out a new one begins
+ * The folder is held by flock on its file `lock` until close: a lock file whose process is
+ * dead holds nothing. Of processes that want one folder at once, one gets it.
+ * DT_CANTCREATE: not empty, held by another run, or not writable; DT_NOINPUT: PATH does
+ * not exist. */
+dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_CHECK;
+/* Give up the lock; a folder that we made and that is still empty goes. A zeroed d is
+ * allowed. */
+void dt_rundir_close(dt_rundir *d);
+/* Whether a live run holds the folder, by its lock file. */
+bool dt_rundir_held(const char *folder);
+/* A folder that was moved is found again, and a warning tells; path is its new name then. Where
+ * there is no /proc, DT_IO: a name is all that leads to it, and what has it now is another's. */
+dt_status dt_rundir_find(dt_rundir *d) DT_MUST_CHECK;
+/* The path of a file in the folder, by `at`; the name has at most 63 characters. Returns out. */
+const char *dt_rundir_file(const dt_rundir *d, const char *name, char out[PATH_MAX]);
+
+#endif

@@ -1,0 +1,215 @@
+/* dtrain verify: what can be said of files without training. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "checkpoint_internal.h"
+#include "finite.h"
+#include "modelread.h"
+#include "store.h"
+
+/* ---- One thing --------------------------------------------------------------------------- */
+
+static dt_status verify_numbers(const char *path, bool *named)
+{
+    dt_safetensors *f = NULL;
+
+    DT_TRY(dt_safetensors_open(&f, path));
+    const dt_status st = dt_finite_file(f, path);
+    *named = dt_safetensors_metadata(f, "dtrain.net") != NULL;
+    dt_safetensors_close(f);
+    return st;
+}
+
+static dt_status verify_model(const char *path)
+{
+    dt_options o;
+    dt_model_read r = {.net = NULL};
+    bool named = false;
+    dt_status st = DT_OK;
+
+    DT_TRY(verify_numbers(path, &named));
+    if (!named) {
+        printf("ok   %s: all numbers are finite; it names no network to fit\n", path);
+        return DT_OK;
+    }
+    dt_options_init(&o);
+    DT_GO(st, dt_model_read_open(&r, path, &o), out);
+    DT_GO(st, dt_model_load(&r.state, path, NULL), out);
+    printf("ok   %s: all numbers are finite and fit %s\n", path,
+           dt_net_spec_of(r.net)->net);
+
+out:
+    dt_model_read_close(&r);
+    return st;
+}
+
+/* The bytes first: what a hash does not vouch for is not worth reading. */
+static dt_status verify_checkpoint(const char *path)
+{
+    char hash[DT_DIGEST_CHARS];
+    dt_model_read r = {.net = NULL};
+    dt_options o;
+    dt_progress at;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_checkpoint_verify(path));
+    dt_options_init(&o);
+    DT_GO(st, dt_model_read_open(&r, path, &o), out);
+    const dt_snapshot into = {.model = r.state, .momentum = r.momentum};
+    DT_GO(st, dt_checkpoint_load(path, &into, &at), out);
+    DT_GO(st, dt_checkpoint_text(path, "state_hash", hash, sizeof hash), out);
+    printf("ok   %s: step %lld (epoch %lld, step %lld of it), state_hash %s\n", path,
+           (long long)at.run_step, (long long)at.epoch + 1, (long long)at.step, hash);
+
+out:
+    dt_model_read_close(&r);
+    return st;
+}
+
+/* ---- A run folder -------------------------------------------------------------------------- */
+
+typedef struct verdict {
+    dt_status first; /* DT_OK: nothing is wrong so far */
+    char text[2 * PATH_MAX];
+    size_t things;
+    char newest[PATH_MAX]; /* of what is right */
+    int64_t step;          /* of newest; -1: none */
+} verdict;
+
+/* Say what is wrong, and go on. What the machine lacks says nothing about the file. */
+static dt_status verdict_add(verdict *v, dt_status st)
+{
+    v->things++;
+    if (st == DT_OK)
+        return DT_OK;
+    if (st != DT_FORMAT && st != DT_IO && st != DT_NOINPUT)
+        return st;
+    printf("bad  %s\n", dt_fail_text());
+    if (v->first == DT_OK) {
+        v->first = st;
+        snprintf(v->text, sizeof v->text, "%s", dt_fail_text());
+    }
+    dt_fail_clear();
+    return DT_OK;
+}
+
+/* Of what was verified and not of a second look: a run that is on has newer ones by then. */
+static void verdict_newest(verdict *v, const char *path, int64_t step)
+{
+    snprintf(v->newest, sizeof v->newest, "%s", path);
+    v->step = step;
+}
+
+/* Records that a checkpoint counts on. */
+static dt_status verify_metrics(const char *run, const char *checkpoint)
+{
+    char path[PATH_MAX];
+    dt_checkpoint_state state;
+    struct stat info;
+
+    DT_TRY(dt_state_read(checkpoint, &state, NULL));
+    DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
+    const long long bytes = stat(path, &info) == 0 ? (long long)info.st_size : 0;
+    if (bytes < state.at.metrics_bytes)
+        return dt_fail(DT_FORMAT, "%s has %lld bytes, %s was saved with %lld", path, bytes,
+                       checkpoint, (long long)state.at.metrics_bytes);
+    return DT_OK;
+}
+
+/* Of a run that is on, one that goes meanwhile is not bad: *gone. */
+static dt_status verify_list(verdict *v, const char *run, const char *folder, bool *gone)
+{
+    dt_checkpoint_name *list = NULL;
+    size_t count = 0;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_checkpoint_list(folder, &list, &count));
+    for (size_t i = count; i-- > 0;) {
+        char path[PATH_MAX];
+        DT_GO(st, dt_path_join(path, folder, list[i].text), out);
+        dt_status one = verify_checkpoint(path);
+        if (one == DT_OK)
+            one = verify_metrics(run, path);
+        if (one != DT_OK && dt_checkpoint_gone(path)) {
+            dt_fail_clear();
+            *gone = true;
+            continue;
+        }
+        if (one == DT_OK && list[i].step > v->step)
+            verdict_newest(v, path, list[i].step);
+        DT_GO(st, verdict_add(v, one), out);
+    }
+
+out:
+    free(list);
+    return st;
+}
+
+static dt_status verify_checkpoints(verdict *v, const char *run, const char *folder)
+{
+    bool gone = true;
+
+    for (int look = 0; look < DT_CHECKPOINT_LOOKS && gone && v->things == 0; look++) {
+        gone = false;
+        DT_TRY(verify_list(v, run, folder, &gone));
+    }
+    return DT_OK;
+}
+
+static bool is_there(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+/* Of the same step as a checkpoint, the model is the run's newest state. */
+static dt_status verify_run_model(verdict *v, const char *run)
+{
+    char path[PATH_MAX];
+    int64_t step = -1;
+
+    DT_TRY(dt_path_join(path, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
+    if (!is_there(path))
+        return DT_OK;
+    dt_status st = verify_model(path);
+    if (st == DT_OK)
+        st = dt_model_read_steps(path, &step);
+    if (st == DT_OK && step >= v->step)
+        verdict_newest(v, path, step);
+    return verdict_add(v, st);
+}
+
+static dt_status verify_run(const char *run)
+{
+    verdict v = {.first = DT_OK, .step = -1};
+    char path[PATH_MAX];
+
+    DT_TRY(dt_path_join(path, run, "checkpoints"));
+    DT_TRY(verify_checkpoints(&v, run, path));
+    DT_TRY(verify_run_model(&v, run));
+    if (v.first != DT_OK)
+        return dt_fail(v.first, "%s", v.text);
+    if (v.things == 0)
+        return dt_fail(DT_NOINPUT, "%s holds neither checkpoints nor a model: name a run "
+                                   "folder, a checkpoint or a model file", run);
+    dt_newest_note(run, v.newest, v.step);
+    return DT_OK;
+}
+
+dt_status dt_verify(const char *path)
+{
+    char file[PATH_MAX];
+    dt_checkpoint_name name;
+    struct stat info;
+
+    if (stat(path, &info) != 0)
+        return dt_fail(DT_NOINPUT, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return verify_model(path);
+    DT_TRY(dt_path_join(file, path, "MANIFEST"));
+    if (is_there(file) || dt_checkpoint_name_of(path, &name))
+        return verify_checkpoint(path);
+    return verify_run(path);
+}

@@ -1,0 +1,206 @@
+/* NaN and infinities: seen in every area, type and place, named, never saved, never read. */
+#include "snapshot.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "store/finite.h"
+
+/* ---- Floats ------------------------------------------------------------------------------ */
+
+enum { MANY = 40000 }; /* more than two blocks, and no multiple of one */
+
+static void one_number_among_many_is_found(void **state)
+{
+    static const float good[] = {0.0f, -0.0f, FLT_MAX, -FLT_MAX, FLT_MIN, 1e-45f, -1e-45f};
+    static const size_t place[] = {0, 1, 16383, 16384, 16385, 32768, MANY - 1};
+    const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    float *x = calloc(MANY, sizeof *x), *copy = calloc(MANY, sizeof *copy);
+
+    (void)state;
+    assert_true(x && copy);
+    for (size_t i = 0; i < MANY; i++)
+        x[i] = good[i % (sizeof good / sizeof *good)];
+    assert_int_equal(dt_finite_floats(x, MANY), MANY);
+    assert_int_equal(dt_finite_floats(x, 0), 0);
+    assert_true(dt_finite_copy(copy, x, MANY));
+    assert_memory_equal(copy, x, MANY * sizeof *x);
+    for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
+        const float kept = x[place[i]];
+        x[place[i]] = bad[i % 4];
+        assert_int_equal(dt_finite_floats(x, MANY), place[i]);
+        assert_int_equal(dt_finite_floats(x, place[i]), place[i]); /* it lies behind these */
+        assert_false(dt_finite_copy(copy, x, MANY));
+        assert_memory_equal(copy, x, MANY * sizeof *x);
+        x[place[i]] = kept;
+    }
+    free(x);
+    free(copy);
+}
+
+/* ---- Snapshots ----------------------------------------------------------------------------- */
+
+typedef struct spoiled { /* a number of the fixture's slab, and what names it */
+    size_t at;
+    float value;
+    const char *text;
+} spoiled;
+enum { SPOILED = 5 };
+
+static void spoil(const fixture *f, spoiled out[SPOILED])
+{
+    const dt_param *first = dt_net_param(f->net, 0);
+    const dt_param *last = dt_net_param(f->net, dt_net_param_count(f->net) - 1);
+    const dt_norm *norm = dt_net_norm(f->net, 1);
+    const spoiled all[SPOILED] = {
+        {first->offset + 1, NAN, "weight features.0.weight[0][1][0][0] is nan"},
+        {last->offset + 9, -INFINITY, "weight classifier.bias[9] is -inf"},
+        {f->floats + last->offset, INFINITY, "momentum of classifier.bias[0] is inf"},
+        {2 * f->floats + norm->offset, INFINITY, "running mean of features.5[0] is inf"},
+        {2 * f->floats + f->channels + norm->offset + 1, NAN,
+         "running variance of features.5[1] is nan"},
+    };
+    memcpy(out, all, sizeof all);
+}
+
+/* The last good one stays, however few are to be kept, and the saver goes on with the next. */
+static void nothing_else_is_saved(void **state)
+{
+    static const dt_keep one = {.last = 1};
+    fixture *f = *state;
+    spoiled bad[SPOILED];
+    dt_saver *v = NULL;
+    char names[1000];
+
+    spoil(f, bad);
+    assert_ok(dt_saver_open(&v, f->run, f->net, &one));
+    snapshot_fill(f, 1);
+    assert_ok(dt_saver_save(v, &f->s, -1));
+    for (size_t i = 0; i < SPOILED; i++) {
+        snapshot_fill(f, 2 + (int64_t)i);
+        f->slab[bad[i].at] = bad[i].value;
+        assert_fails(dt_finite_state(&f->s.model, f->s.momentum, 7), DT_NUMERIC, bad[i].text);
+        assert_fails(dt_saver_save(v, &f->s, -1), DT_NUMERIC, bad[i].text);
+        assert_ok(dt_saver_wait(v));
+        assert_string_equal(names_in(f, "", names), "step-0000000001");
+        assert_string_equal(dt_saver_last(v), folder_path(f->checkpoints, "step-0000000001"));
+    }
+    assert_loads_step(f, dt_saver_last(v), 1);
+    snapshot_fill(f, 9);
+    assert_ok(dt_finite_state(&f->s.model, f->s.momentum, 9));
+    assert_ok(dt_saver_save(v, &f->s, -1));
+    dt_saver_close(v);
+    assert_string_equal(names_in(f, "", names), "step-0000000001 step-0000000009");
+    assert_ok(dt_saver_open(&v, f->run, f->net, &one)); /* a step or test proves it: one is enough */
+    f->s.proved = true;
+    assert_ok(dt_saver_save(v, &f->s, -1));
+    dt_saver_close(v);
+    assert_string_equal(names_in(f, "", names), "step-0000000009");
+}
+
+/* The writer does not look; so wrote versions before this one. */
+static void older_checkpoints_are_passed_over(void **state)
+{
+    static const dt_keep one = {.last = 1};
+    fixture *f = *state;
+    spoiled bad[SPOILED];
+    char found[PATH_MAX], path[PATH_MAX], text[4000];
+    dt_progress at;
+
+    spoil(f, bad);
+    for (size_t i = 0; i < SPOILED; i++) {
+        snapshot_save(f, 1);
+        snapshot_fill(f, 2);
+        f->slab[bad[i].at] = bad[i].value;
+        assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
+        assert_fails(dt_checkpoint_verify(path), DT_FORMAT, "is not a finite number");
+        assert_fails(dt_checkpoint_load(path, &f->s, &at), DT_FORMAT, "is not a finite number");
+        FILE *log = NULL;
+        const int kept = folder_listen(&log);
+        const dt_status st = dt_checkpoint_find(f->run, found);
+        folder_heard(kept, log, text, sizeof text);
+        assert_ok(st);
+        assert_string_equal(found, folder_path(f->checkpoints, "step-0000000001"));
+        assert_non_null(strstr(text, "step-0000000002"));
+        assert_non_null(strstr(text, "is not a finite number; skipped"));
+        assert_ok(dt_checkpoint_prune(f->run, &one)); /* it counts for nothing here either */
+        assert_loads_step(f, found, 1);
+        folder_remove(f->checkpoints);
+    }
+}
+
+/* ---- Files ------------------------------------------------------------------------------- */
+
+/* A file of one tensor of 2^20 + 3 elements of `size` bytes, of which one is `bits`. */
+static void put_tensor(const char *path, const char *dtype, size_t size, size_t at, uint64_t bits)
+{
+    const size_t count = (1 << 20) + 3;
+    char header[200] = "";
+    unsigned char *data = calloc(count, size);
+    FILE *f = fopen(path, "wb");
+
+    assert_true(f && data);
+    const int n = snprintf(header + 8, sizeof header - 8, "{\"x\":{\"dtype\":\"%s\",\"shape\":[%zu],"
+                           "\"data_offsets\":[0,%zu]}}", dtype, count, count * size);
+    header[0] = (char)n;
+    memcpy(data + at * size, &bits, size);
+    assert_int_equal(fwrite(header, 1, 8 + (size_t)n, f), 8 + n);
+    assert_int_equal(fwrite(data, size, count, f), count);
+    assert_int_equal(fclose(f), 0);
+    free(data);
+}
+
+static dt_status check_file(const char *path)
+{
+    dt_safetensors *file = NULL;
+
+    assert_ok(dt_safetensors_open(&file, path));
+    const dt_status st = dt_finite_file(file, path);
+    dt_safetensors_close(file);
+    return st;
+}
+
+static void every_type_is_looked_at(void **state)
+{
+    static const struct {
+        const char *dtype;
+        size_t size;
+        uint64_t infinity, largest;
+    } rows[] = {
+        {"F64", 8, 0x7ff0000000000000u, 0xffefffffffffffffu},
+        {"F32", 4, 0xff800000u, 0x7f7fffffu},
+        {"F16", 2, 0x7c00u, 0xfbffu},
+        {"BF16", 2, 0xff80u, 0x7f7fu},
+        {"F8_E5M2", 1, 0x7cu, 0xfbu},
+    };
+    static const size_t place[] = {0, 1 << 17, (1 << 20) - 1, (1 << 20) + 2};
+    fixture *f = *state;
+    const char *path = folder_path(f->run, "x.safetensors");
+    char text[100];
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (size_t p = 0; p < sizeof place / sizeof *place; p++) {
+            snprintf(text, sizeof text, "'x': element %zu is not a finite number", place[p]);
+            put_tensor(path, rows[i].dtype, rows[i].size, place[p], rows[i].infinity);
+            assert_fails(check_file(path), DT_FORMAT, text);
+            put_tensor(path, rows[i].dtype, rows[i].size, place[p], rows[i].infinity | 1);
+            assert_fails(check_file(path), DT_FORMAT, text);
+        }
+        put_tensor(path, rows[i].dtype, rows[i].size, 5, rows[i].largest);
+        assert_ok(check_file(path));
+    }
+    put_tensor(path, "I64", 8, 5, UINT64_MAX); /* has none */
+    assert_ok(check_file(path));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_number_among_many_is_found),
+        TEST(nothing_else_is_saved),
+        TEST(older_checkpoints_are_passed_over),
+        TEST(every_type_is_looked_at),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,288 @@
+/* metrics.jsonl, read back by jansson: every line is JSON, numbers come back, and what
+ * JSON cannot say is null. */
+#include "test.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "store/store.h"
+
+typedef struct fixture {
+    char path[64];
+    dt_metrics m;
+} fixture;
+
+static int make(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    dt_fail_clear(); /* of a test that has failed */
+    snprintf(f->path, sizeof f->path, "metrics-XXXXXX");
+    const int fd = mkstemp(f->path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_ok(dt_metrics_open(&f->m, f->path));
+    *state = f;
+    return 0;
+}
+
+static int release(void **state)
+{
+    fixture *f = *state;
+    dt_metrics_close(&f->m);
+    dt_metrics_close(&f->m); /* a second time is harmless */
+    unlink(f->path);
+    free(f);
+    return 0;
+}
+
+/* Line `index` of the file; it ends with a newline and is an object. */
+static json_t *line(const fixture *f, int index)
+{
+    char text[1000] = "";
+    FILE *file = fopen(f->path, "r");
+    json_t *j = NULL;
+
+    assert_non_null(file);
+    for (int i = 0; i <= index; i++)
+        assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_int_equal(text[strlen(text) - 1], '\n');
+    j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_true(json_is_object(j));
+    return j;
+}
+
+static double real(const json_t *j, const char *key)
+{
+    const json_t *value = json_object_get(j, key);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
+static int64_t whole(const json_t *j, const char *key)
+{
+    const json_t *value = json_object_get(j, key);
+    assert_true(json_is_integer(value));
+    return json_integer_value(value);
+}
+
+static void assert_text(const json_t *j, const char *key, const char *want)
+{
+    const char *text = json_string_value(json_object_get(j, key));
+    assert_non_null(text);
+    assert_string_equal(text, want);
+}
+
+static void lines_say_what_was_recorded(void **state)
+{
+    fixture *f = *state;
+    const double loss = (double)2.0084016f; /* a float32 survives 9 digits */
+    const dt_end_record end = {
+        .ok = true, .steps = 1950, .weights_hash = "0123abcd", .state_hash = "4567"};
+
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.epoch = 2,
+                                                       .step = 3,
+                                                       .run_step = 198,
+                                                       .loss = loss,
+                                                       .lr = 0.01,
+                                                       .images = 256,
+                                                       .seconds = 0.5}));
+    assert_ok(dt_metrics_epoch(&f->m, &(dt_epoch_record){.epoch = 2,
+                                                         .train_loss = 1.25,
+                                                         .test_loss = 1.5,
+                                                         .correct = 1380,
+                                                         .test_images = 10000,
+                                                         .images = 49920,
+                                                         .seconds = 12.5}));
+    assert_ok(dt_metrics_end(&f->m, &end));
+
+    json_t *j = line(f, 0);
+    assert_int_equal(json_object_size(j), 6);
+    assert_text(j, "kind", "step");
+    assert_int_equal(whole(j, "epoch"), 2);
+    assert_int_equal(whole(j, "step"), 198);
+    assert_true((float)real(j, "loss") == 2.0084016f);
+    assert_true(real(j, "lr") == 0.01);
+    assert_true(real(j, "images_per_s") == 512);
+    json_decref(j);
+
+    j = line(f, 1);
+    assert_int_equal(json_object_size(j), 6);
+    assert_text(j, "kind", "epoch");
+    assert_int_equal(whole(j, "epoch"), 2);
+    assert_true(real(j, "train_loss") == 1.25 && real(j, "test_loss") == 1.5);
+    assert_true(real(j, "test_accuracy") == 0.138 && real(j, "seconds") == 12.5);
+    json_decref(j);
+
+    j = line(f, 2);
+    assert_int_equal(json_object_size(j), 4);
+    assert_text(j, "kind", "end");
+    assert_text(j, "weights_hash", "0123abcd");
+    assert_text(j, "state_hash", "4567");
+    assert_int_equal(whole(j, "steps"), 1950);
+    json_decref(j);
+}
+
+static void any_float32_comes_back(void **state)
+{
+    fixture *f = *state;
+    for (uint32_t i = 0; i < 500; i++) {
+        uint32_t bits[4];
+        float x;
+        dt_random(3, DT_STREAM_TEST, 0, i, 0, bits);
+        memcpy(&x, &bits[0], sizeof x);
+        if (!isfinite(x))
+            x = 0;
+        assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.loss = (double)x}));
+        json_t *j = line(f, (int)i);
+        assert_true((float)real(j, "loss") == x);
+        json_decref(j);
+    }
+}
+
+static void what_is_not_finite_is_null(void **state)
+{
+    fixture *f = *state;
+    static const double odd[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 3; i++) {
+        assert_ok(
+            dt_metrics_step(&f->m, &(dt_step_record){.loss = odd[i], .lr = -0.0}));
+        json_t *j = line(f, i);
+        assert_true(json_is_null(json_object_get(j, "loss")));
+        assert_true(real(j, "lr") == 0 && real(j, "images_per_s") == 0);
+        json_decref(j);
+    }
+    assert_ok(
+        dt_metrics_epoch(&f->m, &(dt_epoch_record){.epoch = 1, .test_loss = NAN}));
+    json_t *j = line(f, 3);
+    assert_true(json_is_null(json_object_get(j, "test_accuracy"))); /* no test images */
+    json_decref(j);
+}
+
+static void lines_are_appended_and_at_once_there(void **state)
+{
+    fixture *f = *state;
+    dt_metrics other;
+
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = 1}));
+    json_decref(line(f, 0)); /* while the writer has the file open */
+    assert_ok(dt_metrics_open(&other, f->path));
+    assert_ok(dt_metrics_step(&other, &(dt_step_record){.run_step = 2}));
+    dt_metrics_close(&other);
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = 3}));
+    for (int i = 0; i < 3; i++) {
+        json_t *j = line(f, i);
+        assert_int_equal(whole(j, "step"), i + 1);
+        json_decref(j);
+    }
+}
+
+/* A run that goes on has the lines up to its checkpoint, and appends. */
+static void resuming_cuts_to_a_line(void **state)
+{
+    fixture *f = *state;
+    int64_t bytes[4] = {0};
+    dt_metrics m = {0};
+
+    for (int i = 0; i < 3; i++) {
+        assert_ok(dt_metrics_bytes(&f->m, &bytes[i]));
+        assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = i + 1}));
+    }
+    assert_ok(dt_metrics_bytes(&f->m, &bytes[3]));
+    assert_true(bytes[0] == 0 && bytes[3] > bytes[2] && bytes[2] > bytes[1]);
+
+    int64_t longer = bytes[3] + 1, before = bytes[2] - 1, behind = bytes[2] + 1;
+    assert_fails(dt_metrics_check(f->path, &longer), DT_FORMAT, "lines are lost");
+    assert_fails(dt_metrics_check(f->path, &before), DT_FORMAT, "no line ends at byte");
+    assert_fails(dt_metrics_check(f->path, &behind), DT_FORMAT, "no line ends at byte");
+    json_decref(line(f, 2)); /* refused: nothing was cut */
+
+    assert_ok(dt_metrics_check(f->path, &bytes[2]));
+    assert_ok(dt_metrics_resume(&m, f->path, bytes[2]));
+    assert_ok(dt_metrics_bytes(&m, &bytes[0]));
+    assert_true(bytes[0] == bytes[2]);
+    assert_ok(dt_metrics_step(&m, &(dt_step_record){.run_step = 77}));
+    dt_metrics_close(&m);
+    for (int i = 0; i < 3; i++) {
+        json_t *j = line(f, i);
+        assert_int_equal(whole(j, "step"), i < 2 ? i + 1 : 77);
+        json_decref(j);
+    }
+    assert_ok(dt_metrics_resume(&m, f->path, 0));
+    assert_ok(dt_metrics_bytes(&m, &bytes[0]));
+    assert_true(bytes[0] == 0);
+    dt_metrics_close(&m);
+}
+
+static void a_missing_file_begins_anew(void **state)
+{
+    (void)state;
+    char path[64];
+    int64_t bytes = 10;
+    dt_metrics m = {0};
+
+    snprintf(path, sizeof path, "metrics-absent-%ld", (long)getpid());
+    assert_ok(dt_metrics_check(path, &bytes)); /* the records are lost, not the run */
+    assert_true(bytes == 0);
+    assert_ok(dt_metrics_resume(&m, path, bytes));
+    assert_ok(dt_metrics_step(&m, &(dt_step_record){.run_step = 1}));
+    dt_metrics_close(&m);
+    unlink(path);
+}
+
+/* Of a line that does not fit nothing stays: the file is JSON lines up to its end. */
+static void half_a_line_does_not_stay(void **state)
+{
+    fixture *f = *state;
+    struct rlimit old;
+    int64_t whole_lines = 0, bytes = 0;
+
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = 1}));
+    assert_ok(dt_metrics_bytes(&f->m, &whole_lines));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    const rlim_t room = (rlim_t)whole_lines + 20;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){room, old.rlim_max}), 0);
+    const dt_status st = dt_metrics_step(&f->m, &(dt_step_record){.run_step = 2});
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_fails(st, DT_IO, "File too large");
+    assert_ok(dt_metrics_bytes(&f->m, &bytes));
+    assert_true(bytes == whole_lines);
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = 3}));
+    json_t *j = line(f, 1);
+    assert_int_equal(whole(j, "step"), 3);
+    json_decref(j);
+}
+
+static void failures_are_named(void **state)
+{
+    (void)state;
+    dt_metrics m;
+
+    assert_fails(dt_metrics_open(&m, "absent/metrics.jsonl"), DT_CANTCREATE,
+                 "absent/metrics.jsonl: No such file");
+    assert_ok(dt_metrics_open(&m, "/dev/full")); /* every write: no space left */
+    assert_fails(dt_metrics_step(&m, &(dt_step_record){0}), DT_IO,
+                 "/dev/full: No space left on device");
+    assert_fails(dt_metrics_end(&m, &(dt_end_record){0}), DT_IO, "/dev/full");
+    dt_metrics_close(&m);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make, release)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lines_say_what_was_recorded), TEST(any_float32_comes_back),
+        TEST(what_is_not_finite_is_null),  TEST(lines_are_appended_and_at_once_there),
+        TEST(resuming_cuts_to_a_line),
+        TEST(a_missing_file_begins_anew),
+        TEST(half_a_line_does_not_stay),
+        TEST(failures_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,485 @@
+/* Model files: names and orders as PyTorch has them, both ways in every naming; files
+ * that do not fit are refused whole; foreign ones get one warning. */
+#include "test.h"
+
+#include <fcntl.h>
+#include <float.h>
+#include <math.h>
+#include <unistd.h>
+
+#include "store/store.h"
+#include "store/safetensors.h"
+
+/* ---- A small network with numbers in it ------------------------------------------ */
+
+typedef struct fixture {
+    char dir[64], file[128], edited[128];
+    dt_net *net;
+    size_t floats, channels;
+    dt_model_state state;
+} fixture;
+
+static const dt_net_spec resnet = {.net = "resnet50",
+                                   .variant = "torchvision",
+                                   .stem = "cifar",
+                                   .classes = 10,
+                                   .width_divisor = 16};
+static const dt_net_spec vgg = {.net = "vgg11",
+                                .variant = "mindspore",
+                                .stem = "imagenet",
+                                .classes = 10,
+                                .width_divisor = 16};
+static const dt_model_file_opts as_torchvision = {"torchvision", "cifar", 1234};
+
+static void state_take(const dt_net *net, dt_model_state *s)
+{
+    *s = (dt_model_state){net, calloc(dt_net_slab_floats(net), sizeof(float)),
+                          calloc(dt_net_norm_channels(net), sizeof(float)),
+                          calloc(dt_net_norm_channels(net), sizeof(float))};
+    assert_true(s->master && s->running_mean && s->running_var);
+}
+
+static void state_give(dt_model_state *s)
+{
+    free(s->master);
+    free(s->running_mean);
+    free(s->running_var);
+}
+
+/* Slab position of element (o, i, h, w): [kh][kw][ci][co], as model.h says. */
+static size_t slab_index(const dt_param *p, int64_t o, int64_t i, int64_t h, int64_t w)
+{
+    const int64_t in = p->rank > 1 ? p->dim[1] : 1, wide = p->rank == 4 ? p->dim[3] : 1;
+    return p->offset + (size_t)(((h * wide + w) * in + i) * p->dim[0] + o);
+}
+
+/* A number that tells where it belongs; exact in float32. */
+static float mark(size_t param, int64_t flat)
+{
+    return (float)((int64_t)(param % 64) * 100000 + flat % 100000) / 8;
+}
+
+static void state_fill(const dt_model_state *s)
+{
+    for (size_t n = 0; n < dt_net_param_count(s->net); n++) {
+        const dt_param *p = dt_net_param(s->net, n);
+        const int64_t in = p->rank > 1 ? p->dim[1] : 1;
+        const int64_t kh = p->rank == 4 ? p->dim[2] : 1,
+                      kw = p->rank == 4 ? p->dim[3] : 1;
+        int64_t flat = 0; /* OIHW, the order of files */
+        for (int64_t o = 0; o < p->dim[0]; o++)
+            for (int64_t i = 0; i < in; i++)
+                for (int64_t h = 0; h < kh; h++)
+                    for (int64_t w = 0; w < kw; w++)
+                        s->master[slab_index(p, o, i, h, w)] = mark(n, flat++);
+    }
+    for (size_t c = 0; c < dt_net_norm_channels(s->net); c++) {
+        s->running_mean[c] = (float)c / 4;
+        s->running_var[c] = -(float)c / 4;
+    }
+    s->running_mean[0] = -FLT_MAX;
+    s->running_var[0] = -0.0f;
+}
+
+static int make(void **state, const dt_net_spec *spec)
+{
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    dt_fail_clear(); /* of a test that has failed */
+    snprintf(f->dir, sizeof f->dir, "modelfile-XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    snprintf(f->file, sizeof f->file, "%s/model.safetensors", f->dir);
+    snprintf(f->edited, sizeof f->edited, "%s/edited.safetensors", f->dir);
+    assert_ok(dt_net_create(&f->net, spec));
+    f->floats = dt_net_slab_floats(f->net);
+    f->channels = dt_net_norm_channels(f->net);
+    state_take(f->net, &f->state);
+    state_fill(&f->state);
+    *state = f;
+    return 0;
+}
+
+static int make_resnet(void **state)
+{
+    return make(state, &resnet);
+}
+
+static int make_vgg(void **state)
+{
+    return make(state, &vgg);
+}
+
+static int release(void **state)
+{
+    fixture *f = *state;
+    unlink(f->file);
+    unlink(f->edited);
+    assert_int_equal(rmdir(f->dir), 0); /* no temporary file was left */
+    state_give(&f->state);
+    dt_net_destroy(f->net);
+    free(f);
+    return 0;
+}
+
+static void assert_same_state(const fixture *f, const dt_model_state *s)
+{
+    assert_memory_equal(s->master, f->state.master, f->floats * sizeof(float));
+    assert_memory_equal(s->running_mean, f->state.running_mean,
+                        f->channels * sizeof(float));
+    assert_memory_equal(s->running_var, f->state.running_var,
+                        f->channels * sizeof(float));
+}
+
+static void assert_loads(const fixture *f, const char *path)
+{
+    dt_model_state s;
+    state_take(f->net, &s);
+    assert_ok(dt_model_load(&s, path, "cifar"));
+    assert_same_state(f, &s);
+    state_give(&s);
+}
+
+/* Refused with this text, and nothing was written. */
+static void assert_refused(const fixture *f, const char *path, const char *message)
+{
+    dt_model_state s;
+    state_take(f->net, &s);
+    assert_fails(dt_model_load(&s, path, "cifar"), DT_FORMAT, message);
+    for (size_t i = 0; i < f->floats; i++)
+        assert_true(s.master[i] == 0);
+    state_give(&s);
+}
+
+/* ---- Saving ---------------------------------------------------------------------- */
+
+static const dt_tensor *find(const dt_safetensors *s, const char *name)
+{
+    for (size_t i = 0; i < dt_safetensors_count(s); i++)
+        if (strcmp(dt_safetensors_get(s, i)->name, name) == 0)
+            return dt_safetensors_get(s, i);
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+static void files_hold_oihw_and_metadata(void **state)
+{
+    const fixture *f = *state;
+    dt_safetensors *s = NULL;
+    int64_t batches = 0;
+
+    assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
+    assert_ok(dt_safetensors_open(&s, f->file));
+    for (size_t n = 0; n < dt_net_param_count(f->net); n++) {
+        const dt_param *p = dt_net_param(f->net, n);
+        const dt_tensor *t = find(s, p->name);
+        float *x = calloc(p->count, sizeof *x);
+        assert_non_null(x);
+        assert_string_equal(t->dtype, "F32");
+        assert_int_equal(t->rank, p->rank);
+        assert_memory_equal(t->shape, p->dim, (size_t)p->rank * sizeof *p->dim);
+        assert_ok(dt_safetensors_read(s, t, x));
+        for (size_t k = 0; k < p->count; k++)
+            assert_true(x[k] == mark(n, (int64_t)k));
+        free(x);
+    }
+    const dt_tensor *t = find(s, "layer4.2.bn3.num_batches_tracked");
+    assert_string_equal(t->dtype, "I64");
+    assert_int_equal(t->rank, 0);
+    assert_ok(dt_safetensors_read(s, t, &batches));
+    assert_int_equal(batches, 1234);
+    /* 161 parameters and 53 norms with three buffers each */
+    assert_int_equal(dt_safetensors_count(s), 161 + 3 * 53);
+
+    assert_string_equal(dt_safetensors_metadata(s, "format"), "pt");
+    assert_string_equal(dt_safetensors_metadata(s, "dtrain.net"), "resnet50");
+    assert_string_equal(dt_safetensors_metadata(s, "dtrain.variant"), "torchvision");
+    assert_string_equal(dt_safetensors_metadata(s, "dtrain.stem"), "cifar");
+    assert_string_equal(dt_safetensors_metadata(s, "dtrain.normalize"), "cifar");
+    assert_string_equal(dt_safetensors_metadata(s, "dtrain.image_size"), "32");
+    assert_string_equal(dt_safetensors_metadata(s, "dtrain.classes"), "10");
+    dt_safetensors_close(s);
+}
+
+static void namings_are_written_and_read(const fixture *f, const char *scheme,
+                                         const char *const *names)
+{
+    const dt_model_file_opts opts = {scheme, "cifar", 1};
+    dt_safetensors *s = NULL;
+
+    assert_ok(dt_model_save(&f->state, f->file, &opts));
+    assert_ok(dt_safetensors_open(&s, f->file));
+    for (; *names; names++)
+        find(s, *names);
+    dt_safetensors_close(s);
+    assert_loads(f, f->file);
+}
+
+static void resnet_namings(void **state)
+{
+    const fixture *f = *state;
+    const dt_model_file_opts cs744 = {"cs744", "cifar", 1};
+    namings_are_written_and_read(
+        f, "torchvision",
+        (const char *[]){"conv1.weight", "layer1.0.downsample.0.weight",
+                         "layer2.0.downsample.1.running_var", "fc.bias", NULL});
+    namings_are_written_and_read(
+        f, "kuangliu",
+        (const char *[]){"conv1.weight", "layer1.0.shortcut.0.weight",
+                         "layer2.0.shortcut.1.running_var", "linear.bias", NULL});
+    assert_fails(dt_model_save(&f->state, f->edited, &cs744), DT_CONFIG, "cs744");
+    assert_int_not_equal(access(f->edited, F_OK), 0);
+}
+
+static void vgg_namings(void **state)
+{
+    const fixture *f = *state;
+    const char *const features[] = {"features.0.weight", "features.1.running_mean",
+                                    "features.25.bias", "classifier.weight", NULL};
+    namings_are_written_and_read(f, "torchvision", features);
+    namings_are_written_and_read(f, "kuangliu", features);
+    namings_are_written_and_read(
+        f, "cs744",
+        (const char *[]){"layers.0.weight", "layers.1.running_mean", "layers.25.bias",
+                         "fc1.weight", NULL});
+}
+
+/* ---- Edited files ---------------------------------------------------------------- */
+
+typedef struct edit {
+    const char *prefix;         /* put before every name */
+    const char *drop;           /* leave out names that hold this */
+    const char *retype, *dtype; /* this tensor gets this type of the same size */
+    const char *reshape;        /* this tensor gets one more dimension of 1 */
+    const char *add;            /* one more tensor */
+    bool no_metadata;
+    const char *field, *value; /* this field of the metadata is changed */
+} edit;
+
+typedef struct edited {
+    const dt_safetensors *from;
+    const dt_tensor *source[512];
+    dt_tensor tensor[512];
+    char name[512][128];
+} edited;
+
+static void edited_fill(void *context, size_t i, void *data)
+{
+    const edited *e = context;
+    if (e->source[i])
+        assert_ok(dt_safetensors_read(e->from, e->source[i], data));
+    else
+        memset(data, 0, 4);
+}
+
+static void edit_file(const fixture *f, const edit *e)
+{
+    static const char *const keys[] = {"dtrain.net", "dtrain.variant", "dtrain.stem",
+                                       "dtrain.normalize"};
+    dt_field field[4];
+    dt_safetensors *s = NULL;
+    edited *to = calloc(1, sizeof *to);
+    size_t n = 0;
+
+    assert_non_null(to);
+    assert_ok(dt_safetensors_open(&s, f->file));
+    to->from = s;
+    for (size_t i = 0; i < dt_safetensors_count(s); i++) {
+        const dt_tensor *t = dt_safetensors_get(s, i);
+        if (e->drop && strstr(t->name, e->drop))
+            continue;
+        to->source[n] = t;
+        to->tensor[n] = *t;
+        snprintf(to->name[n], sizeof to->name[n], "%s%s", e->prefix ? e->prefix : "",
+                 t->name);
+        to->tensor[n].name = to->name[n];
+        if (e->retype && strcmp(t->name, e->retype) == 0)
+            to->tensor[n].dtype = e->dtype;
+        if (e->reshape && strcmp(t->name, e->reshape) == 0)
+            to->tensor[n].shape[to->tensor[n].rank++] = 1;
+        n++;
+    }
+    if (e->add)
+        to->tensor[n++] =
+            (dt_tensor){.name = e->add, .dtype = "F32", .rank = 1, .shape = {1}};
+    for (size_t i = 0; i < 4; i++) {
+        const bool changed = e->field && strcmp(keys[i], e->field) == 0;
+        field[i] = (dt_field){keys[i],
+                              changed ? e->value : dt_safetensors_metadata(s, keys[i])};
+    }
+    assert_ok(dt_safetensors_write(
+        f->edited, &(dt_safetensors_content){.tensor = to->tensor,
+                                             .tensors = n,
+                                             .metadata = field,
+                                             .fields = e->no_metadata ? 0 : 4,
+                                             .fill = edited_fill,
+                                             .context = to}));
+    dt_safetensors_close(s);
+    free(to);
+}
+
+static void prefixes_and_counters_do_not_matter(void **state)
+{
+    const fixture *f = *state;
+
+    assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
+    edit_file(f, &(edit){.prefix = "module."});
+    assert_loads(f, f->edited);
+    edit_file(f, &(edit){.drop = "num_batches_tracked"});
+    assert_loads(f, f->edited);
+}
+
+/* What is wrong with tensors comes in one message, with counts and the first names. */
+static void misfits_are_reported_together(void **state)
+{
+    const fixture *f = *state;
+
+    assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
+    edit_file(f, &(edit){.drop = "conv1.weight"}); /* 16 blocks and the stem */
+    assert_refused(f, f->edited,
+                   "17 missing ('conv1.weight', 'layer1.0.conv1.weight', "
+                   "'layer1.1.conv1.weight', ...)");
+    edit_file(f, &(edit){.add = "extra\x1b[2J.weight"});
+    assert_refused(f, f->edited, "1 unexpected ('extra\\x1b[2J.weight')");
+    edit_file(f, &(edit){.add = "module.fc.bias"});
+    assert_refused(f, f->edited, "1 unexpected ('module.fc.bias')");
+    edit_file(f, &(edit){.reshape = "fc.weight"});
+    assert_refused(
+        f, f->edited,
+        "1 of another shape ('fc.weight' is [10, 128, 1], the network's [10, 128])");
+    edit_file(f, &(edit){.retype = "bn1.running_var", .dtype = "I32"});
+    assert_refused(f, f->edited,
+                   "1 of another type ('bn1.running_var' is I32, not F32)");
+    edit_file(f, &(edit){.retype = "bn1.num_batches_tracked", .dtype = "F64"});
+    assert_refused(f, f->edited, "'bn1.num_batches_tracked' is F64, not I64");
+    edit_file(f, &(edit){.drop = "fc.bias",
+                         .add = "fc.bais",
+                         .reshape = "fc.weight",
+                         .retype = "bn1.weight",
+                         .dtype = "U32"});
+    assert_refused(
+        f, f->edited,
+        "resnet50; 1 missing ('fc.bias'); 1 unexpected ('fc.bais'); 1 of another "
+        "shape ('fc.weight' is [10, 128, 1], the network's [10, 128]); 1 of another "
+        "type ('bn1.weight' is U32, not F32)");
+}
+
+static void metadata_of_another_run_is_refused(void **state)
+{
+    const fixture *f = *state;
+    static const struct {
+        const char *field, *value, *message;
+    } cases[] = {
+        {"dtrain.net", "vgg11", "--net 'vgg11', this run has --net 'resnet50'"},
+        {"dtrain.variant", "mindspore",
+         "--variant 'mindspore', this run has --variant "
+         "'torchvision'"},
+        {"dtrain.stem", "imagenet", "--stem 'imagenet', this run has --stem 'cifar'"},
+        {"dtrain.normalize", "\ntutorial",
+         "--normalize '\\x0atutorial', this run has "
+         "--normalize 'cifar'"},
+    };
+
+    assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        edit_file(f, &(edit){.field = cases[i].field, .value = cases[i].value});
+        assert_refused(f, f->edited, cases[i].message);
+    }
+}
+
+/* Standard error while a file is loaded, as text. */
+static size_t warnings_of_load(const fixture *f, const char *path, char *text,
+                               size_t room)
+{
+    char log[160];
+    const int saved = dup(STDERR_FILENO);
+
+    snprintf(log, sizeof log, "%s/log", f->dir);
+    const int fd = open(log, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_true(saved >= 0 && fd >= 0 && dup2(fd, STDERR_FILENO) >= 0);
+    assert_loads(f, path);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    const ssize_t n = pread(fd, text, room - 1, 0);
+    assert_true(n >= 0);
+    text[n] = '\0';
+    close(fd);
+    unlink(log);
+    return (size_t)n;
+}
+
+static void foreign_files_get_one_warning(void **state)
+{
+    const fixture *f = *state;
+    char text[1000];
+
+    assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
+    assert_int_equal(warnings_of_load(f, f->file, text, sizeof text), 0);
+    edit_file(f, &(edit){.no_metadata = true});
+    assert_true(warnings_of_load(f, f->edited, text, sizeof text) > 0);
+    assert_non_null(strstr(text, f->edited));
+    assert_non_null(strstr(text, "taken for resnet50 and --normalize cifar"));
+    assert_int_equal(strchr(text, '\n') - text, strlen(text) - 1); /* one line */
+}
+
+static void a_file_of_another_network_does_not_fit(void **state)
+{
+    const fixture *f = *state; /* resnet50 */
+    dt_net *other = NULL;
+    dt_model_state s;
+
+    assert_ok(dt_net_create(&other, &vgg));
+    state_take(other, &s);
+    assert_ok(dt_model_save(&s, f->file, &as_torchvision));
+    assert_refused(f, f->file, "--net 'vgg11'");
+    edit_file(f, &(edit){.no_metadata = true});
+    assert_refused(f, f->edited, "267 missing");
+    state_give(&s);
+    dt_net_destroy(other);
+}
+
+/* What a file says fills options that nobody gave, and no others: not those either that were
+ * given as their default. */
+static void files_describe_their_network(void **state)
+{
+    const fixture *f = *state;
+    dt_model_origin origin;
+    dt_options o;
+
+    assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
+    dt_options_init(&o);
+    assert_ok(dt_model_describe(f->file, &o, &origin));
+    assert_string_equal(o.net, "resnet50");
+    assert_string_equal(o.variant, "torchvision");
+    assert_string_equal(o.stem, "cifar");
+    assert_string_equal(o.normalize, "cifar");
+    assert_int_equal(o.image_size, 32);
+
+    dt_options_init(&o);
+    assert_ok(dt_option_set(dt_option_find("normalize"), &o, "tutorial", "here", DT_USAGE));
+    assert_ok(dt_option_set(dt_option_find("image_size"), &o, "64", "here", DT_USAGE));
+    assert_ok(dt_model_describe(f->file, &o, &origin));
+    assert_string_equal(o.stem, "cifar");
+    assert_string_equal(o.normalize, "tutorial");
+    assert_int_equal(o.image_size, 64);
+
+    edit_file(f, &(edit){.field = "dtrain.stem", .value = "square"});
+    dt_options_init(&o);
+    assert_fails(dt_model_describe(f->edited, &o, &origin), DT_FORMAT, "dtrain.stem");
+}
+
+#define RESNET(name) cmocka_unit_test_setup_teardown(name, make_resnet, release)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RESNET(files_hold_oihw_and_metadata),
+        RESNET(resnet_namings),
+        cmocka_unit_test_setup_teardown(vgg_namings, make_vgg, release),
+        RESNET(prefixes_and_counters_do_not_matter),
+        RESNET(misfits_are_reported_together),
+        RESNET(metadata_of_another_run_is_refused),
+        RESNET(foreign_files_get_one_warning),
+        RESNET(a_file_of_another_network_does_not_fit),
+        RESNET(files_describe_their_network),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
