@@ -100,15 +100,15 @@ dt_status dt_config_parse(dt_settings *s, const char *path, const unsigned char 
 
 /* ---- For commands that show a network -------------------------------------------- */
 
-typedef struct dt_shown {
+typedef struct dt_preview {
     dt_net *net;     /* owned */
     dt_model *model; /* owned */
     dt_plan *plan;   /* owned; training mode, one shard's batch */
-} dt_shown;
+} dt_preview;
 /* Build the network for 10 classes as the options say; s is to be closed whatever the
  * outcome. Local. */
-dt_status dt_shown_open(dt_shown *s, const dt_options *o, int world) DT_MUST_CHECK;
-void dt_shown_close(dt_shown *s);
+dt_status dt_preview_open(dt_preview *s, const dt_options *o, int world) DT_MUST_CHECK;
+void dt_preview_close(dt_preview *s);
 
 /* Room for the text of one option. */
 enum { DT_OPTION_CHARS = 4096 };

@@ -14,7 +14,7 @@ static void plan_steps(const dt_plan *plan)
     }
 }
 
-static void plan_totals(const dt_shown *s)
+static void plan_totals(const dt_preview *s)
 {
     const size_t slab = 4 * dt_net_slab_floats(s->net);
     const struct {
@@ -47,16 +47,16 @@ static void plan_totals(const dt_shown *s)
 static dt_status plan_run(dt_comm *c, const dt_settings *s)
 {
     const dt_options *o = &s->options;
-    dt_shown shown = {0};
+    dt_preview shown = {0};
     dt_status st = DT_OK;
 
     if (dt_comm_rank(c) == 0) {
-        st = dt_shown_open(&shown, o, dt_comm_world(c));
+        st = dt_preview_open(&shown, o, dt_comm_world(c));
         if (st == DT_OK) {
             plan_steps(shown.plan);
             plan_totals(&shown);
         }
-        dt_shown_close(&shown);
+        dt_preview_close(&shown);
     }
     return dt_comm_agree(c, st);
 }

@@ -112,7 +112,7 @@ static void summary_rows(summary *s)
     }
 }
 
-static void summary_print(const dt_shown *shown)
+static void summary_print(const dt_preview *shown)
 {
     summary s = {.plan = shown->plan, .rows = dt_plan_row_count(shown->plan)};
     const dt_net_spec *spec = dt_net_spec_of(shown->net);
@@ -148,14 +148,14 @@ static void summary_print(const dt_shown *shown)
 static dt_status summary_run(dt_comm *c, const dt_settings *s)
 {
     const dt_options *o = &s->options;
-    dt_shown shown = {0};
+    dt_preview shown = {0};
     dt_status st = DT_OK;
 
     if (dt_comm_rank(c) == 0) {
-        st = dt_shown_open(&shown, o, dt_comm_world(c));
+        st = dt_preview_open(&shown, o, dt_comm_world(c));
         if (st == DT_OK)
             summary_print(&shown);
-        dt_shown_close(&shown);
+        dt_preview_close(&shown);
     }
     return dt_comm_agree(c, st);
 }

@@ -95,32 +95,32 @@ void dt_shards_of(int shards, int world, int rank, int *first, int *end);
  * [k * group, (k + 1) * group), the last may be smaller. Combines the leaves of each group
  * into one value on all ranks that own one of its shards, in an order that depends on the
  * group's size alone (the tree over indices from the group's first shard). One round is a
- * leaf for each of the rank's shards, then dt_tree_finish. Memory is taken at creation. */
+ * leaf for each of the rank's shards, then dt_reduce_finish. Memory is taken at creation. */
 typedef void (*dt_merge)(void *left, const void *right, size_t count); /* into left */
 void dt_merge_f32(void *left, const void *right, size_t count);
 void dt_merge_f64(void *left, const void *right, size_t count);
 void dt_merge_moments(void *left, const void *right, size_t count);
-typedef struct dt_tree dt_tree;
+typedef struct dt_reduce dt_reduce;
 /* (same) all arguments but t; 1 <= world <= shards, else DT_CONFIG.
  *   count  elements of a value, at most
  *   group  shards per group, >= 1; `shards` or more: one group. Collective. */
-dt_status dt_tree_create(dt_tree **t, dt_comm *c, int shards, size_t count,
+dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
                          size_t element_bytes, dt_merge merge, int group) DT_MUST_CHECK;
-void dt_tree_destroy(dt_tree *t);
+void dt_reduce_destroy(dt_reduce *t);
 /* Values have `count` elements from the next round on, at most those of creation (same).
  * Between rounds. Local. */
-void dt_tree_resize(dt_tree *t, size_t count);
-/* Where the next leaf goes: [count] elements; valid until dt_tree_push. Local. */
-void *dt_tree_leaf(dt_tree *t);
+void dt_reduce_resize(dt_reduce *t, size_t count);
+/* Where the next leaf goes: [count] elements; valid until dt_reduce_push. Local. */
+void *dt_reduce_leaf(dt_reduce *t);
 /* The leaf is complete; leaves are pushed in ascending order of the rank's shards.
  * Local. */
-void dt_tree_push(dt_tree *t);
+void dt_reduce_push(dt_reduce *t);
 /* After the rank's last leaf: the value of the group of the rank's first shard (of all
  * shards where there is one group), valid until the next leaf. Sends only partial values of
  * groups that lie on several ranks, and nothing when there are none. Collective. */
-dt_status dt_tree_finish(dt_tree *t, const void **result) DT_MUST_CHECK;
-/* After dt_tree_finish: the value of the group of `shard`, one of the rank's. Local. */
-const void *dt_tree_result(const dt_tree *t, int shard);
+dt_status dt_reduce_finish(dt_reduce *t, const void **result) DT_MUST_CHECK;
+/* After dt_reduce_finish: the value of the group of `shard`, one of the rank's. Local. */
+const void *dt_reduce_result(const dt_reduce *t, int shard);
 
 /* ---- Gradient exchange ----------------------------------------------------------- */
 
@@ -149,7 +149,7 @@ typedef struct dt_exchange_opts {
      * bucket_bytes 0: the slab is one bucket; first or last 0: as bucket_bytes. */
     size_t first_bucket_bytes, bucket_bytes, last_bucket_bytes;
     bool bf16;         /* round each leaf to bf16 before it is summed (same) */
-    bool together;     /* the rank's leaves are all written before the first is ready (same) */
+    bool lockstep;     /* the rank's leaves are all written before the first is ready (same) */
     /* Why the node's ranks cannot share memory, as dt_node_mem_create says it; NULL: they
      * can, as far as is known (same) */
     const char *apart;
@@ -178,10 +178,10 @@ bool dt_exchange_exact(const dt_exchange *x);
 bool dt_exchange_shares(const dt_exchange *x);
 
 /* The slab [floats] that backward of the rank's next shard writes; ascending order; with
- * `together` all of them are asked for before the first dt_exchange_ready. Floats between
+ * `lockstep` all of them are asked for before the first dt_exchange_ready. Floats between
  * tensors are padding, and stay as zero as they were at open. Local. */
 float *dt_exchange_leaf(dt_exchange *x);
-/* The first `floats_done` floats of that slab (`together`: of all slabs) are final: fold
+/* The first `floats_done` floats of that slab (`lockstep`: of all slabs) are final: fold
  * whole buckets into the rank's partial sums and, for its last shard, start sending them.
  * Never blocks for a remote rank. floats_done == floats ends the shard; more calls until
  * the next leaf do no harm. Also lets MPI progress. Local in waiting, but calls must come in

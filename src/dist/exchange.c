@@ -1,5 +1,5 @@
 /* exchange.c - what all exchanges share: the table and its choice, opening, finishing. */
-#include "exchange.h"
+#include "exchange_row.h"
 #include "spans.h"
 
 #include <assert.h>
@@ -114,9 +114,9 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool q
     x->floats = o->floats;
     x->shards = o->shards;
     x->bf16 = o->bf16;
-    x->together = o->together;
+    x->lockstep = o->lockstep;
     x->slots = dt_exchange_slots_of(x, rank);
-    x->parts = dt_exchange_parts(x, rank);
+    x->partials = dt_exchange_partials(x, rank);
     x->owned[0] = (dt_span){0, x->floats};
     x->spans = 1;
     DT_TRY(dt_exchange_fold_plan(x));

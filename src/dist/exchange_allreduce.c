@@ -1,6 +1,6 @@
 /* exchange_allreduce.c - the course's third method: a blocking MPI_Allreduce per
  * tensor, after backward. MPI chooses the order of addition, so bits belong to np. */
-#include "exchange.h"
+#include "exchange_row.h"
 #include "spans.h"
 
 static size_t allreduce_longest(const dt_exchange *x)
@@ -15,7 +15,7 @@ static dt_status allreduce_finish(dt_exchange *x)
     for (size_t i = 0; i < x->tensors; i++) {
         const dt_span *t = &x->tensor[i];
         DT_TRY(dt_comm_count(t->count, &count));
-        dt_exchange_fold_parts(x, *t);
+        dt_exchange_fold_partials(x, *t);
         DT_MPI(MPI_Allreduce(MPI_IN_PLACE, x->sum + t->first, count, MPI_FLOAT, MPI_SUM,
                              x->mpi));
         dt_exchange_count_allreduce(x, t->count);

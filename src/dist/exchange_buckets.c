@@ -1,7 +1,7 @@
 /* exchange_buckets.c - the course's fourth method, as DistributedDataParallel does it:
  * a non-blocking allreduce per bucket, started as backward completes it, awaited after
  * the last. MPI chooses the order of addition, so the bits belong to np. */
-#include "exchange.h"
+#include "exchange_row.h"
 #include "spans.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static dt_status buckets_start(dt_exchange *x, size_t b)
     int count = 0;
 
     DT_TRY(dt_comm_count(span.count, &count));
-    dt_exchange_fold_parts(x, span);
+    dt_exchange_fold_partials(x, span);
     DT_MPI(MPI_Iallreduce(dt_exchange_slot(x, 0) + span.first, x->sum + span.first,
                           count, MPI_FLOAT, MPI_SUM, x->mpi, &s->request[s->started]));
     s->started++;

@@ -1,6 +1,6 @@
 /* exchange_fold.c - a rank's own shards: where backward writes them, and folding them
  * bucket by bucket in the order of the tree. */
-#include "exchange.h"
+#include "exchange_row.h"
 
 #include <assert.h>
 
@@ -40,7 +40,7 @@ dt_status dt_exchange_fold_plan(dt_exchange *x)
     int held[DT_COUNTER_DEPTH];
 
     DT_TRY(dt_calloc(&x->add, (size_t)leaves, sizeof *x->add, "the exchange"));
-    for (int leaf = 0; leaf < leaves && x->together; leaf++) {
+    for (int leaf = 0; leaf < leaves && x->lockstep; leaf++) {
         const int top = k.depth;
         held[top] = leaf;
         const int merges =
@@ -59,8 +59,8 @@ float *dt_exchange_leaf(dt_exchange *x)
     assert(!x->writing && shard < x->end);
     x->next++;
     x->folded = 0;
-    x->writing = !x->together || x->next == x->end;
-    if (x->together)
+    x->writing = !x->lockstep || x->next == x->end;
+    if (x->lockstep)
         return dt_exchange_slot(x, shard - x->first);
     x->leaf = x->counter.depth;
     x->merges = dt_counter_push(&x->counter, (dt_subtree){(unsigned)shard, 1});
@@ -69,13 +69,13 @@ float *dt_exchange_leaf(dt_exchange *x)
 
 static void fold_leaves(dt_exchange *x, dt_span span)
 {
-    const int first = x->together ? 0 : x->leaf,
-              leaves = x->together ? x->end - x->first : 1,
+    const int first = x->lockstep ? 0 : x->leaf,
+              leaves = x->lockstep ? x->end - x->first : 1,
               end = x->bf16 ? first + leaves : first; /* of those to be rounded */
     dt_addition add[DT_COUNTER_DEPTH];
     int slot[DT_COUNTER_DEPTH];
 
-    if (x->together) {
+    if (x->lockstep) {
         fold_slots(x, span, first, end, x->add, x->adds);
         return;
     }
@@ -91,16 +91,16 @@ static void fold_alone(dt_exchange *x, dt_span span)
     dt_addition add[DT_COUNTER_DEPTH];
     int slot[DT_COUNTER_DEPTH];
 
-    for (int part = 0; part < x->parts; part++)
-        slot[part] = dt_exchange_part_slot(x, 0, part);
-    fold_slots(x, span, 0, 0, add, fold_cascade(add, slot, x->parts, x->parts - 1));
+    for (int part = 0; part < x->partials; part++)
+        slot[part] = dt_exchange_partial_slot(x, 0, part);
+    fold_slots(x, span, 0, 0, add, fold_cascade(add, slot, x->partials, x->partials - 1));
 }
 
-void dt_exchange_fold_parts(dt_exchange *x, dt_span span)
+void dt_exchange_fold_partials(dt_exchange *x, dt_span span)
 {
-    for (int part = 1; part < x->parts; part++)
+    for (int part = 1; part < x->partials; part++)
         dt_add_f32(dt_exchange_slot(x, 0) + span.first,
-                   dt_exchange_part(x, part) + span.first, span.count);
+                   dt_exchange_partial(x, part) + span.first, span.count);
 }
 
 /* The leaves' bucket is final; with the last leaf, so are the rank's partial sums. */

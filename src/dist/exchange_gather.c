@@ -26,12 +26,12 @@ static dt_status gather_part(dt_exchange *x, dt_span tensor, int part)
 {
     const gather_state *g = x->state;
     const int rank = x->comm->rank;
-    const bool mine = rank > 0 && part < x->parts;
+    const bool mine = rank > 0 && part < x->partials;
     int count = 0;
 
     DT_TRY(dt_comm_count(tensor.count, &count));
     for (int r = 1; r < x->comm->world; r++) {
-        const bool has = part < dt_exchange_parts(x, r);
+        const bool has = part < dt_exchange_partials(x, r);
         g->count[r] = has ? count : 0;
         g->displace[r] = has ? (x->fold.start[r] + part - x->fold.start[1]) * count : 0;
         if (has && rank == 0)
@@ -40,7 +40,7 @@ static dt_status gather_part(dt_exchange *x, dt_span tensor, int part)
     if (mine)
         dt_exchange_count_sent(x, tensor.count * sizeof(float));
     DT_MPI(MPI_Gatherv(rank == 0 ? MPI_IN_PLACE
-                                 : dt_exchange_part(x, mine ? part : 0) + tensor.first,
+                                 : dt_exchange_partial(x, mine ? part : 0) + tensor.first,
                        mine ? count : 0, MPI_FLOAT, x->extra, g->count, g->displace,
                        MPI_FLOAT, 0, x->mpi));
     return DT_OK;
@@ -74,8 +74,8 @@ static dt_status gather_finish(dt_exchange *x)
     int most = 0; /* partial sums of any rank but 0 */
 
     for (int r = 1; r < x->comm->world; r++)
-        if (dt_exchange_parts(x, r) > most)
-            most = dt_exchange_parts(x, r);
+        if (dt_exchange_partials(x, r) > most)
+            most = dt_exchange_partials(x, r);
     for (size_t i = 0; i < x->tensors; i++) {
         for (int part = 0; part < most; part++)
             DT_TRY(gather_part(x, x->tensor[i], part));

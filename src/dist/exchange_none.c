@@ -1,6 +1,6 @@
 /* exchange_none.c - no exchange: every rank goes on with its own shards' sum. The ranks
  * diverge, so it trains nothing; it measures what compute alone would take. */
-#include "exchange.h"
+#include "exchange_row.h"
 
 static dt_status none_open(dt_exchange *x)
 {
@@ -12,7 +12,7 @@ static dt_status none_open(dt_exchange *x)
 
 static dt_status none_start(dt_exchange *x, size_t b)
 {
-    dt_exchange_fold_parts(x, x->bucket[b]);
+    dt_exchange_fold_partials(x, x->bucket[b]);
     return DT_OK;
 }
 

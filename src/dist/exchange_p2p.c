@@ -21,7 +21,7 @@ static dt_status p2p_hub(dt_exchange *x, dt_span tensor, int count)
     int n = 0;
 
     for (int r = 1; r < x->comm->world; r++)
-        for (int part = 0; part < dt_exchange_parts(x, r); part++, n++) {
+        for (int part = 0; part < dt_exchange_partials(x, r); part++, n++) {
             DT_MPI(MPI_Irecv(x->extra + (size_t)n * tensor.count, count, MPI_FLOAT, r,
                              part, x->mpi, &request[n]));
             dt_exchange_count_received(x, tensor.count * sizeof(float));
@@ -41,12 +41,12 @@ static dt_status p2p_spoke(dt_exchange *x, dt_span tensor, int count)
 {
     MPI_Request *request = x->state;
 
-    for (int part = 0; part < x->parts; part++) {
-        DT_MPI(MPI_Isend(dt_exchange_part(x, part) + tensor.first, count, MPI_FLOAT, 0,
+    for (int part = 0; part < x->partials; part++) {
+        DT_MPI(MPI_Isend(dt_exchange_partial(x, part) + tensor.first, count, MPI_FLOAT, 0,
                          part, x->mpi, &request[part]));
         dt_exchange_count_sent(x, tensor.count * sizeof(float));
     }
-    DT_TRY(dt_comm_wait(x->comm, request, x->parts));
+    DT_TRY(dt_comm_wait(x->comm, request, x->partials));
     DT_MPI(
         MPI_Irecv(x->sum + tensor.first, count, MPI_FLOAT, 0, 0, x->mpi, &request[0]));
     dt_exchange_count_received(x, tensor.count * sizeof(float));

@@ -6,7 +6,7 @@
  * half hands complete slices round. Each element is added in the order of the ring, from
  * a rank that depends on np: equal on all ranks, but not across np. Buckets are under way
  * at once, one step of each at a time; they move when ready() or finish() looks. */
-#include "exchange.h"
+#include "exchange_row.h"
 #include "spans.h"
 
 #include <stdlib.h>
@@ -111,7 +111,7 @@ static dt_status ring_start(dt_exchange *x, size_t b)
 {
     ring_state *s = x->state;
 
-    dt_exchange_fold_parts(x, x->bucket[b]);
+    dt_exchange_fold_partials(x, x->bucket[b]);
     s->bucket[b].step = 0;
     s->started = b + 1;
     return ring_post(x, b);

@@ -5,7 +5,7 @@
  * tree, straight out of their slots into its own: no gradient is copied. Its optimizer
  * then updates that slice of the one copy of the weights. A bucket is folded as soon as
  * all ranks have it, so a rank that is early does its share while it would wait. */
-#include "exchange.h"
+#include "exchange_row.h"
 
 #include <stdlib.h>
 
@@ -45,8 +45,8 @@ static void shared_sum(dt_exchange *x, size_t b)
     int i = 0;
 
     for (int r = 0; r < x->comm->world; r++)
-        for (int part = 0; part < dt_exchange_parts(x, r); part++)
-            x->operand[i++].at = dt_exchange_team_part(x, r, part) + mine.first;
+        for (int part = 0; part < dt_exchange_partials(x, r); part++)
+            x->operand[i++].at = dt_exchange_team_partial(x, r, part) + mine.first;
     dt_fold_f32(&x->fold, x->operand, &sum, mine.count, x->scratch);
 }
 

@@ -6,7 +6,7 @@
  * and only then writes memory that others read. Three counters keep that apart: slices
  * of a bucket are read when all ranks have folded it; weights are written when all have
  * finished backward; slots and weights belong to the next step when all have published. */
-#include "exchange.h"
+#include "exchange_row.h"
 #include "spans.h"
 
 #include <stdlib.h>
@@ -68,23 +68,23 @@ int dt_exchange_slots_of(const dt_exchange *x, int r)
     int first, end;
 
     dt_shards_of(x->shards, x->comm->world, r, &first, &end);
-    return x->together ? end - first : dt_counter_slots(first, end);
+    return x->lockstep ? end - first : dt_counter_slots(first, end);
 }
 
-int dt_exchange_part_slot(const dt_exchange *x, int r, int part)
+int dt_exchange_partial_slot(const dt_exchange *x, int r, int part)
 {
     int first, end;
 
-    if (!x->together)
+    if (!x->lockstep)
         return part;
     dt_shards_of(x->shards, x->comm->world, r, &first, &end);
     return (int)x->fold.part[x->fold.start[r] + part].first - first;
 }
 
-float *dt_exchange_team_part(const dt_exchange *x, int r, int part)
+float *dt_exchange_team_partial(const dt_exchange *x, int r, int part)
 {
     return x->base[r - x->team_first] +
-           (size_t)dt_exchange_part_slot(x, r, part) * x->floats;
+           (size_t)dt_exchange_partial_slot(x, r, part) * x->floats;
 }
 
 /* Floats of one rank's slots and extra memory. */

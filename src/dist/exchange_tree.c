@@ -12,7 +12,7 @@
  *
  * Where teams have unequal ranks, their slices are cut at different floats: a slice is a
  * row of `strips`, on each of which every team has one owner. */
-#include "exchange_tree.h"
+#include "strips.h"
 
 static size_t tree_longest(const dt_exchange *x)
 {
@@ -146,7 +146,7 @@ static void tree_fold(dt_exchange *x, size_t b)
     for (int rank = 0; rank < x->team_ranks; rank++)
         for (int i = x->inner.start[rank]; i < x->inner.start[rank + 1]; i++)
             t->operand[i] =
-                (dt_operand){dt_exchange_team_part(x, x->team_first + rank,
+                (dt_operand){dt_exchange_team_partial(x, x->team_first + rank,
                                                    i - x->inner.start[rank]) +
                                  mine.first,
                              false};

@@ -4,7 +4,7 @@
 
 static size_t star_received(const dt_exchange *x)
 {
-    return (size_t)(x->fold.operands - dt_exchange_parts(x, 0)) *
+    return (size_t)(x->fold.operands - dt_exchange_partials(x, 0)) *
            dt_spans_longest(x->tensor, x->tensors);
 }
 
@@ -23,8 +23,8 @@ void dt_star_sum(dt_exchange *x, dt_span tensor)
     float *sum = x->sum + tensor.first;
 
     for (int i = 0; i < x->fold.operands; i++)
-        x->operand[i].at = i < x->parts
-                               ? dt_exchange_part(x, i) + tensor.first
-                               : x->extra + (size_t)(i - x->parts) * tensor.count;
+        x->operand[i].at = i < x->partials
+                               ? dt_exchange_partial(x, i) + tensor.first
+                               : x->extra + (size_t)(i - x->partials) * tensor.count;
     dt_fold_f32(&x->fold, x->operand, &sum, tensor.count, x->scratch);
 }

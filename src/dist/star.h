@@ -1,7 +1,7 @@
 /* star.h - what the two exchanges around rank 0 share; private to src/dist. */
 #ifndef DT_STAR_H
 #define DT_STAR_H
-#include "exchange.h"
+#include "exchange_row.h"
 
 /* Rank 0 receives the others' partial sums of one tensor, one behind the other, in the
  * order of the fold's operands. */

@@ -197,24 +197,24 @@ static dt_status team_forward_step(const dt_team *t, int i, dt_moment *const *mo
     const dt_op *op = t->walk->step[i].op;
 
     for (int k = 0; k < t->count; k++) {
-        void *own = op->meeting ? team_leaf(t, DT_SYNC_MOMENTS, i, k) : NULL;
+        void *local = op->sync ? team_leaf(t, DT_SYNC_MOMENTS, i, k) : NULL;
         if (!t->exec[k])
             continue;
         dt_call *c = forward_call(t->exec[k], i, moments ? moments[k] : NULL);
-        c->own = own;
-        DT_TRY(op->meeting ? op->meeting->forward_own(c) : op->forward(c));
+        c->local = local;
+        DT_TRY(op->sync ? op->sync->forward_local(c) : op->forward(c));
     }
-    if (!op->meeting)
+    if (!op->sync)
         return DT_OK;
     DT_TRY(t->sync->combine(t->sync->context, DT_SYNC_MOMENTS));
     for (int k = 0; k < t->count; k++) {
-        const dt_moment *group = t->sync->result(t->sync->context, DT_SYNC_MOMENTS, k);
+        const dt_moment *shared = t->sync->result(t->sync->context, DT_SYNC_MOMENTS, k);
         if (!t->exec[k])
             continue;
         dt_call *c = &t->exec[k]->call[i];
-        c->group = group;
-        c->group_count = group[0].count;
-        DT_TRY(op->meeting->forward_group(c));
+        c->shared = shared;
+        c->shared_count = shared[0].count;
+        DT_TRY(op->sync->forward_shared(c));
     }
     return DT_OK;
 }
@@ -238,23 +238,23 @@ static dt_status team_backward_step(const dt_team *t, int i, double divisor,
     const dt_op *op = t->walk->step[i].op;
 
     for (int k = 0; k < t->count; k++) {
-        void *own = op->meeting ? team_leaf(t, DT_SYNC_SUMS, i, k) : NULL;
+        void *local = op->sync ? team_leaf(t, DT_SYNC_SUMS, i, k) : NULL;
         if (!t->exec[k])
             continue;
         dt_call *c = backward_call(t->exec[k], i, divisor, grad[k]);
-        c->own = own;
-        DT_TRY(op->meeting ? op->meeting->backward_own(c) : op->backward(c));
+        c->local = local;
+        DT_TRY(op->sync ? op->sync->backward_local(c) : op->backward(c));
     }
-    if (!op->meeting)
+    if (!op->sync)
         return DT_OK;
     DT_TRY(t->sync->combine(t->sync->context, DT_SYNC_SUMS));
     for (int k = 0; k < t->count; k++) {
-        const void *group = t->sync->result(t->sync->context, DT_SYNC_SUMS, k);
+        const void *shared = t->sync->result(t->sync->context, DT_SYNC_SUMS, k);
         if (!t->exec[k])
             continue;
         dt_call *c = &t->exec[k]->call[i];
-        c->group = group;
-        DT_TRY(op->meeting->backward_group(c));
+        c->shared = shared;
+        DT_TRY(op->sync->backward_shared(c));
     }
     return DT_OK;
 }

@@ -98,10 +98,10 @@ typedef struct dt_call {
     const int32_t *labels;           /* [n], loss only */
     dt_result *result;               /* loss only: forward writes it */
     double divisor;                  /* loss only: backward divides by it */
-    /* Statistics that a group of shards shares, see dt_op.meeting. */
-    void *own;                       /* this shard's; written before the meeting */
-    const void *group;               /* the group's; read after it */
-    double group_count;              /* numbers per channel in the group, from forward on */
+    /* Statistics that a group of shards shares, see dt_op.sync. */
+    void *local;                     /* this shard's; written before it is combined */
+    const void *shared;              /* the group's; read after it */
+    double shared_count;             /* numbers per channel in the group, from forward on */
 } dt_call;
 
 enum { DT_SAVE_IN0 = 1, DT_SAVE_IN1 = 2, DT_SAVE_OUT = 4 };
@@ -123,14 +123,14 @@ struct dt_op {
     dt_status (*backward)(const dt_call *c);
     void (*destroy)(dt_step *s); /* optional; undoes prepare, also a half-done one */
     /* Optional, training only. Forward and backward cut in two where a group of shards
-     * combines statistics (dt_norm_sync in model.h): `own` writes call.own, `group` reads
-     * call.group. With a group of this one shard the bits are those of the whole call. */
-    const struct dt_meeting {
-        dt_status (*forward_own)(const dt_call *c);   /* own: dt_moment [c] */
-        dt_status (*forward_group)(const dt_call *c); /* and group_count */
-        dt_status (*backward_own)(const dt_call *c);  /* own: double [2][c]; d_param */
-        dt_status (*backward_group)(const dt_call *c);
-    } *meeting;
+     * combines statistics (dt_norm_sync in model.h): `local` writes call.local, `shared` reads
+     * call.shared. With a group of this one shard the bits are those of the whole call. */
+    const struct dt_op_sync {
+        dt_status (*forward_local)(const dt_call *c);   /* local: dt_moment [c] */
+        dt_status (*forward_shared)(const dt_call *c); /* and shared_count */
+        dt_status (*backward_local)(const dt_call *c);  /* local: double [2][c]; d_param */
+        dt_status (*backward_shared)(const dt_call *c);
+    } *sync;
     /* Optional. Multiply-accumulates of forward over the whole batch. */
     int64_t (*macs)(const dt_step *s);
 };

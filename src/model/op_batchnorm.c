@@ -104,27 +104,27 @@ static dt_status batchnorm_forward(const dt_call *c)
     return DT_OK;
 }
 
-static dt_status batchnorm_forward_own(const dt_call *c)
+static dt_status batchnorm_forward_local(const dt_call *c)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    dt_moment *own = c->own;
+    dt_moment *local = c->local;
 
     batchnorm_measure(c, &p, &a);
     for (int64_t i = 0; i < p.channels; i++)
-        own[i] = (dt_moment){(double)p.rows, dt_norm_sum(&a, 0, 0)[i],
+        local[i] = (dt_moment){(double)p.rows, dt_norm_sum(&a, 0, 0)[i],
                              dt_norm_sum(&a, 0, 1)[i]};
     return DT_OK;
 }
 
-static dt_status batchnorm_forward_group(const dt_call *c)
+static dt_status batchnorm_forward_shared(const dt_call *c)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const dt_moment *group = c->group;
+    const dt_moment *shared = c->shared;
 
     for (int64_t i = 0; i < p.channels; i++)
-        batchnorm_save(c, &a, i, group[i]);
+        batchnorm_save(c, &a, i, shared[i]);
     batchnorm_normalise(c, &p, &a);
     return DT_OK;
 }
@@ -178,34 +178,34 @@ static dt_status batchnorm_backward(const dt_call *c)
     return DT_OK;
 }
 
-static dt_status batchnorm_backward_own(const dt_call *c)
+static dt_status batchnorm_backward_local(const dt_call *c)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    double *own = c->own;
+    double *local = c->local;
 
     batchnorm_sum(c, &p, &a);
     for (int k = 0; k < 2; k++)
-        memcpy(own + k * p.channels, dt_norm_sum(&a, 0, k),
-               (size_t)p.channels * sizeof *own);
+        memcpy(local + k * p.channels, dt_norm_sum(&a, 0, k),
+               (size_t)p.channels * sizeof *local);
     return DT_OK;
 }
 
-static dt_status batchnorm_backward_group(const dt_call *c)
+static dt_status batchnorm_backward_shared(const dt_call *c)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const double *group = c->group;
+    const double *shared = c->shared;
 
-    batchnorm_data(c, &p, &a, group, group + p.channels, c->group_count);
+    batchnorm_data(c, &p, &a, shared, shared + p.channels, c->shared_count);
     return DT_OK;
 }
 
-static const struct dt_meeting batchnorm_meeting = {
-    .forward_own = batchnorm_forward_own,
-    .forward_group = batchnorm_forward_group,
-    .backward_own = batchnorm_backward_own,
-    .backward_group = batchnorm_backward_group,
+static const struct dt_op_sync batchnorm_sync = {
+    .forward_local = batchnorm_forward_local,
+    .forward_shared = batchnorm_forward_shared,
+    .backward_local = batchnorm_backward_local,
+    .backward_shared = batchnorm_backward_shared,
 };
 
 const dt_op dt_op_batchnorm = {
@@ -219,5 +219,5 @@ const dt_op dt_op_batchnorm = {
     .prepare = batchnorm_prepare,
     .forward = batchnorm_forward,
     .backward = batchnorm_backward,
-    .meeting = &batchnorm_meeting,
+    .sync = &batchnorm_sync,
 };

@@ -204,7 +204,7 @@ static dt_status plan_memory(dt_plan *p)
                                p->mode == DT_TRAIN ? backward_time(p, i) : i);
     }
     p->labels_block = plan_new_block(p, (size_t)p->batch * sizeof(int32_t), 0, end);
-    return dt_place(p->block, p->blocks, &p->arena_bytes);
+    return dt_arena_place(p->block, p->blocks, &p->arena_bytes);
 }
 
 /* ---- Public -------------------------------------------------------------------------------- */

@@ -35,12 +35,12 @@ struct dt_env {
 typedef struct dt_block {
     size_t bytes;
     int first, last; /* steps of the timeline in which it lives, both included */
-    size_t offset;   /* found by dt_place; a multiple of 64 */
+    size_t offset;   /* found by dt_arena_place; a multiple of 64 */
 } dt_block;
 /* Blocks that live at the same time get disjoint memory; the largest is placed first, in
  * the lowest gap (greedy by size, Pisarchyk & Lee 2020). *total: bytes of the arena.
  * Deterministic. */
-dt_status dt_place(dt_block *block, size_t count, size_t *total) DT_MUST_CHECK;
+dt_status dt_arena_place(dt_block *block, size_t count, size_t *total) DT_MUST_CHECK;
 
 /* ---- Plan ------------------------------------------------------------------------------- */
 

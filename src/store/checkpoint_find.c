@@ -100,7 +100,7 @@ static dt_status verify_content(const char *path)
         st = verify_file(path, dt_checkpoint_file_name[i], &m.file[i], block);
     free(block);
     DT_TRY(st);
-    DT_TRY(dt_state_read(path, &state, NULL));
+    DT_TRY(dt_checkpoint_json_read(path, &state, NULL));
     DT_TRY(verify_name(path, state.at.run_step));
     DT_TRY(verify_tensors(path, DT_CHECKPOINT_MODEL));
     return verify_tensors(path, DT_CHECKPOINT_MOMENTUM);
@@ -281,7 +281,7 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
 static dt_status load_numbers(const char *path, const dt_snapshot *into)
 {
     const char *normalize = into->options ? into->options->normalize : NULL;
-    const dt_model_state momentum = {.net = into->model.net, .master = into->momentum};
+    const dt_weights momentum = {.net = into->model.net, .master = into->momentum};
     char file[PATH_MAX];
 
     DT_TRY(dt_path_join(file, path, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
@@ -297,7 +297,7 @@ dt_status dt_checkpoint_load(const char *path, const dt_snapshot *into, dt_progr
     dt_digest d;
 
     DT_TRY(dt_checkpoint_verify(path));
-    DT_TRY(dt_state_read(path, &state, NULL));
+    DT_TRY(dt_checkpoint_json_read(path, &state, NULL));
     DT_TRY(dt_checkpoint_text(path, "state_hash", saved, sizeof saved));
     DT_TRY(load_numbers(path, into));
     DT_TRY(dt_state_hash(&into->model, into->momentum, state.at.epoch, state.at.step, &d));

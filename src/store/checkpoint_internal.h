@@ -73,10 +73,10 @@ typedef struct dt_checkpoint_state {
 } dt_checkpoint_state;
 
 /* The text of state.json, freed by free(). */
-dt_status dt_state_text(const dt_snapshot *s, char **text, size_t *length) DT_MUST_CHECK;
+dt_status dt_checkpoint_json_text(const dt_snapshot *s, char **text, size_t *length) DT_MUST_CHECK;
 /* Strictly; *root is given back by json_decref, or NULL to drop it. DT_FORMAT names file
  * and member. */
-dt_status dt_state_read(const char *folder, dt_checkpoint_state *state,
+dt_status dt_checkpoint_json_read(const char *folder, dt_checkpoint_state *state,
                         json_t **root) DT_MUST_CHECK;
 
 #endif

@@ -77,7 +77,7 @@ static dt_status state_hashes(const dt_snapshot *s, char weights[DT_DIGEST_CHARS
     return DT_OK;
 }
 
-dt_status dt_state_text(const dt_snapshot *s, char **text, size_t *length)
+dt_status dt_checkpoint_json_text(const dt_snapshot *s, char **text, size_t *length)
 {
     char weights[DT_DIGEST_CHARS], all[DT_DIGEST_CHARS], number[REAL_CHARS];
     json_t *j = NULL;
@@ -93,7 +93,7 @@ dt_status dt_state_text(const dt_snapshot *s, char **text, size_t *length)
     bad |= json_object_set_new(j, #name, json_string(real_text(s->at.name, number)));
     REAL_LIST(X)
 #undef X
-    const char *const texts[TEXTS] = {s->data_digest, s->what_class, all, weights};
+    const char *const texts[TEXTS] = {s->data_digest, s->bits_class, all, weights};
     for (size_t i = 0; i < TEXTS; i++)
         bad |= json_object_set_new(j, text_members[i], json_text(texts[i]));
     bad |= json_object_set_new(j, "best", json_boolean(s->best));
@@ -187,7 +187,7 @@ static dt_status read_members(const state_reader *r, dt_checkpoint_state *s)
     return check_options(r);
 }
 
-dt_status dt_state_read(const char *folder, dt_checkpoint_state *state, json_t **root)
+dt_status dt_checkpoint_json_read(const char *folder, dt_checkpoint_state *state, json_t **root)
 {
     json_error_t error;
     json_t *j = NULL;
@@ -237,7 +237,7 @@ dt_status dt_checkpoint_text(const char *path, const char *key, char *out, size_
     json_t *root = NULL;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_state_read(path, &state, &root));
+    DT_TRY(dt_checkpoint_json_read(path, &state, &root));
     const char *text =
         strncmp(key, options, prefix) == 0
             ? json_string_value(json_object_get(json_object_get(root, "options"),

@@ -85,7 +85,7 @@ static dt_status save_state(const saving *w, const char *path, dt_written *writt
     char *text = NULL;
     size_t length = 0;
 
-    DT_TRY(dt_state_text(w->s, &text, &length));
+    DT_TRY(dt_checkpoint_json_text(w->s, &text, &length));
     const dt_status st = dt_outfile_put(path, text, length, written);
     free(text);
     return st;
@@ -95,7 +95,7 @@ static dt_status save_file(saving *w, dt_checkpoint_file which)
 {
     const dt_snapshot *s = w->s;
     /* Momentum is a model file of its own, in the same naming, without running statistics. */
-    const dt_model_state momentum = {.net = s->model.net, .master = s->momentum};
+    const dt_weights momentum = {.net = s->model.net, .master = s->momentum};
     const dt_model_file_opts opts = {.names = s->options->names,
                                      .normalize = s->options->normalize,
                                      .steps = s->at.run_step};

@@ -87,7 +87,7 @@ static dt_status check_norms(const dt_net *net, const float *values, const char 
     return DT_OK;
 }
 
-dt_status dt_finite_state(const dt_model_state *s, const float *momentum, int64_t step)
+dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t step)
 {
     DT_TRY(check_params(s->net, s->master, "weight", step));
     DT_TRY(check_params(s->net, momentum, "momentum of", step));

@@ -42,7 +42,7 @@ static dt_status list_add(model_list *list, const dt_net *net, const char *schem
     return DT_OK;
 }
 
-static dt_status list_add_norm(model_list *list, const dt_model_state *s,
+static dt_status list_add_norm(model_list *list, const dt_weights *s,
                                const char *scheme, const dt_norm *n)
 {
     const model_entry row[] = {
@@ -70,7 +70,7 @@ static dt_status list_add_norm(model_list *list, const dt_model_state *s,
 }
 
 /* DT_CONFIG when the network has no such naming. */
-static dt_status list_create(model_list *list, const dt_model_state *s,
+static dt_status list_create(model_list *list, const dt_weights *s,
                              const char *scheme)
 {
     const size_t params = dt_net_param_count(s->net), norms = dt_net_norm_count(s->net);
@@ -115,7 +115,7 @@ static void list_fill(void *context, size_t i, void *data)
 
 typedef enum write_how { WRITE_SAVE, WRITE_PUT, WRITE_RESERVE } write_how;
 
-static dt_status model_write(const dt_model_state *s, const char *path,
+static dt_status model_write(const dt_weights *s, const char *path,
                              const dt_model_file_opts *opts, write_how how, dt_written *w)
 {
     const dt_net_spec *spec = dt_net_spec_of(s->net);
@@ -165,19 +165,19 @@ out:
     return st;
 }
 
-dt_status dt_model_save(const dt_model_state *s, const char *path,
+dt_status dt_model_save(const dt_weights *s, const char *path,
                         const dt_model_file_opts *opts)
 {
     return model_write(s, path, opts, WRITE_SAVE, NULL);
 }
 
-dt_status dt_model_reserve(const dt_model_state *s, const char *path,
+dt_status dt_model_reserve(const dt_weights *s, const char *path,
                            const dt_model_file_opts *opts)
 {
     return model_write(s, path, opts, WRITE_RESERVE, NULL);
 }
 
-dt_status dt_model_put(const dt_model_state *s, const char *path,
+dt_status dt_model_put(const dt_weights *s, const char *path,
                        const dt_model_file_opts *opts, dt_written *w)
 {
     return model_write(s, path, opts, WRITE_PUT, w);
@@ -224,7 +224,7 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path,
  * it is loaded. */
 static dt_status describe_option(const dt_safetensors *f, const char *path,
                                  const char *name, dt_options *o,
-                                 char text[DT_ORIGIN_CHARS])
+                                 char text[DT_META_CHARS])
 {
     const dt_option_row *row = dt_option_find(name);
     char key[64], place[PATH_MAX + 80];
@@ -234,7 +234,7 @@ static dt_status describe_option(const dt_safetensors *f, const char *path,
     const char *value = dt_safetensors_metadata(f, key);
     if (!value || !value[0] || o->given[row - dt_option_table])
         return DT_OK;
-    snprintf(text, DT_ORIGIN_CHARS, "%s", value);
+    snprintf(text, DT_META_CHARS, "%s", value);
     return dt_option_set(row, o, text, place, DT_FORMAT);
 }
 
@@ -257,9 +257,9 @@ dt_status dt_model_path(const char *path, char out[PATH_MAX])
                    path);
 }
 
-dt_status dt_model_describe(const char *given, dt_options *o, dt_model_origin *origin)
+dt_status dt_model_describe(const char *given, dt_options *o, dt_model_meta *meta)
 {
-    static const char *const names[DT_ORIGIN_KEYS] = {"net", "variant", "stem",
+    static const char *const names[DT_META_KEYS] = {"net", "variant", "stem",
                                                       "normalize", "image_size",
                                                       "width_divisor"};
     char path[PATH_MAX];
@@ -268,8 +268,8 @@ dt_status dt_model_describe(const char *given, dt_options *o, dt_model_origin *o
 
     DT_TRY(dt_model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
-    for (int i = 0; i < DT_ORIGIN_KEYS && st == DT_OK; i++)
-        st = describe_option(f, path, names[i], o, origin->text[i]);
+    for (int i = 0; i < DT_META_KEYS && st == DT_OK; i++)
+        st = describe_option(f, path, names[i], o, meta->text[i]);
     dt_safetensors_close(f);
     return st;
 }
@@ -291,7 +291,7 @@ static const dt_tensor *file_find(const dt_safetensors *f, const char *name)
 }
 
 /* The network's list in the naming that finds most of its tensors in the file. */
-static dt_status list_for_file(model_list *best, const dt_model_state *s,
+static dt_status list_for_file(model_list *best, const dt_weights *s,
                                const dt_safetensors *f)
 {
     size_t most = 0;
@@ -452,7 +452,7 @@ out:
     return st;
 }
 
-static dt_status model_load(const dt_model_state *s, const char *given, const char *normalize,
+static dt_status model_load(const dt_weights *s, const char *given, const char *normalize,
                             bool head)
 {
     char path[PATH_MAX];
@@ -473,12 +473,12 @@ out:
     return st;
 }
 
-dt_status dt_model_load(const dt_model_state *s, const char *path, const char *normalize)
+dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize)
 {
     return model_load(s, path, normalize, true);
 }
 
-dt_status dt_model_load_body(const dt_model_state *s, const char *path, const char *normalize)
+dt_status dt_model_load_body(const dt_weights *s, const char *path, const char *normalize)
 {
     return model_load(s, path, normalize, false);
 }

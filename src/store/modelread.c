@@ -57,7 +57,7 @@ dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_option
     int classes = 0;
 
     *r = (dt_model_read){.o = *given};
-    DT_TRY(dt_model_describe(path, &r->o, &r->origin));
+    DT_TRY(dt_model_describe(path, &r->o, &r->meta));
     DT_TRY(read_classes(path, &classes));
     const dt_net_spec spec = dt_options_net(&r->o, classes);
     DT_TRY(dt_net_create(&r->net, &spec));
@@ -68,7 +68,7 @@ dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_option
                      "the numbers of a model file"));
     float *mean = r->slab + 2 * floats;
     r->momentum = r->slab + floats;
-    r->state = (dt_model_state){r->net, r->slab, mean, mean + channels};
+    r->state = (dt_weights){r->net, r->slab, mean, mean + channels};
     return DT_OK;
 }
 

@@ -5,11 +5,11 @@
 #include "store.h"
 
 typedef struct dt_model_read {
-    dt_options o; /* given ones, and what the file says; texts borrowed from origin */
-    dt_model_origin origin;
+    dt_options o; /* given ones, and what the file says; texts borrowed from meta */
+    dt_model_meta meta;
     dt_net *net;          /* owned */
     float *slab;          /* owned: what state points to, and momentum */
-    dt_model_state state; /* filled by dt_model_read_load */
+    dt_weights state; /* filled by dt_model_read_load */
     float *momentum;      /* [dt_net_slab_floats], zeros */
 } dt_model_read;
 

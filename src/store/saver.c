@@ -25,7 +25,7 @@ struct dt_saver {
     bool busy, ends; /* under the mutex, like all below; the thread has them while busy */
     dt_snapshot s;   /* of the copy */
     dt_options options;
-    char data_digest[TEXT_ROOM], what_class[TEXT_ROOM];
+    char data_digest[TEXT_ROOM], bits_class[TEXT_ROOM];
     int metrics_fd;
     dt_status outcome;
     char failure[FAILURE_ROOM];
@@ -160,13 +160,13 @@ static bool saver_copy(dt_saver *v, const dt_snapshot *s)
     finite = dt_finite_copy(mean + room, s->model.running_var, channels) && finite;
     v->options = *s->options;
     snprintf(v->data_digest, sizeof v->data_digest, "%s", s->data_digest);
-    snprintf(v->what_class, sizeof v->what_class, "%s", s->what_class);
+    snprintf(v->bits_class, sizeof v->bits_class, "%s", s->bits_class);
     v->s = *s;
-    v->s.model = (dt_model_state){v->net, master, mean, mean + room};
+    v->s.model = (dt_weights){v->net, master, mean, mean + room};
     v->s.momentum = momentum;
     v->s.options = &v->options;
     v->s.data_digest = v->data_digest;
-    v->s.what_class = v->what_class;
+    v->s.bits_class = v->bits_class;
     return finite;
 }
 

@@ -46,7 +46,7 @@ static dt_status take_room(const dt_net *net, float **file)
 }
 
 /* The state's bytes begin with the weights': one pass gives both hashes. */
-dt_status dt_state_hashes(const dt_model_state *s, const float *momentum, int64_t epoch,
+dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch,
                           int64_t step, dt_digest *weights, dt_digest *all)
 {
     const size_t channels = dt_net_norm_channels(s->net);
@@ -72,7 +72,7 @@ out:
     return st;
 }
 
-dt_status dt_state_hash(const dt_model_state *s, const float *momentum, int64_t epoch,
+dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch,
                         int64_t step, dt_digest *out)
 {
     dt_digest weights;

@@ -12,11 +12,11 @@
 
 /* A network's numbers, all borrowed. Model files without running statistics (momentum is
  * kept in one) have NULL for them. */
-typedef struct dt_model_state {
+typedef struct dt_weights {
     const dt_net *net;
     float *master;                     /* [dt_net_slab_floats] */
     float *running_mean, *running_var; /* [dt_net_norm_channels] */
-} dt_model_state;
+} dt_weights;
 
 /* For messages: float i of a parameter as it lies in memory, with the indices that files have
  * ("layer1.0.conv1.weight[3][0][1][1]"), and of a batch norm's statistics. Both return out. */
@@ -28,16 +28,16 @@ const char *dt_norm_element(const dt_norm *n, size_t i, char out[DT_ELEMENT_CHAR
  * running variances, and the position: epoch, then step, as int64. Numbers are
  * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
  *   momentum  [dt_net_slab_floats]; NULL: left out, as in a model that is not trained */
-dt_status dt_state_hash(const dt_model_state *s, const float *momentum, int64_t epoch,
+dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch,
                         int64_t step, dt_digest *out) DT_MUST_CHECK;
 /* The same, and the hash of the weights alone as dt_model_weights_hash has it. */
-dt_status dt_state_hashes(const dt_model_state *s, const float *momentum, int64_t epoch,
+dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch,
                           int64_t step, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 
 /* Every number of a run's state after `step` steps. DT_NUMERIC names the first that is not
  * finite: tensor, element as files have it, value.
  *   momentum  [dt_net_slab_floats] */
-dt_status dt_finite_state(const dt_model_state *s, const float *momentum,
+dt_status dt_finite_state(const dt_weights *s, const float *momentum,
                           int64_t step) DT_MUST_CHECK;
 
 /* ---- Files and folders ---------------------------------------------------------------- */
@@ -76,13 +76,13 @@ typedef struct dt_model_file_opts {
 } dt_model_file_opts;
 
 /* Errors as dt_safetensors_write; DT_CONFIG: the network has no such scheme. */
-dt_status dt_model_save(const dt_model_state *s, const char *path,
+dt_status dt_model_save(const dt_weights *s, const char *path,
                         const dt_model_file_opts *opts) DT_MUST_CHECK;
 /* Room on the disk for just that file, as dt_safetensors_reserve. The numbers are not read. */
-dt_status dt_model_reserve(const dt_model_state *s, const char *path,
+dt_status dt_model_reserve(const dt_weights *s, const char *path,
                            const dt_model_file_opts *opts) DT_MUST_CHECK;
 /* The same bytes into a new file, as dt_safetensors_put; w may be NULL. */
-dt_status dt_model_put(const dt_model_state *s, const char *path,
+dt_status dt_model_put(const dt_weights *s, const char *path,
                        const dt_model_file_opts *opts, dt_written *w) DT_MUST_CHECK;
 
 /* A file, or a folder that holds model.safetensors (a run's, a checkpoint), to the path
@@ -91,14 +91,14 @@ dt_status dt_model_path(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 
 /* What the file (or folder) says of its network, into the options that nobody gave:
  * net, variant, stem, normalize, image_size and width_divisor; dt_model_load then checks them against
- * the file. `origin` holds the texts and must outlive o. Errors as
+ * the file. `meta` holds the texts and must outlive o. Errors as
  * dt_safetensors_open. */
-enum { DT_ORIGIN_KEYS = 6, DT_ORIGIN_CHARS = 64 };
-typedef struct dt_model_origin {
-    char text[DT_ORIGIN_KEYS][DT_ORIGIN_CHARS];
-} dt_model_origin;
+enum { DT_META_KEYS = 6, DT_META_CHARS = 64 };
+typedef struct dt_model_meta {
+    char text[DT_META_KEYS][DT_META_CHARS];
+} dt_model_meta;
 dt_status dt_model_describe(const char *path, dt_options *o,
-                            dt_model_origin *origin) DT_MUST_CHECK;
+                            dt_model_meta *meta) DT_MUST_CHECK;
 
 /* Fill master and the running statistics from a file in any naming, DDP's prefix
  * "module." included; num_batches_tracked may be absent; F16 and BF16 become float32, exactly. Nothing is written before the
@@ -109,10 +109,10 @@ dt_status dt_model_describe(const char *path, dt_options *o,
  *              missing, unexpected, or of another shape or type, in one message; a number
  *              that is not finite.
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
-dt_status dt_model_load(const dt_model_state *s, const char *path,
+dt_status dt_model_load(const dt_weights *s, const char *path,
                         const char *normalize) DT_MUST_CHECK;
 /* All but the classifier, which stays as it is in s; the file's may be of any shape, or missing. */
-dt_status dt_model_load_body(const dt_model_state *s, const char *path,
+dt_status dt_model_load_body(const dt_weights *s, const char *path,
                              const char *normalize) DT_MUST_CHECK;
 
 /* Give back what dt_model_reserve has taken; after a kill, whatever any process that wrote to
@@ -151,12 +151,12 @@ typedef struct dt_progress {
 
 /* What is saved; all borrowed. */
 typedef struct dt_snapshot {
-    dt_model_state model;
+    dt_weights model;
     float *momentum; /* [dt_net_slab_floats] */
     dt_progress at;
     const dt_options *options;  /* resolved: saved as options.yaml */
     const char *data_digest;    /* of the data's content, as text */
-    const char *what_class;     /* build, libraries, instruction set: one line of text */
+    const char *bits_class;     /* build, libraries, instruction set: one line of text */
     bool best;                  /* the best test so far: --keep-best holds on to it */
     bool proved;                /* its own loss is known to be finite: see dt_keep */
 } dt_snapshot;

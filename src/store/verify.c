@@ -109,7 +109,7 @@ static dt_status verify_metrics(const char *run, const char *checkpoint)
     dt_checkpoint_state state;
     struct stat info;
 
-    DT_TRY(dt_state_read(checkpoint, &state, NULL));
+    DT_TRY(dt_checkpoint_json_read(checkpoint, &state, NULL));
     DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
     const long long bytes = stat(path, &info) == 0 ? (long long)info.st_size : 0;
     if (bytes < state.at.metrics_bytes)

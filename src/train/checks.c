@@ -1,5 +1,5 @@
 /* checks.c - opening the checks, and what is due at which place of a step. */
-#include "checks_parts.h"
+#include "checks_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ dt_status dt_checks_open(dt_run *r)
         return DT_OK;
     DT_TRY(dt_calloc(&r->checks, 1, sizeof *r->checks, "the checks"));
     r->checks->every = r->o.check_every;
-    DT_TRY(dt_copies_open(r, &r->checks->copies));
+    DT_TRY(dt_replicas_open(r, &r->checks->replicas));
     DT_TRY(dt_replay_open(r, &r->checks->replay));
     return dt_flip_open(r, &r->checks->flip);
 }
@@ -44,7 +44,7 @@ void dt_checks_close(dt_run *r)
 {
     if (!r->checks)
         return;
-    dt_copies_close(&r->checks->copies);
+    dt_replicas_close(&r->checks->replicas);
     dt_replay_close(&r->checks->replay);
     free(r->checks);
     r->checks = NULL;
@@ -75,8 +75,8 @@ dt_status dt_checks_begin(dt_run *r, int64_t epoch, int64_t step)
     c->epoch_step = step;
     c->step = epoch * r->steps_per_epoch + step + 1;
     c->updated = c->step - 1;
-    if (due(c->step, c->every) && c->copies.stored_step != c->updated)
-        dt_copies_store(r);
+    if (due(c->step, c->every) && c->replicas.stored_step != c->updated)
+        dt_replicas_store(r);
     dt_replay_begin(r);
     return dt_flip_begin(r);
 }
@@ -104,13 +104,13 @@ void dt_checks_loss(dt_run *r, int shard, const dt_result *result)
         dt_replay_loss(r, shard, result);
 }
 
-/* Replicas and slices first: wrong master weights make packed copies look wrong. */
+/* Replicas and guard first: wrong master weights make packed copies look wrong. */
 static dt_status check_weights(dt_run *r)
 {
     const int part = r->shares ? dt_comm_node_rank(r->comm) : 0;
     const int parts = r->shares ? dt_comm_node_ranks(r->comm) : 1;
 
-    DT_TRY(dt_copies_check(r));
+    DT_TRY(dt_replicas_check(r));
     const dt_status st = dt_model_check_packed(r->model, part, parts, pack_threads(r),
                                                r->check_room.mem, r->checks->step);
     return dt_comm_agree(r->comm, st);
@@ -133,12 +133,12 @@ void dt_checks_after_update(dt_run *r)
         return;
     c->updated = c->step;
     if (due(c->step + 1, c->every))
-        dt_copies_store(r);
+        dt_replicas_store(r);
 }
 
-dt_status dt_checks_copies(dt_run *r)
+dt_status dt_checks_replicas(dt_run *r)
 {
-    return r->checks && r->checks->every > 0 ? dt_copies_check(r) : DT_OK;
+    return r->checks && r->checks->every > 0 ? dt_replicas_check(r) : DT_OK;
 }
 
 dt_status dt_checks_now(dt_run *r)

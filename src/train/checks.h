@@ -3,9 +3,9 @@
  * Every --check-every steps, before the update:
  *   replicas  every copy of weights, momentum and running statistics, over ranks or, where
  *             a node shares one copy, over nodes: found whenever the bit went wrong before
- *   slices    a copy that has no other (one rank, or one node that shares): hashed when the
+ *   guard    a copy that has no other (one rank, or one node that shares): hashed when the
  *             update before has written it; found when the bit went wrong since
- *   packed    the packed copies against the master weights, packed again; as slices
+ *   packed    the packed copies against the master weights, packed again; as guard
  * Every --replay-every steps, before the update, another rank runs one shard again:
  *   replay    the bits of its loss and of every tensor of its gradient
  * --flip makes what they look for. Steps count from 1 over the whole run, so that nothing
@@ -38,9 +38,9 @@ void dt_checks_loss(dt_run *r, int shard, const dt_result *result); /* after bac
 dt_status dt_checks_before_update(dt_run *r) DT_MUST_CHECK;
 void dt_checks_after_update(dt_run *r); /* weights and packed copies are visible. Local */
 
-/* Due or not: replicas and slices, before a checkpoint is saved; packed copies, too, before a
+/* Due or not: replicas and guard, before a checkpoint is saved; packed copies, too, before a
  * loss that is not finite is called the recipe's fault, and at the end. Agreed. Collective. */
-dt_status dt_checks_copies(dt_run *r) DT_MUST_CHECK;
+dt_status dt_checks_replicas(dt_run *r) DT_MUST_CHECK;
 dt_status dt_checks_now(dt_run *r) DT_MUST_CHECK;
 
 #endif

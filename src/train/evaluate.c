@@ -84,7 +84,7 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     dt_run r;
     dt_test_result t;
     dt_options own = *o;
-    dt_model_origin origin;
+    dt_model_meta meta;
     char model[PATH_MAX];
     dt_status st = DT_OK;
 
@@ -93,7 +93,7 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
                                                   "that a run has saved"));
     DT_TRY(dt_newest_agree(c, o->model, model));
     own.model = model;
-    DT_TRY(dt_comm_agree(c, dt_model_describe(model, &own, &origin)));
+    DT_TRY(dt_comm_agree(c, dt_model_describe(model, &own, &meta)));
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
     DT_GO(st, dt_run_load(&r, model, true), out);
     DT_GO(st, dt_run_test(&r, &t), out);

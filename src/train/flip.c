@@ -1,6 +1,6 @@
 /* flip.c - --flip WHAT:RANK:STEP:TENSOR[:BIT]: one bit goes wrong once, to see the checks
  * find it. BIT counts from the lowest of the first four bytes. */
-#include "checks_parts.h"
+#include "checks_internal.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* replay.c - one shard again on another rank: runs are exact, so its loss and its gradient
  * have the same bits, or one of the two ranks computed wrongly. The owner hashes each tensor
  * when backward has made it final, before it is folded and sent: the exchange still overlaps. */
-#include "checks_parts.h"
+#include "checks_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,14 +7,14 @@
 
 #include "store/store.h"
 
-void dt_resume_class(const dt_run *r, char text[DT_CLASS_CHARS])
+void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS])
 {
     size_t at = 0;
 
-    at += (size_t)snprintf(text, DT_CLASS_CHARS, "%s on %s", dt_dtype_name(r->precision),
+    at += (size_t)snprintf(text, DT_BITS_CLASS_CHARS, "%s on %s", dt_dtype_name(r->precision),
                            dt_isa_name(dt_isa_current()));
-    for (const dt_field *f = dt_library_versions(); f->name && at < DT_CLASS_CHARS; f++)
-        at += (size_t)snprintf(text + at, DT_CLASS_CHARS - at, ", %s %s", f->name, f->value);
+    for (const dt_field *f = dt_library_versions(); f->name && at < DT_BITS_CLASS_CHARS; f++)
+        at += (size_t)snprintf(text + at, DT_BITS_CLASS_CHARS - at, ", %s %s", f->name, f->value);
 }
 
 /* The lengths that a run may be given anew: without a schedule over the whole run, steps
@@ -58,11 +58,11 @@ static dt_status compare_text(const char *path, const char *key, const char *now
 
 static dt_status compare_run(const dt_run *r, const char *path)
 {
-    char data[DT_DIGEST_CHARS], class[DT_CLASS_CHARS];
+    char data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
     bool options = false, other_data = false, other_class = false;
 
     dt_digest_text(dt_source_digest(r->source), data);
-    dt_resume_class(r, class);
+    dt_bits_class(r, class);
     DT_TRY(compare_options(r, path, &options));
     DT_TRY(compare_text(path, "data_digest", data, &other_data));
     DT_TRY(compare_text(path, "class", class, &other_class));

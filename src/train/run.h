@@ -31,7 +31,7 @@ typedef struct dt_compiled {
 } dt_compiled;
 enum { DT_MAX_COMPILED = 4 }; /* largest and smallest shard, of full and last batches */
 
-typedef struct dt_together dt_together; /* see together.h */
+typedef struct dt_lockstep dt_lockstep; /* see lockstep.h */
 
 struct dt_run {
     dt_comm *comm;    /* borrowed */
@@ -59,8 +59,8 @@ struct dt_run {
     bool writes; /* this rank writes that copy when it is made or read: a node's first */
 
     dt_exchange *exchange;
-    dt_tree *loss_tree, *moment_tree;
-    dt_together *together; /* NULL: bn_group is 0 */
+    dt_reduce *loss_tree, *moment_tree;
+    dt_lockstep *lockstep; /* NULL: bn_group is 0 */
     double sample_weight; /* of a sample's loss, times the global batch: 1, or S to sum */
     dt_optim optim;
     struct dt_checks *checks; /* owned; NULL: none are on */
@@ -79,7 +79,7 @@ void dt_run_close(dt_run *r); /* Collective */
  * DT_NOMEM, with the figure, before anything is taken. Agreed. Collective. */
 dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
-dt_model_state dt_run_state(const dt_run *r);
+dt_weights dt_run_weights(const dt_run *r);
 /* Weights and running statistics from a model file, compared across ranks; without `head` all
  * but the classifier's. Collective. */
 dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;
@@ -123,6 +123,6 @@ dt_status dt_run_push(dt_run *r, const dt_result *result, bool save, bool last) 
 dt_exec *dt_run_exec(const dt_run *r, int64_t batch);
 double dt_seconds(void); /* monotonic clock */
 /* Charge the time since *mark to a phase. Local. */
-void dt_run_lap(dt_run *r, dt_phase phase, double *mark);
+void dt_phase_charge(dt_run *r, dt_phase phase, double *mark);
 
 #endif

@@ -67,7 +67,7 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
  * killed runs have taken is given back first: the folder is ours. */
 static dt_status reserve_room(const dt_session *s, const dt_run *r)
 {
-    const dt_model_state state = dt_run_state(r);
+    const dt_weights state = dt_run_weights(r);
     const dt_model_file_opts opts = model_opts(r);
 
     DT_TRY(dt_safetensors_sweep(s->model_path));
@@ -190,17 +190,17 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
 static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at,
                             dt_save_how how)
 {
-    char data[DT_DIGEST_CHARS], class[DT_CLASS_CHARS];
+    char data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
     dt_snapshot snapshot = {
-        .model = dt_run_state(r), .momentum = r->momentum.mem, .at = *at, .options = &r->o,
-        .data_digest = data, .what_class = class, .best = how.best,
+        .model = dt_run_weights(r), .momentum = r->momentum.mem, .at = *at, .options = &r->o,
+        .data_digest = data, .bits_class = class, .best = how.best,
         .proved = how.proved,
     };
 
     DT_TRY(dt_rundir_find(&s->folder));
     DT_TRY(dt_metrics_bytes(&s->metrics, &snapshot.at.metrics_bytes));
     dt_digest_text(dt_source_digest(r->source), data);
-    dt_resume_class(r, class);
+    dt_bits_class(r, class);
     return dt_saver_save(s->saver, &snapshot, s->metrics.fd);
 }
 
@@ -224,7 +224,7 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
 
 dt_status dt_session_model(dt_session *s, const dt_run *r)
 {
-    const dt_model_state state = dt_run_state(r);
+    const dt_weights state = dt_run_weights(r);
     const dt_model_file_opts opts = model_opts(r);
     char undone[PATH_MAX];
 

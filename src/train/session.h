@@ -53,7 +53,7 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
  * change the run is refused, each difference named, unless --resume-force. Local, on rank 0. */
 dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX]) DT_MUST_CHECK;
 /* What a checkpoint says of the class of its bits: the order of sums and this build. */
-enum { DT_CLASS_CHARS = 512 };
-void dt_resume_class(const dt_run *r, char text[DT_CLASS_CHARS]);
+enum { DT_BITS_CLASS_CHARS = 512 };
+void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS]);
 
 #endif

@@ -17,7 +17,7 @@ double dt_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void dt_run_lap(dt_run *r, dt_phase phase, double *mark)
+void dt_phase_charge(dt_run *r, dt_phase phase, double *mark)
 {
     const double now = dt_seconds();
     r->phase_s[phase] += now - *mark;
@@ -50,7 +50,7 @@ static dt_status empty_shard(dt_run *r, float *grad, dt_moment *moments)
 /* What a signal asks for after the rank's last look still counts for this step. */
 dt_status dt_run_push(dt_run *r, const dt_result *result, bool save, bool last)
 {
-    double *loss = dt_tree_leaf(r->loss_tree);
+    double *loss = dt_reduce_leaf(r->loss_tree);
 
     if (last) {
         const dt_status st = dt_stop_listen(r);
@@ -62,8 +62,8 @@ dt_status dt_run_push(dt_run *r, const dt_result *result, bool save, bool last)
     loss[DT_LEAF_save] = save;
     loss[DT_LEAF_hails] = last ? r->stop.hails : 0;
     loss[DT_LEAF_left] = last && r->stop.left;
-    dt_tree_push(r->moment_tree);
-    dt_tree_push(r->loss_tree);
+    dt_reduce_push(r->moment_tree);
+    dt_reduce_push(r->loss_tree);
     return DT_OK;
 }
 
@@ -84,11 +84,11 @@ static dt_status run_images(dt_run *r, int64_t epoch, int64_t step, int shard, f
         return dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)size);
     dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(e), dt_exec_labels(e));
     dt_checks_shard(r, shard, e, grad);
-    dt_run_lap(r, DT_PHASE_data, &mark);
+    dt_phase_charge(r, DT_PHASE_data, &mark);
     DT_TRY(dt_exec_forward(e, moments, result));
-    dt_run_lap(r, DT_PHASE_forward, &mark);
+    dt_phase_charge(r, DT_PHASE_forward, &mark);
     DT_TRY(dt_exec_backward(e, (double)n / r->sample_weight, grad, &observer));
-    dt_run_lap(r, DT_PHASE_backward, &mark);
+    dt_phase_charge(r, DT_PHASE_backward, &mark);
     dt_checks_loss(r, shard, result);
     return DT_OK;
 }
@@ -98,7 +98,7 @@ static dt_status run_images(dt_run *r, int64_t epoch, int64_t step, int shard, f
 static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, bool save)
 {
     float *grad = dt_exchange_leaf(r->exchange);
-    dt_moment *moments = dt_tree_leaf(r->moment_tree);
+    dt_moment *moments = dt_reduce_leaf(r->moment_tree);
     dt_result result = {0, 0};
 
     dt_status st = run_images(r, epoch, step, shard, grad, moments, &result);
@@ -112,7 +112,7 @@ static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, bo
 
 static dt_status run_shards(dt_run *r, int64_t epoch, int64_t step, bool save)
 {
-    if (r->together)
+    if (r->lockstep)
         return dt_run_shards_together(r, epoch, step, save);
     r->stop.listens = true;
     for (int shard = r->first_shard; shard < r->end_shard; shard++)
@@ -155,9 +155,9 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
 
     mark = dt_seconds();
     DT_TRY(dt_exchange_finish(r->exchange, &sum, &owned, &spans));
-    DT_TRY(dt_tree_finish(r->loss_tree, &loss_leaf));
-    DT_TRY(dt_tree_finish(r->moment_tree, &moments));
-    dt_run_lap(r, DT_PHASE_exchange, &mark);
+    DT_TRY(dt_reduce_finish(r->loss_tree, &loss_leaf));
+    DT_TRY(dt_reduce_finish(r->moment_tree, &moments));
+    dt_phase_charge(r, DT_PHASE_exchange, &mark);
 
     const double *loss = loss_leaf, mean = loss[DT_LEAF_loss] / (double)n;
     *result = (dt_step_result){.undone = loss[DT_LEAF_left] > 0, .loss = mean, .lr = lr,
@@ -174,10 +174,10 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
                        (long long)epoch + 1, (long long)step + 1, mean, lr));
     }
     DT_TRY(dt_checks_before_update(r));
-    dt_run_lap(r, DT_PHASE_checks, &mark);
+    dt_phase_charge(r, DT_PHASE_checks, &mark);
     DT_TRY(update(r, sum, owned, spans, moments, lr));
-    dt_run_lap(r, DT_PHASE_update, &mark);
+    dt_phase_charge(r, DT_PHASE_update, &mark);
     dt_checks_after_update(r);
-    dt_run_lap(r, DT_PHASE_checks, &mark);
+    dt_phase_charge(r, DT_PHASE_checks, &mark);
     return DT_OK;
 }

@@ -33,7 +33,7 @@ static dt_status save(training *t, dt_save_how how)
 {
     dt_run *r = t->run;
 
-    DT_TRY(dt_checks_copies(r)); /* what is wrong must not outlive the run */
+    DT_TRY(dt_checks_replicas(r)); /* what is wrong must not outlive the run */
     t->saved_s = dt_seconds();
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, how));
 }
@@ -167,7 +167,7 @@ static dt_status train_epochs(training *t)
 /* The loss of a step is looked at before its update: the last update has no later loss. */
 static dt_status check_finite(const training *t)
 {
-    const dt_model_state state = dt_run_state(t->run);
+    const dt_weights state = dt_run_weights(t->run);
     return dt_finite_state(&state, t->run->momentum.mem, t->at.run_step);
 }
 
@@ -201,7 +201,7 @@ static void name_last_good(training *t)
 
 static dt_status hashes(const dt_run *r, dt_end_record *end)
 {
-    const dt_model_state state = dt_run_state(r);
+    const dt_weights state = dt_run_weights(r);
     const int64_t epochs = r->total_steps / r->steps_per_epoch;
     dt_digest weights, all;
 
@@ -272,7 +272,7 @@ static dt_status check_place(const dt_run *r, const char *path, const dt_progres
 static dt_status load_newest(training *t, char path[PATH_MAX])
 {
     dt_run *r = t->run;
-    const dt_snapshot into = {.model = dt_run_state(r), .momentum = r->momentum.mem,
+    const dt_snapshot into = {.model = dt_run_weights(r), .momentum = r->momentum.mem,
                               .options = &r->o};
 
     for (int look = 1;; look++) {

@@ -50,7 +50,7 @@ static dt_status driver_open(driver *d)
                          .momentum = momentum,
                          .options = &d->options,
                          .data_digest = "0123456789abcdef0123456789abcdef",
-                         .what_class = "save_driver"};
+                         .bits_class = "save_driver"};
     return DT_OK;
 }
 

@@ -20,13 +20,13 @@ static void steps(exchange_case k, int count)
         dt_shards_of(k.shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
         for (int shard = first; shard < end; shard++) {
             leaf[shard - first] = leaf_take(t.x);
-            if (!k.together)
+            if (!k.lockstep)
                 write_leaves(&t, &leaf[shard - first], shard, 1, 0, floats);
             delay(&t, 6);
             if (step > 0)
                 check_weights(&t, (step - 1) % STEPS);
         }
-        if (k.together)
+        if (k.lockstep)
             write_leaves(&t, leaf, first, end - first, 0, floats);
         delay(&t, 5);
         if (step > 0)
@@ -50,7 +50,7 @@ static void nobody_overtakes(void **state)
             steps((exchange_case){.row = row,
                                   .shards = world + kind,
                                   .bucket_bytes = kind % 2 ? 4 : 12000,
-                                  .together = kind == 2,
+                                  .lockstep = kind == 2,
                                   .bf16 = kind > 1},
                   12);
     }

@@ -114,7 +114,7 @@ typedef struct exchange_case {
     const char *row;
     int shards;
     size_t bucket_bytes;
-    bool together, bf16, delays;
+    bool lockstep, bf16, delays;
     const char *apart;
     int step;
 } exchange_case;
@@ -139,7 +139,7 @@ static inline dt_exchange_opts opts_of(const exchange_case *k)
                               .bucket_bytes = k->bucket_bytes,
                               .last_bucket_bytes = k->bucket_bytes / 4,
                               .bf16 = k->bf16,
-                              .together = k->together,
+                              .lockstep = k->lockstep,
                               .apart = k->apart};
 }
 
@@ -210,7 +210,7 @@ static inline float *leaf_take(dt_exchange *x)
 }
 
 /* As backward does it: floats [from, upto) are written in pieces, each followed by ready;
- * `together`, of all leaves at once. Padding is not touched. */
+ * `lockstep`, of all leaves at once. Padding is not touched. */
 static inline void write_leaves(trial *t, float *const *leaf, int first, int count,
                                 size_t from, size_t upto)
 {
@@ -241,10 +241,10 @@ static inline void backward(trial *t)
     dt_shards_of(t->k.shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
     for (int shard = first; shard < end; shard++) {
         leaf[shard - first] = leaf_take(t->x);
-        if (!t->k.together)
+        if (!t->k.lockstep)
             write_leaves(t, &leaf[shard - first], shard, 1, 0, floats);
     }
-    if (t->k.together)
+    if (t->k.lockstep)
         write_leaves(t, leaf, first, end - first, 0, floats);
 }
 
@@ -277,9 +277,9 @@ static inline void check_exact(const trial *t, int step)
 
     for (size_t i = 0; i < floats; i++)
         if (memcmp(&t->weights[i], &want[i], sizeof *want) != 0)
-            fail_msg("%s, %d shards, buckets of %zu bytes, together %d, bf16 %d, %d "
+            fail_msg("%s, %d shards, buckets of %zu bytes, lockstep %d, bf16 %d, %d "
                      "nodes, step %d, rank %d: float %zu is %a, not %a",
-                     k->row, k->shards, k->bucket_bytes, k->together, k->bf16,
+                     k->row, k->shards, k->bucket_bytes, k->lockstep, k->bf16,
                      dt_comm_nodes(comm), step, dt_comm_rank(comm), i,
                      (double)t->weights[i], (double)want[i]);
 }
@@ -343,7 +343,7 @@ static inline int shards_number(int i)
     return number[i] < world || (i > 1 && number[i] <= world + 1) ? 0 : number[i];
 }
 
-/* A tensor each, some together, the whole slab. */
+/* A tensor each, some lockstep, the whole slab. */
 static inline size_t bucket_number(int i)
 {
     static const size_t number[BUCKET_SIZES] = {4, 12000, 0};
@@ -358,7 +358,7 @@ static inline void run_row(const char *row, const char *takes)
                 run_case((exchange_case){.row = row,
                                          .shards = shards_number(s),
                                          .bucket_bytes = bucket_number(b),
-                                         .together = kind % 2 != 0,
+                                         .lockstep = kind % 2 != 0,
                                          .bf16 = kind / 2 != 0},
                          takes);
 }

@@ -6,7 +6,7 @@
 /* ---- Combining through the ranks' trees ------------------------------------------- */
 
 typedef struct rank_sync {
-    dt_tree *tree[DT_SYNC_KINDS];
+    dt_reduce *tree[DT_SYNC_KINDS];
     int first;
 } rank_sync;
 
@@ -15,10 +15,10 @@ static void *rank_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
     rank_sync *s = context;
 
     if (k == 0)
-        dt_tree_resize(s->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
+        dt_reduce_resize(s->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
     else
-        dt_tree_push(s->tree[kind]);
-    return dt_tree_leaf(s->tree[kind]);
+        dt_reduce_push(s->tree[kind]);
+    return dt_reduce_leaf(s->tree[kind]);
 }
 
 static dt_status rank_combine(void *context, dt_norm_kind kind)
@@ -26,14 +26,14 @@ static dt_status rank_combine(void *context, dt_norm_kind kind)
     rank_sync *s = context;
     const void *unused;
 
-    dt_tree_push(s->tree[kind]);
-    return dt_tree_finish(s->tree[kind], &unused);
+    dt_reduce_push(s->tree[kind]);
+    return dt_reduce_finish(s->tree[kind], &unused);
 }
 
 static const void *rank_result(void *context, dt_norm_kind kind, int k)
 {
     const rank_sync *s = context;
-    return dt_tree_result(s->tree[kind], s->first + k);
+    return dt_reduce_result(s->tree[kind], s->first + k);
 }
 
 /* The sum of a value that each shard here has, over all shards of all ranks. */
@@ -41,17 +41,17 @@ static void sum_shards(const team *t, const void *(*value)(const team *t, int k)
                        size_t count, size_t bytes, dt_merge merge, void *to)
 {
     const void *sum = NULL;
-    dt_tree *tree = NULL;
+    dt_reduce *tree = NULL;
 
     assert_ok(
-        dt_tree_create(&tree, comm, SYNC_SHARDS, count, bytes, merge, SYNC_SHARDS));
+        dt_reduce_create(&tree, comm, SYNC_SHARDS, count, bytes, merge, SYNC_SHARDS));
     for (int k = 0; k < t->count; k++) {
-        memcpy(dt_tree_leaf(tree), value(t, k), count * bytes);
-        dt_tree_push(tree);
+        memcpy(dt_reduce_leaf(tree), value(t, k), count * bytes);
+        dt_reduce_push(tree);
     }
-    assert_ok(dt_tree_finish(tree, &sum));
+    assert_ok(dt_reduce_finish(tree, &sum));
     memcpy(to, sum, count * bytes);
-    dt_tree_destroy(tree);
+    dt_reduce_destroy(tree);
 }
 
 static const void *grad_of(const team *t, int k)
@@ -74,10 +74,10 @@ static void whole_batch(void **state)
 
     dt_shards_of(SYNC_SHARDS, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
     ranks.first = first;
-    assert_ok(dt_tree_create(&ranks.tree[DT_SYNC_MOMENTS], comm, SYNC_SHARDS,
+    assert_ok(dt_reduce_create(&ranks.tree[DT_SYNC_MOMENTS], comm, SYNC_SHARDS,
                              TEAM_CHANNELS, sizeof(dt_moment), dt_merge_moments,
                              SYNC_SHARDS));
-    assert_ok(dt_tree_create(&ranks.tree[DT_SYNC_SUMS], comm, SYNC_SHARDS,
+    assert_ok(dt_reduce_create(&ranks.tree[DT_SYNC_SUMS], comm, SYNC_SHARDS,
                              2 * TEAM_CHANNELS, sizeof(double), dt_merge_f64,
                              SYNC_SHARDS));
     golden_sync_open(&s, *state, first, end);
@@ -88,8 +88,8 @@ static void whole_batch(void **state)
                dt_merge_moments, s.g.moments);
     const int beyond = golden_sync_check(&s);
     golden_sync_close(&s);
-    dt_tree_destroy(ranks.tree[DT_SYNC_MOMENTS]);
-    dt_tree_destroy(ranks.tree[DT_SYNC_SUMS]);
+    dt_reduce_destroy(ranks.tree[DT_SYNC_MOMENTS]);
+    dt_reduce_destroy(ranks.tree[DT_SYNC_SUMS]);
     assert_int_equal(beyond, 0);
 }
 

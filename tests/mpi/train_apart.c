@@ -105,7 +105,7 @@ static void train(const char *exchange, const char *takes, capture *c, int *line
     assert_string_equal(dt_exchange_name(r.exchange), takes);
     for (int64_t step = 0; step < 2; step++)
         assert_ok(dt_run_step(&r, 0, step, false, &result));
-    const dt_model_state s = dt_run_state(&r);
+    const dt_weights s = dt_run_weights(&r);
     assert_ok(dt_state_hash(&s, r.momentum.mem, 0, 0, &digest));
     dt_digest_text(digest, hash);
     dt_run_close(&r);

@@ -24,7 +24,7 @@ static inline dt_snapshot snapshot_of(const fixture *f, float *slab)
                          .momentum = slab + f->floats,
                          .options = &f->options,
                          .data_digest = "0123456789abcdef0123456789abcdef",
-                         .what_class = "test, avx512"};
+                         .bits_class = "test, avx512"};
 }
 
 static inline int snapshot_make(void **state)

@@ -51,7 +51,7 @@ static const char *const rows[] = {"auto",
 enum { ROWS = sizeof rows / sizeof *rows };
 
 /* Leaves of which the first is 2^24, the others 1 + 2^-10, which bf16 rounds to 1. */
-static void leaves_of_one(dt_exchange *x, int shards, bool together)
+static void leaves_of_one(dt_exchange *x, int shards, bool lockstep)
 {
     float *leaf[16];
 
@@ -59,15 +59,15 @@ static void leaves_of_one(dt_exchange *x, int shards, bool together)
         leaf[shard] = dt_exchange_leaf(x);
         for (int i = 0; i < 4; i++)
             leaf[shard][i] = shard == 0 ? 0x1p24f : 1.0f + 0x1p-10f;
-        assert_true(!together || shard == 0 || leaf[shard] != leaf[shard - 1]);
-        if (together && shard + 1 < shards)
+        assert_true(!lockstep || shard == 0 || leaf[shard] != leaf[shard - 1]);
+        if (lockstep && shard + 1 < shards)
             continue;
         assert_ok(dt_exchange_ready(x, 3));
         assert_ok(dt_exchange_ready(x, 16));
     }
 }
 
-static float sum_of_one(const char *row, int shards, bool together, bool bf16)
+static float sum_of_one(const char *row, int shards, bool lockstep, bool bf16)
 {
     const dt_span tensor = {0, 4};
     const dt_exchange_opts o = {.name = row,
@@ -76,7 +76,7 @@ static float sum_of_one(const char *row, int shards, bool together, bool bf16)
                                 .tensor = &tensor,
                                 .tensors = 1,
                                 .bf16 = bf16,
-                                .together = together};
+                                .lockstep = lockstep};
     dt_exchange_needs needs;
     dt_exchange *x = NULL;
     dt_slab slab;
@@ -90,7 +90,7 @@ static float sum_of_one(const char *row, int shards, bool together, bool bf16)
     assert_ok(dt_slab_create(&slab, needs.slabs * 16 * sizeof(float), "test"));
     assert_ok(dt_exchange_open(&x, comm, &o, slab.mem));
     for (int step = 0; step < 2; step++) {
-        leaves_of_one(x, shards, together);
+        leaves_of_one(x, shards, lockstep);
         assert_ok(dt_exchange_finish(x, &sum, &owned, &spans));
         assert_true(spans == 1 && owned->first == 0 && owned->count == 16);
         for (int i = 0; i < 16; i++)
@@ -119,11 +119,11 @@ static void exchange_of_one(void **state)
 
     for (int r = 0; r < ROWS; r++)
         for (size_t k = 0; k < sizeof row / sizeof *row; k++)
-            for (int together = 0; together < 2; together++) {
+            for (int lockstep = 0; lockstep < 2; lockstep++) {
                 const int shards = row[k].shards;
-                assert_true(sum_of_one(rows[r], shards, together, false) ==
+                assert_true(sum_of_one(rows[r], shards, lockstep, false) ==
                             0x1p24f + row[k].sum);
-                assert_true(sum_of_one(rows[r], shards, together, true) ==
+                assert_true(sum_of_one(rows[r], shards, lockstep, true) ==
                             0x1p24f + row[k].rounded);
             }
 }

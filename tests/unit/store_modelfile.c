@@ -16,7 +16,7 @@ typedef struct fixture {
     char dir[64], file[128], edited[128];
     dt_net *net;
     size_t floats, channels;
-    dt_model_state state;
+    dt_weights state;
 } fixture;
 
 static const dt_net_spec resnet = {.net = "resnet50",
@@ -31,15 +31,15 @@ static const dt_net_spec vgg = {.net = "vgg11",
                                 .width_divisor = 16};
 static const dt_model_file_opts as_torchvision = {"torchvision", "cifar", 1234};
 
-static void state_take(const dt_net *net, dt_model_state *s)
+static void state_take(const dt_net *net, dt_weights *s)
 {
-    *s = (dt_model_state){net, calloc(dt_net_slab_floats(net), sizeof(float)),
+    *s = (dt_weights){net, calloc(dt_net_slab_floats(net), sizeof(float)),
                           calloc(dt_net_norm_channels(net), sizeof(float)),
                           calloc(dt_net_norm_channels(net), sizeof(float))};
     assert_true(s->master && s->running_mean && s->running_var);
 }
 
-static void state_give(dt_model_state *s)
+static void state_give(dt_weights *s)
 {
     free(s->master);
     free(s->running_mean);
@@ -59,7 +59,7 @@ static float mark(size_t param, int64_t flat)
     return (float)((int64_t)(param % 64) * 100000 + flat % 100000) / 8;
 }
 
-static void state_fill(const dt_model_state *s)
+static void state_fill(const dt_weights *s)
 {
     for (size_t n = 0; n < dt_net_param_count(s->net); n++) {
         const dt_param *p = dt_net_param(s->net, n);
@@ -121,7 +121,7 @@ static int release(void **state)
     return 0;
 }
 
-static void assert_same_state(const fixture *f, const dt_model_state *s)
+static void assert_same_state(const fixture *f, const dt_weights *s)
 {
     assert_memory_equal(s->master, f->state.master, f->floats * sizeof(float));
     assert_memory_equal(s->running_mean, f->state.running_mean,
@@ -132,7 +132,7 @@ static void assert_same_state(const fixture *f, const dt_model_state *s)
 
 static void assert_loads(const fixture *f, const char *path)
 {
-    dt_model_state s;
+    dt_weights s;
     state_take(f->net, &s);
     assert_ok(dt_model_load(&s, path, "cifar"));
     assert_same_state(f, &s);
@@ -142,7 +142,7 @@ static void assert_loads(const fixture *f, const char *path)
 /* Refused with this text, and nothing was written. */
 static void assert_refused(const fixture *f, const char *path, const char *message)
 {
-    dt_model_state s;
+    dt_weights s;
     state_take(f->net, &s);
     assert_fails(dt_model_load(&s, path, "cifar"), DT_FORMAT, message);
     for (size_t i = 0; i < f->floats; i++)
@@ -425,7 +425,7 @@ static void a_file_of_another_network_does_not_fit(void **state)
 {
     const fixture *f = *state; /* resnet50 */
     dt_net *other = NULL;
-    dt_model_state s;
+    dt_weights s;
 
     assert_ok(dt_net_create(&other, &vgg));
     state_take(other, &s);
@@ -442,12 +442,12 @@ static void a_file_of_another_network_does_not_fit(void **state)
 static void files_describe_their_network(void **state)
 {
     const fixture *f = *state;
-    dt_model_origin origin;
+    dt_model_meta meta;
     dt_options o;
 
     assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
     dt_options_init(&o);
-    assert_ok(dt_model_describe(f->file, &o, &origin));
+    assert_ok(dt_model_describe(f->file, &o, &meta));
     assert_string_equal(o.net, "resnet50");
     assert_string_equal(o.variant, "torchvision");
     assert_string_equal(o.stem, "cifar");
@@ -457,14 +457,14 @@ static void files_describe_their_network(void **state)
     dt_options_init(&o);
     assert_ok(dt_option_set(dt_option_find("normalize"), &o, "tutorial", "here", DT_USAGE));
     assert_ok(dt_option_set(dt_option_find("image_size"), &o, "64", "here", DT_USAGE));
-    assert_ok(dt_model_describe(f->file, &o, &origin));
+    assert_ok(dt_model_describe(f->file, &o, &meta));
     assert_string_equal(o.stem, "cifar");
     assert_string_equal(o.normalize, "tutorial");
     assert_int_equal(o.image_size, 64);
 
     edit_file(f, &(edit){.field = "dtrain.stem", .value = "square"});
     dt_options_init(&o);
-    assert_fails(dt_model_describe(f->edited, &o, &origin), DT_FORMAT, "dtrain.stem");
+    assert_fails(dt_model_describe(f->edited, &o, &meta), DT_FORMAT, "dtrain.stem");
 }
 
 #define RESNET(name) cmocka_unit_test_setup_teardown(name, make_resnet, release)

@@ -11,14 +11,14 @@ typedef struct fixture {
     char dir[64], file[128], other[128];
     dt_net *net;
     size_t floats, channels;
-    dt_model_state state; /* three arrays one behind the other */
+    dt_weights state; /* three arrays one behind the other */
 } fixture;
 
-static void state_take(const fixture *f, dt_model_state *s)
+static void state_take(const fixture *f, dt_weights *s)
 {
     float *x = calloc(f->floats + 2 * f->channels, sizeof *x);
     assert_non_null(x);
-    *s = (dt_model_state){f->net, x, x + f->floats, x + f->floats + f->channels};
+    *s = (dt_weights){f->net, x, x + f->floats, x + f->floats + f->channels};
 }
 
 static int make(void **state)
@@ -148,7 +148,7 @@ static void mindspore_has_the_tutorials_names(void **state)
     char name[300][64];
     const size_t names = mindspore_names(name);
     dt_safetensors *s = NULL;
-    dt_model_state back;
+    dt_weights back;
     int64_t steps = 0;
 
     assert_int_equal(names, 267);
@@ -281,7 +281,7 @@ static void narrow_floats_are_read(const fixture *f, const narrow_type *type)
 {
     const dt_model_file_opts opts = {"torchvision", "tutorial", 0};
     narrow_copy c = {.type = type};
-    dt_model_state s;
+    dt_weights s;
 
     narrow_write(f, &c);
     state_take(f, &s);
@@ -319,7 +319,7 @@ static void what_is_not_finite_is_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         narrow_copy c = {.type = cases[i].type, .broken = "layer2.1.bn2.running_var",
                          .with = cases[i].bits};
-        dt_model_state s;
+        dt_weights s;
         narrow_write(f, &c);
         state_take(f, &s);
         assert_fails(dt_model_load(&s, f->other, "tutorial"), DT_FORMAT,
@@ -337,7 +337,7 @@ static void body_is_taken_without_the_head(void **state)
     const fixture *f = *state;
     dt_net_spec spec = *dt_net_spec_of(f->net);
     fixture large = {.net = NULL};
-    dt_model_state s;
+    dt_weights s;
 
     spec.classes = 1000;
     assert_ok(dt_net_create(&large.net, &spec));

@@ -6,7 +6,7 @@
 typedef struct fixture {
     dt_net *net;
     size_t floats, channels;
-    dt_model_state state;
+    dt_weights state;
     float *momentum;
 } fixture;
 
@@ -23,7 +23,7 @@ static int make(void **state)
     assert_non_null(all);
     for (size_t i = 0; i < 2 * f->floats + 2 * f->channels; i++)
         all[i] = (float)i;
-    f->state = (dt_model_state){f->net, all, all + 2 * f->floats,
+    f->state = (dt_weights){f->net, all, all + 2 * f->floats,
                                 all + 2 * f->floats + f->channels};
     f->momentum = all + f->floats;
     *state = f;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "train/checks_parts.h"
+#include "train/checks_internal.h"
 
 static dt_comm *comm;
 
@@ -42,7 +42,7 @@ static void flip(void *at)
 /* The message that the agreement would print is looked at before it. */
 static void found(dt_run *r, const char *first, const char *second)
 {
-    assert_int_equal(dt_copies_local(r), DT_CORRUPT);
+    assert_int_equal(dt_replicas_local(r), DT_CORRUPT);
     if (!strstr(dt_fail_text(), first) || !strstr(dt_fail_text(), second))
         fail_msg("want '%s' and '%s' in: %s", first, second, dt_fail_text());
     dt_fail_clear();
@@ -64,7 +64,7 @@ static void slices_are_named(void **state)
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     assert_ok(step(&r, 0));
     assert_ok(step(&r, 1));
-    assert_ok(dt_copies_local(&r));
+    assert_ok(dt_replicas_local(&r));
 
     /* every tensor, its last float */
     for (size_t i = 0; i < dt_net_param_count(r.net); i++) {
@@ -84,7 +84,7 @@ static void slices_are_named(void **state)
     flip(var);
     found(&r, "running variance: '", dt_net_norm(r.net, dt_net_norm_count(r.net) - 1)->name);
     flip(var);
-    assert_ok(dt_copies_local(&r));
+    assert_ok(dt_replicas_local(&r));
     assert_ok(step(&r, 2));
     dt_run_close(&r);
 }
@@ -194,7 +194,7 @@ static void healthy_runs_are_left_alone(void **state)
             assert_ok(step(&r, k));
         if (r.checks)
             assert_ok(dt_checks_now(&r));
-        const dt_model_state s = dt_run_state(&r);
+        const dt_weights s = dt_run_weights(&r);
         assert_ok(dt_state_hash(&s, r.momentum.mem, 0, 0, &digest));
         dt_digest_text(digest, text[i]);
         dt_run_close(&r);

@@ -90,28 +90,28 @@ static void definition(const tree_case *t, int a, int b, void *x)
 }
 
 /* One round, and every own shard's group against the definition over its shards. */
-static void run_case(const tree_case *t, dt_tree *tree, int group, void *want)
+static void run_case(const tree_case *t, dt_reduce *tree, int group, void *want)
 {
     const void *all = NULL;
     int first, end;
 
     dt_shards_of(t->shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
     for (int shard = first; shard < end; shard++) {
-        fill_leaf(t, shard, dt_tree_leaf(tree));
-        dt_tree_push(tree);
+        fill_leaf(t, shard, dt_reduce_leaf(tree));
+        dt_reduce_push(tree);
     }
-    assert_ok(dt_tree_finish(tree, &all));
-    assert_ptr_equal(all, dt_tree_result(tree, first));
+    assert_ok(dt_reduce_finish(tree, &all));
+    assert_ptr_equal(all, dt_reduce_result(tree, first));
     for (int shard = first; shard < end; shard++) {
         const int a = shard / group * group;
         const int b = a + group < t->shards ? a + group : t->shards;
         if (shard > first && shard > a) {
-            assert_ptr_equal(dt_tree_result(tree, shard),
-                             dt_tree_result(tree, shard - 1));
+            assert_ptr_equal(dt_reduce_result(tree, shard),
+                             dt_reduce_result(tree, shard - 1));
             continue;
         }
         definition(t, a, b, want);
-        if (memcmp(dt_tree_result(tree, shard), want, t->count * t->type->bytes) != 0)
+        if (memcmp(dt_reduce_result(tree, shard), want, t->count * t->type->bytes) != 0)
             fail_msg("%s, %d shards, group of %d, [%d, %d), %zu values, round %d",
                      t->type->name, t->shards, group, a, b, t->count, t->round);
     }
@@ -127,14 +127,14 @@ static void equals_the_definition(void **state)
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         for (int shards = dt_comm_world(comm); shards <= MOST_SHARDS; shards++)
             for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
-                dt_tree *tree = NULL;
-                assert_ok(dt_tree_create(&tree, comm, shards, counts[n], types[k].bytes,
+                dt_reduce *tree = NULL;
+                assert_ok(dt_reduce_create(&tree, comm, shards, counts[n], types[k].bytes,
                                          types[k].merge, shards));
                 for (int round = 0; round < 2; round++) {
                     const tree_case t = {&types[k], shards, round, counts[n]};
                     run_case(&t, tree, shards, want_room);
                 }
-                dt_tree_destroy(tree);
+                dt_reduce_destroy(tree);
             }
 }
 
@@ -148,15 +148,15 @@ static void groups_equal_the_definition(void **state)
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         for (int shards = dt_comm_world(comm); shards <= MOST_SHARDS; shards++)
             for (int group = 1; group <= shards + 1; group++) {
-                dt_tree *tree = NULL;
-                assert_ok(dt_tree_create(&tree, comm, shards, 7, types[k].bytes,
+                dt_reduce *tree = NULL;
+                assert_ok(dt_reduce_create(&tree, comm, shards, 7, types[k].bytes,
                                          types[k].merge, group));
                 for (int round = 0; round < 4; round++) {
                     const tree_case t = {&types[k], shards, round, counts[round]};
-                    dt_tree_resize(tree, t.count);
+                    dt_reduce_resize(tree, t.count);
                     run_case(&t, tree, group, want_room);
                 }
-                dt_tree_destroy(tree);
+                dt_reduce_destroy(tree);
             }
 }
 
@@ -165,16 +165,16 @@ static void own_groups_send_nothing(void **state)
 {
     (void)state;
     const int world = dt_comm_world(comm);
-    dt_tree *tree = NULL;
+    dt_reduce *tree = NULL;
 
     for (int group = 1; group <= 2; group++) {
         const tree_case t = {&types[1], 2 * world, 0, 3};
-        assert_ok(dt_tree_create(&tree, comm, t.shards, t.count, sizeof(double),
+        assert_ok(dt_reduce_create(&tree, comm, t.shards, t.count, sizeof(double),
                                  dt_merge_f64, group));
         if (dt_comm_rank(comm) == 0)
             run_case(&t, tree, group, want_room);
         assert_ok(dt_comm_barrier(comm));
-        dt_tree_destroy(tree);
+        dt_reduce_destroy(tree);
     }
 }
 
@@ -199,17 +199,17 @@ static void misuse_is_refused(void **state)
     (void)state;
     const int world = dt_comm_world(comm);
     const void *result = NULL;
-    dt_tree *tree = NULL;
+    dt_reduce *tree = NULL;
 
-    assert_fails(dt_tree_create(&tree, comm, world - 1, 1, 4, dt_merge_f32, 1),
+    assert_fails(dt_reduce_create(&tree, comm, world - 1, 1, 4, dt_merge_f32, 1),
                  DT_CONFIG, "shards");
     assert_null(tree);
-    assert_fails(dt_tree_create(&tree, comm, world, 1, 4, dt_merge_f32, 0), DT_BUG,
+    assert_fails(dt_reduce_create(&tree, comm, world, 1, 4, dt_merge_f32, 0), DT_BUG,
                  "groups of 0");
-    assert_ok(dt_tree_create(&tree, comm, world, 1, 4, dt_merge_f32, 1));
-    assert_fails(dt_tree_finish(tree, &result), DT_BUG, "ended at");
-    dt_tree_destroy(tree);
-    dt_tree_destroy(NULL);
+    assert_ok(dt_reduce_create(&tree, comm, world, 1, 4, dt_merge_f32, 1));
+    assert_fails(dt_reduce_finish(tree, &result), DT_BUG, "ended at");
+    dt_reduce_destroy(tree);
+    dt_reduce_destroy(NULL);
 }
 
 int main(int argc, char **argv)

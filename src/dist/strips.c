@@ -1,6 +1,6 @@
-/* exchange_strips.c - cutting the tree's buckets where teams have unequal ranks, and the
+/* strips.c - cutting the tree's buckets where teams have unequal ranks, and the
  * memory that this takes. */
-#include "exchange_tree.h"
+#include "strips.h"
 
 #include <stdlib.h>
 
@@ -111,7 +111,7 @@ static void strips_find_parts(const dt_exchange *x, tree_state *t)
         while (x->inner.start[rank + 1] <= i)
             rank++;
         if (x->inner.part[i].first == root[j].first)
-            t->part[j++] = dt_exchange_team_part(x, x->team_first + rank,
+            t->part[j++] = dt_exchange_team_partial(x, x->team_first + rank,
                                                  i - x->inner.start[rank]);
     }
     size_t place = 0;

@@ -1,13 +1,13 @@
-/* exchange.h - how to be an exchange; private to src/dist.
+/* exchange_row.h - how to be an exchange; private to src/dist.
  *
  * Write one file exchange_<name>.c that defines dt_exchange_row_<name> and add one row
  * to DT_EXCHANGE_LIST (dist.h). exchange_fold.c folds the rank's own shards, bucket by
  * bucket, so that before `start` the rank's partial sums are complete; a row only brings
  * the ranks together. It is never asked in a world of one. */
-#ifndef DT_EXCHANGE_H
-#define DT_EXCHANGE_H
+#ifndef DT_EXCHANGE_ROW_H
+#define DT_EXCHANGE_ROW_H
 #include "comm.h"
-#include "shards.h"
+#include "sumtree.h"
 
 #include <stdatomic.h>
 
@@ -57,7 +57,7 @@ struct dt_exchange {
     dt_span *bucket; /* [buckets], owned */
     size_t tensors, buckets;
     int shards;
-    bool bf16, together;
+    bool bf16, lockstep;
 
     /* The team: the ranks that work in one another's memory; a node's if the exchange
      * shares, else this rank alone. */
@@ -72,7 +72,7 @@ struct dt_exchange {
     dt_fold inner;          /* what makes the team's of those of its ranks */
 
     dt_fold fold;  /* over the partial sums of all ranks */
-    int parts;     /* partial sums of this rank */
+    int partials;  /* partial sums of this rank */
     int slots;     /* slabs for folding them */
     float *memory; /* [slots][floats], then the row's extra; borrowed */
     float *extra;  /* [row->extra()] inside memory */
@@ -87,7 +87,7 @@ struct dt_exchange {
     bool writing;         /* leaves were handed out and are not yet folded */
     dt_counter counter;
     int leaf, merges; /* the running leaf's slot and the additions that it closes */
-    dt_addition *add; /* [adds], owned; together: on slots, all the rank's additions */
+    dt_addition *add; /* [adds], owned; lockstep: on slots, all the rank's additions */
     int adds;
     size_t folded; /* buckets of the running leaf that are folded */
     dt_exchange_stats stats;
@@ -99,27 +99,27 @@ static inline float *dt_exchange_slot(const dt_exchange *x, int slot)
 }
 
 /* Partial sums of rank r. */
-static inline int dt_exchange_parts(const dt_exchange *x, int r)
+static inline int dt_exchange_partials(const dt_exchange *x, int r)
 {
     return x->fold.start[r + 1] - x->fold.start[r];
 }
 
 /* Slots of rank r, and the one that holds its partial sum number `part`. */
 int dt_exchange_slots_of(const dt_exchange *x, int r);
-int dt_exchange_part_slot(const dt_exchange *x, int r, int part);
+int dt_exchange_partial_slot(const dt_exchange *x, int r, int part);
 /* This rank's partial sum. [floats] */
-static inline float *dt_exchange_part(const dt_exchange *x, int part)
+static inline float *dt_exchange_partial(const dt_exchange *x, int part)
 {
-    return dt_exchange_slot(x, dt_exchange_part_slot(x, x->comm->rank, part));
+    return dt_exchange_slot(x, dt_exchange_partial_slot(x, x->comm->rank, part));
 }
 /* A partial sum of a rank of the team. [floats] */
-float *dt_exchange_team_part(const dt_exchange *x, int r, int part);
+float *dt_exchange_team_partial(const dt_exchange *x, int r, int part);
 
 /* Additions that fold leaves which all have slots of their own. */
 dt_status dt_exchange_fold_plan(dt_exchange *x) DT_MUST_CHECK;
 /* Fold a span of all own partial sums into slot 0, left to right: what the inexact rows
  * send. */
-void dt_exchange_fold_parts(dt_exchange *x, dt_span span);
+void dt_exchange_fold_partials(dt_exchange *x, dt_span span);
 /* Take x->scratch for folds of this depth at most. */
 dt_status dt_exchange_scratch(dt_exchange *x, int depth) DT_MUST_CHECK;
 

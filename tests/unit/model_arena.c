@@ -24,7 +24,7 @@ static void no_overlap_and_tight(void **state)
         b[i] = (dt_block){.bytes = 1 + draw(i, 1, 5000), .first = first,
                           .last = first + (int)draw(i, 2, 12)};
     }
-    assert_ok(dt_place(b, BLOCKS, &total));
+    assert_ok(dt_arena_place(b, BLOCKS, &total));
     for (int i = 0; i < BLOCKS; i++) {
         assert_int_equal(b[i].offset % 64, 0);
         assert_true(b[i].offset + b[i].bytes <= total);
@@ -51,10 +51,10 @@ static void sequence_reuses_memory(void **state)
     size_t total = 0;
     (void)state;
 
-    assert_ok(dt_place(b, 3, &total));
+    assert_ok(dt_arena_place(b, 3, &total));
     assert_int_equal(total, 1280);
     assert_int_equal(b[0].offset, b[2].offset);
-    assert_ok(dt_place(b, 0, &total));
+    assert_ok(dt_arena_place(b, 0, &total));
     assert_int_equal(total, 0);
 }
 

@@ -8,7 +8,7 @@
 #include "checks.h"
 #include "fingerprint.h"
 #include "store/store.h"
-#include "together.h"
+#include "lockstep.h"
 
 /* ---- Options ------------------------------------------------------------------------ */
 
@@ -174,7 +174,7 @@ dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose pur
     r->comm = c;
     DT_GO(st, dt_comm_agree(c, open_options(r, o, purpose)), out);
     if (purpose == DT_FOR_TRAINING)
-        DT_GO(st, dt_together_resolve(r), out);
+        DT_GO(st, dt_lockstep_resolve(r), out);
     DT_GO(st, open_data(r), out);
     DT_GO(st, dt_comm_agree(c, open_network(r, purpose)), out);
     DT_GO(st, dt_fingerprint_run(r), out);
@@ -193,9 +193,9 @@ void dt_run_close(dt_run *r)
 {
     dt_checks_close(r);
     dt_optim_close(&r->optim);
-    dt_together_close(r->together);
-    dt_tree_destroy(r->moment_tree);
-    dt_tree_destroy(r->loss_tree);
+    dt_lockstep_close(r->lockstep);
+    dt_reduce_destroy(r->moment_tree);
+    dt_reduce_destroy(r->loss_tree);
     dt_exchange_close(r->exchange);
     for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
         dt_compiled *c = i < 2 ? &r->test[i] : &r->train[i - 2];
@@ -216,17 +216,17 @@ void dt_run_close(dt_run *r)
     memset(r, 0, sizeof *r);
 }
 
-dt_model_state dt_run_state(const dt_run *r)
+dt_weights dt_run_weights(const dt_run *r)
 {
     float *running = r->running.mem;
-    return (dt_model_state){.net = r->net, .master = r->master.mem, .running_mean = running,
+    return (dt_weights){.net = r->net, .master = r->master.mem, .running_mean = running,
                             .running_var = running + dt_net_norm_channels(r->net)};
 }
 
 /* All ranks hold the same numbers, or the field that differs is named. */
 static dt_status compare_state(dt_run *r, const char *what)
 {
-    const dt_model_state state = dt_run_state(r);
+    const dt_weights state = dt_run_weights(r);
     char text[DT_DIGEST_CHARS];
     dt_digest hash;
 
@@ -239,7 +239,7 @@ static dt_status compare_state(dt_run *r, const char *what)
 /* The agreement is also the barrier behind which the node's other ranks may read. */
 dt_status dt_run_load(dt_run *r, const char *path, bool head)
 {
-    const dt_model_state state = dt_run_state(r);
+    const dt_weights state = dt_run_weights(r);
     dt_status st = DT_OK;
 
     if (r->writes) {

@@ -1,10 +1,10 @@
-/* shown.c - a network built only to be looked at: no data, no memory for its slabs. */
+/* preview.c - a network built only to be looked at: no data, no memory for its slabs. */
 #include "cli.h"
 
 /* Without data: the number of classes of CIFAR-10. */
-enum { SHOWN_CLASSES = 10 };
+enum { PREVIEW_CLASSES = 10 };
 
-dt_status dt_shown_open(dt_shown *s, const dt_options *given, int world)
+dt_status dt_preview_open(dt_preview *s, const dt_options *given, int world)
 {
     dt_options o = *given;
     dt_model_opts model = {.kernels = o.kernels,
@@ -12,9 +12,9 @@ dt_status dt_shown_open(dt_shown *s, const dt_options *given, int world)
                            .unfused = o.unfused};
     dt_machine machine;
 
-    *s = (dt_shown){0};
+    *s = (dt_preview){0};
     DT_TRY(dt_options_check(&o, world));
-    const dt_net_spec spec = dt_options_net(&o, SHOWN_CLASSES);
+    const dt_net_spec spec = dt_options_net(&o, PREVIEW_CLASSES);
     DT_TRY(dt_precision_choose(o.precision, o.kernels, &model.precision));
     dt_machine_describe(&machine);
     model.threads = o.threads ? (int)o.threads : machine.cores_allowed;
@@ -26,7 +26,7 @@ dt_status dt_shown_open(dt_shown *s, const dt_options *given, int world)
     return dt_plan_create(&s->plan, s->model, largest, DT_TRAIN);
 }
 
-void dt_shown_close(dt_shown *s)
+void dt_preview_close(dt_preview *s)
 {
     dt_plan_destroy(s->plan);
     dt_model_destroy(s->model);

@@ -1,8 +1,8 @@
-/* exchange_tree.h - the tree's buckets, cut for teams of any size: what its messages and
+/* strips.h - the tree's buckets, cut for teams of any size: what its messages and
  * its memory agree on; private to src/dist. */
-#ifndef DT_EXCHANGE_TREE_H
-#define DT_EXCHANGE_TREE_H
-#include "exchange.h"
+#ifndef DT_STRIPS_H
+#define DT_STRIPS_H
+#include "exchange_row.h"
 #include "spans.h"
 
 /* Floats of one bucket that have one owner in every team. */

@@ -1,5 +1,5 @@
-/* shards.c - owned shards, the counter, and the additions that complete a tree. */
-#include "shards.h"
+/* sumtree.c - owned shards, the counter, and the additions that complete a tree. */
+#include "sumtree.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* checks_parts.h - what the files of the checks share: checks.c (places of a step),
- * copies.c (replicas and slices), replay.c and flip.c; private to them. */
-#ifndef DT_CHECKS_PARTS_H
-#define DT_CHECKS_PARTS_H
+/* checks_internal.h - what the files of the checks share: checks.c (places of a step),
+ * replicas.c (replicas and guard), replay.c and flip.c; private to them. */
+#ifndef DT_CHECKS_INTERNAL_H
+#define DT_CHECKS_INTERNAL_H
 #include "checks.h"
 
-enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats: the place that a slice's hash can name */
+enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats: the place that a hash can name */
 enum { DT_CHECK_HOST = 64 };
 
 /* What every rank or node holds a copy of. */
@@ -25,19 +25,19 @@ typedef struct dt_check_block {
     const float *at;
 } dt_check_block;
 
-typedef struct dt_copies {
+typedef struct dt_replicas {
     dt_check_block *block; /* [blocks], areas in order, tensors in state_dict order; owned */
     size_t blocks;
     size_t mine, end;  /* those that this rank hashes */
     bool compare;      /* there are other copies */
-    bool slices;       /* there may be none */
+    bool guard;       /* there may be none */
     uint64_t *digest;  /* [blocks], owned */
     uint64_t *stored;  /* [blocks], owned: when the update of stored_step was done */
     int64_t stored_step;
     int64_t *wire;  /* [2 * blocks], owned */
     int64_t *value; /* [world], owned */
     float *room;    /* [DT_CHECK_BLOCK], owned */
-} dt_copies;
+} dt_replicas;
 
 typedef struct dt_replay {
     int64_t every;      /* 0: never */
@@ -71,17 +71,17 @@ typedef struct dt_checks {
     int64_t epoch, epoch_step;
     int64_t step;    /* under way or last, from 1 */
     int64_t updated; /* the last whose update is done */
-    dt_copies copies;
+    dt_replicas replicas;
     dt_replay replay;
     dt_flip flip;
 } dt_checks;
 
 /* copies.c */
-dt_status dt_copies_open(dt_run *r, dt_copies *k) DT_MUST_CHECK;
-void dt_copies_close(dt_copies *k);
-void dt_copies_store(dt_run *r);
-dt_status dt_copies_local(dt_run *r) DT_MUST_CHECK; /* Local: slices only */
-dt_status dt_copies_check(dt_run *r) DT_MUST_CHECK; /* Collective, agreed */
+dt_status dt_replicas_open(dt_run *r, dt_replicas *k) DT_MUST_CHECK;
+void dt_replicas_close(dt_replicas *k);
+void dt_replicas_store(dt_run *r);
+dt_status dt_replicas_local(dt_run *r) DT_MUST_CHECK; /* Local: guard only */
+dt_status dt_replicas_check(dt_run *r) DT_MUST_CHECK; /* Collective, agreed */
 
 /* replay.c */
 dt_status dt_replay_open(dt_run *r, dt_replay *p) DT_MUST_CHECK;

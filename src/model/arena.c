@@ -33,7 +33,7 @@ static int larger_first(const void *pa, const void *pb)
     return a < b ? -1 : a > b; /* same array: the order of creation */
 }
 
-dt_status dt_place(dt_block *block, size_t count, size_t *total)
+dt_status dt_arena_place(dt_block *block, size_t count, size_t *total)
 {
     dt_block **order = NULL, **placed = NULL;
     dt_status st = DT_OK;

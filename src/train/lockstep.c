@@ -1,22 +1,22 @@
-/* together.c - one step of a rank's shards whose batch-norm statistics are those of a group.
+/* lockstep.c - one step of a rank's shards whose batch-norm statistics are those of a group.
  *
  * Each shard has a context of its own; all take a step of the network before any takes the
- * next, and at a batch norm the ranks complete the groups' trees (dt_tree). */
-#include "together.h"
+ * next, and at a batch norm the ranks complete the groups' trees (dt_reduce). */
+#include "lockstep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "checks.h"
 
-struct dt_together {
+struct dt_lockstep {
     int count;           /* own shards */
     dt_exec **exec;      /* [count][DT_MAX_COMPILED], owned, as are they */
     dt_exec **now;       /* [count] of this step; NULL: a shard without images; owned */
     dt_moment **moments; /* [count] in r->arena; the array is owned */
     float **grad;        /* [count] of the exchange; the array is owned */
     dt_result *result;   /* [count], owned */
-    dt_tree *tree[DT_SYNC_KINDS];
+    dt_reduce *tree[DT_SYNC_KINDS];
     int first; /* own shard */
     unsigned meetings; /* of groups, so far; the same number on all ranks */
     dt_norm_sync sync;
@@ -37,7 +37,7 @@ static int64_t node_shards(const dt_run *r)
     return end - first;
 }
 
-dt_status dt_together_resolve(dt_run *r)
+dt_status dt_lockstep_resolve(dt_run *r)
 {
     int64_t group = 0;
 
@@ -60,7 +60,7 @@ dt_status dt_together_resolve(dt_run *r)
 
 /* ---- Memory ------------------------------------------------------------------------------ */
 
-size_t dt_together_contexts(const dt_run *r)
+size_t dt_lockstep_contexts(const dt_run *r)
 {
     return r->bn_group > 0 ? (size_t)(r->end_shard - r->first_shard) : 1;
 }
@@ -70,12 +70,12 @@ static size_t moment_bytes(const dt_run *r)
     return dt_align(dt_net_norm_channels(r->net) * sizeof(dt_moment), 64);
 }
 
-size_t dt_together_bytes(const dt_run *r, size_t arena)
+size_t dt_lockstep_bytes(const dt_run *r, size_t arena)
 {
     return dt_align(arena, 64) + (r->bn_group > 0 ? moment_bytes(r) : 0);
 }
 
-static dt_status open_contexts(dt_run *r, dt_together *t)
+static dt_status open_contexts(dt_run *r, dt_lockstep *t)
 {
     size_t arena = 0;
 
@@ -83,7 +83,7 @@ static dt_status open_contexts(dt_run *r, dt_together *t)
         if (r->train[i].plan && dt_plan_arena_bytes(r->train[i].plan) > arena)
             arena = dt_plan_arena_bytes(r->train[i].plan);
     for (int k = 0; k < t->count; k++) {
-        char *at = (char *)r->arena.mem + (size_t)k * dt_together_bytes(r, arena);
+        char *at = (char *)r->arena.mem + (size_t)k * dt_lockstep_bytes(r, arena);
         t->moments[k] = (dt_moment *)(at + dt_align(arena, 64));
         for (int i = 0; i < DT_MAX_COMPILED; i++)
             if (r->train[i].plan)
@@ -93,7 +93,7 @@ static dt_status open_contexts(dt_run *r, dt_together *t)
     return DT_OK;
 }
 
-static dt_status open_arrays(dt_together *t)
+static dt_status open_arrays(dt_lockstep *t)
 {
     const size_t count = (size_t)t->count;
     static const char what[] = "shards that run together";
@@ -105,7 +105,7 @@ static dt_status open_arrays(dt_together *t)
     return dt_calloc(&t->result, count, sizeof *t->result, what);
 }
 
-static dt_status open_trees(dt_run *r, dt_together *t)
+static dt_status open_trees(dt_run *r, dt_lockstep *t)
 {
     const int shards = (int)r->o.shards;
     size_t channels = 0;
@@ -113,20 +113,20 @@ static dt_status open_trees(dt_run *r, dt_together *t)
     for (size_t i = 0; i < dt_net_norm_count(r->net); i++)
         if (dt_net_norm(r->net, i)->channels > channels)
             channels = dt_net_norm(r->net, i)->channels;
-    DT_TRY(dt_tree_create(&t->tree[DT_SYNC_MOMENTS], r->comm, shards, channels,
+    DT_TRY(dt_reduce_create(&t->tree[DT_SYNC_MOMENTS], r->comm, shards, channels,
                           sizeof(dt_moment), dt_merge_moments, r->bn_group));
-    return dt_tree_create(&t->tree[DT_SYNC_SUMS], r->comm, shards, 2 * channels,
+    return dt_reduce_create(&t->tree[DT_SYNC_SUMS], r->comm, shards, 2 * channels,
                           sizeof(double), dt_merge_f64, r->bn_group);
 }
 
-void dt_together_close(dt_together *t)
+void dt_lockstep_close(dt_lockstep *t)
 {
     if (!t)
         return;
     for (int i = 0; t->exec && i < t->count * DT_MAX_COMPILED; i++)
         dt_exec_destroy(t->exec[i]);
     for (int kind = 0; kind < DT_SYNC_KINDS; kind++)
-        dt_tree_destroy(t->tree[kind]);
+        dt_reduce_destroy(t->tree[kind]);
     free(t->exec);
     free(t->now);
     free(t->moments);
@@ -139,13 +139,13 @@ void dt_together_close(dt_together *t)
 
 static void *sync_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
 {
-    dt_together *t = ((dt_run *)context)->together;
+    dt_lockstep *t = ((dt_run *)context)->lockstep;
 
     if (k == 0)
-        dt_tree_resize(t->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
+        dt_reduce_resize(t->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
     else
-        dt_tree_push(t->tree[kind]);
-    return dt_tree_leaf(t->tree[kind]);
+        dt_reduce_push(t->tree[kind]);
+    return dt_reduce_leaf(t->tree[kind]);
 }
 
 /* No rank may leave off alone, as the others would wait for it here. So all ask one another,
@@ -154,28 +154,28 @@ static dt_status sync_combine(void *context, dt_norm_kind kind)
 {
     enum { ASKS_EVERY = 4 };
     dt_run *r = context;
-    dt_together *t = r->together;
+    dt_lockstep *t = r->lockstep;
     const void *unused;
 
-    dt_tree_push(t->tree[kind]);
-    DT_TRY(dt_tree_finish(t->tree[kind], &unused));
+    dt_reduce_push(t->tree[kind]);
+    DT_TRY(dt_reduce_finish(t->tree[kind], &unused));
     return ++t->meetings % ASKS_EVERY == 0 ? dt_stop_agree(r) : DT_OK;
 }
 
 static const void *sync_result(void *context, dt_norm_kind kind, int k)
 {
-    const dt_together *t = ((const dt_run *)context)->together;
-    return dt_tree_result(t->tree[kind], t->first + k);
+    const dt_lockstep *t = ((const dt_run *)context)->lockstep;
+    return dt_reduce_result(t->tree[kind], t->first + k);
 }
 
-dt_status dt_together_open(dt_run *r)
+dt_status dt_lockstep_open(dt_run *r)
 {
-    dt_together *t = NULL;
+    dt_lockstep *t = NULL;
 
     if (r->bn_group == 0)
         return DT_OK;
     DT_TRY(dt_calloc(&t, 1, sizeof *t, "shards that run together"));
-    r->together = t; /* dt_run_close releases it, whatever comes */
+    r->lockstep = t; /* dt_run_close releases it, whatever comes */
     t->first = r->first_shard;
     t->count = r->end_shard - r->first_shard;
     t->sync = (dt_norm_sync){r, sync_leaf, sync_combine, sync_result};
@@ -199,7 +199,7 @@ static dt_status context_for(const dt_run *r, int k, int64_t size, dt_exec **e)
     *e = NULL;
     for (int i = 0; i < DT_MAX_COMPILED; i++)
         if (size > 0 && r->train[i].plan && dt_plan_batch(r->train[i].plan) == size)
-            *e = r->together->exec[k * DT_MAX_COMPILED + i];
+            *e = r->lockstep->exec[k * DT_MAX_COMPILED + i];
     if (size > 0 && !*e)
         return dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)size);
     return DT_OK;
@@ -208,7 +208,7 @@ static dt_status context_for(const dt_run *r, int k, int64_t size, dt_exec **e)
 static dt_status load_shards(dt_run *r, int64_t epoch, int64_t step)
 {
     const int64_t n = dt_loader_batch(r->loader, step);
-    dt_together *t = r->together;
+    dt_lockstep *t = r->lockstep;
 
     for (int k = 0; k < t->count; k++) {
         const int shard = t->first + k;
@@ -231,24 +231,24 @@ static dt_status run_images(dt_run *r, int64_t epoch, int64_t step)
 {
     const double n = (double)dt_loader_batch(r->loader, step);
     const dt_observer observer = {gradients_ready, r};
-    dt_together *t = r->together;
+    dt_lockstep *t = r->lockstep;
     /* Plans of all batch sizes have the same steps. */
     const dt_team team = {r->train[0].plan, t->now, t->count, &t->sync};
     double mark = dt_seconds();
 
     DT_TRY(load_shards(r, epoch, step));
-    dt_run_lap(r, DT_PHASE_data, &mark);
+    dt_phase_charge(r, DT_PHASE_data, &mark);
     DT_TRY(dt_team_forward(&team, t->moments, t->result));
-    dt_run_lap(r, DT_PHASE_forward, &mark);
+    dt_phase_charge(r, DT_PHASE_forward, &mark);
     DT_TRY(dt_team_backward(&team, n / r->sample_weight, t->grad, &observer));
-    dt_run_lap(r, DT_PHASE_backward, &mark);
+    dt_phase_charge(r, DT_PHASE_backward, &mark);
     return DT_OK;
 }
 
 /* Shards that were left off still take their place in the sums, as in run_shard. */
 dt_status dt_run_shards_together(dt_run *r, int64_t epoch, int64_t step, bool save)
 {
-    dt_together *t = r->together;
+    dt_lockstep *t = r->lockstep;
 
     dt_status st = run_images(r, epoch, step);
     if (st == DT_PREEMPTED) {
@@ -257,7 +257,7 @@ dt_status dt_run_shards_together(dt_run *r, int64_t epoch, int64_t step, bool sa
     }
     DT_TRY(st);
     for (int k = 0; k < t->count; k++) {
-        memcpy(dt_tree_leaf(r->moment_tree), t->moments[k],
+        memcpy(dt_reduce_leaf(r->moment_tree), t->moments[k],
                dt_net_norm_channels(r->net) * sizeof(dt_moment));
         DT_TRY(dt_run_push(r, &t->result[k], save, k == t->count - 1));
     }

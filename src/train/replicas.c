@@ -1,7 +1,7 @@
-/* copies.c - replicas and slices: one pass of hashes over weights, momentum and running
+/* replicas.c - replicas and guard: one pass of hashes over weights, momentum and running
  * statistics serves both. They are cut into blocks of whole or parts of tensors; where the
  * ranks of a node share one copy, they share the hashing. */
-#include "checks_parts.h"
+#include "checks_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,18 +71,18 @@ static size_t cut_areas(const dt_run *r, dt_check_block *out)
     return n;
 }
 
-dt_status dt_copies_open(dt_run *r, dt_copies *k)
+dt_status dt_replicas_open(dt_run *r, dt_replicas *k)
 {
     const size_t world = (size_t)dt_comm_world(r->comm);
     const size_t part = r->shares ? (size_t)dt_comm_node_rank(r->comm) : 0;
     const size_t parts = r->shares ? (size_t)dt_comm_node_ranks(r->comm) : 1;
     const bool diverge = strcmp(dt_exchange_name(r->exchange), "none") == 0;
 
-    *k = (dt_copies){.blocks = cut_areas(r, NULL), .stored_step = -1};
+    *k = (dt_replicas){.blocks = cut_areas(r, NULL), .stored_step = -1};
     k->mine = part * k->blocks / parts;
     k->end = (part + 1) * k->blocks / parts;
     k->compare = !diverge && (r->shares ? dt_comm_nodes(r->comm) > 1 : world > 1);
-    k->slices = r->shares || !k->compare;
+    k->guard = r->shares || !k->compare;
     DT_TRY(dt_calloc(&k->block, k->blocks, sizeof *k->block, "the checks"));
     DT_TRY(dt_calloc(&k->digest, k->blocks, sizeof *k->digest, "the checks"));
     DT_TRY(dt_calloc(&k->stored, k->blocks, sizeof *k->stored, "the checks"));
@@ -93,7 +93,7 @@ dt_status dt_copies_open(dt_run *r, dt_copies *k)
     return DT_OK;
 }
 
-void dt_copies_close(dt_copies *k)
+void dt_replicas_close(dt_replicas *k)
 {
     free(k->block);
     free(k->digest);
@@ -101,10 +101,10 @@ void dt_copies_close(dt_copies *k)
     free(k->wire);
     free(k->value);
     free(k->room);
-    *k = (dt_copies){0};
+    *k = (dt_replicas){0};
 }
 
-static void copies_hash(const dt_run *r, const dt_copies *k, uint64_t *digest)
+static void copies_hash(const dt_run *r, const dt_replicas *k, uint64_t *digest)
 {
 #pragma omp parallel for num_threads(r->threads) schedule(static)
     for (size_t i = k->mine; i < k->end; i++)
@@ -113,22 +113,22 @@ static void copies_hash(const dt_run *r, const dt_copies *k, uint64_t *digest)
 
 /* ---- Slices: the same bits as the update wrote ------------------------------------------ */
 
-void dt_copies_store(dt_run *r)
+void dt_replicas_store(dt_run *r)
 {
-    dt_copies *k = &r->checks->copies;
+    dt_replicas *k = &r->checks->replicas;
 
-    if (!k->slices)
+    if (!k->guard)
         return;
     copies_hash(r, k, k->stored);
     k->stored_step = r->checks->updated;
 }
 
-static dt_status check_slices(const dt_run *r)
+static dt_status check_guard(const dt_run *r)
 {
     const dt_checks *c = r->checks;
-    const dt_copies *k = &c->copies;
+    const dt_replicas *k = &c->replicas;
 
-    if (!k->slices || k->stored_step != c->updated)
+    if (!k->guard || k->stored_step != c->updated)
         return DT_OK;
     for (size_t i = k->mine; i < k->end; i++) {
         const dt_check_block *b = &k->block[i];
@@ -144,7 +144,7 @@ static dt_status check_slices(const dt_run *r)
 
 /* ---- Replicas: the same bits in every copy ------------------------------------------------ */
 
-static bool copies_mine(const dt_copies *k, size_t i)
+static bool copies_mine(const dt_replicas *k, size_t i)
 {
     return i >= k->mine && i < k->end;
 }
@@ -153,7 +153,7 @@ static bool copies_mine(const dt_copies *k, size_t i)
  * largest complement meet; a rank that does not hash a block has no say. */
 static dt_status replicas_differ(dt_run *r, size_t *first)
 {
-    dt_copies *k = &r->checks->copies;
+    dt_replicas *k = &r->checks->replicas;
     const size_t n = k->blocks;
 
     for (size_t i = 0; i < n; i++) {
@@ -169,7 +169,7 @@ static dt_status replicas_differ(dt_run *r, size_t *first)
 /* The first float of the block in which any copy differs from that of the lowest rank. */
 static dt_status replicas_element(dt_run *r, size_t block, size_t *element)
 {
-    dt_copies *k = &r->checks->copies;
+    dt_replicas *k = &r->checks->replicas;
     const dt_check_block *b = &k->block[block];
     const bool mine = copies_mine(k, block);
     int64_t root = mine ? -(int64_t)dt_comm_rank(r->comm) : INT64_MIN;
@@ -190,7 +190,7 @@ static dt_status replicas_element(dt_run *r, size_t block, size_t *element)
 /* The bits of one element on every rank; -1: the rank does not hold it. */
 static dt_status replicas_values(dt_run *r, size_t block, size_t element)
 {
-    dt_copies *k = &r->checks->copies;
+    dt_replicas *k = &r->checks->replicas;
     const int world = dt_comm_world(r->comm);
 
     for (int i = 0; i < world; i++)
@@ -241,7 +241,7 @@ static float value_of(int64_t bits)
 static dt_status replicas_fail(dt_run *r, size_t block, size_t element)
 {
     const dt_checks *c = r->checks;
-    const dt_copies *k = &c->copies;
+    const dt_replicas *k = &c->replicas;
     char name[DT_ELEMENT_CHARS], host[2][DT_CHECK_HOST] = {"", ""};
     int usual, odd, alike;
     const int held =
@@ -265,7 +265,7 @@ static dt_status replicas_fail(dt_run *r, size_t block, size_t element)
 
 static dt_status check_replicas(dt_run *r)
 {
-    dt_copies *k = &r->checks->copies;
+    dt_replicas *k = &r->checks->replicas;
     size_t block, element;
 
     if (!k->compare)
@@ -280,19 +280,19 @@ static dt_status check_replicas(dt_run *r)
     return dt_comm_agree(r->comm, replicas_fail(r, block, element));
 }
 
-dt_status dt_copies_local(dt_run *r)
+dt_status dt_replicas_local(dt_run *r)
 {
-    const dt_copies *k = &r->checks->copies;
+    const dt_replicas *k = &r->checks->replicas;
 
     copies_hash(r, k, k->digest);
-    return check_slices(r);
+    return check_guard(r);
 }
 
-dt_status dt_copies_check(dt_run *r)
+dt_status dt_replicas_check(dt_run *r)
 {
-    const dt_status st = dt_copies_local(r);
+    const dt_status st = dt_replicas_local(r);
 
-    if (r->checks->copies.slices)
+    if (r->checks->replicas.guard)
         DT_TRY(dt_comm_agree(r->comm, st));
     return check_replicas(r);
 }

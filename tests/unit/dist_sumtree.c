@@ -2,7 +2,7 @@
  * after the other, and the bits compared with the recursive definition. */
 #include "test.h"
 
-#include "dist/shards.h"
+#include "dist/sumtree.h"
 
 enum { MOST = 40, COUNT = 9 };
 

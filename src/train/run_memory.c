@@ -6,7 +6,7 @@
 
 #include "store/store.h"
 #include "checks.h"
-#include "together.h"
+#include "lockstep.h"
 
 typedef struct slab_row { /* one slab, sized before anything is taken */
     const char *name;
@@ -42,7 +42,7 @@ static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
                             .bucket_bytes = (size_t)(r->o.bucket_mb * mib),
                             .last_bucket_bytes = (size_t)(r->o.last_bucket_mb * mib),
                             .bf16 = strcmp(r->o.grad_dtype, "bf16") == 0,
-                            .together = r->bn_group > 0};
+                            .lockstep = r->bn_group > 0};
     return DT_OK;
 }
 
@@ -58,7 +58,7 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
     for (int i = 0; i < DT_MAX_COMPILED; i++)
         if (r->train[i].plan)
             larger(&arena, dt_plan_arena_bytes(r->train[i].plan));
-    arena = dt_together_contexts(r) * dt_together_bytes(r, arena);
+    arena = dt_lockstep_contexts(r) * dt_lockstep_bytes(r, arena);
     for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
         const dt_plan *p = i < 2 ? r->test[i].plan : r->train[i - 2].plan;
         if (i < 2 && p)
@@ -110,7 +110,7 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
                        "for all), but %.1f GiB are available; --bn %s keeps all shards of a rank "
                        "in memory: lower --batch or --image-size, use more nodes, or --bn local",
                        (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
-                       dt_together_contexts(r), (double)rows[ROW_ARENA].bytes / gib,
+                       dt_lockstep_contexts(r), (double)rows[ROW_ARENA].bytes / gib,
                        (double)shared / gib, (double)available / gib, r->o.bn);
     return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB and "
                    "%.2f GiB for all), but %.1f GiB are available; lower --batch or "
@@ -187,11 +187,11 @@ static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
     const int shards = (int)r->o.shards;
 
     DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
-    DT_TRY(dt_tree_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, sizeof(double),
+    DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, sizeof(double),
                           dt_merge_f64, shards));
-    DT_TRY(dt_tree_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
+    DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
                           sizeof(dt_moment), dt_merge_moments, shards));
-    return dt_together_open(r);
+    return dt_lockstep_open(r);
 }
 
 /* What the exchange needs, and with it all slabs. */

@@ -1,25 +1,25 @@
-/* tree.c - the tree for small values: losses, counts, moments of batch normalisation.
+/* reduce.c - the summation tree for small values: losses, counts, moments of batch normalisation.
  *
  * A rank folds its leaves as they come, each group of shards with a counter of its own. A
  * group that lies on one rank is then complete; of the others (at most the rank's first
  * and last) all ranks gather the partial values, and each completes those it needs. */
 #include "comm.h"
-#include "shards.h"
+#include "sumtree.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-enum { TREE_LINE = 64 }; /* slots begin at cache lines */
+enum { REDUCE_LINE = 64 }; /* slots begin at cache lines */
 
-typedef struct tree_group {         /* one that this rank has shards of */
+typedef struct reduce_group {         /* one that this rank has shards of */
     int end;                        /* its last own shard + 1 */
     bool spans;                     /* other ranks have shards of it, too */
     size_t slot;                    /* of its first partial value */
     int first_operand, end_operand; /* spans: where they are after gathering */
     const void *result;
-} tree_group;
+} reduce_group;
 
-struct dt_tree {
+struct dt_reduce {
     dt_comm *comm; /* borrowed */
     dt_merge merge;
     size_t count, most, element,
@@ -28,7 +28,7 @@ struct dt_tree {
     int shards, group;
     int first, end, next; /* own shards; the next leaf */
     dt_counter counter;
-    tree_group *groups;    /* own; [local groups], owned */
+    reduce_group *groups;    /* own; [local groups], owned */
     int at;                /* group of the next leaf */
     char *slots;           /* owned; partial values to be sent come first, unmixed */
     char *gathered;        /* [operands], owned; NULL when nothing is sent */
@@ -68,21 +68,21 @@ static int smaller(int a, int b)
 }
 
 /* The part of shards [first, end) that lies in the group of `first`. */
-typedef struct tree_part {
+typedef struct reduce_part {
     int group_first, end;
     bool spans;
-} tree_part;
+} reduce_part;
 
-static tree_part part_of(const dt_tree *t, int first, int end)
+static reduce_part part_of(const dt_reduce *t, int first, int end)
 {
     const int group_first = first / t->group * t->group;
     const int group_end = smaller(t->shards, group_first + t->group);
-    return (tree_part){group_first, smaller(end, group_end),
+    return (reduce_part){group_first, smaller(end, group_end),
                        first > group_first || end < group_end};
 }
 
 /* Subtrees that a rank's part leaves, on shard indices; *slots that it takes meanwhile. */
-static int part_subtrees(const tree_part *p, int first, dt_subtree *out, size_t *slots)
+static int part_subtrees(const reduce_part *p, int first, dt_subtree *out, size_t *slots)
 {
     dt_counter k = {.depth = 0};
 
@@ -95,7 +95,7 @@ static int part_subtrees(const tree_part *p, int first, dt_subtree *out, size_t 
 }
 
 /* The partial values of all groups that lie on several ranks, rank by rank. */
-static void plan_operands(dt_tree *t)
+static void plan_operands(dt_reduce *t)
 {
     for (int r = 0; r < t->comm->world; r++) {
         int first, end;
@@ -103,7 +103,7 @@ static void plan_operands(dt_tree *t)
         dt_shards_of(t->shards, t->comm->world, r, &first, &end);
         t->start[r] = t->operands;
         while (first < end) {
-            const tree_part p = part_of(t, first, end);
+            const reduce_part p = part_of(t, first, end);
             if (p.spans)
                 t->operands +=
                     part_subtrees(&p, first, t->operand + t->operands, &slots);
@@ -114,7 +114,7 @@ static void plan_operands(dt_tree *t)
 }
 
 /* Operands of the group that begins at shard `group_first`: one run of them. */
-static void find_operands(const dt_tree *t, int group_first, tree_group *g)
+static void find_operands(const dt_reduce *t, int group_first, reduce_group *g)
 {
     int operand = 0;
 
@@ -123,7 +123,7 @@ static void find_operands(const dt_tree *t, int group_first, tree_group *g)
         size_t slots;
         dt_shards_of(t->shards, t->comm->world, r, &first, &end);
         while (first < end) {
-            const tree_part p = part_of(t, first, end);
+            const reduce_part p = part_of(t, first, end);
             const int parts = p.spans ? part_subtrees(&p, first, NULL, &slots) : 0;
             if (p.spans && p.group_first == group_first) {
                 if (g->end_operand == 0)
@@ -138,18 +138,18 @@ static void find_operands(const dt_tree *t, int group_first, tree_group *g)
 
 /* Slots of the own groups: those to be sent first, then the complete ones; a group's
  * counter may run over what follows it, which is written later. Returns their number. */
-static size_t plan_slots(dt_tree *t)
+static size_t plan_slots(dt_reduce *t)
 {
     size_t sent = 0, kept = 0, most_sent = 0, most_kept = 0;
     int n = 0;
 
     for (int first = t->first; first < t->end; n++) {
-        const tree_part p = part_of(t, first, t->end);
+        const reduce_part p = part_of(t, first, t->end);
         size_t slots;
         const int parts = part_subtrees(&p, first, NULL, &slots);
         size_t *next = p.spans ? &sent : &kept,
                *most = p.spans ? &most_sent : &most_kept;
-        t->groups[n] = (tree_group){.end = p.end, .spans = p.spans, .slot = *next};
+        t->groups[n] = (reduce_group){.end = p.end, .spans = p.spans, .slot = *next};
         if (p.spans)
             find_operands(t, p.group_first, &t->groups[n]);
         if (*next + slots > *most)
@@ -163,7 +163,7 @@ static size_t plan_slots(dt_tree *t)
     return most_sent + most_kept;
 }
 
-static dt_status tree_memory(dt_tree *t)
+static dt_status tree_memory(dt_reduce *t)
 {
     const size_t world = (size_t)t->comm->world, own = (size_t)(t->end - t->first);
     int total = 0; /* also bounds every displacement */
@@ -182,10 +182,10 @@ static dt_status tree_memory(dt_tree *t)
     return dt_calloc(&t->displace, world, sizeof *t->displace, "sums over shards");
 }
 
-dt_status dt_tree_create(dt_tree **t, dt_comm *c, int shards, size_t count,
+dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
                          size_t element_bytes, dt_merge merge, int group)
 {
-    dt_tree *made = NULL;
+    dt_reduce *made = NULL;
 
     if (shards < c->world)
         return dt_fail(DT_CONFIG,
@@ -195,26 +195,26 @@ dt_status dt_tree_create(dt_tree **t, dt_comm *c, int shards, size_t count,
     if (group < 1)
         return dt_fail(DT_BUG, "groups of %d shards", group);
     DT_TRY(dt_calloc(&made, 1, sizeof *made, "sums over shards"));
-    *made = (dt_tree){.comm = c,
+    *made = (dt_reduce){.comm = c,
                       .merge = merge,
                       .most = count,
                       .element = element_bytes,
-                      .stride = dt_align(count * element_bytes, TREE_LINE),
+                      .stride = dt_align(count * element_bytes, REDUCE_LINE),
                       .shards = shards,
                       .group = smaller(group, shards)};
     dt_shards_of(shards, c->world, c->rank, &made->first, &made->end);
     made->next = made->first;
     const dt_status st = tree_memory(made);
     if (st != DT_OK) {
-        dt_tree_destroy(made);
+        dt_reduce_destroy(made);
         return st;
     }
-    dt_tree_resize(made, count);
+    dt_reduce_resize(made, count);
     *t = made;
     return DT_OK;
 }
 
-void dt_tree_destroy(dt_tree *t)
+void dt_reduce_destroy(dt_reduce *t)
 {
     if (!t)
         return;
@@ -228,11 +228,11 @@ void dt_tree_destroy(dt_tree *t)
     free(t);
 }
 
-void dt_tree_resize(dt_tree *t, size_t count)
+void dt_reduce_resize(dt_reduce *t, size_t count)
 {
     assert(count <= t->most && t->next == t->first);
     t->count = count;
-    t->stride = dt_align(count * t->element, TREE_LINE);
+    t->stride = dt_align(count * t->element, REDUCE_LINE);
     for (int r = 0; t->operands > 0 && r < t->comm->world; r++) {
         t->displace[r] = t->start[r] * (int)t->stride;
         t->bytes[r] = (t->start[r + 1] - t->start[r]) * (int)t->stride;
@@ -241,12 +241,12 @@ void dt_tree_resize(dt_tree *t, size_t count)
 
 /* ---- A round --------------------------------------------------------------------- */
 
-static char *tree_slot(const dt_tree *t, size_t i)
+static char *tree_slot(const dt_reduce *t, size_t i)
 {
     return t->slots + i * t->stride;
 }
 
-void *dt_tree_leaf(dt_tree *t)
+void *dt_reduce_leaf(dt_reduce *t)
 {
     assert(t->next < t->end);
     return tree_slot(t, t->groups[t->at].slot + (size_t)t->counter.depth);
@@ -254,7 +254,7 @@ void *dt_tree_leaf(dt_tree *t)
 
 /* What a counter leaves is folded from the right, which is where the definition halves
  * ranges whose length is no power of two. */
-static void group_complete(dt_tree *t, tree_group *g)
+static void group_complete(dt_reduce *t, reduce_group *g)
 {
     for (int top = t->counter.depth - 1; top > 0; top--)
         t->merge(tree_slot(t, g->slot + (size_t)top - 1),
@@ -262,9 +262,9 @@ static void group_complete(dt_tree *t, tree_group *g)
     g->result = tree_slot(t, g->slot);
 }
 
-void dt_tree_push(dt_tree *t)
+void dt_reduce_push(dt_reduce *t)
 {
-    tree_group *g = &t->groups[t->at];
+    reduce_group *g = &t->groups[t->at];
     const int leaf = t->next++ % t->group; /* groups begin at multiples of it */
     size_t top = g->slot + (size_t)t->counter.depth;
 
@@ -280,7 +280,7 @@ void dt_tree_push(dt_tree *t)
 }
 
 /* The tree over the gathered partial values of a group, on all its ranks alike. */
-static void group_gathered(dt_tree *t, tree_group *g)
+static void group_gathered(dt_reduce *t, reduce_group *g)
 {
     dt_counter k = {.depth = 0};
     char *held[DT_COUNTER_DEPTH]; /* the value of part i */
@@ -297,7 +297,7 @@ static void group_gathered(dt_tree *t, tree_group *g)
     g->result = held[0];
 }
 
-dt_status dt_tree_finish(dt_tree *t, const void **result)
+dt_status dt_reduce_finish(dt_reduce *t, const void **result)
 {
     MPI_Request request;
 
@@ -319,7 +319,7 @@ dt_status dt_tree_finish(dt_tree *t, const void **result)
     return DT_OK;
 }
 
-const void *dt_tree_result(const dt_tree *t, int shard)
+const void *dt_reduce_result(const dt_reduce *t, int shard)
 {
     assert(shard >= t->first && shard < t->end);
     return t->groups[shard / t->group - t->first / t->group].result;

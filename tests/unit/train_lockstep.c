@@ -1,7 +1,7 @@
 /* What --bn node means. */
 #include "test.h"
 
-#include "train/together.h"
+#include "train/lockstep.h"
 
 /* One rank on one node: its node's shards are all shards, and it says so. */
 static void node_becomes_a_number(void **state)

@@ -1,8 +1,8 @@
-/* shards.h - the summation tree as a plan: which partial sums a rank keeps and how
+/* sumtree.h - the summation tree as a plan: which partial sums a rank keeps and how
  * partial sums of all ranks are combined. Arithmetic on indices, no MPI, all Local;
  * private to src/dist. */
-#ifndef DT_SHARDS_H
-#define DT_SHARDS_H
+#ifndef DT_SUMTREE_H
+#define DT_SUMTREE_H
 #include "dist.h"
 
 /* Leaves [first, first + leaves) of the tree, summed. */
