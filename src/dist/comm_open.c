@@ -1,0 +1,204 @@
+/* comm_open.c - starting and finishing MPI, and who is who: ranks are renumbered by node, a
+ * machine is split into nodes, the first ranks become a world of their own. */
+#include "comm.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+/* mpirun may bind each rank to CPUs of its own, or leave all of them to all. */
+static dt_status comm_machine_cpus(dt_comm *c)
+{
+    cpu_set_t mine, all;
+    dt_machine machine;
+    int ranks = 1;
+
+    CPU_ZERO(&mine);
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0)
+        CPU_SET(0, &mine);
+    all = mine;
+    if (c->machine != MPI_COMM_NULL) {
+        DT_MPI(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, c->machine));
+        DT_MPI(MPI_Comm_size(c->machine, &ranks));
+    }
+    dt_machine_describe(&machine);
+    const bool quota = machine.cores_allowed < CPU_COUNT(&mine);
+    c->machine_cpus = quota ? machine.cores_allowed : CPU_COUNT(&all);
+    c->crowded = ranks > c->machine_cpus;
+    return DT_OK;
+}
+
+/* Order by the machine's lowest rank, then by rank: a machine's ranks become neighbours. */
+static dt_status comm_renumber(dt_comm *c)
+{
+    int old = 0, lowest = 0;
+
+    DT_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &old));
+    DT_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, old, MPI_INFO_NULL,
+                               &c->machine));
+    DT_MPI(MPI_Comm_set_errhandler(c->machine, MPI_ERRORS_RETURN));
+    lowest = old;
+    DT_MPI(MPI_Bcast(&lowest, 1, MPI_INT, 0, c->machine));
+    DT_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, lowest, &c->all));
+    DT_MPI(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_rank(c->all, &c->rank));
+    DT_MPI(MPI_Comm_size(c->all, &c->world));
+    return DT_OK;
+}
+
+/* node_start from the ranks that lead a node; its place holds all of them first. */
+static dt_status comm_node_starts(dt_comm *c)
+{
+    const int leads = c->node_rank == 0;
+
+    DT_MPI(MPI_Allgather(&leads, 1, MPI_INT, c->node_start, 1, MPI_INT, c->all));
+    c->nodes = 0;
+    for (int r = 0; r < c->world; r++)
+        if (c->node_start[r])
+            c->node_start[c->nodes++] = r;
+    c->node_start[c->nodes] = c->world;
+    for (c->node = 0; c->node_start[c->node + 1] <= c->rank;)
+        c->node++;
+    return DT_OK;
+}
+
+/* Each machine's ranks as `parts` nodes of neighbours. */
+static dt_status comm_form_nodes(dt_comm *c, int parts)
+{
+    int rank = 0, ranks = 0, part = 0;
+
+    DT_MPI(MPI_Comm_rank(c->machine, &rank));
+    DT_MPI(MPI_Comm_size(c->machine, &ranks));
+    while ((int64_t)(part + 1) * ranks / parts <= rank)
+        part++;
+    DT_MPI(MPI_Comm_split(c->machine, part, rank, &c->team));
+    DT_MPI(MPI_Comm_set_errhandler(c->team, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_rank(c->team, &c->node_rank));
+    DT_MPI(MPI_Comm_size(c->team, &c->node_ranks));
+    c->split = parts;
+    return comm_node_starts(c);
+}
+
+dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
+{
+    uint64_t fewest = 1;
+    int ranks = 0;
+
+    if (c->machine != MPI_COMM_NULL) {
+        DT_MPI(MPI_Comm_size(c->machine, &ranks));
+        fewest = (uint64_t)ranks;
+    }
+    DT_TRY(dt_comm_min_u64(c, &fewest, 1));
+    if (nodes < 1 || (uint64_t)nodes > fewest)
+        return dt_fail(DT_CONFIG,
+                       "a node of %d ranks cannot be treated as %d nodes; ask for at "
+                       "most %d",
+                       (int)fewest, nodes, (int)fewest);
+    if (c->machine == MPI_COMM_NULL)
+        return DT_OK;
+    DT_MPI(MPI_Comm_free(&c->team));
+    return comm_form_nodes(c, nodes);
+}
+
+/* Room for the most nodes of `ranks` ranks; all of them on one. */
+static dt_status comm_nodes_take(dt_comm *c, int ranks)
+{
+    DT_TRY(dt_calloc(&c->node_start, (size_t)ranks + 1, sizeof *c->node_start,
+                     "the communicator"));
+    c->node_start[1] = ranks;
+    return DT_OK;
+}
+
+static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
+{
+    dt_comm_follow();
+    DT_TRY(dt_comm_init_mpi(argc, argv));
+    c->started = true;
+    DT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_size(MPI_COMM_WORLD, &c->world));
+    DT_TRY(dt_comm_reserve());
+    DT_TRY(comm_nodes_take(c, c->world));
+    DT_TRY(comm_renumber(c));
+    return comm_form_nodes(c, 1);
+}
+
+static dt_status comm_create(dt_comm **c)
+{
+    DT_TRY(dt_calloc(c, 1, sizeof **c, "the communicator"));
+    **c = (dt_comm){.all = MPI_COMM_NULL,
+                    .machine = MPI_COMM_NULL,
+                    .team = MPI_COMM_NULL,
+                    .world = 1,
+                    .node_ranks = 1,
+                    .nodes = 1,
+                    .split = 1};
+    return DT_OK;
+}
+
+dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
+{
+    *c = NULL;
+    DT_TRY(comm_create(c));
+    if (dt_comm_launched())
+        DT_TRY(comm_start(*c, argc, argv));
+    else
+        DT_TRY(comm_nodes_take(*c, 1));
+    DT_TRY(comm_machine_cpus(*c));
+    dt_log_init((*c)->rank, (*c)->world);
+    return DT_OK;
+}
+
+/* Both splits are by all ranks; those that are left out get no communicator. */
+static dt_status comm_take_first(dt_comm *made, const dt_comm *c, int ranks)
+{
+    const int color = c->rank < ranks ? 0 : MPI_UNDEFINED;
+    int here = 0;
+
+    DT_MPI(MPI_Comm_split(c->all, color, c->rank, &made->all));
+    DT_MPI(MPI_Comm_split(c->machine, color, c->rank, &made->machine));
+    if (made->all == MPI_COMM_NULL)
+        return DT_OK;
+    DT_MPI(MPI_Comm_set_errhandler(made->all, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_set_errhandler(made->machine, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_size(made->machine, &here));
+    made->rank = c->rank;
+    made->world = ranks;
+    DT_TRY(comm_form_nodes(made, c->split < here ? c->split : here));
+    return comm_machine_cpus(made);
+}
+
+dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks)
+{
+    dt_comm *made = NULL;
+    dt_status st = comm_create(&made);
+
+    *first = NULL;
+    if (st == DT_OK)
+        st = comm_nodes_take(made, ranks);
+    DT_GO(st, dt_comm_agree(c, st), out);
+    if (c->all != MPI_COMM_NULL)
+        DT_GO(st, dt_comm_agree(c, comm_take_first(made, c, ranks)), out);
+    if (c->rank < ranks) {
+        *first = made;
+        made = NULL;
+    }
+
+out:
+    dt_comm_close(made);
+    return st;
+}
+
+void dt_comm_close(dt_comm *c)
+{
+    if (!c)
+        return;
+    if (c->all != MPI_COMM_NULL)
+        MPI_Comm_free(&c->all);
+    if (c->team != MPI_COMM_NULL)
+        MPI_Comm_free(&c->team);
+    if (c->machine != MPI_COMM_NULL)
+        MPI_Comm_free(&c->machine);
+    if (c->started)
+        MPI_Finalize();
+    free(c->node_start);
+    free(c);
+}
