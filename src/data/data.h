@@ -92,7 +92,7 @@ int64_t dt_loader_steps(const dt_loader *l); /* per epoch */
 /* Samples of global batch `step` (n <= G): never padded. */
 int64_t dt_loader_batch(const dt_loader *l, int64_t step);
 /* Samples of one of S contiguous shards of n samples: sizes differ by at most one,
- * larger first (numerics.md 2). *first may be NULL. */
+ * larger first (docs/numerics.md section 2). *first may be NULL. */
 int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
 
 /* Write the images and labels of one shard of a training batch: images

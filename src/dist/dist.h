@@ -91,7 +91,7 @@ void dt_node_mem_destroy(dt_node_mem *m); /* Local */
 /* Rank r owns shards [r*S/np, (r+1)*S/np), rounded down: contiguous. Local. */
 void dt_shards_of(int shards, int world, int rank, int *first, int *end);
 
-/* The tree of numerics.md section 3 over groups of neighbouring shards: group k is shards
+/* The tree of docs/numerics.md section 3 over groups of neighbouring shards: group k is shards
  * [k * group, (k + 1) * group), the last may be smaller. Combines the leaves of each group
  * into one value on all ranks that own one of its shards, in an order that depends on the
  * group's size alone (the tree over indices from the group's first shard). One round is a

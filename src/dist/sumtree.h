@@ -10,7 +10,7 @@ typedef struct dt_subtree {
     unsigned first, leaves;
 } dt_subtree;
 
-/* The binary counter of numerics.md section 3, on absolute indices. A caller that keeps
+/* The binary counter of docs/numerics.md section 3, on absolute indices. A caller that keeps
  * the value of part[i] in its slot i has nothing to move:
  *   the next leaf is written to slot k.depth;
  *   n = dt_counter_push(&k, leaf): then n times, the topmost slot is added to the one

@@ -1,4 +1,4 @@
-/* checks.h - checks that run always (numerics.md section 6); private to src/train.
+/* checks.h - checks that run always (docs/checks.md); private to src/train.
  *
  * Every --check-every steps, before the update:
  *   replicas  every copy of weights, momentum and running statistics, over ranks or, where

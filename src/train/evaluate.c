@@ -8,7 +8,7 @@
 
 #include "store/store.h"
 
-/* The tree of numerics.md section 3 over [a, b). */
+/* The tree of docs/numerics.md section 3 over [a, b). */
 static double tree_sum(const double *x, int64_t a, int64_t b)
 {
     if (b - a == 1)

@@ -24,7 +24,7 @@ once 1 "epochs: 10" --print-config
 once 1 "cores_allowed" env
 once 1 '"amx":' env --json
 
-# published sizes (networks.md 1.3 and 2.1)
+# sizes as published for these networks
 once 1 "Total params: 23,528,522" summary --image-size 64 --batch 2
 once 1 "Total params: 23,528,522" summary --variant torchvision --image-size 64 --batch 2
 once 1 "Total params: 23,520,842" summary --variant torchvision --stem cifar --batch 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Model files that are missing, foreign, damaged or hostile (formats.md A2.1).
+# Model files that are missing, foreign, damaged or hostile.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 accepts "${tiny[@]}" --max-steps 0 --out "$tmp/saved"

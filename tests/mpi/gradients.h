@@ -61,7 +61,7 @@ static inline const float *leaf_of(int shard, int step)
     return made[shard][step];
 }
 
-/* numerics.md section 3. out [floats] */
+/* docs/numerics.md section 3. out [floats] */
 static inline void definition(int a, int b, int step, bool bf16, float *out)
 {
     int half = 1;

@@ -69,7 +69,7 @@ static void fill_leaf(const tree_case *t, int shard, void *x)
         t->type->fill(x, i, leaf_value(shard, i, t->round));
 }
 
-/* numerics.md section 3: sum[a, b) = sum[a, m) + sum[m, b). x: [count] */
+/* docs/numerics.md section 3: sum[a, b) = sum[a, m) + sum[m, b). x: [count] */
 static void definition(const tree_case *t, int a, int b, void *x)
 {
     int half = 1;

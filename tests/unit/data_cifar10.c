@@ -1,5 +1,5 @@
 /* data_cifar10.c - the CIFAR-10 reader against files written here by the format's rules
- * (formats.md A2.5), and against every way in which such a folder can be wrong. */
+ * (a label, then 3072 bytes), and against every way in which such a folder can be wrong. */
 #include "data/data.h"
 #include "folder.h"
 

@@ -15,7 +15,7 @@ static void leaf(int shard, float x[COUNT])
     }
 }
 
-/* numerics.md section 3 */
+/* docs/numerics.md section 3 */
 static void definition(int a, int b, float x[COUNT])
 {
     float right[COUNT];

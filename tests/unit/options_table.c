@@ -56,7 +56,7 @@ static void test_defaults_are_values(void **state)
     }
 }
 
-/* The tutorial's recipe, networks.md 1.5, written out again. */
+/* The tutorial's recipe, written out again. */
 static void test_defaults_are_the_tutorial(void **state)
 {
     static const char *const recipe[][2] = {
