@@ -27,6 +27,10 @@ dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list,
                              size_t *count) DT_MUST_CHECK;
 /* Unlink a folder and what is in it, or what is no folder. 0, or -1 with errno. */
 int dt_checkpoint_remove(const char *folder);
+/* Rename folder/name to folder/<prefix>name, in place of what an earlier time has left under
+ * that name. DT_IO. */
+dt_status dt_checkpoint_move_aside(const char *folder, const char *name,
+                                   const char *prefix) DT_MUST_CHECK;
 /* All folders in `folder` whose names begin with .tmp- or .trash-, and of .undone-* those of
  * steps up to `reached`. DT_IO: one of them stays. */
 dt_status dt_checkpoint_sweep(const char *folder, int64_t reached) DT_MUST_CHECK;
@@ -45,6 +49,10 @@ typedef enum dt_checkpoint_file {
         DT_CHECKPOINT_FILES
 } dt_checkpoint_file;
 extern const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES];
+/* A file of at most `room` - 1 bytes, ended by a zero; length may be NULL. DT_FORMAT:
+ * missing, longer, no regular file. */
+dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *out,
+                                  size_t room, size_t *length) DT_MUST_CHECK;
 
 /* MANIFEST: a line of format and version, a line of hash, size and name per file, in the
  * list's order, and a line with the hash of all lines before it. */
@@ -59,10 +67,6 @@ size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS]);
 dt_status dt_manifest_read(const char *folder, dt_manifest *m) DT_MUST_CHECK;
 /* MANIFEST and the sizes of all files, without reading them. DT_FORMAT, DT_IO. */
 dt_status dt_manifest_sizes(const char *folder, dt_manifest *m) DT_MUST_CHECK;
-/* A file of at most `room` - 1 bytes, ended by a zero; length may be NULL. DT_FORMAT:
- * missing, longer, no regular file. */
-dt_status dt_checkpoint_slurp(const char *folder, const char *name, char *out,
-                              size_t room, size_t *length) DT_MUST_CHECK;
 
 /* ---- state.json --------------------------------------------------------------------- */
 

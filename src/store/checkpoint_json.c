@@ -197,8 +197,8 @@ dt_status dt_checkpoint_json_read(const char *folder, dt_checkpoint_state *state
 
     *state = (dt_checkpoint_state){0};
     DT_TRY(dt_calloc(&text, STATE_ROOM, 1, "state.json"));
-    DT_GO(st, dt_checkpoint_slurp(folder, dt_checkpoint_file_name[DT_CHECKPOINT_STATE],
-                                  text, STATE_ROOM, &length), out);
+    DT_GO(st, dt_checkpoint_file_read(folder, dt_checkpoint_file_name[DT_CHECKPOINT_STATE],
+                                      text, STATE_ROOM, &length), out);
     j = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!j) {
         st = dt_fail(DT_FORMAT, "checkpoint %s: state.json, line %d: not JSON", folder,

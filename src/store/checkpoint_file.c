@@ -1,0 +1,51 @@
+/* The files of a checkpoint. */
+#include "checkpoint_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES] = {
+#define X(name, text) text,
+    DT_CHECKPOINT_FILE_LIST(X)
+#undef X
+};
+
+dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *out,
+                              size_t room, size_t *length)
+{
+    char path[PATH_MAX];
+    struct stat info;
+    size_t used = 0;
+    ssize_t n = 0;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_path_join(path, folder, name));
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return dt_fail(errno == ENOENT ? DT_FORMAT : DT_IO,
+                       "checkpoint %s: %s: %s", folder, name, strerror(errno));
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        st = dt_fail(DT_FORMAT, "checkpoint %s: %s is no regular file", folder, name);
+        goto out;
+    }
+    do {
+        n = read(fd, out + used, room - used);
+        used += n > 0 ? (size_t)n : 0;
+    } while ((n > 0 && used < room) || (n < 0 && errno == EINTR));
+    if (n < 0)
+        st = dt_fail(DT_IO, "checkpoint %s: reading %s: %s", folder, name,
+                     strerror(errno));
+    else if (used == room)
+        st = dt_fail(DT_FORMAT, "checkpoint %s: %s has %zu bytes or more: damaged",
+                     folder, name, room);
+    else
+        out[used] = '\0';
+    if (length)
+        *length = used;
+
+out:
+    close(fd);
+    return st;
+}

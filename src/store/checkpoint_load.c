@@ -1,0 +1,37 @@
+/* A checkpoint's numbers. */
+#include "store.h"
+
+#include "checkpoint_internal.h"
+
+static dt_status load_numbers(const char *path, const dt_snapshot *into)
+{
+    const char *normalize = into->options ? into->options->normalize : NULL;
+    const dt_weights momentum = {.net = into->model.net, .master = into->momentum};
+    char file[PATH_MAX];
+
+    DT_TRY(dt_path_join(file, path, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
+    DT_TRY(dt_model_load(&into->model, file, normalize));
+    DT_TRY(dt_path_join(file, path, dt_checkpoint_file_name[DT_CHECKPOINT_MOMENTUM]));
+    return dt_model_load(&momentum, file, normalize);
+}
+
+dt_status dt_checkpoint_load(const char *path, const dt_snapshot *into, dt_progress *at)
+{
+    char saved[DT_DIGEST_CHARS], now[DT_DIGEST_CHARS];
+    dt_checkpoint_state state;
+    dt_digest d;
+
+    DT_TRY(dt_checkpoint_verify(path));
+    DT_TRY(dt_checkpoint_json_read(path, &state, NULL));
+    DT_TRY(dt_checkpoint_text(path, "state_hash", saved, sizeof saved));
+    DT_TRY(load_numbers(path, into));
+    DT_TRY(dt_state_hash(&into->model, into->momentum, state.at.epoch, state.at.step, &d));
+    dt_digest_text(d, now);
+    if (strcmp(saved, now) != 0)
+        return dt_fail(DT_FORMAT,
+                       "checkpoint %s was saved with state_hash %s, what was read has "
+                       "%s: damaged while it was read",
+                       path, saved, now);
+    *at = state.at;
+    return DT_OK;
+}
