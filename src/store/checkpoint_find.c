@@ -9,12 +9,11 @@
 
 #include "checkpoint_internal.h"
 
-static bool is_there(const char *folder, const char *name)
+static bool folder_has(const char *folder, const char *name)
 {
     char path[PATH_MAX];
-    struct stat info;
     const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return n > 0 && (size_t)n < sizeof path && stat(path, &info) == 0;
+    return n > 0 && (size_t)n < sizeof path && dt_path_exists(path);
 }
 
 /* A torn one may hold any of its files; its name alone is enough. */
@@ -22,9 +21,9 @@ static bool is_checkpoint(const char *path)
 {
     dt_checkpoint_name name;
 
-    if (is_there(path, "checkpoints"))
+    if (folder_has(path, "checkpoints"))
         return false;
-    return is_there(path, "MANIFEST") || is_there(path, "state.json") ||
+    return folder_has(path, "MANIFEST") || folder_has(path, "state.json") ||
            dt_checkpoint_name_of(path, &name);
 }
 
@@ -35,7 +34,7 @@ bool dt_checkpoint_holds(const char *folder)
     char path[PATH_MAX];
     dt_checkpoint_name name;
 
-    if (is_there(folder, "MANIFEST") || dt_checkpoint_name_of(folder, &name))
+    if (folder_has(folder, "MANIFEST") || dt_checkpoint_name_of(folder, &name))
         return true;
     if (!realpath(folder, path))
         return false;
@@ -43,7 +42,7 @@ bool dt_checkpoint_holds(const char *folder)
         if (at[length] != '/' && at[length] != '\0')
             continue;
         *at = '\0';
-        const bool run = is_there(path, "options.yaml");
+        const bool run = folder_has(path, "options.yaml");
         *at = '/';
         if (run)
             return true;
@@ -116,7 +115,7 @@ dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX])
         snprintf(found, PATH_MAX, "%s", path);
         return DT_OK;
     }
-    DT_TRY(dt_path_join(folder, path, is_there(path, "checkpoints") ? "checkpoints" : "."));
+    DT_TRY(dt_path_join(folder, path, folder_has(path, "checkpoints") ? "checkpoints" : "."));
     return find_within(folder, -1, INT64_MAX, found);
 }
 
@@ -147,7 +146,7 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
     if (!realpath(path, resolved))
         return dt_fail(DT_NOINPUT, "%s: %s: name a run folder or a checkpoint", path,
                        strerror(errno));
-    if (is_there(path, "checkpoints")) {
+    if (folder_has(path, "checkpoints")) {
         if (strlen(path) >= PATH_MAX)
             return dt_fail(DT_NOINPUT, "%.200s...: the path is too long", path);
         snprintf(out, PATH_MAX, "%s", path);

@@ -141,7 +141,7 @@ static bool is_same(const dt_manifest *a, const dt_manifest *b)
 }
 
 /* The same step, saved before with exactly this content, and still so. */
-static bool is_there(const saving *w)
+static bool is_saved(const saving *w)
 {
     dt_manifest m;
 
@@ -158,7 +158,7 @@ static dt_status commit(saving *w, char path[PATH_MAX])
 {
     char final[PATH_MAX];
 
-    if (is_there(w)) {
+    if (is_saved(w)) {
         const int removed = dt_checkpoint_remove(w->temp);
         if (removed != 0)
             return save_error(w->temp, "removing it");

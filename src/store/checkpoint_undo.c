@@ -2,7 +2,6 @@
 #include "store.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "checkpoint_internal.h"
 #include "modelread.h"
@@ -15,7 +14,7 @@ static dt_status rewind_model(const char *run, int64_t step)
     int64_t steps = 0;
 
     DT_TRY(dt_path_join(path, run, name));
-    if (access(path, F_OK) != 0)
+    if (!dt_path_exists(path))
         return DT_OK;
     if (dt_model_read_steps(path, &steps) != DT_OK) {
         dt_fail_clear();

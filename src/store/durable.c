@@ -17,6 +17,12 @@ static dt_status outfile_error(const dt_outfile *f, dt_status code, const char *
                    f->name, (unsigned long long)f->size, what, strerror(errno));
 }
 
+bool dt_path_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
 dt_status dt_outfile_check(const char *path)
 {
     struct stat info;

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "finite.h"
 
@@ -249,7 +248,7 @@ dt_status dt_model_path(const char *path, char out[PATH_MAX])
     if (!folder)
         return DT_OK;
     DT_TRY(dt_path_join(out, path, "model.safetensors"));
-    if (access(out, F_OK) == 0)
+    if (dt_path_exists(out))
         return DT_OK;
     return dt_fail(DT_NOINPUT,
                    "model file %s is a folder without model.safetensors: name a "

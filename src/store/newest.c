@@ -1,24 +1,16 @@
 /* The newest state of a run: of its model and its checkpoints, whichever has more steps. */
 #include "store.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "checkpoint_internal.h"
 #include "modelread.h"
-
-static bool is_there(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0;
-}
 
 /* Steps of the run's model, -1: it has none, or none that can be read. */
 static dt_status model_steps(const char *path, int64_t *steps)
 {
     *steps = -1;
-    if (!is_there(path))
+    if (!dt_path_exists(path))
         return DT_OK;
     const dt_status st = dt_model_read_steps(path, steps);
     if (st != DT_FORMAT && st != DT_IO && st != DT_NOINPUT)
@@ -58,7 +50,7 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX])
     char part[PATH_MAX];
 
     DT_TRY(dt_path_join(part, path, "checkpoints"));
-    if (is_there(part))
+    if (dt_path_exists(part))
         return newest_of_run(path, out);
     if (strlen(path) >= PATH_MAX)
         return dt_fail(DT_NOINPUT, "model file %.200s...: the path is too long", path);

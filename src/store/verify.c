@@ -158,12 +158,6 @@ static dt_status verify_checkpoints(verdict *v, const char *run, const char *fol
     return DT_OK;
 }
 
-static bool is_there(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0;
-}
-
 /* Of the same step as a checkpoint, the model is the run's newest state. */
 static dt_status verify_run_model(verdict *v, const char *run)
 {
@@ -171,7 +165,7 @@ static dt_status verify_run_model(verdict *v, const char *run)
     int64_t step = -1;
 
     DT_TRY(dt_path_join(path, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
-    if (!is_there(path))
+    if (!dt_path_exists(path))
         return DT_OK;
     dt_status st = verify_model(path);
     if (st == DT_OK)
@@ -209,7 +203,7 @@ dt_status dt_verify(const char *path)
     if (!S_ISDIR(info.st_mode))
         return verify_model(path);
     DT_TRY(dt_path_join(file, path, "MANIFEST"));
-    if (is_there(file) || dt_checkpoint_name_of(path, &name))
+    if (dt_path_exists(file) || dt_checkpoint_name_of(path, &name))
         return verify_checkpoint(path);
     return verify_run(path);
 }

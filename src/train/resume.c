@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "store/store.h"
 
@@ -104,13 +103,13 @@ dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX])
     struct stat info;
 
     path[0] = '\0';
-    if (strcmp(o->resume, "never") == 0 || !folder[0] || (any && access(folder, F_OK) != 0))
+    if (strcmp(o->resume, "never") == 0 || !folder[0] || (any && !dt_path_exists(folder)))
         return DT_OK;
     if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode))
         return dt_fail(DT_NOINPUT, "--resume %s: this is a file; give a run folder or a checkpoint's "
                        "(--init starts from a model file)", folder);
     DT_TRY(dt_path_join(path, folder, "options.yaml"));
-    if (access(path, F_OK) == 0)
+    if (dt_path_exists(path))
         return DT_OK;
     path[0] = '\0';
     DT_TRY(dt_checkpoint_find(folder, newest));
