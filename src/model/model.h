@@ -20,7 +20,7 @@ typedef struct dt_net_spec {
     const char *net;     /* "resnet50", "vgg11" */
     const char *variant; /* resnet50: "mindspore", "torchvision"; vgg11 ignores it */
     const char *stem;    /* resnet50: "imagenet", "cifar"; vgg11 ignores it */
-    int image_size;      /* 0: the network's own (dt_net_image_size tells) */
+    int image_size;      /* 0: the network's own (dt_net_spec_of tells) */
     int classes;
     int width_divisor; /* 1; 16 divides all channel counts for tests */
 } dt_net_spec;

@@ -9,7 +9,7 @@ typedef struct dt_model_read {
     dt_model_meta meta;
     dt_net *net;          /* owned */
     float *slab;          /* owned: what state points to, and momentum */
-    dt_weights state; /* filled by dt_model_read_load */
+    dt_weights state; /* filled by dt_model_load */
     float *momentum;      /* [dt_net_slab_floats], zeros */
 } dt_model_read;
 

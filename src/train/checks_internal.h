@@ -76,7 +76,7 @@ typedef struct dt_checks {
     dt_flip flip;
 } dt_checks;
 
-/* copies.c */
+/* replicas.c */
 dt_status dt_replicas_open(dt_run *r, dt_replicas *k) DT_MUST_CHECK;
 void dt_replicas_close(dt_replicas *k);
 void dt_replicas_store(dt_run *r);

@@ -1,5 +1,5 @@
 /* Eight shards of four images with batch-norm statistics over all of them, against one
- * process of PyTorch with the whole batch. tests/mpi/syncbn.c does it on several ranks. */
+ * process of PyTorch with the whole batch. tests/mpi/model_syncbn.c does it on several ranks. */
 #include "golden_sync.h"
 
 /* The tree over eight shards: pairs, pairs of pairs, halves. */
