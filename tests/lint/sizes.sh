@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A file has one purpose and at most 500 lines; banned functions are not called.
+# A file has one purpose and at most 500 lines, a function at most 60, a folder at most a quarter
+# of the source; banned functions are not called.
 set -u
 cd "$DTRAIN_SOURCE" || exit 1
 bad=0
@@ -8,6 +9,16 @@ files=$(find src tests -name '*.[ch]' -o -path 'src/*' -name '*.def')
 for f in $files; do
     n=$(wc -l <"$f")
     if [ "$n" -gt 500 ]; then echo "$f: $n lines, at most 500"; bad=1; fi
+done
+# shellcheck disable=SC2086
+awk 'FNR == 1 { start = 0 }
+    /^\{/ { start = FNR }
+    /^\}/ { if (start && FNR - start + 1 > 60) { printf "%s:%d: a function of %d lines, at most 60\n", FILENAME, start, FNR - start + 1; bad = 1 }; start = 0 }
+    END { exit bad }' $files || bad=1
+total=$(cat $(find src -name '*.[ch]') | wc -l)
+for folder in src/*/; do
+    n=$(cat $(find "$folder" -name '*.[ch]') | wc -l)
+    if [ $((4 * n)) -gt "$total" ]; then echo "$folder has $n of $total lines, at most a quarter"; bad=1; fi
 done
 if grep -nE '\b(atoi|atof|strcpy|strcat|sprintf|vsprintf|gets|system|popen|alloca)\(' $(find src -name '*.[ch]'); then
     echo "banned functions (see CONTRIBUTING.md)"; bad=1
