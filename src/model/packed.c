@@ -1,9 +1,74 @@
-/* repack.c - packed copies against the master weights: they are packed again into other
- * memory, and all bytes compared. */
+/* packed.c - the packed copies of weights that kernels compute with: registered by plans, packed
+ * after each write to the master weights, and checked against them. */
 #include "plan.h"
 
 #include <limits.h>
 #include <omp.h>
+#include <stdio.h>
+
+const char *dt_env_kernels(const dt_env *env)
+{
+    return env->model->opts.kernels;
+}
+
+dt_status dt_env_pack(dt_env *env, const dt_step *s, int param, const char *layout,
+                      size_t bytes, dt_pack_func pack, const void *context, int *id_out)
+{
+    dt_model *m = env->model;
+    const int index = s->node->param[param];
+
+    for (int i = 0; i < m->packs; i++)
+        if (m->pack[i].param == index && strcmp(m->pack[i].layout, layout) == 0) {
+            *id_out = i;
+            return DT_OK;
+        }
+    if (m->packs == DT_MAX_PACKS)
+        return dt_fail(DT_BUG, "more than %d packed copies", DT_MAX_PACKS);
+    dt_pack *p = &m->pack[m->packs];
+    *p = (dt_pack){.param = index, .bytes = bytes, .offset = m->packed_bytes,
+                   .pack = pack, .context = context};
+    snprintf(p->layout, sizeof p->layout, "%s", layout);
+    m->packed_bytes += dt_align(bytes, 64);
+    *id_out = m->packs++;
+    return DT_OK;
+}
+
+static void model_pack_one(const dt_model *m, const dt_pack *p)
+{
+    char *packed = m->slabs.packed;
+
+    p->pack(p->context, m->slabs.master + m->net->param[p->param].offset, packed + p->offset);
+}
+
+void dt_model_pack(dt_model *m, size_t first, size_t count)
+{
+#pragma omp parallel for num_threads(m->opts.threads) schedule(dynamic)
+    for (int i = 0; i < m->packs; i++) {
+        const dt_param *w = &m->net->param[m->pack[i].param];
+        if (w->offset < first + count && first < w->offset + w->count)
+            model_pack_one(m, &m->pack[i]);
+    }
+}
+
+int dt_pack_part(const dt_model *m, const dt_pack *p, int parts)
+{
+    return (int)((p->offset + p->bytes / 2) * (size_t)parts / m->packed_bytes);
+}
+
+void dt_model_pack_part(dt_model *m, int part, int parts)
+{
+#pragma omp parallel for num_threads(m->opts.threads) schedule(dynamic)
+    for (int i = 0; i < m->packs; i++)
+        if (dt_pack_part(m, &m->pack[i], parts) == part)
+            model_pack_one(m, &m->pack[i]);
+}
+
+size_t dt_model_packed_bytes(const dt_model *m)
+{
+    return m->packed_bytes;
+}
+
+/* ---- Against the master weights: packed again into other memory, all bytes compared ---------- */
 
 size_t dt_model_largest_pack(const dt_model *m)
 {
