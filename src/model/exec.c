@@ -47,13 +47,13 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
     if (p->second_out[i] >= 0) /* a fork adds the gradients of its two outputs */
         c->in[1] = exec_grad(e, p->second_out[i]);
     for (int k = 0; k < n->n_param; k++)
-        c->param[k] = m->slabs.master + m->net->param[n->param[k]].offset;
+        c->param[k] = m->weights.master + m->net->param[n->param[k]].offset;
     for (int k = 0; k < 2; k++)
         if (c->step->pack[k] >= 0)
-            c->packed[k] = (char *)m->slabs.packed + m->pack[c->step->pack[k]].offset;
+            c->packed[k] = m->packed + m->pack[c->step->pack[k]].offset;
     if (n->norm >= 0) {
-        c->running_mean = m->slabs.running_mean + m->net->norm[n->norm].offset;
-        c->running_var = m->slabs.running_var + m->net->norm[n->norm].offset;
+        c->running_mean = m->weights.running_mean + m->net->norm[n->norm].offset;
+        c->running_var = m->weights.running_var + m->net->norm[n->norm].offset;
     }
 }
 

@@ -68,6 +68,18 @@ dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name,
 void dt_param_to_file(const dt_param *p, const float *slab, float *file);
 void dt_param_from_file(const dt_param *p, const float *file, float *slab);
 
+/* A network's numbers, all borrowed. Model files without running statistics (momentum is
+ * kept in one) have NULL for them. */
+typedef struct dt_weights {
+    const dt_net *net;
+    float *master;                     /* [dt_net_slab_floats]; 64-byte aligned for a model */
+    float *running_mean, *running_var; /* [dt_net_norm_channels] */
+} dt_weights;
+
+/* All tensors of a slab, in state_dict order, as files have them: OIHW, float32
+ * little-endian. */
+dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab) DT_MUST_CHECK;
+
 /* ---- Model: parameters, kernels, packed weights --------------------------------------- */
 
 typedef struct dt_model_opts {
@@ -98,14 +110,9 @@ const dt_net *dt_model_net(const dt_model *m);
 /* Bytes of packed compute weights that all plans made so far need together. */
 size_t dt_model_packed_bytes(const dt_model *m);
 
-typedef struct dt_model_slabs {
-    float *master;       /* [dt_net_slab_floats], 64-byte aligned */
-    float *running_mean; /* [dt_net_norm_channels] */
-    float *running_var;  /* [dt_net_norm_channels] */
-    void *packed;        /* [dt_model_packed_bytes], 64-byte aligned */
-} dt_model_slabs;
-/* Give the model its memory (borrowed), after the last dt_plan_create. */
-void dt_model_bind(dt_model *m, const dt_model_slabs *slabs);
+/* Give the model its memory (borrowed), after the last dt_plan_create.
+ *   packed  [dt_model_packed_bytes], 64-byte aligned */
+void dt_model_bind(dt_model *m, const dt_weights *weights, void *packed);
 /* Initial weights by the network's own initialisers, keyed by (seed, tensor); running
  * mean 0 and variance 1. Packs. */
 dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
@@ -130,7 +137,7 @@ void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes);
  * (PyTorch's sense), the variance unbiased: m2 / (count - 1), count 1 as it is.
  *   moments  [dt_net_norm_channels], pooled over all shards */
 void dt_model_update_running(dt_model *m, const dt_moment *moments);
-/* XXH3-128 of master weights, state_dict order, OIHW, float32 little-endian. */
+/* XXH3-128 of the master weights by dt_hash_slab. */
 dt_status dt_model_weights_hash(const dt_model *m, dt_digest *out) DT_MUST_CHECK;
 
 /* ---- Plan ------------------------------------------------------------------------------ */

@@ -35,9 +35,8 @@ dt_status dt_env_pack(dt_env *env, const dt_step *s, int param, const char *layo
 
 static void model_pack_one(const dt_model *m, const dt_pack *p)
 {
-    char *packed = m->slabs.packed;
-
-    p->pack(p->context, m->slabs.master + m->net->param[p->param].offset, packed + p->offset);
+    p->pack(p->context, m->weights.master + m->net->param[p->param].offset,
+            m->packed + p->offset);
 }
 
 void dt_model_pack(dt_model *m, size_t first, size_t count)
@@ -85,7 +84,7 @@ void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes)
     for (int i = 0; i < m->packs; i++)
         if ((size_t)m->pack[i].param == param) {
             *bytes = m->pack[i].bytes;
-            return (char *)m->slabs.packed + m->pack[i].offset;
+            return m->packed + m->pack[i].offset;
         }
     return NULL;
 }
@@ -93,13 +92,13 @@ void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes)
 static bool repack_one(const dt_model *m, const dt_pack *p, char *room)
 {
     memset(room, 0, p->bytes); /* as the slab was before its first packing */
-    p->pack(p->context, m->slabs.master + m->net->param[p->param].offset, room);
-    return memcmp(room, (const char *)m->slabs.packed + p->offset, p->bytes) == 0;
+    p->pack(p->context, m->weights.master + m->net->param[p->param].offset, room);
+    return memcmp(room, m->packed + p->offset, p->bytes) == 0;
 }
 
 static dt_status repack_fail(const dt_model *m, const dt_pack *p, char *room, int64_t step)
 {
-    const unsigned char *is = (const unsigned char *)m->slabs.packed + p->offset;
+    const unsigned char *is = (const unsigned char *)m->packed + p->offset;
     const unsigned char *want = (const unsigned char *)room;
     size_t i = 0;
 

@@ -15,9 +15,10 @@ typedef struct dt_pack {
 } dt_pack;
 
 struct dt_model {
-    const dt_net *net; /* borrowed */
+    const dt_net *net;  /* borrowed */
     dt_model_opts opts;
-    dt_model_slabs slabs; /* borrowed */
+    dt_weights weights; /* borrowed */
+    char *packed;       /* [packed_bytes], borrowed */
     dt_pack pack[DT_MAX_PACKS];
     int packs;
     size_t packed_bytes;

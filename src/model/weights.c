@@ -24,9 +24,10 @@ const dt_net *dt_model_net(const dt_model *m)
     return m->net;
 }
 
-void dt_model_bind(dt_model *m, const dt_model_slabs *slabs)
+void dt_model_bind(dt_model *m, const dt_weights *weights, void *packed)
 {
-    m->slabs = *slabs;
+    m->weights = *weights;
+    m->packed = packed;
 }
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
@@ -54,12 +55,12 @@ dt_status dt_model_init(dt_model *m, uint32_t seed)
         else
             dt_fill_uniform(file, p->count, (float)init->a, (float)init->b, seed,
                             DT_STREAM_INIT, (uint32_t)i);
-        dt_param_from_file(p, file, m->slabs.master + p->offset);
+        dt_param_from_file(p, file, m->weights.master + p->offset);
     }
     free(file);
     for (size_t c = 0; c < net->norm_channels; c++) {
-        m->slabs.running_mean[c] = 0;
-        m->slabs.running_var[c] = 1;
+        m->weights.running_mean[c] = 0;
+        m->weights.running_var[c] = 1;
     }
     dt_model_pack(m, 0, net->slab_floats);
     return DT_OK;
@@ -76,32 +77,35 @@ void dt_model_update_running(dt_model *m, const dt_moment *moments)
             const size_t c = net->norm[i].offset + k;
             const dt_moment b = moments[c];
             const double var = b.count > 1 ? b.m2 / (b.count - 1) : b.m2;
-            m->slabs.running_mean[c] =
-                (float)(keep * (double)m->slabs.running_mean[c] + take * b.mean);
-            m->slabs.running_var[c] =
-                (float)(keep * (double)m->slabs.running_var[c] + take * var);
+            m->weights.running_mean[c] =
+                (float)(keep * (double)m->weights.running_mean[c] + take * b.mean);
+            m->weights.running_var[c] =
+                (float)(keep * (double)m->weights.running_var[c] + take * var);
         }
     }
 }
 
-dt_status dt_model_weights_hash(const dt_model *m, dt_digest *out)
+dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab)
 {
-    const dt_net *net = m->net;
     float *file = NULL;
-    dt_hash *h = NULL;
-    dt_status st = DT_OK;
 
-    DT_GO(st, dt_calloc(&file, largest_param(net), sizeof *file, "the weights hash"), out);
-    DT_GO(st, dt_hash_open(&h), out);
+    DT_TRY(dt_calloc(&file, largest_param(net), sizeof *file, "the weights hash"));
     for (size_t i = 0; i < net->params; i++) {
         const dt_param *p = &net->param[i];
-        dt_param_to_file(p, m->slabs.master + p->offset, file);
+        dt_param_to_file(p, slab + p->offset, file);
         dt_hash_update(h, file, p->count * sizeof *file);
     }
-    *out = dt_hash_digest(h);
-
-out:
-    dt_hash_close(h);
     free(file);
+    return DT_OK;
+}
+
+dt_status dt_model_weights_hash(const dt_model *m, dt_digest *out)
+{
+    dt_hash *h = NULL;
+
+    DT_TRY(dt_hash_open(&h));
+    const dt_status st = dt_hash_slab(h, m->net, m->weights.master);
+    *out = dt_hash_digest(h);
+    dt_hash_close(h);
     return st;
 }

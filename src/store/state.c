@@ -2,7 +2,6 @@
 #include "store.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Memory order is HWIO for weights of convolutions and IO for those of linear layers. */
 const char *dt_param_element(const dt_param *p, size_t i, char out[DT_ELEMENT_CHARS])
@@ -25,26 +24,6 @@ const char *dt_norm_element(const dt_norm *n, size_t i, char out[DT_ELEMENT_CHAR
     return out;
 }
 
-/* In state_dict order, OIHW; `file` has room for the largest tensor. */
-static void hash_slab(dt_hash *h, const dt_net *net, const float *slab, float *file)
-{
-    for (size_t i = 0; i < dt_net_param_count(net); i++) {
-        const dt_param *p = dt_net_param(net, i);
-        dt_param_to_file(p, slab + p->offset, file);
-        dt_hash_update(h, file, p->count * sizeof *file);
-    }
-}
-
-static dt_status take_room(const dt_net *net, float **file)
-{
-    size_t largest = 1;
-
-    for (size_t i = 0; i < dt_net_param_count(net); i++)
-        if (dt_net_param(net, i)->count > largest)
-            largest = dt_net_param(net, i)->count;
-    return dt_calloc(file, largest, sizeof **file, "the state hash");
-}
-
 /* The state's bytes begin with the weights': one pass gives both hashes. */
 dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch,
                           int64_t step, dt_digest *weights, dt_digest *all)
@@ -52,15 +31,13 @@ dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t ep
     const size_t channels = dt_net_norm_channels(s->net);
     const int64_t position[2] = {epoch, step};
     dt_hash *h = NULL;
-    float *file = NULL;
     dt_status st = DT_OK;
 
-    DT_GO(st, take_room(s->net, &file), out);
     DT_GO(st, dt_hash_open(&h), out);
-    hash_slab(h, s->net, s->master, file);
+    DT_GO(st, dt_hash_slab(h, s->net, s->master), out);
     *weights = dt_hash_digest(h);
     if (momentum)
-        hash_slab(h, s->net, momentum, file);
+        DT_GO(st, dt_hash_slab(h, s->net, momentum), out);
     dt_hash_update(h, s->running_mean, channels * sizeof *s->running_mean);
     dt_hash_update(h, s->running_var, channels * sizeof *s->running_var);
     dt_hash_update(h, position, sizeof position);
@@ -68,7 +45,6 @@ dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t ep
 
 out:
     dt_hash_close(h);
-    free(file);
     return st;
 }
 

@@ -10,14 +10,6 @@
 
 /* ---- A network's numbers, and their hashes -------------------------------------------- */
 
-/* A network's numbers, all borrowed. Model files without running statistics (momentum is
- * kept in one) have NULL for them. */
-typedef struct dt_weights {
-    const dt_net *net;
-    float *master;                     /* [dt_net_slab_floats] */
-    float *running_mean, *running_var; /* [dt_net_norm_channels] */
-} dt_weights;
-
 /* For messages: float i of a parameter as it lies in memory, with the indices that files have
  * ("layer1.0.conv1.weight[3][0][1][1]"), and of a batch norm's statistics. Both return out. */
 enum { DT_ELEMENT_CHARS = 160 };

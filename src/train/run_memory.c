@@ -161,10 +161,8 @@ static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
         if (!rows[i].shared)
             DT_TRY(dt_slab_create(rows[i].slab, rows[i].bytes, rows[i].name));
 
-    float *running = r->running.mem;
-    const dt_model_slabs slabs = {r->master.mem, running,
-                                  running + dt_net_norm_channels(r->net), r->packed.mem};
-    dt_model_bind(r->model, &slabs);
+    const dt_weights weights = dt_run_weights(r);
+    dt_model_bind(r->model, &weights, r->packed.mem);
     return bind_execs(r);
 }
 

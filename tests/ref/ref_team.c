@@ -58,8 +58,8 @@ static void bench_bind(bench *b, dt_dtype precision)
     assert_ok(dt_slab_create(&b->statistics, 2 * channels * sizeof(float), "running"));
     assert_ok(dt_slab_create(&b->packed, dt_model_packed_bytes(b->model), "packed"));
     float *master = b->master.mem, *running = b->statistics.mem;
-    const dt_model_slabs slabs = {master, running, running + channels, b->packed.mem};
-    dt_model_bind(b->model, &slabs);
+    const dt_weights weights = {b->net, master, running, running + channels};
+    dt_model_bind(b->model, &weights, b->packed.mem);
     assert_ok(dt_model_init(b->model, 3));
     for (size_t i = 0; i < dt_net_param_count(b->net); i++) {
         const dt_param *p = dt_net_param(b->net, i);

@@ -127,11 +127,11 @@ static inline void golden_bind_model(golden *g)
     assert_ok(dt_calloc(&g->moments, channels, sizeof *g->moments, "moments"));
 
     float *statistics = g->statistics.mem;
-    const dt_model_slabs slabs = {.master = g->master.mem,
-                                  .running_mean = statistics,
-                                  .running_var = statistics + channels,
-                                  .packed = g->packed.mem};
-    dt_model_bind(g->model, &slabs);
+    const dt_weights weights = {.net = g->net,
+                                .master = g->master.mem,
+                                .running_mean = statistics,
+                                .running_var = statistics + channels};
+    dt_model_bind(g->model, &weights, g->packed.mem);
 }
 
 /* The two plans are never used at the same time and share their memory. */

@@ -81,7 +81,7 @@ static inline void oracle_fill(oracle *o)
         for (size_t i = 0; i < o->t.net.param[k].count; i++) {
             dt_bf16 b;
             test_put(&b, 0, test_random(3 + (uint32_t)k, i), DT_BF16);
-            o->t.model.slabs.master[o->t.net.param[k].offset + i] = dt_bf16_to_f32(b);
+            o->t.model.weights.master[o->t.net.param[k].offset + i] = dt_bf16_to_f32(b);
         }
     for (size_t i = 0; i < o->t.net.norm_channels; i++) {
         o->t.running_mean[i] = (float)test_random(5, i);

@@ -85,10 +85,10 @@ static inline void test_step_params(test_step *t)
         offset += dt_align(t->net.param[i].count, 16);
     }
     t->net.slab_floats = offset;
-    t->model.slabs.master = test_alloc(offset * sizeof(float));
+    t->model.weights.master = test_alloc(offset * sizeof(float));
     t->grad = test_alloc(offset * sizeof(float));
     for (size_t i = 0; i < t->net.params; i++) {
-        t->call.param[i] = t->model.slabs.master + t->net.param[i].offset;
+        t->call.param[i] = t->model.weights.master + t->net.param[i].offset;
         t->call.d_param[i] = t->grad + t->net.param[i].offset;
     }
 }
@@ -115,11 +115,11 @@ static inline void test_step_buffers(test_step *t)
     t->call.labels = t->labels = test_alloc((size_t)s->in_shape[0].n * sizeof(int32_t));
     t->call.result = &t->result;
     t->call.divisor = (double)s->in_shape[0].n;
-    t->model.slabs.packed = test_alloc(t->model.packed_bytes);
+    t->model.packed = test_alloc(t->model.packed_bytes);
     for (int k = 0; k < 2; k++)
         if (s->pack[k] >= 0)
             t->call.packed[k] =
-                (char *)t->model.slabs.packed + t->model.pack[s->pack[k]].offset;
+                t->model.packed + t->model.pack[s->pack[k]].offset;
 }
 
 /* Everything but the values of in, d_out, labels, running statistics and parameters. */
@@ -181,8 +181,8 @@ static inline void test_step_destroy(test_step *t)
     free(t->call.scratch);
     free(t->labels);
     free(t->grad);
-    free(t->model.slabs.master);
-    free(t->model.slabs.packed);
+    free(t->model.weights.master);
+    free(t->model.packed);
     free(t->net.param);
     free(t->net.init);
     free(t->net.norm);
