@@ -3,7 +3,7 @@
 
 A step is forward, cross-entropy, backward and SGD (momentum 0.9, weight decay 1e-4) on
 synthetic images that are made once. The networks are dtrain's own (src/model/net_*.c),
-written as a PyTorch user would: scripts/golden.py takes them from here, so what is
+written as a PyTorch user would: proofs/golden.py takes them from here, so what is
 timed is what dtrain's gradients are compared with.
 
     bench/pytorch.py --net vgg11    --batch 128 --threads 2 --tuned

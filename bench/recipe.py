@@ -75,10 +75,10 @@ class TorchDraws:
 
 
 class DtrainDraws:
-    """What src/model and src/data draw, by the generator of scripts/golden.py."""
+    """What src/model and src/data draw, by the generator of proofs/golden.py."""
 
     def __init__(self, seed):
-        sys.path.insert(0, str(ROOT / "scripts"))
+        sys.path.insert(0, str(ROOT / "proofs"))
         import golden
         self.golden, self.seed = golden, seed
 

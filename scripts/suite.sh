@@ -1,4 +1,4 @@
-# Sourced by runtests and scripts/asan: run ctest, and count what was left out. Not a program
+# Sourced by runtests and proofs/asan: run ctest, and count what was left out. Not a program
 # of its own. A test says "SKIPPED: reason" on a line for each part that it leaves out, and
 # leaves with 99 where that is all of it.
 

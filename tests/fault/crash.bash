@@ -1,4 +1,4 @@
-# crash.bash - helpers of tests/fault/crash_states.sh and scripts/crash-states: record what
+# crash.bash - helpers of tests/fault/crash_states.sh and proofs/crash-states: record what
 # a program does while it saves, cut the power everywhere, and see what it loads.
 # Needs DTRAIN_BUILD_DIR; the states live in memory where the machine has /dev/shm.
 set -u

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a power cut may leave of a save is whole or is not loaded; and the harness that says
 # so finds what is wrong with three other protocols, and with ours without any one fsync.
-# The whole campaign is scripts/crash-states.
+# The whole campaign is proofs/crash-states.
 . "$DTRAIN_SOURCE/tests/fault/crash.bash" || exit 1
 imitate=$fault/fault_imitate
 

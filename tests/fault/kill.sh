@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
 # Ten kills at random moments: every run ends as if undisturbed.
-# scripts/kill-campaign has the hundred, and signals.
+# proofs/kill-campaign has the hundred, and signals.
 set -u
-exec "$DTRAIN_SOURCE/scripts/kill-campaign" --bin "$DTRAIN_BIN" --kills 10 --signals 0
+exec "$DTRAIN_SOURCE/proofs/kill-campaign" --bin "$DTRAIN_BIN" --kills 10 --signals 0

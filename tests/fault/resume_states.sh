@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The power fails while a run trains and saves: from what is left, --resume auto ends with
 # the same weights and the same metrics.jsonl as the run that was not disturbed.
-# RESUME_STATES: how many states to go on from (12); scripts/crash-states takes more.
+# RESUME_STATES: how many states to go on from (12); proofs/crash-states takes more.
 . "$DTRAIN_SOURCE/tests/fault/crash.bash" || exit 1
 args=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --shards 8
     --precision fp32 --threads 1 --max-steps 6 --save-every 2)

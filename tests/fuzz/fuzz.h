@@ -3,7 +3,7 @@
  * A harness is one file fuzz_<what>.c with LLVMFuzzerTestOneInput, which gives foreign
  * bytes to a decoder and ends the process when a promise of its header is broken; crashes
  * and bytes that nothing set are the sanitizers' to see. It is built twice: with replay.c as
- * a test that reads tests/fuzz/corpus/<what>, and by scripts/fuzz with libFuzzer, which
+ * a test that reads tests/fuzz/corpus/<what>, and by proofs/fuzz with libFuzzer, which
  * looks for more. */
 #ifndef DT_TEST_FUZZ_H
 #define DT_TEST_FUZZ_H

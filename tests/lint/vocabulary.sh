@@ -8,7 +8,7 @@ bad=0
 gone() {
     local old=$1
     shift
-    if grep -rnIwE "$old" src tests docs scripts bench cmake ./*.md ./*.txt \
+    if grep -rnIwE "$old" src tests docs scripts proofs bench cmake ./*.md ./*.txt \
         --exclude=vocabulary.sh --exclude=CHANGELOG.md --exclude-dir=corpus --exclude-dir=data; then
         echo "these are called $* now"; bad=1
     fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks on several ranks: each flipped bit ends the run with code 80 and one line that names
 # what, where, who and when, or is of the kind that the check in question cannot see; healthy
-# runs keep their bits. scripts/flip-table has all combinations.
+# runs keep their bits. proofs/flip-table has all combinations.
 set -u
 : "${DTRAIN_BIN:?is set by ctest}"
 dir=$(mktemp -d)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# One run, one pair of hashes: a subset of scripts/exactness that holds each pair of two
+# One run, one pair of hashes: a subset of proofs/exactness that holds each pair of two
 # factors' values (network, type, batch norm, ranks, threads, exchange, bucket size). And the
 # hashes live: another seed, rate, number of shards or of steps gives another one. Networks
 # of 1/16 width, uneven last batch.
 #
 # By hand, at full width on real images:
-#   scripts/exactness --part cover --width-divisor 1 --data cifar-10-batches-bin
+#   proofs/exactness --part cover --width-divisor 1 --data cifar-10-batches-bin
 set -u
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -14,7 +14,7 @@ runs=(--part cover)
 if [ -n "${ASAN_OPTIONS:-}" ]; then # a sanitized rank is slow: three runs
     runs=(--part whole --only 'vgg11\|fp32\|sync\|\|exact\|(1\|1|2\|2\|shared\|small|3\|1\|tree/2\|large)')
 fi
-"$DTRAIN_SOURCE/scripts/exactness" --bin "$DTRAIN_BIN" "${runs[@]}" --dir "$dir/cover" || bad=1
+"$DTRAIN_SOURCE/proofs/exactness" --bin "$DTRAIN_BIN" "${runs[@]}" --dir "$dir/cover" || bad=1
 
 # hash_of ARGS...: of the final weights
 hash_of() {

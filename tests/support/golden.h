@@ -1,6 +1,6 @@
 /* golden.h - a network of model.h in the state that a golden file describes.
  *
- * tests/golden/README.md says what the files hold; scripts/golden.py makes them.
+ * tests/golden/README.md says what the files hold; proofs/golden.py makes them.
  * Weights, images and labels are drawn again from the seed and their hashes compared
  * first: a difference there would make every other one meaningless. */
 #ifndef DT_TEST_GOLDEN_H

@@ -124,7 +124,7 @@ static void one_pass_equals_the_steps(void **state)
     check_one(8, 8, 8, (dt_window){9, 0, false}); /* all of it outside: black */
 }
 
-/* Images of scripts/golden-resize.py, which made the hashes. 0: noise; 1: black and white;
+/* Images of proofs/golden-resize.py, which made the hashes. 0: noise; 1: black and white;
  * 2: a slope. */
 static const struct {
     int height, width, size;

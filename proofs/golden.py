@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes tests/golden/data/*.json: what PyTorch computes for dtrain's networks.
 
-    scripts/golden.py                    all cases
-    scripts/golden.py vgg11-real ...     some
-    scripts/golden.py --survey 40 vgg11-real    compare seeds 1 to 40, write nothing
+    proofs/golden.py                    all cases
+    proofs/golden.py vgg11-real ...     some
+    proofs/golden.py --survey 40 vgg11-real    compare seeds 1 to 40, write nothing
 
 Needs PyTorch 2.13.0 (CPU), numpy and xxhash; tests/golden/README.md has the commands
 and the meaning of every field. Weights, images and labels are drawn with the generator

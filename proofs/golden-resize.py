@@ -2,7 +2,7 @@
 """Prints the rows of `mindspore_pixels` in tests/unit/data_augment.c.
 
     python3 -m pip install mindspore==2.10.0 xxhash==4.1.0
-    scripts/golden-resize.py
+    proofs/golden-resize.py
 
 Each row is the hash of an image that MindSpore's vision.Resize, as the Ascend tutorial
 calls it, made of one that the test draws again.
