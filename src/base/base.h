@@ -74,6 +74,25 @@ void dt_fail_clear(void);
             goto label;                                                                \
     } while (0)
 
+/* ---- Small things ----------------------------------------------------------------- */
+
+/* Elements of an array, not of a pointer. */
+#define DT_COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+/* Both arguments are looked at twice: names and sums, no calls that do something. */
+#define DT_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define DT_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* Bit 0 is the lowest of the first byte. */
+static inline void dt_flip_bit(void *at, unsigned bit)
+{
+    unsigned char *byte = (unsigned char *)at + bit / 8;
+    *byte = (unsigned char)(*byte ^ (1u << bit % 8));
+}
+
+/* Seconds of a clock that is never set. */
+double dt_seconds(void);
+
 /* ---- Log ------------------------------------------------------------------------- */
 
 /* stderr carries the log, stdout results. Only rank 0 prints notes and warnings;
@@ -267,11 +286,15 @@ dt_isa dt_isa_current(void);
 /* Lower what dt_isa_current answers; call before any model is made. */
 void dt_isa_limit(dt_isa isa);
 
+/* This host's name, for messages. */
+enum { DT_HOST_CHARS = 64 };
+void dt_host_name(char host[DT_HOST_CHARS]);
+
 /* Cores this process may run on (affinity mask and cgroup quota), cores of the machine,
  * and a one-line description of the CPU; from hwloc and /proc. */
 typedef struct dt_machine {
     int cores_allowed, cores;
-    char cpu[128], host[64];
+    char cpu[128], host[DT_HOST_CHARS];
     uint64_t l2_bytes, l3_bytes, memory_bytes;
 } dt_machine;
 void dt_machine_describe(dt_machine *m);

@@ -68,7 +68,7 @@ static bool isa_tiles_permitted(void)
 static dt_isa isa_detect(void)
 {
     const unsigned xcr0 = isa_xcr0();
-    const size_t needs = sizeof isa_needs / sizeof isa_needs[0];
+    const size_t needs = DT_COUNT_OF(isa_needs);
     for (size_t i = 0; i < needs; i++)
         if (!isa_need_met(&isa_needs[i], xcr0))
             return (dt_isa)(isa_needs[i].isa - 1);
@@ -104,7 +104,7 @@ static dt_isa isa_environment(void)
     if (!value || !*value)
         value = getenv("DNNL_MAX_CPU_ISA");
     if (value)
-        for (size_t i = 0; i < sizeof isa_caps / sizeof isa_caps[0]; i++)
+        for (size_t i = 0; i < DT_COUNT_OF(isa_caps); i++)
             if (strcasecmp(value, isa_caps[i].name) == 0)
                 return isa_caps[i].isa;
     return DT_ISA_COUNT - 1;
@@ -139,8 +139,8 @@ dt_isa dt_isa_current(void)
         isa_state.machine = machine;
     }
     const int limit = isa_state.limit, environment = (int)isa_environment();
-    const int cap = limit < environment ? limit : environment;
-    return (dt_isa)(cap < machine ? cap : machine);
+    const int cap = DT_MIN(limit, environment);
+    return (dt_isa)DT_MIN(cap, machine);
 }
 
 void dt_isa_limit(dt_isa isa)

@@ -2,13 +2,12 @@
 #include "base.h"
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 
 /* The log sink, one of the two pieces of process state that the style allows. Written by
  * dt_log_init and dt_log_alias, when no other thread reads it. */
 static struct {
     int rank, world;
-    char host[64];
+    char host[DT_HOST_CHARS];
     const char *place, *name; /* the alias; NULL: none */
 } sink = {.rank = 0, .world = 1, .host = "localhost"};
 
@@ -33,9 +32,7 @@ void dt_log_init(int rank, int world)
 {
     sink.rank = rank;
     sink.world = world;
-    if (gethostname(sink.host, sizeof sink.host) != 0)
-        memcpy(sink.host, "unknown", sizeof "unknown");
-    sink.host[sizeof sink.host - 1] = '\0';
+    dt_host_name(sink.host);
 }
 
 void dt_log_alias(const char *place, const char *name)

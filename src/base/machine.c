@@ -17,8 +17,8 @@ static int machine_affinity(void)
 static int machine_least(int a, int b)
 {
     if (a <= 0 || b <= 0)
-        return a > b ? a : b;
-    return a < b ? a : b;
+        return DT_MAX(a, b);
+    return DT_MIN(a, b);
 }
 
 static uint64_t machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
@@ -45,11 +45,17 @@ static void machine_topology(dt_machine *m, hwloc_topology_t topology)
         snprintf(m->cpu, sizeof m->cpu, "%s", name);
 }
 
+void dt_host_name(char host[DT_HOST_CHARS])
+{
+    if (gethostname(host, DT_HOST_CHARS) != 0)
+        snprintf(host, DT_HOST_CHARS, "unknown host");
+    host[DT_HOST_CHARS - 1] = '\0';
+}
+
 void dt_machine_describe(dt_machine *m)
 {
-    *m = (dt_machine){.cpu = "unknown CPU", .host = "unknown"};
-    if (gethostname(m->host, sizeof m->host - 1) != 0)
-        snprintf(m->host, sizeof m->host, "unknown");
+    *m = (dt_machine){.cpu = "unknown CPU"};
+    dt_host_name(m->host);
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     if (pages > 0 && page_bytes > 0)
         m->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;

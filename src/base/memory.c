@@ -104,9 +104,9 @@ uint64_t dt_memory_available(void)
                                 address_space_left()};
     uint64_t left = UINT64_MAX;
 
-    for (size_t i = 0; i < sizeof left_of / sizeof *left_of; i++)
-        left = left_of[i] < left ? left_of[i] : left;
+    for (size_t i = 0; i < DT_COUNT_OF(left_of); i++)
+        left = DT_MIN(left_of[i], left);
     if (left == UINT64_MAX)
         return 0;
-    return left > 0 ? left : 1; /* 0 means unknown, not full */
+    return DT_MAX(left, 1); /* 0 means unknown, not full */
 }

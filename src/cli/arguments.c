@@ -15,7 +15,7 @@ static const struct {
     DT_COMMAND_LIST(X)
 #undef X
 };
-enum { COMMANDS = sizeof command_rows / sizeof *command_rows };
+enum { COMMANDS = DT_COUNT_OF(command_rows) };
 
 const dt_command *dt_command_find(const char *name)
 {
@@ -56,7 +56,7 @@ static const struct {
     {"help", NULL, "print this text", &dt_command_help},
     {"version", NULL, "print version, build and libraries", &dt_command_version},
 };
-enum { OWN = sizeof own_rows / sizeof *own_rows };
+enum { OWN = DT_COUNT_OF(own_rows) };
 
 typedef struct argument_table {
     /* an option may open a group and have a --no- form; the last row is empty */

@@ -33,7 +33,7 @@ static void plan_totals(const dt_preview *s)
     size_t sum = 0;
 
     putchar('\n');
-    for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(totals); i++) {
         printf("%-42s %14zu bytes %10.1f MiB\n", totals[i].name, totals[i].bytes,
                (double)totals[i].bytes / (1 << 20));
         sum += totals[i].bytes;

@@ -57,7 +57,7 @@ static bool config_null(const yaml_event_t *e)
 
     if (e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || !e->data.scalar.plain_implicit)
         return false;
-    for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(spelling); i++)
         if (strcmp((const char *)e->data.scalar.value, spelling[i]) == 0)
             return true;
     return false;

@@ -66,7 +66,7 @@ dt_tap dt_tap_uint8(int in, int out, int i, bool column)
 
 static dt_status augment_named(dt_augment *a, const char *name)
 {
-    for (size_t i = 0; i < sizeof augment_table / sizeof *augment_table; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(augment_table); i++)
         if (strcmp(augment_table[i].name, name) == 0) {
             a->pad = augment_table[i].pad;
             a->flip = augment_table[i].flip;
@@ -78,7 +78,7 @@ static dt_status augment_named(dt_augment *a, const char *name)
 
 static dt_status normalize_named(dt_augment *a, const char *name)
 {
-    for (size_t i = 0; i < sizeof normalize_table / sizeof *normalize_table; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(normalize_table); i++) {
         const struct normalize_row *row = &normalize_table[i];
         if (strcmp(row->name, name) != 0)
             continue;
@@ -94,7 +94,7 @@ static dt_status normalize_named(dt_augment *a, const char *name)
 
 static dt_status resize_named(dt_augment *a, const char *name)
 {
-    for (size_t i = 0; i < sizeof resize_table / sizeof *resize_table; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(resize_table); i++)
         if (strcmp(resize_table[i].name, name) == 0) {
             a->rounds = resize_table[i].rounds;
             return DT_OK;

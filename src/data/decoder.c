@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -62,7 +61,7 @@ void dt_decoder_confine(void)
     close(1);
     close(2);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    for (size_t i = 0; i < sizeof limit / sizeof *limit; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(limit); i++)
         setrlimit((__rlimit_resource_t)limit[i], &(struct rlimit){0, 0});
     /* Where the kernel has no seccomp the limits alone have to do. */
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0);
@@ -113,13 +112,6 @@ int dt_decoder_serve(void)
 
 /* ---- Its caller --------------------------------------------------------------------- */
 
-static double decoder_clock(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 typedef enum decoder_end { DECODER_PASSED, DECODER_LOST, DECODER_LATE } decoder_end;
 
 /* Send or receive all of it before the clock shows `until`. */
@@ -137,7 +129,7 @@ static decoder_end decoder_talk(const dt_decoder *d, bool out, const void *data,
         }
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
             return DECODER_LOST;
-        const double left = until - decoder_clock();
+        const double left = until - dt_seconds();
         struct pollfd p = {.fd = d->fd, .events = out ? POLLOUT : POLLIN};
         if (left <= 0)
             return DECODER_LATE;
@@ -176,7 +168,7 @@ static dt_status decoder_environment(char ***out)
     static char *const own[] = {(char *)(uintptr_t)decoder_mark,
                                 (char *)(uintptr_t) "OPENBLAS_NUM_THREADS=1",
                                 (char *)(uintptr_t) "OMP_NUM_THREADS=1"};
-    enum { OWN = sizeof own / sizeof *own };
+    enum { OWN = DT_COUNT_OF(own) };
     size_t n = 0;
 
     while (environ[n])
@@ -199,7 +191,7 @@ static int decoder_spawn(dt_decoder *d, int socket, char **environment)
     sigset_t blocked;
 
     sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof fault / sizeof *fault; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(fault); i++)
         sigdelset(&blocked, fault[i]);
     posix_spawnattr_init(&about);
     posix_spawnattr_setsigmask(&about, &blocked);
@@ -243,7 +235,7 @@ dt_status dt_decoder_start(dt_decoder *d)
         goto out;
     }
     const decoder_end end =
-        decoder_talk(d, false, greeting, sizeof greeting, decoder_clock() + d->seconds);
+        decoder_talk(d, false, greeting, sizeof greeting, dt_seconds() + d->seconds);
     if (end != DECODER_PASSED)
         st =
             dt_fail(DT_UNSUPPORTED, "the process that decodes images did not start: %s",
@@ -279,7 +271,7 @@ dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes,
                          size_t count, int width, int height, uint8_t *pixels)
 {
     const decoder_request ask = {count, width, height};
-    const double until = decoder_clock() + d->seconds;
+    const double until = dt_seconds() + d->seconds;
     decoder_answer answer = {0};
     char why[80];
     decoder_end end;

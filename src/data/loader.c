@@ -29,7 +29,7 @@ static dt_status loader_check(const dt_loader_opts *o, const dt_source_info *inf
         {"training images", info->train, UINT32_MAX},
         {"test images", info->test, INT64_MAX},
     };
-    for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(range); i++)
         if (range[i].value < 1 || range[i].value > range[i].high)
             return dt_fail(DT_CONFIG, "%s %lld, expected 1 to %lld", range[i].name,
                            (long long)range[i].value, (long long)range[i].high);
@@ -92,14 +92,14 @@ int64_t dt_loader_batch(const dt_loader *l, int64_t step)
 {
     assert(step >= 0 && step < dt_loader_steps(l));
     const int64_t left = l->train - step * l->opts.global_batch;
-    return left < l->opts.global_batch ? left : l->opts.global_batch;
+    return DT_MIN(left, l->opts.global_batch);
 }
 
 int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first)
 {
     const int64_t size = n / shards, larger = n % shards;
     if (first)
-        *first = shard * size + (shard < larger ? shard : larger);
+        *first = shard * size + DT_MIN(shard, larger);
     return size + (shard < larger);
 }
 

@@ -39,7 +39,7 @@ bool dt_picture_check(const uint8_t *bytes, size_t count, dt_picture *p)
     if (count > DT_PICTURE_BYTES)
         return dt_picture_bad(p, "%zu bytes, at most %d are read", count,
                               DT_PICTURE_BYTES);
-    for (size_t i = 0; i < sizeof form / sizeof *form; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(form); i++)
         if (count >= form[i].length && memcmp(bytes, form[i].text, form[i].length) == 0)
             return form[i].check(bytes, count, p);
     return dt_picture_bad(p, "it begins like neither");

@@ -91,8 +91,8 @@ static bool jpeg_sampling(jpeg *j)
     int h = 1, v = 1;
 
     for (int i = 0; i < j->components; i++) {
-        h = j->component[i].h > h ? j->component[i].h : h;
-        v = j->component[i].v > v ? j->component[i].v : v;
+        h = DT_MAX(j->component[i].h, h);
+        v = DT_MAX(j->component[i].v, v);
     }
     for (int i = 0; i < j->components; i++)
         if (h % j->component[i].h != 0 || v % j->component[i].v != 0)
@@ -233,7 +233,7 @@ static bool jpeg_segment(jpeg *j, int marker)
                {DNL, DRI, jpeg_skipped}, {APP0, APP15, jpeg_skipped},
                {COM, COM, jpeg_skipped}};
 
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
         if (marker < row[i].first || marker > row[i].last)
             continue;
         const size_t length =

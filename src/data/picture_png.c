@@ -136,7 +136,7 @@ bool dt_picture_png(const uint8_t *bytes, size_t count, dt_picture *p)
                {"PLTE", png_palette},
                {"IDAT", png_pixels},
                {"IEND", png_end}};
-    enum { ROWS = sizeof row / sizeof *row };
+    enum { ROWS = DT_COUNT_OF(row) };
     png_seen seen = {0};
     png_chunk c;
 

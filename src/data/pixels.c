@@ -37,10 +37,10 @@ static void *pixels_take(size_t bytes)
     ASAN_UNPOISON_MEMORY_REGION(block, bytes);
     if (pixels.dirty > pixels.used)
         memset(block, 0,
-               bytes < pixels.dirty - pixels.used ? bytes : pixels.dirty - pixels.used);
+               DT_MIN(bytes, pixels.dirty - pixels.used));
     pixels.last = pixels.used;
     pixels.used += room;
-    pixels.dirty = pixels.used > pixels.dirty ? pixels.used : pixels.dirty;
+    pixels.dirty = DT_MAX(pixels.used, pixels.dirty);
     return block;
 }
 
@@ -62,14 +62,14 @@ static void *pixels_grow(void *block, size_t old, size_t bytes)
         uint8_t *more = (uint8_t *)block + old;
         ASAN_UNPOISON_MEMORY_REGION(more, bytes - old);
         const size_t dirty = pixels.dirty - (pixels.last + old);
-        memset(more, 0, bytes - old < dirty ? bytes - old : dirty);
+        memset(more, 0, DT_MIN(bytes - old, dirty));
         pixels.used = end;
-        pixels.dirty = end > pixels.dirty ? end : pixels.dirty;
+        pixels.dirty = DT_MAX(end, pixels.dirty);
         return block;
     }
     void *moved = pixels_take(bytes);
     if (moved && block)
-        memcpy(moved, block, old < bytes ? old : bytes);
+        memcpy(moved, block, DT_MIN(old, bytes));
     return moved;
 }
 

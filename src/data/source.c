@@ -82,7 +82,7 @@ dt_status dt_source_open(dt_source **out, const char *path, int64_t subset,
     DT_GO(st, dt_hash_open(&manifest), out);
     s->seed = seed;
     st = DT_DECLINED;
-    for (size_t r = 0; r < sizeof source_table / sizeof *source_table; r++) {
+    for (size_t r = 0; r < DT_COUNT_OF(source_table); r++) {
         s->row = source_table[r];
         st = s->row->open(s, path, manifest);
         if (st != DT_DECLINED)

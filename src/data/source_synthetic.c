@@ -91,8 +91,8 @@ static dt_status synthetic_open(dt_source *s, const char *path, dt_hash *manifes
         return DT_DECLINED;
     DT_TRY(synthetic_count(path, &train));
     int64_t test = train / 4;
-    test = test < SYNTHETIC_TEST_LOW ? SYNTHETIC_TEST_LOW : test;
-    test = test > SYNTHETIC_TEST_HIGH ? SYNTHETIC_TEST_HIGH : test;
+    test = DT_MAX(test, SYNTHETIC_TEST_LOW);
+    test = DT_MIN(test, SYNTHETIC_TEST_HIGH);
     s->info = (dt_source_info){.classes = SYNTHETIC_CLASSES,
                                .height = SYNTHETIC_SIDE,
                                .width = SYNTHETIC_SIDE,

@@ -52,13 +52,6 @@ dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count)
     }
 }
 
-void dt_comm_host(char host[DT_HOST_CHARS])
-{
-    if (gethostname(host, DT_HOST_CHARS) != 0)
-        snprintf(host, DT_HOST_CHARS, "unknown host");
-    host[DT_HOST_CHARS - 1] = '\0';
-}
-
 /* Agreement clears the record, so what is left was never agreed on. */
 bool dt_comm_alone(void)
 {
@@ -99,8 +92,7 @@ int dt_comm_node_ranks(const dt_comm *c)
 /* A node that is part of a machine has its ranks' share. */
 int dt_comm_node_cpus(const dt_comm *c)
 {
-    const int share = c->machine_cpus / c->split;
-    return share > 1 ? share : 1;
+    return DT_MAX(c->machine_cpus / c->split, 1);
 }
 
 int dt_comm_nodes(const dt_comm *c)
@@ -142,7 +134,7 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
     if (c->world == 1)
         return DT_OK;
     for (size_t left = bytes; left > 0; left -= (size_t)count, at += count) {
-        DT_TRY(dt_comm_count(left < most ? left : most, &count));
+        DT_TRY(dt_comm_count(DT_MIN(left, most), &count));
         DT_MPI(MPI_Ibcast(at, count, MPI_BYTE, root, c->all, &request));
         DT_TRY(dt_comm_wait(c, &request, 1));
     }

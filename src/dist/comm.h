@@ -57,8 +57,4 @@ dt_status dt_comm_reserve(void) DT_MUST_CHECK;
 /* Whether this rank holds a failure that the others do not know of: they wait
  * elsewhere, so nothing collective may be called any more, and main ends all ranks. */
 bool dt_comm_alone(void);
-
-/* Room for gethostname, in messages only. */
-enum { DT_HOST_CHARS = 64 };
-void dt_comm_host(char host[DT_HOST_CHARS]);
 #endif

@@ -40,7 +40,7 @@ dt_status dt_comm_agree(dt_comm *c, dt_status local)
         return DT_OK;
     }
     snprintf(f.text, sizeof f.text, "%s", text);
-    dt_comm_host(f.host);
+    dt_host_name(f.host);
     DT_TRY(dt_comm_bcast(c, &f, sizeof f, (int)x[0]));
     failure_print(&f, x[0], x[1] == ~x[2]);
     dt_fail_clear();
@@ -55,7 +55,7 @@ static dt_status same_failed(dt_comm *c, const dt_field *field, uint64_t key)
     } zero, other;
     uint64_t first = key;
 
-    dt_comm_host(zero.host);
+    dt_host_name(zero.host);
     snprintf(zero.value, sizeof zero.value, "%s", field->value);
     other = zero;
     DT_TRY(dt_comm_bcast(c, &first, sizeof first, 0));

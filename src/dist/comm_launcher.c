@@ -20,7 +20,7 @@ bool dt_comm_launched(void)
     static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
                                        "PMI_FD"};
 
-    for (size_t i = 0; i < sizeof sign / sizeof *sign; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(sign); i++)
         if (getenv(sign[i]))
             return true;
     return false;

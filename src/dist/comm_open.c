@@ -162,7 +162,7 @@ static dt_status comm_take_first(dt_comm *made, const dt_comm *c, int ranks)
     DT_MPI(MPI_Comm_size(made->machine, &here));
     made->rank = c->rank;
     made->world = ranks;
-    DT_TRY(comm_form_nodes(made, c->split < here ? c->split : here));
+    DT_TRY(comm_form_nodes(made, DT_MIN(c->split, here)));
     return comm_machine_cpus(made);
 }
 

@@ -6,14 +6,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 static const dt_exchange_row *const exchange_table[] = {
 #define X(name) &dt_exchange_row_##name,
     DT_EXCHANGE_LIST(X)
 #undef X
 };
-enum { EXCHANGE_ROWS = sizeof exchange_table / sizeof *exchange_table };
+enum { EXCHANGE_ROWS = DT_COUNT_OF(exchange_table) };
 
 /* ---- Choosing a row -------------------------------------------------------------- */
 
@@ -234,13 +233,6 @@ bool dt_exchange_shares(const dt_exchange *x)
 
 /* ---- Finishing a step ------------------------------------------------------------ */
 
-static double exchange_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Messages of this rank may still lie in MPI, which moves them only when it is called. */
 static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
@@ -257,7 +249,7 @@ static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t
 dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
                              size_t *spans)
 {
-    const double start = exchange_seconds();
+    const double start = dt_seconds();
 
     if (x->writing || x->next != x->end)
         return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d",
@@ -269,7 +261,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
     DT_TRY(exchange_await(x, DT_FINISHED, x->step));
     x->next = x->first;
     x->counter.depth = 0;
-    x->stats.wait_s += exchange_seconds() - start;
+    x->stats.wait_s += dt_seconds() - start;
     *sum = x->sum;
     *owned = x->owned;
     *spans = x->spans;
@@ -278,12 +270,12 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
 
 dt_status dt_exchange_publish(dt_exchange *x)
 {
-    const double start = exchange_seconds();
+    const double start = dt_seconds();
 
     x->published++;
     dt_exchange_tell(x, DT_PUBLISHED, x->published);
     DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
-    x->stats.wait_s += exchange_seconds() - start;
+    x->stats.wait_s += dt_seconds() - start;
     return DT_OK;
 }
 

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-enum { FOLD_BLOCK = 16384 }; /* floats; a few slots of it fit into a core's cache */
+enum { SLOT_BLOCK = 16384 }; /* floats of each slot at once; a few fit into a core's cache */
 
 /* slot[left] += slot[right], addition after addition; the leaves in slots [from, to) are
  * rounded before. Block by block, because all of it would leave the cache. */
@@ -15,8 +15,8 @@ static void fold_slots(dt_exchange *x, dt_span span, int from, int to,
 
     if (adds == 0 && from == to)
         return;
-    for (size_t at = span.first; at < end; at += FOLD_BLOCK) {
-        const size_t n = end - at < FOLD_BLOCK ? end - at : FOLD_BLOCK;
+    for (size_t at = span.first; at < end; at += SLOT_BLOCK) {
+        const size_t n = DT_MIN(end - at, SLOT_BLOCK);
         for (int slot = from; slot < to; slot++)
             dt_round_f32(dt_exchange_slot(x, slot) + at, n);
         for (int k = 0; k < adds; k++)

@@ -107,7 +107,7 @@ size_t dt_exchange_block(const dt_exchange *x)
         size_t floats = 0;
         for (int r = first; r < end; r++)
             floats += team_region(x, r);
-        most = floats > most ? floats : most;
+        most = DT_MAX(floats, most);
     }
     return most;
 }

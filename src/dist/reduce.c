@@ -62,11 +62,6 @@ void dt_merge_moments(void *left, const void *right, size_t count)
 
 /* ---- Planning -------------------------------------------------------------------- */
 
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 /* The part of shards [first, end) that lies in the group of `first`. */
 typedef struct reduce_part {
     int group_first, end;
@@ -76,8 +71,8 @@ typedef struct reduce_part {
 static reduce_part part_of(const dt_reduce *t, int first, int end)
 {
     const int group_first = first / t->group * t->group;
-    const int group_end = smaller(t->shards, group_first + t->group);
-    return (reduce_part){group_first, smaller(end, group_end),
+    const int group_end = DT_MIN(t->shards, group_first + t->group);
+    return (reduce_part){group_first, DT_MIN(end, group_end),
                        first > group_first || end < group_end};
 }
 
@@ -201,7 +196,7 @@ dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
                       .element = element_bytes,
                       .stride = dt_align(count * element_bytes, REDUCE_LINE),
                       .shards = shards,
-                      .group = smaller(group, shards)};
+                      .group = DT_MIN(group, shards)};
     dt_shards_of(shards, c->world, c->rank, &made->first, &made->end);
     made->next = made->first;
     const dt_status st = tree_memory(made);

@@ -136,14 +136,12 @@ static dt_status strips_take(dt_exchange *x, tree_state *t)
     DT_TRY(dt_calloc(&t->part, roots, sizeof *t->part, what));
     DT_TRY(dt_calloc(&t->result, roots, sizeof *t->result, what));
     DT_TRY(dt_calloc(&t->place, outer, sizeof *t->place, what));
-    DT_TRY(dt_calloc(&t->operand, inner > outer ? inner : outer, sizeof *t->operand,
-                     what));
+    DT_TRY(dt_calloc(&t->operand, DT_MAX(inner, outer), sizeof *t->operand, what));
     t->requests = strips * (outer - roots + (size_t)others * (roots + 2)) + 1;
     DT_TRY(dt_calloc(&t->request, t->requests, sizeof *t->request, what));
     for (size_t i = 0; i < t->requests; i++)
         t->request[i] = MPI_REQUEST_NULL;
-    return dt_exchange_scratch(x, x->inner.depth > x->outer.depth ? x->inner.depth
-                                                                  : x->outer.depth);
+    return dt_exchange_scratch(x, DT_MAX(x->inner.depth, x->outer.depth));
 }
 
 dt_status dt_strips_open(dt_exchange *x)

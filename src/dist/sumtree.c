@@ -172,7 +172,7 @@ void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count)
     dt_bf16 block[N];
 
     for (size_t at = 0; at < count; at += N) {
-        const size_t n = count - at < N ? count - at : N;
+        const size_t n = DT_MIN(count - at, N);
         for (size_t i = 0; i < n; i++)
             block[i] = (dt_bf16)half_bits(x[at + i]);
         memcpy(to + at, block, n * sizeof *block);
@@ -235,5 +235,5 @@ void dt_fold_f32(const dt_fold *f, const dt_operand *operand, float *const *resu
 {
     for (size_t at = 0; at < count; at += DT_FOLD_BLOCK)
         fold_block(f, operand, result, at,
-                   count - at < DT_FOLD_BLOCK ? count - at : DT_FOLD_BLOCK, scratch);
+                   DT_MIN(count - at, DT_FOLD_BLOCK), scratch);
 }

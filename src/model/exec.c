@@ -119,8 +119,7 @@ static void exec_flip(dt_exec *e, int i)
 
     for (int k = 0; k < n->n_param; k++)
         if (n->param[k] == e->flip_param) {
-            unsigned char *byte = (unsigned char *)e->call[i].out + e->flip_bit / 8;
-            *byte = (unsigned char)(*byte ^ (1u << e->flip_bit % 8));
+            dt_flip_bit(e->call[i].out, e->flip_bit);
             e->flip_param = -1;
             return;
         }

@@ -31,7 +31,7 @@ void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain)
 #pragma omp parallel for schedule(static) num_threads(c->step->threads) if (chunks > 1)
     for (int64_t i = 0; i < chunks; i++) {
         const int64_t first = i * grain, left = items - first;
-        loop(c, first, left < grain ? left : grain);
+        loop(c, first, DT_MIN(left, grain));
     }
 }
 

@@ -68,14 +68,14 @@ static inline dt_norm_plan dt_norm_plan_of(const dt_shape *s)
     p.block = DT_NORM_ELEMENTS / p.channels;
     p.block = p.block > DT_NORM_ROWS ? DT_NORM_ROWS : p.block < 16 ? 16 : p.block;
     p.blocks = (p.rows + p.block - 1) / p.block;
-    p.parts = p.blocks < DT_NORM_PARTS ? p.blocks : DT_NORM_PARTS;
+    p.parts = DT_MIN(p.blocks, DT_NORM_PARTS);
     return p;
 }
 /* First row of a part; part `parts` starts at the end. */
 static inline int64_t dt_norm_part(const dt_norm_plan *p, int64_t part)
 {
     const int64_t row = p->blocks * part / p->parts * p->block;
-    return row < p->rows ? row : p->rows;
+    return DT_MIN(row, p->rows);
 }
 
 /* The areas of a call; a vector has `stride` elements, channels rounded up to 16.

@@ -101,7 +101,7 @@ static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t coun
         memset(mean, 0, (size_t)p.channels * sizeof *mean);
         memset(m2, 0, (size_t)p.channels * sizeof *m2);
         for (int64_t row = begin; row < end; row += p.block) {
-            const int64_t rows = end - row < p.block ? end - row : p.block;
+            const int64_t rows = DT_MIN(end - row, p.block);
             norm_block_sums(c, row, rows, work, type);
             norm_fold(mean, m2, work, (double)(row - begin), (double)rows, p.channels);
         }

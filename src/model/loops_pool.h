@@ -57,7 +57,7 @@ static inline pool_spot pool_forward(const dt_call *c, int64_t row, int64_t i)
                   ix = ox * a->stride[1] - a->pad[1];
 
     return (pool_spot){.at = (row * out->w + ox) * out->c + ch,
-                       .lanes = out->c - ch < LANES ? out->c - ch : LANES,
+                       .lanes = DT_MIN(out->c - ch, LANES),
                        .y = pool_taps(a, 0, oy, in->h),
                        .x = pool_taps(a, 1, ox, in->w),
                        .base = ((image * in->h + iy) * in->w + ix) * in->c + ch,
@@ -73,7 +73,7 @@ static inline pool_spot pool_backward(const dt_call *c, int64_t row, int64_t i)
     const int64_t image = row / in->h, iy = row % in->h;
 
     return (pool_spot){.at = (row * in->w + ix) * in->c + ch,
-                       .lanes = in->c - ch < LANES ? in->c - ch : LANES,
+                       .lanes = DT_MIN(in->c - ch, LANES),
                        .y = pool_windows(a, 0, iy, out->h),
                        .x = pool_windows(a, 1, ix, out->w),
                        .base = image * out->h * out->w * out->c + ch,
@@ -253,7 +253,7 @@ static inline void globalavgpool_forward_as(const dt_call *c, int64_t first,
     for (int64_t image = first; image < first + count; image++)
         for (int64_t ch = 0; ch < channels; ch += LANES)
             globalavgpool_spot(c, image, ch,
-                               channels - ch < LANES ? channels - ch : LANES, type);
+                               DT_MIN(channels - ch, LANES), type);
 }
 
 static inline void globalavgpool_backward_as(const dt_call *c, int64_t first,

@@ -135,7 +135,7 @@ static void net_assign_offsets(dt_net *net)
 
 static const dt_net_row *net_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof net_table / sizeof *net_table; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(net_table); i++)
         if (strcmp(net_table[i]->name, name) == 0)
             return net_table[i];
     return NULL;

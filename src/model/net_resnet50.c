@@ -32,7 +32,7 @@ static const struct {
 
 static const resnet_variant *resnet_variant_of(const char *name)
 {
-    for (size_t i = 0; i < sizeof resnet_variants / sizeof *resnet_variants; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(resnet_variants); i++)
         if (name && strcmp(resnet_variants[i].name, name) == 0)
             return &resnet_variants[i];
     return NULL;
@@ -47,7 +47,7 @@ static dt_status resnet50_resolve(dt_net_spec *spec)
     spec->variant = v->name;
 
     const char *stem = NULL;
-    for (size_t i = 0; i < sizeof resnet_stems / sizeof *resnet_stems; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(resnet_stems); i++)
         if (strcmp(spec->stem, resnet_stems[i]) == 0)
             stem = resnet_stems[i];
     if (!stem)

@@ -34,7 +34,7 @@ static int vgg11_build(dt_net *net, int x)
 {
     int index = 0; /* position in nn.Sequential: conv, norm, ReLU count one each */
 
-    for (size_t i = 0; i < sizeof vgg11_layers / sizeof *vgg11_layers; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(vgg11_layers); i++) {
         if (vgg11_layers[i] == POOL) {
             x = dt_net_add(net, &dt_op_maxpool, (dt_attr){.kernel = {2, 2}, .stride = {2, 2}},
                            x, -1, "features.%d", index++);

@@ -31,7 +31,7 @@ static bool is_plain(const char *text)
         {"\xef\xbf\xbe", "\xef\xbf\xbf"}};
 
     for (const char *c = text; *c; c++)
-        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        for (size_t i = 0; i < DT_COUNT_OF(refused); i++) {
             const size_t n = strlen(refused[i][0]);
             if (strncmp(c, refused[i][0], n) >= 0 && strncmp(c, refused[i][1], n) <= 0)
                 return false;
@@ -180,7 +180,7 @@ static bool flag_parse(const dt_option_row *row, const char *text, void *field)
     static const char *const words[][2] = {
         {"false", "true"}, {"no", "yes"}, {"off", "on"}, {"0", "1"}};
     (void)row;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(words); i++)
         for (int v = 0; v < 2; v++)
             if (strcasecmp(text, words[i][v]) == 0) {
                 *(bool *)field = v == 1;

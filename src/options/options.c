@@ -12,7 +12,7 @@ const dt_option_row dt_option_table[] = {
     DT_OPTION_LIST(X)
 #undef X
 };
-const size_t dt_option_count = sizeof dt_option_table / sizeof *dt_option_table;
+const size_t dt_option_count = DT_COUNT_OF(dt_option_table);
 
 void dt_options_init(dt_options *o)
 {
@@ -113,7 +113,7 @@ dt_status dt_save_every_parse(const char *text, int64_t *steps, double *seconds)
             *steps = (int64_t)x;
             return DT_OK;
         }
-        for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (size_t i = 0; i < DT_COUNT_OF(table); i++)
             if (strcmp(end, table[i].unit) == 0 && x > 0) {
                 *seconds = x * table[i].seconds;
                 return DT_OK;

@@ -18,7 +18,7 @@ enum { FORMAT = 1, STATE_ROOM = 1 << 20, TEXT_ROOM = 4096, REAL_CHARS = 32 };
 #define REAL_LIST(X) X(loss_sum) X(best_accuracy)
 static const char *const text_members[] = {"data_digest", "class", "state_hash",
                                            "weights_hash"};
-enum { TEXTS = sizeof text_members / sizeof *text_members };
+enum { TEXTS = DT_COUNT_OF(text_members) };
 enum {
 #define X(...) +1
     MEMBERS = INTEGER_LIST(X) REAL_LIST(X) + TEXTS + 3 /* format, best, options */

@@ -22,17 +22,12 @@ static bool block_is_finite(const float *x, size_t n)
     return bad == 0;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 size_t dt_finite_floats(const float *x, size_t n)
 {
     size_t i = 0;
 
-    while (i < n && block_is_finite(x + i, smaller(BLOCK_FLOATS, n - i)))
-        i += smaller(BLOCK_FLOATS, n - i);
+    while (i < n && block_is_finite(x + i, DT_MIN(BLOCK_FLOATS, n - i)))
+        i += DT_MIN(BLOCK_FLOATS, n - i);
     while (i < n && block_is_finite(x + i, 1))
         i++;
     return i;
@@ -44,7 +39,7 @@ bool dt_finite_copy(float *to, const float *from, size_t n)
     bool finite = true;
 
     for (size_t i = 0; i < n; i += BLOCK_FLOATS) {
-        const size_t count = smaller(BLOCK_FLOATS, n - i);
+        const size_t count = DT_MIN(BLOCK_FLOATS, n - i);
         memcpy(to + i, from + i, count * sizeof *to);
         finite = block_is_finite(to + i, count) && finite;
     }
@@ -110,7 +105,7 @@ static const finite_type *type_find(const char *dtype)
         {"F64", 8, 0x7ff0000000000000u}, {"F32", 4, 0x7f800000u}, {"C64", 4, 0x7f800000u},
         {"BF16", 2, 0x7f80u},            {"F16", 2, 0x7c00u},     {"F8_E5M2", 1, 0x7cu},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(rows); i++)
         if (strcmp(rows[i].dtype, dtype) == 0)
             return &rows[i];
     return NULL;

@@ -55,7 +55,7 @@ static dt_status list_add_norm(model_list *list, const dt_weights *s,
          .data = s->running_var + n->offset},
         {.name = "num_batches_tracked", .dtype = "I64", .count = 1},
     };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
         char name[256];
         model_entry e = row[i];
         snprintf(name, sizeof name, "%.63s.%.127s", n->name, row[i].name);
@@ -147,7 +147,7 @@ static dt_status model_write(const dt_weights *s, const char *path,
         tensor[i] = (dt_tensor){.name = e->name, .dtype = e->dtype, .rank = e->rank};
         memcpy(tensor[i].shape, e->shape, sizeof e->shape);
     }
-    const size_t fields = sizeof metadata / sizeof *metadata - !list.uncounted;
+    const size_t fields = DT_COUNT_OF(metadata) - !list.uncounted;
     const dt_safetensors_content content = {.tensor = tensor,
                                             .tensors = list.count,
                                             .metadata = metadata,
@@ -192,7 +192,7 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path,
                              {"variant", spec->variant},
                              {"stem", spec->stem},
                              {"normalize", normalize}};
-    const size_t count = sizeof want / sizeof *want;
+    const size_t count = DT_COUNT_OF(want);
     size_t known = 0;
 
     for (size_t i = 0; i < count; i++) {

@@ -28,7 +28,7 @@ static const dt_tensor_type tensor_types[] = {
 
 const dt_tensor_type *dt_tensor_type_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof tensor_types / sizeof *tensor_types; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(tensor_types); i++)
         if (strcmp(tensor_types[i].name, name) == 0)
             return &tensor_types[i];
     return NULL;
@@ -403,7 +403,7 @@ static const float_type *float_type_find(const dt_tensor *t)
 {
     static const float_type rows[] = {
         {"F32", NULL}, {"F16", dt_f16_to_f32}, {"BF16", dt_bf16_to_f32}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(rows); i++)
         if (strcmp(rows[i].dtype, t->dtype) == 0)
             return &rows[i];
     return NULL;

@@ -201,7 +201,7 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
 #undef X
     };
     const bool table = strcmp(o->exchange, "all") == 0;
-    const size_t rows = table ? sizeof all / sizeof *all : 1;
+    const size_t rows = table ? DT_COUNT_OF(all) : 1;
     dt_options one = *o, whole = *o;
     dt_status st = DT_OK;
     bool first = true;

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Packed again side by side, as packing is; more threads would need more room. */
 enum { PACK_THREADS = 4 };
@@ -48,13 +47,6 @@ void dt_checks_close(dt_run *r)
     dt_replay_close(&r->checks->replay);
     free(r->checks);
     r->checks = NULL;
-}
-
-void dt_check_host(char host[DT_CHECK_HOST])
-{
-    host[DT_CHECK_HOST - 1] = '\0';
-    if (gethostname(host, DT_CHECK_HOST - 1) != 0)
-        snprintf(host, DT_CHECK_HOST, "unknown host");
 }
 
 /* ---- The places of a step ---------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 #include "checks.h"
 
 enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats: the place that a hash can name */
-enum { DT_CHECK_HOST = 64 };
 
 /* What every rank or node holds a copy of. */
 #define DT_AREA_LIST(X)                                                                \
@@ -98,8 +97,6 @@ dt_status dt_flip_begin(dt_run *r) DT_MUST_CHECK; /* Collective in the step of t
 void dt_flip_shard(dt_run *r, int shard, dt_exec *e, float *grad);
 void dt_flip_gradient(dt_run *r, size_t floats_done);
 
-/* For messages: this machine. */
-void dt_check_host(char host[DT_CHECK_HOST]);
 /* For messages: dt_param_element or dt_norm_element of float i of a block. */
 void dt_element_name(const dt_run *r, const dt_check_block *b, size_t i,
                      char out[DT_ELEMENT_CHARS]);

@@ -104,12 +104,6 @@ dt_status dt_flip_open(dt_run *r, dt_flip *f)
 
 /* ---- The flip --------------------------------------------------------------------------------- */
 
-static void flip_bit(void *at, unsigned bit)
-{
-    unsigned char *byte = (unsigned char *)at + bit / 8;
-    *byte = (unsigned char)(*byte ^ (1u << bit % 8));
-}
-
 static bool flip_now(const dt_run *r)
 {
     return r->checks->flip.here && r->checks->flip.step == r->checks->step;
@@ -129,11 +123,11 @@ dt_status dt_flip_begin(dt_run *r)
         return DT_OK;
     const size_t offset = dt_net_param(r->net, f->tensor)->offset;
     if (f->what == DT_FLIP_weight)
-        flip_bit((float *)r->master.mem + offset, f->bit);
+        dt_flip_bit((float *)r->master.mem + offset, f->bit);
     else if (f->what == DT_FLIP_momentum)
-        flip_bit((float *)r->momentum.mem + offset, f->bit);
+        dt_flip_bit((float *)r->momentum.mem + offset, f->bit);
     else if (f->what == DT_FLIP_packed)
-        flip_bit(dt_model_packed_copy(r->model, f->tensor, &bytes), f->bit);
+        dt_flip_bit(dt_model_packed_copy(r->model, f->tensor, &bytes), f->bit);
     return DT_OK;
 }
 
@@ -157,6 +151,6 @@ void dt_flip_gradient(dt_run *r, size_t floats_done)
 
     if (!f->grad || p->offset + p->count > floats_done)
         return;
-    flip_bit(f->grad + p->offset, f->bit);
+    dt_flip_bit(f->grad + p->offset, f->bit);
     f->grad = NULL;
 }

@@ -76,7 +76,7 @@ static bool is_said(const dt_option_row *row)
         "out", "resume", "verbose",
     };
 
-    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(said); i++)
         if (strcmp(row->name, said[i]) == 0)
             return true;
     return false;

@@ -123,10 +123,10 @@ static dt_status compare(const dt_run *r, int owner, const char *owner_host)
     const dt_replay *p = &r->checks->replay;
     const dt_param *first = NULL;
     size_t differ = 0;
-    char host[DT_CHECK_HOST] = "", where[200], who[300];
+    char host[DT_HOST_CHARS] = "", where[200], who[300];
     const int rank = dt_comm_rank(r->comm);
 
-    dt_check_host(host);
+    dt_host_name(host);
     for (size_t i = p->tensors; i-- > 0;)
         if (p->digest[i] != p->again[i]) {
             first = dt_net_param(r->net, p->order[i]);
@@ -152,7 +152,7 @@ dt_status dt_replay_check(dt_run *r)
 {
     dt_replay *p = &r->checks->replay;
     const int world = dt_comm_world(r->comm), rank = dt_comm_rank(r->comm);
-    char host[DT_CHECK_HOST] = "";
+    char host[DT_HOST_CHARS] = "";
     int owner = 0, first, end;
     dt_status st = DT_OK;
 
@@ -160,7 +160,7 @@ dt_status dt_replay_check(dt_run *r)
         return DT_OK;
     for (dt_shards_of((int)r->o.shards, world, owner, &first, &end); p->shard >= end;)
         dt_shards_of((int)r->o.shards, world, ++owner, &first, &end);
-    dt_check_host(host);
+    dt_host_name(host);
     DT_TRY(dt_comm_bcast(r->comm, host, sizeof host, owner));
     DT_TRY(dt_comm_bcast(r->comm, p->digest, (p->tensors + 1) * sizeof *p->digest, owner));
     if (rank == (owner + 1) % world) {

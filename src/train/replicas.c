@@ -242,13 +242,13 @@ static dt_status replicas_fail(dt_run *r, size_t block, size_t element)
 {
     const dt_checks *c = r->checks;
     const dt_replicas *k = &c->replicas;
-    char name[DT_ELEMENT_CHARS], host[2][DT_CHECK_HOST] = {"", ""};
+    char name[DT_ELEMENT_CHARS], host[2][DT_HOST_CHARS] = {"", ""};
     int usual, odd, alike;
     const int held =
         replicas_vote(k->value, dt_comm_world(r->comm), &usual, &odd, &alike);
 
     for (int i = 0; i < 2; i++) {
-        dt_check_host(host[i]);
+        dt_host_name(host[i]);
         DT_TRY(dt_comm_bcast(r->comm, host[i], sizeof host[i], i ? odd : usual));
     }
     dt_element_name(r, &k->block[block], element, name);

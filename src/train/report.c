@@ -48,7 +48,7 @@ static bool ends_at_terminal(FILE *out)
 
 dt_status dt_report_open(dt_report *r, const dt_report_setup *setup)
 {
-    for (size_t i = 0; i < sizeof report_rows / sizeof *report_rows; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(report_rows); i++)
         if (strcmp(report_rows[i]->name, setup->style) == 0) {
             *r = (dt_report){.row = report_rows[i],
                              .setup = *setup,

@@ -25,7 +25,7 @@ static void cs744_step(dt_report *r, const dt_step_record *s)
     if (s->epoch != 1 || iteration == 0)
         return;
     r->seconds += s->seconds;
-    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(windows); i++)
         if (iteration == windows[i].last)
             fprintf(r->setup.out, "%s %.6f\n", windows[i].text,
                     r->seconds / (double)iteration);

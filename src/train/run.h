@@ -121,7 +121,6 @@ dt_status dt_run_push(dt_run *r, const dt_result *result, bool save, bool last) 
 
 /* The training context for so many images, NULL if none was compiled. Local. */
 dt_exec *dt_run_exec(const dt_run *r, int64_t batch);
-double dt_seconds(void); /* monotonic clock */
 /* Charge the time since *mark to a phase. Local. */
 void dt_phase_charge(dt_run *r, dt_phase phase, double *mark);
 

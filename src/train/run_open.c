@@ -211,7 +211,7 @@ void dt_run_close(dt_run *r)
     dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running, &r->packed,
                               &r->gradients, &r->arena, &r->scratch, &r->check_room,
                               &r->private_data};
-    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
         dt_slab_destroy(slabs[i]);
     memset(r, 0, sizeof *r);
 }
@@ -275,7 +275,7 @@ dt_status dt_run_broadcast(dt_run *r)
     const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running};
 
     if (!r->shares || dt_comm_nodes(r->comm) > 1)
-        for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
+        for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
             DT_TRY(broadcast_slab(r, slabs[i]));
     if (r->writes)
         dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));

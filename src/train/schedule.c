@@ -63,7 +63,7 @@ static const dt_schedule_row schedule_rows[] = {
 
 static const dt_schedule_row *schedule_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof schedule_rows / sizeof *schedule_rows; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(schedule_rows); i++)
         if (strcmp(schedule_rows[i].name, name) == 0)
             return &schedule_rows[i];
     return NULL;

@@ -16,7 +16,7 @@ static const struct {
     {SIGINT, "SIGINT"},
     {SIGHUP, "SIGHUP"},
 };
-enum { SIGNALS = sizeof signal_table / sizeof *signal_table };
+enum { SIGNALS = DT_COUNT_OF(signal_table) };
 
 static volatile sig_atomic_t stop_signal, save_wished, deferred;
 static void (*leave_process)(const char *line);
@@ -40,7 +40,7 @@ static void leave(int number)
     char line[160];
     size_t at = 0;
 
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(part); i++) {
         const size_t n = strlen(part[i]);
         memcpy(line + at, part[i], n);
         at += n;

@@ -2,20 +2,12 @@
 #include "run.h"
 
 #include <math.h>
-#include <time.h>
 
 #include "checks.h"
 
 #define X(name) #name,
 const char *const dt_phase_name[DT_PHASE_COUNT] = {DT_PHASE_LIST(X)};
 #undef X
-
-double dt_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void dt_phase_charge(dt_run *r, dt_phase phase, double *mark)
 {

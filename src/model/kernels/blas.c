@@ -58,7 +58,7 @@ static dt_status blas_open(void **state, const dt_conv *c, dt_pass pass,
     b->plain = c->kernel[0] == 1 && c->kernel[1] == 1 && c->stride[0] == 1 &&
                c->stride[1] == 1 && c->ih == c->oh && c->iw == c->ow;
     b->parts = weights ? dt_part_count(c, DT_MAX_PARTS) : 1;
-    b->workers = weights ? dt_min_int(c->threads, b->parts) : c->threads;
+    b->workers = weights ? DT_MIN(c->threads, b->parts) : c->threads;
     b->col_floats =
         b->plain ? 0 : dt_align((size_t)(b->group * c->oh * c->ow * b->inner), 16);
     *info = (dt_kernel_info){.scratch_bytes =
@@ -92,7 +92,7 @@ static blas_window blas_clip(int64_t out, int stride, int pad, int kernel, int64
     if (w.at < 0)
         w.first = -w.at < kernel ? -w.at : kernel;
     if (w.at + kernel > size)
-        w.end = size - w.at > w.first ? size - w.at : w.first;
+        w.end = DT_MAX(size - w.at, w.first);
     return w;
 }
 
@@ -201,7 +201,7 @@ static void blas_weights(const blas_conv *b, const dt_conv_args *a, int part,
     const int oc = (int)c->oc, inner = (int)b->inner;
 
     for (int64_t first = from; first < end; first += b->group) {
-        const int64_t images = end - first < b->group ? end - first : b->group;
+        const int64_t images = DT_MIN(end - first, b->group);
         const float *factor = blas_factor(b, a->x, first, images, col);
         cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, inner, oc,
                     (int)(images * c->oh * c->ow), 1.0f, factor, inner,
@@ -244,7 +244,7 @@ static dt_status blas_run(void *state, const dt_conv_args *a)
 #pragma omp parallel for num_threads(b->workers) schedule(static)
     for (int64_t g = 0; g < b->groups; g++) {
         const int64_t first = g * b->group;
-        const int64_t images = c->n - first < b->group ? c->n - first : b->group;
+        const int64_t images = DT_MIN(c->n - first, b->group);
         float *mine = col + b->col_floats * (size_t)omp_get_thread_num();
         if (b->pass == DT_PASS_FORWARD)
             blas_forward(b, a, first, images, mine);

@@ -8,7 +8,7 @@ static const dt_kernel *const kernel_table[] = {
     DT_KERNEL_LIST(X)
 #undef X
 };
-enum { KERNEL_COUNT = sizeof kernel_table / sizeof *kernel_table };
+enum { KERNEL_COUNT = DT_COUNT_OF(kernel_table) };
 
 static const char *const kernel_pass_name[DT_PASS_COUNT] = {"forward", "data gradient",
                                                             "weight gradient"};

@@ -248,7 +248,7 @@ static dt_status onednn_open(void **state, const dt_conv *c, dt_pass pass,
     o->conv = *c;
     o->pass = pass;
     o->parts = onednn_parts(c, pass);
-    o->workers = dt_min_int(c->threads, o->parts);
+    o->workers = DT_MIN(c->threads, o->parts);
     omp_set_num_threads(1); /* a primitive is compiled for the number at its creation */
     DT_GO(st, onednn_open_library(o), out);
     for (int i = 0; i < o->parts; i++)
@@ -317,7 +317,7 @@ static dt_status onednn_run(void *state, const dt_conv_args *a)
     for (int i = 0; i < o->parts; i++) {
         char *mine = scratch + (size_t)omp_get_thread_num() * o->scratch_bytes;
         const int s = onednn_run_part(o, a, i, dw, mine);
-        worst = s > worst ? s : worst;
+        worst = DT_MAX(s, worst);
     }
     omp_set_num_threads(threads);
     if (weights)

@@ -50,7 +50,7 @@ static dt_status onednn_tensors_init(onednn_tensors *t, const dt_conv *c, dt_pas
         onednn_md_create(&t->of[TENSOR_BIAS], 1, bias, dnnl_f32, dnnl_a),
     };
 
-    for (size_t i = 0; i < sizeof got / sizeof *got; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(got); i++)
         DT_TRY(onednn_check(got[i], "tensor description"));
     return DT_OK;
 }

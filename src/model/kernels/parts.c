@@ -51,7 +51,7 @@ void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t strid
         float *to = dw + (size_t)r * oc;
         for (size_t k = 0; k < oc; k += run)
             dt_part_sum(to + k, from + o[k], stride, count,
-                        oc - k < run ? oc - k : run);
+                        DT_MIN(oc - k, run));
     }
 }
 
@@ -91,8 +91,8 @@ static void bias_sum_rows(const dt_conv *c, const void *dy, int64_t first, int64
     memset(sum, 0, (size_t)c->oc * sizeof *sum);
     for (int64_t r = first; r < end; r += BIAS_ROWS)
         for (int64_t k = 0; k < c->oc; k += BIAS_TILE) {
-            const int64_t rows = end - r < BIAS_ROWS ? end - r : BIAS_ROWS;
-            const int64_t width = c->oc - k < BIAS_TILE ? c->oc - k : BIAS_TILE;
+            const int64_t rows = DT_MIN(end - r, BIAS_ROWS);
+            const int64_t width = DT_MIN(c->oc - k, BIAS_TILE);
             bias_add_tile(c, dy, (size_t)(r * c->oc + k), rows, width, sum + k);
         }
 }

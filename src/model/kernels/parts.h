@@ -47,8 +47,4 @@ static inline size_t dt_conv_weights(const dt_conv *c)
 {
     return (size_t)(c->kernel[0] * c->kernel[1] * c->ic * c->oc);
 }
-static inline int dt_min_int(int a, int b)
-{
-    return a < b ? a : b;
-}
 #endif
