@@ -109,7 +109,4 @@ typedef struct dt_preview {
  * outcome. Local. */
 dt_status dt_preview_open(dt_preview *s, const dt_options *o, int world) DT_MUST_CHECK;
 void dt_preview_close(dt_preview *s);
-
-/* Room for the text of one option. */
-enum { DT_OPTION_CHARS = 4096 };
 #endif

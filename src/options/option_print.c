@@ -14,7 +14,7 @@ void dt_options_print(FILE *f, const dt_options *o)
 
     for (size_t i = 0; i < dt_option_count; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        char value[4096];
+        char value[DT_OPTION_CHARS];
         dt_option_text(row, o, value, sizeof value);
         const int width = (int)(strlen(row->name) + strlen(value)) + 2;
         const bool opens = strcmp(group, row->group) != 0;

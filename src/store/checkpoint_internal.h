@@ -68,6 +68,10 @@ dt_status dt_manifest_read(const char *folder, dt_manifest *m) DT_MUST_CHECK;
 /* MANIFEST and the sizes of all files, without reading them. DT_FORMAT, DT_IO. */
 dt_status dt_manifest_sizes(const char *folder, dt_manifest *m) DT_MUST_CHECK;
 
+/* DT_FORMAT: what was read of a file is not what MANIFEST says. */
+dt_status dt_manifest_compare(const dt_manifest *m, const char *folder, dt_checkpoint_file which,
+                              dt_written read) DT_MUST_CHECK;
+
 /* ---- state.json --------------------------------------------------------------------- */
 
 /* What state.json says beside the texts. */
@@ -78,9 +82,21 @@ typedef struct dt_checkpoint_state {
 
 /* The text of state.json, freed by free(). */
 dt_status dt_checkpoint_json_text(const dt_snapshot *s, char **text, size_t *length) DT_MUST_CHECK;
-/* Strictly; *root is given back by json_decref, or NULL to drop it. DT_FORMAT names file
- * and member. */
-dt_status dt_checkpoint_json_read(const char *folder, dt_checkpoint_state *state,
-                        json_t **root) DT_MUST_CHECK;
+/* Strictly; compared with MANIFEST first, unless m is NULL. *root is given back by json_decref,
+ * or NULL to drop it. DT_FORMAT names file and member. */
+dt_status dt_checkpoint_json_read(const char *folder, const dt_manifest *m,
+                                  dt_checkpoint_state *state, json_t **root) DT_MUST_CHECK;
+
+/* ---- One that is open ---------------------------------------------------------------- */
+
+struct dt_checkpoint {
+    char path[PATH_MAX];
+    dt_manifest manifest;
+    dt_checkpoint_state state;
+    json_t *root; /* owned: all of state.json */
+};
+
+/* What dt_checkpoint_open leaves: every byte of the other files, as dt_checkpoint_verify. */
+dt_status dt_checkpoint_check(const dt_checkpoint *c) DT_MUST_CHECK;
 
 #endif

@@ -187,7 +187,8 @@ static dt_status read_members(const state_reader *r, dt_checkpoint_state *s)
     return check_options(r);
 }
 
-dt_status dt_checkpoint_json_read(const char *folder, dt_checkpoint_state *state, json_t **root)
+dt_status dt_checkpoint_json_read(const char *folder, const dt_manifest *m,
+                                  dt_checkpoint_state *state, json_t **root)
 {
     json_error_t error;
     json_t *j = NULL;
@@ -199,6 +200,9 @@ dt_status dt_checkpoint_json_read(const char *folder, dt_checkpoint_state *state
     DT_TRY(dt_calloc(&text, STATE_ROOM, 1, "state.json"));
     DT_GO(st, dt_checkpoint_file_read(folder, dt_checkpoint_file_name[DT_CHECKPOINT_STATE],
                                       text, STATE_ROOM, &length), out);
+    if (m)
+        DT_GO(st, dt_manifest_compare(m, folder, DT_CHECKPOINT_STATE,
+                                      (dt_written){length, dt_hash_bytes(text, length)}), out);
     j = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!j) {
         st = dt_fail(DT_FORMAT, "checkpoint %s: state.json, line %d: not JSON", folder,
@@ -214,42 +218,5 @@ dt_status dt_checkpoint_json_read(const char *folder, dt_checkpoint_state *state
 out:
     json_decref(j);
     free(text);
-    return st;
-}
-
-/* Messages show these texts, and terminals obey control characters: C0, DEL, and in UTF-8 C1. */
-static void make_harmless(char *text)
-{
-    for (unsigned char *c = (unsigned char *)text; *c; c++) {
-        const bool pair = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
-        if (*c < 0x20 || *c == 0x7f || pair)
-            *c = '?';
-        if (pair)
-            *++c = '?';
-    }
-}
-
-dt_status dt_checkpoint_text(const char *path, const char *key, char *out, size_t size)
-{
-    static const char options[] = "options.";
-    const size_t prefix = sizeof options - 1;
-    dt_checkpoint_state state;
-    json_t *root = NULL;
-    dt_status st = DT_OK;
-
-    DT_TRY(dt_checkpoint_json_read(path, &state, &root));
-    const char *text =
-        strncmp(key, options, prefix) == 0
-            ? json_string_value(json_object_get(json_object_get(root, "options"),
-                                                key + prefix))
-            : json_string_value(json_object_get(root, key));
-    if (!text)
-        st = dt_fail(DT_FORMAT, "checkpoint %s: state.json has no text '%s'", path, key);
-    else if (strlen(text) >= size)
-        st = dt_fail(DT_FORMAT, "checkpoint %s: state.json: '%s' has %zu characters, at "
-                                "most %zu are read", path, key, strlen(text), size - 1);
-    else
-        make_harmless(memcpy(out, text, strlen(text) + 1));
-    json_decref(root);
     return st;
 }

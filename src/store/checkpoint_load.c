@@ -15,23 +15,22 @@ static dt_status load_numbers(const char *path, const dt_snapshot *into)
     return dt_model_load(&momentum, file, normalize);
 }
 
-dt_status dt_checkpoint_load(const char *path, const dt_snapshot *into, dt_progress *at)
+dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt_progress *at)
 {
     char saved[DT_DIGEST_CHARS], now[DT_DIGEST_CHARS];
-    dt_checkpoint_state state;
+    const dt_progress *from = &c->state.at;
     dt_digest d;
 
-    DT_TRY(dt_checkpoint_verify(path));
-    DT_TRY(dt_checkpoint_json_read(path, &state, NULL));
-    DT_TRY(dt_checkpoint_text(path, "state_hash", saved, sizeof saved));
-    DT_TRY(load_numbers(path, into));
-    DT_TRY(dt_state_hash(&into->model, into->momentum, state.at.epoch, state.at.step, &d));
+    DT_TRY(dt_checkpoint_check(c));
+    DT_TRY(dt_checkpoint_text(c, "state_hash", saved, sizeof saved));
+    DT_TRY(load_numbers(c->path, into));
+    DT_TRY(dt_state_hash(&into->model, into->momentum, from->epoch, from->step, &d));
     dt_digest_text(d, now);
     if (strcmp(saved, now) != 0)
         return dt_fail(DT_FORMAT,
                        "checkpoint %s was saved with state_hash %s, what was read has "
                        "%s: damaged while it was read",
-                       path, saved, now);
-    *at = state.at;
+                       c->path, saved, now);
+    *at = *from;
     return DT_OK;
 }

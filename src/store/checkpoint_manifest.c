@@ -90,3 +90,19 @@ dt_status dt_manifest_sizes(const char *folder, dt_manifest *m)
     }
     return DT_OK;
 }
+
+dt_status dt_manifest_compare(const dt_manifest *m, const char *folder, dt_checkpoint_file which,
+                              dt_written read)
+{
+    char has[DT_DIGEST_CHARS], wants[DT_DIGEST_CHARS];
+
+    dt_digest_text(read.digest, has);
+    dt_digest_text(m->file[which].digest, wants);
+    if (read.bytes == m->file[which].bytes && strcmp(has, wants) == 0)
+        return DT_OK;
+    return dt_fail(DT_FORMAT,
+                   "checkpoint %s: %s is damaged: its %llu bytes have the hash %s, "
+                   "MANIFEST says %s",
+                   folder, dt_checkpoint_file_name[which], (unsigned long long)read.bytes, has,
+                   wants);
+}

@@ -36,7 +36,7 @@ static dt_status prune_look(prune *p, const char *run)
         p->entry[i].name = list[i];
         DT_GO(st, dt_path_join(path, p->folder, list[i].text), out);
         p->entry[i].whole = dt_manifest_sizes(path, &m) == DT_OK &&
-                            dt_checkpoint_json_read(path, &state, NULL) == DT_OK;
+                            dt_checkpoint_json_read(path, NULL, &state, NULL) == DT_OK;
         p->entry[i].best = p->entry[i].whole && state.best;
         dt_fail_clear();
     }

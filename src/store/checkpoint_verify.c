@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "checkpoint_internal.h"
@@ -27,31 +27,26 @@ static bool hash_file(int fd, dt_hash *h, void *block, uint64_t *bytes)
     }
 }
 
-static dt_status verify_file(const char *folder, const char *name,
-                             const dt_written *want, void *block)
+static dt_status verify_file(const dt_checkpoint *c, dt_checkpoint_file which, void *block)
 {
-    char path[PATH_MAX], has[DT_DIGEST_CHARS], wants[DT_DIGEST_CHARS];
+    const char *name = dt_checkpoint_file_name[which];
+    char path[PATH_MAX];
     dt_hash *h = NULL;
     uint64_t bytes = 0;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_path_join(path, folder, name));
+    DT_TRY(dt_path_join(path, c->path, name));
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return dt_fail(DT_IO, "checkpoint %s: %s: %s", folder, name, strerror(errno));
+        return dt_fail(DT_IO, "checkpoint %s: %s: %s", c->path, name, strerror(errno));
     DT_GO(st, dt_hash_open(&h), out);
     if (!hash_file(fd, h, block, &bytes)) {
-        st = dt_fail(DT_IO, "checkpoint %s: reading %s, byte %llu: %s", folder, name,
+        st = dt_fail(DT_IO, "checkpoint %s: reading %s, byte %llu: %s", c->path, name,
                      (unsigned long long)bytes, strerror(errno));
         goto out;
     }
-    dt_digest_text(dt_hash_digest(h), has);
-    dt_digest_text(want->digest, wants);
-    if (bytes != want->bytes || strcmp(has, wants) != 0)
-        st = dt_fail(DT_FORMAT,
-                     "checkpoint %s: %s is damaged: its %llu bytes have the hash %s, "
-                     "MANIFEST says %s",
-                     folder, name, (unsigned long long)bytes, has, wants);
+    st = dt_manifest_compare(&c->manifest, c->path, which,
+                             (dt_written){bytes, dt_hash_digest(h)});
 
 out:
     dt_hash_close(h);
@@ -83,33 +78,28 @@ static dt_status verify_name(const char *folder, int64_t run_step)
     return DT_OK;
 }
 
-static dt_status verify_content(const char *path)
+dt_status dt_checkpoint_check(const dt_checkpoint *c)
 {
-    dt_checkpoint_state state;
-    dt_manifest m;
     void *block = NULL;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_manifest_sizes(path, &m));
     DT_TRY(dt_calloc(&block, BLOCK, 1, "reading a checkpoint"));
-    for (size_t i = 0; i < DT_CHECKPOINT_FILES && st == DT_OK; i++)
-        st = verify_file(path, dt_checkpoint_file_name[i], &m.file[i], block);
+    for (int i = 0; i < DT_CHECKPOINT_FILES && st == DT_OK; i++)
+        if (i != DT_CHECKPOINT_STATE) /* of which c holds what was compared */
+            st = verify_file(c, (dt_checkpoint_file)i, block);
     free(block);
     DT_TRY(st);
-    DT_TRY(dt_checkpoint_json_read(path, &state, NULL));
-    DT_TRY(verify_name(path, state.at.run_step));
-    DT_TRY(verify_tensors(path, DT_CHECKPOINT_MODEL));
-    return verify_tensors(path, DT_CHECKPOINT_MOMENTUM);
+    DT_TRY(verify_name(c->path, c->state.at.run_step));
+    DT_TRY(verify_tensors(c->path, DT_CHECKPOINT_MODEL));
+    return verify_tensors(c->path, DT_CHECKPOINT_MOMENTUM);
 }
 
 dt_status dt_checkpoint_verify(const char *path)
 {
-    struct stat info;
+    dt_checkpoint *c = NULL;
 
-    if (stat(path, &info) != 0)
-        return dt_fail(errno == EIO ? DT_IO : DT_NOINPUT, "checkpoint %s: %s", path,
-                       strerror(errno));
-    if (!S_ISDIR(info.st_mode))
-        return dt_fail(DT_NOINPUT, "checkpoint %s is no folder", path);
-    return verify_content(path);
+    DT_TRY(dt_checkpoint_open(&c, path));
+    const dt_status st = dt_checkpoint_check(c);
+    dt_checkpoint_close(c);
+    return st;
 }

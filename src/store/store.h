@@ -204,12 +204,24 @@ enum { DT_CHECKPOINT_LOOKS = 100 };
  * numbers are finite. DT_FORMAT names the first thing wrong; DT_NOINPUT; DT_IO. */
 dt_status dt_checkpoint_verify(const char *path) DT_MUST_CHECK;
 
-/* Read a valid checkpoint: every byte is checked, then into->model's arrays, into->momentum
- * and *at are filled, and the state_hash is computed anew and compared with the one saved.
+/* A checkpoint to be read: its MANIFEST and state.json, read and checked once, and the sizes of
+ * its files. Errors as dt_checkpoint_verify; DT_NOMEM. */
+typedef struct dt_checkpoint dt_checkpoint;
+dt_status dt_checkpoint_open(dt_checkpoint **c, const char *path) DT_MUST_CHECK;
+void dt_checkpoint_close(dt_checkpoint *c); /* NULL is allowed */
+
+/* Text members of state.json: "data_digest", "class", "state_hash", "weights_hash", and
+ * "options.NAME" for each option as dt_option_text has it (bytes outside ASCII that are not
+ * UTF-8, and control characters, are '?'). Reads no file. DT_FORMAT: there is none. */
+dt_status dt_checkpoint_text(const dt_checkpoint *c, const char *key, char *out,
+                             size_t size) DT_MUST_CHECK;
+
+/* Every byte is checked, then into->model's arrays, into->momentum and *at are filled, and the
+ * state_hash is computed anew and compared with the one saved.
  * into->options (or NULL) gives the normalisation that the weights must be for; its other
  * members are not read. Errors as dt_checkpoint_verify and dt_model_load; on failure the
  * arrays hold anything. */
-dt_status dt_checkpoint_load(const char *path, const dt_snapshot *into,
+dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
                              dt_progress *at) DT_MUST_CHECK;
 
 /* Before a run goes on in its own folder from the checkpoint `path`: whatever is newer in
@@ -230,12 +242,6 @@ dt_status dt_checkpoint_disown(const char *run, int64_t step, char proved[PATH_M
  * one above when it is RUN/checkpoints/step-*. out[0] = 0: it belongs to none. DT_NOINPUT:
  * path does not exist. */
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
-
-/* Text members of state.json: "data_digest", "class", "state_hash", "weights_hash", and
- * "options.NAME" for each option as dt_option_text has it (bytes outside ASCII that are not
- * UTF-8, and control characters, are '?'). Checks state.json, but no other file. DT_FORMAT:
- * there is none. */
-dt_status dt_checkpoint_text(const char *path, const char *key, char *out, size_t size) DT_MUST_CHECK;
 
 /* ---- A thread that writes while training goes on ---------------------------------------- */
 

@@ -46,25 +46,27 @@ out:
 }
 
 /* The bytes first: what a hash does not vouch for is not worth reading. */
-static dt_status verify_checkpoint(const char *path)
+static dt_status verify_checkpoint(const char *path, dt_progress *at)
 {
     char hash[DT_DIGEST_CHARS];
     dt_model_read r = {.net = NULL};
+    dt_checkpoint *c = NULL;
     dt_options o;
-    dt_progress at;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_checkpoint_verify(path));
+    DT_GO(st, dt_checkpoint_open(&c, path), out);
+    DT_GO(st, dt_checkpoint_check(c), out);
     dt_options_init(&o);
     DT_GO(st, dt_model_read_open(&r, path, &o), out);
     const dt_snapshot into = {.model = r.state, .momentum = r.momentum};
-    DT_GO(st, dt_checkpoint_load(path, &into, &at), out);
-    DT_GO(st, dt_checkpoint_text(path, "state_hash", hash, sizeof hash), out);
+    DT_GO(st, dt_checkpoint_load(c, &into, at), out);
+    DT_GO(st, dt_checkpoint_text(c, "state_hash", hash, sizeof hash), out);
     printf("ok   %s: step %lld (epoch %lld, step %lld of it), state_hash %s\n", path,
-           (long long)at.run_step, (long long)at.epoch + 1, (long long)at.step, hash);
+           (long long)at->run_step, (long long)at->epoch + 1, (long long)at->step, hash);
 
 out:
     dt_model_read_close(&r);
+    dt_checkpoint_close(c);
     return st;
 }
 
@@ -103,18 +105,16 @@ static void verdict_newest(verdict *v, const char *path, int64_t step)
 }
 
 /* Records that a checkpoint counts on. */
-static dt_status verify_metrics(const char *run, const char *checkpoint)
+static dt_status verify_metrics(const char *run, const char *checkpoint, const dt_progress *at)
 {
     char path[PATH_MAX];
-    dt_checkpoint_state state;
     struct stat info;
 
-    DT_TRY(dt_checkpoint_json_read(checkpoint, &state, NULL));
     DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
     const long long bytes = stat(path, &info) == 0 ? (long long)info.st_size : 0;
-    if (bytes < state.at.metrics_bytes)
+    if (bytes < at->metrics_bytes)
         return dt_fail(DT_FORMAT, "%s has %lld bytes, %s was saved with %lld", path, bytes,
-                       checkpoint, (long long)state.at.metrics_bytes);
+                       checkpoint, (long long)at->metrics_bytes);
     return DT_OK;
 }
 
@@ -128,10 +128,11 @@ static dt_status verify_list(verdict *v, const char *run, const char *folder, bo
     DT_TRY(dt_checkpoint_list(folder, &list, &count));
     for (size_t i = count; i-- > 0;) {
         char path[PATH_MAX];
+        dt_progress at;
         DT_GO(st, dt_path_join(path, folder, list[i].text), out);
-        dt_status one = verify_checkpoint(path);
+        dt_status one = verify_checkpoint(path, &at);
         if (one == DT_OK)
-            one = verify_metrics(run, path);
+            one = verify_metrics(run, path, &at);
         if (one != DT_OK && dt_checkpoint_gone(path)) {
             dt_fail_clear();
             *gone = true;
@@ -196,6 +197,7 @@ dt_status dt_verify(const char *path)
 {
     char file[PATH_MAX];
     dt_checkpoint_name name;
+    dt_progress at;
     struct stat info;
 
     if (stat(path, &info) != 0)
@@ -204,6 +206,6 @@ dt_status dt_verify(const char *path)
         return verify_model(path);
     DT_TRY(dt_path_join(file, path, "MANIFEST"));
     if (dt_path_exists(file) || dt_checkpoint_name_of(path, &name))
-        return verify_checkpoint(path);
+        return verify_checkpoint(path, &at);
     return verify_run(path);
 }

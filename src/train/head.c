@@ -92,7 +92,7 @@ static void head_options(FILE *f, const dt_run *r, int lines)
     dt_options_resolve(&defaults, r->net); /* as those of the run are */
     for (size_t i = 0; i < dt_option_count; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        char value[4096], usual[4096];
+        char value[DT_OPTION_CHARS], usual[DT_OPTION_CHARS];
         dt_option_text(row, &r->o, value, sizeof value);
         dt_option_text(row, &defaults, usual, sizeof usual);
         if (is_said(row) || strcmp(value, usual) == 0)

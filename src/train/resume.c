@@ -26,13 +26,13 @@ static bool changes_run(const dt_option_row *row, const dt_options *o)
 }
 
 /* One line per option that differs; whether any of them changes the run. */
-static dt_status compare_options(const dt_run *r, const char *path, bool *changed)
+static dt_status compare_options(const dt_run *r, const dt_checkpoint *c, bool *changed)
 {
     for (size_t i = 0; i < dt_option_count; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        char key[80], then[4096], now[4096];
+        char key[80], then[DT_OPTION_CHARS], now[DT_OPTION_CHARS];
         snprintf(key, sizeof key, "options.%s", row->name);
-        DT_TRY(dt_checkpoint_text(path, key, then, sizeof then));
+        DT_TRY(dt_checkpoint_text(c, key, then, sizeof then));
         dt_option_text(row, &r->o, now, sizeof now);
         if (strcmp(then, now) == 0 || row->scope >= DT_SCOPE_HERE)
             continue;
@@ -44,27 +44,28 @@ static dt_status compare_options(const dt_run *r, const char *path, bool *change
     return DT_OK;
 }
 
-static dt_status compare_text(const char *path, const char *key, const char *now, bool *differs)
+static dt_status compare_text(const dt_checkpoint *c, const char *key, const char *now,
+                              bool *differs)
 {
-    char then[4096];
+    char then[DT_OPTION_CHARS];
 
-    DT_TRY(dt_checkpoint_text(path, key, then, sizeof then));
+    DT_TRY(dt_checkpoint_text(c, key, then, sizeof then));
     *differs = strcmp(then, now) != 0;
     if (*differs)
         dt_note("  %s: the checkpoint has '%s', now '%s'", key, then, now);
     return DT_OK;
 }
 
-static dt_status compare_run(const dt_run *r, const char *path)
+static dt_status compare_run(const dt_run *r, const char *path, const dt_checkpoint *c)
 {
     char data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
     bool options = false, other_data = false, other_class = false;
 
     dt_digest_text(dt_source_digest(r->source), data);
     dt_bits_class(r, class);
-    DT_TRY(compare_options(r, path, &options));
-    DT_TRY(compare_text(path, "data_digest", data, &other_data));
-    DT_TRY(compare_text(path, "class", class, &other_class));
+    DT_TRY(compare_options(r, c, &options));
+    DT_TRY(compare_text(c, "data_digest", data, &other_data));
+    DT_TRY(compare_text(c, "class", class, &other_class));
     if (other_class)
         dt_warn("another build, library or instruction set: the run goes on, but its bits may "
                 "differ from those of an undisturbed run");
@@ -78,17 +79,21 @@ static dt_status compare_run(const dt_run *r, const char *path)
     return DT_OK;
 }
 
-dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX])
+dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX],
+                         dt_checkpoint **c)
 {
     const char *from = r->o.resume;
 
     path[0] = '\0';
+    *c = NULL;
     if (strcmp(from, "never") == 0)
         return DT_OK;
     const bool any = strcmp(from, "auto") == 0;
     DT_TRY(dt_checkpoint_find(any ? folder : from, path));
-    if (path[0])
-        return compare_run(r, path);
+    if (path[0]) {
+        DT_TRY(dt_checkpoint_open(c, path));
+        return compare_run(r, path, *c);
+    }
     if (!any)
         return dt_fail(DT_NOINPUT, "--resume %s: there is no valid checkpoint", from);
     dt_note("no checkpoint in %s: beginning at the first step", folder);

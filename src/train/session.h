@@ -49,9 +49,11 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
 
 /* ---- Resuming ---------------------------------------------------------------------------- */
 
-/* Where --resume says to begin: path[0] = 0 for the beginning. A checkpoint whose options
- * change the run is refused, each difference named, unless --resume-force. Local, on rank 0. */
-dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX]) DT_MUST_CHECK;
+/* Where --resume says to begin: path[0] = 0 and *c = NULL for the beginning. A checkpoint whose
+ * options change the run is refused, each difference named, unless --resume-force. c is to be
+ * closed whatever the outcome. Local, on rank 0. */
+dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX],
+                         dt_checkpoint **c) DT_MUST_CHECK;
 /* What a checkpoint says of the class of its bits: the order of sums and this build. */
 enum { DT_BITS_CLASS_CHARS = 512 };
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS]);

@@ -276,9 +276,11 @@ static dt_status load_newest(training *t, char path[PATH_MAX])
                               .options = &r->o};
 
     for (int look = 1;; look++) {
-        dt_status st = dt_resume_find(r, t->session.folder.at, path);
-        if (st == DT_OK && path[0])
-            st = dt_checkpoint_load(path, &into, &t->at);
+        dt_checkpoint *c = NULL;
+        dt_status st = dt_resume_find(r, t->session.folder.at, path, &c);
+        if (st == DT_OK && c)
+            st = dt_checkpoint_load(c, &into, &t->at);
+        dt_checkpoint_close(c);
         if (st == DT_OK || !path[0] || look == DT_CHECKPOINT_LOOKS || !dt_checkpoint_gone(path))
             return st;
         dt_fail_clear();

@@ -154,6 +154,7 @@ static dt_status save_all(driver *d, const char *folder, int64_t first, int64_t 
 static dt_status load(driver *d, const char *folder, bool names)
 {
     char found[PATH_MAX], hash[DT_DIGEST_CHARS], path[PATH_MAX], torn[PATH_MAX] = "";
+    dt_checkpoint *c = NULL;
     dt_progress at;
     struct stat info;
 
@@ -164,7 +165,10 @@ static dt_status load(driver *d, const char *folder, bool names)
         return printf("none%s\n", torn) < 0 || fflush(stdout) != 0
                    ? dt_fail(DT_IO, "standard output: %s", strerror(errno))
                    : DT_OK;
-    DT_TRY(dt_checkpoint_load(found, &d->s, &at));
+    DT_TRY(dt_checkpoint_open(&c, found));
+    const dt_status st = dt_checkpoint_load(c, &d->s, &at);
+    dt_checkpoint_close(c);
+    DT_TRY(st);
     DT_TRY(state_hash(d, at.epoch, at.step, hash));
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     if (stat(path, &info) != 0 || info.st_size < at.metrics_bytes)

@@ -19,7 +19,7 @@ static void state(const uint8_t *data, size_t size)
     dt_checkpoint_state s;
 
     fuzz_file("state.json", data, size);
-    if (fuzz_judged(dt_checkpoint_json_read(fuzz_root, &s, NULL), DT_FORMAT))
+    if (fuzz_judged(dt_checkpoint_json_read(fuzz_root, NULL, &s, NULL), DT_FORMAT))
         fuzz_must(s.at.epoch >= 0 && s.at.step >= 0 && s.at.images >= 0);
 }
 

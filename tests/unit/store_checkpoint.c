@@ -36,7 +36,7 @@ static void every_bit_comes_back(void **state)
     assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
     assert_string_equal(path, step_path(f, "step-0000000123"));
     const dt_snapshot into = snapshot_of(f, slab);
-    assert_ok(dt_checkpoint_load(path, &into, &at));
+    assert_ok(snapshot_load(path, &into, &at));
     for (size_t i = 0; i < dt_net_param_count(f->net); i++) {
         const dt_param *p = dt_net_param(f->net, i);
         assert_memory_equal(slab + p->offset, f->slab + p->offset, p->count * sizeof *slab);
@@ -52,18 +52,21 @@ static void every_bit_comes_back(void **state)
     assert_true(at.metrics_bytes == f->s.at.metrics_bytes);
 
     char want[DT_DIGEST_CHARS];
+    dt_checkpoint *c = NULL;
+    assert_ok(dt_checkpoint_open(&c, path));
     snapshot_hash(&f->s, &f->s.at, want);
-    assert_ok(dt_checkpoint_text(path, "state_hash", text, sizeof text));
+    assert_ok(dt_checkpoint_text(c, "state_hash", text, sizeof text));
     assert_string_equal(text, want);
-    assert_ok(dt_checkpoint_text(path, "data_digest", text, sizeof text));
+    assert_ok(dt_checkpoint_text(c, "data_digest", text, sizeof text));
     assert_string_equal(text, f->s.data_digest);
-    assert_ok(dt_checkpoint_text(path, "class", text, sizeof text));
+    assert_ok(dt_checkpoint_text(c, "class", text, sizeof text));
     assert_string_equal(text, "test, avx512");
-    assert_ok(dt_checkpoint_text(path, "options.lr", text, sizeof text));
+    assert_ok(dt_checkpoint_text(c, "options.lr", text, sizeof text));
     assert_string_equal(text, "0.01");
-    assert_fails(dt_checkpoint_text(path, "options.rl", text, sizeof text), DT_FORMAT,
+    assert_fails(dt_checkpoint_text(c, "options.rl", text, sizeof text), DT_FORMAT,
                  "options.rl");
-    assert_fails(dt_checkpoint_text(path, "class", text, 5), DT_FORMAT, "12 characters");
+    assert_fails(dt_checkpoint_text(c, "class", text, 5), DT_FORMAT, "12 characters");
+    dt_checkpoint_close(c);
     free(slab);
 }
 
@@ -82,9 +85,18 @@ static void doubles_of_all_kinds_come_back(void **state)
             f->s.at.loss_sum = INFINITY;
         const double loss = f->s.at.loss_sum;
         assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
-        assert_ok(dt_checkpoint_load(path, &f->s, &at));
+        assert_ok(snapshot_load(path, &f->s, &at));
         assert_memory_equal(&at.loss_sum, &loss, sizeof loss);
     }
+}
+
+static void data_text(const char *path, char text[100])
+{
+    dt_checkpoint *c = NULL;
+
+    assert_ok(dt_checkpoint_open(&c, path));
+    assert_ok(dt_checkpoint_text(c, "options.data", text, 100));
+    dt_checkpoint_close(c);
 }
 
 /* A path need not be UTF-8, JSON must be, and messages must not command a terminal. */
@@ -97,14 +109,37 @@ static void odd_texts_do_not_stop_a_save(void **state)
     f->options.data = "caf\xe9/\"x\"\n";
     assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
     assert_ok(dt_checkpoint_verify(path));
-    assert_ok(dt_checkpoint_text(path, "options.data", text, sizeof text));
+    data_text(path, text);
     assert_string_equal(text, "caf?/\"x\"?");
 
     f->options.data = "caf\xc3\xa9 \x1b[2J\xc2\x9b";
     snapshot_fill(f, 2);
     assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
-    assert_ok(dt_checkpoint_text(path, "options.data", text, sizeof text));
+    data_text(path, text);
     assert_string_equal(text, "caf\xc3\xa9 ?[2J??");
+}
+
+/* Of a run that is on, pruning may take it while it is read. */
+static void an_open_one_may_vanish(void **state)
+{
+    fixture *f = *state;
+    char path[PATH_MAX], text[100];
+    dt_checkpoint *c = NULL;
+    dt_progress at;
+
+    snapshot_fill(f, 4);
+    assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
+    assert_ok(dt_checkpoint_open(&c, path));
+    assert_false(dt_checkpoint_gone(path));
+    folder_remove(path);
+    assert_ok(dt_checkpoint_text(c, "options.lr", text, sizeof text));
+    assert_string_equal(text, "0.01");
+    assert_fails(dt_checkpoint_load(c, &f->s, &at), DT_IO, path);
+    assert_true(dt_checkpoint_gone(path));
+    dt_checkpoint_close(c);
+    assert_fails(dt_checkpoint_open(&c, path), DT_NOINPUT, path);
+    assert_null(c);
+    dt_checkpoint_close(c);
 }
 
 static void another_network_is_refused(void **state)
@@ -117,7 +152,7 @@ static void another_network_is_refused(void **state)
 
     snapshot_save(f, 1);
     f->options.normalize = "cifar";
-    assert_fails(dt_checkpoint_load(step_path(f, "step-0000000001"), &f->s, &at),
+    assert_fails(snapshot_load(step_path(f, "step-0000000001"), &f->s, &at),
                  DT_FORMAT, "this run has --normalize 'cifar'");
     assert_ok(dt_net_create(&wider, &spec));
     const size_t floats = dt_net_slab_floats(wider), channels = dt_net_norm_channels(wider);
@@ -126,7 +161,7 @@ static void another_network_is_refused(void **state)
     const dt_snapshot into = {.model = {wider, slab, slab + 2 * floats,
                                         slab + 2 * floats + channels},
                               .momentum = slab + floats};
-    assert_fails(dt_checkpoint_load(step_path(f, "step-0000000001"), &into, &at),
+    assert_fails(snapshot_load(step_path(f, "step-0000000001"), &into, &at),
                  DT_FORMAT, "of another shape");
     free(slab);
     dt_net_destroy(wider);
@@ -155,7 +190,7 @@ static void assert_torn(fixture *f, const char *folder)
     assert_int_equal(dt_checkpoint_verify(folder), DT_FORMAT);
     assert_non_null(strstr(dt_fail_text(), folder));
     dt_fail_clear();
-    assert_int_equal(dt_checkpoint_load(folder, &f->s, &at), DT_FORMAT);
+    assert_int_equal(snapshot_load(folder, &f->s, &at), DT_FORMAT);
     dt_fail_clear();
 }
 
@@ -381,6 +416,7 @@ int main(void)
         TEST(every_bit_comes_back),
         TEST(doubles_of_all_kinds_come_back),
         TEST(odd_texts_do_not_stop_a_save),
+        TEST(an_open_one_may_vanish),
         TEST(another_network_is_refused),
         TEST(any_flipped_bit_is_seen),
         TEST(any_other_length_is_seen),

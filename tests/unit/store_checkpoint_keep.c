@@ -294,7 +294,7 @@ static void state_is_read_strictly(void **state)
     assert_non_null(file);
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
-    assert_ok(dt_checkpoint_json_read(folder, &s, NULL));
+    assert_ok(dt_checkpoint_json_read(folder, NULL, &s, NULL));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *at = strstr(text, cases[i].from);
         if (!at)
@@ -302,10 +302,10 @@ static void state_is_read_strictly(void **state)
         snprintf(edited, sizeof edited, "%.*s%s%s", (int)(at - text), text, cases[i].to,
                  at + strlen(cases[i].from));
         folder_write(folder, "state.json", edited, strlen(edited));
-        assert_fails(dt_checkpoint_json_read(folder, &s, NULL), DT_FORMAT, cases[i].message);
+        assert_fails(dt_checkpoint_json_read(folder, NULL, &s, NULL), DT_FORMAT, cases[i].message);
     }
     folder_write(folder, "state.json", "[1]", 3);
-    assert_fails(dt_checkpoint_json_read(folder, &s, NULL), DT_FORMAT, "not an object");
+    assert_fails(dt_checkpoint_json_read(folder, NULL, &s, NULL), DT_FORMAT, "not an object");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)

@@ -114,7 +114,7 @@ static void older_checkpoints_are_passed_over(void **state)
         f->slab[bad[i].at] = bad[i].value;
         assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
         assert_fails(dt_checkpoint_verify(path), DT_FORMAT, "is not a finite number");
-        assert_fails(dt_checkpoint_load(path, &f->s, &at), DT_FORMAT, "is not a finite number");
+        assert_fails(snapshot_load(path, &f->s, &at), DT_FORMAT, "is not a finite number");
         FILE *log = NULL;
         const int kept = folder_listen(&log);
         const dt_status st = dt_checkpoint_find(f->run, found);
