@@ -74,6 +74,11 @@ static void make_harmless(char *text)
     }
 }
 
+bool dt_checkpoint_says(const dt_checkpoint *c, const char *key)
+{
+    return find_text(c, key) != NULL;
+}
+
 dt_status dt_checkpoint_text(const dt_checkpoint *c, const char *key, char *out, size_t size)
 {
     const char *text = find_text(c, key);

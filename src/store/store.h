@@ -215,6 +215,8 @@ void dt_checkpoint_close(dt_checkpoint *c); /* NULL is allowed */
  * UTF-8, and control characters, are '?'). Reads no file. DT_FORMAT: there is none. */
 dt_status dt_checkpoint_text(const dt_checkpoint *c, const char *key, char *out,
                              size_t size) DT_MUST_CHECK;
+/* Whether there is one: an older version may not have had the option. */
+bool dt_checkpoint_says(const dt_checkpoint *c, const char *key);
 
 /* Every byte is checked, then into->model's arrays, into->momentum and *at are filled, and the
  * state_hash is computed anew and compared with the one saved.

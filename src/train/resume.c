@@ -25,16 +25,35 @@ static bool changes_run(const dt_option_row *row, const dt_options *o)
     return row->scope == DT_SCOPE_RESULT;
 }
 
+/* What the checkpoint was saved with. A version that did not know the option did what is now
+ * its default. */
+static dt_status option_then(const dt_run *r, const dt_checkpoint *c, const dt_option_row *row,
+                             char then[DT_OPTION_CHARS])
+{
+    dt_options defaults;
+    char key[80];
+
+    snprintf(key, sizeof key, "options.%s", row->name);
+    if (dt_checkpoint_says(c, key))
+        return dt_checkpoint_text(c, key, then, DT_OPTION_CHARS);
+    dt_options_init(&defaults);
+    dt_options_resolve(&defaults, r->net); /* as those of the run are */
+    dt_option_text(row, &defaults, then, DT_OPTION_CHARS);
+    dt_note("  %s: the checkpoint does not say; taken as '%s'", row->name, then);
+    return DT_OK;
+}
+
 /* One line per option that differs; whether any of them changes the run. */
 static dt_status compare_options(const dt_run *r, const dt_checkpoint *c, bool *changed)
 {
     for (size_t i = 0; i < dt_option_count; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        char key[80], then[DT_OPTION_CHARS], now[DT_OPTION_CHARS];
-        snprintf(key, sizeof key, "options.%s", row->name);
-        DT_TRY(dt_checkpoint_text(c, key, then, sizeof then));
+        char then[DT_OPTION_CHARS], now[DT_OPTION_CHARS];
+        if (row->scope >= DT_SCOPE_HERE)
+            continue;
+        DT_TRY(option_then(r, c, row, then));
         dt_option_text(row, &r->o, now, sizeof now);
-        if (strcmp(then, now) == 0 || row->scope >= DT_SCOPE_HERE)
+        if (strcmp(then, now) == 0)
             continue;
         const bool matters = changes_run(row, &r->o);
         *changed = *changed || matters;

@@ -50,8 +50,9 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
 /* ---- Resuming ---------------------------------------------------------------------------- */
 
 /* Where --resume says to begin: path[0] = 0 and *c = NULL for the beginning. A checkpoint whose
- * options change the run is refused, each difference named, unless --resume-force. c is to be
- * closed whatever the outcome. Local, on rank 0. */
+ * options change the run is refused, each difference named, unless --resume-force; an option
+ * that an older version did not have counts as its default. c is to be closed whatever the
+ * outcome. Local, on rank 0. */
 dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX],
                          dt_checkpoint **c) DT_MUST_CHECK;
 /* What a checkpoint says of the class of its bits: the order of sums and this build. */

@@ -66,6 +66,7 @@ static void every_bit_comes_back(void **state)
     assert_fails(dt_checkpoint_text(c, "options.rl", text, sizeof text), DT_FORMAT,
                  "options.rl");
     assert_fails(dt_checkpoint_text(c, "class", text, 5), DT_FORMAT, "12 characters");
+    assert_true(dt_checkpoint_says(c, "options.lr") && !dt_checkpoint_says(c, "options.rl"));
     dt_checkpoint_close(c);
     free(slab);
 }
