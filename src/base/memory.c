@@ -79,29 +79,61 @@ static uint64_t meminfo_available(void)
     return found;
 }
 
-/* What `ulimit -v` leaves of the address space, UINT64_MAX without a limit. */
-static uint64_t address_space_left(void)
+/* Field `field` of /proc/self/statm, from 0, in bytes; 0 where the kernel does not tell. */
+static uint64_t memory_taken(int field)
 {
-    struct rlimit limit;
     unsigned long long pages = 0;
     const long page_bytes = sysconf(_SC_PAGESIZE);
-
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-        return UINT64_MAX;
     FILE *f = fopen("/proc/self/statm", "r");
+
     if (!f)
-        return limit.rlim_cur;
-    if (fscanf(f, "%llu", &pages) != 1 || page_bytes < 1)
-        pages = 0;
+        return 0;
+    for (int i = 0; i <= field; i++)
+        if (fscanf(f, "%llu", &pages) != 1)
+            pages = 0;
     fclose(f);
-    const uint64_t taken = (uint64_t)pages * (uint64_t)page_bytes;
+    return page_bytes < 1 ? 0 : (uint64_t)pages * (uint64_t)page_bytes;
+}
+
+enum { STATM_SIZE = 0, STATM_DATA = 5 }; /* proc_pid_statm(5) */
+
+/* What a limit leaves of what this process may take, UINT64_MAX without a limit. */
+static uint64_t limit_left(int resource, int field)
+{
+    struct rlimit limit;
+
+    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    const uint64_t taken = memory_taken(field);
     return taken < limit.rlim_cur ? limit.rlim_cur - taken : 0;
+}
+
+dt_status dt_memory_check_limits(void)
+{
+    enum { MOST_MIB = 512, STACK_KIB = 1024 };
+    const uint64_t left_of[] = {limit_left(RLIMIT_AS, STATM_SIZE),
+                                limit_left(RLIMIT_DATA, STATM_DATA)};
+    static const char *const option[] = {"-v", "-d"};
+    struct rlimit stack;
+
+    for (size_t i = 0; i < sizeof left_of / sizeof *left_of; i++)
+        if (left_of[i] < (uint64_t)MOST_MIB << 20)
+            return dt_fail(DT_NOMEM,
+                           "ulimit %s leaves this process %llu MiB, and the libraries' code "
+                           "and threads need up to %d beside a network's memory; raise it",
+                           option[i], (unsigned long long)(left_of[i] >> 20), (int)MOST_MIB);
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < (rlim_t)STACK_KIB << 10)
+        return dt_fail(DT_NOMEM, "ulimit -s gives threads a stack of %llu KiB, of which "
+                       "libraries need up to %d; raise it",
+                       (unsigned long long)stack.rlim_cur >> 10, (int)STACK_KIB);
+    return DT_OK;
 }
 
 uint64_t dt_memory_available(void)
 {
     const uint64_t left_of[] = {meminfo_available(), dt_cgroup_memory_left(""),
-                                address_space_left()};
+                                limit_left(RLIMIT_AS, STATM_SIZE),
+                                limit_left(RLIMIT_DATA, STATM_DATA)};
     uint64_t left = UINT64_MAX;
 
     for (size_t i = 0; i < DT_COUNT_OF(left_of); i++)

@@ -22,11 +22,35 @@ static dt_status main_output(dt_comm *c)
     return dt_comm_agree(c, failed ? dt_fail(DT_IO, "standard output cannot be written") : DT_OK);
 }
 
+static const dt_command *main_command(int argc, char **argv)
+{
+    return argc < 2 || argv[1][0] == '-' ? &dt_command_train : dt_command_find(argv[1]);
+}
+
+static bool main_trains(int argc, char **argv)
+{
+    return main_command(argc, argv) == &dt_command_train;
+}
+
+/* Whether a network will run: asked before the command line is read, which takes some stack. */
+static bool main_computes(int argc, char **argv)
+{
+    static const dt_command *const computing[] = {&dt_command_train, &dt_command_eval,
+                                                  &dt_command_bench, &dt_command_plan,
+                                                  &dt_command_summary};
+    for (size_t i = 0; i < sizeof computing / sizeof *computing; i++)
+        if (main_command(argc, argv) == computing[i])
+            return true;
+    return false;
+}
+
 /* Settings that all ranks share, then the command. Collective. */
 static dt_status main_run(dt_comm *c, int argc, char **argv)
 {
     dt_settings settings;
     dt_isa isa = DT_ISA_PORTABLE;
+
+    DT_TRY(dt_comm_agree(c, main_computes(argc, argv) ? dt_memory_check_limits() : DT_OK));
     dt_status st = dt_comm_agree(c, dt_settings_init(&settings, argc, argv, environ));
 
     if (st != DT_OK)
@@ -83,11 +107,6 @@ static void main_fill_closed(void)
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0)
             return;
-}
-
-static bool main_trains(int argc, char **argv)
-{
-    return argc < 2 || argv[1][0] == '-' || dt_command_find(argv[1]) == &dt_command_train;
 }
 
 int main(int argc, char **argv)

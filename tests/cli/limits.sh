@@ -16,8 +16,18 @@ for mib in 130 150 170 190 200 205 210 220 250 300; do
         [[ $code =~ ^(0|71|127)$ ]] || complain "$command within $mib MiB"
     done
 done
+refuses_within() { # ULIMIT-OPTION VALUE: one line, and code 71
+    bounded bash -c "ulimit $1 $2; exec \"\$@\"" - "$DTRAIN_BIN" "${tiny[@]}" --out "$tmp/refused"
+    cases=$((cases + 1))
+    { [ "$code" = 71 ] && grep -q -- "ulimit $1" "$tmp/stderr" && [ "$(wc -l <"$tmp/stderr")" = 1 ]; } ||
+        complain "training with ulimit $1 $2"
+}
+refuses_within -v 300000
+for kib in 30000 60000 70000 200000; do refuses_within -d "$kib"; done
+for kib in 128 512; do refuses_within -s "$kib"; done
+must test ! -e "$tmp/refused"
 # A training's libraries, threads and kernels take room of their own.
-for mib in 190 230 260 290 320 400 500; do
+for mib in 190 260 320 500 700 800 1000; do
     for net in vgg11 resnet50; do
         bounded bash -c "ulimit -v $((mib * 1024)); exec \"\$@\"" - "$DTRAIN_BIN" "${tiny[@]}" \
             --net "$net" --image-size 32 --threads 2 --out "$tmp/run-$net-$mib"
