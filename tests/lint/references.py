@@ -14,7 +14,9 @@ import re
 import sys
 from fnmatch import fnmatch
 
-FOLDERS = "src tests docs scripts proofs bench configs cmake data .ci".split()
+FOLDERS = "src tests docs scripts proofs bench configs cmake .ci".split()
+ALONE = """README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md data/README.md CMakeLists.txt
+    CMakePresets.json quickstart runtests""".split()
 LEFT_OUT = ("tests/fuzz/corpus", "tests/golden/data")  # what tests read
 PAST = {"CHANGELOG.md"}  # may name what is gone
 # Files of others, and files that programs write.
@@ -43,7 +45,7 @@ def kind_of(path, text):
 
 def read_all():
     files, kinds = {}, {}
-    names = [f for f in os.listdir(".") if os.path.isfile(f)]
+    names = list(ALONE)
     for folder in FOLDERS:
         for at, folders, here in os.walk(folder):
             folders[:] = [d for d in folders if d != "__pycache__"]

@@ -5,9 +5,9 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$DTRAIN_SOURCE" || exit 1
 mkdir "$dir/good"
-for at in *; do
-    case $at in build | runs | cifar-10*) ;; *) [ -L "$at" ] || cp -r "$at" .ci "$dir/good/" ;; esac
-done
+cp -r src tests docs scripts proofs bench configs cmake .ci ./*.md ./CMake* quickstart runtests "$dir/good/"
+mkdir "$dir/good/data"
+cp data/README.md "$dir/good/data/"
 cp -r "$dir/good" "$dir/copy"
 bad=0
 
