@@ -176,9 +176,6 @@ dt_status dt_options_check(dt_options *o, int world)
         if ((double)values[i] > limits[i]->high)
             return dt_fail(DT_CONFIG, "%s would be %lld, at most %.15g is possible",
                            limits[i]->name, (long long)values[i], limits[i]->high);
-    if (!o->init_head && !o->init[0])
-        return dt_fail(DT_CONFIG, "--no-init-head keeps the last layer of --init's model out, but "
-                       "there is no --init: give a model, or leave it out");
     o->global_batch = global;
     o->shards = shards;
     o->batch = 0;

@@ -33,6 +33,9 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
     DT_TRY(dt_options_check(&r->o, dt_comm_world(r->comm)));
     dt_shards_of((int)r->o.shards, dt_comm_world(r->comm), dt_comm_rank(r->comm),
                  &r->first_shard, &r->end_shard);
+    if (purpose == DT_FOR_TRAINING && !o->init_head && !o->init[0])
+        return dt_fail(DT_CONFIG, "--no-init-head keeps the last layer of --init's model out, but "
+                       "there is no --init: give a model, or leave it out");
     r->global_batch = r->o.global_batch;
     r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
     r->threads = threads_of(r->comm, o);
