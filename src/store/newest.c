@@ -57,10 +57,3 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX])
     snprintf(out, PATH_MAX, "%s", path);
     return DT_OK;
 }
-
-dt_status dt_newest_agree(dt_comm *c, const char *path, char out[PATH_MAX])
-{
-    memset(out, 0, PATH_MAX);
-    DT_TRY(dt_comm_agree(c, dt_comm_rank(c) == 0 ? dt_newest_model(path, out) : DT_OK));
-    return dt_comm_bcast(c, out, PATH_MAX, 0);
-}

@@ -275,9 +275,6 @@ void dt_saver_close(dt_saver *v); /* waits; NULL is allowed */
  * says which. Ones that are not valid are named by dt_warn and skipped.
  * DT_NOINPUT: the run holds neither; DT_FORMAT, DT_IO. Local. */
 dt_status dt_newest_model(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
-/* The same by rank 0 for all: of a run that is going on, each would see another one. Agreed.
- * Collective. */
-dt_status dt_newest_agree(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* That note. Local. */
 void dt_newest_note(const char *run, const char *path, int64_t step);
 

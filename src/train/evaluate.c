@@ -91,7 +91,7 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     if (!o->model[0])
         return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs --model FILE, a model.safetensors "
                                                   "that a run has saved"));
-    DT_TRY(dt_newest_agree(c, o->model, model));
+    DT_TRY(dt_run_newest(c, o->model, model));
     own.model = model;
     DT_TRY(dt_comm_agree(c, dt_model_describe(model, &own, &meta)));
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));

@@ -80,6 +80,9 @@ void dt_run_close(dt_run *r); /* Collective */
 dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_weights dt_run_weights(const dt_run *r);
+/* dt_newest_model by rank 0 for all: of a run that is going on, each would see another one.
+ * Agreed. Collective. */
+dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* Weights and running statistics from a model file, compared across ranks; without `head` all
  * but the classifier's. Collective. */
 dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;

@@ -240,6 +240,13 @@ static dt_status compare_state(dt_run *r, const char *what)
 }
 
 /* The agreement is also the barrier behind which the node's other ranks may read. */
+dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX])
+{
+    memset(out, 0, PATH_MAX);
+    DT_TRY(dt_comm_agree(c, dt_comm_rank(c) == 0 ? dt_newest_model(path, out) : DT_OK));
+    return dt_comm_bcast(c, out, PATH_MAX, 0);
+}
+
 dt_status dt_run_load(dt_run *r, const char *path, bool head)
 {
     const dt_weights state = dt_run_weights(r);

@@ -320,7 +320,7 @@ static dt_status begin(training *t)
         DT_TRY(dt_comm_bcast(r->comm, path, sizeof path, 0));
     if (r->o.init[0] && !path[0]) {
         char model[PATH_MAX];
-        DT_TRY(dt_newest_agree(r->comm, r->o.init, model));
+        DT_TRY(dt_run_newest(r->comm, r->o.init, model));
         DT_TRY(dt_run_load(r, model, r->o.init_head));
     }
     if (r->o.broadcast || resumes) {
