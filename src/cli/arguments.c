@@ -188,7 +188,7 @@ static dt_status argument_set(argument_input *in, int key, const char *name, cha
     dt_layer_value *v = &in->layer->value[key - (off ? KEY_OFF : KEY_SET)];
 
     v->text = arg ? arg : off ? "false" : "true";
-    return dt_settings_keep(in->settings, &v->place, "--%s", name);
+    return dt_kept_text(&in->settings->kept, &v->place, "--%s", name);
 }
 
 /* A word that is no option. */

@@ -58,7 +58,12 @@ typedef struct dt_layer {
 
 enum { DT_FILE_LAYER, DT_VARIABLES_LAYER, DT_ARGUMENTS_LAYER, DT_LAYERS };
 
+/* Formatted texts that live until they are released together. */
 typedef struct dt_kept dt_kept;
+dt_status dt_kept_text(dt_kept **list, const char **text, const char *fmt, ...)
+    DT_PRINTF(3, 4) DT_MUST_CHECK;
+void dt_kept_release(dt_kept **list);
+
 struct dt_settings {
     const dt_command *command;
     dt_options options;   /* texts borrowed from kept, argv and the environment */
@@ -80,22 +85,19 @@ void dt_settings_release(dt_settings *s);
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 /* DT_MISMATCH, printed, when one rank has another command or option. Collective. */
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
-/* A formatted text that lives as long as the settings. */
-dt_status dt_settings_keep(dt_settings *s, const char **text, const char *fmt, ...)
-    DT_PRINTF(3, 4) DT_MUST_CHECK;
 
 /* The command line into a layer, the command into s; *config: what --config names. */
 dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *layer,
                             const char **config) DT_MUST_CHECK;
 /* All of --help. */
 void dt_arguments_help(FILE *f);
-/* A YAML file of one mapping, option names to scalars, into a layer. */
-dt_status dt_config_read(dt_settings *s, const char *path,
+/* A YAML file of one mapping, option names to scalars, into a layer whose texts are kept. */
+dt_status dt_config_read(dt_kept **kept, const char *path,
                          dt_layer *layer) DT_MUST_CHECK;
 /* Its two halves: the file's bytes, to be freed by free(), also after an error; and the layer
  * that they make, `path` being what messages call them. */
 dt_status dt_config_load(const char *path, unsigned char **text, size_t *length) DT_MUST_CHECK;
-dt_status dt_config_parse(dt_settings *s, const char *path, const unsigned char *text,
+dt_status dt_config_parse(dt_kept **kept, const char *path, const unsigned char *text,
                           size_t length, dt_layer *layer) DT_MUST_CHECK;
 
 /* ---- For commands that show a network -------------------------------------------- */

@@ -15,7 +15,7 @@ enum { CONFIG_BYTES = 256 << 10 }; /* of a file; all options at their longest ar
 
 typedef struct config_file {
     const char *path;
-    dt_settings *settings;
+    dt_kept **kept;
     dt_layer *layer;
     yaml_parser_t parser;
     yaml_event_t event; /* the one looked at; owned */
@@ -123,9 +123,9 @@ static dt_status config_value(const config_file *c, const dt_option_row *row)
                            "'%s' has no value: leave the line out for the default, or "
                            "quote '%s' if you mean the text",
                            row->name, text);
-    DT_TRY(dt_settings_keep(c->settings, &v->text, "%s", text));
-    return dt_settings_keep(c->settings, &v->place, "%s:%u:%u", c->path,
-                            config_line(&e->start_mark), config_column(&e->start_mark));
+    DT_TRY(dt_kept_text(c->kept, &v->text, "%s", text));
+    return dt_kept_text(c->kept, &v->place, "%s:%u:%u", c->path, config_line(&e->start_mark),
+                        config_column(&e->start_mark));
 }
 
 /* The event begins a document. */
@@ -204,10 +204,10 @@ out:
     return st;
 }
 
-dt_status dt_config_parse(dt_settings *s, const char *path, const unsigned char *text,
+dt_status dt_config_parse(dt_kept **kept, const char *path, const unsigned char *text,
                           size_t length, dt_layer *layer)
 {
-    config_file c = {.path = path, .settings = s, .layer = layer};
+    config_file c = {.path = path, .kept = kept, .layer = layer};
 
     if (!yaml_parser_initialize(&c.parser))
         return dt_fail(DT_NOMEM, "%s: no memory to read it", path);
@@ -218,14 +218,14 @@ dt_status dt_config_parse(dt_settings *s, const char *path, const unsigned char 
     return st;
 }
 
-dt_status dt_config_read(dt_settings *s, const char *path, dt_layer *layer)
+dt_status dt_config_read(dt_kept **kept, const char *path, dt_layer *layer)
 {
     unsigned char *text = NULL;
     size_t length = 0;
     dt_status st = dt_config_load(path, &text, &length);
 
     if (st == DT_OK)
-        st = dt_config_parse(s, path, text, length, layer);
+        st = dt_config_parse(kept, path, text, length, layer);
     free(text);
     return st;
 }

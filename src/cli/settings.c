@@ -1,40 +1,11 @@
 /* settings.c - options from all places, one layer after the other. */
 #include "cli.h"
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-struct dt_kept {
-    dt_kept *next;
-    char text[];
-};
-
-dt_status dt_settings_keep(dt_settings *s, const char **text, const char *fmt, ...)
-{
-    va_list args, again;
-    va_start(args, fmt);
-    va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, fmt, args);
-    dt_kept *kept = length < 0 ? NULL : malloc(sizeof *kept + (size_t)length + 1);
-
-    if (kept) {
-        vsnprintf(kept->text, (size_t)length + 1, fmt, again);
-        kept->next = s->kept;
-        s->kept = kept;
-        *text = kept->text;
-    }
-    va_end(again);
-    va_end(args);
-    return kept ? DT_OK : dt_fail(DT_NOMEM, "no memory for the text of an option");
-}
 
 void dt_settings_release(dt_settings *s)
 {
-    while (s->kept) {
-        dt_kept *next = s->kept->next;
-        free(s->kept);
-        s->kept = next;
-    }
+    dt_kept_release(&s->kept);
     free(s->operand);
     s->operand = NULL;
 }
@@ -85,7 +56,7 @@ static dt_status environment_take(dt_settings *s, const char *variable, dt_layer
     }
     dt_layer_value *value = &layer->value[row - dt_option_table];
     value->text = equals + 1;
-    return dt_settings_keep(s, &value->place, "DTRAIN_%s", name);
+    return dt_kept_text(&s->kept, &value->place, "DTRAIN_%s", name);
 }
 
 static dt_status environment_read(dt_settings *s, char **environment, dt_layer *layer,
@@ -151,7 +122,7 @@ dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environ
     if (named)
         config = named;
     if (config && config[0])
-        DT_TRY(dt_config_read(s, config, &s->layer[DT_FILE_LAYER]));
+        DT_TRY(dt_config_read(&s->kept, config, &s->layer[DT_FILE_LAYER]));
     return layers_apply(s->layer, &s->options);
 }
 
@@ -193,7 +164,7 @@ static dt_status saved_apply(const saved *v, dt_settings *s)
 {
     dt_layer layer = {.code = DT_CONFIG};
 
-    DT_TRY(dt_config_parse(s, v->path, v->text, v->length, &layer));
+    DT_TRY(dt_config_parse(&s->kept, v->path, v->text, v->length, &layer));
     for (size_t i = 0; i < DT_SETTINGS; i++)
         if (dt_option_table[i].scope >= DT_SCOPE_HERE)
             layer.value[i].text = NULL;

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_file("a.yaml", data, size);
     dt_options_init(&o);
-    if (fuzz_judged(dt_config_read(&s, fuzz_path(path, "a.yaml"), &layer), DT_CONFIG))
+    if (fuzz_judged(dt_config_read(&s.kept, fuzz_path(path, "a.yaml"), &layer), DT_CONFIG))
         for (size_t i = 0; i < DT_SETTINGS; i++)
             if (layer.value[i].text)
                 fuzz_judged(dt_option_set(&dt_option_table[i], &o, layer.value[i].text,

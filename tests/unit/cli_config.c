@@ -27,7 +27,7 @@ static dt_status read_text(dt_settings *s, const char *text, size_t size, dt_lay
     assert_int_equal(fwrite(text, 1, size, f), size);
     assert_int_equal(fclose(f), 0);
     dt_fail_clear();
-    return dt_config_read(s, path, layer);
+    return dt_config_read(&s->kept, path, layer);
 }
 
 static const dt_layer_value *value_of(const dt_layer *layer, const char *name)
@@ -178,7 +178,7 @@ static void test_no_file(void **state)
         dt_settings s = {0};
         dt_layer layer = {.code = DT_CONFIG};
         dt_fail_clear();
-        assert_int_equal(dt_config_read(&s, paths[i], &layer), DT_NOINPUT);
+        assert_int_equal(dt_config_read(&s.kept, paths[i], &layer), DT_NOINPUT);
         assert_non_null(strstr(dt_fail_text(), paths[i]));
         dt_settings_release(&s);
     }

@@ -323,7 +323,7 @@ static void test_tutorial_is_the_default(void **state)
     (void)state;
     dt_options_init(&o);
     snprintf(path, sizeof path, "%s/configs/tutorial.yaml", source_folder());
-    assert_int_equal(dt_config_read(&s, path, &layer), DT_OK);
+    assert_int_equal(dt_config_read(&s.kept, path, &layer), DT_OK);
     for (size_t i = 0; i < DT_SETTINGS; i++) {
         if (!layer.value[i].text)
             print_error("%s is missing\n", dt_option_table[i].name);
