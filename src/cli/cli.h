@@ -11,8 +11,8 @@
 
 /* ---- Commands -------------------------------------------------------------------- */
 
-/* How to be a command: write one file cmd_<name>.c that defines dt_command_<name>, and
- * add one row here: name, what --help says. */
+/* How to be a command: write one file cmd_<name>.c that defines dt_command_<name> (cmd_calls.c
+ * has those that are one call), and add one row here: name, what --help says. */
 #define DT_COMMAND_LIST(X)                                                             \
     X(train, "train a network (the default)")                                          \
     X(eval, "loss and accuracy of a saved model on the test images")                   \

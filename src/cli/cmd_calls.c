@@ -1,0 +1,44 @@
+/* cmd_calls.c - the commands that are one call of another folder. */
+#include "cli.h"
+#include <limits.h>
+
+static dt_status train_run(dt_comm *c, const dt_settings *s)
+{
+    return dt_train(c, &s->options);
+}
+
+static dt_status eval_run(dt_comm *c, const dt_settings *s)
+{
+    return dt_eval(c, &s->options);
+}
+
+static dt_status bench_run(dt_comm *c, const dt_settings *s)
+{
+    return dt_bench(c, &s->options);
+}
+
+/* Files are for rank 0 alone. */
+static dt_status verify_run(dt_comm *c, const dt_settings *s)
+{
+    return dt_comm_agree(c, dt_comm_rank(c) == 0 ? dt_verify(s->operand[0]) : DT_OK);
+}
+
+/* Also converts: the mean of one is that one. */
+static dt_status average_run(dt_comm *c, const dt_settings *s)
+{
+    const bool leads = dt_comm_rank(c) == 0;
+    return dt_comm_agree(c, leads ? dt_average(&s->options, s->operand, (size_t)s->operands)
+                                  : DT_OK);
+}
+
+const dt_command dt_command_train = {.name = "train", .run = train_run};
+const dt_command dt_command_eval = {.name = "eval", .run = eval_run};
+const dt_command dt_command_bench = {.name = "bench", .run = bench_run};
+const dt_command dt_command_verify = {
+    .name = "verify", .run = verify_run, .operands = "PATH", .least = 1, .most = 1};
+const dt_command dt_command_average = {
+    .name = "average", .run = average_run,
+    .operands = "A B... --out FILE", .least = 1, .most = INT_MAX};
+const dt_command dt_command_convert = {
+    .name = "convert", .run = average_run,
+    .operands = "A --out FILE --names SCHEME", .least = 1, .most = 1};
