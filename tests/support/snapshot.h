@@ -76,12 +76,28 @@ static inline void snapshot_save(fixture *f, int64_t k)
     assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
 }
 
+static inline const char *step_path(const fixture *f, const char *name)
+{
+    return folder_path(f->checkpoints, name);
+}
+
 static inline void snapshot_hash(const dt_snapshot *s, const dt_progress *at,
                                  char text[DT_DIGEST_CHARS])
 {
     dt_digest d;
     assert_ok(dt_state_hash(&s->model, s->momentum, at->epoch, at->step, &d));
     dt_digest_text(d, text);
+}
+
+/* dt_checkpoint_find, and what it has written to stderr. */
+static inline dt_status snapshot_find(const char *path, char found[PATH_MAX], char text[4000])
+{
+    FILE *log = NULL;
+    const int kept = folder_listen(&log);
+    const dt_status st = dt_checkpoint_find(path, found);
+
+    folder_heard(kept, log, text, 4000);
+    return st;
 }
 
 static inline dt_status snapshot_load(const char *path, const dt_snapshot *into, dt_progress *at)

@@ -9,11 +9,6 @@ static const char *const files[] = {"model.safetensors", "momentum.safetensors",
                                     "options.yaml", "state.json", "MANIFEST"};
 enum { FILES = sizeof files / sizeof *files };
 
-static const char *step_path(const fixture *f, const char *name)
-{
-    return folder_path(f->checkpoints, name);
-}
-
 /* ---- Round trip --------------------------------------------------------------------------- */
 
 static void every_bit_comes_back(void **state)
@@ -331,12 +326,8 @@ static void a_manifest_is_believed_in_nothing(void **state)
 static void find_step(fixture *f, const char *path, const char *want, const char *warned)
 {
     char found[PATH_MAX], text[4000];
-    FILE *log = NULL;
-    const int kept = folder_listen(&log);
-    const dt_status st = dt_checkpoint_find(path, found);
 
-    folder_heard(kept, log, text, sizeof text);
-    assert_ok(st);
+    assert_ok(snapshot_find(path, found, text));
     if (want)
         assert_string_equal(found, step_path(f, want));
     else

@@ -15,11 +15,6 @@ static void save_as(fixture *f, saved what, char path[PATH_MAX])
     assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
 }
 
-static const char *step_path(const fixture *f, const char *name)
-{
-    return folder_path(f->checkpoints, name);
-}
-
 /* "1 5 10" of the folders that are there; a generation as "5-2". */
 static void assert_steps(const fixture *f, const char *want)
 {

@@ -1,23 +1,13 @@
 /* Model files: names and orders as PyTorch has them, both ways in every naming; files
  * that do not fit are refused whole; foreign ones get one warning. */
-#include "test.h"
+#include "model_files.h"
 
-#include <fcntl.h>
 #include <float.h>
 #include <math.h>
-#include <unistd.h>
 
 #include "store/store.h"
-#include "store/safetensors.h"
 
 /* ---- A small network with numbers in it ------------------------------------------ */
-
-typedef struct fixture {
-    char dir[64], file[128], edited[128];
-    dt_net *net;
-    size_t floats, channels;
-    dt_weights state;
-} fixture;
 
 static const dt_net_spec resnet = {.net = "resnet50",
                                    .variant = "torchvision",
@@ -30,21 +20,6 @@ static const dt_net_spec vgg = {.net = "vgg11",
                                 .classes = 10,
                                 .width_divisor = 16};
 static const dt_model_file_opts as_torchvision = {"torchvision", "cifar", 1234};
-
-static void state_take(const dt_net *net, dt_weights *s)
-{
-    *s = (dt_weights){net, calloc(dt_net_slab_floats(net), sizeof(float)),
-                          calloc(dt_net_norm_channels(net), sizeof(float)),
-                          calloc(dt_net_norm_channels(net), sizeof(float))};
-    assert_true(s->master && s->running_mean && s->running_var);
-}
-
-static void state_give(dt_weights *s)
-{
-    free(s->master);
-    free(s->running_mean);
-    free(s->running_var);
-}
 
 /* Slab position of element (o, i, h, w): [kh][kw][ci][co], as model.h says. */
 static size_t slab_index(const dt_param *p, int64_t o, int64_t i, int64_t h, int64_t w)
@@ -81,43 +56,17 @@ static void state_fill(const dt_weights *s)
     s->running_var[0] = -0.0f;
 }
 
-static int make(void **state, const dt_net_spec *spec)
-{
-    fixture *f = calloc(1, sizeof *f);
-    assert_non_null(f);
-    dt_fail_clear(); /* of a test that has failed */
-    snprintf(f->dir, sizeof f->dir, "modelfile-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    snprintf(f->file, sizeof f->file, "%s/model.safetensors", f->dir);
-    snprintf(f->edited, sizeof f->edited, "%s/edited.safetensors", f->dir);
-    assert_ok(dt_net_create(&f->net, spec));
-    f->floats = dt_net_slab_floats(f->net);
-    f->channels = dt_net_norm_channels(f->net);
-    state_take(f->net, &f->state);
-    state_fill(&f->state);
-    *state = f;
-    return 0;
-}
-
 static int make_resnet(void **state)
 {
-    return make(state, &resnet);
+    fixture *f = *state = model_files_make(&resnet);
+    state_fill(&f->state);
+    return 0;
 }
 
 static int make_vgg(void **state)
 {
-    return make(state, &vgg);
-}
-
-static int release(void **state)
-{
-    fixture *f = *state;
-    unlink(f->file);
-    unlink(f->edited);
-    assert_int_equal(rmdir(f->dir), 0); /* no temporary file was left */
-    state_give(&f->state);
-    dt_net_destroy(f->net);
-    free(f);
+    fixture *f = *state = model_files_make(&vgg);
+    state_fill(&f->state);
     return 0;
 }
 
@@ -133,33 +82,24 @@ static void assert_same_state(const fixture *f, const dt_weights *s)
 static void assert_loads(const fixture *f, const char *path)
 {
     dt_weights s;
-    state_take(f->net, &s);
+    weights_take(f->net, &s);
     assert_ok(dt_model_load(&s, path, "cifar"));
     assert_same_state(f, &s);
-    state_give(&s);
+    weights_give(&s);
 }
 
 /* Refused with this text, and nothing was written. */
 static void assert_refused(const fixture *f, const char *path, const char *message)
 {
     dt_weights s;
-    state_take(f->net, &s);
+    weights_take(f->net, &s);
     assert_fails(dt_model_load(&s, path, "cifar"), DT_FORMAT, message);
     for (size_t i = 0; i < f->floats; i++)
         assert_true(s.master[i] == 0);
-    state_give(&s);
+    weights_give(&s);
 }
 
 /* ---- Saving ---------------------------------------------------------------------- */
-
-static const dt_tensor *find(const dt_safetensors *s, const char *name)
-{
-    for (size_t i = 0; i < dt_safetensors_count(s); i++)
-        if (strcmp(dt_safetensors_get(s, i)->name, name) == 0)
-            return dt_safetensors_get(s, i);
-    fail_msg("no tensor %s", name);
-    return NULL;
-}
 
 static void files_hold_oihw_and_metadata(void **state)
 {
@@ -171,7 +111,7 @@ static void files_hold_oihw_and_metadata(void **state)
     assert_ok(dt_safetensors_open(&s, f->file));
     for (size_t n = 0; n < dt_net_param_count(f->net); n++) {
         const dt_param *p = dt_net_param(f->net, n);
-        const dt_tensor *t = find(s, p->name);
+        const dt_tensor *t = tensor_named(s, p->name);
         float *x = calloc(p->count, sizeof *x);
         assert_non_null(x);
         assert_string_equal(t->dtype, "F32");
@@ -182,7 +122,7 @@ static void files_hold_oihw_and_metadata(void **state)
             assert_true(x[k] == mark(n, (int64_t)k));
         free(x);
     }
-    const dt_tensor *t = find(s, "layer4.2.bn3.num_batches_tracked");
+    const dt_tensor *t = tensor_named(s, "layer4.2.bn3.num_batches_tracked");
     assert_string_equal(t->dtype, "I64");
     assert_int_equal(t->rank, 0);
     assert_ok(dt_safetensors_read(s, t, &batches));
@@ -209,7 +149,7 @@ static void namings_are_written_and_read(const fixture *f, const char *scheme,
     assert_ok(dt_model_save(&f->state, f->file, &opts));
     assert_ok(dt_safetensors_open(&s, f->file));
     for (; *names; names++)
-        find(s, *names);
+        tensor_named(s, *names);
     dt_safetensors_close(s);
     assert_loads(f, f->file);
 }
@@ -226,8 +166,8 @@ static void resnet_namings(void **state)
         f, "kuangliu",
         (const char *[]){"conv1.weight", "layer1.0.shortcut.0.weight",
                          "layer2.0.shortcut.1.running_var", "linear.bias", NULL});
-    assert_fails(dt_model_save(&f->state, f->edited, &cs744), DT_CONFIG, "cs744");
-    assert_int_not_equal(access(f->edited, F_OK), 0);
+    assert_fails(dt_model_save(&f->state, f->other, &cs744), DT_CONFIG, "cs744");
+    assert_int_not_equal(access(f->other, F_OK), 0);
 }
 
 static void vgg_namings(void **state)
@@ -307,7 +247,7 @@ static void edit_file(const fixture *f, const edit *e)
                               changed ? e->value : dt_safetensors_metadata(s, keys[i])};
     }
     assert_ok(dt_safetensors_write(
-        f->edited, &(dt_safetensors_content){.tensor = to->tensor,
+        f->other, &(dt_safetensors_content){.tensor = to->tensor,
                                              .tensors = n,
                                              .metadata = field,
                                              .fields = e->no_metadata ? 0 : 4,
@@ -323,9 +263,9 @@ static void prefixes_and_counters_do_not_matter(void **state)
 
     assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
     edit_file(f, &(edit){.prefix = "module."});
-    assert_loads(f, f->edited);
+    assert_loads(f, f->other);
     edit_file(f, &(edit){.drop = "num_batches_tracked"});
-    assert_loads(f, f->edited);
+    assert_loads(f, f->other);
 }
 
 /* What is wrong with tensors comes in one message, with counts and the first names. */
@@ -335,29 +275,29 @@ static void misfits_are_reported_together(void **state)
 
     assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
     edit_file(f, &(edit){.drop = "conv1.weight"}); /* 16 blocks and the stem */
-    assert_refused(f, f->edited,
+    assert_refused(f, f->other,
                    "17 missing ('conv1.weight', 'layer1.0.conv1.weight', "
                    "'layer1.1.conv1.weight', ...)");
     edit_file(f, &(edit){.add = "extra\x1b[2J.weight"});
-    assert_refused(f, f->edited, "1 unexpected ('extra\\x1b[2J.weight')");
+    assert_refused(f, f->other, "1 unexpected ('extra\\x1b[2J.weight')");
     edit_file(f, &(edit){.add = "module.fc.bias"});
-    assert_refused(f, f->edited, "1 unexpected ('module.fc.bias')");
+    assert_refused(f, f->other, "1 unexpected ('module.fc.bias')");
     edit_file(f, &(edit){.reshape = "fc.weight"});
     assert_refused(
-        f, f->edited,
+        f, f->other,
         "1 of another shape ('fc.weight' is [10, 128, 1], the network's [10, 128])");
     edit_file(f, &(edit){.retype = "bn1.running_var", .dtype = "I32"});
-    assert_refused(f, f->edited,
+    assert_refused(f, f->other,
                    "1 of another type ('bn1.running_var' is I32, not F32)");
     edit_file(f, &(edit){.retype = "bn1.num_batches_tracked", .dtype = "F64"});
-    assert_refused(f, f->edited, "'bn1.num_batches_tracked' is F64, not I64");
+    assert_refused(f, f->other, "'bn1.num_batches_tracked' is F64, not I64");
     edit_file(f, &(edit){.drop = "fc.bias",
                          .add = "fc.bais",
                          .reshape = "fc.weight",
                          .retype = "bn1.weight",
                          .dtype = "U32"});
     assert_refused(
-        f, f->edited,
+        f, f->other,
         "resnet50; 1 missing ('fc.bias'); 1 unexpected ('fc.bais'); 1 of another "
         "shape ('fc.weight' is [10, 128, 1], the network's [10, 128]); 1 of another "
         "type ('bn1.weight' is U32, not F32)");
@@ -382,7 +322,7 @@ static void metadata_of_another_run_is_refused(void **state)
     assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         edit_file(f, &(edit){.field = cases[i].field, .value = cases[i].value});
-        assert_refused(f, f->edited, cases[i].message);
+        assert_refused(f, f->other, cases[i].message);
     }
 }
 
@@ -390,21 +330,12 @@ static void metadata_of_another_run_is_refused(void **state)
 static size_t warnings_of_load(const fixture *f, const char *path, char *text,
                                size_t room)
 {
-    char log[160];
-    const int saved = dup(STDERR_FILENO);
+    FILE *log = NULL;
+    const int kept = folder_listen(&log);
 
-    snprintf(log, sizeof log, "%s/log", f->dir);
-    const int fd = open(log, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    assert_true(saved >= 0 && fd >= 0 && dup2(fd, STDERR_FILENO) >= 0);
     assert_loads(f, path);
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    const ssize_t n = pread(fd, text, room - 1, 0);
-    assert_true(n >= 0);
-    text[n] = '\0';
-    close(fd);
-    unlink(log);
-    return (size_t)n;
+    folder_heard(kept, log, text, room);
+    return strlen(text);
 }
 
 static void foreign_files_get_one_warning(void **state)
@@ -415,8 +346,8 @@ static void foreign_files_get_one_warning(void **state)
     assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
     assert_int_equal(warnings_of_load(f, f->file, text, sizeof text), 0);
     edit_file(f, &(edit){.no_metadata = true});
-    assert_true(warnings_of_load(f, f->edited, text, sizeof text) > 0);
-    assert_non_null(strstr(text, f->edited));
+    assert_true(warnings_of_load(f, f->other, text, sizeof text) > 0);
+    assert_non_null(strstr(text, f->other));
     assert_non_null(strstr(text, "taken for resnet50 and --normalize cifar"));
     assert_int_equal(strchr(text, '\n') - text, strlen(text) - 1); /* one line */
 }
@@ -428,12 +359,12 @@ static void a_file_of_another_network_does_not_fit(void **state)
     dt_weights s;
 
     assert_ok(dt_net_create(&other, &vgg));
-    state_take(other, &s);
+    weights_take(other, &s);
     assert_ok(dt_model_save(&s, f->file, &as_torchvision));
     assert_refused(f, f->file, "--net 'vgg11'");
     edit_file(f, &(edit){.no_metadata = true});
-    assert_refused(f, f->edited, "267 missing");
-    state_give(&s);
+    assert_refused(f, f->other, "267 missing");
+    weights_give(&s);
     dt_net_destroy(other);
 }
 
@@ -464,16 +395,16 @@ static void files_describe_their_network(void **state)
 
     edit_file(f, &(edit){.field = "dtrain.stem", .value = "square"});
     dt_options_init(&o);
-    assert_fails(dt_model_describe(f->edited, &o, &meta), DT_FORMAT, "dtrain.stem");
+    assert_fails(dt_model_describe(f->other, &o, &meta), DT_FORMAT, "dtrain.stem");
 }
 
-#define RESNET(name) cmocka_unit_test_setup_teardown(name, make_resnet, release)
+#define RESNET(name) cmocka_unit_test_setup_teardown(name, make_resnet, model_files_release)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         RESNET(files_hold_oihw_and_metadata),
         RESNET(resnet_namings),
-        cmocka_unit_test_setup_teardown(vgg_namings, make_vgg, release),
+        cmocka_unit_test_setup_teardown(vgg_namings, make_vgg, model_files_release),
         RESNET(prefixes_and_counters_do_not_matter),
         RESNET(misfits_are_reported_together),
         RESNET(metadata_of_another_run_is_refused),

@@ -1,69 +1,22 @@
 /* Model files as others make them: MindSpore's names, 16-bit floats, other classes. */
-#include "test.h"
+#include "model_files.h"
 
 #include <math.h>
-#include <unistd.h>
 
 #include "store/modelread.h"
-#include "store/safetensors.h"
-
-typedef struct fixture {
-    char dir[64], file[128], other[128];
-    dt_net *net;
-    size_t floats, channels;
-    dt_weights state; /* three arrays one behind the other */
-} fixture;
-
-static void state_take(const fixture *f, dt_weights *s)
-{
-    float *x = calloc(f->floats + 2 * f->channels, sizeof *x);
-    assert_non_null(x);
-    *s = (dt_weights){f->net, x, x + f->floats, x + f->floats + f->channels};
-}
 
 static int make(void **state)
 {
     const dt_net_spec spec = {.net = "resnet50", .variant = "mindspore", .stem = "imagenet",
                               .image_size = 32, .classes = 10, .width_divisor = 16};
-    fixture *f = calloc(1, sizeof *f);
+    fixture *f = *state = model_files_make(&spec);
 
-    assert_non_null(f);
-    dt_fail_clear(); /* of a test that has failed */
-    snprintf(f->dir, sizeof f->dir, "foreign-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    snprintf(f->file, sizeof f->file, "%s/model.safetensors", f->dir);
-    snprintf(f->other, sizeof f->other, "%s/other.safetensors", f->dir);
-    assert_ok(dt_net_create(&f->net, &spec));
-    f->floats = dt_net_slab_floats(f->net);
-    f->channels = dt_net_norm_channels(f->net);
-    state_take(f, &f->state);
     for (size_t i = 0; i < dt_net_param_count(f->net); i++) /* not what lies between tensors */
         for (size_t k = 0; k < dt_net_param(f->net, i)->count; k++)
             f->state.master[dt_net_param(f->net, i)->offset + k] = (float)(i * 1000 + k) / 8;
     for (size_t i = 0; i < 2 * f->channels; i++)
         f->state.running_mean[i] = (float)i / 4;
-    *state = f;
     return 0;
-}
-
-static int release(void **state)
-{
-    fixture *f = *state;
-    unlink(f->file);
-    unlink(f->other);
-    assert_int_equal(rmdir(f->dir), 0);
-    free(f->state.master);
-    dt_net_destroy(f->net);
-    free(f);
-    return 0;
-}
-
-static const dt_tensor *find(const dt_safetensors *s, const char *name)
-{
-    for (size_t i = 0; i < dt_safetensors_count(s); i++)
-        if (strcmp(dt_safetensors_get(s, i)->name, name) == 0)
-            return dt_safetensors_get(s, i);
-    return NULL;
 }
 
 /* ---- Names ------------------------------------------------------------------------------- */
@@ -130,8 +83,7 @@ static void mindspore_names_mean_the_same(void **state)
             dt_safetensors *s = NULL;
             assert_ok(dt_model_save(&f->state, f->file, &opts));
             assert_ok(dt_safetensors_open(&s, f->file));
-            const dt_tensor *t = find(s, pair[i][k]);
-            assert_non_null(t);
+            const dt_tensor *t = tensor_named(s, pair[i][k]);
             assert_true(t->bytes <= sizeof x[k]);
             memset(x[k], 0, sizeof x[k]);
             assert_ok(dt_safetensors_read(s, t, x[k]));
@@ -156,15 +108,14 @@ static void mindspore_has_the_tutorials_names(void **state)
     assert_ok(dt_safetensors_open(&s, f->file));
     assert_int_equal(dt_safetensors_count(s), names);
     for (size_t i = 0; i < names; i++)
-        if (!find(s, name[i]))
-            fail_msg("no tensor %s", name[i]);
+        (void)tensor_named(s, name[i]);
     dt_safetensors_close(s);
 
-    state_take(f, &back);
+    weights_take(f->net, &back);
     assert_ok(dt_model_load(&back, f->file, "tutorial"));
     assert_memory_equal(back.master, f->state.master,
                         (f->floats + 2 * f->channels) * sizeof(float));
-    free(back.master);
+    weights_give(&back);
     assert_ok(dt_model_read_steps(f->file, &steps)); /* though no tensor counts batches */
     assert_int_equal(steps, 1234);
 }
@@ -265,7 +216,7 @@ static size_t narrow_compare(const fixture *f, const narrow_type *type)
             continue;
         assert_true(t->bytes <= sizeof wide);
         assert_ok(dt_safetensors_read(s, t, wide));
-        assert_ok(dt_safetensors_read(other, find(other, t->name), narrow));
+        assert_ok(dt_safetensors_read(other, tensor_named(other, t->name), narrow));
         for (size_t k = 0; k < count; k++) {
             assert_true((double)wide[k] == narrow_value(type, narrow[k]));
             assert_int_equal(signbit(wide[k]) != 0, narrow[k] >> 15);
@@ -284,11 +235,11 @@ static void narrow_floats_are_read(const fixture *f, const narrow_type *type)
     dt_weights s;
 
     narrow_write(f, &c);
-    state_take(f, &s);
+    weights_take(f->net, &s);
     assert_ok(dt_model_load(&s, f->other, "tutorial"));
     assert_ok(dt_model_save(&s, f->file, &opts));
     assert_true(narrow_compare(f, type) > 0xffff); /* all patterns */
-    free(s.master);
+    weights_give(&s);
 
     dt_model_read r; /* what averages and converts */
     dt_options o;
@@ -321,10 +272,10 @@ static void what_is_not_finite_is_refused(void **state)
                          .with = cases[i].bits};
         dt_weights s;
         narrow_write(f, &c);
-        state_take(f, &s);
+        weights_take(f->net, &s);
         assert_fails(dt_model_load(&s, f->other, "tutorial"), DT_FORMAT,
                      "'layer2.1.bn2.running_var': element 1 is not a finite number");
-        free(s.master);
+        weights_give(&s);
     }
 }
 
@@ -343,10 +294,10 @@ static void body_is_taken_without_the_head(void **state)
     assert_ok(dt_net_create(&large.net, &spec));
     large.floats = dt_net_slab_floats(large.net);
     large.channels = f->channels;
-    state_take(&large, &large.state);
+    weights_take(large.net, &large.state);
     for (size_t i = 0; i < large.floats + 2 * large.channels; i++)
         large.state.master[i] = (float)i;
-    state_take(f, &s);
+    weights_take(f->net, &s);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         const dt_model_file_opts opts = {names[k], "tutorial", 0};
         assert_ok(dt_model_save(&large.state, f->file, &opts));
@@ -363,12 +314,12 @@ static void body_is_taken_without_the_head(void **state)
         assert_memory_equal(s.running_mean, large.state.running_mean,
                             2 * f->channels * sizeof(float));
     }
-    free(s.master);
-    free(large.state.master);
+    weights_give(&s);
+    weights_give(&large.state);
     dt_net_destroy(large.net);
 }
 
-#define WITH_RESNET(name) cmocka_unit_test_setup_teardown(name, make, release)
+#define WITH_RESNET(name) cmocka_unit_test_setup_teardown(name, make, model_files_release)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

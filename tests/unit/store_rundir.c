@@ -53,12 +53,6 @@ static void touch(const char *path)
     fclose(f);
 }
 
-static bool exists(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0;
-}
-
 static void new_and_empty_folders_are_taken(void **state)
 {
     fixture *f = *state;
@@ -68,10 +62,10 @@ static void new_and_empty_folders_are_taken(void **state)
     f->o.out = "a/b/c"; /* parents are made */
     assert_ok(dt_rundir_open(&d, &f->o, 2));
     assert_string_equal(d.path, "a/b/c");
-    assert_true(exists("a/b/c/lock"));
+    assert_true(dt_path_exists("a/b/c/lock"));
     touch(dt_rundir_file(&d, "metrics.jsonl", path));
     dt_rundir_close(&d);
-    assert_false(exists("a/b/c/lock"));
+    assert_false(dt_path_exists("a/b/c/lock"));
     assert_int_equal(unlink("a/b/c/metrics.jsonl"), 0); /* what the run wrote stays */
 
     assert_int_equal(mkdir("empty", 0755), 0);
@@ -79,7 +73,7 @@ static void new_and_empty_folders_are_taken(void **state)
     assert_ok(dt_rundir_open(&d, &f->o, 2));
     dt_rundir_close(&d);
     dt_rundir_close(&d);          /* a second time is harmless */
-    assert_true(exists("empty")); /* not ours to remove */
+    assert_true(dt_path_exists("empty")); /* not ours to remove */
 }
 
 static void a_folder_that_we_made_for_nothing_goes(void **state)
@@ -88,9 +82,9 @@ static void a_folder_that_we_made_for_nothing_goes(void **state)
     dt_rundir d;
     f->o.out = "a";
     assert_ok(dt_rundir_open(&d, &f->o, 1));
-    assert_true(exists("a"));
+    assert_true(dt_path_exists("a"));
     dt_rundir_close(&d);
-    assert_false(exists("a"));
+    assert_false(dt_path_exists("a"));
 }
 
 static void a_folder_with_anything_in_it_is_refused(void **state)
@@ -105,13 +99,13 @@ static void a_folder_with_anything_in_it_is_refused(void **state)
         touch(things[i]);
         assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE,
                      "is not empty: it holds");
-        assert_true(exists(things[i]));
+        assert_true(dt_path_exists(things[i]));
         assert_int_equal(unlink(things[i]), 0);
     }
     assert_int_equal(mkdir("a/b", 0755), 0);
     assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "holds 'b'");
     dt_rundir_close(&d); /* after a failure: nothing to do */
-    assert_true(exists("a/b"));
+    assert_true(dt_path_exists("a/b"));
 }
 
 /* By another process: flock knows files, not names. */
@@ -134,7 +128,7 @@ static void a_folder_in_use_is_refused(void **state)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_true(exists("a/lock"));
+    assert_true(dt_path_exists("a/lock"));
     dt_rundir_close(&d);
 }
 
@@ -172,14 +166,14 @@ static void one_of_many_gets_a_folder(void **state)
             winners += byte;
         }
         assert_int_equal(winners, 1);
-        assert_true(exists("a/lock"));
+        assert_true(dt_path_exists("a/lock"));
         close(end[1]);
         for (int i = 0; i < RIVALS; i++) {
             int status = 0;
             assert_true(wait(&status) > 0);
             assert_int_equal(status, 0);
         }
-        assert_false(exists("a/lock"));
+        assert_false(dt_path_exists("a/lock"));
         rmdir("a"); /* left by a winner that had not made it */
         close(start[0]);
         close(done[0]);

@@ -35,12 +35,6 @@ static int release(void **state)
     return 0;
 }
 
-static bool exists(const char *path)
-{
-    struct stat info;
-    return lstat(path, &info) == 0;
-}
-
 /* What a run of `steps` checkpoints has left. */
 static void leave_run(const place *p, bool lock)
 {
@@ -70,11 +64,11 @@ static void remains_are_taken_over(void **state)
         assert_ok(dt_rundir_open(&d, &p->o, 2));
         assert_true(d.resumed && !d.created);
         assert_string_equal(d.path, p->run);
-        assert_true(exists(folder_path(p->run, "lock")));
+        assert_true(dt_path_exists(folder_path(p->run, "lock")));
         dt_rundir_close(&d);
-        assert_false(exists(folder_path(p->run, "lock")));
-        assert_true(exists(folder_path(p->run, "metrics.jsonl"))); /* all of it stays */
-        assert_true(exists(folder_path(p->run, "checkpoints/step-0000000003")));
+        assert_false(dt_path_exists(folder_path(p->run, "lock")));
+        assert_true(dt_path_exists(folder_path(p->run, "metrics.jsonl"))); /* all of it stays */
+        assert_true(dt_path_exists(folder_path(p->run, "checkpoints/step-0000000003")));
     }
     p->o.resume = "never";
     assert_fails(dt_rundir_open(&d, &p->o, 2), DT_CANTCREATE,
@@ -94,7 +88,7 @@ static void a_run_that_had_barely_begun(void **state)
         folder_write(p->run, left[i], "x", 1);
         p->o.resume = "never"; /* without being asked, nothing is taken over */
         assert_fails(dt_rundir_open(&d, &p->o, 2), DT_CANTCREATE, "is not empty");
-        assert_true(exists(folder_path(p->run, "lock")));
+        assert_true(dt_path_exists(folder_path(p->run, "lock")));
         p->o.resume = "auto";
         assert_ok(dt_rundir_open(&d, &p->o, 2));
         dt_rundir_close(&d);
@@ -110,8 +104,8 @@ static void what_is_no_run_is_refused(void **state)
     mkdir(p->run, 0755);
     folder_write(p->run, "thesis.tex", "x", 1);
     assert_fails(dt_rundir_open(&d, &p->o, 2), DT_CANTCREATE, "it is no run folder");
-    assert_true(exists(folder_path(p->run, "thesis.tex")));
-    assert_false(exists(folder_path(p->run, "lock")));
+    assert_true(dt_path_exists(folder_path(p->run, "thesis.tex")));
+    assert_false(dt_path_exists(folder_path(p->run, "lock")));
     folder_write(p->run, "lock", "", 0);
     assert_fails(dt_rundir_open(&d, &p->o, 2), DT_CANTCREATE, "'thesis.tex'");
     unlink(folder_path(p->run, "lock"));
@@ -191,13 +185,13 @@ static void a_live_one_keeps_it_and_a_killed_one_does_not(void **state)
     const pid_t child = holder(p, &said);
     assert_int_equal(said, 'y');
     assert_fails(dt_rundir_open(&d, &p->o, 1), DT_CANTCREATE, "in use by another run");
-    assert_true(exists(folder_path(p->run, "lock")));
+    assert_true(dt_path_exists(folder_path(p->run, "lock")));
     p->o.resume = "never";
     assert_fails(dt_rundir_open(&d, &p->o, 1), DT_CANTCREATE, "in use by another run");
     p->o.resume = "auto";
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(exists(folder_path(p->run, "lock"))); /* stale */
+    assert_true(dt_path_exists(folder_path(p->run, "lock"))); /* stale */
     assert_ok(dt_rundir_open(&d, &p->o, 1));
     assert_true(d.resumed);
     dt_rundir_close(&d);
@@ -231,7 +225,7 @@ static void never_two_at_once(void **state)
             if (fd < 0)
                 _exit(3);
             close(fd);
-            if (!exists(folder_path(p->run, "lock")) || !d.resumed)
+            if (!dt_path_exists(folder_path(p->run, "lock")) || !d.resumed)
                 _exit(4);
             if (unlink(folder_path(p->run, "inside")) != 0)
                 _exit(5);
@@ -245,7 +239,7 @@ static void never_two_at_once(void **state)
         assert_int_equal(waitpid(child[i], &status, 0), child[i]);
         assert_int_equal(status, 0);
     }
-    assert_false(exists(folder_path(p->run, "lock")));
+    assert_false(dt_path_exists(folder_path(p->run, "lock")));
 }
 
 /* Of those that resume one folder at the same moment, exactly one does. */
