@@ -2,56 +2,45 @@
  * implementation's own tests (safetensors/src/tensor.rs at 24b0b28). */
 #ifndef DT_SAFETENSORS_FILES_H
 #define DT_SAFETENSORS_FILES_H
-#include "test.h"
+#include "folder.h"
 
 #include <dirent.h>
-#include <unistd.h>
 
 /* ---- A folder and files for each test -------------------------------------------- */
 
-enum { PATH_CHARS = 256 };
+enum { PATH_CHARS = FOLDER_PATH + 32 };
 typedef struct folder {
-    char dir[64], file[PATH_CHARS];
+    char dir[FOLDER_PATH], file[PATH_CHARS];
 } folder;
 
 static inline int make_folder(void **state)
 {
-    folder *f = calloc(1, sizeof *f);
+    folder *f = *state = calloc(1, sizeof *f);
     assert_non_null(f);
     dt_fail_clear(); /* of a test that has failed */
-    snprintf(f->dir, sizeof f->dir, "safetensors-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
+    folder_make(f->dir);
     snprintf(f->file, sizeof f->file, "%s/a.safetensors", f->dir);
-    *state = f;
     return 0;
-}
-
-/* Names of the files in a folder; removes them if told to. Returns their number. */
-static inline int list_folder(const char *dir, bool remove)
-{
-    int count = 0;
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        char path[PATH_CHARS + 300];
-        if (e->d_name[0] == '.')
-            continue;
-        count++;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (remove)
-            assert_int_equal(unlink(path), 0);
-    }
-    closedir(d);
-    return count;
 }
 
 static inline int remove_folder(void **state)
 {
     folder *f = *state;
-    list_folder(f->dir, true);
-    assert_int_equal(rmdir(f->dir), 0);
+    folder_remove(f->dir);
     free(f);
     return 0;
+}
+
+/* How many files a folder holds. */
+static inline int count_files(const char *dir)
+{
+    int count = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        count += e->d_name[0] != '.';
+    closedir(d);
+    return count;
 }
 
 static inline void put(const char *path, const void *data, size_t bytes)
