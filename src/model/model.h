@@ -52,6 +52,7 @@ typedef struct dt_norm { /* one batch norm's running statistics */
 
 size_t dt_net_param_count(const dt_net *net); /* tensors; [i] in state_dict order */
 const dt_param *dt_net_param(const dt_net *net, size_t i);
+const dt_param *dt_net_slab_param(const dt_net *net, size_t i); /* [i] by offset in the slab */
 bool dt_net_is_head(const dt_net *net, size_t i); /* of the layer that makes the logits */
 size_t dt_net_norm_count(const dt_net *net);
 const dt_norm *dt_net_norm(const dt_net *net, size_t i);

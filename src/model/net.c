@@ -121,16 +121,20 @@ int64_t dt_net_width(const dt_net *net, int64_t channels)
 /* ---- Creation ------------------------------------------------------------------------- */
 
 /* Backward order: the last node's parameters first. */
-static void net_assign_offsets(dt_net *net)
+static dt_status net_assign_offsets(dt_net *net)
 {
-    size_t offset = 0;
+    size_t offset = 0, placed = 0;
+
+    DT_TRY(dt_calloc(&net->order, net->params, sizeof *net->order, "the network"));
     for (int i = net->nodes; i-- > 0;)
         for (int k = net->node[i].n_param; k-- > 0;) {
             dt_param *p = &net->param[net->node[i].param[k]];
+            net->order[placed++] = (size_t)net->node[i].param[k];
             p->offset = offset;
             offset += dt_align(p->count, 16);
         }
     net->slab_floats = offset;
+    return DT_OK;
 }
 
 static const dt_net_row *net_find(const char *name)
@@ -166,7 +170,7 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
     net->loss = dt_net_add(net, &dt_op_softmax_xent, (dt_attr){0}, net->logits, -1,
                            "loss");
     DT_GO(st, net->status, out);
-    net_assign_offsets(net);
+    DT_GO(st, net_assign_offsets(net), out);
     *out = net;
     net = NULL;
 
@@ -181,6 +185,7 @@ void dt_net_destroy(dt_net *net)
         return;
     free(net->param);
     free(net->init);
+    free(net->order);
     free(net->norm);
     free(net->norm_momentum);
     free(net);
@@ -201,6 +206,11 @@ size_t dt_net_param_count(const dt_net *net)
 const dt_param *dt_net_param(const dt_net *net, size_t i)
 {
     return &net->param[i];
+}
+
+const dt_param *dt_net_slab_param(const dt_net *net, size_t i)
+{
+    return &net->param[net->order[i]];
 }
 
 bool dt_net_is_head(const dt_net *net, size_t i)

@@ -38,6 +38,7 @@ struct dt_net {
     int logits, loss; /* value ids */
     dt_param *param;  /* [params], state_dict order, owned */
     dt_init *init;    /* [params], owned */
+    size_t *order;    /* [params] indices by offset, owned */
     size_t params, params_cap;
     dt_norm *norm;    /* [norms], owned */
     float *norm_momentum; /* [norms], owned */

@@ -40,7 +40,6 @@ typedef struct dt_replicas {
 
 typedef struct dt_replay {
     int64_t every;      /* 0: never */
-    size_t *order;      /* [tensors] parameters by their place in the slab, owned */
     uint64_t *digest;   /* [tensors + 1] of the owner, the loss last; owned */
     uint64_t *again;    /* [tensors + 1] of the rank that replays; owned */
     size_t tensors;

@@ -7,12 +7,6 @@
 
 enum { CHUNK = 1 << 14 }; /* floats; three streams of 64 KiB stay in a core's L2 */
 
-static int by_offset(const void *a, const void *b)
-{
-    const dt_optim_tensor *x = a, *y = b;
-    return x->span.first < y->span.first ? -1 : x->span.first > y->span.first;
-}
-
 dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o,
                         float *master, float *momentum, int threads)
 {
@@ -30,11 +24,10 @@ dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o,
                        o->decay);
     DT_TRY(dt_calloc(&made.tensor, made.tensors, sizeof *made.tensor, "the optimizer"));
     for (size_t i = 0; i < made.tensors; i++) {
-        const dt_param *p = dt_net_param(net, i);
+        const dt_param *p = dt_net_slab_param(net, i);
         made.tensor[i] = (dt_optim_tensor){{p->offset, p->count},
                                            all || p->kind == DT_WEIGHT ? decay : 0};
     }
-    qsort(made.tensor, made.tensors, sizeof *made.tensor, by_offset);
     *x = made;
     return DT_OK;
 }

@@ -17,22 +17,13 @@ dt_status dt_replay_open(dt_run *r, dt_replay *p)
         return dt_fail(DT_CONFIG, "--replay-every runs one shard alone, but with --bn %s its "
                        "batch norm needs other shards; use --bn local, or --replay-every 0",
                        r->o.bn);
-    DT_TRY(dt_calloc(&p->order, n, sizeof *p->order, "the checks"));
     DT_TRY(dt_calloc(&p->digest, n + 1, sizeof *p->digest, "the checks"));
     DT_TRY(dt_calloc(&p->again, n + 1, sizeof *p->again, "the checks"));
-    for (size_t i = 0; i < n; i++) {
-        size_t k = i;
-        for (; k > 0 && dt_net_param(r->net, p->order[k - 1])->offset >
-                            dt_net_param(r->net, i)->offset; k--)
-            p->order[k] = p->order[k - 1];
-        p->order[k] = i;
-    }
     return DT_OK;
 }
 
 void dt_replay_close(dt_replay *p)
 {
-    free(p->order);
     free(p->digest);
     free(p->again);
     *p = (dt_replay){0};
@@ -71,7 +62,7 @@ static size_t hash_tensors(const dt_run *r, const float *grad, size_t hashed,
     const dt_replay *p = &r->checks->replay;
 
     for (; hashed < p->tensors; hashed++) {
-        const dt_param *t = dt_net_param(r->net, p->order[hashed]);
+        const dt_param *t = dt_net_slab_param(r->net, hashed);
         if (t->offset + t->count > floats_done)
             break;
         digest[hashed] = dt_hash_bytes(grad + t->offset, t->count * sizeof *grad).low;
@@ -129,7 +120,7 @@ static dt_status compare(const dt_run *r, int owner, const char *owner_host)
     dt_host_name(host);
     for (size_t i = p->tensors; i-- > 0;)
         if (p->digest[i] != p->again[i]) {
-            first = dt_net_param(r->net, p->order[i]);
+            first = dt_net_slab_param(r->net, i);
             differ++;
         }
     const bool loss = p->digest[p->tensors] != p->again[p->tensors];

@@ -28,12 +28,9 @@ static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
     const double mib = 1024.0 * 1024.0;
 
     DT_TRY(dt_calloc(tensor, count, sizeof **tensor, "the exchange"));
-    for (size_t i = 0; i < count; i++) { /* backward order is reversed state_dict order, */
-        const dt_param *p = dt_net_param(r->net, i); /* but sort to rely on nothing */
-        size_t k = i;
-        for (; k > 0 && (*tensor)[k - 1].first > p->offset; k--)
-            (*tensor)[k] = (*tensor)[k - 1];
-        (*tensor)[k] = (dt_span){p->offset, p->count};
+    for (size_t i = 0; i < count; i++) {
+        const dt_param *p = dt_net_slab_param(r->net, i);
+        (*tensor)[i] = (dt_span){p->offset, p->count};
     }
     *x = (dt_exchange_opts){.name = r->o.exchange, .shards = (int)r->o.shards,
                             .floats = dt_net_slab_floats(r->net), .tensor = *tensor,

@@ -96,6 +96,8 @@ static void backward_order(void **state)
         }
     }
     assert_int_equal(covered, dt_net_slab_floats(net));
+    for (size_t i = 1; i < dt_net_param_count(net); i++)
+        assert_true(dt_net_slab_param(net, i - 1)->offset < dt_net_slab_param(net, i)->offset);
     assert_string_equal(dt_net_param(net, 0)->name, "conv1.weight");
     assert_string_equal(dt_net_param(net, 160)->name, "fc.bias");
     assert_true(dt_net_param(net, 160)->offset < 10 * 2048 + 16);
