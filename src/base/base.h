@@ -147,7 +147,6 @@ typedef enum dt_stream {
     DT_STREAM_INIT = 1,
     DT_STREAM_PERMUTATION = 2,
     DT_STREAM_AUGMENT = 3,
-    DT_STREAM_DROPOUT = 4,
     DT_STREAM_SYNTHETIC = 5,
     DT_STREAM_TEST = 6,
 } dt_stream;

@@ -99,15 +99,6 @@ dt_status dt_pixels_open(void)
     return DT_OK;
 }
 
-void dt_pixels_close(void)
-{
-    if (!pixels.mem)
-        return;
-    ASAN_UNPOISON_MEMORY_REGION(pixels.mem, PIXELS_ROOM);
-    munmap(pixels.mem, PIXELS_ROOM);
-    pixels.mem = NULL;
-}
-
 /* stb_image keeps palettes on its stack and does not compare pixels with their length: a
  * palette is made full, with black, so that no pixel shows what lies behind it. The file
  * lies in a block with room for that; returns its new size. */

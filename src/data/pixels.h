@@ -21,7 +21,6 @@
 
 /* Address space for the largest picture; touched as far as pictures need it. DT_NOMEM. */
 dt_status dt_pixels_open(void) DT_MUST_CHECK;
-void dt_pixels_close(void);
 /* Forget the last picture; `count` zeroed bytes for a file, NULL when they do not fit. */
 uint8_t *dt_pixels_file(size_t count);
 /* Decode the first `count` bytes of it, whose structure has been checked: [height][width][3],

@@ -97,7 +97,6 @@ void dt_shards_of(int shards, int world, int rank, int *first, int *end);
  * group's size alone (the tree over indices from the group's first shard). One round is a
  * leaf for each of the rank's shards, then dt_reduce_finish. Memory is taken at creation. */
 typedef void (*dt_merge)(void *left, const void *right, size_t count); /* into left */
-void dt_merge_f32(void *left, const void *right, size_t count);
 void dt_merge_f64(void *left, const void *right, size_t count);
 void dt_merge_moments(void *left, const void *right, size_t count);
 typedef struct dt_reduce dt_reduce;

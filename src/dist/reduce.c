@@ -37,11 +37,6 @@ struct dt_reduce {
     int *bytes, *displace; /* [world] for MPI, owned */
 };
 
-void dt_merge_f32(void *left, const void *right, size_t count)
-{
-    dt_add_f32(left, right, count);
-}
-
 void dt_merge_f64(void *left, const void *right, size_t count)
 {
     double *a = left;

@@ -45,25 +45,25 @@ static void conv_note(dt_step *s, const dt_kernel *k, const dt_kernel *before,
              impl);
 }
 
-static dt_status conv_open(dt_step *s, dt_env *env, conv_state *v, dt_pass pass,
+static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass,
                            const dt_kernel **before)
 {
     conv_pass *p = &v->pass[pass];
     dt_kernel_info info;
 
-    DT_TRY(dt_kernel_choose(dt_env_kernels(env), &v->conv, pass, &p->kernel));
+    DT_TRY(dt_kernel_choose(dt_model_kernels(m), &v->conv, pass, &p->kernel));
     DT_TRY(p->kernel->open(&p->state, &v->conv, pass, &info));
     conv_note(s, p->kernel, *before, info.impl);
     *before = p->kernel;
     if (info.scratch_bytes > s->scratch_bytes)
         s->scratch_bytes = info.scratch_bytes;
     if (info.packed_bytes > 0)
-        DT_TRY(dt_env_pack(env, s, 0, info.layout, info.packed_bytes, p->kernel->pack,
+        DT_TRY(dt_model_add_pack(m, s, 0, info.layout, info.packed_bytes, p->kernel->pack,
                            p->state, &s->pack[pass]));
     return DT_OK;
 }
 
-dt_status dt_conv_prepare(dt_step *s, dt_env *env, dt_conv c)
+dt_status dt_conv_prepare(dt_step *s, dt_model *m, dt_conv c)
 {
     const bool want[DT_PASS_COUNT] = {
         [DT_PASS_FORWARD] = true,
@@ -85,7 +85,7 @@ dt_status dt_conv_prepare(dt_step *s, dt_env *env, dt_conv c)
     s->state = v;
     for (int pass = 0; pass < DT_PASS_COUNT; pass++)
         if (want[pass])
-            DT_TRY(conv_open(s, env, v, (dt_pass)pass, &before));
+            DT_TRY(conv_open(s, m, v, (dt_pass)pass, &before));
     return DT_OK;
 }
 

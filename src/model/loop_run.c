@@ -17,9 +17,9 @@ const dt_loops *dt_loops_current(void)
 #endif
 }
 
-dt_status dt_loops_prepare(dt_step *s, dt_env *env)
+dt_status dt_loops_prepare(dt_step *s, dt_model *m)
 {
-    (void)env;
+    (void)m;
     snprintf(s->kernels, sizeof s->kernels, "own %s", dt_loops_current()->isa);
     return DT_OK;
 }

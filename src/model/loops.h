@@ -43,7 +43,7 @@ extern const dt_loops dt_loops_portable, dt_loops_avx2, dt_loops_avx512;
 /* The set for dt_isa_current(). */
 const dt_loops *dt_loops_current(void);
 /* dt_op.prepare of operations that only have to name their loops. */
-dt_status dt_loops_prepare(dt_step *s, dt_env *env);
+dt_status dt_loops_prepare(dt_step *s, dt_model *m);
 /* All items, cut into chunks of `grain` that the step's threads share; no threads are
  * woken for a single chunk. */
 void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain);

@@ -106,7 +106,6 @@ bool dt_kernel_library(size_t i, const char **name, char *version, size_t size);
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
 /* All plans of the model must be destroyed before. */
 void dt_model_destroy(dt_model *m);
-const dt_net *dt_model_net(const dt_model *m);
 
 /* Bytes of packed compute weights that all plans made so far need together. */
 size_t dt_model_packed_bytes(const dt_model *m);

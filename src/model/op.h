@@ -61,7 +61,6 @@ dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, i
                            const int64_t *dim, dt_init init) DT_MUST_CHECK;
 dt_status dt_declare_norm(dt_decl *d, int64_t channels) DT_MUST_CHECK;
 
-typedef struct dt_env dt_env;   /* what a plan offers to prepare; see plan.h */
 typedef struct dt_step {        /* one compiled node; immutable after prepare */
     const dt_op *op;
     const dt_node *node;
@@ -77,7 +76,7 @@ typedef struct dt_step {        /* one compiled node; immutable after prepare */
     unsigned saves;             /* the op's; prepare may take away what it does not need */
     size_t saved_bytes;         /* set by prepare: kept from forward to backward */
     size_t scratch_bytes;       /* set by prepare: free again after each call */
-    int pack[2];                /* set by prepare: ids from dt_env_pack, -1: none */
+    int pack[2];                /* set by prepare: ids from dt_model_add_pack, -1: none */
     void *state;                /* set by prepare, owned, undone by destroy */
     char kernels[160];          /* set by prepare, for `dtrain plan` */
 } dt_step;
@@ -116,7 +115,7 @@ struct dt_op {
     /* Optional. Parameters, norms and initialisers; allocates nothing. */
     dt_status (*declare)(const dt_node *n, const dt_shape *in, dt_decl *d);
     /* Optional. Once per plan: build kernels, state the saved and scratch bytes. */
-    dt_status (*prepare)(dt_step *s, dt_env *env);
+    dt_status (*prepare)(dt_step *s, dt_model *m);
     /* Hot path: no allocation, no I/O, no locks. */
     dt_status (*forward)(const dt_call *c);
     /* Writes d_in and d_param, never adds: the plan puts a fork where a value fans out. */
@@ -151,7 +150,7 @@ enum dt_op_id {
 };
 extern const dt_op *const dt_op_table[DT_OP_COUNT]; /* in net.c */
 
-/* ---- Offered by the plan to prepare --------------------------------------------------- */
+/* ---- Offered by the model to prepare -------------------------------------------------- */
 
 /* A packed compute copy of parameter `param` (index into step->node->param). Equal
  * (tensor, layout) pairs of different plans share memory.
@@ -159,9 +158,9 @@ extern const dt_op *const dt_op_table[DT_OP_COUNT]; /* in net.c */
  *   pack    copies master (slab order) to packed; context must live as long as the plan
  *   id_out  to be stored in step->pack[] */
 typedef void (*dt_pack_func)(const void *context, const float *master, void *packed);
-dt_status dt_env_pack(dt_env *env, const dt_step *s, int param, const char *layout,
+dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char *layout,
                       size_t bytes, dt_pack_func pack, const void *context, int *id_out) DT_MUST_CHECK;
 /* The kernel row asked for with --kernels: "auto" or a name. */
-const char *dt_env_kernels(const dt_env *env);
+const char *dt_model_kernels(const dt_model *m);
 
 #endif

@@ -36,14 +36,14 @@ static dt_status batchnorm_declare(const dt_node *n, const dt_shape *in, dt_decl
     return dt_declare_norm(d, in[0].c);
 }
 
-static dt_status batchnorm_prepare(dt_step *s, dt_env *env)
+static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
 {
     const dt_norm_plan p = dt_norm_plan_of(&s->out_shape);
 
     s->saves = DT_SAVE_IN0 | (s->attr.relu ? DT_SAVE_OUT : 0u);
     s->saved_bytes = dt_norm_saved_bytes(&p);
     s->scratch_bytes = dt_norm_scratch_bytes(&p);
-    return dt_loops_prepare(s, env);
+    return dt_loops_prepare(s, m);
 }
 
 /* ---- Forward -------------------------------------------------------------------- */

@@ -46,13 +46,13 @@ static dt_status conv2d_declare(const dt_node *n, const dt_shape *in, dt_decl *d
     return dt_conv_declare(n, d, 4, oihw);
 }
 
-static dt_status conv2d_prepare(dt_step *s, dt_env *env)
+static dt_status conv2d_prepare(dt_step *s, dt_model *m)
 {
     const dt_shape *in = &s->in_shape[0], *out = &s->out_shape;
     const dt_attr *a = &s->attr;
 
     return dt_conv_prepare(
-        s, env,
+        s, m,
         (dt_conv){.n = in->n,
                   .ih = in->h,
                   .iw = in->w,

@@ -26,9 +26,9 @@ static dt_status linear_declare(const dt_node *n, const dt_shape *in, dt_decl *d
     return dt_conv_declare(n, d, 2, oi);
 }
 
-static dt_status linear_prepare(dt_step *s, dt_env *env)
+static dt_status linear_prepare(dt_step *s, dt_model *m)
 {
-    return dt_conv_prepare(s, env,
+    return dt_conv_prepare(s, m,
                            (dt_conv){.n = s->in_shape[0].n,
                                      .ih = 1,
                                      .iw = 1,

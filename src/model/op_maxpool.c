@@ -13,10 +13,10 @@ static dt_status maxpool_infer(const dt_node *n, const dt_shape *in, dt_shape *o
     return dt_pool_infer(n, in, out);
 }
 
-static dt_status maxpool_prepare(dt_step *s, dt_env *env)
+static dt_status maxpool_prepare(dt_step *s, dt_model *m)
 {
     s->saved_bytes = (size_t)dt_shape_count(&s->out_shape);
-    return dt_loops_prepare(s, env);
+    return dt_loops_prepare(s, m);
 }
 
 static dt_status maxpool_forward(const dt_call *c)

@@ -25,9 +25,9 @@ static dt_status softmax_xent_infer(const dt_node *n, const dt_shape *in, dt_sha
     return DT_OK;
 }
 
-static dt_status softmax_xent_prepare(dt_step *s, dt_env *env)
+static dt_status softmax_xent_prepare(dt_step *s, dt_model *m)
 {
-    (void)env;
+    (void)m;
     if (s->in_type[0] != DT_F32 || s->out_type != DT_F32)
         return dt_fail(DT_BUG, "softmax_xent: logits and losses must be float32");
     s->saved_bytes = (size_t)dt_shape_count(&s->in_shape[0]) * sizeof(float);

@@ -6,15 +6,14 @@
 #include <omp.h>
 #include <stdio.h>
 
-const char *dt_env_kernels(const dt_env *env)
+const char *dt_model_kernels(const dt_model *m)
 {
-    return env->model->opts.kernels;
+    return m->opts.kernels;
 }
 
-dt_status dt_env_pack(dt_env *env, const dt_step *s, int param, const char *layout,
+dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char *layout,
                       size_t bytes, dt_pack_func pack, const void *context, int *id_out)
 {
-    dt_model *m = env->model;
     const int index = s->node->param[param];
 
     for (int i = 0; i < m->packs; i++)

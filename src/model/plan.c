@@ -81,8 +81,6 @@ static dt_status plan_check_room(const dt_plan *p)
 
 static dt_status plan_prepare(dt_plan *p)
 {
-    dt_env env = {p->model};
-
     for (int i = 0; i < p->steps; i++) {
         const dt_node *n = &p->node[i];
         dt_step *s = &p->step[i];
@@ -99,7 +97,7 @@ static dt_status plan_prepare(dt_plan *p)
             s->wants_d_in[k] = p->mode == DT_TRAIN && p->value[n->in[k]].wants_grad;
         }
         if (n->op->prepare)
-            DT_TRY(n->op->prepare(s, &env));
+            DT_TRY(n->op->prepare(s, p->model));
         if (s->scratch_bytes > p->scratch_bytes)
             p->scratch_bytes = s->scratch_bytes;
     }

@@ -27,10 +27,6 @@ struct dt_model {
 /* Which of `parts` a copy belongs to. */
 int dt_pack_part(const dt_model *m, const dt_pack *p, int parts);
 
-struct dt_env {
-    dt_model *model;
-};
-
 /* ---- Placement: offsets for things with lifetimes ------------------------------------- */
 
 typedef struct dt_block {

@@ -19,11 +19,6 @@ void dt_model_destroy(dt_model *m)
     free(m);
 }
 
-const dt_net *dt_model_net(const dt_model *m)
-{
-    return m->net;
-}
-
 void dt_model_bind(dt_model *m, const dt_weights *weights, void *packed)
 {
     m->weights = *weights;

@@ -83,7 +83,7 @@ static void whole_batch(void **state)
     golden_sync_open(&s, *state, first, end);
     golden_sync_input(&s);
     team_step_with(&s.t, &sync, (double)s.g.batch);
-    sum_shards(&s.t, grad_of, s.g.floats, sizeof(float), dt_merge_f32, s.g.grad.mem);
+    sum_shards(&s.t, grad_of, s.g.floats, sizeof(float), merge_f32, s.g.grad.mem);
     sum_shards(&s.t, moments_of, dt_net_norm_channels(s.g.net), sizeof(dt_moment),
                dt_merge_moments, s.g.moments);
     const int beyond = golden_sync_check(&s);

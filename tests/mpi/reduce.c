@@ -50,7 +50,7 @@ typedef struct value_type {
     void (*add)(void *x, const void *y, size_t i);
 } value_type;
 static const value_type types[] = {
-    {"f32", sizeof(float), dt_merge_f32, f32_fill, f32_add},
+    {"f32", sizeof(float), merge_f32, f32_fill, f32_add},
     {"f64", sizeof(double), dt_merge_f64, f64_fill, f64_add},
     {"moments", sizeof(dt_moment), dt_merge_moments, moments_fill, moments_add},
 };
@@ -201,12 +201,12 @@ static void misuse_is_refused(void **state)
     const void *result = NULL;
     dt_reduce *tree = NULL;
 
-    assert_fails(dt_reduce_create(&tree, comm, world - 1, 1, 4, dt_merge_f32, 1),
+    assert_fails(dt_reduce_create(&tree, comm, world - 1, 1, 4, merge_f32, 1),
                  DT_CONFIG, "shards");
     assert_null(tree);
-    assert_fails(dt_reduce_create(&tree, comm, world, 1, 4, dt_merge_f32, 0), DT_BUG,
+    assert_fails(dt_reduce_create(&tree, comm, world, 1, 4, merge_f32, 0), DT_BUG,
                  "groups of 0");
-    assert_ok(dt_reduce_create(&tree, comm, world, 1, 4, dt_merge_f32, 1));
+    assert_ok(dt_reduce_create(&tree, comm, world, 1, 4, merge_f32, 1));
     assert_fails(dt_reduce_finish(tree, &result), DT_BUG, "ended at");
     dt_reduce_destroy(tree);
     dt_reduce_destroy(NULL);

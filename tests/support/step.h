@@ -26,7 +26,6 @@ typedef struct test_step {
     dt_node node;
     dt_net net;
     dt_model model;
-    dt_env env;
     dt_step step;
     dt_call call;
     void *in[DT_MAX_IN], *out, *d_out, *d_in[DT_MAX_IN]; /* what call points to */
@@ -129,7 +128,6 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
 
     *t = (test_step){.node = {.op = spec->op, .attr = spec->attr, .name = "it"},
                      .model = {.net = &t->net},
-                     .env = {&t->model},
                      .call = {.step = s}};
     t->model.opts = (dt_model_opts){.precision = spec->type,
                                     .threads = 1,
@@ -154,7 +152,7 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
     assert_ok(spec->op->infer(&t->node, s->in_shape, &s->out_shape));
     test_step_params(t);
     if (spec->op->prepare)
-        assert_ok(spec->op->prepare(s, &t->env));
+        assert_ok(spec->op->prepare(s, &t->model));
     test_step_buffers(t);
 }
 

@@ -2,7 +2,7 @@
  * combines by the recursive definition of the tree. */
 #ifndef DT_TEST_TEAM_H
 #define DT_TEST_TEAM_H
-#include "model/model.h"
+#include "model/plan.h"
 #include "test.h"
 
 enum { TEAM_MOST = 8, TEAM_CHANNELS = 2048 };
@@ -97,7 +97,7 @@ typedef struct team {
 /* Sizes and plans; before the model is bound. */
 static inline void team_plan(team *t, dt_model *m, const int64_t *size, int count)
 {
-    *t = (team){.net = dt_model_net(m), .count = count};
+    *t = (team){.net = m->net, .count = count};
     for (int k = 0; k < count; k++) {
         t->size[k] = size[k];
         t->images += size[k];

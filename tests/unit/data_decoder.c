@@ -174,7 +174,6 @@ static void a_picture_leaves_nothing_behind(void **state)
     for (size_t i = 0; i < 2 << 20; i++)
         assert_int_equal(file[i], 0);
     assert_null(dt_pixels_file((256 << 20) + 1));
-    dt_pixels_close();
 }
 
 int main(int argc, char **argv)

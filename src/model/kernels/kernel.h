@@ -24,7 +24,7 @@ typedef struct dt_kernel_info {
     char impl[64];         /* for `dtrain plan`, e.g. "brgconv:avx512_core_bf16" */
     size_t scratch_bytes;
     size_t packed_bytes;   /* 0: reads the master weights */
-    char layout[96];       /* identifies the packed bytes; see dt_env_pack */
+    char layout[96];       /* identifies the packed bytes; see dt_model_add_pack */
 } dt_kernel_info;
 
 /* Operands of one run; which ones are read depends on the pass. */

@@ -56,7 +56,7 @@ typedef struct onednn_conv {
     size_t weight_bytes;         /* of them, padding included */
     size_t scratch_bytes;        /* per worker */
     size_t *offset;              /* of dw, owned; see dt_part_unpack */
-    size_t run;                  /* output channels that lie side by side in dw */
+    size_t contiguous;           /* output channels that lie side by side in dw */
 } onednn_conv;
 
 /* ---- Primitives ------------------------------------------------------------------ */
@@ -170,9 +170,9 @@ static dt_status onednn_offsets(onednn_conv *o, const onednn_blocks *b)
         for (int64_t i = 0; i < size[k]; i++)
             o->offset[at++] = onednn_offset(b, dim[k], i);
     const size_t *oc = o->offset + at - c->oc;
-    o->run = 1;
-    while (o->run < (size_t)c->oc && oc[o->run] == o->run)
-        o->run++;
+    o->contiguous = 1;
+    while (o->contiguous < (size_t)c->oc && oc[o->contiguous] == o->contiguous)
+        o->contiguous++;
     return DT_OK;
 }
 
@@ -322,7 +322,7 @@ static dt_status onednn_run(void *state, const dt_conv_args *a)
     omp_set_num_threads(threads);
     if (weights)
         dt_part_unpack(c, a->dw, a->scratch, o->weight_bytes / sizeof(float), o->parts,
-                       o->offset, o->run);
+                       o->offset, o->contiguous);
     if (weights && c->bias)
         dt_bias_gradient(c, a->dy, scratch + o->scratch_bytes * (size_t)o->workers,
                          a->dbias);

@@ -37,7 +37,7 @@ void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t 
 }
 
 void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t stride,
-                    int count, const size_t *offset, size_t run)
+                    int count, const size_t *offset, size_t contiguous)
 {
     const size_t *h = offset, *w = h + c->kernel[0], *i = w + c->kernel[1];
     const size_t *o = i + c->ic, oc = (size_t)c->oc;
@@ -49,9 +49,9 @@ void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t strid
         const float *from =
             part + h[place / c->kernel[1]] + w[place % c->kernel[1]] + i[r % c->ic];
         float *to = dw + (size_t)r * oc;
-        for (size_t k = 0; k < oc; k += run)
+        for (size_t k = 0; k < oc; k += contiguous)
             dt_part_sum(to + k, from + o[k], stride, count,
-                        DT_MIN(oc - k, run));
+                        DT_MIN(oc - k, contiguous));
     }
 }
 

@@ -25,10 +25,10 @@ void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t 
 
 /* The same for dw[kh][kw][ic][oc], where the parts lie in another order: element
  * (h, w, i, o) of a part at offset[h] + offset[kh + w] + offset[kh + kw + i] +
- * offset[kh + kw + ic + o]. Output channels k .. k + run - 1 lie side by side for every
- * multiple k of run. */
+ * offset[kh + kw + ic + o]. Output channels k .. k + contiguous - 1 lie side by side
+ * for every multiple k of contiguous. */
 void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t stride,
-                    int count, const size_t *offset, size_t run);
+                    int count, const size_t *offset, size_t contiguous);
 
 /* dbias[oc] = the sum of dy[rows][oc]; scratch of dt_bias_scratch_bytes. */
 size_t dt_bias_scratch_bytes(const dt_conv *c);
