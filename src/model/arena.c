@@ -1,4 +1,4 @@
-/* Where blocks with lifetimes lie in one arena. */
+/* arena.c - where blocks with lifetimes lie in one arena. */
 #include "plan.h"
 
 #include <stdlib.h>

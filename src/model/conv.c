@@ -1,4 +1,4 @@
-/* The body of conv2d and linear: one kernel per pass, packed weights, the calls. */
+/* conv.c - the body of conv2d and linear: one kernel per pass, packed weights, the calls. */
 #include "conv.h"
 
 #include <stdio.h>

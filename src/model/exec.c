@@ -1,4 +1,4 @@
-/* A plan bound to memory: forward and backward are loops over steps. */
+/* exec.c - a plan bound to memory: forward and backward are loops over steps. */
 #include "plan.h"
 
 #include <stdlib.h>

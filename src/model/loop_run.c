@@ -1,4 +1,4 @@
-/* Which loops this CPU takes, and how a call's items are shared among threads. */
+/* loop_run.c - which loops this CPU takes, and how a call's items are shared among threads. */
 #include "loops.h"
 
 #include <stdio.h>

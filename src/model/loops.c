@@ -1,6 +1,6 @@
-/* The inner loops, see loops.h: those over elements here, the others in loops_norm.h
- * and loops_pool.h, and the table. Compiled once for each instruction set, under the
- * names that loops_avx2.c and loops_avx512.c give. */
+/* loops.c - the inner loops, see loops.h: those over elements here, the others in loops_norm.h and
+ * loops_pool.h, and the table. Compiled once for each instruction set, under the names that
+ * loops_avx2.c and loops_avx512.c give. */
 #include "loops_norm.h"
 #include "loops_pool.h"
 

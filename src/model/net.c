@@ -1,4 +1,4 @@
-/* Networks as data: the builder, the parameter table in both orders, and names. */
+/* net.c - networks as data: the builder, the parameter table in both orders, and names. */
 #include "net.h"
 
 #include <stdarg.h>

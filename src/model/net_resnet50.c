@@ -1,4 +1,4 @@
-/* ResNet-50 (He et al. 2015) in two variants.
+/* net_resnet50.c - ResNet-50 (He et al. 2015) in two variants.
  *
  * mindspore    the Ascend tutorial's sample code: stride on the first 1x1 of a stage,
  *              TensorFlow's asymmetric "same" padding, Xavier-uniform weights, gamma

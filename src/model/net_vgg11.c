@@ -1,7 +1,7 @@
-/* VGG11 with batch norm and one linear layer, as in the CS744 tutorial and kuangliu's
- * pytorch-cifar (configuration A of Simonyan & Zisserman 2014): 3x3 convolutions with
- * bias, 9,231,114 parameters for 10 classes. Maps larger than 1x1 after the last pool
- * (images above 63 pixels) are averaged, so the parameters do not depend on the image. */
+/* net_vgg11.c - VGG11 with batch norm and one linear layer, as in the CS744 tutorial and kuangliu's
+ * pytorch-cifar (configuration A of Simonyan & Zisserman 2014): 3x3 convolutions with bias,
+ * 9,231,114 parameters for 10 classes. Maps larger than 1x1 after the last pool (images above 63
+ * pixels) are averaged, so the parameters do not depend on the image. */
 #include "net.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The sum of two values of one shape. Both gradients are copies of the output's. */
+/* op_add.c - the sum of two values of one shape. Both gradients are copies of the output's. */
 #include "loops.h"
 
 static dt_status add_infer(const dt_node *n, const dt_shape *in, dt_shape *out)

@@ -1,4 +1,4 @@
-/* Average pooling. Padding counts as zeros: the divisor is always the kernel's area
+/* op_avgpool.c - average pooling. Padding counts as zeros: the divisor is always the kernel's area
  * (PyTorch's count_include_pad=True, its default). */
 #include "pool.h"
 

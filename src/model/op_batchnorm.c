@@ -1,8 +1,7 @@
-/* Batch norm (Ioffe & Szegedy 2015), with what the plan fuses behind it: the sum with
- * in[1], then ReLU. Training normalises with the batch's own mean and biased variance
- * and reports its moments, or with those of its group of shards (the sums of backward
- * likewise: Ioffe & Szegedy's formulas over the union); evaluation with the running
- * statistics.
+/* op_batchnorm.c - batch norm (Ioffe & Szegedy 2015), with what the plan fuses behind it: the sum
+ * with in[1], then ReLU. Training normalises with the batch's own mean and biased variance and
+ * reports its moments, or with those of its group of shards (the sums of backward likewise: Ioffe &
+ * Szegedy's formulas over the union); evaluation with the running statistics.
  *
  *   param     gamma, beta [c]
  *   saved     mean, inverse standard deviation [c] float32

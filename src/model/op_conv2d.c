@@ -1,6 +1,5 @@
-/* Convolution (cross-correlation, as in every framework) of NHWC images: any kernel,
- * stride and padding on four sides, optional bias. Weights are HWIO in the slab, OIHW
- * in files. */
+/* op_conv2d.c - convolution (cross-correlation, as in every framework) of NHWC images: any kernel,
+ * stride and padding on four sides, optional bias. Weights are HWIO in the slab, OIHW in files. */
 #include "conv.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* The mean over an image's pixels: [n, h, w, c] to [n, 1, 1, c]. */
+/* op_globalavgpool.c - the mean over an image's pixels: [n, h, w, c] to [n, 1, 1, c]. */
 #include "loops.h"
 
 static dt_status globalavgpool_infer(const dt_node *n, const dt_shape *in,

@@ -1,5 +1,5 @@
-/* Linear layer: a 1x1 convolution of one pixel. An image of more than one pixel is read
- * as one pixel of h * w * c features in NHWC order (files made elsewhere may count them
+/* op_linear.c - linear layer: a 1x1 convolution of one pixel. An image of more than one pixel is
+ * read as one pixel of h * w * c features in NHWC order (files made elsewhere may count them
  * channel first). */
 #include "conv.h"
 

@@ -1,7 +1,6 @@
-/* Max pooling. Pixels outside the image never win, the first of equals does. Forward
- * saves the kernel position that won, one byte for each output; backward gathers for
- * each input pixel over the windows that hold it, in their order, so no sum depends on
- * threads. */
+/* op_maxpool.c - max pooling. Pixels outside the image never win, the first of equals does. Forward
+ * saves the kernel position that won, one byte for each output; backward gathers for each input
+ * pixel over the windows that hold it, in their order, so no sum depends on threads. */
 #include "pool.h"
 
 static dt_status maxpool_infer(const dt_node *n, const dt_shape *in, dt_shape *out)

@@ -1,4 +1,4 @@
-/* ReLU: y = max(x, 0). Any shape; elementwise; a NaN passes. Backward reads y, not x,
+/* op_relu.c - ReLU: y = max(x, 0). Any shape; elementwise; a NaN passes. Backward reads y, not x,
  * so the plan may give x's memory to another value; at 0 the gradient is 0. */
 #include "loops.h"
 

@@ -1,4 +1,4 @@
-/* Softmax cross-entropy in one of two forms, each with its own gradient.
+/* op_softmax_xent.c - softmax cross-entropy in one of two forms, each with its own gradient.
  *
  * loss_epsilon 0   log p as z - max - log(sum of exp): any loss that a float holds, and a
  *                  gradient of p - y, however wrong the sample. PyTorch's.

@@ -1,4 +1,4 @@
-/* A plan: the network compiled for one batch size and mode. Passes, in order: fuse, fork,
+/* plan.c - a plan: the network compiled for one batch size and mode. Passes, in order: fuse, fork,
  * infer shapes and types, prepare kernels, lifetimes, placement, fingerprint. */
 #include "plan.h"
 

@@ -1,4 +1,5 @@
-/* The passes of a plan that rewrite its nodes: fusion, and forks where a value fans out. */
+/* plan_graph.c - the passes of a plan that rewrite its nodes: fusion, and forks where a value fans
+ * out. */
 #include "plan.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Shapes and rows of max and average pooling. */
+/* pool.c - shapes and rows of max and average pooling. */
 #include "pool.h"
 
 dt_status dt_pool_infer(const dt_node *n, const dt_shape *in, dt_shape *out)

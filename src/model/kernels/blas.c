@@ -1,4 +1,4 @@
-/* Convolution passes by im2col and OpenBLAS's sgemm, float32: the portable fallback and
+/* blas.c - convolution passes by im2col and OpenBLAS's sgemm, float32: the portable fallback and
  * the independent second opinion.
  *
  * A few images become a matrix col[pixels of y][kh * kw * ic], so that the master

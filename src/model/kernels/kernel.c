@@ -1,4 +1,4 @@
-/* The kernel table: which row runs a pass, and which precision the rows can do. */
+/* kernel.c - the kernel table: which row runs a pass, and which precision the rows can do. */
 #include "kernel.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Convolution passes by oneDNN.
+/* onednn.c - convolution passes by oneDNN.
  *
  * Activations are plain nhwc, so no operation has to know oneDNN's layouts; weights lie
  * as oneDNN likes best and are packed by its reorder. Primitives and memory objects are

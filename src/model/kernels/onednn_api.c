@@ -1,4 +1,4 @@
-/* What differs between versions 2 and 3 of oneDNN. */
+/* onednn_api.c - what differs between versions 2 and 3 of oneDNN. */
 #include "onednn_api.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Descriptions of convolution passes and of weight layouts for oneDNN. */
+/* onednn_desc.c - descriptions of convolution passes and of weight layouts for oneDNN. */
 #include "onednn_desc.h"
 #include "onednn_limits.h"
 

@@ -1,4 +1,4 @@
-/* What is known to be wrong in oneDNN, by shape alone. */
+/* onednn_limits.c - what is known to be wrong in oneDNN, by shape alone. */
 #include "onednn_limits.h"
 
 #include <limits.h>

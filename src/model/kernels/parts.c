@@ -1,4 +1,4 @@
-/* Parts of a batch for weight gradients, their sum, and the bias gradient. */
+/* parts.c - parts of a batch for weight gradients, their sum, and the bias gradient. */
 #include "parts.h"
 
 enum {
