@@ -1,6 +1,6 @@
 /* fuzz_cifar10.c - a CIFAR-10 folder: the names of classes, and sizes of files (the first
  * byte says whether one is right). Records are any bytes but the label, which
- * tests/unit/data_cifar10.c tries. */
+ * tests/unit/data_source_cifar10.c tries. */
 #include "data/data.h"
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
-/* The communicator: ranks, nodes, small collectives, and the end by abort (abort.sh
- * gives the argument `abort`). */
+/* comm.c - the communicator: ranks, nodes, small collectives, and the end by abort (abort.sh gives
+ * the argument `abort`). */
 #include "ranks.h"
 
 #include <unistd.h>

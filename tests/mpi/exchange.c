@@ -1,6 +1,6 @@
-/* Every exchange of the table, on one node: exact ones give the bits of the recursive
- * definition, whatever the shards, ranks and buckets; inexact ones give equal bits on all
- * ranks. With the argument `nodes`, on several real ones (namespaces.sh). */
+/* exchange.c - every exchange of the table, on one node: exact ones give the bits of the recursive
+ * definition, whatever the shards, ranks and buckets; inexact ones give equal bits on all ranks.
+ * With the argument `nodes`, on several real ones (namespaces.sh). */
 #include "ranks.h"
 
 #include "gradients.h"

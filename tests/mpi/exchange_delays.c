@@ -1,5 +1,5 @@
-/* Ranks that are late by chance, at every place where another could overtake them: nobody
- * reads memory too early or writes it too late. */
+/* exchange_delays.c - ranks that are late by chance, at every place where another could overtake
+ * them: nobody reads memory too early or writes it too late. */
 #include "ranks.h"
 
 #include "gradients.h"

@@ -1,6 +1,6 @@
-/* Ranks of a node that cannot share memory: the named row that needs it declines, `auto`
- * says so in one line and goes on with messages, and a tree over nodes sends inside them,
- * too. */
+/* exchange_short.c - ranks of a node that cannot share memory: the named row that needs it
+ * declines, `auto` says so in one line and goes on with messages, and a tree over nodes sends
+ * inside them, too. */
 #include "ranks.h"
 
 #include "capture.h"

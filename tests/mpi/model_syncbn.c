@@ -1,5 +1,5 @@
-/* Batch norm over all shards of all ranks equals one process with the whole batch: eight
- * shards of four images on these ranks, against PyTorch's numbers for the batch of 32. */
+/* model_syncbn.c - batch norm over all shards of all ranks equals one process with the whole batch:
+ * eight shards of four images on these ranks, against PyTorch's numbers for the batch of 32. */
 #include "golden_sync.h"
 #include "ranks.h"
 

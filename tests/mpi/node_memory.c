@@ -1,4 +1,5 @@
-/* A node's memory: one block, aligned, zeroed and reserved, that all its ranks see. */
+/* node_memory.c - a node's memory: one block, aligned, zeroed and reserved, that all its ranks see.
+ * */
 #include "ranks.h"
 
 #include <sys/mman.h>

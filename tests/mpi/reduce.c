@@ -1,4 +1,4 @@
-/* The tree over shards: bits equal the recursive definition, whoever owns a leaf. */
+/* reduce.c - the tree over shards: bits equal the recursive definition, whoever owns a leaf. */
 #include "ranks.h"
 
 enum { MOST_SHARDS = 16, MOST_COUNT = 1000 };

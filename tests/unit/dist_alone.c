@@ -1,4 +1,4 @@
-/* A world of one, without MPI: every call of dist.h works and moves nothing. */
+/* dist_alone.c - a world of one, without MPI: every call of dist.h works and moves nothing. */
 #include "test.h"
 
 #include "dist/dist.h"

@@ -1,4 +1,4 @@
-/* Buckets of whole tensors and slices of buckets: both are partitions. */
+/* dist_spans.c - buckets of whole tensors and slices of buckets: both are partitions. */
 #include "test.h"
 
 #include "dist/spans.h"

@@ -1,5 +1,5 @@
-/* Ownership, the counter and the fold: all ranks of every world are played here, one
- * after the other, and the bits compared with the recursive definition. */
+/* dist_sumtree.c - ownership, the counter and the fold: all ranks of every world are played here,
+ * one after the other, and the bits compared with the recursive definition. */
 #include "test.h"
 
 #include "dist/sumtree.h"

@@ -1,5 +1,5 @@
-/* Placement of blocks with lifetimes: no two that live together may share a byte, and the
- * arena is never smaller than the largest simultaneous need. */
+/* model_arena.c - placement of blocks with lifetimes: no two that live together may share a byte,
+ * and the arena is never smaller than the largest simultaneous need. */
 #include "test.h"
 
 #include "model/plan.h"

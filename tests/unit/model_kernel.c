@@ -1,5 +1,5 @@
-/* Which kernel and which precision are chosen, what is said when none can, and the shapes
- * of conv2d and linear. */
+/* model_kernel.c - which kernel and which precision are chosen, what is said when none can, and the
+ * shapes of conv2d and linear. */
 #include "test.h"
 
 #include <unistd.h>

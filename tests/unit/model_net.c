@@ -1,4 +1,5 @@
-/* Networks: published parameter counts and multiply-adds, names, orders, fusion, forks. */
+/* model_net.c - networks: published parameter counts and multiply-adds, names, orders, fusion,
+ * forks. */
 #include "test.h"
 
 #include "model/plan.h"

@@ -1,5 +1,5 @@
-/* The ranks as several nodes, even and uneven: the tree works in a node's memory and sends
- * between nodes, with the bits of the definition; and that ranks are numbered for it. */
+/* exchange_nodes.c - the ranks as several nodes, even and uneven: the tree works in a node's memory
+ * and sends between nodes, with the bits of the definition; and that ranks are numbered for it. */
 #include "ranks.h"
 
 #include "gradients.h"

@@ -1,5 +1,5 @@
-/* Agreement: for every pattern of failing ranks the same status comes back everywhere,
- * the lowest rank's cause is printed once, and no record is left. */
+/* comm_agree.c - agreement: for every pattern of failing ranks the same status comes back
+ * everywhere, the lowest rank's cause is printed once, and no record is left. */
 #include "ranks.h"
 
 #include "capture.h"

@@ -1,4 +1,4 @@
-/* data_cifar10.c - the CIFAR-10 reader against files written here by the format's rules
+/* data_source_cifar10.c - the CIFAR-10 reader against files written here by the format's rules
  * (a label, then 3072 bytes), and against every way in which such a folder can be wrong. */
 #include "data/data.h"
 #include "folder.h"

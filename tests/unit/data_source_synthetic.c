@@ -1,4 +1,4 @@
-/* data_synthetic.c - deterministic, independent of the count, balanced, and learnable.
+/* data_source_synthetic.c - deterministic, independent of the count, balanced, and learnable.
  */
 #include "data/data.h"
 #include "test.h"

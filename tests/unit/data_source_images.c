@@ -1,4 +1,4 @@
-/* data_images.c - the image folder: order, labels, pixels, resizing, and files that
+/* data_source_images.c - the image folder: order, labels, pixels, resizing, and files that
  * lie. PNG files are written by png.h; the JPEG was made by Pillow. */
 #include "data/data.h"
 #include "folder.h"
