@@ -125,7 +125,7 @@ static void exec_flip(dt_exec *e, int i)
         }
 }
 
-/* ---- One context ---------------------------------------------------------------------- */
+/* ---- A wave ------------------------------------------------------------------------------ */
 
 static dt_call *forward_call(dt_exec *e, int i, dt_moment *moments)
 {
@@ -148,123 +148,111 @@ static dt_call *backward_call(dt_exec *e, int i, double divisor, float *grad)
     return c;
 }
 
-dt_status dt_exec_forward(dt_exec *e, dt_moment *moments, dt_result *result)
+static const dt_plan *wave_plan(const dt_wave *w)
 {
-    for (int i = 0; i < e->plan->steps; i++) {
-        const dt_call *c = forward_call(e, i, moments);
-        if (e->goes_on)
-            DT_TRY(e->goes_on(e->context));
-        DT_TRY(c->step->op->forward(c));
-        if (e->flip_param >= 0)
-            exec_flip(e, i);
-    }
-    *result = e->result;
+    return w->plan ? w->plan : w->exec[0]->plan;
+}
+
+static dt_status wave_goes_on(const dt_wave *w)
+{
+    for (int k = 0; k < w->count; k++)
+        if (w->exec[k] && w->exec[k]->goes_on)
+            DT_TRY(w->exec[k]->goes_on(w->exec[k]->context));
     return DT_OK;
 }
 
-dt_status dt_exec_backward(dt_exec *e, double divisor, float *grad,
-                           const dt_observer *observer)
-{
-    for (int i = e->plan->steps; i-- > 0;) {
-        const dt_call *c = backward_call(e, i, divisor, grad);
-        if (e->goes_on)
-            DT_TRY(e->goes_on(e->context));
-        DT_TRY(c->step->op->backward(c));
-        if (observer)
-            DT_TRY(observer->ready(observer->context, e->plan->final[i]));
-    }
-    return DT_OK;
-}
-
-/* ---- Several, step by step ---------------------------------------------------------------- */
-
-/* Where shard k writes its own statistics of step i: zeros when it has no images, so that
+/* Where shard k writes its own statistics of a step: zeros when it has no images, so that
  * whoever combines them need not know. */
-static void *team_leaf(const dt_team *t, dt_norm_kind kind, int i, int k)
+static void *wave_leaf(const dt_wave *w, dt_norm_kind kind, int64_t channels, int k)
 {
-    const size_t channels = (size_t)t->walk->step[i].out_shape.c;
-    void *leaf = t->sync->leaf(t->sync->context, kind, channels, k);
+    const size_t each = kind == DT_SYNC_MOMENTS ? sizeof(dt_moment) : 2 * sizeof(double);
+    void *leaf = w->sync->leaf(w->sync->context, kind, (size_t)channels, k);
 
-    if (!t->exec[k])
-        memset(leaf, 0, channels * (kind == DT_SYNC_MOMENTS ? sizeof(dt_moment)
-                                                            : 2 * sizeof(double)));
+    if (!w->exec[k])
+        memset(leaf, 0, (size_t)channels * each);
     return leaf;
 }
 
-static dt_status team_forward_step(const dt_team *t, int i, dt_moment *const *moments)
+static dt_status forward_step(const dt_wave *w, const dt_step *s, int i, dt_moment *const *moments)
 {
-    const dt_op *op = t->walk->step[i].op;
+    const struct dt_op_sync *halves = w->sync ? s->op->sync : NULL;
 
-    for (int k = 0; k < t->count; k++) {
-        void *local = op->sync ? team_leaf(t, DT_SYNC_MOMENTS, i, k) : NULL;
-        if (!t->exec[k])
+    for (int k = 0; k < w->count; k++) {
+        void *local = halves ? wave_leaf(w, DT_SYNC_MOMENTS, s->out_shape.c, k) : NULL;
+        if (!w->exec[k])
             continue;
-        dt_call *c = forward_call(t->exec[k], i, moments ? moments[k] : NULL);
+        dt_call *c = forward_call(w->exec[k], i, moments ? moments[k] : NULL);
         c->local = local;
-        DT_TRY(op->sync ? op->sync->forward_local(c) : op->forward(c));
+        DT_TRY(halves ? halves->forward_local(c) : s->op->forward(c));
     }
-    if (!op->sync)
+    if (!halves)
         return DT_OK;
-    DT_TRY(t->sync->combine(t->sync->context, DT_SYNC_MOMENTS));
-    for (int k = 0; k < t->count; k++) {
-        const dt_moment *shared = t->sync->result(t->sync->context, DT_SYNC_MOMENTS, k);
-        if (!t->exec[k])
+    DT_TRY(w->sync->combine(w->sync->context, DT_SYNC_MOMENTS));
+    for (int k = 0; k < w->count; k++) {
+        const dt_moment *shared = w->sync->result(w->sync->context, DT_SYNC_MOMENTS, k);
+        if (!w->exec[k])
             continue;
-        dt_call *c = &t->exec[k]->call[i];
+        dt_call *c = &w->exec[k]->call[i];
         c->shared = shared;
         c->shared_count = shared[0].count;
-        DT_TRY(op->sync->forward_shared(c));
+        DT_TRY(halves->forward_shared(c));
     }
     return DT_OK;
 }
 
-dt_status dt_team_forward(const dt_team *t, dt_moment *const *moments, dt_result *result)
+dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments, dt_result *result)
 {
-    for (int i = 0; i < t->walk->steps; i++) {
-        DT_TRY(team_forward_step(t, i, moments));
-        for (int k = 0; k < t->count; k++)
-            if (t->exec[k] && t->exec[k]->flip_param >= 0)
-                exec_flip(t->exec[k], i);
+    const dt_plan *p = wave_plan(w);
+
+    for (int i = 0; i < p->steps; i++) {
+        DT_TRY(wave_goes_on(w));
+        DT_TRY(forward_step(w, &p->step[i], i, moments));
+        for (int k = 0; k < w->count; k++)
+            if (w->exec[k] && w->exec[k]->flip_param >= 0)
+                exec_flip(w->exec[k], i);
     }
-    for (int k = 0; k < t->count; k++)
-        result[k] = t->exec[k] ? t->exec[k]->result : (dt_result){0, 0};
+    for (int k = 0; k < w->count; k++)
+        result[k] = w->exec[k] ? w->exec[k]->result : (dt_result){0, 0};
     return DT_OK;
 }
 
-static dt_status team_backward_step(const dt_team *t, int i, double divisor,
-                                    float *const *grad)
+static dt_status backward_step(const dt_wave *w, const dt_step *s, int i, double divisor,
+                               float *const *grad)
 {
-    const dt_op *op = t->walk->step[i].op;
+    const struct dt_op_sync *halves = w->sync ? s->op->sync : NULL;
 
-    for (int k = 0; k < t->count; k++) {
-        void *local = op->sync ? team_leaf(t, DT_SYNC_SUMS, i, k) : NULL;
-        if (!t->exec[k])
+    for (int k = 0; k < w->count; k++) {
+        void *local = halves ? wave_leaf(w, DT_SYNC_SUMS, s->out_shape.c, k) : NULL;
+        if (!w->exec[k])
             continue;
-        dt_call *c = backward_call(t->exec[k], i, divisor, grad[k]);
+        dt_call *c = backward_call(w->exec[k], i, divisor, grad[k]);
         c->local = local;
-        DT_TRY(op->sync ? op->sync->backward_local(c) : op->backward(c));
+        DT_TRY(halves ? halves->backward_local(c) : s->op->backward(c));
     }
-    if (!op->sync)
+    if (!halves)
         return DT_OK;
-    DT_TRY(t->sync->combine(t->sync->context, DT_SYNC_SUMS));
-    for (int k = 0; k < t->count; k++) {
-        const void *shared = t->sync->result(t->sync->context, DT_SYNC_SUMS, k);
-        if (!t->exec[k])
+    DT_TRY(w->sync->combine(w->sync->context, DT_SYNC_SUMS));
+    for (int k = 0; k < w->count; k++) {
+        const void *shared = w->sync->result(w->sync->context, DT_SYNC_SUMS, k);
+        if (!w->exec[k])
             continue;
-        dt_call *c = &t->exec[k]->call[i];
+        dt_call *c = &w->exec[k]->call[i];
         c->shared = shared;
-        DT_TRY(op->sync->backward_shared(c));
+        DT_TRY(halves->backward_shared(c));
     }
     return DT_OK;
 }
 
-dt_status dt_team_backward(const dt_team *t, double divisor, float *const *grad,
+dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
                            const dt_observer *observer)
 {
-    for (int i = t->walk->steps; i-- > 0;) {
-        DT_TRY(team_backward_step(t, i, divisor, grad));
+    const dt_plan *p = wave_plan(w);
+
+    for (int i = p->steps; i-- > 0;) {
+        DT_TRY(wave_goes_on(w));
+        DT_TRY(backward_step(w, &p->step[i], i, divisor, grad));
         if (observer)
-            DT_TRY(observer->ready(observer->context, t->walk->final[i]));
+            DT_TRY(observer->ready(observer->context, p->final[i]));
     }
     return DT_OK;
 }

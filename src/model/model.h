@@ -183,24 +183,14 @@ typedef struct dt_result {
     double loss_sum;  /* sum of the samples' losses, added in sample order */
     int64_t correct;  /* samples whose largest logit is the label's (lowest index wins) */
 } dt_result;
-/* Forward pass over the batch in input and labels.
- *   moments  [dt_net_norm_channels] of this batch, or NULL; training mode only */
-dt_status dt_exec_forward(dt_exec *e, dt_moment *moments, dt_result *result) DT_MUST_CHECK;
-
 /* Called after each backward step with the number of floats of the gradient slab that
  * are final (it never falls); the last call passes all. */
 typedef struct dt_observer {
     dt_status (*ready)(void *context, size_t floats_done);
     void *context;
 } dt_observer;
-/* Backward pass; every sample's loss weighs 1 / divisor. Writes grad, never adds.
- *   divisor   images of the global batch, for the mean over it
- *   grad      [dt_net_slab_floats], 64-byte aligned; padding between tensors untouched
- *   observer  may be NULL */
-dt_status dt_exec_backward(dt_exec *e, double divisor, float *grad,
-                           const dt_observer *observer) DT_MUST_CHECK;
 /* Ask before each step of a pass, forward and backward, whether to go on: another answer than
- * DT_OK ends the pass there, and is what it returns. Not asked by teams. */
+ * DT_OK ends the pass there, and is what it returns. */
 void dt_exec_watch(dt_exec *e, dt_status (*goes_on)(void *context), void *context);
 /* In the next forward, and only there, flip a bit of the output of the layer that has parameter
  * `param`, as soon as it is written: to see checks find it.
@@ -226,27 +216,33 @@ typedef struct dt_norm_sync {
     const void *(*result)(void *context, dt_norm_kind kind, int k);
 } dt_norm_sync;
 
-/* One context for each of the caller's shards, run step by step together. Where a batch
- * norm's group is one shard, the bits are those of dt_exec_forward and dt_exec_backward.
- *   walk   a training plan of the execs' model, of any batch: says the steps
- *   exec   [count] with memory of their own, but one scratch for all; NULL: a shard of 0
- *          images, whose leaves are zeros */
-typedef struct dt_team {
-    const dt_plan *walk;
+/* Contexts that run in lockstep: each takes a step of the network before any takes the next.
+ * One context is a wave of one. Where no statistics are shared, or a group is one shard, a
+ * context's bits are those that it has alone.
+ *   plan  of the execs' model and mode, of any batch: says the steps; NULL: exec[0]'s
+ *   exec  [count] with memory of their own, but one scratch for all; NULL: a shard of 0
+ *         images, whose results are zeros
+ *   sync  NULL: every shard has batch-norm statistics of its own */
+typedef struct dt_wave {
+    const dt_plan *plan;
     dt_exec *const *exec;
     int count;
     const dt_norm_sync *sync;
-} dt_team;
-/* Forward passes.
- *   moments  [count] of dt_net_norm_channels each, or NULL, also inside: every shard's own
- *   result   [count]; of a shard without images: zeros */
-dt_status dt_team_forward(const dt_team *t, dt_moment *const *moments,
+} dt_wave;
+/* Forward passes over the batches in input and labels.
+ *   moments  [count] of dt_net_norm_channels each, or NULL, also inside: every shard's own;
+ *            training only
+ *   result   [count] */
+dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
                           dt_result *result) DT_MUST_CHECK;
-/* Backward passes. A parameter's gradient is the shard's part of it: the sum over shards is
- * the gradient of the loss with the groups' statistics.
- *   grad      [count] of dt_net_slab_floats each; those of shards without images untouched
+/* Backward passes; every sample's loss weighs 1 / divisor. Writes grad, never adds. A
+ * parameter's gradient is the shard's part of it: the sum over shards is the gradient of the
+ * loss with the shared statistics.
+ *   divisor   images of the global batch, for the mean over it
+ *   grad      [count] of dt_net_slab_floats each, 64-byte aligned; padding between tensors,
+ *             and all of a shard's without images, untouched
  *   observer  may be NULL; told what is final in all of them */
-dt_status dt_team_backward(const dt_team *t, double divisor, float *const *grad,
+dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
                            const dt_observer *observer) DT_MUST_CHECK;
 
 /* The logits of the last forward: [batch][classes] float32. */

@@ -34,7 +34,7 @@ static dt_status test_chunks(dt_run *r, int64_t chunks, int64_t *loss_bits, int6
         DT_TRY(dt_stop_listen(r));
         dt_loader_test(r->loader, first, full ? r->test_chunk : left, dt_exec_input(e),
                        dt_exec_labels(e));
-        DT_TRY(dt_exec_forward(e, NULL, &result));
+        DT_TRY(dt_exec_forward(&(dt_wave){.exec = &e, .count = 1}, NULL, &result));
         memcpy(&loss_bits[k], &result.loss_sum, sizeof loss_bits[k]);
         correct[k] = result.correct;
     }

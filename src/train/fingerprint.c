@@ -36,9 +36,9 @@ dt_status dt_fingerprint_run(dt_run *r)
     field_text(&l, "precision", dt_dtype_name(r->precision));
     field_digest(&l, "data files", dt_source_manifest(r->source));
     field_digest(&l, "data content", dt_source_digest(r->source));
-    for (int i = 0; i < DT_MAX_COMPILED; i++)
-        if (r->train[i].plan)
-            field_digest(&l, "training plan", dt_plan_digest(r->train[i].plan));
+    for (int i = 0; i < DT_MAX_PLANS; i++)
+        if (r->contexts.plan[i])
+            field_digest(&l, "training plan", dt_plan_digest(r->contexts.plan[i]));
     for (int i = 0; i < 2; i++)
         if (r->test[i].plan)
             field_digest(&l, "evaluation plan", dt_plan_digest(r->test[i].plan));

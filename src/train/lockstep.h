@@ -8,11 +8,10 @@
  * agreed, when nodes hold different numbers of shards. Collective. */
 dt_status dt_lockstep_resolve(dt_run *r) DT_MUST_CHECK;
 
-/* Contexts that this rank needs at the same time, and bytes of each for a plan's arena: its
- * shards' where they run together, else one. Local. */
-size_t dt_lockstep_contexts(const dt_run *r);
-size_t dt_lockstep_bytes(const dt_run *r, size_t arena);
-/* Contexts in r->arena, and trees. Collective. */
+/* Sets r->lockstep, with the groups' trees; NULL where every shard has its own statistics.
+ * Collective. */
 dt_status dt_lockstep_open(dt_run *r) DT_MUST_CHECK;
 void dt_lockstep_close(dt_lockstep *t);
+/* For dt_wave; NULL for NULL. Local. */
+const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t);
 #endif

@@ -95,15 +95,15 @@ static dt_status run_again(dt_run *r)
     const int64_t n = dt_loader_batch(r->loader, c->epoch_step);
     const int64_t size = dt_shard_size(n, (int)r->o.shards, p->shard, NULL);
     float *grad = r->check_room.mem;
-    dt_exec *e = dt_run_exec(r, size);
+    dt_exec *e = NULL;
+    const dt_wave alone = {.exec = &e, .count = 1};
     dt_result result;
 
-    if (!e)
-        return dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)size);
+    DT_TRY(dt_contexts_find(&r->contexts, 0, size, &e));
     dt_loader_train(r->loader, c->epoch, c->epoch_step, p->shard, dt_exec_input(e),
                     dt_exec_labels(e));
-    DT_TRY(dt_exec_forward(e, NULL, &result));
-    DT_TRY(dt_exec_backward(e, (double)n / r->sample_weight, grad, NULL));
+    DT_TRY(dt_exec_forward(&alone, NULL, &result));
+    DT_TRY(dt_exec_backward(&alone, (double)n / r->sample_weight, &grad, NULL));
     hash_tensors(r, grad, 0, dt_net_slab_floats(r->net), p->again);
     memcpy(&p->again[p->tensors], &result.loss_sum, sizeof p->again[0]);
     return DT_OK;

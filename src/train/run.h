@@ -24,12 +24,25 @@ extern const char *const dt_phase_name[DT_PHASE_COUNT];
 /* What a shard's leaf of the loss tree adds up. */
 enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_hails, DT_LEAF_left, DT_LEAF_COUNT };
 
-/* One compiled batch size. */
+/* Training's plans, and a wave's places: the shards that run in lockstep, all of a rank's own
+ * where they share batch-norm statistics, else one. */
+enum { DT_MAX_PLANS = 4 }; /* largest and smallest shard, of full and last batches */
+typedef struct dt_contexts {
+    dt_plan *plan[DT_MAX_PLANS]; /* owned, like all below; NULL behind the last */
+    int width;                   /* places */
+    dt_exec **exec;              /* [width][DT_MAX_PLANS]; a place's share its memory */
+    dt_moment **moments;         /* [width], in r->arena */
+    /* Of the wave that runs, [width] each: */
+    dt_exec **now; /* NULL: a shard without images */
+    float **grad;  /* borrowed from the exchange */
+    dt_result *result;
+} dt_contexts;
+
+/* The test's chunks: a full one, and the last. */
 typedef struct dt_compiled {
     dt_plan *plan; /* owned */
     dt_exec *exec; /* owned */
 } dt_compiled;
-enum { DT_MAX_COMPILED = 4 }; /* largest and smallest shard, of full and last batches */
 
 typedef struct dt_lockstep dt_lockstep; /* see lockstep.h */
 
@@ -49,7 +62,8 @@ struct dt_run {
 
     dt_net *net;
     dt_model *model;
-    dt_compiled train[DT_MAX_COMPILED], test[2]; /* test: full chunk, remainder */
+    dt_contexts contexts;
+    dt_compiled test[2];
     int64_t test_chunk;
     /* Where the exchange shares, the first five lie in one block of the node. */
     dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
@@ -113,17 +127,15 @@ typedef struct dt_test_result {
 /* The whole test set, cut into chunks whose bounds do not depend on the ranks. Collective. */
 dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
 
-/* This rank's part of a step where bn_group > 0: all its shards step by step together,
- * forward and backward; gradients go to the exchange, losses and moments to their trees.
- * Collective. */
-dt_status dt_run_shards_together(dt_run *r, int64_t epoch, int64_t step,
-                                 bool save) DT_MUST_CHECK;
-/* A shard is through: its loss to the loss tree, and both trees' leaves pushed; with the rank's
- * last one what it has to tell the others. Local. */
-dt_status dt_run_push(dt_run *r, const dt_result *result, bool save, bool last) DT_MUST_CHECK;
+/* Bytes of r->arena that the waves take, once plans are made. Local. */
+size_t dt_contexts_bytes(const dt_run *r);
+/* Bind all places to r->arena and r->scratch. DT_NOMEM. Local. */
+dt_status dt_contexts_open(dt_run *r) DT_MUST_CHECK;
+void dt_contexts_close(dt_contexts *c);
+/* Place k's context for a shard of so many images; NULL for one of none. Local. */
+dt_status dt_contexts_find(const dt_contexts *c, int k, int64_t images,
+                           dt_exec **e) DT_MUST_CHECK;
 
-/* The training context for so many images, NULL if none was compiled. Local. */
-dt_exec *dt_run_exec(const dt_run *r, int64_t batch);
 /* Charge the time since *mark to a phase. Local. */
 void dt_phase_charge(dt_run *r, dt_phase phase, double *mark);
 

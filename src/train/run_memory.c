@@ -52,16 +52,12 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
     const bool trains = purpose == DT_FOR_TRAINING;
     size_t arena = 0, scratch = 0;
 
-    for (int i = 0; i < DT_MAX_COMPILED; i++)
-        if (r->train[i].plan)
-            larger(&arena, dt_plan_arena_bytes(r->train[i].plan));
-    arena = dt_lockstep_contexts(r) * dt_lockstep_bytes(r, arena);
-    for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
-        const dt_plan *p = i < 2 ? r->test[i].plan : r->train[i - 2].plan;
-        if (i < 2 && p)
-            larger(&arena, dt_plan_arena_bytes(p));
-        if (p)
-            larger(&scratch, dt_plan_scratch_bytes(p));
+    larger(&arena, dt_contexts_bytes(r));
+    for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
+        larger(&scratch, dt_plan_scratch_bytes(r->contexts.plan[i]));
+    for (int i = 0; i < 2 && r->test[i].plan; i++) {
+        larger(&arena, dt_plan_arena_bytes(r->test[i].plan));
+        larger(&scratch, dt_plan_scratch_bytes(r->test[i].plan));
     }
     const slab_row all[SLABS] = {
         {"master weights", &r->master, floats, shared},
@@ -107,7 +103,7 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
                        "for all), but %.1f GiB are available; --bn %s keeps all shards of a rank "
                        "in memory: lower --batch or --image-size, use more nodes, or --bn local",
                        (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
-                       dt_lockstep_contexts(r), (double)rows[ROW_ARENA].bytes / gib,
+                       (size_t)r->contexts.width, (double)rows[ROW_ARENA].bytes / gib,
                        (double)shared / gib, (double)available / gib, r->o.bn);
     return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB and "
                    "%.2f GiB for all), but %.1f GiB are available; lower --batch or "
@@ -116,12 +112,10 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
                    (double)shared / gib, (double)available / gib);
 }
 
-static dt_status bind_execs(dt_run *r)
+static dt_status bind_tests(dt_run *r)
 {
-    for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
-        dt_compiled *c = i < 2 ? &r->test[i] : &r->train[i - 2];
-        if (!c->plan)
-            continue;
+    for (int i = 0; i < 2 && r->test[i].plan; i++) {
+        dt_compiled *c = &r->test[i];
         DT_TRY(dt_exec_create(&c->exec, c->plan, r->arena.mem, r->scratch.mem));
         dt_exec_watch(c->exec, dt_stop_listen, r);
     }
@@ -160,7 +154,7 @@ static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
 
     const dt_weights weights = dt_run_weights(r);
     dt_model_bind(r->model, &weights, r->packed.mem);
-    return bind_execs(r);
+    return bind_tests(r);
 }
 
 void dt_run_print_memory(FILE *f, const dt_run *r)
@@ -186,7 +180,8 @@ static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
                           dt_merge_f64, shards));
     DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
                           sizeof(dt_moment), dt_merge_moments, shards));
-    return dt_lockstep_open(r);
+    DT_TRY(dt_lockstep_open(r));
+    return dt_contexts_open(r);
 }
 
 /* What the exchange needs, and with it all slabs. */

@@ -102,11 +102,6 @@ static dt_status open_loader(dt_run *r, dt_purpose purpose)
 
 /* ---- Network and plans ------------------------------------------------------------------ */
 
-static dt_status compile(dt_run *r, dt_compiled *c, int64_t batch, dt_mode mode)
-{
-    return batch > 0 ? dt_plan_create(&c->plan, r->model, batch, mode) : DT_OK;
-}
-
 /* Shard sizes of a full batch and of the last one: at most four different. */
 static dt_status compile_training(dt_run *r)
 {
@@ -119,9 +114,9 @@ static dt_status compile_training(dt_run *r)
             const int64_t size = dt_shard_size(batch[b], (int)r->o.shards, shard, NULL);
             bool known = false;
             for (int i = 0; i < count; i++)
-                known = known || dt_plan_batch(r->train[i].plan) == size;
+                known = known || dt_plan_batch(r->contexts.plan[i]) == size;
             if (size > 0 && !known)
-                DT_TRY(compile(r, &r->train[count++], size, DT_TRAIN));
+                DT_TRY(dt_plan_create(&r->contexts.plan[count++], r->model, size, DT_TRAIN));
             if (r->o.shards == 1)
                 break;
         }
@@ -135,8 +130,12 @@ static dt_status compile_test(dt_run *r)
     const int64_t chunk = dt_net_spec_of(r->net)->image_size <= 64 ? 100 : 25;
 
     r->test_chunk = chunk < images ? chunk : images;
-    DT_TRY(compile(r, &r->test[0], r->test_chunk, DT_EVAL));
-    return compile(r, &r->test[1], images % r->test_chunk, DT_EVAL);
+    for (int i = 0; i < 2; i++) {
+        const int64_t batch = i == 0 ? r->test_chunk : images % r->test_chunk;
+        if (batch > 0)
+            DT_TRY(dt_plan_create(&r->test[i].plan, r->model, batch, DT_EVAL));
+    }
+    return DT_OK;
 }
 
 static dt_status open_network(dt_run *r, dt_purpose purpose)
@@ -162,6 +161,7 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
             r->total_steps = r->o.max_steps;
         DT_TRY(dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, r->total_steps,
                                 r->global_batch));
+        r->contexts.width = r->bn_group > 0 ? r->end_shard - r->first_shard : 1;
         DT_TRY(compile_training(r));
     }
     return compile_test(r);
@@ -200,10 +200,10 @@ void dt_run_close(dt_run *r)
     dt_reduce_destroy(r->moment_tree);
     dt_reduce_destroy(r->loss_tree);
     dt_exchange_close(r->exchange);
-    for (int i = 0; i < DT_MAX_COMPILED + 2; i++) {
-        dt_compiled *c = i < 2 ? &r->test[i] : &r->train[i - 2];
-        dt_exec_destroy(c->exec);
-        dt_plan_destroy(c->plan);
+    dt_contexts_close(&r->contexts);
+    for (int i = 0; i < 2; i++) {
+        dt_exec_destroy(r->test[i].exec);
+        dt_plan_destroy(r->test[i].plan);
     }
     dt_model_destroy(r->model);
     dt_loader_destroy(r->loader);

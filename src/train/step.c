@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "checks.h"
+#include "lockstep.h"
 
 #define X(name) #name,
 const char *const dt_phase_name[DT_PHASE_COUNT] = {DT_PHASE_LIST(X)};
@@ -16,14 +17,6 @@ void dt_phase_charge(dt_run *r, dt_phase phase, double *mark)
     *mark = now;
 }
 
-dt_exec *dt_run_exec(const dt_run *r, int64_t batch)
-{
-    for (int i = 0; i < DT_MAX_COMPILED; i++)
-        if (r->train[i].plan && dt_plan_batch(r->train[i].plan) == batch)
-            return r->train[i].exec;
-    return NULL;
-}
-
 static dt_status gradient_ready(void *context, size_t floats_done)
 {
     dt_run *r = context;
@@ -31,16 +24,8 @@ static dt_status gradient_ready(void *context, size_t floats_done)
     return dt_exchange_ready(r->exchange, floats_done);
 }
 
-/* An uneven last batch may leave a shard without images: its leaf is +0.0. */
-static dt_status empty_shard(dt_run *r, float *grad, dt_moment *moments)
-{
-    memset(grad, 0, dt_net_slab_floats(r->net) * sizeof *grad);
-    memset(moments, 0, dt_net_norm_channels(r->net) * sizeof *moments);
-    return dt_exchange_ready(r->exchange, dt_net_slab_floats(r->net));
-}
-
 /* What a signal asks for after the rank's last look still counts for this step. */
-dt_status dt_run_push(dt_run *r, const dt_result *result, bool save, bool last)
+static dt_status push_shard(dt_run *r, const dt_result *result, bool save, bool last)
 {
     double *loss = dt_reduce_leaf(r->loss_tree);
 
@@ -59,56 +44,79 @@ dt_status dt_run_push(dt_run *r, const dt_result *result, bool save, bool last)
     return DT_OK;
 }
 
-/* The images' way through the network, there and back. */
-static dt_status run_images(dt_run *r, int64_t epoch, int64_t step, int shard, float *grad,
-                            dt_moment *moments, dt_result *result)
+/* The images of the wave's shards, from `first` on. An uneven last batch may leave a shard
+ * without images: its leaves are +0.0. */
+static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
 {
     const int64_t n = dt_loader_batch(r->loader, step);
-    const int64_t size = dt_shard_size(n, (int)r->o.shards, shard, NULL);
-    const dt_observer observer = {gradient_ready, r};
-    double mark = dt_seconds();
+    dt_contexts *c = &r->contexts;
 
-    DT_TRY(dt_stop_listen(r));
-    if (size == 0)
-        return empty_shard(r, grad, moments);
-    dt_exec *e = dt_run_exec(r, size);
-    if (!e)
-        return dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)size);
-    dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(e), dt_exec_labels(e));
-    dt_checks_shard(r, shard, e, grad);
-    dt_phase_charge(r, DT_PHASE_data, &mark);
-    DT_TRY(dt_exec_forward(e, moments, result));
-    dt_phase_charge(r, DT_PHASE_forward, &mark);
-    DT_TRY(dt_exec_backward(e, (double)n / r->sample_weight, grad, &observer));
-    dt_phase_charge(r, DT_PHASE_backward, &mark);
-    dt_checks_loss(r, shard, result);
+    for (int k = 0; k < c->width; k++) {
+        const int64_t size = dt_shard_size(n, (int)r->o.shards, first + k, NULL);
+        DT_TRY(dt_contexts_find(c, k, size, &c->now[k]));
+        if (!c->now[k]) {
+            memset(c->grad[k], 0, dt_net_slab_floats(r->net) * sizeof(float));
+            memset(c->moments[k], 0, dt_net_norm_channels(r->net) * sizeof(dt_moment));
+            continue;
+        }
+        dt_loader_train(r->loader, epoch, step, first + k, dt_exec_input(c->now[k]),
+                        dt_exec_labels(c->now[k]));
+        dt_checks_shard(r, first + k, c->now[k], c->grad[k]);
+    }
     return DT_OK;
 }
 
-/* A shard that was left off still takes its place in the sums, with what lies there: the
- * others wait for it, and all will discard them. */
-static dt_status run_shard(dt_run *r, int64_t epoch, int64_t step, int shard, bool save)
+/* Their way through the network, there and back. */
+static dt_status run_images(dt_run *r, int64_t epoch, int64_t step, int first)
 {
-    float *grad = dt_exchange_leaf(r->exchange);
-    dt_moment *moments = dt_reduce_leaf(r->moment_tree);
-    dt_result result = {0, 0};
+    const double n = (double)dt_loader_batch(r->loader, step);
+    const dt_observer observer = {gradient_ready, r};
+    dt_contexts *c = &r->contexts;
+    /* Plans of all batch sizes have the same steps. */
+    const dt_wave wave = {c->plan[0], c->now, c->width, dt_lockstep_sync(r->lockstep)};
+    double mark = dt_seconds();
 
-    dt_status st = run_images(r, epoch, step, shard, grad, moments, &result);
+    DT_TRY(dt_stop_listen(r));
+    DT_TRY(load_wave(r, epoch, step, first));
+    dt_phase_charge(r, DT_PHASE_data, &mark);
+    DT_TRY(dt_exec_forward(&wave, c->moments, c->result));
+    dt_phase_charge(r, DT_PHASE_forward, &mark);
+    DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad, &observer));
+    dt_phase_charge(r, DT_PHASE_backward, &mark);
+    for (int k = 0; k < c->width; k++)
+        dt_checks_loss(r, first + k, &c->result[k]);
+    return DT_OK;
+}
+
+/* Shards that were left off still take their place in the sums, with what lies there: the
+ * others wait for them, and all will discard them. */
+static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, bool save)
+{
+    dt_contexts *c = &r->contexts;
+
+    for (int k = 0; k < c->width; k++) {
+        c->grad[k] = dt_exchange_leaf(r->exchange);
+        c->result[k] = (dt_result){0, 0};
+    }
+    dt_status st = run_images(r, epoch, step, first);
     if (st == DT_PREEMPTED) {
         r->stop.left = true;
         st = dt_exchange_ready(r->exchange, dt_net_slab_floats(r->net));
     }
     DT_TRY(st);
-    return dt_run_push(r, &result, save, shard == r->end_shard - 1);
+    for (int k = 0; k < c->width; k++) {
+        memcpy(dt_reduce_leaf(r->moment_tree), c->moments[k],
+               dt_net_norm_channels(r->net) * sizeof(dt_moment));
+        DT_TRY(push_shard(r, &c->result[k], save, first + k == r->end_shard - 1));
+    }
+    return DT_OK;
 }
 
-static dt_status run_shards(dt_run *r, int64_t epoch, int64_t step, bool save)
+static dt_status run_waves(dt_run *r, int64_t epoch, int64_t step, bool save)
 {
-    if (r->lockstep)
-        return dt_run_shards_together(r, epoch, step, save);
-    r->stop.listens = true;
-    for (int shard = r->first_shard; shard < r->end_shard; shard++)
-        DT_TRY(run_shard(r, epoch, step, shard, save));
+    r->stop.listens = !r->lockstep;
+    for (int first = r->first_shard; first < r->end_shard; first += r->contexts.width)
+        DT_TRY(run_wave(r, epoch, step, first, save));
     r->stop.listens = false;
     return DT_OK;
 }
@@ -143,7 +151,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
     double mark;
 
     DT_TRY(dt_checks_begin(r, epoch, step));
-    DT_TRY(run_shards(r, epoch, step, save));
+    DT_TRY(run_waves(r, epoch, step, save));
 
     mark = dt_seconds();
     DT_TRY(dt_exchange_finish(r->exchange, &sum, &owned, &spans));

@@ -178,8 +178,9 @@ static void equals_one_batch(void **state)
             team_input(&whole, b.images, b.labels, b.image_bytes);
             const double got = team_step(&shards, 4, IMAGES);
             float *grad = whole.grad[0].mem;
-            assert_ok(dt_exec_forward(whole.exec[0], whole.moments[0], whole.result));
-            assert_ok(dt_exec_backward(whole.exec[0], IMAGES, grad, NULL));
+            const dt_wave one = {.exec = whole.exec, .count = 1};
+            assert_ok(dt_exec_forward(&one, whole.moments, whole.result));
+            assert_ok(dt_exec_backward(&one, IMAGES, &grad, NULL));
             const double want = whole.result[0].loss_sum / IMAGES;
             assert_true(fabs(got - want) <= 1e-5 * want);
             const double off = largest_difference(&shards, &whole);
@@ -222,9 +223,10 @@ static void alone_is_alone(void **state)
         for (int k = 0; k < 4; k++) {
             if (!alone.exec[k])
                 continue;
-            assert_ok(
-                dt_exec_forward(alone.exec[k], alone.moments[k], alone.result + k));
-            assert_ok(dt_exec_backward(alone.exec[k], IMAGES, alone.grad[k].mem, NULL));
+            const dt_wave one = {.exec = &alone.exec[k], .count = 1};
+            float *grad = alone.grad[k].mem;
+            assert_ok(dt_exec_forward(&one, &alone.moments[k], alone.result + k));
+            assert_ok(dt_exec_backward(&one, IMAGES, &grad, NULL));
             assert_memory_equal(alone.grad[k].mem, together.grad[k].mem,
                                 dt_net_slab_floats(b.net) * sizeof(float));
             assert_memory_equal(alone.moments[k], together.moments[k],

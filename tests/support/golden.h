@@ -230,10 +230,12 @@ static inline void golden_close(golden *g)
 /* One pass with the initial weights; gradients in g->grad. Returns the mean loss. */
 static inline double golden_forward_backward(golden *g)
 {
+    const dt_wave wave = {.exec = &g->exec, .count = 1};
+    float *grad = g->grad.mem;
     dt_result result;
 
-    assert_ok(dt_exec_forward(g->exec, g->moments, &result));
-    assert_ok(dt_exec_backward(g->exec, (double)g->batch, g->grad.mem, NULL));
+    assert_ok(dt_exec_forward(&wave, &g->moments, &result));
+    assert_ok(dt_exec_backward(&wave, (double)g->batch, &grad, NULL));
     return result.loss_sum / (double)g->batch;
 }
 

@@ -325,7 +325,7 @@ static inline int golden_evaluation(golden *g)
 
     dt_model_update_running(g->model, g->moments);
     golden_batch(g, g->eval_exec);
-    assert_ok(dt_exec_forward(g->eval_exec, NULL, &result));
+    assert_ok(dt_exec_forward(&(dt_wave){.exec = &g->eval_exec, .count = 1}, NULL, &result));
     const int beyond = golden_logits(g, g->eval_exec, "eval_logits",
                                      golden_largest(golden_get(g, "eval_logits_fp32")));
     if (g->exec)

@@ -141,9 +141,9 @@ static inline double team_step_with(team *t, const dt_norm_sync *sync, double di
         grad[k] = t->grad[k].mem;
         walk = t->plan[k] ? t->plan[k] : walk;
     }
-    const dt_team run = {walk, t->exec, t->count, sync};
-    assert_ok(dt_team_forward(&run, t->moments, t->result));
-    assert_ok(dt_team_backward(&run, divisor, grad, NULL));
+    const dt_wave run = {walk, t->exec, t->count, sync};
+    assert_ok(dt_exec_forward(&run, t->moments, t->result));
+    assert_ok(dt_exec_backward(&run, divisor, grad, NULL));
     for (int k = 0; k < t->count; k++)
         loss += t->result[k].loss_sum;
     return loss / divisor;
