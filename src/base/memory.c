@@ -116,7 +116,7 @@ dt_status dt_memory_check_limits(void)
     static const char *const option[] = {"-v", "-d"};
     struct rlimit stack;
 
-    for (size_t i = 0; i < sizeof left_of / sizeof *left_of; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(left_of); i++)
         if (left_of[i] < (uint64_t)MOST_MIB << 20)
             return dt_fail(DT_NOMEM,
                            "ulimit %s leaves this process %llu MiB, and the libraries' code "

@@ -38,7 +38,7 @@ static bool main_computes(int argc, char **argv)
     static const dt_command *const computing[] = {&dt_command_train, &dt_command_eval,
                                                   &dt_command_bench, &dt_command_plan,
                                                   &dt_command_summary};
-    for (size_t i = 0; i < sizeof computing / sizeof *computing; i++)
+    for (size_t i = 0; i < DT_COUNT_OF(computing); i++)
         if (main_command(argc, argv) == computing[i])
             return true;
     return false;
