@@ -1,7 +1,7 @@
-/* lockstep.c - one step of a rank's shards whose batch-norm statistics are those of a group.
+/* lockstep.c - batch-norm statistics of groups of shards.
  *
- * Each shard has a context of its own; all take a step of the network before any takes the
- * next, and at a batch norm the ranks complete the groups' trees (dt_reduce). */
+ * A rank's shards are one wave then: all take a step of the network before any takes the next,
+ * and at a batch norm the ranks complete the groups' trees (dt_reduce). */
 #include "lockstep.h"
 
 #include <stdio.h>

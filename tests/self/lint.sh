@@ -42,7 +42,7 @@ finds references README.md "no heading #${no}where" "[text](docs/numerics.md#${n
 finds references docs/results.md "names scripts/${no}where" "\`scripts/${no}where\`"
 finds references docs/results.md "names op_${no}where.c" "as \`op_${no}where.c\` does"
 for word in dt_''wishes dt_''run_lap dt_''tree_push dt_''exchange_part dt_''state_text dt_''model_state \
-    what_''class dt_''model_origin dt_''copies; do
+    what_''class dt_''model_origin dt_''copies dt_''team; do
     finds vocabulary $plan "$plan:" "int $word;"
 done
 finds sizes $plan "a function of 62 lines" "int f(int x)" "{" "$(yes '    x++;' | head -n 60)" "}"
