@@ -12,6 +12,16 @@ const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES] = {
 #undef X
 };
 
+dt_status dt_checkpoint_blame(void)
+{
+    static const int absent[] = {ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO}; /* ENXIO: of a socket */
+
+    for (size_t i = 0; i < DT_COUNT_OF(absent); i++)
+        if (errno == absent[i])
+            return DT_FORMAT;
+    return DT_IO;
+}
+
 dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *out,
                               size_t room, size_t *length)
 {
@@ -24,9 +34,13 @@ dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *ou
     DT_TRY(dt_path_join(path, folder, name));
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return dt_fail(errno == ENOENT ? DT_FORMAT : DT_IO,
-                       "checkpoint %s: %s: %s", folder, name, strerror(errno));
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return dt_fail(dt_checkpoint_blame(), "checkpoint %s: %s: %s", folder, name,
+                       strerror(errno));
+    if (fstat(fd, &info) != 0) {
+        st = dt_fail(DT_IO, "checkpoint %s: %s: %s", folder, name, strerror(errno));
+        goto out;
+    }
+    if (!S_ISREG(info.st_mode)) {
         st = dt_fail(DT_FORMAT, "checkpoint %s: %s is no regular file", folder, name);
         goto out;
     }

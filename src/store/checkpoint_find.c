@@ -56,6 +56,25 @@ bool dt_checkpoint_gone(const char *path)
     return lstat(path, &info) != 0 && errno == ENOENT;
 }
 
+/* What is damaged is passed over. What the system failed to read may be whole: whoever passed
+ * over it would go on from an older one, or begin anew, and put it aside. */
+static dt_status find_failed(dt_status st)
+{
+    char text[2 * PATH_MAX];
+
+    if (st == DT_FORMAT || st == DT_NOINPUT) {
+        dt_warn("%s; skipped", dt_fail_text());
+        dt_fail_clear();
+        return DT_OK;
+    }
+    if (st != DT_IO)
+        return st;
+    snprintf(text, sizeof text, "%s", dt_fail_text());
+    dt_fail_clear();
+    return dt_fail(st, "%s; it may be whole, so nothing is done without it: try again, or move "
+                       "it away", text);
+}
+
 /* The newest of a list, oldest first, that is valid; *gone: one went meanwhile. */
 static dt_status find_newest(const char *folder, const dt_checkpoint_name *list,
                              size_t count, char found[PATH_MAX], bool *gone)
@@ -68,12 +87,11 @@ static dt_status find_newest(const char *folder, const dt_checkpoint_name *list,
             memcpy(found, path, sizeof path);
             return DT_OK;
         }
-        if (st != DT_FORMAT && st != DT_IO && st != DT_NOINPUT)
-            return st;
-        if (dt_checkpoint_gone(path))
-            *gone = true;
-        else
-            dt_warn("%s; skipped", dt_fail_text());
+        if (!dt_checkpoint_gone(path)) {
+            DT_TRY(find_failed(st));
+            continue;
+        }
+        *gone = true;
         dt_fail_clear();
     }
     return DT_OK;

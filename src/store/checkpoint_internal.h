@@ -25,6 +25,8 @@ bool dt_checkpoint_name_of(const char *path, dt_checkpoint_name *n);
  * does not exist has none. DT_IO, DT_NOMEM. */
 dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list,
                              size_t *count) DT_MUST_CHECK;
+/* A file under a checkpoint's name is none, and not ours. */
+bool dt_checkpoint_is_file(const char *path);
 /* Unlink a folder and what is in it, or what is no folder. 0, or -1 with errno. */
 int dt_checkpoint_remove(const char *folder);
 /* Rename folder/name to folder/<prefix>name, in place of what an earlier time has left under
@@ -49,6 +51,9 @@ typedef enum dt_checkpoint_file {
         DT_CHECKPOINT_FILES
 } dt_checkpoint_file;
 extern const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES];
+/* What errno says of a file that could not be read: DT_FORMAT, that there is none; DT_IO, that
+ * the system failed, which says nothing of the file. */
+dt_status dt_checkpoint_blame(void);
 /* A file of at most `room` - 1 bytes, ended by a zero; length may be NULL. DT_FORMAT:
  * missing, longer, no regular file. */
 dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *out,

@@ -77,8 +77,8 @@ dt_status dt_manifest_sizes(const char *folder, dt_manifest *m)
         const char *name = dt_checkpoint_file_name[i];
         DT_TRY(dt_path_join(path, folder, name));
         if (lstat(path, &info) != 0)
-            return dt_fail(errno == ENOENT ? DT_FORMAT : DT_IO,
-                           "checkpoint %s: %s: %s", folder, name, strerror(errno));
+            return dt_fail(dt_checkpoint_blame(), "checkpoint %s: %s: %s", folder, name,
+                           strerror(errno));
         if (!S_ISREG(info.st_mode))
             return dt_fail(DT_FORMAT, "checkpoint %s: %s is no regular file", folder,
                            name);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 void dt_checkpoint_name_set(dt_checkpoint_name *n, int64_t step, int generation)
 {
@@ -37,6 +38,12 @@ bool dt_checkpoint_name_of(const char *path, dt_checkpoint_name *n)
         return false;
     const char *slash = strrchr(resolved, '/');
     return dt_checkpoint_name_parse(slash + 1, n);
+}
+
+bool dt_checkpoint_is_file(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
 static int by_age(const void *a, const void *b)

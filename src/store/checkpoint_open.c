@@ -13,8 +13,8 @@ static dt_status check_folder(const char *path)
     struct stat info;
 
     if (stat(path, &info) != 0)
-        return dt_fail(errno == EIO ? DT_IO : DT_NOINPUT, "checkpoint %s: %s", path,
-                       strerror(errno));
+        return dt_fail(dt_checkpoint_blame() == DT_IO ? DT_IO : DT_NOINPUT, "checkpoint %s: %s",
+                       path, strerror(errno));
     if (!S_ISDIR(info.st_mode))
         return dt_fail(DT_NOINPUT, "checkpoint %s is no folder", path);
     return DT_OK;

@@ -35,8 +35,12 @@ static dt_status prune_look(prune *p, const char *run)
         char path[PATH_MAX];
         p->entry[i].name = list[i];
         DT_GO(st, dt_path_join(path, p->folder, list[i].text), out);
-        p->entry[i].whole = dt_manifest_sizes(path, &m) == DT_OK &&
-                            dt_checkpoint_json_read(path, NULL, &state, NULL) == DT_OK;
+        dt_status one = dt_manifest_sizes(path, &m);
+        if (one == DT_OK)
+            one = dt_checkpoint_json_read(path, NULL, &state, NULL);
+        p->entry[i].whole = one == DT_OK;
+        /* What the system failed to read may be whole. */
+        p->entry[i].keep = (one != DT_OK && one != DT_FORMAT) || dt_checkpoint_is_file(path);
         p->entry[i].best = p->entry[i].whole && state.best;
         dt_fail_clear();
     }

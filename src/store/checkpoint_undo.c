@@ -32,7 +32,7 @@ static dt_status rewind_model(const char *run, int64_t step)
 static dt_status undo_newer(const char *run, const dt_checkpoint_name *at, const char *why)
 {
     dt_checkpoint_name *list = NULL;
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], path[PATH_MAX];
     size_t count = 0, moved = 0;
     dt_status st = DT_OK;
 
@@ -42,6 +42,9 @@ static dt_status undo_newer(const char *run, const dt_checkpoint_name *at, const
         if (list[i].step < at->step ||
             (list[i].step == at->step && list[i].generation <= at->generation))
             break;
+        DT_GO(st, dt_path_join(path, folder, list[i].text), out);
+        if (dt_checkpoint_is_file(path)) /* somebody's own: what is put aside goes in time */
+            continue;
         DT_GO(st, dt_checkpoint_move_aside(folder, list[i].text, ".undone-"), out);
         dt_warn("%s/%s %s: renamed to .undone-%s", folder, list[i].text, why, list[i].text);
         moved++;

@@ -115,7 +115,9 @@ static dt_status file_open(dt_safetensors *f, const char *path)
         return dt_fail(DT_NOMEM, "no memory to open %s", path);
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0)
-        return dt_fail(DT_NOINPUT, "model file %s: %s", path, strerror(errno));
+        return dt_fail(errno == EIO || errno == ESTALE || errno == EMFILE || errno == ENFILE
+                           ? DT_IO : errno == ENOMEM ? DT_NOMEM : DT_NOINPUT,
+                       "model file %s: %s", path, strerror(errno));
     if (fstat(f->fd, &info) != 0)
         return dt_fail(DT_IO, "model file %s: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode))

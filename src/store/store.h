@@ -166,7 +166,7 @@ dt_status dt_checkpoint_save(const char *run, const dt_snapshot *s, int metrics_
 
 /* Delete what --keep-last, --keep-every and --keep-best do not hold on to: all are renamed
  * to .trash-*, the folder synced, and only then unlinked. The newest valid one always stays,
- * and what is newer than it is left for find to name. Those whose files have not the sizes
+ * and what is newer than it is left for find to name; and what the system fails to read. Those whose files have not the sizes
  * of their MANIFEST do not count as kept. Leftover .tmp-* and .trash-* go too, so no save
  * may be under way; and .undone-* up to the step of the newest valid one, for the run has
  * come as far again. DT_IO.
@@ -181,7 +181,8 @@ dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep) DT_MUST_CHEC
 
 /* The newest valid checkpoint of a run folder (or the one that `path` itself is) into
  * found; a torn or corrupt one, or one with a number that is not finite, is named by dt_warn
- * with what is wrong, and skipped. Leftover
+ * with what is wrong, and skipped; but an error of the system, after which nothing is known of
+ * it, is the outcome: DT_IO, DT_NOMEM. Leftover
  * .tmp-* and .trash-* are passed over. found[0] = 0: none. DT_FORMAT: path is itself a
  * checkpoint, and not valid; DT_NOINPUT: path does not exist. */
 dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX]) DT_MUST_CHECK;
