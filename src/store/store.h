@@ -388,6 +388,12 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_C
 /* Give up the lock; a folder that we made and that is still empty goes. A zeroed d is
  * allowed. */
 void dt_rundir_close(dt_rundir *d);
+/* Before a run begins at its first step in a folder that is not its own: a model, records, and
+ * checkpoints that none could go on from are renamed into a new folder .undone-1 (-2, ...) in
+ * it, with a copy of options.yaml; a warning names them. Nothing is removed, and there is always
+ * an options.yaml; after a kill in between, the rest goes into the next such folder.
+ * DT_CANTCREATE: checkpoints is a link; DT_IO. */
+dt_status dt_rundir_aside(const dt_rundir *d) DT_MUST_CHECK;
 /* Whether a live run holds the folder, by its lock file. */
 bool dt_rundir_held(const char *folder);
 /* A folder that was moved is found again, and a warning tells; path is its new name then. Where

@@ -115,7 +115,6 @@ dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX
     }
     if (!any)
         return dt_fail(DT_NOINPUT, "--resume %s: there is no valid checkpoint", from);
-    dt_note("no checkpoint in %s: beginning at the first step", folder);
     return DT_OK;
 }
 

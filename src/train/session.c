@@ -23,13 +23,20 @@ dt_status dt_session_take(dt_session *s, const dt_run *r)
 
 /* Renamed into place, so that a kill leaves the old options or the new ones; and on disk
  * before anything else of the run, for they tell a run folder from any other. */
-static dt_status save_options(const dt_session *s, const dt_run *r)
+static dt_status draft_options(const dt_session *s, const dt_run *r)
 {
     char path[PATH_MAX], draft[PATH_MAX];
 
     DT_TRY(dt_outfile_check(dt_rundir_file(&s->folder, "options.yaml", path)));
-    DT_TRY(dt_options_put(dt_rundir_file(&s->folder, ".options.yaml", draft), &r->o, NULL));
-    if (rename(draft, path) != 0)
+    return dt_options_put(dt_rundir_file(&s->folder, ".options.yaml", draft), &r->o, NULL);
+}
+
+static dt_status place_options(const dt_session *s)
+{
+    char path[PATH_MAX], draft[PATH_MAX];
+
+    dt_rundir_file(&s->folder, "options.yaml", path);
+    if (rename(dt_rundir_file(&s->folder, ".options.yaml", draft), path) != 0)
         return dt_fail(DT_IO, "cannot rename '%s' to '%s': %s", draft, path, strerror(errno));
     return dt_folder_sync(s->folder.at);
 }
@@ -103,7 +110,10 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
         DT_TRY(dt_metrics_check(s->metrics_path, &lines));
     DT_TRY(dt_saver_open(&s->saver, s->folder.at, r->net, &keep));
     DT_TRY(dt_report_open(&s->report, &setup));
-    DT_TRY(save_options(s, r));
+    DT_TRY(draft_options(s, r));
+    if (s->folder.resumed && !from[0])
+        DT_TRY(dt_rundir_aside(&s->folder));
+    DT_TRY(place_options(s));
     if (s->folder.resumed && from[0])
         DT_TRY(dt_checkpoint_rewind(from));
     return s->folder.resumed ? dt_metrics_resume(&s->metrics, s->metrics_path, lines)
@@ -119,6 +129,8 @@ dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at
         session_undo(s);
         return st;
     }
+    if (strcmp(r->o.resume, "auto") == 0 && !from[0])
+        dt_note("no checkpoint in %s to go on from: beginning at the first step", s->folder.path);
     /* The other styles' output is for parsers that know it. */
     FILE *head = strcmp(r->o.log_style, "auto") == 0 ? stdout : stderr;
     dt_head_print(head, r, s->folder.path);

@@ -19,7 +19,8 @@ typedef struct dt_session {
 /* Take the run folder. Local, on rank 0. */
 dt_status dt_session_take(dt_session *s, const dt_run *r) DT_MUST_CHECK;
 /* Begin the outputs at this point of the run, which is that of the checkpoint `from` (or ""):
- * options.yaml, newer checkpoints put aside and metrics.jsonl cut to what belongs to it, the
+ * options.yaml, newer checkpoints (or, from the beginning, an older run's work) put aside and
+ * metrics.jsonl cut to what belongs to it, the
  * saver's memory, the first lines. Local, on rank 0. */
 dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at,
                            const char *from) DT_MUST_CHECK;

@@ -1,14 +1,18 @@
 /* failing.c - makes one call below RECORD_ROOT fail.
  *
  * FAIL=CALL:N:ERROR: the N-th CALL (from 1; the names of shim.h) returns ERROR, for
- * example ENOSPC, or does half of its work where ERROR is SHORT. FAIL_STICKY=1: so do all
+ * example ENOSPC, or does half of its work where ERROR is SHORT, or is not reached where it is
+ * KILL. FAIL_STICKY=1: so do all
  * that follow. FAIL_LOG: a file that gets one line when the fault fires. */
 #include "shim.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { DEADLY = 1 << 20 }; /* no errno */
 
 static struct {
     int call;
@@ -25,7 +29,8 @@ static const struct {
 } fail_errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC},  {"EDQUOT", EDQUOT},
                    {"EROFS", EROFS},   {"EACCES", EACCES},  {"EMFILE", EMFILE},
                    {"EFBIG", EFBIG},   {"ENOMEM", ENOMEM},  {"EINTR", EINTR},
-                   {"EINVAL", EINVAL}, {"SHORT", SHIM_HALF}};
+                   {"EINVAL", EINVAL}, {"SHORT", SHIM_HALF},
+                   {"KILL", DEADLY}};
 
 static const char *const fail_names[] = {
 #define X(name, text) text,
@@ -74,6 +79,8 @@ int shim_before(const shim_op *op)
             snprintf(line, sizeof line, "%s %ld\n", fail_names[fail.call], fail.seen);
         shim_append(fail.log, line, (size_t)n);
     }
+    if (fail.verdict == DEADLY)
+        raise(SIGKILL);
     return fail.verdict;
 }
 
