@@ -1,4 +1,4 @@
-/* The mean of models, and a model in another naming. */
+/* average.c - the mean of models, and a model in another naming. */
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The files of a checkpoint. */
+/* checkpoint_file.c - the files of a checkpoint. */
 #include "checkpoint_internal.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Which checkpoint, of which run. */
+/* checkpoint_find.c - which checkpoint, of which run. */
 #include "store.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* state.json: where a run stands, as text that gives back every bit. */
+/* checkpoint_json.c - state.json: where a run stands, as text that gives back every bit. */
 #include "checkpoint_internal.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* A checkpoint's numbers. */
+/* checkpoint_load.c - a checkpoint's numbers. */
 #include "store.h"
 
 #include "checkpoint_internal.h"

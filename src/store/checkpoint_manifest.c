@@ -1,4 +1,4 @@
-/* MANIFEST: written last, read first. */
+/* checkpoint_manifest.c - MANIFEST: written last, read first. */
 #include "checkpoint_internal.h"
 
 #include <errno.h>

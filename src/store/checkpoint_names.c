@@ -1,4 +1,4 @@
-/* Names of checkpoints. */
+/* checkpoint_names.c - names of checkpoints. */
 #include "checkpoint_internal.h"
 
 #include <dirent.h>

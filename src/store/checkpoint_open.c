@@ -1,4 +1,4 @@
-/* One checkpoint: MANIFEST and state.json, read once. */
+/* checkpoint_open.c - one checkpoint: MANIFEST and state.json, read once. */
 #include "store.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Which checkpoints go, and how: a new name first, so that no name is ever torn. */
+/* checkpoint_prune.c - which checkpoints go; a new name first, so that no name is ever torn. */
 #include "store.h"
 
 #include <stdio.h>

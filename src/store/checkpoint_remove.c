@@ -1,4 +1,4 @@
-/* Checkpoints that go: unlinked, renamed, swept up. */
+/* checkpoint_remove.c - checkpoints that go: unlinked, renamed, swept up. */
 #include "checkpoint_internal.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* Saving: everything into a temporary folder, each file synced, and one rename. */
+/* checkpoint_save.c - everything into a temporary folder, each file synced, and one rename. */
 #include "store.h"
 
 #include <errno.h>

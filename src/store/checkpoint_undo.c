@@ -1,4 +1,4 @@
-/* What is newer than the checkpoint that a run goes on from is put aside. */
+/* checkpoint_undo.c - what is newer than the checkpoint that a run goes on from is put aside. */
 #include "store.h"
 
 #include <stdlib.h>

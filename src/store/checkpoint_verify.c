@@ -1,4 +1,4 @@
-/* Whether every byte of a checkpoint is right. */
+/* checkpoint_verify.c - whether every byte of a checkpoint is right. */
 #include "store.h"
 
 #include <errno.h>

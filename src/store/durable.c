@@ -1,4 +1,4 @@
-/* Files and folders that are on disk when a call returns. */
+/* durable.c - files and folders that are on disk when a call returns. */
 #include "durable.h"
 
 #include <errno.h>

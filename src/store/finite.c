@@ -1,4 +1,4 @@
-/* Numbers that are none: an exponent of ones, whatever the type. */
+/* finite.c - numbers that are none: an exponent of ones, whatever the type. */
 #include "finite.h"
 
 #include <stdio.h>

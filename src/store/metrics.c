@@ -1,4 +1,4 @@
-/* metrics.jsonl, one write(2) a line: stdio and jansson would take memory in a step. */
+/* metrics.c - one write(2) a line: stdio and jansson would take memory in a step. */
 #include "store.h"
 
 #include <errno.h>

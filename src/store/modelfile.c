@@ -1,4 +1,4 @@
-/* A network's numbers to and from safetensors: one list of what belongs in the file
+/* modelfile.c - a network's numbers to and from safetensors: one list of what belongs in the file
  * serves both ways. */
 #include "store.h"
 

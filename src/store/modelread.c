@@ -1,4 +1,4 @@
-/* A model file with the network that it is of. */
+/* modelread.c - a model file with the network that it is of. */
 #include "modelread.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* The newest state of a run: of its model and its checkpoints, whichever has more steps. */
+/* newest.c - the newest state of a run: its model or a checkpoint, whichever has more steps. */
 #include "store.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The run folder: never shared with another run, never over the remains of one. */
+/* rundir.c - the run folder: never shared with another run, never over the remains of one. */
 #include "store.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* Reading safetensors: jansson checks the JSON (UTF-8, duplicate keys, trailing bytes,
+/* safetensors.c - reading: jansson checks the JSON (UTF-8, duplicate keys, trailing bytes,
  * numbers), this file everything that the format says beyond. */
 #include "safetensors.h"
 

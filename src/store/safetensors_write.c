@@ -1,4 +1,4 @@
-/* Writing safetensors: header, bytes, and a file that is there whole or not at all. */
+/* safetensors_write.c - header, bytes, and a file that is there whole or not at all. */
 #include "safetensors.h"
 
 #include <dirent.h>

@@ -1,6 +1,5 @@
-/* A thread that writes checkpoints while training goes on. It works on a copy, calls no
- * MPI, takes no signal, and hands its outcome over by value: failures are recorded per
- * thread. */
+/* saver.c - a thread that writes checkpoints while training goes on. It works on a copy, calls no
+ * MPI, takes no signal, and hands its outcome over by value: failures are recorded per thread. */
 #include "store.h"
 #include "finite.h"
 

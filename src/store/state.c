@@ -1,4 +1,4 @@
-/* The hash of everything that the next step depends on, and the names of its numbers. */
+/* state.c - the hash of everything that the next step depends on, and the names of its numbers. */
 #include "store.h"
 
 #include <stdio.h>

@@ -84,9 +84,8 @@ dt_status dt_model_put(const dt_weights *s, const char *path,
 dt_status dt_model_path(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 
 /* What the file (or folder) says of its network, into the options that nobody gave:
- * net, variant, stem, normalize, image_size and width_divisor; dt_model_load then checks them against
- * the file. `meta` holds the texts and must outlive o. Errors as
- * dt_safetensors_open. */
+ * net, variant, stem, normalize, image_size and width_divisor; dt_model_load then checks them
+ * against the file. `meta` holds the texts and must outlive o. Errors as dt_safetensors_open. */
 enum { DT_META_KEYS = 6, DT_META_CHARS = 64 };
 typedef struct dt_model_meta {
     char text[DT_META_KEYS][DT_META_CHARS];
@@ -95,8 +94,9 @@ dt_status dt_model_describe(const char *path, dt_options *o,
                             dt_model_meta *meta) DT_MUST_CHECK;
 
 /* Fill master and the running statistics from a file in any naming, DDP's prefix
- * "module." included; num_batches_tracked may be absent; F16 and BF16 become float32, exactly. Nothing is written before the
- * whole header fits. A file without dtrain.* metadata is taken with one warning.
+ * "module." included; num_batches_tracked may be absent; F16 and BF16 become float32, exactly.
+ * Nothing is written before the whole header fits. A file without dtrain.* metadata is taken
+ * with one warning.
  *   path       as dt_model_path takes it
  *   normalize  of this run; NULL: whatever the file says
  *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are
@@ -232,7 +232,8 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
  * be another one, and its length of metrics.jsonl lies behind the end. Call it before
  * metrics.jsonl is cut. They stay until the run has come as far again: see
  * dt_checkpoint_prune. So is a model.safetensors of more steps, which stays as
- * .undone-model.safetensors until dt_session_model writes another. Nothing happens to a checkpoint outside a run folder. DT_IO. */
+ * .undone-model.safetensors until the run has written another. Nothing happens to a checkpoint
+ * outside a run folder. DT_IO. */
 dt_status dt_checkpoint_rewind(const char *path) DT_MUST_CHECK;
 
 /* After a run whose state behind `step` steps is not finite, or gives a loss that is not:
@@ -286,8 +287,9 @@ void dt_newest_note(const char *run, const char *path, int64_t step);
  * each; DT_FORMAT with the first thing that is wrong. */
 dt_status dt_verify(const char *path) DT_MUST_CHECK;
 /* The arithmetic mean of the weights and running statistics of model files, checkpoints or
- * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming --names. Summed
- * in float64 in the order given and rounded once; of one file the result is its numbers.
+ * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming
+ * --names. Summed in float64 in the order given and rounded once; of one file the result is its
+ * numbers.
  * num_batches_tracked is the last one's. DT_FORMAT: another network or normalisation than
  * the first. */
 dt_status dt_average(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
@@ -367,7 +369,7 @@ static inline double dt_test_accuracy(const dt_epoch_record *r) /* NaN without a
 
 typedef struct dt_rundir {
     char path[PATH_MAX - 64]; /* what it is called; 64: room for the names of files in it */
-    char at[PATH_MAX - 64];   /* what leads to it, whatever becomes of its name: by its descriptor */
+    char at[PATH_MAX - 64];   /* what leads to it whatever its name becomes: its descriptor */
     int folder, lock;         /* descriptors, of the lock file; -1: closed */
     bool open, created; /* created: by us, so to be removed if nothing came of it */
     bool resumed;       /* an older run's: what is in it must stay */

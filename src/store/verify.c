@@ -1,4 +1,4 @@
-/* dtrain verify: what can be said of files without training. */
+/* verify.c - dtrain verify: what can be said of files without training. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Whether a checkpoint belongs to the run that the options describe. */
+/* resume.c - whether a checkpoint belongs to the run that the options describe. */
 #include "session.h"
 
 #include <stdio.h>
