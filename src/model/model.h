@@ -77,6 +77,12 @@ typedef struct dt_weights {
     float *running_mean, *running_var; /* [dt_net_norm_channels] */
 } dt_weights;
 
+/* For messages: float i of a parameter as it lies in memory, with the indices that files have
+ * ("layer1.0.conv1.weight[3][0][1][1]"), and of a batch norm's statistics. Both return out. */
+enum { DT_ELEMENT_CHARS = 160 };
+const char *dt_param_element(const dt_param *p, size_t i, char out[DT_ELEMENT_CHARS]);
+const char *dt_norm_element(const dt_norm *n, size_t i, char out[DT_ELEMENT_CHARS]);
+
 /* All tensors of a slab, in state_dict order, as files have them: OIHW, float32
  * little-endian. */
 dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab) DT_MUST_CHECK;

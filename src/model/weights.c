@@ -1,5 +1,6 @@
 /* weights.c - a model and its numbers: initial values, running statistics, hash. */
 #include "plan.h"
+#include <stdio.h>
 
 #include <stdlib.h>
 
@@ -78,6 +79,27 @@ void dt_model_update_running(dt_model *m, const dt_moment *moments)
                 (float)(keep * (double)m->weights.running_var[c] + take * var);
         }
     }
+}
+
+/* Memory order is HWIO for weights of convolutions and IO for those of linear layers. */
+const char *dt_param_element(const dt_param *p, size_t i, char out[DT_ELEMENT_CHARS])
+{
+    const size_t o = (size_t)p->dim[0], in = (size_t)p->dim[1], w = (size_t)p->dim[3];
+
+    if (p->rank == 4)
+        snprintf(out, DT_ELEMENT_CHARS, "%s[%zu][%zu][%zu][%zu]", p->name, i % o, i / o % in,
+                 i / (o * in) / w, i / (o * in) % w);
+    else if (p->rank == 2)
+        snprintf(out, DT_ELEMENT_CHARS, "%s[%zu][%zu]", p->name, i % o, i / o);
+    else
+        snprintf(out, DT_ELEMENT_CHARS, "%s[%zu]", p->name, i);
+    return out;
+}
+
+const char *dt_norm_element(const dt_norm *n, size_t i, char out[DT_ELEMENT_CHARS])
+{
+    snprintf(out, DT_ELEMENT_CHARS, "%s[%zu]", n->name, i);
+    return out;
 }
 
 dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab)

@@ -10,12 +10,6 @@
 
 /* ---- A network's numbers, and their hashes -------------------------------------------- */
 
-/* For messages: float i of a parameter as it lies in memory, with the indices that files have
- * ("layer1.0.conv1.weight[3][0][1][1]"), and of a batch norm's statistics. Both return out. */
-enum { DT_ELEMENT_CHARS = 160 };
-const char *dt_param_element(const dt_param *p, size_t i, char out[DT_ELEMENT_CHARS]);
-const char *dt_norm_element(const dt_norm *n, size_t i, char out[DT_ELEMENT_CHARS]);
-
 /* XXH3-128 of weights, momentum (both in state_dict order, OIHW), running means,
  * running variances, and the position: epoch, then step, as int64. Numbers are
  * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.

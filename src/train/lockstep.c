@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "checks.h"
 
 struct dt_lockstep {
     dt_reduce *tree[DT_SYNC_KINDS];

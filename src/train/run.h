@@ -2,6 +2,7 @@
  * src/train. Training, evaluation and the benchmark are built on it. */
 #ifndef DT_RUN_H
 #define DT_RUN_H
+#include "check/check.h"
 #include "optim.h"
 #include "schedule.h"
 #include "store/store.h"
@@ -77,7 +78,7 @@ struct dt_run {
     dt_lockstep *lockstep; /* NULL: bn_group is 0 */
     double sample_weight; /* of a sample's loss, times the global batch: 1, or S to sum */
     dt_optim optim;
-    struct dt_checks *checks; /* owned; NULL: none are on */
+    dt_checks *checks; /* owned; NULL: none are on */
     dt_schedule schedule;
     int64_t steps_per_epoch, total_steps;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "store/store.h"
-#include "checks.h"
+#include "checked.h"
 #include "lockstep.h"
 
 typedef struct slab_row { /* one slab, sized before anything is taken */
@@ -59,6 +59,7 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
         larger(&arena, dt_plan_arena_bytes(r->test[i].plan));
         larger(&scratch, dt_plan_scratch_bytes(r->test[i].plan));
     }
+    const dt_check_subject subject = dt_run_subject(r);
     const slab_row all[SLABS] = {
         {"master weights", &r->master, floats, shared},
         {"momentum", &r->momentum, trains ? floats : 0, shared},
@@ -68,7 +69,7 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
         {"gradients and partial sums", &r->gradients, needs->slabs * floats, shared},
         {"activations", &r->arena, arena, false},
         {"scratch", &r->scratch, scratch, false},
-        {"checks", &r->check_room, trains ? dt_checks_bytes(r) : 0, false},
+        {"checks", &r->check_room, trains ? dt_checks_bytes(&subject) : 0, false},
     };
     memcpy(rows, all, sizeof all);
 }
@@ -214,7 +215,8 @@ dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
         DT_GO(st, dt_comm_agree(r->comm, open_exchange(r, &opts)), out);
         st = dt_optim_open(&r->optim, r->net, &r->o, r->master.mem, r->momentum.mem, r->threads);
         DT_GO(st, dt_comm_agree(r->comm, st), out);
-        st = dt_comm_agree(r->comm, dt_checks_open(r));
+        const dt_check_subject subject = dt_run_subject(r);
+        st = dt_comm_agree(r->comm, dt_checks_open(&r->checks, &subject));
     }
 
 out:

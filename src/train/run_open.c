@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "checks.h"
 #include "fingerprint.h"
 #include "store/store.h"
 #include "lockstep.h"
@@ -194,7 +193,7 @@ out:
 
 void dt_run_close(dt_run *r)
 {
-    dt_checks_close(r);
+    dt_checks_close(r->checks);
     dt_optim_close(&r->optim);
     dt_lockstep_close(r->lockstep);
     dt_reduce_destroy(r->moment_tree);

@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "checks.h"
 #include "lockstep.h"
 
 #define X(name) #name,
@@ -20,7 +19,7 @@ void dt_phase_charge(dt_run *r, dt_phase phase, double *mark)
 static dt_status gradient_ready(void *context, size_t floats_done)
 {
     dt_run *r = context;
-    dt_checks_gradient(r, floats_done);
+    dt_checks_gradient(r->checks, floats_done);
     return dt_exchange_ready(r->exchange, floats_done);
 }
 
@@ -61,7 +60,7 @@ static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
         }
         dt_loader_train(r->loader, epoch, step, first + k, dt_exec_input(c->now[k]),
                         dt_exec_labels(c->now[k]));
-        dt_checks_shard(r, first + k, c->now[k], c->grad[k]);
+        dt_checks_shard(r->checks, first + k, c->now[k], c->grad[k]);
     }
     return DT_OK;
 }
@@ -84,7 +83,7 @@ static dt_status run_images(dt_run *r, int64_t epoch, int64_t step, int first)
     DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad, &observer));
     dt_phase_charge(r, DT_PHASE_backward, &mark);
     for (int k = 0; k < c->width; k++)
-        dt_checks_loss(r, first + k, &c->result[k]);
+        dt_checks_loss(r->checks, first + k, &c->result[k]);
     return DT_OK;
 }
 
@@ -150,7 +149,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
     size_t spans = 0;
     double mark;
 
-    DT_TRY(dt_checks_begin(r, epoch, step));
+    DT_TRY(dt_checks_begin(r->checks, epoch, step));
     DT_TRY(run_waves(r, epoch, step, save));
 
     mark = dt_seconds();
@@ -168,16 +167,16 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
     if (result->undone)
         return DT_OK;
     if (!isfinite(mean)) {
-        DT_TRY(dt_checks_now(r));
+        DT_TRY(dt_checks_now(r->checks));
         return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC, "epoch %lld step %lld: the loss of the global batch is %g; "
                        "lower --lr (now %g) or use --warmup",
                        (long long)epoch + 1, (long long)step + 1, mean, lr));
     }
-    DT_TRY(dt_checks_before_update(r));
+    DT_TRY(dt_checks_before_update(r->checks));
     dt_phase_charge(r, DT_PHASE_checks, &mark);
     DT_TRY(update(r, sum, owned, spans, moments, lr));
     dt_phase_charge(r, DT_PHASE_update, &mark);
-    dt_checks_after_update(r);
+    dt_checks_after_update(r->checks);
     dt_phase_charge(r, DT_PHASE_checks, &mark);
     return DT_OK;
 }

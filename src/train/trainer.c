@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "checks.h"
 #include "store/store.h"
 #include "session.h"
 #include "signals.h"
@@ -33,7 +32,7 @@ static dt_status save(training *t, dt_save_how how)
 {
     dt_run *r = t->run;
 
-    DT_TRY(dt_checks_replicas(r)); /* what is wrong must not outlive the run */
+    DT_TRY(dt_checks_replicas(r->checks)); /* what is wrong must not outlive the run */
     t->saved_s = dt_seconds();
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, how));
 }
@@ -106,7 +105,7 @@ static dt_status test_finite(training *t, dt_test_result *test)
         return preempted(t);
     if (isfinite(test->loss))
         return DT_OK;
-    DT_TRY(dt_checks_now(r));
+    DT_TRY(dt_checks_now(r->checks));
     return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC, "epoch %lld: after step %lld the test loss "
                          "is %g; lower --lr or use --warmup", (long long)t->at.epoch + 1,
                          (long long)t->at.run_step, test->loss));
@@ -221,7 +220,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
 
     *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds,
                            .folder = s->folder.path};
-    DT_TRY(dt_checks_now(r)); /* names what the hashes below could only show */
+    DT_TRY(dt_checks_now(r->checks)); /* names what the hashes below could only show */
     DT_TRY(dt_comm_agree(r->comm, check_finite(t)));
     DT_TRY(dt_comm_agree(r->comm, hashes(r, end)));
     const dt_field field[] = {{"weights at the end", end->weights_hash},

@@ -12,7 +12,8 @@ declare -A may=(
     [dist]="base"
     [options]="base model data dist"
     [store]="base model data dist options"
-    [train]="base model data dist options store"
+    [check]="base model data dist options"
+    [train]="base model data dist options store check"
     [cli]="base model data dist options store train"
 )
 for folder in "${!may[@]}"; do

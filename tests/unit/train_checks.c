@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "train/checks_internal.h"
+#include "check/check_internal.h"
+#include "train/checked.h"
 
 static dt_comm *comm;
 
@@ -42,7 +43,7 @@ static void flip(void *at)
 /* The message that the agreement would print is looked at before it. */
 static void found(dt_run *r, const char *first, const char *second)
 {
-    assert_int_equal(dt_replicas_local(r), DT_CORRUPT);
+    assert_int_equal(dt_replicas_local(r->checks), DT_CORRUPT);
     if (!strstr(dt_fail_text(), first) || !strstr(dt_fail_text(), second))
         fail_msg("want '%s' and '%s' in: %s", first, second, dt_fail_text());
     dt_fail_clear();
@@ -64,7 +65,7 @@ static void slices_are_named(void **state)
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     assert_ok(step(&r, 0));
     assert_ok(step(&r, 1));
-    assert_ok(dt_replicas_local(&r));
+    assert_ok(dt_replicas_local(r.checks));
 
     /* every tensor, its last float */
     for (size_t i = 0; i < dt_net_param_count(r.net); i++) {
@@ -84,7 +85,7 @@ static void slices_are_named(void **state)
     flip(var);
     found(&r, "running variance: '", dt_net_norm(r.net, dt_net_norm_count(r.net) - 1)->name);
     flip(var);
-    assert_ok(dt_replicas_local(&r));
+    assert_ok(dt_replicas_local(r.checks));
     assert_ok(step(&r, 2));
     dt_run_close(&r);
 }
@@ -193,7 +194,7 @@ static void healthy_runs_are_left_alone(void **state)
         for (int64_t k = 0; k < 12; k++)
             assert_ok(step(&r, k));
         if (r.checks)
-            assert_ok(dt_checks_now(&r));
+            assert_ok(dt_checks_now(r.checks));
         const dt_weights s = dt_run_weights(&r);
         assert_ok(dt_state_hash(&s, r.momentum.mem, 0, 0, &digest));
         dt_digest_text(digest, text[i]);
@@ -257,6 +258,7 @@ static void elements_have_the_file_s_indices(void **state)
 
     (void)state;
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
+    const dt_checks c = {.s = dt_run_subject(&r)};
     for (size_t i = 0; i < dt_net_param_count(r.net); i += 3) {
         const dt_param *p = dt_net_param(r.net, i);
         float *slab = calloc(p->count, sizeof *slab), *file = calloc(p->count, sizeof *file);
@@ -276,7 +278,7 @@ static void elements_have_the_file_s_indices(void **state)
                      to / inner % (size_t)p->dim[d]);
         }
         snprintf(want, sizeof want, "%s%s", p->name, index);
-        dt_element_name(&r, &(dt_check_block){.area = DT_AREA_weights, .tensor = i}, at, got);
+        dt_element_name(&c, &(dt_check_block){.area = DT_AREA_weights, .tensor = i}, at, got);
         assert_string_equal(want, got);
         free(slab);
         free(file);
@@ -292,7 +294,8 @@ static void refused(const char *flip_text, const char *words)
 
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     r.o.flip = flip_text;
-    assert_int_equal(dt_flip_open(&r, &f), DT_CONFIG);
+    dt_checks c = {.s = dt_run_subject(&r)};
+    assert_int_equal(dt_flip_open(&c, &f), DT_CONFIG);
     if (!strstr(dt_fail_text(), words))
         fail_msg("want '%s' in: %s", words, dt_fail_text());
     dt_fail_clear();
@@ -325,10 +328,10 @@ static void replay_wants_local_batch_norm(void **state)
     r.o.replay_every = 2;
     r.o.bn = "group:2";
     r.bn_group = 2;
-    assert_int_equal(dt_replay_open(&r, &p), DT_CONFIG);
+    dt_checks c = {.s = dt_run_subject(&r)};
+    assert_int_equal(dt_replay_open(&c, &p), DT_CONFIG);
     assert_non_null(strstr(dt_fail_text(), "--bn group:2"));
     dt_fail_clear();
-    r.bn_group = 0;
     dt_run_close(&r);
 }
 

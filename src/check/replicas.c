@@ -1,7 +1,7 @@
 /* replicas.c - replicas and guard: one pass of hashes over weights, momentum and running
  * statistics serves both. They are cut into blocks of whole or parts of tensors; where the
  * ranks of a node share one copy, they share the hashing. */
-#include "checks_internal.h"
+#include "check_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,20 +18,20 @@ static const char *area_text(dt_area area)
 
 /* ---- Blocks -------------------------------------------------------------------------- */
 
-void dt_element_name(const dt_run *r, const dt_check_block *b, size_t i,
+void dt_element_name(const dt_checks *c, const dt_check_block *b, size_t i,
                      char out[DT_ELEMENT_CHARS])
 {
     if (b->area == DT_AREA_weights || b->area == DT_AREA_momentum)
-        dt_param_element(dt_net_param(r->net, b->tensor), b->first + i, out);
+        dt_param_element(dt_net_param(c->s.net, b->tensor), b->first + i, out);
     else
-        dt_norm_element(dt_net_norm(r->net, b->tensor), b->first + i, out);
+        dt_norm_element(dt_net_norm(c->s.net, b->tensor), b->first + i, out);
 }
 
-static const char *block_tensor(const dt_run *r, const dt_check_block *b)
+static const char *block_tensor(const dt_checks *c, const dt_check_block *b)
 {
     return b->area == DT_AREA_weights || b->area == DT_AREA_momentum
-               ? dt_net_param(r->net, b->tensor)->name
-               : dt_net_norm(r->net, b->tensor)->name;
+               ? dt_net_param(c->s.net, b->tensor)->name
+               : dt_net_norm(c->s.net, b->tensor)->name;
 }
 
 static size_t cut_tensor(dt_check_block *out, dt_area area, size_t tensor, const float *at,
@@ -48,48 +48,47 @@ static size_t cut_tensor(dt_check_block *out, dt_area area, size_t tensor, const
 }
 
 /* Blocks of all areas; out may be NULL, to count them. */
-static size_t cut_areas(const dt_run *r, dt_check_block *out)
+static size_t cut_areas(const dt_checks *c, dt_check_block *out)
 {
     const float *const base[DT_AREA_COUNT] = {
-        [DT_AREA_weights] = r->master.mem,
-        [DT_AREA_momentum] = r->momentum.mem,
-        [DT_AREA_mean] = r->running.mem,
-        [DT_AREA_var] = (const float *)r->running.mem + dt_net_norm_channels(r->net)};
+        [DT_AREA_weights] = c->s.weights.master,
+        [DT_AREA_momentum] = c->s.momentum,
+        [DT_AREA_mean] = c->s.weights.running_mean,
+        [DT_AREA_var] = c->s.weights.running_var};
     size_t n = 0;
 
     for (int a = DT_AREA_weights; a <= DT_AREA_momentum; a++)
-        for (size_t i = 0; i < dt_net_param_count(r->net); i++) {
-            const dt_param *p = dt_net_param(r->net, i);
+        for (size_t i = 0; i < dt_net_param_count(c->s.net); i++) {
+            const dt_param *p = dt_net_param(c->s.net, i);
             n += cut_tensor(out ? out + n : NULL, (dt_area)a, i, base[a] + p->offset, p->count);
         }
     for (int a = DT_AREA_mean; a <= DT_AREA_var; a++)
-        for (size_t i = 0; i < dt_net_norm_count(r->net); i++) {
-            const dt_norm *m = dt_net_norm(r->net, i);
+        for (size_t i = 0; i < dt_net_norm_count(c->s.net); i++) {
+            const dt_norm *m = dt_net_norm(c->s.net, i);
             n += cut_tensor(out ? out + n : NULL, (dt_area)a, i, base[a] + m->offset,
                             m->channels);
         }
     return n;
 }
 
-dt_status dt_replicas_open(dt_run *r, dt_replicas *k)
+dt_status dt_replicas_open(dt_checks *c, dt_replicas *k)
 {
-    const size_t world = (size_t)dt_comm_world(r->comm);
-    const size_t part = r->shares ? (size_t)dt_comm_node_rank(r->comm) : 0;
-    const size_t parts = r->shares ? (size_t)dt_comm_node_ranks(r->comm) : 1;
-    const bool diverge = strcmp(dt_exchange_name(r->exchange), "none") == 0;
+    const size_t world = (size_t)dt_comm_world(c->s.comm);
+    const size_t part = c->s.shares ? (size_t)dt_comm_node_rank(c->s.comm) : 0;
+    const size_t parts = c->s.shares ? (size_t)dt_comm_node_ranks(c->s.comm) : 1;
 
-    *k = (dt_replicas){.blocks = cut_areas(r, NULL), .stored_step = -1};
+    *k = (dt_replicas){.blocks = cut_areas(c, NULL), .stored_step = -1};
     k->mine = part * k->blocks / parts;
     k->end = (part + 1) * k->blocks / parts;
-    k->compare = !diverge && (r->shares ? dt_comm_nodes(r->comm) > 1 : world > 1);
-    k->guard = r->shares || !k->compare;
+    k->compare = !c->s.diverges && (c->s.shares ? dt_comm_nodes(c->s.comm) > 1 : world > 1);
+    k->guard = c->s.shares || !k->compare;
     DT_TRY(dt_calloc(&k->block, k->blocks, sizeof *k->block, "the checks"));
     DT_TRY(dt_calloc(&k->digest, k->blocks, sizeof *k->digest, "the checks"));
     DT_TRY(dt_calloc(&k->stored, k->blocks, sizeof *k->stored, "the checks"));
     DT_TRY(dt_calloc(&k->wire, 2 * k->blocks, sizeof *k->wire, "the checks"));
     DT_TRY(dt_calloc(&k->value, world, sizeof *k->value, "the checks"));
     DT_TRY(dt_calloc(&k->room, DT_CHECK_BLOCK, sizeof *k->room, "the checks"));
-    cut_areas(r, k->block);
+    cut_areas(c, k->block);
     return DT_OK;
 }
 
@@ -104,28 +103,27 @@ void dt_replicas_close(dt_replicas *k)
     *k = (dt_replicas){0};
 }
 
-static void copies_hash(const dt_run *r, const dt_replicas *k, uint64_t *digest)
+static void copies_hash(const dt_checks *c, const dt_replicas *k, uint64_t *digest)
 {
-#pragma omp parallel for num_threads(r->threads) schedule(static)
+#pragma omp parallel for num_threads(c->s.threads) schedule(static)
     for (size_t i = k->mine; i < k->end; i++)
         digest[i] = dt_hash_bytes(k->block[i].at, k->block[i].count * sizeof(float)).low;
 }
 
 /* ---- Slices: the same bits as the update wrote ------------------------------------------ */
 
-void dt_replicas_store(dt_run *r)
+void dt_replicas_store(dt_checks *c)
 {
-    dt_replicas *k = &r->checks->replicas;
+    dt_replicas *k = &c->replicas;
 
     if (!k->guard)
         return;
-    copies_hash(r, k, k->stored);
-    k->stored_step = r->checks->updated;
+    copies_hash(c, k, k->stored);
+    k->stored_step = c->updated;
 }
 
-static dt_status check_guard(const dt_run *r)
+static dt_status check_guard(const dt_checks *c)
 {
-    const dt_checks *c = r->checks;
     const dt_replicas *k = &c->replicas;
 
     if (!k->guard || k->stored_step != c->updated)
@@ -136,7 +134,7 @@ static dt_status check_guard(const dt_run *r)
             return dt_fail(DT_CORRUPT, "step %lld: %s: '%s' changed in memory after the update "
                            "of step %lld, in floats %zu to %zu as they lie there: "
                            DT_CORRUPT_REMEDY, (long long)c->step, area_text(b->area),
-                           block_tensor(r, b), (long long)k->stored_step, b->first,
+                           block_tensor(c, b), (long long)k->stored_step, b->first,
                            b->first + b->count - 1);
     }
     return DT_OK;
@@ -151,58 +149,58 @@ static bool copies_mine(const dt_replicas *k, size_t i)
 
 /* The first block whose hashes differ; k->blocks: none. Per block the largest hash and the
  * largest complement meet; a rank that does not hash a block has no say. */
-static dt_status replicas_differ(dt_run *r, size_t *first)
+static dt_status replicas_differ(dt_checks *c, size_t *first)
 {
-    dt_replicas *k = &r->checks->replicas;
+    dt_replicas *k = &c->replicas;
     const size_t n = k->blocks;
 
     for (size_t i = 0; i < n; i++) {
         k->wire[i] = copies_mine(k, i) ? (int64_t)k->digest[i] : INT64_MIN;
         k->wire[n + i] = copies_mine(k, i) ? ~(int64_t)k->digest[i] : INT64_MIN;
     }
-    DT_TRY(dt_comm_max_i64(r->comm, k->wire, 2 * n));
+    DT_TRY(dt_comm_max_i64(c->s.comm, k->wire, 2 * n));
     for (*first = 0; *first < n && k->wire[*first] == ~k->wire[n + *first];)
         ++*first;
     return DT_OK;
 }
 
 /* The first float of the block in which any copy differs from that of the lowest rank. */
-static dt_status replicas_element(dt_run *r, size_t block, size_t *element)
+static dt_status replicas_element(dt_checks *c, size_t block, size_t *element)
 {
-    dt_replicas *k = &r->checks->replicas;
+    dt_replicas *k = &c->replicas;
     const dt_check_block *b = &k->block[block];
     const bool mine = copies_mine(k, block);
-    int64_t root = mine ? -(int64_t)dt_comm_rank(r->comm) : INT64_MIN;
+    int64_t root = mine ? -(int64_t)dt_comm_rank(c->s.comm) : INT64_MIN;
 
-    DT_TRY(dt_comm_max_i64(r->comm, &root, 1));
-    if (root == -(int64_t)dt_comm_rank(r->comm))
+    DT_TRY(dt_comm_max_i64(c->s.comm, &root, 1));
+    if (root == -(int64_t)dt_comm_rank(c->s.comm))
         memcpy(k->room, b->at, b->count * sizeof *k->room);
-    DT_TRY(dt_comm_bcast(r->comm, k->room, b->count * sizeof *k->room, (int)-root));
+    DT_TRY(dt_comm_bcast(c->s.comm, k->room, b->count * sizeof *k->room, (int)-root));
     size_t i = mine ? 0 : b->count;
     while (i < b->count && memcmp(&k->room[i], &b->at[i], sizeof *k->room) == 0)
         i++;
     int64_t least = -(int64_t)i;
-    DT_TRY(dt_comm_max_i64(r->comm, &least, 1));
+    DT_TRY(dt_comm_max_i64(c->s.comm, &least, 1));
     *element = (size_t)-least;
     return DT_OK;
 }
 
 /* The bits of one element on every rank; -1: the rank does not hold it. */
-static dt_status replicas_values(dt_run *r, size_t block, size_t element)
+static dt_status replicas_values(dt_checks *c, size_t block, size_t element)
 {
-    dt_replicas *k = &r->checks->replicas;
-    const int world = dt_comm_world(r->comm);
+    dt_replicas *k = &c->replicas;
+    const int world = dt_comm_world(c->s.comm);
 
     for (int i = 0; i < world; i++)
         k->value[i] = INT64_MIN;
-    int64_t *own = &k->value[dt_comm_rank(r->comm)];
+    int64_t *own = &k->value[dt_comm_rank(c->s.comm)];
     *own = -1;
     if (copies_mine(k, block)) {
         uint32_t bits;
         memcpy(&bits, &k->block[block].at[element], sizeof bits);
         *own = (int64_t)bits;
     }
-    return dt_comm_max_i64(r->comm, k->value, (size_t)world);
+    return dt_comm_max_i64(c->s.comm, k->value, (size_t)world);
 }
 
 /* Ranks that hold a value; *usual, *odd: a rank with the most frequent one, and the first
@@ -238,61 +236,60 @@ static float value_of(int64_t bits)
     return f;
 }
 
-static dt_status replicas_fail(dt_run *r, size_t block, size_t element)
+static dt_status replicas_fail(dt_checks *c, size_t block, size_t element)
 {
-    const dt_checks *c = r->checks;
     const dt_replicas *k = &c->replicas;
     char name[DT_ELEMENT_CHARS], host[2][DT_HOST_CHARS] = {"", ""};
     int usual, odd, alike;
     const int held =
-        replicas_vote(k->value, dt_comm_world(r->comm), &usual, &odd, &alike);
+        replicas_vote(k->value, dt_comm_world(c->s.comm), &usual, &odd, &alike);
 
     for (int i = 0; i < 2; i++) {
         dt_host_name(host[i]);
-        DT_TRY(dt_comm_bcast(r->comm, host[i], sizeof host[i], i ? odd : usual));
+        DT_TRY(dt_comm_bcast(c->s.comm, host[i], sizeof host[i], i ? odd : usual));
     }
-    dt_element_name(r, &k->block[block], element, name);
+    dt_element_name(c, &k->block[block], element, name);
     const bool known = 2 * alike > held;
     return dt_fail(DT_CORRUPT, "step %lld: %s: %s differs between %s: rank %d on %s has "
                    "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
                    (long long)c->step, area_text(k->block[block].area), name,
-                   r->shares ? "nodes that share a copy" : "ranks", odd, host[1],
+                   c->s.shares ? "nodes that share a copy" : "ranks", odd, host[1],
                    (double)value_of(k->value[odd]), (unsigned)k->value[odd],
                    known ? "most, such as rank " : "rank ", usual, host[0],
                    (double)value_of(k->value[usual]), (unsigned)k->value[usual],
                    known ? "" : "; which is right cannot be told from two");
 }
 
-static dt_status check_replicas(dt_run *r)
+static dt_status check_replicas(dt_checks *c)
 {
-    dt_replicas *k = &r->checks->replicas;
+    dt_replicas *k = &c->replicas;
     size_t block, element;
 
     if (!k->compare)
         return DT_OK;
-    DT_TRY(replicas_differ(r, &block));
+    DT_TRY(replicas_differ(c, &block));
     if (block == k->blocks)
         return DT_OK;
-    DT_TRY(replicas_element(r, block, &element));
+    DT_TRY(replicas_element(c, block, &element));
     if (element == k->block[block].count) /* the hash saw it, and a second look did not */
         element = 0;
-    DT_TRY(replicas_values(r, block, element));
-    return dt_comm_agree(r->comm, replicas_fail(r, block, element));
+    DT_TRY(replicas_values(c, block, element));
+    return dt_comm_agree(c->s.comm, replicas_fail(c, block, element));
 }
 
-dt_status dt_replicas_local(dt_run *r)
+dt_status dt_replicas_local(dt_checks *c)
 {
-    const dt_replicas *k = &r->checks->replicas;
+    const dt_replicas *k = &c->replicas;
 
-    copies_hash(r, k, k->digest);
-    return check_guard(r);
+    copies_hash(c, k, k->digest);
+    return check_guard(c);
 }
 
-dt_status dt_replicas_check(dt_run *r)
+dt_status dt_replicas_check(dt_checks *c)
 {
-    const dt_status st = dt_replicas_local(r);
+    const dt_status st = dt_replicas_local(c);
 
-    if (r->checks->replicas.guard)
-        DT_TRY(dt_comm_agree(r->comm, st));
-    return check_replicas(r);
+    if (c->replicas.guard)
+        DT_TRY(dt_comm_agree(c->s.comm, st));
+    return check_replicas(c);
 }

@@ -1,8 +1,8 @@
-/* checks_internal.h - what the files of the checks share: checks.c (places of a step),
+/* check_internal.h - what the files of the checks share: checks.c (places of a step),
  * replicas.c (replicas and guard), replay.c and flip.c; private to them. */
-#ifndef DT_CHECKS_INTERNAL_H
-#define DT_CHECKS_INTERNAL_H
-#include "checks.h"
+#ifndef DT_CHECK_INTERNAL_H
+#define DT_CHECK_INTERNAL_H
+#include "check.h"
 
 enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats: the place that a hash can name */
 
@@ -64,7 +64,8 @@ typedef struct dt_flip {
     float *grad;   /* of the shard that is to be flipped, until it is */
 } dt_flip;
 
-typedef struct dt_checks {
+struct dt_checks {
+    dt_check_subject s;
     int64_t every; /* 0: never */
     int64_t epoch, epoch_step;
     int64_t step;    /* under way or last, from 1 */
@@ -72,32 +73,32 @@ typedef struct dt_checks {
     dt_replicas replicas;
     dt_replay replay;
     dt_flip flip;
-} dt_checks;
+};
 
 /* replicas.c */
-dt_status dt_replicas_open(dt_run *r, dt_replicas *k) DT_MUST_CHECK;
+dt_status dt_replicas_open(dt_checks *c, dt_replicas *k) DT_MUST_CHECK;
 void dt_replicas_close(dt_replicas *k);
-void dt_replicas_store(dt_run *r);
-dt_status dt_replicas_local(dt_run *r) DT_MUST_CHECK; /* Local: guard only */
-dt_status dt_replicas_check(dt_run *r) DT_MUST_CHECK; /* Collective, agreed */
+void dt_replicas_store(dt_checks *c);
+dt_status dt_replicas_local(dt_checks *c) DT_MUST_CHECK; /* Local: guard only */
+dt_status dt_replicas_check(dt_checks *c) DT_MUST_CHECK; /* Collective, agreed */
 
 /* replay.c */
-dt_status dt_replay_open(dt_run *r, dt_replay *p) DT_MUST_CHECK;
+dt_status dt_replay_open(dt_checks *c, dt_replay *p) DT_MUST_CHECK;
 void dt_replay_close(dt_replay *p);
-void dt_replay_begin(dt_run *r);
-void dt_replay_shard(dt_run *r, int shard, const float *grad);
-void dt_replay_gradient(dt_run *r, size_t floats_done);
-void dt_replay_loss(dt_run *r, int shard, const dt_result *result);
-dt_status dt_replay_check(dt_run *r) DT_MUST_CHECK; /* Collective, agreed */
+void dt_replay_begin(dt_checks *c);
+void dt_replay_shard(dt_checks *c, int shard, const float *grad);
+void dt_replay_gradient(dt_checks *c, size_t floats_done);
+void dt_replay_loss(dt_checks *c, int shard, const dt_result *result);
+dt_status dt_replay_check(dt_checks *c) DT_MUST_CHECK; /* Collective, agreed */
 
 /* flip.c */
-dt_status dt_flip_open(dt_run *r, dt_flip *f) DT_MUST_CHECK;
-dt_status dt_flip_begin(dt_run *r) DT_MUST_CHECK; /* Collective in the step of the flip */
-void dt_flip_shard(dt_run *r, int shard, dt_exec *e, float *grad);
-void dt_flip_gradient(dt_run *r, size_t floats_done);
+dt_status dt_flip_open(dt_checks *c, dt_flip *f) DT_MUST_CHECK;
+dt_status dt_flip_begin(dt_checks *c) DT_MUST_CHECK; /* Collective in the step of the flip */
+void dt_flip_shard(dt_checks *c, int shard, dt_exec *e, float *grad);
+void dt_flip_gradient(dt_checks *c, size_t floats_done);
 
 /* For messages: dt_param_element or dt_norm_element of float i of a block. */
-void dt_element_name(const dt_run *r, const dt_check_block *b, size_t i,
+void dt_element_name(const dt_checks *c, const dt_check_block *b, size_t i,
                      char out[DT_ELEMENT_CHARS]);
 #define DT_CORRUPT_REMEDY                                                              \
     "continue from the last checkpoint with --resume auto; if it comes back on the "   \

@@ -1,0 +1,70 @@
+/* check.h - checks that run always (docs/checks.md); the public header of src/check.
+ *
+ * Every --check-every steps, before the update:
+ *   replicas  every copy of weights, momentum and running statistics, over ranks or, where
+ *             a node shares one copy, over nodes: found whenever the bit went wrong before
+ *   guard    a copy that has no other (one rank, or one node that shares): hashed when the
+ *             update before has written it; found when the bit went wrong since
+ *   packed    the packed copies against the master weights, packed again; as guard
+ * Every --replay-every steps, before the update, another rank runs one shard again:
+ *   replay    the bits of its loss and of every tensor of its gradient
+ * --flip makes what they look for. Steps count from 1 over the whole run, so that nothing
+ * depends on where a run was resumed. What a check finds is DT_CORRUPT on all ranks. */
+#ifndef DT_CHECK_H
+#define DT_CHECK_H
+#include "options/options.h"
+
+/* What is checked, all borrowed. */
+typedef struct dt_check_subject {
+    dt_comm *comm;
+    const dt_options *o; /* resolved */
+    const dt_net *net;
+    dt_model *model;
+    const dt_loader *loader;
+    int threads, first_shard; /* this rank's */
+    int bn_group;             /* shards that share statistics; 0: none */
+    bool shares;              /* one copy of the weights for the node's ranks */
+    bool diverges;            /* ranks exchange nothing: their copies are not alike */
+    int64_t steps_per_epoch;
+    /* From here on not for dt_checks_bytes. */
+    dt_weights weights;
+    float *momentum; /* [dt_net_slab_floats] */
+    void *room;      /* [dt_checks_bytes] */
+    /* Run one shard alone once more: its gradient [dt_net_slab_floats] and loss. Local. */
+    dt_status (*run_again)(void *context, int64_t epoch, int64_t step, int shard, float *grad,
+                           dt_result *result);
+    void *context;
+} dt_check_subject;
+
+typedef struct dt_checks dt_checks; /* NULL: none are on, and nothing is done */
+
+/* Memory for packing again and for a replayed gradient, of one rank, once plans are made.
+ * Local. */
+size_t dt_checks_bytes(const dt_check_subject *s);
+/* Once memory is bound and the exchange open; s is copied. DT_CONFIG: --flip that names
+ * nothing, --replay-every with batch norm over more than a shard; DT_NOMEM. Whatever the
+ * outcome, *c is to be closed. Local, not agreed. */
+dt_status dt_checks_open(dt_checks **c, const dt_check_subject *s) DT_MUST_CHECK;
+void dt_checks_close(dt_checks *c);
+
+/* The places of a step; all of them do nothing where no check is due, and are Local but where
+ * they say otherwise. Before the first shard; Collective in the step of --flip. */
+dt_status dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step) DT_MUST_CHECK;
+/* The shard's images are in e's input, its gradient will be written to grad [slab]; not
+ * called for a shard without images. */
+void dt_checks_shard(dt_checks *c, int shard, dt_exec *e, float *grad);
+/* The first `floats_done` floats of the running shard's gradient are final, and not yet
+ * folded. With one call for several shards: of each of their gradients. */
+void dt_checks_gradient(dt_checks *c, size_t floats_done);
+void dt_checks_loss(dt_checks *c, int shard, const dt_result *result); /* after backward */
+/* Between the end of the exchange and the update: no rank reads weights of the step any
+ * more, and none writes them before this returns. Agreed. Collective. */
+dt_status dt_checks_before_update(dt_checks *c) DT_MUST_CHECK;
+void dt_checks_after_update(dt_checks *c); /* weights and packed copies are visible. Local */
+
+/* Due or not: replicas and guard, before a checkpoint is saved; packed copies, too, before a
+ * loss that is not finite is called the recipe's fault, and at the end. Agreed. Collective. */
+dt_status dt_checks_replicas(dt_checks *c) DT_MUST_CHECK;
+dt_status dt_checks_now(dt_checks *c) DT_MUST_CHECK;
+
+#endif
