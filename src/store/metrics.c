@@ -1,16 +1,17 @@
 /* metrics.c - one write(2) a line: stdio and jansson would take memory in a step. */
-#include "store.h"
+#include "durable.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 dt_status dt_metrics_open(dt_metrics *m, const char *path)
 {
     const int fd =
-        open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+        open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return dt_fail(DT_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
     *m = (dt_metrics){fd, path};
@@ -78,6 +79,80 @@ dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes)
     if (fstat(m->fd, &info) != 0)
         return dt_fail(DT_IO, "%s: %s", m->path, strerror(errno));
     *bytes = (int64_t)info.st_size;
+    return DT_OK;
+}
+
+/* ---- A file that has lost its name ------------------------------------------------------ */
+
+static bool copy_bytes(int from, int to)
+{
+    static char block[1 << 16];
+    off_t at = 0;
+
+    for (;;) {
+        const ssize_t n = pread(from, block, sizeof block, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n == 0 && dt_fd_sync(to) == 0;
+        for (ssize_t done = 0; done < n;) {
+            const ssize_t put = write(to, block + done, (size_t)(n - done));
+            if (put < 0 && errno != EINTR)
+                return false;
+            done += put > 0 ? put : 0;
+        }
+        at += n;
+    }
+}
+
+/* What somebody has put in its place is not ours to remove. */
+static bool displace(const char *path)
+{
+    enum { TRIES = 100000 };
+    char aside[PATH_MAX];
+    struct stat info;
+
+    for (int k = 1; k <= TRIES; k++) {
+        const int n = snprintf(aside, sizeof aside, "%s.other-%d", path, k);
+        if (n < 0 || (size_t)n >= sizeof aside)
+            return false;
+        if (lstat(aside, &info) != 0)
+            return errno == ENOENT && rename(path, aside) == 0;
+    }
+    return false;
+}
+
+/* The descriptor's number stays, for a save under way has it too. */
+static dt_status write_again(dt_metrics *m, bool displaced)
+{
+    char again[PATH_MAX];
+    dt_status st = DT_OK;
+    const int n = snprintf(again, sizeof again, "%s.again", m->path);
+    const int fd = n < 0 || (size_t)n >= sizeof again ? -1
+                   : open(again, O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+                          0644);
+
+    if (fd < 0 || !copy_bytes(m->fd, fd) || (displaced && !displace(m->path)) ||
+        rename(again, m->path) != 0 || dup3(fd, m->fd, O_CLOEXEC) < 0)
+        st = dt_fail(DT_IO, "%s was removed or replaced, and cannot be written again: %s", m->path,
+                     strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+dt_status dt_metrics_keep(dt_metrics *m, bool *again)
+{
+    struct stat ours, named;
+
+    *again = false;
+    if (fstat(m->fd, &ours) != 0)
+        return dt_fail(DT_IO, "%s: %s", m->path, strerror(errno));
+    const bool there = lstat(m->path, &named) == 0;
+    if (there ? ours.st_dev == named.st_dev && ours.st_ino == named.st_ino : errno != ENOENT)
+        return DT_OK;
+    DT_TRY(write_again(m, there));
+    *again = true;
     return DT_OK;
 }
 

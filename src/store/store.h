@@ -343,6 +343,10 @@ dt_status dt_metrics_check(const char *path, int64_t *bytes) DT_MUST_CHECK;
 dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes) DT_MUST_CHECK;
 /* The file's length, for a checkpoint; m->fd is what to sync. DT_IO. */
 dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes) DT_MUST_CHECK;
+/* Of a file that was removed, or replaced, while the run goes on, the open descriptor has the
+ * content still: it is written to the path again, and what is there goes to metrics.jsonl.other-1
+ * (-2, ...). *again: that was so. DT_IO. */
+dt_status dt_metrics_keep(dt_metrics *m, bool *again) DT_MUST_CHECK;
 void dt_metrics_close(dt_metrics *m); /* a zeroed m is allowed */
 /* Append one line, without taking memory; of a line that does not fit on the disk nothing
  * stays. DT_IO: the disk is full, and the like. */

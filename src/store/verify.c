@@ -111,10 +111,14 @@ static dt_status verify_metrics(const char *run, const char *checkpoint, const d
     struct stat info;
 
     DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
-    const long long bytes = stat(path, &info) == 0 ? (long long)info.st_size : 0;
-    if (bytes < at->metrics_bytes)
-        return dt_fail(DT_FORMAT, "%s has %lld bytes, %s was saved with %lld", path, bytes,
-                       checkpoint, (long long)at->metrics_bytes);
+    if (at->metrics_bytes == 0)
+        return DT_OK;
+    if (stat(path, &info) != 0)
+        return dt_fail(errno == ENOENT ? DT_FORMAT : DT_IO, "%s: %s; %s was saved with %lld bytes",
+                       path, strerror(errno), checkpoint, (long long)at->metrics_bytes);
+    if (info.st_size < at->metrics_bytes)
+        return dt_fail(DT_FORMAT, "%s has %lld bytes, %s was saved with %lld", path,
+                       (long long)info.st_size, checkpoint, (long long)at->metrics_bytes);
     return DT_OK;
 }
 

@@ -191,11 +191,43 @@ dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *
     return line_written(s, r, dt_metrics_step(&s->metrics, record));
 }
 
+/* Files that others have removed meanwhile. */
+static dt_status restore_files(dt_session *s, const dt_run *r)
+{
+    char path[PATH_MAX];
+    bool again = false;
+
+    DT_TRY(dt_metrics_keep(&s->metrics, &again));
+    if (again)
+        dt_warn("%s was removed or replaced while the run goes on: it is written again",
+                s->metrics_path);
+    if (dt_path_exists(dt_rundir_file(&s->folder, "options.yaml", path)))
+        return DT_OK;
+    DT_TRY(draft_options(s, r));
+    DT_TRY(place_options(s));
+    dt_warn("%s was removed while the run goes on: it is written again", path);
+    return DT_OK;
+}
+
+/* Said once: what stands in the way stays there. */
+static dt_status keep_files(dt_session *s, const dt_run *r)
+{
+    const dt_status st = restore_files(s, r);
+    const bool said = s->files_lost && strcmp(r->o.on_save_error, "continue") == 0;
+
+    s->files_lost = st != DT_OK;
+    if (st == DT_OK || !said)
+        return disk_failed(r, st, "a file of the run folder is lost");
+    dt_fail_clear();
+    return DT_OK;
+}
+
 dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record *record)
 {
     if (!s->leads)
         return DT_OK;
     dt_report_epoch(&s->report, record);
+    DT_TRY(keep_files(s, r));
     return line_written(s, r, dt_metrics_epoch(&s->metrics, record));
 }
 
@@ -210,6 +242,7 @@ static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *a
     };
 
     DT_TRY(dt_rundir_find(&s->folder));
+    DT_TRY(keep_files(s, r));
     DT_TRY(dt_metrics_bytes(&s->metrics, &snapshot.at.metrics_bytes));
     dt_digest_text(dt_source_digest(r->source), data);
     dt_bits_class(r, class);
@@ -250,5 +283,8 @@ dt_status dt_session_model(dt_session *s, const dt_run *r)
 
 dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end)
 {
-    return s->leads ? line_written(s, r, dt_metrics_end(&s->metrics, end)) : DT_OK;
+    if (!s->leads)
+        return DT_OK;
+    DT_TRY(keep_files(s, r));
+    return line_written(s, r, dt_metrics_end(&s->metrics, end));
 }

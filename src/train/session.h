@@ -13,6 +13,7 @@ typedef struct dt_session {
     dt_report report;
     dt_saver *saver;
     int64_t lines_lost; /* of metrics.jsonl, since the last that was written */
+    bool files_lost;    /* removed, and could not be written again: it is said */
     char metrics_path[PATH_MAX], model_path[PATH_MAX];
 } dt_session;
 

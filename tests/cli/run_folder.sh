@@ -67,6 +67,30 @@ for run in xa xb; do
     accepts --out "$tmp/$run" --resume auto --threads 1 --max-steps 62
 done
 
+# files that others remove or replace while it runs are there again
+held=("${tiny[@]}" --epochs 1000 --max-steps 60 --save-every 4)
+"$DTRAIN_BIN" "${held[@]}" --out "$tmp/held" >/dev/null 2>"$tmp/said" </dev/null &
+run=$!
+for _ in $(seq 1000); do
+    [ -d "$tmp/held/checkpoints/step-0000000004" ] && break
+    sleep 0.01
+done
+kill -STOP $run
+rm "$tmp/held/options.yaml"
+mv "$tmp/held/metrics.jsonl" "$tmp/taken"
+echo other >"$tmp/held/metrics.jsonl"
+kill -CONT $run
+wait $run
+code=$?
+must test "$code" = 0
+must test "$(grep -c 'it is written again' "$tmp/said")" = 2
+must test "$(grep -c '"kind":"step"' "$tmp/held/metrics.jsonl")" = 60
+must test "$(cat "$tmp/held/metrics.jsonl.other-1")" = other
+must test -s "$tmp/held/options.yaml"
+must test ! -e "$tmp/held/metrics.jsonl.again"
+accepts verify "$tmp/held"
+accepts --out "$tmp/held" --resume auto --threads 1 --max-steps 62
+
 # an empty folder is taken
 mkdir "$tmp/empty"
 accepts "${tiny[@]}" --out "$tmp/empty"

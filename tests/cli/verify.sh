@@ -63,6 +63,8 @@ shows "ok   $step" verify "$step"
 cp "$run/metrics.jsonl" "$tmp/aside"
 truncate -s 10 "$run/metrics.jsonl" # shorter than the checkpoints say
 refuses 65 "metrics.jsonl has 10 bytes" -- verify "$run"
+rm "$run/metrics.jsonl"
+refuses 65 "metrics.jsonl: No such file" -- verify "$run"
 cp "$tmp/aside" "$run/metrics.jsonl"
 
 # a model: the header, a number that is none, another network's shapes
