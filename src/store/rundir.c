@@ -78,11 +78,26 @@ static dt_status look_into(const dt_rundir *d, contents *c)
     return DT_OK;
 }
 
+/* Who holds the folder, as the lock file says; one that has only begun may not have written. */
 static dt_status rundir_in_use(const dt_rundir *d)
 {
+    char path[PATH_MAX], text[DT_HOST_CHARS + 32] = "", who[sizeof text + 32] = "";
+    const int fd = open(dt_rundir_file(d, "lock", path),
+                        O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd >= 0) {
+        const ssize_t n = read(fd, text, sizeof text - 1);
+        text[n > 0 ? n : 0] = '\0';
+        close(fd);
+    }
+    char *host = strchr(text, ' '), *end = strchr(text, '\n');
+    if (host && end) {
+        *host = *end = '\0';
+        snprintf(who, sizeof who, " (process %s on %s)", text, host + 1);
+    }
     return dt_fail(DT_CANTCREATE,
-                   "run folder %s is in use by another run; choose another --out",
-                   d->path);
+                   "run folder %s is in use by another run%s; choose another --out",
+                   d->path, who);
 }
 
 /* Whether the folder may be had as it is. Its own lock, once held, is no obstacle. */
@@ -104,20 +119,39 @@ static dt_status check_contents(dt_rundir *d, bool takes_over, bool held)
 
 /* ---- The lock -------------------------------------------------------------------------- */
 
-bool dt_rundir_held(const char *folder)
+static bool is_locked(const char *path)
 {
-    char path[PATH_MAX];
-    bool held = false;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool locked = false;
 
-    const int n = snprintf(path, sizeof path, "%s/lock", folder);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return false;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd >= 0) {
-        held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        locked = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
         close(fd);
     }
-    return held;
+    return locked;
+}
+
+static bool is_file_locked(const char *folder)
+{
+    char path[PATH_MAX];
+    struct stat info;
+    const int n = snprintf(path, sizeof path, "%s/lock", folder);
+
+    return n > 0 && (size_t)n < sizeof path && lstat(path, &info) == 0 &&
+           S_ISREG(info.st_mode) && is_locked(path);
+}
+
+bool dt_rundir_held(const char *folder)
+{
+    return is_locked(folder) || is_file_locked(folder);
+}
+
+/* Whoever removes the lock file does not let go of the folder. File systems that lock no
+ * folders leave it at the file, and network ones may lock folders for one node alone. */
+static dt_status lock_folder(const dt_rundir *d)
+{
+    const bool locked = flock(d->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    return locked || is_file_locked(d->at) ? rundir_in_use(d) : DT_OK;
 }
 
 /* Whether the file behind fd still has its name. */
@@ -134,9 +168,10 @@ static bool is_named(int fd, const char *path)
 static dt_status take_lock(dt_rundir *d)
 {
     enum { TRIES = 1000 };
-    char path[PATH_MAX], text[32];
-    const int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    char path[PATH_MAX], host[DT_HOST_CHARS], text[DT_HOST_CHARS + 32];
 
+    dt_host_name(host);
+    const int n = snprintf(text, sizeof text, "%ld %s\n", (long)getpid(), host);
     dt_rundir_file(d, "lock", path);
     for (int i = 0; i < TRIES; i++) {
         d->lock = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -282,7 +317,8 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
     memcpy(d->path, out, strlen(out) + 1);
     DT_GO(st, out[0] ? make_given(d) : make_default(d, o->net, world), out);
     DT_GO(st, hold_folder(d), out);
-    DT_GO(st, dt_rundir_held(d->at) ? rundir_in_use(d) : check_contents(d, takes_over, false), out);
+    DT_GO(st, lock_folder(d), out);
+    DT_GO(st, check_contents(d, takes_over, false), out);
     DT_GO(st, take_lock(d), out);
     /* Another run may have come and gone between the look and the lock. */
     st = check_contents(d, takes_over, true);

@@ -380,8 +380,8 @@ typedef struct dt_rundir {
  *                  options.yaml or checkpoints, or with nothing but a lock
  *   --resume PATH  takes over the run folder that PATH is or lies in, when --out is that
  *                  folder or not given; with another --out a new one begins
- * The folder is held by flock on its file `lock` until close: a lock file whose process is
- * dead holds nothing. Of processes that want one folder at once, one gets it.
+ * The folder is held by flock, on itself and on its file `lock`, until close: a lock file whose
+ * process is dead holds nothing, and one that is removed lets nobody in. Of processes that want one folder at once, one gets it.
  * DT_CANTCREATE: not empty, held by another run, or not writable; DT_NOINPUT: PATH does
  * not exist. */
 dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_CHECK;
@@ -394,7 +394,7 @@ void dt_rundir_close(dt_rundir *d);
  * an options.yaml; after a kill in between, the rest goes into the next such folder.
  * DT_CANTCREATE: checkpoints is a link; DT_IO. */
 dt_status dt_rundir_aside(const dt_rundir *d) DT_MUST_CHECK;
-/* Whether a live run holds the folder, by its lock file. */
+/* Whether a live run holds the folder. */
 bool dt_rundir_held(const char *folder);
 /* A folder that was moved is found again, and a warning tells; path is its new name then. Where
  * there is no /proc, DT_IO: a name is all that leads to it, and what has it now is another's. */

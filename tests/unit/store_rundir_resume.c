@@ -187,8 +187,15 @@ static void a_live_one_keeps_it_and_a_killed_one_does_not(void **state)
     assert_fails(dt_rundir_open(&d, &p->o, 1), DT_CANTCREATE, "in use by another run");
     assert_true(dt_path_exists(folder_path(p->run, "lock")));
     p->o.resume = "never";
-    assert_fails(dt_rundir_open(&d, &p->o, 1), DT_CANTCREATE, "in use by another run");
+    char who[64];
+    snprintf(who, sizeof who, "in use by another run (process %ld on ", (long)child);
+    assert_fails(dt_rundir_open(&d, &p->o, 1), DT_CANTCREATE, who);
     p->o.resume = "auto";
+    assert_int_equal(rename(folder_path(p->run, "lock"), folder_path(p->dir, "lock")), 0);
+    assert_true(dt_rundir_held(p->run)); /* though its lock file is gone */
+    assert_fails(dt_rundir_open(&d, &p->o, 1), DT_CANTCREATE, "in use by another run;");
+    assert_false(dt_path_exists(folder_path(p->run, "lock")));
+    assert_int_equal(rename(folder_path(p->dir, "lock"), folder_path(p->run, "lock")), 0);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(dt_path_exists(folder_path(p->run, "lock"))); /* stale */
