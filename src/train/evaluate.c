@@ -79,11 +79,26 @@ out:
     return st;
 }
 
+/* The options that describe the newest model that --model means. */
+static dt_status eval_describe(dt_comm *c, const dt_options *o, dt_options *own,
+                               dt_model_meta *meta, char model[PATH_MAX])
+{
+    dt_looks l = {.looks = 0};
+
+    DT_TRY(dt_run_newest(c, o->model, model));
+    do {
+        *own = *o;
+        DT_TRY(dt_run_settle(c, dt_model_describe(model, own, meta), o->model, model, &l));
+    } while (l.again);
+    own->model = model;
+    return DT_OK;
+}
+
 dt_status dt_eval(dt_comm *c, const dt_options *o)
 {
     dt_run r;
     dt_test_result t;
-    dt_options own = *o;
+    dt_options own;
     dt_model_meta meta;
     char model[PATH_MAX];
     dt_status st = DT_OK;
@@ -91,11 +106,9 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     if (!o->model[0])
         return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs --model FILE, a model.safetensors "
                                                   "that a run has saved"));
-    DT_TRY(dt_run_newest(c, o->model, model));
-    own.model = model;
-    DT_TRY(dt_comm_agree(c, dt_model_describe(model, &own, &meta)));
+    DT_TRY(eval_describe(c, o, &own, &meta, model));
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
-    DT_GO(st, dt_run_load(&r, model, true), out);
+    DT_GO(st, dt_run_load(&r, o->model, model, true), out);
     DT_GO(st, dt_run_test(&r, &t), out);
     if (!isfinite(t.loss)) {
         st = dt_comm_agree(c, dt_fail(DT_NUMERIC, "model file '%s': the loss of the test images is "

@@ -98,9 +98,19 @@ dt_weights dt_run_weights(const dt_run *r);
 /* dt_newest_model by rank 0 for all: of a run that is going on, each would see another one.
  * Agreed. Collective. */
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
-/* Weights and running statistics from a model file, compared across ranks; without `head` all
- * but the classifier's. Collective. */
-dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;
+/* Agrees on what came of reading the model `found`, which dt_run_newest gave for `given`. When
+ * it was pruned meanwhile, as a run that is going on does, the newest is looked for once more into
+ * found, and l->again says so. l is zeroed at first. Collective. */
+typedef struct dt_looks {
+    int looks;
+    bool again;
+} dt_looks;
+dt_status dt_run_settle(dt_comm *c, dt_status local, const char *given, char found[PATH_MAX],
+                        dt_looks *l) DT_MUST_CHECK;
+/* Weights and running statistics from that model, compared across ranks; without `head` all but
+ * the classifier's. Collective. */
+dt_status dt_run_load(dt_run *r, const char *given, char found[PATH_MAX],
+                      bool head) DT_MUST_CHECK;
 /* Weights, running statistics and momentum of rank 0 to all ranks, then compared. Collective. */
 dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 /* Memory per rank and slab, for a reader. Local. */

@@ -238,7 +238,6 @@ static dt_status compare_state(dt_run *r, const char *what)
     return dt_comm_same(r->comm, &field, 1);
 }
 
-/* The agreement is also the barrier behind which the node's other ranks may read. */
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX])
 {
     memset(out, 0, PATH_MAX);
@@ -246,18 +245,38 @@ dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX])
     return dt_comm_bcast(c, out, PATH_MAX, 0);
 }
 
-dt_status dt_run_load(dt_run *r, const char *path, bool head)
+dt_status dt_run_settle(dt_comm *c, dt_status local, const char *given, char found[PATH_MAX],
+                        dt_looks *l)
+{
+    int64_t gone = local != DT_OK && strcmp(given, found) != 0 && dt_checkpoint_gone(found);
+
+    DT_TRY(dt_comm_max_i64(c, &gone, 1));
+    l->again = gone && ++l->looks < DT_CHECKPOINT_LOOKS;
+    if (!l->again)
+        return dt_comm_agree(c, local);
+    dt_fail_clear();
+    return dt_run_newest(c, given, found);
+}
+
+static dt_status load_model(dt_run *r, const char *path, bool head)
 {
     const dt_weights state = dt_run_weights(r);
-    dt_status st = DT_OK;
 
-    if (r->writes) {
-        st = head ? dt_model_load(&state, path, r->o.normalize)
-                  : dt_model_load_body(&state, path, r->o.normalize);
-        if (st == DT_OK)
-            dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
-    }
-    DT_TRY(dt_comm_agree(r->comm, st));
+    DT_TRY(head ? dt_model_load(&state, path, r->o.normalize)
+                : dt_model_load_body(&state, path, r->o.normalize));
+    dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
+    return DT_OK;
+}
+
+/* The agreement is also the barrier behind which the node's other ranks may read. */
+dt_status dt_run_load(dt_run *r, const char *given, char found[PATH_MAX], bool head)
+{
+    dt_looks l = {.looks = 0};
+
+    do
+        DT_TRY(dt_run_settle(r->comm, r->writes ? load_model(r, found, head) : DT_OK, given,
+                             found, &l));
+    while (l.again);
     return compare_state(r, "weights of the model file");
 }
 

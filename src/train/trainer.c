@@ -320,7 +320,7 @@ static dt_status begin(training *t)
     if (r->o.init[0] && !path[0]) {
         char model[PATH_MAX];
         DT_TRY(dt_run_newest(r->comm, r->o.init, model));
-        DT_TRY(dt_run_load(r, model, r->o.init_head));
+        DT_TRY(dt_run_load(r, r->o.init, model, r->o.init_head));
     }
     if (r->o.broadcast || resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));

@@ -92,4 +92,20 @@ of "$newest" "$last"
 accepts --out "$run" --resume auto --threads 1 --max-steps $((last + 1)) --epochs 1000000
 must test ! -e "$run/.undone-model.safetensors"
 of "$run/model.safetensors" $((last + 1))
+# of a run that prunes while others read
+rm -r "$run"
+"$DTRAIN_BIN" "${tiny[@]}" --epochs 1000000 --max-steps -1 --save-every 1 --keep-last 1 --out "$run" \
+    >/dev/null 2>&1 </dev/null &
+live=$!
+for _ in $(seq 1000); do
+    [ -d "$run/checkpoints/step-0000000002" ] && break
+    sleep 0.01
+done
+for _ in $(seq 30); do
+    accepts eval "${data[@]}" --model "$run"
+    accepts "${tiny[@]}" --init "$run" --max-steps 0 --out "$tmp/new"
+    rm -r "$tmp/new"
+done
+kill -9 "$live"
+wait "$live" 2>/dev/null
 finish
