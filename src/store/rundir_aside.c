@@ -1,4 +1,4 @@
-/* What an older run has left in a folder in which another begins at its first step. */
+/* rundir_aside.c - what an older run has left where another begins at its first step. */
 #include "store.h"
 
 #include <dirent.h>
