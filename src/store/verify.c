@@ -22,13 +22,16 @@ static dt_status verify_numbers(const char *path, bool *named)
     return st;
 }
 
-static dt_status verify_model(const char *path)
+/* *weights: their hash, "" where the file names no network. */
+static dt_status verify_model(const char *path, char weights[DT_DIGEST_CHARS])
 {
+    dt_digest hash, all;
     dt_options o;
     dt_model_read r = {.net = NULL};
     bool named = false;
     dt_status st = DT_OK;
 
+    weights[0] = '\0';
     DT_TRY(verify_numbers(path, &named));
     if (!named) {
         printf("ok   %s: all numbers are finite; it names no network to fit\n", path);
@@ -37,6 +40,8 @@ static dt_status verify_model(const char *path)
     dt_options_init(&o);
     DT_GO(st, dt_model_read_open(&r, path, &o), out);
     DT_GO(st, dt_model_load(&r.state, path, NULL), out);
+    DT_GO(st, dt_state_hashes(&r.state, NULL, 0, 0, &hash, &all), out);
+    dt_digest_text(hash, weights);
     printf("ok   %s: all numbers are finite and fit %s\n", path,
            dt_net_spec_of(r.net)->net);
 
@@ -163,18 +168,70 @@ static dt_status verify_checkpoints(verdict *v, const char *run, const char *fol
     return DT_OK;
 }
 
+/* What the records say of the run's end: steps -1, if nothing. A line that is no JSON is passed
+ * over: of a run that is on, the last may be under way. */
+typedef struct records_end {
+    int64_t steps;
+    char weights[DT_DIGEST_CHARS];
+} records_end;
+
+static void records_line(records_end *end, const char *text)
+{
+    json_t *line = json_loads(text, 0, NULL);
+    const char *kind = json_string_value(json_object_get(line, "kind"));
+    const char *weights = json_string_value(json_object_get(line, "weights_hash"));
+
+    if (kind && strcmp(kind, "end") == 0 && weights) {
+        end->steps = json_integer_value(json_object_get(line, "steps"));
+        snprintf(end->weights, sizeof end->weights, "%s", weights);
+    }
+    json_decref(line);
+}
+
+static dt_status records_read(const char *run, records_end *end)
+{
+    char path[PATH_MAX], *line = NULL;
+    size_t room = 0;
+
+    *end = (records_end){.steps = -1};
+    DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return DT_OK; /* whether it should be there, a checkpoint knows */
+    while (getline(&line, &room, f) > 0)
+        records_line(end, line);
+    free(line);
+    fclose(f);
+    return DT_OK;
+}
+
+/* The model that the run ended with is the one that its last record tells of. */
+static dt_status verify_end(const char *run, const char *path, int64_t steps, const char *weights)
+{
+    records_end end;
+
+    DT_TRY(records_read(run, &end));
+    if (!weights[0] || end.steps != steps || strcmp(end.weights, weights) == 0)
+        return DT_OK;
+    return dt_fail(DT_FORMAT, "%s: its weights have the hash %s, but the run ended after the same "
+                   "%lld steps with %s, as metrics.jsonl says: it is another model", path, weights,
+                   (long long)steps, end.weights);
+}
+
 /* Of the same step as a checkpoint, the model is the run's newest state. */
 static dt_status verify_run_model(verdict *v, const char *run)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], weights[DT_DIGEST_CHARS];
     int64_t step = -1;
 
     DT_TRY(dt_path_join(path, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
     if (!dt_path_exists(path))
         return DT_OK;
-    dt_status st = verify_model(path);
+    dt_status st = verify_model(path, weights);
     if (st == DT_OK)
         st = dt_model_read_steps(path, &step);
+    if (st == DT_OK)
+        st = verify_end(run, path, step, weights);
     if (st == DT_OK && step >= v->step)
         verdict_newest(v, path, step);
     return verdict_add(v, st);
@@ -199,7 +256,7 @@ static dt_status verify_run(const char *run)
 
 dt_status dt_verify(const char *path)
 {
-    char file[PATH_MAX];
+    char file[PATH_MAX], weights[DT_DIGEST_CHARS];
     dt_checkpoint_name name;
     dt_progress at;
     struct stat info;
@@ -207,7 +264,7 @@ dt_status dt_verify(const char *path)
     if (stat(path, &info) != 0)
         return dt_fail(DT_NOINPUT, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(info.st_mode))
-        return verify_model(path);
+        return verify_model(path, weights);
     DT_TRY(dt_path_join(file, path, "MANIFEST"));
     if (dt_path_exists(file) || dt_checkpoint_name_of(path, &name))
         return verify_checkpoint(path, &at);

@@ -51,6 +51,13 @@ kept "$tmp/run/metrics.jsonl" "no model"
 for file in model.safetensors momentum.safetensors MANIFEST new; do
     kept "$step/$file" "checkpoints"
 done
+kept "$tmp/run/model.safetensors" "the place of a run's own model"
+mv "$tmp/run/model.safetensors" "$tmp/aside" # nor is its place taken
+kept "$tmp/run/model.safetensors" "the place of a run's own model"
+mv "$tmp/aside" "$tmp/run/model.safetensors"
+ln "$tmp/model" "$tmp/linked"
+refuses 73 "cannot write $tmp/linked" "one of the models that are read" -- average "$tmp/run" "$tmp/model" --out "$tmp/linked"
+refuses 73 "cannot write $tmp/linked" "one of the models that are read" -- convert "$tmp/linked" --out "$tmp/linked"
 kept "$tmp/run/checkpoints/step-0000000009" "checkpoints"
 kept "$tmp/run/checkpoints/.tmp-x/model.safetensors" "checkpoints"
 must test "$(cat "$tmp/mine")" = mine

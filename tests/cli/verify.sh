@@ -67,6 +67,15 @@ rm "$run/metrics.jsonl"
 refuses 65 "metrics.jsonl: No such file" -- verify "$run"
 cp "$tmp/aside" "$run/metrics.jsonl"
 
+# the model is not the one that the run ended with
+cp "$run/model.safetensors" "$tmp/aside"
+accepts average "$run/checkpoints/step-0000000002" "$step" --out "$tmp/mean" # of as many steps
+touch -d '1 hour ago' "$tmp/mean"
+cp -p "$tmp/mean" "$run/model.safetensors"
+refuses 65 "as metrics.jsonl says: it is another model" -- verify "$run"
+cp "$tmp/aside" "$run/model.safetensors"
+accepts verify "$run"
+
 # a model: the header, a number that is none, another network's shapes
 cp "$run/model.safetensors" "$tmp/model"
 flip "$tmp/model" 1
