@@ -11,7 +11,7 @@
 struct dt_lockstep {
     dt_reduce *tree[DT_SYNC_KINDS];
     int first;         /* own shard */
-    unsigned meetings; /* of groups, so far; the same number on all ranks */
+    unsigned combined; /* calls of sync_combine; the same number on all ranks */
     dt_norm_sync sync;
 };
 
@@ -98,7 +98,7 @@ static dt_status sync_combine(void *context, dt_norm_kind kind)
 
     dt_reduce_push(t->tree[kind]);
     DT_TRY(dt_reduce_finish(t->tree[kind], &unused));
-    return ++t->meetings % ASKS_EVERY == 0 ? dt_stop_agree(r) : DT_OK;
+    return ++t->combined % ASKS_EVERY == 0 ? dt_stop_agree(r) : DT_OK;
 }
 
 static const void *sync_result(void *context, dt_norm_kind kind, int k)
