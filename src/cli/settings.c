@@ -1,6 +1,7 @@
 /* settings.c - options from all places, one layer after the other. */
 #include "cli.h"
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 void dt_settings_release(dt_settings *s)
@@ -12,22 +13,33 @@ void dt_settings_release(dt_settings *s)
 
 /* ---- Environment ----------------------------------------------------------------- */
 
-/* A variable that is no option: a typing error if it is nearly one, else not ours. */
+/* Variables of this name that are no options: of builds, of tests, and the decoder's own. */
+static bool is_ours(const char *name)
+{
+    static const char *const ours[] = {"BIN", "SOURCE", "BUILD", "BUILD_DIR", "ASAN", "COMMIT",
+                                       "TEST_LIMIT", "DECODER_PROCESS"};
+
+    for (size_t i = 0; i < DT_COUNT_OF(ours); i++)
+        if (strcmp(name, ours[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A variable that is no option is likely one that is meant to be: nothing else would tell. */
 static void environment_doubt(const char *name)
 {
     const char *nearest = dt_option_nearest(name);
-    const size_t distance = dt_text_distance(name, nearest);
-    char upper[64];
+    char upper[64], meant[128] = "";
     size_t i = 0;
 
-    if (distance > 2 || 3 * distance >= strlen(name))
+    if (is_ours(name))
         return;
     for (; nearest[i] && i + 1 < sizeof upper; i++)
         upper[i] = (char)toupper((unsigned char)nearest[i]);
     upper[i] = '\0';
-    dt_warn("DTRAIN_%s in the environment is no option and is ignored; did you mean "
-            "DTRAIN_%s?",
-            name, upper);
+    if (2 * dt_text_distance(name, nearest) <= strlen(name))
+        snprintf(meant, sizeof meant, "; did you mean DTRAIN_%s?", upper);
+    dt_warn("DTRAIN_%s in the environment is no option and is ignored%s", name, meant);
 }
 
 /* One "DTRAIN_NAME=value". */
@@ -108,6 +120,15 @@ static dt_status layers_apply(const dt_layer layer[DT_LAYERS], dt_options *o)
     return DT_OK;
 }
 
+/* An unset variable of a shell, most likely: not what a run without options is. */
+static dt_status config_named(const char *argument, const char *variable)
+{
+    if (argument)
+        return argument[0] ? DT_OK : dt_fail(DT_USAGE, "--config: the name of the file is empty");
+    return variable[0] ? DT_OK
+                       : dt_fail(DT_CONFIG, "DTRAIN_CONFIG: the name of the file is empty; unset it");
+}
+
 dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment)
 {
     const char *named = NULL, *config = NULL;
@@ -119,9 +140,11 @@ dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environ
     if (s->command->bare)
         return DT_OK;
     DT_TRY(environment_read(s, environment, &s->layer[DT_VARIABLES_LAYER], &config));
+    if (named || config)
+        DT_TRY(config_named(named, config));
     if (named)
         config = named;
-    if (config && config[0])
+    if (config)
         DT_TRY(dt_config_read(&s->kept, config, &s->layer[DT_FILE_LAYER]));
     return layers_apply(s->layer, &s->options);
 }

@@ -163,6 +163,10 @@ static void test_who_wins(void **state)
     assert_int_equal(start(&f, "--help", "DTRAIN_CONFIG=/nonexistent"), DT_OK);
     dt_settings_release(&f.s);
     assert_int_equal(start(&f, "--lr|1", "DTRAIN_CONFIG=/nonexistent"), DT_NOINPUT);
+    dt_fail_clear();
+    assert_int_equal(start(&f, "--config=", "DTRAIN_CONFIG=/nonexistent"), DT_USAGE);
+    dt_fail_clear();
+    assert_int_equal(start(&f, "", "DTRAIN_CONFIG="), DT_CONFIG);
     dt_settings_release(&f.s);
     dt_fail_clear();
 }
@@ -213,6 +217,14 @@ static void test_doubtful_variables(void **state)
     caught("DTRAIN_MOMENTUN=0.5", text, sizeof text);
     assert_non_null(strstr(text, "DTRAIN_MOMENTUN"));
     assert_non_null(strstr(text, "DTRAIN_MOMENTUM?"));
+    caught("DTRAIN_LRR=3", text, sizeof text);
+    assert_non_null(strstr(text, "DTRAIN_LRR in the environment is no option and is ignored; did you "
+                                 "mean DTRAIN_LR?"));
+    caught("DTRAIN_EPOCH=5|DTRAIN_GLOBALBATCH=8", text, sizeof text);
+    assert_non_null(strstr(text, "DTRAIN_EPOCHS?"));
+    assert_non_null(strstr(text, "DTRAIN_GLOBAL_BATCH?"));
+    caught("DTRAIN_QWERTYUIOP=1", text, sizeof text);
+    assert_non_null(strstr(text, "is ignored\n"));
     caught("DTRAIN_BIN=/x|DTRAIN_SOURCE=/y|DTRAIN_BUILD_DIR=/z|DTRAIN_MOMENTUM=0.5", text,
            sizeof text);
     assert_string_equal(text, "");
