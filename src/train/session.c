@@ -61,7 +61,8 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
     const uint64_t left = (uint64_t)v.f_bavail * v.f_frsize;
     if (left < model)
         return dt_fail(DT_IO, "the disk of run folder '%s' has %llu bytes left, but the model "
-                       "needs %llu: make room or choose another --out", s->folder.path,
+                       "needs %llu, 1 MiB for the run's other files included: make room or choose "
+                       "another --out", s->folder.path,
                        (unsigned long long)left, (unsigned long long)model);
     if (left < model + saves)
         dt_warn("the disk of run folder '%s' has %llu bytes left; the model and its checkpoints "
