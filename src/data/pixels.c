@@ -146,5 +146,7 @@ const uint8_t *dt_pixels_decode(size_t count, int width, int height,
     *reason = "another size than the header's";
     if (!to)
         *reason = stbi_failure_reason();
+    if (strcmp(*reason, "outofmem") == 0) /* of the room that its header's size allows */
+        *reason = "more data than its size allows";
     return to && w == width && h == height ? to : NULL;
 }
