@@ -173,6 +173,7 @@ static dt_status verify_checkpoints(verdict *v, const char *run, const char *fol
 typedef struct records_end {
     int64_t steps;
     char weights[DT_DIGEST_CHARS];
+    int64_t step, lost; /* the last one, and steps that are missing between others */
 } records_end;
 
 static void records_line(records_end *end, const char *text)
@@ -185,6 +186,11 @@ static void records_line(records_end *end, const char *text)
         end->steps = json_integer_value(json_object_get(line, "steps"));
         snprintf(end->weights, sizeof end->weights, "%s", weights);
     }
+    if (kind && strcmp(kind, "step") == 0) {
+        const int64_t step = json_integer_value(json_object_get(line, "step"));
+        end->lost += end->step >= 0 && step > end->step + 1 ? step - end->step - 1 : 0;
+        end->step = step;
+    }
     json_decref(line);
 }
 
@@ -193,7 +199,7 @@ static dt_status records_read(const char *run, records_end *end)
     char path[PATH_MAX], *line = NULL;
     size_t room = 0;
 
-    *end = (records_end){.steps = -1};
+    *end = (records_end){.steps = -1, .step = -1};
     DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
     FILE *f = fopen(path, "re");
     if (!f)
@@ -202,20 +208,20 @@ static dt_status records_read(const char *run, records_end *end)
         records_line(end, line);
     free(line);
     fclose(f);
+    if (end->lost > 0)
+        dt_warn("%s lacks the lines of %lld steps between others", path, (long long)end->lost);
     return DT_OK;
 }
 
 /* The model that the run ended with is the one that its last record tells of. */
-static dt_status verify_end(const char *run, const char *path, int64_t steps, const char *weights)
+static dt_status verify_end(const records_end *end, const char *path, int64_t steps,
+                            const char *weights)
 {
-    records_end end;
-
-    DT_TRY(records_read(run, &end));
-    if (!weights[0] || end.steps != steps || strcmp(end.weights, weights) == 0)
+    if (!weights[0] || end->steps != steps || strcmp(end->weights, weights) == 0)
         return DT_OK;
     return dt_fail(DT_FORMAT, "%s: its weights have the hash %s, but the run ended after the same "
                    "%lld steps with %s, as metrics.jsonl says: it is another model", path, weights,
-                   (long long)steps, end.weights);
+                   (long long)steps, end->weights);
 }
 
 /* Of the same step as a checkpoint, the model is the run's newest state. */
@@ -223,7 +229,9 @@ static dt_status verify_run_model(verdict *v, const char *run)
 {
     char path[PATH_MAX], weights[DT_DIGEST_CHARS];
     int64_t step = -1;
+    records_end end;
 
+    DT_TRY(records_read(run, &end));
     DT_TRY(dt_path_join(path, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
     if (!dt_path_exists(path))
         return DT_OK;
@@ -231,7 +239,7 @@ static dt_status verify_run_model(verdict *v, const char *run)
     if (st == DT_OK)
         st = dt_model_read_steps(path, &step);
     if (st == DT_OK)
-        st = verify_end(run, path, step, weights);
+        st = verify_end(&end, path, step, weights);
     if (st == DT_OK && step >= v->step)
         verdict_newest(v, path, step);
     return verdict_add(v, st);

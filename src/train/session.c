@@ -148,6 +148,8 @@ void dt_session_close(dt_session *s)
     if (!s->leads)
         return;
     dt_saver_close(s->saver);
+    if (s->lines_lost > 0)
+        dt_warn("metrics.jsonl lacks its last %lld lines", (long long)s->lines_lost);
     dt_metrics_close(&s->metrics);
     if (s->model_path[0])
         dt_safetensors_release(s->model_path);

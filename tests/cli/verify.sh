@@ -67,6 +67,15 @@ rm "$run/metrics.jsonl"
 refuses 65 "metrics.jsonl: No such file" -- verify "$run"
 cp "$tmp/aside" "$run/metrics.jsonl"
 
+# a hole in the records is no damage, but is said
+must test "$(grep -c '"kind":"step"' "$run/metrics.jsonl")" = 3
+cp "$run/metrics.jsonl" "$tmp/aside"
+sed 's/"step":2,"loss":/"step":2,"LOSS":/; /LOSS/s/.*/ /' "$tmp/aside" >"$run/metrics.jsonl"
+truncate -s "$(stat -c %s "$tmp/aside")" "$run/metrics.jsonl"
+accepts verify "$run"
+must grep -q "metrics.jsonl lacks the lines of 1 steps between others" "$tmp/stderr"
+cp "$tmp/aside" "$run/metrics.jsonl"
+
 # the model is not the one that the run ended with
 cp "$run/model.safetensors" "$tmp/aside"
 accepts average "$run/checkpoints/step-0000000002" "$step" --out "$tmp/mean" # of as many steps

@@ -75,6 +75,15 @@ env RECORD_ROOT="$tmp/run" FAIL=write:5:ENOSPC LD_PRELOAD="$fault/fault_failing.
 grep -q "a line of metrics.jsonl is lost: .*training goes on" "$tmp/stderr" || complain "$what: $(cat "$tmp/stderr")"
 grep -q "written again; it lacks 1 lines" "$tmp/stderr" || complain "$what: no word of its end"
 
+# And with none after it: how many are lost is said at the end, which is not good either.
+what="lines of metrics.jsonl that are lost to the end"
+cases=$((cases + 1))
+rm -rf "$tmp/run"
+env RECORD_ROOT="$tmp/run" FAIL_STICKY=1 FAIL=write:5:ENOSPC LD_PRELOAD="$fault/fault_failing.so" \
+    timeout -k 2 60 "$DTRAIN_BIN" train "${args[@]}" --max-steps 6 --out "$tmp/run" --save-every 0 \
+    >"$tmp/stdout" 2>"$tmp/stderr"
+grep -qE "metrics.jsonl lacks its last [1-9]" "$tmp/stderr" || complain "$what: $(cat "$tmp/stderr")"
+
 # ---- A disk that fills up while a run saves, and is emptied again ----------------------
 
 # soon COMMAND...: true before a minute is over, and while the run lives
