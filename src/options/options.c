@@ -153,7 +153,7 @@ dt_status dt_options_check(dt_options *o, int world)
     if (world > shards)
         return dt_fail(DT_CONFIG,
                        "%d ranks for %lld shards: some would have no work; start at "
-                       "most %lld ranks, or give --shards %d or more",
+                       "most %lld ranks, or give a new run --shards %d or more",
                        world, (long long)shards, (long long)shards, world);
     if (o->accum && shards != world * accum)
         return dt_fail(DT_CONFIG,
