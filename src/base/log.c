@@ -13,6 +13,7 @@ static struct {
 
 /* One call of fwrite per line: stderr is unbuffered, so lines of several ranks that
  * share a terminal stay whole. A message that is too long keeps its beginning. */
+DT_PRINTF(2, 0)
 static void sink_write(const char *prefix, const char *fmt, va_list args)
 {
     char line[8192 + 256];

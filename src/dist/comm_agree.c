@@ -32,7 +32,7 @@ dt_status dt_comm_agree(dt_comm *c, dt_status local)
     const char *text = local == DT_OK ? "" : dt_fail_text();
     const uint64_t key = key_of((uint64_t)local, text), world = (uint64_t)c->world;
     uint64_t x[3] = {local == DT_OK ? world : (uint64_t)c->rank, key, ~key};
-    failure f = {.status = local};
+    failure f = {.status = (int32_t)local};
 
     DT_TRY(dt_comm_min_u64(c, x, 3));
     if (x[0] == world) {

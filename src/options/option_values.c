@@ -137,7 +137,7 @@ static bool real_parse(const dt_option_row *row, const char *text, void *field)
 static void real_print(const void *field, char *buf, size_t size)
 {
     const double v = *(const double *)field;
-    double back = NAN;
+    double back = (double)NAN;
     char text[32] = "";
 
     for (int digits = 15; digits <= 17 && !(back >= v && back <= v); digits++) {

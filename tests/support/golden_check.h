@@ -253,7 +253,7 @@ static inline void golden_update(golden *g)
 static inline void golden_spread(const json_t *runs, size_t step, double *middle,
                                  double *half)
 {
-    double low = INFINITY, high = -INFINITY;
+    double low = (double)INFINITY, high = -(double)INFINITY;
     for (size_t r = 0; r < json_array_size(runs); r++) {
         const double x = golden_at(json_array_get(runs, r), step);
         low = fmin(low, x);

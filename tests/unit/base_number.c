@@ -118,7 +118,7 @@ static double number(unsigned i)
 static dt_moment moment_of(unsigned begin, unsigned end)
 {
     if (begin == end)
-        return (dt_moment){.count = 0, .mean = NAN, .m2 = NAN};
+        return (dt_moment){.count = 0, .mean = (double)NAN, .m2 = (double)NAN};
     if (end - begin == 1)
         return (dt_moment){.count = 1, .mean = number(begin), .m2 = 0};
     const unsigned middle = begin + (end - begin) / 2;

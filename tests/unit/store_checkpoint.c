@@ -78,7 +78,7 @@ static void doubles_of_all_kinds_come_back(void **state)
         dt_random(9, DT_STREAM_TEST, 0, i, 0, bits);
         memcpy(&f->s.at.loss_sum, bits, sizeof f->s.at.loss_sum);
         if (isnan(f->s.at.loss_sum) || i == 39)
-            f->s.at.loss_sum = INFINITY;
+            f->s.at.loss_sum = (double)INFINITY;
         const double loss = f->s.at.loss_sum;
         assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
         assert_ok(snapshot_load(path, &f->s, &at));

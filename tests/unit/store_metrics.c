@@ -147,7 +147,7 @@ static void any_float32_comes_back(void **state)
 static void what_is_not_finite_is_null(void **state)
 {
     fixture *f = *state;
-    static const double odd[] = {NAN, INFINITY, -INFINITY};
+    static const double odd[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
     for (int i = 0; i < 3; i++) {
         assert_ok(
             dt_metrics_step(&f->m, &(dt_step_record){.loss = odd[i], .lr = -0.0}));
@@ -157,7 +157,7 @@ static void what_is_not_finite_is_null(void **state)
         json_decref(j);
     }
     assert_ok(
-        dt_metrics_epoch(&f->m, &(dt_epoch_record){.epoch = 1, .test_loss = NAN}));
+        dt_metrics_epoch(&f->m, &(dt_epoch_record){.epoch = 1, .test_loss = (double)NAN}));
     json_t *j = line(f, 3);
     assert_true(json_is_null(json_object_get(j, "test_accuracy"))); /* no test images */
     json_decref(j);

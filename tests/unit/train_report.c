@@ -383,9 +383,9 @@ static void float32_texts_are_numpys(void **state)
         {1e16, "1e+16"},
         {3.4e38, "3.4e+38"},
         {0.00123, "0.00123"},
-        {NAN, "nan"},
-        {INFINITY, "inf"},
-        {-INFINITY, "-inf"},
+        {(double)NAN, "nan"},
+        {(double)INFINITY, "inf"},
+        {-(double)INFINITY, "-inf"},
     };
     char text[DT_FLOAT32_CHARS];
 
