@@ -215,6 +215,8 @@ static inline dt_moment dt_moment_merge(dt_moment a, dt_moment b)
  * reals other than 0 that are too small for all their digits. */
 bool dt_whole_parse(const char *text, const char **end, int64_t *value);
 bool dt_real_parse(const char *text, const char **end, double *value);
+/* x; a NaN without its sign, which means nothing and which printf would show. */
+double dt_nan_unsigned(double x);
 
 /* ---- bf16: the upper half of a float32, round to nearest even, NaN stays NaN -------- */
 

@@ -31,3 +31,8 @@ bool dt_real_parse(const char *text, const char **end, double *value)
     const bool small = fpclassify(*value) == FP_SUBNORMAL;
     return stop != text && stop <= text + decimal && errno == 0 && !small;
 }
+
+double dt_nan_unsigned(double x)
+{
+    return isnan(x) ? fabs(x) : x;
+}

@@ -51,7 +51,8 @@ bool dt_finite_copy(float *to, const float *from, size_t n)
 static dt_status state_fail(int64_t step, const char *what, const char *element, float value)
 {
     return dt_fail(DT_NUMERIC, "after step %lld the %s %s is %g; nothing of it is saved: lower "
-                   "--lr or use --warmup", (long long)step, what, element, (double)value);
+                   "--lr or use --warmup", (long long)step, what, element,
+                   dt_nan_unsigned((double)value));
 }
 
 static dt_status check_params(const dt_net *net, const float *slab, const char *what,

@@ -69,7 +69,8 @@ dt_status dt_run_test(dt_run *r, dt_test_result *result)
         correct += bits[chunks + k];
     }
     *result = (dt_test_result){.undone = bits[2 * chunks] > 0,
-                               .loss = tree_sum(loss, 0, chunks) / (double)images,
+                               .loss = dt_nan_unsigned(tree_sum(loss, 0, chunks) /
+                                                       (double)images),
                                .accuracy = (double)correct / (double)images,
                                .correct = correct, .images = images};
 

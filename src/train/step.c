@@ -158,7 +158,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
     DT_TRY(dt_reduce_finish(r->moment_tree, &moments));
     dt_phase_charge(r, DT_PHASE_exchange, &mark);
 
-    const double *loss = loss_leaf, mean = loss[DT_LEAF_loss] / (double)n;
+    const double *loss = loss_leaf, mean = dt_nan_unsigned(loss[DT_LEAF_loss] / (double)n);
     *result = (dt_step_result){.undone = loss[DT_LEAF_left] > 0, .loss = mean, .lr = lr,
                                .images = n, .accuracy = loss[DT_LEAF_correct] / (double)n,
                                .save = loss[DT_LEAF_save] > 0,

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 
 /* |x| by the format: 8 bits of exponent with bias 127, 7 bits of fraction. The exponent
  * of infinities counts on, so the value after the largest is 2^128. */
@@ -212,6 +213,19 @@ static void other_spellings_of_numbers_are_refused(void **state)
     assert_true(dt_real_parse("2.2250738585072014e-308", &end, &real)); /* the least of full digits */
 }
 
+static void a_nan_has_no_sign(void **state)
+{
+    (void)state;
+    const double nans[] = {(double)NAN, -(double)NAN};
+    char text[16];
+
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "%g", dt_nan_unsigned(nans[i]));
+        assert_string_equal(text, "nan");
+    }
+    assert_true(dt_nan_unsigned(-2) < -1 && dt_nan_unsigned(-(double)INFINITY) < 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +237,7 @@ int main(void)
         cmocka_unit_test(empty_moments_are_passed_over),
         cmocka_unit_test(decimal_numbers_are_read_up_to_what_follows),
         cmocka_unit_test(other_spellings_of_numbers_are_refused),
+        cmocka_unit_test(a_nan_has_no_sign),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
