@@ -14,24 +14,24 @@
 
 /* One row per status: name, exit code of the process, what the user reads.
  * The codes follow sysexits; 1, 110, 124-165 and 205 belong to mpirun, timeout, env. */
-#define DT_STATUS_LIST(X)                                                              \
-    X(OK, 0, "success")                                                                \
-    X(DECLINED, 70, "not applicable here, ask the next one")                           \
-    X(USAGE, 64, "bad command line")                                                   \
-    X(FORMAT, 65, "bad data: content is not what its format promises")                 \
-    X(NOINPUT, 66, "missing or unreadable input")                                      \
-    X(BUG, 70, "internal error: please report it")                                     \
-    X(SHAPE, 70, "tensor shapes do not fit together")                                  \
-    X(BACKEND, 70, "oneDNN or BLAS refused a call")                                    \
-    X(NOMEM, 71, "out of memory or another limit of the system")                       \
-    X(COMM, 71, "MPI call failed")                                                     \
-    X(CANTCREATE, 73, "cannot create output")                                          \
-    X(IO, 74, "input/output error")                                                    \
-    X(PREEMPTED, 75, "stopped by a signal: start it again")                            \
-    X(MISMATCH, 76, "ranks disagree")                                                  \
-    X(CONFIG, 78, "bad configuration")                                                 \
-    X(UNSUPPORTED, 78, "valid, but this build or machine cannot do it")                \
-    X(NUMERIC, 79, "a loss or a number of the model is not finite")                    \
+#define DT_STATUS_LIST(X)                                                                          \
+    X(OK, 0, "success")                                                                            \
+    X(DECLINED, 70, "not applicable here, ask the next one")                                       \
+    X(USAGE, 64, "bad command line")                                                               \
+    X(FORMAT, 65, "bad data: content is not what its format promises")                             \
+    X(NOINPUT, 66, "missing or unreadable input")                                                  \
+    X(BUG, 70, "internal error: please report it")                                                 \
+    X(SHAPE, 70, "tensor shapes do not fit together")                                              \
+    X(BACKEND, 70, "oneDNN or BLAS refused a call")                                                \
+    X(NOMEM, 71, "out of memory or another limit of the system")                                   \
+    X(COMM, 71, "MPI call failed")                                                                 \
+    X(CANTCREATE, 73, "cannot create output")                                                      \
+    X(IO, 74, "input/output error")                                                                \
+    X(PREEMPTED, 75, "stopped by a signal: start it again")                                        \
+    X(MISMATCH, 76, "ranks disagree")                                                              \
+    X(CONFIG, 78, "bad configuration")                                                             \
+    X(UNSUPPORTED, 78, "valid, but this build or machine cannot do it")                            \
+    X(NUMERIC, 79, "a loss or a number of the model is not finite")                                \
     X(CORRUPT, 80, "memory or arithmetic went wrong: a check found other bits")
 
 typedef enum dt_status {
@@ -61,17 +61,17 @@ const char *dt_fail_text(void);
 void dt_fail_clear(void);
 
 /* Propagate silently: the callee that decided the error has recorded it. */
-#define DT_TRY(call)                                                                   \
-    do {                                                                               \
-        dt_status try_ = (call);                                                       \
-        if (try_ != DT_OK)                                                             \
-            return try_;                                                               \
+#define DT_TRY(call)                                                                               \
+    do {                                                                                           \
+        dt_status try_ = (call);                                                                   \
+        if (try_ != DT_OK)                                                                         \
+            return try_;                                                                           \
     } while (0)
-#define DT_GO(st, call, label)                                                         \
-    do {                                                                               \
-        (st) = (call);                                                                 \
-        if ((st) != DT_OK)                                                             \
-            goto label;                                                                \
+#define DT_GO(st, call, label)                                                                     \
+    do {                                                                                           \
+        (st) = (call);                                                                             \
+        if ((st) != DT_OK)                                                                         \
+            goto label;                                                                            \
     } while (0)
 
 /* ---- Small things ----------------------------------------------------------------- */
@@ -150,8 +150,8 @@ typedef enum dt_stream {
     DT_STREAM_SYNTHETIC = 5,
     DT_STREAM_TEST = 6,
 } dt_stream;
-void dt_random(uint32_t seed, dt_stream stream, uint32_t epoch, uint64_t index,
-               uint32_t draw, uint32_t out[4]);
+void dt_random(uint32_t seed, dt_stream stream, uint32_t epoch, uint64_t index, uint32_t draw,
+               uint32_t out[4]);
 
 /* [0, 1) with 24 random bits; exact in float32. */
 static inline float dt_uniform(uint32_t bits)
@@ -168,8 +168,8 @@ static inline uint32_t dt_below(uint32_t bits, uint32_t n)
 /* Element e of a random tensor: lane e % 4 of counter (index = e / 4, epoch = tensor,
  * draw). Uniform: x[e] = lo + (hi - lo) * u in float32. Normal: Box-Muller (1958) in
  * float64 on lanes (u1, u2) of counter index e, u1 in (0, 1]; x = (float)(std * z). */
-void dt_fill_uniform(float *x, size_t count, float lo, float hi, uint32_t seed,
-                     dt_stream stream, uint32_t tensor);
+void dt_fill_uniform(float *x, size_t count, float lo, float hi, uint32_t seed, dt_stream stream,
+                     uint32_t tensor);
 void dt_fill_normal(float *x, size_t count, double std, uint32_t seed, dt_stream stream,
                     uint32_t tensor);
 
@@ -270,11 +270,11 @@ const char *dt_dtype_name(dt_dtype t); /* "fp32", "bf16" */
 /* ---- CPU --------------------------------------------------------------------------- */
 
 /* Instruction sets that kernels are written for, each including the ones before. */
-#define DT_ISA_LIST(X)                                                                 \
-    X(PORTABLE, "portable")                                                            \
-    X(AVX2, "avx2")                                                                    \
-    X(AVX512, "avx512")                                                                \
-    X(AVX512_BF16, "avx512_bf16")                                                      \
+#define DT_ISA_LIST(X)                                                                             \
+    X(PORTABLE, "portable")                                                                        \
+    X(AVX2, "avx2")                                                                                \
+    X(AVX512, "avx512")                                                                            \
+    X(AVX512_BF16, "avx512_bf16")                                                                  \
     X(AMX, "amx")
 typedef enum dt_isa {
 #define X(name, text) DT_ISA_##name,

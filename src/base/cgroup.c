@@ -25,8 +25,7 @@ static FILE *cgroup_open(const char *dir, const char *name)
 
 /* The one or two numbers after `key` in dir/name ("" for the first line); how many
  * there are: 0 without the file, without the key, and for the word "max". */
-static int cgroup_numbers(const char *dir, const char *name, const char *key,
-                          long long v[2])
+static int cgroup_numbers(const char *dir, const char *name, const char *key, long long v[2])
 {
     FILE *f = cgroup_open(dir, name);
     if (!f)
@@ -57,8 +56,7 @@ static bool cgroup_list_has(const char *list, const char *word)
 
 /* The mount of version 2, or of the version 1 hierarchy with `controller`; one line of
  * mountinfo: id parent device root point options [tags] - type source options. */
-static bool cgroup_find_mount(const char *root, bool v2, const char *controller,
-                              cgroup_mount *m)
+static bool cgroup_find_mount(const char *root, bool v2, const char *controller, cgroup_mount *m)
 {
     FILE *f = cgroup_open(root, "proc/self/mountinfo");
     if (!f)
@@ -78,12 +76,12 @@ static bool cgroup_find_mount(const char *root, bool v2, const char *controller,
 
 /* Visits group's directory and all above it up to the mount point. A group outside the
  * mounted part (a container that sees the names of its host) is the mount point. */
-static void cgroup_climb(const char *root, const cgroup_mount *m, const char *group,
-                         bool v2, cgroup_visit *visit, void *arg)
+static void cgroup_climb(const char *root, const cgroup_mount *m, const char *group, bool v2,
+                         cgroup_visit *visit, void *arg)
 {
     const size_t shared = strcmp(m->group, "/") == 0 ? 0 : strlen(m->group);
-    const bool inside = strncmp(group, m->group, shared) == 0 &&
-                        (group[shared] == '/' || group[shared] == '\0');
+    const bool inside =
+        strncmp(group, m->group, shared) == 0 && (group[shared] == '/' || group[shared] == '\0');
     const char *below = inside ? group + shared : "";
     if (strcmp(below, "/") == 0)
         below = "";
@@ -103,8 +101,7 @@ static void cgroup_climb(const char *root, const cgroup_mount *m, const char *gr
 }
 
 /* Lines of /proc/self/cgroup: id:controllers:group; version 2 names no controller. */
-static void cgroup_walk(const char *root, const char *controller, cgroup_visit *visit,
-                        void *arg)
+static void cgroup_walk(const char *root, const char *controller, cgroup_visit *visit, void *arg)
 {
     FILE *f = cgroup_open(root, "proc/self/cgroup");
     if (!f)

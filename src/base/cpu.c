@@ -53,8 +53,7 @@ static bool isa_need_met(const isa_need *need, unsigned xcr0)
 {
     unsigned r[4];
     return (xcr0 & need->xcr0) == need->xcr0 &&
-           __get_cpuid_count(need->leaf, need->subleaf, &r[EAX], &r[EBX], &r[ECX],
-                             &r[EDX]) &&
+           __get_cpuid_count(need->leaf, need->subleaf, &r[EAX], &r[EBX], &r[ECX], &r[EDX]) &&
            (r[need->reg] & need->bits) == need->bits;
 }
 

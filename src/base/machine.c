@@ -63,8 +63,7 @@ void dt_machine_describe(dt_machine *m)
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) == 0) {
         /* The machine's cores, not only those that the affinity or a cpuset leaves. */
-        if (hwloc_topology_set_flags(topology,
-                                     HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 &&
+        if (hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 &&
             hwloc_topology_load(topology) == 0)
             machine_topology(m, topology);
         hwloc_topology_destroy(topology);

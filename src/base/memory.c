@@ -30,13 +30,11 @@ dt_status dt_slab_create(dt_slab *s, size_t bytes, const char *what)
 
     /* Untouched pages cost nothing, so the slack for the alignment stays mapped. */
     const size_t map_bytes = bytes + HUGE_PAGE_BYTES;
-    void *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return memory_refused((double)bytes, what, strerror(errno));
 
-    const size_t skip = (HUGE_PAGE_BYTES - (uintptr_t)map % HUGE_PAGE_BYTES) %
-                        HUGE_PAGE_BYTES;
+    const size_t skip = (HUGE_PAGE_BYTES - (uintptr_t)map % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
     char *mem = (char *)map + skip;
     /* A wish: a kernel without huge pages refuses it, and small pages serve as well. */
     (void)madvise(mem, bytes, MADV_HUGEPAGE);
@@ -47,8 +45,7 @@ dt_status dt_slab_create(dt_slab *s, size_t bytes, const char *what)
 void dt_slab_destroy(dt_slab *s)
 {
     if (s->map && munmap(s->map, s->map_bytes) != 0)
-        dt_log_error("cannot give back %zu bytes of memory: %s", s->map_bytes,
-                     strerror(errno));
+        dt_log_error("cannot give back %zu bytes of memory: %s", s->map_bytes, strerror(errno));
     *s = (dt_slab){.mem = NULL};
 }
 
@@ -123,7 +120,8 @@ dt_status dt_memory_check_limits(void)
                            "and threads need up to %d beside a network's memory; raise it",
                            option[i], (unsigned long long)(left_of[i] >> 20), (int)MOST_MIB);
     if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < (rlim_t)STACK_KIB << 10)
-        return dt_fail(DT_NOMEM, "ulimit -s gives threads a stack of %llu KiB, of which "
+        return dt_fail(DT_NOMEM,
+                       "ulimit -s gives threads a stack of %llu KiB, of which "
                        "libraries need up to %d; raise it",
                        (unsigned long long)stack.rlim_cur >> 10, (int)STACK_KIB);
     return DT_OK;

@@ -24,8 +24,8 @@ static void philox(uint32_t ctr[4], uint32_t key0, uint32_t key1)
     }
 }
 
-void dt_random(uint32_t seed, dt_stream stream, uint32_t epoch, uint64_t index,
-               uint32_t draw, uint32_t out[4])
+void dt_random(uint32_t seed, dt_stream stream, uint32_t epoch, uint64_t index, uint32_t draw,
+               uint32_t out[4])
 {
     out[0] = (uint32_t)index;
     out[1] = (uint32_t)(index >> 32);
@@ -34,8 +34,8 @@ void dt_random(uint32_t seed, dt_stream stream, uint32_t epoch, uint64_t index,
     philox(out, seed, (uint32_t)stream);
 }
 
-void dt_fill_uniform(float *x, size_t count, float lo, float hi, uint32_t seed,
-                     dt_stream stream, uint32_t tensor)
+void dt_fill_uniform(float *x, size_t count, float lo, float hi, uint32_t seed, dt_stream stream,
+                     uint32_t tensor)
 {
     const float width = hi - lo;
     uint32_t bits[4];

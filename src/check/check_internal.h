@@ -7,8 +7,10 @@
 enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats: the place that a hash can name */
 
 /* What every rank or node holds a copy of. */
-#define DT_AREA_LIST(X)                                                                \
-    X(weights, "weights") X(momentum, "momentum") X(mean, "running mean")              \
+#define DT_AREA_LIST(X)                                                                            \
+    X(weights, "weights")                                                                          \
+    X(momentum, "momentum")                                                                        \
+    X(mean, "running mean")                                                                        \
     X(var, "running variance")
 typedef enum dt_area {
 #define X(name, text) DT_AREA_##name,
@@ -27,11 +29,11 @@ typedef struct dt_check_block {
 typedef struct dt_replicas {
     dt_check_block *block; /* [blocks], areas in order, tensors in state_dict order; owned */
     size_t blocks;
-    size_t mine, end;  /* those that this rank hashes */
-    bool compare;      /* there are other copies */
+    size_t mine, end; /* those that this rank hashes */
+    bool compare;     /* there are other copies */
     bool guard;       /* there may be none */
-    uint64_t *digest;  /* [blocks], owned */
-    uint64_t *stored;  /* [blocks], owned: when the update of stored_step was done */
+    uint64_t *digest; /* [blocks], owned */
+    uint64_t *stored; /* [blocks], owned: when the update of stored_step was done */
     int64_t stored_step;
     int64_t *wire;  /* [2 * blocks], owned */
     int64_t *value; /* [world], owned */
@@ -39,13 +41,13 @@ typedef struct dt_replicas {
 } dt_replicas;
 
 typedef struct dt_replay {
-    int64_t every;      /* 0: never */
-    uint64_t *digest;   /* [tensors + 1] of the owner, the loss last; owned */
-    uint64_t *again;    /* [tensors + 1] of the rank that replays; owned */
+    int64_t every;    /* 0: never */
+    uint64_t *digest; /* [tensors + 1] of the owner, the loss last; owned */
+    uint64_t *again;  /* [tensors + 1] of the rank that replays; owned */
     size_t tensors;
-    int shard;          /* that is replayed in this step; -1: none */
-    const float *grad;  /* of that shard, while this rank runs it; else NULL */
-    size_t hashed;      /* tensors of it, in slab order */
+    int shard;         /* that is replayed in this step; -1: none */
+    const float *grad; /* of that shard, while this rank runs it; else NULL */
+    size_t hashed;     /* tensors of it, in slab order */
 } dt_replay;
 
 #define DT_FLIP_LIST(X) X(weight) X(packed) X(momentum) X(gradient) X(activation)
@@ -58,10 +60,10 @@ typedef enum dt_flip_what {
 typedef struct dt_flip {
     bool here; /* on this rank */
     dt_flip_what what;
-    int64_t step; /* 0: never */
+    int64_t step;  /* 0: never */
     size_t tensor; /* parameter */
     unsigned bit;
-    float *grad;   /* of the shard that is to be flipped, until it is */
+    float *grad; /* of the shard that is to be flipped, until it is */
 } dt_flip;
 
 struct dt_checks {
@@ -100,7 +102,7 @@ void dt_flip_gradient(dt_checks *c, size_t floats_done);
 /* For messages: dt_param_element or dt_norm_element of float i of a block. */
 void dt_element_name(const dt_checks *c, const dt_check_block *b, size_t i,
                      char out[DT_ELEMENT_CHARS]);
-#define DT_CORRUPT_REMEDY                                                              \
-    "continue from the last checkpoint with --resume auto; if it comes back on the "   \
+#define DT_CORRUPT_REMEDY                                                                          \
+    "continue from the last checkpoint with --resume auto; if it comes back on the "               \
     "same host, leave that host out and test its memory"
 #endif

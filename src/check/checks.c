@@ -20,8 +20,7 @@ static bool checks_wanted(const dt_check_subject *s)
 size_t dt_checks_bytes(const dt_check_subject *s)
 {
     const size_t pack = (size_t)pack_threads(s) * dt_model_largest_pack(s->model);
-    const size_t replay =
-        s->o->replay_every > 0 ? dt_net_slab_floats(s->net) * sizeof(float) : 0;
+    const size_t replay = s->o->replay_every > 0 ? dt_net_slab_floats(s->net) * sizeof(float) : 0;
 
     if (!checks_wanted(s))
         return 0;
@@ -104,8 +103,8 @@ static dt_status check_weights(dt_checks *c)
     const int parts = c->s.shares ? dt_comm_node_ranks(c->s.comm) : 1;
 
     DT_TRY(dt_replicas_check(c));
-    const dt_status st = dt_model_check_packed(c->s.model, part, parts, pack_threads(&c->s),
-                                               c->s.room, c->step);
+    const dt_status st =
+        dt_model_check_packed(c->s.model, part, parts, pack_threads(&c->s), c->s.room, c->step);
     return dt_comm_agree(c->s.comm, st);
 }
 

@@ -18,10 +18,12 @@ static const char *const flip_name[DT_FLIP_COUNT] = {
 
 static dt_status flip_syntax(const dt_checks *c)
 {
-    return dt_fail(DT_CONFIG, "--flip '%s': want WHAT:RANK:STEP:TENSOR[:BIT], where WHAT is one "
+    return dt_fail(DT_CONFIG,
+                   "--flip '%s': want WHAT:RANK:STEP:TENSOR[:BIT], where WHAT is one "
                    "of%s, RANK is below %d, STEP counts from 1 and BIT is below %d, such as "
-                   "weight:0:50:%s", c->s.o->flip, DT_FLIP_LIST(DT_WORD), dt_comm_world(c->s.comm),
-                   (int)BITS, dt_net_param(c->s.net, 0)->name);
+                   "weight:0:50:%s",
+                   c->s.o->flip, DT_FLIP_LIST(DT_WORD), dt_comm_world(c->s.comm), (int)BITS,
+                   dt_net_param(c->s.net, 0)->name);
 }
 
 /* The field up to the next ':' or the end; false: there is none, or it is too long. */
@@ -42,8 +44,8 @@ static bool next_number(const char **at, int64_t low, int64_t high, int64_t *out
     char text[32];
     const char *end;
 
-    return next_field(at, text, sizeof text) && dt_whole_parse(text, &end, out) &&
-           *end == '\0' && *out >= low && *out <= high;
+    return next_field(at, text, sizeof text) && dt_whole_parse(text, &end, out) && *end == '\0' &&
+           *out >= low && *out <= high;
 }
 
 static bool flip_exists(const dt_checks *c, dt_flip_what what, size_t tensor)
@@ -93,8 +95,10 @@ dt_status dt_flip_open(dt_checks *c, dt_flip *f)
         !next_number(&at, 1, INT64_MAX, &step) || !next_field(&at, tensor, sizeof tensor) ||
         (*at && !next_number(&at, 0, BITS - 1, &bit)) || *at)
         return flip_syntax(c);
-    *f = (dt_flip){.here = rank == dt_comm_rank(c->s.comm), .what = (dt_flip_what)kind,
-                   .step = step, .bit = (unsigned)bit};
+    *f = (dt_flip){.here = rank == dt_comm_rank(c->s.comm),
+                   .what = (dt_flip_what)kind,
+                   .step = step,
+                   .bit = (unsigned)bit};
     DT_TRY(find_tensor(c, tensor, f));
     dt_warn("--flip: bit %lld of the %s of '%s' on rank %lld will go wrong in step %lld: THE "
             "RESULT OF THIS RUN IS WORTHLESS; this option is for testing the checks",
@@ -102,7 +106,7 @@ dt_status dt_flip_open(dt_checks *c, dt_flip *f)
     return DT_OK;
 }
 
-/* ---- The flip --------------------------------------------------------------------------------- */
+/* ---- The flip -------------------------------------------------------------------------------- */
 
 static bool flip_now(const dt_checks *c)
 {

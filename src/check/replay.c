@@ -14,7 +14,8 @@ dt_status dt_replay_open(dt_checks *c, dt_replay *p)
     if (p->every == 0)
         return DT_OK;
     if (c->s.bn_group > 0)
-        return dt_fail(DT_CONFIG, "--replay-every runs one shard alone, but with --bn %s its "
+        return dt_fail(DT_CONFIG,
+                       "--replay-every runs one shard alone, but with --bn %s its "
                        "batch norm needs other shards; use --bn local, or --replay-every 0",
                        c->s.o->bn);
     DT_TRY(dt_calloc(&p->digest, n + 1, sizeof *p->digest, "the checks"));
@@ -56,8 +57,8 @@ void dt_replay_shard(dt_checks *c, int shard, const float *grad)
 }
 
 /* Hash the tensors of grad that are final; returns how many. */
-static size_t hash_tensors(const dt_checks *c, const float *grad, size_t hashed,
-                           size_t floats_done, uint64_t *digest)
+static size_t hash_tensors(const dt_checks *c, const float *grad, size_t hashed, size_t floats_done,
+                           uint64_t *digest)
 {
     const dt_replay *p = &c->replay;
 
@@ -122,12 +123,15 @@ static dt_status compare(const dt_checks *c, int owner, const char *owner_host)
     if (rank == owner)
         snprintf(who, sizeof who, "rank %d on %s ran it both times, and once", rank, host);
     else
-        snprintf(who, sizeof who, "rank %d on %s ran it, rank %d on %s ran it again, and one of "
-                 "them", owner, owner_host, rank, host);
-    return dt_fail(DT_CORRUPT, "step %lld: shard %d has other bits when it is run again: %s (%zu of "
+        snprintf(who, sizeof who,
+                 "rank %d on %s ran it, rank %d on %s ran it again, and one of "
+                 "them",
+                 owner, owner_host, rank, host);
+    return dt_fail(DT_CORRUPT,
+                   "step %lld: shard %d has other bits when it is run again: %s (%zu of "
                    "%zu tensors differ; the named one is the first that backward makes): %s "
-                   "computed wrongly: " DT_CORRUPT_REMEDY, (long long)c->step, p->shard,
-                   where, differ, p->tensors, who);
+                   "computed wrongly: " DT_CORRUPT_REMEDY,
+                   (long long)c->step, p->shard, where, differ, p->tensors, who);
 }
 
 dt_status dt_replay_check(dt_checks *c)

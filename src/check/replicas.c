@@ -42,7 +42,10 @@ static size_t cut_tensor(dt_check_block *out, dt_area area, size_t tensor, const
     for (size_t first = 0; first < count; first += DT_CHECK_BLOCK, blocks++)
         if (out)
             out[blocks] = (dt_check_block){
-                .area = area, .tensor = tensor, .first = first, .at = at + first,
+                .area = area,
+                .tensor = tensor,
+                .first = first,
+                .at = at + first,
                 .count = count - first < DT_CHECK_BLOCK ? count - first : DT_CHECK_BLOCK};
     return blocks;
 }
@@ -50,11 +53,10 @@ static size_t cut_tensor(dt_check_block *out, dt_area area, size_t tensor, const
 /* Blocks of all areas; out may be NULL, to count them. */
 static size_t cut_areas(const dt_checks *c, dt_check_block *out)
 {
-    const float *const base[DT_AREA_COUNT] = {
-        [DT_AREA_weights] = c->s.weights.master,
-        [DT_AREA_momentum] = c->s.momentum,
-        [DT_AREA_mean] = c->s.weights.running_mean,
-        [DT_AREA_var] = c->s.weights.running_var};
+    const float *const base[DT_AREA_COUNT] = {[DT_AREA_weights] = c->s.weights.master,
+                                              [DT_AREA_momentum] = c->s.momentum,
+                                              [DT_AREA_mean] = c->s.weights.running_mean,
+                                              [DT_AREA_var] = c->s.weights.running_var};
     size_t n = 0;
 
     for (int a = DT_AREA_weights; a <= DT_AREA_momentum; a++)
@@ -65,8 +67,7 @@ static size_t cut_areas(const dt_checks *c, dt_check_block *out)
     for (int a = DT_AREA_mean; a <= DT_AREA_var; a++)
         for (size_t i = 0; i < dt_net_norm_count(c->s.net); i++) {
             const dt_norm *m = dt_net_norm(c->s.net, i);
-            n += cut_tensor(out ? out + n : NULL, (dt_area)a, i, base[a] + m->offset,
-                            m->channels);
+            n += cut_tensor(out ? out + n : NULL, (dt_area)a, i, base[a] + m->offset, m->channels);
         }
     return n;
 }
@@ -131,11 +132,12 @@ static dt_status check_guard(const dt_checks *c)
     for (size_t i = k->mine; i < k->end; i++) {
         const dt_check_block *b = &k->block[i];
         if (k->digest[i] != k->stored[i])
-            return dt_fail(DT_CORRUPT, "step %lld: %s: '%s' changed in memory after the update "
-                           "of step %lld, in floats %zu to %zu as they lie there: "
-                           DT_CORRUPT_REMEDY, (long long)c->step, area_text(b->area),
-                           block_tensor(c, b), (long long)k->stored_step, b->first,
-                           b->first + b->count - 1);
+            return dt_fail(
+                DT_CORRUPT,
+                "step %lld: %s: '%s' changed in memory after the update "
+                "of step %lld, in floats %zu to %zu as they lie there: " DT_CORRUPT_REMEDY,
+                (long long)c->step, area_text(b->area), block_tensor(c, b),
+                (long long)k->stored_step, b->first, b->first + b->count - 1);
     }
     return DT_OK;
 }
@@ -241,8 +243,7 @@ static dt_status replicas_fail(dt_checks *c, size_t block, size_t element)
     const dt_replicas *k = &c->replicas;
     char name[DT_ELEMENT_CHARS], host[2][DT_HOST_CHARS] = {"", ""};
     int usual, odd, alike;
-    const int held =
-        replicas_vote(k->value, dt_comm_world(c->s.comm), &usual, &odd, &alike);
+    const int held = replicas_vote(k->value, dt_comm_world(c->s.comm), &usual, &odd, &alike);
 
     for (int i = 0; i < 2; i++) {
         dt_host_name(host[i]);
@@ -250,7 +251,8 @@ static dt_status replicas_fail(dt_checks *c, size_t block, size_t element)
     }
     dt_element_name(c, &k->block[block], element, name);
     const bool known = 2 * alike > held;
-    return dt_fail(DT_CORRUPT, "step %lld: %s: %s differs between %s: rank %d on %s has "
+    return dt_fail(DT_CORRUPT,
+                   "step %lld: %s: %s differs between %s: rank %d on %s has "
                    "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
                    (long long)c->step, area_text(k->block[block].area), name,
                    c->s.shares ? "nodes that share a copy" : "ranks", odd, host[1],

@@ -81,8 +81,7 @@ static void table_push(argument_table *t, struct argp_option row)
 }
 
 /* The row of option i; `group` numbers the heading that it stands under. */
-static void table_option(argument_table *t, size_t i, int group,
-                         const dt_options *defaults)
+static void table_option(argument_table *t, size_t i, int group, const dt_options *defaults)
 {
     const dt_option_row *row = &dt_option_table[i];
     const bool flag = row->type == DT_OPTION_FLAG;
@@ -91,16 +90,18 @@ static void table_option(argument_table *t, size_t i, int group,
     dt_option_text(row, defaults, value, sizeof value);
     table_spell(t->text[i].name, "", row->name);
     snprintf(t->text[i].help, sizeof t->text[i].help, "%s%s%s%s%s%s", row->help,
-             row->choices[0] ? "; one of:" : "", row->choices,
-             value[0] ? " (default: " : "", value, value[0] ? ")" : "");
-    table_push(t, (struct argp_option){.name = t->text[i].name, .key = KEY_SET + (int)i,
-                                       .arg = row->metavar, .doc = t->text[i].help,
+             row->choices[0] ? "; one of:" : "", row->choices, value[0] ? " (default: " : "", value,
+             value[0] ? ")" : "");
+    table_push(t, (struct argp_option){.name = t->text[i].name,
+                                       .key = KEY_SET + (int)i,
+                                       .arg = row->metavar,
+                                       .doc = t->text[i].help,
                                        .group = group});
     if (!flag)
         return;
     table_spell(t->text[i].off, "no-", row->name);
-    table_push(t, (struct argp_option){.name = t->text[i].off, .key = KEY_OFF + (int)i,
-                                       .flags = OPTION_ALIAS});
+    table_push(t, (struct argp_option){
+                      .name = t->text[i].off, .key = KEY_OFF + (int)i, .flags = OPTION_ALIAS});
 }
 
 static void table_build(argument_table *t)
@@ -115,7 +116,8 @@ static void table_build(argument_table *t)
         table_push(t, (struct argp_option){.name = own_rows[i].name,
                                            .key = KEY_OWN + (int)i,
                                            .arg = own_rows[i].metavar,
-                                           .doc = own_rows[i].help, .group = group});
+                                           .doc = own_rows[i].help,
+                                           .group = group});
     for (size_t i = 0; i < DT_SETTINGS; i++) {
         const dt_option_row *row = &dt_option_table[i];
         if (strcmp(heading, row->group) != 0)
@@ -156,8 +158,7 @@ static dt_status argument_refused(const argument_input *in, const char *word)
         if (!r->name)
             continue;
         if (argument_spells(word, r->name) && r->arg)
-            return dt_fail(DT_USAGE, "--%s needs a value: --%s=%s", r->name, r->name,
-                           r->arg);
+            return dt_fail(DT_USAGE, "--%s needs a value: --%s=%s", r->name, r->name, r->arg);
         if (argument_spells(word, r->name))
             return dt_fail(DT_USAGE, "%s: --%s takes no value", word, r->name);
     }
@@ -170,9 +171,8 @@ static dt_status argument_refused(const argument_input *in, const char *word)
             nearest = r->name;
         }
     }
-    return dt_fail(DT_USAGE,
-                   "unknown option '%s'; did you mean --%s? (--help lists them)",
-                   name, nearest);
+    return dt_fail(DT_USAGE, "unknown option '%s'; did you mean --%s? (--help lists them)", name,
+                   nearest);
 }
 
 /* The word that named the option whose key argp has just passed on. */
@@ -266,8 +266,7 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *lay
         argv++;
     }
     if (s->command->most > 0)
-        DT_TRY(dt_calloc(&s->operand, (size_t)argc, sizeof *s->operand,
-                         "the command line"));
+        DT_TRY(dt_calloc(&s->operand, (size_t)argc, sizeof *s->operand, "the command line"));
     table_build(&table);
     /* LONG_ONLY: a word with one dash is read as a whole, so that the refused word is
      * always the last that argp has passed. */
@@ -277,8 +276,8 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *lay
     if (error && in.status == DT_OK)
         return dt_fail(DT_BUG, "argp: %s", strerror(error));
     if (in.status == DT_OK && s->operands < s->command->least)
-        return dt_fail(DT_USAGE, "missing argument; usage: dtrain %s %s",
-                       s->command->name, s->command->operands);
+        return dt_fail(DT_USAGE, "missing argument; usage: dtrain %s %s", s->command->name,
+                       s->command->operands);
     DT_TRY(in.status);
     return arguments_foreign(s, layer);
 }

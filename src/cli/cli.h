@@ -13,18 +13,18 @@
 
 /* How to be a command: write one file cmd_<name>.c that defines dt_command_<name> (cmd_calls.c
  * has those that are one call), and add one row here: name, what --help says. */
-#define DT_COMMAND_LIST(X)                                                             \
-    X(train, "train a network (the default)")                                          \
-    X(eval, "loss and accuracy of a saved model on the test images")                   \
-    X(summary, "layers, parameters and work of the network")                           \
-    X(plan, "compiled steps: kernels, layouts, bytes, offsets")                        \
-    X(env, "this machine: CPU, AMX, cores against ranks, library versions")            \
-    X(bench, "images per second of the training loop on synthetic data")               \
-    X(verify, "PATH: is a checkpoint, a run folder or a model file whole?")            \
-    X(average, "A B... --out FILE: mean of the weights of models or checkpoints")      \
-    X(convert, "A --out FILE --names SCHEME: a model file in another naming")          \
-    X(config, "the effective options as a configuration file (--print-config)")        \
-    X(version, "version, build and libraries")                                         \
+#define DT_COMMAND_LIST(X)                                                                         \
+    X(train, "train a network (the default)")                                                      \
+    X(eval, "loss and accuracy of a saved model on the test images")                               \
+    X(summary, "layers, parameters and work of the network")                                       \
+    X(plan, "compiled steps: kernels, layouts, bytes, offsets")                                    \
+    X(env, "this machine: CPU, AMX, cores against ranks, library versions")                        \
+    X(bench, "images per second of the training loop on synthetic data")                           \
+    X(verify, "PATH: is a checkpoint, a run folder or a model file whole?")                        \
+    X(average, "A B... --out FILE: mean of the weights of models or checkpoints")                  \
+    X(convert, "A --out FILE --names SCHEME: a model file in another naming")                      \
+    X(config, "the effective options as a configuration file (--print-config)")                    \
+    X(version, "version, build and libraries")                                                     \
     X(help, "this text")
 
 typedef struct dt_settings dt_settings;
@@ -34,7 +34,7 @@ typedef struct dt_command {
     dt_status (*run)(dt_comm *c, const dt_settings *s);
     const char *operands; /* what messages call the words that are no options */
     int least, most;      /* how many of them it takes; 0: none */
-    bool bare; /* reads no options: works whatever files and environment hold */
+    bool bare;            /* reads no options: works whatever files and environment hold */
 } dt_command;
 #define X(name, help) extern const dt_command dt_command_##name;
 DT_COMMAND_LIST(X)
@@ -70,14 +70,13 @@ struct dt_settings {
     const char **operand; /* [operands], owned; texts borrowed from argv */
     int operands;
     dt_layer layer[DT_LAYERS]; /* texts as those of options */
-    dt_kept *kept; /* owned */
+    dt_kept *kept;             /* owned */
 };
 
 /* Read all places but a saved run. Local: ranks must agree on the outcome.
  *   argv, environment  borrowed; must outlive the settings
  *   s                  is to be released whatever the outcome */
-dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment)
-    DT_MUST_CHECK;
+dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment) DT_MUST_CHECK;
 void dt_settings_release(dt_settings *s);
 /* For a run that is resumed, what was saved with it stands in place of the defaults, but for
  * what belongs to one start (DT_SCOPE_HERE). Rank 0 alone reads it: the other nodes need not
@@ -92,8 +91,7 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *lay
 /* All of --help. */
 void dt_arguments_help(FILE *f);
 /* A YAML file of one mapping, option names to scalars, into a layer whose texts are kept. */
-dt_status dt_config_read(dt_kept **kept, const char *path,
-                         dt_layer *layer) DT_MUST_CHECK;
+dt_status dt_config_read(dt_kept **kept, const char *path, dt_layer *layer) DT_MUST_CHECK;
 /* Its two halves: the file's bytes, to be freed by free(), also after an error; and the layer
  * that they make, `path` being what messages call them. */
 dt_status dt_config_load(const char *path, unsigned char **text, size_t *length) DT_MUST_CHECK;

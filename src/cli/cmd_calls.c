@@ -27,8 +27,8 @@ static dt_status verify_run(dt_comm *c, const dt_settings *s)
 static dt_status average_run(dt_comm *c, const dt_settings *s)
 {
     const bool leads = dt_comm_rank(c) == 0;
-    return dt_comm_agree(c, leads ? dt_average(&s->options, s->operand, (size_t)s->operands)
-                                  : DT_OK);
+    return dt_comm_agree(c,
+                         leads ? dt_average(&s->options, s->operand, (size_t)s->operands) : DT_OK);
 }
 
 const dt_command dt_command_train = {.name = "train", .run = train_run};
@@ -36,9 +36,13 @@ const dt_command dt_command_eval = {.name = "eval", .run = eval_run};
 const dt_command dt_command_bench = {.name = "bench", .run = bench_run};
 const dt_command dt_command_verify = {
     .name = "verify", .run = verify_run, .operands = "PATH", .least = 1, .most = 1};
-const dt_command dt_command_average = {
-    .name = "average", .run = average_run,
-    .operands = "A B... --out FILE", .least = 1, .most = INT_MAX};
-const dt_command dt_command_convert = {
-    .name = "convert", .run = average_run,
-    .operands = "A --out FILE --names SCHEME", .least = 1, .most = 1};
+const dt_command dt_command_average = {.name = "average",
+                                       .run = average_run,
+                                       .operands = "A B... --out FILE",
+                                       .least = 1,
+                                       .most = INT_MAX};
+const dt_command dt_command_convert = {.name = "convert",
+                                       .run = average_run,
+                                       .operands = "A --out FILE --names SCHEME",
+                                       .least = 1,
+                                       .most = 1};

@@ -39,13 +39,11 @@ static json_t *env_describe(dt_comm *c)
     return json_pack(
         "{s:s, s:s, s:s, s:b, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, "
         "s:o}",
-        "host", m.host, "cpu", m.cpu, "isa", dt_isa_name(isa), "amx", isa >= DT_ISA_AMX,
-        "bf16", isa >= DT_ISA_AVX512_BF16, "cores", m.cores, "cores_allowed",
-        m.cores_allowed, "ranks", dt_comm_world(c), "nodes", dt_comm_nodes(c),
-        "ranks_on_node", ranks, "threads_per_rank",
-        dt_threads_auto(c), "l2_bytes",
-        (json_int_t)m.l2_bytes, "l3_bytes", (json_int_t)m.l3_bytes, "memory_bytes",
-        (json_int_t)m.memory_bytes, "memory_available_bytes",
+        "host", m.host, "cpu", m.cpu, "isa", dt_isa_name(isa), "amx", isa >= DT_ISA_AMX, "bf16",
+        isa >= DT_ISA_AVX512_BF16, "cores", m.cores, "cores_allowed", m.cores_allowed, "ranks",
+        dt_comm_world(c), "nodes", dt_comm_nodes(c), "ranks_on_node", ranks, "threads_per_rank",
+        dt_threads_auto(c), "l2_bytes", (json_int_t)m.l2_bytes, "l3_bytes", (json_int_t)m.l3_bytes,
+        "memory_bytes", (json_int_t)m.memory_bytes, "memory_available_bytes",
         (json_int_t)dt_memory_available(), "libraries", env_libraries());
 }
 
@@ -64,11 +62,11 @@ static dt_status env_print(dt_comm *c, bool json)
         putchar('\n');
         goto out;
     }
-    json_object_foreach(all, name, value)
+    json_object_foreach (all, name, value)
         if (!json_is_object(value))
             env_line(name, value);
     json_t *libraries = json_object_get(all, "libraries");
-    json_object_foreach(libraries, name, value)
+    json_object_foreach (libraries, name, value)
         env_line(name, value);
     const json_int_t ranks = json_integer_value(json_object_get(all, "ranks_on_node"));
     const json_int_t cores = json_integer_value(json_object_get(all, "cores_allowed"));

@@ -3,14 +3,13 @@
 
 static void plan_steps(const dt_plan *plan)
 {
-    printf("%4s  %-18s %-22s %-26s %12s %12s %12s %12s  %s\n", "step", "operation",
-           "name", "output", "bytes", "offset", "saved", "scratch", "kernels");
+    printf("%4s  %-18s %-22s %-26s %12s %12s %12s %12s  %s\n", "step", "operation", "name",
+           "output", "bytes", "offset", "saved", "scratch", "kernels");
     for (size_t i = 0; i < dt_plan_row_count(plan); i++) {
         dt_plan_row r;
         dt_plan_row_get(plan, i, &r);
         printf("%4zu  %-18s %-22s %-26s %12zu %12zu %12zu %12zu  %s\n", i, r.op, r.name,
-               r.out_shape, r.out_bytes, r.out_offset, r.saved_bytes, r.scratch_bytes,
-               r.kernels);
+               r.out_shape, r.out_bytes, r.out_offset, r.saved_bytes, r.scratch_bytes, r.kernels);
     }
 }
 

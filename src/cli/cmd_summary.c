@@ -40,9 +40,8 @@ static void summary_line(int depth, const char *name, const char *shape, int64_t
     const int indent = 2 * depth, room = SUMMARY_NAME - indent;
     char a[32], b[32];
 
-    printf("%*s%-*.*s%-*s%*s%*s\n", indent, "", room, room - 1, name, SUMMARY_SHAPE,
-           shape, SUMMARY_NUMBER, summary_number(params, a), SUMMARY_NUMBER,
-           summary_number(macs, b));
+    printf("%*s%-*.*s%-*s%*s%*s\n", indent, "", room, room - 1, name, SUMMARY_SHAPE, shape,
+           SUMMARY_NUMBER, summary_number(params, a), SUMMARY_NUMBER, summary_number(macs, b));
 }
 
 /* Bytes of `name` up to the end of its first `parts` dotted parts; 0 when it has not
@@ -121,15 +120,14 @@ static void summary_print(const dt_preview *shown)
     char number[32];
 
     summary_rule('=');
-    printf("%-*s%-*s%*s%*s\n", SUMMARY_NAME, "Layer (operation)", SUMMARY_SHAPE,
-           "Output Shape", SUMMARY_NUMBER, "Param #", SUMMARY_NUMBER, "Mult-Adds");
+    printf("%-*s%-*s%*s%*s\n", SUMMARY_NAME, "Layer (operation)", SUMMARY_SHAPE, "Output Shape",
+           SUMMARY_NUMBER, "Param #", SUMMARY_NUMBER, "Mult-Adds");
     summary_rule('=');
     summary_rows(&s);
     summary_rule('=');
     printf("Network: %s%s%s%s%s, %dx%d images, batch %lld\n", spec->net,
-           spec->variant[0] ? ", variant " : "", spec->variant,
-           spec->stem[0] ? ", stem " : "", spec->stem, spec->image_size, spec->image_size,
-           (long long)batch);
+           spec->variant[0] ? ", variant " : "", spec->variant, spec->stem[0] ? ", stem " : "",
+           spec->stem, spec->image_size, spec->image_size, (long long)batch);
     printf("Total params: %s\n", summary_number((int64_t)params, number));
     printf("Trainable params: %s\n", summary_number((int64_t)params, number));
     puts("Non-trainable params: 0");

@@ -15,5 +15,4 @@ static dt_status version_run(dt_comm *c, const dt_settings *s)
     return DT_OK;
 }
 
-const dt_command dt_command_version = {
-    .name = "version", .run = version_run, .bare = true};
+const dt_command dt_command_version = {.name = "version", .run = version_run, .bare = true};

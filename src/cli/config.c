@@ -32,9 +32,9 @@ static unsigned config_column(const yaml_mark_t *m)
     return (unsigned)m->column + 1;
 }
 
-#define config_fail(c, mark, fmt, ...)                                                 \
-    dt_fail(DT_CONFIG, "%s:%u:%u: " fmt, (c)->path, config_line(mark),                 \
-            config_column(mark), __VA_ARGS__)
+#define config_fail(c, mark, fmt, ...)                                                             \
+    dt_fail(DT_CONFIG, "%s:%u:%u: " fmt, (c)->path, config_line(mark), config_column(mark),        \
+            __VA_ARGS__)
 
 static const char *config_kind(const yaml_event_t *e)
 {
@@ -71,11 +71,11 @@ static dt_status config_unparsable(const config_file *c)
     if (parser->error == YAML_MEMORY_ERROR)
         return dt_fail(DT_NOMEM, "%s: no memory to read it", c->path);
     if (parser->error == YAML_READER_ERROR)
-        return dt_fail(DT_CONFIG, "%s: byte %zu: not YAML: %s", c->path,
-                       parser->problem_offset, parser->problem);
+        return dt_fail(DT_CONFIG, "%s: byte %zu: not YAML: %s", c->path, parser->problem_offset,
+                       parser->problem);
     return config_fail(c, &parser->problem_mark, "not YAML: %s%s%s",
-                       parser->context ? parser->context : "",
-                       parser->context ? ", " : "", parser->problem);
+                       parser->context ? parser->context : "", parser->context ? ", " : "",
+                       parser->problem);
 }
 
 /* The next event in place of the last one. */
@@ -100,8 +100,7 @@ static dt_status config_key(const config_file *c, const dt_option_row **row)
                            dt_option_nearest(name));
     const dt_layer_value *v = &c->layer->value[*row - dt_option_table];
     if (v->text)
-        return config_fail(c, &e->start_mark, "'%s' is given twice, first at %s", name,
-                           v->place);
+        return config_fail(c, &e->start_mark, "'%s' is given twice, first at %s", name, v->place);
     return DT_OK;
 }
 
@@ -116,8 +115,7 @@ static dt_status config_value(const config_file *c, const dt_option_row *row)
                            config_kind(e));
     const char *text = config_scalar(e);
     if (!text)
-        return config_fail(c, &e->start_mark, "the value of '%s' holds a zero byte",
-                           row->name);
+        return config_fail(c, &e->start_mark, "the value of '%s' holds a zero byte", row->name);
     if (config_null(e))
         return config_fail(c, &e->start_mark,
                            "'%s' has no value: leave the line out for the default, or "
@@ -138,8 +136,7 @@ static dt_status config_root(config_file *c)
         return config_fail(c, &e->start_mark, "want lines of key: value, not '%s'",
                            config_scalar(e) ? config_scalar(e) : "");
     if (e->type != YAML_MAPPING_START_EVENT)
-        return config_fail(c, &e->start_mark, "want lines of key: value, not %s",
-                           config_kind(e));
+        return config_fail(c, &e->start_mark, "want lines of key: value, not %s", config_kind(e));
     for (;;) {
         DT_TRY(config_next(c));
         if (e->type == YAML_MAPPING_END_EVENT)

@@ -7,9 +7,8 @@ enum { PREVIEW_CLASSES = 10 };
 dt_status dt_preview_open(dt_preview *s, const dt_options *given, int world)
 {
     dt_options o = *given;
-    dt_model_opts model = {.kernels = o.kernels,
-                           .label_smoothing = (float)o.label_smoothing,
-                           .unfused = o.unfused};
+    dt_model_opts model = {
+        .kernels = o.kernels, .label_smoothing = (float)o.label_smoothing, .unfused = o.unfused};
     dt_machine machine;
 
     *s = (dt_preview){0};

@@ -16,8 +16,8 @@ void dt_settings_release(dt_settings *s)
 /* Variables of this name that are no options: of builds, of tests, and the decoder's own. */
 static bool is_ours(const char *name)
 {
-    static const char *const ours[] = {"BIN", "SOURCE", "BUILD", "BUILD_DIR", "ASAN", "COMMIT",
-                                       "TEST_LIMIT", "DECODER_PROCESS"};
+    static const char *const ours[] = {"BIN",  "SOURCE", "BUILD",      "BUILD_DIR",
+                                       "ASAN", "COMMIT", "TEST_LIMIT", "DECODER_PROCESS"};
 
     for (size_t i = 0; i < DT_COUNT_OF(ours); i++)
         if (strcmp(name, ours[i]) == 0)
@@ -125,8 +125,9 @@ static dt_status config_named(const char *argument, const char *variable)
 {
     if (argument)
         return argument[0] ? DT_OK : dt_fail(DT_USAGE, "--config: the name of the file is empty");
-    return variable[0] ? DT_OK
-                       : dt_fail(DT_CONFIG, "DTRAIN_CONFIG: the name of the file is empty; unset it");
+    return variable[0]
+               ? DT_OK
+               : dt_fail(DT_CONFIG, "DTRAIN_CONFIG: the name of the file is empty; unset it");
 }
 
 dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment)
@@ -217,28 +218,26 @@ static void settings_operands(const dt_settings *s, char *text, size_t room)
 {
     size_t used = 0;
     for (int i = 0; i < s->operands && used < room; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%s", i ? " " : "",
-                                 s->operand[i]);
+        used += (size_t)snprintf(text + used, room - used, "%s%s", i ? " " : "", s->operand[i]);
 }
 
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c)
 {
     dt_field field[2 + DT_SETTINGS];
     char *text = NULL;
-    dt_status st = dt_comm_agree(c, dt_calloc(&text, 1 + DT_SETTINGS, DT_OPTION_CHARS,
-                                              "the texts of options"));
+    dt_status st = dt_comm_agree(
+        c, dt_calloc(&text, 1 + DT_SETTINGS, DT_OPTION_CHARS, "the texts of options"));
     if (st != DT_OK)
         goto out;
     field[0] = (dt_field){"command", s->command->name};
     for (size_t i = 0; i < DT_SETTINGS; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        field[1 + i] = (dt_field){
-            row->name, dt_option_text(row, &s->options, text + i * DT_OPTION_CHARS,
-                                      DT_OPTION_CHARS)};
+        field[1 + i] =
+            (dt_field){row->name, dt_option_text(row, &s->options, text + i * DT_OPTION_CHARS,
+                                                 DT_OPTION_CHARS)};
     }
     settings_operands(s, text + DT_SETTINGS * DT_OPTION_CHARS, DT_OPTION_CHARS);
-    field[1 + DT_SETTINGS] =
-        (dt_field){"arguments", text + DT_SETTINGS * DT_OPTION_CHARS};
+    field[1 + DT_SETTINGS] = (dt_field){"arguments", text + DT_SETTINGS * DT_OPTION_CHARS};
     st = dt_comm_same(c, field, 2 + DT_SETTINGS);
 out:
     free(text);

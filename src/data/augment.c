@@ -60,7 +60,10 @@ dt_tap dt_tap_uint8(int in, int out, int i, bool column)
 
     if (column && (lo < 0 || lo >= last))
         return (dt_tap){lo < 0 ? 0 : last, lo < 0 ? 0 : last, {2048, 0}};
-    return (dt_tap){lo < 0 ? 0 : lo > last ? last : lo, lo < last ? lo + 1 : last,
+    return (dt_tap){lo < 0      ? 0
+                    : lo > last ? last
+                                : lo,
+                    lo < last ? lo + 1 : last,
                     {rintf((1 - weight) * 2048), rintf(weight * 2048)}};
 }
 
@@ -84,8 +87,7 @@ static dt_status normalize_named(dt_augment *a, const char *name)
             continue;
         for (int c = 0; c < 3; c++)
             for (int v = 0; v < 256; v++)
-                a->level[c][v] =
-                    (float)((v / 255.0 - (double)row->mean[c]) / (double)row->std[c]);
+                a->level[c][v] = (float)((v / 255.0 - (double)row->mean[c]) / (double)row->std[c]);
         return DT_OK;
     }
     return dt_fail(DT_CONFIG, "normalize '%s' is unknown, use one of:%s", name,
@@ -108,18 +110,15 @@ static void augment_taps(dt_augment *a)
     for (int i = 0; i < a->size; i++) {
         a->row[i] = a->rounds ? dt_tap_uint8(a->height, a->size, i, false)
                               : dt_tap_at(a->height, a->size, i);
-        a->column[i] = a->rounds ? dt_tap_uint8(a->width, a->size, i, true)
-                                 : dt_tap_at(a->width, a->size, i);
+        a->column[i] =
+            a->rounds ? dt_tap_uint8(a->width, a->size, i, true) : dt_tap_at(a->width, a->size, i);
     }
 }
 
-dt_status dt_augment_init(dt_augment *a, const dt_source_info *info,
-                          const dt_loader_opts *opts)
+dt_status dt_augment_init(dt_augment *a, const dt_source_info *info, const dt_loader_opts *opts)
 {
-    *a = (dt_augment){.height = info->height,
-                      .width = info->width,
-                      .size = opts->image_size,
-                      .type = opts->type};
+    *a = (dt_augment){
+        .height = info->height, .width = info->width, .size = opts->image_size, .type = opts->type};
     DT_TRY(augment_named(a, opts->augment));
     DT_TRY(normalize_named(a, opts->normalize));
     DT_TRY(resize_named(a, opts->resize));
@@ -140,8 +139,7 @@ size_t dt_augment_scratch(const dt_augment *a)
     return 3 * ((size_t)a->width + 3 * (size_t)a->size);
 }
 
-dt_window dt_augment_draw(const dt_augment *a, uint32_t seed, int64_t epoch,
-                          int64_t sample)
+dt_window dt_augment_draw(const dt_augment *a, uint32_t seed, int64_t epoch, int64_t sample)
 {
     const uint32_t places = 2 * (uint32_t)a->pad + 1;
     uint32_t bits[4];
@@ -173,8 +171,7 @@ static void augment_line(const dt_augment *a, const uint8_t *source, dt_window w
 
 /* line [width][3] to wide [size][3]; of bytes, whole numbers up to 255 * 2048, which a
  * float holds. */
-static void augment_stretch(const dt_augment *a, const float *restrict line,
-                            float *restrict wide)
+static void augment_stretch(const dt_augment *a, const float *restrict line, float *restrict wide)
 {
     for (int x = 0; x < a->size; x++) {
         const dt_tap t = a->column[x];
@@ -215,8 +212,8 @@ static void augment_round(const float *restrict from, size_t n, dt_bf16 *restric
         to[i] = dt_f32_to_bf16(from[i]);
 }
 
-void dt_augment_image(const dt_augment *a, const uint8_t *source, dt_window window,
-                      float *scratch, void *to)
+void dt_augment_image(const dt_augment *a, const uint8_t *source, dt_window window, float *scratch,
+                      void *to)
 {
     const size_t values = 3 * (size_t)a->size;
     const size_t row_bytes = values * dt_dtype_bytes(a->type);
@@ -234,8 +231,8 @@ void dt_augment_image(const dt_augment *a, const uint8_t *source, dt_window wind
             }
         void *row = (char *)to + (size_t)y * row_bytes;
         float *blended = a->type == DT_F32 ? row : out;
-        (a->rounds ? augment_blend_uint8 : augment_blend)(a, t, wide[t.lo & 1],
-                                                          wide[t.hi & 1], blended);
+        (a->rounds ? augment_blend_uint8 : augment_blend)(a, t, wide[t.lo & 1], wide[t.hi & 1],
+                                                          blended);
         if (a->type == DT_BF16)
             augment_round(out, values, row);
     }

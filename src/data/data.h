@@ -11,7 +11,7 @@
 
 /* ---- Sources --------------------------------------------------------------------- */
 
-#define DT_SOURCE_LIST(X) /* one file source_<name>.c each; tried in this order */     \
+#define DT_SOURCE_LIST(X) /* one file source_<name>.c each; tried in this order */                 \
     X(synthetic) X(cifar10) X(images)
 
 typedef struct dt_source dt_source;
@@ -46,8 +46,7 @@ dt_status dt_source_load(dt_source *s, void *memory, bool read) DT_MUST_CHECK;
 /* Hash of all pixels and labels in memory; after a load anywhere on the node. */
 dt_digest dt_source_digest(const dt_source *s);
 /* One image, [height][width][3] uint8 inside the source's memory, and its label. */
-const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i,
-                               int32_t *label);
+const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t *label);
 
 /* Image folders are decoded by another process, which is this program started anew: main
  * begins with `if (dt_decoder_asked(argc, argv)) return dt_decoder_serve();`. */
@@ -57,11 +56,10 @@ int dt_decoder_serve(void);
 /* ---- Normalisation and augmentation ---------------------------------------------- */
 
 /* Mean and standard deviation per channel in units of pixel / 255, R G B order. */
-#define DT_NORMALIZE_LIST(X) /* name, mean, std */                                     \
-    X(tutorial, 0.4465f, 0.4822f, 0.4914f, 0.2010f, 0.1994f, 0.2023f)                  \
-    X(cifar, 0.4914f, 0.4822f, 0.4465f, 0.2023f, 0.1994f, 0.2010f)                     \
-    X(cs744, 125.3f / 255, 123.0f / 255, 113.9f / 255, 63.0f / 255, 62.1f / 255,       \
-      66.7f / 255)
+#define DT_NORMALIZE_LIST(X) /* name, mean, std */                                                 \
+    X(tutorial, 0.4465f, 0.4822f, 0.4914f, 0.2010f, 0.1994f, 0.2023f)                              \
+    X(cifar, 0.4914f, 0.4822f, 0.4465f, 0.2023f, 0.1994f, 0.2010f)                                 \
+    X(cs744, 125.3f / 255, 123.0f / 255, 113.9f / 255, 63.0f / 255, 62.1f / 255, 66.7f / 255)
 /* Name, zero padding on each side before the crop, random horizontal flip. */
 #define DT_AUGMENT_LIST(X) X(cifar, 4, true) X(none, 0, false)
 /* Name, whether resized images are rounded to bytes before they are normalised, to the bit
@@ -72,8 +70,8 @@ int dt_decoder_serve(void);
 
 typedef struct dt_loader_opts {
     const char *augment, *normalize, *resize; /* names of the lists above */
-    int image_size;                  /* output height = width */
-    dt_dtype type;                   /* of the images written */
+    int image_size;                           /* output height = width */
+    dt_dtype type;                            /* of the images written */
     uint32_t seed;
     int64_t global_batch; /* G: samples per step */
     int shards;           /* S */
@@ -99,11 +97,10 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
  * [size][image_size][image_size][3], labels [size], where size is the shard's.
  * Augmentation `cifar`: zero padding of 4 on each side, crop at a random place,
  * horizontal flip with probability 1/2, then bilinear resize (half-pixel centres, in
- * float or rounded to bytes) and normalise; padding is black before normalising, as torchvision does it. `epoch`
- * counts from 0. */
+ * float or rounded to bytes) and normalise; padding is black before normalising, as
+ * torchvision does it. `epoch` counts from 0. */
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
                      int32_t *labels);
 /* Test images [first, first + count), resized and normalised only. */
-void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images,
-                    int32_t *labels);
+void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images, int32_t *labels);
 #endif

@@ -52,8 +52,7 @@ void dt_decoder_confine(void)
 {
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 #if !DT_SANITIZED
-    static const int limit[] = {RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_FSIZE, RLIMIT_CORE,
-                                RLIMIT_AS};
+    static const int limit[] = {RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_FSIZE, RLIMIT_CORE, RLIMIT_AS};
     volatile char stack[256 << 10]; /* which cannot grow any more behind RLIMIT_AS */
 
     for (size_t i = 0; i < sizeof stack; i += 4096)
@@ -84,8 +83,8 @@ static bool decoder_serve_one(void)
     for (size_t i = 0; !to && reason[i] && i + 1 < sizeof answer.reason; i++)
         answer.reason[i] = reason[i];
     return decoder_pass(true, &answer, sizeof answer) &&
-           (!to || decoder_pass(true, (void *)(uintptr_t)to,
-                                3 * (size_t)ask.width * (size_t)ask.height));
+           (!to ||
+            decoder_pass(true, (void *)(uintptr_t)to, 3 * (size_t)ask.width * (size_t)ask.height));
 }
 
 bool dt_decoder_asked(int argc, char **argv)
@@ -115,14 +114,13 @@ int dt_decoder_serve(void)
 typedef enum decoder_end { DECODER_PASSED, DECODER_LOST, DECODER_LATE } decoder_end;
 
 /* Send or receive all of it before the clock shows `until`. */
-static decoder_end decoder_talk(const dt_decoder *d, bool out, const void *data,
-                                size_t bytes, double until)
+static decoder_end decoder_talk(const dt_decoder *d, bool out, const void *data, size_t bytes,
+                                double until)
 {
     for (size_t done = 0; done < bytes;) {
         uint8_t *at = (uint8_t *)(uintptr_t)data + done;
-        const ssize_t n =
-            out ? send(d->fd, at, bytes - done, MSG_NOSIGNAL | MSG_DONTWAIT)
-                : recv(d->fd, at, bytes - done, MSG_DONTWAIT);
+        const ssize_t n = out ? send(d->fd, at, bytes - done, MSG_NOSIGNAL | MSG_DONTWAIT)
+                              : recv(d->fd, at, bytes - done, MSG_DONTWAIT);
         if (n > 0) {
             done += (size_t)n;
             continue;
@@ -140,8 +138,7 @@ static decoder_end decoder_talk(const dt_decoder *d, bool out, const void *data,
 }
 
 /* How the process ended, which it has or will now. */
-static const char *decoder_obituary(dt_decoder *d, decoder_end end, char *text,
-                                    size_t size)
+static const char *decoder_obituary(dt_decoder *d, decoder_end end, char *text, size_t size)
 {
     int status = 0;
 
@@ -179,13 +176,12 @@ static dt_status decoder_environment(char ***out)
     return DT_OK;
 }
 
-/* This program, with the socket as standard input and no other file but standard output and error. Signals
- * that a terminal or mpirun sends to all are the caller's to obey. */
+/* This program, with the socket as standard input and no other file but standard output and
+ * error. Signals that a terminal or mpirun sends to all are the caller's to obey. */
 static int decoder_spawn(dt_decoder *d, int socket, char **environment)
 {
     static const int fault[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    char *argv[] = {(char *)(uintptr_t) "dtrain", (char *)(uintptr_t)decoder_word,
-                    NULL};
+    char *argv[] = {(char *)(uintptr_t) "dtrain", (char *)(uintptr_t)decoder_word, NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t about;
     sigset_t blocked;
@@ -199,8 +195,7 @@ static int decoder_spawn(dt_decoder *d, int socket, char **environment)
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, socket, 0);
     posix_spawn_file_actions_addclosefrom_np(&files, 3);
-    const int error =
-        posix_spawn(&d->pid, "/proc/self/exe", &files, &about, argv, environment);
+    const int error = posix_spawn(&d->pid, "/proc/self/exe", &files, &about, argv, environment);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&about);
     return error;
@@ -215,9 +210,8 @@ dt_status dt_decoder_start(dt_decoder *d)
 
     *d = (dt_decoder){.fd = -1, .seconds = 60};
     if (getenv("DTRAIN_DECODER_PROCESS"))
-        return dt_fail(DT_BUG,
-                       "a decoder of images that is to start another: this program's "
-                       "main does not begin with dt_decoder_asked");
+        return dt_fail(DT_BUG, "a decoder of images that is to start another: this program's "
+                               "main does not begin with dt_decoder_asked");
     DT_TRY(decoder_environment(&environment));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
         st = dt_fail(DT_NOMEM, "no socket for the image decoder: %s", strerror(errno));
@@ -237,9 +231,8 @@ dt_status dt_decoder_start(dt_decoder *d)
     const decoder_end end =
         decoder_talk(d, false, greeting, sizeof greeting, dt_seconds() + d->seconds);
     if (end != DECODER_PASSED)
-        st =
-            dt_fail(DT_UNSUPPORTED, "the process that decodes images did not start: %s",
-                    decoder_obituary(d, end, why, sizeof why));
+        st = dt_fail(DT_UNSUPPORTED, "the process that decodes images did not start: %s",
+                     decoder_obituary(d, end, why, sizeof why));
     else if (memcmp(greeting, decoder_greeting, sizeof greeting) != 0)
         st = dt_fail(DT_BUG, "the process that decodes images speaks another language");
 out:
@@ -263,12 +256,12 @@ static dt_status decoder_refuses(const char *path, char *reason)
 {
     for (char *c = reason; *c; c++)
         *c = *c < 0x20 || *c > 0x7e ? '?' : *c;
-    return dt_fail(DT_FORMAT, "image '%s' cannot be decoded (%s): replace or remove it",
-                   path, reason[0] ? reason : "no reason given");
+    return dt_fail(DT_FORMAT, "image '%s' cannot be decoded (%s): replace or remove it", path,
+                   reason[0] ? reason : "no reason given");
 }
 
-dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes,
-                         size_t count, int width, int height, uint8_t *pixels)
+dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes, size_t count,
+                         int width, int height, uint8_t *pixels)
 {
     const decoder_request ask = {count, width, height};
     const double until = dt_seconds() + d->seconds;

@@ -30,9 +30,8 @@ void dt_decoder_stop(dt_decoder *d);
 /* Decode a file whose structure was checked, into pixels [height][width][3]. DT_FORMAT with
  * the decoder's reason and `path`, also when it crashes or takes too long: it has ended then,
  * and further calls fail. */
-dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes,
-                         size_t count, int width, int height,
-                         uint8_t *pixels) DT_MUST_CHECK;
+dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes, size_t count,
+                         int width, int height, uint8_t *pixels) DT_MUST_CHECK;
 /* Give up all rights but to read and write what is open: for the process, and for its test. */
 void dt_decoder_confine(void);
 #endif

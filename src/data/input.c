@@ -29,16 +29,14 @@ dt_status dt_input_open(int *fd, const char *path, int64_t *bytes)
     if (fstat(opened, &about) != 0 || !S_ISREG(about.st_mode)) {
         close(opened);
         return dt_fail(DT_NOINPUT, "'%s' is %s, expected a regular file", path,
-                       S_ISDIR(about.st_mode) ? "a folder"
-                                              : "a pipe, socket or device");
+                       S_ISDIR(about.st_mode) ? "a folder" : "a pipe, socket or device");
     }
     *fd = opened;
     *bytes = about.st_size;
     return DT_OK;
 }
 
-dt_status dt_input_read(int fd, const char *path, int64_t offset, void *to,
-                        size_t bytes)
+dt_status dt_input_read(int fd, const char *path, int64_t offset, void *to, size_t bytes)
 {
     size_t done = 0;
 
@@ -48,8 +46,8 @@ dt_status dt_input_read(int fd, const char *path, int64_t offset, void *to,
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return dt_fail(DT_IO, "cannot read '%s' at byte %lld: %s", path,
-                           (long long)at, strerror(errno));
+            return dt_fail(DT_IO, "cannot read '%s' at byte %lld: %s", path, (long long)at,
+                           strerror(errno));
         if (got == 0)
             return dt_fail(DT_FORMAT,
                            "'%s' ends at byte %lld, expected %lld more: it became "

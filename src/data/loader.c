@@ -22,12 +22,9 @@ static dt_status loader_check(const dt_loader_opts *o, const dt_source_info *inf
         const char *name;
         int64_t value, high;
     } range[] = {
-        {"global batch", o->global_batch, INT64_MAX},
-        {"shards", o->shards, INT32_MAX},
-        {"image size", o->image_size, 8192},
-        {"threads", o->threads, 1024},
-        {"training images", info->train, UINT32_MAX},
-        {"test images", info->test, INT64_MAX},
+        {"global batch", o->global_batch, INT64_MAX}, {"shards", o->shards, INT32_MAX},
+        {"image size", o->image_size, 8192},          {"threads", o->threads, 1024},
+        {"training images", info->train, UINT32_MAX}, {"test images", info->test, INT64_MAX},
     };
     for (size_t i = 0; i < DT_COUNT_OF(range); i++)
         if (range[i].value < 1 || range[i].value > range[i].high)
@@ -42,8 +39,7 @@ static dt_status loader_check(const dt_loader_opts *o, const dt_source_info *inf
     return DT_OK;
 }
 
-dt_status dt_loader_create(dt_loader **out, const dt_source *s,
-                           const dt_loader_opts *opts)
+dt_status dt_loader_create(dt_loader **out, const dt_source *s, const dt_loader_opts *opts)
 {
     const dt_source_info *info = dt_source_describe(s);
     dt_loader *l = NULL;
@@ -57,13 +53,12 @@ dt_status dt_loader_create(dt_loader **out, const dt_source *s,
     l->test = info->test;
     l->epoch = -1;
     DT_GO(st, dt_augment_init(&l->augment, info, opts), out);
-    DT_GO(st, dt_calloc(&l->sample, (size_t)l->train, sizeof *l->sample, "permutation"),
-          out);
+    DT_GO(st, dt_calloc(&l->sample, (size_t)l->train, sizeof *l->sample, "permutation"), out);
     /* Threads' scratch is cut at cache lines so that they do not share one. */
     l->scratch_floats = dt_align(dt_augment_scratch(&l->augment), 16);
     DT_GO(st,
-          dt_calloc(&l->scratch, (size_t)opts->threads * l->scratch_floats,
-                    sizeof(float), "augmentation scratch"),
+          dt_calloc(&l->scratch, (size_t)opts->threads * l->scratch_floats, sizeof(float),
+                    "augmentation scratch"),
           out);
     *out = l;
     l = NULL;
@@ -112,8 +107,7 @@ static void loader_permute(dt_loader *l, int64_t epoch)
         l->sample[i] = (uint32_t)i;
     for (int64_t i = l->train - 1; i > 0; i--) {
         uint32_t bits[4];
-        dt_random(l->opts.seed, DT_STREAM_PERMUTATION, (uint32_t)epoch, (uint64_t)i, 0,
-                  bits);
+        dt_random(l->opts.seed, DT_STREAM_PERMUTATION, (uint32_t)epoch, (uint64_t)i, 0, bits);
         const uint32_t j = dt_below(bits[0], (uint32_t)i + 1), kept = l->sample[i];
         l->sample[i] = l->sample[j];
         l->sample[j] = kept;
@@ -122,43 +116,38 @@ static void loader_permute(dt_loader *l, int64_t epoch)
 }
 
 /* Image `at` of the output: a training sample of an epoch, or a test image. */
-static void loader_image(const dt_loader *l, bool test, int64_t epoch, int64_t i,
-                         int64_t at, void *images, int32_t *labels)
+static void loader_image(const dt_loader *l, bool test, int64_t epoch, int64_t i, int64_t at,
+                         void *images, int32_t *labels)
 {
-    const size_t bytes = 3 * (size_t)l->opts.image_size * (size_t)l->opts.image_size *
-                         dt_dtype_bytes(l->opts.type);
+    const size_t bytes =
+        3 * (size_t)l->opts.image_size * (size_t)l->opts.image_size * dt_dtype_bytes(l->opts.type);
     float *scratch = l->scratch + (size_t)omp_get_thread_num() * l->scratch_floats;
     const uint8_t *source = dt_source_image(l->source, test, i, &labels[at]);
     dt_window window = {0};
 
     if (!test)
         window = dt_augment_draw(&l->augment, l->opts.seed, epoch, i);
-    dt_augment_image(&l->augment, source, window, scratch,
-                     (char *)images + (size_t)at * bytes);
+    dt_augment_image(&l->augment, source, window, scratch, (char *)images + (size_t)at * bytes);
 }
 
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
                      int32_t *labels)
 {
     int64_t first = 0;
-    const int64_t count =
-        dt_shard_size(dt_loader_batch(l, step), l->opts.shards, shard, &first);
+    const int64_t count = dt_shard_size(dt_loader_batch(l, step), l->opts.shards, shard, &first);
 
     assert(epoch >= 0 && shard >= 0 && shard < l->opts.shards);
     loader_permute(l, epoch);
     const uint32_t *sample = l->sample + step * l->opts.global_batch + first;
-#pragma omp parallel for schedule(static)                                              \
-    num_threads(l->opts.threads) if (l->opts.threads > 1)
+#pragma omp parallel for schedule(static) num_threads(l->opts.threads) if (l->opts.threads > 1)
     for (int64_t i = 0; i < count; i++)
         loader_image(l, false, epoch, sample[i], i, images, labels);
 }
 
-void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images,
-                    int32_t *labels)
+void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images, int32_t *labels)
 {
     assert(first >= 0 && count >= 0 && first + count <= l->test);
-#pragma omp parallel for schedule(static)                                              \
-    num_threads(l->opts.threads) if (l->opts.threads > 1)
+#pragma omp parallel for schedule(static) num_threads(l->opts.threads) if (l->opts.threads > 1)
     for (int64_t i = 0; i < count; i++)
         loader_image(l, true, 0, first + i, i, images, labels);
 }

@@ -35,7 +35,7 @@ typedef struct jpeg {
     } component[COMPONENTS];
 } jpeg;
 
-#define jpeg_bad(j, fmt, ...)                                                          \
+#define jpeg_bad(j, fmt, ...)                                                                      \
     dt_picture_bad((j)->p, "the JPEG's " fmt " at byte %zu", __VA_ARGS__, (j)->place)
 
 static int jpeg_u16(const uint8_t *b)
@@ -73,9 +73,8 @@ static bool jpeg_huffman(jpeg *j, int marker)
             used += (size_t)j->data[at + (size_t)bits] << (16 - bits);
         }
         if (codes > CODES || used > 1 << 16)
-            return jpeg_bad(
-                j, "Huffman table %d has more than %d codes, or more than fit,", number,
-                CODES);
+            return jpeg_bad(j, "Huffman table %d has more than %d codes, or more than fit,", number,
+                            CODES);
         if (codes > j->length - at - 17)
             return jpeg_bad(j, "Huffman table %d is damaged,", number);
         j->huffman[kind] |= 1u << number;
@@ -96,9 +95,8 @@ static bool jpeg_sampling(jpeg *j)
     }
     for (int i = 0; i < j->components; i++)
         if (h % j->component[i].h != 0 || v % j->component[i].v != 0)
-            return jpeg_bad(
-                j, "component %d has sampling factors that do not divide %d x %d,", i,
-                h, v);
+            return jpeg_bad(j, "component %d has sampling factors that do not divide %d x %d,", i,
+                            h, v);
     return true;
 }
 
@@ -107,15 +105,13 @@ static bool jpeg_frame(jpeg *j, int marker)
     const uint8_t *d = j->data;
     const int n = j->length >= 6 ? d[5] : 0;
 
-    if (j->components > 0 || j->length != 6 + 3 * (size_t)n ||
-        (n != 1 && n != 3 && n != 4) || d[0] != 8)
-        return jpeg_bad(
-            j, "frame with %d components is damaged, a second one, or none of 8 bits,",
-            n);
+    if (j->components > 0 || j->length != 6 + 3 * (size_t)n || (n != 1 && n != 3 && n != 4) ||
+        d[0] != 8)
+        return jpeg_bad(j, "frame with %d components is damaged, a second one, or none of 8 bits,",
+                        n);
     for (int i = 0; i < n; i++) {
         const uint8_t *c = d + 6 + 3 * i;
-        j->component[i] =
-            (struct jpeg_component){c[0], c[1] >> 4, c[1] & 15, c[2], false};
+        j->component[i] = (struct jpeg_component){c[0], c[1] >> 4, c[1] & 15, c[2], false};
         if (j->component[i].h < 1 || j->component[i].h > 4 || j->component[i].v < 1 ||
             j->component[i].v > 4 || c[2] >= TABLES)
             return jpeg_bad(j, "component %d is damaged,", i);
@@ -140,15 +136,12 @@ static bool jpeg_coded(jpeg *j, const uint8_t *d, int low, int refines)
     if (c == j->component + j->components)
         return jpeg_bad(j, "scan codes component %d, which the frame has not,", d[0]);
     if (dc && refines == 0 && !(j->huffman[0] >> (d[1] >> 4) & 1))
-        return jpeg_bad(j, "scan names DC Huffman table %d, which nothing defines,",
-                        d[1] >> 4);
+        return jpeg_bad(j, "scan names DC Huffman table %d, which nothing defines,", d[1] >> 4);
     if (ac && !(j->huffman[1] >> (d[1] & 15) & 1))
-        return jpeg_bad(j, "scan names AC Huffman table %d, which nothing defines,",
-                        d[1] & 15);
+        return jpeg_bad(j, "scan names AC Huffman table %d, which nothing defines,", d[1] & 15);
     if (!(j->quantisers >> c->quantiser & 1))
-        return jpeg_bad(
-            j, "frame names quantisation table %d, which nothing defines before a scan",
-            c->quantiser);
+        return jpeg_bad(j, "frame names quantisation table %d, which nothing defines before a scan",
+                        c->quantiser);
     if (!j->progressive && c->coded)
         return jpeg_bad(j, "component %d is coded a second time,", d[0]);
     if ((!dc || refines > 0) && !c->coded)
@@ -178,12 +171,11 @@ static bool jpeg_scan(jpeg *j, int marker)
     const int n = j->length >= 1 ? d[0] : 0;
 
     (void)marker;
-    if (j->components == 0 || n < 1 || n > j->components ||
-        j->length != 4 + 2 * (size_t)n)
+    if (j->components == 0 || n < 1 || n > j->components || j->length != 4 + 2 * (size_t)n)
         return jpeg_bad(j, "scan of %d components is damaged,", n);
     const int low = d[1 + 2 * n], high = d[2 + 2 * n], bits = d[3 + 2 * n];
-    if (j->progressive ? high > 63 || low > high || (low == 0 && high != 0) ||
-                             (low > 0 && n > 1) || bits >> 4 > 13 || (bits & 15) > 13
+    if (j->progressive ? high > 63 || low > high || (low == 0 && high != 0) || (low > 0 && n > 1) ||
+                             bits >> 4 > 13 || (bits & 15) > 13
                        : low != 0 || bits != 0)
         return jpeg_bad(j, "scan of coefficients %d to %d is damaged,", low, high);
     if (++j->scans > SCANS)
@@ -228,16 +220,14 @@ static bool jpeg_segment(jpeg *j, int marker)
     static const struct {
         int first, last; /* markers */
         bool (*take)(jpeg *j, int marker);
-    } row[] = {{SOF0, SOF2, jpeg_frame}, {DHT, DHT, jpeg_huffman},
-               {SOS, SOS, jpeg_scan},    {DQT, DQT, jpeg_quantisers},
-               {DNL, DRI, jpeg_skipped}, {APP0, APP15, jpeg_skipped},
+    } row[] = {{SOF0, SOF2, jpeg_frame},    {DHT, DHT, jpeg_huffman}, {SOS, SOS, jpeg_scan},
+               {DQT, DQT, jpeg_quantisers}, {DNL, DRI, jpeg_skipped}, {APP0, APP15, jpeg_skipped},
                {COM, COM, jpeg_skipped}};
 
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
         if (marker < row[i].first || marker > row[i].last)
             continue;
-        const size_t length =
-            j->count - j->at >= 2 ? (size_t)jpeg_u16(j->bytes + j->at) : 0;
+        const size_t length = j->count - j->at >= 2 ? (size_t)jpeg_u16(j->bytes + j->at) : 0;
         if (length < 2 || length > j->count - j->at)
             return jpeg_bad(j, "segment %02x is cut,", (unsigned)marker);
         j->data = j->bytes + j->at + 2;
@@ -255,9 +245,8 @@ bool dt_picture_jpeg(const uint8_t *bytes, size_t count, dt_picture *p)
 
     while ((marker = jpeg_marker(&j)) != EOI) {
         if (marker == 0)
-            return dt_picture_bad(
-                p, "the JPEG ends at byte %zu, before its end marker: it is cut",
-                count);
+            return dt_picture_bad(p, "the JPEG ends at byte %zu, before its end marker: it is cut",
+                                  count);
         if (!jpeg_segment(&j, marker))
             return false;
     }

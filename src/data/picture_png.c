@@ -41,12 +41,10 @@ static bool png_is(const png_chunk *c, const char *type)
 }
 
 /* The chunk at byte `at`. */
-static bool png_next(const uint8_t *bytes, size_t count, size_t at, png_chunk *c,
-                     dt_picture *p)
+static bool png_next(const uint8_t *bytes, size_t count, size_t at, png_chunk *c, dt_picture *p)
 {
     if (count - at < PNG_FRAME)
-        return dt_picture_bad(
-            p, "the PNG ends at byte %zu, before its last chunk (IEND)", count);
+        return dt_picture_bad(p, "the PNG ends at byte %zu, before its last chunk (IEND)", count);
     *c = (png_chunk){at, bytes + at + 4, bytes + at + 8, png_u32(bytes + at)};
     for (int i = 0; i < PNG_TYPE; i++)
         if ((c->type[i] | 32) < 'a' || (c->type[i] | 32) > 'z')
@@ -63,8 +61,7 @@ static bool png_next(const uint8_t *bytes, size_t count, size_t at, png_chunk *c
 static bool png_header(const png_chunk *c, png_seen *seen, dt_picture *p)
 {
     /* allowed bits per sample of each colour type, as a set */
-    static const uint32_t depths[7] = {[0] =
-                                           1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16,
+    static const uint32_t depths[7] = {[0] = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16,
                                        [2] = 1 << 8 | 1 << 16,
                                        [3] = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
                                        [4] = 1 << 8 | 1 << 16,
@@ -72,13 +69,12 @@ static bool png_header(const png_chunk *c, png_seen *seen, dt_picture *p)
     const uint8_t *d = c->data;
 
     if (seen->header || c->length != 13)
-        return dt_picture_bad(
-            p, "PNG chunk IHDR at byte %zu is a second one or has not 13 bytes", c->at);
-    if (d[9] > 6 || d[8] > 16 || !(depths[d[9]] >> d[8] & 1) || d[10] != 0 ||
-        d[11] != 0 || d[12] > 1)
-        return dt_picture_bad(
-            p, "no PNG has colour type %d with %d bits, methods %d, %d and %d", d[9],
-            d[8], d[10], d[11], d[12]);
+        return dt_picture_bad(p, "PNG chunk IHDR at byte %zu is a second one or has not 13 bytes",
+                              c->at);
+    if (d[9] > 6 || d[8] > 16 || !(depths[d[9]] >> d[8] & 1) || d[10] != 0 || d[11] != 0 ||
+        d[12] > 1)
+        return dt_picture_bad(p, "no PNG has colour type %d with %d bits, methods %d, %d and %d",
+                              d[9], d[8], d[10], d[11], d[12]);
     seen->header = true;
     seen->colour = d[9];
     return dt_picture_size(p, png_u32(d), png_u32(d + 4));
@@ -86,11 +82,9 @@ static bool png_header(const png_chunk *c, png_seen *seen, dt_picture *p)
 
 static bool png_palette(const png_chunk *c, png_seen *seen, dt_picture *p)
 {
-    if (seen->palette || seen->pixels || c->length == 0 || c->length > 768 ||
-        c->length % 3 != 0)
-        return dt_picture_bad(
-            p, "PNG chunk PLTE at byte %zu is misplaced or has %lu bytes", c->at,
-            (unsigned long)c->length);
+    if (seen->palette || seen->pixels || c->length == 0 || c->length > 768 || c->length % 3 != 0)
+        return dt_picture_bad(p, "PNG chunk PLTE at byte %zu is misplaced or has %lu bytes", c->at,
+                              (unsigned long)c->length);
     seen->palette = true;
     return true;
 }
@@ -100,8 +94,8 @@ static bool png_pixels(const png_chunk *c, png_seen *seen, dt_picture *p)
     if (seen->colour == 3 && !seen->palette)
         return dt_picture_bad(p, "the PNG has no palette (PLTE) for its pixels");
     if (seen->after_pixels)
-        return dt_picture_bad(
-            p, "the PNG's pixels (IDAT) go on at byte %zu, after another chunk", c->at);
+        return dt_picture_bad(p, "the PNG's pixels (IDAT) go on at byte %zu, after another chunk",
+                              c->at);
     if (!seen->pixels && c->length == 0)
         return dt_picture_bad(p, "the PNG's pixels (IDAT) begin with an empty chunk");
     seen->pixels = true;
@@ -111,8 +105,7 @@ static bool png_pixels(const png_chunk *c, png_seen *seen, dt_picture *p)
 static bool png_end(const png_chunk *c, png_seen *seen, dt_picture *p)
 {
     if (!seen->pixels || c->length != 0)
-        return dt_picture_bad(p, "the PNG ends at byte %zu without pixels (IDAT)",
-                              c->at);
+        return dt_picture_bad(p, "the PNG ends at byte %zu without pixels (IDAT)", c->at);
     seen->end = true;
     return true;
 }
@@ -121,8 +114,8 @@ static bool png_end(const png_chunk *c, png_seen *seen, dt_picture *p)
 static bool png_other(const png_chunk *c, png_seen *seen, dt_picture *p)
 {
     if (!(c->type[0] & 32))
-        return dt_picture_bad(p, "PNG chunk %.4s at byte %zu is unknown",
-                              (const char *)c->type, c->at);
+        return dt_picture_bad(p, "PNG chunk %.4s at byte %zu is unknown", (const char *)c->type,
+                              c->at);
     seen->after_pixels = seen->pixels;
     return true;
 }
@@ -132,10 +125,8 @@ bool dt_picture_png(const uint8_t *bytes, size_t count, dt_picture *p)
     static const struct {
         const char *type;
         bool (*take)(const png_chunk *c, png_seen *seen, dt_picture *p);
-    } row[] = {{"IHDR", png_header},
-               {"PLTE", png_palette},
-               {"IDAT", png_pixels},
-               {"IEND", png_end}};
+    } row[] = {
+        {"IHDR", png_header}, {"PLTE", png_palette}, {"IDAT", png_pixels}, {"IEND", png_end}};
     enum { ROWS = DT_COUNT_OF(row) };
     png_seen seen = {0};
     png_chunk c;

@@ -13,11 +13,10 @@
 #endif
 
 enum {
-    PIXELS_BLOCK_CAP =
-        256 << 20, /* a PNG can inflate a thousandfold; 16-bit RGBA needs 171 MiB */
-    PIXELS_ROOM = 896 << 20, /* file, its copy, and three blocks on the way to pixels */
-    PIXELS_PALETTE = 768,    /* bytes of a full one */
-    PIXELS_LINE = 64,        /* alignment, and the least distance of two blocks */
+    PIXELS_BLOCK_CAP = 256 << 20, /* a PNG can inflate a thousandfold; 16-bit RGBA needs 171 MiB */
+    PIXELS_ROOM = 896 << 20,      /* file, its copy, and three blocks on the way to pixels */
+    PIXELS_PALETTE = 768,         /* bytes of a full one */
+    PIXELS_LINE = 64,             /* alignment, and the least distance of two blocks */
 };
 
 /* Blocks lie one behind the other; only the last can grow or go. */
@@ -36,8 +35,7 @@ static void *pixels_take(size_t bytes)
         return NULL;
     ASAN_UNPOISON_MEMORY_REGION(block, bytes);
     if (pixels.dirty > pixels.used)
-        memset(block, 0,
-               DT_MIN(bytes, pixels.dirty - pixels.used));
+        memset(block, 0, DT_MIN(bytes, pixels.dirty - pixels.used));
     pixels.last = pixels.used;
     pixels.used += room;
     pixels.dirty = DT_MAX(pixels.used, pixels.dirty);
@@ -55,8 +53,7 @@ static void pixels_give(void *block)
 /* The last block grows where it lies. */
 static void *pixels_grow(void *block, size_t old, size_t bytes)
 {
-    if (block && block == pixels.mem + pixels.last && old <= bytes &&
-        bytes <= PIXELS_BLOCK_CAP &&
+    if (block && block == pixels.mem + pixels.last && old <= bytes && bytes <= PIXELS_BLOCK_CAP &&
         pixels.last + bytes <= PIXELS_ROOM - 2 * PIXELS_LINE) {
         const size_t end = pixels.last + dt_align(bytes, PIXELS_LINE) + PIXELS_LINE;
         uint8_t *more = (uint8_t *)block + old;
@@ -133,16 +130,14 @@ uint8_t *dt_pixels_file(size_t count)
     return count <= PIXELS_BLOCK_CAP ? pixels_take(count + PIXELS_PALETTE) : NULL;
 }
 
-const uint8_t *dt_pixels_decode(size_t count, int width, int height,
-                                const char **reason)
+const uint8_t *dt_pixels_decode(size_t count, int width, int height, const char **reason)
 {
     int w = 0, h = 0, channels = 0;
 
     stbi__g_failure_reason = "damaged"; /* some failures give none */
     if (count > 8 && pixels.mem[0] == 0x89)
         count = pixels_fill_palette(pixels.mem, count);
-    const stbi_uc *to =
-        stbi_load_from_memory(pixels.mem, (int)count, &w, &h, &channels, 3);
+    const stbi_uc *to = stbi_load_from_memory(pixels.mem, (int)count, &w, &h, &channels, 3);
     *reason = "another size than the header's";
     if (!to)
         *reason = stbi_failure_reason();

@@ -25,6 +25,5 @@ dt_status dt_pixels_open(void) DT_MUST_CHECK;
 uint8_t *dt_pixels_file(size_t count);
 /* Decode the first `count` bytes of it, whose structure has been checked: [height][width][3],
  * valid until the next dt_pixels_file. NULL: *reason is why, constant or the decoder's. */
-const uint8_t *dt_pixels_decode(size_t count, int width, int height,
-                                const char **reason);
+const uint8_t *dt_pixels_decode(size_t count, int width, int height, const char **reason);
 #endif

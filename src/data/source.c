@@ -61,8 +61,8 @@ static dt_status source_note_classes(const dt_source *s)
     }
     free(seen);
     if (classes < s->info.classes)
-        dt_warn("the %lld training images show only %d of %d classes",
-                (long long)s->info.train, classes, s->info.classes);
+        dt_warn("the %lld training images show only %d of %d classes", (long long)s->info.train,
+                classes, s->info.classes);
     return DT_OK;
 }
 
@@ -71,8 +71,7 @@ static size_t source_image_bytes(const dt_source *s)
     return (size_t)s->info.height * (size_t)s->info.width * 3;
 }
 
-dt_status dt_source_open(dt_source **out, const char *path, int64_t subset,
-                         uint32_t seed)
+dt_status dt_source_open(dt_source **out, const char *path, int64_t subset, uint32_t seed)
 {
     dt_source *s = NULL;
     dt_hash *manifest = NULL;
@@ -96,8 +95,8 @@ dt_status dt_source_open(dt_source **out, const char *path, int64_t subset,
     s->info.kind = s->row->name;
     s->info.class_name = s->class_name;
 
-    const int64_t facts[] = {s->info.classes, s->info.height, s->info.width,
-                             s->info.train, s->info.test};
+    const int64_t facts[] = {s->info.classes, s->info.height, s->info.width, s->info.train,
+                             s->info.test};
     dt_hash_update(manifest, s->row->name, strlen(s->row->name) + 1);
     dt_hash_update(manifest, facts, sizeof facts);
     for (int c = 0; c < s->info.classes; c++)
@@ -135,8 +134,7 @@ dt_digest dt_source_manifest(const dt_source *s)
 
 size_t dt_source_bytes(const dt_source *s)
 {
-    return (size_t)(s->info.train + s->info.test) *
-           (sizeof(int32_t) + source_image_bytes(s));
+    return (size_t)(s->info.train + s->info.test) * (sizeof(int32_t) + source_image_bytes(s));
 }
 
 dt_status dt_source_load(dt_source *s, void *memory, bool read)

@@ -65,8 +65,7 @@ static const struct cifar10_file {
       "04f678140f6c19922ac2cd6173508c3ff0dcb7f932804c755f677b00c33bd949"}},
 };
 static const char *const cifar10_names[CIFAR10_CLASSES] = {
-    "airplane", "automobile", "bird",  "cat",  "deer",
-    "dog",      "frog",       "horse", "ship", "truck"};
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
 
 struct cifar10 {
     char folder[DT_PATH_BYTES];
@@ -114,12 +113,11 @@ static dt_status cifar10_open_file(const struct cifar10 *c, int f, char *path, i
     return dt_fail(DT_FORMAT,
                    "'%s' has %lld bytes, expected %d (%d records of %d): it is "
                    "%s; " CIFAR10_REMEDY,
-                   path, (long long)bytes, CIFAR10_FILE_BYTES, CIFAR10_PER_FILE,
-                   CIFAR10_RECORD, bytes < CIFAR10_FILE_BYTES ? "cut off" : "too long");
+                   path, (long long)bytes, CIFAR10_FILE_BYTES, CIFAR10_PER_FILE, CIFAR10_RECORD,
+                   bytes < CIFAR10_FILE_BYTES ? "cut off" : "too long");
 }
 
-static dt_status cifar10_open_files(struct cifar10 *c, dt_source_info *info,
-                                    dt_hash *manifest)
+static dt_status cifar10_open_files(struct cifar10 *c, dt_source_info *info, dt_hash *manifest)
 {
     char path[DT_PATH_BYTES];
 
@@ -131,13 +129,11 @@ static dt_status cifar10_open_files(struct cifar10 *c, dt_source_info *info,
         close(fd);
         *(cifar10_table[f].test ? &info->test : &info->train) += CIFAR10_PER_FILE;
         c->train_files += !cifar10_table[f].test;
-        dt_hash_update(manifest, cifar10_table[f].name,
-                       strlen(cifar10_table[f].name) + 1);
+        dt_hash_update(manifest, cifar10_table[f].name, strlen(cifar10_table[f].name) + 1);
     }
     if (info->test == 0 || info->train == 0)
-        return dt_fail(
-            DT_NOINPUT, "data folder '%s' has no %s; " CIFAR10_REMEDY, c->folder,
-            info->test == 0 ? "test_batch.bin" : "data_batch_1.bin ... _5.bin");
+        return dt_fail(DT_NOINPUT, "data folder '%s' has no %s; " CIFAR10_REMEDY, c->folder,
+                       info->test == 0 ? "test_batch.bin" : "data_batch_1.bin ... _5.bin");
     if (c->train_files < CIFAR10_TRAIN_FILES)
         dt_note("CIFAR-10: %d of %d training files are in '%s': %lld training images",
                 c->train_files, CIFAR10_TRAIN_FILES, c->folder, (long long)info->train);
@@ -150,8 +146,7 @@ static int cifar10_split(char *text, const char **name, int room)
     int count = 0;
     char *rest = NULL;
 
-    for (char *line = strtok_r(text, "\r\n", &rest); line;
-         line = strtok_r(NULL, "\r\n", &rest)) {
+    for (char *line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
         if (count < room)
             name[count] = line;
         count++;
@@ -170,10 +165,9 @@ static dt_status cifar10_check_names(const char *path, const char *const *name)
                                path, i, (unsigned char)*at);
         for (int j = 0; j < i; j++)
             if (strcmp(name[i], name[j]) == 0)
-                return dt_fail(
-                    DT_FORMAT,
-                    "'%s': class names %d and %d are both '%s'; " CIFAR10_REMEDY, path,
-                    j, i, name[i]);
+                return dt_fail(DT_FORMAT,
+                               "'%s': class names %d and %d are both '%s'; " CIFAR10_REMEDY, path,
+                               j, i, name[i]);
     }
     return DT_OK;
 }
@@ -195,14 +189,12 @@ static dt_status cifar10_read_names(dt_source *s, const char *path)
     DT_GO(st, dt_calloc(&s->class_text, (size_t)bytes + 1, 1, "class names"), out);
     DT_GO(st, dt_input_read(fd, path, 0, s->class_text, (size_t)bytes), out);
     if (memchr(s->class_text, '\0', (size_t)bytes))
-        st = dt_fail(DT_FORMAT,
-                     "'%s' holds a zero byte, expected text; " CIFAR10_REMEDY, path);
+        st = dt_fail(DT_FORMAT, "'%s' holds a zero byte, expected text; " CIFAR10_REMEDY, path);
     else if ((count = cifar10_split(s->class_text, s->class_name, CIFAR10_CLASSES)) !=
              CIFAR10_CLASSES)
-        st = dt_fail(
-            DT_FORMAT,
-            "'%s' has %d class names, expected %d, one on a line; " CIFAR10_REMEDY,
-            path, count, CIFAR10_CLASSES);
+        st = dt_fail(DT_FORMAT,
+                     "'%s' has %d class names, expected %d, one on a line; " CIFAR10_REMEDY, path,
+                     count, CIFAR10_CLASSES);
     else
         st = cifar10_check_names(path, s->class_name);
 out:
@@ -215,8 +207,7 @@ static dt_status cifar10_name_classes(dt_source *s, const struct cifar10 *c)
     char path[DT_PATH_BYTES];
     struct stat about;
 
-    DT_TRY(dt_calloc(&s->class_name, CIFAR10_CLASSES, sizeof *s->class_name,
-                     "class names"));
+    DT_TRY(dt_calloc(&s->class_name, CIFAR10_CLASSES, sizeof *s->class_name, "class names"));
     DT_TRY(dt_input_path(path, c->folder, cifar10_meta));
     if (lstat(path, &about) == 0 || errno != ENOENT)
         return cifar10_read_names(s, path);
@@ -245,8 +236,8 @@ static dt_status cifar10_open(dt_source *s, const char *path, dt_hash *manifest)
         goto out;
     }
     s->state = c;
-    s->info = (dt_source_info){
-        .classes = CIFAR10_CLASSES, .height = CIFAR10_SIDE, .width = CIFAR10_SIDE};
+    s->info =
+        (dt_source_info){.classes = CIFAR10_CLASSES, .height = CIFAR10_SIDE, .width = CIFAR10_SIDE};
     DT_TRY(cifar10_open_files(c, &s->info, manifest));
     return cifar10_name_classes(s, c);
 out:
@@ -302,9 +293,8 @@ static dt_status cifar10_read_file(dt_source *s, struct cifar10_census *all, int
             st = dt_fail(DT_FORMAT,
                          "'%s': record %d (byte offset %lld) has label %d, expected "
                          "0 to %d: the file is damaged; " CIFAR10_REMEDY,
-                         path, first + r,
-                         (long long)(offset + (int64_t)r * CIFAR10_RECORD), record[0],
-                         CIFAR10_CLASSES - 1);
+                         path, first + r, (long long)(offset + (int64_t)r * CIFAR10_RECORD),
+                         record[0], CIFAR10_CLASSES - 1);
             goto out;
         }
     }
@@ -317,8 +307,7 @@ out:
 
 /* Every class has exactly as many images as any other, in the test file and in the five
  * training files together: the check that needs no hashes. */
-static dt_status cifar10_check_counts(const dt_source *s,
-                                      const struct cifar10_census *all)
+static dt_status cifar10_check_counts(const dt_source *s, const struct cifar10_census *all)
 {
     const struct cifar10 *c = s->state;
 
@@ -328,27 +317,24 @@ static dt_status cifar10_check_counts(const dt_source *s,
             continue;
         for (int k = 0; k < CIFAR10_CLASSES; k++)
             if (all->count[test][k] != expected)
-                return dt_fail(
-                    DT_FORMAT,
-                    "'%s': %s class %d (%s) has %lld images, expected "
-                    "%lld: the files are damaged or mixed up; " CIFAR10_REMEDY,
-                    c->folder, test ? "test" : "training", k, s->class_name[k],
-                    (long long)all->count[test][k], (long long)expected);
+                return dt_fail(DT_FORMAT,
+                               "'%s': %s class %d (%s) has %lld images, expected "
+                               "%lld: the files are damaged or mixed up; " CIFAR10_REMEDY,
+                               c->folder, test ? "test" : "training", k, s->class_name[k],
+                               (long long)all->count[test][k], (long long)expected);
     }
     return DT_OK;
 }
 
 /* A file that stands there twice would put test images into training, or count some
  * training images double. */
-static dt_status cifar10_check_copies(const struct cifar10 *c,
-                                      const struct cifar10_census *all)
+static dt_status cifar10_check_copies(const struct cifar10 *c, const struct cifar10_census *all)
 {
     for (int f = 0; f < CIFAR10_FILES; f++)
         for (int g = 0; g < f; g++)
             if (c->present[f] && c->present[g] &&
                 memcmp(all->sha256[f], all->sha256[g], CIFAR10_SHA_BYTES) == 0)
-                return dt_fail(DT_FORMAT,
-                               "'%s': %s and %s have the same content; " CIFAR10_REMEDY,
+                return dt_fail(DT_FORMAT, "'%s': %s and %s have the same content; " CIFAR10_REMEDY,
                                c->folder, cifar10_table[g].name, cifar10_table[f].name);
     return DT_OK;
 }
@@ -364,8 +350,7 @@ static bool cifar10_known(const struct cifar10_census *all, int f, int edition)
 }
 
 /* One line: which edition the files are, or which of them are of none. */
-static void cifar10_note_edition(const struct cifar10 *c,
-                                 const struct cifar10_census *all)
+static void cifar10_note_edition(const struct cifar10 *c, const struct cifar10_census *all)
 {
     int files = 0, known[CIFAR10_EDITIONS] = {0};
     char strange[128] = "";
@@ -387,16 +372,14 @@ static void cifar10_note_edition(const struct cifar10 *c,
     }
     for (int e = 0; e < CIFAR10_EDITIONS; e++)
         if (known[e] == files) {
-            dt_note("CIFAR-10: %s (SHA-256 of all %d files)", cifar10_edition[e],
-                    files);
+            dt_note("CIFAR-10: %s (SHA-256 of all %d files)", cifar10_edition[e], files);
             return;
         }
     if (used)
-        dt_note("CIFAR-10: unknown SHA-256, not the original distribution: %s",
-                strange);
+        dt_note("CIFAR-10: unknown SHA-256, not the original distribution: %s", strange);
     else
-        dt_note("CIFAR-10: %d files of the original distribution, %d of its JPEG copy",
-                known[0], known[1]);
+        dt_note("CIFAR-10: %d files of the original distribution, %d of its JPEG copy", known[0],
+                known[1]);
 }
 
 static dt_status cifar10_read(dt_source *s)
@@ -406,8 +389,7 @@ static dt_status cifar10_read(dt_source *s)
     dt_status st = DT_OK;
 
     DT_GO(st, dt_calloc(&all, 1, sizeof *all, "CIFAR-10 census"), out);
-    DT_GO(st, dt_calloc(&all->chunk, CIFAR10_CHUNK, CIFAR10_RECORD, "read buffer"),
-          out);
+    DT_GO(st, dt_calloc(&all->chunk, CIFAR10_CHUNK, CIFAR10_RECORD, "read buffer"), out);
     all->sha = EVP_MD_CTX_new();
     if (!all->sha) {
         st = dt_fail(DT_NOMEM, "libcrypto cannot make a SHA-256 context");
@@ -433,5 +415,4 @@ static void cifar10_close(dt_source *s)
     free(s->state);
 }
 
-const dt_source_row dt_source_cifar10 = {"cifar10", cifar10_open, cifar10_read,
-                                         cifar10_close};
+const dt_source_row dt_source_cifar10 = {"cifar10", cifar10_open, cifar10_read, cifar10_close};

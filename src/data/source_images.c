@@ -52,8 +52,7 @@ static int images_visible(const struct dirent *e)
 
 static int images_by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct images_file *)a)->name,
-                  ((const struct images_file *)b)->name);
+    return strcmp(((const struct images_file *)a)->name, ((const struct images_file *)b)->name);
 }
 
 static bool images_suffix(const char *name)
@@ -75,13 +74,12 @@ static dt_status images_list(const char *folder, struct dirent ***entry, int *co
 {
     *count = scandir(folder, entry, images_visible, images_by_bytes);
     if (*count < 0)
-        return dt_fail(errno == ENOMEM ? DT_NOMEM : DT_NOINPUT,
-                       "cannot list folder '%s': %s", folder, strerror(errno));
+        return dt_fail(errno == ENOMEM ? DT_NOMEM : DT_NOINPUT, "cannot list folder '%s': %s",
+                       folder, strerror(errno));
     return DT_OK;
 }
 
-static dt_status images_add(struct images *m, const char *folder, const char *name,
-                            int32_t label)
+static dt_status images_add(struct images *m, const char *folder, const char *name, int32_t label)
 {
     char path[DT_PATH_BYTES];
     struct stat about;
@@ -138,8 +136,8 @@ static bool images_is_folder(const char *path)
 }
 
 /* Make the sub-folders of train/ the classes. */
-static dt_status images_name_classes(dt_source *s, const char *folder,
-                                     struct dirent **entry, int count)
+static dt_status images_name_classes(dt_source *s, const char *folder, struct dirent **entry,
+                                     int count)
 {
     char path[DT_PATH_BYTES];
     size_t bytes = 0;
@@ -147,8 +145,7 @@ static dt_status images_name_classes(dt_source *s, const char *folder,
     for (int i = 0; i < count; i++)
         bytes += strlen(entry[i]->d_name) + 1;
     DT_TRY(dt_calloc(&s->class_text, bytes + 1, 1, "class names"));
-    DT_TRY(dt_calloc(&s->class_name, (size_t)count + 1, sizeof *s->class_name,
-                     "class names"));
+    DT_TRY(dt_calloc(&s->class_name, (size_t)count + 1, sizeof *s->class_name, "class names"));
     char *text = s->class_text;
     for (int i = 0; i < count; i++) {
         DT_TRY(dt_input_path(path, folder, entry[i]->d_name));
@@ -210,8 +207,8 @@ static dt_status images_scan_split(dt_source *s, bool test)
         }
     }
     if (m->count == first)
-        st = dt_fail(DT_NOINPUT, "'%s' holds no images, expected %s/CLASS/*.png|jpg",
-                     folder, images_split[test]);
+        st = dt_fail(DT_NOINPUT, "'%s' holds no images, expected %s/CLASS/*.png|jpg", folder,
+                     images_split[test]);
     else
         qsort(m->file + first, m->count - first, sizeof *m->file, images_by_name);
 out:
@@ -222,8 +219,8 @@ out:
 /* ---- Files ----------------------------------------------------------------------- */
 
 /* Read a file and learn its size; *bytes is to be freed, also after an error. */
-static dt_status images_fetch(const struct images *m, const struct images_file *f,
-                              uint8_t **bytes, dt_picture *p)
+static dt_status images_fetch(const struct images *m, const struct images_file *f, uint8_t **bytes,
+                              dt_picture *p)
 {
     char path[DT_PATH_BYTES];
     int fd = -1;
@@ -242,8 +239,7 @@ static dt_status images_fetch(const struct images *m, const struct images_file *
     DT_GO(st, dt_calloc(bytes, (size_t)size, 1, "image file"), out);
     DT_GO(st, dt_input_read(fd, path, 0, *bytes, (size_t)size), out);
     if (!dt_picture_check(*bytes, (size_t)size, p))
-        st = dt_fail(DT_FORMAT,
-                     "image '%s' is no readable PNG or JPEG (%s): replace or remove it",
+        st = dt_fail(DT_FORMAT, "image '%s' is no readable PNG or JPEG (%s): replace or remove it",
                      path, p->reason);
 out:
     close(fd);
@@ -261,10 +257,8 @@ static void images_resize(const uint8_t *from, int width, int height, uint8_t *t
         for (int x = 0; x < info->width; x++) {
             const dt_tap h = dt_tap_at(width, info->width, x);
             for (int c = 0; c < 3; c++) {
-                const float up = h.part[0] * upper[3 * h.lo + c] +
-                                 h.part[1] * upper[3 * h.hi + c];
-                const float low = h.part[0] * lower[3 * h.lo + c] +
-                                  h.part[1] * lower[3 * h.hi + c];
+                const float up = h.part[0] * upper[3 * h.lo + c] + h.part[1] * upper[3 * h.hi + c];
+                const float low = h.part[0] * lower[3 * h.lo + c] + h.part[1] * lower[3 * h.hi + c];
                 *to++ = (uint8_t)(v.part[0] * up + v.part[1] * low + 0.5f);
             }
         }
@@ -299,8 +293,10 @@ static dt_status images_decode(dt_source *s, const struct images_file *f, uint8_
     const bool fits = p.width == s->info.width && p.height == s->info.height;
     if (!fits)
         DT_GO(st, images_room(m, &p), out);
-    DT_GO(st, dt_decoder_run(&m->decoder, path, bytes, (size_t)f->bytes, p.width, p.height,
-                             fits ? to : m->pixels), out);
+    DT_GO(st,
+          dt_decoder_run(&m->decoder, path, bytes, (size_t)f->bytes, p.width, p.height,
+                         fits ? to : m->pixels),
+          out);
     if (!fits) {
         images_resize(m->pixels, p.width, p.height, to, &s->info);
         m->resized++;
@@ -330,7 +326,8 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     memcpy(m->root, path, strlen(path) + 1);
     DT_TRY(images_scan_split(s, false));
     if (s->info.classes < 2)
-        return dt_fail(DT_FORMAT, "image folder '%s' has one class, '%s': nothing can be told "
+        return dt_fail(DT_FORMAT,
+                       "image folder '%s' has one class, '%s': nothing can be told "
                        "apart; add the images of a second class as %s/CLASS/*.png|jpg",
                        path, s->class_name[0], folder);
     m->train = m->count;
@@ -346,8 +343,8 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     s->info.width = first.width;
     s->info.height = first.height;
     if (st == DT_OK && m->ignored > 0)
-        dt_note("'%s': %lld entries that are not .png, .jpg or .jpeg are left out",
-                path, (long long)m->ignored);
+        dt_note("'%s': %lld entries that are not .png, .jpg or .jpeg are left out", path,
+                (long long)m->ignored);
     return st;
 }
 
@@ -367,8 +364,8 @@ static dt_status images_read(dt_source *s)
         DT_GO(st, images_decode(s, f, s->images + at * bytes), out);
     }
     if (m->resized > 0)
-        dt_note("'%s': %lld images are resized to %d x %d, the size of the first one",
-                m->root, (long long)m->resized, s->info.width, s->info.height);
+        dt_note("'%s': %lld images are resized to %d x %d, the size of the first one", m->root,
+                (long long)m->resized, s->info.width, s->info.height);
 out:
     dt_decoder_stop(&m->decoder);
     free(m->pixels);
@@ -386,5 +383,4 @@ static void images_close(dt_source *s)
     free(m);
 }
 
-const dt_source_row dt_source_images = {"images", images_open, images_read,
-                                        images_close};
+const dt_source_row dt_source_images = {"images", images_open, images_read, images_close};

@@ -69,8 +69,7 @@ static dt_status synthetic_count(const char *path, int64_t *count)
     *count = SYNTHETIC_TRAIN;
     if (*text == '\0')
         return DT_OK;
-    if (!dt_whole_parse(text + 1, &end, count) || *end || *count < 1 ||
-        *count > SYNTHETIC_MOST)
+    if (!dt_whole_parse(text + 1, &end, count) || *end || *count < 1 || *count > SYNTHETIC_MOST)
         return dt_fail(DT_CONFIG,
                        "data '%s': '%s' is no number of images, expected "
                        "synthetic:N with N from 1 to %d",
@@ -86,8 +85,7 @@ static dt_status synthetic_open(dt_source *s, const char *path, dt_hash *manifes
     const size_t word = strlen("synthetic");
     int64_t train = 0;
 
-    if (strncmp(path, "synthetic", word) != 0 ||
-        (path[word] != '\0' && path[word] != ':'))
+    if (strncmp(path, "synthetic", word) != 0 || (path[word] != '\0' && path[word] != ':'))
         return DT_DECLINED;
     DT_TRY(synthetic_count(path, &train));
     int64_t test = train / 4;
@@ -98,8 +96,7 @@ static dt_status synthetic_open(dt_source *s, const char *path, dt_hash *manifes
                                .width = SYNTHETIC_SIDE,
                                .train = train,
                                .test = test};
-    DT_TRY(dt_calloc(&s->class_name, SYNTHETIC_CLASSES, sizeof *s->class_name,
-                     "class names"));
+    DT_TRY(dt_calloc(&s->class_name, SYNTHETIC_CLASSES, sizeof *s->class_name, "class names"));
     memcpy(s->class_name, name, sizeof name);
     DT_TRY(dt_calloc(&s->state, 1, sizeof(struct synthetic), "synthetic textures"));
     synthetic_draw_textures(s->state, s->seed);
@@ -122,8 +119,8 @@ static void synthetic_add(const struct synthetic_layer *l, int32_t *sum)
             }
 }
 
-static void synthetic_image(const struct synthetic *t, uint32_t seed, uint64_t index,
-                            int32_t label, uint8_t *image)
+static void synthetic_image(const struct synthetic *t, uint32_t seed, uint64_t index, int32_t label,
+                            uint8_t *image)
 {
     enum { VALUES = 3 * SYNTHETIC_SIDE * SYNTHETIC_SIDE, NOISE_DRAW = 2 };
     int32_t sum[VALUES] = {0};
@@ -131,25 +128,21 @@ static void synthetic_image(const struct synthetic *t, uint32_t seed, uint64_t i
 
     dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_IMAGES, index, 0, a);
     dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_IMAGES, index, 1, b);
-    const int other =
-        (label + 1 + (int)dt_below(a[3], SYNTHETIC_CLASSES - 1)) % SYNTHETIC_CLASSES;
-    synthetic_add(&(struct synthetic_layer){t->wave[label],
-                                            (int)dt_below(a[0], SYNTHETIC_SIDE),
+    const int other = (label + 1 + (int)dt_below(a[3], SYNTHETIC_CLASSES - 1)) % SYNTHETIC_CLASSES;
+    synthetic_add(&(struct synthetic_layer){t->wave[label], (int)dt_below(a[0], SYNTHETIC_SIDE),
                                             (int)dt_below(a[1], SYNTHETIC_SIDE),
                                             32 + (int)dt_below(a[2], 33)},
                   sum);
-    synthetic_add(&(struct synthetic_layer){t->wave[other],
-                                            (int)dt_below(b[0], SYNTHETIC_SIDE),
+    synthetic_add(&(struct synthetic_layer){t->wave[other], (int)dt_below(b[0], SYNTHETIC_SIDE),
                                             (int)dt_below(b[1], SYNTHETIC_SIDE),
                                             (int)dt_below(b[2], 40)},
                   sum);
     for (uint32_t i = 0; i < VALUES; i++) {
         if (i % 4 == 0)
-            dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_IMAGES, index,
-                      NOISE_DRAW + i / 4, noise);
+            dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_IMAGES, index, NOISE_DRAW + i / 4,
+                      noise);
         int32_t value = 128 + sum[i] / 8192 +
-                        (int32_t)dt_below(noise[i % 4], 2 * SYNTHETIC_NOISE + 1) -
-                        SYNTHETIC_NOISE;
+                        (int32_t)dt_below(noise[i % 4], 2 * SYNTHETIC_NOISE + 1) - SYNTHETIC_NOISE;
         value = value < 0 ? 0 : value;
         image[i] = (uint8_t)(value > 255 ? 255 : value);
     }
@@ -164,9 +157,8 @@ static dt_status synthetic_read(dt_source *s)
         const bool test = at >= train;
         const int64_t i = test ? at - train : at;
         s->labels[at] = (int32_t)(i % SYNTHETIC_CLASSES);
-        synthetic_image(s->state, s->seed,
-                        (uint64_t)i + (test ? synthetic_test_index : 0), s->labels[at],
-                        s->images + (size_t)at * bytes);
+        synthetic_image(s->state, s->seed, (uint64_t)i + (test ? synthetic_test_index : 0),
+                        s->labels[at], s->images + (size_t)at * bytes);
     }
     return DT_OK;
 }

@@ -22,8 +22,8 @@ dt_status dt_comm_error(int code, const char *call)
 dt_status dt_comm_count(size_t n, int *count)
 {
     if (n > INT_MAX)
-        return dt_fail(DT_UNSUPPORTED,
-                       "MPI cannot pass %zu elements at once, at most %d", n, INT_MAX);
+        return dt_fail(DT_UNSUPPORTED, "MPI cannot pass %zu elements at once, at most %d", n,
+                       INT_MAX);
     *count = (int)n;
     return DT_OK;
 }
@@ -141,8 +141,7 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
     return DT_OK;
 }
 
-static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type,
-                             MPI_Op op)
+static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type, MPI_Op op)
 {
     MPI_Request request;
     int count = 0;

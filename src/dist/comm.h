@@ -23,11 +23,11 @@ struct dt_comm {
 /* Record what MPI reports; `call` begins with the function's name. */
 dt_status dt_comm_error(int code, const char *call) DT_MUST_CHECK;
 
-#define DT_MPI(call)                                                                   \
-    do {                                                                               \
-        const int code_ = (call);                                                      \
-        if (code_ != MPI_SUCCESS)                                                      \
-            return dt_comm_error(code_, #call);                                        \
+#define DT_MPI(call)                                                                               \
+    do {                                                                                           \
+        const int code_ = (call);                                                                  \
+        if (code_ != MPI_SUCCESS)                                                                  \
+            return dt_comm_error(code_, #call);                                                    \
     } while (0)
 
 /* The one way from a size to MPI's int. */

@@ -66,8 +66,7 @@ static dt_status same_failed(dt_comm *c, const dt_field *field, uint64_t key)
     return dt_fail(DT_MISMATCH,
                    "ranks disagree on %s: rank 0 on %s has '%s', rank %d on %s has "
                    "'%s'; start all ranks with the same program, options and data",
-                   field->name, zero.host, zero.value, (int)first, other.host,
-                   other.value);
+                   field->name, zero.host, zero.value, (int)first, other.host, other.value);
 }
 
 static dt_status keys_equal(dt_comm *c, uint64_t key, bool *equal)

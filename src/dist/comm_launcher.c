@@ -17,8 +17,7 @@
  * second and fails where it finds no ssh: a world of one needs no MPI at all. */
 bool dt_comm_launched(void)
 {
-    static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
-                                       "PMI_FD"};
+    static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
 
     for (size_t i = 0; i < DT_COUNT_OF(sign); i++)
         if (getenv(sign[i]))

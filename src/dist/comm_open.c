@@ -33,8 +33,8 @@ static dt_status comm_renumber(dt_comm *c)
     int old = 0, lowest = 0;
 
     DT_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &old));
-    DT_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, old, MPI_INFO_NULL,
-                               &c->machine));
+    DT_MPI(
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, old, MPI_INFO_NULL, &c->machine));
     DT_MPI(MPI_Comm_set_errhandler(c->machine, MPI_ERRORS_RETURN));
     lowest = old;
     DT_MPI(MPI_Bcast(&lowest, 1, MPI_INT, 0, c->machine));
@@ -102,8 +102,7 @@ dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
 /* Room for the most nodes of `ranks` ranks; all of them on one. */
 static dt_status comm_nodes_take(dt_comm *c, int ranks)
 {
-    DT_TRY(dt_calloc(&c->node_start, (size_t)ranks + 1, sizeof *c->node_start,
-                     "the communicator"));
+    DT_TRY(dt_calloc(&c->node_start, (size_t)ranks + 1, sizeof *c->node_start, "the communicator"));
     c->node_start[1] = ranks;
     return DT_OK;
 }

@@ -32,11 +32,11 @@ int dt_comm_node_ranks(const dt_comm *c); /* ranks on this node. Local */
 /* CPUs that this node's ranks may use, all together, by their affinity masks
  * and their container's quota. Local. */
 int dt_comm_node_cpus(const dt_comm *c);
-int dt_comm_nodes(const dt_comm *c);      /* Local */
+int dt_comm_nodes(const dt_comm *c); /* Local */
 /* Treat each node's ranks as `nodes` nodes (at most its ranks) of neighbouring ranks: to test
  * what several nodes do. Call before anything is made on c. Collective. */
 dt_status dt_comm_split_nodes(dt_comm *c, int nodes) DT_MUST_CHECK;
-const char *dt_comm_version(void);        /* "Open MPI v4.1.4, ..." Local */
+const char *dt_comm_version(void); /* "Open MPI v4.1.4, ..." Local */
 
 /* Turn a local outcome into a common one. Collective. Call it after each phase in which
  * one rank may fail alone and before the next collective; else the others wait.
@@ -81,9 +81,8 @@ dt_status dt_comm_await_hail(dt_comm *c, int *word) DT_MUST_CHECK;
  *   *why     (same) says why, as "X cannot ..." without a full stop; borrowed from c until
  *            the next call. NULL otherwise */
 typedef struct dt_node_mem dt_node_mem;
-dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes,
-                             const char *what, void **memory,
-                             const char **why) DT_MUST_CHECK;
+dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
+                             void **memory, const char **why) DT_MUST_CHECK;
 void dt_node_mem_destroy(dt_node_mem *m); /* Local */
 
 /* ---- Shards and the tree --------------------------------------------------------- */
@@ -104,7 +103,7 @@ typedef struct dt_reduce dt_reduce;
  *   count  elements of a value, at most
  *   group  shards per group, >= 1; `shards` or more: one group. Collective. */
 dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
-                         size_t element_bytes, dt_merge merge, int group) DT_MUST_CHECK;
+                           size_t element_bytes, dt_merge merge, int group) DT_MUST_CHECK;
 void dt_reduce_destroy(dt_reduce *t);
 /* Values have `count` elements from the next round on, at most those of creation (same).
  * Between rounds. Local. */
@@ -132,7 +131,7 @@ const void *dt_reduce_result(const dt_reduce *t, int shard);
  *              exact (one message per tensor), the last two inexact
  *   none       no exchange: ranks diverge; measures compute alone
  * Inexact: equal on all ranks, but other bits for another number of ranks. */
-#define DT_EXCHANGE_LIST(X)                                                            \
+#define DT_EXCHANGE_LIST(X)                                                                        \
     X(shared) X(tree) X(ring) X(gather) X(p2p) X(allreduce) X(buckets) X(none)
 
 typedef struct dt_span {
@@ -147,8 +146,8 @@ typedef struct dt_exchange_opts {
     /* Buckets are whole tensors and closed when they reach this size (same).
      * bucket_bytes 0: the slab is one bucket; first or last 0: as bucket_bytes. */
     size_t first_bucket_bytes, bucket_bytes, last_bucket_bytes;
-    bool bf16;         /* round each leaf to bf16 before it is summed (same) */
-    bool lockstep;     /* the rank's leaves are all written before the first is ready (same) */
+    bool bf16;     /* round each leaf to bf16 before it is summed (same) */
+    bool lockstep; /* the rank's leaves are all written before the first is ready (same) */
     /* Why the node's ranks cannot share memory, as dt_node_mem_create says it; NULL: they
      * can, as far as is known (same) */
     const char *apart;

@@ -22,8 +22,8 @@ typedef struct exchange_decline {
 
 /* With x->row under trial: whether it declines, and whether it shares. `why`: in one line,
  * where it declines or cannot share what it would. */
-static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o,
-                              exchange_decline *why, bool *declines)
+static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o, exchange_decline *why,
+                              bool *declines)
 {
     const int world = x->comm->world;
 
@@ -32,8 +32,7 @@ static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o,
     DT_TRY(dt_exchange_team_folds(x));
     if (x->shares && o->apart) {
         snprintf(why->text, sizeof why->text,
-                 "exchange %s: %s; --exchange tree sends messages instead",
-                 x->row->name, o->apart);
+                 "exchange %s: %s; --exchange tree sends messages instead", x->row->name, o->apart);
         x->shares = false;
         DT_TRY(dt_exchange_team_folds(x));
     } else if (world > 1 && !x->shares && x->row->only_shared) {
@@ -55,8 +54,7 @@ static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o,
 
 /* A named row that declines is an error, which says why. Else it is a note; but that rows
  * for one node pass on several is what `auto` is for. */
-static void exchange_say(const dt_exchange *x, const exchange_decline *why, bool any,
-                         bool declines)
+static void exchange_say(const dt_exchange *x, const exchange_decline *why, bool any, bool declines)
 {
     if (why->text[0] && (any ? x->row->shares && x->row->shares(x) : !declines))
         dt_note("%s", why->text);
@@ -79,10 +77,9 @@ static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool
             exchange_say(x, &why, any, declines);
     }
     if (!known)
-        return dt_fail(
-            DT_CONFIG,
-            "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD),
-            o->name);
+        return dt_fail(DT_CONFIG,
+                       "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD),
+                       o->name);
     return declines ? dt_fail(DT_UNSUPPORTED, "%s", why.text) : DT_OK;
 }
 
@@ -105,8 +102,7 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool q
     const int world = x->comm->world, rank = x->comm->rank;
 
     DT_TRY(dt_fold_init(&x->fold, o->shards, world));
-    DT_TRY(dt_calloc(&x->operand, (size_t)x->fold.operands, sizeof *x->operand,
-                     "the exchange"));
+    DT_TRY(dt_calloc(&x->operand, (size_t)x->fold.operands, sizeof *x->operand, "the exchange"));
     DT_TRY(dt_calloc(&x->owned, 1, sizeof *x->owned, "the exchange"));
     dt_shards_of(o->shards, world, rank, &x->first, &x->end);
     x->next = x->first;
@@ -123,8 +119,7 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool q
     return exchange_choose(x, o, quiet);
 }
 
-static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *o,
-                                 bool quiet)
+static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *o, bool quiet)
 {
     dt_exchange *made = NULL;
 
@@ -139,15 +134,13 @@ static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_
     return st;
 }
 
-dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts,
-                           dt_exchange_needs *needs)
+dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts, dt_exchange_needs *needs)
 {
     dt_exchange *x = NULL;
 
     DT_TRY(exchange_create(&x, c, opts, false));
     *needs = (dt_exchange_needs){.shares = x->shares,
-                                 .slabs = (dt_exchange_block(x) + opts->floats - 1) /
-                                          opts->floats};
+                                 .slabs = (dt_exchange_block(x) + opts->floats - 1) / opts->floats};
     dt_exchange_close(x);
     return DT_OK;
 }
@@ -167,8 +160,7 @@ static dt_status exchange_duplicate(dt_exchange *x)
     return DT_OK;
 }
 
-dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts,
-                           float *memory)
+dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts, float *memory)
 {
     dt_exchange *made = NULL;
     dt_status st = exchange_create(&made, c, opts, true);
@@ -238,11 +230,9 @@ static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t
 {
     int flag = 0;
 
-    for (unsigned looks = 0; !dt_exchange_all(x, which, count);
-         dt_comm_idle(x->comm, &looks))
+    for (unsigned looks = 0; !dt_exchange_all(x, which, count); dt_comm_idle(x->comm, &looks))
         if (dt_exchange_teams(x) > 1)
-            DT_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, x->mpi, &flag,
-                              MPI_STATUS_IGNORE));
+            DT_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, x->mpi, &flag, MPI_STATUS_IGNORE));
     return DT_OK;
 }
 
@@ -252,8 +242,8 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
     const double start = dt_seconds();
 
     if (x->writing || x->next != x->end)
-        return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d",
-                       x->first, x->end, x->next);
+        return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d", x->first, x->end,
+                       x->next);
     dt_exchange_tell(x, DT_FINISHED, x->step + 1);
     if (x->comm->world > 1)
         DT_TRY(x->row->finish(x));

@@ -16,8 +16,7 @@ static dt_status allreduce_finish(dt_exchange *x)
         const dt_span *t = &x->tensor[i];
         DT_TRY(dt_comm_count(t->count, &count));
         dt_exchange_fold_partials(x, *t);
-        DT_MPI(MPI_Allreduce(MPI_IN_PLACE, x->sum + t->first, count, MPI_FLOAT, MPI_SUM,
-                             x->mpi));
+        DT_MPI(MPI_Allreduce(MPI_IN_PLACE, x->sum + t->first, count, MPI_FLOAT, MPI_SUM, x->mpi));
         dt_exchange_count_allreduce(x, t->count);
     }
     return DT_OK;

@@ -42,8 +42,8 @@ static dt_status buckets_start(dt_exchange *x, size_t b)
 
     DT_TRY(dt_comm_count(span.count, &count));
     dt_exchange_fold_partials(x, span);
-    DT_MPI(MPI_Iallreduce(dt_exchange_slot(x, 0) + span.first, x->sum + span.first,
-                          count, MPI_FLOAT, MPI_SUM, x->mpi, &s->request[s->started]));
+    DT_MPI(MPI_Iallreduce(dt_exchange_slot(x, 0) + span.first, x->sum + span.first, count,
+                          MPI_FLOAT, MPI_SUM, x->mpi, &s->request[s->started]));
     s->started++;
     dt_exchange_count_allreduce(x, span.count);
     return DT_OK;

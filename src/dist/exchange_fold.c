@@ -8,8 +8,8 @@ enum { SLOT_BLOCK = 16384 }; /* floats of each slot at once; a few fit into a co
 
 /* slot[left] += slot[right], addition after addition; the leaves in slots [from, to) are
  * rounded before. Block by block, because all of it would leave the cache. */
-static void fold_slots(dt_exchange *x, dt_span span, int from, int to,
-                       const dt_addition *add, int adds)
+static void fold_slots(dt_exchange *x, dt_span span, int from, int to, const dt_addition *add,
+                       int adds)
 {
     const size_t end = span.first + span.count;
 
@@ -43,8 +43,7 @@ dt_status dt_exchange_fold_plan(dt_exchange *x)
     for (int leaf = 0; leaf < leaves && x->lockstep; leaf++) {
         const int top = k.depth;
         held[top] = leaf;
-        const int merges =
-            dt_counter_push(&k, (dt_subtree){(unsigned)(x->first + leaf), 1});
+        const int merges = dt_counter_push(&k, (dt_subtree){(unsigned)(x->first + leaf), 1});
         x->adds += fold_cascade(x->add + x->adds, held, top + 1, merges);
     }
     return DT_OK;
@@ -69,8 +68,7 @@ float *dt_exchange_leaf(dt_exchange *x)
 
 static void fold_leaves(dt_exchange *x, dt_span span)
 {
-    const int first = x->lockstep ? 0 : x->leaf,
-              leaves = x->lockstep ? x->end - x->first : 1,
+    const int first = x->lockstep ? 0 : x->leaf, leaves = x->lockstep ? x->end - x->first : 1,
               end = x->bf16 ? first + leaves : first; /* of those to be rounded */
     dt_addition add[DT_COUNTER_DEPTH];
     int slot[DT_COUNTER_DEPTH];
@@ -81,8 +79,7 @@ static void fold_leaves(dt_exchange *x, dt_span span)
     }
     for (int i = 0; i <= x->leaf; i++)
         slot[i] = i;
-    fold_slots(x, span, first, end, add,
-               fold_cascade(add, slot, x->leaf + 1, x->merges));
+    fold_slots(x, span, first, end, add, fold_cascade(add, slot, x->leaf + 1, x->merges));
 }
 
 /* In a world of one the partial sums are all there are. */
@@ -99,8 +96,8 @@ static void fold_alone(dt_exchange *x, dt_span span)
 void dt_exchange_fold_partials(dt_exchange *x, dt_span span)
 {
     for (int part = 1; part < x->partials; part++)
-        dt_add_f32(dt_exchange_slot(x, 0) + span.first,
-                   dt_exchange_partial(x, part) + span.first, span.count);
+        dt_add_f32(dt_exchange_slot(x, 0) + span.first, dt_exchange_partial(x, part) + span.first,
+                   span.count);
 }
 
 /* The leaves' bucket is final; with the last leaf, so are the rank's partial sums. */

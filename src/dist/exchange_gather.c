@@ -39,10 +39,9 @@ static dt_status gather_part(dt_exchange *x, dt_span tensor, int part)
     }
     if (mine)
         dt_exchange_count_sent(x, tensor.count * sizeof(float));
-    DT_MPI(MPI_Gatherv(rank == 0 ? MPI_IN_PLACE
-                                 : dt_exchange_partial(x, mine ? part : 0) + tensor.first,
-                       mine ? count : 0, MPI_FLOAT, x->extra, g->count, g->displace,
-                       MPI_FLOAT, 0, x->mpi));
+    DT_MPI(MPI_Gatherv(
+        rank == 0 ? MPI_IN_PLACE : dt_exchange_partial(x, mine ? part : 0) + tensor.first,
+        mine ? count : 0, MPI_FLOAT, x->extra, g->count, g->displace, MPI_FLOAT, 0, x->mpi));
     return DT_OK;
 }
 
@@ -63,9 +62,8 @@ static dt_status gather_scatter(dt_exchange *x, dt_span tensor)
     }
     if (rank > 0)
         dt_exchange_count_received(x, tensor.count * sizeof(float));
-    DT_MPI(MPI_Scatterv(x->extra, g->count, g->displace, MPI_FLOAT,
-                        rank == 0 ? MPI_IN_PLACE : sum, rank == 0 ? 0 : count,
-                        MPI_FLOAT, 0, x->mpi));
+    DT_MPI(MPI_Scatterv(x->extra, g->count, g->displace, MPI_FLOAT, rank == 0 ? MPI_IN_PLACE : sum,
+                        rank == 0 ? 0 : count, MPI_FLOAT, 0, x->mpi));
     return DT_OK;
 }
 

@@ -22,16 +22,15 @@ static dt_status p2p_hub(dt_exchange *x, dt_span tensor, int count)
 
     for (int r = 1; r < x->comm->world; r++)
         for (int part = 0; part < dt_exchange_partials(x, r); part++, n++) {
-            DT_MPI(MPI_Irecv(x->extra + (size_t)n * tensor.count, count, MPI_FLOAT, r,
-                             part, x->mpi, &request[n]));
+            DT_MPI(MPI_Irecv(x->extra + (size_t)n * tensor.count, count, MPI_FLOAT, r, part, x->mpi,
+                             &request[n]));
             dt_exchange_count_received(x, tensor.count * sizeof(float));
         }
     DT_TRY(dt_comm_wait(x->comm, request, n));
     dt_star_sum(x, tensor);
 
     for (int r = 1; r < x->comm->world; r++) {
-        DT_MPI(MPI_Isend(x->sum + tensor.first, count, MPI_FLOAT, r, 0, x->mpi,
-                         &request[r - 1]));
+        DT_MPI(MPI_Isend(x->sum + tensor.first, count, MPI_FLOAT, r, 0, x->mpi, &request[r - 1]));
         dt_exchange_count_sent(x, tensor.count * sizeof(float));
     }
     return dt_comm_wait(x->comm, request, x->comm->world - 1);
@@ -42,13 +41,12 @@ static dt_status p2p_spoke(dt_exchange *x, dt_span tensor, int count)
     MPI_Request *request = x->state;
 
     for (int part = 0; part < x->partials; part++) {
-        DT_MPI(MPI_Isend(dt_exchange_partial(x, part) + tensor.first, count, MPI_FLOAT, 0,
-                         part, x->mpi, &request[part]));
+        DT_MPI(MPI_Isend(dt_exchange_partial(x, part) + tensor.first, count, MPI_FLOAT, 0, part,
+                         x->mpi, &request[part]));
         dt_exchange_count_sent(x, tensor.count * sizeof(float));
     }
     DT_TRY(dt_comm_wait(x->comm, request, x->partials));
-    DT_MPI(
-        MPI_Irecv(x->sum + tensor.first, count, MPI_FLOAT, 0, 0, x->mpi, &request[0]));
+    DT_MPI(MPI_Irecv(x->sum + tensor.first, count, MPI_FLOAT, 0, 0, x->mpi, &request[0]));
     dt_exchange_count_received(x, tensor.count * sizeof(float));
     return dt_comm_wait(x->comm, request, 1);
 }

@@ -55,8 +55,7 @@ static dt_status ring_open(dt_exchange *x)
     float *received = x->extra;
     ring_state *s = NULL;
 
-    DT_TRY(
-        dt_calloc(&s, 1, sizeof *s + x->buckets * sizeof *s->bucket, "the exchange"));
+    DT_TRY(dt_calloc(&s, 1, sizeof *s + x->buckets * sizeof *s->bucket, "the exchange"));
     x->state = s;
     for (size_t b = 0; b < x->buckets; b++) {
         s->bucket[b].request[0] = s->bucket[b].request[1] = MPI_REQUEST_NULL;
@@ -77,8 +76,7 @@ static int ring_slice(const dt_exchange *x, int step)
 static dt_span ring_arriving(const dt_exchange *x, size_t b, int step)
 {
     const int world = x->comm->world;
-    return dt_spans_slice(x->bucket[b], (ring_slice(x, step) + world - 1) % world,
-                          world);
+    return dt_spans_slice(x->bucket[b], (ring_slice(x, step) + world - 1) % world, world);
 }
 
 /* Steps of a bucket match by order: a tag has one sender and one receiver. */
@@ -100,8 +98,8 @@ static dt_status ring_post(dt_exchange *x, size_t b)
     }
     if (out.count > 0) {
         DT_TRY(dt_comm_count(out.count, &count));
-        DT_MPI(MPI_Isend(x->sum + out.first, count, MPI_FLOAT, (rank + 1) % world, tag,
-                         x->mpi, &k->request[0]));
+        DT_MPI(MPI_Isend(x->sum + out.first, count, MPI_FLOAT, (rank + 1) % world, tag, x->mpi,
+                         &k->request[0]));
         dt_exchange_count_sent(x, out.count * sizeof(float));
     }
     return DT_OK;

@@ -71,16 +71,15 @@ struct dt_exchange {
     dt_fold outer;          /* over the partial sums of all teams */
     dt_fold inner;          /* what makes the team's of those of its ranks */
 
-    dt_fold fold;  /* over the partial sums of all ranks */
-    int partials;  /* partial sums of this rank */
-    int slots;     /* slabs for folding them */
-    float *memory; /* [slots][floats], then the row's extra; borrowed */
-    float *extra;  /* [row->extra()] inside memory */
-    float *sum;    /* [floats] inside memory; slot 0 unless the row says otherwise */
-    dt_operand
-        *operand;   /* [fold.operands], owned; for the row's calls of dt_fold_f32 */
-    float *scratch; /* for them, owned; see dt_exchange_scratch */
-    dt_span *owned; /* [spans], owned; what this rank's optimizer updates */
+    dt_fold fold;        /* over the partial sums of all ranks */
+    int partials;        /* partial sums of this rank */
+    int slots;           /* slabs for folding them */
+    float *memory;       /* [slots][floats], then the row's extra; borrowed */
+    float *extra;        /* [row->extra()] inside memory */
+    float *sum;          /* [floats] inside memory; slot 0 unless the row says otherwise */
+    dt_operand *operand; /* [fold.operands], owned; for the row's calls of dt_fold_f32 */
+    float *scratch;      /* for them, owned; see dt_exchange_scratch */
+    dt_span *owned;      /* [spans], owned; what this rank's optimizer updates */
     size_t spans;
 
     int first, end, next; /* own shards; the next to be asked for */

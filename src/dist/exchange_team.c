@@ -2,10 +2,10 @@
  * the node's block, and how they wait for each other without messages.
  *
  * The block holds every rank's slots and extra memory; a second, small one a line of
- * counters per rank. A rank writes its slots during backward, then each rank reads its slice of all slots,
- * and only then writes memory that others read. Three counters keep that apart: slices
- * of a bucket are read when all ranks have folded it; weights are written when all have
- * finished backward; slots and weights belong to the next step when all have published. */
+ * counters per rank. A rank writes its slots during backward, then each rank reads its
+ * slice of all slots, and only then writes memory that others read. Three counters keep that
+ * apart: slices of a bucket are read when all ranks have folded it; weights are written when
+ * all have finished backward; slots and weights belong to the next step when all have published. */
 #include "exchange_row.h"
 #include "spans.h"
 
@@ -36,9 +36,8 @@ static int team_bounds(const dt_exchange *x, bool inside, int *bound)
     const int end = inside ? dt_exchange_team_first(x, team + 1) : dt_exchange_teams(x);
 
     for (int i = first; i < end; i++)
-        dt_shards_of(x->shards, x->comm->world,
-                     inside ? i : dt_exchange_team_first(x, i), &bound[i - first],
-                     &bound[i - first + 1]);
+        dt_shards_of(x->shards, x->comm->world, inside ? i : dt_exchange_team_first(x, i),
+                     &bound[i - first], &bound[i - first + 1]);
     if (!inside)
         bound[end] = x->shards;
     return end - first;
@@ -51,8 +50,7 @@ dt_status dt_exchange_team_folds(dt_exchange *x)
 
     dt_fold_release(&x->inner);
     dt_fold_release(&x->outer);
-    DT_TRY(
-        dt_calloc(&bound, (size_t)x->comm->world + 1, sizeof *bound, "the exchange"));
+    DT_TRY(dt_calloc(&bound, (size_t)x->comm->world + 1, sizeof *bound, "the exchange"));
     const int ranks = team_bounds(x, true, bound);
     DT_GO(st, dt_fold_init_groups(&x->inner, bound, ranks, false), out);
     const int teams = team_bounds(x, false, bound);
@@ -83,15 +81,13 @@ int dt_exchange_partial_slot(const dt_exchange *x, int r, int part)
 
 float *dt_exchange_team_partial(const dt_exchange *x, int r, int part)
 {
-    return x->base[r - x->team_first] +
-           (size_t)dt_exchange_partial_slot(x, r, part) * x->floats;
+    return x->base[r - x->team_first] + (size_t)dt_exchange_partial_slot(x, r, part) * x->floats;
 }
 
 /* Floats of one rank's slots and extra memory. */
 static size_t team_region(const dt_exchange *x, int rank)
 {
-    const size_t extra =
-        x->comm->world > 1 && x->row->extra ? x->row->extra(x, rank) : 0;
+    const size_t extra = x->comm->world > 1 && x->row->extra ? x->row->extra(x, rank) : 0;
     return (size_t)dt_exchange_slots_of(x, rank) * x->floats + dt_align(extra, 16);
 }
 
@@ -137,11 +133,10 @@ dt_status dt_exchange_open_lines(dt_exchange *x)
 
     if (!x->shares)
         return DT_OK;
-    DT_TRY(dt_node_mem_create(&x->lines, x->comm, bytes, "the exchange's counters",
-                              &memory, &why));
+    DT_TRY(dt_node_mem_create(&x->lines, x->comm, bytes, "the exchange's counters", &memory, &why));
     if (!memory)
-        return dt_fail(DT_NOMEM, "exchange %s: counters: %s; use --exchange p2p",
-                       x->row->name, why);
+        return dt_fail(DT_NOMEM, "exchange %s: counters: %s; use --exchange p2p", x->row->name,
+                       why);
     x->line = memory;
     return DT_OK;
 }
@@ -150,8 +145,7 @@ dt_status dt_exchange_open_lines(dt_exchange *x)
 
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket)
 {
-    return dt_spans_slice(x->bucket[bucket], x->comm->rank - x->team_first,
-                          x->team_ranks);
+    return dt_spans_slice(x->bucket[bucket], x->comm->rank - x->team_first, x->team_ranks);
 }
 
 dt_status dt_exchange_own_slices(dt_exchange *x)
@@ -175,15 +169,14 @@ dt_status dt_exchange_own_slices(dt_exchange *x)
 void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
     if (x->line)
-        atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which],
-                              count, memory_order_release);
+        atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which], count,
+                              memory_order_release);
 }
 
 bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count)
 {
     for (int i = 0; x->line && i < x->team_ranks; i++)
-        if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) <
-            count)
+        if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) < count)
             return false;
     return true;
 }

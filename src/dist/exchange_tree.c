@@ -32,8 +32,8 @@ static int tree_tag(size_t b, int kind)
     return (int)(2 * b) + kind;
 }
 
-static dt_status tree_send(dt_exchange *x, const float *data, size_t floats, bool half,
-                           int to, int tag, MPI_Request *r)
+static dt_status tree_send(dt_exchange *x, const float *data, size_t floats, bool half, int to,
+                           int tag, MPI_Request *r)
 {
     int count = 0;
 
@@ -45,16 +45,15 @@ static dt_status tree_send(dt_exchange *x, const float *data, size_t floats, boo
     return DT_OK;
 }
 
-static dt_status tree_receive(dt_exchange *x, float *data, size_t floats, bool half,
-                              int from, int tag, MPI_Request *r)
+static dt_status tree_receive(dt_exchange *x, float *data, size_t floats, bool half, int from,
+                              int tag, MPI_Request *r)
 {
     int count = 0;
 
     if (floats == 0)
         return DT_OK;
     DT_TRY(dt_comm_count(floats, &count));
-    DT_MPI(
-        MPI_Irecv(data, count, half ? MPI_UINT16_T : MPI_FLOAT, from, tag, x->mpi, r));
+    DT_MPI(MPI_Irecv(data, count, half ? MPI_UINT16_T : MPI_FLOAT, from, tag, x->mpi, r));
     dt_exchange_count_received(x, floats * (half ? sizeof(dt_bf16) : sizeof *data));
     return DT_OK;
 }
@@ -63,8 +62,7 @@ static dt_status tree_receive(dt_exchange *x, float *data, size_t floats, bool h
 static float *tree_received(const dt_exchange *x, const tree_strip *s, int i)
 {
     const tree_state *t = x->state;
-    return s->received +
-           t->place[i] * tree_unit(tree_piece(x, s->span, dt_exchange_team(x)));
+    return s->received + t->place[i] * tree_unit(tree_piece(x, s->span, dt_exchange_team(x)));
 }
 
 static dt_status tree_receive_parts(dt_exchange *x, size_t b)
@@ -78,9 +76,9 @@ static dt_status tree_receive_parts(dt_exchange *x, size_t b)
         for (int from = 0; from < dt_exchange_teams(x); from++)
             for (int i = x->outer.start[from]; i < x->outer.start[from + 1]; i++)
                 if (from != team)
-                    DT_TRY(tree_receive(
-                        x, tree_received(x, s, i), tree_piece(x, s->span, team).count,
-                        tree_half(x, i), s->owner[from], tree_tag(b, 0), r++));
+                    DT_TRY(tree_receive(x, tree_received(x, s, i),
+                                        tree_piece(x, s->span, team).count, tree_half(x, i),
+                                        s->owner[from], tree_tag(b, 0), r++));
     return DT_OK;
 }
 
@@ -102,8 +100,7 @@ static dt_status tree_send_parts(dt_exchange *x, size_t b)
                 float *part = t->part[j] + piece.first;
                 if (half)
                     dt_halves_of_f32((void *)part, part, piece.count);
-                DT_TRY(tree_send(x, part, piece.count, half, s->owner[to],
-                                 tree_tag(b, 0), r++));
+                DT_TRY(tree_send(x, part, piece.count, half, s->owner[to], tree_tag(b, 0), r++));
             }
         }
     return DT_OK;
@@ -145,11 +142,10 @@ static void tree_fold(dt_exchange *x, size_t b)
 
     for (int rank = 0; rank < x->team_ranks; rank++)
         for (int i = x->inner.start[rank]; i < x->inner.start[rank + 1]; i++)
-            t->operand[i] =
-                (dt_operand){dt_exchange_team_partial(x, x->team_first + rank,
-                                                   i - x->inner.start[rank]) +
-                                 mine.first,
-                             false};
+            t->operand[i] = (dt_operand){
+                dt_exchange_team_partial(x, x->team_first + rank, i - x->inner.start[rank]) +
+                    mine.first,
+                false};
     for (int j = 0; j < x->inner.roots; j++)
         t->result[j] = t->part[j] + mine.first;
     if (x->inner.additions > 0)
@@ -160,8 +156,7 @@ static dt_status tree_sum(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
     const tree_bucket *k = &t->bucket[b];
-    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x),
-              own = x->outer.start[team];
+    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x), own = x->outer.start[team];
     MPI_Request *r = k->back;
 
     for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++) {
@@ -191,8 +186,8 @@ static dt_status tree_receive_sums(dt_exchange *x, size_t b)
         for (int step = 1; step < teams; step++) {
             const int from = (team + step) % teams;
             const dt_span piece = tree_piece(x, s->span, from);
-            DT_TRY(tree_receive(x, x->sum + piece.first, piece.count, false,
-                                s->owner[from], tree_tag(b, 1), r++));
+            DT_TRY(tree_receive(x, x->sum + piece.first, piece.count, false, s->owner[from],
+                                tree_tag(b, 1), r++));
         }
     return DT_OK;
 }

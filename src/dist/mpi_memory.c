@@ -48,8 +48,7 @@ dt_status dt_comm_init_mpi(int *argc, char ***argv)
     if (code != MPI_SUCCESS)
         return dt_comm_error(code, "MPI_Init_thread");
     if (threads < MPI_THREAD_FUNNELED)
-        return dt_fail(DT_UNSUPPORTED,
-                       "%s was built without threads; use another MPI library",
+        return dt_fail(DT_UNSUPPORTED, "%s was built without threads; use another MPI library",
                        dt_comm_version());
     return DT_OK;
 }
@@ -63,8 +62,7 @@ static dt_status reserve(const char *path, uint64_t offset, uint64_t bytes)
     if (fd < 0)
         return DT_OK; /* deleted, or not ours to judge */
     do
-        error = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) ? errno
-                                                                                : 0;
+        error = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) ? errno : 0;
     while (error == EINTR);
     close(fd);
     if (error != ENOSPC && error != EDQUOT && error != ENOMEM)
@@ -87,13 +85,12 @@ dt_status dt_comm_reserve(void)
         char mode[8];
         int path = 0;
 
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &from, &to,
-                   mode, &offset, &path) < 4 ||
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &from, &to, mode,
+                   &offset, &path) < 4 ||
             strcmp(mode, "rw-s") != 0 || line[path] != '/')
             continue;
         line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line + path, "/dev/", 5) != 0 ||
-            strncmp(line + path, "/dev/shm/", 9) == 0)
+        if (strncmp(line + path, "/dev/", 5) != 0 || strncmp(line + path, "/dev/shm/", 9) == 0)
             st = reserve(line + path, offset, to - from);
     }
     free(line);

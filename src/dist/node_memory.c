@@ -28,9 +28,9 @@ typedef struct node_segment {
 } node_segment;
 
 /* What can go wrong on a rank, with its errno: step << 16 | errno; 0 is success. */
-#define NODE_STEP_LIST(X)                                                              \
-    X(CREATE, "creating it") X(FIND, "finding it in /proc")                            \
-    X(RESERVE, "reserving it") X(MAP, "mapping it")
+#define NODE_STEP_LIST(X)                                                                          \
+    X(CREATE, "creating it")                                                                       \
+    X(FIND, "finding it in /proc") X(RESERVE, "reserving it") X(MAP, "mapping it")
 typedef enum node_step {
 #define X(name, text) NODE_##name,
     NODE_STEP_LIST(X)
@@ -50,9 +50,8 @@ static const char *node_why(dt_comm *c, size_t bytes, int64_t failed)
 #undef X
     };
     snprintf(c->node_why, sizeof c->node_why,
-             "%.1f MB of memory cannot be shared by a node's ranks (%s: %s)",
-             (double)bytes * 1e-6, step[(failed >> 16) - 1],
-             strerror((int)(failed & 0xffff)));
+             "%.1f MB of memory cannot be shared by a node's ranks (%s: %s)", (double)bytes * 1e-6,
+             step[(failed >> 16) - 1], strerror((int)(failed & 0xffff)));
     return c->node_why;
 }
 
@@ -85,8 +84,7 @@ static int64_t node_find(const node_segment *s, int *fd)
     char path[64];
     struct stat info;
 
-    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)s->pid,
-             (long long)s->fd);
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)s->pid, (long long)s->fd);
     if (stat(path, &info) != 0)
         return node_failed(NODE_FIND, errno);
     if ((uint64_t)info.st_dev != s->device || (uint64_t)info.st_ino != s->inode)
@@ -101,8 +99,7 @@ static int64_t node_reserve(const dt_comm *c, dt_node_mem *m, int fd)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = m->bytes / page;
     const size_t ranks = (size_t)c->node_ranks, rank = (size_t)c->node_rank;
-    const size_t from = pages * rank / ranks * page,
-                 to = pages * (rank + 1) / ranks * page;
+    const size_t from = pages * rank / ranks * page, to = pages * (rank + 1) / ranks * page;
     int error = 0;
 
     do
@@ -156,8 +153,8 @@ static dt_status node_fill(dt_node_mem *m, dt_comm *c, size_t bytes, const char 
     return st;
 }
 
-dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes,
-                             const char *what, void **memory, const char **why)
+dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
+                             void **memory, const char **why)
 {
     dt_node_mem *made = NULL;
     int64_t failed = 0;
@@ -182,8 +179,7 @@ void dt_node_mem_destroy(dt_node_mem *m)
     if (!m)
         return;
     if (m->map && munmap(m->map, m->bytes) != 0)
-        dt_log_error("cannot give back %zu bytes of shared memory: %s", m->bytes,
-                     strerror(errno));
+        dt_log_error("cannot give back %zu bytes of shared memory: %s", m->bytes, strerror(errno));
     dt_slab_destroy(&m->slab);
     free(m);
 }

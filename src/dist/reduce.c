@@ -11,7 +11,7 @@
 
 enum { REDUCE_LINE = 64 }; /* slots begin at cache lines */
 
-typedef struct reduce_group {         /* one that this rank has shards of */
+typedef struct reduce_group {       /* one that this rank has shards of */
     int end;                        /* its last own shard + 1 */
     bool spans;                     /* other ranks have shards of it, too */
     size_t slot;                    /* of its first partial value */
@@ -22,13 +22,12 @@ typedef struct reduce_group {         /* one that this rank has shards of */
 struct dt_reduce {
     dt_comm *comm; /* borrowed */
     dt_merge merge;
-    size_t count, most, element,
-        stride; /* elements now and at most; bytes of one, between
+    size_t count, most, element, stride; /* elements now and at most; bytes of one, between
                                             slots */
     int shards, group;
     int first, end, next; /* own shards; the next leaf */
     dt_counter counter;
-    reduce_group *groups;    /* own; [local groups], owned */
+    reduce_group *groups;  /* own; [local groups], owned */
     int at;                /* group of the next leaf */
     char *slots;           /* owned; partial values to be sent come first, unmixed */
     char *gathered;        /* [operands], owned; NULL when nothing is sent */
@@ -68,7 +67,7 @@ static reduce_part part_of(const dt_reduce *t, int first, int end)
     const int group_first = first / t->group * t->group;
     const int group_end = DT_MIN(t->shards, group_first + t->group);
     return (reduce_part){group_first, DT_MIN(end, group_end),
-                       first > group_first || end < group_end};
+                         first > group_first || end < group_end};
 }
 
 /* Subtrees that a rank's part leaves, on shard indices; *slots that it takes meanwhile. */
@@ -95,8 +94,7 @@ static void plan_operands(dt_reduce *t)
         while (first < end) {
             const reduce_part p = part_of(t, first, end);
             if (p.spans)
-                t->operands +=
-                    part_subtrees(&p, first, t->operand + t->operands, &slots);
+                t->operands += part_subtrees(&p, first, t->operand + t->operands, &slots);
             first = p.end;
         }
     }
@@ -137,8 +135,7 @@ static size_t plan_slots(dt_reduce *t)
         const reduce_part p = part_of(t, first, t->end);
         size_t slots;
         const int parts = part_subtrees(&p, first, NULL, &slots);
-        size_t *next = p.spans ? &sent : &kept,
-               *most = p.spans ? &most_sent : &most_kept;
+        size_t *next = p.spans ? &sent : &kept, *most = p.spans ? &most_sent : &most_kept;
         t->groups[n] = (reduce_group){.end = p.end, .spans = p.spans, .slot = *next};
         if (p.spans)
             find_operands(t, p.group_first, &t->groups[n]);
@@ -160,8 +157,7 @@ static dt_status tree_memory(dt_reduce *t)
 
     DT_TRY(dt_calloc(&t->groups, own, sizeof *t->groups, "sums over shards"));
     DT_TRY(dt_calloc(&t->start, world + 1, sizeof *t->start, "sums over shards"));
-    DT_TRY(dt_calloc(&t->operand, (size_t)t->shards, sizeof *t->operand,
-                     "sums over shards"));
+    DT_TRY(dt_calloc(&t->operand, (size_t)t->shards, sizeof *t->operand, "sums over shards"));
     plan_operands(t);
     DT_TRY(dt_calloc(&t->slots, plan_slots(t), t->stride, "sums over shards"));
     if (t->operands == 0)
@@ -173,7 +169,7 @@ static dt_status tree_memory(dt_reduce *t)
 }
 
 dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
-                         size_t element_bytes, dt_merge merge, int group)
+                           size_t element_bytes, dt_merge merge, int group)
 {
     dt_reduce *made = NULL;
 
@@ -186,12 +182,12 @@ dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
         return dt_fail(DT_BUG, "groups of %d shards", group);
     DT_TRY(dt_calloc(&made, 1, sizeof *made, "sums over shards"));
     *made = (dt_reduce){.comm = c,
-                      .merge = merge,
-                      .most = count,
-                      .element = element_bytes,
-                      .stride = dt_align(count * element_bytes, REDUCE_LINE),
-                      .shards = shards,
-                      .group = DT_MIN(group, shards)};
+                        .merge = merge,
+                        .most = count,
+                        .element = element_bytes,
+                        .stride = dt_align(count * element_bytes, REDUCE_LINE),
+                        .shards = shards,
+                        .group = DT_MIN(group, shards)};
     dt_shards_of(shards, c->world, c->rank, &made->first, &made->end);
     made->next = made->first;
     const dt_status st = tree_memory(made);
@@ -247,8 +243,8 @@ void *dt_reduce_leaf(dt_reduce *t)
 static void group_complete(dt_reduce *t, reduce_group *g)
 {
     for (int top = t->counter.depth - 1; top > 0; top--)
-        t->merge(tree_slot(t, g->slot + (size_t)top - 1),
-                 tree_slot(t, g->slot + (size_t)top), t->count);
+        t->merge(tree_slot(t, g->slot + (size_t)top - 1), tree_slot(t, g->slot + (size_t)top),
+                 t->count);
     g->result = tree_slot(t, g->slot);
 }
 
@@ -258,8 +254,8 @@ void dt_reduce_push(dt_reduce *t)
     const int leaf = t->next++ % t->group; /* groups begin at multiples of it */
     size_t top = g->slot + (size_t)t->counter.depth;
 
-    for (int merges = dt_counter_push(&t->counter, (dt_subtree){(unsigned)leaf, 1});
-         merges > 0; merges--, top--)
+    for (int merges = dt_counter_push(&t->counter, (dt_subtree){(unsigned)leaf, 1}); merges > 0;
+         merges--, top--)
         t->merge(tree_slot(t, top - 1), tree_slot(t, top), t->count);
     if (t->next < g->end)
         return;
@@ -278,8 +274,7 @@ static void group_gathered(dt_reduce *t, reduce_group *g)
     for (int i = g->first_operand; i < g->end_operand; i++) {
         int top = k.depth;
         held[top] = t->gathered + (size_t)i * t->stride;
-        for (int merges = dt_counter_push(&k, t->operand[i]); merges > 0;
-             merges--, top--)
+        for (int merges = dt_counter_push(&k, t->operand[i]); merges > 0; merges--, top--)
             t->merge(held[top - 1], held[top], t->count);
     }
     for (int top = k.depth - 1; top > 0; top--)
@@ -292,12 +287,10 @@ dt_status dt_reduce_finish(dt_reduce *t, const void **result)
     MPI_Request request;
 
     if (t->next != t->end)
-        return dt_fail(DT_BUG, "a sum over shards [%d, %d) ended at %d", t->first,
-                       t->end, t->next);
+        return dt_fail(DT_BUG, "a sum over shards [%d, %d) ended at %d", t->first, t->end, t->next);
     if (t->operands > 0) {
-        DT_MPI(MPI_Iallgatherv(t->slots, t->bytes[t->comm->rank], MPI_BYTE, t->gathered,
-                               t->bytes, t->displace, MPI_BYTE, t->comm->all,
-                               &request));
+        DT_MPI(MPI_Iallgatherv(t->slots, t->bytes[t->comm->rank], MPI_BYTE, t->gathered, t->bytes,
+                               t->displace, MPI_BYTE, t->comm->all, &request));
         DT_TRY(dt_comm_wait(t->comm, &request, 1));
     }
     for (int i = 0; i < t->at; i++)

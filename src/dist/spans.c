@@ -63,8 +63,7 @@ static size_t span_cut(size_t count, int k, int parts)
 
 dt_span dt_spans_slice(dt_span s, int k, int parts)
 {
-    const size_t from = span_cut(s.count, k, parts),
-                 to = span_cut(s.count, k + 1, parts);
+    const size_t from = span_cut(s.count, k, parts), to = span_cut(s.count, k + 1, parts);
     return (dt_span){s.first + from, to - from};
 }
 

@@ -111,8 +111,8 @@ static void strips_find_parts(const dt_exchange *x, tree_state *t)
         while (x->inner.start[rank + 1] <= i)
             rank++;
         if (x->inner.part[i].first == root[j].first)
-            t->part[j++] = dt_exchange_team_partial(x, x->team_first + rank,
-                                                 i - x->inner.start[rank]);
+            t->part[j++] =
+                dt_exchange_team_partial(x, x->team_first + rank, i - x->inner.start[rank]);
     }
     size_t place = 0;
     for (int i = 0; i < x->outer.operands; i++) {
@@ -131,8 +131,7 @@ static dt_status strips_take(dt_exchange *x, tree_state *t)
 
     DT_TRY(dt_calloc(&t->bucket, x->buckets, sizeof *t->bucket, what));
     DT_TRY(dt_calloc(&t->strip, strips + 1, sizeof *t->strip, what));
-    DT_TRY(dt_calloc(&t->owner, (strips + 1) * ((size_t)others + 1), sizeof *t->owner,
-                     what));
+    DT_TRY(dt_calloc(&t->owner, (strips + 1) * ((size_t)others + 1), sizeof *t->owner, what));
     DT_TRY(dt_calloc(&t->part, roots, sizeof *t->part, what));
     DT_TRY(dt_calloc(&t->result, roots, sizeof *t->result, what));
     DT_TRY(dt_calloc(&t->place, outer, sizeof *t->place, what));

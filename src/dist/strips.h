@@ -9,8 +9,7 @@
 typedef struct tree_strip {
     dt_span span;
     const int *owner; /* [teams] ranks */
-    float
-        *received; /* my team's piece of all other teams' partial sums; tree_operand */
+    float *received;  /* my team's piece of all other teams' partial sums; tree_operand */
 } tree_strip;
 
 typedef struct tree_bucket {

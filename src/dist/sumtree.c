@@ -91,8 +91,7 @@ dt_status dt_fold_init_groups(dt_fold *f, const int *bound, int groups, bool who
     dt_status st;
 
     *f = (dt_fold){.world = groups};
-    DT_GO(st, dt_calloc(&f->start, (size_t)groups + 1, sizeof *f->start, "the tree"),
-          out);
+    DT_GO(st, dt_calloc(&f->start, (size_t)groups + 1, sizeof *f->start, "the tree"), out);
     DT_GO(st, dt_calloc(&f->add, leaves, sizeof *f->add, "the tree"), out);
     DT_GO(st, dt_calloc(&f->part, leaves, sizeof *f->part, "the tree"), out);
     fold_operands(f, bound);
@@ -193,8 +192,7 @@ typedef struct fold_stack {
     int operand[DT_COUNTER_DEPTH], depth, next;
 } fold_stack;
 
-static void fold_push(fold_stack *s, const dt_operand *operand, size_t at, size_t n,
-                      float *scratch)
+static void fold_push(fold_stack *s, const dt_operand *operand, size_t at, size_t n, float *scratch)
 {
     const dt_operand *o = &operand[s->next];
     float *own = scratch + (size_t)s->depth * DT_FOLD_BLOCK;
@@ -208,8 +206,8 @@ static void fold_push(fold_stack *s, const dt_operand *operand, size_t at, size_
     s->depth++;
 }
 
-static void fold_block(const dt_fold *f, const dt_operand *operand,
-                       float *const *result, size_t at, size_t n, float *scratch)
+static void fold_block(const dt_fold *f, const dt_operand *operand, float *const *result, size_t at,
+                       size_t n, float *scratch)
 {
     fold_stack s = {.depth = 0};
 
@@ -217,9 +215,8 @@ static void fold_block(const dt_fold *f, const dt_operand *operand,
         while (s.depth == 0 || s.operand[s.depth - 1] != f->add[k].right)
             fold_push(&s, operand, at, n, scratch);
         const int left = --s.depth - 1;
-        float *to = f->roots == 1 && k + 1 == f->additions
-                        ? result[0] + at
-                        : scratch + (size_t)left * DT_FOLD_BLOCK;
+        float *to = f->roots == 1 && k + 1 == f->additions ? result[0] + at
+                                                           : scratch + (size_t)left * DT_FOLD_BLOCK;
         dt_sum_f32(to, s.held[left], s.held[left + 1], n);
         s.held[left] = to;
     }
@@ -230,10 +227,9 @@ static void fold_block(const dt_fold *f, const dt_operand *operand,
             memcpy(result[root] + at, s.held[root], n * sizeof(float));
 }
 
-void dt_fold_f32(const dt_fold *f, const dt_operand *operand, float *const *result,
-                 size_t count, float *scratch)
+void dt_fold_f32(const dt_fold *f, const dt_operand *operand, float *const *result, size_t count,
+                 float *scratch)
 {
     for (size_t at = 0; at < count; at += DT_FOLD_BLOCK)
-        fold_block(f, operand, result, at,
-                   DT_MIN(count - at, DT_FOLD_BLOCK), scratch);
+        fold_block(f, operand, result, at, DT_MIN(count - at, DT_FOLD_BLOCK), scratch);
 }

@@ -37,14 +37,13 @@ typedef struct dt_fold {
     int depth;           /* partial sums that are held at once */
     int *start;          /* [world + 1] index of each group's first operand; owned */
     dt_subtree *part;    /* [operands] the leaves in each; owned */
-    dt_addition *add; /* [additions]; owned. The whole tree is completed in operand 0 */
+    dt_addition *add;    /* [additions]; owned. The whole tree is completed in operand 0 */
 } dt_fold;
 /* The groups are ranks, the fold is of the whole tree. */
 dt_status dt_fold_init(dt_fold *f, int shards, int world) DT_MUST_CHECK;
 /* Group g holds leaves [bound[g], bound[g + 1]).
  *   whole  the groups hold all leaves: combine what is no aligned subtree, too */
-dt_status dt_fold_init_groups(dt_fold *f, const int *bound, int groups,
-                              bool whole) DT_MUST_CHECK;
+dt_status dt_fold_init_groups(dt_fold *f, const int *bound, int groups, bool whole) DT_MUST_CHECK;
 void dt_fold_release(dt_fold *f);
 
 /* to[i] = a[i] + b[i]; to may be a or b */
@@ -65,6 +64,6 @@ enum { DT_FOLD_BLOCK = 4096 }; /* floats; a dozen fit into 256 KiB of cache */
  * but a whole tree's result may be any of them, and another root's the first that it is
  * made of.
  *   scratch  [depth * DT_FOLD_BLOCK] */
-void dt_fold_f32(const dt_fold *f, const dt_operand *operand, float *const *result,
-                 size_t count, float *scratch);
+void dt_fold_f32(const dt_fold *f, const dt_operand *operand, float *const *result, size_t count,
+                 float *scratch);
 #endif

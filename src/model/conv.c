@@ -26,23 +26,19 @@ static dt_init conv_init(const float bound[2])
 
 dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t *dim)
 {
-    DT_TRY(dt_declare_param(d, "weight", DT_WEIGHT, rank, dim,
-                            conv_init(n->attr.init_weight)));
+    DT_TRY(dt_declare_param(d, "weight", DT_WEIGHT, rank, dim, conv_init(n->attr.init_weight)));
     if (n->attr.bias)
-        DT_TRY(dt_declare_param(d, "bias", DT_BIAS, 1, &n->attr.out,
-                                conv_init(n->attr.init_bias)));
+        DT_TRY(dt_declare_param(d, "bias", DT_BIAS, 1, &n->attr.out, conv_init(n->attr.init_bias)));
     return DT_OK;
 }
 
 /* Appends to the step's kernels: the row's name only where it changes. */
-static void conv_note(dt_step *s, const dt_kernel *k, const dt_kernel *before,
-                      const char *impl)
+static void conv_note(dt_step *s, const dt_kernel *k, const dt_kernel *before, const char *impl)
 {
     const size_t used = strlen(s->kernels);
 
-    snprintf(s->kernels + used, sizeof s->kernels - used, "%s%s%s%s",
-             before ? " | " : "", k == before ? "" : k->name, k == before ? "" : " ",
-             impl);
+    snprintf(s->kernels + used, sizeof s->kernels - used, "%s%s%s%s", before ? " | " : "",
+             k == before ? "" : k->name, k == before ? "" : " ", impl);
 }
 
 static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass,
@@ -58,8 +54,8 @@ static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass,
     if (info.scratch_bytes > s->scratch_bytes)
         s->scratch_bytes = info.scratch_bytes;
     if (info.packed_bytes > 0)
-        DT_TRY(dt_model_add_pack(m, s, 0, info.layout, info.packed_bytes, p->kernel->pack,
-                           p->state, &s->pack[pass]));
+        DT_TRY(dt_model_add_pack(m, s, 0, info.layout, info.packed_bytes, p->kernel->pack, p->state,
+                                 &s->pack[pass]));
     return DT_OK;
 }
 
@@ -106,8 +102,7 @@ dt_status dt_conv_forward(const dt_call *c)
 dt_status dt_conv_backward(const dt_call *c)
 {
     const conv_state *v = c->step->state;
-    const conv_pass *weights = &v->pass[DT_PASS_WEIGHTS],
-                    *data = &v->pass[DT_PASS_DATA];
+    const conv_pass *weights = &v->pass[DT_PASS_WEIGHTS], *data = &v->pass[DT_PASS_DATA];
     const dt_conv_args a = {.x = c->in[0],
                             .dy = c->d_out,
                             .dx = c->d_in[0],

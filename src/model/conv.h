@@ -5,8 +5,7 @@
 #include "kernels/kernel.h"
 
 /* Weight of the given logical shape, then a bias of attr.out when attr.bias. */
-dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank,
-                          const int64_t *dim) DT_MUST_CHECK;
+dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t *dim) DT_MUST_CHECK;
 /* Chooses and opens the kernels of c's passes; fills in types, threads and bias. */
 dt_status dt_conv_prepare(dt_step *s, dt_model *m, dt_conv c) DT_MUST_CHECK;
 dt_status dt_conv_forward(const dt_call *c) DT_MUST_CHECK;

@@ -10,7 +10,7 @@ struct dt_exec {
     dt_result result;
     dt_status (*goes_on)(void *context); /* NULL: nobody is asked */
     void *context;
-    int flip_param;    /* -1: none */
+    int flip_param; /* -1: none */
     unsigned flip_bit;
 };
 
@@ -36,10 +36,13 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
     const dt_node *n = &p->node[i];
     dt_call *c = &e->call[i];
 
-    *c = (dt_call){.step = &p->step[i], .out = exec_value(e, n->out),
-                   .d_out = exec_grad(e, n->out), .scratch = scratch,
+    *c = (dt_call){.step = &p->step[i],
+                   .out = exec_value(e, n->out),
+                   .d_out = exec_grad(e, n->out),
+                   .scratch = scratch,
                    .saved = exec_at(e, p->saved_block[i]),
-                   .labels = exec_at(e, p->labels_block), .result = &e->result};
+                   .labels = exec_at(e, p->labels_block),
+                   .result = &e->result};
     for (int k = 0; k < n->n_in; k++) {
         c->in[k] = exec_value(e, n->in[k]);
         c->d_in[k] = exec_grad(e, n->in[k]);
@@ -66,8 +69,7 @@ dt_status dt_exec_create(dt_exec **out, const dt_plan *p, void *arena, void *scr
     e->plan = p;
     e->arena = arena;
     e->flip_param = -1;
-    DT_GO(st, dt_calloc(&e->call, (size_t)p->steps, sizeof *e->call,
-                        "an execution context"), out);
+    DT_GO(st, dt_calloc(&e->call, (size_t)p->steps, sizeof *e->call, "an execution context"), out);
     for (int i = 0; i < p->steps; i++)
         exec_bind(e, i, scratch);
     *out = e;

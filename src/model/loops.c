@@ -9,8 +9,7 @@
 #define LOOPS_ISA "portable"
 #endif
 
-static inline void relu_forward_as(const dt_call *c, int64_t first, int64_t count,
-                                   dt_dtype type)
+static inline void relu_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const void *restrict x = c->in[0];
     void *restrict y = c->out;
@@ -20,48 +19,43 @@ static inline void relu_forward_as(const dt_call *c, int64_t first, int64_t coun
         put(y, i, relu(get(x, i, type)), type);
 }
 
-static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t count,
-                                    dt_dtype type)
+static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     relu_mask(c->out, c->d_out, c->d_in[0], first, count, type);
 }
 
-static inline void sum_as(const void *restrict a, const void *restrict b,
-                          void *restrict out, int64_t first, int64_t count,
-                          dt_dtype type)
+static inline void sum_as(const void *restrict a, const void *restrict b, void *restrict out,
+                          int64_t first, int64_t count, dt_dtype type)
 {
 #pragma omp simd
     for (int64_t i = first; i < first + count; i++)
         put(out, i, get(a, i, type) + get(b, i, type), type);
 }
 
-static inline void add_forward_as(const dt_call *c, int64_t first, int64_t count,
-                                  dt_dtype type)
+static inline void add_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     sum_as(c->in[0], c->in[1], c->out, first, count, type);
 }
 
-static inline void add_backward_as(const dt_call *c, int64_t first, int64_t count,
-                                   dt_dtype type)
+static inline void add_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     for (int k = 0; k < 2; k++)
         if (c->d_in[k])
             copy(c->d_out, c->d_in[k], first, count, type);
 }
 
-static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t count,
-                                    dt_dtype type)
+static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     sum_as(c->d_out, c->in[1], c->d_in[0], first, count, type);
 }
 
-#define X(name)                                                                        \
-    static void name(const dt_call *c, int64_t first, int64_t count)                   \
-    {                                                                                  \
-        if (c->step->grad_type == DT_BF16)                                             \
-            name##_as(c, first, count, DT_BF16);                                       \
-        else                                                                           \
-            name##_as(c, first, count, DT_F32);                                        \
+#define X(name)                                                                                    \
+    static void name(const dt_call *c, int64_t first, int64_t count)                               \
+    {                                                                                              \
+        if (c->step->grad_type == DT_BF16)                                                         \
+            name##_as(c, first, count, DT_BF16);                                                   \
+        else                                                                                       \
+            name##_as(c, first, count, DT_F32);                                                    \
     }
 DT_LOOP_LIST(X)
 #undef X

@@ -13,23 +13,23 @@
  * its result depends on nothing but its index. */
 typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
 
-#define DT_LOOP_LIST(X)       /* name: item */                                         \
-    X(relu_forward)           /* element */                                            \
-    X(relu_backward)          /* element */                                            \
-    X(add_forward)            /* element */                                            \
-    X(add_backward)           /* element */                                            \
-    X(fork_backward)          /* element */                                            \
-    X(norm_moments)           /* part of the rows, see dt_norm_plan */                 \
-    X(norm_merge)             /* channel */                                            \
-    X(norm_apply)             /* row */                                                \
-    X(norm_sums)              /* part of the rows */                                   \
-    X(norm_total)             /* channel */                                            \
-    X(norm_data)              /* row */                                                \
-    X(maxpool_forward)        /* output row */                                         \
-    X(maxpool_backward)       /* input row */                                          \
-    X(avgpool_forward)        /* output row */                                         \
-    X(avgpool_backward)       /* input row */                                          \
-    X(globalavgpool_forward)  /* image */                                              \
+#define DT_LOOP_LIST(X)       /* name: item */                                                     \
+    X(relu_forward)           /* element */                                                        \
+    X(relu_backward)          /* element */                                                        \
+    X(add_forward)            /* element */                                                        \
+    X(add_backward)           /* element */                                                        \
+    X(fork_backward)          /* element */                                                        \
+    X(norm_moments)           /* part of the rows, see dt_norm_plan */                             \
+    X(norm_merge)             /* channel */                                                        \
+    X(norm_apply)             /* row */                                                            \
+    X(norm_sums)              /* part of the rows */                                               \
+    X(norm_total)             /* channel */                                                        \
+    X(norm_data)              /* row */                                                            \
+    X(maxpool_forward)        /* output row */                                                     \
+    X(maxpool_backward)       /* input row */                                                      \
+    X(avgpool_forward)        /* output row */                                                     \
+    X(avgpool_backward)       /* input row */                                                      \
+    X(globalavgpool_forward)  /* image */                                                          \
     X(globalavgpool_backward) /* image */
 
 typedef struct dt_loops {

@@ -6,8 +6,8 @@
 /* ---- Forward -------------------------------------------------------------------- */
 
 /* to[c] = the sum of x[r][c] over `group` rows, added to what was there. */
-static inline void norm_rows_sum(const void *restrict x, int64_t at, int64_t channels,
-                                 int group, float *restrict to, dt_dtype type)
+static inline void norm_rows_sum(const void *restrict x, int64_t at, int64_t channels, int group,
+                                 float *restrict to, dt_dtype type)
 {
 #pragma omp simd
     for (int64_t c = 0; c < channels; c++) {
@@ -19,9 +19,8 @@ static inline void norm_rows_sum(const void *restrict x, int64_t at, int64_t cha
 }
 
 /* Adds the sums of x - work[0] and of its square to work[1] and work[2]. */
-static inline void norm_rows_squares(const void *restrict x, int64_t at,
-                                     int64_t channels, int group, float *const work[3],
-                                     dt_dtype type)
+static inline void norm_rows_squares(const void *restrict x, int64_t at, int64_t channels,
+                                     int group, float *const work[3], dt_dtype type)
 {
     const float *restrict shift = work[0];
     float *restrict sums = work[1], *restrict squares = work[2];
@@ -68,9 +67,8 @@ static inline void norm_block_sums(const dt_call *c, int64_t first, int64_t rows
 }
 
 /* Merge a block of n rows into the moments of the `before` rows before it. */
-static inline void norm_fold(double *restrict mean, double *restrict m2,
-                             float *const work[3], double before, double n,
-                             int64_t channels)
+static inline void norm_fold(double *restrict mean, double *restrict m2, float *const work[3],
+                             double before, double n, int64_t channels)
 {
     const float *restrict shift = work[0], *restrict sum = work[1];
     const float *restrict square = work[2];
@@ -80,15 +78,13 @@ static inline void norm_fold(double *restrict mean, double *restrict m2,
     for (int64_t c = 0; c < channels; c++) {
         const double s = (double)sum[c], d = (double)square[c] - s * (s * inverse);
         const dt_moment block = {n, (double)shift[c] + s * inverse, d < 0 ? 0 : d};
-        const dt_moment all =
-            dt_moment_merge((dt_moment){before, mean[c], m2[c]}, block);
+        const dt_moment all = dt_moment_merge((dt_moment){before, mean[c], m2[c]}, block);
         mean[c] = all.mean;
         m2[c] = all.m2;
     }
 }
 
-static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t count,
-                                   dt_dtype type)
+static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
@@ -108,8 +104,7 @@ static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t coun
     }
 }
 
-static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count,
-                                 dt_dtype type)
+static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
@@ -123,17 +118,15 @@ static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count,
         const double before = (double)begin, n = (double)(end - begin);
 #pragma omp simd
         for (int64_t i = first; i < first + count; i++) {
-            const dt_moment all =
-                dt_moment_merge((dt_moment){before, mean[i], m2[i]},
-                                (dt_moment){n, part_mean[i], part_m2[i]});
+            const dt_moment all = dt_moment_merge((dt_moment){before, mean[i], m2[i]},
+                                                  (dt_moment){n, part_mean[i], part_m2[i]});
             mean[i] = all.mean;
             m2[i] = all.m2;
         }
     }
 }
 
-static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
-                                 dt_dtype type)
+static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
@@ -161,8 +154,7 @@ static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
 /* ---- Batch norm: backward ----------------------------------------------------------
  * dy' is dy where the fused ReLU let it through. */
 
-static inline void add_to_double(double *restrict to, const float *restrict from,
-                                 int64_t count)
+static inline void add_to_double(double *restrict to, const float *restrict from, int64_t count)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
@@ -177,9 +169,8 @@ typedef struct norm_gradient {
 
 /* Adds the sums of dy' and of dy' (x - mean) over `group` rows to work[0] and work[1].
  */
-static inline void norm_rows_gradient(const norm_gradient *n, int64_t at,
-                                      int64_t channels, int group, bool mask,
-                                      float *const work[2], dt_dtype type)
+static inline void norm_rows_gradient(const norm_gradient *n, int64_t at, int64_t channels,
+                                      int group, bool mask, float *const work[2], dt_dtype type)
 {
     const void *restrict x = n->x, *restrict y = n->y, *restrict dy = n->dy;
     const float *restrict mean = n->mean;
@@ -201,9 +192,8 @@ static inline void norm_rows_gradient(const norm_gradient *n, int64_t at,
     }
 }
 
-static inline void norm_group_gradient(const norm_gradient *n, int64_t at,
-                                       int64_t channels, int group,
-                                       float *const work[2], dt_dtype type)
+static inline void norm_group_gradient(const norm_gradient *n, int64_t at, int64_t channels,
+                                       int group, float *const work[2], dt_dtype type)
 {
     if (n->mask)
         norm_rows_gradient(n, at, channels, group, true, work, type);
@@ -212,9 +202,8 @@ static inline void norm_group_gradient(const norm_gradient *n, int64_t at,
 }
 
 /* Sums over rows [first, last) to work. */
-static inline void norm_block_gradient(const norm_gradient *n, int64_t first,
-                                       int64_t last, int64_t channels,
-                                       float *const work[2], dt_dtype type)
+static inline void norm_block_gradient(const norm_gradient *n, int64_t first, int64_t last,
+                                       int64_t channels, float *const work[2], dt_dtype type)
 {
     for (int k = 0; k < 2; k++)
         memset(work[k], 0, (size_t)channels * sizeof(float));
@@ -224,8 +213,7 @@ static inline void norm_block_gradient(const norm_gradient *n, int64_t first,
         norm_group_gradient(n, first * channels, channels, 1, work, type);
 }
 
-static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count,
-                                dt_dtype type)
+static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
@@ -244,11 +232,10 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count,
         for (int64_t row = begin; row < end; row += p.block) {
             const int64_t stop = end - row < p.block ? end : row + p.block;
             if (summand && c->step->attr.relu)
-                relu_mask(c->out, c->d_out, summand, row * p.channels,
-                          (stop - row) * p.channels, type);
+                relu_mask(c->out, c->d_out, summand, row * p.channels, (stop - row) * p.channels,
+                          type);
             else if (summand)
-                copy(c->d_out, summand, row * p.channels, (stop - row) * p.channels,
-                     type);
+                copy(c->d_out, summand, row * p.channels, (stop - row) * p.channels, type);
             norm_block_gradient(&n, row, stop, p.channels, work, type);
             for (int k = 0; k < 2; k++)
                 add_to_double(dt_norm_sum(&a, part, k), work[k], p.channels);
@@ -256,8 +243,7 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count,
     }
 }
 
-static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count,
-                                 dt_dtype type)
+static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
@@ -275,8 +261,7 @@ static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count,
 
 /* dx = gamma / std (dy' - mean(dy') - xhat mean(dy' xhat)), Ioffe & Szegedy 2015,
  * section 3. The gradient of the other summand already holds dy'. */
-static inline void norm_data_as(const dt_call *c, int64_t first, int64_t count,
-                                dt_dtype type)
+static inline void norm_data_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);

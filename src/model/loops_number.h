@@ -6,8 +6,7 @@
 
 static inline float get(const void *x, int64_t i, dt_dtype type)
 {
-    return type == DT_BF16 ? dt_bf16_to_f32(((const dt_bf16 *)x)[i])
-                           : ((const float *)x)[i];
+    return type == DT_BF16 ? dt_bf16_to_f32(((const dt_bf16 *)x)[i]) : ((const float *)x)[i];
 }
 
 static inline void put(void *x, int64_t i, float value, dt_dtype type)
@@ -30,20 +29,17 @@ static inline float relu_gradient(float y, float dy)
 }
 
 /* dx[i] = dy[i] where the ReLU that made y let it through. */
-static inline void relu_mask(const void *restrict y, const void *restrict dy,
-                             void *restrict dx, int64_t first, int64_t count,
-                             dt_dtype type)
+static inline void relu_mask(const void *restrict y, const void *restrict dy, void *restrict dx,
+                             int64_t first, int64_t count, dt_dtype type)
 {
 #pragma omp simd
     for (int64_t i = first; i < first + count; i++)
         put(dx, i, relu_gradient(get(y, i, type), get(dy, i, type)), type);
 }
 
-static inline void copy(const void *from, void *to, int64_t first, int64_t count,
-                        dt_dtype type)
+static inline void copy(const void *from, void *to, int64_t first, int64_t count, dt_dtype type)
 {
     const int64_t size = (int64_t)dt_dtype_bytes(type);
-    memcpy((char *)to + first * size, (const char *)from + first * size,
-           (size_t)(count * size));
+    memcpy((char *)to + first * size, (const char *)from + first * size, (size_t)(count * size));
 }
 #endif

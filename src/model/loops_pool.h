@@ -16,10 +16,10 @@ typedef struct pool_range {
 } pool_range;
 
 typedef struct pool_spot {
-    int64_t at;      /* first element of the spot */
-    int64_t lanes;   /* 1..LANES */
-    pool_range y, x; /* forward: kernel positions; backward: output pixels */
-    int64_t base;    /* first element of position (0, 0); positions follow by `pitch` */
+    int64_t at;        /* first element of the spot */
+    int64_t lanes;     /* 1..LANES */
+    pool_range y, x;   /* forward: kernel positions; backward: output pixels */
+    int64_t base;      /* first element of position (0, 0); positions follow by `pitch` */
     int64_t pitch[2];  /* elements from row to row, from pixel to pixel */
     int64_t origin[2]; /* backward: the input pixel counted from the padding's edge */
 } pool_spot;
@@ -42,8 +42,7 @@ static inline pool_range pool_windows(const dt_attr *a, int d, int64_t i, int64_
 {
     const int64_t before = i + a->pad[d] - a->kernel[d];
     const int64_t last = (i + a->pad[d]) / a->stride[d] + 1;
-    return (pool_range){before < 0 ? 0 : before / a->stride[d] + 1,
-                        last < out ? last : out};
+    return (pool_range){before < 0 ? 0 : before / a->stride[d] + 1, last < out ? last : out};
 }
 
 /* Spot i of an output row. */
@@ -53,8 +52,7 @@ static inline pool_spot pool_forward(const dt_call *c, int64_t row, int64_t i)
     const dt_attr *a = &c->step->attr;
     const int64_t ox = i % out->w, ch = i / out->w * LANES;
     const int64_t image = row / out->h, oy = row % out->h;
-    const int64_t iy = oy * a->stride[0] - a->pad[0],
-                  ix = ox * a->stride[1] - a->pad[1];
+    const int64_t iy = oy * a->stride[0] - a->pad[0], ix = ox * a->stride[1] - a->pad[1];
 
     return (pool_spot){.at = (row * out->w + ox) * out->c + ch,
                        .lanes = DT_MIN(out->c - ch, LANES),
@@ -84,8 +82,8 @@ static inline pool_spot pool_backward(const dt_call *c, int64_t row, int64_t i)
 /* ---- Maximum: saves for each output the kernel position that won, row-major ----- */
 
 static inline void maxpool_tap(const void *restrict x, int64_t from, int32_t tap,
-                               float *restrict best, int32_t *restrict won,
-                               int64_t lanes, dt_dtype type)
+                               float *restrict best, int32_t *restrict won, int64_t lanes,
+                               dt_dtype type)
 {
 #pragma omp simd
     for (int64_t l = 0; l < lanes; l++) {
@@ -97,8 +95,7 @@ static inline void maxpool_tap(const void *restrict x, int64_t from, int32_t tap
 }
 
 /* The first of equals wins; a NaN wins, as in PyTorch. */
-static inline void maxpool_spot(const dt_call *c, const pool_spot *s, int64_t lanes,
-                                dt_dtype type)
+static inline void maxpool_spot(const dt_call *c, const pool_spot *s, int64_t lanes, dt_dtype type)
 {
     const int64_t width = c->step->attr.kernel[1];
     uint8_t *saved = c->saved;
@@ -122,8 +119,7 @@ static inline void maxpool_spot(const dt_call *c, const pool_spot *s, int64_t la
         saved[s->at + l] = (uint8_t)won[l];
 }
 
-static inline void maxpool_forward_as(const dt_call *c, int64_t first, int64_t count,
-                                      dt_dtype type)
+static inline void maxpool_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     for (int64_t row = first; row < first + count; row++)
         for (int64_t i = 0; i < pool_spots(&c->step->out_shape); i++) {
@@ -147,9 +143,8 @@ static inline void maxpool_gather(const dt_call *c, const pool_spot *s, int64_t 
     for (int64_t y = s->y.first; y < s->y.last; y++)
         for (int64_t x = s->x.first; x < s->x.last; x++) {
             const int64_t from = s->base + y * s->pitch[0] + x * s->pitch[1];
-            const int32_t tap =
-                (int32_t)((s->origin[0] - y * a->stride[0]) * a->kernel[1] +
-                          s->origin[1] - x * a->stride[1]);
+            const int32_t tap = (int32_t)((s->origin[0] - y * a->stride[0]) * a->kernel[1] +
+                                          s->origin[1] - x * a->stride[1]);
 #pragma omp simd
             for (int64_t l = 0; l < lanes; l++) {
                 const float d = get(dy, from + l, type);
@@ -185,8 +180,8 @@ static inline void pool_add(const void *restrict x, int64_t from, float *restric
 }
 
 /* The mean of the spot's positions: their sum over the size of the whole window. */
-static inline void avgpool_spot(const dt_call *c, const pool_spot *s, const void *from,
-                                void *to, dt_dtype type)
+static inline void avgpool_spot(const dt_call *c, const pool_spot *s, const void *from, void *to,
+                                dt_dtype type)
 {
     const int *kernel = c->step->attr.kernel;
     const float area = (float)(kernel[0] * kernel[1]);
@@ -194,15 +189,13 @@ static inline void avgpool_spot(const dt_call *c, const pool_spot *s, const void
 
     for (int64_t y = s->y.first; y < s->y.last; y++)
         for (int64_t x = s->x.first; x < s->x.last; x++)
-            pool_add(from, s->base + y * s->pitch[0] + x * s->pitch[1], sum, s->lanes,
-                     type);
+            pool_add(from, s->base + y * s->pitch[0] + x * s->pitch[1], sum, s->lanes, type);
 #pragma omp simd
     for (int64_t l = 0; l < s->lanes; l++)
         put(to, s->at + l, sum[l] / area, type);
 }
 
-static inline void avgpool_forward_as(const dt_call *c, int64_t first, int64_t count,
-                                      dt_dtype type)
+static inline void avgpool_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     for (int64_t row = first; row < first + count; row++)
         for (int64_t i = 0; i < pool_spots(&c->step->out_shape); i++) {
@@ -224,8 +217,8 @@ static inline void avgpool_backward_as(const dt_call *c, int64_t first, int64_t 
 /* ---- Average over the image ----------------------------------------------------- */
 
 /* Row sums are added to the total, so that no float32 sum is longer than a side. */
-static inline void globalavgpool_spot(const dt_call *c, int64_t image, int64_t first,
-                                      int64_t lanes, dt_dtype type)
+static inline void globalavgpool_spot(const dt_call *c, int64_t image, int64_t first, int64_t lanes,
+                                      dt_dtype type)
 {
     const dt_shape *in = &c->step->in_shape[0];
     const float area = (float)(in->h * in->w);
@@ -234,8 +227,7 @@ static inline void globalavgpool_spot(const dt_call *c, int64_t image, int64_t f
     for (int64_t y = 0; y < in->h; y++) {
         float sum[LANES] = {0};
         for (int64_t x = 0; x < in->w; x++)
-            pool_add(c->in[0], ((image * in->h + y) * in->w + x) * in->c + first, sum,
-                     lanes, type);
+            pool_add(c->in[0], ((image * in->h + y) * in->w + x) * in->c + first, sum, lanes, type);
 #pragma omp simd
         for (int64_t l = 0; l < lanes; l++)
             total[l] += sum[l];
@@ -245,27 +237,25 @@ static inline void globalavgpool_spot(const dt_call *c, int64_t image, int64_t f
         put(c->out, image * in->c + first + l, total[l] / area, type);
 }
 
-static inline void globalavgpool_forward_as(const dt_call *c, int64_t first,
-                                            int64_t count, dt_dtype type)
+static inline void globalavgpool_forward_as(const dt_call *c, int64_t first, int64_t count,
+                                            dt_dtype type)
 {
     const int64_t channels = c->step->in_shape[0].c;
 
     for (int64_t image = first; image < first + count; image++)
         for (int64_t ch = 0; ch < channels; ch += LANES)
-            globalavgpool_spot(c, image, ch,
-                               DT_MIN(channels - ch, LANES), type);
+            globalavgpool_spot(c, image, ch, DT_MIN(channels - ch, LANES), type);
 }
 
-static inline void globalavgpool_backward_as(const dt_call *c, int64_t first,
-                                             int64_t count, dt_dtype type)
+static inline void globalavgpool_backward_as(const dt_call *c, int64_t first, int64_t count,
+                                             dt_dtype type)
 {
     const dt_shape *in = &c->step->in_shape[0];
     const float area = (float)(in->h * in->w);
     const void *restrict dy = c->d_out;
     void *restrict dx = c->d_in[0];
 
-    for (int64_t pixel = first * in->h * in->w; pixel < (first + count) * in->h * in->w;
-         pixel++) {
+    for (int64_t pixel = first * in->h * in->w; pixel < (first + count) * in->h * in->w; pixel++) {
         const int64_t from = pixel / (in->h * in->w) * in->c;
 #pragma omp simd
         for (int64_t i = 0; i < in->c; i++)

@@ -56,15 +56,15 @@ const dt_param *dt_net_slab_param(const dt_net *net, size_t i); /* [i] by offset
 bool dt_net_is_head(const dt_net *net, size_t i); /* of the layer that makes the logits */
 size_t dt_net_norm_count(const dt_net *net);
 const dt_norm *dt_net_norm(const dt_net *net, size_t i);
-size_t dt_net_slab_floats(const dt_net *net);    /* master, gradient, momentum: each */
-size_t dt_net_norm_channels(const dt_net *net);  /* running mean, running variance: each */
-size_t dt_net_weight_total(const dt_net *net);   /* trainable numbers, without padding */
+size_t dt_net_slab_floats(const dt_net *net);   /* master, gradient, momentum: each */
+size_t dt_net_norm_channels(const dt_net *net); /* running mean, running variance: each */
+size_t dt_net_weight_total(const dt_net *net);  /* trainable numbers, without padding */
 
 /* The name of a tensor in another naming, "" where that naming has no such tensor. `scheme` is
  * one of --names; `name` a full torchvision name such as "layer1.0.bn1.running_mean", at
  * most 127 characters. DT_CONFIG when the network has no such scheme. */
-dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name,
-                        char *out, size_t out_size) DT_MUST_CHECK;
+dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
+                        size_t out_size) DT_MUST_CHECK;
 /* One master tensor between slab order (HWIO) and file order (OIHW); other ranks copy. */
 void dt_param_to_file(const dt_param *p, const float *slab, float *file);
 void dt_param_from_file(const dt_param *p, const float *file, float *slab);
@@ -94,8 +94,8 @@ typedef struct dt_model_opts {
     const char *kernels; /* "auto", "onednn", "blas" */
     int threads;         /* >= 1; results do not depend on it */
     float label_smoothing;
-    float loss_epsilon;  /* of log(p + epsilon) in the loss; 0: log-sum-exp, without one */
-    bool unfused;        /* keep batch norm, add and ReLU apart: the reference */
+    float loss_epsilon; /* of log(p + epsilon) in the loss; 0: log-sum-exp, without one */
+    bool unfused;       /* keep batch norm, add and ReLU apart: the reference */
 } dt_model_opts;
 typedef struct dt_model dt_model;
 
@@ -186,8 +186,8 @@ void *dt_exec_input(dt_exec *e);
 int32_t *dt_exec_labels(dt_exec *e);
 
 typedef struct dt_result {
-    double loss_sum;  /* sum of the samples' losses, added in sample order */
-    int64_t correct;  /* samples whose largest logit is the label's (lowest index wins) */
+    double loss_sum; /* sum of the samples' losses, added in sample order */
+    int64_t correct; /* samples whose largest logit is the label's (lowest index wins) */
 } dt_result;
 /* Called after each backward step with the number of floats of the gradient slab that
  * are final (it never falls); the last call passes all. */

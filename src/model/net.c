@@ -38,8 +38,8 @@ dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, i
     size_t cap = net->params_cap;
 
     if (d->node->n_param == DT_MAX_PARAM)
-        return dt_fail(DT_BUG, "node '%s' declares more than %d parameters",
-                       d->node->name, DT_MAX_PARAM);
+        return dt_fail(DT_BUG, "node '%s' declares more than %d parameters", d->node->name,
+                       DT_MAX_PARAM);
     DT_TRY(net_grow(&net->param, &cap, net->params, sizeof *net->param));
     DT_TRY(net_grow(&net->init, &net->params_cap, net->params, sizeof *net->init));
 
@@ -62,8 +62,7 @@ dt_status dt_declare_norm(dt_decl *d, int64_t channels)
     size_t cap = net->norms_cap;
 
     DT_TRY(net_grow(&net->norm, &cap, net->norms, sizeof *net->norm));
-    DT_TRY(net_grow(&net->norm_momentum, &net->norms_cap, net->norms,
-                    sizeof *net->norm_momentum));
+    DT_TRY(net_grow(&net->norm_momentum, &net->norms_cap, net->norms, sizeof *net->norm_momentum));
     dt_norm *n = &net->norm[net->norms];
     *n = (dt_norm){.channels = (size_t)channels, .offset = net->norm_channels};
     snprintf(n->name, sizeof n->name, "%s", d->node->name);
@@ -87,8 +86,7 @@ static dt_status net_append(dt_net *net, dt_node *n)
     return DT_OK;
 }
 
-int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1,
-               const char *name, ...)
+int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1, const char *name, ...)
 {
     if (net->status != DT_OK)
         return 0;
@@ -97,8 +95,7 @@ int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1,
         return 0;
     }
     dt_node *n = &net->node[net->nodes++];
-    *n = (dt_node){.op = op, .attr = attr, .in = {in0, in1}, .norm = -1,
-                   .n_in = in1 < 0 ? 1 : 2};
+    *n = (dt_node){.op = op, .attr = attr, .in = {in0, in1}, .norm = -1, .n_in = in1 < 0 ? 1 : 2};
     va_list args;
     va_start(args, name);
     vsnprintf(n->name, sizeof n->name, name, args);
@@ -167,8 +164,7 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
     net->shape[0] = (dt_shape){1, size, size, 3};
     net->values = 1;
     net->logits = row->build(net, 0);
-    net->loss = dt_net_add(net, &dt_op_softmax_xent, (dt_attr){0}, net->logits, -1,
-                           "loss");
+    net->loss = dt_net_add(net, &dt_op_softmax_xent, (dt_attr){0}, net->logits, -1, "loss");
     DT_GO(st, net->status, out);
     DT_GO(st, net_assign_offsets(net), out);
     *out = net;
@@ -260,8 +256,8 @@ dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name,
                         size_t out_size)
 {
     if (!word_in(net->row->schemes, scheme))
-        return dt_fail(DT_CONFIG, "network %s has no names of '%s'; choose from:%s",
-                       net->row->name, scheme, net->row->schemes);
+        return dt_fail(DT_CONFIG, "network %s has no names of '%s'; choose from:%s", net->row->name,
+                       scheme, net->row->schemes);
     snprintf(out, out_size, "%s", name);
     for (const dt_rename *r = net->row->rename; r->scheme; r++) {
         char *at = strcmp(r->scheme, scheme) == 0 ? strstr(out, r->from) : NULL;

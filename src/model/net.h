@@ -40,7 +40,7 @@ struct dt_net {
     dt_init *init;    /* [params], owned */
     size_t *order;    /* [params] indices by offset, owned */
     size_t params, params_cap;
-    dt_norm *norm;    /* [norms], owned */
+    dt_norm *norm;        /* [norms], owned */
     float *norm_momentum; /* [norms], owned */
     size_t norms, norms_cap;
     size_t slab_floats, norm_channels, weight_total;
@@ -53,8 +53,8 @@ struct dt_decl {
 };
 
 /* Append a node; in1 is -1 when absent. The name is a printf format. */
-int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1,
-               const char *name, ...) DT_PRINTF(6, 7);
+int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1, const char *name, ...)
+    DT_PRINTF(6, 7);
 dt_shape dt_net_shape(const dt_net *net, int value);
 int64_t dt_net_width(const dt_net *net, int64_t channels); /* after width_divisor */
 

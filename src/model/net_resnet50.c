@@ -18,7 +18,7 @@ typedef struct resnet_variant {
     bool same;         /* "same" padding */
     bool xavier;       /* else He-normal, fan out */
     float gamma[2], momentum;
-    float fc_bias;     /* U(+-fc_bias); 0: 1/sqrt(fan in) */
+    float fc_bias; /* U(+-fc_bias); 0: 1/sqrt(fan in) */
 } resnet_variant;
 
 static const resnet_variant resnet_variants[] = {
@@ -42,8 +42,10 @@ static dt_status resnet50_resolve(dt_net_spec *spec)
 {
     const resnet_variant *v = resnet_variant_of(spec->variant);
     if (!v)
-        return dt_fail(DT_CONFIG, "resnet50 has no variant '%s'; choose from: mindspore "
-                                  "torchvision", spec->variant);
+        return dt_fail(DT_CONFIG,
+                       "resnet50 has no variant '%s'; choose from: mindspore "
+                       "torchvision",
+                       spec->variant);
     spec->variant = v->name;
 
     const char *stem = NULL;
@@ -57,8 +59,7 @@ static dt_status resnet50_resolve(dt_net_spec *spec)
     if (spec->image_size == 0)
         spec->image_size = stem == resnet_stems[0] ? 224 : 32;
     if (spec->image_size < 8)
-        return dt_fail(DT_CONFIG, "resnet50: image size %d, want at least 8",
-                       spec->image_size);
+        return dt_fail(DT_CONFIG, "resnet50: image size %d, want at least 8", spec->image_size);
     return DT_OK;
 }
 
@@ -83,8 +84,8 @@ static dt_attr resnet_window(const dt_net *net, const resnet_variant *v, int val
     return a;
 }
 
-static int resnet_conv(dt_net *net, const resnet_variant *v, int x, int64_t out, int k,
-                       int stride, const char *prefix, const char *name)
+static int resnet_conv(dt_net *net, const resnet_variant *v, int x, int64_t out, int k, int stride,
+                       const char *prefix, const char *name)
 {
     const double in = (double)dt_net_shape(net, x).c, area = k * k;
     dt_attr a = resnet_window(net, v, x, k, stride);
@@ -100,8 +101,8 @@ static int resnet_conv(dt_net *net, const resnet_variant *v, int x, int64_t out,
 static int resnet_norm(dt_net *net, const resnet_variant *v, int x, const char *prefix,
                        const char *name)
 {
-    const dt_attr a = {.eps = 1e-5f, .momentum = v->momentum,
-                       .init_gamma = {v->gamma[0], v->gamma[1]}};
+    const dt_attr a = {
+        .eps = 1e-5f, .momentum = v->momentum, .init_gamma = {v->gamma[0], v->gamma[1]}};
     return dt_net_add(net, &dt_op_batchnorm, a, x, -1, "%s%s", prefix, name);
 }
 
@@ -111,8 +112,8 @@ static int resnet_relu(dt_net *net, int x, const char *prefix)
 }
 
 /* 1x1 down to out/4, 3x3, 1x1 up to out; the shortcut is projected in a stage's first. */
-static int resnet_block(dt_net *net, const resnet_variant *v, int x, int64_t out,
-                        int stride, bool project, const char *prefix)
+static int resnet_block(dt_net *net, const resnet_variant *v, int x, int64_t out, int stride,
+                        bool project, const char *prefix)
 {
     const int first = v->stride_first ? stride : 1, second = v->stride_first ? 1 : stride;
     const int64_t mid = out / 4;
@@ -140,12 +141,11 @@ static int resnet50_build(dt_net *net, int x)
     x = resnet_conv(net, v, x, first, imagenet ? 7 : 3, imagenet ? 2 : 1, "", "conv1");
     x = resnet_relu(net, resnet_norm(net, v, x, "", "bn1"), "");
     if (imagenet)
-        x = dt_net_add(net, &dt_op_maxpool, resnet_window(net, v, x, 3, 2), x, -1,
-                       "maxpool");
+        x = dt_net_add(net, &dt_op_maxpool, resnet_window(net, v, x, 3, 2), x, -1, "maxpool");
     for (int s = 0; s < 4; s++)
         for (int b = 0; b < resnet_stages[s].blocks; b++) {
-            const char prefix[] = {'l', 'a', 'y', 'e', 'r', (char)('1' + s), '.',
-                                   (char)('0' + b), '.', '\0'};
+            const char prefix[] = {'l', 'a', 'y', 'e', 'r', (char)('1' + s), '.', (char)('0' + b),
+                                   '.', '\0'};
             const int64_t out = 4 * dt_net_width(net, resnet_stages[s].out / 4);
             x = resnet_block(net, v, x, out, s > 0 && b == 0 ? 2 : 1, b == 0, prefix);
         }
@@ -155,14 +155,19 @@ static int resnet50_build(dt_net *net, int x)
     const float linear = (float)(1.0 / sqrt(in));
     const float weight = v->xavier ? (float)sqrt(6.0 / (in + out)) : linear;
     const float bias = v->fc_bias > 0 ? v->fc_bias : linear;
-    const dt_attr fc = {.out = net->spec.classes, .bias = true,
-                        .init_weight = {-weight, weight}, .init_bias = {-bias, bias}};
+    const dt_attr fc = {.out = net->spec.classes,
+                        .bias = true,
+                        .init_weight = {-weight, weight},
+                        .init_bias = {-bias, bias}};
     return dt_net_add(net, &dt_op_linear, fc, x, -1, "fc");
 }
 
 /* mindspore: the sample code's cells, whose batch norms are nn.BatchNorm2d of MindSpore. */
-#define MINDSPORE_NORM(norm)                                                           \
-    {"mindspore", norm ".weight", norm ".gamma"}, {"mindspore", norm ".bias", norm ".beta"}
+#define MINDSPORE_NORM(norm)                                                                       \
+    {"mindspore", norm ".weight", norm ".gamma"},                                                  \
+    {                                                                                              \
+        "mindspore", norm ".bias", norm ".beta"                                                    \
+    }
 static const dt_rename resnet50_rename[] = {
     {"kuangliu", "downsample.", "shortcut."},
     {"kuangliu", "fc.", "linear."},

@@ -7,16 +7,18 @@
 #include <math.h>
 
 enum { POOL = 0 };
-static const int vgg11_layers[] = {64, POOL, 128, POOL, 256, 256, POOL,
-                                   512, 512, POOL, 512, 512, POOL};
+static const int vgg11_layers[] = {64,  POOL, 128,  POOL, 256, 256, POOL,
+                                   512, 512,  POOL, 512,  512, POOL};
 
 static dt_status vgg11_resolve(dt_net_spec *spec)
 {
     if (spec->image_size == 0)
         spec->image_size = 32;
     if (spec->image_size < 32)
-        return dt_fail(DT_CONFIG, "vgg11 halves the image five times: image size %d, "
-                                  "want at least 32", spec->image_size);
+        return dt_fail(DT_CONFIG,
+                       "vgg11 halves the image five times: image size %d, "
+                       "want at least 32",
+                       spec->image_size);
     spec->variant = "";
     spec->stem = "";
     return DT_OK;
@@ -26,8 +28,8 @@ static dt_status vgg11_resolve(dt_net_spec *spec)
 static dt_attr vgg11_affine(int64_t out, double fan_in)
 {
     const float bound = (float)(1.0 / sqrt(fan_in));
-    return (dt_attr){.out = out, .bias = true, .init_weight = {-bound, bound},
-                     .init_bias = {-bound, bound}};
+    return (dt_attr){
+        .out = out, .bias = true, .init_weight = {-bound, bound}, .init_bias = {-bound, bound}};
 }
 
 static int vgg11_build(dt_net *net, int x)
@@ -36,20 +38,20 @@ static int vgg11_build(dt_net *net, int x)
 
     for (size_t i = 0; i < DT_COUNT_OF(vgg11_layers); i++) {
         if (vgg11_layers[i] == POOL) {
-            x = dt_net_add(net, &dt_op_maxpool, (dt_attr){.kernel = {2, 2}, .stride = {2, 2}},
-                           x, -1, "features.%d", index++);
+            x = dt_net_add(net, &dt_op_maxpool, (dt_attr){.kernel = {2, 2}, .stride = {2, 2}}, x,
+                           -1, "features.%d", index++);
             continue;
         }
-        dt_attr conv = vgg11_affine(dt_net_width(net, vgg11_layers[i]),
-                                    9.0 * (double)dt_net_shape(net, x).c);
+        dt_attr conv =
+            vgg11_affine(dt_net_width(net, vgg11_layers[i]), 9.0 * (double)dt_net_shape(net, x).c);
         conv.kernel[0] = conv.kernel[1] = 3;
         conv.stride[0] = conv.stride[1] = 1;
         for (int k = 0; k < 4; k++)
             conv.pad[k] = 1;
         x = dt_net_add(net, &dt_op_conv2d, conv, x, -1, "features.%d", index);
         x = dt_net_add(net, &dt_op_batchnorm,
-                       (dt_attr){.eps = 1e-5f, .momentum = 0.1f, .init_gamma = {1, 1}}, x,
-                       -1, "features.%d", index + 1);
+                       (dt_attr){.eps = 1e-5f, .momentum = 0.1f, .init_gamma = {1, 1}}, x, -1,
+                       "features.%d", index + 1);
         x = dt_net_add(net, &dt_op_relu, (dt_attr){0}, x, -1, "features.%d", index + 2);
         index += 3;
     }
@@ -60,9 +62,8 @@ static int vgg11_build(dt_net *net, int x)
                       "classifier");
 }
 
-static const dt_rename vgg11_rename[] = {{"cs744", "features.", "layers."},
-                                         {"cs744", "classifier.", "fc1."},
-                                         {NULL, NULL, NULL}};
+static const dt_rename vgg11_rename[] = {
+    {"cs744", "features.", "layers."}, {"cs744", "classifier.", "fc1."}, {NULL, NULL, NULL}};
 const dt_net_row dt_net_row_vgg11 = {
     .name = "vgg11",
     .schemes = " torchvision kuangliu cs744",

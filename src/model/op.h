@@ -17,20 +17,24 @@ static inline int64_t dt_shape_count(const dt_shape *s)
 /* All operations share one attribute struct; a field that an operation does not read
  * (see dt_op.attrs) must be zero. */
 typedef struct dt_attr {
-    int64_t out;    /* output channels */
-    int kernel[2];  /* height, width */
-    int stride[2];  /* height, width */
-    int pad[4];     /* top, left, bottom, right */
-    bool bias;      /* conv2d, linear */
-    bool relu, add; /* batchnorm: fused by the plan; add: in[1] is added before ReLU */
-    float eps, momentum;                   /* batchnorm; momentum in PyTorch's sense */
-    float init_weight[2], init_bias[2];    /* conv2d, linear: U(lo, hi); lo == hi > 0:
+    int64_t out;         /* output channels */
+    int kernel[2];       /* height, width */
+    int stride[2];       /* height, width */
+    int pad[4];          /* top, left, bottom, right */
+    bool bias;           /* conv2d, linear */
+    bool relu, add;      /* batchnorm: fused by the plan; add: in[1] is added before ReLU */
+    float eps, momentum; /* batchnorm; momentum in PyTorch's sense */
+    float init_weight[2], init_bias[2]; /* conv2d, linear: U(lo, hi); lo == hi > 0:
                                               normal with that standard deviation */
-    float init_gamma[2];                   /* batchnorm: U(lo, hi); lo == hi: constant */
+    float init_gamma[2];                /* batchnorm: U(lo, hi); lo == hi: constant */
 } dt_attr;
 enum {
-    DT_ATTR_OUT = 1, DT_ATTR_WINDOW = 2, DT_ATTR_BIAS = 4, DT_ATTR_FUSE = 8,
-    DT_ATTR_NORM = 16, DT_ATTR_INIT = 32,
+    DT_ATTR_OUT = 1,
+    DT_ATTR_WINDOW = 2,
+    DT_ATTR_BIAS = 4,
+    DT_ATTR_FUSE = 8,
+    DT_ATTR_NORM = 16,
+    DT_ATTR_INIT = 32,
 };
 
 enum { DT_MAX_IN = 2, DT_MAX_PARAM = 2 };
@@ -38,14 +42,14 @@ enum { DT_MAX_IN = 2, DT_MAX_PARAM = 2 };
 typedef struct dt_op dt_op;
 typedef struct dt_node { /* what the network's author wrote */
     const dt_op *op;
-    char name[48];       /* state_dict prefix, e.g. "layer1.0.conv1"; "" where none */
+    char name[48]; /* state_dict prefix, e.g. "layer1.0.conv1"; "" where none */
     dt_attr attr;
-    int in[DT_MAX_IN];   /* value ids; -1: absent */
+    int in[DT_MAX_IN]; /* value ids; -1: absent */
     int n_in;
-    int out;             /* value id */
+    int out;                 /* value id */
     int param[DT_MAX_PARAM]; /* index into the net's parameters (state_dict order) */
     int n_param;
-    int norm;            /* index into the net's norms, -1: none */
+    int norm; /* index into the net's norms, -1: none */
 } dt_node;
 
 /* Initialiser of one parameter. UNIFORM: U(a, b), a == b is the constant a. NORMAL:
@@ -61,10 +65,10 @@ dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, i
                            const int64_t *dim, dt_init init) DT_MUST_CHECK;
 dt_status dt_declare_norm(dt_decl *d, int64_t channels) DT_MUST_CHECK;
 
-typedef struct dt_step {        /* one compiled node; immutable after prepare */
+typedef struct dt_step { /* one compiled node; immutable after prepare */
     const dt_op *op;
     const dt_node *node;
-    dt_attr attr;               /* node's, with what the fuse pass set */
+    dt_attr attr; /* node's, with what the fuse pass set */
     dt_mode mode;
     int threads;
     dt_shape in_shape[DT_MAX_IN], out_shape;
@@ -84,23 +88,23 @@ typedef struct dt_step {        /* one compiled node; immutable after prepare */
 /* What an operation sees at run time; every pointer was resolved by dt_exec_create. */
 typedef struct dt_call {
     const dt_step *step;
-    const void *in[DT_MAX_IN];       /* NHWC, in_type */
-    void *out;                       /* NHWC, out_type */
-    const void *d_out;               /* NHWC, grad_type; NULL for the loss */
-    void *d_in[DT_MAX_IN];           /* NULL: not wanted */
-    const float *param[DT_MAX_PARAM];/* master weights, slab order */
-    float *d_param[DT_MAX_PARAM];    /* set for each backward call */
+    const void *in[DT_MAX_IN];               /* NHWC, in_type */
+    void *out;                               /* NHWC, out_type */
+    const void *d_out;                       /* NHWC, grad_type; NULL for the loss */
+    void *d_in[DT_MAX_IN];                   /* NULL: not wanted */
+    const float *param[DT_MAX_PARAM];        /* master weights, slab order */
+    float *d_param[DT_MAX_PARAM];            /* set for each backward call */
     const float *running_mean, *running_var; /* this norm's channels */
-    const void *packed[2];           /* by dt_step.pack */
-    void *saved, *scratch;           /* 64-byte aligned */
-    dt_moment *moments;              /* this norm's channels; NULL: not wanted */
-    const int32_t *labels;           /* [n], loss only */
-    dt_result *result;               /* loss only: forward writes it */
-    double divisor;                  /* loss only: backward divides by it */
+    const void *packed[2];                   /* by dt_step.pack */
+    void *saved, *scratch;                   /* 64-byte aligned */
+    dt_moment *moments;                      /* this norm's channels; NULL: not wanted */
+    const int32_t *labels;                   /* [n], loss only */
+    dt_result *result;                       /* loss only: forward writes it */
+    double divisor;                          /* loss only: backward divides by it */
     /* Statistics that a group of shards shares, see dt_op.sync. */
-    void *local;                     /* this shard's; written before it is combined */
-    const void *shared;              /* the group's; read after it */
-    double shared_count;             /* numbers per channel in the group, from forward on */
+    void *local;         /* this shard's; written before it is combined */
+    const void *shared;  /* the group's; read after it */
+    double shared_count; /* numbers per channel in the group, from forward on */
 } dt_call;
 
 enum { DT_SAVE_IN0 = 1, DT_SAVE_IN1 = 2, DT_SAVE_OUT = 4 };
@@ -125,19 +129,20 @@ struct dt_op {
      * combines statistics (dt_norm_sync in model.h): `local` writes call.local, `shared` reads
      * call.shared. With a group of this one shard the bits are those of the whole call. */
     const struct dt_op_sync {
-        dt_status (*forward_local)(const dt_call *c);   /* local: dt_moment [c] */
+        dt_status (*forward_local)(const dt_call *c);  /* local: dt_moment [c] */
         dt_status (*forward_shared)(const dt_call *c); /* and shared_count */
-        dt_status (*backward_local)(const dt_call *c);  /* local: double [2][c]; d_param */
+        dt_status (*backward_local)(const dt_call *c); /* local: double [2][c]; d_param */
         dt_status (*backward_shared)(const dt_call *c);
-    } *sync;
+    } * sync;
     /* Optional. Multiply-accumulates of forward over the whole batch. */
     int64_t (*macs)(const dt_step *s);
 };
 
 /* fork: one value read by two nodes; forward is an alias, backward the sum. */
-#define DT_OP_LIST(X) /* one row per operation: the only registration */              \
-    X(conv2d) X(linear) X(batchnorm) X(relu) X(add) X(maxpool) X(avgpool)             \
-    X(globalavgpool) X(fork) X(softmax_xent)
+#define DT_OP_LIST(X) /* one row per operation: the only registration */                           \
+    X(conv2d)                                                                                      \
+    X(linear)                                                                                      \
+    X(batchnorm) X(relu) X(add) X(maxpool) X(avgpool) X(globalavgpool) X(fork) X(softmax_xent)
 
 #define X(name) extern const dt_op dt_op_##name;
 DT_OP_LIST(X)
@@ -159,7 +164,8 @@ extern const dt_op *const dt_op_table[DT_OP_COUNT]; /* in net.c */
  *   id_out  to be stored in step->pack[] */
 typedef void (*dt_pack_func)(const void *context, const float *master, void *packed);
 dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char *layout,
-                      size_t bytes, dt_pack_func pack, const void *context, int *id_out) DT_MUST_CHECK;
+                            size_t bytes, dt_pack_func pack, const void *context,
+                            int *id_out) DT_MUST_CHECK;
 /* The kernel row asked for with --kernels: "auto" or a name. */
 const char *dt_model_kernels(const dt_model *m);
 

@@ -4,11 +4,10 @@
 static dt_status add_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
 {
     if (memcmp(&in[0], &in[1], sizeof in[0]) != 0)
-        return dt_fail(
-            DT_SHAPE, "add '%s': [%lld, %lld, %lld, %lld] and [%lld, %lld, %lld, %lld]",
-            n->name, (long long)in[0].n, (long long)in[0].h, (long long)in[0].w,
-            (long long)in[0].c, (long long)in[1].n, (long long)in[1].h,
-            (long long)in[1].w, (long long)in[1].c);
+        return dt_fail(DT_SHAPE, "add '%s': [%lld, %lld, %lld, %lld] and [%lld, %lld, %lld, %lld]",
+                       n->name, (long long)in[0].n, (long long)in[0].h, (long long)in[0].w,
+                       (long long)in[0].c, (long long)in[1].n, (long long)in[1].h,
+                       (long long)in[1].w, (long long)in[1].c);
     *out = in[0];
     return DT_OK;
 }

@@ -17,9 +17,9 @@ static dt_status batchnorm_infer(const dt_node *n, const dt_shape *in, dt_shape 
         return dt_fail(DT_SHAPE,
                        "batchnorm '%s': adds [%lld, %lld, %lld, %lld] to [%lld, %lld, "
                        "%lld, %lld]",
-                       n->name, (long long)in[1].n, (long long)in[1].h,
-                       (long long)in[1].w, (long long)in[1].c, (long long)in[0].n,
-                       (long long)in[0].h, (long long)in[0].w, (long long)in[0].c);
+                       n->name, (long long)in[1].n, (long long)in[1].h, (long long)in[1].w,
+                       (long long)in[1].c, (long long)in[0].n, (long long)in[0].h,
+                       (long long)in[0].w, (long long)in[0].c);
     *out = in[0];
     return DT_OK;
 }
@@ -48,21 +48,19 @@ static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
 /* ---- Forward -------------------------------------------------------------------- */
 
 /* Moments of the batch: left in the area, and to the caller. */
-static void batchnorm_measure(const dt_call *c, const dt_norm_plan *p,
-                              const dt_norm_area *a)
+static void batchnorm_measure(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
 {
     const dt_loops *loops = dt_loops_current();
 
     dt_loop_run(c, loops->norm_moments, p->parts, 1);
     loops->norm_merge(c, 0, p->channels);
     for (int64_t i = 0; c->moments && i < p->channels; i++)
-        c->moments[i] = (dt_moment){(double)p->rows, dt_norm_sum(a, 0, 0)[i],
-                                    dt_norm_sum(a, 0, 1)[i]};
+        c->moments[i] =
+            (dt_moment){(double)p->rows, dt_norm_sum(a, 0, 0)[i], dt_norm_sum(a, 0, 1)[i]};
 }
 
 /* Mean and inverse standard deviation of channel i to `saved`. */
-static void batchnorm_save(const dt_call *c, const dt_norm_area *a, int64_t i,
-                           dt_moment m)
+static void batchnorm_save(const dt_call *c, const dt_norm_area *a, int64_t i, dt_moment m)
 {
     float *mean = c->saved, *inverse = mean + a->stride;
 
@@ -71,16 +69,15 @@ static void batchnorm_save(const dt_call *c, const dt_norm_area *a, int64_t i,
 }
 
 /* Training: with what is in `saved`; evaluation: with the running statistics. */
-static void batchnorm_normalise(const dt_call *c, const dt_norm_plan *p,
-                                const dt_norm_area *a)
+static void batchnorm_normalise(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
 {
     const bool train = c->step->mode == DT_TRAIN;
     const float *mean = train ? c->saved : c->running_mean;
 
     for (int64_t i = 0; i < p->channels; i++) {
-        const float inverse = train ? mean[a->stride + i]
-                                    : (float)(1 / sqrt((double)c->running_var[i] +
-                                                       (double)c->step->attr.eps));
+        const float inverse =
+            train ? mean[a->stride + i]
+                  : (float)(1 / sqrt((double)c->running_var[i] + (double)c->step->attr.eps));
         a->shift[i] = mean[i];
         a->scale[i] = c->param[0][i] * inverse;
     }
@@ -95,9 +92,9 @@ static dt_status batchnorm_forward(const dt_call *c)
     if (c->step->mode == DT_TRAIN) {
         batchnorm_measure(c, &p, &a);
         for (int64_t i = 0; i < p.channels; i++)
-            batchnorm_save(c, &a, i,
-                           (dt_moment){(double)p.rows, dt_norm_sum(&a, 0, 0)[i],
-                                       dt_norm_sum(&a, 0, 1)[i]});
+            batchnorm_save(
+                c, &a, i,
+                (dt_moment){(double)p.rows, dt_norm_sum(&a, 0, 0)[i], dt_norm_sum(&a, 0, 1)[i]});
     }
     batchnorm_normalise(c, &p, &a);
     return DT_OK;
@@ -111,8 +108,7 @@ static dt_status batchnorm_forward_local(const dt_call *c)
 
     batchnorm_measure(c, &p, &a);
     for (int64_t i = 0; i < p.channels; i++)
-        local[i] = (dt_moment){(double)p.rows, dt_norm_sum(&a, 0, 0)[i],
-                             dt_norm_sum(&a, 0, 1)[i]};
+        local[i] = (dt_moment){(double)p.rows, dt_norm_sum(&a, 0, 0)[i], dt_norm_sum(&a, 0, 1)[i]};
     return DT_OK;
 }
 
@@ -132,8 +128,7 @@ static dt_status batchnorm_forward_shared(const dt_call *c)
 
 /* Sums of dy' and of dy' (x - mean) over the batch, left in the area; the gradients of
  * gamma and beta, which are the batch's own whoever shares its statistics. */
-static void batchnorm_sum(const dt_call *c, const dt_norm_plan *p,
-                          const dt_norm_area *a)
+static void batchnorm_sum(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
 {
     const dt_loops *loops = dt_loops_current();
     const float *mean = c->saved, *inverse = mean + a->stride;
@@ -148,9 +143,8 @@ static void batchnorm_sum(const dt_call *c, const dt_norm_plan *p,
 }
 
 /* The data gradient, with both sums over the n numbers that share their statistics. */
-static void batchnorm_data(const dt_call *c, const dt_norm_plan *p,
-                           const dt_norm_area *a, const double *sums,
-                           const double *products, double n)
+static void batchnorm_data(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a,
+                           const double *sums, const double *products, double n)
 {
     const float *mean = c->saved, *inverse = mean + a->stride;
 
@@ -172,8 +166,7 @@ static dt_status batchnorm_backward(const dt_call *c)
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
 
     batchnorm_sum(c, &p, &a);
-    batchnorm_data(c, &p, &a, dt_norm_sum(&a, 0, 0), dt_norm_sum(&a, 0, 1),
-                   (double)p.rows);
+    batchnorm_data(c, &p, &a, dt_norm_sum(&a, 0, 0), dt_norm_sum(&a, 0, 1), (double)p.rows);
     return DT_OK;
 }
 
@@ -185,8 +178,7 @@ static dt_status batchnorm_backward_local(const dt_call *c)
 
     batchnorm_sum(c, &p, &a);
     for (int k = 0; k < 2; k++)
-        memcpy(local + k * p.channels, dt_norm_sum(&a, 0, k),
-               (size_t)p.channels * sizeof *local);
+        memcpy(local + k * p.channels, dt_norm_sum(&a, 0, k), (size_t)p.channels * sizeof *local);
     return DT_OK;
 }
 

@@ -1,8 +1,7 @@
 /* op_globalavgpool.c - the mean over an image's pixels: [n, h, w, c] to [n, 1, 1, c]. */
 #include "loops.h"
 
-static dt_status globalavgpool_infer(const dt_node *n, const dt_shape *in,
-                                     dt_shape *out)
+static dt_status globalavgpool_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
 {
     (void)n;
     *out = (dt_shape){in[0].n, 1, 1, in[0].c};

@@ -7,8 +7,8 @@ static dt_status maxpool_infer(const dt_node *n, const dt_shape *in, dt_shape *o
 {
     const int64_t positions = (int64_t)n->attr.kernel[0] * n->attr.kernel[1];
     if (positions > UINT8_MAX + 1)
-        return dt_fail(DT_SHAPE, "maxpool '%s': a kernel of %lld positions, at most %d",
-                       n->name, (long long)positions, UINT8_MAX + 1);
+        return dt_fail(DT_SHAPE, "maxpool '%s': a kernel of %lld positions, at most %d", n->name,
+                       (long long)positions, UINT8_MAX + 1);
     return dt_pool_infer(n, in, out);
 }
 

@@ -18,9 +18,8 @@
 static dt_status softmax_xent_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
 {
     if (in[0].h != 1 || in[0].w != 1)
-        return dt_fail(DT_SHAPE,
-                       "softmax_xent '%s': logits of %lld x %lld pixels, want 1",
-                       n->name, (long long)in[0].h, (long long)in[0].w);
+        return dt_fail(DT_SHAPE, "softmax_xent '%s': logits of %lld x %lld pixels, want 1", n->name,
+                       (long long)in[0].h, (long long)in[0].w);
     *out = (dt_shape){in[0].n, 1, 1, 1};
     return DT_OK;
 }

@@ -12,7 +12,7 @@ const char *dt_model_kernels(const dt_model *m)
 }
 
 dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char *layout,
-                      size_t bytes, dt_pack_func pack, const void *context, int *id_out)
+                            size_t bytes, dt_pack_func pack, const void *context, int *id_out)
 {
     const int index = s->node->param[param];
 
@@ -24,8 +24,11 @@ dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char
     if (m->packs == DT_MAX_PACKS)
         return dt_fail(DT_BUG, "more than %d packed copies", DT_MAX_PACKS);
     dt_pack *p = &m->pack[m->packs];
-    *p = (dt_pack){.param = index, .bytes = bytes, .offset = m->packed_bytes,
-                   .pack = pack, .context = context};
+    *p = (dt_pack){.param = index,
+                   .bytes = bytes,
+                   .offset = m->packed_bytes,
+                   .pack = pack,
+                   .context = context};
     snprintf(p->layout, sizeof p->layout, "%s", layout);
     m->packed_bytes += dt_align(bytes, 64);
     *id_out = m->packs++;
@@ -34,8 +37,7 @@ dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char
 
 static void model_pack_one(const dt_model *m, const dt_pack *p)
 {
-    p->pack(p->context, m->weights.master + m->net->param[p->param].offset,
-            m->packed + p->offset);
+    p->pack(p->context, m->weights.master + m->net->param[p->param].offset, m->packed + p->offset);
 }
 
 void dt_model_pack(dt_model *m, size_t first, size_t count)
@@ -104,11 +106,13 @@ static dt_status repack_fail(const dt_model *m, const dt_pack *p, char *room, in
     repack_one(m, p, room);
     while (i + 1 < p->bytes && is[i] == want[i])
         i++;
-    return dt_fail(DT_CORRUPT, "step %lld: the packed copy of '%s' (layout %s) is not that of its "
+    return dt_fail(DT_CORRUPT,
+                   "step %lld: the packed copy of '%s' (layout %s) is not that of its "
                    "weights: byte %zu of %zu is %02x, packed again it is %02x: continue from the "
                    "last checkpoint with --resume auto; if it comes back on the same host, leave "
-                   "that host out and test its memory", (long long)step,
-                   m->net->param[p->param].name, p->layout, i, p->bytes, is[i], want[i]);
+                   "that host out and test its memory",
+                   (long long)step, m->net->param[p->param].name, p->layout, i, p->bytes, is[i],
+                   want[i]);
 }
 
 dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int threads, void *room,

@@ -23,8 +23,11 @@ static dt_status plan_infer(dt_plan *p)
     const dt_dtype type = p->model->opts.precision;
 
     for (int v = 0; v < p->values; v++)
-        p->value[v] = (dt_value){.type = type, .producer = -1, .root = v,
-                                 .wants_grad = v != 0, .block = DT_NO_BLOCK,
+        p->value[v] = (dt_value){.type = type,
+                                 .producer = -1,
+                                 .root = v,
+                                 .wants_grad = v != 0,
+                                 .block = DT_NO_BLOCK,
                                  .grad_block = DT_NO_BLOCK};
     p->value[0].shape = (dt_shape){p->batch, size, size, 3};
     p->value[p->logits].type = DT_F32;
@@ -73,8 +76,7 @@ static dt_status plan_check_room(const dt_plan *p)
             return dt_fail(DT_NOMEM,
                            "%lld images at a time need %.2f GiB and more ('%s'), but %.2f GiB "
                            "are available; lower --batch or --image-size, or take more --shards",
-                           (long long)p->batch, bytes / gib, n->name,
-                           (double)available / gib);
+                           (long long)p->batch, bytes / gib, n->name, (double)available / gib);
     }
     return DT_OK;
 }
@@ -84,9 +86,14 @@ static dt_status plan_prepare(dt_plan *p)
     for (int i = 0; i < p->steps; i++) {
         const dt_node *n = &p->node[i];
         dt_step *s = &p->step[i];
-        *s = (dt_step){.op = n->op, .node = n, .attr = n->attr, .mode = p->mode,
-                       .threads = p->model->opts.threads, .saves = n->op->saves,
-                       .grad_type = p->model->opts.precision, .pack = {-1, -1},
+        *s = (dt_step){.op = n->op,
+                       .node = n,
+                       .attr = n->attr,
+                       .mode = p->mode,
+                       .threads = p->model->opts.threads,
+                       .saves = n->op->saves,
+                       .grad_type = p->model->opts.precision,
+                       .pack = {-1, -1},
                        .label_smoothing = p->model->opts.label_smoothing,
                        .loss_epsilon = p->model->opts.loss_epsilon,
                        .out_shape = p->value[n->out].shape,
@@ -167,8 +174,7 @@ static void plan_value_lives(dt_plan *p)
                 block_extend(b, backward_time(p, i));
         }
         if (saves & DT_SAVE_OUT)
-            block_extend(&p->block[p->value[p->value[n->out].root].block],
-                         backward_time(p, i));
+            block_extend(&p->block[p->value[p->value[n->out].root].block], backward_time(p, i));
     }
 }
 
@@ -179,9 +185,8 @@ static void plan_grad_lives(dt_plan *p)
         for (int k = 0; k < p->node[i].n_in; k++) {
             dt_value *x = &p->value[p->node[i].in[k]];
             if (x->wants_grad)
-                x->grad_block = plan_new_block(
-                    p, value_bytes(x, p->model->opts.precision), backward_time(p, i),
-                    backward_time(p, x->producer));
+                x->grad_block = plan_new_block(p, value_bytes(x, p->model->opts.precision),
+                                               backward_time(p, i), backward_time(p, x->producer));
         }
 }
 
@@ -197,9 +202,8 @@ static dt_status plan_memory(dt_plan *p)
     for (int i = 0; i < p->steps; i++) {
         p->saved_block[i] = DT_NO_BLOCK;
         if (p->step[i].saved_bytes)
-            p->saved_block[i] =
-                plan_new_block(p, p->step[i].saved_bytes, i,
-                               p->mode == DT_TRAIN ? backward_time(p, i) : i);
+            p->saved_block[i] = plan_new_block(p, p->step[i].saved_bytes, i,
+                                               p->mode == DT_TRAIN ? backward_time(p, i) : i);
     }
     p->labels_block = plan_new_block(p, (size_t)p->batch * sizeof(int32_t), 0, end);
     return dt_arena_place(p->block, p->blocks, &p->arena_bytes);
@@ -217,8 +221,7 @@ static dt_status plan_fingerprint(dt_plan *p)
         dt_plan_row r;
         dt_plan_row_get(p, i, &r);
         const int n = snprintf(line, sizeof line, "%s|%s|%s|%s|%zu|%zu|%zu\n", r.op, r.name,
-                               r.out_shape, r.kernels, r.out_offset, r.saved_bytes,
-                               r.out_bytes);
+                               r.out_shape, r.kernels, r.out_offset, r.saved_bytes, r.out_bytes);
         dt_hash_update(h, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
     }
     p->digest = dt_hash_digest(h);
@@ -296,10 +299,12 @@ void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row)
     const dt_step *s = &p->step[i];
     const dt_value *out = &p->value[p->node[i].out];
 
-    *row = (dt_plan_row){.op = s->op->name, .name = s->node->name,
+    *row = (dt_plan_row){.op = s->op->name,
+                         .name = s->node->name,
                          .macs = s->op->macs ? s->op->macs(s) : 0,
                          .out_bytes = value_bytes(out, out->type),
-                         .saved_bytes = s->saved_bytes, .scratch_bytes = s->scratch_bytes};
+                         .saved_bytes = s->saved_bytes,
+                         .scratch_bytes = s->scratch_bytes};
     if (s->op == &dt_op_batchnorm && s->attr.relu)
         row->op = s->attr.add ? "batchnorm+add+relu" : "batchnorm+relu";
     if (out->root == p->node[i].out)

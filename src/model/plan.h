@@ -7,7 +7,7 @@
 
 enum { DT_MAX_PACKS = 1024 };
 typedef struct dt_pack {
-    int param;         /* index in the net */
+    int param; /* index in the net */
     char layout[96];
     size_t bytes, offset; /* in the packed slab */
     dt_pack_func pack;
@@ -15,7 +15,7 @@ typedef struct dt_pack {
 } dt_pack;
 
 struct dt_model {
-    const dt_net *net;  /* borrowed */
+    const dt_net *net; /* borrowed */
     dt_model_opts opts;
     dt_weights weights; /* borrowed */
     char *packed;       /* [packed_bytes], borrowed */
@@ -45,9 +45,9 @@ enum { DT_NO_BLOCK = -1 };
 typedef struct dt_value {
     dt_shape shape;
     dt_dtype type;
-    int producer;   /* step; -1: the images */
+    int producer; /* step; -1: the images */
     int uses;
-    int root;       /* the value whose memory it is: itself, or what a fork aliases */
+    int root; /* the value whose memory it is: itself, or what a fork aliases */
     bool wants_grad;
     int block, grad_block; /* index of dt_block, or DT_NO_BLOCK */
 } dt_value;
@@ -59,7 +59,7 @@ struct dt_plan {
     dt_model *model; /* borrowed */
     int64_t batch;
     dt_mode mode;
-    dt_node node[DT_MAX_NODES]; /* execution order, after fusion and forks */
+    dt_node node[DT_MAX_NODES];   /* execution order, after fusion and forks */
     int second_out[DT_MAX_NODES]; /* fork: its second output value, else -1 */
     dt_step step[DT_MAX_NODES];
     size_t final[DT_MAX_NODES]; /* floats of the gradient slab final after its backward */

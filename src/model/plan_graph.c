@@ -25,8 +25,8 @@ static int producer_of(const dt_plan *p, int value)
 static int lone_norm(const dt_plan *p, int value)
 {
     const int i = producer_of(p, value);
-    const bool plain = i >= 0 && p->node[i].op == &dt_op_batchnorm &&
-                       !p->node[i].attr.relu && !p->node[i].attr.add;
+    const bool plain = i >= 0 && p->node[i].op == &dt_op_batchnorm && !p->node[i].attr.relu &&
+                       !p->node[i].attr.add;
     return plain && uses_of(p, value) == 1 ? i : -1;
 }
 
@@ -45,8 +45,7 @@ void dt_plan_fuse(dt_plan *p)
         int norm = lone_norm(p, p->node[i].in[0]), add = -1;
         if (norm < 0) {
             add = producer_of(p, p->node[i].in[0]);
-            if (add < 0 || p->node[add].op != &dt_op_add ||
-                uses_of(p, p->node[add].out) != 1)
+            if (add < 0 || p->node[add].op != &dt_op_add || uses_of(p, p->node[add].out) != 1)
                 continue;
             norm = lone_norm(p, p->node[add].in[0]);
             if (norm < 0)
@@ -76,8 +75,8 @@ static dt_status insert_fork(dt_plan *p, int at, int value)
     memmove(&p->second_out[at + 1], &p->second_out[at],
             (size_t)(p->steps - at) * sizeof p->second_out[0]);
     p->steps++;
-    p->node[at] = (dt_node){.op = &dt_op_fork, .in = {value, -1}, .n_in = 1, .norm = -1,
-                            .out = p->values++};
+    p->node[at] =
+        (dt_node){.op = &dt_op_fork, .in = {value, -1}, .n_in = 1, .norm = -1, .out = p->values++};
     p->second_out[at] = p->values++;
     return DT_OK;
 }

@@ -49,8 +49,8 @@ dt_status dt_model_init(dt_model *m, uint32_t seed)
         if (init->kind == DT_INIT_NORMAL)
             dt_fill_normal(file, p->count, init->a, seed, DT_STREAM_INIT, (uint32_t)i);
         else
-            dt_fill_uniform(file, p->count, (float)init->a, (float)init->b, seed,
-                            DT_STREAM_INIT, (uint32_t)i);
+            dt_fill_uniform(file, p->count, (float)init->a, (float)init->b, seed, DT_STREAM_INIT,
+                            (uint32_t)i);
         dt_param_from_file(p, file, m->weights.master + p->offset);
     }
     free(file);

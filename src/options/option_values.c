@@ -25,10 +25,12 @@ static bool is_utf8(const char *text)
  * state.json give every other text back. */
 static bool is_plain(const char *text)
 {
-    static const char *const refused[][2] = {
-        {"\x01", "\x1f"}, {"\x7f", "\x7f"}, {"\xc2\x80", "\xc2\x9f"},
-        {"\xe2\x80\xa8", "\xe2\x80\xa9"}, {"\xef\xbb\xbf", "\xef\xbb\xbf"},
-        {"\xef\xbf\xbe", "\xef\xbf\xbf"}};
+    static const char *const refused[][2] = {{"\x01", "\x1f"},
+                                             {"\x7f", "\x7f"},
+                                             {"\xc2\x80", "\xc2\x9f"},
+                                             {"\xe2\x80\xa8", "\xe2\x80\xa9"},
+                                             {"\xef\xbb\xbf", "\xef\xbb\xbf"},
+                                             {"\xef\xbf\xbe", "\xef\xbf\xbf"}};
 
     for (const char *c = text; *c; c++)
         for (size_t i = 0; i < DT_COUNT_OF(refused); i++) {
@@ -116,8 +118,7 @@ static void auto_print(const void *field, char *buf, size_t size)
 
 static void auto_want(const dt_option_row *row, char *buf, size_t size)
 {
-    snprintf(buf, size, "auto, or a whole number from %.15g to %.15g", row->low,
-             row->high);
+    snprintf(buf, size, "auto, or a whole number from %.15g to %.15g", row->low, row->high);
 }
 
 static bool real_parse(const dt_option_row *row, const char *text, void *field)
@@ -215,8 +216,7 @@ static const void *option_field(const dt_option_row *row, const dt_options *o)
     return (const char *)o + row->offset;
 }
 
-const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *buf,
-                           size_t size)
+const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *buf, size_t size)
 {
     option_kinds[row->type].print(option_field(row, o), buf, size);
     return buf;
@@ -233,7 +233,5 @@ dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *tex
         return DT_OK;
     }
     kind->want(row, want, sizeof want);
-    return dt_fail(code, "%s: '%s' is no value for %s, want %s", place, text, row->name,
-                   want);
+    return dt_fail(code, "%s: '%s' is no value for %s, want %s", place, text, row->name, want);
 }
-

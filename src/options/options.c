@@ -6,9 +6,17 @@
 #include <stddef.h>
 
 const dt_option_row dt_option_table[] = {
-#define X(type, field, scope, value, low, high, choices, group, metavar, help)          \
-    {#field, DT_OPTION_##type, DT_SCOPE_##scope, offsetof(dt_options, field), low, high, \
-     choices, group, metavar, help},
+#define X(type, field, scope, value, low, high, choices, group, metavar, help)                     \
+    {#field,                                                                                       \
+     DT_OPTION_##type,                                                                             \
+     DT_SCOPE_##scope,                                                                             \
+     offsetof(dt_options, field),                                                                  \
+     low,                                                                                          \
+     high,                                                                                         \
+     choices,                                                                                      \
+     group,                                                                                        \
+     metavar,                                                                                      \
+     help},
     DT_OPTION_LIST(X)
 #undef X
 };
@@ -92,9 +100,11 @@ dt_status dt_bn_parse(const char *text, int64_t shards, int64_t *group)
         *group = n < shards ? n : shards;
         return DT_OK;
     }
-    return dt_fail(DT_CONFIG, "--bn '%s': use local (each shard's own statistics), sync (all "
+    return dt_fail(DT_CONFIG,
+                   "--bn '%s': use local (each shard's own statistics), sync (all "
                    "shards), node (the shards of a node) or group:N with N >= 1 (N neighbouring "
-                   "shards)", text);
+                   "shards)",
+                   text);
 }
 
 dt_status dt_save_every_parse(const char *text, int64_t *steps, double *seconds)
@@ -119,14 +129,19 @@ dt_status dt_save_every_parse(const char *text, int64_t *steps, double *seconds)
                 return DT_OK;
             }
     }
-    return dt_fail(DT_CONFIG, "--save-every '%s': use a number of steps, or a time like 30s, "
-                   "10m or 2h; 0 for never", text);
+    return dt_fail(DT_CONFIG,
+                   "--save-every '%s': use a number of steps, or a time like 30s, "
+                   "10m or 2h; 0 for never",
+                   text);
 }
 
 dt_net_spec dt_options_net(const dt_options *o, int classes)
 {
-    return (dt_net_spec){.net = o->net, .variant = o->variant, .stem = o->stem,
-                         .image_size = (int)o->image_size, .classes = classes,
+    return (dt_net_spec){.net = o->net,
+                         .variant = o->variant,
+                         .stem = o->stem,
+                         .image_size = (int)o->image_size,
+                         .classes = classes,
                          .width_divisor = (int)o->width_divisor};
 }
 
@@ -169,8 +184,7 @@ dt_status dt_options_check(dt_options *o, int world)
     if (!global)
         return dt_fail(DT_CONFIG, "--batch and --global-batch are both auto; give one");
 
-    const dt_option_row *limits[] = {dt_option_find("shards"),
-                                     dt_option_find("global_batch")};
+    const dt_option_row *limits[] = {dt_option_find("shards"), dt_option_find("global_batch")};
     const int64_t values[] = {shards, global};
     for (int i = 0; i < 2; i++)
         if ((double)values[i] > limits[i]->high)

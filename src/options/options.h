@@ -198,8 +198,13 @@ typedef struct dt_options {
 } dt_options;
 
 typedef enum dt_option_type {
-    DT_OPTION_TEXT, DT_OPTION_CHOICE, DT_OPTION_COUNT, DT_OPTION_AUTO, DT_OPTION_REAL,
-    DT_OPTION_AUTO_REAL, DT_OPTION_FLAG
+    DT_OPTION_TEXT,
+    DT_OPTION_CHOICE,
+    DT_OPTION_COUNT,
+    DT_OPTION_AUTO,
+    DT_OPTION_REAL,
+    DT_OPTION_AUTO_REAL,
+    DT_OPTION_FLAG
 } dt_option_type;
 typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */

@@ -59,8 +59,10 @@ static dt_status average_paths(const char *const *given, size_t count, newest_pa
 static dt_status out_refused(const char *out, const char *why, const char *remedy)
 {
     dt_fail_clear(); /* what told us so */
-    return dt_fail(DT_CANTCREATE, "cannot write %s: %s, and it is left alone; choose another "
-                                  "--out%s", out, why, remedy);
+    return dt_fail(DT_CANTCREATE,
+                   "cannot write %s: %s, and it is left alone; choose another "
+                   "--out%s",
+                   out, why, remedy);
 }
 
 /* A run's own model is what its records and checkpoints tell of. */
@@ -98,8 +100,9 @@ static dt_status average_out(const char *out)
     if (dt_checkpoint_holds(folder))
         return out_refused(out, "its folder belongs to a run's checkpoints", "");
     if (dt_rundir_held(folder))
-        return out_refused(out, "its folder is in use by a run", ", or wait until the run has "
-                                                                 "ended");
+        return out_refused(out, "its folder is in use by a run",
+                           ", or wait until the run has "
+                           "ended");
     if (is_run_model(out))
         return out_refused(out, "it is the place of a run's own model", "");
     if (stat(out, &info) != 0 || info.st_size == 0)

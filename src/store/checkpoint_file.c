@@ -22,8 +22,8 @@ dt_status dt_checkpoint_blame(void)
     return DT_IO;
 }
 
-dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *out,
-                              size_t room, size_t *length)
+dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *out, size_t room,
+                                  size_t *length)
 {
     char path[PATH_MAX];
     struct stat info;
@@ -49,11 +49,10 @@ dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *ou
         used += n > 0 ? (size_t)n : 0;
     } while ((n > 0 && used < room) || (n < 0 && errno == EINTR));
     if (n < 0)
-        st = dt_fail(DT_IO, "checkpoint %s: reading %s: %s", folder, name,
-                     strerror(errno));
+        st = dt_fail(DT_IO, "checkpoint %s: reading %s: %s", folder, name, strerror(errno));
     else if (used == room)
-        st = dt_fail(DT_FORMAT, "checkpoint %s: %s has %zu bytes or more: damaged",
-                     folder, name, room);
+        st = dt_fail(DT_FORMAT, "checkpoint %s: %s has %zu bytes or more: damaged", folder, name,
+                     room);
     else
         out[used] = '\0';
     if (length)

@@ -71,13 +71,15 @@ static dt_status find_failed(dt_status st)
         return st;
     snprintf(text, sizeof text, "%s", dt_fail_text());
     dt_fail_clear();
-    return dt_fail(st, "%s; it may be whole, so nothing is done without it: try again, or move "
-                       "it away", text);
+    return dt_fail(st,
+                   "%s; it may be whole, so nothing is done without it: try again, or move "
+                   "it away",
+                   text);
 }
 
 /* The newest of a list, oldest first, that is valid; *gone: one went meanwhile. */
-static dt_status find_newest(const char *folder, const dt_checkpoint_name *list,
-                             size_t count, char found[PATH_MAX], bool *gone)
+static dt_status find_newest(const char *folder, const dt_checkpoint_name *list, size_t count,
+                             char found[PATH_MAX], bool *gone)
 {
     for (size_t i = count; i-- > 0;) {
         char path[PATH_MAX];

@@ -39,10 +39,10 @@ dt_status dt_checkpoint_sweep(const char *folder, int64_t reached) DT_MUST_CHECK
 
 /* ---- Files: one list for writer and reader ------------------------------------------- */
 
-#define DT_CHECKPOINT_FILE_LIST(X)                                                     \
-    X(MODEL, "model.safetensors")                                                      \
-    X(MOMENTUM, "momentum.safetensors")                                                \
-    X(OPTIONS, "options.yaml")                                                         \
+#define DT_CHECKPOINT_FILE_LIST(X)                                                                 \
+    X(MODEL, "model.safetensors")                                                                  \
+    X(MOMENTUM, "momentum.safetensors")                                                            \
+    X(OPTIONS, "options.yaml")                                                                     \
     X(STATE, "state.json")
 typedef enum dt_checkpoint_file {
 #define X(name, text) DT_CHECKPOINT_##name,
@@ -56,8 +56,8 @@ extern const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES];
 dt_status dt_checkpoint_blame(void);
 /* A file of at most `room` - 1 bytes, ended by a zero; length may be NULL. DT_FORMAT:
  * missing, longer, no regular file. */
-dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *out,
-                                  size_t room, size_t *length) DT_MUST_CHECK;
+dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *out, size_t room,
+                                  size_t *length) DT_MUST_CHECK;
 
 /* MANIFEST: a line of format and version, a line of hash, size and name per file, in the
  * list's order, and a line with the hash of all lines before it. */

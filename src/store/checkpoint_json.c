@@ -8,16 +8,15 @@
 enum { FORMAT = 1, STATE_ROOM = 1 << 20, TEXT_ROOM = 4096, REAL_CHARS = 32 };
 
 /* Members that are whole numbers, with their least value, and doubles. */
-#define INTEGER_LIST(X)                                                                \
-    X(epoch, 0)                                                                        \
-    X(step, 0)                                                                         \
-    X(run_step, 0)                                                                     \
-    X(images, 0)                                                                       \
-    X(best_epoch, INT64_MIN)                                                           \
+#define INTEGER_LIST(X)                                                                            \
+    X(epoch, 0)                                                                                    \
+    X(step, 0)                                                                                     \
+    X(run_step, 0)                                                                                 \
+    X(images, 0)                                                                                   \
+    X(best_epoch, INT64_MIN)                                                                       \
     X(metrics_bytes, 0)
 #define REAL_LIST(X) X(loss_sum) X(best_accuracy)
-static const char *const text_members[] = {"data_digest", "class", "state_hash",
-                                           "weights_hash"};
+static const char *const text_members[] = {"data_digest", "class", "state_hash", "weights_hash"};
 enum { TEXTS = DT_COUNT_OF(text_members) };
 enum {
 #define X(...) +1
@@ -70,8 +69,7 @@ static dt_status state_hashes(const dt_snapshot *s, char weights[DT_DIGEST_CHARS
 {
     dt_digest of_weights, of_all;
 
-    DT_TRY(dt_state_hashes(&s->model, s->momentum, s->at.epoch, s->at.step, &of_weights,
-                           &of_all));
+    DT_TRY(dt_state_hashes(&s->model, s->momentum, s->at.epoch, s->at.step, &of_weights, &of_all));
     dt_digest_text(of_weights, weights);
     dt_digest_text(of_all, all);
     return DT_OK;
@@ -89,8 +87,7 @@ dt_status dt_checkpoint_json_text(const dt_snapshot *s, char **text, size_t *len
 #define X(name, least) bad |= json_object_set_new(j, #name, json_integer(s->at.name));
     INTEGER_LIST(X)
 #undef X
-#define X(name)                                                                        \
-    bad |= json_object_set_new(j, #name, json_string(real_text(s->at.name, number)));
+#define X(name) bad |= json_object_set_new(j, #name, json_string(real_text(s->at.name, number)));
     REAL_LIST(X)
 #undef X
     const char *const texts[TEXTS] = {s->data_digest, s->bits_class, all, weights};
@@ -149,7 +146,7 @@ static dt_status check_options(const state_reader *r)
 
     if (!json_is_object(options))
         return state_wrong(r, "options", "not an object");
-    json_object_foreach(options, name, value)
+    json_object_foreach (options, name, value)
         if (!json_is_string(value))
             return state_wrong(r, "options", "not an object of texts");
     return DT_OK;
@@ -161,8 +158,7 @@ static dt_status read_members(const state_reader *r, dt_checkpoint_state *s)
     const json_t *best = json_object_get(r->root, "best");
 
     if (!json_is_object(r->root))
-        return dt_fail(DT_FORMAT, "checkpoint %s: state.json is not an object",
-                       r->folder);
+        return dt_fail(DT_FORMAT, "checkpoint %s: state.json is not an object", r->folder);
     DT_TRY(read_integer(r, "format", 1, &format));
     if (format != FORMAT)
         return dt_fail(DT_FORMAT,
@@ -170,8 +166,8 @@ static dt_status read_members(const state_reader *r, dt_checkpoint_state *s)
                        "%d: take the program that wrote it",
                        r->folder, (long long)format, FORMAT);
     if (json_object_size(r->root) > MEMBERS)
-        return dt_fail(DT_FORMAT, "checkpoint %s: state.json has %zu members, not %d",
-                       r->folder, json_object_size(r->root), (int)MEMBERS);
+        return dt_fail(DT_FORMAT, "checkpoint %s: state.json has %zu members, not %d", r->folder,
+                       json_object_size(r->root), (int)MEMBERS);
 #define X(name, least) DT_TRY(read_integer(r, #name, least, &s->at.name));
     INTEGER_LIST(X)
 #undef X
@@ -198,15 +194,18 @@ dt_status dt_checkpoint_json_read(const char *folder, const dt_manifest *m,
 
     *state = (dt_checkpoint_state){0};
     DT_TRY(dt_calloc(&text, STATE_ROOM, 1, "state.json"));
-    DT_GO(st, dt_checkpoint_file_read(folder, dt_checkpoint_file_name[DT_CHECKPOINT_STATE],
-                                      text, STATE_ROOM, &length), out);
+    DT_GO(st,
+          dt_checkpoint_file_read(folder, dt_checkpoint_file_name[DT_CHECKPOINT_STATE], text,
+                                  STATE_ROOM, &length),
+          out);
     if (m)
-        DT_GO(st, dt_manifest_compare(m, folder, DT_CHECKPOINT_STATE,
-                                      (dt_written){length, dt_hash_bytes(text, length)}), out);
+        DT_GO(st,
+              dt_manifest_compare(m, folder, DT_CHECKPOINT_STATE,
+                                  (dt_written){length, dt_hash_bytes(text, length)}),
+              out);
     j = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!j) {
-        st = dt_fail(DT_FORMAT, "checkpoint %s: state.json, line %d: not JSON", folder,
-                     error.line);
+        st = dt_fail(DT_FORMAT, "checkpoint %s: state.json, line %d: not JSON", folder, error.line);
         goto out;
     }
     st = read_members(&(state_reader){folder, j}, state);

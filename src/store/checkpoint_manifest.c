@@ -16,13 +16,11 @@ size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS])
 
     for (size_t i = 0; i < DT_CHECKPOINT_FILES; i++) { /* at most 80 characters each */
         dt_digest_text(m->file[i].digest, hash);
-        used += (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used,
-                                 "%s %20" PRIu64 " %s\n", hash, m->file[i].bytes,
-                                 dt_checkpoint_file_name[i]);
+        used += (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s %20" PRIu64 " %s\n",
+                                 hash, m->file[i].bytes, dt_checkpoint_file_name[i]);
     }
     dt_digest_text(dt_hash_bytes(out, used), hash);
-    return used +
-           (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s MANIFEST\n", hash);
+    return used + (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s MANIFEST\n", hash);
 }
 
 /* A later version says so itself, in its first line. */
@@ -36,8 +34,7 @@ static dt_status check_version(const char *folder, const char *text)
                        "checkpoint %s: MANIFEST has format %d, this program reads %d: "
                        "take the program that wrote it",
                        folder, version, VERSION);
-    return dt_fail(DT_FORMAT,
-                   "checkpoint %s: MANIFEST is damaged, or the save did not end",
+    return dt_fail(DT_FORMAT, "checkpoint %s: MANIFEST is damaged, or the save did not end",
                    folder);
 }
 
@@ -46,8 +43,9 @@ static const char *parse_line(const char *at, dt_written *w)
 {
     int used = 0;
 
-    if (sscanf(at, "%16" SCNx64 "%16" SCNx64 " %20" SCNu64 " %*[a-z.]%n",
-               &w->digest.high, &w->digest.low, &w->bytes, &used) != 3 || used == 0)
+    if (sscanf(at, "%16" SCNx64 "%16" SCNx64 " %20" SCNu64 " %*[a-z.]%n", &w->digest.high,
+               &w->digest.low, &w->bytes, &used) != 3 ||
+        used == 0)
         return NULL;
     return at + used;
 }
@@ -80,11 +78,9 @@ dt_status dt_manifest_sizes(const char *folder, dt_manifest *m)
             return dt_fail(dt_checkpoint_blame(), "checkpoint %s: %s: %s", folder, name,
                            strerror(errno));
         if (!S_ISREG(info.st_mode))
-            return dt_fail(DT_FORMAT, "checkpoint %s: %s is no regular file", folder,
-                           name);
+            return dt_fail(DT_FORMAT, "checkpoint %s: %s is no regular file", folder, name);
         if ((uint64_t)info.st_size != m->file[i].bytes)
-            return dt_fail(DT_FORMAT,
-                           "checkpoint %s: %s has %lld bytes, MANIFEST says %llu: torn",
+            return dt_fail(DT_FORMAT, "checkpoint %s: %s has %lld bytes, MANIFEST says %llu: torn",
                            folder, name, (long long)info.st_size,
                            (unsigned long long)m->file[i].bytes);
     }

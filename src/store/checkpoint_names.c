@@ -23,8 +23,7 @@ bool dt_checkpoint_name_parse(const char *text, dt_checkpoint_name *n)
     int generation = 1;
 
     /* The widths bound the numbers; rendering them again refuses everything else. */
-    if (sscanf(text, "step-%18lld-%6d", &step, &generation) < 1 || step < 0 ||
-        generation < 1)
+    if (sscanf(text, "step-%18lld-%6d", &step, &generation) < 1 || step < 0 || generation < 1)
         return false;
     dt_checkpoint_name_set(n, step, generation);
     return strcmp(n->text, text) == 0;

@@ -86,8 +86,10 @@ dt_status dt_checkpoint_text(const dt_checkpoint *c, const char *key, char *out,
     if (!text)
         return dt_fail(DT_FORMAT, "checkpoint %s: state.json has no text '%s'", c->path, key);
     if (strlen(text) >= size)
-        return dt_fail(DT_FORMAT, "checkpoint %s: state.json: '%s' has %zu characters, at "
-                                  "most %zu are read", c->path, key, strlen(text), size - 1);
+        return dt_fail(DT_FORMAT,
+                       "checkpoint %s: state.json: '%s' has %zu characters, at "
+                       "most %zu are read",
+                       c->path, key, strlen(text), size - 1);
     make_harmless(memcpy(out, text, strlen(text) + 1));
     return DT_OK;
 }

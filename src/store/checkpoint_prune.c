@@ -27,8 +27,7 @@ static dt_status prune_look(prune *p, const char *run)
 
     DT_TRY(dt_path_join(p->folder, run, "checkpoints"));
     DT_TRY(dt_checkpoint_list(p->folder, &list, &p->count));
-    DT_GO(st, dt_calloc(&p->entry, p->count + 1, sizeof *p->entry,
-                        "the list of checkpoints"), out);
+    DT_GO(st, dt_calloc(&p->entry, p->count + 1, sizeof *p->entry, "the list of checkpoints"), out);
     for (size_t i = 0; i < p->count; i++) {
         dt_checkpoint_state state = {.best = false};
         dt_manifest m;
@@ -79,8 +78,7 @@ static void prune_mark(prune *p, size_t end, const dt_keep *keep)
             continue;
         step = e->name.step;
         if (!superseded) {
-            e->keep = last-- > 0 ||
-                      (keep->every > 0 && e->name.step % keep->every == 0);
+            e->keep = last-- > 0 || (keep->every > 0 && e->name.step % keep->every == 0);
             last = last < 0 ? 0 : last;
         }
         if (best && e->best) {

@@ -86,8 +86,7 @@ dt_status dt_checkpoint_sweep(const char *folder, int64_t reached)
 
     if (!dir)
         return errno == ENOENT ? DT_OK
-                               : dt_fail(DT_IO, "cannot list %s: %s", folder,
-                                         strerror(errno));
+                               : dt_fail(DT_IO, "cannot list %s: %s", folder, strerror(errno));
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
         char path[PATH_MAX];
         if (!is_leftover(e->d_name, reached))
@@ -97,8 +96,8 @@ dt_status dt_checkpoint_sweep(const char *folder, int64_t reached)
         synced = true;
         DT_GO(st, dt_path_join(path, folder, e->d_name), out);
         if (dt_checkpoint_remove(path) != 0) /* one that stays is no reason to keep others */
-            removed = dt_fail(DT_IO, "cannot remove %s: %s; remove it by hand", path,
-                              strerror(errno));
+            removed =
+                dt_fail(DT_IO, "cannot remove %s: %s; remove it by hand", path, strerror(errno));
     }
 
 out:

@@ -21,8 +21,7 @@ typedef struct saving {
 
 static dt_status save_error(const char *path, const char *what)
 {
-    return dt_fail(errno == EIO || errno == ENOSPC || errno == EDQUOT ? DT_IO
-                                                                      : DT_CANTCREATE,
+    return dt_fail(errno == EIO || errno == ENOSPC || errno == EDQUOT ? DT_IO : DT_CANTCREATE,
                    "cannot save checkpoint %s: %s: %s", path, what, strerror(errno));
 }
 
@@ -96,9 +95,8 @@ static dt_status save_file(saving *w, dt_checkpoint_file which)
     const dt_snapshot *s = w->s;
     /* Momentum is a model file of its own, in the same naming, without running statistics. */
     const dt_weights momentum = {.net = s->model.net, .master = s->momentum};
-    const dt_model_file_opts opts = {.names = s->options->names,
-                                     .normalize = s->options->normalize,
-                                     .steps = s->at.run_step};
+    const dt_model_file_opts opts = {
+        .names = s->options->names, .normalize = s->options->normalize, .steps = s->at.run_step};
     dt_written *written = &w->manifest.file[which];
     char path[PATH_MAX];
 
@@ -147,8 +145,7 @@ static bool is_saved(const saving *w)
 
     if (!w->present[0])
         return false;
-    const bool same = dt_manifest_read(w->present, &m) == DT_OK &&
-                      is_same(&m, &w->manifest) &&
+    const bool same = dt_manifest_read(w->present, &m) == DT_OK && is_same(&m, &w->manifest) &&
                       dt_checkpoint_verify(w->present) == DT_OK;
     dt_fail_clear();
     return same;

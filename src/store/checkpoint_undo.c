@@ -24,7 +24,8 @@ static dt_status rewind_model(const char *run, int64_t step)
         return DT_OK;
     DT_TRY(dt_checkpoint_move_aside(run, name, ".undone-"));
     dt_warn("%s is newer than the checkpoint that the run goes on from: renamed to .undone-%s, "
-            "until the run has a model again", path, name);
+            "until the run has a model again",
+            path, name);
     return dt_folder_sync(run);
 }
 

@@ -45,8 +45,7 @@ static dt_status verify_file(const dt_checkpoint *c, dt_checkpoint_file which, v
                      (unsigned long long)bytes, strerror(errno));
         goto out;
     }
-    st = dt_manifest_compare(&c->manifest, c->path, which,
-                             (dt_written){bytes, dt_hash_digest(h)});
+    st = dt_manifest_compare(&c->manifest, c->path, which, (dt_written){bytes, dt_hash_digest(h)});
 
 out:
     dt_hash_close(h);
@@ -72,8 +71,9 @@ static dt_status verify_name(const char *folder, int64_t run_step)
     dt_checkpoint_name name;
 
     if (dt_checkpoint_name_of(folder, &name) && name.step != run_step)
-        return dt_fail(DT_FORMAT, "checkpoint %s: state.json has run_step %lld, the "
-                                  "folder's name another: it was renamed",
+        return dt_fail(DT_FORMAT,
+                       "checkpoint %s: state.json has run_step %lld, the "
+                       "folder's name another: it was renamed",
                        folder, (long long)run_step);
     return DT_OK;
 }

@@ -29,8 +29,10 @@ dt_status dt_outfile_check(const char *path)
 
     if (lstat(path, &info) != 0 || S_ISREG(info.st_mode))
         return DT_OK; /* what else is wrong with the path, opening it will tell */
-    return dt_fail(DT_CANTCREATE, "cannot write %s: there is a %s, not a file, and it is left "
-                   "alone; choose another --out", path,
+    return dt_fail(DT_CANTCREATE,
+                   "cannot write %s: there is a %s, not a file, and it is left "
+                   "alone; choose another --out",
+                   path,
                    S_ISDIR(info.st_mode)   ? "folder"
                    : S_ISLNK(info.st_mode) ? "link"
                                            : "device, pipe or socket");
@@ -52,19 +54,18 @@ static dt_status outfile_room(dt_outfile *f)
     return DT_OK;
 }
 
-dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name,
-                          uint64_t size)
+dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name, uint64_t size)
 {
     *f = (dt_outfile){.name = name, .fd = -1, .size = size};
     if (strlen(path) >= sizeof f->path)
-        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long",
-                       path);
+        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long", path);
     DT_TRY(dt_outfile_check(path));
     DT_TRY(dt_hash_open(&f->hash));
     f->fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (f->fd < 0)
-        return outfile_error(f, errno == ENOSPC || errno == EDQUOT || errno == EIO
-                                    ? DT_IO : DT_CANTCREATE, "opening");
+        return outfile_error(
+            f, errno == ENOSPC || errno == EDQUOT || errno == EIO ? DT_IO : DT_CANTCREATE,
+            "opening");
     snprintf(f->path, sizeof f->path, "%s", path);
     return outfile_room(f);
 }
@@ -154,8 +155,7 @@ out:
     return st;
 }
 
-dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes,
-                         dt_written *w)
+dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes, dt_written *w)
 {
     dt_outfile f = {.fd = -1};
     dt_status st = DT_OK;
@@ -179,9 +179,8 @@ dt_status dt_options_put(const char *path, const dt_options *o, dt_written *w)
         return dt_fail(DT_NOMEM, "no memory for the text of %s", path);
     dt_options_yaml(f, o);
     const bool bad = ferror(f);
-    dt_status st = fclose(f) != 0 || bad
-                       ? dt_fail(DT_NOMEM, "no memory for the text of %s", path)
-                       : dt_outfile_put(path, text, length, w);
+    dt_status st = fclose(f) != 0 || bad ? dt_fail(DT_NOMEM, "no memory for the text of %s", path)
+                                         : dt_outfile_put(path, text, length, w);
     free(text);
     return st;
 }
@@ -192,8 +191,7 @@ dt_status dt_folder_sync(const char *path)
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
-        return dt_fail(DT_IO, "cannot open folder %s to sync it: %s", path,
-                       strerror(errno));
+        return dt_fail(DT_IO, "cannot open folder %s to sync it: %s", path, strerror(errno));
     if (dt_fd_sync(fd) != 0 && errno != EINVAL)
         st = dt_fail(DT_IO, "cannot sync folder %s: %s", path, strerror(errno));
     if (close(fd) != 0 && st == DT_OK)

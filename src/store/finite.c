@@ -50,13 +50,13 @@ bool dt_finite_copy(float *to, const float *from, size_t n)
 
 static dt_status state_fail(int64_t step, const char *what, const char *element, float value)
 {
-    return dt_fail(DT_NUMERIC, "after step %lld the %s %s is %g; nothing of it is saved: lower "
-                   "--lr or use --warmup", (long long)step, what, element,
-                   dt_nan_unsigned((double)value));
+    return dt_fail(DT_NUMERIC,
+                   "after step %lld the %s %s is %g; nothing of it is saved: lower "
+                   "--lr or use --warmup",
+                   (long long)step, what, element, dt_nan_unsigned((double)value));
 }
 
-static dt_status check_params(const dt_net *net, const float *slab, const char *what,
-                              int64_t step)
+static dt_status check_params(const dt_net *net, const float *slab, const char *what, int64_t step)
 {
     for (size_t i = 0; i < dt_net_param_count(net); i++) {
         const dt_param *p = dt_net_param(net, i);
@@ -69,8 +69,7 @@ static dt_status check_params(const dt_net *net, const float *slab, const char *
     return DT_OK;
 }
 
-static dt_status check_norms(const dt_net *net, const float *values, const char *what,
-                             int64_t step)
+static dt_status check_norms(const dt_net *net, const float *values, const char *what, int64_t step)
 {
     for (size_t i = 0; i < dt_net_norm_count(net); i++) {
         const dt_norm *n = dt_net_norm(net, i);
@@ -103,8 +102,12 @@ typedef struct finite_type {
 static const finite_type *type_find(const char *dtype)
 {
     static const finite_type rows[] = {
-        {"F64", 8, 0x7ff0000000000000u}, {"F32", 4, 0x7f800000u}, {"C64", 4, 0x7f800000u},
-        {"BF16", 2, 0x7f80u},            {"F16", 2, 0x7c00u},     {"F8_E5M2", 1, 0x7cu},
+        {"F64", 8, 0x7ff0000000000000u},
+        {"F32", 4, 0x7f800000u},
+        {"C64", 4, 0x7f800000u},
+        {"BF16", 2, 0x7f80u},
+        {"F16", 2, 0x7c00u},
+        {"F8_E5M2", 1, 0x7cu},
     };
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++)
         if (strcmp(rows[i].dtype, dtype) == 0)

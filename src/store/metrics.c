@@ -10,8 +10,7 @@
 
 dt_status dt_metrics_open(dt_metrics *m, const char *path)
 {
-    const int fd =
-        open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    const int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return dt_fail(DT_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
     *m = (dt_metrics){fd, path};
@@ -66,8 +65,8 @@ dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes)
     DT_TRY(dt_metrics_open(m, path));
     if (ftruncate(m->fd, (off_t)bytes) == 0)
         return DT_OK;
-    const dt_status st = dt_fail(DT_IO, "cannot cut %s to %lld bytes: %s", path,
-                                 (long long)bytes, strerror(errno));
+    const dt_status st =
+        dt_fail(DT_IO, "cannot cut %s to %lld bytes: %s", path, (long long)bytes, strerror(errno));
     dt_metrics_close(m);
     return st;
 }
@@ -128,9 +127,10 @@ static dt_status write_again(dt_metrics *m, bool displaced)
     char again[PATH_MAX];
     dt_status st = DT_OK;
     const int n = snprintf(again, sizeof again, "%s.again", m->path);
-    const int fd = n < 0 || (size_t)n >= sizeof again ? -1
-                   : open(again, O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                          0644);
+    const int fd =
+        n < 0 || (size_t)n >= sizeof again
+            ? -1
+            : open(again, O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
 
     if (fd < 0 || !copy_bytes(m->fd, fd) || (displaced && !displace(m->path)) ||
         rename(again, m->path) != 0 || dup3(fd, m->fd, O_CLOEXEC) < 0)
@@ -183,8 +183,8 @@ static dt_status append(dt_metrics *m, const char *line, int length)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            const dt_status st = dt_fail(DT_IO, "writing %d bytes to %s: %s", length,
-                                         m->path, strerror(errno));
+            const dt_status st =
+                dt_fail(DT_IO, "writing %d bytes to %s: %s", length, m->path, strerror(errno));
             int64_t bytes = 0;
             if (at > 0 && dt_metrics_bytes(m, &bytes) == DT_OK &&
                 ftruncate(m->fd, (off_t)(bytes - at)) != 0)
@@ -204,23 +204,22 @@ dt_status dt_metrics_step(dt_metrics *m, const dt_step_record *r)
     const int n = snprintf(line, sizeof line,
                            "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,"
                            "\"loss\":%s,\"lr\":%s,\"images_per_s\":%s}\n",
-                           (long long)r->epoch, (long long)r->run_step,
-                           number(r->loss, loss), number(r->lr, lr),
-                           number(dt_images_per_s(r->images, r->seconds), rate));
+                           (long long)r->epoch, (long long)r->run_step, number(r->loss, loss),
+                           number(r->lr, lr), number(dt_images_per_s(r->images, r->seconds), rate));
     return append(m, line, n);
 }
 
 dt_status dt_metrics_epoch(dt_metrics *m, const dt_epoch_record *r)
 {
-    char line[LINE_CHARS], train[NUMBER_CHARS], test[NUMBER_CHARS],
-        accuracy[NUMBER_CHARS], seconds[NUMBER_CHARS];
-    const int n = snprintf(
-        line, sizeof line,
-        "{\"kind\":\"epoch\",\"epoch\":%lld,"
-        "\"train_loss\":%s,\"test_loss\":%s,\"test_accuracy\":%s,"
-        "\"seconds\":%s}\n",
-        (long long)r->epoch, number(r->train_loss, train), number(r->test_loss, test),
-        number(dt_test_accuracy(r), accuracy), number(r->seconds, seconds));
+    char line[LINE_CHARS], train[NUMBER_CHARS], test[NUMBER_CHARS], accuracy[NUMBER_CHARS],
+        seconds[NUMBER_CHARS];
+    const int n =
+        snprintf(line, sizeof line,
+                 "{\"kind\":\"epoch\",\"epoch\":%lld,"
+                 "\"train_loss\":%s,\"test_loss\":%s,\"test_accuracy\":%s,"
+                 "\"seconds\":%s}\n",
+                 (long long)r->epoch, number(r->train_loss, train), number(r->test_loss, test),
+                 number(dt_test_accuracy(r), accuracy), number(r->seconds, seconds));
     return append(m, line, n);
 }
 

@@ -28,8 +28,8 @@ typedef struct model_list {
     bool uncounted; /* the naming has no such tensor */
 } model_list;
 
-static dt_status list_add(model_list *list, const dt_net *net, const char *scheme,
-                          const char *name, model_entry entry)
+static dt_status list_add(model_list *list, const dt_net *net, const char *scheme, const char *name,
+                          model_entry entry)
 {
     model_entry *e = &list->entry[list->count];
     *e = entry;
@@ -41,18 +41,12 @@ static dt_status list_add(model_list *list, const dt_net *net, const char *schem
     return DT_OK;
 }
 
-static dt_status list_add_norm(model_list *list, const dt_weights *s,
-                               const char *scheme, const dt_norm *n)
+static dt_status list_add_norm(model_list *list, const dt_weights *s, const char *scheme,
+                               const dt_norm *n)
 {
     const model_entry row[] = {
-        {.name = "running_mean",
-         .dtype = "F32",
-         .rank = 1,
-         .data = s->running_mean + n->offset},
-        {.name = "running_var",
-         .dtype = "F32",
-         .rank = 1,
-         .data = s->running_var + n->offset},
+        {.name = "running_mean", .dtype = "F32", .rank = 1, .data = s->running_mean + n->offset},
+        {.name = "running_var", .dtype = "F32", .rank = 1, .data = s->running_var + n->offset},
         {.name = "num_batches_tracked", .dtype = "I64", .count = 1},
     };
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
@@ -69,15 +63,13 @@ static dt_status list_add_norm(model_list *list, const dt_weights *s,
 }
 
 /* DT_CONFIG when the network has no such naming. */
-static dt_status list_create(model_list *list, const dt_weights *s,
-                             const char *scheme)
+static dt_status list_create(model_list *list, const dt_weights *s, const char *scheme)
 {
     const size_t params = dt_net_param_count(s->net), norms = dt_net_norm_count(s->net);
     dt_status st = DT_OK;
 
     *list = (model_list){0};
-    DT_TRY(dt_calloc(&list->entry, params + 3 * norms, sizeof *list->entry,
-                     "the list of tensors"));
+    DT_TRY(dt_calloc(&list->entry, params + 3 * norms, sizeof *list->entry, "the list of tensors"));
     for (size_t i = 0; i < params; i++) {
         const dt_param *p = dt_net_param(s->net, i);
         model_entry e = {.dtype = "F32",
@@ -114,8 +106,8 @@ static void list_fill(void *context, size_t i, void *data)
 
 typedef enum write_how { WRITE_SAVE, WRITE_PUT, WRITE_RESERVE } write_how;
 
-static dt_status model_write(const dt_weights *s, const char *path,
-                             const dt_model_file_opts *opts, write_how how, dt_written *w)
+static dt_status model_write(const dt_weights *s, const char *path, const dt_model_file_opts *opts,
+                             write_how how, dt_written *w)
 {
     const dt_net_spec *spec = dt_net_spec_of(s->net);
     char image_size[16], classes[16], width_divisor[16], steps[24];
@@ -140,8 +132,7 @@ static dt_status model_write(const dt_weights *s, const char *path,
     snprintf(steps, sizeof steps, "%lld", (long long)opts->steps);
     DT_TRY(list_create(&list, s, opts->names));
     list.steps = opts->steps;
-    DT_GO(st, dt_calloc(&tensor, list.count, sizeof *tensor, "the list of tensors"),
-          out);
+    DT_GO(st, dt_calloc(&tensor, list.count, sizeof *tensor, "the list of tensors"), out);
     for (size_t i = 0; i < list.count; i++) {
         const model_entry *e = &list.entry[i];
         tensor[i] = (dt_tensor){.name = e->name, .dtype = e->dtype, .rank = e->rank};
@@ -164,28 +155,26 @@ out:
     return st;
 }
 
-dt_status dt_model_save(const dt_weights *s, const char *path,
-                        const dt_model_file_opts *opts)
+dt_status dt_model_save(const dt_weights *s, const char *path, const dt_model_file_opts *opts)
 {
     return model_write(s, path, opts, WRITE_SAVE, NULL);
 }
 
-dt_status dt_model_reserve(const dt_weights *s, const char *path,
-                           const dt_model_file_opts *opts)
+dt_status dt_model_reserve(const dt_weights *s, const char *path, const dt_model_file_opts *opts)
 {
     return model_write(s, path, opts, WRITE_RESERVE, NULL);
 }
 
-dt_status dt_model_put(const dt_weights *s, const char *path,
-                       const dt_model_file_opts *opts, dt_written *w)
+dt_status dt_model_put(const dt_weights *s, const char *path, const dt_model_file_opts *opts,
+                       dt_written *w)
 {
     return model_write(s, path, opts, WRITE_PUT, w);
 }
 
 /* ---- Loading: does the file fit? ------------------------------------------------- */
 
-static dt_status check_metadata(const dt_safetensors *f, const char *path,
-                                const dt_net *net, const char *normalize)
+static dt_status check_metadata(const dt_safetensors *f, const char *path, const dt_net *net,
+                                const char *normalize)
 {
     const dt_net_spec *spec = dt_net_spec_of(net);
     const dt_field want[] = {{"net", spec->net},
@@ -207,23 +196,20 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path,
             return dt_fail(DT_FORMAT,
                            "%s was saved with --%s %s, this run has --%s '%s': use "
                            "the file's",
-                           path, want[i].name, dt_quote(has, quoted), want[i].name,
-                           want[i].value);
+                           path, want[i].name, dt_quote(has, quoted), want[i].name, want[i].value);
         known += has != NULL;
     }
     if (known < count)
-        dt_warn(
-            "%s does not say for which network, variant, stem and normalisation it was "
-            "made: taken for %s and --normalize %s",
-            path, spec->net, normalize ? normalize : "any");
+        dt_warn("%s does not say for which network, variant, stem and normalisation it was "
+                "made: taken for %s and --normalize %s",
+                path, spec->net, normalize ? normalize : "any");
     return DT_OK;
 }
 
 /* One option from its key, unless the user gave it: what contradicts the file is refused when
  * it is loaded. */
-static dt_status describe_option(const dt_safetensors *f, const char *path,
-                                 const char *name, dt_options *o,
-                                 char text[DT_META_CHARS])
+static dt_status describe_option(const dt_safetensors *f, const char *path, const char *name,
+                                 dt_options *o, char text[DT_META_CHARS])
 {
     const dt_option_row *row = dt_option_find(name);
     char key[64], place[PATH_MAX + 80];
@@ -258,9 +244,8 @@ dt_status dt_model_path(const char *path, char out[PATH_MAX])
 
 dt_status dt_model_describe(const char *given, dt_options *o, dt_model_meta *meta)
 {
-    static const char *const names[DT_META_KEYS] = {"net", "variant", "stem",
-                                                      "normalize", "image_size",
-                                                      "width_divisor"};
+    static const char *const names[DT_META_KEYS] = {"net",       "variant",    "stem",
+                                                    "normalize", "image_size", "width_divisor"};
     char path[PATH_MAX];
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
@@ -290,8 +275,7 @@ static const dt_tensor *file_find(const dt_safetensors *f, const char *name)
 }
 
 /* The network's list in the naming that finds most of its tensors in the file. */
-static dt_status list_for_file(model_list *best, const dt_weights *s,
-                               const dt_safetensors *f)
+static dt_status list_for_file(model_list *best, const dt_weights *s, const dt_safetensors *f)
 {
     size_t most = 0;
     int used = 0;
@@ -359,16 +343,15 @@ static void fit_entry(misfit m[MISFIT_COUNT], const model_entry *e, const dt_ten
     } else if (t->rank != e->rank ||
                memcmp(t->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0) {
         misfit_add(&m[MISFIT_SHAPE], "%s is %s, the network's %s", name,
-                   dt_shape_text(t->rank, t->shape, has),
-                   dt_shape_text(e->rank, e->shape, want));
+                   dt_shape_text(t->rank, t->shape, has), dt_shape_text(e->rank, e->shape, want));
     } else if (strcmp(t->dtype, e->dtype) != 0 && !(e->data && dt_tensor_is_float(t))) {
         misfit_add(&m[MISFIT_TYPE], "%s is %s, not %s", name, t->dtype, e->dtype);
     }
 }
 
 /* Returns how many there are. */
-static size_t fit_all(misfit m[MISFIT_COUNT], const model_list *list,
-                      const dt_safetensors *f, bool head)
+static size_t fit_all(misfit m[MISFIT_COUNT], const model_list *list, const dt_safetensors *f,
+                      bool head)
 {
     char name[DT_QUOTED_CHARS];
     size_t all = 0;
@@ -381,8 +364,7 @@ static size_t fit_all(misfit m[MISFIT_COUNT], const model_list *list,
         bool expected = false;
         for (size_t k = 0; k < list->count && !expected; k++)
             expected = strcmp(bare(t->name), list->entry[k].name) == 0;
-        if (!expected ||
-            file_find(f, bare(t->name)) != t) /* or twice, with "module." */
+        if (!expected || file_find(f, bare(t->name)) != t) /* or twice, with "module." */
             misfit_add(&m[MISFIT_UNEXPECTED], "%s", dt_quote(t->name, name));
     }
     for (int i = 0; i < MISFIT_COUNT; i++)
@@ -390,8 +372,8 @@ static size_t fit_all(misfit m[MISFIT_COUNT], const model_list *list,
     return all;
 }
 
-static dt_status check_fit(const model_list *list, const dt_safetensors *f,
-                           const char *path, const dt_net *net, bool head)
+static dt_status check_fit(const model_list *list, const dt_safetensors *f, const char *path,
+                           const dt_net *net, bool head)
 {
     misfit m[MISFIT_COUNT] = {{.what = "missing"},
                               {.what = "unexpected"},
@@ -405,9 +387,9 @@ static dt_status check_fit(const model_list *list, const dt_safetensors *f,
         return DT_OK;
     for (int i = 0; i < MISFIT_COUNT; i++)
         if (m[i].count > 0) /* at most 4 times 700 characters */
-            used += (size_t)snprintf(text + used, sizeof text - used, "; %zu %s (%s%s)",
-                                     m[i].count, m[i].what, m[i].text,
-                                     m[i].count > MISFIT_SHOWN ? ", ..." : "");
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "; %zu %s (%s%s)", m[i].count,
+                                 m[i].what, m[i].text, m[i].count > MISFIT_SHOWN ? ", ..." : "");
     const bool body_fits = fit_all(rest, list, f, false) == 0;
     return dt_fail(
         DT_FORMAT, "%s does not fit the network %s%s. %s", path, dt_net_spec_of(net)->net, text,

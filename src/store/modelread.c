@@ -30,8 +30,10 @@ static dt_status read_classes(const char *given, int *classes)
     const bool bad = n < 1 || n > MOST || (text && *end != '\0');
     dt_safetensors_close(f);
     if (bad)
-        return dt_fail(DT_FORMAT, "%s: dtrain.classes, or the classifier's shape, gives no "
-                                  "number of classes from 1 to %d", path, (int)MOST);
+        return dt_fail(DT_FORMAT,
+                       "%s: dtrain.classes, or the classifier's shape, gives no "
+                       "number of classes from 1 to %d",
+                       path, (int)MOST);
     *classes = (int)n;
     return DT_OK;
 }
@@ -47,9 +49,10 @@ static dt_status check_size(const char *given, const dt_net *net)
     DT_TRY(dt_model_path(given, path));
     if (stat(path, &info) != 0 || (uint64_t)info.st_size >= weights)
         return DT_OK; /* a file that is gone is told of by whoever reads it */
-    return dt_fail(DT_FORMAT, "%s has %llu bytes, the network that it names has at least %llu of "
-                   "weights: it is another one, or damaged", path, (unsigned long long)info.st_size,
-                   (unsigned long long)weights);
+    return dt_fail(DT_FORMAT,
+                   "%s has %llu bytes, the network that it names has at least %llu of "
+                   "weights: it is another one, or damaged",
+                   path, (unsigned long long)info.st_size, (unsigned long long)weights);
 }
 
 dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_options *given)

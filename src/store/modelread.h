@@ -7,10 +7,10 @@
 typedef struct dt_model_read {
     dt_options o; /* given ones, and what the file says; texts borrowed from meta */
     dt_model_meta meta;
-    dt_net *net;          /* owned */
-    float *slab;          /* owned: what state points to, and momentum */
+    dt_net *net;      /* owned */
+    float *slab;      /* owned: what state points to, and momentum */
     dt_weights state; /* filled by dt_model_load */
-    float *momentum;      /* [dt_net_slab_floats], zeros */
+    float *momentum;  /* [dt_net_slab_floats], zeros */
 } dt_model_read;
 
 /* Build the network that the metadata name; what they leave open is as `given` says, the

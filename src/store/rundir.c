@@ -15,8 +15,8 @@
 
 static dt_status rundir_error(const char *path, const char *what)
 {
-    return dt_fail(DT_CANTCREATE, "run folder %s: %s: %s; choose another --out", path,
-                   what, strerror(errno));
+    return dt_fail(DT_CANTCREATE, "run folder %s: %s: %s; choose another --out", path, what,
+                   strerror(errno));
 }
 
 /* A folder that was made is on disk when the one above it is. One that may be searched but
@@ -49,8 +49,8 @@ static dt_status make_parents(const char *path)
 /* ---- What is in it ------------------------------------------------------------------- */
 
 typedef struct contents {
-    bool empty;     /* but for a lock */
-    bool lock, run; /* a lock file; what a run leaves */
+    bool empty;               /* but for a lock */
+    bool lock, run;           /* a lock file; what a run leaves */
     char other[NAME_MAX + 1]; /* an entry, not the lock where there is another */
 } contents;
 
@@ -82,8 +82,8 @@ static dt_status look_into(const dt_rundir *d, contents *c)
 static dt_status rundir_in_use(const dt_rundir *d)
 {
     char path[PATH_MAX], text[DT_HOST_CHARS + 32] = "", who[sizeof text + 32] = "";
-    const int fd = open(dt_rundir_file(d, "lock", path),
-                        O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int fd =
+        open(dt_rundir_file(d, "lock", path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
     if (fd >= 0) {
         const ssize_t n = read(fd, text, sizeof text - 1);
@@ -95,8 +95,7 @@ static dt_status rundir_in_use(const dt_rundir *d)
         *host = *end = '\0';
         snprintf(who, sizeof who, " (process %s on %s)", text, host + 1);
     }
-    return dt_fail(DT_CANTCREATE,
-                   "run folder %s is in use by another run%s; choose another --out",
+    return dt_fail(DT_CANTCREATE, "run folder %s is in use by another run%s; choose another --out",
                    d->path, who);
 }
 
@@ -110,8 +109,8 @@ static dt_status check_contents(dt_rundir *d, bool takes_over, bool held)
     if (d->resumed || (c.empty && (takes_over || held || !c.lock)))
         return DT_OK;
     return dt_fail(DT_CANTCREATE,
-                   "run folder %s is not empty: it holds '%s'; choose another --out%s",
-                   d->path, c.other,
+                   "run folder %s is not empty: it holds '%s'; choose another --out%s", d->path,
+                   c.other,
                    c.run        ? ", or continue that run with --resume auto"
                    : takes_over ? ": it is no run folder"
                                 : "");
@@ -137,8 +136,8 @@ static bool is_file_locked(const char *folder)
     struct stat info;
     const int n = snprintf(path, sizeof path, "%s/lock", folder);
 
-    return n > 0 && (size_t)n < sizeof path && lstat(path, &info) == 0 &&
-           S_ISREG(info.st_mode) && is_locked(path);
+    return n > 0 && (size_t)n < sizeof path && lstat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+           is_locked(path);
 }
 
 bool dt_rundir_held(const char *folder)
@@ -158,8 +157,8 @@ static dt_status lock_folder(const dt_rundir *d)
 static bool is_named(int fd, const char *path)
 {
     struct stat ours, named;
-    return fstat(fd, &ours) == 0 && lstat(path, &named) == 0 &&
-           ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+    return fstat(fd, &ours) == 0 && lstat(path, &named) == 0 && ours.st_dev == named.st_dev &&
+           ours.st_ino == named.st_ino;
 }
 
 /* Whoever holds a lock file removes its name before letting go. So a lock counts only on a
@@ -184,7 +183,8 @@ static dt_status take_lock(dt_rundir *d)
                 return DT_OK;
             }
             const dt_status st = !locked && errno == EWOULDBLOCK
-                                     ? rundir_in_use(d) : rundir_error(d->path, "its lock");
+                                     ? rundir_in_use(d)
+                                     : rundir_error(d->path, "its lock");
             if (locked)
                 unlink(path);
             close(d->lock);
@@ -192,8 +192,10 @@ static dt_status take_lock(dt_rundir *d)
         }
         close(d->lock);
     }
-    return dt_fail(DT_CANTCREATE, "run folder %s: its lock changes hands all the time; "
-                                  "choose another --out", d->path);
+    return dt_fail(DT_CANTCREATE,
+                   "run folder %s: its lock changes hands all the time; "
+                   "choose another --out",
+                   d->path);
 }
 
 /* ---- The folder itself -------------------------------------------------------------------- */
@@ -202,8 +204,8 @@ static dt_status take_lock(dt_rundir *d)
 static bool leads_to(const char *path, int fd)
 {
     struct stat ours, there;
-    return fstat(fd, &ours) == 0 && stat(path, &there) == 0 &&
-           ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+    return fstat(fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_dev == there.st_dev &&
+           ours.st_ino == there.st_ino;
 }
 
 /* A lock holds a folder, not a name. Files are reached by the folder's descriptor, so that a
@@ -212,8 +214,7 @@ static dt_status hold_folder(dt_rundir *d)
 {
     d->folder = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->folder < 0 && errno == ENOTDIR)
-        return dt_fail(DT_CANTCREATE, "run folder %s is a file; choose another --out",
-                       d->path);
+        return dt_fail(DT_CANTCREATE, "run folder %s is a file; choose another --out", d->path);
     if (d->folder < 0)
         return rundir_error(d->path, "opening it");
     snprintf(d->at, sizeof d->at, "/proc/self/fd/%d", d->folder);
@@ -229,8 +230,10 @@ dt_status dt_rundir_find(dt_rundir *d)
     if (leads_to(d->path, d->folder))
         return DT_OK;
     if (strcmp(d->at, d->path) == 0)
-        return dt_fail(DT_IO, "run folder %s was moved or replaced while its run was on; move it "
-                              "back", d->path);
+        return dt_fail(DT_IO,
+                       "run folder %s was moved or replaced while its run was on; move it "
+                       "back",
+                       d->path);
     const ssize_t n = readlink(d->at, now, sizeof now - 1);
     now[n > 0 ? n : 0] = '\0';
     if (leads_to(now, d->folder)) { /* else it was removed: writing will tell */
@@ -255,8 +258,7 @@ static dt_status make_default(dt_rundir *d, const char *net, int world)
     const time_t now = time(NULL);
     struct tm local;
 
-    if (!localtime_r(&now, &local) ||
-        !strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local))
+    if (!localtime_r(&now, &local) || !strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local))
         return dt_fail(DT_BUG, "no calendar time for a folder's name");
     snprintf(name, sizeof name, "runs/%s-%s-np%d", stamp, net, world);
     DT_TRY(make_parents(name));
@@ -276,8 +278,7 @@ static dt_status make_default(dt_rundir *d, const char *net, int world)
 static bool is_same_folder(const char *a, const char *b)
 {
     struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* The folder that the options mean, "" for a new one of the default name. */
@@ -306,13 +307,13 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
 
     *d = (dt_rundir){.folder = -1, .lock = -1};
     if (strlen(o->out) >= sizeof d->path)
-        return dt_fail(DT_CANTCREATE,
-                       "--out: the path has %zu characters, at most %zu fit",
+        return dt_fail(DT_CANTCREATE, "--out: the path has %zu characters, at most %zu fit",
                        strlen(o->out), sizeof d->path - 1);
     DT_TRY(choose(o, out, &takes_over));
     if (strlen(out) >= sizeof d->path)
-        return dt_fail(DT_CANTCREATE, "--resume: the path of its run folder has %zu "
-                                      "characters, at most %zu fit",
+        return dt_fail(DT_CANTCREATE,
+                       "--resume: the path of its run folder has %zu "
+                       "characters, at most %zu fit",
                        strlen(out), sizeof d->path - 1);
     memcpy(d->path, out, strlen(out) + 1);
     DT_GO(st, out[0] ? make_given(d) : make_default(d, o->net, world), out);

@@ -56,8 +56,10 @@ static dt_status aside_counts(const char *path, bool *counts)
     else
         *counts = info.st_size > 0;
     if (*counts && S_ISLNK(info.st_mode))
-        return dt_fail(DT_CANTCREATE, "%s is a link, and what it leads to has no checkpoint to go "
-                       "on from; move it away, or choose another --out", path);
+        return dt_fail(DT_CANTCREATE,
+                       "%s is a link, and what it leads to has no checkpoint to go "
+                       "on from; move it away, or choose another --out",
+                       path);
     return DT_OK;
 }
 

@@ -34,8 +34,7 @@ const dt_tensor_type *dt_tensor_type_find(const char *name)
     return NULL;
 }
 
-bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
-                     uint64_t *bytes)
+bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape, uint64_t *bytes)
 {
     uint64_t bits = type->bits;
     for (int i = 0; i < rank; i++)
@@ -73,16 +72,15 @@ const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHAR
 
     out[used++] = '[';
     for (int i = 0; i < rank; i++) /* at most 8 numbers of at most 20 digits */
-        used += (size_t)snprintf(out + used, DT_SHAPE_CHARS - used, "%s%lld",
-                                 i ? ", " : "", (long long)shape[i]);
+        used += (size_t)snprintf(out + used, DT_SHAPE_CHARS - used, "%s%lld", i ? ", " : "",
+                                 (long long)shape[i]);
     snprintf(out + used, DT_SHAPE_CHARS - used, "]");
     return out;
 }
 
 /* ---- Bytes ----------------------------------------------------------------------- */
 
-static dt_status file_read(const dt_safetensors *f, void *data, uint64_t bytes,
-                           uint64_t offset)
+static dt_status file_read(const dt_safetensors *f, void *data, uint64_t bytes, uint64_t offset)
 {
     char *to = data;
     while (bytes > 0) {
@@ -90,14 +88,13 @@ static dt_status file_read(const dt_safetensors *f, void *data, uint64_t bytes,
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return dt_fail(DT_IO, "%s: reading byte %llu: %s", f->path,
-                           (unsigned long long)offset, strerror(errno));
+            return dt_fail(DT_IO, "%s: reading byte %llu: %s", f->path, (unsigned long long)offset,
+                           strerror(errno));
         if (n == 0)
             return dt_fail(DT_IO,
                            "%s ends at byte %llu of %llu: it has changed while it "
                            "was read",
-                           f->path, (unsigned long long)offset,
-                           (unsigned long long)f->size);
+                           f->path, (unsigned long long)offset, (unsigned long long)f->size);
         to += n;
         bytes -= (uint64_t)n;
         offset += (uint64_t)n;
@@ -115,8 +112,9 @@ static dt_status file_open(dt_safetensors *f, const char *path)
         return dt_fail(DT_NOMEM, "no memory to open %s", path);
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0)
-        return dt_fail(errno == EIO || errno == ESTALE || errno == EMFILE || errno == ENFILE
-                           ? DT_IO : errno == ENOMEM ? DT_NOMEM : DT_NOINPUT,
+        return dt_fail(errno == EIO || errno == ESTALE || errno == EMFILE || errno == ENFILE ? DT_IO
+                       : errno == ENOMEM ? DT_NOMEM
+                                         : DT_NOINPUT,
                        "model file %s: %s", path, strerror(errno));
     if (fstat(f->fd, &info) != 0)
         return dt_fail(DT_IO, "model file %s: %s", path, strerror(errno));
@@ -141,8 +139,8 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
     dt_status st = DT_OK;
 
     if (f->size < sizeof length)
-        return dt_fail(DT_FORMAT, "%s has %llu bytes: too short for a safetensors file",
-                       f->path, (unsigned long long)f->size);
+        return dt_fail(DT_FORMAT, "%s has %llu bytes: too short for a safetensors file", f->path,
+                       (unsigned long long)f->size);
     DT_TRY(file_read(f, length, sizeof length, 0));
     for (size_t i = sizeof length; i-- > 0;)
         n = n << 8 | length[i];
@@ -167,12 +165,11 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
     }
     f->header = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     if (!f->header) {
-        char *quoted =
-            strstr(error.text, " near "); /* what follows is the file's, raw */
+        char *quoted = strstr(error.text, " near "); /* what follows is the file's, raw */
         if (quoted)
             *quoted = '\0';
-        st = dt_fail(DT_FORMAT, "%s: header, line %d column %d (byte %d): %s", f->path,
-                     error.line, error.column, error.position, error.text);
+        st = dt_fail(DT_FORMAT, "%s: header, line %d column %d (byte %d): %s", f->path, error.line,
+                     error.column, error.position, error.text);
     }
     *data_first = sizeof length + n;
 
@@ -196,16 +193,15 @@ static dt_status check_metadata(const dt_safetensors *f, json_t *metadata)
 
     if (!json_is_object(metadata))
         return dt_fail(DT_FORMAT, "%s: __metadata__ is not an object", f->path);
-    json_object_foreach(metadata, key, value)
+    json_object_foreach (metadata, key, value)
         if (!json_is_string(value))
-            return dt_fail(DT_FORMAT,
-                           "%s: __metadata__: the value of %s is not a string", f->path,
+            return dt_fail(DT_FORMAT, "%s: __metadata__: the value of %s is not a string", f->path,
                            dt_quote(key, quoted));
     return DT_OK;
 }
 
-static dt_status parse_shape(const dt_safetensors *f, const char *name,
-                             const json_t *shape, dt_tensor *t)
+static dt_status parse_shape(const dt_safetensors *f, const char *name, const json_t *shape,
+                             dt_tensor *t)
 {
     const size_t rank = json_array_size(shape);
 
@@ -246,10 +242,9 @@ static dt_status parse_tensor(const dt_safetensors *f, const char *key, const js
     const dt_tensor_type *type =
         json_is_string(dtype) ? dt_tensor_type_find(json_string_value(dtype)) : NULL;
     if (!type)
-        return dt_fail(DT_FORMAT, "%s: tensor %s: dtype %s is not one of the format's",
-                       f->path, name,
-                       json_is_string(dtype) ? dt_quote(json_string_value(dtype), other)
-                                             : "(not a string)");
+        return dt_fail(
+            DT_FORMAT, "%s: tensor %s: dtype %s is not one of the format's", f->path, name,
+            json_is_string(dtype) ? dt_quote(json_string_value(dtype), other) : "(not a string)");
     DT_TRY(parse_shape(f, name, json_object_get(j, "shape"), t));
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
         !json_size(json_array_get(offsets, 0), &begin) ||
@@ -262,15 +257,13 @@ static dt_status parse_tensor(const dt_safetensors *f, const char *key, const js
         return dt_fail(DT_FORMAT,
                        "%s: tensor %s: %s %s is no whole number of bytes below "
                        "2^61",
-                       f->path, name, type->name,
-                       dt_shape_text(t->rank, t->shape, shape));
+                       f->path, name, type->name, dt_shape_text(t->rank, t->shape, shape));
     if ((uint64_t)(end - begin) != bytes)
         return dt_fail(DT_FORMAT,
                        "%s: tensor %s: data_offsets [%lld, %lld] hold %lld bytes, "
                        "but %s %s has %llu",
-                       f->path, name, (long long)begin, (long long)end,
-                       (long long)(end - begin), type->name,
-                       dt_shape_text(t->rank, t->shape, shape),
+                       f->path, name, (long long)begin, (long long)end, (long long)(end - begin),
+                       type->name, dt_shape_text(t->rank, t->shape, shape),
                        (unsigned long long)bytes);
     t->name = key;
     t->dtype = type->name;
@@ -306,8 +299,8 @@ static dt_status check_cover(const dt_safetensors *f, uint64_t data_first)
         at += t->bytes; /* 4096 times at most 2^48 */
     }
     if (at != f->size)
-        return dt_fail(DT_FORMAT, "%s has %llu bytes, its tensors end at %llu: it %s",
-                       f->path, (unsigned long long)f->size, (unsigned long long)at,
+        return dt_fail(DT_FORMAT, "%s has %llu bytes, its tensors end at %llu: it %s", f->path,
+                       (unsigned long long)f->size, (unsigned long long)at,
                        at < f->size ? "has trailing bytes" : "was cut short");
     return DT_OK;
 }
@@ -320,11 +313,10 @@ static dt_status header_check(dt_safetensors *f, uint64_t data_first)
     json_t *value;
 
     if (tensors > DT_TENSOR_MAX_COUNT)
-        return dt_fail(DT_FORMAT, "%s has %zu tensors, at most %d are read", f->path,
-                       tensors, DT_TENSOR_MAX_COUNT);
-    DT_TRY(
-        dt_calloc(&f->tensor, tensors + 1, sizeof *f->tensor, "the list of tensors"));
-    json_object_foreach(f->header, key, value) {
+        return dt_fail(DT_FORMAT, "%s has %zu tensors, at most %d are read", f->path, tensors,
+                       DT_TENSOR_MAX_COUNT);
+    DT_TRY(dt_calloc(&f->tensor, tensors + 1, sizeof *f->tensor, "the list of tensors"));
+    json_object_foreach (f->header, key, value) {
         if (strcmp(key, "__metadata__") == 0)
             DT_TRY(check_metadata(f, value));
         else
@@ -379,8 +371,7 @@ const dt_tensor *dt_safetensors_get(const dt_safetensors *f, size_t i)
 
 const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key)
 {
-    return json_string_value(
-        json_object_get(json_object_get(f->header, "__metadata__"), key));
+    return json_string_value(json_object_get(json_object_get(f->header, "__metadata__"), key));
 }
 
 dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void *data)

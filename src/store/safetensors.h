@@ -11,11 +11,7 @@
 #define DT_SAFETENSORS_H
 #include "durable.h"
 
-enum {
-    DT_TENSOR_MAX_RANK = 8,
-    DT_TENSOR_MAX_COUNT = 4096,
-    DT_TENSOR_MAX_HEADER = 1 << 20
-};
+enum { DT_TENSOR_MAX_RANK = 8, DT_TENSOR_MAX_COUNT = 4096, DT_TENSOR_MAX_HEADER = 1 << 20 };
 
 typedef struct dt_tensor {
     const char *name;  /* borrowed */
@@ -35,8 +31,7 @@ void dt_safetensors_close(dt_safetensors *f);
 /* Tensors in ascending offsets; pointers are valid until close. */
 size_t dt_safetensors_count(const dt_safetensors *f);
 const dt_tensor *dt_safetensors_get(const dt_safetensors *f, size_t i);
-const char *dt_safetensors_metadata(const dt_safetensors *f,
-                                    const char *key); /* or NULL */
+const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key); /* or NULL */
 /* One tensor's bytes, or some of them. DT_IO: the disk, or a file that has become shorter. */
 dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
                               void *data) DT_MUST_CHECK;
@@ -74,45 +69,42 @@ typedef struct dt_safetensors_content {
  * written, synced and renamed, and the folder synced: at any moment `path` is the whole
  * new file or what was there before. DT_CANTCREATE: the folder is missing or not
  * writable; DT_IO: disk full and the like. */
-dt_status dt_safetensors_write(const char *path,
-                               const dt_safetensors_content *c) DT_MUST_CHECK;
+dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c) DT_MUST_CHECK;
 /* Room for that temporary file, of just this content's size: a disk that is full when this
  * process writes has room. dt_safetensors_release gives it back; after a kill,
  * dt_safetensors_sweep does: it removes what any process that wrote to `path` has left, so
  * none may be writing. Errors as dt_safetensors_write; of sweep DT_IO. */
-dt_status dt_safetensors_reserve(const char *path,
-                                 const dt_safetensors_content *c) DT_MUST_CHECK;
+dt_status dt_safetensors_reserve(const char *path, const dt_safetensors_content *c) DT_MUST_CHECK;
 /* The same bytes straight into a new file, synced: for a folder that is itself still
  * temporary. `name` is what messages call the file; w may be NULL. */
-dt_status dt_safetensors_put(const char *path, const char *name,
-                             const dt_safetensors_content *c,
+dt_status dt_safetensors_put(const char *path, const char *name, const dt_safetensors_content *c,
                              dt_written *w) DT_MUST_CHECK;
 
 /* ---- Types ----------------------------------------------------------------------- */
 
 /* Name and bits of an element, in the order of the reference's enum. */
-#define DT_TENSOR_TYPE_LIST(X)                                                         \
-    X(BOOL, 8)                                                                         \
-    X(F4, 4)                                                                           \
-    X(F6_E2M3, 6)                                                                      \
-    X(F6_E3M2, 6)                                                                      \
-    X(U8, 8)                                                                           \
-    X(I8, 8)                                                                           \
-    X(F8_E5M2, 8)                                                                      \
-    X(F8_E4M3, 8)                                                                      \
-    X(F8_E8M0, 8)                                                                      \
-    X(F8_E4M3FNUZ, 8)                                                                  \
-    X(F8_E5M2FNUZ, 8)                                                                  \
-    X(I16, 16)                                                                         \
-    X(U16, 16)                                                                         \
-    X(F16, 16)                                                                         \
-    X(BF16, 16)                                                                        \
-    X(I32, 32)                                                                         \
-    X(U32, 32)                                                                         \
-    X(F32, 32)                                                                         \
-    X(C64, 64)                                                                         \
-    X(F64, 64)                                                                         \
-    X(I64, 64)                                                                         \
+#define DT_TENSOR_TYPE_LIST(X)                                                                     \
+    X(BOOL, 8)                                                                                     \
+    X(F4, 4)                                                                                       \
+    X(F6_E2M3, 6)                                                                                  \
+    X(F6_E3M2, 6)                                                                                  \
+    X(U8, 8)                                                                                       \
+    X(I8, 8)                                                                                       \
+    X(F8_E5M2, 8)                                                                                  \
+    X(F8_E4M3, 8)                                                                                  \
+    X(F8_E8M0, 8)                                                                                  \
+    X(F8_E4M3FNUZ, 8)                                                                              \
+    X(F8_E5M2FNUZ, 8)                                                                              \
+    X(I16, 16)                                                                                     \
+    X(U16, 16)                                                                                     \
+    X(F16, 16)                                                                                     \
+    X(BF16, 16)                                                                                    \
+    X(I32, 32)                                                                                     \
+    X(U32, 32)                                                                                     \
+    X(F32, 32)                                                                                     \
+    X(C64, 64)                                                                                     \
+    X(F64, 64)                                                                                     \
+    X(I64, 64)                                                                                     \
     X(U64, 64)
 typedef struct dt_tensor_type {
     const char *name;

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "numbers are written as they lie");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie");
 
 enum { PREFIX = 8 }; /* bytes of the header's length */
 
@@ -58,16 +57,15 @@ static json_t *header_entry(const write_row *r, uint64_t begin)
     json_t *shape = json_array();
     for (int i = 0; i < r->tensor->rank; i++)
         json_array_append_new(shape, json_integer(r->tensor->shape[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", r->type->name, "shape", shape,
-                     "data_offsets", (json_int_t)begin, (json_int_t)(begin + r->bytes));
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", r->type->name, "shape", shape, "data_offsets",
+                     (json_int_t)begin, (json_int_t)(begin + r->bytes));
 }
 
 static json_t *header_metadata(const dt_safetensors_content *c)
 {
     json_t *j = json_object();
     for (size_t i = 0; j && i < c->fields; i++)
-        if (json_object_set_new(j, c->metadata[i].name,
-                                json_string(c->metadata[i].value))) {
+        if (json_object_set_new(j, c->metadata[i].name, json_string(c->metadata[i].value))) {
             json_decref(j);
             j = NULL;
         }
@@ -75,8 +73,8 @@ static json_t *header_metadata(const dt_safetensors_content *c)
 }
 
 /* The header's text, padded with spaces to a multiple of 8; *out is freed by free(). */
-static dt_status header_text(const dt_safetensors_content *c, const write_row *rows,
-                             char **out, size_t *length)
+static dt_status header_text(const dt_safetensors_content *c, const write_row *rows, char **out,
+                             size_t *length)
 {
     json_t *header = json_object();
     uint64_t at = 0;
@@ -87,8 +85,7 @@ static dt_status header_text(const dt_safetensors_content *c, const write_row *r
     if (c->fields > 0)
         bad |= json_object_set_new(header, "__metadata__", header_metadata(c));
     for (size_t i = 0; i < c->tensors; i++) {
-        bad |= json_object_set_new(header, rows[i].tensor->name,
-                                   header_entry(&rows[i], at));
+        bad |= json_object_set_new(header, rows[i].tensor->name, header_entry(&rows[i], at));
         at += rows[i].bytes;
     }
     const size_t n = bad ? 0 : json_dumpb(header, NULL, 0, JSON_COMPACT);
@@ -114,7 +111,7 @@ out:
 typedef struct write_parts {
     write_row *rows; /* owned, like the next two */
     char *header;
-    void *buffer; /* room for the largest tensor */
+    void *buffer;  /* room for the largest tensor */
     size_t length; /* of the header */
     uint64_t total;
 } write_parts;
@@ -140,8 +137,7 @@ static dt_status parts_create(write_parts *p, const dt_safetensors_content *c)
     return dt_calloc(&p->buffer, largest, 1, "a tensor to write");
 }
 
-static dt_status write_content(dt_outfile *f, const dt_safetensors_content *c,
-                               const write_parts *p)
+static dt_status write_content(dt_outfile *f, const dt_safetensors_content *c, const write_parts *p)
 {
     unsigned char prefix[PREFIX];
 
@@ -156,8 +152,8 @@ static dt_status write_content(dt_outfile *f, const dt_safetensors_content *c,
     return DT_OK;
 }
 
-dt_status dt_safetensors_put(const char *path, const char *name,
-                             const dt_safetensors_content *c, dt_written *w)
+dt_status dt_safetensors_put(const char *path, const char *name, const dt_safetensors_content *c,
+                             dt_written *w)
 {
     write_parts p = {0};
     dt_outfile f = {.fd = -1};
@@ -183,8 +179,7 @@ static dt_status temp_path(const char *path, char temp[PATH_MAX])
     const int n = snprintf(temp, PATH_MAX, "%s.%ld%s", path, (long)getpid(), temp_suffix);
 
     if (n < 0 || n >= PATH_MAX)
-        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long",
-                       path);
+        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long", path);
     return dt_outfile_check(path);
 }
 
@@ -197,8 +192,7 @@ dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c
     if (rename(temp, path) != 0) {
         const dt_status st =
             dt_fail(errno == EISDIR ? DT_CANTCREATE : DT_IO,
-                    "cannot write %s, renaming: %s; choose another --out", path,
-                    strerror(errno));
+                    "cannot write %s, renaming: %s; choose another --out", path, strerror(errno));
         unlink(temp);
         return st;
     }
@@ -259,8 +253,10 @@ dt_status dt_safetensors_sweep(const char *path)
             continue;
         st = dt_path_join(left, above, e->d_name);
         if (st == DT_OK && unlink(left) != 0)
-            st = dt_fail(DT_IO, "cannot remove %s, which a killed run has left: %s; remove it "
-                         "by hand", left, strerror(errno));
+            st = dt_fail(DT_IO,
+                         "cannot remove %s, which a killed run has left: %s; remove it "
+                         "by hand",
+                         left, strerror(errno));
     }
     closedir(dir);
     return st;

@@ -103,8 +103,7 @@ static int saver_start(dt_saver *v)
 
 /* ---- The other side --------------------------------------------------------------------- */
 
-dt_status dt_saver_open(dt_saver **out, const char *run, const dt_net *net,
-                        const dt_keep *keep)
+dt_status dt_saver_open(dt_saver **out, const char *run, const dt_net *net, const dt_keep *keep)
 {
     dt_saver *v = NULL;
 
@@ -114,14 +113,14 @@ dt_status dt_saver_open(dt_saver **out, const char *run, const dt_net *net,
     snprintf(v->run, sizeof v->run, "%s", run);
     v->keep = *keep;
     v->net = net;
-    dt_status st = dt_slab_create(&v->slab, dt_saver_bytes(net),
-                                  "the copy that checkpoints are written from");
+    dt_status st =
+        dt_slab_create(&v->slab, dt_saver_bytes(net), "the copy that checkpoints are written from");
     if (st != DT_OK) {
         free(v);
         return st;
     }
     memset(v->slab.mem, 0, v->slab.bytes); /* its pages are taken now, not in a step */
-    pthread_mutex_init(&v->mutex, NULL); /* neither fails with default attributes */
+    pthread_mutex_init(&v->mutex, NULL);   /* neither fails with default attributes */
     pthread_cond_init(&v->changed, NULL);
     const int error = saver_start(v);
     if (error != 0) {

@@ -2,8 +2,8 @@
 #include "store.h"
 
 /* The state's bytes begin with the weights': one pass gives both hashes. */
-dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch,
-                          int64_t step, dt_digest *weights, dt_digest *all)
+dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
+                          dt_digest *weights, dt_digest *all)
 {
     const size_t channels = dt_net_norm_channels(s->net);
     const int64_t position[2] = {epoch, step};
@@ -25,8 +25,8 @@ out:
     return st;
 }
 
-dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch,
-                        int64_t step, dt_digest *out)
+dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
+                        dt_digest *out)
 {
     dt_digest weights;
     return dt_state_hashes(s, momentum, epoch, step, &weights, out);

@@ -14,17 +14,16 @@
  * running variances, and the position: epoch, then step, as int64. Numbers are
  * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
  *   momentum  [dt_net_slab_floats]; NULL: left out, as in a model that is not trained */
-dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch,
-                        int64_t step, dt_digest *out) DT_MUST_CHECK;
+dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
+                        dt_digest *out) DT_MUST_CHECK;
 /* The same, and the hash of the weights alone as dt_model_weights_hash has it. */
-dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch,
-                          int64_t step, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
+dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
+                          dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 
 /* Every number of a run's state after `step` steps. DT_NUMERIC names the first that is not
  * finite: tensor, element as files have it, value.
  *   momentum  [dt_net_slab_floats] */
-dt_status dt_finite_state(const dt_weights *s, const float *momentum,
-                          int64_t step) DT_MUST_CHECK;
+dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t step) DT_MUST_CHECK;
 
 /* ---- Files and folders ---------------------------------------------------------------- */
 
@@ -70,8 +69,8 @@ dt_status dt_model_save(const dt_weights *s, const char *path,
 dt_status dt_model_reserve(const dt_weights *s, const char *path,
                            const dt_model_file_opts *opts) DT_MUST_CHECK;
 /* The same bytes into a new file, as dt_safetensors_put; w may be NULL. */
-dt_status dt_model_put(const dt_weights *s, const char *path,
-                       const dt_model_file_opts *opts, dt_written *w) DT_MUST_CHECK;
+dt_status dt_model_put(const dt_weights *s, const char *path, const dt_model_file_opts *opts,
+                       dt_written *w) DT_MUST_CHECK;
 
 /* A file, or a folder that holds model.safetensors (a run's, a checkpoint), to the path
  * of the file. DT_NOINPUT: the folder holds none. */
@@ -84,8 +83,7 @@ enum { DT_META_KEYS = 6, DT_META_CHARS = 64 };
 typedef struct dt_model_meta {
     char text[DT_META_KEYS][DT_META_CHARS];
 } dt_model_meta;
-dt_status dt_model_describe(const char *path, dt_options *o,
-                            dt_model_meta *meta) DT_MUST_CHECK;
+dt_status dt_model_describe(const char *path, dt_options *o, dt_model_meta *meta) DT_MUST_CHECK;
 
 /* Fill master and the running statistics from a file in any naming, DDP's prefix
  * "module." included; num_batches_tracked may be absent; F16 and BF16 become float32, exactly.
@@ -97,8 +95,7 @@ dt_status dt_model_describe(const char *path, dt_options *o,
  *              missing, unexpected, or of another shape or type, in one message; a number
  *              that is not finite.
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
-dt_status dt_model_load(const dt_weights *s, const char *path,
-                        const char *normalize) DT_MUST_CHECK;
+dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize) DT_MUST_CHECK;
 /* All but the classifier, which stays as it is in s; the file's may be of any shape, or missing. */
 dt_status dt_model_load_body(const dt_weights *s, const char *path,
                              const char *normalize) DT_MUST_CHECK;
@@ -127,12 +124,12 @@ dt_status dt_safetensors_sweep(const char *path) DT_MUST_CHECK;
 /* Where a run stands: everything that the next step depends on beside the numbers, and
  * what its reports add up. Steps and epochs count from 0. */
 typedef struct dt_progress {
-    int64_t epoch, step;   /* the next step to run, within its epoch; step may be the epoch's
+    int64_t epoch, step;  /* the next step to run, within its epoch; step may be the epoch's
                               length: then the epoch's test comes next */
-    int64_t run_step;      /* steps done in the whole run */
-    double loss_sum;       /* of the epoch so far: sum over its images */
-    int64_t images;        /* of the epoch so far */
-    double best_accuracy;  /* of all tests so far; -1: none */
+    int64_t run_step;     /* steps done in the whole run */
+    double loss_sum;      /* of the epoch so far: sum over its images */
+    int64_t images;       /* of the epoch so far */
+    double best_accuracy; /* of all tests so far; -1: none */
     int64_t best_epoch;
     int64_t metrics_bytes; /* length of metrics.jsonl at this point */
 } dt_progress;
@@ -142,11 +139,11 @@ typedef struct dt_snapshot {
     dt_weights model;
     float *momentum; /* [dt_net_slab_floats] */
     dt_progress at;
-    const dt_options *options;  /* resolved: saved as options.yaml */
-    const char *data_digest;    /* of the data's content, as text */
-    const char *bits_class;     /* build, libraries, instruction set: one line of text */
-    bool best;                  /* the best test so far: --keep-best holds on to it */
-    bool proved;                /* its own loss is known to be finite: see dt_keep */
+    const dt_options *options; /* resolved: saved as options.yaml */
+    const char *data_digest;   /* of the data's content, as text */
+    const char *bits_class;    /* build, libraries, instruction set: one line of text */
+    bool best;                 /* the best test so far: --keep-best holds on to it */
+    bool proved;               /* its own loss is known to be finite: see dt_keep */
 } dt_snapshot;
 
 /* Write one checkpoint by the protocol above. metrics_fd (or -1) is synced first: the
@@ -160,10 +157,10 @@ dt_status dt_checkpoint_save(const char *run, const dt_snapshot *s, int metrics_
 
 /* Delete what --keep-last, --keep-every and --keep-best do not hold on to: all are renamed
  * to .trash-*, the folder synced, and only then unlinked. The newest valid one always stays,
- * and what is newer than it is left for find to name; and what the system fails to read. Those whose files have not the sizes
- * of their MANIFEST do not count as kept. Leftover .tmp-* and .trash-* go too, so no save
- * may be under way; and .undone-* up to the step of the newest valid one, for the run has
- * come as far again. DT_IO.
+ * and what is newer than it is left for find to name; and what the system fails to read. Those
+ * whose files have not the sizes of their MANIFEST do not count as kept. Leftover .tmp-* and
+ * .trash-* go too, so no save may be under way; and .undone-* up to the step of the newest valid
+ * one, for the run has come as far again. DT_IO.
  * Finite numbers can still give a loss that is not: only the step or test after a checkpoint
  * proves it. Any that has a later one is proved; while the newest is not, the one before
  * stays too. */
@@ -369,8 +366,8 @@ typedef struct dt_rundir {
     char path[PATH_MAX - 64]; /* what it is called; 64: room for the names of files in it */
     char at[PATH_MAX - 64];   /* what leads to it whatever its name becomes: its descriptor */
     int folder, lock;         /* descriptors, of the lock file; -1: closed */
-    bool open, created; /* created: by us, so to be removed if nothing came of it */
-    bool resumed;       /* an older run's: what is in it must stay */
+    bool open, created;       /* created: by us, so to be removed if nothing came of it */
+    bool resumed;             /* an older run's: what is in it must stay */
 } dt_rundir;
 
 /* Take --out DIR, which must be new or empty, or make
@@ -381,7 +378,8 @@ typedef struct dt_rundir {
  *   --resume PATH  takes over the run folder that PATH is or lies in, when --out is that
  *                  folder or not given; with another --out a new one begins
  * The folder is held by flock, on itself and on its file `lock`, until close: a lock file whose
- * process is dead holds nothing, and one that is removed lets nobody in. Of processes that want one folder at once, one gets it.
+ * process is dead holds nothing, and one that is removed lets nobody in. Of processes that want
+ * one folder at once, one gets it.
  * DT_CANTCREATE: not empty, held by another run, or not writable; DT_NOINPUT: PATH does
  * not exist. */
 dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_CHECK;

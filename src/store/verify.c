@@ -42,8 +42,7 @@ static dt_status verify_model(const char *path, char weights[DT_DIGEST_CHARS])
     DT_GO(st, dt_model_load(&r.state, path, NULL), out);
     DT_GO(st, dt_state_hashes(&r.state, NULL, 0, 0, &hash, &all), out);
     dt_digest_text(hash, weights);
-    printf("ok   %s: all numbers are finite and fit %s\n", path,
-           dt_net_spec_of(r.net)->net);
+    printf("ok   %s: all numbers are finite and fit %s\n", path, dt_net_spec_of(r.net)->net);
 
 out:
     dt_model_read_close(&r);
@@ -219,9 +218,10 @@ static dt_status verify_end(const records_end *end, const char *path, int64_t st
 {
     if (!weights[0] || end->steps != steps || strcmp(end->weights, weights) == 0)
         return DT_OK;
-    return dt_fail(DT_FORMAT, "%s: its weights have the hash %s, but the run ended after the same "
-                   "%lld steps with %s, as metrics.jsonl says: it is another model", path, weights,
-                   (long long)steps, end->weights);
+    return dt_fail(DT_FORMAT,
+                   "%s: its weights have the hash %s, but the run ended after the same "
+                   "%lld steps with %s, as metrics.jsonl says: it is another model",
+                   path, weights, (long long)steps, end->weights);
 }
 
 /* Of the same step as a checkpoint, the model is the run's newest state. */
@@ -256,8 +256,10 @@ static dt_status verify_run(const char *run)
     if (v.first != DT_OK)
         return dt_fail(v.first, "%s", v.text);
     if (v.things == 0)
-        return dt_fail(DT_NOINPUT, "%s holds neither checkpoints nor a model: name a run "
-                                   "folder, a checkpoint or a model file", run);
+        return dt_fail(DT_NOINPUT,
+                       "%s holds neither checkpoints nor a model: name a run "
+                       "folder, a checkpoint or a model file",
+                       run);
     dt_newest_note(run, v.newest, v.step);
     return DT_OK;
 }

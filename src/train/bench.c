@@ -11,12 +11,12 @@ typedef struct bench_row {
     const char *exchange;
     int ranks;
     bool exact;
-    double median_s, low_s, high_s; /* per step; spread: fastest and slowest */
-    double images_per_s;            /* at the median */
-    double phase_s[DT_PHASE_COUNT]; /* mean per step, rank 0 */
+    double median_s, low_s, high_s;         /* per step; spread: fastest and slowest */
+    double images_per_s;                    /* at the median */
+    double phase_s[DT_PHASE_COUNT];         /* mean per step, rank 0 */
     double mib_per_step, messages_per_step; /* sent and received by rank 0 */
-    double exposed_s;    /* mean per step that rank 0 waits for communication */
-    double reserved_mib; /* rank 0's buffers and its share of the node's */
+    double exposed_s;                       /* mean per step that rank 0 waits for communication */
+    double reserved_mib;                    /* rank 0's buffers and its share of the node's */
     double loss;
     char hash[DT_DIGEST_CHARS];
 } bench_row;
@@ -34,8 +34,7 @@ static dt_status bench_steps(dt_run *r, int64_t first, int64_t count, double *se
     for (int64_t i = 0; i < count; i++) {
         const int64_t step = first + i;
         const double start = dt_seconds();
-        DT_TRY(dt_run_step(r, step / r->steps_per_epoch, step % r->steps_per_epoch,
-                           false, result));
+        DT_TRY(dt_run_step(r, step / r->steps_per_epoch, step % r->steps_per_epoch, false, result));
         if (seconds)
             seconds[i] = dt_seconds() - start;
     }
@@ -62,8 +61,8 @@ static void bench_summarise(const dt_run *r, double *seconds, const dt_exchange_
     row->ranks = dt_comm_world(r->comm);
     row->exposed_s = (after.wait_s - before->wait_s) / (double)n;
     row->reserved_mib = (double)after.memory / (1024.0 * 1024.0);
-    const uint64_t bytes = after.bytes_sent - before->bytes_sent + after.bytes_received -
-                           before->bytes_received;
+    const uint64_t bytes =
+        after.bytes_sent - before->bytes_sent + after.bytes_received - before->bytes_received;
     row->mib_per_step = (double)bytes / (double)n / (1024.0 * 1024.0);
     row->messages_per_step = (double)(after.messages - before->messages) / (double)n;
 }
@@ -78,8 +77,9 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     dt_status st = DT_OK;
 
     DT_TRY(dt_run_open(&r, c, o, DT_FOR_TRAINING));
-    DT_GO(st, dt_comm_agree(c, dt_calloc(&seconds, (size_t)o->steps, sizeof *seconds,
-                                         "the benchmark")), out);
+    DT_GO(st,
+          dt_comm_agree(c, dt_calloc(&seconds, (size_t)o->steps, sizeof *seconds, "the benchmark")),
+          out);
     DT_GO(st, bench_steps(&r, 0, o->warmup_steps, NULL, &last), out);
     DT_GO(st, dt_comm_barrier(c), out);
     memset(r.phase_s, 0, sizeof r.phase_s);
@@ -102,9 +102,8 @@ static void bench_print(const dt_options *o, const bench_row *row, double alone)
     if (alone > 0)
         snprintf(scale, sizeof scale, "%.2f", row->images_per_s / (alone * row->ranks));
     printf("%-10s %3d %9.4f %9.4f %9.4f %9.1f %6s %9.4f %9.1f %8.2f %6.0f  %-5s  %s\n",
-           row->exchange, row->ranks, row->median_s, row->low_s, row->high_s, row->images_per_s, scale,
-           row->exposed_s,
-           row->reserved_mib, row->mib_per_step, row->messages_per_step,
+           row->exchange, row->ranks, row->median_s, row->low_s, row->high_s, row->images_per_s,
+           scale, row->exposed_s, row->reserved_mib, row->mib_per_step, row->messages_per_step,
            row->exact ? "yes" : "no", row->hash);
     if (strcmp(o->exchange, "all") == 0 || o->scaling)
         return;
@@ -119,14 +118,13 @@ static dt_status bench_print_json(const bench_row *row)
     json_t *phases = json_object();
     for (int p = 0; p < DT_PHASE_COUNT; p++)
         json_object_set_new(phases, dt_phase_name[p], json_real(row->phase_s[p]));
-    json_t *j = json_pack(
-        "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:o}", "exchange",
-        row->exchange, "exact", row->exact, "ranks", row->ranks, "images_per_s",
-        row->images_per_s, "step_s", row->median_s, "fastest_s", row->low_s, "slowest_s",
-        row->high_s, "mib_at_rank0", row->mib_per_step, "messages_at_rank0",
-        row->messages_per_step, "exposed_s_at_rank0", row->exposed_s,
-        "reserved_mib_at_rank0", row->reserved_mib, "loss", row->loss, "weights_hash", row->hash, "phases_s",
-        phases);
+    json_t *j = json_pack("{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:o}",
+                          "exchange", row->exchange, "exact", row->exact, "ranks", row->ranks,
+                          "images_per_s", row->images_per_s, "step_s", row->median_s, "fastest_s",
+                          row->low_s, "slowest_s", row->high_s, "mib_at_rank0", row->mib_per_step,
+                          "messages_at_rank0", row->messages_per_step, "exposed_s_at_rank0",
+                          row->exposed_s, "reserved_mib_at_rank0", row->reserved_mib, "loss",
+                          row->loss, "weights_hash", row->hash, "phases_s", phases);
     char *text = j ? json_dumps(j, JSON_REAL_PRECISION(9)) : NULL;
     json_decref(j);
     if (!text)
@@ -175,8 +173,7 @@ static dt_status bench_on(dt_comm *c, int ranks, const dt_options *o, bench_row 
 }
 
 /* One exchange, on 1, 2, 4, ... ranks where a curve is wanted, and on all. */
-static dt_status bench_exchange(dt_comm *c, const dt_options *o, const dt_options *one,
-                                bool *first)
+static dt_status bench_exchange(dt_comm *c, const dt_options *o, const dt_options *one, bool *first)
 {
     const int world = dt_comm_world(c);
     double alone = 0;

@@ -17,12 +17,21 @@ static dt_status run_again(void *context, int64_t epoch, int64_t step, int shard
 
 dt_check_subject dt_run_subject(dt_run *r)
 {
-    return (dt_check_subject){
-        .comm = r->comm, .o = &r->o, .net = r->net, .model = r->model, .loader = r->loader,
-        .threads = r->threads, .first_shard = r->first_shard, .bn_group = r->bn_group,
-        .shares = r->shares,
-        .diverges = r->exchange && strcmp(dt_exchange_name(r->exchange), "none") == 0,
-        .steps_per_epoch = r->steps_per_epoch, .weights = dt_run_weights(r),
-        .momentum = r->momentum.mem, .room = r->check_room.mem,
-        .run_again = run_again, .context = r};
+    return (dt_check_subject){.comm = r->comm,
+                              .o = &r->o,
+                              .net = r->net,
+                              .model = r->model,
+                              .loader = r->loader,
+                              .threads = r->threads,
+                              .first_shard = r->first_shard,
+                              .bn_group = r->bn_group,
+                              .shares = r->shares,
+                              .diverges =
+                                  r->exchange && strcmp(dt_exchange_name(r->exchange), "none") == 0,
+                              .steps_per_epoch = r->steps_per_epoch,
+                              .weights = dt_run_weights(r),
+                              .momentum = r->momentum.mem,
+                              .room = r->check_room.mem,
+                              .run_again = run_again,
+                              .context = r};
 }

@@ -69,10 +69,10 @@ dt_status dt_run_test(dt_run *r, dt_test_result *result)
         correct += bits[chunks + k];
     }
     *result = (dt_test_result){.undone = bits[2 * chunks] > 0,
-                               .loss = dt_nan_unsigned(tree_sum(loss, 0, chunks) /
-                                                       (double)images),
+                               .loss = dt_nan_unsigned(tree_sum(loss, 0, chunks) / (double)images),
                                .accuracy = (double)correct / (double)images,
-                               .correct = correct, .images = images};
+                               .correct = correct,
+                               .images = images};
 
 out:
     free(bits);
@@ -112,18 +112,20 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     DT_GO(st, dt_run_load(&r, o->model, model, true), out);
     DT_GO(st, dt_run_test(&r, &t), out);
     if (!isfinite(t.loss)) {
-        st = dt_comm_agree(c, dt_fail(DT_NUMERIC, "model file '%s': the loss of the test images is "
-                                      "not finite (%g)", model, t.loss));
+        st = dt_comm_agree(c, dt_fail(DT_NUMERIC,
+                                      "model file '%s': the loss of the test images is "
+                                      "not finite (%g)",
+                                      model, t.loss));
         goto out;
     }
     if (dt_comm_rank(c) == 0) {
         if (o->json)
             printf("{\"test_loss\": %.9g, \"test_accuracy\": %.9g, \"correct\": %lld, "
-                   "\"images\": %lld}\n", t.loss, t.accuracy, (long long)t.correct,
-                   (long long)t.images);
+                   "\"images\": %lld}\n",
+                   t.loss, t.accuracy, (long long)t.correct, (long long)t.images);
         else
-            printf("test loss %.6f, accuracy %.2f %% (%lld of %lld)\n", t.loss,
-                   100 * t.accuracy, (long long)t.correct, (long long)t.images);
+            printf("test loss %.6f, accuracy %.2f %% (%lld of %lld)\n", t.loss, 100 * t.accuracy,
+                   (long long)t.correct, (long long)t.images);
     }
 
 out:

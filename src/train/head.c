@@ -44,8 +44,8 @@ static void head_training(FILE *f, const dt_run *r)
         fprintf(f, "%lld step%s (of ", (long long)r->total_steps, plural(r->total_steps));
     fprintf(f, "%lld epoch%s of %lld step%s%s, %lld images each in %lld shard%s, ",
             (long long)r->o.epochs, plural(r->o.epochs), (long long)r->steps_per_epoch,
-            plural(r->steps_per_epoch), r->total_steps < all ? ")" : "",
-            (long long)r->global_batch, (long long)r->o.shards, plural(r->o.shards));
+            plural(r->steps_per_epoch), r->total_steps < all ? ")" : "", (long long)r->global_batch,
+            (long long)r->o.shards, plural(r->o.shards));
     fprintf(f, "learning rate %g %s\n", r->schedule.lr, r->o.schedule);
 }
 
@@ -71,9 +71,9 @@ static void head_machine(FILE *f, const dt_run *r)
 static bool is_said(const dt_option_row *row)
 {
     static const char *const said[] = {
-        "data", "net", "variant", "stem", "image_size", "epochs", "max_steps", "batch",
-        "global_batch", "shards", "accum", "lr", "schedule", "precision", "threads", "exchange",
-        "out", "resume", "verbose",
+        "data",    "net",          "variant", "stem",   "image_size", "epochs",   "max_steps",
+        "batch",   "global_batch", "shards",  "accum",  "lr",         "schedule", "precision",
+        "threads", "exchange",     "out",     "resume", "verbose",
     };
 
     for (size_t i = 0; i < DT_COUNT_OF(said); i++)

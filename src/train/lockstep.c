@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-
 struct dt_lockstep {
     dt_reduce *tree[DT_SYNC_KINDS];
     int first;         /* own shard */
@@ -40,10 +39,12 @@ dt_status dt_lockstep_resolve(dt_run *r)
         int64_t range[2] = {group, -group};
         DT_TRY(dt_comm_max_i64(r->comm, range, 2));
         if (range[0] != -range[1])
-            return dt_comm_agree(r->comm, dt_fail(DT_CONFIG, "--bn node: the nodes hold from %lld "
-                                 "to %lld shards; start as many ranks on each node with a "
-                                 "--shards that they divide, or give --bn group:N",
-                                 (long long)-range[1], (long long)range[0]));
+            return dt_comm_agree(r->comm,
+                                 dt_fail(DT_CONFIG,
+                                         "--bn node: the nodes hold from %lld "
+                                         "to %lld shards; start as many ranks on each node with a "
+                                         "--shards that they divide, or give --bn group:N",
+                                         (long long)-range[1], (long long)range[0]));
         snprintf(r->bn, sizeof r->bn, "group:%lld", (long long)group);
         r->o.bn = r->bn;
     }
@@ -61,10 +62,10 @@ static dt_status open_trees(dt_run *r, dt_lockstep *t)
     for (size_t i = 0; i < dt_net_norm_count(r->net); i++)
         if (dt_net_norm(r->net, i)->channels > channels)
             channels = dt_net_norm(r->net, i)->channels;
-    DT_TRY(dt_reduce_create(&t->tree[DT_SYNC_MOMENTS], r->comm, shards, channels,
-                          sizeof(dt_moment), dt_merge_moments, r->bn_group));
-    return dt_reduce_create(&t->tree[DT_SYNC_SUMS], r->comm, shards, 2 * channels,
-                          sizeof(double), dt_merge_f64, r->bn_group);
+    DT_TRY(dt_reduce_create(&t->tree[DT_SYNC_MOMENTS], r->comm, shards, channels, sizeof(dt_moment),
+                            dt_merge_moments, r->bn_group));
+    return dt_reduce_create(&t->tree[DT_SYNC_SUMS], r->comm, shards, 2 * channels, sizeof(double),
+                            dt_merge_f64, r->bn_group);
 }
 
 void dt_lockstep_close(dt_lockstep *t)

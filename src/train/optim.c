@@ -7,8 +7,8 @@
 
 enum { CHUNK = 1 << 14 }; /* floats; three streams of 64 KiB stay in a core's L2 */
 
-dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o,
-                        float *master, float *momentum, int threads)
+dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o, float *master,
+                        float *momentum, int threads)
 {
     const bool all = strcmp(o->decay, "all") == 0;
     const float decay = (float)o->weight_decay;
@@ -20,13 +20,12 @@ dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o,
                      .tensors = dt_net_param_count(net)};
 
     if (!all && strcmp(o->decay, "weights") != 0)
-        return dt_fail(DT_CONFIG, "--decay: unknown word '%s'; there are: all weights",
-                       o->decay);
+        return dt_fail(DT_CONFIG, "--decay: unknown word '%s'; there are: all weights", o->decay);
     DT_TRY(dt_calloc(&made.tensor, made.tensors, sizeof *made.tensor, "the optimizer"));
     for (size_t i = 0; i < made.tensors; i++) {
         const dt_param *p = dt_net_slab_param(net, i);
-        made.tensor[i] = (dt_optim_tensor){{p->offset, p->count},
-                                           all || p->kind == DT_WEIGHT ? decay : 0};
+        made.tensor[i] =
+            (dt_optim_tensor){{p->offset, p->count}, all || p->kind == DT_WEIGHT ? decay : 0};
     }
     *x = made;
     return DT_OK;
@@ -74,8 +73,7 @@ static size_t optim_find(const dt_optim *x, size_t at)
 }
 
 /* Floats [first, last): the tensors that lie in them, or the parts that do. */
-static void optim_range(const dt_optim *x, size_t first, size_t last, const float *grad,
-                        float lr)
+static void optim_range(const dt_optim *x, size_t first, size_t last, const float *grad, float lr)
 {
     for (size_t i = optim_find(x, first); i < x->tensors; i++) {
         const dt_optim_tensor *t = &x->tensor[i];
@@ -84,8 +82,8 @@ static void optim_range(const dt_optim *x, size_t first, size_t last, const floa
         const size_t b = t_last < last ? t_last : last;
         if (t->span.first >= last)
             break;
-        optim_update((optim_rule){lr, x->mu, t->decay, x->nesterov}, x->master + a,
-                     x->momentum + a, grad + a, b - a);
+        optim_update((optim_rule){lr, x->mu, t->decay, x->nesterov}, x->master + a, x->momentum + a,
+                     grad + a, b - a);
     }
 }
 
@@ -97,7 +95,6 @@ void dt_optim_step(const dt_optim *x, dt_span owned, const float *grad, double l
 #pragma omp parallel for num_threads(x->threads) schedule(static)
     for (size_t c = 0; c < chunks; c++) {
         const size_t first = owned.first + c * CHUNK;
-        optim_range(x, first, end - first < CHUNK ? end : first + CHUNK, grad,
-                    (float)lr);
+        optim_range(x, first, end - first < CHUNK ? end : first + CHUNK, grad, (float)lr);
     }
 }

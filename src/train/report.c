@@ -56,8 +56,8 @@ dt_status dt_report_open(dt_report *r, const dt_report_setup *setup)
                              .unicode = locale_is_utf8()};
             return DT_OK;
         }
-    return dt_fail(DT_CONFIG, "--log-style: unknown style '%s'; there are:%s",
-                   setup->style, DT_REPORT_LIST(DT_WORD));
+    return dt_fail(DT_CONFIG, "--log-style: unknown style '%s'; there are:%s", setup->style,
+                   DT_REPORT_LIST(DT_WORD));
 }
 
 /* What was printed goes out. A reader that has left, or a full disk, does not end a run. */
@@ -66,7 +66,8 @@ static void flush(dt_report *r)
     if (fflush(r->setup.out) == 0 && !ferror(r->setup.out))
         return;
     dt_warn("standard output cannot be written (%s): the run goes on without it; its progress is "
-            "in metrics.jsonl", strerror(errno));
+            "in metrics.jsonl",
+            strerror(errno));
     __fpurge(r->setup.out); /* what lies there would be tried again, and fail, at the end */
     clearerr(r->setup.out);
     r->row = NULL;
@@ -123,10 +124,7 @@ const char *dt_float32_text(double x, char out[DT_FLOAT32_CHARS])
     int digits = 1;
 
     if (!isfinite(f)) {
-        snprintf(out, DT_FLOAT32_CHARS, "%s",
-                 isnan(f) ? "nan"
-                 : f < 0  ? "-inf"
-                          : "inf");
+        snprintf(out, DT_FLOAT32_CHARS, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
         return out;
     }
     for (; digits <= 9; digits++) { /* 9 digits always give a float32 back */

@@ -9,16 +9,14 @@
 
 /* ---- The bar --------------------------------------------------------------------- */
 
-static const double refresh_s = 0.1,
-                    smoothing = 0.3; /* tqdm's mininterval and smoothing */
+static const double refresh_s = 0.1, smoothing = 0.3; /* tqdm's mininterval and smoothing */
 enum { PART_CHARS = 256 };
 
 /* Symbols of a cell from empty to full. */
 static const char *const cells_unicode[] = {" ",        u8"\u258f", u8"\u258e",
                                             u8"\u258d", u8"\u258c", u8"\u258b",
                                             u8"\u258a", u8"\u2589", u8"\u2588"};
-static const char *const cells_ascii[] = {" ", "1", "2", "3", "4", "5",
-                                          "6", "7", "8", "9", "#"};
+static const char *const cells_ascii[] = {" ", "1", "2", "3", "4", "5", "6", "7", "8", "9", "#"};
 
 typedef struct bar_charset {
     const char *const *cell;
@@ -77,13 +75,12 @@ static void bar_draw(dt_report *r, int64_t epoch, const dt_step_record *s, doubl
     if (s)
         snprintf(postfix, sizeof postfix, ", loss=%.4f, %.0f img/s", s->loss,
                  rate * (double)r->images / (double)step);
-    const int n_left =
-        snprintf(left, sizeof left, "epoch %lld/%lld: %3.0f%%|", (long long)epoch,
-                 (long long)r->setup.epochs, 100 * fraction);
-    const int n_right = snprintf(
-        right, sizeof right, "| %lld/%lld [%s<%s, %s%s]", (long long)step,
-        (long long)total, clock_text(r->seconds, a),
-        clock_text((double)(total - step) / rate, b), rate_text(rate, c), postfix);
+    const int n_left = snprintf(left, sizeof left, "epoch %lld/%lld: %3.0f%%|", (long long)epoch,
+                                (long long)r->setup.epochs, 100 * fraction);
+    const int n_right =
+        snprintf(right, sizeof right, "| %lld/%lld [%s<%s, %s%s]", (long long)step,
+                 (long long)total, clock_text(r->seconds, a),
+                 clock_text((double)(total - step) / rate, b), rate_text(rate, c), postfix);
     /* At least one cell; what is too long for the terminal is cut. */
     const int64_t known = terminal_columns(out), columns = known > 0 ? known : INT_MAX;
     const int64_t room = known > 0 ? known - n_left - n_right : 10;
@@ -106,8 +103,7 @@ static void bar_step(dt_report *r, const dt_step_record *s)
 
     if (since < refresh_s && !last)
         return;
-    r->smooth_steps +=
-        smoothing * ((double)(s->step - r->shown_step) - r->smooth_steps);
+    r->smooth_steps += smoothing * ((double)(s->step - r->shown_step) - r->smooth_steps);
     r->smooth_seconds += smoothing * (since - r->smooth_seconds);
     r->shown_seconds = r->seconds;
     r->shown_step = s->step;
@@ -128,8 +124,7 @@ static void line_step(dt_report *r, const dt_step_record *s)
     r->line_images += s->images;
     if (s->run_step > 1 && r->line_seconds < r->setup.log_every)
         return;
-    fprintf(r->setup.out,
-            "epoch %lld/%lld step %lld/%lld: loss %.4f, lr %.6g, %.1f images/s\n",
+    fprintf(r->setup.out, "epoch %lld/%lld step %lld/%lld: loss %.4f, lr %.6g, %.1f images/s\n",
             (long long)s->epoch, (long long)r->setup.epochs, (long long)s->step,
             (long long)dt_report_epoch_steps(r, s->epoch), s->loss, s->lr,
             dt_images_per_s(r->line_images, r->line_seconds));
@@ -164,16 +159,15 @@ static void auto_epoch(dt_report *r, const dt_epoch_record *e)
     fprintf(r->setup.out,
             "epoch %lld/%lld: train loss %.4f, test loss %.4f, test accuracy "
             "%.2f %%, %.1f s, %.1f images/s\n",
-            (long long)e->epoch, (long long)r->setup.epochs, e->train_loss,
-            e->test_loss, 100 * dt_test_accuracy(e), e->seconds,
-            dt_images_per_s(e->images, e->seconds));
+            (long long)e->epoch, (long long)r->setup.epochs, e->train_loss, e->test_loss,
+            100 * dt_test_accuracy(e), e->seconds, dt_images_per_s(e->images, e->seconds));
 }
 
 static void auto_finish(dt_report *r, const dt_end_record *end)
 {
     if (end->ok)
-        fprintf(r->setup.out, "%lld steps in %.1f s; the run is in %s\n",
-                (long long)end->steps, end->seconds, end->folder);
+        fprintf(r->setup.out, "%lld steps in %.1f s; the run is in %s\n", (long long)end->steps,
+                end->seconds, end->folder);
 }
 
 const dt_report_row dt_report_row_auto = {

@@ -27,14 +27,12 @@ static void cs744_step(dt_report *r, const dt_step_record *s)
     r->seconds += s->seconds;
     for (size_t i = 0; i < DT_COUNT_OF(windows); i++)
         if (iteration == windows[i].last)
-            fprintf(r->setup.out, "%s %.6f\n", windows[i].text,
-                    r->seconds / (double)iteration);
+            fprintf(r->setup.out, "%s %.6f\n", windows[i].text, r->seconds / (double)iteration);
 }
 
 static void cs744_epoch(dt_report *r, const dt_epoch_record *e)
 {
-    fprintf(r->setup.out,
-            "Test set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)\n\n",
+    fprintf(r->setup.out, "Test set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)\n\n",
             e->test_loss, (long long)e->correct, (long long)e->test_images,
             100 * dt_test_accuracy(e));
 }

@@ -90,11 +90,14 @@ static dt_status compare_run(const dt_run *r, const char *path, const dt_checkpo
                 "differ from those of an undisturbed run");
     if (!dt_exchange_exact(r->exchange))
         dt_warn("exchange %s is inexact: the bits depend on where the run was interrupted and "
-                "on the number of ranks", dt_exchange_name(r->exchange));
+                "on the number of ranks",
+                dt_exchange_name(r->exchange));
     if ((options || other_data) && !r->o.resume_force)
-        return dt_fail(DT_CONFIG, "checkpoint %s is of another run: the differences marked "
+        return dt_fail(DT_CONFIG,
+                       "checkpoint %s is of another run: the differences marked "
                        "above change its result; take them back, choose another --out, or "
-                       "accept them with --resume-force", path);
+                       "accept them with --resume-force",
+                       path);
     return DT_OK;
 }
 
@@ -129,8 +132,10 @@ dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX])
     if (strcmp(o->resume, "never") == 0 || !folder[0] || (any && !dt_path_exists(folder)))
         return DT_OK;
     if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode))
-        return dt_fail(DT_NOINPUT, "--resume %s: this is a file; give a run folder or a checkpoint's "
-                       "(--init starts from a model file)", folder);
+        return dt_fail(DT_NOINPUT,
+                       "--resume %s: this is a file; give a run folder or a checkpoint's "
+                       "(--init starts from a model file)",
+                       folder);
     DT_TRY(dt_path_join(path, folder, "options.yaml"));
     if (dt_path_exists(path))
         return DT_OK;

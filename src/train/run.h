@@ -48,8 +48,8 @@ typedef struct dt_compiled {
 typedef struct dt_lockstep dt_lockstep; /* see lockstep.h */
 
 struct dt_run {
-    dt_comm *comm;    /* borrowed */
-    dt_options o;     /* resolved: nothing is auto any more */
+    dt_comm *comm; /* borrowed */
+    dt_options o;  /* resolved: nothing is auto any more */
     dt_dtype precision;
     int threads, first_shard, end_shard; /* this rank's */
     int64_t global_batch;
@@ -69,14 +69,15 @@ struct dt_run {
     /* Where the exchange shares, the first five lie in one block of the node. */
     dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
     dt_node_mem *node_memory;
-    uint64_t node_bytes, node_free; /* this run's on a node, without data; free before it, 0: unknown */
-    bool shares; /* weights, momentum and statistics are one copy per node */
-    bool writes; /* this rank writes that copy when it is made or read: a node's first */
+    uint64_t node_bytes,
+        node_free; /* this run's on a node, without data; free before it, 0: unknown */
+    bool shares;   /* weights, momentum and statistics are one copy per node */
+    bool writes;   /* this rank writes that copy when it is made or read: a node's first */
 
     dt_exchange *exchange;
     dt_reduce *loss_tree, *moment_tree;
     dt_lockstep *lockstep; /* NULL: bn_group is 0 */
-    double sample_weight; /* of a sample's loss, times the global batch: 1, or S to sum */
+    double sample_weight;  /* of a sample's loss, times the global batch: 1, or S to sum */
     dt_optim optim;
     dt_checks *checks; /* owned; NULL: none are on */
     dt_schedule schedule;
@@ -109,8 +110,7 @@ dt_status dt_run_settle(dt_comm *c, dt_status local, const char *given, char fou
                         dt_looks *l) DT_MUST_CHECK;
 /* Weights and running statistics from that model, compared across ranks; without `head` all but
  * the classifier's. Collective. */
-dt_status dt_run_load(dt_run *r, const char *given, char found[PATH_MAX],
-                      bool head) DT_MUST_CHECK;
+dt_status dt_run_load(dt_run *r, const char *given, char found[PATH_MAX], bool head) DT_MUST_CHECK;
 /* Weights, running statistics and momentum of rank 0 to all ranks, then compared. Collective. */
 dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 /* Memory per rank and slab, for a reader. Local. */
@@ -144,8 +144,7 @@ size_t dt_contexts_bytes(const dt_run *r);
 dt_status dt_contexts_open(dt_run *r) DT_MUST_CHECK;
 void dt_contexts_close(dt_contexts *c);
 /* Place k's context for a shard of so many images; NULL for one of none. Local. */
-dt_status dt_contexts_find(const dt_contexts *c, int k, int64_t images,
-                           dt_exec **e) DT_MUST_CHECK;
+dt_status dt_contexts_find(const dt_contexts *c, int k, int64_t images, dt_exec **e) DT_MUST_CHECK;
 
 /* Charge the time since *mark to a phase. Local. */
 void dt_phase_charge(dt_run *r, dt_phase phase, double *mark);

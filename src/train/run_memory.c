@@ -32,8 +32,10 @@ static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
         const dt_param *p = dt_net_slab_param(r->net, i);
         (*tensor)[i] = (dt_span){p->offset, p->count};
     }
-    *x = (dt_exchange_opts){.name = r->o.exchange, .shards = (int)r->o.shards,
-                            .floats = dt_net_slab_floats(r->net), .tensor = *tensor,
+    *x = (dt_exchange_opts){.name = r->o.exchange,
+                            .shards = (int)r->o.shards,
+                            .floats = dt_net_slab_floats(r->net),
+                            .tensor = *tensor,
                             .tensors = count,
                             .first_bucket_bytes = (size_t)(r->o.first_bucket_mb * mib),
                             .bucket_bytes = (size_t)(r->o.bucket_mb * mib),
@@ -64,8 +66,8 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
         {"master weights", &r->master, floats, shared},
         {"momentum", &r->momentum, trains ? floats : 0, shared},
         {"packed weights", &r->packed, dt_model_packed_bytes(r->model), shared},
-        {"running statistics", &r->running,
-         2 * dt_net_norm_channels(r->net) * sizeof(float), shared},
+        {"running statistics", &r->running, 2 * dt_net_norm_channels(r->net) * sizeof(float),
+         shared},
         {"gradients and partial sums", &r->gradients, needs->slabs * floats, shared},
         {"activations", &r->arena, arena, false},
         {"scratch", &r->scratch, scratch, false},
@@ -99,14 +101,16 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
     if (available == 0 || node <= available)
         return DT_OK;
     if (r->bn_group > 0) /* fewer ranks would hold as many shards' activations */
-        return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB, of "
+        return dt_fail(DT_NOMEM,
+                       "this run needs %.1f GiB on each node (%d ranks x %.2f GiB, of "
                        "which activations of %zu shards at the same time %.2f GiB, and %.2f GiB "
                        "for all), but %.1f GiB are available; --bn %s keeps all shards of a rank "
                        "in memory: lower --batch or --image-size, use more nodes, or --bn local",
                        (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
                        (size_t)r->contexts.width, (double)rows[ROW_ARENA].bytes / gib,
                        (double)shared / gib, (double)available / gib, r->o.bn);
-    return dt_fail(DT_NOMEM, "this run needs %.1f GiB on each node (%d ranks x %.2f GiB and "
+    return dt_fail(DT_NOMEM,
+                   "this run needs %.1f GiB on each node (%d ranks x %.2f GiB and "
                    "%.2f GiB for all), but %.1f GiB are available; lower --batch or "
                    "--image-size, or run fewer ranks with the same --shards",
                    (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
@@ -133,8 +137,8 @@ static dt_status take_shared(dt_run *r, const slab_row rows[SLABS], const char *
     r->writes = true;
     if (!r->shares)
         return DT_OK;
-    DT_TRY(dt_node_mem_create(&r->node_memory, r->comm, bytes, "weights and gradients", &memory,
-                              why));
+    DT_TRY(
+        dt_node_mem_create(&r->node_memory, r->comm, bytes, "weights and gradients", &memory, why));
     if (*why)
         return DT_OK;
     r->writes = dt_comm_node_rank(r->comm) == 0;
@@ -161,12 +165,13 @@ static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
 void dt_run_print_memory(FILE *f, const dt_run *r)
 {
     const double mib = 1024.0 * 1024.0;
-    fprintf(f, "memory per %s: weights %.1f MiB, momentum %.1f, gradients %.1f, packed %.1f; per "
+    fprintf(f,
+            "memory per %s: weights %.1f MiB, momentum %.1f, gradients %.1f, packed %.1f; per "
             "rank: activations %.1f, scratch %.1f, checks %.1f; data set %.1f per node\n",
-            r->shares ? "node" : "rank", (double)r->master.bytes / mib, (double)r->momentum.bytes / mib,
-            (double)r->gradients.bytes / mib, (double)r->packed.bytes / mib,
-            (double)r->arena.bytes / mib, (double)r->scratch.bytes / mib,
-            (double)r->check_room.bytes / mib,
+            r->shares ? "node" : "rank", (double)r->master.bytes / mib,
+            (double)r->momentum.bytes / mib, (double)r->gradients.bytes / mib,
+            (double)r->packed.bytes / mib, (double)r->arena.bytes / mib,
+            (double)r->scratch.bytes / mib, (double)r->check_room.bytes / mib,
             (double)dt_source_bytes(r->source) / mib);
 }
 
@@ -178,9 +183,9 @@ static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
 
     DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
     DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, sizeof(double),
-                          dt_merge_f64, shards));
+                            dt_merge_f64, shards));
     DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
-                          sizeof(dt_moment), dt_merge_moments, shards));
+                            sizeof(dt_moment), dt_merge_moments, shards));
     DT_TRY(dt_lockstep_open(r));
     return dt_contexts_open(r);
 }

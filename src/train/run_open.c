@@ -20,7 +20,8 @@ static int threads_of(const dt_comm *c, const dt_options *o)
     dt_machine_describe(&m);
     if (o->threads > m.cores_allowed)
         dt_warn("--threads %lld, but a rank may use %d of %d cores: start mpirun with "
-                "--bind-to none", (long long)o->threads, m.cores_allowed, m.cores);
+                "--bind-to none",
+                (long long)o->threads, m.cores_allowed, m.cores);
     return (int)o->threads;
 }
 
@@ -30,11 +31,11 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
     if (purpose == DT_FOR_EVALUATION) /* test images are dealt to ranks, not to shards */
         r->o.shards = r->o.accum = 0;
     DT_TRY(dt_options_check(&r->o, dt_comm_world(r->comm)));
-    dt_shards_of((int)r->o.shards, dt_comm_world(r->comm), dt_comm_rank(r->comm),
-                 &r->first_shard, &r->end_shard);
+    dt_shards_of((int)r->o.shards, dt_comm_world(r->comm), dt_comm_rank(r->comm), &r->first_shard,
+                 &r->end_shard);
     if (purpose == DT_FOR_TRAINING && !o->init_head && !o->init[0])
         return dt_fail(DT_CONFIG, "--no-init-head keeps the last layer of --init's model out, but "
-                       "there is no --init: give a model, or leave it out");
+                                  "there is no --init: give a model, or leave it out");
     r->global_batch = r->o.global_batch;
     r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
     r->threads = threads_of(r->comm, o);
@@ -49,9 +50,10 @@ static dt_status check_data_memory(const dt_run *r)
 {
     const uint64_t available = dt_memory_available(), bytes = dt_source_bytes(r->source);
     if (available > 0 && bytes > available)
-        return dt_fail(DT_NOMEM, "the data set '%s' needs %.1f MiB in memory, but %.1f MiB are "
-                       "available; take fewer images with --subset", r->o.data,
-                       (double)bytes / 1048576.0, (double)available / 1048576.0);
+        return dt_fail(DT_NOMEM,
+                       "the data set '%s' needs %.1f MiB in memory, but %.1f MiB are "
+                       "available; take fewer images with --subset",
+                       r->o.data, (double)bytes / 1048576.0, (double)available / 1048576.0);
     return DT_OK;
 }
 
@@ -77,8 +79,8 @@ static dt_status open_data(dt_run *r)
     void *memory = NULL;
     bool reads = true;
 
-    DT_TRY(dt_comm_agree(r->comm, dt_source_open(&r->source, r->o.data, r->o.subset,
-                                                 (uint32_t)r->o.seed)));
+    DT_TRY(dt_comm_agree(r->comm,
+                         dt_source_open(&r->source, r->o.data, r->o.subset, (uint32_t)r->o.seed)));
     DT_TRY(dt_comm_agree(r->comm, check_data_memory(r)));
     DT_TRY(take_data_memory(r, &memory, &reads));
     dt_status st = reads ? dt_source_load(r->source, memory, true) : DT_OK;
@@ -89,9 +91,13 @@ static dt_status open_data(dt_run *r)
 static dt_status open_loader(dt_run *r, dt_purpose purpose)
 {
     const dt_loader_opts opts = {
-        .augment = r->o.augment, .normalize = r->o.normalize, .resize = r->o.resize,
-        .image_size = dt_net_spec_of(r->net)->image_size, .type = r->precision,
-        .seed = (uint32_t)r->o.seed, .global_batch = r->global_batch,
+        .augment = r->o.augment,
+        .normalize = r->o.normalize,
+        .resize = r->o.resize,
+        .image_size = dt_net_spec_of(r->net)->image_size,
+        .type = r->precision,
+        .seed = (uint32_t)r->o.seed,
+        .global_batch = r->global_batch,
         .shards = (int)r->o.shards,
         .drop_remainder = purpose == DT_FOR_TRAINING && r->o.drop_remainder,
         .threads = r->threads,
@@ -140,8 +146,10 @@ static dt_status compile_test(dt_run *r)
 static dt_status open_network(dt_run *r, dt_purpose purpose)
 {
     char name[80];
-    dt_model_opts opts = {.precision = r->precision, .kernels = r->o.kernels,
-                          .threads = r->threads, .unfused = r->o.unfused,
+    dt_model_opts opts = {.precision = r->precision,
+                          .kernels = r->o.kernels,
+                          .threads = r->threads,
+                          .unfused = r->o.unfused,
                           .label_smoothing = (float)r->o.label_smoothing};
 
     const dt_net_spec spec = dt_options_net(&r->o, dt_source_describe(r->source)->classes);
@@ -210,9 +218,9 @@ void dt_run_close(dt_run *r)
     dt_source_close(r->source);
     dt_node_mem_destroy(r->data_memory);
     dt_node_mem_destroy(r->node_memory);
-    dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running, &r->packed,
-                              &r->gradients, &r->arena, &r->scratch, &r->check_room,
-                              &r->private_data};
+    dt_slab *const slabs[] = {&r->master,  &r->momentum,   &r->running,
+                              &r->packed,  &r->gradients,  &r->arena,
+                              &r->scratch, &r->check_room, &r->private_data};
     for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
         dt_slab_destroy(slabs[i]);
     memset(r, 0, sizeof *r);
@@ -221,8 +229,10 @@ void dt_run_close(dt_run *r)
 dt_weights dt_run_weights(const dt_run *r)
 {
     float *running = r->running.mem;
-    return (dt_weights){.net = r->net, .master = r->master.mem, .running_mean = running,
-                            .running_var = running + dt_net_norm_channels(r->net)};
+    return (dt_weights){.net = r->net,
+                        .master = r->master.mem,
+                        .running_mean = running,
+                        .running_var = running + dt_net_norm_channels(r->net)};
 }
 
 /* All ranks hold the same numbers, or the field that differs is named. */
@@ -274,8 +284,8 @@ dt_status dt_run_load(dt_run *r, const char *given, char found[PATH_MAX], bool h
     dt_looks l = {.looks = 0};
 
     do
-        DT_TRY(dt_run_settle(r->comm, r->writes ? load_model(r, found, head) : DT_OK, given,
-                             found, &l));
+        DT_TRY(dt_run_settle(r->comm, r->writes ? load_model(r, found, head) : DT_OK, given, found,
+                             &l));
     while (l.again);
     return compare_state(r, "weights of the model file");
 }

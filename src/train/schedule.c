@@ -69,8 +69,7 @@ static const dt_schedule_row *schedule_find(const char *name)
     return NULL;
 }
 
-static dt_status schedule_milestones(dt_schedule *s, const char *list,
-                                     int64_t total_steps)
+static dt_status schedule_milestones(dt_schedule *s, const char *list, int64_t total_steps)
 {
     for (const char *at = list; *at;) {
         const char *end = at;
@@ -83,16 +82,15 @@ static dt_status schedule_milestones(dt_schedule *s, const char *list,
                            "run from 0 to 1, such as 0.5,0.75",
                            list);
         if (s->milestones == DT_MAX_MILESTONES)
-            return dt_fail(DT_CONFIG, "--milestones: '%s' has more than %d fractions",
-                           list, DT_MAX_MILESTONES);
+            return dt_fail(DT_CONFIG, "--milestones: '%s' has more than %d fractions", list,
+                           DT_MAX_MILESTONES);
         s->milestone[s->milestones++] = llround(fraction * (double)total_steps);
         at = comma ? end + 1 : end;
     }
     return DT_OK;
 }
 
-static dt_status schedule_scale(const dt_options *o, int64_t global_batch,
-                                double *scale)
+static dt_status schedule_scale(const dt_options *o, int64_t global_batch, double *scale)
 {
     const double ratio = (double)global_batch / (double)o->lr_batch;
 
@@ -114,14 +112,14 @@ dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_pe
                            int64_t total_steps, int64_t global_batch)
 {
     dt_schedule made = {.row = schedule_find(o->schedule),
-                       .gamma = o->gamma,
-                       .peak = o->peak,
-                       .warmup = llround(o->warmup * (double)steps_per_epoch)};
+                        .gamma = o->gamma,
+                        .peak = o->peak,
+                        .warmup = llround(o->warmup * (double)steps_per_epoch)};
     double scale = 1;
 
     if (!made.row)
-        return dt_fail(DT_CONFIG, "--schedule: unknown name '%s'; there are:%s",
-                       o->schedule, DT_SCHEDULE_LIST(DT_WORD));
+        return dt_fail(DT_CONFIG, "--schedule: unknown name '%s'; there are:%s", o->schedule,
+                       DT_SCHEDULE_LIST(DT_WORD));
     DT_TRY(schedule_scale(o, global_batch, &scale));
     DT_TRY(schedule_milestones(&made, o->milestones, total_steps));
     made.lr = o->lr * scale;

@@ -43,8 +43,8 @@ static dt_status place_options(const dt_session *s)
 
 static dt_model_file_opts model_opts(const dt_run *r)
 {
-    return (dt_model_file_opts){.names = r->o.names, .normalize = r->o.normalize,
-                                .steps = r->total_steps};
+    return (dt_model_file_opts){
+        .names = r->o.names, .normalize = r->o.normalize, .steps = r->total_steps};
 }
 
 /* A run that ends on a full disk has trained for nothing: look before the first step. */
@@ -60,10 +60,11 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
         return DT_OK;
     const uint64_t left = (uint64_t)v.f_bavail * v.f_frsize;
     if (left < model)
-        return dt_fail(DT_IO, "the disk of run folder '%s' has %llu bytes left, but the model "
+        return dt_fail(DT_IO,
+                       "the disk of run folder '%s' has %llu bytes left, but the model "
                        "needs %llu, 1 MiB for the run's other files included: make room or choose "
-                       "another --out", s->folder.path,
-                       (unsigned long long)left, (unsigned long long)model);
+                       "another --out",
+                       s->folder.path, (unsigned long long)left, (unsigned long long)model);
     if (left < model + saves)
         dt_warn("the disk of run folder '%s' has %llu bytes left; the model and its checkpoints "
                 "need %llu: make room, choose another --out, or keep none with --save-every 0",
@@ -98,9 +99,9 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
                               const char *from)
 {
     int64_t lines = at->metrics_bytes;
-    const dt_keep keep = {.last = r->o.keep_last, .every = r->o.keep_every,
-                          .best = r->o.keep_best};
-    const dt_report_setup setup = {.style = r->o.log_style, .out = stdout,
+    const dt_keep keep = {.last = r->o.keep_last, .every = r->o.keep_every, .best = r->o.keep_best};
+    const dt_report_setup setup = {.style = r->o.log_style,
+                                   .out = stdout,
                                    .epochs = r->o.epochs,
                                    .steps_per_epoch = r->steps_per_epoch,
                                    .total_steps = r->total_steps,
@@ -121,8 +122,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
                              : dt_metrics_open(&s->metrics, s->metrics_path);
 }
 
-dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at,
-                           const char *from)
+dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at, const char *from)
 {
     const dt_status st = session_open(s, r, at, from);
 
@@ -234,13 +234,17 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
     return line_written(s, r, dt_metrics_epoch(&s->metrics, record));
 }
 
-static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at,
-                            dt_save_how how)
+static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at, dt_save_how how)
 {
     char data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
     dt_snapshot snapshot = {
-        .model = dt_run_weights(r), .momentum = r->momentum.mem, .at = *at, .options = &r->o,
-        .data_digest = data, .bits_class = class, .best = how.best,
+        .model = dt_run_weights(r),
+        .momentum = r->momentum.mem,
+        .at = *at,
+        .options = &r->o,
+        .data_digest = data,
+        .bits_class = class,
+        .best = how.best,
         .proved = how.proved,
     };
 
@@ -258,8 +262,7 @@ dt_status dt_session_settle(dt_session *s, const dt_run *r)
     return s->leads ? disk_failed(r, dt_saver_wait(s->saver), "saving a checkpoint") : DT_OK;
 }
 
-dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
-                          dt_save_how how)
+dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at, dt_save_how how)
 {
     if (!s->leads)
         return DT_OK;
@@ -280,7 +283,8 @@ dt_status dt_session_model(dt_session *s, const dt_run *r)
         return DT_OK;
     DT_TRY(dt_rundir_find(&s->folder));
     DT_TRY(dt_model_save(&state, s->model_path, &opts));
-    unlink(dt_rundir_file(&s->folder, ".undone-model.safetensors", undone)); /* there is one again */
+    unlink(
+        dt_rundir_file(&s->folder, ".undone-model.safetensors", undone)); /* there is one again */
     return DT_OK;
 }
 

@@ -29,8 +29,10 @@ void dt_session_close(dt_session *s);
 
 /* One line of metrics.jsonl and of progress. When the line cannot be written, --on-save-error
  * decides: a warning, or DT_IO, which is this rank's alone. Local. */
-dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *record) DT_MUST_CHECK;
-dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record *record) DT_MUST_CHECK;
+dt_status dt_session_step(dt_session *s, const dt_run *r,
+                          const dt_step_record *record) DT_MUST_CHECK;
+dt_status dt_session_epoch(dt_session *s, const dt_run *r,
+                           const dt_epoch_record *record) DT_MUST_CHECK;
 
 /* Start to write a checkpoint of this point. When it, or the one before, cannot be written,
  * --on-save-error decides. DT_NUMERIC: a number is not finite; nothing is written. Local. */

@@ -137,8 +137,7 @@ static dt_status update(dt_run *r, const float *sum, const dt_span *owned, size_
     return dt_exchange_publish(r->exchange);
 }
 
-dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
-                      dt_step_result *result)
+dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step_result *result)
 {
     const int64_t n = dt_loader_batch(r->loader, step);
     const int64_t global_step = epoch * r->steps_per_epoch + step;
@@ -159,8 +158,11 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
     dt_phase_charge(r, DT_PHASE_exchange, &mark);
 
     const double *loss = loss_leaf, mean = dt_nan_unsigned(loss[DT_LEAF_loss] / (double)n);
-    *result = (dt_step_result){.undone = loss[DT_LEAF_left] > 0, .loss = mean, .lr = lr,
-                               .images = n, .accuracy = loss[DT_LEAF_correct] / (double)n,
+    *result = (dt_step_result){.undone = loss[DT_LEAF_left] > 0,
+                               .loss = mean,
+                               .lr = lr,
+                               .images = n,
+                               .accuracy = loss[DT_LEAF_correct] / (double)n,
                                .save = loss[DT_LEAF_save] > 0,
                                .stop = loss[DT_LEAF_left] + loss[DT_LEAF_hails] > 0};
     DT_TRY(dt_stop_settle(r, (int64_t)loss[DT_LEAF_hails]));
@@ -168,9 +170,11 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
         return DT_OK;
     if (!isfinite(mean)) {
         DT_TRY(dt_checks_now(r->checks));
-        return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC, "epoch %lld step %lld: the loss of the global batch is %g; "
-                       "lower --lr (now %g) or use --warmup",
-                       (long long)epoch + 1, (long long)step + 1, mean, lr));
+        return dt_comm_agree(r->comm,
+                             dt_fail(DT_NUMERIC,
+                                     "epoch %lld step %lld: the loss of the global batch is %g; "
+                                     "lower --lr (now %g) or use --warmup",
+                                     (long long)epoch + 1, (long long)step + 1, mean, lr));
     }
     DT_TRY(dt_checks_before_update(r->checks));
     dt_phase_charge(r, DT_PHASE_checks, &mark);

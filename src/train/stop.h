@@ -12,9 +12,9 @@
 
 typedef struct dt_run dt_run;
 typedef struct dt_stop {
-    bool listens; /* a pass is under way that this rank may leave off by itself */
-    bool left;    /* and it has */
-    int signal;   /* that asks for it, on this rank or another; 0: none */
+    bool listens;     /* a pass is under way that this rank may leave off by itself */
+    bool left;        /* and it has */
+    int signal;       /* that asks for it, on this rank or another; 0: none */
     int hails, heard; /* sent by this rank (0 or 1), and received */
 } dt_stop;
 

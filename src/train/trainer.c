@@ -13,9 +13,9 @@ typedef struct training {
     dt_run *run;
     dt_session session;
     dt_progress at;
-    int64_t save_steps; /* --save-every as steps, or 0 */
-    double save_s;      /* or as seconds, or 0 */
-    double saved_s;     /* clock at the last checkpoint; rank 0's counts */
+    int64_t save_steps;  /* --save-every as steps, or 0 */
+    double save_s;       /* or as seconds, or 0 */
+    double saved_s;      /* clock at the last checkpoint; rank 0's counts */
     char from[PATH_MAX]; /* the checkpoint that the run goes on from, "": none */
     int64_t from_step;
 } training;
@@ -59,11 +59,15 @@ static dt_status preempted(training *t)
     }
     DT_TRY(dt_comm_bcast(r->comm, text, sizeof text, 0));
     if (!text[0])
-        return dt_comm_agree(r->comm, dt_fail(DT_IO, "stopped by %s after step %lld, and no "
-                             "checkpoint could be written", why, (long long)t->at.run_step));
-    return dt_comm_agree(r->comm, dt_fail(DT_PREEMPTED, "stopped by %s after step %lld of %lld; "
-                         "checkpoint %s; to go on, start it again with --resume auto", why,
-                         (long long)t->at.run_step, (long long)r->total_steps, text));
+        return dt_comm_agree(r->comm, dt_fail(DT_IO,
+                                              "stopped by %s after step %lld, and no "
+                                              "checkpoint could be written",
+                                              why, (long long)t->at.run_step));
+    return dt_comm_agree(r->comm,
+                         dt_fail(DT_PREEMPTED,
+                                 "stopped by %s after step %lld of %lld; "
+                                 "checkpoint %s; to go on, start it again with --resume auto",
+                                 why, (long long)t->at.run_step, (long long)r->total_steps, text));
 }
 
 /* ---- Epochs ---------------------------------------------------------------------------- */
@@ -84,9 +88,12 @@ static dt_status train_step(training *t)
     at->loss_sum += result.loss * (double)result.images;
     at->images += result.images;
     DT_TRY(dt_session_step(&t->session, r,
-                           &(dt_step_record){.epoch = at->epoch + 1, .step = at->step,
-                                             .run_step = at->run_step, .loss = result.loss,
-                                             .lr = result.lr, .images = result.images,
+                           &(dt_step_record){.epoch = at->epoch + 1,
+                                             .step = at->step,
+                                             .run_step = at->run_step,
+                                             .loss = result.loss,
+                                             .lr = result.lr,
+                                             .images = result.images,
                                              .seconds = dt_seconds() - began}));
     if (result.stop)
         return preempted(t);
@@ -106,9 +113,11 @@ static dt_status test_finite(training *t, dt_test_result *test)
     if (isfinite(test->loss))
         return DT_OK;
     DT_TRY(dt_checks_now(r->checks));
-    return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC, "epoch %lld: after step %lld the test loss "
-                         "is %g; lower --lr or use --warmup", (long long)t->at.epoch + 1,
-                         (long long)t->at.run_step, test->loss));
+    return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC,
+                                          "epoch %lld: after step %lld the test loss "
+                                          "is %g; lower --lr or use --warmup",
+                                          (long long)t->at.epoch + 1, (long long)t->at.run_step,
+                                          test->loss));
 }
 
 /* The run ends in mid-epoch, where a longer one would go on without a test: the last
@@ -131,9 +140,11 @@ static dt_status end_epoch(training *t, double seconds)
     DT_TRY(dt_session_epoch(&t->session, r,
                             &(dt_epoch_record){.epoch = at->epoch + 1,
                                                .train_loss = at->loss_sum / (double)at->images,
-                                               .test_loss = test.loss, .correct = test.correct,
+                                               .test_loss = test.loss,
+                                               .correct = test.correct,
                                                .test_images = test.images,
-                                               .images = at->images, .seconds = seconds}));
+                                               .images = at->images,
+                                               .seconds = seconds}));
     /* Of a run that ends in mid-epoch: the epoch is not over, save_place has its place. */
     const bool best = at->step == r->steps_per_epoch && test.accuracy > at->best_accuracy;
     if (best) {
@@ -190,10 +201,12 @@ static void name_last_good(training *t)
     const char *last = dt_saver_last(s->saver)[0] ? dt_saver_last(s->saver) : t->from;
     if (proved[0])
         dt_note("dtrain: the last checkpoint that gave a finite loss too: --resume %s, and "
-                "--resume-force with the options that you change", proved);
+                "--resume-force with the options that you change",
+                proved);
     else if (last[0])
         dt_note("dtrain: the last checkpoint %s has finite numbers alone, but leads there, and "
-                "none before it is left: begin anew", last);
+                "none before it is left: begin anew",
+                last);
     else
         dt_note("dtrain: no checkpoint was saved before");
 }
@@ -218,8 +231,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     dt_run *r = t->run;
     dt_session *s = &t->session;
 
-    *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds,
-                           .folder = s->folder.path};
+    *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds, .folder = s->folder.path};
     DT_TRY(dt_checks_now(r->checks)); /* names what the hashes below could only show */
     DT_TRY(dt_comm_agree(r->comm, check_finite(t)));
     DT_TRY(dt_comm_agree(r->comm, hashes(r, end)));
@@ -253,12 +265,14 @@ static dt_status check_place(const dt_run *r, const char *path, const dt_progres
     const int64_t steps = r->steps_per_epoch;
 
     if (at->run_step > r->total_steps)
-        return dt_fail(DT_CONFIG, "checkpoint %s is %lld steps into the run, but this one has "
-                       "%lld; raise --epochs or --max-steps", path, (long long)at->run_step,
-                       (long long)r->total_steps);
+        return dt_fail(DT_CONFIG,
+                       "checkpoint %s is %lld steps into the run, but this one has "
+                       "%lld; raise --epochs or --max-steps",
+                       path, (long long)at->run_step, (long long)r->total_steps);
     if (at->step > steps || at->epoch > at->run_step / steps ||
         at->epoch * steps + at->step != at->run_step)
-        return dt_fail(DT_CONFIG, "checkpoint %s was saved after %lld steps, at epoch %lld step "
+        return dt_fail(DT_CONFIG,
+                       "checkpoint %s was saved after %lld steps, at epoch %lld step "
                        "%lld: its epochs do not have %lld steps like those of this run; take "
                        "its weights alone, with --init, or its own --global-batch and --subset",
                        path, (long long)at->run_step, (long long)at->epoch + 1,
@@ -271,8 +285,8 @@ static dt_status check_place(const dt_run *r, const char *path, const dt_progres
 static dt_status load_newest(training *t, char path[PATH_MAX])
 {
     dt_run *r = t->run;
-    const dt_snapshot into = {.model = dt_run_weights(r), .momentum = r->momentum.mem,
-                              .options = &r->o};
+    const dt_snapshot into = {
+        .model = dt_run_weights(r), .momentum = r->momentum.mem, .options = &r->o};
 
     for (int look = 1;; look++) {
         dt_checkpoint *c = NULL;
@@ -312,7 +326,8 @@ static dt_status begin(training *t)
     const bool leads = dt_comm_rank(r->comm) == 0, resumes = strcmp(r->o.resume, "never") != 0;
 
     dt_signals_defer(); /* and all ranks have, before rank 0 writes anything */
-    DT_TRY(dt_comm_agree(r->comm, dt_save_every_parse(r->o.save_every, &t->save_steps, &t->save_s)));
+    DT_TRY(
+        dt_comm_agree(r->comm, dt_save_every_parse(r->o.save_every, &t->save_steps, &t->save_s)));
     t->at = (dt_progress){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)

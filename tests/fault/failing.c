@@ -26,11 +26,9 @@ static struct {
 static const struct {
     const char *name;
     int verdict;
-} fail_errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC},  {"EDQUOT", EDQUOT},
-                   {"EROFS", EROFS},   {"EACCES", EACCES},  {"EMFILE", EMFILE},
-                   {"EFBIG", EFBIG},   {"ENOMEM", ENOMEM},  {"EINTR", EINTR},
-                   {"EINVAL", EINVAL}, {"SHORT", SHIM_HALF},
-                   {"KILL", DEADLY}};
+} fail_errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT},   {"EROFS", EROFS},
+                   {"EACCES", EACCES}, {"EMFILE", EMFILE}, {"EFBIG", EFBIG},     {"ENOMEM", ENOMEM},
+                   {"EINTR", EINTR},   {"EINVAL", EINVAL}, {"SHORT", SHIM_HALF}, {"KILL", DEADLY}};
 
 static const char *const fail_names[] = {
 #define X(name, text) text,
@@ -75,8 +73,7 @@ int shim_before(const shim_op *op)
     if (fail.seen != fail.n && !(fail.sticky && fail.seen > fail.n))
         return SHIM_PERFORM;
     if (fail.log >= 0) {
-        const int n =
-            snprintf(line, sizeof line, "%s %ld\n", fail_names[fail.call], fail.seen);
+        const int n = snprintf(line, sizeof line, "%s %ld\n", fail_names[fail.call], fail.seen);
         shim_append(fail.log, line, (size_t)n);
     }
     if (fail.verdict == DEADLY)

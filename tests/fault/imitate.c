@@ -57,8 +57,7 @@ typedef enum write_how { SYNC = 1, IN_PLACE = 2 } write_how;
 
 static void write_file(const char *path, const void *data, size_t bytes, unsigned how)
 {
-    const int fd =
-        open(path, O_WRONLY | O_CREAT | (how & IN_PLACE ? 0 : O_TRUNC), 0644);
+    const int fd = open(path, O_WRONLY | O_CREAT | (how & IN_PLACE ? 0 : O_TRUNC), 0644);
 
     if (fd < 0)
         die(path);
@@ -194,8 +193,7 @@ static const struct {
 
 static int usage(void)
 {
-    fputs("usage: imitate PROTOCOL FOLDER FIRST COUNT | PROTOCOL --load [FOLDER]\n",
-          stderr);
+    fputs("usage: imitate PROTOCOL FOLDER FIRST COUNT | PROTOCOL --load [FOLDER]\n", stderr);
     return 2;
 }
 

@@ -41,8 +41,7 @@ static void append(record r, const char *path, const char *other, const void *da
 
 int shim_before(const shim_op *op)
 {
-    const bool sync =
-        op->call == SHIM_FSYNC || op->call == SHIM_FDATASYNC || op->call == SHIM_SYNC;
+    const bool sync = op->call == SHIM_FSYNC || op->call == SHIM_FDATASYNC || op->call == SHIM_SYNC;
     return sync && ++syncs == drop ? SHIM_SKIP : SHIM_PERFORM;
 }
 

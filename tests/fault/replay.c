@@ -71,19 +71,17 @@ static void explain(replay *r, const state *s, const char *what, int loaded)
 
     if (r->examples-- <= 0)
         return;
-    printf("%s: the power fails after call %zu of %zu, %s\n", what, s->cut,
-           h->call_count, s->cut ? h->calls[s->cut - 1] : "none");
+    printf("%s: the power fails after call %zu of %zu, %s\n", what, s->cut, h->call_count,
+           s->cut ? h->calls[s->cut - 1] : "none");
     if (r->acknowledged != NOWHERE)
         printf("  acknowledged as durable: step %ld\n", h->saves[r->acknowledged].step);
     for (size_t i = 0; i < h->change_count; i++)
         if (h->changes[i].at < s->cut && h->changes[i].durable >= s->cut)
-            printf("  %s: %s\n", s->kept[i] ? "kept" : "lost",
-                   h->calls[h->changes[i].at]);
+            printf("  %s: %s\n", s->kept[i] ? "kept" : "lost", h->calls[h->changes[i].at]);
     for (size_t i = 0; i < h->node_count; i++)
         for (size_t e = 0; !h->nodes[i].folder && e < h->entry_count; e++)
             if (s->files[i].pending && state_entry(s, (int)e) == (int)i)
-                printf("  in %s: %s\n", h->entries[e].name,
-                       s->files[i].list[s->choice[i]].label);
+                printf("  in %s: %s\n", h->entries[e].name, s->files[i].list[s->choice[i]].label);
     if (loaded >= 0)
         printf("  loaded: step %ld\n", h->saves[loaded].step);
     else
@@ -129,8 +127,7 @@ static void leave(const replay *r, const tree *t)
 {
     char path[PATH_MAX];
 
-    snprintf(path, sizeof path, "%s/%ld", r->sample_folder,
-             (long)r->seen.count / r->sample);
+    snprintf(path, sizeof path, "%s/%ld", r->sample_folder, (long)r->seen.count / r->sample);
     tree_write(t, &r->pool, path);
 }
 
@@ -171,8 +168,7 @@ static bool is_cut(const replay *r, size_t cut)
 
     if (cut == 0 || cut == h->call_count)
         return true;
-    return !h->inert[cut - 1] &&
-           (h->row[cut] == 0 || h->row[cut - 1] % (size_t)r->stride == 0);
+    return !h->inert[cut - 1] && (h->row[cut] == 0 || h->row[cut - 1] % (size_t)r->stride == 0);
 }
 
 static void replay_cuts(replay *r, const char *after)
@@ -281,13 +277,11 @@ int main(int argc, char **argv)
         die("the log acknowledges no save");
     replay_cuts(&r, after);
     loader_close(&r.loader);
-    printf(
-        "calls %zu fsyncs %zu saves %zu cuts %zu complete %zu visited %llu states %zu "
-        "loaded %llu none %llu torn %llu lost %llu failed %llu named %llu\n",
-        r.h.call_count, r.h.syncs, r.h.save_count, r.cuts, r.complete,
-        (unsigned long long)r.visited, r.seen.count, (unsigned long long)r.whole,
-        (unsigned long long)r.none, (unsigned long long)r.torn,
-        (unsigned long long)r.lost, (unsigned long long)r.failed,
-        (unsigned long long)r.named);
+    printf("calls %zu fsyncs %zu saves %zu cuts %zu complete %zu visited %llu states %zu "
+           "loaded %llu none %llu torn %llu lost %llu failed %llu named %llu\n",
+           r.h.call_count, r.h.syncs, r.h.save_count, r.cuts, r.complete,
+           (unsigned long long)r.visited, r.seen.count, (unsigned long long)r.whole,
+           (unsigned long long)r.none, (unsigned long long)r.torn, (unsigned long long)r.lost,
+           (unsigned long long)r.failed, (unsigned long long)r.named);
     return r.bad.count > 0;
 }

@@ -81,8 +81,7 @@ typedef struct history {
     char *told;       /* stdout so far, up to the last whole line */
 } history;
 
-void history_read_folder(history *h,
-                         const char *path); /* what was there before the log */
+void history_read_folder(history *h, const char *path); /* what was there before the log */
 /* Lines "saved STEP HASH", acknowledged from the start, and "known STEP HASH". */
 void history_read_known(history *h, const char *path);
 void history_read_log(history *h, const char *path);
@@ -109,8 +108,7 @@ typedef struct variant {
     char label[MAX_LABEL];
 } variant;
 typedef struct variants {
-    variant
-        *list; /* first: all is there; second, if any: all that is pending is lost */
+    variant *list; /* first: all is there; second, if any: all that is pending is lost */
     size_t count;
     size_t durable, pending; /* edits that the list was made for */
     bool made;

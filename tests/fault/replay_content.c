@@ -9,8 +9,7 @@
 static size_t table_find(const table *t, dt_digest key)
 {
     size_t i = key.low & (t->room - 1);
-    while (t->values[i] != NOWHERE &&
-           (t->keys[i].low != key.low || t->keys[i].high != key.high))
+    while (t->values[i] != NOWHERE && (t->keys[i].low != key.low || t->keys[i].high != key.high))
         i = (i + 1) & (t->room - 1);
     return i;
 }
@@ -66,8 +65,7 @@ int pool_add(pool *p, bytes content)
     p->digests[p->count] = digest;
     snprintf(path, sizeof path, "%s/%d", p->path, p->count);
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(content.data, 1, content.size, f) != content.size ||
-        fclose(f) != 0)
+    if (!f || fwrite(content.data, 1, content.size, f) != content.size || fclose(f) != 0)
         die("%s: %s", path, strerror(errno));
     return p->count++;
 }
@@ -149,8 +147,7 @@ static void add_variant(cook *c, recipe r, const char *label)
         if (i < c->durable || (k < r.end && k != r.without)) {
             apply(&b, e, 0, n, AS_WRITTEN);
             if (i >= c->durable && r.cut_to > r.cut_from)
-                apply(&b, e, n * (size_t)r.cut_from / 64, n * (size_t)r.cut_to / 64,
-                      r.with);
+                apply(&b, e, n * (size_t)r.cut_from / 64, n * (size_t)r.cut_to / 64, r.with);
         } else if (k == r.end && r.part > 0) {
             apply(&b, e, 0, n * (size_t)r.part / 64, AS_WRITTEN);
         }

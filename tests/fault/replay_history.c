@@ -149,8 +149,7 @@ static void turn(history *h, change *c, int e, int to)
     entry *x = &h->entries[e];
 
     c->entry[c->entries] = e;
-    c->before[c->entries++] =
-        x->turn_count ? x->turns[x->turn_count - 1].change : NOWHERE;
+    c->before[c->entries++] = x->turn_count ? x->turns[x->turn_count - 1].change : NOWHERE;
     x->turns = grow(x->turns, x->turn_count, sizeof *x->turns);
     x->turns[x->turn_count].change = (int)h->change_count;
     x->turns[x->turn_count++].to = to;
@@ -242,8 +241,8 @@ static void open_file(history *h, const record *r, size_t at, const char *path)
         add_edit(h, walk_node(h, path), (edit){.at = at, .call = SHIM_TRUNCATE});
 }
 
-static void add_call(history *h, const record *r, size_t at, const char *path,
-                     const char *other, unsigned char *data)
+static void add_call(history *h, const record *r, size_t at, const char *path, const char *other,
+                     unsigned char *data)
 {
     int from;
 
@@ -270,13 +269,12 @@ static void add_call(history *h, const record *r, size_t at, const char *path,
     case SHIM_PWRITE:
     case SHIM_TRUNCATE:
     case SHIM_ALLOCATE:
-        add_edit(
-            h, walk_node(h, path),
-            (edit){.at = at,
-                   .call = r->call == SHIM_PWRITE ? SHIM_WRITE : (shim_call)r->call,
-                   .offset = r->offset,
-                   .data = data,
-                   .size = r->data_bytes});
+        add_edit(h, walk_node(h, path),
+                 (edit){.at = at,
+                        .call = r->call == SHIM_PWRITE ? SHIM_WRITE : (shim_call)r->call,
+                        .offset = r->offset,
+                        .data = data,
+                        .size = r->data_bytes});
         break;
     case SHIM_FSYNC:
     case SHIM_FDATASYNC:
@@ -320,8 +318,7 @@ static char *call_text(const record *r, const char *path, const char *other)
     snprintf(text, room, "%s%s%s%s%s", names[r->call], path[0] ? " " : "", path,
              other[0] ? " to " : "", other);
     if (r->data_bytes && r->call != RECORD_MARK)
-        snprintf(text + strlen(text), 40, " (%llu bytes)",
-                 (unsigned long long)r->data_bytes);
+        snprintf(text + strlen(text), 40, " (%llu bytes)", (unsigned long long)r->data_bytes);
     return text;
 }
 
@@ -331,8 +328,7 @@ static void close_order(history *h)
     for (size_t i = h->change_count; i-- > 0;) {
         const change *c = &h->changes[i];
         for (int k = 0; k < c->entries; k++)
-            if (c->before[k] != NOWHERE &&
-                h->changes[c->before[k]].durable > c->durable)
+            if (c->before[k] != NOWHERE && h->changes[c->before[k]].durable > c->durable)
                 h->changes[c->before[k]].durable = c->durable;
     }
 }
@@ -345,8 +341,7 @@ static void add_place(history *h, const record *r, const char *path)
 
     h->inert = grow(h->inert, n, sizeof *h->inert);
     h->row = grow(h->row, n, sizeof *h->row);
-    h->inert[n] =
-        r->call == SHIM_CLOSE || (r->call == SHIM_OPEN && !r->made && !r->emptied);
+    h->inert[n] = r->call == SHIM_CLOSE || (r->call == SHIM_OPEN && !r->made && !r->emptied);
     h->row[n] = writes && n > 0 && h->last_written == file ? h->row[n - 1] + 1 : 0;
     h->last_written = file;
 }

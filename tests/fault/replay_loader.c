@@ -41,8 +41,7 @@ static void make_below(tree *t, const state *s, const pool *p, int folder, char 
         const int k = state_entry(s, f->entries[i]);
         if (k == NOWHERE)
             continue;
-        snprintf(path + n, PATH_MAX - n, "%s%s", n ? "/" : "",
-                 s->h->entries[f->entries[i]].name);
+        snprintf(path + n, PATH_MAX - n, "%s%s", n ? "/" : "", s->h->entries[f->entries[i]].name);
         if (s->h->nodes[k].folder) {
             tree_add(t, path, NOWHERE, folder_digest);
             make_below(t, s, p, k, path);
@@ -80,8 +79,7 @@ dt_digest tree_read(const char *path)
         char name[PATH_MAX] = "";
         for (int e = (int)i; e != NOWHERE;) {
             char below[PATH_MAX];
-            snprintf(below, sizeof below, "%s%s%s", h.entries[e].name,
-                     name[0] ? "/" : "", name);
+            snprintf(below, sizeof below, "%s%s%s", h.entries[e].name, name[0] ? "/" : "", name);
             memcpy(name, below, sizeof name);
             const int folder = h.entries[e].folder;
             e = NOWHERE;
@@ -91,8 +89,7 @@ dt_digest tree_read(const char *path)
         }
         const node *n = &h.nodes[h.entries[i].initial];
         tree_add(&t, name, NOWHERE,
-                 n->folder ? folder_digest
-                           : dt_hash_bytes(n->initial.data, n->initial.size));
+                 n->folder ? folder_digest : dt_hash_bytes(n->initial.data, n->initial.size));
     }
     tree_free(&t);
     return t.digest;

@@ -43,8 +43,7 @@ static dt_status driver_open(driver *d)
     DT_TRY(dt_net_create(&d->net, &spec));
     d->floats = dt_net_slab_floats(d->net);
     d->channels = dt_net_norm_channels(d->net);
-    DT_TRY(dt_calloc(&d->slab, 2 * (d->floats + d->channels), sizeof *d->slab,
-                     "a snapshot"));
+    DT_TRY(dt_calloc(&d->slab, 2 * (d->floats + d->channels), sizeof *d->slab, "a snapshot"));
     float *momentum = d->slab + d->floats, *mean = momentum + d->floats;
     d->s = (dt_snapshot){.model = {d->net, d->slab, mean, mean + d->channels},
                          .momentum = momentum,
@@ -63,8 +62,7 @@ static void driver_close(driver *d)
 /* The snapshot of step k, whatever was in it before. */
 static void driver_fill(driver *d, int64_t k)
 {
-    dt_fill_uniform(d->slab, 2 * (d->floats + d->channels), -1, 1, (uint32_t)k,
-                    DT_STREAM_TEST, 0);
+    dt_fill_uniform(d->slab, 2 * (d->floats + d->channels), -1, 1, (uint32_t)k, DT_STREAM_TEST, 0);
     d->s.at = (dt_progress){.epoch = k / 7,
                             .step = k % 7,
                             .run_step = k,
@@ -111,8 +109,8 @@ out:
 static dt_status say(const char *what, int64_t step, const char *hash, const char *more)
 {
     char line[200];
-    const int n = snprintf(line, sizeof line, "%s %lld %s%.80s\n", what,
-                           (long long)step, hash, more);
+    const int n =
+        snprintf(line, sizeof line, "%s %lld %s%.80s\n", what, (long long)step, hash, more);
     return write(STDOUT_FILENO, line, (size_t)n) == n
                ? DT_OK
                : dt_fail(DT_IO, "standard output: %s", strerror(errno));
@@ -124,8 +122,7 @@ static dt_status save_one(driver *d, const char *folder, dt_metrics *m, int64_t 
     char path[PATH_MAX], hash[DT_DIGEST_CHARS];
 
     driver_fill(d, k);
-    DT_TRY(
-        dt_metrics_step(m, &(dt_step_record){.run_step = k, .loss = d->s.at.loss_sum}));
+    DT_TRY(dt_metrics_step(m, &(dt_step_record){.run_step = k, .loss = d->s.at.loss_sum}));
     DT_TRY(dt_metrics_bytes(m, &d->s.at.metrics_bytes));
     DT_TRY(dt_checkpoint_save(folder, &d->s, m->fd, path));
     DT_TRY(state_hash(d, d->s.at.epoch, d->s.at.step, hash));
@@ -172,8 +169,8 @@ static dt_status load(driver *d, const char *folder, bool names)
     DT_TRY(state_hash(d, at.epoch, at.step, hash));
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     if (stat(path, &info) != 0 || info.st_size < at.metrics_bytes)
-        return dt_fail(DT_FORMAT, "%s is shorter than the %lld bytes that %s says",
-                       path, (long long)at.metrics_bytes, found);
+        return dt_fail(DT_FORMAT, "%s is shorter than the %lld bytes that %s says", path,
+                       (long long)at.metrics_bytes, found);
     return say("loaded", at.run_step, hash, torn);
 }
 
@@ -186,9 +183,9 @@ static dt_status load_each(driver *d)
     while (st == DT_OK && fgets(folder, sizeof folder, stdin)) {
         folder[strcspn(folder, "\n")] = '\0';
         const dt_status loaded = load(d, folder, true);
-        if (loaded != DT_OK && (printf("failed %d %s\n", dt_status_exit_code(loaded),
-                                       dt_fail_text()) < 0 ||
-                                fflush(stdout) != 0))
+        if (loaded != DT_OK &&
+            (printf("failed %d %s\n", dt_status_exit_code(loaded), dt_fail_text()) < 0 ||
+             fflush(stdout) != 0))
             st = dt_fail(DT_IO, "standard output: %s", strerror(errno));
         else
             dt_fail_clear();
@@ -205,11 +202,9 @@ int main(int argc, char **argv)
     if (st == DT_OK && loads)
         st = argc == 3 ? load(&d, argv[2], false) : load_each(&d);
     else if (st == DT_OK && argc == 4)
-        st = save_all(&d, argv[1], strtoll(argv[2], NULL, 10),
-                      strtoll(argv[3], NULL, 10));
+        st = save_all(&d, argv[1], strtoll(argv[2], NULL, 10), strtoll(argv[3], NULL, 10));
     else if (st == DT_OK)
-        st = dt_fail(DT_USAGE,
-                     "usage: save_driver FOLDER FIRST COUNT | --load [FOLDER]");
+        st = dt_fail(DT_USAGE, "usage: save_driver FOLDER FIRST COUNT | --load [FOLDER]");
     driver_close(&d);
     if (st != DT_OK)
         fprintf(stderr, "save_driver: %s\n", dt_fail_text());

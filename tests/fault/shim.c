@@ -26,8 +26,8 @@ void shim_append(int fd, const void *data, size_t size)
 
 int shim_open_log(const char *path)
 {
-    return (int)syscall(SYS_openat, AT_FDCWD, path,
-                        O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                        0644);
 }
 
 /* ---- One call ---------------------------------------------------------------------- */
@@ -109,13 +109,13 @@ static int shim_open(int folder, const char *name, int flags, mode_t mode)
     return fd;
 }
 
-#define OPEN_MODE(flags, mode)                                                         \
-    mode_t mode = 0;                                                                   \
-    if (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE) {                       \
-        va_list list;                                                                  \
-        va_start(list, flags);                                                         \
-        mode = va_arg(list, mode_t);                                                   \
-        va_end(list);                                                                  \
+#define OPEN_MODE(flags, mode)                                                                     \
+    mode_t mode = 0;                                                                               \
+    if (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE) {                                   \
+        va_list list;                                                                              \
+        va_start(list, flags);                                                                     \
+        mode = va_arg(list, mode_t);                                                               \
+        va_end(list);                                                                              \
     }
 
 int open(const char *name, int flags, ...)
@@ -185,8 +185,7 @@ int syncfs(int fd)
 
 int ftruncate(int fd, off_t length)
 {
-    return (int)shim_fd_call(SHIM_TRUNCATE, length,
-                             (raw){SYS_ftruncate, fd, length, 0, 0, 0});
+    return (int)shim_fd_call(SHIM_TRUNCATE, length, (raw){SYS_ftruncate, fd, length, 0, 0, 0});
 }
 
 int ftruncate64(int fd, off_t length)
@@ -291,11 +290,7 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
 {
     char path[PATH_MAX];
     write_call call = {fd, true};
-    shim_op op = {.call = SHIM_PWRITE,
-                  .path = path,
-                  .data = data,
-                  .size = size,
-                  .offset = offset};
+    shim_op op = {.call = SHIM_PWRITE, .path = path, .data = data, .size = size, .offset = offset};
 
     if (!shim_fd_path(fd, path))
         return write_do(&call, &op);
@@ -321,8 +316,7 @@ static ssize_t shim_gather(int fd, const struct iovec *v, int n, off_t offset)
     }
     for (int i = 0; i < n; at += v[i++].iov_len)
         memcpy(all + at, v[i].iov_base, v[i].iov_len);
-    const ssize_t r =
-        offset < 0 ? write(fd, all, bytes) : pwrite(fd, all, bytes, offset);
+    const ssize_t r = offset < 0 ? write(fd, all, bytes) : pwrite(fd, all, bytes, offset);
     free(all);
     return r;
 }
@@ -404,8 +398,7 @@ int link(const char *from, const char *to)
 int unlinkat(int folder, const char *name, int flags)
 {
     raw call = {SYS_unlinkat, folder, (long)name, flags, 0, 0};
-    return shim_name_call(flags & AT_REMOVEDIR ? SHIM_RMDIR : SHIM_UNLINK, folder, name,
-                          call);
+    return shim_name_call(flags & AT_REMOVEDIR ? SHIM_RMDIR : SHIM_UNLINK, folder, name, call);
 }
 
 int unlink(const char *name)

@@ -13,22 +13,22 @@
 
 /* CREATE is an open with O_CREAT, OPEN any other. FOREIGN changes files in a way that is
  * not followed: a shared writable mapping, copy_file_range and the like. */
-#define SHIM_CALL_LIST(X)                                                              \
-    X(OPEN, "open")                                                                    \
-    X(CREATE, "create")                                                                \
-    X(WRITE, "write")                                                                  \
-    X(PWRITE, "pwrite")                                                                \
-    X(TRUNCATE, "ftruncate")                                                           \
-    X(ALLOCATE, "fallocate")                                                           \
-    X(FSYNC, "fsync")                                                                  \
-    X(FDATASYNC, "fdatasync")                                                          \
-    X(SYNC, "sync")                                                                    \
-    X(RENAME, "rename")                                                                \
-    X(LINK, "link")                                                                    \
-    X(UNLINK, "unlink")                                                                \
-    X(RMDIR, "rmdir")                                                                  \
-    X(MKDIR, "mkdir")                                                                  \
-    X(CLOSE, "close")                                                                  \
+#define SHIM_CALL_LIST(X)                                                                          \
+    X(OPEN, "open")                                                                                \
+    X(CREATE, "create")                                                                            \
+    X(WRITE, "write")                                                                              \
+    X(PWRITE, "pwrite")                                                                            \
+    X(TRUNCATE, "ftruncate")                                                                       \
+    X(ALLOCATE, "fallocate")                                                                       \
+    X(FSYNC, "fsync")                                                                              \
+    X(FDATASYNC, "fdatasync")                                                                      \
+    X(SYNC, "sync")                                                                                \
+    X(RENAME, "rename")                                                                            \
+    X(LINK, "link")                                                                                \
+    X(UNLINK, "unlink")                                                                            \
+    X(RMDIR, "rmdir")                                                                              \
+    X(MKDIR, "mkdir")                                                                              \
+    X(CLOSE, "close")                                                                              \
     X(FOREIGN, "foreign")
 
 typedef enum shim_call {

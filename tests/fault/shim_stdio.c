@@ -55,9 +55,8 @@ FILE *fopen(const char *name, const char *mode)
         return fdopen(fd, mode);
     if ((flags & O_ACCMODE) == O_RDWR)
         shim_foreign(fd, "a stream that reads and writes");
-    FILE *f = fopencookie(
-        (void *)(intptr_t)fd, "w",
-        (cookie_io_functions_t){.write = stream_write, .close = stream_close});
+    FILE *f = fopencookie((void *)(intptr_t)fd, "w",
+                          (cookie_io_functions_t){.write = stream_write, .close = stream_close});
     for (int i = 0; f && i < STREAMS; i++)
         if (!shim_stream[i].stream) {
             shim_stream[i].stream = f;

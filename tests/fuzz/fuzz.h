@@ -17,13 +17,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define fuzz_must(what)                                                                \
-    do {                                                                               \
-        if (!(what)) {                                                                 \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-            fprintf(stderr, "the recorded failure: %s\n", dt_fail_text());             \
-            abort();                                                                   \
-        }                                                                              \
+#define fuzz_must(what)                                                                            \
+    do {                                                                                           \
+        if (!(what)) {                                                                             \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);                     \
+            fprintf(stderr, "the recorded failure: %s\n", dt_fail_text());                         \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 /* A call that succeeds in silence or fails with this status and a reason. */

@@ -5,9 +5,7 @@
 #include "data/picture.h"
 #include "data/pixels.h"
 
-enum {
-    PIXELS = 1 << 18
-}; /* of an image that is decoded; larger ones only take longer */
+enum { PIXELS = 1 << 18 }; /* of an image that is decoded; larger ones only take longer */
 
 static uint32_t big(const uint8_t *b)
 {
@@ -33,8 +31,7 @@ static void mend_checksums(uint8_t *png, size_t size)
 }
 
 /* The pixels' hash, zero for none. */
-static dt_digest decode(const uint8_t *bytes, size_t size, const dt_picture *p,
-                        int dirt)
+static dt_digest decode(const uint8_t *bytes, size_t size, const dt_picture *p, int dirt)
 {
     const char *reason = NULL;
     uint8_t *file = dt_pixels_file(1 << 16);
@@ -64,8 +61,7 @@ static void check(const uint8_t *bytes, size_t size)
     fuzz_must(p.height >= 1 && p.height <= DT_PICTURE_SIDE);
     if (p.width * p.height > PIXELS)
         return;
-    const dt_digest a = decode(bytes, size, &p, 0x00),
-                    b = decode(bytes, size, &p, 0xa5);
+    const dt_digest a = decode(bytes, size, &p, 0x00), b = decode(bytes, size, &p, 0xa5);
     fuzz_must(a.low == b.low && a.high == b.high);
 }
 

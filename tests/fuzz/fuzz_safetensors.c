@@ -8,8 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dt_safetensors *f = NULL;
 
     fuzz_file("a.safetensors", data, size);
-    if (!fuzz_judged(dt_safetensors_open(&f, fuzz_path(path, "a.safetensors")),
-                     DT_FORMAT))
+    if (!fuzz_judged(dt_safetensors_open(&f, fuzz_path(path, "a.safetensors")), DT_FORMAT))
         return 0;
     for (size_t i = 0; i < dt_safetensors_count(f); i++) {
         const dt_tensor *t = dt_safetensors_get(f, i);

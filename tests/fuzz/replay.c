@@ -12,8 +12,7 @@ static void replay(const char *folder, const char *name)
     FILE *f = fopen(path, "rb");
     fuzz_must(f && fstat(fileno(f), &about) == 0);
     const size_t size = (size_t)about.st_size;
-    uint8_t *data =
-        malloc(size ? size : 1); /* its exact size: sanitizers see the end */
+    uint8_t *data = malloc(size ? size : 1); /* its exact size: sanitizers see the end */
     fuzz_must(data && fread(data, 1, size, f) == size);
     fclose(f);
     fprintf(stderr, "%s\n", name);

@@ -14,12 +14,10 @@ static void add_shards(golden_sync *s)
             for (size_t i = 0; i < s->g.floats; i++)
                 left[i] += right[i];
             for (size_t c = 0; c < dt_net_norm_channels(s->g.net); c++)
-                t->moments[k][c] =
-                    dt_moment_merge(t->moments[k][c], t->moments[k + gap][c]);
+                t->moments[k][c] = dt_moment_merge(t->moments[k][c], t->moments[k + gap][c]);
         }
     memcpy(s->g.grad.mem, t->grad[0].mem, s->g.floats * sizeof(float));
-    memcpy(s->g.moments, t->moments[0],
-           dt_net_norm_channels(s->g.net) * sizeof(dt_moment));
+    memcpy(s->g.moments, t->moments[0], dt_net_norm_channels(s->g.net) * sizeof(dt_moment));
 }
 
 static void whole_batch(void **state)
@@ -30,8 +28,8 @@ static void whole_batch(void **state)
     golden_sync_input(&s);
     const double loss = team_step(&s.t, SYNC_SHARDS, (double)s.g.batch),
                  exact = json_number_value(golden_get(&s.g, "loss"));
-    int beyond = golden_beyond(&s.g, "loss", "of the batch", fabs(loss - exact),
-                               GOLDEN_LOSS_FLOOR * exact);
+    int beyond =
+        golden_beyond(&s.g, "loss", "of the batch", fabs(loss - exact), GOLDEN_LOSS_FLOOR * exact);
     add_shards(&s);
     beyond += golden_sync_check(&s);
     golden_sync_close(&s);
@@ -53,8 +51,7 @@ static void shards_alone_differ(void **state)
         const dt_param *p = dt_net_param(s.g.net, i);
         const json_t *record = json_array_get(tensors, i);
         dt_param_to_file(p, (const float *)s.g.grad.mem + p->offset, s.g.file);
-        far += golden_projected(&s.g, json_object_get(record, "projections"), i,
-                                p->count) >
+        far += golden_projected(&s.g, json_object_get(record, "projections"), i, p->count) >
                0.01 * json_number_value(json_object_get(record, "norm"));
     }
     assert_true(far > dt_net_param_count(s.g.net) / 2);
@@ -77,7 +74,7 @@ int main(void)
         golden_title(title[i], sizeof title[i], &cases[i]);
         tests[i] = (struct CMUnitTest){title[i], whole_batch, NULL, NULL, &cases[i]};
     }
-    tests[CASES] = (struct CMUnitTest){"shards alone differ", shards_alone_differ, NULL,
-                                       NULL, &cases[1]};
+    tests[CASES] =
+        (struct CMUnitTest){"shards alone differ", shards_alone_differ, NULL, NULL, &cases[1]};
     return _cmocka_run_group_tests("golden_syncbn", tests, CASES + 1, NULL, NULL);
 }

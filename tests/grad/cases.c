@@ -6,11 +6,7 @@
 static const test_spec cases[] = {
     {.op = &dt_op_conv2d,
      .in = {{2, 5, 4, 3}},
-     .attr = {.out = 5,
-              .kernel = {3, 2},
-              .stride = {2, 1},
-              .pad = {1, 0, 0, 1},
-              .bias = true}},
+     .attr = {.out = 5, .kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0, 0, 1}, .bias = true}},
     {.op = &dt_op_conv2d,
      .in = {{2, 3, 3, 4}},
      .attr = {.out = 3, .kernel = {1, 1}, .stride = {1, 1}}},
@@ -36,10 +32,7 @@ static const test_spec cases[] = {
      .attr = {.kernel = {2, 3}, .stride = {1, 2}, .pad = {0, 1, 1, 0}}},
     {.op = &dt_op_globalavgpool, .in = {{2, 3, 4, 5}}},
     {.op = &dt_op_fork, .in = {{2, 3, 3, 5}}},
-    {.op = &dt_op_softmax_xent,
-     .in = {{4, 1, 1, 6}},
-     .logits = true,
-     .logits_out = true},
+    {.op = &dt_op_softmax_xent, .in = {{4, 1, 1, 6}}, .logits = true, .logits_out = true},
     {.op = &dt_op_softmax_xent,
      .in = {{3, 1, 1, 10}},
      .logits = true,
@@ -81,8 +74,8 @@ static void check_differences(oracle *o, const char *what, double *x, const doub
         x[i] = kept;
         const double slope = (above - below) / (2 * h);
         if (!(fabs(slope - dx[i]) <= 1e-7 * (1 + fabs(slope))))
-            fail_msg("%s: naive %s[%zu] is %.12g, differences give %.12g",
-                     o->t.step.op->name, what, i, dx[i], slope);
+            fail_msg("%s: naive %s[%zu] is %.12g, differences give %.12g", o->t.step.op->name, what,
+                     i, dx[i], slope);
     }
 }
 
@@ -97,8 +90,8 @@ static void naive_backward_matches_differences(void **state)
         objective(&o);
         naive_find(spec.op)->backward(&o.naive);
         for (int k = 0; k < o.t.node.n_in; k++)
-            check_differences(&o, k ? "d_in[1]" : "d_in[0]", o.naive.in[k],
-                              o.naive.d_in[k], test_count(&spec.in[k]));
+            check_differences(&o, k ? "d_in[1]" : "d_in[0]", o.naive.in[k], o.naive.d_in[k],
+                              test_count(&spec.in[k]));
         for (size_t k = 0; k < o.t.net.params; k++)
             check_differences(&o, k ? "d_param[1]" : "d_param[0]", o.naive.param[k],
                               o.naive.d_param[k], o.t.net.param[k].count);

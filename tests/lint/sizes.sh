@@ -29,6 +29,11 @@ fi
 if grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $files; then
     echo "unfinished by its own words"; bad=1
 fi
+# Characters, not bytes; tables that a formatter must leave alone may be wider.
+# shellcheck disable=SC2086
+LC_ALL=C.UTF-8 perl -CSD -ne '$off = /clang-format off/ ? 1 : /clang-format on/ ? 0 : $off; chomp;
+    if (!$off && length > 100) { print "$ARGV:$.: a line of ", length, " characters, at most 100\n"; $bad = 1 }
+    if (eof) { close ARGV; $off = 0 } END { exit($bad // 0) }' $files || bad=1
 if grep -nP '\t' $files; then
     echo "tabs"; bad=1
 fi

@@ -78,9 +78,8 @@ static void bcast_from_every_root(void **state)
                 data[i] = mine ? (unsigned char)(i * 7 + (size_t)root) : 0xee;
             assert_ok(dt_comm_bcast(comm, data, bytes[k], root));
             for (size_t i = 0; i < N; i++)
-                if (data[i] != (i < bytes[k] || mine
-                                    ? (unsigned char)(i * 7 + (size_t)root)
-                                    : 0xee))
+                if (data[i] !=
+                    (i < bytes[k] || mine ? (unsigned char)(i * 7 + (size_t)root) : 0xee))
                     fail_msg("root %d, %zu bytes: byte %zu", root, bytes[k], i);
         }
 }
@@ -151,10 +150,8 @@ static int fail_alone(const char *row)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_fit),
-        cmocka_unit_test(neighbours_share_a_node),
-        cmocka_unit_test(sum_and_max),
-        cmocka_unit_test(bcast_from_every_root),
+        cmocka_unit_test(numbers_fit),           cmocka_unit_test(neighbours_share_a_node),
+        cmocka_unit_test(sum_and_max),           cmocka_unit_test(bcast_from_every_root),
         cmocka_unit_test(barrier_waits_for_all),
     };
     ranks_open(argc, argv);

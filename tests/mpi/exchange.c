@@ -57,14 +57,11 @@ static void statistics_add_up(void **state)
     const int64_t world = dt_comm_world(comm), others = world - 1;
 
     for (int r = 0; r < 2 * ROWS; r++) {
-        const exchange_case k = {.row = rows[r / 2],
-                                 .shards = (int)world,
-                                 .bucket_bytes = 12000,
-                                 .bf16 = r % 2};
+        const exchange_case k = {
+            .row = rows[r / 2], .shards = (int)world, .bucket_bytes = 12000, .bf16 = r % 2};
         const bool star = is(k.row, "gather") || is(k.row, "p2p"),
                    none = is(k.row, "none") || is(k.row, "shared"),
-                   whole =
-                       is(k.row, "tree") || is(k.row, "ring") || is(k.row, "buckets");
+                   whole = is(k.row, "tree") || is(k.row, "ring") || is(k.row, "buckets");
         dt_exchange_stats s;
         trial t;
 
@@ -73,20 +70,18 @@ static void statistics_add_up(void **state)
         update(&t);
         dt_exchange_stats_get(t.x, &s);
         assert_true(s.wait_s >= 0);
-        const uint64_t mine = t.needs.slabs * floats * sizeof(float) /
-                              (t.needs.shares ? (uint64_t)world : 1);
+        const uint64_t mine =
+            t.needs.slabs * floats * sizeof(float) / (t.needs.shares ? (uint64_t)world : 1);
         assert_in_range(s.memory, floats * sizeof(float), mine);
         if (t.needs.shares)
             assert_int_equal(t.needs.slabs, world); /* a leaf each, and nothing else */
-        int64_t moved[3] = {(int64_t)s.bytes_sent, (int64_t)s.bytes_received,
-                            (int64_t)s.messages};
+        int64_t moved[3] = {(int64_t)s.bytes_sent, (int64_t)s.bytes_received, (int64_t)s.messages};
         assert_ok(dt_comm_sum_i64(comm, moved, 3));
         /* Every rank's leaf goes out and the sum comes back, but for what is at home;
          * the tree's leaves go as bf16 if they are. Rounding down per message: less than
          * one float per rank and message. */
         const int64_t bytes = is(k.row, "tree") && k.bf16 ? 2 + 4 : 4 + 4;
-        const int64_t want =
-            none ? 0 : others * (int64_t)(whole ? floats : payload) * bytes;
+        const int64_t want = none ? 0 : others * (int64_t)(whole ? floats : payload) * bytes;
         assert_in_range(moved[0], want - 4 * moved[2], want);
         assert_int_equal(moved[0], moved[1]);
         assert_int_equal(moved[2] > 0, world > 1 && !none);
@@ -107,8 +102,7 @@ static void some_start_early(void **state)
         trial t;
         dt_exchange_stats s;
 
-        trial_open(
-            &t, (exchange_case){.row = early[r], .shards = world, .bucket_bytes = 4});
+        trial_open(&t, (exchange_case){.row = early[r], .shards = world, .bucket_bytes = 4});
         float *leaf = leaf_take(t.x);
         write_leaves(&t, &leaf, rank, 1, 0, floats / 2);
         dt_exchange_stats_get(t.x, &s);
@@ -128,8 +122,7 @@ static void closed_in_mid_step(void **state)
     static const char *const row[] = {"tree", "ring", "shared"};
 
     for (int r = 0; r < 3; r++) {
-        const exchange_case k = {
-            .row = row[r], .shards = dt_comm_world(comm), .bucket_bytes = 4};
+        const exchange_case k = {.row = row[r], .shards = dt_comm_world(comm), .bucket_bytes = 4};
         trial t;
 
         trial_open(&t, k);
@@ -150,11 +143,8 @@ static void choice_and_refusal(void **state)
     (void)state;
     const int world = dt_comm_world(comm);
     const dt_span huge = {0, (size_t)1 << 31}; /* one float more than MPI can count */
-    dt_exchange_opts o = {.name = "tree",
-                          .shards = world,
-                          .floats = huge.count,
-                          .tensor = &huge,
-                          .tensors = 1};
+    dt_exchange_opts o = {
+        .name = "tree", .shards = world, .floats = huge.count, .tensor = &huge, .tensors = 1};
     dt_exchange_needs needs;
 
     /* A slice each is short enough; the whole tensor is not. */
@@ -166,8 +156,8 @@ static void choice_and_refusal(void **state)
     assert_int_equal(needs.slabs, world == 1 ? 1 : 2);
     for (int r = 0; r < ROWS; r++) {
         o.name = rows[r];
-        if (world > 1 && (is(o.name, "gather") || is(o.name, "p2p") ||
-                          is(o.name, "allreduce") || is(o.name, "buckets")))
+        if (world > 1 && (is(o.name, "gather") || is(o.name, "p2p") || is(o.name, "allreduce") ||
+                          is(o.name, "buckets")))
             assert_fails(dt_exchange_plan(comm, &o, &needs), DT_UNSUPPORTED, o.name);
         else
             assert_ok(dt_exchange_plan(comm, &o, &needs));
@@ -179,8 +169,7 @@ static void choice_and_refusal(void **state)
     o.shards = world - 1;
     assert_fails(dt_exchange_plan(comm, &o, &needs), DT_CONFIG, "shards");
 
-    run_case((exchange_case){.row = "auto", .shards = world, .bucket_bytes = 12000},
-             "shared");
+    run_case((exchange_case){.row = "auto", .shards = world, .bucket_bytes = 12000}, "shared");
 }
 
 int main(int argc, char **argv)

@@ -15,8 +15,7 @@ static void split(int nodes)
         node++;
     assert_int_equal(dt_comm_nodes(comm), nodes);
     assert_int_equal(dt_comm_node_rank(comm), rank - node * world / nodes);
-    assert_int_equal(dt_comm_node_ranks(comm),
-                     (node + 1) * world / nodes - node * world / nodes);
+    assert_int_equal(dt_comm_node_ranks(comm), (node + 1) * world / nodes - node * world / nodes);
     assert_true(dt_comm_node_cpus(comm) >= 1);
 }
 
@@ -28,8 +27,7 @@ static void tree_over_nodes(void **state)
     for (int nodes = 2; nodes <= 3 && nodes <= world; nodes++) {
         split(nodes);
         run_row("tree", "tree");
-        run_case((exchange_case){.row = "auto", .shards = world, .bucket_bytes = 12000},
-                 "tree");
+        run_case((exchange_case){.row = "auto", .shards = world, .bucket_bytes = 12000}, "tree");
         run_case((exchange_case){.row = "buckets", .shards = world}, "buckets");
     }
     split(1);

@@ -9,8 +9,7 @@
 static const char why[] = "1.5 MB cannot be shared";
 
 /* What a plan prints, and how many lines; the status is the plan's. */
-static dt_status plan(const dt_exchange_opts *o, dt_exchange_needs *needs, capture *c,
-                      int *lines)
+static dt_status plan(const dt_exchange_opts *o, dt_exchange_needs *needs, capture *c, int *lines)
 {
     capture_begin(c);
     const dt_status st = dt_exchange_plan(comm, o, needs);
@@ -23,8 +22,7 @@ static void named_rows(void **state)
     (void)state;
     const int world = dt_comm_world(comm);
     const bool says = world > 1 && dt_comm_rank(comm) == 0;
-    dt_exchange_opts o =
-        opts_of(&(exchange_case){.row = "shared", .shards = world, .apart = why});
+    dt_exchange_opts o = opts_of(&(exchange_case){.row = "shared", .shards = world, .apart = why});
     dt_exchange_needs needs = {true, 0};
     capture c;
     int lines;
@@ -50,8 +48,7 @@ static void auto_takes_the_tree(void **state)
     (void)state;
     const int world = dt_comm_world(comm);
 
-    run_case((exchange_case){.row = "auto", .shards = world, .bucket_bytes = 12000,
-                             .apart = why},
+    run_case((exchange_case){.row = "auto", .shards = world, .bucket_bytes = 12000, .apart = why},
              world == 1 ? "shared" : "tree");
 }
 
@@ -59,8 +56,7 @@ static void tree_inside_nodes(void **state)
 {
     (void)state;
     const int world = dt_comm_world(comm);
-    const exchange_case k = {.row = "tree", .shards = world, .bucket_bytes = 12000,
-                             .apart = why};
+    const exchange_case k = {.row = "tree", .shards = world, .bucket_bytes = 12000, .apart = why};
     const dt_exchange_opts o = opts_of(&k);
     dt_exchange_needs needs;
     capture c;

@@ -96,8 +96,7 @@ static inline const float *wanted(int shards, int step, bool bf16)
 }
 
 /* Sum in float64 and sum of absolute values over shards [a, b). */
-static inline void sum_f64(int a, int b, int step, bool bf16, size_t i, double *sum,
-                           double *size)
+static inline void sum_f64(int a, int b, int step, bool bf16, size_t i, double *sum, double *size)
 {
     *sum = *size = 0;
     for (int shard = a; shard < b; shard++) {
@@ -150,8 +149,7 @@ static inline float *memory_take(trial *t, int which, size_t bytes)
     const char *why = NULL;
 
     if (t->needs.shares) {
-        assert_ok(dt_node_mem_create(&t->node[which], comm, bytes, "the test", &memory,
-                                     &why));
+        assert_ok(dt_node_mem_create(&t->node[which], comm, bytes, "the test", &memory, &why));
         assert_null(why);
         return memory;
     }
@@ -191,8 +189,7 @@ static inline void delay(const trial *t, uint32_t place)
 
     if (!t->k.delays)
         return;
-    dt_random(5, DT_STREAM_TEST, (uint32_t)t->k.step, place,
-              (uint32_t)dt_comm_rank(comm), bits);
+    dt_random(5, DT_STREAM_TEST, (uint32_t)t->k.step, place, (uint32_t)dt_comm_rank(comm), bits);
     if (bits[1] % 3 == 0)
         usleep(dt_below(bits[0], 2000));
 }
@@ -211,8 +208,8 @@ static inline float *leaf_take(dt_exchange *x)
 
 /* As backward does it: floats [from, upto) are written in pieces, each followed by ready;
  * `lockstep`, of all leaves at once. Padding is not touched. */
-static inline void write_leaves(trial *t, float *const *leaf, int first, int count,
-                                size_t from, size_t upto)
+static inline void write_leaves(trial *t, float *const *leaf, int first, int count, size_t from,
+                                size_t upto)
 {
     size_t at = from;
 
@@ -261,8 +258,7 @@ static inline void update(trial *t)
         assert_true(owned[i].first >= end && owned[i].count > 0);
         end = owned[i].first + owned[i].count;
         assert_true(end <= floats);
-        memcpy(t->weights + owned[i].first, sum + owned[i].first,
-               owned[i].count * sizeof *sum);
+        memcpy(t->weights + owned[i].first, sum + owned[i].first, owned[i].count * sizeof *sum);
         delay(t, 2);
     }
     if (!t->needs.shares)
@@ -279,9 +275,8 @@ static inline void check_exact(const trial *t, int step)
         if (memcmp(&t->weights[i], &want[i], sizeof *want) != 0)
             fail_msg("%s, %d shards, buckets of %zu bytes, lockstep %d, bf16 %d, %d "
                      "nodes, step %d, rank %d: float %zu is %a, not %a",
-                     k->row, k->shards, k->bucket_bytes, k->lockstep, k->bf16,
-                     dt_comm_nodes(comm), step, dt_comm_rank(comm), i,
-                     (double)t->weights[i], (double)want[i]);
+                     k->row, k->shards, k->bucket_bytes, k->lockstep, k->bf16, dt_comm_nodes(comm),
+                     step, dt_comm_rank(comm), i, (double)t->weights[i], (double)want[i]);
 }
 
 /* One rounding of at most 2^-24 per addition. `none`: the rank's own shards alone. */
@@ -298,8 +293,7 @@ static inline void check_near(const trial *t, int step)
         double sum, size;
         sum_f64(first, end, step, k->bf16, i, &sum, &size);
         if (!(fabs((double)t->weights[i] - sum) <= size * k->shards * 0x1p-24))
-            fail_msg("%s: float %zu is %a, not near %a", k->row, i,
-                     (double)t->weights[i], sum);
+            fail_msg("%s: float %zu is %a, not near %a", k->row, i, (double)t->weights[i], sum);
     }
     if (alone)
         return;

@@ -106,14 +106,13 @@ static void run_case(const tree_case *t, dt_reduce *tree, int group, void *want)
         const int a = shard / group * group;
         const int b = a + group < t->shards ? a + group : t->shards;
         if (shard > first && shard > a) {
-            assert_ptr_equal(dt_reduce_result(tree, shard),
-                             dt_reduce_result(tree, shard - 1));
+            assert_ptr_equal(dt_reduce_result(tree, shard), dt_reduce_result(tree, shard - 1));
             continue;
         }
         definition(t, a, b, want);
         if (memcmp(dt_reduce_result(tree, shard), want, t->count * t->type->bytes) != 0)
-            fail_msg("%s, %d shards, group of %d, [%d, %d), %zu values, round %d",
-                     t->type->name, t->shards, group, a, b, t->count, t->round);
+            fail_msg("%s, %d shards, group of %d, [%d, %d), %zu values, round %d", t->type->name,
+                     t->shards, group, a, b, t->count, t->round);
     }
 }
 
@@ -129,7 +128,7 @@ static void equals_the_definition(void **state)
             for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
                 dt_reduce *tree = NULL;
                 assert_ok(dt_reduce_create(&tree, comm, shards, counts[n], types[k].bytes,
-                                         types[k].merge, shards));
+                                           types[k].merge, shards));
                 for (int round = 0; round < 2; round++) {
                     const tree_case t = {&types[k], shards, round, counts[n]};
                     run_case(&t, tree, shards, want_room);
@@ -149,8 +148,8 @@ static void groups_equal_the_definition(void **state)
         for (int shards = dt_comm_world(comm); shards <= MOST_SHARDS; shards++)
             for (int group = 1; group <= shards + 1; group++) {
                 dt_reduce *tree = NULL;
-                assert_ok(dt_reduce_create(&tree, comm, shards, 7, types[k].bytes,
-                                         types[k].merge, group));
+                assert_ok(dt_reduce_create(&tree, comm, shards, 7, types[k].bytes, types[k].merge,
+                                           group));
                 for (int round = 0; round < 4; round++) {
                     const tree_case t = {&types[k], shards, round, counts[round]};
                     dt_reduce_resize(tree, t.count);
@@ -169,8 +168,8 @@ static void own_groups_send_nothing(void **state)
 
     for (int group = 1; group <= 2; group++) {
         const tree_case t = {&types[1], 2 * world, 0, 3};
-        assert_ok(dt_reduce_create(&tree, comm, t.shards, t.count, sizeof(double),
-                                 dt_merge_f64, group));
+        assert_ok(
+            dt_reduce_create(&tree, comm, t.shards, t.count, sizeof(double), dt_merge_f64, group));
         if (dt_comm_rank(comm) == 0)
             run_case(&t, tree, group, want_room);
         assert_ok(dt_comm_barrier(comm));
@@ -201,11 +200,9 @@ static void misuse_is_refused(void **state)
     const void *result = NULL;
     dt_reduce *tree = NULL;
 
-    assert_fails(dt_reduce_create(&tree, comm, world - 1, 1, 4, merge_f32, 1),
-                 DT_CONFIG, "shards");
+    assert_fails(dt_reduce_create(&tree, comm, world - 1, 1, 4, merge_f32, 1), DT_CONFIG, "shards");
     assert_null(tree);
-    assert_fails(dt_reduce_create(&tree, comm, world, 1, 4, merge_f32, 0), DT_BUG,
-                 "groups of 0");
+    assert_fails(dt_reduce_create(&tree, comm, world, 1, 4, merge_f32, 0), DT_BUG, "groups of 0");
     assert_ok(dt_reduce_create(&tree, comm, world, 1, 4, merge_f32, 1));
     assert_fails(dt_reduce_finish(tree, &result), DT_BUG, "ended at");
     dt_reduce_destroy(tree);

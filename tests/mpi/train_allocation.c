@@ -11,13 +11,13 @@
 
 static atomic_long calls;
 
-#define WRAP(type, name, params, args)                                                 \
-    type __real_##name params;                                                         \
-    type __wrap_##name params;                                                         \
-    type __wrap_##name params                                                          \
-    {                                                                                  \
-        atomic_fetch_add(&calls, 1);                                                   \
-        return __real_##name args;                                                     \
+#define WRAP(type, name, params, args)                                                             \
+    type __real_##name params;                                                                     \
+    type __wrap_##name params;                                                                     \
+    type __wrap_##name params                                                                      \
+    {                                                                                              \
+        atomic_fetch_add(&calls, 1);                                                               \
+        return __real_##name args;                                                                 \
     }
 WRAP(void *, malloc, (size_t n), (n))
 WRAP(void *, calloc, (size_t n, size_t m), (n, m))
@@ -78,13 +78,23 @@ static void steps_run(dt_run *r, dt_session *s, int64_t first, int64_t end)
         const int64_t epoch = step / r->steps_per_epoch, at = step % r->steps_per_epoch;
         dt_step_result result;
         assert_ok(dt_run_step(r, epoch, at, false, &result));
-        assert_ok(dt_session_step(s, r, &(dt_step_record){
-            .epoch = epoch + 1, .step = at + 1, .run_step = step + 1, .loss = result.loss,
-            .lr = result.lr, .images = result.images, .seconds = 0.1}));
+        assert_ok(dt_session_step(s, r,
+                                  &(dt_step_record){.epoch = epoch + 1,
+                                                    .step = at + 1,
+                                                    .run_step = step + 1,
+                                                    .loss = result.loss,
+                                                    .lr = result.lr,
+                                                    .images = result.images,
+                                                    .seconds = 0.1}));
         if (at + 1 == r->steps_per_epoch)
-            assert_ok(dt_session_epoch(s, r, &(dt_epoch_record){
-                .epoch = epoch + 1, .train_loss = result.loss, .test_loss = 2, .correct = 1,
-                .test_images = 10, .images = 88, .seconds = 0.3}));
+            assert_ok(dt_session_epoch(s, r,
+                                       &(dt_epoch_record){.epoch = epoch + 1,
+                                                          .train_loss = result.loss,
+                                                          .test_loss = 2,
+                                                          .correct = 1,
+                                                          .test_images = 10,
+                                                          .images = 88,
+                                                          .seconds = 0.3}));
     }
 }
 

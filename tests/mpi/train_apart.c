@@ -54,8 +54,7 @@ int __wrap_posix_fallocate(int fd, off_t from, off_t bytes)
     interrupted = !interrupted;
     if (interrupted)
         return EINTR;
-    return fails(CALL_posix_fallocate) ? ENOSPC
-                                       : __real_posix_fallocate(fd, from, bytes);
+    return fails(CALL_posix_fallocate) ? ENOSPC : __real_posix_fallocate(fd, from, bytes);
 }
 
 void *__real_mmap(void *a, size_t n, int prot, int flags, int fd, off_t at);
@@ -69,10 +68,9 @@ void *__wrap_mmap(void *a, size_t n, int prot, int flags, int fd, off_t at)
     return __real_mmap(a, n, prot, flags, fd, at);
 }
 
-static const char *const words[CALLS] = {"creating it: Operation not permitted",
-                                         "finding it in /proc: Permission denied",
-                                         "reserving it: No space left on device",
-                                         "mapping it: Cannot allocate memory"};
+static const char *const words[CALLS] = {
+    "creating it: Operation not permitted", "finding it in /proc: Permission denied",
+    "reserving it: No space left on device", "mapping it: Cannot allocate memory"};
 
 static dt_status open_run(dt_run *r, const char *exchange)
 {
@@ -161,7 +159,8 @@ static void shared_refuses(void **state)
     assert_int_equal(st, DT_UNSUPPORTED);
     assert_int_equal(lines, dt_comm_rank(comm) == 0);
     if (lines)
-        assert_non_null(strstr(c.text, "MB of memory cannot be shared by a node's ranks (reserving it"));
+        assert_non_null(
+            strstr(c.text, "MB of memory cannot be shared by a node's ranks (reserving it"));
 }
 
 int main(int argc, char **argv)

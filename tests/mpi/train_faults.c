@@ -20,12 +20,12 @@ static bool refuse(void)
     return requests++ == refused;
 }
 
-#define WRAP(type, no, name, params, args)                                             \
-    type __real_##name params;                                                         \
-    type __wrap_##name params;                                                         \
-    type __wrap_##name params                                                          \
-    {                                                                                  \
-        return refuse() ? no : __real_##name args;                                     \
+#define WRAP(type, no, name, params, args)                                                         \
+    type __real_##name params;                                                                     \
+    type __wrap_##name params;                                                                     \
+    type __wrap_##name params                                                                      \
+    {                                                                                              \
+        return refuse() ? no : __real_##name args;                                                 \
     }
 WRAP(void *, NULL, malloc, (size_t n), (n))
 WRAP(void *, NULL, calloc, (size_t n, size_t m), (n, m))
@@ -36,10 +36,10 @@ WRAP(void *, MAP_FAILED, mmap, (void *a, size_t n, int p, int f, int d, off_t o)
      (a, n, p, f, d, o))
 
 /* Ranks other than 0 say nothing on stdout. */
-#define fail_alone(...)                                                                \
-    do {                                                                               \
-        fprintf(stderr, __VA_ARGS__);                                                  \
-        fail();                                                                        \
+#define fail_alone(...)                                                                            \
+    do {                                                                                           \
+        fprintf(stderr, __VA_ARGS__);                                                              \
+        fail();                                                                                    \
     } while (0)
 
 static void too_long(int signal)

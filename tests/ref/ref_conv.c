@@ -146,16 +146,16 @@ static void outcome_free(outcome *o)
     free(o->dbias);
 }
 
-static void describe(const char *what, const dt_kernel *k, const dt_conv *c,
-                     dt_pass pass, const char *impl)
+static void describe(const char *what, const dt_kernel *k, const dt_conv *c, dt_pass pass,
+                     const char *impl)
 {
     print_error("%s: %s (%s) %s, %s, n %d, %dx%dx%d -> %dx%dx%d, kernel %dx%d, stride "
                 "%dx%d, pad %d %d %d %d, bias %d\n",
                 what, k->name, impl, dt_dtype_name(c->type),
-                (const char *[]){"forward", "data", "weights"}[pass], (int)c->n,
-                (int)c->ih, (int)c->iw, (int)c->ic, (int)c->oh, (int)c->ow, (int)c->oc,
-                c->kernel[0], c->kernel[1], c->stride[0], c->stride[1], c->pad[0],
-                c->pad[1], c->pad[2], c->pad[3], c->bias);
+                (const char *[]){"forward", "data", "weights"}[pass], (int)c->n, (int)c->ih,
+                (int)c->iw, (int)c->ic, (int)c->oh, (int)c->ow, (int)c->oc, c->kernel[0],
+                c->kernel[1], c->stride[0], c->stride[1], c->pad[0], c->pad[1], c->pad[2],
+                c->pad[3], c->bias);
 }
 
 /* ---- Compare --------------------------------------------------------------------- */
@@ -164,9 +164,8 @@ static void describe(const char *what, const dt_kernel *k, const dt_conv *c,
  * order (Higham, Accuracy and Stability, 4.2) with unit 2^-24. In bf16 the products are
  * exact; vdpbf16ps and AMX round twice per pair and flush denormals: unit 2^-23. A
  * result kept in bf16 is rounded once more, by 2^-8 of itself. */
-static void compare(const dt_kernel *k, const problem *p, dt_pass pass,
-                    const dt_kernel_info *info, const outcome *o, const double *want,
-                    const double *size, double terms)
+static void compare(const dt_kernel *k, const problem *p, dt_pass pass, const dt_kernel_info *info,
+                    const outcome *o, const double *want, const double *size, double terms)
 {
     const bool bf16 = p->c.type == DT_BF16;
     const bool stored = o->bytes == 2 * o->count;
@@ -175,9 +174,8 @@ static void compare(const dt_kernel *k, const problem *p, dt_pass pass,
     for (size_t i = 0; i < o->count; i++) {
         const double got = stored ? (double)dt_bf16_to_f32(((dt_bf16 *)o->main)[i])
                                   : (double)((float *)o->main)[i];
-        const double allowed =
-            unit * (terms + 4) * size[i] +
-            (stored ? 0x1p-8 * (want[i] < 0 ? -want[i] : want[i]) : 0) + 1e-30;
+        const double allowed = unit * (terms + 4) * size[i] +
+                               (stored ? 0x1p-8 * (want[i] < 0 ? -want[i] : want[i]) : 0) + 1e-30;
         if (!(got - want[i] <= allowed && want[i] - got <= allowed)) {
             describe("differs", k, &p->c, pass, info->impl);
             fail_msg("[%zu]: %.9g, want %.9g +- %.3g", i, got, want[i], allowed);
@@ -231,13 +229,11 @@ static void compare_bias(const problem *p, const outcome *o)
     double *want = must_calloc((size_t)c->oc, sizeof *want);
 
     naive_bias_gradient(c, p->y, want);
-    for (int64_t i = 0; i < c->oc;
-         i++) { /* 64 terms of size 1 in float32, then double */
+    for (int64_t i = 0; i < c->oc; i++) { /* 64 terms of size 1 in float32, then double */
         const double error = (double)o->dbias[i] - want[i];
         const double allowed = 0x1p-24 * (64 + 1) * terms;
         if (!(error <= allowed && -error <= allowed))
-            fail_msg("dbias[%d]: %.9g, want %.9g", (int)i, (double)o->dbias[i],
-                     want[i]);
+            fail_msg("dbias[%d]: %.9g, want %.9g", (int)i, (double)o->dbias[i], want[i]);
     }
     free(want);
 }
@@ -290,12 +286,10 @@ static void check(dt_conv c, const dt_kernel *k)
 static const struct {
     int kernel[2], stride[2], pad[4];
 } windows[] = {
-    {{1, 1}, {1, 1}, {0, 0, 0, 0}}, {{1, 1}, {2, 2}, {0, 0, 0, 0}},
-    {{1, 1}, {1, 1}, {0, 1, 1, 0}}, {{2, 2}, {1, 1}, {0, 0, 0, 0}},
-    {{2, 2}, {2, 2}, {0, 0, 1, 1}}, {{3, 3}, {1, 1}, {1, 1, 1, 1}},
-    {{3, 3}, {2, 2}, {1, 1, 1, 1}}, {{3, 3}, {2, 2}, {0, 0, 1, 1}},
-    {{3, 2}, {2, 1}, {1, 0, 0, 2}}, {{5, 5}, {1, 1}, {2, 2, 2, 2}},
-    {{5, 5}, {2, 2}, {1, 2, 2, 1}}, {{7, 7}, {1, 1}, {3, 3, 3, 3}},
+    {{1, 1}, {1, 1}, {0, 0, 0, 0}}, {{1, 1}, {2, 2}, {0, 0, 0, 0}}, {{1, 1}, {1, 1}, {0, 1, 1, 0}},
+    {{2, 2}, {1, 1}, {0, 0, 0, 0}}, {{2, 2}, {2, 2}, {0, 0, 1, 1}}, {{3, 3}, {1, 1}, {1, 1, 1, 1}},
+    {{3, 3}, {2, 2}, {1, 1, 1, 1}}, {{3, 3}, {2, 2}, {0, 0, 1, 1}}, {{3, 2}, {2, 1}, {1, 0, 0, 2}},
+    {{5, 5}, {1, 1}, {2, 2, 2, 2}}, {{5, 5}, {2, 2}, {1, 2, 2, 1}}, {{7, 7}, {1, 1}, {3, 3, 3, 3}},
     {{7, 7}, {2, 2}, {2, 2, 3, 3}}, {{1, 7}, {1, 2}, {0, 3, 0, 3}},
 };
 static const int inputs[] = {1, 3, 16, 17, 32}, outputs[] = {10, 16, 33, 64};
@@ -397,8 +391,7 @@ static void skip_unsupported(const subject *s)
         return;
     /* A row that has no bf16 anywhere leaves nothing out. */
     if (strcmp(s->kernel->name, "blas") != 0)
-        test_skips("bf16: %s has none on %s", s->kernel->name,
-                   dt_isa_name(dt_isa_current()));
+        test_skips("bf16: %s has none on %s", s->kernel->name, dt_isa_name(dt_isa_current()));
     skip();
 }
 
@@ -416,9 +409,8 @@ static void test_batch(void **state)
 {
     const subject *s = *state;
     static const int shape[][5] = {/* size, ic, oc, kernel, stride */
-                                   {16, 3, 64, 3, 1},   {14, 64, 64, 3, 1},
-                                   {14, 64, 256, 1, 1}, {14, 256, 128, 1, 2},
-                                   {4, 128, 128, 3, 1}, {1, 512, 10, 1, 1},
+                                   {16, 3, 64, 3, 1},    {14, 64, 64, 3, 1},  {14, 64, 256, 1, 1},
+                                   {14, 256, 128, 1, 2}, {4, 128, 128, 3, 1}, {1, 512, 10, 1, 1},
                                    {2, 256, 256, 3, 1}};
     skip_unsupported(s);
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
@@ -462,13 +454,11 @@ int main(void)
         subjects[i] = (subject){rows[i / 2], i % 2 ? DT_BF16 : DT_F32};
         snprintf(names[count], sizeof *names, "%s %s against naive", rows[i / 2]->name,
                  dt_dtype_name(subjects[i].type));
-        tests[count] =
-            (struct CMUnitTest){names[count], test_naive, NULL, NULL, &subjects[i]};
+        tests[count] = (struct CMUnitTest){names[count], test_naive, NULL, NULL, &subjects[i]};
         count++;
         snprintf(names[count], sizeof *names, "%s %s batch", rows[i / 2]->name,
                  dt_dtype_name(subjects[i].type));
-        tests[count] =
-            (struct CMUnitTest){names[count], test_batch, NULL, NULL, &subjects[i]};
+        tests[count] = (struct CMUnitTest){names[count], test_batch, NULL, NULL, &subjects[i]};
         count++;
     }
     assert_int_equal(count, sizeof tests / sizeof *tests);

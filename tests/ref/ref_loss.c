@@ -123,10 +123,8 @@ static void loss_with_a_logit_of_minus_infinity(void **state)
 
 static void loss_weighs_by_the_global_batch(void **state)
 {
-    const test_spec spec = {.op = &dt_op_softmax_xent,
-                            .in = {{5, 1, 1, 10}},
-                            .logits = true,
-                            .logits_out = true};
+    const test_spec spec = {
+        .op = &dt_op_softmax_xent, .in = {{5, 1, 1, 10}}, .logits = true, .logits_out = true};
     oracle o;
 
     (void)state;
@@ -140,10 +138,8 @@ static void loss_weighs_by_the_global_batch(void **state)
 
 static void loss_of_nan_is_nan(void **state)
 {
-    const test_spec spec = {.op = &dt_op_softmax_xent,
-                            .in = {{3, 1, 1, 10}},
-                            .logits = true,
-                            .logits_out = true};
+    const test_spec spec = {
+        .op = &dt_op_softmax_xent, .in = {{3, 1, 1, 10}}, .logits = true, .logits_out = true};
     oracle o;
 
     (void)state;

@@ -11,12 +11,8 @@ static const test_spec norms[] = {
     {.op = &dt_op_batchnorm, .in = {{3, 1, 1, 1}}, .attr = {.eps = 1e-5f}},
     {.op = &dt_op_batchnorm, .in = {{2, 7, 5, 17}}, .attr = {.eps = 1e-5f}},
     {.op = &dt_op_batchnorm, .in = {{5, 41, 13, 16}}, .attr = {.eps = 1e-5f}},
-    {.op = &dt_op_batchnorm,
-     .in = {{3, 90, 71, 5}},
-     .attr = {.eps = 1e-5f, .relu = true}},
-    {.op = &dt_op_batchnorm,
-     .in = {{2, 5, 5, 1031}},
-     .attr = {.eps = 1e-5f, .relu = true}},
+    {.op = &dt_op_batchnorm, .in = {{3, 90, 71, 5}}, .attr = {.eps = 1e-5f, .relu = true}},
+    {.op = &dt_op_batchnorm, .in = {{2, 5, 5, 1031}}, .attr = {.eps = 1e-5f, .relu = true}},
     {.op = &dt_op_batchnorm,
      .in = {{3, 19, 11, 67}, {3, 19, 11, 67}},
      .attr = {.eps = 1e-5f, .relu = true, .add = true}},
@@ -45,14 +41,9 @@ static const test_spec others[] = {
     {.op = &dt_op_avgpool,
      .in = {{3, 13, 11, 65}},
      .attr = {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0, 2, 1}}},
-    {.op = &dt_op_avgpool,
-     .in = {{2, 4, 4, 7}},
-     .attr = {.kernel = {1, 1}, .stride = {1, 1}}},
+    {.op = &dt_op_avgpool, .in = {{2, 4, 4, 7}}, .attr = {.kernel = {1, 1}, .stride = {1, 1}}},
     {.op = &dt_op_globalavgpool, .in = {{3, 7, 5, 131}}},
-    {.op = &dt_op_softmax_xent,
-     .in = {{37, 1, 1, 10}},
-     .logits = true,
-     .logits_out = true},
+    {.op = &dt_op_softmax_xent, .in = {{37, 1, 1, 10}}, .logits = true, .logits_out = true},
     {.op = &dt_op_softmax_xent,
      .in = {{5, 1, 1, 101}},
      .logits = true,
@@ -110,15 +101,12 @@ static dt_digest digest_all(const test_spec *specs, size_t count, int threads)
             assert_ok(spec.op->forward(&t->call));
             assert_ok(spec.op->backward(&t->call));
             dt_hash_update(h, t->out,
-                           test_count(&t->step.out_shape) *
-                               dt_dtype_bytes(t->step.out_type));
+                           test_count(&t->step.out_shape) * dt_dtype_bytes(t->step.out_type));
             for (int k = 0; k < t->node.n_in; k++)
                 dt_hash_update(h, t->d_in[k],
-                               test_count(&spec.in[k]) *
-                                   dt_dtype_bytes(t->step.grad_type));
+                               test_count(&spec.in[k]) * dt_dtype_bytes(t->step.grad_type));
             for (size_t k = 0; k < t->net.params; k++)
-                dt_hash_update(h, t->call.d_param[k],
-                               t->net.param[k].count * sizeof(float));
+                dt_hash_update(h, t->call.d_param[k], t->net.param[k].count * sizeof(float));
             dt_hash_update(h, t->moments, t->net.norm_channels * sizeof(dt_moment));
             oracle_destroy(&o);
         }
@@ -170,8 +158,7 @@ static void instruction_sets_change_no_bit(void **state)
  * in the rows that the shift is made of: the moments keep their digits. */
 static void batchnorm_moments_are_accurate(void **state)
 {
-    const test_spec spec = {
-        .op = &dt_op_batchnorm, .in = {{4, 40, 40, 3}}, .attr = {.eps = 1e-5f}};
+    const test_spec spec = {.op = &dt_op_batchnorm, .in = {{4, 40, 40, 3}}, .attr = {.eps = 1e-5f}};
     oracle o;
 
     (void)state;
@@ -198,8 +185,7 @@ static void batchnorm_moments_are_accurate(void **state)
 
 static void batchnorm_of_a_constant_has_no_variance(void **state)
 {
-    const test_spec spec = {
-        .op = &dt_op_batchnorm, .in = {{3, 19, 21, 5}}, .attr = {.eps = 1e-5f}};
+    const test_spec spec = {.op = &dt_op_batchnorm, .in = {{3, 19, 21, 5}}, .attr = {.eps = 1e-5f}};
     oracle o;
 
     (void)state;
@@ -343,13 +329,11 @@ static void relu_passes_nan(void **state)
  */
 static void maxpool_corners(void **state)
 {
-    const float x[] = {5, 5, 1, NAN, -INFINITY, -INFINITY,
-                       5, 5, 2, 9,   -INFINITY, -INFINITY};
+    const float x[] = {5, 5, 1, NAN, -INFINITY, -INFINITY, 5, 5, 2, 9, -INFINITY, -INFINITY};
     const float want[] = {5, NAN, -INFINITY};
     const uint8_t won[] = {0, 1, 0};
-    const test_spec spec = {.op = &dt_op_maxpool,
-                            .in = {{1, 2, 6, 1}},
-                            .attr = {.kernel = {2, 2}, .stride = {2, 2}}};
+    const test_spec spec = {
+        .op = &dt_op_maxpool, .in = {{1, 2, 6, 1}}, .attr = {.kernel = {2, 2}, .stride = {2, 2}}};
     oracle o;
 
     (void)state;
@@ -366,10 +350,9 @@ static void maxpool_corners(void **state)
 
 static void maxpool_padding_never_wins(void **state)
 {
-    const test_spec spec = {
-        .op = &dt_op_maxpool,
-        .in = {{1, 3, 3, 2}},
-        .attr = {.kernel = {2, 2}, .stride = {1, 1}, .pad = {1, 1, 1, 1}}};
+    const test_spec spec = {.op = &dt_op_maxpool,
+                            .in = {{1, 3, 3, 2}},
+                            .attr = {.kernel = {2, 2}, .stride = {1, 1}, .pad = {1, 1, 1, 1}}};
     oracle o;
 
     (void)state;

@@ -30,14 +30,11 @@ static bool bench_create(bench *b, const bench_case *c)
                               .image_size = SIDE,
                               .classes = CLASSES,
                               .width_divisor = 16};
-    const dt_model_opts opts = {.precision = c->precision,
-                                .kernels = c->kernels,
-                                .threads = 1,
-                                .unfused = c->unfused};
+    const dt_model_opts opts = {
+        .precision = c->precision, .kernels = c->kernels, .threads = 1, .unfused = c->unfused};
     dt_dtype type;
 
-    if (c->precision == DT_BF16 &&
-        dt_precision_choose("bf16", c->kernels, &type) != DT_OK) {
+    if (c->precision == DT_BF16 && dt_precision_choose("bf16", c->kernels, &type) != DT_OK) {
         test_skips("bf16: %s", dt_fail_text());
         dt_fail_clear();
         return false;
@@ -51,8 +48,7 @@ static bool bench_create(bench *b, const bench_case *c)
 /* Gamma 1 and beta 4, as in the decisive golden sets: no ReLU is near its edge. */
 static void bench_bind(bench *b, dt_dtype precision)
 {
-    const size_t channels = dt_net_norm_channels(b->net),
-                 floats = dt_net_slab_floats(b->net);
+    const size_t channels = dt_net_norm_channels(b->net), floats = dt_net_slab_floats(b->net);
 
     assert_ok(dt_slab_create(&b->master, floats * sizeof(float), "weights"));
     assert_ok(dt_slab_create(&b->statistics, 2 * channels * sizeof(float), "running"));
@@ -101,8 +97,7 @@ static void bench_close(bench *b)
  * shard alone give gradients a thousand times farther away. */
 static const double close_enough = 1e-4, far_away = 0.1;
 
-static double tensor_distance(const team *t, const team *whole, const dt_param *p,
-                              double *norm)
+static double tensor_distance(const team *t, const team *whole, const dt_param *p, double *norm)
 {
     double off = 0, size = 0;
     for (size_t e = 0; e < p->count; e++) {
@@ -159,9 +154,7 @@ static void equals_one_batch(void **state)
     static const bench_case cases[] = {{"resnet50", "onednn", DT_F32, false},
                                        {"resnet50", "blas", DT_F32, true},
                                        {"vgg11", "onednn", DT_F32, false}};
-    static const int64_t sizes[][TEAM_MOST] = {{2, 2, 2, 2},
-                                               {3, 3, 2, 0},
-                                               {0, 1, 7, 0}},
+    static const int64_t sizes[][TEAM_MOST] = {{2, 2, 2, 2}, {3, 3, 2, 0}, {0, 1, 7, 0}},
                          all = IMAGES;
 
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
@@ -297,8 +290,7 @@ static void follows_differences(void **state)
     team_plan(&t, b.model, sizes, 5);
     bench_bind(&b, DT_F32);
     team_bind(&t);
-    assert_ok(dt_calloc(&direction, dt_net_slab_floats(b.net), sizeof *direction,
-                        "a direction"));
+    assert_ok(dt_calloc(&direction, dt_net_slab_floats(b.net), sizeof *direction, "a direction"));
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             team_input(&t, b.images, b.labels, b.image_bytes);
@@ -308,8 +300,8 @@ static void follows_differences(void **state)
             const double above = loss_along(&b, &t, groups[g], direction, h);
             const double below = loss_along(&b, &t, groups[g], direction, -h);
             const double slope = (above - below) / (2 * h);
-            print_message("group %d, kind %d: slope / |g|^2 = 1 %+.2g\n", groups[g],
-                          (int)kinds[k], slope / square - 1);
+            print_message("group %d, kind %d: slope / |g|^2 = 1 %+.2g\n", groups[g], (int)kinds[k],
+                          slope / square - 1);
             assert_true(fabs(slope - square) <= 2e-3 * square);
         }
     free(direction);

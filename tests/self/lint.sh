@@ -45,6 +45,7 @@ for word in dt_''wishes dt_''run_lap dt_''tree_push dt_''exchange_part dt_''stat
     what_''class dt_''model_origin dt_''copies dt_''team; do
     finds vocabulary $plan "$plan:" "int $word;"
 done
+finds sizes $plan "a line of 101 characters" "/* $(yes x | head -n 95 | tr -d '\n') */"
 finds sizes $plan "a function of 62 lines" "int f(int x)" "{" "$(yes '    x++;' | head -n 60)" "}"
 finds sizes $plan "lines, at most 500" "$(yes '/**/' | head -n 500)"
 finds sizes src/data/data.h "src/data/ has" "$(yes '/**/' | head -n 9000)"

@@ -18,8 +18,8 @@ static inline void folder_make(char *path)
     assert_non_null(mkdtemp(path));
 }
 
-static inline int folder_remove_entry(const char *path, const struct stat *about,
-                                      int kind, struct FTW *where)
+static inline int folder_remove_entry(const char *path, const struct stat *about, int kind,
+                                      struct FTW *where)
 {
     (void)about;
     (void)kind;

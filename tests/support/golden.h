@@ -68,8 +68,7 @@ static inline void golden_load(golden *g)
              g->spec->file);
     g->root = json_load_file(path, 0, &error);
     if (!g->root)
-        fail_msg("%s:%d: %s (set DTRAIN_SOURCE to the repository)", path, error.line,
-                 error.text);
+        fail_msg("%s:%d: %s (set DTRAIN_SOURCE to the repository)", path, error.line, error.text);
     g->seed = (uint32_t)json_integer_value(golden_get(g, "seed"));
     g->batch = json_integer_value(golden_get(g, "batch"));
     g->steep = strcmp(json_string_value(golden_get(g, "set")), "steep") == 0;
@@ -115,14 +114,12 @@ static inline void golden_build(golden *g)
 /* The model's memory, when all plans are made. */
 static inline void golden_bind_model(golden *g)
 {
-    const size_t channels = dt_net_norm_channels(g->net),
-                 bytes = g->floats * sizeof(float);
+    const size_t channels = dt_net_norm_channels(g->net), bytes = g->floats * sizeof(float);
 
     assert_ok(dt_slab_create(&g->master, bytes, "weights"));
     assert_ok(dt_slab_create(&g->grad, bytes, "gradients"));
     assert_ok(dt_slab_create(&g->momentum, bytes, "momentum"));
-    assert_ok(
-        dt_slab_create(&g->statistics, 2 * channels * sizeof(float), "statistics"));
+    assert_ok(dt_slab_create(&g->statistics, 2 * channels * sizeof(float), "statistics"));
     assert_ok(dt_slab_create(&g->packed, dt_model_packed_bytes(g->model), "packed"));
     assert_ok(dt_calloc(&g->moments, channels, sizeof *g->moments, "moments"));
 
@@ -137,8 +134,7 @@ static inline void golden_bind_model(golden *g)
 /* The two plans are never used at the same time and share their memory. */
 static inline void golden_bind(golden *g)
 {
-    size_t arena = dt_plan_arena_bytes(g->plan),
-           scratch = dt_plan_scratch_bytes(g->plan);
+    size_t arena = dt_plan_arena_bytes(g->plan), scratch = dt_plan_scratch_bytes(g->plan);
 
     if (dt_plan_arena_bytes(g->eval_plan) > arena)
         arena = dt_plan_arena_bytes(g->eval_plan);
@@ -148,8 +144,7 @@ static inline void golden_bind(golden *g)
     assert_ok(dt_slab_create(&g->arena, arena, "activations"));
     assert_ok(dt_slab_create(&g->scratch, scratch, "scratch"));
     assert_ok(dt_exec_create(&g->exec, g->plan, g->arena.mem, g->scratch.mem));
-    assert_ok(
-        dt_exec_create(&g->eval_exec, g->eval_plan, g->arena.mem, g->scratch.mem));
+    assert_ok(dt_exec_create(&g->eval_exec, g->eval_plan, g->arena.mem, g->scratch.mem));
 }
 
 static inline void golden_hash(const golden *g, const char *key, dt_digest digest)

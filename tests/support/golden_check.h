@@ -44,15 +44,14 @@ static inline double golden_largest(const json_t *array)
 /* ---- Comparing ------------------------------------------------------------------- */
 
 /* One quantity against its limit; prints what is beyond, and returns 1 then. NaN is. */
-static inline int golden_beyond(const golden *g, const char *tensor, const char *what,
-                                double off, double limit)
+static inline int golden_beyond(const golden *g, const char *tensor, const char *what, double off,
+                                double limit)
 {
     if (off <= limit)
         return 0;
     char title[80];
     golden_title(title, sizeof title, g->spec);
-    print_error("%s: %s %s is off by %.3g, limit %.3g\n", title, tensor, what, off,
-                limit);
+    print_error("%s: %s %s is off by %.3g, limit %.3g\n", title, tensor, what, off, limit);
     return 1;
 }
 
@@ -75,32 +74,28 @@ static inline int golden_some_logits(const golden *g, const float *logits, size_
 
     assert_int_equal(json_array_size(exact), (size_t)g->batch * g->classes);
     for (size_t i = 0; i < images * g->classes; i++) {
-        const double x = golden_at(exact, first * g->classes + i),
-                     d = (double)logits[i] - x;
+        const double x = golden_at(exact, first * g->classes + i), d = (double)logits[i] - x;
         off += d * d;
         norm += x * x;
     }
-    return golden_beyond(g, key, "distance", sqrt(off),
-                         golden_limit(g, own, sqrt(norm)));
+    return golden_beyond(g, key, "distance", sqrt(off), golden_limit(g, own, sqrt(norm)));
 }
 
-static inline int golden_logits(const golden *g, const dt_exec *exec, const char *key,
-                                double own)
+static inline int golden_logits(const golden *g, const dt_exec *exec, const char *key, double own)
 {
     return golden_some_logits(g, dt_exec_logits(exec), 0, (size_t)g->batch, key, own);
 }
 
 /* Root mean square of the projections' differences: the expectation of its square is
  * the squared distance of the tensors (Johnson-Lindenstrauss, Achlioptas 2003). */
-static inline double golden_projected(const golden *g, const json_t *exact,
-                                      size_t tensor, size_t count)
+static inline double golden_projected(const golden *g, const json_t *exact, size_t tensor,
+                                      size_t count)
 {
     double projection[GOLDEN_PROJECTIONS] = {0}, off = 0;
 
     for (size_t e = 0; e < count; e += 4) {
         uint32_t bits[4];
-        dt_random(g->seed, DT_STREAM_TEST, (uint32_t)(GOLDEN_SIGNS + tensor), e / 4, 0,
-                  bits);
+        dt_random(g->seed, DT_STREAM_TEST, (uint32_t)(GOLDEN_SIGNS + tensor), e / 4, 0, bits);
         for (size_t k = e; k < e + 4 && k < count; k++)
             for (int j = 0; j < GOLDEN_PROJECTIONS; j++) {
                 const double x = (double)g->file[k];
@@ -124,8 +119,7 @@ static inline double golden_sampled(const golden *g, const json_t *exact, size_t
         size_t e = k;
         if (count > GOLDEN_SAMPLES) {
             uint32_t bits[4];
-            dt_random(g->seed, DT_STREAM_TEST, (uint32_t)(GOLDEN_INDICES + tensor), k,
-                      0, bits);
+            dt_random(g->seed, DT_STREAM_TEST, (uint32_t)(GOLDEN_INDICES + tensor), k, 0, bits);
             e = dt_below(bits[0], (uint32_t)count);
         }
         const double d = (double)g->file[e] - golden_at(exact, k);
@@ -168,20 +162,18 @@ static inline double golden_whole(const golden *g, const json_t *whole, size_t c
     return sqrt(off);
 }
 
-static inline int golden_tensor(const golden *g, size_t i, const json_t *record,
-                                double largest)
+static inline int golden_tensor(const golden *g, size_t i, const json_t *record, double largest)
 {
     const dt_param *p = dt_net_param(g->net, i);
     const json_t *whole = json_object_get(record, "whole");
     const json_t *own = json_object_get(record, "fp32");
     const double exact = json_number_value(json_object_get(record, "norm"));
     const double scale = fmax(exact, GOLDEN_SCALE * largest);
-    const double limit =
-        golden_limit(g,
-                     g->spec->precision == DT_BF16
-                         ? json_number_value(json_object_get(record, "bf16"))
-                         : golden_largest(own),
-                     scale);
+    const double limit = golden_limit(g,
+                                      g->spec->precision == DT_BF16
+                                          ? json_number_value(json_object_get(record, "bf16"))
+                                          : golden_largest(own),
+                                      scale);
     double norm = 0, sum = 0, max = 0;
     int beyond = 0;
 
@@ -198,21 +190,18 @@ static inline int golden_tensor(const golden *g, size_t i, const json_t *record,
      * samples, and by Cauchy-Schwarz the sum's is within sqrt(count) times the limit.
      */
     beyond += golden_beyond(g, p->name, "norm", fabs(sqrt(norm) - exact), limit);
-    beyond += golden_beyond(
-        g, p->name, "maximum",
-        fabs(max - json_number_value(json_object_get(record, "max"))), limit);
+    beyond += golden_beyond(g, p->name, "maximum",
+                            fabs(max - json_number_value(json_object_get(record, "max"))), limit);
+    beyond += golden_beyond(g, p->name, "sum",
+                            fabs(sum - json_number_value(json_object_get(record, "sum"))),
+                            limit * sqrt((double)p->count));
     beyond +=
-        golden_beyond(g, p->name, "sum",
-                      fabs(sum - json_number_value(json_object_get(record, "sum"))),
-                      limit * sqrt((double)p->count));
-    beyond += golden_beyond(
-        g, p->name, "samples",
-        golden_sampled(g, json_object_get(record, "samples"), i, p->count), limit);
+        golden_beyond(g, p->name, "samples",
+                      golden_sampled(g, json_object_get(record, "samples"), i, p->count), limit);
     beyond += golden_beyond(
         g, p->name, "distance",
-        whole
-            ? golden_whole(g, whole, p->count)
-            : golden_projected(g, json_object_get(record, "projections"), i, p->count),
+        whole ? golden_whole(g, whole, p->count)
+              : golden_projected(g, json_object_get(record, "projections"), i, p->count),
         limit);
     return beyond;
 }
@@ -226,8 +215,8 @@ static inline int golden_gradients(const golden *g)
 
     assert_int_equal(count, dt_net_param_count(g->net));
     for (size_t i = 0; i < count; i++)
-        largest = fmax(largest, json_number_value(json_object_get(
-                                    json_array_get(tensors, i), "norm")));
+        largest =
+            fmax(largest, json_number_value(json_object_get(json_array_get(tensors, i), "norm")));
     for (size_t i = 0; i < count; i++)
         beyond += golden_tensor(g, i, json_array_get(tensors, i), largest);
     return beyond;
@@ -250,8 +239,7 @@ static inline void golden_update(golden *g)
 }
 
 /* Middle and half of the width of the runs' losses at one step. */
-static inline void golden_spread(const json_t *runs, size_t step, double *middle,
-                                 double *half)
+static inline void golden_spread(const json_t *runs, size_t step, double *middle, double *half)
 {
     double low = (double)INFINITY, high = -(double)INFINITY;
     for (size_t r = 0; r < json_array_size(runs); r++) {
@@ -264,13 +252,11 @@ static inline void golden_spread(const json_t *runs, size_t step, double *middle
 }
 
 /* Largest distance of PyTorch's float32 runs from its float64 at one step. */
-static inline double golden_own_loss(const json_t *exact, const json_t *runs,
-                                     size_t step)
+static inline double golden_own_loss(const json_t *exact, const json_t *runs, size_t step)
 {
     double own = 0;
     for (size_t r = 0; r < json_array_size(runs); r++)
-        own = fmax(own, fabs(golden_at(json_array_get(runs, r), step) -
-                             golden_at(exact, step)));
+        own = fmax(own, fabs(golden_at(json_array_get(runs, r), step) - golden_at(exact, step)));
     return own;
 }
 
@@ -279,12 +265,10 @@ static inline double golden_own_loss(const json_t *exact, const json_t *runs,
  * half of their spread: six runs show a spread, not its edges. Both take the
  * largest of five steps before to one after: curves that cross are close by chance, and
  * those of a real ResNet-50 part after one step. */
-static inline void golden_loss_limit(const golden *g, size_t step, double *aim,
-                                     double *limit)
+static inline void golden_loss_limit(const golden *g, size_t step, double *aim, double *limit)
 {
     const json_t *exact = golden_get(g, "losses_fp64");
-    const json_t *fp32 = golden_get(g, "losses_fp32"),
-                 *bf16 = golden_get(g, "losses_bf16");
+    const json_t *fp32 = golden_get(g, "losses_fp32"), *bf16 = golden_get(g, "losses_bf16");
     const size_t last = json_array_size(exact) - 1;
     const bool rounded = g->spec->precision == DT_BF16;
     double widest = 0, half;
@@ -348,8 +332,8 @@ static inline void golden_run(void **state)
     const bool bf16 = g.spec->precision == DT_BF16;
     const json_t *own = golden_get(&g, bf16 ? "logits_bf16" : "logits_fp32");
     const double loss = golden_forward_backward(&g);
-    beyond += golden_logits(&g, g.exec, "logits",
-                            bf16 ? json_number_value(own) : golden_largest(own));
+    beyond +=
+        golden_logits(&g, g.exec, "logits", bf16 ? json_number_value(own) : golden_largest(own));
     if (!bf16 || g.decisive) /* the real ones: golden_steps.h */
         beyond += golden_gradients(&g);
     if (!bf16)

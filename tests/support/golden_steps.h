@@ -45,8 +45,8 @@ static inline void *steps_gradient(const golden *g, int value)
     return block == DT_NO_BLOCK ? NULL : (char *)g->arena.mem + g->plan->block[block].offset;
 }
 
-static inline void steps_compare(const dt_node *n, const char *what, const void *got,
-                                 dt_dtype type, const double *want, size_t count)
+static inline void steps_compare(const dt_node *n, const char *what, const void *got, dt_dtype type,
+                                 const double *want, size_t count)
 {
     char title[96];
     snprintf(title, sizeof title, "%s '%s' %s", n->op->name, n->name, what);
@@ -113,8 +113,8 @@ static inline void steps_backward(steps *t, int i, naive_call *c)
     naive_find(n->op)->backward(c);
     for (int k = 0; k < n->n_in; k++)
         if (steps_gradient(g, n->in[k]))
-            steps_compare(n, k ? "d_in[1]" : "d_in[0]", steps_gradient(g, n->in[k]),
-                          s->grad_type, c->d_in[k], test_count(&s->in_shape[k]));
+            steps_compare(n, k ? "d_in[1]" : "d_in[0]", steps_gradient(g, n->in[k]), s->grad_type,
+                          c->d_in[k], test_count(&s->in_shape[k]));
     for (int k = 0; k < n->n_param; k++) {
         const dt_param *p = dt_net_param(g->net, (size_t)n->param[k]);
         for (size_t e = 0; e < p->count; e++)

@@ -14,8 +14,7 @@ typedef struct golden_sync {
 } golden_sync;
 
 /* The golden batch, dealt evenly; this process has shards [first, end). */
-static inline void golden_sync_open(golden_sync *s, const golden_case *spec, int first,
-                                    int end)
+static inline void golden_sync_open(golden_sync *s, const golden_case *spec, int first, int end)
 {
     golden *g = &s->g;
     int64_t size[SYNC_SHARDS];
@@ -30,12 +29,9 @@ static inline void golden_sync_open(golden_sync *s, const golden_case *spec, int
     assert_ok(dt_plan_create(&g->eval_plan, g->model, g->batch, DT_EVAL));
     golden_bind_model(g);
     team_bind(&s->t);
-    assert_ok(
-        dt_slab_create(&g->arena, dt_plan_arena_bytes(g->eval_plan), "evaluation"));
-    assert_ok(
-        dt_slab_create(&g->scratch, dt_plan_scratch_bytes(g->eval_plan), "scratch"));
-    assert_ok(
-        dt_exec_create(&g->eval_exec, g->eval_plan, g->arena.mem, g->scratch.mem));
+    assert_ok(dt_slab_create(&g->arena, dt_plan_arena_bytes(g->eval_plan), "evaluation"));
+    assert_ok(dt_slab_create(&g->scratch, dt_plan_scratch_bytes(g->eval_plan), "scratch"));
+    assert_ok(dt_exec_create(&g->eval_exec, g->eval_plan, g->arena.mem, g->scratch.mem));
     golden_weights(g);
 }
 
@@ -53,8 +49,7 @@ static inline void golden_sync_input(golden_sync *s)
 
     golden_batch(&s->g, g->eval_exec);
     const char *images = dt_exec_input(g->eval_exec);
-    team_input(&s->t, images + first * image, dt_exec_labels(g->eval_exec) + first,
-               image);
+    team_input(&s->t, images + first * image, dt_exec_labels(g->eval_exec) + first, image);
 }
 
 /* The logits of the shards here, after a step; then, with the gradients in g->grad and the
@@ -67,8 +62,7 @@ static inline int golden_sync_check(golden_sync *s)
     int beyond = 0;
 
     for (int k = 0; k < s->t.count; k++)
-        beyond += golden_some_logits(g, dt_exec_logits(s->t.exec[k]),
-                                     golden_sync_first_image(s, k),
+        beyond += golden_some_logits(g, dt_exec_logits(s->t.exec[k]), golden_sync_first_image(s, k),
                                      (size_t)s->t.size[k], "logits", own);
     return beyond + golden_gradients(g) + golden_evaluation(g);
 }

@@ -19,8 +19,7 @@ static inline size_t naive_w_count(const dt_conv *c)
 }
 
 /* All channels of one pair of pixels: x[ic] under kernel place w[ic][oc] of y[oc]. */
-static inline void naive_pixel(const dt_conv *c, dt_pass pass, double *x, double *w,
-                               double *y)
+static inline void naive_pixel(const dt_conv *c, dt_pass pass, double *x, double *w, double *y)
 {
     for (int64_t ic = 0; ic < c->ic; ic++)
         for (int64_t oc = 0; oc < c->oc; oc++) {
@@ -36,8 +35,7 @@ static inline void naive_pixel(const dt_conv *c, dt_pass pass, double *x, double
 
 /* The operand that the pass computes is overwritten, the two others are read:
  * forward y, data x (as dx, with y as dy), weights w (as dw, with y as dy). */
-static inline void naive_conv(const dt_conv *c, dt_pass pass, double *x, double *w,
-                              double *y)
+static inline void naive_conv(const dt_conv *c, dt_pass pass, double *x, double *w, double *y)
 {
     if (pass == DT_PASS_FORWARD)
         memset(y, 0, naive_y_count(c) * sizeof *y);
@@ -69,8 +67,7 @@ static inline void naive_bias(const dt_conv *c, const double *bias, double *y)
 }
 
 /* dbias[oc] = sum over rows of dy[rows][oc] */
-static inline void naive_bias_gradient(const dt_conv *c, const double *dy,
-                                       double *dbias)
+static inline void naive_bias_gradient(const dt_conv *c, const double *dy, double *dbias)
 {
     memset(dbias, 0, (size_t)c->oc * sizeof *dbias);
     for (size_t i = 0; i < naive_y_count(c); i++)

@@ -17,8 +17,7 @@ typedef struct naive_call {
     const int32_t *labels; /* loss */
 } naive_call;
 
-static inline int64_t naive_at(const dt_shape *s, int64_t n, int64_t h, int64_t w,
-                               int64_t c)
+static inline int64_t naive_at(const dt_shape *s, int64_t n, int64_t h, int64_t w, int64_t c)
 {
     return ((n * s->h + h) * s->w + w) * s->c + c;
 }
@@ -93,8 +92,7 @@ static inline void naive_batchnorm_forward(naive_call *c)
         const naive_norm n = naive_norm_of(c, ch);
         const double std = sqrt(n.var + (double)c->s->attr.eps);
         for (int64_t i = ch; i < dt_shape_count(&c->s->out_shape); i += channels) {
-            double y =
-                c->param[0][ch] * ((c->in[0][i] - n.mean) / std) + c->param[1][ch];
+            double y = c->param[0][ch] * ((c->in[0][i] - n.mean) / std) + c->param[1][ch];
             if (c->s->attr.add)
                 y += c->in[1][i];
             c->out[i] = c->s->attr.relu && y <= 0 ? 0 : y;
@@ -105,14 +103,12 @@ static inline void naive_batchnorm_forward(naive_call *c)
 /* By the chain rule through mean and variance; c->out must hold the forward result. */
 static inline void naive_batchnorm_backward(naive_call *c)
 {
-    const int64_t channels = c->s->out_shape.c,
-                  count = dt_shape_count(&c->s->out_shape);
+    const int64_t channels = c->s->out_shape.c, count = dt_shape_count(&c->s->out_shape);
     const double rows = (double)(count / channels);
 
     for (int64_t ch = 0; ch < channels; ch++) {
         const naive_norm n = naive_norm_of(c, ch);
-        const double std = sqrt(n.var + (double)c->s->attr.eps),
-                     gamma = c->param[0][ch];
+        const double std = sqrt(n.var + (double)c->s->attr.eps), gamma = c->param[0][ch];
         double d_gamma = 0, d_beta = 0, d_var = 0, d_mean = 0;
         for (int64_t i = ch; i < count; i += channels) {
             const double dy = c->s->attr.relu && c->out[i] <= 0 ? 0 : c->d_out[i];
@@ -124,8 +120,8 @@ static inline void naive_batchnorm_backward(naive_call *c)
         }
         for (int64_t i = ch; i < count; i += channels) {
             const double dy = c->s->attr.relu && c->out[i] <= 0 ? 0 : c->d_out[i];
-            c->d_in[0][i] = dy * gamma / std +
-                            d_var * 2 * (c->in[0][i] - n.mean) / rows + d_mean / rows;
+            c->d_in[0][i] =
+                dy * gamma / std + d_var * 2 * (c->in[0][i] - n.mean) / rows + d_mean / rows;
             if (c->s->attr.add)
                 c->d_in[1][i] = dy;
         }
@@ -142,8 +138,8 @@ typedef struct naive_pixel_list {
     int count;
 } naive_pixel_list;
 
-static inline naive_pixel_list naive_window(const dt_step *s, int64_t n, int64_t h,
-                                            int64_t w, int64_t ch)
+static inline naive_pixel_list naive_window(const dt_step *s, int64_t n, int64_t h, int64_t w,
+                                            int64_t ch)
 {
     naive_pixel_list p = {.count = 0};
     for (int i = 0; i < s->attr.kernel[0]; i++)

@@ -30,8 +30,7 @@ static inline double *oracle_doubles(size_t count)
     return x;
 }
 
-static inline void oracle_read(double *to, const void *from, size_t count,
-                               dt_dtype type)
+static inline void oracle_read(double *to, const void *from, size_t count, dt_dtype type)
 {
     for (size_t i = 0; i < count; i++)
         to[i] = test_get(from, i, type);
@@ -57,10 +56,8 @@ static inline void oracle_copy(oracle *o)
         for (size_t i = 0; i < test_count(&s->out_shape); i++)
             o->naive.d_out[i] = 1.0 / o->t.call.divisor;
     for (size_t k = 0; k < o->t.net.params; k++)
-        oracle_read(o->naive.param[k], o->t.call.param[k], o->t.net.param[k].count,
-                    DT_F32);
-    oracle_read(o->naive.running_mean, o->t.running_mean, o->t.net.norm_channels,
-                DT_F32);
+        oracle_read(o->naive.param[k], o->t.call.param[k], o->t.net.param[k].count, DT_F32);
+    oracle_read(o->naive.running_mean, o->t.running_mean, o->t.net.norm_channels, DT_F32);
     oracle_read(o->naive.running_var, o->t.running_var, o->t.net.norm_channels, DT_F32);
 }
 
@@ -150,8 +147,7 @@ static inline void oracle_compare(const char *what, const void *got, dt_dtype ty
             largest = fabs(want[i]);
     for (size_t i = 0; i < count; i++) {
         const double g = test_get(got, i, type), w = want[i];
-        const double room =
-            oracle_relative(type) * fabs(w) + ORACLE_PER_MILLION * 1e-6 * largest;
+        const double room = oracle_relative(type) * fabs(w) + ORACLE_PER_MILLION * 1e-6 * largest;
         if (isnan(g) != isnan(w) || (!isnan(w) && !(fabs(g - w) <= room)))
             fail_msg("%s[%zu of %zu], %s: %.9g, want %.9g within %.2g", what, i, count,
                      dt_dtype_name(type), g, w, room);
@@ -166,8 +162,7 @@ static inline void oracle_forward(oracle *o)
     naive_find(s->op)->forward(&o->naive);
     assert_ok(s->op->forward(&o->t.call));
     if (s->op != &dt_op_fork)
-        oracle_compare(s->op->name, o->t.out, s->out_type, o->naive.out,
-                       test_count(&s->out_shape));
+        oracle_compare(s->op->name, o->t.out, s->out_type, o->naive.out, test_count(&s->out_shape));
 }
 
 /* Backward of both, after forward; all gradients agree. */
@@ -179,8 +174,8 @@ static inline void oracle_backward(oracle *o)
     memset(o->t.call.scratch, 0xff, s->scratch_bytes); /* others used it in between */
     assert_ok(s->op->backward(&o->t.call));
     for (int k = 0; k < o->t.node.n_in; k++)
-        oracle_compare(k ? "d_in[1]" : "d_in[0]", o->t.d_in[k], s->grad_type,
-                       o->naive.d_in[k], test_count(&s->in_shape[k]));
+        oracle_compare(k ? "d_in[1]" : "d_in[0]", o->t.d_in[k], s->grad_type, o->naive.d_in[k],
+                       test_count(&s->in_shape[k]));
     for (size_t k = 0; k < o->t.net.params; k++)
         oracle_compare(k ? "d_param[1]" : "d_param[0]", o->t.call.d_param[k], DT_F32,
                        o->naive.d_param[k], o->t.net.param[k].count);

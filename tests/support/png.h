@@ -24,8 +24,7 @@ static inline void put(struct bytes *b, const void *data, size_t count)
 
 static inline void put_u32(struct bytes *b, uint32_t v)
 {
-    const uint8_t big[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8),
-                            (uint8_t)v};
+    const uint8_t big[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v};
     put(b, big, 4);
 }
 
@@ -40,8 +39,7 @@ static inline uint32_t crc32_of(const uint8_t *data, size_t count)
     return ~crc;
 }
 
-static inline void put_chunk(struct bytes *b, const char *type,
-                             const struct bytes *content)
+static inline void put_chunk(struct bytes *b, const char *type, const struct bytes *content)
 {
     put_u32(b, (uint32_t)content->count);
     const size_t start = b->count;
@@ -57,8 +55,8 @@ static inline void put_stored(struct bytes *z, const uint8_t *raw, size_t count)
     put(z, "\x78\x01", 2);
     for (size_t at = 0; at < count;) {
         const uint16_t n = (uint16_t)(count - at > 65535 ? 65535 : count - at);
-        const uint8_t head[5] = {at + n == count, (uint8_t)n, (uint8_t)(n >> 8),
-                                 (uint8_t)~n, (uint8_t)(~n >> 8)};
+        const uint8_t head[5] = {at + n == count, (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)~n,
+                                 (uint8_t)(~n >> 8)};
         put(z, head, 5);
         put(z, raw + at, n);
         at += n;

@@ -64,12 +64,12 @@ static inline size_t get(const char *path, char *data, size_t room)
 /* ---- The reference's bytes ------------------------------------------------------- */
 
 #define EIGHT(n) n "\0\0\0\0\0\0\0"
-#define FLOATS                                                                         \
-    "\0\0\0\0"                                                                         \
-    "\0\0\x80\x3f"                                                                     \
-    "\0\0\0\x40"                                                                       \
-    "\0\0\x40\x40"                                                                     \
-    "\0\0\x80\x40"                                                                     \
+#define FLOATS                                                                                     \
+    "\0\0\0\0"                                                                                     \
+    "\0\0\x80\x3f"                                                                                 \
+    "\0\0\0\x40"                                                                                   \
+    "\0\0\x40\x40"                                                                                 \
+    "\0\0\x80\x40"                                                                                 \
     "\0\0\xa0\x40"
 
 typedef struct golden {

@@ -64,9 +64,13 @@ static inline int snapshot_release(void **state)
 static inline void snapshot_fill(fixture *f, int64_t k)
 {
     dt_fill_uniform(f->slab, f->all, -1, 1, (uint32_t)k, DT_STREAM_TEST, 0);
-    f->s.at = (dt_progress){.epoch = k / 7, .step = k % 7, .run_step = k,
-                            .loss_sum = (double)k / 3, .images = 32 * (k % 7),
-                            .best_accuracy = 0.1, .best_epoch = 2};
+    f->s.at = (dt_progress){.epoch = k / 7,
+                            .step = k % 7,
+                            .run_step = k,
+                            .loss_sum = (double)k / 3,
+                            .images = 32 * (k % 7),
+                            .best_accuracy = 0.1,
+                            .best_epoch = 2};
 }
 
 static inline void snapshot_save(fixture *f, int64_t k)
@@ -139,8 +143,7 @@ static inline const char *names_in(const fixture *f, const char *prefix, char ou
         const char *name = list[i]->d_name;
         if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
             strncmp(name, prefix, strlen(prefix)) == 0)
-            used += (size_t)snprintf(out + used, 1000 - used, "%s%s", used ? " " : "",
-                                     name);
+            used += (size_t)snprintf(out + used, 1000 - used, "%s%s", used ? " " : "", name);
         free(list[i]);
     }
     free(list);

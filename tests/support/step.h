@@ -117,8 +117,7 @@ static inline void test_step_buffers(test_step *t)
     t->model.packed = test_alloc(t->model.packed_bytes);
     for (int k = 0; k < 2; k++)
         if (s->pack[k] >= 0)
-            t->call.packed[k] =
-                t->model.packed + t->model.pack[s->pack[k]].offset;
+            t->call.packed[k] = t->model.packed + t->model.pack[s->pack[k]].offset;
 }
 
 /* Everything but the values of in, d_out, labels, running statistics and parameters. */
@@ -129,9 +128,8 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
     *t = (test_step){.node = {.op = spec->op, .attr = spec->attr, .name = "it"},
                      .model = {.net = &t->net},
                      .call = {.step = s}};
-    t->model.opts = (dt_model_opts){.precision = spec->type,
-                                    .threads = 1,
-                                    .kernels = spec->kernels ? spec->kernels : "auto"};
+    t->model.opts = (dt_model_opts){
+        .precision = spec->type, .threads = 1, .kernels = spec->kernels ? spec->kernels : "auto"};
     *s = (dt_step){.op = spec->op,
                    .node = &t->node,
                    .attr = spec->attr,

@@ -17,8 +17,7 @@ typedef struct team_sync {
     int rounds[DT_SYNC_KINDS];
 } team_sync;
 
-static inline void *team_leaf_of(void *context, dt_norm_kind kind, size_t channels,
-                                 int k)
+static inline void *team_leaf_of(void *context, dt_norm_kind kind, size_t channels, int k)
 {
     team_sync *s = context;
 
@@ -119,14 +118,12 @@ static inline void team_bind(team *t)
     t->sync->shards = t->count;
     for (int k = 0; k < t->count; k++) {
         assert_ok(dt_slab_create(&t->grad[k], floats * sizeof(float), "gradients"));
-        assert_ok(dt_calloc(&t->moments[k], dt_net_norm_channels(t->net),
-                            sizeof(dt_moment), "moments"));
+        assert_ok(
+            dt_calloc(&t->moments[k], dt_net_norm_channels(t->net), sizeof(dt_moment), "moments"));
         if (!t->plan[k])
             continue;
-        assert_ok(dt_slab_create(&t->arena[k], dt_plan_arena_bytes(t->plan[k]),
-                                 "activations"));
-        assert_ok(
-            dt_exec_create(&t->exec[k], t->plan[k], t->arena[k].mem, t->scratch.mem));
+        assert_ok(dt_slab_create(&t->arena[k], dt_plan_arena_bytes(t->plan[k]), "activations"));
+        assert_ok(dt_exec_create(&t->exec[k], t->plan[k], t->arena[k].mem, t->scratch.mem));
     }
 }
 

@@ -14,31 +14,31 @@
 #include "base/base.h"
 
 /* A call that must succeed; the recorded cause is printed when it does not. */
-#define assert_ok(call)                                                                \
-    do {                                                                               \
-        if ((call) != DT_OK)                                                           \
-            fail_msg("%s: %s", #call, dt_fail_text());                                 \
+#define assert_ok(call)                                                                            \
+    do {                                                                                           \
+        if ((call) != DT_OK)                                                                       \
+            fail_msg("%s: %s", #call, dt_fail_text());                                             \
     } while (0)
 
 /* Say that something is left out, or leave the whole test out; the runner collects the
  * line, tests/skips.txt has what is allowed. */
-#define test_skips(...)                                                                \
-    do {                                                                               \
-        print_message("SKIPPED: " __VA_ARGS__);                                        \
-        print_message("\n");                                                           \
+#define test_skips(...)                                                                            \
+    do {                                                                                           \
+        print_message("SKIPPED: " __VA_ARGS__);                                                    \
+        print_message("\n");                                                                       \
     } while (0)
-#define test_skip(...)                                                                 \
-    do {                                                                               \
-        test_skips(__VA_ARGS__);                                                       \
-        skip();                                                                        \
+#define test_skip(...)                                                                             \
+    do {                                                                                           \
+        test_skips(__VA_ARGS__);                                                                   \
+        skip();                                                                                    \
     } while (0)
 
 /* A call that must fail with this status and a message that holds `part`. */
-#define assert_fails(call, status, part)                                               \
-    do {                                                                               \
-        assert_int_equal((call), (status));                                            \
-        if (!strstr(dt_fail_text(), (part)))                                           \
-            fail_msg("message '%s' does not hold '%s'", dt_fail_text(), (part));       \
-        dt_fail_clear();                                                               \
+#define assert_fails(call, status, part)                                                           \
+    do {                                                                                           \
+        assert_int_equal((call), (status));                                                        \
+        if (!strstr(dt_fail_text(), (part)))                                                       \
+            fail_msg("message '%s' does not hold '%s'", dt_fail_text(), (part));                   \
+        dt_fail_clear();                                                                           \
     } while (0)
 #endif

@@ -20,8 +20,7 @@ static int make_root(void **state)
     return mkdtemp(root) == NULL;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type,
-                      struct FTW *ftw)
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
     (void)st;
     (void)type;
@@ -121,8 +120,7 @@ static void version_1_has_other_names(void **state)
 static void container_sees_its_group_at_the_mount(void **state)
 {
     (void)state;
-    put("proc/self/mountinfo",
-        "30 23 0:26 /docker/1f /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
+    put("proc/self/mountinfo", "30 23 0:26 /docker/1f /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
     put("sys/fs/cgroup/memory.max", "700\n");
     put("sys/fs/cgroup/memory.current", "300\n");
     put("sys/fs/cgroup/sub/memory.max", "100\n");

@@ -45,8 +45,7 @@ static void impossible_slab_is_refused(void **state)
 {
     (void)state;
     /* More than the address space holds, and more than a size can add to. */
-    static const size_t sizes[] = {(size_t)1 << 60, SIZE_MAX, SIZE_MAX - 4096,
-                                   PTRDIFF_MAX};
+    static const size_t sizes[] = {(size_t)1 << 60, SIZE_MAX, SIZE_MAX - 4096, PTRDIFF_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         dt_slab s = {.bytes = 7};
         dt_fail_clear();

@@ -11,8 +11,7 @@
 static double bf16_magnitude(unsigned x)
 {
     const int exponent = (x >> 7) & 0xff, fraction = x & 0x7f;
-    return exponent == 0 ? ldexp(fraction, -126 - 7)
-                         : ldexp(128 + fraction, exponent - 127 - 7);
+    return exponent == 0 ? ldexp(fraction, -126 - 7) : ldexp(128 + fraction, exponent - 127 - 7);
 }
 
 static void every_bf16_has_its_value(void **state)
@@ -94,8 +93,8 @@ static void every_float_is_rounded_to_even(void **state)
     unsigned wrong = 0;
 #pragma omp parallel for reduction(+ : wrong)
     for (uint32_t upper = 0; upper <= 0xffff; upper++)
-        wrong += (upper & 0x7fff) >= 0x7f80 ? wrong_nans(upper, stride)
-                                            : wrong_between(upper, stride);
+        wrong +=
+            (upper & 0x7fff) >= 0x7f80 ? wrong_nans(upper, stride) : wrong_between(upper, stride);
     assert_int_equal(wrong, 0);
     assert_int_equal(dt_f32_to_bf16(0x1.fffffep127f), 0x7f80); /* to infinity */
 }
@@ -164,9 +163,9 @@ static void decimal_numbers_are_read_up_to_what_follows(void **state)
     static const struct {
         const char *text, *rest;
         double value;
-    } good[] = {{"0", "", 0},         {"16", "", 16},      {"010", "", 10},    {"-7:1", ":1", -7},
-                {"12s", "s", 12},     {"3,4", ",4", 3},    {"1e2", "", 100},   {".5", "", 0.5},
-                {"5.", "", 5},        {"-0.25", "", -.25}, {"+2", "", 2},      {"0e-400", "", 0},
+    } good[] = {{"0", "", 0},         {"16", "", 16},      {"010", "", 10},  {"-7:1", ":1", -7},
+                {"12s", "s", 12},     {"3,4", ",4", 3},    {"1e2", "", 100}, {".5", "", 0.5},
+                {"5.", "", 5},        {"-0.25", "", -.25}, {"+2", "", 2},    {"0e-400", "", 0},
                 {"1.5e3m", "m", 1500}};
     const char *end;
     int64_t whole;
@@ -189,9 +188,9 @@ static void decimal_numbers_are_read_up_to_what_follows(void **state)
 
 static void other_spellings_of_numbers_are_refused(void **state)
 {
-    static const char *const bad[] = {"",    " 1",   "\t1",  "\n1",  "x",        "-",    "+",
-                                      "--1", "inf",  "-inf", "+INF", "infinity", "nan",  "-nan",
-                                      "0x10", "-0x1", "0X1p3", "+0x1", "- 1", ".", "e5", "nan(1)"};
+    static const char *const bad[] = {
+        "",         " 1",  "\t1",  "\n1",  "x",    "-",     "+",    "--1", "inf", "-inf", "+INF",
+        "infinity", "nan", "-nan", "0x10", "-0x1", "0X1p3", "+0x1", "- 1", ".",   "e5",   "nan(1)"};
     static const char *const more[] = {"+1", ".5", "9223372036854775808", "-9223372036854775809"};
     const char *end;
     int64_t whole;
@@ -207,10 +206,12 @@ static void other_spellings_of_numbers_are_refused(void **state)
     }
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         assert_false(dt_whole_parse(more[i], &end, &whole));
-    static const char *const beyond[] = {"1e400", "-1e400", "1e-400", "-1e-400", "4.9e-324", "1e-310"};
+    static const char *const beyond[] = {"1e400",   "-1e400",   "1e-400",
+                                         "-1e-400", "4.9e-324", "1e-310"};
     for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++)
         assert_false(dt_real_parse(beyond[i], &end, &real));
-    assert_true(dt_real_parse("2.2250738585072014e-308", &end, &real)); /* the least of full digits */
+    assert_true(
+        dt_real_parse("2.2250738585072014e-308", &end, &real)); /* the least of full digits */
 }
 
 static void a_nan_has_no_sign(void **state)

@@ -23,8 +23,8 @@ static void philox_gives_the_published_vectors(void **state)
     for (size_t i = 0; i < 3; i++) {
         const uint32_t *c = kat[i].counter;
         uint32_t out[4];
-        dt_random(kat[i].key[0], (dt_stream)kat[i].key[1], c[2],
-                  (uint64_t)c[1] << 32 | c[0], c[3], out);
+        dt_random(kat[i].key[0], (dt_stream)kat[i].key[1], c[2], (uint64_t)c[1] << 32 | c[0], c[3],
+                  out);
         assert_memory_equal(out, kat[i].answer, sizeof out);
     }
 }
@@ -61,15 +61,17 @@ static void fills_give_the_defined_elements(void **state)
     static const struct {
         size_t e;
         float value;
-    } uniform[] = {
-        {0, 0x1.213848p+1f},  {1, 0x1.ec4d8p-1f}, {2, 0x1.36d42cp+1f},
-        {3, 0x1.3168ap-2f},   {4, 0x1.7fb91p+0f}, {9, 0x1.939cbp-1f},
-    }, normal[] = {
-        {0, 0x1.4111c6p-9f},
-        {1, -0x1.9a6802p-4f},
-        {2, -0x1.2b380ap-2f},
-        {1000000, -0x1.2f19e8p-1f},
-    };
+    } uniform[] =
+        {
+            {0, 0x1.213848p+1f}, {1, 0x1.ec4d8p-1f}, {2, 0x1.36d42cp+1f},
+            {3, 0x1.3168ap-2f},  {4, 0x1.7fb91p+0f}, {9, 0x1.939cbp-1f},
+        },
+      normal[] = {
+          {0, 0x1.4111c6p-9f},
+          {1, -0x1.9a6802p-4f},
+          {2, -0x1.2b380ap-2f},
+          {1000000, -0x1.2f19e8p-1f},
+      };
     dt_fill_uniform(x, 10, -2, 3, 42, DT_STREAM_TEST, 5);
     for (size_t i = 0; i < 6; i++)
         assert_true(x[uniform[i].e] == uniform[i].value);
@@ -78,8 +80,7 @@ static void fills_give_the_defined_elements(void **state)
     /* One unit in the last place of float32: another libm may round log or cos so. */
     dt_fill_normal(x, COUNT, 0.5, 7, DT_STREAM_INIT, 3);
     for (size_t i = 0; i < 4; i++)
-        assert_true(fabsf(x[normal[i].e] - normal[i].value) <=
-                    0x1p-23f * fabsf(normal[i].value));
+        assert_true(fabsf(x[normal[i].e] - normal[i].value) <= 0x1p-23f * fabsf(normal[i].value));
 }
 
 /* A seed whose first draw is 0, searched for: u1 is 2^-32, not 0, and z the largest of

@@ -15,11 +15,11 @@ static void codes_are_the_documented_ones(void **state)
         dt_status status;
         int code;
     } documented[] = {
-        {DT_OK, 0},          {DT_USAGE, 64},       {DT_FORMAT, 65}, {DT_NOINPUT, 66},
-        {DT_BUG, 70},        {DT_SHAPE, 70},       {DT_BACKEND, 70}, {DT_DECLINED, 70},
-        {DT_NOMEM, 71},      {DT_COMM, 71},        {DT_CANTCREATE, 73}, {DT_IO, 74},
-        {DT_PREEMPTED, 75},  {DT_MISMATCH, 76},   {DT_CONFIG, 78},      {DT_UNSUPPORTED, 78},
-        {DT_NUMERIC, 79},    {DT_CORRUPT, 80},
+        {DT_OK, 0},         {DT_USAGE, 64},    {DT_FORMAT, 65},     {DT_NOINPUT, 66},
+        {DT_BUG, 70},       {DT_SHAPE, 70},    {DT_BACKEND, 70},    {DT_DECLINED, 70},
+        {DT_NOMEM, 71},     {DT_COMM, 71},     {DT_CANTCREATE, 73}, {DT_IO, 74},
+        {DT_PREEMPTED, 75}, {DT_MISMATCH, 76}, {DT_CONFIG, 78},     {DT_UNSUPPORTED, 78},
+        {DT_NUMERIC, 79},   {DT_CORRUPT, 80},
     };
     enum { ROWS = sizeof documented / sizeof documented[0] };
     assert_int_equal(ROWS, DT_STATUS_COUNT);
@@ -27,7 +27,8 @@ static void codes_are_the_documented_ones(void **state)
         assert_int_equal(dt_status_exit_code(documented[i].status), documented[i].code);
         assert_true(strlen(dt_status_text(documented[i].status)) > 3);
     }
-    assert_string_equal(dt_status_text(DT_NUMERIC), "a loss or a number of the model is not finite");
+    assert_string_equal(dt_status_text(DT_NUMERIC),
+                        "a loss or a number of the model is not finite");
     assert_int_equal(dt_status_exit_code(DT_STATUS_COUNT), 70);
     assert_int_equal(dt_status_exit_code((dt_status)-1), 70);
 }
@@ -196,7 +197,8 @@ static void log_speaks_once(void **state)
     assert_int_equal(gethostname(host, sizeof host), 0);
 
     listen_to(0, 1, heard, sizeof heard);
-    assert_string_equal(heard, "note 1\ndtrain: warning: warning 2\ndtrain: error 3?of? one line\n");
+    assert_string_equal(heard,
+                        "note 1\ndtrain: warning: warning 2\ndtrain: error 3?of? one line\n");
     listen_to(0, 8, heard, sizeof heard);
     snprintf(expected, sizeof expected,
              "note 1\ndtrain: warning: warning 2\nrank 0 on %s: error 3?of? one line\n", host);

@@ -15,8 +15,7 @@ typedef struct front {
 static int cut(char *text, char **words)
 {
     int n = 0;
-    for (char *save = NULL, *w = strtok_r(text, "|", &save); w;
-         w = strtok_r(NULL, "|", &save)) {
+    for (char *save = NULL, *w = strtok_r(text, "|", &save); w; w = strtok_r(NULL, "|", &save)) {
         assert_true(n < MAX_WORDS - 1);
         words[n++] = w;
     }
@@ -58,13 +57,20 @@ static void test_commands(void **state)
         const char *words;
         const dt_command *command;
     } cases[] = {
-        {"", &dt_command_train},           {"--lr|1", &dt_command_train},
-        {"train|--lr|1", &dt_command_train}, {"eval|--model|m", &dt_command_eval},
-        {"summary", &dt_command_summary},  {"plan", &dt_command_plan},
-        {"env|--json", &dt_command_env},   {"bench", &dt_command_bench},
-        {"version", &dt_command_version},  {"--version", &dt_command_version},
-        {"help", &dt_command_help},        {"--help", &dt_command_help},
-        {"bench|--help", &dt_command_help}, {"--print-config", &dt_command_config},
+        {"", &dt_command_train},
+        {"--lr|1", &dt_command_train},
+        {"train|--lr|1", &dt_command_train},
+        {"eval|--model|m", &dt_command_eval},
+        {"summary", &dt_command_summary},
+        {"plan", &dt_command_plan},
+        {"env|--json", &dt_command_env},
+        {"bench", &dt_command_bench},
+        {"version", &dt_command_version},
+        {"--version", &dt_command_version},
+        {"help", &dt_command_help},
+        {"--help", &dt_command_help},
+        {"bench|--help", &dt_command_help},
+        {"--print-config", &dt_command_config},
         {"train|--print-config", &dt_command_config},
     };
 
@@ -82,13 +88,17 @@ static void test_command_line(void **state)
     static const struct {
         const char *words, *name, *want;
     } cases[] = {
-        {"--max-steps|-1", "max_steps", "-1"}, {"--max-steps=-1", "max_steps", "-1"},
-        {"--lr=0.5", "lr", "0.5"},             {"--lr|0.5|--lr|0.25", "lr", "0.25"},
+        {"--max-steps|-1", "max_steps", "-1"},
+        {"--max-steps=-1", "max_steps", "-1"},
+        {"--lr=0.5", "lr", "0.5"},
+        {"--lr|0.5|--lr|0.25", "lr", "0.25"},
         {"--nesterov", "nesterov", "true"},
         {"--nesterov|--no-nesterov", "nesterov", "false"},
         {"--no-drop-remainder", "drop_remainder", "false"},
-        {"--global-batch|64", "global_batch", "64"}, {"--out|--odd", "out", "--odd"},
-        {"--out=", "out", ""},                 {"-lr|0.5", NULL, "unknown option '-lr'"},
+        {"--global-batch|64", "global_batch", "64"},
+        {"--out|--odd", "out", "--odd"},
+        {"--out=", "out", ""},
+        {"-lr|0.5", NULL, "unknown option '-lr'"},
         {"--epoch|3", NULL, "did you mean --epochs?"},
         {"--epoch=3", NULL, "unknown option '--epoch'"},
         {"--learning-rate|1", NULL, "--learning-rate"},
@@ -97,15 +107,22 @@ static void test_command_line(void **state)
         {"--no-nesterof", NULL, "did you mean --no-nesterov?"},
         {"--no-lr", NULL, "'--no-lr'"},
         {"--bat|3", NULL, "unknown option '--bat'"},
-        {"--lr", NULL, "--lr needs a value"},  {"--seed|3|--lr", NULL, "--lr needs a value"},
-        {"--nesterov=true", NULL, "takes no value"}, {"--help=x", NULL, "takes no value"},
+        {"--lr", NULL, "--lr needs a value"},
+        {"--seed|3|--lr", NULL, "--lr needs a value"},
+        {"--nesterov=true", NULL, "takes no value"},
+        {"--help=x", NULL, "takes no value"},
         {"--no-nesterov=1", NULL, "takes no value"},
-        {"--lr|0.1|extra", NULL, "'extra'"},   {"train|bench", NULL, "'bench'"},
-        {"--lr|0.1|train", NULL, "'train'"},   {"trian", NULL, "did you mean train?"},
-        {"-x", NULL, "unknown option '-x'"},   {"-xyz", NULL, "unknown option '-xyz'"},
+        {"--lr|0.1|extra", NULL, "'extra'"},
+        {"train|bench", NULL, "'bench'"},
+        {"--lr|0.1|train", NULL, "'train'"},
+        {"trian", NULL, "did you mean train?"},
+        {"-x", NULL, "unknown option '-x'"},
+        {"-xyz", NULL, "unknown option '-xyz'"},
         {"-x|-1", NULL, "unknown option '-x'"},
-        {"--lr|fast", NULL, "--lr: 'fast'"},   {"--batch|0", NULL, "--batch: '0'"},
-        {"--net|resnet", NULL, "--net: 'resnet'"}, {"--|--lr", NULL, "'--lr'"},
+        {"--lr|fast", NULL, "--lr: 'fast'"},
+        {"--batch|0", NULL, "--batch: '0'"},
+        {"--net|resnet", NULL, "--net: 'resnet'"},
+        {"--|--lr", NULL, "'--lr'"},
         {"--batch|4|--global-batch|8", NULL, "give one of them"},
     };
 
@@ -218,8 +235,9 @@ static void test_doubtful_variables(void **state)
     assert_non_null(strstr(text, "DTRAIN_MOMENTUN"));
     assert_non_null(strstr(text, "DTRAIN_MOMENTUM?"));
     caught("DTRAIN_LRR=3", text, sizeof text);
-    assert_non_null(strstr(text, "DTRAIN_LRR in the environment is no option and is ignored; did you "
-                                 "mean DTRAIN_LR?"));
+    assert_non_null(strstr(text,
+                           "DTRAIN_LRR in the environment is no option and is ignored; did you "
+                           "mean DTRAIN_LR?"));
     caught("DTRAIN_EPOCH=5|DTRAIN_GLOBALBATCH=8", text, sizeof text);
     assert_non_null(strstr(text, "DTRAIN_EPOCHS?"));
     assert_non_null(strstr(text, "DTRAIN_GLOBAL_BATCH?"));
@@ -234,9 +252,8 @@ static void assert_same(const dt_options *a, const dt_options *b)
 {
     char text[DT_OPTION_CHARS], other[DT_OPTION_CHARS];
     for (size_t i = 0; i < DT_SETTINGS; i++)
-        assert_string_equal(
-            dt_option_text(&dt_option_table[i], a, text, sizeof text),
-            dt_option_text(&dt_option_table[i], b, other, sizeof other));
+        assert_string_equal(dt_option_text(&dt_option_table[i], a, text, sizeof text),
+                            dt_option_text(&dt_option_table[i], b, other, sizeof other));
 }
 
 /* A printed configuration reads back as the same options, odd texts included. */
@@ -291,8 +308,8 @@ static void test_help(void **state)
     }
     assert_non_null(strstr(help, "--no-drop-remainder"));
     assert_non_null(strstr(help, "(default: 0.01)"));
-#define X(name, text)                                                                  \
-    assert_non_null(strstr(help, "\n  " #name " "));                                   \
+#define X(name, text)                                                                              \
+    assert_non_null(strstr(help, "\n  " #name " "));                                               \
     assert_ptr_equal(dt_command_find(#name), &dt_command_##name);
     DT_COMMAND_LIST(X)
 #undef X
@@ -307,8 +324,8 @@ static const char *source_folder(void)
 
 static void test_configs_are_read(void **state)
 {
-    static const char *const names[] = {"tutorial", "tutorial-log", "tutorial-32", "cs744",
-                                        "vgg11", "resnet50-cifar", "smoke"};
+    static const char *const names[] = {"tutorial", "tutorial-log",   "tutorial-32", "cs744",
+                                        "vgg11",    "resnet50-cifar", "smoke"};
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -19,8 +19,7 @@ static void taps_are_those_of_pytorch(void **state)
     static const double in[] = {0, 1, 4, 9};
     for (int i = 0; i < 7 + 3; i++) {
         const dt_tap t = i < 7 ? dt_tap_at(4, 7, i) : dt_tap_at(4, 3, i - 7);
-        const double v =
-            (double)t.part[0] * in[t.lo] + (double)t.part[1] * in[t.hi];
+        const double v = (double)t.part[0] * in[t.lo] + (double)t.part[1] * in[t.hi];
         /* both sides round weights and values to float32: 9 * 2^-22 */
         assert_true(abs((int)((v - (i < 7 ? up[i] : down[i - 7])) * 0x1p22)) <= 9);
     }
@@ -34,8 +33,8 @@ static uint8_t noise(int seed, int i)
 }
 
 /* Value of output (y, x, c) by the definition, in double. */
-static double slow_value(const uint8_t *image, int height, int width, dt_window w,
-                         int size, int y, int x, int c)
+static double slow_value(const uint8_t *image, int height, int width, dt_window w, int size, int y,
+                         int x, int c)
 {
     double at[2] = {(y + 0.5) * height / size - 0.5, (x + 0.5) * width / size - 0.5};
     const int last[2] = {height - 1, width - 1};
@@ -56,8 +55,7 @@ static double slow_value(const uint8_t *image, int height, int width, dt_window 
     return v;
 }
 
-static dt_loader_opts opts_of(const char *augment, const char *normalize, int size,
-                              dt_dtype type)
+static dt_loader_opts opts_of(const char *augment, const char *normalize, int size, dt_dtype type)
 {
     return (dt_loader_opts){.augment = augment,
                             .normalize = normalize,
@@ -97,8 +95,8 @@ static void check_one(int height, int width, int size, dt_window w)
                 /* values up to 2.8; table, weights, two lerps and the constants' own
                  * rounding to float32: about ten roundings of 2^-24 each */
                 if (error > 2e-6 || error < -2e-6)
-                    fail_msg("%dx%d to %d at (%d, %d, %d): %.9g, expected %.9g", height,
-                             width, size, y, x, c, (double)out[i], expected);
+                    fail_msg("%dx%d to %d at (%d, %d, %d): %.9g, expected %.9g", height, width,
+                             size, y, x, c, (double)out[i], expected);
                 assert_int_equal(half[i], dt_f32_to_bf16(out[i]));
             }
     dt_augment_release(&a);
@@ -153,8 +151,8 @@ static void draw(uint8_t *image, uint64_t count, int kind)
 }
 
 /* The bytes of `image`, resized, to the hash: levels that are the bytes themselves. */
-static void hash_resized(dt_hash *h, const dt_source_info *info, int size,
-                         const uint8_t *image, dt_window window)
+static void hash_resized(dt_hash *h, const dt_source_info *info, int size, const uint8_t *image,
+                         dt_window window)
 {
     dt_loader_opts opts = opts_of("none", "tutorial", size, DT_F32);
     const size_t values = 3 * (size_t)size * (size_t)size;
@@ -252,11 +250,10 @@ static void unresized_pixels_are_exact(void **state)
     assert_true(dt_augment_scratch(&a) <= 64);
     dt_augment_image(&a, image, (dt_window){0}, scratch, out);
     /* the tutorial's constants: B G R order applied to R G B */
-    const float mean[3] = {0.4465f, 0.4822f, 0.4914f},
-                std[3] = {0.2010f, 0.1994f, 0.2023f};
+    const float mean[3] = {0.4465f, 0.4822f, 0.4914f}, std[3] = {0.2010f, 0.1994f, 0.2023f};
     for (int i = 0; i < 48; i++)
-        assert_true(out[i] == (float)((image[i] / 255.0 - (double)mean[i % 3]) /
-                                      (double)std[i % 3]));
+        assert_true(out[i] ==
+                    (float)((image[i] / 255.0 - (double)mean[i % 3]) / (double)std[i % 3]));
     dt_augment_release(&a);
 }
 
@@ -272,16 +269,14 @@ static void draws_are_uniform_and_keyed(void **state)
     dt_augment a;
     assert_ok(dt_augment_init(&a, &info, &o));
     for (int i = 0; i < CELLS * EACH; i++) {
-        const dt_window w = dt_augment_draw(&a, 1, 3, i),
-                        again = dt_augment_draw(&a, 1, 3, i);
+        const dt_window w = dt_augment_draw(&a, 1, 3, i), again = dt_augment_draw(&a, 1, 3, i);
         const dt_window epoch = dt_augment_draw(&a, 1, 4, i);
         const dt_window seed = dt_augment_draw(&a, 2, 3, i);
         assert_true(w.top == again.top && w.left == again.left && w.flip == again.flip);
         assert_in_range(w.top + 4, 0, 8);
         assert_in_range(w.left + 4, 0, 8);
         count[((w.top + 4) * 9 + w.left + 4) * 2 + w.flip]++;
-        same_epoch +=
-            w.top == epoch.top && w.left == epoch.left && w.flip == epoch.flip;
+        same_epoch += w.top == epoch.top && w.left == epoch.left && w.flip == epoch.flip;
         same_seed += w.top == seed.top && w.left == seed.left && w.flip == seed.flip;
     }
     double chi = 0;
@@ -313,8 +308,7 @@ static void unknown_names_list_the_known(void **state)
     dt_augment a;
     assert_fails(dt_augment_init(&a, &info, &bad_augment), DT_CONFIG, "cifar none");
     dt_augment_release(&a);
-    assert_fails(dt_augment_init(&a, &info, &bad_normalize), DT_CONFIG,
-                 "tutorial cifar cs744");
+    assert_fails(dt_augment_init(&a, &info, &bad_normalize), DT_CONFIG, "tutorial cifar cs744");
     dt_augment_release(&a);
     bad_resize.resize = "auto";
     assert_fails(dt_augment_init(&a, &info, &bad_resize), DT_CONFIG, "float uint8");

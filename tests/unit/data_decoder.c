@@ -55,10 +55,10 @@ static void a_bad_file_is_named_and_the_next_one_served(void **state)
     uint8_t pixels[48];
 
     (void)state;
-    assert_fails(dt_decoder_run(&decoder, "a/c.jpg", jpeg, 100, 4, 4, pixels),
-                 DT_FORMAT, "'a/c.jpg' cannot be decoded (");
-    assert_fails(dt_decoder_run(&decoder, "a/d.jpg", jpeg, sizeof jpeg, 2, 4, pixels),
-                 DT_FORMAT, "another size");
+    assert_fails(dt_decoder_run(&decoder, "a/c.jpg", jpeg, 100, 4, 4, pixels), DT_FORMAT,
+                 "'a/c.jpg' cannot be decoded (");
+    assert_fails(dt_decoder_run(&decoder, "a/d.jpg", jpeg, sizeof jpeg, 2, 4, pixels), DT_FORMAT,
+                 "another size");
     assert_ok(decode(pixels));
 }
 
@@ -69,9 +69,8 @@ static void a_decoder_that_dies_costs_a_message(void **state)
         const char *message;
     } ends[] = {
         /* AddressSanitizer turns it into a code */
-        {SIGSEGV, DT_SANITIZED
-                      ? "'a/b.jpg' cannot be decoded (the decoder ended with code"
-                      : "'a/b.jpg' cannot be decoded (the decoder ended by signal 11"},
+        {SIGSEGV, DT_SANITIZED ? "'a/b.jpg' cannot be decoded (the decoder ended with code"
+                               : "'a/b.jpg' cannot be decoded (the decoder ended by signal 11"},
         {SIGKILL, "the decoder ended by signal 9, Killed"}};
     uint8_t pixels[48];
 

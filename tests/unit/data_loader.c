@@ -7,8 +7,7 @@ enum { TRAIN = 331, SIDE = 32, VALUES = SIDE * SIDE * 3 };
 
 static dt_source *source;
 static void *memory;
-static dt_digest plain[TRAIN],
-    unseen[256]; /* digests of normalised images, unaugmented */
+static dt_digest plain[TRAIN], unseen[256]; /* digests of normalised images, unaugmented */
 
 static dt_loader_opts usual(void)
 {
@@ -89,8 +88,7 @@ static int epoch_ids(dt_loader *l, const dt_loader_opts *o, int64_t epoch, int *
     int count = 0;
     for (int64_t step = 0; step < dt_loader_steps(l); step++)
         for (int shard = 0; shard < o->shards; shard++) {
-            const int64_t n =
-                dt_shard_size(dt_loader_batch(l, step), o->shards, shard, NULL);
+            const int64_t n = dt_shard_size(dt_loader_batch(l, step), o->shards, shard, NULL);
             dt_loader_train(l, epoch, step, shard, images, labels);
             for (int64_t i = 0; i < n; i++) {
                 int32_t label = -1;
@@ -207,19 +205,17 @@ static void remainders_are_dropped_on_request(void **state)
 }
 
 /* One batch as the shards of `o` give it, augmented; bytes of the images. */
-static size_t batch_of(dt_loader_opts o, int64_t epoch, int64_t step, bool backwards,
-                       char *images, int32_t *labels)
+static size_t batch_of(dt_loader_opts o, int64_t epoch, int64_t step, bool backwards, char *images,
+                       int32_t *labels)
 {
     dt_loader *l = made(o);
-    const size_t bytes =
-        3 * (size_t)o.image_size * (size_t)o.image_size * dt_dtype_bytes(o.type);
+    const size_t bytes = 3 * (size_t)o.image_size * (size_t)o.image_size * dt_dtype_bytes(o.type);
     const int64_t n = dt_loader_batch(l, step);
     for (int k = 0; k < o.shards; k++) {
         const int shard = backwards ? o.shards - 1 - k : k;
         int64_t first = 0;
         dt_shard_size(n, o.shards, shard, &first);
-        dt_loader_train(l, epoch, step, shard, images + (size_t)first * bytes,
-                        labels + first);
+        dt_loader_train(l, epoch, step, shard, images + (size_t)first * bytes, labels + first);
     }
     dt_loader_destroy(l);
     return (size_t)n * bytes;
@@ -245,12 +241,10 @@ static void bits_do_not_depend_on_the_way(void **state)
                     o.shards = shards;
                     o.threads = threads;
                     memset(parts, 0xff, ROOM);
-                    assert_int_equal(batch_of(o, 1, step, threads == 2, parts, again),
-                                     bytes);
+                    assert_int_equal(batch_of(o, 1, step, threads == 2, parts, again), bytes);
                     assert_memory_equal(whole, parts, bytes);
                     assert_memory_equal(labels, again, n * sizeof *labels);
-                    assert_int_equal((uint8_t)parts[bytes],
-                                     0xff); /* nothing beyond it */
+                    assert_int_equal((uint8_t)parts[bytes], 0xff); /* nothing beyond it */
                 }
         }
     free(whole);
@@ -314,8 +308,7 @@ static void test_images_come_in_order_and_untouched(void **state)
         const int64_t count = first + 100 > 256 ? 56 : 100;
         dt_loader_test(l, first, count, images, labels);
         for (int64_t i = 0; i < count; i++) {
-            const dt_digest d =
-                dt_hash_bytes(images + i * VALUES, VALUES * sizeof *images);
+            const dt_digest d = dt_hash_bytes(images + i * VALUES, VALUES * sizeof *images);
             assert_true(same(d, unseen[first + i]));
             assert_int_equal(sample_of(images + i * VALUES), -1);
             dt_source_image(source, true, first + i, &label);
@@ -331,9 +324,9 @@ static void wrong_numbers_are_refused(void **state)
     (void)state;
     dt_loader *l = NULL;
     dt_loader_opts o;
-#define WRONG(field, value, text)                                                      \
-    o = usual();                                                                       \
-    o.field = value;                                                                   \
+#define WRONG(field, value, text)                                                                  \
+    o = usual();                                                                                   \
+    o.field = value;                                                                               \
     assert_fails(dt_loader_create(&l, source, &o), DT_CONFIG, text)
     WRONG(global_batch, 0, "global batch 0");
     WRONG(shards, 0, "shards 0");

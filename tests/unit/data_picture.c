@@ -45,8 +45,7 @@ static void check_chunks(const char *const *type, uint8_t colour, const char *re
     const struct bytes content = {three, 3, 3}, none = {0};
     for (; *type; type++)
         put_chunk(&b, strcmp(*type, "idat") == 0 ? "IDAT" : *type,
-                  strcmp(*type, "idat") == 0 || strcmp(*type, "IEND") == 0 ? &none
-                                                                           : &content);
+                  strcmp(*type, "idat") == 0 || strcmp(*type, "IEND") == 0 ? &none : &content);
     if (reason) {
         check_refused(&b, reason);
     } else {
@@ -70,8 +69,7 @@ static void png_chunks_have_an_order(void **state)
     check_chunks(CHUNKS("idat", "IDAT", "IEND"), 2, "empty chunk");
     check_chunks(CHUNKS("IDAT", "tEXt", "IDAT", "IEND"), 2, "after another chunk");
     check_chunks(CHUNKS("IDAT", "IEND"), 3, "no palette");
-    check_chunks(CHUNKS("PLTE", "PLTE", "IDAT", "IEND"), 3,
-                 "PLTE at byte 48 is misplaced");
+    check_chunks(CHUNKS("PLTE", "PLTE", "IDAT", "IEND"), 3, "PLTE at byte 48 is misplaced");
     check_chunks(CHUNKS("IDAT", "PLTE", "IEND"), 2, "misplaced");
     check_chunks(CHUNKS("IHDR", "IDAT", "IEND"), 2, "IHDR at byte 33 is a second one");
     check_chunks(CHUNKS("CgBI", "IDAT", "IEND"), 2, "chunk CgBI at byte 33 is unknown");
@@ -83,18 +81,16 @@ static void png_headers_are_checked(void **state)
         int width, height;
         uint8_t depth, colour;
         const char *reason;
-    } bad[] = {
-        {0, 2, 8, 2, "0 x 2"},          {3, 0, 8, 2, "3 x 0"},
-        {8193, 1, 8, 2, "8193 x 1"},    {1, 8193, 8, 2, "1 x 8193"},
-        {8192, 8192, 8, 2, "22369621"}, {-1, -1, 8, 2, "4294967295 x 4294967295"},
-        {3, 2, 3, 0, "3 bits"},         {3, 2, 4, 2, "4 bits"},
-        {3, 2, 16, 3, "16 bits"},       {3, 2, 0, 0, "0 bits"},
-        {3, 2, 32, 2, "32 bits"},       {3, 2, 8, 1, "colour type 1"},
-        {3, 2, 8, 7, "colour type 7"}};
+    } bad[] = {{0, 2, 8, 2, "0 x 2"},          {3, 0, 8, 2, "3 x 0"},
+               {8193, 1, 8, 2, "8193 x 1"},    {1, 8193, 8, 2, "1 x 8193"},
+               {8192, 8192, 8, 2, "22369621"}, {-1, -1, 8, 2, "4294967295 x 4294967295"},
+               {3, 2, 3, 0, "3 bits"},         {3, 2, 4, 2, "4 bits"},
+               {3, 2, 16, 3, "16 bits"},       {3, 2, 0, 0, "0 bits"},
+               {3, 2, 32, 2, "32 bits"},       {3, 2, 8, 1, "colour type 1"},
+               {3, 2, 8, 7, "colour type 7"}};
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct bytes b =
-            png_start(bad[i].width, bad[i].height, bad[i].depth, bad[i].colour);
+        struct bytes b = png_start(bad[i].width, bad[i].height, bad[i].depth, bad[i].colour);
         check_refused(&b, bad[i].reason);
         free(b.data);
     }
@@ -153,8 +149,7 @@ static void check_without(uint8_t marker, int which, const char *reason)
 }
 
 /* With another byte in the which-th segment of a kind; 0 is the first after the length. */
-static void check_changed(uint8_t marker, int which, size_t byte, uint8_t to,
-                          const char *reason)
+static void check_changed(uint8_t marker, int which, size_t byte, uint8_t to, const char *reason)
 {
     struct bytes b = whole_jpeg();
     b.data[segment_at(&b, marker, which) + 4 + byte] = to;

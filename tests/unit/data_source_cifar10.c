@@ -70,9 +70,8 @@ static int link_work(void **state)
     (void)state;
     folder_make(work);
     for (int f = 0; f < FILES; f++)
-        assert_int_equal(
-            symlink(folder_path(good, file_name[f]), folder_path(work, file_name[f])),
-            0);
+        assert_int_equal(symlink(folder_path(good, file_name[f]), folder_path(work, file_name[f])),
+                         0);
     folder_write(work, "batches.meta.txt", names, sizeof names - 1);
     alarm(100); /* a FIFO must not hang the reader; longer than any load takes */
     return 0;
@@ -142,8 +141,7 @@ static void check_image(const dt_source *s, bool test, int64_t i, int file, int 
     for (int y = 0; y < 32; y++)
         for (int x = 0; x < 32; x++)
             for (int c = 0; c < 3; c++)
-                assert_int_equal(image[(y * 32 + x) * 3 + c],
-                                 pixel(file, record, c, y, x));
+                assert_int_equal(image[(y * 32 + x) * 3 + c], pixel(file, record, c, y, x));
 }
 
 /* ---- What a good folder gives
@@ -261,8 +259,7 @@ static void unknown_hashes_are_noted_in_one_line(void **state)
 static void class_names_come_from_the_meta_file(void **state)
 {
     (void)state;
-    static const char crlf[] =
-        "a\r\nb\r\nc\r\nd\r\ne\r\nf\r\ng\r\nh\r\ni\r\nlast one\r\n";
+    static const char crlf[] = "a\r\nb\r\nc\r\nd\r\ne\r\nf\r\ng\r\nh\r\ni\r\nlast one\r\n";
     folder_write(work, "batches.meta.txt", crlf, sizeof crlf - 1);
     dt_source *s = opened(work, 0);
     assert_string_equal(dt_source_describe(s)->class_name[0], "a");
@@ -280,15 +277,9 @@ static void class_names_come_from_the_meta_file(void **state)
 static void wrong_sizes_are_refused(void **state)
 {
     (void)state;
-    static const int64_t size[] = {0,
-                                   1,
-                                   3072,
-                                   3073,
-                                   30730000 - 3073,
-                                   30730000 - 1,
-                                   30730000 + 1,
-                                   30730000 + 3073,
-                                   2 * 30730000};
+    static const int64_t size[] = {
+        0,           1, 3072, 3073, 30730000 - 3073, 30730000 - 1, 30730000 + 1, 30730000 + 3073,
+        2 * 30730000};
     char found[32];
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
         const int f = i % 2 ? 5 : 2;
@@ -337,8 +328,7 @@ static void one_file_twice_is_refused(void **state)
 {
     (void)state;
     drop(file_name[2]);
-    assert_int_equal(
-        symlink(folder_path(good, file_name[5]), folder_path(work, file_name[2])), 0);
+    assert_int_equal(symlink(folder_path(good, file_name[5]), folder_path(work, file_name[2])), 0);
     assert_fails(try_load(work), DT_FORMAT, "same content");
 }
 
@@ -465,9 +455,8 @@ static void real_files_are_recognised(void **state)
     const dt_status st = try_load(path);
     folder_heard(kept, into, text, sizeof text);
     assert_ok(st);
-    assert_true(
-        strstr(text, "the original distribution (SHA-256 of all 6 files)") ||
-        strstr(text, "JPEG copy, whose pixels differ slightly (SHA-256 of all 6"));
+    assert_true(strstr(text, "the original distribution (SHA-256 of all 6 files)") ||
+                strstr(text, "JPEG copy, whose pixels differ slightly (SHA-256 of all 6"));
 }
 
 int main(void)

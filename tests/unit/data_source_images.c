@@ -41,8 +41,7 @@ static int make_root(void **state)
 {
     (void)state;
     folder_make(root);
-    make_folders(
-        (const char *const[]){"train", "test", "train/a", "train/b", "test/b", NULL});
+    make_folders((const char *const[]){"train", "test", "train/a", "train/b", "test/b", NULL});
     save_png("train/a/1.png", 6, 5, 2, 1);
     save_png("train/a/2.png", 6, 5, 2, 2);
     save_png("train/b/1.png", 6, 5, 2, 3);
@@ -96,8 +95,7 @@ static dt_status try_both(void)
     return st == DT_OK ? try_load() : st;
 }
 
-static void check_rgb(const dt_source *s, bool test, int64_t i, int32_t expected,
-                      int seed)
+static void check_rgb(const dt_source *s, bool test, int64_t i, int32_t expected, int seed)
 {
     const dt_source_info *info = dt_source_describe(s);
     int32_t label = -1;
@@ -106,8 +104,7 @@ static void check_rgb(const dt_source *s, bool test, int64_t i, int32_t expected
     for (int y = 0; y < info->height; y++)
         for (int x = 0; x < info->width; x++)
             for (int c = 0; c < 3; c++)
-                assert_int_equal(image[(y * info->width + x) * 3 + c],
-                                 pixel(seed, y, x, c));
+                assert_int_equal(image[(y * info->width + x) * 3 + c], pixel(seed, y, x, c));
 }
 
 /* ---- What a good folder gives
@@ -162,8 +159,7 @@ static void grey_alpha_and_jpeg_become_rgb(void **state)
     check_rgb(s, false, 4, 1, 12);
     image = dt_source_image(s, false, 5, &label);
     const int colour[3] = {199, 60, 19};
-    for (int i = 0; i < 90;
-         i++) /* decoders may differ by 2 (IDCT and colour rounding) */
+    for (int i = 0; i < 90; i++) /* decoders may differ by 2 (IDCT and colour rounding) */
         assert_in_range(image[i], colour[i % 3] - 2, colour[i % 3] + 2);
     dt_source_close(s);
     free(memory);
@@ -171,11 +167,9 @@ static void grey_alpha_and_jpeg_become_rgb(void **state)
 
 /* Value at an output pixel by the definition, in double: centres at +0.5, edges held.
  */
-static double sampled(int seed, int in_h, int in_w, int out_h, int out_w, int y, int x,
-                      int c)
+static double sampled(int seed, int in_h, int in_w, int out_h, int out_w, int y, int x, int c)
 {
-    double fy = (y + 0.5) * in_h / out_h - 0.5, fx = (x + 0.5) * in_w / out_w - 0.5,
-           v = 0;
+    double fy = (y + 0.5) * in_h / out_h - 0.5, fx = (x + 0.5) * in_w / out_w - 0.5, v = 0;
     fy = fy < 0 ? 0 : fy > in_h - 1 ? in_h - 1 : fy;
     fx = fx < 0 ? 0 : fx > in_w - 1 ? in_w - 1 : fx;
     for (int j = 0; j < in_h; j++)
@@ -258,8 +252,7 @@ static void manifest_sees_names_and_sizes(void **state)
     dt_digest seen[3];
     for (int i = 0; i < 3; i++) {
         if (i == 1)
-            rename(folder_path(root, "train/a/2.png"),
-                   folder_path(root, "train/a/3.png"));
+            rename(folder_path(root, "train/a/2.png"), folder_path(root, "train/a/3.png"));
         if (i == 2)
             save_png("test/b/9.png", 6, 6, 2, 4);
         assert_ok(dt_source_open(&s, root, 0, 0));
@@ -276,8 +269,7 @@ static void manifest_sees_names_and_sizes(void **state)
 static void unreadable_images_are_named(void **state)
 {
     (void)state;
-    static const char *const place[] = {"train/a/1.png", "train/b/1.png",
-                                        "test/b/9.png"};
+    static const char *const place[] = {"train/a/1.png", "train/b/1.png", "test/b/9.png"};
     for (int i = 0; i < 3; i++) {
         folder_write(root, place[i], "", 0);
         assert_int_equal(try_both(), DT_FORMAT);
@@ -426,8 +418,8 @@ static void only_regular_readable_files_are_images(void **state)
     unlink(folder_path(root, "train/b/2.png"));
 
     const bool was_root = geteuid() == 0;
-    for (const char *const *name = (const char *const[]){"", "train", "test", "train/a",
-                                                         "train/b", "test/b", NULL};
+    for (const char *const *name =
+             (const char *const[]){"", "train", "test", "train/a", "train/b", "test/b", NULL};
          *name; name++)
         assert_int_equal(chmod(folder_path(root, *name), 0755), 0);
     assert_int_equal(chmod(folder_path(root, "train/b/1.png"), 0), 0);

@@ -37,12 +37,11 @@ static void names_and_counts(void **state)
         assert_int_equal(info->height, 32);
         dt_source_close(s);
     }
-    static const char *const bad[] = {
-        "synthetic:",         "synthetic:0",
-        "synthetic:-1",       "synthetic:1e3",
-        "synthetic:x",        "synthetic: 7",
-        "synthetic:7 ",       "synthetic:+7",
-        "synthetic:10000001", "synthetic:99999999999999999999"};
+    static const char *const bad[] = {"synthetic:",         "synthetic:0",
+                                      "synthetic:-1",       "synthetic:1e3",
+                                      "synthetic:x",        "synthetic: 7",
+                                      "synthetic:7 ",       "synthetic:+7",
+                                      "synthetic:10000001", "synthetic:99999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_fails(dt_source_open(&s, bad[i], 0, 1), DT_CONFIG, "1 to 10000000");
     assert_fails(dt_source_open(&s, "synthetics", 0, 1), DT_NOINPUT, "No such file");
@@ -65,8 +64,7 @@ static void images_depend_on_seed_and_index_only(void **state)
             assert_int_equal(a, i % 10);
             assert_memory_not_equal(image, dt_source_image(other, test, i, &b), VALUES);
         }
-    dt_digest d[3] = {dt_source_manifest(few), dt_source_manifest(more),
-                      dt_source_manifest(other)};
+    dt_digest d[3] = {dt_source_manifest(few), dt_source_manifest(more), dt_source_manifest(other)};
     assert_memory_not_equal(&d[0], &d[1], sizeof *d);
     assert_memory_not_equal(&d[0], &d[2], sizeof *d);
     dt_source_close(few);
@@ -87,8 +85,7 @@ static void no_image_stands_there_twice(void **state)
     int32_t label = 0;
     for (int64_t i = 0; i < all; i++) {
         const bool test = i >= info->train;
-        d[i] = dt_hash_bytes(
-            dt_source_image(s, test, test ? i - info->train : i, &label), VALUES);
+        d[i] = dt_hash_bytes(dt_source_image(s, test, test ? i - info->train : i, &label), VALUES);
         for (int64_t j = 0; j < i; j++)
             assert_true(d[i].low != d[j].low || d[i].high != d[j].high);
     }
@@ -99,8 +96,7 @@ static void no_image_stands_there_twice(void **state)
 
 /* Power of an image at the 2-d frequency (fx, fy), channel c: a feature that ignores
  * the place of the texture, found without knowing how the source draws it. */
-static double power(const uint8_t *image, const double (*wave)[2], int fx, int fy,
-                    int c)
+static double power(const uint8_t *image, const double (*wave)[2], int fx, int fy, int c)
 {
     double re = 0, im = 0;
     for (int y = 0; y < 32; y++)
@@ -139,9 +135,7 @@ static void classes_can_be_told_apart(void **state)
         for (int fx = 0; fx < LOW; fx++)
             for (int fy = -LOW; fy <= LOW; fy++)
                 for (int c = 0; c < 3; c++)
-                    f[n++] = fx || fy
-                                 ? power(image, (const double(*)[2])wave, fx, fy, c)
-                                 : 0;
+                    f[n++] = fx || fy ? power(image, (const double(*)[2])wave, fx, fy, c) : 0;
         for (n = 0; n < FEATURES; n++)
             norm += f[n];
         for (n = 0; n < FEATURES && !test; n++)

@@ -121,8 +121,7 @@ static void exchange_of_one(void **state)
         for (size_t k = 0; k < sizeof row / sizeof *row; k++)
             for (int lockstep = 0; lockstep < 2; lockstep++) {
                 const int shards = row[k].shards;
-                assert_true(sum_of_one(rows[r], shards, lockstep, false) ==
-                            0x1p24f + row[k].sum);
+                assert_true(sum_of_one(rows[r], shards, lockstep, false) == 0x1p24f + row[k].sum);
                 assert_true(sum_of_one(rows[r], shards, lockstep, true) ==
                             0x1p24f + row[k].rounded);
             }

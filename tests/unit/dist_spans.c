@@ -18,8 +18,7 @@ static dt_exchange_opts opts_of(size_t first, size_t middle, size_t last)
                               .last_bucket_bytes = last * sizeof(float)};
 }
 
-static void assert_buckets(const dt_exchange_opts *o, const size_t *starts,
-                           size_t count)
+static void assert_buckets(const dt_exchange_opts *o, const size_t *starts, size_t count)
 {
     dt_span bucket[TENSORS];
 
@@ -66,8 +65,7 @@ static void slices_partition(void **state)
                 /* no longer than its share, one cut and a rest */
                 assert_true(s.count <= counts[n] / (size_t)parts + 16);
                 for (size_t at = s.first; at < s.first + s.count; at++)
-                    assert_int_equal(dt_spans_part((dt_span){48, counts[n]}, at, parts),
-                                     k);
+                    assert_int_equal(dt_spans_part((dt_span){48, counts[n]}, at, parts), k);
                 next = s.first + s.count;
             }
             assert_int_equal(next, 48 + counts[n]);

@@ -64,8 +64,8 @@ static int fold_rank(int shards, int world, int rank, float (*slot)[COUNT])
         int top = k.depth;
         assert_true(top < slots);
         leaf(shard, slot[top]);
-        for (int merges = dt_counter_push(&k, (dt_subtree){(unsigned)shard, 1});
-             merges > 0; merges--, top--)
+        for (int merges = dt_counter_push(&k, (dt_subtree){(unsigned)shard, 1}); merges > 0;
+             merges--, top--)
             dt_add_f32(slot[top - 1], slot[top], COUNT);
         assert_int_equal(k.depth, top + 1);
     }
@@ -132,8 +132,7 @@ static void fold_in_two_stages(int shards, int world, int cut)
     for (int n = 0; n < 2; n++) {
         const int first = node_end[n], held = node_end[n + 1] - first;
         assert_ok(dt_fold_init_groups(&inner, bound + first, held, false));
-        assert_int_equal(inner.operands,
-                         ranks.start[node_end[n + 1]] - ranks.start[first]);
+        assert_int_equal(inner.operands, ranks.start[node_end[n + 1]] - ranks.start[first]);
         for (int i = 0; i < inner.operands; i++)
             operand[i] = (dt_operand){.at = partial[ranks.start[first] + i]};
         assert_int_equal(inner.roots + inner.additions, inner.operands);
@@ -250,12 +249,9 @@ static void too_many_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(owners_cover_all_shards),
-        cmocka_unit_test(fold_equals_the_definition),
-        cmocka_unit_test(nodes_fold_to_the_same),
-        cmocka_unit_test(fold_of_many_floats),
-        cmocka_unit_test(rounding_to_bf16),
-        cmocka_unit_test(slots_are_few),
+        cmocka_unit_test(owners_cover_all_shards), cmocka_unit_test(fold_equals_the_definition),
+        cmocka_unit_test(nodes_fold_to_the_same),  cmocka_unit_test(fold_of_many_floats),
+        cmocka_unit_test(rounding_to_bf16),        cmocka_unit_test(slots_are_few),
         cmocka_unit_test(too_many_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

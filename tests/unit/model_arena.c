@@ -21,8 +21,8 @@ static void no_overlap_and_tight(void **state)
 
     for (uint32_t i = 0; i < BLOCKS; i++) {
         const int first = (int)draw(i, 0, TIMES);
-        b[i] = (dt_block){.bytes = 1 + draw(i, 1, 5000), .first = first,
-                          .last = first + (int)draw(i, 2, 12)};
+        b[i] = (dt_block){
+            .bytes = 1 + draw(i, 1, 5000), .first = first, .last = first + (int)draw(i, 2, 12)};
     }
     assert_ok(dt_arena_place(b, BLOCKS, &total));
     for (int i = 0; i < BLOCKS; i++) {

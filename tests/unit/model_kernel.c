@@ -28,8 +28,7 @@ static void test_choice(void **state)
     assert_string_equal(k->name, "onednn");
     assert_ok(dt_kernel_choose("blas", &c, DT_PASS_WEIGHTS, &k));
     assert_string_equal(k->name, "blas");
-    assert_fails(dt_kernel_choose("cudnn", &c, DT_PASS_FORWARD, &k), DT_UNSUPPORTED,
-                 "'cudnn'");
+    assert_fails(dt_kernel_choose("cudnn", &c, DT_PASS_FORWARD, &k), DT_UNSUPPORTED, "'cudnn'");
     assert_ok(dt_precision_choose("auto", "auto", &type));
     assert_int_equal(type, can ? DT_BF16 : DT_F32);
     assert_ok(dt_precision_choose("fp32", "onednn", &type));

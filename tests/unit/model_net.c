@@ -8,14 +8,18 @@ static const dt_net_spec vgg = {.net = "vgg11", .classes = 10, .width_divisor = 
 
 static dt_net_spec resnet(const char *variant, const char *stem, int size)
 {
-    return (dt_net_spec){.net = "resnet50", .variant = variant, .stem = stem,
-                         .image_size = size, .classes = 10, .width_divisor = 1};
+    return (dt_net_spec){.net = "resnet50",
+                         .variant = variant,
+                         .stem = stem,
+                         .image_size = size,
+                         .classes = 10,
+                         .width_divisor = 1};
 }
 
 static dt_plan *make_plan(dt_net **net, dt_model **m, const dt_net_spec *spec, bool unfused)
 {
-    const dt_model_opts opts = {.precision = DT_F32, .kernels = "auto", .threads = 1,
-                                .unfused = unfused};
+    const dt_model_opts opts = {
+        .precision = DT_F32, .kernels = "auto", .threads = 1, .unfused = unfused};
     dt_plan *p = NULL;
     assert_ok(dt_net_create(net, spec));
     assert_ok(dt_model_create(m, *net, &opts));
@@ -92,8 +96,7 @@ static void backward_order(void **state)
         covered += dt_align(a->count, 16);
         for (size_t k = 0; k < i; k++) {
             const dt_param *b = dt_net_param(net, k);
-            assert_true(a->offset + a->count <= b->offset ||
-                        b->offset + b->count <= a->offset);
+            assert_true(a->offset + a->count <= b->offset || b->offset + b->count <= a->offset);
         }
     }
     assert_int_equal(covered, dt_net_slab_floats(net));
@@ -162,7 +165,8 @@ static void names(void **state)
     (void)state;
 
     assert_ok(dt_net_create(&net, &s));
-    assert_ok(dt_net_rename(net, "kuangliu", "layer1.0.downsample.1.running_mean", out, sizeof out));
+    assert_ok(
+        dt_net_rename(net, "kuangliu", "layer1.0.downsample.1.running_mean", out, sizeof out));
     assert_string_equal(out, "layer1.0.shortcut.1.running_mean");
     assert_ok(dt_net_rename(net, "kuangliu", "fc.weight", out, sizeof out));
     assert_string_equal(out, "linear.weight");
@@ -202,9 +206,9 @@ static void file_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts),          cmocka_unit_test(bad_specs),
-        cmocka_unit_test(backward_order),  cmocka_unit_test(fusion_and_forks),
-        cmocka_unit_test(names),           cmocka_unit_test(file_order),
+        cmocka_unit_test(counts),         cmocka_unit_test(bad_specs),
+        cmocka_unit_test(backward_order), cmocka_unit_test(fusion_and_forks),
+        cmocka_unit_test(names),          cmocka_unit_test(file_order),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);
 }

@@ -22,10 +22,9 @@ static void bn_words_and_groups(void **state)
 static void bn_else_is_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {
-        "",         "Local",    "group",    "group:",   "group:0",
-        "group:-1", "group:+2", "group: 2", "group:2 ", "group:1.5",
-        "groups:2", "sync2",    "2"};
+    static const char *const bad[] = {"",         "Local",    "group",    "group:",   "group:0",
+                                      "group:-1", "group:+2", "group: 2", "group:2 ", "group:1.5",
+                                      "groups:2", "sync2",    "2"};
     int64_t group;
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -40,7 +39,8 @@ static void save_every_is_steps_or_time(void **state)
         int64_t steps;
         double seconds;
     } good[] = {{"0", 0, 0}, {"50", 50, 0}, {"30s", 0, 30}, {"1.5m", 0, 90}, {"2h", 0, 7200}};
-    static const char *const bad[] = {"", "often", "-1", "1.5", "0s", "10 m", "10d", "0x10", "1e13"};
+    static const char *const bad[] = {"",     "often", "-1",   "1.5", "0s",
+                                      "10 m", "10d",   "0x10", "1e13"};
     int64_t steps;
     double seconds;
 

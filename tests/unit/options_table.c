@@ -60,12 +60,12 @@ static void test_defaults_are_values(void **state)
 static void test_defaults_are_the_tutorial(void **state)
 {
     static const char *const recipe[][2] = {
-        {"net", "resnet50"}, {"variant", "mindspore"}, {"stem", "imagenet"},
-        {"batch", "32"}, {"global_batch", "auto"}, {"drop_remainder", "true"},
-        {"augment", "cifar"}, {"normalize", "tutorial"}, {"lr", "0.01"},
-        {"momentum", "0.9"}, {"weight_decay", "0"}, {"schedule", "constant"},
-        {"warmup", "0"}, {"epochs", "10"}, {"label_smoothing", "0"},
-        {"nesterov", "false"}, {"image_size", "auto"}, {"max_steps", "-1"},
+        {"net", "resnet50"},      {"variant", "mindspore"},  {"stem", "imagenet"},
+        {"batch", "32"},          {"global_batch", "auto"},  {"drop_remainder", "true"},
+        {"augment", "cifar"},     {"normalize", "tutorial"}, {"lr", "0.01"},
+        {"momentum", "0.9"},      {"weight_decay", "0"},     {"schedule", "constant"},
+        {"warmup", "0"},          {"epochs", "10"},          {"label_smoothing", "0"},
+        {"nesterov", "false"},    {"image_size", "auto"},    {"max_steps", "-1"},
         {"loss_epsilon", "auto"}, {"resize", "auto"}};
     dt_options o;
     char text[256];
@@ -73,8 +73,8 @@ static void test_defaults_are_the_tutorial(void **state)
     (void)state;
     dt_options_init(&o);
     for (size_t i = 0; i < sizeof recipe / sizeof *recipe; i++)
-        assert_string_equal(
-            dt_option_text(row_of(recipe[i][0]), &o, text, sizeof text), recipe[i][1]);
+        assert_string_equal(dt_option_text(row_of(recipe[i][0]), &o, text, sizeof text),
+                            recipe[i][1]);
 }
 
 static void test_values(void **state)
@@ -82,6 +82,7 @@ static void test_values(void **state)
     static const struct {
         const char *name, *text, *want; /* want NULL: refused */
     } cases[] = {
+        /* clang-format off */
         {"epochs", "3", "3"}, {"epochs", "0", NULL}, {"epochs", "", NULL},
         {"epochs", " 3", NULL}, {"epochs", "3 ", NULL}, {"epochs", "3.5", NULL},
         {"epochs", "1e3", NULL}, {"epochs", "0x10", NULL}, {"epochs", "three", NULL},
@@ -104,6 +105,7 @@ static void test_values(void **state)
         {"net", "vgg11", "vgg11"}, {"net", "vgg", NULL}, {"net", "", NULL},
         {"net", " vgg11", NULL}, {"net", "resnet50 vgg11", NULL}, {"net", "VGG11", NULL},
         {"data", "", ""}, {"data", "a b", "a b"},
+        /* clang-format on */
     };
 
     (void)state;
@@ -159,11 +161,17 @@ static void test_ranges_are_named(void **state)
 /* What could not be read back from options.yaml and state.json is not taken. */
 static void test_texts(void **state)
 {
-    static const char *const good[] = {"", "a b", "caf\xc3\xa9", "\xe2\x80\xa7\xe2\x80\xaa",
-                                       "\xef\xbb\xbe\xef\xbf\xbd", "\xf0\x9f\x98\x80", "\xc2\xa0"};
-    static const char *const bad[] = {"caf\xe9", "a\tb", "a\n", "\x01", "\x7f", "\xc2\x80", "\xc2\x85",
-                                      "\xc2\x9f", "x\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbb\xbfx",
-                                      "\xef\xbf\xbf", "\xed\xa0\x80", "\xc0\xaf", "a\xc3"};
+    static const char *const good[] = {"",
+                                       "a b",
+                                       "caf\xc3\xa9",
+                                       "\xe2\x80\xa7\xe2\x80\xaa",
+                                       "\xef\xbb\xbe\xef\xbf\xbd",
+                                       "\xf0\x9f\x98\x80",
+                                       "\xc2\xa0"};
+    static const char *const bad[] = {
+        "caf\xe9",       "a\tb",         "a\n",          "\x01",          "\x7f",
+        "\xc2\x80",      "\xc2\x85",     "\xc2\x9f",     "x\xe2\x80\xa8", "\xe2\x80\xa9",
+        "\xef\xbb\xbfx", "\xef\xbf\xbf", "\xed\xa0\x80", "\xc0\xaf",      "a\xc3"};
     dt_options o;
 
     (void)state;
@@ -232,12 +240,18 @@ static void test_check(void **state)
         dt_status status;
         int64_t want_global, want_shards;
     } cases[] = {
-        {1, 32, 0, 0, 0, DT_OK, 32, 1},       {8, 32, 0, 0, 0, DT_OK, 256, 8},
-        {2, 32, 0, 8, 0, DT_OK, 256, 8},      {2, 32, 0, 0, 4, DT_OK, 256, 8},
-        {2, 32, 0, 8, 4, DT_OK, 256, 8},      {3, 32, 0, 8, 0, DT_OK, 256, 8},
-        {2, 32, 100, 0, 0, DT_OK, 100, 2},    {2, 0, 100, 0, 0, DT_OK, 100, 2},
-        {8, 32, 0, 4, 0, DT_CONFIG, 0, 0},    {2, 32, 0, 8, 2, DT_CONFIG, 0, 0},
-        {2, 0, 0, 0, 0, DT_CONFIG, 0, 0},     {3, 32, 0, 8, 3, DT_CONFIG, 0, 0},
+        {1, 32, 0, 0, 0, DT_OK, 32, 1},
+        {8, 32, 0, 0, 0, DT_OK, 256, 8},
+        {2, 32, 0, 8, 0, DT_OK, 256, 8},
+        {2, 32, 0, 0, 4, DT_OK, 256, 8},
+        {2, 32, 0, 8, 4, DT_OK, 256, 8},
+        {3, 32, 0, 8, 0, DT_OK, 256, 8},
+        {2, 32, 100, 0, 0, DT_OK, 100, 2},
+        {2, 0, 100, 0, 0, DT_OK, 100, 2},
+        {8, 32, 0, 4, 0, DT_CONFIG, 0, 0},
+        {2, 32, 0, 8, 2, DT_CONFIG, 0, 0},
+        {2, 0, 0, 0, 0, DT_CONFIG, 0, 0},
+        {3, 32, 0, 8, 3, DT_CONFIG, 0, 0},
         {1, 1000000, 0, 65536, 0, DT_CONFIG, 0, 0},
         {64, 1, 0, 0, 65536, DT_CONFIG, 0, 0},
     };
@@ -283,8 +297,7 @@ static void test_too_many_ranks_names_both(void **state)
 /* Both listings hold every option once, and long values are not cut. */
 static void test_listings(void **state)
 {
-    static void (*const lists[])(FILE *, const dt_options *) = {dt_options_yaml,
-                                                                dt_options_print};
+    static void (*const lists[])(FILE *, const dt_options *) = {dt_options_yaml, dt_options_print};
     dt_options o;
     char path[3000];
 

@@ -5,8 +5,8 @@
 #include <float.h>
 #include <math.h>
 
-static const char *const files[] = {"model.safetensors", "momentum.safetensors",
-                                    "options.yaml", "state.json", "MANIFEST"};
+static const char *const files[] = {"model.safetensors", "momentum.safetensors", "options.yaml",
+                                    "state.json", "MANIFEST"};
 enum { FILES = sizeof files / sizeof *files };
 
 /* ---- Round trip --------------------------------------------------------------------------- */
@@ -58,8 +58,7 @@ static void every_bit_comes_back(void **state)
     assert_string_equal(text, "test, avx512");
     assert_ok(dt_checkpoint_text(c, "options.lr", text, sizeof text));
     assert_string_equal(text, "0.01");
-    assert_fails(dt_checkpoint_text(c, "options.rl", text, sizeof text), DT_FORMAT,
-                 "options.rl");
+    assert_fails(dt_checkpoint_text(c, "options.rl", text, sizeof text), DT_FORMAT, "options.rl");
     assert_fails(dt_checkpoint_text(c, "class", text, 5), DT_FORMAT, "12 characters");
     assert_true(dt_checkpoint_says(c, "options.lr") && !dt_checkpoint_says(c, "options.rl"));
     dt_checkpoint_close(c);
@@ -148,17 +147,17 @@ static void another_network_is_refused(void **state)
 
     snapshot_save(f, 1);
     f->options.normalize = "cifar";
-    assert_fails(snapshot_load(step_path(f, "step-0000000001"), &f->s, &at),
-                 DT_FORMAT, "this run has --normalize 'cifar'");
+    assert_fails(snapshot_load(step_path(f, "step-0000000001"), &f->s, &at), DT_FORMAT,
+                 "this run has --normalize 'cifar'");
     assert_ok(dt_net_create(&wider, &spec));
     const size_t floats = dt_net_slab_floats(wider), channels = dt_net_norm_channels(wider);
     slab = calloc(2 * (floats + channels), sizeof *slab);
     assert_non_null(slab);
-    const dt_snapshot into = {.model = {wider, slab, slab + 2 * floats,
-                                        slab + 2 * floats + channels},
-                              .momentum = slab + floats};
-    assert_fails(snapshot_load(step_path(f, "step-0000000001"), &into, &at),
-                 DT_FORMAT, "of another shape");
+    const dt_snapshot into = {
+        .model = {wider, slab, slab + 2 * floats, slab + 2 * floats + channels},
+        .momentum = slab + floats};
+    assert_fails(snapshot_load(step_path(f, "step-0000000001"), &into, &at), DT_FORMAT,
+                 "of another shape");
     free(slab);
     dt_net_destroy(wider);
 }
@@ -321,7 +320,7 @@ static void a_manifest_is_believed_in_nothing(void **state)
     free(b);
 }
 
-/* ---- Which ------------------------------------------------------------------------------------ */
+/* ---- Which ----------------------------------------------------------------------------------- */
 
 static void find_step(fixture *f, const char *path, const char *want, const char *warned)
 {
@@ -374,8 +373,7 @@ static void a_renamed_checkpoint_is_not_taken_for_another(void **state)
 
     snapshot_save(f, 3);
     snapshot_save(f, 5);
-    assert_int_equal(rename(step_path(f, "step-0000000003"),
-                            step_path(f, "step-0000000008")), 0);
+    assert_int_equal(rename(step_path(f, "step-0000000003"), step_path(f, "step-0000000008")), 0);
     find_step(f, f->run, "step-0000000005", "it was renamed");
     snprintf(elsewhere, sizeof elsewhere, "%s/my-backup", f->run);
     assert_int_equal(rename(step_path(f, "step-0000000008"), elsewhere), 0);
@@ -405,18 +403,12 @@ static void runs_are_told_from_paths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_bit_comes_back),
-        TEST(doubles_of_all_kinds_come_back),
-        TEST(odd_texts_do_not_stop_a_save),
-        TEST(an_open_one_may_vanish),
-        TEST(another_network_is_refused),
-        TEST(any_flipped_bit_is_seen),
-        TEST(any_other_length_is_seen),
-        TEST(mixed_checkpoints_are_seen),
-        TEST(what_is_no_file_is_refused),
-        TEST(a_manifest_is_believed_in_nothing),
-        TEST(the_newest_valid_one_is_found),
-        TEST(a_renamed_checkpoint_is_not_taken_for_another),
+        TEST(every_bit_comes_back),          TEST(doubles_of_all_kinds_come_back),
+        TEST(odd_texts_do_not_stop_a_save),  TEST(an_open_one_may_vanish),
+        TEST(another_network_is_refused),    TEST(any_flipped_bit_is_seen),
+        TEST(any_other_length_is_seen),      TEST(mixed_checkpoints_are_seen),
+        TEST(what_is_no_file_is_refused),    TEST(a_manifest_is_believed_in_nothing),
+        TEST(the_newest_valid_one_is_found), TEST(a_renamed_checkpoint_is_not_taken_for_another),
         TEST(runs_are_told_from_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,15 +13,15 @@ enum { STRIDE = 1 };
 
 /* ---- Calls that fail -------------------------------------------------------------------- */
 
-#define CALL_LIST(X)                                                                   \
-    X(open)                                                                            \
-    X(write)                                                                           \
-    X(fsync)                                                                           \
-    X(rename)                                                                          \
-    X(close)                                                                           \
-    X(mkdir)                                                                           \
-    X(fallocate)                                                                       \
-    X(unlinkat)                                                                        \
+#define CALL_LIST(X)                                                                               \
+    X(open)                                                                                        \
+    X(write)                                                                                       \
+    X(fsync)                                                                                       \
+    X(rename)                                                                                      \
+    X(close)                                                                                       \
+    X(mkdir)                                                                                       \
+    X(fallocate)                                                                                   \
+    X(unlinkat)                                                                                    \
     X(rmdir)
 typedef enum call {
 #define X(name) CALL_##name,
@@ -90,12 +90,12 @@ int __wrap_fsync(int fd)
     return fails(CALL_fsync) ? -1 : 0;
 }
 
-#define WRAP(name, params, args)                                                       \
-    int __real_##name params;                                                          \
-    int __wrap_##name params;                                                          \
-    int __wrap_##name params                                                           \
-    {                                                                                  \
-        return fails(CALL_##name) ? -1 : __real_##name args;                           \
+#define WRAP(name, params, args)                                                                   \
+    int __real_##name params;                                                                      \
+    int __wrap_##name params;                                                                      \
+    int __wrap_##name params                                                                       \
+    {                                                                                              \
+        return fails(CALL_##name) ? -1 : __real_##name args;                                       \
     }
 WRAP(rename, (const char *a, const char *b), (a, b))
 WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
@@ -171,11 +171,11 @@ static void every_call_of_a_save_may_fail(void **state)
         long stride; /* over n */
         long least;  /* calls of this kind in a save, by counting in the protocol */
     } cases[] = {
-        {CALL_open, EMFILE, false, 1, 5},   {CALL_open, ENOSPC, false, 1, 5},
-        {CALL_write, ENOSPC, false, 1, 90}, {CALL_write, EIO, true, 9, 90},
-        {CALL_fsync, EIO, false, 1, 8},     {CALL_fsync, ENOSPC, false, 1, 8},
-        {CALL_rename, EIO, false, 1, 1},    {CALL_rename, EACCES, false, 1, 1},
-        {CALL_close, EIO, false, 1, 7},     {CALL_mkdir, ENOSPC, false, 1, 1},
+        {CALL_open, EMFILE, false, 1, 5},      {CALL_open, ENOSPC, false, 1, 5},
+        {CALL_write, ENOSPC, false, 1, 90},    {CALL_write, EIO, true, 9, 90},
+        {CALL_fsync, EIO, false, 1, 8},        {CALL_fsync, ENOSPC, false, 1, 8},
+        {CALL_rename, EIO, false, 1, 1},       {CALL_rename, EACCES, false, 1, 1},
+        {CALL_close, EIO, false, 1, 7},        {CALL_mkdir, ENOSPC, false, 1, 1},
         {CALL_fallocate, ENOSPC, false, 1, 5},
     };
     fixture *f = *state;
@@ -233,8 +233,8 @@ static void the_first_save_may_fail(void **state)
 
 static void every_call_of_a_pruning_may_fail(void **state)
 {
-    static const call kinds[] = {CALL_rename, CALL_fsync, CALL_unlinkat, CALL_rmdir,
-                                 CALL_open, CALL_close};
+    static const call kinds[] = {CALL_rename, CALL_fsync, CALL_unlinkat,
+                                 CALL_rmdir,  CALL_open,  CALL_close};
     static const dt_keep keep = {.last = 1};
     fixture *f = *state;
     char names[1000];
@@ -321,12 +321,9 @@ static void a_find_may_fail_at_every_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_call_of_a_save_may_fail),
-        TEST(room_need_not_be_reserved),
-        TEST(the_first_save_may_fail),
-        TEST(every_call_of_a_pruning_may_fail),
-        TEST(what_is_not_known_is_not_pruned),
-        TEST(a_find_may_fail_at_every_call),
+        TEST(every_call_of_a_save_may_fail),   TEST(room_need_not_be_reserved),
+        TEST(the_first_save_may_fail),         TEST(every_call_of_a_pruning_may_fail),
+        TEST(what_is_not_known_is_not_pruned), TEST(a_find_may_fail_at_every_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

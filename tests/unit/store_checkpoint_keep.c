@@ -27,8 +27,7 @@ static void assert_steps(const fixture *f, const char *want)
         used += (size_t)snprintf(has + used, sizeof has - used, "%s%lld", i ? " " : "",
                                  (long long)list[i].step);
         if (list[i].generation > 1)
-            used += (size_t)snprintf(has + used, sizeof has - used, "-%d",
-                                     list[i].generation);
+            used += (size_t)snprintf(has + used, sizeof has - used, "-%d", list[i].generation);
     }
     free(list);
     assert_string_equal(has, want);
@@ -52,7 +51,8 @@ static void rules_are_kept(void **state)
         {{{1, 1}, {2, 0}, {3, 1}, {4, 0}, {5, 0}}, {1, 0, false, false}, "5"},
         {{{1, 0}, {2, 0}}, {1, 0, true, false}, "2"},
         {{{1, 1}, {2, 0}, {3, 0}}, {2, 0, true, false}, "1 2 3"},
-        {{{9, 0}, {10, 0}, {9999999999, 0}, {10000000000, 0}}, {3, 0, false, false},
+        {{{9, 0}, {10, 0}, {9999999999, 0}, {10000000000, 0}},
+         {3, 0, false, false},
          "10 9999999999 10000000000"}, /* by number, not by text */
         {{{5, 0}, {5, 1}, {6, 0}}, {2, 0, false, false}, "5-2 6"},
         {{{5, 0}, {5, 1}, {6, 0}, {7, 0}}, {1, 0, true, false}, "5-2 7"},
@@ -129,8 +129,10 @@ static void links_are_not_followed(void **state)
 
     folder_make(other);
     snapshot_save(f, 1);
-    assert_int_equal(rename(step_path(f, "step-0000000001"), folder_path(other, "step-0000000001")), 0);
-    assert_int_equal(symlink(folder_path(other, "step-0000000001"), step_path(f, "step-0000000001")), 0);
+    assert_int_equal(rename(step_path(f, "step-0000000001"), folder_path(other, "step-0000000001")),
+                     0);
+    assert_int_equal(
+        symlink(folder_path(other, "step-0000000001"), step_path(f, "step-0000000001")), 0);
     assert_int_equal(symlink(folder_path(other, "step-0000000001"), step_path(f, ".trash-x")), 0);
     assert_int_equal(symlink("nowhere", step_path(f, ".tmp-step-0000000002")), 0);
     snapshot_save(f, 2);
@@ -176,8 +178,9 @@ static void the_same_step_again(void **state)
     assert_string_equal(path, step_path(f, "step-0000000007-2"));
     assert_loads_step(f, path, 7);
 
-    folder_write(f->checkpoints, "step-0000000007-2/state.json", "{", 1); /* torn: the one before counts */
-    save_as(f, (saved){7, true}, path);       /* and the same content is saved anew */
+    folder_write(f->checkpoints, "step-0000000007-2/state.json", "{",
+                 1);                    /* torn: the one before counts */
+    save_as(f, (saved){7, true}, path); /* and the same content is saved anew */
     assert_steps(f, "7 7-2 7-3");
     assert_loads_step(f, path, 7);
 }
@@ -198,9 +201,8 @@ static void going_back_sets_aside_what_is_newer(void **state)
     folder_heard(kept, log, text, sizeof text);
     assert_ok(st);
     assert_non_null(strstr(text, "step-0000000003 is newer"));
-    assert_string_equal(names_in(f, "", names),
-                        ".undone-step-0000000003 .undone-step-0000000004 "
-                        "step-0000000001 step-0000000002");
+    assert_string_equal(names_in(f, "", names), ".undone-step-0000000003 .undone-step-0000000004 "
+                                                "step-0000000001 step-0000000002");
     assert_ok(dt_checkpoint_find(f->run, found));
     assert_string_equal(found, step_path(f, "step-0000000002"));
     assert_ok(dt_checkpoint_verify(step_path(f, ".undone-step-0000000003")));
@@ -256,7 +258,7 @@ static void folders_within_are_no_obstacle(void **state)
     assert_string_equal(names_in(f, "", names), ".trash-deep step-0000000003");
 }
 
-/* ---- state.json ---------------------------------------------------------------------------------- */
+/* ---- state.json ------------------------------------------------------------------------------ */
 
 static void state_is_read_strictly(void **state)
 {

@@ -91,7 +91,8 @@ static void nothing_else_is_saved(void **state)
     assert_ok(dt_saver_save(v, &f->s, -1));
     dt_saver_close(v);
     assert_string_equal(names_in(f, "", names), "step-0000000001 step-0000000009");
-    assert_ok(dt_saver_open(&v, f->run, f->net, &one)); /* a step or test proves it: one is enough */
+    assert_ok(
+        dt_saver_open(&v, f->run, f->net, &one)); /* a step or test proves it: one is enough */
     f->s.proved = true;
     assert_ok(dt_saver_save(v, &f->s, -1));
     dt_saver_close(v);
@@ -136,8 +137,10 @@ static void put_tensor(const char *path, const char *dtype, size_t size, size_t 
     FILE *f = fopen(path, "wb");
 
     assert_true(f && data);
-    const int n = snprintf(header + 8, sizeof header - 8, "{\"x\":{\"dtype\":\"%s\",\"shape\":[%zu],"
-                           "\"data_offsets\":[0,%zu]}}", dtype, count, count * size);
+    const int n = snprintf(header + 8, sizeof header - 8,
+                           "{\"x\":{\"dtype\":\"%s\",\"shape\":[%zu],"
+                           "\"data_offsets\":[0,%zu]}}",
+                           dtype, count, count * size);
     header[0] = (char)n;
     memcpy(data + at * size, &bits, size);
     assert_int_equal(fwrite(header, 1, 8 + (size_t)n, f), 8 + n);

@@ -149,15 +149,13 @@ static void what_is_not_finite_is_null(void **state)
     fixture *f = *state;
     static const double odd[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
     for (int i = 0; i < 3; i++) {
-        assert_ok(
-            dt_metrics_step(&f->m, &(dt_step_record){.loss = odd[i], .lr = -0.0}));
+        assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.loss = odd[i], .lr = -0.0}));
         json_t *j = line(f, i);
         assert_true(json_is_null(json_object_get(j, "loss")));
         assert_true(real(j, "lr") == 0 && real(j, "images_per_s") == 0);
         json_decref(j);
     }
-    assert_ok(
-        dt_metrics_epoch(&f->m, &(dt_epoch_record){.epoch = 1, .test_loss = (double)NAN}));
+    assert_ok(dt_metrics_epoch(&f->m, &(dt_epoch_record){.epoch = 1, .test_loss = (double)NAN}));
     json_t *j = line(f, 3);
     assert_true(json_is_null(json_object_get(j, "test_accuracy"))); /* no test images */
     json_decref(j);
@@ -279,10 +277,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(lines_say_what_was_recorded), TEST(any_float32_comes_back),
         TEST(what_is_not_finite_is_null),  TEST(lines_are_appended_and_at_once_there),
-        TEST(resuming_cuts_to_a_line),
-        TEST(a_missing_file_begins_anew),
-        TEST(half_a_line_does_not_stay),
-        TEST(failures_are_named),
+        TEST(resuming_cuts_to_a_line),     TEST(a_missing_file_begins_anew),
+        TEST(half_a_line_does_not_stay),   TEST(failures_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,11 +14,8 @@ static const dt_net_spec resnet = {.net = "resnet50",
                                    .stem = "cifar",
                                    .classes = 10,
                                    .width_divisor = 16};
-static const dt_net_spec vgg = {.net = "vgg11",
-                                .variant = "mindspore",
-                                .stem = "imagenet",
-                                .classes = 10,
-                                .width_divisor = 16};
+static const dt_net_spec vgg = {
+    .net = "vgg11", .variant = "mindspore", .stem = "imagenet", .classes = 10, .width_divisor = 16};
 static const dt_model_file_opts as_torchvision = {"torchvision", "cifar", 1234};
 
 /* Slab position of element (o, i, h, w): [kh][kw][ci][co], as model.h says. */
@@ -39,8 +36,7 @@ static void state_fill(const dt_weights *s)
     for (size_t n = 0; n < dt_net_param_count(s->net); n++) {
         const dt_param *p = dt_net_param(s->net, n);
         const int64_t in = p->rank > 1 ? p->dim[1] : 1;
-        const int64_t kh = p->rank == 4 ? p->dim[2] : 1,
-                      kw = p->rank == 4 ? p->dim[3] : 1;
+        const int64_t kh = p->rank == 4 ? p->dim[2] : 1, kw = p->rank == 4 ? p->dim[3] : 1;
         int64_t flat = 0; /* OIHW, the order of files */
         for (int64_t o = 0; o < p->dim[0]; o++)
             for (int64_t i = 0; i < in; i++)
@@ -73,10 +69,8 @@ static int make_vgg(void **state)
 static void assert_same_state(const fixture *f, const dt_weights *s)
 {
     assert_memory_equal(s->master, f->state.master, f->floats * sizeof(float));
-    assert_memory_equal(s->running_mean, f->state.running_mean,
-                        f->channels * sizeof(float));
-    assert_memory_equal(s->running_var, f->state.running_var,
-                        f->channels * sizeof(float));
+    assert_memory_equal(s->running_mean, f->state.running_mean, f->channels * sizeof(float));
+    assert_memory_equal(s->running_var, f->state.running_var, f->channels * sizeof(float));
 }
 
 static void assert_loads(const fixture *f, const char *path)
@@ -158,14 +152,14 @@ static void resnet_namings(void **state)
 {
     const fixture *f = *state;
     const dt_model_file_opts cs744 = {"cs744", "cifar", 1};
-    namings_are_written_and_read(
-        f, "torchvision",
-        (const char *[]){"conv1.weight", "layer1.0.downsample.0.weight",
-                         "layer2.0.downsample.1.running_var", "fc.bias", NULL});
-    namings_are_written_and_read(
-        f, "kuangliu",
-        (const char *[]){"conv1.weight", "layer1.0.shortcut.0.weight",
-                         "layer2.0.shortcut.1.running_var", "linear.bias", NULL});
+    namings_are_written_and_read(f, "torchvision",
+                                 (const char *[]){"conv1.weight", "layer1.0.downsample.0.weight",
+                                                  "layer2.0.downsample.1.running_var", "fc.bias",
+                                                  NULL});
+    namings_are_written_and_read(f, "kuangliu",
+                                 (const char *[]){"conv1.weight", "layer1.0.shortcut.0.weight",
+                                                  "layer2.0.shortcut.1.running_var", "linear.bias",
+                                                  NULL});
     assert_fails(dt_model_save(&f->state, f->other, &cs744), DT_CONFIG, "cs744");
     assert_int_not_equal(access(f->other, F_OK), 0);
 }
@@ -177,10 +171,9 @@ static void vgg_namings(void **state)
                                     "features.25.bias", "classifier.weight", NULL};
     namings_are_written_and_read(f, "torchvision", features);
     namings_are_written_and_read(f, "kuangliu", features);
-    namings_are_written_and_read(
-        f, "cs744",
-        (const char *[]){"layers.0.weight", "layers.1.running_mean", "layers.25.bias",
-                         "fc1.weight", NULL});
+    namings_are_written_and_read(f, "cs744",
+                                 (const char *[]){"layers.0.weight", "layers.1.running_mean",
+                                                  "layers.25.bias", "fc1.weight", NULL});
 }
 
 /* ---- Edited files ---------------------------------------------------------------- */
@@ -229,8 +222,7 @@ static void edit_file(const fixture *f, const edit *e)
             continue;
         to->source[n] = t;
         to->tensor[n] = *t;
-        snprintf(to->name[n], sizeof to->name[n], "%s%s", e->prefix ? e->prefix : "",
-                 t->name);
+        snprintf(to->name[n], sizeof to->name[n], "%s%s", e->prefix ? e->prefix : "", t->name);
         to->tensor[n].name = to->name[n];
         if (e->retype && strcmp(t->name, e->retype) == 0)
             to->tensor[n].dtype = e->dtype;
@@ -239,20 +231,18 @@ static void edit_file(const fixture *f, const edit *e)
         n++;
     }
     if (e->add)
-        to->tensor[n++] =
-            (dt_tensor){.name = e->add, .dtype = "F32", .rank = 1, .shape = {1}};
+        to->tensor[n++] = (dt_tensor){.name = e->add, .dtype = "F32", .rank = 1, .shape = {1}};
     for (size_t i = 0; i < 4; i++) {
         const bool changed = e->field && strcmp(keys[i], e->field) == 0;
-        field[i] = (dt_field){keys[i],
-                              changed ? e->value : dt_safetensors_metadata(s, keys[i])};
+        field[i] = (dt_field){keys[i], changed ? e->value : dt_safetensors_metadata(s, keys[i])};
     }
-    assert_ok(dt_safetensors_write(
-        f->other, &(dt_safetensors_content){.tensor = to->tensor,
-                                             .tensors = n,
-                                             .metadata = field,
-                                             .fields = e->no_metadata ? 0 : 4,
-                                             .fill = edited_fill,
-                                             .context = to}));
+    assert_ok(
+        dt_safetensors_write(f->other, &(dt_safetensors_content){.tensor = to->tensor,
+                                                                 .tensors = n,
+                                                                 .metadata = field,
+                                                                 .fields = e->no_metadata ? 0 : 4,
+                                                                 .fill = edited_fill,
+                                                                 .context = to}));
     dt_safetensors_close(s);
     free(to);
 }
@@ -283,12 +273,10 @@ static void misfits_are_reported_together(void **state)
     edit_file(f, &(edit){.add = "module.fc.bias"});
     assert_refused(f, f->other, "1 unexpected ('module.fc.bias')");
     edit_file(f, &(edit){.reshape = "fc.weight"});
-    assert_refused(
-        f, f->other,
-        "1 of another shape ('fc.weight' is [10, 128, 1], the network's [10, 128])");
-    edit_file(f, &(edit){.retype = "bn1.running_var", .dtype = "I32"});
     assert_refused(f, f->other,
-                   "1 of another type ('bn1.running_var' is I32, not F32)");
+                   "1 of another shape ('fc.weight' is [10, 128, 1], the network's [10, 128])");
+    edit_file(f, &(edit){.retype = "bn1.running_var", .dtype = "I32"});
+    assert_refused(f, f->other, "1 of another type ('bn1.running_var' is I32, not F32)");
     edit_file(f, &(edit){.retype = "bn1.num_batches_tracked", .dtype = "F64"});
     assert_refused(f, f->other, "'bn1.num_batches_tracked' is F64, not I64");
     edit_file(f, &(edit){.drop = "fc.bias",
@@ -296,11 +284,10 @@ static void misfits_are_reported_together(void **state)
                          .reshape = "fc.weight",
                          .retype = "bn1.weight",
                          .dtype = "U32"});
-    assert_refused(
-        f, f->other,
-        "resnet50; 1 missing ('fc.bias'); 1 unexpected ('fc.bais'); 1 of another "
-        "shape ('fc.weight' is [10, 128, 1], the network's [10, 128]); 1 of another "
-        "type ('bn1.weight' is U32, not F32)");
+    assert_refused(f, f->other,
+                   "resnet50; 1 missing ('fc.bias'); 1 unexpected ('fc.bais'); 1 of another "
+                   "shape ('fc.weight' is [10, 128, 1], the network's [10, 128]); 1 of another "
+                   "type ('bn1.weight' is U32, not F32)");
 }
 
 static void metadata_of_another_run_is_refused(void **state)
@@ -327,8 +314,7 @@ static void metadata_of_another_run_is_refused(void **state)
 }
 
 /* Standard error while a file is loaded, as text. */
-static size_t warnings_of_load(const fixture *f, const char *path, char *text,
-                               size_t room)
+static size_t warnings_of_load(const fixture *f, const char *path, char *text, size_t room)
 {
     FILE *log = NULL;
     const int kept = folder_listen(&log);

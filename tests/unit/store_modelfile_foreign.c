@@ -7,8 +7,12 @@
 
 static int make(void **state)
 {
-    const dt_net_spec spec = {.net = "resnet50", .variant = "mindspore", .stem = "imagenet",
-                              .image_size = 32, .classes = 10, .width_divisor = 16};
+    const dt_net_spec spec = {.net = "resnet50",
+                              .variant = "mindspore",
+                              .stem = "imagenet",
+                              .image_size = 32,
+                              .classes = 10,
+                              .width_divisor = 16};
     fixture *f = *state = model_files_make(&spec);
 
     for (size_t i = 0; i < dt_net_param_count(f->net); i++) /* not what lies between tensors */
@@ -140,8 +144,8 @@ static double narrow_value(const narrow_type *t, unsigned bits)
     const int exponent = (int)((bits & 0x7fff) >> t->fraction_bits);
     const int hidden = exponent > 0 ? 1 << t->fraction_bits : 0;
     const int fraction = (int)bits & ((1 << t->fraction_bits) - 1);
-    const double x = ldexp(hidden + fraction,
-                           (exponent > 0 ? exponent : 1) - t->bias - t->fraction_bits);
+    const double x =
+        ldexp(hidden + fraction, (exponent > 0 ? exponent : 1) - t->bias - t->fraction_bits);
     return bits & 0x8000 ? -x : x;
 }
 
@@ -189,13 +193,15 @@ static void narrow_write(const fixture *f, narrow_copy *c)
         if (strcmp(c->tensor[i].dtype, "F32") == 0)
             c->tensor[i].dtype = c->type->dtype;
     }
-    const dt_field metadata[] = {{"dtrain.net", "resnet50"}, {"dtrain.variant", "mindspore"},
-                                 {"dtrain.stem", "imagenet"}, {"dtrain.normalize", "tutorial"},
+    const dt_field metadata[] = {{"dtrain.net", "resnet50"},     {"dtrain.variant", "mindspore"},
+                                 {"dtrain.stem", "imagenet"},    {"dtrain.normalize", "tutorial"},
                                  {"dtrain.width_divisor", "16"}, {"dtrain.image_size", "32"}};
-    assert_ok(dt_safetensors_write(
-        f->other, &(dt_safetensors_content){.tensor = c->tensor, .tensors = c->tensors,
-                                            .metadata = metadata, .fields = 6,
-                                            .fill = narrow_fill, .context = c}));
+    assert_ok(dt_safetensors_write(f->other, &(dt_safetensors_content){.tensor = c->tensor,
+                                                                       .tensors = c->tensors,
+                                                                       .metadata = metadata,
+                                                                       .fields = 6,
+                                                                       .fill = narrow_fill,
+                                                                       .context = c}));
     dt_safetensors_close(s);
 }
 
@@ -264,12 +270,12 @@ static void what_is_not_finite_is_refused(void **state)
     const struct {
         const narrow_type *type;
         unsigned bits;
-    } cases[] = {{&f16, 0x7c00}, {&f16, 0xfc00}, {&f16, 0x7e00}, {&f16, 0x7c01}, {&f16, 0xffff},
+    } cases[] = {{&f16, 0x7c00},  {&f16, 0xfc00},  {&f16, 0x7e00},  {&f16, 0x7c01}, {&f16, 0xffff},
                  {&bf16, 0x7f80}, {&bf16, 0xff80}, {&bf16, 0x7fc0}, {&bf16, 0x7f81}};
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        narrow_copy c = {.type = cases[i].type, .broken = "layer2.1.bn2.running_var",
-                         .with = cases[i].bits};
+        narrow_copy c = {
+            .type = cases[i].type, .broken = "layer2.1.bn2.running_var", .with = cases[i].bits};
         dt_weights s;
         narrow_write(f, &c);
         weights_take(f->net, &s);

@@ -72,7 +72,7 @@ static void new_and_empty_folders_are_taken(void **state)
     f->o.out = "empty/";
     assert_ok(dt_rundir_open(&d, &f->o, 2));
     dt_rundir_close(&d);
-    dt_rundir_close(&d);          /* a second time is harmless */
+    dt_rundir_close(&d);                  /* a second time is harmless */
     assert_true(dt_path_exists("empty")); /* not ours to remove */
 }
 
@@ -97,8 +97,7 @@ static void a_folder_with_anything_in_it_is_refused(void **state)
     assert_int_equal(mkdir("a", 0755), 0);
     for (size_t i = 0; i < sizeof things / sizeof *things; i++) {
         touch(things[i]);
-        assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE,
-                     "is not empty: it holds");
+        assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "is not empty: it holds");
         assert_true(dt_path_exists(things[i]));
         assert_int_equal(unlink(things[i]), 0);
     }
@@ -122,9 +121,7 @@ static void a_folder_in_use_is_refused(void **state)
     if (child == 0) {
         dt_rundir other;
         const dt_status st = dt_rundir_open(&other, &f->o, 1);
-        _exit(st == DT_CANTCREATE && strstr(dt_fail_text(), "in use by another run")
-                  ? 0
-                  : 1);
+        _exit(st == DT_CANTCREATE && strstr(dt_fail_text(), "in use by another run") ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
@@ -228,10 +225,9 @@ static void the_default_has_date_network_and_ranks(void **state)
     dt_rundir d[RUNS];
     regex_t first, any;
 
-    assert_int_equal(
-        regcomp(&first, "^runs/20[0-9]{6}-[0-9]{6}-vgg11-np8$", REG_EXTENDED), 0);
-    assert_int_equal(
-        regcomp(&any, "^runs/20[0-9]{6}-[0-9]{6}-vgg11-np8(-[23])?$", REG_EXTENDED), 0);
+    assert_int_equal(regcomp(&first, "^runs/20[0-9]{6}-[0-9]{6}-vgg11-np8$", REG_EXTENDED), 0);
+    assert_int_equal(regcomp(&any, "^runs/20[0-9]{6}-[0-9]{6}-vgg11-np8(-[23])?$", REG_EXTENDED),
+                     0);
     f->o.net = "vgg11";
     for (int i = 0; i < RUNS; i++) { /* within one second the names would be equal */
         assert_ok(dt_rundir_open(&d[i], &f->o, 8));
@@ -253,8 +249,7 @@ static void places_that_cannot_be_made_are_named(void **state)
 
     touch("file");
     f->o.out = "file";
-    assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE,
-                 "run folder file is a file");
+    assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "run folder file is a file");
     f->o.out = "file/run";
     assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "Not a directory");
     f->o.out = "/proc/run";

@@ -128,9 +128,9 @@ static void paths_lead_to_their_run(void **state)
         const char *resume, *out, *want;
         bool resumed;
     } cases[] = {
-        {p->run, "", p->run, true},      {checkpoint, "", real, true},
-        {p->run, p->run, p->run, true},  {checkpoint, p->run, p->run, true},
-        {p->run, other, other, false},   {checkpoint, other, other, false},
+        {p->run, "", p->run, true},     {checkpoint, "", real, true},
+        {p->run, p->run, p->run, true}, {checkpoint, p->run, p->run, true},
+        {p->run, other, other, false},  {checkpoint, other, other, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         p->o.resume = cases[i].resume;
@@ -227,8 +227,7 @@ static void never_two_at_once(void **state)
                     _exit(2);
                 continue;
             }
-            const int fd = open(folder_path(p->run, "inside"),
-                                O_WRONLY | O_CREAT | O_EXCL, 0644);
+            const int fd = open(folder_path(p->run, "inside"), O_WRONLY | O_CREAT | O_EXCL, 0644);
             if (fd < 0)
                 _exit(3);
             close(fd);

@@ -50,7 +50,7 @@ static void reader_takes_the_references_bytes(void **state)
 
 /* ---- What a reader must accept and reject ---------------------------------------- */
 
-#define T(dtype, shape, offsets)                                                       \
+#define T(dtype, shape, offsets)                                                                   \
     "\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets
 
 typedef struct header_case {
@@ -64,8 +64,7 @@ static const header_case accepted[] = {
     {"{\"test\":{" T("I32", "[2,0]", "[0, 0]") "}}", 0, NULL},
     {"{}\r \t\n", 0, NULL},
     {"{\"a\":{" T("F4", "[1,2]", "[0,1]") "}}", 1, NULL},
-    {"{\"b\":{" T("U8", "[3]", "[2,5]") "},\"a\":{" T("U8", "[2]", "[0,2]") "}}", 5,
-     NULL},
+    {"{\"b\":{" T("U8", "[3]", "[2,5]") "},\"a\":{" T("U8", "[2]", "[0,2]") "}}", 5, NULL},
     {"{\"e\":{" T("F32", "[0]", "[4,4]") "},\"a\":{" T(
          "F32", "[1]", "[4,8]") "},"
                                 "\"z\":{" T("F32", "[1]", "[0,4]") "}}",
@@ -87,8 +86,7 @@ static const header_case rejected[] = {
     {"{} {}", 0, "end of file expected"},
     {"{\"a\":{" T("F32", "[1]", "[0,4]") ",}}", 4, "line 1"},
     {"{\"a\\u0000b\":{" T("F32", "[1]", "[0,4]") "}}", 4, "NUL byte"},
-    {"{\"a\":{" T("F32", "[1]", "[0,4]") "},\"a\":{" T("F32", "[1]", "[4,8]") "}}", 8,
-     "duplicate"},
+    {"{\"a\":{" T("F32", "[1]", "[0,4]") "},\"a\":{" T("F32", "[1]", "[4,8]") "}}", 8, "duplicate"},
     {"{\"a\":{\"dtype\":\"F32\"," T("F32", "[1]", "[0,4]") "}}", 4, "duplicate"},
     {"{\"a\":{" T("F32", "[01]", "[0,4]") "}}", 4, "line 1"},
     {"{\"a\":{" T("F32", "[NaN]", "[0,4]") "}}", 4, "line 1"},
@@ -100,8 +98,7 @@ static const header_case rejected[] = {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "tensor 'a' must have the keys"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"offsets\":[0,4]}}", 4,
      "tensor 'a' must have the keys"},
-    {"{\"a\":{\"more\":0," T("F32", "[1]", "[0,4]") "}}", 4,
-     "tensor 'a' must have the keys"},
+    {"{\"a\":{\"more\":0," T("F32", "[1]", "[0,4]") "}}", 4, "tensor 'a' must have the keys"},
     {"{\"a\":{" T("F33", "[1]", "[0,4]") "}}", 4, "dtype 'F33'"},
     {"{\"a\":{" T("f32", "[1]", "[0,4]") "}}", 4, "dtype 'f32'"},
     {"{\"a\":{\"dtype\":32,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "not a string"},
@@ -125,17 +122,14 @@ static const header_case rejected[] = {
     {"{\"__metadata__\":{\"n\":1}}", 0, "value of 'n' is not a string"},
     {"{\"__metadata__\":{\"n\":{\"m\":\"o\"}}}", 0, "value of 'n' is not a string"},
     /* arithmetic */
-    {"{\"test\":{" T("I32", "[2,18446744073709551614]", "[0,16]") "}}", 16,
-     "too big integer"},
-    {"{\"test\":{" T("I32", "[2,9223372036854775807]", "[0,16]") "}}", 16,
-     "dimension 1"},
+    {"{\"test\":{" T("I32", "[2,18446744073709551614]", "[0,16]") "}}", 16, "too big integer"},
+    {"{\"test\":{" T("I32", "[2,9223372036854775807]", "[0,16]") "}}", 16, "dimension 1"},
     {"{\"a\":{" T("F32", "[281474976710655,281474976710655]", "[0,4]") "}}", 4,
      "no whole number of bytes"},
     {"{\"a\":{" T("U8", "[140737488355328,131072]", "[0,0]") "}}", 0,
      "no whole number of bytes"}, /* 2^64: wraps to 0 */
     {"{\"a\":{" T("F4", "[1,3]", "[0,2]") "}}", 2, "no whole number of bytes"},
-    {"{\"test\":{" T("I32", "[2,2]", "[0, 4]") "}}", 4,
-     "hold 4 bytes, but I32 [2, 2] has 16"},
+    {"{\"test\":{" T("I32", "[2,2]", "[0, 4]") "}}", 4, "hold 4 bytes, but I32 [2, 2] has 16"},
     {"{\"a\":{" T("F32", "[0]", "[0,4]") "}}", 4, "hold 4 bytes, but F32 [0] has 0"},
     /* cover */
     {"{\"a\":{" T("U8", "[2]", "[0,2]") "},\"b\":{" T("U8", "[2]", "[1,3]") "}}", 3,
@@ -148,8 +142,7 @@ static const header_case rejected[] = {
     {"{\"a\":{" T("U8", "[2]", "[0,2]") "}}", 3, "trailing bytes"},
     {"{}", 1, "trailing bytes"},
     {"{\"a\":{" T("U8", "[2]", "[0,2]") "}}", 1, "cut short"},
-    {"{\"a\":{" T("U8", "[281474976710655]", "[0,281474976710655]") "}}", 1,
-     "cut short"},
+    {"{\"a\":{" T("U8", "[281474976710655]", "[0,281474976710655]") "}}", 1, "cut short"},
 };
 
 static void headers_are_checked(void **state)
@@ -166,8 +159,7 @@ static void headers_are_checked(void **state)
         dt_safetensors *s = NULL;
         put_header(f->file, rejected[i].header, rejected[i].data_bytes);
         if (dt_safetensors_open(&s, f->file) != DT_FORMAT ||
-            !strstr(dt_fail_text(), rejected[i].message) ||
-            !strstr(dt_fail_text(), f->file))
+            !strstr(dt_fail_text(), rejected[i].message) || !strstr(dt_fail_text(), f->file))
             fail_msg("%s: '%s', want '%s'", rejected[i].header, dt_fail_text(),
                      rejected[i].message);
         dt_fail_clear();
@@ -188,8 +180,7 @@ static void lengths_are_checked(void **state)
         {BYTES(EIGHT("\x03") "{}"), "cut short"},
         {BYTES("<\0\0\0\0\xff\xff\xff{}"), "at most 1048576"},
         {BYTES("\xff\xff\xff\xff\xff\xff\xff\xff{}"), "at most 1048576"},
-        {BYTES("\xf8\xff\xff\xff\xff\xff\xff\xff{}"),
-         "at most 1048576"}, /* 8 + N wraps to 0 */
+        {BYTES("\xf8\xff\xff\xff\xff\xff\xff\xff{}"), "at most 1048576"}, /* 8 + N wraps to 0 */
         {BYTES("\x01\0\x10\0\0\0\0\0{}"), "at most 1048576"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -211,8 +202,7 @@ static void counts_and_depth_are_limited(void **state)
         size_t used = (size_t)snprintf(header, room, "{");
         for (int i = 0; i < DT_TENSOR_MAX_COUNT + extra; i++)
             used += (size_t)snprintf(header + used, room - used,
-                                     "%s\"t%d\":{" T("U8", "[0]", "[0,0]") "}",
-                                     i ? "," : "", i);
+                                     "%s\"t%d\":{" T("U8", "[0]", "[0,0]") "}", i ? "," : "", i);
         snprintf(header + used, room - used, "}");
         dt_safetensors *s = NULL;
         put_header(f->file, header, 0);
@@ -239,12 +229,10 @@ static void names_are_printed_escaped(void **state)
     dt_safetensors *s = NULL;
     char name[300], out[DT_QUOTED_CHARS];
 
-    put_header(f->file,
-               "{\"\\u001b[31m\\n\xc3\xa4'\\\\\":{" T("F33", "[1]", "[0,4]") "}}", 4);
+    put_header(f->file, "{\"\\u001b[31m\\n\xc3\xa4'\\\\\":{" T("F33", "[1]", "[0,4]") "}}", 4);
     assert_fails(dt_safetensors_open(&s, f->file), DT_FORMAT,
                  "tensor '\\x1b[31m\\x0a\\xc3\\xa4\\x27\\x5c': dtype 'F33'");
-    for (size_t length = 0; length < sizeof name - 1;
-         length++) { /* cut, never overrun */
+    for (size_t length = 0; length < sizeof name - 1; length++) { /* cut, never overrun */
         memset(name, length % 2 ? 'n' : '\n', length);
         name[length] = '\0';
         assert_true(strlen(dt_quote(name, out)) < DT_QUOTED_CHARS);

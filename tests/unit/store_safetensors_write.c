@@ -82,8 +82,7 @@ static void tensors_are_ordered(void **state)
 
 static dt_status write_large(const char *path)
 {
-    static const dt_tensor t = {
-        .name = "w", .dtype = "F32", .rank = 2, .shape = {64, 1024}};
+    static const dt_tensor t = {.name = "w", .dtype = "F32", .rank = 2, .shape = {64, 1024}};
     size_t bytes = 4 * 64 * 1024;
     return dt_safetensors_write(
         path, &(dt_safetensors_content){
@@ -121,16 +120,14 @@ static int full_disk(const char *dir)
 {
     char file[PATH_CHARS];
 
-    if (unshare(CLONE_NEWNS) != 0 ||
-        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", dir, "tmpfs", 0, "size=64k") != 0)
         return 99;
     snprintf(file, sizeof file, "%s/m.safetensors", dir);
     put(file, sample->bytes, sample->count);
     const dt_status st = write_large(file);
     const bool ok = st == DT_IO && strstr(dt_fail_text(), "No space left") &&
-                    strstr(dt_fail_text(), file) && unchanged(file) &&
-                    count_files(dir) == 1;
+                    strstr(dt_fail_text(), file) && unchanged(file) && count_files(dir) == 1;
     return ok ? 0 : 1;
 }
 
@@ -169,8 +166,7 @@ static void places_that_cannot_be_written_are_named(void **state)
 static void bad_lists_are_bugs(void **state)
 {
     const folder *f = *state;
-    const dt_tensor twice[] = {{.name = "a", .dtype = "U8"},
-                               {.name = "a", .dtype = "U8"}};
+    const dt_tensor twice[] = {{.name = "a", .dtype = "U8"}, {.name = "a", .dtype = "U8"}};
     const dt_tensor untyped = {.name = "a", .dtype = "F31"};
     const dt_tensor huge = {
         .name = "a", .dtype = "F32", .rank = 2, .shape = {INT64_MAX, INT64_MAX}};
@@ -190,12 +186,9 @@ static void bad_lists_are_bugs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(writer_makes_the_references_bytes),
-        TEST(tensors_are_ordered),
-        TEST(a_failed_write_keeps_the_old_file),
-        TEST(a_full_disk_keeps_the_old_file),
-        TEST(places_that_cannot_be_written_are_named),
-        TEST(bad_lists_are_bugs),
+        TEST(writer_makes_the_references_bytes),       TEST(tensors_are_ordered),
+        TEST(a_failed_write_keeps_the_old_file),       TEST(a_full_disk_keeps_the_old_file),
+        TEST(places_that_cannot_be_written_are_named), TEST(bad_lists_are_bugs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

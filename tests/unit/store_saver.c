@@ -90,8 +90,8 @@ static int threads_with_blocked(int signal_number)
         char path[300], line[200];
         unsigned long long mask = 0;
         snprintf(path, sizeof path, "/proc/self/task/%s/status", e->d_name);
-        FILE *f = e->d_name[0] == '.' || atol(e->d_name) == (long)getpid()
-                      ? NULL : fopen(path, "r");
+        FILE *f =
+            e->d_name[0] == '.' || atol(e->d_name) == (long)getpid() ? NULL : fopen(path, "r");
         while (f && fgets(line, sizeof line, f))
             if (sscanf(line, "SigBlk: %llx", &mask) == 1)
                 count += (mask & 1ull << (signal_number - 1)) != 0;

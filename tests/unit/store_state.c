@@ -23,8 +23,7 @@ static int make(void **state)
     assert_non_null(all);
     for (size_t i = 0; i < 2 * f->floats + 2 * f->channels; i++)
         all[i] = (float)i;
-    f->state = (dt_weights){f->net, all, all + 2 * f->floats,
-                                all + 2 * f->floats + f->channels};
+    f->state = (dt_weights){f->net, all, all + 2 * f->floats, all + 2 * f->floats + f->channels};
     f->momentum = all + f->floats;
     *state = f;
     return 0;
@@ -93,8 +92,7 @@ static void every_part_counts_and_padding_does_not(void **state)
     const fixture *f = *state;
     const dt_digest before = hash_of(f, 1, 2);
     const size_t inside = dt_net_param(f->net, 0)->offset;
-    float *const parts[] = {f->state.master + inside, f->momentum + inside,
-                            f->state.running_mean,
+    float *const parts[] = {f->state.master + inside, f->momentum + inside, f->state.running_mean,
                             f->state.running_var + f->channels - 1};
 
     assert_true(same(hash_of(f, 1, 2), before));

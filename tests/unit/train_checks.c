@@ -31,8 +31,7 @@ static dt_options small(const char *net, int64_t every)
 static dt_status step(dt_run *r, int64_t i)
 {
     dt_step_result result;
-    return dt_run_step(r, i / r->steps_per_epoch, i % r->steps_per_epoch, false,
-                       &result);
+    return dt_run_step(r, i / r->steps_per_epoch, i % r->steps_per_epoch, false, &result);
 }
 
 static void flip(void *at)
@@ -274,8 +273,7 @@ static void elements_have_the_file_s_indices(void **state)
         for (int d = 0; d < p->rank; d++) {
             inner /= (size_t)p->dim[d];
             const size_t used = strlen(index);
-            snprintf(index + used, sizeof index - used, "[%zu]",
-                     to / inner % (size_t)p->dim[d]);
+            snprintf(index + used, sizeof index - used, "[%zu]", to / inner % (size_t)p->dim[d]);
         }
         snprintf(want, sizeof want, "%s%s", p->name, index);
         dt_element_name(&c, &(dt_check_block){.area = DT_AREA_weights, .tensor = i}, at, got);

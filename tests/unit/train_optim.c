@@ -25,34 +25,34 @@ static const torch_case exact[] = {
      0.5f,
      0,
      false,
-     {0xbec10000, 0xbe0b0000, 0x3ef10000, 0x3df00000, 0x3ea68000, 0xbe030000,
-      0x3f140000, 0xbf27c000},
-     {0xbf020000, 0x3e540000, 0x3e840000, 0xbe200000, 0x3eda0000, 0xbec60000,
-      0x3d800000, 0x3ec20000}},
+     {0xbec10000, 0xbe0b0000, 0x3ef10000, 0x3df00000, 0x3ea68000, 0xbe030000, 0x3f140000,
+      0xbf27c000},
+     {0xbf020000, 0x3e540000, 0x3e840000, 0xbe200000, 0x3eda0000, 0xbec60000, 0x3d800000,
+      0x3ec20000}},
     {0.25f,
      0.5f,
      0,
      true,
-     {0xbea08000, 0xbe258000, 0x3ee08000, 0x3e0c0000, 0x3e8b4000, 0xbda30000,
-      0x3f120000, 0xbf33e000},
-     {0xbf020000, 0x3e540000, 0x3e840000, 0xbe200000, 0x3eda0000, 0xbec60000,
-      0x3d800000, 0x3ec20000}},
+     {0xbea08000, 0xbe258000, 0x3ee08000, 0x3e0c0000, 0x3e8b4000, 0xbda30000, 0x3f120000,
+      0xbf33e000},
+     {0xbf020000, 0x3e540000, 0x3e840000, 0xbe200000, 0x3eda0000, 0xbec60000, 0x3d800000,
+      0x3ec20000}},
     {0.25f,
      0.5f,
      0.25f,
      false,
-     {0xbe1297d8, 0xbe1322f0, 0x3e7c6af8, 0x3de4f190, 0x3df60d60, 0xbd238a00,
-      0x3ec05134, 0xbedad0ec},
-     {0xbf3006a8, 0x3e43e7c0, 0x3edda310, 0xbdf48a40, 0x3f164650, 0xbeee6b00,
-      0x3e8d7630, 0x3e2a8d60}},
+     {0xbe1297d8, 0xbe1322f0, 0x3e7c6af8, 0x3de4f190, 0x3df60d60, 0xbd238a00, 0x3ec05134,
+      0xbedad0ec},
+     {0xbf3006a8, 0x3e43e7c0, 0x3edda310, 0xbdf48a40, 0x3f164650, 0xbeee6b00, 0x3e8d7630,
+      0x3e2a8d60}},
     {0.5f,
      0.5f,
      0.25f,
      true,
-     {0x3e9f8c7c, 0xbea1ffe8, 0xbd0abe60, 0x3e6266d8, 0xbe8da478, 0x3e5a8680,
-      0x3e858edc, 0xbeee9984},
-     {0xbf15b2a8, 0x3e06f7c0, 0x3eb95710, 0xbd845a40, 0x3efec4a0, 0xbee38f00,
-      0x3e9a3230, 0x3e464560}},
+     {0x3e9f8c7c, 0xbea1ffe8, 0xbd0abe60, 0x3e6266d8, 0xbe8da478, 0x3e5a8680, 0x3e858edc,
+      0xbeee9984},
+     {0xbf15b2a8, 0x3e06f7c0, 0x3eb95710, 0xbd845a40, 0x3efec4a0, 0xbee38f00, 0x3e9a3230,
+      0x3e464560}},
 };
 
 /* Usual numbers. A step has three products that PyTorch fuses and we round, each by at
@@ -64,26 +64,26 @@ static const torch_case usual[] = {
      0.9f,
      0,
      false,
-     {0xbeee38b1, 0xbd4c8a9c, 0x3efac9db, 0x3d927676, 0x3ed19ca1, 0xbe3090ac,
-      0x3f07e5c9, 0xbf17a2e5},
-     {0xbf27e69a, 0x3eb8ecbf, 0x3eabfcb8, 0xbed0346e, 0x3f063a92, 0xbeccc226,
-      0xbe795812, 0x3f1783e3}},
+     {0xbeee38b1, 0xbd4c8a9c, 0x3efac9db, 0x3d927676, 0x3ed19ca1, 0xbe3090ac, 0x3f07e5c9,
+      0xbf17a2e5},
+     {0xbf27e69a, 0x3eb8ecbf, 0x3eabfcb8, 0xbed0346e, 0x3f063a92, 0xbeccc226, 0xbe795812,
+      0x3f1783e3}},
     {0.1f,
      0.9f,
      5e-4f,
      false,
-     {0xbeee069b, 0xbd4c93c2, 0x3efa986a, 0x3d928db3, 0x3ed172db, 0xbe306a8f,
-      0x3f07d460, 0xbf178fea},
-     {0xbf28326c, 0x3eb8effb, 0x3eac90df, 0xbed03da0, 0x3f067af3, 0xbeccfc33,
-      0xbe786f70, 0x3f174449}},
+     {0xbeee069b, 0xbd4c93c2, 0x3efa986a, 0x3d928db3, 0x3ed172db, 0xbe306a8f, 0x3f07d460,
+      0xbf178fea},
+     {0xbf28326c, 0x3eb8effb, 0x3eac90df, 0xbed03da0, 0x3f067af3, 0xbeccfc33, 0xbe786f70,
+      0x3f174449}},
     {0.1f,
      0.9f,
      5e-4f,
      true,
-     {0xbecfc1f2, 0xbda8de6e, 0x3eeb12b1, 0x3ddd799a, 0x3eb93ead, 0xbe0b86c0,
-      0x3f0d6a58, 0xbf252b8f},
-     {0xbf283022, 0x3eb8eebf, 0x3eac8c28, 0xbed035d8, 0x3f0679f6, 0xbeccfaa3,
-      0xbe78615a, 0x3f174070}},
+     {0xbecfc1f2, 0xbda8de6e, 0x3eeb12b1, 0x3ddd799a, 0x3eb93ead, 0xbe0b86c0, 0x3f0d6a58,
+      0xbf252b8f},
+     {0xbf283022, 0x3eb8eebf, 0x3eac8c28, 0xbed035d8, 0x3f0679f6, 0xbeccfaa3, 0xbe78615a,
+      0x3f174070}},
 };
 
 static float float_of(uint32_t bits)
@@ -130,8 +130,7 @@ static void steps_are_those_of_torch(void **state)
         run_case(&usual[k], w, m);
         for (int i = 0; i < N; i++) {
             const double dw = fabs((double)w[i] - (double)float_of(usual[k].weight[i]));
-            const double dm =
-                fabs((double)m[i] - (double)float_of(usual[k].momentum[i]));
+            const double dm = fabs((double)m[i] - (double)float_of(usual[k].momentum[i]));
             if (!(dw <= fused && dm <= fused))
                 fail_msg("case %zu element %d: off by %g and %g", k, i, dw, dm);
         }
@@ -195,8 +194,7 @@ typedef struct run_result {
 } run_result;
 
 /* Three steps, the slab cut in two at `cut`. */
-static run_result run_slab(const slab_test *t, const dt_options *o, int threads,
-                           size_t cut)
+static run_result run_slab(const slab_test *t, const dt_options *o, int threads, size_t cut)
 {
     run_result r = {calloc(t->floats, sizeof(float)), calloc(t->floats, sizeof(float))};
     dt_optim x;

@@ -72,9 +72,8 @@ static void drain(fixture *f)
     fflush(f->out);
     for (;;) {
         const size_t room = TEXT_CHARS - 1 - f->used;
-        const ssize_t n = f->terminal >= 0
-                              ? read(from, f->text + f->used, room)
-                              : pread(from, f->text + f->used, room, f->at);
+        const ssize_t n = f->terminal >= 0 ? read(from, f->text + f->used, room)
+                                           : pread(from, f->text + f->used, room, f->at);
         if (n <= 0)
             break;
         f->used += (size_t)n;
@@ -199,10 +198,9 @@ static void rates_are_smoothed(void **state)
     open_report(&r, f, "auto", "C");
     steps(f, &r, 1, 1, 1, 10, 32);
     steps(f, &r, 1, 2, 3, 0.125, 32);
-    assert_string_equal(
-        last_bar(f),
-        "epoch 1/10:   2%|4                           | 3/195 [00:10<07:28,  "
-        "2.33s/it, loss=2.1250, 14 img/s]");
+    assert_string_equal(last_bar(f),
+                        "epoch 1/10:   2%|4                           | 3/195 [00:10<07:28,  "
+                        "2.33s/it, loss=2.1250, 14 img/s]");
 }
 
 static int count(const char *text, char c)
@@ -248,11 +246,8 @@ static void a_cut_epoch_is_full_at_its_end(void **state)
 {
     fixture *f = *state;
     dt_report r;
-    const dt_report_setup setup = {.style = "auto",
-                                   .out = f->out,
-                                   .epochs = 10,
-                                   .steps_per_epoch = 195,
-                                   .total_steps = 200};
+    const dt_report_setup setup = {
+        .style = "auto", .out = f->out, .epochs = 10, .steps_per_epoch = 195, .total_steps = 200};
 
     set_columns(f, 80);
     assert_ok(dt_report_open(&r, &setup));
@@ -270,15 +265,14 @@ static const dt_epoch_record epoch_record = {.epoch = 1,
                                              .test_images = 10000,
                                              .images = 49920,
                                              .seconds = 20.8};
-static const dt_end_record end_record = {
-    .ok = true,
-    .steps = 195,
-    .seconds = 25.25,
-    .weights_hash = "00112233445566778899aabbccddeeff",
-    .state_hash = "ffeeddccbbaa99887766554433221100",
-    .folder = "runs/x"};
-#define HASHES                                                                         \
-    "weights hash 00112233445566778899aabbccddeeff\n"                                  \
+static const dt_end_record end_record = {.ok = true,
+                                         .steps = 195,
+                                         .seconds = 25.25,
+                                         .weights_hash = "00112233445566778899aabbccddeeff",
+                                         .state_hash = "ffeeddccbbaa99887766554433221100",
+                                         .folder = "runs/x"};
+#define HASHES                                                                                     \
+    "weights hash 00112233445566778899aabbccddeeff\n"                                              \
     "state hash   ffeeddccbbaa99887766554433221100\n"
 
 static void a_file_gets_a_line_per_interval(void **state)
@@ -289,17 +283,16 @@ static void a_file_gets_a_line_per_interval(void **state)
     open_report(&r, f, "auto", "C.UTF-8");
     dt_report_start(&r);
     steps(f, &r, 1, 1, 50, 0.5, 256); /* first step, then every 10 s: steps 21 and 41 */
-    assert_string_equal(
-        printed(f), "epoch 1/10 step 1/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
-                    "epoch 1/10 step 21/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
-                    "epoch 1/10 step 41/195: loss 2.1250, lr 0.01, 512.0 images/s\n");
+    assert_string_equal(printed(f),
+                        "epoch 1/10 step 1/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
+                        "epoch 1/10 step 21/195: loss 2.1250, lr 0.01, 512.0 images/s\n"
+                        "epoch 1/10 step 41/195: loss 2.1250, lr 0.01, 512.0 images/s\n");
     dt_report_epoch(&r, &epoch_record);
     dt_report_finish(&r, &end_record);
-    assert_string_equal(
-        printed(f),
-        "epoch 1/10: train loss 1.5342, test loss 2.2661, test accuracy 13.80 "
-        "%, 20.8 s, 2400.0 images/s\n" HASHES
-        "195 steps in 25.2 s; the run is in runs/x\n");
+    assert_string_equal(printed(f),
+                        "epoch 1/10: train loss 1.5342, test loss 2.2661, test accuracy 13.80 "
+                        "%, 20.8 s, 2400.0 images/s\n" HASHES
+                        "195 steps in 25.2 s; the run is in runs/x\n");
 }
 
 static void mindspore_lines_are_the_tutorials(void **state)
@@ -313,9 +306,9 @@ static void mindspore_lines_are_the_tutorials(void **state)
     dt_report_step(&r, &(dt_step_record){.epoch = 2, .step = 156, .loss = 1.6407638});
     dt_report_epoch(&r, &epoch_record);
     dt_report_finish(&r, &end_record);
-    assert_string_equal(printed(f), "epoch: 1 step: 156, loss is 2.0084016\n"
-                                    "epoch: 2 step: 156, loss is 1.6407638\n" HASHES
-                                    "training success\n");
+    assert_string_equal(printed(f),
+                        "epoch: 1 step: 156, loss is 2.0084016\n"
+                        "epoch: 2 step: 156, loss is 1.6407638\n" HASHES "training success\n");
     dt_report_finish(&r, &(dt_end_record){.ok = false});
     assert_string_equal(printed(f), "training failed\n");
 }
@@ -352,8 +345,8 @@ static void an_unknown_style_is_refused(void **state)
 {
     fixture *f = *state;
     dt_report r;
-    assert_fails(dt_report_open(&r, &(dt_report_setup){.style = "timm", .out = f->out}),
-                 DT_CONFIG, "'timm'; there are: auto mindspore cs744");
+    assert_fails(dt_report_open(&r, &(dt_report_setup){.style = "timm", .out = f->out}), DT_CONFIG,
+                 "'timm'; there are: auto mindspore cs744");
 }
 
 /* ---- Numbers --------------------------------------------------------------------- */
@@ -402,8 +395,7 @@ static void float32_texts_are_numpys(void **state)
 }
 
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, make_file, release)
-#define TERMINAL_TEST(name)                                                            \
-    cmocka_unit_test_setup_teardown(name, make_terminal, release)
+#define TERMINAL_TEST(name) cmocka_unit_test_setup_teardown(name, make_terminal, release)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -25,8 +25,11 @@ static void run_open(dt_run *r)
 static void save(const dt_run *r, const char *folder, char path[PATH_MAX])
 {
     char data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
-    const dt_snapshot s = {.model = dt_run_weights(r), .momentum = r->momentum.mem,
-                           .options = &r->o, .data_digest = data, .bits_class = class};
+    const dt_snapshot s = {.model = dt_run_weights(r),
+                           .momentum = r->momentum.mem,
+                           .options = &r->o,
+                           .data_digest = data,
+                           .bits_class = class};
 
     dt_digest_text(dt_source_digest(r->source), data);
     dt_bits_class(r, class);

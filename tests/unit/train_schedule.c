@@ -23,8 +23,8 @@ static dt_options options(const char *schedule, double lr)
     return o;
 }
 
-static void assert_rates(const dt_options *o, int64_t steps_per_epoch,
-                         const double *want, int64_t steps, double highest)
+static void assert_rates(const dt_options *o, int64_t steps_per_epoch, const double *want,
+                         int64_t steps, double highest)
 {
     dt_schedule s;
 
@@ -72,16 +72,9 @@ static void step_is_multistep(void **state)
 static void cosine_is_cosine_annealing(void **state)
 {
     (void)state;
-    static const double want[] = {0.3,
-                                  0.29265847744427304,
-                                  0.2713525491562421,
-                                  0.23816778784387094,
-                                  0.1963525491562421,
-                                  0.15,
-                                  0.1036474508437579,
-                                  0.06183221215612905,
-                                  0.028647450843757902,
-                                  0.007341522555726971};
+    static const double want[] = {
+        0.3,  0.29265847744427304, 0.2713525491562421,  0.23816778784387094,  0.1963525491562421,
+        0.15, 0.1036474508437579,  0.06183221215612905, 0.028647450843757902, 0.007341522555726971};
     const dt_options o = options("cosine", 0.3);
     assert_rates(&o, 5, want, 10, 0.3);
 }
@@ -91,10 +84,9 @@ static void onecycle_is_one_cycle(void **state)
     (void)state;
     /* OneCycleLR(o, max_lr=0.1, total_steps=12, pct_start=0.3) */
     static const double third[] = {
-        0.0040000000000000036, 0.0349789654219583,    0.08792851591221287,
-        0.09944154354509119,   0.09330129698414118,   0.0811745653949763,
-        0.06473789976951033,   0.046263710266697504,  0.028306099820869922,
-        0.01334775301888306,   0.0034566987425395223, 4e-07};
+        0.0040000000000000036, 0.0349789654219583,  0.08792851591221287,   0.09944154354509119,
+        0.09330129698414118,   0.0811745653949763,  0.06473789976951033,   0.046263710266697504,
+        0.028306099820869922,  0.01334775301888306, 0.0034566987425395223, 4e-07};
     /* OneCycleLR(o, max_lr=0.4, total_steps=7, pct_start=0.2) */
     static const double fifth[] = {0.016000000000000014,
                                    0.38877671095500926,
@@ -132,8 +124,7 @@ static void short_runs_have_rates(void **state)
         for (int peak = 0; peak <= 4; peak++)
             for (int warmup = 0; warmup <= 3; warmup++)
                 for (int row = 0; row < 4; row++) {
-                    static const char *const names[] = {"constant", "step", "cosine",
-                                                        "onecycle"};
+                    static const char *const names[] = {"constant", "step", "cosine", "onecycle"};
                     o.schedule = names[row];
                     o.peak = 0.25 * peak;
                     o.warmup = warmup;
@@ -201,8 +192,7 @@ static void scale_multiplies_the_rate(void **state)
 static void bad_options_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"0.5,x", "0.5,", ",0.5", "0.5 0.7",
-                                      "1.5",   "-0.1", "nan"};
+    static const char *const bad[] = {"0.5,x", "0.5,", ",0.5", "0.5 0.7", "1.5", "-0.1", "nan"};
     dt_options o = options("step", 0.1);
     dt_schedule s;
     char many[400] = "0.5";

@@ -13,9 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    BLAS_ROWS = 128
-}; /* rows of a matrix product that pay for reading the weights */
+enum { BLAS_ROWS = 128 }; /* rows of a matrix product that pay for reading the weights */
 
 typedef struct blas_conv {
     dt_conv conv;
@@ -37,13 +35,11 @@ static int64_t blas_group(const dt_conv *c)
 static bool blas_supports(const dt_conv *c, dt_pass pass)
 {
     (void)pass;
-    return c->type == DT_F32 && c->out_type == DT_F32 &&
-           blas_group(c) * c->oh * c->ow <= INT_MAX && c->oc <= INT_MAX &&
-           c->kernel[0] * c->kernel[1] * c->ic <= INT_MAX;
+    return c->type == DT_F32 && c->out_type == DT_F32 && blas_group(c) * c->oh * c->ow <= INT_MAX &&
+           c->oc <= INT_MAX && c->kernel[0] * c->kernel[1] * c->ic <= INT_MAX;
 }
 
-static dt_status blas_open(void **state, const dt_conv *c, dt_pass pass,
-                           dt_kernel_info *info)
+static dt_status blas_open(void **state, const dt_conv *c, dt_pass pass, dt_kernel_info *info)
 {
     const bool weights = pass == DT_PASS_WEIGHTS;
     blas_conv *b = NULL;
@@ -55,18 +51,15 @@ static dt_status blas_open(void **state, const dt_conv *c, dt_pass pass,
     b->group = blas_group(c);
     b->groups = (c->n + b->group - 1) / b->group;
     b->inner = c->kernel[0] * c->kernel[1] * c->ic;
-    b->plain = c->kernel[0] == 1 && c->kernel[1] == 1 && c->stride[0] == 1 &&
-               c->stride[1] == 1 && c->ih == c->oh && c->iw == c->ow;
+    b->plain = c->kernel[0] == 1 && c->kernel[1] == 1 && c->stride[0] == 1 && c->stride[1] == 1 &&
+               c->ih == c->oh && c->iw == c->ow;
     b->parts = weights ? dt_part_count(c, DT_MAX_PARTS) : 1;
     b->workers = weights ? DT_MIN(c->threads, b->parts) : c->threads;
-    b->col_floats =
-        b->plain ? 0 : dt_align((size_t)(b->group * c->oh * c->ow * b->inner), 16);
-    *info = (dt_kernel_info){.scratch_bytes =
-                                 b->col_floats * sizeof(float) * (size_t)b->workers};
+    b->col_floats = b->plain ? 0 : dt_align((size_t)(b->group * c->oh * c->ow * b->inner), 16);
+    *info = (dt_kernel_info){.scratch_bytes = b->col_floats * sizeof(float) * (size_t)b->workers};
     if (weights)
-        info->scratch_bytes +=
-            dt_align(dt_conv_weights(c) * sizeof(float), 64) * (size_t)b->parts +
-            (c->bias ? dt_bias_scratch_bytes(c) : 0);
+        info->scratch_bytes += dt_align(dt_conv_weights(c) * sizeof(float), 64) * (size_t)b->parts +
+                               (c->bias ? dt_bias_scratch_bytes(c) : 0);
     info->scratch_bytes = dt_align(info->scratch_bytes, 64);
     snprintf(info->impl, sizeof info->impl, b->plain ? "sgemm" : "im2col+sgemm");
     *state = b;
@@ -104,11 +97,9 @@ static void blas_im2col(const blas_conv *b, const float *x, float *col)
 
     memset(col, 0, (size_t)(c->oh * c->ow * b->inner) * sizeof *col);
     for (int64_t i = 0; i < c->oh; i++) {
-        const blas_window v =
-            blas_clip(i, c->stride[0], c->pad[0], c->kernel[0], c->ih);
+        const blas_window v = blas_clip(i, c->stride[0], c->pad[0], c->kernel[0], c->ih);
         for (int64_t j = 0; j < c->ow; j++, col += b->inner) {
-            const blas_window h =
-                blas_clip(j, c->stride[1], c->pad[1], c->kernel[1], c->iw);
+            const blas_window h = blas_clip(j, c->stride[1], c->pad[1], c->kernel[1], c->iw);
             for (int64_t k = v.first; k < v.end; k++)
                 memcpy(col + (k * c->kernel[1] + h.first) * c->ic,
                        x + ((v.at + k) * c->iw + h.at + h.first) * c->ic,
@@ -124,11 +115,9 @@ static void blas_col2im(const blas_conv *b, const float *col, float *x)
 
     memset(x, 0, dt_conv_x_image(c) * sizeof *x);
     for (int64_t i = 0; i < c->oh; i++) {
-        const blas_window v =
-            blas_clip(i, c->stride[0], c->pad[0], c->kernel[0], c->ih);
+        const blas_window v = blas_clip(i, c->stride[0], c->pad[0], c->kernel[0], c->ih);
         for (int64_t j = 0; j < c->ow; j++, col += b->inner) {
-            const blas_window h =
-                blas_clip(j, c->stride[1], c->pad[1], c->kernel[1], c->iw);
+            const blas_window h = blas_clip(j, c->stride[1], c->pad[1], c->kernel[1], c->iw);
             for (int64_t k = v.first; k < v.end; k++) {
                 const float *from = col + (k * c->kernel[1] + h.first) * c->ic;
                 float *to = x + ((v.at + k) * c->iw + h.at + h.first) * c->ic;
@@ -143,8 +132,8 @@ static void blas_col2im(const blas_conv *b, const float *col, float *x)
 
 /* The factor made from `images` images of x from `first` on: x itself, or col filled.
  */
-static const float *blas_factor(const blas_conv *b, const float *x, int64_t first,
-                                int64_t images, float *col)
+static const float *blas_factor(const blas_conv *b, const float *x, int64_t first, int64_t images,
+                                float *col)
 {
     const size_t image = dt_conv_x_image(&b->conv);
     const int64_t each = b->conv.oh * b->conv.ow * b->inner;
@@ -157,43 +146,39 @@ static const float *blas_factor(const blas_conv *b, const float *x, int64_t firs
     return col;
 }
 
-static void blas_forward(const blas_conv *b, const dt_conv_args *a, int64_t first,
-                         int64_t images, float *col)
+static void blas_forward(const blas_conv *b, const dt_conv_args *a, int64_t first, int64_t images,
+                         float *col)
 {
     const dt_conv *c = &b->conv;
-    const int rows = (int)(images * c->oh * c->ow), oc = (int)c->oc,
-              inner = (int)b->inner;
+    const int rows = (int)(images * c->oh * c->ow), oc = (int)c->oc, inner = (int)b->inner;
     const float *factor = blas_factor(b, a->x, first, images, col);
     float *y = (float *)a->y + (size_t)first * dt_conv_y_image(c);
 
     if (c->bias)
         for (int r = 0; r < rows; r++)
             memcpy(y + (size_t)r * (size_t)oc, a->bias, (size_t)oc * sizeof *y);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, oc, inner, 1.0f,
-                factor, inner, a->master, oc, c->bias ? 1.0f : 0.0f, y, oc);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, oc, inner, 1.0f, factor, inner,
+                a->master, oc, c->bias ? 1.0f : 0.0f, y, oc);
 }
 
-static void blas_data(const blas_conv *b, const dt_conv_args *a, int64_t first,
-                      int64_t images, float *col)
+static void blas_data(const blas_conv *b, const dt_conv_args *a, int64_t first, int64_t images,
+                      float *col)
 {
     const dt_conv *c = &b->conv;
-    const int rows = (int)(images * c->oh * c->ow), oc = (int)c->oc,
-              inner = (int)b->inner;
+    const int rows = (int)(images * c->oh * c->ow), oc = (int)c->oc, inner = (int)b->inner;
     const float *dy = (const float *)a->dy + (size_t)first * dt_conv_y_image(c);
     float *dx = (float *)a->dx + (size_t)first * dt_conv_x_image(c);
 
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, inner, oc, 1.0f, dy, oc,
-                a->master, oc, 0.0f, b->plain ? dx : col, inner);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, inner, oc, 1.0f, dy, oc, a->master,
+                oc, 0.0f, b->plain ? dx : col, inner);
     if (b->plain)
         return;
     for (int64_t i = 0; i < images; i++)
-        blas_col2im(b, col + i * c->oh * c->ow * b->inner,
-                    dx + (size_t)i * dt_conv_x_image(c));
+        blas_col2im(b, col + i * c->oh * c->ow * b->inner, dx + (size_t)i * dt_conv_x_image(c));
 }
 
 /* dw of the images of one part, group by group. */
-static void blas_weights(const blas_conv *b, const dt_conv_args *a, int part,
-                         float *col, float *dw)
+static void blas_weights(const blas_conv *b, const dt_conv_args *a, int part, float *col, float *dw)
 {
     const dt_conv *c = &b->conv;
     const int64_t from = dt_part_first(c->n, b->parts, part);
@@ -225,8 +210,7 @@ static void blas_run_weights(const blas_conv *b, const dt_conv_args *a)
                      part + stride * (size_t)i);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t r = 0; r < b->inner; r++)
-        dt_part_sum(a->dw + r * c->oc, part + r * c->oc, stride, b->parts,
-                    (size_t)c->oc);
+        dt_part_sum(a->dw + r * c->oc, part + r * c->oc, stride, b->parts, (size_t)c->oc);
     if (c->bias)
         dt_bias_gradient(c, a->dy, bias, a->dbias);
 }

@@ -25,15 +25,13 @@ static const dt_kernel *kernel_find(const char *name, const dt_conv *c, dt_pass 
 {
     for (int i = 0; i < KERNEL_COUNT; i++) {
         const dt_kernel *k = kernel_table[i];
-        if ((strcmp(name, "auto") == 0 || strcmp(name, k->name) == 0) &&
-            k->supports(c, pass))
+        if ((strcmp(name, "auto") == 0 || strcmp(name, k->name) == 0) && k->supports(c, pass))
             return k;
     }
     return NULL;
 }
 
-dt_status dt_kernel_choose(const char *name, const dt_conv *c, dt_pass pass,
-                           const dt_kernel **k)
+dt_status dt_kernel_choose(const char *name, const dt_conv *c, dt_pass pass, const dt_kernel **k)
 {
     const dt_kernel *found = kernel_find(name, c, pass);
 
@@ -42,8 +40,8 @@ dt_status dt_kernel_choose(const char *name, const dt_conv *c, dt_pass pass,
                        "kernels '%s' cannot run the %s of a %s convolution of %" PRId64
                        " images of %" PRId64 "x%" PRId64 " with %" PRId64
                        " channels on %s; known: auto" DT_KERNEL_LIST(DT_WORD),
-                       name, kernel_pass_name[pass], dt_dtype_name(c->type), c->n,
-                       c->ih, c->iw, c->ic, dt_isa_name(dt_isa_current()));
+                       name, kernel_pass_name[pass], dt_dtype_name(c->type), c->n, c->ih, c->iw,
+                       c->ic, dt_isa_name(dt_isa_current()));
     *k = found;
     return DT_OK;
 }
@@ -85,12 +83,10 @@ dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *t
     const bool bf16 = strcmp(name, "bf16") == 0;
 
     if (!kernel_known(kernels))
-        return dt_fail(DT_CONFIG,
-                       "unknown kernels '%s', want auto" DT_KERNEL_LIST(DT_WORD),
+        return dt_fail(DT_CONFIG, "unknown kernels '%s', want auto" DT_KERNEL_LIST(DT_WORD),
                        kernels);
     if (!any && !bf16 && strcmp(name, "fp32") != 0)
-        return dt_fail(DT_CONFIG, "unknown precision '%s', want auto, fp32 or bf16",
-                       name);
+        return dt_fail(DT_CONFIG, "unknown precision '%s', want auto, fp32 or bf16", name);
     if (bf16 && !kernel_can(kernels, DT_BF16))
         return dt_fail(DT_UNSUPPORTED,
                        "precision bf16 needs AVX512_BF16 or AMX and kernels that use "

@@ -21,21 +21,21 @@ typedef struct dt_conv {
 } dt_conv;
 
 typedef struct dt_kernel_info {
-    char impl[64];         /* for `dtrain plan`, e.g. "brgconv:avx512_core_bf16" */
+    char impl[64]; /* for `dtrain plan`, e.g. "brgconv:avx512_core_bf16" */
     size_t scratch_bytes;
-    size_t packed_bytes;   /* 0: reads the master weights */
-    char layout[96];       /* identifies the packed bytes; see dt_model_add_pack */
+    size_t packed_bytes; /* 0: reads the master weights */
+    char layout[96];     /* identifies the packed bytes; see dt_model_add_pack */
 } dt_kernel_info;
 
 /* Operands of one run; which ones are read depends on the pass. */
 typedef struct dt_conv_args {
-    const void *x, *dy;    /* type */
-    void *y, *dx;          /* out_type, type */
-    const void *packed;    /* forward, data */
-    const float *master;   /* forward, data: [kh][kw][ic][oc], when nothing is packed */
-    const float *bias;     /* [oc], forward */
-    float *dw;             /* [kh][kw][ic][oc], written; weights pass */
-    float *dbias;          /* [oc], written; weights pass with bias */
+    const void *x, *dy;  /* type */
+    void *y, *dx;        /* out_type, type */
+    const void *packed;  /* forward, data */
+    const float *master; /* forward, data: [kh][kw][ic][oc], when nothing is packed */
+    const float *bias;   /* [oc], forward */
+    float *dw;           /* [kh][kw][ic][oc], written; weights pass */
+    float *dbias;        /* [oc], written; weights pass with bias */
     void *scratch;
 } dt_conv_args;
 
@@ -46,7 +46,7 @@ typedef struct dt_kernel {
     dt_status (*run)(void *state, const dt_conv_args *a);
     void (*pack)(const void *state, const float *master, void *packed); /* if packed_bytes */
     void (*close)(void *state);
-    const char *backend;                        /* what it stands on, and which version */
+    const char *backend; /* what it stands on, and which version */
     void (*version)(char *out, size_t size);
 } dt_kernel;
 

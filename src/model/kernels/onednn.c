@@ -22,10 +22,9 @@
 /* Places in an operand list. */
 enum { AT_X, AT_W, AT_Y, AT_SCRATCH, AT_BIAS, AT_COUNT };
 static const int onednn_arg[DT_PASS_COUNT][AT_COUNT] = {
-    [DT_PASS_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,
-                         DNNL_ARG_SCRATCHPAD, DNNL_ARG_BIAS},
-    [DT_PASS_DATA] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST,
-                      DNNL_ARG_SCRATCHPAD},
+    [DT_PASS_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD,
+                         DNNL_ARG_BIAS},
+    [DT_PASS_DATA] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_SCRATCHPAD},
     [DT_PASS_WEIGHTS] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST,
                          DNNL_ARG_SCRATCHPAD},
 };
@@ -72,15 +71,13 @@ static dt_status onednn_primitive_init(onednn_primitive *p, dnnl_primitive_desc_
                                        dnnl_engine_t engine, const int *arg, int args)
 {
     for (int i = 0; i < args; i++) {
-        onednn_const_md md =
-            dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg[i]);
+        onednn_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg[i]);
         p->arg[i].arg = arg[i];
         p->args = i + 1;
         if (arg[i] == DNNL_ARG_SCRATCHPAD)
             p->scratch_bytes = dnnl_memory_desc_get_size(md);
-        DT_TRY(onednn_check(
-            dnnl_memory_create(&p->arg[i].memory, md, engine, DNNL_MEMORY_NONE),
-            "memory object"));
+        DT_TRY(onednn_check(dnnl_memory_create(&p->arg[i].memory, md, engine, DNNL_MEMORY_NONE),
+                            "memory object"));
     }
     return onednn_check(dnnl_primitive_create(&p->primitive, pd), "primitive");
 }
@@ -103,8 +100,7 @@ static dnnl_status_t onednn_execute(const onednn_primitive *p, dnnl_stream_t str
         if (s != dnnl_success)
             return s;
     }
-    const dnnl_status_t s =
-        dnnl_primitive_execute(p->primitive, stream, p->args, p->arg);
+    const dnnl_status_t s = dnnl_primitive_execute(p->primitive, stream, p->args, p->arg);
     return s != dnnl_success ? s : dnnl_stream_wait(stream);
 }
 
@@ -151,8 +147,7 @@ static dt_status onednn_open_reorder(onednn_conv *o)
     DT_TRY(onednn_pack_create(&pd, &o->library, &o->conv, o->weights));
     st = onednn_primitive_init(&o->reorder, pd, o->library.engine, onednn_pack_arg, 3);
     if (st == DT_OK)
-        st = dt_calloc(&o->reorder_scratch, o->reorder.scratch_bytes + 64, 1,
-                       "packing weights");
+        st = dt_calloc(&o->reorder_scratch, o->reorder.scratch_bytes + 64, 1, "packing weights");
     dnnl_primitive_desc_destroy(pd);
     return st;
 }
@@ -164,8 +159,8 @@ static dt_status onednn_offsets(onednn_conv *o, const onednn_blocks *b)
     static const int dim[4] = {2, 3, 1, 0}; /* in oneDNN's order o, i, h, w */
     size_t at = 0;
 
-    DT_TRY(dt_calloc(&o->offset, (size_t)(size[0] + size[1] + size[2] + size[3]),
-                     sizeof *o->offset, "the offsets of a weight gradient"));
+    DT_TRY(dt_calloc(&o->offset, (size_t)(size[0] + size[1] + size[2] + size[3]), sizeof *o->offset,
+                     "the offsets of a weight gradient"));
     for (int k = 0; k < 4; k++)
         for (int64_t i = 0; i < size[k]; i++)
             o->offset[at++] = onednn_offset(b, dim[k], i);
@@ -182,23 +177,20 @@ static dt_status onednn_open_weights(onednn_conv *o, dt_kernel_info *info)
     const char *impl = onednn_implementation(o->first);
     onednn_blocks blocks;
 
-    o->weights = dnnl_primitive_desc_query_md(o->first, dnnl_query_exec_arg_md,
-                                              onednn_arg[o->pass][AT_W]);
+    o->weights =
+        dnnl_primitive_desc_query_md(o->first, dnnl_query_exec_arg_md, onednn_arg[o->pass][AT_W]);
     o->weight_bytes = dt_align(dnnl_memory_desc_get_size(o->weights), 64);
     snprintf(info->impl, sizeof info->impl, "%s", impl);
     if (!onednn_layout(o->weights, &blocks, info->layout, sizeof info->layout))
-        return dt_fail(DT_BACKEND, "oneDNN %s wants weights in a layout of its own",
-                       impl);
-    return o->pass == DT_PASS_WEIGHTS ? onednn_offsets(o, &blocks)
-                                      : onednn_open_reorder(o);
+        return dt_fail(DT_BACKEND, "oneDNN %s wants weights in a layout of its own", impl);
+    return o->pass == DT_PASS_WEIGHTS ? onednn_offsets(o, &blocks) : onednn_open_reorder(o);
 }
 
 static dt_status onednn_open_part(onednn_conv *o, int i, dt_kernel_info *info)
 {
     const dt_conv *c = &o->conv;
     const int args = o->pass == DT_PASS_FORWARD && c->bias ? AT_COUNT : AT_BIAS;
-    const int64_t n =
-        dt_part_first(c->n, o->parts, i + 1) - dt_part_first(c->n, o->parts, i);
+    const int64_t n = dt_part_first(c->n, o->parts, i + 1) - dt_part_first(c->n, o->parts, i);
     onednn_primitive *part = &o->part[i];
     dnnl_primitive_desc_t pd = NULL;
     dt_status st;
@@ -221,13 +213,11 @@ static dt_status onednn_open_library(onednn_conv *o)
 
     onednn_limit_isa();
     DT_TRY(onednn_check(dnnl_engine_create(&l->engine, dnnl_cpu, 0), "engine"));
-    DT_TRY(onednn_check(
-        dnnl_stream_create(&o->stream, l->engine, dnnl_stream_default_flags),
-        "stream"));
+    DT_TRY(onednn_check(dnnl_stream_create(&o->stream, l->engine, dnnl_stream_default_flags),
+                        "stream"));
     DT_TRY(onednn_check(dnnl_primitive_attr_create(&l->attr), "attributes"));
-    return onednn_check(
-        dnnl_primitive_attr_set_scratchpad_mode(l->attr, dnnl_scratchpad_mode_user),
-        "attributes");
+    return onednn_check(dnnl_primitive_attr_set_scratchpad_mode(l->attr, dnnl_scratchpad_mode_user),
+                        "attributes");
 }
 
 static int onednn_parts(const dt_conv *c, dt_pass pass)
@@ -235,8 +225,7 @@ static int onednn_parts(const dt_conv *c, dt_pass pass)
     return dt_part_count(c, pass == DT_PASS_WEIGHTS ? DT_MAX_PARTS : ONEDNN_PARTS);
 }
 
-static dt_status onednn_open(void **state, const dt_conv *c, dt_pass pass,
-                             dt_kernel_info *info)
+static dt_status onednn_open(void **state, const dt_conv *c, dt_pass pass, dt_kernel_info *info)
 {
     const bool weights = pass == DT_PASS_WEIGHTS;
     const int threads = omp_get_max_threads();
@@ -255,8 +244,8 @@ static dt_status onednn_open(void **state, const dt_conv *c, dt_pass pass,
         DT_GO(st, onednn_open_part(o, i, info), out);
     info->scratch_bytes = o->scratch_bytes * (size_t)o->workers;
     if (weights)
-        info->scratch_bytes += o->weight_bytes * (size_t)o->parts +
-                               (c->bias ? dt_bias_scratch_bytes(c) : 0);
+        info->scratch_bytes +=
+            o->weight_bytes * (size_t)o->parts + (c->bias ? dt_bias_scratch_bytes(c) : 0);
     else
         info->packed_bytes = o->weight_bytes;
     *state = o;
@@ -289,8 +278,7 @@ static int onednn_run_part(const onednn_conv *o, const dt_conv_args *a, int i, c
     const bool forward = o->pass == DT_PASS_FORWARD;
     const size_t first = (size_t)dt_part_first(c->n, o->parts, i);
     const size_t x = first * dt_conv_x_image(c) * dt_dtype_bytes(c->type);
-    const size_t y =
-        first * dt_conv_y_image(c) * dt_dtype_bytes(forward ? c->out_type : c->type);
+    const size_t y = first * dt_conv_y_image(c) * dt_dtype_bytes(forward ? c->out_type : c->type);
     void *const data[AT_COUNT] = {
         [AT_X] = onednn_data(o->pass == DT_PASS_DATA ? a->dx : a->x, x),
         [AT_W] = o->pass == DT_PASS_WEIGHTS ? dw + (size_t)i * o->weight_bytes
@@ -321,11 +309,10 @@ static dt_status onednn_run(void *state, const dt_conv_args *a)
     }
     omp_set_num_threads(threads);
     if (weights)
-        dt_part_unpack(c, a->dw, a->scratch, o->weight_bytes / sizeof(float), o->parts,
-                       o->offset, o->contiguous);
+        dt_part_unpack(c, a->dw, a->scratch, o->weight_bytes / sizeof(float), o->parts, o->offset,
+                       o->contiguous);
     if (weights && c->bias)
-        dt_bias_gradient(c, a->dy, scratch + o->scratch_bytes * (size_t)o->workers,
-                         a->dbias);
+        dt_bias_gradient(c, a->dy, scratch + o->scratch_bytes * (size_t)o->workers, a->dbias);
     return onednn_check((dnnl_status_t)worst, "execute");
 }
 

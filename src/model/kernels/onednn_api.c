@@ -17,8 +17,7 @@ dnnl_status_t onednn_md_create(onednn_md *md, int dims, const dnnl_dims_t size,
                                dnnl_data_type_t type, dnnl_format_tag_t tag)
 {
     *md = calloc(1, sizeof **md);
-    return *md ? dnnl_memory_desc_init_by_tag(*md, dims, size, type, tag)
-               : dnnl_out_of_memory;
+    return *md ? dnnl_memory_desc_init_by_tag(*md, dims, size, type, tag) : dnnl_out_of_memory;
 }
 
 void onednn_md_destroy(onednn_md md)
@@ -49,8 +48,7 @@ static dnnl_status_t onednn_pick(dnnl_primitive_desc_t *pd, const void *op_desc,
                                  dnnl_engine_t engine, const char *avoid)
 {
     dnnl_primitive_desc_iterator_t it = NULL;
-    dnnl_status_t s =
-        dnnl_primitive_desc_iterator_create(&it, op_desc, attr, engine, hint);
+    dnnl_status_t s = dnnl_primitive_desc_iterator_create(&it, op_desc, attr, engine, hint);
 
     for (; s == dnnl_success; s = dnnl_primitive_desc_iterator_next(it)) {
         *pd = dnnl_primitive_desc_iterator_fetch(it);
@@ -75,15 +73,14 @@ dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pass,
     dnnl_status_t s;
 
     if (pass == DT_PASS_FORWARD)
-        s = dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, direct, t->x,
-                                               t->w, t->bias, t->y, t->stride,
-                                               t->before, t->after);
+        s = dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, direct, t->x, t->w,
+                                               t->bias, t->y, t->stride, t->before, t->after);
     else if (pass == DT_PASS_DATA)
-        s = dnnl_convolution_backward_data_desc_init(&d, direct, t->x, t->w, t->y,
-                                                     t->stride, t->before, t->after);
+        s = dnnl_convolution_backward_data_desc_init(&d, direct, t->x, t->w, t->y, t->stride,
+                                                     t->before, t->after);
     else
-        s = dnnl_convolution_backward_weights_desc_init(
-            &d, direct, t->x, t->w, t->bias, t->y, t->stride, t->before, t->after);
+        s = dnnl_convolution_backward_weights_desc_init(&d, direct, t->x, t->w, t->bias, t->y,
+                                                        t->stride, t->before, t->after);
     return s == dnnl_success ? onednn_pick(pd, &d, hint, attr, engine, avoid) : s;
 }
 
@@ -100,8 +97,7 @@ void onednn_md_destroy(onednn_md md)
     dnnl_memory_desc_destroy(md);
 }
 
-static bool onednn_query_dims(onednn_const_md md, dnnl_query_t what, dnnl_dims_t to,
-                              int count)
+static bool onednn_query_dims(onednn_const_md md, dnnl_query_t what, dnnl_dims_t to, int count)
 {
     const dnnl_dims_t *from = NULL;
 
@@ -120,13 +116,11 @@ bool onednn_md_blocks(onednn_const_md md, onednn_blocks *b)
 
     return dnnl_memory_desc_query(md, dnnl_query_format_kind, &kind) == dnnl_success &&
            kind == dnnl_blocked &&
-           dnnl_memory_desc_query(md, dnnl_query_submemory_offset_s64, &offset) ==
-               dnnl_success &&
+           dnnl_memory_desc_query(md, dnnl_query_submemory_offset_s64, &offset) == dnnl_success &&
            offset == 0 &&
            dnnl_memory_desc_query(md, dnnl_query_data_type, &b->type) == dnnl_success &&
            dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &b->dims) == dnnl_success &&
-           dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &b->blocks) ==
-               dnnl_success &&
+           dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &b->blocks) == dnnl_success &&
            onednn_query_dims(md, dnnl_query_dims, b->size, b->dims) &&
            onednn_query_dims(md, dnnl_query_padded_dims, b->padded, b->dims) &&
            onednn_query_dims(md, dnnl_query_strides, b->stride, b->dims) &&
@@ -145,16 +139,16 @@ dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pass,
 
     if (pass == DT_PASS_FORWARD)
         s = dnnl_convolution_forward_primitive_desc_create(
-            pd, engine, dnnl_forward_training, direct, t->x, t->w, t->bias, t->y,
-            t->stride, dense, t->before, t->after, attr);
+            pd, engine, dnnl_forward_training, direct, t->x, t->w, t->bias, t->y, t->stride, dense,
+            t->before, t->after, attr);
     else if (pass == DT_PASS_DATA)
-        s = dnnl_convolution_backward_data_primitive_desc_create(
-            pd, engine, direct, t->x, t->w, t->y, t->stride, dense, t->before, t->after,
-            hint, attr);
+        s = dnnl_convolution_backward_data_primitive_desc_create(pd, engine, direct, t->x, t->w,
+                                                                 t->y, t->stride, dense, t->before,
+                                                                 t->after, hint, attr);
     else
         s = dnnl_convolution_backward_weights_primitive_desc_create(
-            pd, engine, direct, t->x, t->w, t->bias, t->y, t->stride, dense, t->before,
-            t->after, hint, attr);
+            pd, engine, direct, t->x, t->w, t->bias, t->y, t->stride, dense, t->before, t->after,
+            hint, attr);
     while (s == dnnl_success && avoid && strstr(onednn_implementation(*pd), avoid))
         s = dnnl_primitive_desc_next_impl(*pd);
     if (s != dnnl_success) {

@@ -11,8 +11,8 @@ dt_status onednn_check(dnnl_status_t s, const char *what)
         return DT_OK;
     const dnnl_version_t *v = dnnl_version();
     return dt_fail(s == dnnl_out_of_memory ? DT_NOMEM : DT_BACKEND,
-                   "oneDNN %d.%d.%d, %s: %s (try --kernels blas with --precision fp32)",
-                   v->major, v->minor, v->patch, what, dnnl_status2str(s));
+                   "oneDNN %d.%d.%d, %s: %s (try --kernels blas with --precision fp32)", v->major,
+                   v->minor, v->patch, what, dnnl_status2str(s));
 }
 
 /* ---- Passes ---------------------------------------------------------------------- */
@@ -33,12 +33,10 @@ static void onednn_tensors_release(onednn_tensors *t)
         onednn_md_destroy(t->of[i]);
 }
 
-static dt_status onednn_tensors_init(onednn_tensors *t, const dt_conv *c, dt_pass pass,
-                                     int64_t n)
+static dt_status onednn_tensors_init(onednn_tensors *t, const dt_conv *c, dt_pass pass, int64_t n)
 {
     const dnnl_data_type_t type = onednn_type(c->type);
-    const dnnl_data_type_t y_type =
-        pass == DT_PASS_FORWARD ? onednn_type(c->out_type) : type;
+    const dnnl_data_type_t y_type = pass == DT_PASS_FORWARD ? onednn_type(c->out_type) : type;
     const dnnl_dims_t x = {n, c->ic, c->ih, c->iw}, y = {n, c->oc, c->oh, c->ow};
     const dnnl_dims_t w = {c->oc, c->ic, c->kernel[0], c->kernel[1]}, bias = {c->oc};
     const dnnl_format_tag_t any = dnnl_format_tag_any;
@@ -55,9 +53,8 @@ static dt_status onednn_tensors_init(onednn_tensors *t, const dt_conv *c, dt_pas
     return DT_OK;
 }
 
-dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
-                             const dt_conv *c, dt_pass pass, int64_t n,
-                             onednn_const_md like)
+dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l, const dt_conv *c,
+                             dt_pass pass, int64_t n, onednn_const_md like)
 {
     const bool forward = pass == DT_PASS_FORWARD;
     dnnl_primitive_desc_t hint = NULL;
@@ -75,8 +72,8 @@ dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
                           .before = {c->pad[0], c->pad[1]},
                           .after = {c->pad[2], c->pad[3]}};
     DT_GO(st,
-          onednn_check(onednn_describe_conv(forward ? pd : &hint, DT_PASS_FORWARD, &o,
-                                            NULL, l->attr, l->engine, NULL),
+          onednn_check(onednn_describe_conv(forward ? pd : &hint, DT_PASS_FORWARD, &o, NULL,
+                                            l->attr, l->engine, NULL),
                        "forward convolution"),
           out);
     if (forward)
@@ -85,25 +82,23 @@ dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
         o.w = like ? like : t.of[TENSOR_DW];
     if (pass == DT_PASS_WEIGHTS && onednn_amx_loops(c) && dnnl_version()->major < 3)
         avoid = "amx";
-    st = onednn_check(
-        onednn_describe_conv(pd, pass, &o, hint, l->attr, l->engine, avoid),
-        "backward convolution");
+    st = onednn_check(onednn_describe_conv(pd, pass, &o, hint, l->attr, l->engine, avoid),
+                      "backward convolution");
 out:
     dnnl_primitive_desc_destroy(hint);
     onednn_tensors_release(&t);
     return st;
 }
 
-dt_status onednn_pack_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
-                             const dt_conv *c, onednn_const_md packed)
+dt_status onednn_pack_create(dnnl_primitive_desc_t *pd, const onednn_library *l, const dt_conv *c,
+                             onednn_const_md packed)
 {
     const dnnl_dims_t w = {c->oc, c->ic, c->kernel[0], c->kernel[1]};
     onednn_md master = NULL;
     dnnl_status_t s = onednn_md_create(&master, 4, w, dnnl_f32, dnnl_hwio);
 
     if (s == dnnl_success)
-        s = dnnl_reorder_primitive_desc_create(pd, master, l->engine, packed, l->engine,
-                                               l->attr);
+        s = dnnl_reorder_primitive_desc_create(pd, master, l->engine, packed, l->engine, l->attr);
     onednn_md_destroy(master);
     return onednn_check(s, "reorder of weights");
 }
@@ -129,16 +124,14 @@ bool onednn_layout(onednn_const_md md, onednn_blocks *b, char *name, size_t size
     if (!onednn_md_blocks(md, b) || b->dims != 4)
         return false;
     bytes = dnnl_data_type_size(b->type);
-    used = (size_t)snprintf(name, size, "onednn %s",
-                            b->type == dnnl_bf16 ? "bf16 " : "fp32 ");
+    used = (size_t)snprintf(name, size, "onednn %s", b->type == dnnl_bf16 ? "bf16 " : "fp32 ");
     for (int k = 0; k < b->blocks && used < size; k++)
         used += (size_t)snprintf(name + used, size - used, "%d%c", (int)b->block[k],
                                  "oihw"[b->block_dim[k]]);
     for (int k = 0; k < 4 && used < size; k++) {
         bytes *= (size_t)b->padded[k];
-        used += (size_t)snprintf(name + used, size - used,
-                                 " %c%" PRId64 "/%" PRId64 ":%" PRId64, "oihw"[k],
-                                 b -> size[k], b -> padded[k], b -> stride[k]);
+        used += (size_t)snprintf(name + used, size - used, " %c%" PRId64 "/%" PRId64 ":%" PRId64,
+                                 "oihw"[k], b -> size[k], b -> padded[k], b -> stride[k]);
     }
     /* Sums that some layouts carry along would need room of their own. */
     return used < size && dnnl_memory_desc_get_size(md) == bytes;

@@ -14,13 +14,12 @@ dt_status onednn_check(dnnl_status_t s, const char *what) DT_MUST_CHECK;
 
 /* c's pass over n images, to be destroyed. The weights take the layout of `like`, or the
  * one that oneDNN likes best when it is NULL. */
-dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
-                             const dt_conv *c, dt_pass pass, int64_t n,
-                             onednn_const_md like) DT_MUST_CHECK;
+dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l, const dt_conv *c,
+                             dt_pass pass, int64_t n, onednn_const_md like) DT_MUST_CHECK;
 /* The reorder from master weights (float32 [kh][kw][ic][oc]) to `packed`, to be
  * destroyed. */
-dt_status onednn_pack_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
-                             const dt_conv *c, onednn_const_md packed) DT_MUST_CHECK;
+dt_status onednn_pack_create(dnnl_primitive_desc_t *pd, const onednn_library *l, const dt_conv *c,
+                             onednn_const_md packed) DT_MUST_CHECK;
 
 /* Where index `at` of dimension `dim` (o, i, h, w) lies, in elements: offsets of a
  * blocked layout are a sum of one term per dimension, whatever the order of its inner

@@ -17,11 +17,10 @@ static int64_t round_up(int64_t n, int64_t to)
 bool onednn_amx_loops(const dt_conv *c)
 {
     enum { CHANNELS = 16, ROUND = 32, ENOUGH = 48 * 1024, START = 128 * 1024 };
-    const bool whole = c->kernel[0] == c->kernel[1] && c->kernel[0] / 2 == 1 &&
-                       c->pad[0] == 1 && c->pad[1] == 1 && c->stride[0] == 1 &&
-                       c->stride[1] == 1 && c->ih == c->oh && c->iw == c->ow;
-    const int64_t row =
-        2 * CHANNELS * (round_up(c->iw + ROUND, ROUND) + round_up(c->ow, 2));
+    const bool whole = c->kernel[0] == c->kernel[1] && c->kernel[0] / 2 == 1 && c->pad[0] == 1 &&
+                       c->pad[1] == 1 && c->stride[0] == 1 && c->stride[1] == 1 && c->ih == c->oh &&
+                       c->iw == c->ow;
+    const int64_t row = 2 * CHANNELS * (round_up(c->iw + ROUND, ROUND) + round_up(c->ow, 2));
 
     return c->type == DT_BF16 && whole && row > ENOUGH && row * c->oh > START;
 }

@@ -9,7 +9,7 @@ enum {
     PIXELS_FOR_2 = 256,
     PIXELS_PER_PART = 1024, /* from the fourth on */
     BIAS_TILE = 64,         /* channels summed side by side */
-    BIAS_ROWS = 64, /* rows summed in float32 before they join the float64 sum */
+    BIAS_ROWS = 64,         /* rows summed in float32 before they join the float64 sum */
 };
 
 int dt_part_count(const dt_conv *c, int most)
@@ -32,12 +32,11 @@ void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t 
             to[i] = part[i] + part[i + stride];
     else
         for (size_t i = 0; i < n; i++)
-            to[i] = (part[i] + part[i + stride]) +
-                    (part[i + 2 * stride] + part[i + 3 * stride]);
+            to[i] = (part[i] + part[i + stride]) + (part[i + 2 * stride] + part[i + 3 * stride]);
 }
 
-void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t stride,
-                    int count, const size_t *offset, size_t contiguous)
+void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t stride, int count,
+                    const size_t *offset, size_t contiguous)
 {
     const size_t *h = offset, *w = h + c->kernel[0], *i = w + c->kernel[1];
     const size_t *o = i + c->ic, oc = (size_t)c->oc;
@@ -46,12 +45,10 @@ void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t strid
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t r = 0; r < rows; r++) {
         const int64_t place = r / c->ic;
-        const float *from =
-            part + h[place / c->kernel[1]] + w[place % c->kernel[1]] + i[r % c->ic];
+        const float *from = part + h[place / c->kernel[1]] + w[place % c->kernel[1]] + i[r % c->ic];
         float *to = dw + (size_t)r * oc;
         for (size_t k = 0; k < oc; k += contiguous)
-            dt_part_sum(to + k, from + o[k], stride, count,
-                        DT_MIN(oc - k, contiguous));
+            dt_part_sum(to + k, from + o[k], stride, count, DT_MIN(oc - k, contiguous));
     }
 }
 
@@ -64,8 +61,8 @@ size_t dt_bias_scratch_bytes(const dt_conv *c)
 
 /* sum[width] += up to BIAS_ROWS rows of dy, which starts at the tile's first channel.
  */
-static void bias_add_tile(const dt_conv *c, const void *dy, size_t at, int64_t rows,
-                          int64_t width, double *sum)
+static void bias_add_tile(const dt_conv *c, const void *dy, size_t at, int64_t rows, int64_t width,
+                          double *sum)
 {
     const size_t step = (size_t)c->oc;
     float tile[BIAS_TILE] = {0};
@@ -85,8 +82,7 @@ static void bias_add_tile(const dt_conv *c, const void *dy, size_t at, int64_t r
         sum[k] += (double)tile[k];
 }
 
-static void bias_sum_rows(const dt_conv *c, const void *dy, int64_t first, int64_t end,
-                          double *sum)
+static void bias_sum_rows(const dt_conv *c, const void *dy, int64_t first, int64_t end, double *sum)
 {
     memset(sum, 0, (size_t)c->oc * sizeof *sum);
     for (int64_t r = first; r < end; r += BIAS_ROWS)
@@ -107,6 +103,5 @@ void dt_bias_gradient(const dt_conv *c, const void *dy, void *scratch, float *db
         bias_sum_rows(c, dy, dt_part_first(rows, DT_MAX_PARTS, i),
                       dt_part_first(rows, DT_MAX_PARTS, i + 1), sum + i * c->oc);
     for (int64_t k = 0; k < c->oc; k++)
-        dbias[k] = (float)((sum[k] + sum[k + c->oc]) +
-                           (sum[k + 2 * c->oc] + sum[k + 3 * c->oc]));
+        dbias[k] = (float)((sum[k] + sum[k + c->oc]) + (sum[k + 2 * c->oc] + sum[k + 3 * c->oc]));
 }

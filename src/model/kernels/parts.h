@@ -27,8 +27,8 @@ void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t 
  * (h, w, i, o) of a part at offset[h] + offset[kh + w] + offset[kh + kw + i] +
  * offset[kh + kw + ic + o]. Output channels k .. k + contiguous - 1 lie side by side
  * for every multiple k of contiguous. */
-void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t stride,
-                    int count, const size_t *offset, size_t contiguous);
+void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t stride, int count,
+                    const size_t *offset, size_t contiguous);
 
 /* dbias[oc] = the sum of dy[rows][oc]; scratch of dt_bias_scratch_bytes. */
 size_t dt_bias_scratch_bytes(const dt_conv *c);
