@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -108,6 +109,31 @@ static void main_fill_closed(void)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0)
             return;
 }
+
+#ifndef __SANITIZE_ADDRESS__
+/* Libraries take memory when they are loaded, before main, and one of them tries for ever where it
+ * gets none (OpenBLAS 0.3.29). What stands in this array runs before them. */
+static void main_look_at_limits(void)
+{
+    enum { LEAST_MIB = 512 };
+    static const struct {
+        __rlimit_resource_t resource;
+        const char *line;
+    } rows[] = {
+        {RLIMIT_AS, "dtrain: ulimit -v is below the 512 MiB that libraries need; raise it\n"},
+        {RLIMIT_DATA, "dtrain: ulimit -d is below the 512 MiB that libraries need; raise it\n"},
+    };
+    struct rlimit limit;
+
+    for (size_t i = 0; i < DT_COUNT_OF(rows); i++)
+        if (getrlimit(rows[i].resource, &limit) == 0 && limit.rlim_cur < (rlim_t)LEAST_MIB << 20) {
+            (void)!write(STDERR_FILENO, rows[i].line, strlen(rows[i].line));
+            _exit(dt_status_exit_code(DT_NOMEM));
+        }
+}
+__attribute__((section(".preinit_array"),
+               used)) static void (*const main_preinit)(void) = main_look_at_limits;
+#endif
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Little address space (ulimit -v): a command does what it should or says that memory is
-# missing, and ends. (Below some 130 MB the program's libraries cannot be loaded at all.)
+# missing, and ends, also where libraries would not.
 . "$DTRAIN_SOURCE/tests/support/cli.bash"
 if [ -n "${ASAN_OPTIONS:-}" ]; then
     echo "SKIPPED: address space: sanitizers map terabytes"
