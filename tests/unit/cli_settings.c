@@ -180,8 +180,10 @@ static void test_who_wins(void **state)
     assert_int_equal(start(&f, "--help", "DTRAIN_CONFIG=/nonexistent"), DT_OK);
     dt_settings_release(&f.s);
     assert_int_equal(start(&f, "--lr|1", "DTRAIN_CONFIG=/nonexistent"), DT_NOINPUT);
+    dt_settings_release(&f.s);
     dt_fail_clear();
     assert_int_equal(start(&f, "--config=", "DTRAIN_CONFIG=/nonexistent"), DT_USAGE);
+    dt_settings_release(&f.s);
     dt_fail_clear();
     assert_int_equal(start(&f, "", "DTRAIN_CONFIG="), DT_CONFIG);
     dt_settings_release(&f.s);
