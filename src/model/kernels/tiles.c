@@ -1,0 +1,149 @@
+/* tiles.c - convolution passes in bf16 by products of tiles of our own: no library decides about
+ * blocks or order, so the bits are ours. tiles/tiles.h says how a pass is cut, tiles/way.h how a
+ * product is computed. */
+#include "parts.h"
+#include "tiles/tiles.h"
+
+#include <limits.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Which way ------------------------------------------------------------------------------- */
+
+static const dt_tile_way *tiles_way; /* set by dt_tile_use */
+
+void dt_tile_use(const dt_tile_way *way)
+{
+    tiles_way = way;
+}
+
+const dt_tile_way *dt_tile_current(void)
+{
+    if (tiles_way)
+        return tiles_way;
+#if defined(__x86_64__)
+    const dt_isa isa = dt_isa_current();
+    return isa >= DT_ISA_AMX           ? &dt_tile_way_amx
+           : isa >= DT_ISA_AVX512_BF16 ? &dt_tile_way_dot
+                                       : NULL;
+#else
+    return NULL;
+#endif
+}
+
+/* ---- Open and close -------------------------------------------------------------------------- */
+
+/* Counts of pixels and blocks are ints. */
+static bool tiles_fit(const dt_conv *c)
+{
+    const int64_t size[][4] = {{c->n, c->ih, c->iw, 1},
+                               {c->n, c->oh, c->ow, 1},
+                               {c->kernel[0], c->kernel[1], c->ic + DT_TILE, c->oc + DT_TILE},
+                               {c->ih, c->iw, c->ic + DT_TILE, DT_TILE},
+                               {c->oh, c->ow, c->oc + DT_TILE, DT_TILE}};
+
+    for (size_t i = 0; i < DT_COUNT_OF(size); i++) {
+        int64_t left = INT_MAX / 4;
+        for (int k = 0; k < 4; k++)
+            left /= size[i][k] < 1 ? 1 : size[i][k];
+        if (left == 0)
+            return false;
+    }
+    return true;
+}
+
+static bool tiles_supports(const dt_conv *c, dt_pass pass)
+{
+    (void)pass;
+    return c->type == DT_BF16 && dt_tile_current() != NULL && tiles_fit(c);
+}
+
+static void tiles_close(void *state)
+{
+    dt_tiles *t = state;
+
+    if (t)
+        dt_tiles_release(t);
+    free(t);
+}
+
+static dt_status tiles_open(void **state, const dt_conv *c, dt_pass pass, dt_kernel_info *info)
+{
+    dt_tiles *t = NULL;
+    dt_status st;
+
+    DT_TRY(dt_calloc(&t, 1, sizeof *t, "a convolution of tiles"));
+    *info = (dt_kernel_info){.scratch_bytes = 0};
+    DT_GO(st, dt_tiles_plan(t, c, pass), out);
+    t->way = dt_tile_current();
+    t->scratch = dt_align(t->scratch, 4096);
+    info->scratch_bytes = t->scratch * (size_t)c->threads;
+    if (pass == DT_PASS_WEIGHTS)
+        info->scratch_bytes += dt_tiles_partial_bytes(t) + (c->bias ? dt_bias_scratch_bytes(c) : 0);
+    else
+        info->packed_bytes = dt_tiles_packed_bytes(t);
+    snprintf(info->impl, sizeof info->impl, "%s", t->way->name);
+    snprintf(info->layout, sizeof info->layout, "tiles %s %dx%d of %dx%d blocks of 32",
+             pass == DT_PASS_DATA ? "data" : "forward", t->taps_y, t->taps_x, t->in.blocks,
+             t->out.blocks);
+    *state = t;
+out:
+    if (st != DT_OK)
+        tiles_close(t);
+    return st;
+}
+
+/* ---- Run ------------------------------------------------------------------------------------- */
+
+static void tiles_pack(const void *state, const float *master, void *packed)
+{
+    dt_tiles_pack(state, master, packed);
+}
+
+static dt_status tiles_run(void *state, const dt_conv_args *a)
+{
+    const dt_tiles *t = state;
+    const dt_conv *c = &t->conv;
+    const bool weights = t->pass == DT_PASS_WEIGHTS;
+    char *partial = a->scratch;
+    char *scratch = partial + (weights ? dt_tiles_partial_bytes(t) : 0);
+
+#pragma omp parallel num_threads(c->threads)
+    {
+        char *mine = scratch + (size_t)omp_get_thread_num() * t->scratch;
+        t->way->begin();
+#pragma omp for schedule(static)
+        for (int i = 0; i < dt_tiles_units(t); i++)
+            if (weights)
+                dt_tiles_weights(t, i, a, (float *)a->scratch, mine);
+            else
+                dt_tiles_forward(t, i, a, mine);
+        t->way->end();
+    }
+    if (!weights)
+        return DT_OK;
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t r = 0; r < c->kernel[0] * c->kernel[1] * c->ic; r++)
+        dt_tiles_weights_sum(t, r, a->scratch, a->dw);
+    if (c->bias)
+        dt_bias_gradient(c, a->dy, scratch + t->scratch * (size_t)c->threads, a->dbias);
+    return DT_OK;
+}
+
+/* No library: the program's own version says it. */
+static void tiles_version(char *out, size_t size)
+{
+    snprintf(out, size, "%s", "own");
+}
+
+const dt_kernel dt_kernel_tiles = {
+    .name = "tiles",
+    .supports = tiles_supports,
+    .open = tiles_open,
+    .run = tiles_run,
+    .pack = tiles_pack,
+    .close = tiles_close,
+    .backend = "tiles",
+    .version = tiles_version,
+};

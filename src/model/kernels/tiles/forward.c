@@ -1,0 +1,196 @@
+/* forward.c - forward pass and data gradient by products of tiles.
+ *
+ *     for each chunk of columns, band of lines (a unit has a strip of lines):
+ *       pack the lines that the band reads first, into a ring
+ *       for each panel of output blocks, group of tile pixels, output block of the panel:
+ *         for each chunk of the reduction, tile pixel of the group:
+ *           multiply: 32 rows x 32 channels; behind the last chunk add the bias, round, store
+ *
+ * The reduction runs over tap rows, taps, channels, wherever its chunks end. */
+#include "tiles.h"
+
+enum {
+    BAND_BLOCKS = 112,        /* blocks in the packed lines of a band, at least */
+    RING_BYTES = 768 * 1024,  /* packed lines at most, where columns can be cut */
+    PANEL_BYTES = 384 * 1024, /* weights beside them in the second-level cache */
+    GROUP = 8,
+    UNITS = 4, /* at least, where there is something to cut */
+};
+
+typedef struct forward_unit {
+    const dt_tiles *t;
+    const dt_bf16 *in, *weights;
+    const float *bias;
+    char *out;
+    dt_dtype type;
+    int block0, block1;   /* output blocks */
+    int x0, x1, in0, in1; /* columns of output and input */
+    dt_tile_run *run;     /* [taps_y] */
+    float *sums;          /* [group] blocks */
+    dt_bf16 *lines;       /* the ring */
+} forward_unit;
+
+/* ---- How it is cut --------------------------------------------------------------------------- */
+
+static size_t forward_stored(const dt_tiles *t)
+{
+    const dt_conv *c = &t->conv;
+    return t->pass == DT_PASS_DATA ? (size_t)(c->n * c->ih * c->iw * c->ic)
+                                   : (size_t)(c->n * c->oh * c->ow * c->oc);
+}
+
+void dt_tiles_forward_cut(dt_tiles *t)
+{
+    const int lines = t->groups * t->out_h;
+    const int most = t->out_h >= 14 ? 4 : t->out_h >= 4 ? 2 : 1; /* strips of a group */
+    const int pixels = lines * t->out_w;
+    const size_t weights = (size_t)dt_tiles_steps(t) * DT_TILE_AREA * sizeof(dt_bf16);
+
+    t->band = DT_MIN(lines, t->flat ? 1 : dt_tiles_up(BAND_BLOCKS, t->in_w * t->in.blocks));
+    dt_tiles_cut_columns(t, RING_BYTES);
+    t->strips = DT_MAX(1, DT_MIN(t->groups * most, pixels / 16));
+    t->panels = DT_MIN(t->out.blocks, t->strips < UNITS ? dt_tiles_up(UNITS, t->strips) : 1);
+    t->panel = dt_tiles_up(t->out.blocks, t->panels);
+    t->panels = dt_tiles_up(t->out.blocks, t->panel);
+    t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / weights));
+    t->group = GROUP;
+    t->direct = t->flat && t->in.channels % DT_TILE == 0;
+    t->stream = false;
+    (void)forward_stored;
+    t->scratch = (size_t)t->ring * t->line * sizeof(dt_bf16) +
+                 (size_t)t->group * DT_TILE_AREA * sizeof(float) +
+                 dt_align((size_t)t->taps_y * sizeof(dt_tile_run), 64);
+}
+
+/* ---- One unit -------------------------------------------------------------------------------- */
+
+static dt_bf16 *forward_line(const forward_unit *u, int line)
+{
+    return u->lines + (size_t)(line % u->t->ring) * u->t->line;
+}
+
+/* The runs of one tile pixel inside steps [k0, k1) of the reduction: one for each tap row. */
+static int forward_runs(const forward_unit *u, int line, int x, const dt_bf16 *weights, int k0,
+                        int k1)
+{
+    const dt_tiles *t = u->t;
+    const int group = line / t->out_h, blocks = t->in.blocks;
+    const dt_tile_span ys = t->y[line % t->out_h], xs = t->x[x];
+    int runs = 0;
+
+    if (t->direct && dt_tiles_rows(t, group, x) == DT_TILE) {
+        const dt_bf16 *a = u->in + dt_tile_at(&t->in, group, 0, x) + k0 * DT_TILE;
+        u->run[0] = (dt_tile_run){a, weights + (size_t)k0 * DT_TILE_AREA, t->in.row, DT_TILE,
+                                  DT_MIN(k1, blocks) - k0};
+        return 1;
+    }
+    for (int j = 0; j < ys.count; j++) {
+        const int start = ((ys.tap + j) * t->taps_x + xs.tap) * blocks;
+        const int lo = DT_MAX(start, k0), hi = DT_MIN(start + xs.count * blocks, k1);
+        const dt_bf16 *a = forward_line(u, group * t->in_h + ys.in + j);
+        if (lo >= hi)
+            continue;
+        a += (size_t)((xs.in - u->in0) * blocks + lo - start) * DT_TILE_AREA;
+        u->run[runs++] =
+            (dt_tile_run){a, weights + (size_t)lo * DT_TILE_AREA, DT_TILE, DT_TILE_AREA, hi - lo};
+    }
+    return runs;
+}
+
+static void forward_finish(const forward_unit *u, int line, int x, int block, const float *sums)
+{
+    const dt_tiles *t = u->t;
+    const int group = line / t->out_h, first = block * DT_TILE;
+    const size_t at = dt_tile_at(&t->out, group, line % t->out_h, x) + (size_t)first;
+    const dt_tile_out o = {.at = u->out + at * dt_dtype_bytes(u->type),
+                           .row = t->out.row,
+                           .rows = dt_tiles_rows(t, group, x),
+                           .channels = DT_MIN(DT_TILE, t->out.channels - first),
+                           .type = u->type,
+                           .stream = t->stream,
+                           .bias = u->bias ? u->bias + first : NULL};
+    t->way->finish(&o, sums);
+}
+
+/* One output block of the tile pixels [p0, p1) of the band that begins at this line. */
+static void forward_group(const forward_unit *u, int line0, int p0, int p1, int block)
+{
+    const dt_tiles *t = u->t;
+    const int steps = dt_tiles_steps(t), width = u->x1 - u->x0;
+    const dt_bf16 *weights = u->weights + (size_t)block * (size_t)steps * DT_TILE_AREA;
+    const int chunk = DT_MIN(steps, t->way->chunk);
+
+    for (int k0 = 0; k0 < steps; k0 += chunk) {
+        const int k1 = DT_MIN(steps, k0 + chunk);
+        for (int p = p0; p < p1; p++) {
+            const int line = line0 + p / width, x = u->x0 + p % width;
+            const int rows = dt_tiles_rows(t, line / t->out_h, x);
+            float *sums = u->sums + (p - p0) * DT_TILE_AREA;
+            if (rows == 0)
+                continue;
+            const int runs = forward_runs(u, line, x, weights, k0, k1);
+            t->way->multiply(sums, u->run, runs, rows, k0 == 0);
+            if (k1 == steps)
+                forward_finish(u, line, x, block, sums);
+        }
+    }
+}
+
+static void forward_band(const forward_unit *u, int line0, int line1)
+{
+    const dt_tiles *t = u->t;
+    const int pixels = (line1 - line0) * (u->x1 - u->x0);
+
+    for (int first = u->block0; first < u->block1; first += t->weight_panel)
+        for (int p = 0; p < pixels; p += t->group)
+            for (int b = first; b < DT_MIN(u->block1, first + t->weight_panel); b++)
+                forward_group(u, line0, p, DT_MIN(pixels, p + t->group), b);
+}
+
+/* Lines that output line g reads and that are not packed yet: those after `done`. */
+static int forward_pack(const forward_unit *u, int g, int done)
+{
+    const dt_tiles *t = u->t;
+    const dt_tile_span ys = t->y[g % t->out_h];
+    const int group = g / t->out_h, first = group * t->in_h + ys.in, end = first + ys.count;
+    const size_t pixel = (size_t)t->in.blocks * DT_TILE_AREA;
+
+    for (int line = DT_MAX(first, done + 1); line < end; line++)
+        for (int x = u->in0; x < u->in1; x++)
+            if (!t->direct || dt_tiles_rows(t, group, x) < DT_TILE)
+                dt_tiles_gather(t, u->in, group, line - group * t->in_h, x, false,
+                                forward_line(u, line) + (size_t)(x - u->in0) * pixel, DT_TILE_AREA);
+    return ys.count ? DT_MAX(done, end - 1) : done;
+}
+
+void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *scratch)
+{
+    const bool data = t->pass == DT_PASS_DATA;
+    const int strip = unit / t->panels, panel = unit % t->panels;
+    const int first = dt_tiles_strip(t, strip), end = dt_tiles_strip(t, strip + 1);
+    forward_unit u = {.t = t,
+                      .in = data ? a->dy : a->x,
+                      .weights = a->packed,
+                      .bias = !data && t->conv.bias ? a->bias : NULL,
+                      .out = data ? a->dx : a->y,
+                      .type = data ? t->conv.type : t->conv.out_type,
+                      .block0 = panel * t->panel,
+                      .block1 = DT_MIN(t->out.blocks, (panel + 1) * t->panel),
+                      .sums = scratch};
+
+    u.lines = (dt_bf16 *)(u.sums + t->group * DT_TILE_AREA);
+    u.run = (dt_tile_run *)(void *)(u.lines + (size_t)t->ring * t->line);
+    for (u.x0 = 0; u.x0 < t->out_w; u.x0 = u.x1) {
+        int done = -1;
+        u.x1 = DT_MIN(t->out_w, u.x0 + t->columns);
+        dt_tiles_reads(t, u.x0, u.x1, &u.in0, &u.in1);
+        for (int line = first; line < end; line += t->band) {
+            const int stop = DT_MIN(end, line + t->band);
+            for (int g = line; g < stop; g++)
+                done = forward_pack(&u, g, done);
+            forward_band(&u, line, stop);
+        }
+    }
+    if (t->stream)
+        t->way->fence();
+}

@@ -1,0 +1,212 @@
+/* lanes.h - the work around products of tiles on AVX-512: what way.h calls gather, transpose,
+ * pairs, pack and finish. Included by the ways with vector instructions, each of which compiles it
+ * with its own flags. */
+#ifndef DT_TILE_LANES_H
+#define DT_TILE_LANES_H
+#include "way.h"
+
+#include <immintrin.h>
+
+/* [0, count) of 32 lanes, from `first` on. */
+static inline __mmask32 lanes_mask(int first, int count)
+{
+    return (__mmask32)(((UINT64_C(1) << count) - 1) << first);
+}
+
+/* ---- Left operand ---------------------------------------------------------------------------- */
+
+static void lanes_gather(const dt_bf16 *from, size_t row, int rows, int first, int count, bool keep,
+                         dt_bf16 *to)
+{
+    const __mmask32 mask = lanes_mask(first, count);
+    const char *at = (const char *)((uintptr_t)from - (size_t)first * sizeof *from);
+    const size_t step = row * sizeof *from;
+
+    if (count == DT_TILE)
+        for (int r = 0; r < rows; r++)
+            _mm512_store_si512(to + r * DT_TILE, _mm512_loadu_si512(at + (size_t)r * step));
+    else if (!keep)
+        for (int r = 0; r < rows; r++)
+            _mm512_store_si512(to + r * DT_TILE,
+                               _mm512_maskz_loadu_epi16(mask, at + (size_t)r * step));
+    else
+        for (int r = 0; r < rows; r++)
+            _mm512_store_si512(to + r * DT_TILE,
+                               _mm512_mask_loadu_epi16(_mm512_load_si512(to + r * DT_TILE), mask,
+                                                       at + (size_t)r * step));
+    if (!keep)
+        for (int r = rows; r < DT_TILE; r++)
+            _mm512_store_si512(to + r * DT_TILE, _mm512_setzero_si512());
+}
+
+/* ---- Transposition --------------------------------------------------------------------------- */
+
+/* 16 bytes of the rows 0, 4, 8 and 12: three of the four levels of a transposition are loads. */
+static inline __m512i lanes_column(const dt_bf16 *from, size_t row)
+{
+    const size_t four = 4 * row;
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i_u *)from));
+
+    v = _mm512_mask_broadcast_i32x4(v, 0x00f0, _mm_loadu_si128((const __m128i_u *)(from + four)));
+    v = _mm512_mask_broadcast_i32x4(v, 0x0f00,
+                                    _mm_loadu_si128((const __m128i_u *)(from + 2 * four)));
+    return _mm512_mask_broadcast_i32x4(v, 0xf000,
+                                       _mm_loadu_si128((const __m128i_u *)(from + 3 * four)));
+}
+
+/* 16 rows of 16 dwords to out[dword] = the 16 rows. */
+static inline void lanes_turn(const dt_bf16 *from, size_t row, __m512i out[16])
+{
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++, from += 8) {
+        const __m512i r0 = lanes_column(from, row), r1 = lanes_column(from + row, row);
+        const __m512i r2 = lanes_column(from + 2 * row, row);
+        const __m512i r3 = lanes_column(from + 3 * row, row);
+        const __m512i low01 = _mm512_unpacklo_epi32(r0, r1), high01 = _mm512_unpackhi_epi32(r0, r1);
+        const __m512i low23 = _mm512_unpacklo_epi32(r2, r3), high23 = _mm512_unpackhi_epi32(r2, r3);
+        out[4 * c] = _mm512_unpacklo_epi64(low01, low23);
+        out[4 * c + 1] = _mm512_unpackhi_epi64(low01, low23);
+        out[4 * c + 2] = _mm512_unpacklo_epi64(high01, high23);
+        out[4 * c + 3] = _mm512_unpackhi_epi64(high01, high23);
+    }
+}
+
+/* Rows j and j + 16 are a pair, so a dword of two channels becomes two by shifts and blends. */
+static void lanes_transpose(const dt_bf16 *from, size_t row, dt_bf16 *to)
+{
+    __m512i low[16], high[16];
+
+    lanes_turn(from, row, low);
+    lanes_turn(from + 16 * row, row, high);
+#pragma GCC unroll 16
+    for (int p = 0; p < 16; p++, to += 2 * DT_TILE) { /* channels 2 p and 2 p + 1 */
+        const __m512i even =
+            _mm512_mask_blend_epi16(0xaaaaaaaa, low[p], _mm512_slli_epi32(high[p], 16));
+        const __m512i odd =
+            _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(low[p], 16), high[p]);
+        _mm512_store_si512(to, even);
+        _mm512_store_si512(to + DT_TILE, odd);
+    }
+}
+
+static void lanes_pairs(const dt_bf16 *from, size_t row, dt_bf16 *to)
+{
+    for (int j = 0; j < 16; j++, from += row, to += 32) {
+        const __m512i a = _mm512_loadu_si512(from), b = _mm512_loadu_si512(from + 16 * row);
+        _mm512_store_si512(to, _mm512_unpacklo_epi16(a, b));
+        _mm512_store_si512(to + DT_TILE_HALF, _mm512_unpackhi_epi16(a, b));
+    }
+}
+
+/* ---- Rounding -------------------------------------------------------------------------------- */
+
+#ifdef __AVX512BF16__
+static inline __m512i lanes_round(__m512 low, __m512 high)
+{
+    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+}
+#else
+/* dt_tile_round of 16 numbers. */
+static inline __m256i lanes_round_half(__m512 x)
+{
+    const __m512i u = _mm512_castps_si512(x), top = _mm512_srli_epi32(u, 16);
+    const __m512i even = _mm512_and_si512(top, _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), even);
+    const __mmask16 tiny = _mm512_testn_epi32_mask(u, _mm512_set1_epi32(0x7f800000));
+    const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    __m512i r = _mm512_srli_epi32(up, 16);
+    r = _mm512_mask_or_epi32(r, nan, top, _mm512_set1_epi32(0x40));
+    r = _mm512_mask_and_epi32(r, tiny, top, _mm512_set1_epi32(0x8000));
+    return _mm512_cvtepi32_epi16(r);
+}
+static inline __m512i lanes_round(__m512 low, __m512 high)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(lanes_round_half(low)), lanes_round_half(high),
+                              1);
+}
+#endif
+
+static void lanes_pack_rows(const float *from, size_t row, dt_bf16 *to)
+{
+    static const int16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    const __m512i zip = _mm512_loadu_si512(order);
+
+    for (int k = 0; k < 16; k++, from += 2 * row, to += 32)
+        for (int h = 0; h < 2; h++) {
+            const __m512i v =
+                lanes_round(_mm512_loadu_ps(from + 16 * h), _mm512_loadu_ps(from + row + 16 * h));
+            _mm512_storeu_si512(to + h * DT_TILE_HALF, _mm512_permutexvar_epi16(zip, v));
+        }
+}
+
+static void lanes_pack_columns(const float *from, size_t row, dt_bf16 *to)
+{
+    _Alignas(64) dt_bf16 room[DT_TILE_AREA];
+    __m512i turned[16];
+
+    for (int r = 0; r < DT_TILE; r++, from += row)
+        _mm512_store_si512(room + r * DT_TILE,
+                           lanes_round(_mm512_loadu_ps(from), _mm512_loadu_ps(from + 16)));
+    for (int h = 0; h < 2; h++, to += DT_TILE_HALF) {
+        lanes_turn(room + h * DT_TILE_HALF, DT_TILE, turned);
+        for (int k = 0; k < 16; k++)
+            _mm512_storeu_si512(to + k * 32, turned[k]);
+    }
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static inline void lanes_finish_float(const dt_tile_out *o, const float *sums, __m512 b0, __m512 b1)
+{
+    const __mmask32 mask = lanes_mask(0, o->channels);
+
+    for (int r = 0; r < o->rows; r++, sums += DT_TILE) {
+        float *to = (float *)o->at + (size_t)r * o->row;
+        const __m512 low = _mm512_load_ps(sums), high = _mm512_load_ps(sums + 16);
+        _mm512_mask_storeu_ps(to, (__mmask16)mask, o->bias ? _mm512_add_ps(low, b0) : low);
+        _mm512_mask_storeu_ps(to + 16, (__mmask16)(mask >> 16),
+                              o->bias ? _mm512_add_ps(high, b1) : high);
+    }
+}
+
+static void lanes_finish(const dt_tile_out *o, const float *sums)
+{
+    const __mmask32 mask = lanes_mask(0, o->channels);
+    __m512 b0 = _mm512_setzero_ps(), b1 = b0;
+
+    if (o->bias) {
+        b0 = _mm512_maskz_loadu_ps((__mmask16)mask, o->bias);
+        b1 = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), o->bias + 16);
+    }
+    if (o->type == DT_F32) {
+        lanes_finish_float(o, sums, b0, b1);
+        return;
+    }
+    dt_bf16 *to = o->at;
+    for (int r = 0; r < o->rows; r++, sums += DT_TILE, to += o->row) {
+        __m512 low = _mm512_load_ps(sums), high = _mm512_load_ps(sums + 16);
+        if (o->bias)
+            low = _mm512_add_ps(low, b0), high = _mm512_add_ps(high, b1);
+        const __m512i v = lanes_round(low, high);
+        if (o->stream)
+            _mm512_stream_si512((void *)to, v);
+        else
+            _mm512_mask_storeu_epi16(to, mask, v);
+    }
+}
+
+static void lanes_fence(void)
+{
+    _mm_sfence();
+}
+
+static inline void lanes_nothing(void)
+{
+}
+
+#define LANES_WORK                                                                                 \
+    .gather = lanes_gather, .transpose = lanes_transpose, .pairs = lanes_pairs,                    \
+    .pack_rows = lanes_pack_rows, .pack_columns = lanes_pack_columns, .finish = lanes_finish,      \
+    .fence = lanes_fence
+#endif

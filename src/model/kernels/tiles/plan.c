@@ -1,0 +1,218 @@
+/* plan.c - which input pixels and taps an output pixel takes, and what one pass of packed lines
+ * may hold: see tiles.h. */
+#include "tiles.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* ---- Along a side ---------------------------------------------------------------------------- */
+
+typedef struct side {
+    int in, out, kernel, stride, pad; /* pixels of x and of y; padding before */
+} side;
+
+/* Output i takes the inputs i * stride - pad + tap. */
+static void side_forward(const side *s, dt_tile_span *span, int *tap)
+{
+    for (int k = 0; k < s->kernel; k++)
+        tap[k] = k;
+    for (int i = 0; i < s->out; i++) {
+        const int at = i * s->stride - s->pad;
+        const int first = at < 0 ? -at : 0;
+        const int end = DT_MIN(s->kernel, s->in - at);
+        span[i] =
+            end > first ? (dt_tile_span){at + first, first, end - first} : (dt_tile_span){0, 0, 0};
+    }
+}
+
+/* The other way round, pixel i of x takes the outputs (i + pad - tap) / stride where that leaves
+ * no rest. Taps of one rest lie side by side, the last first, so that both ascend. */
+static void side_data(const side *s, dt_tile_span *span, int *tap)
+{
+    for (int rest = 0, n = 0; rest < s->stride; rest++) {
+        const int first = n;
+        for (int k = s->kernel - 1; k >= 0; k--)
+            if (k % s->stride == rest)
+                tap[n++] = k;
+        for (int i = 0; i < s->in; i++) {
+            if ((i + s->pad) % s->stride != rest)
+                continue;
+            dt_tile_span now = {0, 0, 0};
+            for (int t = first; t < n; t++) {
+                const int away = i + s->pad - tap[t];
+                if (away < 0 || away / s->stride >= s->out)
+                    continue;
+                if (now.count++ == 0)
+                    now.in = away / s->stride, now.tap = t;
+            }
+            span[i] = now;
+        }
+    }
+}
+
+/* ---- The problem in tile pixels ------------------------------------------------------------- */
+
+static dt_tile_view plan_view(int64_t h, int64_t w, int64_t channels)
+{
+    return (dt_tile_view){.row = (size_t)(h * w * channels),
+                          .pixel = (size_t)channels,
+                          .line = (size_t)(w * channels),
+                          .group = (size_t)(DT_TILE * h * w * channels),
+                          .channels = (int)channels,
+                          .blocks = dt_tiles_up(channels, DT_TILE)};
+}
+
+/* 16 tile pixels make a line, and a line makes a group of its own. */
+static void plan_flat_view(dt_tile_view *v, int pixels)
+{
+    v->row = (size_t)v->channels;
+    v->pixel = DT_TILE * v->row;
+    v->group = v->line = (size_t)pixels * v->pixel;
+}
+
+static bool plan_is_plain(const dt_conv *c)
+{
+    return c->kernel[0] == 1 && c->kernel[1] == 1 && c->pad[0] == 0 && c->pad[1] == 0 &&
+           c->pad[2] == 0 && c->pad[3] == 0;
+}
+
+static void plan_problem(dt_tiles *t, side *h, side *w)
+{
+    const dt_conv *c = &t->conv;
+
+    if (t->pass != DT_PASS_DATA && plan_is_plain(c)) {
+        /* A 1x1 kernel with a stride: the pixels in between do not exist. */
+        t->in.line *= (size_t)h->stride;
+        t->in.pixel *= (size_t)w->stride;
+        h->in = h->out, w->in = w->out, h->stride = w->stride = 1;
+    }
+    if (t->merged) { /* virtual pixels, one for each column of the output */
+        *w = (side){w->out, w->out, 1, 1, 0};
+        if (t->merged > 1)
+            *h = (side){h->out, h->out, 1, 1, 0};
+    }
+    if (t->flat) {
+        const int pixels = dt_tiles_up(t->rows, DT_TILE);
+        const int most = 8192 / DT_MAX(t->in.blocks, t->out.blocks); /* of wide linear layers */
+        const int line = DT_MIN(pixels, most < 1 ? 1 : most < 16 ? most : 16);
+        *h = (side){1, 1, 1, 1, 0};
+        *w = (side){line, line, 1, 1, 0};
+        t->groups = dt_tiles_up(pixels, line);
+        plan_flat_view(&t->in, line);
+        plan_flat_view(&t->out, line);
+    }
+}
+
+static dt_status plan_tables(dt_tiles *t, const side *h, const side *w)
+{
+    const bool data = t->pass == DT_PASS_DATA;
+
+    t->in_h = data ? h->out : h->in, t->in_w = data ? w->out : w->in;
+    t->out_h = data ? h->in : h->out, t->out_w = data ? w->in : w->out;
+    t->taps_y = h->kernel, t->taps_x = w->kernel, t->step_x = w->stride;
+    DT_TRY(dt_calloc(&t->tables,
+                     (size_t)(t->out_h + t->out_w) * sizeof(dt_tile_span) +
+                         (size_t)(t->taps_y + t->taps_x) * sizeof(int),
+                     1, "tables of a convolution"));
+    t->y = t->tables;
+    t->x = t->y + t->out_h;
+    t->tap_y = (int *)(t->x + t->out_w);
+    t->tap_x = t->tap_y + t->taps_y;
+    (data ? side_data : side_forward)(h, t->y, t->tap_y);
+    (data ? side_data : side_forward)(w, t->x, t->tap_x);
+    return DT_OK;
+}
+
+dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass)
+{
+    side h = {(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0]};
+    side w = {(int)c->iw, (int)c->ow, c->kernel[1], c->stride[1], c->pad[1]};
+    const int64_t wide = c->kernel[1] * c->ic;
+    const dt_tile_view x = plan_view(c->ih, c->iw, c->ic), y = plan_view(c->oh, c->ow, c->oc);
+
+    *t = (dt_tiles){.conv = *c, .pass = pass, .in = x, .out = y, .rows = (int)c->n};
+    if (pass == DT_PASS_DATA)
+        t->in = y, t->out = x;
+    t->flat = plan_is_plain(c) && c->stride[0] == 1 && c->stride[1] == 1;
+    if (t->flat)
+        t->rows = (int)(c->n * c->ih * c->iw);
+    if (pass != DT_PASS_DATA && c->kernel[1] > 1 && wide <= DT_TILE) {
+        t->merged = wide * c->kernel[0] <= DT_TILE ? c->kernel[0] : 1;
+        t->in.channels = (int)wide * t->merged;
+        t->in.blocks = 1;
+    }
+    t->groups = dt_tiles_up(t->rows, DT_TILE);
+    plan_problem(t, &h, &w);
+    DT_TRY(plan_tables(t, &h, &w));
+    (pass == DT_PASS_WEIGHTS ? dt_tiles_weights_cut : dt_tiles_forward_cut)(t);
+    return DT_OK;
+}
+
+void dt_tiles_release(dt_tiles *t)
+{
+    free(t->tables);
+}
+
+/* ---- Questions ------------------------------------------------------------------------------ */
+
+int dt_tiles_rows(const dt_tiles *t, int group, int x)
+{
+    const int64_t first = (t->flat ? (int64_t)group * t->out_w + x : group) * (int64_t)DT_TILE;
+    const int64_t left = t->rows - first;
+    return left < 0 ? 0 : (int)DT_MIN(left, DT_TILE);
+}
+
+void dt_tiles_reads(const dt_tiles *t, int x0, int x1, int *first, int *end)
+{
+    *first = t->in_w, *end = 0;
+    for (int i = x0; i < x1; i++)
+        if (t->x[i].count) {
+            *first = DT_MIN(*first, t->x[i].in);
+            *end = DT_MAX(*end, t->x[i].in + t->x[i].count);
+        }
+    if (*first > *end)
+        *first = *end = 0;
+}
+
+int dt_tiles_strip(const dt_tiles *t, int strip)
+{
+    return (int)((int64_t)t->groups * t->out_h * strip / t->strips);
+}
+
+/* ---- Packed lines --------------------------------------------------------------------------- */
+
+/* Lines that a band reads, at most; bands may begin anywhere and run over groups. */
+static int plan_ring(const dt_tiles *t)
+{
+    int most = 1;
+
+    for (int first = 0; first < t->out_h; first++) {
+        int lo = INT_MAX, hi = 0;
+        const int end = DT_MIN(first + t->band, t->groups * t->out_h);
+        for (int g = first; g < end; g++) {
+            const dt_tile_span y = t->y[g % t->out_h];
+            const int at = g / t->out_h * t->in_h + y.in;
+            if (y.count)
+                lo = DT_MIN(lo, at), hi = DT_MAX(hi, at + y.count);
+        }
+        most = DT_MAX(most, hi - lo);
+    }
+    return most;
+}
+
+void dt_tiles_cut_columns(dt_tiles *t, size_t budget)
+{
+    t->columns = t->out_w;
+    for (;; t->columns = (t->columns + 1) / 2) {
+        t->in_columns = 1;
+        for (int x = 0; x < t->out_w; x += t->columns) {
+            int first, end;
+            dt_tiles_reads(t, x, DT_MIN(t->out_w, x + t->columns), &first, &end);
+            t->in_columns = DT_MAX(t->in_columns, end - first);
+        }
+        t->line = (size_t)(t->in_columns * t->in.blocks) * DT_TILE_AREA;
+        t->ring = plan_ring(t);
+        if (t->columns <= 8 || t->flat || (size_t)t->ring * t->line * sizeof(dt_bf16) <= budget)
+            return;
+    }
+}

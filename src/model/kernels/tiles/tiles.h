@@ -1,0 +1,110 @@
+/* tiles.h - a pass of a convolution as products of tiles: the plan that all passes share.
+ *
+ * A *tile pixel* is 32 rows that are multiplied alike: the same pixel of 32 images, or, where a
+ * pixel is read once (1x1, stride 1, no padding: `flat`), 32 neighbouring positions of NHWC. With
+ * images as rows a tap lies on padding for all rows or for none: such taps are left out, never
+ * multiplied by zeros, and any kernel, stride and padding is the same loop with other tables. Rows
+ * beyond the last image are zeros in packed operands and never stored.
+ *
+ * Channels go in blocks of 32, the last one filled up with zeros. Where a kernel's columns (or the
+ * whole kernel) fit into 32 channels, they become the channels of a virtual pixel: stems.
+ *
+ * Lines are numbered through all groups of 32 images: line g of the output is line g % out_h of
+ * group g / out_h. Threads take *units*: strips of lines and panels of channels, cut by the shape
+ * alone; an element is summed inside one unit in one order, so bits depend on nothing else. */
+#ifndef DT_TILES_H
+#define DT_TILES_H
+#include "way.h"
+
+/* Along a side: an output takes the inputs [in, in + count), which meet the packed taps
+ * [tap, tap + count). */
+typedef struct dt_tile_span {
+    int in, tap, count;
+} dt_tile_span;
+
+/* A tensor as tile pixels: distances in elements from a row, pixel, line, group of lines to the
+ * next. */
+typedef struct dt_tile_view {
+    size_t row, pixel, line, group;
+    int channels, blocks; /* blocks of 32 channels */
+} dt_tile_view;
+
+typedef struct dt_tiles {
+    dt_conv conv;
+    dt_pass pass;
+    const dt_tile_way *way;
+
+    /* What is multiplied. The input is x, or dy for the data gradient; the output is y, dx, or
+     * dy for the weight gradient, where it is read. */
+    bool flat;
+    int merged; /* kernel rows in a virtual pixel; 0: there are none */
+    int rows;   /* images, or positions if flat */
+    int groups, in_h, in_w, out_h, out_w;
+    int taps_y, taps_x, step_x; /* step_x: between the inputs of neighbouring outputs */
+    int *tap_y, *tap_x;         /* packed place of a tap: its kernel row, column */
+    dt_tile_span *y, *x;        /* of the output's lines, columns */
+    void *tables;               /* the four, owned */
+    dt_tile_view in, out;
+
+    /* How it is cut. */
+    int columns, in_columns;   /* of the output done at a time; the most that they read */
+    int band;                  /* output lines that share packed lines */
+    int ring;                  /* packed lines, each in slot (its number) % ring */
+    int strips, panel, panels; /* lines are cut into strips; output blocks in a panel */
+    int weight_panel;          /* output blocks whose weights stay in the second-level cache */
+    int group;                 /* tile pixels that share a chunk of weights */
+    bool direct;               /* multiplied where they lie, not packed */
+    bool stream;
+    size_t line;    /* elements of a packed line */
+    size_t scratch; /* bytes of a thread */
+} dt_tiles;
+
+/* Fills in all but way and scratch. DT_NOMEM. */
+dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass) DT_MUST_CHECK;
+void dt_tiles_release(dt_tiles *t);
+
+/* Rows in use of a tile pixel; 0: it lies beyond the end. */
+int dt_tiles_rows(const dt_tiles *t, int group, int x);
+/* Input columns [*first, *end) that output columns [x0, x1) read. */
+void dt_tiles_reads(const dt_tiles *t, int x0, int x1, int *first, int *end);
+/* First line of a strip; strip `strips` starts at the end. */
+int dt_tiles_strip(const dt_tiles *t, int strip);
+/* Columns, ring and line of a band, such that packed lines take `budget` bytes where possible. */
+void dt_tiles_cut_columns(dt_tiles *t, size_t budget);
+/* Steps of a whole reduction: taps times blocks of input channels. */
+static inline int dt_tiles_steps(const dt_tiles *t)
+{
+    return t->taps_y * t->taps_x * t->in.blocks;
+}
+static inline size_t dt_tile_at(const dt_tile_view *v, int group, int y, int x)
+{
+    return (size_t)group * v->group + (size_t)y * v->line + (size_t)x * v->pixel;
+}
+
+/* pack.c - a tile pixel of the input: its blocks one after the other, `step` elements apart,
+ * plainly or (turned) transposed for the weight gradient; and the weights. */
+void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, bool turned,
+                     dt_bf16 *to, size_t step);
+size_t dt_tiles_packed_bytes(const dt_tiles *t);
+void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed);
+
+/* forward.c - forward and data gradient. */
+void dt_tiles_forward_cut(dt_tiles *t);
+void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *scratch);
+
+/* weights.c - weight gradient: units fill partial sums, which are added row by row of dw. */
+void dt_tiles_weights_cut(dt_tiles *t);
+size_t dt_tiles_partial_bytes(const dt_tiles *t);
+void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float *partial,
+                      void *scratch);
+void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, float *dw);
+
+static inline int dt_tiles_units(const dt_tiles *t)
+{
+    return t->strips * t->panels;
+}
+static inline int dt_tiles_up(int64_t a, int64_t b)
+{
+    return (int)((a + b - 1) / b);
+}
+#endif

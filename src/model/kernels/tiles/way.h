@@ -1,0 +1,92 @@
+/* way.h - a way to execute products of tiles: the instructions, and the work around them.
+ *
+ * Everything is made of *blocks* of 32 x 32. A block of the left operand is 32 rows of 32 bf16;
+ * of the right one [2 halves of the columns][16 pairs][16 columns][2], so that a dword is a pair
+ * of the reduction on both sides; sums are 32 rows of 32 float32.
+ *
+ * A class of bits is how a product of blocks is summed. "amx", "avx512" and "plain" are one
+ * class: per element two float32 chains from +0, even and odd places of the reduction, each step
+ * a fused multiply-add; the two are added, and their sum is added to what was there. Every step
+ * rounds to nearest even, reads denormals as zero and flushes denormal results to zero; so
+ * TDPBF16PS does. "dot" is the other: one chain of VDPBF16PS in order of the pairs. */
+#ifndef DT_TILE_WAY_H
+#define DT_TILE_WAY_H
+#include "../kernel.h"
+
+enum {
+    DT_TILE = 32,               /* rows, columns and reduction of a block */
+    DT_TILE_AREA = 32 * 32,     /* its elements: 2 KiB of bf16, 4 KiB of sums */
+    DT_TILE_HALF = 32 * 32 / 2, /* from the first 16 columns of a right operand to the others */
+};
+
+/* Neighbouring steps of a reduction, 32 places each; distances in elements. Step k multiplies
+ * the rows a + k * step, a + k * step + row, .. with the block b + k * DT_TILE_AREA. */
+typedef struct dt_tile_run {
+    const dt_bf16 *a, *b;
+    size_t row, step;
+    int steps;
+} dt_tile_run;
+
+/* Where finished sums go. Room for more that is taken from them here: statistics. */
+typedef struct dt_tile_out {
+    void *at;           /* row 0, first channel; type */
+    size_t row;         /* elements */
+    int rows, channels; /* at most 32 each */
+    dt_dtype type;
+    bool stream;       /* past the caches; the caller fences */
+    const float *bias; /* [channels], or NULL */
+} dt_tile_out;
+
+typedef struct dt_tile_way {
+    const char *name;
+    dt_isa isa; /* that the CPU must have */
+    int chunk;  /* steps that are multiplied for a group of blocks before the next ones */
+    /* Around all other calls, in each thread. */
+    void (*begin)(void);
+    void (*end)(void);
+    /* sums (+)= the runs in order; only `rows` rows need be right. fresh: sums are not read. */
+    void (*multiply)(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh);
+    /* Left operand: channels [first, first + count) of `rows` rows; the others become zero, or
+     * stay as they are (keep). `from` is row 0's first element. */
+    void (*gather)(const dt_bf16 *from, size_t row, int rows, int first, int count, bool keep,
+                   dt_bf16 *to);
+    /* Operands whose reduction runs over the 32 rows, in pairs (j, j + 16): that order costs the
+     * fewest shuffles. Left: [channel][pair][2]. Right: columns in the order of dt_tile_column. */
+    void (*transpose)(const dt_bf16 *from, size_t row, dt_bf16 *to);
+    void (*pairs)(const dt_bf16 *from, size_t row, dt_bf16 *to);
+    /* Right operand from 32 x 32 float32: the reduction runs over rows, or over columns. */
+    void (*pack_rows)(const float *from, size_t row, dt_bf16 *to);
+    void (*pack_columns)(const float *from, size_t row, dt_bf16 *to);
+    /* Adds the bias, rounds and stores. */
+    void (*finish)(const dt_tile_out *o, const float *sums);
+    void (*fence)(void); /* behind streamed stores, before other threads read */
+} dt_tile_way;
+
+/* One file way_<name>.c each; those with vector instructions need their own compiler flags. */
+extern const dt_tile_way dt_tile_way_plain;
+#if defined(__x86_64__)
+extern const dt_tile_way dt_tile_way_avx512, dt_tile_way_dot, dt_tile_way_amx;
+#endif
+
+/* The way of this CPU, or the one set by dt_tile_use; NULL: none is fast enough to be taken. */
+const dt_tile_way *dt_tile_current(void);
+/* For tests: NULL lifts it. */
+void dt_tile_use(const dt_tile_way *way);
+
+/* Where `pairs` puts column c of 32, half and place together. Fours take turns. */
+static inline int dt_tile_column(int c)
+{
+    return c / 4 % 2 * 16 + c / 8 * 4 + c % 4;
+}
+
+/* To nearest even; denormals become zero, as VCVTNE2PS2BF16 has it. */
+static inline dt_bf16 dt_tile_round(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return (u & 0x7f800000u) == 0 ? (dt_bf16)(u >> 16 & 0x8000u) : dt_f32_to_bf16(f);
+}
+
+/* One row of a product in plain C, for any numbers: sums[16] += a[32] b[16][16][2]. */
+void dt_tile_row_exact(float *sums, const dt_bf16 *a, const dt_bf16 *b);
+#endif

@@ -1,0 +1,201 @@
+/* way_plain.c - products of tiles in plain C, with the bits of the AMX unit: see way.h.
+ *
+ * A double holds the product of two bf16 exactly, and 53 >= 2 * 24 + 2, so that rounding a sum
+ * first to 53 and then to 24 bits is rounding once (Figueroa 1995): no FMA instruction is
+ * needed. A result is denormal if it lies below 2^-126 after rounding to 24 bits as if exponents
+ * had no bound: below 2^-126 - 2^-151; that value itself, a tie, becomes 2^-126. */
+#include "way.h"
+
+#include <math.h>
+
+static float plain_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static uint32_t plain_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+/* Denormals are zero, the sign stays. */
+static inline uint32_t plain_daz(uint32_t u)
+{
+    return u & 0x7f800000u ? u : u & 0x80000000u;
+}
+
+static inline float plain_widen(dt_bf16 x)
+{
+    return plain_float(plain_daz((uint32_t)x << 16));
+}
+
+static inline float plain_sum(double a, double b)
+{
+    const double s = a + b;
+    return (float)(fabs(s) < 0x1p-126 - 0x1p-151 ? s * 0 : s); /* s * 0 keeps the sign */
+}
+
+/* ---- Any numbers ----------------------------------------------------------------------------- */
+
+/* A NaN result is the first operand that is one, made quiet, or else the indefinite NaN. */
+static uint32_t plain_nan(const uint32_t *operand, int count)
+{
+    for (int i = 0; i < count; i++)
+        if ((operand[i] & 0x7fffffffu) > 0x7f800000u)
+            return operand[i] | 0x00400000u;
+    return 0xffc00000u;
+}
+
+static uint32_t plain_fma_bits(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t in[3] = {plain_daz(a), plain_daz(b), plain_daz(c)};
+    const double product = (double)plain_float(in[0]) * (double)plain_float(in[1]);
+    const float r = plain_sum(product, (double)plain_float(in[2]));
+    return isnan(r) ? plain_nan(in, 3) : plain_bits(r);
+}
+
+static uint32_t plain_add_bits(uint32_t a, uint32_t b)
+{
+    const uint32_t in[2] = {plain_daz(a), plain_daz(b)};
+    const float r = plain_sum((double)plain_float(in[0]), (double)plain_float(in[1]));
+    return isnan(r) ? plain_nan(in, 2) : plain_bits(r);
+}
+
+void dt_tile_row_exact(float *sums, const dt_bf16 *a, const dt_bf16 *b)
+{
+    for (int c = 0; c < 16; c++) {
+        uint32_t even = 0, odd = 0;
+        for (int k = 0; k < DT_TILE; k += 2) {
+            const dt_bf16 *pair = b + 16 * k + 2 * c;
+            even = plain_fma_bits((uint32_t)a[k] << 16, (uint32_t)pair[0] << 16, even);
+            odd = plain_fma_bits((uint32_t)a[k + 1] << 16, (uint32_t)pair[1] << 16, odd);
+        }
+        sums[c] = plain_float(plain_add_bits(plain_bits(sums[c]), plain_add_bits(even, odd)));
+    }
+}
+
+/* ---- Products where no NaN is about ---------------------------------------------------------- */
+
+/* False: a NaN turned up, sums are as they were. */
+static bool plain_row(float *sums, const dt_bf16 *a, const dt_bf16 *b)
+{
+    float even[16] = {0}, odd[16] = {0}, sum[16];
+    bool good = true;
+
+    for (int k = 0; k < DT_TILE; k += 2, b += 32) {
+        const double x = (double)plain_widen(a[k]), y = (double)plain_widen(a[k + 1]);
+        for (int c = 0; c < 16; c++)
+            even[c] = plain_sum(x * (double)plain_widen(b[2 * c]), (double)even[c]);
+        for (int c = 0; c < 16; c++)
+            odd[c] = plain_sum(y * (double)plain_widen(b[2 * c + 1]), (double)odd[c]);
+    }
+    for (int c = 0; c < 16; c++) {
+        const float old = plain_float(plain_daz(plain_bits(sums[c])));
+        sum[c] = plain_sum((double)old, (double)plain_sum((double)even[c], (double)odd[c]));
+        good &= !isnan(sum[c]);
+    }
+    if (good)
+        memcpy(sums, sum, sizeof sum);
+    return good;
+}
+
+static void plain_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh)
+{
+    if (fresh)
+        memset(sums, 0, DT_TILE_AREA * sizeof *sums);
+    for (; runs > 0; runs--, run++)
+        for (int k = 0; k < run->steps; k++) {
+            const dt_bf16 *a = run->a + (size_t)k * run->step;
+            const dt_bf16 *b = run->b + (size_t)k * DT_TILE_AREA;
+            for (int i = 0; i < 2 * rows; i++) {
+                const dt_bf16 *left = a + (size_t)(i / 2) * run->row;
+                const dt_bf16 *right = b + i % 2 * DT_TILE_HALF;
+                if (!plain_row(sums + 16 * i, left, right))
+                    dt_tile_row_exact(sums + 16 * i, left, right);
+            }
+        }
+}
+
+/* ---- Operands and results -------------------------------------------------------------------- */
+
+static void plain_gather(const dt_bf16 *from, size_t row, int rows, int first, int count, bool keep,
+                         dt_bf16 *to)
+{
+    if (!keep)
+        memset(to, 0, DT_TILE_AREA * sizeof *to);
+    for (int r = 0; r < rows; r++)
+        memcpy(to + r * DT_TILE + first, from + (size_t)r * row, (size_t)count * sizeof *to);
+}
+
+static void plain_transpose(const dt_bf16 *from, size_t row, dt_bf16 *to)
+{
+    for (int c = 0; c < DT_TILE; c++)
+        for (int j = 0; j < DT_TILE; j++)
+            to[c * DT_TILE + j] = from[(size_t)(j / 2 + j % 2 * 16) * row + (size_t)c];
+}
+
+static void plain_pairs(const dt_bf16 *from, size_t row, dt_bf16 *to)
+{
+    for (int c = 0; c < DT_TILE; c++) {
+        const int place = dt_tile_column(c);
+        for (int j = 0; j < DT_TILE; j++)
+            to[place / 16 * DT_TILE_HALF + j / 2 * 32 + place % 16 * 2 + j % 2] =
+                from[(size_t)(j / 2 + j % 2 * 16) * row + (size_t)c];
+    }
+}
+
+static void plain_pack(const float *from, size_t k_step, size_t column, dt_bf16 *to)
+{
+    for (int c = 0; c < DT_TILE; c++)
+        for (int k = 0; k < DT_TILE; k++)
+            to[c / 16 * DT_TILE_HALF + k / 2 * 32 + c % 16 * 2 + k % 2] =
+                dt_tile_round(from[(size_t)k * k_step + (size_t)c * column]);
+}
+
+static void plain_pack_rows(const float *from, size_t row, dt_bf16 *to)
+{
+    plain_pack(from, row, 1, to);
+}
+
+static void plain_pack_columns(const float *from, size_t row, dt_bf16 *to)
+{
+    plain_pack(from, 1, row, to);
+}
+
+static void plain_finish(const dt_tile_out *o, const float *sums)
+{
+    for (int r = 0; r < o->rows; r++)
+        for (int c = 0; c < o->channels; c++) {
+            const float bias = o->bias ? o->bias[c] : 0;
+            const float v = o->bias ? sums[r * DT_TILE + c] + bias : sums[r * DT_TILE + c];
+            const size_t at = (size_t)r * o->row + (size_t)c;
+            if (o->type == DT_BF16)
+                ((dt_bf16 *)o->at)[at] = dt_tile_round(v);
+            else
+                ((float *)o->at)[at] = v;
+        }
+}
+
+static void plain_nothing(void)
+{
+}
+
+const dt_tile_way dt_tile_way_plain = {
+    .name = "plain",
+    .isa = DT_ISA_PORTABLE,
+    .chunk = 12,
+    .begin = plain_nothing,
+    .end = plain_nothing,
+    .multiply = plain_multiply,
+    .gather = plain_gather,
+    .transpose = plain_transpose,
+    .pairs = plain_pairs,
+    .pack_rows = plain_pack_rows,
+    .pack_columns = plain_pack_columns,
+    .finish = plain_finish,
+    .fence = plain_nothing,
+};
