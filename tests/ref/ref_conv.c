@@ -2,6 +2,7 @@
  * bits for any number of threads and, forward and data gradient, for any batch size. */
 #include "test.h"
 
+#include "model/kernels/tiles/way.h"
 #include "naive.h"
 
 static const dt_kernel *const rows[] = {
@@ -295,7 +296,7 @@ static const struct {
 static const int inputs[] = {1, 3, 16, 17, 32}, outputs[] = {10, 16, 33, 64};
 static const int batches[] = {1, 2, 5};
 
-static void all_shapes(const dt_kernel *k, dt_dtype type)
+static void all_shapes(const dt_kernel *k, dt_dtype type, int each)
 {
     int turn = 0; /* batch, bias and the type of y take turns, and half the outputs */
     for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
@@ -312,7 +313,8 @@ static void all_shapes(const dt_kernel *k, dt_dtype type)
                 memcpy(c.kernel, windows[w].kernel, sizeof c.kernel);
                 memcpy(c.stride, windows[w].stride, sizeof c.stride);
                 memcpy(c.pad, windows[w].pad, sizeof c.pad);
-                check(c, k);
+                if (turn % each == 0)
+                    check(c, k);
             }
 }
 
@@ -371,6 +373,7 @@ static void large_shapes(const dt_kernel *k, dt_dtype type)
 typedef struct subject {
     const dt_kernel *kernel;
     dt_dtype type;
+    const dt_tile_way *way; /* NULL: this CPU's */
 } subject;
 
 static void skip_unsupported(const subject *s)
@@ -389,8 +392,8 @@ static void skip_unsupported(const subject *s)
                        .threads = 1};
     if (s->kernel->supports(&c, DT_PASS_FORWARD))
         return;
-    /* A row that has no bf16 anywhere leaves nothing out. */
-    if (strcmp(s->kernel->name, "blas") != 0)
+    /* A row that has one type only leaves nothing out. */
+    if (s->kernel != &dt_kernel_blas && (s->kernel != &dt_kernel_tiles || s->type == DT_BF16))
         test_skips("bf16: %s has none on %s", s->kernel->name, dt_isa_name(dt_isa_current()));
     skip();
 }
@@ -398,9 +401,12 @@ static void skip_unsupported(const subject *s)
 static void test_naive(void **state)
 {
     const subject *s = *state;
+    dt_tile_use(s->way);
     skip_unsupported(s);
-    all_shapes(s->kernel, s->type);
-    large_shapes(s->kernel, s->type);
+    all_shapes(s->kernel, s->type, s->way ? 11 : 1); /* plain C is slow */
+    if (!s->way)
+        large_shapes(s->kernel, s->type);
+    dt_tile_use(NULL);
 }
 
 /* The result of an image does not depend on how many others are in the batch, even where
@@ -412,6 +418,7 @@ static void test_batch(void **state)
                                    {16, 3, 64, 3, 1},    {14, 64, 64, 3, 1},  {14, 64, 256, 1, 1},
                                    {14, 256, 128, 1, 2}, {4, 128, 128, 3, 1}, {1, 512, 10, 1, 1},
                                    {2, 256, 256, 3, 1}};
+    dt_tile_use(s->way);
     skip_unsupported(s);
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int pass = DT_PASS_FORWARD; pass <= DT_PASS_DATA; pass++) {
@@ -441,26 +448,28 @@ static void test_batch(void **state)
             outcome_free(&one);
             problem_free(&p);
         }
+    dt_tile_use(NULL);
 }
 
 int main(void)
 {
-    static subject subjects[2 * ROWS];
-    static char names[4 * ROWS][48];
-    struct CMUnitTest tests[4 * ROWS];
+    static subject subjects[2 * ROWS + 1];
+    static char names[2][2 * ROWS + 1][48];
+    struct CMUnitTest tests[2 * (2 * ROWS + 1)];
     size_t count = 0;
 
-    for (int i = 0; i < 2 * ROWS; i++) {
-        subjects[i] = (subject){rows[i / 2], i % 2 ? DT_BF16 : DT_F32};
-        snprintf(names[count], sizeof *names, "%s %s against naive", rows[i / 2]->name,
-                 dt_dtype_name(subjects[i].type));
-        tests[count] = (struct CMUnitTest){names[count], test_naive, NULL, NULL, &subjects[i]};
-        count++;
-        snprintf(names[count], sizeof *names, "%s %s batch", rows[i / 2]->name,
-                 dt_dtype_name(subjects[i].type));
-        tests[count] = (struct CMUnitTest){names[count], test_batch, NULL, NULL, &subjects[i]};
-        count++;
+    for (int i = 0; i < 2 * ROWS + 1; i++) {
+        subjects[i] = (subject){rows[i / 2 % ROWS], i % 2 ? DT_BF16 : DT_F32, NULL};
+        if (i == 2 * ROWS) /* everywhere, with the bits of the AMX unit */
+            subjects[i] = (subject){&dt_kernel_tiles, DT_BF16, &dt_tile_way_plain};
+        const subject *s = &subjects[i];
+        for (int k = 0; k < 2; k++) {
+            snprintf(names[k][i], sizeof names[k][i], "%s%s %s %s", s->kernel->name,
+                     s->way ? " (plain)" : "", dt_dtype_name(s->type),
+                     k ? "batch" : "against naive");
+            tests[count++] = (struct CMUnitTest){names[k][i], k ? test_batch : test_naive, NULL,
+                                                 NULL, &subjects[i]};
+        }
     }
-    assert_int_equal(count, sizeof tests / sizeof *tests);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,8 @@ enum {
     RING_BYTES = 768 * 1024,  /* packed lines at most, where columns can be cut */
     PANEL_BYTES = 384 * 1024, /* weights beside them in the second-level cache */
     GROUP = 8,
-    UNITS = 4, /* at least, where there is something to cut */
+    STREAM_BYTES = 16 << 20, /* written past the caches: what would not stay in them */
+    UNITS = 4,               /* at least, where there is something to cut */
 };
 
 typedef struct forward_unit {
@@ -32,11 +33,14 @@ typedef struct forward_unit {
 
 /* ---- How it is cut --------------------------------------------------------------------------- */
 
+/* Bytes that the pass writes. Logits are not worth asking. */
 static size_t forward_stored(const dt_tiles *t)
 {
     const dt_conv *c = &t->conv;
-    return t->pass == DT_PASS_DATA ? (size_t)(c->n * c->ih * c->iw * c->ic)
-                                   : (size_t)(c->n * c->oh * c->ow * c->oc);
+    const int64_t pixels = t->pass == DT_PASS_DATA ? c->ih * c->iw : c->oh * c->ow;
+    return t->pass == DT_PASS_FORWARD && c->out_type != DT_BF16
+               ? 0
+               : (size_t)(c->n * pixels * t->out.channels) * sizeof(dt_bf16);
 }
 
 void dt_tiles_forward_cut(dt_tiles *t)
@@ -55,8 +59,7 @@ void dt_tiles_forward_cut(dt_tiles *t)
     t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / weights));
     t->group = GROUP;
     t->direct = t->flat && t->in.channels % DT_TILE == 0;
-    t->stream = false;
-    (void)forward_stored;
+    t->stream = forward_stored(t) >= STREAM_BYTES && t->out.channels % DT_TILE == 0;
     t->scratch = (size_t)t->ring * t->line * sizeof(dt_bf16) +
                  (size_t)t->group * DT_TILE_AREA * sizeof(float) +
                  dt_align((size_t)t->taps_y * sizeof(dt_tile_run), 64);
@@ -97,19 +100,18 @@ static int forward_runs(const forward_unit *u, int line, int x, const dt_bf16 *w
     return runs;
 }
 
-static void forward_finish(const forward_unit *u, int line, int x, int block, const float *sums)
+static dt_tile_out forward_out(const forward_unit *u, int line, int x, int block)
 {
     const dt_tiles *t = u->t;
     const int group = line / t->out_h, first = block * DT_TILE;
     const size_t at = dt_tile_at(&t->out, group, line % t->out_h, x) + (size_t)first;
-    const dt_tile_out o = {.at = u->out + at * dt_dtype_bytes(u->type),
-                           .row = t->out.row,
-                           .rows = dt_tiles_rows(t, group, x),
-                           .channels = DT_MIN(DT_TILE, t->out.channels - first),
-                           .type = u->type,
-                           .stream = t->stream,
-                           .bias = u->bias ? u->bias + first : NULL};
-    t->way->finish(&o, sums);
+    return (dt_tile_out){.at = u->out + at * dt_dtype_bytes(u->type),
+                         .row = t->out.row,
+                         .rows = dt_tiles_rows(t, group, x),
+                         .channels = DT_MIN(DT_TILE, t->out.channels - first),
+                         .type = u->type,
+                         .stream = t->stream,
+                         .bias = u->bias ? u->bias + first : NULL};
 }
 
 /* One output block of the tile pixels [p0, p1) of the band that begins at this line. */
@@ -129,9 +131,8 @@ static void forward_group(const forward_unit *u, int line0, int p0, int p1, int 
             if (rows == 0)
                 continue;
             const int runs = forward_runs(u, line, x, weights, k0, k1);
-            t->way->multiply(sums, u->run, runs, rows, k0 == 0);
-            if (k1 == steps)
-                forward_finish(u, line, x, block, sums);
+            const dt_tile_out out = forward_out(u, line, x, block);
+            t->way->multiply(sums, u->run, runs, rows, k0 == 0, k1 == steps ? &out : NULL);
         }
     }
 }
@@ -153,13 +154,14 @@ static int forward_pack(const forward_unit *u, int g, int done)
     const dt_tiles *t = u->t;
     const dt_tile_span ys = t->y[g % t->out_h];
     const int group = g / t->out_h, first = group * t->in_h + ys.in, end = first + ys.count;
-    const size_t pixel = (size_t)t->in.blocks * DT_TILE_AREA;
+    int x = u->in0;
 
+    while (t->direct && x < u->in1 && dt_tiles_rows(t, group, x) == DT_TILE)
+        x++;
     for (int line = DT_MAX(first, done + 1); line < end; line++)
-        for (int x = u->in0; x < u->in1; x++)
-            if (!t->direct || dt_tiles_rows(t, group, x) < DT_TILE)
-                dt_tiles_gather(t, u->in, group, line - group * t->in_h, x, false,
-                                forward_line(u, line) + (size_t)(x - u->in0) * pixel, DT_TILE_AREA);
+        dt_tiles_gather(t, u->in, group, line - group * t->in_h, x, u->in1,
+                        forward_line(u, line) +
+                            (size_t)((x - u->in0) * t->in.blocks) * DT_TILE_AREA);
     return ys.count ? DT_MAX(done, end - 1) : done;
 }
 

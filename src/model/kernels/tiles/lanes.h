@@ -15,28 +15,22 @@ static inline __mmask32 lanes_mask(int first, int count)
 
 /* ---- Left operand ---------------------------------------------------------------------------- */
 
-static void lanes_gather(const dt_bf16 *from, size_t row, int rows, int first, int count, bool keep,
-                         dt_bf16 *to)
+/* A row of all blocks before the next row: rows are far apart, blocks are near. */
+static void lanes_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
 {
-    const __mmask32 mask = lanes_mask(first, count);
-    const char *at = (const char *)((uintptr_t)from - (size_t)first * sizeof *from);
-    const size_t step = row * sizeof *from;
+    const __mmask32 mask = lanes_mask(g->first, g->count);
+    const char *from = (const char *)((uintptr_t)g->from - (size_t)g->first * sizeof *to);
+    const size_t row = g->row * sizeof *to, step = g->step * sizeof *to;
 
-    if (count == DT_TILE)
-        for (int r = 0; r < rows; r++)
-            _mm512_store_si512(to + r * DT_TILE, _mm512_loadu_si512(at + (size_t)r * step));
-    else if (!keep)
-        for (int r = 0; r < rows; r++)
-            _mm512_store_si512(to + r * DT_TILE,
-                               _mm512_maskz_loadu_epi16(mask, at + (size_t)r * step));
-    else
-        for (int r = 0; r < rows; r++)
-            _mm512_store_si512(to + r * DT_TILE,
-                               _mm512_mask_loadu_epi16(_mm512_load_si512(to + r * DT_TILE), mask,
-                                                       at + (size_t)r * step));
-    if (!keep)
-        for (int r = rows; r < DT_TILE; r++)
-            _mm512_store_si512(to + r * DT_TILE, _mm512_setzero_si512());
+    for (int r = 0; r < g->rows; r++, from += row)
+        for (int i = 0; i < count; i++) {
+            dt_bf16 *at = to + (size_t)i * g->to_step + r * DT_TILE;
+            const __m512i old = g->keep ? _mm512_load_si512(at) : _mm512_setzero_si512();
+            _mm512_store_si512(at, _mm512_mask_loadu_epi16(old, mask, from + (size_t)i * step));
+        }
+    for (int r = g->rows; r < DT_TILE && !g->keep; r++)
+        for (int i = 0; i < count; i++)
+            _mm512_store_si512(to + (size_t)i * g->to_step + r * DT_TILE, _mm512_setzero_si512());
 }
 
 /* ---- Transposition --------------------------------------------------------------------------- */
@@ -72,12 +66,12 @@ static inline void lanes_turn(const dt_bf16 *from, size_t row, __m512i out[16])
 }
 
 /* Rows j and j + 16 are a pair, so a dword of two channels becomes two by shifts and blends. */
-static void lanes_transpose(const dt_bf16 *from, size_t row, dt_bf16 *to)
+static void lanes_transpose(const dt_bf16 *block, dt_bf16 *to)
 {
     __m512i low[16], high[16];
 
-    lanes_turn(from, row, low);
-    lanes_turn(from + 16 * row, row, high);
+    lanes_turn(block, DT_TILE, low);
+    lanes_turn(block + DT_TILE_HALF, DT_TILE, high);
 #pragma GCC unroll 16
     for (int p = 0; p < 16; p++, to += 2 * DT_TILE) { /* channels 2 p and 2 p + 1 */
         const __m512i even =
@@ -157,43 +151,50 @@ static void lanes_pack_columns(const float *from, size_t row, dt_bf16 *to)
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-static inline void lanes_finish_float(const dt_tile_out *o, const float *sums, __m512 b0, __m512 b1)
-{
-    const __mmask32 mask = lanes_mask(0, o->channels);
+typedef struct lanes_out { /* what all rows of a block have in common */
+    const dt_tile_out *o;
+    __mmask32 mask;
+    __m512 bias[2];
+} lanes_out;
 
-    for (int r = 0; r < o->rows; r++, sums += DT_TILE) {
-        float *to = (float *)o->at + (size_t)r * o->row;
-        const __m512 low = _mm512_load_ps(sums), high = _mm512_load_ps(sums + 16);
-        _mm512_mask_storeu_ps(to, (__mmask16)mask, o->bias ? _mm512_add_ps(low, b0) : low);
-        _mm512_mask_storeu_ps(to + 16, (__mmask16)(mask >> 16),
-                              o->bias ? _mm512_add_ps(high, b1) : high);
+static inline lanes_out lanes_out_of(const dt_tile_out *o)
+{
+    lanes_out l = {.o = o, .mask = lanes_mask(0, o->channels)};
+
+    if (o->bias) {
+        l.bias[0] = _mm512_maskz_loadu_ps((__mmask16)l.mask, o->bias);
+        l.bias[1] = _mm512_maskz_loadu_ps((__mmask16)(l.mask >> 16), o->bias + 16);
+    }
+    return l;
+}
+
+static inline void lanes_put(const lanes_out *l, int r, __m512 low, __m512 high)
+{
+    const dt_tile_out *o = l->o;
+    const size_t at = (size_t)r * o->row;
+
+    if (o->bias) {
+        low = _mm512_add_ps(low, l->bias[0]);
+        high = _mm512_add_ps(high, l->bias[1]);
+    }
+    if (o->type == DT_F32) {
+        _mm512_mask_storeu_ps((float *)o->at + at, (__mmask16)l->mask, low);
+        _mm512_mask_storeu_ps((float *)o->at + at + 16, (__mmask16)(l->mask >> 16), high);
+    } else if (o->stream) {
+        _mm512_stream_si512((void *)((dt_bf16 *)o->at + at), lanes_round(low, high));
+    } else if (o->channels == DT_TILE) {
+        _mm512_storeu_si512((dt_bf16 *)o->at + at, lanes_round(low, high));
+    } else {
+        _mm512_mask_storeu_epi16((dt_bf16 *)o->at + at, l->mask, lanes_round(low, high));
     }
 }
 
-static void lanes_finish(const dt_tile_out *o, const float *sums)
+static inline void lanes_finish(const dt_tile_out *o, const float *sums)
 {
-    const __mmask32 mask = lanes_mask(0, o->channels);
-    __m512 b0 = _mm512_setzero_ps(), b1 = b0;
+    const lanes_out l = lanes_out_of(o);
 
-    if (o->bias) {
-        b0 = _mm512_maskz_loadu_ps((__mmask16)mask, o->bias);
-        b1 = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), o->bias + 16);
-    }
-    if (o->type == DT_F32) {
-        lanes_finish_float(o, sums, b0, b1);
-        return;
-    }
-    dt_bf16 *to = o->at;
-    for (int r = 0; r < o->rows; r++, sums += DT_TILE, to += o->row) {
-        __m512 low = _mm512_load_ps(sums), high = _mm512_load_ps(sums + 16);
-        if (o->bias)
-            low = _mm512_add_ps(low, b0), high = _mm512_add_ps(high, b1);
-        const __m512i v = lanes_round(low, high);
-        if (o->stream)
-            _mm512_stream_si512((void *)to, v);
-        else
-            _mm512_mask_storeu_epi16(to, mask, v);
-    }
+    for (int r = 0; r < o->rows; r++, sums += DT_TILE)
+        lanes_put(&l, r, _mm512_load_ps(sums), _mm512_load_ps(sums + 16));
 }
 
 static void lanes_fence(void)
@@ -207,6 +208,5 @@ static inline void lanes_nothing(void)
 
 #define LANES_WORK                                                                                 \
     .gather = lanes_gather, .transpose = lanes_transpose, .pairs = lanes_pairs,                    \
-    .pack_rows = lanes_pack_rows, .pack_columns = lanes_pack_columns, .finish = lanes_finish,      \
-    .fence = lanes_fence
+    .pack_rows = lanes_pack_rows, .pack_columns = lanes_pack_columns, .fence = lanes_fence
 #endif

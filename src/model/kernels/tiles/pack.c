@@ -3,58 +3,139 @@
 
 /* ---- Pixels ---------------------------------------------------------------------------------- */
 
-/* A virtual pixel: the places of the kernel, or of one of its rows, are channels. */
-static void pack_virtual(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int rows,
-                         dt_bf16 *to)
+typedef struct window { /* of a virtual pixel's channels: those of one kernel row */
+    int64_t first, end; /* that lie inside the image */
+    int64_t at;         /* element of the image's line where channel 0 would lie */
+    int64_t step;       /* elements from a virtual pixel to the next */
+} window;
+
+/* Kernel row m of `count` virtual pixels, block by block. */
+static void pack_row(const dt_tiles *t, const dt_bf16 *line, const window *v, int m, int count,
+                     int rows, dt_bf16 *to)
+{
+    const int64_t wide = t->conv.kernel[1] * t->conv.ic;
+
+    for (int64_t c = m * wide, next; c < (m + 1) * wide; c = next) {
+        next = DT_MIN((m + 1) * wide, c / DT_TILE * DT_TILE + DT_TILE);
+        const int64_t first = DT_MAX(c, m * wide + v->first), end = DT_MIN(next, m * wide + v->end);
+        const bool some = line && first < end;
+        const dt_tile_rows g = {.from = some ? line + v->at + first - m * wide : NULL,
+                                .row = t->in.row,
+                                .step = (size_t)v->step,
+                                .to_step = (size_t)t->in.blocks * DT_TILE_AREA,
+                                .rows = rows,
+                                .first = some ? (int)(first % DT_TILE) : 0,
+                                .count = some ? (int)(end - first) : 0,
+                                .keep = c % DT_TILE > 0};
+        if (some || !g.keep)
+            t->way->gather(&g, count, to + c / DT_TILE * DT_TILE_AREA);
+    }
+}
+
+/* Virtual pixels from column x on whose channels lie alike, at most `count`; returns how many. */
+static int pack_virtual(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int count,
+                        dt_bf16 *to)
 {
     const dt_conv *c = &t->conv;
     const int64_t wide = c->kernel[1] * c->ic, line = c->iw * c->ic;
-    const int64_t at = (x * c->stride[1] - c->pad[1]) * c->ic; /* of the first, in its line */
-    const int64_t first = DT_MIN(wide, at < 0 ? -at : 0);
-    const int64_t end = DT_MAX(first, DT_MIN(wide, line - at));
+    window v = {.step = c->stride[1] * c->ic};
+    int alike = 1;
 
-    for (int m = 0; m < t->merged; m++) {
-        const int64_t h = t->merged > 1 ? y * c->stride[0] - c->pad[0] + m : y;
-        const bool inside = h >= 0 && h < c->ih && end > first;
-        const dt_bf16 *from = in + (size_t)group * t->in.group;
-        if (inside)
-            from += h * line + at + first;
-        t->way->gather(from, t->in.row, rows, (int)(m * wide + first),
-                       inside ? (int)(end - first) : 0, m > 0, to);
+    v.at = x * v.step - c->pad[1] * c->ic;
+    v.first = DT_MIN(wide, v.at < 0 ? -v.at : 0);
+    v.end = DT_MAX(v.first, DT_MIN(wide, line - v.at));
+    while (v.first == 0 && v.end == wide && alike < count && v.at + alike * v.step + wide <= line)
+        alike++;
+    for (int m = 0; m < c->kernel[0]; m++) {
+        const int64_t h = y * c->stride[0] - c->pad[0] + m;
+        const bool inside = h >= 0 && h < c->ih;
+        pack_row(t, inside ? in + (size_t)group * t->in.group + h * line : NULL, &v, m, alike,
+                 dt_tiles_rows(t, group, x), to);
+    }
+    return alike;
+}
+
+/* The blocks [block, block + count) of one pixel. */
+static void pack_pixel(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int block,
+                       int count, dt_bf16 *to)
+{
+    dt_tile_rows g = {.from = in + dt_tile_at(&t->in, group, y, x) + block * DT_TILE,
+                      .row = t->in.row,
+                      .step = DT_TILE,
+                      .to_step = DT_TILE_AREA,
+                      .rows = dt_tiles_rows(t, group, x),
+                      .count = DT_TILE};
+    const int whole = DT_MIN(count, t->in.channels / DT_TILE - block);
+
+    t->way->gather(&g, whole, to);
+    if (whole < count) {
+        g.from += whole * DT_TILE;
+        g.count = t->in.channels % DT_TILE;
+        t->way->gather(&g, 1, to + whole * DT_TILE_AREA);
     }
 }
 
-/* A block whose rows and channels are all there is transposed where it lies. */
-static void pack_turned(const dt_tiles *t, const dt_bf16 *from, int rows, int channels, dt_bf16 *to)
+/* Some neighbouring pixels [pixel][block], at most PACK_BLOCKS blocks; returns how many. */
+enum { PACK_BLOCKS = DT_TILE_PIXEL };
+static int pack_pixels(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int count,
+                       dt_bf16 *to)
 {
-    _Alignas(64) dt_bf16 room[DT_TILE_AREA];
+    const int most = DT_MIN(count, PACK_BLOCKS / t->in.blocks);
 
-    if (rows == DT_TILE && channels >= DT_TILE) {
-        t->way->transpose(from, t->in.row, to);
-        return;
+    if (t->merged)
+        return pack_virtual(t, in, group, y, x, most, to);
+    if (t->flat || (size_t)t->in.blocks * DT_TILE != t->in.pixel) {
+        pack_pixel(t, in, group, y, x, 0, t->in.blocks, to);
+        return 1;
     }
-    t->way->gather(from, t->in.row, rows, 0, DT_MIN(channels, DT_TILE), false, room);
-    t->way->transpose(room, DT_TILE, to);
+    const dt_tile_rows g = {.from = in + dt_tile_at(&t->in, group, y, x),
+                            .row = t->in.row,
+                            .to_step = DT_TILE_AREA,
+                            .step = DT_TILE, /* blocks of pixels and pixels lie side by side */
+                            .rows = dt_tiles_rows(t, group, x),
+                            .count = DT_TILE};
+    t->way->gather(&g, most * t->in.blocks, to);
+    return most;
 }
 
-void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, bool turned,
-                     dt_bf16 *to, size_t step)
+void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
+                     dt_bf16 *to)
 {
-    const int rows = dt_tiles_rows(t, group, x);
-    _Alignas(64) dt_bf16 room[DT_TILE_AREA];
+    const int blocks = t->in.blocks;
 
-    if (t->merged) {
-        pack_virtual(t, in, group, y, x, rows, turned ? room : to);
-        if (turned)
-            t->way->transpose(room, DT_TILE, to);
-        return;
-    }
-    in += dt_tile_at(&t->in, group, y, x);
-    for (int left = t->in.channels; left > 0; left -= DT_TILE, in += DT_TILE, to += step) {
-        if (turned)
-            pack_turned(t, in, rows, left, to);
+    for (int x = x0, some; x < x1; x += some, to += some * blocks * DT_TILE_AREA) {
+        some = 1;
+        if (blocks <= PACK_BLOCKS)
+            some = pack_pixels(t, in, group, y, x, x1 - x, to);
         else
-            t->way->gather(in, t->in.row, rows, 0, DT_MIN(left, DT_TILE), false, to);
+            pack_pixel(t, in, group, y, x, 0, blocks, to);
+    }
+}
+
+/* By way of the stack: rows of a pixel may lie in one set of the first-level cache, where each
+ * would be loaded anew for every 16 bytes of it. */
+void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
+                   dt_bf16 *to)
+{
+    const size_t plane = (size_t)t->in_columns * DT_TILE_AREA;
+    const int blocks = t->in.blocks;
+    _Alignas(64) dt_bf16 room[PACK_BLOCKS * DT_TILE_AREA];
+
+    for (int x = x0, some; x < x1; x += some, to += some * DT_TILE_AREA) {
+        some = 1;
+        if (blocks <= PACK_BLOCKS) {
+            some = pack_pixels(t, in, group, y, x, x1 - x, room);
+            for (int i = 0; i < some * blocks; i++)
+                t->way->transpose(room + i * DT_TILE_AREA,
+                                  to + (size_t)(i % blocks) * plane + i / blocks * DT_TILE_AREA);
+            continue;
+        }
+        for (int b = 0; b < blocks; b += PACK_BLOCKS) {
+            const int count = DT_MIN(PACK_BLOCKS, blocks - b);
+            pack_pixel(t, in, group, y, x, b, count, room);
+            for (int i = 0; i < count; i++)
+                t->way->transpose(room + i * DT_TILE_AREA, to + (size_t)(b + i) * plane);
+        }
     }
 }
 
@@ -84,13 +165,11 @@ static void pack_block(const dt_tiles *t, const float *from, int rows, int colum
 }
 
 /* Master seen as [kernel place and input channel][output channel]: its first row of a tap. */
-static int64_t pack_row(const dt_tiles *t, int ty, int tx)
+static int64_t pack_master(const dt_tiles *t, int ty, int tx)
 {
     const dt_conv *c = &t->conv;
 
-    if (t->merged)
-        return t->merged > 1 ? 0 : ty * c->kernel[1] * c->ic;
-    return (t->tap_y[ty] * c->kernel[1] + t->tap_x[tx]) * c->ic;
+    return t->merged ? 0 : (t->tap_y[ty] * c->kernel[1] + t->tap_x[tx]) * c->ic;
 }
 
 void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed)
@@ -103,7 +182,7 @@ void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed)
         const int k = i % t->in.blocks * DT_TILE; /* of the reduction */
         const int outs = DT_MIN(DT_TILE, t->out.channels - o);
         const int ins = DT_MIN(DT_TILE, t->in.channels - k);
-        const int64_t row = pack_row(t, tap / t->taps_x, tap % t->taps_x) + (data ? o : k);
+        const int64_t row = pack_master(t, tap / t->taps_x, tap % t->taps_x) + (data ? o : k);
         pack_block(t, master + row * t->conv.oc + (data ? k : o), data ? outs : ins,
                    data ? ins : outs, packed);
     }

@@ -86,10 +86,9 @@ static void plan_problem(dt_tiles *t, side *h, side *w)
         t->in.pixel *= (size_t)w->stride;
         h->in = h->out, w->in = w->out, h->stride = w->stride = 1;
     }
-    if (t->merged) { /* virtual pixels, one for each column of the output */
+    if (t->merged) {
         *w = (side){w->out, w->out, 1, 1, 0};
-        if (t->merged > 1)
-            *h = (side){h->out, h->out, 1, 1, 0};
+        *h = (side){h->out, h->out, 1, 1, 0};
     }
     if (t->flat) {
         const int pixels = dt_tiles_up(t->rows, DT_TILE);
@@ -127,7 +126,7 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass)
 {
     side h = {(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0]};
     side w = {(int)c->iw, (int)c->ow, c->kernel[1], c->stride[1], c->pad[1]};
-    const int64_t wide = c->kernel[1] * c->ic;
+    const int64_t window = c->kernel[0] * c->kernel[1] * c->ic;
     const dt_tile_view x = plan_view(c->ih, c->iw, c->ic), y = plan_view(c->oh, c->ow, c->oc);
 
     *t = (dt_tiles){.conv = *c, .pass = pass, .in = x, .out = y, .rows = (int)c->n};
@@ -136,10 +135,11 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass)
     t->flat = plan_is_plain(c) && c->stride[0] == 1 && c->stride[1] == 1;
     if (t->flat)
         t->rows = (int)(c->n * c->ih * c->iw);
-    if (pass != DT_PASS_DATA && c->kernel[1] > 1 && wide <= DT_TILE) {
-        t->merged = wide * c->kernel[0] <= DT_TILE ? c->kernel[0] : 1;
-        t->in.channels = (int)wide * t->merged;
-        t->in.blocks = 1;
+    t->merged = pass != DT_PASS_DATA && c->ic < DT_TILE && window > c->ic &&
+                window <= DT_TILE_PIXEL * DT_TILE;
+    if (t->merged) {
+        t->in.channels = (int)window;
+        t->in.blocks = dt_tiles_up(t->in.channels, DT_TILE);
     }
     t->groups = dt_tiles_up(t->rows, DT_TILE);
     plan_problem(t, &h, &w);

@@ -6,8 +6,9 @@
  * multiplied by zeros, and any kernel, stride and padding is the same loop with other tables. Rows
  * beyond the last image are zeros in packed operands and never stored.
  *
- * Channels go in blocks of 32, the last one filled up with zeros. Where a kernel's columns (or the
- * whole kernel) fit into 32 channels, they become the channels of a virtual pixel: stems.
+ * Channels go in blocks of 32, the last one filled up with zeros. Where the input has fewer than 32
+ * (stems), all that a kernel meets becomes the channels of a virtual pixel, one for each pixel of
+ * the output, under a kernel of 1x1 (merged).
  *
  * Lines are numbered through all groups of 32 images: line g of the output is line g % out_h of
  * group g / out_h. Threads take *units*: strips of lines and panels of channels, cut by the shape
@@ -15,6 +16,8 @@
 #ifndef DT_TILES_H
 #define DT_TILES_H
 #include "way.h"
+
+enum { DT_TILE_PIXEL = 8 }; /* blocks of a virtual pixel, at most */
 
 /* Along a side: an output takes the inputs [in, in + count), which meet the packed taps
  * [tap, tap + count). */
@@ -37,8 +40,8 @@ typedef struct dt_tiles {
     /* What is multiplied. The input is x, or dy for the data gradient; the output is y, dx, or
      * dy for the weight gradient, where it is read. */
     bool flat;
-    int merged; /* kernel rows in a virtual pixel; 0: there are none */
-    int rows;   /* images, or positions if flat */
+    bool merged;
+    int rows; /* images, or positions if flat */
     int groups, in_h, in_w, out_h, out_w;
     int taps_y, taps_x, step_x; /* step_x: between the inputs of neighbouring outputs */
     int *tap_y, *tap_x;         /* packed place of a tap: its kernel row, column */
@@ -81,10 +84,12 @@ static inline size_t dt_tile_at(const dt_tile_view *v, int group, int y, int x)
     return (size_t)group * v->group + (size_t)y * v->line + (size_t)x * v->pixel;
 }
 
-/* pack.c - a tile pixel of the input: its blocks one after the other, `step` elements apart,
- * plainly or (turned) transposed for the weight gradient; and the weights. */
-void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, bool turned,
-                     dt_bf16 *to, size_t step);
+/* pack.c - columns [x0, x1) of a line of the input: [column][block of channels]; or transposed
+ * for the weight gradient: [block of channels][in_columns]. And the weights. */
+void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
+                     dt_bf16 *to);
+void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
+                   dt_bf16 *to);
 size_t dt_tiles_packed_bytes(const dt_tiles *t);
 void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed);
 

@@ -27,7 +27,18 @@ typedef struct dt_tile_run {
     int steps;
 } dt_tile_run;
 
-/* Where finished sums go. Room for more that is taken from them here: statistics. */
+/* Rows of a block as they lie in a tensor: channels [first, first + count) of `rows` rows. The
+ * other channels become zero, or stay as they are (keep), the other rows zero. */
+typedef struct dt_tile_rows {
+    const dt_bf16 *from; /* row 0, channel `first` */
+    size_t row, step;    /* elements, to the next row and block */
+    size_t to_step;      /* elements, from a packed block to the next */
+    int rows, first, count;
+    bool keep;
+} dt_tile_rows;
+
+/* Where finished sums go, with the bias and rounded. What else is taken from them on the way,
+ * statistics say, belongs here. */
 typedef struct dt_tile_out {
     void *at;           /* row 0, first channel; type */
     size_t row;         /* elements */
@@ -44,21 +55,19 @@ typedef struct dt_tile_way {
     /* Around all other calls, in each thread. */
     void (*begin)(void);
     void (*end)(void);
-    /* sums (+)= the runs in order; only `rows` rows need be right. fresh: sums are not read. */
-    void (*multiply)(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh);
-    /* Left operand: channels [first, first + count) of `rows` rows; the others become zero, or
-     * stay as they are (keep). `from` is row 0's first element. */
-    void (*gather)(const dt_bf16 *from, size_t row, int rows, int first, int count, bool keep,
-                   dt_bf16 *to);
+    /* sums (+)= the runs in order; only `rows` rows need be right. fresh: sums are not read.
+     * out: they are the last runs; what finish would do is done, and sums may hold anything. */
+    void (*multiply)(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
+                     const dt_tile_out *out);
+    /* Left operand: `count` blocks from places that lie g->step elements apart. */
+    void (*gather)(const dt_tile_rows *g, int count, dt_bf16 *to);
     /* Operands whose reduction runs over the 32 rows, in pairs (j, j + 16): that order costs the
-     * fewest shuffles. Left: [channel][pair][2]. Right: columns in the order of dt_tile_column. */
-    void (*transpose)(const dt_bf16 *from, size_t row, dt_bf16 *to);
+     * fewest shuffles. Left: a block to [channel][pair][2]. Right: columns in the order of dt_tile_column. */
+    void (*transpose)(const dt_bf16 *block, dt_bf16 *to);
     void (*pairs)(const dt_bf16 *from, size_t row, dt_bf16 *to);
     /* Right operand from 32 x 32 float32: the reduction runs over rows, or over columns. */
     void (*pack_rows)(const float *from, size_t row, dt_bf16 *to);
     void (*pack_columns)(const float *from, size_t row, dt_bf16 *to);
-    /* Adds the bias, rounds and stores. */
-    void (*finish)(const dt_tile_out *o, const float *sums);
     void (*fence)(void); /* behind streamed stores, before other threads read */
 } dt_tile_way;
 

@@ -23,7 +23,8 @@ static void amx_end(void)
 }
 
 /* Tiles 0 to 3 are the sums, 4 and 5 rows 0-15 and 16-31 of a, 6 and 7 the halves of b. */
-static void amx_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh)
+static void amx_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
+                         const dt_tile_out *out)
 {
     enum { SUM_ROW = DT_TILE * sizeof(float), B_ROW = 64, LOWER = 16 * DT_TILE };
 
@@ -57,6 +58,8 @@ static void amx_multiply(float *sums, const dt_tile_run *run, int runs, int rows
     _tile_stored(1, sums + 16, SUM_ROW);
     _tile_stored(2, sums + LOWER, SUM_ROW);
     _tile_stored(3, sums + LOWER + 16, SUM_ROW);
+    if (out)
+        lanes_finish(out, sums);
 }
 
 const dt_tile_way dt_tile_way_amx = {

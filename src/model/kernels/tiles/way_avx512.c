@@ -56,7 +56,8 @@ static inline void pair_rows(float *sums, const dt_bf16 *a, size_t row, const dt
                         b + h * DT_TILE_HALF);
 }
 
-static void pair_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh)
+static void pair_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
+                          const dt_tile_out *out)
 {
     const unsigned mxcsr = _mm_getcsr();
 
@@ -69,6 +70,8 @@ static void pair_multiply(float *sums, const dt_tile_run *run, int runs, int row
                 pair_rows(sums + r * DT_TILE, run->a + (size_t)k * run->step + (size_t)r * run->row,
                           run->row, run->b + (size_t)k * DT_TILE_AREA);
     _mm_setcsr(mxcsr);
+    if (out)
+        lanes_finish(out, sums);
 }
 
 const dt_tile_way dt_tile_way_avx512 = {

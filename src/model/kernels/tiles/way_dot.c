@@ -9,7 +9,8 @@
  * vector that is loaded is multiplied 8 times. */
 enum { DOT_ROWS = 8 };
 
-static inline void dot_rows(float *sums, const dt_tile_run *run, int runs, size_t first, bool fresh)
+static inline void dot_rows(float *sums, const dt_tile_run *run, int runs, size_t first, bool fresh,
+                            const lanes_out *out)
 {
     __m512 s[DOT_ROWS][2];
 
@@ -36,17 +37,30 @@ static inline void dot_rows(float *sums, const dt_tile_run *run, int runs, size_
                 }
             }
     }
+    if (!out) {
 #pragma GCC unroll 8
-    for (int r = 0; r < DOT_ROWS; r++) {
-        _mm512_store_ps(sums + r * DT_TILE, s[r][0]);
-        _mm512_store_ps(sums + r * DT_TILE + 16, s[r][1]);
+        for (int r = 0; r < DOT_ROWS; r++) {
+            _mm512_store_ps(sums + r * DT_TILE, s[r][0]);
+            _mm512_store_ps(sums + r * DT_TILE + 16, s[r][1]);
+        }
+        return;
     }
+    const int rows = out->o->rows - (int)first;
+#pragma GCC unroll 8
+    for (int r = 0; r < DOT_ROWS; r++)
+        if (r < rows)
+            lanes_put(out, (int)first + r, s[r][0], s[r][1]);
 }
 
-static void dot_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh)
+static void dot_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
+                         const dt_tile_out *out)
 {
+    lanes_out l = {0};
+
+    if (out)
+        l = lanes_out_of(out);
     for (int r = 0; r < rows; r += DOT_ROWS)
-        dot_rows(sums + r * DT_TILE, run, runs, (size_t)r, fresh);
+        dot_rows(sums + r * DT_TILE, run, runs, (size_t)r, fresh, out ? &l : NULL);
 }
 
 const dt_tile_way dt_tile_way_dot = {

@@ -103,39 +103,24 @@ static bool plain_row(float *sums, const dt_bf16 *a, const dt_bf16 *b)
     return good;
 }
 
-static void plain_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh)
-{
-    if (fresh)
-        memset(sums, 0, DT_TILE_AREA * sizeof *sums);
-    for (; runs > 0; runs--, run++)
-        for (int k = 0; k < run->steps; k++) {
-            const dt_bf16 *a = run->a + (size_t)k * run->step;
-            const dt_bf16 *b = run->b + (size_t)k * DT_TILE_AREA;
-            for (int i = 0; i < 2 * rows; i++) {
-                const dt_bf16 *left = a + (size_t)(i / 2) * run->row;
-                const dt_bf16 *right = b + i % 2 * DT_TILE_HALF;
-                if (!plain_row(sums + 16 * i, left, right))
-                    dt_tile_row_exact(sums + 16 * i, left, right);
-            }
-        }
-}
-
 /* ---- Operands and results -------------------------------------------------------------------- */
 
-static void plain_gather(const dt_bf16 *from, size_t row, int rows, int first, int count, bool keep,
-                         dt_bf16 *to)
+static void plain_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
 {
-    if (!keep)
-        memset(to, 0, DT_TILE_AREA * sizeof *to);
-    for (int r = 0; r < rows; r++)
-        memcpy(to + r * DT_TILE + first, from + (size_t)r * row, (size_t)count * sizeof *to);
+    for (int i = 0; i < count; i++, to += g->to_step) {
+        if (!g->keep)
+            memset(to, 0, DT_TILE_AREA * sizeof *to);
+        for (int r = 0; r < g->rows && g->count > 0; r++)
+            memcpy(to + r * DT_TILE + g->first, g->from + (size_t)r * g->row + (size_t)i * g->step,
+                   (size_t)g->count * sizeof *to);
+    }
 }
 
-static void plain_transpose(const dt_bf16 *from, size_t row, dt_bf16 *to)
+static void plain_transpose(const dt_bf16 *block, dt_bf16 *to)
 {
     for (int c = 0; c < DT_TILE; c++)
         for (int j = 0; j < DT_TILE; j++)
-            to[c * DT_TILE + j] = from[(size_t)(j / 2 + j % 2 * 16) * row + (size_t)c];
+            to[c * DT_TILE + j] = block[(j / 2 + j % 2 * 16) * DT_TILE + c];
 }
 
 static void plain_pairs(const dt_bf16 *from, size_t row, dt_bf16 *to)
@@ -170,14 +155,33 @@ static void plain_finish(const dt_tile_out *o, const float *sums)
 {
     for (int r = 0; r < o->rows; r++)
         for (int c = 0; c < o->channels; c++) {
-            const float bias = o->bias ? o->bias[c] : 0;
-            const float v = o->bias ? sums[r * DT_TILE + c] + bias : sums[r * DT_TILE + c];
+            const float sum = sums[r * DT_TILE + c], v = o->bias ? sum + o->bias[c] : sum;
             const size_t at = (size_t)r * o->row + (size_t)c;
             if (o->type == DT_BF16)
                 ((dt_bf16 *)o->at)[at] = dt_tile_round(v);
             else
                 ((float *)o->at)[at] = v;
         }
+}
+
+static void plain_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
+                           const dt_tile_out *out)
+{
+    if (fresh)
+        memset(sums, 0, DT_TILE_AREA * sizeof *sums);
+    for (; runs > 0; runs--, run++)
+        for (int k = 0; k < run->steps; k++) {
+            const dt_bf16 *a = run->a + (size_t)k * run->step;
+            const dt_bf16 *b = run->b + (size_t)k * DT_TILE_AREA;
+            for (int i = 0; i < 2 * rows; i++) {
+                const dt_bf16 *left = a + (size_t)(i / 2) * run->row;
+                const dt_bf16 *right = b + i % 2 * DT_TILE_HALF;
+                if (!plain_row(sums + 16 * i, left, right))
+                    dt_tile_row_exact(sums + 16 * i, left, right);
+            }
+        }
+    if (out)
+        plain_finish(out, sums);
 }
 
 static void plain_nothing(void)
@@ -196,6 +200,5 @@ const dt_tile_way dt_tile_way_plain = {
     .pairs = plain_pairs,
     .pack_rows = plain_pack_rows,
     .pack_columns = plain_pack_columns,
-    .finish = plain_finish,
     .fence = plain_nothing,
 };

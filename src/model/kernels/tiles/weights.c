@@ -20,6 +20,7 @@ enum {
     PART2_BYTES = 3 * 1024 * 1024, /* two up to this: adding them is for something */
     UNITS = 4,
     PANEL_BLOCKS = 16,
+    PAIR_BYTES = 384 * 1024, /* of dy that are multiplied by all of x before the next */
 };
 
 typedef struct weights_unit {
@@ -53,6 +54,7 @@ void dt_tiles_weights_cut(dt_tiles *t)
     t->panels = dt_tiles_up(t->out.blocks, t->panel);
     t->band = DT_MIN(lines, dt_tiles_up(BAND_PIXELS, t->out_w));
     dt_tiles_cut_columns(t, RING_BYTES);
+    t->group = DT_MAX(1, PAIR_BYTES / (t->band * t->columns * 2 * DT_TILE_AREA));
     t->scratch =
         ((size_t)t->ring * t->line + (size_t)(t->panel * t->band * t->columns) * DT_TILE_AREA) *
             sizeof(dt_bf16) +
@@ -85,10 +87,8 @@ static int weights_transpose(const weights_unit *u, int g, int done)
     const int group = g / t->out_h, first = group * t->in_h + ys.in, end = first + ys.count;
 
     for (int line = DT_MAX(first, done + 1); line < end; line++)
-        for (int x = u->in0; x < u->in1; x++)
-            dt_tiles_gather(t, u->x, group, line - group * t->in_h, x, true,
-                            weights_line(u, line) + (size_t)(x - u->in0) * DT_TILE_AREA,
-                            (size_t)t->in_columns * DT_TILE_AREA);
+        dt_tiles_turn(t, u->x, group, line - group * t->in_h, u->in0, u->in1,
+                      weights_line(u, line));
     return ys.count ? DT_MAX(done, end - 1) : done;
 }
 
@@ -102,12 +102,15 @@ static void weights_pair(const weights_unit *u, int g, int slot)
         const dt_bf16 *from = u->dy + dt_tile_at(&t->out, group, g % t->out_h, x);
         const int rows = dt_tiles_rows(t, group, x);
         for (int b = u->block0; b < u->block1; b++) {
-            const int channels = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE);
-            const bool whole = rows == DT_TILE && channels == DT_TILE;
+            const dt_tile_rows part = {.from = from + b * DT_TILE,
+                                       .row = t->out.row,
+                                       .rows = rows,
+                                       .count = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE)};
+            const bool whole = rows == DT_TILE && part.count == DT_TILE;
             dt_bf16 *to = weights_pairs(u, b, slot) + (size_t)(x - u->x0) * DT_TILE_AREA;
             if (!whole)
-                t->way->gather(from + b * DT_TILE, t->out.row, rows, 0, channels, false, room);
-            t->way->pairs(whole ? from + b * DT_TILE : room, whole ? t->out.row : DT_TILE, to);
+                t->way->gather(&part, 1, room);
+            t->way->pairs(whole ? part.from : room, whole ? part.row : DT_TILE, to);
         }
     }
 }
@@ -149,18 +152,19 @@ static void weights_block(const weights_unit *u, int g0, int g1, int block, int 
     }
     if (runs || u->fresh)
         t->way->multiply(sums, u->run, runs, DT_MIN(DT_TILE, t->in.channels - ib * DT_TILE),
-                         u->fresh);
+                         u->fresh, NULL);
 }
 
 static void weights_band(const weights_unit *u, int g0, int g1)
 {
     const dt_tiles *t = u->t;
 
-    for (int ib = 0; ib < t->in.blocks; ib++)
-        for (int b = u->block0; b < u->block1; b++)
-            for (int ty = 0; ty < t->taps_y; ty++)
-                for (int tx = 0; tx < t->taps_x; tx++)
-                    weights_block(u, g0, g1, b, ty, tx, ib);
+    for (int b0 = u->block0; b0 < u->block1; b0 += t->group)
+        for (int ib = 0; ib < t->in.blocks; ib++)
+            for (int b = b0; b < DT_MIN(u->block1, b0 + t->group); b++)
+                for (int ty = 0; ty < t->taps_y; ty++)
+                    for (int tx = 0; tx < t->taps_x; tx++)
+                        weights_block(u, g0, g1, b, ty, tx, ib);
 }
 
 void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float *partial,

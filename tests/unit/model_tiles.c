@@ -1,0 +1,275 @@
+/* model_tiles.c - products of tiles: every way against plain C, bit for bit inside a class, on
+ * usual and special numbers; packed operands of every way against plain C's. */
+#include "test.h"
+
+#include <math.h>
+
+#include "model/kernels/tiles/way.h"
+
+enum { STEPS = 3, AREA = DT_TILE_AREA };
+
+static const dt_tile_way *const ways[] = {
+    &dt_tile_way_plain,
+#if defined(__x86_64__)
+    &dt_tile_way_avx512,
+    &dt_tile_way_dot,
+    &dt_tile_way_amx,
+#endif
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static bool way_runs(const dt_tile_way *w)
+{
+    if (dt_isa_current() >= w->isa)
+        return true;
+    test_skips("bf16: way %s: this CPU has %s", w->name, dt_isa_name(dt_isa_current()));
+    return false;
+}
+
+/* ---- Numbers ----------------------------------------------------------------------------------- */
+
+static uint32_t draw(uint64_t index)
+{
+    uint32_t out[4];
+    dt_random(7, DT_STREAM_TEST, 0, index / 4, 0, out);
+    return out[index % 4];
+}
+
+/* Kinds of bf16: usual; wide exponents; near the smallest normal, denormals among them; any bits;
+ * sums that cancel; infinities and NaN here and there. */
+enum { USUAL, WIDE, TINY, ANY, CANCEL, SPECIAL, KINDS };
+static dt_bf16 number(int kind, uint64_t index)
+{
+    static const dt_bf16 special[] = {0x7f80, 0xff80, 0x7fc1, 0xffa3, 0x0001, 0x8001, 0, 0x8000};
+    const uint32_t u = draw(index), sign = u & 0x8000u;
+
+    if (kind == USUAL)
+        return (dt_bf16)(sign | (0x3e00u + (u >> 16) % 0x200u));
+    if (kind == WIDE)
+        return (dt_bf16)(sign | (0x2000u + (u >> 16) % 0x4000u));
+    if (kind == TINY) /* products near 2^-126 */
+        return (dt_bf16)(sign | (0x1f40u + (u >> 16) % 0x140u) * ((u >> 8) % 8 > 0) |
+                         ((u >> 8) % 8 == 0 ? (u >> 16) % 0x100u : 0));
+    if (kind == ANY)
+        return (dt_bf16)(u >> 16);
+    if (kind == CANCEL)
+        return (dt_bf16)(sign | (0x3f80u + (u >> 16) % 4u * 0x80u));
+    return u % 61 == 0 ? special[(u >> 16) % 8] : (dt_bf16)(sign | (0x3e00u + (u >> 16) % 0x200u));
+}
+
+typedef struct operands {
+    _Alignas(64) dt_bf16 a[STEPS * AREA], b[STEPS * AREA];
+    _Alignas(64) float old[AREA];
+} operands;
+
+static void operands_draw(operands *o, int kind, int turn)
+{
+    uint64_t index = (uint64_t)(kind * 1000 + turn) * 3 * STEPS * AREA;
+    for (int i = 0; i < STEPS * AREA; i++) {
+        o->a[i] = number(kind, index++);
+        o->b[i] = number(kind, index++);
+    }
+    for (int i = 0; i < AREA; i++) {
+        const uint32_t top = number(kind, index++), u = top << 16 | (draw(index) & 0xffffu);
+        memcpy(&o->old[i], &u, sizeof u);
+    }
+}
+
+/* Two runs of one and two steps, rows side by side. */
+static void multiply(const dt_tile_way *w, const operands *o, bool fresh, int rows, float *sums)
+{
+    const dt_tile_run run[] = {{o->a, o->b, DT_TILE, AREA, 1},
+                               {o->a + AREA, o->b + AREA, DT_TILE, AREA, STEPS - 1}};
+    memcpy(sums, o->old, sizeof o->old);
+    w->begin();
+    w->multiply(sums, run, 2, rows, fresh, NULL);
+    w->end();
+}
+
+/* ---- The class of the AMX unit ------------------------------------------------------------------ */
+
+static void test_products(void **state)
+{
+    static operands o;
+    _Alignas(64) float want[AREA], got[AREA];
+
+    (void)state;
+    for (int w = 1; w < WAYS; w++) {
+        if (ways[w] == &dt_tile_way_dot || !way_runs(ways[w]))
+            continue;
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int turn = 0; turn < 12; turn++) {
+                const int rows = turn % 3 == 0 ? DT_TILE : 1 + turn;
+                operands_draw(&o, kind, turn);
+                multiply(&dt_tile_way_plain, &o, turn % 2, rows, want);
+                multiply(ways[w], &o, turn % 2, rows, got);
+                for (int i = 0; i < rows * DT_TILE; i++) {
+                    uint32_t x, y;
+                    memcpy(&x, &want[i], sizeof x);
+                    memcpy(&y, &got[i], sizeof y);
+                    if (x != y)
+                        fail_msg("%s, kind %d, turn %d, [%d]: %08x, plain C %08x", ways[w]->name,
+                                 kind, turn, i, y, x);
+                }
+            }
+    }
+}
+
+/* By hand: even and odd places are two sums, each from +0, added before they join the old one. */
+static void test_definition(void **state)
+{
+    static operands o;
+    _Alignas(64) float sums[AREA];
+    const dt_tile_run run = {o.a, o.b, DT_TILE, AREA, 1};
+    const dt_bf16 one = 0x3f80, large = 0x4b80, minus = 0xcb80; /* 1, 2^24, -2^24 */
+
+    (void)state;
+    for (int w = 0; w < WAYS; w++) {
+        if (ways[w] == &dt_tile_way_dot || !way_runs(ways[w]))
+            continue;
+        memset(&o, 0, sizeof o);
+        for (int i = 0; i < DT_TILE; i++) /* column 0 of all pairs */
+            o.b[i / 2 * 32 + i % 2] = one;
+        o.a[0] = large, o.a[1] = one, o.a[2] = one, o.a[4] = minus; /* even: 2^24 + 1 is 2^24 */
+        o.a[DT_TILE] = large, o.a[DT_TILE + 1] = minus, o.a[DT_TILE + 3] = one;
+        memset(sums, 0, sizeof sums);
+        sums[DT_TILE] = 0x1p25f; /* takes in (2^24) + (1 - 2^24): 1, lost in 2^25 */
+        ways[w]->begin();
+        ways[w]->multiply(sums, &run, 1, 2, false, NULL);
+        ways[w]->end();
+        assert_true(sums[0] == 1.0f);
+        assert_true(sums[DT_TILE] == 0x1p25f);
+    }
+}
+
+/* ---- One chain: VDPBF16PS -------------------------------------------------------------------- */
+
+/* Against double: |error| is at most some units in the last place of the sum of magnitudes. */
+static void test_dot(void **state)
+{
+#if defined(__x86_64__)
+    static operands o;
+    _Alignas(64) float got[AREA];
+
+    (void)state;
+    if (!way_runs(&dt_tile_way_dot))
+        return;
+    for (int turn = 0; turn < 6; turn++) {
+        operands_draw(&o, turn % 2 ? CANCEL : USUAL, turn);
+        multiply(&dt_tile_way_dot, &o, true, DT_TILE, got);
+        for (int i = 0; i < AREA; i++) {
+            double want = 0, size = 0;
+            for (int k = 0; k < STEPS * DT_TILE; k++) {
+                const int c = i % DT_TILE, p = k % DT_TILE;
+                const dt_bf16 b = o.b[k / DT_TILE * AREA + c / 16 * DT_TILE_HALF + p / 2 * 32 +
+                                      c % 16 * 2 + p % 2];
+                const dt_bf16 a = o.a[k / DT_TILE * AREA + i / DT_TILE * DT_TILE + p];
+                const double x = (double)dt_bf16_to_f32(a) * (double)dt_bf16_to_f32(b);
+                want += x, size += fabs(x);
+            }
+            assert_true(fabs((double)got[i] - want) <= 0x1p-23 * STEPS * DT_TILE * size);
+        }
+    }
+#else
+    (void)state;
+#endif
+}
+
+/* ---- Operands and results -------------------------------------------------------------------- */
+
+static void test_operands(void **state)
+{
+    static operands o;
+    static _Alignas(64) dt_bf16 want[2 * AREA], got[2 * AREA];
+
+    (void)state;
+    operands_draw(&o, ANY, 1);
+    for (int w = 1; w < WAYS; w++) {
+        if (!way_runs(ways[w]))
+            continue;
+        const dt_tile_way *way = ways[w], *plain = &dt_tile_way_plain;
+        plain->transpose(o.a, want), way->transpose(o.a, got);
+        assert_memory_equal(want, got, AREA * sizeof *got);
+        plain->pairs(o.a, 2 * DT_TILE, want), way->pairs(o.a, 2 * DT_TILE, got);
+        assert_memory_equal(want, got, AREA * sizeof *got);
+        plain->pack_rows(o.old, DT_TILE, want), way->pack_rows(o.old, DT_TILE, got);
+        assert_memory_equal(want, got, AREA * sizeof *got);
+        plain->pack_columns(o.old, DT_TILE, want), way->pack_columns(o.old, DT_TILE, got);
+        assert_memory_equal(want, got, AREA * sizeof *got);
+        for (int count = 0; count <= DT_TILE; count++) {
+            dt_tile_rows g = {.from = o.b + 1,
+                              .row = 40,
+                              .step = 3,
+                              .to_step = AREA,
+                              .rows = 1 + count % DT_TILE,
+                              .first = (DT_TILE - count) / 2,
+                              .count = count,
+                              .keep = count % 2};
+            memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
+            plain->gather(&g, 2, want), way->gather(&g, 2, got);
+            assert_memory_equal(want, got, sizeof got);
+        }
+    }
+}
+
+/* Rounded, with a bias, in part of a block; nothing else is written. */
+static void test_results(void **state)
+{
+    static operands o;
+    static _Alignas(64) float want[2 * AREA], got[2 * AREA], bias[DT_TILE];
+
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        operands_draw(&o, kind, 5);
+        memcpy(bias, o.old + 7, sizeof bias);
+        for (int i = 0; i < DT_TILE; i++)
+            if (!isfinite(bias[i])) /* which NaN an addition gives is not promised */
+                bias[i] = 1;
+        for (int w = 1; w < WAYS; w++) {
+            if (ways[w] == &dt_tile_way_dot || !way_runs(ways[w]))
+                continue;
+            for (int turn = 0; turn < 64; turn++) {
+                const dt_tile_run run = {o.a, o.b, DT_TILE, AREA, 1 + turn % STEPS};
+                _Alignas(64) float sums[AREA];
+                dt_tile_out out = {.at = want,
+                                   .row = 48,
+                                   .rows = 1 + turn % DT_TILE,
+                                   .channels = 1 + turn * 7 % DT_TILE,
+                                   .type = turn % 3 ? DT_BF16 : DT_F32,
+                                   .bias =
+                                       turn % 2 && kind != SPECIAL && kind != ANY ? bias : NULL};
+                memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
+                memcpy(sums, o.old, sizeof sums);
+                dt_tile_way_plain.multiply(sums, &run, 1, out.rows, turn & 4, &out);
+                memcpy(sums, o.old, sizeof sums);
+                out.at = got;
+                ways[w]->begin();
+                ways[w]->multiply(sums, &run, 1, out.rows, turn & 4, &out);
+                ways[w]->end();
+                assert_memory_equal(want, got, sizeof got);
+            }
+        }
+    }
+}
+
+static void test_rounding(void **state)
+{
+    (void)state;
+    assert_int_equal(dt_tile_round(0x1p-127f), 0);       /* a denormal */
+    assert_int_equal(dt_tile_round(-0x1p-127f), 0x8000); /* its sign stays */
+    assert_int_equal(dt_tile_round(0x1p-126f), 0x0080);
+    assert_int_equal(dt_tile_round(1 + 0x1p-8f), 0x3f80); /* ties to even */
+    assert_int_equal(dt_tile_round(1 + 3 * 0x1p-8f), 0x3f82);
+    assert_int_equal(dt_tile_round(INFINITY), 0x7f80);
+    assert_true(dt_tile_round(NAN) % 0x8000 > 0x7f80);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_definition), cmocka_unit_test(test_products),
+        cmocka_unit_test(test_dot),        cmocka_unit_test(test_operands),
+        cmocka_unit_test(test_results),    cmocka_unit_test(test_rounding),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
