@@ -190,7 +190,7 @@ static void test_operands(void **state)
         const dt_tile_way *way = ways[w], *plain = &dt_tile_way_plain;
         plain->transpose(o.a, want), way->transpose(o.a, got);
         assert_memory_equal(want, got, AREA * sizeof *got);
-        plain->pairs(o.a, 2 * DT_TILE, want), way->pairs(o.a, 2 * DT_TILE, got);
+        plain->pairs(o.a, 2 * DT_TILE, 0, want), way->pairs(o.a, 2 * DT_TILE, 0, got);
         assert_memory_equal(want, got, AREA * sizeof *got);
         plain->pack_rows(o.old, DT_TILE, want), way->pack_rows(o.old, DT_TILE, got);
         assert_memory_equal(want, got, AREA * sizeof *got);

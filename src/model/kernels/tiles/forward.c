@@ -14,8 +14,8 @@ enum {
     RING_BYTES = 768 * 1024,  /* packed lines at most, where columns can be cut */
     PANEL_BYTES = 384 * 1024, /* weights beside them in the second-level cache */
     GROUP = 8,
-    STREAM_BYTES = 16 << 20, /* written past the caches: what would not stay in them */
-    UNITS = 4,               /* at least, where there is something to cut */
+    STREAM_BYTES = 8 << 20, /* written past the caches: what would not stay in them */
+    UNITS = 4,              /* at least, where there is something to cut */
 };
 
 typedef struct forward_unit {

@@ -21,12 +21,15 @@ static void lanes_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
     const __mmask32 mask = lanes_mask(g->first, g->count);
     const char *from = (const char *)((uintptr_t)g->from - (size_t)g->first * sizeof *to);
     const size_t row = g->row * sizeof *to, step = g->step * sizeof *to;
+    const size_t ahead = g->ahead * sizeof *to;
 
     for (int r = 0; r < g->rows; r++, from += row)
         for (int i = 0; i < count; i++) {
             dt_bf16 *at = to + (size_t)i * g->to_step + r * DT_TILE;
             const __m512i old = g->keep ? _mm512_load_si512(at) : _mm512_setzero_si512();
             _mm512_store_si512(at, _mm512_mask_loadu_epi16(old, mask, from + (size_t)i * step));
+            if (ahead)
+                _mm_prefetch(from + ahead + (size_t)i * step, _MM_HINT_T0);
         }
     for (int r = g->rows; r < DT_TILE && !g->keep; r++)
         for (int i = 0; i < count; i++)
@@ -83,10 +86,12 @@ static void lanes_transpose(const dt_bf16 *block, dt_bf16 *to)
     }
 }
 
-static void lanes_pairs(const dt_bf16 *from, size_t row, dt_bf16 *to)
+static void lanes_pairs(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to)
 {
     for (int j = 0; j < 16; j++, from += row, to += 32) {
         const __m512i a = _mm512_loadu_si512(from), b = _mm512_loadu_si512(from + 16 * row);
+        _mm_prefetch((const char *)(from + ahead), _MM_HINT_T0);
+        _mm_prefetch((const char *)(from + 16 * row + ahead), _MM_HINT_T0);
         _mm512_store_si512(to, _mm512_unpacklo_epi16(a, b));
         _mm512_store_si512(to + DT_TILE_HALF, _mm512_unpackhi_epi16(a, b));
     }

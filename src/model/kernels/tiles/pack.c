@@ -63,6 +63,7 @@ static void pack_pixel(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
                       .row = t->in.row,
                       .step = DT_TILE,
                       .to_step = DT_TILE_AREA,
+                      .ahead = count < t->in.blocks ? (size_t)count * DT_TILE : t->in.pixel,
                       .rows = dt_tiles_rows(t, group, x),
                       .count = DT_TILE};
     const int whole = DT_MIN(count, t->in.channels / DT_TILE - block);
@@ -92,6 +93,7 @@ static int pack_pixels(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
                             .row = t->in.row,
                             .to_step = DT_TILE_AREA,
                             .step = DT_TILE, /* blocks of pixels and pixels lie side by side */
+                            .ahead = (size_t)most * t->in.pixel,
                             .rows = dt_tiles_rows(t, group, x),
                             .count = DT_TILE};
     t->way->gather(&g, most * t->in.blocks, to);

@@ -33,6 +33,7 @@ typedef struct dt_tile_rows {
     const dt_bf16 *from; /* row 0, channel `first` */
     size_t row, step;    /* elements, to the next row and block */
     size_t to_step;      /* elements, from a packed block to the next */
+    size_t ahead; /* elements from each row to what is read there next, to be fetched; or 0 */
     int rows, first, count;
     bool keep;
 } dt_tile_rows;
@@ -64,7 +65,7 @@ typedef struct dt_tile_way {
     /* Operands whose reduction runs over the 32 rows, in pairs (j, j + 16): that order costs the
      * fewest shuffles. Left: a block to [channel][pair][2]. Right: columns in the order of dt_tile_column. */
     void (*transpose)(const dt_bf16 *block, dt_bf16 *to);
-    void (*pairs)(const dt_bf16 *from, size_t row, dt_bf16 *to);
+    void (*pairs)(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to);
     /* Right operand from 32 x 32 float32: the reduction runs over rows, or over columns. */
     void (*pack_rows)(const float *from, size_t row, dt_bf16 *to);
     void (*pack_columns)(const float *from, size_t row, dt_bf16 *to);

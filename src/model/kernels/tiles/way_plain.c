@@ -123,8 +123,9 @@ static void plain_transpose(const dt_bf16 *block, dt_bf16 *to)
             to[c * DT_TILE + j] = block[(j / 2 + j % 2 * 16) * DT_TILE + c];
 }
 
-static void plain_pairs(const dt_bf16 *from, size_t row, dt_bf16 *to)
+static void plain_pairs(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to)
 {
+    (void)ahead;
     for (int c = 0; c < DT_TILE; c++) {
         const int place = dt_tile_column(c);
         for (int j = 0; j < DT_TILE; j++)

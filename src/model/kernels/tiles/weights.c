@@ -15,9 +15,10 @@
 
 enum {
     BAND_PIXELS = 32,
+    LARGE_PIXELS = 64,
     RING_BYTES = 768 * 1024,
-    PART4_BYTES = 600 * 1024,      /* four parts up to this size of dw, */
-    PART2_BYTES = 3 * 1024 * 1024, /* two up to this: adding them is for something */
+    PART4_BYTES = 1200 * 1024,     /* four parts up to this size of dw, */
+    PART2_BYTES = 5 * 1024 * 1024, /* two up to this: adding them is for something */
     UNITS = 4,
     PANEL_BLOCKS = 16,
     PAIR_BYTES = 384 * 1024, /* of dy that are multiplied by all of x before the next */
@@ -52,7 +53,7 @@ void dt_tiles_weights_cut(dt_tiles *t)
     t->panels = DT_MIN(t->out.blocks, dt_tiles_up(UNITS, t->strips));
     t->panel = DT_MIN(PANEL_BLOCKS, dt_tiles_up(t->out.blocks, t->panels));
     t->panels = dt_tiles_up(t->out.blocks, t->panel);
-    t->band = DT_MIN(lines, dt_tiles_up(BAND_PIXELS, t->out_w));
+    t->band = DT_MIN(lines, dt_tiles_up(bytes >= 1 << 20 ? LARGE_PIXELS : BAND_PIXELS, t->out_w));
     dt_tiles_cut_columns(t, RING_BYTES);
     t->group = DT_MAX(1, PAIR_BYTES / (t->band * t->columns * 2 * DT_TILE_AREA));
     t->scratch =
@@ -110,7 +111,8 @@ static void weights_pair(const weights_unit *u, int g, int slot)
             dt_bf16 *to = weights_pairs(u, b, slot) + (size_t)(x - u->x0) * DT_TILE_AREA;
             if (!whole)
                 t->way->gather(&part, 1, room);
-            t->way->pairs(whole ? part.from : room, whole ? part.row : DT_TILE, to);
+            t->way->pairs(whole ? part.from : room, whole ? part.row : DT_TILE,
+                          whole ? t->out.pixel : 0, to);
         }
     }
 }
