@@ -179,10 +179,14 @@ int main(int argc, char **argv)
     const char *skip = getenv("SKIP");
     if (skip) {
         less = *dt_tile_current();
-        if (strchr(skip, 'm')) less.multiply = no_multiply;
-        if (strchr(skip, 'g')) less.gather = no_gather;
-        if (strchr(skip, 't')) less.transpose = no_transpose;
-        if (strchr(skip, 'p')) less.pairs = no_pairs;
+        if (strchr(skip, 'm'))
+            less.multiply = no_multiply;
+        if (strchr(skip, 'g'))
+            less.gather = no_gather;
+        if (strchr(skip, 't'))
+            less.transpose = no_transpose;
+        if (strchr(skip, 'p'))
+            less.pairs = no_pairs;
         dt_tile_use(&less);
     }
     data.x = room((size_t)ACTIVATIONS * sizeof *data.x);
@@ -197,26 +201,35 @@ int main(int argc, char **argv)
         s[i].packed = room((size_t)WEIGHTS * 4), s[i].scratch = room(SCRATCH);
     printf("best of %d, ms (GFLOP/s): %s and %s\n", rounds, s[0].row->name, s[1].row->name);
     for (; *passes; passes++) {
-        const dt_pass pass = *passes == 'F' ? DT_PASS_FORWARD : *passes == 'D' ? DT_PASS_DATA
-                                                                              : DT_PASS_WEIGHTS;
+        const dt_pass pass = *passes == 'F'   ? DT_PASS_FORWARD
+                             : *passes == 'D' ? DT_PASS_DATA
+                                              : DT_PASS_WEIGHTS;
         double all[2] = {0};
         for (size_t i = 0; i < DT_COUNT_OF(layers); i++) {
             const layer *l = &layers[i];
             const int out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
             char name[64];
-            const dt_conv c = {.n = l->n, .ih = l->size, .iw = l->size, .ic = l->ic, .oh = out,
-                               .ow = out, .oc = l->oc, .kernel = {l->kernel, l->kernel},
+            const dt_conv c = {.n = l->n,
+                               .ih = l->size,
+                               .iw = l->size,
+                               .ic = l->ic,
+                               .oh = out,
+                               .ow = out,
+                               .oc = l->oc,
+                               .kernel = {l->kernel, l->kernel},
                                .stride = {l->stride, l->stride},
-                               .pad = {l->pad, l->pad, l->pad, l->pad}, .type = DT_BF16,
-                               .out_type = DT_BF16, .threads = threads ? atoi(threads) : 1};
+                               .pad = {l->pad, l->pad, l->pad, l->pad},
+                               .type = DT_BF16,
+                               .out_type = DT_BF16,
+                               .threads = threads ? atoi(threads) : 1};
             snprintf(name, sizeof name, "%dx%d/%d %d->%d@%d", l->kernel, l->kernel, l->stride,
                      l->ic, l->oc, l->size);
             if (strcmp(l->net, net) != 0 || (pass == DT_PASS_DATA && l->ic == 3) ||
                 (only && !strstr(name, only)))
                 continue;
             measure(&c, pass, s, rounds);
-            const double flop = 2e-9 * (double)(c.n * out * out) * l->kernel * l->kernel * l->ic *
-                                l->oc;
+            const double flop =
+                2e-9 * (double)(c.n * out * out) * l->kernel * l->kernel * l->ic * l->oc;
             printf("%c %-22s x%d %8.3f (%4.0f) %8.3f (%4.0f)  ratio %.2f\n", *passes, name,
                    l->times, s[0].best * 1e3, flop / s[0].best, s[1].best * 1e3, flop / s[1].best,
                    s[1].best / s[0].best);

@@ -77,7 +77,7 @@ static void pack_pixel(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
 }
 
 /* Some neighbouring pixels [pixel][block], at most PACK_BLOCKS blocks; returns how many. */
-enum { PACK_BLOCKS = DT_TILE_PIXEL };
+enum { PACK_BLOCKS = 2 * DT_TILE_PIXEL };
 static int pack_pixels(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int count,
                        dt_bf16 *to)
 {
@@ -107,7 +107,9 @@ void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int
 
     for (int x = x0, some; x < x1; x += some, to += some * blocks * DT_TILE_AREA) {
         some = 1;
-        if (blocks <= PACK_BLOCKS)
+        if (t->merged)
+            some = pack_virtual(t, in, group, y, x, DT_MIN(x1 - x, 8), to);
+        else if (blocks <= PACK_BLOCKS)
             some = pack_pixels(t, in, group, y, x, x1 - x, to);
         else
             pack_pixel(t, in, group, y, x, 0, blocks, to);

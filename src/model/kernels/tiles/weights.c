@@ -18,7 +18,7 @@ enum {
     LARGE_PIXELS = 64,
     RING_BYTES = 768 * 1024,
     PART4_BYTES = 1200 * 1024,     /* four parts up to this size of dw, */
-    PART2_BYTES = 5 * 1024 * 1024, /* two up to this: adding them is for something */
+    PART2_BYTES = 3 * 1024 * 1024, /* two up to this: adding them is for something */
     UNITS = 4,
     PANEL_BLOCKS = 16,
     PAIR_BYTES = 384 * 1024, /* of dy that are multiplied by all of x before the next */
@@ -50,7 +50,8 @@ void dt_tiles_weights_cut(dt_tiles *t)
     const int parts = bytes <= PART4_BYTES ? 4 : bytes <= PART2_BYTES ? 2 : 1;
 
     t->strips = lines >= parts ? parts : lines >= 2 ? 2 : 1;
-    t->panels = DT_MIN(t->out.blocks, dt_tiles_up(UNITS, t->strips));
+    t->panels = DT_MIN(t->out.blocks,
+                       dt_tiles_up(t->taps_y * t->taps_x > 1 ? UNITS : UNITS / 2, t->strips));
     t->panel = DT_MIN(PANEL_BLOCKS, dt_tiles_up(t->out.blocks, t->panels));
     t->panels = dt_tiles_up(t->out.blocks, t->panel);
     t->band = DT_MIN(lines, dt_tiles_up(bytes >= 1 << 20 ? LARGE_PIXELS : BAND_PIXELS, t->out_w));
