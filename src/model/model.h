@@ -163,7 +163,7 @@ dt_digest dt_plan_digest(const dt_plan *p);
 typedef struct dt_plan_row {
     const char *op, *name; /* "conv2d+bn..."; node name */
     char out_shape[48];    /* "[32, 56, 56, 256] bf16" */
-    char kernels[160];     /* "onednn brgconv_1x1:avx512_core_bf16 / ..." or "own" */
+    char kernels[160];     /* "tiles dot | onednn jit:avx512_core_bf16 ..." or "own" */
     size_t params;         /* trainable numbers of the step */
     int64_t macs;          /* multiply-accumulates of the forward pass, whole batch */
     size_t out_bytes, out_offset, saved_bytes, scratch_bytes;

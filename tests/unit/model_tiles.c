@@ -26,7 +26,7 @@ static bool way_runs(const dt_tile_way *w)
     return false;
 }
 
-/* ---- Numbers ----------------------------------------------------------------------------------- */
+/* ---- Numbers ---------------------------------------------------------- */
 
 static uint32_t draw(uint64_t index)
 {
@@ -86,7 +86,7 @@ static void multiply(const dt_tile_way *w, const operands *o, bool fresh, int ro
     w->end();
 }
 
-/* ---- The class of the AMX unit ------------------------------------------------------------------ */
+/* ---- The class of the AMX unit ---------------------------------------------------------- */
 
 static void test_products(void **state)
 {
@@ -142,7 +142,7 @@ static void test_definition(void **state)
     }
 }
 
-/* ---- One chain: VDPBF16PS -------------------------------------------------------------------- */
+/* ---- One chain: VDPBF16PS ---------------------------------------------------------- */
 
 /* Against double: |error| is at most some units in the last place of the sum of magnitudes. */
 static void test_dot(void **state)
@@ -175,7 +175,7 @@ static void test_dot(void **state)
 #endif
 }
 
-/* ---- Operands and results -------------------------------------------------------------------- */
+/* ---- Operands and results ---------------------------------------------------------- */
 
 static void test_operands(void **state)
 {

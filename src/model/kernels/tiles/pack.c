@@ -143,7 +143,7 @@ void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x
     }
 }
 
-/* ---- Weights: [output block][tap y][tap x][input block], a block each ------------------------- */
+/* ---- Weights: [output block][tap y][tap x][input block], a block each ----------------------- */
 
 size_t dt_tiles_packed_bytes(const dt_tiles *t)
 {

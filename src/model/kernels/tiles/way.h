@@ -63,7 +63,8 @@ typedef struct dt_tile_way {
     /* Left operand: `count` blocks from places that lie g->step elements apart. */
     void (*gather)(const dt_tile_rows *g, int count, dt_bf16 *to);
     /* Operands whose reduction runs over the 32 rows, in pairs (j, j + 16): that order costs the
-     * fewest shuffles. Left: a block to [channel][pair][2]. Right: columns in the order of dt_tile_column. */
+     * fewest shuffles. Left: a block to [channel][pair][2]. Right: columns as dt_tile_column has
+     * them. ahead: as in dt_tile_rows. */
     void (*transpose)(const dt_bf16 *block, dt_bf16 *to);
     void (*pairs)(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to);
     /* Right operand from 32 x 32 float32: the reduction runs over rows, or over columns. */
