@@ -177,10 +177,39 @@ static void test_dot(void **state)
 
 /* ---- Operands and results ---------------------------------------------------------- */
 
+/* Kernels of one to many rows and blocks, inside the image and at all its sides. */
+static void test_windows(const dt_tile_way *plain, const dt_tile_way *way, const operands *o,
+                         dt_bf16 *want, dt_bf16 *got)
+{
+    static const int kernels[][2] = {{3, 9}, {7, 21}, {1, 5}, {3, 48}, {2, 128}, {9, 1}};
+
+    for (size_t k = 0; k < DT_COUNT_OF(kernels); k++)
+        for (int side = 0; side < 16; side++) {
+            const int lines = kernels[k][0], wide = kernels[k][1];
+            const dt_tile_window w = {.from = o->b + 600,
+                                      .at = -17,
+                                      .row = 35,
+                                      .line = 30,
+                                      .step = 2,
+                                      .rows = side % 3 ? DT_TILE : 5,
+                                      .lines = lines,
+                                      .wide = wide,
+                                      .line0 = side & 1,
+                                      .line1 = lines - (side >> 1 & 1),
+                                      .first = (side & 4) / 4 * (wide / 2),
+                                      .end = wide - (side & 8) / 8 * (wide / 3),
+                                      .blocks = (lines * wide + DT_TILE - 1) / DT_TILE};
+            memset(want, 0x55, 16 * AREA * sizeof *want);
+            memset(got, 0x55, 16 * AREA * sizeof *got);
+            plain->window(&w, 2, want), way->window(&w, 2, got);
+            assert_memory_equal(want, got, 16 * AREA * sizeof *got);
+        }
+}
+
 static void test_operands(void **state)
 {
     static operands o;
-    static _Alignas(64) dt_bf16 want[2 * AREA], got[2 * AREA];
+    static _Alignas(64) dt_bf16 want[16 * AREA], got[16 * AREA];
 
     (void)state;
     operands_draw(&o, ANY, 1);
@@ -197,18 +226,16 @@ static void test_operands(void **state)
         plain->pack_columns(o.old, DT_TILE, want), way->pack_columns(o.old, DT_TILE, got);
         assert_memory_equal(want, got, AREA * sizeof *got);
         for (int count = 0; count <= DT_TILE; count++) {
-            dt_tile_rows g = {.from = o.b + 1,
-                              .row = 40,
-                              .step = 3,
-                              .to_step = AREA,
-                              .rows = 1 + count % DT_TILE,
-                              .first = (DT_TILE - count) / 2,
-                              .count = count,
-                              .keep = count % 2};
+            const dt_tile_rows g = {.from = o.b + 1,
+                                    .row = 40,
+                                    .step = 3,
+                                    .rows = 1 + count % DT_TILE,
+                                    .channels = count};
             memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
             plain->gather(&g, 2, want), way->gather(&g, 2, got);
-            assert_memory_equal(want, got, sizeof got);
+            assert_memory_equal(want, got, 2 * AREA * sizeof *got);
         }
+        test_windows(plain, way, &o, want, got);
     }
 }
 

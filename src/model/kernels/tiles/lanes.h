@@ -7,10 +7,12 @@
 
 #include <immintrin.h>
 
-/* [0, count) of 32 lanes, from `first` on. */
-static inline __mmask32 lanes_mask(int first, int count)
+/* Lanes [first, end) of 32. */
+static inline __mmask32 lanes_mask(int first, int end)
 {
-    return (__mmask32)(((UINT64_C(1) << count) - 1) << first);
+    const uint64_t one = 1;
+    first = DT_MAX(first, 0), end = DT_MIN(end, DT_TILE);
+    return first < end ? (__mmask32)((one << end) - (one << first)) : 0;
 }
 
 /* ---- Left operand ---------------------------------------------------------------------------- */
@@ -18,22 +20,66 @@ static inline __mmask32 lanes_mask(int first, int count)
 /* A row of all blocks before the next row: rows are far apart, blocks are near. */
 static void lanes_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
 {
-    const __mmask32 mask = lanes_mask(g->first, g->count);
-    const char *from = (const char *)((uintptr_t)g->from - (size_t)g->first * sizeof *to);
-    const size_t row = g->row * sizeof *to, step = g->step * sizeof *to;
-    const size_t ahead = g->ahead * sizeof *to;
+    const __mmask32 mask = lanes_mask(0, g->channels);
+    const dt_bf16 *from = g->from;
 
-    for (int r = 0; r < g->rows; r++, from += row)
+    for (int r = 0; r < g->rows; r++, from += g->row)
         for (int i = 0; i < count; i++) {
-            dt_bf16 *at = to + (size_t)i * g->to_step + r * DT_TILE;
-            const __m512i old = g->keep ? _mm512_load_si512(at) : _mm512_setzero_si512();
-            _mm512_store_si512(at, _mm512_mask_loadu_epi16(old, mask, from + (size_t)i * step));
-            if (ahead)
-                _mm_prefetch(from + ahead + (size_t)i * step, _MM_HINT_T0);
+            const dt_bf16 *at = from + (size_t)i * g->step;
+            _mm512_store_si512(to + i * DT_TILE_AREA + r * DT_TILE,
+                               _mm512_maskz_loadu_epi16(mask, at));
+            if (g->ahead)
+                _mm_prefetch((const char *)(at + g->ahead), _MM_HINT_T0);
         }
-    for (int r = g->rows; r < DT_TILE && !g->keep; r++)
+    for (int r = g->rows; r < DT_TILE; r++)
         for (int i = 0; i < count; i++)
-            _mm512_store_si512(to + (size_t)i * g->to_step + r * DT_TILE, _mm512_setzero_si512());
+            _mm512_store_si512(to + i * DT_TILE_AREA + r * DT_TILE, _mm512_setzero_si512());
+}
+
+enum { LANES_PIXELS = 8, LANES_PIECES = DT_TILE_PIXEL * DT_TILE, LANES_ROOM = LANES_PIECES + 32 };
+
+/* Kernel rows of one row of a virtual pixel, one after the other; what a store leaves beyond its
+ * piece, the next one writes over. */
+static inline void lanes_line_up(const dt_tile_window *w, uintptr_t from, const __mmask32 *mask,
+                                 dt_bf16 *room)
+{
+    _mm512_storeu_si512(room + (w->blocks - 1) * DT_TILE, _mm512_setzero_si512());
+    for (int m = 0; m < w->lines; m++, from += w->line * sizeof *room, room += w->wide)
+        for (int k = 0; k < w->wide; k += DT_TILE, mask++)
+            _mm512_storeu_si512(
+                room + k,
+                _mm512_maskz_loadu_epi16(*mask, (const void *)(from + (size_t)k * sizeof *room)));
+}
+
+/* Some pixels of one row before the next row: stores are read only when others have followed. */
+static void lanes_window(const dt_tile_window *w, int count, dt_bf16 *to)
+{
+    _Alignas(64) dt_bf16 room[LANES_PIXELS][LANES_ROOM];
+    __mmask32 mask[LANES_PIECES];
+    int pieces = 0;
+
+    for (int m = 0; m < w->lines; m++)
+        for (int k = 0; k < w->wide; k += DT_TILE) {
+            const bool inside = m >= w->line0 && m < w->line1;
+            mask[pieces++] = inside ? lanes_mask(w->first - k, w->end - k) : 0;
+        }
+    for (int r = 0; r < DT_TILE; r++) {
+        const ptrdiff_t at = (ptrdiff_t)((size_t)r * w->row) + w->at;
+        const uintptr_t from = (uintptr_t)w->from + (uintptr_t)(at * (ptrdiff_t)sizeof *to);
+        for (int m = 0; m < w->lines && r < w->rows; m++) { /* what the next pixels read first */
+            const size_t next = (size_t)m * w->line + (size_t)count * w->step + (size_t)w->wide;
+            _mm_prefetch((const char *)(from + next * sizeof *to), _MM_HINT_T0);
+            _mm_prefetch((const char *)(from + next * sizeof *to + 64), _MM_HINT_T0);
+        }
+        for (int i = 0; i < count && r < w->rows; i++)
+            lanes_line_up(w, from + (size_t)i * w->step * sizeof *to, mask, room[i]);
+        for (int i = 0; i < count * w->blocks; i++) {
+            const int pixel = i / w->blocks, block = i % w->blocks;
+            const __m512i v = _mm512_load_si512(room[pixel] + block * DT_TILE);
+            _mm512_store_si512(to + i * DT_TILE_AREA + r * DT_TILE,
+                               r < w->rows ? v : _mm512_setzero_si512());
+        }
+    }
 }
 
 /* ---- Transposition --------------------------------------------------------------------------- */
@@ -212,6 +258,7 @@ static inline void lanes_nothing(void)
 }
 
 #define LANES_WORK                                                                                 \
-    .gather = lanes_gather, .transpose = lanes_transpose, .pairs = lanes_pairs,                    \
-    .pack_rows = lanes_pack_rows, .pack_columns = lanes_pack_columns, .fence = lanes_fence
+    .gather = lanes_gather, .window = lanes_window, .transpose = lanes_transpose,                  \
+    .pairs = lanes_pairs, .pack_rows = lanes_pack_rows, .pack_columns = lanes_pack_columns,        \
+    .fence = lanes_fence
 #endif

@@ -3,55 +3,31 @@
 
 /* ---- Pixels ---------------------------------------------------------------------------------- */
 
-typedef struct window { /* of a virtual pixel's channels: those of one kernel row */
-    int64_t first, end; /* that lie inside the image */
-    int64_t at;         /* element of the image's line where channel 0 would lie */
-    int64_t step;       /* elements from a virtual pixel to the next */
-} window;
-
-/* Kernel row m of `count` virtual pixels, block by block. */
-static void pack_row(const dt_tiles *t, const dt_bf16 *line, const window *v, int m, int count,
-                     int rows, dt_bf16 *to)
-{
-    const int64_t wide = t->conv.kernel[1] * t->conv.ic;
-
-    for (int64_t c = m * wide, next; c < (m + 1) * wide; c = next) {
-        next = DT_MIN((m + 1) * wide, c / DT_TILE * DT_TILE + DT_TILE);
-        const int64_t first = DT_MAX(c, m * wide + v->first), end = DT_MIN(next, m * wide + v->end);
-        const bool some = line && first < end;
-        const dt_tile_rows g = {.from = some ? line + v->at + first - m * wide : NULL,
-                                .row = t->in.row,
-                                .step = (size_t)v->step,
-                                .to_step = (size_t)t->in.blocks * DT_TILE_AREA,
-                                .rows = rows,
-                                .first = some ? (int)(first % DT_TILE) : 0,
-                                .count = some ? (int)(end - first) : 0,
-                                .keep = c % DT_TILE > 0};
-        if (some || !g.keep)
-            t->way->gather(&g, count, to + c / DT_TILE * DT_TILE_AREA);
-    }
-}
-
 /* Virtual pixels from column x on whose channels lie alike, at most `count`; returns how many. */
 static int pack_virtual(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int count,
                         dt_bf16 *to)
 {
     const dt_conv *c = &t->conv;
-    const int64_t wide = c->kernel[1] * c->ic, line = c->iw * c->ic;
-    window v = {.step = c->stride[1] * c->ic};
+    const int64_t wide = c->kernel[1] * c->ic, line = c->iw * c->ic, step = c->stride[1] * c->ic;
+    const int64_t top = y * c->stride[0] - c->pad[0], left = x * step - c->pad[1] * c->ic;
+    dt_tile_window w = {.from = in + (size_t)group * t->in.group,
+                        .at = (ptrdiff_t)(top * line + left),
+                        .row = t->in.row,
+                        .line = (size_t)line,
+                        .step = (size_t)step,
+                        .rows = dt_tiles_rows(t, group, x),
+                        .lines = c->kernel[0],
+                        .wide = (int)wide,
+                        .line0 = (int)(top < 0 ? -top : 0),
+                        .line1 = (int)DT_MIN(c->kernel[0], c->ih - top),
+                        .first = (int)(left < 0 ? -left : 0),
+                        .end = (int)DT_MIN(wide, line - left),
+                        .blocks = t->in.blocks};
     int alike = 1;
 
-    v.at = x * v.step - c->pad[1] * c->ic;
-    v.first = DT_MIN(wide, v.at < 0 ? -v.at : 0);
-    v.end = DT_MAX(v.first, DT_MIN(wide, line - v.at));
-    while (v.first == 0 && v.end == wide && alike < count && v.at + alike * v.step + wide <= line)
+    while (w.first == 0 && alike < count && left + alike * step + wide <= line)
         alike++;
-    for (int m = 0; m < c->kernel[0]; m++) {
-        const int64_t h = y * c->stride[0] - c->pad[0] + m;
-        const bool inside = h >= 0 && h < c->ih;
-        pack_row(t, inside ? in + (size_t)group * t->in.group + h * line : NULL, &v, m, alike,
-                 dt_tiles_rows(t, group, x), to);
-    }
+    t->way->window(&w, alike, to);
     return alike;
 }
 
@@ -62,16 +38,15 @@ static void pack_pixel(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
     dt_tile_rows g = {.from = in + dt_tile_at(&t->in, group, y, x) + block * DT_TILE,
                       .row = t->in.row,
                       .step = DT_TILE,
-                      .to_step = DT_TILE_AREA,
                       .ahead = count < t->in.blocks ? (size_t)count * DT_TILE : t->in.pixel,
                       .rows = dt_tiles_rows(t, group, x),
-                      .count = DT_TILE};
+                      .channels = DT_TILE};
     const int whole = DT_MIN(count, t->in.channels / DT_TILE - block);
 
     t->way->gather(&g, whole, to);
     if (whole < count) {
         g.from += whole * DT_TILE;
-        g.count = t->in.channels % DT_TILE;
+        g.channels = t->in.channels % DT_TILE;
         t->way->gather(&g, 1, to + whole * DT_TILE_AREA);
     }
 }
@@ -84,18 +59,17 @@ static int pack_pixels(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
     const int most = DT_MIN(count, PACK_BLOCKS / t->in.blocks);
 
     if (t->merged)
-        return pack_virtual(t, in, group, y, x, most, to);
+        return pack_virtual(t, in, group, y, x, DT_MIN(most, DT_TILE_PIXEL), to);
     if (t->flat || (size_t)t->in.blocks * DT_TILE != t->in.pixel) {
         pack_pixel(t, in, group, y, x, 0, t->in.blocks, to);
         return 1;
     }
     const dt_tile_rows g = {.from = in + dt_tile_at(&t->in, group, y, x),
                             .row = t->in.row,
-                            .to_step = DT_TILE_AREA,
                             .step = DT_TILE, /* blocks of pixels and pixels lie side by side */
                             .ahead = (size_t)most * t->in.pixel,
                             .rows = dt_tiles_rows(t, group, x),
-                            .count = DT_TILE};
+                            .channels = DT_TILE};
     t->way->gather(&g, most * t->in.blocks, to);
     return most;
 }
@@ -108,7 +82,7 @@ void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int
     for (int x = x0, some; x < x1; x += some, to += some * blocks * DT_TILE_AREA) {
         some = 1;
         if (t->merged)
-            some = pack_virtual(t, in, group, y, x, DT_MIN(x1 - x, 8), to);
+            some = pack_virtual(t, in, group, y, x, DT_MIN(x1 - x, DT_TILE_PIXEL), to);
         else if (blocks <= PACK_BLOCKS)
             some = pack_pixels(t, in, group, y, x, x1 - x, to);
         else

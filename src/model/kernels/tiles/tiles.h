@@ -4,7 +4,8 @@
  * pixel is read once (1x1, stride 1, no padding: `flat`), 32 neighbouring positions of NHWC. With
  * images as rows a tap lies on padding for all rows or for none: such taps are left out, never
  * multiplied by zeros, and any kernel, stride and padding is the same loop with other tables. Rows
- * beyond the last image are zeros in packed operands and never stored.
+ * beyond the last image are zeros in packed operands and never stored; dot and avx512 multiply rows
+ * by eights and fours, so that they lose little where there are few images.
  *
  * Channels go in blocks of 32, the last one filled up with zeros. Where the input has fewer than 32
  * (stems), all that a kernel meets becomes the channels of a virtual pixel, one for each pixel of
@@ -16,8 +17,6 @@
 #ifndef DT_TILES_H
 #define DT_TILES_H
 #include "way.h"
-
-enum { DT_TILE_PIXEL = 8 }; /* blocks of a virtual pixel, at most */
 
 /* Along a side: an output takes the inputs [in, in + count), which meet the packed taps
  * [tap, tap + count). */

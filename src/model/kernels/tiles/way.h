@@ -16,6 +16,7 @@
 enum {
     DT_TILE = 32,               /* rows, columns and reduction of a block */
     DT_TILE_AREA = 32 * 32,     /* its elements: 2 KiB of bf16, 4 KiB of sums */
+    DT_TILE_PIXEL = 8,          /* blocks of a virtual pixel, at most */
     DT_TILE_HALF = 32 * 32 / 2, /* from the first 16 columns of a right operand to the others */
 };
 
@@ -27,16 +28,24 @@ typedef struct dt_tile_run {
     int steps;
 } dt_tile_run;
 
-/* Rows of a block as they lie in a tensor: channels [first, first + count) of `rows` rows. The
- * other channels become zero, or stay as they are (keep), the other rows zero. */
+/* Rows of a block as they lie in a tensor; other rows and channels become zero. */
 typedef struct dt_tile_rows {
-    const dt_bf16 *from; /* row 0, channel `first` */
+    const dt_bf16 *from; /* row 0 */
     size_t row, step;    /* elements, to the next row and block */
-    size_t to_step;      /* elements, from a packed block to the next */
     size_t ahead; /* elements from each row to what is read there next, to be fetched; or 0 */
-    int rows, first, count;
-    bool keep;
+    int rows, channels;
 } dt_tile_rows;
+
+/* All that a kernel meets, kernel row by kernel row, as the channels of a virtual pixel. */
+typedef struct dt_tile_window {
+    const dt_bf16 *from;    /* row 0 of the first pixel */
+    ptrdiff_t at;           /* elements from there to kernel row 0, which may lie outside */
+    size_t row, line, step; /* elements, to the next row, kernel row and pixel */
+    int rows, lines, wide;  /* kernel rows, and channels of each */
+    int line0, line1;       /* kernel rows [line0, line1) and their channels [first, end) lie */
+    int first, end;         /* inside the image, the others are zeros */
+    int blocks;             /* of a virtual pixel, at most DT_TILE_PIXEL */
+} dt_tile_window;
 
 /* Where finished sums go, with the bias and rounded. What else is taken from them on the way,
  * statistics say, belongs here. */
@@ -60,8 +69,10 @@ typedef struct dt_tile_way {
      * out: they are the last runs; what finish would do is done, and sums may hold anything. */
     void (*multiply)(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                      const dt_tile_out *out);
-    /* Left operand: `count` blocks from places that lie g->step elements apart. */
+    /* Left operand: `count` blocks from places that lie g->step elements apart; or the blocks of
+     * `count` virtual pixels. */
     void (*gather)(const dt_tile_rows *g, int count, dt_bf16 *to);
+    void (*window)(const dt_tile_window *w, int count, dt_bf16 *to);
     /* Operands whose reduction runs over the 32 rows, in pairs (j, j + 16): that order costs the
      * fewest shuffles. Left: a block to [channel][pair][2]. Right: columns as dt_tile_column has
      * them. ahead: as in dt_tile_rows. */

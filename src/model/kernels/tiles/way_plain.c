@@ -107,13 +107,25 @@ static bool plain_row(float *sums, const dt_bf16 *a, const dt_bf16 *b)
 
 static void plain_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
 {
-    for (int i = 0; i < count; i++, to += g->to_step) {
-        if (!g->keep)
-            memset(to, 0, DT_TILE_AREA * sizeof *to);
-        for (int r = 0; r < g->rows && g->count > 0; r++)
-            memcpy(to + r * DT_TILE + g->first, g->from + (size_t)r * g->row + (size_t)i * g->step,
-                   (size_t)g->count * sizeof *to);
-    }
+    memset(to, 0, (size_t)count * DT_TILE_AREA * sizeof *to);
+    for (int i = 0; i < count; i++, to += DT_TILE_AREA)
+        for (int r = 0; r < g->rows; r++)
+            memcpy(to + r * DT_TILE, g->from + (size_t)r * g->row + (size_t)i * g->step,
+                   (size_t)g->channels * sizeof *to);
+}
+
+static void plain_window(const dt_tile_window *w, int count, dt_bf16 *to)
+{
+    memset(to, 0, (size_t)(count * w->blocks) * DT_TILE_AREA * sizeof *to);
+    for (int i = 0; i < count; i++, to += w->blocks * DT_TILE_AREA)
+        for (int r = 0; r < w->rows; r++)
+            for (int m = w->line0; m < w->line1; m++)
+                for (int k = w->first; k < w->end; k++) {
+                    const int c = m * w->wide + k;
+                    const size_t at = (size_t)r * w->row + (size_t)i * w->step;
+                    to[c / DT_TILE * DT_TILE_AREA + r * DT_TILE + c % DT_TILE] =
+                        w->from[(ptrdiff_t)at + w->at + (ptrdiff_t)w->line * m + k];
+                }
 }
 
 static void plain_transpose(const dt_bf16 *block, dt_bf16 *to)
@@ -197,6 +209,7 @@ const dt_tile_way dt_tile_way_plain = {
     .end = plain_nothing,
     .multiply = plain_multiply,
     .gather = plain_gather,
+    .window = plain_window,
     .transpose = plain_transpose,
     .pairs = plain_pairs,
     .pack_rows = plain_pack_rows,

@@ -107,8 +107,8 @@ static void weights_pair(const weights_unit *u, int g, int slot)
             const dt_tile_rows part = {.from = from + b * DT_TILE,
                                        .row = t->out.row,
                                        .rows = rows,
-                                       .count = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE)};
-            const bool whole = rows == DT_TILE && part.count == DT_TILE;
+                                       .channels = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE)};
+            const bool whole = rows == DT_TILE && part.channels == DT_TILE;
             dt_bf16 *to = weights_pairs(u, b, slot) + (size_t)(x - u->x0) * DT_TILE_AREA;
             if (!whole)
                 t->way->gather(&part, 1, room);
