@@ -1,5 +1,5 @@
-/* Opening a run: options -> data -> network and plans -> memory -> ranks compared. After
- * each phase in which one rank can fail alone, the ranks agree. */
+/* run_open.c - opening a run: options -> data -> network and plans -> memory -> ranks compared.
+ * After each phase in which one rank can fail alone, the ranks agree. */
 #include "run.h"
 
 #include <stdio.h>

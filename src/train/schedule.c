@@ -1,5 +1,5 @@
-/* Learning-rate schedules: one function and one row each, after a linear warm-up that
- * climbs to the schedule's own first rate. */
+/* schedule.c - learning-rate schedules: one function and one row each, after a linear warm-up
+ * that climbs to the schedule's own first rate. */
 #include "schedule.h"
 
 #include <math.h>

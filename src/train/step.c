@@ -1,4 +1,4 @@
-/* One training step: the way of the data, as the design tells it. */
+/* step.c - one training step: the way of the data, as the design tells it. */
 #include "run.h"
 
 #include <math.h>

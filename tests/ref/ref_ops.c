@@ -1,6 +1,6 @@
-/* The operations without a matrix product against naive double precision, on odd
- * shapes, in both types; the same bits on any number of threads and instruction set;
- * and the corners: ties, NaN, padding, large means, evaluation. */
+/* ref_ops.c - the operations without a matrix product against naive double precision, on odd
+ * shapes, in both types; the same bits on any number of threads and instruction set; and the
+ * corners: ties, NaN, padding, large means, evaluation. */
 #include "model/loops.h"
 #include "oracle.h"
 

@@ -1,5 +1,5 @@
-/* Model files: names and orders as PyTorch has them, both ways in every naming; files
- * that do not fit are refused whole; foreign ones get one warning. */
+/* store_modelfile.c - model files: names and orders as PyTorch has them, both ways in every
+ * naming; files that do not fit are refused whole; foreign ones get one warning. */
 #include "model_files.h"
 
 #include <float.h>

@@ -1,4 +1,5 @@
-/* Model files as others make them: MindSpore's names, 16-bit floats, other classes. */
+/* store_modelfile_foreign.c - model files as others make them: MindSpore's names, 16-bit floats,
+ * other classes. */
 #include "model_files.h"
 
 #include <math.h>
