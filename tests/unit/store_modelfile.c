@@ -46,7 +46,7 @@ static void state_fill(const dt_weights *s)
     }
     for (size_t c = 0; c < dt_net_norm_channels(s->net); c++) {
         s->running_mean[c] = (float)c / 4;
-        s->running_var[c] = -(float)c / 4;
+        s->running_var[c] = (float)c / 4;
     }
     s->running_mean[0] = -FLT_MAX;
     s->running_var[0] = -0.0f;
