@@ -226,15 +226,6 @@ void dt_run_close(dt_run *r)
     memset(r, 0, sizeof *r);
 }
 
-dt_weights dt_run_weights(const dt_run *r)
-{
-    float *running = r->running.mem;
-    return (dt_weights){.net = r->net,
-                        .master = r->master.mem,
-                        .running_mean = running,
-                        .running_var = running + dt_net_norm_channels(r->net)};
-}
-
 /* All ranks hold the same numbers, or the field that differs is named. */
 static dt_status compare_state(dt_run *r, const char *what)
 {
