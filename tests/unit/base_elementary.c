@@ -1,6 +1,5 @@
-/* base_elementary.c - exp, log and cosine: within 1.5 units (cosine: 2.5) of the last
- * place of long double's,
- * special values, and the same bits as on the machine where the list below was made. */
+/* base_elementary.c - exp, log and cosine: within 1.5 units (cosine: 2.5) of the last place of
+ * long double's, special values, and the same bits as where the hash below was made. */
 #include "base/base.h"
 #include <setjmp.h>
 #include <stdarg.h>
