@@ -297,6 +297,13 @@ bool dt_isa_parse(const char *name, dt_isa *isa);
 dt_isa dt_isa_current(void);
 /* Lower what dt_isa_current answers; call before any model is made. */
 void dt_isa_limit(dt_isa isa);
+/* The set whose bits are computed: dt_isa_current, or the one that dt_isa_promise named. */
+dt_isa dt_isa_bits(void);
+/* Results shall have the bits of `isa`, and nothing higher be used. What the CPU lacks of AMX, or
+ * all of it (emulate), is done in software. DT_UNSUPPORTED: the CPU lacks another set. */
+dt_status dt_isa_promise(dt_isa isa, bool emulate) DT_MUST_CHECK;
+/* Whether the tile unit is there and may be used. */
+bool dt_isa_has_tiles(void);
 
 /* This host's name, for messages. */
 enum { DT_HOST_CHARS = 64 };

@@ -11,11 +11,12 @@
 #include <unistd.h>
 #endif
 
-/* Process state: what dt_isa_limit set, and the CPU's answer (-1: not asked yet), which
- * is kept because CPUID traps under a hypervisor and AMX is requested once. */
+/* Process state: what dt_isa_limit and dt_isa_promise set (-1: nothing), and the CPU's answer (-1:
+ * not asked yet), which is kept because CPUID traps under a hypervisor and AMX is requested once. */
 static struct {
-    _Atomic int limit, machine;
-} isa_state = {DT_ISA_COUNT - 1, -1};
+    _Atomic int limit, promise, machine;
+    _Atomic bool emulates;
+} isa_state = {DT_ISA_COUNT - 1, -1, -1, false};
 
 #if defined(__x86_64__)
 typedef struct isa_need {
@@ -145,6 +146,32 @@ dt_isa dt_isa_current(void)
 void dt_isa_limit(dt_isa isa)
 {
     isa_state.limit = (int)isa;
+}
+
+dt_isa dt_isa_bits(void)
+{
+    const int promise = isa_state.promise;
+    return promise < 0 ? dt_isa_current() : (dt_isa)promise;
+}
+
+dt_status dt_isa_promise(dt_isa isa, bool emulate)
+{
+    const dt_isa best = dt_isa_current();
+
+    if (isa > best && isa != DT_ISA_AMX)
+        return dt_fail(DT_UNSUPPORTED,
+                       "--isa %s: this CPU offers %s; take --isa auto, or --isa amx, which is "
+                       "done in software where it has to be",
+                       dt_isa_name(isa), dt_isa_name(best));
+    dt_isa_limit(isa);
+    isa_state.promise = (int)isa;
+    isa_state.emulates = emulate;
+    return DT_OK;
+}
+
+bool dt_isa_has_tiles(void)
+{
+    return dt_isa_current() >= DT_ISA_AMX && !isa_state.emulates;
 }
 
 const char *dt_dtype_name(dt_dtype t)

@@ -54,7 +54,7 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
     DT_GO(st, dt_settings_resume(&settings, c), out);
     DT_GO(st, dt_settings_same(&settings, c), out);
     if (dt_isa_parse(settings.options.isa, &isa))
-        dt_isa_limit(isa);
+        DT_GO(st, dt_comm_agree(c, dt_isa_promise(isa, settings.options.emulate)), out);
     if (settings.options.split_nodes > 1)
         DT_GO(st, dt_comm_agree(c, dt_comm_split_nodes(c, (int)settings.options.split_nodes)), out);
     st = settings.command->run(c, &settings);

@@ -192,6 +192,9 @@ static dt_status saved_apply(const saved *v, dt_settings *s)
     for (size_t i = 0; i < DT_SETTINGS; i++)
         if (dt_option_table[i].scope >= DT_SCOPE_HERE)
             layer.value[i].text = NULL;
+    dt_layer_value *isa = &layer.value[dt_option_find("isa") - dt_option_table];
+    if (!layer.value[dt_option_find("emulate") - dt_option_table].text)
+        isa->text = dt_option_isa_then(isa->text);
     dt_options_init(&s->options);
     DT_TRY(layer_apply(&layer, &s->options));
     return layers_apply(s->layer, &s->options);

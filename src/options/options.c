@@ -148,6 +148,11 @@ dt_net_spec dt_options_net(const dt_options *o, int classes)
 /* The sample code behind the Ascend tutorial writes its loss out, with an epsilon; PyTorch,
  * and so the other tutorials and variants, take the logarithm of a softmax as one function.
  * And MindSpore's vision.Resize makes bytes of bytes. */
+const char *dt_option_isa_then(const char *text)
+{
+    return text && strcmp(text, dt_isa_name(DT_ISA_AMX)) == 0 ? "auto" : text;
+}
+
 void dt_options_resolve(dt_options *o, const dt_net *net)
 {
     const bool mindspore = strcmp(dt_net_spec_of(net)->variant, "mindspore") == 0;
@@ -176,6 +181,8 @@ dt_status dt_options_check(dt_options *o, int world)
                        "%lld are %lld shards; leave one of them auto",
                        (long long)shards, (long long)accum, world, (long long)accum,
                        (long long)(world * accum));
+    if (o->emulate && strcmp(o->isa, dt_isa_name(DT_ISA_AMX)) != 0)
+        return dt_fail(DT_CONFIG, "--emulate is for --isa amx, and --isa is %s", o->isa);
     int64_t group, steps;
     double seconds;
     DT_TRY(dt_bn_parse(o->bn, shards, &group));

@@ -122,8 +122,10 @@ typedef enum dt_option_scope {
         "auto: bf16 where the CPU has AMX or AVX512_BF16, else fp32")                              \
     DT_CHOICE(X, kernels, RESULT, "auto", " auto" DT_KERNEL_LIST(DT_WORD), "Machine", "NAME",      \
         "convolution and linear kernels (auto: the first that can)")                               \
-    DT_CHOICE(X, isa, RESULT, "amx", DT_ISA_NAMES, "Machine", "SET",                               \
-        "highest instruction set to use, where the CPU has it")                                    \
+    DT_CHOICE(X, isa, RESULT, "auto", " auto" DT_ISA_NAMES, "Machine", "SET",                      \
+        "instruction set whose bits are computed (auto: the CPU's best; amx: anywhere)")           \
+    DT_FLAG(X, emulate, HOW, false, "Machine",                                                     \
+        "--isa amx: do without the tile unit, in software, as CPUs without one do")                \
     DT_AUTO(X, threads, HERE, 0, 1, 1024, "Machine", "N",                                          \
         "threads per rank (auto: this node's cores / its ranks)")                                  \
     DT_CHOICE(X, exchange, HOW, "auto", " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME", \
@@ -252,6 +254,9 @@ dt_status dt_bn_parse(const char *text, int64_t shards, int64_t *group) DT_MUST_
 dt_status dt_save_every_parse(const char *text, int64_t *steps, double *seconds) DT_MUST_CHECK;
 /* The network that the options name. */
 dt_net_spec dt_options_net(const dt_options *o, int classes);
+/* The value of --isa (NULL: not given) that a version without --emulate saved, as it is called
+ * now: its "amx" meant the CPU's best. */
+const char *dt_option_isa_then(const char *text);
 /* Resolve what "auto" leaves to the tutorial that the network is of, so that saved options
  * say it: loss_epsilon, resize. A second call changes nothing. */
 void dt_options_resolve(dt_options *o, const dt_net *net);

@@ -32,7 +32,7 @@ dt_status dt_fingerprint_run(dt_run *r)
 
     for (const dt_field *f = dt_library_versions(); f->name; f++)
         field_text(&l, f->name, f->value);
-    field_text(&l, "instruction set", dt_isa_name(dt_isa_current()));
+    field_text(&l, "instruction set", dt_isa_name(dt_run_isa(r)));
     field_text(&l, "precision", dt_dtype_name(r->precision));
     field_digest(&l, "data files", dt_source_manifest(r->source));
     field_digest(&l, "data content", dt_source_digest(r->source));

@@ -58,8 +58,10 @@ static void head_machine(FILE *f, const dt_run *r)
     fprintf(f, "%d rank%s x %d thread%s", ranks, plural(ranks), r->threads, plural(r->threads));
     if (nodes > 1)
         fprintf(f, " on %d nodes", nodes);
-    fprintf(f, ", %s (%s), exchange %s\n", dt_dtype_name(r->precision),
-            dt_isa_name(dt_isa_current()), dt_exchange_name(r->exchange));
+    const bool software = dt_run_isa(r) == DT_ISA_AMX && !dt_isa_has_tiles();
+    fprintf(f, ", %s (%s%s), exchange %s\n", dt_dtype_name(r->precision),
+            dt_isa_name(dt_run_isa(r)), software ? " in software" : "",
+            dt_exchange_name(r->exchange));
     head_label(f, "memory");
     fprintf(f, "%.2f GiB", (double)(r->node_bytes + dt_source_bytes(r->source)) / gib);
     if (r->node_free > 0)

@@ -11,7 +11,7 @@ void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS])
     size_t at = 0;
 
     at += (size_t)snprintf(text, DT_BITS_CLASS_CHARS, "%s on %s", dt_dtype_name(r->precision),
-                           dt_isa_name(dt_isa_current()));
+                           dt_isa_name(dt_run_isa(r)));
     for (const dt_field *f = dt_library_versions(); f->name && at < DT_BITS_CLASS_CHARS; f++)
         at += (size_t)snprintf(text + at, DT_BITS_CLASS_CHARS - at, ", %s %s", f->name, f->value);
 }
@@ -34,8 +34,12 @@ static dt_status option_then(const dt_run *r, const dt_checkpoint *c, const dt_o
     char key[80];
 
     snprintf(key, sizeof key, "options.%s", row->name);
-    if (dt_checkpoint_says(c, key))
-        return dt_checkpoint_text(c, key, then, DT_OPTION_CHARS);
+    if (dt_checkpoint_says(c, key)) {
+        DT_TRY(dt_checkpoint_text(c, key, then, DT_OPTION_CHARS));
+        if (strcmp(row->name, "isa") == 0 && !dt_checkpoint_says(c, "options.emulate"))
+            memmove(then, dt_option_isa_then(then), strlen(dt_option_isa_then(then)) + 1);
+        return DT_OK;
+    }
     dt_options_init(&defaults);
     dt_options_resolve(&defaults, r->net); /* as those of the run are */
     dt_option_text(row, &defaults, then, DT_OPTION_CHARS);

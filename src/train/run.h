@@ -94,6 +94,12 @@ void dt_run_close(dt_run *r); /* Collective */
 /* All slabs, the exchange and the trees, once plans are made: a part of dt_run_open.
  * DT_NOMEM, with the figure, before anything is taken. Agreed. Collective. */
 dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
+/* The set whose bits the run has: in float32, which knows no tiles, the one that is executed.
+ * Local. */
+static inline dt_isa dt_run_isa(const dt_run *r)
+{
+    return r->precision == DT_BF16 ? dt_isa_bits() : dt_isa_current();
+}
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_weights dt_run_weights(const dt_run *r);
 /* dt_newest_model by rank 0 for all: of a run that is going on, each would see another one.

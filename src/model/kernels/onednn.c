@@ -321,7 +321,8 @@ static bool onednn_supports(const dt_conv *c, dt_pass pass)
     const int parts = onednn_parts(c, pass);
 
     return onednn_fits(c, (c->n + parts - 1) / parts) &&
-           (c->type == DT_F32 || dt_isa_current() >= DT_ISA_AVX512_BF16);
+           (c->type == DT_F32 ||
+            (dt_isa_current() >= DT_ISA_AVX512_BF16 && dt_isa_current() == dt_isa_bits()));
 }
 
 static void onednn_version(char *out, size_t size)

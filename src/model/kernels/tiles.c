@@ -23,13 +23,15 @@ const dt_tile_way *dt_tile_current(void)
     if (tiles_way)
         return tiles_way;
 #if defined(__x86_64__)
-    const dt_isa isa = dt_isa_current();
-    return isa >= DT_ISA_AMX           ? &dt_tile_way_amx
-           : isa >= DT_ISA_AVX512_BF16 ? &dt_tile_way_dot
-                                       : NULL;
-#else
-    return NULL;
+    const dt_isa isa = dt_isa_current(), bits = dt_isa_bits();
+    if (bits == DT_ISA_AMX && dt_isa_has_tiles())
+        return &dt_tile_way_amx;
+    if (bits == DT_ISA_AMX && isa >= DT_ISA_AVX512)
+        return &dt_tile_way_avx512;
+    if (bits == DT_ISA_AVX512_BF16)
+        return &dt_tile_way_dot;
 #endif
+    return dt_isa_bits() == DT_ISA_AMX ? &dt_tile_way_plain : NULL;
 }
 
 /* ---- Open and close -------------------------------------------------------------------------- */
