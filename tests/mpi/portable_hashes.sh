@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The bits of --isa amx are those of every CPU, C library and compiler: hashes recorded once, made
+# here by whatever computes tile products (the tile unit, AVX-512, plain C), on 1, 3 and 8 ranks.
+# Whoever sees others has found a difference between two machines.
+set -u
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+bad=0
+
+# pair NP CAP ARGS...: "weights_hash state_hash" of a run of 4 steps and a test
+pair() {
+    local np=$1 cap=$2 out=$dir/last
+    shift 2
+    rm -rf "$out"
+    if ! ONEDNN_MAX_CPU_ISA=$cap timeout -k 2 600 mpirun -np "$np" "$DTRAIN_BIN" --isa amx --data synthetic:76 \
+        --width-divisor 16 --image-size 32 --global-batch 32 --no-drop-remainder --epochs 2 --max-steps 4 \
+        --threads 1 --shards 8 --lr 0.05 --save-every 0 "$@" --out "$out" >"$dir/log" 2>&1 </dev/null; then
+        cat "$dir/log" >&2
+        return 1
+    fi
+    tail -n 1 "$out/metrics.jsonl" | grep -oE '"(weights|state)_hash": *"[0-9a-f]{32}"' |
+        grep -oE '[0-9a-f]{32}' | paste -sd' '
+}
+
+ranks="1 3 8"
+[ -z "${ASAN_OPTIONS:-}" ] || ranks=2
+while IFS='|' read -r options want; do
+    for how in $(printf "%s:ALL " $ranks) 1:AVX2; do
+        # shellcheck disable=SC2086
+        got=$(pair "${how%%:*}" ${how#*:} $options)
+        if [ "$got" != "$want" ]; then
+            echo "np $how $options: '$got', recorded '$want'"
+            bad=1
+        fi
+    done
+done <<'END'
+--net vgg11 --schedule cosine|
+--net resnet50 --schedule onecycle --warmup 1|
+--net resnet50 --variant torchvision --stem cifar --label-smoothing 0.1|
+--net vgg11 --bn sync --nesterov --weight-decay 5e-4|
+END
+exit $bad
