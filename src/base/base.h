@@ -267,6 +267,13 @@ const char *dt_dtype_name(dt_dtype t); /* "fp32", "bf16" */
 #define DT_WORD(...) " " DT_FIRST_WORD(__VA_ARGS__, )
 #define DT_FIRST_WORD(name, ...) #name
 
+/* ---- Elementary functions: the same bits with every CPU, compiler and C library ------------ */
+
+/* Within 1.5 units of the last place, the cosine 2.5; special values as C has them. */
+double dt_exp(double x);
+double dt_log(double x);
+double dt_cos_turns(double turns); /* cos(2 pi turns) */
+
 /* ---- CPU --------------------------------------------------------------------------- */
 
 /* Instruction sets that kernels are written for, each including the ones before. */

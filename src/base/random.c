@@ -49,12 +49,11 @@ void dt_fill_uniform(float *x, size_t count, float lo, float hi, uint32_t seed, 
 void dt_fill_normal(float *x, size_t count, double std, uint32_t seed, dt_stream stream,
                     uint32_t tensor)
 {
-    const double two_pi = 6.283185307179586;
     for (size_t e = 0; e < count; e++) {
         uint32_t bits[4];
         dt_random(seed, stream, tensor, e, 0, bits);
         const double u1 = ((double)bits[0] + 1) * 0x1p-32; /* never 0: log is finite */
         const double u2 = (double)bits[1] * 0x1p-32;
-        x[e] = (float)(std * (sqrt(-2 * log(u1)) * cos(two_pi * u2)));
+        x[e] = (float)(std * (sqrt(-2 * dt_log(u1)) * dt_cos_turns(u2)));
     }
 }

@@ -35,6 +35,7 @@ typedef struct dt_command {
     const char *operands; /* what messages call the words that are no options */
     int least, most;      /* how many of them it takes; 0: none */
     bool bare;            /* reads no options: works whatever files and environment hold */
+    bool computes;        /* runs or compiles a network: needs memory and some stack */
 } dt_command;
 #define X(name, help) extern const dt_command dt_command_##name;
 DT_COMMAND_LIST(X)

@@ -31,9 +31,9 @@ static dt_status average_run(dt_comm *c, const dt_settings *s)
                          leads ? dt_average(&s->options, s->operand, (size_t)s->operands) : DT_OK);
 }
 
-const dt_command dt_command_train = {.name = "train", .run = train_run};
-const dt_command dt_command_eval = {.name = "eval", .run = eval_run};
-const dt_command dt_command_bench = {.name = "bench", .run = bench_run};
+const dt_command dt_command_train = {.name = "train", .run = train_run, .computes = true};
+const dt_command dt_command_eval = {.name = "eval", .run = eval_run, .computes = true};
+const dt_command dt_command_bench = {.name = "bench", .run = bench_run, .computes = true};
 const dt_command dt_command_verify = {
     .name = "verify", .run = verify_run, .operands = "PATH", .least = 1, .most = 1};
 const dt_command dt_command_average = {.name = "average",

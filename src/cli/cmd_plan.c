@@ -60,4 +60,4 @@ static dt_status plan_run(dt_comm *c, const dt_settings *s)
     return dt_comm_agree(c, st);
 }
 
-const dt_command dt_command_plan = {.name = "plan", .run = plan_run};
+const dt_command dt_command_plan = {.name = "plan", .run = plan_run, .computes = true};

@@ -158,4 +158,4 @@ static dt_status summary_run(dt_comm *c, const dt_settings *s)
     return dt_comm_agree(c, st);
 }
 
-const dt_command dt_command_summary = {.name = "summary", .run = summary_run};
+const dt_command dt_command_summary = {.name = "summary", .run = summary_run, .computes = true};

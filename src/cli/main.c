@@ -33,16 +33,11 @@ static bool main_trains(int argc, char **argv)
     return main_command(argc, argv) == &dt_command_train;
 }
 
-/* Whether a network will run: asked before the command line is read, which takes some stack. */
+/* Asked before the command line is read, which takes some stack. */
 static bool main_computes(int argc, char **argv)
 {
-    static const dt_command *const computing[] = {&dt_command_train, &dt_command_eval,
-                                                  &dt_command_bench, &dt_command_plan,
-                                                  &dt_command_summary};
-    for (size_t i = 0; i < DT_COUNT_OF(computing); i++)
-        if (main_command(argc, argv) == computing[i])
-            return true;
-    return false;
+    const dt_command *command = main_command(argc, argv);
+    return command && command->computes;
 }
 
 /* Settings that all ranks share, then the command. Collective. */

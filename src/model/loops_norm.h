@@ -152,7 +152,21 @@ static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
 }
 
 /* ---- Batch norm: backward ----------------------------------------------------------
- * dy' is dy where the fused ReLU let it through. */
+ * dy' is dy where the fused ReLU let it through. Where nothing was added before it, that is asked
+ * of x again: a tensor less to read, by the same operations, so the answer is that of the stored
+ * output. */
+
+/* The largest number that is stored as zero: half of the least one, a tie that goes to zero. */
+static inline float norm_least(dt_dtype type)
+{
+    return type == DT_BF16 ? 0x1p-134f : 0.0f;
+}
+
+static inline float norm_gate(float x, float shift, float scale, float beta, float dy,
+                              dt_dtype type)
+{
+    return (x - shift) * scale + beta <= norm_least(type) ? 0 : dy;
+}
 
 static inline void add_to_double(double *restrict to, const float *restrict from, int64_t count)
 {
@@ -162,18 +176,18 @@ static inline void add_to_double(double *restrict to, const float *restrict from
 }
 
 typedef struct norm_gradient {
-    const void *x, *y, *dy;
-    bool mask; /* dy' is dy where y > 0, else dy */
-    const float *mean;
+    const void *x, *dy;
+    bool gate; /* dy is not yet dy' */
+    const float *mean, *scale, *beta;
 } norm_gradient;
 
 /* Adds the sums of dy' and of dy' (x - mean) over `group` rows to work[0] and work[1].
  */
 static inline void norm_rows_gradient(const norm_gradient *n, int64_t at, int64_t channels,
-                                      int group, bool mask, float *const work[2], dt_dtype type)
+                                      int group, bool gate, float *const work[2], dt_dtype type)
 {
-    const void *restrict x = n->x, *restrict y = n->y, *restrict dy = n->dy;
-    const float *restrict mean = n->mean;
+    const void *restrict x = n->x, *restrict dy = n->dy;
+    const float *restrict mean = n->mean, *restrict scale = n->scale, *restrict beta = n->beta;
     float *restrict sums = work[0], *restrict products = work[1];
 
 #pragma omp simd
@@ -181,11 +195,12 @@ static inline void norm_rows_gradient(const norm_gradient *n, int64_t at, int64_
         float sum = 0, product = 0;
         for (int g = 0; g < group; g++) {
             const int64_t i = at + g * channels + c;
+            const float at_x = get(x, i, type);
             float d = get(dy, i, type);
-            if (mask)
-                d = relu_gradient(get(y, i, type), d);
+            if (gate)
+                d = norm_gate(at_x, mean[c], scale[c], beta[c], d, type);
             sum += d;
-            product += d * (get(x, i, type) - mean[c]);
+            product += d * (at_x - mean[c]);
         }
         sums[c] += sum;
         products[c] += product;
@@ -195,7 +210,7 @@ static inline void norm_rows_gradient(const norm_gradient *n, int64_t at, int64_
 static inline void norm_group_gradient(const norm_gradient *n, int64_t at, int64_t channels,
                                        int group, float *const work[2], dt_dtype type)
 {
-    if (n->mask)
+    if (n->gate)
         norm_rows_gradient(n, at, channels, group, true, work, type);
     else
         norm_rows_gradient(n, at, channels, group, false, work, type);
@@ -219,10 +234,11 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, 
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
     void *summand = c->step->attr.add ? c->d_in[1] : NULL; /* receives dy' */
     const norm_gradient n = {.x = c->in[0],
-                             .y = c->out,
                              .mean = a.shift,
+                             .scale = a.scale,
+                             .beta = c->param[1],
                              .dy = summand ? summand : c->d_out,
-                             .mask = c->step->attr.relu && !summand};
+                             .gate = c->step->attr.relu && !summand};
 
     for (int64_t part = first; part < first + count; part++) {
         const int64_t begin = dt_norm_part(&p, part), end = dt_norm_part(&p, part + 1);
@@ -265,11 +281,12 @@ static inline void norm_data_as(const dt_call *c, int64_t first, int64_t count, 
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const bool have = c->step->attr.add && c->d_in[1];
-    const bool mask = c->step->attr.relu && !have;
+    const bool have = c->step->attr.add;
+    const bool gate = c->step->attr.relu && !have;
     const float *restrict shift = a.shift, *restrict scale = a.scale;
     const float *restrict center = a.center, *restrict slope = a.slope;
-    const void *restrict x = c->in[0], *restrict y = c->out;
+    const float *restrict beta = c->param[1];
+    const void *restrict x = c->in[0];
     const void *restrict dy = have ? c->d_in[1] : c->d_out;
     void *restrict dx = c->d_in[0];
 
@@ -277,10 +294,11 @@ static inline void norm_data_as(const dt_call *c, int64_t first, int64_t count, 
         const int64_t at = r * p.channels;
 #pragma omp simd
         for (int64_t i = 0; i < p.channels; i++) {
+            const float at_x = get(x, at + i, type);
             float d = get(dy, at + i, type);
-            if (mask)
-                d = relu_gradient(get(y, at + i, type), d);
-            d -= center[i] + (get(x, at + i, type) - shift[i]) * slope[i];
+            if (gate)
+                d = norm_gate(at_x, shift[i], scale[i], beta[i], d, type);
+            d -= center[i] + (at_x - shift[i]) * slope[i];
             put(dx, at + i, d * scale[i], type);
         }
     }

@@ -5,7 +5,7 @@
  *
  *   param     gamma, beta [c]
  *   saved     mean, inverse standard deviation [c] float32
- *   backward  reads in[0], and out when ReLU is fused; d_in[1] is the gradient of the
+ *   backward  reads in[0], and out when sum and ReLU are fused; d_in[1] is the gradient of the
  * other summand */
 #include "loops.h"
 
@@ -39,7 +39,10 @@ static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
 {
     const dt_norm_plan p = dt_norm_plan_of(&s->out_shape);
 
-    s->saves = DT_SAVE_IN0 | (s->attr.relu ? DT_SAVE_OUT : 0u);
+    if (s->mode == DT_TRAIN && s->attr.add && s->attr.relu && !s->wants_d_in[1])
+        return dt_fail(DT_BUG, "batchnorm '%s': nobody wants the gradient of what is added",
+                       s->node->name);
+    s->saves = DT_SAVE_IN0 | (s->attr.relu && s->attr.add ? DT_SAVE_OUT : 0u);
     s->saved_bytes = dt_norm_saved_bytes(&p);
     s->scratch_bytes = dt_norm_scratch_bytes(&p);
     return dt_loops_prepare(s, m);
@@ -133,7 +136,10 @@ static void batchnorm_sum(const dt_call *c, const dt_norm_plan *p, const dt_norm
     const dt_loops *loops = dt_loops_current();
     const float *mean = c->saved, *inverse = mean + a->stride;
 
-    memcpy(a->shift, mean, (size_t)p->channels * sizeof *mean);
+    for (int64_t i = 0; i < p->channels; i++) {
+        a->shift[i] = mean[i];
+        a->scale[i] = c->param[0][i] * inverse[i];
+    }
     dt_loop_run(c, loops->norm_sums, p->parts, 1);
     loops->norm_total(c, 0, p->channels);
     for (int64_t i = 0; i < p->channels; i++) {

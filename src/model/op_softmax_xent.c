@@ -57,16 +57,16 @@ static float xent_sample(const dt_step *s, const float *z, int32_t label, float 
     for (int64_t j = 0; j < classes; j++)
         p[j] = z[j] - max;
     for (int64_t j = 0; j < classes; j++)
-        p[j] = expf(p[j]);
+        p[j] = (float)dt_exp((double)p[j]);
     for (int64_t j = 0; j < classes; j++)
         sum += p[j];
     for (int64_t j = 0; j < classes; j++)
         p[j] /= sum;
-    const float log_sum = logf(sum), eps = s->loss_epsilon;
+    const float log_sum = (float)dt_log((double)sum), eps = s->loss_epsilon;
     for (int64_t j = 0; j < classes; j++) {
         const float y = xent_target(s, j, label);
         if (y > 0) /* a logit of -infinity is no harm to the others */
-            loss -= y * (eps > 0 ? logf(p[j] + eps) : z[j] - max - log_sum);
+            loss -= y * (eps > 0 ? (float)dt_log((double)(p[j] + eps)) : z[j] - max - log_sum);
     }
     return loss;
 }

@@ -2,9 +2,8 @@
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
-#include "store.h"
+#include "durable.h"
 #include "modelread.h"
 #include "safetensors.h"
 
@@ -124,7 +123,7 @@ static dt_status average_apart(const char *out, newest_path *path, size_t count)
         return DT_OK;
     for (size_t k = 0; k < count; k++) {
         DT_TRY(dt_model_path(path[k], file));
-        if (stat(file, &read) == 0 && read.st_dev == there.st_dev && read.st_ino == there.st_ino)
+        if (stat(file, &read) == 0 && dt_same_file(&read, &there))
             return out_refused(out, "it is one of the models that are read", "");
     }
     return DT_OK;

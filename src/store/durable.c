@@ -70,22 +70,24 @@ dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name, uin
     return outfile_room(f);
 }
 
+size_t dt_fd_write(int fd, const void *data, size_t bytes)
+{
+    size_t done = 0;
+
+    while (done < bytes) {
+        const ssize_t n = write(fd, (const char *)data + done, bytes - done);
+        if (n < 0 && errno != EINTR)
+            break;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return done;
+}
+
 dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes)
 {
-    const char *from = data;
-
     dt_hash_update(f->hash, data, bytes);
     f->bytes += bytes;
-    while (bytes > 0) {
-        const ssize_t n = write(f->fd, from, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return outfile_error(f, DT_IO, "writing");
-        from += n;
-        bytes -= (uint64_t)n;
-    }
-    return DT_OK;
+    return dt_fd_write(f->fd, data, bytes) < bytes ? outfile_error(f, DT_IO, "writing") : DT_OK;
 }
 
 int dt_fd_sync(int fd)

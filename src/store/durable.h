@@ -5,6 +5,8 @@
 #define DT_DURABLE_H
 #include "store.h"
 
+#include <sys/stat.h>
+
 typedef struct dt_outfile {
     char path[PATH_MAX]; /* "": there is nothing to remove */
     const char *name;    /* borrowed; what messages call the file */
@@ -34,6 +36,13 @@ dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes,
 
 /* The same for the folder that `path` lies in. */
 dt_status dt_folder_sync_above(const char *path) DT_MUST_CHECK;
+/* Whether two names or descriptors lead to one file. */
+static inline bool dt_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+/* All bytes, again when a signal has cut it short: those written, fewer with errno. */
+size_t dt_fd_write(int fd, const void *data, size_t bytes);
 /* fsync, again when a signal has cut it short. 0, or -1 with errno. */
 int dt_fd_sync(int fd);
 

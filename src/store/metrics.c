@@ -94,12 +94,8 @@ static bool copy_bytes(int from, int to)
             continue;
         if (n <= 0)
             return n == 0 && dt_fd_sync(to) == 0;
-        for (ssize_t done = 0; done < n;) {
-            const ssize_t put = write(to, block + done, (size_t)(n - done));
-            if (put < 0 && errno != EINTR)
-                return false;
-            done += put > 0 ? put : 0;
-        }
+        if (dt_fd_write(to, block, (size_t)n) < (size_t)n)
+            return false;
         at += n;
     }
 }
@@ -149,7 +145,7 @@ dt_status dt_metrics_keep(dt_metrics *m, bool *again)
     if (fstat(m->fd, &ours) != 0)
         return dt_fail(DT_IO, "%s: %s", m->path, strerror(errno));
     const bool there = lstat(m->path, &named) == 0;
-    if (there ? ours.st_dev == named.st_dev && ours.st_ino == named.st_ino : errno != ENOENT)
+    if (there ? dt_same_file(&ours, &named) : errno != ENOENT)
         return DT_OK;
     DT_TRY(write_again(m, there));
     *again = true;
@@ -178,22 +174,17 @@ static const char *number(double x, char out[NUMBER_CHARS])
  * would stand in the way of the next. */
 static dt_status append(dt_metrics *m, const char *line, int length)
 {
-    for (int at = 0; at < length;) {
-        const ssize_t n = write(m->fd, line + at, (size_t)(length - at));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            const dt_status st =
-                dt_fail(DT_IO, "writing %d bytes to %s: %s", length, m->path, strerror(errno));
-            int64_t bytes = 0;
-            if (at > 0 && dt_metrics_bytes(m, &bytes) == DT_OK &&
-                ftruncate(m->fd, (off_t)(bytes - at)) != 0)
-                dt_warn("%s ends in a line that is not whole", m->path);
-            return st;
-        }
-        at += (int)n;
-    }
-    return DT_OK;
+    const size_t done = dt_fd_write(m->fd, line, (size_t)length);
+    int64_t bytes = 0;
+
+    if (done == (size_t)length)
+        return DT_OK;
+    const dt_status st =
+        dt_fail(DT_IO, "writing %d bytes to %s: %s", length, m->path, strerror(errno));
+    if (done > 0 && dt_metrics_bytes(m, &bytes) == DT_OK &&
+        ftruncate(m->fd, (off_t)(bytes - (int64_t)done)) != 0)
+        dt_warn("%s ends in a line that is not whole", m->path);
+    return st;
 }
 
 enum { LINE_CHARS = 512 }; /* the longest line has fewer than 300 */

@@ -19,6 +19,7 @@ typedef struct model_entry {
     const dt_param *param; /* NULL: not a parameter, the file's order is the memory's */
     float *data;           /* borrowed; NULL: num_batches_tracked */
     bool head;             /* of the classifier */
+    bool variance;         /* never negative */
 } model_entry;
 
 typedef struct model_list {
@@ -46,7 +47,11 @@ static dt_status list_add_norm(model_list *list, const dt_weights *s, const char
 {
     const model_entry row[] = {
         {.name = "running_mean", .dtype = "F32", .rank = 1, .data = s->running_mean + n->offset},
-        {.name = "running_var", .dtype = "F32", .rank = 1, .data = s->running_var + n->offset},
+        {.name = "running_var",
+         .dtype = "F32",
+         .rank = 1,
+         .data = s->running_var + n->offset,
+         .variance = true},
         {.name = "num_batches_tracked", .dtype = "I64", .count = 1},
     };
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
@@ -401,6 +406,23 @@ static dt_status check_fit(const model_list *list, const dt_safetensors *f, cons
 
 /* ---- Loading --------------------------------------------------------------------- */
 
+static dt_status entry_check(const model_entry *e, const float *x, const dt_tensor *t,
+                             const char *path)
+{
+    const size_t bad = dt_finite_floats(x, e->count);
+    char name[DT_QUOTED_CHARS];
+
+    if (bad < e->count)
+        return dt_finite_fail(path, t, bad);
+    for (size_t i = 0; e->variance && i < e->count; i++)
+        if (x[i] < 0)
+            return dt_fail(DT_FORMAT,
+                           "%s: tensor %s: element %zu is %g, and a variance is not "
+                           "negative: the file is damaged",
+                           path, dt_quote(t->name, name), i, (double)x[i]);
+    return DT_OK;
+}
+
 static dt_status list_read(const model_list *list, const dt_safetensors *f, const char *path,
                            bool head)
 {
@@ -409,7 +431,7 @@ static dt_status list_read(const model_list *list, const dt_safetensors *f, cons
     dt_status st = DT_OK;
 
     for (size_t i = 0; i < list->count; i++)
-        largest = list->entry[i].count > largest ? list->entry[i].count : largest;
+        largest = DT_MAX(largest, list->entry[i].count);
     DT_TRY(dt_calloc(&buffer, largest, sizeof *buffer, "the largest tensor"));
     for (size_t i = 0; i < list->count; i++) {
         const model_entry *e = &list->entry[i];
@@ -417,11 +439,7 @@ static dt_status list_read(const model_list *list, const dt_safetensors *f, cons
             continue;
         const dt_tensor *t = file_find(f, e->name);
         DT_GO(st, dt_safetensors_read_floats(f, t, buffer), out);
-        const size_t bad = dt_finite_floats(buffer, e->count);
-        if (bad < e->count) {
-            st = dt_finite_fail(path, t, bad);
-            goto out;
-        }
+        DT_GO(st, entry_check(e, buffer, t, path), out);
         if (e->param)
             dt_param_from_file(e->param, buffer, e->data);
         else

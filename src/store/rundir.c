@@ -147,18 +147,21 @@ bool dt_rundir_held(const char *folder)
 
 /* Whoever removes the lock file does not let go of the folder. File systems that lock no
  * folders leave it at the file, and network ones may lock folders for one node alone. */
-static dt_status lock_folder(const dt_rundir *d)
+static dt_status lock_folder(dt_rundir *d)
 {
     const bool locked = flock(d->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    return locked || is_file_locked(d->at) ? rundir_in_use(d) : DT_OK;
+
+    if (!locked && !is_file_locked(d->at))
+        return DT_OK;
+    d->created = false; /* whoever was faster has it, empty as it may be: not ours to remove */
+    return rundir_in_use(d);
 }
 
 /* Whether the file behind fd still has its name. */
 static bool is_named(int fd, const char *path)
 {
     struct stat ours, named;
-    return fstat(fd, &ours) == 0 && lstat(path, &named) == 0 && ours.st_dev == named.st_dev &&
-           ours.st_ino == named.st_ino;
+    return fstat(fd, &ours) == 0 && lstat(path, &named) == 0 && dt_same_file(&ours, &named);
 }
 
 /* Whoever holds a lock file removes its name before letting go. So a lock counts only on a
@@ -204,8 +207,7 @@ static dt_status take_lock(dt_rundir *d)
 static bool leads_to(const char *path, int fd)
 {
     struct stat ours, there;
-    return fstat(fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_dev == there.st_dev &&
-           ours.st_ino == there.st_ino;
+    return fstat(fd, &ours) == 0 && stat(path, &there) == 0 && dt_same_file(&ours, &there);
 }
 
 /* A lock holds a folder, not a name. Files are reached by the folder's descriptor, so that a
@@ -278,7 +280,7 @@ static dt_status make_default(dt_rundir *d, const char *net, int world)
 static bool is_same_folder(const char *a, const char *b)
 {
     struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && dt_same_file(&x, &y);
 }
 
 /* The folder that the options mean, "" for a new one of the default name. */

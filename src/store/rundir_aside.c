@@ -13,7 +13,7 @@
 
 static const char *const aside_names[] = {"checkpoints", "model.safetensors", "metrics.jsonl",
                                           ".undone-model.safetensors"};
-enum { ASIDE_NAMES = sizeof aside_names / sizeof *aside_names };
+enum { ASIDE_NAMES = DT_COUNT_OF(aside_names) };
 
 static dt_status aside_error(const char *path, const char *what)
 {

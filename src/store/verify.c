@@ -65,7 +65,7 @@ static dt_status verify_checkpoint(const char *path, dt_progress *at)
     const dt_snapshot into = {.model = r.state, .momentum = r.momentum};
     DT_GO(st, dt_checkpoint_load(c, &into, at), out);
     DT_GO(st, dt_checkpoint_text(c, "state_hash", hash, sizeof hash), out);
-    printf("ok   %s: step %lld (epoch %lld, step %lld of it), state_hash %s\n", path,
+    printf("ok   %s: step %lld (epoch %lld after %lld steps), state_hash %s\n", path,
            (long long)at->run_step, (long long)at->epoch + 1, (long long)at->step, hash);
 
 out:

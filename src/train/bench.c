@@ -1,5 +1,5 @@
-/* The benchmark: the trainer's own loop (loader and update included) on synthetic data,
- * warmed up, then timed step by step. With --exchange all, one row per exchange; with
+/* bench.c - the benchmark: the trainer's own loop (loader and update included) on synthetic
+ * data, warmed up, then timed step by step. With --exchange all, one row per exchange; with
  * --scaling, one per number of ranks 1, 2, 4, ... up to all, each shard as large as ever. */
 #include "run.h"
 

@@ -1,5 +1,14 @@
-/* checked.c - a run as its checks see it. */
+/* checked.c - a run as checks, files and hashes see it. */
 #include "checked.h"
+
+dt_weights dt_run_weights(const dt_run *r)
+{
+    float *running = r->running.mem;
+    return (dt_weights){.net = r->net,
+                        .master = r->master.mem,
+                        .running_mean = running,
+                        .running_var = running + dt_net_norm_channels(r->net)};
+}
 
 static dt_status run_again(void *context, int64_t epoch, int64_t step, int shard, float *grad,
                            dt_result *result)

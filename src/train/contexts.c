@@ -8,8 +8,7 @@ static size_t arena_bytes(const dt_run *r)
     size_t largest = 0;
 
     for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
-        if (dt_plan_arena_bytes(r->contexts.plan[i]) > largest)
-            largest = dt_plan_arena_bytes(r->contexts.plan[i]);
+        largest = DT_MAX(largest, dt_plan_arena_bytes(r->contexts.plan[i]));
     return dt_align(largest, 64);
 }
 

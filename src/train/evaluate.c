@@ -1,5 +1,5 @@
-/* Evaluation: chunk k of the test set is run by rank k mod np; the sums are taken in tree
- * order over chunks, so that the result is one number whatever the ranks. */
+/* evaluate.c - evaluation: chunk k of the test set is run by rank k mod np; the sums are taken
+ * in tree order over chunks, so that the result is one number whatever the ranks. */
 #include "run.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Ranks are compared field by field, so that a difference has a name. */
+/* fingerprint.c - ranks are compared field by field, so that a difference has a name. */
 #include "fingerprint.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* What a person wants to know before the first step. All the rest is in options.yaml, and
- * printed by --verbose. */
+/* head.c - what a person wants to know before the first step. All the rest is in options.yaml,
+ * and printed by --verbose. */
 #include "head.h"
 
 enum { LABEL = 11, WIDTH = 100, MORE = 45 }; /* the last is room for a word about the rest */

@@ -1,7 +1,9 @@
 /* lockstep.c - batch-norm statistics of groups of shards.
  *
- * A rank's shards are one wave then: all take a step of the network before any takes the next,
- * and at a batch norm the ranks complete the groups' trees (dt_reduce). */
+ * A rank's shards are one wave then: all take a step of the network before any takes the next
+ * (exec.c). At a batch norm (op_batchnorm.c) each shard leaves a leaf here, moments going forward
+ * and the sums of dy and dy (x - mean) going backward; the ranks complete the groups' trees
+ * (dt_reduce); then each shard reads its group's result and goes on with it. */
 #include "lockstep.h"
 
 #include <stdio.h>
@@ -60,8 +62,7 @@ static dt_status open_trees(dt_run *r, dt_lockstep *t)
     size_t channels = 0;
 
     for (size_t i = 0; i < dt_net_norm_count(r->net); i++)
-        if (dt_net_norm(r->net, i)->channels > channels)
-            channels = dt_net_norm(r->net, i)->channels;
+        channels = DT_MAX(channels, dt_net_norm(r->net, i)->channels);
     DT_TRY(dt_reduce_create(&t->tree[DT_SYNC_MOMENTS], r->comm, shards, channels, sizeof(dt_moment),
                             dt_merge_moments, r->bn_group));
     return dt_reduce_create(&t->tree[DT_SYNC_SUMS], r->comm, shards, 2 * channels, sizeof(double),

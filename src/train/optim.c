@@ -1,6 +1,5 @@
-/* SGD with momentum. One pass reads gradient, weight and momentum and writes the last
- * two: bound by memory, so chunks are only as large as spreading them over threads
- * needs. */
+/* optim.c - SGD with momentum. One pass reads gradient, weight and momentum and writes the last
+ * two: bound by memory, so chunks are only as large as spreading them over threads needs. */
 #include "optim.h"
 
 #include <stdlib.h>

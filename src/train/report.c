@@ -1,4 +1,4 @@
-/* The table of styles, and what they share. */
+/* report.c - the table of styles, and what they share. */
 #include "report.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* The usual style: a progress bar in tqdm's look on a terminal, one line per interval
- * otherwise, and a line per epoch. Layout, rates and refresh follow tqdm.std
+/* report_auto.c - the usual style: a progress bar in tqdm's look on a terminal, one line per
+ * interval otherwise, and a line per epoch. Layout, rates and refresh follow tqdm.std
  * (format_meter, EMA). */
 #include "report.h"
 

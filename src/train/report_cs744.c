@@ -1,8 +1,8 @@
-/* The lines of the CS744 assignment (kkyyhh96/CS744_PyTorch_Distributed_Tutorial,
- * part1.py): the loss every 20 iterations, counted from 0, after iteration 10 the average
- * time since iteration 0, and the test set. (The script divides those ten iterations by 9;
- * here they are ten.) Other groups report the time over 40 iterations without the first:
- * that line follows. */
+/* report_cs744.c - the lines of the CS744 assignment
+ * (kkyyhh96/CS744_PyTorch_Distributed_Tutorial, part1.py): the loss every 20 iterations,
+ * counted from 0, after iteration 10 the average time since iteration 0, and the test set. (The
+ * script divides those ten iterations by 9; here they are ten.) Other groups report the time
+ * over 40 iterations without the first: that line follows. */
 #include "report.h"
 
 enum { EVERY = 20 };

@@ -1,5 +1,5 @@
-/* The lines of the MindSpore Ascend tutorial's log (LossMonitor's, and the launch
- * script's last word), for parsers that know it. */
+/* report_mindspore.c - the lines of the MindSpore Ascend tutorial's log (LossMonitor's, and the
+ * launch script's last word), for parsers that know it. */
 #include "report.h"
 
 static void mindspore_step(dt_report *r, const dt_step_record *s)

@@ -1,5 +1,5 @@
-/* The memory of a run: every slab is sized before the first is taken, and what the node's
- * ranks share lies in one block. */
+/* run_memory.c - the memory of a run: every slab is sized before the first is taken, and what
+ * the node's ranks share lies in one block. */
 #include "run.h"
 
 #include <stdlib.h>
@@ -15,12 +15,6 @@ typedef struct slab_row { /* one slab, sized before anything is taken */
     bool shared; /* one for the node's ranks */
 } slab_row;
 enum { ROW_ARENA = 5, SLABS = 8 };
-
-static void larger(size_t *x, size_t y)
-{
-    if (y > *x)
-        *x = y;
-}
 
 static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
 {
@@ -52,14 +46,13 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
     const bool shared = needs->shares;
     const size_t floats = dt_net_slab_floats(r->net) * sizeof(float);
     const bool trains = purpose == DT_FOR_TRAINING;
-    size_t arena = 0, scratch = 0;
+    size_t arena = dt_contexts_bytes(r), scratch = 0;
 
-    larger(&arena, dt_contexts_bytes(r));
     for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
-        larger(&scratch, dt_plan_scratch_bytes(r->contexts.plan[i]));
+        scratch = DT_MAX(scratch, dt_plan_scratch_bytes(r->contexts.plan[i]));
     for (int i = 0; i < 2 && r->test[i].plan; i++) {
-        larger(&arena, dt_plan_arena_bytes(r->test[i].plan));
-        larger(&scratch, dt_plan_scratch_bytes(r->test[i].plan));
+        arena = DT_MAX(arena, dt_plan_arena_bytes(r->test[i].plan));
+        scratch = DT_MAX(scratch, dt_plan_scratch_bytes(r->test[i].plan));
     }
     const dt_check_subject subject = dt_run_subject(r);
     const slab_row all[SLABS] = {

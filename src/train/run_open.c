@@ -1,5 +1,5 @@
-/* Opening a run: options -> data -> network and plans -> memory -> ranks compared. After
- * each phase in which one rank can fail alone, the ranks agree. */
+/* run_open.c - opening a run: options -> data -> network and plans -> memory -> ranks compared.
+ * After each phase in which one rank can fail alone, the ranks agree. */
 #include "run.h"
 
 #include <stdio.h>
@@ -224,15 +224,6 @@ void dt_run_close(dt_run *r)
     for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
         dt_slab_destroy(slabs[i]);
     memset(r, 0, sizeof *r);
-}
-
-dt_weights dt_run_weights(const dt_run *r)
-{
-    float *running = r->running.mem;
-    return (dt_weights){.net = r->net,
-                        .master = r->master.mem,
-                        .running_mean = running,
-                        .running_var = running + dt_net_norm_channels(r->net)};
 }
 
 /* All ranks hold the same numbers, or the field that differs is named. */

@@ -1,17 +1,15 @@
-/* Learning-rate schedules: one function and one row each, after a linear warm-up that
- * climbs to the schedule's own first rate. */
+/* schedule.c - learning-rate schedules: one function and one row each, after a linear warm-up
+ * that climbs to the schedule's own first rate. */
 #include "schedule.h"
 
 #include <math.h>
 
 /* ---- Shapes ---------------------------------------------------------------------- */
 
-static const double pi = 3.14159265358979323846;
-
 /* Half a cosine from `from` (fraction 0) to `to` (fraction 1). */
 static double schedule_anneal(double from, double to, double fraction)
 {
-    return to + (from - to) / 2 * (cos(pi * fraction) + 1);
+    return to + (from - to) / 2 * (dt_cos_turns(fraction / 2) + 1);
 }
 
 static double schedule_constant(const dt_schedule *s, int64_t step)

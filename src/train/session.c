@@ -1,4 +1,4 @@
-/* Everything that a run leaves behind, written by rank 0. */
+/* session.c - everything that a run leaves behind, written by rank 0. */
 #include "session.h"
 
 #include <errno.h>

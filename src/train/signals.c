@@ -1,5 +1,5 @@
-/* While a run is set up, a signal ends it at once. Then handlers only leave a note, and the
- * loop looks at it. */
+/* signals.c - while a run is set up, a signal ends it at once. Then handlers only leave a note,
+ * and the loop looks at it. */
 #include "signals.h"
 
 #include <errno.h>

@@ -1,7 +1,9 @@
-/* One training step: the way of the data, as the design tells it. */
+/* step.c - one training step: the way of the data, as the design tells it. */
 #include "run.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "lockstep.h"
 
@@ -137,6 +139,23 @@ static dt_status update(dt_run *r, const float *sum, const dt_span *owned, size_
     return dt_exchange_publish(r->exchange);
 }
 
+/* Before the first update no rate is to blame. */
+static dt_status loss_failed(const dt_run *r, int64_t epoch, int64_t step,
+                             const dt_step_result *result)
+{
+    char remedy[PATH_MAX + 64];
+
+    if (epoch + step > 0)
+        snprintf(remedy, sizeof remedy, "lower --lr (now %g) or use --warmup", result->lr);
+    else if (r->o.init[0])
+        snprintf(remedy, sizeof remedy, "no weight has changed yet: the model %s gives it",
+                 r->o.init);
+    else
+        snprintf(remedy, sizeof remedy, "no weight has changed yet: the images give it");
+    return dt_fail(DT_NUMERIC, "epoch %lld step %lld: the loss of the global batch is %g; %s",
+                   (long long)epoch + 1, (long long)step + 1, result->loss, remedy);
+}
+
 dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step_result *result)
 {
     const int64_t n = dt_loader_batch(r->loader, step);
@@ -170,11 +189,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
         return DT_OK;
     if (!isfinite(mean)) {
         DT_TRY(dt_checks_now(r->checks));
-        return dt_comm_agree(r->comm,
-                             dt_fail(DT_NUMERIC,
-                                     "epoch %lld step %lld: the loss of the global batch is %g; "
-                                     "lower --lr (now %g) or use --warmup",
-                                     (long long)epoch + 1, (long long)step + 1, mean, lr));
+        return dt_comm_agree(r->comm, loss_failed(r, epoch, step, result));
     }
     DT_TRY(dt_checks_before_update(r->checks));
     dt_phase_charge(r, DT_PHASE_checks, &mark);

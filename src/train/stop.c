@@ -1,4 +1,4 @@
-/* Leaving off together. */
+/* stop.c - leaving off together. */
 #include "stop.h"
 
 #include "signals.h"

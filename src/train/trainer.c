@@ -1,5 +1,6 @@
-/* The training loop: epochs of steps, a test after each, checkpoints between, and at the end
- * the model, its hashes and the last record. Every rank runs it; rank 0 writes and prints. */
+/* trainer.c - the training loop: epochs of steps, a test after each, checkpoints between, and
+ * at the end the model, its hashes and the last record. Every rank runs it; rank 0 writes and
+ * prints. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>

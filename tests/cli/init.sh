@@ -53,6 +53,17 @@ perl -0777 -pe 's/"features\.0\.bias"/"features.0.bais"/' "$other" >"$tmp/bad.sa
 refuses 65 "features.0.bais" "Choose --net" -- "${start[@]}" --init "$tmp/bad.safetensors" \
     --no-init-head --out "$tmp/no"
 refuses 65 "features.0.bais" "Choose --net" -- "${start[@]}" --init "$tmp/bad.safetensors" --out "$tmp/no"
+# weights that no training leaves: nobody's rate is to blame
+python3 - "$trained" "$tmp/huge.safetensors" <<'END'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+n = struct.unpack("<Q", data[:8])[0]
+begin, end = json.loads(data[8:8 + n])["classifier.weight"]["data_offsets"]
+data[8 + n + begin:8 + n + end] = struct.pack("<f", 3e38) * ((end - begin) // 4)
+open(sys.argv[2], "wb").write(data)
+END
+refuses 79 "no weight has changed yet" "the model $tmp/huge.safetensors gives it" -- "${tiny[@]}" \
+    --init "$tmp/huge.safetensors" --out "$tmp/no"
 # eval wants all of it, whatever is said of training
 refuses 65 "[20, 16]" -- eval --model "$other" --data synthetic:64 --no-init-head
 finish

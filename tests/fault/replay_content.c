@@ -1,4 +1,5 @@
-/* What may be in a file after a power cut, and files by their content; see replay.h. */
+/* replay_content.c - what may be in a file after a power cut, and files by their content; see
+ * replay.h. */
 #include "replay.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* The log as changes of entries and edits of files; see replay.h. */
+/* replay_history.c - the log as changes of entries and edits of files; see replay.h. */
 #include "replay.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
-/* A state as a folder, and the program under test asked about it; see replay.h. */
+/* replay_loader.c - a state as a folder, and the program under test asked about it; see
+ * replay.h. */
 #include "replay.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* Every choice at one cut; see replay.h. */
+/* replay_states.c - every choice at one cut; see replay.h. */
 #include "replay.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* save_driver - saves checkpoints with known content, for harnesses that kill it, fail its
+/* save_driver.c - saves checkpoints with known content, for harnesses that kill it, fail its
  * system calls or cut its disk.
  *
  *   save_driver FOLDER FIRST COUNT   save steps FIRST, FIRST + 1, ... and after each durable

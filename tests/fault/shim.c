@@ -1,4 +1,4 @@
-/* The calls themselves; see shim.h. The kernel is called directly: there is no other
+/* shim.c - the calls themselves; see shim.h. The kernel is called directly: there is no other
  * library function to find. */
 #include "shim.h"
 

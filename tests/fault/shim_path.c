@@ -1,4 +1,4 @@
-/* Which file below the root; see shim.h. */
+/* shim_path.c - which file below the root; see shim.h. */
 #include "shim.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Streams of the C library; see shim.h. */
+/* shim_stdio.c - streams of the C library; see shim.h. */
 #include "shim.h"
 
 #include <fcntl.h>

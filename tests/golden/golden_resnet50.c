@@ -1,4 +1,4 @@
-/* ResNet-50 as torchvision has it (stride on the 3x3), at 64 pixels. */
+/* golden_resnet50.c - ResNet-50 as torchvision has it (stride on the 3x3), at 64 pixels. */
 #include "golden_check.h"
 
 int main(void)

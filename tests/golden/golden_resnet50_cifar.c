@@ -1,4 +1,4 @@
-/* ResNet-50 with the 3x3 stem and no pool, at 32 pixels. */
+/* golden_resnet50_cifar.c - ResNet-50 with the 3x3 stem and no pool, at 32 pixels. */
 #include "golden_check.h"
 
 int main(void)

@@ -1,5 +1,5 @@
-/* ResNet-50 of the Ascend tutorial at 64 pixels: asymmetric padding, stride on the 1x1.
- */
+/* golden_resnet50_mindspore.c - ResNet-50 of the Ascend tutorial at 64 pixels: asymmetric
+ * padding, stride on the 1x1. */
 #include "golden_check.h"
 
 int main(void)

@@ -1,6 +1,6 @@
-/* The real networks in bf16, at their own initialisation: every result and every gradient of
- * every step against naive double precision, and the memory that values share changes no bit
- * of it. tests/self/golden_faults.c shows that no wrong gradient passes. */
+/* golden_steps.c - the real networks in bf16, at their own initialisation: every result and
+ * every gradient of every step against naive double precision, and the memory that values share
+ * changes no bit of it. tests/self/golden_faults.c shows that no wrong gradient passes. */
 #include "golden_steps.h"
 
 static golden_case cases[] = {

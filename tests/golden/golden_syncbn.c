@@ -1,11 +1,12 @@
-/* Eight shards of four images with batch-norm statistics over all of them, against one
- * process of PyTorch with the whole batch. tests/mpi/model_syncbn.c does it on several ranks. */
+/* golden_syncbn.c - eight shards of four images with batch-norm statistics over all of them,
+ * against one process of PyTorch with the whole batch. tests/mpi/model_syncbn.c does it on
+ * several ranks. */
 #include "golden_sync.h"
 
 /* The tree over eight shards: pairs, pairs of pairs, halves. */
 static void add_shards(golden_sync *s)
 {
-    team *t = &s->t;
+    wave *t = &s->t;
 
     for (int gap = 1; gap < SYNC_SHARDS; gap *= 2)
         for (int k = 0; k < SYNC_SHARDS; k += 2 * gap) {
@@ -26,7 +27,7 @@ static void whole_batch(void **state)
 
     golden_sync_open(&s, *state, 0, SYNC_SHARDS);
     golden_sync_input(&s);
-    const double loss = team_step(&s.t, SYNC_SHARDS, (double)s.g.batch),
+    const double loss = wave_step(&s.t, SYNC_SHARDS, (double)s.g.batch),
                  exact = json_number_value(golden_get(&s.g, "loss"));
     int beyond =
         golden_beyond(&s.g, "loss", "of the batch", fabs(loss - exact), GOLDEN_LOSS_FLOOR * exact);
@@ -43,7 +44,7 @@ static void shards_alone_differ(void **state)
 
     golden_sync_open(&s, *state, 0, SYNC_SHARDS);
     golden_sync_input(&s);
-    team_step(&s.t, 1, (double)s.g.batch);
+    wave_step(&s.t, 1, (double)s.g.batch);
     add_shards(&s);
     const json_t *tensors = golden_get(&s.g, "tensors");
     size_t far = 0;

@@ -1,4 +1,5 @@
-/* VGG11 at 32 pixels, and its 1/16-width twin whose gradients are compared whole. */
+/* golden_vgg11.c - VGG11 at 32 pixels, and its 1/16-width twin whose gradients are compared
+ * whole. */
 #include "golden_check.h"
 
 int main(void)

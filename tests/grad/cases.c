@@ -1,6 +1,6 @@
-/* Gradients. For every operation, central differences of the naive double-precision
- * forward pass check the naive backward pass; then the operation itself is compared
- * with both, in both types. An operation without a case fails. */
+/* cases.c - gradients. For every operation, central differences of the naive double-precision
+ * forward pass check the naive backward pass; then the operation itself is compared with both,
+ * in both types. An operation without a case fails. */
 #include "oracle.h"
 
 static const test_spec cases[] = {

@@ -6,6 +6,7 @@ Called by references.sh. Looks at
                        "NAME.md section 3": the document has a heading "## 3. ..."
                        words that begin with dt_: the code has them
   documents            links: what they lead to, and its heading
+  C files              their first line: "name.c - what it is"
 <name>, NAME and * in a name stand for anything; what a shell, a test or a user makes is not looked at.
 """
 import os
@@ -154,4 +155,6 @@ for file, (prose, _) in parts.items():
         look_at_prose(file, at, text)
     if kinds[file] == "md":
         look_at_links(file, files[file])
+    if kinds[file] == "c" and not files[file].startswith(f"/* {os.path.basename(file)} - "):
+        complain(file, 0, f'does not begin with "/* {os.path.basename(file)} - "')
 sys.exit(bad)

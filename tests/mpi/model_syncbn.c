@@ -37,7 +37,7 @@ static const void *rank_result(void *context, dt_norm_kind kind, int k)
 }
 
 /* The sum of a value that each shard here has, over all shards of all ranks. */
-static void sum_shards(const team *t, const void *(*value)(const team *t, int k), size_t count,
+static void sum_shards(const wave *t, const void *(*value)(const wave *t, int k), size_t count,
                        size_t bytes, dt_merge merge, void *to)
 {
     const void *sum = NULL;
@@ -53,11 +53,11 @@ static void sum_shards(const team *t, const void *(*value)(const team *t, int k)
     dt_reduce_destroy(tree);
 }
 
-static const void *grad_of(const team *t, int k)
+static const void *grad_of(const wave *t, int k)
 {
     return t->grad[k].mem;
 }
-static const void *moments_of(const team *t, int k)
+static const void *moments_of(const wave *t, int k)
 {
     return t->moments[k];
 }
@@ -73,13 +73,13 @@ static void whole_batch(void **state)
 
     dt_shards_of(SYNC_SHARDS, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
     ranks.first = first;
-    assert_ok(dt_reduce_create(&ranks.tree[DT_SYNC_MOMENTS], comm, SYNC_SHARDS, TEAM_CHANNELS,
+    assert_ok(dt_reduce_create(&ranks.tree[DT_SYNC_MOMENTS], comm, SYNC_SHARDS, WAVE_CHANNELS,
                                sizeof(dt_moment), dt_merge_moments, SYNC_SHARDS));
-    assert_ok(dt_reduce_create(&ranks.tree[DT_SYNC_SUMS], comm, SYNC_SHARDS, 2 * TEAM_CHANNELS,
+    assert_ok(dt_reduce_create(&ranks.tree[DT_SYNC_SUMS], comm, SYNC_SHARDS, 2 * WAVE_CHANNELS,
                                sizeof(double), dt_merge_f64, SYNC_SHARDS));
     golden_sync_open(&s, *state, first, end);
     golden_sync_input(&s);
-    team_step_with(&s.t, &sync, (double)s.g.batch);
+    wave_step_with(&s.t, &sync, (double)s.g.batch);
     sum_shards(&s.t, grad_of, s.g.floats, sizeof(float), merge_f32, s.g.grad.mem);
     sum_shards(&s.t, moments_of, dt_net_norm_channels(s.g.net), sizeof(dt_moment), dt_merge_moments,
                s.g.moments);

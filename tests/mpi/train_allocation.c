@@ -1,7 +1,7 @@
-/* A training step allocates nothing, from the images to the exchange, the checks, the line of
- * metrics.jsonl and the line of progress: calls to malloc and its kin from dtrain's own objects
- * are counted through the linker's --wrap (libraries keep theirs: oneDNN makes a few small
- * ones per execute), and resident memory stays flat. */
+/* train_allocation.c - a training step allocates nothing, from the images to the exchange, the
+ * checks, the line of metrics.jsonl and the line of progress: calls to malloc and its kin from
+ * dtrain's own objects are counted through the linker's --wrap (libraries keep theirs: oneDNN
+ * makes a few small ones per execute), and resident memory stays flat. */
 #include "ranks.h"
 
 #include <stdatomic.h>

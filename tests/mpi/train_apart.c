@@ -1,5 +1,5 @@
-/* A node whose ranks cannot share memory: whatever fails, and on whichever rank, no rank
- * dies or waits; `auto` says so in one line and trains the same bits with messages, and
+/* train_apart.c - a node whose ranks cannot share memory: whatever fails, and on whichever rank,
+ * no rank dies or waits; `auto` says so in one line and trains the same bits with messages, and
  * `shared` refuses. The calls to the kernel fail on purpose, through the linker's --wrap. */
 #include "ranks.h"
 

@@ -1,4 +1,5 @@
-/* --broadcast: whatever the ranks held before, afterwards all hold what rank 0 held. */
+/* train_broadcast.c - --broadcast: whatever the ranks held before, afterwards all hold what rank
+ * 0 held. */
 #include "ranks.h"
 
 #include "train/run.h"

@@ -1,6 +1,6 @@
-/* One rank runs out of memory, at any one of its requests: all ranks hear of it and come
- * back with the same status, rank 0 has said it once, and nobody waits. Requests of dtrain's
- * own objects are counted and refused through the linker's --wrap. */
+/* train_faults.c - one rank runs out of memory, at any one of its requests: all ranks hear of it
+ * and come back with the same status, rank 0 has said it once, and nobody waits. Requests of
+ * dtrain's own objects are counted and refused through the linker's --wrap. */
 #include "ranks.h"
 
 #include "capture.h"

@@ -1,6 +1,6 @@
-/* The corners of softmax cross-entropy in both of its forms: sums and counts, evaluation,
- * losses beyond what log(p + epsilon) can say, infinite logits, the weight of a sample,
- * NaN. Random logits are compared in ref_ops.c. */
+/* ref_loss.c - the corners of softmax cross-entropy in both of its forms: sums and counts,
+ * evaluation, losses beyond what log(p + epsilon) can say, infinite logits, the weight of a
+ * sample, NaN. Random logits are compared in ref_ops.c. */
 #include "oracle.h"
 
 /* PyTorch's, and the Ascend tutorial's. */

@@ -1,5 +1,6 @@
-/* What tests/golden/golden_steps.c holds the gradients to can fail: in each real network each
- * tensor in turn is zeroed, negated, halved, or swapped with another, and each is seen. */
+/* golden_faults.c - what tests/golden/golden_steps.c holds the gradients to can fail: in each
+ * real network each tensor in turn is zeroed, negated, halved, or swapped with another, and each
+ * is seen. */
 #include "golden_steps.h"
 
 static golden_case cases[] = {

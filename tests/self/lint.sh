@@ -41,6 +41,7 @@ finds references README.md "leads to docs/${no}where.md" "[text](docs/${no}where
 finds references README.md "no heading #${no}where" "[text](docs/numerics.md#${no}where)"
 finds references docs/results.md "names scripts/${no}where" "\`scripts/${no}where\`"
 finds references docs/results.md "names op_${no}where.c" "as \`op_${no}where.c\` does"
+finds references "src/model/${no}where.c" "does not begin with" 'int x;'
 for word in dt_''wishes dt_''run_lap dt_''tree_push dt_''exchange_part dt_''state_text dt_''model_state \
     what_''class dt_''model_origin dt_''copies dt_''team; do
     finds vocabulary $plan "$plan:" "int $word;"

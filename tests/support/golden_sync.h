@@ -3,13 +3,13 @@
 #ifndef DT_TEST_GOLDEN_SYNC_H
 #define DT_TEST_GOLDEN_SYNC_H
 #include "golden_check.h"
-#include "team.h"
+#include "wave.h"
 
 enum { SYNC_SHARDS = 8 };
 
 typedef struct golden_sync {
     golden g;
-    team t;
+    wave t;
     int first, end; /* of the shards here */
 } golden_sync;
 
@@ -25,10 +25,10 @@ static inline void golden_sync_open(golden_sync *s, const golden_case *spec, int
     assert_true(g->batch % SYNC_SHARDS == 0);
     for (int k = 0; k < SYNC_SHARDS; k++)
         size[k] = g->batch / SYNC_SHARDS;
-    team_plan(&s->t, g->model, size, end - first);
+    wave_plan(&s->t, g->model, size, end - first);
     assert_ok(dt_plan_create(&g->eval_plan, g->model, g->batch, DT_EVAL));
     golden_bind_model(g);
-    team_bind(&s->t);
+    wave_bind(&s->t);
     assert_ok(dt_slab_create(&g->arena, dt_plan_arena_bytes(g->eval_plan), "evaluation"));
     assert_ok(dt_slab_create(&g->scratch, dt_plan_scratch_bytes(g->eval_plan), "scratch"));
     assert_ok(dt_exec_create(&g->eval_exec, g->eval_plan, g->arena.mem, g->scratch.mem));
@@ -49,7 +49,7 @@ static inline void golden_sync_input(golden_sync *s)
 
     golden_batch(&s->g, g->eval_exec);
     const char *images = dt_exec_input(g->eval_exec);
-    team_input(&s->t, images + first * image, dt_exec_labels(g->eval_exec) + first, image);
+    wave_input(&s->t, images + first * image, dt_exec_labels(g->eval_exec) + first, image);
 }
 
 /* The logits of the shards here, after a step; then, with the gradients in g->grad and the
@@ -69,7 +69,7 @@ static inline int golden_sync_check(golden_sync *s)
 
 static inline void golden_sync_close(golden_sync *s)
 {
-    team_close(&s->t);
+    wave_close(&s->t);
     golden_close(&s->g);
 }
 #endif

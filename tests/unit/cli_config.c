@@ -1,4 +1,5 @@
-/* Configuration files: what is read, and that every mistake is named with its place. */
+/* cli_config.c - configuration files: what is read, and that every mistake is named with its
+ * place. */
 #include "cli/cli.h"
 #include "test.h"
 #include <unistd.h>

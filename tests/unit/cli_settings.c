@@ -1,4 +1,5 @@
-/* Settings from all places: who wins, what is refused, and that listings read back. */
+/* cli_settings.c - settings from all places: who wins, what is refused, and that listings read
+ * back. */
 #include "cli/cli.h"
 #include "test.h"
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* What texts of options mean: --bn, --save-every. */
+/* options_meaning.c - what texts of options mean: --bn, --save-every. */
 #include "options/options.h"
 #include "test.h"
 

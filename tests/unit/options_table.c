@@ -1,4 +1,4 @@
-/* The option table: every row by its own rules, values as text, cross checks. */
+/* options_table.c - the option table: every row by its own rules, values as text, cross checks. */
 #include "options/options.h"
 #include "test.h"
 

@@ -1,5 +1,5 @@
-/* Checkpoints: what is saved comes back in every bit; what is damaged is never loaded, and
- * the one before it is. */
+/* store_checkpoint.c - checkpoints: what is saved comes back in every bit; what is damaged is
+ * never loaded, and the one before it is. */
 #include "snapshot.h"
 
 #include <float.h>

@@ -1,6 +1,6 @@
-/* The n-th call of each kind fails, for all n: an older checkpoint stays valid, no temporary
- * stays, no descriptor stays open, and the failure is named. Calls from the project's own
- * objects go through the linker's --wrap. */
+/* store_checkpoint_faults.c - the n-th call of each kind fails, for all n: an older checkpoint
+ * stays valid, no temporary stays, no descriptor stays open, and the failure is named. Calls
+ * from the project's own objects go through the linker's --wrap. */
 #include "snapshot.h"
 
 #include <errno.h>

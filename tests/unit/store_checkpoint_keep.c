@@ -1,4 +1,5 @@
-/* Which checkpoints stay, by table; the same step saved again; going back in time. */
+/* store_checkpoint_keep.c - which checkpoints stay, by table; the same step saved again; going
+ * back in time. */
 #include "snapshot.h"
 
 #include "store/checkpoint_internal.h"

@@ -1,4 +1,5 @@
-/* NaN and infinities: seen in every area, type and place, named, never saved, never read. */
+/* store_finite.c - NaN and infinities: seen in every area, type and place, named, never saved,
+ * never read. */
 #include "snapshot.h"
 
 #include <float.h>

@@ -1,5 +1,5 @@
-/* metrics.jsonl, read back by jansson: every line is JSON, numbers come back, and what
- * JSON cannot say is null. */
+/* store_metrics.c - metrics.jsonl, read back by jansson: every line is JSON, numbers come back,
+ * and what JSON cannot say is null. */
 #include "test.h"
 
 #include <jansson.h>

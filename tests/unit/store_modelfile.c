@@ -1,5 +1,5 @@
-/* Model files: names and orders as PyTorch has them, both ways in every naming; files
- * that do not fit are refused whole; foreign ones get one warning. */
+/* store_modelfile.c - model files: names and orders as PyTorch has them, both ways in every
+ * naming; files that do not fit are refused whole; foreign ones get one warning. */
 #include "model_files.h"
 
 #include <float.h>
@@ -46,7 +46,7 @@ static void state_fill(const dt_weights *s)
     }
     for (size_t c = 0; c < dt_net_norm_channels(s->net); c++) {
         s->running_mean[c] = (float)c / 4;
-        s->running_var[c] = -(float)c / 4;
+        s->running_var[c] = (float)c / 4;
     }
     s->running_mean[0] = -FLT_MAX;
     s->running_var[0] = -0.0f;

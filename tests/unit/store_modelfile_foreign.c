@@ -1,4 +1,5 @@
-/* Model files as others make them: MindSpore's names, 16-bit floats, other classes. */
+/* store_modelfile_foreign.c - model files as others make them: MindSpore's names, 16-bit floats,
+ * other classes. */
 #include "model_files.h"
 
 #include <math.h>
@@ -149,7 +150,8 @@ static double narrow_value(const narrow_type *t, unsigned bits)
     return bits & 0x8000 ? -x : x;
 }
 
-/* The copy of a file in which float32 is another type: all finite patterns in turn. */
+/* The copy of a file in which float32 is another type: all finite patterns in turn, without
+ * their signs in variances. */
 typedef struct narrow_copy {
     const narrow_type *type;
     const char *broken; /* the second number of this tensor has the bits `with` */
@@ -170,11 +172,12 @@ static void narrow_fill(void *context, size_t i, void *data)
     }
     for (int d = 0; d < t->rank; d++)
         count *= t->shape[d];
+    const unsigned kept = strstr(t->name, "running_var") ? 0x7fff : 0xffff;
     for (int64_t k = 0; k < count; k++) {
         while (!narrow_is_finite(c->type, c->next))
             c->next++;
         const bool breaks = c->broken && k == 1 && strcmp(t->name, c->broken) == 0;
-        const uint16_t bits = (uint16_t)(breaks ? c->with : c->next);
+        const uint16_t bits = (uint16_t)(breaks ? c->with : c->next & kept);
         memcpy((char *)data + 2 * k, &bits, sizeof bits);
         c->next = (c->next + 1) & 0xffff;
     }
@@ -285,6 +288,19 @@ static void what_is_not_finite_is_refused(void **state)
     }
 }
 
+static void a_negative_variance_is_refused(void **state)
+{
+    const fixture *f = *state;
+    narrow_copy c = {.type = &bf16, .broken = "layer2.1.bn2.running_var", .with = 0xbf80}; /* -1 */
+    dt_weights s;
+
+    narrow_write(f, &c);
+    weights_take(f->net, &s);
+    assert_fails(dt_model_load(&s, f->other, "tutorial"), DT_FORMAT,
+                 "'layer2.1.bn2.running_var': element 1 is -1, and a variance is not negative");
+    weights_give(&s);
+}
+
 /* ---- Other classes ----------------------------------------------------------------------- */
 
 /* The head of 1000 classes is left out, in any naming; all else is taken. */
@@ -334,6 +350,7 @@ int main(void)
         WITH_RESNET(f16_is_read),
         WITH_RESNET(bf16_is_read),
         WITH_RESNET(what_is_not_finite_is_refused),
+        WITH_RESNET(a_negative_variance_is_refused),
         WITH_RESNET(body_is_taken_without_the_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Run folders: new or empty, never shared, never left empty behind. */
+/* store_rundir.c - run folders: new or empty, never shared, never left empty behind. */
 #include "folder.h"
 
 #include <regex.h>
@@ -133,7 +133,7 @@ static void a_folder_in_use_is_refused(void **state)
 static void one_of_many_gets_a_folder(void **state)
 {
     fixture *f = *state;
-    enum { RIVALS = 8, ROUNDS = 10 };
+    enum { RIVALS = 8, ROUNDS = 60 };
 
     f->o.out = "a";
     for (int round = 0; round < ROUNDS; round++) {

@@ -1,4 +1,5 @@
-/* Run folders that are taken over: the remains of a run, by one process at a time. */
+/* store_rundir_resume.c - run folders that are taken over: the remains of a run, by one process
+ * at a time. */
 #include "snapshot.h"
 
 #include <errno.h>

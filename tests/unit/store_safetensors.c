@@ -1,5 +1,5 @@
-/* Reading safetensors: files of the reference implementation, everything a reader must
- * reject, and damaged files. */
+/* store_safetensors.c - reading safetensors: files of the reference implementation, everything a
+ * reader must reject, and damaged files. */
 #include "safetensors_files.h"
 
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-/* Writing safetensors: the reference implementation's bytes and order, and old files that
- * survive every failure, a full disk included. */
+/* store_safetensors_write.c - writing safetensors: the reference implementation's bytes and
+ * order, and old files that survive every failure, a full disk included. */
 #include "safetensors_files.h"
 
 #include <sched.h>

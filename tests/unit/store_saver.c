@@ -1,5 +1,5 @@
-/* The thread that saves: what it writes is the snapshot of the moment, what it fails at is
- * told to the other thread, and no signal is its own. */
+/* store_saver.c - the thread that saves: what it writes is the snapshot of the moment, what it
+ * fails at is told to the other thread, and no signal is its own. */
 #include "snapshot.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
-/* The state hash: the bytes it promises, in the promised order, and nothing else. */
+/* store_state.c - the state hash: the bytes it promises, in the promised order, and nothing
+ * else. */
 #include "test.h"
 
 #include "store/store.h"

@@ -1,6 +1,6 @@
-/* Checks in a world of one: a bit that goes wrong in weights, momentum, statistics or a packed
- * copy between two steps is found before the next update and named; a healthy run is let
- * alone, with the same bits. Replicas need ranks: tests/mpi/checks.sh. */
+/* train_checks.c - checks in a world of one: a bit that goes wrong in weights, momentum,
+ * statistics or a packed copy between two steps is found before the next update and named; a
+ * healthy run is let alone, with the same bits. Replicas need ranks: tests/mpi/checks.sh. */
 #include "test.h"
 
 #include <stdio.h>

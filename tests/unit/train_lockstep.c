@@ -1,4 +1,4 @@
-/* What --bn node means. */
+/* train_lockstep.c - what --bn node means. */
 #include "test.h"
 
 #include "train/lockstep.h"

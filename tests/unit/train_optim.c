@@ -1,4 +1,4 @@
-/* SGD against torch.optim.SGD, PyTorch 2.13.0, after 5 steps on 8 weights:
+/* train_optim.c - SGD against torch.optim.SGD, PyTorch 2.13.0, after 5 steps on 8 weights:
  *
  *     i = torch.arange(8); p = torch.nn.Parameter(((i * 5) % 11 - 5).float() / 8)
  *     o = torch.optim.SGD([p], lr=LR, momentum=MU, weight_decay=WD, nesterov=N)

@@ -1,5 +1,5 @@
-/* What a run prints: the bar against tqdm 4.69.1's own format_meter and EMA, the two
- * tutorials' lines against their published logs, and float32 texts against NumPy's. */
+/* train_report.c - what a run prints: the bar against tqdm 4.69.1's own format_meter and EMA,
+ * the two tutorials' lines against their published logs, and float32 texts against NumPy's. */
 #include "test.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* Whether a checkpoint belongs to a run: one of an older version knows fewer options, and its run
- * did what is now their default. */
+/* train_resume.c - whether a checkpoint belongs to a run: one of an older version knows fewer
+ * options, and its run did what is now their default. */
 #include "folder.h"
 
 #include "store/checkpoint_internal.h"

@@ -1,5 +1,5 @@
-/* Learning rates against torch.optim.lr_scheduler, PyTorch 2.13.0. Each list was
- * printed by
+/* train_schedule.c - learning rates against torch.optim.lr_scheduler, PyTorch 2.13.0. Each list
+ * was printed by
  *
  *     p = torch.nn.Parameter(torch.zeros(1))
  *     o = torch.optim.SGD([p], lr=LR); s = MAKE(o)

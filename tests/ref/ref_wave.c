@@ -1,6 +1,6 @@
-/* Shards that share batch-norm statistics: they compute what one batch of all their images
- * computes, and the gradient of the loss that they have together. */
-#include "team.h"
+/* ref_wave.c - shards that share batch-norm statistics: they compute what one batch of all their
+ * images computes, and the gradient of the loss that they have together. */
+#include "wave.h"
 
 #include <math.h>
 
@@ -97,7 +97,7 @@ static void bench_close(bench *b)
  * shard alone give gradients a thousand times farther away. */
 static const double close_enough = 1e-4, far_away = 0.1;
 
-static double tensor_distance(const team *t, const team *whole, const dt_param *p, double *norm)
+static double tensor_distance(const wave *t, const wave *whole, const dt_param *p, double *norm)
 {
     double off = 0, size = 0;
     for (size_t e = 0; e < p->count; e++) {
@@ -112,7 +112,7 @@ static double tensor_distance(const team *t, const team *whole, const dt_param *
     return sqrt(off);
 }
 
-static double largest_difference(const team *t, const team *whole)
+static double largest_difference(const wave *t, const wave *whole)
 {
     const size_t count = dt_net_param_count(t->net);
     double largest = 0, worst = 0;
@@ -133,7 +133,7 @@ static double largest_difference(const team *t, const team *whole)
 }
 
 /* A shard's moments stay its own: pooled over shards they are the whole batch's. */
-static void same_moments(const team *t, const team *whole)
+static void same_moments(const wave *t, const wave *whole)
 {
     for (size_t c = 0; c < dt_net_norm_channels(t->net); c++) {
         dt_moment pooled = t->moments[0][c];
@@ -154,22 +154,22 @@ static void equals_one_batch(void **state)
     static const bench_case cases[] = {{"resnet50", "onednn", DT_F32, false},
                                        {"resnet50", "blas", DT_F32, true},
                                        {"vgg11", "onednn", DT_F32, false}};
-    static const int64_t sizes[][TEAM_MOST] = {{2, 2, 2, 2}, {3, 3, 2, 0}, {0, 1, 7, 0}},
+    static const int64_t sizes[][WAVE_MOST] = {{2, 2, 2, 2}, {3, 3, 2, 0}, {0, 1, 7, 0}},
                          all = IMAGES;
 
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             bench b;
-            team shards, whole;
+            wave shards, whole;
             assert_true(bench_create(&b, &cases[c]));
-            team_plan(&shards, b.model, sizes[s], 4);
-            team_plan(&whole, b.model, &all, 1);
+            wave_plan(&shards, b.model, sizes[s], 4);
+            wave_plan(&whole, b.model, &all, 1);
             bench_bind(&b, DT_F32);
-            team_bind(&shards);
-            team_bind(&whole);
-            team_input(&shards, b.images, b.labels, b.image_bytes);
-            team_input(&whole, b.images, b.labels, b.image_bytes);
-            const double got = team_step(&shards, 4, IMAGES);
+            wave_bind(&shards);
+            wave_bind(&whole);
+            wave_input(&shards, b.images, b.labels, b.image_bytes);
+            wave_input(&whole, b.images, b.labels, b.image_bytes);
+            const double got = wave_step(&shards, 4, IMAGES);
             float *grad = whole.grad[0].mem;
             const dt_wave one = {.exec = whole.exec, .count = 1};
             assert_ok(dt_exec_forward(&one, whole.moments, whole.result));
@@ -180,11 +180,11 @@ static void equals_one_batch(void **state)
             print_message("largest difference of a gradient: %.2g\n", off);
             assert_true(off <= close_enough);
             same_moments(&shards, &whole);
-            team_input(&shards, b.images, b.labels, b.image_bytes);
-            team_step(&shards, 1, IMAGES);
+            wave_input(&shards, b.images, b.labels, b.image_bytes);
+            wave_step(&shards, 1, IMAGES);
             assert_true(largest_difference(&shards, &whole) >= far_away);
-            team_close(&shards);
-            team_close(&whole);
+            wave_close(&shards);
+            wave_close(&whole);
             bench_close(&b);
         }
 }
@@ -198,21 +198,21 @@ static void alone_is_alone(void **state)
                                        {"resnet50", "onednn", DT_BF16, false},
                                        {"resnet50", "onednn", DT_BF16, true},
                                        {"vgg11", "blas", DT_F32, true}};
-    static const int64_t sizes[TEAM_MOST] = {3, 2, 0, 3};
+    static const int64_t sizes[WAVE_MOST] = {3, 2, 0, 3};
 
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         bench b;
-        team together, alone;
+        wave together, alone;
         if (!bench_create(&b, &cases[c]))
             continue;
-        team_plan(&together, b.model, sizes, 4);
-        team_plan(&alone, b.model, sizes, 4);
+        wave_plan(&together, b.model, sizes, 4);
+        wave_plan(&alone, b.model, sizes, 4);
         bench_bind(&b, cases[c].precision);
-        team_bind(&together);
-        team_bind(&alone);
-        team_input(&together, b.images, b.labels, b.image_bytes);
-        team_input(&alone, b.images, b.labels, b.image_bytes);
-        team_step(&together, 1, IMAGES);
+        wave_bind(&together);
+        wave_bind(&alone);
+        wave_input(&together, b.images, b.labels, b.image_bytes);
+        wave_input(&alone, b.images, b.labels, b.image_bytes);
+        wave_step(&together, 1, IMAGES);
         for (int k = 0; k < 4; k++) {
             if (!alone.exec[k])
                 continue;
@@ -226,8 +226,8 @@ static void alone_is_alone(void **state)
                                 dt_net_norm_channels(b.net) * sizeof(dt_moment));
             assert_true(alone.result[k].loss_sum == together.result[k].loss_sum);
         }
-        team_close(&together);
-        team_close(&alone);
+        wave_close(&together);
+        wave_close(&alone);
         bench_close(&b);
     }
 }
@@ -235,7 +235,7 @@ static void alone_is_alone(void **state)
 /* ---- Finite differences through groups ---------------------------------------------- */
 
 /* The loss that the shards have together with the weights moved along their gradient. */
-static double loss_along(bench *b, team *t, int group, const float *direction, double h)
+static double loss_along(bench *b, wave *t, int group, const float *direction, double h)
 {
     const size_t floats = dt_net_slab_floats(b->net);
     float *master = b->master.mem, *kept = NULL;
@@ -245,8 +245,8 @@ static double loss_along(bench *b, team *t, int group, const float *direction, d
     for (size_t i = 0; i < floats; i++)
         master[i] = (float)((double)kept[i] + h * (double)direction[i]);
     dt_model_pack(b->model, 0, floats);
-    team_input(t, b->images, b->labels, b->image_bytes);
-    const double loss = team_step(t, group, IMAGES);
+    wave_input(t, b->images, b->labels, b->image_bytes);
+    const double loss = wave_step(t, group, IMAGES);
     memcpy(master, kept, floats * sizeof *kept);
     dt_model_pack(b->model, 0, floats);
     free(kept);
@@ -254,7 +254,7 @@ static double loss_along(bench *b, team *t, int group, const float *direction, d
 }
 
 /* direction: the gradient of the parameters of one kind; returns its squared norm. */
-static double direction_of(const team *t, dt_param_kind kind, float *direction)
+static double direction_of(const wave *t, dt_param_kind kind, float *direction)
 {
     double square = 0;
 
@@ -278,23 +278,23 @@ static double direction_of(const team *t, dt_param_kind kind, float *direction)
 static void follows_differences(void **state)
 {
     (void)state;
-    static const int64_t sizes[TEAM_MOST] = {2, 2, 1, 0, 3};
+    static const int64_t sizes[WAVE_MOST] = {2, 2, 1, 0, 3};
     static const int groups[] = {5, 2, 3};
     static const dt_param_kind kinds[] = {DT_WEIGHT, DT_GAMMA, DT_BETA};
     const bench_case c = {"resnet50", "onednn", DT_F32, false};
     float *direction = NULL;
     bench b;
-    team t;
+    wave t;
 
     assert_true(bench_create(&b, &c));
-    team_plan(&t, b.model, sizes, 5);
+    wave_plan(&t, b.model, sizes, 5);
     bench_bind(&b, DT_F32);
-    team_bind(&t);
+    wave_bind(&t);
     assert_ok(dt_calloc(&direction, dt_net_slab_floats(b.net), sizeof *direction, "a direction"));
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            team_input(&t, b.images, b.labels, b.image_bytes);
-            const double loss = team_step(&t, groups[g], IMAGES);
+            wave_input(&t, b.images, b.labels, b.image_bytes);
+            const double loss = wave_step(&t, groups[g], IMAGES);
             const double square = direction_of(&t, kinds[k], direction);
             const double h = 1e-3 * loss / square;
             const double above = loss_along(&b, &t, groups[g], direction, h);
@@ -305,7 +305,7 @@ static void follows_differences(void **state)
             assert_true(fabs(slope - square) <= 2e-3 * square);
         }
     free(direction);
-    team_close(&t);
+    wave_close(&t);
     bench_close(&b);
 }
 

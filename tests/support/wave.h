@@ -1,32 +1,32 @@
-/* team.h - shards of one batch in one process: contexts, gradients and a dt_norm_sync that
+/* wave.h - shards of one batch in one process: contexts, gradients and a dt_norm_sync that
  * combines by the recursive definition of the tree. */
-#ifndef DT_TEST_TEAM_H
-#define DT_TEST_TEAM_H
+#ifndef DT_TEST_WAVE_H
+#define DT_TEST_WAVE_H
 #include "model/plan.h"
 #include "test.h"
 
-enum { TEAM_MOST = 8, TEAM_CHANNELS = 2048 };
+enum { WAVE_MOST = 8, WAVE_CHANNELS = 2048 };
 
 /* ---- Combining by the definition ------------------------------------------------- */
 
-typedef struct team_sync {
+typedef struct wave_sync {
     int shards, group;
     size_t channels;
-    dt_moment moment[TEAM_MOST][TEAM_CHANNELS], moment_group[TEAM_MOST][TEAM_CHANNELS];
-    double sum[TEAM_MOST][2 * TEAM_CHANNELS], sum_group[TEAM_MOST][2 * TEAM_CHANNELS];
+    dt_moment moment[WAVE_MOST][WAVE_CHANNELS], moment_group[WAVE_MOST][WAVE_CHANNELS];
+    double sum[WAVE_MOST][2 * WAVE_CHANNELS], sum_group[WAVE_MOST][2 * WAVE_CHANNELS];
     int rounds[DT_SYNC_KINDS];
-} team_sync;
+} wave_sync;
 
-static inline void *team_leaf_of(void *context, dt_norm_kind kind, size_t channels, int k)
+static inline void *wave_leaf_of(void *context, dt_norm_kind kind, size_t channels, int k)
 {
-    team_sync *s = context;
+    wave_sync *s = context;
 
-    assert_true(channels <= TEAM_CHANNELS && k < s->shards);
+    assert_true(channels <= WAVE_CHANNELS && k < s->shards);
     s->channels = channels;
     return kind == DT_SYNC_MOMENTS ? (void *)s->moment[k] : (void *)s->sum[k];
 }
 
-static inline int team_half(int n)
+static inline int wave_half(int n)
 {
     int half = 1;
     while (2 * half < n)
@@ -34,69 +34,69 @@ static inline int team_half(int n)
     return half;
 }
 
-static inline dt_moment team_moment(const team_sync *s, int a, int b, size_t c)
+static inline dt_moment wave_moment(const wave_sync *s, int a, int b, size_t c)
 {
     if (b - a == 1)
         return s->moment[a][c];
-    const int m = a + team_half(b - a);
-    return dt_moment_merge(team_moment(s, a, m, c), team_moment(s, m, b, c));
+    const int m = a + wave_half(b - a);
+    return dt_moment_merge(wave_moment(s, a, m, c), wave_moment(s, m, b, c));
 }
 
-static inline double team_sum(const team_sync *s, int a, int b, size_t c)
+static inline double wave_sum(const wave_sync *s, int a, int b, size_t c)
 {
     if (b - a == 1)
         return s->sum[a][c];
-    const int m = a + team_half(b - a);
-    return team_sum(s, a, m, c) + team_sum(s, m, b, c);
+    const int m = a + wave_half(b - a);
+    return wave_sum(s, a, m, c) + wave_sum(s, m, b, c);
 }
 
-static inline dt_status team_combine(void *context, dt_norm_kind kind)
+static inline dt_status wave_combine(void *context, dt_norm_kind kind)
 {
-    team_sync *s = context;
+    wave_sync *s = context;
 
     s->rounds[kind]++;
     for (int k = 0; k < s->shards; k++) {
         const int a = k / s->group * s->group;
         const int b = a + s->group < s->shards ? a + s->group : s->shards;
         for (size_t c = 0; kind == DT_SYNC_MOMENTS && c < s->channels; c++)
-            s->moment_group[k][c] = team_moment(s, a, b, c);
+            s->moment_group[k][c] = wave_moment(s, a, b, c);
         for (size_t c = 0; kind == DT_SYNC_SUMS && c < 2 * s->channels; c++)
-            s->sum_group[k][c] = team_sum(s, a, b, c);
+            s->sum_group[k][c] = wave_sum(s, a, b, c);
     }
     return DT_OK;
 }
 
-static inline const void *team_result(void *context, dt_norm_kind kind, int k)
+static inline const void *wave_result(void *context, dt_norm_kind kind, int k)
 {
-    const team_sync *s = context;
+    const wave_sync *s = context;
     return kind == DT_SYNC_MOMENTS ? (const void *)s->moment_group[k]
                                    : (const void *)s->sum_group[k];
 }
 
-static inline dt_norm_sync team_sync_of(team_sync *s)
+static inline dt_norm_sync wave_sync_of(wave_sync *s)
 {
-    return (dt_norm_sync){s, team_leaf_of, team_combine, team_result};
+    return (dt_norm_sync){s, wave_leaf_of, wave_combine, wave_result};
 }
 
 /* ---- Contexts -------------------------------------------------------------------- */
 
-/* Shards of sizes [count] on a model that is bound when team_bind is called. */
-typedef struct team {
+/* Shards of sizes [count] on a model that is bound when wave_bind is called. */
+typedef struct wave {
     const dt_net *net;
     int count;
-    int64_t size[TEAM_MOST], images;
-    dt_plan *plan[TEAM_MOST];
-    dt_exec *exec[TEAM_MOST];
-    dt_slab arena[TEAM_MOST], grad[TEAM_MOST], scratch;
-    dt_moment *moments[TEAM_MOST];
-    dt_result result[TEAM_MOST];
-    team_sync *sync;
-} team;
+    int64_t size[WAVE_MOST], images;
+    dt_plan *plan[WAVE_MOST];
+    dt_exec *exec[WAVE_MOST];
+    dt_slab arena[WAVE_MOST], grad[WAVE_MOST], scratch;
+    dt_moment *moments[WAVE_MOST];
+    dt_result result[WAVE_MOST];
+    wave_sync *sync;
+} wave;
 
 /* Sizes and plans; before the model is bound. */
-static inline void team_plan(team *t, dt_model *m, const int64_t *size, int count)
+static inline void wave_plan(wave *t, dt_model *m, const int64_t *size, int count)
 {
-    *t = (team){.net = m->net, .count = count};
+    *t = (wave){.net = m->net, .count = count};
     for (int k = 0; k < count; k++) {
         t->size[k] = size[k];
         t->images += size[k];
@@ -105,7 +105,7 @@ static inline void team_plan(team *t, dt_model *m, const int64_t *size, int coun
     }
 }
 
-static inline void team_bind(team *t)
+static inline void wave_bind(wave *t)
 {
     const size_t floats = dt_net_slab_floats(t->net);
     size_t scratch = 0;
@@ -128,9 +128,9 @@ static inline void team_bind(team *t)
 }
 
 /* Forward and backward with this sync; the sum of the losses over `divisor`. */
-static inline double team_step_with(team *t, const dt_norm_sync *sync, double divisor)
+static inline double wave_step_with(wave *t, const dt_norm_sync *sync, double divisor)
 {
-    float *grad[TEAM_MOST] = {NULL};
+    float *grad[WAVE_MOST] = {NULL};
     const dt_plan *walk = NULL;
     double loss = 0;
 
@@ -146,16 +146,16 @@ static inline double team_step_with(team *t, const dt_norm_sync *sync, double di
     return loss / divisor;
 }
 
-static inline double team_step(team *t, int group, double divisor)
+static inline double wave_step(wave *t, int group, double divisor)
 {
-    const dt_norm_sync sync = team_sync_of(t->sync);
+    const dt_norm_sync sync = wave_sync_of(t->sync);
 
     t->sync->group = group;
-    return team_step_with(t, &sync, divisor);
+    return wave_step_with(t, &sync, divisor);
 }
 
 /* Images and labels of one batch, dealt to the shards in order; call before each step. */
-static inline void team_input(team *t, const void *images, const int32_t *labels,
+static inline void wave_input(wave *t, const void *images, const int32_t *labels,
                               size_t image_bytes)
 {
     const char *from = images;
@@ -170,7 +170,7 @@ static inline void team_input(team *t, const void *images, const int32_t *labels
     }
 }
 
-static inline void team_close(team *t)
+static inline void wave_close(wave *t)
 {
     for (int k = 0; k < t->count; k++) {
         dt_exec_destroy(t->exec[k]);
