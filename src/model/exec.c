@@ -229,6 +229,8 @@ static dt_status backward_step(const dt_wave *w, const dt_step *s, int i, double
             continue;
         dt_call *c = backward_call(w->exec[k], i, divisor, grad[k]);
         c->local = local;
+        if (s->op->weights)
+            DT_TRY(s->op->weights(c));
         DT_TRY(halves ? halves->backward_local(c) : s->op->backward(c));
     }
     if (!halves)
