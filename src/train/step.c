@@ -72,7 +72,11 @@ static dt_status run_images(dt_run *r, int64_t epoch, int64_t step, int first)
     const dt_observer observer = {gradient_ready, r};
     dt_contexts *c = &r->contexts;
     /* Plans of all batch sizes have the same steps. */
-    const dt_wave wave = {c->plan[0], c->now, c->width, dt_lockstep_sync(r->lockstep)};
+    const dt_wave wave = {.plan = c->plan[0],
+                          .exec = c->now,
+                          .count = c->width,
+                          .sync = dt_lockstep_sync(r->lockstep),
+                          .profile = r->profile};
     double mark = dt_seconds();
 
     DT_TRY(dt_stop_listen(r));
