@@ -18,7 +18,8 @@ static double loops_seconds(const dt_peak_loop *l, const void *operands, int64_t
     return dt_seconds() - start;
 }
 
-/* Tries are long against the start of threads, and as many as leave one undisturbed. */
+/* A try is longer than the slices of time that the kernel deals out: ranks that share a core
+ * share its peak. */
 static double peak_flops(const dt_peak_loop *l, int threads)
 {
     const double long_enough = 0.015;
