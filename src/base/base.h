@@ -256,7 +256,7 @@ static inline float dt_f16_to_f32(dt_f16 x)
     return f;
 }
 
-typedef enum dt_dtype { DT_F32, DT_BF16 } dt_dtype;
+typedef enum dt_dtype { DT_F32, DT_BF16, DT_DTYPES } dt_dtype;
 static inline size_t dt_dtype_bytes(dt_dtype t)
 {
     return t == DT_BF16 ? 2 : 4;
@@ -317,5 +317,18 @@ typedef struct dt_machine {
     uint64_t l2_bytes, l3_bytes, memory_bytes;
 } dt_machine;
 void dt_machine_describe(dt_machine *m);
+
+/* What `threads` threads of this process reach together, all at the same time: the best of some
+ * tries now. Processes that share a machine measure at the same moment. */
+typedef struct dt_peaks {
+    /* Multiplications and additions per second by type, from registers alone, on random numbers,
+     * with the best instruction that dt_isa_current allows; float32's where bf16 has none. */
+    double flops[DT_DTYPES];
+    const char *flops_by[DT_DTYPES]; /* the instruction */
+    double bytes_per_s; /* both counted: reading and writing, in place, DT_PEAK_STREAM_MIB */
+} dt_peaks;
+enum { DT_PEAK_STREAM_MIB = 256 };
+/* A second and a half. DT_NOMEM. */
+dt_status dt_peaks_measure(dt_peaks *p, int threads) DT_MUST_CHECK;
 
 #endif

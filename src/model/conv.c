@@ -98,21 +98,29 @@ dt_status dt_conv_forward(const dt_call *c)
     return v->pass[DT_PASS_FORWARD].kernel->run(v->pass[DT_PASS_FORWARD].state, &a);
 }
 
-/* The data gradient last: it is what the next step reads. */
-dt_status dt_conv_backward(const dt_call *c)
+dt_status dt_conv_weights(const dt_call *c)
 {
     const conv_state *v = c->step->state;
-    const conv_pass *weights = &v->pass[DT_PASS_WEIGHTS], *data = &v->pass[DT_PASS_DATA];
     const dt_conv_args a = {.x = c->in[0],
                             .dy = c->d_out,
-                            .dx = c->d_in[0],
-                            .packed = c->packed[DT_PASS_DATA],
-                            .master = c->param[0],
                             .dw = c->d_param[0],
                             .dbias = c->d_param[1],
                             .scratch = c->scratch};
 
-    DT_TRY(weights->kernel->run(weights->state, &a));
+    return v->pass[DT_PASS_WEIGHTS].kernel->run(v->pass[DT_PASS_WEIGHTS].state, &a);
+}
+
+/* Behind the weights' pass: what it writes is what the next step reads. */
+dt_status dt_conv_data(const dt_call *c)
+{
+    const conv_state *v = c->step->state;
+    const conv_pass *data = &v->pass[DT_PASS_DATA];
+    const dt_conv_args a = {.dy = c->d_out,
+                            .dx = c->d_in[0],
+                            .packed = c->packed[DT_PASS_DATA],
+                            .master = c->param[0],
+                            .scratch = c->scratch};
+
     return data->kernel ? data->kernel->run(data->state, &a) : DT_OK;
 }
 

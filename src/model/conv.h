@@ -9,7 +9,8 @@ dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t 
 /* Chooses and opens the kernels of c's passes; fills in types, threads and bias. */
 dt_status dt_conv_prepare(dt_step *s, dt_model *m, dt_conv c) DT_MUST_CHECK;
 dt_status dt_conv_forward(const dt_call *c) DT_MUST_CHECK;
-dt_status dt_conv_backward(const dt_call *c) DT_MUST_CHECK;
+dt_status dt_conv_data(const dt_call *c) DT_MUST_CHECK;    /* d_in, if it is wanted */
+dt_status dt_conv_weights(const dt_call *c) DT_MUST_CHECK; /* d_param */
 void dt_conv_destroy(dt_step *s);
 int64_t dt_conv_macs(const dt_step *s);
 #endif

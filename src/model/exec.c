@@ -175,6 +175,41 @@ static void *wave_leaf(const dt_wave *w, dt_norm_kind kind, int64_t channels, in
     return leaf;
 }
 
+/* ---- Calls, clocked where the wave has a profile ----------------------------------------- */
+
+static dt_status wave_call(const dt_wave *w, int i, dt_pass pass,
+                           dt_status (*run)(const dt_call *c), const dt_call *c)
+{
+    if (!w->profile)
+        return run(c);
+    const double start = dt_seconds();
+    const dt_status st = run(c);
+    w->profile->pass_s[i][pass] += dt_seconds() - start;
+    return st;
+}
+
+static dt_status wave_combine(const dt_wave *w, dt_norm_kind kind)
+{
+    const double start = w->profile ? dt_seconds() : 0;
+    const dt_status st = w->sync->combine(w->sync->context, kind);
+
+    if (w->profile)
+        w->profile->combine_s += dt_seconds() - start;
+    return st;
+}
+
+static dt_status wave_ready(const dt_wave *w, const dt_observer *observer, size_t floats_done)
+{
+    const double start = w->profile ? dt_seconds() : 0;
+    const dt_status st = observer->ready(observer->context, floats_done);
+
+    if (w->profile)
+        w->profile->ready_s += dt_seconds() - start;
+    return st;
+}
+
+/* ---- Steps ------------------------------------------------------------------------------- */
+
 static dt_status forward_step(const dt_wave *w, const dt_step *s, int i, dt_moment *const *moments)
 {
     const struct dt_op_sync *halves = w->sync ? s->op->sync : NULL;
@@ -185,11 +220,12 @@ static dt_status forward_step(const dt_wave *w, const dt_step *s, int i, dt_mome
             continue;
         dt_call *c = forward_call(w->exec[k], i, moments ? moments[k] : NULL);
         c->local = local;
-        DT_TRY(halves ? halves->forward_local(c) : s->op->forward(c));
+        DT_TRY(
+            wave_call(w, i, DT_PASS_FORWARD, halves ? halves->forward_local : s->op->forward, c));
     }
     if (!halves)
         return DT_OK;
-    DT_TRY(w->sync->combine(w->sync->context, DT_SYNC_MOMENTS));
+    DT_TRY(wave_combine(w, DT_SYNC_MOMENTS));
     for (int k = 0; k < w->count; k++) {
         const dt_moment *shared = w->sync->result(w->sync->context, DT_SYNC_MOMENTS, k);
         if (!w->exec[k])
@@ -197,7 +233,7 @@ static dt_status forward_step(const dt_wave *w, const dt_step *s, int i, dt_mome
         dt_call *c = &w->exec[k]->call[i];
         c->shared = shared;
         c->shared_count = shared[0].count;
-        DT_TRY(halves->forward_shared(c));
+        DT_TRY(wave_call(w, i, DT_PASS_FORWARD, halves->forward_shared, c));
     }
     return DT_OK;
 }
@@ -229,18 +265,20 @@ static dt_status backward_step(const dt_wave *w, const dt_step *s, int i, double
             continue;
         dt_call *c = backward_call(w->exec[k], i, divisor, grad[k]);
         c->local = local;
-        DT_TRY(halves ? halves->backward_local(c) : s->op->backward(c));
+        if (s->op->weights)
+            DT_TRY(wave_call(w, i, DT_PASS_WEIGHTS, s->op->weights, c));
+        DT_TRY(wave_call(w, i, DT_PASS_DATA, halves ? halves->backward_local : s->op->backward, c));
     }
     if (!halves)
         return DT_OK;
-    DT_TRY(w->sync->combine(w->sync->context, DT_SYNC_SUMS));
+    DT_TRY(wave_combine(w, DT_SYNC_SUMS));
     for (int k = 0; k < w->count; k++) {
         const void *shared = w->sync->result(w->sync->context, DT_SYNC_SUMS, k);
         if (!w->exec[k])
             continue;
         dt_call *c = &w->exec[k]->call[i];
         c->shared = shared;
-        DT_TRY(halves->backward_shared(c));
+        DT_TRY(wave_call(w, i, DT_PASS_DATA, halves->backward_shared, c));
     }
     return DT_OK;
 }
@@ -254,7 +292,7 @@ dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
         DT_TRY(wave_goes_on(w));
         DT_TRY(backward_step(w, &p->step[i], i, divisor, grad));
         if (observer)
-            DT_TRY(observer->ready(observer->context, p->final[i]));
+            DT_TRY(wave_ready(w, observer, p->final[i]));
     }
     return DT_OK;
 }

@@ -172,6 +172,18 @@ typedef struct dt_plan_row {
 size_t dt_plan_row_count(const dt_plan *p);
 void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);
 
+/* Forward, and backward's two halves: the gradient of the input, and that of the weights of
+ * convolutions and linear layers. All of other operations' backward is DT_PASS_DATA. */
+typedef enum dt_pass { DT_PASS_FORWARD, DT_PASS_DATA, DT_PASS_WEIGHTS, DT_PASS_COUNT } dt_pass;
+/* The least that a pass of row i has to do for the plan's batch; all 0: there is no such pass. */
+typedef struct dt_work {
+    /* Multiplications and additions of convolutions and linear layers, those with padding left
+     * out; 0 for other operations. */
+    int64_t flops;
+    int64_t bytes; /* operands, packed weights too, read once, and results written once */
+} dt_work;
+dt_work dt_plan_work(const dt_plan *p, size_t i, dt_pass pass);
+
 /* ---- Execution --------------------------------------------------------------------------- */
 
 typedef struct dt_exec dt_exec;
@@ -222,18 +234,27 @@ typedef struct dt_norm_sync {
     const void *(*result)(void *context, dt_norm_kind kind, int k);
 } dt_norm_sync;
 
+/* Where the time goes: wall seconds, added up by every pass of a wave. */
+typedef struct dt_profile {
+    double (*pass_s)[DT_PASS_COUNT]; /* [dt_plan_row_count], the caller's: over all its contexts */
+    double combine_s;                /* in dt_norm_sync.combine */
+    double ready_s;                  /* in dt_observer.ready */
+} dt_profile;
+
 /* Contexts that run in lockstep: each takes a step of the network before any takes the next.
  * One context is a wave of one. Where no statistics are shared, or a group is one shard, a
  * context's bits are those that it has alone.
- *   plan  of the execs' model and mode, of any batch: says the steps; NULL: exec[0]'s
- *   exec  [count] with memory of their own, but one scratch for all; NULL: a shard of 0
- *         images, whose results are zeros
- *   sync  NULL: every shard has batch-norm statistics of its own */
+ *   plan     of the execs' model and mode, of any batch: says the steps; NULL: exec[0]'s
+ *   exec     [count] with memory of their own, but one scratch for all; NULL: a shard of 0
+ *            images, whose results are zeros
+ *   sync     NULL: every shard has batch-norm statistics of its own
+ *   profile  NULL: nothing is clocked */
 typedef struct dt_wave {
     const dt_plan *plan;
     dt_exec *const *exec;
     int count;
     const dt_norm_sync *sync;
+    dt_profile *profile;
 } dt_wave;
 /* Forward passes over the batches in input and labels.
  *   moments  [count] of dt_net_norm_channels each, or NULL, also inside: every shard's own;

@@ -124,6 +124,8 @@ struct dt_op {
     dt_status (*forward)(const dt_call *c);
     /* Writes d_in and d_param, never adds: the plan puts a fork where a value fans out. */
     dt_status (*backward)(const dt_call *c);
+    /* Optional. A pass of its own for d_param, called before backward, which leaves it alone. */
+    dt_status (*weights)(const dt_call *c);
     void (*destroy)(dt_step *s); /* optional; undoes prepare, also a half-done one */
     /* Optional, training only. Forward and backward cut in two where a group of shards
      * combines statistics (dt_norm_sync in model.h): `local` writes call.local, `shared` reads

@@ -70,7 +70,8 @@ const dt_op dt_op_conv2d = {
     .declare = conv2d_declare,
     .prepare = conv2d_prepare,
     .forward = dt_conv_forward,
-    .backward = dt_conv_backward,
+    .backward = dt_conv_data,
+    .weights = dt_conv_weights,
     .destroy = dt_conv_destroy,
     .macs = dt_conv_macs,
 };

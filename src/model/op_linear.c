@@ -50,7 +50,8 @@ const dt_op dt_op_linear = {
     .declare = linear_declare,
     .prepare = linear_prepare,
     .forward = dt_conv_forward,
-    .backward = dt_conv_backward,
+    .backward = dt_conv_data,
+    .weights = dt_conv_weights,
     .destroy = dt_conv_destroy,
     .macs = dt_conv_macs,
 };

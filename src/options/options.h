@@ -176,6 +176,8 @@ typedef enum dt_option_scope {
         "bench: steps before them")                                                                \
     DT_FLAG(X, scaling, COMMAND, false, "Other commands",                                          \
         "bench: also on 1, 2, 4, ... of the ranks")                                                \
+    DT_FLAG(X, layers, COMMAND, false, "Other commands",                                           \
+        "bench: also time, work and limit of each layer and pass, and of each phase")              \
     DT_FLAG(X, json, COMMAND, false, "Other commands", \
         "bench, env: print JSON (bench --exchange all, --scaling: an object a line)")
 /* clang-format on */

@@ -1,9 +1,9 @@
 /* bench.c - the benchmark: the trainer's own loop (loader and update included) on synthetic
  * data, warmed up, then timed step by step. With --exchange all, one row per exchange; with
- * --scaling, one per number of ranks 1, 2, 4, ... up to all, each shard as large as ever. */
-#include "run.h"
+ * --scaling, one per number of ranks 1, 2, 4, ... up to all, each shard as large as ever; with
+ * --layers, the profile of one row. */
+#include "bench_layers.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +19,7 @@ typedef struct bench_row {
     double reserved_mib;                    /* rank 0's buffers and its share of the node's */
     double loss;
     char hash[DT_DIGEST_CHARS];
+    dt_bench_layers *layers; /* borrowed; NULL: no --layers */
 } bench_row;
 
 static int ascending(const void *a, const void *b)
@@ -46,8 +47,13 @@ static void bench_summarise(const dt_run *r, double *seconds, const dt_exchange_
 {
     const size_t n = (size_t)r->o.steps;
     dt_exchange_stats after;
+    double sum = 0;
 
     dt_exchange_stats_get(r->exchange, &after);
+    for (size_t i = 0; i < n; i++)
+        sum += seconds[i];
+    if (row->layers)
+        dt_bench_layers_take(row->layers, r, r->o.steps, sum, after.wait_s - before->wait_s);
     qsort(seconds, n, sizeof *seconds, ascending);
     row->exchange = dt_exchange_name(r->exchange);
     row->exact = dt_exchange_exact(r->exchange);
@@ -80,9 +86,13 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     DT_GO(st,
           dt_comm_agree(c, dt_calloc(&seconds, (size_t)o->steps, sizeof *seconds, "the benchmark")),
           out);
+    if (row->layers)
+        DT_GO(st, dt_comm_agree(c, dt_bench_layers_open(row->layers, &r)), out);
     DT_GO(st, bench_steps(&r, 0, o->warmup_steps, NULL, &last), out);
     DT_GO(st, dt_comm_barrier(c), out);
     memset(r.phase_s, 0, sizeof r.phase_s);
+    if (row->layers)
+        dt_bench_layers_restart(row->layers);
     dt_exchange_stats_get(r.exchange, &before);
     DT_GO(st, bench_steps(&r, o->warmup_steps, o->steps, seconds, &last), out);
     bench_summarise(&r, seconds, &before, &last, row);
@@ -92,6 +102,8 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
 out:
     free(seconds);
     dt_run_close(&r);
+    if (st == DT_OK && row->layers) /* with the run's memory free again */
+        st = dt_bench_layers_peaks(row->layers, c);
     return st;
 }
 
@@ -111,6 +123,8 @@ static void bench_print(const dt_options *o, const bench_row *row, double alone)
     for (int p = 0; p < DT_PHASE_COUNT; p++)
         printf(" %s %.4f", dt_phase_name[p], row->phase_s[p]);
     printf("\n");
+    if (row->layers)
+        dt_bench_layers_print(stdout, row->layers);
 }
 
 static dt_status bench_print_json(const bench_row *row)
@@ -125,6 +139,11 @@ static dt_status bench_print_json(const bench_row *row)
                           "messages_at_rank0", row->messages_per_step, "exposed_s_at_rank0",
                           row->exposed_s, "reserved_mib_at_rank0", row->reserved_mib, "loss",
                           row->loss, "weights_hash", row->hash, "phases_s", phases);
+    if (j && row->layers &&
+        json_object_set_new(j, "layers", dt_bench_layers_json(row->layers)) != 0) {
+        json_decref(j);
+        j = NULL;
+    }
     char *text = j ? json_dumps(j, JSON_REAL_PRECISION(9)) : NULL;
     json_decref(j);
     if (!text)
@@ -180,11 +199,15 @@ static dt_status bench_exchange(dt_comm *c, const dt_options *o, const dt_option
 
     for (int ranks = o->scaling ? 1 : world; ranks <= world;
          ranks = ranks < world && 2 * ranks > world ? world : 2 * ranks) {
-        bench_row row = {0};
-        DT_TRY(bench_on(c, ranks, one, &row));
+        dt_bench_layers layers = {0};
+        bench_row row = {.layers = o->layers ? &layers : NULL};
+        dt_status st = bench_on(c, ranks, one, &row);
         if (ranks == 1)
             alone = row.images_per_s;
-        DT_TRY(bench_report(c, o, &row, *first, alone));
+        if (st == DT_OK)
+            st = bench_report(c, o, &row, *first, alone);
+        dt_bench_layers_close(&layers);
+        DT_TRY(st);
         *first = false;
     }
     return DT_OK;
@@ -204,6 +227,10 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     bool first = true;
     char data[64];
 
+    if (o->layers && (table || o->scaling))
+        return dt_comm_agree(c,
+                             dt_fail(DT_CONFIG, "--layers shows one exchange on one number of "
+                                                "ranks: leave out --exchange all and --scaling"));
     /* Enough images for a few different steps, and few enough to make quickly. */
     DT_TRY(dt_comm_agree(c, dt_options_check(&whole, dt_comm_world(c))));
     snprintf(data, sizeof data, "synthetic:%lld", (long long)(4 * whole.global_batch));

@@ -84,6 +84,7 @@ struct dt_run {
     int64_t steps_per_epoch, total_steps;
 
     double phase_s[DT_PHASE_COUNT];
+    dt_profile *profile; /* borrowed, of contexts.plan's steps; NULL: layers are not clocked */
     dt_stop stop;
 };
 

@@ -74,7 +74,11 @@ static dt_status run_images(dt_run *r, int64_t epoch, int64_t step, int first)
     const dt_observer observer = {gradient_ready, r};
     dt_contexts *c = &r->contexts;
     /* Plans of all batch sizes have the same steps. */
-    const dt_wave wave = {c->plan[0], c->now, c->width, dt_lockstep_sync(r->lockstep)};
+    const dt_wave wave = {.plan = c->plan[0],
+                          .exec = c->now,
+                          .count = c->width,
+                          .sync = dt_lockstep_sync(r->lockstep),
+                          .profile = r->profile};
     double mark = dt_seconds();
 
     DT_TRY(dt_stop_listen(r));
@@ -122,21 +126,30 @@ static dt_status run_waves(dt_run *r, int64_t epoch, int64_t step, bool save)
     return DT_OK;
 }
 
+/* Until what the ranks of a node share is visible to all of them. */
+static dt_status publish(dt_run *r, double *mark)
+{
+    dt_phase_charge(r, DT_PHASE_update, mark);
+    DT_TRY(dt_exchange_publish(r->exchange));
+    dt_phase_charge(r, DT_PHASE_exchange, mark);
+    return DT_OK;
+}
+
 /* Every rank updates what it owns; where the node shares its weights, all of them become
  * visible before they are packed, and all packed copies before the next step. */
 static dt_status update(dt_run *r, const float *sum, const dt_span *owned, size_t spans,
-                        const dt_moment *moments, double lr)
+                        const dt_moment *moments, double lr, double *mark)
 {
     for (size_t i = 0; i < spans; i++)
         dt_optim_step(&r->optim, owned[i], sum, lr);
-    DT_TRY(dt_exchange_publish(r->exchange));
+    DT_TRY(publish(r, mark));
     if (r->writes)
         dt_model_update_running(r->model, moments);
     if (r->shares)
         dt_model_pack_part(r->model, dt_comm_node_rank(r->comm), dt_comm_node_ranks(r->comm));
     else
         dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
-    return dt_exchange_publish(r->exchange);
+    return publish(r, mark);
 }
 
 /* Before the first update no rate is to blame. */
@@ -193,8 +206,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     }
     DT_TRY(dt_checks_before_update(r->checks));
     dt_phase_charge(r, DT_PHASE_checks, &mark);
-    DT_TRY(update(r, sum, owned, spans, moments, lr));
-    dt_phase_charge(r, DT_PHASE_update, &mark);
+    DT_TRY(update(r, sum, owned, spans, moments, lr, &mark));
     dt_checks_after_update(r->checks);
     dt_phase_charge(r, DT_PHASE_checks, &mark);
     return DT_OK;

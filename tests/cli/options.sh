@@ -41,7 +41,7 @@ refuses 64 "--model" -- eval --data synthetic:64
 refuses 78 "--no-init-head" "no --init" -- "${tiny[@]}" --out "$tmp/run" --no-init-head
 
 # an option of another command: --steps would be no length of a training
-for option in --steps=5 --warmup-steps=1 --scaling --json --model=x; do
+for option in --steps=5 --warmup-steps=1 --scaling --layers --json --model=x; do
     refuses 64 "${option%%=*} is an option of another command" -- "${tiny[@]}" --out "$tmp/run" "$option"
 done
 must test ! -e "$tmp/run"

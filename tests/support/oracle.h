@@ -172,6 +172,8 @@ static inline void oracle_backward(oracle *o)
 
     naive_find(s->op)->backward(&o->naive);
     memset(o->t.call.scratch, 0xff, s->scratch_bytes); /* others used it in between */
+    if (s->op->weights)
+        assert_ok(s->op->weights(&o->t.call));
     assert_ok(s->op->backward(&o->t.call));
     for (int k = 0; k < o->t.node.n_in; k++)
         oracle_compare(k ? "d_in[1]" : "d_in[0]", o->t.d_in[k], s->grad_type, o->naive.d_in[k],

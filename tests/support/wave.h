@@ -138,7 +138,7 @@ static inline double wave_step_with(wave *t, const dt_norm_sync *sync, double di
         grad[k] = t->grad[k].mem;
         walk = t->plan[k] ? t->plan[k] : walk;
     }
-    const dt_wave run = {walk, t->exec, t->count, sync};
+    const dt_wave run = {.plan = walk, .exec = t->exec, .count = t->count, .sync = sync};
     assert_ok(dt_exec_forward(&run, t->moments, t->result));
     assert_ok(dt_exec_backward(&run, divisor, grad, NULL));
     for (int k = 0; k < t->count; k++)

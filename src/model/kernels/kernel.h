@@ -8,8 +8,6 @@
 #define DT_KERNEL_H
 #include "../op.h"
 
-typedef enum dt_pass { DT_PASS_FORWARD, DT_PASS_DATA, DT_PASS_WEIGHTS, DT_PASS_COUNT } dt_pass;
-
 /* y[n][oh][ow][oc] = sum x[n][i][j][ic] w[kh][kw][ic][oc] (+ bias[oc]); NHWC. */
 typedef struct dt_conv {
     int64_t n, ih, iw, ic, oh, ow, oc;

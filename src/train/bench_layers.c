@@ -1,0 +1,166 @@
+/* bench_layers.c - the profile of `bench --layers`: clocked passes, the least they have to do, and
+ * from the machine's peaks the limit of each. */
+#include "bench_layers.h"
+
+#include <stdlib.h>
+
+/* ---- Memory ------------------------------------------------------------------------------- */
+
+dt_status dt_bench_layers_open(dt_bench_layers *l, dt_run *r)
+{
+    static const char what[] = "the profile of layers";
+    const size_t steps = dt_plan_row_count(r->contexts.plan[0]);
+
+    l->steps = steps;
+    DT_TRY(dt_calloc(&l->profile.pass_s, steps, sizeof *l->profile.pass_s, what));
+    DT_TRY(dt_calloc(&l->name, steps, sizeof *l->name, what));
+    DT_TRY(dt_calloc(&l->layer, steps, sizeof *l->layer, what));
+    DT_TRY(dt_calloc(&l->pass, DT_PASS_COUNT * steps, sizeof *l->pass, what));
+    r->profile = &l->profile;
+    return DT_OK;
+}
+
+void dt_bench_layers_close(dt_bench_layers *l)
+{
+    free(l->profile.pass_s);
+    free(l->name);
+    free(l->layer);
+    free(l->pass);
+    *l = (dt_bench_layers){0};
+}
+
+void dt_bench_layers_restart(dt_bench_layers *l)
+{
+    double(*const pass_s)[DT_PASS_COUNT] = l->profile.pass_s;
+
+    memset(pass_s, 0, l->steps * sizeof *pass_s);
+    l->profile = (dt_profile){.pass_s = pass_s};
+}
+
+/* ---- What was done, and for how long --------------------------------------------------------- */
+
+/* Which total a layer belongs to, by the first of these that its operation begins with. */
+static const struct {
+    const char *op;
+    dt_total total;
+} layer_kinds[] = {
+    {"conv2d", DT_TOTAL_forward},  {"linear", DT_TOTAL_forward},
+    {"batchnorm", DT_TOTAL_norm},  {"maxpool", DT_TOTAL_pooling},
+    {"avgpool", DT_TOTAL_pooling}, {"globalavgpool", DT_TOTAL_pooling},
+    {"add", DT_TOTAL_residual},    {"fork", DT_TOTAL_residual},
+};
+
+static dt_total total_of(const char *op)
+{
+    for (size_t i = 0; i < DT_COUNT_OF(layer_kinds); i++)
+        if (strncmp(op, layer_kinds[i].op, strlen(layer_kinds[i].op)) == 0)
+            return layer_kinds[i].total;
+    return DT_TOTAL_other;
+}
+
+/* The totals of convolutions are in the order of passes. */
+static void pass_place(dt_bench_pass *p, dt_pass pass)
+{
+    static const char *const names[DT_PASS_COUNT] = {"forward", "data", "weights"};
+
+    p->total = total_of(p->layer->op);
+    p->name = names[pass];
+    if (p->total == DT_TOTAL_forward)
+        p->total = (dt_total)(DT_TOTAL_forward + (int)pass);
+    else if (pass == DT_PASS_DATA)
+        p->name = "backward";
+}
+
+static const dt_plan *plan_of(const dt_run *r, int64_t images)
+{
+    for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
+        if (dt_plan_batch(r->contexts.plan[i]) == images)
+            return r->contexts.plan[i];
+    return NULL;
+}
+
+/* Over the rank's shards of a full batch. */
+static dt_work work_of(const dt_run *r, size_t step, dt_pass pass)
+{
+    dt_work sum = {0, 0};
+
+    for (int s = r->first_shard; s < r->end_shard; s++) {
+        const dt_plan *p = plan_of(r, dt_shard_size(r->global_batch, (int)r->o.shards, s, NULL));
+        if (!p)
+            continue; /* no images */
+        const dt_work work = dt_plan_work(p, step, pass);
+        sum.flops += work.flops;
+        sum.bytes += work.bytes;
+    }
+    return sum;
+}
+
+static void take_layer(dt_bench_layers *l, const dt_run *r, size_t i, double steps)
+{
+    dt_plan_row *layer = &l->layer[i];
+
+    dt_plan_row_get(r->contexts.plan[0], i, layer);
+    snprintf(l->name[i], sizeof l->name[i], "%s", layer->name);
+    layer->name = l->name[i];
+    for (int pass = 0; pass < DT_PASS_COUNT; pass++) {
+        const dt_work work = work_of(r, i, (dt_pass)pass);
+        if (work.bytes == 0)
+            continue;
+        dt_bench_pass *p = &l->pass[l->passes++];
+        *p = (dt_bench_pass){.layer = layer,
+                             .step = i,
+                             .cost = {.seconds = l->profile.pass_s[i][pass] / steps,
+                                      .flops = (double)work.flops,
+                                      .bytes = (double)work.bytes}};
+        pass_place(p, (dt_pass)pass);
+        l->total[p->total].seconds += p->cost.seconds;
+    }
+}
+
+void dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,
+                          double waited)
+{
+    const double n = (double)steps;
+    dt_bench_cost *t = l->total;
+
+    l->step_s = seconds / n;
+    l->type = r->precision;
+    l->threads = r->threads;
+    l->ranks = dt_comm_world(r->comm);
+    for (size_t i = 0; i < l->steps; i++)
+        take_layer(l, r, i, n);
+    t[DT_TOTAL_update].seconds = r->phase_s[DT_PHASE_update] / n;
+    t[DT_TOTAL_exchange].seconds =
+        (l->profile.ready_s + r->phase_s[DT_PHASE_exchange] - waited) / n;
+    t[DT_TOTAL_waiting].seconds = (waited + l->profile.combine_s) / n;
+    t[DT_TOTAL_data].seconds = r->phase_s[DT_PHASE_data] / n;
+    t[DT_TOTAL_checks].seconds = r->phase_s[DT_PHASE_checks] / n;
+    t[DT_TOTAL_rest].seconds = l->step_s;
+    for (int i = 0; i < DT_TOTAL_rest; i++)
+        t[DT_TOTAL_rest].seconds -= t[i].seconds;
+}
+
+/* ---- Limits --------------------------------------------------------------------------------- */
+
+dt_status dt_bench_layers_peaks(dt_bench_layers *l, dt_comm *c)
+{
+    DT_TRY(dt_comm_barrier(c));
+    DT_TRY(dt_comm_agree(c, dt_peaks_measure(&l->peaks, l->threads)));
+    for (size_t i = 0; i < l->passes; i++) {
+        dt_bench_pass *p = &l->pass[i];
+        dt_bench_cost *cost = &p->cost, *total = &l->total[p->total];
+        const double compute = cost->flops / l->peaks.flops[l->type];
+        const double traffic = cost->bytes / l->peaks.bytes_per_s;
+        p->computes = compute > traffic;
+        cost->limit_s = DT_MAX(compute, traffic);
+        total->flops += cost->flops;
+        total->bytes += cost->bytes;
+        total->limit_s += cost->limit_s;
+    }
+    return DT_OK;
+}
+
+double dt_bench_efficiency(const dt_bench_cost *c)
+{
+    return c->seconds > 0 ? c->limit_s / c->seconds : 0;
+}

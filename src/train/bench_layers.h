@@ -1,0 +1,81 @@
+/* bench_layers.h - the profile of `bench --layers`: where a step's time goes, layer by layer and
+ * pass by pass, and where its limit lies; private to src/train. All is Local but for
+ * dt_bench_layers_peaks. */
+#ifndef DT_BENCH_LAYERS_H
+#define DT_BENCH_LAYERS_H
+#include "run.h"
+
+#include <jansson.h>
+
+/* A step goes into these; the first ones are made of layers' passes. */
+#define DT_TOTAL_LIST(X)                                                                           \
+    X(forward, "convolutions, forward")                                                            \
+    X(data_gradient, "convolutions, data gradient")                                                \
+    X(weight_gradient, "convolutions, weight gradient")                                            \
+    X(norm, "batch norm, with fused add and ReLU")                                                 \
+    X(pooling, "pooling")                                                                          \
+    X(residual, "residual adds and forks")                                                         \
+    X(other, "ReLU, loss")                                                                         \
+    X(update, "update and packing")                                                                \
+    X(exchange, "exchange")                                                                        \
+    X(waiting, "waiting for other ranks: exposed exchange")                                        \
+    X(data, "data")                                                                                \
+    X(checks, "checks")                                                                            \
+    X(rest, "rest")
+typedef enum dt_total {
+#define X(name, text) DT_TOTAL_##name,
+    DT_TOTAL_LIST(X)
+#undef X
+        DT_TOTAL_COUNT
+} dt_total;
+
+/* Per step of this rank, over all its shards. */
+typedef struct dt_bench_cost {
+    double seconds, flops, bytes;
+    double limit_s; /* no machine of the peaks does it faster from and to memory */
+} dt_bench_cost;
+
+typedef struct dt_bench_pass { /* one line */
+    const dt_plan_row *layer;
+    size_t step;      /* of the plan */
+    const char *name; /* "forward", "data", "weights", "backward" */
+    dt_total total;
+    bool computes; /* the limit is the one of flops */
+    dt_bench_cost cost;
+} dt_bench_pass;
+
+typedef struct dt_bench_layers {
+    dt_profile profile; /* pass_s is owned */
+    dt_peaks peaks;
+    dt_dtype type; /* of the convolutions */
+    int threads, ranks;
+    char (*name)[64];    /* [steps], owned: rows of a plan borrow theirs */
+    dt_plan_row *layer;  /* [steps], owned */
+    dt_bench_pass *pass; /* [passes], owned; in the order of the plan */
+    size_t steps, passes;
+    double step_s; /* mean of the measured steps */
+    dt_bench_cost total[DT_TOTAL_COUNT];
+} dt_bench_layers;
+
+/* Memory for r's plan; from now on its steps are clocked. DT_NOMEM. */
+dt_status dt_bench_layers_open(dt_bench_layers *l, dt_run *r) DT_MUST_CHECK;
+/* A zeroed l is allowed. */
+void dt_bench_layers_close(dt_bench_layers *l);
+/* Forget what was clocked: the warm-up. */
+void dt_bench_layers_restart(dt_bench_layers *l);
+/* Take what was clocked, and all that is wanted of r.
+ *   steps    that were clocked
+ *   seconds  of all of them
+ *   waited   of these in dt_exchange_finish and dt_exchange_publish */
+void dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,
+                          double waited);
+/* Measure the peaks, on all ranks at the same time, then find the limits. Agreed. Collective. */
+dt_status dt_bench_layers_peaks(dt_bench_layers *l, dt_comm *c) DT_MUST_CHECK;
+
+/* limit / time; 0 where there is no limit. */
+double dt_bench_efficiency(const dt_bench_cost *c);
+void dt_bench_layers_print(FILE *f, const dt_bench_layers *l);
+/* New reference, NULL: no memory. */
+json_t *dt_bench_layers_json(const dt_bench_layers *l);
+
+#endif

@@ -1,0 +1,188 @@
+/* bench_layers_print.c - the profile of `bench --layers` as tables, and as JSON. */
+#include "bench_layers.h"
+
+static const char *const total_name[DT_TOTAL_COUNT] = {
+#define X(name, text) #name,
+    DT_TOTAL_LIST(X)
+#undef X
+};
+static const char *const total_text[DT_TOTAL_COUNT] = {
+#define X(name, text) text,
+    DT_TOTAL_LIST(X)
+#undef X
+};
+
+static double share(const dt_bench_layers *l, const dt_bench_cost *c)
+{
+    return l->step_s > 0 ? c->seconds / l->step_s : 0;
+}
+
+static double gflop_per_s(const dt_bench_cost *c)
+{
+    return c->seconds > 0 ? 1e-9 * c->flops / c->seconds : 0;
+}
+
+static const char *limit_name(const dt_bench_pass *p)
+{
+    return p->computes ? "compute" : "traffic";
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+enum { CELL_CHARS = 24 };
+
+/* "-" for what does not apply. */
+static const char *cell(char out[CELL_CHARS], int digits, double x)
+{
+    if (x > 0)
+        snprintf(out, CELL_CHARS, "%.*f", digits, x);
+    else
+        snprintf(out, CELL_CHARS, "-");
+    return out;
+}
+
+/* The columns that layers and totals share. */
+static void print_cost(FILE *f, const dt_bench_layers *l, const dt_bench_cost *c)
+{
+    char flops[CELL_CHARS], bytes[CELL_CHARS], limit[CELL_CHARS], efficiency[CELL_CHARS];
+
+    fprintf(f, " %9.3f %5.1f%% %8s %8s %9s %5s", 1e3 * c->seconds, 100 * share(l, c),
+            cell(flops, 1, gflop_per_s(c)), cell(bytes, 2, 1e-6 * c->bytes),
+            cell(limit, 3, 1e3 * c->limit_s), cell(efficiency, 2, dt_bench_efficiency(c)));
+}
+
+static void print_peaks(FILE *f, const dt_bench_layers *l)
+{
+    const dt_peaks *p = &l->peaks;
+
+    fprintf(f, "\npeaks of rank 0 of %d (%d thread%s):", l->ranks, l->threads,
+            l->threads == 1 ? "" : "s");
+    for (int type = 0; type < DT_DTYPES; type++)
+        fprintf(f, " %s %.1f GFLOP/s (%s),", dt_dtype_name((dt_dtype)type), 1e-9 * p->flops[type],
+                p->flops_by[type]);
+    fprintf(f,
+            " memory %.1f GB/s\n"
+            "limit: flops at the peak of %s, or bytes read and written once at the memory's, the "
+            "longer of the two\n"
+            "eff.: limit / time, above 1 where caches serve what is counted as memory's; times "
+            "are means per step\n",
+            1e-9 * p->bytes_per_s, dt_dtype_name(l->type));
+}
+
+static void print_head(FILE *f, const char *what)
+{
+    fprintf(f, "\n%4s  %-18s %-22s %-8s %9s %6s %8s %8s %9s %5s  %s\n", "step", what, "name",
+            "pass", "ms", "share", "GFLOP/s", "MB", "limit ms", "eff.", "limit");
+}
+
+static void print_pass(FILE *f, const dt_bench_layers *l, const dt_bench_pass *p)
+{
+    fprintf(f, "%4zu  %-18s %-22s %-8s", p->step, p->layer->op, p->layer->name, p->name);
+    print_cost(f, l, &p->cost);
+    fprintf(f, "  %s\n", limit_name(p));
+}
+
+static double gap(const dt_bench_pass *p)
+{
+    return p->cost.seconds - p->cost.limit_s;
+}
+
+/* Those furthest from their limits, in time: where work on the program pays most. */
+static void print_gaps(FILE *f, const dt_bench_layers *l)
+{
+    enum { SHOWN = 10 };
+    const dt_bench_pass *most[SHOWN + 1]; /* falling, and one to fall out */
+    size_t n = 0;
+
+    for (size_t i = 0; i < l->passes; i++) {
+        size_t at = n;
+        for (; at > 0 && gap(most[at - 1]) < gap(&l->pass[i]); at--)
+            most[at] = most[at - 1];
+        most[at] = &l->pass[i];
+        n = DT_MIN(n + 1, (size_t)SHOWN);
+    }
+    print_head(f, "largest gaps");
+    for (size_t i = 0; i < n; i++)
+        print_pass(f, l, most[i]);
+}
+
+static void print_total(FILE *f, const dt_bench_layers *l, const char *name, const dt_bench_cost *c)
+{
+    fprintf(f, "%-54s ", name);
+    print_cost(f, l, c);
+    fputc('\n', f);
+}
+
+void dt_bench_layers_print(FILE *f, const dt_bench_layers *l)
+{
+    const dt_bench_cost step = {.seconds = l->step_s};
+
+    print_head(f, "operation");
+    for (size_t i = 0; i < l->passes; i++)
+        print_pass(f, l, &l->pass[i]);
+    print_gaps(f, l);
+    fprintf(f, "\n%-54s  %9s %6s %8s %8s %9s %5s\n", "phase", "ms", "share", "GFLOP/s", "MB",
+            "limit ms", "eff.");
+    for (int i = 0; i < DT_TOTAL_COUNT; i++)
+        print_total(f, l, total_text[i], &l->total[i]);
+    print_total(f, l, "step", &step);
+    print_peaks(f, l);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void put(json_t *j, const char *key, double value)
+{
+    json_object_set_new(j, key, json_real(value));
+}
+
+static void put_cost(json_t *j, const dt_bench_layers *l, const dt_bench_cost *c)
+{
+    put(j, "seconds", c->seconds);
+    put(j, "share", share(l, c));
+    put(j, "flops", c->flops);
+    put(j, "gflop_per_s", gflop_per_s(c));
+    put(j, "bytes", c->bytes);
+    put(j, "limit_s", c->limit_s);
+    put(j, "efficiency", dt_bench_efficiency(c));
+}
+
+static json_t *json_of_pass(const dt_bench_layers *l, const dt_bench_pass *p)
+{
+    json_t *j =
+        json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s}", "step", (json_int_t)p->step, "operation",
+                  p->layer->op, "name", p->layer->name, "output", p->layer->out_shape, "kernels",
+                  p->layer->kernels, "pass", p->name, "limit", limit_name(p));
+
+    put_cost(j, l, &p->cost);
+    return j;
+}
+
+static json_t *json_of_peaks(const dt_bench_layers *l)
+{
+    json_t *j =
+        json_pack("{s:i, s:i, s:f, s:i}", "threads", l->threads, "ranks", l->ranks,
+                  "memory_bytes_per_s", l->peaks.bytes_per_s, "stream_mib", DT_PEAK_STREAM_MIB);
+
+    for (int type = 0; type < DT_DTYPES; type++)
+        json_object_set_new(j, dt_dtype_name((dt_dtype)type),
+                            json_pack("{s:f, s:s}", "flops_per_s", l->peaks.flops[type], "by",
+                                      l->peaks.flops_by[type]));
+    return j;
+}
+
+json_t *dt_bench_layers_json(const dt_bench_layers *l)
+{
+    json_t *passes = json_array(), *totals = json_object();
+
+    for (size_t i = 0; i < l->passes; i++)
+        json_array_append_new(passes, json_of_pass(l, &l->pass[i]));
+    for (int i = 0; i < DT_TOTAL_COUNT; i++) {
+        json_t *j = json_object();
+        put_cost(j, l, &l->total[i]);
+        json_object_set_new(totals, total_name[i], j);
+    }
+    return json_pack("{s:f, s:s, s:o, s:o, s:o}", "mean_step_s", l->step_s, "precision",
+                     dt_dtype_name(l->type), "peaks", json_of_peaks(l), "passes", passes, "phases",
+                     totals);
+}

@@ -1,0 +1,142 @@
+/* model_work.c - the least that a pass computes and moves, by hand for layers of every
+ * kind. */
+#include "test.h"
+
+#include "model/plan.h"
+
+typedef struct made {
+    dt_net *net;
+    dt_model *model;
+    dt_plan *plan;
+} made;
+
+static made make(const dt_net_spec *spec, int64_t batch, dt_mode mode)
+{
+    const dt_model_opts opts = {.precision = DT_F32, .kernels = "blas", .threads = 1};
+    made m = {0};
+
+    assert_ok(dt_net_create(&m.net, spec));
+    assert_ok(dt_model_create(&m.model, m.net, &opts));
+    assert_ok(dt_plan_create(&m.plan, m.model, batch, mode));
+    return m;
+}
+
+static void unmake(made *m)
+{
+    dt_plan_destroy(m->plan);
+    dt_model_destroy(m->model);
+    dt_net_destroy(m->net);
+}
+
+static size_t find(const made *m, const char *op, const char *name)
+{
+    dt_plan_row row;
+
+    for (size_t i = 0; i < dt_plan_row_count(m->plan); i++) {
+        dt_plan_row_get(m->plan, i, &row);
+        if (strcmp(row.op, op) == 0 && strcmp(row.name, name) == 0)
+            return i;
+    }
+    fail_msg("no step %s %s", op, name);
+    return 0;
+}
+
+/* All passes of a step: flops of each that there is, bytes. */
+static void expect(const made *m, const char *op, const char *name, double flops,
+                   const double bytes[DT_PASS_COUNT])
+{
+    const size_t step = find(m, op, name);
+
+    for (int pass = 0; pass < DT_PASS_COUNT; pass++) {
+        const dt_work work = dt_plan_work(m->plan, step, (dt_pass)pass);
+        if ((double)work.bytes != bytes[pass] ||
+            (double)work.flops != (bytes[pass] > 0 ? flops : 0))
+            fail_msg("%s %s, pass %d: %lld flops, %lld bytes; want %.0f and %.0f", op, name, pass,
+                     (long long)work.flops, (long long)work.bytes, flops, bytes[pass]);
+    }
+}
+
+static double saved(const made *m, const char *op, const char *name)
+{
+    dt_plan_row row;
+
+    dt_plan_row_get(m->plan, find(m, op, name), &row);
+    return (double)row.saved_bytes;
+}
+
+/* 64 / 16 channels behind the first convolution; 3 x 3 windows at the edges of 32 pixels leave
+ * out one row of the kernel twice. */
+static void layers_of_vgg11(void **state)
+{
+    const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 16};
+    made m = make(&spec, 2, DT_TRAIN);
+    const double f = 4, x = 2 * 32 * 32 * 3, y = 2 * 32 * 32 * 4, weights = 27 * 4 + 4;
+    const double axis = 3 * 32 - 2;
+    const double norm = saved(&m, "batchnorm+relu", "features.1");
+    const double half = 2 * 16 * 16 * 4;
+
+    (void)state;
+    expect(&m, "conv2d", "features.0", 2 * 2 * axis * axis * 3 * 4,
+           (double[]){f * (x + y + weights), 0, f * (x + y + weights)});
+    expect(&m, "batchnorm+relu", "features.1", 0,
+           (double[]){f * (2 * y + 8) + norm, f * (4 * y + 4 + 8) + norm, 0});
+    expect(&m, "maxpool", "features.3", 0,
+           (double[]){f * (y + half) + half, f * (y + half) + half, 0});
+    expect(&m, "linear", "classifier", 2 * 2 * 32 * 10,
+           (double[]){f * (64 + 20 + 330), f * (64 + 20 + 320), f * (64 + 20 + 330)});
+    expect(&m, "softmax_xent", "loss", 0, (double[]){f * (20 + 2 + 20), f * (20 + 20), 0});
+    unmake(&m);
+}
+
+/* Maps of one pixel: a ninth of a 3 x 3 kernel meets it, and of the layer before, with a
+ * stride of 2 on 2 pixels, four ninths. */
+static void layers_of_resnet50(void **state)
+{
+    const dt_net_spec spec = {.net = "resnet50",
+                              .variant = "torchvision",
+                              .stem = "imagenet",
+                              .image_size = 32,
+                              .classes = 10,
+                              .width_divisor = 16};
+    made m = make(&spec, 2, DT_TRAIN);
+    const double f = 4, x = 2 * 32, weights = 9 * 32 * 32;
+    const double wide = 2 * 128;
+    const double norm = saved(&m, "batchnorm+add+relu", "layer4.1.bn3");
+
+    (void)state;
+    expect(&m, "conv2d", "layer4.1.conv2", 2 * 2 * 32 * 32,
+           (double[]){f * (2 * x + weights), f * (2 * x + weights), f * (2 * x + weights)});
+    expect(&m, "conv2d", "layer4.0.conv2", 4 * 2 * 2 * 32 * 32,
+           (double[]){f * (5 * x + weights), f * (5 * x + weights), f * (5 * x + weights)});
+    expect(&m, "batchnorm+add+relu", "layer4.1.bn3", 0,
+           (double[]){f * (3 * wide + 256) + norm, f * (5 * wide + 128 + 256) + norm, 0});
+    for (size_t i = 0; i < dt_plan_row_count(m.plan); i++)
+        if (m.plan->step[i].op == &dt_op_fork) {
+            const int64_t bytes = 4 * dt_shape_count(&m.plan->step[i].out_shape);
+            assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_FORWARD).bytes, 0);
+            assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_DATA).bytes, 3 * bytes);
+        }
+    unmake(&m);
+}
+
+static void evaluation_is_forward(void **state)
+{
+    const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 16};
+    made m = make(&spec, 2, DT_EVAL);
+
+    (void)state;
+    for (size_t i = 0; i < dt_plan_row_count(m.plan); i++) {
+        assert_true(dt_plan_work(m.plan, i, DT_PASS_FORWARD).bytes > 0);
+        assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_DATA).bytes, 0);
+        assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_WEIGHTS).bytes, 0);
+    }
+    unmake(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layers_of_vgg11),
+                                       cmocka_unit_test(layers_of_resnet50),
+                                       cmocka_unit_test(evaluation_is_forward)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
