@@ -12,7 +12,7 @@
 #endif
 
 /* Process state: what dt_isa_limit and dt_isa_promise set (-1: nothing), and the CPU's answer (-1:
- * not asked yet), which is kept because CPUID traps under a hypervisor and AMX is requested once. */
+ * not asked yet), which is kept: CPUID traps under a hypervisor, and AMX is requested once. */
 static struct {
     _Atomic int limit, promise, machine;
     _Atomic bool emulates;

@@ -63,7 +63,9 @@ static inline int snapshot_release(void **state)
 /* The numbers and the place of step k. */
 static inline void snapshot_fill(fixture *f, int64_t k)
 {
-    dt_fill_uniform(f->slab, f->all, -1, 1, (uint32_t)k, DT_STREAM_TEST, 0);
+    const size_t variances = f->all - f->channels; /* never negative */
+    dt_fill_uniform(f->slab, variances, -1, 1, (uint32_t)k, DT_STREAM_TEST, 0);
+    dt_fill_uniform(f->slab + variances, f->channels, 0, 1, (uint32_t)k, DT_STREAM_TEST, 1);
     f->s.at = (dt_progress){.epoch = k / 7,
                             .step = k % 7,
                             .run_step = k,

@@ -79,7 +79,7 @@ static void layers_of_vgg11(void **state)
     expect(&m, "conv2d", "features.0", 2 * 2 * axis * axis * 3 * 4,
            (double[]){f * (x + y + weights), 0, f * (x + y + weights)});
     expect(&m, "batchnorm+relu", "features.1", 0,
-           (double[]){f * (2 * y + 8) + norm, f * (4 * y + 4 + 8) + norm, 0});
+           (double[]){f * (2 * y + 8) + norm, f * (3 * y + 4 + 8) + norm, 0});
     expect(&m, "maxpool", "features.3", 0,
            (double[]){f * (y + half) + half, f * (y + half) + half, 0});
     expect(&m, "linear", "classifier", 2 * 2 * 32 * 10,
