@@ -1,6 +1,7 @@
 /* rundir.c - the run folder: never shared with another run, never over the remains of one. */
 #include "store.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +49,47 @@ static dt_status make_parents(const char *path)
 
 /* ---- What is in it ------------------------------------------------------------------- */
 
+enum { LOCK_CHARS = DT_HOST_CHARS + 32 };
+
+/* For reading, or -1: whatever has the lock's name. */
+static int open_lock(const dt_rundir *d)
+{
+    char path[PATH_MAX];
+    return open(dt_rundir_file(d, "lock", path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+/* Whether fd is a run's lock, which may be written and removed: a file of one name, empty as of a
+ * run that has only begun, or "PID HOST\n" (the first versions': "PID\n"), or what a power cut
+ * leaves of it: its beginning, or bytes that are no text. Any other `lock` is its owner's. */
+static bool is_lock(int fd)
+{
+    char text[LOCK_CHARS];
+    struct stat info;
+
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink > 1)
+        return false;
+    const ssize_t n = pread(fd, text, sizeof text, 0);
+    if (n < 0 || n == (ssize_t)sizeof text)
+        return false;
+    text[n] = '\0';
+    for (ssize_t i = 0; i < n; i++)
+        if (iscntrl((unsigned char)text[i]) && !isspace((unsigned char)text[i]))
+            return true;
+    const size_t digits = strspn(text, "0123456789"), line = strcspn(text, "\n");
+    return n == 0 ||
+           (digits > 0 && (digits == line || text[digits] == ' ') && (ssize_t)line + 1 >= n);
+}
+
+static bool has_lock(const dt_rundir *d)
+{
+    const int fd = open_lock(d);
+    const bool has = fd >= 0 && is_lock(fd);
+
+    if (fd >= 0)
+        close(fd);
+    return has;
+}
+
 typedef struct contents {
     bool empty;               /* but for a lock */
     bool lock, run;           /* a lock file; what a run leaves */
@@ -65,7 +107,7 @@ static dt_status look_into(const dt_rundir *d, contents *c)
         const char *name = e->d_name;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
             continue;
-        const bool lock = strcmp(name, "lock") == 0;
+        const bool lock = strcmp(name, "lock") == 0 && has_lock(d);
         c->lock = c->lock || lock;
         c->run = c->run || strcmp(name, "options.yaml") == 0 ||
                  strcmp(name, ".options.yaml") == 0 || /* killed before its renaming */
@@ -81,9 +123,8 @@ static dt_status look_into(const dt_rundir *d, contents *c)
 /* Who holds the folder, as the lock file says; one that has only begun may not have written. */
 static dt_status rundir_in_use(const dt_rundir *d)
 {
-    char path[PATH_MAX], text[DT_HOST_CHARS + 32] = "", who[sizeof text + 32] = "";
-    const int fd =
-        open(dt_rundir_file(d, "lock", path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    char text[LOCK_CHARS] = "", who[sizeof text + 32] = "";
+    const int fd = open_lock(d);
 
     if (fd >= 0) {
         const ssize_t n = read(fd, text, sizeof text - 1);
@@ -170,15 +211,22 @@ static bool is_named(int fd, const char *path)
 static dt_status take_lock(dt_rundir *d)
 {
     enum { TRIES = 1000 };
-    char path[PATH_MAX], host[DT_HOST_CHARS], text[DT_HOST_CHARS + 32];
+    char path[PATH_MAX], host[DT_HOST_CHARS], text[LOCK_CHARS];
 
     dt_host_name(host);
     const int n = snprintf(text, sizeof text, "%ld %s\n", (long)getpid(), host);
     dt_rundir_file(d, "lock", path);
     for (int i = 0; i < TRIES; i++) {
-        d->lock = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+        d->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0644);
         if (d->lock < 0)
             return rundir_error(d->path, "its lock");
+        if (!is_lock(d->lock)) {
+            close(d->lock);
+            return dt_fail(DT_CANTCREATE,
+                           "run folder %s: its 'lock' is not what a run leaves; move it away, or "
+                           "choose another --out",
+                           d->path);
+        }
         const bool locked = flock(d->lock, LOCK_EX | LOCK_NB) == 0;
         if (!locked || is_named(d->lock, path)) {
             if (locked && ftruncate(d->lock, 0) == 0 && write(d->lock, text, (size_t)n) == n) {
@@ -337,7 +385,8 @@ void dt_rundir_close(dt_rundir *d)
     char path[PATH_MAX];
 
     if (d->open) {
-        unlink(dt_rundir_file(d, "lock", path));
+        if (is_named(d->lock, dt_rundir_file(d, "lock", path)))
+            unlink(path);
         close(d->lock);
     }
     if (d->created && (d->folder < 0 || leads_to(d->path, d->folder)))

@@ -379,7 +379,7 @@ typedef struct dt_rundir {
  *                  folder or not given; with another --out a new one begins
  * The folder is held by flock, on itself and on its file `lock`, until close: a lock file whose
  * process is dead holds nothing, and one that is removed lets nobody in. Of processes that want
- * one folder at once, one gets it.
+ * one folder at once, one gets it. What else is called `lock` is left alone.
  * DT_CANTCREATE: not empty, held by another run, or not writable; DT_NOINPUT: PATH does
  * not exist. */
 dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_CHECK;

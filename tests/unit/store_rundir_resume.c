@@ -86,7 +86,7 @@ static void a_run_that_had_barely_begun(void **state)
     for (size_t i = 0; i < 2; i++) {
         mkdir(p->run, 0755);
         folder_write(p->run, "lock", "123\n", 4);
-        folder_write(p->run, left[i], "x", 1);
+        folder_write(p->run, left[i], "", 0);
         p->o.resume = "never"; /* without being asked, nothing is taken over */
         assert_fails(dt_rundir_open(&d, &p->o, 2), DT_CANTCREATE, "is not empty");
         assert_true(dt_path_exists(folder_path(p->run, "lock")));
@@ -113,6 +113,69 @@ static void what_is_no_run_is_refused(void **state)
     assert_int_equal(symlink("/etc/passwd", folder_path(p->run, "lock")), 0);
     leave_run(p, false);
     assert_fails(dt_rundir_open(&d, &p->o, 2), DT_CANTCREATE, "its lock");
+}
+
+/* A file of the user's own, or of two names, and what would be waited for. */
+static void a_lock_of_somebody_else_is_left_alone(void **state)
+{
+    static const char *const texts[] = {"my notes", "my notes\n", "12x",
+                                        "1 a\nb\n", "\n",         " 1 a\n"};
+    enum { TEXTS = sizeof texts / sizeof *texts, LINK = TEXTS, PIPE, KINDS };
+    place *p = *state;
+    struct stat info;
+    dt_rundir d;
+
+    for (int kind = 0; kind < 2 * KINDS; kind++) {
+        const int i = kind / 2;
+        mkdir(p->run, 0755);
+        const char *lock = folder_path(p->run, "lock");
+        if (i < TEXTS)
+            folder_write(p->run, "lock", texts[i], strlen(texts[i]));
+        folder_write(p->dir, "precious", "1 a\n", 4);
+        if (i == LINK)
+            assert_int_equal(link(folder_path(p->dir, "precious"), lock), 0);
+        if (i == PIPE)
+            assert_int_equal(mkfifo(lock, 0600), 0);
+        if (kind % 2)
+            leave_run(p, false);
+        assert_fails(dt_rundir_open(&d, &p->o, 2), DT_CANTCREATE,
+                     kind % 2 ? "its 'lock' is not what a run leaves; move it away"
+                              : "is not empty: it holds 'lock'");
+        assert_int_equal(stat(folder_path(p->run, "lock"), &info), 0);
+        assert_int_equal(info.st_size, i < TEXTS ? strlen(texts[i]) : i == LINK ? 4 : 0);
+        folder_remove(p->run);
+    }
+}
+
+/* What a power cut may leave of one. */
+static void a_torn_lock_is_a_lock(void **state)
+{
+    static const char *const texts[] = {"12", "1234 h", "\0\0\0\0\0\0\n", "1234\0\0\0",
+                                        "\x01\xcd\x9b\n..."};
+    static const size_t length[] = {2, 6, 7, 7, 7};
+    place *p = *state;
+    dt_rundir d;
+
+    for (size_t i = 0; i < sizeof length / sizeof *length; i++) {
+        leave_run(p, false);
+        folder_write(p->run, "lock", texts[i], length[i]);
+        assert_ok(dt_rundir_open(&d, &p->o, 2));
+        dt_rundir_close(&d);
+        assert_false(dt_path_exists(folder_path(p->run, "lock")));
+    }
+}
+
+/* Put in the place of the lock while its run goes on. */
+static void what_replaced_the_lock_stays(void **state)
+{
+    place *p = *state;
+    dt_rundir d;
+
+    leave_run(p, true);
+    assert_ok(dt_rundir_open(&d, &p->o, 2));
+    folder_write(p->run, "lock", "my notes", 8);
+    dt_rundir_close(&d);
+    assert_true(dt_path_exists(folder_path(p->run, "lock")));
 }
 
 static void paths_lead_to_their_run(void **state)
@@ -299,13 +362,11 @@ static void one_of_many_resumes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(remains_are_taken_over),
-        TEST(a_run_that_had_barely_begun),
-        TEST(what_is_no_run_is_refused),
-        TEST(paths_lead_to_their_run),
-        TEST(a_live_one_keeps_it_and_a_killed_one_does_not),
-        TEST(never_two_at_once),
-        TEST(one_of_many_resumes),
+        TEST(remains_are_taken_over),    TEST(a_run_that_had_barely_begun),
+        TEST(what_is_no_run_is_refused), TEST(a_lock_of_somebody_else_is_left_alone),
+        TEST(a_torn_lock_is_a_lock),     TEST(what_replaced_the_lock_stays),
+        TEST(paths_lead_to_their_run),   TEST(a_live_one_keeps_it_and_a_killed_one_does_not),
+        TEST(never_two_at_once),         TEST(one_of_many_resumes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
