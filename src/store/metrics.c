@@ -123,11 +123,12 @@ static dt_status write_again(dt_metrics *m, bool displaced)
     char again[PATH_MAX];
     dt_status st = DT_OK;
     const int n = snprintf(again, sizeof again, "%s.again", m->path);
-    const int fd =
-        n < 0 || (size_t)n >= sizeof again
-            ? -1
-            : open(again, O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    int fd = -1;
 
+    if (n > 0 && (size_t)n < sizeof again) {
+        unlink(again); /* a pipe would be waited for, and a link lead elsewhere */
+        fd = open(again, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    }
     if (fd < 0 || !copy_bytes(m->fd, fd) || (displaced && !displace(m->path)) ||
         rename(again, m->path) != 0 || dup3(fd, m->fd, O_CLOEXEC) < 0)
         st = dt_fail(DT_IO, "%s was removed or replaced, and cannot be written again: %s", m->path,
@@ -187,11 +188,9 @@ static dt_status append(dt_metrics *m, const char *line, int length)
     return st;
 }
 
-enum { LINE_CHARS = 512 }; /* the longest line has fewer than 300 */
-
 dt_status dt_metrics_step(dt_metrics *m, const dt_step_record *r)
 {
-    char line[LINE_CHARS], loss[NUMBER_CHARS], lr[NUMBER_CHARS], rate[NUMBER_CHARS];
+    char line[DT_METRICS_LINE], loss[NUMBER_CHARS], lr[NUMBER_CHARS], rate[NUMBER_CHARS];
     const int n = snprintf(line, sizeof line,
                            "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,"
                            "\"loss\":%s,\"lr\":%s,\"images_per_s\":%s}\n",
@@ -202,7 +201,7 @@ dt_status dt_metrics_step(dt_metrics *m, const dt_step_record *r)
 
 dt_status dt_metrics_epoch(dt_metrics *m, const dt_epoch_record *r)
 {
-    char line[LINE_CHARS], train[NUMBER_CHARS], test[NUMBER_CHARS], accuracy[NUMBER_CHARS],
+    char line[DT_METRICS_LINE], train[NUMBER_CHARS], test[NUMBER_CHARS], accuracy[NUMBER_CHARS],
         seconds[NUMBER_CHARS];
     const int n =
         snprintf(line, sizeof line,
@@ -216,7 +215,7 @@ dt_status dt_metrics_epoch(dt_metrics *m, const dt_epoch_record *r)
 
 dt_status dt_metrics_end(dt_metrics *m, const dt_end_record *r)
 {
-    char line[LINE_CHARS];
+    char line[DT_METRICS_LINE];
     const int n = snprintf(line, sizeof line,
                            "{\"kind\":\"end\",\"weights_hash\":\"%s\","
                            "\"state_hash\":\"%s\",\"steps\":%lld}\n",

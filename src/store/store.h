@@ -298,6 +298,7 @@ dt_status dt_average(const dt_options *o, const char *const *path, size_t count)
  * Epochs and steps count from 1, steps over the whole run. Numbers have 9 significant
  * digits (a float32 comes back exactly); NaN and infinities, which JSON lacks, are
  * null. Everything is Local; rank 0 alone writes. */
+enum { DT_METRICS_LINE = 512 }; /* bytes of a line are fewer; the longest has not 300 */
 
 typedef struct dt_step_record {
     int64_t epoch, step; /* from 1; the step within its epoch */

@@ -1,8 +1,10 @@
 /* verify.c - dtrain verify: what can be said of files without training. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "checkpoint_internal.h"
 #include "finite.h"
@@ -193,23 +195,53 @@ static void records_line(records_end *end, const char *text)
     json_decref(line);
 }
 
+/* A longer line than a run writes is none of its records, however much of it there is. */
+static dt_status records_lines(records_end *end, FILE *f, const char *path)
+{
+    char line[DT_METRICS_LINE];
+    size_t used = 0;
+    int c = 0;
+
+    while (c != EOF) {
+        c = getc(f);
+        if (c != EOF && c != '\n') {
+            if (used < sizeof line)
+                line[used++] = (char)c;
+            continue;
+        }
+        if (used < sizeof line && !ferror(f)) {
+            line[used] = '\0';
+            records_line(end, line);
+        }
+        used = 0;
+    }
+    return ferror(f) ? dt_fail(DT_IO, "reading %s: %s", path, strerror(errno)) : DT_OK;
+}
+
 static dt_status records_read(const char *run, records_end *end)
 {
-    char path[PATH_MAX], *line = NULL;
-    size_t room = 0;
+    char path[PATH_MAX];
+    struct stat info;
+    dt_status st = DT_OK;
 
     *end = (records_end){.steps = -1, .step = -1};
     DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
-    FILE *f = fopen(path, "re");
-    if (!f)
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT)
         return DT_OK; /* whether it should be there, a checkpoint knows */
-    while (getline(&line, &room, f) > 0)
-        records_line(end, line);
-    free(line);
-    fclose(f);
-    if (end->lost > 0)
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!f || fstat(fd, &info) != 0)
+        st = dt_fail(DT_IO, "%s: %s", path, strerror(errno));
+    else
+        st = S_ISREG(info.st_mode) ? records_lines(end, f, path)
+                                   : dt_fail(DT_FORMAT, "%s is no regular file", path);
+    if (f)
+        fclose(f);
+    else if (fd >= 0)
+        close(fd);
+    if (st == DT_OK && end->lost > 0)
         dt_warn("%s lacks the lines of %lld steps between others", path, (long long)end->lost);
-    return DT_OK;
+    return st;
 }
 
 /* The model that the run ended with is the one that its last record tells of. */
@@ -231,11 +263,13 @@ static dt_status verify_run_model(verdict *v, const char *run)
     int64_t step = -1;
     records_end end;
 
-    DT_TRY(records_read(run, &end));
+    dt_status st = records_read(run, &end);
+    if (st != DT_OK)
+        DT_TRY(verdict_add(v, st));
     DT_TRY(dt_path_join(path, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
     if (!dt_path_exists(path))
         return DT_OK;
-    dt_status st = verify_model(path, weights);
+    st = verify_model(path, weights);
     if (st == DT_OK)
         st = dt_model_read_steps(path, &step);
     if (st == DT_OK)

@@ -82,8 +82,29 @@ accepts average "$run/checkpoints/step-0000000002" "$step" --out "$tmp/mean" # o
 touch -d '1 hour ago' "$tmp/mean"
 cp -p "$tmp/mean" "$run/model.safetensors"
 refuses 65 "as metrics.jsonl says: it is another model" -- verify "$run"
+# though a line before the last record is longer than memory, or another is no record of a run's
+cp "$run/metrics.jsonl" "$tmp/records"
+if [ -z "${ASAN_OPTIONS:-}" ]; then # sanitizers map terabytes
+    : >"$run/metrics.jsonl"
+    truncate -s 600M "$run/metrics.jsonl"
+    { echo && tail -n 1 "$tmp/records"; } >>"$run/metrics.jsonl"
+    bounded bash -c 'ulimit -v 600000; exec "$@"' - "$DTRAIN_BIN" verify "$run"
+    judge 65 "a line of 600 MB" "it is another model"
+fi
 cp "$tmp/aside" "$run/model.safetensors"
+printf '{"kind":"end","weights_hash":"0","steps":3%600s}\n' >"$run/metrics.jsonl"
+cat "$tmp/records" >>"$run/metrics.jsonl"
 accepts verify "$run"
+
+# records that cannot be read
+mkdir "$tmp/unread"
+cp "$run/model.safetensors" "$tmp/unread"
+mkfifo "$tmp/unread/metrics.jsonl"
+refuses 65 "$tmp/unread/metrics.jsonl is no regular file" -- verify "$tmp/unread"
+must grep -qF "ok   $tmp/unread/model.safetensors" "$tmp/stdout" # the rest goes on
+ln -sf /proc/self/mem "$tmp/unread/metrics.jsonl" # a file, with nothing at its beginning
+refuses 74 "reading $tmp/unread/metrics.jsonl: Input/output error" -- verify "$tmp/unread"
+cp "$tmp/records" "$run/metrics.jsonl"
 
 # a model: the header, a number that is none, another network's shapes
 cp "$run/model.safetensors" "$tmp/model"

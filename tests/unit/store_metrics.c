@@ -6,6 +6,7 @@
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/store.h"
@@ -257,6 +258,23 @@ static void half_a_line_does_not_stay(void **state)
     json_decref(j);
 }
 
+/* What stands where it is written again is not written to: a pipe would be waited for. */
+static void a_removed_file_is_written_again(void **state)
+{
+    fixture *f = *state;
+    char again[sizeof f->path + 8];
+    bool done = false;
+
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = 1}));
+    snprintf(again, sizeof again, "%s.again", f->path);
+    assert_int_equal(mkfifo(again, 0600), 0);
+    assert_int_equal(unlink(f->path), 0);
+    assert_ok(dt_metrics_keep(&f->m, &done));
+    assert_true(done);
+    assert_int_not_equal(access(again, F_OK), 0);
+    json_decref(line(f, 0));
+}
+
 static void failures_are_named(void **state)
 {
     (void)state;
@@ -278,7 +296,8 @@ int main(void)
         TEST(lines_say_what_was_recorded), TEST(any_float32_comes_back),
         TEST(what_is_not_finite_is_null),  TEST(lines_are_appended_and_at_once_there),
         TEST(resuming_cuts_to_a_line),     TEST(a_missing_file_begins_anew),
-        TEST(half_a_line_does_not_stay),   TEST(failures_are_named),
+        TEST(half_a_line_does_not_stay),   TEST(a_removed_file_is_written_again),
+        TEST(failures_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
