@@ -63,6 +63,7 @@ static void driver_close(driver *d)
 static void driver_fill(driver *d, int64_t k)
 {
     dt_fill_uniform(d->slab, 2 * (d->floats + d->channels), -1, 1, (uint32_t)k, DT_STREAM_TEST, 0);
+    dt_fill_uniform(d->s.model.running_var, d->channels, 0, 1, (uint32_t)k, DT_STREAM_TEST, 0);
     d->s.at = (dt_progress){.epoch = k / 7,
                             .step = k % 7,
                             .run_step = k,
