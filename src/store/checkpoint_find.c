@@ -56,12 +56,20 @@ bool dt_checkpoint_gone(const char *path)
     return lstat(path, &info) != 0 && errno == ENOENT;
 }
 
+/* The failure `st`, with a remedy. */
+static dt_status find_advise(dt_status st, const char *remedy)
+{
+    char text[2 * PATH_MAX];
+
+    snprintf(text, sizeof text, "%s", dt_fail_text());
+    dt_fail_clear();
+    return dt_fail(st, "%s; %s", text, remedy);
+}
+
 /* What is damaged is passed over. What the system failed to read may be whole: whoever passed
  * over it would go on from an older one, or begin anew, and put it aside. */
 static dt_status find_failed(dt_status st)
 {
-    char text[2 * PATH_MAX];
-
     if (st == DT_FORMAT || st == DT_NOINPUT) {
         dt_warn("%s; skipped", dt_fail_text());
         dt_fail_clear();
@@ -69,22 +77,21 @@ static dt_status find_failed(dt_status st)
     }
     if (st != DT_IO)
         return st;
-    snprintf(text, sizeof text, "%s", dt_fail_text());
-    dt_fail_clear();
-    return dt_fail(st,
-                   "%s; it may be whole, so nothing is done without it: try again, or move "
-                   "it away",
-                   text);
+    return find_advise(
+        st, "it may be whole, so nothing is done without it: try again, or move it away");
 }
 
 /* The newest of a list, oldest first, that is valid; *gone: one went meanwhile. */
 static dt_status find_newest(const char *folder, const dt_checkpoint_name *list, size_t count,
                              char found[PATH_MAX], bool *gone)
 {
+    char hash[DT_DIGEST_CHARS];
+    dt_progress at;
+
     for (size_t i = count; i-- > 0;) {
         char path[PATH_MAX];
         DT_TRY(dt_path_join(path, folder, list[i].text));
-        const dt_status st = dt_checkpoint_verify(path);
+        const dt_status st = dt_checkpoint_try(path, &at, hash);
         if (st == DT_OK) {
             memcpy(found, path, sizeof path);
             return DT_OK;
@@ -122,14 +129,18 @@ static dt_status find_within(const char *folder, int64_t than, int64_t end, char
 
 dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX])
 {
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], hash[DT_DIGEST_CHARS];
+    dt_progress at;
 
     found[0] = '\0';
     if (access(path, F_OK) != 0)
         return dt_fail(DT_NOINPUT, "%s: %s: name a run folder or a checkpoint", path,
                        strerror(errno));
     if (is_checkpoint(path)) {
-        DT_TRY(dt_checkpoint_verify(path));
+        const dt_status st = dt_checkpoint_try(path, &at, hash);
+        if (st == DT_FORMAT)
+            return find_advise(st, "name another, or its run for the newest valid one");
+        DT_TRY(st);
         if (strlen(path) >= PATH_MAX)
             return dt_fail(DT_NOINPUT, "%.200s...: the path is too long", path);
         snprintf(found, PATH_MAX, "%s", path);

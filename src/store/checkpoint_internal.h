@@ -103,5 +103,10 @@ struct dt_checkpoint {
 
 /* What dt_checkpoint_open leaves: every byte of the other files, as dt_checkpoint_verify. */
 dt_status dt_checkpoint_check(const dt_checkpoint *c) DT_MUST_CHECK;
+/* Whether a run can go on from it: dt_checkpoint_verify, and its numbers, in memory taken for
+ * them, are of the network that it names and have the state_hash that was saved, which is copied
+ * to hash. Errors as dt_checkpoint_load; DT_NOMEM. */
+dt_status dt_checkpoint_try(const char *path, dt_progress *at,
+                            char hash[DT_DIGEST_CHARS]) DT_MUST_CHECK;
 
 #endif

@@ -171,10 +171,11 @@ typedef struct dt_keep {
 dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep) DT_MUST_CHECK;
 
 /* The newest valid checkpoint of a run folder (or the one that `path` itself is) into
- * found; a torn or corrupt one, or one with a number that is not finite, is named by dt_warn
- * with what is wrong, and skipped; but an error of the system, after which nothing is known of
- * it, is the outcome: DT_IO, DT_NOMEM. Leftover
- * .tmp-* and .trash-* are passed over. found[0] = 0: none. DT_FORMAT: path is itself a
+ * found; a torn or corrupt one, one with a number that is not finite, or whose numbers have not
+ * the state_hash that was saved, is named by dt_warn with what is wrong, and skipped; but an error
+ * of the system, after which nothing is known of it, is the outcome: DT_IO, DT_NOMEM. Leftover
+ * .tmp-* and .trash-* are passed over. Memory for one state is taken meanwhile. found[0] = 0:
+ * none. DT_FORMAT: path is itself a
  * checkpoint, and not valid; DT_NOINPUT: path does not exist. */
 dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX]) DT_MUST_CHECK;
 
@@ -211,7 +212,8 @@ dt_status dt_checkpoint_text(const dt_checkpoint *c, const char *key, char *out,
 bool dt_checkpoint_says(const dt_checkpoint *c, const char *key);
 
 /* Every byte is checked, then into->model's arrays, into->momentum and *at are filled, and the
- * state_hash is computed anew and compared with the one saved.
+ * state_hash is computed anew and compared with the one saved; where it differs, all is read once
+ * more.
  * into->options (or NULL) gives the normalisation that the weights must be for; its other
  * members are not read. Errors as dt_checkpoint_verify and dt_model_load; on failure the
  * arrays hold anything. */

@@ -51,29 +51,14 @@ out:
     return st;
 }
 
-/* The bytes first: what a hash does not vouch for is not worth reading. */
 static dt_status verify_checkpoint(const char *path, dt_progress *at)
 {
     char hash[DT_DIGEST_CHARS];
-    dt_model_read r = {.net = NULL};
-    dt_checkpoint *c = NULL;
-    dt_options o;
-    dt_status st = DT_OK;
 
-    DT_GO(st, dt_checkpoint_open(&c, path), out);
-    DT_GO(st, dt_checkpoint_check(c), out);
-    dt_options_init(&o);
-    DT_GO(st, dt_model_read_open(&r, path, &o), out);
-    const dt_snapshot into = {.model = r.state, .momentum = r.momentum};
-    DT_GO(st, dt_checkpoint_load(c, &into, at), out);
-    DT_GO(st, dt_checkpoint_text(c, "state_hash", hash, sizeof hash), out);
+    DT_TRY(dt_checkpoint_try(path, at, hash));
     printf("ok   %s: step %lld (epoch %lld after %lld steps), state_hash %s\n", path,
            (long long)at->run_step, (long long)at->epoch + 1, (long long)at->step, hash);
-
-out:
-    dt_model_read_close(&r);
-    dt_checkpoint_close(c);
-    return st;
+    return DT_OK;
 }
 
 /* ---- A run folder -------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* store_checkpoint.c - checkpoints: what is saved comes back in every bit; what is damaged is
  * never loaded, and the one before it is. */
 #include "snapshot.h"
+#include "state_json.h"
 
 #include <float.h>
 #include <math.h>
@@ -381,6 +382,29 @@ static void a_renamed_checkpoint_is_not_taken_for_another(void **state)
     assert_loads_step(f, elsewhere, 3);
 }
 
+/* Every byte is as MANIFEST says, and yet they are not the numbers that were saved. */
+static void other_numbers_are_passed_over(void **state)
+{
+    static const char other[] = "0123456789abcdef0123456789abcdef";
+    fixture *f = *state;
+    char found[PATH_MAX], path[FOLDER_PATH + 64];
+    dt_checkpoint *c = NULL;
+
+    snapshot_save(f, 3);
+    snapshot_save(f, 5);
+    snprintf(path, sizeof path, "%s/step-0000000005", f->checkpoints);
+    assert_ok(dt_checkpoint_open(&c, path));
+    assert_int_equal(json_object_set_new(c->root, "state_hash", json_string(other)), 0);
+    state_json_put(path, c);
+    dt_checkpoint_close(c);
+    assert_ok(dt_checkpoint_verify(path));
+    find_step(f, f->run, "step-0000000003", "step-0000000005 was saved with state_hash 0123");
+    assert_ok(dt_newest_model(f->run, found)); /* of other commands, too */
+    assert_string_equal(found, step_path(f, "step-0000000003"));
+    assert_fails(dt_checkpoint_find(path, found), DT_FORMAT,
+                 "not those that the run had; name another");
+}
+
 static void runs_are_told_from_paths(void **state)
 {
     fixture *f = *state;
@@ -409,7 +433,7 @@ int main(void)
         TEST(any_other_length_is_seen),      TEST(mixed_checkpoints_are_seen),
         TEST(what_is_no_file_is_refused),    TEST(a_manifest_is_believed_in_nothing),
         TEST(the_newest_valid_one_is_found), TEST(a_renamed_checkpoint_is_not_taken_for_another),
-        TEST(runs_are_told_from_paths),
+        TEST(other_numbers_are_passed_over), TEST(runs_are_told_from_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

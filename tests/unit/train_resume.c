@@ -1,8 +1,7 @@
 /* train_resume.c - whether a checkpoint belongs to a run: one of an older version knows fewer
  * options, and its run did what is now their default. */
-#include "folder.h"
+#include "state_json.h"
 
-#include "store/checkpoint_internal.h"
 #include "train/session.h"
 
 static dt_comm *comm;
@@ -39,17 +38,11 @@ static void save(const dt_run *r, const char *folder, char path[PATH_MAX])
 /* As a version would have saved it that had no such option. */
 static void forget(const char *path, const char *option)
 {
-    char manifest[DT_MANIFEST_CHARS], *text;
     dt_checkpoint *c = NULL;
 
     assert_ok(dt_checkpoint_open(&c, path));
     assert_int_equal(json_object_del(json_object_get(c->root, "options"), option), 0);
-    assert_non_null(text = json_dumps(c->root, JSON_INDENT(1)));
-    c->manifest.file[DT_CHECKPOINT_STATE] =
-        (dt_written){strlen(text), dt_hash_bytes(text, strlen(text))};
-    folder_write(path, "state.json", text, strlen(text));
-    folder_write(path, "MANIFEST", manifest, dt_manifest_text(&c->manifest, manifest));
-    free(text);
+    state_json_put(path, c);
     dt_checkpoint_close(c);
 }
 
