@@ -47,6 +47,12 @@ static dt_status option_then(const dt_run *r, const dt_checkpoint *c, const dt_o
     return DT_OK;
 }
 
+static void note_difference(const char *name, const char *then, const char *now, bool matters)
+{
+    dt_note("  %s: the checkpoint has '%s', now '%s'%s", name, then, now,
+            matters ? " (changes the run)" : "");
+}
+
 /* One line per option that differs; whether any of them changes the run. */
 static dt_status compare_options(const dt_run *r, const dt_checkpoint *c, bool *changed)
 {
@@ -61,21 +67,20 @@ static dt_status compare_options(const dt_run *r, const dt_checkpoint *c, bool *
             continue;
         const bool matters = changes_run(row, &r->o);
         *changed = *changed || matters;
-        dt_note("  %s: the checkpoint has '%s', now '%s'%s", row->name, then, now,
-                matters ? " (changes the run)" : "");
+        note_difference(row->name, then, now, matters);
     }
     return DT_OK;
 }
 
 static dt_status compare_text(const dt_checkpoint *c, const char *key, const char *now,
-                              bool *differs)
+                              bool matters, bool *differs)
 {
     char then[DT_OPTION_CHARS];
 
     DT_TRY(dt_checkpoint_text(c, key, then, sizeof then));
     *differs = strcmp(then, now) != 0;
     if (*differs)
-        dt_note("  %s: the checkpoint has '%s', now '%s'", key, then, now);
+        note_difference(key, then, now, matters);
     return DT_OK;
 }
 
@@ -87,8 +92,8 @@ static dt_status compare_run(const dt_run *r, const char *path, const dt_checkpo
     dt_digest_text(dt_source_digest(r->source), data);
     dt_bits_class(r, class);
     DT_TRY(compare_options(r, c, &options));
-    DT_TRY(compare_text(c, "data_digest", data, &other_data));
-    DT_TRY(compare_text(c, "class", class, &other_class));
+    DT_TRY(compare_text(c, "data_digest", data, true, &other_data));
+    DT_TRY(compare_text(c, "class", class, false, &other_class));
     if (other_class)
         dt_warn("another build, library or instruction set: the run goes on, but its bits may "
                 "differ from those of an undisturbed run");

@@ -87,10 +87,34 @@ static void an_unknown_option_had_its_default(void **state)
     folder_remove(folder);
 }
 
+/* Whatever is a reason to refuse is marked as one. */
+static void other_data_are_marked(void **state)
+{
+    char folder[FOLDER_PATH], path[PATH_MAX], at[FOLDER_PATH + 64], text[4000];
+    dt_checkpoint *c = NULL;
+    dt_run r;
+
+    (void)state;
+    folder_make(folder);
+    run_open(&r);
+    save(&r, folder, path);
+    snprintf(at, sizeof at, "%s/checkpoints/step-0000000000", folder);
+    assert_ok(dt_checkpoint_open(&c, at));
+    assert_int_equal(json_object_set_new(c->root, "data_digest", json_string("another")), 0);
+    state_json_put(at, c);
+    dt_checkpoint_close(c);
+    assert_fails(look(&r, folder, text), DT_CONFIG, "the differences marked above");
+    assert_non_null(strstr(text, "  data_digest: the checkpoint has 'another', now '"));
+    assert_non_null(strstr(text, "' (changes the run)\n"));
+    dt_run_close(&r);
+    folder_remove(folder);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unknown_option_had_its_default),
+        cmocka_unit_test(other_data_are_marked),
     };
     if (dt_comm_open(&comm, &argc, &argv) != DT_OK)
         return 1;
