@@ -19,9 +19,9 @@ static int threads_of(const dt_comm *c, const dt_options *o)
         return dt_threads_auto(c);
     dt_machine_describe(&m);
     if (o->threads > m.cores_allowed)
-        dt_warn("--threads %lld, but a rank may use %d of %d cores: start mpirun with "
-                "--bind-to none",
-                (long long)o->threads, m.cores_allowed, m.cores);
+        dt_warn("--threads %lld, but a rank may use %d of %d cores: %s", (long long)o->threads,
+                m.cores_allowed, m.cores,
+                m.cores_allowed < m.cores ? "start mpirun with --bind-to none" : "lower --threads");
     return (int)o->threads;
 }
 

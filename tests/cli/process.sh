@@ -30,4 +30,15 @@ called() {
 called 1
 called 2
 
+# more threads than cores: --bind-to none helps only those who are bound
+for bound in "" "taskset -c 0"; do
+    # shellcheck disable=SC2086
+    bounded $bound "$DTRAIN_BIN" "${tiny[@]}" --threads $(($(nproc --all) + 1)) --max-steps 0 --out "$tmp/threads$bound"
+    must test "$code" = 0
+    read -r may all remedy <<<"$(sed -nE 's/.*may use ([0-9]+) of ([0-9]+) cores: /\1 \2 /p' "$tmp/stderr")"
+    must test "$may" -gt 0
+    if [ "$may" -lt "$all" ]; then want="start mpirun with --bind-to none"; else want="lower --threads"; fi
+    equal "$want" "$remedy"
+done
+
 finish
