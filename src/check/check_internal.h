@@ -50,13 +50,6 @@ typedef struct dt_replay {
     size_t hashed;     /* tensors of it, in slab order */
 } dt_replay;
 
-#define DT_FLIP_LIST(X) X(weight) X(packed) X(momentum) X(gradient) X(activation)
-typedef enum dt_flip_what {
-#define X(name) DT_FLIP_##name,
-    DT_FLIP_LIST(X)
-#undef X
-        DT_FLIP_COUNT
-} dt_flip_what;
 typedef struct dt_flip {
     bool here; /* on this rank */
     dt_flip_what what;

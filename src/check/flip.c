@@ -4,49 +4,7 @@
 
 #include <stdio.h>
 
-/* The top bit of a float32's fraction (in bf16 that of the second number): changes a number
- * by a quarter to a half of it, so that nothing overflows and training goes on unnoticed. */
-enum { DEFAULT_BIT = 22, BITS = 32 };
-
-static const char *const flip_name[DT_FLIP_COUNT] = {
-#define X(name) #name,
-    DT_FLIP_LIST(X)
-#undef X
-};
-
-/* ---- The option's text --------------------------------------------------------------------- */
-
-static dt_status flip_syntax(const dt_checks *c)
-{
-    return dt_fail(DT_CONFIG,
-                   "--flip '%s': want WHAT:RANK:STEP:TENSOR[:BIT], where WHAT is one "
-                   "of%s, RANK is below %d, STEP counts from 1 and BIT is below %d, such as "
-                   "weight:0:50:%s",
-                   c->s.o->flip, DT_FLIP_LIST(DT_WORD), dt_comm_world(c->s.comm), (int)BITS,
-                   dt_net_param(c->s.net, 0)->name);
-}
-
-/* The field up to the next ':' or the end; false: there is none, or it is too long. */
-static bool next_field(const char **at, char *out, size_t size)
-{
-    const size_t n = strcspn(*at, ":");
-
-    if (n == 0 || n >= size)
-        return false;
-    memcpy(out, *at, n);
-    out[n] = '\0';
-    *at += n + ((*at)[n] == ':');
-    return true;
-}
-
-static bool next_number(const char **at, int64_t low, int64_t high, int64_t *out)
-{
-    char text[32];
-    const char *end;
-
-    return next_field(at, text, sizeof text) && dt_whole_parse(text, &end, out) && *end == '\0' &&
-           *out >= low && *out <= high;
-}
+/* ---- The option ---------------------------------------------------------------------------- */
 
 static bool flip_exists(const dt_checks *c, dt_flip_what what, size_t tensor)
 {
@@ -64,8 +22,8 @@ static dt_status flip_unknown(const dt_checks *c, dt_flip_what what, const char 
         if (flip_exists(c, what, i))
             used += (size_t)snprintf(list + used, sizeof list - used, " %s",
                                      dt_net_param(c->s.net, i)->name);
-    return dt_fail(DT_CONFIG, "--flip: no %s of tensor '%s'; there are:%s", flip_name[what], name,
-                   list);
+    return dt_fail(DT_CONFIG, "--flip: no %s of tensor '%s'; there are:%s", dt_flip_name[what],
+                   name, list);
 }
 
 static dt_status find_tensor(const dt_checks *c, const char *name, dt_flip *f)
@@ -80,29 +38,23 @@ static dt_status find_tensor(const dt_checks *c, const char *name, dt_flip *f)
 
 dt_status dt_flip_open(dt_checks *c, dt_flip *f)
 {
-    const char *at = c->s.o->flip;
-    char what[32], tensor[64];
-    int64_t rank = 0, step = 0, bit = DEFAULT_BIT;
-    int kind = 0;
+    dt_flip_form form;
 
-    if (!at[0])
+    DT_TRY(dt_flip_parse(c->s.o->flip, &form));
+    if (form.step == 0)
         return DT_OK;
-    if (!next_field(&at, what, sizeof what))
-        return flip_syntax(c);
-    while (kind < DT_FLIP_COUNT && strcmp(what, flip_name[kind]) != 0)
-        kind++;
-    if (kind == DT_FLIP_COUNT || !next_number(&at, 0, dt_comm_world(c->s.comm) - 1, &rank) ||
-        !next_number(&at, 1, INT64_MAX, &step) || !next_field(&at, tensor, sizeof tensor) ||
-        (*at && !next_number(&at, 0, BITS - 1, &bit)) || *at)
-        return flip_syntax(c);
-    *f = (dt_flip){.here = rank == dt_comm_rank(c->s.comm),
-                   .what = (dt_flip_what)kind,
-                   .step = step,
-                   .bit = (unsigned)bit};
-    DT_TRY(find_tensor(c, tensor, f));
+    if (form.rank >= dt_comm_world(c->s.comm))
+        return dt_fail(DT_CONFIG, "--flip '%s': RANK is %lld, and there are %d ranks", c->s.o->flip,
+                       (long long)form.rank, dt_comm_world(c->s.comm));
+    *f = (dt_flip){.here = form.rank == dt_comm_rank(c->s.comm),
+                   .what = form.what,
+                   .step = form.step,
+                   .bit = (unsigned)form.bit};
+    DT_TRY(find_tensor(c, form.tensor, f));
     dt_warn("--flip: bit %lld of the %s of '%s' on rank %lld will go wrong in step %lld: THE "
             "RESULT OF THIS RUN IS WORTHLESS; this option is for testing the checks",
-            (long long)bit, flip_name[kind], tensor, (long long)rank, (long long)step);
+            (long long)form.bit, dt_flip_name[form.what], form.tensor, (long long)form.rank,
+            (long long)form.step);
     return DT_OK;
 }
 

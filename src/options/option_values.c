@@ -1,5 +1,5 @@
 /* option_values.c - values of options from and to text, by type. */
-#include "options.h"
+#include "option_forms.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,8 +43,9 @@ static bool is_plain(const char *text)
 
 static bool text_parse(const dt_option_row *row, const char *text, void *field)
 {
-    (void)row;
-    if (!is_plain(text))
+    const dt_option_form *form = dt_option_form_of(row->name);
+
+    if (!is_plain(text) || (form && !form->fits(text)))
         return false;
     *(const char **)field = text;
     return true;
@@ -57,8 +58,11 @@ static void text_print(const void *field, char *buf, size_t size)
 
 static void text_want(const dt_option_row *row, char *buf, size_t size)
 {
-    (void)row;
-    snprintf(buf, size, "UTF-8 without control characters: rename it, or give a link to it");
+    const dt_option_form *form = dt_option_form_of(row->name);
+
+    snprintf(buf, size, "%s",
+             form ? form->want
+                  : "UTF-8 without control characters: rename it, or give a link to it");
 }
 
 static bool choice_parse(const dt_option_row *row, const char *text, void *field)

@@ -2,7 +2,6 @@
  * Where values come from (files, environment, command line) is cli's. */
 #include "options.h"
 #include <ctype.h>
-#include <math.h>
 #include <stddef.h>
 
 const dt_option_row dt_option_table[] = {
@@ -85,55 +84,6 @@ const char *dt_option_nearest(const char *name)
 }
 
 /* ---- What options mean ----------------------------------------------------------- */
-
-dt_status dt_bn_parse(const char *text, int64_t shards, int64_t *group)
-{
-    static const char prefix[] = "group:";
-    const char *end;
-    int64_t n = 0;
-
-    *group = strcmp(text, "node") == 0 ? -1 : strcmp(text, "sync") == 0 ? shards : 0;
-    if (*group != 0 || strcmp(text, "local") == 0)
-        return DT_OK;
-    if (strncmp(text, prefix, sizeof prefix - 1) == 0 &&
-        dt_whole_parse(text + sizeof prefix - 1, &end, &n) && *end == '\0' && n >= 1) {
-        *group = n < shards ? n : shards;
-        return DT_OK;
-    }
-    return dt_fail(DT_CONFIG,
-                   "--bn '%s': use local (each shard's own statistics), sync (all "
-                   "shards), node (the shards of a node) or group:N with N >= 1 (N neighbouring "
-                   "shards)",
-                   text);
-}
-
-dt_status dt_save_every_parse(const char *text, int64_t *steps, double *seconds)
-{
-    static const struct {
-        const char *unit;
-        double seconds;
-    } table[] = {{"s", 1}, {"m", 60}, {"h", 3600}};
-    const char *end;
-    double x;
-
-    *steps = 0;
-    *seconds = 0;
-    if (dt_real_parse(text, &end, &x) && x >= 0 && x < 1e12) {
-        if (*end == '\0' && x == floor(x)) {
-            *steps = (int64_t)x;
-            return DT_OK;
-        }
-        for (size_t i = 0; i < DT_COUNT_OF(table); i++)
-            if (strcmp(end, table[i].unit) == 0 && x > 0) {
-                *seconds = x * table[i].seconds;
-                return DT_OK;
-            }
-    }
-    return dt_fail(DT_CONFIG,
-                   "--save-every '%s': use a number of steps, or a time like 30s, "
-                   "10m or 2h; 0 for never",
-                   text);
-}
 
 dt_net_spec dt_options_net(const dt_options *o, int classes)
 {

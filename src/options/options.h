@@ -249,11 +249,32 @@ void dt_options_yaml(FILE *f, const dt_options *o);
 
 /* What options mean. Local. */
 
-/* Shards per group that --bn means: 0 for local, the number of shards for sync, N for
- * group:N, -1 for node. DT_CONFIG with what is possible for anything else. */
+/* Texts that have a form, which dt_option_set checks. DT_CONFIG, with what is wanted, for others.
+ *
+ * Shards per group that --bn means: 0 for local, the number of shards for sync, N for
+ * group:N, -1 for node. */
 dt_status dt_bn_parse(const char *text, int64_t shards, int64_t *group) DT_MUST_CHECK;
-/* --save-every: "50" steps, or "30s", "10m", "2h"; both 0: never. DT_CONFIG. */
+/* --save-every: "50" steps, or "30s", "10m", "2h"; both 0: never. */
 dt_status dt_save_every_parse(const char *text, int64_t *steps, double *seconds) DT_MUST_CHECK;
+/* --milestones: "0.5,0.75". */
+enum { DT_MAX_MILESTONES = 32 };
+dt_status dt_milestones_parse(const char *text, double fraction[DT_MAX_MILESTONES],
+                              int *count) DT_MUST_CHECK;
+/* --flip: "WHAT:RANK:STEP:TENSOR[:BIT]". */
+#define DT_FLIP_LIST(X) X(weight) X(packed) X(momentum) X(gradient) X(activation)
+typedef enum dt_flip_what {
+#define X(name) DT_FLIP_##name,
+    DT_FLIP_LIST(X)
+#undef X
+        DT_FLIP_COUNT
+} dt_flip_what;
+extern const char *const dt_flip_name[DT_FLIP_COUNT];
+typedef struct dt_flip_form {
+    dt_flip_what what;
+    int64_t rank, step, bit; /* step from 1; 0: the text is empty */
+    char tensor[64];
+} dt_flip_form;
+dt_status dt_flip_parse(const char *text, dt_flip_form *f) DT_MUST_CHECK;
 /* The network that the options name. */
 dt_net_spec dt_options_net(const dt_options *o, int classes);
 /* The value of --isa (NULL: not given) that a version without --emulate saved, as it is called

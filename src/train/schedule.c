@@ -69,22 +69,11 @@ static const dt_schedule_row *schedule_find(const char *name)
 
 static dt_status schedule_milestones(dt_schedule *s, const char *list, int64_t total_steps)
 {
-    for (const char *at = list; *at;) {
-        const char *end = at;
-        double fraction = 0;
-        const bool number = dt_real_parse(at, &end, &fraction);
-        const bool comma = *end == ',' && end[1] != '\0';
-        if (!number || fraction < 0 || fraction > 1 || (*end && !comma))
-            return dt_fail(DT_CONFIG,
-                           "--milestones: '%s' is not a list of fractions of the "
-                           "run from 0 to 1, such as 0.5,0.75",
-                           list);
-        if (s->milestones == DT_MAX_MILESTONES)
-            return dt_fail(DT_CONFIG, "--milestones: '%s' has more than %d fractions", list,
-                           DT_MAX_MILESTONES);
-        s->milestone[s->milestones++] = llround(fraction * (double)total_steps);
-        at = comma ? end + 1 : end;
-    }
+    double fraction[DT_MAX_MILESTONES];
+
+    DT_TRY(dt_milestones_parse(list, fraction, &s->milestones));
+    for (int i = 0; i < s->milestones; i++)
+        s->milestone[i] = llround(fraction[i] * (double)total_steps);
     return DT_OK;
 }
 

@@ -6,7 +6,6 @@
 #define DT_SCHEDULE_H
 #include "train.h"
 
-enum { DT_MAX_MILESTONES = 32 };
 struct dt_schedule_row;
 typedef struct dt_schedule {
     const struct dt_schedule_row *row;

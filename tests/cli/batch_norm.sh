@@ -5,7 +5,7 @@ set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 for bn in global group:0 group:2x; do
-    refuses 78 "--bn '$bn'" "local" "sync" "node" "group:N" -- "${tiny[@]}" --bn "$bn"
+    refuses 64 "--bn: '$bn'" "local" "sync" "node" "group:N" -- "${tiny[@]}" --bn "$bn"
 done
 accepts "${tiny[@]}" --bn group:3 --out "$tmp/three"
 must grep -qE '^bn: "?group:3"?$' "$tmp/three/options.yaml"

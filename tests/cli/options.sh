@@ -17,9 +17,10 @@ refuses 64 "--lr: 'fast'" "a number from 0" -- --lr fast
 refuses 64 "--lr: 'nan'" "a number from 0" -- --lr nan
 refuses 64 "--lr: '0x10'" "a number from 0" -- --lr 0x10
 refuses 64 "--epochs: '0x10'" "whole number" -- --epochs 0x10
-refuses 78 "--save-every '0x10'" "30s" -- "${tiny[@]}" --out "$tmp/run" --save-every 0x10
-refuses 78 "--milestones" "' 0.5'" -- "${tiny[@]}" --out "$tmp/run" --milestones ' 0.5' --schedule step
-refuses 78 "--flip" -- "${tiny[@]}" --out "$tmp/run" --flip 'weights: 0:1:fc.weight'
+refuses 64 "--save-every: '0x10'" "30s" -- "${tiny[@]}" --out "$tmp/run" --save-every 0x10
+refuses 64 "--milestones: ' 0.5'" -- "${tiny[@]}" --out "$tmp/run" --milestones ' 0.5' --schedule step
+refuses 64 "--bn: 'foo'" "group:N" -- config --bn foo
+refuses 64 "--flip: 'weights: " -- "${tiny[@]}" --out "$tmp/run" --flip 'weights: 0:1:fc.weight'
 refuses 78 "'synthetic: 64'" -- --data 'synthetic: 64'
 refuses 64 "--batch: '0'" "from 1 to 1000000" -- --batch 0
 refuses 64 "--batch: '4.5'" "whole number" -- --batch 4.5

@@ -181,7 +181,7 @@ must test "$(grep -c '"kind":"step"' "$tmp/ring/metrics.jsonl")" = 6
 refuses 66 "no-such-run" -- "${run[@]}" --resume "$tmp/no-such-run" --out "$tmp/x"
 refuses 66 "no-such-run" -- --resume "$tmp/no-such-run" --out "$tmp/x"
 refuses 78 "--out" -- "${run[@]}" --resume auto
-refuses 78 "--save-every '3 weeks'" -- "${run[@]}" --save-every "3 weeks" --out "$tmp/y"
+refuses 64 "--save-every: '3 weeks'" -- "${run[@]}" --save-every "3 weeks" --out "$tmp/y"
 
 # --keep-best holds on to the best test so far, beside the newest
 accepts "${tiny[@]}" --data synthetic:128 --lr 0.05 --epochs 12 --max-steps -1 --save-every 2 --keep-last 1 \

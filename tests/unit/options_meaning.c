@@ -1,4 +1,4 @@
-/* options_meaning.c - what texts of options mean: --bn, --save-every. */
+/* options_meaning.c - what texts of options mean: --bn, --save-every, --milestones, --flip. */
 #include "options/options.h"
 #include "test.h"
 
@@ -53,12 +53,48 @@ static void save_every_is_steps_or_time(void **state)
         assert_fails(dt_save_every_parse(bad[i], &steps, &seconds), DT_CONFIG, "30s");
 }
 
+static void milestones_are_fractions(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"0.5,x", "0.5,", ",0.5", "0.5 0.7", "1.5", "-0.1", "nan"};
+    double fraction[DT_MAX_MILESTONES];
+    char many[400] = "0.5";
+    int count;
+
+    assert_ok(dt_milestones_parse("0.5,0,1", fraction, &count));
+    assert_int_equal(count, 3);
+    assert_true(fraction[0] == 0.5 && fraction[1] == 0 && fraction[2] == 1);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_fails(dt_milestones_parse(bad[i], fraction, &count), DT_CONFIG, bad[i]);
+    for (int i = 1; i < DT_MAX_MILESTONES; i++)
+        strncat(many, ",0.5", sizeof many - strlen(many) - 1);
+    assert_ok(dt_milestones_parse(many, fraction, &count));
+    strncat(many, ",0.5", sizeof many - strlen(many) - 1);
+    assert_fails(dt_milestones_parse(many, fraction, &count), DT_CONFIG, "at most 32");
+}
+
+static void a_flip_has_four_fields_or_five(void **state)
+{
+    (void)state;
+    dt_flip_form f;
+
+    assert_ok(dt_flip_parse("", &f));
+    assert_int_equal(f.step, 0);
+    assert_ok(dt_flip_parse("momentum:3:7:fc.bias:31", &f));
+    assert_int_equal(f.what, DT_FLIP_momentum);
+    assert_true(f.rank == 3 && f.step == 7 && f.bit == 31);
+    assert_string_equal(f.tensor, "fc.bias");
+    assert_fails(dt_flip_parse("momentum:3:7::31", &f), DT_CONFIG, "want WHAT:RANK:STEP");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bn_words_and_groups),
         cmocka_unit_test(bn_else_is_refused),
         cmocka_unit_test(save_every_is_steps_or_time),
+        cmocka_unit_test(milestones_are_fractions),
+        cmocka_unit_test(a_flip_has_four_fields_or_five),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,6 +105,9 @@ static void test_values(void **state)
         {"net", "vgg11", "vgg11"}, {"net", "vgg", NULL}, {"net", "", NULL},
         {"net", " vgg11", NULL}, {"net", "resnet50 vgg11", NULL}, {"net", "VGG11", NULL},
         {"data", "", ""}, {"data", "a b", "a b"},
+        {"bn", "group:2", "group:2"}, {"bn", "foo", NULL}, {"save_every", "2h", "2h"},
+        {"save_every", "often", NULL}, {"milestones", "", ""}, {"milestones", "1,2", NULL},
+        {"flip", "", ""}, {"flip", "weight:0:1:a", "weight:0:1:a"}, {"flip", "weight", NULL},
         /* clang-format on */
     };
 

@@ -305,8 +305,8 @@ static void bad_flips_are_refused(void **state)
     (void)state;
     refused("weigth:0:1:features.0.weight", "weight packed momentum gradient activation");
     refused("weight", "want WHAT:RANK:STEP");
-    refused("weight:1:1:features.0.weight", "RANK is below 1");
-    refused("weight:-1:1:features.0.weight", "RANK is below 1");
+    refused("weight:1:1:features.0.weight", "RANK is 1, and there are 1 ranks");
+    refused("weight:-1:1:features.0.weight", "RANK counts from 0");
     refused("weight:0:0:features.0.weight", "STEP counts from 1");
     refused("weight:0:1x:features.0.weight", "STEP counts from 1");
     refused("weight:0:1:features.0.weight:32", "BIT is below 32");

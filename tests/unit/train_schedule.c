@@ -204,7 +204,7 @@ static void bad_options_are_refused(void **state)
     for (int i = 0; i < DT_MAX_MILESTONES; i++)
         strncat(many, ",0.5", sizeof many - strlen(many) - 1);
     o.milestones = many;
-    assert_fails(dt_schedule_open(&s, &o, 10, 10, 256), DT_CONFIG, "more than 32");
+    assert_fails(dt_schedule_open(&s, &o, 10, 10, 256), DT_CONFIG, "at most 32");
     o.milestones = "";
     assert_ok(dt_schedule_open(&s, &o, 10, 10, 256));
     o.schedule = "poly";
