@@ -65,15 +65,19 @@ static dt_status verify_tensors(const char *folder, dt_checkpoint_file which)
     return st;
 }
 
-/* A folder under another checkpoint's name would be taken for newer or older than it is. */
+/* A folder under another checkpoint's name, or a link of such a name, would be taken for newer or
+ * older than it is. */
 static dt_status verify_name(const char *folder, int64_t run_step)
 {
-    dt_checkpoint_name name;
+    const char *slash = strrchr(folder, '/');
+    dt_checkpoint_name called, name;
+    const bool linked =
+        dt_checkpoint_name_parse(slash ? slash + 1 : folder, &called) && called.step != run_step;
 
-    if (dt_checkpoint_name_of(folder, &name) && name.step != run_step)
+    if (linked || (dt_checkpoint_name_of(folder, &name) && name.step != run_step))
         return dt_fail(DT_FORMAT,
                        "checkpoint %s: state.json has run_step %lld, the "
-                       "folder's name another: it was renamed",
+                       "folder's name another: it was renamed, or is a link to another",
                        folder, (long long)run_step);
     return DT_OK;
 }

@@ -376,6 +376,8 @@ static void a_renamed_checkpoint_is_not_taken_for_another(void **state)
     snapshot_save(f, 5);
     assert_int_equal(rename(step_path(f, "step-0000000003"), step_path(f, "step-0000000008")), 0);
     find_step(f, f->run, "step-0000000005", "it was renamed");
+    assert_int_equal(symlink("step-0000000005", step_path(f, "step-0000000009")), 0);
+    find_step(f, f->run, "step-0000000005", "step-0000000009: state.json has run_step 5");
     snprintf(elsewhere, sizeof elsewhere, "%s/my-backup", f->run);
     assert_int_equal(rename(step_path(f, "step-0000000008"), elsewhere), 0);
     assert_ok(dt_checkpoint_find(elsewhere, found));
