@@ -234,16 +234,35 @@ static error_t argument_parse(int key, char *arg, struct argp_state *state)
     return in->status == DT_OK ? 0 : EINVAL;
 }
 
-/* Nobody wants `--steps 20` to be ten epochs. */
+/* Whether an option of commands is this one's: its help names them, "bench, env: print JSON". */
+static bool argument_concerns(const dt_option_row *row, const char *command)
+{
+    const size_t n = strlen(command);
+
+    for (const char *at = row->help; *at;) {
+        const size_t word = strcspn(at, ",:");
+        if (word == n && strncmp(at, command, n) == 0)
+            return true;
+        if (at[word] != ',')
+            return false;
+        at += word + strspn(at + word, ", ");
+    }
+    return false;
+}
+
+/* Nobody wants `--steps 20` to be ten epochs. The configuration is printed for any command. */
 static dt_status arguments_foreign(const dt_settings *s, const dt_layer *layer)
 {
-    for (size_t i = 0; s->command == &dt_command_train && i < DT_SETTINGS; i++) {
+    const bool any = s->command == &dt_command_config || s->command->bare;
+
+    for (size_t i = 0; !any && i < DT_SETTINGS; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        if (layer->value[i].text && row->scope == DT_SCOPE_COMMAND)
+        if (layer->value[i].text && row->scope == DT_SCOPE_COMMAND &&
+            !argument_concerns(row, s->command->name))
             return dt_fail(DT_USAGE,
-                           "%s is an option of another command (%s), and training takes no "
-                           "notice of it; leave it out (--help lists what training takes)",
-                           layer->value[i].place, row->help);
+                           "%s is an option of another command (%s), and %s takes no notice of "
+                           "it; leave it out (--help lists all)",
+                           layer->value[i].place, row->help, s->command->name);
     }
     return DT_OK;
 }

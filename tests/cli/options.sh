@@ -46,6 +46,11 @@ for option in --steps=5 --warmup-steps=1 --scaling --layers --json --model=x; do
     refuses 64 "${option%%=*} is an option of another command" -- "${tiny[@]}" --out "$tmp/run" "$option"
 done
 must test ! -e "$tmp/run"
+refuses 64 "--json is an option of another command" "summary takes no notice" -- summary --net vgg11 --json
+refuses 64 "--steps is an option of another command" -- eval --model "$tmp/none" --steps 3
+accepts env --json
+accepts --print-config --steps 5
+accepts bench --steps 5 --help
 
 # a naming that the network does not have is seen before the training, not after it
 refuses 78 "cs744" "resnet50" -- "${tiny[@]}" --net resnet50 --image-size 32 \
