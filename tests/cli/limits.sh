@@ -25,7 +25,17 @@ refuses_within() { # ULIMIT-OPTION VALUE: one line, and code 71
 refuses_within -v 300000
 for kib in 30000 60000 70000 200000; do refuses_within -d "$kib"; done
 for kib in 128 512; do refuses_within -s "$kib"; done
+for stack in OMP_STACKSIZE=16k OMP_STACKSIZE=512 GOMP_STACKSIZE=" 100000 B"; do
+    bounded env "$stack" "$DTRAIN_BIN" "${tiny[@]}" --threads 2 --out "$tmp/refused"
+    cases=$((cases + 1))
+    { [ "$code" = 71 ] && grep -q "^dtrain: $stack gives threads a stack of" "$tmp/stderr"; } ||
+        complain "training with $stack"
+done
 must test ! -e "$tmp/refused"
+for stack in OMP_STACKSIZE=1m OMP_STACKSIZE=4096 OMP_STACKSIZE=lots; do # the last is not taken
+    bounded env "$stack" "$DTRAIN_BIN" "${tiny[@]}" --threads 2 --out "$tmp/$stack"
+    must test "$code" = 0
+done
 # A training's libraries, threads and kernels take room of their own.
 for mib in 190 260 320 500 700 800 1000; do
     for net in vgg11 resnet50; do
