@@ -1,7 +1,7 @@
 /* loops_norm.h - the part of loops.c for batch norm; private to src/model. */
 #ifndef DT_LOOPS_NORM_H
 #define DT_LOOPS_NORM_H
-#include "loops_number.h"
+#include "loops_strip.h"
 
 /* ---- Forward -------------------------------------------------------------------- */
 
@@ -126,29 +126,47 @@ static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count,
     }
 }
 
+/* Elements of a strip whose coefficients begin at `k`. */
+static inline int64_t norm_strip(const dt_norm_area *a, int64_t k, int64_t left)
+{
+    const int64_t most = DT_MIN(a->wide - k, STRIP);
+    return DT_MIN(left, most);
+}
+
+/* The n elements from `at` on. */
+static inline void norm_apply_strip(const dt_call *c, const dt_norm_area *a, int64_t at, int64_t k,
+                                    int64_t n, float *restrict to, dt_dtype type)
+{
+    const bool add = c->step->attr.add, positive = c->step->attr.relu;
+    const float *restrict shift = a->shift + k, *restrict scale = a->scale + k;
+    const float *restrict beta = a->beta + k;
+    const void *restrict in = c->in[0], *restrict other = c->in[1];
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float y = (get(in, at + i, type) - shift[i]) * scale[i] + beta[i];
+        if (add)
+            y += get(other, at + i, type);
+        if (positive)
+            y = relu(y);
+        to[i] = y;
+    }
+}
+
 static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const bool add = c->step->attr.add, positive = c->step->attr.relu;
-    const float *restrict shift = a.shift, *restrict scale = a.scale;
-    const float *restrict beta = c->param[1];
-    const void *restrict other = c->in[1];
-    const void *restrict in = c->in[0];
-    void *restrict out = c->out;
+    const int64_t begin = first * p.channels, end = begin + count * p.channels;
+    strip s;
 
-    for (int64_t r = first; r < first + count; r++) {
-        const int64_t at = r * p.channels;
-#pragma omp simd
-        for (int64_t i = 0; i < p.channels; i++) {
-            float y = (get(in, at + i, type) - shift[i]) * scale[i] + beta[i];
-            if (add)
-                y += get(other, at + i, type);
-            if (positive)
-                y = relu(y);
-            put(out, at + i, y, type);
-        }
+    strip_begin(&s, c->out, &c->step->out_shape, type);
+    for (int64_t at = begin, k = 0, n; at < end; at += n, k = k + n < a.wide ? k + n : 0) {
+        n = norm_strip(&a, k, end - at);
+        norm_apply_strip(c, &a, at, k, n, strip_at(&s, at, type), type);
+        strip_put(&s, at, n, type);
     }
+    strip_fence(&s);
 }
 
 /* ---- Batch norm: backward ----------------------------------------------------------
@@ -277,30 +295,40 @@ static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count,
 
 /* dx = gamma / std (dy' - mean(dy') - xhat mean(dy' xhat)), Ioffe & Szegedy 2015,
  * section 3. The gradient of the other summand already holds dy'. */
+static inline void norm_data_strip(const dt_call *c, const dt_norm_area *a, int64_t at, int64_t k,
+                                   int64_t n, float *restrict to, dt_dtype type)
+{
+    const bool have = c->step->attr.add;
+    const bool gate = c->step->attr.relu && !have;
+    const float *restrict shift = a->shift + k, *restrict scale = a->scale + k;
+    const float *restrict center = a->center + k, *restrict slope = a->slope + k;
+    const float *restrict beta = a->beta + k;
+    const void *restrict x = c->in[0], *restrict dy = have ? c->d_in[1] : c->d_out;
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const float at_x = get(x, at + i, type);
+        float d = get(dy, at + i, type);
+        if (gate)
+            d = norm_gate(at_x, shift[i], scale[i], beta[i], d, type);
+        d -= center[i] + (at_x - shift[i]) * slope[i];
+        to[i] = d * scale[i];
+    }
+}
+
 static inline void norm_data_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const bool have = c->step->attr.add;
-    const bool gate = c->step->attr.relu && !have;
-    const float *restrict shift = a.shift, *restrict scale = a.scale;
-    const float *restrict center = a.center, *restrict slope = a.slope;
-    const float *restrict beta = c->param[1];
-    const void *restrict x = c->in[0];
-    const void *restrict dy = have ? c->d_in[1] : c->d_out;
-    void *restrict dx = c->d_in[0];
+    const int64_t begin = first * p.channels, end = begin + count * p.channels;
+    strip s;
 
-    for (int64_t r = first; r < first + count; r++) {
-        const int64_t at = r * p.channels;
-#pragma omp simd
-        for (int64_t i = 0; i < p.channels; i++) {
-            const float at_x = get(x, at + i, type);
-            float d = get(dy, at + i, type);
-            if (gate)
-                d = norm_gate(at_x, shift[i], scale[i], beta[i], d, type);
-            d -= center[i] + (at_x - shift[i]) * slope[i];
-            put(dx, at + i, d * scale[i], type);
-        }
+    strip_begin(&s, c->d_in[0], &c->step->out_shape, type);
+    for (int64_t at = begin, k = 0, n; at < end; at += n, k = k + n < a.wide ? k + n : 0) {
+        n = norm_strip(&a, k, end - at);
+        norm_data_strip(c, &a, at, k, n, strip_at(&s, at, type), type);
+        strip_put(&s, at, n, type);
     }
+    strip_fence(&s);
 }
 #endif
