@@ -48,20 +48,27 @@ static inline void norm_block_sums(const dt_call *c, int64_t first, int64_t rows
                                    float *const work[3], dt_dtype type)
 {
     const int64_t channels = c->step->out_shape.c, quarter = (rows + 3) / 4;
+    const bool large = strip_large(&c->step->out_shape, type);
     const void *x = c->in[0];
     int64_t r = 0;
 
     for (int k = 0; k < 3; k++)
         memset(work[k], 0, (size_t)channels * sizeof(float));
-    for (; r + GROUP <= quarter; r += GROUP)
+    for (; r + GROUP <= quarter; r += GROUP) {
+        if (large)
+            ahead(x, (first + r) * channels, GROUP * channels, type);
         norm_rows_sum(x, (first + r) * channels, channels, GROUP, work[0], type);
+    }
     for (; r < quarter; r++)
         norm_rows_sum(x, (first + r) * channels, channels, 1, work[0], type);
 #pragma omp simd
     for (int64_t i = 0; i < channels; i++)
         work[0][i] /= (float)quarter;
-    for (r = 0; r + GROUP <= rows; r += GROUP)
+    for (r = 0; r + GROUP <= rows; r += GROUP) {
+        if (large)
+            ahead(x, (first + r) * channels, GROUP * channels, type);
         norm_rows_squares(x, (first + r) * channels, channels, GROUP, work, type);
+    }
     for (; r < rows; r++)
         norm_rows_squares(x, (first + r) * channels, channels, 1, work, type);
 }
@@ -195,7 +202,11 @@ static inline void add_to_double(double *restrict to, const float *restrict from
 
 typedef struct norm_gradient {
     const void *x, *dy;
-    bool gate; /* dy is not yet dy' */
+    bool gate;         /* dy is not yet dy' */
+    bool large;        /* more than stays in caches */
+    const void *d_out; /* dy is made of it, row by row: */
+    void *summand;     /* dy, if there is one */
+    const void *out;   /* NULL: no ReLU between d_out and summand */
     const float *mean, *scale, *beta;
 } norm_gradient;
 
@@ -234,16 +245,37 @@ static inline void norm_group_gradient(const norm_gradient *n, int64_t at, int64
         norm_rows_gradient(n, at, channels, group, false, work, type);
 }
 
+/* What comes before the sums of some rows: dy' in the other summand's gradient, which the sums then
+ * read, or large tensors on their way to the caches. */
+static inline void norm_group_before(const norm_gradient *n, int64_t row, int64_t rows,
+                                     int64_t channels, dt_dtype type)
+{
+    const int64_t at = row * channels, count = rows * channels;
+
+    if (n->summand && n->out)
+        relu_mask(n->out, n->d_out, n->summand, at, count, type);
+    else if (n->summand)
+        copy(n->d_out, n->summand, at, count, type);
+    else if (n->large) {
+        ahead(n->x, at, count, type);
+        ahead(n->d_out, at, count, type);
+    }
+}
+
 /* Sums over rows [first, last) to work. */
 static inline void norm_block_gradient(const norm_gradient *n, int64_t first, int64_t last,
                                        int64_t channels, float *const work[2], dt_dtype type)
 {
     for (int k = 0; k < 2; k++)
         memset(work[k], 0, (size_t)channels * sizeof(float));
-    for (; first + GROUP <= last; first += GROUP)
+    for (; first + GROUP <= last; first += GROUP) {
+        norm_group_before(n, first, GROUP, channels, type);
         norm_group_gradient(n, first * channels, channels, GROUP, work, type);
-    for (; first < last; first++)
+    }
+    for (; first < last; first++) {
+        norm_group_before(n, first, 1, channels, type);
         norm_group_gradient(n, first * channels, channels, 1, work, type);
+    }
 }
 
 static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
@@ -256,6 +288,10 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, 
                              .scale = a.scale,
                              .beta = c->param[1],
                              .dy = summand ? summand : c->d_out,
+                             .d_out = c->d_out,
+                             .summand = summand,
+                             .out = c->step->attr.relu ? c->out : NULL,
+                             .large = strip_large(&c->step->out_shape, type),
                              .gate = c->step->attr.relu && !summand};
 
     for (int64_t part = first; part < first + count; part++) {
@@ -265,11 +301,6 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, 
             memset(dt_norm_sum(&a, part, k), 0, (size_t)p.channels * sizeof(double));
         for (int64_t row = begin; row < end; row += p.block) {
             const int64_t stop = end - row < p.block ? end : row + p.block;
-            if (summand && c->step->attr.relu)
-                relu_mask(c->out, c->d_out, summand, row * p.channels, (stop - row) * p.channels,
-                          type);
-            else if (summand)
-                copy(c->d_out, summand, row * p.channels, (stop - row) * p.channels, type);
             norm_block_gradient(&n, row, stop, p.channels, work, type);
             for (int k = 0; k < 2; k++)
                 add_to_double(dt_norm_sum(&a, part, k), work[k], p.channels);
