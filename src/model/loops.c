@@ -24,17 +24,26 @@ static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t cou
     relu_mask(c->out, c->d_out, c->d_in[0], first, count, type);
 }
 
-static inline void sum_as(const void *restrict a, const void *restrict b, void *restrict out,
-                          int64_t first, int64_t count, dt_dtype type)
+static inline void sum_as(const dt_call *c, const void *restrict a, const void *restrict b,
+                          void *out, int64_t first, int64_t count, dt_dtype type)
 {
+    strip s;
+
+    strip_begin(&s, out, &c->step->out_shape, type);
+    for (int64_t at = first; at < first + count; at += STRIP) {
+        const int64_t left = first + count - at, n = DT_MIN(left, STRIP);
+        float *restrict to = strip_at(&s, at, type);
 #pragma omp simd
-    for (int64_t i = first; i < first + count; i++)
-        put(out, i, get(a, i, type) + get(b, i, type), type);
+        for (int64_t i = 0; i < n; i++)
+            to[i] = get(a, at + i, type) + get(b, at + i, type);
+        strip_put(&s, at, n, type);
+    }
+    strip_fence(&s);
 }
 
 static inline void add_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    sum_as(c->in[0], c->in[1], c->out, first, count, type);
+    sum_as(c, c->in[0], c->in[1], c->out, first, count, type);
 }
 
 static inline void add_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
@@ -46,7 +55,7 @@ static inline void add_backward_as(const dt_call *c, int64_t first, int64_t coun
 
 static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    sum_as(c->d_out, c->in[1], c->d_in[0], first, count, type);
+    sum_as(c, c->d_out, c->in[1], c->d_in[0], first, count, type);
 }
 
 #define X(name)                                                                                    \

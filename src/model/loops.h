@@ -57,7 +57,13 @@ void dt_loop_rows(const dt_call *c, dt_loop loop, int64_t rows, int64_t row_elem
 /* Rows (images x pixels) are cut into blocks that stay in the second-level cache,
  * blocks into parts for threads; both follow from the shape alone. Inside a block sums
  * are float32 over at most 512 rows, across blocks float64 in block order. */
-enum { DT_NORM_PARTS = 32, DT_NORM_ROWS = 512, DT_NORM_ELEMENTS = 1 << 16 };
+enum {
+    DT_NORM_PARTS = 32,
+    DT_NORM_ROWS = 512,
+    DT_NORM_ELEMENTS = 1 << 16,
+    DT_NORM_WIDE = 512,
+    DT_NORM_COEFS = 5
+};
 typedef struct dt_norm_plan {
     int64_t rows, channels, block, blocks, parts;
 } dt_norm_plan;
@@ -81,12 +87,15 @@ static inline int64_t dt_norm_part(const dt_norm_plan *p, int64_t part)
 /* The areas of a call; a vector has `stride` elements, channels rounded up to 16.
  *   saved    mean, inverse standard deviation: float32
  *   scratch  each part: two vectors of float64, four of float32; then the coefficients,
- *            float32. Merging leaves the sums of all rows in part 0. */
+ *            float32. Merging leaves the sums of all rows in part 0.
+ * Coefficients of few channels are repeated to `wide` elements: as many whole pixels as go into
+ * DT_NORM_WIDE, so that a loop over channels is a long one. */
 typedef struct dt_norm_area {
-    int64_t stride;
+    int64_t stride, wide;
     double *part;
-    float *shift;  /* subtracted from x: the mean */
-    float *scale;  /* gamma / std */
+    float *shift; /* subtracted from x: the mean */
+    float *scale; /* gamma / std */
+    float *beta;
     float *center; /* backward: mean of dy' */
     float *slope;  /* backward: mean of dy' xhat, / std */
 } dt_norm_area;
@@ -95,6 +104,14 @@ static inline int64_t dt_norm_stride(const dt_norm_plan *p)
 {
     return (int64_t)dt_align((size_t)p->channels, 16);
 }
+static inline int64_t dt_norm_wide(const dt_norm_plan *p)
+{
+    return p->channels < DT_NORM_WIDE ? DT_NORM_WIDE / p->channels * p->channels : p->channels;
+}
+static inline int64_t dt_norm_wide_stride(const dt_norm_plan *p)
+{
+    return (int64_t)dt_align((size_t)dt_norm_wide(p), 16);
+}
 static inline size_t dt_norm_saved_bytes(const dt_norm_plan *p)
 {
     return (size_t)dt_norm_stride(p) * 2 * sizeof(float);
@@ -102,19 +119,21 @@ static inline size_t dt_norm_saved_bytes(const dt_norm_plan *p)
 static inline size_t dt_norm_scratch_bytes(const dt_norm_plan *p)
 {
     return (size_t)(dt_norm_stride(p) * 4 * p->parts) * sizeof(double) +
-           (size_t)dt_norm_stride(p) * 4 * sizeof(float);
+           (size_t)dt_norm_wide_stride(p) * DT_NORM_COEFS * sizeof(float);
 }
 static inline dt_norm_area dt_norm_area_of(const dt_norm_plan *p, void *scratch)
 {
-    const int64_t stride = dt_norm_stride(p);
+    const int64_t stride = dt_norm_stride(p), each = dt_norm_wide_stride(p);
     double *part = scratch;
     float *coef = (float *)(part + 4 * stride * p->parts);
     return (dt_norm_area){.stride = stride,
+                          .wide = dt_norm_wide(p),
                           .part = part,
                           .shift = coef,
-                          .scale = coef + stride,
-                          .center = coef + 2 * stride,
-                          .slope = coef + 3 * stride};
+                          .scale = coef + each,
+                          .beta = coef + 2 * each,
+                          .center = coef + 3 * each,
+                          .slope = coef + 4 * each};
 }
 /* k = 0, 1: the float64 vectors; mean and m2, or the sums of dy' and of dy' (x - mean).
  */

@@ -1,7 +1,7 @@
 /* loops_norm.h - the part of loops.c for batch norm; private to src/model. */
 #ifndef DT_LOOPS_NORM_H
 #define DT_LOOPS_NORM_H
-#include "loops_number.h"
+#include "loops_strip.h"
 
 /* ---- Forward -------------------------------------------------------------------- */
 
@@ -48,20 +48,27 @@ static inline void norm_block_sums(const dt_call *c, int64_t first, int64_t rows
                                    float *const work[3], dt_dtype type)
 {
     const int64_t channels = c->step->out_shape.c, quarter = (rows + 3) / 4;
+    const bool large = strip_large(&c->step->out_shape, type);
     const void *x = c->in[0];
     int64_t r = 0;
 
     for (int k = 0; k < 3; k++)
         memset(work[k], 0, (size_t)channels * sizeof(float));
-    for (; r + GROUP <= quarter; r += GROUP)
+    for (; r + GROUP <= quarter; r += GROUP) {
+        if (large)
+            ahead(x, (first + r) * channels, GROUP * channels, type);
         norm_rows_sum(x, (first + r) * channels, channels, GROUP, work[0], type);
+    }
     for (; r < quarter; r++)
         norm_rows_sum(x, (first + r) * channels, channels, 1, work[0], type);
 #pragma omp simd
     for (int64_t i = 0; i < channels; i++)
         work[0][i] /= (float)quarter;
-    for (r = 0; r + GROUP <= rows; r += GROUP)
+    for (r = 0; r + GROUP <= rows; r += GROUP) {
+        if (large)
+            ahead(x, (first + r) * channels, GROUP * channels, type);
         norm_rows_squares(x, (first + r) * channels, channels, GROUP, work, type);
+    }
     for (; r < rows; r++)
         norm_rows_squares(x, (first + r) * channels, channels, 1, work, type);
 }
@@ -126,29 +133,47 @@ static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count,
     }
 }
 
+/* Elements of a strip whose coefficients begin at `k`. */
+static inline int64_t norm_strip(const dt_norm_area *a, int64_t k, int64_t left)
+{
+    const int64_t most = DT_MIN(a->wide - k, STRIP);
+    return DT_MIN(left, most);
+}
+
+/* The n elements from `at` on. */
+static inline void norm_apply_strip(const dt_call *c, const dt_norm_area *a, int64_t at, int64_t k,
+                                    int64_t n, float *restrict to, dt_dtype type)
+{
+    const bool add = c->step->attr.add, positive = c->step->attr.relu;
+    const float *restrict shift = a->shift + k, *restrict scale = a->scale + k;
+    const float *restrict beta = a->beta + k;
+    const void *restrict in = c->in[0], *restrict other = c->in[1];
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float y = (get(in, at + i, type) - shift[i]) * scale[i] + beta[i];
+        if (add)
+            y += get(other, at + i, type);
+        if (positive)
+            y = relu(y);
+        to[i] = y;
+    }
+}
+
 static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const bool add = c->step->attr.add, positive = c->step->attr.relu;
-    const float *restrict shift = a.shift, *restrict scale = a.scale;
-    const float *restrict beta = c->param[1];
-    const void *restrict other = c->in[1];
-    const void *restrict in = c->in[0];
-    void *restrict out = c->out;
+    const int64_t begin = first * p.channels, end = begin + count * p.channels;
+    strip s;
 
-    for (int64_t r = first; r < first + count; r++) {
-        const int64_t at = r * p.channels;
-#pragma omp simd
-        for (int64_t i = 0; i < p.channels; i++) {
-            float y = (get(in, at + i, type) - shift[i]) * scale[i] + beta[i];
-            if (add)
-                y += get(other, at + i, type);
-            if (positive)
-                y = relu(y);
-            put(out, at + i, y, type);
-        }
+    strip_begin(&s, c->out, &c->step->out_shape, type);
+    for (int64_t at = begin, k = 0, n; at < end; at += n, k = k + n < a.wide ? k + n : 0) {
+        n = norm_strip(&a, k, end - at);
+        norm_apply_strip(c, &a, at, k, n, strip_at(&s, at, type), type);
+        strip_put(&s, at, n, type);
     }
+    strip_fence(&s);
 }
 
 /* ---- Batch norm: backward ----------------------------------------------------------
@@ -177,7 +202,11 @@ static inline void add_to_double(double *restrict to, const float *restrict from
 
 typedef struct norm_gradient {
     const void *x, *dy;
-    bool gate; /* dy is not yet dy' */
+    bool gate;         /* dy is not yet dy' */
+    bool large;        /* more than stays in caches */
+    const void *d_out; /* dy is made of it, row by row: */
+    void *summand;     /* dy, if there is one */
+    const void *out;   /* NULL: no ReLU between d_out and summand */
     const float *mean, *scale, *beta;
 } norm_gradient;
 
@@ -216,16 +245,37 @@ static inline void norm_group_gradient(const norm_gradient *n, int64_t at, int64
         norm_rows_gradient(n, at, channels, group, false, work, type);
 }
 
+/* What comes before the sums of some rows: dy' in the other summand's gradient, which the sums then
+ * read, or large tensors on their way to the caches. */
+static inline void norm_group_before(const norm_gradient *n, int64_t row, int64_t rows,
+                                     int64_t channels, dt_dtype type)
+{
+    const int64_t at = row * channels, count = rows * channels;
+
+    if (n->summand && n->out)
+        relu_mask(n->out, n->d_out, n->summand, at, count, type);
+    else if (n->summand)
+        copy(n->d_out, n->summand, at, count, type);
+    else if (n->large) {
+        ahead(n->x, at, count, type);
+        ahead(n->d_out, at, count, type);
+    }
+}
+
 /* Sums over rows [first, last) to work. */
 static inline void norm_block_gradient(const norm_gradient *n, int64_t first, int64_t last,
                                        int64_t channels, float *const work[2], dt_dtype type)
 {
     for (int k = 0; k < 2; k++)
         memset(work[k], 0, (size_t)channels * sizeof(float));
-    for (; first + GROUP <= last; first += GROUP)
+    for (; first + GROUP <= last; first += GROUP) {
+        norm_group_before(n, first, GROUP, channels, type);
         norm_group_gradient(n, first * channels, channels, GROUP, work, type);
-    for (; first < last; first++)
+    }
+    for (; first < last; first++) {
+        norm_group_before(n, first, 1, channels, type);
         norm_group_gradient(n, first * channels, channels, 1, work, type);
+    }
 }
 
 static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
@@ -238,6 +288,10 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, 
                              .scale = a.scale,
                              .beta = c->param[1],
                              .dy = summand ? summand : c->d_out,
+                             .d_out = c->d_out,
+                             .summand = summand,
+                             .out = c->step->attr.relu ? c->out : NULL,
+                             .large = strip_large(&c->step->out_shape, type),
                              .gate = c->step->attr.relu && !summand};
 
     for (int64_t part = first; part < first + count; part++) {
@@ -247,11 +301,6 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, 
             memset(dt_norm_sum(&a, part, k), 0, (size_t)p.channels * sizeof(double));
         for (int64_t row = begin; row < end; row += p.block) {
             const int64_t stop = end - row < p.block ? end : row + p.block;
-            if (summand && c->step->attr.relu)
-                relu_mask(c->out, c->d_out, summand, row * p.channels, (stop - row) * p.channels,
-                          type);
-            else if (summand)
-                copy(c->d_out, summand, row * p.channels, (stop - row) * p.channels, type);
             norm_block_gradient(&n, row, stop, p.channels, work, type);
             for (int k = 0; k < 2; k++)
                 add_to_double(dt_norm_sum(&a, part, k), work[k], p.channels);
@@ -277,30 +326,40 @@ static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count,
 
 /* dx = gamma / std (dy' - mean(dy') - xhat mean(dy' xhat)), Ioffe & Szegedy 2015,
  * section 3. The gradient of the other summand already holds dy'. */
+static inline void norm_data_strip(const dt_call *c, const dt_norm_area *a, int64_t at, int64_t k,
+                                   int64_t n, float *restrict to, dt_dtype type)
+{
+    const bool have = c->step->attr.add;
+    const bool gate = c->step->attr.relu && !have;
+    const float *restrict shift = a->shift + k, *restrict scale = a->scale + k;
+    const float *restrict center = a->center + k, *restrict slope = a->slope + k;
+    const float *restrict beta = a->beta + k;
+    const void *restrict x = c->in[0], *restrict dy = have ? c->d_in[1] : c->d_out;
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const float at_x = get(x, at + i, type);
+        float d = get(dy, at + i, type);
+        if (gate)
+            d = norm_gate(at_x, shift[i], scale[i], beta[i], d, type);
+        d -= center[i] + (at_x - shift[i]) * slope[i];
+        to[i] = d * scale[i];
+    }
+}
+
 static inline void norm_data_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const bool have = c->step->attr.add;
-    const bool gate = c->step->attr.relu && !have;
-    const float *restrict shift = a.shift, *restrict scale = a.scale;
-    const float *restrict center = a.center, *restrict slope = a.slope;
-    const float *restrict beta = c->param[1];
-    const void *restrict x = c->in[0];
-    const void *restrict dy = have ? c->d_in[1] : c->d_out;
-    void *restrict dx = c->d_in[0];
+    const int64_t begin = first * p.channels, end = begin + count * p.channels;
+    strip s;
 
-    for (int64_t r = first; r < first + count; r++) {
-        const int64_t at = r * p.channels;
-#pragma omp simd
-        for (int64_t i = 0; i < p.channels; i++) {
-            const float at_x = get(x, at + i, type);
-            float d = get(dy, at + i, type);
-            if (gate)
-                d = norm_gate(at_x, shift[i], scale[i], beta[i], d, type);
-            d -= center[i] + (at_x - shift[i]) * slope[i];
-            put(dx, at + i, d * scale[i], type);
-        }
+    strip_begin(&s, c->d_in[0], &c->step->out_shape, type);
+    for (int64_t at = begin, k = 0, n; at < end; at += n, k = k + n < a.wide ? k + n : 0) {
+        n = norm_strip(&a, k, end - at);
+        norm_data_strip(c, &a, at, k, n, strip_at(&s, at, type), type);
+        strip_put(&s, at, n, type);
     }
+    strip_fence(&s);
 }
 #endif

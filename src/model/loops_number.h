@@ -28,10 +28,21 @@ static inline float relu_gradient(float y, float dy)
     return y <= 0 ? 0 : dy;
 }
 
-/* dx[i] = dy[i] where the ReLU that made y let it through. */
+/* dx[i] = dy[i] where the ReLU that made y let it through. In bf16, whose numbers are not rounded
+ * again, by their bits: y <= 0 are the zeros and all with a sign that are not NaN. */
 static inline void relu_mask(const void *restrict y, const void *restrict dy, void *restrict dx,
                              int64_t first, int64_t count, dt_dtype type)
 {
+    if (type == DT_BF16) {
+        const dt_bf16 *restrict bits = y, *restrict from = dy;
+        dt_bf16 *restrict to = dx;
+#pragma omp simd
+        for (int64_t i = first; i < first + count; i++) {
+            const bool stops = (bits[i] == 0) | ((bits[i] >= 0x8000) & (bits[i] <= 0xff80));
+            to[i] = from[i] & (dt_bf16)(stops - 1);
+        }
+        return;
+    }
 #pragma omp simd
     for (int64_t i = first; i < first + count; i++)
         put(dx, i, relu_gradient(get(y, i, type), get(dy, i, type)), type);
@@ -41,5 +52,18 @@ static inline void copy(const void *from, void *to, int64_t first, int64_t count
 {
     const int64_t size = (int64_t)dt_dtype_bytes(type);
     memcpy((char *)to + first * size, (const char *)from + first * size, (size_t)(count * size));
+}
+
+enum { AHEAD = 1 << 13 };
+
+/* Asks for what will be read when `count` numbers from `at` on are done, or later: rows are read
+ * some at a time, side by side, which a CPU does not foresee. */
+static inline void ahead(const void *x, int64_t at, int64_t count, dt_dtype type)
+{
+    const int64_t size = (int64_t)dt_dtype_bytes(type);
+    const uintptr_t from = (uintptr_t)x + (uintptr_t)((at + DT_MAX(AHEAD, count)) * size);
+
+    for (uintptr_t i = 0; i < (uintptr_t)(count * size); i += 64)
+        __builtin_prefetch((const void *)(from + i));
 }
 #endif

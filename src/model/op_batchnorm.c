@@ -71,6 +71,16 @@ static void batchnorm_save(const dt_call *c, const dt_norm_area *a, int64_t i, d
     inverse[i] = (float)(1 / sqrt(m.m2 / m.count + (double)c->step->attr.eps));
 }
 
+/* Repeats the coefficients of the channels, see dt_norm_area. */
+static void batchnorm_widen(const dt_norm_plan *p, const dt_norm_area *a)
+{
+    float *const coef[DT_NORM_COEFS] = {a->shift, a->scale, a->beta, a->center, a->slope};
+
+    for (int k = 0; k < DT_NORM_COEFS; k++)
+        for (int64_t i = p->channels; i < a->wide; i++)
+            coef[k][i] = coef[k][i - p->channels];
+}
+
 /* Training: with what is in `saved`; evaluation: with the running statistics. */
 static void batchnorm_normalise(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
 {
@@ -83,7 +93,9 @@ static void batchnorm_normalise(const dt_call *c, const dt_norm_plan *p, const d
                   : (float)(1 / sqrt((double)c->running_var[i] + (double)c->step->attr.eps));
         a->shift[i] = mean[i];
         a->scale[i] = c->param[0][i] * inverse;
+        a->beta[i] = c->param[1][i];
     }
+    batchnorm_widen(p, a);
     dt_loop_run(c, dt_loops_current()->norm_apply, p->rows, p->block);
 }
 
@@ -160,9 +172,11 @@ static void batchnorm_data(const dt_call *c, const dt_norm_plan *p, const dt_nor
         const double product = products[i] * (double)inverse[i];
         a->shift[i] = mean[i];
         a->scale[i] = c->param[0][i] * inverse[i];
+        a->beta[i] = c->param[1][i];
         a->center[i] = (float)(sums[i] / n);
         a->slope[i] = (float)(product / n * (double)inverse[i]);
     }
+    batchnorm_widen(p, a);
     dt_loop_run(c, dt_loops_current()->norm_data, p->rows, p->block);
 }
 

@@ -1,0 +1,165 @@
+/* ref_loops.c - the loops of loops.h where they do more than their formulas say: every number of
+ * bf16 through what takes bits for numbers, tensors that are written past the caches, and pixels of
+ * few channels and of many; by every instruction set. */
+#include "model/loops.h"
+#include "oracle.h"
+
+static const dt_isa isas[] = {DT_ISA_PORTABLE, DT_ISA_AVX2, DT_ISA_AVX512};
+enum { ISAS = sizeof isas / sizeof *isas };
+
+/* A test for each instruction set that this CPU has. */
+static void with_each_isa(void (*run)(void *context), void *context)
+{
+    const dt_isa best = dt_isa_current();
+
+    for (int i = 0; i < ISAS && isas[i] <= best; i++) {
+        dt_isa_limit(isas[i]);
+        run(context);
+    }
+    dt_isa_limit(best);
+}
+
+static bool same_bf16(dt_bf16 a, dt_bf16 b)
+{
+    const float x = dt_bf16_to_f32(a), y = dt_bf16_to_f32(b);
+    return a == b || (isnan(x) && isnan(y));
+}
+
+/* ---- Every number ---------------------------------------------------------------------------- */
+
+enum { NUMBERS = 1 << 16 };
+
+/* dx is dy but for outputs <= 0; a NaN lets it through. */
+static void relu_backward_case(void *context)
+{
+    const test_spec spec = {.op = &dt_op_relu, .in = {{1, 1, 1, NUMBERS}}, .type = DT_BF16};
+    test_step t;
+
+    (void)context;
+    test_step_create(&t, &spec);
+    dt_bf16 *y = t.out, *dy = t.d_out, *dx = t.d_in[0];
+    for (int i = 0; i < NUMBERS; i++) {
+        y[i] = (dt_bf16)i;
+        dy[i] = dt_f32_to_bf16((float)(i % 251) - 125);
+    }
+    assert_ok(spec.op->backward(&t.call));
+    for (int i = 0; i < NUMBERS; i++)
+        assert_int_equal(dx[i], dt_bf16_to_f32(y[i]) <= 0 ? 0 : dy[i]);
+    test_step_destroy(&t);
+}
+
+/* Sums with numbers of other magnitudes round up, down, to even, to denormals, to infinity. */
+static void sum_case(void *context)
+{
+    const dt_bf16 *other = context;
+    const test_spec spec = {
+        .op = &dt_op_add, .in = {{1, 1, 1, NUMBERS}, {1, 1, 1, NUMBERS}}, .type = DT_BF16};
+    test_step t;
+
+    test_step_create(&t, &spec);
+    dt_bf16 *a = t.in[0], *b = t.in[1], *sum = t.out;
+    for (int i = 0; i < NUMBERS; i++) {
+        a[i] = (dt_bf16)i;
+        b[i] = (dt_bf16)(*other ^ (i * 37 & 0x8000));
+    }
+    assert_ok(spec.op->forward(&t.call));
+    for (int i = 0; i < NUMBERS; i++)
+        assert_true(same_bf16(sum[i], dt_f32_to_bf16(dt_bf16_to_f32(a[i]) + dt_bf16_to_f32(b[i]))));
+    test_step_destroy(&t);
+}
+
+static void every_number_is_masked(void **state)
+{
+    (void)state;
+    with_each_isa(relu_backward_case, NULL);
+}
+
+static void every_number_is_rounded(void **state)
+{
+    /* the least, a denormal, normal ones, the largest, infinity, NaN */
+    static dt_bf16 others[] = {0x0001, 0x0055, 0x0080, 0x2a81, 0x3f80,
+                               0x3fab, 0x7f7f, 0x7f80, 0x7fc0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        with_each_isa(sum_case, &others[i]);
+}
+
+/* ---- Large tensors, and pixels of all sizes -------------------------------------------------- */
+
+typedef struct shapes_case {
+    test_spec spec;
+    dt_digest digest;
+} shapes_case;
+
+static void shapes_fill(void *to, size_t count, unsigned seed)
+{
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        ((dt_bf16 *)to)[i] = dt_f32_to_bf16((float)(int)(seed >> 8) * 0x1p-23f - 1);
+    }
+}
+
+static void shapes_run(void *context)
+{
+    shapes_case *x = context;
+    const size_t count = test_count(&x->spec.in[0]), bytes = count * sizeof(dt_bf16);
+    dt_hash *h = NULL;
+    test_step t;
+
+    test_step_create(&t, &x->spec);
+    for (int k = 0; k < DT_MAX_IN; k++)
+        if (t.in[k])
+            shapes_fill(t.in[k], count, (unsigned)k);
+    shapes_fill(t.d_out, count, 7);
+    for (size_t i = 0; i < t.net.slab_floats; i++)
+        t.model.weights.master[i] = 0.5f + 0.001f * (float)(i % 512);
+    assert_ok(x->spec.op->forward(&t.call));
+    assert_ok(x->spec.op->backward(&t.call));
+    assert_ok(dt_hash_open(&h));
+    dt_hash_update(h, t.out, bytes);
+    for (int k = 0; k < t.node.n_in; k++)
+        dt_hash_update(h, t.d_in[k], bytes);
+    const dt_digest d = dt_hash_digest(h);
+    dt_hash_close(h);
+    test_step_destroy(&t);
+    if (dt_isa_current() == DT_ISA_PORTABLE)
+        x->digest = d;
+    assert_true(d.low == x->digest.low && d.high == x->digest.high);
+}
+
+static void shapes_change_no_bit(void **state)
+{
+    const dt_attr norm = {.eps = 1e-5f, .relu = true};
+    const dt_attr both = {.eps = 1e-5f, .relu = true, .add = true};
+    const dt_shape large = {9, 128, 120, 32}, odd = {9, 128, 117, 33};
+    const int64_t channels[] = {1, 31, 32, 64, 96, 160, 256, 288, 511, 512, 513, 544, 1024, 1056};
+    shapes_case x = {.spec = {.type = DT_BF16, .threads = 2}};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        x.spec.in[0] = x.spec.in[1] = i ? odd : large;
+        x.spec.op = &dt_op_batchnorm, x.spec.attr = both;
+        with_each_isa(shapes_run, &x);
+        x.spec.in[1] = (dt_shape){0};
+        x.spec.attr = norm;
+        with_each_isa(shapes_run, &x);
+        x.spec.op = &dt_op_fork, x.spec.attr = (dt_attr){0};
+        with_each_isa(shapes_run, &x);
+    }
+    x.spec.op = &dt_op_batchnorm, x.spec.attr = norm;
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++) {
+        x.spec.in[0] = (dt_shape){3, 13, 7, channels[i]};
+        with_each_isa(shapes_run, &x);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_number_is_masked),
+        cmocka_unit_test(every_number_is_rounded),
+        cmocka_unit_test(shapes_change_no_bit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
