@@ -3,8 +3,8 @@
  *
  * loops.c is plain C whose inner loops run over channels or elements without a branch.
  * It is compiled once as it is and once for each instruction set (loops_avx2.c,
- * loops_avx512.c), and the compiler vectorises it. There is no FMA and no sum across
- * lanes, so all of them give the same bits. */
+ * loops_avx512.c), and the compiler vectorises it, all but the rounding of loops_strip.h.
+ * There is no FMA and no sum across lanes, so all of them give the same bits. */
 #ifndef DT_LOOPS_H
 #define DT_LOOPS_H
 #include "op.h"

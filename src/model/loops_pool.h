@@ -119,12 +119,47 @@ static inline void maxpool_spot(const dt_call *c, const pool_spot *s, int64_t la
         saved[s->at + l] = (uint8_t)won[l];
 }
 
+/* The same for a whole window of side x side positions, a constant: all of it in registers. What
+ * wins is a number of this type already. */
+static inline void maxpool_window(const dt_call *c, const pool_spot *s, int side, dt_dtype type)
+{
+    const void *restrict in = c->in[0];
+    void *restrict out = c->out;
+    uint8_t *restrict saved = c->saved;
+
+#pragma omp simd
+    for (int64_t l = 0; l < LANES; l++) {
+        float best = -INFINITY;
+        int32_t won = 0;
+        for (int y = 0; y < side; y++)
+            for (int x = 0; x < side; x++) {
+                const float v = get(in, s->base + y * s->pitch[0] + x * s->pitch[1] + l, type);
+                const bool wins = (v > best) | (v != v);
+                best = wins ? v : best;
+                won = wins ? y * side + x : won;
+            }
+        put(out, s->at + l, best, type);
+        saved[s->at + l] = (uint8_t)won;
+    }
+}
+
+/* Windows of this side whose positions all lie on the input. */
+static inline bool maxpool_whole(const pool_spot *s, const dt_attr *a, int side)
+{
+    return s->lanes == LANES && a->kernel[0] == side && a->kernel[1] == side &&
+           s->y.last - s->y.first == side && s->x.last - s->x.first == side;
+}
+
 static inline void maxpool_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     for (int64_t row = first; row < first + count; row++)
         for (int64_t i = 0; i < pool_spots(&c->step->out_shape); i++) {
             const pool_spot s = pool_forward(c, row, i);
-            if (s.lanes == LANES)
+            if (maxpool_whole(&s, &c->step->attr, 3))
+                maxpool_window(c, &s, 3, type);
+            else if (maxpool_whole(&s, &c->step->attr, 2))
+                maxpool_window(c, &s, 2, type);
+            else if (s.lanes == LANES)
                 maxpool_spot(c, &s, LANES, type);
             else
                 maxpool_spot(c, &s, s.lanes, type);

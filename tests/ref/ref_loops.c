@@ -85,6 +85,53 @@ static void every_number_is_rounded(void **state)
         with_each_isa(sum_case, &others[i]);
 }
 
+/* ---- Maximum: whole windows of 64 channels have a loop of their own -------------------------- */
+
+/* The same numbers in the first 63 channels: ties, both zeros, NaN, windows of -inf. */
+static void pool_create(test_step *t, const test_spec *like, int64_t channels)
+{
+    static const float numbers[] = {-INFINITY, -INFINITY, -INFINITY, -1, -0.0f, 0, 1, NAN};
+    test_spec spec = *like;
+
+    spec.in[0].c = channels;
+    test_step_create(t, &spec);
+    for (int64_t i = 0; i < dt_shape_count(&spec.in[0]); i++) {
+        const uint32_t at = (uint32_t)(i / channels * 64 + i % channels) * 2654435761u;
+        ((dt_bf16 *)t->in[0])[i] = dt_f32_to_bf16(numbers[at >> 29]);
+    }
+    assert_ok(spec.op->forward(&t->call));
+}
+
+static void pool_case(void *context)
+{
+    const test_spec *spec = context;
+    test_step whole, rest;
+
+    pool_create(&whole, spec, 64);
+    pool_create(&rest, spec, 63);
+    const dt_bf16 *a = whole.out, *b = rest.out;
+    const uint8_t *won_a = whole.call.saved, *won_b = rest.call.saved;
+    for (int64_t i = 0; i < dt_shape_count(&rest.step.out_shape); i++) {
+        const int64_t k = i / 63 * 64 + i % 63;
+        assert_int_equal(a[k], b[i]);
+        assert_int_equal(won_a[k], won_b[i]);
+    }
+    test_step_destroy(&whole);
+    test_step_destroy(&rest);
+}
+
+static void windows_find_the_same(void **state)
+{
+    (void)state;
+    for (int side = 2; side <= 4; side++) {
+        test_spec spec = {.op = &dt_op_maxpool,
+                          .in = {{5, 16, 13, 64}},
+                          .type = DT_BF16,
+                          .attr = {.kernel = {side, side}, .stride = {2, 2}, .pad = {1, 0, 1, 1}}};
+        with_each_isa(pool_case, &spec);
+    }
+}
+
 /* ---- Large tensors, and pixels of all sizes -------------------------------------------------- */
 
 typedef struct shapes_case {
@@ -159,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_number_is_masked),
         cmocka_unit_test(every_number_is_rounded),
+        cmocka_unit_test(windows_find_the_same),
         cmocka_unit_test(shapes_change_no_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

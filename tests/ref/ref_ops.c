@@ -32,6 +32,7 @@ static const test_spec others[] = {
     {.op = &dt_op_maxpool,
      .in = {{2, 14, 14, 67}}, /* "same" of an even size */
      .attr = {.kernel = {3, 3}, .stride = {2, 2}, .pad = {0, 0, 1, 1}}},
+    {.op = &dt_op_maxpool, .in = {{3, 8, 6, 128}}, .attr = {.kernel = {2, 2}, .stride = {2, 2}}},
     {.op = &dt_op_maxpool,
      .in = {{2, 9, 7, 5}}, /* pixels that no window holds */
      .attr = {.kernel = {2, 2}, .stride = {3, 3}}},

@@ -171,6 +171,7 @@ static inline __m512i lanes_round(__m512 low, __m512 high)
 }
 #endif
 
+/* The next block of the reduction is asked for: below this one, or beside it for columns. */
 static void lanes_pack_rows(const float *from, size_t row, dt_bf16 *to)
 {
     static const int16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
@@ -181,6 +182,8 @@ static void lanes_pack_rows(const float *from, size_t row, dt_bf16 *to)
         for (int h = 0; h < 2; h++) {
             const __m512i v =
                 lanes_round(_mm512_loadu_ps(from + 16 * h), _mm512_loadu_ps(from + row + 16 * h));
+            _mm_prefetch((const char *)(from + DT_TILE * row + 16 * h), _MM_HINT_T0);
+            _mm_prefetch((const char *)(from + (DT_TILE + 1) * row + 16 * h), _MM_HINT_T0);
             _mm512_storeu_si512(to + h * DT_TILE_HALF, _mm512_permutexvar_epi16(zip, v));
         }
 }
@@ -190,9 +193,12 @@ static void lanes_pack_columns(const float *from, size_t row, dt_bf16 *to)
     _Alignas(64) dt_bf16 room[DT_TILE_AREA];
     __m512i turned[16];
 
-    for (int r = 0; r < DT_TILE; r++, from += row)
+    for (int r = 0; r < DT_TILE; r++, from += row) {
         _mm512_store_si512(room + r * DT_TILE,
                            lanes_round(_mm512_loadu_ps(from), _mm512_loadu_ps(from + 16)));
+        _mm_prefetch((const char *)(from + DT_TILE), _MM_HINT_T0);
+        _mm_prefetch((const char *)(from + DT_TILE + 16), _MM_HINT_T0);
+    }
     for (int h = 0; h < 2; h++, to += DT_TILE_HALF) {
         lanes_turn(room + h * DT_TILE_HALF, DT_TILE, turned);
         for (int k = 0; k < 16; k++)
