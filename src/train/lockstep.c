@@ -1,9 +1,9 @@
 /* lockstep.c - batch-norm statistics of groups of shards.
  *
  * A rank's shards are one wave then: all take a step of the network before any takes the next
- * (exec.c). At a batch norm (op_batchnorm.c) each shard leaves a leaf here, moments going forward
- * and the sums of dy and dy (x - mean) going backward; the ranks complete the groups' trees
- * (dt_reduce); then each shard reads its group's result and goes on with it. */
+ * (src/model/exec.c). At a batch norm (src/model/op_batchnorm.c) each shard leaves a leaf here,
+ * moments going forward and the sums of dy and dy (x - mean) going backward; the ranks complete
+ * the groups' trees (dt_reduce); then each shard reads its group's result and goes on with it. */
 #include "lockstep.h"
 
 #include <stdio.h>
