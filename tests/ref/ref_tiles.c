@@ -2,8 +2,7 @@
  * of bits, on any way of the class and any number of threads. What the numbers should be is
  * ref_conv.c's matter; here it is that they never change unnoticed. */
 #include "test.h"
-
-#include "model/kernels/tiles/way.h"
+#include "tile_ways.h"
 
 /* n, size, ic, oc, kernel, stride, padding (top and left; bottom and right one less where odd) */
 static const struct shape {
@@ -232,18 +231,10 @@ static void test_way(void **state)
 
 int main(void)
 {
-    static const dt_tile_way *const ways[] = {
-        &dt_tile_way_plain,
-#if defined(__x86_64__)
-        &dt_tile_way_avx512,
-        &dt_tile_way_dot,
-        &dt_tile_way_amx,
-#endif
-    };
-    struct CMUnitTest tests[DT_COUNT_OF(ways)];
+    struct CMUnitTest tests[TILE_WAYS];
 
-    for (size_t i = 0; i < DT_COUNT_OF(ways); i++)
-        tests[i] =
-            (struct CMUnitTest){ways[i]->name, test_way, NULL, NULL, (void *)(uintptr_t)ways[i]};
+    for (size_t i = 0; i < TILE_WAYS; i++)
+        tests[i] = (struct CMUnitTest){tile_ways[i]->name, test_way, NULL, NULL,
+                                       (void *)(uintptr_t)tile_ways[i]};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,11 @@
 /* model_tiles.c - products of tiles: every way against plain C, bit for bit inside a class, on
  * usual and special numbers; packed operands of every way against plain C's. */
 #include "test.h"
+#include "tile_ways.h"
 
 #include <math.h>
 
-#include "model/kernels/tiles/way.h"
-
 enum { STEPS = 3, AREA = DT_TILE_AREA };
-
-static const dt_tile_way *const ways[] = {
-    &dt_tile_way_plain,
-#if defined(__x86_64__)
-    &dt_tile_way_avx512,
-    &dt_tile_way_dot,
-    &dt_tile_way_amx,
-#endif
-};
-enum { WAYS = sizeof ways / sizeof *ways };
 
 static bool way_runs(const dt_tile_way *w)
 {
@@ -94,22 +83,22 @@ static void test_products(void **state)
     _Alignas(64) float want[AREA], got[AREA];
 
     (void)state;
-    for (int w = 1; w < WAYS; w++) {
-        if (ways[w] == &dt_tile_way_dot || !way_runs(ways[w]))
+    for (int w = 1; w < TILE_WAYS; w++) {
+        if (tile_ways[w] == &dt_tile_way_dot || !way_runs(tile_ways[w]))
             continue;
         for (int kind = 0; kind < KINDS; kind++)
             for (int turn = 0; turn < 12; turn++) {
                 const int rows = turn % 3 == 0 ? DT_TILE : 1 + turn;
                 operands_draw(&o, kind, turn);
                 multiply(&dt_tile_way_plain, &o, turn % 2, rows, want);
-                multiply(ways[w], &o, turn % 2, rows, got);
+                multiply(tile_ways[w], &o, turn % 2, rows, got);
                 for (int i = 0; i < rows * DT_TILE; i++) {
                     uint32_t x, y;
                     memcpy(&x, &want[i], sizeof x);
                     memcpy(&y, &got[i], sizeof y);
                     if (x != y)
-                        fail_msg("%s, kind %d, turn %d, [%d]: %08x, plain C %08x", ways[w]->name,
-                                 kind, turn, i, y, x);
+                        fail_msg("%s, kind %d, turn %d, [%d]: %08x, plain C %08x",
+                                 tile_ways[w]->name, kind, turn, i, y, x);
                 }
             }
     }
@@ -124,8 +113,8 @@ static void test_definition(void **state)
     const dt_bf16 one = 0x3f80, large = 0x4b80, minus = 0xcb80; /* 1, 2^24, -2^24 */
 
     (void)state;
-    for (int w = 0; w < WAYS; w++) {
-        if (ways[w] == &dt_tile_way_dot || !way_runs(ways[w]))
+    for (int w = 0; w < TILE_WAYS; w++) {
+        if (tile_ways[w] == &dt_tile_way_dot || !way_runs(tile_ways[w]))
             continue;
         memset(&o, 0, sizeof o);
         for (int i = 0; i < DT_TILE; i++) /* column 0 of all pairs */
@@ -134,9 +123,9 @@ static void test_definition(void **state)
         o.a[DT_TILE] = large, o.a[DT_TILE + 1] = minus, o.a[DT_TILE + 3] = one;
         memset(sums, 0, sizeof sums);
         sums[DT_TILE] = 0x1p25f; /* takes in (2^24) + (1 - 2^24): 1, lost in 2^25 */
-        ways[w]->begin();
-        ways[w]->multiply(sums, &run, 1, 2, false, NULL);
-        ways[w]->end();
+        tile_ways[w]->begin();
+        tile_ways[w]->multiply(sums, &run, 1, 2, false, NULL);
+        tile_ways[w]->end();
         assert_true(sums[0] == 1.0f);
         assert_true(sums[DT_TILE] == 0x1p25f);
     }
@@ -213,10 +202,10 @@ static void test_operands(void **state)
 
     (void)state;
     operands_draw(&o, ANY, 1);
-    for (int w = 1; w < WAYS; w++) {
-        if (!way_runs(ways[w]))
+    for (int w = 1; w < TILE_WAYS; w++) {
+        if (!way_runs(tile_ways[w]))
             continue;
-        const dt_tile_way *way = ways[w], *plain = &dt_tile_way_plain;
+        const dt_tile_way *way = tile_ways[w], *plain = &dt_tile_way_plain;
         plain->transpose(o.a, want), way->transpose(o.a, got);
         assert_memory_equal(want, got, AREA * sizeof *got);
         plain->pairs(o.a, 2 * DT_TILE, 0, want), way->pairs(o.a, 2 * DT_TILE, 0, got);
@@ -252,8 +241,8 @@ static void test_results(void **state)
         for (int i = 0; i < DT_TILE; i++)
             if (!isfinite(bias[i])) /* which NaN an addition gives is not promised */
                 bias[i] = 1;
-        for (int w = 1; w < WAYS; w++) {
-            if (ways[w] == &dt_tile_way_dot || !way_runs(ways[w]))
+        for (int w = 1; w < TILE_WAYS; w++) {
+            if (tile_ways[w] == &dt_tile_way_dot || !way_runs(tile_ways[w]))
                 continue;
             for (int turn = 0; turn < 64; turn++) {
                 const dt_tile_run run = {o.a, o.b, DT_TILE, AREA, 1 + turn % STEPS};
@@ -270,9 +259,9 @@ static void test_results(void **state)
                 dt_tile_way_plain.multiply(sums, &run, 1, out.rows, turn & 4, &out);
                 memcpy(sums, o.old, sizeof sums);
                 out.at = got;
-                ways[w]->begin();
-                ways[w]->multiply(sums, &run, 1, out.rows, turn & 4, &out);
-                ways[w]->end();
+                tile_ways[w]->begin();
+                tile_ways[w]->multiply(sums, &run, 1, out.rows, turn & 4, &out);
+                tile_ways[w]->end();
                 assert_memory_equal(want, got, sizeof got);
             }
         }
