@@ -81,8 +81,9 @@ static void batchnorm_widen(const dt_norm_plan *p, const dt_norm_area *a)
             coef[k][i] = coef[k][i - p->channels];
 }
 
-/* Training: with what is in `saved`; evaluation: with the running statistics. */
-static void batchnorm_normalise(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
+/* y = (x - shift) scale + beta. Training: with what is in `saved`; evaluation: with the running
+ * statistics. */
+static void batchnorm_line(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
 {
     const bool train = c->step->mode == DT_TRAIN;
     const float *mean = train ? c->saved : c->running_mean;
@@ -95,6 +96,11 @@ static void batchnorm_normalise(const dt_call *c, const dt_norm_plan *p, const d
         a->scale[i] = c->param[0][i] * inverse;
         a->beta[i] = c->param[1][i];
     }
+}
+
+static void batchnorm_normalise(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
+{
+    batchnorm_line(c, p, a);
     batchnorm_widen(p, a);
     dt_loop_run(c, dt_loops_current()->norm_apply, p->rows, p->block);
 }
@@ -146,12 +152,9 @@ static dt_status batchnorm_forward_shared(const dt_call *c)
 static void batchnorm_sum(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
 {
     const dt_loops *loops = dt_loops_current();
-    const float *mean = c->saved, *inverse = mean + a->stride;
+    const float *inverse = (const float *)c->saved + a->stride;
 
-    for (int64_t i = 0; i < p->channels; i++) {
-        a->shift[i] = mean[i];
-        a->scale[i] = c->param[0][i] * inverse[i];
-    }
+    batchnorm_line(c, p, a);
     dt_loop_run(c, loops->norm_sums, p->parts, 1);
     loops->norm_total(c, 0, p->channels);
     for (int64_t i = 0; i < p->channels; i++) {
@@ -164,15 +167,13 @@ static void batchnorm_sum(const dt_call *c, const dt_norm_plan *p, const dt_norm
 static void batchnorm_data(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a,
                            const double *sums, const double *products, double n)
 {
-    const float *mean = c->saved, *inverse = mean + a->stride;
+    const float *inverse = (const float *)c->saved + a->stride;
 
     if (!c->d_in[0])
         return;
+    batchnorm_line(c, p, a); /* since the sums, scratch may have been another shard's */
     for (int64_t i = 0; i < p->channels; i++) {
         const double product = products[i] * (double)inverse[i];
-        a->shift[i] = mean[i];
-        a->scale[i] = c->param[0][i] * inverse[i];
-        a->beta[i] = c->param[1][i];
         a->center[i] = (float)(sums[i] / n);
         a->slope[i] = (float)(product / n * (double)inverse[i]);
     }
