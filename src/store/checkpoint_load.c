@@ -30,13 +30,12 @@ static dt_status load_hashed(const dt_checkpoint *c, const dt_snapshot *into, co
     return DT_OK;
 }
 
-/* Memory that goes wrong once does not cost a checkpoint. */
-dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt_progress *at)
+/* After dt_checkpoint_check. Memory that goes wrong once does not cost a checkpoint. */
+static dt_status load_checked(const dt_checkpoint *c, const dt_snapshot *into, dt_progress *at)
 {
     char saved[DT_DIGEST_CHARS], now[DT_DIGEST_CHARS];
     bool same = false;
 
-    DT_TRY(dt_checkpoint_check(c));
     DT_TRY(dt_checkpoint_text(c, "state_hash", saved, sizeof saved));
     DT_TRY(load_hashed(c, into, saved, now, &same));
     if (!same) {
@@ -55,6 +54,13 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
     return DT_OK;
 }
 
+dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt_progress *at)
+{
+    DT_TRY(dt_checkpoint_check(c));
+    return load_checked(c, into, at);
+}
+
+/* The bytes first: what a hash does not vouch for is not worth reading. */
 dt_status dt_checkpoint_try(const char *path, dt_progress *at, char hash[DT_DIGEST_CHARS])
 {
     dt_model_read r = {.net = NULL};
@@ -63,12 +69,11 @@ dt_status dt_checkpoint_try(const char *path, dt_progress *at, char hash[DT_DIGE
     dt_status st = DT_OK;
 
     DT_GO(st, dt_checkpoint_open(&c, path), out);
-    DT_GO(st, dt_checkpoint_check(c),
-          out); /* what a hash does not vouch for is not worth reading */
+    DT_GO(st, dt_checkpoint_check(c), out);
     dt_options_init(&o);
     DT_GO(st, dt_model_read_open(&r, path, &o), out);
     const dt_snapshot into = {.model = r.state, .momentum = r.momentum};
-    DT_GO(st, dt_checkpoint_load(c, &into, at), out);
+    DT_GO(st, load_checked(c, &into, at), out);
     st = dt_checkpoint_text(c, "state_hash", hash, DT_DIGEST_CHARS);
 
 out:

@@ -175,8 +175,7 @@ dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep) DT_MUST_CHEC
  * the state_hash that was saved, is named by dt_warn with what is wrong, and skipped; but an error
  * of the system, after which nothing is known of it, is the outcome: DT_IO, DT_NOMEM. Leftover
  * .tmp-* and .trash-* are passed over. Memory for one state is taken meanwhile. found[0] = 0:
- * none. DT_FORMAT: path is itself a
- * checkpoint, and not valid; DT_NOINPUT: path does not exist. */
+ * none. DT_FORMAT: path is itself a checkpoint, and not valid; DT_NOINPUT: path does not exist. */
 dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX]) DT_MUST_CHECK;
 
 /* The same of those in a run folder whose step is above `than`. DT_IO, DT_NOMEM. */
