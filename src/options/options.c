@@ -95,14 +95,14 @@ dt_net_spec dt_options_net(const dt_options *o, int classes)
                          .width_divisor = (int)o->width_divisor};
 }
 
-/* The sample code behind the Ascend tutorial writes its loss out, with an epsilon; PyTorch,
- * and so the other tutorials and variants, take the logarithm of a softmax as one function.
- * And MindSpore's vision.Resize makes bytes of bytes. */
 const char *dt_option_isa_then(const char *text)
 {
     return text && strcmp(text, dt_isa_name(DT_ISA_AMX)) == 0 ? "auto" : text;
 }
 
+/* The sample code behind the Ascend tutorial writes its loss out, with an epsilon; PyTorch,
+ * and so the other tutorials and variants, take the logarithm of a softmax as one function.
+ * And MindSpore's vision.Resize makes bytes of bytes. */
 void dt_options_resolve(dt_options *o, const dt_net *net)
 {
     const bool mindspore = strcmp(dt_net_spec_of(net)->variant, "mindspore") == 0;

@@ -36,8 +36,10 @@ static dt_status option_then(const dt_run *r, const dt_checkpoint *c, const dt_o
     snprintf(key, sizeof key, "options.%s", row->name);
     if (dt_checkpoint_says(c, key)) {
         DT_TRY(dt_checkpoint_text(c, key, then, DT_OPTION_CHARS));
-        if (strcmp(row->name, "isa") == 0 && !dt_checkpoint_says(c, "options.emulate"))
-            memmove(then, dt_option_isa_then(then), strlen(dt_option_isa_then(then)) + 1);
+        const bool older = !dt_checkpoint_says(c, "options.emulate");
+        const char *now = older && strcmp(row->name, "isa") == 0 ? dt_option_isa_then(then) : then;
+        if (now != then)
+            snprintf(then, DT_OPTION_CHARS, "%s", now);
         return DT_OK;
     }
     dt_options_init(&defaults);
