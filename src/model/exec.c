@@ -39,6 +39,7 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
     *c = (dt_call){.step = &p->step[i],
                    .out = exec_value(e, n->out),
                    .d_out = exec_grad(e, n->out),
+                   .d_out2 = exec_grad(e, p->second_out[i]),
                    .scratch = scratch,
                    .saved = exec_at(e, p->saved_block[i]),
                    .labels = exec_at(e, p->labels_block),
@@ -47,8 +48,6 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
         c->in[k] = exec_value(e, n->in[k]);
         c->d_in[k] = exec_grad(e, n->in[k]);
     }
-    if (p->second_out[i] >= 0) /* a fork adds the gradients of its two outputs */
-        c->in[1] = exec_grad(e, p->second_out[i]);
     for (int k = 0; k < n->n_param; k++)
         c->param[k] = m->weights.master + m->net->param[n->param[k]].offset;
     for (int k = 0; k < 2; k++)

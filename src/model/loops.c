@@ -55,7 +55,7 @@ static inline void add_backward_as(const dt_call *c, int64_t first, int64_t coun
 
 static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    sum_as(c, c->d_out, c->in[1], c->d_in[0], first, count, type);
+    sum_as(c, c->d_out, c->d_out2, c->d_in[0], first, count, type);
 }
 
 #define X(name)                                                                                    \

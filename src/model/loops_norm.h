@@ -202,11 +202,11 @@ static inline void add_to_double(double *restrict to, const float *restrict from
 
 typedef struct norm_gradient {
     const void *x, *dy;
-    bool gate;         /* dy is not yet dy' */
-    bool large;        /* more than stays in caches */
-    const void *d_out; /* dy is made of it, row by row: */
-    void *summand;     /* dy, if there is one */
-    const void *out;   /* NULL: no ReLU between d_out and summand */
+    bool gate;                  /* dy is not yet dy' */
+    bool large;                 /* more than stays in caches */
+    const void *d_out, *d_out2; /* dy is made of them, row by row: */
+    void *summand;              /* dy, if there is one; may be d_out */
+    const void *out;            /* NULL: no ReLU between d_out and summand */
     const float *mean, *scale, *beta;
 } norm_gradient;
 
@@ -245,6 +245,24 @@ static inline void norm_group_gradient(const norm_gradient *n, int64_t at, int64
         norm_rows_gradient(n, at, channels, group, false, work, type);
 }
 
+/* dy' of two readers' gradients, whose sum is rounded once. */
+static inline void norm_join(const norm_gradient *n, int64_t first, int64_t count, dt_dtype type)
+{
+    const void *restrict out = n->out, *restrict d_out2 = n->d_out2;
+    strip s = {.out = n->summand};
+
+    for (int64_t at = first, some; at < first + count; at += some) {
+        float *to = strip_at(&s, at, type);
+        some = DT_MIN(first + count - at, STRIP);
+#pragma omp simd
+        for (int64_t i = 0; i < some; i++) {
+            const float d = get(n->d_out, at + i, type) + get(d_out2, at + i, type);
+            to[i] = out ? relu_gradient(get(out, at + i, type), d) : d;
+        }
+        strip_put(&s, at, some, type);
+    }
+}
+
 /* What comes before the sums of some rows: dy' in the other summand's gradient, which the sums then
  * read, or large tensors on their way to the caches. */
 static inline void norm_group_before(const norm_gradient *n, int64_t row, int64_t rows,
@@ -252,11 +270,13 @@ static inline void norm_group_before(const norm_gradient *n, int64_t row, int64_
 {
     const int64_t at = row * channels, count = rows * channels;
 
-    if (n->summand && n->out)
+    if (n->summand && n->d_out2)
+        norm_join(n, at, count, type);
+    else if (n->summand && n->out)
         relu_mask(n->out, n->d_out, n->summand, at, count, type);
-    else if (n->summand)
+    else if (n->summand && n->summand != n->d_out)
         copy(n->d_out, n->summand, at, count, type);
-    else if (n->large) {
+    else if (!n->summand && n->large) {
         ahead(n->x, at, count, type);
         ahead(n->d_out, at, count, type);
     }
@@ -289,6 +309,7 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, 
                              .beta = a.beta,
                              .dy = summand ? summand : c->d_out,
                              .d_out = c->d_out,
+                             .d_out2 = c->d_out2,
                              .summand = summand,
                              .out = c->step->attr.relu ? c->out : NULL,
                              .large = strip_large(&c->step->out_shape, type),

@@ -28,14 +28,14 @@ static inline float relu_gradient(float y, float dy)
     return y <= 0 ? 0 : dy;
 }
 
-/* dx[i] = dy[i] where the ReLU that made y let it through. In bf16, whose numbers are not rounded
- * again, by their bits: y <= 0 are the zeros and all with a sign that are not NaN. */
-static inline void relu_mask(const void *restrict y, const void *restrict dy, void *restrict dx,
-                             int64_t first, int64_t count, dt_dtype type)
+/* dx[i] = dy[i] where the ReLU that made y let it through; dx may be dy. In bf16, whose numbers are
+ * not rounded again, by their bits: y <= 0 are the zeros and all with a sign that are not NaN. */
+static inline void relu_mask(const void *restrict y, const void *dy, void *dx, int64_t first,
+                             int64_t count, dt_dtype type)
 {
     if (type == DT_BF16) {
-        const dt_bf16 *restrict bits = y, *restrict from = dy;
-        dt_bf16 *restrict to = dx;
+        const dt_bf16 *restrict bits = y, *from = dy;
+        dt_bf16 *to = dx;
 #pragma omp simd
         for (int64_t i = first; i < first + count; i++) {
             const bool stops = (bits[i] == 0) | ((bits[i] >= 0x8000) & (bits[i] <= 0xff80));

@@ -91,6 +91,7 @@ typedef struct dt_call {
     const void *in[DT_MAX_IN];               /* NHWC, in_type */
     void *out;                               /* NHWC, out_type */
     const void *d_out;                       /* NHWC, grad_type; NULL for the loss */
+    const void *d_out2;                      /* what a second reader adds to it, or NULL */
     void *d_in[DT_MAX_IN];                   /* NULL: not wanted */
     const float *param[DT_MAX_PARAM];        /* master weights, slab order */
     float *d_param[DT_MAX_PARAM];            /* set for each backward call */
@@ -122,7 +123,8 @@ struct dt_op {
     dt_status (*prepare)(dt_step *s, dt_model *m);
     /* Hot path: no allocation, no I/O, no locks. */
     dt_status (*forward)(const dt_call *c);
-    /* Writes d_in and d_param, never adds: the plan puts a fork where a value fans out. */
+    /* Writes d_in and d_param, never adds: where a value fans out, the plan puts a fork, or its
+     * producer adds d_out2, which only batchnorm with `add` knows. */
     dt_status (*backward)(const dt_call *c);
     /* Optional. A pass of its own for d_param, called before backward, which leaves it alone. */
     dt_status (*weights)(const dt_call *c);

@@ -5,8 +5,8 @@
  *
  *   param     gamma, beta [c]
  *   saved     mean, inverse standard deviation [c] float32
- *   backward  reads in[0], and out when sum and ReLU are fused; d_in[1] is the gradient of the
- * other summand */
+ *   backward  reads in[0], and out when sum and ReLU are fused; d_in[1], the gradient of the other
+ *             summand, may be d_out's memory; d_out2 only with sum */
 #include "loops.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* op_fork.c - one value read by two nodes; only a plan writes it. Forward has nothing to do: both
- * outputs are the input's memory. Backward adds the gradients of the two outputs, of which d_out is
- * the first and in[1] (grad_type) the second, and rounds once. */
+ * outputs are the input's memory. Backward adds the gradients of the two outputs, d_out and d_out2,
+ * and rounds once. */
 #include "loops.h"
 
 static dt_status fork_infer(const dt_node *n, const dt_shape *in, dt_shape *out)

@@ -44,12 +44,16 @@ static dt_status plan_infer(dt_plan *p)
         out->producer = i;
         if (n->op == &dt_op_softmax_xent)
             out->type = DT_F32;
-        if (p->second_out[i] >= 0) { /* a fork: both outputs are its input's memory */
+        if (n->op == &dt_op_fork) { /* its outputs are its input's memory */
+            out->type = p->value[n->in[0]].type;
+            out->root = p->value[n->in[0]].root;
+        }
+        if (p->second_out[i] >= 0) {
             dt_value *second = &p->value[p->second_out[i]];
             second->shape = out->shape;
             second->producer = i;
-            out->type = second->type = p->value[n->in[0]].type;
-            out->root = second->root = p->value[n->in[0]].root;
+            second->type = out->type;
+            second->root = out->root;
         }
     }
     return DT_OK;
@@ -178,15 +182,22 @@ static void plan_value_lives(dt_plan *p)
     }
 }
 
-/* A gradient is written by its reader's backward and read by its producer's. */
+/* A gradient is written by its reader's backward and read by its producer's. That of what a batch
+ * norm adds is made of its output's, number by number, in the same memory. */
 static void plan_grad_lives(dt_plan *p)
 {
-    for (int i = 0; i < p->steps; i++)
+    for (int i = p->steps; i-- > 0;)
         for (int k = 0; k < p->node[i].n_in; k++) {
+            const int last = p->node[i].op == &dt_op_batchnorm ? p->value[p->node[i].out].grad_block
+                                                               : DT_NO_BLOCK;
             dt_value *x = &p->value[p->node[i].in[k]];
-            if (x->wants_grad)
-                x->grad_block = plan_new_block(p, value_bytes(x, p->model->opts.precision),
-                                               backward_time(p, i), backward_time(p, x->producer));
+            if (!x->wants_grad)
+                continue;
+            x->grad_block = k == 1 && last != DT_NO_BLOCK
+                                ? last
+                                : plan_new_block(p, value_bytes(x, p->model->opts.precision),
+                                                 backward_time(p, i), backward_time(p, i));
+            block_extend(&p->block[x->grad_block], backward_time(p, x->producer));
         }
 }
 

@@ -60,7 +60,7 @@ struct dt_plan {
     int64_t batch;
     dt_mode mode;
     dt_node node[DT_MAX_NODES];   /* execution order, after fusion and forks */
-    int second_out[DT_MAX_NODES]; /* fork: its second output value, else -1 */
+    int second_out[DT_MAX_NODES]; /* its output once more, for a second reader; or -1 */
     dt_step step[DT_MAX_NODES];
     size_t final[DT_MAX_NODES]; /* floats of the gradient slab final after its backward */
     int steps;

@@ -81,8 +81,27 @@ static dt_status insert_fork(dt_plan *p, int at, int value)
     return DT_OK;
 }
 
-/* A value with two readers gets a fork right after its producer; with more, a chain of
- * them. Afterwards every value has one reader, so backward writes and never adds. */
+/* A batch norm that adds makes a pass over its output's gradient in any case. */
+static bool adds_gradients(const dt_plan *p, int i)
+{
+    return i >= 0 && p->node[i].op == &dt_op_batchnorm && p->node[i].attr.add &&
+           p->second_out[i] < 0;
+}
+
+/* Two readers' values instead of `value`, behind step `at`. */
+static void tell_apart(dt_plan *p, int at, int value, int first, int second)
+{
+    int taken = 0;
+
+    for (int i = at + 1; i < p->steps; i++)
+        for (int k = 0; k < p->node[i].n_in; k++)
+            if (p->node[i].in[k] == value)
+                p->node[i].in[k] = taken++ == 0 ? first : second;
+}
+
+/* A value with two readers gets a fork right after its producer, if that does not add gradients
+ * itself; with more, a chain of them. Afterwards every value has one reader, so backward writes and
+ * never adds. */
 dt_status dt_plan_fork(dt_plan *p)
 {
     for (int i = 0; i < DT_MAX_NODES; i++)
@@ -90,16 +109,18 @@ dt_status dt_plan_fork(dt_plan *p)
     for (int v = 0; v < p->values; v++) {
         if (uses_of(p, v) < 2)
             continue;
-        int at = producer_of(p, v) + 1;
+        const int maker = producer_of(p, v);
+        if (adds_gradients(p, maker) && p->values < DT_MAX_VALUES) {
+            p->second_out[maker] = p->values++;
+            tell_apart(p, maker, v, v, p->second_out[maker]);
+            continue;
+        }
+        int at = maker + 1;
         for (int i = 0; i < p->steps; i++)
             if (p->second_out[i] == v)
                 at = i + 1;
         DT_TRY(insert_fork(p, at, v));
-        int out = p->node[at].out, taken = 0;
-        for (int i = at + 1; i < p->steps; i++)
-            for (int k = 0; k < p->node[i].n_in; k++)
-                if (p->node[i].in[k] == v)
-                    p->node[i].in[k] = taken++ == 0 ? out : p->second_out[at];
+        tell_apart(p, at, v, p->node[at].out, p->second_out[at]);
     }
     return DT_OK;
 }

@@ -59,14 +59,14 @@ static size_t work_forward(const dt_plan *p, int i)
     const dt_step *s = &p->step[i];
     size_t bytes = work_params(p, s, DT_PASS_FORWARD) + s->saved_bytes;
 
-    if (p->second_out[i] >= 0)
-        return 0; /* a fork's outputs are its input's memory */
+    if (s->op == &dt_op_fork)
+        return 0; /* its outputs are its input's memory */
     for (int k = 0; k < s->node->n_in; k++)
         bytes += work_tensor(&s->in_shape[k], s->in_type[k]);
     return bytes + work_tensor(&s->out_shape, s->out_type);
 }
 
-/* What backward reads of the output's gradient: a fork's two, none of the loss. */
+/* What backward reads of the output's gradient: two readers' two, none of the loss. */
 static size_t work_d_out(const dt_plan *p, int i)
 {
     const dt_step *s = &p->step[i];

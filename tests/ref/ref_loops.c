@@ -159,6 +159,8 @@ static void shapes_run(void *context)
         if (t.in[k])
             shapes_fill(t.in[k], count, (unsigned)k);
     shapes_fill(t.d_out, count, 7);
+    if (t.d_out2)
+        shapes_fill(t.d_out2, count, 8);
     for (size_t i = 0; i < t.net.slab_floats; i++)
         t.model.weights.master[i] = 0.5f + 0.001f * (float)(i % 512);
     assert_ok(x->spec.op->forward(&t.call));
@@ -188,6 +190,9 @@ static void shapes_change_no_bit(void **state)
         x.spec.in[0] = x.spec.in[1] = i ? odd : large;
         x.spec.op = &dt_op_batchnorm, x.spec.attr = both;
         with_each_isa(shapes_run, &x);
+        x.spec.second = true;
+        with_each_isa(shapes_run, &x);
+        x.spec.second = false;
         x.spec.in[1] = (dt_shape){0};
         x.spec.attr = norm;
         with_each_isa(shapes_run, &x);

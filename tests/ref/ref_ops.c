@@ -19,6 +19,14 @@ static const test_spec norms[] = {
     {.op = &dt_op_batchnorm,
      .in = {{3, 5, 7, 33}, {3, 5, 7, 33}},
      .attr = {.eps = 1e-5f, .add = true}},
+    {.op = &dt_op_batchnorm,
+     .in = {{3, 19, 11, 67}, {3, 19, 11, 67}},
+     .attr = {.eps = 1e-5f, .relu = true, .add = true},
+     .second = true},
+    {.op = &dt_op_batchnorm,
+     .in = {{3, 5, 7, 33}, {3, 5, 7, 33}},
+     .attr = {.eps = 1e-5f, .add = true},
+     .second = true},
 };
 
 static const test_spec others[] = {

@@ -48,7 +48,6 @@ static inline void naive_add_backward(naive_call *c)
         c->d_in[0][i] = c->d_in[1][i] = c->d_out[i];
 }
 
-/* in[1] is the gradient of the second output. */
 static inline void naive_fork_forward(naive_call *c)
 {
     for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
@@ -58,7 +57,7 @@ static inline void naive_fork_forward(naive_call *c)
 static inline void naive_fork_backward(naive_call *c)
 {
     for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
-        c->d_in[0][i] = c->d_out[i] + c->in[1][i];
+        c->d_in[0][i] = c->d_out[i];
 }
 
 /* ---- Batch norm: one channel at a time ------------------------------------------ */

@@ -36,22 +36,21 @@ static inline void oracle_read(double *to, const void *from, size_t count, dt_dt
         to[i] = test_get(from, i, type);
 }
 
-static inline size_t oracle_in_count(const oracle *o, int k)
-{
-    return o->t.step.op == &dt_op_fork ? test_count(&o->t.step.out_shape)
-                                       : test_count(&o->t.step.in_shape[k]);
-}
-
-/* Copy the operation's operands, as they were rounded, to the naive twin. */
+/* Copy the operation's operands, as they were rounded, to the naive twin; for it, two readers'
+ * gradients are one, their rounded sum. */
 static inline void oracle_copy(oracle *o)
 {
     const dt_step *s = &o->t.step;
 
     for (int k = 0; k < DT_MAX_IN; k++)
         if (o->t.in[k])
-            oracle_read(o->naive.in[k], o->t.in[k], oracle_in_count(o, k),
-                        k < o->t.node.n_in ? s->in_type[k] : s->grad_type);
+            oracle_read(o->naive.in[k], o->t.in[k], test_count(&s->in_shape[k]), s->in_type[k]);
     oracle_read(o->naive.d_out, o->t.d_out, test_count(&s->out_shape), s->grad_type);
+    for (size_t i = 0; o->t.d_out2 && i < test_count(&s->out_shape); i++) {
+        uint32_t sum;
+        test_put(&sum, 0, o->naive.d_out[i] + test_get(o->t.d_out2, i, s->grad_type), s->grad_type);
+        o->naive.d_out[i] = test_get(&sum, 0, s->grad_type);
+    }
     if (s->op == &dt_op_softmax_xent)
         for (size_t i = 0; i < test_count(&s->out_shape); i++)
             o->naive.d_out[i] = 1.0 / o->t.call.divisor;
@@ -69,11 +68,13 @@ static inline void oracle_fill(oracle *o)
     const int64_t classes = s->in_shape[0].c;
 
     for (int k = 0; k < DT_MAX_IN; k++)
-        for (size_t i = 0; o->t.in[k] && i < oracle_in_count(o, k); i++)
-            test_put(o->t.in[k], i, test_random((uint32_t)k, i),
-                     k < o->t.node.n_in ? s->in_type[k] : s->grad_type);
-    for (size_t i = 0; i < test_count(&s->out_shape); i++)
+        for (size_t i = 0; o->t.in[k] && i < test_count(&s->in_shape[k]); i++)
+            test_put(o->t.in[k], i, test_random((uint32_t)k, i), s->in_type[k]);
+    for (size_t i = 0; i < test_count(&s->out_shape); i++) {
         test_put(o->t.d_out, i, test_random(2, i), s->grad_type);
+        if (o->t.d_out2)
+            test_put(o->t.d_out2, i, test_random(7, i), s->grad_type);
+    }
     for (size_t k = 0; k < o->t.net.params; k++)
         for (size_t i = 0; i < o->t.net.param[k].count; i++) {
             dt_bf16 b;
@@ -101,8 +102,8 @@ static inline void oracle_create(oracle *o, const test_spec *spec)
     c->labels = o->t.labels;
     for (int k = 0; k < DT_MAX_IN; k++)
         if (o->t.in[k]) {
-            c->in[k] = oracle_doubles(oracle_in_count(o, k));
-            c->d_in[k] = oracle_doubles(oracle_in_count(o, k));
+            c->in[k] = oracle_doubles(test_count(&o->t.step.in_shape[k]));
+            c->d_in[k] = oracle_doubles(test_count(&o->t.step.in_shape[k]));
         }
     for (size_t k = 0; k < o->t.net.params; k++) {
         c->param[k] = oracle_doubles(o->t.net.param[k].count);

@@ -16,6 +16,7 @@ typedef struct test_spec {
     dt_dtype type;          /* of all values but logits and losses */
     bool logits;            /* in[0] is float32 whatever the type */
     bool logits_out;        /* out is float32 whatever the type */
+    bool second;            /* d_out2, of a second reader, and d_in[1] in d_out's memory */
     dt_mode mode;
     int threads; /* 0: 1 */
     float label_smoothing, loss_epsilon;
@@ -28,7 +29,7 @@ typedef struct test_step {
     dt_model model;
     dt_step step;
     dt_call call;
-    void *in[DT_MAX_IN], *out, *d_out, *d_in[DT_MAX_IN]; /* what call points to */
+    void *in[DT_MAX_IN], *out, *d_out, *d_out2, *d_in[DT_MAX_IN]; /* what call points to */
     float *grad, *running_mean, *running_var;
     dt_moment *moments;
     int32_t *labels;
@@ -92,7 +93,7 @@ static inline void test_step_params(test_step *t)
     }
 }
 
-static inline void test_step_buffers(test_step *t)
+static inline void test_step_buffers(test_step *t, bool second)
 {
     const dt_step *s = &t->step;
     const size_t channels = t->net.norm_channels, out = test_count(&s->out_shape);
@@ -104,8 +105,12 @@ static inline void test_step_buffers(test_step *t)
     }
     t->call.out = t->out = test_alloc(out * dt_dtype_bytes(s->out_type));
     t->call.d_out = t->d_out = test_alloc(out * dt_dtype_bytes(s->grad_type));
-    if (s->op == &dt_op_fork) /* carries the gradient of the second output */
-        t->call.in[1] = t->in[1] = test_alloc(out * dt_dtype_bytes(s->grad_type));
+    if (second || s->op == &dt_op_fork)
+        t->call.d_out2 = t->d_out2 = test_alloc(out * dt_dtype_bytes(s->grad_type));
+    if (second) {
+        free(t->d_in[1]);
+        t->call.d_in[1] = t->d_in[1] = t->d_out;
+    }
     t->call.running_mean = t->running_mean = test_alloc(channels * sizeof(float));
     t->call.running_var = t->running_var = test_alloc(channels * sizeof(float));
     t->call.moments = t->moments = test_alloc(channels * sizeof(dt_moment));
@@ -151,7 +156,7 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
     test_step_params(t);
     if (spec->op->prepare)
         assert_ok(spec->op->prepare(s, &t->model));
-    test_step_buffers(t);
+    test_step_buffers(t, spec->second);
 }
 
 /* Call it after the last write to the parameters. */
@@ -166,10 +171,12 @@ static inline void test_step_destroy(test_step *t)
         t->step.op->destroy(&t->step);
     for (int k = 0; k < DT_MAX_IN; k++) {
         free(t->in[k]);
-        free(t->d_in[k]);
+        if (t->d_in[k] != t->d_out)
+            free(t->d_in[k]);
     }
     free(t->out);
     free(t->d_out);
+    free(t->d_out2);
     free(t->running_mean);
     free(t->running_var);
     free(t->moments);
