@@ -37,9 +37,9 @@ while IFS='|' read -r options want; do
         fi
     done
 done <<'END'
---net vgg11 --schedule cosine|72f407958224eb045b13a7683d2621a2 8f03aa98c653dc274f014aa2c4c6fc61
---net resnet50 --schedule onecycle --warmup 1|344845bcfb8dee4c373392afba491494 60f248c4f7089d5a57cddc601f847b9e
---net resnet50 --variant torchvision --stem cifar --label-smoothing 0.1|05563e711a57597f5860348466aa6510 520f1b30cc02b122e8ffad58b2b81f85
---net vgg11 --bn sync --nesterov --weight-decay 5e-4|c85c6aa0b9d9bda6b0212fb5812921cd a2bea035384c4e142b0959ab75d76b3b
+--net vgg11 --schedule cosine|e123d34fe66a7f89dbc3e9086ac86d35 b6ad338e730f35228d188f6cbc4c005e
+--net resnet50 --schedule onecycle --warmup 1|344845bcfb8dee4c373392afba491494 cf974d472a6d9eefb2136863a46e318a
+--net resnet50 --variant torchvision --stem cifar --label-smoothing 0.1|c2caa57693aa9da131dd1669c5c7aa1d 942d28b7834620280dfc702216b09421
+--net vgg11 --bn sync --nesterov --weight-decay 5e-4|43b600bb5acd155575a230f905160e85 1d9662340c2a37c55a2d6a700ff7ce10
 END
 exit $bad

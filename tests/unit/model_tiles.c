@@ -180,7 +180,8 @@ static void test_windows(const dt_tile_way *plain, const dt_tile_way *way, const
                                       .row = 35,
                                       .line = 30,
                                       .step = 2,
-                                      .rows = side % 3 ? DT_TILE : 5,
+                                      .rows = side % 3 ? DT_TILE / 2 : 5,
+                                      .fill = side % 3 ? DT_TILE / 2 : DT_TILE,
                                       .lines = lines,
                                       .wide = wide,
                                       .line0 = side & 1,
@@ -218,7 +219,8 @@ static void test_operands(void **state)
             const dt_tile_rows g = {.from = o.b + 1,
                                     .row = 40,
                                     .step = 3,
-                                    .rows = 1 + count % DT_TILE,
+                                    .rows = count % 17,
+                                    .fill = count % 2 ? DT_TILE : DT_TILE / 2,
                                     .channels = count};
             memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
             plain->gather(&g, 2, want), way->gather(&g, 2, got);
@@ -247,20 +249,25 @@ static void test_results(void **state)
             for (int turn = 0; turn < 64; turn++) {
                 const dt_tile_run run = {o.a, o.b, DT_TILE, AREA, 1 + turn % STEPS};
                 _Alignas(64) float sums[AREA];
+                const int slice = DT_TILE >> turn % 4;
                 dt_tile_out out = {.at = want,
                                    .row = 48,
-                                   .rows = 1 + turn % DT_TILE,
+                                   .jump = (size_t)slice * 48 + 5,
+                                   .slice = slice,
+                                   .slices = 1 + turn % (DT_TILE / slice),
+                                   .rows = 1 + turn / 2 % slice,
                                    .channels = 1 + turn * 7 % DT_TILE,
                                    .type = turn % 3 ? DT_BF16 : DT_F32,
                                    .bias =
                                        turn % 2 && kind != SPECIAL && kind != ANY ? bias : NULL};
                 memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
                 memcpy(sums, o.old, sizeof sums);
-                dt_tile_way_plain.multiply(sums, &run, 1, out.rows, turn & 4, &out);
+                const int rows = slice == DT_TILE ? out.rows : DT_TILE;
+                dt_tile_way_plain.multiply(sums, &run, 1, rows, turn & 4, &out);
                 memcpy(sums, o.old, sizeof sums);
                 out.at = got;
                 tile_ways[w]->begin();
-                tile_ways[w]->multiply(sums, &run, 1, out.rows, turn & 4, &out);
+                tile_ways[w]->multiply(sums, &run, 1, rows, turn & 4, &out);
                 tile_ways[w]->end();
                 assert_memory_equal(want, got, sizeof got);
             }

@@ -103,11 +103,14 @@ static int forward_runs(const forward_unit *u, int line, int x, const dt_bf16 *w
 static dt_tile_out forward_out(const forward_unit *u, int line, int x, int block)
 {
     const dt_tiles *t = u->t;
-    const int group = line / t->out_h, first = block * DT_TILE;
-    const size_t at = dt_tile_at(&t->out, group, line % t->out_h, x) + (size_t)first;
+    const int group = line / t->out_h, y = line % t->out_h, first = block * DT_TILE;
+    const size_t at = dt_tile_at(&t->out, group, y, x) + (size_t)first;
     return (dt_tile_out){.at = u->out + at * dt_dtype_bytes(u->type),
                          .row = t->out.row,
+                         .jump = (size_t)t->out_h * t->out.line,
+                         .slice = t->slice,
                          .rows = dt_tiles_rows(t, group, x),
+                         .slices = DT_MIN(t->slices, dt_tiles_up(t->out_lines - y, t->out_h)),
                          .channels = DT_MIN(DT_TILE, t->out.channels - first),
                          .type = u->type,
                          .stream = t->stream,
@@ -132,7 +135,8 @@ static void forward_group(const forward_unit *u, int line0, int p0, int p1, int 
                 continue;
             const int runs = forward_runs(u, line, x, weights, k0, k1);
             const dt_tile_out out = forward_out(u, line, x, block);
-            t->way->multiply(sums, u->run, runs, rows, k0 == 0, k1 == steps ? &out : NULL);
+            t->way->multiply(sums, u->run, runs, t->slices > 1 ? DT_TILE : rows, k0 == 0,
+                             k1 == steps ? &out : NULL);
         }
     }
 }

@@ -31,7 +31,7 @@ static void lanes_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
             if (g->ahead)
                 _mm_prefetch((const char *)(at + g->ahead), _MM_HINT_T0);
         }
-    for (int r = g->rows; r < DT_TILE; r++)
+    for (int r = g->rows; r < g->fill; r++)
         for (int i = 0; i < count; i++)
             _mm512_store_si512(to + i * DT_TILE_AREA + r * DT_TILE, _mm512_setzero_si512());
 }
@@ -63,7 +63,7 @@ static void lanes_window(const dt_tile_window *w, int count, dt_bf16 *to)
             const bool inside = m >= w->line0 && m < w->line1;
             mask[pieces++] = inside ? lanes_mask(w->first - k, w->end - k) : 0;
         }
-    for (int r = 0; r < DT_TILE; r++) {
+    for (int r = 0; r < w->fill; r++) {
         const ptrdiff_t at = (ptrdiff_t)((size_t)r * w->row) + w->at;
         const uintptr_t from = (uintptr_t)w->from + (uintptr_t)(at * (ptrdiff_t)sizeof *to);
         for (int m = 0; m < w->lines && r < w->rows; m++) { /* what the next pixels read first */
@@ -228,8 +228,10 @@ static inline lanes_out lanes_out_of(const dt_tile_out *o)
 static inline void lanes_put(const lanes_out *l, int r, __m512 low, __m512 high)
 {
     const dt_tile_out *o = l->o;
-    const size_t at = (size_t)r * o->row;
+    const ptrdiff_t at = dt_tile_place(o, r);
 
+    if (at < 0)
+        return;
     if (o->bias) {
         low = _mm512_add_ps(low, l->bias[0]);
         high = _mm512_add_ps(high, l->bias[1]);
@@ -250,7 +252,7 @@ static inline void lanes_finish(const dt_tile_out *o, const float *sums)
 {
     const lanes_out l = lanes_out_of(o);
 
-    for (int r = 0; r < o->rows; r++, sums += DT_TILE)
+    for (int r = 0; r < DT_TILE; r++, sums += DT_TILE)
         lanes_put(&l, r, _mm512_load_ps(sums), _mm512_load_ps(sums + 16));
 }
 

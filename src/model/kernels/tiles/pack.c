@@ -3,9 +3,31 @@
 
 /* ---- Pixels ---------------------------------------------------------------------------------- */
 
-/* Virtual pixels from column x on whose channels lie alike, at most `count`; returns how many. */
-static int pack_virtual(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int count,
-                        dt_bf16 *to)
+/* The input's line y of a slice; -1: it lies outside. */
+static int pack_line(const dt_tiles *t, int y, int slice)
+{
+    const int line = y - t->top + slice * t->in_step;
+    return line >= 0 && line < t->in_lines ? line : -1;
+}
+
+/* `count` blocks of all slices from a pixel on, as g->step, ahead and channels say. */
+static void pack_rows(const dt_tiles *t, dt_tile_rows g, const dt_bf16 *in, int group, int y, int x,
+                      int count, dt_bf16 *to)
+{
+    g.row = t->in.row;
+    g.fill = t->slice;
+    for (int s = 0; s < t->slices; s++, to += t->slice * DT_TILE) {
+        const int line = pack_line(t, y, s);
+        g.from = in + dt_tile_at(&t->in, group, DT_MAX(line, 0), x);
+        g.rows = line < 0 ? 0 : dt_tiles_rows(t, group, x);
+        t->way->gather(&g, count, to);
+    }
+}
+
+/* Virtual pixels of one slice from column x on whose channels lie alike, at most `count`; returns
+ * how many. y: of the output, or -1. */
+static int pack_window(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int count,
+                       dt_bf16 *to)
 {
     const dt_conv *c = &t->conv;
     const int64_t wide = c->kernel[1] * c->ic, line = c->iw * c->ic, step = c->stride[1] * c->ic;
@@ -15,7 +37,8 @@ static int pack_virtual(const dt_tiles *t, const dt_bf16 *in, int group, int y, 
                         .row = t->in.row,
                         .line = (size_t)line,
                         .step = (size_t)step,
-                        .rows = dt_tiles_rows(t, group, x),
+                        .rows = y < 0 ? 0 : dt_tiles_rows(t, group, x),
+                        .fill = t->slice,
                         .lines = c->kernel[0],
                         .wide = (int)wide,
                         .line0 = (int)(top < 0 ? -top : 0),
@@ -31,23 +54,31 @@ static int pack_virtual(const dt_tiles *t, const dt_bf16 *in, int group, int y, 
     return alike;
 }
 
+static int pack_virtual(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int count,
+                        dt_bf16 *to)
+{
+    int alike = 0;
+
+    for (int s = 0; s < t->slices; s++)
+        alike =
+            pack_window(t, in, group, pack_line(t, y, s), x, count, to + s * t->slice * DT_TILE);
+    return alike;
+}
+
 /* The blocks [block, block + count) of one pixel. */
 static void pack_pixel(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int block,
                        int count, dt_bf16 *to)
 {
-    dt_tile_rows g = {.from = in + dt_tile_at(&t->in, group, y, x) + block * DT_TILE,
-                      .row = t->in.row,
-                      .step = DT_TILE,
+    dt_tile_rows g = {.step = DT_TILE,
                       .ahead = count < t->in.blocks ? (size_t)count * DT_TILE : t->in.pixel,
-                      .rows = dt_tiles_rows(t, group, x),
                       .channels = DT_TILE};
     const int whole = DT_MIN(count, t->in.channels / DT_TILE - block);
 
-    t->way->gather(&g, whole, to);
+    in += block * DT_TILE;
+    pack_rows(t, g, in, group, y, x, whole, to);
     if (whole < count) {
-        g.from += whole * DT_TILE;
         g.channels = t->in.channels % DT_TILE;
-        t->way->gather(&g, 1, to + whole * DT_TILE_AREA);
+        pack_rows(t, g, in + whole * DT_TILE, group, y, x, 1, to + whole * DT_TILE_AREA);
     }
 }
 
@@ -64,13 +95,10 @@ static int pack_pixels(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
         pack_pixel(t, in, group, y, x, 0, t->in.blocks, to);
         return 1;
     }
-    const dt_tile_rows g = {.from = in + dt_tile_at(&t->in, group, y, x),
-                            .row = t->in.row,
-                            .step = DT_TILE, /* blocks of pixels and pixels lie side by side */
+    const dt_tile_rows g = {.step = DT_TILE, /* blocks of pixels and pixels lie side by side */
                             .ahead = (size_t)most * t->in.pixel,
-                            .rows = dt_tiles_rows(t, group, x),
                             .channels = DT_TILE};
-    t->way->gather(&g, most * t->in.blocks, to);
+    pack_rows(t, g, in, group, y, x, most * t->in.blocks, to);
     return most;
 }
 

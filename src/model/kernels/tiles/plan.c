@@ -5,10 +5,14 @@
 #include <limits.h>
 #include <stdlib.h>
 
+enum { MOST_SLICES = 8 };
+
 /* ---- Along a side ---------------------------------------------------------------------------- */
 
 typedef struct side {
     int in, out, kernel, stride, pad; /* pixels of x and of y; padding before */
+    bool sliced;                      /* what lies outside is packed, as zeros or neighbours, */
+    int top;                          /* and counted from this many before the first input */
 } side;
 
 /* Output i takes the inputs i * stride - pad + tap. */
@@ -18,10 +22,10 @@ static void side_forward(const side *s, dt_tile_span *span, int *tap)
         tap[k] = k;
     for (int i = 0; i < s->out; i++) {
         const int at = i * s->stride - s->pad;
-        const int first = at < 0 ? -at : 0;
-        const int end = DT_MIN(s->kernel, s->in - at);
-        span[i] =
-            end > first ? (dt_tile_span){at + first, first, end - first} : (dt_tile_span){0, 0, 0};
+        const int first = at < 0 && !s->sliced ? -at : 0;
+        const int end = s->sliced ? s->kernel : DT_MIN(s->kernel, s->in - at);
+        span[i] = end > first ? (dt_tile_span){at + first + s->top, first, end - first}
+                              : (dt_tile_span){0, 0, 0};
     }
 }
 
@@ -40,10 +44,10 @@ static void side_data(const side *s, dt_tile_span *span, int *tap)
             dt_tile_span now = {0, 0, 0};
             for (int t = first; t < n; t++) {
                 const int away = i + s->pad - tap[t];
-                if (away < 0 || away / s->stride >= s->out)
+                if (!s->sliced && (away < 0 || away / s->stride >= s->out))
                     continue;
                 if (now.count++ == 0)
-                    now.in = away / s->stride, now.tap = t;
+                    now.in = away / s->stride + s->top, now.tap = t;
             }
             span[i] = now;
         }
@@ -87,19 +91,42 @@ static void plan_problem(dt_tiles *t, side *h, side *w)
         h->in = h->out, w->in = w->out, h->stride = w->stride = 1;
     }
     if (t->merged) {
-        *w = (side){w->out, w->out, 1, 1, 0};
-        *h = (side){h->out, h->out, 1, 1, 0};
+        *w = (side){w->out, w->out, 1, 1, 0, false, 0};
+        *h = (side){h->out, h->out, 1, 1, 0, false, 0};
     }
     if (t->flat) {
         const int pixels = dt_tiles_up(t->rows, DT_TILE);
         const int most = 8192 / DT_MAX(t->in.blocks, t->out.blocks); /* of wide linear layers */
         const int line = DT_MIN(pixels, most < 1 ? 1 : most < 16 ? most : 16);
-        *h = (side){1, 1, 1, 1, 0};
-        *w = (side){line, line, 1, 1, 0};
+        *h = (side){1, 1, 1, 1, 0, false, 0};
+        *w = (side){line, line, 1, 1, 0, false, 0};
         t->groups = dt_tiles_up(pixels, line);
         plan_flat_view(&t->in, line);
         plan_flat_view(&t->out, line);
     }
+}
+
+/* Slices begin with multiples of the stride, so that the same taps are theirs. */
+static void plan_slices(dt_tiles *t, side *h)
+{
+    const bool data = t->pass == DT_PASS_DATA;
+    int *lines = data ? &h->in : &h->out;
+
+    t->in_lines = data ? h->out : h->in;
+    t->out_lines = *lines;
+    for (t->slices = 1; !t->flat && t->slices < MOST_SLICES && 2 * t->slices <= *lines &&
+                        2 * t->slices * t->rows <= DT_TILE;)
+        t->slices *= 2;
+    t->slice = DT_TILE / t->slices;
+    if (t->slices == 1)
+        return;
+    h->sliced = true;
+    h->top = data ? DT_MAX(0, (h->kernel - 1 - h->pad) / h->stride) : h->pad;
+    *lines = dt_tiles_up(*lines, t->slices);
+    if (data)
+        *lines = dt_tiles_up(*lines, h->stride) * h->stride;
+    t->in_step = data ? *lines / h->stride : *lines * h->stride;
+    t->top = h->top;
 }
 
 static dt_status plan_tables(dt_tiles *t, const side *h, const side *w)
@@ -119,13 +146,15 @@ static dt_status plan_tables(dt_tiles *t, const side *h, const side *w)
     t->tap_x = t->tap_y + t->taps_y;
     (data ? side_data : side_forward)(h, t->y, t->tap_y);
     (data ? side_data : side_forward)(w, t->x, t->tap_x);
+    for (int i = 0; i < t->out_h && h->sliced; i++)
+        t->in_h = DT_MAX(i ? t->in_h : 1, t->y[i].in + t->y[i].count);
     return DT_OK;
 }
 
 dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass)
 {
-    side h = {(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0]};
-    side w = {(int)c->iw, (int)c->ow, c->kernel[1], c->stride[1], c->pad[1]};
+    side h = {(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0], false, 0};
+    side w = {(int)c->iw, (int)c->ow, c->kernel[1], c->stride[1], c->pad[1], false, 0};
     const int64_t window = c->kernel[0] * c->kernel[1] * c->ic;
     const dt_tile_view x = plan_view(c->ih, c->iw, c->ic), y = plan_view(c->oh, c->ow, c->oc);
 
@@ -143,6 +172,7 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass)
     }
     t->groups = dt_tiles_up(t->rows, DT_TILE);
     plan_problem(t, &h, &w);
+    plan_slices(t, &h);
     DT_TRY(plan_tables(t, &h, &w));
     (pass == DT_PASS_WEIGHTS ? dt_tiles_weights_cut : dt_tiles_forward_cut)(t);
     return DT_OK;

@@ -4,8 +4,11 @@
  * pixel is read once (1x1, stride 1, no padding: `flat`), 32 neighbouring positions of NHWC. With
  * images as rows a tap lies on padding for all rows or for none: such taps are left out, never
  * multiplied by zeros, and any kernel, stride and padding is the same loop with other tables. Rows
- * beyond the last image are zeros in packed operands and never stored; dot and avx512 multiply rows
- * by eights and fours, so that they lose little where there are few images.
+ * beyond the last image are zeros in packed operands and never stored.
+ *
+ * Few images would leave most rows empty: of up to 16, 8, 4 images the maps are cut into 2, 4, 8
+ * *slices* of lines, and a tile pixel is the same pixel of every slice of every image. A line of
+ * the pass is then that line of each slice; the lines around a slice are its neighbour's, or zeros.
  *
  * Channels go in blocks of 32, the last one filled up with zeros. Where the input has fewer than 32
  * (stems), all that a kernel meets becomes the channels of a virtual pixel, one for each pixel of
@@ -40,13 +43,18 @@ typedef struct dt_tiles {
      * dy for the weight gradient, where it is read. */
     bool flat;
     bool merged;
-    int rows; /* images, or positions if flat */
-    int groups, in_h, in_w, out_h, out_w;
-    int taps_y, taps_x, step_x; /* step_x: between the inputs of neighbouring outputs */
-    int *tap_y, *tap_x;         /* packed place of a tap: its kernel row, column */
-    dt_tile_span *y, *x;        /* of the output's lines, columns */
-    void *tables;               /* the four, owned */
+    int rows;                             /* images, or positions if flat */
+    int groups, in_h, in_w, out_h, out_w; /* lines of a slice, as the tables count them */
+    int taps_y, taps_x, step_x;           /* step_x: between the inputs of neighbouring outputs */
+    int *tap_y, *tap_x;                   /* packed place of a tap: its kernel row, column */
+    dt_tile_span *y, *x;                  /* of the output's lines, columns */
+    void *tables;                         /* the four, owned */
     dt_tile_view in, out;
+
+    /* Slices: line y of slice s is line y + s * out_h of the output, and y - top + s * in_step of
+     * the input, if that is one of in_lines, out_lines. */
+    int slices, slice; /* count; rows of each: 32 / slices */
+    int in_lines, out_lines, in_step, top;
 
     /* How it is cut. */
     int columns, in_columns;   /* of the output done at a time; the most that they read */
@@ -65,7 +73,7 @@ typedef struct dt_tiles {
 dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass) DT_MUST_CHECK;
 void dt_tiles_release(dt_tiles *t);
 
-/* Rows in use of a tile pixel; 0: it lies beyond the end. */
+/* Rows in use of each slice of a tile pixel; 0: it lies beyond the end. */
 int dt_tiles_rows(const dt_tiles *t, int group, int x);
 /* Input columns [*first, *end) that output columns [x0, x1) read. */
 void dt_tiles_reads(const dt_tiles *t, int x0, int x1, int *first, int *end);

@@ -34,6 +34,7 @@ typedef struct dt_tile_rows {
     size_t row, step;    /* elements, to the next row and block */
     size_t ahead; /* elements from each row to what is read there next, to be fetched; or 0 */
     int rows, channels;
+    int fill; /* rows written, those from `rows` on as zeros; at most 32 */
 } dt_tile_rows;
 
 /* All that a kernel meets, kernel row by kernel row, as the channels of a virtual pixel. */
@@ -41,7 +42,8 @@ typedef struct dt_tile_window {
     const dt_bf16 *from;    /* row 0 of the first pixel */
     ptrdiff_t at;           /* elements from there to kernel row 0, which may lie outside */
     size_t row, line, step; /* elements, to the next row, kernel row and pixel */
-    int rows, lines, wide;  /* kernel rows, and channels of each */
+    int rows, fill;         /* as in dt_tile_rows */
+    int lines, wide;        /* kernel rows, and channels of each */
     int line0, line1;       /* kernel rows [line0, line1) and their channels [first, end) lie */
     int first, end;         /* inside the image, the others are zeros */
     int blocks;             /* of a virtual pixel, at most DT_TILE_PIXEL */
@@ -50,9 +52,11 @@ typedef struct dt_tile_window {
 /* Where finished sums go, with the bias and rounded. What else is taken from them on the way,
  * statistics say, belongs here. */
 typedef struct dt_tile_out {
-    void *at;           /* row 0, first channel; type */
-    size_t row;         /* elements */
-    int rows, channels; /* at most 32 each */
+    void *at;         /* row 0, first channel; type */
+    size_t row, jump; /* elements, to the next row and slice */
+    int slice;        /* rows of a slice: 32, 16, 8 or 4 */
+    int rows, slices; /* that are stored: rows of each slice, slices */
+    int channels;     /* at most 32 */
     dt_dtype type;
     bool stream;       /* past the caches; the caller fences */
     const float *bias; /* [channels], or NULL */
@@ -94,6 +98,15 @@ extern const dt_tile_way dt_tile_way_avx512, dt_tile_way_dot, dt_tile_way_amx;
 const dt_tile_way *dt_tile_current(void);
 /* For tests: NULL lifts it. */
 void dt_tile_use(const dt_tile_way *way);
+
+/* Elements from `at` to a row of the block, or -1 where it is not stored. */
+static inline ptrdiff_t dt_tile_place(const dt_tile_out *o, int r)
+{
+    const int slice = r / o->slice, row = r % o->slice;
+    return row < o->rows && slice < o->slices
+               ? (ptrdiff_t)((size_t)slice * o->jump + (size_t)row * o->row)
+               : -1;
+}
 
 /* Where `pairs` puts column c of 32, half and place together. Fours take turns. */
 static inline int dt_tile_column(int c)

@@ -45,11 +45,9 @@ static inline void dot_rows(float *sums, const dt_tile_run *run, int runs, size_
         }
         return;
     }
-    const int rows = out->o->rows - (int)first;
 #pragma GCC unroll 8
     for (int r = 0; r < DOT_ROWS; r++)
-        if (r < rows)
-            lanes_put(out, (int)first + r, s[r][0], s[r][1]);
+        lanes_put(out, (int)first + r, s[r][0], s[r][1]);
 }
 
 static void dot_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,

@@ -107,7 +107,8 @@ static bool plain_row(float *sums, const dt_bf16 *a, const dt_bf16 *b)
 
 static void plain_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
 {
-    memset(to, 0, (size_t)count * DT_TILE_AREA * sizeof *to);
+    for (int i = 0; i < count; i++)
+        memset(to + i * DT_TILE_AREA, 0, (size_t)(g->fill * DT_TILE) * sizeof *to);
     for (int i = 0; i < count; i++, to += DT_TILE_AREA)
         for (int r = 0; r < g->rows; r++)
             memcpy(to + r * DT_TILE, g->from + (size_t)r * g->row + (size_t)i * g->step,
@@ -116,7 +117,8 @@ static void plain_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
 
 static void plain_window(const dt_tile_window *w, int count, dt_bf16 *to)
 {
-    memset(to, 0, (size_t)(count * w->blocks) * DT_TILE_AREA * sizeof *to);
+    for (int i = 0; i < count * w->blocks; i++)
+        memset(to + i * DT_TILE_AREA, 0, (size_t)(w->fill * DT_TILE) * sizeof *to);
     for (int i = 0; i < count; i++, to += w->blocks * DT_TILE_AREA)
         for (int r = 0; r < w->rows; r++)
             for (int m = w->line0; m < w->line1; m++)
@@ -166,10 +168,10 @@ static void plain_pack_columns(const float *from, size_t row, dt_bf16 *to)
 
 static void plain_finish(const dt_tile_out *o, const float *sums)
 {
-    for (int r = 0; r < o->rows; r++)
-        for (int c = 0; c < o->channels; c++) {
+    for (int r = 0; r < DT_TILE; r++)
+        for (int c = 0; c < o->channels && dt_tile_place(o, r) >= 0; c++) {
             const float sum = sums[r * DT_TILE + c], v = o->bias ? sum + o->bias[c] : sum;
-            const size_t at = (size_t)r * o->row + (size_t)c;
+            const ptrdiff_t at = dt_tile_place(o, r) + c;
             if (o->type == DT_BF16)
                 ((dt_bf16 *)o->at)[at] = dt_tile_round(v);
             else

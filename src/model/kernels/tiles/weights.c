@@ -94,25 +94,37 @@ static int weights_transpose(const weights_unit *u, int g, int done)
     return ys.count ? DT_MAX(done, end - 1) : done;
 }
 
+/* A block of line y of dy, all slices. */
+static void weights_gather(const dt_tiles *t, dt_tile_rows g, int y, dt_bf16 *to)
+{
+    const size_t slice = (size_t)t->out_h * t->out.line;
+
+    g.row = t->out.row;
+    g.fill = t->slice;
+    for (int s = 0; s < t->slices; s++, to += t->slice * DT_TILE, g.from += slice) {
+        g.rows = y + s * t->out_h < t->out_lines ? g.rows : 0;
+        t->way->gather(&g, 1, to);
+    }
+}
+
 static void weights_pair(const weights_unit *u, int g, int slot)
 {
     const dt_tiles *t = u->t;
-    const int group = g / t->out_h;
+    const int group = g / t->out_h, y = g % t->out_h;
     _Alignas(64) dt_bf16 room[DT_TILE_AREA];
 
     for (int x = u->x0; x < u->x1; x++) {
-        const dt_bf16 *from = u->dy + dt_tile_at(&t->out, group, g % t->out_h, x);
+        const dt_bf16 *from = u->dy + dt_tile_at(&t->out, group, y, x);
         const int rows = dt_tiles_rows(t, group, x);
         for (int b = u->block0; b < u->block1; b++) {
             const dt_tile_rows part = {.from = from + b * DT_TILE,
-                                       .row = t->out.row,
                                        .rows = rows,
                                        .channels = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE)};
             const bool whole = rows == DT_TILE && part.channels == DT_TILE;
             dt_bf16 *to = weights_pairs(u, b, slot) + (size_t)(x - u->x0) * DT_TILE_AREA;
             if (!whole)
-                t->way->gather(&part, 1, room);
-            t->way->pairs(whole ? part.from : room, whole ? part.row : DT_TILE,
+                weights_gather(t, part, y, room);
+            t->way->pairs(whole ? part.from : room, whole ? t->out.row : DT_TILE,
                           whole ? t->out.pixel : 0, to);
         }
     }
