@@ -25,6 +25,18 @@ typedef struct steps {
 /* Nothing shares memory, so that all values and gradients of a pass are there after it. */
 static inline void steps_spread(dt_plan *p)
 {
+    bool taken[3 * DT_MAX_VALUES] = {false};
+
+    for (int v = 0; v < p->values; v++) {
+        int *block = &p->value[v].grad_block;
+        if (*block == DT_NO_BLOCK)
+            continue;
+        if (taken[*block]) { /* a gradient made in the place of another */
+            p->block[p->blocks] = p->block[*block];
+            *block = (int)p->blocks++;
+        }
+        taken[*block] = true;
+    }
     p->arena_bytes = 0;
     for (size_t i = 0; i < p->blocks; i++) {
         p->block[i].offset = p->arena_bytes;
@@ -106,10 +118,8 @@ static inline void steps_backward(steps *t, int i, naive_call *c)
         c->d_out[e] = 1 / (double)g->batch;
     if (n->op != &dt_op_softmax_xent)
         oracle_read(c->d_out, steps_gradient(g, n->out), count, s->grad_type);
-    if (second >= 0) { /* a fork adds the gradients of its two outputs */
-        c->in[1] = oracle_doubles(count);
-        oracle_read(c->in[1], steps_gradient(g, second), count, s->grad_type);
-    }
+    if (second >= 0)
+        oracle_add(c->d_out, steps_gradient(g, second), count, s->grad_type);
     naive_find(n->op)->backward(c);
     for (int k = 0; k < n->n_in; k++)
         if (steps_gradient(g, n->in[k]))

@@ -25,7 +25,7 @@ static void test_choice(void **state)
 
     (void)state;
     assert_ok(dt_kernel_choose("auto", &c, DT_PASS_DATA, &k));
-    assert_string_equal(k->name, "onednn");
+    assert_string_equal(k->name, dt_isa_current() >= DT_ISA_AVX512 ? "tiles" : "onednn");
     assert_ok(dt_kernel_choose("blas", &c, DT_PASS_WEIGHTS, &k));
     assert_string_equal(k->name, "blas");
     assert_fails(dt_kernel_choose("cudnn", &c, DT_PASS_FORWARD, &k), DT_UNSUPPORTED, "'cudnn'");

@@ -164,6 +164,74 @@ static void test_dot(void **state)
 #endif
 }
 
+/* ---- float32 ----------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+/* Element (row, k) of the left, (k, column) of the right operand of two steps: as they lie for a
+ * reduction over channels, or over rows. */
+static size_t float_left(bool rows, int row, int k)
+{
+    return rows ? (size_t)(k / 32 * AREA + row / 16 * AREA / 2 + k % 32 * 16 + row % 16)
+                : (size_t)(k / 16 * AREA / 2 + row * 16 + k % 16);
+}
+static size_t float_right(bool rows, int k, int column)
+{
+    const int deep = rows ? 32 : 16;
+    return (size_t)(k / deep * deep * 32 + column / 16 * deep * 16 + k % deep * 16 + column % 16);
+}
+
+/* One chain for each sum, in order of the reduction, each step a fused multiply-add. */
+static void test_float_products(void **state)
+{
+    static _Alignas(64) float a[2 * AREA], b[2 * AREA], old[AREA], got[AREA];
+
+    (void)state;
+    if (dt_isa_current() < dt_tile_way_fma.isa)
+        return;
+    for (int i = 0; i < 2 * AREA; i++) {
+        a[i] = (float)(int)draw((uint64_t)i) * 0x1p-31f;
+        b[i] = (float)(int)draw((uint64_t)i + 10000) * 0x1p-29f;
+        old[i % AREA] = (float)(int)draw((uint64_t)i + 20000) * 0x1p-27f;
+    }
+    for (int turn = 0; turn < 4; turn++) {
+        const bool rows = turn & 1, fresh = turn & 2;
+        const int deep = rows ? 64 : 32;
+        const dt_tile_run run = {(const dt_bf16 *)(const void *)a, (const dt_bf16 *)(const void *)b,
+                                 rows ? 0 : DT_TILE, rows ? 2 * AREA : AREA, 2};
+        memcpy(got, old, sizeof got);
+        dt_tile_way_fma.multiply(got, &run, 1, DT_TILE, fresh, NULL);
+        for (int r = 0; r < DT_TILE; r++)
+            for (int c = 0; c < DT_TILE; c++) {
+                float want = fresh ? 0 : old[r * DT_TILE + c];
+                for (int k = 0; k < deep; k++)
+                    want = fmaf(a[float_left(rows, r, k)], b[float_right(rows, k, c)], want);
+                assert_memory_equal(&want, &got[r * DT_TILE + c], sizeof want);
+            }
+    }
+}
+
+static void test_float_packing(void **state)
+{
+    static float from[40 * DT_TILE];
+    _Alignas(64) dt_bf16 packed[AREA];
+    float at;
+
+    (void)state;
+    if (dt_isa_current() < dt_tile_way_fma.isa)
+        return;
+    for (int i = 0; i < 40 * DT_TILE; i++)
+        from[i] = (float)i;
+    for (int columns = 0; columns < 2; columns++) {
+        (columns ? dt_tile_way_fma.pack_columns : dt_tile_way_fma.pack_rows)(from, 40, packed);
+        for (int k = 0; k < 16; k++)
+            for (int c = 0; c < DT_TILE; c++) {
+                memcpy(&at, packed + 2 * float_right(false, k, c), sizeof at);
+                assert_true(at == (float)(columns ? c * 40 + k : k * 40 + c));
+            }
+    }
+}
+#endif
+
 /* ---- Operands and results ---------------------------------------------------------- */
 
 /* Kernels of one to many rows and blocks, inside the image and at all its sides. */
@@ -290,9 +358,16 @@ static void test_rounding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition), cmocka_unit_test(test_products),
-        cmocka_unit_test(test_dot),        cmocka_unit_test(test_operands),
-        cmocka_unit_test(test_results),    cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_definition),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_dot),
+#if defined(__x86_64__)
+        cmocka_unit_test(test_float_products),
+        cmocka_unit_test(test_float_packing),
+#endif
+        cmocka_unit_test(test_operands),
+        cmocka_unit_test(test_results),
+        cmocka_unit_test(test_rounding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

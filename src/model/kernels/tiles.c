@@ -18,8 +18,14 @@ void dt_tile_use(const dt_tile_way *way)
     tiles_way = way;
 }
 
-const dt_tile_way *dt_tile_current(void)
+const dt_tile_way *dt_tile_current(dt_dtype type)
 {
+    if (type == DT_F32)
+#if defined(__x86_64__)
+        return dt_isa_current() >= DT_ISA_AVX512 ? &dt_tile_way_fma : NULL;
+#else
+        return NULL;
+#endif
     if (tiles_way)
         return tiles_way;
 #if defined(__x86_64__)
@@ -41,9 +47,9 @@ static bool tiles_fit(const dt_conv *c)
 {
     const int64_t size[][4] = {{c->n, c->ih, c->iw, 1},
                                {c->n, c->oh, c->ow, 1},
-                               {c->kernel[0], c->kernel[1], c->ic + DT_TILE, c->oc + DT_TILE},
-                               {c->ih, c->iw, c->ic + DT_TILE, DT_TILE},
-                               {c->oh, c->ow, c->oc + DT_TILE, DT_TILE}};
+                               {c->kernel[0], c->kernel[1], 2 * c->ic + DT_TILE, c->oc + DT_TILE},
+                               {c->ih, c->iw, 2 * c->ic + DT_TILE, DT_TILE},
+                               {c->oh, c->ow, 2 * c->oc + DT_TILE, DT_TILE}};
 
     for (size_t i = 0; i < DT_COUNT_OF(size); i++) {
         int64_t left = INT_MAX / 4;
@@ -58,7 +64,7 @@ static bool tiles_fit(const dt_conv *c)
 static bool tiles_supports(const dt_conv *c, dt_pass pass)
 {
     (void)pass;
-    return c->type == DT_BF16 && dt_tile_current() != NULL && tiles_fit(c);
+    return dt_tile_current(c->type) != NULL && tiles_fit(c);
 }
 
 static void tiles_close(void *state)
@@ -78,7 +84,7 @@ static dt_status tiles_open(void **state, const dt_conv *c, dt_pass pass, dt_ker
     DT_TRY(dt_calloc(&t, 1, sizeof *t, "a convolution of tiles"));
     *info = (dt_kernel_info){.scratch_bytes = 0};
     DT_GO(st, dt_tiles_plan(t, c, pass), out);
-    t->way = dt_tile_current();
+    t->way = dt_tile_current(c->type);
     t->scratch = dt_align(t->scratch, 4096);
     info->scratch_bytes = t->scratch * (size_t)c->threads;
     if (pass == DT_PASS_WEIGHTS)

@@ -38,9 +38,9 @@ static size_t forward_stored(const dt_tiles *t)
 {
     const dt_conv *c = &t->conv;
     const int64_t pixels = t->pass == DT_PASS_DATA ? c->ih * c->iw : c->oh * c->ow;
-    return t->pass == DT_PASS_FORWARD && c->out_type != DT_BF16
+    return t->pass == DT_PASS_FORWARD && c->out_type != c->type
                ? 0
-               : (size_t)(c->n * pixels * t->out.channels) * sizeof(dt_bf16);
+               : (size_t)(c->n * pixels * t->out.channels) * dt_dtype_bytes(c->type);
 }
 
 void dt_tiles_forward_cut(dt_tiles *t)

@@ -36,7 +36,7 @@ static void lanes_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
             _mm512_store_si512(to + i * DT_TILE_AREA + r * DT_TILE, _mm512_setzero_si512());
 }
 
-enum { LANES_PIXELS = 8, LANES_PIECES = DT_TILE_PIXEL * DT_TILE, LANES_ROOM = LANES_PIECES + 32 };
+enum { LANES_PIECES = DT_TILE_PIXEL * DT_TILE, LANES_ROOM = LANES_PIECES + 32 };
 
 /* Kernel rows of one row of a virtual pixel, one after the other; what a store leaves beyond its
  * piece, the next one writes over. */
@@ -54,7 +54,7 @@ static inline void lanes_line_up(const dt_tile_window *w, uintptr_t from, const 
 /* Some pixels of one row before the next row: stores are read only when others have followed. */
 static void lanes_window(const dt_tile_window *w, int count, dt_bf16 *to)
 {
-    _Alignas(64) dt_bf16 room[LANES_PIXELS][LANES_ROOM];
+    _Alignas(64) dt_bf16 room[DT_TILE_WINDOWS][LANES_ROOM];
     __mmask32 mask[LANES_PIECES];
     int pieces = 0;
 
@@ -115,7 +115,7 @@ static inline void lanes_turn(const dt_bf16 *from, size_t row, __m512i out[16])
 }
 
 /* Rows j and j + 16 are a pair, so a dword of two channels becomes two by shifts and blends. */
-static void lanes_transpose(const dt_bf16 *block, dt_bf16 *to)
+static inline void lanes_transpose(const dt_bf16 *block, dt_bf16 *to)
 {
     __m512i low[16], high[16];
 
@@ -132,7 +132,7 @@ static void lanes_transpose(const dt_bf16 *block, dt_bf16 *to)
     }
 }
 
-static void lanes_pairs(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to)
+static inline void lanes_pairs(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to)
 {
     for (int j = 0; j < 16; j++, from += row, to += 32) {
         const __m512i a = _mm512_loadu_si512(from), b = _mm512_loadu_si512(from + 16 * row);
@@ -172,7 +172,7 @@ static inline __m512i lanes_round(__m512 low, __m512 high)
 #endif
 
 /* The next block of the reduction is asked for: below this one, or beside it for columns. */
-static void lanes_pack_rows(const float *from, size_t row, dt_bf16 *to)
+static inline void lanes_pack_rows(const float *from, size_t row, dt_bf16 *to)
 {
     static const int16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -188,7 +188,7 @@ static void lanes_pack_rows(const float *from, size_t row, dt_bf16 *to)
         }
 }
 
-static void lanes_pack_columns(const float *from, size_t row, dt_bf16 *to)
+static inline void lanes_pack_columns(const float *from, size_t row, dt_bf16 *to)
 {
     _Alignas(64) dt_bf16 room[DT_TILE_AREA];
     __m512i turned[16];
@@ -237,8 +237,14 @@ static inline void lanes_put(const lanes_out *l, int r, __m512 low, __m512 high)
         high = _mm512_add_ps(high, l->bias[1]);
     }
     if (o->type == DT_F32) {
-        _mm512_mask_storeu_ps((float *)o->at + at, (__mmask16)l->mask, low);
-        _mm512_mask_storeu_ps((float *)o->at + at + 16, (__mmask16)(l->mask >> 16), high);
+        float *to = (float *)o->at + at;
+        if (o->stream) {
+            _mm512_stream_ps(to, low);
+            _mm512_stream_ps(to + 16, high);
+            return;
+        }
+        _mm512_mask_storeu_ps(to, (__mmask16)l->mask, low);
+        _mm512_mask_storeu_ps(to + 16, (__mmask16)(l->mask >> 16), high);
     } else if (o->stream) {
         _mm512_stream_si512((void *)((dt_bf16 *)o->at + at), lanes_round(low, high));
     } else if (o->channels == DT_TILE) {

@@ -3,6 +3,12 @@
 
 /* ---- Pixels ---------------------------------------------------------------------------------- */
 
+/* Blocks of 32 elements of a pixel. */
+static int pack_blocks(const dt_tiles *t)
+{
+    return t->in.blocks * (int)(t->area / DT_TILE_AREA);
+}
+
 /* The input's line y of a slice; -1: it lies outside. */
 static int pack_line(const dt_tiles *t, int y, int slice)
 {
@@ -30,8 +36,9 @@ static int pack_window(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
                        dt_bf16 *to)
 {
     const dt_conv *c = &t->conv;
-    const int64_t wide = c->kernel[1] * c->ic, line = c->iw * c->ic, step = c->stride[1] * c->ic;
-    const int64_t top = y * c->stride[0] - c->pad[0], left = x * step - c->pad[1] * c->ic;
+    const int64_t ic = c->ic * t->parts;
+    const int64_t wide = c->kernel[1] * ic, line = c->iw * ic, step = c->stride[1] * ic;
+    const int64_t top = y * c->stride[0] - c->pad[0], left = x * step - c->pad[1] * ic;
     dt_tile_window w = {.from = in + (size_t)group * t->in.group,
                         .at = (ptrdiff_t)(top * line + left),
                         .row = t->in.row,
@@ -45,7 +52,7 @@ static int pack_window(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
                         .line1 = (int)DT_MIN(c->kernel[0], c->ih - top),
                         .first = (int)(left < 0 ? -left : 0),
                         .end = (int)DT_MIN(wide, line - left),
-                        .blocks = t->in.blocks};
+                        .blocks = pack_blocks(t)};
     int alike = 1;
 
     while (w.first == 0 && alike < count && left + alike * step + wide <= line)
@@ -83,14 +90,14 @@ static void pack_pixel(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
 }
 
 /* Some neighbouring pixels [pixel][block], at most PACK_BLOCKS blocks; returns how many. */
-enum { PACK_BLOCKS = 2 * DT_TILE_PIXEL };
+enum { PACK_BLOCKS = 16 };
 static int pack_pixels(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int count,
                        dt_bf16 *to)
 {
     const int most = DT_MIN(count, PACK_BLOCKS / t->in.blocks);
 
     if (t->merged)
-        return pack_virtual(t, in, group, y, x, DT_MIN(most, DT_TILE_PIXEL), to);
+        return pack_virtual(t, in, group, y, x, DT_MIN(most, DT_TILE_WINDOWS), to);
     if (t->flat || (size_t)t->in.blocks * DT_TILE != t->in.pixel) {
         pack_pixel(t, in, group, y, x, 0, t->in.blocks, to);
         return 1;
@@ -110,7 +117,7 @@ void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int
     for (int x = x0, some; x < x1; x += some, to += some * blocks * DT_TILE_AREA) {
         some = 1;
         if (t->merged)
-            some = pack_virtual(t, in, group, y, x, DT_MIN(x1 - x, DT_TILE_PIXEL), to);
+            some = pack_virtual(t, in, group, y, x, DT_MIN(x1 - x, DT_TILE_WINDOWS), to);
         else if (blocks <= PACK_BLOCKS)
             some = pack_pixels(t, in, group, y, x, x1 - x, to);
         else
@@ -120,6 +127,29 @@ void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int
 
 /* By way of the stack: rows of a pixel may lie in one set of the first-level cache, where each
  * would be loaded anew for every 16 bytes of it. */
+/* Of float32 as it is: [block][2 halves][32 rows][16 channels]. */
+static void pack_floats(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, dt_bf16 *to)
+{
+    const size_t plane = (size_t)t->in_columns * t->area;
+    _Alignas(64) dt_bf16 room[DT_TILE_PIXEL * DT_TILE_AREA];
+
+    if (t->merged)
+        pack_virtual(t, in, group, y, x, 1, room);
+    for (int b = 0; b < t->in.blocks; b++, to += plane) {
+        if (t->merged) {
+            memcpy(to, room + (size_t)b * t->area, t->area * sizeof *to);
+            continue;
+        }
+        for (int h = 0; h < 2; h++) {
+            const int left = 2 * (t->in.channels - b * DT_TILE) - h * DT_TILE;
+            const dt_tile_rows g = {.step = DT_TILE,
+                                    .ahead = t->in.pixel,
+                                    .channels = DT_MAX(0, DT_MIN(left, DT_TILE))};
+            pack_rows(t, g, in + (2 * b + h) * DT_TILE, group, y, x, 1, to + h * DT_TILE_AREA);
+        }
+    }
+}
+
 void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
                    dt_bf16 *to)
 {
@@ -127,8 +157,12 @@ void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x
     const int blocks = t->in.blocks;
     _Alignas(64) dt_bf16 room[PACK_BLOCKS * DT_TILE_AREA];
 
-    for (int x = x0, some; x < x1; x += some, to += some * DT_TILE_AREA) {
+    for (int x = x0, some; x < x1; x += some, to += (size_t)some * t->area) {
         some = 1;
+        if (t->parts == 2) {
+            pack_floats(t, in, group, y, x, to);
+            continue;
+        }
         if (blocks <= PACK_BLOCKS) {
             some = pack_pixels(t, in, group, y, x, x1 - x, room);
             for (int i = 0; i < some * blocks; i++)
@@ -157,10 +191,11 @@ static void pack_block(const dt_tiles *t, const float *from, int rows, int colum
 {
     const size_t oc = (size_t)t->conv.oc;
     const bool data = t->pass == DT_PASS_DATA;
+    const int most = DT_TILE / t->parts; /* of the reduction */
     float room[DT_TILE_AREA];
     size_t row = oc;
 
-    if (rows < DT_TILE || columns < DT_TILE) {
+    if (rows < (data ? DT_TILE : most) || columns < (data ? most : DT_TILE)) {
         memset(room, 0, sizeof room);
         for (int r = 0; r < rows; r++)
             memcpy(room + r * DT_TILE, from + (size_t)r * oc, (size_t)columns * sizeof *room);
@@ -185,9 +220,9 @@ void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed)
 
     for (int i = 0; i < t->out.blocks * steps; i++, packed += DT_TILE_AREA) {
         const int o = i / steps * DT_TILE, tap = i % steps / t->in.blocks;
-        const int k = i % t->in.blocks * DT_TILE; /* of the reduction */
+        const int most = DT_TILE / t->parts, k = i % t->in.blocks * most; /* of the reduction */
         const int outs = DT_MIN(DT_TILE, t->out.channels - o);
-        const int ins = DT_MIN(DT_TILE, t->in.channels - k);
+        const int ins = DT_MIN(most, t->in.channels / t->parts - k);
         const int64_t row = pack_master(t, tap / t->taps_x, tap % t->taps_x) + (data ? o : k);
         pack_block(t, master + row * t->conv.oc + (data ? k : o), data ? outs : ins,
                    data ? ins : outs, packed);

@@ -56,20 +56,29 @@ static void side_data(const side *s, dt_tile_span *span, int *tap)
 
 /* ---- The problem in tile pixels ------------------------------------------------------------- */
 
-static dt_tile_view plan_view(int64_t h, int64_t w, int64_t channels)
+static dt_tile_view plan_view(int64_t h, int64_t w, int64_t channels, int parts)
 {
-    return (dt_tile_view){.row = (size_t)(h * w * channels),
-                          .pixel = (size_t)channels,
-                          .line = (size_t)(w * channels),
-                          .group = (size_t)(DT_TILE * h * w * channels),
+    const int64_t elements = channels * parts;
+
+    return (dt_tile_view){.row = (size_t)(h * w * elements),
+                          .pixel = (size_t)elements,
+                          .line = (size_t)(w * elements),
+                          .group = (size_t)(DT_TILE * h * w * elements),
                           .channels = (int)channels,
                           .blocks = dt_tiles_up(channels, DT_TILE)};
+}
+
+/* Channels that are reduced are counted like elements. */
+static void plan_channels(dt_tile_view *v, int64_t channels, const dt_tiles *t)
+{
+    v->channels = (int)channels * (t->pass == DT_PASS_WEIGHTS ? 1 : t->parts);
+    v->blocks = dt_tiles_up(v->channels, DT_TILE);
 }
 
 /* 16 tile pixels make a line, and a line makes a group of its own. */
 static void plan_flat_view(dt_tile_view *v, int pixels)
 {
-    v->row = (size_t)v->channels;
+    v->row = v->pixel;
     v->pixel = DT_TILE * v->row;
     v->group = v->line = (size_t)pixels * v->pixel;
 }
@@ -156,20 +165,26 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass)
     side h = {(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0], false, 0};
     side w = {(int)c->iw, (int)c->ow, c->kernel[1], c->stride[1], c->pad[1], false, 0};
     const int64_t window = c->kernel[0] * c->kernel[1] * c->ic;
-    const dt_tile_view x = plan_view(c->ih, c->iw, c->ic), y = plan_view(c->oh, c->ow, c->oc);
+    const int parts = c->type == DT_F32 ? 2 : 1, stored = pass == DT_PASS_WEIGHTS ? parts : 1;
+    const bool data = pass == DT_PASS_DATA;
+    const dt_tile_view x = plan_view(c->ih, c->iw, c->ic, data ? stored : parts);
+    const dt_tile_view y = plan_view(c->oh, c->ow, c->oc, data ? parts : stored);
 
-    *t = (dt_tiles){.conv = *c, .pass = pass, .in = x, .out = y, .rows = (int)c->n};
-    if (pass == DT_PASS_DATA)
-        t->in = y, t->out = x;
+    *t = (dt_tiles){.conv = *c,
+                    .pass = pass,
+                    .parts = parts,
+                    .area = DT_TILE_AREA * (size_t)stored,
+                    .in = data ? y : x,
+                    .out = data ? x : y,
+                    .rows = (int)c->n};
+    plan_channels(&t->in, t->in.channels, t);
     t->flat = plan_is_plain(c) && c->stride[0] == 1 && c->stride[1] == 1;
     if (t->flat)
         t->rows = (int)(c->n * c->ih * c->iw);
     t->merged = pass != DT_PASS_DATA && c->ic < DT_TILE && window > c->ic &&
-                window <= DT_TILE_PIXEL * DT_TILE;
-    if (t->merged) {
-        t->in.channels = (int)window;
-        t->in.blocks = dt_tiles_up(t->in.channels, DT_TILE);
-    }
+                window * parts <= DT_TILE_PIXEL * DT_TILE;
+    if (t->merged)
+        plan_channels(&t->in, window, t);
     t->groups = dt_tiles_up(t->rows, DT_TILE);
     plan_problem(t, &h, &w);
     plan_slices(t, &h);
@@ -240,7 +255,7 @@ void dt_tiles_cut_columns(dt_tiles *t, size_t budget)
             dt_tiles_reads(t, x, DT_MIN(t->out_w, x + t->columns), &first, &end);
             t->in_columns = DT_MAX(t->in_columns, end - first);
         }
-        t->line = (size_t)(t->in_columns * t->in.blocks) * DT_TILE_AREA;
+        t->line = (size_t)(t->in_columns * t->in.blocks) * t->area;
         t->ring = plan_ring(t);
         if (t->columns <= 8 || t->flat || (size_t)t->ring * t->line * sizeof(dt_bf16) <= budget)
             return;

@@ -27,8 +27,8 @@ typedef struct dt_tile_span {
     int in, tap, count;
 } dt_tile_span;
 
-/* A tensor as tile pixels: distances in elements from a row, pixel, line, group of lines to the
- * next. */
+/* A tensor as tile pixels: distances from a row, pixel, line, group of lines to the next, in its
+ * elements, or, of what is packed, in bf16: a float32 is two. */
 typedef struct dt_tile_view {
     size_t row, pixel, line, group;
     int channels, blocks; /* blocks of 32 channels */
@@ -38,6 +38,8 @@ typedef struct dt_tiles {
     dt_conv conv;
     dt_pass pass;
     const dt_tile_way *way;
+    int parts;   /* bf16 that a number of the operands has room for: 1, or 2 of a float32 */
+    size_t area; /* elements of a packed block: of float32's weight gradient 32 x 32 numbers */
 
     /* What is multiplied. The input is x, or dy for the data gradient; the output is y, dx, or
      * dy for the weight gradient, where it is read. */

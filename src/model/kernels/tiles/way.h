@@ -8,7 +8,12 @@
  * class: per element two float32 chains from +0, even and odd places of the reduction, each step
  * a fused multiply-add; the two are added, and their sum is added to what was there. Every step
  * rounds to nearest even, reads denormals as zero and flushes denormal results to zero; so
- * TDPBF16PS does. "dot" is the other: one chain of VDPBF16PS in order of the pairs. */
+ * TDPBF16PS does. "dot" is the other: one chain of VDPBF16PS in order of the pairs.
+ *
+ * float32 ("fma") is the same with a number in each dword where bf16 has a pair: a float32 counts
+ * as two elements, and a step reduces 16. Where the reduction runs over rows (weight gradient) both
+ * operands of a step are 32 rows of 32 numbers: [2 halves][32 rows][16]. One chain of fused
+ * multiply-adds in order of the reduction. */
 #ifndef DT_TILE_WAY_H
 #define DT_TILE_WAY_H
 #include "../kernel.h"
@@ -16,7 +21,8 @@
 enum {
     DT_TILE = 32,               /* rows, columns and reduction of a block */
     DT_TILE_AREA = 32 * 32,     /* its elements: 2 KiB of bf16, 4 KiB of sums */
-    DT_TILE_PIXEL = 8,          /* blocks of a virtual pixel, at most */
+    DT_TILE_PIXEL = 10,         /* blocks of a virtual pixel, at most: 7 x 7 x 3 float32 */
+    DT_TILE_WINDOWS = 8,        /* virtual pixels made at a time, at most */
     DT_TILE_HALF = 32 * 32 / 2, /* from the first 16 columns of a right operand to the others */
 };
 
@@ -24,7 +30,7 @@ enum {
  * the rows a + k * step, a + k * step + row, .. with the block b + k * DT_TILE_AREA. */
 typedef struct dt_tile_run {
     const dt_bf16 *a, *b;
-    size_t row, step;
+    size_t row, step; /* row 0: the reduction runs over rows of both operands, float32 */
     int steps;
 } dt_tile_run;
 
@@ -79,10 +85,11 @@ typedef struct dt_tile_way {
     void (*window)(const dt_tile_window *w, int count, dt_bf16 *to);
     /* Operands whose reduction runs over the 32 rows, in pairs (j, j + 16): that order costs the
      * fewest shuffles. Left: a block to [channel][pair][2]. Right: columns as dt_tile_column has
-     * them. ahead: as in dt_tile_rows. */
+     * them. ahead: as in dt_tile_rows. NULL in float32. */
     void (*transpose)(const dt_bf16 *block, dt_bf16 *to);
     void (*pairs)(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to);
-    /* Right operand from 32 x 32 float32: the reduction runs over rows, or over columns. */
+    /* Right operand from 32 x 32 float32, of which float32 takes the first 16 of the reduction:
+     * that runs over rows, or over columns. */
     void (*pack_rows)(const float *from, size_t row, dt_bf16 *to);
     void (*pack_columns)(const float *from, size_t row, dt_bf16 *to);
     void (*fence)(void); /* behind streamed stores, before other threads read */
@@ -91,11 +98,12 @@ typedef struct dt_tile_way {
 /* One file way_<name>.c each; those with vector instructions need their own compiler flags. */
 extern const dt_tile_way dt_tile_way_plain;
 #if defined(__x86_64__)
-extern const dt_tile_way dt_tile_way_avx512, dt_tile_way_dot, dt_tile_way_amx;
+extern const dt_tile_way dt_tile_way_avx512, dt_tile_way_dot, dt_tile_way_amx, dt_tile_way_fma;
 #endif
 
-/* The way of this CPU, or the one set by dt_tile_use; NULL: none is fast enough to be taken. */
-const dt_tile_way *dt_tile_current(void);
+/* The way of this CPU, for bf16 perhaps the one set by dt_tile_use; NULL: none is fast enough to be
+ * taken. */
+const dt_tile_way *dt_tile_current(dt_dtype type);
 /* For tests: NULL lifts it. */
 void dt_tile_use(const dt_tile_way *way);
 

@@ -56,11 +56,10 @@ void dt_tiles_weights_cut(dt_tiles *t)
     t->panels = dt_tiles_up(t->out.blocks, t->panel);
     t->band = DT_MIN(lines, dt_tiles_up(bytes >= 1 << 20 ? LARGE_PIXELS : BAND_PIXELS, t->out_w));
     dt_tiles_cut_columns(t, RING_BYTES);
-    t->group = DT_MAX(1, PAIR_BYTES / (t->band * t->columns * 2 * DT_TILE_AREA));
-    t->scratch =
-        ((size_t)t->ring * t->line + (size_t)(t->panel * t->band * t->columns) * DT_TILE_AREA) *
-            sizeof(dt_bf16) +
-        dt_align((size_t)t->band * sizeof(dt_tile_run), 64);
+    t->group = DT_MAX(1, PAIR_BYTES / (t->band * t->columns * 2 * (int)t->area));
+    t->scratch = ((size_t)t->ring * t->line + (size_t)(t->panel * t->band * t->columns) * t->area) *
+                     sizeof(dt_bf16) +
+                 dt_align((size_t)t->band * sizeof(dt_tile_run), 64);
 }
 
 size_t dt_tiles_partial_bytes(const dt_tiles *t)
@@ -78,7 +77,7 @@ static dt_bf16 *weights_line(const weights_unit *u, int line)
 static dt_bf16 *weights_pairs(const weights_unit *u, int block, int slot)
 {
     const dt_tiles *t = u->t;
-    return u->pairs + (size_t)(((block - u->block0) * t->band + slot) * t->columns) * DT_TILE_AREA;
+    return u->pairs + (size_t)(((block - u->block0) * t->band + slot) * t->columns) * t->area;
 }
 
 /* Lines of x that line g of dy reads and that come after `done`. */
@@ -94,7 +93,7 @@ static int weights_transpose(const weights_unit *u, int g, int done)
     return ys.count ? DT_MAX(done, end - 1) : done;
 }
 
-/* A block of line y of dy, all slices. */
+/* 32 elements of each row in line y of dy, all slices. */
 static void weights_gather(const dt_tiles *t, dt_tile_rows g, int y, dt_bf16 *to)
 {
     const size_t slice = (size_t)t->out_h * t->out.line;
@@ -107,27 +106,43 @@ static void weights_gather(const dt_tiles *t, dt_tile_rows g, int y, dt_bf16 *to
     }
 }
 
+static void weights_block_pairs(const dt_tiles *t, dt_tile_rows g, int y, dt_bf16 *to)
+{
+    const bool whole = g.rows == DT_TILE && g.channels == DT_TILE;
+    _Alignas(64) dt_bf16 room[DT_TILE_AREA];
+
+    if (!whole)
+        weights_gather(t, g, y, room);
+    t->way->pairs(whole ? g.from : room, whole ? t->out.row : DT_TILE, whole ? t->out.pixel : 0,
+                  to);
+}
+
+/* [2 halves][32 rows][16 channels] */
+static void weights_block_floats(const dt_tiles *t, dt_tile_rows g, int y, dt_bf16 *to)
+{
+    const int elements = 2 * g.channels;
+
+    g.ahead = t->out.pixel;
+    for (int h = 0; h < 2; h++, g.from += DT_TILE, to += DT_TILE_AREA) {
+        g.channels = DT_MAX(0, DT_MIN(elements - h * DT_TILE, DT_TILE));
+        weights_gather(t, g, y, to);
+    }
+}
+
 static void weights_pair(const weights_unit *u, int g, int slot)
 {
     const dt_tiles *t = u->t;
     const int group = g / t->out_h, y = g % t->out_h;
-    _Alignas(64) dt_bf16 room[DT_TILE_AREA];
 
-    for (int x = u->x0; x < u->x1; x++) {
-        const dt_bf16 *from = u->dy + dt_tile_at(&t->out, group, y, x);
-        const int rows = dt_tiles_rows(t, group, x);
+    for (int x = u->x0; x < u->x1; x++)
         for (int b = u->block0; b < u->block1; b++) {
-            const dt_tile_rows part = {.from = from + b * DT_TILE,
-                                       .rows = rows,
+            const dt_tile_rows part = {.from = u->dy + dt_tile_at(&t->out, group, y, x) +
+                                               b * DT_TILE * t->parts,
+                                       .rows = dt_tiles_rows(t, group, x),
                                        .channels = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE)};
-            const bool whole = rows == DT_TILE && part.channels == DT_TILE;
-            dt_bf16 *to = weights_pairs(u, b, slot) + (size_t)(x - u->x0) * DT_TILE_AREA;
-            if (!whole)
-                weights_gather(t, part, y, room);
-            t->way->pairs(whole ? part.from : room, whole ? t->out.row : DT_TILE,
-                          whole ? t->out.pixel : 0, to);
+            dt_bf16 *to = weights_pairs(u, b, slot) + (size_t)(x - u->x0) * t->area;
+            (t->parts == 2 ? weights_block_floats : weights_block_pairs)(t, part, y, to);
         }
-    }
 }
 
 /* ---- One unit -------------------------------------------------------------------------------- */
@@ -161,9 +176,9 @@ static void weights_block(const weights_unit *u, int g0, int g1, int block, int 
         const int line = g / t->out_h * t->in_h + ys.in + ty - ys.tap;
         const int in = t->x[first].in + tx - t->x[first].tap - u->in0 + ib * t->in_columns;
         u->run[runs++] =
-            (dt_tile_run){weights_line(u, line) + (size_t)in * DT_TILE_AREA,
-                          weights_pairs(u, block, g - g0) + (size_t)(first - u->x0) * DT_TILE_AREA,
-                          DT_TILE, (size_t)t->step_x * DT_TILE_AREA, end - first};
+            (dt_tile_run){weights_line(u, line) + (size_t)in * t->area,
+                          weights_pairs(u, block, g - g0) + (size_t)(first - u->x0) * t->area,
+                          t->parts == 2 ? 0 : DT_TILE, (size_t)t->step_x * t->area, end - first};
     }
     if (runs || u->fresh)
         t->way->multiply(sums, u->run, runs, DT_MIN(DT_TILE, t->in.channels - ib * DT_TILE),
@@ -197,8 +212,7 @@ void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float 
                       .lines = scratch};
 
     u.pairs = u.lines + (size_t)t->ring * t->line;
-    u.run =
-        (dt_tile_run *)(void *)(u.pairs + (size_t)(t->panel * t->band * t->columns) * DT_TILE_AREA);
+    u.run = (dt_tile_run *)(void *)(u.pairs + (size_t)(t->panel * t->band * t->columns) * t->area);
     for (u.x0 = 0; u.x0 < t->out_w; u.x0 = u.x1) {
         int done = -1;
         u.x1 = DT_MIN(t->out_w, u.x0 + t->columns);
@@ -229,6 +243,7 @@ void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, 
         dt_part_sum(sum, partial + at * DT_TILE_AREA + i % DT_TILE * DT_TILE, weights_part(t),
                     t->strips, DT_TILE);
         for (int c0 = 0; c0 < columns; c0 += 4) /* fours lie side by side */
-            memcpy(to + c0, sum + dt_tile_column(c0), (size_t)DT_MIN(4, columns - c0) * sizeof *to);
+            memcpy(to + c0, sum + (t->parts == 2 ? c0 : dt_tile_column(c0)),
+                   (size_t)DT_MIN(4, columns - c0) * sizeof *to);
     }
 }
