@@ -13,7 +13,7 @@ static bool folder_has(const char *folder, const char *name)
 {
     char path[PATH_MAX];
     const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return n > 0 && (size_t)n < sizeof path && dt_path_exists(path);
+    return n > 0 && (size_t)n < sizeof path && dt_path_taken(path);
 }
 
 /* A torn one may hold any of its files; its name alone is enough. */

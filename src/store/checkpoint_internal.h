@@ -22,7 +22,7 @@ bool dt_checkpoint_name_parse(const char *text, dt_checkpoint_name *n);
 bool dt_checkpoint_name_of(const char *path, dt_checkpoint_name *n);
 
 /* Names in a folder of checkpoints, oldest first; *list is freed by free(). A folder that
- * does not exist has none. DT_IO, DT_NOMEM. */
+ * does not exist has none; of a link that leads nowhere, nothing is known. DT_IO, DT_NOMEM. */
 dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list,
                              size_t *count) DT_MUST_CHECK;
 /* A file under a checkpoint's name is none, and not ours. */

@@ -72,6 +72,20 @@ static dt_status list_add(name_list *l, const dt_checkpoint_name *n)
     return DT_OK;
 }
 
+/* After opendir. What cannot be listed may hold checkpoints. */
+static dt_status list_failed(const char *folder)
+{
+    if (errno == ENOENT)
+        return dt_fail(DT_IO,
+                       "%s is a link, and what it leads to is missing; mount its disk, or, to do "
+                       "without the checkpoints, remove the link",
+                       folder);
+    return dt_fail(DT_IO,
+                   "cannot list %s: %s; it must be a folder that can be read: to do without its "
+                   "checkpoints, move it away",
+                   folder, strerror(errno));
+}
+
 dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list, size_t *count)
 {
     name_list l = {0};
@@ -80,10 +94,10 @@ dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list, size
 
     *list = NULL;
     *count = 0;
-    if (!dir && errno == ENOENT)
+    if (!dir && errno == ENOENT && !dt_path_taken(folder))
         return DT_OK;
     if (!dir)
-        return dt_fail(DT_IO, "cannot list %s: %s", folder, strerror(errno));
+        return list_failed(folder);
     errno = 0;
     for (struct dirent *e = readdir(dir); e && st == DT_OK; errno = 0, e = readdir(dir)) {
         dt_checkpoint_name n;

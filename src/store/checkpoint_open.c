@@ -12,7 +12,10 @@ static dt_status check_folder(const char *path)
 {
     struct stat info;
 
-    if (stat(path, &info) != 0)
+    const bool there = stat(path, &info) == 0;
+    if (!there && errno == ENOENT && dt_path_taken(path))
+        return dt_fail(DT_IO, "checkpoint %s is a link, and what it leads to is missing", path);
+    if (!there)
         return dt_fail(dt_checkpoint_blame() == DT_IO ? DT_IO : DT_NOINPUT, "checkpoint %s: %s",
                        path, strerror(errno));
     if (!S_ISDIR(info.st_mode))

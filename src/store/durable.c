@@ -23,6 +23,12 @@ bool dt_path_exists(const char *path)
     return stat(path, &info) == 0;
 }
 
+bool dt_path_taken(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
 dt_status dt_outfile_check(const char *path)
 {
     struct stat info;

@@ -50,7 +50,7 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX])
     char part[PATH_MAX];
 
     DT_TRY(dt_path_join(part, path, "checkpoints"));
-    if (dt_path_exists(part))
+    if (dt_path_taken(part))
         return newest_of_run(path, out);
     if (strlen(path) >= PATH_MAX)
         return dt_fail(DT_NOINPUT, "model file %.200s...: the path is too long", path);

@@ -265,6 +265,11 @@ static dt_status hold_folder(dt_rundir *d)
     d->folder = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->folder < 0 && errno == ENOTDIR)
         return dt_fail(DT_CANTCREATE, "run folder %s is a file; choose another --out", d->path);
+    if (d->folder < 0 && errno == ENOENT && dt_path_taken(d->path))
+        return dt_fail(DT_CANTCREATE,
+                       "run folder %s is a link, and what it leads to is missing; mount its disk, "
+                       "or choose another --out",
+                       d->path);
     if (d->folder < 0)
         return rundir_error(d->path, "opening it");
     snprintf(d->at, sizeof d->at, "/proc/self/fd/%d", d->folder);

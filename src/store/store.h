@@ -37,6 +37,9 @@ typedef struct dt_written {
 dt_status dt_path_join(char *out, const char *a, const char *b) DT_MUST_CHECK;
 /* Whether the path leads to anything. */
 bool dt_path_exists(const char *path);
+/* Whether anything has the name, if only a link whose target is missing: of a disk that is not
+ * mounted, nothing is known. */
+bool dt_path_taken(const char *path);
 /* Whether a new file may take the place of what is at `path`: nothing, or a regular file.
  * DT_CANTCREATE: a folder, link, device, pipe or socket, which is left alone. */
 dt_status dt_outfile_check(const char *path) DT_MUST_CHECK;

@@ -120,7 +120,9 @@ static dt_status verify_list(verdict *v, const char *run, const char *folder, bo
     size_t count = 0;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_checkpoint_list(folder, &list, &count));
+    st = dt_checkpoint_list(folder, &list, &count);
+    if (st != DT_OK)
+        return verdict_add(v, st);
     for (size_t i = count; i-- > 0;) {
         char path[PATH_MAX];
         dt_progress at;

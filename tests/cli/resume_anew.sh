@@ -71,4 +71,45 @@ ranks=1
 refuses 73 "$tmp/linked/checkpoints is a link" "move it away" -- "${run[@]}" --out "$tmp/linked" --resume auto
 equal "$was" "$(sums "$tmp/linked" | grep -v ' \./\.options.yaml$')"
 
+# what cannot be looked into may hold checkpoints, as on a disk that is not mounted: nothing
+# begins anew, nothing changes, and the run is not called whole
+accepts "${run[@]}" --save-every 1 --out "$tmp/away"
+must find "$tmp/away" -name 'model*' -exec touch -d '1 hour ago' {} +
+mv "$tmp/away/checkpoints" "$tmp/disk"
+# away TEXT: for everybody who reads the run
+away() {
+    local was
+    was=$(sums "$tmp/away")
+    refuses 74 "$tmp/away/checkpoints" "$1" -- "${run[@]}" --out "$tmp/away" --resume auto
+    equal "$was" "$(sums "$tmp/away")"
+    refuses 74 "$tmp/away/checkpoints" "$1" -- --out "$tmp/from" --resume "$tmp/away"
+    refuses 74 "$tmp/away/checkpoints" "$1" -- eval --data synthetic:64 --model "$tmp/away"
+    refuses 74 "$tmp/away/checkpoints" "$1" -- verify "$tmp/away"
+    must grep -q '^ok .*model.safetensors' "$tmp/stdout"
+    rm "$tmp/away/checkpoints"
+}
+for target in "$tmp/unmounted" "$tmp/unmounted/of/another"; do
+    ln -s "$target" "$tmp/away/checkpoints"
+    away "is a link, and what it leads to is missing; mount its disk"
+done
+ln -s checkpoints "$tmp/away/checkpoints"
+away "Too many levels of symbolic links; it must be a folder"
+: >"$tmp/away/checkpoints"
+away "Not a directory; it must be a folder that can be read"
+mkfifo "$tmp/away/checkpoints"
+away "Not a directory; it must be a folder that can be read"
+# one of them alone
+mkdir "$tmp/away/checkpoints"
+ln -s "$tmp/unmounted" "$tmp/away/checkpoints/step-0000000004"
+refuses 74 "step-0000000004 is a link, and what it leads to is missing" "it may be whole" -- \
+    "${run[@]}" --out "$tmp/away" --resume auto
+# the disk is there again
+rm -r "$tmp/away/checkpoints"
+ln -s "$tmp/disk" "$tmp/away/checkpoints"
+accepts "${run[@]}" --out "$tmp/away" --resume auto
+said "resumed from $tmp/away/checkpoints/step-0000000004"
+# the run folder itself
+ln -s "$tmp/unmounted" "$tmp/whole"
+refuses 73 "run folder $tmp/whole is a link" "mount its disk" -- "${run[@]}" --out "$tmp/whole" --resume auto
+
 finish
