@@ -66,8 +66,8 @@ static dt_status find_advise(dt_status st, const char *remedy)
     return dt_fail(st, "%s; %s", text, remedy);
 }
 
-/* What is damaged is passed over. What the system failed to read may be whole: whoever passed
- * over it would go on from an older one, or begin anew, and put it aside. */
+/* What is damaged is passed over. What the system failed to read may be whole, and what a newer
+ * program wrote is: whoever passed over it would go on from an older one, or begin anew, and put it aside. */
 static dt_status find_failed(dt_status st)
 {
     if (st == DT_FORMAT || st == DT_NOINPUT) {
@@ -75,6 +75,8 @@ static dt_status find_failed(dt_status st)
         dt_fail_clear();
         return DT_OK;
     }
+    if (st == DT_UNSUPPORTED)
+        return find_advise(st, "or move it away, to do without it");
     if (st != DT_IO)
         return st;
     return find_advise(

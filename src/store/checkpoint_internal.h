@@ -68,7 +68,7 @@ enum { DT_MANIFEST_CHARS = 512 };
 /* Returns the length. */
 size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS]);
 /* Strictly: what is not the text that dt_manifest_text makes is refused. DT_FORMAT,
- * DT_IO. */
+ * DT_IO; DT_UNSUPPORTED: of a newer format, with its right hash. */
 dt_status dt_manifest_read(const char *folder, dt_manifest *m) DT_MUST_CHECK;
 /* MANIFEST and the sizes of all files, without reading them. DT_FORMAT, DT_IO. */
 dt_status dt_manifest_sizes(const char *folder, dt_manifest *m) DT_MUST_CHECK;
@@ -88,7 +88,7 @@ typedef struct dt_checkpoint_state {
 /* The text of state.json, freed by free(). */
 dt_status dt_checkpoint_json_text(const dt_snapshot *s, char **text, size_t *length) DT_MUST_CHECK;
 /* Strictly; compared with MANIFEST first, unless m is NULL. *root is given back by json_decref,
- * or NULL to drop it. DT_FORMAT names file and member. */
+ * or NULL to drop it. DT_FORMAT names file and member; DT_UNSUPPORTED: of a newer format. */
 dt_status dt_checkpoint_json_read(const char *folder, const dt_manifest *m,
                                   dt_checkpoint_state *state, json_t **root) DT_MUST_CHECK;
 
@@ -101,6 +101,8 @@ struct dt_checkpoint {
     json_t *root; /* owned: all of state.json */
 };
 
+/* Every byte of the other files is what MANIFEST says; of c, path and manifest are read. */
+dt_status dt_checkpoint_bytes(const dt_checkpoint *c) DT_MUST_CHECK;
 /* What dt_checkpoint_open leaves: every byte of the other files, as dt_checkpoint_verify. */
 dt_status dt_checkpoint_check(const dt_checkpoint *c) DT_MUST_CHECK;
 /* Whether a run can go on from it: dt_checkpoint_verify, and its numbers, in memory taken for

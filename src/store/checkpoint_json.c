@@ -160,8 +160,8 @@ static dt_status read_members(const state_reader *r, dt_checkpoint_state *s)
     if (!json_is_object(r->root))
         return dt_fail(DT_FORMAT, "checkpoint %s: state.json is not an object", r->folder);
     DT_TRY(read_integer(r, "format", 1, &format));
-    if (format != FORMAT)
-        return dt_fail(DT_FORMAT,
+    if (format > FORMAT)
+        return dt_fail(DT_UNSUPPORTED,
                        "checkpoint %s: state.json has format %lld, this program reads "
                        "%d: take the program that wrote it",
                        r->folder, (long long)format, FORMAT);

@@ -23,14 +23,27 @@ size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS])
     return used + (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s MANIFEST\n", hash);
 }
 
+/* Whether the last line has the hash of all before it. */
+static bool is_hashed(const char *text, size_t length)
+{
+    enum { LAST = DT_DIGEST_CHARS - 1 + sizeof " MANIFEST\n" - 1 };
+    char hash[DT_DIGEST_CHARS];
+
+    if (length < LAST)
+        return false;
+    const size_t before = length - LAST;
+    dt_digest_text(dt_hash_bytes(text, before), hash);
+    return strncmp(text + before, hash, sizeof hash - 1) == 0;
+}
+
 /* A later version says so itself, in its first line. */
-static dt_status check_version(const char *folder, const char *text)
+static dt_status check_version(const char *folder, const char *text, size_t length)
 {
     int version = 0;
 
     if (strncmp(text, heading, sizeof heading - 1) == 0 &&
         sscanf(text + sizeof heading - 1, "%9d", &version) == 1 && version > VERSION)
-        return dt_fail(DT_FORMAT,
+        return dt_fail(is_hashed(text, length) ? DT_UNSUPPORTED : DT_FORMAT,
                        "checkpoint %s: MANIFEST has format %d, this program reads %d: "
                        "take the program that wrote it",
                        folder, version, VERSION);
@@ -61,7 +74,7 @@ dt_status dt_manifest_read(const char *folder, dt_manifest *m)
     for (size_t i = 0; i < DT_CHECKPOINT_FILES && at; i++)
         at = parse_line(at + 1, &m->file[i]);
     if (!at || dt_manifest_text(m, again) != length || memcmp(text, again, length) != 0)
-        return check_version(folder, text);
+        return check_version(folder, text, length);
     return DT_OK;
 }
 

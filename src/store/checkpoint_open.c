@@ -23,6 +23,17 @@ static dt_status check_folder(const char *path)
     return DT_OK;
 }
 
+/* Of a newer format, or just damaged: then that is what is wrong. */
+static dt_status newer_whole(const dt_checkpoint *c, dt_status st)
+{
+    char text[2 * PATH_MAX];
+
+    snprintf(text, sizeof text, "%s", dt_fail_text());
+    dt_fail_clear();
+    DT_TRY(dt_checkpoint_bytes(c));
+    return dt_fail(st, "%s", text);
+}
+
 dt_status dt_checkpoint_open(dt_checkpoint **out, const char *path)
 {
     dt_checkpoint *c = NULL;
@@ -33,9 +44,13 @@ dt_status dt_checkpoint_open(dt_checkpoint **out, const char *path)
     DT_TRY(dt_calloc(&c, 1, sizeof *c, "a checkpoint"));
     snprintf(c->path, sizeof c->path, "%s", path);
     DT_GO(st, dt_manifest_sizes(path, &c->manifest), out);
-    DT_GO(st, dt_checkpoint_json_read(path, &c->manifest, &c->state, &c->root), out);
-    *out = c;
-    return DT_OK;
+    st = dt_checkpoint_json_read(path, &c->manifest, &c->state, &c->root);
+    if (st == DT_OK) {
+        *out = c;
+        return DT_OK;
+    }
+    if (st == DT_UNSUPPORTED)
+        st = newer_whole(c, st);
 
 out:
     dt_checkpoint_close(c);

@@ -82,7 +82,7 @@ static dt_status verify_name(const char *folder, int64_t run_step)
     return DT_OK;
 }
 
-dt_status dt_checkpoint_check(const dt_checkpoint *c)
+dt_status dt_checkpoint_bytes(const dt_checkpoint *c)
 {
     void *block = NULL;
     dt_status st = DT_OK;
@@ -92,7 +92,12 @@ dt_status dt_checkpoint_check(const dt_checkpoint *c)
         if (i != DT_CHECKPOINT_STATE) /* of which c holds what was compared */
             st = verify_file(c, (dt_checkpoint_file)i, block);
     free(block);
-    DT_TRY(st);
+    return st;
+}
+
+dt_status dt_checkpoint_check(const dt_checkpoint *c)
+{
+    DT_TRY(dt_checkpoint_bytes(c));
     DT_TRY(verify_name(c->path, c->state.at.run_step));
     DT_TRY(verify_tensors(c->path, DT_CHECKPOINT_MODEL));
     return verify_tensors(c->path, DT_CHECKPOINT_MOMENTUM);

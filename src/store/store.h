@@ -176,7 +176,8 @@ dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep) DT_MUST_CHEC
 /* The newest valid checkpoint of a run folder (or the one that `path` itself is) into
  * found; a torn or corrupt one, one with a number that is not finite, or whose numbers have not
  * the state_hash that was saved, is named by dt_warn with what is wrong, and skipped; but an error
- * of the system, after which nothing is known of it, is the outcome: DT_IO, DT_NOMEM. Leftover
+ * of the system, after which nothing is known of it, is the outcome: DT_IO, DT_NOMEM; and so is a
+ * whole one of a newer format: DT_UNSUPPORTED. Leftover
  * .tmp-* and .trash-* are passed over. Memory for one state is taken meanwhile. found[0] = 0:
  * none. DT_FORMAT: path is itself a checkpoint, and not valid; DT_NOINPUT: path does not exist. */
 dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX]) DT_MUST_CHECK;
@@ -196,7 +197,8 @@ bool dt_checkpoint_gone(const char *path);
 enum { DT_CHECKPOINT_LOOKS = 100 };
 
 /* Check every byte of one checkpoint: MANIFEST, sizes, hashes, tensors, and that all their
- * numbers are finite. DT_FORMAT names the first thing wrong; DT_NOINPUT; DT_IO. */
+ * numbers are finite. DT_FORMAT names the first thing wrong; DT_UNSUPPORTED: it is of a newer
+ * format, and whole as far as that shows; DT_NOINPUT; DT_IO. */
 dt_status dt_checkpoint_verify(const char *path) DT_MUST_CHECK;
 
 /* A checkpoint to be read: its MANIFEST and state.json, read and checked once, and the sizes of

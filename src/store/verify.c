@@ -77,7 +77,7 @@ static dt_status verdict_add(verdict *v, dt_status st)
     v->things++;
     if (st == DT_OK)
         return DT_OK;
-    if (st != DT_FORMAT && st != DT_IO && st != DT_NOINPUT)
+    if (st != DT_FORMAT && st != DT_IO && st != DT_NOINPUT && st != DT_UNSUPPORTED)
         return st;
     printf("bad  %s\n", dt_fail_text());
     if (v->first == DT_OK) {

@@ -318,6 +318,39 @@ static void a_manifest_is_believed_in_nothing(void **state)
     text[18] = '7';
     folder_write(folder, "MANIFEST", text, b->count);
     assert_fails(dt_checkpoint_verify(folder), DT_FORMAT, "format 7, this program reads 1");
+    dt_digest_text(dt_hash_bytes(text, b->count - 42), hash);
+    memcpy(text + b->count - 42, hash, 32);
+    folder_write(folder, "MANIFEST", text, b->count);
+    assert_fails(dt_checkpoint_verify(folder), DT_UNSUPPORTED, "format 7, this program reads 1");
+    free(b);
+}
+
+/* Whole, but of a program to come: passed over, the run would begin anew. */
+static void a_newer_format_is_not_passed_over(void **state)
+{
+    static const char message[] =
+        "format 2, this program reads 1: take the program that wrote it; or move it away";
+    const dt_keep keep = {.last = 1};
+    fixture *f = *state;
+    char found[PATH_MAX], folder[FOLDER_PATH + 64];
+    bytes *b = calloc(1, sizeof *b);
+    dt_checkpoint *c = NULL;
+
+    assert_non_null(b);
+    snapshot_save(f, 1);
+    snprintf(folder, sizeof folder, "%s", step_path(f, "step-0000000001"));
+    assert_ok(dt_checkpoint_open(&c, folder));
+    json_object_set_new(c->root, "format", json_integer(2));
+    state_json_put(folder, c);
+    dt_checkpoint_close(c);
+    assert_fails(dt_checkpoint_find(f->run, found), DT_UNSUPPORTED, message);
+    snapshot_save(f, 2);
+    assert_ok(dt_checkpoint_prune(f->run, &keep));
+    assert_fails(dt_checkpoint_verify(folder), DT_UNSUPPORTED, "format 2, this program reads 1");
+    read_bytes(folder, "momentum.safetensors", b); /* not whole: damaged, like any other */
+    b->data[b->count - 1] ^= 1;
+    folder_write(folder, "momentum.safetensors", b->data, b->count);
+    assert_fails(dt_checkpoint_verify(folder), DT_FORMAT, "momentum.safetensors is damaged");
     free(b);
 }
 
@@ -429,13 +462,21 @@ static void runs_are_told_from_paths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_bit_comes_back),          TEST(doubles_of_all_kinds_come_back),
-        TEST(odd_texts_do_not_stop_a_save),  TEST(an_open_one_may_vanish),
-        TEST(another_network_is_refused),    TEST(any_flipped_bit_is_seen),
-        TEST(any_other_length_is_seen),      TEST(mixed_checkpoints_are_seen),
-        TEST(what_is_no_file_is_refused),    TEST(a_manifest_is_believed_in_nothing),
-        TEST(the_newest_valid_one_is_found), TEST(a_renamed_checkpoint_is_not_taken_for_another),
-        TEST(other_numbers_are_passed_over), TEST(runs_are_told_from_paths),
+        TEST(every_bit_comes_back),
+        TEST(doubles_of_all_kinds_come_back),
+        TEST(odd_texts_do_not_stop_a_save),
+        TEST(an_open_one_may_vanish),
+        TEST(another_network_is_refused),
+        TEST(any_flipped_bit_is_seen),
+        TEST(any_other_length_is_seen),
+        TEST(mixed_checkpoints_are_seen),
+        TEST(what_is_no_file_is_refused),
+        TEST(a_manifest_is_believed_in_nothing),
+        TEST(a_newer_format_is_not_passed_over),
+        TEST(the_newest_valid_one_is_found),
+        TEST(a_renamed_checkpoint_is_not_taken_for_another),
+        TEST(other_numbers_are_passed_over),
+        TEST(runs_are_told_from_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -266,9 +266,9 @@ static void state_is_read_strictly(void **state)
     static const struct {
         const char *from, *to, *message;
     } cases[] = {
-        {"\"format\": 1", "\"format\": 2", "has format 2, this program reads 1"},
         {"\"format\": 1", "\"format\": 1.0", "'format' is not a whole number"},
         {"\"format\": 1,", "", "'format' is missing"},
+        {"\"format\": 1", "\"format\": 0", "'format' is not a whole number in its range"},
         {"\"step\": 5", "\"step\": -5", "'step' is not a whole number in its range"},
         {"\"step\": 5", "\"step\": \"5\"", "'step' is not a whole number"},
         {"\"run_step\": 5", "\"other\": 5", "'run_step' is missing"},
