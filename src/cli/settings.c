@@ -214,6 +214,24 @@ out:
     return st;
 }
 
+dt_status dt_settings_try(const char *path)
+{
+    dt_settings s = {.command = &dt_command_train};
+    saved v = {.text = NULL};
+    size_t length = 0;
+    dt_status st = DT_OK;
+
+    snprintf(v.path, sizeof v.path, "%s", path);
+    DT_GO(st, dt_config_load(path, &v.text, &length), out);
+    v.length = length;
+    st = saved_apply(&v, &s);
+
+out:
+    free(v.text);
+    dt_settings_release(&s);
+    return st;
+}
+
 /* ---- Ranks compared ------------------------------------------------------------------ */
 
 /* The words that are no options, as one text; cut where they are longer. */

@@ -280,9 +280,11 @@ void dt_newest_note(const char *run, const char *path, int64_t step);
 /* ---- Commands on files ------------------------------------------------------------------- */
 
 /* Check a checkpoint, a run folder's checkpoints (newest first) and model, or a model file:
- * every byte, that all numbers are finite, that shapes fit the network. One line of stdout
- * each; DT_FORMAT with the first thing that is wrong. */
-dt_status dt_verify(const char *path) DT_MUST_CHECK;
+ * every byte, that all numbers are finite, that shapes fit the network; and what else --resume
+ * wants of a run folder, its records and its options. One line of stdout
+ * each; the first thing that is wrong is the outcome, mostly DT_FORMAT.
+ *   options  whether a run could take its options from the file `path` */
+dt_status dt_verify(const char *path, dt_status (*options)(const char *path)) DT_MUST_CHECK;
 /* The arithmetic mean of the weights and running statistics of model files, checkpoints or
  * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming
  * --names. Summed in float64 in the order given and rounded once; of one file the result is its

@@ -67,17 +67,25 @@ typedef struct verdict {
     dt_status first; /* DT_OK: nothing is wrong so far */
     char text[2 * PATH_MAX];
     size_t things;
+    bool bare;             /* there are no records, and that is said */
     char newest[PATH_MAX]; /* of what is right */
     int64_t step;          /* of newest; -1: none */
 } verdict;
 
-/* Say what is wrong, and go on. What the machine lacks says nothing about the file. */
+/* What the machine lacks says nothing about a file. */
+static bool is_verdict(dt_status st)
+{
+    return st == DT_FORMAT || st == DT_IO || st == DT_NOINPUT || st == DT_UNSUPPORTED ||
+           st == DT_CONFIG || st == DT_CANTCREATE;
+}
+
+/* Say what is wrong, and go on. */
 static dt_status verdict_add(verdict *v, dt_status st)
 {
     v->things++;
     if (st == DT_OK)
         return DT_OK;
-    if (st != DT_FORMAT && st != DT_IO && st != DT_NOINPUT && st != DT_UNSUPPORTED)
+    if (!is_verdict(st))
         return st;
     printf("bad  %s\n", dt_fail_text());
     if (v->first == DT_OK) {
@@ -95,21 +103,17 @@ static void verdict_newest(verdict *v, const char *path, int64_t step)
     v->step = step;
 }
 
-/* Records that a checkpoint counts on. */
-static dt_status verify_metrics(const char *run, const char *checkpoint, const dt_progress *at)
+/* Records that a checkpoint counts on, as a run that goes on from it looks at them. */
+static dt_status verify_metrics(verdict *v, const char *run, const dt_progress *at)
 {
     char path[PATH_MAX];
-    struct stat info;
+    int64_t bytes = at->metrics_bytes;
 
-    DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
-    if (at->metrics_bytes == 0)
+    if (v->bare)
         return DT_OK;
-    if (stat(path, &info) != 0)
-        return dt_fail(errno == ENOENT ? DT_FORMAT : DT_IO, "%s: %s; %s was saved with %lld bytes",
-                       path, strerror(errno), checkpoint, (long long)at->metrics_bytes);
-    if (info.st_size < at->metrics_bytes)
-        return dt_fail(DT_FORMAT, "%s has %lld bytes, %s was saved with %lld", path,
-                       (long long)info.st_size, checkpoint, (long long)at->metrics_bytes);
+    DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
+    DT_TRY(dt_metrics_check(path, &bytes));
+    v->bare = bytes < at->metrics_bytes;
     return DT_OK;
 }
 
@@ -129,7 +133,7 @@ static dt_status verify_list(verdict *v, const char *run, const char *folder, bo
         DT_GO(st, dt_path_join(path, folder, list[i].text), out);
         dt_status one = verify_checkpoint(path, &at);
         if (one == DT_OK)
-            one = verify_metrics(run, path, &at);
+            one = verify_metrics(v, run, &at);
         if (one != DT_OK && dt_checkpoint_gone(path)) {
             dt_fail_clear();
             *gone = true;
@@ -266,7 +270,15 @@ static dt_status verify_run_model(verdict *v, const char *run)
     return verdict_add(v, st);
 }
 
-static dt_status verify_run(const char *run)
+static dt_status verify_options(verdict *v, const char *run, dt_status (*options)(const char *path))
+{
+    char path[PATH_MAX];
+
+    DT_TRY(dt_path_join(path, run, dt_checkpoint_file_name[DT_CHECKPOINT_OPTIONS]));
+    return dt_path_exists(path) ? verdict_add(v, options(path)) : DT_OK;
+}
+
+static dt_status verify_run(const char *run, dt_status (*options)(const char *path))
 {
     verdict v = {.first = DT_OK, .step = -1};
     char path[PATH_MAX];
@@ -274,18 +286,19 @@ static dt_status verify_run(const char *run)
     DT_TRY(dt_path_join(path, run, "checkpoints"));
     DT_TRY(verify_checkpoints(&v, run, path));
     DT_TRY(verify_run_model(&v, run));
-    if (v.first != DT_OK)
-        return dt_fail(v.first, "%s", v.text);
     if (v.things == 0)
         return dt_fail(DT_NOINPUT,
                        "%s holds neither checkpoints nor a model: name a run "
                        "folder, a checkpoint or a model file",
                        run);
+    DT_TRY(verify_options(&v, run, options));
+    if (v.first != DT_OK)
+        return dt_fail(v.first, "%s", v.text);
     dt_newest_note(run, v.newest, v.step);
     return DT_OK;
 }
 
-dt_status dt_verify(const char *path)
+dt_status dt_verify(const char *path, dt_status (*options)(const char *path))
 {
     char file[PATH_MAX], weights[DT_DIGEST_CHARS];
     dt_checkpoint_name name;
@@ -299,5 +312,5 @@ dt_status dt_verify(const char *path)
     DT_TRY(dt_path_join(file, path, "MANIFEST"));
     if (dt_path_exists(file) || dt_checkpoint_name_of(path, &name))
         return verify_checkpoint(path, &at);
-    return verify_run(path);
+    return verify_run(path, options);
 }

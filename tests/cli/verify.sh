@@ -63,15 +63,36 @@ shows "ok   $step" verify "$step"
 cp "$run/metrics.jsonl" "$tmp/aside"
 truncate -s 10 "$run/metrics.jsonl" # shorter than the checkpoints say
 refuses 65 "metrics.jsonl has 10 bytes" -- verify "$run"
+cp "$tmp/aside" "$run/metrics.jsonl"
+
+# what --resume wants of a run folder: a line's end where its checkpoint was saved, options that
+# are some; and what it warns of
+# agrees CODE TEXT: both say so
+agrees() {
+    must find "$run" -name 'model*' -exec touch -d '1 hour ago' {} +
+    refuses "$1" "$2" -- verify "$run"
+    must grep -qF "$2" "$tmp/stdout"
+    refuses "$1" "$2" -- --out "$run" --resume auto
+}
+bytes=$(sed -n 's/.*"metrics_bytes": \([0-9]*\),.*/\1/p' "$step/state.json")
+printf X | dd of="$run/metrics.jsonl" bs=1 seek=$((bytes - 1)) conv=notrunc status=none
+agrees 65 "metrics.jsonl: no line ends at byte $bytes"
+cp "$tmp/aside" "$run/metrics.jsonl"
+cp "$run/options.yaml" "$tmp/options"
+for wrong in '{ no: [yaml' 'lr: quick' 'learning: 1' 'a word'; do
+    echo "$wrong" >"$run/options.yaml"
+    agrees 78 "options.yaml:1"
+done
+cp "$tmp/options" "$run/options.yaml"
 rm "$run/metrics.jsonl"
-refuses 65 "metrics.jsonl: No such file" -- verify "$run"
+accepts verify "$run"
+must test "$(grep -c "metrics.jsonl is missing: a new one begins" "$tmp/stderr")" = 1
 cp "$tmp/aside" "$run/metrics.jsonl"
 
 # a hole in the records is no damage, but is said
 must test "$(grep -c '"kind":"step"' "$run/metrics.jsonl")" = 3
 cp "$run/metrics.jsonl" "$tmp/aside"
-sed 's/"step":2,"loss":/"step":2,"LOSS":/; /LOSS/s/.*/ /' "$tmp/aside" >"$run/metrics.jsonl"
-truncate -s "$(stat -c %s "$tmp/aside")" "$run/metrics.jsonl"
+sed '/"step":2,"loss":/s/./ /g' "$tmp/aside" >"$run/metrics.jsonl"
 accepts verify "$run"
 must grep -q "metrics.jsonl lacks the lines of 1 steps between others" "$tmp/stderr"
 cp "$tmp/aside" "$run/metrics.jsonl"
@@ -84,17 +105,20 @@ cp -p "$tmp/mean" "$run/model.safetensors"
 refuses 65 "as metrics.jsonl says: it is another model" -- verify "$run"
 # though a line before the last record is longer than memory, or another is no record of a run's
 cp "$run/metrics.jsonl" "$tmp/records"
+mkdir "$tmp/long"
+cp -p "$run/model.safetensors" "$tmp/long"
 if [ -z "${ASAN_OPTIONS:-}" ]; then # sanitizers map terabytes
-    : >"$run/metrics.jsonl"
-    truncate -s 600M "$run/metrics.jsonl"
-    { echo && tail -n 1 "$tmp/records"; } >>"$run/metrics.jsonl"
-    bounded bash -c 'ulimit -v 600000; exec "$@"' - "$DTRAIN_BIN" verify "$run"
+    truncate -s 600M "$tmp/long/metrics.jsonl"
+    { echo && tail -n 1 "$tmp/records"; } >>"$tmp/long/metrics.jsonl"
+    touch "$tmp/started"
+    bounded bash -c 'ulimit -v 600000; exec "$@"' - "$DTRAIN_BIN" verify "$tmp/long"
     judge 65 "a line of 600 MB" "it is another model"
 fi
 cp "$tmp/aside" "$run/model.safetensors"
-printf '{"kind":"end","weights_hash":"0","steps":3%600s}\n' >"$run/metrics.jsonl"
-cat "$tmp/records" >>"$run/metrics.jsonl"
-accepts verify "$run"
+cp "$tmp/aside" "$tmp/long/model.safetensors"
+printf '{"kind":"end","weights_hash":"0","steps":3%600s}\n' >"$tmp/long/metrics.jsonl"
+cat "$tmp/records" >>"$tmp/long/metrics.jsonl"
+accepts verify "$tmp/long"
 
 # records that cannot be read
 mkdir "$tmp/unread"
@@ -104,7 +128,6 @@ refuses 65 "$tmp/unread/metrics.jsonl is no regular file" -- verify "$tmp/unread
 must grep -qF "ok   $tmp/unread/model.safetensors" "$tmp/stdout" # the rest goes on
 ln -sf /proc/self/mem "$tmp/unread/metrics.jsonl" # a file, with nothing at its beginning
 refuses 74 "reading $tmp/unread/metrics.jsonl: Input/output error" -- verify "$tmp/unread"
-cp "$tmp/records" "$run/metrics.jsonl"
 
 # a model: the header, a number that is none, another network's shapes
 cp "$run/model.safetensors" "$tmp/model"
