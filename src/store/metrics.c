@@ -5,16 +5,60 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-dt_status dt_metrics_open(dt_metrics *m, const char *path)
+/* ---- Opening ---------------------------------------------------------------------------- */
+
+/* The first `bytes` of a file: a device has no end. */
+static bool copy_bytes(int from, int to, int64_t bytes)
+{
+    static char block[1 << 16];
+    off_t at = 0;
+
+    while (at < bytes) {
+        const int64_t left = bytes - at, room = (int64_t)sizeof block;
+        const ssize_t n = pread(from, block, (size_t)(left < room ? left : room), at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0 || dt_fd_write(to, block, (size_t)n) < (size_t)n)
+            return false;
+        at += n;
+    }
+    return dt_fd_sync(to) == 0;
+}
+
+static void copy_drop(dt_metrics *m)
+{
+    if (m->copy >= 0)
+        close(m->copy);
+    m->copy = -1;
+}
+
+/* Of a file that is cut where it stands, nothing else has the lines. */
+static dt_status copy_take(dt_metrics *m)
+{
+    DT_TRY(dt_metrics_bytes(m, &m->bytes));
+    m->copy = memfd_create("metrics.jsonl", MFD_CLOEXEC);
+    if (m->copy >= 0 && !copy_bytes(m->fd, m->copy, m->bytes))
+        copy_drop(m);
+    return DT_OK;
+}
+
+static dt_status metrics_open(dt_metrics *m, const char *path)
 {
     const int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return dt_fail(DT_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
-    *m = (dt_metrics){fd, path};
+    *m = (dt_metrics){.fd = fd, .path = path, .copy = -1};
     return DT_OK;
+}
+
+dt_status dt_metrics_open(dt_metrics *m, const char *path)
+{
+    DT_TRY(metrics_open(m, path));
+    return copy_take(m);
 }
 
 /* Nothing, or whole lines, in the first `bytes`. */
@@ -62,9 +106,9 @@ dt_status dt_metrics_check(const char *path, int64_t *bytes)
 
 dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes)
 {
-    DT_TRY(dt_metrics_open(m, path));
+    DT_TRY(metrics_open(m, path));
     if (ftruncate(m->fd, (off_t)bytes) == 0)
-        return DT_OK;
+        return copy_take(m);
     const dt_status st =
         dt_fail(DT_IO, "cannot cut %s to %lld bytes: %s", path, (long long)bytes, strerror(errno));
     dt_metrics_close(m);
@@ -81,24 +125,7 @@ dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes)
     return DT_OK;
 }
 
-/* ---- A file that has lost its name ------------------------------------------------------ */
-
-static bool copy_bytes(int from, int to)
-{
-    static char block[1 << 16];
-    off_t at = 0;
-
-    for (;;) {
-        const ssize_t n = pread(from, block, sizeof block, at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n == 0 && dt_fd_sync(to) == 0;
-        if (dt_fd_write(to, block, (size_t)n) < (size_t)n)
-            return false;
-        at += n;
-    }
-}
+/* ---- A file that has lost its name, or its lines ------------------------------------------------------ */
 
 /* What somebody has put in its place is not ours to remove. */
 static bool displace(const char *path)
@@ -117,8 +144,8 @@ static bool displace(const char *path)
     return false;
 }
 
-/* The descriptor's number stays, for a save under way has it too. */
-static dt_status write_again(dt_metrics *m, bool displaced)
+/* The first bytes of `from`. The descriptor's number stays, for a save under way has it too. */
+static dt_status write_again(dt_metrics *m, int from, int64_t bytes, bool displaced)
 {
     char again[PATH_MAX];
     dt_status st = DT_OK;
@@ -129,13 +156,25 @@ static dt_status write_again(dt_metrics *m, bool displaced)
         unlink(again); /* a pipe would be waited for, and a link lead elsewhere */
         fd = open(again, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     }
-    if (fd < 0 || !copy_bytes(m->fd, fd) || (displaced && !displace(m->path)) ||
+    if (fd < 0 || !copy_bytes(from, fd, bytes) || (displaced && !displace(m->path)) ||
         rename(again, m->path) != 0 || dup3(fd, m->fd, O_CLOEXEC) < 0)
-        st = dt_fail(DT_IO, "%s was removed or replaced, and cannot be written again: %s", m->path,
-                     strerror(errno));
+        st = dt_fail(DT_IO, "%s was removed, replaced or cut, and cannot be written again: %s",
+                     m->path, strerror(errno));
     if (fd >= 0)
         close(fd);
     return st;
+}
+
+/* Said once: what is lost stays lost. */
+static dt_status write_lost(dt_metrics *m, int64_t left)
+{
+    const int64_t had = m->bytes;
+
+    m->bytes = left;
+    return dt_fail(DT_IO,
+                   "%s was cut from %lld bytes to %lld while the run goes on, and there was no "
+                   "memory for a copy of the lines: they are lost",
+                   m->path, (long long)had, (long long)left);
 }
 
 dt_status dt_metrics_keep(dt_metrics *m, bool *again)
@@ -145,19 +184,24 @@ dt_status dt_metrics_keep(dt_metrics *m, bool *again)
     *again = false;
     if (fstat(m->fd, &ours) != 0)
         return dt_fail(DT_IO, "%s: %s", m->path, strerror(errno));
-    const bool there = lstat(m->path, &named) == 0;
-    if (there ? dt_same_file(&ours, &named) : errno != ENOENT)
+    const bool there = lstat(m->path, &named) == 0, cut = ours.st_size < m->bytes;
+    if (!cut && (there ? dt_same_file(&ours, &named) : errno != ENOENT))
         return DT_OK;
-    DT_TRY(write_again(m, there));
+    if (cut && m->copy < 0)
+        return write_lost(m, (int64_t)ours.st_size);
+    DT_TRY(write_again(m, cut ? m->copy : m->fd, cut ? m->bytes : (int64_t)ours.st_size,
+                       there && (!cut || named.st_size > 0)));
     *again = true;
     return DT_OK;
 }
 
 void dt_metrics_close(dt_metrics *m)
 {
-    if (m->path)
+    if (m->path) {
+        copy_drop(m);
         close(m->fd);
-    *m = (dt_metrics){-1, NULL};
+    }
+    *m = (dt_metrics){.fd = -1, .copy = -1};
 }
 
 /* A number as JSON. */
@@ -178,8 +222,12 @@ static dt_status append(dt_metrics *m, const char *line, int length)
     const size_t done = dt_fd_write(m->fd, line, (size_t)length);
     int64_t bytes = 0;
 
-    if (done == (size_t)length)
+    if (done == (size_t)length) {
+        if (m->copy >= 0 && dt_fd_write(m->copy, line, done) < done)
+            copy_drop(m);
+        m->bytes += length;
         return DT_OK;
+    }
     const dt_status st =
         dt_fail(DT_IO, "writing %d bytes to %s: %s", length, m->path, strerror(errno));
     if (done > 0 && dt_metrics_bytes(m, &bytes) == DT_OK &&

@@ -336,6 +336,8 @@ typedef struct dt_end_record {
 typedef struct dt_metrics {
     int fd;
     const char *path; /* borrowed; NULL: closed */
+    int copy;         /* descriptor of the same lines in memory, -1: there was none to have */
+    int64_t bytes;    /* lines there should be, in bytes */
 } dt_metrics;
 
 /* path is borrowed and must outlive m. DT_CANTCREATE. */
@@ -349,9 +351,8 @@ dt_status dt_metrics_check(const char *path, int64_t *bytes) DT_MUST_CHECK;
 dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes) DT_MUST_CHECK;
 /* The file's length, for a checkpoint; m->fd is what to sync. DT_IO. */
 dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes) DT_MUST_CHECK;
-/* Of a file that was removed, or replaced, while the run goes on, the open descriptor has the
- * content still: it is written to the path again, and what is there goes to metrics.jsonl.other-1
- * (-2, ...). *again: that was so. DT_IO. */
+/* A file that was removed, replaced, or cut, while the run goes on, is written to the path again,
+ * and what is there goes to metrics.jsonl.other-1 (-2, ...). *again: that was so. DT_IO. */
 dt_status dt_metrics_keep(dt_metrics *m, bool *again) DT_MUST_CHECK;
 void dt_metrics_close(dt_metrics *m); /* a zeroed m is allowed */
 /* Append one line, without taking memory; of a line that does not fit on the disk nothing

@@ -202,7 +202,7 @@ static dt_status restore_files(dt_session *s, const dt_run *r)
 
     DT_TRY(dt_metrics_keep(&s->metrics, &again));
     if (again)
-        dt_warn("%s was removed or replaced while the run goes on: it is written again",
+        dt_warn("%s was removed, replaced or cut while the run goes on: it is written again",
                 s->metrics_path);
     if (dt_path_exists(dt_rundir_file(&s->folder, "options.yaml", path)))
         return DT_OK;

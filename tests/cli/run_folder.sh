@@ -91,6 +91,22 @@ must test ! -e "$tmp/held/metrics.jsonl.again"
 accepts verify "$tmp/held"
 accepts --out "$tmp/held" --resume auto --threads 1 --max-steps 62
 
+# and one that is cut where it stands
+"$DTRAIN_BIN" "${held[@]}" --out "$tmp/cut" >/dev/null 2>"$tmp/said" </dev/null &
+run=$!
+for _ in $(seq 1000); do
+    [ -d "$tmp/cut/checkpoints/step-0000000004" ] && break
+    sleep 0.01
+done
+: >"$tmp/cut/metrics.jsonl"
+wait $run
+code=$?
+must test "$code" = 0
+must test "$(grep -c 'metrics.jsonl was removed, replaced or cut' "$tmp/said")" = 1
+must test "$(grep -c '"kind":"step"' "$tmp/cut/metrics.jsonl")" = 60
+accepts verify "$tmp/cut"
+must test "$(grep -c lacks "$tmp/stderr")" = 0
+
 # an empty folder is taken
 mkdir "$tmp/empty"
 accepts "${tiny[@]}" --out "$tmp/empty"

@@ -275,6 +275,43 @@ static void a_removed_file_is_written_again(void **state)
     json_decref(line(f, 0));
 }
 
+/* Cut where it stands, by a log's rotation or a shell: others have the same file open. */
+static void a_cut_file_is_written_again(void **state)
+{
+    fixture *f = *state;
+    char other[sizeof f->path + 8];
+    bool again = false;
+
+    snprintf(other, sizeof other, "%s.other-1", f->path);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = i + 1}));
+        if (i == 2)
+            assert_int_equal(truncate(f->path, 0), 0);
+    }
+    assert_ok(dt_metrics_keep(&f->m, &again));
+    assert_true(again);
+    assert_ok(dt_metrics_keep(&f->m, &again));
+    assert_false(again);
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = 5}));
+    assert_int_equal(truncate(f->path, 1), 0);
+    assert_ok(dt_metrics_keep(&f->m, &again));
+    assert_true(again);
+    for (int i = 0; i < 5; i++) {
+        json_t *j = line(f, i);
+        assert_int_equal(whole(j, "step"), i + 1);
+        json_decref(j);
+    }
+    assert_int_equal(unlink(other), 0); /* line 4, written behind the cut */
+    other[strlen(other) - 1] = '2';
+    assert_int_equal(unlink(other), 0);
+    close(f->m.copy);
+    f->m.copy = -1; /* as where there was no memory */
+    assert_int_equal(truncate(f->path, 0), 0);
+    assert_fails(dt_metrics_keep(&f->m, &again), DT_IO, "they are lost");
+    assert_ok(dt_metrics_keep(&f->m, &again));
+    assert_false(again);
+}
+
 static void failures_are_named(void **state)
 {
     (void)state;
@@ -297,7 +334,7 @@ int main(void)
         TEST(what_is_not_finite_is_null),  TEST(lines_are_appended_and_at_once_there),
         TEST(resuming_cuts_to_a_line),     TEST(a_missing_file_begins_anew),
         TEST(half_a_line_does_not_stay),   TEST(a_removed_file_is_written_again),
-        TEST(failures_are_named),
+        TEST(a_cut_file_is_written_again), TEST(failures_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
