@@ -67,7 +67,8 @@ static dt_status find_advise(dt_status st, const char *remedy)
 }
 
 /* What is damaged is passed over. What the system failed to read may be whole, and what a newer
- * program wrote is: whoever passed over it would go on from an older one, or begin anew, and put it aside. */
+ * program wrote is: whoever passed over it would go on from an older one, or begin anew, and put
+ * it aside. */
 static dt_status find_failed(dt_status st)
 {
     if (st == DT_FORMAT || st == DT_NOINPUT) {

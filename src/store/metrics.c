@@ -125,7 +125,7 @@ dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes)
     return DT_OK;
 }
 
-/* ---- A file that has lost its name, or its lines ------------------------------------------------------ */
+/* ---- A file that has lost its name, or its lines ----------------------------------------- */
 
 /* What somebody has put in its place is not ours to remove. */
 static bool displace(const char *path)
