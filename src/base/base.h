@@ -133,6 +133,14 @@ uint64_t dt_memory_available(void);
  * DT_NOMEM names the limit. */
 dt_status dt_memory_check_limits(void) DT_MUST_CHECK;
 
+/* Stacks of libgomp's threads, by OMP_STACKSIZE or GOMP_STACKSIZE, of fewer bytes than `least`:
+ * DT_NOMEM. */
+dt_status dt_threads_check_stacks(uint64_t least) DT_MUST_CHECK;
+/* Whether a parallel region of so many threads comes up: libgomp ends the program where one cannot
+ * be had. DT_NOMEM names the variable that asks for too large a stack, or for a CPU that this
+ * process may not use (GOMP_CPU_AFFINITY, OMP_PLACES). */
+dt_status dt_threads_try(int threads) DT_MUST_CHECK;
+
 static inline size_t dt_align(size_t n, size_t to)
 {
     return (n + to - 1) / to * to;

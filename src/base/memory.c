@@ -1,7 +1,6 @@
 /* memory.c - slabs, checked calloc, and what memory is left to this process. */
 #include "base.h"
 #include "cgroup.h"
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,25 +107,8 @@ static uint64_t limit_left(int resource, int field)
 
 enum { STACK_KIB = 1024 };
 
-/* Bytes of stack that a variable gives libgomp's threads, as it reads it: a number of KiB, or of B,
- * K, M or G. UINT64_MAX: not set, or nothing that libgomp takes. */
-static uint64_t stack_given(const char *variable)
-{
-    static const char units[] = "bkmg";
-    const char *text = getenv(variable), *end = NULL;
-    int64_t n = 0;
-
-    if (!text || !dt_whole_parse(text + strspn(text, " "), &end, &n) || n < 0)
-        return UINT64_MAX;
-    end += strspn(end, " ");
-    const char *unit = *end ? strchr(units, tolower((unsigned char)*end)) : units + 1;
-    const uint64_t scale = unit ? UINT64_C(1) << 10 * (unit - units) : 0;
-    return unit && (uint64_t)n <= UINT64_MAX / scale ? (uint64_t)n * scale : UINT64_MAX;
-}
-
 static dt_status check_stacks(void)
 {
-    static const char *const variable[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE"};
     struct rlimit stack;
 
     if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < (rlim_t)STACK_KIB << 10)
@@ -134,14 +116,7 @@ static dt_status check_stacks(void)
                        "ulimit -s gives threads a stack of %llu KiB, of which "
                        "libraries need up to %d; raise it",
                        (unsigned long long)stack.rlim_cur >> 10, (int)STACK_KIB);
-    for (size_t i = 0; i < DT_COUNT_OF(variable); i++)
-        if (stack_given(variable[i]) < (uint64_t)STACK_KIB << 10)
-            return dt_fail(DT_NOMEM,
-                           "%s=%s gives threads a stack of %llu KiB, of which libraries need "
-                           "up to %d; raise it, or unset it",
-                           variable[i], getenv(variable[i]),
-                           (unsigned long long)stack_given(variable[i]) >> 10, (int)STACK_KIB);
-    return DT_OK;
+    return dt_threads_check_stacks((uint64_t)STACK_KIB << 10);
 }
 
 dt_status dt_memory_check_limits(void)

@@ -36,6 +36,15 @@ for stack in OMP_STACKSIZE=1m OMP_STACKSIZE=4096 OMP_STACKSIZE=lots; do # the la
     bounded env "$stack" "$DTRAIN_BIN" "${tiny[@]}" --threads 2 --out "$tmp/$stack"
     must test "$code" = 0
 done
+# a stack that is not to be had, a CPU that is not ours: libgomp would end without a word of ours
+cpu=$(($(sed -n 's/^Cpus_allowed_list:.*[,\t-]//p' /proc/self/status) + 1))
+for variable in OMP_STACKSIZE=100000G GOMP_STACKSIZE=99000000000 GOMP_CPU_AFFINITY="0 $cpu"; do
+    bounded env "$variable" "$DTRAIN_BIN" "${tiny[@]}" --threads 2 --out "$tmp/refused"
+    judge 71 "training with $variable" "$variable" "unset it"
+    must test ! -e "$tmp/refused"
+    bounded env "$variable" "$DTRAIN_BIN" "${tiny[@]}" --threads 1 --out "$tmp/alone-$variable"
+    must test "$code" = 0 # which needs none
+done
 # A training's libraries, threads and kernels take room of their own.
 for mib in 190 260 320 500 700 800 1000; do
     for net in vgg11 resnet50; do
