@@ -310,6 +310,8 @@ dt_isa dt_isa_bits(void);
 /* Results shall have the bits of `isa`, and nothing higher be used. What the CPU lacks of AMX, or
  * all of it (emulate), is done in software. DT_UNSUPPORTED: the CPU lacks another set. */
 dt_status dt_isa_promise(dt_isa isa, bool emulate) DT_MUST_CHECK;
+/* What has decided it, for messages: "--isa", the variable's name, "this CPU's best", ... */
+const char *dt_isa_origin(void);
 /* Whether the tile unit is there and may be used. */
 bool dt_isa_has_tiles(void);
 

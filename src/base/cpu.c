@@ -98,11 +98,24 @@ static const struct {
     {"AVX512_CORE_FP16", DT_ISA_AVX512_BF16},
 };
 
+/* The variable that counts, NULL: neither is set. */
+static const char *isa_variable(void)
+{
+    static const char *const names[] = {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"};
+
+    for (size_t i = 0; i < DT_COUNT_OF(names); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return names[i];
+    }
+    return NULL;
+}
+
 static dt_isa isa_environment(void)
 {
-    const char *value = getenv("ONEDNN_MAX_CPU_ISA");
-    if (!value || !*value)
-        value = getenv("DNNL_MAX_CPU_ISA");
+    const char *variable = isa_variable();
+    const char *value = variable ? getenv(variable) : NULL;
+
     if (value)
         for (size_t i = 0; i < DT_COUNT_OF(isa_caps); i++)
             if (strcasecmp(value, isa_caps[i].name) == 0)
@@ -131,13 +144,19 @@ bool dt_isa_parse(const char *name, dt_isa *isa)
     return false;
 }
 
-dt_isa dt_isa_current(void)
+static int isa_machine(void)
 {
     int machine = isa_state.machine;
     if (machine < 0) {
         machine = (int)isa_detect();
         isa_state.machine = machine;
     }
+    return machine;
+}
+
+dt_isa dt_isa_current(void)
+{
+    const int machine = isa_machine();
     const int limit = isa_state.limit, environment = (int)isa_environment();
     const int cap = DT_MIN(limit, environment);
     return (dt_isa)DT_MIN(cap, machine);
@@ -154,15 +173,26 @@ dt_isa dt_isa_bits(void)
     return promise < 0 ? dt_isa_current() : (dt_isa)promise;
 }
 
+const char *dt_isa_origin(void)
+{
+    const int bits = (int)dt_isa_bits(), environment = (int)isa_environment();
+
+    if (bits > (int)dt_isa_current())
+        return "--isa, done in software";
+    if (isa_state.promise >= 0 || bits == isa_machine())
+        return isa_state.promise >= 0 ? "--isa" : "this CPU's best";
+    return bits == environment ? isa_variable() : "a limit of this program";
+}
+
 dt_status dt_isa_promise(dt_isa isa, bool emulate)
 {
     const dt_isa best = dt_isa_current();
 
     if (isa > best && isa != DT_ISA_AMX)
         return dt_fail(DT_UNSUPPORTED,
-                       "--isa %s: this CPU offers %s; take --isa auto, or --isa amx, which is "
+                       "--isa %s: there is %s (%s); take --isa auto, or --isa amx, which is "
                        "done in software where it has to be",
-                       dt_isa_name(isa), dt_isa_name(best));
+                       dt_isa_name(isa), dt_isa_name(best), dt_isa_origin());
     dt_isa_limit(isa);
     isa_state.promise = (int)isa;
     isa_state.emulates = emulate;

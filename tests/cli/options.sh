@@ -72,4 +72,17 @@ for form in "--max-steps -1" "--max-steps=-1"; do
     accepts --print-config $form
     must grep -qx 'max_steps: -1' "$tmp/stdout"
 done
+
+# bf16 that is not to be had: what limits it, and a remedy that is one
+ranks=1
+run=("${tiny[@]}" --precision bf16 --out "$tmp/run")
+refuses 78 "instruction set portable (--isa); take --precision fp32, or --isa amx" -- \
+    "${run[@]}" --isa portable
+ONEDNN_MAX_CPU_ISA=SSE41 refuses 78 "'auto' have none for the instruction set portable (ONEDNN_MAX_CPU_ISA)" \
+    "or --isa amx" -- "${run[@]}"
+ONEDNN_MAX_CPU_ISA=SSE41 refuses 78 "--isa avx2: there is portable (ONEDNN_MAX_CPU_ISA)" -- \
+    "${run[@]}" --isa avx2
+ONEDNN_MAX_CPU_ISA=SSE41 refuses 78 "amx (--isa, done in software)" "or --kernels auto" -- \
+    "${run[@]}" --isa amx --kernels onednn
+ONEDNN_MAX_CPU_ISA=SSE41 accepts "${run[@]}" --isa amx --kernels auto
 finish

@@ -77,6 +77,16 @@ bool dt_kernel_library(size_t i, const char **name, char *version, size_t size)
     return true;
 }
 
+/* What would give bf16 here: other kernels, or tiles in software. */
+static const char *kernel_remedy(const char *kernels)
+{
+    if (kernel_can("auto", DT_BF16))
+        return "--kernels auto";
+    if (strcmp(kernels, "auto") == 0 || strcmp(kernels, "tiles") == 0)
+        return "--isa amx, which any CPU can, if slowly";
+    return "--kernels auto --isa amx, which any CPU can, if slowly";
+}
+
 dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *type)
 {
     const bool any = strcmp(name, "auto") == 0;
@@ -89,10 +99,10 @@ dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *t
         return dt_fail(DT_CONFIG, "unknown precision '%s', want auto, fp32 or bf16", name);
     if (bf16 && !kernel_can(kernels, DT_BF16))
         return dt_fail(DT_UNSUPPORTED,
-                       "precision bf16 needs AVX512_BF16 or AMX and kernels that use "
-                       "them: this CPU offers %s, kernels are '%s'; take --precision "
-                       "fp32 or --kernels auto",
-                       dt_isa_name(dt_isa_current()), kernels);
+                       "precision bf16: kernels '%s' have none for the instruction set %s (%s); "
+                       "take --precision fp32, or %s",
+                       kernels, dt_isa_name(dt_isa_bits()), dt_isa_origin(),
+                       kernel_remedy(kernels));
     *type = (bf16 || any) && kernel_can(kernels, DT_BF16) ? DT_BF16 : DT_F32;
     return DT_OK;
 }
