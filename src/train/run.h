@@ -69,10 +69,10 @@ struct dt_run {
     /* Where the exchange shares, the first five lie in one block of the node. */
     dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
     dt_node_mem *node_memory;
-    uint64_t node_bytes,
-        node_free; /* this run's on a node, without data; free before it, 0: unknown */
-    bool shares;   /* weights, momentum and statistics are one copy per node */
-    bool writes;   /* this rank writes that copy when it is made or read: a node's first */
+    uint64_t node_bytes; /* this run's on a node, without data */
+    uint64_t node_free;  /* before it has taken any, nor data; 0: unknown */
+    bool shares;         /* weights, momentum and statistics are one copy per node */
+    bool writes;         /* this rank writes that copy when it is made or read: a node's first */
 
     dt_exchange *exchange;
     dt_reduce *loss_tree, *moment_tree;

@@ -90,7 +90,6 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
     const uint64_t node = rank * (uint64_t)dt_comm_node_ranks(r->comm) + shared;
 
     r->node_bytes = node;
-    r->node_free = available;
     if (available == 0 || node <= available)
         return DT_OK;
     if (r->bn_group > 0) /* fewer ranks would hold as many shards' activations */

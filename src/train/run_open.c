@@ -47,9 +47,11 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
 
 /* ---- Data: once per node -------------------------------------------------------------- */
 
-static dt_status check_data_memory(const dt_run *r)
+static dt_status check_data_memory(dt_run *r)
 {
     const uint64_t available = dt_memory_available(), bytes = dt_source_bytes(r->source);
+
+    r->node_free = available; /* of which the data are the first part that the run takes */
     if (available > 0 && bytes > available)
         return dt_fail(DT_NOMEM,
                        "the data set '%s' needs %.1f MiB in memory, but %.1f MiB are "
