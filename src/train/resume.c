@@ -86,23 +86,17 @@ static dt_status compare_text(const dt_checkpoint *c, const char *key, const cha
     return DT_OK;
 }
 
-static dt_status compare_run(const dt_run *r, const char *path, const dt_checkpoint *c)
+static dt_status compare_run(const dt_run *r, const char *path, const dt_checkpoint *c,
+                             bool *other_class)
 {
     char data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
-    bool options = false, other_data = false, other_class = false;
+    bool options = false, other_data = false;
 
     dt_digest_text(dt_source_digest(r->source), data);
     dt_bits_class(r, class);
     DT_TRY(compare_options(r, c, &options));
     DT_TRY(compare_text(c, "data_digest", data, true, &other_data));
-    DT_TRY(compare_text(c, "class", class, false, &other_class));
-    if (other_class)
-        dt_warn("another build, library or instruction set: the run goes on, but its bits may "
-                "differ from those of an undisturbed run");
-    if (!dt_exchange_exact(r->exchange))
-        dt_warn("exchange %s is inexact: the bits depend on where the run was interrupted and "
-                "on the number of ranks",
-                dt_exchange_name(r->exchange));
+    DT_TRY(compare_text(c, "class", class, false, other_class));
     if ((options || other_data) && !r->o.resume_force)
         return dt_fail(DT_CONFIG,
                        "checkpoint %s is of another run: the differences marked "
@@ -112,20 +106,32 @@ static dt_status compare_run(const dt_run *r, const char *path, const dt_checkpo
     return DT_OK;
 }
 
+void dt_resume_warn(const dt_run *r, bool other_class)
+{
+    if (other_class)
+        dt_warn("another build, library or instruction set: the run goes on, but its bits may "
+                "differ from those of an undisturbed run");
+    if (!dt_exchange_exact(r->exchange))
+        dt_warn("exchange %s is inexact: the bits depend on where the run was interrupted and "
+                "on the number of ranks",
+                dt_exchange_name(r->exchange));
+}
+
 dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX],
-                         dt_checkpoint **c)
+                         dt_checkpoint **c, bool *other_class)
 {
     const char *from = r->o.resume;
 
     path[0] = '\0';
     *c = NULL;
+    *other_class = false;
     if (strcmp(from, "never") == 0)
         return DT_OK;
     const bool any = strcmp(from, "auto") == 0;
     DT_TRY(dt_checkpoint_find(any ? folder : from, path));
     if (path[0]) {
         DT_TRY(dt_checkpoint_open(c, path));
-        return compare_run(r, path, *c);
+        return compare_run(r, path, *c, other_class);
     }
     if (!any)
         return dt_fail(DT_NOINPUT, "--resume %s: there is no valid checkpoint", from);

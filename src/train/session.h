@@ -56,9 +56,11 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
 /* Where --resume says to begin: path[0] = 0 and *c = NULL for the beginning. A checkpoint whose
  * options change the run is refused, each difference named, unless --resume-force; an option
  * that an older version did not have counts as its default. c is to be closed whatever the
- * outcome. Local, on rank 0. */
+ * outcome. *other_class: it was saved with another class of bits. Local, on rank 0. */
 dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX],
-                         dt_checkpoint **c) DT_MUST_CHECK;
+                         dt_checkpoint **c, bool *other_class) DT_MUST_CHECK;
+/* Why a run that does go on may have other bits than an undisturbed one. Local, on rank 0. */
+void dt_resume_warn(const dt_run *r, bool other_class);
 /* What a checkpoint says of the class of its bits: the order of sums and this build. */
 enum { DT_BITS_CLASS_CHARS = 512 };
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS]);

@@ -19,6 +19,7 @@ typedef struct training {
     double saved_s;      /* clock at the last checkpoint; rank 0's counts */
     char from[PATH_MAX]; /* the checkpoint that the run goes on from, "": none */
     int64_t from_step;
+    bool other_class; /* of bits, than that of `from` */
 } training;
 
 /* ---- Checkpoints --------------------------------------------------------------------------- */
@@ -291,7 +292,7 @@ static dt_status load_newest(training *t, char path[PATH_MAX])
 
     for (int look = 1;; look++) {
         dt_checkpoint *c = NULL;
-        dt_status st = dt_resume_find(r, t->session.folder.at, path, &c);
+        dt_status st = dt_resume_find(r, t->session.folder.at, path, &c, &t->other_class);
         if (st == DT_OK && c)
             st = dt_checkpoint_load(c, &into, &t->at);
         dt_checkpoint_close(c);
@@ -345,7 +346,10 @@ static dt_status begin(training *t)
     t->saved_s = dt_seconds();
     memcpy(t->from, path, sizeof t->from);
     t->from_step = t->at.run_step;
-    return dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK);
+    DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
+    if (leads && path[0]) /* nothing refuses it any more */
+        dt_resume_warn(r, t->other_class);
+    return DT_OK;
 }
 
 static dt_status refuse_options(const dt_options *o)

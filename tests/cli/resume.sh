@@ -162,6 +162,9 @@ if grep -qw avx2 /proc/cpuinfo; then
     accepts --out "$tmp/isa" --resume auto --threads 1 --max-steps 5
     must test "$(grep -cE "$other_class|$inexact" "$tmp/stderr")" = 0
     refuses 78 "--resume-force" -- --out "$tmp/isa" --resume auto --isa portable --max-steps 6
+    must test "$(grep -cE "$other_class" "$tmp/stderr")" = 0
+    refuses 78 "raise --epochs" -- --out "$tmp/isa" --resume auto --isa portable --max-steps 1 --resume-force
+    must test "$(grep -cE "$other_class" "$tmp/stderr")" = 0 # it does not go on
     accepts --out "$tmp/isa" --resume auto --isa portable --max-steps 6 --resume-force
     must test "$(grep -cF "dtrain: warning: $other_class" "$tmp/stderr")" = 1
     must test "$(grep -cE '^  class: the checkpoint has .* on avx2, .*now .* on portable, ' "$tmp/stderr")" = 1

@@ -53,7 +53,8 @@ static dt_status look(const dt_run *r, const char *folder, char text[4000])
     dt_checkpoint *c = NULL;
     FILE *log = NULL;
     const int kept = folder_listen(&log);
-    const dt_status st = dt_resume_find(r, folder, path, &c);
+    bool other_class = false;
+    const dt_status st = dt_resume_find(r, folder, path, &c, &other_class);
 
     folder_heard(kept, log, text, 4000);
     assert_non_null(c);
