@@ -46,11 +46,23 @@ static dt_status copy_take(dt_metrics *m)
     return DT_OK;
 }
 
+/* After open, with errno. */
+static dt_status open_failed(const char *path)
+{
+    const char *why = strerror(errno);
+    const char *remedy = errno == EACCES
+                             ? "let this user read and write it, or choose another --out"
+                             : "choose another --out";
+
+    DT_TRY(dt_outfile_check(path));
+    return dt_fail(DT_CANTCREATE, "cannot open %s: %s; %s", path, why, remedy);
+}
+
 static dt_status metrics_open(dt_metrics *m, const char *path)
 {
     const int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
-        return dt_fail(DT_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
+        return open_failed(path);
     *m = (dt_metrics){.fd = fd, .path = path, .copy = -1};
     return DT_OK;
 }
@@ -87,9 +99,10 @@ static dt_status check_cut(int fd, const char *path, int64_t bytes)
     return DT_OK;
 }
 
-dt_status dt_metrics_check(const char *path, int64_t *bytes)
+dt_status dt_metrics_check(const char *path, int64_t *bytes, bool write)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int how = write ? O_RDWR : O_RDONLY;
+    const int fd = open(path, how | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
     if (fd < 0 && errno == ENOENT) {
         if (*bytes > 0)
@@ -98,7 +111,7 @@ dt_status dt_metrics_check(const char *path, int64_t *bytes)
         return DT_OK;
     }
     if (fd < 0)
-        return dt_fail(DT_CANTCREATE, "cannot open %s: %s", path, strerror(errno));
+        return open_failed(path);
     const dt_status st = check_cut(fd, path, *bytes);
     close(fd);
     return st;

@@ -205,6 +205,18 @@ static bool is_named(int fd, const char *path)
     return fstat(fd, &ours) == 0 && lstat(path, &named) == 0 && dt_same_file(&ours, &named);
 }
 
+/* The lock file could not be opened, with errno. */
+static dt_status lock_refused(const dt_rundir *d)
+{
+    char named[PATH_MAX];
+    const int error = errno;
+
+    DT_TRY(dt_path_join(named, d->path, "lock"));
+    DT_TRY(dt_outfile_check(named));
+    errno = error;
+    return rundir_error(d->path, "its lock");
+}
+
 /* Whoever holds a lock file removes its name before letting go. So a lock counts only on a
  * file that has its name still: one that was opened before its holder removed it may be
  * locked by two, in turn, as a file that nobody else will find. */
@@ -219,7 +231,7 @@ static dt_status take_lock(dt_rundir *d)
     for (int i = 0; i < TRIES; i++) {
         d->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0644);
         if (d->lock < 0)
-            return rundir_error(d->path, "its lock");
+            return lock_refused(d);
         if (!is_lock(d->lock)) {
             close(d->lock);
             return dt_fail(DT_CANTCREATE,

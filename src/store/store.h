@@ -344,8 +344,9 @@ typedef struct dt_metrics {
 dt_status dt_metrics_open(dt_metrics *m, const char *path) DT_MUST_CHECK;
 /* Whether a run can go on behind the first *bytes of the file, which a checkpoint has recorded;
  * changes no file. Where there is none, a warning, and *bytes becomes 0: the records are lost,
- * but not the run. DT_FORMAT: it is shorter, or no line ends there; DT_CANTCREATE, DT_IO. */
-dt_status dt_metrics_check(const char *path, int64_t *bytes) DT_MUST_CHECK;
+ * but not the run. DT_FORMAT: it is shorter, or no line ends there; DT_CANTCREATE: it is a
+ * link, or may not be read (or, with `write`, written); DT_IO. */
+dt_status dt_metrics_check(const char *path, int64_t *bytes, bool write) DT_MUST_CHECK;
 /* dt_metrics_open for a run that goes on: what dt_metrics_check has found good is cut to
  * `bytes`. DT_CANTCREATE, DT_IO. */
 dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes) DT_MUST_CHECK;

@@ -112,7 +112,7 @@ static dt_status verify_metrics(verdict *v, const char *run, const dt_progress *
     if (v->bare)
         return DT_OK;
     DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
-    DT_TRY(dt_metrics_check(path, &bytes));
+    DT_TRY(dt_metrics_check(path, &bytes, false));
     v->bare = bytes < at->metrics_bytes;
     return DT_OK;
 }

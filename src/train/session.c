@@ -109,7 +109,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
 
     DT_TRY(reserve_room(s, r));
     if (s->folder.resumed)
-        DT_TRY(dt_metrics_check(s->metrics_path, &lines));
+        DT_TRY(dt_metrics_check(s->metrics_path, &lines, true));
     DT_TRY(dt_saver_open(&s->saver, s->folder.at, r->net, &keep));
     DT_TRY(dt_report_open(&s->report, &setup));
     DT_TRY(draft_options(s, r));

@@ -89,6 +89,15 @@ mv "$tmp/on/options.yaml" "$tmp/options"
 ln -s "$tmp/options" "$tmp/on/options.yaml"
 refuses 73 "$tmp/on/options.yaml" "link" -- "${tiny[@]}" --out "$tmp/on" --resume auto --max-steps 2
 must test -L "$tmp/on/options.yaml"
+rm "$tmp/on/options.yaml"
+cp "$tmp/options" "$tmp/on/options.yaml"
+for file in metrics.jsonl lock; do
+    ln -sf "$tmp/options" "$tmp/on/$file"
+    refuses 73 "$tmp/on/$file: there is a link, not a file, and it is left alone; choose another --out" -- \
+        "${tiny[@]}" --out "$tmp/on" --resume auto --max-steps 2
+    must test -L "$tmp/on/$file"
+    rm "$tmp/on/$file"
+done
 
 # what a killed run has left is swept by the next, what only looks like it is not
 rm -rf "$tmp/on"

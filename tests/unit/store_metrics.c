@@ -195,12 +195,12 @@ static void resuming_cuts_to_a_line(void **state)
     assert_true(bytes[0] == 0 && bytes[3] > bytes[2] && bytes[2] > bytes[1]);
 
     int64_t longer = bytes[3] + 1, before = bytes[2] - 1, behind = bytes[2] + 1;
-    assert_fails(dt_metrics_check(f->path, &longer), DT_FORMAT, "lines are lost");
-    assert_fails(dt_metrics_check(f->path, &before), DT_FORMAT, "no line ends at byte");
-    assert_fails(dt_metrics_check(f->path, &behind), DT_FORMAT, "no line ends at byte");
+    assert_fails(dt_metrics_check(f->path, &longer, true), DT_FORMAT, "lines are lost");
+    assert_fails(dt_metrics_check(f->path, &before, true), DT_FORMAT, "no line ends at byte");
+    assert_fails(dt_metrics_check(f->path, &behind, true), DT_FORMAT, "no line ends at byte");
     json_decref(line(f, 2)); /* refused: nothing was cut */
 
-    assert_ok(dt_metrics_check(f->path, &bytes[2]));
+    assert_ok(dt_metrics_check(f->path, &bytes[2], true));
     assert_ok(dt_metrics_resume(&m, f->path, bytes[2]));
     assert_ok(dt_metrics_bytes(&m, &bytes[0]));
     assert_true(bytes[0] == bytes[2]);
@@ -225,7 +225,7 @@ static void a_missing_file_begins_anew(void **state)
     dt_metrics m = {0};
 
     snprintf(path, sizeof path, "metrics-absent-%ld", (long)getpid());
-    assert_ok(dt_metrics_check(path, &bytes)); /* the records are lost, not the run */
+    assert_ok(dt_metrics_check(path, &bytes, true)); /* the records are lost, not the run */
     assert_true(bytes == 0);
     assert_ok(dt_metrics_resume(&m, path, bytes));
     assert_ok(dt_metrics_step(&m, &(dt_step_record){.run_step = 1}));
@@ -312,6 +312,23 @@ static void a_cut_file_is_written_again(void **state)
     assert_false(again);
 }
 
+/* Nothing of a run changes before it is known that its records can be written. */
+static void anothers_file_is_refused(void **state)
+{
+    fixture *f = *state;
+    const bool root = geteuid() == 0;
+    int64_t bytes = 0;
+
+    if (root)
+        assert_int_equal(seteuid(65534), 0);
+    else
+        assert_int_equal(chmod(f->path, 0444), 0);
+    const dt_status writes = dt_metrics_check(f->path, &bytes, true);
+    if (root)
+        assert_int_equal(seteuid(0), 0);
+    assert_fails(writes, DT_CANTCREATE, "Permission denied; let this user read and write it");
+}
+
 static void failures_are_named(void **state)
 {
     (void)state;
@@ -319,6 +336,13 @@ static void failures_are_named(void **state)
 
     assert_fails(dt_metrics_open(&m, "absent/metrics.jsonl"), DT_CANTCREATE,
                  "absent/metrics.jsonl: No such file");
+    assert_int_equal(symlink("absent", "metrics-link"), 0);
+    int64_t bytes = 1;
+    const dt_status opened = dt_metrics_open(&m, "metrics-link");
+    assert_fails(opened, DT_CANTCREATE, "there is a link, not a file, and it is left alone");
+    const dt_status checked = dt_metrics_check("metrics-link", &bytes, false);
+    assert_int_equal(unlink("metrics-link"), 0);
+    assert_fails(checked, DT_CANTCREATE, "there is a link, not a file, and it is left alone");
     assert_ok(dt_metrics_open(&m, "/dev/full")); /* every write: no space left */
     assert_fails(dt_metrics_step(&m, &(dt_step_record){0}), DT_IO,
                  "/dev/full: No space left on device");
@@ -334,7 +358,8 @@ int main(void)
         TEST(what_is_not_finite_is_null),  TEST(lines_are_appended_and_at_once_there),
         TEST(resuming_cuts_to_a_line),     TEST(a_missing_file_begins_anew),
         TEST(half_a_line_does_not_stay),   TEST(a_removed_file_is_written_again),
-        TEST(a_cut_file_is_written_again), TEST(failures_are_named),
+        TEST(a_cut_file_is_written_again), TEST(anothers_file_is_refused),
+        TEST(failures_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

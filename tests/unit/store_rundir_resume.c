@@ -112,7 +112,8 @@ static void what_is_no_run_is_refused(void **state)
     unlink(folder_path(p->run, "lock"));
     assert_int_equal(symlink("/etc/passwd", folder_path(p->run, "lock")), 0);
     leave_run(p, false);
-    assert_fails(dt_rundir_open(&d, &p->o, 2), DT_CANTCREATE, "its lock");
+    assert_fails(dt_rundir_open(&d, &p->o, 2), DT_CANTCREATE,
+                 "lock: there is a link, not a file, and it is left alone");
 }
 
 /* A file of the user's own, or of two names, and what would be waited for. */
