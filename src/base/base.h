@@ -128,9 +128,9 @@ dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT
 /* Bytes that this process may still take without swapping: the smallest of MemAvailable,
  * what its cgroups leave and what is left of a limited address space. 0 when unknown. */
 uint64_t dt_memory_available(void);
-/* Limits of address space, data and stack (ulimit -v, -d, -s; OMP_STACKSIZE) that leave less than
- * libraries take without looking: oneDNN crashes, and UCX waits for ever, where they get none.
- * DT_NOMEM names the limit. */
+/* Limits of address space, data, stack and files (ulimit -v, -d, -s, -n; OMP_STACKSIZE) that leave
+ * less than a run and its libraries take without looking: oneDNN crashes, and UCX waits for ever,
+ * where they get none. DT_NOMEM names the limit. */
 dt_status dt_memory_check_limits(void) DT_MUST_CHECK;
 
 /* Stacks of libgomp's threads, by OMP_STACKSIZE or GOMP_STACKSIZE, of fewer bytes than `least`:

@@ -119,6 +119,21 @@ static dt_status check_stacks(void)
     return dt_threads_check_stacks((uint64_t)STACK_KIB << 10);
 }
 
+/* A run has a dozen open beside those of its data and libraries; without one it would lose its
+ * checkpoints, or at the end its model. */
+static dt_status check_files(void)
+{
+    enum { FILES = 64 };
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= FILES)
+        return DT_OK;
+    return dt_fail(DT_NOMEM,
+                   "ulimit -n leaves this process %llu open files, of which a run and its "
+                   "libraries need up to %d; raise it",
+                   (unsigned long long)files.rlim_cur, (int)FILES);
+}
+
 dt_status dt_memory_check_limits(void)
 {
     enum { MOST_MIB = 512 };
@@ -132,6 +147,7 @@ dt_status dt_memory_check_limits(void)
                            "ulimit %s leaves this process %llu MiB, and the libraries' code "
                            "and threads need up to %d beside a network's memory; raise it",
                            option[i], (unsigned long long)(left_of[i] >> 20), (int)MOST_MIB);
+    DT_TRY(check_files());
     return check_stacks();
 }
 

@@ -6,15 +6,24 @@
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* With errno. A limit of the process, or a folder that is missing, is mended elsewhere than on
+ * the disk. */
 static dt_status outfile_error(const dt_outfile *f, dt_status code, const char *what)
 {
-    return dt_fail(code,
-                   "cannot write %s (%llu bytes), %s: %s; free space or choose another "
-                   "--out",
-                   f->name, (unsigned long long)f->size, what, strerror(errno));
+    const char *remedy = "free space or choose another --out";
+    struct rlimit limit;
+
+    if (errno == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < f->size) {
+        code = DT_NOMEM;
+        remedy = "raise the limit of a file's size (ulimit -f)";
+    } else if (errno == ENOENT)
+        remedy = "make the folder that it is to be in, or choose another --out";
+    return dt_fail(code, "cannot write %s (%llu bytes), %s: %s; %s", f->name,
+                   (unsigned long long)f->size, what, strerror(errno), remedy);
 }
 
 bool dt_path_exists(const char *path)

@@ -19,7 +19,7 @@ typedef struct dt_outfile {
 /* Make a file of mode 0644, replacing an abandoned one, never through a link or into a device.
  * Room for `size` bytes is reserved where the file system can, so that a full disk shows at
  * once; what dt_outfile_reserve has left is used. On failure, too, f is to be abandoned.
- * DT_CANTCREATE, DT_IO: the disk is full. */
+ * DT_CANTCREATE; DT_IO: the disk is full; DT_NOMEM: ulimit -f is lower. */
 dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name,
                           uint64_t size) DT_MUST_CHECK;
 dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes) DT_MUST_CHECK;

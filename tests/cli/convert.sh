@@ -47,6 +47,7 @@ must cmp "$tmp/k1" "$tmp/k${ranks##* }"
 ranks=1 # more of them have been seen to do the same
 
 # what cannot be
+refuses 73 "$tmp/absent/no" "make the folder that it is to be in" -- convert "$tmp/vgg" --out "$tmp/absent/no"
 refuses 78 "cs744" -- convert "$tmp/resnet" --names cs744 --out "$tmp/no"
 refuses 78 "mindspore" -- convert "$tmp/vgg" --names mindspore --out "$tmp/no"
 perl -0777 -pe 's/("dtrain.steps":")1"/${1}x"/' "$tmp/mindspore" >"$tmp/steps"

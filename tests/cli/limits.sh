@@ -25,6 +25,10 @@ refuses_within() { # ULIMIT-OPTION VALUE: one line, and code 71
 refuses_within -v 300000
 for kib in 30000 60000 70000 200000; do refuses_within -d "$kib"; done
 for kib in 128 512; do refuses_within -s "$kib"; done
+for files in 5 7 60; do refuses_within -n "$files"; done # else it would lose its model at the end
+must test ! -e "$tmp/refused"
+refuses_within -f 40 # KiB: the messages' file is one, too
+must test ! -e "$tmp/refused"
 for stack in OMP_STACKSIZE=16k OMP_STACKSIZE=512 GOMP_STACKSIZE=" 100000 B"; do
     bounded env "$stack" "$DTRAIN_BIN" "${tiny[@]}" --threads 2 --out "$tmp/refused"
     cases=$((cases + 1))
@@ -38,11 +42,13 @@ for stack in OMP_STACKSIZE=1m OMP_STACKSIZE=4096 OMP_STACKSIZE=lots; do # the la
 done
 # a stack that is not to be had, a CPU that is not ours: libgomp would end without a word of ours
 cpu=$(($(sed -n 's/^Cpus_allowed_list:.*[,\t-]//p' /proc/self/status) + 1))
+touch "$tmp/started"
 for variable in OMP_STACKSIZE=100000G GOMP_STACKSIZE=99000000000 GOMP_CPU_AFFINITY="0 $cpu"; do
     bounded env "$variable" "$DTRAIN_BIN" "${tiny[@]}" --threads 2 --out "$tmp/refused"
     judge 71 "training with $variable" "$variable" "unset it"
     must test ! -e "$tmp/refused"
-    bounded env "$variable" "$DTRAIN_BIN" "${tiny[@]}" --threads 1 --out "$tmp/alone-$variable"
+    bounded env "$variable" "$DTRAIN_BIN" "${tiny[@]}" --threads 1 --out "$tmp/alone-${variable%=*}"
+    must rm -r "$tmp/alone-${variable%=*}"
     must test "$code" = 0 # which needs none
 done
 # A training's libraries, threads and kernels take room of their own.

@@ -117,7 +117,7 @@ accepts "${tiny[@]}" --out "$tmp/empty"
     touch "$tmp/started"
     launch 1 --data synthetic:64 --net vgg11 --batch 4 --precision fp32 --threads 1 \
         --max-steps 0 --out "$tmp/large"
-    judge 74 "limit on file size" "$tmp/large" "File too large"
+    judge 71 "limit on file size" "$tmp/large" "File too large; raise" "ulimit -f"
     exit "$bad"
 ) || bad=1
 must test ! -e "$tmp/large/model.safetensors"
