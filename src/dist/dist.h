@@ -131,8 +131,10 @@ const void *dt_reduce_result(const dt_reduce *t, int shard);
  *              exact (one message per tensor), the last two inexact
  *   none       no exchange: ranks diverge; measures compute alone
  * Inexact: equal on all ranks, but other bits for another number of ranks. */
-#define DT_EXCHANGE_LIST(X)                                                                        \
-    X(shared) X(tree) X(ring) X(gather) X(p2p) X(allreduce) X(buckets) X(none)
+#define DT_EXCHANGE_LIST(X) DT_EXCHANGE_TRAINS_LIST(X) X(none)
+/* Those that a training can take. */
+#define DT_EXCHANGE_TRAINS_LIST(X)                                                                 \
+    X(shared) X(tree) X(ring) X(gather) X(p2p) X(allreduce) X(buckets)
 
 typedef struct dt_span {
     size_t first, count; /* floats */

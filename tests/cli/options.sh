@@ -73,6 +73,13 @@ for form in "--max-steps -1" "--max-steps=-1"; do
     must grep -qx 'max_steps: -1' "$tmp/stdout"
 done
 
+# choices that are not for training are not offered to it
+for exchange in none all; do
+    refuses 78 "--exchange $exchange is for dtrain bench; choose from: auto shared" "allreduce buckets" -- \
+        "${tiny[@]}" --exchange $exchange --out "$tmp/run"
+    must test "$(grep -cE 'choose from.* (none|all)( |$)' "$tmp/stderr")" = 0
+done
+
 # bf16 that is not to be had: what limits it, and a remedy that is one
 ranks=1
 run=("${tiny[@]}" --precision bf16 --out "$tmp/run")
