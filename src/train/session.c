@@ -94,6 +94,21 @@ static void session_undo(dt_session *s)
         unlink(s->metrics_path);
 }
 
+/* The options of this run in place of those of an older one, whose work is put aside before where
+ * it is not gone on with. Where that cannot be, no draft stays. */
+static dt_status take_over(const dt_session *s, const dt_run *r, bool anew)
+{
+    char draft[PATH_MAX];
+
+    DT_TRY(draft_options(s, r));
+    dt_status st = s->folder.resumed && anew ? dt_rundir_aside(&s->folder) : DT_OK;
+    if (st == DT_OK)
+        st = place_options(s);
+    if (st != DT_OK)
+        unlink(dt_rundir_file(&s->folder, ".options.yaml", draft));
+    return st;
+}
+
 /* What may refuse the run comes before what changes the folder. */
 static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at,
                               const char *from)
@@ -112,10 +127,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
         DT_TRY(dt_metrics_check(s->metrics_path, &lines, true));
     DT_TRY(dt_saver_open(&s->saver, s->folder.at, r->net, &keep));
     DT_TRY(dt_report_open(&s->report, &setup));
-    DT_TRY(draft_options(s, r));
-    if (s->folder.resumed && !from[0])
-        DT_TRY(dt_rundir_aside(&s->folder));
-    DT_TRY(place_options(s));
+    DT_TRY(take_over(s, r, !from[0]));
     if (s->folder.resumed && from[0])
         DT_TRY(dt_checkpoint_rewind(from));
     return s->folder.resumed ? dt_metrics_resume(&s->metrics, s->metrics_path, lines)

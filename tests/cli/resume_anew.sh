@@ -66,10 +66,10 @@ cp -r "$tmp/lost/.undone-1" "$tmp/linked"
 mv "$tmp/linked/checkpoints" "$tmp/scratch"
 ln -s "$tmp/scratch" "$tmp/linked/checkpoints"
 must find "$tmp/linked" "$tmp/scratch" -name 'model*' -exec touch -d '1 hour ago' {} +
-was=$(sums "$tmp/linked" | grep -v ' \./\.options.yaml$')
+was=$(sums "$tmp/linked")
 ranks=1
 refuses 73 "$tmp/linked/checkpoints is a link" "move it away" -- "${run[@]}" --out "$tmp/linked" --resume auto
-equal "$was" "$(sums "$tmp/linked" | grep -v ' \./\.options.yaml$')"
+equal "$was" "$(sums "$tmp/linked")"
 
 # what cannot be looked into may hold checkpoints, as on a disk that is not mounted: nothing
 # begins anew, nothing changes, and the run is not called whole
