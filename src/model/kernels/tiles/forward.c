@@ -46,6 +46,7 @@ static size_t forward_stored(const dt_tiles *t)
 void dt_tiles_forward_cut(dt_tiles *t)
 {
     const int lines = t->groups * t->out_h;
+    const int units = t->flat ? 2 * UNITS : UNITS; /* panels of flat ones pack nothing twice */
     const int most = t->out_h >= 14 ? 4 : t->out_h >= 4 ? 2 : 1; /* strips of a group */
     const int pixels = lines * t->out_w;
     const size_t weights = (size_t)dt_tiles_steps(t) * DT_TILE_AREA * sizeof(dt_bf16);
@@ -53,7 +54,7 @@ void dt_tiles_forward_cut(dt_tiles *t)
     t->band = DT_MIN(lines, t->flat ? 1 : dt_tiles_up(BAND_BLOCKS, t->in_w * t->in.blocks));
     dt_tiles_cut_columns(t, RING_BYTES);
     t->strips = DT_MAX(1, DT_MIN(t->groups * most, pixels / 16));
-    t->panels = DT_MIN(t->out.blocks, t->strips < UNITS ? dt_tiles_up(UNITS, t->strips) : 1);
+    t->panels = DT_MIN(t->out.blocks, dt_tiles_up(units, t->strips));
     t->panel = dt_tiles_up(t->out.blocks, t->panels);
     t->panels = dt_tiles_up(t->out.blocks, t->panel);
     t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / weights));
@@ -172,7 +173,7 @@ static int forward_pack(const forward_unit *u, int g, int done)
 void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *scratch)
 {
     const bool data = t->pass == DT_PASS_DATA;
-    const int strip = unit / t->panels, panel = unit % t->panels;
+    const int strip = unit % t->strips, panel = unit / t->strips; /* of few, all strips by each */
     const int first = dt_tiles_strip(t, strip), end = dt_tiles_strip(t, strip + 1);
     forward_unit u = {.t = t,
                       .in = data ? a->dy : a->x,

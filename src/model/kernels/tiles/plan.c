@@ -106,7 +106,9 @@ static void plan_problem(dt_tiles *t, side *h, side *w)
     if (t->flat) {
         const int pixels = dt_tiles_up(t->rows, DT_TILE);
         const int most = 8192 / DT_MAX(t->in.blocks, t->out.blocks); /* of wide linear layers */
-        const int line = DT_MIN(pixels, most < 1 ? 1 : most < 16 ? most : 16);
+        int line = DT_MIN(pixels, most < 1 ? 1 : most < 16 ? most : 16);
+        if (t->pass != DT_PASS_WEIGHTS && pixels > line) /* two threads, as much for each */
+            line = dt_tiles_up(pixels, dt_tiles_up(dt_tiles_up(pixels, line), 2) * 2);
         *h = (side){1, 1, 1, 1, 0, false, 0};
         *w = (side){line, line, 1, 1, 0, false, 0};
         t->groups = dt_tiles_up(pixels, line);
