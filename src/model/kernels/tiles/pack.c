@@ -125,8 +125,6 @@ void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int
     }
 }
 
-/* By way of the stack: rows of a pixel may lie in one set of the first-level cache, where each
- * would be loaded anew for every 16 bytes of it. */
 /* Of float32 as it is: [block][2 halves][32 rows][16 channels]. */
 static void pack_floats(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, dt_bf16 *to)
 {
@@ -150,6 +148,8 @@ static void pack_floats(const dt_tiles *t, const dt_bf16 *in, int group, int y, 
     }
 }
 
+/* By way of the stack: rows of a pixel may lie in one set of the first-level cache, where each
+ * would be loaded anew for every 16 bytes of it. */
 void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
                    dt_bf16 *to)
 {
