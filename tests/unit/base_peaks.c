@@ -24,7 +24,7 @@ static void loops_by_instruction_set(void **state)
     _Alignas(64) const char zeros[DT_PEAK_OPERAND_BYTES] = {0};
 
     (void)state;
-    for (int isa = best; isa >= DT_ISA_PORTABLE; isa--) {
+    for (int isa = (int)best; isa >= DT_ISA_PORTABLE; isa--) {
         dt_isa_limit((dt_isa)isa);
         const dt_peak_loop *f32 = dt_peak_loop_of(DT_F32), *bf16 = dt_peak_loop_of(DT_BF16);
         assert_true((int)f32->isa <= isa && f32->type == DT_F32);
