@@ -16,8 +16,10 @@
 
 static dt_status rundir_error(const char *path, const char *what)
 {
-    return dt_fail(DT_CANTCREATE, "run folder %s: %s: %s; choose another --out", path, what,
-                   strerror(errno));
+    const bool full = errno == ENOSPC || errno == EDQUOT;
+
+    return dt_fail(full ? DT_IO : DT_CANTCREATE, "run folder %s: %s: %s; %schoose another --out",
+                   path, what, strerror(errno), full ? "make room, or " : "");
 }
 
 /* A folder that was made is on disk when the one above it is. One that may be searched but

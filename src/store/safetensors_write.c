@@ -174,11 +174,16 @@ out:
 
 static const char temp_suffix[] = ".tmp"; /* behind the number of the process that writes */
 
-static dt_status temp_path(const char *path, char temp[PATH_MAX])
+static bool temp_name(const char *path, char temp[PATH_MAX])
 {
     const int n = snprintf(temp, PATH_MAX, "%s.%ld%s", path, (long)getpid(), temp_suffix);
 
-    if (n < 0 || n >= PATH_MAX)
+    return n > 0 && n < PATH_MAX;
+}
+
+static dt_status temp_path(const char *path, char temp[PATH_MAX])
+{
+    if (!temp_name(path, temp))
         return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long", path);
     return dt_outfile_check(path);
 }
@@ -218,10 +223,8 @@ void dt_safetensors_release(const char *path)
 {
     char temp[PATH_MAX];
 
-    if (temp_path(path, temp) == DT_OK)
+    if (temp_name(path, temp))
         unlink(temp);
-    else
-        dt_fail_clear();
 }
 
 /* "model.safetensors.4711.tmp", for "model.safetensors". */

@@ -177,7 +177,8 @@ static dt_status disk_failed(const dt_run *r, dt_status st, const char *what)
 {
     if (st == DT_OK || st == DT_NUMERIC || strcmp(r->o.on_save_error, "stop") == 0)
         return st;
-    dt_warn("%s: %s; training goes on (--on-save-error continue)", what, dt_fail_text());
+    dt_warn("%s: %s%s", what, dt_fail_text(),
+            r->stop.signal ? "" : "; training goes on (--on-save-error continue)");
     dt_fail_clear();
     return DT_OK;
 }
@@ -285,6 +286,20 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
 
 /* ---- The end ------------------------------------------------------------------------------ */
 
+/* Something that is no file has come to where the model is to be: the training is not lost. */
+static dt_status save_beside(const dt_session *s, const dt_weights *state,
+                             const dt_model_file_opts *opts)
+{
+    char path[PATH_MAX], why[2 * PATH_MAX];
+
+    snprintf(why, sizeof why, "%s", dt_fail_text());
+    if (dt_path_taken(dt_rundir_file(&s->folder, "model-2.safetensors", path)))
+        return dt_fail(DT_CANTCREATE, "%s", why);
+    dt_fail_clear();
+    DT_TRY(dt_model_save(state, path, opts));
+    return dt_fail(DT_CANTCREATE, "%s; the model of this run is %s", why, path);
+}
+
 dt_status dt_session_model(dt_session *s, const dt_run *r)
 {
     const dt_weights state = dt_run_weights(r);
@@ -294,7 +309,10 @@ dt_status dt_session_model(dt_session *s, const dt_run *r)
     if (!s->leads)
         return DT_OK;
     DT_TRY(dt_rundir_find(&s->folder));
-    DT_TRY(dt_model_save(&state, s->model_path, &opts));
+    const dt_status st = dt_model_save(&state, s->model_path, &opts);
+    if (st == DT_CANTCREATE)
+        return save_beside(s, &state, &opts);
+    DT_TRY(st);
     unlink(
         dt_rundir_file(&s->folder, ".undone-model.safetensors", undone)); /* there is one again */
     return DT_OK;

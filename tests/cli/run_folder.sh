@@ -123,6 +123,22 @@ accepts "${tiny[@]}" --out "$tmp/empty"
 must test ! -e "$tmp/large/model.safetensors"
 must test -z "$(find "$tmp/large" -size +1M)"
 
+# a link that comes to where the model is to be, while the run goes on
+"$DTRAIN_BIN" "${tiny[@]}" --epochs 3000 --max-steps 3000 --save-every 0 --out "$tmp/late" >"$tmp/stdout" \
+    2>"$tmp/stderr" </dev/null &
+job=$!
+for _ in $(seq 600); do
+    [ "$(cat "$tmp/late/metrics.jsonl" 2>/dev/null | wc -l)" -gt 5 ] && break
+    sleep 0.05
+done
+ln -s nowhere "$tmp/late/model.safetensors"
+wait "$job"
+code=$?
+must test "$code" = 73
+must grep -qF "the model of this run is $tmp/late/model-2.safetensors" "$tmp/stderr"
+accepts verify "$tmp/late/model-2.safetensors"
+must test -z "$(find "$tmp/late" -name '*.tmp')"
+
 # then as a small file system, where this user may mount one
 mkdir "$tmp/small"
 # a disk that is too small for the model is seen before the first step
@@ -134,6 +150,8 @@ if mount -t tmpfs -o size=64k none "$tmp/small" 2>/dev/null; then
         must test ! -e "$tmp/small/run$np/model.safetensors"
         rm -rf "$tmp/small/run$np"
     done
+    head -c 1M /dev/zero >"$tmp/small/full" 2>/dev/null # not a byte left
+    refuses 74 "No space left on device" "make room" -- "${tiny[@]}" --out "$tmp/small/run"
     umount "$tmp/small"
 else
     echo "SKIPPED: a full disk: no rights to mount one"
