@@ -111,7 +111,10 @@ dt_status dt_metrics_check(const char *path, int64_t *bytes, bool write)
         return DT_OK;
     }
     if (fd < 0)
-        return open_failed(path);
+        return write ? open_failed(path)
+                     : dt_fail(DT_NOINPUT, "cannot read %s: %s", path,
+                               errno == ELOOP ? "it is a link, and a run takes none for its records"
+                                              : strerror(errno));
     const dt_status st = check_cut(fd, path, *bytes);
     close(fd);
     return st;

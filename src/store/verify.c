@@ -258,8 +258,11 @@ static dt_status verify_run_model(verdict *v, const char *run)
     if (st != DT_OK)
         DT_TRY(verdict_add(v, st));
     DT_TRY(dt_path_join(path, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
-    if (!dt_path_exists(path))
+    if (!dt_path_taken(path))
         return DT_OK;
+    if (!dt_path_exists(path))
+        return verdict_add(
+            v, dt_fail(DT_NOINPUT, "%s is a link, and what it leads to is missing", path));
     st = verify_model(path, weights);
     if (st == DT_OK)
         st = dt_model_read_steps(path, &step);

@@ -129,6 +129,16 @@ must grep -qF "ok   $tmp/unread/model.safetensors" "$tmp/stdout" # the rest goes
 ln -sf /proc/self/mem "$tmp/unread/metrics.jsonl" # a file, with nothing at its beginning
 refuses 74 "reading $tmp/unread/metrics.jsonl: Input/output error" -- verify "$tmp/unread"
 
+# links that lead nowhere, and one that a run would not take
+cp -r "$run" "$tmp/away"
+rm -f "$tmp/away/model.safetensors"
+ln -s "$tmp/not-mounted/model" "$tmp/away/model.safetensors"
+refuses 66 "$tmp/away/model.safetensors is a link, and what it leads to is missing" -- verify "$tmp/away"
+rm "$tmp/away/model.safetensors"
+mv "$tmp/away/metrics.jsonl" "$tmp/away-metrics"
+ln -s "$tmp/away-metrics" "$tmp/away/metrics.jsonl"
+refuses 66 "cannot read $tmp/away/metrics.jsonl: it is a link" -- verify "$tmp/away"
+
 # a model: the header, a number that is none, another network's shapes
 cp "$run/model.safetensors" "$tmp/model"
 flip "$tmp/model" 1
