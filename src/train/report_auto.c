@@ -157,10 +157,12 @@ static void auto_step(dt_report *r, const dt_step_record *s)
 static void auto_epoch(dt_report *r, const dt_epoch_record *e)
 {
     fprintf(r->setup.out,
-            "epoch %lld/%lld: train loss %.4f, test loss %.4f, test accuracy "
-            "%.2f %%, %.1f s, %.1f images/s\n",
+            "epoch %lld/%lld: train loss %.4f, test loss %.4f, test accuracy %.2f %%, %.1f s",
             (long long)e->epoch, (long long)r->setup.epochs, e->train_loss, e->test_loss,
-            100 * dt_test_accuracy(e), e->seconds, dt_images_per_s(e->images, e->seconds));
+            100 * dt_test_accuracy(e), e->seconds);
+    if (r->images > 0) /* of it, this start may have made a part, or no step at all */
+        fprintf(r->setup.out, ", %.1f images/s", dt_images_per_s(r->images, e->seconds));
+    fprintf(r->setup.out, "\n");
 }
 
 static void auto_finish(dt_report *r, const dt_end_record *end)

@@ -2,6 +2,7 @@
  * at the end the model, its hashes and the last record. Every rank runs it; rank 0 writes and
  * prints. */
 #include <ctype.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ static dt_status preempted(training *t)
     char text[PATH_MAX] = "";
     dt_run *r = t->run;
     const char *why = dt_signals_name(r->stop.signal);
+    char run[PATH_MAX];
 
     DT_TRY(save(t, (dt_save_how){.wait = true}));
     if (t->session.leads) {
@@ -65,11 +67,15 @@ static dt_status preempted(training *t)
                                               "stopped by %s after step %lld, and no "
                                               "checkpoint could be written",
                                               why, (long long)t->at.run_step));
+    snprintf(run, sizeof run, "%s", text);
+    const char *folder = dirname(dirname(run)); /* RUN/checkpoints/step-N */
     return dt_comm_agree(r->comm,
                          dt_fail(DT_PREEMPTED,
                                  "stopped by %s after step %lld of %lld; "
-                                 "checkpoint %s; to go on, start it again with --resume auto",
-                                 why, (long long)t->at.run_step, (long long)r->total_steps, text));
+                                 "checkpoint %s; to go on, start it again with --out %s "
+                                 "--resume auto",
+                                 why, (long long)t->at.run_step, (long long)r->total_steps, text,
+                                 folder));
 }
 
 /* ---- Epochs ---------------------------------------------------------------------------- */

@@ -180,6 +180,12 @@ judge 0 "an inexact run is gone on with" "dtrain: warning: exchange ring $inexac
 must test "$(grep -cF "$other_class" "$tmp/stderr")" = 0
 must test "$(grep -c '"kind":"step"' "$tmp/ring/metrics.jsonl")" = 6
 
+# gone on with at an epoch's end: no step of it was made, so no speed is told
+accepts "${tiny[@]}" --epochs 2 --max-steps 4 --save-every 2 --out "$tmp/turn"
+accepts --out "$tmp/turn" --resume "$tmp/turn/checkpoints/step-0000000002"
+must grep -qE '^epoch 1/2: train loss .*, [0-9.]+ s$' "$tmp/stdout"
+must grep -qE '^epoch 2/2: train loss .*, [0-9.]+ images/s$' "$tmp/stdout"
+
 # nothing to go on from, or nowhere to write
 refuses 66 "no-such-run" -- "${run[@]}" --resume "$tmp/no-such-run" --out "$tmp/x"
 refuses 66 "no-such-run" -- --resume "$tmp/no-such-run" --out "$tmp/x"

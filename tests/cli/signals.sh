@@ -55,6 +55,7 @@ for signal in TERM INT USR1; do
     kill "-$signal" "$job"
     ended 75 "SIG$signal to a single process"
     must grep -q "stopped by SIG$signal after step" "$tmp/stderr"
+    must grep -qF "start it again with --out $tmp/alone-$signal --resume auto" "$tmp/stderr"
     goes_on "$tmp/alone-$signal"
 done
 
