@@ -343,8 +343,8 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     s->info.width = first.width;
     s->info.height = first.height;
     if (st == DT_OK && m->ignored > 0)
-        dt_note("'%s': %lld entries that are not .png, .jpg or .jpeg are left out", path,
-                (long long)m->ignored);
+        dt_note("'%s': left out: %lld that are no .png, .jpg or .jpeg, or lie in no class folder",
+                path, (long long)m->ignored);
     return st;
 }
 

@@ -94,16 +94,16 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
         return DT_OK;
     if (r->bn_group > 0) /* fewer ranks would hold as many shards' activations */
         return dt_fail(DT_NOMEM,
-                       "this run needs %.1f GiB on each node (%d ranks x %.2f GiB, of "
+                       "this run needs %.2f GiB on each node (%d ranks x %.2f GiB, of "
                        "which activations of %zu shards at the same time %.2f GiB, and %.2f GiB "
-                       "for all), but %.1f GiB are available; --bn %s keeps all shards of a rank "
+                       "for all), but %.2f GiB are available; --bn %s keeps all shards of a rank "
                        "in memory: lower --batch or --image-size, use more nodes, or --bn local",
                        (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
                        (size_t)r->contexts.width, (double)rows[ROW_ARENA].bytes / gib,
                        (double)shared / gib, (double)available / gib, r->o.bn);
     return dt_fail(DT_NOMEM,
-                   "this run needs %.1f GiB on each node (%d ranks x %.2f GiB and "
-                   "%.2f GiB for all), but %.1f GiB are available; lower --batch or "
+                   "this run needs %.2f GiB on each node (%d ranks x %.2f GiB and "
+                   "%.2f GiB for all), but %.2f GiB are available; lower --batch or "
                    "--image-size, or run fewer ranks with the same --shards",
                    (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
                    (double)shared / gib, (double)available / gib);
