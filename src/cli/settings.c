@@ -159,17 +159,22 @@ typedef struct saved {
     unsigned char *text; /* owned */
 } saved;
 
-static dt_status saved_load(const dt_settings *s, saved *v)
+/* The text at v->path. */
+static dt_status saved_read(saved *v)
 {
     size_t length = 0;
 
+    DT_TRY(dt_config_load(v->path, &v->text, &length));
+    v->length = length;
+    return DT_OK;
+}
+
+static dt_status saved_load(const dt_settings *s, saved *v)
+{
     if (s->command != &dt_command_train)
         return DT_OK;
     DT_TRY(dt_resume_options(&s->options, v->path));
-    if (v->path[0])
-        DT_TRY(dt_config_load(v->path, &v->text, &length));
-    v->length = length;
-    return DT_OK;
+    return v->path[0] ? saved_read(v) : DT_OK;
 }
 
 static dt_status saved_send(saved *v, dt_comm *c)
@@ -218,12 +223,10 @@ dt_status dt_settings_try(const char *path)
 {
     dt_settings s = {.command = &dt_command_train};
     saved v = {.text = NULL};
-    size_t length = 0;
     dt_status st = DT_OK;
 
     snprintf(v.path, sizeof v.path, "%s", path);
-    DT_GO(st, dt_config_load(path, &v.text, &length), out);
-    v.length = length;
+    DT_GO(st, saved_read(&v), out);
     st = saved_apply(&v, &s);
 
 out:

@@ -168,15 +168,16 @@ static void plain_pack_columns(const float *from, size_t row, dt_bf16 *to)
 
 static void plain_finish(const dt_tile_out *o, const float *sums)
 {
-    for (int r = 0; r < DT_TILE; r++)
-        for (int c = 0; c < o->channels && dt_tile_place(o, r) >= 0; c++) {
+    for (int r = 0; r < DT_TILE; r++) {
+        const ptrdiff_t at = dt_tile_place(o, r);
+        for (int c = 0; at >= 0 && c < o->channels; c++) {
             const float sum = sums[r * DT_TILE + c], v = o->bias ? sum + o->bias[c] : sum;
-            const ptrdiff_t at = dt_tile_place(o, r) + c;
             if (o->type == DT_BF16)
-                ((dt_bf16 *)o->at)[at] = dt_tile_round(v);
+                ((dt_bf16 *)o->at)[at + c] = dt_tile_round(v);
             else
-                ((float *)o->at)[at] = v;
+                ((float *)o->at)[at + c] = v;
         }
+    }
 }
 
 static void plain_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
