@@ -189,11 +189,25 @@ static dt_status saved_send(saved *v, dt_comm *c)
     return v->path[0] ? dt_comm_bcast(c, v->text, v->length, 0) : DT_OK;
 }
 
+/* A run writes all options, in the table's order. */
+static dt_status saved_whole(const saved *v, const dt_layer *layer)
+{
+    const size_t last = DT_SETTINGS - 1;
+
+    if (layer->value[last].text)
+        return DT_OK;
+    return dt_fail(DT_CONFIG,
+                   "%s ends before '%s', the last of the options that a run saves: it was cut; "
+                   "put options.yaml of a checkpoint in its place",
+                   v->path, dt_option_table[last].name);
+}
+
 static dt_status saved_apply(const saved *v, dt_settings *s)
 {
     dt_layer layer = {.code = DT_CONFIG};
 
     DT_TRY(dt_config_parse(&s->kept, v->path, v->text, v->length, &layer));
+    DT_TRY(saved_whole(v, &layer));
     for (size_t i = 0; i < DT_SETTINGS; i++)
         if (dt_option_table[i].scope >= DT_SCOPE_HERE)
             layer.value[i].text = NULL;

@@ -67,7 +67,7 @@ typedef struct verdict {
     dt_status first; /* DT_OK: nothing is wrong so far */
     char text[2 * PATH_MAX];
     size_t things;
-    bool bare;             /* there are no records, and that is said */
+    bool bare;             /* there are no records to count on, and that is said */
     char newest[PATH_MAX]; /* of what is right */
     int64_t step;          /* of newest; -1: none */
 } verdict;
@@ -112,9 +112,9 @@ static dt_status verify_metrics(verdict *v, const char *run, const dt_progress *
     if (v->bare)
         return DT_OK;
     DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
-    DT_TRY(dt_metrics_check(path, &bytes, false));
-    v->bare = bytes < at->metrics_bytes;
-    return DT_OK;
+    const dt_status st = dt_metrics_check(path, &bytes, false);
+    v->bare = st != DT_OK || bytes < at->metrics_bytes;
+    return st;
 }
 
 /* Of a run that is on, one that goes meanwhile is not bad: *gone. */
@@ -186,9 +186,11 @@ static void records_line(records_end *end, const char *text)
     json_decref(line);
 }
 
-/* A longer line than a run writes is none of its records, however much of it there is. */
+/* A longer line than a run writes is none of its records: what a power cut leaves at the end, as
+ * long as it is no more than was on its way to the disk. */
 static dt_status records_lines(records_end *end, FILE *f, const char *path)
 {
+    enum { LONGEST = 64 << 20 };
     char line[DT_METRICS_LINE];
     size_t used = 0;
     int c = 0;
@@ -197,7 +199,12 @@ static dt_status records_lines(records_end *end, FILE *f, const char *path)
         c = getc(f);
         if (c != EOF && c != '\n') {
             if (used < sizeof line)
-                line[used++] = (char)c;
+                line[used] = (char)c;
+            if (++used > LONGEST)
+                return dt_fail(DT_FORMAT,
+                               "%s: more than %d MiB without a line's end: it is no "
+                               "run's records; move the file away",
+                               path, LONGEST >> 20);
             continue;
         }
         if (used < sizeof line && !ferror(f)) {
@@ -209,13 +216,15 @@ static dt_status records_lines(records_end *end, FILE *f, const char *path)
     return ferror(f) ? dt_fail(DT_IO, "reading %s: %s", path, strerror(errno)) : DT_OK;
 }
 
-static dt_status records_read(const char *run, records_end *end)
+static dt_status records_read(const char *run, bool bare, records_end *end)
 {
     char path[PATH_MAX];
     struct stat info;
     dt_status st = DT_OK;
 
     *end = (records_end){.steps = -1, .step = -1};
+    if (bare)
+        return DT_OK;
     DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
@@ -254,7 +263,7 @@ static dt_status verify_run_model(verdict *v, const char *run)
     int64_t step = -1;
     records_end end;
 
-    dt_status st = records_read(run, &end);
+    dt_status st = records_read(run, v->bare, &end);
     if (st != DT_OK)
         DT_TRY(verdict_add(v, st));
     DT_TRY(dt_path_join(path, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
@@ -291,8 +300,8 @@ static dt_status verify_run(const char *run, dt_status (*options)(const char *pa
     DT_TRY(verify_run_model(&v, run));
     if (v.things == 0)
         return dt_fail(DT_NOINPUT,
-                       "%s holds neither checkpoints nor a model: name a run "
-                       "folder, a checkpoint or a model file",
+                       "%s has neither a model nor a folder 'checkpoints': name a "
+                       "run folder, a checkpoint or a model file",
                        run);
     DT_TRY(verify_options(&v, run, options));
     if (v.first != DT_OK)

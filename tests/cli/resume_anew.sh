@@ -29,6 +29,7 @@ mkdir -p "$tmp/mine/checkpoints"
 for file in options.yaml model.safetensors metrics.jsonl checkpoints/step-0000000001; do
     echo "# my $file" >"$tmp/mine/$file"
 done
+cat "$tmp/done/options.yaml" >>"$tmp/mine/options.yaml" # else it counts as cut
 was=$(sums "$tmp/mine")
 accepts "${run[@]}" --save-every 1 --out "$tmp/mine" --resume auto
 put_aside "$tmp/mine" .undone-1 "checkpoints, model.safetensors, metrics.jsonl"

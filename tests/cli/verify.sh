@@ -30,7 +30,7 @@ must test "$(sed -n 1p "$tmp/stdout" | cut -d: -f1)" = "ok   $step"
 # what is not there
 refuses 66 "$tmp/absent" -- verify "$tmp/absent"
 mkdir "$tmp/empty"
-refuses 66 "neither checkpoints nor a model" -- verify "$tmp/empty"
+refuses 66 "has neither a model nor a folder 'checkpoints'" -- verify "$tmp/empty"
 refuses 64 "usage: dtrain verify PATH" -- verify
 refuses 64 "unexpected argument 'two'" -- verify one two
 refuses 64 "unexpected argument '$step'" -- train "$step"
@@ -79,9 +79,13 @@ printf X | dd of="$run/metrics.jsonl" bs=1 seek=$((bytes - 1)) conv=notrunc stat
 agrees 65 "metrics.jsonl: no line ends at byte $bytes"
 cp "$tmp/aside" "$run/metrics.jsonl"
 cp "$run/options.yaml" "$tmp/options"
-for wrong in '{ no: [yaml' 'lr: quick' 'learning: 1' 'a word'; do
+for wrong in '{ no: [yaml' $'lr: quick\njson: false' $'learning: 1\njson: false' 'a word'; do
     echo "$wrong" >"$run/options.yaml"
     agrees 78 "options.yaml:1"
+done
+for cut in 0 1 20; do # lines that are left
+    head -n "$cut" "$tmp/options" >"$run/options.yaml"
+    agrees 78 "options.yaml ends before 'json'"
 done
 cp "$tmp/options" "$run/options.yaml"
 rm "$run/metrics.jsonl"
@@ -103,17 +107,16 @@ accepts average "$run/checkpoints/step-0000000002" "$step" --out "$tmp/mean" # o
 touch -d '1 hour ago' "$tmp/mean"
 cp -p "$tmp/mean" "$run/model.safetensors"
 refuses 65 "as metrics.jsonl says: it is another model" -- verify "$run"
-# though a line before the last record is longer than memory, or another is no record of a run's
+# though a line before the last record is none of a run's
 cp "$run/metrics.jsonl" "$tmp/records"
 mkdir "$tmp/long"
 cp -p "$run/model.safetensors" "$tmp/long"
-if [ -z "${ASAN_OPTIONS:-}" ]; then # sanitizers map terabytes
-    truncate -s 600M "$tmp/long/metrics.jsonl"
-    { echo && tail -n 1 "$tmp/records"; } >>"$tmp/long/metrics.jsonl"
-    touch "$tmp/started"
-    bounded bash -c 'ulimit -v 600000; exec "$@"' - "$DTRAIN_BIN" verify "$tmp/long"
-    judge 65 "a line of 600 MB" "it is another model"
-fi
+truncate -s 30M "$tmp/long/metrics.jsonl"
+{ echo && tail -n 1 "$tmp/records"; } >>"$tmp/long/metrics.jsonl"
+refuses 65 "it is another model" -- verify "$tmp/long"
+# a line without end is not read to its end
+truncate -s 1T "$tmp/long/metrics.jsonl"
+refuses 65 "without a line's end" -- verify "$tmp/long"
 cp "$tmp/aside" "$run/model.safetensors"
 cp "$tmp/aside" "$tmp/long/model.safetensors"
 printf '{"kind":"end","weights_hash":"0","steps":3%600s}\n' >"$tmp/long/metrics.jsonl"
@@ -138,6 +141,7 @@ rm "$tmp/away/model.safetensors"
 mv "$tmp/away/metrics.jsonl" "$tmp/away-metrics"
 ln -s "$tmp/away-metrics" "$tmp/away/metrics.jsonl"
 refuses 66 "cannot read $tmp/away/metrics.jsonl: it is a link" -- verify "$tmp/away"
+must test "$(grep -c '^bad ' "$tmp/stdout")" = 1 # checkpoints and all else are whole
 
 # a model: the header, a number that is none, another network's shapes
 cp "$run/model.safetensors" "$tmp/model"
