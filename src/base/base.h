@@ -5,6 +5,7 @@
  * no function talks to another rank. */
 #ifndef DT_BASE_H
 #define DT_BASE_H
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -327,6 +328,9 @@ typedef struct dt_machine {
     uint64_t l2_bytes, l3_bytes, memory_bytes;
 } dt_machine;
 void dt_machine_describe(dt_machine *m);
+
+/* The CPUs that this process may use, as it was started; none where the kernel does not tell. */
+void dt_machine_cpus(cpu_set_t *set);
 
 /* What `threads` threads of this process reach together, all at the same time: the best of some
  * tries now. Processes that share a machine measure at the same moment. */

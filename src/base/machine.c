@@ -3,15 +3,38 @@
 #include "base.h"
 #include "cgroup.h"
 #include <hwloc.h>
-#include <sched.h>
+#include <omp.h>
 #include <stdio.h>
 #include <unistd.h>
+
+/* libgomp binds the first thread to one place before main (OMP_PROC_BIND): then its mask is not
+ * the process's, and the places are. */
+void dt_machine_cpus(cpu_set_t *set)
+{
+    int cpu[CPU_SETSIZE];
+    const int places = omp_get_num_places();
+
+    CPU_ZERO(set);
+    for (int place = 0; place < places; place++) {
+        const int count = omp_get_place_num_procs(place);
+        if (count > CPU_SETSIZE)
+            continue;
+        omp_get_place_proc_ids(place, cpu);
+        for (int k = 0; k < count; k++)
+            if (cpu[k] >= 0 && cpu[k] < CPU_SETSIZE)
+                CPU_SET((size_t)cpu[k], set);
+    }
+    if (places < 1 && sched_getaffinity(0, sizeof *set, set) != 0)
+        CPU_ZERO(set); /* more CPUs than a set holds */
+}
 
 /* Hardware threads in the affinity mask; 0 when the kernel does not tell. */
 static int machine_affinity(void)
 {
-    cpu_set_t set; /* 1024 CPUs; a larger machine answers EINVAL */
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    cpu_set_t set;
+
+    dt_machine_cpus(&set);
+    return CPU_COUNT(&set);
 }
 
 static int machine_least(int a, int b)

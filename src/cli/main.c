@@ -70,10 +70,12 @@ out:
  * with what the user did not choose. Threads of libgomp that wait by spinning take the cores
  * from other ranks' threads: a step with more threads than cores becomes 20 times slower
  * (measured). OpenBLAS starts threads of its own, which nobody uses (blas.c) and without
- * which address space may just suffice: its end waits for ever for one that found none. */
+ * which address space may just suffice: its end waits for ever for one that found none. Where
+ * libgomp has bound this thread (OMP_PROC_BIND), the next start gets all CPUs again. */
 static void main_settle_threads(char **argv)
 {
     char path[PATH_MAX];
+    cpu_set_t all;
     const bool waits = getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT");
 
     if (waits && getenv("OPENBLAS_NUM_THREADS"))
@@ -85,6 +87,9 @@ static void main_settle_threads(char **argv)
         (!waits && setenv("GOMP_SPINCOUNT", "10000", 1) != 0))
         return;
     path[length] = '\0';
+    dt_machine_cpus(&all);
+    if (CPU_COUNT(&all) > 0)
+        (void)sched_setaffinity(0, sizeof all, &all);
     execv(path, argv); /* where it fails, this is all that is lost */
 }
 

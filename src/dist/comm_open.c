@@ -2,7 +2,6 @@
  * machine is split into nodes, the first ranks become a world of their own. */
 #include "comm.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 /* mpirun may bind each rank to CPUs of its own, or leave all of them to all. */
@@ -12,8 +11,8 @@ static dt_status comm_machine_cpus(dt_comm *c)
     dt_machine machine;
     int ranks = 1;
 
-    CPU_ZERO(&mine);
-    if (sched_getaffinity(0, sizeof mine, &mine) != 0)
+    dt_machine_cpus(&mine);
+    if (CPU_COUNT(&mine) == 0)
         CPU_SET(0, &mine);
     all = mine;
     if (c->machine != MPI_COMM_NULL) {

@@ -30,6 +30,11 @@ called() {
 called 1
 called 2
 
+# OpenMP binds the first thread before main: the process may use as many CPUs as before
+threads() { env -u OMP_NUM_THREADS "$@" "$DTRAIN_BIN" env | sed -n 's/^threads_per_rank *//p'; }
+must test "$(threads OMP_PROC_BIND=true)" = "$(threads)"
+must test "$(threads OMP_PROC_BIND=true taskset -c 0)" = 1
+
 # more threads than cores: --bind-to none helps only those who are bound
 for bound in "" "taskset -c 0"; do
     # shellcheck disable=SC2086
