@@ -208,33 +208,17 @@ static inline void lanes_pack_columns(const float *from, size_t row, dt_bf16 *to
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-typedef struct lanes_out { /* what all rows of a block have in common */
-    const dt_tile_out *o;
-    __mmask32 mask;
-    __m512 bias[2];
-} lanes_out;
-
-static inline lanes_out lanes_out_of(const dt_tile_out *o)
+/* Row r of a block. mask: of o->channels. */
+static inline void lanes_put(const dt_tile_out *o, __mmask32 mask, int r, __m512 low, __m512 high)
 {
-    lanes_out l = {.o = o, .mask = lanes_mask(0, o->channels)};
-
-    if (o->bias) {
-        l.bias[0] = _mm512_maskz_loadu_ps((__mmask16)l.mask, o->bias);
-        l.bias[1] = _mm512_maskz_loadu_ps((__mmask16)(l.mask >> 16), o->bias + 16);
-    }
-    return l;
-}
-
-static inline void lanes_put(const lanes_out *l, int r, __m512 low, __m512 high)
-{
-    const dt_tile_out *o = l->o;
     const ptrdiff_t at = dt_tile_place(o, r);
+    const __mmask16 mask_high = (__mmask16)(mask >> 16);
 
     if (at < 0)
         return;
     if (o->bias) {
-        low = _mm512_add_ps(low, l->bias[0]);
-        high = _mm512_add_ps(high, l->bias[1]);
+        low = _mm512_add_ps(low, _mm512_maskz_loadu_ps((__mmask16)mask, o->bias));
+        high = _mm512_add_ps(high, _mm512_maskz_loadu_ps(mask_high, o->bias + 16));
     }
     if (o->type == DT_F32) {
         float *to = (float *)o->at + at;
@@ -243,23 +227,23 @@ static inline void lanes_put(const lanes_out *l, int r, __m512 low, __m512 high)
             _mm512_stream_ps(to + 16, high);
             return;
         }
-        _mm512_mask_storeu_ps(to, (__mmask16)l->mask, low);
-        _mm512_mask_storeu_ps(to + 16, (__mmask16)(l->mask >> 16), high);
+        _mm512_mask_storeu_ps(to, (__mmask16)mask, low);
+        _mm512_mask_storeu_ps(to + 16, mask_high, high);
     } else if (o->stream) {
         _mm512_stream_si512((void *)((dt_bf16 *)o->at + at), lanes_round(low, high));
     } else if (o->channels == DT_TILE) {
         _mm512_storeu_si512((dt_bf16 *)o->at + at, lanes_round(low, high));
     } else {
-        _mm512_mask_storeu_epi16((dt_bf16 *)o->at + at, l->mask, lanes_round(low, high));
+        _mm512_mask_storeu_epi16((dt_bf16 *)o->at + at, mask, lanes_round(low, high));
     }
 }
 
 static inline void lanes_finish(const dt_tile_out *o, const float *sums)
 {
-    const lanes_out l = lanes_out_of(o);
+    const __mmask32 mask = lanes_mask(0, o->channels);
 
     for (int r = 0; r < DT_TILE; r++, sums += DT_TILE)
-        lanes_put(&l, r, _mm512_load_ps(sums), _mm512_load_ps(sums + 16));
+        lanes_put(o, mask, r, _mm512_load_ps(sums), _mm512_load_ps(sums + 16));
 }
 
 static void lanes_fence(void)

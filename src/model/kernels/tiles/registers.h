@@ -51,7 +51,7 @@ static inline void registers_run(__m512 s[REGISTERS_ROWS][2], const dt_tile_run 
 }
 
 static inline void registers_rows(float *sums, const dt_tile_run *run, int runs, size_t first,
-                                  bool fresh, const lanes_out *out)
+                                  bool fresh, const dt_tile_out *out, __mmask32 mask)
 {
     __m512 s[REGISTERS_ROWS][2];
 
@@ -65,7 +65,7 @@ static inline void registers_rows(float *sums, const dt_tile_run *run, int runs,
 #pragma GCC unroll 8
     for (int r = 0; r < REGISTERS_ROWS; r++) {
         if (out) {
-            lanes_put(out, (int)first + r, s[r][0], s[r][1]);
+            lanes_put(out, mask, (int)first + r, s[r][0], s[r][1]);
         } else {
             _mm512_store_ps(sums + r * DT_TILE, s[r][0]);
             _mm512_store_ps(sums + r * DT_TILE + 16, s[r][1]);
@@ -76,11 +76,9 @@ static inline void registers_rows(float *sums, const dt_tile_run *run, int runs,
 static void registers_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                                const dt_tile_out *out)
 {
-    lanes_out l = {0};
+    const __mmask32 mask = out ? lanes_mask(0, out->channels) : 0;
 
-    if (out)
-        l = lanes_out_of(out);
     for (int r = 0; r < rows; r += REGISTERS_ROWS)
-        registers_rows(sums + r * DT_TILE, run, runs, (size_t)r, fresh, out ? &l : NULL);
+        registers_rows(sums + r * DT_TILE, run, runs, (size_t)r, fresh, out, mask);
 }
 #endif

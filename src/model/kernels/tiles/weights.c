@@ -94,38 +94,42 @@ static int weights_transpose(const weights_unit *u, int g, int done)
 }
 
 /* 32 elements of each row in line y of dy, all slices. */
-static void weights_gather(const dt_tiles *t, dt_tile_rows g, int y, dt_bf16 *to)
+static void weights_gather(const dt_tiles *t, const dt_bf16 *from, int rows, int channels,
+                           size_t ahead, int y, dt_bf16 *to)
 {
     const size_t slice = (size_t)t->out_h * t->out.line;
 
-    g.row = t->out.row;
-    g.fill = t->slice;
-    for (int s = 0; s < t->slices; s++, to += t->slice * DT_TILE, g.from += slice) {
-        g.rows = y + s * t->out_h < t->out_lines ? g.rows : 0;
+    for (int s = 0; s < t->slices; s++, to += t->slice * DT_TILE, from += slice) {
+        const dt_tile_rows g = {.from = from,
+                                .row = t->out.row,
+                                .ahead = ahead,
+                                .rows = y + s * t->out_h < t->out_lines ? rows : 0,
+                                .channels = channels,
+                                .fill = t->slice};
         t->way->gather(&g, 1, to);
     }
 }
 
-static void weights_block_pairs(const dt_tiles *t, dt_tile_rows g, int y, dt_bf16 *to)
+static void weights_block_pairs(const dt_tiles *t, const dt_bf16 *from, int rows, int channels,
+                                int y, dt_bf16 *to)
 {
-    const bool whole = g.rows == DT_TILE && g.channels == DT_TILE;
     _Alignas(64) dt_bf16 room[DT_TILE_AREA];
 
-    if (!whole)
-        weights_gather(t, g, y, room);
-    t->way->pairs(whole ? g.from : room, whole ? t->out.row : DT_TILE, whole ? t->out.pixel : 0,
-                  to);
+    if (rows == DT_TILE && channels == DT_TILE) {
+        t->way->pairs(from, t->out.row, t->out.pixel, to);
+        return;
+    }
+    weights_gather(t, from, rows, channels, 0, y, room);
+    t->way->pairs(room, DT_TILE, 0, to);
 }
 
 /* [2 halves][32 rows][16 channels] */
-static void weights_block_floats(const dt_tiles *t, dt_tile_rows g, int y, dt_bf16 *to)
+static void weights_block_floats(const dt_tiles *t, const dt_bf16 *from, int rows, int channels,
+                                 int y, dt_bf16 *to)
 {
-    const int elements = 2 * g.channels;
-
-    g.ahead = t->out.pixel;
-    for (int h = 0; h < 2; h++, g.from += DT_TILE, to += DT_TILE_AREA) {
-        g.channels = DT_MAX(0, DT_MIN(elements - h * DT_TILE, DT_TILE));
-        weights_gather(t, g, y, to);
+    for (int h = 0; h < 2; h++) {
+        const int left = DT_MAX(0, DT_MIN(2 * channels - h * DT_TILE, DT_TILE));
+        weights_gather(t, from + h * DT_TILE, rows, left, t->out.pixel, y, to + h * DT_TILE_AREA);
     }
 }
 
@@ -136,12 +140,12 @@ static void weights_pair(const weights_unit *u, int g, int slot)
 
     for (int x = u->x0; x < u->x1; x++)
         for (int b = u->block0; b < u->block1; b++) {
-            const dt_tile_rows part = {.from = u->dy + dt_tile_at(&t->out, group, y, x) +
-                                               b * DT_TILE * t->parts,
-                                       .rows = dt_tiles_rows(t, group, x),
-                                       .channels = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE)};
+            const int channels = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE);
+            const dt_bf16 *from =
+                u->dy + dt_tile_at(&t->out, group, y, x) + b * DT_TILE * t->parts;
             dt_bf16 *to = weights_pairs(u, b, slot) + (size_t)(x - u->x0) * t->area;
-            (t->parts == 2 ? weights_block_floats : weights_block_pairs)(t, part, y, to);
+            (t->parts == 2 ? weights_block_floats : weights_block_pairs)(
+                t, from, dt_tiles_rows(t, group, x), channels, y, to);
         }
 }
 
