@@ -6,6 +6,7 @@
 #ifndef DT_BASE_H
 #define DT_BASE_H
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +31,7 @@
     X(IO, 74, "input/output error")                                                                \
     X(PREEMPTED, 75, "stopped by a signal: start it again")                                        \
     X(MISMATCH, 76, "ranks disagree")                                                              \
+    X(STALLED, 77, "a rank stood still for --stall-abort seconds")                                 \
     X(CONFIG, 78, "bad configuration")                                                             \
     X(UNSUPPORTED, 78, "valid, but this build or machine cannot do it")                            \
     X(NUMERIC, 79, "a loss or a number of the model is not finite")                                \
@@ -93,6 +95,49 @@ static inline void dt_flip_bit(void *at, unsigned bit)
 
 /* Seconds of a clock that is never set. */
 double dt_seconds(void);
+
+/* ---- Where this rank is ---------------------------------------------------------- */
+
+#define DT_PLACE_LIST(X)                                                                           \
+    X(begin, "the beginning")                                                                      \
+    X(data, "loading images")                                                                      \
+    X(forward, "forward")                                                                          \
+    X(backward, "backward")                                                                        \
+    X(exchange, "the exchange")                                                                    \
+    X(checks, "the checks")                                                                        \
+    X(update, "the update")                                                                        \
+    X(test, "the test")                                                                            \
+    X(save, "saving a checkpoint")                                                                 \
+    X(end, "the end")
+typedef enum dt_place_name {
+#define X(name, text) DT_AT_##name,
+    DT_PLACE_LIST(X)
+#undef X
+        DT_PLACE_COUNT
+} dt_place_name;
+extern const char *const dt_place_text[DT_PLACE_COUNT];
+
+/* One rank's, written by its main thread alone, in memory that others look at while it is
+ * written, and after its process is gone. Times in nanoseconds of the monotonic clock. */
+typedef struct dt_place {
+    _Atomic int64_t step;     /* of the run, from 1; 0: before the first */
+    _Atomic int phase, layer; /* a dt_place_name; a step of the plan, -1: none */
+    _Atomic int64_t slice;    /* of the exchange, bucket of the gradient that it waits for */
+    _Atomic int64_t changed_ns, waits_ns; /* the last change; since when it waits, 0: it does not */
+    _Atomic int64_t waited_ns;            /* for other ranks, in all */
+    _Atomic int64_t began_ns, step_ns;    /* this step; how long the last one took */
+    _Atomic int64_t longest_ns, before_ns; /* between two changes, of this step and the last */
+} dt_place;
+
+int64_t dt_place_clock(void);
+/* From now on changes go there; NULL: nowhere. Borrowed. */
+void dt_place_use(dt_place *place);
+void dt_place_step(int64_t step);
+void dt_place_phase(dt_place_name phase);
+void dt_place_layer(int layer);
+void dt_place_slice(int64_t slice);
+/* It waits for other ranks, until the next change. */
+void dt_place_waits(void);
 
 /* ---- Log ------------------------------------------------------------------------- */
 

@@ -21,6 +21,7 @@
     X(env, "this machine: CPU, AMX, cores against ranks, library versions")                        \
     X(bench, "images per second of the training loop on synthetic data")                           \
     X(verify, "PATH: is a checkpoint, a run folder or a model file whole?")                        \
+    X(status, "RUN: where each rank of a run is, or was when it ended")                            \
     X(average, "A B... --out FILE: mean of the weights of models or checkpoints")                  \
     X(convert, "A --out FILE --names SCHEME: a model file in another naming")                      \
     X(config, "the effective options as a configuration file (--print-config)")                    \

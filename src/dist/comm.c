@@ -35,6 +35,7 @@ void dt_comm_idle(const dt_comm *c, unsigned *looks)
 
     if ((*looks)++ < CLOSE_LOOKS)
         return;
+    dt_place_waits();
     if (c->crowded)
         nanosleep(&nap, NULL);
     else

@@ -243,6 +243,7 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments, dt_result
 
     for (int i = 0; i < p->steps; i++) {
         DT_TRY(wave_goes_on(w));
+        dt_place_layer(i);
         DT_TRY(forward_step(w, &p->step[i], i, moments));
         for (int k = 0; k < w->count; k++)
             if (w->exec[k] && w->exec[k]->flip_param >= 0)
@@ -289,6 +290,7 @@ dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
 
     for (int i = p->steps; i-- > 0;) {
         DT_TRY(wave_goes_on(w));
+        dt_place_layer(i);
         DT_TRY(backward_step(w, &p->step[i], i, divisor, grad));
         if (observer)
             DT_TRY(wave_ready(w, observer, p->final[i]));

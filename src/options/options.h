@@ -168,6 +168,10 @@ typedef enum dt_option_scope {
         "compare weights over ranks every K steps (0: never)")                                     \
     DT_COUNT(X, replay_every, HOW, 0, 0, 1e9, "Checks", "K",                                       \
         "every K steps, run a shard again on another rank and compare (0: never)")                 \
+    DT_REAL(X, stall_warn, HOW, 10, 0, 1e6, "Checks", "SECONDS",                                   \
+        "name a rank that stands still for so long while others wait (0: never)")                  \
+    DT_REAL(X, stall_abort, HOW, 300, 0, 1e6, "Checks", "SECONDS",                                 \
+        "end the run when it lasts so long (0: never)")                                            \
     DT_TEXT(X, flip, HERE, "", "Checks", "WHERE",                                                  \
         "flip a bit, to see the checks find it: WHAT:RANK:STEP:TENSOR[:BIT]")                      \
     DT_TEXT(X, model, COMMAND, "", "Other commands", "FILE", "eval: the model file")               \

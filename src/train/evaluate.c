@@ -32,6 +32,7 @@ static dt_status test_chunks(dt_run *r, int64_t chunks, int64_t *loss_bits, int6
         dt_result result;
 
         DT_TRY(dt_stop_listen(r));
+        dt_place_phase(DT_AT_test);
         dt_loader_test(r->loader, first, full ? r->test_chunk : left, dt_exec_input(e),
                        dt_exec_labels(e));
         DT_TRY(dt_exec_forward(&(dt_wave){.exec = &e, .count = 1}, NULL, &result));

@@ -82,10 +82,13 @@ static dt_status run_images(dt_run *r, int64_t epoch, int64_t step, int first)
     double mark = dt_seconds();
 
     DT_TRY(dt_stop_listen(r));
+    dt_place_phase(DT_AT_data);
     DT_TRY(load_wave(r, epoch, step, first));
     dt_phase_charge(r, DT_PHASE_data, &mark);
+    dt_place_phase(DT_AT_forward);
     DT_TRY(dt_exec_forward(&wave, c->moments, c->result));
     dt_phase_charge(r, DT_PHASE_forward, &mark);
+    dt_place_phase(DT_AT_backward);
     DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad, &observer));
     dt_phase_charge(r, DT_PHASE_backward, &mark);
     for (int k = 0; k < c->width; k++)
@@ -180,10 +183,12 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     size_t spans = 0;
     double mark;
 
+    dt_place_step(global_step + 1);
     DT_TRY(dt_checks_begin(r->checks, epoch, step));
     DT_TRY(run_waves(r, epoch, step, save));
 
     mark = dt_seconds();
+    dt_place_phase(DT_AT_exchange);
     DT_TRY(dt_exchange_finish(r->exchange, &sum, &owned, &spans));
     DT_TRY(dt_reduce_finish(r->loss_tree, &loss_leaf));
     DT_TRY(dt_reduce_finish(r->moment_tree, &moments));
@@ -204,9 +209,12 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
         DT_TRY(dt_checks_now(r->checks));
         return dt_comm_agree(r->comm, loss_failed(r, epoch, step, result));
     }
+    dt_place_phase(DT_AT_checks);
     DT_TRY(dt_checks_before_update(r->checks));
     dt_phase_charge(r, DT_PHASE_checks, &mark);
+    dt_place_phase(DT_AT_update);
     DT_TRY(update(r, sum, owned, spans, moments, lr, &mark));
+    dt_place_phase(DT_AT_checks);
     dt_checks_after_update(r->checks);
     dt_phase_charge(r, DT_PHASE_checks, &mark);
     return DT_OK;

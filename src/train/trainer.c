@@ -10,10 +10,13 @@
 #include "store/store.h"
 #include "session.h"
 #include "signals.h"
+#include "watched.h"
 
 typedef struct training {
     dt_run *run;
     dt_session session;
+    dt_watch *watch;
+    dt_straggler straggler;
     dt_progress at;
     int64_t save_steps;  /* --save-every as steps, or 0 */
     double save_s;       /* or as seconds, or 0 */
@@ -35,6 +38,7 @@ static dt_status save(training *t, dt_save_how how)
 {
     dt_run *r = t->run;
 
+    dt_place_phase(DT_AT_save);
     DT_TRY(dt_checks_replicas(r->checks)); /* what is wrong must not outlive the run */
     t->saved_s = dt_seconds();
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, how));
@@ -69,13 +73,12 @@ static dt_status preempted(training *t)
                                               why, (long long)t->at.run_step));
     snprintf(run, sizeof run, "%s", text);
     const char *folder = dirname(dirname(run)); /* RUN/checkpoints/step-N */
-    return dt_comm_agree(r->comm,
-                         dt_fail(DT_PREEMPTED,
-                                 "stopped by %s after step %lld of %lld; "
-                                 "checkpoint %s; to go on, start it again with --out %s "
-                                 "--resume auto",
-                                 why, (long long)t->at.run_step, (long long)r->total_steps, text,
-                                 folder));
+    return dt_comm_agree(r->comm, dt_fail(DT_PREEMPTED,
+                                          "stopped by %s after step %lld of %lld; "
+                                          "checkpoint %s; to go on, start it again with --out %s "
+                                          "--resume auto",
+                                          why, (long long)t->at.run_step, (long long)r->total_steps,
+                                          text, folder));
 }
 
 /* ---- Epochs ---------------------------------------------------------------------------- */
@@ -91,6 +94,7 @@ static dt_status train_step(training *t)
     DT_TRY(dt_run_step(r, at->epoch, at->step, save_asked(t), &result));
     if (result.undone)
         return preempted(t);
+    dt_watched_step(&t->straggler, t->watch, r);
     at->step++;
     at->run_step++;
     at->loss_sum += result.loss * (double)result.images;
@@ -143,6 +147,7 @@ static dt_status end_epoch(training *t, double seconds)
     dt_progress *at = &t->at;
     dt_test_result test;
 
+    dt_watched_epoch(&t->straggler, r);
     DT_TRY(test_finite(t, &test));
     DT_TRY(save_place(t));
     DT_TRY(dt_session_epoch(&t->session, r,
@@ -239,6 +244,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     dt_run *r = t->run;
     dt_session *s = &t->session;
 
+    dt_place_phase(DT_AT_end);
     *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds, .folder = s->folder.path};
     DT_TRY(dt_checks_now(r->checks)); /* names what the hashes below could only show */
     DT_TRY(dt_comm_agree(r->comm, check_finite(t)));
@@ -355,7 +361,7 @@ static dt_status begin(training *t)
     DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
     if (leads && path[0]) /* nothing refuses it any more */
         dt_resume_warn(r, t->other_class);
-    return DT_OK;
+    return dt_watched_open(&t->watch, r, leads ? t->session.folder.at : NULL);
 }
 
 static dt_status refuse_options(const dt_options *o)
@@ -398,6 +404,8 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         dt_report_finish(&t.session.report, &end);
 
 out:
+    dt_watch_close(t.watch);
+    dt_straggler_release(&t.straggler);
     dt_session_close(&t.session);
     dt_run_close(&r);
     return st;

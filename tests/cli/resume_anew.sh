@@ -7,7 +7,7 @@ set -u
 run=("${tiny[@]}" --max-steps -1 --epochs 2)
 said() { must grep -qF -- "$1" "$tmp/stderr"; }
 put_aside() { said "run folder $1: what an older run has left is in its folder $2 now: $3"; }
-sums() { (cd "$1" && find . -type f -exec cksum {} + | sort -k 3); }
+sums() { (cd "$1" && find . -type f ! -name progress -exec cksum {} + | sort -k 3); }
 
 # finished, without checkpoints
 accepts "${run[@]}" --save-every 0 --out "$tmp/done"

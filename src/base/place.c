@@ -1,0 +1,82 @@
+/* place.c - where this rank is, told to whoever looks: a few stores a layer, no lock, no call. A
+ * reader may see a change half made; the next one mends it. */
+#include "base.h"
+
+#include <time.h>
+
+static dt_place nobody_looks;
+static dt_place *mine = &nobody_looks;
+
+#define X(name, text) text,
+const char *const dt_place_text[DT_PLACE_COUNT] = {DT_PLACE_LIST(X)};
+#undef X
+
+#define get(member) atomic_load_explicit(&mine->member, memory_order_relaxed)
+#define put(member, value) atomic_store_explicit(&mine->member, value, memory_order_relaxed)
+
+int64_t dt_place_clock(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Whatever is new, the rank waits no longer. */
+static void changed(void)
+{
+    const int64_t now = dt_place_clock(), waits = get(waits_ns), took = now - get(changed_ns);
+
+    if (waits) {
+        put(waited_ns, get(waited_ns) + now - waits);
+        put(waits_ns, 0);
+    } else if (took > get(longest_ns)) {
+        put(longest_ns, took);
+    }
+    put(changed_ns, now);
+}
+
+void dt_place_use(dt_place *place)
+{
+    mine = place ? place : &nobody_looks;
+    put(layer, -1);
+    put(changed_ns, dt_place_clock());
+}
+
+void dt_place_step(int64_t step)
+{
+    const int64_t now = dt_place_clock(), began = get(began_ns);
+
+    changed();
+    if (began)
+        put(step_ns, now - began);
+    put(began_ns, now);
+    put(before_ns, get(longest_ns));
+    put(longest_ns, 0);
+    put(step, step);
+}
+
+void dt_place_phase(dt_place_name phase)
+{
+    changed();
+    put(layer, -1);
+    put(phase, (int)phase);
+}
+
+void dt_place_layer(int layer)
+{
+    changed();
+    put(layer, layer);
+}
+
+void dt_place_slice(int64_t slice)
+{
+    changed();
+    put(slice, slice);
+}
+
+void dt_place_waits(void)
+{
+    if (!get(waits_ns))
+        put(waits_ns, dt_place_clock());
+}

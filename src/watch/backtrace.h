@@ -1,0 +1,10 @@
+/* backtrace.h - what all threads of this process are doing; private to src/watch. */
+#ifndef DT_WATCH_BACKTRACE_H
+#define DT_WATCH_BACKTRACE_H
+
+/* Before the first: loads what a signal's handler may not. */
+void dt_backtraces_prepare(void);
+/* To stderr: rank and place, then each thread's calls, the innermost first. The threads go on. By
+ * one thread at a time. Local. */
+void dt_backtraces(int rank, const char *place);
+#endif

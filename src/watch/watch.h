@@ -1,0 +1,60 @@
+/* watch.h - who keeps whom waiting; the public header of src/watch.
+ *
+ * Each rank tells where it is (dt_place in base.h) in a table that its node's ranks share; on the
+ * node of rank 0 the table is the file `progress` of the run folder, so that others can read it
+ * while the run goes on and after everything was killed. A thread in each rank, which never calls
+ * MPI, looks at the table; the first that is alive on a node speaks and acts for it. */
+#ifndef DT_WATCH_H
+#define DT_WATCH_H
+#include "dist/dist.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+typedef struct dt_watch dt_watch;
+
+typedef struct dt_watch_opts {
+    const char *folder;         /* on rank 0: where the table's file goes */
+    const char *const *name;    /* [names] of the plan's steps; copied (same) */
+    int names;                  /* (same) */
+    int64_t total_steps, batch; /* of the run; images of a step (same) */
+    double warn_s, abort_s;     /* a rank stands still: say so; end the run. 0: never (same) */
+} dt_watch_opts;
+
+/* From now on the rank's changes of place are seen and judged. Where no table can be had, one line
+ * says so and *w is NULL. Collective. */
+dt_status dt_watch_open(dt_watch **w, dt_comm *c, const dt_watch_opts *opts) DT_MUST_CHECK;
+/* The run has ended, as others may see. w: NULL does nothing. Local. */
+void dt_watch_close(dt_watch *w);
+/* Seconds that each rank has waited for others, since open: waited_s [world]. Local. */
+void dt_watch_waited(const dt_watch *w, double *waited_s);
+
+/* ---- Judging ------------------------------------------------------------------------ */
+
+/* A rank as it is seen. */
+typedef struct dt_watch_view {
+    bool runs;        /* its process does: its own watcher was heard */
+    bool waits;       /* for other ranks */
+    double still_s;   /* since its last change, or since it waits, or since it was heard */
+    double allowed_s; /* what it took before between two changes; in waiting, for a step */
+} dt_watch_view;
+
+/* A rank is late that does not run, or that neither waits nor changes its place for longer than
+ * `warn_s` beyond what it took before. Where nobody is late and all wait for that long, nobody can
+ * go on. A late rank counts where others wait for it, or there are no others.
+ * Source: the stall inspector of Horovod asks who has not come; here all say where they are. */
+typedef struct dt_watch_verdict {
+    enum { DT_WATCH_FINE, DT_WATCH_LATE, DT_WATCH_ALL_WAIT } kind;
+    int rank;       /* the one that is late for longest, or that waits for longest */
+    double still_s; /* that one */
+    int ranks;      /* that are late, or that wait for so long */
+    int waits;      /* that wait, however long */
+} dt_watch_verdict;
+dt_watch_verdict dt_watch_judge(const dt_watch_view *view, int count, double warn_s);
+
+/* ---- Reading ------------------------------------------------------------------------ */
+
+/* Print where each rank of the run is, or was when it ended. going: its folder is in use.
+ * DT_NOINPUT: there is no table; DT_FORMAT: it is none. Local. */
+dt_status dt_watch_status(const char *run, bool going, FILE *f) DT_MUST_CHECK;
+#endif

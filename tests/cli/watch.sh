@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# The watch: a rank that stands still is named within seconds, by whoever still runs, goes on when
+# it is let, and ends the run when it is not; what each rank did can be read from outside.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+
+run=("${tiny[@]}" --epochs 100000 --max-steps -1 --save-every 20 --stall-warn 1)
+steps() { cat "$1/metrics.jsonl" 2>/dev/null | wc -l; }
+
+# begin NP DIR ARGS...: in the background; $job is mpirun, rank[] its ranks' processes by rank
+begin() {
+    local np=$1
+    folder=$2
+    shift 2
+    mpirun -np "$np" "$DTRAIN_BIN" "${run[@]}" --out "$folder" "$@" \
+        >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+    job=$!
+    awaits "steps in $folder" test_steps "$folder" 25
+    rank=()
+    while read -r number _ pid _; do rank[number]=$pid; done < <(
+        "$DTRAIN_BIN" status "$folder" | tail -n +3)
+}
+test_steps() { [ "$(steps "$1")" -gt "$2" ]; }
+said() { grep -qE -- "$1" "$tmp/stderr"; }
+# awaits WHAT COMMAND...: within the limit
+awaits() {
+    local what=$1
+    shift
+    cases=$((cases + 1))
+    for _ in $(seq $((limit * 10))); do
+        "$@" && return
+        sleep 0.1
+    done
+    code=- && complain "waited for $what"
+}
+ended() {
+    awaits "the end" not_there "$job"
+    wait "$job" 2>/dev/null
+    code=$?
+    cases=$((cases + 1))
+    [ "$code" = "$1" ] || complain "$2: want exit code $1"
+}
+not_there() { [ "$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null || echo Z)" = Z ]; }
+
+# any rank, rank 0 too: the others name it, and it goes on
+begin 3 "$tmp/on"
+must test "${#rank[@]}" = 3
+for r in 0 2; do
+    kill -STOP "${rank[r]}"
+    awaits "rank $r to be named" said "^dtrain: rank $r \(host [^ ]+, pid ${rank[r]}\) is stopped \(SIGSTOP\) in .*of step [0-9]+.* for [0-9.]+ s; 2 ranks wait for it"
+    launch 1 status "$folder"
+    must grep -qE "^run $folder is going on: step [0-9]+ of " "$tmp/stdout"
+    must test "$(grep -c ' waits in ' "$tmp/stdout")" = 2
+    kill -CONT "${rank[r]}"
+    awaits "rank $r to go on" said "^dtrain: rank $r goes on"
+    before=$(steps "$folder")
+    awaits "steps after it" test_steps "$folder" $((before + 5))
+done
+
+# SIGQUIT: where it is, every thread's calls, and on it goes
+kill -QUIT "${rank[1]}"
+awaits "backtraces" said "^dtrain: rank 1, thread ${rank[1]}:"
+must grep -qE "^dtrain: rank 1 \(pid ${rank[1]}\) is in .*step [0-9]+" "$tmp/stderr"
+awaits "calls" said "GOMP_parallel|libc_start|libc\.so"
+before=$(steps "$folder")
+awaits "steps after SIGQUIT" test_steps "$folder" $((before + 5))
+
+# after kill -9 of everything
+kill -9 "$job" "${rank[@]}"
+wait "$job" 2>/dev/null
+launch 1 status "$folder"
+must grep -qE "^run $folder is killed.*: step [0-9]+ of " "$tmp/stdout"
+must test "$(grep -cE '^ +[0-2] .*(step|beginning)' "$tmp/stdout")" = 3
+
+# for ever: the run ends with its code, and no process of it is left
+begin 3 "$tmp/ends" --stall-abort 4
+kill -STOP "${rank[1]}"
+ended 77 "a rank that stays stopped"
+must grep -qE "rank 1 .*: ended after --stall-abort 4 s; checkpoints are whole: start it again with --resume auto" "$tmp/stderr"
+for r in 0 1 2; do awaits "the end of rank $r" not_there "${rank[r]}"; done
+launch 1 status "$folder"
+must grep -q "^run $folder is ended by --stall-abort" "$tmp/stdout"
+accepts verify "$folder"
+
+# it costs nothing to be let alone
+begin 2 "$tmp/alone" --stall-warn 0
+kill -STOP "${rank[1]}"
+sleep 3
+must test "$(grep -c 'rank 1' "$tmp/stderr")" = 0
+kill -CONT "${rank[1]}"
+kill -USR1 "$job"
+ended 75 "a run that nobody watches"
+
+# a run that is over, and what is none
+accepts "${tiny[@]}" --out "$tmp/over"
+launch 1 status "$tmp/over"
+must grep -q "^run $tmp/over is over: step 1 of 1" "$tmp/stdout"
+ranks=1
+mkdir "$tmp/none"
+refuses 66 "cannot read $tmp/none/progress" -- status "$tmp/none"
+for bytes in 0 10 100 300; do
+    head -c "$bytes" "$tmp/over/progress" >"$tmp/none/progress"
+    refuses 65 "$tmp/none/progress" -- status "$tmp/none"
+done
+printf 'dtrain progress\0\1\0\0\0\0\1\0\0\377\377\377\177\377\377\377\177%600s' >"$tmp/none/progress"
+refuses "65|78" "$tmp/none/progress" -- status "$tmp/none"
+rm "$tmp/none/progress"
+mkfifo "$tmp/none/progress"
+refuses 65 "is no table" -- status "$tmp/none"
+finish
