@@ -8,7 +8,7 @@ static bool is_late(const dt_watch_view *v, double warn_s)
 
 static bool waits_long(const dt_watch_view *v, double warn_s)
 {
-    return v->runs && v->waits && v->still_s > warn_s + v->allowed_s;
+    return v->runs && v->waits && v->still_s > warn_s + v->allowed_s + DT_WATCH_HEARD_S;
 }
 
 static void add(dt_watch_verdict *w, int rank, double still_s)
@@ -26,7 +26,7 @@ dt_watch_verdict dt_watch_judge(const dt_watch_view *view, int count, double war
     int waits = 0;
 
     for (int r = 0; r < count; r++) {
-        waits += view[r].runs && view[r].waits;
+        waits += view[r].runs && view[r].waits && view[r].still_s > warn_s / 2;
         if (is_late(&view[r], warn_s))
             add(&late, r, view[r].still_s);
         if (waits_long(&view[r], warn_s))

@@ -90,7 +90,15 @@ static const char *manner(const dt_table *t, bool going)
     return going ? "going on" : "killed, or its machine was: it did not end by itself";
 }
 
-static void print_rank(const dt_table *t, int r, int64_t now, FILE *f)
+/* Where all have ended, nobody is heard. */
+static const char *state_of(const dt_table_row *row, int64_t now, bool going)
+{
+    if (going && now - dt_seen(row->heard_ns) > DT_WATCH_HEARD_S * INT64_C(1000000000))
+        return "does not run: ";
+    return dt_seen(row->place.waits_ns) ? "waits in " : "";
+}
+
+static void print_rank(const dt_table *t, int r, int64_t now, bool going, FILE *f)
 {
     const dt_table_row *row = &t->row[r];
     const dt_place *p = &row->place;
@@ -102,7 +110,7 @@ static void print_rank(const dt_table *t, int r, int64_t now, FILE *f)
     snprintf(host, sizeof host, "%.*s", DT_HOST_CHARS - 1, row->host);
     dt_log_shown(host, sizeof host);
     fprintf(f, "%5d  %-16s %8lld  %s%s, %.1f s\n", r, host, (long long)row->pid,
-            waits ? "waits in " : "", place, 1e-9 * (double)(now - (waits ? waits : changed)));
+            state_of(row, now, going), place, 1e-9 * (double)(now - (waits ? waits : changed)));
 }
 
 dt_status dt_watch_status(const char *run, bool going, FILE *f)
@@ -123,7 +131,7 @@ dt_status dt_watch_status(const char *run, bool going, FILE *f)
             fprintf(f, ", %.1f images/s in the last", (double)t.head->batch / step_s);
         fprintf(f, "\n rank  host                  pid  where, and for how long\n");
         for (int r = 0; r < t.head->world; r++)
-            print_rank(&t, r, now, f);
+            print_rank(&t, r, now, going, f);
     }
     free(memory);
     return st;

@@ -21,6 +21,8 @@ typedef struct dt_table_head {
 typedef struct dt_table_row {
     _Alignas(64) dt_place place;
     _Atomic int64_t heard_ns; /* its watcher, last */
+    _Atomic int64_t told_ns;  /* when another node last told of it; 0: this node's, or never */
+    _Atomic int state;        /* of a process that does not run, the kernel's letter; 0: gone */
     int64_t pid;
     int32_t rank, node;
     char host[DT_HOST_CHARS];

@@ -2,8 +2,6 @@
  * MPI; lines go to stderr, whole. */
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,175 +9,15 @@
 #include <unistd.h>
 
 #include "backtrace.h"
-#include "table.h"
+#include "eyes.h"
 
 enum {
     TICK_MS = 500,
-    HEARD_MS = 3000, /* a watcher that is silent for so long does not run */
-    PAUSE_MS = 3000, /* what the tick itself may be late before everything was stopped */
-};
-
-struct dt_watch {
-    dt_table table;
-    dt_node_mem *memory;
-    int rank, world, node_first, node_end; /* ranks of this node */
-    double warn_s, abort_s;
-    dt_watch_view *view; /* [world] */
-    pthread_t thread;
-    bool stop;             /* under wake */
-    int64_t since_ns;      /* nothing counts from before: the start, or the end of a pause */
-    dt_watch_verdict last; /* what was said; FINE: nothing */
-    double next_s;         /* of stillness, when it is said again */
+    PAUSE_MS = 1000, /* what the tick itself may be late before everything was stopped */
 };
 
 static sem_t wake; /* also by SIGQUIT's handler */
 static volatile sig_atomic_t asked;
-
-/* ---- Looking ------------------------------------------------------------------------------ */
-
-static double seconds_since(const dt_watch *w, int64_t ns, int64_t now)
-{
-    return 1e-9 * (double)(now - DT_MAX(ns, w->since_ns));
-}
-
-static void look(dt_watch *w, int64_t now)
-{
-    for (int r = 0; r < w->world; r++) {
-        const dt_place *p = &w->table.row[r].place;
-        const int64_t heard = dt_seen(w->table.row[r].heard_ns), waits = dt_seen(p->waits_ns);
-        const int64_t longest = dt_seen(p->longest_ns), before = dt_seen(p->before_ns);
-        const bool runs = seconds_since(w, heard, now) * 1e3 < HEARD_MS;
-        const int64_t still = !runs ? heard : waits ? waits : dt_seen(p->changed_ns);
-        const int64_t allowed = waits ? dt_seen(p->step_ns) : DT_MAX(longest, before);
-
-        w->view[r] = (dt_watch_view){.runs = runs,
-                                     .waits = waits != 0,
-                                     .still_s = seconds_since(w, still, now),
-                                     .allowed_s = 1e-9 * (double)allowed};
-    }
-}
-
-/* Whether this rank speaks for its node: no rank before it runs. */
-static bool speaks(const dt_watch *w)
-{
-    for (int r = w->node_first; r < w->rank; r++)
-        if (w->view[r].runs)
-            return false;
-    return true;
-}
-
-/* ---- Saying --------------------------------------------------------------------------------- */
-
-/* Of the process, by the kernel's letter: 0 where there is none. */
-static char process_state(int64_t pid)
-{
-    char path[64], text[512];
-
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *name_end = strrchr(text, ')'); /* the name may hold anything */
-    return name_end && name_end[1] ? name_end[2] : 0;
-}
-
-static const char *manner(const dt_watch *w, int r)
-{
-    const bool here = r >= w->node_first && r < w->node_end;
-
-    if (w->view[r].runs)
-        return "is in";
-    if (!here)
-        return "has not been heard of, and was in";
-    switch (process_state(w->table.row[r].pid)) {
-    case 'T':
-    case 't':
-        return "is stopped (SIGSTOP) in";
-    case 0:
-    case 'Z':
-        return "is gone; it was in";
-    default:
-        return "does not run, in";
-    }
-}
-
-static void say(const char *line)
-{
-    char text[1024];
-    const int n = snprintf(text, sizeof text, "dtrain: %s\n", line);
-    const size_t length = (size_t)DT_MIN(n, (int)sizeof text - 1);
-
-    if (write(STDERR_FILENO, text, length) < (ssize_t)length)
-        return; /* nobody listens */
-}
-
-static void describe(const dt_watch *w, const dt_watch_verdict *v, char *out, size_t room)
-{
-    const dt_table_row *row = &w->table.row[v->rank];
-    char place[160], others[64] = "";
-
-    dt_table_place(&w->table, v->rank, place, sizeof place);
-    if (v->kind == DT_WATCH_ALL_WAIT) {
-        snprintf(out, room,
-                 "all %d ranks wait, rank %d (host %s, pid %lld) in %s, for %.1f s: a message "
-                 "between them is lost or very late",
-                 w->world, row->rank, row->host, (long long)row->pid, place, v->still_s);
-        return;
-    }
-    if (v->ranks > 1)
-        snprintf(others, sizeof others, ", and %d more ranks stand still", v->ranks - 1);
-    snprintf(out, room, "rank %d (host %s, pid %lld) %s %s for %.1f s%s", row->rank, row->host,
-             (long long)row->pid, manner(w, v->rank), place, v->still_s, others);
-    const size_t used = strlen(out);
-    if (v->waits > 0)
-        snprintf(out + used, room - used, "; %d rank%s for it", v->waits,
-                 v->waits == 1 ? " waits" : "s wait");
-}
-
-/* Again when it has lasted twice as long. */
-static void tell(dt_watch *w, const dt_watch_verdict *v)
-{
-    char line[768];
-    const bool same = w->last.kind == v->kind && w->last.rank == v->rank;
-
-    if (v->kind == DT_WATCH_FINE) {
-        if (w->last.kind == DT_WATCH_LATE) {
-            snprintf(line, sizeof line, "rank %d goes on", w->table.row[w->last.rank].rank);
-            say(line);
-        } else if (w->last.kind == DT_WATCH_ALL_WAIT) {
-            say("the ranks go on");
-        }
-    } else if (!same || v->still_s >= w->next_s) {
-        describe(w, v, line, sizeof line);
-        say(line);
-        w->next_s = 2 * v->still_s;
-    }
-    w->last = *v;
-}
-
-/* ---- Ending --------------------------------------------------------------------------------- */
-
-/* No rank can be asked to come to an end together with one that does not move. */
-static void give_up(dt_watch *w, const dt_watch_verdict *v)
-{
-    char line[1024], what[768];
-
-    describe(w, v, what, sizeof what);
-    snprintf(line, sizeof line,
-             "%s: ended after --stall-abort %g s; checkpoints are whole: start it again with "
-             "--resume auto",
-             what, w->abort_s);
-    say(line);
-    dt_tell(w->table.head->stalled, 1);
-}
-
-static void obey(const dt_watch *w)
-{
-    if (dt_seen(w->table.head->stalled))
-        _exit(dt_status_exit_code(DT_STALLED));
-}
 
 /* ---- The thread ----------------------------------------------------------------------------- */
 
@@ -210,21 +48,16 @@ static void *watch_main(void *context)
             w->since_ns = now; /* the whole run may have been stopped, and nobody is late */
         last = now;
         dt_tell(mine->heard_ns, now);
-        obey(w);
+        dt_channel_receive(w->channel, &w->table, now);
+        dt_watch_obey(w);
         if (asked) {
             char place[160];
             asked = 0;
             dt_table_place(&w->table, w->rank, place, sizeof place);
             dt_backtraces(w->rank, place);
         }
-        look(w, now);
-        if (!speaks(w) || w->warn_s <= 0)
-            continue;
-        const dt_watch_verdict v = dt_watch_judge(w->view, w->world, w->warn_s);
-        tell(w, &v);
-        if (v.kind != DT_WATCH_FINE && w->abort_s > 0 && v.still_s >= w->abort_s)
-            give_up(w, &v);
-        obey(w);
+        dt_watch_look(w, now);
+        dt_watch_obey(w);
     }
     return NULL;
 }
@@ -302,15 +135,27 @@ static void fill_head(const dt_watch *w, const dt_watch_opts *o)
         snprintf(w->table.name + (size_t)i * DT_TABLE_NAME, DT_TABLE_NAME, "%s", o->name[i]);
 }
 
-static void fill_row(const dt_watch *w)
+/* Who the ranks are, put together by sums: the others' are zero. */
+static dt_status fill_rows(const dt_watch *w, dt_comm *c)
 {
-    dt_table_row *row = &w->table.row[w->rank];
+    enum { WORDS = 1 + DT_HOST_CHARS / 8 };
+    const size_t count = (size_t)w->world * WORDS;
+    char host[DT_HOST_CHARS] = "";
+    int64_t *all = NULL;
 
-    row->rank = w->rank;
-    row->pid = getpid();
-    dt_host_name(row->host);
-    dt_tell(row->heard_ns, dt_place_clock());
-    dt_place_use(&row->place);
+    DT_TRY(dt_comm_agree(c, dt_calloc(&all, count, sizeof *all, "who the ranks are")));
+    dt_host_name(host);
+    all[(size_t)w->rank * WORDS] = getpid();
+    memcpy(&all[(size_t)w->rank * WORDS + 1], host, sizeof host);
+    const dt_status st = dt_comm_sum_i64(c, all, count);
+    for (int r = 0; r < w->world && st == DT_OK && dt_comm_node_rank(c) == 0; r++) {
+        dt_table_row *row = &w->table.row[r];
+        row->rank = r;
+        row->pid = all[(size_t)r * WORDS];
+        memcpy(row->host, &all[(size_t)r * WORDS + 1], sizeof row->host);
+    }
+    free(all);
+    return st;
 }
 
 static dt_status watch_table(dt_watch *w, dt_comm *c, const dt_watch_opts *o, const char **why)
@@ -325,8 +170,9 @@ static dt_status watch_table(dt_watch *w, dt_comm *c, const dt_watch_opts *o, co
     w->table = dt_table_of(memory, w->world);
     if (dt_comm_node_rank(c) == 0)
         fill_head(w, o);
-    DT_TRY(dt_comm_barrier(c));
-    fill_row(w);
+    DT_TRY(fill_rows(w, c));
+    dt_tell(w->table.row[w->rank].heard_ns, dt_place_clock());
+    dt_place_use(&w->table.row[w->rank].place);
     return dt_comm_barrier(c);
 }
 
@@ -352,11 +198,13 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
         dt_warn("nobody watches the ranks: %s", why);
         goto failed;
     }
+    DT_GO(st, dt_channel_open(&w->channel, c), failed);
     DT_GO(st, dt_comm_agree(c, thread_start(w)), failed);
     *out = w;
     return DT_OK;
 
 failed:
+    dt_channel_close(w->channel);
     free(w->view);
     free(w);
     return st;
@@ -374,6 +222,7 @@ void dt_watch_close(dt_watch *w)
     pthread_join(w->thread, NULL);
     dt_tell(w->table.head->ended, 1);
     dt_place_use(NULL);
+    dt_channel_close(w->channel);
     dt_node_mem_destroy(w->memory);
     free(w->view);
     free(w);

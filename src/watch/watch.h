@@ -31,6 +31,8 @@ void dt_watch_waited(const dt_watch *w, double *waited_s);
 
 /* ---- Judging ------------------------------------------------------------------------ */
 
+enum { DT_WATCH_HEARD_S = 3 }; /* a watcher that is silent for so long does not run */
+
 /* A rank as it is seen. */
 typedef struct dt_watch_view {
     bool runs;        /* its process does: its own watcher was heard */
@@ -40,15 +42,15 @@ typedef struct dt_watch_view {
 } dt_watch_view;
 
 /* A rank is late that does not run, or that neither waits nor changes its place for longer than
- * `warn_s` beyond what it took before. Where nobody is late and all wait for that long, nobody can
- * go on. A late rank counts where others wait for it, or there are no others.
+ * `warn_s` beyond what it took before. Where nobody is late and all wait for that long, and
+ * for DT_WATCH_HEARD_S more, in which it would show who does not run, nobody can go on. A late rank counts where others wait for half as long, or there are no others.
  * Source: the stall inspector of Horovod asks who has not come; here all say where they are. */
 typedef struct dt_watch_verdict {
     enum { DT_WATCH_FINE, DT_WATCH_LATE, DT_WATCH_ALL_WAIT } kind;
     int rank;       /* the one that is late for longest, or that waits for longest */
     double still_s; /* that one */
     int ranks;      /* that are late, or that wait for so long */
-    int waits;      /* that wait, however long */
+    int waits;      /* that wait, for half of warn_s or longer */
 } dt_watch_verdict;
 dt_watch_verdict dt_watch_judge(const dt_watch_view *view, int count, double warn_s);
 

@@ -13,7 +13,7 @@ begin() {
     folder=$2
     shift 2
     mpirun -np "$np" "$DTRAIN_BIN" "${run[@]}" --out "$folder" "$@" \
-        >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+        >"$tmp/log" 2>&1 </dev/null &
     job=$!
     awaits "steps in $folder" test_steps "$folder" 25
     rank=()
@@ -21,7 +21,7 @@ begin() {
         "$DTRAIN_BIN" status "$folder" | tail -n +3)
 }
 test_steps() { [ "$(steps "$1")" -gt "$2" ]; }
-said() { grep -qE -- "$1" "$tmp/stderr"; }
+said() { grep -qE -- "$1" "$tmp/log"; }
 # awaits WHAT COMMAND...: within the limit
 awaits() {
     local what=$1
@@ -51,6 +51,7 @@ for r in 0 2; do
     launch 1 status "$folder"
     must grep -qE "^run $folder is going on: step [0-9]+ of " "$tmp/stdout"
     must test "$(grep -c ' waits in ' "$tmp/stdout")" = 2
+    must grep -qE "^ +$r .* does not run: " "$tmp/stdout"
     kill -CONT "${rank[r]}"
     awaits "rank $r to go on" said "^dtrain: rank $r goes on"
     before=$(steps "$folder")
@@ -60,7 +61,7 @@ done
 # SIGQUIT: where it is, every thread's calls, and on it goes
 kill -QUIT "${rank[1]}"
 awaits "backtraces" said "^dtrain: rank 1, thread ${rank[1]}:"
-must grep -qE "^dtrain: rank 1 \(pid ${rank[1]}\) is in .*step [0-9]+" "$tmp/stderr"
+must grep -qE "^dtrain: rank 1 \(pid ${rank[1]}\) is in .*step [0-9]+" "$tmp/log"
 awaits "calls" said "GOMP_parallel|libc_start|libc\.so"
 before=$(steps "$folder")
 awaits "steps after SIGQUIT" test_steps "$folder" $((before + 5))
@@ -76,7 +77,7 @@ must test "$(grep -cE '^ +[0-2] .*(step|beginning)' "$tmp/stdout")" = 3
 begin 3 "$tmp/ends" --stall-abort 4
 kill -STOP "${rank[1]}"
 ended 77 "a rank that stays stopped"
-must grep -qE "rank 1 .*: ended after --stall-abort 4 s; checkpoints are whole: start it again with --resume auto" "$tmp/stderr"
+must grep -qE "rank 1 .*: ended after --stall-abort 4 s; checkpoints are whole: start it again with --resume auto" "$tmp/log"
 for r in 0 1 2; do awaits "the end of rank $r" not_there "${rank[r]}"; done
 launch 1 status "$folder"
 must grep -q "^run $folder is ended by --stall-abort" "$tmp/stdout"
@@ -86,7 +87,7 @@ accepts verify "$folder"
 begin 2 "$tmp/alone" --stall-warn 0
 kill -STOP "${rank[1]}"
 sleep 3
-must test "$(grep -c 'rank 1' "$tmp/stderr")" = 0
+must test "$(grep -c 'rank 1' "$tmp/log")" = 0
 kill -CONT "${rank[1]}"
 kill -USR1 "$job"
 ended 75 "a run that nobody watches"

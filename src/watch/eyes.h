@@ -1,0 +1,27 @@
+/* eyes.h - one look at the table, and what follows from it; private to src/watch. */
+#ifndef DT_WATCH_EYES_H
+#define DT_WATCH_EYES_H
+#include <pthread.h>
+
+#include "channel.h"
+
+struct dt_watch {
+    dt_table table;
+    dt_node_mem *memory;
+    dt_channel *channel;                   /* NULL: one node */
+    int rank, world, node_first, node_end; /* ranks of this node */
+    double warn_s, abort_s;
+    dt_watch_view *view; /* [world] */
+    pthread_t thread;
+    bool stop;             /* under wake */
+    int64_t since_ns;      /* nothing counts from before: the start, or the end of a pause */
+    dt_watch_verdict last; /* what was said; FINE: nothing */
+    double next_s;         /* of stillness, when it is said again */
+};
+
+/* See all ranks, tell the other nodes of this one's, judge, and speak and end the run where it is
+ * for this rank to do so. Once a tick, by the watch's thread. */
+void dt_watch_look(dt_watch *w, int64_t now);
+/* End this process where its node's ranks are to end. */
+void dt_watch_obey(const dt_watch *w);
+#endif
