@@ -2,6 +2,7 @@
  * serves both ways. */
 #include "store.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -239,8 +240,10 @@ dt_status dt_model_path(const char *path, char out[PATH_MAX])
     if (!folder)
         return DT_OK;
     DT_TRY(dt_path_join(out, path, "model.safetensors"));
-    if (dt_path_exists(out))
+    if (stat(out, &info) == 0)
         return DT_OK;
+    if (errno != ENOENT)
+        return dt_fail(DT_NOINPUT, "model file %s: %s", out, strerror(errno));
     return dt_fail(DT_NOINPUT,
                    "model file %s is a folder without model.safetensors: name a "
                    ".safetensors file, a checkpoint or the folder of a finished run",

@@ -40,7 +40,7 @@ static dt_status read_classes(const char *given, int *classes)
 
 /* A header of a few bytes may name a network of many: memory is taken for what the file can
  * hold, in the narrowest type that is read. */
-static dt_status check_size(const char *given, const dt_net *net)
+static dt_status check_size(const char *given, const dt_net *net, bool named)
 {
     const uint64_t weights = sizeof(dt_f16) * (uint64_t)dt_net_weight_total(net);
     char path[PATH_MAX];
@@ -49,10 +49,11 @@ static dt_status check_size(const char *given, const dt_net *net)
     DT_TRY(dt_model_path(given, path));
     if (stat(path, &info) != 0 || (uint64_t)info.st_size >= weights)
         return DT_OK; /* a file that is gone is told of by whoever reads it */
-    return dt_fail(DT_FORMAT,
-                   "%s has %llu bytes, the network that it names has at least %llu of "
-                   "weights: it is another one, or damaged",
-                   path, (unsigned long long)info.st_size, (unsigned long long)weights);
+    return dt_fail(DT_FORMAT, "%s has %llu bytes, the network %s has at least %llu of weights: %s",
+                   path, (unsigned long long)info.st_size, dt_net_spec_of(net)->net,
+                   (unsigned long long)weights,
+                   named ? "it is another one than the file says, or damaged"
+                         : "the file does not say for which network it was made; choose --net");
 }
 
 dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_options *given)
@@ -64,7 +65,7 @@ dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_option
     DT_TRY(read_classes(path, &classes));
     const dt_net_spec spec = dt_options_net(&r->o, classes);
     DT_TRY(dt_net_create(&r->net, &spec));
-    DT_TRY(check_size(path, r->net));
+    DT_TRY(check_size(path, r->net, r->meta.text[0][0] != '\0'));
     const size_t floats = dt_net_slab_floats(r->net);
     const size_t channels = dt_net_norm_channels(r->net);
     DT_TRY(dt_calloc(&r->slab, 2 * floats + 2 * channels, sizeof *r->slab,

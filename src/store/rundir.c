@@ -292,12 +292,60 @@ static dt_status hold_folder(dt_rundir *d)
     return DT_OK;
 }
 
+static bool is_removed(int folder)
+{
+    struct stat info;
+    return fstat(folder, &info) == 0 && info.st_nlink == 0;
+}
+
+static dt_status made_again(dt_rundir *d, dt_rundir *again)
+{
+    contents c;
+
+    DT_TRY(make_parents(again->path));
+    DT_TRY(make_folder(again->path, &again->created));
+    DT_TRY(hold_folder(again));
+    DT_TRY(lock_folder(again));
+    DT_TRY(look_into(again, &c));
+    if (!c.empty)
+        return dt_fail(DT_CANTCREATE,
+                       "run folder %s was removed while its run goes on, and what is there now is "
+                       "not empty: it holds '%s'; empty it",
+                       d->path, c.other);
+    DT_TRY(take_lock(again));
+    if (dup3(again->folder, d->folder, O_CLOEXEC) < 0)
+        return rundir_error(d->path, "holding it");
+    close(d->lock);
+    d->lock = again->lock;
+    again->open = again->created = false; /* they are d's now */
+    return DT_OK;
+}
+
+/* Once more at its place, unless somebody else has taken that. The descriptor's number stays, and
+ * with it the names of all files. */
+static dt_status make_again(dt_rundir *d)
+{
+    dt_rundir again = {.folder = -1, .lock = -1};
+
+    memcpy(again.path, d->path, sizeof again.path);
+    const dt_status st = made_again(d, &again);
+    if (st == DT_OK)
+        dt_warn(
+            "run folder %s was removed while its run goes on: it is made again, without what it "
+            "held",
+            d->path);
+    dt_rundir_close(&again);
+    return st;
+}
+
 dt_status dt_rundir_find(dt_rundir *d)
 {
     char now[sizeof d->path];
 
     if (leads_to(d->path, d->folder))
         return DT_OK;
+    if (strcmp(d->at, d->path) != 0 && is_removed(d->folder))
+        return make_again(d);
     if (strcmp(d->at, d->path) == 0)
         return dt_fail(DT_IO,
                        "run folder %s was moved or replaced while its run was on; move it "

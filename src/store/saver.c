@@ -126,7 +126,10 @@ dt_status dt_saver_open(dt_saver **out, const char *run, const dt_net *net, cons
     if (error != 0) {
         dt_slab_destroy(&v->slab);
         free(v);
-        return dt_fail(DT_NOMEM, "no thread to write checkpoints: %s", strerror(error));
+        return dt_fail(DT_NOMEM,
+                       "no thread to write checkpoints: %s; lower --threads, or raise the limit of "
+                       "processes (ulimit -u) or of memory (ulimit -v)",
+                       strerror(error));
     }
     *out = v;
     return DT_OK;

@@ -213,6 +213,7 @@ static dt_status restore_files(dt_session *s, const dt_run *r)
     char path[PATH_MAX];
     bool again = false;
 
+    DT_TRY(dt_rundir_find(&s->folder));
     DT_TRY(dt_metrics_keep(&s->metrics, &again));
     if (again)
         dt_warn("%s was removed, replaced or cut while the run goes on: it is written again",
@@ -261,7 +262,6 @@ static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *a
         .proved = how.proved,
     };
 
-    DT_TRY(dt_rundir_find(&s->folder));
     DT_TRY(keep_files(s, r));
     DT_TRY(dt_metrics_bytes(&s->metrics, &snapshot.at.metrics_bytes));
     dt_digest_text(dt_source_digest(r->source), data);

@@ -123,14 +123,42 @@ accepts "${tiny[@]}" --out "$tmp/empty"
 must test ! -e "$tmp/large/model.safetensors"
 must test -z "$(find "$tmp/large" -size +1M)"
 
-# a link that comes to where the model is to be, while the run goes on
-"$DTRAIN_BIN" "${tiny[@]}" --epochs 600 --max-steps 600 --save-every 0 --out "$tmp/late" >"$tmp/stdout" \
-    2>"$tmp/stderr" </dev/null &
-job=$!
-for _ in $(seq 600); do
-    [ "$(cat "$tmp/late/metrics.jsonl" 2>/dev/null | wc -l)" -gt 5 ] && break
-    sleep 0.05
+# goes_on DIR STEPS ARGS...: in the background, some steps on; $job is its process
+goes_on() {
+    local folder=$1 steps=$2
+    shift 2
+    "$DTRAIN_BIN" "${tiny[@]}" --epochs "$steps" --max-steps "$steps" --out "$folder" "$@" \
+        >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+    job=$!
+    for _ in $(seq 600); do
+        [ "$(cat "$folder/metrics.jsonl" 2>/dev/null | wc -l)" -gt 5 ] && break
+        sleep 0.05
+    done
+}
+
+# the folder is removed while the run goes on: it is made again, but not in another's place
+for taken in no yes; do
+    goes_on "$tmp/tidied" 600 --save-every 20
+    while [ -e "$tmp/tidied" ]; do rm -rf "$tmp/tidied" 2>/dev/null; done
+    [ $taken = no ] || { mkdir "$tmp/tidied" && : >"$tmp/tidied/other"; }
+    wait "$job"
+    code=$?
+    if [ $taken = no ]; then
+        must test "$code" = 0
+        must grep -qF "run folder $tmp/tidied was removed while its run goes on: it is made again" "$tmp/stderr"
+        accepts verify "$tmp/tidied"
+        must test -s "$tmp/tidied/model.safetensors"
+        must test -z "$(find "$tmp/tidied" -name '*.tmp')"
+    else
+        must test "$code" = 73
+        must grep -qF "it holds 'other'; empty it" "$tmp/stderr"
+        must test "$(ls "$tmp/tidied")" = other
+    fi
+    rm -rf "$tmp/tidied"
 done
+
+# a link that comes to where the model is to be, while the run goes on
+goes_on "$tmp/late" 600 --save-every 0
 ln -s nowhere "$tmp/late/model.safetensors"
 wait "$job"
 code=$?
