@@ -82,7 +82,9 @@ static dt_status thread_start(dt_watch *w)
     const int error = pthread_create(&w->thread, NULL, watch_main, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
-        return dt_fail(DT_NOMEM, "the system gives no thread to watch the ranks: %s",
+        return dt_fail(DT_NOMEM,
+                       "no thread to watch the ranks: %s; lower --threads, or raise the limit of "
+                       "processes (ulimit -u) or of memory (ulimit -v)",
                        strerror(error));
     dt_backtraces_prepare();
     if (sigaction(SIGQUIT, &quit, NULL) != 0)

@@ -42,8 +42,9 @@ typedef struct dt_watch_view {
 } dt_watch_view;
 
 /* A rank is late that does not run, or that neither waits nor changes its place for longer than
- * `warn_s` beyond what it took before. Where nobody is late and all wait for that long, and
- * for DT_WATCH_HEARD_S more, in which it would show who does not run, nobody can go on. A late rank counts where others wait for half as long, or there are no others.
+ * `warn_s` beyond what it took before; it counts where others wait for half as long, or there are
+ * no others. Where nobody is late and all wait for that long, and for DT_WATCH_HEARD_S more, in
+ * which it would show who does not run, nobody can go on.
  * Source: the stall inspector of Horovod asks who has not come; here all say where they are. */
 typedef struct dt_watch_verdict {
     enum { DT_WATCH_FINE, DT_WATCH_LATE, DT_WATCH_ALL_WAIT } kind;

@@ -47,7 +47,7 @@ begin 3 "$tmp/on"
 must test "${#rank[@]}" = 3
 for r in 0 2; do
     kill -STOP "${rank[r]}"
-    awaits "rank $r to be named" said "^dtrain: rank $r \(host [^ ]+, pid ${rank[r]}\) is stopped \(SIGSTOP\) in .*of step [0-9]+.* for [0-9.]+ s; 2 ranks wait for it"
+    awaits "rank $r to be named" said "^dtrain: rank $r \(host [^ ]+, pid ${rank[r]}\) is stopped \(SIGSTOP\) in .* step [0-9]+.* for [0-9.]+ s; 2 ranks wait for it"
     launch 1 status "$folder"
     must grep -qE "^run $folder is going on: step [0-9]+ of " "$tmp/stdout"
     must test "$(grep -c ' waits in ' "$tmp/stdout")" = 2

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The watch over hosts: two network namespaces with host names of their own. A rank of the other
+# host that is stopped is named from here, a cable that is cut is told as such and ends the run on
+# both sides, and the hashes of a run that came through are those of a calm one.
+set -u
+if [ "${1:-}" != inside ]; then
+    command -v ip >/dev/null || { echo "no ip: install iproute2"; exit 1; }
+    unshare -nm true 2>/dev/null || { echo "SKIPPED: no rights to make network namespaces"; exit 99; }
+    exec timeout -k 2 280 unshare -nm --propagation private bash "$0" inside
+fi
+. "$DTRAIN_SOURCE/tests/support/hosts.bash" || exit 1
+hosts_make 2 3 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
+
+bad=0
+run=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --shards 4
+     --precision fp32 --threads 1 --stall-warn 1)
+complain() { bad=1; echo "FAILED: $*"; sed 's/^/  | /' "$folder/log" | tail -n 30; }
+begin() { # DIR ARGS...
+    out=$folder/$1
+    shift
+    mpirun "${on_hosts[@]}" "$DTRAIN_BIN" "${run[@]}" --out "$out" "$@" >"$folder/log" 2>&1 </dev/null &
+    job=$!
+    awaits "steps" has_steps 25
+    rank=()
+    while read -r number _ pid _; do rank[number]=$pid; done < <("$DTRAIN_BIN" status "$out" | tail -n +3)
+}
+has_steps() { [ "$(cat "$out/metrics.jsonl" 2>/dev/null | wc -l)" -gt "$1" ]; }
+said() { grep -qE -- "$1" "$folder/log"; }
+over() { ! kill -0 "$1" 2>/dev/null; }
+gone() { [ "$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null || echo Z)" = Z ]; }
+awaits() { # WHAT COMMAND...
+    local what=$1
+    shift
+    for _ in $(seq 600); do
+        "$@" && return
+        sleep 0.1
+    done
+    complain "waited for $what"
+}
+hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
+
+"$DTRAIN_BIN" "${run[@]}" --epochs 100 --out "$folder/calm" >"$folder/log" 2>&1 || complain "a calm run"
+
+# rank 3 is on the other host
+begin on --epochs 100
+kill -STOP "${rank[3]}"
+awaits "rank 3 to be named" said "^dtrain: rank 3 \(host node3, pid ${rank[3]}\) is stopped \(SIGSTOP\) in .* for [0-9.]+ s; 3 ranks wait"
+"$DTRAIN_BIN" status "$out" | grep -qE '^ +3  node3 .* does not run: ' || complain "status does not show it"
+kill -CONT "${rank[3]}"
+awaits "rank 3 to go on" said "^dtrain: rank 3 goes on"
+wait "$job" || complain "the run did not end well"
+[ -n "$(hashes "$out")" ] && [ "$(hashes "$out")" = "$(hashes "$folder/calm")" ] || complain "other hashes"
+
+# the cable is cut for ever: told, and over on both sides
+begin cut --epochs 100000 --stall-abort 8
+sleep 2 # the hosts have heard of each other
+ip link set dtveth3 down
+awaits "the host to be missed" said "^dtrain: rank [23] \(host node3, pid [0-9]+\) has not been heard of"
+for r in 0 1 2 3; do awaits "the end of rank $r" gone "${rank[r]}"; done
+said "ended after --stall-abort 8 s" || complain "not told why it ended"
+kill -9 "$job" 2>/dev/null # Open MPI 4.1 waits for the host that it cannot reach
+wait "$job" 2>/dev/null
+exit $bad

@@ -1,0 +1,33 @@
+# hosts.bash - hosts for tests: network namespaces with addresses and names of their own, and mpirun
+# that starts ranks in them. To be sourced inside `unshare -nm`.
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# hosts_make K...: host nodeK at 10.99.0.K, its cable is dtvethK; on_hosts is mpirun's arguments
+# for two ranks on each
+hosts_make() {
+    mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns &&
+        ip link set lo up && ip link add dtbridge type bridge &&
+        ip addr add 10.99.0.1/24 dev dtbridge && ip link set dtbridge up || return 1
+    local k list=""
+    for k in "$@"; do
+        ip netns add "dt$k" && ip link add "dtveth$k" type veth peer name eth0 netns "dt$k" &&
+            ip link set "dtveth$k" master dtbridge up &&
+            ip -n "dt$k" addr add "10.99.0.$k/24" dev eth0 &&
+            ip -n "dt$k" link set eth0 up && ip -n "dt$k" link set lo up || return 1
+        list=$list,10.99.0.$k:2
+    done
+    on_hosts=(--host "${list#,}" -np $((2 * $#)))
+    cat >"$folder/agent" <<'END'
+#!/bin/sh
+h=$1; shift
+exec ip netns exec "dt${h##*.}" unshare -u sh -c "hostname node${h##*.}; exec sh -c '$*'"
+END
+    chmod +x "$folder/agent"
+    # Ranks go where the environment of scripts/setup.sh sends them. Open MPI 4's names, then 5's.
+    unset PRTE_MCA_rmaps_default_mapping_policy
+    . "$DTRAIN_SOURCE/scripts/setup.sh"
+    export OMPI_MCA_plm_rsh_agent=$folder/agent OMPI_MCA_oob_tcp_if_include=10.99.0.0/24
+    export PRTE_MCA_plm_ssh_agent=$folder/agent PRTE_MCA_prte_if_include=10.99.0.0/24
+    export OMPI_MCA_pml=ob1 OMPI_MCA_btl_tcp_if_include=10.99.0.0/24
+}
