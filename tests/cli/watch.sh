@@ -22,6 +22,7 @@ begin() {
 }
 test_steps() { [ "$(steps "$1")" -gt "$2" ]; }
 said() { grep -qE -- "$1" "$tmp/log"; }
+has_checkpoint() { compgen -G "$1/checkpoints/step-*" >/dev/null; }
 # awaits WHAT COMMAND...: within the limit
 awaits() {
     local what=$1
@@ -75,6 +76,7 @@ must test "$(grep -cE '^ +[0-2] .*(step|beginning)' "$tmp/stdout")" = 3
 
 # for ever: the run ends with its code, and no process of it is left
 begin 3 "$tmp/ends" --stall-abort 4
+awaits "a checkpoint" has_checkpoint "$folder"
 kill -STOP "${rank[1]}"
 ended 77 "a rank that stays stopped"
 must grep -qE "rank 1 .*: ended after --stall-abort 4 s; checkpoints are whole: start it again with --resume auto" "$tmp/log"
