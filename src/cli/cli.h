@@ -25,6 +25,8 @@
     X(average, "A B... --out FILE: mean of the weights of models or checkpoints")                  \
     X(convert, "A --out FILE --names SCHEME: a model file in another naming")                      \
     X(config, "the effective options as a configuration file (--print-config)")                    \
+    X(launch, "start a run on one host or several: dtrain launch --help")                          \
+    X(ranktable, "print a rank table of hosts, or check one")                                      \
     X(version, "version, build and libraries")                                                     \
     X(help, "this text")
 
@@ -35,8 +37,10 @@ typedef struct dt_command {
     dt_status (*run)(dt_comm *c, const dt_settings *s);
     const char *operands; /* what messages call the words that are no options */
     int least, most;      /* how many of them it takes; 0: none */
-    bool bare;            /* reads no options: works whatever files and environment hold */
-    bool computes;        /* runs or compiles a network: needs memory and some stack */
+    dt_status (*alone)(int argc, char **argv); /* instead of run, without MPI and settings; the
+                                                * words behind the command's name */
+    bool bare;     /* reads no options: works whatever files and environment hold */
+    bool computes; /* runs or compiles a network: needs memory and some stack */
 } dt_command;
 #define X(name, help) extern const dt_command dt_command_##name;
 DT_COMMAND_LIST(X)

@@ -1,5 +1,6 @@
 /* cmd_calls.c - the commands that are one call of another folder. */
 #include "cli.h"
+#include "launch/launch.h"
 #include "watch/watch.h"
 #include <limits.h>
 
@@ -58,3 +59,5 @@ const dt_command dt_command_convert = {.name = "convert",
                                        .operands = "A --out FILE --names SCHEME",
                                        .least = 1,
                                        .most = 1};
+const dt_command dt_command_launch = {.name = "launch", .alone = dt_launch};
+const dt_command dt_command_ranktable = {.name = "ranktable", .alone = dt_ranktable};

@@ -135,6 +135,18 @@ __attribute__((section(".preinit_array"),
                used)) static void (*const main_preinit)(void) = main_look_at_limits;
 #endif
 
+/* What starts other programs, or reads a file, needs no ranks. */
+static int main_alone(const dt_command *command, int argc, char **argv)
+{
+    dt_status st = command->alone(argc - 2, argv + 2);
+
+    if (st == DT_OK && (fflush(stdout) != 0 || ferror(stdout)))
+        st = dt_fail(DT_IO, "standard output cannot be written");
+    if (st != DT_OK)
+        dt_log_error("%s", dt_fail_text());
+    return dt_status_exit_code(st);
+}
+
 int main(int argc, char **argv)
 {
     dt_comm *c = NULL;
@@ -143,6 +155,9 @@ int main(int argc, char **argv)
     if (dt_decoder_asked(argc, argv))
         return dt_decoder_serve();
     main_fill_closed();
+    const dt_command *command = main_command(argc, argv);
+    if (command && command->alone)
+        return main_alone(command, argc, argv);
     main_settle_threads(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not an end, */
     signal(SIGPIPE, SIG_IGN); /* and so is an output that nobody reads any more */

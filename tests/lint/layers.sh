@@ -10,12 +10,13 @@ declare -A may=(
     [model]="base"
     [data]="base"
     [dist]="base"
+    [launch]="base"
     [watch]="base dist"
     [options]="base model data dist"
     [store]="base model data dist options"
     [check]="base model data dist options"
     [train]="base model data dist watch options store check"
-    [cli]="base model data dist watch options store train"
+    [cli]="base launch model data dist watch options store train"
 )
 for folder in "${!may[@]}"; do
     # Public headers are named by folder and file, private ones stay in their folder.

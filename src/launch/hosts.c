@@ -1,0 +1,131 @@
+/* hosts.c - names of hosts and how many ranks each has. Names end up on mpirun's command line:
+ * what is none is refused. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "launch_internal.h"
+
+void dt_hosts_release(dt_hosts *h)
+{
+    free(h->host);
+    *h = (dt_hosts){.host = NULL};
+}
+
+static bool is_name(const char *name, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)name[i]) && !strchr(".-_", name[i]))
+            return false;
+    return length > 0 && length < DT_HOST_NAME && name[0] != '-' && name[0] != '.';
+}
+
+dt_status dt_hosts_add(dt_hosts *h, const char *name, size_t length, int64_t slots)
+{
+    char shown[80];
+
+    snprintf(shown, sizeof shown, "%.*s", (int)DT_MIN(length, 64), name);
+    if (!is_name(name, length))
+        return dt_fail(DT_USAGE, "'%s' is no name of a host", shown);
+    if (slots < 1 || slots > DT_MOST_SLOTS)
+        return dt_fail(DT_USAGE, "host '%s': %lld ranks; from 1 to %d fit", shown, (long long)slots,
+                       (int)DT_MOST_SLOTS);
+    for (int i = 0; i < h->count; i++)
+        if (strlen(h->host[i].name) == length && memcmp(h->host[i].name, name, length) == 0)
+            return dt_fail(DT_USAGE, "host '%s' is named twice", shown);
+    if (h->count == DT_MOST_HOSTS)
+        return dt_fail(DT_USAGE, "more than %d hosts", (int)DT_MOST_HOSTS);
+    if (h->count % 64 == 0) {
+        dt_host *more = realloc(h->host, (size_t)(h->count + 64) * sizeof *more);
+        if (!more)
+            return dt_fail(DT_NOMEM, "no memory for the names of hosts");
+        h->host = more;
+    }
+    dt_host *host = &h->host[h->count++];
+    *host = (dt_host){.slots = (int)slots};
+    memcpy(host->name, name, length);
+    h->ranks += host->slots;
+    return DT_OK;
+}
+
+static dt_status parse_one(dt_hosts *h, const char *text, size_t length, int slots,
+                           const char *what)
+{
+    const char *colon = memchr(text, ':', length), *end = NULL;
+    int64_t n = slots;
+
+    if (colon && (!dt_whole_parse(colon + 1, &end, &n) || end != text + length))
+        return dt_fail(DT_USAGE, "%s: '%.*s' is not NAME:RANKS", what, (int)length, text);
+    return dt_hosts_add(h, text, colon ? (size_t)(colon - text) : length, n);
+}
+
+dt_status dt_hosts_parse(dt_hosts *h, const char *text, int slots, const char *what)
+{
+    *h = (dt_hosts){.host = NULL};
+    for (const char *at = text;; at++) {
+        const size_t length = strcspn(at, ",");
+        const dt_status st = parse_one(h, at, length, slots, what);
+        if (st != DT_OK) {
+            dt_hosts_release(h);
+            return st;
+        }
+        at += length;
+        if (!*at)
+            return DT_OK;
+    }
+}
+
+/* ---- A file ------------------------------------------------------------------------------- */
+
+static dt_status read_line(dt_hosts *h, char *line, int slots, const char *path, int number)
+{
+    static const char blank[] = " \t\r\n";
+    int64_t n = slots;
+
+    line[strcspn(line, "#")] = '\0';
+    char *name = line + strspn(line, blank);
+    const size_t length = strcspn(name, blank);
+    if (length == 0)
+        return DT_OK;
+    char *rest = name + length;
+    rest += strspn(rest, blank);
+    if (*rest) {
+        const char *end = NULL;
+        const bool slotted = strncmp(rest, "slots=", 6) == 0 && dt_whole_parse(rest + 6, &end, &n);
+        if (!slotted || end[strspn(end, blank)])
+            return dt_fail(DT_CONFIG, "%s:%d: want 'NAME slots=N', got '%.80s'", path, number,
+                           name);
+    }
+    if (dt_hosts_add(h, name, length, n) == DT_OK)
+        return DT_OK;
+    char why[512];
+    snprintf(why, sizeof why, "%s", dt_fail_text());
+    dt_fail_clear();
+    return dt_fail(DT_CONFIG, "%s:%d: %s", path, number, why);
+}
+
+dt_status dt_hosts_read(dt_hosts *h, const char *path, int slots)
+{
+    char line[1024];
+    dt_status st = DT_OK;
+    FILE *f = fopen(path, "re");
+
+    *h = (dt_hosts){.host = NULL};
+    if (!f)
+        return dt_fail(DT_NOINPUT, "cannot read %s: %s", path, strerror(errno));
+    for (int number = 1; st == DT_OK && fgets(line, sizeof line, f); number++) {
+        if (!strchr(line, '\n') && !feof(f))
+            st = dt_fail(DT_CONFIG, "%s:%d: the line is longer than %zu characters", path, number,
+                         sizeof line - 2);
+        else
+            st = read_line(h, line, slots, path, number);
+    }
+    if (st == DT_OK && ferror(f))
+        st = dt_fail(DT_NOINPUT, "reading %s: %s", path, strerror(errno));
+    fclose(f);
+    if (st == DT_OK && h->count == 0)
+        st = dt_fail(DT_CONFIG, "%s names no host", path);
+    if (st != DT_OK)
+        dt_hosts_release(h);
+    return st;
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# dtrain launch and dtrain ranktable: what mpirun is told, which hosts and rank tables are taken, and
+# that a run which they start is the run that mpirun starts.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+ranks=1 # they need none
+
+# shows TEXT... -- ARGS...: the line that would be started has each TEXT
+shows() {
+    local texts=()
+    while [ "$1" != -- ]; do
+        texts+=("$1")
+        shift
+    done
+    shift
+    launch 1 launch --dry-run "$@"
+    must test "$code" = 0
+    for text in "${texts[@]}"; do
+        must grep -qF -- "$text" "$tmp/stdout"
+    done
+}
+shows "mpirun --host a:8,b:8 -np 16 " " $DTRAIN_BIN --net vgg11" -- --hosts a:8,b:8 --net vgg11
+shows "--host a:8,b:4 -np 12 " -- --hosts=a:8,b --nproc-per-node=4
+shows "--host a:8,b:4 -np 3 " -- --hosts a:8,b:4 --np 3
+shows "mpirun -np 5 " -- --np 5
+shows "mpirun -np 7 " -- --nproc-per-node 7
+shows "bench --net 'a b' --out 'it'\\''s' --hosts x" -- --hosts a bench --net "a b" --out "it's" -- --hosts x
+DTRAIN_LR=0.5 shows "-x DTRAIN_LR " -- --hosts a,b
+shows "OMPI_MCA_btl_tcp_if_include=eth7 " "PRTE_MCA_prte_if_include=eth7 " "OMPI_MCA_plm_rsh_agent=/bin/x " \
+    "OMPI_MCA_oob_tcp_keepalive_time=5 " -- --hosts a,b --interface eth7 --agent /bin/x
+printf '# ours\n\n a slots=2 # two\nb-1.c_d\tslots=3\nlast\n' >"$tmp/hosts"
+shows "--host a:2,b-1.c_d:3,last:1 -np 6 " -- --hostfile "$tmp/hosts"
+for n in 2 8 16; do
+    accepts ranktable "$DTRAIN_SOURCE/configs/ranktables/$n.json"
+    must grep -q ": $n ranks on " "$tmp/stdout"
+    shows " -np $n " -- --rank-table "$DTRAIN_SOURCE/configs/ranktables/$n.json"
+done
+accepts launch --help
+must grep -q -- "--rank-table FILE" "$tmp/stdout"
+
+# hosts that are none
+for list in "" a: a:0 a:x a:8x a:99999 a,,b a,a "a b" -x "a;reboot" "a:8," "$(printf 'a\nb')"; do
+    refuses 64 "" -- launch --dry-run --hosts "$list"
+done
+refuses 64 "one of them" -- launch --dry-run --hosts a --hostfile "$tmp/hosts"
+refuses 64 "--np" "'0'" -- launch --dry-run --np 0
+refuses 66 "$tmp/no-file" -- launch --dry-run --hostfile "$tmp/no-file"
+for line in "a slots=x" "a slots=1 more" "a:1:2 slots=1" "a slots=0" "a"$'\n'"a" "-a" "$(head -c 2000 /dev/zero | tr '\0' a)"; do
+    printf '# a comment\n%s\n' "$line" >"$tmp/bad"
+    refuses 78 "$tmp/bad:" -- launch --dry-run --hostfile "$tmp/bad"
+done
+: >"$tmp/bad"
+refuses 78 "names no host" -- launch --dry-run --hostfile "$tmp/bad"
+touch "$tmp/started"
+bounded env PATH=/nowhere "$DTRAIN_BIN" launch --np 2
+judge 66 "no mpirun" "cannot start mpirun" "openmpi-bin"
+
+# rank tables
+launch 1 ranktable --hosts a,b --nproc-per-node 4
+must test "$code" = 0
+cp "$tmp/stdout" "$tmp/good"
+accepts ranktable "$tmp/good"
+# spoils LINE TEXT SED: the table with this change is refused at this line
+spoils() {
+    sed -E "$3" "$tmp/good" >"$tmp/table"
+    if cmp -s "$tmp/good" "$tmp/table"; then code=- && complain "nothing was changed by $3"; fi
+    refuses 78 "$tmp/table:$1: " "$2" -- ranktable "$tmp/table"
+}
+spoils 2 "not '1.0'" 's/"1.0"/"1.1"/'
+spoils 2 "not a text in quotes" 's/"1.0"/1.0/'
+spoils 1 "'version' is missing" '/version/d'
+spoils 3 "server_count is 3" 's/"server_count": "2"/"server_count": "3"/'
+spoils 26 "not 'completed'" 's/completed/pending/'
+spoils 8 "rank_id is 5, want 0" 's/"rank_id": "0"/"rank_id": "5"/'
+spoils 9 "not a whole number in quotes" 's/"rank_id": "1"/"rank_id": "one"/'
+spoils 9 "is another device's, too" 's/10\.0\.0\.2"/10.0.0.1"/'
+spoils 9 "is no address" 's/10\.0\.0\.2"/10.0.0.256"/'
+spoils 9 "from 0 to 7, each once" '9s/"device_id": "1"/"device_id": "0"/'
+spoils 9 "from 0 to 7, each once" '9s/"device_id": "1"/"device_id": "8"/'
+spoils 16 "lexical order" 's/"server_id": "b"/"server_id": "Z"/'
+spoils 16 "lexical order" 's/"server_id": "b"/"server_id": "a"/'
+spoils 6 "has 3 devices, not 1, 2, 4 or 8" '8d'
+spoils 6 "is no name of a host" 's/"server_id": "a"/"server_id": "-a"/'
+spoils 8 "unknown member 'device_port'" '8s/"device_id"/"device_port": "1", "device_id"/'
+sed '$d' "$tmp/good" >"$tmp/table"
+refuses 78 "$tmp/table:27:" "not JSON" -- ranktable "$tmp/table"
+for text in '[]' '{}' 'null' '{"version":"1.0"}' '' "$(printf '\377')"; do
+    printf '%s' "$text" >"$tmp/table"
+    refuses 78 "$tmp/table" -- ranktable "$tmp/table"
+done
+refuses 66 "$tmp/no-table" -- ranktable "$tmp/no-table"
+refuses 78 "is no file" -- ranktable "$tmp"
+refuses 64 "lexical order" -- ranktable --hosts b,a
+refuses 64 "1, 2, 4 or 8" -- ranktable --hosts a:3
+refuses 64 "usage" -- ranktable
+refuses 64 "usage" -- ranktable "$tmp/good" more
+
+# the same run
+accepts "${tiny[@]}" --out "$tmp/alone"
+hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
+accepts launch --np 2 "${tiny[@]}" --out "$tmp/launched"
+must test -n "$(hashes "$tmp/alone")"
+equal "$(hashes "$tmp/alone")" "$(hashes "$tmp/launched")"
+refuses 64 "unknown option '--nett'" -- launch --np 2 --nett x
+finish
