@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# A real Slurm: controller, node and munge of this test's own. Ranks that srun starts have the bits of
+# those that mpirun starts, and a job that meets its time limit leaves a checkpoint, is queued again
+# and ends with the hashes of an undisturbed run.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+[ -z "${ASAN_OPTIONS:-}" ] || { echo "SKIPPED: Slurm: seen without sanitizers"; exit 99; }
+[ "$(id -u)" = 0 ] || { echo "SKIPPED: Slurm: not root"; exit 99; }
+for program in munged slurmctld slurmd sbatch; do
+    command -v "$program" >/dev/null || { echo "no $program: install slurmctld slurmd slurm-client munge"; exit 1; }
+done
+
+slurm=$tmp/slurm
+export SLURM_CONF=$slurm/slurm.conf
+mkdir -p "$slurm"/{state,spool,munge}
+chmod 755 "$tmp" "$slurm" "$slurm/munge"
+head -c 1024 /dev/urandom >"$slurm/munge.key"
+chmod 400 "$slurm/munge.key"
+stop_slurm() {
+    for daemon in slurmd slurmctld munge; do
+        kill "$(cat "$slurm/$daemon.pid" 2>/dev/null)" 2>/dev/null
+    done
+    sleep 1
+    rm -rf "$tmp"
+}
+trap stop_slurm EXIT
+munged --force --key-file="$slurm/munge.key" --socket="$slurm/munge/socket" --pid-file="$slurm/munge.pid" \
+    --log-file="$slurm/munge.log" --seed-file="$slurm/munge.seed" || exit 1
+host=$(hostname -s)
+cat >"$SLURM_CONF" <<END
+ClusterName=test
+SlurmctldHost=$host(127.0.0.1)
+AuthType=auth/munge
+AuthInfo=socket=$slurm/munge/socket
+CredType=cred/munge
+SlurmUser=root
+SlurmdUser=root
+SlurmctldPort=$((20000 + $$ % 10000))
+SlurmdPort=$((30001 + $$ % 10000))
+StateSaveLocation=$slurm/state
+SlurmdSpoolDir=$slurm/spool
+SlurmctldPidFile=$slurm/slurmctld.pid
+SlurmdPidFile=$slurm/slurmd.pid
+SlurmctldLogFile=$slurm/slurmctld.log
+SlurmdLogFile=$slurm/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=500 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:8
+END
+slurmctld && slurmd || exit 1
+for _ in $(seq 300); do
+    sinfo -h -o %T 2>/dev/null | grep -q idle && break
+    sleep 0.1
+done
+sinfo -h -o %T | grep -q idle || { tail "$slurm"/*.log; exit 1; }
+
+hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
+must test "$(nproc)" -ge 2
+
+# srun in mpirun's place
+accepts "${tiny[@]}" --max-steps 3 --out "$tmp/alone"
+if srun --mpi=list 2>&1 | grep -qw pmix; then
+    bounded srun --mpi=pmix --overcommit -n 4 "$DTRAIN_BIN" "${tiny[@]}" --max-steps 3 --out "$tmp/srun"
+    must test "$code" = 0
+    equal "$(hashes "$tmp/alone")" "$(hashes "$tmp/srun")"
+    must grep -q "4 ranks x 1 thread" "$tmp/stdout"
+else
+    echo "SKIPPED: Slurm: its packages have no pmix"
+fi
+
+# some 20 s of steps, of which one minute's limit with a notice of 50 s lets a part run
+run=("${tiny[@]}" --epochs 1000000 --save-every 0)
+began=$(date +%s%N)
+accepts "${run[@]}" --max-steps 200 --out "$tmp/clock"
+steps=$((200 * 20000 / (($(date +%s%N) - began) / 1000000)))
+accepts "${run[@]}" --max-steps "$steps" --out "$tmp/calm"
+sed 's/--ntasks=8/--ntasks=2/; s/--cpus-per-task=4/--cpus-per-task=1/; s/@120/@50/; s/--time=04:00:00/--time=1/' \
+    "$DTRAIN_SOURCE/configs/cluster.sbatch" >"$tmp/job"
+job=$(sbatch --parsable --output="$tmp/log" --chdir="$DTRAIN_SOURCE" --export=ALL "$tmp/job" --program "$DTRAIN_BIN" \
+    -- "${run[@]}" --max-steps "$steps" --out "$tmp/run")
+requeued=0
+for _ in $(seq 300); do
+    state=$(squeue -h -j "$job" -o %T 2>/dev/null)
+    if [ "$state" = PENDING ] && squeue -h -j "$job" -o %r | grep -q BeginTime; then
+        requeued=$((requeued + 1))
+        scontrol update JobId="$job" StartTime=now # Slurm lets it wait two minutes
+    fi
+    [ -n "$state" ] && [ "$state" != COMPLETED ] && [ "$state" != FAILED ] || break
+    sleep 0.5
+done
+must test "$requeued" -gt 0
+must test "$(scontrol show job "$job" | grep -o 'JobState=[A-Z]*')" = JobState=COMPLETED
+equal "$(hashes "$tmp/calm")" "$(hashes "$tmp/run")"
+must test "$(grep -c '"kind":"step"' "$tmp/run/metrics.jsonl")" = "$steps"
+[ "$bad" = 0 ] || tail -n 30 "$tmp/log"
+echo "queued again $requeued times in $steps steps"
+finish
