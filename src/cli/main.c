@@ -138,13 +138,14 @@ __attribute__((section(".preinit_array"),
 /* What starts other programs, or reads a file, needs no ranks. */
 static int main_alone(const dt_command *command, int argc, char **argv)
 {
-    dt_status st = command->alone(argc - 2, argv + 2);
+    int code = 0;
+    dt_status st = command->alone(argc - 2, argv + 2, &code);
 
     if (st == DT_OK && (fflush(stdout) != 0 || ferror(stdout)))
         st = dt_fail(DT_IO, "standard output cannot be written");
     if (st != DT_OK)
         dt_log_error("%s", dt_fail_text());
-    return dt_status_exit_code(st);
+    return st != DT_OK ? dt_status_exit_code(st) : code;
 }
 
 int main(int argc, char **argv)

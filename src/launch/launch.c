@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "launch_internal.h"
+#include "meet.h"
 
 extern char **environ;
 
@@ -13,6 +13,7 @@ extern char **environ;
 
 typedef struct launch_words {
     const char *hosts, *hostfile, *rank_table, *np, *per_host, *interface, *agent;
+    const char *nodes, *node, *master, *token;
     bool dry_run, help;
     char **rest; /* dtrain's own, up to NULL */
 } launch_words;
@@ -34,6 +35,14 @@ static const struct {
      offsetof(launch_words, interface)},
     {"agent", "PROGRAM", "what starts Open MPI's daemon on another host (default: ssh)",
      offsetof(launch_words, agent)},
+    {"nnodes", "N", "the same command is started on each of N hosts (or NNODES); with",
+     offsetof(launch_words, nodes)},
+    {"node-rank", "K", "which of them this is, from 0 (or NODE_RANK)",
+     offsetof(launch_words, node)},
+    {"master", "HOST:PORT", "where host 0 waits for the others (or MASTER_ADDR, MASTER_PORT)",
+     offsetof(launch_words, master)},
+    {"token-file", "FILE", "a secret that all of them hold (or DTRAIN_TOKEN)",
+     offsetof(launch_words, token)},
 };
 enum { LAUNCH_ROWS = DT_COUNT_OF(launch_rows) };
 
@@ -187,6 +196,23 @@ static void tell_all(const launch_words *w)
         tell(agent_names[i], w->agent, w->dry_run);
 }
 
+/* Daemons are started by this program again, over the hosts' connections, and by the first host
+ * alone. */
+static dt_status tell_agent(const dt_server *server, const char *program)
+{
+    static const char *const alone[] = {"OMPI_MCA_plm_rsh_no_tree_spawn",
+                                        "PRTE_MCA_plm_ssh_no_tree_spawn"};
+    char agent[PATH_MAX + 32];
+
+    snprintf(agent, sizeof agent, "%s launch --as-agent", program);
+    for (size_t i = 0; i < DT_COUNT_OF(agent_names); i++)
+        if (setenv(agent_names[i], agent, 1) != 0 || setenv(alone[i], "1", 1) != 0)
+            return dt_fail(DT_NOMEM, "no memory for variables");
+    if (setenv(DT_AGENT_VARIABLE, dt_server_socket(server), 1) != 0)
+        return dt_fail(DT_NOMEM, "no memory for variables");
+    return DT_OK;
+}
+
 static dt_status put(words_out *o, const char *word)
 {
     if (o->count + 1 >= o->room) {
@@ -270,7 +296,8 @@ static void print_word(const char *word)
     printf("' ");
 }
 
-static dt_status start(const launch_words *w, const dt_hosts *h)
+/* server: NULL where mpirun reaches the hosts by itself, and this program becomes mpirun. */
+static dt_status start(const launch_words *w, const dt_hosts *h, dt_server *server, int *code)
 {
     words_out o = {.word = NULL};
     char np[16], program[PATH_MAX], *hosts = NULL;
@@ -281,10 +308,13 @@ static dt_status start(const launch_words *w, const dt_hosts *h)
     DT_GO(st, count_of("np", w->np, h->count ? h->ranks : here, &ranks), out);
     snprintf(np, sizeof np, "%d", ranks);
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = '\0';
+    snprintf(program + DT_MAX(length, 0), sizeof program - (size_t)DT_MAX(length, 0), "%s",
+             length > 0 ? "" : "dtrain");
     DT_GO(st, host_list(h, &hosts), out);
-    DT_GO(st, put_line(&o, w, h, hosts, np, length > 0 ? program : "dtrain"), out);
+    DT_GO(st, put_line(&o, w, h, hosts, np, program), out);
     tell_all(w);
+    if (server)
+        DT_GO(st, tell_agent(server, program), out);
     if (w->dry_run) {
         for (size_t i = 0; i < o.count; i++)
             print_word(o.word[i]);
@@ -292,6 +322,10 @@ static dt_status start(const launch_words *w, const dt_hosts *h)
         goto out;
     }
     fflush(stdout);
+    if (server) {
+        st = dt_server_run(server, o.word, code);
+        goto out;
+    }
     execvp(o.word[0], o.word);
     st = dt_fail(DT_NOINPUT, "cannot start mpirun: %s; install openmpi-bin, or put it into PATH",
                  strerror(errno));
@@ -302,32 +336,108 @@ out:
     return st;
 }
 
-dt_status dt_launch(int argc, char **argv)
+/* ---- One command on each host -------------------------------------------------------------- */
+
+static const char *or_variable(const char *given, const char *name)
 {
+    return given ? given : getenv(name);
+}
+
+static dt_status number_of(const char *name, const char *text, int64_t most, uint32_t *number)
+{
+    const char *end = NULL;
+    int64_t n = -1;
+
+    if (!text || !dt_whole_parse(text, &end, &n) || *end || n < 0 || n > most)
+        return dt_fail(DT_USAGE, "--%s: '%.40s' is not a number from 0 to %lld", name,
+                       text ? text : "", (long long)most);
+    *number = (uint32_t)n;
+    return DT_OK;
+}
+
+/* m->own.nodes: 0 where this one host starts all. */
+static dt_status find_meeting(const launch_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
+{
+    const char *nodes = or_variable(w->nodes, "NNODES"), *port = getenv("MASTER_PORT");
+    int slots = 0;
+
+    *m = (dt_meeting){.master = place};
+    if (w->hosts || w->hostfile || w->rank_table) {
+        if (w->nodes)
+            return dt_fail(DT_USAGE, "--nnodes is for hosts that are started one by one: leave it "
+                                     "out, or --hosts, --hostfile and --rank-table");
+        return DT_OK;
+    }
+    if (nodes)
+        DT_TRY(number_of("nnodes", nodes, DT_MOST_HOSTS, &m->own.nodes));
+    if (m->own.nodes < 2) {
+        m->own.nodes = 0;
+        return DT_OK;
+    }
+    DT_TRY(
+        number_of("node-rank", or_variable(w->node, "NODE_RANK"), m->own.nodes - 1, &m->own.node));
+    DT_TRY(count_of("nproc-per-node", or_variable(w->per_host, "NPROC_PER_NODE"), cores_here(),
+                    &slots));
+    m->own.slots = (uint32_t)slots;
+    if (!w->master && !getenv("MASTER_ADDR"))
+        return dt_fail(DT_USAGE, "--nnodes needs --master HOST:PORT, where host 0 waits");
+    if (w->master)
+        snprintf(place, DT_HOST_NAME + 8, "%s", w->master);
+    else
+        snprintf(place, DT_HOST_NAME + 8, "%s:%s", getenv("MASTER_ADDR"), port ? port : "29500");
+    return dt_token_read(&m->token, w->token);
+}
+
+static dt_status meet(const launch_words *w, const dt_meeting *m, int *code)
+{
+    dt_server *server = NULL;
+    dt_hosts h = {.host = NULL};
+
+    if (m->own.node > 0)
+        return dt_join(m, code);
+    dt_status st = dt_server_open(&server, m, &h);
+    if (st == DT_OK)
+        st = start(w, &h, server, code);
+    dt_server_close(server);
+    dt_hosts_release(&h);
+    return st;
+}
+
+dt_status dt_launch(int argc, char **argv, int *code)
+{
+    char place[DT_HOST_NAME + 8];
     launch_words w;
+    dt_meeting m;
     dt_hosts h;
 
-    (void)argc; /* argv ends with NULL */
+    if (argc > 0 && strcmp(argv[0], "--as-agent") == 0) {
+        *code = dt_agent(argc - 1, argv + 1);
+        return DT_OK;
+    }
     DT_TRY(read_words(&w, argv));
     if (w.help) {
         launch_help();
         return DT_OK;
     }
+    DT_TRY(find_meeting(&w, &m, place));
+    if (m.own.nodes > 0)
+        return meet(&w, &m, code);
     DT_TRY(find_hosts(&w, &h));
-    const dt_status st = start(&w, &h);
+    const dt_status st = start(&w, &h, NULL, code);
     dt_hosts_release(&h);
     return st;
 }
 
 /* ---- Rank tables ----------------------------------------------------------------------------- */
 
-dt_status dt_ranktable(int argc, char **argv)
+dt_status dt_ranktable(int argc, char **argv, int *code)
 {
     launch_words w;
     dt_hosts h;
     int slots = 0;
 
     (void)argc;
+    (void)code;
     DT_TRY(read_words(&w, argv));
     const bool checks = w.rest[0] != NULL;
     if (w.help || checks == !!w.hosts || (checks && w.rest[1]) || w.hostfile || w.rank_table)

@@ -41,9 +41,9 @@ dt_status dt_ranktable_write(FILE *f, const dt_hosts *h) DT_MUST_CHECK;
 
 /* ---- Commands -------------------------------------------------------------------------- */
 
-/* dtrain launch ARGS: becomes mpirun, so it returns with an error, or DT_OK after --help and
- * --dry-run. argv[0] is the first of ARGS. */
-dt_status dt_launch(int argc, char **argv) DT_MUST_CHECK;
+/* dtrain launch ARGS; argv[0] is the first of them. It becomes mpirun, or where hosts are started
+ * one by one, waits for the end of the run: *code. */
+dt_status dt_launch(int argc, char **argv, int *code) DT_MUST_CHECK;
 /* dtrain ranktable ARGS: print a table, or check one. */
-dt_status dt_ranktable(int argc, char **argv) DT_MUST_CHECK;
+dt_status dt_ranktable(int argc, char **argv, int *code) DT_MUST_CHECK;
 #endif

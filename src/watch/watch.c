@@ -165,8 +165,14 @@ static dt_status watch_table(dt_watch *w, dt_comm *c, const dt_watch_opts *o, co
     const int file = dt_comm_rank(c) == 0 ? make_file(o) : -1;
     void *memory = NULL;
 
-    DT_TRY(dt_node_mem_map(&w->memory, c, file, dt_table_bytes(w->world, o->names),
-                           "the table of the ranks' progress", &memory, why));
+    const size_t bytes = dt_table_bytes(w->world, o->names);
+    const char *what = "the table of the ranks' progress";
+
+    DT_TRY(dt_node_mem_map(&w->memory, c, file, bytes, what, &memory, why));
+    if (*why) { /* a full disk, most likely: nobody else can look then */
+        dt_warn("%s: dtrain status cannot look at this run", *why);
+        DT_TRY(dt_node_mem_map(&w->memory, c, -1, bytes, what, &memory, why));
+    }
     if (!memory)
         return DT_OK;
     w->table = dt_table_of(memory, w->world);

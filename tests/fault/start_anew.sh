@@ -7,7 +7,7 @@ args=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --sha
 cases=0
 
 # content FOLDER: sums of all files, wherever they lie
-content() { (cd "$1" && find . -type f -exec cksum {} + | sed 's/ [^ ]*$//' | sort -u); }
+content() { (cd "$1" && find . -type f ! -name progress -exec cksum {} + | sed 's/ [^ ]*$//' | sort -u); }
 
 "$DTRAIN_BIN" "${args[@]}" --seed 7 --out "$tmp/old" >/dev/null 2>"$tmp/stderr" ||
     complain "the older run: $(cat "$tmp/stderr")"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The ways to start a run, on 1, 2 and 4 hosts that are namespaces: mpirun, and dtrain launch with a
-# list, a file and a rank table. All end with one pair of hashes.
+# list, a file, a rank table, and as one command on each host, which needs no ssh. All end with one
+# pair of hashes. Whoever has not the token is refused, and a host that does not come is named.
 set -u
 if [ "${1:-}" != inside ]; then
     command -v ip >/dev/null || { echo "no ip: install iproute2"; exit 1; }
@@ -42,4 +43,67 @@ launched --hostfile "$folder/hosts"
 "$DTRAIN_BIN" ranktable --hosts 10.99.0.2,10.99.0.3,10.99.0.4,10.99.0.5 --nproc-per-node 2 >"$folder/table.json"
 launched --rank-table "$folder/table.json"
 grep -q "8 ranks x 1 thread on 4 nodes" "$folder/log" || { bad=1; echo "FAILED: not on 4 hosts"; cat "$folder/log"; }
+
+# one command on each host
+(umask 077 && head -c 24 /dev/urandom | base64 >"$folder/token")
+on() { # K ARGS...: on node K
+    local k=$1
+    shift
+    ip netns exec "dt$k" unshare -u sh -c "hostname node$k; exec \"\$@\"" - "$@"
+}
+each() { # HOSTS ARGS...: host 0 last, as it may be
+    local n=$1 k job=()
+    shift
+    for ((k = n - 1; k >= 0; k--)); do
+        on $((k + 2)) timeout -k 2 60 "$DTRAIN_BIN" launch --nnodes "$n" --node-rank "$k" --nproc-per-node 2 \
+            --master 10.99.0.2:29500 --token-file "$folder/token" --interface 10.99.0.0/24 "$@" \
+            >"$folder/log$k" 2>&1 </dev/null &
+        job[k]=$!
+    done
+    code=""
+    for ((k = 0; k < n; k++)); do
+        wait "${job[k]}"
+        code="$code $?"
+    done
+}
+for n in 2 4; do
+    each $n "${run[@]}" --out "$folder/each$n"
+    [ "$(hashes "$folder/each$n")" = "$want" ] && ! grep -q '[1-9]' <<<"$code" || {
+        bad=1
+        echo "FAILED: one command on each of $n hosts: codes$code"
+        head -n 20 "$folder"/log?
+    }
+    grep -q "$((2 * n)) ranks x 1 thread on $n nodes" "$folder/log0" || { bad=1; echo "FAILED: not $n nodes"; }
+done
+# torchrun's variables, and the run's own failure on every host
+for k in 1 0; do
+    on $((k + 2)) env MASTER_ADDR=10.99.0.2 MASTER_PORT=29501 NNODES=2 NODE_RANK=$k NPROC_PER_NODE=1 \
+        DTRAIN_TOKEN="$(cat "$folder/token")" timeout -k 2 60 "$DTRAIN_BIN" launch --interface 10.99.0.0/24 \
+        --data "$folder/no-data" --out "$folder/none" >"$folder/log$k" 2>&1 </dev/null &
+    job[k]=$!
+done
+for k in 0 1; do
+    wait "${job[k]}"
+    code=$?
+    [ $code = 66 ] || { bad=1; echo "FAILED: host $k ends with $code, want 66"; cat "$folder/log$k"; }
+done
+! grep -q "DTRAIN_TOKEN\|$(cat "$folder/token")" "$folder"/log? || { bad=1; echo "FAILED: the token is told"; }
+
+# another token: refused on both sides, and the run goes on without
+echo "another token of some length" >"$folder/other"
+chmod 600 "$folder/other"
+on 2 timeout -k 2 60 "$DTRAIN_BIN" launch --nnodes 2 --node-rank 0 --nproc-per-node 2 --master 10.99.0.2:29502 \
+    --token-file "$folder/token" --interface 10.99.0.0/24 "${run[@]}" --out "$folder/guarded" >"$folder/log0" 2>&1 </dev/null &
+job=$!
+on 3 timeout 30 "$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --master 10.99.0.2:29502 --token-file "$folder/other" \
+    >"$folder/log1" 2>&1 </dev/null
+[ $? = 71 ] && grep -q "has another token" "$folder/log1" || { bad=1; echo "FAILED: another token"; cat "$folder/log1"; }
+on 3 bash -c 'exec 3<>/dev/tcp/10.99.0.2/29502 && head -c 300 /dev/urandom >&3 && timeout 5 cat <&3 | wc -c' >"$folder/got"
+[ "$(cat "$folder/got")" -le 32 ] || { bad=1; echo "FAILED: a stranger was sent more than a greeting"; }
+on 3 timeout 60 "$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --nproc-per-node 2 --master 10.99.0.2:29502 \
+    --token-file "$folder/token" >"$folder/log1" 2>&1 </dev/null || { bad=1; echo "FAILED: the right token"; cat "$folder/log1"; }
+wait "$job" || { bad=1; echo "FAILED: the run behind strangers"; cat "$folder/log0"; }
+[ "$(grep -c "does not have the token: refused" "$folder/log0")" = 2 ] || { bad=1; echo "FAILED: not told"; cat "$folder/log0"; }
+[ "$(hashes "$folder/guarded")" = "$want" ] || { bad=1; echo "FAILED: other hashes behind strangers"; }
+[ -z "$(ls -d /tmp/dtrain-?????? 2>/dev/null)" ] || { bad=1; echo "FAILED: a socket's folder is left"; }
 exit $bad

@@ -19,7 +19,7 @@ static void codes_are_the_documented_ones(void **state)
         {DT_BUG, 70},       {DT_SHAPE, 70},    {DT_BACKEND, 70},    {DT_DECLINED, 70},
         {DT_NOMEM, 71},     {DT_COMM, 71},     {DT_CANTCREATE, 73}, {DT_IO, 74},
         {DT_PREEMPTED, 75}, {DT_MISMATCH, 76}, {DT_CONFIG, 78},     {DT_UNSUPPORTED, 78},
-        {DT_NUMERIC, 79},   {DT_CORRUPT, 80},
+        {DT_NUMERIC, 79},   {DT_CORRUPT, 80},  {DT_STALLED, 77},
     };
     enum { ROWS = sizeof documented / sizeof documented[0] };
     assert_int_equal(ROWS, DT_STATUS_COUNT);

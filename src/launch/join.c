@@ -1,0 +1,157 @@
+/* join.c - another host of a run: it starts Open MPI's daemon when the first one says so. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "meet.h"
+
+enum {
+    RETRY_MS = 200,
+    LEAVE_S = 15, /* a daemon whose mpirun is gone ends by itself, or is ended after that */
+};
+
+typedef struct joined {
+    dt_wire wire;
+    int signals;
+    pid_t daemon; /* 0: none */
+    dt_frame frame;
+} joined;
+
+/* The first host may be started last. */
+static dt_status find_first(const dt_meeting *m, int *fd)
+{
+    const double began = dt_seconds();
+
+    for (;;) {
+        const dt_status st = dt_meeting_socket(m->master, false, fd);
+        if (st != DT_COMM || dt_seconds() - began > DT_WINDOW_S)
+            return st;
+        dt_fail_clear();
+        nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
+    }
+}
+
+static void start_daemon(joined *j)
+{
+    char **word = dt_daemon_words((char *)j->frame.payload, j->frame.bytes);
+
+    if (!word || j->daemon)
+        dt_log_error("the first host asks for what is not Open MPI's daemon, or for a second one: "
+                     "not started");
+    j->daemon = word && !j->daemon ? fork() : j->daemon;
+    if (word && j->daemon == 0) {
+        dt_meeting_child();
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        execvp(word[0], word);
+        dt_log_error("cannot start %s: %s; install openmpi-bin", word[0], strerror(errno));
+        _exit(127);
+    }
+    free(word);
+}
+
+/* The exit code of a child, or 128 + its signal, to the first host. */
+static void reap(joined *j)
+{
+    int status = 0;
+    pid_t child;
+
+    while ((child = waitpid(-1, &status, WNOHANG)) > 0) {
+        const uint8_t code =
+            (uint8_t)(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+        if (child != j->daemon)
+            continue;
+        j->daemon = 0;
+        (void)dt_wire_send(&j->wire, DT_FRAME_DONE, &code, 1);
+    }
+}
+
+static void pass_on(joined *j)
+{
+    struct signalfd_siginfo info;
+
+    if (read(j->signals, &info, sizeof info) != (ssize_t)sizeof info)
+        return;
+    const uint8_t number = (uint8_t)info.ssi_signo;
+    if (number == SIGCHLD)
+        reap(j);
+    else
+        (void)dt_wire_send(&j->wire, DT_FRAME_SIGNAL, &number, 1);
+}
+
+/* False: the run is over, *code; or the first host is gone, -1. */
+static bool obey(joined *j, int *code)
+{
+    if (!dt_wire_receive(&j->wire, &j->frame)) {
+        *code = -1;
+        return false;
+    }
+    if (j->frame.type == DT_FRAME_START)
+        start_daemon(j);
+    if (j->frame.type != DT_FRAME_END || j->frame.bytes != 1)
+        return true;
+    *code = j->frame.payload[0];
+    return false;
+}
+
+static void leave(joined *j)
+{
+    const double began = dt_seconds();
+
+    while (j->daemon && dt_seconds() - began < LEAVE_S) {
+        struct pollfd p = {.fd = j->signals, .events = POLLIN};
+        if (poll(&p, 1, 100) > 0)
+            pass_on(j);
+    }
+    if (j->daemon)
+        kill(j->daemon, SIGKILL); /* its ranks follow it */
+}
+
+static int serve(joined *j)
+{
+    int code = 0;
+
+    for (;;) {
+        struct pollfd p[2] = {{.fd = j->wire.fd, .events = POLLIN},
+                              {.fd = j->signals, .events = POLLIN}};
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            return -1;
+        if (p[1].revents)
+            pass_on(j);
+        if (p[0].revents && !obey(j, &code))
+            return code;
+    }
+}
+
+dt_status dt_join(const dt_meeting *m, int *code)
+{
+    joined *j = NULL;
+    int fd = -1;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_calloc(&j, 1, sizeof *j, "a host's connection"));
+    j->signals = -1;
+    DT_GO(st, find_first(m, &fd), out);
+    if (!dt_wire_connect(&j->wire, fd, &m->token, &m->own)) {
+        st = dt_fail(DT_COMM,
+                     "--master %s: who answers there has another token, or is no dtrain "
+                     "launch that waits for host %u of %u",
+                     m->master, m->own.node, m->own.nodes);
+        goto out;
+    }
+    DT_GO(st, dt_meeting_signals(&j->signals), out);
+    *code = serve(j);
+    leave(j);
+    if (*code < 0)
+        st = dt_fail(DT_COMM, "the first host, %s, is gone: the run is over here, too", m->master);
+out:
+    if (fd >= 0)
+        close(fd);
+    free(j);
+    return st;
+}

@@ -1,0 +1,47 @@
+/* meet.h - a run whose hosts are started one by one; private to src/launch.
+ *
+ *     first host                          other hosts
+ *     waits until all have come     <-    connect, prove the token
+ *     starts mpirun
+ *     mpirun asks its agent         ->    start Open MPI's daemon, and say when it ends
+ *     mpirun ends                   ->    end with its code
+ *
+ * The agent is this program again (dt_agent), because mpirun wants one to start daemons by; it asks
+ * the first host's over a socket in a folder of its own. */
+#ifndef DT_LAUNCH_MEET_H
+#define DT_LAUNCH_MEET_H
+#include "wire.h"
+
+enum { DT_WINDOW_S = 120 }; /* in which all hosts are to come, as in the Ascend tutorial */
+#define DT_AGENT_VARIABLE "LAUNCH_AGENT_SOCKET" /* DTRAIN_* are options */
+
+typedef struct dt_meeting {
+    const char *master; /* ADDRESS:PORT of the first host */
+    dt_hello own;
+    dt_token token;
+} dt_meeting;
+
+/* The first host: waits for the others; *h is all of them, the first one by the master's address.
+ * DT_COMM: one has not come, which is said by its number. */
+typedef struct dt_server dt_server;
+dt_status dt_server_open(dt_server **s, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
+/* Run mpirun's words, and serve its agent until it ends: its exit code, DT_OK. */
+dt_status dt_server_run(dt_server *s, char **word, int *code) DT_MUST_CHECK;
+void dt_server_close(dt_server *s);
+/* What mpirun's environment has to say: DT_AGENT_VARIABLE's value. */
+const char *dt_server_socket(const dt_server *s);
+
+/* Another host: until the run's end; its exit code. DT_COMM: the first host is not there, or not
+ * any more. */
+dt_status dt_join(const dt_meeting *m, int *code) DT_MUST_CHECK;
+
+/* As mpirun's agent: words are the host and the daemon's. The daemon's exit code. */
+int dt_agent(int argc, char **argv);
+
+/* A socket bound or connected to "ADDRESS:PORT". what: for messages. DT_USAGE; DT_COMM. */
+dt_status dt_meeting_socket(const char *master, bool binds, int *fd) DT_MUST_CHECK;
+/* Signals that are for the run, and the ends of children, come by this descriptor from now on. */
+dt_status dt_meeting_signals(int *fd) DT_MUST_CHECK;
+/* In a child that is to become another program: signals as usual again. */
+void dt_meeting_child(void);
+#endif

@@ -1,0 +1,292 @@
+/* serve.c - the first host of a run: it waits for the others, then stands between mpirun and
+ * them. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "meet.h"
+
+typedef struct server_node {
+    dt_wire wire; /* fd -1: it has not come, is gone, or is this host */
+    int agent;    /* that waits for its daemon's end; -1: none */
+    char name[INET_ADDRSTRLEN];
+    uint32_t slots;
+} server_node;
+
+struct dt_server {
+    dt_meeting meeting;
+    server_node *node; /* [nodes] */
+    int nodes, listens, agents, signals;
+    char folder[32], path[64]; /* of the agents' socket */
+    pid_t mpirun;
+    dt_frame frame;
+};
+
+/* ---- All come -------------------------------------------------------------------------------- */
+
+static bool is_welcome(const dt_server *s, const dt_hello *h)
+{
+    return h->nodes == (uint32_t)s->nodes && h->node > 0 && h->node < h->nodes && h->slots > 0 &&
+           h->slots <= DT_MOST_SLOTS && s->node[h->node].wire.fd < 0;
+}
+
+static void let_in(dt_server *s)
+{
+    struct sockaddr_in from;
+    socklen_t length = sizeof from;
+    dt_hello hello;
+    dt_wire wire;
+
+    const int fd = accept4(s->listens, (struct sockaddr *)&from, &length, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    char name[INET_ADDRSTRLEN] = "?";
+    inet_ntop(AF_INET, &from.sin_addr, name, sizeof name);
+    if (!dt_wire_accept(&wire, fd, &s->meeting.token, &hello)) {
+        dt_warn("a connection from %s does not have the token: refused", name);
+        close(fd);
+        return;
+    }
+    if (!is_welcome(s, &hello)) {
+        dt_warn("%s says that it is host %u of %u with %u ranks, which does not fit: refused", name,
+                hello.node, hello.nodes, hello.slots);
+        close(fd);
+        return;
+    }
+    server_node *n = &s->node[hello.node];
+    n->wire = wire;
+    n->slots = hello.slots;
+    memcpy(n->name, name, sizeof n->name);
+}
+
+static int first_missing(const dt_server *s)
+{
+    int k = 1;
+
+    while (k < s->nodes && s->node[k].wire.fd >= 0)
+        k++;
+    return k;
+}
+
+static dt_status wait_for_all(dt_server *s)
+{
+    const double began = dt_seconds();
+
+    while (first_missing(s) < s->nodes) {
+        const double left = DT_WINDOW_S - (dt_seconds() - began);
+        struct pollfd p = {.fd = s->listens, .events = POLLIN};
+        if (left <= 0)
+            return dt_fail(
+                DT_COMM,
+                "host %d of %d (--node-rank %d) has not come to %s within %d s: start the "
+                "same command there, with the same token",
+                first_missing(s), s->nodes, first_missing(s), s->meeting.master, (int)DT_WINDOW_S);
+        if (poll(&p, 1, (int)(left * 1000) + 1) > 0)
+            let_in(s);
+    }
+    return DT_OK;
+}
+
+static dt_status name_hosts(const dt_server *s, dt_hosts *h)
+{
+    const char *master = s->meeting.master;
+    struct sockaddr_in own;
+    socklen_t length = sizeof own;
+    char name[INET_ADDRSTRLEN];
+
+    *h = (dt_hosts){.host = NULL};
+    if (getsockname(s->listens, (struct sockaddr *)&own, &length) != 0 ||
+        !inet_ntop(AF_INET, &own.sin_addr, name, sizeof name))
+        return dt_fail(DT_COMM, "--master %s: %s", master, strerror(errno));
+    DT_TRY(dt_hosts_add(h, name, strlen(name), s->meeting.own.slots));
+    for (int k = 1; k < s->nodes; k++)
+        DT_TRY(dt_hosts_add(h, s->node[k].name, strlen(s->node[k].name), s->node[k].slots));
+    return DT_OK;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* In a folder that nobody else may enter. */
+static dt_status open_agents(dt_server *s)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+
+    snprintf(s->folder, sizeof s->folder, "/tmp/dtrain-XXXXXX");
+    if (!mkdtemp(s->folder)) {
+        s->folder[0] = '\0';
+        return dt_fail(DT_CANTCREATE, "a folder in /tmp: %s", strerror(errno));
+    }
+    snprintf(s->path, sizeof s->path, "%s/agent", s->folder);
+    memcpy(at.sun_path, s->path, strlen(s->path) + 1);
+    s->agents = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s->agents < 0 || bind(s->agents, (const struct sockaddr *)&at, sizeof at) != 0 ||
+        listen(s->agents, 64) != 0)
+        return dt_fail(DT_CANTCREATE, "%s: %s", s->path, strerror(errno));
+    return DT_OK;
+}
+
+dt_status dt_server_open(dt_server **out, const dt_meeting *m, dt_hosts *h)
+{
+    dt_server *s = NULL;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_calloc(&s, 1, sizeof *s, "the meeting of hosts"));
+    *out = s;
+    s->meeting = *m;
+    s->nodes = (int)m->own.nodes;
+    s->listens = s->agents = s->signals = -1;
+    DT_GO(st, dt_calloc(&s->node, (size_t)s->nodes, sizeof *s->node, "the meeting of hosts"), out);
+    for (int k = 0; k < s->nodes; k++)
+        s->node[k].wire.fd = s->node[k].agent = -1;
+    DT_GO(st, dt_meeting_socket(m->master, true, &s->listens), out);
+    DT_GO(st, wait_for_all(s), out);
+    DT_GO(st, name_hosts(s, h), out);
+    DT_GO(st, open_agents(s), out);
+    st = dt_meeting_signals(&s->signals);
+out:
+    return st;
+}
+
+const char *dt_server_socket(const dt_server *s)
+{
+    return s->path;
+}
+
+/* ---- While mpirun runs ----------------------------------------------------------------------- */
+
+static void answer(server_node *n, uint8_t code)
+{
+    if (n->agent < 0)
+        return;
+    (void)!send(n->agent, &code, 1, MSG_NOSIGNAL);
+    close(n->agent);
+    n->agent = -1;
+}
+
+/* Host and words of a daemon, up to the end of what the agent sends. */
+static void take_request(dt_server *s)
+{
+    char *text = (char *)s->frame.payload;
+    size_t have = 0;
+
+    const int fd = accept4(s->agents, NULL, NULL, SOCK_CLOEXEC);
+    for (ssize_t n = 1; fd >= 0 && n > 0 && have<DT_WIRE_MOST; have += n> 0 ? (size_t)n : 0)
+        n = recv(fd, text + have, DT_WIRE_MOST - have, 0);
+    const size_t host = strnlen(text, have) + 1;
+    for (int k = 1; fd >= 0 && have > host && k < s->nodes; k++) {
+        server_node *n = &s->node[k];
+        if (strcmp(n->name, text) != 0 || n->agent >= 0 || n->wire.fd < 0)
+            continue;
+        n->agent = fd;
+        if (!dt_wire_send(&n->wire, DT_FRAME_START, text + host, (uint32_t)(have - host)))
+            answer(n, 255);
+        return;
+    }
+    if (fd >= 0)
+        close(fd); /* the agent says that it could not */
+}
+
+static void hear(dt_server *s, server_node *n)
+{
+    if (!dt_wire_receive(&n->wire, &s->frame)) {
+        close(n->wire.fd);
+        n->wire.fd = -1;
+        answer(n, 255);
+    } else if (s->frame.type == DT_FRAME_DONE && s->frame.bytes == 1) {
+        answer(n, s->frame.payload[0]);
+    } else if (s->frame.type == DT_FRAME_SIGNAL && s->frame.bytes == 1) {
+        kill(s->mpirun, s->frame.payload[0]);
+    }
+}
+
+/* Whether mpirun has ended: *code. */
+static bool heed(dt_server *s, int *code)
+{
+    struct signalfd_siginfo info;
+    int status = 0;
+
+    if (read(s->signals, &info, sizeof info) != (ssize_t)sizeof info)
+        return false;
+    if (info.ssi_signo != SIGCHLD) {
+        kill(s->mpirun, (int)info.ssi_signo);
+        return false;
+    }
+    if (waitpid(s->mpirun, &status, WNOHANG) != s->mpirun)
+        return false;
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return true;
+}
+
+static int stand_between(dt_server *s, struct pollfd *p)
+{
+    int code = 0;
+
+    for (;;) {
+        p[0] = (struct pollfd){.fd = s->signals, .events = POLLIN};
+        p[1] = (struct pollfd){.fd = s->agents, .events = POLLIN};
+        for (int k = 1; k < s->nodes; k++)
+            p[1 + k] = (struct pollfd){.fd = s->node[k].wire.fd, .events = POLLIN};
+        if (poll(p, (nfds_t)s->nodes + 1, -1) < 0)
+            continue;
+        for (int k = 1; k < s->nodes; k++)
+            if (p[1 + k].revents)
+                hear(s, &s->node[k]);
+        if (p[1].revents)
+            take_request(s);
+        if (p[0].revents && heed(s, &code))
+            return code;
+    }
+}
+
+dt_status dt_server_run(dt_server *s, char **word, int *code)
+{
+    struct pollfd *p = NULL;
+
+    DT_TRY(dt_calloc(&p, (size_t)s->nodes + 1, sizeof *p, "the meeting of hosts"));
+    s->mpirun = fork();
+    if (s->mpirun == 0) {
+        dt_meeting_child();
+        execvp(word[0], word);
+        dt_log_error("cannot start mpirun: %s; install openmpi-bin, or put it into PATH",
+                     strerror(errno));
+        _exit(127);
+    }
+    dt_status st = s->mpirun > 0 ? DT_OK : dt_fail(DT_NOMEM, "no process: %s", strerror(errno));
+    if (st == DT_OK)
+        *code = stand_between(s, p);
+    const uint8_t end = (uint8_t)*code;
+    for (int k = 1; k < s->nodes; k++)
+        if (s->node[k].wire.fd >= 0)
+            (void)dt_wire_send(&s->node[k].wire, DT_FRAME_END, &end, 1);
+    free(p);
+    return st;
+}
+
+void dt_server_close(dt_server *s)
+{
+    if (!s)
+        return;
+    for (int k = 0; s->node && k < s->nodes; k++)
+        if (s->node[k].wire.fd >= 0)
+            close(s->node[k].wire.fd);
+    const int fd[] = {s->listens, s->agents, s->signals};
+    for (size_t i = 0; i < DT_COUNT_OF(fd); i++)
+        if (fd[i] >= 0)
+            close(fd[i]);
+    if (s->path[0])
+        unlink(s->path);
+    if (s->folder[0])
+        rmdir(s->folder);
+    free(s->node);
+    free(s);
+}

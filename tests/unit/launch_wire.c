@@ -1,0 +1,192 @@
+/* launch_wire.c - the connection of hosts: who has the token is heard, a changed byte ends it, and
+ * nothing but Open MPI's daemon is ever started. */
+#include "launch/wire.h"
+
+#include "test.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static dt_token token_of(int seed)
+{
+    dt_token t;
+    memset(t.key, seed, sizeof t.key);
+    return t;
+}
+
+/* Another host: says hello, sends two frames, wants one. Its exit code. */
+static int other_host(int fd, const dt_token *t)
+{
+    static dt_frame f;
+    dt_wire w;
+
+    if (!dt_wire_connect(&w, fd, t, &(dt_hello){4, 3, 2}))
+        return 10;
+    if (!dt_wire_send(&w, DT_FRAME_DONE, "x", 1) || !dt_wire_send(&w, DT_FRAME_SIGNAL, "yz", 2))
+        return 11;
+    return dt_wire_receive(&w, &f) && f.type == DT_FRAME_END && f.bytes == 0 ? 0 : 12;
+}
+
+/* What comes on `from` goes to `to`, the byte at offset `flip` changed; and back, unchanged. */
+static void forward(int from, int to, size_t flip)
+{
+    size_t at = 0;
+    char byte;
+
+    if (fork() == 0) {
+        while (read(to, &byte, 1) == 1 && write(from, &byte, 1) == 1)
+            ;
+        shutdown(from, SHUT_WR);
+        _exit(0);
+    }
+    for (; read(from, &byte, 1) == 1; at++) {
+        byte = (char)(at == flip ? byte ^ 0x40 : byte);
+        if (write(to, &byte, 1) != 1)
+            break;
+    }
+    shutdown(to, SHUT_WR);
+    _exit(0);
+}
+
+typedef struct outcome {
+    bool accepted, both; /* the handshake; then both frames, as they were sent */
+    int other;           /* exit code */
+} outcome;
+
+static outcome talk(const dt_token *first, const dt_token *other, size_t flip)
+{
+    static dt_frame f;
+    int near[2], far[2], status = 0;
+    outcome o = {.accepted = false};
+    dt_hello hello = {0};
+    dt_wire w;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, near), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, far), 0);
+    const pid_t host = fork();
+    if (host == 0) {
+        close(near[0]), close(near[1]), close(far[0]);
+        _exit(other_host(far[1], other));
+    }
+    const pid_t cable = fork();
+    if (cable == 0) {
+        close(near[0]), close(far[1]);
+        forward(far[0], near[1], flip);
+    }
+    close(near[1]), close(far[0]), close(far[1]);
+    o.accepted = dt_wire_accept(&w, near[0], first, &hello);
+    if (o.accepted) {
+        o.both = hello.nodes == 4 && hello.node == 3 && hello.slots == 2 &&
+                 dt_wire_receive(&w, &f) && f.type == DT_FRAME_DONE && f.bytes == 1 &&
+                 f.payload[0] == 'x' && dt_wire_receive(&w, &f) && f.type == DT_FRAME_SIGNAL &&
+                 f.bytes == 2 && memcmp(f.payload, "yz", 2) == 0;
+        if (o.both)
+            assert_true(dt_wire_send(&w, DT_FRAME_END, "", 0));
+    }
+    close(near[0]);
+    waitpid(host, &status, 0);
+    waitpid(cable, NULL, 0);
+    o.other = WEXITSTATUS(status);
+    return o;
+}
+
+static void who_has_the_token_is_heard(void **state)
+{
+    (void)state;
+    const dt_token a = token_of(1), b = token_of(2);
+
+    const outcome same = talk(&a, &a, SIZE_MAX);
+    assert_true(same.accepted && same.both);
+    assert_int_equal(same.other, 0);
+    const outcome differ = talk(&a, &b, SIZE_MAX);
+    assert_false(differ.accepted);
+    assert_int_equal(differ.other, 10);
+}
+
+/* 32 random bytes, 12 of hello, the proof; then head, payload and code of two frames. */
+static void no_byte_may_change(void **state)
+{
+    (void)state;
+    const dt_token a = token_of(1);
+    const size_t all = 32 + 12 + 32 + 8 + 1 + 32 + 8 + 2 + 32;
+
+    for (size_t k = 0; k < all; k++) {
+        const outcome o = talk(&a, &a, k);
+        if (o.both || o.accepted != (k >= 32 + 12 + 32))
+            fail_msg("byte %zu: accepted %d, both frames %d", k, o.accepted, o.both);
+    }
+}
+
+static void only_the_daemon_is_started(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words;
+        size_t bytes;
+        int count; /* 0: refused */
+        const char *last;
+    } row[] = {
+        {"orted\0-mca\0ess\0\"env\"", 21, 4, "env"},
+        {" orted\0\"a b\"", 13, 2, "a b"},
+        {"prted\0;reboot", 14, 2, ";reboot"}, /* a word like any other: there is no shell */
+        {"orted", 6, 1, "orted"},
+        {"orted", 5, 0, NULL}, /* no end */
+        {"", 0, 0, NULL},
+        {"", 1, 0, NULL},
+        {"sh\0-c\0reboot", 13, 0, NULL},
+        {"/tmp/orted\0x", 13, 0, NULL},
+        {"./orted", 8, 0, NULL},
+        {"orted;reboot", 13, 0, NULL},
+        {"env\0orted", 10, 0, NULL},
+    };
+
+    for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
+        char payload[64] = "";
+        memcpy(payload, row[i].words, row[i].bytes);
+        char **word = dt_daemon_words(payload, row[i].bytes);
+        assert_int_equal(word != NULL, row[i].count > 0);
+        if (!word)
+            continue;
+        assert_string_equal(word[row[i].count - 1], row[i].last);
+        assert_null(word[row[i].count]);
+        free(word);
+    }
+}
+
+static void tokens_are_guarded(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/launch-wire-XXXXXX";
+    const int fd = mkstemp(path);
+    dt_token a, b;
+
+    assert_true(fd >= 0 && write(fd, "sixteen letters!\n", 17) == 17);
+    assert_ok(dt_token_read(&a, path));
+    assert_int_equal(setenv("DTRAIN_TOKEN", "sixteen letters!", 1), 0);
+    assert_ok(dt_token_read(&b, NULL));
+    assert_memory_equal(a.key, b.key, sizeof a.key);
+    assert_null(getenv("DTRAIN_TOKEN"));
+    assert_int_equal(dt_token_read(&b, NULL), DT_USAGE);
+    dt_fail_clear();
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(dt_token_read(&a, path), DT_CONFIG);
+    dt_fail_clear();
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(ftruncate(fd, 15), 0);
+    assert_int_equal(dt_token_read(&a, path), DT_CONFIG);
+    dt_fail_clear();
+    close(fd);
+    unlink(path);
+    assert_int_equal(dt_token_read(&a, path), DT_NOINPUT);
+    dt_fail_clear();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_has_the_token_is_heard), cmocka_unit_test(no_byte_may_change),
+        cmocka_unit_test(only_the_daemon_is_started), cmocka_unit_test(tokens_are_guarded)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
