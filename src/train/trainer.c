@@ -195,7 +195,8 @@ static dt_status check_finite(const training *t)
 }
 
 /* What a run that has gone astray still has: a checkpoint of its last step has finite numbers,
- * but would end it again at once; those before have been gone on from. */
+ * but would end it again at once; those before have been gone on from. So would one that this run
+ * has gone on from, and that led here in its first step. */
 static void name_last_good(training *t)
 {
     dt_session *s = &t->session;
@@ -203,13 +204,15 @@ static void name_last_good(training *t)
 
     if (!s->leads)
         return;
+    const bool at_once = t->from[0] && t->at.run_step <= t->from_step + 1;
+    const int64_t step = at_once ? t->from_step : t->at.run_step;
     if (dt_session_settle(s, t->run) != DT_OK) /* the write under way; the cause is said */
         dt_fail_clear();
-    if (dt_checkpoint_disown(s->folder.at, t->at.run_step, proved) != DT_OK) {
+    if (dt_checkpoint_disown(s->folder.at, step, proved) != DT_OK) {
         dt_warn("%s", dt_fail_text());
         dt_fail_clear();
     }
-    if (!proved[0] && t->from_step < t->at.run_step)
+    if (!proved[0] && t->from_step < step)
         memcpy(proved, t->from, sizeof proved);
     const char *last = dt_saver_last(s->saver)[0] ? dt_saver_last(s->saver) : t->from;
     if (proved[0])

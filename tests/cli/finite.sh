@@ -47,6 +47,18 @@ astray "epoch 1: after step 1 the test loss is" "${nothing[@]}" --max-steps 1
 ranks=1 # that all ranks end with one message has been seen
 
 
+# finite weights whose next step's loss is finite, too, but not its running statistics: whatever the
+# rate, they lead there at once, and the ones before are the way on
+over=("${tiny[@]}" --shards 4 --save-every 1 --check-every 1 --keep-last 4 --out "$tmp/over")
+launch 1 "${over[@]}" --lr 100 --max-steps 14
+must test "$code" = 79
+for try in 1 2 3 4; do
+    launch 1 --out "$tmp/over" --resume auto --resume-force --lr 0 --max-steps 14 --threads 1
+    [ "$code" = 79 ] || break
+done
+must test "$code" = 0
+accepts verify "$tmp/over"
+
 # finite weights, saved, whose loss is not: they are not the way on, the ones before are
 tests_nothing() { # LR KEEP: a run that ends with 79 and a checkpoint that leads there
     lost=("${tiny[@]}" --image-size 32 --max-steps -1 --epochs 10 --save-every 1 --keep-last "$2"

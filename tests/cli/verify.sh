@@ -93,6 +93,14 @@ accepts verify "$run"
 must test "$(grep -c "metrics.jsonl is missing: a new one begins" "$tmp/stderr")" = 1
 cp "$tmp/aside" "$run/metrics.jsonl"
 
+# records that began anew are shorter than an older checkpoint says: the newest one counts
+rm "$run/metrics.jsonl"
+cp -r "$run" "$tmp/anew"
+accepts "${tiny[@]}" --max-steps 4 --save-every 2 --keep-last 3 --out "$tmp/anew" --resume auto
+must test "$(ls "$tmp/anew/checkpoints" | wc -l)" = 3
+accepts verify "$tmp/anew"
+cp "$tmp/aside" "$run/metrics.jsonl"
+
 # a hole in the records is no damage, but is said
 must test "$(grep -c '"kind":"step"' "$run/metrics.jsonl")" = 3
 cp "$run/metrics.jsonl" "$tmp/aside"

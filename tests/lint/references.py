@@ -16,7 +16,7 @@ import sys
 from fnmatch import fnmatch
 
 FOLDERS = "src tests docs scripts proofs bench configs cmake .ci".split()
-ALONE = """README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md data/README.md CMakeLists.txt
+ALONE = """README.md SECURITY.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md data/README.md CMakeLists.txt
     CMakePresets.json quickstart runtests""".split()
 LEFT_OUT = ("tests/fuzz/corpus", "tests/golden/data")  # what tests read
 PAST = {"CHANGELOG.md"}  # may name what is gone
