@@ -393,6 +393,9 @@ static dt_status meet(const launch_words *w, const dt_meeting *m, int *code)
     dt_server *server = NULL;
     dt_hosts h = {.host = NULL};
 
+    if (w->dry_run)
+        return dt_fail(DT_USAGE, "--dry-run: what is started depends on who comes; leave out "
+                                 "--nnodes and NNODES");
     if (m->own.node > 0)
         return dt_join(m, code);
     dt_status st = dt_server_open(&server, m, &h);

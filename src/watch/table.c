@@ -39,7 +39,7 @@ void dt_table_place(const dt_table *t, int rank, char *out, size_t room)
     const long long step = (long long)dt_seen(p->step);
     const char *text = phase >= 0 && phase < DT_PLACE_COUNT ? dt_place_text[phase] : "?";
 
-    if (layer >= 0 && layer < t->head->names)
+    if (layer >= 0 && layer < t->head->names && phase != DT_AT_test) /* its plan has others */
         snprintf(out, room, "%s, %.*s of step %lld", text, DT_TABLE_NAME - 1,
                  t->name + (size_t)layer * DT_TABLE_NAME, step);
     else if (phase == DT_AT_exchange)

@@ -5,6 +5,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -94,16 +95,21 @@ static dt_status thread_start(dt_watch *w)
 
 /* ---- Opening ---------------------------------------------------------------------------- */
 
-/* Whether a file there may go: an older run's. */
+/* Whether a file there may go: an older run's, or what a power cut leaves of it, nothing or
+ * zeros. */
 static bool is_table(const char *path)
 {
+    static const char cut[sizeof DT_TABLE_MAGIC];
     char magic[sizeof DT_TABLE_MAGIC] = "";
+    struct stat info;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    const ssize_t n = fd < 0 ? 0 : pread(fd, magic, sizeof magic, 0);
+    const bool file = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    const ssize_t n = file ? pread(fd, magic, sizeof magic, 0) : -1;
 
     if (fd >= 0)
         close(fd);
-    return n == (ssize_t)sizeof magic && memcmp(magic, DT_TABLE_MAGIC, sizeof magic) == 0;
+    return n >= 0 && (memcmp(magic, DT_TABLE_MAGIC, sizeof magic) == 0 ||
+                      memcmp(magic, cut, sizeof magic) == 0);
 }
 
 /* A new file each time: an older run's may still be mapped by somebody who looks at it. */
@@ -212,7 +218,9 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
     return DT_OK;
 
 failed:
+    dt_place_use(NULL);
     dt_channel_close(w->channel);
+    dt_node_mem_destroy(w->memory);
     free(w->view);
     free(w);
     return st;

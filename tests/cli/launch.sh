@@ -38,11 +38,22 @@ done
 accepts launch --help
 must grep -q -- "--rank-table FILE" "$tmp/stdout"
 
+echo "a token of twenty letters" >"$tmp/token"
+chmod 600 "$tmp/token"
 # hosts that are none
 for list in "" a: a:0 a:x a:8x a:99999 a,,b a,a "a b" -x "a;reboot" "a:8," "$(printf 'a\nb')"; do
     refuses 64 "" -- launch --dry-run --hosts "$list"
 done
 refuses 64 "one of them" -- launch --dry-run --hosts a --hostfile "$tmp/hosts"
+refuses 64 "--dry-run" -- launch --dry-run --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp/token"
+refuses 64 "a common secret" -- launch --nnodes 2 --node-rank 0 --master 127.0.0.1:1
+refuses 64 "--node-rank" -- launch --nnodes 2 --node-rank 2 --master a:1
+refuses 64 "--master" -- launch --nnodes 2 --node-rank 1
+refuses 64 "leave it out" -- launch --nnodes 2 --hosts a,b
+refuses 64 "is not HOST:PORT" -- launch --nnodes 2 --node-rank 0 --master a --token-file "$tmp/token"
+refuses 71 "cannot wait there" -- launch --nnodes 2 --node-rank 0 --master 192.0.2.7:29500 --token-file "$tmp/token"
+chmod 644 "$tmp/token"
+refuses 78 "chmod 600" -- launch --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp/token"
 refuses 64 "--np" "'0'" -- launch --dry-run --np 0
 refuses 66 "$tmp/no-file" -- launch --dry-run --hostfile "$tmp/no-file"
 for line in "a slots=x" "a slots=1 more" "a:1:2 slots=1" "a slots=0" "a"$'\n'"a" "-a" "$(head -c 2000 /dev/zero | tr '\0' a)"; do
