@@ -198,7 +198,7 @@ job() {
 job 0 USR1
 must test "$code" = 75
 must test "$(cat "$tmp/site/queue")" = "requeue 4711"
-must grep -q -- "--grace 90 -- --net vgg11" "$tmp/site/supervisor"
+must grep -q -- "--grace 90 --net vgg11" "$tmp/site/supervisor"
 for result in 0 78 75; do
     job $result -
     must test "$code" = $result
