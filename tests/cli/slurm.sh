@@ -74,11 +74,12 @@ else
     echo "SKIPPED: Slurm: its packages have no pmix"
 fi
 
-# some 20 s of steps, of which one minute's limit with a notice of 50 s lets a part run
+# some 45 s of steps, of which one minute's limit with a notice of 50 s lets a part run: Slurm looks at
+# limits twice a minute
 run=("${tiny[@]}" --epochs 1000000 --save-every 0)
 began=$(date +%s%N)
 accepts "${run[@]}" --max-steps 200 --out "$tmp/clock"
-steps=$((200 * 20000 / (($(date +%s%N) - began) / 1000000)))
+steps=$((200 * 45000 / (($(date +%s%N) - began) / 1000000)))
 accepts "${run[@]}" --max-steps "$steps" --out "$tmp/calm"
 sed 's/--ntasks=8/--ntasks=2/; s/--cpus-per-task=4/--cpus-per-task=1/; s/@120/@50/; s/--time=04:00:00/--time=1/' \
     "$DTRAIN_SOURCE/configs/cluster.sbatch" >"$tmp/job"
