@@ -70,6 +70,7 @@ awaits "steps after SIGQUIT" test_steps "$folder" $((before + 5))
 # after kill -9 of everything
 kill -9 "$job" "${rank[@]}"
 wait "$job" 2>/dev/null
+for r in 0 1 2; do awaits "the end of rank $r" not_there "${rank[r]}"; done
 launch 1 status "$folder"
 must grep -qE "^run $folder is killed.*: step [0-9]+ of " "$tmp/stdout"
 must test "$(grep -cE '^ +[0-2] .*(step|beginning)' "$tmp/stdout")" = 3
