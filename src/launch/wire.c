@@ -243,6 +243,16 @@ static char *bare_word(char *word)
     return word + 1;
 }
 
+/* PRRTE, of Open MPI 5, has "NAME=value;export NAME;...;/usr/bin/prted": variables are this host's
+ * own, and the program is the one that PATH finds here. */
+static char *program_of(char *word)
+{
+    char *last = strrchr(word, ';');
+    char *program = last ? last + 1 : word, *slash = strrchr(program, '/');
+
+    return slash ? slash + 1 : program;
+}
+
 char **dt_daemon_words(char *payload, size_t bytes)
 {
     size_t count = 0;
@@ -260,6 +270,7 @@ char **dt_daemon_words(char *payload, size_t bytes)
         word[i] = bare_word(payload);
         payload = next;
     }
+    word[0] = program_of(word[0]);
     if (strcmp(word[0], "orted") == 0 || strcmp(word[0], "prted") == 0)
         return word;
     free(word);

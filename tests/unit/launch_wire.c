@@ -136,8 +136,11 @@ static void only_the_daemon_is_started(void **state)
         {"", 0, 0, NULL},
         {"", 1, 0, NULL},
         {"sh\0-c\0reboot", 13, 0, NULL},
-        {"/tmp/orted\0x", 13, 0, NULL},
-        {"./orted", 8, 0, NULL},
+        {"A=b;export A;/usr/bin/prted\0x", 30, 2, "x"},
+        {"reboot;/tmp/orted", 18, 1, "orted"}, /* the one in PATH, and nothing before it */
+        {"/tmp/orted;/bin/sh", 19, 0, NULL},
+        {"orted/", 7, 0, NULL},
+        {"orted x", 8, 0, NULL},
         {"orted;reboot", 13, 0, NULL},
         {"env\0orted", 10, 0, NULL},
     };
