@@ -2,8 +2,6 @@
  * reader may see a change half made; the next one mends it. */
 #include "base.h"
 
-#include <time.h>
-
 static dt_place nobody_looks;
 static dt_place *mine = &nobody_looks;
 
@@ -13,14 +11,6 @@ const char *const dt_place_text[DT_PLACE_COUNT] = {DT_PLACE_LIST(X)};
 
 #define get(member) atomic_load_explicit(&mine->member, memory_order_relaxed)
 #define put(member, value) atomic_store_explicit(&mine->member, value, memory_order_relaxed)
-
-int64_t dt_place_clock(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* Whatever is new, the rank waits no longer. */
 static void changed(void)

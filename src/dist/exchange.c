@@ -236,6 +236,19 @@ static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t
     return DT_OK;
 }
 
+dt_status dt_exchange_drain(dt_exchange *x, const size_t *oldest, dt_status (*poll)(dt_exchange *x))
+{
+    for (unsigned looks = 0; *oldest < x->buckets; dt_comm_idle(x->comm, &looks)) {
+        const size_t before = *oldest;
+        DT_TRY(poll(x));
+        if (*oldest != before) {
+            looks = 0;
+            dt_place_slice((int64_t)*oldest);
+        }
+    }
+    return DT_OK;
+}
+
 dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
                              size_t *spans)
 {

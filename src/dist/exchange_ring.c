@@ -151,14 +151,7 @@ static dt_status ring_finish(dt_exchange *x)
 {
     ring_state *s = x->state;
 
-    for (unsigned looks = 0; s->oldest < x->buckets; dt_comm_idle(x->comm, &looks)) {
-        const size_t before = s->oldest;
-        DT_TRY(ring_poll(x));
-        if (s->oldest != before) {
-            looks = 0;
-            dt_place_slice((int64_t)s->oldest);
-        }
-    }
+    DT_TRY(dt_exchange_drain(x, &s->oldest, ring_poll));
     s->oldest = s->started = 0;
     return DT_OK;
 }

@@ -143,6 +143,9 @@ dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
  * before they said so is then visible. */
 void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
 bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count);
+/* Poll until *oldest, which poll advances, has passed all buckets. */
+dt_status dt_exchange_drain(dt_exchange *x, const size_t *oldest,
+                            dt_status (*poll)(dt_exchange *x)) DT_MUST_CHECK;
 
 void dt_exchange_count_sent(dt_exchange *x, size_t bytes);
 void dt_exchange_count_received(dt_exchange *x, size_t bytes);

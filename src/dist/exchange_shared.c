@@ -66,14 +66,7 @@ static dt_status shared_finish(dt_exchange *x)
 {
     shared_state *s = x->state;
 
-    for (unsigned looks = 0; s->oldest < x->buckets; dt_comm_idle(x->comm, &looks)) {
-        const size_t before = s->oldest;
-        DT_TRY(shared_poll(x));
-        if (s->oldest != before) {
-            looks = 0;
-            dt_place_slice((int64_t)s->oldest);
-        }
-    }
+    DT_TRY(dt_exchange_drain(x, &s->oldest, shared_poll));
     s->oldest = s->started = 0;
     return DT_OK;
 }

@@ -245,14 +245,7 @@ static dt_status tree_finish(dt_exchange *x)
 {
     tree_state *t = x->state;
 
-    for (unsigned looks = 0; t->oldest < x->buckets; dt_comm_idle(x->comm, &looks)) {
-        const size_t before = t->oldest;
-        DT_TRY(tree_poll(x));
-        if (t->oldest != before) {
-            looks = 0;
-            dt_place_slice((int64_t)t->oldest);
-        }
-    }
+    DT_TRY(dt_exchange_drain(x, &t->oldest, tree_poll));
     t->oldest = t->started = 0;
     return DT_OK;
 }

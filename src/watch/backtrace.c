@@ -2,8 +2,8 @@
 #include "backtrace.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <execinfo.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,17 +42,26 @@ void dt_backtraces_prepare(void)
     (void)backtrace(call, 1); /* loads the unwinder */
 }
 
-static void ask_thread(int rank, pid_t thread)
+bool dt_wait_ms(sem_t *s, int ms)
 {
     struct timespec until;
 
-    dprintf(STDERR_FILENO, "dtrain: rank %d, thread %d:\n", rank, (int)thread);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += PATIENCE_MS * 1000000L;
+    until.tv_nsec += ms * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
+    int error;
+    do
+        error = sem_timedwait(s, &until);
+    while (error != 0 && errno == EINTR);
+    return error == 0;
+}
+
+static void ask_thread(int rank, pid_t thread)
+{
+    dprintf(STDERR_FILENO, "dtrain: rank %d, thread %d:\n", rank, (int)thread);
     if (syscall(SYS_tgkill, getpid(), thread, ask_signal()) == 0 &&
-        sem_timedwait(&written, &until) != 0)
+        !dt_wait_ms(&written, PATIENCE_MS))
         dprintf(STDERR_FILENO, "(it takes no signals)\n");
 }
 

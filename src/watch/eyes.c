@@ -2,7 +2,6 @@
 #include "eyes.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 /* ---- Looking ------------------------------------------------------------------------------ */

@@ -2,11 +2,9 @@
  * MPI; lines go to stderr, whole. */
 #include <errno.h>
 #include <fcntl.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backtrace.h"
@@ -25,15 +23,9 @@ static volatile sig_atomic_t asked;
 /* Whether the tick came: else it is time to stop. */
 static bool next_tick(dt_watch *w)
 {
-    struct timespec until;
     bool stop;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += TICK_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    while (sem_timedwait(&wake, &until) != 0 && errno == EINTR)
-        ;
+    (void)dt_wait_ms(&wake, TICK_MS);
     __atomic_load(&w->stop, &stop, __ATOMIC_ACQUIRE);
     return !stop;
 }
