@@ -3,12 +3,8 @@
 # list, a file, a rank table, and as one command on each host, which needs no ssh. All end with one
 # pair of hashes. Whoever has not the token is refused, and a host that does not come is named.
 set -u
-if [ "${1:-}" != inside ]; then
-    command -v ip >/dev/null || { echo "no ip: install iproute2"; exit 1; }
-    unshare -nm true 2>/dev/null || { echo "SKIPPED: no rights to make network namespaces"; exit 99; }
-    exec timeout -k 2 280 unshare -nm --propagation private bash "$0" inside
-fi
 . "$DTRAIN_SOURCE/tests/support/hosts.bash" || exit 1
+hosts_enter 280 "$0" "${1:-}"
 hosts_make 2 3 4 5 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
 
 bad=0

@@ -4,11 +4,7 @@
 # All of it lives in namespaces of this script and ends with them. Skipped where the machine
 # does not allow that.
 set -u
-if [ "${1:-}" != inside ]; then
-    command -v ip >/dev/null || { echo "no ip: install iproute2"; exit 1; }
-    unshare -nm true 2>/dev/null || { echo "SKIPPED: no rights to make network namespaces"; exit 99; }
-    exec timeout -k 2 100 unshare -nm --propagation private bash "$0" inside
-fi
 . "$DTRAIN_SOURCE/tests/support/hosts.bash" || exit 1
+hosts_enter 100 "$0" "${1:-}"
 hosts_make 2 3 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
 timeout -k 2 80 mpirun "${on_hosts[@]}" "$DTRAIN_BUILD_DIR/mpi_exchange" nodes

@@ -3,12 +3,8 @@
 # host that is stopped is named from here, a cable that is cut is told as such and ends the run on
 # both sides, and the hashes of a run that came through are those of a calm one.
 set -u
-if [ "${1:-}" != inside ]; then
-    command -v ip >/dev/null || { echo "no ip: install iproute2"; exit 1; }
-    unshare -nm true 2>/dev/null || { echo "SKIPPED: no rights to make network namespaces"; exit 99; }
-    exec timeout -k 2 280 unshare -nm --propagation private bash "$0" inside
-fi
 . "$DTRAIN_SOURCE/tests/support/hosts.bash" || exit 1
+hosts_enter 280 "$0" "${1:-}"
 hosts_make 2 3 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
 
 bad=0
