@@ -146,6 +146,7 @@ void dt_place_waits(void);
 void dt_log_init(int rank, int world);
 void dt_note(const char *fmt, ...) DT_PRINTF(1, 2);
 void dt_warn(const char *fmt, ...) DT_PRINTF(1, 2);
+void dt_warn_once(const char *text); /* not again, for as long as the process lives */
 void dt_log_error(const char *fmt, ...) DT_PRINTF(1, 2);
 /* Lines of the log and dt_fail's records show `name` for the path `place` and what is below it:
  * a folder that is reached by its descriptor has another name for its user. Both are borrowed;

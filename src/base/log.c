@@ -99,6 +99,20 @@ void dt_warn(const char *fmt, ...)
     va_end(args);
 }
 
+void dt_warn_once(const char *text)
+{
+    static dt_digest said[64];
+    static int count;
+    const dt_digest this = dt_hash_bytes(text, strlen(text));
+
+    for (int i = 0; i < count; i++)
+        if (memcmp(&said[i], &this, sizeof this) == 0)
+            return;
+    if (count < (int)(sizeof said / sizeof *said))
+        said[count++] = this;
+    dt_warn("%s", text);
+}
+
 void dt_log_error(const char *fmt, ...)
 {
     char prefix[128] = "dtrain: ";

@@ -72,7 +72,9 @@ static dt_status find_advise(dt_status st, const char *remedy)
 static dt_status find_failed(dt_status st)
 {
     if (st == DT_FORMAT || st == DT_NOINPUT) {
-        dt_warn("%s; skipped", dt_fail_text());
+        char text[2 * PATH_MAX];
+        snprintf(text, sizeof text, "%s; skipped", dt_fail_text());
+        dt_warn_once(text); /* a run looks twice: for its options, and for its state */
         dt_fail_clear();
         return DT_OK;
     }

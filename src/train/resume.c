@@ -100,7 +100,7 @@ static dt_status compare_run(const dt_run *r, const char *path, const dt_checkpo
     if ((options || other_data) && !r->o.resume_force)
         return dt_fail(DT_CONFIG,
                        "checkpoint %s is of another run: the differences marked "
-                       "above change its result; take them back, choose another --out, or "
+                       "above may change its result; take them back, choose another --out, or "
                        "accept them with --resume-force",
                        path);
     return DT_OK;

@@ -74,6 +74,10 @@ printf X | dd of="$newest/model.safetensors" bs=1 seek=5000 conv=notrunc status=
 ranks=1
 of "$before" "$((10#$(basename "$before" | cut -d- -f2)))"
 must grep -q "$newest.*skipped" "$tmp/stderr"
+cp -r "$run" "$tmp/without"
+rm "$tmp/without/options.yaml"
+accepts --out "$tmp/without" --resume auto --max-steps 7
+must test "$(grep -c skipped "$tmp/stderr")" = 1
 printf X | dd of="$before/state.json" bs=1 seek=5 conv=notrunc status=none
 rm -rf $(ls -d "$run"/checkpoints/step-* | grep -vxF -e "$newest" -e "$before")
 of "$run/model.safetensors" 4
