@@ -13,6 +13,9 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 export HOME="${HOME:-/}" # Open MPI 5 does not start without
 export PRTE_MCA_rmaps_default_mapping_policy="${PRTE_MCA_rmaps_default_mapping_policy:-slot:oversubscribe}"
+# A host that is gone is missed after 5 + 3 x 2 s, not after minutes. Open MPI 4's daemons, and 5's.
+export OMPI_MCA_oob_tcp_keepalive_time=5 OMPI_MCA_oob_tcp_keepalive_intvl=2 OMPI_MCA_oob_tcp_keepalive_probes=3
+export PRTE_MCA_oob_tcp_keepalive_time=5 PRTE_MCA_oob_tcp_keepalive_intvl=2 PRTE_MCA_oob_tcp_keepalive_probes=3
 # An interface with both kinds of addresses pairs with none in Open MPI 5; 4: IPv6 alone.
 export OMPI_MCA_btl_tcp_disable_family="${OMPI_MCA_btl_tcp_disable_family:-6}"
 

@@ -10,7 +10,7 @@ hosts_enter() {
 }
 
 # hosts_make K...: host nodeK at 10.99.0.K, its cable is dtvethK; on_hosts is mpirun's arguments
-# for two ranks on each
+# for two ranks on each; $folder/envK is read where a host's daemon starts
 hosts_make() {
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
@@ -29,7 +29,9 @@ hosts_make() {
     cat >"$folder/agent" <<'END'
 #!/bin/sh
 h=$1; shift
-exec ip netns exec "dt${h##*.}" unshare -u sh -c "hostname node${h##*.}; exec sh -c '$*'"
+k=${h##*.}
+[ ! -e "${0%/*}/env$k" ] || . "${0%/*}/env$k" # what is otherwise on this host
+exec ip netns exec "dt$k" unshare -u sh -c "hostname node$k; exec sh -c '$*'"
 END
     chmod +x "$folder/agent"
     # Ranks go where the environment of scripts/setup.sh sends them. Open MPI 4's names, then 5's.
