@@ -63,14 +63,22 @@ static bool speaks(const dt_watch *w, int first)
 
 /* ---- Saying --------------------------------------------------------------------------------- */
 
+/* A rank of a host that was heard of before, and is no more. */
+static bool host_is_silent(const dt_watch *w, int r, int64_t now)
+{
+    const bool here = r >= w->node_first && r < w->node_end;
+
+    return !here && !w->view[r].runs &&
+           seconds_since(w, dt_seen(w->table.row[r].told_ns), now) > DT_WATCH_HEARD_S;
+}
+
 static const char *manner(const dt_watch *w, int r, int64_t now)
 {
     const dt_table_row *row = &w->table.row[r];
-    const bool here = r >= w->node_first && r < w->node_end;
 
     if (w->view[r].runs)
         return "is in";
-    if (!here && seconds_since(w, dt_seen(row->told_ns), now) > DT_WATCH_HEARD_S)
+    if (host_is_silent(w, r, now))
         return "has not been heard of, and was in";
     switch (dt_seen(row->state)) {
     case 'T':
@@ -157,15 +165,14 @@ static void tell(dt_watch *w, const dt_watch_verdict *v)
 /* ---- Ending --------------------------------------------------------------------------------- */
 
 /* No rank can be asked to come to an end together with one that does not move. */
-static void give_up(dt_watch *w, const dt_watch_verdict *v)
+static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
 {
     char line[1024], what[768];
 
     describe(w, v, what, sizeof what);
     snprintf(line, sizeof line,
-             "%s: ended after --stall-abort %g s; checkpoints are whole: start it again with "
-             "--resume auto",
-             what, w->abort_s);
+             "%s: ended after %s %g s; checkpoints are whole: start it again with --resume auto",
+             what, limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
     if (speaks(w, 0))
         say(line);
     dt_tell(w->table.head->stalled, 1);
@@ -177,7 +184,7 @@ void dt_watch_obey(const dt_watch *w)
         _exit(dt_status_exit_code(DT_STALLED));
 }
 
-static void judge(dt_watch *w, bool leads)
+static void judge(dt_watch *w, bool leads, int64_t now)
 {
     const double least = w->warn_s > 0 ? w->warn_s : w->abort_s;
 
@@ -187,8 +194,12 @@ static void judge(dt_watch *w, bool leads)
     /* Who has said that a rank stands still also says that it goes on. */
     if (w->warn_s > 0 && (speaks(w, 0) || v.kind == DT_WATCH_FINE))
         tell(w, &v);
-    if (leads && v.kind != DT_WATCH_FINE && w->abort_s > 0 && v.still_s >= w->abort_s)
-        give_up(w, &v);
+    if (!leads || v.kind == DT_WATCH_FINE || w->abort_s <= 0)
+        return;
+    const bool silent = v.kind == DT_WATCH_LATE && host_is_silent(w, v.rank, now);
+    const double limit = silent ? DT_MIN(w->abort_s, DT_WATCH_SILENT_S) : w->abort_s;
+    if (v.still_s >= limit)
+        give_up(w, &v, limit);
 }
 
 void dt_watch_look(dt_watch *w, int64_t now)
@@ -200,5 +211,5 @@ void dt_watch_look(dt_watch *w, int64_t now)
         dt_channel_send(w->channel, &w->table, w->node_first, w->node_end, now);
     }
     if (leads || w->last.kind != DT_WATCH_FINE)
-        judge(w, leads);
+        judge(w, leads, now);
 }

@@ -18,7 +18,8 @@ typedef struct dt_watch_opts {
     const char *const *name;    /* [names] of the plan's steps; copied (same) */
     int names;                  /* (same) */
     int64_t total_steps, batch; /* of the run; images of a step (same) */
-    double warn_s, abort_s;     /* a rank stands still: say so; end the run. 0: never (same) */
+    double warn_s, abort_s;     /* a rank stands still: say so; end the run, but sooner
+                                 * where its host is silent. 0: never (same) */
 } dt_watch_opts;
 
 /* From now on the rank's changes of place are seen and judged. Where no table can be had, one line
@@ -31,7 +32,10 @@ void dt_watch_waited(const dt_watch *w, double *waited_s);
 
 /* ---- Judging ------------------------------------------------------------------------ */
 
-enum { DT_WATCH_HEARD_S = 3 }; /* a watcher that is silent for so long does not run */
+enum {
+    DT_WATCH_HEARD_S = 3,   /* a watcher that is silent for so long does not run */
+    DT_WATCH_SILENT_S = 45, /* a host that is silent for so long, while others wait, is lost */
+};
 
 /* A rank as it is seen. */
 typedef struct dt_watch_view {

@@ -252,6 +252,17 @@ must grep -q "no record for 3 s" "$tmp/stderr"
 must gone "${kids[2]}"
 same "$tmp/run"
 
+# it is killed itself: the launch ends with a checkpoint, and whoever starts it again has the folder
+begin --ranks 2
+kill -9 "$running"
+for _ in $(seq 300); do
+    gone "$mpirun" && break
+    sleep 0.1
+done
+must gone "$mpirun"
+must grep -q "stopped by SIGUSR1 after step" "$tmp/stderr"
+wait "$pid" 2>/dev/null
+
 begin --ranks 2
 kill -TERM "$running"
 wait "$pid"
