@@ -6,124 +6,19 @@
 #include <unistd.h>
 
 #include "meet.h"
+#include "words.h"
 
 extern char **environ;
 
-/* ---- Words of the command line --------------------------------------------------------------- */
-
-typedef struct launch_words {
-    const char *hosts, *hostfile, *rank_table, *np, *per_host, *interface, *agent;
-    const char *nodes, *node, *master, *token;
-    bool dry_run, help;
-    char **rest; /* dtrain's own, up to NULL */
-} launch_words;
-
-static const struct {
-    const char *name, *metavar, *help;
-    size_t offset;
-} launch_rows[] = {
-    {"hosts", "LIST", "hosts and their ranks: a:8,b:8", offsetof(launch_words, hosts)},
-    {"hostfile", "FILE", "the same as lines: a slots=8", offsetof(launch_words, hostfile)},
-    {"rank-table", "FILE", "the same as the Ascend tutorial's rank table",
-     offsetof(launch_words, rank_table)},
-    {"nproc-per-node", "N",
-     "ranks of a host that is given without a number, and of this one where "
-     "none is given (default: 1, and this one's cores)",
-     offsetof(launch_words, per_host)},
-    {"np", "N", "ranks in all (default: those of all hosts)", offsetof(launch_words, np)},
-    {"interface", "NAME|NET/BITS", "the network between the hosts: eth0, or 10.0.0.0/24",
-     offsetof(launch_words, interface)},
-    {"agent", "PROGRAM", "what starts Open MPI's daemon on another host (default: ssh)",
-     offsetof(launch_words, agent)},
-    {"nnodes", "N", "the same command is started on each of N hosts (or NNODES); with",
-     offsetof(launch_words, nodes)},
-    {"node-rank", "K", "which of them this is, from 0 (or NODE_RANK)",
-     offsetof(launch_words, node)},
-    {"master", "HOST:PORT", "where host 0 waits for the others (or MASTER_ADDR, MASTER_PORT)",
-     offsetof(launch_words, master)},
-    {"token-file", "FILE", "a secret that all of them hold (or DTRAIN_TOKEN)",
-     offsetof(launch_words, token)},
-};
-enum { LAUNCH_ROWS = DT_COUNT_OF(launch_rows) };
-
-static void launch_help(void)
-{
-    printf("Usage: dtrain launch [LAUNCH OPTION...] [COMMAND] [OPTION...]\n\n"
-           "Start mpirun with dtrain on all hosts, every host with the same program at the same "
-           "path.\nAll words that are not below are dtrain's own.\n\n");
-    for (int i = 0; i < LAUNCH_ROWS; i++) {
-        char option[64];
-        snprintf(option, sizeof option, "--%s %s", launch_rows[i].name, launch_rows[i].metavar);
-        printf("  %-28s %s\n", option, launch_rows[i].help);
-    }
-    printf("  %-28s %s\n  %-28s %s\n", "--dry-run", "print what would be started", "--",
-           "all that follows is dtrain's own");
-}
-
-/* Which row the word is, with its value, of the word itself or the next: -1, none. */
-static int find_row(char **word, const char **value)
-{
-    const char *name = *word + 2;
-    const size_t length = strcspn(name, "=");
-
-    for (int i = 0; i < LAUNCH_ROWS; i++)
-        if (strlen(launch_rows[i].name) == length &&
-            strncmp(launch_rows[i].name, name, length) == 0) {
-            *value = name[length] ? name + length + 1 : word[1];
-            return i;
-        }
-    return -1;
-}
-
-static dt_status read_words(launch_words *w, char **word)
-{
-    *w = (launch_words){.rest = word};
-    char **rest = word; /* dtrain's words move together */
-
-    for (; *word && strcmp(*word, "--") != 0; word++) {
-        const char *value = NULL;
-        const int row = strncmp(*word, "--", 2) == 0 ? find_row(word, &value) : -1;
-        if (row >= 0) {
-            if (!value || !value[0])
-                return dt_fail(DT_USAGE, "--%s needs a value: %s", launch_rows[row].name,
-                               launch_rows[row].metavar);
-            *(const char **)(void *)((char *)w + launch_rows[row].offset) = value;
-            word += value == word[1];
-        } else if (strcmp(*word, "--dry-run") == 0) {
-            w->dry_run = true;
-        } else if (strcmp(*word, "--help") == 0) {
-            w->help = true;
-        } else {
-            *rest++ = *word;
-        }
-    }
-    for (word += *word != NULL; *word; word++)
-        *rest++ = *word;
-    *rest = NULL;
-    return DT_OK;
-}
-
-static dt_status count_of(const char *name, const char *text, int otherwise, int *count)
-{
-    const char *end = NULL;
-    int64_t n = otherwise;
-
-    if (text &&
-        (!dt_whole_parse(text, &end, &n) || *end || n < 1 || n > DT_MOST_HOSTS * DT_MOST_SLOTS))
-        return dt_fail(DT_USAGE, "--%s: '%.40s' is no number of ranks", name, text);
-    *count = (int)n;
-    return DT_OK;
-}
-
 /* ---- Where ranks go -------------------------------------------------------------------------- */
 
-static dt_status find_hosts(const launch_words *w, dt_hosts *h)
+static dt_status find_hosts(const dt_words *w, dt_hosts *h)
 {
     int slots = 0;
 
     if (!!w->hosts + !!w->hostfile + !!w->rank_table > 1)
         return dt_fail(DT_USAGE, "--hosts, --hostfile and --rank-table: one of them, not several");
-    DT_TRY(count_of("nproc-per-node", w->per_host, 1, &slots));
+    DT_TRY(dt_words_count("nproc-per-node", w->per_host, 1, &slots));
     if (w->hosts)
         return dt_hosts_parse(h, w->hosts, slots, "--hosts");
     if (w->hostfile)
@@ -185,7 +80,7 @@ static void tell(const char *name, const char *value, bool show)
     (void)setenv(name, value, 0); /* without it mpirun says what it lacks */
 }
 
-static void tell_all(const launch_words *w)
+static void tell_all(const dt_words *w)
 {
     for (size_t i = 0; i < DT_COUNT_OF(told); i++)
         if (!told[i].root || geteuid() == 0)
@@ -261,7 +156,7 @@ static dt_status put_variables(words_out *o)
     return DT_OK;
 }
 
-static dt_status put_line(words_out *o, const launch_words *w, const dt_hosts *h, const char *hosts,
+static dt_status put_line(words_out *o, const dt_words *w, const dt_hosts *h, const char *hosts,
                           const char *np, const char *program)
 {
     DT_TRY(put(o, "mpirun"));
@@ -297,15 +192,15 @@ static void print_word(const char *word)
 }
 
 /* server: NULL where mpirun reaches the hosts by itself, and this program becomes mpirun. */
-static dt_status start(const launch_words *w, const dt_hosts *h, dt_server *server, int *code)
+static dt_status start(const dt_words *w, const dt_hosts *h, dt_server *server, int *code)
 {
     words_out o = {.word = NULL};
     char np[16], program[PATH_MAX], *hosts = NULL;
     int here = 0, ranks = 0;
     dt_status st = DT_OK;
 
-    DT_GO(st, count_of("nproc-per-node", w->per_host, cores_here(), &here), out);
-    DT_GO(st, count_of("np", w->np, h->count ? h->ranks : here, &ranks), out);
+    DT_GO(st, dt_words_count("nproc-per-node", w->per_host, cores_here(), &here), out);
+    DT_GO(st, dt_words_count("np", w->np, h->count ? h->ranks : here, &ranks), out);
     snprintf(np, sizeof np, "%d", ranks);
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     snprintf(program + DT_MAX(length, 0), sizeof program - (size_t)DT_MAX(length, 0), "%s",
@@ -343,20 +238,8 @@ static const char *or_variable(const char *given, const char *name)
     return given ? given : getenv(name);
 }
 
-static dt_status number_of(const char *name, const char *text, int64_t most, uint32_t *number)
-{
-    const char *end = NULL;
-    int64_t n = -1;
-
-    if (!text || !dt_whole_parse(text, &end, &n) || *end || n < 0 || n > most)
-        return dt_fail(DT_USAGE, "--%s: '%.40s' is not a number from 0 to %lld", name,
-                       text ? text : "", (long long)most);
-    *number = (uint32_t)n;
-    return DT_OK;
-}
-
 /* m->own.nodes: 0 where this one host starts all. */
-static dt_status find_meeting(const launch_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
+static dt_status find_meeting(const dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
 {
     const char *nodes = or_variable(w->nodes, "NNODES"), *port = getenv("MASTER_PORT");
     int slots = 0;
@@ -369,15 +252,15 @@ static dt_status find_meeting(const launch_words *w, dt_meeting *m, char place[D
         return DT_OK;
     }
     if (nodes)
-        DT_TRY(number_of("nnodes", nodes, DT_MOST_HOSTS, &m->own.nodes));
+        DT_TRY(dt_words_number("nnodes", nodes, DT_MOST_HOSTS, &m->own.nodes));
     if (m->own.nodes < 2) {
         m->own.nodes = 0;
         return DT_OK;
     }
-    DT_TRY(
-        number_of("node-rank", or_variable(w->node, "NODE_RANK"), m->own.nodes - 1, &m->own.node));
-    DT_TRY(count_of("nproc-per-node", or_variable(w->per_host, "NPROC_PER_NODE"), cores_here(),
-                    &slots));
+    DT_TRY(dt_words_number("node-rank", or_variable(w->node, "NODE_RANK"), m->own.nodes - 1,
+                           &m->own.node));
+    DT_TRY(dt_words_count("nproc-per-node", or_variable(w->per_host, "NPROC_PER_NODE"),
+                          cores_here(), &slots));
     m->own.slots = (uint32_t)slots;
     if (!w->master && !getenv("MASTER_ADDR"))
         return dt_fail(DT_USAGE, "--nnodes needs --master HOST:PORT, where host 0 waits");
@@ -388,7 +271,7 @@ static dt_status find_meeting(const launch_words *w, dt_meeting *m, char place[D
     return dt_token_read(&m->token, w->token);
 }
 
-static dt_status meet(const launch_words *w, const dt_meeting *m, int *code)
+static dt_status meet(const dt_words *w, const dt_meeting *m, int *code)
 {
     dt_server *server = NULL;
     dt_hosts h = {.host = NULL};
@@ -409,7 +292,7 @@ static dt_status meet(const launch_words *w, const dt_meeting *m, int *code)
 dt_status dt_launch(int argc, char **argv, int *code)
 {
     char place[DT_HOST_NAME + 8];
-    launch_words w;
+    dt_words w;
     dt_meeting m;
     dt_hosts h;
 
@@ -417,9 +300,9 @@ dt_status dt_launch(int argc, char **argv, int *code)
         *code = dt_agent(argc - 1, argv + 1);
         return DT_OK;
     }
-    DT_TRY(read_words(&w, argv));
+    DT_TRY(dt_words_read(&w, argv));
     if (w.help) {
-        launch_help();
+        dt_words_help();
         return DT_OK;
     }
     DT_TRY(find_meeting(&w, &m, place));
@@ -435,13 +318,13 @@ dt_status dt_launch(int argc, char **argv, int *code)
 
 dt_status dt_ranktable(int argc, char **argv, int *code)
 {
-    launch_words w;
+    dt_words w;
     dt_hosts h;
     int slots = 0;
 
     (void)argc;
     (void)code;
-    DT_TRY(read_words(&w, argv));
+    DT_TRY(dt_words_read(&w, argv));
     const bool checks = w.rest[0] != NULL;
     if (w.help || checks == !!w.hosts || (checks && w.rest[1]) || w.hostfile || w.rank_table)
         return dt_fail(DT_USAGE, "usage: dtrain ranktable FILE, to check one; dtrain ranktable "
@@ -455,7 +338,7 @@ dt_status dt_ranktable(int argc, char **argv, int *code)
         dt_hosts_release(&h);
         return DT_OK;
     }
-    DT_TRY(count_of("nproc-per-node", w.per_host, 8, &slots));
+    DT_TRY(dt_words_count("nproc-per-node", w.per_host, 8, &slots));
     DT_TRY(dt_hosts_parse(&h, w.hosts, slots, "--hosts"));
     const dt_status st = dt_ranktable_write(stdout, &h);
     dt_hosts_release(&h);
