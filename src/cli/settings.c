@@ -13,11 +13,13 @@ void dt_settings_release(dt_settings *s)
 
 /* ---- Environment ----------------------------------------------------------------- */
 
-/* Variables of this name that are no options: of builds, of tests, and the decoder's own. */
+/* Variables of this name that are no options: of builds, of tests, the decoder's own, and
+ * dtrain launch's. */
 static bool is_ours(const char *name)
 {
     static const char *const ours[] = {"BIN",  "SOURCE", "BUILD",      "BUILD_DIR",
-                                       "ASAN", "COMMIT", "TEST_LIMIT", "DECODER_PROCESS"};
+                                       "ASAN", "COMMIT", "TEST_LIMIT", "DECODER_PROCESS",
+                                       "TOKEN"};
 
     for (size_t i = 0; i < DT_COUNT_OF(ours); i++)
         if (strcmp(name, ours[i]) == 0)

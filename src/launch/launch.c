@@ -306,6 +306,7 @@ dt_status dt_launch(int argc, char **argv, int *code)
         return DT_OK;
     }
     DT_TRY(find_meeting(&w, &m, place));
+    unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
     if (m.own.nodes > 0)
         return meet(&w, &m, code);
     DT_TRY(find_hosts(&w, &h));

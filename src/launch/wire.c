@@ -40,13 +40,11 @@ dt_status dt_token_read(dt_token *t, const char *path)
     dt_status st = DT_OK;
 
     if (!path) {
-        const char *given = getenv("DTRAIN_TOKEN");
+        const char *given = getenv(DT_TOKEN_VARIABLE);
         if (!given)
             return dt_fail(DT_USAGE, "hosts that are started one by one need a common secret: "
-                                     "--token-file FILE, or DTRAIN_TOKEN");
-        st = token_of(t, given, strlen(given), "DTRAIN_TOKEN");
-        unsetenv("DTRAIN_TOKEN"); /* the ranks need not know it */
-        return st;
+                                     "--token-file FILE, or " DT_TOKEN_VARIABLE);
+        return token_of(t, given, strlen(given), DT_TOKEN_VARIABLE);
     }
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) != 0)

@@ -31,8 +31,10 @@ typedef struct dt_token {
     uint8_t key[DT_WIRE_KEY]; /* SHA-256 of its text */
 } dt_token;
 
-/* From the file, or where it is NULL, from the variable DTRAIN_TOKEN, which is unset. DT_CONFIG: it
- * is short, or others may read the file; DT_NOINPUT. */
+#define DT_TOKEN_VARIABLE "DTRAIN_TOKEN"
+
+/* From the file, or where it is NULL, from the variable. DT_CONFIG: it is short, or others may read
+ * the file; DT_NOINPUT. */
 dt_status dt_token_read(dt_token *t, const char *path) DT_MUST_CHECK;
 
 typedef struct dt_wire {

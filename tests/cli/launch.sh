@@ -40,6 +40,22 @@ must grep -q -- "--rank-table FILE" "$tmp/stdout"
 
 echo "a token of twenty letters" >"$tmp/token"
 chmod 600 "$tmp/token"
+# the token is told to nobody, whether it is used or not; what launch starts here is not mpirun
+mkdir "$tmp/path"
+printf '#!/bin/sh\nenv\necho "$@"\n' >"$tmp/path/mpirun"
+chmod +x "$tmp/path/mpirun"
+export DTRAIN_TOKEN="never told to anybody"
+for words in "--np 2" "--hosts a,b" "--hostfile $tmp/hosts" "--nnodes 1"; do
+    for dry in "" --dry-run; do
+        # shellcheck disable=SC2086
+        DTRAIN_LR=0.5 PATH=$tmp/path:$PATH accepts launch $words $dry
+        must grep -q DTRAIN_LR "$tmp/stdout"
+        must test "$(grep -c "TOKEN\|never told" "$tmp/stdout")" = 0
+    done
+done
+accepts config
+must test "$(grep -c TOKEN "$tmp/stderr")" = 0
+unset DTRAIN_TOKEN
 # hosts that are none
 for list in "" a: a:0 a:x a:8x a:99999 a,,b a,a "a b" -x "a;reboot" "a:8," "$(printf 'a\nb')"; do
     refuses 64 "" -- launch --dry-run --hosts "$list"
