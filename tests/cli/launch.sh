@@ -4,6 +4,7 @@
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 ranks=1 # they need none
+unset "${!OMPI_MCA_oob_tcp_keepalive_@}" # what scripts/setup.sh says already is not shown
 
 # shows TEXT... -- ARGS...: the line that would be started has each TEXT
 shows() {
