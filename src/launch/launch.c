@@ -238,27 +238,50 @@ static const char *or_variable(const char *given, const char *name)
     return given ? given : getenv(name);
 }
 
+/* Which word says on the command line that hosts are started one by one; NULL: none. Variables are
+ * none: a batch system may set them in every job. */
+static const char *one_by_one(const dt_words *w)
+{
+    return w->nodes    ? "--nnodes"
+           : w->node   ? "--node-rank"
+           : w->master ? "--master"
+           : w->token  ? "--token-file"
+                       : NULL;
+}
+
 /* m->own.nodes: 0 where this one host starts all. */
 static dt_status find_meeting(const dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
 {
     const char *nodes = or_variable(w->nodes, "NNODES"), *port = getenv("MASTER_PORT");
+    const char *node = or_variable(w->node, "NODE_RANK"), *word = one_by_one(w);
     int slots = 0;
 
     *m = (dt_meeting){.master = place};
     if (w->hosts || w->hostfile || w->rank_table) {
-        if (w->nodes)
-            return dt_fail(DT_USAGE, "--nnodes is for hosts that are started one by one: leave it "
-                                     "out, or --hosts, --hostfile and --rank-table");
+        if (word)
+            return dt_fail(DT_USAGE,
+                           "%s is for hosts that are started one by one: leave it "
+                           "out, or --hosts, --hostfile and --rank-table",
+                           word);
         return DT_OK;
     }
     if (nodes)
         DT_TRY(dt_words_number("nnodes", nodes, DT_MOST_HOSTS, &m->own.nodes));
+    if (m->own.nodes == 0 && word)
+        return dt_fail(DT_USAGE,
+                       "%s is for hosts that are started one by one: how many they are is missing, "
+                       "--nnodes N (or NNODES), from 1",
+                       word);
     if (m->own.nodes < 2) {
+        if (w->node)
+            DT_TRY(dt_words_number("node-rank", w->node, 0, &m->own.node));
         m->own.nodes = 0;
         return DT_OK;
     }
-    DT_TRY(dt_words_number("node-rank", or_variable(w->node, "NODE_RANK"), m->own.nodes - 1,
-                           &m->own.node));
+    if (!node)
+        return dt_fail(DT_USAGE, "--nnodes needs --node-rank K (or NODE_RANK), which of them this "
+                                 "is, from 0");
+    DT_TRY(dt_words_number("node-rank", node, m->own.nodes - 1, &m->own.node));
     DT_TRY(dt_words_count("nproc-per-node", or_variable(w->per_host, "NPROC_PER_NODE"),
                           cores_here(), &slots));
     m->own.slots = (uint32_t)slots;

@@ -66,7 +66,19 @@ refuses 64 "--dry-run" -- launch --dry-run --nnodes 2 --node-rank 0 --master a:1
 refuses 64 "a common secret" -- launch --nnodes 2 --node-rank 0 --master 127.0.0.1:1
 refuses 64 "--node-rank" -- launch --nnodes 2 --node-rank 2 --master a:1
 refuses 64 "--master" -- launch --nnodes 2 --node-rank 1
-refuses 64 "leave it out" -- launch --nnodes 2 --hosts a,b
+for word in "--nnodes 2" "--node-rank 0" "--master a:1" "--token-file $tmp/token"; do
+    # shellcheck disable=SC2086
+    refuses 64 "${word% *}" "leave it out" -- launch $word --hosts a,b
+    # shellcheck disable=SC2086
+    refuses 64 "--nnodes N (or NNODES)" -- launch $word --nnodes 0 "${tiny[@]}" --out "$tmp/never"
+    [ "$word" = "--nnodes 2" ] && continue
+    # shellcheck disable=SC2086
+    refuses 64 "${word% *}" "--nnodes N (or NNODES)" -- launch $word "${tiny[@]}" --out "$tmp/never"
+done
+refuses 64 "--node-rank K (or NODE_RANK)" -- launch --nnodes 2 --master a:1 --token-file "$tmp/token"
+refuses 64 "--node-rank" "'1'" -- launch --nnodes 1 --node-rank 1 --dry-run
+MASTER_ADDR=a MASTER_PORT=1 NODE_RANK=3 shows "mpirun -np 2 " -- --np 2
+shows "mpirun -np 2 " -- --np 2 --nnodes 1 --node-rank 0 --master a:1
 refuses 64 "is not HOST:PORT" -- launch --nnodes 2 --node-rank 0 --master a --token-file "$tmp/token"
 refuses 71 "cannot wait there" -- launch --nnodes 2 --node-rank 0 --master 192.0.2.7:29500 --token-file "$tmp/token"
 chmod 644 "$tmp/token"
