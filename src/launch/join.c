@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -40,14 +39,14 @@ static dt_status find_first(const dt_meeting *m, int *fd)
 static void start_daemon(joined *j)
 {
     char **word = dt_daemon_words((char *)j->frame.payload, j->frame.bytes);
+    const pid_t own = getpid();
 
     if (!word || j->daemon)
         dt_log_error("the first host asks for what is not Open MPI's daemon, or for a second one: "
                      "not started");
     j->daemon = word && !j->daemon ? fork() : j->daemon;
     if (word && j->daemon == 0) {
-        dt_meeting_child();
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        dt_meeting_child(own);
         execvp(word[0], word);
         dt_log_error("cannot start %s: %s; install openmpi-bin", word[0], strerror(errno));
         _exit(127);

@@ -91,21 +91,27 @@ static void tell_all(const dt_words *w)
         tell(agent_names[i], w->agent, w->dry_run);
 }
 
-/* Daemons are started by this program again, over the hosts' connections, and by the first host
- * alone. */
+/* Daemons are started by this program again, over the hosts' connections, by the first host alone,
+ * and all at once: an agent lives as long as its daemon, and by default 128 may. */
 static dt_status tell_agent(const dt_server *server, const char *program)
 {
-    static const char *const alone[] = {"OMPI_MCA_plm_rsh_no_tree_spawn",
-                                        "PRTE_MCA_plm_ssh_no_tree_spawn"};
+    static const struct {
+        const char *name, *value;
+    } row[] = {{"OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
+               {"PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
+               {"OMPI_MCA_plm_rsh_num_concurrent", "4096"},
+               {"PRTE_MCA_plm_ssh_num_concurrent", "4096"}};
+    _Static_assert(DT_MOST_HOSTS <= 4096, "all hosts' daemons start at once");
     char agent[PATH_MAX + 32];
+    int failed = 0;
 
     snprintf(agent, sizeof agent, "%s launch --as-agent", program);
     for (size_t i = 0; i < DT_COUNT_OF(agent_names); i++)
-        if (setenv(agent_names[i], agent, 1) != 0 || setenv(alone[i], "1", 1) != 0)
-            return dt_fail(DT_NOMEM, "no memory for variables");
-    if (setenv(DT_AGENT_VARIABLE, dt_server_socket(server), 1) != 0)
-        return dt_fail(DT_NOMEM, "no memory for variables");
-    return DT_OK;
+        failed |= setenv(agent_names[i], agent, 1);
+    for (size_t i = 0; i < DT_COUNT_OF(row); i++)
+        failed |= setenv(row[i].name, row[i].value, 1);
+    failed |= setenv(DT_AGENT_VARIABLE, dt_server_socket(server), 1);
+    return failed ? dt_fail(DT_NOMEM, "no memory for variables") : DT_OK;
 }
 
 static dt_status put(words_out *o, const char *word)

@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -67,12 +68,15 @@ dt_status dt_meeting_signals(int *fd)
     return *fd >= 0 ? DT_OK : dt_fail(DT_BUG, "signals: %s", strerror(errno));
 }
 
-void dt_meeting_child(void)
+void dt_meeting_child(pid_t parent)
 {
     sigset_t none;
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) /* it was gone before */
+        raise(SIGTERM);
 }
 
 /* ---- The agent ------------------------------------------------------------------------------- */

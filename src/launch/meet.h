@@ -12,6 +12,8 @@
 #define DT_LAUNCH_MEET_H
 #include "wire.h"
 
+#include <sys/types.h>
+
 enum { DT_WINDOW_S = 120 }; /* in which all hosts are to come, as in the Ascend tutorial */
 #define DT_AGENT_VARIABLE "LAUNCH_AGENT_SOCKET" /* DTRAIN_* are options */
 
@@ -42,6 +44,7 @@ int dt_agent(int argc, char **argv);
 dt_status dt_meeting_socket(const char *master, bool binds, int *fd) DT_MUST_CHECK;
 /* Signals that are for the run, and the ends of children, come by this descriptor from now on. */
 dt_status dt_meeting_signals(int *fd) DT_MUST_CHECK;
-/* In a child that is to become another program: signals as usual again. */
-void dt_meeting_child(void);
+/* In a child that is to become another program: signals as usual again, and SIGTERM when `parent`,
+ * its own, is gone. */
+void dt_meeting_child(pid_t parent);
 #endif

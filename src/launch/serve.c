@@ -199,6 +199,7 @@ static void take_request(dt_server *s)
 static void hear(dt_server *s, server_node *n)
 {
     if (!dt_wire_receive(&n->wire, &s->frame)) {
+        dt_warn("host %d, %s, is gone: its daemon counts as lost", (int)(n - s->node), n->name);
         close(n->wire.fd);
         n->wire.fd = -1;
         answer(n, 255);
@@ -251,11 +252,12 @@ static int stand_between(dt_server *s, struct pollfd *p)
 dt_status dt_server_run(dt_server *s, char **word, int *code)
 {
     struct pollfd *p = NULL;
+    const pid_t own = getpid();
 
     DT_TRY(dt_calloc(&p, (size_t)s->nodes + 1, sizeof *p, "the meeting of hosts"));
     s->mpirun = fork();
     if (s->mpirun == 0) {
-        dt_meeting_child();
+        dt_meeting_child(own);
         execvp(word[0], word);
         dt_log_error("cannot start mpirun: %s; install openmpi-bin, or put it into PATH",
                      strerror(errno));

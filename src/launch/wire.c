@@ -263,11 +263,14 @@ char **dt_daemon_words(char *payload, size_t bytes)
         dt_fail_clear();
         return NULL;
     }
+    size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         char *next = payload + strlen(payload) + 1;
-        word[i] = bare_word(payload);
+        word[kept] = bare_word(payload);
+        kept += i == 0 || strcmp(word[kept], "--daemonize") != 0;
         payload = next;
     }
+    word[kept] = NULL;
     word[0] = program_of(word[0]);
     if (strcmp(word[0], "orted") == 0 || strcmp(word[0], "prted") == 0)
         return word;

@@ -57,7 +57,8 @@ bool dt_wire_send(dt_wire *w, dt_frame_type type, const void *payload, uint32_t 
 /* Waits for a whole frame. False: the connection is over, or a frame is not the other end's. */
 bool dt_wire_receive(dt_wire *w, dt_frame *f);
 
-/* The words of a payload, which end up in argv. NULL: it is not the start of Open MPI's daemon. To
- * be freed by free(); texts lie in payload, which is changed. */
+/* The words of a payload, which end up in argv, without "--daemonize": the daemon would leave its
+ * parent, and outlive it. NULL: it is not the start of Open MPI's daemon. To be freed by free();
+ * texts lie in payload, which is changed. */
 char **dt_daemon_words(char *payload, size_t bytes);
 #endif

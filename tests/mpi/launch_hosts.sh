@@ -8,6 +8,7 @@ hosts_enter 280 "$0" "${1:-}"
 hosts_make 2 3 4 5 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
 
 bad=0
+ls -d /tmp/dtrain-?????? >"$folder/before" 2>/dev/null
 run=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --shards 8 --precision fp32
      --threads 1 --max-steps 3)
 hashes() { tail -n 1 "$1/metrics.jsonl" 2>/dev/null | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
@@ -101,5 +102,54 @@ on 3 timeout 60 "$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --nproc-per-node 2
 wait "$job" || { bad=1; echo "FAILED: the run behind strangers"; cat "$folder/log0"; }
 [ "$(grep -c "does not have the token: refused" "$folder/log0")" = 2 ] || { bad=1; echo "FAILED: not told"; cat "$folder/log0"; }
 [ "$(hashes "$folder/guarded")" = "$want" ] || { bad=1; echo "FAILED: other hashes behind strangers"; }
-[ -z "$(ls -d /tmp/dtrain-?????? 2>/dev/null)" ] || { bad=1; echo "FAILED: a socket's folder is left"; }
+
+wrong() { # WHAT FILE...: with the last lines of each
+    bad=1
+    echo "FAILED: $1"
+    shift
+    tail -n 8 "$@"
+}
+# a launch that is killed, on either host, leaves no rank behind on any
+master=10.99.0.2:29510
+start() { # K ARGS...: the launch of host K of $nodes, in the background; pid[K] is its process
+    local k=$1
+    shift
+    on $((k + 2)) timeout -k 2 120 "$DTRAIN_BIN" launch --nnodes "$nodes" --node-rank "$k" --nproc-per-node 1 \
+        --master $master --token-file "$folder/token" --interface 10.99.0.0/24 "$@" >"$folder/log$k" 2>&1 </dev/null &
+    job[k]=$!
+    pid[k]=""
+    soon 10 launched_on "$k" || wrong "no launch on host $k" "$folder/log$k"
+}
+launched_on() {
+    local p
+    for p in $(ip netns pids "dt$(($1 + 2))"); do
+        [ "$(cat "/proc/$p/comm" 2>/dev/null)" = dtrain ] && grep -qz '^--node-rank$' "/proc/$p/cmdline" && pid[$1]=$p && return
+    done
+    return 1
+}
+soon() { # SECONDS COMMAND...: it succeeds within this time
+    local tick ticks=$((10 * $1))
+    shift
+    for ((tick = 0; tick < ticks; tick++)); do
+        "$@" && return
+        sleep 0.1
+    done
+    return 1
+}
+said() { grep -q -- "$2" "$folder/log$1"; } # K TEXT
+deserted() { [ -z "$(ip netns pids dt2)$(ip netns pids dt3)" ]; }
+nodes=2
+for k in 0 1; do
+    start 1
+    start 0 "${run[@]}" --max-steps 1000000 --epochs 1000000 --out "$folder/killed$k"
+    soon 30 said 0 "^epoch 2/" || wrong "no run to be killed" "$folder/log0"
+    socket=$(for p in $(ip netns pids dt2); do tr '\0' '\n' <"/proc/$p/environ" | sed -n 's/^LAUNCH_AGENT_SOCKET=//p'; done | head -n 1)
+    kill -9 "${pid[k]}"
+    soon 15 deserted || wrong "kill -9 of host $k's launch leaves ranks" "$folder"/log?
+    wait "${job[0]}" "${job[1]}"
+    for p in $(ip netns pids dt2) $(ip netns pids dt3); do kill -9 "$p"; done
+    [ -z "$socket" ] || rm -rf "${socket%/*}" # nobody is left who would
+done
+said 0 "host 1, 10.99.0.3, is gone" || wrong "host 0 does not say who is gone" "$folder/log0"
+[ -z "$(ls -d /tmp/dtrain-?????? 2>/dev/null | grep -vxFf "$folder/before")" ] || { bad=1; echo "FAILED: a socket's folder is left"; }
 exit $bad

@@ -132,6 +132,8 @@ static void only_the_daemon_is_started(void **state)
         {" orted\0\"a b\"", 13, 2, "a b"},
         {"prted\0;reboot", 14, 2, ";reboot"}, /* a word like any other: there is no shell */
         {"orted", 6, 1, "orted"},
+        {"orted\0--daemonize\0-mca\0x", 25, 3, "x"}, /* it would outlive its parent */
+        {"--daemonize", 12, 0, NULL},
         {"orted", 5, 0, NULL}, /* no end */
         {"", 0, 0, NULL},
         {"", 1, 0, NULL},
