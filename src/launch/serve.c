@@ -25,7 +25,8 @@ typedef struct server_node {
 
 struct dt_server {
     dt_meeting meeting;
-    server_node *node; /* [nodes] */
+    server_node *node;   /* [nodes] */
+    struct pollfd *poll; /* [nodes + 1]: the other hosts' from 1, something else's at both ends */
     int nodes, listens, agents, signals;
     char folder[32], path[64]; /* of the agents' socket */
     pid_t mpirun;
@@ -78,20 +79,54 @@ static int first_missing(const dt_server *s)
     return k;
 }
 
+static void forget(server_node *n)
+{
+    close(n->wire.fd);
+    n->wire.fd = -1;
+}
+
+/* Before the run begins a host sends nothing but a signal that was for it: it leaves by that. */
+static void hear_early(dt_server *s, server_node *n)
+{
+    const bool told = dt_wire_receive(&n->wire, &s->frame) && s->frame.type == DT_FRAME_SIGNAL &&
+                      s->frame.bytes == 1;
+    const uint8_t code = (uint8_t)(128 + s->frame.payload[0]);
+
+    if (told)
+        (void)dt_wire_send(&n->wire, DT_FRAME_END, &code, 1);
+    dt_warn("host %d, %s, has left before all had come: its place is free again",
+            (int)(n - s->node), n->name);
+    forget(n);
+}
+
+/* From the other hosts, and from two more descriptors, at both ends of s->poll; -1: none. */
+static int wait_for_news(dt_server *s, int first, int last, int ms)
+{
+    s->poll[0] = (struct pollfd){.fd = first, .events = POLLIN};
+    for (int k = 1; k < s->nodes; k++)
+        s->poll[k] = (struct pollfd){.fd = s->node[k].wire.fd, .events = POLLIN};
+    s->poll[s->nodes] = (struct pollfd){.fd = last, .events = POLLIN};
+    return poll(s->poll, (nfds_t)s->nodes + 1, ms);
+}
+
 static dt_status wait_for_all(dt_server *s)
 {
     const double began = dt_seconds();
 
     while (first_missing(s) < s->nodes) {
         const double left = DT_WINDOW_S - (dt_seconds() - began);
-        struct pollfd p = {.fd = s->listens, .events = POLLIN};
         if (left <= 0)
             return dt_fail(
                 DT_COMM,
                 "host %d of %d (--node-rank %d) has not come to %s within %d s: start the "
                 "same command there, with the same token",
                 first_missing(s), s->nodes, first_missing(s), s->meeting.master, (int)DT_WINDOW_S);
-        if (poll(&p, 1, (int)(left * 1000) + 1) > 0)
+        if (wait_for_news(s, s->listens, -1, (int)(left * 1000) + 1) <= 0)
+            continue;
+        for (int k = 1; k < s->nodes; k++)
+            if (s->poll[k].revents)
+                hear_early(s, &s->node[k]);
+        if (s->poll[0].revents)
             let_in(s);
     }
     return DT_OK;
@@ -146,6 +181,8 @@ dt_status dt_server_open(dt_server **out, const dt_meeting *m, dt_hosts *h)
     s->nodes = (int)m->own.nodes;
     s->listens = s->agents = s->signals = -1;
     DT_GO(st, dt_calloc(&s->node, (size_t)s->nodes, sizeof *s->node, "the meeting of hosts"), out);
+    DT_GO(st, dt_calloc(&s->poll, (size_t)s->nodes + 1, sizeof *s->poll, "the meeting of hosts"),
+          out);
     for (int k = 0; k < s->nodes; k++)
         s->node[k].wire.fd = s->node[k].agent = -1;
     DT_GO(st, dt_meeting_socket(m->master, true, &s->listens), out);
@@ -200,8 +237,7 @@ static void hear(dt_server *s, server_node *n)
 {
     if (!dt_wire_receive(&n->wire, &s->frame)) {
         dt_warn("host %d, %s, is gone: its daemon counts as lost", (int)(n - s->node), n->name);
-        close(n->wire.fd);
-        n->wire.fd = -1;
+        forget(n);
         answer(n, 255);
     } else if (s->frame.type == DT_FRAME_DONE && s->frame.bytes == 1) {
         answer(n, s->frame.payload[0]);
@@ -228,33 +264,27 @@ static bool heed(dt_server *s, int *code)
     return true;
 }
 
-static int stand_between(dt_server *s, struct pollfd *p)
+static int stand_between(dt_server *s)
 {
     int code = 0;
 
     for (;;) {
-        p[0] = (struct pollfd){.fd = s->signals, .events = POLLIN};
-        p[1] = (struct pollfd){.fd = s->agents, .events = POLLIN};
-        for (int k = 1; k < s->nodes; k++)
-            p[1 + k] = (struct pollfd){.fd = s->node[k].wire.fd, .events = POLLIN};
-        if (poll(p, (nfds_t)s->nodes + 1, -1) < 0)
+        if (wait_for_news(s, s->signals, s->agents, -1) < 0)
             continue;
         for (int k = 1; k < s->nodes; k++)
-            if (p[1 + k].revents)
+            if (s->poll[k].revents)
                 hear(s, &s->node[k]);
-        if (p[1].revents)
+        if (s->poll[s->nodes].revents)
             take_request(s);
-        if (p[0].revents && heed(s, &code))
+        if (s->poll[0].revents && heed(s, &code))
             return code;
     }
 }
 
 dt_status dt_server_run(dt_server *s, char **word, int *code)
 {
-    struct pollfd *p = NULL;
     const pid_t own = getpid();
 
-    DT_TRY(dt_calloc(&p, (size_t)s->nodes + 1, sizeof *p, "the meeting of hosts"));
     s->mpirun = fork();
     if (s->mpirun == 0) {
         dt_meeting_child(own);
@@ -265,12 +295,11 @@ dt_status dt_server_run(dt_server *s, char **word, int *code)
     }
     dt_status st = s->mpirun > 0 ? DT_OK : dt_fail(DT_NOMEM, "no process: %s", strerror(errno));
     if (st == DT_OK)
-        *code = stand_between(s, p);
+        *code = stand_between(s);
     const uint8_t end = (uint8_t)*code;
     for (int k = 1; k < s->nodes; k++)
         if (s->node[k].wire.fd >= 0)
             (void)dt_wire_send(&s->node[k].wire, DT_FRAME_END, &end, 1);
-    free(p);
     return st;
 }
 
@@ -289,6 +318,7 @@ void dt_server_close(dt_server *s)
         unlink(s->path);
     if (s->folder[0])
         rmdir(s->folder);
+    free(s->poll);
     free(s->node);
     free(s);
 }

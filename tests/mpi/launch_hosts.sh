@@ -7,7 +7,7 @@ set -u
 hosts_enter 280 "$0" "${1:-}"
 hosts_make 2 3 4 5 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
 
-bad=0
+bad=0 ended=()
 ls -d /tmp/dtrain-?????? >"$folder/before" 2>/dev/null
 run=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --shards 8 --precision fp32
      --threads 1 --max-steps 3)
@@ -137,6 +137,7 @@ soon() { # SECONDS COMMAND...: it succeeds within this time
     return 1
 }
 said() { grep -q -- "$2" "$folder/log$1"; } # K TEXT
+met() { ls -l "/proc/${pid[$1]}/fd" | grep -q signalfd; } # K: what it opens behind the handshake
 deserted() { [ -z "$(ip netns pids dt2)$(ip netns pids dt3)" ]; }
 nodes=2
 for k in 0 1; do
@@ -151,5 +152,23 @@ for k in 0 1; do
     [ -z "$socket" ] || rm -rf "${socket%/*}" # nobody is left who would
 done
 said 0 "host 1, 10.99.0.3, is gone" || wrong "host 0 does not say who is gone" "$folder/log0"
+
+# a host that leaves while others are awaited has left its place to whoever comes next
+nodes=3
+start 0 "${run[@]}" --out "$folder/left"
+freed() { [ "$(grep -c "host 1, 10.99.0.3, has left.* its place is free" "$folder/log0")" = "$1" ]; }
+for signal in KILL INT; do
+    start 1
+    soon 10 met 1 || wrong "host 1 does not meet host 0" "$folder"/log?
+    kill -$signal "${pid[1]}"
+    wait "${job[1]}"
+    ended[${#ended[@]}]=$?
+    soon 10 freed ${#ended[@]} || wrong "a place is not free after SIG$signal" "$folder"/log?
+done
+[ "${ended[*]}" = "137 130" ] || wrong "hosts that leave end with ${ended[*]}"
+start 1
+start 2
+wait "${job[0]}" && wait "${job[1]}" && wait "${job[2]}" || wrong "a host that comes again" "$folder"/log?
+[ "$(hashes "$folder/left")" = "$want" ] || wrong "other hashes with a host that comes again" "$folder"/log?
 [ -z "$(ls -d /tmp/dtrain-?????? 2>/dev/null | grep -vxFf "$folder/before")" ] || { bad=1; echo "FAILED: a socket's folder is left"; }
 exit $bad
