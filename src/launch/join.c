@@ -18,7 +18,8 @@ enum {
 typedef struct joined {
     dt_wire wire;
     int signals;
-    pid_t daemon; /* 0: none */
+    pid_t daemon;       /* 0: none */
+    const char *master; /* ADDRESS:PORT of the first host */
     dt_frame frame;
 } joined;
 
@@ -83,11 +84,18 @@ static void pass_on(joined *j)
         (void)dt_wire_send(&j->wire, DT_FRAME_SIGNAL, &number, 1);
 }
 
-/* False: the run is over, *code; or the first host is gone, -1. */
-static bool obey(joined *j, int *code)
+/* False: it is over here, with *code, or *st. */
+static bool obey(joined *j, dt_status *st, int *code)
 {
+    enum { WHY = 200 }; /* bytes of a reason that are shown */
+
     if (!dt_wire_receive(&j->wire, &j->frame)) {
-        *code = -1;
+        *st = dt_fail(DT_COMM, "the first host, %s, is gone: the run is over here, too", j->master);
+        return false;
+    }
+    if (j->frame.type == DT_FRAME_REFUSED) {
+        *st = dt_fail(DT_COMM, "--master %s: the first host refuses this one: %.*s", j->master,
+                      (int)DT_MIN(j->frame.bytes, WHY), (const char *)j->frame.payload);
         return false;
     }
     if (j->frame.type == DT_FRAME_START)
@@ -111,19 +119,19 @@ static void leave(joined *j)
         kill(j->daemon, SIGKILL); /* its ranks follow it */
 }
 
-static int serve(joined *j)
+static dt_status serve(joined *j, int *code)
 {
-    int code = 0;
+    dt_status st = DT_OK;
 
     for (;;) {
         struct pollfd p[2] = {{.fd = j->wire.fd, .events = POLLIN},
                               {.fd = j->signals, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
-            return -1;
+        if (poll(p, 2, -1) < 0)
+            continue;
         if (p[1].revents)
             pass_on(j);
-        if (p[0].revents && !obey(j, &code))
-            return code;
+        if (p[0].revents && !obey(j, &st, code))
+            return st;
     }
 }
 
@@ -135,6 +143,7 @@ dt_status dt_join(const dt_meeting *m, int *code)
 
     DT_TRY(dt_calloc(&j, 1, sizeof *j, "a host's connection"));
     j->signals = -1;
+    j->master = m->master;
     DT_GO(st, find_first(m, &fd), out);
     if (!dt_wire_connect(&j->wire, fd, &m->token, &m->own)) {
         st = dt_fail(DT_COMM,
@@ -144,10 +153,8 @@ dt_status dt_join(const dt_meeting *m, int *code)
         goto out;
     }
     DT_GO(st, dt_meeting_signals(&j->signals), out);
-    *code = serve(j);
+    st = serve(j, code);
     leave(j);
-    if (*code < 0)
-        st = dt_fail(DT_COMM, "the first host, %s, is gone: the run is over here, too", m->master);
 out:
     if (fd >= 0)
         close(fd);

@@ -35,10 +35,19 @@ struct dt_server {
 
 /* ---- All come -------------------------------------------------------------------------------- */
 
-static bool is_welcome(const dt_server *s, const dt_hello *h)
+/* Why a host that has the token is refused; "": it is not. */
+static void judge(const dt_server *s, const dt_hello *h, char *why, size_t room)
 {
-    return h->nodes == (uint32_t)s->nodes && h->node > 0 && h->node < h->nodes && h->slots > 0 &&
-           h->slots <= DT_MOST_SLOTS && s->node[h->node].wire.fd < 0;
+    why[0] = '\0';
+    if (h->nodes != (uint32_t)s->nodes)
+        snprintf(why, room, "this run has %d hosts, not %u (--nnodes)", s->nodes, h->nodes);
+    else if (h->node < 1 || h->node >= h->nodes)
+        snprintf(why, room, "it is none of hosts 1 to %d (--node-rank)", s->nodes - 1);
+    else if (h->slots < 1 || h->slots > DT_MOST_SLOTS)
+        snprintf(why, room, "from 1 to %d ranks fit (--nproc-per-node)", (int)DT_MOST_SLOTS);
+    else if (s->node[h->node].wire.fd >= 0)
+        snprintf(why, room, "host %u is already there, from %s (--node-rank)", h->node,
+                 s->node[h->node].name);
 }
 
 static void let_in(dt_server *s)
@@ -51,16 +60,18 @@ static void let_in(dt_server *s)
     const int fd = accept4(s->listens, (struct sockaddr *)&from, &length, SOCK_CLOEXEC);
     if (fd < 0)
         return;
-    char name[INET_ADDRSTRLEN] = "?";
+    char name[INET_ADDRSTRLEN] = "?", why[128];
     inet_ntop(AF_INET, &from.sin_addr, name, sizeof name);
     if (!dt_wire_accept(&wire, fd, &s->meeting.token, &hello)) {
         dt_warn("a connection from %s does not have the token: refused", name);
         close(fd);
         return;
     }
-    if (!is_welcome(s, &hello)) {
-        dt_warn("%s says that it is host %u of %u with %u ranks, which does not fit: refused", name,
-                hello.node, hello.nodes, hello.slots);
+    judge(s, &hello, why, sizeof why);
+    if (why[0]) {
+        dt_warn("%s says that it is host %u of %u with %u ranks: refused: %s", name, hello.node,
+                hello.nodes, hello.slots, why);
+        (void)dt_wire_send(&wire, DT_FRAME_REFUSED, why, (uint32_t)strlen(why));
         close(fd);
         return;
     }

@@ -12,13 +12,14 @@
 
 enum { DT_WIRE_KEY = 32, DT_WIRE_MOST = 1 << 16 };
 
-/* To a host: words of a daemon to start, each ended by a zero byte; the run's end. From it: its
- * daemon's end, a signal for the run. */
+/* To a host: words of a daemon to start, each ended by a zero byte; the run's end; in place of all
+ * that, why it is refused. From it: its daemon's end, a signal for the run. */
 typedef enum dt_frame_type {
     DT_FRAME_START = 1,
     DT_FRAME_END,
     DT_FRAME_DONE,
-    DT_FRAME_SIGNAL
+    DT_FRAME_SIGNAL,
+    DT_FRAME_REFUSED
 } dt_frame_type;
 
 typedef struct dt_frame {

@@ -167,6 +167,18 @@ for signal in KILL INT; do
 done
 [ "${ended[*]}" = "137 130" ] || wrong "hosts that leave end with ${ended[*]}"
 start 1
+# a second host of this number, and one of another run: both are told why, and host 0 waits on
+soon 10 met 1
+refused() { # TEXT ARGS...: host 2 with these
+    local text=$1
+    shift
+    on 4 timeout -k 2 20 "$DTRAIN_BIN" launch "$@" --nproc-per-node 1 --master $master --token-file "$folder/token" \
+        >"$folder/log2" 2>&1 </dev/null
+    [ $? = 71 ] && said 2 "refuses this one: $text" || wrong "a refused host does not say '$text'" "$folder/log2"
+    said 0 "10.99.0.4 says .*: refused: $text" || wrong "host 0 does not say '$text'" "$folder/log0"
+}
+refused "host 1 is already there, from 10.99.0.3" --nnodes 3 --node-rank 1
+refused "this run has 3 hosts, not 4" --nnodes 4 --node-rank 3
 start 2
 wait "${job[0]}" && wait "${job[1]}" && wait "${job[2]}" || wrong "a host that comes again" "$folder"/log?
 [ "$(hashes "$folder/left")" = "$want" ] || wrong "other hashes with a host that comes again" "$folder"/log?

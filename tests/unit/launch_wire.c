@@ -1,9 +1,11 @@
-/* launch_wire.c - the connection of hosts: who has the token is heard, a changed byte ends it, and
- * nothing but Open MPI's daemon is ever started. */
-#include "launch/wire.h"
+/* launch_wire.c - the connection of hosts: who has the token is heard, a changed byte ends it, nothing
+ * but Open MPI's daemon is ever started, and a refused host says why. */
+#include "launch/meet.h"
 
 #include "test.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -188,10 +190,53 @@ static void tokens_are_guarded(void **state)
     dt_fail_clear();
 }
 
+/* A first host that refuses whoever comes, with a text that would fill and steer a terminal. */
+static void refuse_all(int listens, const dt_token *t)
+{
+    static char why[DT_WIRE_MOST];
+    dt_hello hello;
+    dt_wire w;
+
+    memset(why, '\033', sizeof why);
+    memcpy(why, "no", 2);
+    if (!dt_wire_accept(&w, accept(listens, NULL, NULL), t, &hello))
+        _exit(1);
+    _exit(dt_wire_send(&w, DT_FRAME_REFUSED, why, sizeof why) ? 0 : 2);
+}
+
+static void a_refused_host_says_why(void **state)
+{
+    (void)state;
+    const dt_token t = token_of(1);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof at;
+    char master[32];
+    int code = 0, status = 0;
+
+    const int listens = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listens, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listens, 1), 0);
+    assert_int_equal(getsockname(listens, (struct sockaddr *)&at, &length), 0);
+    snprintf(master, sizeof master, "127.0.0.1:%d", ntohs(at.sin_port));
+    const pid_t first = fork();
+    if (first == 0)
+        refuse_all(listens, &t);
+    const dt_meeting m = {.master = master, .own = {4, 3, 2}, .token = t};
+    assert_int_equal(dt_join(&m, &code), DT_COMM);
+    assert_non_null(strstr(dt_fail_text(), "refuses this one: no??"));
+    assert_true(strlen(dt_fail_text()) < 400);
+    assert_null(strchr(dt_fail_text(), '\033'));
+    dt_fail_clear();
+    assert_int_equal(waitpid(first, &status, 0), first);
+    assert_int_equal(status, 0);
+    close(listens);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_has_the_token_is_heard), cmocka_unit_test(no_byte_may_change),
-        cmocka_unit_test(only_the_daemon_is_started), cmocka_unit_test(tokens_are_guarded)};
+        cmocka_unit_test(only_the_daemon_is_started), cmocka_unit_test(tokens_are_guarded),
+        cmocka_unit_test(a_refused_host_says_why)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
