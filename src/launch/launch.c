@@ -300,6 +300,17 @@ static dt_status find_meeting(const dt_words *w, dt_meeting *m, char place[DT_HO
     return dt_token_read(&m->token, w->token);
 }
 
+/* Those that start with the daemon here; mpirun's -x brings the first host's. */
+static void forget_options(void)
+{
+    char **to = environ;
+
+    for (char **v = environ; *v; v++)
+        if (strncmp(*v, "DTRAIN_", 7) != 0)
+            *to++ = *v;
+    *to = NULL;
+}
+
 static dt_status meet(const dt_words *w, const dt_meeting *m, int *code)
 {
     dt_server *server = NULL;
@@ -308,8 +319,10 @@ static dt_status meet(const dt_words *w, const dt_meeting *m, int *code)
     if (w->dry_run)
         return dt_fail(DT_USAGE, "--dry-run: what is started depends on who comes; leave out "
                                  "--nnodes and NNODES");
-    if (m->own.node > 0)
+    if (m->own.node > 0) {
+        forget_options();
         return dt_join(m, code);
+    }
     dt_status st = dt_server_open(&server, m, &h);
     if (st == DT_OK)
         st = start(w, &h, server, code);

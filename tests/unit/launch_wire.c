@@ -1,5 +1,5 @@
-/* launch_wire.c - the connection of hosts: who has the token is heard, a changed byte ends it, nothing
- * but Open MPI's daemon is ever started, and a refused host says why. */
+/* launch_wire.c - the connection of hosts: who has the token is heard, a changed byte ends it,
+ * nothing but Open MPI's daemon is ever started, and a refused host says why. */
 #include "launch/meet.h"
 
 #include "test.h"
