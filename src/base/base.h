@@ -58,6 +58,10 @@ dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt
     DT_PRINTF(4, 5) DT_MUST_CHECK;
 #define dt_fail(code, ...) dt_fail_at(__FILE__, __LINE__, code, __VA_ARGS__)
 
+/* Put a place before the record, which callers know and who failed did not: "a.txt:3: ". Returns
+ * `code` for `return`. */
+dt_status dt_fail_place(dt_status code, const char *fmt, ...) DT_PRINTF(2, 3) DT_MUST_CHECK;
+
 /* The recorded text, "" if none; valid until the next dt_fail or dt_fail_clear. */
 const char *dt_fail_text(void);
 /* Forget the record: somebody has printed it, or a fallback was taken. */

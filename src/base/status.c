@@ -57,6 +57,21 @@ dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt
     return code;
 }
 
+dt_status dt_fail_place(dt_status code, const char *fmt, ...)
+{
+    char why[FAIL_CHARS];
+    va_list args;
+
+    memcpy(why, fail_record, sizeof why);
+    va_start(args, fmt);
+    const int written = vsnprintf(fail_record, sizeof fail_record, fmt, args);
+    va_end(args);
+    const size_t used = written > 0 ? strlen(fail_record) : 0;
+    snprintf(fail_record + used, sizeof fail_record - used, "%s", why);
+    dt_log_shown(fail_record, sizeof fail_record);
+    return code;
+}
+
 const char *dt_fail_text(void)
 {
     return fail_record;

@@ -96,12 +96,10 @@ static dt_status read_line(dt_hosts *h, char *line, int slots, const char *path,
             return dt_fail(DT_CONFIG, "%s:%d: want 'NAME slots=N', got '%.80s'", path, number,
                            name);
     }
-    if (dt_hosts_add(h, name, length, n) == DT_OK)
+    const dt_status st = dt_hosts_add(h, name, length, n);
+    if (st == DT_OK)
         return DT_OK;
-    char why[512];
-    snprintf(why, sizeof why, "%s", dt_fail_text());
-    dt_fail_clear();
-    return dt_fail(DT_CONFIG, "%s:%d: %s", path, number, why);
+    return dt_fail_place(st == DT_USAGE ? DT_CONFIG : st, "%s:%d: ", path, number);
 }
 
 dt_status dt_hosts_read(dt_hosts *h, const char *path, int slots)

@@ -155,12 +155,11 @@ static dt_status read_server(table_reader *t, json_t *server, int n)
     for (size_t i = 0; i < json_array_size(devices); i++)
         DT_TRY(read_device(t, json_array_get(devices, i), &ids));
     t->before = id;
-    if (dt_hosts_add(t->hosts, id, strlen(id), (int64_t)json_array_size(devices)) == DT_OK)
+    const dt_status st = dt_hosts_add(t->hosts, id, strlen(id), (int64_t)json_array_size(devices));
+    if (st == DT_OK)
         return DT_OK;
-    char why[512];
-    snprintf(why, sizeof why, "%s", dt_fail_text());
-    dt_fail_clear();
-    return table_fail(t, "server_id", n, "%s", why);
+    return dt_fail_place(st == DT_USAGE ? DT_CONFIG : st, "%s:%d: ", t->path,
+                         line_of(t, "server_id", n));
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */

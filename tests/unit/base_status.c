@@ -47,6 +47,23 @@ static void first_cause_is_kept(void **state)
     dt_fail_clear();
 }
 
+static void a_place_stands_before_the_cause(void **state)
+{
+    (void)state;
+    static char room[9000];
+
+    dt_fail_clear();
+    assert_int_equal(dt_fail(DT_USAGE, "'%s' is no name", "a b"), DT_USAGE);
+    assert_int_equal(dt_fail_place(DT_CONFIG, "%s:%d: ", "ho\nsts", 3), DT_CONFIG);
+    assert_string_equal(dt_fail_text(), "ho?sts:3: 'a b' is no name");
+    assert_int_equal(dt_fail(DT_NOMEM, "later"), DT_NOMEM);
+    assert_string_equal(dt_fail_text(), "ho?sts:3: 'a b' is no name");
+    memset(room, 'x', sizeof room - 1);
+    assert_int_equal(dt_fail_place(DT_CONFIG, "%s", room), DT_CONFIG);
+    assert_int_equal(strlen(dt_fail_text()), 8191);
+    dt_fail_clear();
+}
+
 static void only_our_faults_name_the_source(void **state)
 {
     (void)state;
@@ -214,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_are_the_documented_ones),
         cmocka_unit_test(first_cause_is_kept),
+        cmocka_unit_test(a_place_stands_before_the_cause),
         cmocka_unit_test(only_our_faults_name_the_source),
         cmocka_unit_test(text_is_bounded_and_harmless),
         cmocka_unit_test(an_alias_is_shown),
