@@ -1,7 +1,6 @@
 /* hosts.c - names of hosts and how many ranks each has. Names end up on mpirun's command line:
  * what is none is refused. */
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 
 #include "launch_internal.h"
@@ -77,52 +76,52 @@ dt_status dt_hosts_parse(dt_hosts *h, const char *text, int slots, const char *w
 
 /* ---- A file ------------------------------------------------------------------------------- */
 
-static dt_status read_line(dt_hosts *h, char *line, int slots, const char *path, int number)
+static dt_status read_line(dt_hosts *h, char *line, int slots)
 {
-    static const char blank[] = " \t\r\n";
+    static const char blank[] = " \t\r";
     int64_t n = slots;
 
     line[strcspn(line, "#")] = '\0';
-    char *name = line + strspn(line, blank);
+    for (size_t k = strlen(line); k > 0 && strchr(blank, line[k - 1]); k--)
+        line[k - 1] = '\0';
+    const char *name = line + strspn(line, blank);
     const size_t length = strcspn(name, blank);
+    const char *rest = name + length + strspn(name + length, blank), *end = NULL;
     if (length == 0)
         return DT_OK;
-    char *rest = name + length;
-    rest += strspn(rest, blank);
-    if (*rest) {
-        const char *end = NULL;
-        const bool slotted = strncmp(rest, "slots=", 6) == 0 && dt_whole_parse(rest + 6, &end, &n);
-        if (!slotted || end[strspn(end, blank)])
-            return dt_fail(DT_CONFIG, "%s:%d: want 'NAME slots=N', got '%.80s'", path, number,
-                           name);
+    if (*rest && (strncmp(rest, "slots=", 6) != 0 || !dt_whole_parse(rest + 6, &end, &n) || *end))
+        return dt_fail(DT_CONFIG, "want 'NAME slots=N', got '%.80s'", name);
+    return dt_hosts_add(h, name, length, n);
+}
+
+static dt_status read_lines(dt_hosts *h, char *text, size_t bytes, int slots, const char *path)
+{
+    char *const behind = text + bytes;
+    int number = 1;
+
+    for (char *line = text, *end; line < behind; line = end + 1, number++) {
+        char *newline = memchr(line, '\n', (size_t)(behind - line));
+        end = newline ? newline : behind;
+        *end = '\0';
+        const dt_status st = strlen(line) < (size_t)(end - line)
+                                 ? dt_fail(DT_CONFIG, "the line holds a zero byte")
+                                 : read_line(h, line, slots);
+        if (st != DT_OK)
+            return dt_fail_place(st == DT_USAGE ? DT_CONFIG : st, "%s:%d: ", path, number);
     }
-    const dt_status st = dt_hosts_add(h, name, length, n);
-    if (st == DT_OK)
-        return DT_OK;
-    return dt_fail_place(st == DT_USAGE ? DT_CONFIG : st, "%s:%d: ", path, number);
+    return h->count > 0 ? DT_OK : dt_fail(DT_CONFIG, "%s names no host", path);
 }
 
 dt_status dt_hosts_read(dt_hosts *h, const char *path, int slots)
 {
-    char line[1024];
-    dt_status st = DT_OK;
-    FILE *f = fopen(path, "re");
+    char *text = NULL;
+    size_t bytes = 0;
 
     *h = (dt_hosts){.host = NULL};
-    if (!f)
-        return dt_fail(DT_NOINPUT, "cannot read %s: %s", path, strerror(errno));
-    for (int number = 1; st == DT_OK && fgets(line, sizeof line, f); number++) {
-        if (!strchr(line, '\n') && !feof(f))
-            st = dt_fail(DT_CONFIG, "%s:%d: the line is longer than %zu characters", path, number,
-                         sizeof line - 2);
-        else
-            st = read_line(h, line, slots, path, number);
-    }
-    if (st == DT_OK && ferror(f))
-        st = dt_fail(DT_NOINPUT, "reading %s: %s", path, strerror(errno));
-    fclose(f);
-    if (st == DT_OK && h->count == 0)
-        st = dt_fail(DT_CONFIG, "%s names no host", path);
+    dt_status st = dt_text_read(path, &text, &bytes);
+    if (st == DT_OK)
+        st = read_lines(h, text, bytes, slots, path);
+    free(text);
     if (st != DT_OK)
         dt_hosts_release(h);
     return st;

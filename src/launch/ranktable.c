@@ -1,16 +1,12 @@
 /* ranktable.c - the Ascend tutorial's rank table: read by strangers' hands, so every member is
  * looked at. All numbers in it are texts. */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launch_internal.h"
 
-enum { TABLE_BYTES = 4 << 20, DEVICES = 8 };
+enum { DEVICES = 8 };
 
 typedef struct table_reader {
     const char *path;
@@ -190,28 +186,6 @@ static dt_status read_root(table_reader *t, json_t *root)
     return DT_OK;
 }
 
-static dt_status read_text(table_reader *t, size_t *length)
-{
-    struct stat info;
-    dt_status st = DT_OK;
-
-    const int fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &info) != 0)
-        st = dt_fail(DT_NOINPUT, "cannot read %s: %s", t->path, strerror(errno));
-    else if (!S_ISREG(info.st_mode) || info.st_size > TABLE_BYTES)
-        st =
-            dt_fail(DT_CONFIG, "%s is no file, or longer than %d bytes", t->path, (int)TABLE_BYTES);
-    if (st == DT_OK)
-        st = dt_calloc(&t->text, (size_t)info.st_size + 1, 1, "the rank table");
-    const ssize_t n = st == DT_OK ? read(fd, t->text, (size_t)info.st_size) : 0;
-    if (n < 0)
-        st = dt_fail(DT_NOINPUT, "reading %s: %s", t->path, strerror(errno));
-    *length = n > 0 ? (size_t)n : 0;
-    if (fd >= 0)
-        close(fd);
-    return st;
-}
-
 dt_status dt_ranktable_read(dt_hosts *h, const char *path)
 {
     table_reader t = {.path = path, .hosts = h};
@@ -220,7 +194,7 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path)
     size_t length = 0;
 
     *h = (dt_hosts){.host = NULL};
-    dt_status st = read_text(&t, &length);
+    dt_status st = dt_text_read(path, &t.text, &length);
     if (st == DT_OK) {
         root = json_loadb(t.text, length, JSON_REJECT_DUPLICATES, &error);
         st = root ? read_root(&t, root)

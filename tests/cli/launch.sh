@@ -89,6 +89,21 @@ for line in "a slots=x" "a slots=1 more" "a:1:2 slots=1" "a slots=0" "a"$'\n'"a"
     printf '# a comment\n%s\n' "$line" >"$tmp/bad"
     refuses 78 "$tmp/bad:" -- launch --dry-run --hostfile "$tmp/bad"
 done
+refuses 78 "$tmp/bad:2: " "'$(printf a%.0s {1..64})' is no name of a host" -- launch --dry-run --hostfile "$tmp/bad"
+printf 'a slots=x \t\r\nb\n' >"$tmp/bad"
+refuses 78 "$tmp/bad:1: " "got 'a slots=x'" -- launch --dry-run --hostfile "$tmp/bad"
+printf 'a\nb\0 slots=2\n' >"$tmp/bad"
+refuses 78 "$tmp/bad:2: " "zero byte" -- launch --dry-run --hostfile "$tmp/bad"
+head -c 5000000 /dev/zero | tr '\0' '\n' >"$tmp/bad"
+refuses 78 "longer than" -- launch --dry-run --hostfile "$tmp/bad"
+refuses 78 "longer than" -- ranktable "$tmp/bad"
+mkfifo "$tmp/fifo"
+for word in "launch --dry-run --hostfile" "launch --dry-run --rank-table" ranktable; do
+    # shellcheck disable=SC2086
+    refuses 66 "$tmp/fifo is no regular file, want a file" -- $word "$tmp/fifo"
+    # shellcheck disable=SC2086
+    refuses 66 "$tmp is a folder, want a file" -- $word "$tmp"
+done
 : >"$tmp/bad"
 refuses 78 "names no host" -- launch --dry-run --hostfile "$tmp/bad"
 touch "$tmp/started"
@@ -129,7 +144,6 @@ for text in '[]' '{}' 'null' '{"version":"1.0"}' '' "$(printf '\377')"; do
     refuses 78 "$tmp/table" -- ranktable "$tmp/table"
 done
 refuses 66 "$tmp/no-table" -- ranktable "$tmp/no-table"
-refuses 78 "is no file" -- ranktable "$tmp"
 refuses 64 "lexical order" -- ranktable --hosts b,a
 refuses 64 "1, 2, 4 or 8" -- ranktable --hosts a:3
 refuses 64 "usage" -- ranktable
