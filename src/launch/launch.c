@@ -65,6 +65,21 @@ static const char *const interface_names[] = {
     "OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include", "PRTE_MCA_prte_if_include"};
 static const char *const agent_names[] = {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"};
 
+/* mpirun takes any number of bits. Of the names only mpirun knows. */
+static dt_status check_interface(const char *list)
+{
+    for (const char *at = list; at && *at; at += *at == ',') {
+        const size_t length = strcspn(at, ",");
+        const char *bits = memchr(at, '/', length), *end = NULL;
+        int64_t n = 0;
+        if (bits && (!dt_whole_parse(bits + 1, &end, &n) || end != at + length || n < 0 || n > 32))
+            return dt_fail(DT_USAGE, "--interface: '%.*s' is not NET/BITS with 0 to 32 bits",
+                           (int)DT_MIN(length, 80), at);
+        at += length;
+    }
+    return DT_OK;
+}
+
 typedef struct words_out {
     char **word;
     size_t count, room;
@@ -347,6 +362,7 @@ dt_status dt_launch(int argc, char **argv, int *code)
         dt_words_help();
         return DT_OK;
     }
+    DT_TRY(check_interface(w.interface));
     DT_TRY(find_meeting(&w, &m, place));
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
     if (m.own.nodes > 0)
@@ -361,6 +377,8 @@ dt_status dt_launch(int argc, char **argv, int *code)
 
 dt_status dt_ranktable(int argc, char **argv, int *code)
 {
+    static const char usage[] = "dtrain ranktable FILE, to check one; dtrain ranktable --hosts a,b "
+                                "--nproc-per-node 8, to print one";
     dt_words w;
     dt_hosts h;
     int slots = 0;
@@ -369,9 +387,12 @@ dt_status dt_ranktable(int argc, char **argv, int *code)
     (void)code;
     DT_TRY(dt_words_read(&w, argv));
     const bool checks = w.rest[0] != NULL;
-    if (w.help || checks == !!w.hosts || (checks && w.rest[1]) || w.hostfile || w.rank_table)
-        return dt_fail(DT_USAGE, "usage: dtrain ranktable FILE, to check one; dtrain ranktable "
-                                 "--hosts a,b --nproc-per-node 8, to print one");
+    if (w.help) {
+        printf("Usage: %s\n", usage);
+        return DT_OK;
+    }
+    if (checks == !!w.hosts || (checks && w.rest[1]) || w.hostfile || w.rank_table)
+        return dt_fail(DT_USAGE, "usage: %s", usage);
     if (checks) {
         DT_TRY(dt_ranktable_read(&h, w.rest[0]));
         printf("ok   %s: %d ranks on %d hosts:", w.rest[0], h.ranks, h.count);

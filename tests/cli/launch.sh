@@ -83,6 +83,12 @@ refuses 64 "is not HOST:PORT" -- launch --nnodes 2 --node-rank 0 --master a --to
 refuses 71 "cannot wait there" -- launch --nnodes 2 --node-rank 0 --master 192.0.2.7:29500 --token-file "$tmp/token"
 chmod 644 "$tmp/token"
 refuses 78 "chmod 600" -- launch --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp/token"
+for net in 10.0.0.0/33 10.0.0.0/ 10.0.0.0/-1 10.0.0.0/8x eth0,10.0.0.0/99; do
+    refuses 64 "--interface" "${net#eth0,}" -- launch --dry-run --np 2 --interface "$net"
+done
+for net in eth0,10.0.0.0/8 10.0.0.0/32 0.0.0.0/0; do
+    shows "btl_tcp_if_include=$net " -- --interface "$net"
+done
 refuses 64 "--np" "'0'" -- launch --dry-run --np 0
 refuses 66 "$tmp/no-file" -- launch --dry-run --hostfile "$tmp/no-file"
 for line in "a slots=x" "a slots=1 more" "a:1:2 slots=1" "a slots=0" "a"$'\n'"a" "-a" "$(head -c 2000 /dev/zero | tr '\0' a)"; do
@@ -147,6 +153,8 @@ refuses 66 "$tmp/no-table" -- ranktable "$tmp/no-table"
 refuses 64 "lexical order" -- ranktable --hosts b,a
 refuses 64 "1, 2, 4 or 8" -- ranktable --hosts a:3
 refuses 64 "usage" -- ranktable
+accepts ranktable --help
+must grep -q "^Usage: dtrain ranktable FILE" "$tmp/stdout"
 refuses 64 "usage" -- ranktable "$tmp/good" more
 
 # the same run
