@@ -75,36 +75,34 @@ static bool ready(int fd, short what)
     return n > 0;
 }
 
-static bool send_all(int fd, const void *from, size_t bytes)
+/* All of them, or false: the other end is gone, or silent for too long. */
+static bool move(int fd, short what, void *bytes, size_t count)
 {
-    const char *at = from;
+    char *at = bytes;
 
-    while (bytes > 0) {
-        const ssize_t n = ready(fd, POLLOUT) ? send(fd, at, bytes, MSG_NOSIGNAL) : -1;
+    while (count > 0) {
+        if (!ready(fd, what))
+            return false;
+        const ssize_t n =
+            what == POLLOUT ? send(fd, at, count, MSG_NOSIGNAL) : recv(fd, at, count, 0);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return false;
         at += n;
-        bytes -= (size_t)n;
+        count -= (size_t)n;
     }
     return true;
 }
 
+static bool send_all(int fd, const void *from, size_t bytes)
+{
+    return move(fd, POLLOUT, (void *)(uintptr_t)from, bytes);
+}
+
 static bool receive_all(int fd, void *to, size_t bytes)
 {
-    char *at = to;
-
-    while (bytes > 0) {
-        const ssize_t n = ready(fd, POLLIN) ? recv(fd, at, bytes, 0) : -1;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return true;
+    return move(fd, POLLIN, to, bytes);
 }
 
 /* A host that is gone is missed after 5 + 3 x 2 s, as by Open MPI's daemons. */
