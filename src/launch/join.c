@@ -48,6 +48,7 @@ static void start_daemon(joined *j)
     j->daemon = word && !j->daemon ? fork() : j->daemon;
     if (word && j->daemon == 0) {
         dt_meeting_child(own);
+        setsid(); /* a terminal's signals come to it by mpirun alone */
         execvp(word[0], word);
         dt_log_error("cannot start %s: %s; install openmpi-bin", word[0], strerror(errno));
         _exit(127);

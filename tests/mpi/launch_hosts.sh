@@ -153,6 +153,16 @@ for k in 0 1; do
 done
 said 0 "host 1, 10.99.0.3, is gone" || wrong "host 0 does not say who is gone" "$folder/log0"
 
+# a signal to all that has one terminal with host 1's launch comes to the run once, by mpirun
+start 1
+start 0 "${run[@]}" --max-steps 1000000 --epochs 1000000 --out "$folder/asked"
+soon 30 said 0 "^epoch 2/" || wrong "no run to be asked" "$folder/log0"
+kill -USR1 -- "-$(ps -o pgid= -p "${pid[1]}" | tr -d ' ')"
+wait "${job[0]}"
+code=$?
+[ $code = 75 ] || wrong "USR1 to the group of host 1's launch ends the run with $code" "$folder"/log?
+wait "${job[1]}"
+
 # a host that leaves while others are awaited has left its place to whoever comes next
 nodes=3
 start 0 "${run[@]}" --out "$folder/left"
