@@ -83,11 +83,6 @@ dt_status dt_comm_await_hail(dt_comm *c, int *word) DT_MUST_CHECK;
 typedef struct dt_node_mem dt_node_mem;
 dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
                              void **memory, const char **why) DT_MUST_CHECK;
-/* The same in a file: `file`, open for reading and writing, on the rank of a node where
- * dt_comm_node_rank is 0, which this closes; -1: a file without a name, as above. What the node's
- * ranks have written stays in it. Collective. */
-dt_status dt_node_mem_map(dt_node_mem **m, dt_comm *c, int file, size_t bytes, const char *what,
-                          void **memory, const char **why) DT_MUST_CHECK;
 void dt_node_mem_destroy(dt_node_mem *m); /* Local */
 
 /* ---- Shards and the tree --------------------------------------------------------- */

@@ -68,8 +68,7 @@ static int64_t node_create(node_segment *s, size_t bytes, int *fd)
 {
     struct stat info;
 
-    if (*fd < 0)
-        *fd = node_memfd();
+    *fd = node_memfd();
     if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0 || fstat(*fd, &info) != 0)
         return node_failed(NODE_CREATE, errno);
     s->pid = getpid();
@@ -136,14 +135,15 @@ static dt_status node_share(dt_node_mem *m, dt_comm *c, int *fd, int64_t *failed
 }
 
 /* Errors are this rank's; *failed is the same on all. */
-static dt_status node_fill(dt_node_mem *m, dt_comm *c, int fd, size_t bytes, const char *what,
+static dt_status node_fill(dt_node_mem *m, dt_comm *c, size_t bytes, const char *what,
                            int64_t *failed)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     dt_status st = DT_OK;
+    int fd = -1;
 
     m->bytes = dt_align(bytes > 0 ? bytes : 1, page);
-    if (c->node_ranks > 1 || fd >= 0)
+    if (c->node_ranks > 1)
         DT_TRY(node_share(m, c, &fd, failed));
     else
         st = dt_slab_create(&m->slab, bytes, what);
@@ -158,19 +158,13 @@ static dt_status node_fill(dt_node_mem *m, dt_comm *c, int fd, size_t bytes, con
 dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
                              void **memory, const char **why)
 {
-    return dt_node_mem_map(m, c, -1, bytes, what, memory, why);
-}
-
-dt_status dt_node_mem_map(dt_node_mem **m, dt_comm *c, int file, size_t bytes, const char *what,
-                          void **memory, const char **why)
-{
     dt_node_mem *made = NULL;
     int64_t failed = 0;
 
     *memory = NULL;
     *why = NULL;
     DT_TRY(dt_comm_agree(c, dt_calloc(&made, 1, sizeof *made, what)));
-    const dt_status st = node_fill(made, c, file, bytes, what, &failed);
+    const dt_status st = node_fill(made, c, bytes, what, &failed);
     if (st != DT_OK || failed) {
         dt_node_mem_destroy(made);
         if (st == DT_OK)

@@ -19,17 +19,20 @@ static void look(dt_watch *w, int64_t now)
         const int64_t longest = dt_seen(p->longest_ns), before = dt_seen(p->before_ns);
         const bool known = heard != 0; /* no firewall kept it from being heard */
         const bool runs = !known || seconds_since(w, heard, now) < DT_WATCH_HEARD_S;
+        const bool here = r >= w->node_first && r < w->node_end;
         const int64_t still = !runs ? heard : waits ? waits : dt_seen(p->changed_ns);
         const int64_t allowed = waits ? dt_seen(p->step_ns) : DT_MAX(longest, before);
+        /* who speaks for another node may have changed meanwhile */
+        const double silent_s = here ? 0 : DT_WATCH_HEARD_S;
 
         w->view[r] = (dt_watch_view){.runs = runs,
                                      .waits = !known || waits != 0,
                                      .still_s = seconds_since(w, still, now),
-                                     .allowed_s = 1e-9 * (double)allowed};
+                                     .allowed_s = runs ? 1e-9 * (double)allowed : silent_s};
     }
 }
 
-/* Of the process, by the kernel's letter: 0 where there is none. */
+/* Of the process, by the kernel's letter. */
 static char process_state(int64_t pid)
 {
     char path[64], text[512];
@@ -41,7 +44,7 @@ static char process_state(int64_t pid)
         close(fd);
     text[n > 0 ? n : 0] = '\0';
     const char *name_end = strrchr(text, ')'); /* the name may hold anything */
-    return name_end && name_end[1] ? name_end[2] : 0;
+    return name_end && name_end[1] ? name_end[2] : DT_STATE_GONE;
 }
 
 /* For all who may speak of them. */
@@ -84,7 +87,7 @@ static const char *manner(const dt_watch *w, int r, int64_t now)
     case 'T':
     case 't':
         return "is stopped (SIGSTOP) in";
-    case 0:
+    case DT_STATE_GONE:
     case 'Z':
         return "is gone; it was in";
     default:
@@ -173,32 +176,36 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
     snprintf(line, sizeof line,
              "%s: ended after %s %g s; checkpoints are whole: start it again with --resume auto",
              what, limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
-    if (speaks(w, 0))
-        say(line);
+    say(line);
     dt_tell(w->table.head->stalled, 1);
 }
 
 void dt_watch_obey(const dt_watch *w)
 {
-    if (dt_seen(w->table.head->stalled))
-        _exit(dt_status_exit_code(DT_STALLED));
+    if (!dt_seen(w->table.head->stalled))
+        return;
+    dt_copy_write(w);
+    _exit(dt_status_exit_code(DT_STALLED));
 }
 
 static void judge(dt_watch *w, bool leads, int64_t now)
 {
-    const double least = w->warn_s > 0 ? w->warn_s : w->abort_s;
+    enum { TURN_S = 2 }; /* for who speaks for all to end the run first, and say so */
+    const bool first = speaks(w, 0);
+    const bool both = w->warn_s > 0 && w->abort_s > 0;
+    const double least = both ? DT_MIN(w->warn_s, w->abort_s) : DT_MAX(w->warn_s, w->abort_s);
 
     if (least <= 0)
         return;
     const dt_watch_verdict v = dt_watch_judge(w->view, w->world, least);
     /* Who has said that a rank stands still also says that it goes on. */
-    if (w->warn_s > 0 && (speaks(w, 0) || v.kind == DT_WATCH_FINE))
+    if (w->warn_s > 0 && (v.kind == DT_WATCH_FINE || (first && v.still_s >= w->warn_s)))
         tell(w, &v);
     if (!leads || v.kind == DT_WATCH_FINE || w->abort_s <= 0)
         return;
     const bool silent = v.kind == DT_WATCH_LATE && host_is_silent(w, v.rank, now);
     const double limit = silent ? DT_MIN(w->abort_s, DT_WATCH_SILENT_S) : w->abort_s;
-    if (v.still_s >= limit)
+    if (v.still_s >= limit + (first ? 0 : TURN_S))
         give_up(w, &v, limit);
 }
 
@@ -209,6 +216,7 @@ void dt_watch_look(dt_watch *w, int64_t now)
     if (leads) {
         look_closer(w);
         dt_channel_send(w->channel, &w->table, w->node_first, w->node_end, now);
+        dt_copy_write(w);
     }
     if (leads || w->last.kind != DT_WATCH_FINE)
         judge(w, leads, now);

@@ -8,7 +8,9 @@
 struct dt_watch {
     dt_table table;
     dt_node_mem *memory;
-    dt_channel *channel;                   /* NULL: one node */
+    size_t bytes;        /* of the table */
+    int copy;            /* the file's descriptor, on rank 0's node; -1: there is none */
+    dt_channel *channel; /* NULL: one node */
     int rank, world, node_first, node_end; /* ranks of this node */
     double warn_s, abort_s;
     dt_watch_view *view; /* [world] */
@@ -22,6 +24,12 @@ struct dt_watch {
 /* See all ranks, tell the other nodes of this one's, judge, and speak and end the run where it is
  * for this rank to do so. Once a tick, by the watch's thread. */
 void dt_watch_look(dt_watch *w, int64_t now);
+/* Make the file, say in one line where that fails: its descriptor, or -1. Local. */
+int dt_copy_make(const char *folder, size_t bytes);
+/* The file that rank 0, of the same node, has made: a descriptor, or -1. Local. */
+int dt_copy_find(const dt_table *t);
+/* The table as it is now into the file. Local. */
+void dt_copy_write(const dt_watch *w);
 /* End this process where its node's ranks are to end. */
 void dt_watch_obey(const dt_watch *w);
 #endif

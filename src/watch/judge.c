@@ -3,7 +3,7 @@
 
 static bool is_late(const dt_watch_view *v, double warn_s)
 {
-    return v->runs ? !v->waits && v->still_s > warn_s + v->allowed_s : v->still_s > warn_s;
+    return !(v->runs && v->waits) && v->still_s > warn_s + v->allowed_s;
 }
 
 static bool waits_long(const dt_watch_view *v, double warn_s)

@@ -1,4 +1,5 @@
-/* table.h - what the ranks of a node share: the file `progress`; private to src/watch.
+/* table.h - what the ranks of a node share, and the file `progress`, a copy of it; private to
+ * src/watch.
  *
  * A header, a row for each rank of the world, then the names of the plan's steps. All numbers are
  * this machine's own: the file is for this machine's programs, and is no archive. */
@@ -7,7 +8,8 @@
 #include "watch.h"
 
 #define DT_TABLE_MAGIC "dtrain progress"
-enum { DT_TABLE_VERSION = 1, DT_TABLE_NAME = 48, DT_TABLE_BOOT = 40 };
+enum { DT_TABLE_VERSION = 2, DT_TABLE_NAME = 48, DT_TABLE_BOOT = 40 };
+enum { DT_STATE_GONE = 'X' };
 
 typedef struct dt_table_head {
     char magic[16];
@@ -16,13 +18,15 @@ typedef struct dt_table_head {
     char boot[DT_TABLE_BOOT]; /* of the machine: clocks of another one say nothing */
     _Atomic int ended;        /* the run came to its end, however; else it was killed */
     _Atomic int stalled;      /* its ranks are to end with DT_STALLED */
+    _Atomic int file;         /* rank 0's descriptor of the copy; -1: there is none */
 } dt_table_head;
 
 typedef struct dt_table_row {
     _Alignas(64) dt_place place;
     _Atomic int64_t heard_ns; /* its watcher, last */
     _Atomic int64_t told_ns;  /* when another node last told of it; 0: this node's, or never */
-    _Atomic int state;        /* of a process that does not run, the kernel's letter; 0: gone */
+    _Atomic int state;        /* of a process that does not run, the kernel's letter, DT_STATE_GONE
+                               * where there is none; 0: nobody has looked */
     int64_t pid;
     int32_t rank, node;
     char host[DT_HOST_CHARS];

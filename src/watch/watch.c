@@ -1,10 +1,8 @@
 /* watch.c - a thread that looks at the table twice a second. It allocates nothing and calls no
  * MPI; lines go to stderr, whole. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backtrace.h"
@@ -87,38 +85,6 @@ static dt_status thread_start(dt_watch *w)
 
 /* ---- Opening ---------------------------------------------------------------------------- */
 
-/* Whether a file there may go: an older run's, or what a power cut leaves of it, nothing or
- * zeros. */
-static bool is_table(const char *path)
-{
-    static const char cut[sizeof DT_TABLE_MAGIC];
-    char magic[sizeof DT_TABLE_MAGIC] = "";
-    struct stat info;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    const bool file = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-    const ssize_t n = file ? pread(fd, magic, sizeof magic, 0) : -1;
-
-    if (fd >= 0)
-        close(fd);
-    return n >= 0 && (memcmp(magic, DT_TABLE_MAGIC, sizeof magic) == 0 ||
-                      memcmp(magic, cut, sizeof magic) == 0);
-}
-
-/* A new file each time: an older run's may still be mapped by somebody who looks at it. */
-static int make_file(const dt_watch_opts *o)
-{
-    char path[PATH_MAX];
-
-    if (!o->folder || snprintf(path, sizeof path, "%s/progress", o->folder) >= PATH_MAX)
-        return -1;
-    if (is_table(path))
-        unlink(path);
-    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0)
-        dt_warn("cannot make %s: %s; dtrain status cannot look at this run", path, strerror(errno));
-    return fd;
-}
-
 static void fill_head(const dt_watch *w, const dt_watch_opts *o)
 {
     dt_table_head *h = w->table.head;
@@ -160,26 +126,39 @@ static dt_status fill_rows(const dt_watch *w, dt_comm *c)
 
 static dt_status watch_table(dt_watch *w, dt_comm *c, const dt_watch_opts *o, const char **why)
 {
-    const int file = dt_comm_rank(c) == 0 ? make_file(o) : -1;
     void *memory = NULL;
 
-    const size_t bytes = dt_table_bytes(w->world, o->names);
-    const char *what = "the table of the ranks' progress";
-
-    DT_TRY(dt_node_mem_map(&w->memory, c, file, bytes, what, &memory, why));
-    if (*why) { /* a full disk, most likely: nobody else can look then */
-        dt_warn("%s: dtrain status cannot look at this run", *why);
-        DT_TRY(dt_node_mem_map(&w->memory, c, -1, bytes, what, &memory, why));
-    }
+    w->bytes = dt_table_bytes(w->world, o->names);
+    DT_TRY(dt_node_mem_create(&w->memory, c, w->bytes, "the table of the ranks' progress", &memory,
+                              why));
     if (!memory)
         return DT_OK;
     w->table = dt_table_of(memory, w->world);
     if (dt_comm_node_rank(c) == 0)
         fill_head(w, o);
     DT_TRY(fill_rows(w, c));
+    if (w->rank == 0) {
+        w->copy = dt_copy_make(o->folder, w->bytes);
+        dt_tell(w->table.head->file, w->copy);
+        dt_copy_write(w);
+    }
+    DT_TRY(dt_comm_barrier(c));
+    if (w->node_first == 0 && w->rank != 0)
+        w->copy = dt_copy_find(&w->table);
     dt_tell(w->table.row[w->rank].heard_ns, dt_place_clock());
     dt_place_use(&w->table.row[w->rank].place);
     return dt_comm_barrier(c);
+}
+
+static void watch_free(dt_watch *w)
+{
+    dt_place_use(NULL);
+    dt_channel_close(w->channel);
+    if (w->copy >= 0)
+        close(w->copy);
+    dt_node_mem_destroy(w->memory);
+    free(w->view);
+    free(w);
 }
 
 dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
@@ -197,6 +176,7 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
     w->warn_s = o->warn_s;
     w->abort_s = o->abort_s;
     w->since_ns = dt_place_clock();
+    w->copy = -1;
     DT_GO(st, dt_comm_agree(c, dt_calloc(&w->view, (size_t)w->world, sizeof *w->view, "the watch")),
           failed);
     DT_GO(st, watch_table(w, c, o, &why), failed);
@@ -210,11 +190,7 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
     return DT_OK;
 
 failed:
-    dt_place_use(NULL);
-    dt_channel_close(w->channel);
-    dt_node_mem_destroy(w->memory);
-    free(w->view);
-    free(w);
+    watch_free(w);
     return st;
 }
 
@@ -229,11 +205,8 @@ void dt_watch_close(dt_watch *w)
     sem_post(&wake);
     pthread_join(w->thread, NULL);
     dt_tell(w->table.head->ended, 1);
-    dt_place_use(NULL);
-    dt_channel_close(w->channel);
-    dt_node_mem_destroy(w->memory);
-    free(w->view);
-    free(w);
+    dt_copy_write(w);
+    watch_free(w);
 }
 
 void dt_watch_waited(const dt_watch *w, double *waited_s)

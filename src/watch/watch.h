@@ -1,9 +1,11 @@
 /* watch.h - who keeps whom waiting; the public header of src/watch.
  *
- * Each rank tells where it is (dt_place in base.h) in a table that its node's ranks share; on the
- * node of rank 0 the table is the file `progress` of the run folder, so that others can read it
- * while the run goes on and after everything was killed. A thread in each rank, which never calls
- * MPI, looks at the table; the first that is alive on a node speaks and acts for it. */
+ * Each rank tells where it is (dt_place in base.h) in a table that its node's ranks share. A
+ * thread in each rank, which never calls MPI, looks at the table twice a second; the first that
+ * is alive on a node speaks and acts for it, and on rank 0's node copies the table into the file
+ * `progress` of the run folder, so that others can read it while the run goes on and after
+ * everything was killed. (The table is not the file itself: who cuts a file that is mapped ends
+ * all who look at it.) */
 #ifndef DT_WATCH_H
 #define DT_WATCH_H
 #include "dist/dist.h"
@@ -42,7 +44,8 @@ typedef struct dt_watch_view {
     bool runs;        /* its process does: its own watcher was heard */
     bool waits;       /* for other ranks */
     double still_s;   /* since its last change, or since it waits, or since it was heard */
-    double allowed_s; /* what it took before between two changes; in waiting, for a step */
+    double allowed_s; /* what it took before between two changes; in waiting, for a step; where it
+                       * does not run, until others of its node would tell */
 } dt_watch_view;
 
 /* A rank is late that does not run, or that neither waits nor changes its place for longer than

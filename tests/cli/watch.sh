@@ -59,6 +59,17 @@ for r in 0 2; do
     awaits "steps after it" test_steps "$folder" $((before + 5))
 done
 
+# what is done to the file does nothing to the run, and half a second later the file is right again
+: >"$folder/progress"
+before=$(steps "$folder")
+awaits "steps after the file was cut" test_steps "$folder" $((before + 5))
+head -c 8000 /dev/urandom | dd of="$folder/progress" conv=notrunc status=none
+sleep 1.5
+before=$(steps "$folder")
+awaits "steps after the file was written to" test_steps "$folder" $((before + 5))
+launch 1 status "$folder"
+must grep -qE "^run $folder is going on: step [0-9]+ of " "$tmp/stdout"
+
 # SIGQUIT: where it is, every thread's calls, and on it goes
 kill -QUIT "${rank[1]}"
 awaits "backtraces" said "^dtrain: rank 1, thread ${rank[1]}:"
@@ -85,6 +96,14 @@ for r in 0 1 2; do awaits "the end of rank $r" not_there "${rank[r]}"; done
 launch 1 status "$folder"
 must grep -q "^run $folder is ended by --stall-abort" "$tmp/stdout"
 accepts verify "$folder"
+
+# an end before the first word of it
+begin 2 "$tmp/soon" --stall-warn 30 --stall-abort 3
+kill -STOP "${rank[1]}"
+stopped=$SECONDS
+ended 77 "a rank that stays stopped"
+must test $((SECONDS - stopped)) -lt 20
+must grep -q "rank 1 .*: ended after --stall-abort 3 s" "$tmp/log"
 
 # it costs nothing to be let alone
 begin 2 "$tmp/alone" --stall-warn 0
