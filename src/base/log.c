@@ -42,14 +42,30 @@ void dt_log_alias(const char *place, const char *name)
     sink.name = name;
 }
 
+/* The bytes of the UTF-8 sequence that begins here, 0: none does. What it says is not looked at. */
+static int sequence_bytes(const unsigned char *c)
+{
+    const int more = c[0] >= 0xf0 && c[0] < 0xf8 ? 3 : c[0] >= 0xe0 ? 2 : c[0] >= 0xc2 ? 1 : 0;
+
+    for (int i = 1; i <= more; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    return c[0] < 0x80 ? 1 : more > 0 && c[0] < 0xf8 ? more + 1 : 0;
+}
+
 /* Names out of a hostile file must neither steer the terminal that shows them nor pass for a
- * message of their own. */
+ * message of their own: no control characters, those from 0x80 to 0x9f neither, as a character or
+ * as a byte. */
 static void disarm(char *text)
 {
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7f)
-            *text = '?';
+    for (unsigned char *c = (unsigned char *)text; *c;) {
+        const int bytes = sequence_bytes(c);
+        const bool control =
+            bytes == 1 ? c[0] < 0x20 || c[0] == 0x7f : bytes == 2 && c[0] == 0xc2 && c[1] < 0xa0;
+
+        for (int i = 0; i < DT_MAX(bytes, 1); i++, c++)
+            if (control || bytes == 0)
+                *c = '?';
     }
 }
 

@@ -194,9 +194,18 @@ static dt_status check_finite(const training *t)
     return dt_finite_state(&state, t->run->momentum.mem, t->at.run_step);
 }
 
+/* The newest checkpoint of fewer than `step` steps, newer ones put aside: "" for none. */
+static void disown(const training *t, int64_t step, char proved[PATH_MAX])
+{
+    if (dt_checkpoint_disown(t->session.folder.at, step, proved) == DT_OK)
+        return;
+    dt_warn("%s", dt_fail_text());
+    dt_fail_clear();
+}
+
 /* What a run that has gone astray still has: a checkpoint of its last step has finite numbers,
- * but would end it again at once; those before have been gone on from. So would one that this run
- * has gone on from, and that led here in its first step. */
+ * but would end it again at once; those before have been gone on from. So would perhaps one that
+ * this run has gone on from, and that led here in its first step: those before it are better. */
 static void name_last_good(training *t)
 {
     dt_session *s = &t->session;
@@ -205,20 +214,21 @@ static void name_last_good(training *t)
     if (!s->leads)
         return;
     const bool at_once = t->from[0] && t->at.run_step <= t->from_step + 1;
-    const int64_t step = at_once ? t->from_step : t->at.run_step;
+    const bool maybe = at_once && t->at.run_step > t->from_step;
     if (dt_session_settle(s, t->run) != DT_OK) /* the write under way; the cause is said */
         dt_fail_clear();
-    if (dt_checkpoint_disown(s->folder.at, step, proved) != DT_OK) {
-        dt_warn("%s", dt_fail_text());
-        dt_fail_clear();
-    }
-    if (!proved[0] && t->from_step < step)
+    disown(t, at_once ? t->from_step : t->at.run_step, proved);
+    const bool before = proved[0] || !maybe;
+    if (!before)
+        disown(t, t->at.run_step, proved);
+    if (!proved[0] && t->from_step < t->at.run_step)
         memcpy(proved, t->from, sizeof proved);
     const char *last = dt_saver_last(s->saver)[0] ? dt_saver_last(s->saver) : t->from;
     if (proved[0])
-        dt_note("dtrain: the last checkpoint that gave a finite loss too: --resume %s, and "
-                "--resume-force with the options that you change",
-                proved);
+        dt_note("dtrain: the last checkpoint that gave a finite loss too%s: --resume %s, and "
+                "--resume-force with the options that you change%s",
+                before ? "" : ", but went astray a step later", proved,
+                before ? "" : "; if it does so with them, begin anew");
     else if (last[0])
         dt_note("dtrain: the last checkpoint %s has finite numbers alone, but leads there, and "
                 "none before it is left: begin anew",

@@ -90,6 +90,20 @@ must test "$(ls -A "$run")" = step-0000000002
 refuses 79 "the loss of the test images is not finite" -- eval --data synthetic:64 \
     --image-size 32 --model "$run/step-0000000002/model.safetensors"
 
+# one that was gone on from and led astray a step later: it is named, not the one that it led to
+run=$tmp/twice
+twice=("${tiny[@]}" --max-steps -1 --epochs 20 --save-every 1 --out "$run")
+launch 1 "${twice[@]}" --lr 1e6 --momentum 1
+must test "$code" = 79
+way=$(sed -nE 's/^dtrain: .* --resume ([^ ,]+), and .*/\1/p' "$tmp/stderr")
+for try in 1 2 3; do
+    launch 1 "${twice[@]}" --lr 1e6 --momentum 1 --resume auto
+    must test "$code" = 79
+    must grep -qF -- "--resume $way, and --resume-force" "$tmp/stderr"
+    must test "$(ls "$run/checkpoints" | tail -n 1)" = "$(basename "$way")"
+done
+accepts "${twice[@]}" --lr 1e-4 --momentum 0 --epochs 3 --resume auto --resume-force
+
 # files with a number that is none
 accepts "${tiny[@]}" --out "$tmp/good"
 cp "$tmp/good/model.safetensors" "$tmp/nan"

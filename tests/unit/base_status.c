@@ -124,6 +124,34 @@ static void an_alias_is_shown(void **state)
     dt_fail_clear();
 }
 
+/* Control characters, those above 0x7f as well, as characters and as bytes; all else stays. */
+static void nothing_steers_a_terminal(void **state)
+{
+    static const struct {
+        const char *text, *shown;
+    } row[] = {
+        {"a\033[31m\tb\177", "a?[31m?b?"},
+        {"\xc2\x9b"
+         "31m \xc2\x80 \xc2\x9f",
+         "??31m ?? ??"},
+        {"\x9b"
+         "31m \x80",
+         "?31m ?"},
+        {"\xc2\xa0 \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80",
+         "\xc2\xa0 \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"\xe2\x82", "??"}, /* cut */
+        {"\xc3\x9b, \xe2\x9b\x9b", "\xc3\x9b, \xe2\x9b\x9b"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s", row[i].text);
+        dt_log_shown(text, sizeof text);
+        assert_string_equal(text, row[i].shown);
+    }
+}
+
 static void *fail_elsewhere(void *seen)
 {
     snprintf(seen, 32, "%s", dt_fail_text());
@@ -235,6 +263,7 @@ int main(void)
         cmocka_unit_test(only_our_faults_name_the_source),
         cmocka_unit_test(text_is_bounded_and_harmless),
         cmocka_unit_test(an_alias_is_shown),
+        cmocka_unit_test(nothing_steers_a_terminal),
         cmocka_unit_test(record_belongs_to_the_thread),
         cmocka_unit_test(failures_propagate),
         cmocka_unit_test(log_speaks_once),

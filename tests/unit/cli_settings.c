@@ -205,6 +205,11 @@ static void test_bad_values_have_places(void **state)
     dt_settings_release(&f.s);
     unlink(path);
 
+    assert_int_equal(start(&f, "--init=", ""), DT_USAGE);
+    assert_non_null(strstr(dt_fail_text(), "--init: nothing is given"));
+    dt_settings_release(&f.s);
+    dt_fail_clear();
+
     assert_int_equal(start(&f, "", "DTRAIN_LR=fast"), DT_CONFIG);
     assert_non_null(strstr(dt_fail_text(), "DTRAIN_LR: 'fast'"));
     dt_settings_release(&f.s);
