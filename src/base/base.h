@@ -142,6 +142,8 @@ void dt_place_layer(int layer);
 void dt_place_slice(int64_t slice);
 /* It waits for other ranks, until the next change. */
 void dt_place_waits(void);
+/* Seconds that it has waited in all; it waits no longer. */
+double dt_place_waited(void);
 
 /* ---- Log ------------------------------------------------------------------------- */
 
@@ -152,6 +154,14 @@ void dt_note(const char *fmt, ...) DT_PRINTF(1, 2);
 void dt_warn(const char *fmt, ...) DT_PRINTF(1, 2);
 void dt_warn_once(const char *text); /* not again, for as long as the process lives */
 void dt_log_error(const char *fmt, ...) DT_PRINTF(1, 2);
+/* Into this rank's own file alone, where there is one. */
+void dt_log_own(const char *fmt, ...) DT_PRINTF(1, 2);
+/* From now on all that this rank says, notes and warnings too on every rank, also goes into the
+ * file rank-00000.log (its number) of a folder, which is made if need be; with time, rank and
+ * host before each line. DT_CANTCREATE. Local. */
+dt_status dt_log_into(const char *folder) DT_MUST_CHECK;
+/* A line of another thread than the main one: to stderr and into the file. */
+void dt_log_line(const char *line);
 /* Lines of the log and dt_fail's records show `name` for the path `place` and what is below it:
  * a folder that is reached by its descriptor has another name for its user. Both are borrowed;
  * NULL: none. While no other thread logs or fails. */

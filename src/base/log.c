@@ -1,23 +1,49 @@
 /* log.c - the one sink of the log: whole lines to stderr. */
 #include "base.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 /* The log sink, one of the two pieces of process state that the style allows. Written by
- * dt_log_init and dt_log_alias, when no other thread reads it. */
+ * dt_log_init, dt_log_into and dt_log_alias, when no other thread reads it. */
 static struct {
     int rank, world;
     char host[DT_HOST_CHARS];
     const char *place, *name; /* the alias; NULL: none */
-} sink = {.rank = 0, .world = 1, .host = "localhost"};
+    int own;                  /* this rank's file; -1: none */
+} sink = {.rank = 0, .world = 1, .host = "localhost", .own = -1};
+
+/* With the time of day, whole, in one call: a line that cannot be written is lost. */
+static void own_write(const char *line)
+{
+    char text[8192 + 512], when[32];
+    struct timespec now;
+    struct tm day;
+
+    if (sink.own < 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &day));
+    const int n = snprintf(text, sizeof text, "%s.%03dZ rank %d on %s: %s\n", when,
+                           (int)(now.tv_nsec / 1000000), sink.rank, sink.host, line);
+    (void)!write(sink.own, text, (size_t)DT_MIN(n, (int)sizeof text - 1));
+}
 
 /* One call of fwrite per line: stderr is unbuffered, so lines of several ranks that
  * share a terminal stay whole. A message that is too long keeps its beginning. */
-DT_PRINTF(2, 0)
-static void sink_write(const char *prefix, const char *fmt, va_list args)
+DT_PRINTF(3, 0)
+static void sink_write(bool shown, const char *prefix, const char *fmt, va_list args)
 {
     char line[8192 + 256];
     const size_t room = sizeof line - 1; /* the last byte is for the newline */
+
+    if (!shown && sink.own < 0)
+        return;
     const int head = snprintf(line, room, "%s", prefix);
     size_t used = head > 0 ? (size_t)head : 0;
     const int body = vsnprintf(line + used, room - used, fmt, args);
@@ -25,8 +51,10 @@ static void sink_write(const char *prefix, const char *fmt, va_list args)
         dt_log_shown(line + used, room - used);
         used += strlen(line + used);
     }
+    own_write(line);
     line[used++] = '\n';
-    fwrite(line, 1, used, stderr);
+    if (shown)
+        fwrite(line, 1, used, stderr);
 }
 
 void dt_log_init(int rank, int world)
@@ -97,21 +125,17 @@ void dt_log_shown(char *text, size_t room)
 
 void dt_note(const char *fmt, ...)
 {
-    if (sink.rank != 0)
-        return;
     va_list args;
     va_start(args, fmt);
-    sink_write("", fmt, args);
+    sink_write(sink.rank == 0, "", fmt, args);
     va_end(args);
 }
 
 void dt_warn(const char *fmt, ...)
 {
-    if (sink.rank != 0)
-        return;
     va_list args;
     va_start(args, fmt);
-    sink_write("dtrain: warning: ", fmt, args);
+    sink_write(sink.rank == 0, "dtrain: warning: ", fmt, args);
     va_end(args);
 }
 
@@ -136,6 +160,40 @@ void dt_log_error(const char *fmt, ...)
         snprintf(prefix, sizeof prefix, "rank %d on %s: ", sink.rank, sink.host);
     va_list args;
     va_start(args, fmt);
-    sink_write(prefix, fmt, args);
+    sink_write(true, prefix, fmt, args);
     va_end(args);
+}
+
+void dt_log_own(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    sink_write(false, "", fmt, args);
+    va_end(args);
+}
+
+void dt_log_line(const char *line)
+{
+    char text[1024 + 32];
+    const int n = snprintf(text, sizeof text, "%s\n", line);
+
+    own_write(line);
+    (void)!write(STDERR_FILENO, text, (size_t)DT_MIN(n, (int)sizeof text - 1));
+}
+
+dt_status dt_log_into(const char *folder)
+{
+    char path[PATH_MAX];
+
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return dt_fail(DT_CANTCREATE, "--log-dir %s: %s; name a folder that can be made", folder,
+                       strerror(errno));
+    if (snprintf(path, sizeof path, "%s/rank-%05d.log", folder, sink.rank) >= PATH_MAX)
+        return dt_fail(DT_CANTCREATE, "--log-dir %.200s...: the path is too long", folder);
+    sink.own =
+        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (sink.own < 0)
+        return dt_fail(DT_CANTCREATE, "%s: %s; name another --log-dir", path, strerror(errno));
+    dt_log_own("begins: process %lld", (long long)getpid());
+    return DT_OK;
 }

@@ -65,6 +65,13 @@ void dt_place_slice(int64_t slice)
     put(slice, slice);
 }
 
+double dt_place_waited(void)
+{
+    if (get(waits_ns))
+        changed();
+    return 1e-9 * (double)get(waited_ns);
+}
+
 void dt_place_waits(void)
 {
     if (!get(waits_ns))

@@ -53,6 +53,8 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
         goto out;
     DT_GO(st, dt_settings_resume(&settings, c), out);
     DT_GO(st, dt_settings_same(&settings, c), out);
+    if (settings.options.log_dir[0])
+        DT_GO(st, dt_comm_agree(c, dt_log_into(settings.options.log_dir)), out);
     if (dt_isa_parse(settings.options.isa, &isa))
         DT_GO(st, dt_comm_agree(c, dt_isa_promise(isa, settings.options.emulate)), out);
     if (settings.options.split_nodes > 1)

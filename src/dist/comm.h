@@ -5,6 +5,8 @@
 
 #include <mpi.h>
 
+typedef struct dt_comm_log dt_comm_log;
+
 struct dt_comm {
     /* Errors are returned; MPI_COMM_NULL where MPI was not started. `machine` holds the
      * ranks that share a machine, `team` those that are treated as a node of it. */
@@ -18,6 +20,7 @@ struct dt_comm {
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     char node_why[256]; /* see dt_node_mem_create */
     int hail;           /* the word of the last, see dt_comm_hail */
+    dt_comm_log *log;   /* NULL: none is kept; owned */
 };
 
 /* Record what MPI reports; `call` begins with the function's name. */
@@ -40,6 +43,10 @@ void dt_comm_idle(const dt_comm *c, unsigned *looks);
 
 /* Until all requests are complete. */
 dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUST_CHECK;
+
+/* Around each collective, where a log is kept. bytes: of what is summed or handed on. Local. */
+double dt_comm_log_begin(const dt_comm *c);
+void dt_comm_log_end(const dt_comm *c, double began, const char *name, size_t bytes);
 
 /* x[i] = the smallest over ranks. Collective. */
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;

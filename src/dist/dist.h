@@ -70,6 +70,14 @@ dt_status dt_comm_hear(dt_comm *c, int *word, bool *heard) DT_MUST_CHECK;
 /* Wait for a hail that is known to be under way. Local. */
 dt_status dt_comm_await_hail(dt_comm *c, int *word) DT_MUST_CHECK;
 
+/* Keep a log of all collectives from now on: lines of JSON that rank 0 appends to the file `path`
+ * (same). DT_CANTCREATE. Collective. */
+dt_status dt_comm_log_open(dt_comm *c, const char *path) DT_MUST_CHECK;
+/* The lines of `step` (same): what was called since the last time. Without a log it does nothing.
+ * What cannot be written is a warning, and the end of the log. Collective. */
+dt_status dt_comm_log_step(dt_comm *c, int64_t step) DT_MUST_CHECK;
+void dt_comm_log_close(dt_comm *c); /* Local */
+
 /* ---- Memory of a node ------------------------------------------------------------ */
 
 /* One block per node, mapped by all its ranks, 64-byte aligned, zeroed; all of it is

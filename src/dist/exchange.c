@@ -252,6 +252,7 @@ dt_status dt_exchange_drain(dt_exchange *x, const size_t *oldest, dt_status (*po
 dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
                              size_t *spans)
 {
+    const double logged = dt_comm_log_begin(x->comm);
     const double start = dt_seconds();
 
     if (x->writing || x->next != x->end)
@@ -265,6 +266,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
     x->next = x->first;
     x->counter.depth = 0;
     x->stats.wait_s += dt_seconds() - start;
+    dt_comm_log_end(x->comm, logged, "gradients", x->floats * (x->bf16 ? 2 : sizeof(float)));
     *sum = x->sum;
     *owned = x->owned;
     *spans = x->spans;
@@ -273,12 +275,14 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
 
 dt_status dt_exchange_publish(dt_exchange *x)
 {
+    const double logged = dt_comm_log_begin(x->comm);
     const double start = dt_seconds();
 
     x->published++;
     dt_exchange_tell(x, DT_PUBLISHED, x->published);
     DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
     x->stats.wait_s += dt_seconds() - start;
+    dt_comm_log_end(x->comm, logged, "weights", x->floats * sizeof(float));
     return DT_OK;
 }
 

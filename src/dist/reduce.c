@@ -284,6 +284,7 @@ static void group_gathered(dt_reduce *t, reduce_group *g)
 
 dt_status dt_reduce_finish(dt_reduce *t, const void **result)
 {
+    const double logged = dt_comm_log_begin(t->comm);
     MPI_Request request;
 
     if (t->next != t->end)
@@ -292,6 +293,7 @@ dt_status dt_reduce_finish(dt_reduce *t, const void **result)
         DT_MPI(MPI_Iallgatherv(t->slots, t->bytes[t->comm->rank], MPI_BYTE, t->gathered, t->bytes,
                                t->displace, MPI_BYTE, t->comm->all, &request));
         DT_TRY(dt_comm_wait(t->comm, &request, 1));
+        dt_comm_log_end(t->comm, logged, "reduction", (size_t)t->bytes[t->comm->rank]);
     }
     for (int i = 0; i < t->at; i++)
         if (t->groups[i].spans)

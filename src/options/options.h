@@ -151,6 +151,10 @@ typedef enum dt_option_scope {
     DT_REAL(X, log_every, HOW, 10, 0, 1e6, "Output", "SECONDS", "interval of progress lines")      \
     DT_FLAG(X, verbose, HOW, false, "Output",                                                      \
         "print all options and what takes how much memory before the first step")                  \
+    DT_TEXT(X, log_dir, HERE, "", "Output", "DIR",                                                 \
+        "a file for each rank there: what it says, with time, rank and host")                      \
+    DT_TEXT(X, comm_log, HERE, "", "Output", "FILE",                                               \
+        "append each collective: bytes, seconds in it by rank, for whom they waited")            \
     DT_TEXT(X, save_every, HOW, "10m", "Checkpoints", "WHEN",                                      \
         "checkpoint every N steps, or 30s, 10m, 2h (0: never)")                                    \
     DT_COUNT(X, keep_last, HOW, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep")       \

@@ -94,6 +94,7 @@ static dt_status train_step(training *t)
     DT_TRY(dt_run_step(r, at->epoch, at->step, save_asked(t), &result));
     if (result.undone)
         return preempted(t);
+    DT_TRY(dt_comm_log_step(r->comm, at->run_step + 1));
     dt_watched_step(&t->straggler, t->watch, r);
     at->step++;
     at->run_step++;
@@ -148,7 +149,10 @@ static dt_status end_epoch(training *t, double seconds)
     dt_test_result test;
 
     dt_watched_epoch(&t->straggler, r);
+    dt_log_own("epoch %lld ends with step %lld: waited %.1f s for other ranks so far",
+               (long long)at->epoch + 1, (long long)at->run_step, dt_place_waited());
     DT_TRY(test_finite(t, &test));
+    DT_TRY(dt_comm_log_step(r->comm, at->run_step));
     DT_TRY(save_place(t));
     DT_TRY(dt_session_epoch(&t->session, r,
                             &(dt_epoch_record){.epoch = at->epoch + 1,
@@ -176,6 +180,7 @@ static dt_status train_epochs(training *t)
 {
     const dt_run *r = t->run;
 
+    DT_TRY(dt_comm_log_step(r->comm, t->at.run_step)); /* of the set-up */
     while (t->at.run_step < r->total_steps || t->at.step > 0) {
         const double start = dt_seconds();
         while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps)
@@ -403,6 +408,8 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         return st;
     }
     const double start = dt_seconds();
+    if (o->comm_log[0])
+        DT_GO(st, dt_comm_log_open(c, o->comm_log), out);
     st = begin(&t);
     if (st != DT_OK) {
         report_refused(c, o);
@@ -420,6 +427,7 @@ out:
     dt_watch_close(t.watch);
     dt_straggler_release(&t.straggler);
     dt_session_close(&t.session);
+    dt_comm_log_close(c);
     dt_run_close(&r);
     return st;
 }

@@ -20,10 +20,12 @@ static void look(dt_watch *w, int64_t now)
         const bool known = heard != 0; /* no firewall kept it from being heard */
         const bool runs = !known || seconds_since(w, heard, now) < DT_WATCH_HEARD_S;
         const bool here = r >= w->node_first && r < w->node_end;
+        const bool told =
+            here || seconds_since(w, dt_seen(w->table.row[r].told_ns), now) < DT_WATCH_HEARD_S;
         const int64_t still = !runs ? heard : waits ? waits : dt_seen(p->changed_ns);
         const int64_t allowed = waits ? dt_seen(p->step_ns) : DT_MAX(longest, before);
         /* who speaks for another node may have changed meanwhile */
-        const double silent_s = here ? 0 : DT_WATCH_HEARD_S;
+        const double silent_s = told ? 0 : DT_WATCH_HEARD_S;
 
         w->view[r] = (dt_watch_view){.runs = runs,
                                      .waits = !known || waits != 0,
@@ -95,14 +97,12 @@ static const char *manner(const dt_watch *w, int r, int64_t now)
     }
 }
 
-static void say(const char *line)
+static void say(const char *what)
 {
-    char text[1024];
-    const int n = snprintf(text, sizeof text, "dtrain: %s\n", line);
-    const size_t length = (size_t)DT_MIN(n, (int)sizeof text - 1);
+    char line[1024 + 16];
 
-    if (write(STDERR_FILENO, text, length) < (ssize_t)length)
-        return; /* nobody listens */
+    snprintf(line, sizeof line, "dtrain: %s", what);
+    dt_log_line(line);
 }
 
 static void describe_all(const dt_watch *w, const dt_watch_verdict *v, char *out, size_t room)

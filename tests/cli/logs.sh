@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# --log-dir: a file for each rank with what it says; --comm-log: every collective, for whom the
+# others waited in it. Neither changes a bit.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+
+run=("${tiny[@]}" --max-steps -1 --epochs 2)
+hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
+stamp='^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z'
+accepts "${run[@]}" --out "$tmp/alone"
+for exchange in auto tree; do
+    log=$tmp/$exchange.jsonl
+    launch 3 "${run[@]}" --out "$tmp/$exchange" --exchange "$exchange" --log-dir "$tmp/logs-$exchange" --comm-log "$log"
+    must test "$code" = 0
+    equal "$(hashes "$tmp/alone")" "$(hashes "$tmp/$exchange")"
+    for r in 0 1 2; do
+        own=$tmp/logs-$exchange/rank-0000$r.log
+        must test "$(grep -cvE "$stamp rank $r on [^ ]+: " "$own")" = 0
+        must test "$(grep -cE ': epoch [12] ends with step [24]: waited [0-9.]+ s' "$own")" = 2
+    done
+    # each line is JSON; each step has its exchange, with a rank's seconds for each
+    must python3 - "$log" <<'END'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+steps = [line["step"] for line in lines]
+assert steps == sorted(steps) and set(steps) == set(range(5)), steps
+for line in lines:
+    seconds = line["seconds"]
+    assert len(seconds) == 3 and min(seconds) >= 0, line
+    assert seconds[line["for"]] == min(seconds), line
+sums = [line for line in lines if line["collective"] == "gradients"]
+assert [line["step"] for line in sums] == [1, 2, 3, 4], sums
+assert len({line["bytes"] for line in sums}) == 1 and sums[0]["bytes"] > 100000, sums
+END
+done
+
+# a second run goes on in both
+launch 3 "${run[@]}" --epochs 1 --out "$tmp/more" --log-dir "$tmp/logs-auto" --comm-log "$tmp/auto.jsonl"
+must test "$(grep -c 'begins: process' "$tmp/logs-auto/rank-00000.log")" = 2
+must test "$(grep -c '"step":0,' "$tmp/auto.jsonl")" -gt "$(grep -c '"step":0,' "$tmp/tree.jsonl")"
+
+# who waits for a rank that is late is told
+rank_that_sleeps='import json, sys
+late = [l for l in map(json.loads, open(sys.argv[1])) if l["for"] == 1 and max(l["seconds"]) > 1]
+assert late, "nobody waited for rank 1"'
+mpirun -np 2 "$DTRAIN_BIN" "${run[@]}" --epochs 100000 --out "$tmp/late" --comm-log "$tmp/late.jsonl" >"$tmp/log" 2>&1 </dev/null &
+job=$!
+for _ in $(seq 300); do
+    [ "$(cat "$tmp/late/metrics.jsonl" 2>/dev/null | wc -l)" -gt 5 ] && break
+    sleep 0.1
+done
+late=$("$DTRAIN_BIN" status "$tmp/late" | awk '$1 == 1 { print $3 }')
+kill -STOP "$late" && sleep 2
+kill -CONT "$late" && sleep 1
+kill -USR1 "$job"
+wait "$job"
+must python3 -c "$rank_that_sleeps" "$tmp/late.jsonl"
+
+ranks=2
+: >"$tmp/file"
+refuses 73 "--log-dir $tmp/no/logs: No such file" -- "${tiny[@]}" --out "$tmp/no1" --log-dir "$tmp/no/logs"
+refuses 73 "$tmp/file/rank-0000" -- "${tiny[@]}" --out "$tmp/no2" --log-dir "$tmp/file"
+refuses 73 "--comm-log $tmp/no/log: No such file" -- "${tiny[@]}" --out "$tmp/no3" --comm-log "$tmp/no/log"
+finish
