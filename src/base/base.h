@@ -129,6 +129,7 @@ typedef struct dt_place {
     _Atomic int64_t slice;    /* of the exchange, bucket of the gradient that it waits for */
     _Atomic int64_t changed_ns, waits_ns; /* the last change; since when it waits, 0: it does not */
     _Atomic int64_t waited_ns;            /* for other ranks, in all */
+    _Atomic int64_t sent_bytes;           /* of gradients, to other ranks, in all */
     _Atomic int64_t began_ns, step_ns;    /* this step; how long the last one took */
     _Atomic int64_t longest_ns, before_ns; /* between two changes, of this step and the last */
 } dt_place;
@@ -140,6 +141,8 @@ void dt_place_step(int64_t step);
 void dt_place_phase(dt_place_name phase);
 void dt_place_layer(int layer);
 void dt_place_slice(int64_t slice);
+/* It has handed so much to MPI. */
+void dt_place_sent(size_t bytes);
 /* It waits for other ranks, until the next change. */
 void dt_place_waits(void);
 /* Seconds that it has waited in all; it waits no longer. */

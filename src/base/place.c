@@ -65,6 +65,11 @@ void dt_place_slice(int64_t slice)
     put(slice, slice);
 }
 
+void dt_place_sent(size_t bytes)
+{
+    put(sent_bytes, get(sent_bytes) + (int64_t)bytes);
+}
+
 double dt_place_waited(void)
 {
     if (get(waits_ns))

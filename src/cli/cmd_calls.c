@@ -1,7 +1,6 @@
 /* cmd_calls.c - the commands that are one call of another folder. */
 #include "cli.h"
 #include "launch/launch.h"
-#include "watch/watch.h"
 #include <limits.h>
 
 static dt_status train_run(dt_comm *c, const dt_settings *s)
@@ -26,14 +25,6 @@ static dt_status verify_run(dt_comm *c, const dt_settings *s)
     return dt_comm_agree(c, leads ? dt_verify(s->operand[0], dt_settings_try) : DT_OK);
 }
 
-/* Of a run that is going on, too: nothing is changed. */
-static dt_status status_run(dt_comm *c, const dt_settings *s)
-{
-    const char *run = s->operand[0];
-    const bool leads = dt_comm_rank(c) == 0;
-    return dt_comm_agree(c, leads ? dt_watch_status(run, dt_rundir_held(run), stdout) : DT_OK);
-}
-
 /* Also converts: the mean of one is that one. */
 static dt_status average_run(dt_comm *c, const dt_settings *s)
 {
@@ -47,8 +38,6 @@ const dt_command dt_command_eval = {.name = "eval", .run = eval_run, .computes =
 const dt_command dt_command_bench = {.name = "bench", .run = bench_run, .computes = true};
 const dt_command dt_command_verify = {
     .name = "verify", .run = verify_run, .operands = "PATH", .least = 1, .most = 1};
-const dt_command dt_command_status = {
-    .name = "status", .run = status_run, .operands = "RUN", .least = 1, .most = 1};
 const dt_command dt_command_average = {.name = "average",
                                        .run = average_run,
                                        .operands = "A B... --out FILE",

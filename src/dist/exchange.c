@@ -291,6 +291,7 @@ dt_status dt_exchange_publish(dt_exchange *x)
 void dt_exchange_count_sent(dt_exchange *x, size_t bytes)
 {
     x->stats.bytes_sent += bytes;
+    dt_place_sent(bytes);
     x->stats.messages++;
 }
 

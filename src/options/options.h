@@ -186,6 +186,8 @@ typedef enum dt_option_scope {
         "bench: also on 1, 2, 4, ... of the ranks")                                                \
     DT_FLAG(X, layers, COMMAND, false, "Other commands",                                           \
         "bench: also time, work and limit of each layer and pass, and of each phase")              \
+    DT_FLAG(X, watch, COMMAND, false, "Other commands",                                            \
+        "status: again every two seconds, until the run is over")                                  \
     DT_FLAG(X, json, COMMAND, false, "Other commands", \
         "bench, env: print JSON (bench --exchange all, --scaling: an object a line)")
 /* clang-format on */

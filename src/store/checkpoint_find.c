@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "checkpoint_internal.h"
@@ -153,6 +154,28 @@ dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX])
     }
     DT_TRY(dt_path_join(folder, path, folder_has(path, "checkpoints") ? "checkpoints" : "."));
     return find_within(folder, -1, INT64_MAX, found);
+}
+
+dt_status dt_checkpoint_last(const char *run, char name[DT_CHECKPOINT_NAME], double *age_s)
+{
+    char folder[PATH_MAX], path[PATH_MAX];
+    dt_checkpoint_name *list = NULL;
+    struct stat info;
+    size_t count = 0;
+
+    name[0] = '\0';
+    DT_TRY(dt_path_join(folder, run, "checkpoints"));
+    DT_TRY(dt_checkpoint_list(folder, &list, &count));
+    dt_status st = DT_OK;
+    for (size_t i = count; i-- > 0 && st == DT_OK && !name[0];) {
+        st = dt_path_join(path, folder, list[i].text);
+        if (st != DT_OK || stat(path, &info) != 0) /* the newest may have gone meanwhile */
+            continue;
+        memcpy(name, list[i].text, DT_CHECKPOINT_NAME);
+        *age_s = difftime(time(NULL), info.st_mtime);
+    }
+    free(list);
+    return st;
 }
 
 dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX])

@@ -7,7 +7,6 @@
 
 /* ---- Names ------------------------------------------------------------------------ */
 
-enum { DT_CHECKPOINT_NAME = 48 };
 typedef struct dt_checkpoint_name {
     int64_t step;   /* run_step */
     int generation; /* 1, or that of step-N-2, -3, ... */

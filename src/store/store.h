@@ -173,6 +173,12 @@ typedef struct dt_keep {
 } dt_keep;
 dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep) DT_MUST_CHECK;
 
+/* The name of the newest checkpoint in a run's folder, valid or not, and its age; name[0] = 0:
+ * there is none. DT_IO, DT_NOMEM. */
+enum { DT_CHECKPOINT_NAME = 48 };
+dt_status dt_checkpoint_last(const char *run, char name[DT_CHECKPOINT_NAME],
+                             double *age_s) DT_MUST_CHECK;
+
 /* The newest valid checkpoint of a run folder (or the one that `path` itself is) into
  * found; a torn or corrupt one, one with a number that is not finite, or whose numbers have not
  * the state_hash that was saved, is named by dt_warn with what is wrong, and skipped; but an error

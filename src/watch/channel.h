@@ -22,7 +22,7 @@ void dt_channel_receive(dt_channel *ch, const dt_table *t, int64_t now);
 
 /* ---- Messages; for tests, too ---------------------------------------------------------- */
 
-enum { DT_MESSAGE_BYTES = 64 + DT_CHANNEL_ROWS * 96 };
+enum { DT_MESSAGE_BYTES = 64 + DT_CHANNEL_ROWS * 104 };
 /* The bytes of a message to out, and how many. sent: greater with each message of the node. */
 size_t dt_message_write(const dt_table *t, int first, int end, int64_t sent, int64_t now,
                         const uint8_t key[DT_CHANNEL_KEY], uint8_t out[DT_MESSAGE_BYTES]);

@@ -20,6 +20,7 @@ enum { HEAD = 4, CODE = 32 }; /* words: magic, when, first rank, count; bytes of
     X(time, place.waits_ns)                                                                        \
     X(time, heard_ns)                                                                              \
     X(count, place.waited_ns)                                                                      \
+    X(count, place.sent_bytes)                                                                     \
     X(count, place.step_ns)                                                                        \
     X(count, place.longest_ns)                                                                     \
     X(count, place.before_ns)                                                                      \

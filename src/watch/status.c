@@ -109,8 +109,9 @@ static void print_rank(const dt_table *t, int r, int64_t now, bool going, FILE *
     dt_log_shown(place, sizeof place);
     snprintf(host, sizeof host, "%.*s", DT_HOST_CHARS - 1, row->host);
     dt_log_shown(host, sizeof host);
-    fprintf(f, "%5d  %-16s %8lld  %s%s, %.1f s\n", r, host, (long long)row->pid,
-            state_of(row, now, going), place, 1e-9 * (double)(now - (waits ? waits : changed)));
+    fprintf(f, "%5d  %-16s %8lld %8.1f  %s%s, %.1f s\n", r, host, (long long)row->pid,
+            1e-6 * (double)dt_seen(p->sent_bytes), state_of(row, now, going), place,
+            1e-9 * (double)(now - (waits ? waits : changed)));
 }
 
 dt_status dt_watch_status(const char *run, bool going, FILE *f)
@@ -129,7 +130,7 @@ dt_status dt_watch_status(const char *run, bool going, FILE *f)
                 (long long)dt_seen(t.row[0].place.step), (long long)t.head->total_steps);
         if (step_s > 0)
             fprintf(f, ", %.1f images/s in the last", (double)t.head->batch / step_s);
-        fprintf(f, "\n rank  host                  pid  where, and for how long\n");
+        fprintf(f, "\n rank  host                  pid  MB sent  where, and for how long\n");
         for (int r = 0; r < t.head->world; r++)
             print_rank(&t, r, now, going, f);
     }

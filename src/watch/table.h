@@ -8,7 +8,7 @@
 #include "watch.h"
 
 #define DT_TABLE_MAGIC "dtrain progress"
-enum { DT_TABLE_VERSION = 2, DT_TABLE_NAME = 48, DT_TABLE_BOOT = 40 };
+enum { DT_TABLE_VERSION = 3, DT_TABLE_NAME = 48, DT_TABLE_BOOT = 40 };
 enum { DT_STATE_GONE = 'X' };
 
 typedef struct dt_table_head {

@@ -18,10 +18,11 @@ begin() {
     awaits "steps in $folder" test_steps "$folder" 25
     rank=()
     while read -r number _ pid _; do rank[number]=$pid; done < <(
-        "$DTRAIN_BIN" status "$folder" | tail -n +3)
+        "$DTRAIN_BIN" status "$folder" | grep -E '^ +[0-9]')
 }
 test_steps() { [ "$(steps "$1")" -gt "$2" ]; }
 said() { grep -qE -- "$1" "$tmp/log"; }
+three_looks() { [ "$(grep -c 'is going on' "$tmp/watched")" -ge 3 ]; }
 has_checkpoint() { compgen -G "$1/checkpoints/step-*" >/dev/null; }
 # awaits WHAT COMMAND...: within the limit
 awaits() {
@@ -59,6 +60,12 @@ for r in 0 2; do
     awaits "steps after it" test_steps "$folder" $((before + 5))
 done
 
+# again and again, until it is over
+timeout 60 "$DTRAIN_BIN" status "$folder" --watch >"$tmp/watched" 2>&1 &
+watcher=$!
+awaits "three looks" three_looks
+must test "$(grep -cE '^last checkpoint: step-[0-9]{10}, [0-9]+ s ago$' "$tmp/watched")" -ge 3
+
 # what is done to the file does nothing to the run, and half a second later the file is right again
 : >"$folder/progress"
 before=$(steps "$folder")
@@ -82,6 +89,10 @@ awaits "steps after SIGQUIT" test_steps "$folder" $((before + 5))
 kill -9 "$job" "${rank[@]}"
 wait "$job" 2>/dev/null
 for r in 0 1 2; do awaits "the end of rank $r" not_there "${rank[r]}"; done
+awaits "the end of status --watch" not_there "$watcher"
+wait "$watcher"
+must test "$?" = 0
+must test "$(grep -c '^run .* is killed' "$tmp/watched")" = 1
 launch 1 status "$folder"
 must grep -qE "^run $folder is killed.*: step [0-9]+ of " "$tmp/stdout"
 must test "$(grep -cE '^ +[0-2] .*(step|beginning)' "$tmp/stdout")" = 3

@@ -18,7 +18,7 @@ begin() { # DIR ARGS...
     job=$!
     awaits "steps" has_steps 25
     rank=()
-    while read -r number _ pid _; do rank[number]=$pid; done < <("$DTRAIN_BIN" status "$out" | tail -n +3)
+    while read -r number _ pid _; do rank[number]=$pid; done < <("$DTRAIN_BIN" status "$out" | grep -E '^ +[0-9]')
 }
 has_steps() { [ "$(cat "$out/metrics.jsonl" 2>/dev/null | wc -l)" -gt "$1" ]; }
 said() { grep -qE -- "$1" "$folder/log"; }
