@@ -227,7 +227,7 @@ static dt_status start(const dt_words *w, const dt_hosts *h, dt_server *server, 
     snprintf(program + DT_MAX(length, 0), sizeof program - (size_t)DT_MAX(length, 0), "%s",
              length > 0 ? "" : "dtrain");
     DT_GO(st, host_list(h, &hosts), out);
-    DT_GO(st, put_line(&o, w, h, hosts, np, program), out);
+    DT_GO(st, put_line(&o, w, h, hosts, np, w->program ? w->program : program), out);
     tell_all(w);
     if (server)
         DT_GO(st, tell_agent(server, program), out);

@@ -27,6 +27,8 @@ static const struct {
      offsetof(dt_words, master)},
     {"token-file", "FILE", "a secret that all of them hold (or DTRAIN_TOKEN)",
      offsetof(dt_words, token)},
+    {"program", "FILE", "what a rank is, in place of dtrain: a script that ends by becoming it",
+     offsetof(dt_words, program)},
 };
 enum { LAUNCH_ROWS = DT_COUNT_OF(launch_rows) };
 

@@ -6,7 +6,7 @@
 typedef struct dt_words {
     /* NULL: not given */
     const char *hosts, *hostfile, *rank_table, *np, *per_host, *interface, *agent;
-    const char *nodes, *node, *master, *token;
+    const char *nodes, *node, *master, *token, *program;
     bool dry_run, help;
     char **rest; /* dtrain's own, up to NULL */
 } dt_words;
