@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Many more ranks than cores: 16, 32 and 64 on one host end with the hashes of one. What all ranks see is
+# told by one of them.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+limit=600 # each rank's start has to wait for those of all others
+many=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 64 --shards 64 --precision fp32
+      --threads 1 --max-steps 2)
+hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
+
+accepts "${many[@]}" --out "$tmp/alone"
+for np in 16 32 64; do
+    launch $np "${many[@]}" --out "$tmp/$np"
+    must test "$code" = 0
+    equal "$(hashes "$tmp/alone")" "$(hashes "$tmp/$np")"
+    must grep -q "$np ranks x 1 thread" "$tmp/stdout"
+done
+ranks="8 64"
+refuses 64 "unknown option '--nett'" -- --nett vgg11
+refuses 66 "$tmp/no-data" -- "${many[@]}" --data "$tmp/no-data" --out "$tmp/none"
+finish
