@@ -3,6 +3,7 @@
  * --scaling, one per number of ranks 1, 2, 4, ... up to all, each shard as large as ever; with
  * --layers, the profile of one row. */
 #include "bench_layers.h"
+#include "watched.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,8 @@ typedef struct bench_row {
     double mib_per_step, messages_per_step; /* sent and received by rank 0 */
     double exposed_s;                       /* mean per step that rank 0 waits for communication */
     double reserved_mib;                    /* rank 0's buffers and its share of the node's */
+    int late; /* the rank that the others waited for, -1: none; and how long, per step */
+    double late_s;
     double loss;
     char hash[DT_DIGEST_CHARS];
     dt_bench_layers *layers; /* borrowed; NULL: no --layers */
@@ -73,6 +76,32 @@ static void bench_summarise(const dt_run *r, double *seconds, const dt_exchange_
     row->messages_per_step = (double)(after.messages - before->messages) / (double)n;
 }
 
+/* From how long each rank has waited since `before`. Collective. */
+static dt_status bench_late(dt_run *r, double before, double seconds, bench_row *row)
+{
+    const int world = dt_comm_world(r->comm);
+    int64_t *ns = NULL;
+    double *waited = NULL;
+    dt_status st;
+
+    DT_GO(st, dt_comm_agree(r->comm, dt_calloc(&ns, (size_t)world, sizeof *ns, "the benchmark")),
+          out);
+    DT_GO(st,
+          dt_comm_agree(r->comm,
+                        dt_calloc(&waited, 2 * (size_t)world, sizeof *waited, "the benchmark")),
+          out);
+    ns[dt_comm_rank(r->comm)] = (int64_t)(1e9 * (dt_place_waited() - before));
+    DT_GO(st, dt_comm_sum_i64(r->comm, ns, (size_t)world), out);
+    for (int k = 0; k < world; k++)
+        waited[k] = 1e-9 * (double)ns[k];
+    row->late = world > 1 ? dt_late_rank(waited, waited + world, world, seconds, &row->late_s) : -1;
+    row->late_s /= (double)r->o.steps;
+out:
+    free(waited);
+    free(ns);
+    return st;
+}
+
 static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
 {
     dt_run r;
@@ -94,7 +123,9 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     if (row->layers)
         dt_bench_layers_restart(row->layers);
     dt_exchange_stats_get(r.exchange, &before);
+    const double waited = dt_place_waited(), began = dt_seconds();
     DT_GO(st, bench_steps(&r, o->warmup_steps, o->steps, seconds, &last), out);
+    DT_GO(st, bench_late(&r, waited, dt_seconds() - began, row), out);
     bench_summarise(&r, seconds, &before, &last, row);
     DT_GO(st, dt_comm_agree(c, dt_model_weights_hash(r.model, &hash)), out);
     dt_digest_text(hash, row->hash);
@@ -123,6 +154,9 @@ static void bench_print(const dt_options *o, const bench_row *row, double alone)
     for (int p = 0; p < DT_PHASE_COUNT; p++)
         printf(" %s %.4f", dt_phase_name[p], row->phase_s[p]);
     printf("\n");
+    if (row->late >= 0)
+        printf("rank %d is slower than the others: half of them waited for it, %.4f s per step\n",
+               row->late, row->late_s);
     if (row->layers)
         dt_bench_layers_print(stdout, row->layers);
 }
@@ -132,13 +166,14 @@ static dt_status bench_print_json(const bench_row *row)
     json_t *phases = json_object();
     for (int p = 0; p < DT_PHASE_COUNT; p++)
         json_object_set_new(phases, dt_phase_name[p], json_real(row->phase_s[p]));
-    json_t *j = json_pack("{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:o}",
-                          "exchange", row->exchange, "exact", row->exact, "ranks", row->ranks,
-                          "images_per_s", row->images_per_s, "step_s", row->median_s, "fastest_s",
-                          row->low_s, "slowest_s", row->high_s, "mib_at_rank0", row->mib_per_step,
-                          "messages_at_rank0", row->messages_per_step, "exposed_s_at_rank0",
-                          row->exposed_s, "reserved_mib_at_rank0", row->reserved_mib, "loss",
-                          row->loss, "weights_hash", row->hash, "phases_s", phases);
+    json_t *j = json_pack(
+        "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:s, s:o}",
+        "exchange", row->exchange, "exact", row->exact, "ranks", row->ranks, "images_per_s",
+        row->images_per_s, "step_s", row->median_s, "fastest_s", row->low_s, "slowest_s",
+        row->high_s, "mib_at_rank0", row->mib_per_step, "messages_at_rank0", row->messages_per_step,
+        "exposed_s_at_rank0", row->exposed_s, "reserved_mib_at_rank0", row->reserved_mib, "loss",
+        row->loss, "late_rank", row->late >= 0 ? json_integer(row->late) : json_null(), "late_s",
+        row->late >= 0 ? row->late_s : 0.0, "weights_hash", row->hash, "phases_s", phases);
     if (j && row->layers &&
         json_object_set_new(j, "layers", dt_bench_layers_json(row->layers)) != 0) {
         json_decref(j);

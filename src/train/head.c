@@ -75,7 +75,7 @@ static bool is_said(const dt_option_row *row)
     static const char *const said[] = {
         "data",    "net",          "variant", "stem",   "image_size", "epochs",   "max_steps",
         "batch",   "global_batch", "shards",  "accum",  "lr",         "schedule", "precision",
-        "threads", "exchange",     "out",     "resume", "verbose", "log_dir", "comm_log",
+        "threads", "exchange",     "out",     "resume", "verbose",    "log_dir",  "comm_log",
     };
 
     for (size_t i = 0; i < DT_COUNT_OF(said); i++)

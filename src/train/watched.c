@@ -38,11 +38,8 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Who waited least is who the others waited for; it counts where half of them waited longer by a
- * tenth of the stretch. */
-static void count_late(dt_straggler *s, int world, double seconds)
+int dt_late_rank(const double *waited, double *sorted, int world, double seconds, double *cost)
 {
-    double *waited = s->seconds + world, *sorted = waited + world;
     int least = 0;
 
     memcpy(sorted, waited, (size_t)world * sizeof *sorted);
@@ -50,12 +47,20 @@ static void count_late(dt_straggler *s, int world, double seconds)
     for (int r = 1; r < world; r++)
         if (waited[r] < waited[least])
             least = r;
-    const double more = sorted[world / 2] - waited[least];
+    *cost = sorted[world / 2] - waited[least];
+    return *cost < 0.1 * seconds ? -1 : least;
+}
+
+static void count_late(dt_straggler *s, int world, double seconds)
+{
+    double *waited = s->seconds + world, cost;
+    const int late = dt_late_rank(waited, waited + world, world, seconds, &cost);
+
     s->stretches++;
-    if (more < 0.1 * seconds)
+    if (late < 0)
         return;
-    s->late[least]++;
-    s->cost += more;
+    s->late[late]++;
+    s->cost += cost;
 }
 
 static bool begin_stretches(dt_straggler *s, int world)

@@ -6,6 +6,10 @@
 
 /* Of the run's ranks, from now on; folder: the run's, on rank 0. Collective. */
 dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder) DT_MUST_CHECK;
+/* Who waited least is who the others waited for; it counts where half of them waited longer by a
+ * tenth of the `seconds`: that rank, or -1. *cost: what half of them waited longer.
+ *   waited, sorted  [world]: seconds; room for the same. Local. */
+int dt_late_rank(const double *waited, double *sorted, int world, double seconds, double *cost);
 /* The rank that the others wait for, by what they waited in stretches of some seconds. Zeroed at
  * first, on rank 0; released by dt_straggler_release. */
 typedef struct dt_straggler {

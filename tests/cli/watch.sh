@@ -22,6 +22,7 @@ begin() {
 }
 test_steps() { [ "$(steps "$1")" -gt "$2" ]; }
 said() { grep -qE -- "$1" "$tmp/log"; }
+has_ranks() { mapfile -t kids < <(pgrep -P "$job" dtrain) && [ "${#kids[@]}" = "$1" ]; }
 three_looks() { [ "$(grep -c 'is going on' "$tmp/watched")" -ge 3 ]; }
 has_checkpoint() { compgen -G "$1/checkpoints/step-*" >/dev/null; }
 # awaits WHAT COMMAND...: within the limit
@@ -115,6 +116,20 @@ stopped=$SECONDS
 ended 77 "a rank that stays stopped"
 must test $((SECONDS - stopped)) -lt 20
 must grep -q "rank 1 .*: ended after --stall-abort 3 s" "$tmp/log"
+
+# bench: the rank that half of the time does not run
+mpirun -np 2 "$DTRAIN_BIN" bench --net vgg11 --width-divisor 8 --batch 16 --threads 1 --steps 100 >"$tmp/bench" 2>&1 </dev/null &
+job=$!
+awaits "two ranks" has_ranks 2
+while ! not_there "$job"; do
+    kill -STOP "${kids[1]}" 2>/dev/null
+    sleep 0.3
+    kill -CONT "${kids[1]}" 2>/dev/null
+    sleep 0.03
+done
+wait "$job"
+must test "$?" = 0
+must grep -qE '^rank 1 is slower than the others: half of them waited for it, [0-9.]+ s per step$' "$tmp/bench"
 
 # it costs nothing to be let alone
 begin 2 "$tmp/alone" --stall-warn 0
