@@ -119,6 +119,22 @@ static void head_options(FILE *f, const dt_run *r, int lines)
         fputc('\n', f);
 }
 
+/* Ranks that take turns on a core wait for each other without spinning, but in vain: how many do
+ * not, with the bits of these. How many lines that takes. */
+static int head_cores(FILE *f, const dt_run *r)
+{
+    const int cores = dt_comm_node_cpus(r->comm), ranks = dt_comm_node_ranks(r->comm);
+
+    if (ranks <= cores)
+        return 0;
+    head_label(f, "cores");
+    fprintf(
+        f,
+        "%d for %d ranks, which take turns: as fast with -np %d --shards %lld, to the same bits\n",
+        cores, ranks, cores * dt_comm_nodes(r->comm), (long long)r->o.shards);
+    return 1;
+}
+
 void dt_head_print(FILE *f, const dt_run *r, const char *folder)
 {
     enum { FACTS = 6 };
@@ -129,5 +145,5 @@ void dt_head_print(FILE *f, const dt_run *r, const char *folder)
     head_machine(f, r);
     head_label(f, "writes to");
     fprintf(f, "%s\n", folder);
-    head_options(f, r, DT_HEAD_LINES - FACTS);
+    head_options(f, r, DT_HEAD_LINES - FACTS - head_cores(f, r));
 }

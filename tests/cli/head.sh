@@ -48,6 +48,14 @@ for np in 1 2; do
     must grep -qx "options    width_divisor=16 weight_decay=0.5" "$tmp/head"
 done
 
+# more ranks than cores: one line more, with what helps
+cores=$(nproc)
+shows $((cores + 1)) --out "$tmp/run"
+must test "$lines" = 8
+must grep -qx "cores      $cores for $((cores + 1)) ranks, which take turns: as fast with -np $cores --shards 8, to the same bits" "$tmp/head"
+OMPI_MCA_hwloc_base_binding_policy=none shows 1 --out "$tmp/run"
+must test "$(grep -c '^cores' "$tmp/head")" = 0
+
 # from a file: what differs is what counts, not where it was given
 printf 'momentum: 0.5\nlr: 0.02\nseed: 1\n' >"$tmp/a.yaml"
 shows 1 --out "$tmp/run" --config "$tmp/a.yaml"
