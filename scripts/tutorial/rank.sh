@@ -1,4 +1,9 @@
 #!/usr/bin/env bash
 # One rank of run.sh and run_cluster.sh, in its folder: what mpirun starts.   usage: rank.sh PROGRAM [OPTION...]
-export RANK_ID=$OMPI_COMM_WORLD_RANK DEVICE_ID=$OMPI_COMM_WORLD_LOCAL_RANK
+# RANK_STARTS: each server's first rank, in order; what Open MPI calls the local rank differs by version
+export RANK_ID=$OMPI_COMM_WORLD_RANK
+for start in $RANK_STARTS; do
+    [ "$start" -gt "$RANK_ID" ] || export DEVICE_ID=$((RANK_ID - start))
+done
+unset RANK_STARTS
 cd "device$RANK_ID" && env >env.log && exec "$@" >train.log 2>&1

@@ -36,7 +36,7 @@ done
     fail "${#servers[@]} servers need a common secret: DTRAIN_TOKEN, or --token-file FILE"
 own=${servers[node]##*:}
 tutorial_folders "$start" "$own"
-export RANK_SIZE RANK_TABLE_FILE
+export RANK_SIZE RANK_TABLE_FILE RANK_STARTS=$starts
 
 "$program" launch --nnodes ${#servers[@]} --node-rank "$node" --nproc-per-node "$own" \
     --master "${servers[0]%:*}:${MASTER_PORT:-29500}" --program "$here/rank.sh" \

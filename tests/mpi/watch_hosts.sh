@@ -48,17 +48,16 @@ wait "$job" || complain "the run did not end well"
 
 # a cable that carries one way only, between the ranks; mpirun and its daemons go on hearing of each
 # other
-if command -v nft >/dev/null; then
-    begin one_way --epochs 100000
-    sleep 2 # the hosts have heard of each other
-    nft "add table bridge f; add chain bridge f c { type filter hook forward priority 0; }; add rule bridge f c iifname dtveth3 drop"
-    awaits "the host to be missed" said "^dtrain: rank [23] \(host node3, pid [0-9]+\) has not been heard of"
-    for r in 0 1 2 3; do awaits "the end of rank $r" gone "${rank[r]}"; done
-    said "ended after silence of the host for 45 s" || complain "not told why it ended"
-    wait "$job"
-    [ $? = 77 ] || complain "another exit code than 77"
-    nft flush ruleset
-fi
+command -v nft >/dev/null || { echo "no nft: install nftables"; exit 1; }
+begin one_way --epochs 100000
+sleep 2 # the hosts have heard of each other
+nft "add table bridge f; add chain bridge f c { type filter hook forward priority 0; }; add rule bridge f c iifname dtveth3 drop"
+awaits "the host to be missed" said "^dtrain: rank [23] \(host node3, pid [0-9]+\) has not been heard of"
+for r in 0 1 2 3; do awaits "the end of rank $r" gone "${rank[r]}"; done
+said "ended after silence of the host for 45 s" || complain "not told why it ended"
+wait "$job"
+[ $? = 77 ] || complain "another exit code than 77"
+nft flush ruleset
 
 # the cable is cut for ever: told, and over on both sides
 begin cut --epochs 100000 --stall-abort 8
