@@ -377,6 +377,8 @@ static dt_status begin(training *t)
     memcpy(t->from, path, sizeof t->from);
     t->from_step = t->at.run_step;
     DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
+    dt_watch_close(t->watch); /* all at once: behind an agreement */
+    t->watch = NULL;
     if (leads && path[0]) /* nothing refuses it any more */
         dt_resume_warn(r, t->other_class);
     return dt_watched_open(&t->watch, r, leads ? t->session.folder.at : NULL);
@@ -402,8 +404,11 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     if (o->model[0])
         dt_warn("--model is for eval; to start from a model file give --init");
     if (st == DT_OK)
+        st = dt_watched_setup(&t.watch, c, o);
+    if (st == DT_OK)
         st = dt_run_open(&r, c, o, DT_FOR_TRAINING);
     if (st != DT_OK) {
+        dt_watch_close(t.watch);
         report_refused(c, o);
         return st;
     }

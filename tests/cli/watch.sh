@@ -23,6 +23,7 @@ begin() {
 test_steps() { [ "$(steps "$1")" -gt "$2" ]; }
 said() { grep -qE -- "$1" "$tmp/log"; }
 has_ranks() { mapfile -t kids < <(pgrep -P "$job" dtrain) && [ "${#kids[@]}" = "$1" ]; }
+has_begun() { grep -qs 'begins: process' "$tmp/early-logs/rank-00001.log"; }
 three_looks() { [ "$(grep -c 'is going on' "$tmp/watched")" -ge 3 ]; }
 has_checkpoint() { compgen -G "$1/checkpoints/step-*" >/dev/null; }
 # awaits WHAT COMMAND...: within the limit
@@ -116,6 +117,17 @@ stopped=$SECONDS
 ended 77 "a rank that stays stopped"
 must test $((SECONDS - stopped)) -lt 20
 must grep -q "rank 1 .*: ended after --stall-abort 3 s" "$tmp/log"
+
+# before the first step, too: a rank that is stopped while images are made
+mpirun -np 2 "$DTRAIN_BIN" "${run[@]}" --data synthetic:400000 --max-steps 2 --epochs 1 --out "$tmp/early" --log-dir "$tmp/early-logs" \
+    >"$tmp/log" 2>&1 </dev/null &
+job=$!
+awaits "rank 1" has_begun
+late=$(sed -nE 's/.*begins: process ([0-9]+)$/\1/p' "$tmp/early-logs/rank-00001.log")
+kill -STOP "$late"
+awaits "rank 1 to be named" said "^dtrain: rank 1 \(host [^ ]+, pid $late\) is stopped \(SIGSTOP\) in the beginning for [0-9.]+ s; 1 rank waits for it"
+kill -CONT "$late"
+ended 0 "a run that was stopped while it was set up"
 
 # bench: the rank that half of the time does not run
 mpirun -np 2 "$DTRAIN_BIN" bench --net vgg11 --width-divisor 8 --batch 16 --threads 1 --steps 100 >"$tmp/bench" 2>&1 </dev/null &
