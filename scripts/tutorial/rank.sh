@@ -5,5 +5,5 @@ export RANK_ID=$OMPI_COMM_WORLD_RANK
 for start in $RANK_STARTS; do
     [ "$start" -gt "$RANK_ID" ] || export DEVICE_ID=$((RANK_ID - start))
 done
-unset RANK_STARTS
+unset RANK_STARTS DTRAIN_TOKEN # env.log is no place for a secret
 cd "device$RANK_ID" && env >env.log && exec "$@" >train.log 2>&1

@@ -28,7 +28,13 @@ static dt_status show_again(const char *run)
         const bool going = dt_rundir_held(run);
         if (screen)
             printf("\033[H\033[2J");
-        DT_TRY(show(run, going));
+        const dt_status st = show(run, going);
+        if (st != DT_OK && !going)
+            return st;
+        if (st != DT_OK) { /* it has not begun its first step */
+            printf("%s\n", dt_fail_text());
+            dt_fail_clear();
+        }
         if (going && !screen)
             printf("\n");
         if (fflush(stdout) != 0 || !going)

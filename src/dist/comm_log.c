@@ -7,10 +7,12 @@
 #include "comm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { RECORDS = 4096 }; /* of a step; what is more is counted */
 
@@ -102,7 +104,12 @@ dt_status dt_comm_log_step(dt_comm *c, int64_t step)
 static dt_status open_file(dt_comm_log *l, const char *path)
 {
     snprintf(l->path, sizeof l->path, "%s", path);
-    l->file = fopen(path, "ae");
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    const int fd = open(path, flags, 0666);
+
+    l->file = fd < 0 ? NULL : fdopen(fd, "a");
+    if (!l->file && fd >= 0)
+        close(fd);
     return l->file ? DT_OK
                    : dt_fail(DT_CANTCREATE, "--comm-log %s: %s; name a file that can be written",
                              path, strerror(errno));

@@ -37,22 +37,40 @@ static dt_status find_first(const dt_meeting *m, int *fd)
     }
 }
 
-static void start_daemon(joined *j)
+/* The process, or -1, with what is wrong said. */
+static pid_t fork_daemon(char **word)
 {
-    char **word = dt_daemon_words((char *)j->frame.payload, j->frame.bytes);
-    const pid_t own = getpid();
+    const pid_t own = getpid(), daemon = fork();
 
-    if (!word || j->daemon)
-        dt_log_error("the first host asks for what is not Open MPI's daemon, or for a second one: "
-                     "not started");
-    j->daemon = word && !j->daemon ? fork() : j->daemon;
-    if (word && j->daemon == 0) {
+    if (daemon == 0) {
         dt_meeting_child(own);
         setsid(); /* a terminal's signals come to it by mpirun alone */
         execvp(word[0], word);
         dt_log_error("cannot start %s: %s; install openmpi-bin", word[0], strerror(errno));
         _exit(127);
     }
+    if (daemon < 0)
+        dt_log_error("cannot start %s: %s; raise ulimit -u", word[0], strerror(errno));
+    return daemon;
+}
+
+/* The first host's mpirun waits for the daemon: what does not start has ended. */
+static void start_daemon(joined *j)
+{
+    const uint8_t failed = 255;
+
+    if (j->daemon) {
+        dt_log_error("the first host asks for a second daemon: not started");
+        return;
+    }
+    char **word = dt_daemon_words((char *)j->frame.payload, j->frame.bytes);
+    if (!word)
+        dt_log_error("the first host asks for what is not Open MPI's daemon: not started");
+    const pid_t daemon = word ? fork_daemon(word) : -1;
+    if (daemon > 0)
+        j->daemon = daemon;
+    else
+        (void)dt_wire_send(&j->wire, DT_FRAME_DONE, &failed, 1);
     free(word);
 }
 

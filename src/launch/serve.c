@@ -305,8 +305,7 @@ dt_status dt_server_run(dt_server *s, char **word, int *code)
         _exit(127);
     }
     dt_status st = s->mpirun > 0 ? DT_OK : dt_fail(DT_NOMEM, "no process: %s", strerror(errno));
-    if (st == DT_OK)
-        *code = stand_between(s);
+    *code = st == DT_OK ? stand_between(s) : dt_status_exit_code(st);
     const uint8_t end = (uint8_t)*code;
     for (int k = 1; k < s->nodes; k++)
         if (s->node[k].wire.fd >= 0)

@@ -64,24 +64,25 @@ dt_status dt_token_read(dt_token *t, const char *path)
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
 
-static bool ready(int fd, short what)
+static bool ready(int fd, short what, double until)
 {
     struct pollfd p = {.fd = fd, .events = what};
     int n;
 
     do
-        n = poll(&p, 1, PATIENCE_MS);
+        n = poll(&p, 1, DT_MAX((int)(1e3 * (until - dt_seconds())), 0));
     while (n < 0 && errno == EINTR);
     return n > 0;
 }
 
-/* All of them, or false: the other end is gone, or silent for too long. */
+/* All of them, or false: the other end is gone, or too slow, whether silent or byte by byte. */
 static bool move(int fd, short what, void *bytes, size_t count)
 {
+    const double until = dt_seconds() + 1e-3 * PATIENCE_MS;
     char *at = bytes;
 
     while (count > 0) {
-        if (!ready(fd, what))
+        if (!ready(fd, what, until))
             return false;
         const ssize_t n =
             what == POLLOUT ? send(fd, at, count, MSG_NOSIGNAL) : recv(fd, at, count, 0);

@@ -119,8 +119,8 @@ static void head_options(FILE *f, const dt_run *r, int lines)
         fputc('\n', f);
 }
 
-/* Ranks that take turns on a core wait for each other without spinning, but in vain: how many do
- * not, with the bits of these. How many lines that takes. */
+/* Ranks that take turns on a core are in each other's way: how many would not be, to the same bits.
+ * How many lines that takes. */
 static int head_cores(FILE *f, const dt_run *r)
 {
     const int cores = dt_comm_node_cpus(r->comm), ranks = dt_comm_node_ranks(r->comm);
@@ -128,10 +128,10 @@ static int head_cores(FILE *f, const dt_run *r)
     if (ranks <= cores)
         return 0;
     head_label(f, "cores");
-    fprintf(
-        f,
-        "%d for %d ranks, which take turns: as fast with -np %d --shards %lld, to the same bits\n",
-        cores, ranks, cores * dt_comm_nodes(r->comm), (long long)r->o.shards);
+    fprintf(f, "%d for %d ranks, which take turns", cores, ranks);
+    if (dt_exchange_exact(r->exchange) && dt_comm_nodes(r->comm) == 1)
+        fprintf(f, ": -np %d --shards %lld has the same bits", cores, (long long)r->o.shards);
+    fprintf(f, "\n");
     return 1;
 }
 

@@ -8,7 +8,7 @@
 
 /* Whether a file there may go: an older run's, or what a power cut leaves of it, nothing or
  * zeros. */
-static bool is_table(int fd)
+static bool is_table(int fd, bool or_cut)
 {
     static const char cut[sizeof DT_TABLE_MAGIC];
     char magic[sizeof DT_TABLE_MAGIC] = "";
@@ -17,7 +17,7 @@ static bool is_table(int fd)
     const ssize_t n = file ? pread(fd, magic, sizeof magic, 0) : -1;
 
     return n >= 0 && (memcmp(magic, DT_TABLE_MAGIC, sizeof magic) == 0 ||
-                      memcmp(magic, cut, sizeof magic) == 0);
+                      (or_cut && memcmp(magic, cut, sizeof magic) == 0));
 }
 
 /* A new file each time: somebody may still look at an older run's. */
@@ -25,7 +25,7 @@ static int make_file(const char *path)
 {
     const int old = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-    if (is_table(old))
+    if (is_table(old, true))
         unlink(path);
     if (old >= 0)
         close(old);
@@ -61,7 +61,7 @@ int dt_copy_find(const dt_table *t)
     if (dt_seen(t->head->file) < 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode))
         return -1;
     const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || is_table(fd)) /* among containers the number may be another process's */
+    if (fd < 0 || is_table(fd, false)) /* among containers the number may be another process's */
         return fd;
     close(fd);
     return -1;
@@ -71,4 +71,25 @@ void dt_copy_write(const dt_watch *w)
 {
     if (w->copy >= 0)
         (void)!pwrite(w->copy, w->table.head, w->bytes, 0); /* the next one tells all */
+}
+
+void *dt_copy_main(void *context)
+{
+    dt_watch *w = context;
+
+    for (bool stop = false; !stop;) {
+        while (sem_wait(&w->copy_due) != 0)
+            ;
+        __atomic_load(&w->stop, &stop, __ATOMIC_ACQUIRE);
+        dt_copy_write(w);
+    }
+    return NULL;
+}
+
+void dt_copy_ask(dt_watch *w)
+{
+    int due = 0;
+
+    if (w->copies && sem_getvalue(&w->copy_due, &due) == 0 && due == 0)
+        sem_post(&w->copy_due);
 }

@@ -2,6 +2,7 @@
 #include "eyes.h"
 
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- Looking ------------------------------------------------------------------------------ */
@@ -178,14 +179,23 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
              what, limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
     say(line);
     dt_tell(w->table.head->stalled, 1);
+    dt_copy_ask(w);
+    nanosleep(&(struct timespec){.tv_nsec = 200 * 1000000L}, NULL); /* for the copy, no longer */
 }
 
 void dt_watch_obey(const dt_watch *w)
 {
-    if (!dt_seen(w->table.head->stalled))
-        return;
-    dt_copy_write(w);
-    _exit(dt_status_exit_code(DT_STALLED));
+    if (dt_seen(w->table.head->stalled))
+        _exit(dt_status_exit_code(DT_STALLED));
+}
+
+/* Whether a rank has waited for so long: else messages of MPI still come, if no others. */
+static bool waits_since(const dt_watch *w, double seconds)
+{
+    for (int r = 0; r < w->world; r++)
+        if (w->view[r].runs && w->view[r].waits && w->view[r].still_s >= seconds)
+            return true;
+    return false;
 }
 
 static void judge(dt_watch *w, bool leads, int64_t now)
@@ -193,7 +203,9 @@ static void judge(dt_watch *w, bool leads, int64_t now)
     enum { TURN_S = 2 }; /* for who speaks for all to end the run first, and say so */
     const bool first = speaks(w, 0);
     const bool both = w->warn_s > 0 && w->abort_s > 0;
-    const double least = both ? DT_MIN(w->warn_s, w->abort_s) : DT_MAX(w->warn_s, w->abort_s);
+    const double most = w->abort_s > 0 ? DT_WATCH_SILENT_S : 1e9;
+    const double least =
+        DT_MIN(both ? DT_MIN(w->warn_s, w->abort_s) : DT_MAX(w->warn_s, w->abort_s), most);
 
     if (least <= 0)
         return;
@@ -203,7 +215,8 @@ static void judge(dt_watch *w, bool leads, int64_t now)
         tell(w, &v);
     if (!leads || v.kind == DT_WATCH_FINE || w->abort_s <= 0)
         return;
-    const bool silent = v.kind == DT_WATCH_LATE && host_is_silent(w, v.rank, now);
+    const bool silent = v.kind == DT_WATCH_LATE && host_is_silent(w, v.rank, now) &&
+                        waits_since(w, DT_WATCH_SILENT_S);
     const double limit = silent ? DT_MIN(w->abort_s, DT_WATCH_SILENT_S) : w->abort_s;
     if (v.still_s >= limit + (first ? 0 : TURN_S))
         give_up(w, &v, limit);
@@ -216,7 +229,7 @@ void dt_watch_look(dt_watch *w, int64_t now)
     if (leads) {
         look_closer(w);
         dt_channel_send(w->channel, &w->table, w->node_first, w->node_end, now);
-        dt_copy_write(w);
+        dt_copy_ask(w);
     }
     if (leads || w->last.kind != DT_WATCH_FINE)
         judge(w, leads, now);

@@ -2,6 +2,7 @@
 #ifndef DT_WATCH_EYES_H
 #define DT_WATCH_EYES_H
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "channel.h"
 
@@ -13,9 +14,11 @@ struct dt_watch {
     dt_channel *channel; /* NULL: one node */
     int rank, world, node_first, node_end; /* ranks of this node */
     double warn_s, abort_s;
-    dt_watch_view *view; /* [world] */
-    pthread_t thread;
-    bool stop;             /* under wake */
+    dt_watch_view *view;      /* [world] */
+    pthread_t thread, copier; /* what of them was started: */
+    bool watches, copies;
+    sem_t copy_due;
+    bool stop;             /* under wake and copy_due */
     int64_t since_ns;      /* nothing counts from before: the start, or the end of a pause */
     dt_watch_verdict last; /* what was said; FINE: nothing */
     double next_s;         /* of stillness, when it is said again */
@@ -30,6 +33,9 @@ int dt_copy_make(const char *folder, size_t bytes);
 int dt_copy_find(const dt_table *t);
 /* The table as it is now into the file. Local. */
 void dt_copy_write(const dt_watch *w);
+/* A thread that does so when it is asked, and at the end: a disk that hangs keeps nobody else. */
+void *dt_copy_main(void *context);
+void dt_copy_ask(dt_watch *w);
 /* End this process where its node's ranks are to end. */
 void dt_watch_obey(const dt_watch *w);
 #endif

@@ -61,26 +61,56 @@ static void note_quit(int number)
 }
 
 /* Signals go to the threads that know what to do with them. */
-static dt_status thread_start(dt_watch *w)
+static dt_status thread_start(pthread_t *thread, void *(*body)(void *), dt_watch *w, bool *started)
 {
     sigset_t all, before;
+
+    if (sigfillset(&all) != 0 || pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return dt_fail(DT_BUG, "the watcher's signals: %s", strerror(errno));
+    const int error = pthread_create(thread, NULL, body, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    *started = error == 0;
+    if (error == 0)
+        return DT_OK;
+    return dt_fail(DT_NOMEM,
+                   "no thread to watch the ranks: %s; lower --threads, or raise the limit of "
+                   "processes (ulimit -u) or of memory (ulimit -v)",
+                   strerror(error));
+}
+
+static dt_status threads_start(dt_watch *w)
+{
     struct sigaction quit = {.sa_flags = SA_RESTART};
 
     quit.sa_handler = note_quit;
-    if (sem_init(&wake, 0, 0) != 0 || sigfillset(&all) != 0 ||
-        pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-        return dt_fail(DT_BUG, "the watcher's signals: %s", strerror(errno));
-    const int error = pthread_create(&w->thread, NULL, watch_main, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0)
-        return dt_fail(DT_NOMEM,
-                       "no thread to watch the ranks: %s; lower --threads, or raise the limit of "
-                       "processes (ulimit -u) or of memory (ulimit -v)",
-                       strerror(error));
+    if (sem_init(&wake, 0, 0) != 0 || sem_init(&w->copy_due, 0, 0) != 0)
+        return dt_fail(DT_BUG, "the watcher's semaphores: %s", strerror(errno));
+    if (w->copy >= 0)
+        DT_TRY(thread_start(&w->copier, dt_copy_main, w, &w->copies));
+    DT_TRY(thread_start(&w->thread, watch_main, w, &w->watches));
     dt_backtraces_prepare();
     if (sigaction(SIGQUIT, &quit, NULL) != 0)
         return dt_fail(DT_BUG, "cannot catch SIGQUIT: %s", strerror(errno));
     return DT_OK;
+}
+
+/* The watch first, which may still ask for a copy. */
+static void threads_stop(dt_watch *w)
+{
+    const bool stop = true;
+
+    signal(SIGQUIT, SIG_DFL);
+    __atomic_store(&w->stop, &stop, __ATOMIC_RELEASE);
+    if (w->watches) {
+        sem_post(&wake);
+        pthread_join(w->thread, NULL);
+        dt_tell(w->table.head->ended, 1);
+    }
+    if (w->copies) {
+        sem_post(&w->copy_due);
+        pthread_join(w->copier, NULL);
+    }
+    w->watches = w->copies = false;
 }
 
 /* ---- Opening ---------------------------------------------------------------------------- */
@@ -152,6 +182,7 @@ static dt_status watch_table(dt_watch *w, dt_comm *c, const dt_watch_opts *o, co
 
 static void watch_free(dt_watch *w)
 {
+    threads_stop(w);
     dt_place_use(NULL);
     dt_channel_close(w->channel);
     if (w->copy >= 0)
@@ -185,7 +216,7 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
         goto failed;
     }
     DT_GO(st, dt_channel_open(&w->channel, c), failed);
-    DT_GO(st, dt_comm_agree(c, thread_start(w)), failed);
+    DT_GO(st, dt_comm_agree(c, threads_start(w)), failed);
     *out = w;
     return DT_OK;
 
@@ -196,17 +227,8 @@ failed:
 
 void dt_watch_close(dt_watch *w)
 {
-    const bool stop = true;
-
-    if (!w)
-        return;
-    signal(SIGQUIT, SIG_DFL);
-    __atomic_store(&w->stop, &stop, __ATOMIC_RELEASE);
-    sem_post(&wake);
-    pthread_join(w->thread, NULL);
-    dt_tell(w->table.head->ended, 1);
-    dt_copy_write(w);
-    watch_free(w);
+    if (w)
+        watch_free(w);
 }
 
 void dt_watch_waited(const dt_watch *w, double *waited_s)

@@ -52,7 +52,7 @@ done
 cores=$(nproc)
 shows $((cores + 1)) --out "$tmp/run"
 must test "$lines" = 8
-must grep -qx "cores      $cores for $((cores + 1)) ranks, which take turns: as fast with -np $cores --shards 8, to the same bits" "$tmp/head"
+must grep -qx "cores      $cores for $((cores + 1)) ranks, which take turns: -np $cores --shards 8 has the same bits" "$tmp/head"
 OMPI_MCA_hwloc_base_binding_policy=none shows 1 --out "$tmp/run"
 must test "$(grep -c '^cores' "$tmp/head")" = 0
 

@@ -121,6 +121,33 @@ static void no_byte_may_change(void **state)
     }
 }
 
+/* Nobody keeps the first host busy by a byte now and then. */
+static void a_slow_stranger_is_left(void **state)
+{
+    const dt_token t = token_of(1);
+    dt_hello hello;
+    int pair[2], status = 0;
+    dt_wire w;
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    const pid_t stranger = fork();
+    if (stranger == 0) {
+        close(pair[0]);
+        for (int i = 0; i < 40; i++) {
+            if (send(pair[1], "x", 1, MSG_NOSIGNAL) != 1)
+                _exit(0);
+            usleep(500 * 1000);
+        }
+        _exit(1);
+    }
+    close(pair[1]);
+    assert_false(dt_wire_accept(&w, pair[0], &t, &hello));
+    close(pair[0]);
+    assert_int_equal(waitpid(stranger, &status, 0), stranger);
+    assert_int_equal(status, 0);
+}
+
 static void only_the_daemon_is_started(void **state)
 {
     (void)state;
@@ -237,6 +264,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_has_the_token_is_heard), cmocka_unit_test(no_byte_may_change),
         cmocka_unit_test(only_the_daemon_is_started), cmocka_unit_test(tokens_are_guarded),
-        cmocka_unit_test(a_refused_host_says_why)};
+        cmocka_unit_test(a_refused_host_says_why),    cmocka_unit_test(a_slow_stranger_is_left)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
