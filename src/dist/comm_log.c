@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { RECORDS = 4096 }; /* of a step; what is more is counted */
@@ -101,18 +102,36 @@ dt_status dt_comm_log_step(dt_comm *c, int64_t step)
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
+/* Whether lines may be appended: a file that is empty, or begins as such a log does. */
+static bool is_log(int fd)
+{
+    static const char begin[] = "{\"step\":";
+    char have[sizeof begin - 1];
+    struct stat info;
+
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return false;
+    const ssize_t n = pread(fd, have, sizeof have, 0);
+    return n == 0 || (n == (ssize_t)sizeof have && memcmp(have, begin, sizeof have) == 0);
+}
+
 static dt_status open_file(dt_comm_log *l, const char *path)
 {
-    snprintf(l->path, sizeof l->path, "%s", path);
-    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     const int fd = open(path, flags, 0666);
 
-    l->file = fd < 0 ? NULL : fdopen(fd, "a");
-    if (!l->file && fd >= 0)
-        close(fd);
-    return l->file ? DT_OK
-                   : dt_fail(DT_CANTCREATE, "--comm-log %s: %s; name a file that can be written",
-                             path, strerror(errno));
+    snprintf(l->path, sizeof l->path, "%s", path);
+    if (fd < 0)
+        return dt_fail(DT_CANTCREATE, "--comm-log %s: %s; name a file that can be written", path,
+                       errno == ELOOP ? "it is a link" : strerror(errno));
+    l->file = is_log(fd) ? fdopen(fd, "a") : NULL;
+    if (l->file)
+        return DT_OK;
+    close(fd);
+    return dt_fail(DT_CANTCREATE,
+                   "--comm-log %s: this is no log of collectives, and it is left alone; name a "
+                   "new file",
+                   path);
 }
 
 dt_status dt_comm_log_open(dt_comm *c, const char *path)

@@ -61,4 +61,14 @@ ranks=2
 refuses 73 "--log-dir $tmp/no/logs: No such file" -- "${tiny[@]}" --out "$tmp/no1" --log-dir "$tmp/no/logs"
 refuses 73 "$tmp/file/rank-0000" -- "${tiny[@]}" --out "$tmp/no2" --log-dir "$tmp/file"
 refuses 73 "--comm-log $tmp/no/log: No such file" -- "${tiny[@]}" --out "$tmp/no3" --comm-log "$tmp/no/log"
+cp "$tmp/alone/model.safetensors" "$tmp/model"
+for other in "$tmp/alone/model.safetensors" "$tmp/alone/metrics.jsonl"; do
+    refuses 73 "$other: this is no log of collectives" -- "${tiny[@]}" --out "$tmp/no4" --comm-log "$other"
+done
+must cmp "$tmp/model" "$tmp/alone/model.safetensors"
+must test "$(grep -c collective "$tmp/alone/metrics.jsonl")" = 0
+mkfifo "$tmp/fifo"
+refuses 73 "$tmp/fifo: this is no log of collectives" -- "${tiny[@]}" --out "$tmp/no5" --comm-log "$tmp/fifo"
+ln -s auto.jsonl "$tmp/link"
+refuses 73 "$tmp/link: it is a link" -- "${tiny[@]}" --out "$tmp/no6" --comm-log "$tmp/link"
 finish
