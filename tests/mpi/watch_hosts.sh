@@ -7,6 +7,9 @@ set -u
 hosts_enter 280 "$0" "${1:-}"
 hosts_make 2 3 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
 
+# who ends a run here is the watch, not the keep-alive of Open MPI's daemons
+unset "${!OMPI_MCA_oob_tcp_keep@}" "${!PRTE_MCA_oob_tcp_keep@}"
+
 bad=0
 run=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --shards 4
      --precision fp32 --threads 1 --stall-warn 1)
