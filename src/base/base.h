@@ -148,6 +148,11 @@ void dt_place_waits(void);
 /* Seconds that it has waited in all; it waits no longer. */
 double dt_place_waited(void);
 
+/* ---- Files ------------------------------------------------------------------------ */
+
+/* From fd into `to`, until its end or until `bytes` are there: how many are; -1 with errno. */
+int64_t dt_read_until(int fd, void *to, size_t bytes);
+
 /* ---- Log ------------------------------------------------------------------------- */
 
 /* stderr carries the log, stdout results. Only rank 0 prints notes and warnings;

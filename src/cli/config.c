@@ -170,7 +170,6 @@ static dt_status config_stream(config_file *c)
 dt_status dt_config_load(const char *path, unsigned char **text, size_t *length)
 {
     struct stat info;
-    ssize_t n = 1;
     dt_status st = DT_OK;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
@@ -184,11 +183,8 @@ dt_status dt_config_load(const char *path, unsigned char **text, size_t *length)
         goto out;
     }
     DT_GO(st, dt_calloc(text, CONFIG_BYTES + 1, 1, "the configuration"), out);
-    while (n > 0 && *length <= CONFIG_BYTES) {
-        n = read(fd, *text + *length, CONFIG_BYTES + 1 - *length);
-        *length += n > 0 ? (size_t)n : 0;
-        n = n < 0 && errno == EINTR ? 1 : n;
-    }
+    const int64_t n = dt_read_until(fd, *text, CONFIG_BYTES + 1);
+    *length = (size_t)DT_MAX(n, 0);
     if (n < 0)
         st = dt_fail(DT_NOINPUT, "configuration '%s': %s", path, strerror(errno));
     else if (*length > CONFIG_BYTES)

@@ -12,16 +12,11 @@ enum { TEXT_BYTES = 4 << 20 };
 
 static dt_status read_all(int fd, const char *path, char **text, size_t *length)
 {
-    ssize_t n = 1;
-
     DT_TRY(dt_calloc(text, TEXT_BYTES + 2, 1, "the names of hosts"));
-    while (n > 0 && *length <= TEXT_BYTES) {
-        n = read(fd, *text + *length, TEXT_BYTES + 1 - *length);
-        *length += n > 0 ? (size_t)n : 0;
-        n = n < 0 && errno == EINTR ? 1 : n;
-    }
+    const int64_t n = dt_read_until(fd, *text, TEXT_BYTES + 1);
     if (n < 0)
         return dt_fail(DT_NOINPUT, "reading %s: %s", path, strerror(errno));
+    *length = (size_t)n;
     return *length <= TEXT_BYTES
                ? DT_OK
                : dt_fail(DT_CONFIG, "%s is longer than %d bytes", path, (int)TEXT_BYTES);

@@ -28,7 +28,6 @@ dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *ou
     char path[PATH_MAX];
     struct stat info;
     size_t used = 0;
-    ssize_t n = 0;
     dt_status st = DT_OK;
 
     DT_TRY(dt_path_join(path, folder, name));
@@ -44,10 +43,8 @@ dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *ou
         st = dt_fail(DT_FORMAT, "checkpoint %s: %s is no regular file", folder, name);
         goto out;
     }
-    do {
-        n = read(fd, out + used, room - used);
-        used += n > 0 ? (size_t)n : 0;
-    } while ((n > 0 && used < room) || (n < 0 && errno == EINTR));
+    const int64_t n = dt_read_until(fd, out, room);
+    used = (size_t)DT_MAX(n, 0);
     if (n < 0)
         st = dt_fail(DT_IO, "checkpoint %s: reading %s: %s", folder, name, strerror(errno));
     else if (used == room)
