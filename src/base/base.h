@@ -153,6 +153,17 @@ double dt_place_waited(void);
 /* From fd into `to`, until its end or until `bytes` are there: how many are; -1 with errno. */
 int64_t dt_read_until(int fd, void *to, size_t bytes);
 
+/* A file of one process that another one of the same user and machine opens, without a name. */
+typedef struct dt_lent {
+    int64_t pid, fd; /* fd < 0: there is none */
+    uint64_t device, inode;
+} dt_lent;
+/* Its owner's part; 0, or errno. */
+int dt_lend(int fd, dt_lent *l);
+/* The other's: a descriptor of its own, for reading and writing; 0, or errno, ESRCH where the
+ * process is another one by now. */
+int dt_borrow(const dt_lent *l, int *fd);
+
 /* ---- Log ------------------------------------------------------------------------- */
 
 /* stderr carries the log, stdout results. Only rank 0 prints notes and warnings;

@@ -2,6 +2,9 @@
 #include "base.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int64_t dt_read_until(int fd, void *to, size_t bytes)
@@ -15,4 +18,30 @@ int64_t dt_read_until(int fd, void *to, size_t bytes)
         have += n > 0 ? (size_t)n : 0;
     }
     return (int64_t)have;
+}
+
+int dt_lend(int fd, dt_lent *l)
+{
+    struct stat info;
+
+    if (fstat(fd, &info) != 0)
+        return errno;
+    *l = (dt_lent){
+        .pid = getpid(), .fd = fd, .device = (uint64_t)info.st_dev, .inode = (uint64_t)info.st_ino};
+    return 0;
+}
+
+/* Looked at before it is opened: among containers the number may be another process's. */
+int dt_borrow(const dt_lent *l, int *fd)
+{
+    char path[64];
+    struct stat info;
+
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)l->pid, (long long)l->fd);
+    if (stat(path, &info) != 0)
+        return errno;
+    if ((uint64_t)info.st_dev != l->device || (uint64_t)info.st_ino != l->inode)
+        return ESRCH;
+    *fd = open(path, O_RDWR | O_CLOEXEC);
+    return *fd < 0 ? errno : 0;
 }

@@ -21,12 +21,6 @@ struct dt_node_mem {
     dt_slab slab;
 };
 
-/* How the first rank's block is found by the others. */
-typedef struct node_segment {
-    int64_t pid, fd; /* fd < 0: there is none */
-    uint64_t device, inode;
-} node_segment;
-
 /* What can go wrong on a rank, with its errno: step << 16 | errno; 0 is success. */
 #define NODE_STEP_LIST(X)                                                                          \
     X(CREATE, "creating it")                                                                       \
@@ -64,33 +58,19 @@ static int node_memfd(void)
     return fd >= 0 || errno != EINVAL ? fd : memfd_create("dtrain", MFD_CLOEXEC);
 }
 
-static int64_t node_create(node_segment *s, size_t bytes, int *fd)
+static int64_t node_create(dt_lent *s, size_t bytes, int *fd)
 {
-    struct stat info;
-
     *fd = node_memfd();
-    if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0 || fstat(*fd, &info) != 0)
+    if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0)
         return node_failed(NODE_CREATE, errno);
-    s->pid = getpid();
-    s->fd = *fd;
-    s->device = (uint64_t)info.st_dev;
-    s->inode = (uint64_t)info.st_ino;
-    return 0;
+    const int error = dt_lend(*fd, s);
+    return error ? node_failed(NODE_CREATE, error) : 0;
 }
 
-/* Looked at before it is opened: among containers the number may be another process's. */
-static int64_t node_find(const node_segment *s, int *fd)
+static int64_t node_find(const dt_lent *s, int *fd)
 {
-    char path[64];
-    struct stat info;
-
-    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)s->pid, (long long)s->fd);
-    if (stat(path, &info) != 0)
-        return node_failed(NODE_FIND, errno);
-    if ((uint64_t)info.st_dev != s->device || (uint64_t)info.st_ino != s->inode)
-        return node_failed(NODE_FIND, ESRCH);
-    *fd = open(path, O_RDWR | O_CLOEXEC);
-    return *fd < 0 ? node_failed(NODE_FIND, errno) : 0;
+    const int error = dt_borrow(s, fd);
+    return error ? node_failed(NODE_FIND, error) : 0;
 }
 
 /* Every rank reserves and touches a share of the pages, which puts them near ranks of all
@@ -119,7 +99,7 @@ static int64_t node_reserve(const dt_comm *c, dt_node_mem *m, int fd)
  * until all ranks have been here. */
 static dt_status node_share(dt_node_mem *m, dt_comm *c, int *fd, int64_t *failed)
 {
-    node_segment s = {.fd = -1};
+    dt_lent s = {.fd = -1};
     MPI_Request request;
 
     *failed = c->node_rank == 0 ? node_create(&s, m->bytes, fd) : 0;

@@ -8,7 +8,7 @@
 
 /* Whether a file there may go: an older run's, or what a power cut leaves of it, nothing or
  * zeros. */
-static bool is_table(int fd, bool or_cut)
+static bool is_table(int fd)
 {
     static const char cut[sizeof DT_TABLE_MAGIC];
     char magic[sizeof DT_TABLE_MAGIC] = "";
@@ -17,7 +17,7 @@ static bool is_table(int fd, bool or_cut)
     const ssize_t n = file ? pread(fd, magic, sizeof magic, 0) : -1;
 
     return n >= 0 && (memcmp(magic, DT_TABLE_MAGIC, sizeof magic) == 0 ||
-                      (or_cut && memcmp(magic, cut, sizeof magic) == 0));
+                      memcmp(magic, cut, sizeof magic) == 0);
 }
 
 /* A new file each time: somebody may still look at an older run's. */
@@ -25,7 +25,7 @@ static int make_file(const char *path)
 {
     const int old = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-    if (is_table(old, true))
+    if (is_table(old))
         unlink(path);
     if (old >= 0)
         close(old);
@@ -48,22 +48,6 @@ int dt_copy_make(const char *folder, size_t bytes)
         unlink(path);
         close(fd);
     }
-    return -1;
-}
-
-int dt_copy_find(const dt_table *t)
-{
-    const dt_table_row *maker = &t->row[0];
-    char path[64];
-    struct stat info;
-
-    snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)maker->pid, dt_seen(t->head->file));
-    if (dt_seen(t->head->file) < 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode))
-        return -1;
-    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || is_table(fd, false)) /* among containers the number may be another process's */
-        return fd;
-    close(fd);
     return -1;
 }
 

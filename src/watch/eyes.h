@@ -29,8 +29,6 @@ struct dt_watch {
 void dt_watch_look(dt_watch *w, int64_t now);
 /* Make the file, say in one line where that fails: its descriptor, or -1. Local. */
 int dt_copy_make(const char *folder, size_t bytes);
-/* The file that rank 0, of the same node, has made: a descriptor, or -1. Local. */
-int dt_copy_find(const dt_table *t);
 /* The table as it is now into the file. Local. */
 void dt_copy_write(const dt_watch *w);
 /* A thread that does so when it is asked, and at the end: a disk that hangs keeps nobody else. */

@@ -8,7 +8,7 @@
 #include "watch.h"
 
 #define DT_TABLE_MAGIC "dtrain progress"
-enum { DT_TABLE_VERSION = 3, DT_TABLE_NAME = 48, DT_TABLE_BOOT = 40 };
+enum { DT_TABLE_VERSION = 4, DT_TABLE_NAME = 48, DT_TABLE_BOOT = 40 };
 enum { DT_STATE_GONE = 'X' };
 
 typedef struct dt_table_head {
@@ -18,7 +18,7 @@ typedef struct dt_table_head {
     char boot[DT_TABLE_BOOT]; /* of the machine: clocks of another one say nothing */
     _Atomic int ended;        /* the run came to its end, however; else it was killed */
     _Atomic int stalled;      /* its ranks are to end with DT_STALLED */
-    _Atomic int file;         /* rank 0's descriptor of the copy; -1: there is none */
+    dt_lent copy;             /* rank 0's file, which its node's ranks write to */
 } dt_table_head;
 
 typedef struct dt_table_row {

@@ -169,12 +169,14 @@ static dt_status watch_table(dt_watch *w, dt_comm *c, const dt_watch_opts *o, co
     DT_TRY(fill_rows(w, c));
     if (w->rank == 0) {
         w->copy = dt_copy_make(o->folder, w->bytes);
-        dt_tell(w->table.head->file, w->copy);
+        w->table.head->copy.fd = -1;
+        if (w->copy >= 0)
+            (void)dt_lend(w->copy, &w->table.head->copy);
         dt_copy_write(w);
     }
     DT_TRY(dt_comm_barrier(c));
-    if (w->node_first == 0 && w->rank != 0)
-        w->copy = dt_copy_find(&w->table);
+    if (w->node_first == 0 && w->rank != 0 && w->table.head->copy.fd >= 0)
+        (void)dt_borrow(&w->table.head->copy, &w->copy); /* else rank 0 alone writes it */
     dt_tell(w->table.row[w->rank].heard_ns, dt_place_clock());
     dt_place_use(&w->table.row[w->rank].place);
     return dt_comm_barrier(c);
