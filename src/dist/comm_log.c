@@ -2,8 +2,7 @@
  *
  * A rank's clock says nothing about another's, but how long each was in the same collective does:
  * whoever was in it for the shortest time came last, and the others waited for it. So the ranks
- * keep what they saw until the step's end, and then hand it to rank 0, in a message that is not
- * logged itself. */
+ * keep what they saw until the step's end, and then hand it to rank 0. */
 #include "comm.h"
 
 #include <errno.h>
@@ -37,17 +36,20 @@ double dt_comm_log_begin(const dt_comm *c)
     return c->log ? dt_seconds() : 0;
 }
 
-void dt_comm_log_end(const dt_comm *c, double began, const char *name, size_t bytes)
+static void keep(dt_comm_log *l, double took, const char *name, size_t bytes)
 {
-    dt_comm_log *l = c->log;
-
-    if (!l || l->count == RECORDS) {
-        if (l)
-            l->more++;
+    if (l->count == RECORDS) {
+        l->more++;
         return;
     }
     l->what[l->count] = (record){.name = name, .bytes = bytes};
-    l->took[l->count++] = dt_seconds() - began;
+    l->took[l->count++] = took;
+}
+
+void dt_comm_log_end(const dt_comm *c, double began, const char *name, size_t bytes)
+{
+    if (c->log)
+        keep(c->log, dt_seconds() - began, name, bytes);
 }
 
 /* ---- At its end ----------------------------------------------------------------------------- */
@@ -82,21 +84,27 @@ static void write_step(dt_comm_log *l, int world, int64_t step)
     l->file = NULL;
 }
 
+/* Who is late for this message is awaited, too: it stands first among the next step's. */
 dt_status dt_comm_log_step(dt_comm *c, int64_t step)
 {
     dt_comm_log *l = c->log;
+    const double began = dt_comm_log_begin(c);
+    const int count = l ? l->count : 0; /* the same on all: they made the same calls */
+    const bool root = c->rank == 0;
     MPI_Request request;
 
-    if (!l)
+    if (count == 0)
         return DT_OK;
-    if (c->world > 1 && l->count > 0) { /* the same on all: they made the same calls */
-        const bool root = c->rank == 0;
-        DT_MPI(MPI_Igather(root ? MPI_IN_PLACE : l->took, l->count, MPI_DOUBLE, l->took, l->count,
+    if (c->world > 1) {
+        DT_MPI(MPI_Igather(root ? MPI_IN_PLACE : l->took, count, MPI_DOUBLE, l->took, count,
                            MPI_DOUBLE, 0, c->all, &request));
         DT_TRY(dt_comm_wait(c, &request, 1));
     }
+    const double took = dt_seconds() - began;
     write_step(l, c->world, step);
     l->count = l->more = 0;
+    if (c->world > 1)
+        keep(l, took, "log", (size_t)count * sizeof *l->took);
     return DT_OK;
 }
 
@@ -134,32 +142,36 @@ static dt_status open_file(dt_comm_log *l, const char *path)
                    path);
 }
 
+static void free_log(dt_comm_log *l)
+{
+    if (!l)
+        return;
+    if (l->file)
+        fclose(l->file);
+    free(l->took);
+    free(l);
+}
+
 dt_status dt_comm_log_open(dt_comm *c, const char *path)
 {
     const size_t rows = (size_t)(c->rank == 0 ? c->world : 1) * RECORDS;
-    dt_status st;
+    dt_comm_log *l = NULL;
+    dt_status st = dt_calloc(&l, 1, sizeof *l, "the log of collectives");
 
-    st = dt_calloc(&c->log, 1, sizeof *c->log, "the log of collectives");
     if (st == DT_OK)
-        st = dt_calloc(&c->log->took, rows, sizeof *c->log->took, "the log of collectives");
+        st = dt_calloc(&l->took, rows, sizeof *l->took, "the log of collectives");
     if (st == DT_OK && c->rank == 0)
-        st = open_file(c->log, path);
-    dt_comm_log *const l = c->log;
-    c->log = NULL; /* this agreement is none of a step */
+        st = open_file(l, path);
     st = dt_comm_agree(c, st);
-    c->log = l;
-    if (st != DT_OK)
-        dt_comm_log_close(c);
+    if (st == DT_OK)
+        c->log = l;
+    else
+        free_log(l);
     return st;
 }
 
 void dt_comm_log_close(dt_comm *c)
 {
-    if (!c->log)
-        return;
-    if (c->log->file)
-        fclose(c->log->file);
-    free(c->log->took);
-    free(c->log);
+    free_log(c->log);
     c->log = NULL;
 }
