@@ -2,6 +2,7 @@
 #include "eyes.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +13,14 @@ static double seconds_since(const dt_watch *w, int64_t ns, int64_t now)
     return 1e-9 * (double)(now - DT_MAX(ns, w->since_ns));
 }
 
+/* Whether its host was heard of, if not its process. */
+static bool told(const dt_watch *w, int r, int64_t now)
+{
+    const bool here = r >= w->node_first && r < w->node_end;
+
+    return here || seconds_since(w, dt_seen(w->table.row[r].told_ns), now) < DT_WATCH_HEARD_S;
+}
+
 static void look(dt_watch *w, int64_t now)
 {
     for (int r = 0; r < w->world; r++) {
@@ -20,13 +29,10 @@ static void look(dt_watch *w, int64_t now)
         const int64_t longest = dt_seen(p->longest_ns), before = dt_seen(p->before_ns);
         const bool known = heard != 0; /* no firewall kept it from being heard */
         const bool runs = !known || seconds_since(w, heard, now) < DT_WATCH_HEARD_S;
-        const bool here = r >= w->node_first && r < w->node_end;
-        const bool told =
-            here || seconds_since(w, dt_seen(w->table.row[r].told_ns), now) < DT_WATCH_HEARD_S;
         const int64_t still = !runs ? heard : waits ? waits : dt_seen(p->changed_ns);
         const int64_t allowed = waits ? dt_seen(p->step_ns) : DT_MAX(longest, before);
         /* who speaks for another node may have changed meanwhile */
-        const double silent_s = told ? 0 : DT_WATCH_HEARD_S;
+        const double silent_s = told(w, r, now) ? 0 : DT_WATCH_HEARD_S;
 
         w->view[r] = (dt_watch_view){.runs = runs,
                                      .waits = !known || waits != 0,
@@ -72,10 +78,7 @@ static bool speaks(const dt_watch *w, int first)
 /* A rank of a host that was heard of before, and is no more. */
 static bool host_is_silent(const dt_watch *w, int r, int64_t now)
 {
-    const bool here = r >= w->node_first && r < w->node_end;
-
-    return !here && !w->view[r].runs &&
-           seconds_since(w, dt_seen(w->table.row[r].told_ns), now) > DT_WATCH_HEARD_S;
+    return !w->view[r].runs && !told(w, r, now);
 }
 
 static const char *manner(const dt_watch *w, int r, int64_t now)
@@ -202,22 +205,19 @@ static void judge(dt_watch *w, bool leads, int64_t now)
 {
     enum { TURN_S = 2 }; /* for who speaks for all to end the run first, and say so */
     const bool first = speaks(w, 0);
-    const bool both = w->warn_s > 0 && w->abort_s > 0;
-    const double most = w->abort_s > 0 ? DT_WATCH_SILENT_S : 1e9;
-    const double least =
-        DT_MIN(both ? DT_MIN(w->warn_s, w->abort_s) : DT_MAX(w->warn_s, w->abort_s), most);
+    const double least = DT_MIN(w->warn_s, w->silent_s);
 
-    if (least <= 0)
+    if (!isfinite(least))
         return;
     const dt_watch_verdict v = dt_watch_judge(w->view, w->world, least);
     /* Who has said that a rank stands still also says that it goes on. */
-    if (w->warn_s > 0 && (v.kind == DT_WATCH_FINE || (first && v.still_s >= w->warn_s)))
+    if (v.kind == DT_WATCH_FINE || (first && v.still_s >= w->warn_s))
         tell(w, &v);
-    if (!leads || v.kind == DT_WATCH_FINE || w->abort_s <= 0)
+    if (!leads || v.kind == DT_WATCH_FINE)
         return;
-    const bool silent = v.kind == DT_WATCH_LATE && host_is_silent(w, v.rank, now) &&
-                        waits_since(w, DT_WATCH_SILENT_S);
-    const double limit = silent ? DT_MIN(w->abort_s, DT_WATCH_SILENT_S) : w->abort_s;
+    const bool silent =
+        v.kind == DT_WATCH_LATE && host_is_silent(w, v.rank, now) && waits_since(w, w->silent_s);
+    const double limit = silent ? w->silent_s : w->abort_s;
     if (v.still_s >= limit + (first ? 0 : TURN_S))
         give_up(w, &v, limit);
 }

@@ -13,9 +13,9 @@ struct dt_watch {
     int copy;            /* the file's descriptor, on rank 0's node; -1: there is none */
     dt_channel *channel; /* NULL: one node */
     int rank, world, node_first, node_end; /* ranks of this node */
-    double warn_s, abort_s;
-    dt_watch_view *view;      /* [world] */
-    pthread_t thread, copier; /* what of them was started: */
+    double warn_s, abort_s, silent_s;      /* of stillness; silent_s: of a host; HUGE_VAL: never */
+    dt_watch_view *view;                   /* [world] */
+    pthread_t thread, copier;              /* what of them was started: */
     bool watches, copies;
     sem_t copy_due;
     bool stop;             /* under wake and copy_due */

@@ -1,6 +1,7 @@
 /* watch.c - a thread that looks at the table twice a second. It allocates nothing and calls no
  * MPI; lines go to stderr, whole. */
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -206,8 +207,9 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
     w->world = dt_comm_world(c);
     w->node_first = w->rank - dt_comm_node_rank(c);
     w->node_end = w->node_first + dt_comm_node_ranks(c);
-    w->warn_s = o->warn_s;
-    w->abort_s = o->abort_s;
+    w->warn_s = o->warn_s > 0 ? o->warn_s : HUGE_VAL;
+    w->abort_s = o->abort_s > 0 ? o->abort_s : HUGE_VAL;
+    w->silent_s = o->abort_s > 0 ? DT_MIN(o->abort_s, DT_WATCH_SILENT_S) : HUGE_VAL;
     w->since_ns = dt_place_clock();
     w->copy = -1;
     DT_GO(st, dt_comm_agree(c, dt_calloc(&w->view, (size_t)w->world, sizeof *w->view, "the watch")),
