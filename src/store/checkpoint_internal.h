@@ -4,6 +4,7 @@
 #define DT_CHECKPOINT_INTERNAL_H
 #include "durable.h"
 #include <jansson.h>
+#include <sys/types.h>
 
 /* ---- Names ------------------------------------------------------------------------ */
 
@@ -90,6 +91,22 @@ dt_status dt_checkpoint_json_text(const dt_snapshot *s, char **text, size_t *len
  * or NULL to drop it. DT_FORMAT names file and member; DT_UNSUPPORTED: of a newer format. */
 dt_status dt_checkpoint_json_read(const char *folder, const dt_manifest *m,
                                   dt_checkpoint_state *state, json_t **root) DT_MUST_CHECK;
+
+/* ---- The folder of a run's checkpoints ------------------------------------------------- */
+
+typedef struct dt_checkpoint_folder {
+    char path[PATH_MAX];
+    bool there; /* it was, when it was noted: */
+    dev_t device;
+    ino_t inode;
+    char last[DT_CHECKPOINT_NAME]; /* the newest in it, "": none; and what that one's says */
+    char manifest[DT_MANIFEST_CHARS];
+} dt_checkpoint_folder;
+/* As it is now: this run's. */
+void dt_checkpoint_folder_note(dt_checkpoint_folder *f, const char *run);
+/* Nothing, a folder without checkpoints, the one that was noted, or one that holds its newest, as
+ * when it was moved to another disk. DT_CANTCREATE: another's; DT_IO, DT_NOMEM. */
+dt_status dt_checkpoint_folder_check(const dt_checkpoint_folder *f) DT_MUST_CHECK;
 
 /* ---- One that is open ---------------------------------------------------------------- */
 

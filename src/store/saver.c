@@ -1,7 +1,6 @@
 /* saver.c - a thread that writes checkpoints while training goes on. It works on a copy, calls no
  * MPI, takes no signal, and hands its outcome over by value: failures are recorded per thread. */
 #include "store.h"
-#include "finite.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,10 +10,14 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "checkpoint_internal.h"
+#include "finite.h"
+
 enum { TEXT_ROOM = 4096, FAILURE_ROOM = 2 * PATH_MAX };
 
 struct dt_saver {
     char run[PATH_MAX];
+    dt_checkpoint_folder folder;
     dt_keep keep;
     const dt_net *net;
     dt_slab slab; /* master, momentum, running means, running variances */
@@ -42,10 +45,13 @@ size_t dt_saver_bytes(const dt_net *net)
 static void saver_work(dt_saver *v)
 {
     char path[PATH_MAX];
-    dt_status st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd, path);
+    dt_status st = dt_checkpoint_folder_check(&v->folder);
 
+    if (st == DT_OK)
+        st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd, path);
     if (st == DT_OK) {
         memcpy(v->last, path, sizeof v->last);
+        dt_checkpoint_folder_note(&v->folder, v->run);
         v->keep.unproved = !v->s.proved;
         st = dt_checkpoint_prune(v->run, &v->keep);
     }
@@ -111,6 +117,7 @@ dt_status dt_saver_open(dt_saver **out, const char *run, const dt_net *net, cons
         return dt_fail(DT_CANTCREATE, "run folder %.200s...: the path is too long", run);
     DT_TRY(dt_calloc(&v, 1, sizeof *v, "saving checkpoints"));
     snprintf(v->run, sizeof v->run, "%s", run);
+    dt_checkpoint_folder_note(&v->folder, run);
     v->keep = *keep;
     v->net = net;
     dt_status st =
@@ -187,6 +194,13 @@ dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
     pthread_cond_broadcast(&v->changed);
     pthread_mutex_unlock(&v->mutex);
     return before;
+}
+
+dt_status dt_saver_disown(dt_saver *v, int64_t step, char proved[PATH_MAX])
+{
+    proved[0] = '\0';
+    DT_TRY(dt_checkpoint_folder_check(&v->folder));
+    return dt_checkpoint_disown(v->run, step, proved);
 }
 
 const char *dt_saver_last(const dt_saver *v)

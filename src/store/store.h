@@ -259,14 +259,18 @@ size_t dt_saver_bytes(const dt_net *net);
 dt_status dt_saver_open(dt_saver **v, const char *run, const dt_net *net,
                         const dt_keep *keep) DT_MUST_CHECK;
 /* Waits for the thread to end the write under way, reports its outcome (the failed save is a
- * recorded failure of the returned status), copies the snapshot, and starts the write, then
- * the pruning. The new write is started whatever became of the one before. The snapshot may
- * change as soon as this returns; the texts in its options, and metrics_fd, must last until
- * the write is waited for. DT_NUMERIC names the first number of the snapshot that is not
- * finite: nothing is written, nothing pruned. DT_BUG: a snapshot of another network. */
+ * recorded failure of the returned status), copies the snapshot, and starts the write, then the
+ * pruning; neither in a folder that is another run's by now: DT_CANTCREATE. The new write is
+ * started whatever became of the one before. The snapshot may change as soon as this returns; the
+ * texts in its options, and metrics_fd, must last until the write is waited for. DT_NUMERIC names
+ * the first number of the snapshot that is not finite: nothing is written, nothing pruned. DT_BUG:
+ * a snapshot of another network. */
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
 /* Waits for the write under way; its outcome, told once. */
 dt_status dt_saver_wait(dt_saver *v) DT_MUST_CHECK;
+/* After dt_saver_wait: dt_checkpoint_disown, in the run's own checkpoints. DT_CANTCREATE: the
+ * folder is another run's by now. */
+dt_status dt_saver_disown(dt_saver *v, int64_t step, char proved[PATH_MAX]) DT_MUST_CHECK;
 /* The last checkpoint that was written whole, "" if none. Call after dt_saver_wait. A
  * pruning that failed after it is a failure of the outcome, but not of this. */
 const char *dt_saver_last(const dt_saver *v);

@@ -202,7 +202,7 @@ static dt_status check_finite(const training *t)
 /* The newest checkpoint of fewer than `step` steps, newer ones put aside: "" for none. */
 static void disown(const training *t, int64_t step, char proved[PATH_MAX])
 {
-    if (dt_checkpoint_disown(t->session.folder.at, step, proved) == DT_OK)
+    if (dt_saver_disown(t->session.saver, step, proved) == DT_OK)
         return;
     dt_warn("%s", dt_fail_text());
     dt_fail_clear();

@@ -79,6 +79,49 @@ static void failures_are_told_once_and_training_goes_on(void **state)
     dt_saver_close(v);
 }
 
+/* A link to another run's checkpoints, made while the run is on; and the run's own, moved to
+ * another disk. */
+static void checkpoints_of_another_run_are_left_alone(void **state)
+{
+    fixture *f = *state;
+    dt_saver *v = NULL;
+    char own[PATH_MAX], other[PATH_MAX], names[1000], proved[PATH_MAX];
+
+    snprintf(own, sizeof own, "%s", folder_path(f->run, "own"));
+    snprintf(other, sizeof other, "%s", folder_path(f->run, "other"));
+    for (int64_t k = 1; k <= 3; k++) {
+        snapshot_fill(f, k);
+        assert_ok(dt_checkpoint_save(f->run, &f->s, -1, proved));
+    }
+    assert_int_equal(rename(f->checkpoints, other), 0);
+
+    for (int saved = 0; saved < 2; saved++) { /* before the first save, and after it */
+        assert_ok(dt_saver_open(&v, f->run, f->net, &keep_two));
+        if (saved) {
+            snapshot_fill(f, 9);
+            assert_ok(dt_saver_save(v, &f->s, -1));
+            assert_ok(dt_saver_wait(v));
+            assert_int_equal(rename(f->checkpoints, own), 0);
+        }
+        assert_int_equal(symlink("other", f->checkpoints), 0);
+        snapshot_fill(f, 10);
+        assert_ok(dt_saver_save(v, &f->s, -1));
+        assert_fails(dt_saver_wait(v), DT_CANTCREATE, "not this run's");
+        assert_fails(dt_saver_disown(v, 3, proved), DT_CANTCREATE, "not this run's");
+        assert_string_equal(names_in(f, "", names),
+                            "step-0000000001 step-0000000002 step-0000000003");
+        assert_int_equal(unlink(f->checkpoints), 0);
+        if (!saved)
+            dt_saver_close(v);
+    }
+
+    assert_int_equal(symlink("own", f->checkpoints), 0);
+    assert_ok(dt_saver_save(v, &f->s, -1));
+    assert_ok(dt_saver_wait(v));
+    assert_string_equal(names_in(f, "", names), "step-0000000009 step-0000000010");
+    dt_saver_close(v);
+}
+
 /* The mask of each other thread of this process, from /proc. */
 static int threads_with_blocked(int signal_number)
 {
@@ -141,6 +184,7 @@ int main(void)
         TEST(snapshots_are_of_their_moment),
         TEST(closing_waits),
         TEST(failures_are_told_once_and_training_goes_on),
+        TEST(checkpoints_of_another_run_are_left_alone),
         TEST(signals_are_left_to_others),
         TEST(another_network_is_a_bug),
     };
