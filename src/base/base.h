@@ -153,6 +153,10 @@ double dt_place_waited(void);
 /* From fd into `to`, until its end or until `bytes` are there: how many are; -1 with errno. */
 int64_t dt_read_until(int fd, void *to, size_t bytes);
 
+/* Every folder above the last part of path, from the top, by `make`, until that fails; NULL: mkdir,
+ * whose failures show where the last part is made. */
+dt_status dt_parents_make(const char *path, dt_status (*make)(const char *folder)) DT_MUST_CHECK;
+
 /* A file of one process that another one of the same user and machine opens, without a name. */
 typedef struct dt_lent {
     int64_t pid, fd; /* fd < 0: there is none */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +19,22 @@ int64_t dt_read_until(int fd, void *to, size_t bytes)
         have += n > 0 ? (size_t)n : 0;
     }
     return (int64_t)have;
+}
+
+dt_status dt_parents_make(const char *path, dt_status (*make)(const char *folder))
+{
+    char part[PATH_MAX];
+
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (make)
+            DT_TRY(make(part));
+        else
+            (void)mkdir(part, 0777);
+        *slash = '/';
+    }
+    return DT_OK;
 }
 
 int dt_lend(int fd, dt_lent *l)

@@ -185,6 +185,7 @@ dt_status dt_log_into(const char *folder)
 {
     char path[PATH_MAX];
 
+    DT_TRY(dt_parents_make(folder, NULL));
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return dt_fail(DT_CANTCREATE, "--log-dir %s: %s; name a folder that can be made", folder,
                        strerror(errno));

@@ -126,6 +126,7 @@ static bool is_log(int fd)
 static dt_status open_file(dt_comm_log *l, const char *path)
 {
     const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    DT_TRY(dt_parents_make(path, NULL));
     const int fd = open(path, flags, 0666);
 
     snprintf(l->path, sizeof l->path, "%s", path);

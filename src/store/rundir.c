@@ -5,8 +5,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <libgen.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -34,19 +36,10 @@ static dt_status make_folder(const char *path, bool *made)
     return access(dirname(above), R_OK) == 0 ? dt_folder_sync_above(path) : DT_OK;
 }
 
-/* Every missing folder above the last part of path. */
-static dt_status make_parents(const char *path)
+static dt_status make_parent(const char *path)
 {
-    char part[PATH_MAX];
     bool made = false;
-
-    snprintf(part, sizeof part, "%s", path);
-    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        DT_TRY(make_folder(part, &made));
-        *slash = '/';
-    }
-    return DT_OK;
+    return make_folder(path, &made);
 }
 
 /* ---- What is in it ------------------------------------------------------------------- */
@@ -92,13 +85,34 @@ static bool has_lock(const dt_rundir *d)
     return has;
 }
 
+/* Whether it is, or leads to, a log that this run has begun: of its ranks, or of collectives. */
+static bool is_own_log(const dt_rundir *d, const dt_options *o, const char *name)
+{
+    const char *const logs[] = {o->log_dir, o->comm_log};
+    char entry[PATH_MAX], log[PATH_MAX];
+
+    if (!realpath(d->at, entry))
+        return false;
+    const size_t above = strlen(entry);
+    if (realpath(o->log_dir, log) && strcmp(log, entry) == 0 &&
+        fnmatch("rank-[0-9][0-9][0-9][0-9][0-9].log", name, 0) == 0)
+        return true;
+    snprintf(entry + above, sizeof entry - above, "/%s", name);
+    const size_t length = strlen(entry);
+    for (size_t i = 0; i < DT_COUNT_OF(logs); i++)
+        if (logs[i][0] && realpath(logs[i], log) && strncmp(log, entry, length) == 0 &&
+            (log[length] == '/' || log[length] == '\0'))
+            return true;
+    return false;
+}
+
 typedef struct contents {
-    bool empty;               /* but for a lock */
+    bool empty;               /* but for a lock, and logs of this run */
     bool lock, run;           /* a lock file; what a run leaves */
     char other[NAME_MAX + 1]; /* an entry, not the lock where there is another */
 } contents;
 
-static dt_status look_into(const dt_rundir *d, contents *c)
+static dt_status look_into(const dt_rundir *d, const dt_options *o, contents *c)
 {
     DIR *dir = opendir(d->at);
 
@@ -107,7 +121,7 @@ static dt_status look_into(const dt_rundir *d, contents *c)
         return rundir_error(d->path, "opening it");
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
         const char *name = e->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || (o && is_own_log(d, o, name)))
             continue;
         const bool lock = strcmp(name, "lock") == 0 && has_lock(d);
         c->lock = c->lock || lock;
@@ -143,11 +157,11 @@ static dt_status rundir_in_use(const dt_rundir *d)
 }
 
 /* Whether the folder may be had as it is. Its own lock, once held, is no obstacle. */
-static dt_status check_contents(dt_rundir *d, bool takes_over, bool held)
+static dt_status check_contents(dt_rundir *d, const dt_options *o, bool takes_over, bool held)
 {
     contents c;
 
-    DT_TRY(look_into(d, &c));
+    DT_TRY(look_into(d, o, &c));
     d->resumed = takes_over && !c.empty && c.run;
     if (d->resumed || (c.empty && (takes_over || held || !c.lock)))
         return DT_OK;
@@ -302,11 +316,11 @@ static dt_status made_again(dt_rundir *d, dt_rundir *again)
 {
     contents c;
 
-    DT_TRY(make_parents(again->path));
+    DT_TRY(dt_parents_make(again->path, make_parent));
     DT_TRY(make_folder(again->path, &again->created));
     DT_TRY(hold_folder(again));
     DT_TRY(lock_folder(again));
-    DT_TRY(look_into(again, &c));
+    DT_TRY(look_into(again, NULL, &c));
     if (!c.empty)
         return dt_fail(DT_CANTCREATE,
                        "run folder %s was removed while its run goes on, and what is there now is "
@@ -364,7 +378,7 @@ dt_status dt_rundir_find(dt_rundir *d)
 
 static dt_status make_given(dt_rundir *d)
 {
-    DT_TRY(make_parents(d->path));
+    DT_TRY(dt_parents_make(d->path, make_parent));
     return make_folder(d->path, &d->created);
 }
 
@@ -378,7 +392,7 @@ static dt_status make_default(dt_rundir *d, const char *net, int world)
     if (!localtime_r(&now, &local) || !strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local))
         return dt_fail(DT_BUG, "no calendar time for a folder's name");
     snprintf(name, sizeof name, "runs/%s-%s-np%d", stamp, net, world);
-    DT_TRY(make_parents(name));
+    DT_TRY(dt_parents_make(name, make_parent));
     for (int k = 1; k <= TRIES; k++) {
         if (k == 1)
             snprintf(d->path, sizeof d->path, "%s", name);
@@ -436,10 +450,10 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
     DT_GO(st, out[0] ? make_given(d) : make_default(d, o->net, world), out);
     DT_GO(st, hold_folder(d), out);
     DT_GO(st, lock_folder(d), out);
-    DT_GO(st, check_contents(d, takes_over, false), out);
+    DT_GO(st, check_contents(d, o, takes_over, false), out);
     DT_GO(st, take_lock(d), out);
     /* Another run may have come and gone between the look and the lock. */
-    st = check_contents(d, takes_over, true);
+    st = check_contents(d, o, takes_over, true);
 
 out:
     if (st != DT_OK)

@@ -58,11 +58,18 @@ kill -USR1 "$job"
 wait "$job"
 must python3 -c "$rank_that_sleeps" "$tmp/late.jsonl"
 
+# in the run's own new folder they stand in nobody's way; what else is there does
+launch 2 "${tiny[@]}" --out "$tmp/a/in" --log-dir "$tmp/a/in/logs/ranks" --comm-log "$tmp/a/in/collectives.jsonl"
+must test "$code" = 0 -a -s "$tmp/a/in/logs/ranks/rank-00001.log" -a -s "$tmp/a/in/collectives.jsonl"
+launch 2 "${tiny[@]}" --out "$tmp/same" --log-dir "$tmp/same"
+must test "$code" = 0 -a -s "$tmp/same/rank-00001.log"
 ranks=2
+mkdir -p "$tmp/kept/logs-2"
+refuses 73 "it holds 'logs-2'" -- "${tiny[@]}" --out "$tmp/kept" --log-dir "$tmp/kept/logs"
 : >"$tmp/file"
-refuses 73 "--log-dir $tmp/no/logs: No such file" -- "${tiny[@]}" --out "$tmp/no1" --log-dir "$tmp/no/logs"
+refuses 73 "--log-dir $tmp/file/logs: Not a directory" -- "${tiny[@]}" --out "$tmp/no1" --log-dir "$tmp/file/logs"
 refuses 73 "$tmp/file/rank-0000" -- "${tiny[@]}" --out "$tmp/no2" --log-dir "$tmp/file"
-refuses 73 "--comm-log $tmp/no/log: No such file" -- "${tiny[@]}" --out "$tmp/no3" --comm-log "$tmp/no/log"
+refuses 73 "--comm-log $tmp/file/log: Not a directory" -- "${tiny[@]}" --out "$tmp/no3" --comm-log "$tmp/file/log"
 cp "$tmp/alone/model.safetensors" "$tmp/model"
 for other in "$tmp/alone/model.safetensors" "$tmp/alone/metrics.jsonl"; do
     refuses 73 "$other: this is no log of collectives" -- "${tiny[@]}" --out "$tmp/no4" --comm-log "$other"
