@@ -150,6 +150,8 @@ double dt_place_waited(void);
 
 /* ---- Files ------------------------------------------------------------------------ */
 
+/* What errno says of a file that could not be opened with O_NOFOLLOW. */
+const char *dt_open_error(void);
 /* From fd into `to`, until its end or until `bytes` are there: how many are; -1 with errno. */
 int64_t dt_read_until(int fd, void *to, size_t bytes);
 

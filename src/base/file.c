@@ -8,6 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *dt_open_error(void)
+{
+    return errno == ELOOP ? "it is a link" : strerror(errno);
+}
+
 int64_t dt_read_until(int fd, void *to, size_t bytes)
 {
     size_t have = 0;

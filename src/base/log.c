@@ -194,8 +194,7 @@ dt_status dt_log_into(const char *folder)
     sink.own =
         open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (sink.own < 0)
-        return dt_fail(DT_CANTCREATE, "%s: %s; name another --log-dir", path,
-                       errno == ELOOP ? "it is a link" : strerror(errno));
+        return dt_fail(DT_CANTCREATE, "%s: %s; name another --log-dir", path, dt_open_error());
     dt_log_own("begins: process %lld", (long long)getpid());
     return DT_OK;
 }

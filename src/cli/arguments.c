@@ -199,6 +199,11 @@ static dt_status argument_operand(dt_settings *s, const char *word)
                        "unexpected argument '%s'; options start with --, and a "
                        "command comes first",
                        word);
+    if (!word[0])
+        return dt_fail(DT_USAGE,
+                       "an argument is empty; is a variable of the shell not set? usage: dtrain %s "
+                       "%s",
+                       s->command->name, s->command->operands);
     if (s->operands == s->command->most)
         return dt_fail(DT_USAGE, "unexpected argument '%s'; usage: dtrain %s %s", word,
                        s->command->name, s->command->operands);

@@ -132,7 +132,7 @@ static dt_status open_file(dt_comm_log *l, const char *path)
     snprintf(l->path, sizeof l->path, "%s", path);
     if (fd < 0)
         return dt_fail(DT_CANTCREATE, "--comm-log %s: %s; name a file that can be written", path,
-                       errno == ELOOP ? "it is a link" : strerror(errno));
+                       dt_open_error());
     l->file = is_log(fd) ? fdopen(fd, "a") : NULL;
     if (l->file)
         return DT_OK;

@@ -34,7 +34,7 @@ dt_status dt_checkpoint_file_read(const char *folder, const char *name, char *ou
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return dt_fail(dt_checkpoint_blame(), "checkpoint %s: %s: %s", folder, name,
-                       strerror(errno));
+                       dt_open_error());
     if (fstat(fd, &info) != 0) {
         st = dt_fail(DT_IO, "checkpoint %s: %s: %s", folder, name, strerror(errno));
         goto out;

@@ -38,7 +38,7 @@ static dt_status verify_file(const dt_checkpoint *c, dt_checkpoint_file which, v
     DT_TRY(dt_path_join(path, c->path, name));
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return dt_fail(DT_IO, "checkpoint %s: %s: %s", c->path, name, strerror(errno));
+        return dt_fail(DT_IO, "checkpoint %s: %s: %s", c->path, name, dt_open_error());
     DT_GO(st, dt_hash_open(&h), out);
     if (!hash_file(fd, h, block, &bytes)) {
         st = dt_fail(DT_IO, "checkpoint %s: reading %s, byte %llu: %s", c->path, name,

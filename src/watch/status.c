@@ -27,7 +27,6 @@ static dt_status read_table(const char *path, void **memory, dt_table *t)
 {
     enum { MOST = 64 << 20 };
     struct stat info;
-    size_t have = 0;
     dt_status st = DT_OK;
 
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -35,21 +34,15 @@ static dt_status read_table(const char *path, void **memory, dt_table *t)
         return dt_fail(DT_NOINPUT,
                        "cannot read %s: %s; a run that was started by an older version, "
                        "or has not begun its first step, has none",
-                       path, strerror(errno));
+                       path, dt_open_error());
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > MOST)
         st = dt_fail(DT_FORMAT, "%s is no table of a run's progress", path);
     if (st == DT_OK)
         st = dt_calloc(memory, (size_t)info.st_size + _Alignof(dt_table_row), 1, path);
-    while (st == DT_OK && have < (size_t)info.st_size) {
-        const ssize_t n =
-            pread(fd, (char *)*memory + have, (size_t)info.st_size - have, (off_t)have);
-        if (n <= 0)
-            break;
-        have += (size_t)n;
-    }
+    const int64_t have = st == DT_OK ? dt_read_until(fd, *memory, (size_t)info.st_size) : 0;
     close(fd);
     if (st == DT_OK)
-        st = check_head(path, *memory, have);
+        st = check_head(path, *memory, (size_t)DT_MAX(have, 0));
     if (st == DT_OK)
         *t = dt_table_of(*memory, ((dt_table_head *)*memory)->world);
     return st;

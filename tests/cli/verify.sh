@@ -150,6 +150,11 @@ mv "$tmp/away/metrics.jsonl" "$tmp/away-metrics"
 ln -s "$tmp/away-metrics" "$tmp/away/metrics.jsonl"
 refuses 66 "cannot read $tmp/away/metrics.jsonl: it is a link" -- verify "$tmp/away"
 must test "$(grep -c '^bad ' "$tmp/stdout")" = 1 # checkpoints and all else are whole
+cp -r "$step" "$tmp/step-0000000003"
+mv "$tmp/step-0000000003/MANIFEST" "$tmp/manifest"
+ln -s "$tmp/manifest" "$tmp/step-0000000003/MANIFEST"
+refuses 65 "MANIFEST: it is a link" -- verify "$tmp/step-0000000003"
+refuses 64 "an argument is empty" -- verify ""
 
 # a model: the header, a number that is none, another network's shapes
 cp "$run/model.safetensors" "$tmp/model"

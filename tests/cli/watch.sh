@@ -159,6 +159,7 @@ must grep -q "^run $tmp/over is over: step 1 of 1" "$tmp/stdout"
 ranks=1
 mkdir "$tmp/none"
 refuses 66 "cannot read $tmp/none/progress" -- status "$tmp/none"
+refuses 64 "an argument is empty" -- status ""
 for bytes in 0 10 100 300; do
     head -c "$bytes" "$tmp/over/progress" >"$tmp/none/progress"
     refuses 65 "$tmp/none/progress" -- status "$tmp/none"
