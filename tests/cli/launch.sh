@@ -159,7 +159,6 @@ refuses 64 "usage" -- ranktable "$tmp/good" more
 
 # the same run
 accepts "${tiny[@]}" --out "$tmp/alone"
-hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
 accepts launch --np 2 "${tiny[@]}" --out "$tmp/launched"
 must test -n "$(hashes "$tmp/alone")"
 equal "$(hashes "$tmp/alone")" "$(hashes "$tmp/launched")"

@@ -5,7 +5,6 @@ set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 run=("${tiny[@]}" --max-steps -1 --epochs 2)
-hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
 stamp='^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z'
 accepts "${run[@]}" --out "$tmp/alone"
 for exchange in auto tree; do

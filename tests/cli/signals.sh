@@ -6,9 +6,6 @@ set -u
 
 run=("${tiny[@]}" --epochs 1000 --max-steps 120 --save-every 0)
 
-# hashes DIR: of a run that has ended
-hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
-
 # begin NP DIR ARGS...: in the background; $job is mpirun or the process itself
 begin() {
     local np=$1 mpi=()

@@ -6,7 +6,6 @@ set -u
 limit=600 # each rank's start has to wait for those of all others
 many=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 64 --shards 64 --precision fp32
       --threads 1 --max-steps 2)
-hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
 
 accepts "${many[@]}" --out "$tmp/alone"
 for np in 16 32 64; do

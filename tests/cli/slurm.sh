@@ -63,7 +63,6 @@ for _ in $(seq 300); do
 done
 sinfo -h -o %T | grep -q idle || { tail "$slurm"/*.log; exit 1; }
 
-hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
 must test "$(nproc)" -ge 2
 
 # srun in mpirun's place

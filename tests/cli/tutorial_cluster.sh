@@ -6,7 +6,6 @@ set -u
 run=$DTRAIN_SOURCE/scripts/tutorial/run_cluster.sh
 export DTRAIN_BIN
 unset DTRAIN_TOKEN MASTER_PORT
-hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
 # tutorial ARGS...: in a folder of its own, $tmp/here
 tutorial() {
     mkdir -p "$tmp/here"

@@ -5,7 +5,6 @@ set -u
 
 run=$DTRAIN_SOURCE/scripts/tutorial/run.sh
 export DTRAIN_BIN
-hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
 # tutorial ARGS...: in a folder of its own, $tmp/here
 tutorial() {
     mkdir -p "$tmp/here"

@@ -4,6 +4,7 @@
 # last batch of 6 images for 8 shards, so that two are empty. A group of one shard has the bits
 # of local; all shards in one group have those of sync; `node` stands for the N that is saved.
 set -u
+. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
@@ -20,7 +21,7 @@ run() {
         echo "failed: np $np $*" >&2
         return 1
     fi
-    tail -n 1 "$out/metrics.jsonl" | grep -oE '"(weights|state)_hash": *"[0-9a-f]{32}"' | grep -oE '[0-9a-f]{32}' | tr '\n' ' '
+    hashes "$out"
 }
 same() { # want, what, got
     if [ "$1" != "$3" ] || [ -z "$3" ]; then echo "DIFFERS: $2: '$3', want '$1'"; bad=1; fi

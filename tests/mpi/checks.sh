@@ -4,6 +4,7 @@
 # runs keep their bits. proofs/flip-table has all combinations.
 set -u
 : "${DTRAIN_BIN:?is set by ctest}"
+. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
@@ -42,13 +43,11 @@ ends() {
     fi
 }
 
-hash() { grep -oE '"state_hash": *"[0-9a-f]{32}"' "$dir/out/metrics.jsonl" | tail -n 1; }
-
 # A healthy run: all checks in every step, and the bits of a run without them.
 run 1 --check-every 0
 ends 0 "no checks"
-want=$(hash)
-[ -n "$want" ] || { echo "no state hash without checks"; bad=1; }
+want=$(hashes "$dir/out")
+[ -n "$want" ] || { echo "no hashes without checks"; bad=1; }
 for where in "1 tree" "2 shared" "3 tree" "3 shared" "4 tree --split-nodes 2" "3 ring"; do
     # shellcheck disable=SC2086
     set -- $where
@@ -56,7 +55,8 @@ for where in "1 tree" "2 shared" "3 tree" "3 shared" "4 tree --split-nodes 2" "3
     shift 2
     run "$np" --exchange "$exchange" "$@" --check-every 1 --replay-every 1
     ends 0 "healthy: np $where"
-    [ "$code" = left-out ] || [ "$exchange" = ring ] || [ "$(hash)" = "$want" ] || { echo "FAILED: np $where: $(hash), want $want"; bad=1; }
+    [ "$code" = left-out ] || [ "$exchange" = ring ] || [ "$(hashes "$dir/out")" = "$want" ] ||
+        { echo "FAILED: np $where: $(hashes "$dir/out"), want $want"; bad=1; }
 done
 
 # Copies on other ranks: found at the next check, whenever it happened; the odd one is named.

@@ -4,6 +4,7 @@
 # Whoever sees others has found a difference between two machines. So are the bits of float32, of
 # every CPU with AVX-512.
 set -u
+. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
@@ -19,8 +20,7 @@ pair() {
         cat "$dir/log" >&2
         return 1
     fi
-    tail -n 1 "$out/metrics.jsonl" | grep -oE '"(weights|state)_hash": *"[0-9a-f]{32}"' |
-        grep -oE '[0-9a-f]{32}' | paste -sd' '
+    hashes "$out"
 }
 
 hows="1:ALL 3:ALL 8:ALL 1:AVX2" only=.

@@ -9,7 +9,6 @@ unset OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent # nobody reaches the other b
 
 bad=0
 quick=(--net vgg11 --width-divisor 16 --global-batch 32 --shards 8 --precision fp32 --threads 1 --max-steps 3)
-hashes() { tail -n 1 "$1/metrics.jsonl" 2>/dev/null | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
 complain() {
     bad=1
     echo "FAILED: $*"

@@ -35,7 +35,6 @@ awaits() { # WHAT COMMAND...
     done
     complain "waited for $what"
 }
-hashes() { tail -n 1 "$1/metrics.jsonl" | grep -oE '"(weights|state)_hash":"[0-9a-f]{32}"'; }
 
 "$DTRAIN_BIN" "${run[@]}" --epochs 100 --out "$folder/calm" >"$folder/log" 2>&1 || complain "a calm run"
 

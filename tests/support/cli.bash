@@ -5,6 +5,7 @@
 # texts, and no model was left behind. Run through ctest, which sets the environment.
 set -u
 : "${DTRAIN_BIN:?is set by ctest}"
+. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
 unset DTRAIN_DATA DTRAIN_CONFIG
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -1,5 +1,6 @@
 # hosts.bash - hosts for tests: network namespaces with addresses and names of their own, and mpirun
 # that starts ranks in them.
+. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
 
 # hosts_enter SECONDS SCRIPT [inside]: the script once more, in namespaces of its own that end with it
 hosts_enter() {
