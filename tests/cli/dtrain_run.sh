@@ -216,8 +216,6 @@ same() {
     must cmp "$tmp/calm/model.safetensors" "$1/model.safetensors"
     equal "$(timeless "$tmp/calm")" "$(timeless "$1")"
 }
-# gone PID: it has ended, whether or not anyone has asked for its exit code
-gone() { ! grep -qE '^State:[[:space:]]+[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
 # begin ARGS...: the supervisor in the background, until a checkpoint is there
 begin() {
     rm -rf "$tmp/run"

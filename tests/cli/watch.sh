@@ -38,13 +38,12 @@ awaits() {
     code=- && complain "waited for $what"
 }
 ended() {
-    awaits "the end" not_there "$job"
+    awaits "the end" gone "$job"
     wait "$job" 2>/dev/null
     code=$?
     cases=$((cases + 1))
     [ "$code" = "$1" ] || complain "$2: want exit code $1"
 }
-not_there() { [ "$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null || echo Z)" = Z ]; }
 
 # any rank, rank 0 too: the others name it, and it goes on
 begin 3 "$tmp/on"
@@ -90,8 +89,8 @@ awaits "steps after SIGQUIT" test_steps "$folder" $((before + 5))
 # after kill -9 of everything
 kill -9 "$job" "${rank[@]}"
 wait "$job" 2>/dev/null
-for r in 0 1 2; do awaits "the end of rank $r" not_there "${rank[r]}"; done
-awaits "the end of status --watch" not_there "$watcher"
+for r in 0 1 2; do awaits "the end of rank $r" gone "${rank[r]}"; done
+awaits "the end of status --watch" gone "$watcher"
 wait "$watcher"
 must test "$?" = 0
 must test "$(grep -c '^run .* is killed' "$tmp/watched")" = 1
@@ -105,7 +104,7 @@ awaits "a checkpoint" has_checkpoint "$folder"
 kill -STOP "${rank[1]}"
 ended 77 "a rank that stays stopped"
 must grep -qE "rank 1 .*: ended after --stall-abort 4 s; checkpoints are whole: start it again with --resume auto" "$tmp/log"
-for r in 0 1 2; do awaits "the end of rank $r" not_there "${rank[r]}"; done
+for r in 0 1 2; do awaits "the end of rank $r" gone "${rank[r]}"; done
 launch 1 status "$folder"
 must grep -q "^run $folder is ended by --stall-abort" "$tmp/stdout"
 accepts verify "$folder"
@@ -133,7 +132,7 @@ ended 0 "a run that was stopped while it was set up"
 mpirun -np 2 "$DTRAIN_BIN" bench --net vgg11 --width-divisor 8 --batch 16 --threads 1 --steps 100 >"$tmp/bench" 2>&1 </dev/null &
 job=$!
 awaits "two ranks" has_ranks 2
-while ! not_there "$job"; do
+while ! gone "$job"; do
     kill -STOP "${kids[1]}" 2>/dev/null
     sleep 0.3
     kill -CONT "${kids[1]}" 2>/dev/null

@@ -25,7 +25,6 @@ begin() { # DIR ARGS...
 }
 has_steps() { [ "$(cat "$out/metrics.jsonl" 2>/dev/null | wc -l)" -gt "$1" ]; }
 said() { grep -qE -- "$1" "$folder/log"; }
-gone() { [ "$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null || echo Z)" = Z ]; }
 awaits() { # WHAT COMMAND...
     local what=$1
     shift
