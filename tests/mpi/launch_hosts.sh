@@ -28,8 +28,7 @@ same() { # NAME COMMAND...
 }
 own=(--agent "$folder/agent" --interface 10.99.0.0/24)
 same "mpirun on 4 hosts" mpirun "${on_hosts[@]}" "$DTRAIN_BIN"
-unset OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent OMPI_MCA_oob_tcp_if_include \
-    PRTE_MCA_prte_if_include OMPI_MCA_btl_tcp_if_include # launch says them
+hosts_unsaid
 launched() { same "$1 $2" "$DTRAIN_BIN" launch "${own[@]}" "$1" "$2"; }
 launched --hosts 10.99.0.2:2
 launched --hosts 10.99.0.2:2,10.99.0.3:2

@@ -42,3 +42,9 @@ END
     export PRTE_MCA_plm_ssh_agent=$folder/agent PRTE_MCA_prte_if_include=10.99.0.0/24
     export OMPI_MCA_pml=ob1 OMPI_MCA_btl_tcp_if_include=10.99.0.0/24
 }
+
+# hosts_unsaid: mpirun is no longer told how to reach the hosts of hosts_make: dtrain launch says it
+hosts_unsaid() {
+    unset OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent OMPI_MCA_oob_tcp_if_include PRTE_MCA_prte_if_include \
+        OMPI_MCA_btl_tcp_if_include
+}
