@@ -52,7 +52,7 @@ wait "$job" || complain "the run did not end well"
 command -v nft >/dev/null || { echo "no nft: install nftables"; exit 1; }
 begin one_way --epochs 100000
 sleep 2 # the hosts have heard of each other
-nft "add table bridge f; add chain bridge f c { type filter hook forward priority 0; }; add rule bridge f c iifname dtveth3 drop"
+hosts_drop "iifname dtveth3"
 awaits "the host to be missed" said "^dtrain: rank [23] \(host node3, pid [0-9]+\) has not been heard of"
 for r in 0 1 2 3; do awaits "the end of rank $r" gone "${rank[r]}"; done
 said "ended after silence of the host for 45 s" || complain "not told why it ended"

@@ -48,3 +48,8 @@ hosts_unsaid() {
     unset OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent OMPI_MCA_oob_tcp_if_include PRTE_MCA_prte_if_include \
         OMPI_MCA_btl_tcp_if_include
 }
+
+# hosts_drop MATCH: the bridge loses what matches, until nft flush ruleset; the cables stay up
+hosts_drop() {
+    nft "add table bridge f; add chain bridge f c { type filter hook forward priority 0; }; add rule bridge f c $1 drop"
+}
