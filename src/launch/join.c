@@ -145,7 +145,10 @@ static dt_status serve(joined *j, int *code)
     for (;;) {
         struct pollfd p[2] = {{.fd = j->wire.fd, .events = POLLIN},
                               {.fd = j->signals, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0)
+        const int news = poll(p, 2, DT_PATIENCE_MS);
+        if (news == 0 && j->daemon)
+            dt_patience_bound(j->daemon);
+        if (news <= 0)
             continue;
         if (p[1].revents)
             pass_on(j);

@@ -212,7 +212,6 @@ static void print_word(const char *word)
     printf("' ");
 }
 
-/* server: NULL where mpirun reaches the hosts by itself, and this program becomes mpirun. */
 static dt_status start(const dt_words *w, const dt_hosts *h, dt_server *server, int *code)
 {
     words_out o = {.word = NULL};
@@ -229,7 +228,7 @@ static dt_status start(const dt_words *w, const dt_hosts *h, dt_server *server, 
     DT_GO(st, host_list(h, &hosts), out);
     DT_GO(st, put_line(&o, w, h, hosts, np, w->program ? w->program : program), out);
     tell_all(w);
-    if (server)
+    if (dt_server_socket(server)[0])
         DT_GO(st, tell_agent(server, program), out);
     if (w->dry_run) {
         for (size_t i = 0; i < o.count; i++)
@@ -238,13 +237,7 @@ static dt_status start(const dt_words *w, const dt_hosts *h, dt_server *server, 
         goto out;
     }
     fflush(stdout);
-    if (server) {
-        st = dt_server_run(server, o.word, code);
-        goto out;
-    }
-    execvp(o.word[0], o.word);
-    st = dt_fail(DT_NOINPUT, "cannot start mpirun: %s; install openmpi-bin, or put it into PATH",
-                 strerror(errno));
+    st = dt_server_run(server, o.word, code);
 out:
     free(hosts);
     free(o.kept);
@@ -351,6 +344,7 @@ dt_status dt_launch(int argc, char **argv, int *code)
     char place[DT_HOST_NAME + 8];
     dt_words w;
     dt_meeting m;
+    dt_server *server = NULL;
     dt_hosts h;
 
     if (argc > 0 && strcmp(argv[0], "--as-agent") == 0) {
@@ -368,7 +362,10 @@ dt_status dt_launch(int argc, char **argv, int *code)
     if (m.own.nodes > 0)
         return meet(&w, &m, code);
     DT_TRY(find_hosts(&w, &h));
-    const dt_status st = start(&w, &h, NULL, code);
+    dt_status st = dt_server_alone(&server);
+    if (st == DT_OK)
+        st = start(&w, &h, server, code);
+    dt_server_close(server);
     dt_hosts_release(&h);
     return st;
 }

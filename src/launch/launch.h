@@ -41,8 +41,8 @@ dt_status dt_ranktable_write(FILE *f, const dt_hosts *h) DT_MUST_CHECK;
 
 /* ---- Commands -------------------------------------------------------------------------- */
 
-/* dtrain launch ARGS; argv[0] is the first of them. It becomes mpirun, or where hosts are started
- * one by one, waits for the end of the run: *code. */
+/* dtrain launch ARGS; argv[0] is the first of them. It starts mpirun, or its daemon, and stays
+ * until that ends: *code. */
 dt_status dt_launch(int argc, char **argv, int *code) DT_MUST_CHECK;
 /* dtrain ranktable ARGS: print a table, or check one. */
 dt_status dt_ranktable(int argc, char **argv, int *code) DT_MUST_CHECK;

@@ -68,6 +68,12 @@ dt_status dt_meeting_signals(int *fd)
     return *fd >= 0 ? DT_OK : dt_fail(DT_BUG, "signals: %s", strerror(errno));
 }
 
+void dt_meeting_pass(const struct signalfd_siginfo *info, pid_t process)
+{
+    if (info->ssi_code != SI_KERNEL)
+        kill(process, (int)info->ssi_signo);
+}
+
 void dt_meeting_child(pid_t parent)
 {
     sigset_t none;

@@ -12,9 +12,14 @@
 #define DT_LAUNCH_MEET_H
 #include "wire.h"
 
+#include <sys/signalfd.h>
 #include <sys/types.h>
 
-enum { DT_WINDOW_S = 120 }; /* in which all hosts are to come, as in the Ascend tutorial */
+enum {
+    DT_WINDOW_S = 120,     /* in which all hosts are to come, as in the Ascend tutorial */
+    DT_PATIENCE_S = 11,    /* with a host that is silent: keep-alive's, see launch.c */
+    DT_PATIENCE_MS = 2000, /* between two looks for new connections */
+};
 #define DT_AGENT_VARIABLE "LAUNCH_AGENT_SOCKET" /* DTRAIN_* are options */
 
 typedef struct dt_meeting {
@@ -26,11 +31,13 @@ typedef struct dt_meeting {
 /* The first host: waits for the others; *h is all of them, the first one by the master's address.
  * DT_COMM: one has not come, which is said by its number. */
 typedef struct dt_server dt_server;
+/* The only host that is started here: mpirun reaches the others, if any, by itself. */
+dt_status dt_server_alone(dt_server **s) DT_MUST_CHECK;
 dt_status dt_server_open(dt_server **s, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
 /* Run mpirun's words, and serve its agent until it ends: its exit code, DT_OK. */
 dt_status dt_server_run(dt_server *s, char **word, int *code) DT_MUST_CHECK;
 void dt_server_close(dt_server *s);
-/* What mpirun's environment has to say: DT_AGENT_VARIABLE's value. */
+/* What mpirun's environment has to say: DT_AGENT_VARIABLE's value; "": it needs no agent. */
 const char *dt_server_socket(const dt_server *s);
 
 /* Another host: until the run's end; its exit code. DT_COMM: the first host is not there, or not
@@ -44,6 +51,11 @@ int dt_agent(int argc, char **argv);
 dt_status dt_meeting_socket(const char *master, bool binds, int *fd) DT_MUST_CHECK;
 /* Signals that are for the run, and the ends of children, come by this descriptor from now on. */
 dt_status dt_meeting_signals(int *fd) DT_MUST_CHECK;
+/* The signal that came by it, to the process, unless a terminal sent it to all of its group. */
+void dt_meeting_pass(const struct signalfd_siginfo *info, pid_t process);
+/* TCP connections of a child give up after DT_PATIENCE_S: those that it has now. Where the system
+ * does not let us, nothing happens. */
+void dt_patience_bound(pid_t child);
 /* In a child that is to become another program: signals as usual again, and SIGTERM when `parent`,
  * its own, is gone. */
 void dt_meeting_child(pid_t parent);

@@ -1,7 +1,8 @@
 /* serve.c - the first host of a run: it waits for the others, then stands between mpirun and
- * them. */
+ * them. Where there are none to wait for, it still looks after mpirun. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -181,28 +182,36 @@ static dt_status open_agents(dt_server *s)
     return DT_OK;
 }
 
-dt_status dt_server_open(dt_server **out, const dt_meeting *m, dt_hosts *h)
+static dt_status server_make(dt_server **out, int nodes)
 {
     dt_server *s = NULL;
-    dt_status st = DT_OK;
 
     DT_TRY(dt_calloc(&s, 1, sizeof *s, "the meeting of hosts"));
     *out = s;
-    s->meeting = *m;
-    s->nodes = (int)m->own.nodes;
+    s->nodes = nodes;
     s->listens = s->agents = s->signals = -1;
-    DT_GO(st, dt_calloc(&s->node, (size_t)s->nodes, sizeof *s->node, "the meeting of hosts"), out);
-    DT_GO(st, dt_calloc(&s->poll, (size_t)s->nodes + 1, sizeof *s->poll, "the meeting of hosts"),
-          out);
-    for (int k = 0; k < s->nodes; k++)
+    DT_TRY(dt_calloc(&s->node, (size_t)nodes, sizeof *s->node, "the meeting of hosts"));
+    for (int k = 0; k < nodes; k++)
         s->node[k].wire.fd = s->node[k].agent = -1;
-    DT_GO(st, dt_meeting_socket(m->master, true, &s->listens), out);
-    DT_GO(st, wait_for_all(s), out);
-    DT_GO(st, name_hosts(s, h), out);
-    DT_GO(st, open_agents(s), out);
-    st = dt_meeting_signals(&s->signals);
-out:
-    return st;
+    return dt_calloc(&s->poll, (size_t)nodes + 1, sizeof *s->poll, "the meeting of hosts");
+}
+
+dt_status dt_server_open(dt_server **out, const dt_meeting *m, dt_hosts *h)
+{
+    DT_TRY(server_make(out, (int)m->own.nodes));
+    dt_server *s = *out;
+    s->meeting = *m;
+    DT_TRY(dt_meeting_socket(m->master, true, &s->listens));
+    DT_TRY(wait_for_all(s));
+    DT_TRY(name_hosts(s, h));
+    DT_TRY(open_agents(s));
+    return dt_meeting_signals(&s->signals);
+}
+
+dt_status dt_server_alone(dt_server **out)
+{
+    DT_TRY(server_make(out, 1));
+    return dt_meeting_signals(&(*out)->signals);
 }
 
 const char *dt_server_socket(const dt_server *s)
@@ -266,7 +275,7 @@ static bool heed(dt_server *s, int *code)
     if (read(s->signals, &info, sizeof info) != (ssize_t)sizeof info)
         return false;
     if (info.ssi_signo != SIGCHLD) {
-        kill(s->mpirun, (int)info.ssi_signo);
+        dt_meeting_pass(&info, s->mpirun);
         return false;
     }
     if (waitpid(s->mpirun, &status, WNOHANG) != s->mpirun)
@@ -280,7 +289,10 @@ static int stand_between(dt_server *s)
     int code = 0;
 
     for (;;) {
-        if (wait_for_news(s, s->signals, s->agents, -1) < 0)
+        const int news = wait_for_news(s, s->signals, s->agents, DT_PATIENCE_MS);
+        if (news == 0)
+            dt_patience_bound(s->mpirun);
+        if (news <= 0)
             continue;
         for (int k = 1; k < s->nodes; k++)
             if (s->poll[k].revents)
@@ -292,19 +304,38 @@ static int stand_between(dt_server *s)
     }
 }
 
-dt_status dt_server_run(dt_server *s, char **word, int *code)
+/* What its program cannot be started for comes back through a pipe that execvp closes. */
+static dt_status start_mpirun(dt_server *s, char **word)
 {
     const pid_t own = getpid();
+    int pipe[2], error = 0;
 
+    if (pipe2(pipe, O_CLOEXEC) != 0)
+        return dt_fail(DT_NOMEM, "no pipe: %s", strerror(errno));
     s->mpirun = fork();
     if (s->mpirun == 0) {
         dt_meeting_child(own);
         execvp(word[0], word);
-        dt_log_error("cannot start mpirun: %s; install openmpi-bin, or put it into PATH",
-                     strerror(errno));
+        (void)!write(pipe[1], &errno, sizeof errno);
         _exit(127);
     }
-    dt_status st = s->mpirun > 0 ? DT_OK : dt_fail(DT_NOMEM, "no process: %s", strerror(errno));
+    if (s->mpirun < 0)
+        error = errno;
+    close(pipe[1]);
+    const bool failed = error || dt_read_until(pipe[0], &error, sizeof error) > 0;
+    close(pipe[0]);
+    if (s->mpirun < 0)
+        return dt_fail(DT_NOMEM, "cannot start mpirun: %s; raise ulimit -u", strerror(error));
+    return failed ? dt_fail(DT_NOINPUT,
+                            "cannot start mpirun: %s; install openmpi-bin, or put it into PATH",
+                            strerror(error))
+                  : DT_OK;
+}
+
+dt_status dt_server_run(dt_server *s, char **word, int *code)
+{
+    const dt_status st = start_mpirun(s, word);
+
     *code = st == DT_OK ? stand_between(s) : dt_status_exit_code(st);
     const uint8_t end = (uint8_t)*code;
     for (int k = 1; k < s->nodes; k++)

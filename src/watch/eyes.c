@@ -201,6 +201,15 @@ static bool waits_since(const dt_watch *w, double seconds)
     return false;
 }
 
+/* One whose host is silent for so long, or -1, whoever else is late. */
+static int silent_rank(const dt_watch *w, double seconds, int64_t now)
+{
+    for (int r = 0; r < w->world; r++)
+        if (host_is_silent(w, r, now) && w->view[r].still_s >= seconds)
+            return r;
+    return -1;
+}
+
 static void judge(dt_watch *w, bool leads, int64_t now)
 {
     enum { TURN_S = 2 }; /* for who speaks for all to end the run first, and say so */
@@ -209,17 +218,21 @@ static void judge(dt_watch *w, bool leads, int64_t now)
 
     if (!isfinite(least))
         return;
-    const dt_watch_verdict v = dt_watch_judge(w->view, w->world, least);
+    dt_watch_verdict v = dt_watch_judge(w->view, w->world, least);
     /* Who has said that a rank stands still also says that it goes on. */
     if (v.kind == DT_WATCH_FINE || (first && v.still_s >= w->warn_s))
         tell(w, &v);
     if (!leads || v.kind == DT_WATCH_FINE)
         return;
-    const bool silent =
-        v.kind == DT_WATCH_LATE && host_is_silent(w, v.rank, now) && waits_since(w, w->silent_s);
-    const double limit = silent ? w->silent_s : w->abort_s;
-    if (v.still_s >= limit + (first ? 0 : TURN_S))
-        give_up(w, &v, limit);
+    const double turn_s = first ? 0 : TURN_S;
+    const int lost = silent_rank(w, w->silent_s + turn_s, now);
+    if (lost >= 0 && waits_since(w, w->silent_s)) {
+        v.rank = lost;
+        v.still_s = w->view[lost].still_s;
+        give_up(w, &v, w->silent_s);
+    } else if (v.still_s >= w->abort_s + turn_s) {
+        give_up(w, &v, w->abort_s);
+    }
 }
 
 void dt_watch_look(dt_watch *w, int64_t now)
