@@ -24,16 +24,33 @@ typedef struct joined {
 } joined;
 
 /* The first host may be started last. */
-static dt_status find_first(const dt_meeting *m, int *fd)
+static dt_status find_first(const dt_meeting *m, double until, int *fd)
 {
-    const double began = dt_seconds();
-
     for (;;) {
         const dt_status st = dt_meeting_socket(m->master, false, fd);
-        if (st != DT_COMM || dt_seconds() - began > DT_WINDOW_S)
+        if (st != DT_COMM || dt_seconds() > until)
             return st;
         dt_fail_clear();
         nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
+    }
+}
+
+/* And may hear others out for seconds before it hears this one. */
+static dt_status meet_first(joined *j, const dt_meeting *m, int *fd)
+{
+    const double until = dt_seconds() + DT_WINDOW_S;
+
+    for (;;) {
+        DT_TRY(find_first(m, until, fd));
+        if (dt_wire_connect(&j->wire, *fd, &m->token, &m->own))
+            return DT_OK;
+        if (errno != ETIMEDOUT || dt_seconds() > until)
+            return dt_fail(DT_COMM,
+                           "--master %s: who answers there has another token, or is no dtrain "
+                           "launch that waits for host %u of %u",
+                           m->master, m->own.node, m->own.nodes);
+        close(*fd);
+        *fd = -1;
     }
 }
 
@@ -166,14 +183,7 @@ dt_status dt_join(const dt_meeting *m, int *code)
     DT_TRY(dt_calloc(&j, 1, sizeof *j, "a host's connection"));
     j->signals = -1;
     j->master = m->master;
-    DT_GO(st, find_first(m, &fd), out);
-    if (!dt_wire_connect(&j->wire, fd, &m->token, &m->own)) {
-        st = dt_fail(DT_COMM,
-                     "--master %s: who answers there has another token, or is no dtrain "
-                     "launch that waits for host %u of %u",
-                     m->master, m->own.node, m->own.nodes);
-        goto out;
-    }
+    DT_GO(st, meet_first(j, m, &fd), out);
     DT_GO(st, dt_meeting_signals(&j->signals), out);
     st = serve(j, code);
     leave(j);

@@ -64,7 +64,10 @@ static void let_in(dt_server *s)
     char name[INET_ADDRSTRLEN] = "?", why[128];
     inet_ntop(AF_INET, &from.sin_addr, name, sizeof name);
     if (!dt_wire_accept(&wire, fd, &s->meeting.token, &hello)) {
-        dt_warn("a connection from %s does not have the token: refused", name);
+        dt_warn("a connection from %s %s", name,
+                errno == ETIMEDOUT    ? "is silent: left"
+                : errno == ECONNRESET ? "has been given up there"
+                                      : "does not have the token: refused");
         close(fd);
         return;
     }

@@ -75,24 +75,29 @@ static bool ready(int fd, short what, double until)
     return n > 0;
 }
 
-/* All of them, or false: the other end is gone, or too slow, whether silent or byte by byte. */
+/* All of them, or false: the other end is gone, or too slow (ETIMEDOUT), whether silent or byte by
+ * byte. */
 static bool move(int fd, short what, void *bytes, size_t count)
 {
     const double until = dt_seconds() + 1e-3 * PATIENCE_MS;
     char *at = bytes;
 
     while (count > 0) {
+        errno = ETIMEDOUT;
         if (!ready(fd, what, until))
             return false;
         const ssize_t n =
             what == POLLOUT ? send(fd, at, count, MSG_NOSIGNAL) : recv(fd, at, count, 0);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n == 0)
+            errno = ECONNRESET;
         if (n <= 0)
             return false;
         at += n;
         count -= (size_t)n;
     }
+    errno = 0;
     return true;
 }
 

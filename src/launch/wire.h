@@ -50,8 +50,8 @@ typedef struct dt_hello {
     uint32_t nodes, node, slots;
 } dt_hello;
 
-/* On a connected socket, within some seconds. False: the other end has no such token, or is
- * somebody else; the caller closes fd. */
+/* On a connected socket, within some seconds. False: the other end is silent (errno is ETIMEDOUT),
+ * gone (ECONNRESET), has no such token, or is somebody else; the caller closes fd. */
 bool dt_wire_accept(dt_wire *w, int fd, const dt_token *t, dt_hello *hello);
 bool dt_wire_connect(dt_wire *w, int fd, const dt_token *t, const dt_hello *hello);
 bool dt_wire_send(dt_wire *w, dt_frame_type type, const void *payload, uint32_t bytes);

@@ -95,10 +95,13 @@ on 3 timeout 30 "$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --master 10.99.0.2
 [ $? = 71 ] && grep -q "has another token" "$folder/log1" || { bad=1; echo "FAILED: another token"; cat "$folder/log1"; }
 on 3 bash -c 'exec 3<>/dev/tcp/10.99.0.2/29502 && head -c 300 /dev/urandom >&3 && timeout 5 cat <&3 | wc -c' >"$folder/got"
 [ "$(cat "$folder/got")" -le 32 ] || { bad=1; echo "FAILED: a stranger was sent more than a greeting"; }
+# silent ones are heard out for 3 s each, and who comes behind them tries again
+on 3 timeout 20 bash -c 'exec 3<>/dev/tcp/10.99.0.2/29502 4<>/dev/tcp/10.99.0.2/29502 && echo >&2; exec sleep 20' 2>"$folder/silent" &
+until [ -s "$folder/silent" ]; do sleep 0.1; done
 on 3 timeout 60 "$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --nproc-per-node 2 --master 10.99.0.2:29502 \
     --token-file "$folder/token" >"$folder/log1" 2>&1 </dev/null || { bad=1; echo "FAILED: the right token"; cat "$folder/log1"; }
 wait "$job" || { bad=1; echo "FAILED: the run behind strangers"; cat "$folder/log0"; }
-[ "$(grep -c "does not have the token: refused" "$folder/log0")" = 2 ] || { bad=1; echo "FAILED: not told"; cat "$folder/log0"; }
+[ "$(grep -c "does not have the token: refused" "$folder/log0")" = 2 ] && [ "$(grep -c "is silent: left" "$folder/log0")" = 2 ] || { bad=1; echo "FAILED: not told"; cat "$folder/log0"; }
 [ "$(hashes "$folder/guarded")" = "$want" ] || { bad=1; echo "FAILED: other hashes behind strangers"; }
 
 wrong() { # WHAT FILE...: with the last lines of each
