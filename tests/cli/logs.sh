@@ -63,8 +63,8 @@ must test "$code" = 0 -a -s "$tmp/a/in/logs/ranks/rank-00001.log" -a -s "$tmp/a/
 launch 2 "${tiny[@]}" --out "$tmp/same" --log-dir "$tmp/same"
 must test "$code" = 0 -a -s "$tmp/same/rank-00001.log"
 ranks=2
-mkdir -p "$tmp/kept/logs-2"
-refuses 73 "it holds 'logs-2'" -- "${tiny[@]}" --out "$tmp/kept" --log-dir "$tmp/kept/logs"
+mkdir -p "$tmp/taken/logs-2"
+refuses 73 "it holds 'logs-2'" -- "${tiny[@]}" --out "$tmp/taken" --log-dir "$tmp/taken/logs"
 : >"$tmp/file"
 refuses 73 "--log-dir $tmp/file/logs: Not a directory" -- "${tiny[@]}" --out "$tmp/no1" --log-dir "$tmp/file/logs"
 refuses 73 "$tmp/file/rank-0000" -- "${tiny[@]}" --out "$tmp/no2" --log-dir "$tmp/file"
