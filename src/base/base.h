@@ -155,6 +155,11 @@ const char *dt_open_error(void);
 /* From fd into `to`, until its end or until `bytes` are there: how many are; -1 with errno. */
 int64_t dt_read_until(int fd, void *to, size_t bytes);
 
+/* Lines at the end of a file that was opened with O_APPEND: all of them, or, false with errno,
+ * none. After a kill the last one may be cut: mend leaves it out. */
+bool dt_append(int fd, const char *text, size_t bytes);
+void dt_append_mend(int fd);
+
 /* Every folder above the last part of path, from the top, by `make`, until that fails; NULL: mkdir,
  * whose failures show where the last part is made. */
 dt_status dt_parents_make(const char *path, dt_status (*make)(const char *folder)) DT_MUST_CHECK;

@@ -26,6 +26,34 @@ int64_t dt_read_until(int fd, void *to, size_t bytes)
     return (int64_t)have;
 }
 
+bool dt_append(int fd, const char *text, size_t bytes)
+{
+    struct stat info;
+    const ssize_t n = write(fd, text, bytes);
+    const off_t end = n > 0 ? lseek(fd, 0, SEEK_CUR) : 0;
+
+    if (n == (ssize_t)bytes)
+        return true;
+    /* unless another thread has written behind it */
+    if (n > 0 && fstat(fd, &info) == 0 && info.st_size == end)
+        (void)!ftruncate(fd, end - n);
+    if (n >= 0)
+        errno = ENOSPC;
+    return false;
+}
+
+void dt_append_mend(int fd)
+{
+    struct stat info;
+    char last = '\n';
+    off_t end = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : 0;
+
+    while (end > 0 && pread(fd, &last, 1, end - 1) == 1 && last != '\n')
+        end--;
+    if (end < info.st_size)
+        (void)!ftruncate(fd, end);
+}
+
 dt_status dt_parents_make(const char *path, dt_status (*make)(const char *folder))
 {
     char part[PATH_MAX];

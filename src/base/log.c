@@ -18,7 +18,23 @@ static struct {
     int own;                  /* this rank's file; -1: none */
 } sink = {.rank = 0, .world = 1, .host = "localhost", .own = -1};
 
-/* With the time of day, whole, in one call: a line that cannot be written is lost. */
+/* Said by each rank that it happens to, for hosts have their own disks. */
+static void own_lost(void)
+{
+    static bool said;
+    char text[512];
+
+    if (said)
+        return;
+    said = true;
+    const int n = snprintf(text, sizeof text,
+                           "dtrain: warning: rank %d on %s cannot write to its file of --log-dir: "
+                           "%s; lines are missing there\n",
+                           sink.rank, sink.host, strerror(errno));
+    (void)!write(STDERR_FILENO, text, (size_t)DT_MIN(n, (int)sizeof text - 1));
+}
+
+/* With the time of day, whole, in one call. */
 static void own_write(const char *line)
 {
     char text[8192 + 512], when[32];
@@ -31,7 +47,8 @@ static void own_write(const char *line)
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &day));
     const int n = snprintf(text, sizeof text, "%s.%03dZ rank %d on %s: %s\n", when,
                            (int)(now.tv_nsec / 1000000), sink.rank, sink.host, line);
-    (void)!write(sink.own, text, (size_t)DT_MIN(n, (int)sizeof text - 1));
+    if (!dt_append(sink.own, text, (size_t)DT_MIN(n, (int)sizeof text - 1)))
+        own_lost();
 }
 
 /* One call of fwrite per line: stderr is unbuffered, so lines of several ranks that
@@ -184,6 +201,7 @@ void dt_log_line(const char *line)
 dt_status dt_log_into(const char *folder)
 {
     char path[PATH_MAX];
+    struct stat info;
 
     DT_TRY(dt_parents_make(folder, NULL));
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
@@ -191,10 +209,15 @@ dt_status dt_log_into(const char *folder)
                        strerror(errno));
     if (snprintf(path, sizeof path, "%s/rank-%05d.log", folder, sink.rank) >= PATH_MAX)
         return dt_fail(DT_CANTCREATE, "--log-dir %.200s...: the path is too long", folder);
-    sink.own =
-        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    sink.own = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (sink.own < 0)
         return dt_fail(DT_CANTCREATE, "%s: %s; name another --log-dir", path, dt_open_error());
+    if (fstat(sink.own, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(sink.own);
+        sink.own = -1;
+        return dt_fail(DT_CANTCREATE, "%s: it is no regular file; name another --log-dir", path);
+    }
+    dt_append_mend(sink.own);
     dt_log_own("begins: process %lld", (long long)getpid());
     return DT_OK;
 }

@@ -87,7 +87,7 @@ static dt_status images_add(struct images *m, const char *folder, const char *na
 
     DT_TRY(dt_input_path(path, folder, name));
     if (stat(path, &about) != 0)
-        return dt_fail(DT_NOINPUT, "image '%s': %s", path, strerror(errno));
+        return dt_fail(DT_NOINPUT, "image '%s': %s; replace or remove it", path, strerror(errno));
     if (!S_ISREG(about.st_mode))
         return dt_fail(DT_NOINPUT, "image '%s' is not a regular file: remove it", path);
     if (about.st_size == 0 || about.st_size > DT_PICTURE_BYTES)

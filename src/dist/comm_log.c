@@ -22,7 +22,7 @@ typedef struct record {
 } record;
 
 struct dt_comm_log {
-    FILE *file; /* rank 0's, until it cannot be written */
+    int fd; /* rank 0's, until it cannot be written; else -1 */
     char path[PATH_MAX];
     record what[RECORDS];
     double *took; /* [world][RECORDS]: seconds; the first row is mine */
@@ -54,34 +54,46 @@ void dt_comm_log_end(const dt_comm *c, double began, const char *name, size_t by
 
 /* ---- At its end ----------------------------------------------------------------------------- */
 
-static void write_record(const dt_comm_log *l, int world, int64_t step, int i)
+static void put_record(FILE *f, const dt_comm_log *l, int world, int64_t step, int i)
 {
     const double *took = l->took + i;
     int last = 0;
 
-    fprintf(l->file, "{\"step\":%lld,\"collective\":\"%s\",\"bytes\":%zu,\"seconds\":[",
-            (long long)step, l->what[i].name, l->what[i].bytes);
+    fprintf(f, "{\"step\":%lld,\"collective\":\"%s\",\"bytes\":%zu,\"seconds\":[", (long long)step,
+            l->what[i].name, l->what[i].bytes);
     for (int r = 0; r < world; r++) {
-        fprintf(l->file, "%s%.6f", r == 0 ? "" : ",", took[(ptrdiff_t)r * l->count]);
+        fprintf(f, "%s%.6f", r == 0 ? "" : ",", took[(ptrdiff_t)r * l->count]);
         if (took[(ptrdiff_t)r * l->count] < took[(ptrdiff_t)last * l->count])
             last = r;
     }
-    fprintf(l->file, "],\"for\":%d}\n", last);
+    fprintf(f, "],\"for\":%d}\n", last);
+}
+
+/* All lines of a step, or none. */
+static bool put_step(const dt_comm_log *l, int world, int64_t step)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *f = open_memstream(&text, &length);
+
+    if (!f)
+        return false;
+    for (int i = 0; i < l->count; i++)
+        put_record(f, l, world, step, i);
+    if (l->more > 0)
+        fprintf(f, "{\"step\":%lld,\"more\":%d}\n", (long long)step, l->more);
+    const bool ok = fclose(f) == 0 && dt_append(l->fd, text, length);
+    free(text);
+    return ok;
 }
 
 static void write_step(dt_comm_log *l, int world, int64_t step)
 {
-    if (!l->file)
-        return;
-    for (int i = 0; i < l->count; i++)
-        write_record(l, world, step, i);
-    if (l->more > 0)
-        fprintf(l->file, "{\"step\":%lld,\"more\":%d}\n", (long long)step, l->more);
-    if (fflush(l->file) == 0)
+    if (l->fd < 0 || put_step(l, world, step))
         return;
     dt_warn("%s: %s; collectives are logged no more", l->path, strerror(errno));
-    fclose(l->file);
-    l->file = NULL;
+    close(l->fd);
+    l->fd = -1;
 }
 
 /* Who is late for this message is awaited, too: it stands first among the next step's. */
@@ -133,9 +145,11 @@ static dt_status open_file(dt_comm_log *l, const char *path)
     if (fd < 0)
         return dt_fail(DT_CANTCREATE, "--comm-log %s: %s; name a file that can be written", path,
                        dt_open_error());
-    l->file = is_log(fd) ? fdopen(fd, "a") : NULL;
-    if (l->file)
+    if (is_log(fd)) {
+        dt_append_mend(fd);
+        l->fd = fd;
         return DT_OK;
+    }
     close(fd);
     return dt_fail(DT_CANTCREATE,
                    "--comm-log %s: this is no log of collectives, and it is left alone; name a "
@@ -147,8 +161,8 @@ static void free_log(dt_comm_log *l)
 {
     if (!l)
         return;
-    if (l->file)
-        fclose(l->file);
+    if (l->fd >= 0)
+        close(l->fd);
     free(l->took);
     free(l);
 }
@@ -159,8 +173,10 @@ dt_status dt_comm_log_open(dt_comm *c, const char *path)
     dt_comm_log *l = NULL;
     dt_status st = dt_calloc(&l, 1, sizeof *l, "the log of collectives");
 
-    if (st == DT_OK)
+    if (st == DT_OK) {
+        l->fd = -1;
         st = dt_calloc(&l->took, rows, sizeof *l->took, "the log of collectives");
+    }
     if (st == DT_OK && c->rank == 0)
         st = open_file(l, path);
     st = dt_comm_agree(c, st);

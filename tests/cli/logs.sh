@@ -38,6 +38,21 @@ launch 3 "${run[@]}" --epochs 1 --out "$tmp/more" --log-dir "$tmp/logs-auto" --c
 must test "$(grep -c 'begins: process' "$tmp/logs-auto/rank-00000.log")" = 2
 must test "$(grep -c '"step":0,' "$tmp/auto.jsonl")" -gt "$(grep -c '"step":0,' "$tmp/tree.jsonl")"
 
+# what a full disk has cut is left out by the next run, in both
+printf '{"step":9,"coll' >>"$tmp/auto.jsonl"
+printf '2026-11-22T20:00:00.000Z rank 0' >>"$tmp/logs-auto/rank-00000.log"
+launch 3 "${run[@]}" --epochs 1 --out "$tmp/mended" --log-dir "$tmp/logs-auto" --comm-log "$tmp/auto.jsonl"
+must test "$(grep -c 'begins: process' "$tmp/logs-auto/rank-00000.log")" = 3
+must test "$(grep -cvE "$stamp rank 0 on [^ ]+: " "$tmp/logs-auto/rank-00000.log")" = 0
+must python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$tmp/auto.jsonl"
+if mkdir "$tmp/small" && unshare -m true 2>/dev/null; then
+    must unshare -m bash -c 'mount -t tmpfs -o size=8k none "$1" && shift && exec "$@"' - "$tmp/small" bash -c '
+        "$@" --log-dir "$0/logs" >"${0%/*}/small.said" 2>&1 && cp "$0/logs/rank-00000.log" "${0%/*}/small.log"' \
+        "$tmp/small" "$DTRAIN_BIN" "${run[@]}" --epochs 100 --out "$tmp/full"
+    must test "$(grep -c "cannot write to its file of --log-dir: No space left" "$tmp/small.said")" = 1
+    must test "$(tail -c 1 "$tmp/small.log" | wc -l)" = 1
+fi
+
 # who waits for a rank that is late is told (of one that stops halfway through a message, it may not be)
 rank_that_sleeps='import json, sys
 late = [l for l in map(json.loads, open(sys.argv[1])) if l["for"] == 1 and max(l["seconds"]) > 1]
@@ -63,6 +78,10 @@ must test "$code" = 0 -a -s "$tmp/a/in/logs/ranks/rank-00001.log" -a -s "$tmp/a/
 launch 2 "${tiny[@]}" --out "$tmp/same" --log-dir "$tmp/same"
 must test "$code" = 0 -a -s "$tmp/same/rank-00001.log"
 ranks=2
+for own in metrics.jsonl checkpoints model.safetensors; do
+    refuses 73 "--comm-log $tmp/own/$own: a run has its own" -- "${tiny[@]}" --out "$tmp/own" --comm-log "$tmp/own/$own"
+done
+must test ! -e "$tmp/own"
 mkdir -p "$tmp/taken/logs-2"
 refuses 73 "it holds 'logs-2'" -- "${tiny[@]}" --out "$tmp/taken" --log-dir "$tmp/taken/logs"
 : >"$tmp/file"
