@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,14 +18,16 @@ typedef struct joined {
     dt_wire wire;
     int signals;
     pid_t daemon;       /* 0: none */
+    bool begun;         /* there was one */
     const char *master; /* ADDRESS:PORT of the first host */
     dt_frame frame;
 } joined;
 
 /* The first host may be started last. */
-static dt_status find_first(const dt_meeting *m, double until, int *fd)
+static dt_status find_first(const dt_meeting *m, int signals, double until, int *fd)
 {
     for (;;) {
+        DT_TRY(dt_meeting_stopped(signals));
         const dt_status st = dt_meeting_socket(m->master, false, fd);
         if (st != DT_COMM || dt_seconds() > until)
             return st;
@@ -41,7 +42,7 @@ static dt_status meet_first(joined *j, const dt_meeting *m, int *fd)
     const double until = dt_seconds() + DT_WINDOW_S;
 
     for (;;) {
-        DT_TRY(find_first(m, until, fd));
+        DT_TRY(find_first(m, j->signals, until, fd));
         if (dt_wire_connect(&j->wire, *fd, &m->token, &m->own))
             return DT_OK;
         if (errno != ETIMEDOUT || dt_seconds() > until)
@@ -91,33 +92,31 @@ static void start_daemon(joined *j)
     free(word);
 }
 
-/* The exit code of a child, or 128 + its signal, to the first host. */
+/* The daemon's exit code, or 128 + its signal, to the first host. */
 static void reap(joined *j)
 {
     int status = 0;
-    pid_t child;
 
-    while ((child = waitpid(-1, &status, WNOHANG)) > 0) {
-        const uint8_t code =
-            (uint8_t)(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-        if (child != j->daemon)
-            continue;
-        j->daemon = 0;
-        (void)dt_wire_send(&j->wire, DT_FRAME_DONE, &code, 1);
-    }
+    if (!j->daemon || waitpid(j->daemon, &status, WNOHANG) != j->daemon)
+        return;
+    const uint8_t code =
+        (uint8_t)(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    j->daemon = 0;
+    (void)dt_wire_send(&j->wire, DT_FRAME_DONE, &code, 1);
 }
 
 static void pass_on(joined *j)
 {
-    struct signalfd_siginfo info;
+    bool of_terminal;
+    int number;
 
-    if (read(j->signals, &info, sizeof info) != (ssize_t)sizeof info)
-        return;
-    const uint8_t number = (uint8_t)info.ssi_signo;
-    if (number == SIGCHLD)
-        reap(j);
-    else
-        (void)dt_wire_send(&j->wire, DT_FRAME_SIGNAL, &number, 1);
+    while (dt_meeting_signal(j->signals, &number, &of_terminal)) {
+        const uint8_t byte = (uint8_t)number;
+        if (number == SIGCHLD)
+            reap(j);
+        else
+            (void)dt_wire_send(&j->wire, DT_FRAME_SIGNAL, &byte, 1);
+    }
 }
 
 /* False: it is over here, with *code, or *st. */
@@ -136,9 +135,12 @@ static bool obey(joined *j, dt_status *st, int *code)
     }
     if (j->frame.type == DT_FRAME_START)
         start_daemon(j);
+    j->begun = j->begun || j->frame.type == DT_FRAME_START;
     if (j->frame.type != DT_FRAME_END || j->frame.bytes != 1)
         return true;
     *code = j->frame.payload[0];
+    if (!j->begun && *code == dt_status_exit_code(DT_PREEMPTED))
+        *st = dt_fail(DT_PREEMPTED, "stopped before all hosts had come: start it again");
     return false;
 }
 
@@ -183,8 +185,8 @@ dt_status dt_join(const dt_meeting *m, int *code)
     DT_TRY(dt_calloc(&j, 1, sizeof *j, "a host's connection"));
     j->signals = -1;
     j->master = m->master;
-    DT_GO(st, meet_first(j, m, &fd), out);
     DT_GO(st, dt_meeting_signals(&j->signals), out);
+    DT_GO(st, meet_first(j, m, &fd), out);
     st = serve(j, code);
     leave(j);
 out:

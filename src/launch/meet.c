@@ -2,11 +2,11 @@
 #include "meet.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -57,32 +57,66 @@ dt_status dt_meeting_socket(const char *master, bool binds, int *fd)
     return st;
 }
 
-dt_status dt_meeting_signals(int *fd)
-{
-    sigset_t set;
+/* By handlers, not blocked: libraries have threads of their own, which do not block them. */
+static int signal_pipe[2];
+enum { OF_TERMINAL = 0x80 };
 
-    sigemptyset(&set);
-    for (size_t i = 0; i < DT_COUNT_OF(run_signals); i++)
-        sigaddset(&set, run_signals[i]);
-    *fd = sigprocmask(SIG_BLOCK, &set, NULL) == 0 ? signalfd(-1, &set, SFD_CLOEXEC) : -1;
-    return *fd >= 0 ? DT_OK : dt_fail(DT_BUG, "signals: %s", strerror(errno));
+static void note_signal(int number, siginfo_t *info, void *context)
+{
+    const uint8_t byte = (uint8_t)(number | (info->si_code == SI_KERNEL ? OF_TERMINAL : 0));
+    const int error = errno;
+
+    (void)context;
+    (void)!write(signal_pipe[1], &byte, 1);
+    errno = error;
 }
 
-void dt_meeting_pass(const struct signalfd_siginfo *info, pid_t process)
+dt_status dt_meeting_signals(int *fd)
 {
-    if (info->ssi_code != SI_KERNEL)
-        kill(process, (int)info->ssi_signo);
+    struct sigaction before, action = {.sa_flags = SA_RESTART | SA_SIGINFO};
+    bool failed = pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0;
+
+    action.sa_sigaction = note_signal;
+    for (size_t i = 0; i < DT_COUNT_OF(run_signals); i++)
+        failed = failed || sigaction(run_signals[i], &action, &before) != 0 ||
+                 (run_signals[i] == SIGHUP && before.sa_handler == SIG_IGN &&
+                  signal(SIGHUP, SIG_IGN) == SIG_ERR); /* nohup is meant */
+    *fd = signal_pipe[0];
+    return failed ? dt_fail(DT_BUG, "signals: %s", strerror(errno)) : DT_OK;
+}
+
+bool dt_meeting_signal(int fd, int *number, bool *of_terminal)
+{
+    uint8_t byte;
+
+    if (read(fd, &byte, 1) != 1)
+        return false;
+    *number = byte & ~OF_TERMINAL;
+    *of_terminal = (byte & OF_TERMINAL) != 0;
+    return true;
+}
+
+dt_status dt_meeting_stopped(int fd)
+{
+    bool of_terminal;
+    int number;
+
+    while (dt_meeting_signal(fd, &number, &of_terminal))
+        if (number != SIGCHLD)
+            return dt_fail(DT_PREEMPTED,
+                           "stopped by SIG%s before all hosts had come: start it again",
+                           sigabbrev_np(number));
+    return DT_OK;
 }
 
 void dt_meeting_child(pid_t parent)
 {
-    sigset_t none;
-
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) /* it was gone before */
+    {
+        signal(SIGTERM, SIG_DFL);
         raise(SIGTERM);
+    }
 }
 
 /* ---- The agent ------------------------------------------------------------------------------- */

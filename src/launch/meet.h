@@ -12,7 +12,6 @@
 #define DT_LAUNCH_MEET_H
 #include "wire.h"
 
-#include <sys/signalfd.h>
 #include <sys/types.h>
 
 enum {
@@ -51,12 +50,13 @@ int dt_agent(int argc, char **argv);
 dt_status dt_meeting_socket(const char *master, bool binds, int *fd) DT_MUST_CHECK;
 /* Signals that are for the run, and the ends of children, come by this descriptor from now on. */
 dt_status dt_meeting_signals(int *fd) DT_MUST_CHECK;
-/* The signal that came by it, to the process, unless a terminal sent it to all of its group. */
-void dt_meeting_pass(const struct signalfd_siginfo *info, pid_t process);
+/* The next one; false: there is none. of_terminal: all of its group have got it. */
+bool dt_meeting_signal(int fd, int *number, bool *of_terminal);
+/* Whether one has come before the run began: a failure DT_PREEMPTED then. */
+dt_status dt_meeting_stopped(int fd) DT_MUST_CHECK;
 /* TCP connections of a child give up after DT_PATIENCE_S: those that it has now. Where the system
  * does not let us, nothing happens. */
 void dt_patience_bound(pid_t child);
-/* In a child that is to become another program: signals as usual again, and SIGTERM when `parent`,
- * its own, is gone. */
+/* In a child that is to become another program: SIGTERM when `parent`, its own, is gone. */
 void dt_meeting_child(pid_t parent);
 #endif

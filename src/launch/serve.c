@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -36,9 +35,21 @@ struct dt_server {
 
 /* ---- All come -------------------------------------------------------------------------------- */
 
-/* Why a host that has the token is refused; "": it is not. */
-static void judge(const dt_server *s, const dt_hello *h, char *why, size_t room)
+/* The host that has the address, -1: none. mpirun tells hosts apart by it. */
+static int host_at(const dt_server *s, const char *address)
 {
+    for (int k = 0; k < s->nodes; k++)
+        if ((k == 0 || s->node[k].wire.fd >= 0) && strcmp(s->node[k].name, address) == 0)
+            return k;
+    return -1;
+}
+
+/* Why a host that has the token is refused; "": it is not. */
+static void judge(const dt_server *s, const dt_hello *h, const char *address, char *why,
+                  size_t room)
+{
+    const int same = host_at(s, address);
+
     why[0] = '\0';
     if (h->nodes != (uint32_t)s->nodes)
         snprintf(why, room, "this run has %d hosts, not %u (--nnodes)", s->nodes, h->nodes);
@@ -49,6 +60,11 @@ static void judge(const dt_server *s, const dt_hello *h, char *why, size_t room)
     else if (s->node[h->node].wire.fd >= 0)
         snprintf(why, room, "host %u is already there, from %s (--node-rank)", h->node,
                  s->node[h->node].name);
+    else if (same >= 0)
+        snprintf(why, room,
+                 "host %d has its address, %s: start a host once, with all its ranks "
+                 "(--nproc-per-node)",
+                 same, address);
 }
 
 static void let_in(dt_server *s)
@@ -61,7 +77,7 @@ static void let_in(dt_server *s)
     const int fd = accept4(s->listens, (struct sockaddr *)&from, &length, SOCK_CLOEXEC);
     if (fd < 0)
         return;
-    char name[INET_ADDRSTRLEN] = "?", why[128];
+    char name[INET_ADDRSTRLEN] = "?", why[160];
     inet_ntop(AF_INET, &from.sin_addr, name, sizeof name);
     if (!dt_wire_accept(&wire, fd, &s->meeting.token, &hello)) {
         dt_warn("a connection from %s %s", name,
@@ -71,7 +87,7 @@ static void let_in(dt_server *s)
         close(fd);
         return;
     }
-    judge(s, &hello, why, sizeof why);
+    judge(s, &hello, name, why, sizeof why);
     if (why[0]) {
         dt_warn("%s says that it is host %u of %u with %u ranks: refused: %s", name, hello.node,
                 hello.nodes, hello.slots, why);
@@ -105,7 +121,7 @@ static void hear_early(dt_server *s, server_node *n)
 {
     const bool told = dt_wire_receive(&n->wire, &s->frame) && s->frame.type == DT_FRAME_SIGNAL &&
                       s->frame.bytes == 1;
-    const uint8_t code = (uint8_t)(128 + s->frame.payload[0]);
+    const uint8_t code = (uint8_t)dt_status_exit_code(DT_PREEMPTED);
 
     if (told)
         (void)dt_wire_send(&n->wire, DT_FRAME_END, &code, 1);
@@ -136,8 +152,9 @@ static dt_status wait_for_all(dt_server *s)
                 "host %d of %d (--node-rank %d) has not come to %s within %d s: start the "
                 "same command there, with the same token",
                 first_missing(s), s->nodes, first_missing(s), s->meeting.master, (int)DT_WINDOW_S);
-        if (wait_for_news(s, s->listens, -1, (int)(left * 1000) + 1) <= 0)
+        if (wait_for_news(s, s->listens, s->signals, (int)(left * 1000) + 1) <= 0)
             continue;
+        DT_TRY(dt_meeting_stopped(s->signals));
         for (int k = 1; k < s->nodes; k++)
             if (s->poll[k].revents)
                 hear_early(s, &s->node[k]);
@@ -149,19 +166,31 @@ static dt_status wait_for_all(dt_server *s)
 
 static dt_status name_hosts(const dt_server *s, dt_hosts *h)
 {
-    const char *master = s->meeting.master;
-    struct sockaddr_in own;
-    socklen_t length = sizeof own;
-    char name[INET_ADDRSTRLEN];
-
     *h = (dt_hosts){.host = NULL};
-    if (getsockname(s->listens, (struct sockaddr *)&own, &length) != 0 ||
-        !inet_ntop(AF_INET, &own.sin_addr, name, sizeof name))
-        return dt_fail(DT_COMM, "--master %s: %s", master, strerror(errno));
-    DT_TRY(dt_hosts_add(h, name, strlen(name), s->meeting.own.slots));
-    for (int k = 1; k < s->nodes; k++)
+    for (int k = 0; k < s->nodes; k++)
         DT_TRY(dt_hosts_add(h, s->node[k].name, strlen(s->node[k].name), s->node[k].slots));
     return DT_OK;
+}
+
+static dt_status name_own(dt_server *s)
+{
+    struct sockaddr_in own;
+    socklen_t length = sizeof own;
+
+    s->node[0].slots = s->meeting.own.slots;
+    if (getsockname(s->listens, (struct sockaddr *)&own, &length) != 0 ||
+        !inet_ntop(AF_INET, &own.sin_addr, s->node[0].name, sizeof s->node[0].name))
+        return dt_fail(DT_COMM, "--master %s: %s", s->meeting.master, strerror(errno));
+    return DT_OK;
+}
+
+static void end_all(dt_server *s, int code)
+{
+    const uint8_t end = (uint8_t)code;
+
+    for (int k = 1; k < s->nodes; k++)
+        if (s->node[k].wire.fd >= 0)
+            (void)dt_wire_send(&s->node[k].wire, DT_FRAME_END, &end, 1);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -204,11 +233,15 @@ dt_status dt_server_open(dt_server **out, const dt_meeting *m, dt_hosts *h)
     DT_TRY(server_make(out, (int)m->own.nodes));
     dt_server *s = *out;
     s->meeting = *m;
+    DT_TRY(dt_meeting_signals(&s->signals));
     DT_TRY(dt_meeting_socket(m->master, true, &s->listens));
-    DT_TRY(wait_for_all(s));
+    DT_TRY(name_own(s));
+    const dt_status st = wait_for_all(s);
+    if (st == DT_PREEMPTED)
+        end_all(s, dt_status_exit_code(st));
+    DT_TRY(st);
     DT_TRY(name_hosts(s, h));
-    DT_TRY(open_agents(s));
-    return dt_meeting_signals(&s->signals);
+    return open_agents(s);
 }
 
 dt_status dt_server_alone(dt_server **out)
@@ -272,15 +305,12 @@ static void hear(dt_server *s, server_node *n)
 /* Whether mpirun has ended: *code. */
 static bool heed(dt_server *s, int *code)
 {
-    struct signalfd_siginfo info;
-    int status = 0;
+    bool of_terminal;
+    int number, status = 0;
 
-    if (read(s->signals, &info, sizeof info) != (ssize_t)sizeof info)
-        return false;
-    if (info.ssi_signo != SIGCHLD) {
-        dt_meeting_pass(&info, s->mpirun);
-        return false;
-    }
+    while (dt_meeting_signal(s->signals, &number, &of_terminal))
+        if (number != SIGCHLD && !of_terminal)
+            kill(s->mpirun, number);
     if (waitpid(s->mpirun, &status, WNOHANG) != s->mpirun)
         return false;
     *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -340,10 +370,7 @@ dt_status dt_server_run(dt_server *s, char **word, int *code)
     const dt_status st = start_mpirun(s, word);
 
     *code = st == DT_OK ? stand_between(s) : dt_status_exit_code(st);
-    const uint8_t end = (uint8_t)*code;
-    for (int k = 1; k < s->nodes; k++)
-        if (s->node[k].wire.fd >= 0)
-            (void)dt_wire_send(&s->node[k].wire, DT_FRAME_END, &end, 1);
+    end_all(s, *code);
     return st;
 }
 
@@ -354,7 +381,7 @@ void dt_server_close(dt_server *s)
     for (int k = 0; s->node && k < s->nodes; k++)
         if (s->node[k].wire.fd >= 0)
             close(s->node[k].wire.fd);
-    const int fd[] = {s->listens, s->agents, s->signals};
+    const int fd[] = {s->listens, s->agents};
     for (size_t i = 0; i < DT_COUNT_OF(fd); i++)
         if (fd[i] >= 0)
             close(fd[i]);

@@ -49,7 +49,9 @@ dt_status dt_token_read(dt_token *t, const char *path)
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) != 0)
         st = dt_fail(DT_NOINPUT, "cannot read --token-file %s: %s", path, strerror(errno));
-    else if (!S_ISREG(info.st_mode) || info.st_mode & 077 || info.st_uid != geteuid())
+    else if (!S_ISREG(info.st_mode))
+        st = dt_fail(DT_CONFIG, "--token-file %s is no regular file", path);
+    else if (info.st_mode & 077 || info.st_uid != geteuid())
         st = dt_fail(DT_CONFIG,
                      "--token-file %s: others may read it, or it is not yours: chmod 600 "
                      "it",

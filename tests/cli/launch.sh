@@ -80,6 +80,7 @@ refuses 64 "--node-rank" "'1'" -- launch --nnodes 1 --node-rank 1 --dry-run
 MASTER_ADDR=a MASTER_PORT=1 NODE_RANK=3 shows "mpirun -np 2 " -- --np 2
 shows "mpirun -np 2 " -- --np 2 --nnodes 1 --node-rank 0 --master a:1
 refuses 64 "is not HOST:PORT" -- launch --nnodes 2 --node-rank 0 --master a --token-file "$tmp/token"
+refuses 78 "no regular file" -- launch --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp"
 refuses 71 "cannot wait there" -- launch --nnodes 2 --node-rank 0 --master 192.0.2.7:29500 --token-file "$tmp/token"
 chmod 644 "$tmp/token"
 refuses 78 "chmod 600" -- launch --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp/token"

@@ -138,7 +138,7 @@ soon() { # SECONDS COMMAND...: it succeeds within this time
     return 1
 }
 said() { grep -q -- "$2" "$folder/log$1"; } # K TEXT
-met() { ls -l "/proc/${pid[$1]:-none}/fd" 2>/dev/null | grep -q signalfd; } # K: what it opens behind the handshake
+met() { on $(($1 + 2)) ss -Htno state established | grep -q "29510.*keepalive"; } # K: set behind the handshake
 deserted() { [ -z "$(ip netns pids dt2)$(ip netns pids dt3)" ]; }
 nodes=2
 for k in 0 1; do
@@ -176,7 +176,8 @@ for signal in KILL INT; do
     ended[${#ended[@]}]=$?
     soon 10 freed ${#ended[@]} || wrong "a place is not free after SIG$signal" "$folder"/log?
 done
-[ "${ended[*]}" = "137 130" ] || wrong "hosts that leave end with ${ended[*]}"
+said 1 "stopped before all hosts had come" || wrong "host 1 does not say that it was stopped" "$folder/log1"
+[ "${ended[*]}" = "137 75" ] || wrong "hosts that leave end with ${ended[*]}"
 start 1
 # a second host of this number, and one of another run: both are told why, and host 0 waits on
 soon 10 met 1
@@ -188,10 +189,21 @@ refused() { # TEXT ARGS...: host 2 with these
     [ $? = 71 ] && said 2 "refuses this one: $text" || wrong "a refused host does not say '$text'" "$folder/log2"
     said 0 "10.99.0.4 says .*: refused: $text" || wrong "host 0 does not say '$text'" "$folder/log0"
 }
+on 2 timeout -k 2 20 "$DTRAIN_BIN" launch --nnodes 3 --node-rank 2 --master $master --token-file "$folder/token" >"$folder/log2" 2>&1 </dev/null
+[ $? = 71 ] && said 2 "host 0 has its address, 10.99.0.2: start a host once" || wrong "two hosts of one address" "$folder/log2"
 refused "host 1 is already there, from 10.99.0.3" --nnodes 3 --node-rank 1
 refused "this run has 3 hosts, not 4" --nnodes 4 --node-rank 3
 DTRAIN_LR=0.5 DTRAIN_CONFIG=/nope start 2 # what host 0 says of the training holds
 wait "${job[0]}" && wait "${job[1]}" && wait "${job[2]}" || wrong "a host that comes again" "$folder"/log?
 [ "$(hashes "$folder/left")" = "$want" ] || wrong "other hashes with a host that comes again" "$folder"/log?
+# who is told to stop before all have come: the others, too
+start 0 "${run[@]}" --out "$folder/stopped"
+start 1
+soon 10 met 1 || wrong "host 1 does not meet host 0" "$folder"/log?
+kill -USR1 "${pid[0]}"
+for k in 0 1; do
+    wait "${job[k]}"
+    [ $? = 75 ] && said $k "before all hosts had come" || wrong "host $k is not stopped" "$folder/log$k"
+done
 [ -z "$(ls -d /tmp/dtrain-?????? 2>/dev/null | grep -vxFf "$folder/before")" ] || { bad=1; echo "FAILED: a socket's folder is left"; }
 exit $bad
