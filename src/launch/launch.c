@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -78,6 +79,29 @@ static dt_status check_interface(const char *list)
         at += length;
     }
     return DT_OK;
+}
+
+static bool is_program(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
+}
+
+/* As mpirun finds it: by PATH, or from here. Other hosts are not asked. */
+static dt_status check_program(const char *option, const char *word)
+{
+    char path[PATH_MAX];
+    const char *at = getenv("PATH");
+
+    bool found = is_program(word);
+    while (at && *at && !found && !strchr(word, '/')) {
+        const size_t length = strcspn(at, ":");
+        snprintf(path, sizeof path, "%.*s/%s", (int)DT_MIN(length, PATH_MAX / 2), at, word);
+        found = is_program(path);
+        at += length + (at[length] == ':');
+    }
+    return found ? DT_OK
+                 : dt_fail(DT_NOINPUT, "%s: there is no program '%.200s' here", option, word);
 }
 
 typedef struct words_out {
@@ -357,6 +381,10 @@ dt_status dt_launch(int argc, char **argv, int *code)
         return DT_OK;
     }
     DT_TRY(check_interface(w.interface));
+    if (w.program && !w.dry_run)
+        DT_TRY(check_program("--program", w.program));
+    if (w.agent && !w.dry_run && !strpbrk(w.agent, " :")) /* else a list, or with arguments */
+        DT_TRY(check_program("--agent", w.agent));
     DT_TRY(find_meeting(&w, &m, place));
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
     if (m.own.nodes > 0)

@@ -90,6 +90,9 @@ done
 for net in eth0,10.0.0.0/8 10.0.0.0/32 0.0.0.0/0; do
     shows "btl_tcp_if_include=$net " -- --interface "$net"
 done
+refuses 66 "--program: there is no program 'nofile'" -- launch --program nofile "${tiny[@]}" --out "$tmp/never"
+refuses 66 "--program: there is no program '$tmp'" -- launch --program "$tmp" "${tiny[@]}" --out "$tmp/never"
+refuses 66 "--agent: there is no program 'nosuch'" -- launch --agent nosuch --hosts localhost:1 "${tiny[@]}" --out "$tmp/never"
 refuses 64 "--np" "'0'" -- launch --dry-run --np 0
 refuses 66 "$tmp/no-file" -- launch --dry-run --hostfile "$tmp/no-file"
 for line in "a slots=x" "a slots=1 more" "a:1:2 slots=1" "a slots=0" "a"$'\n'"a" "-a" "$(head -c 2000 /dev/zero | tr '\0' a)"; do
@@ -116,6 +119,16 @@ refuses 78 "names no host" -- launch --dry-run --hostfile "$tmp/bad"
 touch "$tmp/started"
 bounded env PATH=/nowhere "$DTRAIN_BIN" launch --np 2
 judge 66 "no mpirun" "cannot start mpirun" "openmpi-bin"
+
+# a signal reaches the run though libraries have threads of their own, and its code comes back
+env -u OPENBLAS_NUM_THREADS "$DTRAIN_BIN" launch --np 2 "${tiny[@]}" --max-steps -1 --epochs 100000 --out "$tmp/asked" >"$tmp/said" 2>&1 </dev/null &
+job=$!
+for _ in $(seq 600); do grep -q '"kind":"step"' "$tmp/asked/metrics.jsonl" 2>/dev/null && break; sleep 0.1; done
+kill -USR1 $job
+wait $job
+code=$?
+must test $code = 75
+must grep -q "stopped by SIGUSR1 after step" "$tmp/said"
 
 # rank tables
 launch 1 ranktable --hosts a,b --nproc-per-node 4
