@@ -112,8 +112,7 @@ dt_status dt_meeting_stopped(int fd)
 void dt_meeting_child(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) /* it was gone before */
-    {
+    if (getppid() != parent) { /* it was gone before */
         signal(SIGTERM, SIG_DFL);
         raise(SIGTERM);
     }
