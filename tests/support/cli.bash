@@ -73,7 +73,7 @@ beside='^(dtrain: warning: |  [a-z_]+: the checkpoint has |dtrain: the last chec
 
 # without_mpirun: the lines of stderr, without mpirun's words between its rulers, without blank lines
 without_mpirun() {
-    LC_ALL=C sed -E '/^\[warn\] Epoll /d; /^-{60,}$/,/^-{60,}$/d; /^[[:space:]]*$/d' "$tmp/stderr" # may hold bytes that are no text
+    LC_ALL=C sed -E '/^\[warn\] Epoll |^\[[^]]*\] PMIX ERROR: /d; /^-{60,}$/,/^-{60,}$/d; /^[[:space:]]*$/d' "$tmp/stderr" # may hold bytes that are no text
 }
 
 # judge CODE LABEL TEXT...: the last launch ended with CODE (or "A|B"). Where that is a
