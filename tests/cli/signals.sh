@@ -56,11 +56,14 @@ for signal in TERM INT USR1; do
     goes_on "$tmp/alone-$signal"
 done
 
-# catches PID: waits until the process catches SIGALRM, the last of its signals
+# catches PID: waits until the process is dtrain, no shell any more, and catches SIGALRM, the last of its
+# signals
 catches() {
     local caught
     for _ in $(seq 2000); do
-        caught=$(grep SigCgt "/proc/$1/status" 2>/dev/null | cut -f 2)
+        caught=0
+        [ "$(cat "/proc/$1/comm" 2>/dev/null)" = dtrain ] &&
+            caught=$(grep SigCgt "/proc/$1/status" 2>/dev/null | cut -f 2)
         (((0x${caught:-0} & 0x2000) != 0)) && return # bit SIGALRM - 1
         sleep 0.005
     done
