@@ -15,7 +15,7 @@ begin() {
     "${mpi[@]}" "$DTRAIN_BIN" "${run[@]}" --out "$folder" "$@" \
         >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
     job=$!
-    for _ in $(seq 600); do
+    for _ in $(seq 2400); do
         [ "$(cat "$folder/metrics.jsonl" 2>/dev/null | wc -l)" -gt 5 ] && return
         sleep 0.05
     done
