@@ -1,5 +1,5 @@
-/* signals.c - while a run is set up, a signal ends it at once. Then handlers only leave a note,
- * and the loop looks at it. */
+/* signals.c - while a run is set up, a signal ends it at once, or as soon as MPI is started. Then
+ * handlers only leave a note, and the loop looks at it. */
 #include "signals.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static const struct {
 };
 enum { SIGNALS = DT_COUNT_OF(signal_table) };
 
-static volatile sig_atomic_t stop_signal, save_wished, deferred;
+static volatile sig_atomic_t stop_signal, save_wished, starting, deferred;
 static void (*leave_process)(const char *line);
 static bool follows; /* a rank behind the launcher's first */
 
@@ -57,15 +57,24 @@ static void note_alarm(int number)
 }
 
 /* A signal to mpirun reaches all ranks: the first one says it, and mpirun ends the others. But
- * one of them that is still there after a while was asked alone. */
+ * one of them that is still there after a while was asked alone. A rank that ends while MPI_Init
+ * talks with mpirun has made that wait for ever, for a lock (one time in 30; Open MPI 4.1.4 with
+ * PMIx 4.2.2): so it first hears MPI_Init out, where that does not last. */
 static void leave_set_up(int number)
 {
-    enum { PATIENCE_S = 2 };
+    enum { ASKED_ALONE_S = 2, MPI_INIT_S = 10 };
 
-    if (follows)
-        alarm(PATIENCE_S);
+    if (starting || follows)
+        alarm(starting ? MPI_INIT_S : ASKED_ALONE_S);
     else
         leave(number);
+}
+
+void dt_signals_started(void)
+{
+    starting = 0;
+    if (stop_signal && !deferred)
+        leave_set_up(stop_signal);
 }
 
 /* ---- Always ---------------------------------------------------------------------------- */
@@ -103,6 +112,7 @@ dt_status dt_signals_catch(void (*leave_by)(const char *line))
     follows = rank && strcmp(rank, "0") != 0;
     leave_process = leave_by;
     stop_signal = save_wished = deferred = 0;
+    starting = 1;
     for (int i = 0; i < SIGNALS; i++)
         DT_TRY(catch_signal(signal_table[i].number, note_signal));
     return catch_signal(SIGALRM, note_alarm);

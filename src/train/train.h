@@ -16,6 +16,8 @@ dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX]) DT_MUST_CH
  * that they are wishes, which dt_train obeys, as SIGHUP is from now on. Before MPI is started:
  * that may take a second, in which they would end the rank without a word. Local. */
 dt_status dt_signals_catch(void (*leave)(const char *line)) DT_MUST_CHECK;
+/* MPI is started: a signal that came meanwhile ends the process here. Local. */
+void dt_signals_started(void);
 
 /* ---- Commands; all Collective, same options on all ranks (checked) -------------------------- */
 
