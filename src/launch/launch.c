@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
-#include <sys/stat.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "meet.h"

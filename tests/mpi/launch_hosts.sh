@@ -17,13 +17,14 @@ want=$(hashes "$folder/alone")
 
 way=0
 same() { # NAME COMMAND...
-    local name=$1
+    local name=$1 ended
     shift
     way=$((way + 1))
     timeout -k 2 60 "$@" "${run[@]}" --out "$folder/$way" >"$folder/log" 2>&1 </dev/null
+    ended=$?
     [ "$(hashes "$folder/$way")" = "$want" ] && return
     bad=1
-    echo "FAILED: $name: exit code $?, other hashes or none"
+    echo "FAILED: $name: exit code $ended, other hashes or none"
     sed 's/^/  | /' "$folder/log" | tail -n 20
 }
 own=(--agent "$folder/agent" --interface 10.99.0.0/24)
