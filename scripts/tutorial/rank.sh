@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# One rank of run.sh and run_cluster.sh, in its folder: what mpirun starts.   usage: rank.sh PROGRAM [OPTION...]
+# One rank of run.sh and run_cluster.sh, with its folder: what mpirun starts.   usage: rank.sh PROGRAM [OPTION...]
 # RANK_STARTS: each server's first rank, in order; what Open MPI calls the local rank differs by version
 export RANK_ID=$OMPI_COMM_WORLD_RANK
 for start in $RANK_STARTS; do
     [ "$start" -gt "$RANK_ID" ] || export DEVICE_ID=$((RANK_ID - start))
 done
 unset RANK_STARTS DTRAIN_TOKEN # env.log is no place for a secret
-cd "device$RANK_ID" && env >env.log && exec "$@" >train.log 2>&1
+env >"device$RANK_ID/env.log" && exec "$@" >"device$RANK_ID/train.log" 2>&1

@@ -40,5 +40,5 @@ export RANK_SIZE RANK_TABLE_FILE RANK_STARTS=$starts
 
 "$program" launch --nnodes ${#servers[@]} --node-rank "$node" --nproc-per-node "$own" \
     --master "${servers[0]%:*}:${MASTER_PORT:-29500}" --program "$here/rank.sh" \
-    "$program" --data "$data" --log-style mindspore --out run "$@"
+    "$program" --data "$data" --log-style mindspore --out device0/run "$@"
 tutorial_end $?

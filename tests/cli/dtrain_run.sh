@@ -272,4 +272,19 @@ timeout -k 2 60 "$supervisor" --program "$DTRAIN_BIN" --ranks 3 -- "${real[@]}" 
 code=$?
 must test "$code" = 0
 same "$tmp/run"
+
+# dtrain launch knows its hosts' ranks
+rm -rf "$tmp/run"
+timeout -k 2 60 "$supervisor" --program "$DTRAIN_BIN" --launcher "$DTRAIN_BIN launch --hosts localhost:3" -- \
+    "${real[@]}" --out "$tmp/run" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
+code=$?
+must test "$code" = 0
+must grep -q "launch 1: 3 ranks" "$tmp/stderr"
+must grep -q " 3 ranks x 1 thread" "$tmp/stdout" "$tmp/stderr"
+same "$tmp/run"
+timeout 60 "$supervisor" --program "$DTRAIN_BIN" --launcher "$DTRAIN_BIN launch --nnodes 2" -- "${real[@]}" \
+    --out "$tmp/none" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
+code=$?
+must test "$code" = 64
+must grep -q "give --ranks" "$tmp/stderr"
 finish

@@ -28,6 +28,17 @@ done
 table=$(sed -n 's/^RANK_TABLE_FILE=//p' "$tmp/here/device1/env.log")
 accepts ranktable "$table"
 
+# paths of options are read where the script is started
+rm -r "$tmp/here" && mkdir "$tmp/here"
+printf 'max_steps: 1\n' >"$tmp/here/own.yaml"
+tutorial synthetic:64 2 "${quick[@]}" --config own.yaml --init device.st
+must test "$code" = 66
+must grep -q "device.st" "$tmp/stdout"
+rm -r "$tmp/here"/device?
+cp "$tmp/alone/model.safetensors" "$tmp/here/device.st"
+tutorial synthetic:64 2 "${quick[@]}" --config own.yaml --init device.st
+must test "$code" = 0
+
 # what is there stays
 : >"$tmp/here/device1/mine"
 tutorial synthetic:64 2 "${quick[@]}"
