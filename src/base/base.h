@@ -138,6 +138,8 @@ int64_t dt_place_clock(void);
 /* From now on changes go there; NULL: nowhere. Borrowed. */
 void dt_place_use(dt_place *place);
 void dt_place_step(int64_t step);
+/* Behind that step, and in none: where a run goes on from, or was left. */
+void dt_place_behind(int64_t step);
 void dt_place_phase(dt_place_name phase);
 void dt_place_layer(int layer);
 void dt_place_slice(int64_t slice);

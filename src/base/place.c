@@ -46,6 +46,12 @@ void dt_place_step(int64_t step)
     put(step, step);
 }
 
+void dt_place_behind(int64_t step)
+{
+    put(began_ns, 0);
+    put(step, step);
+}
+
 void dt_place_phase(dt_place_name phase)
 {
     changed();

@@ -65,22 +65,32 @@ dt_status dt_checkpoint_move_aside(const char *folder, const char *name, const c
     return dt_fail(DT_IO, "cannot rename %s to %s: %s", from, aside, strerror(errno));
 }
 
-/* Of a save or a deletion that did not end; or undone, and the run has come as far again. */
-static bool is_leftover(const char *name, int64_t reached)
+/* Its steps, when it is undone; else -1. */
+static int64_t undone_step(const char *name)
 {
     static const char undone[] = ".undone-";
     dt_checkpoint_name n;
 
-    if (strncmp(name, undone, sizeof undone - 1) == 0)
-        return dt_checkpoint_name_parse(name + sizeof undone - 1, &n) && n.step <= reached;
-    return strncmp(name, ".tmp-", 5) == 0 || strncmp(name, ".trash-", 7) == 0;
+    return strncmp(name, undone, sizeof undone - 1) == 0 &&
+                   dt_checkpoint_name_parse(name + sizeof undone - 1, &n)
+               ? n.step
+               : -1;
+}
+
+/* Of a save or a deletion that did not end; or undone, and the run has come as far again. */
+static bool is_leftover(const char *name, int64_t reached)
+{
+    const int64_t step = undone_step(name);
+
+    return (step >= 0 && step <= reached) || strncmp(name, ".tmp-", 5) == 0 ||
+           strncmp(name, ".trash-", 7) == 0;
 }
 
 /* The renaming that made a .trash-* may be one that is not on disk yet, of a process that
  * was killed: unlinking first could leave a torn folder under the old name. */
 dt_status dt_checkpoint_sweep(const char *folder, int64_t reached)
 {
-    bool synced = false;
+    bool synced = false, undone = false;
     dt_status st = DT_OK, removed = DT_OK;
     DIR *dir = opendir(folder);
 
@@ -89,8 +99,10 @@ dt_status dt_checkpoint_sweep(const char *folder, int64_t reached)
                                : dt_fail(DT_IO, "cannot list %s: %s", folder, strerror(errno));
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
         char path[PATH_MAX];
-        if (!is_leftover(e->d_name, reached))
+        if (!is_leftover(e->d_name, reached)) {
+            undone = undone || undone_step(e->d_name) >= 0;
             continue;
+        }
         if (!synced)
             DT_GO(st, dt_folder_sync(folder), out);
         synced = true;
@@ -99,6 +111,8 @@ dt_status dt_checkpoint_sweep(const char *folder, int64_t reached)
             removed =
                 dt_fail(DT_IO, "cannot remove %s: %s; remove it by hand", path, strerror(errno));
     }
+    if (!undone)
+        dt_metrics_drop_aside(folder);
 
 out:
     closedir(dir);

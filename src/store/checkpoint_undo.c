@@ -46,6 +46,8 @@ static dt_status undo_newer(const char *run, const dt_checkpoint_name *at, const
         DT_GO(st, dt_path_join(path, folder, list[i].text), out);
         if (dt_checkpoint_is_file(path)) /* somebody's own: what is put aside goes in time */
             continue;
+        if (moved == 0)
+            dt_metrics_put_aside(run);
         DT_GO(st, dt_checkpoint_move_aside(folder, list[i].text, ".undone-"), out);
         dt_warn("%s/%s %s: renamed to .undone-%s", folder, list[i].text, why, list[i].text);
         moved++;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -119,6 +120,68 @@ dt_status dt_metrics_check(const char *path, int64_t *bytes, bool write)
     close(fd);
     return st;
 }
+
+/* ---- Lines of steps that are undone ------------------------------------------------------- */
+
+/* A run's records, and those put aside: what there is of them, 0 bytes where there is none. */
+typedef struct both {
+    char path[PATH_MAX], aside[PATH_MAX];
+    int64_t bytes, aside_bytes;
+} both;
+
+static int64_t regular_bytes(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISREG(info.st_mode) ? (int64_t)info.st_size : 0;
+}
+
+static bool find_both(both *b, const char *run)
+{
+    if (dt_path_join(b->path, run, "metrics.jsonl") != DT_OK ||
+        dt_path_join(b->aside, run, DT_METRICS_ASIDE) != DT_OK) {
+        dt_fail_clear();
+        return false;
+    }
+    b->bytes = regular_bytes(b->path);
+    b->aside_bytes = regular_bytes(b->aside);
+    return true;
+}
+
+void dt_metrics_put_aside(const char *run)
+{
+    both b;
+
+    if (!find_both(&b, run) || b.bytes <= b.aside_bytes)
+        return;
+    const int from = open(b.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int to =
+        open(b.aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+    if (from < 0 || to < 0 || !copy_bytes(from, to, b.bytes)) {
+        dt_warn("%s cannot be kept as " DT_METRICS_ASIDE ": %s; lines of steps that are undone "
+                "will be lost",
+                b.path, strerror(errno));
+        if (to >= 0)
+            unlink(b.aside);
+    } else if (dt_folder_sync(run) != DT_OK) {
+        dt_fail_clear();
+    }
+    if (from >= 0)
+        close(from);
+    if (to >= 0)
+        close(to);
+}
+
+void dt_metrics_drop_aside(const char *checkpoints)
+{
+    char run[PATH_MAX];
+    both b;
+
+    snprintf(run, sizeof run, "%s", checkpoints);
+    if (find_both(&b, dirname(run)) && b.aside_bytes > 0)
+        unlink(b.aside);
+}
+
+/* ---- Going on ------------------------------------------------------------------------------ */
 
 dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes)
 {

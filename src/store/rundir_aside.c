@@ -12,7 +12,7 @@
 #include "durable.h"
 
 static const char *const aside_names[] = {"checkpoints", "model.safetensors", "metrics.jsonl",
-                                          ".undone-model.safetensors"};
+                                          ".undone-model.safetensors", DT_METRICS_ASIDE};
 enum { ASIDE_NAMES = DT_COUNT_OF(aside_names) };
 
 static dt_status aside_error(const char *path, const char *what)

@@ -233,10 +233,10 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
 /* Before a run goes on in its own folder from the checkpoint `path`: whatever is newer in
  * that folder is renamed to .undone-* and named by dt_warn. It tells of a future that will
  * be another one, and its length of metrics.jsonl lies behind the end. Call it before
- * metrics.jsonl is cut. They stay until the run has come as far again: see
- * dt_checkpoint_prune. So is a model.safetensors of more steps, which stays as
- * .undone-model.safetensors until the run has written another. Nothing happens to a checkpoint
- * outside a run folder. DT_IO. */
+ * metrics.jsonl is cut, whose lines stay, too (dt_metrics_put_aside). All of it stays until the
+ * run has come as far again: see dt_checkpoint_prune. So is a model.safetensors of more steps,
+ * which stays as .undone-model.safetensors until the run has written another. Nothing happens to a
+ * checkpoint outside a run folder. DT_IO. */
 dt_status dt_checkpoint_rewind(const char *path) DT_MUST_CHECK;
 
 /* After a run whose state behind `step` steps is not finite, or gives a loss that is not:
@@ -360,6 +360,12 @@ dt_status dt_metrics_check(const char *path, int64_t *bytes, bool write) DT_MUST
 /* dt_metrics_open for a run that goes on: what dt_metrics_check has found good is cut to
  * `bytes`. DT_CANTCREATE, DT_IO. */
 dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes) DT_MUST_CHECK;
+/* Before a run goes back: its lines stay as DT_METRICS_ASIDE, unless that has more of them. Where
+ * they cannot, a warning. */
+void dt_metrics_put_aside(const char *run);
+/* No checkpoint of the run's folder of checkpoints is undone any more: nor are they wanted. */
+void dt_metrics_drop_aside(const char *checkpoints);
+#define DT_METRICS_ASIDE ".undone-metrics.jsonl"
 /* The file's length, for a checkpoint; m->fd is what to sync. DT_IO. */
 dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes) DT_MUST_CHECK;
 /* A file that was removed, replaced, or cut, while the run goes on, is written to the path again,

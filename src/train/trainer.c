@@ -60,6 +60,7 @@ static dt_status preempted(training *t)
     const char *why = dt_signals_name(r->stop.signal);
     char run[PATH_MAX];
 
+    dt_place_behind(t->at.run_step);
     DT_TRY(save(t, (dt_save_how){.wait = true}));
     if (t->session.leads) {
         snprintf(text, sizeof text, "%s", dt_saver_last(t->session.saver));
@@ -381,7 +382,9 @@ static dt_status begin(training *t)
     t->watch = NULL;
     if (leads && path[0]) /* nothing refuses it any more */
         dt_resume_warn(r, t->other_class);
-    return dt_watched_open(&t->watch, r, leads ? t->session.folder.at : NULL);
+    DT_TRY(dt_watched_open(&t->watch, r, leads ? t->session.folder.at : NULL));
+    dt_place_behind(t->at.run_step);
+    return DT_OK;
 }
 
 /* A log in the run's folder must not stand where the run's own files come; of what is there
@@ -401,6 +404,9 @@ static dt_status refuse_log(const char *option, const char *path)
 
 static dt_status refuse_options(const dt_options *o)
 {
+    if (o->comm_log[0] && strcmp(o->comm_log, o->out) == 0)
+        return dt_fail(DT_CANTCREATE, "--comm-log %s: --out is the run's folder; name a file",
+                       o->comm_log);
     DT_TRY(refuse_log("--comm-log", o->comm_log));
     if (strcmp(o->exchange, "all") == 0 || strcmp(o->exchange, "none") == 0)
         return dt_fail(DT_CONFIG, "--exchange %s is for dtrain bench; choose from: auto%s",

@@ -42,7 +42,7 @@ void dt_table_place(const dt_table *t, int rank, char *out, size_t room)
     if (layer >= 0 && layer < t->head->names && phase != DT_AT_test) /* its plan has others */
         snprintf(out, room, "%s, %.*s of step %lld", text, DT_TABLE_NAME - 1,
                  t->name + (size_t)layer * DT_TABLE_NAME, step);
-    else if (step == 0) /* it is set up */
+    else if (step == 0 || phase == DT_AT_begin)
         snprintf(out, room, "%s", text);
     else if (phase == DT_AT_exchange)
         snprintf(out, room, "%s of step %lld, bucket %lld", text, step,

@@ -82,6 +82,8 @@ for own in metrics.jsonl checkpoints model.safetensors; do
     refuses 73 "--comm-log $tmp/own/$own: a run has its own" -- "${tiny[@]}" --out "$tmp/own" --comm-log "$tmp/own/$own"
 done
 must test ! -e "$tmp/own"
+refuses 73 "--out is the run's folder" -- "${tiny[@]}" --out "$tmp/own" --comm-log "$tmp/own"
+must test ! -e "$tmp/own"
 mkdir -p "$tmp/taken/logs-2"
 refuses 73 "it holds 'logs-2'" -- "${tiny[@]}" --out "$tmp/taken" --log-dir "$tmp/taken/logs"
 : >"$tmp/file"

@@ -96,6 +96,22 @@ of "$newest" "$last"
 accepts --out "$run" --resume auto --threads 1 --max-steps $((last + 1)) --epochs 1000000
 must test ! -e "$run/.undone-model.safetensors"
 of "$run/model.safetensors" $((last + 1))
+
+# going back, and back again: checkpoint and records are had again, and the run ends as it would have
+rm -r "$run"
+accepts "${tiny[@]}" --max-steps 4 --epochs 2 --save-every 1 --keep-last 9 --out "$run"
+cp "$run/metrics.jsonl" "$tmp/records"
+accepts --out "$run" --resume "$run/checkpoints/step-0000000001" --max-steps 2
+must test "$(wc -l <"$run/metrics.jsonl")" -lt "$(wc -l <"$tmp/records")"
+must cmp "$run/.undone-metrics.jsonl" "$tmp/records"
+mv "$run/checkpoints/.undone-step-0000000003" "$run/checkpoints/step-0000000003"
+mv "$run/.undone-metrics.jsonl" "$run/metrics.jsonl"
+accepts --out "$run" --resume auto --max-steps 4
+must cmp "$run/model.safetensors" "$tmp/four"
+equal "$(grep -c '"kind":"step"' "$tmp/records")" "$(grep -c '"kind":"step"' "$run/metrics.jsonl")"
+accepts --out "$run" --resume "$run/checkpoints/step-0000000003"
+must test ! -e "$run/.undone-metrics.jsonl" # as far again
+
 # of a run that prunes while others read
 rm -r "$run"
 "$DTRAIN_BIN" "${tiny[@]}" --epochs 1000000 --max-steps -1 --save-every 1 --keep-last 1 --out "$run" \

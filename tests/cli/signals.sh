@@ -53,6 +53,8 @@ for signal in TERM INT USR1; do
     ended 75 "SIG$signal to a single process"
     must grep -q "stopped by SIG$signal after step" "$tmp/stderr"
     must grep -qF "start it again with --out $tmp/alone-$signal --resume auto" "$tmp/stderr"
+    step=$(sed -nE 's/.* after step ([0-9]+) of 120.*/\1/p' "$tmp/stderr")
+    must grep -q "step $step of 120" <("$DTRAIN_BIN" status "$tmp/alone-$signal")
     goes_on "$tmp/alone-$signal"
 done
 

@@ -155,6 +155,9 @@ ended 75 "a run that nobody watches"
 accepts "${tiny[@]}" --out "$tmp/over"
 launch 1 status "$tmp/over"
 must grep -q "^run $tmp/over is over: step 1 of 1" "$tmp/stdout"
+accepts --out "$tmp/over" --resume auto # nothing is left to do
+launch 1 status "$tmp/over"
+must grep -q "^run $tmp/over is over: step 1 of 1" "$tmp/stdout"
 ranks=1
 mkdir "$tmp/none"
 refuses 66 "cannot read $tmp/none/progress" -- status "$tmp/none"
