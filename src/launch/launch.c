@@ -420,7 +420,8 @@ dt_status dt_ranktable(int argc, char **argv, int *code)
         return dt_fail(DT_USAGE, "usage: %s", usage);
     if (checks) {
         DT_TRY(dt_ranktable_read(&h, w.rest[0]));
-        printf("ok   %s: %d ranks on %d hosts:", w.rest[0], h.ranks, h.count);
+        printf("ok   %s: %d ranks on %d host%s:", w.rest[0], h.ranks, h.count,
+               h.count == 1 ? "" : "s");
         for (int i = 0; i < h.count; i++)
             printf(" %s:%d", h.host[i].name, h.host[i].slots);
         putchar('\n');

@@ -72,7 +72,7 @@ typedef enum dt_option_scope {
         "images per step over all shards (auto: batch x shards)")                                  \
     DT_AUTO(X, shards, RESULT, 0, 1, 65536, "Data", "S",                                           \
         "shards per global batch: the unit of results (auto: ranks x accum)")                      \
-    DT_AUTO(X, accum, RESULT, 0, 1, 65536, "Data", "K", "shards per rank and step (auto: 1)")      \
+    DT_AUTO(X, accum, RESULT, 0, 1, 65536, "Data", "K", "shards a rank and step (auto: 1)")        \
     DT_CHOICE(X, net, RESULT, "resnet50", DT_NET_LIST(DT_WORD), "Network", "NAME", "network")      \
     DT_CHOICE(X, variant, RESULT, "mindspore", " mindspore torchvision", "Network", "NAME",        \
         "resnet50: stride on the first 1x1, \"same\" padding; or on the 3x3, pad 3")               \
@@ -109,7 +109,7 @@ typedef enum dt_option_scope {
         "step: multiply by --gamma at these fractions of the run")                                 \
     DT_REAL(X, gamma, RESULT, 0.1, 0, 1, "Training", "G", "step: factor at each milestone")        \
     DT_REAL(X, peak, RESULT, 0.2, 0, 1, "Training", "FRACTION",                                    \
-        "onecycle: where the rate is highest")                                                     \
+        "onecycle: where the rate is at its peak")                                                     \
     DT_REAL(X, label_smoothing, RESULT, 0, 0, 0.999, "Training", "S", "label smoothing")           \
     DT_AUTO_REAL(X, loss_epsilon, RESULT, -1, 0, 1, "Training", "E",                               \
         "loss: log(p + E), or (0) log-sum-exp (auto: 1e-24 for resnet50's mindspore variant, else 0)") \

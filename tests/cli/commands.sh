@@ -47,6 +47,7 @@ refuses 71 "1000 images at a time need" -- train --data synthetic:8000 --net vgg
 # help does not depend on a broken configuration
 DTRAIN_CONFIG=/nonexistent accepts --help
 launch 1 --help
+grep -q ' $' "$tmp/stdout" && complain "--help: a line ends with a space"
 DTRAIN_CONFIG=/nonexistent refuses 66 /nonexistent -- summary
 
 # results that cannot be written are not lost silently
