@@ -24,8 +24,13 @@ stop_slurm() {
     rm -rf "$tmp"
 }
 trap stop_slurm EXIT
+no_slurm() { # WHO does not start
+    echo "$1 does not start:"
+    tail -n 30 "$slurm"/*.log
+    exit 1
+}
 munged --force --key-file="$slurm/munge.key" --socket="$slurm/munge/socket" --pid-file="$slurm/munge.pid" \
-    --log-file="$slurm/munge.log" --seed-file="$slurm/munge.seed" || exit 1
+    --log-file="$slurm/munge.log" --seed-file="$slurm/munge.seed" || no_slurm munged
 host=$(hostname -s)
 cat >"$SLURM_CONF" <<END
 ClusterName=test
@@ -56,12 +61,13 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 END
 # newer ones want control groups even where no plugin uses them
 [ "$(slurmd -V | grep -oE '[0-9]+' | head -n 1)" -lt 23 ] || echo "CgroupPlugin=disabled" >"$slurm/cgroup.conf"
-slurmctld && slurmd || exit 1
+slurmctld || no_slurm slurmctld
+slurmd || no_slurm slurmd
 for _ in $(seq 300); do
     sinfo -h -o %T 2>/dev/null | grep -q idle && break
     sleep 0.1
 done
-sinfo -h -o %T | grep -q idle || { tail "$slurm"/*.log; exit 1; }
+sinfo -h -o %T | grep -q idle || no_slurm "the node"
 
 must test "$(nproc)" -ge 2
 
