@@ -105,6 +105,7 @@ for _ in $(seq 1200); do
     [[ $(state) =~ ^(PENDING|RUNNING|COMPLETING)$ ]] || break
     sleep 0.1
 done
+limit=$((4 * limit)) # as many steps as two ranks made in half a minute
 accepts "${run[@]}" --out "$tmp/calm"
 must test "$steps" -gt 200
 must test "$(restarts)" = 1
