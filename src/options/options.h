@@ -156,12 +156,12 @@ typedef enum dt_option_scope {
     DT_TEXT(X, comm_log, HERE, "", "Output", "FILE",                                               \
         "append each collective: bytes, seconds in it by rank, for whom they waited")            \
     DT_TEXT(X, save_every, HOW, "10m", "Checkpoints", "WHEN",                                      \
-        "checkpoint every N steps, or 30s, 10m, 2h (0: never)")                                    \
+        "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
     DT_COUNT(X, keep_last, HOW, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep")       \
     DT_FLAG(X, keep_best, HOW, false, "Checkpoints",                                               \
         "checkpoint each epoch that tests best so far, and keep it")                               \
     DT_COUNT(X, keep_every, HOW, 0, 0, 1e12, "Checkpoints", "M",                                   \
-        "also keep checkpoints whose step is a multiple of M (0: none)")                           \
+        "of --save-every's, also keep each whose step is a multiple of M (0: none)")             \
     DT_CHOICE(X, on_save_error, HOW, "continue", " continue stop", "Checkpoints", "WHAT",          \
         "when a checkpoint cannot be written: warn and train on, or end the run")                  \
     DT_TEXT(X, resume, HERE, "never", "Checkpoints", "FROM",                                       \

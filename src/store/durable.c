@@ -14,7 +14,8 @@
  * the disk. */
 static dt_status outfile_error(const dt_outfile *f, dt_status code, const char *what)
 {
-    const char *remedy = "free space or choose another --out";
+    const bool full = errno == ENOSPC || errno == EDQUOT;
+    const char *remedy = full ? "free space or choose another --out" : "choose another --out";
     struct rlimit limit;
 
     if (errno == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < f->size) {

@@ -28,21 +28,51 @@ static bool locale_is_utf8(void)
     return utf8;
 }
 
-/* mpirun gives its ranks a terminal of their own, whatever it writes to itself: under
- * it, what counts is the standard output of the parent, where ours ends up. */
+#define OUTPUT_CHARS 64 /* of a terminal's path, and more than enough */
+
+/* Where the standard output of a process goes, "" where that cannot be seen. */
+static void output_of(pid_t pid, char target[OUTPUT_CHARS])
+{
+    char link[64];
+
+    snprintf(link, sizeof link, "/proc/%ld/fd/1", (long)pid);
+    const ssize_t n = readlink(link, target, OUTPUT_CHARS - 1);
+    target[n > 0 ? n : 0] = '\0';
+}
+
+/* 0 where there is none. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[64];
+    long parent = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *f = fopen(path, "re");
+    for (char line[256]; f && parent == 0 && fgets(line, sizeof line, f);)
+        if (sscanf(line, "PPid: %ld", &parent) != 1)
+            parent = 0;
+    if (f)
+        fclose(f);
+    return (pid_t)parent;
+}
+
+/* mpirun gives its ranks a terminal of their own, whatever it writes to itself: under it, what
+ * counts is its standard output, where ours ends up. Programs that a rank was started by, such as
+ * timeout(1), have the rank's. */
 static bool ends_at_terminal(FILE *out)
 {
-    char link[64], target[64];
+    char own[OUTPUT_CHARS], target[OUTPUT_CHARS];
 
     if (isatty(fileno(out)) != 1)
         return false;
     if (!getenv("OMPI_COMM_WORLD_RANK"))
         return true;
-    snprintf(link, sizeof link, "/proc/%ld/fd/1", (long)getppid());
-    const ssize_t n = readlink(link, target, sizeof target - 1);
-    if (n <= 0)
-        return false;
-    target[n] = '\0';
+    output_of(getpid(), own);
+    pid_t pid = getpid();
+    do {
+        pid = parent_of(pid);
+        output_of(pid, target);
+    } while (pid > 1 && strcmp(own, target) == 0);
     return strncmp(target, "/dev/pts/", 9) == 0 || strncmp(target, "/dev/tty", 8) == 0;
 }
 

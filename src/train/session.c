@@ -53,7 +53,8 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
     const uint64_t model = 4 * (uint64_t)dt_net_weight_total(r->net) +
                            8 * (uint64_t)dt_net_norm_channels(r->net) + (1u << 20);
     /* Of checkpoints, the two that are kept while a third is written. */
-    const uint64_t saves = strcmp(r->o.save_every, "0") == 0 ? 0 : 3 * 2 * model;
+    const bool none = strcmp(r->o.save_every, "0") == 0 && !r->o.keep_best;
+    const uint64_t saves = none ? 0 : 3 * 2 * model;
     struct statvfs v;
 
     if (statvfs(s->folder.at, &v) != 0)
@@ -67,8 +68,9 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
                        s->folder.path, (unsigned long long)left, (unsigned long long)model);
     if (left < model + saves)
         dt_warn("the disk of run folder '%s' has %llu bytes left; the model and its checkpoints "
-                "need %llu: make room, choose another --out, or keep none with --save-every 0",
-                s->folder.path, (unsigned long long)left, (unsigned long long)(model + saves));
+                "need %llu: make room, choose another --out, or keep none with --save-every 0%s",
+                s->folder.path, (unsigned long long)left, (unsigned long long)(model + saves),
+                r->o.keep_best ? " and without --keep-best" : "");
     return DT_OK;
 }
 

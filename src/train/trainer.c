@@ -173,7 +173,7 @@ static dt_status end_epoch(training *t, double seconds)
     at->step = at->images = 0;
     at->loss_sum = 0;
     /* Not proved yet: the next step's loss may fail where the test's did not. */
-    return best && r->o.keep_best && saves(t) ? save(t, (dt_save_how){.best = true}) : DT_OK;
+    return best && r->o.keep_best ? save(t, (dt_save_how){.best = true}) : DT_OK;
 }
 
 /* A run resumed behind an epoch's last step begins with its test. */
@@ -425,6 +425,9 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
 
     if (o->model[0])
         dt_warn("--model is for eval; to start from a model file give --init");
+    if (o->keep_every > 0 && strcmp(o->save_every, "0") == 0)
+        dt_warn("--keep-every %lld keeps nothing: --save-every 0 saves at no step; give that, too",
+                (long long)o->keep_every);
     if (st == DT_OK)
         st = dt_watched_setup(&t.watch, c, o);
     if (st == DT_OK)

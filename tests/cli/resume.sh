@@ -204,5 +204,11 @@ must grep -q "/step-$(printf %010d $((epoch * 4)))\(-[0-9]*\)\?/state.json$" <<<
 must test "$(wc -l <<<"$kept")" = 1
 must test -s "$tmp/best/checkpoints/step-0000000048/MANIFEST" -o \
     -s "$tmp/best/checkpoints/step-0000000048-2/MANIFEST"
+# also where nothing else is saved
+accepts "${tiny[@]}" --data synthetic:128 --lr 0.05 --epochs 12 --max-steps -1 --save-every 0 --keep-last 1 --keep-best --out "$tmp/only"
+must test "$(ls "$tmp/only/checkpoints" | tail -n 1)" = "step-$(printf %010d $((epoch * 4)))"
+accepts verify "$tmp/only"
+accepts "${run[@]}" --save-every 0 --keep-every 2 --out "$tmp/every"
+must grep -qF -- "--keep-every 2 keeps nothing: --save-every 0" "$tmp/stderr"
 
 finish

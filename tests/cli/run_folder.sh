@@ -138,7 +138,7 @@ goes_on() {
 
 # the folder is removed while the run goes on: it is made again, but not in another's place
 for taken in no yes; do
-    goes_on "$tmp/tidied" 600 --save-every 20
+    goes_on "$tmp/tidied" 200 --save-every 20
     while [ -e "$tmp/tidied" ]; do rm -rf "$tmp/tidied" 2>/dev/null; done
     [ $taken = no ] || { mkdir "$tmp/tidied" && : >"$tmp/tidied/other"; }
     wait "$job"
@@ -158,7 +158,7 @@ for taken in no yes; do
 done
 
 # a link that comes to where the model is to be, while the run goes on
-goes_on "$tmp/late" 600 --save-every 0
+goes_on "$tmp/late" 200 --save-every 0
 ln -s nowhere "$tmp/late/model.safetensors"
 wait "$job"
 code=$?

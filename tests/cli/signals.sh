@@ -4,7 +4,9 @@
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
-run=("${tiny[@]}" --epochs 1000 --max-steps 120 --save-every 0)
+steps=120 sizes=(--image-size 64 --width-divisor 8)
+[ -z "${ASAN_OPTIONS:-}" ] || steps=40 sizes=(--image-size 48) # slow as they are
+run=("${tiny[@]}" --epochs 1000 --max-steps $steps --save-every 0)
 
 # begin NP DIR ARGS...: in the background; $job is mpirun or the process itself
 begin() {
@@ -40,7 +42,7 @@ goes_on() {
     accepts "${run[@]}" --out "$1" --resume auto
     must grep -q "resumed from $1/checkpoints/step-" "$tmp/stderr"
     equal "$want" "$(hashes "$1")"
-    must test "$(grep -c '"kind":"step"' "$1/metrics.jsonl")" = 120
+    must test "$(grep -c '"kind":"step"' "$1/metrics.jsonl")" = $steps
 }
 
 accepts "${run[@]}" --out "$tmp/calm"
@@ -53,8 +55,8 @@ for signal in TERM INT USR1; do
     ended 75 "SIG$signal to a single process"
     must grep -q "stopped by SIG$signal after step" "$tmp/stderr"
     must grep -qF "start it again with --out $tmp/alone-$signal --resume auto" "$tmp/stderr"
-    step=$(sed -nE 's/.* after step ([0-9]+) of 120.*/\1/p' "$tmp/stderr")
-    must grep -q "step $step of 120" <("$DTRAIN_BIN" status "$tmp/alone-$signal")
+    step=$(sed -nE "s/.* after step ([0-9]+) of $steps.*/\1/p" "$tmp/stderr")
+    must grep -q "step $step of $steps" <("$DTRAIN_BIN" status "$tmp/alone-$signal")
     goes_on "$tmp/alone-$signal"
 done
 
@@ -110,13 +112,13 @@ for which in -o -n; do
     catches "$rank"
     kill -USR1 "$rank"
     ended 75 "SIGUSR1 to a rank that starts"
-    must grep -qE "stopped by SIGUSR1 (while the run was set up|after step [01] of 120)" "$tmp/stderr"
+    must grep -qE "stopped by SIGUSR1 (while the run was set up|after step [01] of $steps)" "$tmp/stderr"
 done
 
 # ---- Within a step, within a test pass ----------------------------------------------------
 
 # Steps and tests long enough to be met in the middle; two steps an epoch.
-slow=("${run[@]}" --max-steps 6 --image-size 64 --width-divisor 8 --global-batch 64 --subset 128
+slow=("${run[@]}" --max-steps 6 "${sizes[@]}" --global-batch 64 --subset 128
       --data synthetic:4000)
 steps() { grep -c '"kind":"step"' "$folder/metrics.jsonl" 2>/dev/null; }
 epochs() { grep -c '"kind":"epoch"' "$folder/metrics.jsonl" 2>/dev/null; }
