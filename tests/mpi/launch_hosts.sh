@@ -81,7 +81,7 @@ done
 for k in 0 1; do
     wait "${job[k]}"
     code=$?
-    [ $code = 66 ] || { bad=1; echo "FAILED: host $k ends with $code, want 66"; cat "$folder/log$k"; }
+    [ $code = 66 ] || { bad=1; echo "FAILED: host $k ends with $code, want 66"; tail -n 20 "$folder"/log?; }
 done
 ! grep -q "DTRAIN_TOKEN\|$(cat "$folder/token")" "$folder"/log? || { bad=1; echo "FAILED: the token is told"; }
 
