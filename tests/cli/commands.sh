@@ -45,10 +45,10 @@ refuses 71 "1000 images at a time need" -- train --data synthetic:8000 --net vgg
     --shards 8 --image-size 1024 --threads 1
 
 # help does not depend on a broken configuration
-DTRAIN_CONFIG=/nonexistent accepts --help
+DTRAIN_CONFIG=/dev/null/none accepts --help
 launch 1 --help
 grep -q ' $' "$tmp/stdout" && complain "--help: a line ends with a space"
-DTRAIN_CONFIG=/nonexistent refuses 66 /nonexistent -- summary
+DTRAIN_CONFIG=/dev/null/none refuses 66 /dev/null/none -- summary
 
 # results that cannot be written are not lost silently
 "$DTRAIN_BIN" --help >/dev/full 2>"$tmp/stderr"

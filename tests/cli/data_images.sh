@@ -69,7 +69,7 @@ mkfifo "$victim"
 wrong 66 "$victim"
 folder
 rm "$victim"
-ln -s /nonexistent "$victim"
+ln -s /dev/null/none "$victim"
 wrong 66 "$victim"
 folder
 rm -r "$tmp/data/test"

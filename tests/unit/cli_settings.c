@@ -172,18 +172,18 @@ static void test_who_wins(void **state)
 
     /* --config wins over DTRAIN_CONFIG */
     snprintf(both, sizeof both, "--config|%s", path);
-    assert_int_equal(start(&f, both, "DTRAIN_CONFIG=/nonexistent"), DT_OK);
+    assert_int_equal(start(&f, both, "DTRAIN_CONFIG=/dev/null/none"), DT_OK);
     assert_string_equal(text_of(&f.s.options, "epochs"), "2");
     dt_settings_release(&f.s);
     unlink(path);
 
     /* help and version need no configuration */
-    assert_int_equal(start(&f, "--help", "DTRAIN_CONFIG=/nonexistent"), DT_OK);
+    assert_int_equal(start(&f, "--help", "DTRAIN_CONFIG=/dev/null/none"), DT_OK);
     dt_settings_release(&f.s);
-    assert_int_equal(start(&f, "--lr|1", "DTRAIN_CONFIG=/nonexistent"), DT_NOINPUT);
+    assert_int_equal(start(&f, "--lr|1", "DTRAIN_CONFIG=/dev/null/none"), DT_NOINPUT);
     dt_settings_release(&f.s);
     dt_fail_clear();
-    assert_int_equal(start(&f, "--config=", "DTRAIN_CONFIG=/nonexistent"), DT_USAGE);
+    assert_int_equal(start(&f, "--config=", "DTRAIN_CONFIG=/dev/null/none"), DT_USAGE);
     dt_settings_release(&f.s);
     dt_fail_clear();
     assert_int_equal(start(&f, "", "DTRAIN_CONFIG="), DT_CONFIG);

@@ -206,9 +206,9 @@ static void paths_lead_to_their_run(void **state)
         dt_rundir_close(&d);
         rmdir(other);
     }
-    p->o.resume = "/nonexistent/run";
+    p->o.resume = "/dev/null/none/run";
     p->o.out = other;
-    assert_fails(dt_rundir_open(&d, &p->o, 2), DT_NOINPUT, "/nonexistent/run");
+    assert_fails(dt_rundir_open(&d, &p->o, 2), DT_NOINPUT, "/dev/null/none/run");
     p->o.resume = p->run; /* another run's folder is not taken, whatever is resumed */
     mkdir(other, 0755);
     folder_write(other, "options.yaml", "x", 1);
