@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -139,6 +140,7 @@ static bool obey(joined *j, dt_status *st, int *code)
     if (j->frame.type != DT_FRAME_END || j->frame.bytes != 1)
         return true;
     *code = j->frame.payload[0];
+    shutdown(j->wire.fd, SHUT_WR); /* heard */
     if (!j->begun && *code == dt_status_exit_code(DT_PREEMPTED))
         *st = dt_fail(DT_PREEMPTED, "stopped before all hosts had come: start it again");
     return false;

@@ -16,6 +16,8 @@
 
 #include "meet.h"
 
+enum { END_S = 3 }; /* for the other hosts to hear that it is over */
+
 typedef struct server_node {
     dt_wire wire; /* fd -1: it has not come, is gone, or is this host */
     int agent;    /* that waits for its daemon's end; -1: none */
@@ -184,13 +186,31 @@ static dt_status name_own(dt_server *s)
     return DT_OK;
 }
 
+/* Until the other side has closed, or that time. A socket that is closed with bytes unread is
+ * reset, and what it had still to send is lost: the end of the last frame, while its head is not
+ * acknowledged (RFC 1122, 4.2.2.13 and 4.2.3.4). */
+static void drain(dt_server *s, int fd, double until)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    while (dt_seconds() < until)
+        if (poll(&p, 1, 100) > 0 && recv(fd, s->frame.payload, DT_WIRE_MOST, 0) <= 0)
+            return;
+}
+
 static void end_all(dt_server *s, int code)
 {
     const uint8_t end = (uint8_t)code;
+    const double until = dt_seconds() + END_S;
 
     for (int k = 1; k < s->nodes; k++)
-        if (s->node[k].wire.fd >= 0)
+        if (s->node[k].wire.fd >= 0) {
             (void)dt_wire_send(&s->node[k].wire, DT_FRAME_END, &end, 1);
+            shutdown(s->node[k].wire.fd, SHUT_WR);
+        }
+    for (int k = 1; k < s->nodes; k++)
+        if (s->node[k].wire.fd >= 0)
+            drain(s, s->node[k].wire.fd, until);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */

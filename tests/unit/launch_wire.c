@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -259,11 +260,90 @@ static void a_refused_host_says_why(void **state)
     close(listens);
 }
 
+/* Another host that sends more than the first one reads before it ends, and acknowledges late:
+ * what it hears in the end. */
+static int busy_host(const struct sockaddr_in *first, const dt_token *t)
+{
+    enum { FRAMES = 40 };
+    const struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000002)};
+    const int off = 0;
+    static dt_frame f;
+    dt_wire w;
+
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(fd, (const struct sockaddr *)&own, sizeof own) != 0)
+        return 9;
+    for (int i = 0; i < 100 && connect(fd, (const struct sockaddr *)first, sizeof *first) != 0; i++)
+        usleep(20 * 1000);
+    if (!dt_wire_connect(&w, fd, t, &(dt_hello){2, 1, 1}))
+        return 10;
+    usleep(100 * 1000);
+    for (int i = 0; i < FRAMES; i++)
+        if (setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off) != 0 ||
+            !dt_wire_send(&w, DT_FRAME_DONE, "", 0))
+            return 11;
+    usleep(400 * 1000);
+    return dt_wire_receive(&w, &f) && f.type == DT_FRAME_END && f.bytes == 1 ? f.payload[0] : 12;
+}
+
+/* A port of this host that is free, in *at and as a text. */
+static void free_port(struct sockaddr_in *at, char master[32])
+{
+    socklen_t length = sizeof *at;
+
+    *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)at, sizeof *at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)at, &length), 0);
+    close(fd);
+    snprintf(master, 32, "127.0.0.1:%d", ntohs(at->sin_port));
+}
+
+/* The first host, that stands still until its mpirun has ended: its exit code. */
+static int late_host(const dt_meeting *m)
+{
+    char sh[] = "sh", c[] = "-c";
+    char ends[] = "(sleep 0.3; kill -CONT $PPID) & kill -STOP $PPID; exit 7";
+    char *words[] = {sh, c, ends, NULL};
+    dt_server *s = NULL;
+    dt_hosts h = {0};
+    int code = 0;
+
+    if (dt_server_open(&s, m, &h) != DT_OK || dt_server_run(s, words, &code) != DT_OK)
+        return 20;
+    dt_server_close(s);
+    dt_hosts_release(&h);
+    return code;
+}
+
+static void the_last_word_is_heard(void **state)
+{
+    (void)state;
+    const dt_token t = token_of(1);
+    struct sockaddr_in at;
+    char master[32];
+    int status = 0;
+
+    free_port(&at, master);
+    const dt_meeting m = {.master = master, .own = {2, 0, 1}, .token = t};
+    const pid_t first = fork();
+    if (first == 0)
+        _exit(late_host(&m));
+    const pid_t other = fork();
+    if (other == 0)
+        _exit(busy_host(&at, &t));
+    assert_int_equal(waitpid(first, &status, 0), first);
+    assert_int_equal(WEXITSTATUS(status), 7);
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(WEXITSTATUS(status), 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_has_the_token_is_heard), cmocka_unit_test(no_byte_may_change),
         cmocka_unit_test(only_the_daemon_is_started), cmocka_unit_test(tokens_are_guarded),
-        cmocka_unit_test(a_refused_host_says_why),    cmocka_unit_test(a_slow_stranger_is_left)};
+        cmocka_unit_test(a_refused_host_says_why),    cmocka_unit_test(a_slow_stranger_is_left),
+        cmocka_unit_test(the_last_word_is_heard)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
