@@ -178,6 +178,11 @@ static dt_status images_scan_split(dt_source *s, bool test)
     const size_t first = m->count;
 
     DT_TRY(dt_input_path(folder, m->root, images_split[test]));
+    if (access(folder, F_OK) != 0 && errno == ENOENT)
+        return dt_fail(DT_NOINPUT,
+                       "'%s' has no folder '%s', expected train/CLASS/*.png|jpg and "
+                       "test/CLASS/*.png|jpg: make it, or rename the one that holds those images",
+                       m->root, images_split[test]);
     DT_TRY(images_list(folder, &entry, &count));
     if (!test)
         DT_GO(st, images_name_classes(s, folder, entry, count), out);
@@ -319,7 +324,7 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     if (strlen(path) + sizeof "/train" > DT_PATH_BYTES)
         return DT_DECLINED;
     DT_TRY(dt_input_path(folder, path, images_split[0]));
-    if (!images_is_folder(folder))
+    if (access(folder, F_OK) != 0 && errno == ENOENT)
         return DT_DECLINED;
     DT_TRY(dt_calloc(&m, 1, sizeof *m, "image folder"));
     s->state = m;

@@ -22,6 +22,25 @@ static dt_status check_head(const char *path, const dt_table_head *h, size_t byt
     return DT_OK;
 }
 
+/* Every run has its options there before its first step. */
+static dt_status no_table(const char *path)
+{
+    char options[PATH_MAX + 16];
+    const char *why = dt_open_error();
+    const int folder = (int)(strrchr(path, '/') - path);
+
+    snprintf(options, sizeof options, "%.*s/options.yaml", folder, path);
+    if (access(options, F_OK) != 0)
+        return dt_fail(DT_NOINPUT,
+                       "cannot read %s: %s; %.*s is no run folder: name the one that was "
+                       "given as --out",
+                       path, why, folder, path);
+    return dt_fail(DT_NOINPUT,
+                   "cannot read %s: %s; a run that was started by an older version, "
+                   "or has not begun its first step, has none",
+                   path, why);
+}
+
 /* A copy, so that nothing changes while it is looked at. *memory: to be freed by free(). */
 static dt_status read_table(const char *path, void **memory, dt_table *t)
 {
@@ -31,10 +50,7 @@ static dt_status read_table(const char *path, void **memory, dt_table *t)
 
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return dt_fail(DT_NOINPUT,
-                       "cannot read %s: %s; a run that was started by an older version, "
-                       "or has not begun its first step, has none",
-                       path, dt_open_error());
+        return no_table(path);
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > MOST)
         st = dt_fail(DT_FORMAT, "%s is no table of a run's progress", path);
     if (st == DT_OK)

@@ -261,17 +261,31 @@ must gone "$mpirun"
 must grep -q "stopped by SIGUSR1 after step" "$tmp/stderr"
 wait "$pid" 2>/dev/null
 
+# told twice within a second is told once: timeout(1) tells it, and then its group
 begin --ranks 2
 kill -TERM "$running"
+sleep 0.05
+kill -TERM "$running" 2>/dev/null
 wait "$pid"
 code=$?
 must test "$code" = 75
+must test "$(grep -c 'TERM: asking' "$tmp/stderr")" = 1
+must test "$(grep -c 'again: ending at once' "$tmp/stderr")" = 0
 must test ! -e "$tmp/run/model.safetensors"
 timeout -k 2 60 "$supervisor" --program "$DTRAIN_BIN" --ranks 3 -- "${real[@]}" --out "$tmp/run" \
     >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
 code=$?
 must test "$code" = 0
 same "$tmp/run"
+
+# the last line says how to go on in a folder that it chose
+mkdir "$tmp/chosen"
+(
+    cd "$tmp/chosen" || exit 1
+    timeout -k 30 2 "$supervisor" --program "$DTRAIN_BIN" --ranks 2 -- "${real[@]}" --epochs 30000
+) >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
+made=$(sed -nE 's/^dtrain-run: .*; start again with the same arguments and --out (runs\/[^ ]+)$/\1/p' "$tmp/stderr")
+must test -d "$tmp/chosen/$made"
 
 # dtrain launch knows its hosts' ranks
 rm -rf "$tmp/run"

@@ -160,7 +160,11 @@ launch 1 status "$tmp/over"
 must grep -q "^run $tmp/over is over: step 1 of 1" "$tmp/stdout"
 ranks=1
 mkdir "$tmp/none"
-refuses 66 "cannot read $tmp/none/progress" -- status "$tmp/none"
+refuses 66 "cannot read $tmp/none/progress" "$tmp/none is no run folder: name" -- status "$tmp/none"
+refuses 66 "$tmp/nowhere is no run folder: name" -- status "$tmp/nowhere"
+refuses 66 "$tmp/over/metrics.jsonl is no run folder: name" -- status "$tmp/over/metrics.jsonl"
+: >"$tmp/none/options.yaml"
+refuses 66 "older version" -- status "$tmp/none"
 refuses 64 "an argument is empty" -- status ""
 for bytes in 0 10 100 300; do
     head -c "$bytes" "$tmp/over/progress" >"$tmp/none/progress"
