@@ -219,10 +219,10 @@ same() {
 # begin ARGS...: the supervisor in the background, until a checkpoint is there
 begin() {
     rm -rf "$tmp/run"
-    timeout -k 2 60 "$supervisor" --program "$DTRAIN_BIN" --back-off 0.05 "$@" -- "${real[@]}" \
+    timeout -k 2 $((2 * limit)) "$supervisor" --program "$DTRAIN_BIN" --back-off 0.05 "$@" -- "${real[@]}" \
         --out "$tmp/run" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
     pid=$!
-    for _ in $(seq 600); do
+    for _ in $(seq 3000); do
         compgen -G "$tmp/run/checkpoints/step-*" >/dev/null && break
         sleep 0.02
     done
@@ -272,7 +272,7 @@ must test "$code" = 75
 must test "$(grep -c 'TERM: asking' "$tmp/stderr")" = 1
 must test "$(grep -c 'again: ending at once' "$tmp/stderr")" = 0
 must test ! -e "$tmp/run/model.safetensors"
-timeout -k 2 60 "$supervisor" --program "$DTRAIN_BIN" --ranks 3 -- "${real[@]}" --out "$tmp/run" \
+timeout -k 2 $((2 * limit)) "$supervisor" --program "$DTRAIN_BIN" --ranks 3 -- "${real[@]}" --out "$tmp/run" \
     >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
 code=$?
 must test "$code" = 0
@@ -289,7 +289,7 @@ must test -d "$tmp/chosen/$made"
 
 # dtrain launch knows its hosts' ranks
 rm -rf "$tmp/run"
-timeout -k 2 60 "$supervisor" --program "$DTRAIN_BIN" --launcher "$DTRAIN_BIN launch --hosts localhost:3" -- \
+timeout -k 2 $((2 * limit)) "$supervisor" --program "$DTRAIN_BIN" --launcher "$DTRAIN_BIN launch --hosts localhost:3" -- \
     "${real[@]}" --out "$tmp/run" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
 code=$?
 must test "$code" = 0

@@ -62,7 +62,7 @@ for r in 0 2; do
 done
 
 # again and again, until it is over
-timeout 60 "$DTRAIN_BIN" status "$folder" --watch >"$tmp/watched" 2>&1 &
+timeout $((10 * limit)) "$DTRAIN_BIN" status "$folder" --watch >"$tmp/watched" 2>&1 &
 watcher=$!
 awaits "three looks" three_looks
 must test "$(grep -cE '^last checkpoint: step-[0-9]{10}, [0-9]+ s ago$' "$tmp/watched")" -ge 3
@@ -114,7 +114,7 @@ begin 2 "$tmp/soon" --stall-warn 30 --stall-abort 3
 kill -STOP "${rank[1]}"
 stopped=$SECONDS
 ended 77 "a rank that stays stopped"
-must test $((SECONDS - stopped)) -lt 20
+must test $((SECONDS - stopped)) -lt 30
 must grep -q "rank 1 .*: ended after --stall-abort 3 s" "$tmp/log"
 
 # before the first step, too: a rank that is stopped while images are made
