@@ -324,7 +324,7 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     if (strlen(path) + sizeof "/train" > DT_PATH_BYTES)
         return DT_DECLINED;
     DT_TRY(dt_input_path(folder, path, images_split[0]));
-    if (access(folder, F_OK) != 0 && errno == ENOENT)
+    if (!images_is_folder(folder))
         return DT_DECLINED;
     DT_TRY(dt_calloc(&m, 1, sizeof *m, "image folder"));
     s->state = m;

@@ -109,7 +109,7 @@ typedef enum dt_option_scope {
         "step: multiply by --gamma at these fractions of the run")                                 \
     DT_REAL(X, gamma, RESULT, 0.1, 0, 1, "Training", "G", "step: factor at each milestone")        \
     DT_REAL(X, peak, RESULT, 0.2, 0, 1, "Training", "FRACTION",                                    \
-        "onecycle: where the rate is at its peak")                                                     \
+        "onecycle: where the rate is at its peak")                                                 \
     DT_REAL(X, label_smoothing, RESULT, 0, 0, 0.999, "Training", "S", "label smoothing")           \
     DT_AUTO_REAL(X, loss_epsilon, RESULT, -1, 0, 1, "Training", "E",                               \
         "loss: log(p + E), or (0) log-sum-exp (auto: 1e-24 for resnet50's mindspore variant, else 0)") \
@@ -154,14 +154,14 @@ typedef enum dt_option_scope {
     DT_TEXT(X, log_dir, HERE, "", "Output", "DIR",                                                 \
         "a file for each rank there: what it says, with time, rank and host")                      \
     DT_TEXT(X, comm_log, HERE, "", "Output", "FILE",                                               \
-        "append each collective: bytes, seconds in it by rank, for whom they waited")            \
+        "append each collective: bytes, seconds in it by rank, for whom they waited")              \
     DT_TEXT(X, save_every, HOW, "10m", "Checkpoints", "WHEN",                                      \
         "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
     DT_COUNT(X, keep_last, HOW, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep")       \
     DT_FLAG(X, keep_best, HOW, false, "Checkpoints",                                               \
         "checkpoint each epoch that tests best so far, and keep it")                               \
     DT_COUNT(X, keep_every, HOW, 0, 0, 1e12, "Checkpoints", "M",                                   \
-        "of --save-every's, also keep each whose step is a multiple of M (0: none)")             \
+        "of --save-every's, also keep each whose step is a multiple of M (0: none)")               \
     DT_CHOICE(X, on_save_error, HOW, "continue", " continue stop", "Checkpoints", "WHAT",          \
         "when a checkpoint cannot be written: warn and train on, or end the run")                  \
     DT_TEXT(X, resume, HERE, "never", "Checkpoints", "FROM",                                       \
@@ -188,7 +188,7 @@ typedef enum dt_option_scope {
         "bench: also time, work and limit of each layer and pass, and of each phase")              \
     DT_FLAG(X, watch, COMMAND, false, "Other commands",                                            \
         "status: again every two seconds, until the run is over")                                  \
-    DT_FLAG(X, json, COMMAND, false, "Other commands", \
+    DT_FLAG(X, json, COMMAND, false, "Other commands",                                             \
         "bench, env: print JSON (bench --exchange all, --scaling: an object a line)")
 /* clang-format on */
 

@@ -82,6 +82,14 @@ folder
 rm "$tmp/data/train/cat"/*
 wrong 66 "$tmp/data/train/cat"
 folder
+rm -r "$tmp/data/train"
+: >"$tmp/data/train"
+wrong 66 "neither CIFAR-10 batches (data_batch_1.bin) nor images (train/CLASS/*.png|jpg)"
+rm -r "$tmp/data"
+cp "$png" "$tmp/data"
+wrong 66 "'$tmp/data' is a file"
+rm "$tmp/data"
+folder
 rm -r "$tmp/data"/t*/dog
 wrong 65 "$tmp/data" "one class, 'cat'" "add the images of a second class"
 finish
