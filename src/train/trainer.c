@@ -378,7 +378,7 @@ static dt_status begin(training *t)
     memcpy(t->from, path, sizeof t->from);
     t->from_step = t->at.run_step;
     DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
-    dt_watch_close(t->watch); /* all at once: behind an agreement */
+    dt_watch_close(t->watch, 0); /* all at once: behind an agreement */
     t->watch = NULL;
     if (leads && path[0]) /* nothing refuses it any more */
         dt_resume_warn(r, t->other_class);
@@ -433,7 +433,7 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     if (st == DT_OK)
         st = dt_run_open(&r, c, o, DT_FOR_TRAINING);
     if (st != DT_OK) {
-        dt_watch_close(t.watch);
+        dt_watch_close(t.watch, dt_status_exit_code(st));
         report_refused(c, o);
         return st;
     }
@@ -454,7 +454,7 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         dt_report_finish(&t.session.report, &end);
 
 out:
-    dt_watch_close(t.watch);
+    dt_watch_close(t.watch, dt_status_exit_code(st));
     dt_straggler_release(&t.straggler);
     dt_session_close(&t.session);
     dt_comm_log_close(c);

@@ -90,13 +90,19 @@ static int64_t clock_of(const dt_table *t, bool going)
     return last;
 }
 
-static const char *manner(const dt_table *t, bool going)
+static void print_manner(const dt_table *t, bool going, FILE *f)
 {
+    const int code = dt_seen(t->head->ended) - 1;
+
     if (dt_seen(t->head->stalled))
-        return "ended by --stall-abort";
-    if (dt_seen(t->head->ended))
-        return "over";
-    return going ? "going on" : "killed, or its machine was: it did not end by itself";
+        fputs("ended by --stall-abort", f);
+    else if (code > 0)
+        fprintf(f, "%s (exit code %d)",
+                code == dt_status_exit_code(DT_PREEMPTED) ? "stopped" : "ended by an error", code);
+    else if (code == 0)
+        fputs("over", f);
+    else
+        fputs(going ? "going on" : "killed, or its machine was: it did not end by itself", f);
 }
 
 /* Where all have ended, nobody is heard. */
@@ -135,8 +141,10 @@ dt_status dt_watch_status(const char *run, bool going, FILE *f)
     if (st == DT_OK) {
         const int64_t now = clock_of(&t, going);
         const double step_s = 1e-9 * (double)dt_seen(t.row[0].place.step_ns);
-        fprintf(f, "run %s is %s: step %lld of %lld", run, manner(&t, going),
-                (long long)dt_seen(t.row[0].place.step), (long long)t.head->total_steps);
+        fprintf(f, "run %s is ", run);
+        print_manner(&t, going, f);
+        fprintf(f, ": step %lld of %lld", (long long)dt_seen(t.row[0].place.step),
+                (long long)t.head->total_steps);
         if (step_s > 0)
             fprintf(f, ", %.1f images/s in the last", (double)t.head->batch / step_s);
         fprintf(f, "\n rank  host                  pid  MB sent  where, and for how long\n");

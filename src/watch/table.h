@@ -16,7 +16,7 @@ typedef struct dt_table_head {
     int32_t version, row_bytes, world, names;
     int64_t total_steps, batch;
     char boot[DT_TABLE_BOOT]; /* of the machine: clocks of another one say nothing */
-    _Atomic int ended;        /* the run came to its end, however; else it was killed */
+    _Atomic int ended;        /* 1 + its exit code; 0: it goes on, or was killed */
     _Atomic int stalled;      /* its ranks are to end with DT_STALLED */
     dt_lent copy;             /* rank 0's file, which its node's ranks write to */
 } dt_table_head;

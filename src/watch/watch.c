@@ -96,7 +96,7 @@ static dt_status threads_start(dt_watch *w)
 }
 
 /* The watch first, which may still ask for a copy. */
-static void threads_stop(dt_watch *w)
+static void threads_stop(dt_watch *w, int code)
 {
     const bool stop = true;
 
@@ -105,7 +105,7 @@ static void threads_stop(dt_watch *w)
     if (w->watches) {
         sem_post(&wake);
         pthread_join(w->thread, NULL);
-        dt_tell(w->table.head->ended, 1);
+        dt_tell(w->table.head->ended, 1 + code);
     }
     if (w->copies) {
         sem_post(&w->copy_due);
@@ -183,9 +183,9 @@ static dt_status watch_table(dt_watch *w, dt_comm *c, const dt_watch_opts *o, co
     return dt_comm_barrier(c);
 }
 
-static void watch_free(dt_watch *w)
+static void watch_free(dt_watch *w, int code)
 {
-    threads_stop(w);
+    threads_stop(w, code);
     dt_place_use(NULL);
     dt_channel_close(w->channel);
     if (w->copy >= 0)
@@ -225,14 +225,14 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
     return DT_OK;
 
 failed:
-    watch_free(w);
+    watch_free(w, dt_status_exit_code(st));
     return st;
 }
 
-void dt_watch_close(dt_watch *w)
+void dt_watch_close(dt_watch *w, int code)
 {
     if (w)
-        watch_free(w);
+        watch_free(w, code);
 }
 
 void dt_watch_waited(const dt_watch *w, double *waited_s)

@@ -150,6 +150,8 @@ must test "$(grep -c 'rank 1' "$tmp/log")" = 0
 kill -CONT "${rank[1]}"
 kill -USR1 "$job"
 ended 75 "a run that nobody watches"
+launch 1 status "$folder"
+must grep -qE "^run $folder is stopped \(exit code 75\): step [0-9]+ of " "$tmp/stdout"
 
 # a run that is over, and what is none
 accepts "${tiny[@]}" --out "$tmp/over"
@@ -159,6 +161,9 @@ accepts --out "$tmp/over" --resume auto # nothing is left to do
 launch 1 status "$tmp/over"
 must grep -q "^run $tmp/over is over: step 1 of 1" "$tmp/stdout"
 ranks=1
+refuses 79 "loss is nan" -- "${tiny[@]}" --max-steps -1 --epochs 50 --lr 1e5 --out "$tmp/astray"
+launch 1 status "$tmp/astray"
+must grep -qE "^run $tmp/astray is ended by an error \(exit code 79\): step [0-9]+ of 100, " "$tmp/stdout"
 mkdir "$tmp/none"
 refuses 66 "cannot read $tmp/none/progress" "$tmp/none is no run folder: name" -- status "$tmp/none"
 refuses 66 "$tmp/nowhere is no run folder: name" -- status "$tmp/nowhere"
