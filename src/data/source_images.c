@@ -180,9 +180,9 @@ static dt_status images_scan_split(dt_source *s, bool test)
     DT_TRY(dt_input_path(folder, m->root, images_split[test]));
     if (access(folder, F_OK) != 0 && errno == ENOENT)
         return dt_fail(DT_NOINPUT,
-                       "'%s' has no folder '%s', expected train/CLASS/*.png|jpg and "
+                       "there is no folder '%s', expected train/CLASS/*.png|jpg and "
                        "test/CLASS/*.png|jpg: make it, or rename the one that holds those images",
-                       m->root, images_split[test]);
+                       folder);
     DT_TRY(images_list(folder, &entry, &count));
     if (!test)
         DT_GO(st, images_name_classes(s, folder, entry, count), out);

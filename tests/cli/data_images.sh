@@ -73,7 +73,7 @@ ln -s /dev/null/none "$victim"
 wrong 66 "$victim"
 folder
 rm -r "$tmp/data/test"
-wrong 66 "'$tmp/data' has no folder 'test'" "test/CLASS/*.png|jpg"
+wrong 66 "there is no folder '$tmp/data/test'" "test/CLASS/*.png|jpg"
 folder
 mkdir "$tmp/data/test/fish"
 cp "$png" "$tmp/data/test/fish/1.png"

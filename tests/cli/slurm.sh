@@ -32,6 +32,7 @@ no_slurm() { # WHO does not start
 munged --force --key-file="$slurm/munge.key" --socket="$slurm/munge/socket" --pid-file="$slurm/munge.pid" \
     --log-file="$slurm/munge.log" --seed-file="$slurm/munge.seed" || no_slurm munged
 host=$(hostname -s)
+port=$((20000 + $$ % 6000)) # below those that connections are given
 cat >"$SLURM_CONF" <<END
 ClusterName=test
 SlurmctldHost=$host(127.0.0.1)
@@ -40,8 +41,8 @@ AuthInfo=socket=$slurm/munge/socket,cred_expire=5
 CredType=cred/munge
 SlurmUser=root
 SlurmdUser=root
-SlurmctldPort=$((20000 + $$ % 10000))
-SlurmdPort=$((30001 + $$ % 10000))
+SlurmctldPort=$port
+SlurmdPort=$((port + 6000))
 StateSaveLocation=$slurm/state
 SlurmdSpoolDir=$slurm/spool
 SlurmctldPidFile=$slurm/slurmctld.pid
