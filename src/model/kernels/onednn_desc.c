@@ -82,6 +82,8 @@ dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
         o.w = like ? like : t.of[TENSOR_DW];
     if (pass == DT_PASS_WEIGHTS && onednn_amx_loops(c) && dnnl_version()->major < 3)
         avoid = "amx";
+    else if (pass == DT_PASS_WEIGHTS && onednn_overruns(c))
+        avoid = "_1x1";
     st = onednn_check(onednn_describe_conv(pd, pass, &o, hint, l->attr, l->engine, avoid),
                       "backward convolution");
 out:

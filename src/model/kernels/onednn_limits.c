@@ -25,6 +25,19 @@ bool onednn_amx_loops(const dt_conv *c)
     return c->type == DT_BF16 && whole && row > ENOUGH && row * c->oh > START;
 }
 
+/* The jit 1x1 weight gradients copy the pixels of a strided convolution next to each other
+ * in scratch. rtus_prepare_space_info asks for room for ic channels a pixel, but
+ * execute_backward_weights puts a block of pixels where it would begin with ic_block
+ * channels (8 under AVX2, 16 under AVX-512) each: with fewer channels than that behind the
+ * end, where another thread's scratch lies. (Read in 2.6.3 and 3.7.1, seen in 2.6.3.) */
+bool onednn_overruns(const dt_conv *c)
+{
+    enum { MOST_CHANNELS_OF_A_BLOCK = 16 };
+
+    return c->kernel[0] == 1 && c->kernel[1] == 1 && (c->stride[0] > 1 || c->stride[1] > 1) &&
+           c->ic < MOST_CHANNELS_OF_A_BLOCK;
+}
+
 static bool fits(int64_t images, int64_t h, int64_t w, int64_t channels)
 {
     const int64_t size[] = {images, h, w, channels};
