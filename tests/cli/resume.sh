@@ -204,6 +204,12 @@ must grep -q "/step-$(printf %010d $((epoch * 4)))\(-[0-9]*\)\?/state.json$" <<<
 must test "$(wc -l <<<"$kept")" = 1
 must test -s "$tmp/best/checkpoints/step-0000000048/MANIFEST" -o \
     -s "$tmp/best/checkpoints/step-0000000048-2/MANIFEST"
+# of equals the first: all test images are the same, half of them right whatever is learnt
+images "$tmp/images"
+accepts "${tiny[@]}" --data "$tmp/images" --shards 2 --global-batch 4 --epochs 4 --max-steps -1 --save-every 2 --keep-last 1 \
+    --keep-best --out "$tmp/equal"
+must test "$(grep -c '"test_accuracy":0.5,' "$tmp/equal/metrics.jsonl")" = 4
+must grep -q '"best": true' "$tmp"/equal/checkpoints/step-0000000002*/state.json
 # also where nothing else is saved
 accepts "${tiny[@]}" --data synthetic:128 --lr 0.05 --epochs 12 --max-steps -1 --save-every 0 --keep-last 1 --keep-best --out "$tmp/only"
 must test "$(ls "$tmp/only/checkpoints" | tail -n 1)" = "step-$(printf %010d $((epoch * 4)))"

@@ -154,7 +154,7 @@ static void warmup_is_linear_and_comes_before(void **state)
     dt_options o = options("cosine", 0.3);
     o.warmup = 2; /* epochs of 2 steps */
     assert_rates(&o, 2, want, 10, 0.3);
-    o.warmup = 0.8; /* of 5 steps: 4 again */
+    o.warmup = 0.75; /* of 5 steps: 3.75, so 4 again */
     assert_rates(&o, 5, want, 10, 0.3);
 }
 
