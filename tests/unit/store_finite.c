@@ -186,7 +186,12 @@ static void every_type_is_looked_at(void **state)
             put_tensor(path, rows[i].dtype, rows[i].size, place[p], rows[i].infinity | 1);
             assert_fails(check_file(path), DT_FORMAT, text);
         }
+        const uint64_t sign = (uint64_t)1 << (8 * rows[i].size - 1);
+        put_tensor(path, rows[i].dtype, rows[i].size, 5, rows[i].infinity ^ sign);
+        assert_fails(check_file(path), DT_FORMAT, "'x': element 5 is not a finite number");
         put_tensor(path, rows[i].dtype, rows[i].size, 5, rows[i].largest);
+        assert_ok(check_file(path));
+        put_tensor(path, rows[i].dtype, rows[i].size, 5, rows[i].largest ^ sign);
         assert_ok(check_file(path));
     }
     put_tensor(path, "I64", 8, 5, UINT64_MAX); /* has none */
