@@ -89,6 +89,12 @@ cp -r "$tmp/calm" "$tmp/longer"
 accepts "${run[@]}" --epochs 8 --out "$tmp/longer" --resume auto
 equal "$(hash_of "$tmp/long")" "$(hash_of "$tmp/longer")"
 
+# with one the rates of the steps before were of another run, which is said and refused
+accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 5 --out "$tmp/cosine"
+refuses 78 "is of another run" "--resume-force" -- \
+    "${run[@]}" --schedule cosine --epochs 4 --max-steps 7 --out "$tmp/cosine" --resume auto
+accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 7 --out "$tmp/cosine" --resume auto --resume-force
+
 # longer from the middle of an epoch: it is gone on with, and its early test is undone
 accepts "${run[@]}" --max-steps 5 --keep-best --out "$tmp/middle"
 must grep -q '"step": 1,' "$(newest "$tmp/middle")/state.json"
