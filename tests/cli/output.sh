@@ -49,4 +49,9 @@ for command in "plan ${tiny[*]}" "summary ${tiny[*]}" config env version help; d
     code=$?
     judge 74 "$command > /dev/full" "dtrain: standard output cannot be written"
 done
+# an epoch's training loss is the mean over its images, of which the last step has fewer
+accepts "${tiny[@]}" --data synthetic:100 --no-drop-remainder --max-steps -1 --epochs 1 --out "$tmp/uneven"
+must test "$(grep -c '"kind":"step"' "$tmp/uneven/metrics.jsonl")" = 4
+must awk -F'[:,]' '/"step"/ { n = $6 < 4 ? 32 : 4; sum += n * $8 } /"kind":"epoch"/ { e = $6 - sum / 100 }
+    END { exit !(e > -1e-7 && e < 1e-7) }' "$tmp/uneven/metrics.jsonl"
 finish
