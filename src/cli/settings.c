@@ -109,8 +109,7 @@ static dt_status layer_apply(const dt_layer *layer, dt_options *o)
 {
     for (size_t i = 0; i < DT_SETTINGS; i++) {
         const dt_layer_value v = layer->value[i];
-        if (v.text && !v.text[0] && layer->code == DT_USAGE &&
-            dt_option_table[i].scope != DT_SCOPE_HERE)
+        if (v.text && !v.text[0] && layer->code == DT_USAGE)
             return dt_fail(DT_USAGE,
                            "%s: nothing is given; leave the option out, or is a variable "
                            "of the shell not set?",

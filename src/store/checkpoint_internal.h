@@ -27,14 +27,16 @@ dt_status dt_checkpoint_list(const char *folder, dt_checkpoint_name **list,
                              size_t *count) DT_MUST_CHECK;
 /* A file under a checkpoint's name is none, and not ours. */
 bool dt_checkpoint_is_file(const char *path);
+/* Whether something is in a folder that no checkpoint has. */
+bool dt_checkpoint_holds_others(const char *folder);
 /* Unlink a folder and what is in it, or what is no folder. 0, or -1 with errno. */
 int dt_checkpoint_remove(const char *folder);
 /* Rename folder/name to folder/<prefix>name, in place of what an earlier time has left under
  * that name. DT_IO. */
 dt_status dt_checkpoint_move_aside(const char *folder, const char *name,
                                    const char *prefix) DT_MUST_CHECK;
-/* All folders in `folder` whose names begin with .tmp- or .trash-, and of .undone-* those of
- * steps up to `reached`. DT_IO: one of them stays. */
+/* All folders in `folder` whose names are a checkpoint's behind .tmp- or .trash-, and of those
+ * behind .undone- the ones of steps up to `reached`. DT_IO: one of them stays. */
 dt_status dt_checkpoint_sweep(const char *folder, int64_t reached) DT_MUST_CHECK;
 
 /* ---- Files: one list for writer and reader ------------------------------------------- */

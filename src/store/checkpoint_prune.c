@@ -38,8 +38,9 @@ static dt_status prune_look(prune *p, const char *run)
         if (one == DT_OK)
             one = dt_checkpoint_json_read(path, NULL, &state, NULL);
         p->entry[i].whole = one == DT_OK;
-        /* What the system failed to read may be whole. */
-        p->entry[i].keep = (one != DT_OK && one != DT_FORMAT) || dt_checkpoint_is_file(path);
+        /* What the system failed to read may be whole; what is no checkpoint, somebody's. */
+        p->entry[i].keep = (one != DT_OK && one != DT_FORMAT) || dt_checkpoint_is_file(path) ||
+                           (one != DT_OK && dt_checkpoint_holds_others(path));
         p->entry[i].best = p->entry[i].whole && state.best;
         dt_fail_clear();
     }

@@ -47,6 +47,23 @@ int dt_checkpoint_remove(const char *folder)
     return result == 0 ? rmdir(folder) : result;
 }
 
+bool dt_checkpoint_holds_others(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bool others = false;
+
+    for (struct dirent *e = dir ? readdir(dir) : NULL; e && !others; e = readdir(dir)) {
+        bool own = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+                   strcmp(e->d_name, "MANIFEST") == 0;
+        for (int i = 0; i < DT_CHECKPOINT_FILES && !own; i++)
+            own = strcmp(e->d_name, dt_checkpoint_file_name[i]) == 0;
+        others = !own;
+    }
+    if (dir)
+        closedir(dir);
+    return others;
+}
+
 dt_status dt_checkpoint_move_aside(const char *folder, const char *name, const char *prefix)
 {
     char from[PATH_MAX], to[PATH_MAX], aside[DT_CHECKPOINT_NAME + 16];
@@ -65,14 +82,13 @@ dt_status dt_checkpoint_move_aside(const char *folder, const char *name, const c
     return dt_fail(DT_IO, "cannot rename %s to %s: %s", from, aside, strerror(errno));
 }
 
-/* Its steps, when it is undone; else -1. */
-static int64_t undone_step(const char *name)
+/* The steps of a checkpoint that is renamed so; -1 for another's name. */
+static int64_t step_behind(const char *prefix, const char *name)
 {
-    static const char undone[] = ".undone-";
+    const size_t length = strlen(prefix);
     dt_checkpoint_name n;
 
-    return strncmp(name, undone, sizeof undone - 1) == 0 &&
-                   dt_checkpoint_name_parse(name + sizeof undone - 1, &n)
+    return strncmp(name, prefix, length) == 0 && dt_checkpoint_name_parse(name + length, &n)
                ? n.step
                : -1;
 }
@@ -80,10 +96,10 @@ static int64_t undone_step(const char *name)
 /* Of a save or a deletion that did not end; or undone, and the run has come as far again. */
 static bool is_leftover(const char *name, int64_t reached)
 {
-    const int64_t step = undone_step(name);
+    const int64_t step = step_behind(".undone-", name);
 
-    return (step >= 0 && step <= reached) || strncmp(name, ".tmp-", 5) == 0 ||
-           strncmp(name, ".trash-", 7) == 0;
+    return (step >= 0 && step <= reached) || step_behind(".tmp-", name) >= 0 ||
+           step_behind(".trash-", name) >= 0;
 }
 
 /* The renaming that made a .trash-* may be one that is not on disk yet, of a process that
@@ -100,7 +116,7 @@ dt_status dt_checkpoint_sweep(const char *folder, int64_t reached)
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
         char path[PATH_MAX];
         if (!is_leftover(e->d_name, reached)) {
-            undone = undone || undone_step(e->d_name) >= 0;
+            undone = undone || step_behind(".undone-", e->d_name) >= 0;
             continue;
         }
         if (!synced)

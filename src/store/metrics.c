@@ -121,6 +121,16 @@ dt_status dt_metrics_check(const char *path, int64_t *bytes, bool write)
     return st;
 }
 
+dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes)
+{
+    struct stat info;
+
+    if (fstat(m->fd, &info) != 0)
+        return dt_fail(DT_IO, "%s: %s", m->path, strerror(errno));
+    *bytes = (int64_t)info.st_size;
+    return DT_OK;
+}
+
 /* ---- Lines of steps that are undone ------------------------------------------------------- */
 
 /* A run's records, and those put aside: what there is of them, 0 bytes where there is none. */
@@ -154,8 +164,8 @@ void dt_metrics_put_aside(const char *run)
     if (!find_both(&b, run) || b.bytes <= b.aside_bytes)
         return;
     const int from = open(b.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    const int to =
-        open(b.aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+    unlink(b.aside); /* emptied, it would be for all of its names */
+    const int to = open(b.aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (from < 0 || to < 0 || !copy_bytes(from, to, b.bytes)) {
         dt_warn("%s cannot be kept as " DT_METRICS_ASIDE ": %s; lines of steps that are undone "
                 "will be lost",
@@ -181,29 +191,6 @@ void dt_metrics_drop_aside(const char *checkpoints)
         unlink(b.aside);
 }
 
-/* ---- Going on ------------------------------------------------------------------------------ */
-
-dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes)
-{
-    DT_TRY(metrics_open(m, path));
-    if (ftruncate(m->fd, (off_t)bytes) == 0)
-        return copy_take(m);
-    const dt_status st =
-        dt_fail(DT_IO, "cannot cut %s to %lld bytes: %s", path, (long long)bytes, strerror(errno));
-    dt_metrics_close(m);
-    return st;
-}
-
-dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes)
-{
-    struct stat info;
-
-    if (fstat(m->fd, &info) != 0)
-        return dt_fail(DT_IO, "%s: %s", m->path, strerror(errno));
-    *bytes = (int64_t)info.st_size;
-    return DT_OK;
-}
-
 /* ---- A file that has lost its name, or its lines ----------------------------------------- */
 
 /* What somebody has put in its place is not ours to remove. */
@@ -223,8 +210,10 @@ static bool displace(const char *path)
     return false;
 }
 
-/* The first bytes of `from`. The descriptor's number stays, for a save under way has it too. */
-static dt_status write_again(dt_metrics *m, int from, int64_t bytes, bool displaced)
+/* The first bytes of `from`, under the run's name alone. The descriptor's number stays, for a save
+ * under way has it too. */
+static dt_status write_again(dt_metrics *m, int from, int64_t bytes, bool displaced,
+                             const char *why)
 {
     char again[PATH_MAX];
     dt_status st = DT_OK;
@@ -237,8 +226,8 @@ static dt_status write_again(dt_metrics *m, int from, int64_t bytes, bool displa
     }
     if (fd < 0 || !copy_bytes(from, fd, bytes) || (displaced && !displace(m->path)) ||
         rename(again, m->path) != 0 || dup3(fd, m->fd, O_CLOEXEC) < 0)
-        st = dt_fail(DT_IO, "%s was removed, replaced or cut, and cannot be written again: %s",
-                     m->path, strerror(errno));
+        st =
+            dt_fail(DT_IO, "%s %s, and cannot be written again: %s", m->path, why, strerror(errno));
     if (fd >= 0)
         close(fd);
     return st;
@@ -269,9 +258,36 @@ dt_status dt_metrics_keep(dt_metrics *m, bool *again)
     if (cut && m->copy < 0)
         return write_lost(m, (int64_t)ours.st_size);
     DT_TRY(write_again(m, cut ? m->copy : m->fd, cut ? m->bytes : (int64_t)ours.st_size,
-                       there && (!cut || named.st_size > 0)));
+                       there && (!cut || named.st_size > 0), "was removed, replaced or cut"));
     *again = true;
     return DT_OK;
+}
+
+/* ---- Going on ------------------------------------------------------------------------------ */
+
+/* In a copy of the folder by hard links the records are another run's, too. */
+static dt_status cut_or_part(dt_metrics *m, int64_t bytes)
+{
+    struct stat info;
+
+    if (fstat(m->fd, &info) != 0)
+        return dt_fail(DT_IO, "%s: %s", m->path, strerror(errno));
+    if (info.st_nlink > 1)
+        return write_again(m, m->fd, bytes, false, "is a hard link, which this run parts with");
+    if (ftruncate(m->fd, (off_t)bytes) != 0)
+        return dt_fail(DT_IO, "cannot cut %s to %lld bytes: %s", m->path, (long long)bytes,
+                       strerror(errno));
+    return DT_OK;
+}
+
+dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes)
+{
+    DT_TRY(metrics_open(m, path));
+    const dt_status st = cut_or_part(m, bytes);
+    if (st == DT_OK)
+        return copy_take(m);
+    dt_metrics_close(m);
+    return st;
 }
 
 void dt_metrics_close(dt_metrics *m)

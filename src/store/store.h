@@ -161,8 +161,9 @@ dt_status dt_checkpoint_save(const char *run, const dt_snapshot *s, int metrics_
 /* Delete what --keep-last, --keep-every and --keep-best do not hold on to: all are renamed
  * to .trash-*, the folder synced, and only then unlinked. The newest valid one always stays,
  * and what is newer than it is left for find to name; and what the system fails to read. Those
- * whose files have not the sizes of their MANIFEST do not count as kept. Leftover .tmp-* and
- * .trash-* go too, so no save may be under way; and .undone-* up to the step of the newest valid
+ * whose files have not the sizes of their MANIFEST do not count as kept; with files in them that
+ * no checkpoint has, they are somebody's and stay. Leftover .tmp-step-* and .trash-step-* go
+ * too, so no save may be under way; and .undone-* up to the step of the newest valid
  * one, for the run has come as far again. DT_IO.
  * Finite numbers can still give a loss that is not: only the step or test after a checkpoint
  * proves it. Any that has a later one is proved; while the newest is not, the one before

@@ -1,5 +1,5 @@
-/* train_evaluate.c - the test pass against an oracle: where the last layer is a bias alone, an image
- * costs log(sum(exp(bias))) - bias[label], whatever it shows. */
+/* train_evaluate.c - the test pass against an oracle: where the last layer is a bias alone, an
+ * image costs log(sum(exp(bias))) - bias[label], whatever it shows. */
 #include "ranks.h"
 
 #include <math.h>

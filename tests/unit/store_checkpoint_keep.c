@@ -134,7 +134,8 @@ static void links_are_not_followed(void **state)
                      0);
     assert_int_equal(
         symlink(folder_path(other, "step-0000000001"), step_path(f, "step-0000000001")), 0);
-    assert_int_equal(symlink(folder_path(other, "step-0000000001"), step_path(f, ".trash-x")), 0);
+    assert_int_equal(
+        symlink(folder_path(other, "step-0000000001"), step_path(f, ".trash-step-0000000007")), 0);
     assert_int_equal(symlink("nowhere", step_path(f, ".tmp-step-0000000002")), 0);
     snapshot_save(f, 2);
     assert_ok(dt_checkpoint_prune(f->run, &keep));
@@ -227,6 +228,28 @@ static void going_back_sets_aside_what_is_newer(void **state)
     assert_string_equal(names_in(f, "", names), ".undone-mine step-0000000005");
 }
 
+/* What only looks like a checkpoint, or like what is left of one, is somebody's. */
+static void others_things_stay(void **state)
+{
+    static const dt_keep keep = {.last = 1};
+    fixture *f = *state;
+    char names[1000];
+
+    snapshot_save(f, 1);
+    snapshot_save(f, 2);
+    assert_int_equal(unlink(step_path(f, "step-0000000002/MANIFEST")), 0);
+    assert_int_equal(mkdir(step_path(f, "step-0000000003"), 0755), 0);
+    folder_write(f->checkpoints, "step-0000000003/thesis.txt", "x", 1);
+    assert_int_equal(rename(step_path(f, "step-0000000001"), step_path(f, ".tmp-mine")), 0);
+    assert_int_equal(mkdir(step_path(f, ".trash-and-more"), 0755), 0);
+    snapshot_save(f, 4);
+    assert_ok(dt_checkpoint_prune(f->run, &keep));
+    assert_string_equal(names_in(f, "", names),
+                        ".tmp-mine .trash-and-more step-0000000003 step-0000000004");
+    assert_int_equal(access(step_path(f, "step-0000000003/thesis.txt"), F_OK), 0);
+    assert_int_equal(access(step_path(f, ".tmp-mine/MANIFEST"), F_OK), 0);
+}
+
 /* Folders that somebody, or a file browser, put into checkpoints; and what cannot be removed
  * (by root, either: a folder too deep) keeps nothing else. */
 static void folders_within_are_no_obstacle(void **state)
@@ -246,17 +269,18 @@ static void folders_within_are_no_obstacle(void **state)
     assert_string_equal(names_in(f, "", names), "step-0000000003");
     assert_int_equal(stat(f->run, &info), 0); /* what the link leads to */
 
-    snprintf(deep, sizeof deep, "%s", step_path(f, ".trash-deep"));
+    snprintf(deep, sizeof deep, "%s", step_path(f, ".trash-step-0000000077"));
     for (int i = 0; i < 20; i++) {
         assert_int_equal(mkdir(deep, 0755), 0);
         snprintf(deep + strlen(deep), sizeof deep - strlen(deep), "/d");
     }
     for (int i = 0; i < 3; i++) {
-        const char *one[] = {".tmp-a", ".trash-b", ".tmp-c"};
+        const char *one[] = {".tmp-step-0000000070", ".trash-step-0000000071",
+                             ".tmp-step-0000000072"};
         assert_int_equal(mkdir(step_path(f, one[i]), 0755), 0);
     }
-    assert_fails(dt_checkpoint_prune(f->run, &keep), DT_IO, ".trash-deep");
-    assert_string_equal(names_in(f, "", names), ".trash-deep step-0000000003");
+    assert_fails(dt_checkpoint_prune(f->run, &keep), DT_IO, ".trash-step-0000000077");
+    assert_string_equal(names_in(f, "", names), ".trash-step-0000000077 step-0000000003");
 }
 
 /* ---- state.json ------------------------------------------------------------------------------ */
@@ -317,6 +341,7 @@ int main(void)
         TEST(a_dead_save_is_no_obstacle),
         TEST(the_same_step_again),
         TEST(going_back_sets_aside_what_is_newer),
+        TEST(others_things_stay),
         TEST(folders_within_are_no_obstacle),
         TEST(state_is_read_strictly),
     };

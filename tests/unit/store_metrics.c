@@ -217,6 +217,35 @@ static void resuming_cuts_to_a_line(void **state)
     dt_metrics_close(&m);
 }
 
+/* A folder copied by hard links is another run's: its records stay as they are. */
+static void a_hard_link_is_parted_with(void **state)
+{
+    fixture *f = *state;
+    char other[128];
+    struct stat info;
+    dt_metrics m;
+    int64_t first = 0, all = 0;
+
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = 1}));
+    assert_ok(dt_metrics_bytes(&f->m, &first));
+    assert_ok(dt_metrics_step(&f->m, &(dt_step_record){.run_step = 2}));
+    assert_ok(dt_metrics_bytes(&f->m, &all));
+    snprintf(other, sizeof other, "%s.other", f->path);
+    assert_int_equal(link(f->path, other), 0);
+    assert_ok(dt_metrics_resume(&m, f->path, first));
+    assert_ok(dt_metrics_step(&m, &(dt_step_record){.run_step = 77}));
+    dt_metrics_close(&m);
+    for (int i = 0; i < 2; i++) {
+        json_t *j = line(f, i);
+        assert_int_equal(whole(j, "step"), i == 0 ? 1 : 77);
+        json_decref(j);
+    }
+    assert_int_equal(stat(other, &info), 0);
+    assert_int_equal(info.st_size, all);
+    assert_int_equal(info.st_nlink, 1);
+    unlink(other);
+}
+
 static void a_missing_file_begins_anew(void **state)
 {
     (void)state;
@@ -354,12 +383,12 @@ static void failures_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(lines_say_what_was_recorded), TEST(any_float32_comes_back),
-        TEST(what_is_not_finite_is_null),  TEST(lines_are_appended_and_at_once_there),
-        TEST(resuming_cuts_to_a_line),     TEST(a_missing_file_begins_anew),
-        TEST(half_a_line_does_not_stay),   TEST(a_removed_file_is_written_again),
-        TEST(a_cut_file_is_written_again), TEST(anothers_file_is_refused),
-        TEST(failures_are_named),
+        TEST(lines_say_what_was_recorded),     TEST(any_float32_comes_back),
+        TEST(what_is_not_finite_is_null),      TEST(lines_are_appended_and_at_once_there),
+        TEST(resuming_cuts_to_a_line),         TEST(a_hard_link_is_parted_with),
+        TEST(a_missing_file_begins_anew),      TEST(half_a_line_does_not_stay),
+        TEST(a_removed_file_is_written_again), TEST(a_cut_file_is_written_again),
+        TEST(anothers_file_is_refused),        TEST(failures_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

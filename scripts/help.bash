@@ -1,0 +1,7 @@
+# Sourced by scripts at their beginning: where --help is asked for, the comment at their head.
+case ${1:-} in
+--help | -h)
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+esac
