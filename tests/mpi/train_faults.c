@@ -35,6 +35,15 @@ WRAP(int, ENOMEM, posix_memalign, (void **p, size_t a, size_t n), (p, a, n))
 WRAP(void *, MAP_FAILED, mmap, (void *a, size_t n, int p, int f, int d, off_t o),
      (a, n, p, f, d, o))
 
+static off_t reserved; /* bytes that this rank has reserved */
+int __real_posix_fallocate(int fd, off_t from, off_t bytes);
+int __wrap_posix_fallocate(int fd, off_t from, off_t bytes);
+int __wrap_posix_fallocate(int fd, off_t from, off_t bytes)
+{
+    reserved += bytes;
+    return refuse() ? ENOSPC : __real_posix_fallocate(fd, from, bytes);
+}
+
 /* Ranks other than 0 say nothing on stdout. */
 #define fail_alone(...)                                                                            \
     do {                                                                                           \
@@ -160,12 +169,33 @@ static void first_ranks(void **state)
     every_request(first, 2);
 }
 
+/* What a node's ranks share they reserve, a part each, before anybody uses it: a store that finds
+ * no page would be a SIGBUS. */
+static void sharing_reserves(void **state)
+{
+    (void)state;
+    const dt_options o = options();
+
+    reserved = 0;
+    assert_ok(dt_run_open(&run, comm, &o, DT_FOR_TRAINING));
+    int64_t all = (int64_t)reserved;
+    assert_ok(dt_comm_sum_i64(comm, &all, 1));
+    const dt_slab *const slab[] = {&run.master, &run.momentum, &run.running};
+    int64_t shared = 0;
+    for (size_t i = 0; dt_comm_world(comm) > 1 && i < sizeof slab / sizeof *slab; i++)
+        shared += (int64_t)slab[i]->bytes;
+    assert_true(all >= shared);
+    assert_true(dt_comm_world(comm) == 1 || shared > 0);
+    dt_run_close(&run);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_ranks),
         cmocka_unit_test(testing),
         cmocka_unit_test(opening),
+        cmocka_unit_test(sharing_reserves),
     };
     signal(SIGALRM, too_long);
     ranks_open(argc, argv);
