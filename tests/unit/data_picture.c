@@ -192,6 +192,9 @@ static void jpeg_segments_are_checked(void **state)
     check_changed(0xc4, 0, 0, 4, "Huffman table 4");
     check_changed(0xc4, 0, 1, 3, "or more than fit");
     check_changed(0xc4, 0, 16, 255, "Huffman table 0 is damaged");
+    check_changed(0xdb, 0, (size_t)-1, 0,
+                  "segment db is cut"); /* its length, which counts itself */
+    check_changed(0xdb, 0, (size_t)-1, 1, "segment db is cut");
     /* sampling 3 x 1 beside 2 x 1 */
     struct bytes b = whole_jpeg();
     const size_t frame = segment_at(&b, 0xc0, 0) + 4;
