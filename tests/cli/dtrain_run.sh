@@ -32,6 +32,8 @@ case $word in
 -*) kill "$word" $$ ;;
 wait) trap 'exit 75' USR1 ;;
 deaf) trap '' USR1 ;;
+half) mkdir -p "$dir/out" && echo '{"kind":"step","step":1}' >>"$dir/out/metrics.jsonl" && exit 0 ;;
+whole) echo '{"kind":"end","steps":2}' >>"$dir/out/metrics.jsonl" && exit 0 ;;
 *) exit "$word" ;;
 esac
 for i in $(seq 200); do sleep 0.1; done
@@ -64,6 +66,11 @@ run=(-- --net vgg11 --out "$tmp/out")
 plan 0 -- --ranks 1 "${run[@]}"
 want 0 1 "success"
 must grep -q -- "--net vgg11 --out $tmp/out --resume auto" "$tmp/launches"
+plan half whole -- --ranks 1 "${run[@]}"
+want 0 2 "a launcher that ends with 0 in mid-run"
+must grep -q "the launch ended with exit code 0, but the run is not complete" "$tmp/stderr"
+plan half half half -- --ranks 1 --max-restarts 2 "${run[@]}"
+want 1 3 "one that does so always"
 for incurable in 64 65 66 73 78 79; do
     plan $incurable 0 -- --ranks 1 "${run[@]}"
     want $incurable 1 "an error that cannot go away"
