@@ -261,7 +261,7 @@ static dt_status start(const dt_words *w, const dt_hosts *h, dt_server *server, 
         goto out;
     }
     fflush(stdout);
-    st = dt_server_run(server, o.word, code);
+    st = dt_server_run(server, o.word, h->count > 1, code);
 out:
     free(hosts);
     free(o.kept);

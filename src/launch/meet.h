@@ -33,8 +33,9 @@ typedef struct dt_server dt_server;
 /* The only host that is started here: mpirun reaches the others, if any, by itself. */
 dt_status dt_server_alone(dt_server **s) DT_MUST_CHECK;
 dt_status dt_server_open(dt_server **s, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
-/* Run mpirun's words, and serve its agent until it ends: its exit code, DT_OK. */
-dt_status dt_server_run(dt_server *s, char **word, int *code) DT_MUST_CHECK;
+/* Run mpirun's words, and serve its agent until it ends: its exit code, DT_OK; that of DT_COMM
+ * where it has lost one of several hosts and ends with 0. */
+dt_status dt_server_run(dt_server *s, char **word, bool several, int *code) DT_MUST_CHECK;
 void dt_server_close(dt_server *s);
 /* What mpirun's environment has to say: DT_AGENT_VARIABLE's value; "": it needs no agent. */
 const char *dt_server_socket(const dt_server *s);
@@ -57,6 +58,15 @@ dt_status dt_meeting_stopped(int fd) DT_MUST_CHECK;
 /* TCP connections of a child give up after DT_PATIENCE_S: those that it has now. Where the system
  * does not let us, nothing happens. */
 void dt_patience_bound(pid_t child);
+/* What comes from a pipe goes to standard error. lost_host: mpirun has said that. */
+typedef struct dt_relay {
+    int from; /* owned; -1: there is none, or nobody writes to it any more */
+    size_t matched;
+    bool lost_host;
+} dt_relay;
+/* As much as there is, up to a page; false: there was nothing. Where standard error is full, it
+ * returns within 0.1 s. */
+bool dt_relay_pass(dt_relay *r);
 /* In a child that is to become another program: SIGTERM when `parent`, its own, is gone. */
 void dt_meeting_child(pid_t parent);
 #endif

@@ -28,10 +28,11 @@ typedef struct server_node {
 struct dt_server {
     dt_meeting meeting;
     server_node *node;   /* [nodes] */
-    struct pollfd *poll; /* [nodes + 1]: the other hosts' from 1, something else's at both ends */
+    struct pollfd *poll; /* [nodes + 2]: the other hosts' from 1, something else's at both ends */
     int nodes, listens, agents, signals;
     char folder[32], path[64]; /* of the agents' socket */
     pid_t mpirun;
+    dt_relay errors; /* mpirun's */
     dt_frame frame;
 };
 
@@ -132,14 +133,16 @@ static void hear_early(dt_server *s, server_node *n)
     forget(n);
 }
 
-/* From the other hosts, and from two more descriptors, at both ends of s->poll; -1: none. */
+/* From the other hosts, from two more descriptors, at both ends of s->poll (-1: none), and behind
+ * them from mpirun. */
 static int wait_for_news(dt_server *s, int first, int last, int ms)
 {
     s->poll[0] = (struct pollfd){.fd = first, .events = POLLIN};
     for (int k = 1; k < s->nodes; k++)
         s->poll[k] = (struct pollfd){.fd = s->node[k].wire.fd, .events = POLLIN};
     s->poll[s->nodes] = (struct pollfd){.fd = last, .events = POLLIN};
-    return poll(s->poll, (nfds_t)s->nodes + 1, ms);
+    s->poll[s->nodes + 1] = (struct pollfd){.fd = s->errors.from, .events = POLLIN};
+    return poll(s->poll, (nfds_t)s->nodes + 2, ms);
 }
 
 static dt_status wait_for_all(dt_server *s)
@@ -241,11 +244,11 @@ static dt_status server_make(dt_server **out, int nodes)
     DT_TRY(dt_calloc(&s, 1, sizeof *s, "the meeting of hosts"));
     *out = s;
     s->nodes = nodes;
-    s->listens = s->agents = s->signals = -1;
+    s->listens = s->agents = s->signals = s->errors.from = -1;
     DT_TRY(dt_calloc(&s->node, (size_t)nodes, sizeof *s->node, "the meeting of hosts"));
     for (int k = 0; k < nodes; k++)
         s->node[k].wire.fd = s->node[k].agent = -1;
-    return dt_calloc(&s->poll, (size_t)nodes + 1, sizeof *s->poll, "the meeting of hosts");
+    return dt_calloc(&s->poll, (size_t)nodes + 2, sizeof *s->poll, "the meeting of hosts");
 }
 
 dt_status dt_server_open(dt_server **out, const dt_meeting *m, dt_hosts *h)
@@ -352,13 +355,16 @@ static int stand_between(dt_server *s)
                 hear(s, &s->node[k]);
         if (s->poll[s->nodes].revents)
             take_request(s);
+        if (s->poll[s->nodes + 1].revents)
+            (void)dt_relay_pass(&s->errors);
         if (s->poll[0].revents && heed(s, &code))
             return code;
     }
 }
 
-/* What its program cannot be started for comes back through a pipe that execvp closes. */
-static dt_status start_mpirun(dt_server *s, char **word)
+/* What its program cannot be started for comes back through a pipe that execvp closes. errors: what
+ * its standard error becomes; -1: it has this one's. */
+static dt_status start_mpirun(dt_server *s, char **word, int errors)
 {
     const pid_t own = getpid();
     int pipe[2], error = 0;
@@ -368,6 +374,8 @@ static dt_status start_mpirun(dt_server *s, char **word)
     s->mpirun = fork();
     if (s->mpirun == 0) {
         dt_meeting_child(own);
+        if (errors >= 0)
+            dup2(errors, STDERR_FILENO);
         execvp(word[0], word);
         (void)!write(pipe[1], &errno, sizeof errno);
         _exit(127);
@@ -385,11 +393,23 @@ static dt_status start_mpirun(dt_server *s, char **word)
                   : DT_OK;
 }
 
-dt_status dt_server_run(dt_server *s, char **word, int *code)
+dt_status dt_server_run(dt_server *s, char **word, bool several, int *code)
 {
-    const dt_status st = start_mpirun(s, word);
+    int pipe[2] = {-1, -1};
 
+    if (several && pipe2(pipe, O_CLOEXEC) != 0)
+        return dt_fail(DT_NOMEM, "no pipe: %s", strerror(errno));
+    s->errors = (dt_relay){.from = pipe[0]};
+    const dt_status st = start_mpirun(s, word, pipe[1]);
+    if (pipe[1] >= 0)
+        close(pipe[1]);
     *code = st == DT_OK ? stand_between(s) : dt_status_exit_code(st);
+    while (dt_relay_pass(&s->errors))
+        continue;
+    if (*code == 0 && s->errors.lost_host) {
+        *code = dt_status_exit_code(DT_COMM);
+        dt_log_error("mpirun has lost a host and ends with 0: the run is not complete");
+    }
     end_all(s, *code);
     return st;
 }
@@ -401,7 +421,7 @@ void dt_server_close(dt_server *s)
     for (int k = 0; s->node && k < s->nodes; k++)
         if (s->node[k].wire.fd >= 0)
             close(s->node[k].wire.fd);
-    const int fd[] = {s->listens, s->agents};
+    const int fd[] = {s->listens, s->agents, s->errors.from};
     for (size_t i = 0; i < DT_COUNT_OF(fd); i++)
         if (fd[i] >= 0)
             close(fd[i]);

@@ -130,6 +130,48 @@ code=$?
 must test $code = 75
 must grep -q "stopped by SIGUSR1 after step" "$tmp/said"
 
+# mpirun of Open MPI 5.0.7 ends with 0 when it has lost a host. What it says comes whole, and waits for
+# a slow reader, but signals do not
+mkdir "$tmp/lost"
+cat >"$tmp/lost/mpirun" <<'END'
+#!/bin/sh
+trap 'exit 75' USR1
+[ -z "$MANY" ] || { i=0; while [ $i -lt "$MANY" ]; do echo "line $i of many that mpirun says"; i=$((i + 1)); done >&2; }
+printf '%s' "$FIRST" >&2
+sleep "${NAP:-0.2}" >/dev/null & wait $! # holds standard error open
+echo "$SECOND" >&2
+exit "$CODE"
+END
+chmod +x "$tmp/lost/mpirun"
+# ends CODE FIRST SECOND WANT HOSTS: mpirun says this in two parts, and ends with CODE
+ends() {
+    CODE=$1 FIRST=$2 SECOND=$3 PATH=$tmp/lost:$PATH launch 1 launch --hosts "$5"
+    must test "$code" = "$4"
+    must grep -qF -- "$2$3" "$tmp/stderr"
+}
+ends 0 "PRTE has lost communi" "cation with a remote daemon." 71 a,b
+must grep -q "mpirun has lost a host and ends with 0: the run is not complete" "$tmp/stderr"
+ends 0 "lost comlost communication with a remote dae" "mon" 71 a,b
+ends 205 "ORTE has lost communication with " "a remote daemon." 205 a,b
+ends 0 "PRTE has lost communication " "with a remote dentist" 0 a,b
+ends 0 "PRTE has lost communi" "cation with a remote daemon." 0 a
+MANY=9000 ends 0 "PRTE has lost communi" "cation with a remote daemon." 71 a,b
+must test "$(grep -c "^line [0-9]* of many that mpirun says$" "$tmp/stderr")" = 9000
+mkfifo "$tmp/unread"
+CODE=0 FIRST=a SECOND=b MANY=2900 NAP=60 PATH=$tmp/lost:$PATH "$DTRAIN_BIN" launch --hosts a,b 2>"$tmp/unread" &
+job=$!
+exec 7<"$tmp/unread"
+sleep 1 # a pipe takes 64 KiB, and there are two
+kill -USR1 $job
+for _ in $(seq 600); do [ "$(ps -o s= --ppid $job)" ] || break; sleep 0.1; done # until its mpirun is gone
+must test -z "$(ps -o s= --ppid $job)"
+cat <&7 >"$tmp/read"
+exec 7<&-
+wait $job
+code=$?
+must test $code = 75
+must grep -q "^line 0 of many" "$tmp/read"
+
 # rank tables
 launch 1 ranktable --hosts a,b --nproc-per-node 4
 must test "$code" = 0

@@ -309,7 +309,7 @@ static int late_host(const dt_meeting *m)
     dt_hosts h = {0};
     int code = 0;
 
-    if (dt_server_open(&s, m, &h) != DT_OK || dt_server_run(s, words, &code) != DT_OK)
+    if (dt_server_open(&s, m, &h) != DT_OK || dt_server_run(s, words, true, &code) != DT_OK)
         return 20;
     dt_server_close(s);
     dt_hosts_release(&h);
