@@ -141,8 +141,12 @@ goes_on() {
 # the folder is removed while the run goes on: it is made again, but not in another's place
 for taken in no yes; do
     goes_on "$tmp/tidied" $many --save-every 20
-    while [ -e "$tmp/tidied" ]; do rm -rf "$tmp/tidied" 2>/dev/null; done
-    [ $taken = no ] || { mkdir "$tmp/tidied" && : >"$tmp/tidied/other"; }
+    if [ $taken = no ]; then
+        while [ -e "$tmp/tidied" ]; do rm -rf "$tmp/tidied" 2>/dev/null; done
+    else # with its file at once: an empty one would be taken
+        mkdir "$tmp/others" && : >"$tmp/others/other"
+        until mv -T "$tmp/others" "$tmp/tidied" 2>/dev/null; do rm -rf "$tmp/tidied" 2>/dev/null; done
+    fi
     wait "$job"
     code=$?
     if [ $taken = no ]; then
