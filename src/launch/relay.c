@@ -20,7 +20,7 @@ static void listen_to(dt_relay *r, const char *text, size_t bytes)
     }
 }
 
-/* To an output that nobody reads any more nothing is written; SIGPIPE is ignored. */
+/* To an output that nobody reads any more nothing is written. */
 static void hand_on(const char *text, size_t bytes)
 {
     for (ssize_t n = 0; bytes > 0; text += n, bytes -= (size_t)n) {

@@ -403,6 +403,7 @@ dt_status dt_server_run(dt_server *s, char **word, bool several, int *code)
     const dt_status st = start_mpirun(s, word, pipe[1]);
     if (pipe[1] >= 0)
         close(pipe[1]);
+    signal(SIGPIPE, SIG_IGN); /* nor does mpirun end when nobody reads its errors */
     *code = st == DT_OK ? stand_between(s) : dt_status_exit_code(st);
     while (dt_relay_pass(&s->errors))
         continue;

@@ -3,6 +3,7 @@
 # that a run which they start is the run that mpirun starts.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+unset OPENBLAS_NUM_THREADS # as users start it: it starts itself once more
 ranks=1 # they need none
 unset "${!OMPI_MCA_oob_tcp_keepalive_@}" # what scripts/setup.sh says already is not shown
 
@@ -121,7 +122,7 @@ bounded env PATH=/nowhere "$DTRAIN_BIN" launch --np 2
 judge 66 "no mpirun" "cannot start mpirun" "openmpi-bin"
 
 # a signal reaches the run though libraries have threads of their own, and its code comes back
-env -u OPENBLAS_NUM_THREADS "$DTRAIN_BIN" launch --np 2 "${tiny[@]}" --max-steps -1 --epochs 100000 --out "$tmp/asked" >"$tmp/said" 2>&1 </dev/null &
+"$DTRAIN_BIN" launch --np 2 "${tiny[@]}" --max-steps -1 --epochs 100000 --out "$tmp/asked" >"$tmp/said" 2>&1 </dev/null &
 job=$!
 for _ in $(seq 600); do grep -q '"kind":"step"' "$tmp/asked/metrics.jsonl" 2>/dev/null && break; sleep 0.1; done
 kill -USR1 $job
@@ -157,6 +158,9 @@ ends 0 "PRTE has lost communication " "with a remote dentist" 0 a,b
 ends 0 "PRTE has lost communi" "cation with a remote daemon." 0 a
 MANY=9000 ends 0 "PRTE has lost communi" "cation with a remote daemon." 71 a,b
 must test "$(grep -c "^line [0-9]* of many that mpirun says$" "$tmp/stderr")" = 9000
+CODE=7 FIRST=a SECOND=b MANY=9000 PATH=$tmp/lost:$PATH "$DTRAIN_BIN" launch --hosts a,b 2> >(exec head -c 1 >"$tmp/read")
+code=$?
+must test $code = 7
 mkfifo "$tmp/unread"
 CODE=0 FIRST=a SECOND=b MANY=2900 NAP=60 PATH=$tmp/lost:$PATH "$DTRAIN_BIN" launch --hosts a,b 2>"$tmp/unread" &
 job=$!

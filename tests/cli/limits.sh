@@ -2,6 +2,7 @@
 # Little address space (ulimit -v): a command does what it should or says that memory is
 # missing, and ends, also where libraries would not.
 . "$DTRAIN_SOURCE/tests/support/cli.bash"
+unset OPENBLAS_NUM_THREADS # as users start it: it starts itself once more
 if [ -n "${ASAN_OPTIONS:-}" ]; then
     echo "SKIPPED: address space: sanitizers map terabytes"
     exit 99

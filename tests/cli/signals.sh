@@ -3,6 +3,7 @@
 # the same bits; SIGHUP checkpoints without stopping; a second SIGINT ends at once.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+unset OPENBLAS_NUM_THREADS # as users start it: it starts itself once more
 
 steps=120 sizes=(--image-size 64 --width-divisor 8)
 [ -z "${ASAN_OPTIONS:-}" ] || steps=40 sizes=(--image-size 48) # slow as they are
