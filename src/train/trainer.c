@@ -230,11 +230,13 @@ static void name_last_good(training *t)
     if (!proved[0] && t->from_step < t->at.run_step)
         memcpy(proved, t->from, sizeof proved);
     const char *last = dt_saver_last(s->saver)[0] ? dt_saver_last(s->saver) : t->from;
+    const char *which = !before ? "that gave a finite loss too, but went astray a step later"
+                        : maybe ? "before the one that went astray in its first step"
+                                : "that gave a finite loss too";
     if (proved[0])
-        dt_note("dtrain: the last checkpoint that gave a finite loss too%s: --resume %s, and "
-                "--resume-force with the options that you change%s",
-                before ? "" : ", but went astray a step later", proved,
-                before ? "" : "; if it does so with them, begin anew");
+        dt_note("dtrain: the last checkpoint %s: --resume %s, and --resume-force with the options "
+                "that you change%s",
+                which, proved, before ? "" : "; if it does so with them, begin anew");
     else if (last[0])
         dt_note("dtrain: the last checkpoint %s has finite numbers alone, but leads there, and "
                 "none before it is left: begin anew",

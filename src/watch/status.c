@@ -36,8 +36,8 @@ static dt_status no_table(const char *path)
                        "given as --out",
                        path, why, folder, path);
     return dt_fail(DT_NOINPUT,
-                   "cannot read %s: %s; a run that was started by an older version, "
-                   "or has not begun its first step, has none",
+                   "cannot read %s: %s; a run has none that was started by an older version, that "
+                   "has not begun its first step, or whose folder was removed since",
                    path, why);
 }
 

@@ -104,6 +104,18 @@ for try in 1 2 3; do
 done
 accepts "${twice[@]}" --lr 1e-4 --momentum 0 --epochs 3 --resume auto --resume-force
 
+# one that has others before it: they are better, and it is not called one that had no finite loss
+run=$tmp/at-once
+at_once=("${tiny[@]}" --data synthetic:256 --epochs 2 --max-steps -1 --save-every 1 --out "$run")
+launch 1 "${at_once[@]}" --lr 3e5
+must test "$code" = 79
+must grep -qF "dtrain: the last checkpoint that gave a finite loss too: --resume $run/checkpoints/step-0000000002," "$tmp/stderr"
+launch 1 "${at_once[@]}" --lr 3e5 --resume auto
+must test "$code" = 79
+must grep -qF "dtrain: the last checkpoint before the one that went astray in its first step: --resume $run/checkpoints/step-0000000001," "$tmp/stderr"
+accepts "${at_once[@]}" --lr 1e-4 --resume auto --resume-force
+must grep -qF "resumed from $run/checkpoints/step-0000000001 " "$tmp/stderr"
+
 # files with a number that is none
 accepts "${tiny[@]}" --out "$tmp/good"
 cp "$tmp/good/model.safetensors" "$tmp/nan"

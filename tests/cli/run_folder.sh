@@ -3,8 +3,8 @@
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
-steps=60 many=200 # of runs that last until something has been done to them
-[ -z "${ASAN_OPTIONS:-}" ] || steps=16 many=40
+steps=150 many=200 # of runs that last until something has been done to them
+[ -z "${ASAN_OPTIONS:-}" ] || steps=40 many=60
 accepts "${tiny[@]}" --out "$tmp/good"
 for file in options.yaml metrics.jsonl model.safetensors; do
     must test -s "$tmp/good/$file"
