@@ -23,7 +23,8 @@ typedef struct training {
     double saved_s;      /* clock at the last checkpoint; rank 0's counts */
     char from[PATH_MAX]; /* the checkpoint that the run goes on from, "": none */
     int64_t from_step;
-    bool other_class; /* of bits, than that of `from` */
+    int64_t first_save; /* the steps of the first checkpoint since, 0: none */
+    bool other_class;   /* of bits, than that of `from` */
 } training;
 
 /* ---- Checkpoints --------------------------------------------------------------------------- */
@@ -41,6 +42,7 @@ static dt_status save(training *t, dt_save_how how)
     dt_place_phase(DT_AT_save);
     DT_TRY(dt_checks_replicas(r->checks)); /* what is wrong must not outlive the run */
     t->saved_s = dt_seconds();
+    t->first_save = t->first_save ? t->first_save : t->at.run_step;
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, how));
 }
 
@@ -209,13 +211,27 @@ static void disown(const training *t, int64_t step, char proved[PATH_MAX])
     dt_fail_clear();
 }
 
+/* The one before that which the run has gone on from, without another good one since: its finite
+ * loss may have been the last, whatever the options. */
+static const char *otherwise(const training *t, char text[PATH_MAX + 64])
+{
+    char run[PATH_MAX], older[PATH_MAX] = "";
+
+    if (dt_checkpoint_run(t->from, run) != DT_OK ||
+        (run[0] && dt_checkpoint_older(run, t->from_step, older) != DT_OK))
+        dt_fail_clear();
+    snprintf(text, PATH_MAX + 64, "; if it does so with them, %s%s",
+             older[0] ? "--resume " : "begin anew", older);
+    return text;
+}
+
 /* What a run that has gone astray still has: a checkpoint of its last step has finite numbers,
  * but would end it again at once; those before have been gone on from. So would perhaps one that
  * this run has gone on from, and that led here in its first step: those before it are better. */
 static void name_last_good(training *t)
 {
     dt_session *s = &t->session;
-    char proved[PATH_MAX] = "";
+    char proved[PATH_MAX] = "", text[PATH_MAX + 64];
 
     if (!s->leads)
         return;
@@ -229,6 +245,8 @@ static void name_last_good(training *t)
         disown(t, t->at.run_step, proved);
     if (!proved[0] && t->from_step < t->at.run_step)
         memcpy(proved, t->from, sizeof proved);
+    const bool no_other = t->from[0] && (t->first_save == 0 || t->first_save >= t->at.run_step) &&
+                          (!at_once || !before);
     const char *last = dt_saver_last(s->saver)[0] ? dt_saver_last(s->saver) : t->from;
     const char *which = !before ? "that gave a finite loss too, but went astray a step later"
                         : maybe ? "before the one that went astray in its first step"
@@ -236,7 +254,7 @@ static void name_last_good(training *t)
     if (proved[0])
         dt_note("dtrain: the last checkpoint %s: --resume %s, and --resume-force with the options "
                 "that you change%s",
-                which, proved, before ? "" : "; if it does so with them, begin anew");
+                which, proved, no_other ? otherwise(t, text) : "");
     else if (last[0])
         dt_note("dtrain: the last checkpoint %s has finite numbers alone, but leads there, and "
                 "none before it is left: begin anew",

@@ -116,6 +116,19 @@ must grep -qF "dtrain: the last checkpoint before the one that went astray in it
 accepts "${at_once[@]}" --lr 1e-4 --resume auto --resume-force
 must grep -qF "resumed from $run/checkpoints/step-0000000001 " "$tmp/stderr"
 
+# one that leads there whatever the options: the one before it is named, too
+run=$tmp/doomed
+doomed=("${tiny[@]}" --data synthetic:256 --save-every 2 --out "$run")
+accepts "${doomed[@]}" --max-steps 8
+for rate in 1e6 1e-4; do
+    launch 1 "${doomed[@]}" --max-steps -1 --lr "$rate" --resume auto --resume-force
+    must test "$code" = 79
+    must grep -qF -- "--resume $run/checkpoints/step-0000000010, and --resume-force" "$tmp/stderr"
+done
+way=$(sed -nE 's/^dtrain: .*; if it does so with them, --resume ([^ ]+)$/\1/p' "$tmp/stderr")
+must test "$way" -ef "$run/checkpoints/step-0000000008-2"
+accepts "${doomed[@]}" --max-steps -1 --epochs 3 --lr 1e-4 --resume "$way" --resume-force
+
 # files with a number that is none
 accepts "${tiny[@]}" --out "$tmp/good"
 cp "$tmp/good/model.safetensors" "$tmp/nan"

@@ -17,6 +17,8 @@ for np in $ranks; do
     must cmp "$tmp/result.1" "$tmp/result.$np"
 done
 must grep -qi accuracy "$tmp/result.1"
+accepts eval --json --model "$good" "${vgg[@]}"
+must grep -q '^{"test_loss": ' "$tmp/stdout"
 vgg+=(--global-batch 32 --shards 8)
 
 wrong() { # CODE TEXT...: eval of $bad_file

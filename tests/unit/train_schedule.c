@@ -66,6 +66,10 @@ static void step_is_multistep(void **state)
     assert_rates(&o, 5, want, 10, 0.2);
     o.milestones = "0.8,0.5"; /* the order of the list means nothing */
     assert_rates(&o, 5, want, 10, 0.2);
+    o.milestones = "0.45,0.76"; /* the nearest steps: 4.5 and 7.6 of 10 are 5 and 8 */
+    assert_rates(&o, 5, want, 10, 0.2);
+    o.milestones = "0.54,0.84"; /* 5.4 and 8.4 */
+    assert_rates(&o, 5, want, 10, 0.2);
 }
 
 /* CosineAnnealingLR(o, T_max=10), LR 0.3 */
