@@ -106,7 +106,7 @@ typedef enum dt_option_scope {
     DT_REAL(X, warmup, RESULT, 0, 0, 1e6, "Training", "EPOCHS",                                    \
         "linear warm-up before the schedule")                                                      \
     DT_TEXT(X, milestones, RESULT, "0.5,0.75", "Training", "LIST",                                 \
-        "step: multiply by --gamma at these fractions of the run (the nearest step)")                                 \
+        "step: multiply by --gamma at these fractions of the run (the nearest step)")              \
     DT_REAL(X, gamma, RESULT, 0.1, 0, 1, "Training", "G", "step: factor at each milestone")        \
     DT_REAL(X, peak, RESULT, 0.2, 0, 1, "Training", "FRACTION",                                    \
         "onecycle: where the rate is at its peak")                                                 \
