@@ -55,7 +55,8 @@ static int open_lock(const dt_rundir *d)
 
 /* Whether fd is a run's lock, which may be written and removed: a file of one name, empty as of a
  * run that has only begun, or "PID HOST\n" (the first versions': "PID\n"), or what a power cut
- * leaves of it: its beginning, or bytes that are no text. Any other `lock` is its owner's. */
+ * leaves of it: its beginning, one line of a digit and other bytes, or bytes that are no text.
+ * Any other `lock` is its owner's. */
 static bool is_lock(int fd)
 {
     char text[LOCK_CHARS];
@@ -70,9 +71,7 @@ static bool is_lock(int fd)
     for (ssize_t i = 0; i < n; i++)
         if (iscntrl((unsigned char)text[i]) && !isspace((unsigned char)text[i]))
             return true;
-    const size_t digits = strspn(text, "0123456789"), line = strcspn(text, "\n");
-    return n == 0 ||
-           (digits > 0 && (digits == line || text[digits] == ' ') && (ssize_t)line + 1 >= n);
+    return n == 0 || (isdigit((unsigned char)text[0]) && (ssize_t)strcspn(text, "\n") + 1 >= n);
 }
 
 static bool has_lock(const dt_rundir *d)

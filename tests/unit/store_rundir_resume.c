@@ -119,7 +119,7 @@ static void what_is_no_run_is_refused(void **state)
 /* A file of the user's own, or of two names, and what would be waited for. */
 static void a_lock_of_somebody_else_is_left_alone(void **state)
 {
-    static const char *const texts[] = {"my notes", "my notes\n", "12x",
+    static const char *const texts[] = {"my notes", "my notes\n", "x12",
                                         "1 a\nb\n", "\n",         " 1 a\n"};
     enum { TEXTS = sizeof texts / sizeof *texts, LINK = TEXTS, PIPE, KINDS };
     place *p = *state;
@@ -160,6 +160,26 @@ static void a_torn_lock_is_a_lock(void **state)
     for (size_t i = 0; i < sizeof length / sizeof *length; i++) {
         leave_run(p, false);
         folder_write(p->run, "lock", texts[i], length[i]);
+        assert_ok(dt_rundir_open(&d, &p->o, 2));
+        dt_rundir_close(&d);
+        assert_false(dt_path_exists(folder_path(p->run, "lock")));
+    }
+}
+
+/* Blocks that hold what was there before: any byte of the line but its first may be another. */
+static void a_lock_with_a_wrong_byte_is_a_lock(void **state)
+{
+    static const char line[] = "1930 vm\n", wrong[] = {'x', ' ', '\t', '\x7f', '\xcd', '\0'};
+    enum { PLACES = sizeof line - 2 };
+    place *p = *state;
+    dt_rundir d;
+
+    for (size_t i = 0; i < PLACES * sizeof wrong; i++) {
+        char torn[sizeof line];
+        memcpy(torn, line, sizeof line);
+        torn[1 + i % PLACES] = wrong[i / PLACES];
+        leave_run(p, false);
+        folder_write(p->run, "lock", torn, sizeof line - 1);
         assert_ok(dt_rundir_open(&d, &p->o, 2));
         dt_rundir_close(&d);
         assert_false(dt_path_exists(folder_path(p->run, "lock")));
@@ -363,11 +383,17 @@ static void one_of_many_resumes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(remains_are_taken_over),    TEST(a_run_that_had_barely_begun),
-        TEST(what_is_no_run_is_refused), TEST(a_lock_of_somebody_else_is_left_alone),
-        TEST(a_torn_lock_is_a_lock),     TEST(what_replaced_the_lock_stays),
-        TEST(paths_lead_to_their_run),   TEST(a_live_one_keeps_it_and_a_killed_one_does_not),
-        TEST(never_two_at_once),         TEST(one_of_many_resumes),
+        TEST(remains_are_taken_over),
+        TEST(a_run_that_had_barely_begun),
+        TEST(what_is_no_run_is_refused),
+        TEST(a_lock_of_somebody_else_is_left_alone),
+        TEST(a_torn_lock_is_a_lock),
+        TEST(a_lock_with_a_wrong_byte_is_a_lock),
+        TEST(what_replaced_the_lock_stays),
+        TEST(paths_lead_to_their_run),
+        TEST(a_live_one_keeps_it_and_a_killed_one_does_not),
+        TEST(never_two_at_once),
+        TEST(one_of_many_resumes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
