@@ -125,7 +125,8 @@ static dt_status look_into(const dt_rundir *d, const dt_options *o, contents *c)
         const bool lock = strcmp(name, "lock") == 0 && has_lock(d);
         c->lock = c->lock || lock;
         c->run = c->run || strcmp(name, "options.yaml") == 0 ||
-                 strcmp(name, ".options.yaml") == 0 || /* killed before its renaming */
+                 strcmp(name, ".options.yaml") == 0 || /* killed before its renaming, or before */
+                 dt_safetensors_is_temp(name, "model.safetensors") ||
                  strcmp(name, "checkpoints") == 0;
         if (!lock || c->empty)
             snprintf(c->other, sizeof c->other, "%s", name);

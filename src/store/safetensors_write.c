@@ -227,8 +227,7 @@ void dt_safetensors_release(const char *path)
         unlink(temp);
 }
 
-/* "model.safetensors.4711.tmp", for "model.safetensors". */
-static bool is_temp(const char *name, const char *file)
+bool dt_safetensors_is_temp(const char *name, const char *file)
 {
     const size_t n = strlen(file);
 
@@ -252,7 +251,7 @@ dt_status dt_safetensors_sweep(const char *path)
     if (!dir)
         return dt_fail(DT_IO, "cannot list %s: %s", above, strerror(errno));
     for (struct dirent *e = readdir(dir); e && st == DT_OK; e = readdir(dir)) {
-        if (!is_temp(e->d_name, file))
+        if (!dt_safetensors_is_temp(e->d_name, file))
             continue;
         st = dt_path_join(left, above, e->d_name);
         if (st == DT_OK && unlink(left) != 0)

@@ -108,6 +108,10 @@ dt_status dt_model_load_body(const dt_weights *s, const char *path,
 void dt_safetensors_release(const char *path);
 dt_status dt_safetensors_sweep(const char *path) DT_MUST_CHECK;
 
+/* Whether the name is that of such a file: "model.safetensors.4711.tmp" for `file`
+ * "model.safetensors". */
+bool dt_safetensors_is_temp(const char *name, const char *file);
+
 /* ---- Checkpoints ---------------------------------------------------------------------- */
 
 /* Checkpoints that survive a kill and a power cut.

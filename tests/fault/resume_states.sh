@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # The power fails while a run trains and saves: from what is left, --resume auto ends with
 # the same weights and the same metrics.jsonl as the run that was not disturbed.
-# RESUME_STATES: how many states to go on from (12); proofs/crash-states takes more.
+# RESUME_STATES: how many states to go on from (12) beside the first ones, in which the run
+# has only begun; proofs/crash-states takes more.
 . "$DTRAIN_SOURCE/tests/fault/crash.bash" || exit 1
 args=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --shards 8
     --precision fp32 --threads 1 --max-steps 6 --save-every 2)
-wanted=${RESUME_STATES:-12}
+wanted=${RESUME_STATES:-12} begun=60
 
 state_hash() { sed -n 's/^state hash *//p' "$1"; }
 # Speeds and times differ from run to run.
@@ -37,21 +38,18 @@ while read -r folder; do
     fi
 done
 END
-sample() { # EVERY
-    rm -rf "$tmp/cut/samples" "$tmp/cut/work"
-    mkdir "$tmp/cut/samples" "$tmp/cut/work"
-    "$fault/fault_replay" --known "$tmp/known" --after "$tmp/cut/folder" --limit 64 \
-        --stride 16 --sample "$1" "$tmp/cut/samples" "$tmp/cut/log" "$tmp/cut/work" \
-        -- bash "$tmp/loader" >"$tmp/cut/report" || complain "$(cat "$tmp/cut/report")"
-    figures=$(tail -n 1 "$tmp/cut/report")
-}
-sample 1000000
+"$fault/fault_replay" --known "$tmp/known" --after "$tmp/cut/folder" --limit 64 --stride 16 \
+    --sample 1 "$tmp/cut/samples" "$tmp/cut/log" "$tmp/cut/work" -- bash "$tmp/loader" \
+    >"$tmp/cut/report" || complain "$(cat "$tmp/cut/report")"
+figures=$(tail -n 1 "$tmp/cut/report")
 states=$(figure states)
-sample $((states / wanted > 0 ? states / wanted : 1))
+every=$((states / wanted > 0 ? states / wanted : 1))
 
 resumed=0
 fresh=0
-for folder in "$tmp"/cut/samples/*; do
+for ((i = 1; i <= states; i++)); do
+    [ "$i" -le "$begun" ] || [ $((i % every)) = 0 ] || continue
+    folder=$tmp/cut/samples/$i
     run=$tmp/again
     rm -rf "$run"
     cp -r "$folder" "$run" # the samples share their files

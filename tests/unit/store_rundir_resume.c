@@ -79,11 +79,11 @@ static void remains_are_taken_over(void **state)
 /* Killed before it had written anything, or just then. */
 static void a_run_that_had_barely_begun(void **state)
 {
-    static const char *const left[] = {"lock", ".options.yaml"};
+    static const char *const left[] = {"lock", ".options.yaml", "model.safetensors.4711.tmp"};
     place *p = *state;
     dt_rundir d;
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         mkdir(p->run, 0755);
         folder_write(p->run, "lock", "123\n", 4);
         folder_write(p->run, left[i], "", 0);
@@ -104,6 +104,7 @@ static void what_is_no_run_is_refused(void **state)
 
     mkdir(p->run, 0755);
     folder_write(p->run, "thesis.tex", "x", 1);
+    folder_write(p->run, "model.safetensors.old.tmp", "x", 1);
     assert_fails(dt_rundir_open(&d, &p->o, 2), DT_CANTCREATE, "it is no run folder");
     assert_true(dt_path_exists(folder_path(p->run, "thesis.tex")));
     assert_false(dt_path_exists(folder_path(p->run, "lock")));
