@@ -152,6 +152,21 @@ double dt_place_waited(void);
 
 /* ---- Files ------------------------------------------------------------------------ */
 
+/* Only regular files are read, so that a pipe or device cannot make a rank wait, and never mapped,
+ * so that a file that shrinks is an error and not a SIGBUS. `folder` is a descriptor, or AT_FDCWD
+ * for a path that the user gave; in a folder, links are refused. Messages begin with `name`. */
+
+/* Open a regular file for reading; the caller closes *fd, *bytes is its size. DT_NOINPUT: it is
+ * missing, a link, or no regular file; DT_IO: the system failed, which says nothing of the file. */
+dt_status dt_file_open(int folder, const char *name, int *fd, int64_t *bytes) DT_MUST_CHECK;
+/* Exactly `bytes` bytes from `offset` of an open file. DT_IO; DT_FORMAT: the file ends before. */
+dt_status dt_file_read_at(int fd, const char *name, int64_t offset, void *to,
+                          size_t bytes) DT_MUST_CHECK;
+/* All of a file of at most `most` bytes; *text ends with a zero byte and is freed by free(), length
+ * may be NULL. DT_NOINPUT, DT_NOMEM, DT_IO; DT_FORMAT: it is larger. */
+dt_status dt_file_read(int folder, const char *name, size_t most, char **text,
+                       size_t *length) DT_MUST_CHECK;
+
 /* What errno says of a file that could not be opened with O_NOFOLLOW. */
 const char *dt_open_error(void);
 /* From fd into `to`, until its end or until `bytes` are there: how many are; -1 with errno. */

@@ -1,16 +1,91 @@
-/* file.c - what several folders do with descriptors. */
+/* file.c - what several folders do with files and descriptors. */
 #include "base.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 const char *dt_open_error(void)
 {
     return errno == ELOOP ? "it is a link" : strerror(errno);
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+/* ENXIO is a socket's. */
+static dt_status open_failed(const char *name)
+{
+    static const int absent[] = {ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO, EACCES, ENAMETOOLONG};
+
+    for (size_t i = 0; i < DT_COUNT_OF(absent); i++)
+        if (errno == absent[i])
+            return dt_fail(DT_NOINPUT, "%s: %s", name, dt_open_error());
+    return dt_fail(DT_IO, "%s: %s", name, strerror(errno));
+}
+
+dt_status dt_file_open(int folder, const char *name, int *fd, int64_t *bytes)
+{
+    const int links = folder == AT_FDCWD ? 0 : O_NOFOLLOW;
+    struct stat info = {0};
+    /* O_NONBLOCK: opening a FIFO would wait for its writer. */
+    const int opened = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | links);
+
+    if (opened < 0)
+        return open_failed(name);
+    if (fstat(opened, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(opened);
+        return dt_fail(DT_NOINPUT, "%s: is %s, expected a regular file", name,
+                       S_ISDIR(info.st_mode) ? "a folder" : "a pipe, socket or device");
+    }
+    *fd = opened;
+    *bytes = info.st_size;
+    return DT_OK;
+}
+
+dt_status dt_file_read_at(int fd, const char *name, int64_t offset, void *to, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        const int64_t at = offset + (int64_t)done;
+        const ssize_t n = pread(fd, (char *)to + done, bytes - done, at);
+        if (n < 0 && errno != EINTR)
+            return dt_fail(DT_IO, "%s: reading byte %lld: %s", name, (long long)at,
+                           strerror(errno));
+        if (n == 0)
+            return dt_fail(DT_FORMAT, "%s: ends at byte %lld, expected %zu more", name,
+                           (long long)at, bytes - done);
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return DT_OK;
+}
+
+dt_status dt_file_read(int folder, const char *name, size_t most, char **text, size_t *length)
+{
+    int64_t bytes = 0;
+    char *all = NULL;
+    int fd = -1;
+
+    DT_TRY(dt_file_open(folder, name, &fd, &bytes));
+    dt_status st = DT_OK;
+    if ((uint64_t)bytes > most)
+        st = dt_fail(DT_FORMAT, "%s: has %lld bytes, at most %zu are expected", name,
+                     (long long)bytes, most);
+    if (st == DT_OK)
+        st = dt_calloc(&all, (size_t)bytes + 1, 1, name);
+    if (st == DT_OK)
+        st = dt_file_read_at(fd, name, 0, all, (size_t)bytes);
+    close(fd);
+    if (st != DT_OK) {
+        free(all);
+        return st;
+    }
+    *text = all;
+    if (length)
+        *length = (size_t)bytes;
+    return DT_OK;
 }
 
 int64_t dt_read_until(int fd, void *to, size_t bytes)
