@@ -5,12 +5,14 @@
  * no function talks to another rank. */
 #ifndef DT_BASE_H
 #define DT_BASE_H
+#include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- Statuses ------------------------------------------------------------------- */
 
@@ -96,6 +98,11 @@ static inline void dt_flip_bit(void *at, unsigned bit)
     unsigned char *byte = (unsigned char *)at + bit / 8;
     *byte = (unsigned char)(*byte ^ (1u << bit % 8));
 }
+
+/* A name and its text, both borrowed. */
+typedef struct dt_field {
+    const char *name, *value;
+} dt_field;
 
 /* Seconds of a clock that is never set. */
 double dt_seconds(void);
@@ -303,6 +310,68 @@ void dt_hash_close(dt_hash *h);
 enum { DT_DIGEST_CHARS = 33 };
 /* 32 hexadecimal digits, high half first, as xxhsum prints. */
 void dt_digest_text(dt_digest d, char out[DT_DIGEST_CHARS]);
+
+/* ---- Files that are written ------------------------------------------------------- */
+
+/* Files and folders that are on disk when a call returns; the order of calls is the caller's. */
+
+/* What was written: length, and XXH3-128 of the bytes as they were handed over. */
+typedef struct dt_written {
+    uint64_t bytes;
+    dt_digest digest;
+} dt_written;
+
+typedef struct dt_outfile {
+    char path[PATH_MAX]; /* "": there is nothing to remove */
+    const char *name;    /* borrowed; what messages call the file */
+    int fd;              /* -1: closed */
+    uint64_t size;       /* announced */
+    uint64_t bytes;      /* written so far */
+    dt_hash *hash;       /* owned */
+} dt_outfile;
+
+/* Make a file of mode 0644, replacing an abandoned one, never through a link or into a device.
+ * Room for `size` bytes is reserved where the file system can, so that a full disk shows at
+ * once; what dt_outfile_reserve has left is used. On failure, too, f is to be abandoned.
+ * DT_CANTCREATE; DT_IO: the disk is full; DT_NOMEM: ulimit -f is lower. */
+dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name,
+                          uint64_t size) DT_MUST_CHECK;
+dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes) DT_MUST_CHECK;
+/* Sync and close; w may be NULL. The file stays when f is abandoned afterwards. */
+dt_status dt_outfile_finish(dt_outfile *f, dt_written *w) DT_MUST_CHECK;
+/* Close what is open and unlink what is not finished; a zeroed f with fd -1 is allowed. */
+void dt_outfile_abandon(dt_outfile *f);
+/* Leave a file of `size` bytes, whose content means nothing, for dt_outfile_open: a disk that
+ * fills up meanwhile has room for it. Errors as dt_outfile_open; then there is no file. */
+dt_status dt_outfile_reserve(const char *path, const char *name, uint64_t size) DT_MUST_CHECK;
+/* A whole new file from memory. */
+dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes,
+                         dt_written *w) DT_MUST_CHECK;
+
+/* "a/b" into out[PATH_MAX]. DT_CANTCREATE: too long. */
+dt_status dt_path_join(char *out, const char *a, const char *b) DT_MUST_CHECK;
+/* Whether the path leads to anything. */
+bool dt_path_exists(const char *path);
+/* Whether anything has the name, if only a link whose target is missing: of a disk that is not
+ * mounted, nothing is known. */
+bool dt_path_taken(const char *path);
+/* Whether a new file may take the place of what is at `path`: nothing, or a regular file.
+ * DT_CANTCREATE: a folder, link, device, pipe or socket, which is left alone. */
+dt_status dt_outfile_check(const char *path) DT_MUST_CHECK;
+/* Names made, renamed or removed in a folder are on disk only when the folder is. File
+ * systems that cannot sync one say EINVAL; they order it themselves. DT_IO. */
+dt_status dt_folder_sync(const char *path) DT_MUST_CHECK;
+/* The same for the folder that `path` lies in. */
+dt_status dt_folder_sync_above(const char *path) DT_MUST_CHECK;
+/* Whether two names or descriptors lead to one file. */
+static inline bool dt_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+/* All bytes, again when a signal has cut it short: those written, fewer with errno. */
+size_t dt_fd_write(int fd, const void *data, size_t bytes);
+/* fsync, again when a signal has cut it short. 0, or -1 with errno. */
+int dt_fd_sync(int fd);
 
 /* ---- Moments ---------------------------------------------------------------------- */
 

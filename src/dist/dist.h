@@ -51,9 +51,6 @@ dt_status dt_comm_agree(dt_comm *c, dt_status local) DT_MUST_CHECK;
  *   fields  [count] (same names and count); values are this rank's
  *   returns DT_OK, or DT_MISMATCH on all ranks, printed once: the first field that
  *           differs, rank 0's value, and the first other rank with its value */
-typedef struct dt_field {
-    const char *name, *value;
-} dt_field;
 dt_status dt_comm_same(dt_comm *c, const dt_field *fields, size_t count) DT_MUST_CHECK;
 
 /* Collective. (same) bytes, count, root; sums and maxima replace x on every rank. */

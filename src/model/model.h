@@ -60,6 +60,8 @@ size_t dt_net_slab_floats(const dt_net *net);   /* master, gradient, momentum: e
 size_t dt_net_norm_channels(const dt_net *net); /* running mean, running variance: each */
 size_t dt_net_weight_total(const dt_net *net);  /* trainable numbers, without padding */
 
+/* The namings that the network has, each with a space before it. */
+const char *dt_net_schemes(const dt_net *net);
 /* The name of a tensor in another naming, "" where that naming has no such tensor. `scheme` is
  * one of --names; `name` a full torchvision name such as "layer1.0.bn1.running_mean", at
  * most 127 characters. DT_CONFIG when the network has no such scheme. */

@@ -252,6 +252,11 @@ static bool word_in(const char *words, const char *word)
     return false;
 }
 
+const char *dt_net_schemes(const dt_net *net)
+{
+    return net->row->schemes;
+}
+
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
                         size_t out_size)
 {

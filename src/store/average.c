@@ -3,14 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "durable.h"
-#include "modelread.h"
-#include "safetensors.h"
+#include "store.h"
 
 typedef char newest_path[PATH_MAX];
 
 /* One slab of everything but momentum, which lies in between. */
 typedef struct average {
+    dt_options o; /* given ones, and what the first file says; texts are in meta */
+    dt_model_meta meta;
     dt_model_read read;
     double *sum; /* [floats + 2 * channels], owned */
     size_t floats, all;
@@ -24,7 +24,8 @@ static float *average_number(const average *a, size_t i)
 
 static dt_status average_open(average *a, const char *first, const dt_options *o)
 {
-    DT_TRY(dt_model_read_open(&a->read, first, o));
+    a->o = *o;
+    DT_TRY(dt_options_read_model(&a->read, first, &a->o, &a->meta));
     a->floats = dt_net_slab_floats(a->read.net);
     a->all = a->floats + 2 * dt_net_norm_channels(a->read.net);
     return dt_calloc(&a->sum, a->all, sizeof *a->sum, "the sum of models");
@@ -33,7 +34,7 @@ static dt_status average_open(average *a, const char *first, const dt_options *o
 static dt_status average_read(average *a, newest_path *path, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
-        DT_TRY(dt_model_load(&a->read.state, path[k], a->read.o.normalize));
+        DT_TRY(dt_model_load(&a->read.state, path[k], a->o.normalize));
         for (size_t i = 0; i < a->all; i++) { /* not from 0: that would lose -0.0 */
             const double x = (double)*average_number(a, i);
             a->sum[i] = k == 0 ? x : a->sum[i] + x;
@@ -142,7 +143,7 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     DT_GO(st, average_open(&a, path[0], o), out);
     DT_GO(st, average_read(&a, path, count), out);
     DT_GO(st, dt_model_read_steps(path[count - 1], &opts.steps), out);
-    opts.normalize = a.read.o.normalize;
+    opts.normalize = a.o.normalize;
     st = dt_model_save(&a.read.state, o->out, &opts);
 
 out:

@@ -2,9 +2,10 @@
  * files of src/store. All functions are Local. */
 #ifndef DT_CHECKPOINT_INTERNAL_H
 #define DT_CHECKPOINT_INTERNAL_H
-#include "durable.h"
 #include <jansson.h>
 #include <sys/types.h>
+
+#include "store.h"
 
 /* ---- Names ------------------------------------------------------------------------ */
 

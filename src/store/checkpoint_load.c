@@ -2,7 +2,6 @@
 #include "store.h"
 
 #include "checkpoint_internal.h"
-#include "modelread.h"
 
 static dt_status load_numbers(const char *path, const dt_snapshot *into)
 {
@@ -66,12 +65,13 @@ dt_status dt_checkpoint_try(const char *path, dt_progress *at, char hash[DT_DIGE
     dt_model_read r = {.net = NULL};
     dt_checkpoint *c = NULL;
     dt_options o;
+    dt_model_meta meta;
     dt_status st = DT_OK;
 
     DT_GO(st, dt_checkpoint_open(&c, path), out);
     DT_GO(st, dt_checkpoint_check(c), out);
     dt_options_init(&o);
-    DT_GO(st, dt_model_read_open(&r, path, &o), out);
+    DT_GO(st, dt_options_read_model(&r, path, &o, &meta), out);
     const dt_snapshot into = {.model = r.state, .momentum = r.momentum};
     DT_GO(st, load_checked(c, &into, at), out);
     st = dt_checkpoint_text(c, "state_hash", hash, DT_DIGEST_CHARS);

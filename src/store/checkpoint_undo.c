@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "checkpoint_internal.h"
-#include "modelread.h"
 
 /* The model of a run that had come further. One that tells no steps is not ours to move. */
 static dt_status rewind_model(const char *run, int64_t step)

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "checkpoint_internal.h"
-#include "finite.h"
 
 enum { BLOCK = 1 << 20 };
 

@@ -1,5 +1,5 @@
 /* metrics.c - one write(2) a line: stdio and jansson would take memory in a step. */
-#include "durable.h"
+#include "store.h"
 
 #include <errno.h>
 #include <fcntl.h>

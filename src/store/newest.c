@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "checkpoint_internal.h"
-#include "modelread.h"
 
 /* Steps of the run's model, -1: it has none, or none that can be read. */
 static dt_status model_steps(const char *path, int64_t *steps)

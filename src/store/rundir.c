@@ -14,8 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "durable.h"
-
 static dt_status rundir_error(const char *path, const char *what)
 {
     const bool full = errno == ENOSPC || errno == EDQUOT;

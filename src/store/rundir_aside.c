@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "durable.h"
-
 static const char *const aside_names[] = {"checkpoints", "model.safetensors", "metrics.jsonl",
                                           ".undone-model.safetensors", DT_METRICS_ASIDE};
 enum { ASIDE_NAMES = DT_COUNT_OF(aside_names) };

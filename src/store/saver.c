@@ -11,7 +11,6 @@
 #include <sys/resource.h>
 
 #include "checkpoint_internal.h"
-#include "finite.h"
 
 enum { TEXT_ROOM = 4096, FAILURE_ROOM = 2 * PATH_MAX };
 

@@ -1,10 +1,11 @@
 /* store.h - everything that is a file; the public header of src/store.
  *
- * Model files, checkpoints, the run folder and its metrics, and what is looked for before and
+ * Checkpoints, the run folder and its metrics, and what is looked for before and
  * after they are written. Files are written beside their place, synced and renamed: a reader
  * sees what was there before, or all of the new. Everything is Local; rank 0 alone writes. */
 #ifndef DT_STORE_H
 #define DT_STORE_H
+#include "format/format.h"
 #include "options/options.h"
 #include <limits.h>
 
@@ -20,97 +21,17 @@ dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoc
 dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
                           dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 
-/* Every number of a run's state after `step` steps. DT_NUMERIC names the first that is not
- * finite: tensor, element as files have it, value.
- *   momentum  [dt_net_slab_floats] */
-dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t step) DT_MUST_CHECK;
+/* ---- Options in files ------------------------------------------------------------------ */
 
-/* ---- Files and folders ---------------------------------------------------------------- */
-
-/* What was written: length, and XXH3-128 of the bytes as they were handed over. */
-typedef struct dt_written {
-    uint64_t bytes;
-    dt_digest digest;
-} dt_written;
-
-/* "a/b" into out[PATH_MAX]. DT_CANTCREATE: too long. */
-dt_status dt_path_join(char *out, const char *a, const char *b) DT_MUST_CHECK;
-/* Whether the path leads to anything. */
-bool dt_path_exists(const char *path);
-/* Whether anything has the name, if only a link whose target is missing: of a disk that is not
- * mounted, nothing is known. */
-bool dt_path_taken(const char *path);
-/* Whether a new file may take the place of what is at `path`: nothing, or a regular file.
- * DT_CANTCREATE: a folder, link, device, pipe or socket, which is left alone. */
-dt_status dt_outfile_check(const char *path) DT_MUST_CHECK;
 /* The configuration file that dt_options_yaml writes. DT_NOMEM. */
 dt_status dt_options_put(const char *path, const dt_options *o, dt_written *w) DT_MUST_CHECK;
-/* Names made, renamed or removed in a folder are on disk only when the folder is. File
- * systems that cannot sync one say EINVAL; they order it themselves. DT_IO. */
-dt_status dt_folder_sync(const char *path) DT_MUST_CHECK;
-
-/* ---- Model files ---------------------------------------------------------------------- */
-
-/* A network's weights as model.safetensors.
- *
- * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW,
- * float32; running_mean, running_var; num_batches_tracked int64), so torch loads the
- * file as it is; or those of another naming. __metadata__ has "format" = "pt" and the dtrain.*
- * keys net, variant, stem, normalize, image_size, width_divisor and classes, and steps where the
- * naming has no num_batches_tracked, all as text. All functions are Local. */
-
-typedef struct dt_model_file_opts {
-    const char *names;     /* scheme of dt_net_rename */
-    const char *normalize; /* the images' normalisation that the weights are for */
-    int64_t steps;         /* num_batches_tracked of every batch norm, 0 or more */
-} dt_model_file_opts;
-
-/* Errors as dt_safetensors_write; DT_CONFIG: the network has no such scheme. */
-dt_status dt_model_save(const dt_weights *s, const char *path,
-                        const dt_model_file_opts *opts) DT_MUST_CHECK;
-/* Room on the disk for just that file, as dt_safetensors_reserve. The numbers are not read. */
-dt_status dt_model_reserve(const dt_weights *s, const char *path,
-                           const dt_model_file_opts *opts) DT_MUST_CHECK;
-/* The same bytes into a new file, as dt_safetensors_put; w may be NULL. */
-dt_status dt_model_put(const dt_weights *s, const char *path, const dt_model_file_opts *opts,
-                       dt_written *w) DT_MUST_CHECK;
-
-/* A file, or a folder that holds model.safetensors (a run's, a checkpoint), to the path
- * of the file. DT_NOINPUT: the folder holds none. */
-dt_status dt_model_path(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
-
-/* What the file (or folder) says of its network, into the options that nobody gave:
- * net, variant, stem, normalize, image_size and width_divisor; dt_model_load then checks them
- * against the file. `meta` holds the texts and must outlive o. Errors as dt_safetensors_open. */
-enum { DT_META_KEYS = 6, DT_META_CHARS = 64 };
-typedef struct dt_model_meta {
-    char text[DT_META_KEYS][DT_META_CHARS];
-} dt_model_meta;
-dt_status dt_model_describe(const char *path, dt_options *o, dt_model_meta *meta) DT_MUST_CHECK;
-
-/* Fill master and the running statistics from a file in any naming, DDP's prefix
- * "module." included; num_batches_tracked may be absent; F16 and BF16 become float32, exactly.
- * Nothing is written before the whole header fits. A file without dtrain.* metadata is taken
- * with one warning.
- *   path       as dt_model_path takes it
- *   normalize  of this run; NULL: whatever the file says
- *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are
- *              missing, unexpected, or of another shape or type, in one message; a number
- *              that is not finite.
- *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
-dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize) DT_MUST_CHECK;
-/* All but the classifier, which stays as it is in s; the file's may be of any shape, or missing. */
-dt_status dt_model_load_body(const dt_weights *s, const char *path,
-                             const char *normalize) DT_MUST_CHECK;
-
-/* Give back what dt_model_reserve has taken; after a kill, whatever any process that wrote to
- * `path` has left: none may be writing. DT_IO. */
-void dt_safetensors_release(const char *path);
-dt_status dt_safetensors_sweep(const char *path) DT_MUST_CHECK;
-
-/* Whether the name is that of such a file: "model.safetensors.4711.tmp" for `file`
- * "model.safetensors". */
-bool dt_safetensors_is_temp(const char *name, const char *file);
+/* What a model file (or folder) says of its network, into the options that nobody gave:
+ * dt_model_load then checks them against the file. `meta` holds the texts and must outlive o.
+ * Errors as dt_safetensors_open. */
+dt_status dt_options_from_model(const char *path, dt_options *o, dt_model_meta *meta) DT_MUST_CHECK;
+/* The same, then dt_model_read_open for the network that the options mean. */
+dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *o,
+                                dt_model_meta *meta) DT_MUST_CHECK;
 
 /* ---- Checkpoints ---------------------------------------------------------------------- */
 

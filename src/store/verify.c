@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include "checkpoint_internal.h"
-#include "finite.h"
-#include "modelread.h"
 #include "store.h"
 
 /* ---- One thing --------------------------------------------------------------------------- */
@@ -29,6 +27,7 @@ static dt_status verify_model(const char *path, char weights[DT_DIGEST_CHARS])
 {
     dt_digest hash, all;
     dt_options o;
+    dt_model_meta meta;
     dt_model_read r = {.net = NULL};
     bool named = false;
     dt_status st = DT_OK;
@@ -40,7 +39,7 @@ static dt_status verify_model(const char *path, char weights[DT_DIGEST_CHARS])
         return DT_OK;
     }
     dt_options_init(&o);
-    DT_GO(st, dt_model_read_open(&r, path, &o), out);
+    DT_GO(st, dt_options_read_model(&r, path, &o, &meta), out);
     DT_GO(st, dt_model_load(&r.state, path, NULL), out);
     DT_GO(st, dt_state_hashes(&r.state, NULL, 0, 0, &hash, &all), out);
     dt_digest_text(hash, weights);

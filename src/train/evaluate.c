@@ -90,7 +90,7 @@ static dt_status eval_describe(dt_comm *c, const dt_options *o, dt_options *own,
     DT_TRY(dt_run_newest(c, o->model, model));
     do {
         *own = *o;
-        DT_TRY(dt_run_settle(c, dt_model_describe(model, own, meta), o->model, model, &l));
+        DT_TRY(dt_run_settle(c, dt_options_from_model(model, own, meta), o->model, model, &l));
     } while (l.again);
     own->model = model;
     return DT_OK;

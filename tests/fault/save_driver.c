@@ -20,9 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/store.h"
 #include "store/checkpoint_internal.h"
-#include "store/durable.h"
+#include "store/store.h"
 
 typedef struct driver {
     dt_net *net;

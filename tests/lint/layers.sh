@@ -13,9 +13,10 @@ declare -A may=(
     [launch]="base"
     [watch]="base dist"
     [options]="base model data dist"
-    [store]="base model data dist options"
+    [format]="base model"
+    [store]="base model data dist options format"
     [check]="base model data dist options"
-    [train]="base model data dist watch options store check"
+    [train]="base model data dist watch options format store check"
     [cli]="base launch model data dist watch options store train"
 )
 for folder in "${!may[@]}"; do

@@ -3,7 +3,7 @@
 #define DT_TEST_MODEL_FILES_H
 #include "folder.h"
 
-#include "store/safetensors.h"
+#include "format/safetensors.h"
 
 typedef struct fixture {
     char dir[FOLDER_PATH], file[FOLDER_PATH + 32], other[FOLDER_PATH + 32];

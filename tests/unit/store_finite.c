@@ -5,7 +5,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "store/finite.h"
+#include "store/store.h"
 
 /* ---- Floats ------------------------------------------------------------------------------ */
 

@@ -1,10 +1,10 @@
-/* store_safetensors.c - reading safetensors: files of the reference implementation, everything a
+/* format_safetensors.c - reading safetensors: files of the reference implementation, everything a
  * reader must reject, and damaged files. */
 #include "safetensors_files.h"
 
 #include <sys/stat.h>
 
-#include "store/safetensors.h"
+#include "format/safetensors.h"
 
 /* The length, a header and zeros for data. */
 static void put_header(const char *path, const char *header, size_t data_bytes)

@@ -1,11 +1,11 @@
-/* store_modelfile.c - model files: names and orders as PyTorch has them, both ways in every
+/* format_modelfile.c - model files: names and orders as PyTorch has them, both ways in every
  * naming; files that do not fit are refused whole; foreign ones get one warning. */
 #include "model_files.h"
 
 #include <float.h>
 #include <math.h>
 
-#include "store/store.h"
+#include "format/format.h"
 
 /* ---- A small network with numbers in it ------------------------------------------ */
 
@@ -354,34 +354,20 @@ static void a_file_of_another_network_does_not_fit(void **state)
     dt_net_destroy(other);
 }
 
-/* What a file says fills options that nobody gave, and no others: not those either that were
- * given as their default. */
 static void files_describe_their_network(void **state)
 {
+    static const char *const want[] = {"resnet50", "torchvision", "cifar", "cifar", "32", "16"};
     const fixture *f = *state;
     dt_model_meta meta;
-    dt_options o;
 
     assert_ok(dt_model_save(&f->state, f->file, &as_torchvision));
-    dt_options_init(&o);
-    assert_ok(dt_model_describe(f->file, &o, &meta));
-    assert_string_equal(o.net, "resnet50");
-    assert_string_equal(o.variant, "torchvision");
-    assert_string_equal(o.stem, "cifar");
-    assert_string_equal(o.normalize, "cifar");
-    assert_int_equal(o.image_size, 32);
-
-    dt_options_init(&o);
-    assert_ok(dt_option_set(dt_option_find("normalize"), &o, "tutorial", "here", DT_USAGE));
-    assert_ok(dt_option_set(dt_option_find("image_size"), &o, "64", "here", DT_USAGE));
-    assert_ok(dt_model_describe(f->file, &o, &meta));
-    assert_string_equal(o.stem, "cifar");
-    assert_string_equal(o.normalize, "tutorial");
-    assert_int_equal(o.image_size, 64);
-
-    edit_file(f, &(edit){.field = "dtrain.stem", .value = "square"});
-    dt_options_init(&o);
-    assert_fails(dt_model_describe(f->other, &o, &meta), DT_FORMAT, "dtrain.stem");
+    assert_ok(dt_model_describe(f->file, &meta));
+    for (int i = 0; i < DT_META_KEYS; i++)
+        assert_string_equal(meta.text[i], want[i]);
+    edit_file(f, &(edit){.no_metadata = true});
+    assert_ok(dt_model_describe(f->other, &meta));
+    for (int i = 0; i < DT_META_KEYS; i++)
+        assert_string_equal(meta.text[i], "");
 }
 
 #define RESNET(name) cmocka_unit_test_setup_teardown(name, make_resnet, model_files_release)

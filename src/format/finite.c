@@ -1,5 +1,5 @@
 /* finite.c - numbers that are none: an exponent of ones, whatever the type. */
-#include "finite.h"
+#include "format.h"
 
 #include <stdio.h>
 #include <stdlib.h>

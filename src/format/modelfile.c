@@ -1,13 +1,12 @@
 /* modelfile.c - a network's numbers to and from safetensors: one list of what belongs in the file
  * serves both ways. */
-#include "store.h"
+#include "safetensors.h"
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-
-#include "finite.h"
 
 /* ---- What belongs in the file ---------------------------------------------------- */
 
@@ -212,23 +211,6 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
     return DT_OK;
 }
 
-/* One option from its key, unless the user gave it: what contradicts the file is refused when
- * it is loaded. */
-static dt_status describe_option(const dt_safetensors *f, const char *path, const char *name,
-                                 dt_options *o, char text[DT_META_CHARS])
-{
-    const dt_option_row *row = dt_option_find(name);
-    char key[64], place[PATH_MAX + 80];
-
-    snprintf(key, sizeof key, "dtrain.%s", name);
-    snprintf(place, sizeof place, "%s, %s", path, key);
-    const char *value = dt_safetensors_metadata(f, key);
-    if (!value || !value[0] || o->given[row - dt_option_table])
-        return DT_OK;
-    snprintf(text, DT_META_CHARS, "%s", value);
-    return dt_option_set(row, o, text, place, DT_FORMAT);
-}
-
 dt_status dt_model_path(const char *path, char out[PATH_MAX])
 {
     struct stat info;
@@ -250,20 +232,24 @@ dt_status dt_model_path(const char *path, char out[PATH_MAX])
                    path);
 }
 
-dt_status dt_model_describe(const char *given, dt_options *o, dt_model_meta *meta)
+const char *const dt_meta_key[DT_META_KEYS] = {"net",       "variant",    "stem",
+                                               "normalize", "image_size", "width_divisor"};
+
+dt_status dt_model_describe(const char *given, dt_model_meta *meta)
 {
-    static const char *const names[DT_META_KEYS] = {"net",       "variant",    "stem",
-                                                    "normalize", "image_size", "width_divisor"};
     char path[PATH_MAX];
     dt_safetensors *f = NULL;
-    dt_status st = DT_OK;
 
     DT_TRY(dt_model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
-    for (int i = 0; i < DT_META_KEYS && st == DT_OK; i++)
-        st = describe_option(f, path, names[i], o, meta->text[i]);
+    for (int i = 0; i < DT_META_KEYS; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "dtrain.%s", dt_meta_key[i]);
+        const char *value = dt_safetensors_metadata(f, key);
+        snprintf(meta->text[i], DT_META_CHARS, "%s", value ? value : "");
+    }
     dt_safetensors_close(f);
-    return st;
+    return DT_OK;
 }
 
 /* DistributedDataParallel puts this before every name. */
@@ -290,16 +276,11 @@ static dt_status list_for_file(model_list *best, const dt_weights *s, const dt_s
     char scheme[32];
 
     *best = (model_list){0};
-    for (const char *at = dt_option_find("names")->choices;
-         sscanf(at, "%31s%n", scheme, &used) == 1; at += used) {
+    for (const char *at = dt_net_schemes(s->net); sscanf(at, "%31s%n", scheme, &used) == 1;
+         at += used) {
         model_list list;
         size_t found = 0;
-        const dt_status st = list_create(&list, s, scheme);
-        if (st == DT_CONFIG) { /* a naming that this network does not have */
-            dt_fail_clear();
-            continue;
-        }
-        DT_TRY(st);
+        DT_TRY(list_create(&list, s, scheme));
         for (size_t i = 0; i < list.count; i++)
             found += file_find(f, list.entry[i].name) != NULL;
         if (!best->entry || found > most) {

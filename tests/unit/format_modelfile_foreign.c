@@ -1,10 +1,10 @@
-/* store_modelfile_foreign.c - model files as others make them: MindSpore's names, 16-bit floats,
+/* format_modelfile_foreign.c - model files as others make them: MindSpore's names, 16-bit floats,
  * other classes. */
 #include "model_files.h"
 
 #include <math.h>
 
-#include "store/modelread.h"
+#include "format/format.h"
 
 static int make(void **state)
 {
@@ -251,9 +251,7 @@ static void narrow_floats_are_read(const fixture *f, const narrow_type *type)
     weights_give(&s);
 
     dt_model_read r; /* what averages and converts */
-    dt_options o;
-    dt_options_init(&o);
-    assert_ok(dt_model_read_open(&r, f->other, &o));
+    assert_ok(dt_model_read_open(&r, f->other, dt_net_spec_of(f->net)));
     dt_model_read_close(&r);
 }
 

@@ -1,5 +1,5 @@
 /* durable.c - files and folders that are on disk when a call returns. */
-#include "durable.h"
+#include "base.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,22 +184,6 @@ dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes, dt_
 
 out:
     dt_outfile_abandon(&f);
-    return st;
-}
-
-dt_status dt_options_put(const char *path, const dt_options *o, dt_written *w)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *f = open_memstream(&text, &length);
-
-    if (!f)
-        return dt_fail(DT_NOMEM, "no memory for the text of %s", path);
-    dt_options_yaml(f, o);
-    const bool bad = ferror(f);
-    dt_status st = fclose(f) != 0 || bad ? dt_fail(DT_NOMEM, "no memory for the text of %s", path)
-                                         : dt_outfile_put(path, text, length, w);
-    free(text);
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* store_safetensors_write.c - writing safetensors: the reference implementation's bytes and
+/* format_safetensors_write.c - writing safetensors: the reference implementation's bytes and
  * order, and old files that survive every failure, a full disk included. */
 #include "safetensors_files.h"
 
@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "store/safetensors.h"
+#include "format/safetensors.h"
 
 static void fill_floats(void *context, size_t i, void *data)
 {

@@ -1,12 +1,10 @@
 /* modelread.c - a model file with the network that it is of. */
-#include "modelread.h"
+#include "format.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-
-#include "safetensors.h"
 
 /* The networks here have one matrix: the classifier's, [classes, channels]. */
 static int64_t classes_of_shape(const dt_safetensors *f)
@@ -17,7 +15,7 @@ static int64_t classes_of_shape(const dt_safetensors *f)
     return 0;
 }
 
-static dt_status read_classes(const char *given, int *classes)
+static dt_status read_classes(const char *given, int *classes, bool *named)
 {
     enum { MOST = 1000000 };
     char path[PATH_MAX], *end = NULL;
@@ -26,6 +24,7 @@ static dt_status read_classes(const char *given, int *classes)
     DT_TRY(dt_model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
     const char *text = dt_safetensors_metadata(f, "dtrain.classes");
+    *named = dt_safetensors_metadata(f, "dtrain.net") != NULL;
     const int64_t n = text ? strtoll(text, &end, 10) : classes_of_shape(f);
     const bool bad = n < 1 || n > MOST || (text && *end != '\0');
     dt_safetensors_close(f);
@@ -56,16 +55,15 @@ static dt_status check_size(const char *given, const dt_net *net, bool named)
                          : "the file does not say for which network it was made; choose --net");
 }
 
-dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_options *given)
+dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_net_spec *spec)
 {
-    int classes = 0;
+    dt_net_spec own = *spec;
+    bool named = false;
 
-    *r = (dt_model_read){.o = *given};
-    DT_TRY(dt_model_describe(path, &r->o, &r->meta));
-    DT_TRY(read_classes(path, &classes));
-    const dt_net_spec spec = dt_options_net(&r->o, classes);
-    DT_TRY(dt_net_create(&r->net, &spec));
-    DT_TRY(check_size(path, r->net, r->meta.text[0][0] != '\0'));
+    *r = (dt_model_read){.net = NULL};
+    DT_TRY(read_classes(path, &own.classes, &named));
+    DT_TRY(dt_net_create(&r->net, &own));
+    DT_TRY(check_size(path, r->net, named));
     const size_t floats = dt_net_slab_floats(r->net);
     const size_t channels = dt_net_norm_channels(r->net);
     DT_TRY(dt_calloc(&r->slab, 2 * floats + 2 * channels, sizeof *r->slab,

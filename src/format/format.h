@@ -1,0 +1,160 @@
+/* format.h - files of numbers; the public header of src/format.
+ *
+ * Networks' weights as model files, the container that they are in, and numbers that are not
+ * finite. Files are written beside their place, synced and renamed: a reader sees what was there
+ * before, or all of the new. Everything is Local. */
+#ifndef DT_FORMAT_H
+#define DT_FORMAT_H
+#include "base/base.h"
+#include "model/model.h"
+
+/* ---- Reading safetensors ----------------------------------------------------------------- */
+
+/* The safetensors container, read strictly. Layout and rules:
+ * github.com/huggingface/safetensors, "Format":
+ *
+ *     u64 little-endian N | N bytes of JSON | tensors, one behind the other
+ *
+ * The reader takes nothing on trust: every number is bounded before it is used, all
+ * size arithmetic is checked for overflow, and names are data (printed escaped). Beside
+ * the format's own rules a header has at most 1 MiB, 4096 tensors and 8 dimensions
+ * each. */
+enum { DT_TENSOR_MAX_RANK = 8, DT_TENSOR_MAX_COUNT = 4096, DT_TENSOR_MAX_HEADER = 1 << 20 };
+
+typedef struct dt_tensor {
+    const char *name;  /* borrowed */
+    const char *dtype; /* "F32", "I64", ... */
+    int rank;
+    int64_t shape[DT_TENSOR_MAX_RANK];
+    uint64_t offset, bytes; /* in the file; the writer fills them in itself */
+} dt_tensor;
+
+typedef struct dt_safetensors dt_safetensors; /* an open file and its header */
+/* Open and check a file. DT_NOINPUT: missing, unreadable or not a regular file;
+ * DT_FORMAT: anything that the format forbids; DT_IO; DT_NOMEM. */
+dt_status dt_safetensors_open(dt_safetensors **f, const char *path) DT_MUST_CHECK;
+void dt_safetensors_close(dt_safetensors *f);
+/* Tensors in ascending offsets; pointers are valid until close. */
+size_t dt_safetensors_count(const dt_safetensors *f);
+const dt_tensor *dt_safetensors_get(const dt_safetensors *f, size_t i);
+const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key); /* or NULL */
+/* One tensor's bytes, or some of them. DT_IO: the disk, or a file that has become shorter. */
+dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
+                              void *data) DT_MUST_CHECK;
+dt_status dt_safetensors_read_part(const dt_safetensors *f, const dt_tensor *t, uint64_t first,
+                                   uint64_t bytes, void *data) DT_MUST_CHECK;
+
+/* Whether a float32 holds every number of the tensor's type: F32, F16, BF16. */
+bool dt_tensor_is_float(const dt_tensor *t);
+/* Such a tensor's numbers as float32, exactly: data has room for one each. Errors as above. */
+dt_status dt_safetensors_read_floats(const dt_safetensors *f, const dt_tensor *t,
+                                     float *data) DT_MUST_CHECK;
+
+/* A name from a file, quoted, for a message: bytes outside printable ASCII as \xNN,
+ * long ones cut. Returns out. */
+enum { DT_QUOTED_CHARS = 100 };
+const char *dt_quote(const char *name, char out[DT_QUOTED_CHARS]);
+/* A shape as "[64, 3, 7, 7]"; returns out. */
+enum { DT_SHAPE_CHARS = 200 };
+const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS]);
+
+/* ---- Numbers that are not finite ---------------------------------------------------------- */
+
+/* Every number of a run's state after `step` steps. DT_NUMERIC names the first that is not
+ * finite: tensor, element as files have it, value.
+ *   momentum  [dt_net_slab_floats] */
+dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t step) DT_MUST_CHECK;
+
+/* The first of x[0], ..., x[n - 1] that is not finite; n: all are. */
+size_t dt_finite_floats(const float *x, size_t n);
+/* Copy n floats in one pass; false: one of them is not finite (all are copied). */
+bool dt_finite_copy(float *to, const float *from, size_t n) DT_MUST_CHECK;
+
+/* Every number of an open file, read in blocks: what is needed does not grow with what its
+ * header claims. DT_FORMAT names the first that is not finite; DT_IO; DT_NOMEM. */
+dt_status dt_finite_file(const dt_safetensors *f, const char *path) DT_MUST_CHECK;
+/* The DT_FORMAT of a tensor's element, for whoever has found it. */
+dt_status dt_finite_fail(const char *path, const dt_tensor *t, uint64_t element) DT_MUST_CHECK;
+
+/* ---- Model files ---------------------------------------------------------------------- */
+
+/* A network's weights as model.safetensors.
+ *
+ * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW,
+ * float32; running_mean, running_var; num_batches_tracked int64), so torch loads the
+ * file as it is; or those of another naming. __metadata__ has "format" = "pt" and the dtrain.*
+ * keys net, variant, stem, normalize, image_size, width_divisor and classes, and steps where the
+ * naming has no num_batches_tracked, all as text. All functions are Local. */
+
+typedef struct dt_model_file_opts {
+    const char *names;     /* scheme of dt_net_rename */
+    const char *normalize; /* the images' normalisation that the weights are for */
+    int64_t steps;         /* num_batches_tracked of every batch norm, 0 or more */
+} dt_model_file_opts;
+
+/* Errors as dt_safetensors_write; DT_CONFIG: the network has no such scheme. */
+dt_status dt_model_save(const dt_weights *s, const char *path,
+                        const dt_model_file_opts *opts) DT_MUST_CHECK;
+/* Room on the disk for just that file, as dt_safetensors_reserve. The numbers are not read. */
+dt_status dt_model_reserve(const dt_weights *s, const char *path,
+                           const dt_model_file_opts *opts) DT_MUST_CHECK;
+/* The same bytes into a new file, as dt_safetensors_put; w may be NULL. */
+dt_status dt_model_put(const dt_weights *s, const char *path, const dt_model_file_opts *opts,
+                       dt_written *w) DT_MUST_CHECK;
+
+/* A file, or a folder that holds model.safetensors (a run's, a checkpoint), to the path
+ * of the file. DT_NOINPUT: the folder holds none. */
+dt_status dt_model_path(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
+
+/* What the file (or folder) says of its network: net, variant, stem, normalize, image_size and
+ * width_divisor, as text, "" where it says nothing. Errors as dt_safetensors_open. */
+enum { DT_META_KEYS = 6, DT_META_CHARS = 64 };
+extern const char *const dt_meta_key[DT_META_KEYS];
+typedef struct dt_model_meta {
+    char text[DT_META_KEYS][DT_META_CHARS];
+} dt_model_meta;
+dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK;
+
+/* Fill master and the running statistics from a file in any naming, DDP's prefix
+ * "module." included; num_batches_tracked may be absent; F16 and BF16 become float32, exactly.
+ * Nothing is written before the whole header fits. A file without dtrain.* metadata is taken
+ * with one warning.
+ *   path       as dt_model_path takes it
+ *   normalize  of this run; NULL: whatever the file says
+ *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are
+ *              missing, unexpected, or of another shape or type, in one message; a number
+ *              that is not finite.
+ *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
+dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize) DT_MUST_CHECK;
+/* All but the classifier, which stays as it is in s; the file's may be of any shape, or missing. */
+dt_status dt_model_load_body(const dt_weights *s, const char *path,
+                             const char *normalize) DT_MUST_CHECK;
+
+/* Give back what dt_model_reserve has taken; after a kill, whatever any process that wrote to
+ * `path` has left: none may be writing. DT_IO. */
+void dt_safetensors_release(const char *path);
+dt_status dt_safetensors_sweep(const char *path) DT_MUST_CHECK;
+
+/* Whether the name is that of such a file: "model.safetensors.4711.tmp" for `file`
+ * "model.safetensors". */
+bool dt_safetensors_is_temp(const char *name, const char *file);
+
+/* A model file with the network that it is of. */
+typedef struct dt_model_read {
+    dt_net *net;      /* owned */
+    float *slab;      /* owned: what state points to, and momentum */
+    dt_weights state; /* filled by dt_model_load */
+    float *momentum;  /* [dt_net_slab_floats], zeros */
+} dt_model_read;
+
+/* Build the network of `spec`; its number of classes is the file's, by its metadata or the
+ * classifier's shape. r is to be closed whatever the outcome, and must not be moved. Errors as
+ * dt_safetensors_open, dt_net_create; DT_NOMEM. */
+dt_status dt_model_read_open(dt_model_read *r, const char *path,
+                             const dt_net_spec *spec) DT_MUST_CHECK;
+void dt_model_read_close(dt_model_read *r);
+/* num_batches_tracked of the first batch norm in the file, or the metadata's dtrain.steps where
+ * the naming has no such tensor; 0 where there is neither. DT_FORMAT: no number of steps. */
+dt_status dt_model_read_steps(const char *path, int64_t *steps) DT_MUST_CHECK;
+
+#endif

@@ -1,0 +1,44 @@
+/* model_options.c - what files say of options. */
+#include "store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+dt_status dt_options_put(const char *path, const dt_options *o, dt_written *w)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *f = open_memstream(&text, &length);
+
+    if (!f)
+        return dt_fail(DT_NOMEM, "no memory for the text of %s", path);
+    dt_options_yaml(f, o);
+    const bool bad = ferror(f);
+    dt_status st = fclose(f) != 0 || bad ? dt_fail(DT_NOMEM, "no memory for the text of %s", path)
+                                         : dt_outfile_put(path, text, length, w);
+    free(text);
+    return st;
+}
+
+dt_status dt_options_from_model(const char *path, dt_options *o, dt_model_meta *meta)
+{
+    DT_TRY(dt_model_describe(path, meta));
+    for (int i = 0; i < DT_META_KEYS; i++) {
+        const dt_option_row *row = dt_option_find(dt_meta_key[i]);
+        char place[PATH_MAX + 80];
+        if (!meta->text[i][0] || o->given[row - dt_option_table])
+            continue;
+        snprintf(place, sizeof place, "%s, dtrain.%s", path, dt_meta_key[i]);
+        DT_TRY(dt_option_set(row, o, meta->text[i], place, DT_FORMAT));
+    }
+    return DT_OK;
+}
+
+dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *o,
+                                dt_model_meta *meta)
+{
+    *r = (dt_model_read){.net = NULL};
+    DT_TRY(dt_options_from_model(path, o, meta));
+    const dt_net_spec spec = dt_options_net(o, 0);
+    return dt_model_read_open(r, path, &spec);
+}

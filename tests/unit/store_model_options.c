@@ -1,0 +1,50 @@
+/* store_model_options.c - what a model file says of its network, as options. */
+#include "model_files.h"
+
+#include "store/store.h"
+
+static int make(void **state)
+{
+    const dt_net_spec spec = {.net = "resnet50",
+                              .variant = "torchvision",
+                              .stem = "cifar",
+                              .image_size = 32,
+                              .classes = 10,
+                              .width_divisor = 16};
+    *state = model_files_make(&spec);
+    return 0;
+}
+
+/* It fills the options that nobody gave, and no others: not those either that were given as their
+ * default. */
+static void a_file_fills_what_nobody_gave(void **state)
+{
+    const fixture *f = *state;
+    const dt_model_file_opts good = {"torchvision", "cifar", 0}, bad = {"torchvision", "square", 0};
+    dt_model_meta meta;
+    dt_options o;
+
+    assert_ok(dt_model_save(&f->state, f->file, &good));
+    dt_options_init(&o);
+    assert_ok(dt_option_set(dt_option_find("normalize"), &o, "tutorial", "here", DT_USAGE));
+    assert_ok(dt_option_set(dt_option_find("image_size"), &o, "64", "here", DT_USAGE));
+    assert_ok(dt_options_from_model(f->file, &o, &meta));
+    assert_string_equal(o.net, "resnet50");
+    assert_string_equal(o.variant, "torchvision");
+    assert_string_equal(o.stem, "cifar");
+    assert_int_equal(o.width_divisor, 16);
+    assert_string_equal(o.normalize, "tutorial");
+    assert_int_equal(o.image_size, 64);
+
+    assert_ok(dt_model_save(&f->state, f->file, &bad));
+    dt_options_init(&o);
+    assert_fails(dt_options_from_model(f->file, &o, &meta), DT_FORMAT, "dtrain.normalize");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_file_fills_what_nobody_gave, make, model_files_release),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
