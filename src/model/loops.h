@@ -27,8 +27,6 @@ typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
     X(norm_data)              /* row */                                                            \
     X(maxpool_forward)        /* output row */                                                     \
     X(maxpool_backward)       /* input row */                                                      \
-    X(avgpool_forward)        /* output row */                                                     \
-    X(avgpool_backward)       /* input row */                                                      \
     X(globalavgpool_forward)  /* image */                                                          \
     X(globalavgpool_backward) /* image */
 

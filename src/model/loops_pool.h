@@ -204,51 +204,6 @@ static inline void maxpool_backward_as(const dt_call *c, int64_t first, int64_t 
         }
 }
 
-/* ---- Average over the window, padding counted as zeros -------------------------- */
-
-static inline void pool_add(const void *restrict x, int64_t from, float *restrict sum,
-                            int64_t lanes, dt_dtype type)
-{
-#pragma omp simd
-    for (int64_t l = 0; l < lanes; l++)
-        sum[l] += get(x, from + l, type);
-}
-
-/* The mean of the spot's positions: their sum over the size of the whole window. */
-static inline void avgpool_spot(const dt_call *c, const pool_spot *s, const void *from, void *to,
-                                dt_dtype type)
-{
-    const int *kernel = c->step->attr.kernel;
-    const float area = (float)(kernel[0] * kernel[1]);
-    float sum[LANES] = {0};
-
-    for (int64_t y = s->y.first; y < s->y.last; y++)
-        for (int64_t x = s->x.first; x < s->x.last; x++)
-            pool_add(from, s->base + y * s->pitch[0] + x * s->pitch[1], sum, s->lanes, type);
-#pragma omp simd
-    for (int64_t l = 0; l < s->lanes; l++)
-        put(to, s->at + l, sum[l] / area, type);
-}
-
-static inline void avgpool_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
-{
-    for (int64_t row = first; row < first + count; row++)
-        for (int64_t i = 0; i < pool_spots(&c->step->out_shape); i++) {
-            const pool_spot s = pool_forward(c, row, i);
-            avgpool_spot(c, &s, c->in[0], c->out, type);
-        }
-}
-
-static inline void avgpool_backward_as(const dt_call *c, int64_t first, int64_t count,
-                                       dt_dtype type)
-{
-    for (int64_t row = first; row < first + count; row++)
-        for (int64_t i = 0; i < pool_spots(&c->step->in_shape[0]); i++) {
-            const pool_spot s = pool_backward(c, row, i);
-            avgpool_spot(c, &s, c->d_out, c->d_in[0], type);
-        }
-}
-
 /* ---- Average over the image ----------------------------------------------------- */
 
 /* Row sums are added to the total, so that no float32 sum is longer than a side. */
@@ -261,8 +216,12 @@ static inline void globalavgpool_spot(const dt_call *c, int64_t image, int64_t f
 
     for (int64_t y = 0; y < in->h; y++) {
         float sum[LANES] = {0};
-        for (int64_t x = 0; x < in->w; x++)
-            pool_add(c->in[0], ((image * in->h + y) * in->w + x) * in->c + first, sum, lanes, type);
+        for (int64_t x = 0; x < in->w; x++) {
+            const int64_t from = ((image * in->h + y) * in->w + x) * in->c + first;
+#pragma omp simd
+            for (int64_t l = 0; l < lanes; l++)
+                sum[l] += get(c->in[0], from + l, type);
+        }
 #pragma omp simd
         for (int64_t l = 0; l < lanes; l++)
             total[l] += sum[l];

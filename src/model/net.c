@@ -17,32 +17,14 @@ static const dt_net_row *const net_table[] = {
 
 /* ---- Builder ------------------------------------------------------------------------ */
 
-static dt_status net_grow(void *array, size_t *cap, size_t count, size_t size)
-{
-    void **p = array;
-    if (count < *cap)
-        return DT_OK;
-    const size_t want = *cap ? *cap * 2 : 64;
-    void *grown = realloc(*p, want * size);
-    if (!grown)
-        return dt_fail(DT_NOMEM, "no memory for a table of %zu parameters", want);
-    *p = grown;
-    *cap = want;
-    return DT_OK;
-}
-
 dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, int rank,
                            const int64_t *dim, dt_init init)
 {
     dt_net *net = d->net;
-    size_t cap = net->params_cap;
 
     if (d->node->n_param == DT_MAX_PARAM)
         return dt_fail(DT_BUG, "node '%s' declares more than %d parameters", d->node->name,
                        DT_MAX_PARAM);
-    DT_TRY(net_grow(&net->param, &cap, net->params, sizeof *net->param));
-    DT_TRY(net_grow(&net->init, &net->params_cap, net->params, sizeof *net->init));
-
     dt_param *p = &net->param[net->params];
     *p = (dt_param){.kind = kind, .rank = rank, .count = 1};
     snprintf(p->name, sizeof p->name, "%s.%s", d->node->name, suffix);
@@ -56,20 +38,16 @@ dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, i
     return DT_OK;
 }
 
-dt_status dt_declare_norm(dt_decl *d, int64_t channels)
+void dt_declare_norm(dt_decl *d, int64_t channels)
 {
     dt_net *net = d->net;
-    size_t cap = net->norms_cap;
-
-    DT_TRY(net_grow(&net->norm, &cap, net->norms, sizeof *net->norm));
-    DT_TRY(net_grow(&net->norm_momentum, &net->norms_cap, net->norms, sizeof *net->norm_momentum));
     dt_norm *n = &net->norm[net->norms];
+
     *n = (dt_norm){.channels = (size_t)channels, .offset = net->norm_channels};
     snprintf(n->name, sizeof n->name, "%s", d->node->name);
     net->norm_momentum[net->norms] = d->node->attr.momentum;
     net->norm_channels += (size_t)channels;
     d->node->norm = (int)net->norms++;
-    return DT_OK;
 }
 
 static dt_status net_append(dt_net *net, dt_node *n)
@@ -118,11 +96,10 @@ int64_t dt_net_width(const dt_net *net, int64_t channels)
 /* ---- Creation ------------------------------------------------------------------------- */
 
 /* Backward order: the last node's parameters first. */
-static dt_status net_assign_offsets(dt_net *net)
+static void net_assign_offsets(dt_net *net)
 {
     size_t offset = 0, placed = 0;
 
-    DT_TRY(dt_calloc(&net->order, net->params, sizeof *net->order, "the network"));
     for (int i = net->nodes; i-- > 0;)
         for (int k = net->node[i].n_param; k-- > 0;) {
             dt_param *p = &net->param[net->node[i].param[k]];
@@ -131,7 +108,6 @@ static dt_status net_assign_offsets(dt_net *net)
             offset += dt_align(p->count, 16);
         }
     net->slab_floats = offset;
-    return DT_OK;
 }
 
 static const dt_net_row *net_find(const char *name)
@@ -166,7 +142,7 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
     net->logits = row->build(net, 0);
     net->loss = dt_net_add(net, &dt_op_softmax_xent, (dt_attr){0}, net->logits, -1, "loss");
     DT_GO(st, net->status, out);
-    DT_GO(st, net_assign_offsets(net), out);
+    net_assign_offsets(net);
     *out = net;
     net = NULL;
 
@@ -177,13 +153,6 @@ out:
 
 void dt_net_destroy(dt_net *net)
 {
-    if (!net)
-        return;
-    free(net->param);
-    free(net->init);
-    free(net->order);
-    free(net->norm);
-    free(net->norm_momentum);
     free(net);
 }
 

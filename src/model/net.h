@@ -7,7 +7,7 @@
 #define DT_NET_H
 #include "op.h"
 
-enum { DT_MAX_NODES = 320 };
+enum { DT_MAX_NODES = 320, DT_MAX_PARAMS = DT_MAX_PARAM * DT_MAX_NODES };
 
 /* In `scheme`, the first `from` in a name becomes `to`; NULL: such a tensor is not in it. Rows
  * work one after the other, each on what those before have made. */
@@ -35,14 +35,13 @@ struct dt_net {
     int nodes;
     dt_shape shape[DT_MAX_NODES + 1]; /* of each value, for a batch of 1 */
     int values;
-    int logits, loss; /* value ids */
-    dt_param *param;  /* [params], state_dict order, owned */
-    dt_init *init;    /* [params], owned */
-    size_t *order;    /* [params] indices by offset, owned */
-    size_t params, params_cap;
-    dt_norm *norm;        /* [norms], owned */
-    float *norm_momentum; /* [norms], owned */
-    size_t norms, norms_cap;
+    int logits, loss;                  /* value ids */
+    dt_param param[DT_MAX_PARAMS];     /* state_dict order */
+    dt_init init[DT_MAX_PARAMS];       /* of param */
+    size_t order[DT_MAX_PARAMS];       /* indices of param by offset */
+    dt_norm norm[DT_MAX_NODES];        /* state_dict order */
+    float norm_momentum[DT_MAX_NODES]; /* of norm, in PyTorch's sense */
+    size_t params, norms;
     size_t slab_floats, norm_channels, weight_total;
     dt_status status; /* sticky */
 };

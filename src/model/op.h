@@ -14,8 +14,7 @@ static inline int64_t dt_shape_count(const dt_shape *s)
     return s->n * s->h * s->w * s->c;
 }
 
-/* All operations share one attribute struct; a field that an operation does not read
- * (see dt_op.attrs) must be zero. */
+/* All operations share one attribute struct; fields that an operation does not read are zero. */
 typedef struct dt_attr {
     int64_t out;         /* output channels */
     int kernel[2];       /* height, width */
@@ -28,14 +27,6 @@ typedef struct dt_attr {
                                               normal with that standard deviation */
     float init_gamma[2];                /* batchnorm: U(lo, hi); lo == hi: constant */
 } dt_attr;
-enum {
-    DT_ATTR_OUT = 1,
-    DT_ATTR_WINDOW = 2,
-    DT_ATTR_BIAS = 4,
-    DT_ATTR_FUSE = 8,
-    DT_ATTR_NORM = 16,
-    DT_ATTR_INIT = 32,
-};
 
 enum { DT_MAX_IN = 2, DT_MAX_PARAM = 2 };
 
@@ -52,6 +43,12 @@ typedef struct dt_node { /* what the network's author wrote */
     int norm; /* index into the net's norms, -1: none */
 } dt_node;
 
+/* dt_op.infer of operations whose output has the shape of all inputs. */
+dt_status dt_infer_same(const dt_node *n, const dt_shape *in, dt_shape *out) DT_MUST_CHECK;
+/* Of a window that slides over the image, with that many channels. */
+dt_status dt_infer_window(const dt_node *n, const dt_shape *in, int64_t channels,
+                          dt_shape *out) DT_MUST_CHECK;
+
 /* Initialiser of one parameter. UNIFORM: U(a, b), a == b is the constant a. NORMAL:
  * standard deviation a. */
 typedef struct dt_init {
@@ -63,7 +60,7 @@ typedef struct dt_init {
 typedef struct dt_decl dt_decl;
 dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, int rank,
                            const int64_t *dim, dt_init init) DT_MUST_CHECK;
-dt_status dt_declare_norm(dt_decl *d, int64_t channels) DT_MUST_CHECK;
+void dt_declare_norm(dt_decl *d, int64_t channels);
 
 typedef struct dt_step { /* one compiled node; immutable after prepare */
     const dt_op *op;
@@ -112,8 +109,6 @@ enum { DT_SAVE_IN0 = 1, DT_SAVE_IN1 = 2, DT_SAVE_OUT = 4 };
 
 struct dt_op {
     const char *name;
-    int n_in_min, n_in_max;
-    unsigned attrs; /* DT_ATTR_* that it reads */
     unsigned saves; /* DT_SAVE_*: what backward reads again; drives liveness */
     /* Pure. Output shape, or DT_SHAPE with a reason. */
     dt_status (*infer)(const dt_node *n, const dt_shape *in, dt_shape *out);
@@ -146,7 +141,7 @@ struct dt_op {
 #define DT_OP_LIST(X) /* one row per operation: the only registration */                           \
     X(conv2d)                                                                                      \
     X(linear)                                                                                      \
-    X(batchnorm) X(relu) X(add) X(maxpool) X(avgpool) X(globalavgpool) X(fork) X(softmax_xent)
+    X(batchnorm) X(relu) X(add) X(maxpool) X(globalavgpool) X(fork) X(softmax_xent)
 
 #define X(name) extern const dt_op dt_op_##name;
 DT_OP_LIST(X)

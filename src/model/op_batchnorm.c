@@ -11,19 +11,6 @@
 
 #include <math.h>
 
-static dt_status batchnorm_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
-{
-    if (n->attr.add && memcmp(&in[0], &in[1], sizeof in[0]) != 0)
-        return dt_fail(DT_SHAPE,
-                       "batchnorm '%s': adds [%lld, %lld, %lld, %lld] to [%lld, %lld, "
-                       "%lld, %lld]",
-                       n->name, (long long)in[1].n, (long long)in[1].h, (long long)in[1].w,
-                       (long long)in[1].c, (long long)in[0].n, (long long)in[0].h,
-                       (long long)in[0].w, (long long)in[0].c);
-    *out = in[0];
-    return DT_OK;
-}
-
 static dt_status batchnorm_declare(const dt_node *n, const dt_shape *in, dt_decl *d)
 {
     const float *gamma = n->attr.init_gamma;
@@ -32,7 +19,8 @@ static dt_status batchnorm_declare(const dt_node *n, const dt_shape *in, dt_decl
 
     DT_TRY(dt_declare_param(d, "weight", DT_GAMMA, 1, &in[0].c, gamma_init));
     DT_TRY(dt_declare_param(d, "bias", DT_BETA, 1, &in[0].c, beta_init));
-    return dt_declare_norm(d, in[0].c);
+    dt_declare_norm(d, in[0].c);
+    return DT_OK;
 }
 
 static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
@@ -222,11 +210,8 @@ static const struct dt_op_sync batchnorm_sync = {
 
 const dt_op dt_op_batchnorm = {
     .name = "batchnorm",
-    .n_in_min = 1,
-    .n_in_max = 2,
-    .attrs = DT_ATTR_FUSE | DT_ATTR_NORM,
     .saves = DT_SAVE_IN0 | DT_SAVE_OUT,
-    .infer = batchnorm_infer,
+    .infer = dt_infer_same,
     .declare = batchnorm_declare,
     .prepare = batchnorm_prepare,
     .forward = batchnorm_forward,

@@ -3,13 +3,6 @@
  * and rounds once. */
 #include "loops.h"
 
-static dt_status fork_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
-{
-    (void)n;
-    *out = in[0];
-    return DT_OK;
-}
-
 static dt_status fork_forward(const dt_call *c)
 {
     (void)c;
@@ -25,9 +18,7 @@ static dt_status fork_backward(const dt_call *c)
 
 const dt_op dt_op_fork = {
     .name = "fork",
-    .n_in_min = 1,
-    .n_in_max = 1,
-    .infer = fork_infer,
+    .infer = dt_infer_same,
     .prepare = dt_loops_prepare,
     .forward = fork_forward,
     .backward = fork_backward,

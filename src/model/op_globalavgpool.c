@@ -29,8 +29,6 @@ static dt_status globalavgpool_backward(const dt_call *c)
 
 const dt_op dt_op_globalavgpool = {
     .name = "globalavgpool",
-    .n_in_min = 1,
-    .n_in_max = 1,
     .infer = globalavgpool_infer,
     .prepare = dt_loops_prepare,
     .forward = globalavgpool_forward,

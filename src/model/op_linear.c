@@ -42,9 +42,6 @@ static dt_status linear_prepare(dt_step *s, dt_model *m)
 
 const dt_op dt_op_linear = {
     .name = "linear",
-    .n_in_min = 1,
-    .n_in_max = 1,
-    .attrs = DT_ATTR_OUT | DT_ATTR_BIAS | DT_ATTR_INIT,
     .saves = DT_SAVE_IN0,
     .infer = linear_infer,
     .declare = linear_declare,

@@ -1,15 +1,22 @@
 /* op_maxpool.c - max pooling. Pixels outside the image never win, the first of equals does. Forward
  * saves the kernel position that won, one byte for each output; backward gathers for each input
  * pixel over the windows that hold it, in their order, so no sum depends on threads. */
-#include "pool.h"
+#include "loops.h"
 
+/* With less padding than kernel every window holds a pixel. */
 static dt_status maxpool_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
 {
-    const int64_t positions = (int64_t)n->attr.kernel[0] * n->attr.kernel[1];
+    const dt_attr *a = &n->attr;
+    const int64_t positions = (int64_t)a->kernel[0] * a->kernel[1];
+
     if (positions > UINT8_MAX + 1)
         return dt_fail(DT_SHAPE, "maxpool '%s': a kernel of %lld positions, at most %d", n->name,
                        (long long)positions, UINT8_MAX + 1);
-    return dt_pool_infer(n, in, out);
+    for (int side = 0; side < 4; side++)
+        if (a->pad[side] >= a->kernel[side % 2])
+            return dt_fail(DT_SHAPE, "maxpool '%s': padding %d, want less than the kernel, %d",
+                           n->name, a->pad[side], a->kernel[side % 2]);
+    return dt_infer_window(n, in, in->c, out);
 }
 
 static dt_status maxpool_prepare(dt_step *s, dt_model *m)
@@ -20,22 +27,24 @@ static dt_status maxpool_prepare(dt_step *s, dt_model *m)
 
 static dt_status maxpool_forward(const dt_call *c)
 {
-    dt_pool_forward(c, dt_loops_current()->maxpool_forward);
+    const dt_shape *out = &c->step->out_shape;
+    const int64_t taps = (int64_t)c->step->attr.kernel[0] * c->step->attr.kernel[1];
+
+    dt_loop_rows(c, dt_loops_current()->maxpool_forward, out->n * out->h, out->w * out->c * taps);
     return DT_OK;
 }
 
 static dt_status maxpool_backward(const dt_call *c)
 {
+    const dt_shape *in = &c->step->in_shape[0];
+
     if (c->d_in[0])
-        dt_pool_backward(c, dt_loops_current()->maxpool_backward);
+        dt_loop_rows(c, dt_loops_current()->maxpool_backward, in->n * in->h, in->w * in->c);
     return DT_OK;
 }
 
 const dt_op dt_op_maxpool = {
     .name = "maxpool",
-    .n_in_min = 1,
-    .n_in_max = 1,
-    .attrs = DT_ATTR_WINDOW,
     .infer = maxpool_infer,
     .prepare = maxpool_prepare,
     .forward = maxpool_forward,

@@ -130,8 +130,6 @@ static dt_status softmax_xent_backward(const dt_call *c)
 
 const dt_op dt_op_softmax_xent = {
     .name = "softmax_xent",
-    .n_in_min = 1,
-    .n_in_max = 1,
     .infer = softmax_xent_infer,
     .prepare = softmax_xent_prepare,
     .forward = softmax_xent_forward,

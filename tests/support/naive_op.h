@@ -160,43 +160,30 @@ static inline int64_t naive_winner(const double *x, const naive_pixel_list *p)
     return best;
 }
 
-static inline void naive_pool(naive_call *c, bool max, bool backward)
+static inline void naive_maxpool(naive_call *c, bool backward)
 {
     const dt_shape *o = &c->s->out_shape;
-    const double area = c->s->attr.kernel[0] * c->s->attr.kernel[1];
 
     for (int64_t i = 0; backward && i < dt_shape_count(&c->s->in_shape[0]); i++)
         c->d_in[0][i] = 0;
     for (int64_t i = 0; i < dt_shape_count(o); i++) {
         const int64_t ch = i % o->c, w = i / o->c % o->w, h = i / o->c / o->w % o->h;
         const naive_pixel_list p = naive_window(c->s, i / o->c / o->w / o->h, h, w, ch);
-        if (!backward)
-            c->out[i] = max ? c->in[0][naive_winner(c->in[0], &p)] : 0;
-        else if (max)
-            c->d_in[0][naive_winner(c->in[0], &p)] += c->d_out[i];
-        for (int k = 0; k < p.count && !max; k++)
-            if (backward)
-                c->d_in[0][p.at[k]] += c->d_out[i] / area;
-            else
-                c->out[i] += c->in[0][p.at[k]] / area;
+        const int64_t winner = naive_winner(c->in[0], &p);
+        if (backward)
+            c->d_in[0][winner] += c->d_out[i];
+        else
+            c->out[i] = c->in[0][winner];
     }
 }
 
 static inline void naive_maxpool_forward(naive_call *c)
 {
-    naive_pool(c, true, false);
+    naive_maxpool(c, false);
 }
 static inline void naive_maxpool_backward(naive_call *c)
 {
-    naive_pool(c, true, true);
-}
-static inline void naive_avgpool_forward(naive_call *c)
-{
-    naive_pool(c, false, false);
-}
-static inline void naive_avgpool_backward(naive_call *c)
-{
-    naive_pool(c, false, true);
+    naive_maxpool(c, true);
 }
 
 static inline void naive_globalavgpool_forward(naive_call *c)

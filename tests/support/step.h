@@ -186,9 +186,5 @@ static inline void test_step_destroy(test_step *t)
     free(t->grad);
     free(t->model.weights.master);
     free(t->model.packed);
-    free(t->net.param);
-    free(t->net.init);
-    free(t->net.norm);
-    free(t->net.norm_momentum);
 }
 #endif
