@@ -100,15 +100,18 @@ void dt_shards_of(int shards, int world, int rank, int *first, int *end);
  * into one value on all ranks that own one of its shards, in an order that depends on the
  * group's size alone (the tree over indices from the group's first shard). One round is a
  * leaf for each of the rank's shards, then dt_reduce_finish. Memory is taken at creation. */
-typedef void (*dt_merge)(void *left, const void *right, size_t count); /* into left */
-void dt_merge_f64(void *left, const void *right, size_t count);
-void dt_merge_moments(void *left, const void *right, size_t count);
+typedef struct dt_fold_type {
+    size_t bytes; /* of an element */
+    /* to[i] = left[i] + right[i]; `to` may be either */
+    void (*add)(void *to, const void *left, const void *right, size_t count);
+} dt_fold_type;
+extern const dt_fold_type dt_fold_f32, dt_fold_f64, dt_fold_moments;
 typedef struct dt_reduce dt_reduce;
 /* (same) all arguments but t; 1 <= world <= shards, else DT_CONFIG.
  *   count  elements of a value, at most
  *   group  shards per group, >= 1; `shards` or more: one group. Collective. */
 dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
-                           size_t element_bytes, dt_merge merge, int group) DT_MUST_CHECK;
+                           const dt_fold_type *type, int group) DT_MUST_CHECK;
 void dt_reduce_destroy(dt_reduce *t);
 /* Values have `count` elements from the next round on, at most those of creation (same).
  * Between rounds. Local. */

@@ -28,13 +28,11 @@ static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o, exchang
     const int world = x->comm->world;
 
     why->text[0] = '\0';
-    x->shares = world > 1 && x->row->shares && x->row->shares(x);
-    DT_TRY(dt_exchange_team_folds(x));
+    DT_TRY(dt_exchange_form_teams(x, world > 1 && x->row->shares && x->row->shares(x)));
     if (x->shares && o->apart) {
         snprintf(why->text, sizeof why->text,
                  "exchange %s: %s; --exchange tree sends messages instead", x->row->name, o->apart);
-        x->shares = false;
-        DT_TRY(dt_exchange_team_folds(x));
+        DT_TRY(dt_exchange_form_teams(x, false));
     } else if (world > 1 && !x->shares && x->row->only_shared) {
         snprintf(why->text, sizeof why->text,
                  "exchange %s: the ranks run on %d nodes, which share no memory; use "
@@ -101,8 +99,9 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool q
 {
     const int world = x->comm->world, rank = x->comm->rank;
 
-    DT_TRY(dt_fold_init(&x->fold, o->shards, world));
-    DT_TRY(dt_calloc(&x->operand, (size_t)x->fold.operands, sizeof *x->operand, "the exchange"));
+    DT_TRY(dt_fold_init_ranks(&x->fold, o->shards, world));
+    DT_TRY(dt_calloc(&x->operand, (size_t)o->shards + 1, sizeof *x->operand, "the exchange"));
+    DT_TRY(dt_calloc(&x->result, (size_t)o->shards + 1, sizeof *x->result, "the exchange"));
     DT_TRY(dt_calloc(&x->owned, 1, sizeof *x->owned, "the exchange"));
     dt_shards_of(o->shards, world, rank, &x->first, &x->end);
     x->next = x->first;
@@ -148,7 +147,9 @@ dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts, dt_exchange
 static dt_status exchange_open(dt_exchange *x, float *memory)
 {
     const size_t bytes = dt_exchange_block(x) * sizeof(float);
+    const int depth = DT_MAX(DT_MAX(x->fold.depth, x->inner.depth), x->slots);
 
+    DT_TRY(dt_calloc(&x->scratch, (size_t)depth, DT_FOLD_BYTES, "the exchange"));
     DT_TRY(dt_exchange_bind(x, memory));
     x->stats.memory = bytes / (size_t)x->team_ranks;
     return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;
@@ -192,20 +193,15 @@ void dt_exchange_close(dt_exchange *x)
     dt_fold_release(&x->fold);
     dt_fold_release(&x->inner);
     dt_fold_release(&x->outer);
+    dt_fold_release(&x->leaves);
     free(x->operand);
+    free(x->result);
     free(x->scratch);
     free(x->owned);
     free(x->base);
-    free(x->add);
     free(x->tensor);
     free(x->bucket);
     free(x);
-}
-
-dt_status dt_exchange_scratch(dt_exchange *x, int depth)
-{
-    return dt_calloc(&x->scratch, (size_t)depth * DT_FOLD_BLOCK, sizeof *x->scratch,
-                     "the exchange");
 }
 
 const char *dt_exchange_name(const dt_exchange *x)
@@ -231,7 +227,7 @@ static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t
     int flag = 0;
 
     for (unsigned looks = 0; !dt_exchange_all(x, which, count); dt_comm_idle(x->comm, &looks))
-        if (dt_exchange_teams(x) > 1)
+        if (x->teams > 1)
             DT_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, x->mpi, &flag, MPI_STATUS_IGNORE));
     return DT_OK;
 }

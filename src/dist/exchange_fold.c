@@ -3,50 +3,22 @@
 #include "exchange_row.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
-enum { SLOT_BLOCK = 16384 }; /* floats of each slot at once; a few fit into a core's cache */
-
-/* slot[left] += slot[right], addition after addition; the leaves in slots [from, to) are
- * rounded before. Block by block, because all of it would leave the cache. */
-static void fold_slots(dt_exchange *x, dt_span span, int from, int to, const dt_addition *add,
-                       int adds)
-{
-    const size_t end = span.first + span.count;
-
-    if (adds == 0 && from == to)
-        return;
-    for (size_t at = span.first; at < end; at += SLOT_BLOCK) {
-        const size_t n = DT_MIN(end - at, SLOT_BLOCK);
-        for (int slot = from; slot < to; slot++)
-            dt_round_f32(dt_exchange_slot(x, slot) + at, n);
-        for (int k = 0; k < adds; k++)
-            dt_add_f32(dt_exchange_slot(x, add[k].left) + at,
-                       dt_exchange_slot(x, add[k].right) + at, n);
-    }
-}
-
-/* The last `count` of `parts` partial sums, from the right. */
-static int fold_cascade(dt_addition *add, const int *slot, int parts, int count)
-{
-    for (int k = 0; k < count; k++)
-        add[k] = (dt_addition){slot[parts - k - 2], slot[parts - k - 1]};
-    return count;
-}
-
+/* In lockstep each leaf has a slot of its own, and all are folded at once. */
 dt_status dt_exchange_fold_plan(dt_exchange *x)
 {
     const int leaves = x->end - x->first;
-    dt_counter k = {.depth = 0};
-    int held[DT_COUNTER_DEPTH];
+    int *bound = NULL;
 
-    DT_TRY(dt_calloc(&x->add, (size_t)leaves, sizeof *x->add, "the exchange"));
-    for (int leaf = 0; leaf < leaves && x->lockstep; leaf++) {
-        const int top = k.depth;
-        held[top] = leaf;
-        const int merges = dt_counter_push(&k, (dt_subtree){(unsigned)(x->first + leaf), 1});
-        x->adds += fold_cascade(x->add + x->adds, held, top + 1, merges);
-    }
-    return DT_OK;
+    if (!x->lockstep)
+        return DT_OK;
+    DT_TRY(dt_calloc(&bound, (size_t)leaves + 1, sizeof *bound, "the exchange"));
+    for (int i = 0; i <= leaves; i++)
+        bound[i] = x->first + i;
+    const dt_status st = dt_fold_init(&x->leaves, bound, leaves, false);
+    free(bound);
+    return st;
 }
 
 /* ---- Leaves ---------------------------------------------------------------------- */
@@ -66,31 +38,40 @@ float *dt_exchange_leaf(dt_exchange *x)
     return dt_exchange_slot(x, x->leaf);
 }
 
+/* A span of slots [first, first + operands); those from `leaf` on are leaves. */
+static void fold_slots(dt_exchange *x, dt_span span, const dt_fold *f, int first, int leaf)
+{
+    for (int i = 0; i < f->operands; i++)
+        x->operand[i] =
+            (dt_operand){dt_exchange_slot(x, first + i) + span.first,
+                         x->bf16 && first + i >= leaf ? DT_LEAF_ROUNDED : DT_LEAF_PLAIN};
+    for (int root = 0; root < f->roots; root++)
+        x->result[root] = dt_exchange_slot(x, first + (f->root ? f->root[root] : 0)) + span.first;
+    dt_fold_run(f, &dt_fold_f32, x->operand, x->result, span.count, x->scratch);
+}
+
 static void fold_leaves(dt_exchange *x, dt_span span)
 {
-    const int first = x->lockstep ? 0 : x->leaf, leaves = x->lockstep ? x->end - x->first : 1,
-              end = x->bf16 ? first + leaves : first; /* of those to be rounded */
     dt_addition add[DT_COUNTER_DEPTH];
-    int slot[DT_COUNTER_DEPTH];
 
     if (x->lockstep) {
-        fold_slots(x, span, first, end, x->add, x->adds);
+        fold_slots(x, span, &x->leaves, 0, 0);
         return;
     }
-    for (int i = 0; i <= x->leaf; i++)
-        slot[i] = i;
-    fold_slots(x, span, first, end, add, fold_cascade(add, slot, x->leaf + 1, x->merges));
+    const dt_fold f = dt_fold_cascade(add, x->merges + 1);
+    if (f.additions > 0 || x->bf16)
+        fold_slots(x, span, &f, x->leaf - x->merges, x->leaf);
 }
 
 /* In a world of one the partial sums are all there are. */
 static void fold_alone(dt_exchange *x, dt_span span)
 {
-    dt_addition add[DT_COUNTER_DEPTH];
-    int slot[DT_COUNTER_DEPTH];
+    void *sum = x->sum + span.first;
 
     for (int part = 0; part < x->partials; part++)
-        slot[part] = dt_exchange_partial_slot(x, 0, part);
-    fold_slots(x, span, 0, 0, add, fold_cascade(add, slot, x->partials, x->partials - 1));
+        x->operand[part] = (dt_operand){.at = dt_exchange_partial(x, part) + span.first};
+    if (x->partials > 1)
+        dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, span.count, x->scratch);
 }
 
 void dt_exchange_fold_partials(dt_exchange *x, dt_span span)

@@ -16,7 +16,6 @@ static dt_status gather_open(dt_exchange *x)
 
     DT_TRY(dt_calloc(&g, 1, sizeof *g, "the exchange"));
     x->state = g;
-    DT_TRY(dt_exchange_scratch(x, x->fold.depth));
     DT_TRY(dt_calloc(&g->count, world, sizeof *g->count, "the exchange"));
     return dt_calloc(&g->displace, world, sizeof *g->displace, "the exchange");
 }

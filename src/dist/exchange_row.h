@@ -7,15 +7,15 @@
 #ifndef DT_EXCHANGE_ROW_H
 #define DT_EXCHANGE_ROW_H
 #include "comm.h"
-#include "sumtree.h"
+#include "fold.h"
 
 #include <stdatomic.h>
 
 typedef struct dt_exchange_row {
     const char *name;
     bool exact; /* sums in the order of the tree */
-    /* Whether the node's ranks would work in one another's memory, if there is room.
-     * Optional: no. */
+    /* Whether a node's ranks would work in one another's memory, if there is room; all nodes
+     * have as many ranks then. Optional: no. */
     bool (*shares)(const dt_exchange *x);
     bool only_shared; /* declines where they cannot */
     /* Floats that the row's buffers take beside the slots, on that rank. Optional. */
@@ -59,10 +59,11 @@ struct dt_exchange {
     int shards;
     bool bf16, lockstep;
 
-    /* The team: the ranks that work in one another's memory; a node's if the exchange
-     * shares, else this rank alone. */
+    /* A team: ranks that work in one another's memory; a node's if the exchange shares, which
+     * wants as many ranks on all nodes, else one rank. */
     bool shares;
-    int team_first, team_ranks;
+    int teams, team_ranks;  /* of all ranks; in each */
+    int team, team_first;   /* mine, and its first rank */
     dt_node_mem *lines;     /* owned; NULL where nothing is shared, as is: */
     dt_exchange_line *line; /* [team_ranks] inside it */
     float **base;           /* [team_ranks] slots of each; owned */
@@ -77,8 +78,9 @@ struct dt_exchange {
     float *memory;       /* [slots][floats], then the row's extra; borrowed */
     float *extra;        /* [row->extra()] inside memory */
     float *sum;          /* [floats] inside memory; slot 0 unless the row says otherwise */
-    dt_operand *operand; /* [fold.operands], owned; for the row's calls of dt_fold_f32 */
-    float *scratch;      /* for them, owned; see dt_exchange_scratch */
+    dt_operand *operand; /* [shards + 1]: for calls of dt_fold_run, as are; owned */
+    void **result;       /* [shards + 1], owned */
+    float *scratch;      /* deep enough for all folds, owned */
     dt_span *owned;      /* [spans], owned; what this rank's optimizer updates */
     size_t spans;
 
@@ -86,9 +88,8 @@ struct dt_exchange {
     bool writing;         /* leaves were handed out and are not yet folded */
     dt_counter counter;
     int leaf, merges; /* the running leaf's slot and the additions that it closes */
-    dt_addition *add; /* [adds], owned; lockstep: on slots, all the rank's additions */
-    int adds;
-    size_t folded; /* buckets of the running leaf that are folded */
+    dt_fold leaves;   /* lockstep: what makes partial sums of the rank's leaves */
+    size_t folded;    /* buckets of the running leaf that are folded */
     dt_exchange_stats stats;
 };
 
@@ -114,21 +115,16 @@ static inline float *dt_exchange_partial(const dt_exchange *x, int part)
 /* A partial sum of a rank of the team. [floats] */
 float *dt_exchange_team_partial(const dt_exchange *x, int r, int part);
 
-/* Additions that fold leaves which all have slots of their own. */
+/* x->leaves. */
 dt_status dt_exchange_fold_plan(dt_exchange *x) DT_MUST_CHECK;
 /* Fold a span of all own partial sums into slot 0, left to right: what the inexact rows
  * send. */
 void dt_exchange_fold_partials(dt_exchange *x, dt_span span);
-/* Take x->scratch for folds of this depth at most. */
-dt_status dt_exchange_scratch(dt_exchange *x, int depth) DT_MUST_CHECK;
 
-/* x->outer and x->inner for x->shares as it is. */
-dt_status dt_exchange_team_folds(dt_exchange *x) DT_MUST_CHECK;
-/* Teams of all ranks, and the first rank of one; team number dt_exchange_teams is the
- * end. */
-int dt_exchange_teams(const dt_exchange *x);
-int dt_exchange_team_first(const dt_exchange *x, int team);
-int dt_exchange_team(const dt_exchange *x); /* mine */
+/* The teams, x->outer and x->inner. */
+dt_status dt_exchange_form_teams(dt_exchange *x, bool shares) DT_MUST_CHECK;
+/* x->operand: the partial sums of the team's ranks, which are f's operands, from float `at` */
+void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at);
 /* Floats of the block that is planned for. */
 size_t dt_exchange_block(const dt_exchange *x);
 /* Find all parts of the block. */

@@ -25,7 +25,6 @@ static dt_status shared_open(dt_exchange *x)
 
     DT_TRY(dt_calloc(&s, 1, sizeof *s, "the exchange"));
     x->state = s;
-    DT_TRY(dt_exchange_scratch(x, x->fold.depth));
     return dt_exchange_own_slices(x);
 }
 
@@ -41,13 +40,10 @@ static dt_status shared_start(dt_exchange *x, size_t b)
 static void shared_sum(dt_exchange *x, size_t b)
 {
     const dt_span mine = dt_exchange_own_slice(x, b);
-    float *sum = x->sum + mine.first;
-    int i = 0;
+    void *sum = x->sum + mine.first;
 
-    for (int r = 0; r < x->comm->world; r++)
-        for (int part = 0; part < dt_exchange_partials(x, r); part++)
-            x->operand[i++].at = dt_exchange_team_partial(x, r, part) + mine.first;
-    dt_fold_f32(&x->fold, x->operand, &sum, mine.count, x->scratch);
+    dt_exchange_team_operands(x, &x->fold, mine.first);
+    dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch);
 }
 
 static dt_status shared_poll(dt_exchange *x)

@@ -13,50 +13,34 @@
 
 /* ---- Who and where --------------------------------------------------------------- */
 
-int dt_exchange_teams(const dt_exchange *x)
+/* Bounds of leaves: of the ranks of my team, then of the teams. */
+static dt_status team_folds(dt_exchange *x, int *bound)
 {
-    return x->shares ? x->comm->nodes : x->comm->world;
+    int end;
+
+    for (int i = 0; i < x->team_ranks; i++)
+        dt_shards_of(x->shards, x->comm->world, x->team_first + i, &bound[i], &bound[i + 1]);
+    DT_TRY(dt_fold_init(&x->inner, bound, x->team_ranks, false));
+    for (int t = 0; t < x->teams; t++)
+        dt_shards_of(x->shards, x->comm->world, t * x->team_ranks, &bound[t], &end);
+    bound[x->teams] = x->shards;
+    return dt_fold_init(&x->outer, bound, x->teams, true);
 }
 
-int dt_exchange_team(const dt_exchange *x)
+dt_status dt_exchange_form_teams(dt_exchange *x, bool shares)
 {
-    return x->shares ? x->comm->node : x->comm->rank;
-}
-
-int dt_exchange_team_first(const dt_exchange *x, int team)
-{
-    return x->shares ? x->comm->node_start[team] : team;
-}
-
-/* Bounds of groups of leaves: the ranks of my team, or all teams. */
-static int team_bounds(const dt_exchange *x, bool inside, int *bound)
-{
-    const int team = dt_exchange_team(x);
-    const int first = inside ? dt_exchange_team_first(x, team) : 0;
-    const int end = inside ? dt_exchange_team_first(x, team + 1) : dt_exchange_teams(x);
-
-    for (int i = first; i < end; i++)
-        dt_shards_of(x->shards, x->comm->world, inside ? i : dt_exchange_team_first(x, i),
-                     &bound[i - first], &bound[i - first + 1]);
-    if (!inside)
-        bound[end] = x->shards;
-    return end - first;
-}
-
-dt_status dt_exchange_team_folds(dt_exchange *x)
-{
+    const int world = x->comm->world;
     int *bound = NULL;
-    dt_status st;
 
+    x->shares = shares;
+    x->teams = shares ? x->comm->nodes : world;
+    x->team_ranks = world / x->teams;
+    x->team = x->comm->rank / x->team_ranks;
+    x->team_first = x->team * x->team_ranks;
     dt_fold_release(&x->inner);
     dt_fold_release(&x->outer);
-    DT_TRY(dt_calloc(&bound, (size_t)x->comm->world + 1, sizeof *bound, "the exchange"));
-    const int ranks = team_bounds(x, true, bound);
-    DT_GO(st, dt_fold_init_groups(&x->inner, bound, ranks, false), out);
-    const int teams = team_bounds(x, false, bound);
-    st = dt_fold_init_groups(&x->outer, bound, teams, true);
-
-out:
+    DT_TRY(dt_calloc(&bound, (size_t)world + 1, sizeof *bound, "the exchange"));
+    const dt_status st = team_folds(x, bound);
     free(bound);
     return st;
 }
@@ -84,6 +68,14 @@ float *dt_exchange_team_partial(const dt_exchange *x, int r, int part)
     return x->base[r - x->team_first] + (size_t)dt_exchange_partial_slot(x, r, part) * x->floats;
 }
 
+void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at)
+{
+    for (int r = 0; r < x->team_ranks; r++)
+        for (int i = f->start[r]; i < f->start[r + 1]; i++)
+            x->operand[i] = (dt_operand){
+                .at = dt_exchange_team_partial(x, x->team_first + r, i - f->start[r]) + at};
+}
+
 /* Floats of one rank's slots and extra memory. */
 static size_t team_region(const dt_exchange *x, int rank)
 {
@@ -98,11 +90,10 @@ size_t dt_exchange_block(const dt_exchange *x)
 
     if (!x->shares)
         return team_region(x, x->comm->rank);
-    for (int t = 0; t < x->comm->nodes; t++) {
-        const int first = x->comm->node_start[t], end = x->comm->node_start[t + 1];
+    for (int t = 0; t < x->teams; t++) {
         size_t floats = 0;
-        for (int r = first; r < end; r++)
-            floats += team_region(x, r);
+        for (int i = 0; i < x->team_ranks; i++)
+            floats += team_region(x, t * x->team_ranks + i);
         most = DT_MAX(floats, most);
     }
     return most;
@@ -110,17 +101,12 @@ size_t dt_exchange_block(const dt_exchange *x)
 
 dt_status dt_exchange_bind(dt_exchange *x, float *memory)
 {
-    const int team = dt_exchange_team(x), mine = x->comm->rank;
-    float *at = memory;
-
-    x->team_first = dt_exchange_team_first(x, team);
-    x->team_ranks = dt_exchange_team_first(x, team + 1) - x->team_first;
     DT_TRY(dt_calloc(&x->base, (size_t)x->team_ranks, sizeof *x->base, "the exchange"));
     for (int i = 0; i < x->team_ranks; i++) {
-        x->base[i] = at;
-        at += team_region(x, x->team_first + i);
+        x->base[i] = memory;
+        memory += team_region(x, x->team_first + i);
     }
-    x->memory = x->sum = x->base[mine - x->team_first];
+    x->memory = x->sum = x->base[x->comm->rank - x->team_first];
     x->extra = dt_exchange_slot(x, x->slots);
     return DT_OK;
 }

@@ -1,40 +1,192 @@
 /* exchange_tree.c - the exact exchange over messages that overlaps with backward.
  *
- * Teams exchange partial sums: a team is one rank, or the ranks of a node where they work
- * in one another's memory. Each bucket is cut into one slice per rank of the team, which
- * that rank owns. On it, it
+ * Teams exchange partial sums: a team is one rank, or the ranks of a node where all nodes have
+ * as many and they work in one another's memory. Each bucket is cut into one slice per rank of
+ * the team, which that rank owns; its peers own the same slice in the other teams. On it, it
  *   folds   the partial sums of its team's ranks into those of the team, where they lie;
- *   sends   them, cut into one piece per team, to the rank that owns the same floats in
- *           the piece's team;
- *   sums    its own team's piece of all teams, and sends the sum back to all;
+ *   sends   them, cut into one piece per team, to the peer in the piece's team;
+ *   sums    its own team's piece of all teams, and sends the sum back to all peers;
  * a reduce-scatter and an allgather whose order of addition depends on S alone. Messages
- * of many buckets are under way at once; they move when ready() or finish() looks.
- *
- * Where teams have unequal ranks, their slices are cut at different floats: a slice is a
- * row of `strips`, on each of which every team has one owner. */
-#include "strips.h"
+ * of many buckets are under way at once; they move when ready() or finish() looks. */
+#include "exchange_row.h"
+#include "spans.h"
+
+#include <stdlib.h>
+
+typedef struct tree_bucket {
+    MPI_Request *in, *out, *back; /* partial sums; sums to others, then to me */
+    float *received;              /* my team's piece of all other teams' partial sums */
+    bool folded; /* the team's partial sums of my slice are complete and on their way */
+    bool summed; /* so is my piece's sum */
+    bool sent;   /* others have the partial sums: their place may take sums */
+    bool done;
+} tree_bucket;
+
+typedef struct tree_state {
+    tree_bucket *bucket;    /* [buckets] */
+    float **part;           /* [inner.roots] where the team's partial sums lie. [floats] */
+    size_t *place;          /* [outer.operands] in `received`, in units of a piece */
+    MPI_Request *request;   /* of all buckets */
+    int ins, outs, backs;   /* of one bucket */
+    size_t oldest, started; /* buckets [oldest, started) are under way */
+} tree_state;
 
 static size_t tree_longest(const dt_exchange *x)
 {
-    return dt_spans_longest(x->bucket, x->buckets) / (size_t)dt_exchange_teams(x) + 32;
+    return dt_spans_longest(x->bucket, x->buckets) / (size_t)x->teams + 32;
 }
 
 static bool tree_shares(const dt_exchange *x)
 {
-    return x->comm->nodes > 1 && x->comm->nodes < x->comm->world;
+    const dt_comm *c = x->comm;
+
+    for (int n = 0; n < c->nodes; n++)
+        if (c->node_start[n + 1] - c->node_start[n] != c->world / c->nodes)
+            return false;
+    return c->nodes > 1 && c->nodes < c->world;
+}
+
+/* ---- Memory ---------------------------------------------------------------------- */
+
+/* A team's piece of a rank's slice of bucket b. */
+static dt_span tree_piece_of(const dt_exchange *x, size_t b, int rank, int team)
+{
+    const dt_span slice = dt_spans_slice(x->bucket[b], rank % x->team_ranks, x->team_ranks);
+    return dt_spans_slice(slice, team, x->teams);
+}
+
+static dt_span tree_piece(const dt_exchange *x, size_t b, int team)
+{
+    return tree_piece_of(x, b, x->comm->rank, team);
+}
+
+static bool tree_of_team(const dt_exchange *x, int operand, int team)
+{
+    return operand >= x->outer.start[team] && operand < x->outer.start[team + 1];
+}
+
+/* A leaf travels as bf16 if it was rounded to it. */
+static bool tree_half(const dt_exchange *x, int operand)
+{
+    return x->bf16 && x->outer.part[operand].leaves == 1;
+}
+
+/* Received operands begin at multiples of 16 floats: a half takes one such unit of a piece,
+ * a float two. */
+static size_t tree_unit(dt_span piece)
+{
+    return dt_align(piece.count, 32) / 2;
+}
+
+/* Units of what a team receives; where each operand begins goes to `place`, if not NULL. */
+static size_t tree_places(const dt_exchange *x, int team, size_t *place)
+{
+    size_t units = 0;
+
+    for (int i = 0; i < x->outer.operands; i++) {
+        if (place)
+            place[i] = units;
+        if (!tree_of_team(x, i, team))
+            units += tree_half(x, i) ? 1 : 2;
+    }
+    return units;
+}
+
+static size_t tree_extra(const dt_exchange *x, int rank)
+{
+    const int team = rank / x->team_ranks;
+    const size_t units = tree_places(x, team, NULL);
+    size_t floats = 0;
+
+    for (size_t b = 0; b < x->buckets; b++)
+        floats += units * tree_unit(tree_piece_of(x, b, rank, team));
+    return floats;
+}
+
+/* The team's partial sum is made where its first operand lies. */
+static void tree_find_parts(const dt_exchange *x, tree_state *t)
+{
+    for (int j = 0, rank = 0; j < x->inner.roots; j++) {
+        while (x->inner.start[rank + 1] <= x->inner.root[j])
+            rank++;
+        t->part[j] = dt_exchange_team_partial(x, x->team_first + rank,
+                                              x->inner.root[j] - x->inner.start[rank]);
+    }
+}
+
+static dt_status tree_take(dt_exchange *x, tree_state *t)
+{
+    const char *what = "the exchange";
+    const int others = x->teams - 1;
+
+    t->ins = x->outer.operands - x->inner.roots;
+    t->outs = others * x->inner.roots;
+    t->backs = 2 * others;
+    const size_t requests = x->buckets * (size_t)(t->ins + t->outs + t->backs);
+    DT_TRY(dt_calloc(&t->bucket, x->buckets, sizeof *t->bucket, what));
+    DT_TRY(dt_calloc(&t->part, (size_t)x->inner.roots, sizeof *t->part, what));
+    DT_TRY(dt_calloc(&t->place, (size_t)x->outer.operands, sizeof *t->place, what));
+    DT_TRY(dt_calloc(&t->request, requests, sizeof *t->request, what));
+    for (size_t i = 0; i < requests; i++)
+        t->request[i] = MPI_REQUEST_NULL;
+    return DT_OK;
+}
+
+static dt_status tree_open(dt_exchange *x)
+{
+    float *received = x->extra;
+    tree_state *t = NULL;
+
+    DT_TRY(dt_calloc(&t, 1, sizeof *t, "the exchange"));
+    x->state = t;
+    DT_TRY(tree_take(x, t));
+    tree_find_parts(x, t);
+    const size_t units = tree_places(x, x->team, t->place);
+    MPI_Request *r = t->request;
+    for (size_t b = 0; b < x->buckets; b++) {
+        tree_bucket *k = &t->bucket[b];
+        k->in = r;
+        k->out = k->in + t->ins;
+        k->back = k->out + t->outs;
+        r = k->back + t->backs;
+        k->received = received;
+        received += units * tree_unit(tree_piece(x, b, x->team));
+    }
+    return x->shares ? dt_exchange_own_slices(x) : DT_OK;
+}
+
+/* Also with messages under way, for which nothing waits any more. */
+static void tree_close(dt_exchange *x)
+{
+    tree_state *t = x->state;
+    const size_t requests = x->buckets * (size_t)(t->ins + t->outs + t->backs);
+
+    for (size_t i = 0; t->request && i < requests; i++) {
+        if (t->request[i] == MPI_REQUEST_NULL)
+            continue;
+        MPI_Cancel(&t->request[i]);
+        MPI_Request_free(&t->request[i]);
+    }
+    free(t->request);
+    free(t->place);
+    free(t->part);
+    free(t->bucket);
+    free(t);
 }
 
 /* ---- Messages: 0 carries a partial sum, 1 a sum. Those of one bucket between two ranks
- * match by order: strip after strip, part after part. -------------------------------- */
+ * match by order: part after part. -------------------------------------------------- */
 
 static int tree_tag(size_t b, int kind)
 {
     return (int)(2 * b) + kind;
 }
 
-static dt_status tree_send(dt_exchange *x, const float *data, size_t floats, bool half, int to,
+/* With the peer in that team. */
+static dt_status tree_send(dt_exchange *x, const float *data, size_t floats, bool half, int team,
                            int tag, MPI_Request *r)
 {
+    const int to = team * x->team_ranks + x->comm->rank - x->team_first;
     int count = 0;
 
     if (floats == 0)
@@ -45,9 +197,10 @@ static dt_status tree_send(dt_exchange *x, const float *data, size_t floats, boo
     return DT_OK;
 }
 
-static dt_status tree_receive(dt_exchange *x, float *data, size_t floats, bool half, int from,
+static dt_status tree_receive(dt_exchange *x, float *data, size_t floats, bool half, int team,
                               int tag, MPI_Request *r)
 {
+    const int from = team * x->team_ranks + x->comm->rank - x->team_first;
     int count = 0;
 
     if (floats == 0)
@@ -58,27 +211,24 @@ static dt_status tree_receive(dt_exchange *x, float *data, size_t floats, bool h
     return DT_OK;
 }
 
-/* Operand i of my piece of a strip, received from another team. */
-static float *tree_received(const dt_exchange *x, const tree_strip *s, int i)
+/* Operand i of my piece of a bucket, received from another team. */
+static float *tree_received(const dt_exchange *x, size_t b, int i)
 {
     const tree_state *t = x->state;
-    return s->received + t->place[i] * tree_unit(tree_piece(x, s->span, dt_exchange_team(x)));
+    return t->bucket[b].received + t->place[i] * tree_unit(tree_piece(x, b, x->team));
 }
 
 static dt_status tree_receive_parts(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
-    const tree_bucket *k = &t->bucket[b];
-    const int team = dt_exchange_team(x);
-    MPI_Request *r = k->in;
+    const dt_span mine = tree_piece(x, b, x->team);
+    MPI_Request *r = t->bucket[b].in;
 
-    for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++)
-        for (int from = 0; from < dt_exchange_teams(x); from++)
-            for (int i = x->outer.start[from]; i < x->outer.start[from + 1]; i++)
-                if (from != team)
-                    DT_TRY(tree_receive(x, tree_received(x, s, i),
-                                        tree_piece(x, s->span, team).count, tree_half(x, i),
-                                        s->owner[from], tree_tag(b, 0), r++));
+    for (int from = 0; from < x->teams; from++)
+        for (int i = x->outer.start[from]; i < x->outer.start[from + 1]; i++)
+            if (from != x->team)
+                DT_TRY(tree_receive(x, tree_received(x, b, i), mine.count, tree_half(x, i), from,
+                                    tree_tag(b, 0), r++));
     return DT_OK;
 }
 
@@ -87,38 +237,33 @@ static dt_status tree_receive_parts(dt_exchange *x, size_t b)
 static dt_status tree_send_parts(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
-    const tree_bucket *k = &t->bucket[b];
-    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x);
-    MPI_Request *r = k->out;
+    MPI_Request *r = t->bucket[b].out;
 
-    for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++)
-        for (int step = 1; step < teams; step++) {
-            const int to = (team + step) % teams;
-            const dt_span piece = tree_piece(x, s->span, to);
-            for (int j = 0; j < x->inner.roots; j++) {
-                const bool half = tree_half(x, x->outer.start[team] + j);
-                float *part = t->part[j] + piece.first;
-                if (half)
-                    dt_halves_of_f32((void *)part, part, piece.count);
-                DT_TRY(tree_send(x, part, piece.count, half, s->owner[to], tree_tag(b, 0), r++));
-            }
+    for (int step = 1; step < x->teams; step++) {
+        const int to = (x->team + step) % x->teams;
+        const dt_span piece = tree_piece(x, b, to);
+        for (int j = 0; j < x->inner.roots; j++) {
+            const bool half = tree_half(x, x->outer.start[x->team] + j);
+            float *part = t->part[j] + piece.first;
+            if (half)
+                dt_halves_of_f32((void *)part, part, piece.count);
+            DT_TRY(tree_send(x, part, piece.count, half, to, tree_tag(b, 0), r++));
         }
+    }
     return DT_OK;
 }
 
 /* Packed halves overwrote the padding between tensors, which is zero for ever. */
-static void tree_unpack(dt_exchange *x, const tree_bucket *k)
+static void tree_unpack(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
-    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x);
 
-    for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++)
-        for (int to = 0; to < teams; to++)
-            for (int j = 0; j < x->inner.roots; j++) {
-                const dt_span piece = tree_piece(x, s->span, to);
-                if (to != team && tree_half(x, x->outer.start[team] + j))
-                    memset(t->part[j] + piece.first, 0, piece.count * sizeof(dt_bf16));
-            }
+    for (int to = 0; to < x->teams; to++)
+        for (int j = 0; j < x->inner.roots; j++) {
+            const dt_span piece = tree_piece(x, b, to);
+            if (to != x->team && tree_half(x, x->outer.start[x->team] + j))
+                memset(t->part[j] + piece.first, 0, piece.count * sizeof(dt_bf16));
+        }
 }
 
 /* ---- Progress -------------------------------------------------------------------- */
@@ -140,55 +285,46 @@ static void tree_fold(dt_exchange *x, size_t b)
     const tree_state *t = x->state;
     const dt_span mine = dt_exchange_own_slice(x, b);
 
-    for (int rank = 0; rank < x->team_ranks; rank++)
-        for (int i = x->inner.start[rank]; i < x->inner.start[rank + 1]; i++)
-            t->operand[i] = (dt_operand){
-                dt_exchange_team_partial(x, x->team_first + rank, i - x->inner.start[rank]) +
-                    mine.first,
-                false};
+    if (x->inner.additions == 0)
+        return;
+    dt_exchange_team_operands(x, &x->inner, mine.first);
     for (int j = 0; j < x->inner.roots; j++)
-        t->result[j] = t->part[j] + mine.first;
-    if (x->inner.additions > 0)
-        dt_fold_f32(&x->inner, t->operand, t->result, mine.count, x->scratch);
+        x->result[j] = t->part[j] + mine.first;
+    dt_fold_run(&x->inner, &dt_fold_f32, x->operand, x->result, mine.count, x->scratch);
 }
 
 static dt_status tree_sum(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
-    const tree_bucket *k = &t->bucket[b];
-    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x), own = x->outer.start[team];
-    MPI_Request *r = k->back;
+    const dt_span mine = tree_piece(x, b, x->team);
+    const int own = x->outer.start[x->team];
+    MPI_Request *r = t->bucket[b].back;
+    void *sum = x->sum + mine.first;
 
-    for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++) {
-        const dt_span mine = tree_piece(x, s->span, team);
-        float *sum = x->sum + mine.first;
-        for (int i = 0; i < x->outer.operands; i++)
-            t->operand[i] = i >= own && i < own + x->inner.roots
-                                ? (dt_operand){t->part[i - own] + mine.first, false}
-                                : (dt_operand){tree_received(x, s, i), tree_half(x, i)};
-        dt_fold_f32(&x->outer, t->operand, &sum, mine.count, x->scratch);
-        for (int step = 1; step < teams; step++)
-            DT_TRY(tree_send(x, sum, mine.count, false, s->owner[(team + step) % teams],
-                             tree_tag(b, 1), r++));
-    }
+    for (int i = 0; i < x->outer.operands; i++)
+        x->operand[i] = tree_of_team(x, i, x->team)
+                            ? (dt_operand){.at = t->part[i - own] + mine.first}
+                            : (dt_operand){tree_received(x, b, i),
+                                           tree_half(x, i) ? DT_LEAF_HALF : DT_LEAF_PLAIN};
+    dt_fold_run(&x->outer, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch);
+    for (int step = 1; step < x->teams; step++)
+        DT_TRY(
+            tree_send(x, sum, mine.count, false, (x->team + step) % x->teams, tree_tag(b, 1), r++));
     return DT_OK;
 }
 
 static dt_status tree_receive_sums(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
-    const tree_bucket *k = &t->bucket[b];
-    const int team = dt_exchange_team(x), teams = dt_exchange_teams(x);
-    MPI_Request *r = k->back + k->backs / 2;
+    MPI_Request *r = t->bucket[b].back + t->backs / 2;
 
-    tree_unpack(x, k);
-    for (const tree_strip *s = k->strip; s < k->strip + k->strips; s++)
-        for (int step = 1; step < teams; step++) {
-            const int from = (team + step) % teams;
-            const dt_span piece = tree_piece(x, s->span, from);
-            DT_TRY(tree_receive(x, x->sum + piece.first, piece.count, false, s->owner[from],
-                                tree_tag(b, 1), r++));
-        }
+    tree_unpack(x, b);
+    for (int step = 1; step < x->teams; step++) {
+        const int from = (x->team + step) % x->teams;
+        const dt_span piece = tree_piece(x, b, from);
+        DT_TRY(
+            tree_receive(x, x->sum + piece.first, piece.count, false, from, tree_tag(b, 1), r++));
+    }
     return DT_OK;
 }
 
@@ -215,17 +351,17 @@ static dt_status tree_advance(dt_exchange *x, size_t b)
         DT_TRY(tree_send_parts(x, b));
     }
     if (!k->summed) {
-        DT_TRY(tree_complete(k->in, k->ins, &k->summed));
+        DT_TRY(tree_complete(k->in, t->ins, &k->summed));
         if (k->summed)
             DT_TRY(tree_sum(x, b));
     }
     if (!k->sent) {
-        DT_TRY(tree_complete(k->out, k->outs, &k->sent));
+        DT_TRY(tree_complete(k->out, t->outs, &k->sent));
         if (k->sent)
             DT_TRY(tree_receive_sums(x, b));
     }
     if (k->summed && k->sent && !k->done)
-        DT_TRY(tree_complete(k->back, k->backs, &k->done));
+        DT_TRY(tree_complete(k->back, t->backs, &k->done));
     return DT_OK;
 }
 
@@ -254,11 +390,11 @@ const dt_exchange_row dt_exchange_row_tree = {
     .name = "tree",
     .exact = true,
     .shares = tree_shares,
-    .extra = dt_strips_extra,
+    .extra = tree_extra,
     .longest = tree_longest,
-    .open = dt_strips_open,
+    .open = tree_open,
     .start = tree_start,
     .poll = tree_poll,
     .finish = tree_finish,
-    .close = dt_strips_close,
+    .close = tree_close,
 };

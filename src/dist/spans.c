@@ -67,17 +67,6 @@ dt_span dt_spans_slice(dt_span s, int k, int parts)
     return (dt_span){s.first + from, to - from};
 }
 
-/* Cuts are rounded down, so the part is this one or behind it. */
-int dt_spans_part(dt_span s, size_t at, int parts)
-{
-    const size_t place = at - s.first;
-    int k = (int)(place * (size_t)parts / s.count);
-
-    while (span_cut(s.count, k + 1, parts) <= place)
-        k++;
-    return k;
-}
-
 size_t dt_spans_longest(const dt_span *span, size_t count)
 {
     size_t longest = 0;

@@ -20,10 +20,11 @@ size_t dt_star_longest(const dt_exchange *x)
 
 void dt_star_sum(dt_exchange *x, dt_span tensor)
 {
-    float *sum = x->sum + tensor.first;
+    void *sum = x->sum + tensor.first;
 
     for (int i = 0; i < x->fold.operands; i++)
-        x->operand[i].at = i < x->partials ? dt_exchange_partial(x, i) + tensor.first
-                                           : x->extra + (size_t)(i - x->partials) * tensor.count;
-    dt_fold_f32(&x->fold, x->operand, &sum, tensor.count, x->scratch);
+        x->operand[i] = (dt_operand){
+            .at = i < x->partials ? dt_exchange_partial(x, i) + tensor.first
+                                  : x->extra + (size_t)(i - x->partials) * tensor.count};
+    dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, tensor.count, x->scratch);
 }

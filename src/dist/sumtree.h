@@ -1,9 +1,12 @@
-/* sumtree.h - the summation tree as a plan: which partial sums a rank keeps and how
- * partial sums of all ranks are combined. Arithmetic on indices, no MPI, all Local;
- * private to src/dist. */
+/* sumtree.h - the summation tree as a plan: which partial values a rank keeps and how
+ * partial values of all ranks are combined. Arithmetic on indices, no MPI, all Local;
+ * private to src/dist. fold.h carries it out. */
 #ifndef DT_SUMTREE_H
 #define DT_SUMTREE_H
 #include "dist.h"
+
+/* DT_CONFIG unless every rank has a shard. */
+dt_status dt_shards_check(int shards, int world) DT_MUST_CHECK;
 
 /* Leaves [first, first + leaves) of the tree, summed. */
 typedef struct dt_subtree {
@@ -24,46 +27,31 @@ int dt_counter_push(dt_counter *k, dt_subtree part);
 /* Slots that leaves [first, end) need, the leaf being written included. */
 int dt_counter_slots(int first, int end);
 
-/* Partial sums ("operands": group by group, each group's maximal aligned subtrees in
- * ascending order) and the additions that make larger subtrees of them: the whole tree,
- * whose groups are the ranks or the nodes; or what one node keeps of its ranks'. */
+/* operand[left] = operand[left] + operand[right]; root: the one that it completes, or -1. */
 typedef struct dt_addition {
-    int left, right; /* operand[left] += operand[right] */
+    int left, right, root;
 } dt_addition;
+
+/* Operands (group by group, each group's maximal aligned subtrees in ascending order) and
+ * the additions that make larger subtrees, the roots, of them. A group is what one rank or
+ * one node holds, or one leaf. */
 typedef struct dt_fold {
-    int world, operands; /* groups, and partial sums of all of them */
-    int additions;       /* operands - roots */
-    int roots;           /* subtrees left: 1 for the whole tree */
-    int depth;           /* partial sums that are held at once */
-    int *start;          /* [world + 1] index of each group's first operand; owned */
-    dt_subtree *part;    /* [operands] the leaves in each; owned */
-    dt_addition *add;    /* [additions]; owned. The whole tree is completed in operand 0 */
+    int groups, operands;
+    int additions;    /* operands - roots */
+    int roots;        /* subtrees left: 1 for the whole tree */
+    int depth;        /* operands and sums that are held at once */
+    int *start;       /* [groups + 1] index of each group's first operand; owned */
+    dt_subtree *part; /* [operands] the leaves in each; owned */
+    int *root;        /* [roots] the first operand of each; owned */
+    dt_addition *add; /* [additions]; owned */
 } dt_fold;
-/* The groups are ranks, the fold is of the whole tree. */
-dt_status dt_fold_init(dt_fold *f, int shards, int world) DT_MUST_CHECK;
 /* Group g holds leaves [bound[g], bound[g + 1]).
- *   whole  the groups hold all leaves: combine what is no aligned subtree, too */
-dt_status dt_fold_init_groups(dt_fold *f, const int *bound, int groups, bool whole) DT_MUST_CHECK;
+ *   whole  the groups hold all leaves of the tree: one root */
+dt_status dt_fold_init(dt_fold *f, const int *bound, int groups, bool whole) DT_MUST_CHECK;
+/* The whole tree; the groups are ranks. */
+dt_status dt_fold_init_ranks(dt_fold *f, int shards, int world) DT_MUST_CHECK;
 void dt_fold_release(dt_fold *f);
-
-/* to[i] = a[i] + b[i]; to may be a or b */
-void dt_sum_f32(float *to, const float *a, const float *b, size_t count);
-/* left[i] += right[i] */
-void dt_add_f32(float *left, const float *right, size_t count);
-/* x[i] rounded to bf16 */
-void dt_round_f32(float *x, size_t count);
-void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count); /* may begin at x */
-void dt_f32_of_halves(float *to, const dt_bf16 *x, size_t count);
-
-typedef struct dt_operand {
-    const void *at; /* float; dt_bf16 where half */
-    bool half;
-} dt_operand;
-enum { DT_FOLD_BLOCK = 4096 }; /* floats; a dozen fit into 256 KiB of cache */
-/* result[root] [count] = the fold over operand [operands][count], which are only read;
- * but a whole tree's result may be any of them, and another root's the first that it is
- * made of.
- *   scratch  [depth * DT_FOLD_BLOCK] */
-void dt_fold_f32(const dt_fold *f, const dt_operand *operand, float *const *result, size_t count,
-                 float *scratch);
+/* The additions that a counter's push asks for: the topmost of `operands` slots to the one
+ * below, and so on. Borrows add [operands - 1]; nothing to release. */
+dt_fold dt_fold_cascade(dt_addition *add, int operands);
 #endif

@@ -63,10 +63,10 @@ static dt_status open_trees(dt_run *r, dt_lockstep *t)
 
     for (size_t i = 0; i < dt_net_norm_count(r->net); i++)
         channels = DT_MAX(channels, dt_net_norm(r->net, i)->channels);
-    DT_TRY(dt_reduce_create(&t->tree[DT_SYNC_MOMENTS], r->comm, shards, channels, sizeof(dt_moment),
-                            dt_merge_moments, r->bn_group));
-    return dt_reduce_create(&t->tree[DT_SYNC_SUMS], r->comm, shards, 2 * channels, sizeof(double),
-                            dt_merge_f64, r->bn_group);
+    DT_TRY(dt_reduce_create(&t->tree[DT_SYNC_MOMENTS], r->comm, shards, channels, &dt_fold_moments,
+                            r->bn_group));
+    return dt_reduce_create(&t->tree[DT_SYNC_SUMS], r->comm, shards, 2 * channels, &dt_fold_f64,
+                            r->bn_group);
 }
 
 void dt_lockstep_close(dt_lockstep *t)

@@ -174,10 +174,9 @@ static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
     const int shards = (int)r->o.shards;
 
     DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
-    DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, sizeof(double),
-                            dt_merge_f64, shards));
+    DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, &dt_fold_f64, shards));
     DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
-                            sizeof(dt_moment), dt_merge_moments, shards));
+                            &dt_fold_moments, shards));
     DT_TRY(dt_lockstep_open(r));
     return dt_contexts_open(r);
 }

@@ -49,8 +49,8 @@ static int64_t sent_of(int a, int b, bool bf16)
     return bytes;
 }
 
-/* Between two nodes, each node's partial sums go out once and the sum comes back once,
- * however many ranks a node has: half of every bucket each way, within one cut. */
+/* Between two nodes of as many ranks, each node's partial sums go out once and the sum comes
+ * back once, however many ranks a node has: half of every bucket each way, within one cut. */
 static void little_is_sent(void **state)
 {
     (void)state;
@@ -65,7 +65,7 @@ static void little_is_sent(void **state)
 
         split(2);
         trial_open(&t, k);
-        assert_int_equal(t.needs.shares, world > 2);
+        assert_int_equal(t.needs.shares, world > 2 && world % 2 == 0);
         backward(&t);
         update(&t);
         check_weights(&t, 0);
@@ -74,7 +74,8 @@ static void little_is_sent(void **state)
         assert_ok(dt_comm_sum_i64(comm, moved, 2));
         assert_int_equal(moved[0], moved[1]);
         const int64_t n = (int64_t)floats, less = a < b ? a : b, more = a + b - less;
-        assert_in_range(moved[0], n * (less + 4), n * (more + 4));
+        if (world % 2 == 0) /* else each rank sends for itself */
+            assert_in_range(moved[0], n * (less + 4), n * (more + 4));
         trial_close(&t);
     }
 }

@@ -38,18 +38,18 @@ static const void *rank_result(void *context, dt_norm_kind kind, int k)
 
 /* The sum of a value that each shard here has, over all shards of all ranks. */
 static void sum_shards(const wave *t, const void *(*value)(const wave *t, int k), size_t count,
-                       size_t bytes, dt_merge merge, void *to)
+                       const dt_fold_type *type, void *to)
 {
     const void *sum = NULL;
     dt_reduce *tree = NULL;
 
-    assert_ok(dt_reduce_create(&tree, comm, SYNC_SHARDS, count, bytes, merge, SYNC_SHARDS));
+    assert_ok(dt_reduce_create(&tree, comm, SYNC_SHARDS, count, type, SYNC_SHARDS));
     for (int k = 0; k < t->count; k++) {
-        memcpy(dt_reduce_leaf(tree), value(t, k), count * bytes);
+        memcpy(dt_reduce_leaf(tree), value(t, k), count * type->bytes);
         dt_reduce_push(tree);
     }
     assert_ok(dt_reduce_finish(tree, &sum));
-    memcpy(to, sum, count * bytes);
+    memcpy(to, sum, count * type->bytes);
     dt_reduce_destroy(tree);
 }
 
@@ -74,15 +74,14 @@ static void whole_batch(void **state)
     dt_shards_of(SYNC_SHARDS, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
     ranks.first = first;
     assert_ok(dt_reduce_create(&ranks.tree[DT_SYNC_MOMENTS], comm, SYNC_SHARDS, WAVE_CHANNELS,
-                               sizeof(dt_moment), dt_merge_moments, SYNC_SHARDS));
+                               &dt_fold_moments, SYNC_SHARDS));
     assert_ok(dt_reduce_create(&ranks.tree[DT_SYNC_SUMS], comm, SYNC_SHARDS, 2 * WAVE_CHANNELS,
-                               sizeof(double), dt_merge_f64, SYNC_SHARDS));
+                               &dt_fold_f64, SYNC_SHARDS));
     golden_sync_open(&s, *state, first, end);
     golden_sync_input(&s);
     wave_step_with(&s.t, &sync, (double)s.g.batch);
-    sum_shards(&s.t, grad_of, s.g.floats, sizeof(float), merge_f32, s.g.grad.mem);
-    sum_shards(&s.t, moments_of, dt_net_norm_channels(s.g.net), sizeof(dt_moment), dt_merge_moments,
-               s.g.moments);
+    sum_shards(&s.t, grad_of, s.g.floats, &dt_fold_f32, s.g.grad.mem);
+    sum_shards(&s.t, moments_of, dt_net_norm_channels(s.g.net), &dt_fold_moments, s.g.moments);
     const int beyond = golden_sync_check(&s);
     golden_sync_close(&s);
     dt_reduce_destroy(ranks.tree[DT_SYNC_MOMENTS]);

@@ -19,16 +19,6 @@ static inline void ranks_open(int argc, char **argv)
         exit(1);
 }
 
-/* A merge of our own. */
-static inline void merge_f32(void *left, const void *right, size_t count)
-{
-    float *x = left;
-    const float *y = right;
-
-    for (size_t i = 0; i < count; i++)
-        x[i] += y[i];
-}
-
 static inline int ranks_close(int failed)
 {
     dt_comm_close(comm);

@@ -45,14 +45,14 @@ static void moments_add(void *x, const void *y, size_t i)
 typedef struct value_type {
     const char *name;
     size_t bytes;
-    dt_merge merge;
+    const dt_fold_type *type;
     void (*fill)(void *x, size_t i, double v);
     void (*add)(void *x, const void *y, size_t i);
 } value_type;
 static const value_type types[] = {
-    {"f32", sizeof(float), merge_f32, f32_fill, f32_add},
-    {"f64", sizeof(double), dt_merge_f64, f64_fill, f64_add},
-    {"moments", sizeof(dt_moment), dt_merge_moments, moments_fill, moments_add},
+    {"f32", sizeof(float), &dt_fold_f32, f32_fill, f32_add},
+    {"f64", sizeof(double), &dt_fold_f64, f64_fill, f64_add},
+    {"moments", sizeof(dt_moment), &dt_fold_moments, moments_fill, moments_add},
 };
 
 /* ---- Oracle ---------------------------------------------------------------------- */
@@ -127,8 +127,7 @@ static void equals_the_definition(void **state)
         for (int shards = dt_comm_world(comm); shards <= MOST_SHARDS; shards++)
             for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
                 dt_reduce *tree = NULL;
-                assert_ok(dt_reduce_create(&tree, comm, shards, counts[n], types[k].bytes,
-                                           types[k].merge, shards));
+                assert_ok(dt_reduce_create(&tree, comm, shards, counts[n], types[k].type, shards));
                 for (int round = 0; round < 2; round++) {
                     const tree_case t = {&types[k], shards, round, counts[n]};
                     run_case(&t, tree, shards, want_room);
@@ -148,8 +147,7 @@ static void groups_equal_the_definition(void **state)
         for (int shards = dt_comm_world(comm); shards <= MOST_SHARDS; shards++)
             for (int group = 1; group <= shards + 1; group++) {
                 dt_reduce *tree = NULL;
-                assert_ok(dt_reduce_create(&tree, comm, shards, 7, types[k].bytes, types[k].merge,
-                                           group));
+                assert_ok(dt_reduce_create(&tree, comm, shards, 7, types[k].type, group));
                 for (int round = 0; round < 4; round++) {
                     const tree_case t = {&types[k], shards, round, counts[round]};
                     dt_reduce_resize(tree, t.count);
@@ -168,8 +166,7 @@ static void own_groups_send_nothing(void **state)
 
     for (int group = 1; group <= 2; group++) {
         const tree_case t = {&types[1], 2 * world, 0, 3};
-        assert_ok(
-            dt_reduce_create(&tree, comm, t.shards, t.count, sizeof(double), dt_merge_f64, group));
+        assert_ok(dt_reduce_create(&tree, comm, t.shards, t.count, &dt_fold_f64, group));
         if (dt_comm_rank(comm) == 0)
             run_case(&t, tree, group, want_room);
         assert_ok(dt_comm_barrier(comm));
@@ -200,10 +197,10 @@ static void misuse_is_refused(void **state)
     const void *result = NULL;
     dt_reduce *tree = NULL;
 
-    assert_fails(dt_reduce_create(&tree, comm, world - 1, 1, 4, merge_f32, 1), DT_CONFIG, "shards");
+    assert_fails(dt_reduce_create(&tree, comm, world - 1, 1, &dt_fold_f32, 1), DT_CONFIG, "shards");
     assert_null(tree);
-    assert_fails(dt_reduce_create(&tree, comm, world, 1, 4, merge_f32, 0), DT_BUG, "groups of 0");
-    assert_ok(dt_reduce_create(&tree, comm, world, 1, 4, merge_f32, 1));
+    assert_fails(dt_reduce_create(&tree, comm, world, 1, &dt_fold_f32, 0), DT_BUG, "groups of 0");
+    assert_ok(dt_reduce_create(&tree, comm, world, 1, &dt_fold_f32, 1));
     assert_fails(dt_reduce_finish(tree, &result), DT_BUG, "ended at");
     dt_reduce_destroy(tree);
     dt_reduce_destroy(NULL);

@@ -2,7 +2,7 @@
  * one after the other, and the bits compared with the recursive definition. */
 #include "test.h"
 
-#include "dist/sumtree.h"
+#include "dist/fold.h"
 
 enum { MOST = 40, COUNT = 9 };
 
@@ -76,12 +76,12 @@ static void fold_world(int shards, int world, int result_at)
 {
     static float partial[2 * MOST][COUNT];
     float want[COUNT], apart[COUNT], slot[DT_COUNTER_DEPTH][COUNT];
-    static float scratch[DT_COUNTER_DEPTH * DT_FOLD_BLOCK];
+    static char scratch[DT_COUNTER_DEPTH * DT_FOLD_BYTES];
     dt_operand operand[2 * MOST];
     int operands = 0;
     dt_fold f;
 
-    assert_ok(dt_fold_init(&f, shards, world));
+    assert_ok(dt_fold_init_ranks(&f, shards, world));
     for (int r = 0; r < world; r++) {
         const int parts = fold_rank(shards, world, r, slot);
         assert_int_equal(f.start[r], operands);
@@ -91,8 +91,8 @@ static void fold_world(int shards, int world, int result_at)
     assert_int_equal(f.operands, operands);
     for (int i = 0; i < operands; i++)
         operand[i] = (dt_operand){.at = partial[i]};
-    float *result = result_at < operands ? partial[result_at] : apart;
-    dt_fold_f32(&f, operand, &result, COUNT, scratch);
+    void *result = result_at < operands ? partial[result_at] : apart;
+    dt_fold_run(&f, &dt_fold_f32, operand, &result, COUNT, scratch);
     definition(0, shards, want);
     if (memcmp(result, want, sizeof want) != 0)
         fail_msg("%d shards, %d ranks, result in operand %d", shards, world, result_at);
@@ -116,14 +116,15 @@ static void fold_equals_the_definition(void **state)
 static void fold_in_two_stages(int shards, int world, int cut)
 {
     static float partial[2 * MOST][COUNT];
-    static float scratch[DT_COUNTER_DEPTH * DT_FOLD_BLOCK];
-    float want[COUNT], slot[DT_COUNTER_DEPTH][COUNT], *root[2 * MOST];
+    static char scratch[DT_COUNTER_DEPTH * DT_FOLD_BYTES];
+    float want[COUNT], slot[DT_COUNTER_DEPTH][COUNT];
+    void *root[2 * MOST];
     const int node_end[] = {0, cut, world};
     int bound[MOST + 1], node[3], roots = 0;
     dt_operand operand[2 * MOST];
     dt_fold ranks, inner, outer;
 
-    assert_ok(dt_fold_init(&ranks, shards, world));
+    assert_ok(dt_fold_init_ranks(&ranks, shards, world));
     for (int r = 0; r < world; r++) {
         dt_shards_of(shards, world, r, &bound[r], &bound[r + 1]);
         const int parts = fold_rank(shards, world, r, slot);
@@ -131,29 +132,24 @@ static void fold_in_two_stages(int shards, int world, int cut)
     }
     for (int n = 0; n < 2; n++) {
         const int first = node_end[n], held = node_end[n + 1] - first;
-        assert_ok(dt_fold_init_groups(&inner, bound + first, held, false));
+        assert_ok(dt_fold_init(&inner, bound + first, held, false));
         assert_int_equal(inner.operands, ranks.start[node_end[n + 1]] - ranks.start[first]);
         for (int i = 0; i < inner.operands; i++)
             operand[i] = (dt_operand){.at = partial[ranks.start[first] + i]};
         assert_int_equal(inner.roots + inner.additions, inner.operands);
-        dt_counter k = {.depth = 0};
-        for (int i = 0; i < inner.operands; i++)
-            dt_counter_push(&k, inner.part[i]);
         for (int j = 0; j < inner.roots; j++)
-            for (int i = 0; i < inner.operands; i++)
-                if (inner.part[i].first == k.part[j].first)
-                    root[roots + j] = partial[ranks.start[first] + i];
-        dt_fold_f32(&inner, operand, root + roots, COUNT, scratch);
+            root[roots + j] = partial[ranks.start[first] + inner.root[j]];
+        dt_fold_run(&inner, &dt_fold_f32, operand, root + roots, COUNT, scratch);
         roots += inner.roots;
         dt_fold_release(&inner);
     }
     for (int n = 0; n < 3; n++)
         node[n] = bound[node_end[n]];
-    assert_ok(dt_fold_init_groups(&outer, node, 2, true));
+    assert_ok(dt_fold_init(&outer, node, 2, true));
     assert_int_equal(outer.operands, roots);
     for (int i = 0; i < roots; i++)
         operand[i] = (dt_operand){.at = root[i]};
-    dt_fold_f32(&outer, operand, &root[roots - 1], COUNT, scratch);
+    dt_fold_run(&outer, &dt_fold_f32, operand, &root[roots - 1], COUNT, scratch);
     definition(0, shards, want);
     if (memcmp(root[roots - 1], want, sizeof want) != 0)
         fail_msg("%d shards, %d ranks, %d on the first node", shards, world, cut);
@@ -170,19 +166,20 @@ static void nodes_fold_to_the_same(void **state)
                 fold_in_two_stages(shards, world, cut);
 }
 
-/* Beyond one block of dt_fold_f32, and in a place that no vector length divides; one
+/* Beyond one block of dt_fold_run, and in a place that no vector length divides; one
  * operand as bf16. */
 static void fold_of_many_floats(void **state)
 {
     (void)state;
     enum { N = 10007 };
-    static float x[3][N], want[N], scratch[3 * DT_FOLD_BLOCK];
+    static float x[3][N], want[N], scratch[3 * DT_FOLD_BYTES / sizeof(float)];
     static dt_bf16 half[N];
-    const dt_operand operand[] = {{x[0], false}, {half, true}, {x[2], false}};
-    float *result = x[0];
+    const dt_operand operand[] = {
+        {x[0], DT_LEAF_PLAIN}, {half, DT_LEAF_HALF}, {x[2], DT_LEAF_PLAIN}};
+    void *result = x[0];
     dt_fold f;
 
-    assert_ok(dt_fold_init(&f, 3, 3));
+    assert_ok(dt_fold_init_ranks(&f, 3, 3));
     assert_true(f.depth <= 3);
     for (size_t i = 0; i < N; i++) {
         for (size_t k = 0; k < 3; k++)
@@ -190,9 +187,20 @@ static void fold_of_many_floats(void **state)
         half[i] = dt_f32_to_bf16(x[1][i]);
         want[i] = (x[0][i] + dt_bf16_to_f32(half[i])) + x[2][i];
     }
-    dt_fold_f32(&f, operand, &result, N, scratch);
+    dt_fold_run(&f, &dt_fold_f32, operand, &result, N, scratch);
     assert_memory_equal(x[0], want, sizeof want);
     dt_fold_release(&f);
+}
+
+/* A leaf alone, read in one of two ways and written to where it lies. */
+static void read_leaf(float *x, const void *from, dt_leaf leaf, size_t count)
+{
+    static char scratch[DT_FOLD_BYTES];
+    const dt_operand operand = {from, leaf};
+    const dt_fold f = dt_fold_cascade(NULL, 1);
+    void *result = x;
+
+    dt_fold_run(&f, &dt_fold_f32, &operand, &result, count, scratch);
 }
 
 /* Against base.h's conversions, for every upper half and a few lower ones; the halves may
@@ -208,12 +216,12 @@ static void rounding_to_bf16(void **state)
     for (uint32_t i = 0; i < N; i++)
         bits[i] = i / LOWS << 16 | low[i % LOWS];
     memcpy(rounded, bits, sizeof bits);
-    dt_round_f32((float *)(void *)rounded, N);
+    read_leaf((void *)rounded, rounded, DT_LEAF_ROUNDED, N);
     float *const in_place = malloc(sizeof bits);
     assert_non_null(in_place);
     memcpy(in_place, bits, sizeof bits);
     dt_halves_of_f32((void *)in_place, in_place, N);
-    dt_f32_of_halves(back, (const void *)in_place, N);
+    read_leaf(back, in_place, DT_LEAF_HALF, N);
     for (uint32_t i = 0; i < N; i++) {
         float f;
         memcpy(&f, &bits[i], sizeof f);
@@ -242,8 +250,8 @@ static void too_many_ranks(void **state)
     (void)state;
     dt_fold f;
 
-    assert_fails(dt_fold_init(&f, 2, 3), DT_CONFIG, "3 ranks cannot share 2 shards");
-    assert_fails(dt_fold_init(&f, 0, 1), DT_CONFIG, "shards");
+    assert_fails(dt_fold_init_ranks(&f, 2, 3), DT_CONFIG, "3 ranks cannot share 2 shards");
+    assert_fails(dt_fold_init_ranks(&f, 0, 1), DT_CONFIG, "shards");
 }
 
 int main(void)
