@@ -231,87 +231,18 @@ dt_status dt_average(const dt_options *o, const char *const *path, size_t count)
 
 /* ---- Records of a run ----------------------------------------------------------------- */
 
-/* The records of a run, and metrics.jsonl.
- *
- * One JSON object a line, each written whole by one call, so that a reader may follow
- * the file while the run goes on:
- *   {"kind":"step","epoch":1,"step":1,"loss":..,"lr":..,"images_per_s":..}
- *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,
- *    "seconds":..}
- *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..}
- * Epochs and steps count from 1, steps over the whole run. Numbers have 9 significant
- * digits (a float32 comes back exactly); NaN and infinities, which JSON lacks, are
- * null. Everything is Local; rank 0 alone writes. */
-enum { DT_METRICS_LINE = 512 }; /* bytes of a line are fewer; the longest has not 300 */
-
-typedef struct dt_step_record {
-    int64_t epoch, step; /* from 1; the step within its epoch */
-    int64_t run_step;    /* from 1, within the run */
-    double loss, lr;     /* of the global batch */
-    int64_t images;      /* of this step */
-    double seconds;      /* wall time of this step */
-} dt_step_record;
-
-typedef struct dt_epoch_record {
-    int64_t epoch;     /* from 1 */
-    double train_loss; /* mean over the epoch's images */
-    double test_loss;  /* mean over the test images */
-    int64_t correct, test_images;
-    int64_t images; /* trained on in this epoch */
-    double seconds; /* wall time of training, without the test */
-} dt_epoch_record;
-
-typedef struct dt_end_record {
-    bool ok; /* false: the run ends with an error; the rest may be zero */
-    int64_t steps;
-    double seconds;
-    char weights_hash[DT_DIGEST_CHARS], state_hash[DT_DIGEST_CHARS];
-    const char *folder; /* borrowed */
-} dt_end_record;
-
-typedef struct dt_metrics {
-    int fd;
-    const char *path; /* borrowed; NULL: closed */
-    int copy;         /* descriptor of the same lines in memory, -1: there was none to have */
-    int64_t bytes;    /* lines there should be, in bytes */
-} dt_metrics;
-
-/* path is borrowed and must outlive m. DT_CANTCREATE. */
-dt_status dt_metrics_open(dt_metrics *m, const char *path) DT_MUST_CHECK;
-/* Whether a run can go on behind the first *bytes of the file, which a checkpoint has recorded;
- * changes no file. Where there is none, a warning, and *bytes becomes 0: the records are lost,
- * but not the run. DT_FORMAT: it is shorter, or no line ends there; DT_CANTCREATE: it is a
- * link, or may not be read (or, with `write`, written); DT_IO. */
-dt_status dt_metrics_check(const char *path, int64_t *bytes, bool write) DT_MUST_CHECK;
-/* dt_metrics_open for a run that goes on: what dt_metrics_check has found good is cut to
- * `bytes`. DT_CANTCREATE, DT_IO. */
-dt_status dt_metrics_resume(dt_metrics *m, const char *path, int64_t bytes) DT_MUST_CHECK;
+/* Whether a run can be resumed behind the first *bytes of metrics.jsonl, which a checkpoint has
+ * recorded; changes no file. Where there is none, a warning, and *bytes becomes 0: the records are
+ * lost, but not the run. DT_FORMAT: it is shorter, or no line ends there; DT_NOINPUT: it is a
+ * link, or may not be read; DT_IO. */
+enum { DT_METRICS_LINE = 512 }; /* bytes of a line are fewer */
+dt_status dt_metrics_check(const char *path, int64_t *bytes) DT_MUST_CHECK;
 /* Before a run goes back: its lines stay as DT_METRICS_ASIDE, unless that has more of them. Where
  * they cannot, a warning. */
 void dt_metrics_put_aside(const char *run);
 /* No checkpoint of the run's folder of checkpoints is undone any more: nor are they wanted. */
 void dt_metrics_drop_aside(const char *checkpoints);
 #define DT_METRICS_ASIDE ".undone-metrics.jsonl"
-/* The file's length, for a checkpoint; m->fd is what to sync. DT_IO. */
-dt_status dt_metrics_bytes(const dt_metrics *m, int64_t *bytes) DT_MUST_CHECK;
-/* A file that was removed, replaced, or cut, while the run goes on, is written to the path again,
- * and what is there goes to metrics.jsonl.other-1 (-2, ...). *again: that was so. DT_IO. */
-dt_status dt_metrics_keep(dt_metrics *m, bool *again) DT_MUST_CHECK;
-void dt_metrics_close(dt_metrics *m); /* a zeroed m is allowed */
-/* Append one line, without taking memory; of a line that does not fit on the disk nothing
- * stays. DT_IO: the disk is full, and the like. */
-dt_status dt_metrics_step(dt_metrics *m, const dt_step_record *r) DT_MUST_CHECK;
-dt_status dt_metrics_epoch(dt_metrics *m, const dt_epoch_record *r) DT_MUST_CHECK;
-dt_status dt_metrics_end(dt_metrics *m, const dt_end_record *r) DT_MUST_CHECK;
-
-static inline double dt_images_per_s(int64_t images, double seconds)
-{
-    return seconds > 0 ? (double)images / seconds : 0;
-}
-static inline double dt_test_accuracy(const dt_epoch_record *r) /* NaN without a test */
-{
-    return (double)r->correct / (double)r->test_images;
-}
 
 /* ---- The run folder ------------------------------------------------------------------- */
 

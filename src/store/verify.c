@@ -111,7 +111,7 @@ static dt_status verify_metrics(verdict *v, const char *run, const dt_progress *
     if (v->bare)
         return DT_OK;
     DT_TRY(dt_path_join(path, run, "metrics.jsonl"));
-    const dt_status st = dt_metrics_check(path, &bytes, false);
+    const dt_status st = dt_metrics_check(path, &bytes);
     v->bare = st != DT_OK || bytes < at->metrics_bytes;
     return st;
 }

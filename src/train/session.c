@@ -16,7 +16,6 @@ dt_status dt_session_take(dt_session *s, const dt_run *r)
     s->leads = true;
     DT_TRY(dt_rundir_open(&s->folder, &r->o, dt_comm_world(r->comm)));
     dt_log_alias(s->folder.at, s->folder.path);
-    dt_rundir_file(&s->folder, "metrics.jsonl", s->metrics_path);
     dt_rundir_file(&s->folder, "model.safetensors", s->model_path);
     return DT_OK;
 }
@@ -90,10 +89,11 @@ static dt_status reserve_room(const dt_session *s, const dt_run *r)
 static void session_undo(dt_session *s)
 {
     char path[PATH_MAX];
-    if (s->folder.created)
-        unlink(dt_rundir_file(&s->folder, "options.yaml", path));
-    if (s->folder.created && s->metrics.path)
-        unlink(s->metrics_path);
+
+    if (!s->folder.created)
+        return;
+    unlink(dt_rundir_file(&s->folder, "options.yaml", path));
+    unlink(dt_rundir_file(&s->folder, "metrics.jsonl", path));
 }
 
 /* The options of this run in place of those of an older one, whose work is put aside before where
@@ -115,25 +115,26 @@ static dt_status take_over(const dt_session *s, const dt_run *r, bool anew)
 static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at,
                               const char *from)
 {
-    int64_t lines = at->metrics_bytes;
     const dt_keep keep = {.last = r->o.keep_last, .every = r->o.keep_every, .best = r->o.keep_best};
-    const dt_report_setup setup = {.style = r->o.log_style,
-                                   .out = stdout,
+    char sinks[64];
+    const dt_report_setup setup = {.out = stdout,
                                    .epochs = r->o.epochs,
                                    .steps_per_epoch = r->steps_per_epoch,
                                    .total_steps = r->total_steps,
-                                   .log_every = r->o.log_every};
+                                   .log_every = r->o.log_every,
+                                   .folder = s->folder.folder,
+                                   .path = s->folder.path,
+                                   .keep_bytes = s->folder.resumed ? at->metrics_bytes : 0};
 
     DT_TRY(reserve_room(s, r));
     if (s->folder.resumed)
-        DT_TRY(dt_metrics_check(s->metrics_path, &lines, true));
+        DT_TRY(dt_report_check(&setup));
     DT_TRY(dt_saver_open(&s->saver, s->folder.at, r->net, &keep));
-    DT_TRY(dt_report_open(&s->report, &setup));
     DT_TRY(take_over(s, r, !from[0]));
     if (s->folder.resumed && from[0])
         DT_TRY(dt_checkpoint_rewind(from));
-    return s->folder.resumed ? dt_metrics_resume(&s->metrics, s->metrics_path, lines)
-                             : dt_metrics_open(&s->metrics, s->metrics_path);
+    snprintf(sinks, sizeof sinks, "%s jsonl", r->o.log_style);
+    return dt_report_open(&s->report, sinks, &setup);
 }
 
 dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at, const char *from)
@@ -153,7 +154,6 @@ dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at
         dt_options_print(head, &r->o);
         dt_run_print_memory(head, r);
     }
-    dt_report_start(&s->report);
     return DT_OK;
 }
 
@@ -162,9 +162,7 @@ void dt_session_close(dt_session *s)
     if (!s->leads)
         return;
     dt_saver_close(s->saver);
-    if (s->lines_lost > 0)
-        dt_warn("metrics.jsonl lacks its last %lld lines", (long long)s->lines_lost);
-    dt_metrics_close(&s->metrics);
+    dt_report_close(&s->report);
     if (s->model_path[0])
         dt_safetensors_release(s->model_path);
     dt_log_alias(NULL, NULL);
@@ -185,19 +183,8 @@ static dt_status disk_failed(const dt_run *r, dt_status st, const char *what)
     return DT_OK;
 }
 
-static dt_status line_written(dt_session *s, const dt_run *r, dt_status st)
+static dt_status line_written(const dt_run *r, dt_status st)
 {
-    if (st == DT_OK) {
-        if (s->lines_lost > 0)
-            dt_warn("metrics.jsonl is written again; it lacks %lld lines",
-                    (long long)s->lines_lost);
-        s->lines_lost = 0;
-        return DT_OK;
-    }
-    if (s->lines_lost++ > 0 && strcmp(r->o.on_save_error, "continue") == 0) {
-        dt_fail_clear(); /* it was said with the first line */
-        return DT_OK;
-    }
     return disk_failed(r, st, "a line of metrics.jsonl is lost");
 }
 
@@ -205,21 +192,15 @@ dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *
 {
     if (!s->leads)
         return DT_OK;
-    dt_report_step(&s->report, record);
-    return line_written(s, r, dt_metrics_step(&s->metrics, record));
+    return line_written(r, dt_report_step(&s->report, record));
 }
 
 /* Files that others have removed meanwhile. */
 static dt_status restore_files(dt_session *s, const dt_run *r)
 {
     char path[PATH_MAX];
-    bool again = false;
 
     DT_TRY(dt_rundir_find(&s->folder));
-    DT_TRY(dt_metrics_keep(&s->metrics, &again));
-    if (again)
-        dt_warn("%s was removed, replaced or cut while the run goes on: it is written again",
-                s->metrics_path);
     if (dt_path_exists(dt_rundir_file(&s->folder, "options.yaml", path)))
         return DT_OK;
     DT_TRY(draft_options(s, r));
@@ -245,9 +226,8 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
 {
     if (!s->leads)
         return DT_OK;
-    dt_report_epoch(&s->report, record);
     DT_TRY(keep_files(s, r));
-    return line_written(s, r, dt_metrics_epoch(&s->metrics, record));
+    return line_written(r, dt_report_epoch(&s->report, record));
 }
 
 static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at, dt_save_how how)
@@ -264,11 +244,13 @@ static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *a
         .proved = how.proved,
     };
 
+    int fd = -1;
+
     DT_TRY(keep_files(s, r));
-    DT_TRY(dt_metrics_bytes(&s->metrics, &snapshot.at.metrics_bytes));
+    DT_TRY(dt_report_records(&s->report, &snapshot.at.metrics_bytes, &fd));
     dt_digest_text(dt_source_digest(r->source), data);
     dt_bits_class(r, class);
-    return dt_saver_save(s->saver, &snapshot, s->metrics.fd);
+    return dt_saver_save(s->saver, &snapshot, fd);
 }
 
 /* Of the write under way, or of the pruning behind it. */
@@ -325,5 +307,5 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
     if (!s->leads)
         return DT_OK;
     DT_TRY(keep_files(s, r));
-    return line_written(s, r, dt_metrics_end(&s->metrics, end));
+    return line_written(r, dt_report_end(&s->report, end));
 }

@@ -2,19 +2,17 @@
  * checkpoints; private to src/train. Closed and silent on the other ranks. */
 #ifndef DT_SESSION_H
 #define DT_SESSION_H
+#include "report/report.h"
 #include "store/store.h"
-#include "report.h"
 #include "run.h"
 
 typedef struct dt_session {
     bool leads; /* rank 0 */
     dt_rundir folder;
-    dt_metrics metrics;
     dt_report report;
     dt_saver *saver;
-    int64_t lines_lost; /* of metrics.jsonl, since the last that was written */
     bool files_lost;    /* removed, and could not be written again: it is said */
-    char metrics_path[PATH_MAX], model_path[PATH_MAX];
+    char model_path[PATH_MAX];
 } dt_session;
 
 /* Take the run folder. Local, on rank 0. */

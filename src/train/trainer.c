@@ -301,15 +301,16 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
 
 /* ---- The beginning ---------------------------------------------------------------------- */
 
-/* The last words of a run that ended before its first: log styles promise them. */
+/* A run that is refused has its last words, too: log styles promise them. */
 static void report_refused(dt_comm *c, const dt_options *o)
 {
-    const dt_report_setup setup = {.style = o->log_style, .out = stdout};
-    const dt_end_record end = {.ok = false};
     dt_report report;
 
-    if (dt_comm_rank(c) == 0 && dt_report_open(&report, &setup) == DT_OK)
-        dt_report_finish(&report, &end);
+    if (dt_comm_rank(c) != 0 ||
+        dt_report_open(&report, o->log_style, &(dt_report_setup){.out = stdout}) != DT_OK)
+        return;
+    (void)!dt_report_end(&report, &(dt_end_record){.ok = false});
+    dt_report_close(&report);
 }
 
 /* Whether this run passes through the checkpoint's place. */
@@ -470,8 +471,8 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         st = finish(&t, dt_seconds() - start, &end);
     if (st == DT_NUMERIC)
         name_last_good(&t);
-    if (t.session.leads)
-        dt_report_finish(&t.session.report, &end);
+    if (t.session.leads && !end.ok)
+        (void)!dt_report_end(&t.session.report, &end);
 
 out:
     dt_watch_close(t.watch, dt_status_exit_code(st));

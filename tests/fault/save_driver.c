@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "report/report.h"
 #include "store/checkpoint_internal.h"
 #include "store/store.h"
 
@@ -116,15 +117,16 @@ static dt_status say(const char *what, int64_t step, const char *hash, const cha
                : dt_fail(DT_IO, "standard output: %s", strerror(errno));
 }
 
-static dt_status save_one(driver *d, const char *folder, dt_metrics *m, int64_t k)
+static dt_status save_one(driver *d, const char *folder, dt_report *m, int64_t k)
 {
     static const dt_keep keep = {.last = 2};
     char path[PATH_MAX], hash[DT_DIGEST_CHARS];
+    int fd;
 
     driver_fill(d, k);
-    DT_TRY(dt_metrics_step(m, &(dt_step_record){.run_step = k, .loss = d->s.at.loss_sum}));
-    DT_TRY(dt_metrics_bytes(m, &d->s.at.metrics_bytes));
-    DT_TRY(dt_checkpoint_save(folder, &d->s, m->fd, path));
+    DT_TRY(dt_report_step(m, &(dt_step_record){.run_step = k, .loss = d->s.at.loss_sum}));
+    DT_TRY(dt_report_records(m, &d->s.at.metrics_bytes, &fd));
+    DT_TRY(dt_checkpoint_save(folder, &d->s, fd, path));
     DT_TRY(state_hash(d, d->s.at.epoch, d->s.at.step, hash));
     DT_TRY(say("saved", k, hash, ""));
     return dt_checkpoint_prune(folder, &keep);
@@ -132,19 +134,22 @@ static dt_status save_one(driver *d, const char *folder, dt_metrics *m, int64_t 
 
 static dt_status save_all(driver *d, const char *folder, int64_t first, int64_t count)
 {
-    char path[PATH_MAX];
-    dt_metrics m = {0};
-    dt_status st = DT_OK;
+    dt_report_setup setup = {.path = folder};
+    dt_report m;
+    struct stat info;
 
     if (mkdir(folder, 0755) == 0)
         DT_TRY(dt_folder_sync_above(folder));
     else if (errno != EEXIST)
         return dt_fail(DT_CANTCREATE, "%s: %s", folder, strerror(errno));
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
-    DT_TRY(dt_metrics_open(&m, path));
+    setup.folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fstatat(setup.folder, "metrics.jsonl", &info, AT_SYMLINK_NOFOLLOW) == 0)
+        setup.keep_bytes = info.st_size; /* of the process before */
+    dt_status st = dt_report_open(&m, "jsonl", &setup);
     for (int64_t k = first; k < first + count && st == DT_OK; k++)
         st = save_one(d, folder, &m, k);
-    dt_metrics_close(&m);
+    dt_report_close(&m);
+    close(setup.folder);
     return st;
 }
 

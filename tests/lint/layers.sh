@@ -12,11 +12,12 @@ declare -A may=(
     [dist]="base"
     [launch]="base"
     [watch]="base dist"
+    [report]="base"
     [options]="base model data dist"
     [format]="base model"
     [store]="base model data dist options format"
     [check]="base model data dist options"
-    [train]="base model data dist watch options format store check"
+    [train]="base model data dist watch report options format store check"
     [cli]="base launch model data dist watch options store train"
 )
 for folder in "${!may[@]}"; do

@@ -1,0 +1,292 @@
+/* report_jsonl.c - metrics.jsonl, read back by jansson: every line is JSON, numbers come back,
+ * and what JSON cannot say is null. */
+#include "folder.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "report/report.h"
+
+typedef struct fixture {
+    char folder[FOLDER_PATH], path[FOLDER_PATH + 64];
+    dt_report_setup setup;
+    dt_report r;
+} fixture;
+
+static int make(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    dt_fail_clear(); /* of a test that has failed */
+    folder_make(f->folder);
+    snprintf(f->path, sizeof f->path, "%s/metrics.jsonl", f->folder);
+    f->setup.folder = open(f->folder, O_RDONLY | O_DIRECTORY);
+    f->setup.path = f->folder;
+    assert_true(f->setup.folder >= 0);
+    assert_ok(dt_report_open(&f->r, "jsonl", &f->setup));
+    *state = f;
+    return 0;
+}
+
+static int release(void **state)
+{
+    fixture *f = *state;
+    dt_report_close(&f->r);
+    dt_report_close(&f->r); /* a second time is harmless */
+    close(f->setup.folder);
+    folder_remove(f->folder);
+    free(f);
+    return 0;
+}
+
+/* Line `index` of the file; it ends with a newline and is an object. */
+static json_t *line(const fixture *f, int index)
+{
+    char text[1000] = "";
+    FILE *file = fopen(f->path, "r");
+    json_t *j = NULL;
+
+    assert_non_null(file);
+    for (int i = 0; i <= index; i++)
+        assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_int_equal(text[strlen(text) - 1], '\n');
+    j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_true(json_is_object(j));
+    return j;
+}
+
+static double real(const json_t *j, const char *key)
+{
+    const json_t *value = json_object_get(j, key);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
+/* The steps of the first lines. */
+static void assert_steps(const fixture *f, const int64_t *step, int count)
+{
+    for (int i = 0; i < count; i++) {
+        json_t *j = line(f, i);
+        const json_t *value = json_object_get(j, "step");
+        assert_true(json_is_integer(value));
+        assert_int_equal(json_integer_value(value), step[i]);
+        json_decref(j);
+    }
+}
+#define STEPS(...) (const int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / 8
+
+static void put_step(fixture *f, int64_t run_step)
+{
+    assert_ok(dt_report_step(&f->r, &(dt_step_record){.run_step = run_step}));
+}
+
+static int64_t bytes(const fixture *f)
+{
+    int64_t n = 0;
+    int fd = -1;
+    assert_ok(dt_report_records(&f->r, &n, &fd));
+    assert_true(fd >= 0);
+    return n;
+}
+
+static dt_status reopen(fixture *f, int64_t keep)
+{
+    dt_report_close(&f->r);
+    f->setup.keep_bytes = keep;
+    return dt_report_open(&f->r, "jsonl", &f->setup);
+}
+
+static void lines_say_what_was_recorded(void **state)
+{
+    static const char *const want[] = {
+        "{'kind':'step','epoch':2,'step':198,'loss':2.00840163,'lr':0.01,'images_per_s':512}",
+        "{'kind':'epoch','epoch':2,'train_loss':1.25,'test_loss':1.5,'test_accuracy':0.138,"
+        "'seconds':12.5}",
+        "{'kind':'end','weights_hash':'0123abcd','state_hash':'4567','steps':1950}",
+    };
+    fixture *f = *state;
+
+    assert_ok(dt_report_step(&f->r, &(dt_step_record){.epoch = 2,
+                                                      .step = 3,
+                                                      .run_step = 198,
+                                                      .loss = (double)2.0084016f,
+                                                      .lr = 0.01,
+                                                      .images = 256,
+                                                      .seconds = 0.5}));
+    assert_ok(dt_report_epoch(&f->r, &(dt_epoch_record){.epoch = 2,
+                                                        .train_loss = 1.25,
+                                                        .test_loss = 1.5,
+                                                        .correct = 1380,
+                                                        .test_images = 10000,
+                                                        .images = 49920,
+                                                        .seconds = 12.5}));
+    assert_ok(dt_report_end(&f->r, &(dt_end_record){.ok = false})); /* has no line */
+    assert_ok(dt_report_end(
+        &f->r, &(dt_end_record){
+                   .ok = true, .steps = 1950, .weights_hash = "0123abcd", .state_hash = "4567"}));
+    for (int i = 0; i < 3; i++) {
+        char text[200], *at = text;
+        json_t *j = line(f, i), *expected;
+        snprintf(text, sizeof text, "%s", want[i]);
+        while ((at = strchr(at, '\'')))
+            *at = '"';
+        expected = json_loads(text, 0, NULL);
+        assert_non_null(expected);
+        assert_int_equal(json_object_size(j), json_object_size(expected));
+        const char *key;
+        json_t *value;
+        json_object_foreach (expected, key, value) {
+            const json_t *got = json_object_get(j, key);
+            if (json_is_number(value) ? json_number_value(value) != json_number_value(got)
+                                      : !json_equal(value, got))
+                fail_msg("line %d: %s", i, key);
+        }
+        json_decref(expected);
+        json_decref(j);
+    }
+}
+
+static void any_float32_comes_back(void **state)
+{
+    fixture *f = *state;
+    for (uint32_t i = 0; i < 500; i++) {
+        uint32_t bits[4];
+        float x;
+        dt_random(3, DT_STREAM_TEST, 0, i, 0, bits);
+        memcpy(&x, &bits[0], sizeof x);
+        if (!isfinite(x))
+            x = 0;
+        assert_ok(dt_report_step(&f->r, &(dt_step_record){.loss = (double)x}));
+        json_t *j = line(f, (int)i);
+        assert_true((float)real(j, "loss") == x);
+        json_decref(j);
+    }
+}
+
+static void what_is_not_finite_is_null(void **state)
+{
+    fixture *f = *state;
+    static const double odd[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
+    for (int i = 0; i < 3; i++) {
+        assert_ok(dt_report_step(&f->r, &(dt_step_record){.loss = odd[i], .lr = -0.0}));
+        json_t *j = line(f, i);
+        assert_true(json_is_null(json_object_get(j, "loss")));
+        assert_true(real(j, "lr") == 0 && real(j, "images_per_s") == 0);
+        json_decref(j);
+    }
+    assert_ok(dt_report_epoch(&f->r, &(dt_epoch_record){.epoch = 1, .test_loss = (double)NAN}));
+    json_t *j = line(f, 3);
+    assert_true(json_is_null(json_object_get(j, "test_accuracy"))); /* no test images */
+    json_decref(j);
+}
+
+/* A resumed run has the lines up to its checkpoint, and appends. */
+static void resuming_cuts_to_a_line(void **state)
+{
+    fixture *f = *state;
+    int64_t at[4];
+
+    for (int i = 0; i < 4; i++) {
+        at[i] = bytes(f);
+        if (i < 3)
+            put_step(f, i + 1);
+        if (i == 0)
+            assert_steps(f, STEPS(1)); /* there at once */
+    }
+    assert_true(at[0] == 0 && at[3] > at[2] && at[2] > at[1]);
+    assert_fails(reopen(f, at[3] + 1), DT_FORMAT, "lines are lost");
+    assert_fails(reopen(f, at[2] - 1), DT_FORMAT, "no line ends at byte");
+    assert_fails(reopen(f, at[2] + 1), DT_FORMAT, "no line ends at byte");
+    assert_fails(dt_report_check(&f->setup), DT_FORMAT, "no line ends at byte");
+    assert_steps(f, STEPS(1, 2, 3)); /* refused: nothing was cut */
+
+    f->setup.keep_bytes = at[2];
+    assert_ok(dt_report_check(&f->setup));
+    assert_steps(f, STEPS(1, 2, 3));
+    assert_ok(reopen(f, at[2]));
+    assert_true(bytes(f) == at[2]);
+    put_step(f, 77);
+    assert_steps(f, STEPS(1, 2, 77));
+    assert_ok(reopen(f, 0));
+    assert_true(bytes(f) == 0);
+}
+
+static void a_missing_file_begins_anew(void **state)
+{
+    fixture *f = *state;
+
+    assert_int_equal(unlink(f->path), 0);
+    f->setup.keep_bytes = 10; /* the records are lost, not the run */
+    assert_ok(dt_report_check(&f->setup));
+    assert_ok(reopen(f, 10));
+    put_step(f, 1);
+    assert_steps(f, STEPS(1));
+}
+
+/* Nothing stays of a line that does not fit: the file is JSON lines up to its end. The first one
+ * that is lost is the outcome, the others are counted. */
+static void half_a_line_does_not_stay(void **state)
+{
+    fixture *f = *state;
+    struct rlimit old;
+
+    put_step(f, 1);
+    const int64_t whole_lines = bytes(f);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    const rlim_t room = (rlim_t)whole_lines + 20;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){room, old.rlim_max}), 0);
+    const dt_status first = dt_report_step(&f->r, &(dt_step_record){.run_step = 2});
+    const dt_status second = dt_report_step(&f->r, &(dt_step_record){.run_step = 3});
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(second, DT_OK);
+    assert_fails(first, DT_IO, "/metrics.jsonl: ");
+    assert_true(bytes(f) == whole_lines);
+    put_step(f, 4);
+    assert_steps(f, STEPS(1, 4));
+}
+
+/* What is not the run's own file is left alone. */
+static void anothers_file_is_refused(void **state)
+{
+    fixture *f = *state;
+    const bool root = geteuid() == 0;
+    const char *other = folder_path(f->folder, "other");
+
+    assert_int_equal(link(f->path, other), 0);
+    assert_fails(reopen(f, 0), DT_CANTCREATE, "is hard-linked elsewhere");
+    assert_int_equal(unlink(other), 0);
+    if (root)
+        assert_int_equal(chmod(f->folder, 0755) + seteuid(65534), 0);
+    else
+        assert_int_equal(chmod(f->path, 0444), 0);
+    const dt_status st = dt_report_check(&f->setup);
+    if (root)
+        assert_int_equal(seteuid(0), 0);
+    assert_fails(st, DT_CANTCREATE, "Permission denied; let this user read and write it");
+    assert_int_equal(rename(f->path, other), 0);
+    assert_int_equal(symlink("other", f->path), 0);
+    assert_fails(reopen(f, 0), DT_CANTCREATE, "there is a link, not a file");
+    assert_int_equal(unlink(f->path), 0);
+    assert_int_equal(mkfifo(f->path, 0600), 0);
+    assert_fails(reopen(f, 0), DT_CANTCREATE, "no regular file");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make, release)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lines_say_what_was_recorded), TEST(any_float32_comes_back),
+        TEST(what_is_not_finite_is_null),  TEST(resuming_cuts_to_a_line),
+        TEST(a_missing_file_begins_anew),  TEST(half_a_line_does_not_stay),
+        TEST(anothers_file_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
