@@ -2,17 +2,18 @@
  *
  * Options come from five places, the later wins: the table's defaults, what was saved with a
  * run that is resumed, a configuration file (--config or DTRAIN_CONFIG), the environment
- * (DTRAIN_<NAME>), the command line. Each place fills one layer; layers are checked and
- * applied by settings.c alone. */
+ * (DTRAIN_<NAME>), the command line. Each place fills one layer, in which nothing is checked but
+ * names; settings.c applies them. */
 #ifndef DT_CLI_H
 #define DT_CLI_H
 #include "store/store.h"
 #include "train/train.h"
+#include <limits.h>
 
 /* ---- Commands -------------------------------------------------------------------- */
 
-/* How to be a command: write one file cmd_<name>.c that defines dt_command_<name> (cmd_calls.c
- * has those that are one call), and add one row here: name, what --help says. */
+/* A command is a file cmd_<name>.c that defines dt_command_<name> (cmd_calls.c has those that are
+ * one call) and a row here: name, what --help says. */
 #define DT_COMMAND_LIST(X)                                                                         \
     X(train, "train a network (the default)")                                                      \
     X(eval, "loss and accuracy of a saved model on the test images")                               \
@@ -50,33 +51,27 @@ const dt_command *dt_command_find(const char *name);
 
 /* ---- Settings -------------------------------------------------------------------- */
 
-enum { DT_SETTINGS = DT_OPTIONS };
+/* What one place says about each option, unchecked: a layer. Later layers win. */
+enum { DT_SAVED_LAYER, DT_FILE_LAYER, DT_VARIABLES_LAYER, DT_ARGUMENTS_LAYER, DT_LAYERS };
 
-/* What one place says about each option, unchecked. */
 typedef struct dt_layer_value {
-    const char *text;  /* NULL: nothing said */
-    const char *place; /* "--lr", "a.yaml:3:5", "DTRAIN_LR" */
+    const char *text; /* NULL: nothing said; borrowed, from `owned` where it is of a file */
+    char *owned;
+    unsigned line, column; /* in a file, from 1 */
 } dt_layer_value;
 typedef struct dt_layer {
-    dt_status code; /* of a bad value */
-    dt_layer_value value[DT_SETTINGS];
+    char file[PATH_MAX]; /* "": no file */
+    dt_layer_value value[DT_OPTIONS];
 } dt_layer;
-
-enum { DT_FILE_LAYER, DT_VARIABLES_LAYER, DT_ARGUMENTS_LAYER, DT_LAYERS };
-
-/* Formatted texts that live until they are released together. */
-typedef struct dt_kept dt_kept;
-dt_status dt_kept_text(dt_kept **list, const char **text, const char *fmt, ...)
-    DT_PRINTF(3, 4) DT_MUST_CHECK;
-void dt_kept_release(dt_kept **list);
+void dt_layer_release(dt_layer *l);
 
 struct dt_settings {
     const dt_command *command;
-    dt_options options;   /* texts borrowed from kept, argv and the environment */
+    bool help_all;        /* --help=all */
+    dt_options options;   /* texts borrowed from the layers */
     const char **operand; /* [operands], owned; texts borrowed from argv */
     int operands;
-    dt_layer layer[DT_LAYERS]; /* texts as those of options */
-    dt_kept *kept;             /* owned */
+    dt_layer layer[DT_LAYERS];
 };
 
 /* Read all places but a saved run. Local: ranks must agree on the outcome.
@@ -93,28 +88,31 @@ dt_status dt_settings_try(const char *path) DT_MUST_CHECK;
 /* DT_MISMATCH, printed, when one rank has another command or option. Collective. */
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 
-/* The command line into a layer, the command into s; *config: what --config names. */
-dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, dt_layer *layer,
+/* The command line into its layer and s->command; *config: what --config names. DT_USAGE. Local. */
+dt_status dt_arguments_read(dt_settings *s, int argc, char **argv,
                             const char **config) DT_MUST_CHECK;
-/* All of --help. */
-void dt_arguments_help(FILE *f);
-/* A YAML file of one mapping, option names to scalars, into a layer whose texts are kept. */
-dt_status dt_config_read(dt_kept **kept, const char *path, dt_layer *layer) DT_MUST_CHECK;
-/* Its two halves: the file's bytes, to be freed by free(), also after an error; and the layer
- * that they make, `path` being what messages call them. */
-dt_status dt_config_load(const char *path, unsigned char **text, size_t *length) DT_MUST_CHECK;
-dt_status dt_config_parse(dt_kept **kept, const char *path, const unsigned char *text,
-                          size_t length, dt_layer *layer) DT_MUST_CHECK;
+/* An option's name as the command line spells it, without the dashes. */
+enum { DT_ARGUMENT_CHARS = 48 };
+const char *dt_argument_name(const dt_option_row *row, char name[DT_ARGUMENT_CHARS]);
+/* --help, or (all) --help=all. */
+void dt_help_print(FILE *f, bool all);
+
+/* A YAML file of one mapping, option names to scalars, into a layer that is to be released also
+ * after an error. DT_CONFIG names file, line and column. Local. */
+dt_status dt_config_read(dt_layer *layer, const char *path) DT_MUST_CHECK;
+/* The same of a text that is in memory; path: what messages call it. */
+dt_status dt_config_parse(dt_layer *layer, const char *path, const char *text,
+                          size_t length) DT_MUST_CHECK;
+enum { DT_CONFIG_BYTES = 256 << 10 }; /* at most: all options at their longest are fewer */
 
 /* ---- For commands that show a network -------------------------------------------- */
 
 typedef struct dt_preview {
-    dt_net *net;     /* owned */
-    dt_model *model; /* owned */
-    dt_plan *plan;   /* owned; training mode, one shard's batch */
+    dt_net *net;
+    dt_model *model;
+    dt_plan *plan; /* training mode, one shard's batch */
 } dt_preview;
-/* Build the network for 10 classes as the options say; s is to be closed whatever the
- * outcome. Local. */
-dt_status dt_preview_open(dt_preview *s, const dt_options *o, int world) DT_MUST_CHECK;
-void dt_preview_close(dt_preview *s);
+/* On rank 0 build the network for 10 classes as the options say, and call `show`. Collective. */
+dt_status dt_preview_show(dt_comm *c, const dt_options *o,
+                          void (*show)(const dt_preview *p)) DT_MUST_CHECK;
 #endif

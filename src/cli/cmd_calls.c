@@ -1,7 +1,7 @@
-/* cmd_calls.c - the commands that are one call of another folder. */
+/* cmd_calls.c - the commands that are one call, or one list. */
 #include "cli.h"
+#include "commit.h"
 #include "launch/launch.h"
-#include <limits.h>
 
 static dt_status train_run(dt_comm *c, const dt_settings *s)
 {
@@ -33,6 +33,37 @@ static dt_status average_run(dt_comm *c, const dt_settings *s)
                          leads ? dt_average(&s->options, s->operand, (size_t)s->operands) : DT_OK);
 }
 
+/* For --config to read. */
+static dt_status config_run(dt_comm *c, const dt_settings *s)
+{
+    if (dt_comm_rank(c) == 0)
+        dt_options_yaml(stdout, &s->options);
+    return DT_OK;
+}
+
+static dt_status help_run(dt_comm *c, const dt_settings *s)
+{
+    if (dt_comm_rank(c) == 0)
+        dt_help_print(stdout, s->help_all);
+    return DT_OK;
+}
+
+static dt_status version_run(dt_comm *c, const dt_settings *s)
+{
+    (void)s;
+    if (dt_comm_rank(c) != 0)
+        return DT_OK;
+    printf("dtrain %s (git %s)\n", DTRAIN_VERSION, DTRAIN_COMMIT);
+    printf("  %-10s %s\n", "build", DTRAIN_BUILD);
+    printf("  %-10s %s\n", "compiler", DTRAIN_COMPILER);
+    for (const dt_field *f = dt_library_versions() + 1; f->name; f++) /* [0] is dtrain */
+        printf("  %-10s %s\n", f->name, f->value);
+    return DT_OK;
+}
+
+const dt_command dt_command_config = {.name = "config", .run = config_run};
+const dt_command dt_command_help = {.name = "help", .run = help_run, .bare = true};
+const dt_command dt_command_version = {.name = "version", .run = version_run, .bare = true};
 const dt_command dt_command_train = {.name = "train", .run = train_run, .computes = true};
 const dt_command dt_command_eval = {.name = "eval", .run = eval_run, .computes = true};
 const dt_command dt_command_bench = {.name = "bench", .run = bench_run, .computes = true};

@@ -43,21 +43,15 @@ static void plan_totals(const dt_preview *s)
     printf("%-42s %s\n", "digest", digest);
 }
 
+static void plan_show(const dt_preview *s)
+{
+    plan_steps(s->plan);
+    plan_totals(s);
+}
+
 static dt_status plan_run(dt_comm *c, const dt_settings *s)
 {
-    const dt_options *o = &s->options;
-    dt_preview shown = {0};
-    dt_status st = DT_OK;
-
-    if (dt_comm_rank(c) == 0) {
-        st = dt_preview_open(&shown, o, dt_comm_world(c));
-        if (st == DT_OK) {
-            plan_steps(shown.plan);
-            plan_totals(&shown);
-        }
-        dt_preview_close(&shown);
-    }
-    return dt_comm_agree(c, st);
+    return dt_preview_show(c, &s->options, plan_show);
 }
 
 const dt_command dt_command_plan = {.name = "plan", .run = plan_run, .computes = true};

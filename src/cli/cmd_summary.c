@@ -111,7 +111,7 @@ static void summary_rows(summary *s)
     }
 }
 
-static void summary_print(const dt_preview *shown)
+static void summary_show(const dt_preview *shown)
 {
     summary s = {.plan = shown->plan, .rows = dt_plan_row_count(shown->plan)};
     const dt_net_spec *spec = dt_net_spec_of(shown->net);
@@ -145,17 +145,7 @@ static void summary_print(const dt_preview *shown)
 
 static dt_status summary_run(dt_comm *c, const dt_settings *s)
 {
-    const dt_options *o = &s->options;
-    dt_preview shown = {0};
-    dt_status st = DT_OK;
-
-    if (dt_comm_rank(c) == 0) {
-        st = dt_preview_open(&shown, o, dt_comm_world(c));
-        if (st == DT_OK)
-            summary_print(&shown);
-        dt_preview_close(&shown);
-    }
-    return dt_comm_agree(c, st);
+    return dt_preview_show(c, &s->options, summary_show);
 }
 
 const dt_command dt_command_summary = {.name = "summary", .run = summary_run, .computes = true};

@@ -4,14 +4,13 @@
 /* Without data: the number of classes of CIFAR-10. */
 enum { PREVIEW_CLASSES = 10 };
 
-dt_status dt_preview_open(dt_preview *s, const dt_options *given, int world)
+static dt_status preview_build(dt_preview *s, const dt_options *given, int world)
 {
     dt_options o = *given;
     dt_model_opts model = {
         .kernels = o.kernels, .label_smoothing = (float)o.label_smoothing, .unfused = o.unfused};
     dt_machine machine;
 
-    *s = (dt_preview){0};
     DT_TRY(dt_options_check(&o, world));
     const dt_net_spec spec = dt_options_net(&o, PREVIEW_CLASSES);
     DT_TRY(dt_precision_choose(o.precision, o.kernels, &model.precision));
@@ -25,9 +24,17 @@ dt_status dt_preview_open(dt_preview *s, const dt_options *given, int world)
     return dt_plan_create(&s->plan, s->model, largest, DT_TRAIN);
 }
 
-void dt_preview_close(dt_preview *s)
+dt_status dt_preview_show(dt_comm *c, const dt_options *o, void (*show)(const dt_preview *p))
 {
-    dt_plan_destroy(s->plan);
-    dt_model_destroy(s->model);
-    dt_net_destroy(s->net);
+    dt_preview p = {0};
+    dt_status st = DT_OK;
+
+    if (dt_comm_rank(c) == 0)
+        st = preview_build(&p, o, dt_comm_world(c));
+    if (p.plan)
+        show(&p);
+    dt_plan_destroy(p.plan);
+    dt_model_destroy(p.model);
+    dt_net_destroy(p.net);
+    return dt_comm_agree(c, st);
 }

@@ -1,16 +1,16 @@
 /* option_values.c - values of options from and to text, by type. */
-#include "option_forms.h"
+#include "options.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <strings.h>
 
-/* What a type can do: read a field from text (false: not a value, nothing written),
- * write it as text, and say what it wants. */
+/* What a type can do: read a field from text (false: not a value, nothing written), write it as
+ * text, and say what it wants, which is followed by the row's choices or range. */
 typedef struct option_kind {
     bool (*parse)(const dt_option_row *row, const char *text, void *field);
     void (*print)(const void *field, char *buf, size_t size);
-    void (*want)(const dt_option_row *row, char *buf, size_t size);
+    const char *want;
 } option_kind;
 
 static bool is_utf8(const char *text)
@@ -20,10 +20,10 @@ static bool is_utf8(const char *text)
     return j != NULL;
 }
 
-/* UTF-8, and nothing that YAML does not take as it stands: C0, DEL, C1, the separators of
- * lines and paragraphs, the byte order mark and what is no character. options.yaml and
- * state.json give every other text back. */
-static bool is_plain(const char *text)
+/* UTF-8 without what YAML does not take as it stands: C0, DEL, C1, the separators of lines and
+ * paragraphs, the byte order mark and what is no character. options.yaml and state.json give every
+ * other text back. */
+static bool text_parse(const dt_option_row *row, const char *text, void *field)
 {
     static const char *const refused[][2] = {{"\x01", "\x1f"},
                                              {"\x7f", "\x7f"},
@@ -32,20 +32,14 @@ static bool is_plain(const char *text)
                                              {"\xef\xbb\xbf", "\xef\xbb\xbf"},
                                              {"\xef\xbf\xbe", "\xef\xbf\xbf"}};
 
+    (void)row;
     for (const char *c = text; *c; c++)
         for (size_t i = 0; i < DT_COUNT_OF(refused); i++) {
             const size_t n = strlen(refused[i][0]);
             if (strncmp(c, refused[i][0], n) >= 0 && strncmp(c, refused[i][1], n) <= 0)
                 return false;
         }
-    return is_utf8(text);
-}
-
-static bool text_parse(const dt_option_row *row, const char *text, void *field)
-{
-    const dt_option_form *form = dt_option_form_of(row->name);
-
-    if (!is_plain(text) || (form && !form->fits(text)))
+    if (!is_utf8(text))
         return false;
     *(const char **)field = text;
     return true;
@@ -56,40 +50,22 @@ static void text_print(const void *field, char *buf, size_t size)
     snprintf(buf, size, "%s", *(const char *const *)field);
 }
 
-static void text_want(const dt_option_row *row, char *buf, size_t size)
-{
-    const dt_option_form *form = dt_option_form_of(row->name);
-
-    snprintf(buf, size, "%s",
-             form ? form->want
-                  : "UTF-8 without control characters: rename it, or give a link to it");
-}
-
 static bool choice_parse(const dt_option_row *row, const char *text, void *field)
 {
-    const size_t length = strlen(text);
-    for (const char *word = row->choices; *word == ' ';) {
-        const size_t n = strcspn(++word, " ");
-        if (n == length && memcmp(word, text, n) == 0)
-            return text_parse(row, text, field);
-        word += n;
-    }
-    return false;
-}
-
-static void choice_want(const dt_option_row *row, char *buf, size_t size)
-{
-    snprintf(buf, size, "one of:%s", row->choices);
+    return dt_words_have(row->choices, text) && text_parse(row, text, field);
 }
 
 static bool count_parse(const dt_option_row *row, const char *text, void *field)
 {
     const char *end;
-    int64_t v;
-    if (!dt_whole_parse(text, &end, &v) || *end != '\0')
-        return false;
-    if ((double)v < row->low || (double)v > row->high)
-        return false;
+    int64_t v = 0;
+
+    if (row->type != DT_OPTION_AUTO || strcmp(text, "auto") != 0) {
+        if (!dt_whole_parse(text, &end, &v) || *end != '\0')
+            return false;
+        if ((double)v < row->low || (double)v > row->high)
+            return false;
+    }
     *(int64_t *)field = v;
     return true;
 }
@@ -97,19 +73,6 @@ static bool count_parse(const dt_option_row *row, const char *text, void *field)
 static void count_print(const void *field, char *buf, size_t size)
 {
     snprintf(buf, size, "%lld", (long long)*(const int64_t *)field);
-}
-
-static void count_want(const dt_option_row *row, char *buf, size_t size)
-{
-    snprintf(buf, size, "a whole number from %.15g to %.15g", row->low, row->high);
-}
-
-static bool auto_parse(const dt_option_row *row, const char *text, void *field)
-{
-    if (strcmp(text, "auto") != 0)
-        return count_parse(row, text, field);
-    *(int64_t *)field = 0;
-    return true;
 }
 
 static void auto_print(const void *field, char *buf, size_t size)
@@ -120,19 +83,17 @@ static void auto_print(const void *field, char *buf, size_t size)
         snprintf(buf, size, "auto");
 }
 
-static void auto_want(const dt_option_row *row, char *buf, size_t size)
-{
-    snprintf(buf, size, "auto, or a whole number from %.15g to %.15g", row->low, row->high);
-}
-
 static bool real_parse(const dt_option_row *row, const char *text, void *field)
 {
     const char *end;
-    double v;
-    if (!dt_real_parse(text, &end, &v) || *end != '\0')
-        return false;
-    if (v < row->low || v > row->high)
-        return false;
+    double v = -1;
+
+    if (row->type != DT_OPTION_AUTO_REAL || strcmp(text, "auto") != 0) {
+        if (!dt_real_parse(text, &end, &v) || *end != '\0')
+            return false;
+        if (v < row->low || v > row->high)
+            return false;
+    }
     *(double *)field = v == 0 ? 0 : v; /* "-0" would print as another text */
     return true;
 }
@@ -154,30 +115,12 @@ static void real_print(const void *field, char *buf, size_t size)
     snprintf(buf, size, "%.*s%s%s", mantissa, text, point ? "" : ".0", text + mantissa);
 }
 
-static void real_want(const dt_option_row *row, char *buf, size_t size)
-{
-    snprintf(buf, size, "a number from %.15g to %.15g", row->low, row->high);
-}
-
-static bool auto_real_parse(const dt_option_row *row, const char *text, void *field)
-{
-    if (strcmp(text, "auto") != 0)
-        return real_parse(row, text, field);
-    *(double *)field = -1;
-    return true;
-}
-
 static void auto_real_print(const void *field, char *buf, size_t size)
 {
     if (*(const double *)field >= 0)
         real_print(field, buf, size);
     else
         snprintf(buf, size, "auto");
-}
-
-static void auto_real_want(const dt_option_row *row, char *buf, size_t size)
-{
-    snprintf(buf, size, "auto, or a number from %.15g to %.15g", row->low, row->high);
 }
 
 static bool flag_parse(const dt_option_row *row, const char *text, void *field)
@@ -199,30 +142,20 @@ static void flag_print(const void *field, char *buf, size_t size)
     snprintf(buf, size, "%s", *(const bool *)field ? "true" : "false");
 }
 
-static void flag_want(const dt_option_row *row, char *buf, size_t size)
-{
-    (void)row;
-    snprintf(buf, size, "true or false");
-}
-
 static const option_kind option_kinds[] = {
-    [DT_OPTION_TEXT] = {text_parse, text_print, text_want},
-    [DT_OPTION_CHOICE] = {choice_parse, text_print, choice_want},
-    [DT_OPTION_COUNT] = {count_parse, count_print, count_want},
-    [DT_OPTION_AUTO] = {auto_parse, auto_print, auto_want},
-    [DT_OPTION_REAL] = {real_parse, real_print, real_want},
-    [DT_OPTION_AUTO_REAL] = {auto_real_parse, auto_real_print, auto_real_want},
-    [DT_OPTION_FLAG] = {flag_parse, flag_print, flag_want},
+    [DT_OPTION_TEXT] = {text_parse, text_print,
+                        "UTF-8 without control characters: rename it, or give a link to it"},
+    [DT_OPTION_CHOICE] = {choice_parse, text_print, "one of:"},
+    [DT_OPTION_COUNT] = {count_parse, count_print, "a whole number"},
+    [DT_OPTION_AUTO] = {count_parse, auto_print, "auto, or a whole number"},
+    [DT_OPTION_REAL] = {real_parse, real_print, "a number"},
+    [DT_OPTION_AUTO_REAL] = {real_parse, auto_real_print, "auto, or a number"},
+    [DT_OPTION_FLAG] = {flag_parse, flag_print, "true or false"},
 };
-
-static const void *option_field(const dt_option_row *row, const dt_options *o)
-{
-    return (const char *)o + row->offset;
-}
 
 const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *buf, size_t size)
 {
-    option_kinds[row->type].print(option_field(row, o), buf, size);
+    option_kinds[row->type].print((const char *)o + row->offset, buf, size);
     return buf;
 }
 
@@ -230,12 +163,16 @@ dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *tex
                         const char *place, dt_status code)
 {
     const option_kind *kind = &option_kinds[row->type];
-    char want[256];
+    char range[80] = "";
 
+    if (row->check && row->check(text) != DT_OK)
+        return dt_fail_place(code, "%s: ", place);
     if (kind->parse(row, text, (char *)o + row->offset)) {
         o->given[row - dt_option_table] = true;
         return DT_OK;
     }
-    kind->want(row, want, sizeof want);
-    return dt_fail(code, "%s: '%s' is no value for %s, want %s", place, text, row->name, want);
+    if (row->low < row->high)
+        snprintf(range, sizeof range, " from %.15g to %.15g", row->low, row->high);
+    return dt_fail(code, "%s: '%s' is no value for %s, want %s%s%s", place, text, row->name,
+                   kind->want, row->choices, range);
 }

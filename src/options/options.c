@@ -1,18 +1,19 @@
 /* options.c - the option table: defaults, names, what options mean, and how they fit together.
  * Where values come from (files, environment, command line) is cli's. */
 #include "options.h"
-#include <ctype.h>
 #include <stddef.h>
 
 const dt_option_row dt_option_table[] = {
-#define X(type, field, scope, value, low, high, choices, group, metavar, help)                     \
+#define X(type, field, scope, use, value, low, high, choices, check, group, metavar, help)         \
     {#field,                                                                                       \
      DT_OPTION_##type,                                                                             \
      DT_SCOPE_##scope,                                                                             \
+     DT_USE_##use,                                                                                 \
      offsetof(dt_options, field),                                                                  \
      low,                                                                                          \
      high,                                                                                         \
      choices,                                                                                      \
+     check,                                                                                        \
      group,                                                                                        \
      metavar,                                                                                      \
      help},
@@ -24,42 +25,13 @@ const size_t dt_option_count = DT_COUNT_OF(dt_option_table);
 void dt_options_init(dt_options *o)
 {
     *o = (dt_options){
-#define X(type, field, scope, value, ...) .field = value,
+#define X(type, field, scope, use, value, ...) .field = value,
         DT_OPTION_LIST(X)
 #undef X
     };
 }
 
 /* ---- Names ----------------------------------------------------------------------- */
-
-static int name_char(char c)
-{
-    return c == '-' ? '_' : tolower((unsigned char)c);
-}
-
-size_t dt_text_distance(const char *a, const char *b)
-{
-    enum { LONGEST = 63 };
-    size_t row[LONGEST + 1];
-    const size_t na = strnlen(a, LONGEST), nb = strnlen(b, LONGEST);
-
-    for (size_t j = 0; j <= nb; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= nb; j++) {
-            size_t best = diagonal + (name_char(a[i - 1]) != name_char(b[j - 1]));
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[nb];
-}
 
 const dt_option_row *dt_option_find(const char *name)
 {
@@ -73,14 +45,48 @@ const dt_option_row *dt_option_find(const char *name)
     return NULL;
 }
 
-const char *dt_option_nearest(const char *name)
+/* Levenshtein's distance by rows; of long texts the first 63 bytes. */
+static size_t distance(const char *a, const char *b)
 {
-    size_t best = 0;
+    enum { LONGEST = 63 };
+    size_t row[LONGEST + 1];
+    const size_t na = strnlen(a, LONGEST), nb = strnlen(b, LONGEST);
+
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            const size_t shorter = DT_MIN(row[j], row[j - 1]) + 1;
+            const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = DT_MIN(shorter, replaced);
+        }
+    }
+    return row[nb];
+}
+
+const dt_option_row *dt_option_nearest(const char *name)
+{
+    const dt_option_row *best = dt_option_table;
+
     for (size_t i = 1; i < dt_option_count; i++)
-        if (dt_text_distance(name, dt_option_table[i].name) <
-            dt_text_distance(name, dt_option_table[best].name))
-            best = i;
-    return dt_option_table[best].name;
+        if (distance(name, dt_option_table[i].name) < distance(name, best->name))
+            best = &dt_option_table[i];
+    return best;
+}
+
+bool dt_words_have(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+
+    for (; *words == ' '; words += strcspn(words, " ")) {
+        words++;
+        if (strncmp(words, word, n) == 0 && (words[n] == ' ' || words[n] == '\0'))
+            return strchr(word, ' ') == NULL;
+    }
+    return false;
 }
 
 /* ---- What options mean ----------------------------------------------------------- */
@@ -93,11 +99,6 @@ dt_net_spec dt_options_net(const dt_options *o, int classes)
                          .image_size = (int)o->image_size,
                          .classes = classes,
                          .width_divisor = (int)o->width_divisor};
-}
-
-const char *dt_option_isa_then(const char *text)
-{
-    return text && strcmp(text, dt_isa_name(DT_ISA_AMX)) == 0 ? "auto" : text;
 }
 
 /* The sample code behind the Ascend tutorial writes its loss out, with an epsilon; PyTorch,
@@ -114,6 +115,17 @@ void dt_options_resolve(dt_options *o, const dt_net *net)
 }
 
 /* ---- Together -------------------------------------------------------------------- */
+
+/* A value that follows from others is in its option's range, too. */
+static dt_status check_limit(const char *name, int64_t value)
+{
+    const double most = dt_option_find(name)->high;
+
+    if ((double)value <= most)
+        return DT_OK;
+    return dt_fail(DT_CONFIG, "%s would be %lld, at most %.15g is possible", name, (long long)value,
+                   most);
+}
 
 dt_status dt_options_check(dt_options *o, int world)
 {
@@ -133,20 +145,12 @@ dt_status dt_options_check(dt_options *o, int world)
                        (long long)(world * accum));
     if (o->emulate && strcmp(o->isa, dt_isa_name(DT_ISA_AMX)) != 0)
         return dt_fail(DT_CONFIG, "--emulate is for --isa amx, and --isa is %s", o->isa);
-    int64_t group, steps;
-    double seconds;
-    DT_TRY(dt_bn_parse(o->bn, shards, &group));
-    DT_TRY(dt_save_every_parse(o->save_every, &steps, &seconds));
     const int64_t global = o->global_batch ? o->global_batch : o->batch * shards;
     if (!global)
         return dt_fail(DT_CONFIG, "--batch and --global-batch are both auto; give one");
 
-    const dt_option_row *limits[] = {dt_option_find("shards"), dt_option_find("global_batch")};
-    const int64_t values[] = {shards, global};
-    for (int i = 0; i < 2; i++)
-        if ((double)values[i] > limits[i]->high)
-            return dt_fail(DT_CONFIG, "%s would be %lld, at most %.15g is possible",
-                           limits[i]->name, (long long)values[i], limits[i]->high);
+    DT_TRY(check_limit("shards", shards));
+    DT_TRY(check_limit("global_batch", global));
     o->global_batch = global;
     o->shards = shards;
     o->batch = 0;

@@ -24,8 +24,15 @@ typedef enum dt_option_scope {
     DT_SCOPE_COMMAND /* another command than training, which refuses it */
 } dt_option_scope;
 
+/* Who reads of an option: what DT_USE_ makes of it are the members daily, said and commands. */
+#define DT_USE_RARE false, false, "" /* in --help=all alone */
+#define DT_USE_DAILY true, false, "" /* in --help */
+#define DT_USE_SAID true, true, ""   /* and a run's first lines show it in words of their own */
+#define DT_USE_COMMANDS(list)                                                                      \
+    true, false, list /* in --help; these commands take it, others refuse */
+
 /* One kind of row for each type of value:
- *   TEXT       const char *
+ *   TEXT       const char *, which `check` accepts (NULL: any text)
  *   CHOICE     const char *, one word of `choices`
  *   COUNT      int64_t in [low, high]
  *   AUTO       as COUNT, or the word "auto", stored as 0
@@ -33,163 +40,164 @@ typedef enum dt_option_scope {
  *   AUTO_REAL  as REAL, or the word "auto", stored as -1
  *   FLAG       bool, also --no-NAME, and YAML's true and false
  * field    the option's name with '_' for '-'
+ * use      RARE, DAILY, SAID or COMMANDS
  * group    its heading in --help, nothing else
  * metavar  stands for the value in --help
- * and X(type, field, scope, default, low, high, choices, group, metavar, help) is what they
- * all become. The fingerprint compares every option across ranks. */
+ * and X(type, field, scope, use, default, low, high, choices, check, group, metavar, help) is what
+ * they all become. The fingerprint compares every option across ranks. */
 /* clang-format off */
-#define DT_TEXT(X, field, scope, value, group, metavar, help) \
-    X(TEXT, field, scope, value, 0, 0, "", group, metavar, help)
-#define DT_CHOICE(X, field, scope, value, choices, group, metavar, help) \
-    X(CHOICE, field, scope, value, 0, 0, choices, group, metavar, help)
-#define DT_COUNT(X, field, scope, value, low, high, group, metavar, help) \
-    X(COUNT, field, scope, value, low, high, "", group, metavar, help)
-#define DT_AUTO(X, field, scope, value, low, high, group, metavar, help) \
-    X(AUTO, field, scope, value, low, high, "", group, metavar, help)
-#define DT_REAL(X, field, scope, value, low, high, group, metavar, help) \
-    X(REAL, field, scope, value, low, high, "", group, metavar, help)
-#define DT_AUTO_REAL(X, field, scope, value, low, high, group, metavar, help) \
-    X(AUTO_REAL, field, scope, value, low, high, "", group, metavar, help)
-#define DT_FLAG(X, field, scope, value, group, help) \
-    X(FLAG, field, scope, value, 0, 0, "", group, NULL, help)
+#define DT_TEXT(X, field, scope, use, value, check, group, metavar, help) \
+    X(TEXT, field, scope, use, value, 0, 0, "", check, group, metavar, help)
+#define DT_CHOICE(X, field, scope, use, value, choices, group, metavar, help) \
+    X(CHOICE, field, scope, use, value, 0, 0, choices, NULL, group, metavar, help)
+#define DT_COUNT(X, field, scope, use, value, low, high, group, metavar, help) \
+    X(COUNT, field, scope, use, value, low, high, "", NULL, group, metavar, help)
+#define DT_AUTO(X, field, scope, use, value, low, high, group, metavar, help) \
+    X(AUTO, field, scope, use, value, low, high, "", NULL, group, metavar, help)
+#define DT_REAL(X, field, scope, use, value, low, high, group, metavar, help) \
+    X(REAL, field, scope, use, value, low, high, "", NULL, group, metavar, help)
+#define DT_AUTO_REAL(X, field, scope, use, value, low, high, group, metavar, help) \
+    X(AUTO_REAL, field, scope, use, value, low, high, "", NULL, group, metavar, help)
+#define DT_FLAG(X, field, scope, use, value, group, help) \
+    X(FLAG, field, scope, use, value, 0, 0, "", NULL, group, NULL, help)
 
 #define DT_OPTION_LIST(X)                                                                          \
-    DT_TEXT(X, data, HOW, "cifar-10-batches-bin", "Data", "PATH",                                  \
+    DT_TEXT(X, data, HOW, SAID, "cifar-10-batches-bin", NULL, "Data", "PATH",                      \
         "CIFAR-10 binary folder, folder of train/CLASS/*.png|jpg, or synthetic[:N]")               \
-    DT_COUNT(X, subset, RESULT, 0, 0, 1e9, "Data", "N",                                            \
+    DT_COUNT(X, subset, RESULT, DAILY, 0, 0, 1e9, "Data", "N",                                     \
         "use only the first N training images (0: all)")                                           \
-    DT_CHOICE(X, augment, RESULT, "cifar", DT_AUGMENT_LIST(DT_WORD), "Data", "NAME",               \
+    DT_CHOICE(X, augment, RESULT, DAILY, "cifar", DT_AUGMENT_LIST(DT_WORD), "Data", "NAME",        \
         "cifar: zero-pad 4, random crop, random flip")                                             \
-    DT_CHOICE(X, normalize, RESULT, "tutorial", DT_NORMALIZE_LIST(DT_WORD), "Data", "NAME",        \
+    DT_CHOICE(X, normalize, RESULT, RARE, "tutorial", DT_NORMALIZE_LIST(DT_WORD), "Data", "NAME",  \
         "channel constants; the tutorial's are in B G R order, applied to R G B images")           \
-    DT_CHOICE(X, resize, RESULT, "auto", " auto" DT_RESIZE_LIST(DT_WORD), "Data", "HOW",           \
+    DT_CHOICE(X, resize, RESULT, RARE, "auto", " auto" DT_RESIZE_LIST(DT_WORD), "Data", "HOW",     \
         "enlarge images in float, or rounded to uint8 (auto: uint8 for resnet50's mindspore variant)") \
-    DT_FLAG(X, drop_remainder, RESULT, true, "Data",                                               \
+    DT_FLAG(X, drop_remainder, RESULT, RARE, true, "Data",                                         \
         "leave out the uneven last batch of an epoch, as the tutorial does")                       \
-    DT_AUTO(X, batch, RESULT, 32, 1, 1e6, "Data", "N",                                             \
+    DT_AUTO(X, batch, RESULT, SAID, 32, 1, 1e6, "Data", "N",                                       \
         "images per shard and step (auto: as --global-batch says)")                                \
-    DT_AUTO(X, global_batch, RESULT, 0, 1, 1e8, "Data", "N",                                       \
+    DT_AUTO(X, global_batch, RESULT, SAID, 0, 1, 1e8, "Data", "N",                                 \
         "images per step over all shards (auto: batch x shards)")                                  \
-    DT_AUTO(X, shards, RESULT, 0, 1, 65536, "Data", "S",                                           \
+    DT_AUTO(X, shards, RESULT, SAID, 0, 1, 65536, "Data", "S",                                     \
         "shards per global batch: the unit of results (auto: ranks x accum)")                      \
-    DT_AUTO(X, accum, RESULT, 0, 1, 65536, "Data", "K", "shards a rank and step (auto: 1)")        \
-    DT_CHOICE(X, net, RESULT, "resnet50", DT_NET_LIST(DT_WORD), "Network", "NAME", "network")      \
-    DT_CHOICE(X, variant, RESULT, "mindspore", " mindspore torchvision", "Network", "NAME",        \
+    DT_AUTO(X, accum, RESULT, SAID, 0, 1, 65536, "Data", "K", "shards a rank and step (auto: 1)")  \
+    DT_CHOICE(X, net, RESULT, SAID, "resnet50", DT_NET_LIST(DT_WORD), "Network", "NAME", "network") \
+    DT_CHOICE(X, variant, RESULT, SAID, "mindspore", " mindspore torchvision", "Network", "NAME",  \
         "resnet50: stride on the first 1x1, \"same\" padding; or on the 3x3, pad 3")               \
-    DT_CHOICE(X, stem, RESULT, "imagenet", " imagenet cifar", "Network", "NAME",                   \
+    DT_CHOICE(X, stem, RESULT, SAID, "imagenet", " imagenet cifar", "Network", "NAME",             \
         "resnet50: 7x7 stride 2 and max pool; or 3x3 stride 1")                                    \
-    DT_AUTO(X, image_size, RESULT, 0, 8, 1024, "Network", "N",                                     \
+    DT_AUTO(X, image_size, RESULT, SAID, 0, 8, 1024, "Network", "N",                               \
         "height = width fed to the network (auto: 224 for the imagenet stem, else 32)")            \
-    DT_COUNT(X, width_divisor, RESULT, 1, 1, 64, "Network", "N",                                   \
+    DT_COUNT(X, width_divisor, RESULT, RARE, 1, 1, 64, "Network", "N",                             \
         "divide all channel counts: for tests")                                                    \
-    DT_TEXT(X, bn, RESULT, "local", "Network", "SCOPE",                                            \
+    DT_TEXT(X, bn, RESULT, DAILY, "local", dt_bn_check, "Network", "SCOPE",                        \
         "batch-norm statistics over one shard, all, a node's, or N neighbours: local, sync, node, group:N") \
-    DT_TEXT(X, init, RESULT, "", "Network", "FILE", "start from the weights of this model file")   \
-    DT_FLAG(X, init_head, RESULT, true, "Network",                                                 \
+    DT_TEXT(X, init, RESULT, DAILY, "", NULL, "Network", "FILE", "start from the weights of this model file") \
+    DT_FLAG(X, init_head, RESULT, RARE, true, "Network",                                           \
         "with the file's classifier too, or the network's own: for weights of other classes")      \
-    DT_COUNT(X, epochs, LENGTH, 10, 1, 1e6, "Training", "N", "passes over the training set")       \
-    DT_COUNT(X, max_steps, LENGTH, -1, -1, 1e12, "Training", "N",                                  \
+    DT_COUNT(X, epochs, LENGTH, SAID, 10, 1, 1e6, "Training", "N", "passes over the training set") \
+    DT_COUNT(X, max_steps, LENGTH, SAID, -1, -1, 1e12, "Training", "N",                            \
         "stop after N steps (-1: no limit; 0: save the initial model)")                            \
-    DT_REAL(X, lr, RESULT, 0.01, 0, 1e6, "Training", "RATE", "learning rate, used as given")       \
-    DT_CHOICE(X, lr_scale, RESULT, "none", " none linear sqrt", "Training", "RULE",                \
+    DT_REAL(X, lr, RESULT, SAID, 0.01, 0, 1e6, "Training", "RATE", "learning rate, used as given") \
+    DT_CHOICE(X, lr_scale, RESULT, RARE, "none", " none linear sqrt", "Training", "RULE",          \
         "multiply the rate by (global batch / --lr-batch), or its square root")                    \
-    DT_COUNT(X, lr_batch, RESULT, 256, 1, 1e8, "Training", "N",                                    \
+    DT_COUNT(X, lr_batch, RESULT, RARE, 256, 1, 1e8, "Training", "N",                              \
         "global batch that --lr was chosen for")                                                   \
-    DT_REAL(X, momentum, RESULT, 0.9, 0, 1, "Training", "M", "SGD momentum")                       \
-    DT_FLAG(X, nesterov, RESULT, false, "Training", "Nesterov's momentum")                         \
-    DT_REAL(X, weight_decay, RESULT, 0, 0, 1e3, "Training", "D",                                   \
+    DT_REAL(X, momentum, RESULT, DAILY, 0.9, 0, 1, "Training", "M", "SGD momentum")                \
+    DT_FLAG(X, nesterov, RESULT, DAILY, false, "Training", "Nesterov's momentum")                  \
+    DT_REAL(X, weight_decay, RESULT, DAILY, 0, 0, 1e3, "Training", "D",                            \
         "L2 factor added to the gradient")                                                         \
-    DT_CHOICE(X, decay, RESULT, "all", " all weights", "Training", "WHAT",                         \
+    DT_CHOICE(X, decay, RESULT, RARE, "all", " all weights", "Training", "WHAT",                   \
         "decay all parameters, as PyTorch does, or convolution and linear weights only")           \
-    DT_CHOICE(X, schedule, RESULT, "constant", DT_SCHEDULE_LIST(DT_WORD), "Training", "NAME",      \
+    DT_CHOICE(X, schedule, RESULT, SAID, "constant", DT_SCHEDULE_LIST(DT_WORD), "Training", "NAME", \
         "learning rate over the run")                                                              \
-    DT_REAL(X, warmup, RESULT, 0, 0, 1e6, "Training", "EPOCHS",                                    \
+    DT_REAL(X, warmup, RESULT, DAILY, 0, 0, 1e6, "Training", "EPOCHS",                             \
         "linear warm-up before the schedule")                                                      \
-    DT_TEXT(X, milestones, RESULT, "0.5,0.75", "Training", "LIST",                                 \
+    DT_TEXT(X, milestones, RESULT, DAILY, "0.5,0.75", dt_milestones_check, "Training", "LIST",     \
         "step: multiply by --gamma at these fractions of the run (the nearest step)")              \
-    DT_REAL(X, gamma, RESULT, 0.1, 0, 1, "Training", "G", "step: factor at each milestone")        \
-    DT_REAL(X, peak, RESULT, 0.2, 0, 1, "Training", "FRACTION",                                    \
+    DT_REAL(X, gamma, RESULT, DAILY, 0.1, 0, 1, "Training", "G", "step: factor at each milestone") \
+    DT_REAL(X, peak, RESULT, RARE, 0.2, 0, 1, "Training", "FRACTION",                              \
         "onecycle: where the rate is at its peak")                                                 \
-    DT_REAL(X, label_smoothing, RESULT, 0, 0, 0.999, "Training", "S", "label smoothing")           \
-    DT_AUTO_REAL(X, loss_epsilon, RESULT, -1, 0, 1, "Training", "E",                               \
+    DT_REAL(X, label_smoothing, RESULT, DAILY, 0, 0, 0.999, "Training", "S", "label smoothing")    \
+    DT_AUTO_REAL(X, loss_epsilon, RESULT, RARE, -1, 0, 1, "Training", "E",                         \
         "loss: log(p + E), or (0) log-sum-exp (auto: 1e-24 for resnet50's mindspore variant, else 0)") \
-    DT_CHOICE(X, reduce, RESULT, "mean", " mean sum", "Training", "HOW",                           \
+    DT_CHOICE(X, reduce, RESULT, RARE, "mean", " mean sum", "Training", "HOW",                     \
         "weigh a sample 1/global batch, or (sum) shards/global batch")                             \
-    DT_CHOICE(X, grad_dtype, RESULT, "fp32", " fp32 bf16", "Training", "TYPE",                     \
+    DT_CHOICE(X, grad_dtype, RESULT, RARE, "fp32", " fp32 bf16", "Training", "TYPE",               \
         "bf16: round each shard's gradient once, and send that")                                   \
-    DT_COUNT(X, seed, RESULT, 1, 0, 4294967295.0, "Training", "N", "key of all random draws")      \
-    DT_CHOICE(X, precision, RESULT, "auto", " auto fp32 bf16", "Machine", "TYPE",                  \
+    DT_COUNT(X, seed, RESULT, DAILY, 1, 0, 4294967295.0, "Training", "N", "key of all random draws") \
+    DT_CHOICE(X, precision, RESULT, SAID, "auto", " auto fp32 bf16", "Machine", "TYPE",            \
         "auto: bf16 where the CPU has AMX or AVX512_BF16, else fp32")                              \
-    DT_CHOICE(X, kernels, RESULT, "auto", " auto" DT_KERNEL_LIST(DT_WORD), "Machine", "NAME",      \
+    DT_CHOICE(X, kernels, RESULT, RARE, "auto", " auto" DT_KERNEL_LIST(DT_WORD), "Machine", "NAME", \
         "convolution and linear kernels (auto: the first that can)")                               \
-    DT_CHOICE(X, isa, RESULT, "auto", " auto" DT_ISA_NAMES, "Machine", "SET",                      \
+    DT_CHOICE(X, isa, RESULT, DAILY, "auto", " auto" DT_ISA_NAMES, "Machine", "SET",               \
         "instruction set whose bits are computed (auto: the CPU's best; amx: anywhere)")           \
-    DT_FLAG(X, emulate, HOW, false, "Machine",                                                     \
+    DT_FLAG(X, emulate, HOW, RARE, false, "Machine",                                               \
         "--isa amx: do without the tile unit, in software, as CPUs without one do")                \
-    DT_AUTO(X, threads, HERE, 0, 1, 1024, "Machine", "N",                                          \
+    DT_AUTO(X, threads, HERE, SAID, 0, 1, 1024, "Machine", "N",                                    \
         "threads per rank (auto: this node's cores / its ranks)")                                  \
-    DT_CHOICE(X, exchange, HOW, "auto", " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME", \
+    DT_CHOICE(X, exchange, HOW, SAID, "auto", " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME", \
         "how gradients are summed over ranks (all: bench only)")                                   \
-    DT_REAL(X, bucket_mb, HERE, 25, 0, 1e6, "Machine", "MIB",                                      \
+    DT_REAL(X, bucket_mb, HERE, RARE, 25, 0, 1e6, "Machine", "MIB",                                \
         "size of a gradient bucket (0: whole)")                                                    \
-    DT_REAL(X, first_bucket_mb, HERE, 1, 0, 1e6, "Machine", "MIB",                                 \
+    DT_REAL(X, first_bucket_mb, HERE, RARE, 1, 0, 1e6, "Machine", "MIB",                           \
         "first bucket that backward fills")                                                        \
-    DT_REAL(X, last_bucket_mb, HERE, 1, 0, 1e6, "Machine", "MIB",                                  \
+    DT_REAL(X, last_bucket_mb, HERE, RARE, 1, 0, 1e6, "Machine", "MIB",                            \
         "last bucket that backward fills")                                                         \
-    DT_FLAG(X, broadcast, HERE, false, "Machine",                                                  \
+    DT_FLAG(X, broadcast, HERE, RARE, false, "Machine",                                            \
         "send weights, statistics and momentum of rank 0 to all before the first step")            \
-    DT_COUNT(X, split_nodes, HERE, 1, 1, 1024, "Machine", "N",                                     \
+    DT_COUNT(X, split_nodes, HERE, RARE, 1, 1, 1024, "Machine", "N",                               \
         "treat each node's ranks as N nodes: to test what several nodes do")                       \
-    DT_FLAG(X, unfused, RESULT, false, "Machine",                                                  \
+    DT_FLAG(X, unfused, RESULT, RARE, false, "Machine",                                            \
         "keep batch norm, add and ReLU as separate steps: the reference")                          \
-    DT_TEXT(X, out, HERE, "", "Output", "DIR",                                                     \
+    DT_TEXT(X, out, HERE, SAID, "", NULL, "Output", "DIR",                                         \
         "run folder (default: runs/<date>-<name>); average, convert: the new file")                \
-    DT_CHOICE(X, names, HOW, "torchvision", " torchvision kuangliu cs744 mindspore", "Output", "SCHEME", \
+    DT_CHOICE(X, names, HOW, DAILY, "torchvision", " torchvision kuangliu cs744 mindspore", "Output", "SCHEME", \
         "tensor names in model.safetensors")                                                       \
-    DT_CHOICE(X, log_style, HOW, "auto", DT_REPORT_LIST(DT_WORD), "Output", "STYLE",               \
+    DT_CHOICE(X, log_style, HOW, DAILY, "auto", DT_REPORT_LIST(DT_WORD), "Output", "STYLE",        \
         "progress bar or lines; or the tutorial's, or the course's lines")                         \
-    DT_REAL(X, log_every, HOW, 10, 0, 1e6, "Output", "SECONDS", "interval of progress lines")      \
-    DT_FLAG(X, verbose, HOW, false, "Output",                                                      \
+    DT_REAL(X, log_every, HOW, RARE, 10, 0, 1e6, "Output", "SECONDS", "interval of progress lines") \
+    DT_FLAG(X, verbose, HOW, SAID, false, "Output",                                                \
         "print all options and what takes how much memory before the first step")                  \
-    DT_TEXT(X, log_dir, HERE, "", "Output", "DIR",                                                 \
+    DT_TEXT(X, log_dir, HERE, SAID, "", NULL, "Output", "DIR",                                     \
         "a file for each rank there: what it says, with time, rank and host")                      \
-    DT_TEXT(X, comm_log, HERE, "", "Output", "FILE",                                               \
+    DT_TEXT(X, comm_log, HERE, SAID, "", NULL, "Output", "FILE",                                   \
         "append each collective: bytes, seconds in it by rank, for whom they waited")              \
-    DT_TEXT(X, save_every, HOW, "10m", "Checkpoints", "WHEN",                                      \
+    DT_TEXT(X, save_every, HOW, DAILY, "10m", dt_save_every_check, "Checkpoints", "WHEN",          \
         "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
-    DT_COUNT(X, keep_last, HOW, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep")       \
-    DT_FLAG(X, keep_best, HOW, false, "Checkpoints",                                               \
+    DT_COUNT(X, keep_last, HOW, DAILY, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep") \
+    DT_FLAG(X, keep_best, HOW, DAILY, false, "Checkpoints",                                        \
         "checkpoint each epoch that tests best so far, and keep it")                               \
-    DT_COUNT(X, keep_every, HOW, 0, 0, 1e12, "Checkpoints", "M",                                   \
+    DT_COUNT(X, keep_every, HOW, RARE, 0, 0, 1e12, "Checkpoints", "M",                             \
         "of --save-every's, also keep each whose step is a multiple of M (0: none)")               \
-    DT_CHOICE(X, on_save_error, HOW, "continue", " continue stop", "Checkpoints", "WHAT",          \
+    DT_CHOICE(X, on_save_error, HOW, RARE, "continue", " continue stop", "Checkpoints", "WHAT",    \
         "when a checkpoint cannot be written: warn and train on, or end the run")                  \
-    DT_TEXT(X, resume, HERE, "never", "Checkpoints", "FROM",                                       \
+    DT_TEXT(X, resume, HERE, SAID, "never", NULL, "Checkpoints", "FROM",                           \
         "auto: the newest valid checkpoint in --out; a run or checkpoint folder; never")           \
-    DT_FLAG(X, resume_force, HERE, false, "Checkpoints",                                           \
+    DT_FLAG(X, resume_force, HERE, RARE, false, "Checkpoints",                                     \
         "resume although options were changed that change the run")                                \
-    DT_COUNT(X, check_every, HOW, 50, 0, 1e9, "Checks", "K",                                       \
+    DT_COUNT(X, check_every, HOW, RARE, 50, 0, 1e9, "Checks", "K",                                 \
         "compare weights over ranks every K steps (0: never)")                                     \
-    DT_COUNT(X, replay_every, HOW, 0, 0, 1e9, "Checks", "K",                                       \
+    DT_COUNT(X, replay_every, HOW, RARE, 0, 0, 1e9, "Checks", "K",                                 \
         "every K steps, run a shard again on another rank and compare (0: never)")                 \
-    DT_REAL(X, stall_warn, HOW, 10, 0, 1e6, "Checks", "SECONDS",                                   \
+    DT_REAL(X, stall_warn, HOW, RARE, 10, 0, 1e6, "Checks", "SECONDS",                             \
         "name a rank that stands still for so long while others wait (0: never)")                  \
-    DT_REAL(X, stall_abort, HOW, 300, 0, 1e6, "Checks", "SECONDS",                                 \
+    DT_REAL(X, stall_abort, HOW, DAILY, 300, 0, 1e6, "Checks", "SECONDS",                          \
         "end the run when it lasts so long (0: never)")                                            \
-    DT_TEXT(X, flip, HERE, "", "Checks", "WHERE",                                                  \
+    DT_TEXT(X, flip, HERE, RARE, "", dt_flip_check, "Checks", "WHERE",                             \
         "flip a bit, to see the checks find it: WHAT:RANK:STEP:TENSOR[:BIT]")                      \
-    DT_TEXT(X, model, COMMAND, "", "Other commands", "FILE", "eval: the model file")               \
-    DT_COUNT(X, steps, COMMAND, 10, 1, 1e6, "Other commands", "N", "bench: measured steps")        \
-    DT_COUNT(X, warmup_steps, COMMAND, 3, 0, 1e6, "Other commands", "N",                           \
-        "bench: steps before them")                                                                \
-    DT_FLAG(X, scaling, COMMAND, false, "Other commands",                                          \
-        "bench: also on 1, 2, 4, ... of the ranks")                                                \
-    DT_FLAG(X, layers, COMMAND, false, "Other commands",                                           \
-        "bench: also time, work and limit of each layer and pass, and of each phase")              \
-    DT_FLAG(X, watch, COMMAND, false, "Other commands",                                            \
-        "status: again every two seconds, until the run is over")                                  \
-    DT_FLAG(X, json, COMMAND, false, "Other commands",                                             \
-        "bench, env, eval: print JSON (bench --exchange all, --scaling: an object a line)")
+    DT_TEXT(X, model, COMMAND, COMMANDS(" eval"), "", NULL, "Other commands", "FILE", "the model file") \
+    DT_COUNT(X, steps, COMMAND, COMMANDS(" bench"), 10, 1, 1e6, "Other commands", "N", "measured steps") \
+    DT_COUNT(X, warmup_steps, COMMAND, COMMANDS(" bench"), 3, 0, 1e6, "Other commands", "N",       \
+        "steps before them")                                                                       \
+    DT_FLAG(X, scaling, COMMAND, COMMANDS(" bench"), false, "Other commands",                      \
+        "also on 1, 2, 4, ... of the ranks")                                                       \
+    DT_FLAG(X, layers, COMMAND, COMMANDS(" bench"), false, "Other commands",                       \
+        "also time, work and limit of each layer and pass, and of each phase")                     \
+    DT_FLAG(X, watch, COMMAND, COMMANDS(" status"), false, "Other commands",                       \
+        "again every two seconds, until the run is over")                                          \
+    DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval"), false, "Other commands",                \
+        "print JSON (bench --exchange all, --scaling: an object a line)")
 /* clang-format on */
 
 enum {
@@ -224,9 +232,14 @@ typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */
     dt_option_type type;
     dt_option_scope scope;
-    size_t offset; /* in dt_options */
+    bool daily;           /* --help shows it, --help=all shows all */
+    bool said;            /* a run's first lines show it in words of their own */
+    const char *commands; /* words, a space before each: those that take it; "": training's */
+    size_t offset;        /* in dt_options */
     double low, high;
-    const char *choices, *group, *metavar, *help;
+    const char *choices;                  /* words, a space before each */
+    dt_status (*check)(const char *text); /* DT_CONFIG says what is wanted; NULL: any text fits */
+    const char *group, *metavar, *help;
 } dt_option_row;
 extern const dt_option_row dt_option_table[];
 extern const size_t dt_option_count;
@@ -242,9 +255,10 @@ const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *
 dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *text,
                         const char *place, dt_status code) DT_MUST_CHECK;
 const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unknown */
-const char *dt_option_nearest(const char *name);       /* smallest edit distance */
-/* Levenshtein distance in bytes, of at most 63 each; '-' and '_' are equal, cases too. Local. */
-size_t dt_text_distance(const char *a, const char *b);
+/* The option whose name takes the fewest edits (Levenshtein) to become `name`. Local. */
+const dt_option_row *dt_option_nearest(const char *name);
+/* Whether `word` is one of `words`, which have a space before each. Local. */
+bool dt_words_have(const char *words, const char *word);
 
 /* Check options against each other and resolve them to the pair (global_batch, shards), the
  * only two of the four that a run reads: batch and accum become auto, so that saved options
@@ -257,9 +271,10 @@ void dt_options_print(FILE *f, const dt_options *o);
 /* The same as a configuration file: --config reads exactly these options back. Local. */
 void dt_options_yaml(FILE *f, const dt_options *o);
 
-/* What options mean. Local. */
+/* ---- What options mean: all Local ----------------------------------------------------- */
 
-/* Texts that have a form, which dt_option_set checks. DT_CONFIG, with what is wanted, for others.
+/* Texts that have a form: DT_CONFIG, with what is wanted, for others. dt_option_set lets no others
+ * pass: it calls the checks.
  *
  * Shards per group that --bn means: 0 for local, the number of shards for sync, N for
  * group:N, -1 for node. */
@@ -285,11 +300,12 @@ typedef struct dt_flip_form {
     char tensor[64];
 } dt_flip_form;
 dt_status dt_flip_parse(const char *text, dt_flip_form *f) DT_MUST_CHECK;
+dt_status dt_bn_check(const char *text) DT_MUST_CHECK;
+dt_status dt_save_every_check(const char *text) DT_MUST_CHECK;
+dt_status dt_milestones_check(const char *text) DT_MUST_CHECK;
+dt_status dt_flip_check(const char *text) DT_MUST_CHECK;
 /* The network that the options name. */
 dt_net_spec dt_options_net(const dt_options *o, int classes);
-/* The value of --isa (NULL: not given) that a version without --emulate saved, as it is called
- * now: its "amx" meant the CPU's best. */
-const char *dt_option_isa_then(const char *text);
 /* Resolve what "auto" leaves to the tutorial that the network is of, so that saved options
  * say it: loss_epsilon, resize. A second call changes nothing. */
 void dt_options_resolve(dt_options *o, const dt_net *net);

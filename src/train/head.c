@@ -69,21 +69,6 @@ static void head_machine(FILE *f, const dt_run *r)
     fprintf(f, "%s\n", nodes > 1 ? " on each node" : "");
 }
 
-/* Options that the lines above have said, and what is no part of a recipe. */
-static bool is_said(const dt_option_row *row)
-{
-    static const char *const said[] = {
-        "data",    "net",          "variant", "stem",   "image_size", "epochs",   "max_steps",
-        "batch",   "global_batch", "shards",  "accum",  "lr",         "schedule", "precision",
-        "threads", "exchange",     "out",     "resume", "verbose",    "log_dir",  "comm_log",
-    };
-
-    for (size_t i = 0; i < DT_COUNT_OF(said); i++)
-        if (strcmp(row->name, said[i]) == 0)
-            return true;
-    return false;
-}
-
 /* Those that are not their defaults, wherever they were given. */
 static void head_options(FILE *f, const dt_run *r, int lines)
 {
@@ -97,7 +82,7 @@ static void head_options(FILE *f, const dt_run *r, int lines)
         char value[DT_OPTION_CHARS], usual[DT_OPTION_CHARS];
         dt_option_text(row, &r->o, value, sizeof value);
         dt_option_text(row, &defaults, usual, sizeof usual);
-        if (is_said(row) || strcmp(value, usual) == 0)
+        if (row->said || strcmp(value, usual) == 0)
             continue;
         const int width = (int)(strlen(row->name) + strlen(value)) + 2;
         const bool opens = column == 0 || column + width > (lines > 0 ? WIDTH : WIDTH - MORE);

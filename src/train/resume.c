@@ -34,14 +34,8 @@ static dt_status option_then(const dt_run *r, const dt_checkpoint *c, const dt_o
     char key[80];
 
     snprintf(key, sizeof key, "options.%s", row->name);
-    if (dt_checkpoint_says(c, key)) {
-        DT_TRY(dt_checkpoint_text(c, key, then, DT_OPTION_CHARS));
-        const bool older = !dt_checkpoint_says(c, "options.emulate");
-        const char *now = older && strcmp(row->name, "isa") == 0 ? dt_option_isa_then(then) : then;
-        if (now != then)
-            snprintf(then, DT_OPTION_CHARS, "%s", now);
-        return DT_OK;
-    }
+    if (dt_checkpoint_says(c, key))
+        return dt_checkpoint_text(c, key, then, DT_OPTION_CHARS);
     dt_options_init(&defaults);
     dt_options_resolve(&defaults, r->net); /* as those of the run are */
     dt_option_text(row, &defaults, then, DT_OPTION_CHARS);

@@ -4,19 +4,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[128];
-    dt_settings s = {0};
-    dt_layer layer = {.code = DT_CONFIG};
+    static dt_layer layer;
     dt_options o;
 
-    fuzz_file("a.yaml", data, size);
     dt_options_init(&o);
-    if (fuzz_judged(dt_config_read(&s.kept, fuzz_path(path, "a.yaml"), &layer), DT_CONFIG))
-        for (size_t i = 0; i < DT_SETTINGS; i++)
+    if (fuzz_judged(dt_config_parse(&layer, "a.yaml", (const char *)data, size), DT_CONFIG))
+        for (size_t i = 0; i < DT_OPTIONS; i++)
             if (layer.value[i].text)
-                fuzz_judged(dt_option_set(&dt_option_table[i], &o, layer.value[i].text,
-                                          layer.value[i].place, DT_CONFIG),
+                fuzz_judged(dt_option_set(&dt_option_table[i], &o, layer.value[i].text, "a.yaml",
+                                          DT_CONFIG),
                             DT_CONFIG);
-    dt_settings_release(&s);
+    dt_layer_release(&layer);
     return 0;
 }

@@ -4,41 +4,21 @@
 #include "test.h"
 #include <unistd.h>
 
-static char path[] = "/tmp/dtrain_config_XXXXXX";
+static dt_layer layer; /* of the last text that was read */
 
-static int make_file(void **state)
+static dt_status parse(const char *text, size_t length)
 {
-    (void)state;
-    const int fd = mkstemp(path);
-    alarm(60); /* a quadratic time must not hang the test */
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_file(void **state)
-{
-    (void)state;
-    alarm(0);
-    return unlink(path);
-}
-
-static dt_status read_text(dt_settings *s, const char *text, size_t size, dt_layer *layer)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(text, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
+    dt_layer_release(&layer);
     dt_fail_clear();
-    return dt_config_read(&s->kept, path, layer);
+    return dt_config_parse(&layer, "a.yaml", text, length);
 }
 
-static const dt_layer_value *value_of(const dt_layer *layer, const char *name)
+static const dt_layer_value *value_of(const char *name)
 {
-    const dt_option_row *row = dt_option_find(name);
-    assert_non_null(row);
-    return &layer->value[row - dt_option_table];
+    return &layer.value[dt_option_find(name) - dt_option_table];
 }
 
-static void test_values_and_places(void **state)
+static void values_and_places(void **state)
 {
     static const char text[] = "# comment\n"
                                "epochs: 3   # another\n"
@@ -49,145 +29,114 @@ static void test_values_and_places(void **state)
                                "init: \"\"\n"
                                "out: \"null\"\n"
                                "resume: !!str ~\n";
-    dt_settings s = {0};
-    dt_layer layer = {.code = DT_CONFIG};
-    char place[64];
 
     (void)state;
-    assert_int_equal(read_text(&s, text, strlen(text), &layer), DT_OK);
-    assert_string_equal(value_of(&layer, "epochs")->text, "3");
-    assert_string_equal(value_of(&layer, "data")->text, "a \"b\": #c\n");
-    assert_string_equal(value_of(&layer, "global_batch")->text, "256");
-    assert_string_equal(value_of(&layer, "init")->text, "");
-    assert_string_equal(value_of(&layer, "out")->text, "null");
-    assert_string_equal(value_of(&layer, "resume")->text, "~");
-    assert_null(value_of(&layer, "batch")->text);
-    snprintf(place, sizeof place, "%s:6:7", path);
-    assert_string_equal(value_of(&layer, "lr")->place, place);
-    dt_settings_release(&s);
+    assert_ok(parse(text, strlen(text)));
+    assert_string_equal(value_of("epochs")->text, "3");
+    assert_string_equal(value_of("data")->text, "a \"b\": #c\n");
+    assert_string_equal(value_of("global_batch")->text, "256");
+    assert_string_equal(value_of("init")->text, "");
+    assert_string_equal(value_of("out")->text, "null");
+    assert_string_equal(value_of("resume")->text, "~");
+    assert_null(value_of("batch")->text);
+    assert_true(value_of("lr")->line == 6 && value_of("lr")->column == 7);
 }
 
 /* Nothing but comments is a file that says nothing. */
-static void test_empty(void **state)
+static void empty_files(void **state)
 {
-    static const char *const texts[] = {"", "# only this\n", "\n\n", "---\n", "{}\n"};
+    static const char *const texts[] = {"", "# only this\n", "\n\n", "{}\n"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        dt_settings s = {0};
-        dt_layer layer = {.code = DT_CONFIG};
-        const dt_status st = read_text(&s, texts[i], strlen(texts[i]), &layer);
-        if (strcmp(texts[i], "---\n") == 0) /* an explicit null is a scalar */
-            assert_int_equal(st, DT_CONFIG);
-        else
-            assert_int_equal(st, DT_OK);
-        for (size_t v = 0; v < DT_SETTINGS; v++)
+    for (size_t i = 0; i < DT_COUNT_OF(texts); i++) {
+        assert_ok(parse(texts[i], strlen(texts[i])));
+        for (size_t v = 0; v < DT_OPTIONS; v++)
             assert_null(layer.value[v].text);
-        dt_settings_release(&s);
     }
-    dt_fail_clear();
 }
 
-static void test_mistakes(void **state)
+static void mistakes(void **state)
 {
     static const struct {
-        const char *text, *place; /* after the file's name */
-        const char *says;
+        const char *text, *says;
     } cases[] = {
-        {"epochs: 3\nlearning_rate: 1\n", ":2:1: ", "learning_rate"},
-        {"epoch: 3\n", ":1:1: ", "did you mean epochs?"},
-        {"epochs: 3\nlr: 1\nepochs: 4\n", ":3:1: ", "first at"},
-        {"global_batch: 8\nglobal-batch: 8\n", ":2:1: ", "twice"},
-        {"lr: [1, 2]\n", ":1:5: ", "list"},
-        {"lr:\n  - 1\n", ":2:3: ", "list"},
-        {"training:\n  lr: 1\n", ":1:1: ", "training"},
-        {"lr:\n  value: 1\n", ":2:3: ", "mapping"},
-        {"[lr, 1]\n", ":1:1: ", "list"},
-        {"lr\n", ":1:1: ", "'lr'"},
-        {"? [a]\n: 1\n", ":1:3: ", "list"},
-        {"? {a: b}\n: 1\n", ":1:3: ", "mapping"},
-        {"lr: 1\n---\nlr: 2\n", ":2:1: ", "second document"},
-        {"lr: 1\n\tepochs: 2\n", ":2:1: ", "not YAML"},
-        {"lr: \"open\n", ":2:1: ", "not YAML"},
-        {"lr: {\n", ":1:5: ", "not a mapping"},
-        {"lr: *nobody\n", ":1:5: ", "not an alias"},
-        {"lr: &a 1\nweight_decay: *a\n", ":2:15: ", "not an alias"},
-        {"*a : 1\n", ":1:1: ", "not an alias"},
-        {"data: null\n", ":1:7: ", "'data' has no value"},
-        {"data: ~\n", ":1:7: ", "quote '~'"},
-        {"lr: 1\ndata:\nnet: vgg11\n", ":2:6: ", "leave the line out"},
-        {"<<: {lr: 1}\n", ":1:1: ", "<<"},
-        {"lr: \"1\\0\"\n", ":1:5: ", "zero byte"},
-        {"\"l\\0r\": 1\n", ":1:1: ", "zero byte"},
-        {"lr: 1\n  epochs: 2\n", ":2:9: ", "not YAML"},
-        {"lr: \xff\xfe\n", ": byte 4: ", "not YAML"},
+        {"epochs: 3\nlearning_rate: 1\n", "a.yaml:2:1: unknown option 'learning_rate'"},
+        {"epoch: 3\n", "a.yaml:1:1: unknown option 'epoch'; did you mean epochs?"},
+        {"epochs: 3\nlr: 1\nepochs: 4\n",
+         "a.yaml:3:1: 'epochs' is given twice, first at a.yaml:1:9"},
+        {"global_batch: 8\nglobal-batch: 8\n", "a.yaml:2:1: 'global-batch' is given twice"},
+        {"lr: [1, 2]\n", "a.yaml:1:5: 'lr' takes one value"},
+        {"lr:\n  - 1\n", "a.yaml:2:3: 'lr' takes one value"},
+        {"lr:\n  value: 1\n", "a.yaml:2:3: 'lr' takes one value"},
+        {"lr: {\n", "a.yaml:1:5: 'lr' takes one value"},
+        {"lr: *none\n", "a.yaml:1:5: 'lr' takes one value"},
+        {"lr: &a 1\nweight_decay: *a\n", "a.yaml:2:15: 'weight_decay' takes one value"},
+        {"lr: \"1\\0\"\n", "a.yaml:1:5: 'lr' takes one value without zero bytes"},
+        {"training:\n  lr: 1\n", "a.yaml:1:1: unknown option 'training'"},
+        {"<<: {lr: 1}\n", "a.yaml:1:1: unknown option '<<'"},
+        {"[lr, 1]\n", "a.yaml:1:1: expected one document"},
+        {"- lr\n", "a.yaml:1:1: expected one document"},
+        {"lr\n", "a.yaml:1:1: expected one document"},
+        {"---\n", "a.yaml:2:1: expected one document"},
+        {"lr: 1\n---\nlr: 2\n", "a.yaml:3:1: expected one document"},
+        {"? [a]\n: 1\n", "a.yaml:1:3: expected the name of an option"},
+        {"? {a: b}\n: 1\n", "a.yaml:1:3: expected the name of an option"},
+        {"*a : 1\n", "a.yaml:1:1: expected the name of an option"},
+        {"\"l\\0r\": 1\n", "a.yaml:1:1: expected the name of an option"},
+        {"data: null\n", "a.yaml:1:7: 'data' has no value"},
+        {"data: ~\n", "a.yaml:1:7: 'data' has no value: leave the line out"},
+        {"lr: 1\ndata:\nnet: vgg11\n", "a.yaml:2:6: 'data' has no value"},
+        {"lr: 1\n\tepochs: 2\n", "a.yaml:2:1: not YAML"},
+        {"lr: \"open\n", "a.yaml:2:1: not YAML"},
+        {"lr: 1\n  epochs: 2\n", "a.yaml:2:9: not YAML"},
+        {"lr: \xff\xfe\n", "a.yaml: byte 4: not YAML"},
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dt_settings s = {0};
-        dt_layer layer = {.code = DT_CONFIG};
-        char place[128];
-        const size_t size = strlen(cases[i].text);
-        assert_int_equal(read_text(&s, cases[i].text, size, &layer), DT_CONFIG);
-        snprintf(place, sizeof place, "%s%s", path, cases[i].place);
-        if (strncmp(dt_fail_text(), place, strlen(place)) != 0)
-            print_error("case %zu: %s\n", i, dt_fail_text());
-        assert_int_equal(strncmp(dt_fail_text(), place, strlen(place)), 0);
-        assert_non_null(strstr(dt_fail_text(), cases[i].says));
-        dt_settings_release(&s);
-    }
-    dt_fail_clear();
+    for (size_t i = 0; i < DT_COUNT_OF(cases); i++)
+        assert_fails(parse(cases[i].text, strlen(cases[i].text)), DT_CONFIG, cases[i].says);
 }
 
-/* However deep or long, it is refused where it stops being lines of key: value; libyaml's
- * documents take minutes for some of these. */
-static void test_deep_and_long(void **state)
+/* However deep, it is refused where it stops being lines of key: value; libyaml's documents take
+ * minutes for some of these. */
+static void deep_texts(void **state)
 {
-    enum { DEPTH = 200000, LARGEST = 256 << 10 };
     static const char *const opening[] = {"[", "{", "- ", "? ", "{a: ", "lr: {"};
-    static char text[8 * DEPTH];
+    static char text[DT_CONFIG_BYTES];
 
     (void)state;
-    for (size_t i = 0; i < sizeof opening / sizeof *opening; i++) {
-        dt_settings s = {0};
-        dt_layer layer = {.code = DT_CONFIG};
-        const size_t n = strlen(opening[i]), size = n * DEPTH < LARGEST ? n * DEPTH : LARGEST;
-        for (size_t at = 0; at < size; at++)
-            text[at] = opening[i][at % n];
-        assert_int_equal(read_text(&s, text, size, &layer), DT_CONFIG);
-        assert_non_null(strstr(dt_fail_text(), ":1:"));
-        dt_settings_release(&s);
+    alarm(60);
+    for (size_t i = 0; i < DT_COUNT_OF(opening); i++) {
+        for (size_t at = 0; at < sizeof text; at++)
+            text[at] = opening[i][at % strlen(opening[i])];
+        assert_fails(parse(text, sizeof text), DT_CONFIG, "a.yaml:1:");
     }
-    memset(text, '#', sizeof text);
-    for (size_t i = 0; i < 2; i++) {
-        dt_settings s = {0};
-        dt_layer layer = {.code = DT_CONFIG};
-        assert_int_equal(read_text(&s, text, LARGEST + i, &layer), i ? DT_CONFIG : DT_OK);
-        dt_settings_release(&s);
-    }
-    assert_non_null(strstr(dt_fail_text(), "262144 bytes"));
-    dt_fail_clear();
+    alarm(0);
 }
 
-static void test_no_file(void **state)
+static void files(void **state)
 {
-    static const char *const paths[] = {"/dev/null/none/a.yaml", "/tmp", "/dev/zero"};
+    char path[] = "/tmp/dtrain_config_XXXXXX";
+    const int fd = mkstemp(path);
 
     (void)state;
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        dt_settings s = {0};
-        dt_layer layer = {.code = DT_CONFIG};
-        dt_fail_clear();
-        assert_int_equal(dt_config_read(&s.kept, paths[i], &layer), DT_NOINPUT);
-        assert_non_null(strstr(dt_fail_text(), paths[i]));
-        dt_settings_release(&s);
-    }
-    dt_fail_clear();
+    assert_int_equal(write(fd, "lr: 2\n#", 7), 7);
+    assert_int_equal(close(fd), 0);
+    dt_layer_release(&layer);
+    assert_ok(dt_config_read(&layer, path));
+    assert_string_equal(value_of("lr")->text, "2");
+    assert_string_equal(layer.file, path);
+    dt_layer_release(&layer);
+    assert_int_equal(truncate(path, DT_CONFIG_BYTES + 1), 0);
+    assert_fails(dt_config_read(&layer, path), DT_FORMAT, path);
+    assert_int_equal(unlink(path), 0);
+    assert_fails(dt_config_read(&layer, path), DT_NOINPUT, path);
+    assert_fails(dt_config_read(&layer, "/tmp"), DT_NOINPUT, "/tmp");
+    assert_fails(dt_config_read(&layer, "/dev/zero"), DT_NOINPUT, "/dev/zero");
 }
 
-/* Cut and changed files are read or refused, never worse (the sanitizers look on). */
-static void test_mutations(void **state)
+/* Cut and changed texts are read or refused, never worse (the sanitizers look on). */
+static void mutations(void **state)
 {
     static const char text[] = "data: \"synthetic:64\"\nlr: 0.1 # rate\nnet: &a vgg11\n"
                                "nesterov: true\nout: |\n  folder\nbatch: [8]\n";
@@ -198,28 +147,28 @@ static void test_mutations(void **state)
     for (uint32_t i = 0; i < 2000; i++) {
         char changed[sizeof text];
         uint32_t r[4];
-        dt_settings s = {0};
-        dt_layer layer = {.code = DT_CONFIG};
         memcpy(changed, text, sizeof text);
         dt_random(3, DT_STREAM_TEST, 0, i, 0, r);
         changed[dt_below(r[0], (uint32_t)size)] = (char)(r[1] & 0xff);
-        const size_t cut = i % 2 ? size : dt_below(r[2], (uint32_t)size);
-        const dt_status st = read_text(&s, changed, cut, &layer);
+        const dt_status st = parse(changed, i % 2 ? size : dt_below(r[2], (uint32_t)size));
         assert_true(st == DT_OK || st == DT_CONFIG);
         assert_int_equal(st != DT_OK, dt_fail_text()[0] != '\0');
         refused += st != DT_OK;
-        dt_settings_release(&s);
     }
     assert_true(refused > 500);
     dt_fail_clear();
+    dt_layer_release(&layer);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_and_places), cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_mistakes),          cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_deep_and_long),     cmocka_unit_test(test_mutations),
+        cmocka_unit_test(values_and_places),
+        cmocka_unit_test(empty_files),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(deep_texts),
+        cmocka_unit_test(files),
+        cmocka_unit_test(mutations),
     };
-    return cmocka_run_group_tests(tests, make_file, remove_file);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,12 +6,7 @@
 
 enum { MAX_WORDS = 16 };
 
-/* Words and variables are one text each, cut at '|'; "" is none. */
-typedef struct front {
-    char text[2][512], *argv[MAX_WORDS], *environment[MAX_WORDS];
-    int argc;
-    dt_settings s;
-} front;
+static dt_settings s; /* of the last start */
 
 static int cut(char *text, char **words)
 {
@@ -24,35 +19,35 @@ static int cut(char *text, char **words)
     return n;
 }
 
-static dt_status start(front *f, const char *arguments, const char *environment)
+/* Words and variables are one text each, cut at '|'; "" is none. */
+static dt_status start(const char *arguments, const char *environment)
 {
-    snprintf(f->text[0], sizeof f->text[0], "dtrain|%.500s", arguments);
-    snprintf(f->text[1], sizeof f->text[1], "%s", environment);
-    f->argc = cut(f->text[0], f->argv);
-    cut(f->text[1], f->environment);
+    static char text[2][512], *argv[MAX_WORDS], *variables[MAX_WORDS];
+
+    snprintf(text[0], sizeof text[0], "dtrain|%.500s", arguments);
+    snprintf(text[1], sizeof text[1], "%s", environment);
+    const int argc = cut(text[0], argv);
+    cut(text[1], variables);
     dt_fail_clear();
-    return dt_settings_init(&f->s, f->argc, f->argv, f->environment);
+    dt_settings_release(&s);
+    return dt_settings_init(&s, argc, argv, variables);
 }
 
 static const char *text_of(const dt_options *o, const char *name)
 {
     static char text[DT_OPTION_CHARS];
-    const dt_option_row *row = dt_option_find(name);
-    assert_non_null(row);
-    return dt_option_text(row, o, text, sizeof text);
+    return dt_option_text(dt_option_find(name), o, text, sizeof text);
 }
 
 static void write_file(char *path, const char *text)
 {
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    FILE *f = fdopen(fd, "w");
+    FILE *f = fdopen(mkstemp(path), "w");
     assert_non_null(f);
     assert_true(fputs(text, f) >= 0);
     assert_int_equal(fclose(f), 0);
 }
 
-static void test_commands(void **state)
+static void words_make_commands(void **state)
 {
     static const struct {
         const char *words;
@@ -62,32 +57,31 @@ static void test_commands(void **state)
         {"--lr|1", &dt_command_train},
         {"train|--lr|1", &dt_command_train},
         {"eval|--model|m", &dt_command_eval},
-        {"summary", &dt_command_summary},
-        {"plan", &dt_command_plan},
         {"env|--json", &dt_command_env},
-        {"bench", &dt_command_bench},
         {"version", &dt_command_version},
         {"--version", &dt_command_version},
-        {"help", &dt_command_help},
         {"--help", &dt_command_help},
+        {"--help=all", &dt_command_help},
         {"bench|--help", &dt_command_help},
         {"--print-config", &dt_command_config},
         {"train|--print-config", &dt_command_config},
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        front f;
-        assert_int_equal(start(&f, cases[i].words, ""), DT_OK);
-        assert_ptr_equal(f.s.command, cases[i].command);
-        dt_settings_release(&f.s);
+    for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
+        assert_ok(start(cases[i].words, ""));
+        assert_ptr_equal(s.command, cases[i].command);
+        assert_int_equal(s.help_all, strcmp(cases[i].words, "--help=all") == 0);
     }
+#define X(name, text) assert_ptr_equal(dt_command_find(#name), &dt_command_##name);
+    DT_COMMAND_LIST(X)
+#undef X
 }
 
-static void test_command_line(void **state)
+static void words_make_options(void **state)
 {
     static const struct {
-        const char *words, *name, *want;
+        const char *words, *name, *want; /* no name: refused, with these words */
     } cases[] = {
         {"--max-steps|-1", "max_steps", "-1"},
         {"--max-steps=-1", "max_steps", "-1"},
@@ -99,174 +93,138 @@ static void test_command_line(void **state)
         {"--global-batch|64", "global_batch", "64"},
         {"--out|--odd", "out", "--odd"},
         {"--out=", NULL, "--out: nothing is given"},
-        {"--resume=", NULL, "--resume: nothing is given"},
-        {"-lr|0.5", NULL, "unknown option '-lr'"},
+        {"--init=", NULL, "--init: nothing is given"},
+        {"-lr|0.5", NULL, "unknown option '-lr'; did you mean --lr?"},
         {"--epoch|3", NULL, "did you mean --epochs?"},
         {"--epoch=3", NULL, "unknown option '--epoch'"},
         {"--learning-rate|1", NULL, "--learning-rate"},
         {"--momentun|1", NULL, "did you mean --momentum?"},
         {"--max_steps|3", NULL, "did you mean --max-steps?"},
-        {"--no-nesterof", NULL, "did you mean --no-nesterov?"},
         {"--no-lr", NULL, "'--no-lr'"},
         {"--bat|3", NULL, "unknown option '--bat'"},
-        {"--lr", NULL, "--lr needs a value"},
+        {"--lr", NULL, "--lr needs a value: --lr=RATE"},
         {"--seed|3|--lr", NULL, "--lr needs a value"},
-        {"--nesterov=true", NULL, "takes no value"},
-        {"--help=x", NULL, "takes no value"},
-        {"--no-nesterov=1", NULL, "takes no value"},
+        {"--config", NULL, "--config needs a value: --config=FILE"},
+        {"--nesterov=true", NULL, "--nesterov takes no value"},
+        {"--no-nesterov=1", NULL, "--no-nesterov takes no value"},
+        {"--help=x", NULL, "--help takes no value"},
         {"--lr|0.1|extra", NULL, "'extra'"},
         {"train|bench", NULL, "'bench'"},
         {"--lr|0.1|train", NULL, "'train'"},
-        {"trian", NULL, "did you mean train?"},
-        {"-x", NULL, "unknown option '-x'"},
-        {"-xyz", NULL, "unknown option '-xyz'"},
+        {"trian", NULL, "unknown command 'trian', want one of: train eval"},
         {"-x|-1", NULL, "unknown option '-x'"},
+        {"--|--lr", NULL, "'--lr'"},
         {"--lr|fast", NULL, "--lr: 'fast'"},
         {"--batch|0", NULL, "--batch: '0'"},
         {"--net|resnet", NULL, "--net: 'resnet'"},
-        {"--|--lr", NULL, "'--lr'"},
+        {"--bn|foo", NULL, "--bn: 'foo'"},
         {"--batch|4|--global-batch|8", NULL, "give one of them"},
+        {"--steps|4", NULL, "--steps is an option of bench, not of train"},
+        {"eval|--scaling", NULL, "--scaling is an option of bench, not of eval"},
+        {"summary|--json", NULL, "--json is an option of bench env eval, not of summary"},
+        {"config|--steps|4", "steps", "4"},
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        front f;
-        const dt_status st = start(&f, cases[i].words, "");
-        if (cases[i].name) {
-            assert_int_equal(st, DT_OK);
-            assert_string_equal(text_of(&f.s.options, cases[i].name), cases[i].want);
+    for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
+        const dt_status st = start(cases[i].words, "");
+        if (!cases[i].name) {
+            assert_fails(st, DT_USAGE, cases[i].want);
         } else {
-            if (st != DT_USAGE || !strstr(dt_fail_text(), cases[i].want))
-                print_error("%s -> %d %s\n", cases[i].words, st, dt_fail_text());
-            assert_int_equal(st, DT_USAGE);
-            assert_non_null(strstr(dt_fail_text(), cases[i].want));
+            assert_int_equal(st, DT_OK);
+            assert_string_equal(text_of(&s.options, cases[i].name), cases[i].want);
         }
-        dt_settings_release(&f.s);
     }
-    dt_fail_clear();
 }
 
-static void test_who_wins(void **state)
+static void later_places_win(void **state)
 {
     char path[] = "/tmp/dtrain_settings_XXXXXX", named[256], both[512];
-    front f;
 
     (void)state;
     write_file(path, "lr: 0.2\nmomentum: 0.2\nepochs: 2\nglobal_batch: 64\n");
     snprintf(named, sizeof named, "DTRAIN_CONFIG=%s", path);
     snprintf(both, sizeof both, "%s|DTRAIN_LR=0.3|DTRAIN_MOMENTUM=0.3|HOME=/|LR=9", named);
-
-    assert_int_equal(start(&f, "--lr|0.4", both), DT_OK);
-    assert_string_equal(text_of(&f.s.options, "lr"), "0.4");
-    assert_string_equal(text_of(&f.s.options, "momentum"), "0.3");
-    assert_string_equal(text_of(&f.s.options, "epochs"), "2");
-    assert_string_equal(text_of(&f.s.options, "seed"), "1");
-    assert_string_equal(text_of(&f.s.options, "global_batch"), "64");
-    assert_string_equal(text_of(&f.s.options, "batch"), "auto");
-    dt_settings_release(&f.s);
+    assert_ok(start("--lr|0.4", both));
+    assert_string_equal(text_of(&s.options, "lr"), "0.4");
+    assert_string_equal(text_of(&s.options, "momentum"), "0.3");
+    assert_string_equal(text_of(&s.options, "epochs"), "2");
+    assert_string_equal(text_of(&s.options, "seed"), "1");
+    assert_string_equal(text_of(&s.options, "global_batch"), "64");
+    assert_string_equal(text_of(&s.options, "batch"), "auto");
 
     /* a batch per shard on the command line replaces the file's global batch */
-    assert_int_equal(start(&f, "--batch|8", named), DT_OK);
-    assert_string_equal(text_of(&f.s.options, "global_batch"), "auto");
-    assert_string_equal(text_of(&f.s.options, "batch"), "8");
-    dt_settings_release(&f.s);
+    assert_ok(start("--batch|8", named));
+    assert_string_equal(text_of(&s.options, "global_batch"), "auto");
+    assert_string_equal(text_of(&s.options, "batch"), "8");
 
     /* --config wins over DTRAIN_CONFIG */
     snprintf(both, sizeof both, "--config|%s", path);
-    assert_int_equal(start(&f, both, "DTRAIN_CONFIG=/dev/null/none"), DT_OK);
-    assert_string_equal(text_of(&f.s.options, "epochs"), "2");
-    dt_settings_release(&f.s);
+    assert_ok(start(both, "DTRAIN_CONFIG=/dev/null/none"));
+    assert_string_equal(text_of(&s.options, "epochs"), "2");
     unlink(path);
 
-    /* help and version need no configuration */
-    assert_int_equal(start(&f, "--help", "DTRAIN_CONFIG=/dev/null/none"), DT_OK);
-    dt_settings_release(&f.s);
-    assert_int_equal(start(&f, "--lr|1", "DTRAIN_CONFIG=/dev/null/none"), DT_NOINPUT);
-    dt_settings_release(&f.s);
-    dt_fail_clear();
-    assert_int_equal(start(&f, "--config=", "DTRAIN_CONFIG=/dev/null/none"), DT_USAGE);
-    dt_settings_release(&f.s);
-    dt_fail_clear();
-    assert_int_equal(start(&f, "", "DTRAIN_CONFIG="), DT_CONFIG);
-    dt_settings_release(&f.s);
-    dt_fail_clear();
+    assert_ok(start("--help", "DTRAIN_CONFIG=/dev/null/none")); /* needs no configuration */
+    assert_fails(start("--lr|1", "DTRAIN_CONFIG=/dev/null/none"), DT_NOINPUT, "/dev/null/none");
+    assert_fails(start("--config=", "DTRAIN_CONFIG=/dev/null/none"), DT_USAGE, "empty");
+    assert_fails(start("", "DTRAIN_CONFIG="), DT_CONFIG, "empty");
 }
 
-static void test_bad_values_have_places(void **state)
+static void bad_values_have_places(void **state)
 {
     char path[] = "/tmp/dtrain_settings_XXXXXX", argument[256], place[256];
-    front f;
 
     (void)state;
     write_file(path, "epochs: 2\nbatch:  0\n");
     snprintf(argument, sizeof argument, "--config=%s", path);
     snprintf(place, sizeof place, "%s:2:9: '0'", path);
-    assert_int_equal(start(&f, argument, ""), DT_CONFIG);
-    assert_non_null(strstr(dt_fail_text(), place));
-    dt_settings_release(&f.s);
+    assert_fails(start(argument, ""), DT_CONFIG, place);
     unlink(path);
-
-    assert_int_equal(start(&f, "--init=", ""), DT_USAGE);
-    assert_non_null(strstr(dt_fail_text(), "--init: nothing is given"));
-    dt_settings_release(&f.s);
-    dt_fail_clear();
-
-    assert_int_equal(start(&f, "", "DTRAIN_LR=fast"), DT_CONFIG);
-    assert_non_null(strstr(dt_fail_text(), "DTRAIN_LR: 'fast'"));
-    dt_settings_release(&f.s);
-    dt_fail_clear();
+    assert_fails(start("", "DTRAIN_LR=fast"), DT_CONFIG, "DTRAIN_LR: 'fast'");
 }
 
-/* What `call` writes to stderr. */
-static void caught(const char *environment, char *text, size_t size)
+/* What a start with these variables writes to stderr. */
+static void warned(const char *environment, char *text, size_t size)
 {
-    front f;
     FILE *catcher = tmpfile();
     assert_non_null(catcher);
     const int saved = dup(STDERR_FILENO);
     dup2(fileno(catcher), STDERR_FILENO);
-    const dt_status st = start(&f, "", environment);
+    const dt_status st = start("", environment);
     dup2(saved, STDERR_FILENO);
     close(saved);
     assert_int_equal(st, DT_OK);
-    dt_settings_release(&f.s);
     rewind(catcher);
     text[fread(text, 1, size - 1, catcher)] = '\0';
     fclose(catcher);
 }
 
-static void test_doubtful_variables(void **state)
+static void doubtful_variables(void **state)
 {
+    static const struct {
+        const char *variables, *says;
+    } cases[] = {
+        {"DTRAIN_MOMENTUN=0.5", "DTRAIN_MOMENTUN in the environment is no option and is ignored; "
+                                "did you mean DTRAIN_MOMENTUM?"},
+        {"DTRAIN_LRR=3", "did you mean DTRAIN_LR?"},
+        {"DTRAIN_GLOBALBATCH=8", "did you mean DTRAIN_GLOBAL_BATCH?"},
+        {"DTRAIN_QWERTYUIOP=1", "is ignored"},
+        {"DTRAIN_BIN=/x|DTRAIN_SOURCE=/y|DTRAIN_BUILD_DIR=/z|DTRAIN_MOMENTUM=0.5", NULL},
+    };
     char text[512];
 
     (void)state;
-    caught("DTRAIN_MOMENTUN=0.5", text, sizeof text);
-    assert_non_null(strstr(text, "DTRAIN_MOMENTUN"));
-    assert_non_null(strstr(text, "DTRAIN_MOMENTUM?"));
-    caught("DTRAIN_LRR=3", text, sizeof text);
-    assert_non_null(strstr(text,
-                           "DTRAIN_LRR in the environment is no option and is ignored; did you "
-                           "mean DTRAIN_LR?"));
-    caught("DTRAIN_EPOCH=5|DTRAIN_GLOBALBATCH=8", text, sizeof text);
-    assert_non_null(strstr(text, "DTRAIN_EPOCHS?"));
-    assert_non_null(strstr(text, "DTRAIN_GLOBAL_BATCH?"));
-    caught("DTRAIN_QWERTYUIOP=1", text, sizeof text);
-    assert_non_null(strstr(text, "is ignored\n"));
-    caught("DTRAIN_BIN=/x|DTRAIN_SOURCE=/y|DTRAIN_BUILD_DIR=/z|DTRAIN_MOMENTUM=0.5", text,
-           sizeof text);
-    assert_string_equal(text, "");
-}
-
-static void assert_same(const dt_options *a, const dt_options *b)
-{
-    char text[DT_OPTION_CHARS], other[DT_OPTION_CHARS];
-    for (size_t i = 0; i < DT_SETTINGS; i++)
-        assert_string_equal(dt_option_text(&dt_option_table[i], a, text, sizeof text),
-                            dt_option_text(&dt_option_table[i], b, other, sizeof other));
+    for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
+        warned(cases[i].variables, text, sizeof text);
+        if (cases[i].says)
+            assert_non_null(strstr(text, cases[i].says));
+        else
+            assert_string_equal(text, "");
+    }
 }
 
 /* A printed configuration reads back as the same options, odd texts included. */
-static void test_round_trip(void **state)
+static void listings_read_back(void **state)
 {
     static const char *const lines[] = {
         "", "--lr|0.1|--global-batch|256|--no-drop-remainder|--net|vgg11|--max-steps|-1",
@@ -274,55 +232,52 @@ static void test_round_trip(void **state)
         "--out|a \"b\" \\c: #d '\xc3\xa9\xe2\x80\xa7\xef\xbb\xbe\xf0\x9f\x98\x80 |--threads|3"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        char path[] = "/tmp/dtrain_settings_XXXXXX", argument[256], *yaml = NULL;
+    for (size_t i = 0; i < DT_COUNT_OF(lines); i++) {
+        char path[] = "/tmp/dtrain_settings_XXXXXX", argument[256], *yaml[2];
         size_t size = 0;
-        front a, b;
-        assert_int_equal(start(&a, lines[i], ""), DT_OK);
-        FILE *f = open_memstream(&yaml, &size);
-        assert_non_null(f);
-        dt_options_yaml(f, &a.s.options);
-        fclose(f);
-        write_file(path, yaml);
-        snprintf(argument, sizeof argument, "--config|%s", path);
-        assert_int_equal(start(&b, argument, ""), DT_OK);
-        assert_same(&a.s.options, &b.s.options);
+        snprintf(argument, sizeof argument, "%s", lines[i]);
+        for (int k = 0; k < 2; k++) {
+            assert_ok(start(argument, ""));
+            FILE *f = open_memstream(&yaml[k], &size);
+            assert_non_null(f);
+            dt_options_yaml(f, &s.options);
+            fclose(f);
+            if (k == 0)
+                write_file(path, yaml[0]);
+            snprintf(argument, sizeof argument, "--config|%s", path);
+        }
+        assert_string_equal(yaml[0], yaml[1]);
         unlink(path);
-        free(yaml);
-        dt_settings_release(&a.s);
-        dt_settings_release(&b.s);
+        free(yaml[0]);
+        free(yaml[1]);
     }
 }
 
-/* --help names every option, every command and every default. */
-static void test_help(void **state)
+/* --help=all names every option; --help those for every day, on three screens of 50 lines. */
+static void help_names_options(void **state)
 {
-    char *help = NULL, word[128];
-    size_t size = 0;
-    dt_options o;
-
     (void)state;
-    FILE *f = open_memstream(&help, &size);
-    assert_non_null(f);
-    dt_arguments_help(f);
-    fclose(f);
-    dt_options_init(&o);
-    for (size_t i = 0; i < DT_SETTINGS; i++) {
-        const dt_option_row *r = &dt_option_table[i];
-        snprintf(word, sizeof word, "--%s", r->name);
-        for (char *c = word; *c; c++)
-            *c = *c == '_' ? '-' : *c;
-        assert_non_null(strstr(help, word));
-        assert_non_null(strstr(help, r->group));
+    for (int all = 0; all < 2; all++) {
+        char *help = NULL, word[128], name[DT_ARGUMENT_CHARS];
+        size_t size = 0;
+        int lines = 0;
+        FILE *f = open_memstream(&help, &size);
+        assert_non_null(f);
+        dt_help_print(f, all);
+        fclose(f);
+        for (size_t i = 0; i < DT_OPTIONS; i++) {
+            const dt_option_row *r = &dt_option_table[i];
+            snprintf(word, sizeof word, r->metavar ? "\n  --%s=" : "\n  --[no-]%s",
+                     dt_argument_name(r, name));
+            assert_int_equal(strstr(help, word) != NULL, all || r->daily);
+        }
+        assert_non_null(strstr(help, "(default: 0.01)"));
+        assert_int_equal(strstr(help, "\nExit codes:\n") != NULL, all);
+        for (const char *line = help; *line; line += strcspn(line, "\n") + 1, lines++)
+            assert_true(strcspn(line, "\n") <= 80);
+        assert_true(all || lines <= 150);
+        free(help);
     }
-    assert_non_null(strstr(help, "--no-drop-remainder"));
-    assert_non_null(strstr(help, "(default: 0.01)"));
-#define X(name, text)                                                                              \
-    assert_non_null(strstr(help, "\n  " #name " "));                                               \
-    assert_ptr_equal(dt_command_find(#name), &dt_command_##name);
-    DT_COMMAND_LIST(X)
-#undef X
-    free(help);
 }
 
 static const char *source_folder(void)
@@ -331,58 +286,39 @@ static const char *source_folder(void)
     return folder ? folder : ".";
 }
 
-static void test_configs_are_read(void **state)
-{
-    static const char *const names[] = {"tutorial", "tutorial-log",   "tutorial-32", "cs744",
-                                        "vgg11",    "resnet50-cifar", "smoke"};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char argument[512];
-        front f;
-        snprintf(argument, sizeof argument, "--config|%s/configs/%s.yaml", source_folder(),
-                 names[i]);
-        const dt_status st = start(&f, argument, "");
-        if (st != DT_OK)
-            print_error("%s\n", dt_fail_text());
-        assert_int_equal(st, DT_OK);
-        dt_settings_release(&f.s);
-    }
-}
-
 /* tutorial.yaml is the table: every option spelled out, every value its default. */
-static void test_tutorial_is_the_default(void **state)
+static void tutorial_is_the_default(void **state)
 {
     char path[512];
-    dt_settings s = {0};
-    dt_layer layer = {.code = DT_CONFIG};
+    dt_layer layer = {.file = ""};
     dt_options o;
 
     (void)state;
     dt_options_init(&o);
     snprintf(path, sizeof path, "%s/configs/tutorial.yaml", source_folder());
-    assert_int_equal(dt_config_read(&s.kept, path, &layer), DT_OK);
-    for (size_t i = 0; i < DT_SETTINGS; i++) {
+    assert_ok(dt_config_read(&layer, path));
+    for (size_t i = 0; i < DT_OPTIONS; i++) {
         if (!layer.value[i].text)
-            print_error("%s is missing\n", dt_option_table[i].name);
-        assert_non_null(layer.value[i].text);
+            fail_msg("%s is missing", dt_option_table[i].name);
         assert_string_equal(layer.value[i].text, text_of(&o, dt_option_table[i].name));
     }
+    dt_layer_release(&layer);
+}
+
+static int release(void **state)
+{
+    (void)state;
     dt_settings_release(&s);
+    return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_command_line),
-        cmocka_unit_test(test_who_wins),
-        cmocka_unit_test(test_bad_values_have_places),
-        cmocka_unit_test(test_doubtful_variables),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_help),
-        cmocka_unit_test(test_configs_are_read),
-        cmocka_unit_test(test_tutorial_is_the_default),
+        cmocka_unit_test(words_make_commands), cmocka_unit_test(words_make_options),
+        cmocka_unit_test(later_places_win),    cmocka_unit_test(bad_values_have_places),
+        cmocka_unit_test(doubtful_variables),  cmocka_unit_test(listings_read_back),
+        cmocka_unit_test(help_names_options),  cmocka_unit_test(tutorial_is_the_default),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, release);
 }
