@@ -1,10 +1,16 @@
-/* picture.h - is a PNG or JPEG file whole? Private to src/data.
+/* picture.h - what stb_image does not check of a PNG or JPEG file; private to src/data.
  *
- * The structure is checked before stb_image sees the file: everything that a decoder
- * would have to make up (a table that nothing defined, a component that nothing coded,
- * pixels that are not there) is refused with its reason, and so is what stb_image
- * takes in some version but cannot do (tables that are too long, sampling factors that do
- * not divide). Nothing is allocated or decoded, no byte outside [0, count) is read. */
+ * What keeps a hostile file from the program is the decoder's process (decoder.h), and what keeps
+ * old bytes from its pixels is that process's zeroed memory (pixels.h). stb_image (2.27 to 2.30)
+ * refuses most damage itself. Checked here is what it takes and should not, because its behaviour
+ * is undefined or because it makes up pixels that the file does not have:
+ *   PNG   checksums, which it ignores; bits per sample that a colour type does not have; an empty
+ *         first IDAT chunk, which it copies to a null pointer
+ *   JPEG  a Huffman table of more than 256 codes, which it writes beyond its own; scans that use
+ *         tables that nothing has defined; components that no scan codes; damaged segments and
+ *         files that end early, after which some versions return what they have
+ * And the size, which the caller wants to know first. Nothing is allocated or decoded, and no byte
+ * outside [0, count) is read. */
 #ifndef DT_PICTURE_H
 #define DT_PICTURE_H
 #include "base/base.h"
@@ -16,17 +22,11 @@ enum {
 };
 
 typedef struct dt_picture {
-    int width, height;              /* valid when whole */
+    int width, height;              /* valid when the file is good */
     char reason[DT_PICTURE_REASON]; /* valid when not: what is wrong, and where */
 } dt_picture;
 
 bool dt_picture_check(const uint8_t *bytes, size_t count, dt_picture *p);
-
-/* The two forms; the signature has been seen. */
-bool dt_picture_png(const uint8_t *bytes, size_t count, dt_picture *p);
-bool dt_picture_jpeg(const uint8_t *bytes, size_t count, dt_picture *p);
-/* Note sizes that are within the limits. */
-bool dt_picture_size(dt_picture *p, uint32_t width, uint32_t height);
-/* Note the reason; false, for `return`. */
-bool dt_picture_bad(dt_picture *p, const char *fmt, ...) DT_PRINTF(2, 3);
+/* Bytes of data in the PNG chunk at byte `at`; SIZE_MAX: it does not fit into the file. */
+size_t dt_png_length(const uint8_t *bytes, size_t count, size_t at);
 #endif

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,7 +15,40 @@ static const dt_source_row *const source_table[] = {
 #undef X
 };
 
-/* Nobody took the path: say why. */
+dt_status dt_source_path(char *path, const char *folder, const char *name)
+{
+    const int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+
+    if (n < 0 || n >= PATH_MAX)
+        return dt_fail(DT_NOINPUT, "path '%.60s...' has more than %d characters: use a shorter one",
+                       folder, PATH_MAX - 1);
+    return DT_OK;
+}
+
+/* What a folder holds that somebody takes for CIFAR-10's binary version. */
+static const char *source_mistaken(const char *folder)
+{
+    static const struct {
+        const char *name, *what;
+    } row[] = {
+        {"data_batch_1", "the Python version of CIFAR-10, but the binary version is read"},
+        {"cifar-10-batches-py", "the Python version of CIFAR-10, but the binary version is read"},
+        {"cifar-10-python.tar.gz",
+         "the Python version of CIFAR-10, but the binary version is read"},
+        {"cifar-10-binary.tar.gz", "an archive that is not unpacked yet: unpack it (tar -xzf)"},
+    };
+    char path[PATH_MAX];
+    struct stat about;
+
+    for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
+        const int n = snprintf(path, sizeof path, "%s/%s", folder, row[i].name);
+        if (n > 0 && (size_t)n < sizeof path && stat(path, &about) == 0)
+            return row[i].what;
+    }
+    return NULL;
+}
+
+/* No row takes the path: say why. */
 static dt_status source_unknown(const char *path)
 {
     static const char remedy[] = "get the images with scripts/get-cifar10, or use "
@@ -25,11 +59,14 @@ static dt_status source_unknown(const char *path)
         return dt_fail(DT_NOINPUT, "data '%s': %s; %s", path, strerror(errno), remedy);
     if (!S_ISDIR(about.st_mode))
         return dt_fail(DT_NOINPUT,
-                       "data '%s' is a file, expected the folder that holds "
-                       "data_batch_1.bin or train/; %s",
+                       "data '%s' is a file, expected the folder that holds data_batch_1.bin or "
+                       "train/ (unpack an archive first); %s",
                        path, remedy);
     if (faccessat(AT_FDCWD, path, R_OK | X_OK, AT_EACCESS) != 0)
         return dt_fail(DT_NOINPUT, "data folder '%s': %s", path, strerror(errno));
+    const char *mistaken = source_mistaken(path);
+    if (mistaken)
+        return dt_fail(DT_NOINPUT, "data folder '%s' holds %s; %s", path, mistaken, remedy);
     return dt_fail(DT_NOINPUT,
                    "data folder '%s' holds neither CIFAR-10 batches "
                    "(data_batch_1.bin) nor images (train/CLASS/*.png|jpg); %s",

@@ -2,12 +2,11 @@
  *
  * Classes are the folders of train/, sorted by bytes; samples are numbered in the order
  * of the bytes of CLASS/NAME. The first training image decides the size; others are
- * resized to it. Files are hostile: their structure is checked (picture.h), and what is
- * whole is decoded by another process (decoder.h). */
+ * resized to it. Files are hostile: they are decoded by another process (decoder.h), after a
+ * check of what the decoder does not see (picture.h). */
 #include "source.h"
 #include "augment.h"
 #include "decoder.h"
-#include "input.h"
 #include "picture.h"
 
 #include <dirent.h>
@@ -27,14 +26,12 @@ struct images_file {
     int64_t bytes;
 };
 struct images {
-    char root[DT_PATH_BYTES];
+    char root[PATH_MAX];
     struct images_file *file; /* [count] training files, then test files; owned */
     size_t count, room;
     size_t train; /* training files found, before --subset */
     int64_t ignored, resized;
     dt_decoder decoder; /* while images are read */
-    uint8_t *pixels;    /* [room] of an image of another size, owned */
-    size_t pixel_room;
 };
 
 /* ---- Folders --------------------------------------------------------------------- */
@@ -81,20 +78,13 @@ static dt_status images_list(const char *folder, struct dirent ***entry, int *co
 
 static dt_status images_add(struct images *m, const char *folder, const char *name, int32_t label)
 {
-    char path[DT_PATH_BYTES];
+    char path[PATH_MAX];
     struct stat about;
     const char *relative = path + strlen(m->root) + 1;
 
-    DT_TRY(dt_input_path(path, folder, name));
+    DT_TRY(dt_source_path(path, folder, name));
     if (stat(path, &about) != 0)
         return dt_fail(DT_NOINPUT, "image '%s': %s; replace or remove it", path, strerror(errno));
-    if (!S_ISREG(about.st_mode))
-        return dt_fail(DT_NOINPUT, "image '%s' is not a regular file: remove it", path);
-    if (about.st_size == 0 || about.st_size > DT_PICTURE_BYTES)
-        return dt_fail(DT_FORMAT,
-                       "image '%s' has %lld bytes, expected 1 to %d: replace or "
-                       "remove it",
-                       path, (long long)about.st_size, DT_PICTURE_BYTES);
     if (m->count == m->room) {
         const size_t room = m->room ? 2 * m->room : 1024;
         struct images_file *more = realloc(m->file, room * sizeof *more);
@@ -139,7 +129,7 @@ static bool images_is_folder(const char *path)
 static dt_status images_name_classes(dt_source *s, const char *folder, struct dirent **entry,
                                      int count)
 {
-    char path[DT_PATH_BYTES];
+    char path[PATH_MAX];
     size_t bytes = 0;
 
     for (int i = 0; i < count; i++)
@@ -148,7 +138,7 @@ static dt_status images_name_classes(dt_source *s, const char *folder, struct di
     DT_TRY(dt_calloc(&s->class_name, (size_t)count + 1, sizeof *s->class_name, "class names"));
     char *text = s->class_text;
     for (int i = 0; i < count; i++) {
-        DT_TRY(dt_input_path(path, folder, entry[i]->d_name));
+        DT_TRY(dt_source_path(path, folder, entry[i]->d_name));
         if (!images_is_folder(path))
             continue;
         const size_t length = strlen(entry[i]->d_name) + 1;
@@ -171,13 +161,13 @@ static int32_t images_label(const dt_source *s, const char *name)
 static dt_status images_scan_split(dt_source *s, bool test)
 {
     struct images *m = s->state;
-    char folder[DT_PATH_BYTES], path[DT_PATH_BYTES];
+    char folder[PATH_MAX], path[PATH_MAX];
     struct dirent **entry = NULL;
     int count = 0;
     dt_status st = DT_OK;
     const size_t first = m->count;
 
-    DT_TRY(dt_input_path(folder, m->root, images_split[test]));
+    DT_TRY(dt_source_path(folder, m->root, images_split[test]));
     if (access(folder, F_OK) != 0 && errno == ENOENT)
         return dt_fail(DT_NOINPUT,
                        "there is no folder '%s', expected train/CLASS/*.png|jpg and "
@@ -189,7 +179,7 @@ static dt_status images_scan_split(dt_source *s, bool test)
     for (int i = 0; i < count; i++) {
         const size_t before = m->count;
         const char *name = entry[i]->d_name;
-        DT_GO(st, dt_input_path(path, folder, name), out);
+        DT_GO(st, dt_source_path(path, folder, name), out);
         if (!images_is_folder(path)) {
             m->ignored++;
             continue;
@@ -223,32 +213,17 @@ out:
 
 /* ---- Files ----------------------------------------------------------------------- */
 
-/* Read a file and learn its size; *bytes is to be freed, also after an error. */
-static dt_status images_fetch(const struct images *m, const struct images_file *f, uint8_t **bytes,
-                              dt_picture *p)
+/* Read a file and learn its size; *bytes is freed by free(), also after an error. */
+static dt_status images_fetch(const struct images *m, const struct images_file *f,
+                              char path[PATH_MAX], char **bytes, size_t *count, dt_picture *p)
 {
-    char path[DT_PATH_BYTES];
-    int fd = -1;
-    int64_t size = 0;
-    dt_status st = DT_OK;
-
-    DT_TRY(dt_input_path(path, m->root, f->name));
-    DT_TRY(dt_input_open(&fd, path, &size));
-    if (size != f->bytes) {
-        st = dt_fail(DT_FORMAT,
-                     "image '%s' has %lld bytes, %lld when it was listed: it "
-                     "changed meanwhile",
-                     path, (long long)size, (long long)f->bytes);
-        goto out;
-    }
-    DT_GO(st, dt_calloc(bytes, (size_t)size, 1, "image file"), out);
-    DT_GO(st, dt_input_read(fd, path, 0, *bytes, (size_t)size), out);
-    if (!dt_picture_check(*bytes, (size_t)size, p))
-        st = dt_fail(DT_FORMAT, "image '%s' is no readable PNG or JPEG (%s): replace or remove it",
-                     path, p->reason);
-out:
-    close(fd);
-    return st;
+    DT_TRY(dt_source_path(path, m->root, f->name));
+    DT_TRY(dt_file_read(AT_FDCWD, path, DT_PICTURE_BYTES, bytes, count));
+    if (!dt_picture_check((const uint8_t *)*bytes, *count, p))
+        return dt_fail(DT_FORMAT,
+                       "image '%s' is no readable PNG or JPEG (%s): replace or remove it", path,
+                       p->reason);
+    return DT_OK;
 }
 
 /* Bilinear, half-pixel centres, rounded to the nearest byte. */
@@ -270,43 +245,29 @@ static void images_resize(const uint8_t *from, int width, int height, uint8_t *t
     }
 }
 
-/* Memory for the pixels of an image that will be resized. */
-static dt_status images_room(struct images *m, const dt_picture *p)
-{
-    const size_t bytes = 3 * (size_t)p->width * (size_t)p->height;
-
-    if (bytes <= m->pixel_room)
-        return DT_OK;
-    free(m->pixels);
-    m->pixels = NULL;
-    m->pixel_room = 0;
-    DT_TRY(dt_calloc(&m->pixels, bytes, 1, "an image's pixels"));
-    m->pixel_room = bytes;
-    return DT_OK;
-}
-
 static dt_status images_decode(dt_source *s, const struct images_file *f, uint8_t *to)
 {
     struct images *m = s->state;
-    char path[DT_PATH_BYTES];
-    uint8_t *bytes = NULL;
+    char path[PATH_MAX], *bytes = NULL;
+    uint8_t *pixels = NULL; /* of an image of another size */
+    size_t count = 0;
     dt_picture p;
     dt_status st = DT_OK;
 
-    DT_GO(st, images_fetch(m, f, &bytes, &p), out);
-    DT_GO(st, dt_input_path(path, m->root, f->name), out);
+    DT_GO(st, images_fetch(m, f, path, &bytes, &count, &p), out);
     const bool fits = p.width == s->info.width && p.height == s->info.height;
     if (!fits)
-        DT_GO(st, images_room(m, &p), out);
+        DT_GO(st, dt_calloc(&pixels, 3 * (size_t)p.width * (size_t)p.height, 1, path), out);
     DT_GO(st,
-          dt_decoder_run(&m->decoder, path, bytes, (size_t)f->bytes, p.width, p.height,
-                         fits ? to : m->pixels),
+          dt_decoder_run(&m->decoder, path, (const uint8_t *)bytes, count, p.width, p.height,
+                         fits ? to : pixels),
           out);
     if (!fits) {
-        images_resize(m->pixels, p.width, p.height, to, &s->info);
+        images_resize(pixels, p.width, p.height, to, &s->info);
         m->resized++;
     }
 out:
+    free(pixels);
     free(bytes);
     return st;
 }
@@ -315,20 +276,18 @@ out:
 
 static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
 {
-    char folder[DT_PATH_BYTES];
+    char folder[PATH_MAX], file[PATH_MAX], *bytes = NULL;
     struct images *m = NULL;
-    uint8_t *bytes = NULL;
+    size_t count = 0;
     dt_picture first = {0};
     dt_status st = DT_OK;
 
-    if (strlen(path) + sizeof "/train" > DT_PATH_BYTES)
-        return DT_DECLINED;
-    DT_TRY(dt_input_path(folder, path, images_split[0]));
+    DT_TRY(dt_source_path(folder, path, images_split[0]));
     if (!images_is_folder(folder))
         return DT_DECLINED;
     DT_TRY(dt_calloc(&m, 1, sizeof *m, "image folder"));
     s->state = m;
-    memcpy(m->root, path, strlen(path) + 1);
+    snprintf(m->root, sizeof m->root, "%s", path);
     DT_TRY(images_scan_split(s, false));
     if (s->info.classes < 2)
         return dt_fail(DT_FORMAT,
@@ -343,7 +302,7 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     }
     s->info.train = (int64_t)m->train;
     s->info.test = (int64_t)(m->count - m->train);
-    st = images_fetch(m, &m->file[0], &bytes, &first);
+    st = images_fetch(m, &m->file[0], file, &bytes, &count, &first);
     free(bytes);
     s->info.width = first.width;
     s->info.height = first.height;
@@ -358,7 +317,6 @@ static dt_status images_read(dt_source *s)
     struct images *m = s->state;
     const size_t bytes = 3 * (size_t)s->info.width * (size_t)s->info.height;
     const size_t train = (size_t)s->info.train;
-
     dt_status st = DT_OK;
 
     m->resized = 0;
@@ -373,9 +331,6 @@ static dt_status images_read(dt_source *s)
                 (long long)m->resized, s->info.width, s->info.height);
 out:
     dt_decoder_stop(&m->decoder);
-    free(m->pixels);
-    m->pixels = NULL;
-    m->pixel_room = 0;
     return st;
 }
 
