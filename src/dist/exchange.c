@@ -16,69 +16,48 @@ enum { EXCHANGE_ROWS = DT_COUNT_OF(exchange_table) };
 
 /* ---- Choosing a row -------------------------------------------------------------- */
 
-typedef struct exchange_decline {
-    char text[512];
-} exchange_decline;
-
-/* With x->row under trial: whether it declines, and whether it shares. `why`: in one line,
- * where it declines or cannot share what it would. */
-static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o, exchange_decline *why,
+/* With x->row under trial: whether it declines. `why`: where it does, or where ranks cannot
+ * share what they would; then in one line. */
+static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o, char *why, size_t room,
                               bool *declines)
 {
-    const int world = x->comm->world;
+    const bool would = x->comm->world > 1 && x->row->shares && x->row->shares(x);
 
-    why->text[0] = '\0';
-    DT_TRY(dt_exchange_form_teams(x, world > 1 && x->row->shares && x->row->shares(x)));
-    if (x->shares && o->apart) {
-        snprintf(why->text, sizeof why->text,
-                 "exchange %s: %s; --exchange tree sends messages instead", x->row->name, o->apart);
-        DT_TRY(dt_exchange_form_teams(x, false));
-    } else if (world > 1 && !x->shares && x->row->only_shared) {
-        snprintf(why->text, sizeof why->text,
+    DT_TRY(dt_exchange_form_teams(x, would && !o->apart));
+    *declines = x->comm->world > 1 && x->row->only_shared && !x->shares;
+    why[0] = '\0';
+    if (would && o->apart)
+        snprintf(why, room, "exchange %s: %s; --exchange tree sends messages instead", x->row->name,
+                 o->apart);
+    else if (*declines)
+        snprintf(why, room,
                  "exchange %s: the ranks run on %d nodes, which share no memory; use "
                  "--exchange tree",
                  x->row->name, x->comm->nodes);
-    }
-    *declines = world > 1 && !x->shares && x->row->only_shared;
-    if (world > 1 && x->row->longest && x->row->longest(x) > INT_MAX) {
-        snprintf(why->text, sizeof why->text,
-                 "exchange %s: a message would hold more than %d floats; use "
-                 "--exchange tree with smaller buckets",
-                 x->row->name, INT_MAX);
-        *declines = true;
-    }
     return DT_OK;
 }
 
-/* A named row that declines is an error, which says why. Else it is a note; but that rows
- * for one node pass on several is what `auto` is for. */
-static void exchange_say(const dt_exchange *x, const exchange_decline *why, bool any, bool declines)
-{
-    if (why->text[0] && (any ? x->row->shares && x->row->shares(x) : !declines))
-        dt_note("%s", why->text);
-}
-
-/* From (same) arguments alone, so all ranks choose alike. */
+/* From (same) arguments alone, so all ranks choose alike. A named row that declines is an
+ * error; that memory cannot be shared is a note, unless it is `quiet`. */
 static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool quiet)
 {
     const bool any = strcmp(o->name, "auto") == 0;
-    exchange_decline why = {""};
-    bool known = any, declines = true;
+    char why[512] = "";
+    bool declines = true;
 
     for (int i = 0; i < EXCHANGE_ROWS && declines; i++) {
         if (!any && strcmp(o->name, exchange_table[i]->name) != 0)
             continue;
-        known = true;
         x->row = exchange_table[i];
-        DT_TRY(exchange_try(x, o, &why, &declines));
-        if (!quiet)
-            exchange_say(x, &why, any, declines);
+        DT_TRY(exchange_try(x, o, why, sizeof why, &declines));
+        if (why[0] && o->apart && (any || !declines) && !quiet)
+            dt_note("%s", why);
     }
-    if (!known)
+    if (!x->row)
         return dt_fail(DT_CONFIG,
                        "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD),
                        o->name);
-    return declines ? dt_fail(DT_UNSUPPORTED, "%s", why.text) : DT_OK;
+    return declines ? dt_fail(DT_UNSUPPORTED, "%s", why) : DT_OK;
 }
 
 /* ---- Planning, opening, closing -------------------------------------------------- */
@@ -187,6 +166,7 @@ void dt_exchange_close(dt_exchange *x)
         return;
     if (x->state && x->row->close)
         x->row->close(x);
+    free(x->state);
     if (x->mpi != MPI_COMM_NULL && !dt_comm_alone())
         MPI_Comm_free(&x->mpi);
     dt_node_mem_destroy(x->lines);
@@ -232,17 +212,31 @@ static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t
     return DT_OK;
 }
 
-dt_status dt_exchange_drain(dt_exchange *x, const size_t *oldest, dt_status (*poll)(dt_exchange *x))
+dt_status dt_exchange_poll(dt_exchange *x)
 {
-    for (unsigned looks = 0; *oldest < x->buckets; dt_comm_idle(x->comm, &looks)) {
-        const size_t before = *oldest;
-        DT_TRY(poll(x));
-        if (*oldest != before) {
-            looks = 0;
-            dt_place_slice((int64_t)*oldest);
-        }
+    for (size_t b = x->oldest; b < x->started; b++) {
+        bool done = !x->row->advance;
+        if (!done)
+            DT_TRY(x->row->advance(x, b, &done));
+        if (b == x->oldest && done)
+            x->oldest++;
     }
     return DT_OK;
+}
+
+/* Until all buckets are complete. */
+static dt_status exchange_drain(dt_exchange *x)
+{
+    for (unsigned looks = 0; x->oldest < x->started; dt_comm_idle(x->comm, &looks)) {
+        const size_t before = x->oldest;
+        DT_TRY(dt_exchange_poll(x));
+        if (x->oldest != before) {
+            looks = 0;
+            dt_place_slice((int64_t)x->oldest);
+        }
+    }
+    x->oldest = x->started = 0;
+    return x->row->finish ? x->row->finish(x) : DT_OK;
 }
 
 dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
@@ -256,7 +250,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
                        x->next);
     dt_exchange_tell(x, DT_FINISHED, x->step + 1);
     if (x->comm->world > 1)
-        DT_TRY(x->row->finish(x));
+        DT_TRY(exchange_drain(x));
     x->step++;
     DT_TRY(exchange_await(x, DT_FINISHED, x->step));
     x->next = x->first;
@@ -282,28 +276,62 @@ dt_status dt_exchange_publish(dt_exchange *x)
     return DT_OK;
 }
 
-/* ---- Statistics ------------------------------------------------------------------ */
+/* ---- Messages and statistics ------------------------------------------------------ */
 
-void dt_exchange_count_sent(dt_exchange *x, size_t bytes)
+void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received)
 {
-    x->stats.bytes_sent += bytes;
-    dt_place_sent(bytes);
-    x->stats.messages++;
-}
-
-void dt_exchange_count_received(dt_exchange *x, size_t bytes)
-{
-    x->stats.bytes_received += bytes;
-    x->stats.messages++;
+    x->stats.bytes_sent += bytes * (size_t)sent;
+    x->stats.bytes_received += bytes * (size_t)received;
+    x->stats.messages += (uint64_t)(sent + received);
+    dt_place_sent(bytes * (size_t)sent);
 }
 
 void dt_exchange_count_allreduce(dt_exchange *x, size_t floats)
 {
-    const size_t world = (size_t)x->comm->world,
-                 moved = 2 * (world - 1) * floats / world * sizeof(float);
+    const size_t world = (size_t)x->comm->world;
 
-    dt_exchange_count_sent(x, moved);
-    dt_exchange_count_received(x, moved);
+    dt_exchange_count(x, 2 * (world - 1) * floats / world * sizeof(float), 1, 1);
+}
+
+static size_t exchange_bytes(size_t count, MPI_Datatype type)
+{
+    return count * (type == MPI_FLOAT ? sizeof(float) : sizeof(dt_bf16));
+}
+
+dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, MPI_Datatype type,
+                           int to, int tag, MPI_Request *r)
+{
+    int n = 0;
+
+    if (count == 0)
+        return DT_OK;
+    DT_TRY(dt_comm_count(count, &n));
+    DT_MPI(MPI_Isend(data, n, type, to, tag, x->mpi, r));
+    dt_exchange_count(x, exchange_bytes(count, type), 1, 0);
+    return DT_OK;
+}
+
+dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, MPI_Datatype type, int from,
+                              int tag, MPI_Request *r)
+{
+    int n = 0;
+
+    if (count == 0)
+        return DT_OK;
+    DT_TRY(dt_comm_count(count, &n));
+    DT_MPI(MPI_Irecv(data, n, type, from, tag, x->mpi, r));
+    dt_exchange_count(x, exchange_bytes(count, type), 0, 1);
+    return DT_OK;
+}
+
+void dt_exchange_cancel(MPI_Request *r, size_t count)
+{
+    for (size_t i = 0; r && i < count; i++) {
+        if (r[i] == MPI_REQUEST_NULL)
+            continue;
+        MPI_Cancel(&r[i]);
+        MPI_Request_free(&r[i]);
+    }
 }
 
 void dt_exchange_stats_get(const dt_exchange *x, dt_exchange_stats *s)

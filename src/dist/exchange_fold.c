@@ -87,10 +87,12 @@ static dt_status fold_bucket(dt_exchange *x, size_t b)
     fold_leaves(x, x->bucket[b]);
     if (x->next < x->end)
         return DT_OK;
-    if (x->comm->world > 1)
-        return x->row->start ? x->row->start(x, b) : DT_OK;
-    fold_alone(x, x->bucket[b]);
-    return DT_OK;
+    if (x->comm->world == 1) {
+        fold_alone(x, x->bucket[b]);
+        return DT_OK;
+    }
+    x->started = b + 1;
+    return x->row->start ? x->row->start(x, b) : DT_OK;
 }
 
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
@@ -105,5 +107,5 @@ dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
     }
     if (x->folded == x->buckets)
         x->writing = false;
-    return x->comm->world > 1 && x->row->poll ? x->row->poll(x) : DT_OK;
+    return dt_exchange_poll(x);
 }

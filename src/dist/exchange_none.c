@@ -16,15 +16,8 @@ static dt_status none_start(dt_exchange *x, size_t b)
     return DT_OK;
 }
 
-static dt_status none_finish(dt_exchange *x)
-{
-    (void)x;
-    return DT_OK;
-}
-
 const dt_exchange_row dt_exchange_row_none = {
     .name = "none",
     .open = none_open,
     .start = none_start,
-    .finish = none_finish,
 };

@@ -9,18 +9,11 @@
 #include "exchange_row.h"
 #include "spans.h"
 
-#include <stdlib.h>
-
 typedef struct ring_bucket {
     MPI_Request request[2]; /* to the right, from the left */
     float *received;        /* [longest slice] */
     int step;               /* of 2 * (world - 1) */
 } ring_bucket;
-
-typedef struct ring_state {
-    size_t oldest, started; /* buckets [oldest, started) are under way */
-    ring_bucket bucket[];   /* [buckets] */
-} ring_state;
 
 static int ring_steps(const dt_exchange *x)
 {
@@ -44,22 +37,17 @@ static size_t ring_extra(const dt_exchange *x, int rank)
     return floats;
 }
 
-static size_t ring_longest(const dt_exchange *x)
-{
-    return dt_spans_longest(x->bucket, x->buckets) / (size_t)x->comm->world +
-           16 * (size_t)x->comm->world;
-}
-
+/* x->state: [buckets] */
 static dt_status ring_open(dt_exchange *x)
 {
     float *received = x->extra;
-    ring_state *s = NULL;
+    ring_bucket *k = NULL;
 
-    DT_TRY(dt_calloc(&s, 1, sizeof *s + x->buckets * sizeof *s->bucket, "the exchange"));
-    x->state = s;
+    DT_TRY(dt_calloc(&k, x->buckets, sizeof *k, "the exchange"));
+    x->state = k;
     for (size_t b = 0; b < x->buckets; b++) {
-        s->bucket[b].request[0] = s->bucket[b].request[1] = MPI_REQUEST_NULL;
-        s->bucket[b].received = received;
+        k[b].request[0] = k[b].request[1] = MPI_REQUEST_NULL;
+        k[b].received = received;
         received += ring_slice_floats(x, b);
     }
     return DT_OK;
@@ -82,44 +70,29 @@ static dt_span ring_arriving(const dt_exchange *x, size_t b, int step)
 /* Steps of a bucket match by order: a tag has one sender and one receiver. */
 static dt_status ring_post(dt_exchange *x, size_t b)
 {
-    ring_state *s = x->state;
-    ring_bucket *k = &s->bucket[b];
+    ring_bucket *k = (ring_bucket *)x->state + b;
     const int world = x->comm->world, rank = x->comm->rank, tag = (int)b;
     const dt_span out = dt_spans_slice(x->bucket[b], ring_slice(x, k->step), world),
                   in = ring_arriving(x, b, k->step);
     float *to = k->step < world - 1 ? k->received : x->sum + in.first;
-    int count = 0;
 
-    if (in.count > 0) {
-        DT_TRY(dt_comm_count(in.count, &count));
-        DT_MPI(MPI_Irecv(to, count, MPI_FLOAT, (rank + world - 1) % world, tag, x->mpi,
-                         &k->request[1]));
-        dt_exchange_count_received(x, in.count * sizeof(float));
-    }
-    if (out.count > 0) {
-        DT_TRY(dt_comm_count(out.count, &count));
-        DT_MPI(MPI_Isend(x->sum + out.first, count, MPI_FLOAT, (rank + 1) % world, tag, x->mpi,
-                         &k->request[0]));
-        dt_exchange_count_sent(x, out.count * sizeof(float));
-    }
-    return DT_OK;
+    DT_TRY(dt_exchange_receive(x, to, in.count, MPI_FLOAT, (rank + world - 1) % world, tag,
+                               &k->request[1]));
+    return dt_exchange_send(x, x->sum + out.first, out.count, MPI_FLOAT, (rank + 1) % world, tag,
+                            &k->request[0]);
 }
 
 static dt_status ring_start(dt_exchange *x, size_t b)
 {
-    ring_state *s = x->state;
-
+    ((ring_bucket *)x->state)[b].step = 0;
     dt_exchange_fold_partials(x, x->bucket[b]);
-    s->bucket[b].step = 0;
-    s->started = b + 1;
     return ring_post(x, b);
 }
 
 /* As many steps as have arrived. */
-static dt_status ring_advance(dt_exchange *x, size_t b)
+static dt_status ring_advance(dt_exchange *x, size_t b, bool *done)
 {
-    ring_state *s = x->state;
-    ring_bucket *k = &s->bucket[b];
+    ring_bucket *k = (ring_bucket *)x->state + b;
     int complete = 0;
 
     while (k->step < ring_steps(x)) {
@@ -132,52 +105,23 @@ static dt_status ring_advance(dt_exchange *x, size_t b)
         if (++k->step < ring_steps(x))
             DT_TRY(ring_post(x, b));
     }
+    *done = true;
     return DT_OK;
 }
 
-static dt_status ring_poll(dt_exchange *x)
-{
-    ring_state *s = x->state;
-
-    for (size_t b = s->oldest; b < s->started; b++) {
-        DT_TRY(ring_advance(x, b));
-        if (b == s->oldest && s->bucket[b].step == ring_steps(x))
-            s->oldest++;
-    }
-    return DT_OK;
-}
-
-static dt_status ring_finish(dt_exchange *x)
-{
-    ring_state *s = x->state;
-
-    DT_TRY(dt_exchange_drain(x, &s->oldest, ring_poll));
-    s->oldest = s->started = 0;
-    return DT_OK;
-}
-
-/* After a failure messages may be under way: nothing waits for them any more. */
 static void ring_close(dt_exchange *x)
 {
-    ring_state *s = x->state;
+    ring_bucket *k = x->state;
 
-    for (size_t i = 0; i < 2 * x->buckets; i++) {
-        MPI_Request *r = &s->bucket[i / 2].request[i % 2];
-        if (*r == MPI_REQUEST_NULL)
-            continue;
-        MPI_Cancel(r);
-        MPI_Request_free(r);
-    }
-    free(s);
+    for (size_t b = 0; b < x->buckets; b++)
+        dt_exchange_cancel(k[b].request, 2);
 }
 
 const dt_exchange_row dt_exchange_row_ring = {
     .name = "ring",
     .extra = ring_extra,
-    .longest = ring_longest,
     .open = ring_open,
     .start = ring_start,
-    .poll = ring_poll,
-    .finish = ring_finish,
+    .advance = ring_advance,
     .close = ring_close,
 };

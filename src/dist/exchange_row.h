@@ -20,15 +20,16 @@ typedef struct dt_exchange_row {
     bool only_shared; /* declines where they cannot */
     /* Floats that the row's buffers take beside the slots, on that rank. Optional. */
     size_t (*extra)(const dt_exchange *x, int rank);
-    /* Floats of the longest message or displacement: a row declines what MPI's int
-     * cannot count. Optional: no messages. */
-    size_t (*longest)(const dt_exchange *x);
     dt_status (*open)(dt_exchange *x); /* take memory; no communication. Optional */
     /* The partial sums of bucket b are final. Must not wait. Optional. */
     dt_status (*start)(dt_exchange *x, size_t b);
-    dt_status (*poll)(dt_exchange *x);   /* let messages progress. Optional */
-    dt_status (*finish)(dt_exchange *x); /* complete x->sum in x->owned */
-    void (*close)(dt_exchange *x);       /* also with messages under way. Optional */
+    /* Whether the sum of bucket b, which has been started, is complete in x->owned; asked again
+     * until it is, all buckets in turn. Must not wait. Optional: started is complete. */
+    dt_status (*advance)(dt_exchange *x, size_t b, bool *done);
+    dt_status (*finish)(dt_exchange *x); /* what is left when all are done; may wait. Optional */
+    /* Release what the state holds, also with messages under way (a collective among them
+     * cannot be taken back). Optional. */
+    void (*close)(dt_exchange *x);
 } dt_exchange_row;
 
 #define X(name) extern const dt_exchange_row dt_exchange_row_##name;
@@ -51,7 +52,7 @@ struct dt_exchange {
     const dt_exchange_row *row;
     dt_comm *comm; /* borrowed */
     MPI_Comm mpi;  /* own duplicate: messages of two exchanges never meet */
-    void *state;   /* the row's own */
+    void *state;   /* the row's own; freed behind its close */
     size_t floats;
     dt_span *tensor; /* [tensors], owned */
     dt_span *bucket; /* [buckets], owned */
@@ -87,9 +88,10 @@ struct dt_exchange {
     int first, end, next; /* own shards; the next to be asked for */
     bool writing;         /* leaves were handed out and are not yet folded */
     dt_counter counter;
-    int leaf, merges; /* the running leaf's slot and the additions that it closes */
-    dt_fold leaves;   /* lockstep: what makes partial sums of the rank's leaves */
-    size_t folded;    /* buckets of the running leaf that are folded */
+    int leaf, merges;       /* the running leaf's slot and the additions that it closes */
+    dt_fold leaves;         /* lockstep: what makes partial sums of the rank's leaves */
+    size_t folded;          /* buckets of the running leaf that are folded */
+    size_t oldest, started; /* buckets [oldest, started) are under way */
     dt_exchange_stats stats;
 };
 
@@ -139,12 +141,19 @@ dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
  * before they said so is then visible. */
 void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
 bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count);
-/* Poll until *oldest, which poll advances, has passed all buckets. */
-dt_status dt_exchange_drain(dt_exchange *x, const size_t *oldest,
-                            dt_status (*poll)(dt_exchange *x)) DT_MUST_CHECK;
+/* Advance all buckets that are under way. */
+dt_status dt_exchange_poll(dt_exchange *x) DT_MUST_CHECK;
 
-void dt_exchange_count_sent(dt_exchange *x, size_t bytes);
-void dt_exchange_count_received(dt_exchange *x, size_t bytes);
+/* MPI_Isend and MPI_Irecv on x->mpi, counted; of nothing, nothing is sent. type: MPI_FLOAT or
+ * MPI_UINT16_T */
+dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, MPI_Datatype type,
+                           int to, int tag, MPI_Request *r) DT_MUST_CHECK;
+dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, MPI_Datatype type, int from,
+                              int tag, MPI_Request *r) DT_MUST_CHECK;
+/* Of messages that nothing waits for any more, after a failure. */
+void dt_exchange_cancel(MPI_Request *r, size_t count);
+/* Messages of `bytes` bytes each, for the statistics. */
+void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received);
 /* MPI does not tell what its allreduce moves; counted is what a ring moves, the least
  * that one message per rank and step can do: 2 (world - 1) / world of the span each
  * way. */

@@ -19,22 +19,16 @@ typedef struct tree_bucket {
     bool folded; /* the team's partial sums of my slice are complete and on their way */
     bool summed; /* so is my piece's sum */
     bool sent;   /* others have the partial sums: their place may take sums */
-    bool done;
+    bool done;   /* and the sums of all pieces have come */
 } tree_bucket;
 
 typedef struct tree_state {
-    tree_bucket *bucket;    /* [buckets] */
-    float **part;           /* [inner.roots] where the team's partial sums lie. [floats] */
-    size_t *place;          /* [outer.operands] in `received`, in units of a piece */
-    MPI_Request *request;   /* of all buckets */
-    int ins, outs, backs;   /* of one bucket */
-    size_t oldest, started; /* buckets [oldest, started) are under way */
+    tree_bucket *bucket;  /* [buckets] */
+    float **part;         /* [inner.roots] where the team's partial sums lie. [floats] */
+    size_t *place;        /* [outer.operands] in `received`, in units of a piece */
+    MPI_Request *request; /* of all buckets */
+    int ins, outs, backs; /* of one bucket */
 } tree_state;
-
-static size_t tree_longest(const dt_exchange *x)
-{
-    return dt_spans_longest(x->bucket, x->buckets) / (size_t)x->teams + 32;
-}
 
 static bool tree_shares(const dt_exchange *x)
 {
@@ -161,17 +155,11 @@ static void tree_close(dt_exchange *x)
     tree_state *t = x->state;
     const size_t requests = x->buckets * (size_t)(t->ins + t->outs + t->backs);
 
-    for (size_t i = 0; t->request && i < requests; i++) {
-        if (t->request[i] == MPI_REQUEST_NULL)
-            continue;
-        MPI_Cancel(&t->request[i]);
-        MPI_Request_free(&t->request[i]);
-    }
+    dt_exchange_cancel(t->request, requests);
     free(t->request);
     free(t->place);
     free(t->part);
     free(t->bucket);
-    free(t);
 }
 
 /* ---- Messages: 0 carries a partial sum, 1 a sum. Those of one bucket between two ranks
@@ -182,33 +170,15 @@ static int tree_tag(size_t b, int kind)
     return (int)(2 * b) + kind;
 }
 
-/* With the peer in that team. */
-static dt_status tree_send(dt_exchange *x, const float *data, size_t floats, bool half, int team,
-                           int tag, MPI_Request *r)
+/* My peer in that team. */
+static int tree_peer(const dt_exchange *x, int team)
 {
-    const int to = team * x->team_ranks + x->comm->rank - x->team_first;
-    int count = 0;
-
-    if (floats == 0)
-        return DT_OK;
-    DT_TRY(dt_comm_count(floats, &count));
-    DT_MPI(MPI_Isend(data, count, half ? MPI_UINT16_T : MPI_FLOAT, to, tag, x->mpi, r));
-    dt_exchange_count_sent(x, floats * (half ? sizeof(dt_bf16) : sizeof *data));
-    return DT_OK;
+    return team * x->team_ranks + x->comm->rank - x->team_first;
 }
 
-static dt_status tree_receive(dt_exchange *x, float *data, size_t floats, bool half, int team,
-                              int tag, MPI_Request *r)
+static MPI_Datatype tree_type(bool half)
 {
-    const int from = team * x->team_ranks + x->comm->rank - x->team_first;
-    int count = 0;
-
-    if (floats == 0)
-        return DT_OK;
-    DT_TRY(dt_comm_count(floats, &count));
-    DT_MPI(MPI_Irecv(data, count, half ? MPI_UINT16_T : MPI_FLOAT, from, tag, x->mpi, r));
-    dt_exchange_count_received(x, floats * (half ? sizeof(dt_bf16) : sizeof *data));
-    return DT_OK;
+    return half ? MPI_UINT16_T : MPI_FLOAT;
 }
 
 /* Operand i of my piece of a bucket, received from another team. */
@@ -227,8 +197,9 @@ static dt_status tree_receive_parts(dt_exchange *x, size_t b)
     for (int from = 0; from < x->teams; from++)
         for (int i = x->outer.start[from]; i < x->outer.start[from + 1]; i++)
             if (from != x->team)
-                DT_TRY(tree_receive(x, tree_received(x, b, i), mine.count, tree_half(x, i), from,
-                                    tree_tag(b, 0), r++));
+                DT_TRY(dt_exchange_receive(x, tree_received(x, b, i), mine.count,
+                                           tree_type(tree_half(x, i)), tree_peer(x, from),
+                                           tree_tag(b, 0), r++));
     return DT_OK;
 }
 
@@ -247,7 +218,8 @@ static dt_status tree_send_parts(dt_exchange *x, size_t b)
             float *part = t->part[j] + piece.first;
             if (half)
                 dt_halves_of_f32((void *)part, part, piece.count);
-            DT_TRY(tree_send(x, part, piece.count, half, to, tree_tag(b, 0), r++));
+            DT_TRY(dt_exchange_send(x, part, piece.count, tree_type(half), tree_peer(x, to),
+                                    tree_tag(b, 0), r++));
         }
     }
     return DT_OK;
@@ -270,11 +242,9 @@ static void tree_unpack(dt_exchange *x, size_t b)
 
 static dt_status tree_start(dt_exchange *x, size_t b)
 {
-    tree_state *t = x->state;
-    tree_bucket *k = &t->bucket[b];
+    tree_bucket *k = &((tree_state *)x->state)->bucket[b];
 
     k->folded = k->summed = k->sent = k->done = false;
-    t->started = b + 1;
     DT_TRY(tree_receive_parts(x, b));
     dt_exchange_tell(x, DT_FOLDED, x->step * x->buckets + b + 1);
     return DT_OK;
@@ -308,8 +278,8 @@ static dt_status tree_sum(dt_exchange *x, size_t b)
                                            tree_half(x, i) ? DT_LEAF_HALF : DT_LEAF_PLAIN};
     dt_fold_run(&x->outer, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch);
     for (int step = 1; step < x->teams; step++)
-        DT_TRY(
-            tree_send(x, sum, mine.count, false, (x->team + step) % x->teams, tree_tag(b, 1), r++));
+        DT_TRY(dt_exchange_send(x, sum, mine.count, MPI_FLOAT,
+                                tree_peer(x, (x->team + step) % x->teams), tree_tag(b, 1), r++));
     return DT_OK;
 }
 
@@ -322,8 +292,8 @@ static dt_status tree_receive_sums(dt_exchange *x, size_t b)
     for (int step = 1; step < x->teams; step++) {
         const int from = (x->team + step) % x->teams;
         const dt_span piece = tree_piece(x, b, from);
-        DT_TRY(
-            tree_receive(x, x->sum + piece.first, piece.count, false, from, tree_tag(b, 1), r++));
+        DT_TRY(dt_exchange_receive(x, x->sum + piece.first, piece.count, MPI_FLOAT,
+                                   tree_peer(x, from), tree_tag(b, 1), r++));
     }
     return DT_OK;
 }
@@ -338,7 +308,7 @@ static dt_status tree_complete(MPI_Request *r, int count, bool *complete)
     return DT_OK;
 }
 
-static dt_status tree_advance(dt_exchange *x, size_t b)
+static dt_status tree_advance(dt_exchange *x, size_t b, bool *done)
 {
     const tree_state *t = x->state;
     tree_bucket *k = &t->bucket[b];
@@ -362,27 +332,7 @@ static dt_status tree_advance(dt_exchange *x, size_t b)
     }
     if (k->summed && k->sent && !k->done)
         DT_TRY(tree_complete(k->back, t->backs, &k->done));
-    return DT_OK;
-}
-
-static dt_status tree_poll(dt_exchange *x)
-{
-    tree_state *t = x->state;
-
-    for (size_t b = t->oldest; b < t->started; b++) {
-        DT_TRY(tree_advance(x, b));
-        if (b == t->oldest && t->bucket[b].done)
-            t->oldest++;
-    }
-    return DT_OK;
-}
-
-static dt_status tree_finish(dt_exchange *x)
-{
-    tree_state *t = x->state;
-
-    DT_TRY(dt_exchange_drain(x, &t->oldest, tree_poll));
-    t->oldest = t->started = 0;
+    *done = k->done;
     return DT_OK;
 }
 
@@ -391,10 +341,8 @@ const dt_exchange_row dt_exchange_row_tree = {
     .exact = true,
     .shares = tree_shares,
     .extra = tree_extra,
-    .longest = tree_longest,
     .open = tree_open,
     .start = tree_start,
-    .poll = tree_poll,
-    .finish = tree_finish,
+    .advance = tree_advance,
     .close = tree_close,
 };

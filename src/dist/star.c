@@ -2,20 +2,11 @@
 #include "star.h"
 #include "spans.h"
 
-static size_t star_received(const dt_exchange *x)
-{
-    return (size_t)(x->fold.operands - dt_exchange_partials(x, 0)) *
-           dt_spans_longest(x->tensor, x->tensors);
-}
-
 size_t dt_star_extra(const dt_exchange *x, int rank)
 {
-    return rank == 0 ? star_received(x) : 0;
-}
+    const size_t received = (size_t)(x->fold.operands - dt_exchange_partials(x, 0));
 
-size_t dt_star_longest(const dt_exchange *x)
-{
-    return star_received(x);
+    return rank == 0 ? received * dt_spans_longest(x->tensor, x->tensors) : 0;
 }
 
 void dt_star_sum(dt_exchange *x, dt_span tensor)
