@@ -315,6 +315,21 @@ void dt_digest_text(dt_digest d, char out[DT_DIGEST_CHARS]);
 
 /* Files and folders that are on disk when a call returns; the order of calls is the caller's. */
 
+/* Where a file goes. It is written under a temporary name beside it, which it gives up when it is
+ * whole and synced: at any moment `name` is the whole new file or what was there before. Neither
+ * is ever written through a link or into a file that exists. */
+typedef struct dt_target {
+    int folder;        /* a descriptor, or AT_FDCWD */
+    const char *name;  /* in that folder, or a path; borrowed */
+    const char *shown; /* what messages call the file; borrowed */
+    bool fresh;        /* the folder is itself temporary: written under its own name at once */
+} dt_target;
+/* A path that the user gave. */
+dt_target dt_target_path(const char *path);
+/* Whether a file may go there: nothing, or a regular file, has the name. DT_CANTCREATE: a folder,
+ * link, device, pipe or socket, which is left alone. */
+dt_status dt_target_check(const dt_target *t) DT_MUST_CHECK;
+
 /* What was written: length, and XXH3-128 of the bytes as they were handed over. */
 typedef struct dt_written {
     uint64_t bytes;
@@ -322,30 +337,26 @@ typedef struct dt_written {
 } dt_written;
 
 typedef struct dt_outfile {
-    char path[PATH_MAX]; /* "": there is nothing to remove */
-    const char *name;    /* borrowed; what messages call the file */
+    dt_target target;
+    char made[PATH_MAX]; /* the name that it has so far; "": there is nothing to remove */
     int fd;              /* -1: closed */
     uint64_t size;       /* announced */
     uint64_t bytes;      /* written so far */
     dt_hash *hash;       /* owned */
 } dt_outfile;
 
-/* Make a file of mode 0644, replacing an abandoned one, never through a link or into a device.
- * Room for `size` bytes is reserved where the file system can, so that a full disk shows at
- * once; what dt_outfile_reserve has left is used. On failure, too, f is to be abandoned.
- * DT_CANTCREATE; DT_IO: the disk is full; DT_NOMEM: ulimit -f is lower. */
-dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name,
-                          uint64_t size) DT_MUST_CHECK;
+/* Make a file of mode 0644. Room for `size` bytes is reserved where the file system can, so that a
+ * full disk shows at once. On failure, too, f is to be abandoned. DT_CANTCREATE; DT_IO: the disk
+ * is full; DT_NOMEM: ulimit -f is lower. */
+dt_status dt_outfile_open(dt_outfile *f, const dt_target *t, uint64_t size) DT_MUST_CHECK;
 dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes) DT_MUST_CHECK;
-/* Sync and close; w may be NULL. The file stays when f is abandoned afterwards. */
+/* Sync and close; unless its folder is fresh, give it its name and sync the folder. w may be NULL.
+ * The file stays when f is abandoned afterwards. DT_IO. */
 dt_status dt_outfile_finish(dt_outfile *f, dt_written *w) DT_MUST_CHECK;
 /* Close what is open and unlink what is not finished; a zeroed f with fd -1 is allowed. */
 void dt_outfile_abandon(dt_outfile *f);
-/* Leave a file of `size` bytes, whose content means nothing, for dt_outfile_open: a disk that
- * fills up meanwhile has room for it. Errors as dt_outfile_open; then there is no file. */
-dt_status dt_outfile_reserve(const char *path, const char *name, uint64_t size) DT_MUST_CHECK;
 /* A whole new file from memory. */
-dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes,
+dt_status dt_outfile_put(const dt_target *t, const void *data, uint64_t bytes,
                          dt_written *w) DT_MUST_CHECK;
 
 /* "a/b" into out[PATH_MAX]. DT_CANTCREATE: too long. */
@@ -355,14 +366,13 @@ bool dt_path_exists(const char *path);
 /* Whether anything has the name, if only a link whose target is missing: of a disk that is not
  * mounted, nothing is known. */
 bool dt_path_taken(const char *path);
-/* Whether a new file may take the place of what is at `path`: nothing, or a regular file.
- * DT_CANTCREATE: a folder, link, device, pipe or socket, which is left alone. */
-dt_status dt_outfile_check(const char *path) DT_MUST_CHECK;
-/* Names made, renamed or removed in a folder are on disk only when the folder is. File
- * systems that cannot sync one say EINVAL; they order it themselves. DT_IO. */
-dt_status dt_folder_sync(const char *path) DT_MUST_CHECK;
-/* The same for the folder that `path` lies in. */
-dt_status dt_folder_sync_above(const char *path) DT_MUST_CHECK;
+/* Names made, renamed or removed in an open folder are on disk only when the folder is; `shown` is
+ * what messages call it. File systems that cannot sync one say EINVAL; they order it themselves.
+ * DT_IO. */
+dt_status dt_folder_sync(int fd, const char *shown) DT_MUST_CHECK;
+dt_status dt_path_sync(const char *path) DT_MUST_CHECK;
+/* The same for the folder that `name` lies in, unless this user may not read it. */
+dt_status dt_folder_sync_above(int folder, const char *name) DT_MUST_CHECK;
 /* Whether two names or descriptors lead to one file. */
 static inline bool dt_same_file(const struct stat *a, const struct stat *b)
 {

@@ -10,8 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* With errno. A limit of the process, or a folder that is missing, is mended elsewhere than on
- * the disk. */
+/* With errno. A limit of the process, or a folder that is missing, has a remedy of its own. */
 static dt_status outfile_error(const dt_outfile *f, dt_status code, const char *what)
 {
     const bool full = errno == ENOSPC || errno == EDQUOT;
@@ -23,66 +22,56 @@ static dt_status outfile_error(const dt_outfile *f, dt_status code, const char *
         remedy = "raise the limit of a file's size (ulimit -f)";
     } else if (errno == ENOENT)
         remedy = "make the folder that it is to be in, or choose another --out";
-    return dt_fail(code, "cannot write %s (%llu bytes), %s: %s; %s", f->name,
+    return dt_fail(code, "cannot write %s (%llu bytes), %s: %s; %s", f->target.shown,
                    (unsigned long long)f->size, what, strerror(errno), remedy);
 }
 
-bool dt_path_exists(const char *path)
+dt_target dt_target_path(const char *path)
 {
-    struct stat info;
-    return stat(path, &info) == 0;
+    return (dt_target){.folder = AT_FDCWD, .name = path, .shown = path};
 }
 
-bool dt_path_taken(const char *path)
-{
-    struct stat info;
-    return lstat(path, &info) == 0;
-}
-
-dt_status dt_outfile_check(const char *path)
+dt_status dt_target_check(const dt_target *t)
 {
     struct stat info;
 
-    if (lstat(path, &info) != 0 || S_ISREG(info.st_mode))
-        return DT_OK; /* what else is wrong with the path, opening it will tell */
+    if (fstatat(t->folder, t->name, &info, AT_SYMLINK_NOFOLLOW) != 0 || S_ISREG(info.st_mode))
+        return DT_OK; /* what else is wrong with it shows when it is opened */
     return dt_fail(DT_CANTCREATE,
                    "cannot write %s: there is a %s, not a file, and it is left "
                    "alone; choose another --out",
-                   path,
+                   t->shown,
                    S_ISDIR(info.st_mode)   ? "folder"
                    : S_ISLNK(info.st_mode) ? "link"
                                            : "device, pipe or socket");
 }
 
-/* Blocks that were reserved for just this size are used as they lie: to cut the file would
- * give them back. */
 static dt_status outfile_room(dt_outfile *f)
 {
-    struct stat info;
-
-    if (fstat(f->fd, &info) != 0)
-        return outfile_error(f, DT_IO, "looking at it");
-    if ((uint64_t)info.st_size != f->size && info.st_size > 0 && ftruncate(f->fd, 0) != 0)
-        return outfile_error(f, DT_IO, "emptying");
     if (f->size > 0 && fallocate(f->fd, 0, 0, (off_t)f->size) != 0 &&
         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
         return outfile_error(f, DT_IO, "reserving room");
     return DT_OK;
 }
 
-dt_status dt_outfile_open(dt_outfile *f, const char *path, const char *name, uint64_t size)
+dt_status dt_outfile_open(dt_outfile *f, const dt_target *t, uint64_t size)
 {
-    *f = (dt_outfile){.name = name, .fd = -1, .size = size};
-    if (strlen(path) >= sizeof f->path)
-        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long", path);
-    DT_TRY(dt_outfile_check(path));
+    char name[sizeof f->made];
+    const int n = snprintf(name, sizeof name, "%s%s", t->name, t->fresh ? "" : ".dtrain.tmp");
+
+    *f = (dt_outfile){.target = *t, .fd = -1, .size = size};
+    if (n < 0 || (size_t)n >= sizeof name)
+        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long", t->shown);
+    DT_TRY(dt_target_check(t));
     DT_TRY(dt_hash_open(&f->hash));
-    f->fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (!t->fresh)
+        unlinkat(t->folder, name, 0); /* what a killed process has left */
+    f->fd = openat(t->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (f->fd < 0)
         return outfile_error(
             f, errno == ENOSPC || errno == EDQUOT || errno == EIO ? DT_IO : DT_CANTCREATE,
             "opening");
-    snprintf(f->path, sizeof f->path, "%s", path);
+    memcpy(f->made, name, (size_t)n + 1);
     return outfile_room(f);
 }
 
@@ -115,10 +104,20 @@ int dt_fd_sync(int fd)
     return result;
 }
 
+static dt_status outfile_place(dt_outfile *f)
+{
+    const dt_target *t = &f->target;
+
+    if (renameat(t->folder, f->made, t->folder, t->name) != 0)
+        return outfile_error(f, errno == EISDIR ? DT_CANTCREATE : DT_IO, "renaming");
+    f->made[0] = '\0';
+    return dt_folder_sync_above(t->folder, t->name);
+}
+
 dt_status dt_outfile_finish(dt_outfile *f, dt_written *w)
 {
     if (f->bytes != f->size) /* room was reserved for more: the rest would be zeros */
-        return dt_fail(DT_BUG, "%s: %llu bytes of %llu were written", f->name,
+        return dt_fail(DT_BUG, "%s: %llu bytes of %llu were written", f->target.shown,
                        (unsigned long long)f->bytes, (unsigned long long)f->size);
     if (dt_fd_sync(f->fd) != 0)
         return outfile_error(f, DT_IO, "syncing");
@@ -128,7 +127,9 @@ dt_status dt_outfile_finish(dt_outfile *f, dt_written *w)
         return outfile_error(f, DT_IO, "closing");
     if (w)
         *w = (dt_written){f->bytes, dt_hash_digest(f->hash)};
-    f->path[0] = '\0';
+    if (!f->target.fresh)
+        return outfile_place(f);
+    f->made[0] = '\0';
     return DT_OK;
 }
 
@@ -136,49 +137,18 @@ void dt_outfile_abandon(dt_outfile *f)
 {
     if (f->fd >= 0)
         close(f->fd);
-    if (f->path[0])
-        unlink(f->path);
+    if (f->made[0])
+        unlinkat(f->target.folder, f->made, 0);
     dt_hash_close(f->hash);
     *f = (dt_outfile){.fd = -1};
 }
 
-/* Where the file system reserves nothing, zeros do. */
-static dt_status outfile_fill(dt_outfile *f)
-{
-    static const char zeros[1 << 16];
-    struct stat info;
-
-    if (fstat(f->fd, &info) != 0)
-        return outfile_error(f, DT_IO, "looking at it");
-    if ((uint64_t)info.st_size == f->size)
-        return DT_OK;
-    while (f->bytes < f->size) {
-        const uint64_t left = f->size - f->bytes;
-        DT_TRY(dt_outfile_write(f, zeros, left < sizeof zeros ? left : sizeof zeros));
-    }
-    return DT_OK;
-}
-
-dt_status dt_outfile_reserve(const char *path, const char *name, uint64_t size)
+dt_status dt_outfile_put(const dt_target *t, const void *data, uint64_t bytes, dt_written *w)
 {
     dt_outfile f = {.fd = -1};
     dt_status st = DT_OK;
 
-    DT_GO(st, dt_outfile_open(&f, path, name, size), out);
-    DT_GO(st, outfile_fill(&f), out);
-    f.path[0] = '\0'; /* it stays */
-
-out:
-    dt_outfile_abandon(&f);
-    return st;
-}
-
-dt_status dt_outfile_put(const char *path, const void *data, uint64_t bytes, dt_written *w)
-{
-    dt_outfile f = {.fd = -1};
-    dt_status st = DT_OK;
-
-    DT_GO(st, dt_outfile_open(&f, path, path, bytes), out);
+    DT_GO(st, dt_outfile_open(&f, t, bytes), out);
     DT_GO(st, dt_outfile_write(&f, data, bytes), out);
     st = dt_outfile_finish(&f, w);
 
@@ -187,28 +157,55 @@ out:
     return st;
 }
 
-dt_status dt_folder_sync(const char *path)
+/* ---- Paths and folders --------------------------------------------------------------------- */
+
+bool dt_path_exists(const char *path)
 {
-    dt_status st = DT_OK;
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+bool dt_path_taken(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
+dt_status dt_folder_sync(int fd, const char *shown)
+{
+    if (dt_fd_sync(fd) != 0 && errno != EINVAL)
+        return dt_fail(DT_IO, "cannot sync folder %s: %s", shown, strerror(errno));
+    return DT_OK;
+}
+
+dt_status dt_path_sync(const char *path)
+{
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
         return dt_fail(DT_IO, "cannot open folder %s to sync it: %s", path, strerror(errno));
-    if (dt_fd_sync(fd) != 0 && errno != EINVAL)
-        st = dt_fail(DT_IO, "cannot sync folder %s: %s", path, strerror(errno));
-    if (close(fd) != 0 && st == DT_OK)
-        st = dt_fail(DT_IO, "cannot close folder %s: %s", path, strerror(errno));
+    const dt_status st = dt_folder_sync(fd, path);
+    close(fd);
     return st;
 }
 
-dt_status dt_folder_sync_above(const char *path)
+dt_status dt_folder_sync_above(int folder, const char *name)
 {
     char copy[PATH_MAX];
 
-    if (strlen(path) >= sizeof copy)
-        return dt_fail(DT_CANTCREATE, "%.200s...: the path is too long", path);
-    snprintf(copy, sizeof copy, "%s", path);
-    return dt_folder_sync(dirname(copy));
+    if (strlen(name) >= sizeof copy)
+        return dt_fail(DT_CANTCREATE, "%.200s...: the path is too long", name);
+    memcpy(copy, name, strlen(name) + 1);
+    const char *above = dirname(copy);
+    const int fd = openat(folder, above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES)
+        return DT_OK;
+    if (fd < 0)
+        return dt_fail(DT_IO, "cannot open the folder of %s to sync it: %s", name, strerror(errno));
+    dt_status st = dt_folder_sync(fd, above);
+    if (close(fd) != 0 && st == DT_OK)
+        st = dt_fail(DT_IO, "cannot close the folder of %s: %s", name, strerror(errno));
+    return st;
 }
 
 dt_status dt_path_join(char *out, const char *a, const char *b)

@@ -33,6 +33,9 @@ typedef struct dt_safetensors dt_safetensors; /* an open file and its header */
 /* Open and check a file. DT_NOINPUT: missing, unreadable or not a regular file;
  * DT_FORMAT: anything that the format forbids; DT_IO; DT_NOMEM. */
 dt_status dt_safetensors_open(dt_safetensors **f, const char *path) DT_MUST_CHECK;
+/* The same of a file that is in memory, which is borrowed until close; `path` is for messages. */
+dt_status dt_safetensors_open_bytes(dt_safetensors **f, const char *path, const char *bytes,
+                                    size_t length) DT_MUST_CHECK;
 void dt_safetensors_close(dt_safetensors *f);
 /* Tensors in ascending offsets; pointers are valid until close. */
 size_t dt_safetensors_count(const dt_safetensors *f);
@@ -92,15 +95,13 @@ typedef struct dt_model_file_opts {
     int64_t steps;         /* num_batches_tracked of every batch norm, 0 or more */
 } dt_model_file_opts;
 
-/* Errors as dt_safetensors_write; DT_CONFIG: the network has no such scheme. */
+/* Errors as dt_outfile_open and dt_outfile_finish; DT_CONFIG: the network has no such scheme. w may
+ * be NULL. */
+dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
+                       dt_written *w) DT_MUST_CHECK;
+/* The same to a path. */
 dt_status dt_model_save(const dt_weights *s, const char *path,
                         const dt_model_file_opts *opts) DT_MUST_CHECK;
-/* Room on the disk for just that file, as dt_safetensors_reserve. The numbers are not read. */
-dt_status dt_model_reserve(const dt_weights *s, const char *path,
-                           const dt_model_file_opts *opts) DT_MUST_CHECK;
-/* The same bytes into a new file, as dt_safetensors_put; w may be NULL. */
-dt_status dt_model_put(const dt_weights *s, const char *path, const dt_model_file_opts *opts,
-                       dt_written *w) DT_MUST_CHECK;
 
 /* A file, or a folder that holds model.safetensors (a run's, a checkpoint), to the path
  * of the file. DT_NOINPUT: the folder holds none. */
@@ -126,18 +127,12 @@ dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK
  *              that is not finite.
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
 dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize) DT_MUST_CHECK;
+/* The same of a file that is in memory; `path` is for messages. */
+dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const char *bytes,
+                              size_t length, const char *normalize) DT_MUST_CHECK;
 /* All but the classifier, which stays as it is in s; the file's may be of any shape, or missing. */
 dt_status dt_model_load_body(const dt_weights *s, const char *path,
                              const char *normalize) DT_MUST_CHECK;
-
-/* Give back what dt_model_reserve has taken; after a kill, whatever any process that wrote to
- * `path` has left: none may be writing. DT_IO. */
-void dt_safetensors_release(const char *path);
-dt_status dt_safetensors_sweep(const char *path) DT_MUST_CHECK;
-
-/* Whether the name is that of such a file: "model.safetensors.4711.tmp" for `file`
- * "model.safetensors". */
-bool dt_safetensors_is_temp(const char *name, const char *file);
 
 /* A model file with the network that it is of. */
 typedef struct dt_model_read {

@@ -109,10 +109,8 @@ static void list_fill(void *context, size_t i, void *data)
         memcpy(data, &list->steps, sizeof list->steps);
 }
 
-typedef enum write_how { WRITE_SAVE, WRITE_PUT, WRITE_RESERVE } write_how;
-
-static dt_status model_write(const dt_weights *s, const char *path, const dt_model_file_opts *opts,
-                             write_how how, dt_written *w)
+dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
+                       dt_written *w)
 {
     const dt_net_spec *spec = dt_net_spec_of(s->net);
     char image_size[16], classes[16], width_divisor[16], steps[24];
@@ -150,9 +148,7 @@ static dt_status model_write(const dt_weights *s, const char *path, const dt_mod
                                             .fields = fields,
                                             .fill = list_fill,
                                             .context = &list};
-    st = how == WRITE_PUT       ? dt_safetensors_put(path, path, &content, w)
-         : how == WRITE_RESERVE ? dt_safetensors_reserve(path, &content)
-                                : dt_safetensors_write(path, &content);
+    st = dt_safetensors_put(t, &content, w);
 
 out:
     free(tensor);
@@ -162,18 +158,8 @@ out:
 
 dt_status dt_model_save(const dt_weights *s, const char *path, const dt_model_file_opts *opts)
 {
-    return model_write(s, path, opts, WRITE_SAVE, NULL);
-}
-
-dt_status dt_model_reserve(const dt_weights *s, const char *path, const dt_model_file_opts *opts)
-{
-    return model_write(s, path, opts, WRITE_RESERVE, NULL);
-}
-
-dt_status dt_model_put(const dt_weights *s, const char *path, const dt_model_file_opts *opts,
-                       dt_written *w)
-{
-    return model_write(s, path, opts, WRITE_PUT, w);
+    const dt_target t = dt_target_path(path);
+    return dt_model_put(s, &t, opts, NULL);
 }
 
 /* ---- Loading: does the file fit? ------------------------------------------------- */
@@ -435,33 +421,51 @@ out:
     return st;
 }
 
-static dt_status model_load(const dt_weights *s, const char *given, const char *normalize,
-                            bool head)
+static dt_status model_load(const dt_weights *s, const dt_safetensors *f, const char *path,
+                            const char *normalize, bool head)
 {
-    char path[PATH_MAX];
-    dt_safetensors *f = NULL;
     model_list list = {0};
     dt_status st = DT_OK;
 
-    DT_TRY(dt_model_path(given, path));
-    DT_TRY(dt_safetensors_open(&f, path));
-    DT_GO(st, check_metadata(f, path, s->net, normalize), out);
-    DT_GO(st, list_for_file(&list, s, f), out);
+    DT_TRY(check_metadata(f, path, s->net, normalize));
+    DT_TRY(list_for_file(&list, s, f));
     DT_GO(st, check_fit(&list, f, path, s->net, head), out);
     st = list_read(&list, f, path, head);
 
 out:
     free(list.entry);
+    return st;
+}
+
+static dt_status file_load(const dt_weights *s, const char *given, const char *normalize, bool head)
+{
+    char path[PATH_MAX];
+    dt_safetensors *f = NULL;
+
+    DT_TRY(dt_model_path(given, path));
+    DT_TRY(dt_safetensors_open(&f, path));
+    const dt_status st = model_load(s, f, path, normalize, head);
     dt_safetensors_close(f);
     return st;
 }
 
 dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize)
 {
-    return model_load(s, path, normalize, true);
+    return file_load(s, path, normalize, true);
 }
 
 dt_status dt_model_load_body(const dt_weights *s, const char *path, const char *normalize)
 {
-    return model_load(s, path, normalize, false);
+    return file_load(s, path, normalize, false);
+}
+
+dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const char *bytes,
+                              size_t length, const char *normalize)
+{
+    dt_safetensors *f = NULL;
+
+    DT_TRY(dt_safetensors_open_bytes(&f, path, bytes, length));
+    const dt_status st = model_load(s, f, path, normalize, true);
+    dt_safetensors_close(f);
+    return st;
 }

@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 struct dt_safetensors {
-    char *path; /* owned */
-    int fd;
+    char *path;        /* owned */
+    int fd;            /* -1: the file is in memory */
+    const char *bytes; /* there, borrowed */
     uint64_t size;     /* of the file */
     json_t *header;    /* owned; names and metadata are borrowed from it */
     dt_tensor *tensor; /* [count], owned, by offset */
@@ -83,6 +84,11 @@ const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHAR
 static dt_status file_read(const dt_safetensors *f, void *data, uint64_t bytes, uint64_t offset)
 {
     char *to = data;
+
+    if (f->fd < 0) {
+        memcpy(to, f->bytes + offset, bytes); /* within the size, as all offsets are */
+        return DT_OK;
+    }
     while (bytes > 0) {
         const ssize_t n = pread(f->fd, to, bytes, (off_t)offset);
         if (n < 0 && errno == EINTR)
@@ -107,9 +113,6 @@ static dt_status file_open(dt_safetensors *f, const char *path)
 {
     struct stat info;
 
-    f->path = strdup(path);
-    if (!f->path)
-        return dt_fail(DT_NOMEM, "no memory to open %s", path);
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0)
         return dt_fail(errno == EIO || errno == ESTALE || errno == EMFILE || errno == ENFILE ? DT_IO
@@ -328,7 +331,8 @@ static dt_status header_check(dt_safetensors *f, uint64_t data_first)
 
 /* ---- The open file --------------------------------------------------------------- */
 
-dt_status dt_safetensors_open(dt_safetensors **out, const char *path)
+static dt_status safetensors_open(dt_safetensors **out, const char *path, const char *bytes,
+                                  size_t length)
 {
     dt_safetensors *f = NULL;
     uint64_t data_first = 0;
@@ -336,7 +340,14 @@ dt_status dt_safetensors_open(dt_safetensors **out, const char *path)
 
     DT_TRY(dt_calloc(&f, 1, sizeof *f, "a model file"));
     f->fd = -1;
-    DT_GO(st, file_open(f, path), out);
+    f->bytes = bytes;
+    f->size = length;
+    f->path = strdup(path);
+    if (!f->path) {
+        st = dt_fail(DT_NOMEM, "no memory to open %s", path);
+        goto out;
+    }
+    DT_GO(st, bytes ? DT_OK : file_open(f, path), out);
     DT_GO(st, header_parse(f, &data_first), out);
     DT_GO(st, header_check(f, data_first), out);
     *out = f;
@@ -345,6 +356,17 @@ dt_status dt_safetensors_open(dt_safetensors **out, const char *path)
 out:
     dt_safetensors_close(f);
     return st;
+}
+
+dt_status dt_safetensors_open(dt_safetensors **f, const char *path)
+{
+    return safetensors_open(f, path, NULL, 0);
+}
+
+dt_status dt_safetensors_open_bytes(dt_safetensors **f, const char *path, const char *bytes,
+                                    size_t length)
+{
+    return safetensors_open(f, path, bytes, length);
 }
 
 void dt_safetensors_close(dt_safetensors *f)

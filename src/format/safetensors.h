@@ -15,20 +15,12 @@ typedef struct dt_safetensors_content {
 } dt_safetensors_content;
 
 /* Write a file as the reference implementation does: tensors by type (widest first),
- * then by name; the header padded to 8 bytes. A temporary file in the same folder is
- * written, synced and renamed, and the folder synced: at any moment `path` is the whole
- * new file or what was there before. DT_CANTCREATE: the folder is missing or not
- * writable; DT_IO: disk full and the like. */
-dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c) DT_MUST_CHECK;
-/* Room for that temporary file, of just this content's size: a disk that is full when this
- * process writes has room. dt_safetensors_release gives it back; after a kill,
- * dt_safetensors_sweep does: it removes what any process that wrote to `path` has left, so
- * none may be writing. Errors as dt_safetensors_write; of sweep DT_IO. */
-dt_status dt_safetensors_reserve(const char *path, const dt_safetensors_content *c) DT_MUST_CHECK;
-/* The same bytes straight into a new file, synced: for a folder that is itself still
- * temporary. `name` is what messages call the file; w may be NULL. */
-dt_status dt_safetensors_put(const char *path, const char *name, const dt_safetensors_content *c,
+ * then by name; the header padded to 8 bytes. Errors as dt_outfile_open and dt_outfile_finish; w
+ * may be NULL. */
+dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c,
                              dt_written *w) DT_MUST_CHECK;
+/* The same to a path. */
+dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c) DT_MUST_CHECK;
 
 /* ---- Types ----------------------------------------------------------------------- */
 

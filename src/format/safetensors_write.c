@@ -1,12 +1,8 @@
 /* safetensors_write.c - header, bytes, and a file that is there whole or not at all. */
 #include "safetensors.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <jansson.h>
-#include <libgen.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie");
 
@@ -152,15 +148,14 @@ static dt_status write_content(dt_outfile *f, const dt_safetensors_content *c, c
     return DT_OK;
 }
 
-dt_status dt_safetensors_put(const char *path, const char *name, const dt_safetensors_content *c,
-                             dt_written *w)
+dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {
     write_parts p = {0};
     dt_outfile f = {.fd = -1};
     dt_status st = DT_OK;
 
     DT_GO(st, parts_create(&p, c), out);
-    DT_GO(st, dt_outfile_open(&f, path, name, p.total), out);
+    DT_GO(st, dt_outfile_open(&f, t, p.total), out);
     DT_GO(st, write_content(&f, c, &p), out);
     st = dt_outfile_finish(&f, w);
 
@@ -170,96 +165,8 @@ out:
     return st;
 }
 
-/* ---- Under a temporary name ---------------------------------------------------------- */
-
-static const char temp_suffix[] = ".tmp"; /* behind the number of the process that writes */
-
-static bool temp_name(const char *path, char temp[PATH_MAX])
-{
-    const int n = snprintf(temp, PATH_MAX, "%s.%ld%s", path, (long)getpid(), temp_suffix);
-
-    return n > 0 && n < PATH_MAX;
-}
-
-static dt_status temp_path(const char *path, char temp[PATH_MAX])
-{
-    if (!temp_name(path, temp))
-        return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long", path);
-    return dt_outfile_check(path);
-}
-
 dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c)
 {
-    char temp[PATH_MAX];
-
-    DT_TRY(temp_path(path, temp));
-    DT_TRY(dt_safetensors_put(temp, path, c, NULL));
-    if (rename(temp, path) != 0) {
-        const dt_status st =
-            dt_fail(errno == EISDIR ? DT_CANTCREATE : DT_IO,
-                    "cannot write %s, renaming: %s; choose another --out", path, strerror(errno));
-        unlink(temp);
-        return st;
-    }
-    return dt_folder_sync_above(path);
-}
-
-dt_status dt_safetensors_reserve(const char *path, const dt_safetensors_content *c)
-{
-    write_parts p = {0};
-    char temp[PATH_MAX];
-    dt_status st = DT_OK;
-
-    DT_TRY(temp_path(path, temp));
-    DT_GO(st, parts_create(&p, c), out);
-    st = dt_outfile_reserve(temp, path, p.total);
-
-out:
-    parts_destroy(&p);
-    return st;
-}
-
-void dt_safetensors_release(const char *path)
-{
-    char temp[PATH_MAX];
-
-    if (temp_name(path, temp))
-        unlink(temp);
-}
-
-bool dt_safetensors_is_temp(const char *name, const char *file)
-{
-    const size_t n = strlen(file);
-
-    if (strncmp(name, file, n) != 0 || name[n] != '.')
-        return false;
-    const size_t digits = strspn(name + n + 1, "0123456789");
-    return digits > 0 && strcmp(name + n + 1 + digits, temp_suffix) == 0;
-}
-
-dt_status dt_safetensors_sweep(const char *path)
-{
-    char copy[PATH_MAX], folder[PATH_MAX], left[PATH_MAX];
-    dt_status st = DT_OK;
-
-    if (strlen(path) >= sizeof copy)
-        return dt_fail(DT_CANTCREATE, "%.200s...: the path is too long", path);
-    memcpy(copy, path, strlen(path) + 1);
-    memcpy(folder, path, strlen(path) + 1);
-    const char *file = basename(copy), *above = dirname(folder);
-    DIR *dir = opendir(above);
-    if (!dir)
-        return dt_fail(DT_IO, "cannot list %s: %s", above, strerror(errno));
-    for (struct dirent *e = readdir(dir); e && st == DT_OK; e = readdir(dir)) {
-        if (!dt_safetensors_is_temp(e->d_name, file))
-            continue;
-        st = dt_path_join(left, above, e->d_name);
-        if (st == DT_OK && unlink(left) != 0)
-            st = dt_fail(DT_IO,
-                         "cannot remove %s, which a killed run has left: %s; remove it "
-                         "by hand",
-                         left, strerror(errno));
-    }
-    closedir(dir);
-    return st;
+    const dt_target t = dt_target_path(path);
+    return dt_safetensors_put(&t, c, NULL);
 }

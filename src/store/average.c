@@ -94,7 +94,8 @@ static dt_status average_out(const char *out)
 
     if (!out[0])
         return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
-    DT_TRY(dt_outfile_check(out));
+    const dt_target checked = dt_target_path(out);
+    DT_TRY(dt_target_check(&checked));
     snprintf(part, sizeof part, "%s", out);
     const char *folder = dirname(part);
     if (dt_checkpoint_holds(folder))

@@ -74,7 +74,7 @@ dt_status dt_checkpoint_move_aside(const char *folder, const char *name, const c
     if (rename(from, to) == 0)
         return DT_OK;
     if (errno == ENOTEMPTY || errno == EEXIST) { /* of an earlier time */
-        DT_TRY(dt_folder_sync(folder));          /* as in dt_checkpoint_sweep */
+        DT_TRY(dt_path_sync(folder));            /* as in dt_checkpoint_sweep */
         errno = ENOTEMPTY;
         if (dt_checkpoint_remove(to) == 0 && rename(from, to) == 0)
             return DT_OK;
@@ -120,7 +120,7 @@ dt_status dt_checkpoint_sweep(const char *folder, int64_t reached)
             continue;
         }
         if (!synced)
-            DT_GO(st, dt_folder_sync(folder), out);
+            DT_GO(st, dt_path_sync(folder), out);
         synced = true;
         DT_GO(st, dt_path_join(path, folder, e->d_name), out);
         if (dt_checkpoint_remove(path) != 0) /* one that stays is no reason to keep others */

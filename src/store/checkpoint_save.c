@@ -2,6 +2,7 @@
 #include "store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -33,10 +34,10 @@ static dt_status save_error(const char *path, const char *what)
 static dt_status make_folder(const saving *w, size_t present)
 {
     if (mkdir(w->folder, 0755) == 0)
-        return dt_folder_sync(w->run);
+        return dt_path_sync(w->run);
     if (errno != EEXIST)
         return save_error(w->folder, "making it");
-    return present == 0 ? dt_folder_sync(w->run) : DT_OK;
+    return present == 0 ? dt_path_sync(w->run) : DT_OK;
 }
 
 static dt_status find_places(saving *w)
@@ -79,13 +80,13 @@ static dt_status make_temp(saving *w)
 
 /* ---- Files --------------------------------------------------------------------------- */
 
-static dt_status save_state(const saving *w, const char *path, dt_written *written)
+static dt_status save_state(const saving *w, const dt_target *t, dt_written *written)
 {
     char *text = NULL;
     size_t length = 0;
 
     DT_TRY(dt_checkpoint_json_text(w->s, &text, &length));
-    const dt_status st = dt_outfile_put(path, text, length, written);
+    const dt_status st = dt_outfile_put(t, text, length, written);
     free(text);
     return st;
 }
@@ -101,18 +102,19 @@ static dt_status save_file(saving *w, dt_checkpoint_file which)
     char path[PATH_MAX];
 
     DT_TRY(dt_path_join(path, w->temp, dt_checkpoint_file_name[which]));
+    const dt_target t = {.folder = AT_FDCWD, .name = path, .shown = path, .fresh = true};
     switch (which) {
     case DT_CHECKPOINT_MODEL:
-        return dt_model_put(&s->model, path, &opts, written);
+        return dt_model_put(&s->model, &t, &opts, written);
     case DT_CHECKPOINT_MOMENTUM:
-        return dt_model_put(&momentum, path, &opts, written);
+        return dt_model_put(&momentum, &t, &opts, written);
     case DT_CHECKPOINT_OPTIONS:
-        return dt_options_put(path, s->options, written);
+        return dt_options_put(&t, s->options, written);
     case DT_CHECKPOINT_STATE:
     case DT_CHECKPOINT_FILES:
         break;
     }
-    return save_state(w, path, written);
+    return save_state(w, &t, written);
 }
 
 static dt_status save_files(saving *w)
@@ -122,8 +124,9 @@ static dt_status save_files(saving *w)
     for (int i = 0; i < DT_CHECKPOINT_FILES; i++)
         DT_TRY(save_file(w, (dt_checkpoint_file)i));
     DT_TRY(dt_path_join(path, w->temp, "MANIFEST"));
-    DT_TRY(dt_outfile_put(path, text, dt_manifest_text(&w->manifest, text), NULL));
-    return dt_folder_sync(w->temp);
+    const dt_target t = {.folder = AT_FDCWD, .name = path, .shown = path, .fresh = true};
+    DT_TRY(dt_outfile_put(&t, text, dt_manifest_text(&w->manifest, text), NULL));
+    return dt_path_sync(w->temp);
 }
 
 /* ---- The whole ----------------------------------------------------------------------- */
@@ -166,7 +169,7 @@ static dt_status commit(saving *w, char path[PATH_MAX])
             return save_error(final, "renaming");
     }
     w->temp[0] = '\0';
-    DT_TRY(dt_folder_sync(w->folder));
+    DT_TRY(dt_path_sync(w->folder));
     memcpy(path, final, sizeof final);
     return DT_OK;
 }

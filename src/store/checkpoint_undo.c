@@ -25,7 +25,7 @@ static dt_status rewind_model(const char *run, int64_t step)
     dt_warn("%s is newer than the checkpoint that the run goes on from: renamed to .undone-%s, "
             "until the run has a model again",
             path, name);
-    return dt_folder_sync(run);
+    return dt_path_sync(run);
 }
 
 /* Checkpoints of the run behind `at`; `why` completes the warning. */
@@ -52,7 +52,7 @@ static dt_status undo_newer(const char *run, const dt_checkpoint_name *at, const
         moved++;
     }
     if (moved > 0)
-        DT_GO(st, dt_folder_sync(folder), out);
+        DT_GO(st, dt_path_sync(folder), out);
 
 out:
     free(list);

@@ -114,7 +114,7 @@ void dt_metrics_put_aside(const char *run)
                 b.path, strerror(errno));
         if (to >= 0)
             unlink(b.aside);
-    } else if (dt_folder_sync(run) != DT_OK) {
+    } else if (dt_path_sync(run) != DT_OK) {
         dt_fail_clear();
     }
     if (from >= 0)

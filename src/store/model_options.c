@@ -4,18 +4,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-dt_status dt_options_put(const char *path, const dt_options *o, dt_written *w)
+dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *f = open_memstream(&text, &length);
 
     if (!f)
-        return dt_fail(DT_NOMEM, "no memory for the text of %s", path);
+        return dt_fail(DT_NOMEM, "no memory for the text of %s", t->shown);
     dt_options_yaml(f, o);
     const bool bad = ferror(f);
-    dt_status st = fclose(f) != 0 || bad ? dt_fail(DT_NOMEM, "no memory for the text of %s", path)
-                                         : dt_outfile_put(path, text, length, w);
+    dt_status st = fclose(f) != 0 || bad
+                       ? dt_fail(DT_NOMEM, "no memory for the text of %s", t->shown)
+                       : dt_outfile_put(t, text, length, w);
     free(text);
     return st;
 }

@@ -31,7 +31,7 @@ static dt_status make_folder(const char *path, bool *made)
         return errno == EEXIST ? DT_OK : rundir_error(path, "making it");
     char above[PATH_MAX];
     snprintf(above, sizeof above, "%s", path);
-    return access(dirname(above), R_OK) == 0 ? dt_folder_sync_above(path) : DT_OK;
+    return access(dirname(above), R_OK) == 0 ? dt_folder_sync_above(AT_FDCWD, path) : DT_OK;
 }
 
 static dt_status make_parent(const char *path)
@@ -124,8 +124,7 @@ static dt_status look_into(const dt_rundir *d, const dt_options *o, contents *c)
         c->lock = c->lock || lock;
         c->run = c->run || strcmp(name, "options.yaml") == 0 ||
                  strcmp(name, ".options.yaml") == 0 || /* killed before its renaming, or before */
-                 dt_safetensors_is_temp(name, "model.safetensors") ||
-                 strcmp(name, "checkpoints") == 0;
+                 strcmp(name, "options.yaml.dtrain.tmp") == 0 || strcmp(name, "checkpoints") == 0;
         if (!lock || c->empty)
             snprintf(c->other, sizeof c->other, "%s", name);
         c->empty = c->empty && lock;
@@ -226,7 +225,8 @@ static dt_status lock_refused(const dt_rundir *d)
     const int error = errno;
 
     DT_TRY(dt_path_join(named, d->path, "lock"));
-    DT_TRY(dt_outfile_check(named));
+    const dt_target checked = dt_target_path(named);
+    DT_TRY(dt_target_check(&checked));
     errno = error;
     return rundir_error(d->path, "its lock");
 }

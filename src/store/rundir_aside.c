@@ -100,7 +100,8 @@ static dt_status copy_options(const dt_rundir *d, const char *place)
         goto out;
     }
     DT_GO(st, dt_path_join(to, place, "options.yaml"), out);
-    st = dt_outfile_put(to, text, bytes, NULL);
+    const dt_target t = dt_target_path(to);
+    st = dt_outfile_put(&t, text, bytes, NULL);
 
 out:
     free(text);
@@ -131,8 +132,8 @@ dt_status dt_rundir_aside(const dt_rundir *d)
         used += (size_t)snprintf(said + used, sizeof said - used, "%s%s", used > 0 ? ", " : "",
                                  aside_names[i]);
     }
-    DT_TRY(dt_folder_sync(place));
-    DT_TRY(dt_folder_sync(d->at));
+    DT_TRY(dt_path_sync(place));
+    DT_TRY(dt_path_sync(d->at));
     dt_warn("run folder %s: what an older run has left is in its folder %s now: %s", d->path, name,
             said);
     return DT_OK;

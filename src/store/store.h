@@ -24,7 +24,7 @@ dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t ep
 /* ---- Options in files ------------------------------------------------------------------ */
 
 /* The configuration file that dt_options_yaml writes. DT_NOMEM. */
-dt_status dt_options_put(const char *path, const dt_options *o, dt_written *w) DT_MUST_CHECK;
+dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w) DT_MUST_CHECK;
 /* What a model file (or folder) says of its network, into the options that nobody gave:
  * dt_model_load then checks them against the file. `meta` holds the texts and must outlive o.
  * Errors as dt_safetensors_open. */

@@ -20,24 +20,13 @@ dt_status dt_session_take(dt_session *s, const dt_run *r)
     return DT_OK;
 }
 
-/* Renamed into place, so that a kill leaves the old options or the new ones; and on disk
- * before anything else of the run, for they tell a run folder from any other. */
-static dt_status draft_options(const dt_session *s, const dt_run *r)
+/* On disk before anything else of the run, for they tell a run folder from any other. */
+static dt_status place_options(const dt_session *s, const dt_run *r)
 {
-    char path[PATH_MAX], draft[PATH_MAX];
+    char path[PATH_MAX];
+    const dt_target t = dt_target_path(dt_rundir_file(&s->folder, "options.yaml", path));
 
-    DT_TRY(dt_outfile_check(dt_rundir_file(&s->folder, "options.yaml", path)));
-    return dt_options_put(dt_rundir_file(&s->folder, ".options.yaml", draft), &r->o, NULL);
-}
-
-static dt_status place_options(const dt_session *s)
-{
-    char path[PATH_MAX], draft[PATH_MAX];
-
-    dt_rundir_file(&s->folder, "options.yaml", path);
-    if (rename(dt_rundir_file(&s->folder, ".options.yaml", draft), path) != 0)
-        return dt_fail(DT_IO, "cannot rename '%s' to '%s': %s", draft, path, strerror(errno));
-    return dt_folder_sync(s->folder.at);
+    return dt_options_put(&t, &r->o, NULL);
 }
 
 static dt_model_file_opts model_opts(const dt_run *r)
@@ -73,18 +62,6 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
     return DT_OK;
 }
 
-/* What the model takes at the end is taken now, for the disk may fill up meanwhile. What
- * killed runs have taken is given back first: the folder is ours. */
-static dt_status reserve_room(const dt_session *s, const dt_run *r)
-{
-    const dt_weights state = dt_run_weights(r);
-    const dt_model_file_opts opts = model_opts(r);
-
-    DT_TRY(dt_safetensors_sweep(s->model_path));
-    DT_TRY(check_room(s, r));
-    return dt_model_reserve(&state, s->model_path, &opts);
-}
-
 /* Nothing stays of a run that could not begin. */
 static void session_undo(dt_session *s)
 {
@@ -97,18 +74,12 @@ static void session_undo(dt_session *s)
 }
 
 /* The options of this run in place of those of an older one, whose work is put aside before where
- * it is not gone on with. Where that cannot be, no draft stays. */
+ * it is not gone on with. */
 static dt_status take_over(const dt_session *s, const dt_run *r, bool anew)
 {
-    char draft[PATH_MAX];
-
-    DT_TRY(draft_options(s, r));
-    dt_status st = s->folder.resumed && anew ? dt_rundir_aside(&s->folder) : DT_OK;
-    if (st == DT_OK)
-        st = place_options(s);
-    if (st != DT_OK)
-        unlink(dt_rundir_file(&s->folder, ".options.yaml", draft));
-    return st;
+    if (s->folder.resumed && anew)
+        DT_TRY(dt_rundir_aside(&s->folder));
+    return place_options(s, r);
 }
 
 /* What may refuse the run comes before what changes the folder. */
@@ -126,7 +97,9 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
                                    .path = s->folder.path,
                                    .keep_bytes = s->folder.resumed ? at->metrics_bytes : 0};
 
-    DT_TRY(reserve_room(s, r));
+    const dt_target model = dt_target_path(s->model_path);
+    DT_TRY(dt_target_check(&model));
+    DT_TRY(check_room(s, r));
     if (s->folder.resumed)
         DT_TRY(dt_report_check(&setup));
     DT_TRY(dt_saver_open(&s->saver, s->folder.at, r->net, &keep));
@@ -163,8 +136,6 @@ void dt_session_close(dt_session *s)
         return;
     dt_saver_close(s->saver);
     dt_report_close(&s->report);
-    if (s->model_path[0])
-        dt_safetensors_release(s->model_path);
     dt_log_alias(NULL, NULL);
     dt_rundir_close(&s->folder);
 }
@@ -203,8 +174,7 @@ static dt_status restore_files(dt_session *s, const dt_run *r)
     DT_TRY(dt_rundir_find(&s->folder));
     if (dt_path_exists(dt_rundir_file(&s->folder, "options.yaml", path)))
         return DT_OK;
-    DT_TRY(draft_options(s, r));
-    DT_TRY(place_options(s));
+    DT_TRY(place_options(s, r));
     dt_warn("%s was removed while the run goes on: it is written again", path);
     return DT_OK;
 }

@@ -139,7 +139,7 @@ static dt_status save_all(driver *d, const char *folder, int64_t first, int64_t 
     struct stat info;
 
     if (mkdir(folder, 0755) == 0)
-        DT_TRY(dt_folder_sync_above(folder));
+        DT_TRY(dt_folder_sync_above(AT_FDCWD, folder));
     else if (errno != EEXIST)
         return dt_fail(DT_CANTCREATE, "%s: %s", folder, strerror(errno));
     setup.folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -61,6 +61,17 @@ int __wrap_open(const char *path, int flags, ...)
     return fails(CALL_open) ? -1 : __real_open(path, flags, mode);
 }
 
+int __real_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    const mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    return fails(CALL_open) ? -1 : __real_openat(folder, path, flags, mode);
+}
+
 /* A disk that becomes full takes a part first. */
 ssize_t __real_write(int fd, const void *data, size_t n);
 ssize_t __wrap_write(int fd, const void *data, size_t n);
@@ -98,6 +109,12 @@ int __wrap_fsync(int fd)
         return fails(CALL_##name) ? -1 : __real_##name args;                                       \
     }
 WRAP(rename, (const char *a, const char *b), (a, b))
+int __real_renameat(int a, const char *from, int b, const char *to);
+int __wrap_renameat(int a, const char *from, int b, const char *to);
+int __wrap_renameat(int a, const char *from, int b, const char *to)
+{
+    return fails(CALL_rename) ? -1 : __real_renameat(a, from, b, to);
+}
 WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
 WRAP(fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n))
 WRAP(unlinkat, (int folder, const char *path, int flags), (folder, path, flags))

@@ -79,7 +79,7 @@ static void remains_are_taken_over(void **state)
 /* Killed before it had written anything, or just then. */
 static void a_run_that_had_barely_begun(void **state)
 {
-    static const char *const left[] = {"lock", ".options.yaml", "model.safetensors.4711.tmp"};
+    static const char *const left[] = {"lock", ".options.yaml", "options.yaml.dtrain.tmp"};
     place *p = *state;
     dt_rundir d;
 
