@@ -1,9 +1,9 @@
-/* hosts.c - names of hosts and how many ranks each has. Names end up on mpirun's command line:
- * what is none is refused. */
+/* hosts.c - names of hosts and how many ranks each has. Names end up on mpirun's command line, so
+ * their characters are checked. */
 #include <ctype.h>
 #include <stdlib.h>
 
-#include "launch_internal.h"
+#include "launch.h"
 
 void dt_hosts_release(dt_hosts *h)
 {
@@ -25,7 +25,7 @@ dt_status dt_hosts_add(dt_hosts *h, const char *name, size_t length, int64_t slo
 
     snprintf(shown, sizeof shown, "%.*s", (int)DT_MIN(length, 64), name);
     if (!is_name(name, length))
-        return dt_fail(DT_USAGE, "'%s' is no name of a host", shown);
+        return dt_fail(DT_USAGE, "'%s' is not a host name", shown);
     if (slots < 1 || slots > DT_MOST_SLOTS)
         return dt_fail(DT_USAGE, "host '%s': %lld ranks; from 1 to %d fit", shown, (long long)slots,
                        (int)DT_MOST_SLOTS);
@@ -72,57 +72,4 @@ dt_status dt_hosts_parse(dt_hosts *h, const char *text, int slots, const char *w
         if (!*at)
             return DT_OK;
     }
-}
-
-/* ---- A file ------------------------------------------------------------------------------- */
-
-static dt_status read_line(dt_hosts *h, char *line, int slots)
-{
-    static const char blank[] = " \t\r";
-    int64_t n = slots;
-
-    line[strcspn(line, "#")] = '\0';
-    for (size_t k = strlen(line); k > 0 && strchr(blank, line[k - 1]); k--)
-        line[k - 1] = '\0';
-    const char *name = line + strspn(line, blank);
-    const size_t length = strcspn(name, blank);
-    const char *rest = name + length + strspn(name + length, blank), *end = NULL;
-    if (length == 0)
-        return DT_OK;
-    if (*rest && (strncmp(rest, "slots=", 6) != 0 || !dt_whole_parse(rest + 6, &end, &n) || *end))
-        return dt_fail(DT_CONFIG, "want 'NAME slots=N', got '%.80s'", name);
-    return dt_hosts_add(h, name, length, n);
-}
-
-static dt_status read_lines(dt_hosts *h, char *text, size_t bytes, int slots, const char *path)
-{
-    char *const behind = text + bytes;
-    int number = 1;
-
-    for (char *line = text, *end; line < behind; line = end + 1, number++) {
-        char *newline = memchr(line, '\n', (size_t)(behind - line));
-        end = newline ? newline : behind;
-        *end = '\0';
-        const dt_status st = strlen(line) < (size_t)(end - line)
-                                 ? dt_fail(DT_CONFIG, "the line holds a zero byte")
-                                 : read_line(h, line, slots);
-        if (st != DT_OK)
-            return dt_fail_place(st == DT_USAGE ? DT_CONFIG : st, "%s:%d: ", path, number);
-    }
-    return h->count > 0 ? DT_OK : dt_fail(DT_CONFIG, "%s names no host", path);
-}
-
-dt_status dt_hosts_read(dt_hosts *h, const char *path, int slots)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-
-    *h = (dt_hosts){.host = NULL};
-    dt_status st = dt_text_read(path, &text, &bytes);
-    if (st == DT_OK)
-        st = read_lines(h, text, bytes, slots, path);
-    free(text);
-    if (st != DT_OK)
-        dt_hosts_release(h);
-    return st;
 }

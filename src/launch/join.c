@@ -1,10 +1,8 @@
-/* join.c - another host of a run: it starts Open MPI's daemon when the first one says so. */
-#include <errno.h>
+/* join.c - another host of a run: it starts Open MPI's daemon when the first one asks for it. */
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,188 +10,189 @@
 
 enum {
     RETRY_MS = 200,
+    NOTE_S = 5,   /* without the first host: then this is said */
     LEAVE_S = 15, /* a daemon whose mpirun is gone ends by itself, or is ended after that */
 };
 
 typedef struct joined {
-    dt_wire wire;
+    dt_wire *wire;
     int signals;
     pid_t daemon;       /* 0: none */
     bool begun;         /* there was one */
     const char *master; /* ADDRESS:PORT of the first host */
-    dt_frame frame;
 } joined;
 
-/* The first host may be started last. */
-static dt_status find_first(const dt_meeting *m, int signals, double until, int *fd)
+/* ---- Finding the first host ------------------------------------------------------------------ */
+
+static dt_status greet(joined *j, const dt_meeting *m, bool *stranger)
 {
+    int fd = -1;
+
+    DT_TRY(dt_meeting_socket(m->master, false, &fd));
+    DT_TRY(dt_wire_open(&j->wire, fd, &m->token, &m->own));
+    const dt_greeting greeting = dt_wire_greet(j->wire);
+    if (greeting == DT_GREETED)
+        return DT_OK;
+    dt_wire_close(j->wire);
+    j->wire = NULL;
+    *stranger = greeting == DT_STRANGER;
+    return dt_fail(DT_COMM, "--master %s: the first host %s", m->master,
+                   *stranger ? "has another token"
+                             : "does not answer, or what answers there is no dtrain launch");
+}
+
+/* It may be started last. */
+static dt_status meet_first(joined *j, const dt_meeting *m)
+{
+    const double began = dt_seconds();
+    bool noted = false, stranger = false;
+
     for (;;) {
-        DT_TRY(dt_meeting_stopped(signals));
-        const dt_status st = dt_meeting_socket(m->master, false, fd);
-        if (st != DT_COMM || dt_seconds() > until)
+        DT_TRY(dt_meeting_stopped(j->signals));
+        const dt_status st = greet(j, m, &stranger);
+        const double waited = dt_seconds() - began;
+        if (st != DT_COMM || stranger || waited > DT_WINDOW_S)
             return st;
+        if (!noted && waited > NOTE_S) {
+            dt_note("%s; it is not started yet, or its run has begun without this host: trying for "
+                    "%d s",
+                    dt_fail_text(), (int)DT_WINDOW_S);
+            noted = true;
+        }
         dt_fail_clear();
         nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
     }
 }
 
-/* And may hear others out for seconds before it hears this one. */
-static dt_status meet_first(joined *j, const dt_meeting *m, int *fd)
-{
-    const double until = dt_seconds() + DT_WINDOW_S;
+/* ---- The daemon ------------------------------------------------------------------------------ */
 
-    for (;;) {
-        DT_TRY(find_first(m, j->signals, until, fd));
-        if (dt_wire_connect(&j->wire, *fd, &m->token, &m->own))
-            return DT_OK;
-        if (errno != ETIMEDOUT || dt_seconds() > until)
-            return dt_fail(DT_COMM,
-                           "--master %s: who answers there has another token, or is no dtrain "
-                           "launch that waits for host %u of %u",
-                           m->master, m->own.node, m->own.nodes);
-        close(*fd);
-        *fd = -1;
+char **dt_daemon_words(const json_t *words)
+{
+    const size_t count = json_array_size(words);
+    const char *program = json_string_value(json_array_get(words, 0));
+    char **word = NULL;
+
+    if (!program || (strcmp(program, "orted") != 0 && strcmp(program, "prted") != 0))
+        return NULL;
+    if (dt_calloc(&word, count + 1, sizeof *word, "a daemon's words") != DT_OK) {
+        dt_fail_clear();
+        return NULL;
     }
+    for (size_t i = 0; i < count; i++) {
+        word[i] = (char *)(uintptr_t)json_string_value(json_array_get(words, i));
+        if (!word[i]) {
+            free(word);
+            return NULL;
+        }
+    }
+    return word;
 }
 
-/* The process, or -1, with what is wrong said. */
-static pid_t fork_daemon(char **word)
+static void say_done(joined *j, int code)
 {
-    const pid_t own = getpid(), daemon = fork();
-
-    if (daemon == 0) {
-        dt_meeting_child(own);
-        setsid(); /* a terminal's signals come to it by mpirun alone */
-        execvp(word[0], word);
-        dt_log_error("cannot start %s: %s; install openmpi-bin", word[0], strerror(errno));
-        _exit(127);
-    }
-    if (daemon < 0)
-        dt_log_error("cannot start %s: %s; raise ulimit -u", word[0], strerror(errno));
-    return daemon;
+    (void)dt_wire_say(j->wire, json_pack("{s:i}", "done", code));
 }
 
-/* The first host's mpirun waits for the daemon: what does not start has ended. */
-static void start_daemon(joined *j)
+/* The first host's mpirun waits for the daemon: one that does not start has ended. A terminal's
+ * signals come to it by mpirun alone. */
+static void start_daemon(joined *j, const json_t *words)
 {
-    const uint8_t failed = 255;
+    char **word = dt_daemon_words(words);
 
+    j->begun = true;
     if (j->daemon) {
         dt_log_error("the first host asks for a second daemon: not started");
-        return;
-    }
-    char **word = dt_daemon_words((char *)j->frame.payload, j->frame.bytes);
-    if (!word)
+    } else if (!word) {
         dt_log_error("the first host asks for what is not Open MPI's daemon: not started");
-    const pid_t daemon = word ? fork_daemon(word) : -1;
-    if (daemon > 0)
-        j->daemon = daemon;
-    else
-        (void)dt_wire_send(&j->wire, DT_FRAME_DONE, &failed, 1);
+        say_done(j, DT_NO_DAEMON);
+    } else if (dt_child_start(word, -1, true, &j->daemon) != DT_OK) {
+        dt_log_error("%s", dt_fail_text());
+        dt_fail_clear();
+        j->daemon = 0;
+        say_done(j, DT_NO_DAEMON);
+    }
     free(word);
 }
 
-/* The daemon's exit code, or 128 + its signal, to the first host. */
-static void reap(joined *j)
-{
-    int status = 0;
-
-    if (!j->daemon || waitpid(j->daemon, &status, WNOHANG) != j->daemon)
-        return;
-    const uint8_t code =
-        (uint8_t)(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-    j->daemon = 0;
-    (void)dt_wire_send(&j->wire, DT_FRAME_DONE, &code, 1);
-}
-
-static void pass_on(joined *j)
+static void pass_signals(joined *j)
 {
     bool of_terminal;
-    int number;
+    int number, code = 0;
 
-    while (dt_meeting_signal(j->signals, &number, &of_terminal)) {
-        const uint8_t byte = (uint8_t)number;
-        if (number == SIGCHLD)
-            reap(j);
-        else
-            (void)dt_wire_send(&j->wire, DT_FRAME_SIGNAL, &byte, 1);
+    while (dt_meeting_signal(j->signals, &number, &of_terminal))
+        if (number != SIGCHLD)
+            (void)dt_wire_say(j->wire, json_pack("{s:i}", "signal", number));
+    if (j->daemon && dt_child_ended(j->daemon, &code)) {
+        j->daemon = 0;
+        say_done(j, code);
     }
 }
+
+/* ---- The run --------------------------------------------------------------------------------- */
 
 /* False: it is over here, with *code, or *st. */
-static bool obey(joined *j, dt_status *st, int *code)
+static bool obey(joined *j, const json_t *message, dt_status *st, int *code)
 {
-    enum { WHY = 200 }; /* bytes of a reason that are shown */
+    const char *why = json_string_value(json_object_get(message, "refused"));
+    const json_t *start = json_object_get(message, "start"), *end = json_object_get(message, "end");
 
-    if (!dt_wire_receive(&j->wire, &j->frame)) {
+    if (!message)
         *st = dt_fail(DT_COMM, "the first host, %s, is gone: the run is over here, too", j->master);
-        return false;
-    }
-    if (j->frame.type == DT_FRAME_REFUSED) {
-        *st = dt_fail(DT_COMM, "--master %s: the first host refuses this one: %.*s", j->master,
-                      (int)DT_MIN(j->frame.bytes, WHY), (const char *)j->frame.payload);
-        return false;
-    }
-    if (j->frame.type == DT_FRAME_START)
-        start_daemon(j);
-    j->begun = j->begun || j->frame.type == DT_FRAME_START;
-    if (j->frame.type != DT_FRAME_END || j->frame.bytes != 1)
-        return true;
-    *code = j->frame.payload[0];
-    shutdown(j->wire.fd, SHUT_WR); /* heard */
-    if (!j->begun && *code == dt_status_exit_code(DT_PREEMPTED))
+    else if (why)
+        *st = dt_fail(DT_COMM, "--master %s: the first host refuses this one: %.200s", j->master,
+                      why);
+    else if (start)
+        start_daemon(j, start);
+    else if (end)
+        *code = (int)json_integer_value(end) & 255;
+    if (end && !j->begun && *code == dt_status_exit_code(DT_PREEMPTED))
         *st = dt_fail(DT_PREEMPTED, "stopped before all hosts had come: start it again");
-    return false;
-}
-
-static void leave(joined *j)
-{
-    const double began = dt_seconds();
-
-    while (j->daemon && dt_seconds() - began < LEAVE_S) {
-        struct pollfd p = {.fd = j->signals, .events = POLLIN};
-        if (poll(&p, 1, 100) > 0)
-            pass_on(j);
-    }
-    if (j->daemon)
-        kill(j->daemon, SIGKILL); /* its ranks follow it */
+    return *st == DT_OK && !end;
 }
 
 static dt_status serve(joined *j, int *code)
 {
     dt_status st = DT_OK;
 
-    for (;;) {
-        struct pollfd p[2] = {{.fd = j->wire.fd, .events = POLLIN},
+    for (bool going = true; going;) {
+        struct pollfd p[2] = {{.fd = j->wire->fd, .events = POLLIN},
                               {.fd = j->signals, .events = POLLIN}};
         const int news = poll(p, 2, DT_PATIENCE_MS);
         if (news == 0 && j->daemon)
-            dt_patience_bound(j->daemon);
-        if (news <= 0)
-            continue;
-        if (p[1].revents)
-            pass_on(j);
-        if (p[0].revents && !obey(j, &st, code))
-            return st;
+            dt_child_bound(j->daemon);
+        if (news > 0 && p[1].revents)
+            pass_signals(j);
+        if (news > 0 && p[0].revents) {
+            json_t *message = dt_wire_hear(j->wire);
+            going = obey(j, message, &st, code);
+            json_decref(message);
+        }
     }
+    shutdown(j->wire->fd, SHUT_WR); /* the end is heard */
+    return st;
+}
+
+static void leave(joined *j)
+{
+    const double until = dt_seconds() + LEAVE_S;
+
+    while (j->daemon && dt_seconds() < until) {
+        struct pollfd p = {.fd = j->signals, .events = POLLIN};
+        if (poll(&p, 1, 100) > 0)
+            pass_signals(j);
+    }
+    if (j->daemon)
+        kill(j->daemon, SIGKILL); /* its ranks follow it */
 }
 
 dt_status dt_join(const dt_meeting *m, int *code)
 {
-    joined *j = NULL;
-    int fd = -1;
-    dt_status st = DT_OK;
+    joined j = {.signals = -1, .master = m->master};
 
-    DT_TRY(dt_calloc(&j, 1, sizeof *j, "a host's connection"));
-    j->signals = -1;
-    j->master = m->master;
-    DT_GO(st, dt_meeting_signals(&j->signals), out);
-    DT_GO(st, meet_first(j, m, &fd), out);
-    st = serve(j, code);
-    leave(j);
-out:
-    if (fd >= 0)
-        close(fd);
-    free(j);
+    DT_TRY(dt_meeting_signals(&j.signals));
+    DT_TRY(meet_first(&j, m));
+    const dt_status st = serve(&j, code);
+    leave(&j);
+    dt_wire_close(j.wire);
     return st;
 }

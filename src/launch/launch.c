@@ -1,9 +1,8 @@
-/* launch.c - dtrain launch and dtrain ranktable: what mpirun has to be told, told at one place. */
-#include <errno.h>
+/* launch.c - dtrain launch and dtrain ranktable: all that mpirun has to know, at one place. */
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "meet.h"
@@ -13,20 +12,25 @@ extern char **environ;
 
 /* ---- Where ranks go -------------------------------------------------------------------------- */
 
+/* *h stays empty where mpirun reads them from its own file, or starts all ranks here. */
 static dt_status find_hosts(const dt_words *w, dt_hosts *h)
 {
-    int slots = 0;
+    int64_t bytes = 0;
+    int fd = -1;
 
     if (!!w->hosts + !!w->hostfile + !!w->rank_table > 1)
         return dt_fail(DT_USAGE, "--hosts, --hostfile and --rank-table: one of them, not several");
-    DT_TRY(dt_words_count("nproc-per-node", w->per_host, 1, &slots));
     if (w->hosts)
-        return dt_hosts_parse(h, w->hosts, slots, "--hosts");
-    if (w->hostfile)
-        return dt_hosts_read(h, w->hostfile, slots);
+        return dt_hosts_parse(h, w->hosts, (int)DT_MAX(w->per_host, 1), "--hosts");
     if (w->rank_table)
         return dt_ranktable_read(h, w->rank_table);
-    *h = (dt_hosts){.host = NULL};
+    if (!w->hostfile)
+        return DT_OK;
+    if (w->per_host > 0)
+        return dt_fail(DT_USAGE, "--nproc-per-node is not for --hostfile: write 'NAME slots=N' "
+                                 "into the file");
+    DT_TRY(dt_file_open(AT_FDCWD, w->hostfile, &fd, &bytes));
+    close(fd);
     return DT_OK;
 }
 
@@ -47,7 +51,7 @@ static int cores_here(void)
 static const struct {
     const char *name, *value;
     bool root; /* for root alone */
-} told[] = {
+} variables[] = {
     {"OMPI_ALLOW_RUN_AS_ROOT", "1", true},
     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", true},
     {"OMPI_MCA_rmaps_base_oversubscribe", "1", false},
@@ -65,158 +69,6 @@ static const struct {
 static const char *const interface_names[] = {
     "OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include", "PRTE_MCA_prte_if_include"};
 static const char *const agent_names[] = {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"};
-
-/* mpirun takes any number of bits. Of the names only mpirun knows. */
-static dt_status check_interface(const char *list)
-{
-    for (const char *at = list; at && *at; at += *at == ',') {
-        const size_t length = strcspn(at, ",");
-        const char *bits = memchr(at, '/', length), *end = NULL;
-        int64_t n = 0;
-        if (bits && (!dt_whole_parse(bits + 1, &end, &n) || end != at + length || n < 0 || n > 32))
-            return dt_fail(DT_USAGE, "--interface: '%.*s' is not NET/BITS with 0 to 32 bits",
-                           (int)DT_MIN(length, 80), at);
-        at += length;
-    }
-    return DT_OK;
-}
-
-static bool is_program(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
-}
-
-/* As mpirun finds it: by PATH, or from here. Other hosts are not asked. */
-static dt_status check_program(const char *option, const char *word)
-{
-    char path[PATH_MAX];
-    const char *at = getenv("PATH");
-
-    bool found = is_program(word);
-    while (at && *at && !found && !strchr(word, '/')) {
-        const size_t length = strcspn(at, ":");
-        snprintf(path, sizeof path, "%.*s/%s", (int)DT_MIN(length, PATH_MAX / 2), at, word);
-        found = is_program(path);
-        at += length + (at[length] == ':');
-    }
-    return found ? DT_OK
-                 : dt_fail(DT_NOINPUT, "%s: there is no program '%.200s' here", option, word);
-}
-
-typedef struct words_out {
-    char **word;
-    size_t count, room;
-    char *kept; /* texts made here */
-} words_out;
-
-static void tell(const char *name, const char *value, bool show)
-{
-    const bool set = getenv(name) != NULL;
-
-    if (show && !set)
-        printf("%s=%s ", name, value);
-    (void)setenv(name, value, 0); /* without it mpirun says what it lacks */
-}
-
-static void tell_all(const dt_words *w)
-{
-    for (size_t i = 0; i < DT_COUNT_OF(told); i++)
-        if (!told[i].root || geteuid() == 0)
-            tell(told[i].name, told[i].value, w->dry_run);
-    for (size_t i = 0; w->interface && i < DT_COUNT_OF(interface_names); i++)
-        tell(interface_names[i], w->interface, w->dry_run);
-    for (size_t i = 0; w->agent && i < DT_COUNT_OF(agent_names); i++)
-        tell(agent_names[i], w->agent, w->dry_run);
-}
-
-/* Daemons are started by this program again, over the hosts' connections, by the first host alone,
- * and all at once: an agent lives as long as its daemon, and by default 128 may. */
-static dt_status tell_agent(const dt_server *server, const char *program)
-{
-    static const struct {
-        const char *name, *value;
-    } row[] = {{"OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
-               {"PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
-               {"OMPI_MCA_plm_rsh_num_concurrent", "4096"},
-               {"PRTE_MCA_plm_ssh_num_concurrent", "4096"}};
-    _Static_assert(DT_MOST_HOSTS <= 4096, "all hosts' daemons start at once");
-    char agent[PATH_MAX + 32];
-    int failed = 0;
-
-    snprintf(agent, sizeof agent, "%s launch --as-agent", program);
-    for (size_t i = 0; i < DT_COUNT_OF(agent_names); i++)
-        failed |= setenv(agent_names[i], agent, 1);
-    for (size_t i = 0; i < DT_COUNT_OF(row); i++)
-        failed |= setenv(row[i].name, row[i].value, 1);
-    failed |= setenv(DT_AGENT_VARIABLE, dt_server_socket(server), 1);
-    return failed ? dt_fail(DT_NOMEM, "no memory for variables") : DT_OK;
-}
-
-static dt_status put(words_out *o, const char *word)
-{
-    if (o->count + 1 >= o->room) {
-        const size_t room = 2 * o->room + 64;
-        char **more = realloc(o->word, room * sizeof *more);
-        if (!more)
-            return dt_fail(DT_NOMEM, "no memory for mpirun's command line");
-        o->word = more;
-        o->room = room;
-    }
-    o->word[o->count++] = (char *)(uintptr_t)word;
-    o->word[o->count] = NULL;
-    return DT_OK;
-}
-
-/* "a:8,b:8" */
-static dt_status host_list(const dt_hosts *h, char **list)
-{
-    const size_t each = DT_HOST_NAME + 8;
-    size_t at = 0;
-
-    DT_TRY(dt_calloc(list, (size_t)h->count + 1, each, "the list of hosts"));
-    for (int i = 0; i < h->count; i++)
-        at += (size_t)snprintf(*list + at, each, "%s%s:%d", i ? "," : "", h->host[i].name,
-                               h->host[i].slots);
-    return DT_OK;
-}
-
-/* Ranks on other hosts get this one's DTRAIN_*, as those here do. */
-static dt_status put_variables(words_out *o)
-{
-    size_t bytes = 0;
-    for (char **v = environ; *v; v++)
-        bytes += strcspn(*v, "=") + 1;
-    DT_TRY(dt_calloc(&o->kept, bytes + 1, 1, "names of variables"));
-    char *to = o->kept;
-    for (char **v = environ; *v; v++) {
-        const size_t length = strcspn(*v, "=");
-        if (strncmp(*v, "DTRAIN_", 7) != 0)
-            continue;
-        memcpy(to, *v, length);
-        DT_TRY(put(o, "-x"));
-        DT_TRY(put(o, to));
-        to += length + 1;
-    }
-    return DT_OK;
-}
-
-static dt_status put_line(words_out *o, const dt_words *w, const dt_hosts *h, const char *hosts,
-                          const char *np, const char *program)
-{
-    DT_TRY(put(o, "mpirun"));
-    if (h->count > 0) {
-        DT_TRY(put(o, "--host"));
-        DT_TRY(put(o, hosts));
-    }
-    DT_TRY(put(o, "-np"));
-    DT_TRY(put(o, np));
-    DT_TRY(put_variables(o));
-    DT_TRY(put(o, program));
-    for (char **word = w->rest; *word; word++)
-        DT_TRY(put(o, *word));
-    return DT_OK;
-}
 
 /* As a shell reads it. */
 static void print_word(const char *word)
@@ -236,24 +88,141 @@ static void print_word(const char *word)
     printf("' ");
 }
 
-static dt_status start(const dt_words *w, const dt_hosts *h, dt_server *server, int *code)
+static void set(const char *name, const char *value, bool show)
+{
+    if (show && !getenv(name)) {
+        printf("%s=", name);
+        print_word(value);
+    }
+    (void)setenv(name, value, 0); /* without it mpirun says what it lacks */
+}
+
+static void set_all(const dt_words *w)
+{
+    for (size_t i = 0; i < DT_COUNT_OF(variables); i++)
+        if (!variables[i].root || geteuid() == 0)
+            set(variables[i].name, variables[i].value, w->dry_run);
+    for (size_t i = 0; w->interface && i < DT_COUNT_OF(interface_names); i++)
+        set(interface_names[i], w->interface, w->dry_run);
+    for (size_t i = 0; w->agent && i < DT_COUNT_OF(agent_names); i++)
+        set(agent_names[i], w->agent, w->dry_run);
+}
+
+/* Daemons are started by this program again, over the hosts' connections, by the first host alone,
+ * and all at once: an agent lives as long as its daemon, and by default 128 may. mpirun splits the
+ * agent's name at blanks, which the path of this program may have. */
+static dt_status set_agent(const dt_first *first)
+{
+    static const struct {
+        const char *name, *value;
+    } row[] = {{"OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
+               {"PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
+               {"OMPI_MCA_plm_rsh_num_concurrent", "4096"},
+               {"PRTE_MCA_plm_ssh_num_concurrent", "4096"}};
+    _Static_assert(DT_MOST_HOSTS <= 4096, "all hosts' daemons start at once");
+    char agent[64];
+    int failed = 0;
+
+    snprintf(agent, sizeof agent, "/proc/%ld/exe launch --as-agent", (long)getpid());
+    for (size_t i = 0; i < DT_COUNT_OF(agent_names); i++)
+        failed |= setenv(agent_names[i], agent, 1);
+    for (size_t i = 0; i < DT_COUNT_OF(row); i++)
+        failed |= setenv(row[i].name, row[i].value, 1);
+    failed |= setenv(DT_AGENT_VARIABLE, dt_first_socket(first), 1);
+    return failed ? dt_fail(DT_NOMEM, "no memory for variables") : DT_OK;
+}
+
+/* "a:8,b:8" */
+static dt_status host_list(const dt_hosts *h, char **list)
+{
+    const size_t each = DT_HOST_NAME + 8;
+    size_t at = 0;
+
+    DT_TRY(dt_calloc(list, (size_t)h->count + 1, each, "the list of hosts"));
+    for (int i = 0; i < h->count; i++)
+        at += (size_t)snprintf(*list + at, each, "%s%s:%d", i ? "," : "", h->host[i].name,
+                               h->host[i].slots);
+    return DT_OK;
+}
+
+typedef struct words_out {
+    const char **word; /* [count], then NULL; owned, the texts are not */
+    char *names;       /* of variables; owned */
+    size_t count;
+} words_out;
+
+static void put(words_out *o, const char *option, const char *value)
+{
+    if (option && value)
+        o->word[o->count++] = option;
+    if (value)
+        o->word[o->count++] = value;
+}
+
+/* Ranks on other hosts get this one's DTRAIN_*, as those here do. */
+static void put_variables(words_out *o)
+{
+    char *to = o->names;
+
+    for (char **v = environ; *v; v++) {
+        const size_t length = strcspn(*v, "=");
+        if (strncmp(*v, "DTRAIN_", 7) != 0)
+            continue;
+        memcpy(to, *v, length);
+        put(o, "-x", to);
+        to += length + 1;
+    }
+}
+
+static dt_status put_line(words_out *o, const dt_words *w, const char *hosts, const char *np,
+                          const char *program)
+{
+    size_t most = 8, bytes = 1;
+
+    for (char **v = environ; *v; v++, most += 2)
+        bytes += strcspn(*v, "=") + 1;
+    for (char **word = w->rest; *word; word++)
+        most++;
+    DT_TRY(dt_calloc(&o->word, most, sizeof *o->word, "mpirun's command line"));
+    DT_TRY(dt_calloc(&o->names, bytes, 1, "names of variables"));
+    put(o, NULL, "mpirun");
+    put(o, "--host", hosts);
+    put(o, "--hostfile", w->hostfile);
+    put(o, "-np", np);
+    put_variables(o);
+    put(o, NULL, program);
+    for (char **word = w->rest; *word; word++)
+        put(o, NULL, *word);
+    return DT_OK;
+}
+
+/* How many ranks; 0: mpirun counts those of its file. */
+static int64_t count_ranks(const dt_words *w, const dt_hosts *h)
+{
+    return w->np > 0         ? w->np
+           : h->count > 0    ? h->ranks
+           : w->hostfile     ? 0
+           : w->per_host > 0 ? w->per_host
+                             : cores_here();
+}
+
+static dt_status start(const dt_words *w, const dt_hosts *h, dt_first *first, int *code)
 {
     words_out o = {.word = NULL};
-    char np[16], program[PATH_MAX], *hosts = NULL;
-    int here = 0, ranks = 0;
+    const int64_t ranks = count_ranks(w, h);
+    char np[24], program[PATH_MAX] = "dtrain", *hosts = NULL;
     dt_status st = DT_OK;
 
-    DT_GO(st, dt_words_count("nproc-per-node", w->per_host, cores_here(), &here), out);
-    DT_GO(st, dt_words_count("np", w->np, h->count ? h->ranks : here, &ranks), out);
-    snprintf(np, sizeof np, "%d", ranks);
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    snprintf(program + DT_MAX(length, 0), sizeof program - (size_t)DT_MAX(length, 0), "%s",
-             length > 0 ? "" : "dtrain");
-    DT_GO(st, host_list(h, &hosts), out);
-    DT_GO(st, put_line(&o, w, h, hosts, np, w->program ? w->program : program), out);
-    tell_all(w);
-    if (dt_server_socket(server)[0])
-        DT_GO(st, tell_agent(server, program), out);
+    if (length > 0)
+        program[length] = '\0';
+    snprintf(np, sizeof np, "%lld", (long long)ranks);
+    if (h->count > 0)
+        DT_GO(st, host_list(h, &hosts), out);
+    DT_GO(st, put_line(&o, w, hosts, ranks ? np : NULL, w->program ? w->program : program), out);
+    set_all(w);
+    if (dt_first_socket(first)[0])
+        DT_GO(st, set_agent(first), out);
     if (w->dry_run) {
         for (size_t i = 0; i < o.count; i++)
             print_word(o.word[i]);
@@ -261,75 +230,79 @@ static dt_status start(const dt_words *w, const dt_hosts *h, dt_server *server, 
         goto out;
     }
     fflush(stdout);
-    st = dt_server_run(server, o.word, h->count > 1, code);
+    st = dt_first_run(first, (char **)(uintptr_t)o.word, h->count > 1 || w->hostfile, code);
 out:
     free(hosts);
-    free(o.kept);
+    free(o.names);
     free(o.word);
     return st;
 }
 
 /* ---- One command on each host -------------------------------------------------------------- */
 
-static const char *or_variable(const char *given, const char *name)
-{
-    return given ? given : getenv(name);
-}
-
-/* Which word says on the command line that hosts are started one by one; NULL: none. Variables are
- * none: a batch system may set them in every job. */
+/* The option of the command line for hosts that are started one by one; NULL: none. Variables do
+ * not count: a batch system may set them in every job. */
 static const char *one_by_one(const dt_words *w)
 {
-    return w->nodes    ? "--nnodes"
-           : w->node   ? "--node-rank"
-           : w->master ? "--master"
-           : w->token  ? "--token-file"
-                       : NULL;
+    return w->nodes >= 0  ? "--nnodes"
+           : w->node >= 0 ? "--node-rank"
+           : w->master    ? "--master"
+           : w->token     ? "--token-file"
+                          : NULL;
 }
 
-/* m->own.nodes: 0 where this one host starts all. */
-static dt_status find_meeting(const dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
+/* Where and as what this host meets the others. */
+static dt_status find_place(dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
 {
-    const char *nodes = or_variable(w->nodes, "NNODES"), *port = getenv("MASTER_PORT");
-    const char *node = or_variable(w->node, "NODE_RANK"), *word = one_by_one(w);
-    int slots = 0;
+    const char *port = getenv("MASTER_PORT");
 
-    *m = (dt_meeting){.master = place};
-    if (w->hosts || w->hostfile || w->rank_table) {
-        if (word)
-            return dt_fail(DT_USAGE,
-                           "%s is for hosts that are started one by one: leave it "
-                           "out, or --hosts, --hostfile and --rank-table",
-                           word);
-        return DT_OK;
-    }
-    if (nodes)
-        DT_TRY(dt_words_number("nnodes", nodes, DT_MOST_HOSTS, &m->own.nodes));
-    if (m->own.nodes == 0 && word)
-        return dt_fail(DT_USAGE,
-                       "%s is for hosts that are started one by one: how many they are is missing, "
-                       "--nnodes N (or NNODES), from 1",
-                       word);
-    if (m->own.nodes < 2) {
-        if (w->node)
-            DT_TRY(dt_words_number("node-rank", w->node, 0, &m->own.node));
-        m->own.nodes = 0;
-        return DT_OK;
-    }
-    if (!node)
+    DT_TRY(dt_words_variable(w, "node-rank", "NODE_RANK"));
+    DT_TRY(dt_words_variable(w, "nproc-per-node", "NPROC_PER_NODE"));
+    if (w->node < 0)
         return dt_fail(DT_USAGE, "--nnodes needs --node-rank K (or NODE_RANK), which of them this "
                                  "is, from 0");
-    DT_TRY(dt_words_number("node-rank", node, m->own.nodes - 1, &m->own.node));
-    DT_TRY(dt_words_count("nproc-per-node", or_variable(w->per_host, "NPROC_PER_NODE"),
-                          cores_here(), &slots));
-    m->own.slots = (uint32_t)slots;
+    if (w->node >= w->nodes)
+        return dt_fail(DT_USAGE, "--node-rank: '%lld' is not a number from 0 to %lld",
+                       (long long)w->node, (long long)w->nodes - 1);
     if (!w->master && !getenv("MASTER_ADDR"))
         return dt_fail(DT_USAGE, "--nnodes needs --master HOST:PORT, where host 0 waits");
     if (w->master)
         snprintf(place, DT_HOST_NAME + 8, "%s", w->master);
     else
         snprintf(place, DT_HOST_NAME + 8, "%s:%s", getenv("MASTER_ADDR"), port ? port : "29500");
+    m->own = (dt_hello){.nodes = (int)w->nodes,
+                        .node = (int)w->node,
+                        .slots = w->per_host > 0 ? (int)w->per_host : cores_here()};
     return dt_token_read(&m->token, w->token);
+}
+
+/* m->own.nodes: 1 where this one host starts all. */
+static dt_status find_meeting(dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
+{
+    const char *word = one_by_one(w);
+
+    *m = (dt_meeting){.master = place, .own.nodes = 1};
+    if (w->hosts || w->hostfile || w->rank_table)
+        return !word ? DT_OK
+                     : dt_fail(DT_USAGE,
+                               "%s is for hosts that are started one by one: leave it out, or "
+                               "--hosts, --hostfile and --rank-table",
+                               word);
+    DT_TRY(dt_words_variable(w, "nnodes", "NNODES"));
+    if (w->nodes < 1 && word)
+        return dt_fail(DT_USAGE,
+                       "%s is for hosts that are started one by one: how many they are is missing, "
+                       "--nnodes N (or NNODES), from 1",
+                       word);
+    if (w->nodes == 1 && w->node > 0)
+        return dt_fail(DT_USAGE, "--node-rank: '%lld' is not a number from 0 to 0",
+                       (long long)w->node);
+    if (w->nodes < 2)
+        return DT_OK;
+    if (w->dry_run)
+        return dt_fail(DT_USAGE, "--dry-run: what is started depends on who comes; leave out "
+                                 "--nnodes and NNODES");
+    return find_place(w, m, place);
 }
 
 /* Those that start with the daemon here; mpirun's -x brings the first host's. */
@@ -343,22 +316,19 @@ static void forget_options(void)
     *to = NULL;
 }
 
-static dt_status meet(const dt_words *w, const dt_meeting *m, int *code)
+static dt_status lead(const dt_words *w, const dt_meeting *m, int *code)
 {
-    dt_server *server = NULL;
+    dt_first *first = NULL;
     dt_hosts h = {.host = NULL};
+    dt_status st = DT_OK;
 
-    if (w->dry_run)
-        return dt_fail(DT_USAGE, "--dry-run: what is started depends on who comes; leave out "
-                                 "--nnodes and NNODES");
-    if (m->own.node > 0) {
-        forget_options();
-        return dt_join(m, code);
-    }
-    dt_status st = dt_server_open(&server, m, &h);
+    if (m->own.nodes == 1)
+        st = find_hosts(w, &h);
     if (st == DT_OK)
-        st = start(w, &h, server, code);
-    dt_server_close(server);
+        st = dt_first_open(&first, m, &h);
+    if (st == DT_OK)
+        st = start(w, &h, first, code);
+    dt_first_close(first);
     dt_hosts_release(&h);
     return st;
 }
@@ -368,8 +338,6 @@ dt_status dt_launch(int argc, char **argv, int *code)
     char place[DT_HOST_NAME + 8];
     dt_words w;
     dt_meeting m;
-    dt_server *server = NULL;
-    dt_hosts h;
 
     if (argc > 0 && strcmp(argv[0], "--as-agent") == 0) {
         *code = dt_agent(argc - 1, argv + 1);
@@ -380,22 +348,12 @@ dt_status dt_launch(int argc, char **argv, int *code)
         dt_words_help();
         return DT_OK;
     }
-    DT_TRY(check_interface(w.interface));
-    if (w.program && !w.dry_run)
-        DT_TRY(check_program("--program", w.program));
-    if (w.agent && !w.dry_run && !strpbrk(w.agent, " :")) /* else a list, or with arguments */
-        DT_TRY(check_program("--agent", w.agent));
     DT_TRY(find_meeting(&w, &m, place));
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
-    if (m.own.nodes > 0)
-        return meet(&w, &m, code);
-    DT_TRY(find_hosts(&w, &h));
-    dt_status st = dt_server_alone(&server);
-    if (st == DT_OK)
-        st = start(&w, &h, server, code);
-    dt_server_close(server);
-    dt_hosts_release(&h);
-    return st;
+    if (m.own.node == 0)
+        return lead(&w, &m, code);
+    forget_options();
+    return dt_join(&m, code);
 }
 
 /* ---- Rank tables ----------------------------------------------------------------------------- */
@@ -405,8 +363,7 @@ dt_status dt_ranktable(int argc, char **argv, int *code)
     static const char usage[] = "dtrain ranktable FILE, to check one; dtrain ranktable --hosts a,b "
                                 "--nproc-per-node 8, to print one";
     dt_words w;
-    dt_hosts h;
-    int slots = 0;
+    dt_hosts h = {.host = NULL};
 
     (void)argc;
     (void)code;
@@ -428,8 +385,7 @@ dt_status dt_ranktable(int argc, char **argv, int *code)
         dt_hosts_release(&h);
         return DT_OK;
     }
-    DT_TRY(dt_words_count("nproc-per-node", w.per_host, 8, &slots));
-    DT_TRY(dt_hosts_parse(&h, w.hosts, slots, "--hosts"));
+    DT_TRY(dt_hosts_parse(&h, w.hosts, w.per_host > 0 ? (int)w.per_host : 8, "--hosts"));
     const dt_status st = dt_ranktable_write(stdout, &h);
     dt_hosts_release(&h);
     return st;

@@ -1,7 +1,8 @@
 /* launch.h - starting a run with one command; the public header of src/launch.
  *
- * Hosts and their ranks come from a list, a file or a rank table; what is started is mpirun, with
- * everything that it needs to be told. Nothing here talks to another rank: all is Local. */
+ * Hosts and their ranks come from a list, a file of mpirun's or a rank table; what is started is
+ * mpirun, with everything that it needs to know. Nothing here talks to another rank: all is
+ * Local. */
 #ifndef DT_LAUNCH_H
 #define DT_LAUNCH_H
 #include "base/base.h"
@@ -23,20 +24,20 @@ typedef struct dt_hosts {
 } dt_hosts;
 
 void dt_hosts_release(dt_hosts *h);
+/* One host more. DT_USAGE: its name is not one, is there already, or has no sensible number of
+ * ranks. DT_NOMEM. Local, like all here. */
+dt_status dt_hosts_add(dt_hosts *h, const char *name, size_t length, int64_t slots) DT_MUST_CHECK;
 /* "a:8,b:8"; without a number, `slots`. what: names the text in messages. DT_USAGE; DT_NOMEM. */
 dt_status dt_hosts_parse(dt_hosts *h, const char *text, int slots, const char *what) DT_MUST_CHECK;
-/* Open MPI's form: a line "NAME [slots=N]" per host, '#' begins a comment. DT_NOINPUT; DT_CONFIG
- * names the line. */
-dt_status dt_hosts_read(dt_hosts *h, const char *path, int slots) DT_MUST_CHECK;
 
 /* ---- Rank tables ----------------------------------------------------------------------- */
 
 /* The Ascend tutorial's JSON, version 1.0: servers with 1, 2, 4 or 8 devices each, whose rank ids
  * run from 0 without gaps, in the lexical order of the servers' ids. A server is a host, a device
- * a rank. DT_NOINPUT; DT_CONFIG names file, line and value. */
+ * a rank. DT_NOINPUT; DT_CONFIG names file, place and value. */
 dt_status dt_ranktable_read(dt_hosts *h, const char *path) DT_MUST_CHECK;
-/* One that dt_ranktable_read takes, of hosts in lexical order; DT_USAGE: they are not, or their
- * numbers of ranks are none of those above. */
+/* One that dt_ranktable_read takes, of hosts in lexical order. DT_USAGE: they are in another order,
+ * or have other numbers of ranks. */
 dt_status dt_ranktable_write(FILE *f, const dt_hosts *h) DT_MUST_CHECK;
 
 /* ---- Commands -------------------------------------------------------------------------- */

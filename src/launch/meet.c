@@ -1,17 +1,12 @@
-/* meet.c - sockets and signals of both sides, and the agent. */
+/* meet.c - sockets and signals of both kinds of hosts. */
 #include "meet.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
-
-static const int run_signals[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGCHLD};
 
 static dt_status resolve(const char *master, struct addrinfo **found)
 {
@@ -24,8 +19,7 @@ static dt_status resolve(const char *master, struct addrinfo **found)
     if (length == 0 || length >= sizeof host || !dt_whole_parse(colon + 1, &end, &port) || *end ||
         port < 1 || port > 65535)
         return dt_fail(DT_USAGE, "--master: '%.80s' is not HOST:PORT", master);
-    memcpy(host, master, length);
-    host[length] = '\0';
+    snprintf(host, sizeof host, "%.*s", (int)length, master);
     const int error = getaddrinfo(host, colon + 1, &want, found);
     if (error != 0)
         return dt_fail(DT_COMM, "--master: no address of '%s': %s", host, gai_strerror(error));
@@ -34,30 +28,35 @@ static dt_status resolve(const char *master, struct addrinfo **found)
 
 dt_status dt_meeting_socket(const char *master, bool binds, int *fd)
 {
+    const int one = 1, kind = SOCK_STREAM | SOCK_CLOEXEC | (binds ? SOCK_NONBLOCK : 0);
     struct addrinfo *found = NULL;
-    const int one = 1;
     dt_status st = DT_OK;
+    bool done;
 
     DT_TRY(resolve(master, &found));
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (*fd >= 0 && binds)
-        (void)setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (*fd < 0 ||
-        (binds ? bind(*fd, found->ai_addr, found->ai_addrlen) != 0 || listen(*fd, 64) != 0
-               : connect(*fd, found->ai_addr, found->ai_addrlen) != 0)) {
+    *fd = socket(AF_INET, kind, 0);
+    if (binds)
+        done = setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+               bind(*fd, found->ai_addr, found->ai_addrlen) == 0 && listen(*fd, 64) == 0;
+    else {
+        dt_wire_limit(*fd, DT_WIRE_PATIENCE_S);
+        done = connect(*fd, found->ai_addr, found->ai_addrlen) == 0;
+    }
+    if (!done)
         st = dt_fail(DT_COMM, "--master %s: cannot %s: %s", master,
                      binds ? "wait there for the other hosts; is it an address of this host?"
                            : "connect",
-                     strerror(errno));
-        if (*fd >= 0)
-            close(*fd);
-        *fd = -1;
-    }
+                     errno == EINPROGRESS ? "no answer" : strerror(errno));
     freeaddrinfo(found);
+    if (!done && *fd >= 0)
+        close(*fd);
     return st;
 }
 
+/* ---- Signals --------------------------------------------------------------------------------- */
+
 /* By handlers, not blocked: libraries have threads of their own, which do not block them. */
+static const int run_signals[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGCHLD};
 static int signal_pipe[2];
 enum { OF_TERMINAL = 0x80 };
 
@@ -71,10 +70,12 @@ static void note_signal(int number, siginfo_t *info, void *context)
     errno = error;
 }
 
+/* SIGPIPE: neither a host that is gone nor an error output that nobody reads ends this process. */
 dt_status dt_meeting_signals(int *fd)
 {
     struct sigaction before, action = {.sa_flags = SA_RESTART | SA_SIGINFO};
-    bool failed = pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0;
+    bool failed =
+        pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR;
 
     action.sa_sigaction = note_signal;
     for (size_t i = 0; i < DT_COUNT_OF(run_signals); i++)
@@ -107,38 +108,4 @@ dt_status dt_meeting_stopped(int fd)
                            "stopped by SIG%s before all hosts had come: start it again",
                            sigabbrev_np(number));
     return DT_OK;
-}
-
-void dt_meeting_child(pid_t parent)
-{
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) { /* it was gone before */
-        signal(SIGTERM, SIG_DFL);
-        raise(SIGTERM);
-    }
-}
-
-/* ---- The agent ------------------------------------------------------------------------------- */
-
-/* The words go over as they came, each with its zero byte; back comes the daemon's exit code. */
-int dt_agent(int argc, char **argv)
-{
-    enum { FAILED = 255 }; /* as ssh's */
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    const char *path = getenv(DT_AGENT_VARIABLE);
-    uint8_t code = FAILED;
-
-    if (!path || strlen(path) >= sizeof to.sun_path)
-        return FAILED;
-    memcpy(to.sun_path, path, strlen(path) + 1);
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof to) != 0)
-        return FAILED;
-    for (int i = 0; i < argc; i++) {
-        const size_t bytes = strlen(argv[i]) + 1;
-        if (send(fd, argv[i], bytes, MSG_NOSIGNAL) != (ssize_t)bytes)
-            return FAILED;
-    }
-    shutdown(fd, SHUT_WR);
-    return recv(fd, &code, 1, MSG_WAITALL) == 1 ? code : FAILED;
 }

@@ -6,20 +6,28 @@
  *     mpirun asks its agent         ->    start Open MPI's daemon, and say when it ends
  *     mpirun ends                   ->    end with its code
  *
- * The agent is this program again (dt_agent), because mpirun wants one to start daemons by; it asks
- * the first host's over a socket in a folder of its own. */
+ * mpirun starts daemons by an agent, which is this program again (dt_agent); it hands the request
+ * to the first host's process over a Unix socket. Messages, by their one member:
+ *
+ *     to a host    start: words of a daemon    end: exit code    refused: why
+ *     from it      done: its daemon's exit code    signal: one for the run */
 #ifndef DT_LAUNCH_MEET_H
 #define DT_LAUNCH_MEET_H
 #include "wire.h"
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 enum {
     DT_WINDOW_S = 120,     /* in which all hosts are to come, as in the Ascend tutorial */
     DT_PATIENCE_S = 11,    /* with a host that is silent: keep-alive's, see launch.c */
     DT_PATIENCE_MS = 2000, /* between two looks for new connections */
+    DT_NO_DAEMON = 255,    /* exit code of one that was not started or is lost, as ssh's */
 };
-#define DT_AGENT_VARIABLE "LAUNCH_AGENT_SOCKET" /* DTRAIN_* are options */
+/* The name of the agents' Unix socket, an abstract one of five letters, which the system gives
+ * (unix(7), autobind). DTRAIN_* are options. */
+#define DT_AGENT_VARIABLE "LAUNCH_AGENT_SOCKET"
+#define DT_AGENT_ADDRESS (sizeof(sa_family_t) + 1 + 5)
 
 typedef struct dt_meeting {
     const char *master; /* ADDRESS:PORT of the first host */
@@ -27,27 +35,38 @@ typedef struct dt_meeting {
     dt_token token;
 } dt_meeting;
 
-/* The first host: waits for the others; *h is all of them, the first one by the master's address.
- * DT_COMM: one has not come, which is said by its number. */
-typedef struct dt_server dt_server;
-/* The only host that is started here: mpirun reaches the others, if any, by itself. */
-dt_status dt_server_alone(dt_server **s) DT_MUST_CHECK;
-dt_status dt_server_open(dt_server **s, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
+/* ---- The two kinds of hosts (first.c, join.c) ------------------------------------------------ */
+
+/* m->own.nodes 1: the only host that is started here; mpirun reaches the others, if any, by itself.
+ * Else it waits for the others; *h is all of them, the first one by the master's address. m is
+ * borrowed. DT_COMM: one has not come, which is said by its number. */
+typedef struct dt_first dt_first;
+dt_status dt_first_open(dt_first **f, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
 /* Run mpirun's words, and serve its agent until it ends: its exit code, DT_OK; that of DT_COMM
  * where it has lost one of several hosts and ends with 0. */
-dt_status dt_server_run(dt_server *s, char **word, bool several, int *code) DT_MUST_CHECK;
-void dt_server_close(dt_server *s);
-/* What mpirun's environment has to say: DT_AGENT_VARIABLE's value; "": it needs no agent. */
-const char *dt_server_socket(const dt_server *s);
+dt_status dt_first_run(dt_first *f, char **word, bool several, int *code) DT_MUST_CHECK;
+void dt_first_close(dt_first *f);
+/* DT_AGENT_VARIABLE's value for mpirun's environment; "": it needs no agent. */
+const char *dt_first_socket(const dt_first *f);
 
 /* Another host: until the run's end; its exit code. DT_COMM: the first host is not there, or not
  * any more. */
 dt_status dt_join(const dt_meeting *m, int *code) DT_MUST_CHECK;
+/* The words of a message, which end up in argv. NULL: they do not start Open MPI's daemon by its
+ * bare name. To be freed by free(); the texts are the message's. */
+char **dt_daemon_words(const json_t *words);
 
-/* As mpirun's agent: words are the host and the daemon's. The daemon's exit code. */
+/* ---- The agent (agent.c) --------------------------------------------------------------------- */
+
+/* As mpirun's agent: argv is the host and the daemon's words. The daemon's exit code. */
 int dt_agent(int argc, char **argv);
+/* The request that it sends, an array: the host, then the daemon's words as argv wants them: mpirun
+ * writes for a shell, and there is none. NULL: no memory, or not UTF-8. Changes the words. */
+json_t *dt_agent_request(int argc, char **argv);
 
-/* A socket bound or connected to "ADDRESS:PORT". what: for messages. DT_USAGE; DT_COMM. */
+/* ---- Sockets and signals (meet.c) ------------------------------------------------------------ */
+
+/* A socket bound or connected to "ADDRESS:PORT". DT_USAGE; DT_COMM. */
 dt_status dt_meeting_socket(const char *master, bool binds, int *fd) DT_MUST_CHECK;
 /* Signals that are for the run, and the ends of children, come by this descriptor from now on. */
 dt_status dt_meeting_signals(int *fd) DT_MUST_CHECK;
@@ -55,18 +74,23 @@ dt_status dt_meeting_signals(int *fd) DT_MUST_CHECK;
 bool dt_meeting_signal(int fd, int *number, bool *of_terminal);
 /* Whether one has come before the run began: a failure DT_PREEMPTED then. */
 dt_status dt_meeting_stopped(int fd) DT_MUST_CHECK;
-/* TCP connections of a child give up after DT_PATIENCE_S: those that it has now. Where the system
- * does not let us, nothing happens. */
-void dt_patience_bound(pid_t child);
-/* What comes from a pipe goes to standard error. lost_host: mpirun has said that. */
+
+/* ---- The process that is started (child.c) --------------------------------------------------- */
+
+/* Start the words, found by PATH: it gets SIGTERM when this process is gone. errors: its standard
+ * error; -1: this one's. own_session: no terminal's signals reach it. DT_NOINPUT; DT_NOMEM. */
+dt_status dt_child_start(char **word, int errors, bool own_session, pid_t *child) DT_MUST_CHECK;
+/* Whether it has ended: *code is its exit code, or 128 + its signal. */
+bool dt_child_ended(pid_t child, int *code);
+/* Its TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system does
+ * not let us, nothing happens. */
+void dt_child_bound(pid_t child);
+/* What it says, on a pipe, goes to standard error. lost_host: it has said that. */
 typedef struct dt_relay {
     int from; /* owned; -1: there is none, or nobody writes to it any more */
     size_t matched;
     bool lost_host;
 } dt_relay;
-/* As much as there is, up to a page; false: there was nothing. Where standard error is full, it
- * returns within 0.1 s. */
+/* As much as there is, up to a page; false: there was nothing. */
 bool dt_relay_pass(dt_relay *r);
-/* In a child that is to become another program: SIGTERM when `parent`, its own, is gone. */
-void dt_meeting_child(pid_t parent);
 #endif

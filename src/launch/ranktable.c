@@ -1,209 +1,141 @@
-/* ranktable.c - the Ascend tutorial's rank table: read by strangers' hands, so every member is
- * looked at. All numbers in it are texts. */
+/* ranktable.c - the Ascend tutorial's rank table, a file from strangers. All numbers in it are
+ * texts. */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "launch_internal.h"
+#include "launch.h"
 
-enum { DEVICES = 8 };
+enum { DEVICES = 8, MOST_BYTES = 4 << 20 };
 
 typedef struct table_reader {
     const char *path;
-    char *text; /* of the file; owned */
     dt_hosts *hosts;
-    char (*address)[INET6_ADDRSTRLEN]; /* [addresses] of devices seen; owned */
-    int addresses, ranks;
+    json_t *addresses;  /* a set: the devices' */
     const char *before; /* the last server's id */
+    int server, ranks;  /* this server's place; devices before this one */
 } table_reader;
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* In this server. */
+#define table_fail(t, fmt, ...)                                                                    \
+    dt_fail(DT_CONFIG, "%s: server_list[%d]: " fmt, (t)->path, (t)->server, __VA_ARGS__)
 
-/* jansson forgets where a value stood: the line of the n-th time that the key comes, from 0. */
-static int line_of(const table_reader *t, const char *key, int n)
+static bool is_number(const char *text, int64_t *n)
 {
-    char quoted[64];
-    int line = 1;
-
-    snprintf(quoted, sizeof quoted, "\"%s\"", key);
-    const char *found = strstr(t->text, quoted);
-    while (found && n-- > 0)
-        found = strstr(found + 1, quoted);
-    for (const char *at = t->text; found && at < found; at++)
-        line += *at == '\n';
-    return line;
+    const char *end = NULL;
+    return dt_whole_parse(text, &end, n) && !*end && *n >= 0;
 }
 
-#define table_fail(t, key, n, fmt, ...)                                                            \
-    dt_fail(DT_CONFIG, "%s:%d: " fmt, (t)->path, line_of(t, key, n), __VA_ARGS__)
-
-/* A member's text; *text is borrowed. n: as in line_of. */
-static dt_status member(const table_reader *t, const json_t *of, const char *key, int n,
-                        const char **text)
+static bool fits_a_server(int64_t devices)
 {
-    *text = json_string_value(json_object_get(of, key));
-    if (*text && strlen(*text) == json_string_length(json_object_get(of, key)))
-        return DT_OK;
-    return table_fail(t, key, n, "'%s' is %s", key,
-                      json_object_get(of, key) ? "not a text in quotes" : "missing");
+    return devices == 1 || devices == 2 || devices == 4 || devices == DEVICES;
 }
 
-static dt_status number(const table_reader *t, const json_t *of, const char *key, int n,
-                        int64_t *value)
-{
-    const char *text = NULL, *end = NULL;
+/* ---- Reading --------------------------------------------------------------------------------- */
 
-    DT_TRY(member(t, of, key, n, &text));
-    if (!dt_whole_parse(text, &end, value) || *end || *value < 0)
-        return table_fail(t, key, n, "'%s' is '%.40s', not a whole number in quotes", key, text);
-    return DT_OK;
-}
-
-/* Members that nobody reads may be meant to do something. */
-static dt_status only(const table_reader *t, json_t *of, const char *what, const char *const *known)
-{
-    const char *key;
-    json_t *value;
-
-    if (!json_is_object(of))
-        return dt_fail(DT_CONFIG, "%s: %s is not an object", t->path, what);
-    json_object_foreach (of, key, value) {
-        int k = 0;
-        while (known[k] && strcmp(known[k], key) != 0)
-            k++;
-        if (!known[k])
-            return table_fail(t, key, 0, "%s has an unknown member '%.40s'", what, key);
-    }
-    return DT_OK;
-}
-
-/* ---- Devices and servers --------------------------------------------------------------------- */
-
-static dt_status read_address(table_reader *t, const json_t *device, int n)
-{
-    const char *text = NULL;
-    unsigned char binary[16];
-
-    DT_TRY(member(t, device, "device_ip", n, &text));
-    if (inet_pton(AF_INET, text, binary) != 1 && inet_pton(AF_INET6, text, binary) != 1)
-        return table_fail(t, "device_ip", n, "device_ip '%.60s' is no address", text);
-    for (int i = 0; i < t->addresses; i++)
-        if (strcmp(t->address[i], text) == 0)
-            return table_fail(t, "device_ip", n, "device_ip %s is another device's, too", text);
-    char(*more)[INET6_ADDRSTRLEN] = realloc(t->address, ((size_t)t->addresses + 1) * sizeof *more);
-    if (!more)
-        return dt_fail(DT_NOMEM, "no memory for the rank table");
-    t->address = more;
-    snprintf(t->address[t->addresses++], INET6_ADDRSTRLEN, "%s", text);
-    return DT_OK;
-}
-
+/* ids: of the server's devices before this one, as bits. */
 static dt_status read_device(table_reader *t, json_t *device, unsigned *ids)
 {
-    static const char *const known[] = {"device_id", "device_ip", "rank_id", NULL};
-    const int n = t->ranks;
-    int64_t id = 0, rank = 0;
+    const char *id, *address, *rank;
+    unsigned char binary[16];
+    json_error_t error;
+    int64_t k = 0, n = 0;
 
-    DT_TRY(only(t, device, "a device", known));
-    DT_TRY(number(t, device, "device_id", n, &id));
-    if (id >= DEVICES || *ids >> id & 1)
-        return table_fail(t, "device_id", n,
-                          "device_id %lld: a server's are from 0 to %d, each once", (long long)id,
+    if (json_unpack_ex(device, &error, JSON_STRICT, "{s:s, s:s, s:s}", "device_id", &id,
+                       "device_ip", &address, "rank_id", &rank) != 0)
+        return table_fail(t, "the device of rank %d: %s", t->ranks, error.text);
+    if (!is_number(id, &k) || k >= DEVICES || *ids >> k & 1)
+        return table_fail(t, "device_id '%.40s': a server's are from 0 to %d, each once", id,
                           DEVICES - 1);
-    *ids |= 1u << id;
-    DT_TRY(read_address(t, device, n));
-    DT_TRY(number(t, device, "rank_id", n, &rank));
-    if (rank != n)
-        return table_fail(t, "rank_id", n,
-                          "rank_id is %lld, want %d: they run from 0 without gaps, in the lexical "
-                          "order of server_id",
-                          (long long)rank, n);
+    *ids |= 1u << k;
+    if (inet_pton(AF_INET, address, binary) != 1 && inet_pton(AF_INET6, address, binary) != 1)
+        return table_fail(t, "device_ip '%.60s' is not an address", address);
+    if (json_object_get(t->addresses, address))
+        return table_fail(t, "device_ip %s is another device's, too", address);
+    if (json_object_set_new(t->addresses, address, json_true()) != 0)
+        return dt_fail(DT_NOMEM, "no memory for the rank table");
+    if (!is_number(rank, &n) || n != t->ranks)
+        return table_fail(t,
+                          "rank_id is '%.40s', expected '%d': they run from 0 without gaps, in the "
+                          "lexical order of server_id",
+                          rank, t->ranks);
     t->ranks++;
     return DT_OK;
 }
 
-static dt_status check_server(const table_reader *t, const char *id, int n, size_t devices)
+static dt_status read_server(table_reader *t, json_t *server)
 {
-    if (t->before && strcmp(t->before, id) >= 0)
-        return table_fail(
-            t, "server_id", n,
-            "server_id '%.80s' stands behind '%.80s': servers stand in lexical order, "
-            "each once",
-            id, t->before);
-    if (devices != 1 && devices != 2 && devices != 4 && devices != 8)
-        return table_fail(t, "server_id", n, "server '%.80s' has %zu devices, not 1, 2, 4 or 8", id,
-                          devices);
-    return DT_OK;
-}
-
-static dt_status read_server(table_reader *t, json_t *server, int n)
-{
-    static const char *const known[] = {"server_id", "device", "host_nic_ip", NULL};
-    const char *id = NULL;
+    const char *id;
+    json_t *devices, *unused;
+    json_error_t error;
     unsigned ids = 0;
 
-    DT_TRY(only(t, server, "a server", known));
-    DT_TRY(member(t, server, "server_id", n, &id));
-    json_t *devices = json_object_get(server, "device");
-    if (!json_is_array(devices))
-        return table_fail(t, "server_id", n, "server '%.80s' has no list 'device'", id);
-    DT_TRY(check_server(t, id, n, json_array_size(devices)));
+    if (json_unpack_ex(server, &error, JSON_STRICT, "{s:s, s:o, s?o}", "server_id", &id, "device",
+                       &devices, "host_nic_ip", &unused) != 0)
+        return table_fail(t, "%s", error.text);
+    if (t->before && strcmp(t->before, id) >= 0)
+        return table_fail(t,
+                          "server_id '%.80s' stands after '%.80s': servers stand in lexical order, "
+                          "each once",
+                          id, t->before);
+    if (!json_is_array(devices) || !fits_a_server((int64_t)json_array_size(devices)))
+        return table_fail(t, "'device' of '%.80s' is not a list of 1, 2, 4 or 8", id);
     for (size_t i = 0; i < json_array_size(devices); i++)
         DT_TRY(read_device(t, json_array_get(devices, i), &ids));
     t->before = id;
     const dt_status st = dt_hosts_add(t->hosts, id, strlen(id), (int64_t)json_array_size(devices));
-    if (st == DT_OK)
-        return DT_OK;
-    return dt_fail_place(st == DT_USAGE ? DT_CONFIG : st, "%s:%d: ", t->path,
-                         line_of(t, "server_id", n));
+    if (st == DT_OK || st == DT_NOMEM)
+        return st;
+    return dt_fail_place(DT_CONFIG, "%s: server_list[%d]: ", t->path, t->server);
 }
-
-/* ---- The table ------------------------------------------------------------------------------- */
 
 static dt_status read_root(table_reader *t, json_t *root)
 {
-    static const char *const known[] = {"version",  "server_count", "server_list", "status",
-                                        "board_id", "group_count",  NULL};
-    const char *text = NULL;
-    int64_t count = 0;
+    const char *version, *status, *count;
+    json_t *servers, *unused;
+    json_error_t error;
+    int64_t n = 0;
 
-    DT_TRY(only(t, root, "the rank table", known));
-    DT_TRY(member(t, root, "version", 0, &text));
-    if (strcmp(text, "1.0") != 0)
-        return table_fail(t, "version", 0, "version is '%.40s', not '1.0'", text);
-    DT_TRY(member(t, root, "status", 0, &text));
-    if (strcmp(text, "completed") != 0)
-        return table_fail(t, "status", 0, "status is '%.40s', not 'completed'", text);
-    DT_TRY(number(t, root, "server_count", 0, &count));
-    json_t *servers = json_object_get(root, "server_list");
+    if (json_unpack_ex(root, &error, JSON_STRICT, "{s:s, s:s, s:s, s:o, s?o, s?o}", "version",
+                       &version, "status", &status, "server_count", &count, "server_list", &servers,
+                       "board_id", &unused, "group_count", &unused) != 0)
+        return dt_fail(DT_CONFIG, "%s: %s", t->path, error.text);
+    if (strcmp(version, "1.0") != 0)
+        return dt_fail(DT_CONFIG, "%s: version is '%.40s', not '1.0'", t->path, version);
+    if (strcmp(status, "completed") != 0)
+        return dt_fail(DT_CONFIG, "%s: status is '%.40s', not 'completed'", t->path, status);
     if (!json_is_array(servers) || json_array_size(servers) == 0)
-        return table_fail(t, "server_list", 0, "'%s' is no list of servers", "server_list");
-    if ((size_t)count != json_array_size(servers))
-        return table_fail(t, "server_count", 0, "server_count is %lld, but server_list has %zu",
-                          (long long)count, json_array_size(servers));
-    for (int i = 0; i < (int)count; i++)
-        DT_TRY(read_server(t, json_array_get(servers, (size_t)i), i));
+        return dt_fail(DT_CONFIG, "%s: server_list is not a list of servers", t->path);
+    if (!is_number(count, &n) || (size_t)n != json_array_size(servers))
+        return dt_fail(DT_CONFIG, "%s: server_count is '%.40s', but server_list has %zu", t->path,
+                       count, json_array_size(servers));
+    for (; t->server < (int)n; t->server++)
+        DT_TRY(read_server(t, json_array_get(servers, (size_t)t->server)));
     return DT_OK;
 }
 
 dt_status dt_ranktable_read(dt_hosts *h, const char *path)
 {
-    table_reader t = {.path = path, .hosts = h};
+    table_reader t = {.path = path, .hosts = h, .addresses = json_object()};
     json_error_t error;
-    json_t *root = NULL;
+    char *text = NULL;
     size_t length = 0;
+    json_t *root = NULL;
 
     *h = (dt_hosts){.host = NULL};
-    dt_status st = dt_text_read(path, &t.text, &length);
+    dt_status st = dt_file_read(AT_FDCWD, path, MOST_BYTES, &text, &length);
+    if (st == DT_FORMAT)
+        st = DT_CONFIG;
     if (st == DT_OK) {
-        root = json_loadb(t.text, length, JSON_REJECT_DUPLICATES, &error);
+        root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
         st = root ? read_root(&t, root)
                   : dt_fail(DT_CONFIG, "%s:%d:%d: not JSON: %s", path, error.line, error.column,
                             error.text);
     }
     json_decref(root);
-    free(t.text);
-    free(t.address);
+    json_decref(t.addresses);
+    free(text);
     if (st != DT_OK)
         dt_hosts_release(h);
     return st;
@@ -211,7 +143,7 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* Nobody sends to a device's address here: any that is its own will do. */
+/* Nothing here uses a device's address: any that is its own will do. */
 static void print_address(FILE *f, int rank)
 {
     const int n = rank + 1;
@@ -224,13 +156,12 @@ dt_status dt_ranktable_write(FILE *f, const dt_hosts *h)
     int rank = 0;
 
     for (int i = 0; i < h->count; i++) {
-        const int n = h->host[i].slots;
-        if (n != 1 && n != 2 && n != 4 && n != 8)
+        if (!fits_a_server(h->host[i].slots))
             return dt_fail(DT_USAGE, "host '%s': %d ranks; a rank table has 1, 2, 4 or 8",
-                           h->host[i].name, n);
+                           h->host[i].name, h->host[i].slots);
         if (i > 0 && strcmp(h->host[i - 1].name, h->host[i].name) >= 0)
             return dt_fail(DT_USAGE,
-                           "host '%s' stands behind '%s': a rank table has them in "
+                           "host '%s' stands after '%s': a rank table has them in "
                            "lexical order",
                            h->host[i].name, h->host[i - 1].name);
     }

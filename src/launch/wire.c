@@ -1,33 +1,30 @@
-/* wire.c - the token, the handshake and the frames. */
+/* wire.c - the token, the handshake and the messages. */
 #include "wire.h"
 
-#include <errno.h>
+#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <poll.h>
+#include <openssl/ssl.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CODE = 32, PATIENCE_MS = 3000, TOKEN_LEAST = 16, TOKEN_MOST = 4096 };
-
 /* ---- The token ------------------------------------------------------------------------------- */
+
+enum { TOKEN_LEAST = 16, TOKEN_MOST = 4096 };
 
 static dt_status token_of(dt_token *t, const char *text, size_t length, const char *from)
 {
     while (length > 0 && strchr(" \t\r\n", text[length - 1]))
         length--;
-    if (length < TOKEN_LEAST)
+    if (length < TOKEN_LEAST || length > TOKEN_MOST)
         return dt_fail(DT_CONFIG,
-                       "%s: the token has %zu characters, fewer than %d; make one with: head -c 24 "
-                       "/dev/urandom | base64",
-                       from, length, TOKEN_LEAST);
+                       "%s: the token has %zu characters, expected %d to %d; make one with: head "
+                       "-c 24 /dev/urandom | base64",
+                       from, length, TOKEN_LEAST, TOKEN_MOST);
     if (EVP_Digest(text, length, t->key, NULL, EVP_sha256(), NULL) != 1)
         return dt_fail(DT_NOMEM, "libcrypto cannot compute the SHA-256 of the token");
     return DT_OK;
@@ -35,88 +32,143 @@ static dt_status token_of(dt_token *t, const char *text, size_t length, const ch
 
 dt_status dt_token_read(dt_token *t, const char *path)
 {
-    char text[TOKEN_MOST];
+    const char *given = path ? "" : getenv(DT_TOKEN_VARIABLE);
+    char text[2 * TOKEN_MOST];
     struct stat info;
-    dt_status st = DT_OK;
+    int64_t bytes = 0;
+    int fd = -1;
 
-    if (!path) {
-        const char *given = getenv(DT_TOKEN_VARIABLE);
-        if (!given)
-            return dt_fail(DT_USAGE, "hosts that are started one by one need a common secret: "
-                                     "--token-file FILE, or " DT_TOKEN_VARIABLE);
+    if (!given)
+        return dt_fail(DT_USAGE, "hosts that are started one by one need a common secret: "
+                                 "--token-file FILE, or " DT_TOKEN_VARIABLE);
+    if (!path)
         return token_of(t, given, strlen(given), DT_TOKEN_VARIABLE);
-    }
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &info) != 0)
-        st = dt_fail(DT_NOINPUT, "cannot read --token-file %s: %s", path, strerror(errno));
-    else if (!S_ISREG(info.st_mode))
-        st = dt_fail(DT_CONFIG, "--token-file %s is no regular file", path);
-    else if (info.st_mode & 077 || info.st_uid != geteuid())
+    DT_TRY(dt_file_open(AT_FDCWD, path, &fd, &bytes));
+    const size_t length = (size_t)DT_MIN(bytes, (int64_t)sizeof text);
+    dt_status st = dt_file_read_at(fd, path, 0, text, length);
+    if (st == DT_OK && (fstat(fd, &info) != 0 || info.st_mode & 077 || info.st_uid != geteuid()))
         st = dt_fail(DT_CONFIG,
-                     "--token-file %s: others may read it, or it is not yours: chmod 600 "
-                     "it",
+                     "--token-file %s: others may read it, or it is another user's: chmod 600 it",
                      path);
-    const ssize_t n = st == DT_OK ? read(fd, text, sizeof text) : 0;
-    if (st == DT_OK && n < 0)
-        st = dt_fail(DT_NOINPUT, "reading --token-file %s: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return st == DT_OK ? token_of(t, text, (size_t)n, path) : st;
+    close(fd);
+    return st == DT_OK ? token_of(t, text, length, path) : st;
 }
 
-/* ---- Bytes ----------------------------------------------------------------------------------- */
+/* ---- The key of a connection ----------------------------------------------------------------- */
 
-static bool ready(int fd, short what, double until)
+/* Widths: what strangers send must not overflow. */
+#define IDENTITY "dtrain host %5d of %5d, ranks: %9d"
+
+static SSL_SESSION *key_of(SSL *ssl, const dt_token *t)
 {
-    struct pollfd p = {.fd = fd, .events = what};
-    int n;
+    static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
+    const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
+    SSL_SESSION *s = SSL_SESSION_new();
 
-    do
-        n = poll(&p, 1, DT_MAX((int)(1e3 * (until - dt_seconds())), 0));
-    while (n < 0 && errno == EINTR);
-    return n > 0;
+    if (s && cipher && SSL_SESSION_set1_master_key(s, t->key, DT_WIRE_KEY) == 1 &&
+        SSL_SESSION_set_cipher(s, cipher) == 1 &&
+        SSL_SESSION_set_protocol_version(s, TLS1_3_VERSION) == 1)
+        return s;
+    SSL_SESSION_free(s);
+    return NULL;
 }
 
-/* All of them, or false: the other end is gone, or too slow (ETIMEDOUT), whether silent or byte by
- * byte. */
-static bool move(int fd, short what, void *bytes, size_t count)
+/* md: of a second ClientHello, that of the one cipher suite. */
+static int use_key(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *length,
+                   SSL_SESSION **key)
 {
-    const double until = dt_seconds() + 1e-3 * PATIENCE_MS;
-    char *at = bytes;
+    const dt_wire *w = SSL_get_app_data(ssl);
 
-    while (count > 0) {
-        errno = ETIMEDOUT;
-        if (!ready(fd, what, until))
-            return false;
-        const ssize_t n =
-            what == POLLOUT ? send(fd, at, count, MSG_NOSIGNAL) : recv(fd, at, count, 0);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            errno = ECONNRESET;
-        if (n <= 0)
-            return false;
-        at += n;
-        count -= (size_t)n;
+    (void)md;
+    *id = (const unsigned char *)w->identity;
+    *length = strlen(w->identity);
+    *key = key_of(ssl, w->token);
+    return *key != NULL;
+}
+
+/* What the identity says is proved by the handshake, which covers it. Without a key the handshake
+ * fails: there is no certificate. */
+static int find_key(SSL *ssl, const unsigned char *id, size_t length, SSL_SESSION **key)
+{
+    dt_wire *w = SSL_get_app_data(ssl);
+    dt_hello *h = &w->hello;
+
+    *key = NULL;
+    snprintf(w->identity, sizeof w->identity, "%.*s", (int)DT_MIN(length, sizeof w->identity),
+             (const char *)id);
+    if (sscanf(w->identity, IDENTITY, &h->node, &h->nodes, &h->slots) == 3)
+        *key = key_of(ssl, w->token);
+    return 1;
+}
+
+static SSL *new_ssl(dt_wire *w, bool client)
+{
+    SSL_CTX *ctx = SSL_CTX_new(TLS_method());
+    SSL *ssl = NULL;
+
+    if (ctx && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
+        SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256") == 1 &&
+        SSL_CTX_set_num_tickets(ctx, 0) == 1) {
+        SSL_CTX_set_psk_use_session_callback(ctx, use_key);
+        SSL_CTX_set_psk_find_session_callback(ctx, find_key);
+        SSL_CTX_set_verify(ctx, client ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+        ssl = SSL_new(ctx);
     }
-    errno = 0;
-    return true;
+    SSL_CTX_free(ctx);
+    if (!ssl || SSL_set_app_data(ssl, w) != 1 || SSL_set_fd(ssl, w->fd) != 1) {
+        SSL_free(ssl);
+        return NULL;
+    }
+    if (client)
+        SSL_set_connect_state(ssl);
+    else
+        SSL_set_accept_state(ssl);
+    return ssl;
 }
 
-static bool send_all(int fd, const void *from, size_t bytes)
+dt_status dt_wire_open(dt_wire **out, int fd, const dt_token *t, const dt_hello *own)
 {
-    return move(fd, POLLOUT, (void *)(uintptr_t)from, bytes);
+    dt_wire *w = calloc(1, sizeof *w);
+
+    *out = w;
+    if (w) {
+        *w = (dt_wire){.fd = fd, .token = t};
+        if (own)
+            snprintf(w->identity, sizeof w->identity, IDENTITY, own->node, own->nodes, own->slots);
+        w->ssl = new_ssl(w, own != NULL);
+    }
+    if (w && w->ssl)
+        return DT_OK;
+    close(fd);
+    free(w);
+    *out = NULL;
+    return dt_fail(DT_NOMEM, "libssl cannot make a TLS 1.3 connection");
 }
 
-static bool receive_all(int fd, void *to, size_t bytes)
+void dt_wire_close(dt_wire *w)
 {
-    return move(fd, POLLIN, to, bytes);
+    if (!w)
+        return;
+    SSL_free(w->ssl);
+    close(w->fd);
+    free(w);
 }
 
-/* A host that is gone is missed after 5 + 3 x 2 s, as by Open MPI's daemons. */
-static void keep_alive(int fd)
+/* ---- The handshake --------------------------------------------------------------------------- */
+
+void dt_wire_limit(int fd, int seconds)
 {
-    const struct {
+    const struct timeval limit = {.tv_sec = seconds};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+/* From now on the socket blocks, without a limit; a host that is gone is missed after 5 + 3 x 2 s,
+ * as by Open MPI's daemons. */
+static void begin_messages(int fd)
+{
+    static const struct {
         int level, name, value;
     } row[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
                {IPPROTO_TCP, TCP_KEEPIDLE, 5},
@@ -126,160 +178,63 @@ static void keep_alive(int fd)
 
     for (size_t i = 0; i < DT_COUNT_OF(row); i++)
         (void)setsockopt(fd, row[i].level, row[i].name, &row[i].value, sizeof row[i].value);
+    dt_wire_limit(fd, 0);
+    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 }
 
-/* ---- The handshake --------------------------------------------------------------------------- */
-
-typedef struct handshake {
-    uint8_t of_first[32], of_other[32]; /* random */
-    uint32_t hello[3];                  /* network order */
-} handshake;
-
-/* What: 'o' and 'f' prove who has the token, 'k' is the frames' key. */
-static bool prove(const dt_token *t, char what, const handshake *h, uint8_t code[CODE])
+/* The server finds that the client's proof does not fit its key; the client gets an alert. */
+static bool tokens_differ(void)
 {
-    uint8_t all[1 + sizeof *h];
-    unsigned length = CODE;
-
-    all[0] = (uint8_t)what;
-    memcpy(all + 1, h, sizeof *h);
-    return HMAC(EVP_sha256(), t->key, DT_WIRE_KEY, all, sizeof all, code, &length) != NULL;
+    const int reason = ERR_GET_REASON(ERR_peek_error());
+    return reason == SSL_R_BINDER_DOES_NOT_VERIFY ||
+           reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER ||
+           reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR;
 }
 
-static bool is_proved(const dt_token *t, char what, const handshake *h, const uint8_t code[CODE])
+dt_greeting dt_wire_greet(dt_wire *w)
 {
-    uint8_t own[CODE];
-    return prove(t, what, h, own) && CRYPTO_memcmp(own, code, CODE) == 0;
+    ERR_clear_error();
+    const int n = SSL_do_handshake(w->ssl), error = SSL_get_error(w->ssl, n);
+    if (n == 1 && SSL_session_reused(w->ssl)) { /* that is: by the key */
+        begin_messages(w->fd);
+        return DT_GREETED;
+    }
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
+        return DT_GREETING;
+    return error == SSL_ERROR_SSL && tokens_differ() ? DT_STRANGER : DT_LEFT;
 }
 
-static bool begin_frames(dt_wire *w, int fd, bool first, const dt_token *t, const handshake *h)
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static bool read_all(dt_wire *w, char *to, size_t bytes)
 {
-    *w = (dt_wire){.fd = fd, .first = first};
-    keep_alive(fd);
-    return prove(t, 'k', h, w->key);
+    for (int n; bytes > 0; to += n, bytes -= (size_t)n)
+        if ((n = SSL_read(w->ssl, to, (int)bytes)) <= 0)
+            return false;
+    return true;
 }
 
-bool dt_wire_accept(dt_wire *w, int fd, const dt_token *t, dt_hello *hello)
+bool dt_wire_say(dt_wire *w, json_t *message)
 {
-    handshake h;
-    uint8_t code[CODE];
-    const size_t of_other = sizeof h - sizeof h.of_first;
+    char text[sizeof(uint32_t) + DT_WIRE_MOST];
+    const size_t head = sizeof(uint32_t);
+    const size_t bytes = json_dumpb(message, text + head, DT_WIRE_MOST, JSON_COMPACT);
+    const uint32_t length = htonl((uint32_t)bytes);
 
-    if (getrandom(h.of_first, sizeof h.of_first, 0) != (ssize_t)sizeof h.of_first ||
-        !send_all(fd, h.of_first, sizeof h.of_first) || !receive_all(fd, h.of_other, of_other) ||
-        !receive_all(fd, code, CODE) || !is_proved(t, 'o', &h, code) || !prove(t, 'f', &h, code) ||
-        !send_all(fd, code, CODE))
+    json_decref(message);
+    if (bytes == 0 || bytes > DT_WIRE_MOST)
         return false;
-    *hello = (dt_hello){ntohl(h.hello[0]), ntohl(h.hello[1]), ntohl(h.hello[2])};
-    return begin_frames(w, fd, true, t, &h);
+    memcpy(text, &length, head);
+    return SSL_write(w->ssl, text, (int)(head + bytes)) > 0;
 }
 
-bool dt_wire_connect(dt_wire *w, int fd, const dt_token *t, const dt_hello *hello)
+json_t *dt_wire_hear(dt_wire *w)
 {
-    handshake h = {.hello = {htonl(hello->nodes), htonl(hello->node), htonl(hello->slots)}};
-    uint8_t code[CODE];
-    const size_t of_other = sizeof h - sizeof h.of_first;
+    char text[DT_WIRE_MOST];
+    uint32_t length = 0;
 
-    if (getrandom(h.of_other, sizeof h.of_other, 0) != (ssize_t)sizeof h.of_other ||
-        !receive_all(fd, h.of_first, sizeof h.of_first) || !prove(t, 'o', &h, code) ||
-        !send_all(fd, h.of_other, of_other) || !send_all(fd, code, CODE) ||
-        !receive_all(fd, code, CODE) || !is_proved(t, 'f', &h, code))
-        return false;
-    return begin_frames(w, fd, false, t, &h);
-}
-
-/* ---- Frames ---------------------------------------------------------------------------------- */
-
-typedef struct frame_head {
-    uint32_t bytes, type; /* network order */
-} frame_head;
-
-static bool frame_code(const dt_wire *w, bool of_first, uint64_t number, const frame_head *head,
-                       const void *payload, uint32_t bytes, uint8_t code[CODE])
-{
-    uint8_t text[1 + sizeof number + sizeof *head + CODE], inner[CODE];
-    unsigned length = CODE;
-
-    if (EVP_Digest(payload, bytes, inner, NULL, EVP_sha256(), NULL) != 1)
-        return false;
-    text[0] = of_first;
-    memcpy(text + 1, &number, sizeof number); /* both ends count for themselves */
-    memcpy(text + 1 + sizeof number, head, sizeof *head);
-    memcpy(text + 1 + sizeof number + sizeof *head, inner, CODE);
-    return HMAC(EVP_sha256(), w->key, DT_WIRE_KEY, text, sizeof text, code, &length) != NULL;
-}
-
-bool dt_wire_send(dt_wire *w, dt_frame_type type, const void *payload, uint32_t bytes)
-{
-    const frame_head head = {htonl(bytes), htonl((uint32_t)type)};
-    const uint64_t number = w->sent++;
-    uint8_t code[CODE];
-
-    return frame_code(w, w->first, number, &head, payload, bytes, code) &&
-           send_all(w->fd, &head, sizeof head) && send_all(w->fd, payload, bytes) &&
-           send_all(w->fd, code, CODE);
-}
-
-bool dt_wire_receive(dt_wire *w, dt_frame *f)
-{
-    frame_head head;
-    uint8_t code[CODE], own[CODE];
-
-    if (!receive_all(w->fd, &head, sizeof head) || ntohl(head.bytes) > DT_WIRE_MOST)
-        return false;
-    f->bytes = ntohl(head.bytes);
-    f->type = (dt_frame_type)ntohl(head.type);
-    return receive_all(w->fd, f->payload, f->bytes) && receive_all(w->fd, code, CODE) &&
-           frame_code(w, !w->first, w->received++, &head, f->payload, f->bytes, own) &&
-           CRYPTO_memcmp(own, code, CODE) == 0;
-}
-
-/* ---- Open MPI's daemon ----------------------------------------------------------------------- */
-
-/* mpirun writes for a shell: blanks before the first word, quotes around values. There is none. */
-static char *bare_word(char *word)
-{
-    word += strspn(word, " ");
-    const size_t length = strlen(word);
-    if (length < 2 || word[0] != '"' || word[length - 1] != '"')
-        return word;
-    word[length - 1] = '\0';
-    return word + 1;
-}
-
-/* PRRTE, of Open MPI 5, has "NAME=value;export NAME;...;/usr/bin/prted": variables are this host's
- * own, and the program is the one that PATH finds here. */
-static char *program_of(char *word)
-{
-    char *last = strrchr(word, ';');
-    char *program = last ? last + 1 : word, *slash = strrchr(program, '/');
-
-    return slash ? slash + 1 : program;
-}
-
-char **dt_daemon_words(char *payload, size_t bytes)
-{
-    size_t count = 0;
-    char **word = NULL;
-
-    for (size_t i = 0; i < bytes; i++)
-        count += payload[i] == '\0';
-    if (count == 0 || payload[bytes - 1] != '\0' ||
-        dt_calloc(&word, count + 1, sizeof *word, "a daemon's words") != DT_OK) {
-        dt_fail_clear();
+    if (!read_all(w, (char *)&length, sizeof length) || ntohl(length) > sizeof text ||
+        !read_all(w, text, ntohl(length)))
         return NULL;
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        char *next = payload + strlen(payload) + 1;
-        word[kept] = bare_word(payload);
-        kept += i == 0 || strcmp(word[kept], "--daemonize") != 0;
-        payload = next;
-    }
-    word[kept] = NULL;
-    word[0] = program_of(word[0]);
-    if (strcmp(word[0], "orted") == 0 || strcmp(word[0], "prted") == 0)
-        return word;
-    free(word);
-    return NULL;
+    return json_loadb(text, ntohl(length), JSON_REJECT_DUPLICATES, NULL);
 }

@@ -1,32 +1,22 @@
-/* wire.h - how hosts that were started one by one talk to the first of them; private to src/launch.
+/* wire.h - a connection between two hosts that hold the same token; private to src/launch.
  *
- * All hosts hold one secret, the token. A host that connects is sent 32 random bytes, answers with
- * 32 of its own, who it is, and the HMAC-SHA256 (RFC 2104) of all that under the token; the first
- * host answers likewise, so that each knows that the other has the token, which is never sent. From
- * then on a frame is length, type, payload and the HMAC of its number, type and payload, under a
- * key made of the token and both sides' random bytes: nothing can be put in, changed or played
- * again. What is sent is no secret, and not encrypted. */
+ * TLS 1.3 (RFC 8446) with one cipher suite and, in place of certificates, the SHA-256 of the token
+ * as external pre-shared key: OpenSSL authenticates both ends, encrypts, and refuses bytes that
+ * were changed or repeated. The client's identity of the key says which host it is. A message is
+ * its length, four bytes in network order, and a JSON object with one member, named like what it
+ * says. */
 #ifndef DT_LAUNCH_WIRE_H
 #define DT_LAUNCH_WIRE_H
-#include "launch_internal.h"
+#include "launch.h"
 
-enum { DT_WIRE_KEY = 32, DT_WIRE_MOST = 1 << 16 };
+#include <jansson.h>
+#include <openssl/types.h>
 
-/* To a host: words of a daemon to start, each ended by a zero byte; the run's end; in place of all
- * that, why it is refused. From it: its daemon's end, a signal for the run. */
-typedef enum dt_frame_type {
-    DT_FRAME_START = 1,
-    DT_FRAME_END,
-    DT_FRAME_DONE,
-    DT_FRAME_SIGNAL,
-    DT_FRAME_REFUSED
-} dt_frame_type;
-
-typedef struct dt_frame {
-    dt_frame_type type;
-    uint32_t bytes;
-    uint8_t payload[DT_WIRE_MOST];
-} dt_frame;
+enum {
+    DT_WIRE_KEY = 32,
+    DT_WIRE_MOST = 1 << 16, /* bytes of a message */
+    DT_WIRE_PATIENCE_S = 3, /* for a handshake */
+};
 
 typedef struct dt_token {
     uint8_t key[DT_WIRE_KEY]; /* SHA-256 of its text */
@@ -34,32 +24,42 @@ typedef struct dt_token {
 
 #define DT_TOKEN_VARIABLE "DTRAIN_TOKEN"
 
-/* From the file, or where it is NULL, from the variable. DT_CONFIG: it is short, or others may read
- * the file; DT_NOINPUT. */
+/* From the file, or where path is NULL, from the variable. DT_USAGE: there is neither; DT_CONFIG:
+ * it is too short or too long, or others may read the file; DT_NOINPUT. Local. */
 dt_status dt_token_read(dt_token *t, const char *path) DT_MUST_CHECK;
 
-typedef struct dt_wire {
-    int fd;
-    bool first; /* this is the first host's end */
-    uint8_t key[DT_WIRE_KEY];
-    uint64_t sent, received; /* frames */
-} dt_wire;
-
-/* Which of the run's hosts it is, and its ranks. */
+/* Which host of the run it is, of how many, and its ranks. */
 typedef struct dt_hello {
-    uint32_t nodes, node, slots;
+    int nodes, node, slots;
 } dt_hello;
 
-/* On a connected socket, within some seconds. False: the other end is silent (errno is ETIMEDOUT),
- * gone (ECONNRESET), has no such token, or is somebody else; the caller closes fd. */
-bool dt_wire_accept(dt_wire *w, int fd, const dt_token *t, dt_hello *hello);
-bool dt_wire_connect(dt_wire *w, int fd, const dt_token *t, const dt_hello *hello);
-bool dt_wire_send(dt_wire *w, dt_frame_type type, const void *payload, uint32_t bytes);
-/* Waits for a whole frame. False: the connection is over, or a frame is not the other end's. */
-bool dt_wire_receive(dt_wire *w, dt_frame *f);
+typedef struct dt_wire {
+    int fd; /* owned */
+    SSL *ssl;
+    const dt_token *token;
+    dt_hello hello; /* the client's: its own, or what it has said */
+    char identity[64];
+} dt_wire;
 
-/* The words of a payload, which end up in argv, without "--daemonize": the daemon would leave its
- * parent, and outlive it. NULL: it is not the start of Open MPI's daemon. To be freed by free();
- * texts lie in payload, which is changed. */
-char **dt_daemon_words(char *payload, size_t bytes);
+/* One end of the connected socket fd, which it owns from now on, also where it fails. own: what a
+ * client says of itself; NULL: the server's end. DT_NOMEM. Local. */
+dt_status dt_wire_open(dt_wire **w, int fd, const dt_token *t, const dt_hello *own) DT_MUST_CHECK;
+void dt_wire_close(dt_wire *w);
+
+typedef enum dt_greeting {
+    DT_GREETED,  /* both ends have the token; w->hello is true */
+    DT_GREETING, /* the socket does not block, and more has to come */
+    DT_STRANGER, /* the ends have different tokens */
+    DT_LEFT      /* the other end has closed, is silent, or does not speak this protocol */
+} dt_greeting;
+/* The handshake, as far as it goes. Behind it the socket blocks, and keep-alive is on. Local. */
+dt_greeting dt_wire_greet(dt_wire *w);
+
+/* How long a call may wait for the other end; 0: without a limit. Local. */
+void dt_wire_limit(int fd, int seconds);
+/* Send the message, which it takes; NULL: there was no memory for it. False: the connection is
+ * over. Local. */
+bool dt_wire_say(dt_wire *w, json_t *message);
+/* Wait for the next message, to be freed by json_decref. NULL: the connection is over. Local. */
+json_t *dt_wire_hear(dt_wire *w);
 #endif

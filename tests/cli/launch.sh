@@ -27,11 +27,13 @@ shows "--host a:8,b:4 -np 3 " -- --hosts a:8,b:4 --np 3
 shows "mpirun -np 5 " -- --np 5
 shows "mpirun -np 7 " -- --nproc-per-node 7
 shows "bench --net 'a b' --out 'it'\\''s' --hosts x" -- --hosts a bench --net "a b" --out "it's" -- --hosts x
+shows "OMPI_MCA_oob_tcp_if_include='\$(id)' " "OMPI_MCA_plm_rsh_agent='/bin/x y' " -- --hosts a --interface '$(id)' --agent "/bin/x y"
 DTRAIN_LR=0.5 shows "-x DTRAIN_LR " -- --hosts a,b
 shows "OMPI_MCA_btl_tcp_if_include=eth7 " "PRTE_MCA_prte_if_include=eth7 " "OMPI_MCA_plm_rsh_agent=/bin/x " \
     "OMPI_MCA_oob_tcp_keepalive_time=5 " -- --hosts a,b --interface eth7 --agent /bin/x
-printf '# ours\n\n a slots=2 # two\nb-1.c_d\tslots=3\nlast\n' >"$tmp/hosts"
-shows "--host a:2,b-1.c_d:3,last:1 -np 6 " -- --hostfile "$tmp/hosts"
+printf 'a slots=2\nb slots=3\n' >"$tmp/hosts"
+shows "mpirun --hostfile $tmp/hosts -x " -- --hostfile "$tmp/hosts"
+shows "mpirun --hostfile $tmp/hosts -np 2 " -- --hostfile "$tmp/hosts" --np 2
 for n in 2 8 16; do
     accepts ranktable "$DTRAIN_SOURCE/configs/ranktables/$n.json"
     must grep -q ": $n ranks on " "$tmp/stdout"
@@ -81,42 +83,22 @@ refuses 64 "--node-rank" "'1'" -- launch --nnodes 1 --node-rank 1 --dry-run
 MASTER_ADDR=a MASTER_PORT=1 NODE_RANK=3 shows "mpirun -np 2 " -- --np 2
 shows "mpirun -np 2 " -- --np 2 --nnodes 1 --node-rank 0 --master a:1
 refuses 64 "is not HOST:PORT" -- launch --nnodes 2 --node-rank 0 --master a --token-file "$tmp/token"
-refuses 78 "no regular file" -- launch --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp"
+refuses 66 "$tmp: is a folder" -- launch --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp"
 refuses 71 "cannot wait there" -- launch --nnodes 2 --node-rank 0 --master 192.0.2.7:29500 --token-file "$tmp/token"
 chmod 644 "$tmp/token"
 refuses 78 "chmod 600" -- launch --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp/token"
-for net in 10.0.0.0/33 10.0.0.0/ 10.0.0.0/-1 10.0.0.0/8x eth0,10.0.0.0/99; do
-    refuses 64 "--interface" "${net#eth0,}" -- launch --dry-run --np 2 --interface "$net"
-done
-for net in eth0,10.0.0.0/8 10.0.0.0/32 0.0.0.0/0; do
-    shows "btl_tcp_if_include=$net " -- --interface "$net"
-done
-refuses 66 "--program: there is no program 'nofile'" -- launch --program nofile "${tiny[@]}" --out "$tmp/never"
-refuses 66 "--program: there is no program '$tmp'" -- launch --program "$tmp" "${tiny[@]}" --out "$tmp/never"
-refuses 66 "--agent: there is no program 'nosuch'" -- launch --agent nosuch --hosts localhost:1 "${tiny[@]}" --out "$tmp/never"
 refuses 64 "--np" "'0'" -- launch --dry-run --np 0
 refuses 66 "$tmp/no-file" -- launch --dry-run --hostfile "$tmp/no-file"
-for line in "a slots=x" "a slots=1 more" "a:1:2 slots=1" "a slots=0" "a"$'\n'"a" "-a" "$(head -c 2000 /dev/zero | tr '\0' a)"; do
-    printf '# a comment\n%s\n' "$line" >"$tmp/bad"
-    refuses 78 "$tmp/bad:" -- launch --dry-run --hostfile "$tmp/bad"
-done
-refuses 78 "$tmp/bad:2: " "'$(printf a%.0s {1..64})' is no name of a host" -- launch --dry-run --hostfile "$tmp/bad"
-printf 'a slots=x \t\r\nb\n' >"$tmp/bad"
-refuses 78 "$tmp/bad:1: " "got 'a slots=x'" -- launch --dry-run --hostfile "$tmp/bad"
-printf 'a\nb\0 slots=2\n' >"$tmp/bad"
-refuses 78 "$tmp/bad:2: " "zero byte" -- launch --dry-run --hostfile "$tmp/bad"
+refuses 64 "slots=N" -- launch --dry-run --hostfile "$tmp/hosts" --nproc-per-node 2
 head -c 5000000 /dev/zero | tr '\0' '\n' >"$tmp/bad"
-refuses 78 "longer than" -- launch --dry-run --hostfile "$tmp/bad"
-refuses 78 "longer than" -- ranktable "$tmp/bad"
+refuses 78 "at most" -- ranktable "$tmp/bad"
 mkfifo "$tmp/fifo"
 for word in "launch --dry-run --hostfile" "launch --dry-run --rank-table" ranktable; do
     # shellcheck disable=SC2086
-    refuses 66 "$tmp/fifo is no regular file, want a file" -- $word "$tmp/fifo"
+    refuses 66 "$tmp/fifo: is a pipe, socket or device" -- $word "$tmp/fifo"
     # shellcheck disable=SC2086
-    refuses 66 "$tmp is a folder, want a file" -- $word "$tmp"
+    refuses 66 "$tmp: is a folder" -- $word "$tmp"
 done
-: >"$tmp/bad"
-refuses 78 "names no host" -- launch --dry-run --hostfile "$tmp/bad"
 touch "$tmp/started"
 bounded env PATH=/nowhere "$DTRAIN_BIN" launch --np 2
 judge 66 "no mpirun" "cannot start mpirun" "openmpi-bin"
@@ -131,8 +113,7 @@ code=$?
 must test $code = 75
 must grep -q "stopped by SIGUSR1 after step" "$tmp/said"
 
-# mpirun of Open MPI 5.0.7 ends with 0 when it has lost a host. What it says comes whole, and waits for
-# a slow reader, but signals do not
+# mpirun of Open MPI 5.0.7 ends with 0 when it has lost a host. What it says comes whole
 mkdir "$tmp/lost"
 cat >"$tmp/lost/mpirun" <<'END'
 #!/bin/sh
@@ -161,48 +142,37 @@ must test "$(grep -c "^line [0-9]* of many that mpirun says$" "$tmp/stderr")" = 
 CODE=7 FIRST=a SECOND=b MANY=9000 PATH=$tmp/lost:$PATH "$DTRAIN_BIN" launch --hosts a,b 2> >(exec head -c 1 >"$tmp/read")
 code=$?
 must test $code = 7
-mkfifo "$tmp/unread"
-CODE=0 FIRST=a SECOND=b MANY=2900 NAP=60 PATH=$tmp/lost:$PATH "$DTRAIN_BIN" launch --hosts a,b 2>"$tmp/unread" &
-job=$!
-exec 7<"$tmp/unread"
-sleep 1 # a pipe takes 64 KiB, and there are two
-kill -USR1 $job
-for _ in $(seq 600); do [ "$(ps -o s= --ppid $job)" ] || break; sleep 0.1; done # until its mpirun is gone
-must test -z "$(ps -o s= --ppid $job)"
-cat <&7 >"$tmp/read"
-exec 7<&-
-wait $job
-code=$?
-must test $code = 75
-must grep -q "^line 0 of many" "$tmp/read"
-
 # rank tables
 launch 1 ranktable --hosts a,b --nproc-per-node 4
 must test "$code" = 0
 cp "$tmp/stdout" "$tmp/good"
 accepts ranktable "$tmp/good"
-# spoils LINE TEXT SED: the table with this change is refused at this line
+# spoils TEXT SED: the table with this change is refused, with file, place and value
 spoils() {
-    sed -E "$3" "$tmp/good" >"$tmp/table"
-    if cmp -s "$tmp/good" "$tmp/table"; then code=- && complain "nothing was changed by $3"; fi
-    refuses 78 "$tmp/table:$1: " "$2" -- ranktable "$tmp/table"
+    sed -E "$2" "$tmp/good" >"$tmp/table"
+    if cmp -s "$tmp/good" "$tmp/table"; then code=- && complain "nothing was changed by $2"; fi
+    refuses 78 "$tmp/table:" "$1" -- ranktable "$tmp/table"
 }
-spoils 2 "not '1.0'" 's/"1.0"/"1.1"/'
-spoils 2 "not a text in quotes" 's/"1.0"/1.0/'
-spoils 1 "'version' is missing" '/version/d'
-spoils 3 "server_count is 3" 's/"server_count": "2"/"server_count": "3"/'
-spoils 26 "not 'completed'" 's/completed/pending/'
-spoils 8 "rank_id is 5, want 0" 's/"rank_id": "0"/"rank_id": "5"/'
-spoils 9 "not a whole number in quotes" 's/"rank_id": "1"/"rank_id": "one"/'
-spoils 9 "is another device's, too" 's/10\.0\.0\.2"/10.0.0.1"/'
-spoils 9 "is no address" 's/10\.0\.0\.2"/10.0.0.256"/'
-spoils 9 "from 0 to 7, each once" '9s/"device_id": "1"/"device_id": "0"/'
-spoils 9 "from 0 to 7, each once" '9s/"device_id": "1"/"device_id": "8"/'
-spoils 16 "lexical order" 's/"server_id": "b"/"server_id": "Z"/'
-spoils 16 "lexical order" 's/"server_id": "b"/"server_id": "a"/'
-spoils 6 "has 3 devices, not 1, 2, 4 or 8" '8d'
-spoils 6 "is no name of a host" 's/"server_id": "a"/"server_id": "-a"/'
-spoils 8 "unknown member 'device_port'" '8s/"device_id"/"device_port": "1", "device_id"/'
+while IFS='|' read -r text change; do
+    spoils "$text" "$change"
+done <<'END'
+version is '1.1', not '1.0'|s/"1.0"/"1.1"/
+Expected string, got real|s/"1.0"/1.0/
+not found: version|/version/d
+server_count is '3', but server_list has 2|s/"server_count": "2"/"server_count": "3"/
+status is 'pending', not 'completed'|s/completed/pending/
+server_list[0]: rank_id is '5', expected '0'|s/"rank_id": "0"/"rank_id": "5"/
+server_list[0]: rank_id is 'one', expected '1'|s/"rank_id": "1"/"rank_id": "one"/
+server_list[0]: device_ip 10.0.0.1 is another device's, too|s/10\.0\.0\.2"/10.0.0.1"/
+server_list[0]: device_ip '10.0.0.256' is not an address|s/10\.0\.0\.2"/10.0.0.256"/
+server_list[0]: device_id '0': a server's are from 0 to 7, each once|9s/"device_id": "1"/"device_id": "0"/
+device_id '8': a server's are from 0 to 7, each once|9s/"device_id": "1"/"device_id": "8"/
+server_list[1]: server_id 'Z' stands after 'a': servers stand in lexical order|s/"server_id": "b"/"server_id": "Z"/
+server_list[1]: server_id 'a' stands after 'a'|s/"server_id": "b"/"server_id": "a"/
+server_list[0]: 'device' of 'a' is not a list of 1, 2, 4 or 8|8d
+server_list[0]: '-a' is not a host name|s/"server_id": "a"/"server_id": "-a"/
+the device of rank 0: 1 object item(s) left unpacked: device_port|8s/"device_id"/"device_port": "1", "device_id"/
+END
 sed '$d' "$tmp/good" >"$tmp/table"
 refuses 78 "$tmp/table:27:" "not JSON" -- ranktable "$tmp/table"
 for text in '[]' '{}' 'null' '{"version":"1.0"}' '' "$(printf '\377')"; do

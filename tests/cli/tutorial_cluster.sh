@@ -37,7 +37,7 @@ denies 64 "begin at 0 2" synthetic:64 "$tmp/two.json" 6 02
 denies 64 "--token-file" synthetic:64 "$tmp/two.json" 6 2
 denies 66 "$tmp/none.json" synthetic:64 "$tmp/none.json" 2 0
 echo '{}' >"$tmp/bad.json"
-denies 78 "$tmp/bad.json:1" synthetic:64 "$tmp/bad.json" 2 0
+denies 78 "$tmp/bad.json: " synthetic:64 "$tmp/bad.json" 2 0
 denies 66 "$tmp/no-token" synthetic:64 "$tmp/two.json" 6 2 --token-file="$tmp/no-token"
 
 accepts "${tiny[@]}" --out "$tmp/alone"
