@@ -19,7 +19,7 @@ typedef struct dt_source_info {
     const char *kind;              /* row of DT_SOURCE_LIST */
     int classes, height, width;    /* channels are always 3, RGB */
     int64_t train, test;           /* images */
-    const char *const *class_name; /* [classes], owned by the source */
+    const char *const *class_name; /* [classes], valid until the source is closed */
 } dt_source_info;
 
 /* Look at the data without reading pixels: names, sizes, counts.

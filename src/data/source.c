@@ -130,14 +130,13 @@ dt_status dt_source_open(dt_source **out, const char *path, int64_t subset, uint
         goto out;
     DT_GO(st, source_subset(s, path, subset), out);
     s->info.kind = s->row->name;
-    s->info.class_name = s->class_name;
 
     const int64_t facts[] = {s->info.classes, s->info.height, s->info.width, s->info.train,
                              s->info.test};
     dt_hash_update(manifest, s->row->name, strlen(s->row->name) + 1);
     dt_hash_update(manifest, facts, sizeof facts);
     for (int c = 0; c < s->info.classes; c++)
-        dt_hash_update(manifest, s->class_name[c], strlen(s->class_name[c]) + 1);
+        dt_hash_update(manifest, s->info.class_name[c], strlen(s->info.class_name[c]) + 1);
     s->manifest = dt_hash_digest(manifest);
     *out = s;
     s = NULL;
@@ -154,8 +153,6 @@ void dt_source_close(dt_source *s)
         return;
     if (s->state)
         s->row->close(s);
-    free(s->class_name);
-    free(s->class_text);
     free(s);
 }
 

@@ -5,8 +5,7 @@
 
 typedef struct dt_source_row {
     const char *name;
-    /* Recognise the path and fill info (all but kind; train before --subset),
-     * class_name and state; feed names and sizes of the files to `manifest`.
+    /* Recognise the path and fill info (all but kind; train before --subset) and state; feed names and sizes of the files to `manifest`.
      * DT_DECLINED, source and manifest untouched: this path is not mine. */
     dt_status (*open)(dt_source *s, const char *path, dt_hash *manifest);
     /* Fill labels and images of info.train + info.test samples, and check them. */
@@ -20,11 +19,9 @@ struct dt_source {
     dt_source_info info;
     uint32_t seed;
     dt_digest manifest;
-    const char **class_name; /* [info.classes], owned */
-    char *class_text;        /* the names' bytes, owned; NULL when they are constants */
-    void *state;             /* the row's own, owned */
-    int32_t *labels;         /* [train + test], borrowed; NULL before dt_source_load */
-    uint8_t *images;         /* [train + test][height][width][3], borrowed */
+    void *state;     /* the row's own, owned */
+    int32_t *labels; /* [train + test], borrowed; NULL before dt_source_load */
+    uint8_t *images; /* [train + test][height][width][3], borrowed */
 };
 
 /* "folder/name" into path[PATH_MAX]; DT_NOINPUT: it does not fit. */

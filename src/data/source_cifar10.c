@@ -127,12 +127,11 @@ static dt_status cifar10_open(dt_source *s, const char *path, dt_hash *manifest)
         goto out;
     }
     s->state = c;
-    s->info =
-        (dt_source_info){.classes = CIFAR10_CLASSES, .height = CIFAR10_SIDE, .width = CIFAR10_SIDE};
-    DT_TRY(cifar10_open_files(c, &s->info, manifest));
-    DT_TRY(dt_calloc(&s->class_name, CIFAR10_CLASSES, sizeof *s->class_name, "class names"));
-    memcpy(s->class_name, cifar10_names, sizeof cifar10_names);
-    return DT_OK;
+    s->info = (dt_source_info){.classes = CIFAR10_CLASSES,
+                               .height = CIFAR10_SIDE,
+                               .width = CIFAR10_SIDE,
+                               .class_name = cifar10_names};
+    return cifar10_open_files(c, &s->info, manifest);
 out:
     free(c);
     return st;
@@ -204,7 +203,7 @@ static dt_status cifar10_check_counts(const dt_source *s, const struct cifar10_f
                 return dt_fail(DT_FORMAT,
                                "'%s': %s class %d (%s) has %lld images, expected "
                                "%lld: the files are damaged or mixed up; " CIFAR10_REMEDY,
-                               c->folder, test ? "test" : "training", k, s->class_name[k],
+                               c->folder, test ? "test" : "training", k, cifar10_names[k],
                                (long long)all->count[test][k], (long long)expected);
     }
     return DT_OK;

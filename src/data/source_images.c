@@ -9,14 +9,13 @@
 #include "decoder.h"
 #include "picture.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const char *const images_split[] = {"train", "test"};
 
@@ -27,24 +26,22 @@ struct images_file {
 };
 struct images {
     char root[PATH_MAX];
+    char **class_name;        /* [info.classes], owned, as each of them */
     struct images_file *file; /* [count] training files, then test files; owned */
-    size_t count, room;
-    size_t train; /* training files found, before --subset */
-    int64_t ignored, resized;
+    size_t count;
+    size_t train;    /* training files found, before --subset */
+    size_t before;   /* files found before this class */
+    int32_t label;   /* of this class */
+    int64_t ignored; /* entries that are no images */
+    int64_t resized;
     dt_decoder decoder; /* while images are read */
 };
 
 /* ---- Folders --------------------------------------------------------------------- */
 
-/* Bytes, not the locale's collation as alphasort has it. */
-static int images_by_bytes(const struct dirent **a, const struct dirent **b)
+static int images_by_bytes(const FTSENT **a, const FTSENT **b)
 {
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int images_visible(const struct dirent *e)
-{
-    return e->d_name[0] != '.';
+    return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
 static int images_by_name(const void *a, const void *b)
@@ -59,156 +56,102 @@ static bool images_suffix(const char *name)
                    strcasecmp(dot, ".jpeg") == 0);
 }
 
-static void images_free_entries(struct dirent **entry, int count)
+/* Room for one element more in an array of `count`, and a copy of its name. */
+static dt_status images_grow(void *array, size_t count, size_t size, const char *name, char **copy)
 {
-    for (int i = 0; i < count; i++)
-        free(entry[i]);
-    free(entry);
+    void **at = array;
+    const bool full = (count & (count - 1)) == 0;
+    void *more = full ? realloc(*at, DT_MAX(2 * count, 1) * size) : *at;
+
+    *at = more ? more : *at;
+    *copy = more ? strdup(name) : NULL;
+    return *copy ? DT_OK : dt_fail(DT_NOMEM, "no memory for a list of %zu images", count + 1);
 }
 
-/* Sorted entries of a folder, hidden ones left out. */
-static dt_status images_list(const char *folder, struct dirent ***entry, int *count)
-{
-    *count = scandir(folder, entry, images_visible, images_by_bytes);
-    if (*count < 0)
-        return dt_fail(errno == ENOMEM ? DT_NOMEM : DT_NOINPUT, "cannot list folder '%s': %s",
-                       folder, strerror(errno));
-    return DT_OK;
-}
-
-static dt_status images_add(struct images *m, const char *folder, const char *name, int32_t label)
-{
-    char path[PATH_MAX];
-    struct stat about;
-    const char *relative = path + strlen(m->root) + 1;
-
-    DT_TRY(dt_source_path(path, folder, name));
-    if (stat(path, &about) != 0)
-        return dt_fail(DT_NOINPUT, "image '%s': %s; replace or remove it", path, strerror(errno));
-    if (m->count == m->room) {
-        const size_t room = m->room ? 2 * m->room : 1024;
-        struct images_file *more = realloc(m->file, room * sizeof *more);
-        if (!more)
-            return dt_fail(DT_NOMEM, "no memory for a list of %zu images", room);
-        m->file = more;
-        m->room = room;
-    }
-    struct images_file *f = &m->file[m->count];
-    *f = (struct images_file){.label = label, .bytes = about.st_size};
-    DT_TRY(dt_calloc(&f->name, strlen(relative) + 1, 1, "image name"));
-    memcpy(f->name, relative, strlen(relative) + 1);
-    m->count++;
-    return DT_OK;
-}
-
-/* The images of one class folder. */
-static dt_status images_scan_class(struct images *m, const char *folder, int32_t label)
-{
-    struct dirent **entry = NULL;
-    int count = 0;
-    dt_status st = DT_OK;
-
-    DT_TRY(images_list(folder, &entry, &count));
-    for (int i = 0; i < count; i++)
-        if (images_suffix(entry[i]->d_name))
-            DT_GO(st, images_add(m, folder, entry[i]->d_name, label), out);
-        else
-            m->ignored++;
-out:
-    images_free_entries(entry, count);
-    return st;
-}
-
-static bool images_is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
-/* Make the sub-folders of train/ the classes. */
-static dt_status images_name_classes(dt_source *s, const char *folder, struct dirent **entry,
-                                     int count)
-{
-    char path[PATH_MAX];
-    size_t bytes = 0;
-
-    for (int i = 0; i < count; i++)
-        bytes += strlen(entry[i]->d_name) + 1;
-    DT_TRY(dt_calloc(&s->class_text, bytes + 1, 1, "class names"));
-    DT_TRY(dt_calloc(&s->class_name, (size_t)count + 1, sizeof *s->class_name, "class names"));
-    char *text = s->class_text;
-    for (int i = 0; i < count; i++) {
-        DT_TRY(dt_source_path(path, folder, entry[i]->d_name));
-        if (!images_is_folder(path))
-            continue;
-        const size_t length = strlen(entry[i]->d_name) + 1;
-        memcpy(text, entry[i]->d_name, length);
-        s->class_name[s->info.classes++] = text;
-        text += length;
-    }
-    return DT_OK;
-}
-
-/* Label of a class folder, -1 if unknown. */
-static int32_t images_label(const dt_source *s, const char *name)
-{
-    for (int c = 0; c < s->info.classes; c++)
-        if (strcmp(s->class_name[c], name) == 0)
-            return c;
-    return -1;
-}
-
-static dt_status images_scan_split(dt_source *s, bool test)
+/* A class folder of train/ makes a class; one of test/ must be one. */
+static dt_status images_class(dt_source *s, bool test, const FTSENT *e)
 {
     struct images *m = s->state;
-    char folder[PATH_MAX], path[PATH_MAX];
-    struct dirent **entry = NULL;
-    int count = 0;
-    dt_status st = DT_OK;
+    char *name = NULL;
+
+    m->before = m->count;
+    for (m->label = 0; m->label < s->info.classes; m->label++)
+        if (strcmp(m->class_name[m->label], e->fts_name) == 0)
+            return DT_OK;
+    if (test)
+        return dt_fail(DT_FORMAT,
+                       "'%s': class '%s' is not in '%s/train': add training "
+                       "images of it or remove it",
+                       e->fts_path, e->fts_name, m->root);
+    DT_TRY(images_grow(&m->class_name, (size_t)s->info.classes, sizeof *m->class_name, e->fts_name,
+                       &name));
+    m->class_name[s->info.classes++] = name;
+    return DT_OK;
+}
+
+/* Whatever has an image's name is one: what it is shows when it is read. */
+static dt_status images_add(struct images *m, const FTSENT *e)
+{
+    char *name = NULL;
+
+    if (!images_suffix(e->fts_name)) {
+        m->ignored++;
+        return DT_OK;
+    }
+    DT_TRY(
+        images_grow(&m->file, m->count, sizeof *m->file, e->fts_path + strlen(m->root) + 1, &name));
+    m->file[m->count++] = (struct images_file){name, m->label, e->fts_statp->st_size};
+    return DT_OK;
+}
+
+/* One entry of a split: its folder, class folders below it, images in these. */
+static dt_status images_entry(dt_source *s, bool test, FTS *tree, FTSENT *e)
+{
+    enum { CLASS = 1, IMAGE = 2 };
+    struct images *m = s->state;
+    const bool failed = e->fts_info == FTS_DNR || e->fts_info == FTS_ERR || e->fts_info == FTS_NS;
+
+    if (e->fts_level > 0 && e->fts_name[0] == '.')
+        return fts_set(tree, e, FTS_SKIP), DT_OK;
+    if (e->fts_level < IMAGE && failed)
+        return dt_fail(DT_NOINPUT,
+                       "cannot list '%s': %s; expected train/CLASS/*.png|jpg and "
+                       "test/CLASS/*.png|jpg",
+                       e->fts_path, strerror(e->fts_errno));
+    if (e->fts_level == CLASS && e->fts_info == FTS_D)
+        return images_class(s, test, e);
+    if (e->fts_level == CLASS && e->fts_info == FTS_DP && !test && m->count == m->before)
+        return dt_fail(DT_NOINPUT,
+                       "class folder '%s' holds no .png, .jpg or .jpeg file: "
+                       "fill or remove it",
+                       e->fts_path);
+    m->ignored += e->fts_level == CLASS && e->fts_info != FTS_DP;
+    if (e->fts_level != IMAGE || e->fts_info == FTS_DP)
+        return DT_OK;
+    fts_set(tree, e, FTS_SKIP);
+    return images_add(m, e);
+}
+
+static dt_status images_scan(dt_source *s, bool test)
+{
+    struct images *m = s->state;
     const size_t first = m->count;
+    char folder[PATH_MAX], *const paths[] = {folder, NULL};
+    dt_status st = DT_OK;
 
     DT_TRY(dt_source_path(folder, m->root, images_split[test]));
-    if (access(folder, F_OK) != 0 && errno == ENOENT)
-        return dt_fail(DT_NOINPUT,
-                       "there is no folder '%s', expected train/CLASS/*.png|jpg and "
-                       "test/CLASS/*.png|jpg: make it, or rename the one that holds those images",
-                       folder);
-    DT_TRY(images_list(folder, &entry, &count));
-    if (!test)
-        DT_GO(st, images_name_classes(s, folder, entry, count), out);
-    for (int i = 0; i < count; i++) {
-        const size_t before = m->count;
-        const char *name = entry[i]->d_name;
-        DT_GO(st, dt_source_path(path, folder, name), out);
-        if (!images_is_folder(path)) {
-            m->ignored++;
-            continue;
-        }
-        const int32_t label = images_label(s, name);
-        if (label < 0) {
-            st = dt_fail(DT_FORMAT,
-                         "'%s': class '%s' is not in '%s/train': add training "
-                         "images of it or remove it",
-                         path, name, m->root);
-            goto out;
-        }
-        DT_GO(st, images_scan_class(m, path, label), out);
-        if (!test && m->count == before) {
-            st = dt_fail(DT_NOINPUT,
-                         "class folder '%s' holds no .png, .jpg or .jpeg file: "
-                         "fill or remove it",
-                         path);
-            goto out;
-        }
-    }
+    FTS *tree = fts_open(paths, FTS_LOGICAL | FTS_NOCHDIR, images_by_bytes);
+    if (!tree)
+        return dt_fail(DT_NOMEM, "no memory to list '%s'", folder);
+    for (FTSENT *e = fts_read(tree); e && st == DT_OK; e = fts_read(tree))
+        st = images_entry(s, test, tree, e);
+    fts_close(tree);
+    DT_TRY(st);
     if (m->count == first)
-        st = dt_fail(DT_NOINPUT, "'%s' holds no images, expected %s/CLASS/*.png|jpg", folder,
-                     images_split[test]);
-    else
-        qsort(m->file + first, m->count - first, sizeof *m->file, images_by_name);
-out:
-    images_free_entries(entry, count);
-    return st;
+        return dt_fail(DT_NOINPUT, "'%s' holds no images, expected %s/CLASS/*.png|jpg", folder,
+                       images_split[test]);
+    qsort(m->file + first, m->count - first, sizeof *m->file, images_by_name);
+    return DT_OK;
 }
 
 /* ---- Files ----------------------------------------------------------------------- */
@@ -280,22 +223,24 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     struct images *m = NULL;
     size_t count = 0;
     dt_picture first = {0};
+    struct stat about;
     dt_status st = DT_OK;
 
     DT_TRY(dt_source_path(folder, path, images_split[0]));
-    if (!images_is_folder(folder))
+    if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))
         return DT_DECLINED;
     DT_TRY(dt_calloc(&m, 1, sizeof *m, "image folder"));
     s->state = m;
     snprintf(m->root, sizeof m->root, "%s", path);
-    DT_TRY(images_scan_split(s, false));
+    DT_TRY(images_scan(s, false));
     if (s->info.classes < 2)
         return dt_fail(DT_FORMAT,
                        "image folder '%s' has one class, '%s': nothing can be told "
                        "apart; add the images of a second class as %s/CLASS/*.png|jpg",
-                       path, s->class_name[0], folder);
+                       path, m->class_name[0], folder);
+    s->info.class_name = (const char *const *)m->class_name;
     m->train = m->count;
-    DT_TRY(images_scan_split(s, true));
+    DT_TRY(images_scan(s, true));
     for (size_t i = 0; i < m->count; i++) {
         dt_hash_update(manifest, m->file[i].name, strlen(m->file[i].name) + 1);
         dt_hash_update(manifest, &m->file[i].bytes, sizeof m->file[i].bytes);
@@ -337,8 +282,11 @@ out:
 static void images_close(dt_source *s)
 {
     struct images *m = s->state;
+    for (int c = 0; c < s->info.classes; c++)
+        free(m->class_name[c]);
     for (size_t i = 0; i < m->count; i++)
         free(m->file[i].name);
+    free(m->class_name);
     free(m->file);
     free(m);
 }

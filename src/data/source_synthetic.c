@@ -95,9 +95,8 @@ static dt_status synthetic_open(dt_source *s, const char *path, dt_hash *manifes
                                .height = SYNTHETIC_SIDE,
                                .width = SYNTHETIC_SIDE,
                                .train = train,
-                               .test = test};
-    DT_TRY(dt_calloc(&s->class_name, SYNTHETIC_CLASSES, sizeof *s->class_name, "class names"));
-    memcpy(s->class_name, name, sizeof name);
+                               .test = test,
+                               .class_name = name};
     DT_TRY(dt_calloc(&s->state, 1, sizeof(struct synthetic), "synthetic textures"));
     synthetic_draw_textures(s->state, s->seed);
     dt_hash_update(manifest, &s->seed, sizeof s->seed);

@@ -46,7 +46,7 @@ mkfifo "$victim"
 wrong 66 "$victim"
 folder
 rm -r "$tmp/data/test"
-wrong 66 "there is no folder '$tmp/data/test'" "test/CLASS/*.png|jpg"
+wrong 66 "'$tmp/data/test': No such file" "test/CLASS/*.png|jpg"
 folder
 mkdir "$tmp/data/test/fish"
 cp "$png" "$tmp/data/test/fish/1.png"
