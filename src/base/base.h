@@ -240,21 +240,11 @@ void dt_slab_destroy(dt_slab *s);
 /* calloc with a recorded failure: *p_out [count] of `size` bytes, zeroed, freed by free(). */
 dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT_MUST_CHECK;
 
-/* Bytes that this process may still take without swapping: the smallest of MemAvailable,
- * what its cgroups leave and what is left of a limited address space. 0 when unknown. */
+/* Bytes that this process may still take without swapping: the smallest of MemAvailable, what
+ * its cgroups leave and the limits of its address space and data. 0 when unknown. */
 uint64_t dt_memory_available(void);
-/* Limits of address space, data, stack and files (ulimit -v, -d, -s, -n; OMP_STACKSIZE) that leave
- * less than a run and its libraries take without looking: oneDNN crashes, and UCX waits for ever,
- * where they get none. DT_NOMEM names the limit. */
+/* Limits (ulimit -v, -d, -s, -n) that are too low for any run. DT_NOMEM names the limit. */
 dt_status dt_memory_check_limits(void) DT_MUST_CHECK;
-
-/* Stacks of libgomp's threads, by OMP_STACKSIZE or GOMP_STACKSIZE, of fewer bytes than `least`:
- * DT_NOMEM. */
-dt_status dt_threads_check_stacks(uint64_t least) DT_MUST_CHECK;
-/* Whether a parallel region of so many threads comes up: libgomp ends the program where one cannot
- * be had. DT_NOMEM names the variable that asks for too large a stack, or for a CPU that this
- * process may not use (GOMP_CPU_AFFINITY, OMP_PLACES). */
-dt_status dt_threads_try(int threads) DT_MUST_CHECK;
 
 static inline size_t dt_align(size_t n, size_t to)
 {

@@ -6,19 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINE_CHARS = 3 * PATH_MAX };
-
-/* Where a hierarchy is mounted: the group `group` is seen as directory `point`. */
-typedef struct cgroup_mount {
-    char group[PATH_MAX], point[PATH_MAX];
-} cgroup_mount;
-
-/* Is told one directory of a group and whether it belongs to version 2. */
+/* Called for one directory of a group; v2: it belongs to version 2. */
 typedef void cgroup_visit(const char *dir, bool v2, void *arg);
 
 static FILE *cgroup_open(const char *dir, const char *name)
 {
-    char path[2 * PATH_MAX];
+    char path[3 * PATH_MAX];
     const int n = snprintf(path, sizeof path, "%s/%s", dir, name);
     return n > 0 && (size_t)n < sizeof path ? fopen(path, "r") : NULL;
 }
@@ -42,59 +35,24 @@ static int cgroup_numbers(const char *dir, const char *name, const char *key, lo
     return count > 0 ? count : 0;
 }
 
-/* True when `word` stands between the commas of `list`. */
-static bool cgroup_list_has(const char *list, const char *word)
-{
-    const size_t n = strlen(word);
-    for (const char *p = list; p; p = strchr(p, ',')) {
-        p += *p == ',';
-        if (strncmp(p, word, n) == 0 && (p[n] == ',' || p[n] == '\0'))
-            return true;
-    }
-    return false;
-}
-
-/* The mount of version 2, or of the version 1 hierarchy with `controller`; one line of
- * mountinfo: id parent device root point options [tags] - type source options. */
-static bool cgroup_find_mount(const char *root, bool v2, const char *controller, cgroup_mount *m)
-{
-    FILE *f = cgroup_open(root, "proc/self/mountinfo");
-    if (!f)
-        return false;
-    char line[LINE_CHARS], type[32], options[512];
-    bool found = false;
-    while (!found && fgets(line, sizeof line, f)) {
-        const char *tail = strstr(line, " - ");
-        found = tail && sscanf(tail, " - %31s %*s %511s", type, options) == 2 &&
-                strcmp(type, v2 ? "cgroup2" : "cgroup") == 0 &&
-                (v2 || cgroup_list_has(options, controller)) &&
-                sscanf(line, "%*s %*s %*s %4095s %4095s", m->group, m->point) == 2;
-    }
-    fclose(f);
-    return found;
-}
-
-/* Visits group's directory and all above it up to the mount point. A group outside the
- * mounted part (a container that sees the names of its host) is the mount point. */
-static void cgroup_climb(const char *root, const cgroup_mount *m, const char *group, bool v2,
+/* Visits the group's directory and all above it up to the mount point, where systemd and
+ * containers mount. A container that sees the group's name on the host has its own limits at the
+ * mount point, and no directory of that name. */
+static void cgroup_climb(const char *root, const char *controller, const char *group,
                          cgroup_visit *visit, void *arg)
 {
-    const size_t shared = strcmp(m->group, "/") == 0 ? 0 : strlen(m->group);
-    const bool inside =
-        strncmp(group, m->group, shared) == 0 && (group[shared] == '/' || group[shared] == '\0');
-    const char *below = inside ? group + shared : "";
-    if (strcmp(below, "/") == 0)
-        below = "";
+    const bool v2 = !controller[0];
+    char dir[2 * PATH_MAX];
+    const int top =
+        snprintf(dir, sizeof dir, "%s/sys/fs/cgroup%s%s", root, v2 ? "" : "/", controller);
+    const int all = snprintf(dir + top, sizeof dir - (size_t)top, "%s", group);
 
-    char dir[3 * PATH_MAX];
-    const int top = snprintf(dir, sizeof dir, "%s%s", root, m->point);
-    const int all = snprintf(dir, sizeof dir, "%s%s%s", root, m->point, below);
-    if (top < 0 || all < 0 || (size_t)all >= sizeof dir)
+    if ((size_t)(top + all) >= sizeof dir)
         return;
     for (;;) {
         visit(dir, v2, arg);
-        char *slash = strrchr(dir, '/');
-        if (!slash || slash < dir + top)
+        char *slash = strrchr(dir + top, '/');
+        if (!slash)
             return;
         *slash = '\0';
     }
@@ -104,26 +62,26 @@ static void cgroup_climb(const char *root, const cgroup_mount *m, const char *gr
 static void cgroup_walk(const char *root, const char *controller, cgroup_visit *visit, void *arg)
 {
     FILE *f = cgroup_open(root, "proc/self/cgroup");
+    char line[PATH_MAX], comma[64], list[PATH_MAX];
+
     if (!f)
         return;
-    char line[LINE_CHARS];
-    cgroup_mount m;
+    snprintf(comma, sizeof comma, ",%s,", controller);
     while (fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = '\0';
         char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        char *group = controllers ? strchr(++controllers, ':') : NULL;
         if (!group)
             continue;
         *group++ = '\0';
-        controllers++;
-        const bool v2 = *controllers == '\0';
-        if ((v2 || cgroup_list_has(controllers, controller)) &&
-            cgroup_find_mount(root, v2, controller, &m))
-            cgroup_climb(root, &m, group, v2, visit, arg);
+        snprintf(list, sizeof list, ",%.*s,", PATH_MAX - 8, controllers);
+        if (!controllers[0])
+            cgroup_climb(root, "", group, visit, arg);
+        else if (strstr(list, comma))
+            cgroup_climb(root, controller, group, visit, arg);
     }
     fclose(f);
 }
-
 /* The files of both versions hold the same three numbers under other names. */
 static const struct {
     const char *limit, *usage, *cache_key;

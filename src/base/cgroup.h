@@ -1,7 +1,7 @@
 /* cgroup.h - limits that control groups, version 1, 2 or both, set on this process.
  *
  * A limit of any group from the process's own up to the top holds. `root` is put before
- * /proc and the mount points: "" is this machine, tests name a folder. */
+ * /proc and /sys/fs/cgroup: "" is this machine, tests name a folder. */
 #ifndef DT_CGROUP_H
 #define DT_CGROUP_H
 #include <stdint.h>

@@ -36,7 +36,7 @@ dt_status dt_slab_create(dt_slab *s, size_t bytes, const char *what)
 
     const size_t skip = (HUGE_PAGE_BYTES - (uintptr_t)map % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
     char *mem = (char *)map + skip;
-    /* A wish: a kernel without huge pages refuses it, and small pages serve as well. */
+    /* May fail: small pages serve as well. */
     (void)madvise(mem, bytes, MADV_HUGEPAGE);
     *s = (dt_slab){.mem = mem, .bytes = bytes, .map = map, .map_bytes = map_bytes};
     return DT_OK;
@@ -76,86 +76,47 @@ static uint64_t meminfo_available(void)
     return found;
 }
 
-/* Field `field` of /proc/self/statm, from 0, in bytes; 0 where the kernel does not tell. */
-static uint64_t memory_taken(int field)
-{
-    unsigned long long pages = 0;
-    const long page_bytes = sysconf(_SC_PAGESIZE);
-    FILE *f = fopen("/proc/self/statm", "r");
+/* Limits of the system, and what a run and its libraries take of each without looking: oneDNN
+ * crashes, and UCX waits for ever, where they get none. */
+static const struct {
+    __rlimit_resource_t resource;
+    const char *option, *unit;
+    unsigned long long least, scale;
+    const char *of;
+} limits[] = {
+    {RLIMIT_AS, "-v", "MiB", 512, 1 << 20, "address space"},
+    {RLIMIT_DATA, "-d", "MiB", 512, 1 << 20, "data"},
+    {RLIMIT_STACK, "-s", "KiB", 1024, 1 << 10, "stack"},
+    {RLIMIT_NOFILE, "-n", "files", 64, 1, "open files"},
+};
 
-    if (!f)
-        return 0;
-    for (int i = 0; i <= field; i++)
-        if (fscanf(f, "%llu", &pages) != 1)
-            pages = 0;
-    fclose(f);
-    return page_bytes < 1 ? 0 : (uint64_t)pages * (uint64_t)page_bytes;
-}
-
-enum { STATM_SIZE = 0, STATM_DATA = 5 }; /* proc_pid_statm(5) */
-
-/* What a limit leaves of what this process may take, UINT64_MAX without a limit. */
-static uint64_t limit_left(int resource, int field)
+static uint64_t limit_of(__rlimit_resource_t resource)
 {
     struct rlimit limit;
 
-    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return UINT64_MAX;
-    const uint64_t taken = memory_taken(field);
-    return taken < limit.rlim_cur ? limit.rlim_cur - taken : 0;
-}
-
-enum { STACK_KIB = 1024 };
-
-static dt_status check_stacks(void)
-{
-    struct rlimit stack;
-
-    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < (rlim_t)STACK_KIB << 10)
-        return dt_fail(DT_NOMEM,
-                       "ulimit -s gives threads a stack of %llu KiB, of which "
-                       "libraries need up to %d; raise it",
-                       (unsigned long long)stack.rlim_cur >> 10, (int)STACK_KIB);
-    return dt_threads_check_stacks((uint64_t)STACK_KIB << 10);
-}
-
-/* A run has a dozen open beside those of its data and libraries; without one it would lose its
- * checkpoints, or at the end its model. */
-static dt_status check_files(void)
-{
-    enum { FILES = 64 };
-    struct rlimit files;
-
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= FILES)
-        return DT_OK;
-    return dt_fail(DT_NOMEM,
-                   "ulimit -n leaves this process %llu open files, of which a run and its "
-                   "libraries need up to %d; raise it",
-                   (unsigned long long)files.rlim_cur, (int)FILES);
+    return limit.rlim_cur;
 }
 
 dt_status dt_memory_check_limits(void)
 {
-    enum { MOST_MIB = 512 };
-    const uint64_t left_of[] = {limit_left(RLIMIT_AS, STATM_SIZE),
-                                limit_left(RLIMIT_DATA, STATM_DATA)};
-    static const char *const option[] = {"-v", "-d"};
-
-    for (size_t i = 0; i < DT_COUNT_OF(left_of); i++)
-        if (left_of[i] < (uint64_t)MOST_MIB << 20)
+    for (size_t i = 0; i < DT_COUNT_OF(limits); i++) {
+        const uint64_t limit = limit_of(limits[i].resource);
+        if (limit < limits[i].least * limits[i].scale)
             return dt_fail(DT_NOMEM,
-                           "ulimit %s leaves this process %llu MiB, and the libraries' code "
-                           "and threads need up to %d beside a network's memory; raise it",
-                           option[i], (unsigned long long)(left_of[i] >> 20), (int)MOST_MIB);
-    DT_TRY(check_files());
-    return check_stacks();
+                           "ulimit %s gives this process %llu %s of %s, and a run and its "
+                           "libraries need at least %llu; raise it",
+                           limits[i].option, (unsigned long long)limit / limits[i].scale,
+                           limits[i].unit, limits[i].of, limits[i].least);
+    }
+    return DT_OK;
 }
 
 uint64_t dt_memory_available(void)
 {
-    const uint64_t left_of[] = {meminfo_available(), dt_cgroup_memory_left(""),
-                                limit_left(RLIMIT_AS, STATM_SIZE),
-                                limit_left(RLIMIT_DATA, STATM_DATA)};
+    const uint64_t left_of[] = {meminfo_available(), dt_cgroup_memory_left(""), limit_of(RLIMIT_AS),
+                                limit_of(RLIMIT_DATA)};
     uint64_t left = UINT64_MAX;
 
     for (size_t i = 0; i < DT_COUNT_OF(left_of); i++)

@@ -5,12 +5,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 extern char **environ;
 
-/* A full disk shows only when the output is flushed. A reader that has left wants no words. */
+/* A full disk shows only when the output is flushed. Where the reader has left, nothing is said. */
 static dt_status main_output(dt_comm *c)
 {
     const bool failed = fflush(stdout) != 0 || ferror(stdout);
@@ -28,29 +27,15 @@ static const dt_command *main_command(int argc, char **argv)
     return argc < 2 || argv[1][0] == '-' ? &dt_command_train : dt_command_find(argv[1]);
 }
 
-static bool main_trains(int argc, char **argv)
-{
-    return main_command(argc, argv) == &dt_command_train;
-}
-
-/* Asked before the command line is read, which takes some stack. */
-static bool main_computes(int argc, char **argv)
-{
-    const dt_command *command = main_command(argc, argv);
-    return command && command->computes;
-}
-
 /* Settings that all ranks share, then the command. Collective. */
 static dt_status main_run(dt_comm *c, int argc, char **argv)
 {
     dt_settings settings;
     dt_isa isa = DT_ISA_PORTABLE;
+    dt_status st = DT_OK;
 
-    DT_TRY(dt_comm_agree(c, main_computes(argc, argv) ? dt_memory_check_limits() : DT_OK));
-    dt_status st = dt_comm_agree(c, dt_settings_init(&settings, argc, argv, environ));
-
-    if (st != DT_OK)
-        goto out;
+    DT_GO(st, dt_comm_agree(c, dt_settings_init(&settings, argc, argv, environ)), out);
+    DT_GO(st, dt_comm_agree(c, settings.command->computes ? dt_memory_check_limits() : DT_OK), out);
     DT_GO(st, dt_settings_resume(&settings, c), out);
     DT_GO(st, dt_settings_same(&settings, c), out);
     if (settings.options.log_dir[0])
@@ -59,9 +44,7 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
         DT_GO(st, dt_comm_agree(c, dt_isa_promise(isa, settings.options.emulate)), out);
     if (settings.options.split_nodes > 1)
         DT_GO(st, dt_comm_agree(c, dt_comm_split_nodes(c, (int)settings.options.split_nodes)), out);
-    st = settings.command->run(c, &settings);
-    if (st != DT_OK)
-        goto out;
+    DT_GO(st, settings.command->run(c, &settings), out);
     st = main_output(c);
 out:
     dt_settings_release(&settings);
@@ -112,31 +95,6 @@ static void main_fill_closed(void)
             return;
 }
 
-#ifndef __SANITIZE_ADDRESS__
-/* Libraries take memory when they are loaded, before main, and one of them tries for ever where it
- * gets none (OpenBLAS 0.3.29). What stands in this array runs before them. */
-static void main_look_at_limits(void)
-{
-    enum { LEAST_MIB = 512 };
-    static const struct {
-        __rlimit_resource_t resource;
-        const char *line;
-    } rows[] = {
-        {RLIMIT_AS, "dtrain: ulimit -v is below the 512 MiB that libraries need; raise it\n"},
-        {RLIMIT_DATA, "dtrain: ulimit -d is below the 512 MiB that libraries need; raise it\n"},
-    };
-    struct rlimit limit;
-
-    for (size_t i = 0; i < DT_COUNT_OF(rows); i++)
-        if (getrlimit(rows[i].resource, &limit) == 0 && limit.rlim_cur < (rlim_t)LEAST_MIB << 20) {
-            (void)!write(STDERR_FILENO, rows[i].line, strlen(rows[i].line));
-            _exit(dt_status_exit_code(DT_NOMEM));
-        }
-}
-__attribute__((section(".preinit_array"),
-               used)) static void (*const main_preinit)(void) = main_look_at_limits;
-#endif
-
 /* What starts other programs, or reads a file, needs no ranks. */
 static int main_alone(const dt_command *command, int argc, char **argv)
 {
@@ -164,7 +122,7 @@ int main(int argc, char **argv)
     main_settle_threads(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not an end, */
     signal(SIGPIPE, SIG_IGN); /* and so is an output that nobody reads any more */
-    if (main_trains(argc, argv))
+    if (command == &dt_command_train)
         st = dt_signals_catch(main_leave);
     if (st == DT_OK)
         st = dt_comm_open(&c, &argc, &argv);

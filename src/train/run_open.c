@@ -39,7 +39,6 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
     r->global_batch = r->o.global_batch;
     r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
     r->threads = threads_of(r->comm, o);
-    DT_TRY(dt_threads_try(r->threads));
     DT_TRY(dt_precision_choose(r->o.precision, r->o.kernels, &r->precision));
     r->o.precision = dt_dtype_name(r->precision); /* a resumed run keeps it, on any CPU */
     return DT_OK;

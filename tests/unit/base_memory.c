@@ -1,10 +1,6 @@
 /* base_memory.c - slabs, checked calloc, and what memory is left. */
 #include "base/base.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -13,7 +9,7 @@ static void slab_is_aligned_and_zeroed(void **state)
 {
     (void)state;
     static const size_t sizes[] = {1, 4096, (2 << 20) - 1, 2 << 20, (5 << 20) + 3};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(sizes); i++) {
         dt_slab s;
         assert_int_equal(dt_slab_create(&s, sizes[i], "a test"), DT_OK);
         assert_int_equal((uintptr_t)s.mem % (2 << 20), 0);
@@ -46,14 +42,12 @@ static void impossible_slab_is_refused(void **state)
     (void)state;
     /* More than the address space holds, and more than a size can add to. */
     static const size_t sizes[] = {(size_t)1 << 60, SIZE_MAX, SIZE_MAX - 4096, PTRDIFF_MAX};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(sizes); i++) {
         dt_slab s = {.bytes = 7};
-        dt_fail_clear();
-        assert_int_equal(dt_slab_create(&s, sizes[i], "activations"), DT_NOMEM);
+        assert_fails(dt_slab_create(&s, sizes[i], "activations"), DT_NOMEM,
+                     "for activations: Cannot allocate");
         assert_int_equal(s.bytes, 7);
-        assert_non_null(strstr(dt_fail_text(), "for activations: Cannot allocate"));
     }
-    dt_fail_clear();
 }
 
 static void calloc_zeroes_and_refuses(void **state)
@@ -72,12 +66,9 @@ static void calloc_zeroes_and_refuses(void **state)
 
     double here = 1;
     x = &here;
-    dt_fail_clear();
     /* The product wraps round to 0 in size_t. */
-    assert_int_equal(dt_calloc(&x, (size_t)1 << 61, sizeof *x, "numbers"), DT_NOMEM);
+    assert_fails(dt_calloc(&x, (size_t)1 << 61, sizeof *x, "numbers"), DT_NOMEM, "for numbers");
     assert_ptr_equal(x, &here);
-    assert_non_null(strstr(dt_fail_text(), "for numbers"));
-    dt_fail_clear();
 }
 
 static void available_is_within_the_machine(void **state)
@@ -100,30 +91,34 @@ static void align_rounds_up(void **state)
     assert_int_equal(dt_align(65, 48), 96);
 }
 
-/* Bytes of address space that this process has mapped: the first number of statm, in pages. */
-static uint64_t mapped(void)
-{
-    unsigned long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%lu", &pages), 1);
-    fclose(f);
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static void limited_address_space_counts(void **state)
+static void limits_count(void **state)
 {
     (void)state;
-    enum { LEFT = 32 << 20 }; /* sanitizers map memory at any time */
+    static const struct {
+        int resource;
+        rlim_t lowest; /* at which this test still runs */
+        const char *option;
+    } rows[] = {{RLIMIT_NOFILE, 32, "ulimit -n"}, {RLIMIT_STACK, 512 << 10, "ulimit -s"}};
     struct rlimit before, limit;
-    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+
+    assert_ok(dt_memory_check_limits());
+    for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
+        const __rlimit_resource_t resource = (__rlimit_resource_t)rows[i].resource;
+        assert_int_equal(getrlimit(resource, &before), 0);
+        limit = before;
+        limit.rlim_cur = rows[i].lowest;
+        assert_int_equal(setrlimit(resource, &limit), 0);
+        assert_fails(dt_memory_check_limits(), DT_NOMEM, rows[i].option);
+        assert_int_equal(setrlimit(resource, &before), 0);
+    }
+    const uint64_t calm = dt_memory_available();
+    assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
     limit = before;
-    limit.rlim_cur = mapped() + LEFT;
-    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    limit.rlim_cur = 64 << 20;
+    assert_int_equal(setrlimit(RLIMIT_DATA, &limit), 0);
     const uint64_t little = dt_memory_available();
-    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-    assert_true(little > 0 && little <= LEFT + (1 << 20)); /* statm was open then */
-    assert_true(dt_memory_available() > LEFT);
+    assert_int_equal(setrlimit(RLIMIT_DATA, &before), 0);
+    assert_true(little <= 64 << 20 && calm > little);
 }
 
 int main(void)
@@ -134,7 +129,7 @@ int main(void)
         cmocka_unit_test(impossible_slab_is_refused),
         cmocka_unit_test(calloc_zeroes_and_refuses),
         cmocka_unit_test(available_is_within_the_machine),
-        cmocka_unit_test(limited_address_space_counts),
+        cmocka_unit_test(limits_count),
         cmocka_unit_test(align_rounds_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
