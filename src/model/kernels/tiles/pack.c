@@ -98,7 +98,8 @@ static int pack_pixels(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
 
     if (t->merged)
         return pack_virtual(t, in, group, y, x, DT_MIN(most, DT_TILE_WINDOWS), to);
-    if (t->flat || (size_t)t->in.blocks * DT_TILE != t->in.pixel) {
+    /* Under a stride pixels may be whole blocks apart and have fewer channels. */
+    if (t->flat || t->in.channels % DT_TILE != 0 || (size_t)t->in.channels != t->in.pixel) {
         pack_pixel(t, in, group, y, x, 0, t->in.blocks, to);
         return 1;
     }
