@@ -195,8 +195,8 @@ static void alone_is_alone(void **state)
 {
     (void)state;
     static const bench_case cases[] = {{"resnet50", "onednn", DT_F32, false},
-                                       {"resnet50", "onednn", DT_BF16, false},
-                                       {"resnet50", "onednn", DT_BF16, true},
+                                       {"resnet50", "auto", DT_BF16, false},
+                                       {"resnet50", "auto", DT_BF16, true},
                                        {"vgg11", "blas", DT_F32, true}};
     static const int64_t sizes[WAVE_MOST] = {3, 2, 0, 3};
 

@@ -1,9 +1,7 @@
-/* onednn_desc.c - descriptions of convolution passes and of weight layouts for oneDNN. */
+/* onednn_desc.c - descriptions of convolution passes and of weights for oneDNN. */
 #include "onednn_desc.h"
-#include "onednn_limits.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 
 dt_status onednn_check(dnnl_status_t s, const char *what)
 {
@@ -11,21 +9,134 @@ dt_status onednn_check(dnnl_status_t s, const char *what)
         return DT_OK;
     const dnnl_version_t *v = dnnl_version();
     return dt_fail(s == dnnl_out_of_memory ? DT_NOMEM : DT_BACKEND,
-                   "oneDNN %d.%d.%d, %s: %s (try --kernels blas with --precision fp32)", v->major,
-                   v->minor, v->patch, what, dnnl_status2str(s));
+                   "oneDNN %d.%d.%d, %s: %s (try --kernels blas)", v->major, v->minor, v->patch,
+                   what, dnnl_status2str(s));
 }
+
+const char *onednn_implementation(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return name ? name : "?";
+}
+
+/* ---- What differs between versions 2 and 3 ----------------------------------------- */
+
+/* The tensors of one pass, in terms of its operands (w is dw in the weight gradient). */
+typedef struct onednn_operands {
+    onednn_const_md x, w, y, bias; /* bias: NULL for none */
+    dnnl_dims_t stride, before, after;
+} onednn_operands;
+
+/* onednn_describe_conv: the description of a pass, to be destroyed, by the best implementation
+ * whose name does not hold `avoid` (NULL: any). hint: the forward one, for gradients. */
+#if DNNL_VERSION_MAJOR < 3
+
+static dnnl_status_t onednn_md_create(onednn_md *md, int dims, const dnnl_dims_t size,
+                                      dnnl_data_type_t type, dnnl_format_tag_t tag)
+{
+    *md = calloc(1, sizeof **md);
+    return *md ? dnnl_memory_desc_init_by_tag(*md, dims, size, type, tag) : dnnl_out_of_memory;
+}
+
+static void onednn_md_destroy(onednn_md md)
+{
+    free(md);
+}
+
+static dnnl_status_t onednn_pick(dnnl_primitive_desc_t *pd, const void *op_desc,
+                                 dnnl_primitive_desc_t hint, dnnl_primitive_attr_t attr,
+                                 dnnl_engine_t engine, const char *avoid)
+{
+    dnnl_primitive_desc_iterator_t it = NULL;
+    dnnl_status_t s = dnnl_primitive_desc_iterator_create(&it, op_desc, attr, engine, hint);
+
+    for (; s == dnnl_success; s = dnnl_primitive_desc_iterator_next(it)) {
+        *pd = dnnl_primitive_desc_iterator_fetch(it);
+        if (!*pd)
+            s = dnnl_out_of_memory;
+        if (!*pd || !avoid || !strstr(onednn_implementation(*pd), avoid))
+            break;
+        dnnl_primitive_desc_destroy(*pd);
+        *pd = NULL;
+    }
+    dnnl_primitive_desc_iterator_destroy(it);
+    return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
+}
+
+static dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pass,
+                                          const onednn_operands *t, dnnl_primitive_desc_t hint,
+                                          dnnl_primitive_attr_t attr, dnnl_engine_t engine,
+                                          const char *avoid)
+{
+    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    dnnl_convolution_desc_t d;
+    dnnl_status_t s;
+
+    if (pass == DT_PASS_FORWARD)
+        s = dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, direct, t->x, t->w,
+                                               t->bias, t->y, t->stride, t->before, t->after);
+    else if (pass == DT_PASS_DATA)
+        s = dnnl_convolution_backward_data_desc_init(&d, direct, t->x, t->w, t->y, t->stride,
+                                                     t->before, t->after);
+    else
+        s = dnnl_convolution_backward_weights_desc_init(&d, direct, t->x, t->w, t->bias, t->y,
+                                                        t->stride, t->before, t->after);
+    return s == dnnl_success ? onednn_pick(pd, &d, hint, attr, engine, avoid) : s;
+}
+
+#else
+
+static dnnl_status_t onednn_md_create(onednn_md *md, int dims, const dnnl_dims_t size,
+                                      dnnl_data_type_t type, dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_create_with_tag(md, dims, size, type, tag);
+}
+
+static void onednn_md_destroy(onednn_md md)
+{
+    dnnl_memory_desc_destroy(md);
+}
+
+static dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pass,
+                                          const onednn_operands *t, dnnl_primitive_desc_t hint,
+                                          dnnl_primitive_attr_t attr, dnnl_engine_t engine,
+                                          const char *avoid)
+{
+    static const dnnl_dims_t dense = {0};
+    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    dnnl_status_t s;
+
+    if (pass == DT_PASS_FORWARD)
+        s = dnnl_convolution_forward_primitive_desc_create(
+            pd, engine, dnnl_forward_training, direct, t->x, t->w, t->bias, t->y, t->stride, dense,
+            t->before, t->after, attr);
+    else if (pass == DT_PASS_DATA)
+        s = dnnl_convolution_backward_data_primitive_desc_create(pd, engine, direct, t->x, t->w,
+                                                                 t->y, t->stride, dense, t->before,
+                                                                 t->after, hint, attr);
+    else
+        s = dnnl_convolution_backward_weights_primitive_desc_create(
+            pd, engine, direct, t->x, t->w, t->bias, t->y, t->stride, dense, t->before, t->after,
+            hint, attr);
+    while (s == dnnl_success && avoid && strstr(onednn_implementation(*pd), avoid))
+        s = dnnl_primitive_desc_next_impl(*pd);
+    if (s != dnnl_success) {
+        dnnl_primitive_desc_destroy(*pd);
+        *pd = NULL;
+    }
+    return s == dnnl_last_impl_reached ? dnnl_unimplemented : s;
+}
+
+#endif
 
 /* ---- Passes ---------------------------------------------------------------------- */
 
-enum { TENSOR_X, TENSOR_W, TENSOR_Y, TENSOR_DW, TENSOR_BIAS, TENSOR_COUNT };
+enum { TENSOR_X, TENSOR_W, TENSOR_Y, TENSOR_BIAS, TENSOR_COUNT };
 typedef struct onednn_tensors {
     onednn_md of[TENSOR_COUNT]; /* owned */
 } onednn_tensors;
-
-static dnnl_data_type_t onednn_type(dt_dtype t)
-{
-    return t == DT_BF16 ? dnnl_bf16 : dnnl_f32;
-}
 
 static void onednn_tensors_release(onednn_tensors *t)
 {
@@ -33,18 +144,14 @@ static void onednn_tensors_release(onednn_tensors *t)
         onednn_md_destroy(t->of[i]);
 }
 
-static dt_status onednn_tensors_init(onednn_tensors *t, const dt_conv *c, dt_pass pass, int64_t n)
+static dt_status onednn_tensors_init(onednn_tensors *t, const dt_conv *c, int64_t n)
 {
-    const dnnl_data_type_t type = onednn_type(c->type);
-    const dnnl_data_type_t y_type = pass == DT_PASS_FORWARD ? onednn_type(c->out_type) : type;
     const dnnl_dims_t x = {n, c->ic, c->ih, c->iw}, y = {n, c->oc, c->oh, c->ow};
     const dnnl_dims_t w = {c->oc, c->ic, c->kernel[0], c->kernel[1]}, bias = {c->oc};
-    const dnnl_format_tag_t any = dnnl_format_tag_any;
     const dnnl_status_t got[] = {
-        onednn_md_create(&t->of[TENSOR_X], 4, x, type, dnnl_nhwc),
-        onednn_md_create(&t->of[TENSOR_W], 4, w, type, any),
-        onednn_md_create(&t->of[TENSOR_Y], 4, y, y_type, dnnl_nhwc),
-        onednn_md_create(&t->of[TENSOR_DW], 4, w, dnnl_f32, any),
+        onednn_md_create(&t->of[TENSOR_X], 4, x, dnnl_f32, dnnl_nhwc),
+        onednn_md_create(&t->of[TENSOR_W], 4, w, dnnl_f32, dnnl_format_tag_any),
+        onednn_md_create(&t->of[TENSOR_Y], 4, y, dnnl_f32, dnnl_nhwc),
         onednn_md_create(&t->of[TENSOR_BIAS], 1, bias, dnnl_f32, dnnl_a),
     };
 
@@ -53,17 +160,30 @@ static dt_status onednn_tensors_init(onednn_tensors *t, const dt_conv *c, dt_pas
     return DT_OK;
 }
 
+/* The jit 1x1 weight gradients copy the pixels of a strided convolution next to each other
+ * in scratch. rtus_prepare_space_info asks for room for ic channels a pixel, but
+ * execute_backward_weights puts a block of pixels where it would begin with ic_block
+ * channels (8 under AVX2, 16 under AVX-512) each: with fewer channels than that behind the
+ * end, where another thread's scratch lies. (Read in 2.6.3 and 3.7.1, seen in 2.6.3.) */
+static bool onednn_overruns(const dt_conv *c)
+{
+    enum { MOST_CHANNELS_OF_A_BLOCK = 16 };
+
+    return c->kernel[0] == 1 && c->kernel[1] == 1 && (c->stride[0] > 1 || c->stride[1] > 1) &&
+           c->ic < MOST_CHANNELS_OF_A_BLOCK;
+}
+
 dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l, const dt_conv *c,
                              dt_pass pass, int64_t n, onednn_const_md like)
 {
     const bool forward = pass == DT_PASS_FORWARD;
+    const char *avoid = pass == DT_PASS_WEIGHTS && onednn_overruns(c) ? "_1x1" : NULL;
     dnnl_primitive_desc_t hint = NULL;
-    const char *avoid = NULL;
     onednn_tensors t = {{0}};
     onednn_operands o;
     dt_status st;
 
-    DT_GO(st, onednn_tensors_init(&t, c, pass, n), out);
+    DT_GO(st, onednn_tensors_init(&t, c, n), out);
     o = (onednn_operands){.x = t.of[TENSOR_X],
                           .w = forward && like ? like : t.of[TENSOR_W],
                           .y = t.of[TENSOR_Y],
@@ -78,12 +198,8 @@ dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
           out);
     if (forward)
         goto out;
-    if (like || pass == DT_PASS_WEIGHTS)
-        o.w = like ? like : t.of[TENSOR_DW];
-    if (pass == DT_PASS_WEIGHTS && onednn_amx_loops(c) && dnnl_version()->major < 3)
-        avoid = "amx";
-    else if (pass == DT_PASS_WEIGHTS && onednn_overruns(c))
-        avoid = "_1x1";
+    if (like)
+        o.w = like;
     st = onednn_check(onednn_describe_conv(pd, pass, &o, hint, l->attr, l->engine, avoid),
                       "backward convolution");
 out:
@@ -92,49 +208,16 @@ out:
     return st;
 }
 
-dt_status onednn_pack_create(dnnl_primitive_desc_t *pd, const onednn_library *l, const dt_conv *c,
-                             onednn_const_md packed)
+dt_status onednn_reorder_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
+                                const dt_conv *c, onednn_const_md packed, bool pack)
 {
     const dnnl_dims_t w = {c->oc, c->ic, c->kernel[0], c->kernel[1]};
-    onednn_md master = NULL;
-    dnnl_status_t s = onednn_md_create(&master, 4, w, dnnl_f32, dnnl_hwio);
+    onednn_md slab = NULL;
+    dnnl_status_t s = onednn_md_create(&slab, 4, w, dnnl_f32, dnnl_hwio);
 
     if (s == dnnl_success)
-        s = dnnl_reorder_primitive_desc_create(pd, master, l->engine, packed, l->engine, l->attr);
-    onednn_md_destroy(master);
+        s = dnnl_reorder_primitive_desc_create(pd, pack ? slab : packed, l->engine,
+                                               pack ? packed : slab, l->engine, l->attr);
+    onednn_md_destroy(slab);
     return onednn_check(s, "reorder of weights");
-}
-
-/* ---- Layouts of weights ---------------------------------------------------------- */
-
-size_t onednn_offset(const onednn_blocks *b, int dim, int64_t at)
-{
-    int64_t offset = 0, inner = 1;
-
-    for (int k = b->blocks; k-- > 0; inner *= b->block[k])
-        if (b->block_dim[k] == dim) {
-            offset += at % b->block[k] * inner;
-            at /= b->block[k];
-        }
-    return (size_t)(offset + at * b->stride[dim]);
-}
-
-bool onednn_layout(onednn_const_md md, onednn_blocks *b, char *name, size_t size)
-{
-    size_t bytes, used;
-
-    if (!onednn_md_blocks(md, b) || b->dims != 4)
-        return false;
-    bytes = dnnl_data_type_size(b->type);
-    used = (size_t)snprintf(name, size, "onednn %s", b->type == dnnl_bf16 ? "bf16 " : "fp32 ");
-    for (int k = 0; k < b->blocks && used < size; k++)
-        used += (size_t)snprintf(name + used, size - used, "%d%c", (int)b->block[k],
-                                 "oihw"[b->block_dim[k]]);
-    for (int k = 0; k < 4 && used < size; k++) {
-        bytes *= (size_t)b->padded[k];
-        used += (size_t)snprintf(name + used, size - used, " %c%" PRId64 "/%" PRId64 ":%" PRId64,
-                                 "oihw"[k], b -> size[k], b -> padded[k], b -> stride[k]);
-    }
-    /* Sums that some layouts carry along would need room of their own. */
-    return used < size && dnnl_memory_desc_get_size(md) == bytes;
 }

@@ -1,8 +1,22 @@
-/* onednn_desc.h - descriptions of convolution passes and of weight layouts for oneDNN;
- * private to the row. All functions are Local. */
+/* onednn_desc.h - descriptions of float32 convolution passes and of their weights for oneDNN,
+ * versions 2 and 3; private to the row. All functions are Local. */
 #ifndef DT_ONEDNN_DESC_H
 #define DT_ONEDNN_DESC_H
-#include "onednn_api.h"
+#include "kernel.h"
+
+#include <dnnl.h>
+#include <dnnl_debug.h>
+
+/* Version 3 hides memory descriptions behind pointers. */
+#if DNNL_VERSION_MAJOR < 3
+typedef dnnl_memory_desc_t *onednn_md;
+typedef const dnnl_memory_desc_t *onednn_const_md;
+#define ONEDNN_ANY_ISA dnnl_cpu_isa_all
+#else
+typedef dnnl_memory_desc_t onednn_md;
+typedef const_dnnl_memory_desc_t onednn_const_md;
+#define ONEDNN_ANY_ISA dnnl_cpu_isa_default
+#endif
 
 typedef struct onednn_library { /* handles that every description needs, borrowed */
     dnnl_engine_t engine;
@@ -16,16 +30,10 @@ dt_status onednn_check(dnnl_status_t s, const char *what) DT_MUST_CHECK;
  * one that oneDNN likes best when it is NULL. */
 dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l, const dt_conv *c,
                              dt_pass pass, int64_t n, onednn_const_md like) DT_MUST_CHECK;
-/* The reorder from master weights (float32 [kh][kw][ic][oc]) to `packed`, to be
- * destroyed. */
-dt_status onednn_pack_create(dnnl_primitive_desc_t *pd, const onednn_library *l, const dt_conv *c,
-                             onednn_const_md packed) DT_MUST_CHECK;
-
-/* Where index `at` of dimension `dim` (o, i, h, w) lies, in elements: offsets of a
- * blocked layout are a sum of one term per dimension, whatever the order of its inner
- * blocks. */
-size_t onednn_offset(const onednn_blocks *b, int dim, int64_t at);
-/* The layout of weights, and as text everything that decides where one lies; false: not
- * a plain blocked layout, or too long. */
-bool onednn_layout(onednn_const_md md, onednn_blocks *b, char *name, size_t size);
+/* The reorder between the slab's order [kh][kw][ic][oc] and the layout `packed`, to be destroyed.
+ *   pack  to `packed`, otherwise from it */
+dt_status onednn_reorder_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
+                                const dt_conv *c, onednn_const_md packed, bool pack) DT_MUST_CHECK;
+/* The library's name of what it chose. */
+const char *onednn_implementation(const_dnnl_primitive_desc_t pd);
 #endif

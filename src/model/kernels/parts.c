@@ -35,21 +35,16 @@ void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t 
             to[i] = (part[i] + part[i + stride]) + (part[i + 2 * stride] + part[i + 3 * stride]);
 }
 
-void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t stride, int count,
-                    const size_t *offset, size_t contiguous)
+bool dt_conv_fits(const int64_t size[][4], size_t count, int64_t most)
 {
-    const size_t *h = offset, *w = h + c->kernel[0], *i = w + c->kernel[1];
-    const size_t *o = i + c->ic, oc = (size_t)c->oc;
-    const int64_t rows = c->kernel[0] * c->kernel[1] * c->ic;
-
-#pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t place = r / c->ic;
-        const float *from = part + h[place / c->kernel[1]] + w[place % c->kernel[1]] + i[r % c->ic];
-        float *to = dw + (size_t)r * oc;
-        for (size_t k = 0; k < oc; k += contiguous)
-            dt_part_sum(to + k, from + o[k], stride, count, DT_MIN(oc - k, contiguous));
+    for (size_t i = 0; i < count; i++) {
+        int64_t left = most;
+        for (int k = 0; k < 4; k++)
+            left /= DT_MAX(size[i][k], 1);
+        if (left == 0)
+            return false;
     }
+    return true;
 }
 
 /* ---- Bias gradient --------------------------------------------------------------- */

@@ -20,20 +20,16 @@ static inline int64_t dt_part_first(int64_t n, int count, int i)
     return n * i / count;
 }
 
-/* to[i] = the sum of part[i], part[i + stride], ... over count = 1, 2 or 4 parts. */
+/* to[i] = the sum of part[i], part[i + stride], ... over count = 1, 2 or 4 parts; `to` may be the
+ * first part. */
 void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t n);
-
-/* The same for dw[kh][kw][ic][oc], where the parts lie in another order: element
- * (h, w, i, o) of a part at offset[h] + offset[kh + w] + offset[kh + kw + i] +
- * offset[kh + kw + ic + o]. Output channels k .. k + contiguous - 1 lie side by side
- * for every multiple k of contiguous. */
-void dt_part_unpack(const dt_conv *c, float *dw, const float *part, size_t stride, int count,
-                    const size_t *offset, size_t contiguous);
 
 /* dbias[oc] = the sum of dy[rows][oc]; scratch of dt_bias_scratch_bytes. */
 size_t dt_bias_scratch_bytes(const dt_conv *c);
 void dt_bias_gradient(const dt_conv *c, const void *dy, void *scratch, float *dbias);
 
+/* Whether each of these products of sizes is at most `most`; sizes below 1 count as 1. */
+bool dt_conv_fits(const int64_t size[][4], size_t count, int64_t most);
 /* Elements of one image of x and of y. */
 static inline size_t dt_conv_x_image(const dt_conv *c)
 {

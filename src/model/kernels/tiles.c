@@ -51,14 +51,7 @@ static bool tiles_fit(const dt_conv *c)
                                {c->ih, c->iw, 2 * c->ic + DT_TILE, DT_TILE},
                                {c->oh, c->ow, 2 * c->oc + DT_TILE, DT_TILE}};
 
-    for (size_t i = 0; i < DT_COUNT_OF(size); i++) {
-        int64_t left = INT_MAX / 4;
-        for (int k = 0; k < 4; k++)
-            left /= size[i][k] < 1 ? 1 : size[i][k];
-        if (left == 0)
-            return false;
-    }
-    return true;
+    return dt_conv_fits(size, DT_COUNT_OF(size), INT_MAX / 4);
 }
 
 static bool tiles_supports(const dt_conv *c, dt_pass pass)
