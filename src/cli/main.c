@@ -126,10 +126,10 @@ int main(int argc, char **argv)
         st = dt_signals_catch(main_leave);
     if (st == DT_OK)
         st = dt_comm_open(&c, &argc, &argv);
-    if (st == DT_OK) {
-        dt_signals_started();
+    if (st == DT_OK && command == &dt_command_train)
+        st = dt_signals_started();
+    if (st == DT_OK)
         st = main_run(c, argc, argv);
-    }
     /* dt_comm_agree clears the record: what is left, the other ranks do not know of and
      * would wait for this one for ever. */
     const bool alone = st != DT_OK && dt_fail_text()[0] != '\0';

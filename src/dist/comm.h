@@ -19,7 +19,6 @@ struct dt_comm {
     int split;          /* nodes that this machine is treated as */
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     char node_why[256]; /* see dt_node_mem_create */
-    int hail;           /* the word of the last, see dt_comm_hail */
     dt_comm_log *log;   /* NULL: none is kept; owned */
 };
 

@@ -59,14 +59,6 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root) DT_MUST_
 dt_status dt_comm_sum_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 
-/* A word to all other ranks, which hear it when they listen; nobody waits. A rank hails again
- * only when every other has heard it. Local. */
-dt_status dt_comm_hail(dt_comm *c, int word) DT_MUST_CHECK;
-/* Whether another rank has hailed: *word is set if so, one hail at a time. Local. */
-dt_status dt_comm_hear(dt_comm *c, int *word, bool *heard) DT_MUST_CHECK;
-/* Wait for a hail that is known to be under way. Local. */
-dt_status dt_comm_await_hail(dt_comm *c, int *word) DT_MUST_CHECK;
-
 /* Keep a log of all collectives from now on: lines of JSON that rank 0 appends to the file `path`
  * (same). DT_CANTCREATE. Collective. */
 dt_status dt_comm_log_open(dt_comm *c, const char *path) DT_MUST_CHECK;

@@ -8,7 +8,6 @@ struct dt_exec {
     dt_call *call;       /* [plan->steps], owned */
     char *arena;         /* borrowed */
     dt_result result;
-    dt_status (*goes_on)(void *context); /* NULL: nobody is asked */
     void *context;
     int flip_param; /* -1: none */
     unsigned flip_bit;
@@ -102,12 +101,6 @@ const float *dt_exec_logits(const dt_exec *e)
     return exec_value(e, e->plan->logits);
 }
 
-void dt_exec_watch(dt_exec *e, dt_status (*goes_on)(void *context), void *context)
-{
-    e->goes_on = goes_on;
-    e->context = context;
-}
-
 void dt_exec_flip(dt_exec *e, size_t param, unsigned bit)
 {
     e->flip_param = (int)param;
@@ -152,14 +145,6 @@ static dt_call *backward_call(dt_exec *e, int i, double divisor, float *grad)
 static const dt_plan *wave_plan(const dt_wave *w)
 {
     return w->plan ? w->plan : w->exec[0]->plan;
-}
-
-static dt_status wave_goes_on(const dt_wave *w)
-{
-    for (int k = 0; k < w->count; k++)
-        if (w->exec[k] && w->exec[k]->goes_on)
-            DT_TRY(w->exec[k]->goes_on(w->exec[k]->context));
-    return DT_OK;
 }
 
 /* Where shard k writes its own statistics of a step: zeros when it has no images, so that
@@ -242,7 +227,6 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments, dt_result
     const dt_plan *p = wave_plan(w);
 
     for (int i = 0; i < p->steps; i++) {
-        DT_TRY(wave_goes_on(w));
         dt_place_layer(i);
         DT_TRY(forward_step(w, &p->step[i], i, moments));
         for (int k = 0; k < w->count; k++)
@@ -289,7 +273,6 @@ dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
     const dt_plan *p = wave_plan(w);
 
     for (int i = p->steps; i-- > 0;) {
-        DT_TRY(wave_goes_on(w));
         dt_place_layer(i);
         DT_TRY(backward_step(w, &p->step[i], i, divisor, grad));
         if (observer)

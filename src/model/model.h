@@ -209,9 +209,6 @@ typedef struct dt_observer {
     dt_status (*ready)(void *context, size_t floats_done);
     void *context;
 } dt_observer;
-/* Ask before each step of a pass, forward and backward, whether to go on: another answer than
- * DT_OK ends the pass there, and is what it returns. */
-void dt_exec_watch(dt_exec *e, dt_status (*goes_on)(void *context), void *context);
 /* In the next forward, and only there, flip a bit of the output of the layer that has parameter
  * `param`, as soon as it is written: to see checks find it.
  *   bit  0 to 31, counted from the lowest bit of the output's first four bytes */

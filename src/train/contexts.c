@@ -31,9 +31,6 @@ static dt_status open_place(dt_run *r, int k)
     for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++) {
         dt_exec **e = &c->exec[k * DT_MAX_PLANS + i];
         DT_TRY(dt_exec_create(e, c->plan[i], at, r->scratch.mem));
-        /* A wave that shares statistics leaves off where all its ranks do: lockstep.c. */
-        if (!r->lockstep)
-            dt_exec_watch(*e, dt_stop_listen, r);
     }
     return DT_OK;
 }

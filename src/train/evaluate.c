@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "store/store.h"
+#include "signals.h"
 
 /* The tree of docs/numerics.md section 3 over [a, b). */
 static double tree_sum(const double *x, int64_t a, int64_t b)
@@ -19,57 +20,67 @@ static double tree_sum(const double *x, int64_t a, int64_t b)
     return tree_sum(x, a, a + half) + tree_sum(x, a + half, b);
 }
 
-/* This rank's chunks: loss bits (float64) and counts; zero elsewhere. */
-static dt_status test_chunks(dt_run *r, int64_t chunks, int64_t *loss_bits, int64_t *correct)
+typedef struct chunk_sums {
+    int64_t *loss_bits, *correct; /* [chunks]: of this rank's chunks, 0 elsewhere; float64's bits */
+} chunk_sums;
+
+static dt_status test_chunk(dt_run *r, int64_t k, const chunk_sums *s)
 {
-    const int64_t images = dt_source_describe(r->source)->test;
+    const int64_t first = k * r->test_chunk;
+    const int64_t left = dt_source_describe(r->source)->test - first;
+    const bool full = left >= r->test_chunk;
+    dt_exec *e = r->test[full ? 0 : 1].exec;
+    dt_result result;
 
-    for (int64_t k = dt_comm_rank(r->comm); k < chunks; k += dt_comm_world(r->comm)) {
-        const int64_t first = k * r->test_chunk;
-        const int64_t left = images - first;
-        const bool full = left >= r->test_chunk;
-        dt_exec *e = r->test[full ? 0 : 1].exec;
-        dt_result result;
-
-        DT_TRY(dt_stop_listen(r));
-        dt_place_phase(DT_AT_test);
-        dt_loader_test(r->loader, first, full ? r->test_chunk : left, dt_exec_input(e),
-                       dt_exec_labels(e));
-        DT_TRY(dt_exec_forward(&(dt_wave){.exec = &e, .count = 1}, NULL, &result));
-        memcpy(&loss_bits[k], &result.loss_sum, sizeof loss_bits[k]);
-        correct[k] = result.correct;
-    }
+    dt_loader_test(r->loader, first, full ? r->test_chunk : left, dt_exec_input(e),
+                   dt_exec_labels(e));
+    DT_TRY(dt_exec_forward(&(dt_wave){.exec = &e, .count = 1}, NULL, &result));
+    memcpy(&s->loss_bits[k], &result.loss_sum, sizeof s->loss_bits[k]);
+    s->correct[k] = result.correct;
     return DT_OK;
+}
+
+/* Chunks in rounds, one of each rank. After a round all know whether one was asked to stop, or
+ * has failed: *stop. */
+static dt_status test_chunks(dt_run *r, int64_t chunks, const chunk_sums *s, bool *stop)
+{
+    const int64_t world = dt_comm_world(r->comm);
+    dt_status st = DT_OK;
+
+    dt_place_phase(DT_AT_test);
+    *stop = false;
+    for (int64_t first = 0; first < chunks && !*stop; first += world) {
+        const int64_t k = first + dt_comm_rank(r->comm);
+        if (k < chunks)
+            st = test_chunk(r, k, s);
+        int64_t ends = st != DT_OK || dt_signals_stop() != 0;
+        DT_TRY(dt_comm_max_i64(r->comm, &ends, 1));
+        *stop = ends != 0;
+    }
+    return st;
 }
 
 dt_status dt_run_test(dt_run *r, dt_test_result *result)
 {
     const int64_t images = dt_source_describe(r->source)->test;
     const int64_t chunks = (images + r->test_chunk - 1) / r->test_chunk;
-    const int64_t sums = 2 * chunks + 2; /* and who left off, and who hailed */
     int64_t *bits = NULL, correct = 0;
     double *loss = NULL;
-    dt_status st = DT_OK;
+    bool stop;
+    dt_status st = dt_calloc(&bits, 2 * (size_t)chunks, sizeof *bits, "evaluation");
 
-    st = dt_calloc(&bits, (size_t)sums, sizeof *bits, "evaluation");
     if (st == DT_OK)
         st = dt_calloc(&loss, (size_t)chunks, sizeof *loss, "evaluation");
-    r->stop.listens = true;
-    if (st == DT_OK)
-        st = test_chunks(r, chunks, bits, bits + chunks);
-    r->stop.listens = false;
-    const bool left = st == DT_PREEMPTED; /* no failure: the sums below say so */
-    DT_GO(st, dt_comm_agree(r->comm, left ? DT_OK : st), out);
-    bits[2 * chunks] = left;
-    bits[2 * chunks + 1] = r->stop.hails;
+    DT_GO(st, dt_comm_agree(r->comm, st), out);
+    st = test_chunks(r, chunks, &(chunk_sums){bits, bits + chunks}, &stop);
+    DT_GO(st, dt_comm_agree(r->comm, st), out);
     /* One rank holds a chunk's bits and all others 0: the integer sum passes them on. */
-    DT_GO(st, dt_comm_sum_i64(r->comm, bits, (size_t)sums), out);
-    DT_GO(st, dt_stop_settle(r, bits[2 * chunks + 1]), out);
+    DT_GO(st, dt_comm_sum_i64(r->comm, bits, 2 * (size_t)chunks), out);
     for (int64_t k = 0; k < chunks; k++) {
         memcpy(&loss[k], &bits[k], sizeof loss[k]);
         correct += bits[chunks + k];
     }
-    *result = (dt_test_result){.undone = bits[2 * chunks] > 0,
+    *result = (dt_test_result){.stop = stop,
                                .loss = dt_nan_unsigned(tree_sum(loss, 0, chunks) / (double)images),
                                .accuracy = (double)correct / (double)images,
                                .correct = correct,
@@ -79,21 +90,6 @@ out:
     free(bits);
     free(loss);
     return st;
-}
-
-/* The options that describe the newest model that --model means. */
-static dt_status eval_describe(dt_comm *c, const dt_options *o, dt_options *own,
-                               dt_model_meta *meta, char model[PATH_MAX])
-{
-    dt_looks l = {.looks = 0};
-
-    DT_TRY(dt_run_newest(c, o->model, model));
-    do {
-        *own = *o;
-        DT_TRY(dt_run_settle(c, dt_options_from_model(model, own, meta), o->model, model, &l));
-    } while (l.again);
-    own->model = model;
-    return DT_OK;
 }
 
 dt_status dt_eval(dt_comm *c, const dt_options *o)
@@ -108,9 +104,12 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     if (!o->model[0])
         return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs --model FILE, a model.safetensors "
                                                   "that a run has saved"));
-    DT_TRY(eval_describe(c, o, &own, &meta, model));
+    DT_TRY(dt_run_newest(c, o->model, model));
+    own = *o;
+    own.model = model;
+    DT_TRY(dt_comm_agree(c, dt_options_from_model(model, &own, &meta)));
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
-    DT_GO(st, dt_run_load(&r, o->model, model, true), out);
+    DT_GO(st, dt_run_load(&r, model, true), out);
     DT_GO(st, dt_run_test(&r, &t), out);
     if (!isfinite(t.loss)) {
         st = dt_comm_agree(c, dt_fail(DT_NUMERIC,

@@ -11,8 +11,7 @@
 
 struct dt_lockstep {
     dt_reduce *tree[DT_SYNC_KINDS];
-    int first;         /* own shard */
-    unsigned combined; /* calls of sync_combine; the same number on all ranks */
+    int first; /* own shard */
     dt_norm_sync sync;
 };
 
@@ -89,18 +88,13 @@ static void *sync_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
     return dt_reduce_leaf(t->tree[kind]);
 }
 
-/* No rank may leave off alone, as the others would wait for it here. So all ask one another,
- * every few times, whether to leave off. */
 static dt_status sync_combine(void *context, dt_norm_kind kind)
 {
-    enum { ASKS_EVERY = 4 };
-    dt_run *r = context;
-    dt_lockstep *t = r->lockstep;
+    const dt_lockstep *t = ((const dt_run *)context)->lockstep;
     const void *unused;
 
     dt_reduce_push(t->tree[kind]);
-    DT_TRY(dt_reduce_finish(t->tree[kind], &unused));
-    return ++t->combined % ASKS_EVERY == 0 ? dt_stop_agree(r) : DT_OK;
+    return dt_reduce_finish(t->tree[kind], &unused);
 }
 
 static const void *sync_result(void *context, dt_norm_kind kind, int k)

@@ -6,7 +6,6 @@
 #include "optim.h"
 #include "schedule.h"
 #include "store/store.h"
-#include "stop.h"
 #include "train.h"
 
 /* What a run needs beyond the evaluation of a model. */
@@ -23,7 +22,7 @@ typedef enum dt_phase {
 extern const char *const dt_phase_name[DT_PHASE_COUNT];
 
 /* What a shard's leaf of the loss tree adds up. */
-enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_hails, DT_LEAF_left, DT_LEAF_COUNT };
+enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_stop, DT_LEAF_COUNT };
 
 /* Training's plans, and a wave's places: the shards that run in lockstep, all of a rank's own
  * where they share batch-norm statistics, else one. */
@@ -47,7 +46,7 @@ typedef struct dt_compiled {
 
 typedef struct dt_lockstep dt_lockstep; /* see lockstep.h */
 
-struct dt_run {
+typedef struct dt_run {
     dt_comm *comm; /* borrowed */
     dt_options o;  /* resolved: nothing is auto any more */
     dt_dtype precision;
@@ -84,9 +83,10 @@ struct dt_run {
     int64_t steps_per_epoch, total_steps;
 
     double phase_s[DT_PHASE_COUNT];
+    dt_phase phase; /* under way, and the clock when it began */
+    double phase_began;
     dt_profile *profile; /* borrowed, of contexts.plan's steps; NULL: layers are not clocked */
-    dt_stop stop;
-};
+} dt_run;
 
 /* Open data, build, compile, check memory, take it, and compare all ranks. On any error
  * (already agreed and printed) r is released. Collective. */
@@ -103,29 +103,19 @@ static inline dt_isa dt_run_isa(const dt_run *r)
 }
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_weights dt_run_weights(const dt_run *r);
-/* dt_newest_model by rank 0 for all: of a run that is going on, each would see another one.
+/* dt_newest_model by rank 0 for all: each rank could find another one, of a run that still trains.
  * Agreed. Collective. */
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
-/* Agrees on what came of reading the model `found`, which dt_run_newest gave for `given`. When
- * it was pruned meanwhile, as a run that is going on does, the newest is looked for once more into
- * found, and l->again says so. l is zeroed at first. Collective. */
-typedef struct dt_looks {
-    int looks;
-    bool again;
-} dt_looks;
-dt_status dt_run_settle(dt_comm *c, dt_status local, const char *given, char found[PATH_MAX],
-                        dt_looks *l) DT_MUST_CHECK;
-/* Weights and running statistics from that model, compared across ranks; without `head` all but
- * the classifier's. Collective. */
-dt_status dt_run_load(dt_run *r, const char *given, char found[PATH_MAX], bool head) DT_MUST_CHECK;
+/* Weights and running statistics from the model `path`, compared across ranks; without `head` all
+ * but the classifier's. Collective. */
+dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;
 /* Weights, running statistics and momentum of rank 0 to all ranks, then compared. Collective. */
 dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 /* Memory per rank and slab, for a reader. Local. */
 void dt_run_print_memory(FILE *f, const dt_run *r);
 
 typedef struct dt_step_result {
-    bool save, stop; /* a rank asked for it: it holds for all */
-    bool undone;     /* ranks left off to stop: all is as before the step, and below is nothing */
+    bool save, stop; /* a rank asked for it: it holds for all, after this step */
     double loss;     /* mean over the global batch, the same on all ranks */
     double accuracy; /* of the training batch */
     double lr;
@@ -138,11 +128,12 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
                       dt_step_result *result) DT_MUST_CHECK;
 
 typedef struct dt_test_result {
-    bool undone; /* ranks left off to stop: below is nothing */
+    bool stop; /* a rank was asked to stop: the test ended early, and below is nothing */
     double loss, accuracy;
     int64_t correct, images;
 } dt_test_result;
-/* The whole test set, cut into chunks whose bounds do not depend on the ranks. Collective. */
+/* The whole test set, cut into chunks whose bounds do not depend on the ranks. A request to stop
+ * is obeyed after the chunks under way. Collective. */
 dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
 
 /* Bytes of r->arena that the waves take, once plans are made. Local. */
@@ -152,8 +143,5 @@ dt_status dt_contexts_open(dt_run *r) DT_MUST_CHECK;
 void dt_contexts_close(dt_contexts *c);
 /* Place k's context for a shard of so many images; NULL for one of none. Local. */
 dt_status dt_contexts_find(const dt_contexts *c, int k, int64_t images, dt_exec **e) DT_MUST_CHECK;
-
-/* Charge the time since *mark to a phase. Local. */
-void dt_phase_charge(dt_run *r, dt_phase phase, double *mark);
 
 #endif

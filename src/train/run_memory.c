@@ -114,7 +114,6 @@ static dt_status bind_tests(dt_run *r)
     for (int i = 0; i < 2 && r->test[i].plan; i++) {
         dt_compiled *c = &r->test[i];
         DT_TRY(dt_exec_create(&c->exec, c->plan, r->arena.mem, r->scratch.mem));
-        dt_exec_watch(c->exec, dt_stop_listen, r);
     }
     return DT_OK;
 }

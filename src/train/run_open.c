@@ -248,19 +248,6 @@ dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX])
     return dt_comm_bcast(c, out, PATH_MAX, 0);
 }
 
-dt_status dt_run_settle(dt_comm *c, dt_status local, const char *given, char found[PATH_MAX],
-                        dt_looks *l)
-{
-    int64_t gone = local != DT_OK && strcmp(given, found) != 0 && dt_checkpoint_gone(found);
-
-    DT_TRY(dt_comm_max_i64(c, &gone, 1));
-    l->again = gone && ++l->looks < DT_CHECKPOINT_LOOKS;
-    if (!l->again)
-        return dt_comm_agree(c, local);
-    dt_fail_clear();
-    return dt_run_newest(c, given, found);
-}
-
 static dt_status load_model(dt_run *r, const char *path, bool head)
 {
     const dt_weights state = dt_run_weights(r);
@@ -271,15 +258,10 @@ static dt_status load_model(dt_run *r, const char *path, bool head)
     return DT_OK;
 }
 
-/* The agreement is also the barrier behind which the node's other ranks may read. */
-dt_status dt_run_load(dt_run *r, const char *given, char found[PATH_MAX], bool head)
+/* The agreement is also the barrier after which the node's other ranks may read. */
+dt_status dt_run_load(dt_run *r, const char *path, bool head)
 {
-    dt_looks l = {.looks = 0};
-
-    do
-        DT_TRY(dt_run_settle(r->comm, r->writes ? load_model(r, found, head) : DT_OK, given, found,
-                             &l));
-    while (l.again);
+    DT_TRY(dt_comm_agree(r->comm, r->writes ? load_model(r, path, head) : DT_OK));
     return compare_state(r, "weights of the model file");
 }
 

@@ -148,8 +148,7 @@ static dt_status disk_failed(const dt_run *r, dt_status st, const char *what)
 {
     if (st == DT_OK || st == DT_NUMERIC || strcmp(r->o.on_save_error, "stop") == 0)
         return st;
-    dt_warn("%s: %s%s", what, dt_fail_text(),
-            r->stop.signal ? "" : "; training goes on (--on-save-error continue)");
+    dt_warn("%s: %s; training goes on (--on-save-error continue)", what, dt_fail_text());
     dt_fail_clear();
     return DT_OK;
 }

@@ -11,7 +11,7 @@ typedef struct dt_session {
     dt_rundir folder;
     dt_report report;
     dt_saver *saver;
-    bool files_lost;    /* removed, and could not be written again: it is said */
+    bool files_lost; /* removed, and could not be written again: it is said */
     char model_path[PATH_MAX];
 } dt_session;
 

@@ -1,5 +1,5 @@
-/* signals.c - while a run is set up, a signal ends it at once, or as soon as MPI is started. Then
- * handlers only leave a note, and the loop looks at it. */
+/* signals.c - while a run is set up, a signal ends it at once. Then the handler only leaves a
+ * note, and the loop looks at it. */
 #include "signals.h"
 
 #include <errno.h>
@@ -7,18 +7,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* A handler has no printf: the lines are made here. */
+#define ROW(signal)                                                                                \
+    {                                                                                              \
+        signal, #signal,                                                                           \
+            "dtrain: stopped by " #signal                                                          \
+            " while the run was set up: nothing has changed; start it again\n"                     \
+    }
 static const struct {
     int number;
-    const char *name;
-} signal_table[] = {
-    {SIGUSR1, "SIGUSR1"},
-    {SIGTERM, "SIGTERM"},
-    {SIGINT, "SIGINT"},
-    {SIGHUP, "SIGHUP"},
-};
-enum { SIGNALS = DT_COUNT_OF(signal_table) };
+    const char *name, *set_up;
+} signal_table[] = {ROW(SIGUSR1), ROW(SIGTERM), ROW(SIGINT), ROW(SIGHUP)};
+enum { SIGNALS = DT_COUNT_OF(signal_table), ASKED_ALONE_S = 2 };
 
-static volatile sig_atomic_t stop_signal, save_wished, starting, deferred;
+static volatile sig_atomic_t stop_signal, save_asked, deferred;
 static void (*leave_process)(const char *line);
 static bool follows; /* a rank behind the launcher's first */
 
@@ -30,92 +32,66 @@ const char *dt_signals_name(int number)
     return "a signal";
 }
 
-/* ---- While the run is set up ----------------------------------------------------------- */
-
-/* What a handler may call is little: no printf. */
+/* A signal to mpirun reaches all ranks: the first one reports it, and mpirun then ends the others.
+ * One that is still there after a while was asked alone. */
 static void leave(int number)
 {
-    const char *const part[] = {"dtrain: stopped by ", dt_signals_name(number),
-                                " while the run was set up: nothing has changed; start it again\n"};
-    char line[160];
-    size_t at = 0;
-
-    for (size_t i = 0; i < DT_COUNT_OF(part); i++) {
-        const size_t n = strlen(part[i]);
-        memcpy(line + at, part[i], n);
-        at += n;
-    }
-    line[at] = '\0';
-    leave_process(line);
+    if (follows)
+        sleep(ASKED_ALONE_S);
+    for (int i = 0; i < SIGNALS; i++)
+        if (signal_table[i].number == number)
+            leave_process(signal_table[i].set_up);
 }
-
-static void note_alarm(int number)
-{
-    (void)number;
-    if (!deferred)
-        leave(stop_signal);
-}
-
-/* A signal to mpirun reaches all ranks: the first one says it, and mpirun ends the others. But
- * one of them that is still there after a while was asked alone. A rank that ends while MPI_Init
- * talks with mpirun has made that wait for ever, for a lock (one time in 30; Open MPI 4.1.4 with
- * PMIx 4.2.2): so it first hears MPI_Init out, where that does not last. */
-static void leave_set_up(int number)
-{
-    enum { ASKED_ALONE_S = 2, MPI_INIT_S = 10 };
-
-    if (starting || follows)
-        alarm(starting ? MPI_INIT_S : ASKED_ALONE_S);
-    else
-        leave(number);
-}
-
-void dt_signals_started(void)
-{
-    starting = 0;
-    if (stop_signal && !deferred)
-        leave_set_up(stop_signal);
-}
-
-/* ---- Always ---------------------------------------------------------------------------- */
 
 static void note_signal(int number)
 {
     if (number == SIGHUP) {
-        save_wished = 1;
+        save_asked = 1;
         return;
     }
     if (!stop_signal)
         stop_signal = number;
     if (number == SIGINT)
-        signal(SIGINT, SIG_DFL); /* the second one is meant */
+        signal(SIGINT, SIG_DFL); /* the second one ends the process */
     if (!deferred)
-        leave_set_up(number);
+        leave(number);
 }
 
-static dt_status catch_signal(int number, void (*handler)(int))
+/* A rank that ends while MPI_Init talks with mpirun has made that wait for ever, for a lock (one
+ * time in 30; Open MPI 4.1.4 with PMIx 4.2.2): signals wait until MPI is started. */
+static dt_status block(int how)
 {
-    struct sigaction action = {.sa_flags = SA_RESTART};
+    sigset_t set;
 
-    action.sa_handler = handler;
-    if (sigemptyset(&action.sa_mask) != 0 || sigaction(number, &action, NULL) != 0)
-        return dt_fail(DT_BUG, "cannot catch %s: %s", dt_signals_name(number), strerror(errno));
+    sigemptyset(&set);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaddset(&set, signal_table[i].number);
+    if (sigprocmask(how, &set, NULL) != 0)
+        return dt_fail(DT_BUG, "cannot hold signals back: %s", strerror(errno));
     return DT_OK;
 }
 
 dt_status dt_signals_catch(void (*leave_by)(const char *line))
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    struct sigaction action = {.sa_flags = SA_RESTART};
 
     if (!rank)
         rank = getenv("PMIX_RANK");
     follows = rank && strcmp(rank, "0") != 0;
     leave_process = leave_by;
-    stop_signal = save_wished = deferred = 0;
-    starting = 1;
+    stop_signal = save_asked = deferred = 0;
+    DT_TRY(block(SIG_BLOCK));
+    action.sa_handler = note_signal;
     for (int i = 0; i < SIGNALS; i++)
-        DT_TRY(catch_signal(signal_table[i].number, note_signal));
-    return catch_signal(SIGALRM, note_alarm);
+        if (sigaction(signal_table[i].number, &action, NULL) != 0)
+            return dt_fail(DT_BUG, "cannot catch %s: %s", signal_table[i].name, strerror(errno));
+    return DT_OK;
+}
+
+dt_status dt_signals_started(void)
+{
+    return block(SIG_UNBLOCK);
 }
 
 void dt_signals_defer(void)
@@ -130,9 +106,9 @@ int dt_signals_stop(void)
 
 bool dt_signals_save(void)
 {
-    const bool wished = save_wished != 0;
+    const bool asked = save_asked != 0;
 
-    if (wished)
-        save_wished = 0;
-    return wished;
+    if (asked)
+        save_asked = 0;
+    return asked;
 }

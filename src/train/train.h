@@ -13,11 +13,11 @@ dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX]) DT_MUST_CH
 
 /* From now on, until dt_train has its run set up, SIGUSR1, SIGTERM and SIGINT end the process by
  * `leave`, which must not return, with a line to print: there is nothing yet to be saved. After
- * that they are wishes, which dt_train obeys, as SIGHUP is from now on. Before MPI is started:
- * that may take a second, in which they would end the rank without a word. Local. */
+ * that they are requests, which dt_train obeys, as SIGHUP is from now on. Call it before MPI is
+ * started: signals wait until dt_signals_started. Local. */
 dt_status dt_signals_catch(void (*leave)(const char *line)) DT_MUST_CHECK;
 /* MPI is started: a signal that came meanwhile ends the process here. Local. */
-void dt_signals_started(void);
+dt_status dt_signals_started(void) DT_MUST_CHECK;
 
 /* ---- Commands; all Collective, same options on all ranks (checked) -------------------------- */
 

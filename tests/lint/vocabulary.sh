@@ -14,7 +14,7 @@ gone() {
     fi
 }
 gone 'dt_wishes' dt_requests
-gone 'dt_run_lap' dt_phase_charge
+gone 'dt_run_lap|dt_phase_charge' 'enter (step.c)'
 gone 'dt_tree|dt_tree_[a-z0-9_]+' dt_reduce
 gone 'dt_exchange_parts?|dt_exchange_part_[a-z]+|dt_exchange_fold_parts' partial, partials
 gone 'dt_state_text|dt_state_read' 'dt_checkpoint_json_*'
