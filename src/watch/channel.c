@@ -1,177 +1,228 @@
-/* channel.c - one socket per rank, and the addresses of all others. */
-#include "channel.h"
-
-#include <arpa/inet.h>
+/* channel.c - what nodes tell each other of their ranks.
+ *
+ * Datagrams, because nothing may wait for a host that is gone: twice a second the leader of a node,
+ * its first rank that runs, sends the node's rows to the leaders of the others; where it does not
+ * know who leads, to all ranks and addresses of the node. A message is believed if it has the
+ * HMAC-SHA256 of a key that rank 0 has drawn and MPI has carried, and is newer than the last one of
+ * its node. All hosts run the same build, so that words are sent as they are. */
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-enum { ADDRESSES = 8 }; /* of a host, at most */
+#include "monitor.h"
 
-typedef struct peer {
-    int32_t count;
-    uint32_t address[ADDRESSES]; /* network order, like */
-    uint16_t port;
-} peer;
+/* ---- Messages -------------------------------------------------------------------------------- */
 
-struct dt_channel {
-    int socket, rank, world, first, end; /* ranks of this node */
-    uint8_t key[DT_CHANNEL_KEY];
-    peer *peer;    /* [world] */
-    int64_t *sent; /* [world] see dt_message_read */
-    uint8_t message[DT_MESSAGE_BYTES];
+#define MESSAGE_MAGIC INT64_C(0x3268637461777464) /* "dtwatch2" */
+enum { MAGIC, SENT, FIRST, COUNT, HEAD };         /* words before the rows */
+enum { CODE = 32 };                               /* bytes of the HMAC behind them */
+
+/* A row's words; times are of the sender's clock. */
+#define ROW_LIST(X)                                                                                \
+    X(count, place.step)                                                                           \
+    X(count, place.phase)                                                                          \
+    X(count, place.layer)                                                                          \
+    X(count, place.slice)                                                                          \
+    X(time, place.changed_ns)                                                                      \
+    X(time, place.waits_ns)                                                                        \
+    X(time, heard_ns)                                                                              \
+    X(count, place.waited_ns)                                                                      \
+    X(count, place.sent_bytes)                                                                     \
+    X(count, place.step_ns)                                                                        \
+    X(count, place.longest_ns)                                                                     \
+    X(count, place.before_ns)                                                                      \
+    X(count, state)
+enum {
+#define X(kind, member) +1
+    WORDS = ROW_LIST(X)
+#undef X
 };
+_Static_assert(DT_MESSAGE_BYTES >= (HEAD + DT_MESSAGE_ROWS * WORDS) * 8 + CODE, "all rows fit");
 
-/* ---- Opening ------------------------------------------------------------------------------- */
+static int64_t as_count(int64_t word, int64_t shift)
+{
+    (void)shift;
+    return word;
+}
 
-/* Whatever interface leads to a peer, the peer has an address in its network. */
-static void find_addresses(peer *p)
+/* This machine's clock may not have run for so long. */
+static int64_t as_time(int64_t word, int64_t shift)
+{
+    return word ? DT_MAX(word + shift, 1) : 0;
+}
+
+static bool code_of(const dt_watch *w, const uint8_t *message, size_t bytes, uint8_t code[CODE])
+{
+    unsigned length = CODE;
+    return HMAC(EVP_sha256(), w->key, DT_WATCH_KEY, message, bytes, code, &length) != NULL;
+}
+
+size_t dt_message_write(const dt_watch *w, int first, int64_t now, uint8_t out[DT_MESSAGE_BYTES])
+{
+    const int count = DT_MIN(w->node_end - first, DT_MESSAGE_ROWS);
+    const int64_t head[HEAD] = {MESSAGE_MAGIC, now, first, count};
+    uint8_t *to = out + sizeof head;
+    int64_t word;
+
+    memcpy(out, head, sizeof head);
+    for (const dt_row *row = w->board->row + first; row < w->board->row + first + count; row++) {
+#define X(kind, member)                                                                            \
+    word = dt_seen(row->member);                                                                   \
+    memcpy(to, &word, sizeof word);                                                                \
+    to += sizeof word;
+        ROW_LIST(X)
+#undef X
+    }
+    return code_of(w, out, (size_t)(to - out), to) ? (size_t)(to - out) + CODE : 0;
+}
+
+/* Whether it is a whole message of this run, of rows of another node. */
+static bool is_message(const dt_watch *w, const uint8_t *message, size_t bytes, int64_t head[HEAD])
+{
+    uint8_t code[CODE];
+    const size_t least = HEAD * sizeof *head + CODE;
+
+    if (bytes < least || !code_of(w, message, bytes - CODE, code) ||
+        CRYPTO_memcmp(code, message + bytes - CODE, CODE) != 0)
+        return false;
+    memcpy(head, message, HEAD * sizeof *head);
+    const int64_t first = head[FIRST], count = head[COUNT];
+    return head[MAGIC] == MESSAGE_MAGIC && first >= 0 && first < w->world && count >= 1 &&
+           count <= w->world - first && bytes - least == (size_t)count * WORDS * sizeof *head &&
+           (first >= w->node_end || first + count <= w->node_first);
+}
+
+int dt_message_read(dt_watch *w, const uint8_t *message, size_t bytes, int64_t now)
+{
+    int64_t head[HEAD], word;
+
+    if (!is_message(w, message, bytes, head) || head[SENT] <= w->sent[head[FIRST]])
+        return -1;
+    const int64_t shift = now - head[SENT];
+    const uint8_t *from = message + sizeof head;
+    for (int64_t r = head[FIRST]; r < head[FIRST] + head[COUNT]; r++) {
+        dt_row *row = &w->board->row[r];
+        w->sent[r] = head[SENT];
+        dt_tell(row->told_ns, now);
+#define X(kind, member)                                                                            \
+    memcpy(&word, from, sizeof word);                                                              \
+    from += sizeof word;                                                                           \
+    dt_tell(row->member, (__typeof__(row->member))as_##kind(word, shift));
+        ROW_LIST(X)
+#undef X
+    }
+    return (int)head[FIRST];
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* Whatever interface leads to another node, this one has an address in its network. */
+static void find_addresses(dt_who *who)
 {
     struct ifaddrs *list = NULL;
+    int n = 0;
 
     if (getifaddrs(&list) != 0)
         return;
-    for (struct ifaddrs *i = list; i && p->count < ADDRESSES; i = i->ifa_next)
+    for (struct ifaddrs *i = list; i && n < DT_WATCH_ADDRESSES; i = i->ifa_next)
         if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP)) {
             struct sockaddr_in in;
             memcpy(&in, i->ifa_addr, sizeof in);
-            p->address[p->count++] = in.sin_addr.s_addr;
+            who->address[n++] = in.sin_addr.s_addr;
         }
     freeifaddrs(list);
 }
 
-static dt_status open_socket(dt_channel *ch)
+dt_status dt_channel_open(dt_watch *w, dt_comm *c)
 {
-    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    struct sockaddr_in any = {.sin_family = AF_INET};
     socklen_t length = sizeof any;
 
-    ch->socket = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (ch->socket < 0 || bind(ch->socket, (struct sockaddr *)&any, sizeof any) != 0 ||
-        getsockname(ch->socket, (struct sockaddr *)&any, &length) != 0)
-        return dt_fail(DT_NOMEM, "a socket for the watch: %s", strerror(errno));
-    ch->peer[ch->rank].port = any.sin_port;
-    find_addresses(&ch->peer[ch->rank]);
-    return DT_OK;
-}
-
-/* Every rank's own, put together by sums: the others' are zero. */
-static dt_status share_peers(dt_channel *ch, dt_comm *c)
-{
-    enum { NUMBERS = 2 + ADDRESSES };
-    const size_t count = (size_t)ch->world * NUMBERS;
-    int64_t *all = NULL;
-
-    DT_TRY(dt_comm_agree(c, dt_calloc(&all, count, sizeof *all, "addresses of ranks")));
-    const peer *own = &ch->peer[ch->rank];
-    int64_t *mine = all + (size_t)ch->rank * NUMBERS;
-    mine[0] = own->port;
-    mine[1] = own->count;
-    for (int k = 0; k < ADDRESSES; k++)
-        mine[2 + k] = own->address[k];
-    const dt_status st = dt_comm_sum_i64(c, all, count);
-    for (int r = 0; r < ch->world && st == DT_OK; r++) {
-        const int64_t *from = all + (size_t)r * NUMBERS;
-        ch->peer[r] = (peer){.port = (uint16_t)from[0], .count = (int32_t)from[1]};
-        for (int k = 0; k < ADDRESSES; k++)
-            ch->peer[r].address[k] = (uint32_t)from[2 + k];
-    }
-    free(all);
-    return st;
-}
-
-static dt_status share_key(dt_channel *ch, dt_comm *c)
-{
-    dt_status st = DT_OK;
-
-    if (ch->rank == 0 && getrandom(ch->key, sizeof ch->key, 0) != (ssize_t)sizeof ch->key)
-        st = dt_fail(DT_BUG, "no random numbers: %s", strerror(errno));
-    DT_TRY(dt_comm_agree(c, st));
-    return dt_comm_bcast(c, ch->key, sizeof ch->key, 0);
-}
-
-static dt_status take(dt_channel *ch)
-{
-    DT_TRY(dt_calloc(&ch->peer, (size_t)ch->world, sizeof *ch->peer, "the watch's peers"));
-    DT_TRY(dt_calloc(&ch->sent, (size_t)ch->world, sizeof *ch->sent, "the watch's peers"));
-    return open_socket(ch);
-}
-
-dt_status dt_channel_open(dt_channel **out, dt_comm *c)
-{
-    dt_channel *ch = NULL;
-    dt_status st = DT_OK;
-
-    *out = NULL;
+    w->socket = -1;
     if (dt_comm_nodes(c) == 1)
         return DT_OK;
-    DT_TRY(dt_comm_agree(c, dt_calloc(&ch, 1, sizeof *ch, "the watch's channel")));
-    ch->socket = -1;
-    ch->rank = dt_comm_rank(c);
-    ch->world = dt_comm_world(c);
-    ch->first = ch->rank - dt_comm_node_rank(c);
-    ch->end = ch->first + dt_comm_node_ranks(c);
-    DT_GO(st, dt_comm_agree(c, take(ch)), failed);
-    DT_GO(st, share_peers(ch, c), failed);
-    DT_GO(st, share_key(ch, c), failed);
-    *out = ch;
+    DT_TRY(dt_calloc(&w->leader, (size_t)w->world, sizeof *w->leader, "the watch"));
+    DT_TRY(dt_calloc(&w->sent, (size_t)w->world, sizeof *w->sent, "the watch"));
+    w->socket = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (w->socket < 0 || bind(w->socket, (struct sockaddr *)&any, sizeof any) != 0 ||
+        getsockname(w->socket, (struct sockaddr *)&any, &length) != 0)
+        return dt_fail(DT_NOMEM, "a socket for the watch: %s", strerror(errno));
+    w->who[w->rank].port = any.sin_port;
+    find_addresses(&w->who[w->rank]);
     return DT_OK;
-
-failed:
-    dt_channel_close(ch);
-    return st;
 }
 
-void dt_channel_close(dt_channel *ch)
+dt_status dt_channel_share(dt_watch *w, dt_comm *c)
 {
-    if (!ch)
-        return;
-    if (ch->socket >= 0)
-        close(ch->socket);
-    free(ch->peer);
-    free(ch->sent);
-    free(ch);
+    dt_status st = DT_OK;
+
+    if (dt_comm_nodes(c) == 1)
+        return DT_OK;
+    if (w->rank == 0 && getrandom(w->key, sizeof w->key, 0) != (ssize_t)sizeof w->key)
+        st = dt_fail(DT_BUG, "no random numbers: %s", strerror(errno));
+    DT_TRY(dt_comm_agree(c, st));
+    return dt_comm_bcast(c, w->key, sizeof w->key, 0);
 }
 
 /* ---- Sending and receiving ------------------------------------------------------------------- */
 
 /* A datagram that does not leave is lost like one that does not come: the next one tells all. */
-static void send_to(const dt_channel *ch, const peer *p, size_t bytes)
+static void send_one(const dt_watch *w, const void *message, size_t bytes, in_addr_t address,
+                     in_port_t port)
 {
-    for (int k = 0; k < p->count; k++) {
-        const struct sockaddr_in to = {
-            .sin_family = AF_INET, .sin_port = p->port, .sin_addr.s_addr = p->address[k]};
-        (void)!sendto(ch->socket, ch->message, bytes, MSG_NOSIGNAL, (const struct sockaddr *)&to,
-                      sizeof to);
-    }
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = address};
+    (void)!sendto(w->socket, message, bytes, MSG_NOSIGNAL, (const struct sockaddr *)&to, sizeof to);
 }
 
-void dt_channel_send(dt_channel *ch, const dt_table *t, int first, int end, int64_t now)
+/* To the node whose first rank it is. */
+static void send_node(const dt_watch *w, int first, const void *message, size_t bytes, int64_t now)
 {
-    if (!ch)
+    const struct sockaddr_in *leader = &w->leader[first];
+    const int64_t silent_ns = now - dt_seen(w->board->row[first].told_ns);
+
+    if (leader->sin_port && silent_ns < DT_WATCH_HEARD_S * INT64_C(1000000000)) {
+        send_one(w, message, bytes, leader->sin_addr.s_addr, leader->sin_port);
         return;
-    for (int r = first; r < end; r += DT_CHANNEL_ROWS) {
-        const size_t bytes = dt_message_write(t, r, end, now, now, ch->key, ch->message);
-        for (int k = 0; k < ch->world && bytes > 0; k++)
-            if (k < ch->first || k >= ch->end)
-                send_to(ch, &ch->peer[k], bytes);
+    }
+    for (int r = first; r < w->world && w->who[r].first == first; r++)
+        for (int k = 0; k < DT_WATCH_ADDRESSES && w->who[r].address[k]; k++)
+            send_one(w, message, bytes, (in_addr_t)w->who[r].address[k], (in_port_t)w->who[r].port);
+}
+
+void dt_channel_send(dt_watch *w, int64_t now)
+{
+    uint8_t message[DT_MESSAGE_BYTES];
+
+    for (int r = w->node_first; w->socket >= 0 && r < w->node_end; r += DT_MESSAGE_ROWS) {
+        const size_t bytes = dt_message_write(w, r, now, message);
+        for (int k = 0; k < w->world && bytes > 0; k++)
+            if (w->who[k].first == k && k != w->node_first)
+                send_node(w, k, message, bytes, now);
     }
 }
 
-void dt_channel_receive(dt_channel *ch, const dt_table *t, int64_t now)
+void dt_channel_receive(dt_watch *w, int64_t now)
 {
-    enum { MOST = 4096 }; /* of a tick: whoever floods the port does not keep the watch from it */
+    enum { MOST = 4096 }; /* of a tick: a flood of the port does not keep the monitor from it */
+    uint8_t message[DT_MESSAGE_BYTES];
+    struct sockaddr_in from;
 
-    for (int i = 0; ch && i < MOST; i++) {
-        const ssize_t n = recv(ch->socket, ch->message, sizeof ch->message, MSG_TRUNC);
+    for (int i = 0; w->socket >= 0 && i < MOST; i++) {
+        socklen_t length = sizeof from;
+        const ssize_t n = recvfrom(w->socket, message, sizeof message, MSG_TRUNC,
+                                   (struct sockaddr *)&from, &length);
         if (n < 0)
             return;
-        if ((size_t)n <= sizeof ch->message)
-            (void)dt_message_read(ch->message, (size_t)n, ch->key, t, ch->first, ch->end, ch->sent,
-                                  now);
+        const int r =
+            (size_t)n <= sizeof message ? dt_message_read(w, message, (size_t)n, now) : -1;
+        if (r >= 0)
+            w->leader[w->who[r].first] = from;
     }
 }

@@ -1,11 +1,10 @@
-/* watch.h - who keeps whom waiting; the public header of src/watch.
+/* watch.h - which rank keeps the others waiting; the public header of src/watch.
  *
- * Each rank tells where it is (dt_place in base.h) in a table that its node's ranks share. A
- * thread in each rank, which never calls MPI, looks at the table twice a second; the first that
- * is alive on a node speaks and acts for it, and on rank 0's node copies the table into the file
- * `progress` of the run folder, so that others can read it while the run goes on and after
- * everything was killed. (The table is not the file itself: who cuts a file that is mapped ends
- * all who look at it.) */
+ * Each rank writes where it is (dt_place in base.h) on a board that its node's ranks share. A
+ * monitor, a thread of each rank that never calls MPI, looks at the board twice a second; the first
+ * rank of a node that runs leads it: its monitor speaks and acts for the node, tells the other
+ * nodes, and on rank 0's node writes the file `progress` of the run folder, a text for people,
+ * which is right up to half a second also after everything was killed. */
 #ifndef DT_WATCH_H
 #define DT_WATCH_H
 #include "dist/dist.h"
@@ -16,7 +15,7 @@
 typedef struct dt_watch dt_watch;
 
 typedef struct dt_watch_opts {
-    const char *folder;         /* on rank 0: where the table's file goes */
+    const char *folder;         /* on rank 0: where `progress` goes */
     const char *const *name;    /* [names] of the plan's steps; copied (same) */
     int names;                  /* (same) */
     int64_t total_steps, batch; /* of the run; images of a step (same) */
@@ -24,8 +23,8 @@ typedef struct dt_watch_opts {
                                  * where its host is silent. 0: never (same) */
 } dt_watch_opts;
 
-/* From now on the rank's changes of place are seen and judged. Where no table can be had, one line
- * says so and *w is NULL. Collective. */
+/* From now on the rank's changes of place are seen and judged. Where the node has no memory for the
+ * board, one line says so and *w is NULL. Collective. */
 dt_status dt_watch_open(dt_watch **w, dt_comm *c, const dt_watch_opts *opts) DT_MUST_CHECK;
 /* The run has ended with that exit code, as others may see. w: NULL does nothing. Local. */
 void dt_watch_close(dt_watch *w, int code);
@@ -35,13 +34,13 @@ void dt_watch_waited(const dt_watch *w, double *waited_s);
 /* ---- Judging ------------------------------------------------------------------------ */
 
 enum {
-    DT_WATCH_HEARD_S = 3,   /* a watcher that is silent for so long does not run */
+    DT_WATCH_HEARD_S = 3,   /* a monitor that is silent for so long does not run */
     DT_WATCH_SILENT_S = 45, /* a host that is silent for so long, while others wait, is lost */
 };
 
 /* A rank as it is seen. */
 typedef struct dt_watch_view {
-    bool runs;        /* its process does: its own watcher was heard */
+    bool runs;        /* its process does: its own monitor was heard */
     bool waits;       /* for other ranks */
     double still_s;   /* since its last change, or since it waits, or since it was heard */
     double allowed_s; /* what it took before between two changes; in waiting, for a step; where it
@@ -64,7 +63,7 @@ dt_watch_verdict dt_watch_judge(const dt_watch_view *view, int count, double war
 
 /* ---- Reading ------------------------------------------------------------------------ */
 
-/* Print where each rank of the run is, or was when it ended. going: its folder is in use.
- * DT_NOINPUT: there is no table; DT_FORMAT: it is none. Local. */
+/* Print where each rank of the run is, or was when it ended. going: the run folder is locked.
+ * DT_NOINPUT: there is no `progress`; DT_FORMAT: it is none. Local. */
 dt_status dt_watch_status(const char *run, bool going, FILE *f) DT_MUST_CHECK;
 #endif

@@ -1,27 +1,32 @@
 /* watch_message.c - what nodes tell each other arrives as it was, and nothing else is believed. */
-#include "watch/channel.h"
+#include "watch/monitor.h"
 
 #include "test.h"
 
-enum { WORLD = 6, FIRST = 2, END = 5 }; /* of the ranks that the message is about */
+enum { WORLD = 6, FIRST = 2, END = 5 }; /* of the node that the message is about */
 
-static const uint8_t key[DT_CHANNEL_KEY] = {1, 2, 3}, other_key[DT_CHANNEL_KEY] = {1, 2, 4};
 static const int64_t now = INT64_C(5000000000), then = INT64_C(90000000000);
 
-static dt_table new_table(void **memory)
+/* A rank of the node [first, end), as far as messages need one. */
+static dt_watch *new_watch(int first, int end)
 {
-    assert_ok(dt_calloc(memory, dt_table_bytes(WORLD, 0) + 64, 1, "a table"));
-    char *at = *memory;
-    dt_table t =
-        dt_table_of(at + dt_align((size_t)(uintptr_t)at, 64) - (size_t)(uintptr_t)at, WORLD);
-    t.head->world = WORLD;
-    return t;
+    dt_watch *w = NULL;
+
+    assert_ok(dt_calloc(&w, 1, sizeof *w, "a watch"));
+    *w = (dt_watch){.world = WORLD, .node_first = first, .node_end = end, .key = {1, 2, 3}};
+    w->board = aligned_alloc(64, sizeof *w->board + WORLD * sizeof *w->board->row);
+    assert_non_null(w->board);
+    memset(w->board, 0, sizeof *w->board + WORLD * sizeof *w->board->row);
+    assert_ok(dt_calloc(&w->sent, WORLD, sizeof *w->sent, "a watch"));
+    return w;
 }
 
-static void fill(const dt_table *t)
+static dt_watch *new_sender(void)
 {
+    dt_watch *w = new_watch(FIRST, END);
+
     for (int r = 0; r < WORLD; r++) {
-        dt_table_row *row = &t->row[r];
+        dt_row *row = &w->board->row[r];
         dt_tell(row->place.step, 100 + r);
         dt_tell(row->place.phase, DT_AT_backward);
         dt_tell(row->place.layer, -1 + r);
@@ -30,83 +35,80 @@ static void fill(const dt_table *t)
         dt_tell(row->heard_ns, now - r);
         dt_tell(row->state, 'T');
     }
+    return w;
 }
 
-static bool read_as(const dt_table *t, const uint8_t *message, size_t bytes, const uint8_t *with,
-                    int first, int end)
+static void free_watch(dt_watch *w)
 {
-    int64_t sent[WORLD] = {0};
-    return dt_message_read(message, bytes, with, t, first, end, sent, then);
-}
-
-static void assert_untouched(const dt_table *t)
-{
-    for (int r = 0; r < WORLD; r++)
-        assert_int_equal(dt_seen(t->row[r].place.step), 0);
+    free(w->board);
+    free(w->sent);
+    free(w);
 }
 
 static void rows_arrive(void **state)
 {
-    (void)state;
-    void *a, *b;
     uint8_t message[DT_MESSAGE_BYTES];
-    int64_t sent[WORLD] = {0};
-    const dt_table from = new_table(&a), to = new_table(&b);
+    dt_watch *from = new_sender(), *to = new_watch(0, FIRST);
 
-    fill(&from);
-    const size_t bytes = dt_message_write(&from, FIRST, END, 8, now, key, message);
-    assert_true(dt_message_read(message, bytes, key, &to, 0, FIRST, sent, then));
+    (void)state;
+    const size_t bytes = dt_message_write(from, FIRST, now, message);
+    assert_int_equal(dt_message_read(to, message, bytes, then), FIRST);
     for (int r = 0; r < WORLD; r++) {
-        const dt_table_row *row = &to.row[r];
+        const dt_row *row = &to->board->row[r];
         const bool told = r >= FIRST && r < END;
         assert_int_equal(dt_seen(row->place.step), told ? 100 + r : 0);
-        if (!told)
-            continue;
-        assert_int_equal(dt_seen(row->place.layer), -1 + r);
-        assert_int_equal(dt_seen(row->place.changed_ns), then - 10 * r);
+        assert_int_equal(dt_seen(row->place.layer), told ? -1 + r : 0);
+        assert_int_equal(dt_seen(row->place.changed_ns), told ? then - 10 * r : 0);
         assert_int_equal(dt_seen(row->place.waits_ns), r == 3 ? then - 7 : 0);
-        assert_int_equal(dt_seen(row->heard_ns), then - r);
-        assert_int_equal(dt_seen(row->state), 'T');
-        assert_int_equal(dt_seen(row->told_ns), then);
+        assert_int_equal(dt_seen(row->heard_ns), told ? then - r : 0);
+        assert_int_equal(dt_seen(row->state), told ? 'T' : 0);
+        assert_int_equal(dt_seen(row->told_ns), told ? then : 0);
     }
-    assert_false(dt_message_read(message, bytes, key, &to, 0, FIRST, sent, then)); /* again */
-    const size_t older = dt_message_write(&from, FIRST, END, 7, now, key, message);
-    assert_false(dt_message_read(message, older, key, &to, 0, FIRST, sent, then));
-    const size_t newer = dt_message_write(&from, FIRST, END, 9, now, key, message);
-    assert_true(dt_message_read(message, newer, key, &to, 0, FIRST, sent, then));
-    free(a);
-    free(b);
+    static const struct {
+        int64_t sent;
+        int first;
+    } row[] = {{now, -1}, {now - 1, -1}, {now + 1, FIRST}}; /* again, older, newer */
+    for (size_t i = 0; i < DT_COUNT_OF(row); i++)
+        assert_int_equal(
+            dt_message_read(to, message, dt_message_write(from, FIRST, row[i].sent, message), then),
+            row[i].first);
+    free_watch(from);
+    free_watch(to);
 }
 
 static void nothing_else_is_believed(void **state)
 {
-    (void)state;
-    void *a, *b;
     uint8_t message[DT_MESSAGE_BYTES];
-    const dt_table from = new_table(&a), to = new_table(&b);
+    dt_watch *from = new_sender(), *to = new_watch(0, FIRST);
+    const size_t bytes = dt_message_write(from, FIRST, now, message);
 
-    fill(&from);
-    const size_t bytes = dt_message_write(&from, FIRST, END, 8, now, key, message);
-    assert_false(read_as(&to, message, bytes, other_key, 0, FIRST));
+    (void)state;
     for (size_t n = 0; n < bytes; n++)
-        assert_false(read_as(&to, message, n, key, 0, FIRST));
+        assert_int_equal(dt_message_read(to, message, n, then), -1);
     for (size_t bit = 0; bit < 8 * bytes; bit++) {
         dt_flip_bit(message, (unsigned)bit);
-        assert_false(read_as(&to, message, bytes, key, 0, FIRST));
+        assert_int_equal(dt_message_read(to, message, bytes, then), -1);
         dt_flip_bit(message, (unsigned)bit);
     }
-    /* ranks of the reader's own node, whoever says it */
-    assert_false(read_as(&to, message, bytes, key, 0, FIRST + 1));
-    assert_false(read_as(&to, message, bytes, key, END - 1, WORLD));
-    assert_untouched(&to);
-    /* more ranks than there are, with the right key */
-    to.head->world = END - 1;
-    assert_false(read_as(&to, message, bytes, key, 0, FIRST));
-    to.head->world = WORLD;
-    assert_untouched(&to);
-    assert_true(read_as(&to, message, bytes, key, 0, FIRST));
-    free(a);
-    free(b);
+    /* of ranks of the reader's own node; more ranks than there are; with another key */
+    static const struct {
+        int first, end, world;
+        uint8_t key;
+    } row[] = {{0, FIRST + 1, WORLD, 1},
+               {END - 1, WORLD, WORLD, 1},
+               {0, FIRST, END - 1, 1},
+               {0, FIRST, WORLD, 2}};
+    for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
+        to->node_first = row[i].first;
+        to->node_end = row[i].end;
+        to->world = row[i].world;
+        to->key[0] = row[i].key;
+        assert_int_equal(dt_message_read(to, message, bytes, then), -1);
+    }
+    for (int r = 0; r < WORLD; r++)
+        assert_int_equal(dt_seen(to->board->row[r].place.step), 0);
+    free_watch(from);
+    free_watch(to);
 }
 
 int main(void)

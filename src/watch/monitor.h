@@ -1,0 +1,110 @@
+/* monitor.h - what the files of src/watch share; private to it.
+ *
+ * The ranks of a node share a board: a row for each rank of the world. Each rank writes its place
+ * into its own row; rows of other nodes come by datagrams. */
+#ifndef DT_WATCH_MONITOR_H
+#define DT_WATCH_MONITOR_H
+#include "watch.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <semaphore.h>
+
+enum { DT_STATE_GONE = 'X', DT_WATCH_NAME = 48, DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
+
+typedef struct dt_row {
+    _Alignas(64) dt_place place;
+    _Atomic int64_t heard_ns; /* its monitor, last; 0: never */
+    _Atomic int64_t told_ns;  /* when its node was last heard of; 0: this node, or never */
+    _Atomic int state;        /* of a process that does not run: the kernel's letter, or
+                               * DT_STATE_GONE; 0: nobody has looked */
+} dt_row;
+
+typedef struct dt_board {
+    _Atomic int ended;   /* 1 + the run's exit code; 0: it goes on, or was killed */
+    _Atomic int stalled; /* its ranks are to end with DT_STALLED */
+    dt_lent file;        /* rank 0's `progress`, which its node's ranks write, too */
+    dt_row row[];        /* [world] */
+} dt_board;
+
+#define dt_seen(member) atomic_load_explicit(&(member), memory_order_relaxed)
+#define dt_tell(member, value) atomic_store_explicit(&(member), value, memory_order_relaxed)
+
+/* What every rank knows of every other. Words of 64 bits: put together by sums. */
+typedef struct dt_who {
+    int64_t pid, first;                        /* first: rank of its node */
+    int64_t port, address[DT_WATCH_ADDRESSES]; /* of its datagrams, network order; 0: none */
+    char host[DT_HOST_CHARS];
+} dt_who;
+
+struct dt_watch {
+    dt_board *board;
+    dt_node_mem *memory;                   /* the board's */
+    dt_who *who;                           /* [world] */
+    int rank, world, node_first, node_end; /* ranks of this node */
+    double warn_s, abort_s, silent_s;      /* of stillness; silent_s: of a host; HUGE_VAL: never */
+    int64_t total_steps, batch;
+    char (*name)[DT_WATCH_NAME]; /* [names] of the plan's steps */
+    int names;
+
+    dt_watch_view *view;   /* [world] */
+    int64_t since_ns;      /* nothing counts from before: the start, or the end of a pause */
+    dt_watch_verdict last; /* what was said; FINE: nothing */
+    double next_s;         /* of stillness, when it is said again */
+
+    int socket; /* -1: one node */
+    uint8_t key[DT_WATCH_KEY];
+    struct sockaddr_in *leader; /* [world] of a node's first rank: who spoke for the node last */
+    int64_t *sent;              /* [world] the last message of each rank's node */
+
+    int file;   /* `progress`, on rank 0's node; -1: there is none */
+    char *text; /* [text_bytes] to be written */
+    size_t text_bytes;
+    _Atomic bool writes; /* text is the writer's */
+
+    pthread_t monitor, writer;
+    bool has_monitor, has_writer; /* started */
+    sem_t wake, due;              /* theirs */
+    _Atomic bool stop;            /* under wake and due */
+};
+
+/* ---- Looking (monitor.c) --------------------------------------------------------------------- */
+
+/* See all ranks, tell the other nodes of this one's, judge, and speak and end the run where it is
+ * for this rank to do so. Once a tick, by the monitor's thread. Local. */
+void dt_monitor_look(dt_watch *w, int64_t now);
+/* End this process where its node's ranks are to end. */
+void dt_monitor_obey(const dt_watch *w);
+
+/* ---- Other nodes (channel.c) ----------------------------------------------------------------- */
+
+/* This rank's socket, its part of w->who, and after those were put together, the run's key. Does
+ * nothing where there is one node. DT_NOMEM. Local; share: Collective. */
+dt_status dt_channel_open(dt_watch *w, dt_comm *c) DT_MUST_CHECK;
+dt_status dt_channel_share(dt_watch *w, dt_comm *c) DT_MUST_CHECK;
+/* To the other nodes, this node's rows as of `now`. Never waits. Local. */
+void dt_channel_send(dt_watch *w, int64_t now);
+/* All that has come into the board. Never waits. Local. */
+void dt_channel_receive(dt_watch *w, int64_t now);
+
+enum { DT_MESSAGE_ROWS = 256, DT_MESSAGE_BYTES = 64 + DT_MESSAGE_ROWS * 104 };
+/* A message of this node's rows from `first` on, as many as fit: its bytes. */
+size_t dt_message_write(const dt_watch *w, int first, int64_t now, uint8_t out[DT_MESSAGE_BYTES]);
+/* Put its rows, all of them of other nodes, into the board: the first row's rank. -1: it is none,
+ * or not of this run, or not newer than the last one; nothing is changed. */
+int dt_message_read(dt_watch *w, const uint8_t *message, size_t bytes, int64_t now);
+
+/* ---- The file `progress` (progress.c) -------------------------------------------------------- */
+
+/* A file in rank 0's folder, unless that is NULL; rank 0's node has it. One warning where that
+ * fails. Collective. */
+dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder) DT_MUST_CHECK;
+/* The thread that writes it: a disk that hangs does not keep the monitor. */
+void *dt_progress_main(void *w);
+/* Rank 0, while no writer runs: where all ranks are now. */
+void dt_progress_end(dt_watch *w);
+/* Let the writer write where all ranks are now, unless it still writes. Local. */
+void dt_progress_ask(dt_watch *w, int64_t now);
+/* "backward, layer3.2.conv2 of step 812". */
+void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room);
+#endif

@@ -1,0 +1,233 @@
+/* progress.c - the file `progress` of the run folder: where each rank is, as a text that dtrain
+ * status prints. It is written in place by one call, in lines of one length. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "monitor.h"
+
+#define HEAD "progress of a dtrain run: "
+#define GOING "going on"
+enum { LINE = 240, FIRST_LINES = 2, MOST_BYTES = 64 << 20 };
+
+/* ---- The text -------------------------------------------------------------------------------- */
+
+void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room)
+{
+    const dt_place *p = &w->board->row[rank].place;
+    const int phase = dt_seen(p->phase), layer = dt_seen(p->layer);
+    const long long step = (long long)dt_seen(p->step);
+    const char *text = phase >= 0 && phase < DT_PLACE_COUNT ? dt_place_text[phase] : "?";
+
+    if (layer >= 0 && layer < w->names && phase != DT_AT_test) /* its plan has others */
+        snprintf(out, room, "%s, %s of step %lld", text, w->name[layer], step);
+    else if (step == 0 || phase == DT_AT_begin)
+        snprintf(out, room, "%s", text);
+    else if (phase == DT_AT_exchange)
+        snprintf(out, room, "%s of step %lld, bucket %lld", text, step,
+                 (long long)dt_seen(p->slice) + 1);
+    else
+        snprintf(out, room, "%s %s step %lld", text,
+                 phase == DT_AT_save || phase == DT_AT_test ? "after" : "of", step);
+}
+
+static void describe_run(const dt_watch *w, char *out, size_t room)
+{
+    const dt_place *p = &w->board->row[0].place;
+    const int code = dt_seen(w->board->ended) - 1;
+    const double step_s = 1e-9 * (double)dt_seen(p->step_ns);
+    char manner[64] = GOING, speed[64] = "";
+
+    if (dt_seen(w->board->stalled))
+        snprintf(manner, sizeof manner, "ended by --stall-abort");
+    else if (code >= 0)
+        snprintf(manner, sizeof manner, code == 0 ? "over" : "%s (exit code %d)",
+                 code == dt_status_exit_code(DT_PREEMPTED) ? "stopped" : "ended by an error", code);
+    if (step_s > 0)
+        snprintf(speed, sizeof speed, ", %.1f images/s in the last", (double)w->batch / step_s);
+    snprintf(out, room, HEAD "%s: step %lld of %lld%s", manner, (long long)dt_seen(p->step),
+             (long long)w->total_steps, speed);
+}
+
+static void describe_rank(const dt_watch *w, int r, int64_t now, char *out, size_t room)
+{
+    const dt_row *row = &w->board->row[r];
+    const int64_t waits = dt_seen(row->place.waits_ns), changed = dt_seen(row->place.changed_ns);
+    const bool runs = dt_seen(w->board->ended) ||
+                      now - dt_seen(row->heard_ns) < DT_WATCH_HEARD_S * INT64_C(1000000000);
+    char place[128];
+
+    dt_progress_place(w, r, place, sizeof place);
+    snprintf(out, room, "%5d  %-16.40s %8lld %8.1f  %s%.100s, %.1f s", r, w->who[r].host,
+             (long long)w->who[r].pid, 1e-6 * (double)dt_seen(row->place.sent_bytes),
+             !runs   ? "does not run: "
+             : waits ? "waits in "
+                     : "",
+             place, 1e-9 * (double)(now - (waits ? waits : changed)));
+}
+
+static void describe_all(dt_watch *w, int64_t now)
+{
+    for (int i = 0; i < w->world + FIRST_LINES; i++) {
+        char *line = w->text + (size_t)i * LINE;
+        if (i == 0)
+            describe_run(w, line, LINE);
+        else if (i == 1)
+            snprintf(line, LINE,
+                     " rank  host                  pid  MB sent  where, and for how "
+                     "long");
+        else
+            describe_rank(w, i - FIRST_LINES, now, line, LINE);
+        const size_t length = strlen(line);
+        memset(line + length, ' ', LINE - 1 - length);
+        line[LINE - 1] = '\n';
+    }
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static void write_text(const dt_watch *w)
+{
+    if (pwrite(w->file, w->text, w->text_bytes, 0) == (ssize_t)w->text_bytes)
+        (void)!ftruncate(w->file, (off_t)w->text_bytes); /* the next one mends all */
+}
+
+void *dt_progress_main(void *context)
+{
+    dt_watch *w = context;
+
+    while (!w->stop) {
+        while (sem_wait(&w->due) != 0)
+            ;
+        if (w->writes)
+            write_text(w);
+        w->writes = false;
+    }
+    return NULL;
+}
+
+void dt_progress_ask(dt_watch *w, int64_t now)
+{
+    if (w->file < 0 || w->writes)
+        return;
+    describe_all(w, now);
+    w->writes = true;
+    sem_post(&w->due);
+}
+
+/* Whether a file there may go: an older run's, or what a power cut leaves of it. */
+static bool is_progress(int fd)
+{
+    static const char cut[sizeof HEAD - 1];
+    char head[sizeof cut] = "";
+    const ssize_t n = pread(fd, head, sizeof head, 0);
+
+    return n >= 0 && (memcmp(head, HEAD, sizeof head) == 0 || memcmp(head, cut, sizeof head) == 0);
+}
+
+/* A new file each time: the older run's may have other names. */
+static void make_file(dt_watch *w, const char *folder)
+{
+    char path[PATH_MAX];
+    int64_t bytes = 0;
+    int old = -1;
+
+    snprintf(path, sizeof path, "%s/progress", folder);
+    if (dt_file_open(AT_FDCWD, path, &old, &bytes) == DT_OK && is_progress(old))
+        unlink(path);
+    dt_fail_clear();
+    if (old >= 0)
+        close(old);
+    w->file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (w->file < 0)
+        dt_warn("cannot make %s: %s; dtrain status cannot look at this run%s", path,
+                strerror(errno),
+                errno == EEXIST ? ": remove what is there, which is no run's progress" : "");
+}
+
+dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder)
+{
+    dt_status st = DT_OK;
+
+    if (w->rank == 0) {
+        w->board->file.fd = -1;
+        if (folder)
+            make_file(w, folder);
+        if (w->file >= 0)
+            (void)dt_lend(w->file, &w->board->file);
+    }
+    DT_TRY(dt_comm_barrier(c));
+    if (w->node_first == 0 && w->rank != 0 && w->board->file.fd >= 0)
+        (void)dt_borrow(&w->board->file, &w->file); /* else rank 0 alone writes it */
+    w->text_bytes = (size_t)(w->world + FIRST_LINES) * LINE;
+    if (w->file >= 0)
+        st = dt_calloc(&w->text, w->text_bytes, 1, "the text of the run's progress");
+    DT_TRY(dt_comm_agree(c, st));
+    dt_progress_end(w);
+    return DT_OK;
+}
+
+void dt_progress_end(dt_watch *w)
+{
+    if (w->file < 0 || w->rank != 0)
+        return;
+    describe_all(w, dt_place_clock());
+    write_text(w);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* Every run has its options there before its first step. */
+static dt_status no_progress(const char *run)
+{
+    char options[PATH_MAX + 16];
+
+    snprintf(options, sizeof options, "%s/options.yaml", run);
+    if (access(options, F_OK) != 0)
+        return dt_fail_place(DT_NOINPUT,
+                             "%s is no run folder: name the one that was given as "
+                             "--out: ",
+                             run);
+    return dt_fail_place(DT_NOINPUT, "%s has no progress: its first step has not begun: ", run);
+}
+
+dt_status dt_watch_status(const char *run, bool going, FILE *f)
+{
+    static const char running[] = HEAD GOING;
+    char path[PATH_MAX], *text = NULL, *end = NULL;
+    struct stat info;
+
+    snprintf(path, sizeof path, "%s/progress", run);
+    dt_status st = dt_file_read(AT_FDCWD, path, MOST_BYTES, &text, NULL);
+    if (st == DT_NOINPUT)
+        return no_progress(run);
+    if (st == DT_OK && strncmp(text, HEAD, sizeof HEAD - 1) != 0)
+        st = dt_fail(DT_FORMAT, "%s is no text of a run's progress", path);
+    const bool ran = st == DT_OK && strncmp(text, running, sizeof running - 1) == 0;
+    for (char *line = st == DT_OK ? text : NULL; line && *line; line = end) {
+        const size_t length = strcspn(line, "\n");
+        end = line + length + (line[length] == '\n');
+        line[length] = '\0';
+        for (size_t k = strlen(line); k > 0 && line[k - 1] == ' '; k--)
+            line[k - 1] = '\0';
+        dt_log_shown(line, length + 1);
+        if (line != text)
+            fprintf(f, "%s\n", line);
+        else if (ran && !going)
+            fprintf(f, "run %s is killed, or its machine was: it did not end by itself%s\n", run,
+                    line + sizeof running - 1);
+        else
+            fprintf(f, "run %s is %s\n", run, line + sizeof HEAD - 1);
+    }
+    if (ran && going && stat(path, &info) == 0 && time(NULL) - info.st_mtime > DT_WATCH_HEARD_S)
+        fprintf(f,
+                "written %lld s ago: since then its first host does not run, or its disk does "
+                "not answer\n",
+                (long long)(time(NULL) - info.st_mtime));
+    free(text);
+    return st;
+}
