@@ -3,12 +3,15 @@
 set -u
 cd "$DTRAIN_SOURCE" || exit 1
 bad=0
-for f in README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md data/README.md docs/results.md; do
+for f in LICENSE README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md data/README.md docs/results.md; do
     [ -s "$f" ] || { echo "$f is missing"; bad=1; }
 done
 for f in quickstart runtests scripts/get-cifar10 proofs/asan scripts/fresh-machine .ci/run; do
     [ -x "$f" ] || { echo "$f is not executable"; bad=1; }
 done
+LEAN=${LEAN:-0} # 1: a README that is too long fails the test, 0: its length is printed
+lines=$(wc -l <README.md)
+if [ "$lines" -gt 150 ]; then echo "README.md: $lines lines, at most 150"; [ "$LEAN" = 0 ] || bad=1; fi
 grep -q runtests .ci/run || { echo ".ci/run does not call ./runtests"; bad=1; }
 # one row in an X-list: one file
 rows() { grep -ohE "#define $1\(X\)[^/]*" -A3 "$2" | grep -oE 'X\([a-z0-9_]+\)' | tr -d 'X()' ; }

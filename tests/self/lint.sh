@@ -5,7 +5,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$DTRAIN_SOURCE" || exit 1
 mkdir "$dir/good"
-cp -r src tests docs scripts proofs bench configs cmake .ci ./*.md ./CMake* quickstart runtests "$dir/good/"
+cp -r src tests docs scripts proofs bench configs cmake .ci ./*.md ./CMake* LICENSE quickstart runtests "$dir/good/"
 mkdir "$dir/good/data"
 cp data/README.md "$dir/good/data/"
 cp -r "$dir/good" "$dir/copy"
@@ -23,7 +23,7 @@ finds() {
     grep -qF -- "$words" <<<"$said" || { printf '%s does not say "%s" but:\n%s\n' "$name" "$words" "$said"; bad=1; }
     if [ -e "$dir/good/$file" ]; then cp "$dir/good/$file" "$dir/copy/$file"; else rm "$dir/copy/$file"; fi
 }
-for name in references vocabulary sizes layers front_door configs; do
+for name in references vocabulary sizes layers circles front_door configs; do
     lint "$name" >"$dir/log" || { echo "$name fails on a good copy:"; cat "$dir/log"; bad=1; }
 done
 
@@ -54,6 +54,7 @@ finds sizes $plan "banned functions" "int f(const char *x) { return atoi(x); }"
 finds sizes $plan "unfinished" "/* TO""DO */"
 finds layers $plan "src/model may not include" '#include "dist/dist.h"'
 finds layers src/train/run.h "may include mpi" '#include <mpi.h>'
+LEAN=1 finds circles src/model/net.h "${plan%.c} -> " '#include "plan.h"'
 finds configs configs/smoke.yaml "without an exponent" 'lr: 1e-4'
 finds front_door src/dist/dist.h "no file for exchange" '#define DT_EXCHANGE_LIST(X) X(nothing)'
 exit $bad
