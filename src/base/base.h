@@ -52,24 +52,22 @@ typedef enum dt_status {
 int dt_status_exit_code(dt_status s);
 const char *dt_status_text(dt_status s);
 
-/* Record the first cause of a failure in this thread; returns `code` for `return`.
- * Nothing is printed here: eight ranks that all see the same bad file must print one
- * message. dt_comm_agree (dist.h) or main prints the record, once. A second call keeps
- * the first record. The text names file, place, value and remedy. */
+/* Record the first cause of a failure in this thread, for `return`: file, place, value, remedy. A
+ * second call keeps the first record. Nothing is printed here: eight ranks that read the same bad
+ * file print one message, by dt_comm_agree (dist.h) or main. */
 dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt, ...)
     DT_PRINTF(4, 5) DT_MUST_CHECK;
 #define dt_fail(code, ...) dt_fail_at(__FILE__, __LINE__, code, __VA_ARGS__)
 
-/* Put a place before the record, which callers know and who failed did not: "a.txt:3: ". Returns
- * `code` for `return`. */
+/* Put a place before the record, which only the caller knows: "a.txt:3: ". */
 dt_status dt_fail_place(dt_status code, const char *fmt, ...) DT_PRINTF(2, 3) DT_MUST_CHECK;
 
 /* The recorded text, "" if none; valid until the next dt_fail or dt_fail_clear. */
 const char *dt_fail_text(void);
-/* Forget the record: somebody has printed it, or a fallback was taken. */
+/* Forget the record: it is printed, or a fallback was taken. */
 void dt_fail_clear(void);
 
-/* Propagate silently: the callee that decided the error has recorded it. */
+/* Pass a failure on: who saw it first has recorded it. */
 #define DT_TRY(call)                                                                               \
     do {                                                                                           \
         dt_status try_ = (call);                                                                   \
@@ -88,7 +86,7 @@ void dt_fail_clear(void);
 /* Elements of an array, not of a pointer. */
 #define DT_COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* Both arguments are looked at twice: names and sums, no calls that do something. */
+/* Arguments are evaluated twice. */
 #define DT_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define DT_MAX(a, b) ((a) > (b) ? (a) : (b))
 
@@ -128,8 +126,8 @@ typedef enum dt_place_name {
 } dt_place_name;
 extern const char *const dt_place_text[DT_PLACE_COUNT];
 
-/* One rank's, written by its main thread alone, in memory that others look at while it is
- * written, and after its process is gone. Times in nanoseconds of the monotonic clock. */
+/* One rank's, written by its main thread alone in memory that others read at any time, also after
+ * its process is gone. Times in nanoseconds of the monotonic clock. */
 typedef struct dt_place {
     _Atomic int64_t step;     /* of the run, from 1; 0: before the first */
     _Atomic int phase, layer; /* a dt_place_name; a step of the plan, -1: none */
@@ -145,16 +143,16 @@ int64_t dt_place_clock(void);
 /* From now on changes go there; NULL: nowhere. Borrowed. */
 void dt_place_use(dt_place *place);
 void dt_place_step(int64_t step);
-/* Behind that step, and in none: where a run goes on from, or was left. */
+/* After that step, before the next one. */
 void dt_place_behind(int64_t step);
 void dt_place_phase(dt_place_name phase);
 void dt_place_layer(int layer);
 void dt_place_slice(int64_t slice);
-/* It has handed so much to MPI. */
+/* So much was handed to MPI. */
 void dt_place_sent(size_t bytes);
-/* It waits for other ranks, until the next change. */
+/* The rank waits for others until the next change. */
 void dt_place_waits(void);
-/* Seconds that it has waited in all; it waits no longer. */
+/* Seconds of waiting in all, which ends here. */
 double dt_place_waited(void);
 
 /* ---- Files ------------------------------------------------------------------------ */
@@ -174,18 +172,18 @@ dt_status dt_file_read_at(int fd, const char *name, int64_t offset, void *to,
 dt_status dt_file_read(int folder, const char *name, size_t most, char **text,
                        size_t *length) DT_MUST_CHECK;
 
-/* What errno says of a file that could not be opened with O_NOFOLLOW. */
+/* errno of an open with O_NOFOLLOW as text. */
 const char *dt_open_error(void);
-/* From fd into `to`, until its end or until `bytes` are there: how many are; -1 with errno. */
+/* From fd into `to`, up to its end or `bytes`: how many were read; -1 with errno. */
 int64_t dt_read_until(int fd, void *to, size_t bytes);
 
-/* Lines at the end of a file that was opened with O_APPEND: all of them, or, false with errno,
- * none. After a kill the last one may be cut: mend leaves it out. */
+/* Append lines to a file opened with O_APPEND: all or, false with errno, none. After a kill the last
+ * may be cut: mend removes it. */
 bool dt_append(int fd, const char *text, size_t bytes);
 void dt_append_mend(int fd);
 
-/* Every folder above the last part of path, from the top, by `make`, until that fails; NULL: mkdir,
- * whose failures show where the last part is made. */
+/* Make every folder above the last part of path, from the top, by `make`, until that fails; NULL: by
+ * mkdir, whose failures show where the last part is made. */
 dt_status dt_parents_make(const char *path, dt_status (*make)(const char *folder)) DT_MUST_CHECK;
 
 /* A file of one process that another one of the same user and machine opens, without a name. */
@@ -193,28 +191,26 @@ typedef struct dt_lent {
     int64_t pid, fd; /* fd < 0: there is none */
     uint64_t device, inode;
 } dt_lent;
-/* Its owner's part; 0, or errno. */
+/* The owner describes it: 0, or errno. */
 int dt_lend(int fd, dt_lent *l);
-/* The other's: a descriptor of its own, for reading and writing; 0, or errno, ESRCH where the
- * process is another one by now. */
+/* The other process opens it for reading and writing: 0, or errno; ESRCH: the owner is gone. */
 int dt_borrow(const dt_lent *l, int *fd);
 
 /* ---- Log ------------------------------------------------------------------------- */
 
-/* stderr carries the log, stdout results. Only rank 0 prints notes and warnings;
- * dt_log_error prints on every rank, prefixed with rank and host when world > 1. */
+/* stderr carries the log, stdout results. Notes and warnings are rank 0's, errors every rank's, with
+ * rank and host before them when world > 1. */
 void dt_log_init(int rank, int world);
 void dt_note(const char *fmt, ...) DT_PRINTF(1, 2);
 void dt_warn(const char *fmt, ...) DT_PRINTF(1, 2);
-void dt_warn_once(const char *text); /* not again, for as long as the process lives */
+void dt_warn_once(const char *text); /* the same text once in a process */
 void dt_log_error(const char *fmt, ...) DT_PRINTF(1, 2);
 /* Into this rank's own file alone, where there is one. */
 void dt_log_own(const char *fmt, ...) DT_PRINTF(1, 2);
-/* From now on all that this rank says, notes and warnings too on every rank, also goes into the
- * file rank-00000.log (its number) of a folder, which is made if need be; with time, rank and
- * host before each line. DT_CANTCREATE. Local. */
+/* From now on all that any rank says, notes and warnings too, also goes into its file rank-00000.log
+ * (its number) of a folder, which is made; time, rank and host before each line. DT_CANTCREATE. */
 dt_status dt_log_into(const char *folder) DT_MUST_CHECK;
-/* A line of another thread than the main one: to stderr and into the file. */
+/* A line from any thread: to stderr and into the file. */
 void dt_log_line(const char *line);
 /* Lines of the log and dt_fail's records show `name` for the path `place` and what is below it:
  * a folder that is reached by its descriptor has another name for its user. Both are borrowed;
@@ -226,8 +222,8 @@ void dt_log_shown(char *text, size_t room);
 
 /* ---- Memory ---------------------------------------------------------------------- */
 
-/* One large allocation: zeroed, aligned to 2 MiB, huge pages asked for. Owned by the
- * caller; destroy takes NULL members. `what` appears in the message when it fails. */
+/* One large allocation: zeroed, aligned to 2 MiB, huge pages asked for. Owned by the caller; a
+ * zeroed one may be destroyed. DT_NOMEM says for what. */
 typedef struct dt_slab {
     void *mem;    /* aligned start, NULL when bytes is 0 */
     size_t bytes; /* asked for */
@@ -237,7 +233,7 @@ typedef struct dt_slab {
 dt_status dt_slab_create(dt_slab *s, size_t bytes, const char *what) DT_MUST_CHECK;
 void dt_slab_destroy(dt_slab *s);
 
-/* calloc with a recorded failure: *p_out [count] of `size` bytes, zeroed, freed by free(). */
+/* *p_out [count] of `size` bytes, zeroed, to be freed by free(). DT_NOMEM. */
 dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT_MUST_CHECK;
 
 /* Bytes that this process may still take without swapping: the smallest of MemAvailable, what
@@ -253,9 +249,8 @@ static inline size_t dt_align(size_t n, size_t to)
 
 /* ---- Random numbers -------------------------------------------------------------- */
 
-/* Philox4x32-10 (Salmon et al., SC'11): key (seed, stream), counter (index low, index
- * high, epoch, draw). Never a rank, a thread or a call count, so the numbers do not
- * depend on who draws them. */
+/* Philox4x32-10 (Salmon et al., SC'11): key (seed, stream), counter (index low, index high, epoch,
+ * draw). No rank, thread or call count: numbers do not depend on who draws them. */
 typedef enum dt_stream {
     DT_STREAM_INIT = 1,
     DT_STREAM_PERMUTATION = 2,
@@ -395,12 +390,11 @@ static inline dt_moment dt_moment_merge(dt_moment a, dt_moment b)
 
 /* ---- Numbers as text ---------------------------------------------------------------- */
 
-/* The number that `text` begins with, in decimal: neither blanks before it nor 0x10, inf
- * or nan. *end is what follows. False: no such number, or beyond what the type holds, as are
- * reals other than 0 that are too small for all their digits. */
+/* The decimal number that `text` begins with, no blanks, 0x10, inf or nan; *end is what follows.
+ * False: there is none, or the type does not hold it, as subnormal reals. */
 bool dt_whole_parse(const char *text, const char **end, int64_t *value);
 bool dt_real_parse(const char *text, const char **end, double *value);
-/* x; a NaN without its sign, which means nothing and which printf would show. */
+/* x; a NaN without its sign, which printf would show. */
 double dt_nan_unsigned(double x);
 
 /* ---- bf16: the upper half of a float32, round to nearest even, NaN stays NaN -------- */
@@ -422,24 +416,9 @@ static inline dt_bf16 dt_f32_to_bf16(float f)
     return (dt_bf16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-/* ---- IEEE 754 binary16, as files have it: every one is a float32 ------------------------ */
-
+/* IEEE 754 binary16, which files may hold. */
 typedef uint16_t dt_f16;
-static inline float dt_f16_to_f32(dt_f16 x)
-{
-    const uint32_t sign = (uint32_t)(x >> 15) << 31, exponent = (x >> 10) & 31u;
-    const uint32_t fraction = x & 0x3ffu;
-    const float small = (float)fraction * 0x1p-24f; /* what a subnormal one is: normal here */
-    uint32_t bits;
-
-    memcpy(&bits, &small, sizeof bits);
-    if (exponent > 0) /* the bias is 15 there, 127 here; infinities and NaN stay what they are */
-        bits = (exponent == 31 ? 255u : exponent + 127 - 15) << 23 | fraction << 13;
-    bits |= sign;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
+float dt_f16_to_f32(dt_f16 x);
 
 typedef enum dt_dtype { DT_F32, DT_BF16, DT_DTYPES } dt_dtype;
 static inline size_t dt_dtype_bytes(dt_dtype t)
@@ -475,19 +454,18 @@ typedef enum dt_isa {
         DT_ISA_COUNT
 } dt_isa;
 const char *dt_isa_name(dt_isa isa);
-/* Name to value; false for an unknown name. */
-bool dt_isa_parse(const char *name, dt_isa *isa);
-/* Best set of this CPU and kernel, lowered by dt_isa_limit and by the environment
- * variable ONEDNN_MAX_CPU_ISA (so that one variable caps oneDNN and our own loops). */
+bool dt_isa_parse(const char *name, dt_isa *isa); /* false: unknown */
+/* Best set of this CPU and kernel, lowered by dt_isa_limit and by ONEDNN_MAX_CPU_ISA, so that one
+ * variable caps oneDNN and our own loops. */
 dt_isa dt_isa_current(void);
 /* Lower what dt_isa_current answers; call before any model is made. */
 void dt_isa_limit(dt_isa isa);
 /* The set whose bits are computed: dt_isa_current, or the one that dt_isa_promise named. */
 dt_isa dt_isa_bits(void);
-/* Results shall have the bits of `isa`, and nothing higher be used. What the CPU lacks of AMX, or
- * all of it (emulate), is done in software. DT_UNSUPPORTED: the CPU lacks another set. */
+/* Results have the bits of `isa` from now on, and nothing higher is used. AMX's bits are computed in
+ * software where the CPU has no AMX, or always (emulate). DT_UNSUPPORTED: it lacks another set. */
 dt_status dt_isa_promise(dt_isa isa, bool emulate) DT_MUST_CHECK;
-/* What has decided it, for messages: "--isa", the variable's name, "this CPU's best", ... */
+/* What decided it, for messages: "--isa", the variable's name, "this CPU's best", ... */
 const char *dt_isa_origin(void);
 /* Whether the tile unit is there and may be used. */
 bool dt_isa_has_tiles(void);
@@ -505,14 +483,13 @@ typedef struct dt_machine {
 } dt_machine;
 void dt_machine_describe(dt_machine *m);
 
-/* The CPUs that this process may use, as it was started; none where the kernel does not tell. */
+/* The CPUs that this process may use, as it was started; empty where unknown. */
 void dt_machine_cpus(cpu_set_t *set);
 
-/* What `threads` threads of this process reach together, all at the same time: the best of some
- * tries now. Processes that share a machine measure at the same moment. */
+/* What `threads` threads of this process reach together now, the best of some tries. */
 typedef struct dt_peaks {
-    /* Multiplications and additions per second by type, from registers alone, on random numbers,
-     * with the best instruction that dt_isa_current allows; float32's where bf16 has none. */
+    /* Multiplications and additions per second, from registers, with the best instruction that
+     * dt_isa_current allows; float32's where bf16 has none. */
     double flops[DT_DTYPES];
     const char *flops_by[DT_DTYPES]; /* the instruction */
     double bytes_per_s; /* both counted: reading and writing, in place, DT_PEAK_STREAM_MIB */
