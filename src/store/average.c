@@ -54,80 +54,26 @@ static dt_status average_paths(const char *const *given, size_t count, newest_pa
     return DT_OK;
 }
 
-/* ---- Where the model may be written ------------------------------------------------------- */
-
-static dt_status out_refused(const char *out, const char *why, const char *remedy)
-{
-    dt_fail_clear(); /* what told us so */
-    return dt_fail(DT_CANTCREATE,
-                   "cannot write %s: %s, and it is left alone; choose another "
-                   "--out%s",
-                   out, why, remedy);
-}
-
-/* A run's own model is what its records and checkpoints tell of. */
-static bool is_run_model(const char *out)
-{
-    static const char *const marks[] = {"options.yaml", "metrics.jsonl", "checkpoints"};
-    char folder[PATH_MAX], name[PATH_MAX], path[PATH_MAX];
-
-    snprintf(folder, sizeof folder, "%s", out);
-    snprintf(name, sizeof name, "%s", out);
-    if (strcmp(basename(name), "model.safetensors") != 0)
-        return false;
-    const char *in = dirname(folder);
-    for (size_t i = 0; i < DT_COUNT_OF(marks); i++) {
-        const int n = snprintf(path, sizeof path, "%s/%s", in, marks[i]);
-        if (n > 0 && (size_t)n < sizeof path && dt_path_exists(path))
-            return true;
-    }
-    return false;
-}
-
-/* A checkpoint is right to the byte or worth nothing, and a run that is on writes its model
- * itself. Of other files a model takes the place of a model alone, or of nothing. */
+/* A new file, or one without a byte, as mktemp makes it: no model is ever replaced. Nor does one
+ * appear in the folder of a run that is on. */
 static dt_status average_out(const char *out)
 {
+    const dt_target target = dt_target_path(out);
     char part[PATH_MAX];
-    dt_safetensors *f = NULL;
     struct stat info;
 
     if (!out[0])
         return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
-    const dt_target checked = dt_target_path(out);
-    DT_TRY(dt_target_check(&checked));
+    DT_TRY(dt_target_check(&target));
+    if (stat(out, &info) == 0 && info.st_size > 0)
+        return dt_fail(DT_CANTCREATE,
+                       "cannot write %s: it exists; choose another --out, or remove it", out);
     snprintf(part, sizeof part, "%s", out);
-    const char *folder = dirname(part);
-    if (dt_checkpoint_holds(folder))
-        return out_refused(out, "its folder belongs to a run's checkpoints", "");
-    if (dt_rundir_held(folder))
-        return out_refused(out, "its folder is in use by a run",
-                           ", or wait until the run has "
-                           "ended");
-    if (is_run_model(out))
-        return out_refused(out, "it is the place of a run's own model", "");
-    if (stat(out, &info) != 0 || info.st_size == 0)
-        return DT_OK; /* writing tells what else is wrong */
-    const dt_status st = dt_safetensors_open(&f, out);
-    if (st != DT_OK && st != DT_NOMEM)
-        return out_refused(out, "there is a file that is no model", ", or remove the file");
-    dt_safetensors_close(f);
-    return st;
-}
-
-/* The output is none of the models that are read, under whatever name. */
-static dt_status average_apart(const char *out, newest_path *path, size_t count)
-{
-    struct stat there, read;
-    char file[PATH_MAX];
-
-    if (stat(out, &there) != 0)
-        return DT_OK;
-    for (size_t k = 0; k < count; k++) {
-        DT_TRY(dt_model_path(path[k], file));
-        if (stat(file, &read) == 0 && dt_same_file(&read, &there))
-            return out_refused(out, "it is one of the models that are read", "");
-    }
+    if (dt_rundir_held(dirname(part)))
+        return dt_fail(DT_CANTCREATE,
+                       "cannot write %s: its folder is in use by a run; choose another --out, or "
+                       "wait until the run has ended",
+                       out);
     return DT_OK;
 }
 
@@ -140,7 +86,6 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
 
     DT_TRY(average_out(o->out)); /* before the work, not after it */
     DT_GO(st, average_paths(given, count, &path), out);
-    DT_GO(st, average_apart(o->out, path, count), out);
     DT_GO(st, average_open(&a, path[0], o), out);
     DT_GO(st, average_read(&a, path, count), out);
     DT_GO(st, dt_model_read_steps(path[count - 1], &opts.steps), out);

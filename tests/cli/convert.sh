@@ -19,11 +19,13 @@ accepts convert "$tmp/vgg" --names cs744 --out "$tmp/cs744"
 must test "$(names "$tmp/cs744" | grep -c '^\(layers\.[0-9]*\|fc1\)\.')" = 58
 accepts convert "$tmp/cs744" --names torchvision --out "$tmp/back"
 must cmp "$tmp/back" "$tmp/vgg/model.safetensors"
+rm "$tmp/back"
 accepts convert "$tmp/resnet" --names kuangliu --out "$tmp/kuangliu"
 must test "$(names "$tmp/kuangliu" | grep -c 'shortcut\|^linear\.')" = 26
 must test "$(names "$tmp/kuangliu" | grep -c 'downsample\|^fc\.')" = 0
 accepts convert "$tmp/kuangliu" --out "$tmp/back"
 must cmp "$tmp/back" "$tmp/resnet/model.safetensors"
+rm "$tmp/back"
 accepts verify "$tmp/kuangliu"
 accepts convert "$tmp/resnet" --names mindspore --out "$tmp/mindspore" # counts no batches
 must test "$(names "$tmp/mindspore" | grep -c 'gamma\|beta\|moving_mean\|moving_variance')" = 212
