@@ -5,8 +5,9 @@
 
 typedef struct dt_source_row {
     const char *name;
-    /* Recognise the path and fill info (all but kind; train before --subset) and state; feed names and sizes of the files to `manifest`.
-     * DT_DECLINED, source and manifest untouched: this path is not mine. */
+    /* Recognise the path and fill info (all but kind; train before --subset) and state; feed names
+     * and sizes of the files to `manifest`. DT_DECLINED, source and manifest untouched: the path is
+     * another row's. */
     dt_status (*open)(dt_source *s, const char *path, dt_hash *manifest);
     /* Fill labels and images of info.train + info.test samples, and check them. */
     dt_status (*read)(dt_source *s);

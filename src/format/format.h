@@ -15,15 +15,14 @@
  *
  *     u64 little-endian N | N bytes of JSON | tensors, one behind the other
  *
- * The reader takes nothing on trust: every number is bounded before it is used, all
- * size arithmetic is checked for overflow, and names are data (printed escaped). Beside
- * the format's own rules a header has at most 1 MiB, 4096 tensors and 8 dimensions
- * each. */
+ * The reader takes nothing on trust: every number is bounded before it is used, all size
+ * arithmetic is checked for overflow, and names are printed escaped. Beside the format's own rules
+ * a header has at most 1 MiB, 4096 tensors of F32, F16, BF16 or I64, and 8 dimensions each. */
 enum { DT_TENSOR_MAX_RANK = 8, DT_TENSOR_MAX_COUNT = 4096, DT_TENSOR_MAX_HEADER = 1 << 20 };
 
 typedef struct dt_tensor {
     const char *name;  /* borrowed */
-    const char *dtype; /* "F32", "I64", ... */
+    const char *dtype; /* "F32", "F16", "BF16" or "I64" */
     int rank;
     int64_t shape[DT_TENSOR_MAX_RANK];
     uint64_t offset, bytes; /* in the file; the writer fills them in itself */
@@ -41,25 +40,13 @@ void dt_safetensors_close(dt_safetensors *f);
 size_t dt_safetensors_count(const dt_safetensors *f);
 const dt_tensor *dt_safetensors_get(const dt_safetensors *f, size_t i);
 const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key); /* or NULL */
-/* One tensor's bytes, or some of them. DT_IO: the disk, or a file that has become shorter. */
+/* One tensor's bytes. DT_IO; DT_FORMAT: the file has become shorter. */
 dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
                               void *data) DT_MUST_CHECK;
-dt_status dt_safetensors_read_part(const dt_safetensors *f, const dt_tensor *t, uint64_t first,
-                                   uint64_t bytes, void *data) DT_MUST_CHECK;
-
-/* Whether a float32 holds every number of the tensor's type: F32, F16, BF16. */
-bool dt_tensor_is_float(const dt_tensor *t);
-/* Such a tensor's numbers as float32, exactly: data has room for one each. Errors as above. */
-dt_status dt_safetensors_read_floats(const dt_safetensors *f, const dt_tensor *t,
-                                     float *data) DT_MUST_CHECK;
-
-/* A name from a file, quoted, for a message: bytes outside printable ASCII as \xNN,
- * long ones cut. Returns out. */
-enum { DT_QUOTED_CHARS = 100 };
-const char *dt_quote(const char *name, char out[DT_QUOTED_CHARS]);
-/* A shape as "[64, 3, 7, 7]"; returns out. */
-enum { DT_SHAPE_CHARS = 200 };
-const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS]);
+/* Numbers [first, first + count) of a tensor of F32, F16 or BF16 as float32, exactly: data has room
+ * for them. Errors as above. */
+dt_status dt_safetensors_read_floats(const dt_safetensors *f, const dt_tensor *t, uint64_t first,
+                                     size_t count, float *data) DT_MUST_CHECK;
 
 /* ---- Numbers that are not finite ---------------------------------------------------------- */
 

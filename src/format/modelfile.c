@@ -3,7 +3,6 @@
 #include "safetensors.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -280,98 +279,73 @@ static dt_status list_for_file(model_list *best, const dt_weights *s, const dt_s
     return DT_OK;
 }
 
-/* One kind of misfit: how many tensors, and the first few of them. */
-typedef struct misfit {
-    const char *what;
-    size_t count, used;
-    char text[600];
-} misfit;
-enum { MISFIT_MISSING, MISFIT_UNEXPECTED, MISFIT_SHAPE, MISFIT_TYPE, MISFIT_COUNT };
-enum { MISFIT_SHOWN = 3 };
-
-static void misfit_add(misfit *m, const char *fmt, ...) DT_PRINTF(2, 3);
-static void misfit_add(misfit *m, const char *fmt, ...)
-{
-    va_list args;
-    int n = 0;
-
-    if (m->count++ >= MISFIT_SHOWN)
-        return;
-    if (m->count > 1)
-        m->used += (size_t)snprintf(m->text + m->used, sizeof m->text - m->used, ", ");
-    va_start(args, fmt);
-    n = vsnprintf(m->text + m->used, sizeof m->text - m->used, fmt, args);
-    va_end(args);
-    m->used += n > 0 ? (size_t)n : 0;
-    if (m->used >= sizeof m->text) /* cut; two characters stay for the next comma */
-        m->used = sizeof m->text - 3;
-}
-
-static void fit_entry(misfit m[MISFIT_COUNT], const model_entry *e, const dt_tensor *t)
+/* What differs between an entry and the file's tensor, into text; NULL: nothing. */
+static const char *entry_differs(const model_entry *e, const dt_tensor *t, char text[400])
 {
     char name[DT_QUOTED_CHARS], has[DT_SHAPE_CHARS], want[DT_SHAPE_CHARS];
+    const bool floats = strcmp(e->dtype, "F32") == 0;
 
     dt_quote(e->name, name);
-    if (!t) {
-        if (e->data)
-            misfit_add(&m[MISFIT_MISSING], "%s", name);
-    } else if (t->rank != e->rank ||
-               memcmp(t->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0) {
-        misfit_add(&m[MISFIT_SHAPE], "%s is %s, the network's %s", name,
-                   dt_shape_text(t->rank, t->shape, has), dt_shape_text(e->rank, e->shape, want));
-    } else if (strcmp(t->dtype, e->dtype) != 0 && !(e->data && dt_tensor_is_float(t))) {
-        misfit_add(&m[MISFIT_TYPE], "%s is %s, not %s", name, t->dtype, e->dtype);
-    }
+    if (!t && e->data) /* the count of batches steers nothing */
+        snprintf(text, 400, "tensor %s is missing", name);
+    else if (t && (t->rank != e->rank ||
+                   memcmp(t->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0))
+        snprintf(text, 400, "tensor %s is %s, the network's %s", name,
+                 dt_shape_text(t->rank, t->shape, has), dt_shape_text(e->rank, e->shape, want));
+    else if (t && floats == (strcmp(t->dtype, "I64") == 0))
+        snprintf(text, 400, "tensor %s is %s, expected %s", name, t->dtype,
+                 floats ? "F32, F16 or BF16" : e->dtype);
+    else
+        return NULL;
+    return text;
 }
 
-/* Returns how many there are. */
-static size_t fit_all(misfit m[MISFIT_COUNT], const model_list *list, const dt_safetensors *f,
-                      bool head)
+/* The first difference of all entries that are of the classifier, or are not; NULL: none. */
+static const char *list_differs(const model_list *list, const dt_safetensors *f, bool head,
+                                char text[400])
 {
-    char name[DT_QUOTED_CHARS];
-    size_t all = 0;
+    const char *differs = NULL;
 
-    for (size_t i = 0; i < list->count; i++)
-        if (head || !list->entry[i].head)
-            fit_entry(m, &list->entry[i], file_find(f, list->entry[i].name));
-    for (size_t i = 0; i < dt_safetensors_count(f); i++) {
-        const dt_tensor *t = dt_safetensors_get(f, i);
-        bool expected = false;
-        for (size_t k = 0; k < list->count && !expected; k++)
-            expected = strcmp(bare(t->name), list->entry[k].name) == 0;
-        if (!expected || file_find(f, bare(t->name)) != t) /* or twice, with "module." */
-            misfit_add(&m[MISFIT_UNEXPECTED], "%s", dt_quote(t->name, name));
+    for (size_t i = 0; i < list->count && !differs; i++)
+        if (list->entry[i].head == head)
+            differs = entry_differs(&list->entry[i], file_find(f, list->entry[i].name), text);
+    return differs;
+}
+
+/* A tensor of the file that has no place in the list, or a second one of its name. */
+static const char *file_differs(const model_list *list, const dt_safetensors *f, char text[400])
+{
+    for (size_t k = 0; k < dt_safetensors_count(f); k++) {
+        const dt_tensor *t = dt_safetensors_get(f, k);
+        char name[DT_QUOTED_CHARS];
+        size_t i = 0;
+        while (i < list->count && strcmp(list->entry[i].name, bare(t->name)) != 0)
+            i++;
+        if (i < list->count && file_find(f, bare(t->name)) == t)
+            continue;
+        snprintf(text, 400, "tensor %s is not the network's", dt_quote(t->name, name));
+        return text;
     }
-    for (int i = 0; i < MISFIT_COUNT; i++)
-        all += m[i].count;
-    return all;
+    return NULL;
 }
 
 static dt_status check_fit(const model_list *list, const dt_safetensors *f, const char *path,
                            const dt_net *net, bool head)
 {
-    misfit m[MISFIT_COUNT] = {{.what = "missing"},
-                              {.what = "unexpected"},
-                              {.what = "of another shape"},
-                              {.what = "of another type"}};
-    misfit rest[MISFIT_COUNT] = {{.count = 0}};
-    char text[4000];
-    size_t used = 0;
+    const char *remedy = "choose --net, --stem and data as they were when the file was saved";
+    char text[400];
+    const char *differs = list_differs(list, f, false, text);
 
-    if (fit_all(m, list, f, head) == 0)
+    if (!differs)
+        differs = file_differs(list, f, text);
+    if (!differs && head) {
+        differs = list_differs(list, f, true, text);
+        remedy = "all but the classifier fits: to train from that, use --init with --no-init-head";
+    }
+    if (!differs)
         return DT_OK;
-    for (int i = 0; i < MISFIT_COUNT; i++)
-        if (m[i].count > 0) /* at most 4 times 700 characters */
-            used +=
-                (size_t)snprintf(text + used, sizeof text - used, "; %zu %s (%s%s)", m[i].count,
-                                 m[i].what, m[i].text, m[i].count > MISFIT_SHOWN ? ", ..." : "");
-    const bool body_fits = fit_all(rest, list, f, false) == 0;
-    return dt_fail(
-        DT_FORMAT, "%s does not fit the network %s%s. %s", path, dt_net_spec_of(net)->net, text,
-        body_fits ? "All but the classifier fits: to train from that, use --init with "
-                    "--no-init-head"
-                  : "Choose --net, --stem and data as they were when the file was saved; other "
-                    "types than F32, F16 and BF16 are not read");
+    return dt_fail(DT_FORMAT, "%s does not fit the network %s: %s; %s", path,
+                   dt_net_spec_of(net)->net, differs, remedy);
 }
 
 /* ---- Loading --------------------------------------------------------------------- */
@@ -408,7 +382,7 @@ static dt_status list_read(const model_list *list, const dt_safetensors *f, cons
         if (!e->data || (e->head && !head)) /* the count of batches steers nothing */
             continue;
         const dt_tensor *t = file_find(f, e->name);
-        DT_GO(st, dt_safetensors_read_floats(f, t, buffer), out);
+        DT_GO(st, dt_safetensors_read_floats(f, t, 0, e->count, buffer), out);
         DT_GO(st, entry_check(e, buffer, t, path), out);
         if (e->param)
             dt_param_from_file(e->param, buffer, e->data);

@@ -1,34 +1,22 @@
 /* modelread.c - a model file with the network that it is of. */
-#include "format.h"
+#include "safetensors.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
-/* The networks here have one matrix: the classifier's, [classes, channels]. */
-static int64_t classes_of_shape(const dt_safetensors *f)
-{
-    for (size_t i = 0; i < dt_safetensors_count(f); i++)
-        if (dt_safetensors_get(f, i)->rank == 2)
-            return dt_safetensors_get(f, i)->shape[0];
-    return 0;
-}
-
-static dt_status read_classes(const char *given, int *classes, bool *named)
+/* By the metadata, or the classifier's shape: the networks here have no other matrix. */
+static dt_status read_classes(const dt_safetensors *f, const char *path, int *classes)
 {
     enum { MOST = 1000000 };
-    char path[PATH_MAX], *end = NULL;
-    dt_safetensors *f = NULL;
-
-    DT_TRY(dt_model_path(given, path));
-    DT_TRY(dt_safetensors_open(&f, path));
     const char *text = dt_safetensors_metadata(f, "dtrain.classes");
-    *named = dt_safetensors_metadata(f, "dtrain.net") != NULL;
-    const int64_t n = text ? strtoll(text, &end, 10) : classes_of_shape(f);
-    const bool bad = n < 1 || n > MOST || (text && *end != '\0');
-    dt_safetensors_close(f);
-    if (bad)
+    char *end = NULL;
+    int64_t n = text ? strtoll(text, &end, 10) : 0;
+
+    for (size_t i = 0; !text && i < dt_safetensors_count(f); i++)
+        if (dt_safetensors_get(f, i)->rank == 2)
+            n = dt_safetensors_get(f, i)->shape[0];
+    if (n < 1 || n > MOST || (text && *end != '\0'))
         return dt_fail(DT_FORMAT,
                        "%s: dtrain.classes, or the classifier's shape, gives no "
                        "number of classes from 1 to %d",
@@ -39,31 +27,46 @@ static dt_status read_classes(const char *given, int *classes, bool *named)
 
 /* A header of a few bytes may name a network of many: memory is taken for what the file can
  * hold, in the narrowest type that is read. */
-static dt_status check_size(const char *given, const dt_net *net, bool named)
+static dt_status check_size(const dt_safetensors *f, const char *path, const dt_net *net)
 {
     const uint64_t weights = sizeof(dt_f16) * (uint64_t)dt_net_weight_total(net);
+    const size_t tensors = dt_safetensors_count(f);
+    const dt_tensor *last = tensors ? dt_safetensors_get(f, tensors - 1) : NULL;
+    const uint64_t bytes = last ? last->offset + last->bytes : 0;
+
+    if (bytes >= weights)
+        return DT_OK;
+    return dt_fail(DT_FORMAT, "%s has %llu bytes, the network %s has at least %llu of weights: %s",
+                   path, (unsigned long long)bytes, dt_net_spec_of(net)->net,
+                   (unsigned long long)weights,
+                   dt_safetensors_metadata(f, "dtrain.net")
+                       ? "it is another one than the file says, or damaged"
+                       : "the file does not say for which network it was made; choose --net");
+}
+
+/* The network that a file is of. */
+static dt_status read_net(const char *given, const dt_net_spec *spec, dt_net **net)
+{
+    dt_net_spec own = *spec;
     char path[PATH_MAX];
-    struct stat info;
+    dt_safetensors *f = NULL;
+    dt_status st = DT_OK;
 
     DT_TRY(dt_model_path(given, path));
-    if (stat(path, &info) != 0 || (uint64_t)info.st_size >= weights)
-        return DT_OK; /* a file that is gone is told of by whoever reads it */
-    return dt_fail(DT_FORMAT, "%s has %llu bytes, the network %s has at least %llu of weights: %s",
-                   path, (unsigned long long)info.st_size, dt_net_spec_of(net)->net,
-                   (unsigned long long)weights,
-                   named ? "it is another one than the file says, or damaged"
-                         : "the file does not say for which network it was made; choose --net");
+    DT_TRY(dt_safetensors_open(&f, path));
+    DT_GO(st, read_classes(f, path, &own.classes), out);
+    DT_GO(st, dt_net_create(net, &own), out);
+    st = check_size(f, path, *net);
+
+out:
+    dt_safetensors_close(f);
+    return st;
 }
 
 dt_status dt_model_read_open(dt_model_read *r, const char *path, const dt_net_spec *spec)
 {
-    dt_net_spec own = *spec;
-    bool named = false;
-
     *r = (dt_model_read){.net = NULL};
-    DT_TRY(read_classes(path, &own.classes, &named));
-    DT_TRY(dt_net_create(&r->net, &own));
-    DT_TRY(check_size(path, r->net, named));
+    DT_TRY(read_net(path, spec, &r->net));
     const size_t floats = dt_net_slab_floats(r->net);
     const size_t channels = dt_net_norm_channels(r->net);
     DT_TRY(dt_calloc(&r->slab, 2 * floats + 2 * channels, sizeof *r->slab,

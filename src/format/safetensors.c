@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct dt_safetensors {
@@ -22,10 +22,7 @@ struct dt_safetensors {
 /* ---- Types and texts ------------------------------------------------------------- */
 
 static const dt_tensor_type tensor_types[] = {
-#define X(name, bits) {#name, bits},
-    DT_TENSOR_TYPE_LIST(X)
-#undef X
-};
+    {"F16", 2, dt_f16_to_f32}, {"BF16", 2, dt_bf16_to_f32}, {"F32", 4, NULL}, {"I64", 8, NULL}};
 
 const dt_tensor_type *dt_tensor_type_find(const char *name)
 {
@@ -37,12 +34,11 @@ const dt_tensor_type *dt_tensor_type_find(const char *name)
 
 bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape, uint64_t *bytes)
 {
-    uint64_t bits = type->bits;
+    *bytes = type->bytes;
     for (int i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(bits, (uint64_t)shape[i], &bits))
+        if (__builtin_mul_overflow(*bytes, (uint64_t)shape[i], bytes))
             return false;
-    *bytes = bits / 8;
-    return bits % 8 == 0;
+    return true;
 }
 
 const char *dt_quote(const char *name, char out[DT_QUOTED_CHARS])
@@ -79,58 +75,15 @@ const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHAR
     return out;
 }
 
-/* ---- Bytes ----------------------------------------------------------------------- */
+/* ---- Header ---------------------------------------------------------------------- */
 
 static dt_status file_read(const dt_safetensors *f, void *data, uint64_t bytes, uint64_t offset)
 {
-    char *to = data;
-
-    if (f->fd < 0) {
-        memcpy(to, f->bytes + offset, bytes); /* within the size, as all offsets are */
-        return DT_OK;
-    }
-    while (bytes > 0) {
-        const ssize_t n = pread(f->fd, to, bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return dt_fail(DT_IO, "%s: reading byte %llu: %s", f->path, (unsigned long long)offset,
-                           strerror(errno));
-        if (n == 0)
-            return dt_fail(DT_IO,
-                           "%s ends at byte %llu of %llu: it has changed while it "
-                           "was read",
-                           f->path, (unsigned long long)offset, (unsigned long long)f->size);
-        to += n;
-        bytes -= (uint64_t)n;
-        offset += (uint64_t)n;
-    }
+    if (f->fd >= 0)
+        return dt_file_read_at(f->fd, f->path, (int64_t)offset, data, bytes);
+    memcpy(data, f->bytes + offset, bytes); /* within the size, as all offsets are */
     return DT_OK;
 }
-
-/* Without O_NONBLOCK, opening a pipe would wait for its writer. */
-static dt_status file_open(dt_safetensors *f, const char *path)
-{
-    struct stat info;
-
-    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (f->fd < 0)
-        return dt_fail(errno == EIO || errno == ESTALE || errno == EMFILE || errno == ENFILE ? DT_IO
-                       : errno == ENOMEM ? DT_NOMEM
-                                         : DT_NOINPUT,
-                       "model file %s: %s", path, strerror(errno));
-    if (fstat(f->fd, &info) != 0)
-        return dt_fail(DT_IO, "model file %s: %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        return dt_fail(DT_NOINPUT,
-                       "model file %s is %s, not a file: name a "
-                       ".safetensors file",
-                       path, S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
-    f->size = (uint64_t)info.st_size;
-    return DT_OK;
-}
-
-/* ---- Header ---------------------------------------------------------------------- */
 
 /* Parse the JSON; *data_first is the offset of the tensors' bytes. */
 static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
@@ -147,16 +100,12 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
     DT_TRY(file_read(f, length, sizeof length, 0));
     for (size_t i = sizeof length; i-- > 0;)
         n = n << 8 | length[i];
-    if (n > DT_TENSOR_MAX_HEADER)
+    if (n > DT_TENSOR_MAX_HEADER || n > f->size - sizeof length)
         return dt_fail(DT_FORMAT,
-                       "%s: the header's length is %llu, at most %d bytes are "
-                       "read: not a safetensors file, or damaged",
-                       f->path, (unsigned long long)n, DT_TENSOR_MAX_HEADER);
-    if (n > f->size - sizeof length)
-        return dt_fail(DT_FORMAT,
-                       "%s: the header's length is %llu, but the file has %llu "
-                       "bytes: it was cut short",
-                       f->path, (unsigned long long)n, (unsigned long long)f->size);
+                       "%s: the header's length is %llu, the file has %llu bytes and at most %d "
+                       "are read: it was cut short, or is no safetensors file",
+                       f->path, (unsigned long long)n, (unsigned long long)f->size,
+                       DT_TENSOR_MAX_HEADER);
     DT_TRY(dt_calloc(&text, n + 1, 1, "the model file's header"));
     DT_GO(st, file_read(f, text, n, sizeof length), out);
     if (text[0] != '{') {
@@ -181,97 +130,65 @@ out:
     return st;
 }
 
-/* 0 <= integer < 2^48, the format's schema; neither reals such as 1.0 nor strings. */
-static bool json_size(const json_t *j, int64_t *out)
-{
-    *out = json_integer_value(j);
-    return json_is_integer(j) && *out >= 0 && *out < INT64_C(1) << 48;
-}
-
 static dt_status check_metadata(const dt_safetensors *f, json_t *metadata)
 {
-    char quoted[DT_QUOTED_CHARS];
+    bool texts = json_is_object(metadata);
     const char *key;
     json_t *value;
 
-    if (!json_is_object(metadata))
-        return dt_fail(DT_FORMAT, "%s: __metadata__ is not an object", f->path);
     json_object_foreach (metadata, key, value)
-        if (!json_is_string(value))
-            return dt_fail(DT_FORMAT, "%s: __metadata__: the value of %s is not a string", f->path,
-                           dt_quote(key, quoted));
-    return DT_OK;
+        texts = texts && json_is_string(value);
+    return texts ? DT_OK
+                 : dt_fail(DT_FORMAT, "%s: __metadata__ is not an object of strings", f->path);
 }
 
-static dt_status parse_shape(const dt_safetensors *f, const char *name, const json_t *shape,
-                             dt_tensor *t)
+/* A list of at most DT_TENSOR_MAX_RANK integers from 0 to 2^48 - 1, the format's schema. */
+static bool parse_shape(const json_t *shape, dt_tensor *t)
 {
-    const size_t rank = json_array_size(shape);
+    bool good = json_is_array(shape) && json_array_size(shape) <= DT_TENSOR_MAX_RANK;
 
-    if (!json_is_array(shape) || rank > DT_TENSOR_MAX_RANK)
-        return dt_fail(DT_FORMAT,
-                       "%s: tensor %s: the shape is not a list of at most %d "
-                       "numbers",
-                       f->path, name, DT_TENSOR_MAX_RANK);
-    t->rank = (int)rank;
-    for (size_t i = 0; i < rank; i++)
-        if (!json_size(json_array_get(shape, i), &t->shape[i]))
-            return dt_fail(DT_FORMAT,
-                           "%s: tensor %s: dimension %zu is not a whole number "
-                           "from 0 to 2^48-1",
-                           f->path, name, i);
-    return DT_OK;
+    t->rank = good ? (int)json_array_size(shape) : 0;
+    for (int i = 0; i < t->rank; i++) {
+        const json_t *j = json_array_get(shape, (size_t)i);
+        t->shape[i] = json_integer_value(j);
+        good = good && json_is_integer(j) && t->shape[i] >= 0 && t->shape[i] < INT64_C(1) << 48;
+    }
+    return good;
 }
 
-/* Schema and depth in one: each of the three values has its one form, none nests deeper
- * than an array of integers, and other keys are refused. Offsets become those of the
- * file. */
-static dt_status parse_tensor(const dt_safetensors *f, const char *key, const json_t *j,
+/* Offsets become those of the file. */
+static dt_status parse_tensor(const dt_safetensors *f, const char *key, json_t *j,
                               uint64_t data_first, dt_tensor *t)
 {
-    char name[DT_QUOTED_CHARS], other[DT_QUOTED_CHARS], shape[DT_SHAPE_CHARS];
-    const json_t *dtype = json_object_get(j, "dtype");
-    const json_t *offsets = json_object_get(j, "data_offsets");
-    int64_t begin, end;
-    uint64_t bytes = 0;
+    char name[DT_QUOTED_CHARS], other[DT_QUOTED_CHARS], text[DT_SHAPE_CHARS];
+    const char *dtype = NULL;
+    json_t *shape = NULL;
+    json_int_t begin = 0, end = 0;
 
     dt_quote(key, name);
-    if (!json_is_object(j) || json_object_size(j) != 3 || !dtype || !offsets ||
-        !json_object_get(j, "shape"))
+    if (json_unpack_ex(j, NULL, JSON_STRICT, "{s:s, s:o, s:[I, I]}", "dtype", &dtype, "shape",
+                       &shape, "data_offsets", &begin, &end) != 0)
         return dt_fail(DT_FORMAT,
-                       "%s: tensor %s must have the keys dtype, shape and "
-                       "data_offsets, and no others",
+                       "%s: tensor %s: expected a dtype, a shape and data_offsets of two whole "
+                       "numbers, and no other key",
                        f->path, name);
-    const dt_tensor_type *type =
-        json_is_string(dtype) ? dt_tensor_type_find(json_string_value(dtype)) : NULL;
+    const dt_tensor_type *type = dt_tensor_type_find(dtype);
     if (!type)
-        return dt_fail(
-            DT_FORMAT, "%s: tensor %s: dtype %s is not one of the format's", f->path, name,
-            json_is_string(dtype) ? dt_quote(json_string_value(dtype), other) : "(not a string)");
-    DT_TRY(parse_shape(f, name, json_object_get(j, "shape"), t));
-    if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
-        !json_size(json_array_get(offsets, 0), &begin) ||
-        !json_size(json_array_get(offsets, 1), &end) || end < begin)
+        return dt_fail(DT_FORMAT, "%s: tensor %s: dtype %s is not read, but F32, F16, BF16 and I64",
+                       f->path, name, dt_quote(dtype, other));
+    if (!parse_shape(shape, t) || !dt_tensor_bytes(type, t->rank, t->shape, &t->bytes))
         return dt_fail(DT_FORMAT,
-                       "%s: tensor %s: data_offsets is not [begin, end] with 0 <= "
-                       "begin <= end < 2^48",
-                       f->path, name);
-    if (!dt_tensor_bytes(type, t->rank, t->shape, &bytes))
+                       "%s: tensor %s: the shape is not a list of at most %d whole numbers from 0 "
+                       "to 2^48-1, with a product below 2^61",
+                       f->path, name, DT_TENSOR_MAX_RANK);
+    if (begin < 0 || end < begin || end >= INT64_C(1) << 48 || (uint64_t)(end - begin) != t->bytes)
         return dt_fail(DT_FORMAT,
-                       "%s: tensor %s: %s %s is no whole number of bytes below "
-                       "2^61",
-                       f->path, name, type->name, dt_shape_text(t->rank, t->shape, shape));
-    if ((uint64_t)(end - begin) != bytes)
-        return dt_fail(DT_FORMAT,
-                       "%s: tensor %s: data_offsets [%lld, %lld] hold %lld bytes, "
-                       "but %s %s has %llu",
-                       f->path, name, (long long)begin, (long long)end, (long long)(end - begin),
-                       type->name, dt_shape_text(t->rank, t->shape, shape),
-                       (unsigned long long)bytes);
+                       "%s: tensor %s: data_offsets [%lld, %lld] do not fit %s %s of %llu bytes",
+                       f->path, name, (long long)begin, (long long)end, type->name,
+                       dt_shape_text(t->rank, t->shape, text), (unsigned long long)t->bytes);
     t->name = key;
     t->dtype = type->name;
     t->offset = data_first + (uint64_t)begin; /* < 2^48 + 2^21 */
-    t->bytes = bytes;
     return DT_OK;
 }
 
@@ -331,42 +248,46 @@ static dt_status header_check(dt_safetensors *f, uint64_t data_first)
 
 /* ---- The open file --------------------------------------------------------------- */
 
-static dt_status safetensors_open(dt_safetensors **out, const char *path, const char *bytes,
-                                  size_t length)
+/* A file of `size` bytes: fd, or, where that is -1, bytes. fd is closed whatever the outcome. */
+static dt_status file_open(dt_safetensors **out, const char *path, int fd, const char *bytes,
+                           uint64_t size)
 {
     dt_safetensors *f = NULL;
     uint64_t data_first = 0;
-    dt_status st = DT_OK;
+    dt_status st = dt_calloc(&f, 1, sizeof *f, "a model file");
 
-    DT_TRY(dt_calloc(&f, 1, sizeof *f, "a model file"));
-    f->fd = -1;
-    f->bytes = bytes;
-    f->size = length;
-    f->path = strdup(path);
-    if (!f->path) {
-        st = dt_fail(DT_NOMEM, "no memory to open %s", path);
-        goto out;
+    if (st != DT_OK) {
+        if (fd >= 0)
+            close(fd);
+        return st;
     }
-    DT_GO(st, bytes ? DT_OK : file_open(f, path), out);
-    DT_GO(st, header_parse(f, &data_first), out);
-    DT_GO(st, header_check(f, data_first), out);
-    *out = f;
-    f = NULL;
-
-out:
-    dt_safetensors_close(f);
+    *f = (dt_safetensors){.path = strdup(path), .fd = fd, .bytes = bytes, .size = size};
+    if (!f->path)
+        st = dt_fail(DT_NOMEM, "no memory to open %s", path);
+    if (st == DT_OK)
+        st = header_parse(f, &data_first);
+    if (st == DT_OK)
+        st = header_check(f, data_first);
+    if (st == DT_OK)
+        *out = f;
+    else
+        dt_safetensors_close(f);
     return st;
 }
 
 dt_status dt_safetensors_open(dt_safetensors **f, const char *path)
 {
-    return safetensors_open(f, path, NULL, 0);
+    int64_t size = 0;
+    int fd = -1;
+
+    DT_TRY(dt_file_open(AT_FDCWD, path, &fd, &size));
+    return file_open(f, path, fd, NULL, (uint64_t)size);
 }
 
 dt_status dt_safetensors_open_bytes(dt_safetensors **f, const char *path, const char *bytes,
                                     size_t length)
 {
-    return safetensors_open(f, path, bytes, length);
+    return file_open(f, path, -1, bytes, length);
 }
 
 void dt_safetensors_close(dt_safetensors *f)
@@ -401,48 +322,16 @@ dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void 
     return file_read(f, data, t->bytes, t->offset);
 }
 
-dt_status dt_safetensors_read_part(const dt_safetensors *f, const dt_tensor *t, uint64_t first,
-                                   uint64_t bytes, void *data)
-{
-    return file_read(f, data, bytes, t->offset + first);
-}
-
-/* ---- Floats ---------------------------------------------------------------------- */
-
-typedef struct float_type {
-    const char *dtype;
-    float (*widen)(uint16_t bits); /* NULL: it is float32 already */
-} float_type;
-
-static const float_type *float_type_find(const dt_tensor *t)
-{
-    static const float_type rows[] = {
-        {"F32", NULL}, {"F16", dt_f16_to_f32}, {"BF16", dt_bf16_to_f32}};
-    for (size_t i = 0; i < DT_COUNT_OF(rows); i++)
-        if (strcmp(rows[i].dtype, t->dtype) == 0)
-            return &rows[i];
-    return NULL;
-}
-
-bool dt_tensor_is_float(const dt_tensor *t)
-{
-    return float_type_find(t) != NULL;
-}
-
-/* The narrow numbers are read to the room's second half, which widening them from the first
+/* Narrow numbers are read to the room's second half, which widening them from the first
  * on never overtakes. */
-dt_status dt_safetensors_read_floats(const dt_safetensors *f, const dt_tensor *t, float *data)
+dt_status dt_safetensors_read_floats(const dt_safetensors *f, const dt_tensor *t, uint64_t first,
+                                     size_t count, float *data)
 {
-    const float_type *type = float_type_find(t);
-    const size_t count = t->bytes / sizeof(uint16_t);
+    const dt_tensor_type *type = dt_tensor_type_find(t->dtype);
+    char *narrow = (char *)data + count * (sizeof *data - type->bytes);
 
-    if (!type)
-        return dt_fail(DT_BUG, "a tensor of %s is read as floats", t->dtype);
-    if (!type->widen)
-        return dt_safetensors_read(f, t, data);
-    const char *narrow = (const char *)data + t->bytes;
-    DT_TRY(dt_safetensors_read(f, t, (char *)data + t->bytes));
-    for (size_t i = 0; i < count; i++) {
+    DT_TRY(file_read(f, narrow, count * type->bytes, t->offset + first * type->bytes));
+    for (size_t i = 0; i < count && type->widen; i++) {
         uint16_t bits;
         memcpy(&bits, narrow + i * sizeof bits, sizeof bits);
         data[i] = type->widen(bits);

@@ -4,6 +4,18 @@
 #define DT_SAFETENSORS_H
 #include "format.h"
 
+/* ---- Texts ----------------------------------------------------------------------- */
+
+/* A name from a file, quoted, for a message: bytes outside printable ASCII as \xNN,
+ * long ones cut. Returns out. */
+enum { DT_QUOTED_CHARS = 100 };
+const char *dt_quote(const char *name, char out[DT_QUOTED_CHARS]);
+/* A shape as "[64, 3, 7, 7]"; returns out. */
+enum { DT_SHAPE_CHARS = 200 };
+const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS]);
+
+/* ---- Writing --------------------------------------------------------------------- */
+
 typedef struct dt_safetensors_content {
     const dt_tensor *tensor; /* [tensors], in any order: name, dtype, rank, shape */
     size_t tensors;
@@ -24,38 +36,15 @@ dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c
 
 /* ---- Types ----------------------------------------------------------------------- */
 
-/* Name and bits of an element, in the order of the reference's enum. */
-#define DT_TENSOR_TYPE_LIST(X)                                                                     \
-    X(BOOL, 8)                                                                                     \
-    X(F4, 4)                                                                                       \
-    X(F6_E2M3, 6)                                                                                  \
-    X(F6_E3M2, 6)                                                                                  \
-    X(U8, 8)                                                                                       \
-    X(I8, 8)                                                                                       \
-    X(F8_E5M2, 8)                                                                                  \
-    X(F8_E4M3, 8)                                                                                  \
-    X(F8_E8M0, 8)                                                                                  \
-    X(F8_E4M3FNUZ, 8)                                                                              \
-    X(F8_E5M2FNUZ, 8)                                                                              \
-    X(I16, 16)                                                                                     \
-    X(U16, 16)                                                                                     \
-    X(F16, 16)                                                                                     \
-    X(BF16, 16)                                                                                    \
-    X(I32, 32)                                                                                     \
-    X(U32, 32)                                                                                     \
-    X(F32, 32)                                                                                     \
-    X(C64, 64)                                                                                     \
-    X(F64, 64)                                                                                     \
-    X(I64, 64)                                                                                     \
-    X(U64, 64)
+/* The types of this project's networks and of the formats that they are stored in. */
 typedef struct dt_tensor_type {
     const char *name;
-    unsigned bits;
+    unsigned bytes;
+    float (*widen)(uint16_t bits); /* of 16 bits to float32; NULL: another size */
 } dt_tensor_type;
-/* The row of a name, NULL if there is none; rows compare by address in the list's
- * order. */
+/* The row of a name, NULL if there is none; rows compare by address, narrow ones first. */
 const dt_tensor_type *dt_tensor_type_find(const char *name);
-/* Bytes of a tensor; false on overflow, or when they are no whole number. */
+/* Bytes of a tensor; false on overflow. */
 bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
                      uint64_t *bytes) DT_MUST_CHECK;
 

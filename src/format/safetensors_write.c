@@ -1,4 +1,4 @@
-/* safetensors_write.c - header, bytes, and a file that is there whole or not at all. */
+/* safetensors_write.c - writing: the header, then the tensors' bytes. */
 #include "safetensors.h"
 
 #include <jansson.h>
@@ -8,13 +8,11 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written a
 
 enum { PREFIX = 8 }; /* bytes of the header's length */
 
-/* ---- Header ---------------------------------------------------------------------- */
-
 typedef struct write_row {
     const dt_tensor *tensor;
     const dt_tensor_type *type;
-    size_t index; /* in the caller's list */
-    uint64_t bytes;
+    size_t index;          /* in the caller's list */
+    uint64_t begin, bytes; /* in the data */
 } write_row;
 
 static int by_type_and_name(const void *a, const void *b)
@@ -25,143 +23,100 @@ static int by_type_and_name(const void *a, const void *b)
     return strcmp(x->tensor->name, y->tensor->name);
 }
 
-static dt_status rows_create(const dt_safetensors_content *c, write_row **out)
+/* Sort the tensors and place them; *room: bytes of the largest. */
+static dt_status rows_place(write_row *rows, const dt_safetensors_content *c, uint64_t *room)
 {
-    write_row *rows = NULL;
+    uint64_t at = 0;
 
-    if (c->tensors > DT_TENSOR_MAX_COUNT)
-        return dt_fail(DT_BUG, "%zu tensors in one file", c->tensors);
-    DT_TRY(dt_calloc(&rows, c->tensors + 1, sizeof *rows, "the list of tensors"));
     for (size_t i = 0; i < c->tensors; i++) {
         const dt_tensor *t = &c->tensor[i];
         write_row *r = &rows[i];
-        *r = (write_row){t, dt_tensor_type_find(t->dtype), i, 0};
+        *r = (write_row){.tensor = t, .type = dt_tensor_type_find(t->dtype), .index = i};
         if (!r->type || t->rank > DT_TENSOR_MAX_RANK ||
-            !dt_tensor_bytes(r->type, t->rank, t->shape, &r->bytes)) {
-            free(rows);
+            !dt_tensor_bytes(r->type, t->rank, t->shape, &r->bytes))
             return dt_fail(DT_BUG, "tensor %s has no size", t->name);
-        }
+        *room = DT_MAX(*room, r->bytes);
     }
     qsort(rows, c->tensors, sizeof *rows, by_type_and_name);
-    *out = rows;
+    for (size_t i = 0; i < c->tensors; i++) {
+        rows[i].begin = at;
+        at += rows[i].bytes;
+    }
     return DT_OK;
 }
 
 /* {"dtype":...,"shape":[...],"data_offsets":[...]}; NULL without memory. */
-static json_t *header_entry(const write_row *r, uint64_t begin)
+static json_t *header_entry(const write_row *r)
 {
     json_t *shape = json_array();
     for (int i = 0; i < r->tensor->rank; i++)
         json_array_append_new(shape, json_integer(r->tensor->shape[i]));
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", r->type->name, "shape", shape, "data_offsets",
-                     (json_int_t)begin, (json_int_t)(begin + r->bytes));
+                     (json_int_t)r->begin, (json_int_t)(r->begin + r->bytes));
 }
 
-static json_t *header_metadata(const dt_safetensors_content *c)
-{
-    json_t *j = json_object();
-    for (size_t i = 0; j && i < c->fields; i++)
-        if (json_object_set_new(j, c->metadata[i].name, json_string(c->metadata[i].value))) {
-            json_decref(j);
-            j = NULL;
-        }
-    return j;
-}
-
-/* The header's text, padded with spaces to a multiple of 8; *out is freed by free(). */
+/* The length and the header, padded with spaces to a multiple of 8; *out is freed by free(). */
 static dt_status header_text(const dt_safetensors_content *c, const write_row *rows, char **out,
                              size_t *length)
 {
-    json_t *header = json_object();
-    uint64_t at = 0;
-    int bad = header ? 0 : -1;
-    char *text = NULL;
+    json_t *header = json_object(), *metadata = json_object();
+    int bad = header && metadata ? 0 : -1;
     dt_status st = DT_OK;
 
+    for (size_t i = 0; i < c->fields; i++)
+        bad |=
+            json_object_set_new(metadata, c->metadata[i].name, json_string(c->metadata[i].value));
     if (c->fields > 0)
-        bad |= json_object_set_new(header, "__metadata__", header_metadata(c));
-    for (size_t i = 0; i < c->tensors; i++) {
-        bad |= json_object_set_new(header, rows[i].tensor->name, header_entry(&rows[i], at));
-        at += rows[i].bytes;
-    }
+        bad |= json_object_set(header, "__metadata__", metadata);
+    for (size_t i = 0; i < c->tensors; i++)
+        bad |= json_object_set_new(header, rows[i].tensor->name, header_entry(&rows[i]));
     const size_t n = bad ? 0 : json_dumpb(header, NULL, 0, JSON_COMPACT);
     const size_t padded = dt_align(n, 8);
-    if (n == 0 || padded > DT_TENSOR_MAX_HEADER ||
-        json_object_size(header) != c->tensors + (c->fields > 0)) {
+    if (n == 0 || padded > DT_TENSOR_MAX_HEADER || c->tensors > DT_TENSOR_MAX_COUNT ||
+        json_object_size(header) != c->tensors + (c->fields > 0))
         st = dt_fail(DT_BUG, "%zu tensors make no safetensors header", c->tensors);
-        goto out;
+    else
+        st = dt_calloc(out, PREFIX + padded, 1, "the model file's header");
+    if (st == DT_OK) {
+        memset(*out + PREFIX, ' ', padded);
+        json_dumpb(header, *out + PREFIX, n, JSON_COMPACT);
+        for (int i = 0; i < PREFIX; i++)
+            (*out)[i] = (char)(padded >> 8 * i);
+        *length = PREFIX + padded;
     }
-    DT_GO(st, dt_calloc(&text, padded, 1, "the model file's header"), out);
-    memset(text, ' ', padded);
-    json_dumpb(header, text, n, JSON_COMPACT);
-    *out = text;
-    *length = padded;
-
-out:
+    json_decref(metadata);
     json_decref(header);
     return st;
 }
 
-/* ---- The whole ------------------------------------------------------------------- */
-
-typedef struct write_parts {
-    write_row *rows; /* owned, like the next two */
-    char *header;
-    void *buffer;  /* room for the largest tensor */
-    size_t length; /* of the header */
-    uint64_t total;
-} write_parts;
-
-static void parts_destroy(write_parts *p)
-{
-    free(p->buffer);
-    free(p->header);
-    free(p->rows);
-}
-
-static dt_status parts_create(write_parts *p, const dt_safetensors_content *c)
-{
-    uint64_t largest = 1;
-
-    DT_TRY(rows_create(c, &p->rows));
-    DT_TRY(header_text(c, p->rows, &p->header, &p->length));
-    p->total = PREFIX + p->length;
-    for (size_t i = 0; i < c->tensors; i++) {
-        p->total += p->rows[i].bytes;
-        largest = p->rows[i].bytes > largest ? p->rows[i].bytes : largest;
-    }
-    return dt_calloc(&p->buffer, largest, 1, "a tensor to write");
-}
-
-static dt_status write_content(dt_outfile *f, const dt_safetensors_content *c, const write_parts *p)
-{
-    unsigned char prefix[PREFIX];
-
-    for (size_t i = 0; i < sizeof prefix; i++)
-        prefix[i] = (unsigned char)(p->length >> 8 * i);
-    DT_TRY(dt_outfile_write(f, prefix, sizeof prefix));
-    DT_TRY(dt_outfile_write(f, p->header, p->length));
-    for (size_t i = 0; i < c->tensors; i++) {
-        c->fill(c->context, p->rows[i].index, p->buffer);
-        DT_TRY(dt_outfile_write(f, p->buffer, p->rows[i].bytes));
-    }
-    return DT_OK;
-}
-
 dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {
-    write_parts p = {0};
+    write_row *rows = NULL;
+    char *header = NULL;
+    void *buffer = NULL;
+    uint64_t room = 1;
+    size_t length = 0;
     dt_outfile f = {.fd = -1};
     dt_status st = DT_OK;
 
-    DT_GO(st, parts_create(&p, c), out);
-    DT_GO(st, dt_outfile_open(&f, t, p.total), out);
-    DT_GO(st, write_content(&f, c, &p), out);
+    DT_GO(st, dt_calloc(&rows, c->tensors + 1, sizeof *rows, "the list of tensors"), out);
+    DT_GO(st, rows_place(rows, c, &room), out);
+    DT_GO(st, header_text(c, rows, &header, &length), out);
+    DT_GO(st, dt_calloc(&buffer, room, 1, "a tensor to write"), out);
+    const write_row *last = c->tensors > 0 ? &rows[c->tensors - 1] : rows;
+    DT_GO(st, dt_outfile_open(&f, t, length + last->begin + last->bytes), out);
+    DT_GO(st, dt_outfile_write(&f, header, length), out);
+    for (size_t i = 0; i < c->tensors; i++) {
+        c->fill(c->context, rows[i].index, buffer);
+        DT_GO(st, dt_outfile_write(&f, buffer, rows[i].bytes), out);
+    }
     st = dt_outfile_finish(&f, w);
 
 out:
     dt_outfile_abandon(&f);
-    parts_destroy(&p);
+    free(buffer);
+    free(header);
+    free(rows);
     return st;
 }
 

@@ -50,9 +50,9 @@ must test "$(differ "$tmp/own/model.safetensors" "$trained")" = "$head"
 
 # the rest of the file must fit all the same, and then the option is no remedy
 perl -0777 -pe 's/"features\.0\.bias"/"features.0.bais"/' "$other" >"$tmp/bad.safetensors"
-refuses 65 "features.0.bais" "Choose --net" -- "${start[@]}" --init "$tmp/bad.safetensors" \
+refuses 65 "'features.0.bias' is missing" "choose --net" -- "${start[@]}" --init "$tmp/bad.safetensors" \
     --no-init-head --out "$tmp/no"
-refuses 65 "features.0.bais" "Choose --net" -- "${start[@]}" --init "$tmp/bad.safetensors" --out "$tmp/no"
+refuses 65 "'features.0.bias' is missing" "choose --net" -- "${start[@]}" --init "$tmp/bad.safetensors" --out "$tmp/no"
 # weights that no training leaves: nobody's rate is to blame
 python3 - "$trained" "$tmp/huge.safetensors" <<'END'
 import json, struct, sys

@@ -29,8 +29,7 @@ wrong() { # CODE TEXT...: eval of $bad_file
 refuses 66 "$tmp/none.safetensors" -- eval --model "$tmp/none.safetensors" "${vgg[@]}"
 refuses 66 "$tmp" -- eval --model "$tmp" "${vgg[@]}"
 size=$(stat -c %s "$good")
-header=$(od -An -tu8 -N8 "$good" | tr -d ' ')
-for bytes in 0 7 8 100 $((8 + header)) $((size - 1)); do
+for bytes in 0 100 $((size - 1)); do
     head -c "$bytes" "$good" >"$bad_file"
     wrong 65 bad.safetensors
 done
@@ -44,23 +43,12 @@ header() {
         die $@ if $@; die "nothing changed" if $_ eq $old;
         print pack("Q<", length), $_, substr($all, 8 + $n)' "$good" "$1" >"$bad_file"
 }
+# all others: tests/unit/format_safetensors.c, format_modelfile.c
 hostile=(
-    's/^\{/[/'                                                 # no object
-    's/^/ /'                                                   # does not start with {
-    's/\}(\s*)$/$1/'                                           # not closed
-    's/"F32"/"F33"/'                                           # unknown type
-    's/"F32"/"F16"/'                                           # type and bytes differ
-    's/"shape": ?\[(\d+)/"shape":[-$1/'                        # negative
-    's/"shape": ?\[(\d+)/"shape":[$1.0/'                       # no integer
+    's/"F32"/"F64"/'                                           # a type that is not read
     's/"shape": ?\[(\d+)/"shape":[4611686018427387904,4/'      # the product overflows
-    's/"data_offsets": ?\[(\d+)/"data_offsets":[9$1/'          # begin after end
-    's/"data_offsets": ?\[(\d+), ?(\d+)/"data_offsets":[$1,18446744073709551615/'
-    's/"data_offsets": ?\[0, ?(\d+)/"data_offsets":[4,$1/'     # a hole
-    's/"data_offsets"/"offsets"/'                              # unknown key
     's/("features\.0\.bias": ?\{.*?\})/$1,$1/'                 # a key twice
     's/features\.0\.bias/features.0.bi\xff\xfe/'               # not UTF-8
-    's/features\.0\.bias/features.0.other/'                    # missing and unexpected
-    's/"__metadata__": ?\{/"__metadata__":{"a":1,/'            # no string
     's/"__metadata__": ?\{/"__metadata__":{"a":[[[[[1]]]]],/'  # deep
 )
 for change in "${hostile[@]}"; do
@@ -70,11 +58,6 @@ for change in "${hostile[@]}"; do
         code=-
         complain "the test cannot make the file: $change"
     fi
-done
-# a length that wraps, one beyond the file, one beyond all reason
-for length in 18446744073709551615 18446744073709551608 100000000 1099511627776; do
-    { perl -e 'print pack "Q<", $ARGV[0]' "$length"; tail -c +9 "$good"; } >"$bad_file"
-    wrong 65 bad.safetensors
 done
 # valid, but without a tensor: the smallest file of the format's own tests
 printf '\010\0\0\0\0\0\0\0{}      ' >"$bad_file"

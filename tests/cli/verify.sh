@@ -166,7 +166,7 @@ printf '\377\377\377\377' | dd of="$tmp/model" bs=1 seek=$((size - 4)) conv=notr
 refuses 65 "$tmp/model" "is not a finite number" -- verify "$tmp/model"
 sed 's/"dtrain.width_divisor":"16"/"dtrain.width_divisor":"32"/' "$run/model.safetensors" \
     >"$tmp/model"
-refuses 65 "$tmp/model" "of another shape" -- verify "$tmp/model"
+refuses 65 "$tmp/model" "the network's [2, 3, 3, 3]" -- verify "$tmp/model"
 
 # of a run that is on, what is pruned meanwhile is not bad, and one is gone on from
 "$DTRAIN_BIN" "${tiny[@]}" --epochs 1000000 --max-steps -1 --save-every 1 --keep-last 1 \

@@ -24,7 +24,7 @@ static void reader_takes_the_references_bytes(void **state)
     const folder *f = *state;
     float x[6];
 
-    for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(goldens); i++) {
         const golden *g = &goldens[i];
         dt_safetensors *s = NULL;
         put(f->file, g->bytes, g->count);
@@ -59,109 +59,75 @@ typedef struct header_case {
     const char *message; /* part of it */
 } header_case;
 
-static const header_case accepted[] = {
-    {"{\"test\":{" T("I32", "[]", "[0,4]") "}}", 4, NULL},
-    {"{\"test\":{" T("I32", "[2,0]", "[0, 0]") "}}", 0, NULL},
+/* NULL: accepted. */
+static const header_case headers[] = {
+    {"{\"test\":{" T("F32", "[]", "[0,4]") "}}", 4, NULL},
+    {"{\"test\":{" T("F32", "[2,0]", "[0, 0]") "}}", 0, NULL},
     {"{}\r \t\n", 0, NULL},
-    {"{\"a\":{" T("F4", "[1,2]", "[0,1]") "}}", 1, NULL},
-    {"{\"b\":{" T("U8", "[3]", "[2,5]") "},\"a\":{" T("U8", "[2]", "[0,2]") "}}", 5, NULL},
+    {"{\"b\":{" T("F16", "[3]", "[4,10]") "},\"a\":{" T("BF16", "[2]", "[0,4]") "}}", 10, NULL},
     {"{\"e\":{" T("F32", "[0]", "[4,4]") "},\"a\":{" T(
          "F32", "[1]", "[4,8]") "},"
                                 "\"z\":{" T("F32", "[1]", "[0,4]") "}}",
      8, NULL},
-    {"{\"test\":{" T("I32", "[-0]", "[0,0]") "}}", 0, NULL},
-    {"{\"a\":{" T("F32", "[1,1,1,1,1,1,1,1]", "[0,4]") "}}", 4, NULL},
+    {"{\"a\":{" T("I64", "[1,1,1,1,1,1,1,1]", "[0,8]") "}}", 8, NULL},
     {"{\"\xc3\xa4\":{" T("F32", "[1]", "[0,4]") "}}", 4, NULL},
     {"{\"__metadata__\":{}}", 0, NULL},
-};
-
-static const header_case rejected[] = {
     /* JSON */
     {"", 0, "begins with byte 0x00"},
     {"{", 0, "line 1"},
     {"[]", 0, "begins with byte 0x5b"},
     {"  {}", 0, "begins with byte 0x20"},
-    {"\xff", 0, "begins with byte 0xff"},
     {"{\"\xff\":{" T("F32", "[1]", "[0,4]") "}}", 4, "unable to decode byte 0xff"},
     {"{} {}", 0, "end of file expected"},
-    {"{\"a\":{" T("F32", "[1]", "[0,4]") ",}}", 4, "line 1"},
     {"{\"a\\u0000b\":{" T("F32", "[1]", "[0,4]") "}}", 4, "NUL byte"},
     {"{\"a\":{" T("F32", "[1]", "[0,4]") "},\"a\":{" T("F32", "[1]", "[4,8]") "}}", 8, "duplicate"},
-    {"{\"a\":{\"dtype\":\"F32\"," T("F32", "[1]", "[0,4]") "}}", 4, "duplicate"},
-    {"{\"a\":{" T("F32", "[01]", "[0,4]") "}}", 4, "line 1"},
-    {"{\"a\":{" T("F32", "[NaN]", "[0,4]") "}}", 4, "line 1"},
     {"{\"a\":{" T("F32", "[1]", "[0,9223372036854775808]") "}}", 4, "too big integer"},
     /* schema */
-    {"{\"a\":1}", 0, "tensor 'a' must have the keys"},
-    {"{\"a\":[]}", 0, "tensor 'a' must have the keys"},
-    {"{\"a\":{}}", 0, "tensor 'a' must have the keys"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "tensor 'a' must have the keys"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"offsets\":[0,4]}}", 4,
-     "tensor 'a' must have the keys"},
-    {"{\"a\":{\"more\":0," T("F32", "[1]", "[0,4]") "}}", 4, "tensor 'a' must have the keys"},
-    {"{\"a\":{" T("F33", "[1]", "[0,4]") "}}", 4, "dtype 'F33'"},
-    {"{\"a\":{" T("f32", "[1]", "[0,4]") "}}", 4, "dtype 'f32'"},
-    {"{\"a\":{\"dtype\":32,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "not a string"},
+    {"{\"a\":1}", 0, "tensor 'a': expected"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "tensor 'a': expected"},
+    {"{\"a\":{\"more\":0," T("F32", "[1]", "[0,4]") "}}", 4, "tensor 'a': expected"},
+    {"{\"a\":{\"dtype\":32,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor 'a': expected"},
+    {"{\"a\":{" T("F32", "[1]", "[0]") "}}", 4, "tensor 'a': expected"},
+    {"{\"a\":{" T("F32", "[1]", "[0,4,8]") "}}", 4, "tensor 'a': expected"},
+    {"{\"a\":{" T("F32", "[1]", "[0,4.0]") "}}", 4, "tensor 'a': expected"},
+    {"{\"a\":{" T("F64", "[1]", "[0,8]") "}}", 8, "dtype 'F64' is not read"},
     {"{\"a\":{" T("F32", "1", "[0,4]") "}}", 4, "the shape is not a list"},
-    {"{\"a\":{" T("F32", "{}", "[0,4]") "}}", 4, "the shape is not a list"},
-    {"{\"a\":{" T("F32", "[[1]]", "[0,4]") "}}", 4, "dimension 0"},
-    {"{\"a\":{" T("F32", "[[[[[1]]]]]", "[0,4]") "}}", 4, "dimension 0"},
+    {"{\"a\":{" T("F32", "[[1]]", "[0,4]") "}}", 4, "the shape is not a list"},
     {"{\"a\":{" T("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}}", 4, "at most 8"},
-    {"{\"a\":{" T("F32", "[1,-1]", "[0,4]") "}}", 4, "dimension 1"},
-    {"{\"a\":{" T("F32", "[1.0]", "[0,4]") "}}", 4, "dimension 0"},
-    {"{\"a\":{" T("F32", "[1e0]", "[0,4]") "}}", 4, "dimension 0"},
-    {"{\"a\":{" T("F32", "[\"1\"]", "[0,4]") "}}", 4, "dimension 0"},
-    {"{\"a\":{" T("F32", "[281474976710656]", "[0,4]") "}}", 4, "dimension 0"},
-    {"{\"a\":{" T("F32", "[1]", "[0]") "}}", 4, "data_offsets is not"},
-    {"{\"a\":{" T("F32", "[1]", "[0,4,8]") "}}", 4, "data_offsets is not"},
-    {"{\"a\":{" T("F32", "[1]", "[4,0]") "}}", 4, "data_offsets is not"},
-    {"{\"a\":{" T("F32", "[1]", "[-4,0]") "}}", 4, "data_offsets is not"},
-    {"{\"a\":{" T("F32", "[1]", "[0,4.0]") "}}", 4, "data_offsets is not"},
-    {"{\"a\":{" T("F32", "[1]", "\"04\"") "}}", 4, "data_offsets is not"},
-    {"{\"__metadata__\":[]}", 0, "__metadata__ is not an object"},
-    {"{\"__metadata__\":{\"n\":1}}", 0, "value of 'n' is not a string"},
-    {"{\"__metadata__\":{\"n\":{\"m\":\"o\"}}}", 0, "value of 'n' is not a string"},
-    /* arithmetic */
-    {"{\"test\":{" T("I32", "[2,18446744073709551614]", "[0,16]") "}}", 16, "too big integer"},
-    {"{\"test\":{" T("I32", "[2,9223372036854775807]", "[0,16]") "}}", 16, "dimension 1"},
-    {"{\"a\":{" T("F32", "[281474976710655,281474976710655]", "[0,4]") "}}", 4,
-     "no whole number of bytes"},
-    {"{\"a\":{" T("U8", "[140737488355328,131072]", "[0,0]") "}}", 0,
-     "no whole number of bytes"}, /* 2^64: wraps to 0 */
-    {"{\"a\":{" T("F4", "[1,3]", "[0,2]") "}}", 2, "no whole number of bytes"},
-    {"{\"test\":{" T("I32", "[2,2]", "[0, 4]") "}}", 4, "hold 4 bytes, but I32 [2, 2] has 16"},
-    {"{\"a\":{" T("F32", "[0]", "[0,4]") "}}", 4, "hold 4 bytes, but F32 [0] has 0"},
+    {"{\"a\":{" T("F32", "[1,-1]", "[0,4]") "}}", 4, "the shape is not a list"},
+    {"{\"a\":{" T("F32", "[1.0]", "[0,4]") "}}", 4, "the shape is not a list"},
+    {"{\"__metadata__\":[]}", 0, "__metadata__ is not an object of strings"},
+    {"{\"__metadata__\":{\"n\":1}}", 0, "__metadata__ is not an object of strings"},
+    /* arithmetic; 2^64 wraps to 0 */
+    {"{\"a\":{" T("F32", "[281474976710656]", "[0,4]") "}}", 4, "the shape is not a list"},
+    {"{\"a\":{" T("F16", "[140737488355328,65536]", "[0,0]") "}}", 0, "the shape is not a list"},
+    {"{\"a\":{" T("F32", "[1]", "[4,0]") "}}", 4, "data_offsets [4, 0] do not fit"},
+    {"{\"a\":{" T("F32", "[1]", "[-4,0]") "}}", 4, "data_offsets [-4, 0] do not fit"},
+    {"{\"a\":{" T("F32", "[2,2]", "[0, 4]") "}}", 4, "[0, 4] do not fit F32 [2, 2] of 16 bytes"},
     /* cover */
-    {"{\"a\":{" T("U8", "[2]", "[0,2]") "},\"b\":{" T("U8", "[2]", "[1,3]") "}}", 3,
-     "tensor 'b' begins at byte 1"},
-    {"{\"a\":{" T("U8", "[2]", "[0,2]") "},\"b\":{" T("U8", "[2]", "[0,2]") "}}", 2,
-     "begins at byte 0"},
-    {"{\"a\":{" T("U8", "[2]", "[0,2]") "},\"b\":{" T("U8", "[2]", "[3,5]") "}}", 5,
-     "tensor 'b' begins at byte 3"},
-    {"{\"a\":{" T("U8", "[2]", "[1,3]") "}}", 3, "tensor 'a' begins at byte 1"},
-    {"{\"a\":{" T("U8", "[2]", "[0,2]") "}}", 3, "trailing bytes"},
-    {"{}", 1, "trailing bytes"},
-    {"{\"a\":{" T("U8", "[2]", "[0,2]") "}}", 1, "cut short"},
-    {"{\"a\":{" T("U8", "[281474976710655]", "[0,281474976710655]") "}}", 1, "cut short"},
+    {"{\"a\":{" T("F16", "[2]", "[0,4]") "},\"b\":{" T("F16", "[2]", "[2,6]") "}}", 6,
+     "tensor 'b' begins at byte 2"},
+    {"{\"a\":{" T("F16", "[2]", "[0,4]") "},\"b\":{" T("F16", "[2]", "[6,10]") "}}", 10,
+     "tensor 'b' begins at byte 6"},
+    {"{\"a\":{" T("F16", "[2]", "[1,5]") "}}", 5, "tensor 'a' begins at byte 1"},
+    {"{\"a\":{" T("F16", "[2]", "[0,4]") "}}", 5, "trailing bytes"},
+    {"{\"a\":{" T("F16", "[2]", "[0,4]") "}}", 3, "cut short"},
 };
 
 static void headers_are_checked(void **state)
 {
     const folder *f = *state;
 
-    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(headers); i++) {
+        const header_case *h = &headers[i];
         dt_safetensors *s = NULL;
-        put_header(f->file, accepted[i].header, accepted[i].data_bytes);
-        assert_ok(dt_safetensors_open(&s, f->file));
+        put_header(f->file, h->header, h->data_bytes);
+        const dt_status st = dt_safetensors_open(&s, f->file);
+        if (st != (h->message ? DT_FORMAT : DT_OK) ||
+            (h->message &&
+             (!strstr(dt_fail_text(), h->message) || !strstr(dt_fail_text(), f->file))))
+            fail_msg("%s: '%s', want '%s'", h->header, dt_fail_text(), h->message);
         dt_safetensors_close(s);
-    }
-    for (size_t i = 0; i < sizeof rejected / sizeof *rejected; i++) {
-        dt_safetensors *s = NULL;
-        put_header(f->file, rejected[i].header, rejected[i].data_bytes);
-        if (dt_safetensors_open(&s, f->file) != DT_FORMAT ||
-            !strstr(dt_fail_text(), rejected[i].message) || !strstr(dt_fail_text(), f->file))
-            fail_msg("%s: '%s', want '%s'", rejected[i].header, dt_fail_text(),
-                     rejected[i].message);
         dt_fail_clear();
     }
 }
@@ -183,7 +149,7 @@ static void lengths_are_checked(void **state)
         {BYTES("\xf8\xff\xff\xff\xff\xff\xff\xff{}"), "at most 1048576"}, /* 8 + N wraps to 0 */
         {BYTES("\x01\0\x10\0\0\0\0\0{}"), "at most 1048576"},
     };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(files); i++) {
         dt_safetensors *s = NULL;
         put(f->file, files[i].bytes, files[i].count);
         assert_fails(dt_safetensors_open(&s, f->file), DT_FORMAT, files[i].message);
@@ -202,7 +168,7 @@ static void counts_and_depth_are_limited(void **state)
         size_t used = (size_t)snprintf(header, room, "{");
         for (int i = 0; i < DT_TENSOR_MAX_COUNT + extra; i++)
             used += (size_t)snprintf(header + used, room - used,
-                                     "%s\"t%d\":{" T("U8", "[0]", "[0,0]") "}", i ? "," : "", i);
+                                     "%s\"t%d\":{" T("F16", "[0]", "[0,0]") "}", i ? "," : "", i);
         snprintf(header + used, room - used, "}");
         dt_safetensors *s = NULL;
         put_header(f->file, header, 0);
@@ -242,46 +208,47 @@ static void names_are_printed_escaped(void **state)
 
 /* ---- Damaged and moving files ---------------------------------------------------- */
 
-static void every_cut_is_seen(void **state)
+/* Taken or refused with the file's name; what is taken covers the file. The sanitizers watch. */
+static bool is_taken(const char *bytes, size_t count)
 {
-    const folder *f = *state;
-    for (size_t n = 0; n < sample->count; n++) {
-        dt_safetensors *s = NULL;
-        put(f->file, sample->bytes, n);
-        assert_int_equal(dt_safetensors_open(&s, f->file), DT_FORMAT);
-        dt_fail_clear();
+    dt_safetensors *s = NULL;
+    char *exact = malloc(count + 1), data[64];
+    uint64_t read = 0;
+
+    assert_non_null(exact);
+    memcpy(exact, bytes, count);
+    const dt_status st = dt_safetensors_open_bytes(&s, "a.safetensors", exact, count);
+    if (st != DT_OK)
+        assert_fails(st, DT_FORMAT, "a.safetensors");
+    for (size_t i = 0; st == DT_OK && i < dt_safetensors_count(s); i++) {
+        assert_ok(dt_safetensors_read(s, dt_safetensors_get(s, i), data));
+        read += dt_safetensors_get(s, i)->bytes;
     }
+    assert_true(st != DT_OK || read == 24);
+    dt_safetensors_close(s);
+    free(exact);
+    return st == DT_OK;
 }
 
-/* Three random bytes of the header are changed: the file is taken or refused, and what
- * is taken can be read. The sanitizers watch. */
-static void random_damage_does_no_harm(void **state)
+/* Any byte of the header is made any other or removed, and the file is cut anywhere. */
+static void damage_is_seen_or_does_no_harm(void **state)
 {
-    const folder *f = *state;
-    char bytes[512], data[64];
-    size_t refused = 0;
+    char bytes[512];
+    size_t taken = 0;
 
-    for (uint64_t i = 0; i < 1000; i++) {
-        dt_safetensors *s = NULL;
+    (void)state;
+    for (size_t i = 0; i < 8 + 64; i++) {
         memcpy(bytes, sample->bytes, sample->count);
-        for (uint32_t k = 0; k < 3; k++) {
-            uint32_t bits[4];
-            dt_random(1, DT_STREAM_TEST, 0, i, k, bits);
-            bytes[dt_below(bits[0], 8 + 64)] = (char)bits[1];
+        for (int value = 0; value < 256; value++) {
+            bytes[i] = (char)value;
+            taken += is_taken(bytes, sample->count);
         }
-        put(f->file, bytes, sample->count);
-        if (dt_safetensors_open(&s, f->file) == DT_OK) {
-            assert_int_equal(dt_safetensors_count(s), 1);
-            assert_int_equal(dt_safetensors_get(s, 0)->bytes, 24);
-            assert_ok(dt_safetensors_read(s, dt_safetensors_get(s, 0), data));
-        } else {
-            assert_string_not_equal(dt_fail_text(), "");
-            dt_fail_clear();
-            refused++;
-        }
-        dt_safetensors_close(s);
+        memcpy(bytes + i, sample->bytes + i + 1, sample->count - i - 1);
+        assert_false(is_taken(bytes, sample->count - 1));
     }
-    assert_true(refused > 800);
+    assert_in_range(taken, 72, 2000); /* itself, other names */
+    for (size_t n = 0; n < sample->count; n++)
+        assert_false(is_taken(sample->bytes, n));
 }
 
 static void a_file_that_shrinks_is_an_error(void **state)
@@ -293,8 +260,8 @@ static void a_file_that_shrinks_is_an_error(void **state)
     put(f->file, sample->bytes, sample->count);
     assert_ok(dt_safetensors_open(&s, f->file));
     assert_int_equal(truncate(f->file, (off_t)sample->count - 3), 0);
-    assert_fails(dt_safetensors_read(s, dt_safetensors_get(s, 0), data), DT_IO,
-                 "ends at byte 93 of 96");
+    assert_fails(dt_safetensors_read(s, dt_safetensors_get(s, 0), data), DT_FORMAT,
+                 "ends at byte 93");
     dt_safetensors_close(s);
 }
 
@@ -306,10 +273,10 @@ static void only_files_are_opened(void **state)
 
     assert_fails(dt_safetensors_open(&s, f->file), DT_NOINPUT, "No such file");
     assert_fails(dt_safetensors_open(&s, f->dir), DT_NOINPUT, "is a folder");
-    assert_fails(dt_safetensors_open(&s, "/dev/zero"), DT_NOINPUT, "a device or pipe");
+    assert_fails(dt_safetensors_open(&s, "/dev/zero"), DT_NOINPUT, "a pipe, socket or device");
     snprintf(fifo, sizeof fifo, "%s/fifo", f->dir);
     assert_int_equal(mkfifo(fifo, 0600), 0);
-    assert_fails(dt_safetensors_open(&s, fifo), DT_NOINPUT, "a device or pipe");
+    assert_fails(dt_safetensors_open(&s, fifo), DT_NOINPUT, "a pipe, socket or device");
 
     put(f->file, sample->bytes, sample->count);
     snprintf(link, sizeof link, "%s/link", f->dir);
@@ -331,8 +298,7 @@ int main(void)
         TEST(lengths_are_checked),
         TEST(counts_and_depth_are_limited),
         TEST(names_are_printed_escaped),
-        TEST(every_cut_is_seen),
-        TEST(random_damage_does_no_harm),
+        TEST(damage_is_seen_or_does_no_harm),
         TEST(a_file_that_shrinks_is_an_error),
         TEST(only_files_are_opened),
     };

@@ -55,10 +55,10 @@ static void tensors_are_ordered(void **state)
         {.name = "a.10", .dtype = "F32", .rank = 1, .shape = {1}},
         {.name = "z", .dtype = "I64"},
         {.name = "a.9", .dtype = "F32", .rank = 2, .shape = {0, 7}},
-        {.name = "B", .dtype = "U8", .rank = 1, .shape = {3}},
+        {.name = "B", .dtype = "F16", .rank = 1, .shape = {2}},
     };
     static const size_t order[] = {2, 1, 3, 0, 4};
-    size_t bytes[] = {8, 4, 8, 0, 3};
+    size_t bytes[] = {8, 4, 8, 0, 4};
     const dt_safetensors_content c = {
         .tensor = t, .tensors = 5, .fill = fill_index, .context = bytes};
     dt_safetensors *s = NULL;
@@ -166,11 +166,11 @@ static void places_that_cannot_be_written_are_named(void **state)
 static void bad_lists_are_bugs(void **state)
 {
     const folder *f = *state;
-    const dt_tensor twice[] = {{.name = "a", .dtype = "U8"}, {.name = "a", .dtype = "U8"}};
+    const dt_tensor twice[] = {{.name = "a", .dtype = "F16"}, {.name = "a", .dtype = "F16"}};
     const dt_tensor untyped = {.name = "a", .dtype = "F31"};
     const dt_tensor huge = {
         .name = "a", .dtype = "F32", .rank = 2, .shape = {INT64_MAX, INT64_MAX}};
-    size_t bytes[] = {1, 1};
+    size_t bytes[] = {2, 2};
     dt_safetensors_content c = {
         .tensor = twice, .tensors = 2, .fill = fill_index, .context = bytes};
     assert_fails(dt_safetensors_write(f->file, &c), DT_BUG, "no safetensors header");
