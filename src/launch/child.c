@@ -17,7 +17,7 @@
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-static void become(char **word, int errors, bool own_session, pid_t parent)
+static void become(char **word, int errors, pid_t parent)
 {
     signal(SIGPIPE, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -25,15 +25,14 @@ static void become(char **word, int errors, bool own_session, pid_t parent)
         signal(SIGTERM, SIG_DFL);
         raise(SIGTERM);
     }
-    if (own_session)
-        setsid();
+    setsid();
     if (errors >= 0)
         dup2(errors, STDERR_FILENO);
     execvp(word[0], word);
 }
 
 /* What the program cannot be started for comes back through a pipe that execvp closes. */
-dt_status dt_child_start(char **word, int errors, bool own_session, pid_t *child)
+dt_status dt_child_start(char **word, int errors, pid_t *child)
 {
     const pid_t own = getpid();
     int pipe[2], error = 0;
@@ -42,7 +41,7 @@ dt_status dt_child_start(char **word, int errors, bool own_session, pid_t *child
         return dt_fail(DT_NOMEM, "no pipe: %s", strerror(errno));
     *child = fork();
     if (*child == 0) {
-        become(word, errors, own_session, own);
+        become(word, errors, own);
         (void)!write(pipe[1], &errno, sizeof errno);
         _exit(127);
     }

@@ -20,14 +20,11 @@ enum {
 typedef struct node {
     dt_wire *wire; /* NULL: it has not come, is gone, or is this host */
     int agent;     /* that waits for its daemon's end; -1: none */
-    char name[INET_ADDRSTRLEN];
-    int slots;
 } node;
 
 typedef struct guest {
     dt_wire *wire; /* NULL: none */
     double until;
-    char name[INET_ADDRSTRLEN];
 } guest;
 
 /* Places in dt_first's poll, before those of the nodes and the guests. */
@@ -39,6 +36,7 @@ struct dt_first {
     guest guest[GUESTS];      /* none where no host is awaited */
     struct pollfd poll[NODES + DT_MOST_HOSTS + GUESTS];
     int nodes, guests, next_guest, listens, agents, signals;
+    char own[INET_ADDRSTRLEN];     /* this host's address */
     char socket[DT_AGENT_ADDRESS]; /* name of the agents' */
     pid_t mpirun;
     dt_relay errors; /* mpirun's */
@@ -66,19 +64,26 @@ static void forget(dt_wire **w)
     *w = NULL;
 }
 
-/* The host that has the address, -1: none. mpirun tells hosts apart by it. */
+/* By address, by which mpirun tells hosts apart. */
+static const char *name_of(const dt_first *f, int k)
+{
+    return k == 0 ? f->own : f->node[k].wire ? f->node[k].wire->peer : "";
+}
+
+/* The host that has the address, -1: none. */
 static int host_at(const dt_first *f, const char *address)
 {
     for (int k = 0; k < f->nodes; k++)
-        if ((k == 0 || f->node[k].wire) && strcmp(f->node[k].name, address) == 0)
+        if (strcmp(name_of(f, k), address) == 0)
             return k;
     return -1;
 }
 
 /* Why a host that has the token is refused; "": it is not. */
-static void judge(const dt_first *f, const dt_hello *h, const char *address, char *why, size_t room)
+static void judge(const dt_first *f, const dt_wire *w, char *why, size_t room)
 {
-    const int same = host_at(f, address);
+    const dt_hello *h = &w->hello;
+    const int same = host_at(f, w->peer);
 
     why[0] = '\0';
     if (h->nodes != f->nodes)
@@ -89,12 +94,12 @@ static void judge(const dt_first *f, const dt_hello *h, const char *address, cha
         snprintf(why, room, "from 1 to %d ranks fit (--nproc-per-node)", (int)DT_MOST_SLOTS);
     else if (f->node[h->node].wire)
         snprintf(why, room, "host %d is already there, from %s (--node-rank)", h->node,
-                 f->node[h->node].name);
+                 name_of(f, h->node));
     else if (same >= 0)
         snprintf(why, room,
                  "host %d has its address, %s: start a host once, with all its ranks "
                  "(--nproc-per-node)",
-                 same, address);
+                 same, w->peer);
 }
 
 static void seat(dt_first *f, guest *g)
@@ -102,61 +107,46 @@ static void seat(dt_first *f, guest *g)
     const dt_hello *h = &g->wire->hello;
     char why[160];
 
-    judge(f, h, g->name, why, sizeof why);
-    if (why[0]) {
-        dt_warn("%s says that it is host %d of %d with %d ranks: refused: %s", g->name, h->node,
-                h->nodes, h->slots, why);
-        (void)dt_wire_say(g->wire, json_pack("{s:s}", "refused", why));
-        forget(&g->wire);
+    judge(f, g->wire, why, sizeof why);
+    if (!why[0]) {
+        f->node[h->node].wire = g->wire;
+        g->wire = NULL;
         return;
     }
-    node *n = &f->node[h->node];
-    n->wire = g->wire;
-    n->slots = h->slots;
-    memcpy(n->name, g->name, sizeof n->name);
-    g->wire = NULL;
-}
-
-static void refuse(guest *g, const char *why)
-{
-    if (g->wire)
-        dt_warn("a connection from %s %s: closed", g->name, why);
+    dt_warn("%s says that it is host %d of %d with %d ranks: refused: %s", g->wire->peer, h->node,
+            h->nodes, h->slots, why);
+    (void)dt_wire_say(g->wire, json_pack("{s:s}", "refused", why));
     forget(&g->wire);
 }
 
 static void let_in(dt_first *f)
 {
-    struct sockaddr_in from;
-    socklen_t length = sizeof from;
-    const int fd =
-        accept4(f->listens, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int fd = accept4(f->listens, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    guest *g = &f->guest[f->next_guest];
 
     if (fd < 0)
         return;
-    guest *g = &f->guest[f->next_guest++ % GUESTS];
-    refuse(g, "makes room for another one");
-    inet_ntop(AF_INET, &from.sin_addr, g->name, sizeof g->name);
+    f->next_guest = (f->next_guest + 1) % GUESTS;
+    forget(&g->wire);
     g->until = dt_seconds() + DT_WIRE_PATIENCE_S;
-    if (dt_wire_open(&g->wire, fd, &f->meeting->token, NULL) != DT_OK) {
-        dt_warn("%s", dt_fail_text());
-        dt_fail_clear();
-    }
+    if (dt_wire_open(&g->wire, fd, &f->meeting->token, NULL) != DT_OK)
+        dt_fail_clear(); /* no memory: the host tries again */
 }
 
 static void greet_guests(dt_first *f)
 {
-    for (int i = 0; i < f->guests; i++) {
-        guest *g = &f->guest[i];
-        const bool news = f->poll[NODES + f->nodes + i].revents != 0;
-        const dt_greeting greeting = g->wire && news ? dt_wire_greet(g->wire) : DT_GREETING;
-        if (greeting == DT_GREETED)
+    for (guest *g = f->guest; g < f->guest + f->guests; g++) {
+        const struct pollfd *p = &f->poll[NODES + f->nodes + (g - f->guest)];
+        const dt_greeting greeting = g->wire && p->revents ? dt_wire_greet(g->wire) : DT_GREETING;
+        if (greeting == DT_GREETED) {
             seat(f, g);
-        else if (greeting == DT_STRANGER)
-            refuse(g, "does not have the token");
-        else if (greeting == DT_LEFT)
-            refuse(g, "has ended, or is no dtrain launch");
-        else if (dt_seconds() > g->until)
-            refuse(g, "is silent");
+        } else if (g->wire && (greeting != DT_GREETING || dt_seconds() > g->until)) {
+            dt_warn("a connection from %s %s: closed", g->wire->peer,
+                    greeting == DT_STRANGER ? "does not have the token"
+                    : greeting == DT_LEFT   ? "has ended, or is no dtrain launch"
+                                            : "is silent");
+            forget(&g->wire);
+        }
     }
 }
 
@@ -177,7 +167,7 @@ static void hear_early(dt_first *f, int k)
 
     if (json_object_get(message, "signal"))
         (void)dt_wire_say(n->wire, json_pack("{s:i}", "end", dt_status_exit_code(DT_PREEMPTED)));
-    dt_warn("host %d, %s, has left before all had come: its place is free again", k, n->name);
+    dt_warn("host %d, %s, has left before all had come: its place is free again", k, n->wire->peer);
     json_decref(message);
     forget(&n->wire);
 }
@@ -232,9 +222,8 @@ static dt_status name_own(dt_first *f)
     struct sockaddr_in own;
     socklen_t length = sizeof own;
 
-    f->node[0].slots = f->meeting->own.slots;
     if (getsockname(f->listens, (struct sockaddr *)&own, &length) != 0 ||
-        !inet_ntop(AF_INET, &own.sin_addr, f->node[0].name, sizeof f->node[0].name))
+        !inet_ntop(AF_INET, &own.sin_addr, f->own, sizeof f->own))
         return dt_fail(DT_COMM, "--master %s: %s", f->meeting->master, strerror(errno));
     return DT_OK;
 }
@@ -274,7 +263,8 @@ static dt_status meet_others(dt_first *f, dt_hosts *h)
         end_all(f, dt_status_exit_code(st));
     DT_TRY(st);
     for (int k = 0; k < f->nodes; k++)
-        DT_TRY(dt_hosts_add(h, f->node[k].name, strlen(f->node[k].name), f->node[k].slots));
+        DT_TRY(dt_hosts_add(h, name_of(f, k), strlen(name_of(f, k)),
+                            (k ? &f->node[k].wire->hello : &f->meeting->own)->slots));
     return listen_to_agents(f);
 }
 
@@ -346,7 +336,7 @@ static void hear(dt_first *f, int k)
     const json_t *number = json_object_get(message, "signal");
 
     if (!message) {
-        dt_warn("host %d, %s, is gone: its daemon counts as lost", k, n->name);
+        dt_warn("host %d, %s, is gone: its daemon counts as lost", k, n->wire->peer);
         forget(&n->wire);
         answer(&n->agent, DT_NO_DAEMON);
     }
@@ -359,11 +349,8 @@ static void hear(dt_first *f, int k)
 
 static void pass_signals(dt_first *f)
 {
-    bool of_terminal;
-    int number;
-
-    while (dt_meeting_signal(f->signals, &number, &of_terminal))
-        if (number != SIGCHLD && !of_terminal)
+    for (int number; (number = dt_meeting_signal(f->signals)) != 0;)
+        if (number != SIGCHLD)
             kill(f->mpirun, number);
 }
 
@@ -397,7 +384,7 @@ dt_status dt_first_run(dt_first *f, char **word, bool several, int *code)
     if (several && pipe2(pipe, O_CLOEXEC) != 0)
         return dt_fail(DT_NOMEM, "no pipe: %s", strerror(errno));
     f->errors.from = pipe[0];
-    const dt_status st = dt_child_start(word, pipe[1], false, &f->mpirun);
+    const dt_status st = dt_child_start(word, pipe[1], &f->mpirun);
     if (pipe[1] >= 0)
         close(pipe[1]);
     *code = st == DT_OK ? stand_between(f) : dt_status_exit_code(st);

@@ -93,19 +93,16 @@ static void say_done(joined *j, int code)
     (void)dt_wire_say(j->wire, json_pack("{s:i}", "done", code));
 }
 
-/* The first host's mpirun waits for the daemon: one that does not start has ended. A terminal's
- * signals come to it by mpirun alone. */
+/* The first host's mpirun waits for the daemon: one that does not start has ended. */
 static void start_daemon(joined *j, const json_t *words)
 {
     char **word = dt_daemon_words(words);
 
     j->begun = true;
-    if (j->daemon) {
-        dt_log_error("the first host asks for a second daemon: not started");
-    } else if (!word) {
+    if (!word) {
         dt_log_error("the first host asks for what is not Open MPI's daemon: not started");
         say_done(j, DT_NO_DAEMON);
-    } else if (dt_child_start(word, -1, true, &j->daemon) != DT_OK) {
+    } else if (dt_child_start(word, -1, &j->daemon) != DT_OK) {
         dt_log_error("%s", dt_fail_text());
         dt_fail_clear();
         j->daemon = 0;
@@ -116,10 +113,9 @@ static void start_daemon(joined *j, const json_t *words)
 
 static void pass_signals(joined *j)
 {
-    bool of_terminal;
-    int number, code = 0;
+    int code = 0;
 
-    while (dt_meeting_signal(j->signals, &number, &of_terminal))
+    for (int number; (number = dt_meeting_signal(j->signals)) != 0;)
         if (number != SIGCHLD)
             (void)dt_wire_say(j->wire, json_pack("{s:i}", "signal", number));
     if (j->daemon && dt_child_ended(j->daemon, &code)) {

@@ -240,30 +240,15 @@ out:
 
 /* ---- One command on each host -------------------------------------------------------------- */
 
-/* The option of the command line for hosts that are started one by one; NULL: none. Variables do
- * not count: a batch system may set them in every job. */
-static const char *one_by_one(const dt_words *w)
-{
-    return w->nodes >= 0  ? "--nnodes"
-           : w->node >= 0 ? "--node-rank"
-           : w->master    ? "--master"
-           : w->token     ? "--token-file"
-                          : NULL;
-}
-
 /* Where and as what this host meets the others. */
 static dt_status find_place(dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
 {
     const char *port = getenv("MASTER_PORT");
 
-    DT_TRY(dt_words_variable(w, "node-rank", "NODE_RANK"));
     DT_TRY(dt_words_variable(w, "nproc-per-node", "NPROC_PER_NODE"));
     if (w->node < 0)
         return dt_fail(DT_USAGE, "--nnodes needs --node-rank K (or NODE_RANK), which of them this "
                                  "is, from 0");
-    if (w->node >= w->nodes)
-        return dt_fail(DT_USAGE, "--node-rank: '%lld' is not a number from 0 to %lld",
-                       (long long)w->node, (long long)w->nodes - 1);
     if (!w->master && !getenv("MASTER_ADDR"))
         return dt_fail(DT_USAGE, "--nnodes needs --master HOST:PORT, where host 0 waits");
     if (w->master)
@@ -279,24 +264,24 @@ static dt_status find_place(dt_words *w, dt_meeting *m, char place[DT_HOST_NAME 
 /* m->own.nodes: 1 where this one host starts all. */
 static dt_status find_meeting(dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
 {
-    const char *word = one_by_one(w);
+    const bool apart = w->nodes >= 0 || w->node >= 0 || w->master || w->token;
 
     *m = (dt_meeting){.master = place, .own.nodes = 1};
     if (w->hosts || w->hostfile || w->rank_table)
-        return !word ? DT_OK
-                     : dt_fail(DT_USAGE,
-                               "%s is for hosts that are started one by one: leave it out, or "
-                               "--hosts, --hostfile and --rank-table",
-                               word);
+        return !apart ? DT_OK
+                      : dt_fail(DT_USAGE,
+                                "--nnodes, --node-rank, --master and --token-file are for hosts "
+                                "that are started one by one: leave them out, or --hosts, "
+                                "--hostfile and --rank-table");
     DT_TRY(dt_words_variable(w, "nnodes", "NNODES"));
-    if (w->nodes < 1 && word)
-        return dt_fail(DT_USAGE,
-                       "%s is for hosts that are started one by one: how many they are is missing, "
-                       "--nnodes N (or NNODES), from 1",
-                       word);
-    if (w->nodes == 1 && w->node > 0)
-        return dt_fail(DT_USAGE, "--node-rank: '%lld' is not a number from 0 to 0",
-                       (long long)w->node);
+    if (w->nodes < 1 && apart)
+        return dt_fail(DT_USAGE, "--node-rank, --master and --token-file are for hosts that are "
+                                 "started one by one, --nnodes N (or NNODES), from 1");
+    if (w->nodes > 1)
+        DT_TRY(dt_words_variable(w, "node-rank", "NODE_RANK"));
+    if (w->nodes > 0 && w->node >= w->nodes)
+        return dt_fail(DT_USAGE, "--node-rank: '%lld' is not a number from 0 to %lld",
+                       (long long)w->node, (long long)w->nodes - 1);
     if (w->nodes < 2)
         return DT_OK;
     if (w->dry_run)

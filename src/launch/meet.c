@@ -58,14 +58,12 @@ dt_status dt_meeting_socket(const char *master, bool binds, int *fd)
 /* By handlers, not blocked: libraries have threads of their own, which do not block them. */
 static const int run_signals[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGCHLD};
 static int signal_pipe[2];
-enum { OF_TERMINAL = 0x80 };
 
-static void note_signal(int number, siginfo_t *info, void *context)
+static void note_signal(int number)
 {
-    const uint8_t byte = (uint8_t)(number | (info->si_code == SI_KERNEL ? OF_TERMINAL : 0));
+    const uint8_t byte = (uint8_t)number;
     const int error = errno;
 
-    (void)context;
     (void)!write(signal_pipe[1], &byte, 1);
     errno = error;
 }
@@ -73,11 +71,11 @@ static void note_signal(int number, siginfo_t *info, void *context)
 /* SIGPIPE: neither a host that is gone nor an error output that nobody reads ends this process. */
 dt_status dt_meeting_signals(int *fd)
 {
-    struct sigaction before, action = {.sa_flags = SA_RESTART | SA_SIGINFO};
+    struct sigaction before, action = {.sa_flags = SA_RESTART};
     bool failed =
         pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR;
 
-    action.sa_sigaction = note_signal;
+    action.sa_handler = note_signal;
     for (size_t i = 0; i < DT_COUNT_OF(run_signals); i++)
         failed = failed || sigaction(run_signals[i], &action, &before) != 0 ||
                  (run_signals[i] == SIGHUP && before.sa_handler == SIG_IGN &&
@@ -86,23 +84,16 @@ dt_status dt_meeting_signals(int *fd)
     return failed ? dt_fail(DT_BUG, "signals: %s", strerror(errno)) : DT_OK;
 }
 
-bool dt_meeting_signal(int fd, int *number, bool *of_terminal)
+int dt_meeting_signal(int fd)
 {
     uint8_t byte;
 
-    if (read(fd, &byte, 1) != 1)
-        return false;
-    *number = byte & ~OF_TERMINAL;
-    *of_terminal = (byte & OF_TERMINAL) != 0;
-    return true;
+    return read(fd, &byte, 1) == 1 ? byte : 0;
 }
 
 dt_status dt_meeting_stopped(int fd)
 {
-    bool of_terminal;
-    int number;
-
-    while (dt_meeting_signal(fd, &number, &of_terminal))
+    for (int number; (number = dt_meeting_signal(fd)) != 0;)
         if (number != SIGCHLD)
             return dt_fail(DT_PREEMPTED,
                            "stopped by SIG%s before all hosts had come: start it again",

@@ -70,16 +70,17 @@ json_t *dt_agent_request(int argc, char **argv);
 dt_status dt_meeting_socket(const char *master, bool binds, int *fd) DT_MUST_CHECK;
 /* Signals that are for the run, and the ends of children, come by this descriptor from now on. */
 dt_status dt_meeting_signals(int *fd) DT_MUST_CHECK;
-/* The next one; false: there is none. of_terminal: all of its group have got it. */
-bool dt_meeting_signal(int fd, int *number, bool *of_terminal);
+/* The next one; 0: there is none. */
+int dt_meeting_signal(int fd);
 /* Whether one has come before the run began: a failure DT_PREEMPTED then. */
 dt_status dt_meeting_stopped(int fd) DT_MUST_CHECK;
 
 /* ---- The process that is started (child.c) --------------------------------------------------- */
 
-/* Start the words, found by PATH: it gets SIGTERM when this process is gone. errors: its standard
- * error; -1: this one's. own_session: no terminal's signals reach it. DT_NOINPUT; DT_NOMEM. */
-dt_status dt_child_start(char **word, int errors, bool own_session, pid_t *child) DT_MUST_CHECK;
+/* Start the words, found by PATH, in a session of its own: a terminal's signals come to it by this
+ * process alone. It gets SIGTERM when this process is gone. errors: its standard error; -1: this
+ * one's. DT_NOINPUT; DT_NOMEM. */
+dt_status dt_child_start(char **word, int errors, pid_t *child) DT_MUST_CHECK;
 /* Whether it has ended: *code is its exit code, or 128 + its signal. */
 bool dt_child_ended(pid_t child, int *code);
 /* Its TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system does

@@ -128,11 +128,15 @@ static SSL *new_ssl(dt_wire *w, bool client)
 
 dt_status dt_wire_open(dt_wire **out, int fd, const dt_token *t, const dt_hello *own)
 {
+    struct sockaddr_in peer = {.sin_family = AF_INET};
+    socklen_t length = sizeof peer;
     dt_wire *w = calloc(1, sizeof *w);
 
     *out = w;
     if (w) {
         *w = (dt_wire){.fd = fd, .token = t};
+        (void)getpeername(fd, (struct sockaddr *)&peer, &length);
+        (void)inet_ntop(AF_INET, &peer.sin_addr, w->peer, sizeof w->peer);
         if (own)
             snprintf(w->identity, sizeof w->identity, IDENTITY, own->node, own->nodes, own->slots);
         w->ssl = new_ssl(w, own != NULL);

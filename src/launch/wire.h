@@ -10,6 +10,7 @@
 #include "launch.h"
 
 #include <jansson.h>
+#include <netinet/in.h>
 #include <openssl/types.h>
 
 enum {
@@ -37,8 +38,8 @@ typedef struct dt_wire {
     int fd; /* owned */
     SSL *ssl;
     const dt_token *token;
-    dt_hello hello; /* the client's: its own, or what it has said */
-    char identity[64];
+    dt_hello hello;                           /* the client's: its own, or what it has said */
+    char identity[64], peer[INET_ADDRSTRLEN]; /* peer: the other end's address */
 } dt_wire;
 
 /* One end of the connected socket fd, which it owns from now on, also where it fails. own: what a

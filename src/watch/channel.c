@@ -43,7 +43,7 @@ enum {
     WORDS = ROW_LIST(X)
 #undef X
 };
-_Static_assert(DT_MESSAGE_BYTES >= (HEAD + DT_MESSAGE_ROWS * WORDS) * 8 + CODE, "all rows fit");
+_Static_assert(DT_MESSAGE_WORDS * 8 >= (HEAD + DT_MESSAGE_ROWS * WORDS) * 8 + CODE, "all fit");
 
 static int64_t as_count(int64_t word, int64_t shift)
 {
@@ -57,67 +57,62 @@ static int64_t as_time(int64_t word, int64_t shift)
     return word ? DT_MAX(word + shift, 1) : 0;
 }
 
-static bool code_of(const dt_watch *w, const uint8_t *message, size_t bytes, uint8_t code[CODE])
+static bool code_of(const dt_watch *w, const void *message, size_t bytes, uint8_t code[CODE])
 {
     unsigned length = CODE;
     return HMAC(EVP_sha256(), w->key, DT_WATCH_KEY, message, bytes, code, &length) != NULL;
 }
 
-size_t dt_message_write(const dt_watch *w, int first, int64_t now, uint8_t out[DT_MESSAGE_BYTES])
+size_t dt_message_write(const dt_watch *w, int first, int64_t now, int64_t *out)
 {
     const int count = DT_MIN(w->node_end - first, DT_MESSAGE_ROWS);
-    const int64_t head[HEAD] = {MESSAGE_MAGIC, now, first, count};
-    uint8_t *to = out + sizeof head;
-    int64_t word;
+    const size_t bytes = (size_t)(HEAD + count * WORDS) * sizeof *out;
+    int64_t *to = out + HEAD;
 
-    memcpy(out, head, sizeof head);
+    out[MAGIC] = MESSAGE_MAGIC;
+    out[SENT] = now;
+    out[FIRST] = first;
+    out[COUNT] = count;
     for (const dt_row *row = w->board->row + first; row < w->board->row + first + count; row++) {
-#define X(kind, member)                                                                            \
-    word = dt_seen(row->member);                                                                   \
-    memcpy(to, &word, sizeof word);                                                                \
-    to += sizeof word;
+#define X(kind, member) *to++ = dt_seen(row->member);
         ROW_LIST(X)
 #undef X
     }
-    return code_of(w, out, (size_t)(to - out), to) ? (size_t)(to - out) + CODE : 0;
+    return code_of(w, out, bytes, (uint8_t *)to) ? bytes + CODE : 0;
 }
 
 /* Whether it is a whole message of this run, of rows of another node. */
-static bool is_message(const dt_watch *w, const uint8_t *message, size_t bytes, int64_t head[HEAD])
+static bool is_message(const dt_watch *w, const int64_t *message, size_t bytes)
 {
+    const size_t head = HEAD * sizeof *message;
     uint8_t code[CODE];
-    const size_t least = HEAD * sizeof *head + CODE;
 
-    if (bytes < least || !code_of(w, message, bytes - CODE, code) ||
-        CRYPTO_memcmp(code, message + bytes - CODE, CODE) != 0)
+    if (bytes < head + CODE || !code_of(w, message, bytes - CODE, code) ||
+        CRYPTO_memcmp(code, (const uint8_t *)message + bytes - CODE, CODE) != 0)
         return false;
-    memcpy(head, message, HEAD * sizeof *head);
-    const int64_t first = head[FIRST], count = head[COUNT];
-    return head[MAGIC] == MESSAGE_MAGIC && first >= 0 && first < w->world && count >= 1 &&
-           count <= w->world - first && bytes - least == (size_t)count * WORDS * sizeof *head &&
+    const int64_t first = message[FIRST], count = message[COUNT];
+    return message[MAGIC] == MESSAGE_MAGIC && first >= 0 && first < w->world && count >= 1 &&
+           count <= w->world - first &&
+           bytes - head - CODE == (size_t)count * WORDS * sizeof *message &&
            (first >= w->node_end || first + count <= w->node_first);
 }
 
-int dt_message_read(dt_watch *w, const uint8_t *message, size_t bytes, int64_t now)
+int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t now)
 {
-    int64_t head[HEAD], word;
+    const int64_t *from = message + HEAD;
 
-    if (!is_message(w, message, bytes, head) || head[SENT] <= w->sent[head[FIRST]])
+    if (!is_message(w, message, bytes) || message[SENT] <= w->sent[message[FIRST]])
         return -1;
-    const int64_t shift = now - head[SENT];
-    const uint8_t *from = message + sizeof head;
-    for (int64_t r = head[FIRST]; r < head[FIRST] + head[COUNT]; r++) {
+    const int64_t shift = now - message[SENT];
+    for (int64_t r = message[FIRST]; r < message[FIRST] + message[COUNT]; r++) {
         dt_row *row = &w->board->row[r];
-        w->sent[r] = head[SENT];
+        w->sent[r] = message[SENT];
         dt_tell(row->told_ns, now);
-#define X(kind, member)                                                                            \
-    memcpy(&word, from, sizeof word);                                                              \
-    from += sizeof word;                                                                           \
-    dt_tell(row->member, (__typeof__(row->member))as_##kind(word, shift));
+#define X(kind, member) dt_tell(row->member, (__typeof__(row->member))as_##kind(*from++, shift));
         ROW_LIST(X)
 #undef X
     }
-    return (int)head[FIRST];
+    return (int)message[FIRST];
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -198,7 +193,7 @@ static void send_node(const dt_watch *w, int first, const void *message, size_t 
 
 void dt_channel_send(dt_watch *w, int64_t now)
 {
-    uint8_t message[DT_MESSAGE_BYTES];
+    int64_t message[DT_MESSAGE_WORDS];
 
     for (int r = w->node_first; w->socket >= 0 && r < w->node_end; r += DT_MESSAGE_ROWS) {
         const size_t bytes = dt_message_write(w, r, now, message);
@@ -211,7 +206,7 @@ void dt_channel_send(dt_watch *w, int64_t now)
 void dt_channel_receive(dt_watch *w, int64_t now)
 {
     enum { MOST = 4096 }; /* of a tick: a flood of the port does not keep the monitor from it */
-    uint8_t message[DT_MESSAGE_BYTES];
+    int64_t message[DT_MESSAGE_WORDS];
     struct sockaddr_in from;
 
     for (int i = 0; w->socket >= 0 && i < MOST; i++) {

@@ -87,12 +87,13 @@ void dt_channel_send(dt_watch *w, int64_t now);
 /* All that has come into the board. Never waits. Local. */
 void dt_channel_receive(dt_watch *w, int64_t now);
 
-enum { DT_MESSAGE_ROWS = 256, DT_MESSAGE_BYTES = 64 + DT_MESSAGE_ROWS * 104 };
-/* A message of this node's rows from `first` on, as many as fit: its bytes. */
-size_t dt_message_write(const dt_watch *w, int first, int64_t now, uint8_t out[DT_MESSAGE_BYTES]);
+enum { DT_MESSAGE_ROWS = 256, DT_MESSAGE_WORDS = 8 + DT_MESSAGE_ROWS * 13 };
+/* A message of this node's rows from `first` on, as many as fit; out has
+ * DT_MESSAGE_WORDS. Its bytes. */
+size_t dt_message_write(const dt_watch *w, int first, int64_t now, int64_t *out);
 /* Put its rows, all of them of other nodes, into the board: the first row's rank. -1: it is none,
  * or not of this run, or not newer than the last one; nothing is changed. */
-int dt_message_read(dt_watch *w, const uint8_t *message, size_t bytes, int64_t now);
+int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t now);
 
 /* ---- The file `progress` (progress.c) -------------------------------------------------------- */
 

@@ -71,7 +71,7 @@ refuses 64 "--node-rank" -- launch --nnodes 2 --node-rank 2 --master a:1
 refuses 64 "--master" -- launch --nnodes 2 --node-rank 1
 for word in "--nnodes 2" "--node-rank 0" "--master a:1" "--token-file $tmp/token"; do
     # shellcheck disable=SC2086
-    refuses 64 "${word% *}" "leave it out" -- launch $word --hosts a,b
+    refuses 64 "${word% *}" "leave them out" -- launch $word --hosts a,b
     # shellcheck disable=SC2086
     refuses 64 "--nnodes N (or NNODES)" -- launch $word --nnodes 0 "${tiny[@]}" --out "$tmp/never"
     [ "$word" = "--nnodes 2" ] && continue

@@ -47,7 +47,7 @@ static void free_watch(dt_watch *w)
 
 static void rows_arrive(void **state)
 {
-    uint8_t message[DT_MESSAGE_BYTES];
+    int64_t message[DT_MESSAGE_WORDS];
     dt_watch *from = new_sender(), *to = new_watch(0, FIRST);
 
     (void)state;
@@ -78,7 +78,7 @@ static void rows_arrive(void **state)
 
 static void nothing_else_is_believed(void **state)
 {
-    uint8_t message[DT_MESSAGE_BYTES];
+    int64_t message[DT_MESSAGE_WORDS];
     dt_watch *from = new_sender(), *to = new_watch(0, FIRST);
     const size_t bytes = dt_message_write(from, FIRST, now, message);
 
