@@ -4,8 +4,8 @@
 set -u
 : "${DTRAIN_BUILD_DIR:?the build folder}"
 fault=$DTRAIN_BUILD_DIR
-[ -e "$fault/fault_recorder.so" ] || { # a build with sanitizers has none
-    echo "SKIPPED: $fault has no recorder"
+[ -e "$fault/fault_trace" ] || { # a build with sanitizers has none
+    echo "SKIPPED: $fault has no fault_trace"
     exit 99
 }
 shm=/dev/shm
@@ -37,13 +37,19 @@ record() {
     mkdir -p "$tmp/$run/folder"
     rm -rf "$tmp/$run/log" "$tmp/$run/before"
     cp -a "$tmp/$run/folder" "$tmp/$run/before"
-    RECORD_ROOT=$tmp/$run/folder RECORD_LOG=$tmp/$run/log \
-        LD_PRELOAD=$fault/fault_recorder.so \
+    "$fault/fault_trace" record "$tmp/$run/folder" "$tmp/$run/log" \
         "$@" "$tmp/$run/folder" "$first" "$count" >"$tmp/$run/saved" 2>"$tmp/$run/stderr" || {
         complain "$run: the recorded program ended with $?"
         cat "$tmp/$run/stderr"
         return 1
     }
+}
+
+# failing FOLDER FAULT PROGRAM...: PROGRAM with a fault of trace.c below FOLDER, for a minute at most;
+# $tmp/fired is there where the fault has happened
+failing() {
+    rm -f "$tmp/fired"
+    timeout -k 2 60 "$fault/fault_trace" fail "$1" "$2" "$tmp/fired" "${@:3}"
 }
 
 # replay RUN OPTIONS... -- LOADER...: sets $figures (the last line), $code
@@ -58,7 +64,7 @@ replay() {
     shift
     rm -rf "$tmp/$run/work"
     mkdir "$tmp/$run/work"
-    "$fault/fault_replay" --before "$tmp/$run/before" --after "$tmp/$run/folder" \
+    python3 "${BASH_SOURCE[0]%/*}/replay.py" --before "$tmp/$run/before" --after "$tmp/$run/folder" \
         "${options[@]}" "$tmp/$run/log" "$tmp/$run/work" -- "$@" >"$tmp/$run/report"
     code=$?
     rm -rf "$tmp/$run/work"

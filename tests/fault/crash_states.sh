@@ -3,7 +3,7 @@
 # so finds what is wrong with three other protocols, and with ours without any one fsync.
 # The whole campaign is proofs/crash-states.
 . "$DTRAIN_SOURCE/tests/fault/crash.bash" || exit 1
-imitate=$fault/fault_imitate
+imitate="$DTRAIN_SOURCE/tests/fault/imitate.py"
 
 # counts STATES COMMANDS: the shell commands leave so many distinct states, counted by hand;
 # the loader answers nothing that makes sense, and must not be trusted then

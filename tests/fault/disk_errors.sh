@@ -51,12 +51,10 @@ judge() {
 sweep() {
     local call=$1 error=$2 clean=$3 n code what refused=0
     for ((n = 1; n < 2000; n += step_of_n)); do
-        rm -rf "$tmp/run" "$tmp/fired"
+        rm -rf "$tmp/run"
         cp -r "$tmp/base" "$tmp/run"
         what="$call number $n: $error${4:+ and all that follow}"
-        env ${4:+FAIL_STICKY=1} RECORD_ROOT="$tmp/run" FAIL="$call:$n:$error" \
-            FAIL_LOG="$tmp/fired" LD_PRELOAD="$fault/fault_failing.so" \
-            "$driver" "$tmp/run" 3 2 >"$tmp/saved" 2>"$tmp/stderr"
+        failing "$tmp/run" "$call:$n:$error${4:++}" "$driver" "$tmp/run" 3 2 >"$tmp/saved" 2>"$tmp/stderr"
         code=$?
         [ "$code" = 0 ] || refused=$((refused + 1))
         [ -s "$tmp/fired" ] || break

@@ -21,12 +21,11 @@ metrics "$tmp/calm" >"$tmp/calm.metrics"
 # The replayer only makes states here: it is told of a save that does not matter, and of a
 # loader that never finds one, but says where a folder is not known as that of a run.
 mkdir -p "$tmp/cut/folder" "$tmp/cut/before" "$tmp/cut/samples" "$tmp/cut/work"
-RECORD_ROOT=$tmp/cut/folder RECORD_LOG=$tmp/cut/log LD_PRELOAD=$fault/fault_recorder.so \
-    "$DTRAIN_BIN" train "${args[@]}" --out "$tmp/cut/folder/run" >"$tmp/cut.out" \
+"$fault/fault_trace" record "$tmp/cut/folder" "$tmp/cut/log" "$DTRAIN_BIN" train "${args[@]}" --out "$tmp/cut/folder/run" >"$tmp/cut.out" \
     2>"$tmp/cut.err" || complain "the recorded run: $(cat "$tmp/cut.err")"
 [ "$(state_hash "$tmp/cut.out")" = "$(state_hash "$tmp/calm.out")" ] ||
     complain "the recorded run has other bits"
-rm "$tmp/cut/folder/run/progress" # shim_path.c passes it over
+rm "$tmp/cut/folder/run/progress" # trace.c leaves it out
 echo "known 0 0" >"$tmp/known"
 cat >"$tmp/loader" <<'END'
 while read -r folder; do
@@ -38,7 +37,7 @@ while read -r folder; do
     fi
 done
 END
-"$fault/fault_replay" --known "$tmp/known" --after "$tmp/cut/folder" --limit 64 --stride 16 \
+python3 "$DTRAIN_SOURCE/tests/fault/replay.py" --known "$tmp/known" --after "$tmp/cut/folder" --limit 64 --stride 16 \
     --sample 1 "$tmp/cut/samples" "$tmp/cut/log" "$tmp/cut/work" -- bash "$tmp/loader" \
     >"$tmp/cut/report" || complain "$(cat "$tmp/cut/report")"
 figures=$(tail -n 1 "$tmp/cut/report")

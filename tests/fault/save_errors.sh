@@ -31,10 +31,8 @@ disturbed() {
     local mode=$1 want_code=$2 fail=$3 code
     what="--on-save-error $mode, $fail${4:+ and all that follow}"
     cases=$((cases + 1))
-    rm -rf "$tmp/run" "$tmp/fired"
-    env ${4:+FAIL_STICKY=1} RECORD_ROOT="$tmp/run/checkpoints" FAIL="$fail" \
-        FAIL_LOG="$tmp/fired" LD_PRELOAD="$fault/fault_failing.so" timeout -k 2 60 \
-        "$DTRAIN_BIN" train "${args[@]}" --max-steps 6 --out "$tmp/run" --save-every 2 \
+    rm -rf "$tmp/run"
+    failing "$tmp/run/checkpoints" "$fail${4:++}" "$DTRAIN_BIN" train "${args[@]}" --max-steps 6 --out "$tmp/run" --save-every 2 \
         --on-save-error "$mode" >"$tmp/stdout" 2>"$tmp/stderr"
     code=$?
     [ -s "$tmp/fired" ] || complain "$what: the fault did not fire"
@@ -69,8 +67,7 @@ done
 what="a lost line of metrics.jsonl"
 cases=$((cases + 1))
 rm -rf "$tmp/run"
-env RECORD_ROOT="$tmp/run" FAIL=write:5:ENOSPC LD_PRELOAD="$fault/fault_failing.so" timeout -k 2 60 \
-    "$DTRAIN_BIN" train "${args[@]}" --max-steps 6 --out "$tmp/run" --save-every 0 >"$tmp/stdout" 2>"$tmp/stderr" ||
+failing "$tmp/run" write:5:ENOSPC "$DTRAIN_BIN" train "${args[@]}" --max-steps 6 --out "$tmp/run" --save-every 0 >"$tmp/stdout" 2>"$tmp/stderr" ||
     complain "$what: $(cat "$tmp/stderr")"
 grep -q "a line of metrics.jsonl is lost: .*training goes on" "$tmp/stderr" || complain "$what: $(cat "$tmp/stderr")"
 grep -q "written again; it lacks 1 lines" "$tmp/stderr" || complain "$what: no word of its end"
@@ -79,8 +76,7 @@ grep -q "written again; it lacks 1 lines" "$tmp/stderr" || complain "$what: no w
 what="lines of metrics.jsonl that are lost to the end"
 cases=$((cases + 1))
 rm -rf "$tmp/run"
-env RECORD_ROOT="$tmp/run" FAIL_STICKY=1 FAIL=write:5:ENOSPC LD_PRELOAD="$fault/fault_failing.so" \
-    timeout -k 2 60 "$DTRAIN_BIN" train "${args[@]}" --max-steps 6 --out "$tmp/run" --save-every 0 \
+failing "$tmp/run" write:5:ENOSPC+ "$DTRAIN_BIN" train "${args[@]}" --max-steps 6 --out "$tmp/run" --save-every 0 \
     >"$tmp/stdout" 2>"$tmp/stderr"
 grep -qE "metrics.jsonl lacks its last [1-9]" "$tmp/stderr" || complain "$what: $(cat "$tmp/stderr")"
 

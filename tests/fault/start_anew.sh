@@ -18,14 +18,10 @@ was=$(content "$tmp/old")
 for call in mkdir rename fsync create; do
     for ((n = 1; n < 100; n++)); do
         what="killed at $call number $n"
-        rm -rf "$tmp/run" "$tmp/fired"
+        rm -rf "$tmp/run"
         cp -r "$tmp/old" "$tmp/run"
-        (
-            export RECORD_ROOT="$tmp/run" FAIL="$call:$n:KILL" FAIL_LOG="$tmp/fired"
-            LD_PRELOAD="$fault/fault_failing.so" timeout -k 2 60 \
-                "$DTRAIN_BIN" "${args[@]}" --out "$tmp/run" --resume auto
-            true
-        ) >/dev/null 2>&1
+        failing "$tmp/run" "$call:$n:KILL" "$DTRAIN_BIN" "${args[@]}" --out "$tmp/run" \
+            --resume auto >/dev/null 2>&1
         [ -s "$tmp/fired" ] || break
         cases=$((cases + 1))
         timeout -k 2 60 "$DTRAIN_BIN" "${args[@]}" --out "$tmp/run" --resume auto >/dev/null \
