@@ -6,23 +6,11 @@
 
 enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats: the place that a hash can name */
 
-/* What every rank or node holds a copy of. */
-#define DT_AREA_LIST(X)                                                                            \
-    X(weights, "weights")                                                                          \
-    X(momentum, "momentum")                                                                        \
-    X(mean, "running mean")                                                                        \
-    X(var, "running variance")
-typedef enum dt_area {
-#define X(name, text) DT_AREA_##name,
-    DT_AREA_LIST(X)
-#undef X
-        DT_AREA_COUNT
-} dt_area;
-
 typedef struct dt_check_block {
-    dt_area area;
-    size_t tensor;       /* parameter, or norm */
-    size_t first, count; /* floats of the tensor, as it lies in memory */
+    const char *area; /* "weights", "running mean", ...: of which every rank or node has a copy */
+    const dt_param *param; /* the tensor, or NULL */
+    const dt_norm *norm;   /* or its batch norm */
+    size_t first, count;   /* floats of the tensor, as it lies in memory */
     const float *at;
 } dt_check_block;
 
@@ -37,7 +25,6 @@ typedef struct dt_replicas {
     int64_t stored_step;
     int64_t *wire;  /* [2 * blocks], owned */
     int64_t *value; /* [world], owned */
-    float *room;    /* [DT_CHECK_BLOCK], owned */
 } dt_replicas;
 
 typedef struct dt_replay {
@@ -71,7 +58,7 @@ struct dt_checks {
 };
 
 /* replicas.c */
-dt_status dt_replicas_open(dt_checks *c, dt_replicas *k) DT_MUST_CHECK;
+dt_status dt_replicas_open(dt_checks *c) DT_MUST_CHECK;
 void dt_replicas_close(dt_replicas *k);
 void dt_replicas_store(dt_checks *c);
 dt_status dt_replicas_local(dt_checks *c) DT_MUST_CHECK; /* Local: guard only */
@@ -92,9 +79,8 @@ dt_status dt_flip_begin(dt_checks *c) DT_MUST_CHECK; /* Collective in the step o
 void dt_flip_shard(dt_checks *c, int shard, dt_exec *e, float *grad);
 void dt_flip_gradient(dt_checks *c, size_t floats_done);
 
-/* For messages: dt_param_element or dt_norm_element of float i of a block. */
-void dt_element_name(const dt_checks *c, const dt_check_block *b, size_t i,
-                     char out[DT_ELEMENT_CHARS]);
+/* For messages: the name of float i of a block, with its indices in the file's tensor. */
+void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS]);
 #define DT_CORRUPT_REMEDY                                                                          \
     "continue from the last checkpoint with --resume auto; if it comes back on the "               \
     "same host, leave that host out and test its memory"

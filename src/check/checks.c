@@ -36,7 +36,7 @@ dt_status dt_checks_open(dt_checks **out, const dt_check_subject *s)
     dt_checks *c = *out;
     c->s = *s;
     c->every = s->o->check_every;
-    DT_TRY(dt_replicas_open(c, &c->replicas));
+    DT_TRY(dt_replicas_open(c));
     DT_TRY(dt_replay_open(c, &c->replay));
     return dt_flip_open(c, &c->flip);
 }
@@ -60,7 +60,6 @@ static bool due(int64_t step, int64_t every)
 /* The first step of a process has no update before it that could have stored hashes. */
 dt_status dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
 {
-
     if (!c)
         return DT_OK;
     c->epoch = epoch;
@@ -119,7 +118,6 @@ dt_status dt_checks_before_update(dt_checks *c)
 
 void dt_checks_after_update(dt_checks *c)
 {
-
     if (!c)
         return;
     c->updated = c->step;

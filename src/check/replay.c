@@ -27,7 +27,6 @@ void dt_replay_close(dt_replay *p)
 {
     free(p->digest);
     free(p->again);
-    *p = (dt_replay){0};
 }
 
 /* ---- The owner ------------------------------------------------------------------------- */

@@ -6,79 +6,70 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *area_text(dt_area area)
-{
-    static const char *const text[DT_AREA_COUNT] = {
-#define X(name, words) words,
-        DT_AREA_LIST(X)
-#undef X
-    };
-    return text[area];
-}
-
 /* ---- Blocks -------------------------------------------------------------------------- */
 
-void dt_element_name(const dt_checks *c, const dt_check_block *b, size_t i,
-                     char out[DT_ELEMENT_CHARS])
+void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS])
 {
-    if (b->area == DT_AREA_weights || b->area == DT_AREA_momentum)
-        dt_param_element(dt_net_param(c->s.net, b->tensor), b->first + i, out);
+    if (b->param)
+        dt_param_element(b->param, b->first + i, out);
     else
-        dt_norm_element(dt_net_norm(c->s.net, b->tensor), b->first + i, out);
+        dt_norm_element(b->norm, b->first + i, out);
 }
 
-static const char *block_tensor(const dt_checks *c, const dt_check_block *b)
-{
-    return b->area == DT_AREA_weights || b->area == DT_AREA_momentum
-               ? dt_net_param(c->s.net, b->tensor)->name
-               : dt_net_norm(c->s.net, b->tensor)->name;
-}
-
-static size_t cut_tensor(dt_check_block *out, dt_area area, size_t tensor, const float *at,
-                         size_t count)
+/* The blocks of a tensor; out may be NULL, to count them. */
+static size_t cut_tensor(dt_check_block *out, dt_check_block tensor)
 {
     size_t blocks = 0;
 
-    for (size_t first = 0; first < count; first += DT_CHECK_BLOCK, blocks++)
-        if (out)
-            out[blocks] = (dt_check_block){
-                .area = area,
-                .tensor = tensor,
-                .first = first,
-                .at = at + first,
-                .count = count - first < DT_CHECK_BLOCK ? count - first : DT_CHECK_BLOCK};
+    for (size_t first = 0; first < tensor.count; first += DT_CHECK_BLOCK, blocks++)
+        if (out) {
+            out[blocks] = tensor;
+            out[blocks].first = first;
+            out[blocks].at = tensor.at + first;
+            out[blocks].count = DT_MIN(tensor.count - first, (size_t)DT_CHECK_BLOCK);
+        }
     return blocks;
 }
 
-/* Blocks of all areas; out may be NULL, to count them. */
-static size_t cut_areas(const dt_checks *c, dt_check_block *out)
+static size_t cut_all(const dt_checks *c, dt_check_block *out)
 {
-    const float *const base[DT_AREA_COUNT] = {[DT_AREA_weights] = c->s.weights.master,
-                                              [DT_AREA_momentum] = c->s.momentum,
-                                              [DT_AREA_mean] = c->s.weights.running_mean,
-                                              [DT_AREA_var] = c->s.weights.running_var};
+    const struct {
+        const char *area;
+        const float *params, *norms; /* one of them */
+    } rows[] = {{"weights", c->s.weights.master, NULL},
+                {"momentum", c->s.momentum, NULL},
+                {"running mean", NULL, c->s.weights.running_mean},
+                {"running variance", NULL, c->s.weights.running_var}};
     size_t n = 0;
 
-    for (int a = DT_AREA_weights; a <= DT_AREA_momentum; a++)
-        for (size_t i = 0; i < dt_net_param_count(c->s.net); i++) {
-            const dt_param *p = dt_net_param(c->s.net, i);
-            n += cut_tensor(out ? out + n : NULL, (dt_area)a, i, base[a] + p->offset, p->count);
+    for (size_t k = 0; k < DT_COUNT_OF(rows); k++) {
+        const bool norms = rows[k].norms != NULL;
+        const size_t tensors = norms ? dt_net_norm_count(c->s.net) : dt_net_param_count(c->s.net);
+        for (size_t i = 0; i < tensors; i++) {
+            dt_check_block b = {.area = rows[k].area};
+            if (norms) {
+                b.norm = dt_net_norm(c->s.net, i);
+                b.at = rows[k].norms + b.norm->offset;
+                b.count = b.norm->channels;
+            } else {
+                b.param = dt_net_param(c->s.net, i);
+                b.at = rows[k].params + b.param->offset;
+                b.count = b.param->count;
+            }
+            n += cut_tensor(out ? out + n : NULL, b);
         }
-    for (int a = DT_AREA_mean; a <= DT_AREA_var; a++)
-        for (size_t i = 0; i < dt_net_norm_count(c->s.net); i++) {
-            const dt_norm *m = dt_net_norm(c->s.net, i);
-            n += cut_tensor(out ? out + n : NULL, (dt_area)a, i, base[a] + m->offset, m->channels);
-        }
+    }
     return n;
 }
 
-dt_status dt_replicas_open(dt_checks *c, dt_replicas *k)
+dt_status dt_replicas_open(dt_checks *c)
 {
+    dt_replicas *k = &c->replicas;
     const size_t world = (size_t)dt_comm_world(c->s.comm);
     const size_t part = c->s.shares ? (size_t)dt_comm_node_rank(c->s.comm) : 0;
     const size_t parts = c->s.shares ? (size_t)dt_comm_node_ranks(c->s.comm) : 1;
 
-    *k = (dt_replicas){.blocks = cut_areas(c, NULL), .stored_step = -1};
+    *k = (dt_replicas){.blocks = cut_all(c, NULL), .stored_step = -1};
     k->mine = part * k->blocks / parts;
     k->end = (part + 1) * k->blocks / parts;
     k->compare = !c->s.diverges && (c->s.shares ? dt_comm_nodes(c->s.comm) > 1 : world > 1);
@@ -88,8 +79,7 @@ dt_status dt_replicas_open(dt_checks *c, dt_replicas *k)
     DT_TRY(dt_calloc(&k->stored, k->blocks, sizeof *k->stored, "the checks"));
     DT_TRY(dt_calloc(&k->wire, 2 * k->blocks, sizeof *k->wire, "the checks"));
     DT_TRY(dt_calloc(&k->value, world, sizeof *k->value, "the checks"));
-    DT_TRY(dt_calloc(&k->room, DT_CHECK_BLOCK, sizeof *k->room, "the checks"));
-    cut_areas(c, k->block);
+    cut_all(c, k->block);
     return DT_OK;
 }
 
@@ -100,18 +90,18 @@ void dt_replicas_close(dt_replicas *k)
     free(k->stored);
     free(k->wire);
     free(k->value);
-    free(k->room);
-    *k = (dt_replicas){0};
 }
 
-static void copies_hash(const dt_checks *c, const dt_replicas *k, uint64_t *digest)
+static void hash_mine(const dt_checks *c, uint64_t *digest)
 {
+    const dt_replicas *k = &c->replicas;
+
 #pragma omp parallel for num_threads(c->s.threads) schedule(static)
     for (size_t i = k->mine; i < k->end; i++)
         digest[i] = dt_hash_bytes(k->block[i].at, k->block[i].count * sizeof(float)).low;
 }
 
-/* ---- Slices: the same bits as the update wrote ------------------------------------------ */
+/* ---- Guard: the same bits as the update wrote -------------------------------------------- */
 
 void dt_replicas_store(dt_checks *c)
 {
@@ -119,7 +109,7 @@ void dt_replicas_store(dt_checks *c)
 
     if (!k->guard)
         return;
-    copies_hash(c, k, k->stored);
+    hash_mine(c, k->stored);
     k->stored_step = c->updated;
 }
 
@@ -136,7 +126,7 @@ static dt_status check_guard(const dt_checks *c)
                 DT_CORRUPT,
                 "step %lld: %s: '%s' changed in memory after the update "
                 "of step %lld, in floats %zu to %zu as they lie there: " DT_CORRUPT_REMEDY,
-                (long long)c->step, area_text(b->area), block_tensor(c, b),
+                (long long)c->step, b->area, b->param ? b->param->name : b->norm->name,
                 (long long)k->stored_step, b->first, b->first + b->count - 1);
     }
     return DT_OK;
@@ -144,21 +134,21 @@ static dt_status check_guard(const dt_checks *c)
 
 /* ---- Replicas: the same bits in every copy ------------------------------------------------ */
 
-static bool copies_mine(const dt_replicas *k, size_t i)
+static bool is_mine(const dt_replicas *k, size_t i)
 {
     return i >= k->mine && i < k->end;
 }
 
 /* The first block whose hashes differ; k->blocks: none. Per block the largest hash and the
  * largest complement meet; a rank that does not hash a block has no say. */
-static dt_status replicas_differ(dt_checks *c, size_t *first)
+static dt_status find_block(dt_checks *c, size_t *first)
 {
     dt_replicas *k = &c->replicas;
     const size_t n = k->blocks;
 
     for (size_t i = 0; i < n; i++) {
-        k->wire[i] = copies_mine(k, i) ? (int64_t)k->digest[i] : INT64_MIN;
-        k->wire[n + i] = copies_mine(k, i) ? ~(int64_t)k->digest[i] : INT64_MIN;
+        k->wire[i] = is_mine(k, i) ? (int64_t)k->digest[i] : INT64_MIN;
+        k->wire[n + i] = is_mine(k, i) ? ~(int64_t)k->digest[i] : INT64_MIN;
     }
     DT_TRY(dt_comm_max_i64(c->s.comm, k->wire, 2 * n));
     for (*first = 0; *first < n && k->wire[*first] == ~k->wire[n + *first];)
@@ -166,48 +156,44 @@ static dt_status replicas_differ(dt_checks *c, size_t *first)
     return DT_OK;
 }
 
-/* The first float of the block in which any copy differs from that of the lowest rank. */
-static dt_status replicas_element(dt_checks *c, size_t block, size_t *element)
+/* The first float of the block in which any copy differs from that of the lowest rank; 0 where
+ * the hash saw a difference that is gone by now. */
+static dt_status find_element(dt_checks *c, const dt_check_block *b, bool mine, size_t *element)
 {
-    dt_replicas *k = &c->replicas;
-    const dt_check_block *b = &k->block[block];
-    const bool mine = copies_mine(k, block);
+    float room[DT_CHECK_BLOCK];
     int64_t root = mine ? -(int64_t)dt_comm_rank(c->s.comm) : INT64_MIN;
 
     DT_TRY(dt_comm_max_i64(c->s.comm, &root, 1));
     if (root == -(int64_t)dt_comm_rank(c->s.comm))
-        memcpy(k->room, b->at, b->count * sizeof *k->room);
-    DT_TRY(dt_comm_bcast(c->s.comm, k->room, b->count * sizeof *k->room, (int)-root));
+        memcpy(room, b->at, b->count * sizeof *room);
+    DT_TRY(dt_comm_bcast(c->s.comm, room, b->count * sizeof *room, (int)-root));
     size_t i = mine ? 0 : b->count;
-    while (i < b->count && memcmp(&k->room[i], &b->at[i], sizeof *k->room) == 0)
+    while (i < b->count && memcmp(&room[i], &b->at[i], sizeof *room) == 0)
         i++;
     int64_t least = -(int64_t)i;
     DT_TRY(dt_comm_max_i64(c->s.comm, &least, 1));
-    *element = (size_t)-least;
+    *element = -least == (int64_t)b->count ? 0 : (size_t)-least;
     return DT_OK;
 }
 
 /* The bits of one element on every rank; -1: the rank does not hold it. */
-static dt_status replicas_values(dt_checks *c, size_t block, size_t element)
+static dt_status gather_values(dt_checks *c, const float *at)
 {
     dt_replicas *k = &c->replicas;
     const int world = dt_comm_world(c->s.comm);
+    uint32_t bits = 0;
 
     for (int i = 0; i < world; i++)
         k->value[i] = INT64_MIN;
-    int64_t *own = &k->value[dt_comm_rank(c->s.comm)];
-    *own = -1;
-    if (copies_mine(k, block)) {
-        uint32_t bits;
-        memcpy(&bits, &k->block[block].at[element], sizeof bits);
-        *own = (int64_t)bits;
-    }
+    if (at)
+        memcpy(&bits, at, sizeof bits);
+    k->value[dt_comm_rank(c->s.comm)] = at ? (int64_t)bits : -1;
     return dt_comm_max_i64(c->s.comm, k->value, (size_t)world);
 }
 
 /* Ranks that hold a value; *usual, *odd: a rank with the most frequent one, and the first
  * with another; *alike: how many have the usual one. */
-static int replicas_vote(const int64_t *value, int world, int *usual, int *odd, int *alike)
+static int vote(const int64_t *value, int world, int *usual, int *odd, int *alike)
 {
     int held = 0;
 
@@ -238,52 +224,49 @@ static float value_of(int64_t bits)
     return f;
 }
 
-static dt_status replicas_fail(dt_checks *c, size_t block, size_t element)
+static dt_status differs(dt_checks *c, const dt_check_block *b, size_t element)
 {
-    const dt_replicas *k = &c->replicas;
+    const int64_t *value = c->replicas.value;
     char name[DT_ELEMENT_CHARS], host[2][DT_HOST_CHARS] = {"", ""};
     int usual, odd, alike;
-    const int held = replicas_vote(k->value, dt_comm_world(c->s.comm), &usual, &odd, &alike);
+    const int held = vote(value, dt_comm_world(c->s.comm), &usual, &odd, &alike);
 
     for (int i = 0; i < 2; i++) {
         dt_host_name(host[i]);
         DT_TRY(dt_comm_bcast(c->s.comm, host[i], sizeof host[i], i ? odd : usual));
     }
-    dt_element_name(c, &k->block[block], element, name);
+    dt_block_element(b, element, name);
     const bool known = 2 * alike > held;
-    return dt_fail(DT_CORRUPT,
-                   "step %lld: %s: %s differs between %s: rank %d on %s has "
-                   "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
-                   (long long)c->step, area_text(k->block[block].area), name,
-                   c->s.shares ? "nodes that share a copy" : "ranks", odd, host[1],
-                   (double)value_of(k->value[odd]), (unsigned)k->value[odd],
-                   known ? "most, such as rank " : "rank ", usual, host[0],
-                   (double)value_of(k->value[usual]), (unsigned)k->value[usual],
-                   known ? "" : "; which is right cannot be told from two");
+    return dt_fail(
+        DT_CORRUPT,
+        "step %lld: %s: %s differs between %s: rank %d on %s has "
+        "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
+        (long long)c->step, b->area, name, c->s.shares ? "nodes that share a copy" : "ranks", odd,
+        host[1], (double)value_of(value[odd]), (unsigned)value[odd],
+        known ? "most, such as rank " : "rank ", usual, host[0], (double)value_of(value[usual]),
+        (unsigned)value[usual], known ? "" : "; which is right cannot be told from two");
 }
 
 static dt_status check_replicas(dt_checks *c)
 {
-    dt_replicas *k = &c->replicas;
+    const dt_replicas *k = &c->replicas;
     size_t block, element;
 
     if (!k->compare)
         return DT_OK;
-    DT_TRY(replicas_differ(c, &block));
+    DT_TRY(find_block(c, &block));
     if (block == k->blocks)
         return DT_OK;
-    DT_TRY(replicas_element(c, block, &element));
-    if (element == k->block[block].count) /* the hash saw it, and a second look did not */
-        element = 0;
-    DT_TRY(replicas_values(c, block, element));
-    return dt_comm_agree(c->s.comm, replicas_fail(c, block, element));
+    const dt_check_block *b = &k->block[block];
+    const bool mine = is_mine(k, block);
+    DT_TRY(find_element(c, b, mine, &element));
+    DT_TRY(gather_values(c, mine ? &b->at[element] : NULL));
+    return dt_comm_agree(c->s.comm, differs(c, b, element));
 }
 
 dt_status dt_replicas_local(dt_checks *c)
 {
-    const dt_replicas *k = &c->replicas;
-
-    copies_hash(c, k, k->digest);
+    hash_mine(c, c->replicas.digest);
     return check_guard(c);
 }
 

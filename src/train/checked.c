@@ -1,5 +1,5 @@
 /* checked.c - a run as checks, files and hashes see it. */
-#include "checked.h"
+#include "run.h"
 
 dt_weights dt_run_weights(const dt_run *r)
 {

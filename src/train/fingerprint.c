@@ -1,5 +1,5 @@
 /* fingerprint.c - ranks are compared field by field, so that a difference has a name. */
-#include "fingerprint.h"
+#include "run.h"
 
 #include <stdio.h>
 #include <stdlib.h>

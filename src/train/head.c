@@ -1,8 +1,8 @@
 /* head.c - what a person wants to know before the first step. All the rest is in options.yaml,
  * and printed by --verbose. */
-#include "head.h"
+#include "run.h"
 
-enum { LABEL = 11, WIDTH = 100, MORE = 45 }; /* the last is room for a word about the rest */
+enum { LABEL = 11, WIDTH = 100 };
 
 static void head_label(FILE *f, const char *label)
 {
@@ -69,11 +69,11 @@ static void head_machine(FILE *f, const dt_run *r)
     fprintf(f, "%s\n", nodes > 1 ? " on each node" : "");
 }
 
-/* Those that are not their defaults, wherever they were given. */
-static void head_options(FILE *f, const dt_run *r, int lines)
+/* Those that are not their defaults, wherever they were given: as many as a line holds. */
+static void head_options(FILE *f, const dt_run *r)
 {
     dt_options defaults;
-    int column = 0, unsaid = 0;
+    int column = LABEL - 1, more = 0;
 
     dt_options_init(&defaults);
     dt_options_resolve(&defaults, r->net); /* as those of the run are */
@@ -84,51 +84,42 @@ static void head_options(FILE *f, const dt_run *r, int lines)
         dt_option_text(row, &defaults, usual, sizeof usual);
         if (row->said || strcmp(value, usual) == 0)
             continue;
-        const int width = (int)(strlen(row->name) + strlen(value)) + 2;
-        const bool opens = column == 0 || column + width > (lines > 0 ? WIDTH : WIDTH - MORE);
-        if (unsaid > 0 || (opens && lines == 0)) {
-            unsaid++;
-            continue;
-        }
-        if (opens) {
-            fprintf(f, "%s%-*s", column ? "\n" : "", LABEL, column ? "" : "options");
-            column = LABEL - 1;
-            lines--;
-        }
-        fprintf(f, "%s%s=%s", opens ? "" : " ", row->name, value);
-        column += width;
+        if (column < LABEL)
+            fprintf(f, "%-*s", column, "options");
+        column += (int)(strlen(row->name) + strlen(value)) + 2;
+        if (more > 0 || column > WIDTH)
+            more++;
+        else
+            fprintf(f, " %s=%s", row->name, value);
     }
-    if (unsaid > 0)
-        fprintf(f, " (%d more: see options.yaml, or --verbose)", unsaid);
-    if (column > 0)
+    if (more > 0)
+        fprintf(f, "\n%*s(%d more: see options.yaml, or --verbose)", LABEL, "", more);
+    if (column >= LABEL)
         fputc('\n', f);
 }
 
-/* Ranks that take turns on a core are in each other's way: how many would not be, to the same bits.
- * How many lines that takes. */
-static int head_cores(FILE *f, const dt_run *r)
+/* Ranks that take turns on a core wait for one another: with fewer ranks the same bits come sooner. */
+static void head_cores(FILE *f, const dt_run *r)
 {
     const int cores = dt_comm_node_cpus(r->comm), ranks = dt_comm_node_ranks(r->comm);
 
     if (ranks <= cores)
-        return 0;
+        return;
     head_label(f, "cores");
     fprintf(f, "%d for %d ranks, which take turns", cores, ranks);
     if (dt_exchange_exact(r->exchange) && dt_comm_nodes(r->comm) == 1)
         fprintf(f, ": -np %d --shards %lld has the same bits", cores, (long long)r->o.shards);
     fprintf(f, "\n");
-    return 1;
 }
 
 void dt_head_print(FILE *f, const dt_run *r, const char *folder)
 {
-    enum { FACTS = 6 };
-
     head_network(f, r);
     head_data(f, r);
     head_training(f, r);
     head_machine(f, r);
     head_label(f, "writes to");
     fprintf(f, "%s\n", folder);
-    head_options(f, r, DT_HEAD_LINES - FACTS - head_cores(f, r));
+    head_cores(f, r);
+    head_options(f, r);
 }

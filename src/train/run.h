@@ -95,6 +95,10 @@ void dt_run_close(dt_run *r); /* Collective */
 /* All slabs, the exchange and the trees, once plans are made: a part of dt_run_open.
  * DT_NOMEM, with the figure, before anything is taken. Agreed. Collective. */
 dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
+/* Libraries, instruction set, precision, the data's manifest and content, and every plan (steps,
+ * kernels, layouts, offsets) are equal on all ranks; options are compared before, by src/cli.
+ * DT_MISMATCH names the field, two ranks and both values. Collective. */
+dt_status dt_fingerprint_run(dt_run *r) DT_MUST_CHECK;
 /* The set whose bits the run has: in float32, which knows no tiles, the one that is executed.
  * Local. */
 static inline dt_isa dt_run_isa(const dt_run *r)
@@ -111,6 +115,10 @@ dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUS
 dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;
 /* Weights, running statistics and momentum of rank 0 to all ranks, then compared. Collective. */
 dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
+/* A run as its checks see it, once memory is bound and the exchange open. Local. */
+dt_check_subject dt_run_subject(dt_run *r);
+/* The first lines of a run, in a person's words: nine at most, whatever the options. Local. */
+void dt_head_print(FILE *f, const dt_run *r, const char *folder);
 /* Memory per rank and slab, for a reader. Local. */
 void dt_run_print_memory(FILE *f, const dt_run *r);
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "store/store.h"
-#include "checked.h"
 #include "lockstep.h"
 
 typedef struct slab_row { /* one slab, sized before anything is taken */

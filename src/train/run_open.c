@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fingerprint.h"
 #include "store/store.h"
 #include "lockstep.h"
 

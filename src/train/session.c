@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "store/store.h"
-#include "head.h"
+#include "run.h"
 
 /* ---- Opening ------------------------------------------------------------------------- */
 

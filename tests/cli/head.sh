@@ -40,7 +40,7 @@ for np in 1 2; do
     must grep -q "^network    vgg11, .* images of 32 x 32 pixels$" "$tmp/head"
     must grep -qE "^memory     [0-9.]+ GiB of [0-9.]+ GiB free$" "$tmp/head"
     shows $np --out "$tmp/run" "${many[@]}"
-    must test "$lines" = 9
+    must test "$lines" = 8
     must grep -qE "[1-9][0-9]* more: see options.yaml, or --verbose\)$" "$tmp/head"
     must test "$(awk 'length > 100' "$tmp/head" | wc -l)" = 0
     shows $np --out "$long" --weight-decay 0.5

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "check/check_internal.h"
-#include "train/checked.h"
+#include "train/run.h"
 
 static dt_comm *comm;
 
@@ -257,7 +257,6 @@ static void elements_have_the_file_s_indices(void **state)
 
     (void)state;
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
-    const dt_checks c = {.s = dt_run_subject(&r)};
     for (size_t i = 0; i < dt_net_param_count(r.net); i += 3) {
         const dt_param *p = dt_net_param(r.net, i);
         float *slab = calloc(p->count, sizeof *slab), *file = calloc(p->count, sizeof *file);
@@ -276,7 +275,7 @@ static void elements_have_the_file_s_indices(void **state)
             snprintf(index + used, sizeof index - used, "[%zu]", to / inner % (size_t)p->dim[d]);
         }
         snprintf(want, sizeof want, "%s%s", p->name, index);
-        dt_element_name(&c, &(dt_check_block){.area = DT_AREA_weights, .tensor = i}, at, got);
+        dt_block_element(&(dt_check_block){.param = p}, at, got);
         assert_string_equal(want, got);
         free(slab);
         free(file);
