@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "small_run.h"
 #include "train/session.h"
 
 static atomic_long calls;
@@ -48,13 +49,9 @@ static void options_of(dt_options *o, const allocation_case *a, char *folder)
 {
     const int world = dt_comm_world(comm);
 
-    dt_options_init(o);
+    *o = small_run(a->net);
     o->data = "synthetic:88"; /* the last of three batches is uneven: a second plan runs too */
-    o->net = a->net;
     o->image_size = 32;
-    o->width_divisor = 16;
-    o->batch = 4;
-    o->shards = 8;
     o->drop_remainder = false;
     o->precision = a->precision;
     o->threads = world == 1 ? 2 : 1;

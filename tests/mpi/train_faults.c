@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
-#include "train/run.h"
+#include "small_run.h"
 
 static long requests, refused = -1; /* of this rank in this trial; which one, from 0 */
 
@@ -62,16 +62,9 @@ static void too_long(int signal)
 
 static dt_options options(void)
 {
-    dt_options o;
+    dt_options o = small_run("vgg11");
 
-    dt_options_init(&o);
-    o.data = "synthetic:64";
-    o.net = "vgg11";
     o.width_divisor = 32;
-    o.shards = 8;
-    o.batch = 4;
-    o.precision = "fp32";
-    o.threads = 1;
     o.bn = "group:3";
     return o;
 }

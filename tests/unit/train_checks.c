@@ -7,21 +7,18 @@
 #include <stdlib.h>
 
 #include "check/check_internal.h"
-#include "train/run.h"
+#include "small_run.h"
 
 static dt_comm *comm;
 
 static dt_options small(const char *net, int64_t every)
 {
-    dt_options o;
+    dt_options o = small_run(net);
 
-    dt_options_init(&o);
     o.data = "synthetic:96";
-    o.net = net;
     o.image_size = 32;
-    o.width_divisor = 16;
-    o.batch = 4;
     o.shards = 4;
+    o.precision = "auto";
     o.threads = 2;
     o.epochs = 100;
     o.check_every = every;

@@ -1,7 +1,7 @@
 /* train_lockstep.c - what --bn node means. */
 #include "test.h"
 
-#include "train/lockstep.h"
+#include "small_run.h"
 
 /* One rank on one node: its node's shards are all shards, and it says so. */
 static void node_becomes_a_number(void **state)
@@ -9,18 +9,11 @@ static void node_becomes_a_number(void **state)
     (void)state;
     char **argv = NULL;
     dt_comm *c = NULL;
-    dt_options o;
+    dt_options o = small_run("vgg11");
     dt_run r;
     int argc = 0;
 
-    dt_options_init(&o);
-    o.data = "synthetic:16";
-    o.net = "vgg11";
-    o.image_size = 32;
-    o.width_divisor = 16;
-    o.batch = 2;
     o.shards = 5;
-    o.threads = 1;
     o.bn = "node";
     assert_ok(dt_comm_open(&c, &argc, &argv));
     assert_ok(dt_run_open(&r, c, &o, DT_FOR_TRAINING));

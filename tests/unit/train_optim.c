@@ -15,44 +15,24 @@ enum { N = 8, STEPS = 5 };
 typedef struct torch_case {
     float lr, mu, decay;
     bool nesterov;
-    uint32_t weight[N], momentum[N];
+    const char *weight, *momentum; /* the bits of [N] floats */
 } torch_case;
 
 /* Powers of two: every product and sum is exact in 24 bits, so that PyTorch's fused
  * multiply-adds round nothing and all bits must be equal. */
 static const torch_case exact[] = {
-    {0.25f,
-     0.5f,
-     0,
-     false,
-     {0xbec10000, 0xbe0b0000, 0x3ef10000, 0x3df00000, 0x3ea68000, 0xbe030000, 0x3f140000,
-      0xbf27c000},
-     {0xbf020000, 0x3e540000, 0x3e840000, 0xbe200000, 0x3eda0000, 0xbec60000, 0x3d800000,
-      0x3ec20000}},
-    {0.25f,
-     0.5f,
-     0,
-     true,
-     {0xbea08000, 0xbe258000, 0x3ee08000, 0x3e0c0000, 0x3e8b4000, 0xbda30000, 0x3f120000,
-      0xbf33e000},
-     {0xbf020000, 0x3e540000, 0x3e840000, 0xbe200000, 0x3eda0000, 0xbec60000, 0x3d800000,
-      0x3ec20000}},
-    {0.25f,
-     0.5f,
-     0.25f,
-     false,
-     {0xbe1297d8, 0xbe1322f0, 0x3e7c6af8, 0x3de4f190, 0x3df60d60, 0xbd238a00, 0x3ec05134,
-      0xbedad0ec},
-     {0xbf3006a8, 0x3e43e7c0, 0x3edda310, 0xbdf48a40, 0x3f164650, 0xbeee6b00, 0x3e8d7630,
-      0x3e2a8d60}},
-    {0.5f,
-     0.5f,
-     0.25f,
-     true,
-     {0x3e9f8c7c, 0xbea1ffe8, 0xbd0abe60, 0x3e6266d8, 0xbe8da478, 0x3e5a8680, 0x3e858edc,
-      0xbeee9984},
-     {0xbf15b2a8, 0x3e06f7c0, 0x3eb95710, 0xbd845a40, 0x3efec4a0, 0xbee38f00, 0x3e9a3230,
-      0x3e464560}},
+    {0.25f, 0.5f, 0, false,
+     "bec10000 be0b0000 3ef10000 3df00000 3ea68000 be030000 3f140000 bf27c000",
+     "bf020000 3e540000 3e840000 be200000 3eda0000 bec60000 3d800000 3ec20000"},
+    {0.25f, 0.5f, 0, true,
+     "bea08000 be258000 3ee08000 3e0c0000 3e8b4000 bda30000 3f120000 bf33e000",
+     "bf020000 3e540000 3e840000 be200000 3eda0000 bec60000 3d800000 3ec20000"},
+    {0.25f, 0.5f, 0.25f, false,
+     "be1297d8 be1322f0 3e7c6af8 3de4f190 3df60d60 bd238a00 3ec05134 bedad0ec",
+     "bf3006a8 3e43e7c0 3edda310 bdf48a40 3f164650 beee6b00 3e8d7630 3e2a8d60"},
+    {0.5f, 0.5f, 0.25f, true,
+     "3e9f8c7c bea1ffe8 bd0abe60 3e6266d8 be8da478 3e5a8680 3e858edc beee9984",
+     "bf15b2a8 3e06f7c0 3eb95710 bd845a40 3efec4a0 bee38f00 3e9a3230 3e464560"},
 };
 
 /* Usual numbers. A step has three products that PyTorch fuses and we round, each by at
@@ -60,37 +40,25 @@ static const torch_case exact[] = {
  * errors of earlier steps: 3 * 5 * 2^-25. */
 static const double fused = 15 * 0x1p-25;
 static const torch_case usual[] = {
-    {0.1f,
-     0.9f,
-     0,
-     false,
-     {0xbeee38b1, 0xbd4c8a9c, 0x3efac9db, 0x3d927676, 0x3ed19ca1, 0xbe3090ac, 0x3f07e5c9,
-      0xbf17a2e5},
-     {0xbf27e69a, 0x3eb8ecbf, 0x3eabfcb8, 0xbed0346e, 0x3f063a92, 0xbeccc226, 0xbe795812,
-      0x3f1783e3}},
-    {0.1f,
-     0.9f,
-     5e-4f,
-     false,
-     {0xbeee069b, 0xbd4c93c2, 0x3efa986a, 0x3d928db3, 0x3ed172db, 0xbe306a8f, 0x3f07d460,
-      0xbf178fea},
-     {0xbf28326c, 0x3eb8effb, 0x3eac90df, 0xbed03da0, 0x3f067af3, 0xbeccfc33, 0xbe786f70,
-      0x3f174449}},
-    {0.1f,
-     0.9f,
-     5e-4f,
-     true,
-     {0xbecfc1f2, 0xbda8de6e, 0x3eeb12b1, 0x3ddd799a, 0x3eb93ead, 0xbe0b86c0, 0x3f0d6a58,
-      0xbf252b8f},
-     {0xbf283022, 0x3eb8eebf, 0x3eac8c28, 0xbed035d8, 0x3f0679f6, 0xbeccfaa3, 0xbe78615a,
-      0x3f174070}},
+    {0.1f, 0.9f, 0, false,
+     "beee38b1 bd4c8a9c 3efac9db 3d927676 3ed19ca1 be3090ac 3f07e5c9 bf17a2e5",
+     "bf27e69a 3eb8ecbf 3eabfcb8 bed0346e 3f063a92 beccc226 be795812 3f1783e3"},
+    {0.1f, 0.9f, 5e-4f, false,
+     "beee069b bd4c93c2 3efa986a 3d928db3 3ed172db be306a8f 3f07d460 bf178fea",
+     "bf28326c 3eb8effb 3eac90df bed03da0 3f067af3 beccfc33 be786f70 3f174449"},
+    {0.1f, 0.9f, 5e-4f, true,
+     "becfc1f2 bda8de6e 3eeb12b1 3ddd799a 3eb93ead be0b86c0 3f0d6a58 bf252b8f",
+     "bf283022 3eb8eebf 3eac8c28 bed035d8 3f0679f6 beccfaa3 be78615a 3f174070"},
 };
 
-static float float_of(uint32_t bits)
+static void floats_of(const char *bits, float out[N])
 {
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
+    char *end = NULL;
+
+    for (int i = 0; i < N; i++, bits = end) {
+        const uint32_t word = (uint32_t)strtoul(bits, &end, 16);
+        memcpy(&out[i], &word, sizeof word);
+    }
 }
 
 static void run_case(const torch_case *c, float w[N], float m[N])
@@ -119,18 +87,22 @@ static void run_case(const torch_case *c, float w[N], float m[N])
 static void steps_are_those_of_torch(void **state)
 {
     (void)state;
-    float w[N], m[N];
+    float w[N], m[N], weight[N], momentum[N];
 
     for (size_t k = 0; k < sizeof exact / sizeof *exact; k++) {
         run_case(&exact[k], w, m);
-        assert_memory_equal(w, exact[k].weight, sizeof w);
-        assert_memory_equal(m, exact[k].momentum, sizeof m);
+        floats_of(exact[k].weight, weight);
+        floats_of(exact[k].momentum, momentum);
+        assert_memory_equal(w, weight, sizeof w);
+        assert_memory_equal(m, momentum, sizeof m);
     }
     for (size_t k = 0; k < sizeof usual / sizeof *usual; k++) {
         run_case(&usual[k], w, m);
+        floats_of(usual[k].weight, weight);
+        floats_of(usual[k].momentum, momentum);
         for (int i = 0; i < N; i++) {
-            const double dw = fabs((double)w[i] - (double)float_of(usual[k].weight[i]));
-            const double dm = fabs((double)m[i] - (double)float_of(usual[k].momentum[i]));
+            const double dw = fabs((double)w[i] - (double)weight[i]);
+            const double dm = fabs((double)m[i] - (double)momentum[i]);
             if (!(dw <= fused && dm <= fused))
                 fail_msg("case %zu element %d: off by %g and %g", k, i, dw, dm);
         }

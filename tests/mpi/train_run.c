@@ -1,0 +1,155 @@
+/* train_run.c - parts of a run on several ranks. --broadcast: whatever the ranks held before,
+ * afterwards all hold what rank 0 held. The test pass against an oracle: where the last layer is a
+ * bias alone, an image costs log(sum(exp(bias))) - bias[label], whatever it shows. */
+#include "ranks.h"
+
+#include <math.h>
+
+#include "small_run.h"
+
+/* ---- Broadcast ------------------------------------------------------------------------------ */
+
+/* Other numbers on every rank that writes a copy: weights, momentum and statistics. */
+static void spoil(dt_run *r, float by)
+{
+    const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running};
+
+    for (size_t i = 0; r->writes && i < sizeof slabs / sizeof *slabs; i++) {
+        float *x = slabs[i]->mem;
+        for (size_t k = 0; k < slabs[i]->bytes / sizeof *x; k += 101)
+            x[k] = by + (float)k;
+    }
+}
+
+/* Whether all of them are what `by` made. */
+static bool holds(const dt_run *r, float by)
+{
+    const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running};
+
+    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++) {
+        const float *x = slabs[i]->mem;
+        for (size_t k = 0; k < slabs[i]->bytes / sizeof *x; k += 101)
+            if (x[k] != by + (float)k)
+                return false;
+    }
+    return true;
+}
+
+/* `copies`: of the weights, over all ranks: what the ranks hold before must differ, or
+ * nothing would have to be sent. */
+static void all_hold_rank_0s(const char *exchange, int copies)
+{
+    const float mine = (float)(10 * dt_comm_rank(comm) + 5);
+    dt_options o = small_run("vgg11");
+    dt_run r;
+
+    o.exchange = exchange;
+    assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
+    int64_t counted = r.writes;
+    assert_ok(dt_comm_sum_i64(comm, &counted, 1));
+    assert_int_equal(counted, copies);
+    spoil(&r, mine);
+    assert_ok(dt_comm_barrier(comm));
+    if (r.writes && dt_comm_rank(comm) > 0)
+        assert_false(holds(&r, 5));
+    assert_ok(dt_comm_barrier(comm));
+    assert_ok(dt_run_broadcast(&r));
+    assert_true(holds(&r, 5));
+    assert_ok(dt_comm_agree(comm, dt_model_check_packed(r.model, 0, 1, 1, r.check_room.mem, 1)));
+    dt_run_close(&r);
+}
+
+static void replicas(void **state)
+{
+    (void)state;
+    all_hold_rank_0s("tree", dt_comm_world(comm));
+}
+
+/* One node has one copy, which is rank 0's: nothing is sent, and all of it packed anew. */
+static void one_copy(void **state)
+{
+    (void)state;
+    all_hold_rank_0s("shared", 1);
+}
+
+/* A copy on each node of as many ranks, of which the first rank writes it; else one per rank. */
+static void nodes(void **state)
+{
+    (void)state;
+    if (dt_comm_world(comm) < 3) {
+        print_message("two nodes, one of them with two ranks, need three\n");
+        skip();
+    }
+    assert_ok(dt_comm_split_nodes(comm, 2));
+    all_hold_rank_0s("tree", dt_comm_world(comm) % 2 == 0 ? 2 : dt_comm_world(comm));
+    assert_ok(dt_comm_split_nodes(comm, 1));
+}
+
+/* ---- Test ----------------------------------------------------------------------------------- */
+
+/* The last bias is that of the classes; all other parameters are zero. */
+static void set_weights(dt_run *r, const float *bias)
+{
+    const dt_param *p = dt_net_param(r->net, dt_net_param_count(r->net) - 1);
+    float *master = r->master.mem;
+
+    assert_int_equal(p->count, 10);
+    if (r->writes) {
+        memset(master, 0, r->master.bytes);
+        for (size_t k = 0; k < p->count; k++)
+            master[p->offset + k] = bias[k];
+    }
+    assert_ok(dt_run_broadcast(r));
+}
+
+/* Test images in chunks, the last of them with what is left: the mean is that of the images. */
+static void means_are_over_images(void **state)
+{
+    static const char *const data[] = {"synthetic:1024", "synthetic:1100", "synthetic:3332"};
+    float bias[10];
+
+    (void)state;
+    for (int k = 0; k < 10; k++)
+        bias[k] = (float)((7 * k) % 10) / 4;
+    for (size_t d = 0; d < sizeof data / sizeof *data; d++) {
+        double all = 0, loss = 0;
+        int64_t correct = 0;
+        dt_test_result test;
+        dt_options o = small_run("vgg11");
+        dt_run r;
+
+        o.data = data[d];
+        o.width_divisor = 32;
+        assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
+        set_weights(&r, bias);
+        for (int k = 0; k < 10; k++)
+            all += exp((double)bias[k]);
+        const int64_t images = dt_source_describe(r.source)->test;
+        for (int64_t i = 0; i < images; i++) {
+            int32_t label = 0;
+            dt_source_image(r.source, true, i, &label);
+            loss += log(all) - (double)bias[label];
+            correct += label == 7; /* 7 x 7 = 49: the largest */
+        }
+        assert_ok(dt_run_test(&r, &test));
+        print_message("%lld images in chunks of %lld\n", (long long)images,
+                      (long long)r.test_chunk);
+        assert_int_equal(test.images, images);
+        assert_int_equal(test.correct, correct);
+        assert_true(fabs(test.accuracy - (double)correct / (double)images) < 1e-15);
+        assert_true(fabs(test.loss - loss / (double)images) < 1e-6);
+        dt_run_close(&r);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replicas),
+        cmocka_unit_test(one_copy),
+        cmocka_unit_test(nodes),
+        cmocka_unit_test(means_are_over_images),
+    };
+    ranks_open(argc, argv);
+    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+}
