@@ -133,7 +133,6 @@ typedef struct dt_place {
     _Atomic int phase, layer; /* a dt_place_name; a step of the plan, -1: none */
     _Atomic int64_t slice;    /* of the exchange, bucket of the gradient that it waits for */
     _Atomic int64_t changed_ns, waits_ns; /* the last change; since when it waits, 0: it does not */
-    _Atomic int64_t waited_ns;            /* for other ranks, in all */
     _Atomic int64_t sent_bytes;           /* of gradients, to other ranks, in all */
     _Atomic int64_t began_ns, step_ns;    /* this step; how long the last one took */
     _Atomic int64_t longest_ns, before_ns; /* between two changes, of this step and the last */
@@ -152,8 +151,6 @@ void dt_place_slice(int64_t slice);
 void dt_place_sent(size_t bytes);
 /* The rank waits for others until the next change. */
 void dt_place_waits(void);
-/* Seconds of waiting in all, which ends here. */
-double dt_place_waited(void);
 
 /* ---- Files ------------------------------------------------------------------------ */
 

@@ -17,12 +17,10 @@ static void changed(void)
 {
     const int64_t now = dt_place_clock(), waits = get(waits_ns), took = now - get(changed_ns);
 
-    if (waits) {
-        put(waited_ns, get(waited_ns) + now - waits);
+    if (waits)
         put(waits_ns, 0);
-    } else if (took > get(longest_ns)) {
+    else if (took > get(longest_ns))
         put(longest_ns, took);
-    }
     put(changed_ns, now);
 }
 
@@ -74,13 +72,6 @@ void dt_place_slice(int64_t slice)
 void dt_place_sent(size_t bytes)
 {
     put(sent_bytes, get(sent_bytes) + (int64_t)bytes);
-}
-
-double dt_place_waited(void)
-{
-    if (get(waits_ns))
-        changed();
-    return 1e-9 * (double)get(waited_ns);
 }
 
 void dt_place_waits(void)

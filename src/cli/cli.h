@@ -49,6 +49,11 @@ DT_COMMAND_LIST(X)
 /* NULL: unknown. */
 const dt_command *dt_command_find(const char *name);
 
+/* dt_comm_open, as this program wants it: the rank ends when its launcher dies, files that killed
+ * ranks of this user have left in /dev/shm are removed, and MPI's own buffers are reserved there.
+ * DT_NOMEM: they have no room. Otherwise as dt_comm_open. Collective. */
+dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
+
 /* ---- Settings -------------------------------------------------------------------- */
 
 /* What one place says about each option, unchecked: a layer. Later layers win. */

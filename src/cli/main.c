@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     if (command == &dt_command_train)
         st = dt_signals_catch(main_leave);
     if (st == DT_OK)
-        st = dt_comm_open(&c, &argc, &argv);
+        st = dt_start_mpi(&c, &argc, &argv);
     if (st == DT_OK && command == &dt_command_train)
         st = dt_signals_started();
     if (st == DT_OK)
@@ -135,8 +135,10 @@ int main(int argc, char **argv)
     const bool alone = st != DT_OK && dt_fail_text()[0] != '\0';
     if (alone)
         dt_log_error("%s", dt_fail_text());
-    if (alone && c && dt_comm_world(c) > 1)
+    if (alone && c && dt_comm_world(c) > 1) {
+        (void)!fflush(NULL);
         dt_comm_abort(c, dt_status_exit_code(st));
+    }
     /* A failure that all ranks agreed upon is told to mpirun by one of them: eight that
      * leave with a code at the same moment have made it wait for ever (Open MPI 4.1.4). */
     const bool silent = st != DT_OK && !alone && c && dt_comm_rank(c) != 0;

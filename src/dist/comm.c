@@ -61,11 +61,8 @@ bool dt_comm_alone(void)
 
 void dt_comm_abort(dt_comm *c, int code)
 {
-    fflush(stdout);
-    fflush(stderr);
-    if (c && c->started)
+    if (c->started)
         MPI_Abort(MPI_COMM_WORLD, code);
-    _exit(code);
 }
 
 /* ---- What it knows ---------------------------------------------------------------- */
@@ -117,21 +114,21 @@ const char *dt_comm_version(void)
 /* Non-blocking inside, so that a rank that waits leaves its core to others. */
 dt_status dt_comm_barrier(dt_comm *c)
 {
-    const double logged = dt_comm_log_begin(c);
+    const double began = dt_seconds();
     MPI_Request request;
 
     if (c->world == 1)
         return DT_OK;
     DT_MPI(MPI_Ibarrier(c->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
-    dt_comm_log_end(c, logged, "barrier", 0);
+    dt_comm_record_end(c, began, "barrier", 0);
     return DT_OK;
 }
 
 dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
 {
     const size_t most = (size_t)1 << 30; /* one message */
-    const double logged = dt_comm_log_begin(c);
+    const double began = dt_seconds();
     MPI_Request request;
     char *at = data;
     int count = 0;
@@ -143,13 +140,13 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
         DT_MPI(MPI_Ibcast(at, count, MPI_BYTE, root, c->all, &request));
         DT_TRY(dt_comm_wait(c, &request, 1));
     }
-    dt_comm_log_end(c, logged, "broadcast", bytes);
+    dt_comm_record_end(c, began, "broadcast", bytes);
     return DT_OK;
 }
 
 static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type, MPI_Op op)
 {
-    const double logged = dt_comm_log_begin(c);
+    const double began = dt_seconds();
     MPI_Request request;
     int count = 0;
 
@@ -158,7 +155,7 @@ static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type, M
     DT_TRY(dt_comm_count(n, &count));
     DT_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, count, type, op, c->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
-    dt_comm_log_end(c, logged, "agreement", n * sizeof(int64_t));
+    dt_comm_record_end(c, began, "agreement", n * sizeof(int64_t));
     return DT_OK;
 }
 

@@ -5,7 +5,7 @@
 
 #include <mpi.h>
 
-typedef struct dt_comm_log dt_comm_log;
+typedef struct dt_comm_kept dt_comm_kept;
 
 struct dt_comm {
     /* Errors are returned; MPI_COMM_NULL where MPI was not started. `machine` holds the
@@ -19,7 +19,8 @@ struct dt_comm {
     int split;          /* nodes that this machine is treated as */
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     char node_why[256]; /* see dt_node_mem_create */
-    dt_comm_log *log;   /* NULL: none is kept; owned */
+    double waited_s;    /* see dt_comm_waited */
+    dt_comm_kept *kept; /* records of collectives; NULL: none are kept; owned */
 };
 
 /* Record what MPI reports; `call` begins with the function's name. */
@@ -43,22 +44,11 @@ void dt_comm_idle(const dt_comm *c, unsigned *looks);
 /* Until all requests are complete. */
 dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUST_CHECK;
 
-/* Around each collective, where a log is kept. bytes: of what is summed or handed on. Local. */
-double dt_comm_log_begin(const dt_comm *c);
-void dt_comm_log_end(const dt_comm *c, double began, const char *name, size_t bytes);
+/* Behind each collective, which began at that time; returns the seconds since. Local. */
+double dt_comm_record_end(dt_comm *c, double began, const char *name, size_t bytes);
 
 /* x[i] = the smallest over ranks. Collective. */
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
-
-/* Whether a launcher, mpirun for one, has started this process as a rank. */
-bool dt_comm_launched(void);
-/* From now on this rank ends when its launcher dies. */
-void dt_comm_follow(void);
-/* MPI_Init_thread; no room for MPI's shared memory ends the process with a message. */
-dt_status dt_comm_init_mpi(int *argc, char ***argv) DT_MUST_CHECK;
-/* Take the pages of MPI's own shared buffers, before something else fills the file system
- * that they lie in. DT_NOMEM: it is full already. Local. */
-dt_status dt_comm_reserve(void) DT_MUST_CHECK;
 
 /* Whether this rank holds a failure that the others do not know of: they wait
  * elsewhere, so nothing collective may be called any more, and main ends all ranks. */

@@ -106,14 +106,29 @@ static dt_status comm_nodes_take(dt_comm *c, int ranks)
     return DT_OK;
 }
 
+/* Without a launcher Open MPI would start a daemon of its own, which takes half a
+ * second and fails where it finds no ssh: a world of one needs no MPI at all. */
+bool dt_comm_launched(void)
+{
+    static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
+
+    for (size_t i = 0; i < DT_COUNT_OF(sign); i++)
+        if (getenv(sign[i]))
+            return true;
+    return false;
+}
+
 static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
 {
-    dt_comm_follow();
-    DT_TRY(dt_comm_init_mpi(argc, argv));
+    int threads = 0;
+
+    DT_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &threads));
     c->started = true;
+    if (threads < MPI_THREAD_FUNNELED)
+        return dt_fail(DT_UNSUPPORTED, "%s was built without threads; use another MPI library",
+                       dt_comm_version());
     DT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     DT_MPI(MPI_Comm_size(MPI_COMM_WORLD, &c->world));
-    DT_TRY(dt_comm_reserve());
     DT_TRY(comm_nodes_take(c, c->world));
     DT_TRY(comm_renumber(c));
     return comm_form_nodes(c, 1);
@@ -197,6 +212,7 @@ void dt_comm_close(dt_comm *c)
         MPI_Comm_free(&c->machine);
     if (c->started)
         MPI_Finalize();
+    free(c->kept);
     free(c->node_start);
     free(c);
 }

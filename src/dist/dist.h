@@ -23,7 +23,7 @@ dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks) DT_MUST_CHECK;
 /* Finish MPI. Collective. */
 void dt_comm_close(dt_comm *c);
 /* End all ranks at once with this exit code; for a failure that the others cannot know
- * of. Does not return. Local. */
+ * of. Returns only in a world of one without MPI. Local. */
 void dt_comm_abort(dt_comm *c, int code);
 int dt_comm_rank(const dt_comm *c);       /* Local */
 int dt_comm_world(const dt_comm *c);      /* Local */
@@ -37,6 +37,8 @@ int dt_comm_nodes(const dt_comm *c); /* Local */
  * what several nodes do. Call before anything is made on c. Collective. */
 dt_status dt_comm_split_nodes(dt_comm *c, int nodes) DT_MUST_CHECK;
 const char *dt_comm_version(void); /* "Open MPI v4.1.4, ..." Local */
+/* Whether a launcher, mpirun for one, has started this process as a rank. Local, any time. */
+bool dt_comm_launched(void);
 
 /* Turn a local outcome into a common one. Collective. Call it after each phase in which
  * one rank may fail alone and before the next collective; else the others wait.
@@ -59,13 +61,24 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root) DT_MUST_
 dt_status dt_comm_sum_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 
-/* Keep a log of all collectives from now on: lines of JSON that rank 0 appends to the file `path`
- * (same). DT_CANTCREATE. Collective. */
-dt_status dt_comm_log_open(dt_comm *c, const char *path) DT_MUST_CHECK;
-/* The lines of `step` (same): what was called since the last time. Without a log it does nothing.
- * What cannot be written is a warning, and the end of the log. Collective. */
-dt_status dt_comm_log_step(dt_comm *c, int64_t step) DT_MUST_CHECK;
-void dt_comm_log_close(dt_comm *c); /* Local */
+/* Seconds that this rank was in collectives since open, where there are others: the rank with
+ * the fewest is the one that the others waited for. Local. */
+double dt_comm_waited(const dt_comm *c);
+
+typedef struct dt_comm_record {
+    const char *name; /* barrier, broadcast, agreement, reduction, gradients, weights, log */
+    size_t bytes;     /* that are summed or handed on */
+} dt_comm_record;
+typedef struct dt_comm_records {
+    const dt_comm_record *what; /* [count] */
+    const double *seconds;      /* [world][count] that each rank was in it */
+    int count, more;            /* more: that there was no room for */
+} dt_comm_records;
+/* Keep a record of each collective from now on, until close. DT_NOMEM. Collective. */
+dt_status dt_comm_records_keep(dt_comm *c) DT_MUST_CHECK;
+/* On rank 0, those since the last time, borrowed until the next collective; else none, as where
+ * they are not kept. Collective. */
+dt_status dt_comm_records_take(dt_comm *c, dt_comm_records *r) DT_MUST_CHECK;
 
 /* ---- Memory of a node ------------------------------------------------------------ */
 

@@ -242,8 +242,7 @@ static dt_status exchange_drain(dt_exchange *x)
 dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
                              size_t *spans)
 {
-    const double logged = dt_comm_log_begin(x->comm);
-    const double start = dt_seconds();
+    const double began = dt_seconds();
 
     if (x->writing || x->next != x->end)
         return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d", x->first, x->end,
@@ -255,8 +254,8 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
     DT_TRY(exchange_await(x, DT_FINISHED, x->step));
     x->next = x->first;
     x->counter.depth = 0;
-    x->stats.wait_s += dt_seconds() - start;
-    dt_comm_log_end(x->comm, logged, "gradients", x->floats * (x->bf16 ? 2 : sizeof(float)));
+    x->stats.wait_s +=
+        dt_comm_record_end(x->comm, began, "gradients", x->floats * (x->bf16 ? 2 : sizeof(float)));
     *sum = x->sum;
     *owned = x->owned;
     *spans = x->spans;
@@ -265,14 +264,12 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
 
 dt_status dt_exchange_publish(dt_exchange *x)
 {
-    const double logged = dt_comm_log_begin(x->comm);
-    const double start = dt_seconds();
+    const double began = dt_seconds();
 
     x->published++;
     dt_exchange_tell(x, DT_PUBLISHED, x->published);
     DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
-    x->stats.wait_s += dt_seconds() - start;
-    dt_comm_log_end(x->comm, logged, "weights", x->floats * sizeof(float));
+    x->stats.wait_s += dt_comm_record_end(x->comm, began, "weights", x->floats * sizeof(float));
     return DT_OK;
 }
 

@@ -76,32 +76,6 @@ static void bench_summarise(const dt_run *r, double *seconds, const dt_exchange_
     row->messages_per_step = (double)(after.messages - before->messages) / (double)n;
 }
 
-/* From how long each rank has waited since `before`. Collective. */
-static dt_status bench_late(dt_run *r, double before, double seconds, bench_row *row)
-{
-    const int world = dt_comm_world(r->comm);
-    int64_t *ns = NULL;
-    double *waited = NULL;
-    dt_status st;
-
-    DT_GO(st, dt_comm_agree(r->comm, dt_calloc(&ns, (size_t)world, sizeof *ns, "the benchmark")),
-          out);
-    DT_GO(st,
-          dt_comm_agree(r->comm,
-                        dt_calloc(&waited, 2 * (size_t)world, sizeof *waited, "the benchmark")),
-          out);
-    ns[dt_comm_rank(r->comm)] = (int64_t)(1e9 * (dt_place_waited() - before));
-    DT_GO(st, dt_comm_sum_i64(r->comm, ns, (size_t)world), out);
-    for (int k = 0; k < world; k++)
-        waited[k] = 1e-9 * (double)ns[k];
-    row->late = world > 1 ? dt_late_rank(waited, waited + world, world, seconds, &row->late_s) : -1;
-    row->late_s /= (double)r->o.steps;
-out:
-    free(waited);
-    free(ns);
-    return st;
-}
-
 static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
 {
     dt_run r;
@@ -123,9 +97,13 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     if (row->layers)
         dt_bench_layers_restart(row->layers);
     dt_exchange_stats_get(r.exchange, &before);
-    const double waited = dt_place_waited(), began = dt_seconds();
+    const double waited = dt_comm_waited(c), began = dt_seconds();
     DT_GO(st, bench_steps(&r, o->warmup_steps, o->steps, seconds, &last), out);
-    DT_GO(st, bench_late(&r, waited, dt_seconds() - began, row), out);
+    DT_GO(st,
+          dt_watched_late(c, dt_comm_waited(c) - waited, dt_seconds() - began, &row->late,
+                          &row->late_s),
+          out);
+    row->late_s /= (double)o->steps;
     bench_summarise(&r, seconds, &before, &last, row);
     DT_GO(st, dt_comm_agree(c, dt_model_weights_hash(r.model, &hash)), out);
     dt_digest_text(hash, row->hash);

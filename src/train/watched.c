@@ -35,91 +35,45 @@ dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder)
     return st;
 }
 
-/* ---- Stragglers ---------------------------------------------------------------------------- */
-
-enum { STRETCH_S = 2, LEAST_STRETCHES = 5 };
+/* ---- The rank that the others wait for ------------------------------------------------------ */
 
 static int by_size(const void *a, const void *b)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
-int dt_late_rank(const double *waited, double *sorted, int world, double seconds, double *cost)
+dt_status dt_watched_late(dt_comm *c, double waited, double seconds, int *late, double *cost)
 {
-    int least = 0;
+    const int world = dt_comm_world(c);
+    int64_t *ns = NULL;
 
-    memcpy(sorted, waited, (size_t)world * sizeof *sorted);
-    qsort(sorted, (size_t)world, sizeof *sorted, by_size);
+    *late = 0;
+    DT_TRY(dt_comm_agree(c, dt_calloc(&ns, (size_t)world, sizeof *ns, "times of waiting")));
+    ns[dt_comm_rank(c)] = (int64_t)(1e9 * waited);
+    const dt_status st = dt_comm_sum_i64(c, ns, (size_t)world);
     for (int r = 1; r < world; r++)
-        if (waited[r] < waited[least])
-            least = r;
-    *cost = sorted[world / 2] - waited[least];
-    return *cost < 0.1 * seconds ? -1 : least;
+        if (ns[r] < ns[*late])
+            *late = r;
+    const int64_t least = ns[*late];
+    qsort(ns, (size_t)world, sizeof *ns, by_size);
+    *cost = 1e-9 * (double)(ns[world / 2] - least);
+    if (world == 1 || *cost < 0.1 * seconds)
+        *late = -1;
+    free(ns);
+    return st;
 }
 
-static void count_late(dt_straggler *s, int world, double seconds)
+dt_status dt_watched_epoch(const dt_run *r, double waited, double seconds)
 {
-    double *waited = s->seconds + world, cost;
-    const int late = dt_late_rank(waited, waited + world, world, seconds, &cost);
+    enum { LEAST_S = 10 }; /* of shorter ones chance decides */
+    double cost = 0;
+    int late = -1;
 
-    s->stretches++;
-    if (late < 0)
-        return;
-    s->late[late]++;
-    s->cost += cost;
-}
-
-static bool begin_stretches(dt_straggler *s, int world)
-{
-    if (s->seconds)
-        return true;
-    if (dt_calloc(&s->seconds, 3 * (size_t)world, sizeof *s->seconds, "times of waiting") ||
-        dt_calloc(&s->late, (size_t)world, sizeof *s->late, "times of waiting")) {
-        dt_fail_clear(); /* a line less */
-        dt_straggler_release(s);
-    }
-    return s->seconds != NULL;
-}
-
-void dt_watched_step(dt_straggler *s, const dt_watch *w, const dt_run *r)
-{
-    const int world = dt_comm_world(r->comm);
-    const double now = dt_seconds(), seconds = now - s->since;
-
-    if (!w || dt_comm_rank(r->comm) != 0 || world < 2 || seconds < STRETCH_S ||
-        !begin_stretches(s, world))
-        return;
-    double *before = s->seconds, *waited = before + world;
-    dt_watch_waited(w, waited);
-    for (int k = 0; k < world; k++) {
-        const double all = waited[k];
-        waited[k] = all - before[k];
-        before[k] = all;
-    }
-    if (s->since > 0)
-        count_late(s, world, seconds);
-    s->since = now;
-}
-
-void dt_watched_epoch(dt_straggler *s, const dt_run *r)
-{
-    const int world = dt_comm_world(r->comm);
-
-    for (int k = 0; s->late && k < world; k++) {
-        if (s->stretches >= LEAST_STRETCHES && 2 * s->late[k] > s->stretches)
-            dt_warn("rank %d is slower than the others: half of them have waited for it, %.1f s in "
-                    "this epoch",
-                    k, s->cost);
-        s->late[k] = 0;
-    }
-    s->stretches = 0;
-    s->cost = s->since = 0; /* the test is not a step */
-}
-
-void dt_straggler_release(dt_straggler *s)
-{
-    free(s->seconds);
-    free(s->late);
-    *s = (dt_straggler){.seconds = NULL};
+    DT_TRY(dt_watched_late(r->comm, waited, seconds, &late, &cost));
+    if (late >= 0 && seconds >= LEAST_S)
+        dt_warn("rank %d is slower than the others: half of them have waited for it, %.1f s in "
+                "this epoch",
+                late, cost);
+    return DT_OK;
 }

@@ -32,7 +32,6 @@ enum { CODE = 32 };                               /* bytes of the HMAC behind th
     X(time, place.changed_ns)                                                                      \
     X(time, place.waits_ns)                                                                        \
     X(time, heard_ns)                                                                              \
-    X(count, place.waited_ns)                                                                      \
     X(count, place.sent_bytes)                                                                     \
     X(count, place.step_ns)                                                                        \
     X(count, place.longest_ns)                                                                     \

@@ -190,9 +190,3 @@ void dt_watch_close(dt_watch *w, int code)
     if (w)
         watch_free(w, code);
 }
-
-void dt_watch_waited(const dt_watch *w, double *waited_s)
-{
-    for (int r = 0; r < w->world; r++)
-        waited_s[r] = 1e-9 * (double)dt_seen(w->board->row[r].place.waited_ns);
-}

@@ -28,8 +28,6 @@ typedef struct dt_watch_opts {
 dt_status dt_watch_open(dt_watch **w, dt_comm *c, const dt_watch_opts *opts) DT_MUST_CHECK;
 /* The run has ended with that exit code, as others may see. w: NULL does nothing. Local. */
 void dt_watch_close(dt_watch *w, int code);
-/* Seconds that each rank has waited for others, since open: waited_s [world]. Local. */
-void dt_watch_waited(const dt_watch *w, double *waited_s);
 
 /* ---- Judging ------------------------------------------------------------------------ */
 

@@ -50,6 +50,14 @@ quarantine 'xxhash' 'src/base/'
 quarantine 'hwloc' 'src/base/'
 quarantine 'yaml' 'src/cli/'
 quarantine 'openssl' 'src/(data/source_cifar10|watch/channel|launch/wire)\.[ch]:'
+# dist is a library: what a process does with signals, its environment, its output and its end is
+# the program's. Its words go to the log of src/base.
+process='\b(signal|sigaction|setenv|putenv|prctl|v?f?printf|puts|fputs|fputc|write|_?exit|abort|stdout|stderr|STD(OUT|ERR)_FILENO)\b'
+for file in src/dist/*.[ch]; do
+    if sed -E 's@/\*.*\*/@@; s@^ *(/\*|\*).*@@' "$file" | grep -nE "$process"; then
+        echo "$file: src/dist leaves that to the program"; bad=1
+    fi
+done
 if grep -nE '#include *<mpi\.h>' src/dist/dist.h; then
     echo "dist.h must not include mpi.h"; bad=1
 fi

@@ -39,8 +39,8 @@ done
 if grep -nE '\b(atoi|atof|strcpy|strcat|sprintf|vsprintf|gets|system|popen|alloca)\(' $(find src -name '*.[ch]'); then
     echo "banned functions (see CONTRIBUTING.md)"; bad=1
 fi
-if grep -nE '\b(exit|_exit|abort)\(' $(find src -name '*.[ch]') | grep -vE '^src/(cli/main\.c|dist/comm[a-z_]*\.c|watch/monitor\.c|launch/child\.c)'; then
-    echo "the process ends in main.c only (dt_comm_abort, the watch and failed children excepted)"; bad=1
+if grep -nE '\b(exit|_exit|abort)\(' $(find src -name '*.[ch]') | grep -vE '^src/(cli/(main|start_mpi)\.c|watch/monitor\.c|launch/child\.c)'; then
+    echo "the process ends in src/cli only (the watch and failed children excepted)"; bad=1
 fi
 if grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $files; then
     echo "unfinished by its own words"; bad=1

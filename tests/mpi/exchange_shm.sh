@@ -2,7 +2,7 @@
 # A small /dev/shm, as containers have, in a mount namespace of this script. What the ranks of
 # a node share does not lie there, and MPI's own buffers have their room from the start: so
 # two runs side by side, a /dev/shm that is full before the run, and one that something fills
-# while it runs, all end well; and nothing of a killed run stays.
+# while it runs, all end well; and nothing of a killed run stays behind the next start.
 set -u
 if [ "${1:-}" != inside ]; then
     unshare -m true 2>/dev/null || { echo "SKIPPED: no rights to make mount namespaces"; exit 99; }
@@ -78,4 +78,31 @@ must until_true grep -q "step 1/" "$tmp/killed.log"
 for rank in $(pgrep -P "$(pgrep -P "$job" -x "$launcher")"); do kill -9 "$rank"; done
 wait "$job"
 must test -z "$(find /dev/shm -type f ! -name '*_segment.*')"
+
+# What MPI leaves of ranks that are killed together with mpirun, the next start removes, but
+# nothing of a run that lives.
+segments() { find /dev/shm -name '*_segment.*' | sort; }
+rm -f /dev/shm/*_segment.*
+start dead --epochs 1000 --width-divisor 4
+job=$!
+must until_true grep -q "step 1/" "$tmp/dead.log"
+mpirun=$(pgrep -P "$job" -x "$launcher")
+ranks_of_it=$(pgrep -P "$mpirun")
+# shellcheck disable=SC2086
+kill -9 "$mpirun" $ranks_of_it
+wait "$job"
+dead=$(segments)
+[ -n "$dead" ] || complain "this MPI leaves no files: the test shows nothing"
+start lives --epochs 1000 --width-divisor 4
+job=$!
+must until_true grep -q "step 1/" "$tmp/lives.log"
+touch -d '1 minute ago' /dev/shm/*_segment.* # else they might just be made
+all=$(segments)
+start next --max-steps 2 --width-divisor 4
+ended next $!
+left=$(segments)
+must test "$left" = "$(comm -23 <(echo "$all") <(echo "$dead"))"
+kill -TERM "$(pgrep -P "$job" -x "$launcher")"
+wait "$job"
+must grep -q "stopped by SIGTERM" "$tmp/lives.log"
 finish

@@ -54,6 +54,7 @@ finds sizes $plan "banned functions" "int f(const char *x) { return atoi(x); }"
 finds sizes $plan "unfinished" "/* TO""DO */"
 finds layers $plan "src/model may not include" '#include "dist/dist.h"'
 finds layers src/train/run.h "may include mpi" '#include <mpi.h>'
+finds layers src/dist/comm.c "leaves that to the program" 'static void say(void) { printf("x"); } /* so */'
 LEAN=1 finds circles src/model/net.h "${plan%.c} -> " '#include "plan.h"'
 finds configs configs/smoke.yaml "without an exponent" 'lr: 1e-4'
 finds front_door src/dist/dist.h "no file for exchange" '#define DT_EXCHANGE_LIST(X) X(nothing)'

@@ -1,0 +1,151 @@
+/* start_mpi.c - what the program sees to around MPI's start: that this rank ends with its
+ * launcher, and that MPI's own buffers have room.
+ *
+ * Open MPI's ranks of a machine pass messages through files that they map, of 4 MB each in
+ * /dev/shm, whose pages it takes as it comes to use them: when something else has filled the file
+ * system by then, the rank dies of SIGBUS in the middle of a run. So the pages are taken as soon
+ * as MPI has started. Of ranks that are killed together with mpirun these files stay for ever. */
+#include "cli.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- The launcher ------------------------------------------------------------------ */
+
+static pid_t launcher;
+
+/* The kernel says it of the thread that started this process, too, which may end long before
+ * the launcher does: then the parent is still the same. */
+static void parent_changed(int number)
+{
+    static const char text[] = "dtrain: the process that started this rank was killed: the rank "
+                               "ends, what it has saved stands\n";
+
+    (void)number;
+    if (getppid() == launcher)
+        return;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(dt_status_exit_code(DT_COMM));
+}
+
+/* mpirun ends its ranks when it ends, but not when it is killed. Most ranks of Open MPI then
+ * notice a broken connection; under Open MPI 5 one may stay behind. So the kernel is asked to
+ * signal the launcher's death. */
+static void follow_launcher(void)
+{
+    struct sigaction action = {.sa_flags = SA_RESTART};
+
+    action.sa_handler = parent_changed;
+    launcher = getppid();
+    if (sigaction(SIGRTMAX, &action, NULL) == 0)
+        prctl(PR_SET_PDEATHSIG, SIGRTMAX, 0, 0, 0);
+}
+
+/* ---- Segments: /dev/shm/vader_segment.HOST.UID.JOB.RANK, of Open MPI 5 sm_segment.* -- */
+
+/* This user's, on this host. */
+static void find_segments(glob_t *found)
+{
+    char host[HOST_NAME_MAX + 1] = "", pattern[HOST_NAME_MAX + 64];
+
+    gethostname(host, sizeof host - 1);
+    snprintf(pattern, sizeof pattern, "/dev/shm/*_segment.%.*s*.%u.*", (int)strcspn(host, "."),
+             host, (unsigned)getuid());
+    *found = (glob_t){.gl_pathc = 0};
+    if (glob(pattern, 0, NULL, found) != 0)
+        found->gl_pathc = 0;
+}
+
+/* Whether a process that this user may look at has mapped the file. */
+static bool is_mapped(const char *path)
+{
+    glob_t maps = {.gl_pathc = 0};
+    char *line = NULL;
+    size_t room = 0;
+    bool mapped = glob("/proc/[0-9]*/maps", 0, NULL, &maps) != 0;
+
+    for (size_t i = 0; i < maps.gl_pathc && !mapped; i++) {
+        FILE *f = fopen(maps.gl_pathv[i], "re");
+        while (f && !mapped && getline(&line, &room, f) > 0)
+            mapped = strstr(line, path) != NULL;
+        if (f)
+            fclose(f);
+    }
+    free(line);
+    globfree(&maps);
+    return mapped;
+}
+
+/* Those of ranks that were killed. A file that is made right now is not yet mapped. Ranks map all
+ * files of their host when MPI starts and do not look for them later. */
+static void remove_dead_segments(void)
+{
+    enum { YOUNG_S = 10 };
+    glob_t found;
+    struct stat info;
+
+    find_segments(&found);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *path = found.gl_pathv[i];
+        if (lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == getuid() &&
+            time(NULL) - info.st_mtime > YOUNG_S && !is_mapped(path))
+            unlink(path);
+    }
+    globfree(&found);
+}
+
+/* Take the pages of a file that holds live data: fallocate leaves it alone. */
+static dt_status reserve_segment(const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    struct stat info;
+    int error = 0;
+
+    if (fd < 0)
+        return DT_OK; /* its run has ended */
+    if (fstat(fd, &info) == 0 && info.st_size > 0)
+        do
+            error = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, info.st_size) ? errno : 0;
+        while (error == EINTR);
+    close(fd);
+    if (error != ENOSPC && error != EDQUOT && error != ENOMEM)
+        return DT_OK;
+    return dt_fail(DT_NOMEM,
+                   "no room for MPI's own buffers, %.1f MB per rank in %s: %s; make room in "
+                   "/dev/shm or enlarge it (docker run --shm-size)",
+                   (double)info.st_size * 1e-6, path, strerror(error));
+}
+
+static dt_status reserve_segments(void)
+{
+    dt_status st = DT_OK;
+    glob_t found;
+
+    find_segments(&found);
+    for (size_t i = 0; i < found.gl_pathc && st == DT_OK; i++)
+        st = reserve_segment(found.gl_pathv[i]);
+    globfree(&found);
+    return st;
+}
+
+dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv)
+{
+    *c = NULL;
+    if (!dt_comm_launched())
+        return dt_comm_open(c, argc, argv);
+    follow_launcher();
+    /* Open MPI 5 makes segments four times as large as Open MPI 4, which five ranks do not find
+     * in a container's 64 MB. The old size is enough, unless somebody chose. */
+    if (!getenv("OMPI_MCA_btl_vader_segment_size")) /* the older name of the same */
+        setenv("OMPI_MCA_btl_sm_segment_size", "4194304", 0);
+    remove_dead_segments();
+    DT_TRY(dt_comm_open(c, argc, argv));
+    return dt_comm_agree(*c, reserve_segments());
+}
