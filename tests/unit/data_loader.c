@@ -182,22 +182,6 @@ static void permutations_have_no_favourites(void **state)
         assert_in_range(count[p], 50 - 31, 50 + 31);
 }
 
-/* In a random order one sample is in its own place on average: Poisson of mean 20 here. */
-static void a_sample_may_stay_where_it_is(void **state)
-{
-    (void)state;
-    const dt_loader_opts o = usual();
-    dt_loader *l = made(o);
-    int id[TRAIN], fixed = 0;
-    for (int e = 0; e < 20; e++) {
-        assert_int_equal(epoch_ids(l, &o, e, id), TRAIN);
-        for (int i = 0; i < TRAIN; i++)
-            fixed += id[i] == i;
-    }
-    dt_loader_destroy(l);
-    assert_in_range(fixed, 4, 42); /* outside: < 1e-4 */
-}
-
 static void remainders_are_dropped_on_request(void **state)
 {
     (void)state;
@@ -370,7 +354,6 @@ int main(void)
         cmocka_unit_test(shards_tile_every_batch),
         cmocka_unit_test(an_epoch_shows_every_sample_once),
         cmocka_unit_test(permutations_have_no_favourites),
-        cmocka_unit_test(a_sample_may_stay_where_it_is),
         cmocka_unit_test(remainders_are_dropped_on_request),
         cmocka_unit_test(bits_do_not_depend_on_the_way),
         cmocka_unit_test(augmentation_changes_with_the_epoch),

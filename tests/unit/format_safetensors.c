@@ -2,6 +2,7 @@
  * reader must reject, and damaged files. */
 #include "safetensors_files.h"
 
+#include <math.h>
 #include <sys/stat.h>
 
 #include "format/safetensors.h"
@@ -43,6 +44,45 @@ static void reader_takes_the_references_bytes(void **state)
             assert_ok(dt_safetensors_read(s, t, x));
             for (int k = 0; k < 6; k++)
                 assert_true(x[k] == (float)k);
+        }
+        dt_safetensors_close(s);
+    }
+}
+
+/* All patterns of a 16-bit type, from its definition. */
+static void narrow_floats_are_widened_exactly(void **state)
+{
+    static const struct {
+        const char *dtype;
+        int fraction_bits, bias;
+    } types[] = {{"F16", 10, 15}, {"BF16", 7, 127}};
+    static float wide[1 << 16];
+    static char file[200 + (2 << 16)];
+
+    (void)state;
+    for (size_t k = 0; k < DT_COUNT_OF(types); k++) {
+        const int fraction_bits = types[k].fraction_bits;
+        dt_safetensors *s = NULL;
+        const int n = snprintf(file + 8, 192,
+                               "{\"x\":{\"dtype\":\"%s\",\"shape\":[65536],"
+                               "\"data_offsets\":[0,131072]}}",
+                               types[k].dtype);
+        file[0] = (char)n;
+        for (unsigned bits = 0; bits < 1 << 16; bits++)
+            memcpy(file + 8 + n + 2 * bits, &(uint16_t){(uint16_t)bits}, 2);
+        assert_ok(dt_safetensors_open_bytes(&s, "x", file, 8 + (size_t)n + (2 << 16)));
+        assert_ok(dt_safetensors_read_floats(s, dt_safetensors_get(s, 0), 0, 1 << 16, wide));
+        for (int bits = 0; bits < 1 << 16; bits++) {
+            const int exponent = (bits & 0x7fff) >> fraction_bits;
+            const int fraction = bits & ((1 << fraction_bits) - 1);
+            const int hidden = exponent > 0 ? 1 << fraction_bits : 0;
+            const double x = ldexp(hidden + fraction,
+                                   (exponent > 0 ? exponent : 1) - types[k].bias - fraction_bits);
+            if (exponent == 0x7fff >> fraction_bits)
+                assert_true(fraction ? isnan(wide[bits]) : isinf(wide[bits]));
+            else
+                assert_true((double)wide[bits] == (bits & 0x8000 ? -x : x));
+            assert_true(isnan(wide[bits]) || !signbit(wide[bits]) == !(bits & 0x8000));
         }
         dt_safetensors_close(s);
     }
@@ -294,6 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(reader_takes_the_references_bytes),
+        cmocka_unit_test(narrow_floats_are_widened_exactly),
         TEST(headers_are_checked),
         TEST(lengths_are_checked),
         TEST(counts_and_depth_are_limited),
