@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-/* What main looks for; a name that nobody gives by hand. */
+/* The argument by which main knows that it is to decode. */
 static const char decoder_word[] = "(decode images)";
 static const char decoder_greeting[8] = "images1";
 
@@ -35,7 +35,7 @@ typedef struct decoder_answer {
 
 /* ---- The process ------------------------------------------------------------------- */
 
-/* read or write all of it; false: the other end is gone. Plain system calls. */
+/* Read or write all of it, by system calls alone; false: the other end is gone. */
 static bool decoder_pass(bool out, void *data, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
@@ -53,7 +53,7 @@ void dt_decoder_confine(void)
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 #if !DT_SANITIZED
     static const int limit[] = {RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_FSIZE, RLIMIT_CORE, RLIMIT_AS};
-    volatile char stack[256 << 10]; /* which cannot grow any more behind RLIMIT_AS */
+    volatile char stack[256 << 10]; /* it cannot grow any more once RLIMIT_AS is 0 */
 
     for (size_t i = 0; i < sizeof stack; i += 4096)
         stack[i] = 0;
@@ -62,7 +62,7 @@ void dt_decoder_confine(void)
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     for (size_t i = 0; i < DT_COUNT_OF(limit); i++)
         setrlimit((__rlimit_resource_t)limit[i], &(struct rlimit){0, 0});
-    /* Where the kernel has no seccomp the limits alone have to do. */
+    /* A kernel without seccomp leaves the limits alone. */
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0);
 #endif
 }
@@ -137,7 +137,7 @@ static decoder_end decoder_talk(const dt_decoder *d, bool out, const void *data,
     return DECODER_PASSED;
 }
 
-/* How the process ended, which it has or will now. */
+/* Wait for the end of the process, and say how it ended; one that is late is killed. */
 static const char *decoder_obituary(dt_decoder *d, decoder_end end, char *text, size_t size)
 {
     int status = 0;
@@ -157,7 +157,8 @@ static const char *decoder_obituary(dt_decoder *d, decoder_end end, char *text, 
     return text;
 }
 
-/* Its environment: no threads, which seccomp would not bind, and a mark. */
+/* In front of its environment: no threads, because seccomp binds only the calling one, and a mark
+ * by which a decoder knows that it is one. */
 static const char decoder_mark[] = "DTRAIN_DECODER_PROCESS=1";
 
 static dt_status decoder_environment(char ***out)
@@ -176,8 +177,9 @@ static dt_status decoder_environment(char ***out)
     return DT_OK;
 }
 
-/* This program, with the socket as standard input and no other file but standard output and
- * error. Signals that a terminal or mpirun sends to all are the caller's to obey. */
+/* Start this program with the socket as standard input, and no other file open but standard output
+ * and error. Signals that a terminal or mpirun sends to all processes are blocked: the caller obeys
+ * them. */
 static int decoder_spawn(dt_decoder *d, int socket, char **environment)
 {
     static const int fault[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
@@ -210,8 +212,8 @@ dt_status dt_decoder_start(dt_decoder *d)
 
     *d = (dt_decoder){.fd = -1, .seconds = 60};
     if (getenv("DTRAIN_DECODER_PROCESS"))
-        return dt_fail(DT_BUG, "a decoder of images that is to start another: this program's "
-                               "main does not begin with dt_decoder_asked");
+        return dt_fail(DT_BUG, "a decoder of images is asked to start another one: this "
+                               "program's main does not begin with dt_decoder_asked");
     DT_TRY(decoder_environment(&environment));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
         st = dt_fail(DT_NOMEM, "no socket for the image decoder: %s", strerror(errno));

@@ -98,7 +98,7 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first)
     return size + (shard < larger);
 }
 
-/* Fisher-Yates; element i is drawn by (seed, epoch, i), whoever asks and whenever. */
+/* Fisher-Yates; the draw of element i depends on (seed, epoch, i) alone. */
 static void loader_permute(dt_loader *l, int64_t epoch)
 {
     if (l->epoch == epoch)

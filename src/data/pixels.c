@@ -82,7 +82,7 @@ dt_status dt_pixels_open(void)
 }
 
 /* stb_image keeps palettes on its stack and does not compare pixels with their length: a short
- * palette is filled up with black, so that no pixel shows what lies behind it. The file lies in a
+ * palette is filled up with black, so that no pixel shows other bytes of the stack. The file lies in a
  * block with room for that; returns its new size. */
 static size_t pixels_fill_palette(uint8_t *file, size_t count)
 {

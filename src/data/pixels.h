@@ -7,7 +7,7 @@
 #define DT_PIXELS_H
 #include "base/base.h"
 
-/* Sanitizers need rights of their own, and are told where blocks of memory end. */
+/* A sanitized process needs more rights, and marks where its blocks of memory end. */
 #if defined(__SANITIZE_ADDRESS__)
 #define DT_SANITIZED 1
 #elif defined(__has_feature)

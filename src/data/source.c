@@ -25,7 +25,7 @@ dt_status dt_source_path(char *path, const char *folder, const char *name)
     return DT_OK;
 }
 
-/* What a folder holds that somebody takes for CIFAR-10's binary version. */
+/* What a folder holds that is mistaken for CIFAR-10's binary version; NULL: nothing known. */
 static const char *source_mistaken(const char *folder)
 {
     static const struct {

@@ -235,8 +235,8 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     DT_TRY(images_scan(s, false));
     if (s->info.classes < 2)
         return dt_fail(DT_FORMAT,
-                       "image folder '%s' has one class, '%s': nothing can be told "
-                       "apart; add the images of a second class as %s/CLASS/*.png|jpg",
+                       "image folder '%s' has one class, '%s': there is nothing to "
+                       "tell apart; add the images of a second class as %s/CLASS/*.png|jpg",
                        path, m->class_name[0], folder);
     s->info.class_name = (const char *const *)m->class_name;
     m->train = m->count;

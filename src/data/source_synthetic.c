@@ -3,7 +3,7 @@
  * A class is a colour texture: a sum of plane waves whose frequencies, phases and
  * channel amplitudes are drawn once per (seed, class). An image shows its class's
  * texture at a random place of the torus and a random contrast, a weaker texture of
- * another class over it, and noise. So a class cannot be told from single pixels or
+ * another class over it, and noise. So a class cannot be recognised by single pixels or
  * mean colours, and where both contrasts are close not at all. Integer arithmetic only:
  * the same bits everywhere. */
 #include "source.h"

@@ -63,7 +63,7 @@ bool dt_finite_copy(float *to, const float *from, size_t n) DT_MUST_CHECK;
 /* Every number of an open file, read in blocks: what is needed does not grow with what its
  * header claims. DT_FORMAT names the first that is not finite; DT_IO; DT_NOMEM. */
 dt_status dt_finite_file(const dt_safetensors *f, const char *path) DT_MUST_CHECK;
-/* The DT_FORMAT of a tensor's element, for whoever has found it. */
+/* The failure that an element of a tensor is not finite. */
 dt_status dt_finite_fail(const char *path, const dt_tensor *t, uint64_t element) DT_MUST_CHECK;
 
 /* ---- Model files ---------------------------------------------------------------------- */
