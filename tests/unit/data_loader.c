@@ -161,27 +161,6 @@ static void an_epoch_shows_every_sample_once(void **state)
         assert_in_range(equal[k], 0, 12);
 }
 
-static void permutations_have_no_favourites(void **state)
-{
-    (void)state;
-    enum { EPOCHS = 200, PARTS = 4 };
-    dt_loader_opts o = usual();
-    o.global_batch = TRAIN;
-    o.shards = TRAIN;
-    dt_loader *l = made(o);
-    float image[VALUES];
-    int32_t label = 0;
-    int count[PARTS] = {0};
-    for (int e = 0; e < EPOCHS; e++) {
-        dt_loader_train(l, e, 0, 0, image, &label);
-        count[sample_of(image) * PARTS / TRAIN]++;
-    }
-    dt_loader_destroy(l);
-    /* the first sample lies in each quarter 50 times of 200, sigma 6.1: 5 sigma */
-    for (int p = 0; p < PARTS; p++)
-        assert_in_range(count[p], 50 - 31, 50 + 31);
-}
-
 static void remainders_are_dropped_on_request(void **state)
 {
     (void)state;
@@ -251,50 +230,6 @@ static void bits_do_not_depend_on_the_way(void **state)
     free(parts);
 }
 
-static void augmentation_changes_with_the_epoch(void **state)
-{
-    (void)state;
-    enum { EPOCHS = 8 };
-    dt_loader_opts o = usual();
-    o.augment = "cifar";
-    o.global_batch = TRAIN;
-    o.shards = 1;
-    dt_loader *l = made(o);
-    float *images = malloc(sizeof(float) * VALUES * TRAIN);
-    int32_t *labels = malloc(sizeof *labels * TRAIN);
-    dt_digest seen[EPOCHS];
-    int untouched = 0;
-    /* follow one sample through the epochs by the unaugmented order of the same key */
-    dt_loader_opts still = o;
-    still.augment = "none";
-    dt_loader *order = made(still);
-    for (int e = 0; e < EPOCHS; e++) {
-        int at = 0;
-        dt_loader_train(order, e, 0, 0, images, labels);
-        while (sample_of(images + at * VALUES) != 17)
-            at++;
-        dt_loader_train(l, e, 0, 0, images, labels);
-        seen[e] = dt_hash_bytes(images + at * VALUES, VALUES * sizeof *images);
-        for (int i = 0; i < TRAIN && e == 0; i++)
-            untouched += sample_of(images + i * VALUES) >= 0;
-    }
-    int distinct = 0;
-    for (int e = 0; e < EPOCHS; e++) {
-        bool first = true;
-        for (int f = 0; f < e; f++)
-            first = first && !same(seen[e], seen[f]);
-        distinct += first;
-    }
-    /* 162 windows: 8 draws repeat rarely, and 331 images stay as they are about twice
-     */
-    assert_true(distinct >= 6);
-    assert_in_range(untouched, 0, 12);
-    dt_loader_destroy(l);
-    dt_loader_destroy(order);
-    free(images);
-    free(labels);
-}
-
 static void test_images_come_in_order_and_untouched(void **state)
 {
     (void)state;
@@ -353,10 +288,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_tile_every_batch),
         cmocka_unit_test(an_epoch_shows_every_sample_once),
-        cmocka_unit_test(permutations_have_no_favourites),
         cmocka_unit_test(remainders_are_dropped_on_request),
         cmocka_unit_test(bits_do_not_depend_on_the_way),
-        cmocka_unit_test(augmentation_changes_with_the_epoch),
         cmocka_unit_test(test_images_come_in_order_and_untouched),
         cmocka_unit_test(wrong_numbers_are_refused),
     };

@@ -407,24 +407,6 @@ static void pixels_beyond_the_palette_are_black(void **state)
     free(png.data);
 }
 
-static void permissions_are_named(void **state)
-{
-    (void)state;
-    const bool was_root = geteuid() == 0;
-    for (const char *const *name =
-             (const char *const[]){"", "train", "test", "train/a", "train/b", "test/b", NULL};
-         *name; name++)
-        assert_int_equal(chmod(folder_path(root, *name), 0755), 0);
-    assert_int_equal(chmod(folder_path(root, "train/b/1.png"), 0), 0);
-    if (was_root && seteuid(65534) != 0)
-        test_skip("no permission: no other user to try as");
-    const dt_status st = try_load();
-    if (was_root)
-        assert_int_equal(seteuid(0), 0);
-    assert_non_null(strstr(dt_fail_text(), "Permission denied"));
-    assert_fails(st, DT_NOINPUT, "train/b/1.png");
-}
-
 static void layouts_are_checked(void **state)
 {
     (void)state;
@@ -457,7 +439,6 @@ int main(int argc, char **argv)
         T(manifest_sees_names_and_sizes),
         T(unreadable_images_are_named),
         T(pixels_beyond_the_palette_are_black),
-        T(permissions_are_named),
         T(layouts_are_checked),
     };
     dt_log_init(0, 1);
