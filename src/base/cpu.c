@@ -98,28 +98,15 @@ static const struct {
     {"AVX512_CORE_FP16", DT_ISA_AVX512_BF16},
 };
 
-/* The variable that counts, NULL: neither is set. */
-static const char *isa_variable(void)
-{
-    static const char *const names[] = {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"};
-
-    for (size_t i = 0; i < DT_COUNT_OF(names); i++) {
-        const char *value = getenv(names[i]);
-        if (value && *value)
-            return names[i];
-    }
-    return NULL;
-}
+#define ISA_VARIABLE "ONEDNN_MAX_CPU_ISA"
 
 static dt_isa isa_environment(void)
 {
-    const char *variable = isa_variable();
-    const char *value = variable ? getenv(variable) : NULL;
+    const char *value = getenv(ISA_VARIABLE);
 
-    if (value)
-        for (size_t i = 0; i < DT_COUNT_OF(isa_caps); i++)
-            if (strcasecmp(value, isa_caps[i].name) == 0)
-                return isa_caps[i].isa;
+    for (size_t i = 0; value && i < DT_COUNT_OF(isa_caps); i++)
+        if (strcasecmp(value, isa_caps[i].name) == 0)
+            return isa_caps[i].isa;
     return DT_ISA_COUNT - 1;
 }
 
@@ -146,12 +133,9 @@ bool dt_isa_parse(const char *name, dt_isa *isa)
 
 static int isa_machine(void)
 {
-    int machine = isa_state.machine;
-    if (machine < 0) {
-        machine = (int)isa_detect();
-        isa_state.machine = machine;
-    }
-    return machine;
+    if (isa_state.machine < 0)
+        isa_state.machine = (int)isa_detect();
+    return isa_state.machine;
 }
 
 dt_isa dt_isa_current(void)
@@ -181,7 +165,7 @@ const char *dt_isa_origin(void)
         return "--isa, done in software";
     if (isa_state.promise >= 0 || bits == isa_machine())
         return isa_state.promise >= 0 ? "--isa" : "this CPU's best";
-    return bits == environment ? isa_variable() : "a limit of this program";
+    return bits == environment ? ISA_VARIABLE : "a limit of this program";
 }
 
 dt_status dt_isa_promise(dt_isa isa, bool emulate)

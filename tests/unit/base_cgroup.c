@@ -1,15 +1,8 @@
 /* base_cgroup.c - limits of control groups, read from made-up /proc and /sys trees. */
 #include "base/cgroup.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "test.h"
 #include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char root[64];
 
@@ -39,11 +32,7 @@ static void put(const char *path, const char *content)
 {
     char full[512];
     snprintf(full, sizeof full, "%s/%s", root, path);
-    for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')); p++) {
-        *p = '\0';
-        mkdir(full, 0700);
-        *p = '/';
-    }
+    assert_ok(dt_parents_make(full, NULL));
     FILE *f = fopen(full, "w");
     assert_non_null(f);
     assert_true(fputs(content, f) >= 0);

@@ -1,5 +1,4 @@
 /* base_memory.c - slabs, checked calloc, and what memory is left. */
-#include "base/base.h"
 #include "test.h"
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
@@ -11,7 +10,7 @@ static void slab_is_aligned_and_zeroed(void **state)
     static const size_t sizes[] = {1, 4096, (2 << 20) - 1, 2 << 20, (5 << 20) + 3};
     for (size_t i = 0; i < DT_COUNT_OF(sizes); i++) {
         dt_slab s;
-        assert_int_equal(dt_slab_create(&s, sizes[i], "a test"), DT_OK);
+        assert_ok(dt_slab_create(&s, sizes[i], "a test"));
         assert_int_equal((uintptr_t)s.mem % (2 << 20), 0);
         assert_int_equal(s.bytes, sizes[i]);
         unsigned char *p = s.mem;
@@ -31,7 +30,7 @@ static void empty_slab_is_null(void **state)
 {
     (void)state;
     dt_slab s = {.bytes = 7};
-    assert_int_equal(dt_slab_create(&s, 0, "nothing"), DT_OK);
+    assert_ok(dt_slab_create(&s, 0, "nothing"));
     assert_null(s.mem);
     assert_int_equal(s.bytes, 0);
     dt_slab_destroy(&s);
@@ -54,13 +53,13 @@ static void calloc_zeroes_and_refuses(void **state)
 {
     (void)state;
     double *x = NULL;
-    assert_int_equal(dt_calloc(&x, 1000, sizeof *x, "numbers"), DT_OK);
+    assert_ok(dt_calloc(&x, 1000, sizeof *x, "numbers"));
     for (size_t i = 0; i < 1000; i++)
         assert_true(x[i] == 0);
     free(x);
 
     x = NULL;
-    assert_int_equal(dt_calloc(&x, 0, sizeof *x, "nothing"), DT_OK);
+    assert_ok(dt_calloc(&x, 0, sizeof *x, "nothing"));
     assert_non_null(x);
     free(x);
 

@@ -1,8 +1,5 @@
 /* base_random.c - Philox against its published vectors, and tensors drawn from it. */
-#include "base/base.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "test.h"
 #include <math.h>
 
 /* kat_vectors of the Random123 distribution, lines "philox4x32 10". */
@@ -36,7 +33,7 @@ static void uniform_and_below_stay_inside(void **state)
     assert_true(dt_uniform(0xffffffffu) == 1 - 0x1p-24f);
     assert_true(dt_uniform(0x80000000u) == 0.5f);
     static const uint32_t bounds[] = {1, 2, 9, 10, 50000, 0xffffffffu};
-    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(bounds); i++) {
         assert_int_equal(dt_below(0, bounds[i]), 0);
         assert_int_equal(dt_below(0xffffffffu, bounds[i]), bounds[i] - 1);
     }
