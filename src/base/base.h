@@ -460,8 +460,8 @@ void dt_isa_limit(dt_isa isa);
 /* The set whose bits are computed: dt_isa_current, or the one that dt_isa_promise named. */
 dt_isa dt_isa_bits(void);
 /* Results have the bits of `isa` from now on, and nothing higher is used. AMX's bits are computed in
- * software where the CPU has no AMX, or always (emulate). DT_UNSUPPORTED: it lacks another set. */
-dt_status dt_isa_promise(dt_isa isa, bool emulate) DT_MUST_CHECK;
+ * software where the CPU has no AMX. DT_UNSUPPORTED: it lacks another set. */
+dt_status dt_isa_promise(dt_isa isa) DT_MUST_CHECK;
 /* What decided it, for messages: "--isa", the variable's name, "this CPU's best", ... */
 const char *dt_isa_origin(void);
 /* Whether the tile unit is there and may be used. */

@@ -15,8 +15,7 @@
  * not asked yet), which is kept: CPUID traps under a hypervisor, and AMX is requested once. */
 static struct {
     _Atomic int limit, promise, machine;
-    _Atomic bool emulates;
-} isa_state = {DT_ISA_COUNT - 1, -1, -1, false};
+} isa_state = {DT_ISA_COUNT - 1, -1, -1};
 
 #if defined(__x86_64__)
 typedef struct isa_need {
@@ -168,7 +167,7 @@ const char *dt_isa_origin(void)
     return bits == environment ? ISA_VARIABLE : "a limit of this program";
 }
 
-dt_status dt_isa_promise(dt_isa isa, bool emulate)
+dt_status dt_isa_promise(dt_isa isa)
 {
     const dt_isa best = dt_isa_current();
 
@@ -179,13 +178,12 @@ dt_status dt_isa_promise(dt_isa isa, bool emulate)
                        dt_isa_name(isa), dt_isa_name(best), dt_isa_origin());
     dt_isa_limit(isa);
     isa_state.promise = (int)isa;
-    isa_state.emulates = emulate;
     return DT_OK;
 }
 
 bool dt_isa_has_tiles(void)
 {
-    return dt_isa_current() >= DT_ISA_AMX && !isa_state.emulates;
+    return dt_isa_current() >= DT_ISA_AMX;
 }
 
 const char *dt_dtype_name(dt_dtype t)

@@ -41,7 +41,7 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
     if (settings.options.log_dir[0])
         DT_GO(st, dt_comm_agree(c, dt_log_into(settings.options.log_dir)), out);
     if (dt_isa_parse(settings.options.isa, &isa))
-        DT_GO(st, dt_comm_agree(c, dt_isa_promise(isa, settings.options.emulate)), out);
+        DT_GO(st, dt_comm_agree(c, dt_isa_promise(isa)), out);
     if (settings.options.split_nodes > 1)
         DT_GO(st, dt_comm_agree(c, dt_comm_split_nodes(c, (int)settings.options.split_nodes)), out);
     DT_GO(st, settings.command->run(c, &settings), out);

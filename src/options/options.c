@@ -143,8 +143,6 @@ dt_status dt_options_check(dt_options *o, int world)
                        "%lld are %lld shards; leave one of them auto",
                        (long long)shards, (long long)accum, world, (long long)accum,
                        (long long)(world * accum));
-    if (o->emulate && strcmp(o->isa, dt_isa_name(DT_ISA_AMX)) != 0)
-        return dt_fail(DT_CONFIG, "--emulate is for --isa amx, and --isa is %s", o->isa);
     const int64_t global = o->global_batch ? o->global_batch : o->batch * shards;
     if (!global)
         return dt_fail(DT_CONFIG, "--batch and --global-batch are both auto; give one");

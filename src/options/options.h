@@ -132,8 +132,6 @@ typedef enum dt_option_scope {
         "convolution and linear kernels (auto: the first that can)")                               \
     DT_CHOICE(X, isa, RESULT, DAILY, "auto", " auto" DT_ISA_NAMES, "Machine", "SET",               \
         "instruction set whose bits are computed (auto: the CPU's best; amx: anywhere)")           \
-    DT_FLAG(X, emulate, HOW, RARE, false, "Machine",                                               \
-        "--isa amx: do without the tile unit, in software, as CPUs without one do")                \
     DT_AUTO(X, threads, HERE, SAID, 0, 1, 1024, "Machine", "N",                                    \
         "threads per rank (auto: this node's cores / its ranks)")                                  \
     DT_CHOICE(X, exchange, HOW, SAID, "auto", " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME", \
