@@ -13,8 +13,9 @@
 #include "meet.h"
 
 enum {
-    END_S = 3,     /* for the other hosts to hear that it is over */
-    GUESTS = 1024, /* connections whose handshakes are under way; the oldest one makes room */
+    END_S = 3,    /* for the other hosts to hear that it is over */
+    GUESTS = 256, /* connections whose handshakes are under way, fewer than files may be open; the
+                   * oldest one makes room */
 };
 
 typedef struct node {
@@ -119,18 +120,19 @@ static void seat(dt_first *f, guest *g)
     forget(&g->wire);
 }
 
-static void let_in(dt_first *f)
+static bool let_in(dt_first *f)
 {
     const int fd = accept4(f->listens, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     guest *g = &f->guest[f->next_guest];
 
     if (fd < 0)
-        return;
+        return false;
     f->next_guest = (f->next_guest + 1) % GUESTS;
     forget(&g->wire);
     g->until = dt_seconds() + DT_WIRE_PATIENCE_S;
     if (dt_wire_open(&g->wire, fd, &f->meeting->token, NULL) != DT_OK)
         dt_fail_clear(); /* no memory: the host tries again */
+    return true;
 }
 
 static void greet_guests(dt_first *f)
@@ -190,8 +192,8 @@ static dt_status wait_for_all(dt_first *f)
             if (f->poll[NODES + k].revents)
                 hear_early(f, k);
         greet_guests(f);
-        if (f->poll[LISTENS].revents)
-            let_in(f);
+        for (int i = 0; i < GUESTS / 4 && let_in(f); i++)
+            ;
     }
     return DT_OK;
 }
@@ -206,6 +208,7 @@ static void end_all(dt_first *f, int code)
 
     for (int k = 1; k < f->nodes; k++)
         if (f->node[k].wire) {
+            dt_wire_limit(f->node[k].wire->fd, END_S);
             (void)dt_wire_say(f->node[k].wire, json_pack("{s:i}", "end", code));
             shutdown(f->node[k].wire->fd, SHUT_WR);
         }
@@ -319,10 +322,11 @@ static void take_request(dt_first *f)
     const char *host = json_string_value(json_array_get(words, 0));
     const int k = host ? host_at(f, host) : -1;
 
-    if (k > 0 && f->node[k].agent < 0) {
-        json_array_remove(words, 0);
+    json_array_remove(words, 0);
+    if (k > 0 && f->node[k].agent < 0 &&
+        dt_wire_say(f->node[k].wire, json_pack("{s:O}", "start", words))) {
         f->node[k].agent = agent;
-        agent = dt_wire_say(f->node[k].wire, json_pack("{s:O}", "start", words)) ? -1 : agent;
+        agent = -1;
     }
     answer(&agent, DT_NO_DAEMON);
     json_decref(words);

@@ -47,28 +47,39 @@ static int cores_here(void)
 /* What mpirun reads from the environment; what the user has set stays. Open MPI 4's names, then
  * those of PRRTE, the launcher of Open MPI 5. Without "slot" the latter would put all ranks on the
  * first host. A host that is gone is noticed after keepalive_time + probes x intvl = 11 s, sooner
- * than --stall-abort ends its ranks (by default after minutes, or never: 300 s + 9 x 20 s). */
+ * than --stall-abort ends its ranks (by default after minutes, or never: 300 s + 9 x 20 s). Where
+ * hosts have met, the first one starts all daemons itself, and all at once: an agent lives as long
+ * as its daemon, and by default 128 may. */
+typedef enum variable_kind { ALWAYS, ROOT, INTERFACE, AGENT, MET, SOCKET, KINDS } variable_kind;
 static const struct {
-    const char *name, *value;
-    bool root; /* for root alone */
+    variable_kind kind;
+    const char *name, *value; /* value: NULL: the kind's */
 } variables[] = {
-    {"OMPI_ALLOW_RUN_AS_ROOT", "1", true},
-    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", true},
-    {"OMPI_MCA_rmaps_base_oversubscribe", "1", false},
-    {"OMPI_MCA_hwloc_base_binding_policy", "none", false},
-    {"OMPI_MCA_btl_tcp_disable_family", "6", false},
-    {"OMPI_MCA_oob_tcp_keepalive_time", "5", false},
-    {"OMPI_MCA_oob_tcp_keepalive_intvl", "2", false},
-    {"OMPI_MCA_oob_tcp_keepalive_probes", "3", false},
-    {"PRTE_MCA_rmaps_default_mapping_policy", "slot:oversubscribe", false},
-    {"PRTE_MCA_hwloc_default_binding_policy", "none", false},
-    {"PRTE_MCA_oob_tcp_keepalive_time", "5", false},
-    {"PRTE_MCA_oob_tcp_keepalive_intvl", "2", false},
-    {"PRTE_MCA_oob_tcp_keepalive_probes", "3", false},
+    {ROOT, "OMPI_ALLOW_RUN_AS_ROOT", "1"},
+    {ROOT, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+    {ALWAYS, "OMPI_MCA_rmaps_base_oversubscribe", "1"},
+    {ALWAYS, "OMPI_MCA_hwloc_base_binding_policy", "none"},
+    {ALWAYS, "OMPI_MCA_btl_tcp_disable_family", "6"},
+    {ALWAYS, "OMPI_MCA_oob_tcp_keepalive_time", "5"},
+    {ALWAYS, "OMPI_MCA_oob_tcp_keepalive_intvl", "2"},
+    {ALWAYS, "OMPI_MCA_oob_tcp_keepalive_probes", "3"},
+    {ALWAYS, "PRTE_MCA_rmaps_default_mapping_policy", "slot:oversubscribe"},
+    {ALWAYS, "PRTE_MCA_hwloc_default_binding_policy", "none"},
+    {ALWAYS, "PRTE_MCA_oob_tcp_keepalive_time", "5"},
+    {ALWAYS, "PRTE_MCA_oob_tcp_keepalive_intvl", "2"},
+    {ALWAYS, "PRTE_MCA_oob_tcp_keepalive_probes", "3"},
+    {INTERFACE, "OMPI_MCA_oob_tcp_if_include", NULL},
+    {INTERFACE, "OMPI_MCA_btl_tcp_if_include", NULL},
+    {INTERFACE, "PRTE_MCA_prte_if_include", NULL},
+    {AGENT, "OMPI_MCA_plm_rsh_agent", NULL},
+    {AGENT, "PRTE_MCA_plm_ssh_agent", NULL},
+    {MET, "OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
+    {MET, "PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
+    {MET, "OMPI_MCA_plm_rsh_num_concurrent", "4096"},
+    {MET, "PRTE_MCA_plm_ssh_num_concurrent", "4096"},
+    {SOCKET, DT_AGENT_VARIABLE, NULL},
 };
-static const char *const interface_names[] = {
-    "OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include", "PRTE_MCA_prte_if_include"};
-static const char *const agent_names[] = {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"};
+_Static_assert(DT_MOST_HOSTS <= 4096, "all hosts' daemons start at once");
 
 /* As a shell reads it. */
 static void print_word(const char *word)
@@ -88,48 +99,31 @@ static void print_word(const char *word)
     printf("' ");
 }
 
-static void set(const char *name, const char *value, bool show)
+/* mpirun splits the agent's name at blanks, which the path of this program may have. */
+static void set_variables(const dt_words *w, const char *socket)
 {
-    if (show && !getenv(name)) {
-        printf("%s=", name);
-        print_word(value);
+    const bool met = socket[0] != '\0';
+    char own_agent[64];
+    const char *const of_kind[KINDS] = {[ALWAYS] = "",
+                                        [ROOT] = geteuid() == 0 ? "" : NULL,
+                                        [INTERFACE] = w->interface,
+                                        [AGENT] = met ? own_agent : w->agent,
+                                        [MET] = met ? "" : NULL,
+                                        [SOCKET] = met ? socket : NULL};
+
+    snprintf(own_agent, sizeof own_agent, "/proc/%ld/exe launch --as-agent", (long)getpid());
+    for (size_t i = 0; i < DT_COUNT_OF(variables); i++) {
+        const variable_kind kind = variables[i].kind;
+        const char *name = variables[i].name;
+        const char *value = variables[i].value ? variables[i].value : of_kind[kind];
+        if (!of_kind[kind])
+            continue;
+        if (w->dry_run && !getenv(name)) {
+            printf("%s=", name);
+            print_word(value);
+        }
+        (void)setenv(name, value, met && kind >= AGENT); /* without it mpirun says what it lacks */
     }
-    (void)setenv(name, value, 0); /* without it mpirun says what it lacks */
-}
-
-static void set_all(const dt_words *w)
-{
-    for (size_t i = 0; i < DT_COUNT_OF(variables); i++)
-        if (!variables[i].root || geteuid() == 0)
-            set(variables[i].name, variables[i].value, w->dry_run);
-    for (size_t i = 0; w->interface && i < DT_COUNT_OF(interface_names); i++)
-        set(interface_names[i], w->interface, w->dry_run);
-    for (size_t i = 0; w->agent && i < DT_COUNT_OF(agent_names); i++)
-        set(agent_names[i], w->agent, w->dry_run);
-}
-
-/* Daemons are started by this program again, over the hosts' connections, by the first host alone,
- * and all at once: an agent lives as long as its daemon, and by default 128 may. mpirun splits the
- * agent's name at blanks, which the path of this program may have. */
-static dt_status set_agent(const dt_first *first)
-{
-    static const struct {
-        const char *name, *value;
-    } row[] = {{"OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
-               {"PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
-               {"OMPI_MCA_plm_rsh_num_concurrent", "4096"},
-               {"PRTE_MCA_plm_ssh_num_concurrent", "4096"}};
-    _Static_assert(DT_MOST_HOSTS <= 4096, "all hosts' daemons start at once");
-    char agent[64];
-    int failed = 0;
-
-    snprintf(agent, sizeof agent, "/proc/%ld/exe launch --as-agent", (long)getpid());
-    for (size_t i = 0; i < DT_COUNT_OF(agent_names); i++)
-        failed |= setenv(agent_names[i], agent, 1);
-    for (size_t i = 0; i < DT_COUNT_OF(row); i++)
-        failed |= setenv(row[i].name, row[i].value, 1);
-    failed |= setenv(DT_AGENT_VARIABLE, dt_first_socket(first), 1);
-    return failed ? dt_fail(DT_NOMEM, "no memory for variables") : DT_OK;
 }
 
 /* "a:8,b:8" */
@@ -220,9 +214,7 @@ static dt_status start(const dt_words *w, const dt_hosts *h, dt_first *first, in
     if (h->count > 0)
         DT_GO(st, host_list(h, &hosts), out);
     DT_GO(st, put_line(&o, w, hosts, ranks ? np : NULL, w->program ? w->program : program), out);
-    set_all(w);
-    if (dt_first_socket(first)[0])
-        DT_GO(st, set_agent(first), out);
+    set_variables(w, dt_first_socket(first));
     if (w->dry_run) {
         for (size_t i = 0; i < o.count; i++)
             print_word(o.word[i]);

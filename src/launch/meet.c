@@ -37,7 +37,7 @@ dt_status dt_meeting_socket(const char *master, bool binds, int *fd)
     *fd = socket(AF_INET, kind, 0);
     if (binds)
         done = setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-               bind(*fd, found->ai_addr, found->ai_addrlen) == 0 && listen(*fd, 64) == 0;
+               bind(*fd, found->ai_addr, found->ai_addrlen) == 0 && listen(*fd, SOMAXCONN) == 0;
     else {
         dt_wire_limit(*fd, DT_WIRE_PATIENCE_S);
         done = connect(*fd, found->ai_addr, found->ai_addrlen) == 0;

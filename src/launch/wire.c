@@ -2,6 +2,7 @@
 #include "wire.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
@@ -198,6 +199,7 @@ static bool tokens_differ(void)
 dt_greeting dt_wire_greet(dt_wire *w)
 {
     ERR_clear_error();
+    errno = 0; /* which OpenSSL also looks at where the other end has closed */
     const int n = SSL_do_handshake(w->ssl), error = SSL_get_error(w->ssl, n);
     if (n == 1 && SSL_session_reused(w->ssl)) { /* that is: by the key */
         begin_messages(w->fd);
