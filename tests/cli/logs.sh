@@ -33,7 +33,7 @@ assert len({line["bytes"] for line in sums}) == 1 and sums[0]["bytes"] > 100000,
 END
 done
 
-# a second run goes on in both
+# a second run appends to both
 launch 3 "${run[@]}" --epochs 1 --out "$tmp/more" --log-dir "$tmp/logs-auto" --comm-log "$tmp/auto.jsonl"
 must test "$(grep -c 'begins: process' "$tmp/logs-auto/rank-00000.log")" = 2
 must test "$(grep -c '"step":0,' "$tmp/auto.jsonl")" -gt "$(grep -c '"step":0,' "$tmp/tree.jsonl")"
@@ -53,26 +53,22 @@ if mkdir "$tmp/small" && unshare -m true 2>/dev/null; then
     must test "$(tail -c 1 "$tmp/small.log" | wc -l)" = 1
 fi
 
-# who waits for a rank that is late is told (of one that stops halfway through a message, it may not be)
+# a rank that is late is reported (one that stops halfway through a message may not be)
 rank_that_sleeps='import json, sys
 late = [l for l in map(json.loads, open(sys.argv[1])) if l["for"] == 1 and max(l["seconds"]) > 1]
 assert late, "nobody waited for rank 1"'
-mpirun -np 2 "$DTRAIN_BIN" "${run[@]}" --epochs 100000 --out "$tmp/late" --comm-log "$tmp/late.jsonl" >"$tmp/log" 2>&1 </dev/null &
-job=$!
-for _ in $(seq 300); do
-    [ "$(cat "$tmp/late/metrics.jsonl" 2>/dev/null | wc -l)" -gt 5 ] && break
-    sleep 0.1
-done
+start 2 "${run[@]}" --epochs 100000 --out "$tmp/late" --comm-log "$tmp/late.jsonl"
+must soon has_records "$tmp/late" step 5
 late=$("$DTRAIN_BIN" status "$tmp/late" | awk '$1 == 1 { print $3 }')
 for _ in 1 2 3 4 5; do
     kill -STOP "$late" && sleep 1.3
     kill -CONT "$late" && sleep 0.5
 done
 kill -USR1 "$job"
-wait "$job"
+job_end
 must python3 -c "$rank_that_sleeps" "$tmp/late.jsonl"
 
-# in the run's own new folder they stand in nobody's way; what else is there does
+# they may lie in the run's own new folder; nothing else may
 launch 2 "${tiny[@]}" --out "$tmp/a/in" --log-dir "$tmp/a/in/logs/ranks" --comm-log "$tmp/a/in/collectives.jsonl"
 must test "$code" = 0 -a -s "$tmp/a/in/logs/ranks/rank-00001.log" -a -s "$tmp/a/in/collectives.jsonl"
 launch 2 "${tiny[@]}" --out "$tmp/same" --log-dir "$tmp/same"

@@ -1,10 +1,78 @@
-# runs.bash - what tests and proofs ask of a run: how it ended, and its processes. cli.bash and hosts.bash
-# have it, too.
+# runs.bash - what tests and proofs do with runs: start one in the background, wait for what it says,
+# hold it, signal it, wait for its end, ask how it ended. cli.bash and hosts.bash have it, too.
 
 # hashes FOLDER: of the weights and the state at the end of the run; nothing of one that has not ended
 hashes() {
     tail -n 1 "$1/metrics.jsonl" | sed -nE 's/.*"weights_hash":"([0-9a-f]{32})","state_hash":"([0-9a-f]{32})".*/\1 \2/p'
 }
 
+# records FOLDER KIND: how many the run has written: step, epoch
+records() { grep -c "\"kind\":\"$2\"" "$1/metrics.jsonl" 2>/dev/null; }
+
+# timeless FOLDER: its records without what differs from run to run: speeds and times
+timeless() { sed -E 's/,?"(images_per_s|seconds)":[^,}]*//g' "$1/metrics.jsonl"; }
+
+# has_records FOLDER KIND COUNT, has_checkpoint FOLDER [STEP]: for soon
+has_records() { [ "$(records "$1" "$2" || echo 0)" -ge "$3" ] 2>/dev/null; }
+has_checkpoint() { compgen -G "$1/checkpoints/step-*${2:-}" || compgen -G "$1/checkpoints/step-*${2:-}-2"; } >/dev/null
+
 # gone PID: it has ended, whether or not anyone has asked for its exit code
 gone() { [[ $(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null || echo Z) = [ZX] ]]; }
+
+# start NP ARGS...: dtrain on NP ranks in the background; $job is mpirun, or the process itself; output
+# in $tmp/stdout and $tmp/stderr
+start() {
+    local np=$1 mpi=()
+    shift
+    [ "$np" -gt 1 ] && mpi=(mpirun -np "$np")
+    "${mpi[@]}" "$DTRAIN_BIN" "$@" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+    job=$!
+}
+
+# soon COMMAND...: waits until it is true; fails when the job has ended, or after two minutes
+soon() {
+    local tick
+    for ((tick = 0; tick < 8000; tick++)); do
+        "$@" && return 0
+        [ $((tick % 16)) != 15 ] || ! gone "$job" || return 1
+        sleep 0.015
+    done
+    return 1
+}
+
+# job_ranks: sets $pids to the job's processes of dtrain, oldest first
+job_ranks() {
+    read -ra pids <<<"$(pgrep -P "$job" dtrain | sort -n | tr '\n' ' ')"
+    [ ${#pids[@]} -gt 0 ] || pids=("$job")
+}
+
+# catches PID NUMBER: the process is dtrain, no shell any more, and handles that signal
+catches() {
+    local mask
+    [ "$(cat "/proc/$1/comm" 2>/dev/null)" = dtrain ] &&
+        mask=$(sed -n 's/^SigCgt:\t//p' "/proc/$1/status" 2>/dev/null) &&
+        (((0x${mask:-0} >> ($2 - 1)) & 1))
+}
+
+# hold, release: the ranks stand still, and run again
+hold() { job_ranks && kill -STOP "${pids[@]}" && sleep 0.1; }
+release() { kill -CONT "${pids[@]}"; }
+
+# job_end: waits for the job, at most $limit seconds; sets $code
+job_end() {
+    local tick
+    for ((tick = 0; tick < ${limit:-60} * 20; tick++)); do
+        gone "$job" && break
+        sleep 0.05
+    done
+    kill -9 "$job" 2>/dev/null
+    wait "$job" 2>/dev/null
+    code=$?
+}
+
+# job_kill: nothing of it is left
+job_kill() {
+    job_ranks
+    kill -9 "$job" "${pids[@]}" 2>/dev/null
+    wait "$job" 2>/dev/null
+}
