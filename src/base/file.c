@@ -103,17 +103,17 @@ int64_t dt_read_until(int fd, void *to, size_t bytes)
 
 bool dt_append(int fd, const char *text, size_t bytes)
 {
+    const size_t done = dt_fd_write(fd, text, bytes);
+    const int error = errno;
+    const off_t end = done > 0 ? lseek(fd, 0, SEEK_CUR) : 0;
     struct stat info;
-    const ssize_t n = write(fd, text, bytes);
-    const off_t end = n > 0 ? lseek(fd, 0, SEEK_CUR) : 0;
 
-    if (n == (ssize_t)bytes)
+    if (done == bytes)
         return true;
     /* unless another thread has written behind it */
-    if (n > 0 && fstat(fd, &info) == 0 && info.st_size == end)
-        (void)!ftruncate(fd, end - n);
-    if (n >= 0)
-        errno = ENOSPC;
+    if (done > 0 && fstat(fd, &info) == 0 && info.st_size == end)
+        (void)!ftruncate(fd, end - (off_t)done);
+    errno = error;
     return false;
 }
 

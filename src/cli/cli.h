@@ -88,8 +88,9 @@ void dt_settings_release(dt_settings *s);
  * what belongs to one start (DT_SCOPE_HERE). Rank 0 alone reads it: the other nodes need not
  * see its disk. Agreed. DT_NOINPUT: --resume names nothing; DT_CONFIG. Collective. */
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c) DT_MUST_CHECK;
-/* Whether a run could take its options from that file. Errors as dt_config_read. Local. */
-dt_status dt_settings_try(const char *path) DT_MUST_CHECK;
+/* The options that a resumed run would take from that file, into s, which is zeroed but for its
+ * command, and is to be released whatever the outcome. Errors as dt_config_read. Local. */
+dt_status dt_settings_try(dt_settings *s, const char *path) DT_MUST_CHECK;
 /* DT_MISMATCH, printed, when one rank has another command or option. Collective. */
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 

@@ -18,11 +18,25 @@ static dt_status bench_run(dt_comm *c, const dt_settings *s)
     return dt_bench(c, &s->options);
 }
 
+static dt_status read_options(void *context, const char *path, const dt_options **o)
+{
+    dt_settings *s = context;
+
+    DT_TRY(dt_settings_try(s, path));
+    *o = &s->options;
+    return DT_OK;
+}
+
 /* Files are for rank 0 alone. */
 static dt_status verify_run(dt_comm *c, const dt_settings *s)
 {
+    dt_settings saved = {.command = &dt_command_train};
+    const dt_options_reader reader = {read_options, &saved};
     const bool leads = dt_comm_rank(c) == 0;
-    return dt_comm_agree(c, leads ? dt_verify(s->operand[0], dt_settings_try) : DT_OK);
+    const dt_status st = dt_comm_agree(c, leads ? dt_verify(s->operand[0], &reader) : DT_OK);
+
+    dt_settings_release(&saved);
+    return st;
 }
 
 /* Also converts: the mean of one is that one. */

@@ -219,17 +219,15 @@ out:
     return st;
 }
 
-dt_status dt_settings_try(const char *path)
+dt_status dt_settings_try(dt_settings *s, const char *path)
 {
-    dt_settings s = {.command = &dt_command_train};
     saved v = {.text = NULL};
 
     snprintf(v.path, sizeof v.path, "%s", path);
     dt_status st = saved_read(&v);
     if (st == DT_OK)
-        st = saved_apply(&v, &s);
+        st = saved_apply(&v, s);
     free(v.text);
-    dt_settings_release(&s);
     return st;
 }
 

@@ -1,55 +1,273 @@
 /* checkpoint_find.c - which checkpoint, of which run. */
-#include "store.h"
+#include "checkpoint_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "checkpoint_internal.h"
+/* ---- Folders ---------------------------------------------------------------------------- */
 
-static bool folder_has(const char *folder, const char *name)
+static bool has_entry(int folder, const char *name)
 {
-    char path[PATH_MAX];
-    const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return n > 0 && (size_t)n < sizeof path && dt_path_taken(path);
+    struct stat info;
+    return fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* A torn one may hold any of its files; its name alone is enough. */
-static bool is_checkpoint(const char *path)
+dt_status dt_folder_open(dt_folder *f, int in, const char *above, const char *name)
 {
-    dt_checkpoint_name name;
+    const int n = snprintf(f->path, sizeof f->path, "%s%s%s", above, above[0] ? "/" : "", name);
 
-    if (folder_has(path, "checkpoints"))
-        return false;
-    return folder_has(path, "MANIFEST") || folder_has(path, "state.json") ||
-           dt_checkpoint_name_of(path, &name);
+    f->fd = -1;
+    if (n < 0 || (size_t)n >= sizeof f->path)
+        return dt_fail(DT_NOINPUT, "%.200s...: the path is too long", f->path);
+    f->fd = openat(in, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f->fd >= 0)
+        return DT_OK;
+    const int error = errno;
+    if (error == ENOENT && has_entry(in, name))
+        return dt_fail(DT_IO,
+                       "%s is a link, and what it leads to is missing; mount its disk, or remove "
+                       "the link",
+                       f->path);
+    return dt_fail(error == ENOENT || error == ENOTDIR ? DT_NOINPUT : DT_IO, "%s: %s", f->path,
+                   strerror(error));
 }
 
-bool dt_checkpoint_holds(const char *folder)
+void dt_folder_close(dt_folder *f)
 {
-    static const char below[] = "/checkpoints";
-    const size_t length = sizeof below - 1;
-    char path[PATH_MAX];
-    dt_checkpoint_name name;
+    if (f->fd >= 0)
+        close(f->fd);
+    f->fd = -1;
+}
 
-    if (folder_has(folder, "MANIFEST") || dt_checkpoint_name_of(folder, &name))
-        return true;
-    if (!realpath(folder, path))
+dt_status dt_checkpoints_open(dt_folder *f, int run, const char *path)
+{
+    f->fd = -1;
+    if (!has_entry(run, "checkpoints"))
+        return DT_OK;
+    const dt_status st = dt_folder_open(f, run, path, "checkpoints");
+    if (st != DT_NOINPUT)
+        return st;
+    dt_fail_clear();
+    return dt_fail(DT_IO,
+                   "%s must be a folder that can be read; to do without its checkpoints, move it "
+                   "away",
+                   f->path);
+}
+
+/* ---- Names ------------------------------------------------------------------------------ */
+
+void dt_checkpoint_name_set(dt_checkpoint_name *n, int64_t step, int generation)
+{
+    n->step = step;
+    n->generation = generation;
+    if (generation > 1)
+        snprintf(n->text, sizeof n->text, "step-%010lld-%d", (long long)step, generation);
+    else
+        snprintf(n->text, sizeof n->text, "step-%010lld", (long long)step);
+}
+
+bool dt_checkpoint_name_parse(const char *text, dt_checkpoint_name *n)
+{
+    long long step = 0;
+    int generation = 1;
+
+    /* The widths bound the numbers; rendering them again refuses everything else. */
+    if (sscanf(text, "step-%18lld-%6d", &step, &generation) < 1 || step < 0 || generation < 1)
         return false;
-    for (char *at = strstr(path, below); at; at = strstr(at + 1, below)) {
-        if (at[length] != '/' && at[length] != '\0')
-            continue;
-        *at = '\0';
-        const bool run = folder_has(path, "options.yaml");
-        *at = '/';
-        if (run)
-            return true;
+    dt_checkpoint_name_set(n, step, generation);
+    return strcmp(n->text, text) == 0;
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const dt_checkpoint_name *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    return (x->generation > y->generation) - (x->generation < y->generation);
+}
+
+static int is_name(const struct dirent *e)
+{
+    dt_checkpoint_name n;
+    return dt_checkpoint_name_parse(e->d_name, &n);
+}
+
+dt_status dt_checkpoint_list(const dt_folder *f, dt_checkpoint_name **list, size_t *count)
+{
+    struct dirent **entry = NULL;
+
+    *list = NULL;
+    *count = 0;
+    if (f->fd < 0)
+        return DT_OK;
+    const int n = scandirat(f->fd, ".", &entry, is_name, NULL);
+    if (n < 0)
+        return dt_fail(DT_IO, "cannot list %s: %s", f->path, strerror(errno));
+    dt_status st = dt_calloc(list, (size_t)n + 1, sizeof **list, "the names of checkpoints");
+    for (int i = 0; i < n; i++) {
+        if (st == DT_OK && dt_checkpoint_name_parse(entry[i]->d_name, &(*list)[*count]))
+            ++*count;
+        free(entry[i]);
     }
-    return false;
+    free(entry);
+    if (*count > 0)
+        qsort(*list, *count, sizeof **list, by_age);
+    return st;
 }
+
+dt_status dt_checkpoint_last(const char *run, char name[DT_CHECKPOINT_NAME], double *age_s)
+{
+    dt_folder above = {.fd = -1}, in = {.fd = -1};
+    dt_checkpoint_name *list = NULL;
+    struct stat info;
+    size_t count = 0;
+    dt_status st = DT_OK;
+
+    name[0] = '\0';
+    DT_GO(st, dt_folder_open(&above, AT_FDCWD, "", run), out);
+    DT_GO(st, dt_checkpoints_open(&in, above.fd, run), out);
+    DT_GO(st, dt_checkpoint_list(&in, &list, &count), out);
+    for (size_t i = count; i-- > 0 && !name[0];) {
+        if (fstatat(in.fd, list[i].text, &info, 0) != 0) /* pruned meanwhile */
+            continue;
+        memcpy(name, list[i].text, DT_CHECKPOINT_NAME);
+        *age_s = difftime(time(NULL), info.st_mtime);
+    }
+
+out:
+    free(list);
+    dt_folder_close(&in);
+    dt_folder_close(&above);
+    return st;
+}
+
+/* ---- The newest that is valid ----------------------------------------------------------- */
+
+/* The failure of one checkpoint: what is damaged is reported and skipped. What the system failed to
+ * read may be whole, and what a newer program wrote is: without it nothing is done. */
+static dt_status skip_damaged(dt_status st)
+{
+    char text[2 * PATH_MAX];
+
+    if (st != DT_FORMAT && st != DT_NOINPUT && st != DT_IO && st != DT_UNSUPPORTED)
+        return st;
+    snprintf(text, sizeof text, "%s", dt_fail_text());
+    dt_fail_clear();
+    if (st == DT_FORMAT || st == DT_NOINPUT) {
+        dt_warn("%s; skipped", text);
+        return DT_OK;
+    }
+    return dt_fail(st, "%s; to do without this checkpoint, move it away", text);
+}
+
+static dt_status take_one(const dt_take *t, const dt_folder *in, const char *name)
+{
+    char hash[DT_DIGEST_CHARS];
+    dt_checkpoint *c = NULL;
+    dt_progress at;
+
+    DT_TRY(in ? dt_checkpoint_open_in(&c, in, name) : dt_checkpoint_open(&c, name));
+    const dt_status st = t->take ? t->take(t->context, c) : dt_checkpoint_check(c, NULL, &at, hash);
+    dt_checkpoint_close(c);
+    return st;
+}
+
+/* One look at the folder; *gone: a checkpoint was pruned while it was read. */
+static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX], size_t *damaged,
+                      bool *gone)
+{
+    dt_checkpoint_name *list = NULL;
+    size_t count = 0;
+    dt_status st = DT_OK;
+
+    *damaged = 0;
+    *gone = false;
+    DT_TRY(dt_checkpoint_list(in, &list, &count));
+    for (size_t i = count; i-- > 0 && st == DT_OK && !found[0];) {
+        if (list[i].step < t->first || list[i].step >= t->end)
+            continue;
+        st = take_one(t, in, list[i].text);
+        if (st == DT_OK) {
+            st = dt_path_join(found, in->path, list[i].text);
+        } else if (!has_entry(in->fd, list[i].text)) {
+            *gone = true;
+            dt_fail_clear();
+            st = DT_OK;
+        } else {
+            ++*damaged;
+            st = skip_damaged(st);
+        }
+    }
+    free(list);
+    return st;
+}
+
+static dt_status find_in(const dt_take *t, const dt_folder *in, char found[PATH_MAX])
+{
+    size_t damaged = 0;
+    bool gone = in->fd >= 0;
+
+    for (int i = 0; i < DT_CHECKPOINT_LOOKS && gone && !found[0]; i++)
+        DT_TRY(look(t, in, found, &damaged, &gone));
+    if (found[0] || damaged == 0)
+        return DT_OK;
+    return dt_fail(DT_FORMAT,
+                   "none of the %zu checkpoints in %s is valid: put whole ones in their place, or "
+                   "choose another --out to begin anew",
+                   damaged, in->path);
+}
+
+dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_take *t, char found[PATH_MAX])
+{
+    dt_folder in;
+
+    found[0] = '\0';
+    DT_TRY(dt_checkpoints_open(&in, d->folder, d->path));
+    const dt_status st = find_in(t, &in, found);
+    dt_folder_close(&in);
+    return st;
+}
+
+bool dt_checkpoint_is(const dt_folder *f)
+{
+    char resolved[PATH_MAX];
+    dt_checkpoint_name name;
+
+    if (has_entry(f->fd, "checkpoints"))
+        return false;
+    return has_entry(f->fd, "MANIFEST") ||
+           (realpath(f->path, resolved) &&
+            dt_checkpoint_name_parse(strrchr(resolved, '/') + 1, &name));
+}
+
+dt_status dt_checkpoint_find(const char *path, const dt_take *t, char found[PATH_MAX])
+{
+    dt_rundir d = {.lock = -1};
+    dt_folder in;
+    dt_status st = DT_OK;
+
+    found[0] = '\0';
+    DT_TRY(dt_folder_open(&in, AT_FDCWD, "", path));
+    d.folder = in.fd;
+    snprintf(d.path, sizeof d.path, "%s", path);
+    if (!dt_checkpoint_is(&in)) {
+        st = dt_checkpoint_newest(&d, t, found);
+    } else {
+        st = take_one(t, NULL, path);
+        if (st == DT_OK)
+            memcpy(found, in.path, PATH_MAX);
+    }
+    dt_folder_close(&in);
+    return st;
+}
+
+/* ---- Whose ------------------------------------------------------------------------------ */
 
 bool dt_checkpoint_gone(const char *path)
 {
@@ -57,168 +275,45 @@ bool dt_checkpoint_gone(const char *path)
     return lstat(path, &info) != 0 && errno == ENOENT;
 }
 
-/* The failure `st`, with a remedy. */
-static dt_status find_advise(dt_status st, const char *remedy)
+/* The run folder that RUN/checkpoints, or what is below it, belongs to; "": none. */
+static void run_above(const char *path, char out[PATH_MAX])
 {
-    char text[2 * PATH_MAX];
+    static const char below[] = "/checkpoints";
+    char mark[PATH_MAX + 16];
 
-    snprintf(text, sizeof text, "%s", dt_fail_text());
-    dt_fail_clear();
-    return dt_fail(st, "%s; %s", text, remedy);
-}
-
-/* What is damaged is passed over. What the system failed to read may be whole, and what a newer
- * program wrote is: whoever passed over it would go on from an older one, or begin anew, and put
- * it aside. */
-static dt_status find_failed(dt_status st)
-{
-    if (st == DT_FORMAT || st == DT_NOINPUT) {
-        char text[2 * PATH_MAX];
-        snprintf(text, sizeof text, "%s; skipped", dt_fail_text());
-        dt_warn_once(text); /* a run looks twice: for its options, and for its state */
-        dt_fail_clear();
-        return DT_OK;
-    }
-    if (st == DT_UNSUPPORTED)
-        return find_advise(st, "or move it away, to do without it");
-    if (st != DT_IO)
-        return st;
-    return find_advise(
-        st, "it may be whole, so nothing is done without it: try again, or move it away");
-}
-
-/* The newest of a list, oldest first, that is valid; *gone: one went meanwhile. */
-static dt_status find_newest(const char *folder, const dt_checkpoint_name *list, size_t count,
-                             char found[PATH_MAX], bool *gone)
-{
-    char hash[DT_DIGEST_CHARS];
-    dt_progress at;
-
-    for (size_t i = count; i-- > 0;) {
-        char path[PATH_MAX];
-        DT_TRY(dt_path_join(path, folder, list[i].text));
-        const dt_status st = dt_checkpoint_try(path, &at, hash);
-        if (st == DT_OK) {
-            memcpy(found, path, sizeof path);
-            return DT_OK;
+    if (!realpath(path, out))
+        out[0] = '\0';
+    for (char *at = strstr(out, below); at; at = strstr(at + 1, below)) {
+        const char next = at[sizeof below - 1];
+        snprintf(mark, sizeof mark, "%.*s/options.yaml", (int)(at - out), out);
+        if ((next == '/' || next == '\0') && dt_path_exists(mark)) {
+            *at = '\0';
+            return;
         }
-        if (!dt_checkpoint_gone(path)) {
-            DT_TRY(find_failed(st));
-            continue;
-        }
-        *gone = true;
-        dt_fail_clear();
     }
-    return DT_OK;
+    out[0] = '\0';
 }
 
-/* The newest valid one whose step is above `than` and below `end`. */
-static dt_status find_within(const char *folder, int64_t than, int64_t end, char found[PATH_MAX])
+bool dt_checkpoint_holds(const char *folder)
 {
-    bool gone = true;
+    char path[PATH_MAX];
 
-    for (int look = 0; look < DT_CHECKPOINT_LOOKS && gone && !found[0]; look++) {
-        dt_checkpoint_name *list = NULL;
-        size_t count = 0, older = 0;
-        gone = false;
-        DT_TRY(dt_checkpoint_list(folder, &list, &count));
-        while (older < count && list[older].step <= than)
-            older++;
-        while (count > older && list[count - 1].step >= end)
-            count--;
-        const dt_status st = find_newest(folder, list + older, count - older, found, &gone);
-        free(list);
-        DT_TRY(st);
-    }
-    return DT_OK;
-}
-
-dt_status dt_checkpoint_find(const char *path, char found[PATH_MAX])
-{
-    char folder[PATH_MAX], hash[DT_DIGEST_CHARS];
-    dt_progress at;
-
-    found[0] = '\0';
-    if (access(path, F_OK) != 0)
-        return dt_fail(DT_NOINPUT, "%s: %s: name a run folder or a checkpoint", path,
-                       strerror(errno));
-    if (is_checkpoint(path)) {
-        const dt_status st = dt_checkpoint_try(path, &at, hash);
-        if (st == DT_FORMAT)
-            return find_advise(st, "name another, or its run for the newest valid one");
-        DT_TRY(st);
-        if (strlen(path) >= PATH_MAX)
-            return dt_fail(DT_NOINPUT, "%.200s...: the path is too long", path);
-        snprintf(found, PATH_MAX, "%s", path);
-        return DT_OK;
-    }
-    DT_TRY(dt_path_join(folder, path, folder_has(path, "checkpoints") ? "checkpoints" : "."));
-    return find_within(folder, -1, INT64_MAX, found);
-}
-
-dt_status dt_checkpoint_last(const char *run, char name[DT_CHECKPOINT_NAME], double *age_s)
-{
-    char folder[PATH_MAX], path[PATH_MAX];
-    dt_checkpoint_name *list = NULL;
-    struct stat info;
-    size_t count = 0;
-
-    name[0] = '\0';
-    DT_TRY(dt_path_join(folder, run, "checkpoints"));
-    DT_TRY(dt_checkpoint_list(folder, &list, &count));
-    dt_status st = DT_OK;
-    for (size_t i = count; i-- > 0 && st == DT_OK && !name[0];) {
-        st = dt_path_join(path, folder, list[i].text);
-        if (st != DT_OK || stat(path, &info) != 0) /* the newest may have gone meanwhile */
-            continue;
-        memcpy(name, list[i].text, DT_CHECKPOINT_NAME);
-        *age_s = difftime(time(NULL), info.st_mtime);
-    }
-    free(list);
-    return st;
-}
-
-dt_status dt_checkpoint_newer(const char *run, int64_t than, char found[PATH_MAX])
-{
-    char folder[PATH_MAX];
-
-    found[0] = '\0';
-    DT_TRY(dt_path_join(folder, run, "checkpoints"));
-    return find_within(folder, than, INT64_MAX, found);
-}
-
-dt_status dt_checkpoint_older(const char *run, int64_t than, char found[PATH_MAX])
-{
-    char folder[PATH_MAX];
-
-    found[0] = '\0';
-    DT_TRY(dt_path_join(folder, run, "checkpoints"));
-    return find_within(folder, -1, than, found);
+    run_above(folder, path);
+    if (path[0])
+        return true;
+    snprintf(path, sizeof path, "%s/MANIFEST", folder);
+    return dt_path_taken(path);
 }
 
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
 {
-    char resolved[PATH_MAX];
-    dt_checkpoint_name name;
+    dt_folder in;
 
-    out[0] = '\0';
-    if (!realpath(path, resolved))
-        return dt_fail(DT_NOINPUT, "%s: %s: name a run folder or a checkpoint", path,
-                       strerror(errno));
-    if (folder_has(path, "checkpoints")) {
-        if (strlen(path) >= PATH_MAX)
-            return dt_fail(DT_NOINPUT, "%.200s...: the path is too long", path);
-        snprintf(out, PATH_MAX, "%s", path);
-        return DT_OK;
-    }
-    char *slash = strrchr(resolved, '/');
-    if (!dt_checkpoint_name_parse(slash + 1, &name))
-        return DT_OK;
-    *slash = '\0';
-    slash = strrchr(resolved, '/');
-    if (!slash || strcmp(slash, "/checkpoints") != 0)
-        return DT_OK;
-    *slash = '\0';
-    snprintf(out, PATH_MAX, "%s", resolved[0] ? resolved : "/");
+    DT_TRY(dt_folder_open(&in, AT_FDCWD, "", path));
+    if (dt_checkpoint_is(&in))
+        run_above(path, out);
+    else
+        memcpy(out, in.path, PATH_MAX);
+    dt_folder_close(&in);
     return DT_OK;
 }

@@ -1,10 +1,72 @@
 /* checkpoint_prune.c - which checkpoints go; a new name first, so that no name is ever torn. */
-#include "store.h"
+#include "checkpoint_internal.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-#include "checkpoint_internal.h"
+/* ---- Removing --------------------------------------------------------------------------- */
+
+dt_status dt_checkpoint_remove(const dt_folder *in, const char *name)
+{
+    const int fd = openat(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int result = 0;
+
+    if (fd < 0) { /* a link goes itself: what it leads to is somebody else's */
+        result = errno == ENOTDIR || errno == ELOOP ? unlinkat(in->fd, name, 0) : -1;
+    } else {
+        for (int i = 0; i < DT_CHECKPOINT_FILES && result == 0; i++)
+            if (unlinkat(fd, dt_checkpoint_file_name[i], 0) != 0 && errno != ENOENT)
+                result = -1;
+        if (result == 0 && unlinkat(fd, "MANIFEST", 0) != 0 && errno != ENOENT)
+            result = -1;
+        const int error = errno;
+        close(fd);
+        errno = error;
+        if (result == 0 && unlinkat(in->fd, name, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY)
+            result = -1;
+    }
+    return result == 0 ? DT_OK
+                       : dt_fail(DT_IO, "cannot remove %s/%s: %s; remove it by hand", in->path,
+                                 name, strerror(errno));
+}
+
+/* Of a save or a deletion that did not end. */
+static int is_leftover(const struct dirent *e)
+{
+    static const char *const prefix[] = {".tmp-", ".trash-"};
+    dt_checkpoint_name n;
+
+    for (size_t i = 0; i < DT_COUNT_OF(prefix); i++)
+        if (strncmp(e->d_name, prefix[i], strlen(prefix[i])) == 0)
+            return dt_checkpoint_name_parse(e->d_name + strlen(prefix[i]), &n);
+    return 0;
+}
+
+/* The renaming to .trash-* must be on disk first: unlinking before it could leave a torn folder
+ * under the old name. */
+static dt_status sweep(const dt_folder *in)
+{
+    struct dirent **entry = NULL;
+    const int n = scandirat(in->fd, ".", &entry, is_leftover, NULL);
+    dt_status st = n > 0 ? dt_folder_sync(in->fd, in->path) : DT_OK;
+    const bool synced = st == DT_OK;
+
+    if (n < 0)
+        return dt_fail(DT_IO, "cannot list %s: %s", in->path, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        const dt_status one = synced ? dt_checkpoint_remove(in, entry[i]->d_name) : DT_OK;
+        st = st == DT_OK ? one : st; /* one that stays is no reason to keep the others */
+        free(entry[i]);
+    }
+    free(entry);
+    return st;
+}
+
+/* ---- Choosing --------------------------------------------------------------------------- */
 
 typedef struct prune_entry {
     dt_checkpoint_name name;
@@ -12,75 +74,36 @@ typedef struct prune_entry {
     bool best, keep;
 } prune_entry;
 
-typedef struct prune {
-    char folder[PATH_MAX];
-    prune_entry *entry; /* [count], oldest first, owned */
-    size_t count;
-} prune;
-
-/* ---- Looking ---------------------------------------------------------------------------- */
-
-static dt_status prune_look(prune *p, const char *run)
+static dt_status look_at(const dt_folder *in, prune_entry *e)
 {
-    dt_checkpoint_name *list = NULL;
-    dt_status st = DT_OK;
+    dt_checkpoint *c = NULL;
+    const dt_status st = dt_checkpoint_open_in(&c, in, e->name.text);
 
-    DT_TRY(dt_path_join(p->folder, run, "checkpoints"));
-    DT_TRY(dt_checkpoint_list(p->folder, &list, &p->count));
-    DT_GO(st, dt_calloc(&p->entry, p->count + 1, sizeof *p->entry, "the list of checkpoints"), out);
-    for (size_t i = 0; i < p->count; i++) {
-        dt_checkpoint_state state = {.best = false};
-        dt_manifest m;
-        char path[PATH_MAX];
-        p->entry[i].name = list[i];
-        DT_GO(st, dt_path_join(path, p->folder, list[i].text), out);
-        dt_status one = dt_manifest_sizes(path, &m);
-        if (one == DT_OK)
-            one = dt_checkpoint_json_read(path, NULL, &state, NULL);
-        p->entry[i].whole = one == DT_OK;
-        /* What the system failed to read may be whole; what is no checkpoint, somebody's. */
-        p->entry[i].keep = (one != DT_OK && one != DT_FORMAT) || dt_checkpoint_is_file(path) ||
-                           (one != DT_OK && dt_checkpoint_holds_others(path));
-        p->entry[i].best = p->entry[i].whole && state.best;
-        dt_fail_clear();
-    }
-
-out:
-    free(list);
-    return st;
+    e->whole = st == DT_OK;
+    e->best = c && c->best;
+    dt_checkpoint_close(c);
+    dt_fail_clear();
+    return st == DT_NOMEM ? dt_fail(st, "no memory to look at %s", e->name.text) : DT_OK;
 }
 
-/* The place behind the newest valid one; 0: none is valid. */
-static dt_status prune_newest(const prune *p, size_t *end)
-{
-    for (*end = p->count; *end > 0; --*end) {
-        char path[PATH_MAX];
-        if (!p->entry[*end - 1].whole)
-            continue;
-        DT_TRY(dt_path_join(path, p->folder, p->entry[*end - 1].name.text));
-        if (dt_checkpoint_verify(path) == DT_OK)
-            return DT_OK;
-        dt_fail_clear();
-    }
-    return DT_OK;
-}
-
-/* Marks what stays of [0, end), whose last one is valid. */
-static void prune_mark(prune *p, size_t end, const dt_keep *keep)
+/* Marks what stays of [0, count), oldest first, whose last one was just saved. */
+static void mark(prune_entry *entry, size_t count, const dt_keep *keep)
 {
     const int64_t least = keep->unproved ? 2 : 1;
-    int64_t last = keep->last < least ? least : keep->last, step = -1;
+    int64_t last = DT_MAX(keep->last, least), step = -1;
     bool best = keep->best;
 
-    for (size_t i = end; i-- > 0;) {
-        prune_entry *e = &p->entry[i];
+    for (size_t i = count; i-- > 0;) {
+        prune_entry *e = &entry[i];
         const bool superseded = e->name.step == step;
-        if (!e->whole)
+        if (!e->whole) { /* it may be somebody's, or come back: it is left alone */
+            e->keep = true;
             continue;
+        }
         step = e->name.step;
         if (!superseded) {
-            e->keep = last-- > 0 || (keep->every > 0 && e->name.step % keep->every == 0);
-            last = last < 0 ? 0 : last;
+            e->keep = last > 0 || (keep->every > 0 && step % keep->every == 0);
+            last -= last > 0;
         }
         if (best && e->best) {
             e->keep = true;
@@ -89,23 +112,49 @@ static void prune_mark(prune *p, size_t end, const dt_keep *keep)
     }
 }
 
-/* ---- Doing ------------------------------------------------------------------------------- */
-
-dt_status dt_checkpoint_prune(const char *run, const dt_keep *keep)
+static dt_status to_trash(const dt_folder *in, const char *name)
 {
-    prune p = {.count = 0};
-    size_t end = 0;
+    char trash[2 * DT_CHECKPOINT_NAME];
+
+    snprintf(trash, sizeof trash, ".trash-%s", name);
+    if (renameat(in->fd, name, in->fd, trash) == 0)
+        return DT_OK;
+    return dt_fail(DT_IO, "cannot rename %s/%s to %s: %s", in->path, name, trash, strerror(errno));
+}
+
+static dt_status prune_in(const dt_folder *in, int64_t saved, const dt_keep *keep)
+{
+    dt_checkpoint_name *list = NULL;
+    prune_entry *entry = NULL;
+    size_t count = 0;
     dt_status st = DT_OK;
 
-    DT_GO(st, prune_look(&p, run), out);
-    DT_GO(st, prune_newest(&p, &end), out);
-    prune_mark(&p, end, keep);
-    for (size_t i = 0; i < end; i++)
-        if (!p.entry[i].keep)
-            DT_GO(st, dt_checkpoint_move_aside(p.folder, p.entry[i].name.text, ".trash-"), out);
-    st = dt_checkpoint_sweep(p.folder, end > 0 ? p.entry[end - 1].name.step : -1);
+    DT_GO(st, dt_checkpoint_list(in, &list, &count), out);
+    while (count > 0 && list[count - 1].step > saved)
+        count--;
+    DT_GO(st, dt_calloc(&entry, count + 1, sizeof *entry, "the list of checkpoints"), out);
+    for (size_t i = 0; i < count; i++) {
+        entry[i].name = list[i];
+        DT_GO(st, look_at(in, &entry[i]), out);
+    }
+    mark(entry, count, keep);
+    for (size_t i = 0; i < count; i++)
+        if (!entry[i].keep)
+            DT_GO(st, to_trash(in, entry[i].name.text), out);
+    st = sweep(in);
 
 out:
-    free(p.entry);
+    free(entry);
+    free(list);
+    return st;
+}
+
+dt_status dt_checkpoint_prune(const dt_rundir *run, int64_t saved, const dt_keep *keep)
+{
+    dt_folder in;
+
+    DT_TRY(dt_checkpoints_open(&in, run->folder, run->path));
+    const dt_status st = in.fd >= 0 ? prune_in(&in, saved, keep) : DT_OK;
+    dt_folder_close(&in);
     return st;
 }

@@ -1,9 +1,8 @@
 /* newest.c - the newest state of a run: its model or a checkpoint, whichever has more steps. */
-#include "store.h"
-
-#include <stdio.h>
-
 #include "checkpoint_internal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
 
 /* Steps of the run's model, -1: it has none, or none that can be read. */
 static dt_status model_steps(const char *path, int64_t *steps)
@@ -33,12 +32,17 @@ static dt_status newest_of_run(const char *run, char out[PATH_MAX])
 
     DT_TRY(dt_path_join(model, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
     DT_TRY(model_steps(model, &steps));
-    DT_TRY(dt_checkpoint_newer(run, steps, out));
+    const dt_status st =
+        dt_checkpoint_find(run, &(dt_take){.first = steps + 1, .end = INT64_MAX}, out);
+    if (st == DT_FORMAT && steps >= 0)
+        dt_fail_clear(); /* those that are newer than the model are damaged */
+    else
+        DT_TRY(st);
     if (!out[0] && steps < 0)
         return dt_fail(DT_NOINPUT, "run folder %s has neither a model nor a valid checkpoint", run);
     if (!out[0])
-        snprintf(out, PATH_MAX, "%s", model);
-    else if (dt_checkpoint_name_of(out, &name))
+        memcpy(out, model, sizeof model);
+    else if (dt_checkpoint_name_parse(strrchr(out, '/') + 1, &name))
         steps = name.step;
     dt_newest_note(run, out, steps);
     return DT_OK;
@@ -51,8 +55,6 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX])
     DT_TRY(dt_path_join(part, path, "checkpoints"));
     if (dt_path_taken(part))
         return newest_of_run(path, out);
-    if (strlen(path) >= PATH_MAX)
-        return dt_fail(DT_NOINPUT, "model file %.200s...: the path is too long", path);
     snprintf(out, PATH_MAX, "%s", path);
     return DT_OK;
 }

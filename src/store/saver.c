@@ -10,13 +10,10 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "checkpoint_internal.h"
-
 enum { TEXT_ROOM = 4096, FAILURE_ROOM = 2 * PATH_MAX };
 
 struct dt_saver {
-    char run[PATH_MAX];
-    dt_checkpoint_folder folder;
+    const dt_rundir *run;
     dt_keep keep;
     const dt_net *net;
     dt_slab slab; /* master, momentum, running means, running variances */
@@ -44,15 +41,12 @@ size_t dt_saver_bytes(const dt_net *net)
 static void saver_work(dt_saver *v)
 {
     char path[PATH_MAX];
-    dt_status st = dt_checkpoint_folder_check(&v->folder);
+    dt_status st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd, path);
 
-    if (st == DT_OK)
-        st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd, path);
     if (st == DT_OK) {
         memcpy(v->last, path, sizeof v->last);
-        dt_checkpoint_folder_note(&v->folder, v->run);
         v->keep.unproved = !v->s.proved;
-        st = dt_checkpoint_prune(v->run, &v->keep);
+        st = dt_checkpoint_prune(v->run, v->s.at.run_step, &v->keep);
     }
     v->outcome = st;
     snprintf(v->failure, sizeof v->failure, "%s", dt_fail_text());
@@ -108,15 +102,13 @@ static int saver_start(dt_saver *v)
 
 /* ---- The other side --------------------------------------------------------------------- */
 
-dt_status dt_saver_open(dt_saver **out, const char *run, const dt_net *net, const dt_keep *keep)
+dt_status dt_saver_open(dt_saver **out, const dt_rundir *run, const dt_net *net,
+                        const dt_keep *keep)
 {
     dt_saver *v = NULL;
 
-    if (strlen(run) >= sizeof v->run)
-        return dt_fail(DT_CANTCREATE, "run folder %.200s...: the path is too long", run);
     DT_TRY(dt_calloc(&v, 1, sizeof *v, "saving checkpoints"));
-    snprintf(v->run, sizeof v->run, "%s", run);
-    dt_checkpoint_folder_note(&v->folder, run);
+    v->run = run;
     v->keep = *keep;
     v->net = net;
     dt_status st =
@@ -193,13 +185,6 @@ dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
     pthread_cond_broadcast(&v->changed);
     pthread_mutex_unlock(&v->mutex);
     return before;
-}
-
-dt_status dt_saver_disown(dt_saver *v, int64_t step, char proved[PATH_MAX])
-{
-    proved[0] = '\0';
-    DT_TRY(dt_checkpoint_folder_check(&v->folder));
-    return dt_checkpoint_disown(v->run, step, proved);
 }
 
 const char *dt_saver_last(const dt_saver *v)

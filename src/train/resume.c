@@ -1,10 +1,10 @@
-/* resume.c - whether a checkpoint belongs to the run that the options describe. */
+/* resume.c - where a run begins: which checkpoint, and whether it belongs to the run that the
+ * options describe. */
 #include "session.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-
-#include "store/store.h"
 
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS])
 {
@@ -16,6 +16,8 @@ void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS])
         at += (size_t)snprintf(text + at, DT_BITS_CLASS_CHARS - at, ", %s %s", f->name, f->value);
 }
 
+/* ---- Does it belong to this run? ------------------------------------------------------------ */
+
 /* The lengths that a run may be given anew: without a schedule over the whole run, steps
  * already done are the same steps in a longer or shorter one. */
 static bool changes_run(const dt_option_row *row, const dt_options *o)
@@ -25,78 +27,42 @@ static bool changes_run(const dt_option_row *row, const dt_options *o)
     return row->scope == DT_SCOPE_RESULT;
 }
 
-/* What the checkpoint was saved with. A version that did not know the option did what is now
- * its default. */
-static dt_status option_then(const dt_run *r, const dt_checkpoint *c, const dt_option_row *row,
-                             char then[DT_OPTION_CHARS])
+/* One line if they differ, as checkpoints have texts; whether that changes the run. */
+static bool note_difference(const char *name, const char *then, const char *now, bool matters)
 {
-    dt_options defaults;
-    char key[80];
+    char plain[DT_OPTION_CHARS];
 
-    snprintf(key, sizeof key, "options.%s", row->name);
-    if (dt_checkpoint_says(c, key))
-        return dt_checkpoint_text(c, key, then, DT_OPTION_CHARS);
-    dt_options_init(&defaults);
-    dt_options_resolve(&defaults, r->net); /* as those of the run are */
-    dt_option_text(row, &defaults, then, DT_OPTION_CHARS);
-    dt_note("  %s: the checkpoint does not say; taken as '%s'", row->name, then);
-    return DT_OK;
-}
-
-static void note_difference(const char *name, const char *then, const char *now, bool matters)
-{
-    dt_note("  %s: the checkpoint has '%s', now '%s'%s", name, then, now,
+    if (strcmp(then ? then : "", dt_checkpoint_plain(now, plain)) == 0)
+        return false;
+    dt_note("  %s: the checkpoint has '%s', now '%s'%s", name, then ? then : "", plain,
             matters ? " (changes the run)" : "");
+    return matters;
 }
 
-/* One line per option that differs; whether any of them changes the run. */
-static dt_status compare_options(const dt_run *r, const dt_checkpoint *c, bool *changed)
+static dt_status compare_run(const dt_run *r, const dt_checkpoint *c, bool *other_class)
 {
+    char now[DT_OPTION_CHARS], data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
+    bool other = false;
+
     for (size_t i = 0; i < dt_option_count; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        char then[DT_OPTION_CHARS], now[DT_OPTION_CHARS];
         if (row->scope >= DT_SCOPE_HERE)
             continue;
-        DT_TRY(option_then(r, c, row, then));
         dt_option_text(row, &r->o, now, sizeof now);
-        if (strcmp(then, now) == 0)
-            continue;
-        const bool matters = changes_run(row, &r->o);
-        *changed = *changed || matters;
-        note_difference(row->name, then, now, matters);
+        other |= note_difference(row->name, dt_checkpoint_option(c, row->name), now,
+                                 changes_run(row, &r->o));
     }
-    return DT_OK;
-}
-
-static dt_status compare_text(const dt_checkpoint *c, const char *key, const char *now,
-                              bool matters, bool *differs)
-{
-    char then[DT_OPTION_CHARS];
-
-    DT_TRY(dt_checkpoint_text(c, key, then, sizeof then));
-    *differs = strcmp(then, now) != 0;
-    if (*differs)
-        note_difference(key, then, now, matters);
-    return DT_OK;
-}
-
-static dt_status compare_run(const dt_run *r, const char *path, const dt_checkpoint *c,
-                             bool *other_class)
-{
-    char data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
-    bool options = false, other_data = false;
-
     dt_digest_text(dt_source_digest(r->source), data);
     dt_bits_class(r, class);
-    DT_TRY(compare_options(r, c, &options));
-    DT_TRY(compare_text(c, "data_digest", data, true, &other_data));
-    DT_TRY(compare_text(c, "class", class, false, other_class));
-    if ((options || other_data) && !r->o.resume_force)
+    other |= note_difference("data_digest", dt_checkpoint_data(c), data, true);
+    note_difference("class", dt_checkpoint_class(c), class, false);
+    *other_class = strcmp(dt_checkpoint_class(c), class) != 0;
+    if (other && !r->o.resume_force)
         return dt_fail(DT_CONFIG,
                        "checkpoint %s is of another run: the differences marked "
                        "above may change its result; take them back, choose another --out, or "
                        "accept them with --resume-force",
-                       path);
+                       dt_checkpoint_path(c));
     return DT_OK;
 }
 
@@ -111,32 +77,77 @@ void dt_resume_warn(const dt_run *r, bool other_class)
                 dt_exchange_name(r->exchange));
 }
 
-dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX],
-                         dt_checkpoint **c, bool *other_class)
-{
-    const char *from = r->o.resume;
+/* ---- Which one ------------------------------------------------------------------------------ */
 
-    path[0] = '\0';
-    *c = NULL;
-    *other_class = false;
-    if (strcmp(from, "never") == 0)
+typedef struct resuming {
+    const dt_run *r;
+    dt_resumed *to;
+} resuming;
+
+static dt_status take(void *context, const dt_checkpoint *c)
+{
+    const resuming *t = context;
+    const dt_snapshot into = {
+        .model = dt_run_weights(t->r), .momentum = t->r->momentum.mem, .options = &t->r->o};
+
+    DT_TRY(compare_run(t->r, c, &t->to->other_class));
+    return dt_checkpoint_load(c, &into, &t->to->at);
+}
+
+static bool is_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && dt_same_file(&x, &y);
+}
+
+/* A run goes on in its folder from its newest valid checkpoint alone: what is newer would tell of
+ * another future. */
+static dt_status check_newest(const dt_rundir *d, const char *given, const char *found)
+{
+    if (is_same(given, d->path) || is_same(given, found))
         return DT_OK;
-    const bool any = strcmp(from, "auto") == 0;
-    DT_TRY(dt_checkpoint_find(any ? folder : from, path));
-    if (path[0]) {
-        DT_TRY(dt_checkpoint_open(c, path));
-        return compare_run(r, path, *c, other_class);
-    }
-    if (!any)
-        return dt_fail(DT_NOINPUT, "--resume %s: there is no valid checkpoint", from);
+    return dt_fail(DT_CANTCREATE,
+                   "--resume %s: the newest valid checkpoint of its run folder is %s; to resume "
+                   "from an older one, begin a new run folder with --out NEW",
+                   given, found);
+}
+
+static dt_status find_none(const dt_rundir *d, const dt_run *r)
+{
+    struct stat info;
+
+    if (!d->resumed && strcmp(r->o.resume, "auto") != 0)
+        return dt_fail(DT_NOINPUT, "--resume %s: there is no checkpoint", r->o.resume);
+    if (d->resumed && fstatat(d->folder, "model.safetensors", &info, AT_SYMLINK_NOFOLLOW) == 0)
+        return dt_fail(DT_CANTCREATE,
+                       "run folder %s holds a finished model and no checkpoint to resume from; "
+                       "choose another --out, and give --init %s/model.safetensors to begin with "
+                       "its weights",
+                       d->path, d->path);
     return DT_OK;
+}
+
+dt_status dt_resume(const dt_run *r, const dt_rundir *d, dt_resumed *to)
+{
+    const dt_take t = {.end = INT64_MAX, .take = take, .context = &(resuming){.r = r, .to = to}};
+    const char *given = r->o.resume;
+
+    to->path[0] = '\0';
+    to->other_class = false;
+    if (strcmp(given, "never") == 0)
+        return DT_OK;
+    const bool any = strcmp(given, "auto") == 0;
+    DT_TRY(any || d->resumed ? dt_checkpoint_newest(d, &t, to->path)
+                             : dt_checkpoint_find(given, &t, to->path));
+    if (!to->path[0])
+        return find_none(d, r);
+    return any || !d->resumed ? DT_OK : check_newest(d, given, to->path);
 }
 
 dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX])
 {
     const bool any = strcmp(o->resume, "auto") == 0;
     const char *folder = any ? o->out : o->resume;
-    char newest[PATH_MAX];
     struct stat info;
 
     path[0] = '\0';
@@ -148,9 +159,7 @@ dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX])
                        "(--init starts from a model file)",
                        folder);
     DT_TRY(dt_path_join(path, folder, "options.yaml"));
-    if (dt_path_exists(path))
-        return DT_OK;
-    path[0] = '\0';
-    DT_TRY(dt_checkpoint_find(folder, newest));
-    return newest[0] ? dt_path_join(path, newest, "options.yaml") : DT_OK;
+    if (!dt_path_exists(path))
+        path[0] = '\0';
+    return DT_OK;
 }

@@ -11,16 +11,13 @@ typedef struct dt_session {
     dt_rundir folder;
     dt_report report;
     dt_saver *saver;
-    bool files_lost; /* removed, and could not be written again: it is said */
-    char model_path[PATH_MAX];
 } dt_session;
 
 /* Take the run folder. Local, on rank 0. */
 dt_status dt_session_take(dt_session *s, const dt_run *r) DT_MUST_CHECK;
-/* Begin the outputs at this point of the run, which is that of the checkpoint `from` (or ""):
- * options.yaml, newer checkpoints (or, from the beginning, an older run's work) put aside and
- * metrics.jsonl cut to what belongs to it, the
- * saver's memory, the first lines. Local, on rank 0. */
+/* Begin the outputs at this point of the run, which is that of the checkpoint `from` (or ""): check
+ * the room on the disk, write options.yaml, cut metrics.jsonl to what belongs to it, take the
+ * saver's memory, print the first lines. Local, on rank 0. */
 dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at,
                            const char *from) DT_MUST_CHECK;
 void dt_session_close(dt_session *s);
@@ -44,20 +41,25 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
 /* Wait for the write under way; its failure as above. Local. */
 dt_status dt_session_settle(dt_session *s, const dt_run *r) DT_MUST_CHECK;
 
-/* The model file, into the room that was taken for it at the beginning, and the last line of
- * metrics.jsonl, whose failure is as above. Local. */
+/* The model file; its failure names the last checkpoint. Local. */
 dt_status dt_session_model(dt_session *s, const dt_run *r) DT_MUST_CHECK;
+/* The last line of metrics.jsonl, whose failure is as above. Local. */
 dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end) DT_MUST_CHECK;
 
 /* ---- Resuming ---------------------------------------------------------------------------- */
 
-/* Where --resume says to begin: path[0] = 0 and *c = NULL for the beginning. A checkpoint whose
- * options change the run is refused, each difference named, unless --resume-force; an option
- * that an older version did not have counts as its default. c is to be closed whatever the
- * outcome. *other_class: it was saved with another class of bits. Local, on rank 0. */
-dt_status dt_resume_find(const dt_run *r, const char *folder, char path[PATH_MAX],
-                         dt_checkpoint **c, bool *other_class) DT_MUST_CHECK;
-/* Why a run that does go on may have other bits than an undisturbed one. Local, on rank 0. */
+typedef struct dt_resumed {
+    char path[PATH_MAX]; /* of the checkpoint; "": the run begins at its first step */
+    dt_progress at;      /* where there is one */
+    bool other_class;    /* it was saved with another class of bits */
+} dt_resumed;
+/* The newest valid checkpoint that --resume means for a run in the folder d, into the run's arrays
+ * and *to; each file is read once. DT_CONFIG: its options change the run, each difference is named,
+ * and --resume-force is not given. DT_CANTCREATE: --resume names an older one of this folder; or
+ * the folder holds a finished model and no checkpoint. DT_FORMAT: none is valid. DT_NOINPUT: there
+ * is none in another folder. Local, on rank 0. */
+dt_status dt_resume(const dt_run *r, const dt_rundir *d, dt_resumed *to) DT_MUST_CHECK;
+/* Why a resumed run may have other bits than an undisturbed one. Local, on rank 0. */
 void dt_resume_warn(const dt_run *r, bool other_class);
 /* What a checkpoint says of the class of its bits: the order of sums and this build. */
 enum { DT_BITS_CLASS_CHARS = 512 };

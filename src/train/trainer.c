@@ -66,7 +66,6 @@ static dt_status preempted(training *t)
     DT_TRY(save(t, (dt_save_how){.wait = true}));
     if (t->session.leads) {
         snprintf(text, sizeof text, "%s", dt_saver_last(t->session.saver));
-        dt_log_shown(text, sizeof text); /* alike on all ranks */
     }
     DT_TRY(dt_comm_bcast(r->comm, text, sizeof text, 0));
     if (!text[0])
@@ -210,7 +209,7 @@ static void name_last_good(training *t)
     if (!s->leads)
         return;
     if (dt_session_settle(s, t->run) != DT_OK || /* the write under way; the cause is reported */
-        dt_checkpoint_older(s->folder.at, t->at.run_step, good) != DT_OK)
+        dt_checkpoint_newest(&s->folder, &(dt_take){.end = t->at.run_step}, good) != DT_OK)
         dt_fail_clear();
     if (!good[0] && t->from_step < t->at.run_step)
         memcpy(good, t->from, sizeof good);
@@ -292,31 +291,20 @@ static dt_status check_place(const dt_run *r, const char *path, const dt_progres
     return DT_OK;
 }
 
-/* The state of the checkpoint that the run is resumed from. */
-static dt_status load_newest(training *t, char path[PATH_MAX])
-{
-    dt_run *r = t->run;
-    const dt_snapshot into = {
-        .model = dt_run_weights(r), .momentum = r->momentum.mem, .options = &r->o};
-    dt_checkpoint *c = NULL;
-    dt_status st = dt_resume_find(r, t->session.folder.at, path, &c, &t->other_class);
-
-    if (st == DT_OK && c)
-        st = dt_checkpoint_load(c, &into, &t->at);
-    dt_checkpoint_close(c);
-    return st;
-}
-
 /* On rank 0: the folder, and where the run begins in it. */
 static dt_status restore(training *t, char path[PATH_MAX])
 {
     const dt_run *r = t->run;
+    dt_resumed from;
 
-    DT_TRY(dt_session_take(&t->session, t->run));
-    DT_TRY(load_newest(t, path));
-    if (!path[0])
+    DT_TRY(dt_session_take(&t->session, r));
+    DT_TRY(dt_resume(r, &t->session.folder, &from));
+    if (!from.path[0])
         return DT_OK;
-    DT_TRY(check_place(r, path, &t->at));
+    DT_TRY(check_place(r, from.path, &from.at));
+    memcpy(path, from.path, sizeof from.path);
+    t->at = from.at;
+    t->other_class = from.other_class;
     if (!t->session.folder.resumed)
         t->at.metrics_bytes = 0; /* the lines before stay in the other folder */
     dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
@@ -356,7 +344,7 @@ static dt_status begin(training *t)
     t->watch = NULL;
     if (leads && path[0]) /* nothing refuses it any more */
         dt_resume_warn(r, t->other_class);
-    DT_TRY(dt_watched_open(&t->watch, r, leads ? t->session.folder.at : NULL));
+    DT_TRY(dt_watched_open(&t->watch, r, leads ? t->session.folder.path : NULL));
     dt_place_behind(t->at.run_step);
     return DT_OK;
 }
@@ -366,7 +354,7 @@ static dt_status begin(training *t)
 static dt_status refuse_log(const char *option, const char *path)
 {
     static const char *const own[] = {"options.yaml", "metrics.jsonl", "model.safetensors",
-                                      "checkpoints",  "progress",      "lock"};
+                                      "checkpoints",  "progress",      ".lock"};
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
     for (size_t i = 0; i < DT_COUNT_OF(own); i++)

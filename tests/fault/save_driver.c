@@ -84,26 +84,36 @@ static dt_status state_hash(const driver *d, int64_t epoch, int64_t step,
 }
 
 /* The first checkpoint of the run that has its final name and is not whole, else "". */
-static dt_status torn_name(const char *folder, char name[PATH_MAX])
+static dt_status torn_name(const dt_rundir *run, char name[PATH_MAX])
 {
-    char checkpoints[PATH_MAX], path[PATH_MAX];
     dt_checkpoint_name *list = NULL;
+    dt_folder in;
     size_t count = 0;
-    dt_status st = DT_OK;
 
     name[0] = '\0';
-    DT_TRY(dt_path_join(checkpoints, folder, "checkpoints"));
-    DT_TRY(dt_checkpoint_list(checkpoints, &list, &count));
+    DT_TRY(dt_checkpoints_open(&in, run->folder, run->path));
+    const dt_status st = dt_checkpoint_list(&in, &list, &count);
     for (size_t i = 0; i < count && !name[0]; i++) {
-        DT_GO(st, dt_path_join(path, checkpoints, list[i].text), out);
-        if (dt_checkpoint_verify(path) != DT_OK)
+        dt_checkpoint *c = NULL;
+        char hash[DT_DIGEST_CHARS];
+        dt_progress at;
+        if (dt_checkpoint_open_in(&c, &in, list[i].text) != DT_OK ||
+            dt_checkpoint_check(c, NULL, &at, hash) != DT_OK)
             snprintf(name, PATH_MAX, " torn %s", list[i].text);
+        dt_checkpoint_close(c);
         dt_fail_clear();
     }
-
-out:
     free(list);
+    dt_folder_close(&in);
     return st;
+}
+
+static dt_status run_open(dt_rundir *run, const char *folder)
+{
+    *run = (dt_rundir){.lock = -1};
+    snprintf(run->path, sizeof run->path, "%s", folder);
+    run->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return run->folder >= 0 ? DT_OK : dt_fail(DT_NOINPUT, "%s: %s", folder, strerror(errno));
 }
 
 /* "saved" is said with one write: whoever reads it knows that the save had returned. */
@@ -117,7 +127,7 @@ static dt_status say(const char *what, int64_t step, const char *hash, const cha
                : dt_fail(DT_IO, "standard output: %s", strerror(errno));
 }
 
-static dt_status save_one(driver *d, const char *folder, dt_report *m, int64_t k)
+static dt_status save_one(driver *d, const dt_rundir *run, dt_report *m, int64_t k)
 {
     static const dt_keep keep = {.last = 2};
     char path[PATH_MAX], hash[DT_DIGEST_CHARS];
@@ -126,57 +136,81 @@ static dt_status save_one(driver *d, const char *folder, dt_report *m, int64_t k
     driver_fill(d, k);
     DT_TRY(dt_report_step(m, &(dt_step_record){.run_step = k, .loss = d->s.at.loss_sum}));
     DT_TRY(dt_report_records(m, &d->s.at.metrics_bytes, &fd));
-    DT_TRY(dt_checkpoint_save(folder, &d->s, fd, path));
+    DT_TRY(dt_checkpoint_save(run, &d->s, fd, path));
     DT_TRY(state_hash(d, d->s.at.epoch, d->s.at.step, hash));
     DT_TRY(say("saved", k, hash, ""));
-    return dt_checkpoint_prune(folder, &keep);
+    return dt_checkpoint_prune(run, k, &keep);
 }
 
 static dt_status save_all(driver *d, const char *folder, int64_t first, int64_t count)
 {
     dt_report_setup setup = {.path = folder};
     dt_report m;
+    dt_rundir run;
     struct stat info;
 
     if (mkdir(folder, 0755) == 0)
         DT_TRY(dt_folder_sync_above(AT_FDCWD, folder));
     else if (errno != EEXIST)
         return dt_fail(DT_CANTCREATE, "%s: %s", folder, strerror(errno));
-    setup.folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DT_TRY(run_open(&run, folder));
+    setup.folder = run.folder;
     if (fstatat(setup.folder, "metrics.jsonl", &info, AT_SYMLINK_NOFOLLOW) == 0)
         setup.keep_bytes = info.st_size; /* of the process before */
     dt_status st = dt_report_open(&m, "jsonl", &setup);
     for (int64_t k = first; k < first + count && st == DT_OK; k++)
-        st = save_one(d, folder, &m, k);
+        st = save_one(d, &run, &m, k);
     dt_report_close(&m);
-    close(setup.folder);
+    dt_rundir_close(&run);
     return st;
+}
+
+typedef struct loading {
+    driver *d;
+    dt_progress at;
+} loading;
+
+static dt_status take(void *context, const dt_checkpoint *c)
+{
+    loading *l = context;
+    return dt_checkpoint_load(c, &l->d->s, &l->at);
+}
+
+/* The newest valid checkpoint of the run, "" for none; torn ones are reported apart. */
+static dt_status find(const dt_rundir *run, loading *l, bool names, char found[PATH_MAX],
+                      char torn[PATH_MAX])
+{
+    const dt_take t = {.end = INT64_MAX, .take = take, .context = l};
+    const dt_status st = dt_checkpoint_newest(run, &t, found);
+
+    if (st == DT_FORMAT)
+        dt_fail_clear();
+    else
+        DT_TRY(st);
+    return names ? torn_name(run, torn) : DT_OK;
 }
 
 static dt_status load(driver *d, const char *folder, bool names)
 {
-    char found[PATH_MAX], hash[DT_DIGEST_CHARS], path[PATH_MAX], torn[PATH_MAX] = "";
-    dt_checkpoint *c = NULL;
-    dt_progress at;
+    char found[PATH_MAX], hash[DT_DIGEST_CHARS], torn[PATH_MAX] = "";
+    loading l = {.d = d};
+    dt_rundir run;
     struct stat info;
 
-    DT_TRY(dt_checkpoint_find(folder, found));
-    if (names)
-        DT_TRY(torn_name(folder, torn));
+    DT_TRY(run_open(&run, folder));
+    const dt_status st = find(&run, &l, names, found, torn);
+    const bool lines = fstatat(run.folder, "metrics.jsonl", &info, 0) == 0;
+    dt_rundir_close(&run);
+    DT_TRY(st);
     if (!found[0])
         return printf("none%s\n", torn) < 0 || fflush(stdout) != 0
                    ? dt_fail(DT_IO, "standard output: %s", strerror(errno))
                    : DT_OK;
-    DT_TRY(dt_checkpoint_open(&c, found));
-    const dt_status st = dt_checkpoint_load(c, &d->s, &at);
-    dt_checkpoint_close(c);
-    DT_TRY(st);
-    DT_TRY(state_hash(d, at.epoch, at.step, hash));
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
-    if (stat(path, &info) != 0 || info.st_size < at.metrics_bytes)
-        return dt_fail(DT_FORMAT, "%s is shorter than the %lld bytes that %s says", path,
-                       (long long)at.metrics_bytes, found);
-    return say("loaded", at.run_step, hash, torn);
+    DT_TRY(state_hash(d, l.at.epoch, l.at.step, hash));
+    if (!lines || info.st_size < l.at.metrics_bytes)
+        return dt_fail(DT_FORMAT, "%s/metrics.jsonl is shorter than the %lld bytes that %s records",
+                       folder, (long long)l.at.metrics_bytes, found);
+    return say("loaded", l.at.run_step, hash, torn);
 }
 
 /* Thousands of folders, one network. */

@@ -5,10 +5,11 @@
 
 #include <dirent.h>
 
-#include "store/store.h"
+#include "store/checkpoint_internal.h"
 
 typedef struct fixture {
     char run[FOLDER_PATH], checkpoints[FOLDER_PATH + 16];
+    dt_rundir d; /* of run, without a lock */
     dt_net *net;
     dt_options options;
     size_t floats, channels, all;
@@ -36,6 +37,8 @@ static inline int snapshot_make(void **state)
     dt_fail_clear(); /* of a test that has failed */
     folder_make(f->run);
     snprintf(f->checkpoints, sizeof f->checkpoints, "%s/checkpoints", f->run);
+    f->d = (dt_rundir){.folder = open(f->run, O_RDONLY | O_DIRECTORY), .lock = -1};
+    snprintf(f->d.path, sizeof f->d.path, "%s", f->run);
     dt_options_init(&f->options);
     f->options.net = "vgg11";
     f->options.width_divisor = 64;
@@ -54,6 +57,7 @@ static inline int snapshot_release(void **state)
 {
     fixture *f = *state;
     folder_remove(f->run);
+    dt_rundir_close(&f->d);
     free(f->slab);
     dt_net_destroy(f->net);
     free(f);
@@ -79,7 +83,7 @@ static inline void snapshot_save(fixture *f, int64_t k)
 {
     char path[PATH_MAX];
     snapshot_fill(f, k);
-    assert_ok(dt_checkpoint_save(f->run, &f->s, -1, path));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
 }
 
 static inline const char *step_path(const fixture *f, const char *name)
@@ -87,22 +91,15 @@ static inline const char *step_path(const fixture *f, const char *name)
     return folder_path(f->checkpoints, name);
 }
 
-static inline void snapshot_hash(const dt_snapshot *s, const dt_progress *at,
-                                 char text[DT_DIGEST_CHARS])
+/* Whether a checkpoint can be resumed from, in memory of its own; sets *at. */
+static inline dt_status snapshot_check(const char *path, dt_progress *at)
 {
-    dt_digest d;
-    assert_ok(dt_state_hash(&s->model, s->momentum, at->epoch, at->step, &d));
-    dt_digest_text(d, text);
-}
+    char hash[DT_DIGEST_CHARS];
+    dt_checkpoint *c = NULL;
 
-/* dt_checkpoint_find, and what it has written to stderr. */
-static inline dt_status snapshot_find(const char *path, char found[PATH_MAX], char text[4000])
-{
-    FILE *log = NULL;
-    const int kept = folder_listen(&log);
-    const dt_status st = dt_checkpoint_find(path, found);
-
-    folder_heard(kept, log, text, 4000);
+    DT_TRY(dt_checkpoint_open(&c, path));
+    const dt_status st = dt_checkpoint_check(c, NULL, at, hash);
+    dt_checkpoint_close(c);
     return st;
 }
 
@@ -115,6 +112,17 @@ static inline dt_status snapshot_load(const char *path, const dt_snapshot *into,
     return st;
 }
 
+/* The newest valid checkpoint of any step, and what the search has written to stderr. */
+static inline dt_status snapshot_find(const char *path, char found[PATH_MAX], char text[4000])
+{
+    FILE *log = NULL;
+    const int kept = folder_listen(&log);
+    const dt_status st = dt_checkpoint_find(path, &(dt_take){.end = INT64_MAX}, found);
+
+    folder_heard(kept, log, text, 4000);
+    return st;
+}
+
 /* What load gives is what save was given, bit for bit. */
 static inline void assert_loads_step(fixture *f, const char *path, int64_t k)
 {
@@ -122,15 +130,47 @@ static inline void assert_loads_step(fixture *f, const char *path, int64_t k)
     assert_non_null(slab);
     const dt_snapshot into = snapshot_of(f, slab);
     dt_progress at;
-    char want[DT_DIGEST_CHARS], has[DT_DIGEST_CHARS];
+    dt_digest want, has;
 
     snapshot_fill(f, k);
     assert_ok(snapshot_load(path, &into, &at));
     assert_int_equal(at.run_step, k);
-    snapshot_hash(&f->s, &f->s.at, want);
-    snapshot_hash(&into, &at, has);
-    assert_string_equal(has, want);
+    assert_ok(dt_state_hash(&f->s.model, f->s.momentum, f->s.at.epoch, f->s.at.step, &want));
+    assert_ok(dt_state_hash(&into.model, into.momentum, at.epoch, at.step, &has));
+    assert_true(want.high == has.high && want.low == has.low);
     free(slab);
+}
+
+/* One file of a checkpoint says something else, as its MANIFEST does. */
+static inline void snapshot_forge(const char *folder, dt_checkpoint_file which, const char *text)
+{
+    char *old = NULL, manifest[DT_MANIFEST_CHARS];
+    size_t length = 0;
+    dt_manifest m;
+
+    assert_ok(dt_file_read(AT_FDCWD, folder_path(folder, "MANIFEST"), 4096, &old, &length));
+    assert_ok(dt_manifest_parse(folder, old, length, &m));
+    m.file[which] = (dt_written){strlen(text), dt_hash_bytes(text, strlen(text))};
+    folder_write(folder, dt_checkpoint_file_name[which], text, strlen(text));
+    folder_write(folder, "MANIFEST", manifest, dt_manifest_text(&m, manifest));
+    free(old);
+}
+
+/* The same with the first `from` of the file replaced. */
+static inline void snapshot_edit(const char *folder, dt_checkpoint_file which, const char *from,
+                                 const char *to)
+{
+    char *text = NULL, *edited = NULL;
+
+    assert_ok(dt_file_read(AT_FDCWD, folder_path(folder, dt_checkpoint_file_name[which]), 1 << 16,
+                           &text, NULL));
+    const char *at = strstr(text, from);
+    if (!at)
+        fail_msg("%s has no %s", dt_checkpoint_file_name[which], from);
+    assert_true(asprintf(&edited, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)) > 0);
+    snapshot_forge(folder, which, edited);
+    free(edited);
+    free(text);
 }
 
 /* Names in the folder of checkpoints that begin with `prefix`, sorted, one space between. */

@@ -1,222 +1,306 @@
-/* store_rundir.c - run folders: new or empty, never shared, never left empty behind. */
+/* store_rundir.c - run folders: every state of one, by every way to ask for it; and of processes
+ * that want the same one, one gets it. */
 #include "folder.h"
 
 #include <regex.h>
-#include <sys/stat.h>
+#include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "store/store.h"
 
-/* Each test runs in a fresh working folder, so that the default runs/ lies in it. */
+/* Each test runs in a fresh working folder. */
 typedef struct fixture {
-    char home[PATH_MAX];
+    char home[PATH_MAX], here[FOLDER_PATH];
     dt_options o;
 } fixture;
 
 static int make(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    char dir[] = "rundir-XXXXXX";
 
     assert_non_null(f);
     dt_fail_clear(); /* of a test that has failed */
+    folder_make(f->here);
     assert_non_null(getcwd(f->home, sizeof f->home));
-    assert_non_null(mkdtemp(dir));
-    assert_int_equal(chdir(dir), 0);
+    assert_int_equal(chdir(f->here), 0);
     dt_options_init(&f->o);
     *state = f;
     return 0;
 }
 
-/* What a test has left must be empty folders: remove, deepest first. */
 static int release(void **state)
 {
-    static const char *const left[] = {"a/b/c", "a/b", "a", "runs", "empty", "closed"};
     fixture *f = *state;
-    char here[PATH_MAX];
 
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        rmdir(left[i]);
-    unlink("file");
-    assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(f->home), 0);
-    assert_int_equal(rmdir(here), 0);
+    folder_remove(f->here);
     free(f);
     return 0;
 }
 
-static void touch(const char *path)
+/* ---- States ----------------------------------------------------------------------------- */
+
+/* An entry of the folder a/run; one that ends with a slash is a folder. */
+static void leave(const char *name)
 {
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fclose(f);
+    char path[FOLDER_PATH];
+    const int n = snprintf(path, sizeof path, "a/run/%s", name);
+
+    if (path[n - 1] == '/')
+        assert_int_equal(mkdir(path, 0755), 0);
+    else
+        folder_write("a/run", name, "x", 1);
 }
 
-static void new_and_empty_folders_are_taken(void **state)
+/* What is in the folder: at most one of each kind. */
+static const char *const locks[] = {"", ".lock"};
+static const char *const options[] = {"", "options.yaml", "options.yaml.dtrain.tmp"};
+static const char *const works[] = {"", "checkpoints/", "model.safetensors", "metrics.jsonl"};
+static const char *const others[] = {"", "thesis.tex", "lock", ".hidden", "logs/"};
+/* How it is asked for; the last by a run folder elsewhere. */
+static const char *const ways[] = {"never", "auto", "a/run", "elsewhere"};
+enum { NEVER, AUTO, ITSELF, ELSEWHERE, WAYS };
+
+/* Counts the cases by what is to come of them. */
+static void try_state(fixture *f, const char *const entry[4], int way, int count[3])
 {
-    fixture *f = *state;
+    const bool run = strcmp(entry[1], "options.yaml") == 0, there = way != NEVER || entry[0][0];
+    const bool empty = !run && !entry[2][0] && (!entry[3][0] || strcmp(entry[3], "logs/") == 0);
+    const bool resumed = run && (way == AUTO || way == ITSELF);
     dt_rundir d;
-    char path[PATH_MAX];
 
-    f->o.out = "a/b/c"; /* parents are made */
-    assert_ok(dt_rundir_open(&d, &f->o, 2));
-    assert_string_equal(d.path, "a/b/c");
-    assert_true(dt_path_exists("a/b/c/lock"));
-    touch(dt_rundir_file(&d, "metrics.jsonl", path));
-    dt_rundir_close(&d);
-    assert_false(dt_path_exists("a/b/c/lock"));
-    assert_int_equal(unlink("a/b/c/metrics.jsonl"), 0); /* what the run wrote stays */
-
-    assert_int_equal(mkdir("empty", 0755), 0);
-    f->o.out = "empty/";
-    assert_ok(dt_rundir_open(&d, &f->o, 2));
-    dt_rundir_close(&d);
-    dt_rundir_close(&d);                  /* a second time is harmless */
-    assert_true(dt_path_exists("empty")); /* not ours to remove */
-}
-
-static void a_folder_that_we_made_for_nothing_goes(void **state)
-{
-    fixture *f = *state;
-    dt_rundir d;
-    f->o.out = "a";
-    assert_ok(dt_rundir_open(&d, &f->o, 1));
-    assert_true(dt_path_exists("a"));
-    dt_rundir_close(&d);
-    assert_false(dt_path_exists("a"));
-}
-
-static void a_folder_with_anything_in_it_is_refused(void **state)
-{
-    fixture *f = *state;
-    dt_rundir d;
-    f->o.out = "a";
-    static const char *const things[] = {"a/model.safetensors", "a/.hidden", "a/lock"};
-
-    assert_int_equal(mkdir("a", 0755), 0);
-    for (size_t i = 0; i < sizeof things / sizeof *things; i++) {
-        touch(things[i]);
-        assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "is not empty: it holds");
-        assert_true(dt_path_exists(things[i]));
-        assert_int_equal(unlink(things[i]), 0);
+    if (there)
+        assert_int_equal(mkdir("a", 0755) == 0 && mkdir("a/run", 0755) == 0, true);
+    for (int i = 0; i < 4 && there; i++)
+        if (entry[i][0])
+            leave(entry[i]);
+    f->o.resume = ways[way];
+    f->o.out = "a/run/";
+    f->o.log_dir = "a/run/logs/ranks"; /* this run's own */
+    const dt_status st = dt_rundir_open(&d, &f->o, 2);
+    if (resumed || empty || !there) {
+        assert_ok(st);
+        assert_int_equal(d.resumed, resumed && there);
+        assert_string_equal(d.path, "a/run");
+        assert_true(dt_rundir_held("a/run"));
+        count[resumed]++;
+    } else {
+        assert_fails(st, DT_CANTCREATE, "run folder a/run is not empty: it holds '");
+        assert_int_equal(dt_path_taken("a/run/.lock"), entry[0][0] != '\0');
+        count[2]++;
     }
-    assert_int_equal(mkdir("a/b", 0755), 0);
-    assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "holds 'b'");
-    dt_rundir_close(&d); /* after a failure: nothing to do */
-    assert_true(dt_path_exists("a/b"));
+    dt_rundir_close(&d);
+    assert_false(dt_rundir_held("a/run"));
+    for (int i = 0; i < 4 && there; i++) /* nothing that was there is lost */
+        assert_true(!entry[i][0] || dt_path_taken(folder_path("a/run", entry[i])));
+    folder_remove("a");
 }
 
-/* By another process: flock knows files, not names. */
-static void a_folder_in_use_is_refused(void **state)
+static void every_state_by_every_way(void **state)
+{
+    fixture *f = *state;
+    int count[3] = {0};
+
+    assert_int_equal(mkdir("elsewhere", 0755), 0);
+    for (size_t l = 0; l < DT_COUNT_OF(locks); l++)
+        for (size_t o = 0; o < DT_COUNT_OF(options); o++)
+            for (size_t w = 0; w < DT_COUNT_OF(works); w++)
+                for (size_t k = 0; k < DT_COUNT_OF(others); k++)
+                    for (int way = 0; way < WAYS; way++)
+                        try_state(f,
+                                  (const char *const[]){locks[l], options[o], works[w], others[k]},
+                                  way, count);
+    /* Of a run: one of 3 options, 2 ways. New: of 2 options, no work, nothing or logs, 4 ways; and,
+     * where none is made, the others of `never` without a lock. */
+    assert_int_equal(count[1], 2 * 1 * 4 * 5 * 2);
+    assert_int_equal(count[0], 2 * 2 * 1 * 2 * 4 + (3 * 4 * 5 - 2 * 2));
+    assert_int_equal(count[0] + count[1] + count[2], 2 * 3 * 4 * 5 * 4);
+}
+
+static void paths_lead_to_their_run(void **state)
+{
+    fixture *f = *state;
+    char real[PATH_MAX];
+    dt_rundir d;
+
+    assert_true(mkdir("a", 0755) == 0 && mkdir("a/run", 0755) == 0);
+    leave("options.yaml");
+    leave("checkpoints/");
+    leave("checkpoints/step-0000000003/");
+    assert_non_null(realpath("a/run", real));
+    const struct {
+        const char *resume, *out, *want;
+        bool resumed;
+    } cases[] = {
+        {"a/run", "", "a/run", true},
+        {"a/run", "a/../a/run", "a/../a/run", true},
+        {"a/run", "b", "b", false},
+        {"a/run/checkpoints/step-0000000003", "", real, true},
+        {"a/run/checkpoints/step-0000000003/", "a/run", "a/run", true},
+        {"a/run/checkpoints/step-0000000003", "b", "b", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        f->o.resume = cases[i].resume;
+        f->o.out = cases[i].out;
+        assert_ok(dt_rundir_open(&d, &f->o, 2));
+        assert_string_equal(d.path, cases[i].want);
+        assert_int_equal(d.resumed, cases[i].resumed);
+        dt_rundir_close(&d);
+    }
+    f->o.resume = "no/such/run";
+    assert_fails(dt_rundir_open(&d, &f->o, 2), DT_NOINPUT, "no/such/run");
+}
+
+/* ---- The lock ---------------------------------------------------------------------------- */
+
+/* A file of the user's own, of two names, or torn by a power cut: locked, and left as it is. */
+static void a_lock_of_somebody_else_is_left_alone(void **state)
+{
+    static const char *const texts[] = {"my notes\n", "1", "dtrain", "DTRAIN process 1 on a\n"};
+    fixture *f = *state;
+    char text[100] = "";
+    dt_rundir d;
+
+    f->o.out = "run";
+    assert_int_equal(mkdir("run", 0755), 0);
+    for (size_t i = 0; i <= DT_COUNT_OF(texts); i++) {
+        const bool linked = i == DT_COUNT_OF(texts);
+        folder_write(".", "precious", "", 0);
+        folder_write("run", ".lock", linked ? "" : texts[i], linked ? 0 : strlen(texts[i]));
+        if (linked)
+            assert_true(unlink("run/.lock") == 0 && link("precious", "run/.lock") == 0);
+        assert_ok(dt_rundir_open(&d, &f->o, 2));
+        FILE *file = fopen("run/.lock", "r");
+        assert_non_null(file);
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+        assert_string_equal(text, linked ? "" : texts[i]);
+        assert_true(dt_rundir_held("run"));
+        dt_rundir_close(&d);
+    }
+    unlink("run/.lock");
+    assert_int_equal(symlink("../precious", "run/.lock"), 0);
+    assert_fails(dt_rundir_open(&d, &f->o, 2), DT_CANTCREATE,
+                 "run/.lock: there is a link, not a file, and it is left alone");
+}
+
+static bool opens(const fixture *f, dt_rundir *d)
+{
+    dt_fail_clear();
+    return dt_rundir_open(d, &f->o, 1) == DT_OK;
+}
+
+/* A child runs `body` once the parent has closed its end of the pipe; 0: it is content. */
+typedef int body(fixture *f);
+static void all_at_once(fixture *f, int rivals, body *b)
+{
+    int start[2];
+
+    assert_int_equal(pipe(start), 0);
+    for (int i = 0; i < rivals; i++) {
+        const pid_t child = fork();
+        char byte;
+        assert_true(child >= 0);
+        if (child != 0)
+            continue;
+        close(start[1]);
+        _exit(read(start[0], &byte, 1) == 0 ? b(f) : 9);
+    }
+    close(start[0]);
+    close(start[1]);
+    for (int i = 0; i < rivals; i++) {
+        int status = 0;
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+}
+
+/* Take and leave the folder as fast as can be: while one is inside, no other is. The folder's
+ * `inside` is made with O_EXCL, so two at once would show. */
+static int take_and_leave(fixture *f)
+{
+    int got = 0;
+
+    for (int tries = 0; got < 150 && tries < 1000000; tries++) {
+        dt_rundir d;
+        if (!opens(f, &d)) {
+            if (!strstr(dt_fail_text(), "in use by another run"))
+                return 2;
+            continue;
+        }
+        const int fd = openat(d.folder, "inside", O_WRONLY | O_CREAT | O_EXCL, 0644);
+        if (fd < 0 || close(fd) != 0 || unlinkat(d.folder, "inside", 0) != 0)
+            return 3;
+        dt_rundir_close(&d);
+        got++;
+    }
+    return got == 150 ? 0 : 4;
+}
+
+/* Of those that want one new folder at the same moment, exactly one gets it and stays inside until
+ * all have tried. */
+static int take_once(fixture *f)
+{
+    dt_rundir d;
+    const bool got = opens(f, &d);
+    const int won = open("won", O_WRONLY | O_CREAT | O_APPEND, 0644);
+    const int tried = open("tried", O_RDWR | O_CREAT | O_APPEND, 0644);
+    struct stat info;
+
+    if (won < 0 || tried < 0 || (got && write(won, "x", 1) != 1) || write(tried, "x", 1) != 1)
+        return 5;
+    for (int i = 0; i < 10000 && fstat(tried, &info) == 0 && info.st_size < 6; i++)
+        usleep(1000);
+    return fstat(won, &info) == 0 && info.st_size == 1 ? 0 : 6;
+}
+
+static void never_two_at_once(void **state)
+{
+    fixture *f = *state;
+
+    f->o.out = "run";
+    f->o.resume = "auto";
+    for (int round = 0; round < 30; round++) {
+        all_at_once(f, 6, take_once);
+        unlink("won");
+        unlink("tried");
+        folder_remove("run");
+    }
+    all_at_once(f, 6, take_and_leave);
+}
+
+static void a_killed_one_lets_go(void **state)
 {
     fixture *f = *state;
     dt_rundir d;
-    int status = 0;
+    int ends[2], status = 0;
+    char who[64], got = 0;
 
-    f->o.out = "a";
-    assert_ok(dt_rundir_open(&d, &f->o, 1));
+    f->o.out = "run";
+    assert_int_equal(pipe(ends), 0);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        dt_rundir other;
-        const dt_status st = dt_rundir_open(&other, &f->o, 1);
-        _exit(st == DT_CANTCREATE && strstr(dt_fail_text(), "in use by another run") ? 0 : 1);
+        got = opens(f, &d);
+        if (write(ends[1], &got, 1) == 1)
+            pause();
+        _exit(1);
     }
+    assert_true(read(ends[0], &got, 1) == 1 && got);
+    snprintf(who, sizeof who, "in use by another run (dtrain process %ld on ", (long)child);
+    assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, who);
+    assert_true(dt_rundir_held("run"));
+    assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    assert_true(dt_path_exists("a/lock"));
+    assert_false(dt_rundir_held("run"));
+    assert_ok(dt_rundir_open(&d, &f->o, 1));
     dt_rundir_close(&d);
+    dt_rundir_close(&d); /* a second time is harmless */
+    close(ends[0]);
+    close(ends[1]);
 }
 
-/* Eight processes want one new folder at once: one gets it and keeps its lock. */
-static void one_of_many_gets_a_folder(void **state)
-{
-    fixture *f = *state;
-    enum { RIVALS = 8, ROUNDS = 60 };
-
-    f->o.out = "a";
-    for (int round = 0; round < ROUNDS; round++) {
-        int start[2], done[2], end[2], winners = 0;
-        assert_true(pipe(start) == 0 && pipe(done) == 0 && pipe(end) == 0);
-        for (int i = 0; i < RIVALS; i++) {
-            const pid_t child = fork();
-            assert_true(child >= 0);
-            if (child == 0) {
-                dt_rundir d;
-                char byte = 0;
-                close(start[1]);
-                close(end[1]);
-                if (read(start[0], &byte, 1) != 0) /* until the parent closes it */
-                    _exit(1);
-                byte = dt_rundir_open(&d, &f->o, 1) == DT_OK;
-                if (write(done[1], &byte, 1) != 1 || read(end[0], &byte, 1) != 0)
-                    _exit(1);
-                dt_rundir_close(&d);
-                _exit(0);
-            }
-        }
-        close(start[1]);
-        for (int i = 0; i < RIVALS; i++) {
-            char byte = 0;
-            assert_int_equal(read(done[0], &byte, 1), 1);
-            winners += byte;
-        }
-        assert_int_equal(winners, 1);
-        assert_true(dt_path_exists("a/lock"));
-        close(end[1]);
-        for (int i = 0; i < RIVALS; i++) {
-            int status = 0;
-            assert_true(wait(&status) > 0);
-            assert_int_equal(status, 0);
-        }
-        assert_false(dt_path_exists("a/lock"));
-        rmdir("a"); /* left by a winner that had not made it */
-        close(start[0]);
-        close(done[0]);
-        close(done[1]);
-        close(end[0]);
-    }
-}
-
-/* A folder that is moved stays its run's: what takes its name is another's. */
-static void a_moved_folder_is_followed(void **state)
-{
-    fixture *f = *state;
-    dt_rundir d;
-    char path[PATH_MAX], text[2000], was[sizeof d.path];
-    FILE *heard;
-
-    for (int by_name = 0; by_name < 2; by_name++) {
-        f->o.out = "here";
-        assert_ok(dt_rundir_open(&d, &f->o, 1));
-        assert_ok(dt_rundir_find(&d));
-        assert_string_equal(d.path, "here");
-        memcpy(was, d.at, sizeof was);
-        if (by_name) /* as where there is no /proc */
-            memcpy(d.at, d.path, sizeof d.at);
-        assert_int_equal(rename("here", "there"), 0);
-        assert_int_equal(mkdir("here", 0755), 0);
-        const int kept = folder_listen(&heard);
-        const dt_status st = dt_rundir_find(&d);
-        folder_heard(kept, heard, text, sizeof text);
-        if (by_name) {
-            assert_fails(st, DT_IO, "was moved or replaced");
-            memcpy(d.at, was, sizeof d.at);
-        } else {
-            assert_ok(st);
-            assert_non_null(strstr(text, "run folder here was moved to "));
-            assert_non_null(strstr(d.path, "/there"));
-        }
-        touch(dt_rundir_file(&d, "metrics.jsonl", path));
-        assert_int_equal(access("there/metrics.jsonl", F_OK), 0);
-        dt_rundir_close(&d);
-        assert_int_not_equal(access("there/lock", F_OK), 0);
-        assert_int_equal(rmdir("here"), 0); /* still there, and empty */
-        unlink("there/metrics.jsonl");
-        rmdir("there");
-    }
-}
+/* ---- Names ------------------------------------------------------------------------------- */
 
 static void the_default_has_date_network_and_ranks(void **state)
 {
@@ -243,27 +327,23 @@ static void the_default_has_date_network_and_ranks(void **state)
 
 static void places_that_cannot_be_made_are_named(void **state)
 {
+    static char path[PATH_MAX + 10];
+    static const struct {
+        const char *out, *message;
+    } cases[] = {{"file", "run folder file is a file"},
+                 {"file/run", "Not a directory"},
+                 {"/proc/run", "/proc/run"},
+                 {"link", "what it leads to is missing"},
+                 {path, "characters"}};
     fixture *f = *state;
     dt_rundir d;
-    char path[PATH_MAX + 10];
 
-    touch("file");
-    f->o.out = "file";
-    assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "run folder file is a file");
-    f->o.out = "file/run";
-    assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "Not a directory");
-    f->o.out = "/proc/run";
-    assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "/proc/run");
+    folder_write(".", "file", "", 0);
+    assert_int_equal(symlink("nowhere", "link"), 0);
     memset(path, 'x', sizeof path - 1);
-    path[sizeof path - 1] = '\0';
-    f->o.out = path;
-    assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "characters");
-    if (geteuid() != 0) { /* root writes everywhere */
-        assert_int_equal(mkdir("closed", 0555), 0);
-        f->o.out = "closed";
-        assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "Permission denied");
-        f->o.out = "closed/run";
-        assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, "Permission denied");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        f->o.out = cases[i].out;
+        assert_fails(dt_rundir_open(&d, &f->o, 1), DT_CANTCREATE, cases[i].message);
     }
     assert_int_equal(dt_status_exit_code(DT_CANTCREATE), 73);
 }
@@ -272,12 +352,11 @@ static void places_that_cannot_be_made_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(new_and_empty_folders_are_taken),
-        TEST(a_folder_that_we_made_for_nothing_goes),
-        TEST(a_folder_with_anything_in_it_is_refused),
-        TEST(a_folder_in_use_is_refused),
-        TEST(one_of_many_gets_a_folder),
-        TEST(a_moved_folder_is_followed),
+        TEST(every_state_by_every_way),
+        TEST(paths_lead_to_their_run),
+        TEST(a_lock_of_somebody_else_is_left_alone),
+        TEST(never_two_at_once),
+        TEST(a_killed_one_lets_go),
         TEST(the_default_has_date_network_and_ranks),
         TEST(places_that_cannot_be_made_are_named),
     };

@@ -1,12 +1,17 @@
-/* train_resume.c - whether a checkpoint belongs to a run: one of an older version knows fewer
- * options, and its run did what is now their default. */
-#include "state_json.h"
-
+/* train_resume.c - which checkpoint a run resumes from, and whether it belongs to the run. */
 #include "train/session.h"
+
+#include "snapshot.h"
 
 static dt_comm *comm;
 
-static void run_open(dt_run *r)
+typedef struct running {
+    dt_run r;
+    dt_rundir d;
+    char folder[FOLDER_PATH];
+} running;
+
+static void running_open(running *t)
 {
     dt_options o;
 
@@ -17,105 +22,134 @@ static void run_open(dt_run *r)
     o.shards = 1;
     o.threads = 1;
     o.resume = "auto";
-    assert_ok(dt_run_open(r, comm, &o, DT_FOR_TRAINING));
+    assert_ok(dt_run_open(&t->r, comm, &o, DT_FOR_TRAINING));
+    folder_make(t->folder);
+    t->d = (dt_rundir){.folder = open(t->folder, O_RDONLY | O_DIRECTORY), .lock = -1};
+    snprintf(t->d.path, sizeof t->d.path, "%s", t->folder);
+    t->d.resumed = true;
 }
 
-/* The run's first checkpoint. */
-static void save(const dt_run *r, const char *folder, char path[PATH_MAX])
+static void running_close(running *t)
+{
+    dt_rundir_close(&t->d);
+    dt_run_close(&t->r);
+    folder_remove(t->folder);
+}
+
+static void save(running *t, int64_t step, char path[PATH_MAX])
 {
     char data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
-    const dt_snapshot s = {.model = dt_run_weights(r),
-                           .momentum = r->momentum.mem,
-                           .options = &r->o,
+    const dt_snapshot s = {.model = dt_run_weights(&t->r),
+                           .momentum = t->r.momentum.mem,
+                           .at = {.run_step = step},
+                           .options = &t->r.o,
                            .data_digest = data,
                            .bits_class = class};
 
-    dt_digest_text(dt_source_digest(r->source), data);
-    dt_bits_class(r, class);
-    assert_ok(dt_checkpoint_save(folder, &s, -1, path));
+    dt_digest_text(dt_source_digest(t->r.source), data);
+    dt_bits_class(&t->r, class);
+    assert_ok(dt_checkpoint_save(&t->d, &s, -1, path));
 }
 
-/* As a version would have saved it that had no such option. */
-static void forget(const char *path, const char *option)
+/* What the run finds to resume from, and says of it. */
+static dt_status look(const running *t, dt_resumed *to, char text[4000])
 {
-    dt_checkpoint *c = NULL;
-
-    assert_ok(dt_checkpoint_open(&c, path));
-    assert_int_equal(json_object_del(json_object_get(c->root, "options"), option), 0);
-    state_json_put(path, c);
-    dt_checkpoint_close(c);
-}
-
-/* What the run finds to go on from, and says of it. */
-static dt_status look(const dt_run *r, const char *folder, char text[4000])
-{
-    char path[PATH_MAX];
-    dt_checkpoint *c = NULL;
     FILE *log = NULL;
     const int kept = folder_listen(&log);
-    bool other_class = false;
-    const dt_status st = dt_resume_find(r, folder, path, &c, &other_class);
+    const dt_status st = dt_resume(&t->r, &t->d, to);
 
     folder_heard(kept, log, text, 4000);
-    assert_non_null(c);
-    dt_checkpoint_close(c);
     return st;
 }
 
-static void an_unknown_option_had_its_default(void **state)
+static void differences_are_named(void **state)
 {
-    char folder[FOLDER_PATH], path[PATH_MAX], text[4000];
-    dt_run r;
+    static const struct {
+        const char *from, *to, *line;
+        bool refused;
+    } cases[] = {
+        {"\"lr\": \"0.01\"", "\"lr\": \"0.5\"",
+         "  lr: the checkpoint has '0.5', now '0.01' (changes the run)\n", true},
+        {"\"lr\": \"0.01\",", "", "  lr: the checkpoint has '', now '0.01' (changes the run)\n",
+         true},
+        {"\"data_digest\": \"", "\"data_digest\": \"f", "  data_digest: the checkpoint has 'f",
+         true},
+        {"\"class\": \"", "\"class\": \"old ", "  class: the checkpoint has 'old ", false},
+        {"\"threads\": \"", "\"threads\": \"9", "", false}, /* belongs to one start */
+    };
+    char saved[PATH_MAX], text[4000];
+    dt_resumed to;
+    running t;
 
     (void)state;
-    folder_make(folder);
-    run_open(&r);
-    save(&r, folder, path);
-    assert_ok(look(&r, folder, text));
-    assert_string_equal(text, "");
-
-    forget(path, "loss_epsilon"); /* its default is resolved as the run's is */
-    forget(path, "lr");
-    forget(path, "threads"); /* belongs to one start: nobody asks */
-    assert_ok(look(&r, folder, text));
-    assert_string_equal(text, "  lr: the checkpoint does not say; taken as '0.01'\n"
-                              "  loss_epsilon: the checkpoint does not say; taken as '0'\n");
-
-    r.o.lr = 0.5; /* and it is compared like any other */
-    assert_fails(look(&r, folder, text), DT_CONFIG, "is of another run");
-    assert_non_null(strstr(text, "  lr: the checkpoint has '0.01', now '0.5' (changes the run)\n"));
-    dt_run_close(&r);
-    folder_remove(folder);
+    running_open(&t);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[FOLDER_PATH + 64];
+        save(&t, 0, saved);
+        snprintf(path, sizeof path, "%s/checkpoints/step-0000000000", t.folder);
+        assert_ok(look(&t, &to, text));
+        assert_string_equal(text, "");
+        assert_false(to.other_class);
+        snapshot_edit(path, DT_CHECKPOINT_STATE, cases[i].from, cases[i].to);
+        const dt_status st = look(&t, &to, text);
+        if (cases[i].refused)
+            assert_fails(st, DT_CONFIG, "is of another run: the differences marked above");
+        else
+            assert_ok(st);
+        assert_true(strncmp(text, cases[i].line, strlen(cases[i].line)) == 0);
+        assert_int_equal(strstr(text, "(changes the run)") != NULL, cases[i].refused);
+        t.r.o.resume_force = true;
+        assert_ok(look(&t, &to, text));
+        t.r.o.resume_force = false;
+        assert_int_equal(to.other_class, i == 3);
+        folder_remove(folder_path(t.folder, "checkpoints"));
+    }
+    running_close(&t);
 }
 
-/* Whatever is a reason to refuse is marked as one. */
-static void other_data_are_marked(void **state)
+static void a_run_resumes_from_its_newest(void **state)
 {
-    char folder[FOLDER_PATH], path[PATH_MAX], at[FOLDER_PATH + 64], text[4000];
-    dt_checkpoint *c = NULL;
-    dt_run r;
+    char one[PATH_MAX], two[PATH_MAX], text[4000];
+    dt_resumed to;
+    running t;
 
     (void)state;
-    folder_make(folder);
-    run_open(&r);
-    save(&r, folder, path);
-    snprintf(at, sizeof at, "%s/checkpoints/step-0000000000", folder);
-    assert_ok(dt_checkpoint_open(&c, at));
-    assert_int_equal(json_object_set_new(c->root, "data_digest", json_string("another")), 0);
-    state_json_put(at, c);
-    dt_checkpoint_close(c);
-    assert_fails(look(&r, folder, text), DT_CONFIG, "the differences marked above");
-    assert_non_null(strstr(text, "  data_digest: the checkpoint has 'another', now '"));
-    assert_non_null(strstr(text, "' (changes the run)\n"));
-    dt_run_close(&r);
-    folder_remove(folder);
+    running_open(&t);
+    assert_ok(look(&t, &to, text)); /* killed before its first checkpoint: it begins anew */
+    assert_string_equal(to.path, "");
+    folder_write(t.folder, "model.safetensors", "", 0);
+    assert_fails(look(&t, &to, text), DT_CANTCREATE, "holds a finished model and no checkpoint");
+    save(&t, 1, one);
+    save(&t, 2, two);
+    t.r.o.resume = t.folder;
+    assert_ok(look(&t, &to, text));
+    assert_string_equal(to.path, two);
+    assert_int_equal(to.at.run_step, 2);
+    t.r.o.resume = two;
+    assert_ok(look(&t, &to, text));
+    t.r.o.resume = one;
+    assert_fails(look(&t, &to, text), DT_CANTCREATE, "with --out NEW");
+    t.d.resumed = false; /* in another folder it may begin with any */
+    assert_ok(look(&t, &to, text));
+    assert_string_equal(to.path, one);
+    t.d.resumed = true;
+    assert_int_equal(unlink(folder_path(t.folder, "checkpoints/step-0000000002/MANIFEST")), 0);
+    assert_ok(look(&t, &to, text)); /* now it is the newest that is valid */
+    assert_non_null(strstr(text, "skipped"));
+    t.r.o.resume = "auto";
+    assert_int_equal(unlink(folder_path(t.folder, "checkpoints/step-0000000001/state.json")), 0);
+    assert_fails(look(&t, &to, text), DT_FORMAT, "none of the 2 checkpoints in ");
+    t.d.resumed = false;
+    t.r.o.resume = "/tmp";
+    assert_fails(look(&t, &to, text), DT_NOINPUT, "--resume /tmp: there is no checkpoint");
+    running_close(&t);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_unknown_option_had_its_default),
-        cmocka_unit_test(other_data_are_marked),
+        cmocka_unit_test(differences_are_named),
+        cmocka_unit_test(a_run_resumes_from_its_newest),
     };
     if (dt_comm_open(&comm, &argc, &argv) != DT_OK)
         return 1;
