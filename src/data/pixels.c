@@ -82,8 +82,8 @@ dt_status dt_pixels_open(void)
 }
 
 /* stb_image keeps palettes on its stack and does not compare pixels with their length: a short
- * palette is filled up with black, so that no pixel shows other bytes of the stack. The file lies in a
- * block with room for that; returns its new size. */
+ * palette is filled up with black, so that no pixel shows other bytes of the stack. The file lies
+ * in a block with room for that; returns its new size. */
 static size_t pixels_fill_palette(uint8_t *file, size_t count)
 {
     for (size_t at = 8, n; (n = dt_png_length(file, count, at)) != SIZE_MAX; at += 12 + n) {

@@ -1,8 +1,6 @@
 /* modelread.c - a model file with the network that it is of. */
 #include "safetensors.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* By the metadata, or the classifier's shape: the networks here have no other matrix. */
@@ -10,13 +8,14 @@ static dt_status read_classes(const dt_safetensors *f, const char *path, int *cl
 {
     enum { MOST = 1000000 };
     const char *text = dt_safetensors_metadata(f, "dtrain.classes");
-    char *end = NULL;
-    int64_t n = text ? strtoll(text, &end, 10) : 0;
+    const char *end = "";
+    int64_t n = 0;
+    const bool good = !text || dt_whole_parse(text, &end, &n);
 
     for (size_t i = 0; !text && i < dt_safetensors_count(f); i++)
         if (dt_safetensors_get(f, i)->rank == 2)
             n = dt_safetensors_get(f, i)->shape[0];
-    if (n < 1 || n > MOST || (text && *end != '\0'))
+    if (!good || *end || n < 1 || n > MOST)
         return dt_fail(DT_FORMAT,
                        "%s: dtrain.classes, or the classifier's shape, gives no "
                        "number of classes from 1 to %d",
@@ -84,19 +83,11 @@ void dt_model_read_close(dt_model_read *r)
     *r = (dt_model_read){.net = NULL};
 }
 
-static bool steps_of_text(const char *text, int64_t *steps)
-{
-    char *end = NULL;
-
-    errno = 0;
-    *steps = strtoll(text, &end, 10);
-    return errno == 0 && end != text && *end == '\0';
-}
-
 dt_status dt_model_read_steps(const char *given, int64_t *steps)
 {
     static const char wanted[] = "num_batches_tracked";
     char path[PATH_MAX], quoted[DT_QUOTED_CHARS];
+    const char *end = NULL;
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 
@@ -104,7 +95,7 @@ dt_status dt_model_read_steps(const char *given, int64_t *steps)
     DT_TRY(dt_model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
     const char *text = dt_safetensors_metadata(f, "dtrain.steps");
-    if (text && !steps_of_text(text, steps))
+    if (text && (!dt_whole_parse(text, &end, steps) || *end))
         st = dt_fail(DT_FORMAT, "%s: dtrain.steps is %s, not a number of steps", path,
                      dt_quote(text, quoted));
     for (size_t i = 0; i < dt_safetensors_count(f) && st == DT_OK; i++) {
