@@ -7,7 +7,7 @@
 enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats: the place that a hash can name */
 
 typedef struct dt_check_block {
-    const char *area; /* "weights", "running mean", ...: of which every rank or node has a copy */
+    const char *area;      /* "weights", "running mean", ... */
     const dt_param *param; /* the tensor, or NULL */
     const dt_norm *norm;   /* or its batch norm */
     size_t first, count;   /* floats of the tensor, as it lies in memory */

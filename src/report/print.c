@@ -13,7 +13,7 @@ dt_status dt_print_flush(dt_sink *s)
 
     if (fflush(out) == 0 && !ferror(out))
         return DT_OK;
-    dt_warn("standard output cannot be written (%s): the run goes on without it; its progress is "
+    dt_warn("standard output cannot be written (%s): the run continues without it; its progress is "
             "in metrics.jsonl",
             strerror(errno));
     __fpurge(out); /* what lies there would be tried again, and fail, at the end */

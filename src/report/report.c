@@ -1,4 +1,4 @@
-/* report.c - the table of sinks, and a record's way to each that is open. */
+/* report.c - the table of sinks, and the calls that hand a record to each that is open. */
 #include "sink.h"
 
 #include <stdlib.h>

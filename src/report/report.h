@@ -86,8 +86,9 @@ dt_status dt_report_check(const dt_report_setup *setup) DT_MUST_CHECK;
  * DT_CONFIG: an unknown name. On failure the report is closed. */
 dt_status dt_report_open(dt_report *r, const char *names,
                          const dt_report_setup *setup) DT_MUST_CHECK;
-/* DT_IO: a line of metrics.jsonl could not be written; nothing stays of it. Said once: the next
- * lines are tried, counted where they are lost, and reported when one is written again. Standard
+/* DT_IO: a line of metrics.jsonl could not be written; nothing stays of it. Only
+ * the first lost line fails: the others are counted, and a warning reports them when a line is
+ * written again. Standard
  * output that cannot be written is a warning, and the end of printing. */
 dt_status dt_report_step(dt_report *r, const dt_step_record *s) DT_MUST_CHECK;
 dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e) DT_MUST_CHECK;

@@ -186,7 +186,7 @@ static dt_status bench_report(dt_comm *c, const dt_options *o, const bench_row *
     return dt_comm_agree(c, st);
 }
 
-/* On the first ranks alone; the others wait, and learn the outcome from rank 0. */
+/* On the first ranks alone; the others wait, and get the outcome from rank 0. */
 static dt_status bench_on(dt_comm *c, int ranks, const dt_options *o, bench_row *row)
 {
     dt_comm *part = NULL;

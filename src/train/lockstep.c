@@ -3,7 +3,7 @@
  * A rank's shards are one wave then: all take a step of the network before any takes the next
  * (src/model/exec.c). At a batch norm (src/model/op_batchnorm.c) each shard leaves a leaf here,
  * moments going forward and the sums of dy and dy (x - mean) going backward; the ranks complete
- * the groups' trees (dt_reduce); then each shard reads its group's result and goes on with it. */
+ * the groups' trees (dt_reduce); then each shard continues with its group's result. */
 #include "lockstep.h"
 
 #include <stdio.h>

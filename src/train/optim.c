@@ -56,7 +56,7 @@ static void optim_update(optim_rule u, float *restrict w, float *restrict m,
     }
 }
 
-/* The first tensor that ends behind float `at`. */
+/* The first tensor that ends after float `at`. */
 static size_t optim_find(const dt_optim *x, size_t at)
 {
     size_t low = 0, high = x->tensors;

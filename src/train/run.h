@@ -28,7 +28,7 @@ enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_stop, DT_LEAF_COUNT 
  * where they share batch-norm statistics, else one. */
 enum { DT_MAX_PLANS = 4 }; /* largest and smallest shard, of full and last batches */
 typedef struct dt_contexts {
-    dt_plan *plan[DT_MAX_PLANS]; /* owned, like all below; NULL behind the last */
+    dt_plan *plan[DT_MAX_PLANS]; /* owned, like all below; NULL after the last */
     int width;                   /* places */
     dt_exec **exec;              /* [width][DT_MAX_PLANS]; a place's share its memory */
     dt_moment **moments;         /* [width], in r->arena */
@@ -141,7 +141,7 @@ typedef struct dt_test_result {
     int64_t correct, images;
 } dt_test_result;
 /* The whole test set, cut into chunks whose bounds do not depend on the ranks. A request to stop
- * is obeyed after the chunks under way. Collective. */
+ * is obeyed after the chunks that run then. Collective. */
 dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
 
 /* Bytes of r->arena that the waves take, once plans are made. Local. */

@@ -49,7 +49,7 @@ static dt_status check_data_memory(dt_run *r)
 {
     const uint64_t available = dt_memory_available(), bytes = dt_source_bytes(r->source);
 
-    r->node_free = available; /* of which the data are the first part that the run takes */
+    r->node_free = available; /* before the run takes any of it */
     if (available > 0 && bytes > available)
         return dt_fail(DT_NOMEM,
                        "the data set '%s' needs %.1f MiB in memory, but %.1f MiB are "
@@ -157,7 +157,7 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
     DT_TRY(dt_net_create(&r->net, &spec));
     dt_options_resolve(&r->o, r->net);
     opts.loss_epsilon = (float)r->o.loss_epsilon;
-    /* Said now, not when the model is to be saved. */
+    /* An unknown scheme fails now, not when the model is saved. */
     if (purpose == DT_FOR_TRAINING)
         DT_TRY(dt_net_rename(r->net, r->o.names, "", name, sizeof name));
     DT_TRY(dt_model_create(&r->model, r->net, &opts));

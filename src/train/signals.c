@@ -22,7 +22,7 @@ enum { SIGNALS = DT_COUNT_OF(signal_table), ASKED_ALONE_S = 2 };
 
 static volatile sig_atomic_t stop_signal, save_asked, deferred;
 static void (*leave_process)(const char *line);
-static bool follows; /* a rank behind the launcher's first */
+static bool follows; /* not the launcher's first rank */
 
 const char *dt_signals_name(int number)
 {

@@ -1,13 +1,13 @@
-/* signals.h - what the outside asks of a run: SIGUSR1, SIGTERM and SIGINT to stop after a
- * checkpoint, SIGHUP to write one and go on; private to src/train.
+/* signals.h - requests from outside: SIGUSR1, SIGTERM and SIGINT ask a run to write a checkpoint
+ * and stop, SIGHUP to write one and continue; private to src/train.
  *
- * Open MPI forwards SIGUSR1 from mpirun to all ranks and kills nobody; SIGTERM and SIGINT to
+ * Open MPI forwards SIGUSR1 from mpirun to all ranks and kills none; SIGTERM and SIGINT to
  * mpirun leave the ranks one second. A second SIGINT ends the process at once. All Local. */
 #ifndef DT_SIGNALS_H
 #define DT_SIGNALS_H
 #include "run.h"
 
-/* From now on handlers only leave a note: there is something to save. */
+/* From now on a signal is a request: there is something to save. */
 void dt_signals_defer(void);
 /* The first signal that has asked this process to stop; 0: none. */
 int dt_signals_stop(void);

@@ -1,5 +1,5 @@
-/* step.c - one training step, from images to weights: dt_run_step at the end tells it, the
- * functions before it are its chapters. */
+/* step.c - one training step, from images to weights: dt_run_step at the end is the
+ * whole of it, the functions before are its parts. */
 #include "run.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
     return DT_OK;
 }
 
-/* Backward says how much of the gradient is final: the exchange sends that while it goes on. */
+/* Backward reports how much of the gradient is final: the exchange sends that meanwhile. */
 static dt_status gradient_ready(void *context, size_t floats_done)
 {
     dt_run *r = context;
@@ -61,7 +61,7 @@ static dt_status gradient_ready(void *context, size_t floats_done)
 }
 
 /* A shard's small values for the trees over all shards. Requests to save and to stop travel with
- * the loss, so that all ranks obey behind the same step. */
+ * the loss, so that all ranks obey after the same step. */
 static void push_shard(dt_run *r, int k, bool save)
 {
     const dt_result *result = &r->contexts.result[k];

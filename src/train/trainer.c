@@ -349,27 +349,8 @@ static dt_status begin(training *t)
     return DT_OK;
 }
 
-/* A log in the run's folder must not take the name of one of the run's own files; where that is
- * there already, opening the log fails. */
-static dt_status refuse_log(const char *option, const char *path)
-{
-    static const char *const own[] = {"options.yaml", "metrics.jsonl", "model.safetensors",
-                                      "checkpoints",  "progress",      ".lock"};
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-
-    for (size_t i = 0; i < DT_COUNT_OF(own); i++)
-        if (strcmp(name, own[i]) == 0 && !dt_path_taken(path))
-            return dt_fail(DT_CANTCREATE, "%s %s: a run has its own %s; choose another name",
-                           option, path, name);
-    return DT_OK;
-}
-
 static dt_status refuse_options(const dt_options *o)
 {
-    if (o->comm_log[0] && strcmp(o->comm_log, o->out) == 0)
-        return dt_fail(DT_CANTCREATE, "--comm-log %s: --out is the run's folder; name a file",
-                       o->comm_log);
-    DT_TRY(refuse_log("--comm-log", o->comm_log));
     if (strcmp(o->exchange, "all") == 0 || strcmp(o->exchange, "none") == 0)
         return dt_fail(DT_CONFIG, "--exchange %s is for dtrain bench; choose from: auto%s",
                        o->exchange, DT_EXCHANGE_TRAINS_LIST(DT_WORD));

@@ -74,12 +74,6 @@ must test "$code" = 0 -a -s "$tmp/a/in/logs/ranks/rank-00001.log" -a -s "$tmp/a/
 launch 2 "${tiny[@]}" --out "$tmp/same" --log-dir "$tmp/same"
 must test "$code" = 0 -a -s "$tmp/same/rank-00001.log"
 ranks=2
-for own in metrics.jsonl checkpoints model.safetensors; do
-    refuses 73 "--comm-log $tmp/own/$own: a run has its own" -- "${tiny[@]}" --out "$tmp/own" --comm-log "$tmp/own/$own"
-done
-must test ! -e "$tmp/own"
-refuses 73 "--out is the run's folder" -- "${tiny[@]}" --out "$tmp/own" --comm-log "$tmp/own"
-must test ! -e "$tmp/own"
 mkdir -p "$tmp/taken/logs-2"
 refuses 73 "it holds 'logs-2'" -- "${tiny[@]}" --out "$tmp/taken" --log-dir "$tmp/taken/logs"
 : >"$tmp/file"
