@@ -12,20 +12,6 @@ static bool flip_exists(const dt_checks *c, dt_flip_what what, size_t tensor)
     return what != DT_FLIP_packed || dt_model_packed_copy(c->s.model, tensor, &bytes) != NULL;
 }
 
-/* All names at once: they are those of the state_dict. */
-static dt_status flip_unknown(const dt_checks *c, dt_flip_what what, const char *name)
-{
-    char list[7000] = "";
-    size_t used = 0;
-
-    for (size_t i = 0; i < dt_net_param_count(c->s.net) && used + 65 < sizeof list; i++)
-        if (flip_exists(c, what, i))
-            used += (size_t)snprintf(list + used, sizeof list - used, " %s",
-                                     dt_net_param(c->s.net, i)->name);
-    return dt_fail(DT_CONFIG, "--flip: no %s of tensor '%s'; there are:%s", dt_flip_name[what],
-                   name, list);
-}
-
 static dt_status find_tensor(const dt_checks *c, const char *name, dt_flip *f)
 {
     for (size_t i = 0; i < dt_net_param_count(c->s.net); i++)
@@ -33,7 +19,10 @@ static dt_status find_tensor(const dt_checks *c, const char *name, dt_flip *f)
             f->tensor = i;
             return DT_OK;
         }
-    return flip_unknown(c, f->what, name);
+    return dt_fail(DT_CONFIG,
+                   "--flip: no %s of tensor '%s'; a tensor has its name in model.safetensors, and "
+                   "weights of convolutions and linear layers alone have packed copies",
+                   dt_flip_name[f->what], name);
 }
 
 dt_status dt_flip_open(dt_checks *c, dt_flip *f)

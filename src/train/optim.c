@@ -18,8 +18,6 @@ dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o, flo
                      .threads = threads,
                      .tensors = dt_net_param_count(net)};
 
-    if (!all && strcmp(o->decay, "weights") != 0)
-        return dt_fail(DT_CONFIG, "--decay: unknown word '%s'; there are: all weights", o->decay);
     DT_TRY(dt_calloc(&made.tensor, made.tensors, sizeof *made.tensor, "the optimizer"));
     for (size_t i = 0; i < made.tensors; i++) {
         const dt_param *p = dt_net_slab_param(net, i);

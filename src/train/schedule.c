@@ -77,22 +77,13 @@ static dt_status schedule_milestones(dt_schedule *s, const char *list, int64_t t
     return DT_OK;
 }
 
-static dt_status schedule_scale(const dt_options *o, int64_t global_batch, double *scale)
+static double schedule_scale(const dt_options *o, int64_t global_batch)
 {
     const double ratio = (double)global_batch / (double)o->lr_batch;
 
     if (strcmp(o->lr_scale, "none") == 0)
-        *scale = 1;
-    else if (strcmp(o->lr_scale, "linear") == 0)
-        *scale = ratio;
-    else if (strcmp(o->lr_scale, "sqrt") == 0)
-        *scale = sqrt(ratio);
-    else
-        return dt_fail(DT_CONFIG,
-                       "--lr-scale: unknown rule '%s'; there are: none linear "
-                       "sqrt",
-                       o->lr_scale);
-    return DT_OK;
+        return 1;
+    return strcmp(o->lr_scale, "linear") == 0 ? ratio : sqrt(ratio);
 }
 
 dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
@@ -102,14 +93,11 @@ dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_pe
                         .gamma = o->gamma,
                         .peak = o->peak,
                         .warmup = llround(o->warmup * (double)steps_per_epoch)};
-    double scale = 1;
 
     if (!made.row)
-        return dt_fail(DT_CONFIG, "--schedule: unknown name '%s'; there are:%s", o->schedule,
-                       DT_SCHEDULE_LIST(DT_WORD));
-    DT_TRY(schedule_scale(o, global_batch, &scale));
+        return dt_fail(DT_BUG, "no schedule '%s'", o->schedule);
     DT_TRY(schedule_milestones(&made, o->milestones, total_steps));
-    made.lr = o->lr * scale;
+    made.lr = o->lr * schedule_scale(o, global_batch);
     made.steps = total_steps > made.warmup ? total_steps - made.warmup : 1;
     *s = made;
     return DT_OK;

@@ -250,17 +250,6 @@ static void decay_reaches_what_it_is_told(void **state)
     }
 }
 
-static void an_unknown_word_is_refused(void **state)
-{
-    const slab_test *t = *state;
-    dt_options o;
-    dt_optim x;
-
-    dt_options_init(&o);
-    o.decay = "some";
-    assert_fails(dt_optim_open(&x, t->net, &o, NULL, NULL, 1), DT_CONFIG, "'some'");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,7 +257,6 @@ int main(void)
         cmocka_unit_test(products_are_rounded_before_sums),
         cmocka_unit_test(threads_and_slices_change_no_bit),
         cmocka_unit_test(decay_reaches_what_it_is_told),
-        cmocka_unit_test(an_unknown_word_is_refused),
     };
     return cmocka_run_group_tests(tests, make_slab, free_slab);
 }
