@@ -98,7 +98,7 @@ static void head_options(FILE *f, const dt_run *r)
         fputc('\n', f);
 }
 
-/* Ranks that take turns on a core wait for one another: with fewer ranks the same bits come sooner. */
+/* Ranks that take turns on a core wait for one another: fewer ranks give the same bits sooner. */
 static void head_cores(FILE *f, const dt_run *r)
 {
     const int cores = dt_comm_node_cpus(r->comm), ranks = dt_comm_node_ranks(r->comm);
