@@ -174,13 +174,13 @@ const char *dt_open_error(void);
 /* From fd into `to`, up to its end or `bytes`: how many were read; -1 with errno. */
 int64_t dt_read_until(int fd, void *to, size_t bytes);
 
-/* Append lines to a file opened with O_APPEND: all or, false with errno, none. After a kill the last
- * may be cut: mend removes it. */
+/* Append lines to a file opened with O_APPEND: all or, false with errno, none. After a kill the
+ * last may be cut: mend removes it. */
 bool dt_append(int fd, const char *text, size_t bytes);
 void dt_append_mend(int fd);
 
-/* Make every folder above the last part of path, from the top, by `make`, until that fails; NULL: by
- * mkdir, whose failures show where the last part is made. */
+/* Make every folder above the last part of path, from the top, by `make`, until that fails; NULL:
+ * by mkdir, whose failures show where the last part is made. */
 dt_status dt_parents_make(const char *path, dt_status (*make)(const char *folder)) DT_MUST_CHECK;
 
 /* A file of one process that another one of the same user and machine opens, without a name. */
@@ -195,8 +195,8 @@ int dt_borrow(const dt_lent *l, int *fd);
 
 /* ---- Log ------------------------------------------------------------------------- */
 
-/* stderr carries the log, stdout results. Notes and warnings are rank 0's, errors every rank's, with
- * rank and host before them when world > 1. */
+/* stderr carries the log, stdout results. Notes and warnings are rank 0's, errors every rank's,
+ * with rank and host before them when world > 1. */
 void dt_log_init(int rank, int world);
 void dt_note(const char *fmt, ...) DT_PRINTF(1, 2);
 void dt_warn(const char *fmt, ...) DT_PRINTF(1, 2);
@@ -204,8 +204,9 @@ void dt_warn_once(const char *text); /* the same text once in a process */
 void dt_log_error(const char *fmt, ...) DT_PRINTF(1, 2);
 /* Into this rank's own file alone, where there is one. */
 void dt_log_own(const char *fmt, ...) DT_PRINTF(1, 2);
-/* From now on all that any rank says, notes and warnings too, also goes into its file rank-00000.log
- * (its number) of a folder, which is made; time, rank and host before each line. DT_CANTCREATE. */
+/* From now on all that any rank says, notes and warnings too, also goes into its file
+ * rank-00000.log (its number) of a folder, which is made; time, rank and host before each line.
+ * DT_CANTCREATE. */
 dt_status dt_log_into(const char *folder) DT_MUST_CHECK;
 /* A line from any thread: to stderr and into the file. */
 void dt_log_line(const char *line);
@@ -459,8 +460,8 @@ dt_isa dt_isa_current(void);
 void dt_isa_limit(dt_isa isa);
 /* The set whose bits are computed: dt_isa_current, or the one that dt_isa_promise named. */
 dt_isa dt_isa_bits(void);
-/* Results have the bits of `isa` from now on, and nothing higher is used. AMX's bits are computed in
- * software where the CPU has no AMX. DT_UNSUPPORTED: it lacks another set. */
+/* Results have the bits of `isa` from now on, and nothing higher is used. AMX's bits are computed
+ * in software where the CPU has no AMX. DT_UNSUPPORTED: it lacks another set. */
 dt_status dt_isa_promise(dt_isa isa) DT_MUST_CHECK;
 /* What decided it, for messages: "--isa", the variable's name, "this CPU's best", ... */
 const char *dt_isa_origin(void);

@@ -18,26 +18,37 @@ static struct {
     int own;                  /* this rank's file; -1: none */
 } sink = {.rank = 0, .world = 1, .host = "localhost", .own = -1};
 
-/* Said by each rank that it happens to, for hosts have their own disks. */
+enum { LINE_CHARS = 8192 + 256 };
+
+/* In one call, so that lines of several ranks that share a terminal stay whole. */
+static void stderr_write(const char *line)
+{
+    char text[LINE_CHARS];
+    const int n = snprintf(text, sizeof text - 1, "%s", line), used = DT_MIN(n, LINE_CHARS - 2);
+
+    text[used] = '\n';
+    (void)!write(STDERR_FILENO, text, (size_t)used + 1);
+}
+
+/* Once by each rank: hosts have their own disks. */
 static void own_lost(void)
 {
     static bool said;
     char text[512];
 
-    if (said)
-        return;
+    snprintf(text, sizeof text,
+             "dtrain: warning: rank %d on %s cannot write to its file of --log-dir: %s; lines are "
+             "missing there",
+             sink.rank, sink.host, strerror(errno));
+    if (!said)
+        stderr_write(text);
     said = true;
-    const int n = snprintf(text, sizeof text,
-                           "dtrain: warning: rank %d on %s cannot write to its file of --log-dir: "
-                           "%s; lines are missing there\n",
-                           sink.rank, sink.host, strerror(errno));
-    (void)!write(STDERR_FILENO, text, (size_t)DT_MIN(n, (int)sizeof text - 1));
 }
 
 /* With the time of day, whole, in one call. */
 static void own_write(const char *line)
 {
-    char text[8192 + 512], when[32];
+    char text[LINE_CHARS + 256], when[32];
     struct timespec now;
     struct tm day;
 
@@ -51,27 +62,21 @@ static void own_write(const char *line)
         own_lost();
 }
 
-/* One call of fwrite per line: stderr is unbuffered, so lines of several ranks that
- * share a terminal stay whole. A message that is too long keeps its beginning. */
+/* A message that is too long keeps its beginning. */
 DT_PRINTF(3, 0)
 static void sink_write(bool shown, const char *prefix, const char *fmt, va_list args)
 {
-    char line[8192 + 256];
-    const size_t room = sizeof line - 1; /* the last byte is for the newline */
+    char line[LINE_CHARS];
+    const size_t head = strlen(prefix);
 
     if (!shown && sink.own < 0)
         return;
-    const int head = snprintf(line, room, "%s", prefix);
-    size_t used = head > 0 ? (size_t)head : 0;
-    const int body = vsnprintf(line + used, room - used, fmt, args);
-    if (body > 0) {
-        dt_log_shown(line + used, room - used);
-        used += strlen(line + used);
-    }
+    memcpy(line, prefix, head + 1);
+    vsnprintf(line + head, sizeof line - head, fmt, args);
+    dt_log_shown(line + head, sizeof line - head);
     own_write(line);
-    line[used++] = '\n';
     if (shown)
-        fwrite(line, 1, used, stderr);
+        stderr_write(line);
 }
 
 void dt_log_init(int rank, int world)
@@ -165,7 +170,7 @@ void dt_warn_once(const char *text)
     for (int i = 0; i < count; i++)
         if (memcmp(&said[i], &this, sizeof this) == 0)
             return;
-    if (count < (int)(sizeof said / sizeof *said))
+    if (count < (int)DT_COUNT_OF(said))
         said[count++] = this;
     dt_warn("%s", text);
 }
@@ -191,11 +196,8 @@ void dt_log_own(const char *fmt, ...)
 
 void dt_log_line(const char *line)
 {
-    char text[1024 + 32];
-    const int n = snprintf(text, sizeof text, "%s\n", line);
-
     own_write(line);
-    (void)!write(STDERR_FILENO, text, (size_t)DT_MIN(n, (int)sizeof text - 1));
+    stderr_write(line);
 }
 
 dt_status dt_log_into(const char *folder)

@@ -12,7 +12,7 @@ typedef struct dt_peak_loop {
     dt_dtype type;
     const char *name;
     double flops; /* of a round */
-    /* By one thread. Returns a sum that nobody needs, so that no compiler drops the loop.
+    /* By one thread. Returns a sum, so that no compiler drops the loop.
      *   operands  [DT_PEAK_OPERAND_BYTES], 64-byte aligned */
     float (*run)(const void *operands, int64_t rounds);
 } dt_peak_loop;

@@ -1,9 +1,9 @@
-/* place.c - where this rank is, told to whoever looks: a few stores a layer, no lock, no call. A
- * reader may see a change half made; the next one mends it. */
+/* place.c - where this rank is: a few stores a layer, no lock, no call. A reader may see half of a
+ * change; the next one completes it. */
 #include "base.h"
 
-static dt_place nobody_looks;
-static dt_place *mine = &nobody_looks;
+static dt_place unread;
+static dt_place *mine = &unread;
 
 #define X(name, text) text,
 const char *const dt_place_text[DT_PLACE_COUNT] = {DT_PLACE_LIST(X)};
@@ -12,7 +12,7 @@ const char *const dt_place_text[DT_PLACE_COUNT] = {DT_PLACE_LIST(X)};
 #define get(member) atomic_load_explicit(&mine->member, memory_order_relaxed)
 #define put(member, value) atomic_store_explicit(&mine->member, value, memory_order_relaxed)
 
-/* Whatever is new, the rank waits no longer. */
+/* A change ends the waiting. */
 static void changed(void)
 {
     const int64_t now = dt_place_clock(), waits = get(waits_ns), took = now - get(changed_ns);
@@ -26,7 +26,7 @@ static void changed(void)
 
 void dt_place_use(dt_place *place)
 {
-    mine = place ? place : &nobody_looks;
+    mine = place ? place : &unread;
     put(layer, -1);
     put(changed_ns, dt_place_clock());
 }

@@ -54,8 +54,8 @@ out:
 /* Two libraries read what follows when they are loaded, so the program starts itself once more
  * with what the user did not choose. Threads of libgomp that wait by spinning take the cores
  * from other ranks' threads: a step with more threads than cores becomes 20 times slower
- * (measured). OpenBLAS starts threads of its own, which nobody uses (blas.c) and without
- * which address space may just suffice: its end waits for ever for one that found none. Where
+ * (measured). OpenBLAS starts threads of its own, which are never used (blas.c), and its
+ * exit waits for ever for a thread that could not be started. Where
  * libgomp has bound this thread (OMP_PROC_BIND), the next start gets all CPUs again. */
 static void main_settle_threads(char **argv)
 {
@@ -65,8 +65,7 @@ static void main_settle_threads(char **argv)
 
     if (waits && getenv("OPENBLAS_NUM_THREADS"))
         return;
-    /* By its own path: the kernel calls a process by what it is started as, and nobody looks
-     * for "exe" in a list. */
+    /* By its own path, not /proc/self/exe: a list of processes shows the name it is started by. */
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0 || setenv("OPENBLAS_NUM_THREADS", "1", 0) != 0 ||
         (!waits && setenv("GOMP_SPINCOUNT", "10000", 1) != 0))
@@ -86,8 +85,8 @@ static void main_leave(const char *line)
     _exit(dt_status_exit_code(DT_PREEMPTED));
 }
 
-/* Else the first files that the run opens would get these numbers, and its messages. Reading
- * alone, so that what is written to a closed output is an error as ever. */
+/* Else the first files that the run opens would get these numbers, and the log's lines. Open for
+ * reading only: writing to a closed output stays an error. */
 static void main_fill_closed(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -120,8 +119,8 @@ int main(int argc, char **argv)
     if (command && command->alone)
         return main_alone(command, argc, argv);
     main_settle_threads(argv);
-    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not an end, */
-    signal(SIGPIPE, SIG_IGN); /* and so is an output that nobody reads any more */
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of write, */
+    signal(SIGPIPE, SIG_IGN); /* and so is an output whose reader has left */
     if (command == &dt_command_train)
         st = dt_signals_catch(main_leave);
     if (st == DT_OK)
@@ -130,8 +129,8 @@ int main(int argc, char **argv)
         st = dt_signals_started();
     if (st == DT_OK)
         st = main_run(c, argc, argv);
-    /* dt_comm_agree clears the record: what is left, the other ranks do not know of and
-     * would wait for this one for ever. */
+    /* dt_comm_agree clears the record: what is left is this rank's alone, and the others would wait
+     * for it for ever. */
     const bool alone = st != DT_OK && dt_fail_text()[0] != '\0';
     if (alone)
         dt_log_error("%s", dt_fail_text());
@@ -139,8 +138,8 @@ int main(int argc, char **argv)
         (void)!fflush(NULL);
         dt_comm_abort(c, dt_status_exit_code(st));
     }
-    /* A failure that all ranks agreed upon is told to mpirun by one of them: eight that
-     * leave with a code at the same moment have made it wait for ever (Open MPI 4.1.4). */
+    /* One rank reports to mpirun a failure that all agreed upon: eight codes at the same moment
+     * have made it wait for ever (Open MPI 4.1.4). */
     const bool silent = st != DT_OK && !alone && c && dt_comm_rank(c) != 0;
     dt_comm_close(c);
     return silent ? 0 : dt_status_exit_code(st);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/suite.sh on a suite of its own: all that is left out is counted and named once, and
-# a skip that nobody foresaw fails the run.
+# a skip that is not on the list fails the run.
 set -u
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

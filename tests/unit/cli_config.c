@@ -135,7 +135,7 @@ static void files(void **state)
     assert_fails(dt_config_read(&layer, "/dev/zero"), DT_NOINPUT, "/dev/zero");
 }
 
-/* Cut and changed texts are read or refused, never worse (the sanitizers look on). */
+/* Cut and changed texts are read or refused, never worse (the sanitizers watch). */
 static void mutations(void **state)
 {
     static const char text[] = "data: \"synthetic:64\"\nlr: 0.1 # rate\nnet: &a vgg11\n"

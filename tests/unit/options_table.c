@@ -132,7 +132,13 @@ static void texts_become_values(void **state)
             assert_memory_equal(&o, &before, sizeof o);
         }
     }
+}
+
+static void messages_say_what_is_wanted(void **state)
+{
     dt_options o;
+
+    (void)state;
     dt_options_init(&o);
     assert_fails(set(&o, "net", "x"), DT_CONFIG, "one of: resnet50 vgg11");
     assert_fails(set(&o, "lr", "fast"), DT_CONFIG,
@@ -340,10 +346,11 @@ static void listings_hold_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_keep_the_rules),    cmocka_unit_test(defaults_are_the_tutorial),
-        cmocka_unit_test(texts_become_values),    cmocka_unit_test(reals_come_back),
-        cmocka_unit_test(forms_have_meanings),    cmocka_unit_test(names_are_found),
-        cmocka_unit_test(batches_and_shards_fit), cmocka_unit_test(listings_hold_all),
+        cmocka_unit_test(rows_keep_the_rules), cmocka_unit_test(defaults_are_the_tutorial),
+        cmocka_unit_test(texts_become_values), cmocka_unit_test(messages_say_what_is_wanted),
+        cmocka_unit_test(reals_come_back),     cmocka_unit_test(forms_have_meanings),
+        cmocka_unit_test(names_are_found),     cmocka_unit_test(batches_and_shards_fit),
+        cmocka_unit_test(listings_hold_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
