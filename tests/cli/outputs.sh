@@ -38,7 +38,7 @@ accepts average "$tmp/run" --out "$tmp/empty"
 accepts verify "$tmp/empty"
 
 # nothing is replaced
-step=$tmp/run/checkpoints/step-0000000001
+step=$(ls -d "$tmp"/run/checkpoints/step-*)
 before=$(cd "$tmp/run" && find . -type f -exec cksum {} + | sort -k 3)
 kept() {
     refuses 73 "cannot write $1" "$2" "choose another --out" -- average "$tmp/run" "$tmp/run" --out "$1"
@@ -50,49 +50,26 @@ done
 must test "$(cat "$tmp/mine")" = mine
 equal "$before" "$(cd "$tmp/run" && find . -type f -exec cksum {} + | sort -k 3)"
 
-# a run that is gone on with says so before its first step, and changes nothing
-for file in model.safetensors; do
-    for what in $kinds; do
-        rm -rf "$tmp/on"
-        cp -r "$tmp/run" "$tmp/on"
-        must find "$tmp/on" -name 'model*' -exec touch -d '1 hour ago' {} +
-        obstacle "$what" "$tmp/on/$file" || continue
-        before=$(stat -c '%F %i %t:%T' "$tmp/on/$file")
-        refuses 73 "$tmp/on/$file" "$kind" -- "${tiny[@]}" --out "$tmp/on" --resume auto --max-steps 2
-        must test "$(stat -c '%F %i %t:%T' "$tmp/on/$file")" = "$before"
-        must cmp -s "$tmp/run/metrics.jsonl" "$tmp/on/metrics.jsonl"
-        must test -z "$(find "$tmp/on" -name '*.tmp')"
-    done
+# a run that is resumed says so before its first step, and changes nothing
+for case in model.safetensors:{link,dangling,folder,pipe,device} {options.yaml,metrics.jsonl,.lock}:link; do
+    file=$tmp/on/${case%:*}
+    rm -rf "$tmp/on"
+    cp -r "$tmp/run" "$tmp/on"
+    must find "$tmp/on" -name 'model*' -exec touch -d '1 hour ago' {} +
+    [ ! -f "$file" ] || cp "$file" "$tmp/mine"
+    obstacle "${case#*:}" "$file" || continue
+    before=$(stat -c '%F %i %t:%T' "$file")
+    refuses 73 "$file" "$kind" -- "${tiny[@]}" --out "$tmp/on" --resume auto --max-steps 2
+    must test "$(stat -c '%F %i %t:%T' "$file")" = "$before"
+    must test -z "$(find "$tmp/on" -name '*.tmp')"
 done
 
-rm -rf "$tmp/on"
-cp -r "$tmp/run" "$tmp/on"
-must find "$tmp/on" -name 'model*' -exec touch -d '1 hour ago' {} +
-mv "$tmp/on/options.yaml" "$tmp/options"
-ln -s "$tmp/options" "$tmp/on/options.yaml"
-refuses 73 "$tmp/on/options.yaml" "link" -- "${tiny[@]}" --out "$tmp/on" --resume auto --max-steps 2
-must test -L "$tmp/on/options.yaml"
-rm "$tmp/on/options.yaml"
-cp "$tmp/options" "$tmp/on/options.yaml"
-for file in metrics.jsonl lock; do
-    ln -sf "$tmp/options" "$tmp/on/$file"
-    refuses 73 "$tmp/on/$file: there is a link, not a file, and it is left alone; choose another --out" -- \
-        "${tiny[@]}" --out "$tmp/on" --resume auto --max-steps 2
-    must test -L "$tmp/on/$file"
-    rm "$tmp/on/$file"
-done
-
-"$DTRAIN_BIN" "${tiny[@]}" --max-steps 100000 --epochs 100000 --out "$tmp/killed" >/dev/null 2>&1 &
-run=$!
-for _ in $(seq 600); do
-    grep -q step "$tmp/killed/metrics.jsonl" 2>/dev/null && break
-    sleep 0.1
-done
-# and while it runs its folder is its own
+# and while a run lasts its folder is its own
+start 1 "${tiny[@]}" --max-steps 100000 --epochs 100000 --out "$tmp/killed"
+must soon has_records "$tmp/killed" step 1
 kept "$tmp/killed/model.safetensors" "in use by a run"
 kept "$tmp/killed/mean.safetensors" "in use by a run"
-kill -9 "$run"
-wait "$run" 2>/dev/null
+job_kill
 accepts "${tiny[@]}" --out "$tmp/killed" --resume auto --max-steps 1 --epochs 1
 must test -z "$(find "$tmp/killed" -name '*.tmp')"
 accepts verify "$tmp/killed"
