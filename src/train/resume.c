@@ -2,6 +2,7 @@
  * options describe. */
 #include "session.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -153,7 +154,9 @@ dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX])
     path[0] = '\0';
     if (strcmp(o->resume, "never") == 0 || !folder[0] || (any && !dt_path_exists(folder)))
         return DT_OK;
-    if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode))
+    if (stat(folder, &info) != 0)
+        return dt_fail(DT_NOINPUT, "--resume %s: %s", folder, strerror(errno));
+    if (!S_ISDIR(info.st_mode))
         return dt_fail(DT_NOINPUT,
                        "--resume %s: this is a file; give a run folder or a checkpoint's "
                        "(--init starts from a model file)",
