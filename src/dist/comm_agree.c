@@ -47,53 +47,48 @@ dt_status dt_comm_agree(dt_comm *c, dt_status local)
     return (dt_status)f.status;
 }
 
-/* The first rank that differs from rank 0, and both values; the same record on all. */
-static dt_status same_failed(dt_comm *c, const dt_field *field, uint64_t key)
+/* The first rank whose value is not rank 0's, or the world. */
+static dt_status same_first(dt_comm *c, const char *value, uint64_t *rank)
+{
+    const uint64_t mine = key_of(0, value);
+    uint64_t zero = mine;
+
+    DT_TRY(dt_comm_bcast(c, &zero, sizeof zero, 0));
+    *rank = (uint64_t)(mine == zero ? c->world : c->rank);
+    return dt_comm_min_u64(c, rank, 1);
+}
+
+/* Both values; the same record on all. */
+static dt_status same_failed(dt_comm *c, const dt_field *field, int rank)
 {
     struct {
         char host[DT_HOST_CHARS], value[1024];
     } zero, other;
-    uint64_t first = key;
 
     dt_host_name(zero.host);
     snprintf(zero.value, sizeof zero.value, "%s", field->value);
     other = zero;
-    DT_TRY(dt_comm_bcast(c, &first, sizeof first, 0));
-    first = first == key ? (uint64_t)c->world : (uint64_t)c->rank;
-    DT_TRY(dt_comm_min_u64(c, &first, 1));
     DT_TRY(dt_comm_bcast(c, &zero, sizeof zero, 0));
-    DT_TRY(dt_comm_bcast(c, &other, sizeof other, (int)first));
+    DT_TRY(dt_comm_bcast(c, &other, sizeof other, rank));
     return dt_fail(DT_MISMATCH,
                    "ranks disagree on %s: rank 0 on %s has '%s', rank %d on %s has "
                    "'%s'; start all ranks with the same program, options and data",
-                   field->name, zero.host, zero.value, (int)first, other.host, other.value);
-}
-
-static dt_status keys_equal(dt_comm *c, uint64_t key, bool *equal)
-{
-    uint64_t x[2] = {key, ~key};
-
-    DT_TRY(dt_comm_min_u64(c, x, 2));
-    *equal = x[0] == ~x[1];
-    return DT_OK;
+                   field->name, zero.host, zero.value, rank, other.host, other.value);
 }
 
 dt_status dt_comm_same(dt_comm *c, const dt_field *fields, size_t count)
 {
-    uint64_t all = 0;
-    bool equal = true;
+    uint64_t all = 0, x[2], rank = 0;
 
     for (size_t i = 0; i < count; i++)
         all = key_of(key_of(all, fields[i].name), fields[i].value);
-    DT_TRY(keys_equal(c, all, &equal));
-    if (equal)
-        return DT_OK;
-
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t key = key_of(0, fields[i].value);
-        DT_TRY(keys_equal(c, key, &equal));
-        if (!equal)
-            return dt_comm_agree(c, same_failed(c, &fields[i], key));
+    x[0] = all;
+    x[1] = ~all;
+    DT_TRY(dt_comm_min_u64(c, x, 2));
+    for (size_t i = 0; i < count && x[0] != ~x[1]; i++) {
+        DT_TRY(same_first(c, fields[i].value, &rank));
+        if (rank < (uint64_t)c->world)
+            return dt_comm_agree(c, same_failed(c, &fields[i], (int)rank));
     }
-    return dt_comm_agree(c, dt_fail(DT_BUG, "ranks compare fields of different names"));
+    return x[0] == ~x[1] ? DT_OK : dt_comm_agree(c, dt_fail(DT_BUG, "ranks compare other fields"));
 }

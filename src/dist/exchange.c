@@ -70,6 +70,9 @@ static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
     memcpy(x->tensor, o->tensor, o->tensors * sizeof *x->tensor);
     x->tensors = o->tensors;
     x->buckets = dt_spans_buckets(o, x->bucket);
+    DT_TRY(dt_calloc(&x->owned, x->buckets, sizeof *x->owned, "the exchange"));
+    x->owned[0] = (dt_span){0, x->floats};
+    x->spans = 1;
     return DT_OK;
 }
 
@@ -81,7 +84,6 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool q
     DT_TRY(dt_fold_init_ranks(&x->fold, o->shards, world));
     DT_TRY(dt_calloc(&x->operand, (size_t)o->shards + 1, sizeof *x->operand, "the exchange"));
     DT_TRY(dt_calloc(&x->result, (size_t)o->shards + 1, sizeof *x->result, "the exchange"));
-    DT_TRY(dt_calloc(&x->owned, 1, sizeof *x->owned, "the exchange"));
     dt_shards_of(o->shards, world, rank, &x->first, &x->end);
     x->next = x->first;
     x->floats = o->floats;
@@ -90,8 +92,6 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool q
     x->lockstep = o->lockstep;
     x->slots = dt_exchange_slots_of(x, rank);
     x->partials = dt_exchange_partials(x, rank);
-    x->owned[0] = (dt_span){0, x->floats};
-    x->spans = 1;
     DT_TRY(dt_exchange_fold_plan(x));
     DT_TRY(exchange_cut(x, o));
     return exchange_choose(x, o, quiet);
@@ -130,6 +130,8 @@ static dt_status exchange_open(dt_exchange *x, float *memory)
 
     DT_TRY(dt_calloc(&x->scratch, (size_t)depth, DT_FOLD_BYTES, "the exchange"));
     DT_TRY(dt_exchange_bind(x, memory));
+    if (x->shares)
+        dt_exchange_own_slices(x);
     x->stats.memory = bytes / (size_t)x->team_ranks;
     return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;
 }

@@ -1,7 +1,7 @@
 /* exchange_gather.c - the course's first method: per tensor, gather to rank 0, sum,
  * scatter. Blocking, after backward; exact, because rank 0 sums in the order of the
  * tree. */
-#include "star.h"
+#include "exchange_row.h"
 
 /* x->state: floats and displacements for MPI, [2][world] */
 static dt_status gather_open(dt_exchange *x)
@@ -10,7 +10,7 @@ static dt_status gather_open(dt_exchange *x)
 
     DT_TRY(dt_calloc(&count, 2 * (size_t)x->comm->world, sizeof *count, "the exchange"));
     x->state = count;
-    return dt_comm_count(dt_star_extra(x, 0), &most);
+    return dt_comm_count(dt_exchange_star_extra(x, 0), &most);
 }
 
 /* Every rank's partial sum number `part`; ranks with fewer take part with nothing. */
@@ -64,7 +64,7 @@ static dt_status gather_finish(dt_exchange *x)
         for (int part = 0; part < most; part++)
             DT_TRY(gather_part(x, x->tensor[i], part));
         if (x->comm->rank == 0)
-            dt_star_sum(x, x->tensor[i]);
+            dt_exchange_star_sum(x, x->tensor[i]);
         DT_TRY(gather_scatter(x, x->tensor[i]));
     }
     return DT_OK;
@@ -73,7 +73,7 @@ static dt_status gather_finish(dt_exchange *x)
 const dt_exchange_row dt_exchange_row_gather = {
     .name = "gather",
     .exact = true,
-    .extra = dt_star_extra,
+    .extra = dt_exchange_star_extra,
     .open = gather_open,
     .finish = gather_finish,
 };

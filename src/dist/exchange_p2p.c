@@ -1,7 +1,26 @@
 /* exchange_p2p.c - the course's second method: per tensor, a star of isend and irecv
  * around rank 0 with waits. After backward; exact, because rank 0 sums in the order of
  * the tree. */
-#include "star.h"
+#include "exchange_row.h"
+#include "spans.h"
+
+size_t dt_exchange_star_extra(const dt_exchange *x, int rank)
+{
+    const size_t received = (size_t)(x->fold.operands - dt_exchange_partials(x, 0));
+
+    return rank == 0 ? received * dt_spans_longest(x->tensor, x->tensors) : 0;
+}
+
+void dt_exchange_star_sum(dt_exchange *x, dt_span tensor)
+{
+    void *sum = x->sum + tensor.first;
+
+    for (int i = 0; i < x->fold.operands; i++)
+        x->operand[i] = (dt_operand){
+            .at = i < x->partials ? dt_exchange_partial(x, i) + tensor.first
+                                  : x->extra + (size_t)(i - x->partials) * tensor.count};
+    dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, tensor.count, x->scratch);
+}
 
 /* x->state: requests [fold.operands], more than any phase has */
 static dt_status p2p_open(dt_exchange *x)
@@ -26,7 +45,7 @@ static dt_status p2p_hub(dt_exchange *x, dt_span tensor)
             DT_TRY(dt_exchange_receive(x, x->extra + (size_t)n * tensor.count, tensor.count,
                                        MPI_FLOAT, r, part, &request[n]));
     DT_TRY(dt_comm_wait(x->comm, request, n));
-    dt_star_sum(x, tensor);
+    dt_exchange_star_sum(x, tensor);
     for (int r = 1; r < world; r++)
         DT_TRY(dt_exchange_send(x, x->sum + tensor.first, tensor.count, MPI_FLOAT, r, 0,
                                 &request[r - 1]));
@@ -56,7 +75,7 @@ static dt_status p2p_finish(dt_exchange *x)
 const dt_exchange_row dt_exchange_row_p2p = {
     .name = "p2p",
     .exact = true,
-    .extra = dt_star_extra,
+    .extra = dt_exchange_star_extra,
     .open = p2p_open,
     .finish = p2p_finish,
 };

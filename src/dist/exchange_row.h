@@ -133,9 +133,15 @@ size_t dt_exchange_block(const dt_exchange *x);
 dt_status dt_exchange_bind(dt_exchange *x, float *memory) DT_MUST_CHECK;
 /* Collective. */
 dt_status dt_exchange_open_lines(dt_exchange *x) DT_MUST_CHECK;
-/* The rank owns its slice of every bucket: 1/team_ranks, cut at 16 floats. */
-dt_status dt_exchange_own_slices(dt_exchange *x) DT_MUST_CHECK;
+/* Where the exchange shares, the rank owns its slice of every bucket: 1/team_ranks, cut at 16
+ * floats. */
+void dt_exchange_own_slices(dt_exchange *x);
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
+
+/* Of the rows around rank 0, which receives the others' partial sums of one tensor in the order
+ * of the fold's operands: floats of x->extra, and the sum of its own and those into x->sum. */
+size_t dt_exchange_star_extra(const dt_exchange *x, int rank);
+void dt_exchange_star_sum(dt_exchange *x, dt_span tensor);
 
 /* Say how far this rank is; ask whether all of the team are as far. What they wrote
  * before they said so is then visible. */

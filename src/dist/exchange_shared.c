@@ -37,7 +37,6 @@ const dt_exchange_row dt_exchange_row_shared = {
     .exact = true,
     .shares = shared_shares,
     .only_shared = true,
-    .open = dt_exchange_own_slices,
     .start = shared_start,
     .advance = shared_advance,
 };

@@ -134,20 +134,14 @@ dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket)
     return dt_spans_slice(x->bucket[bucket], x->comm->rank - x->team_first, x->team_ranks);
 }
 
-dt_status dt_exchange_own_slices(dt_exchange *x)
+void dt_exchange_own_slices(dt_exchange *x)
 {
-    dt_span *owned = NULL;
-
-    DT_TRY(dt_calloc(&owned, x->buckets, sizeof *owned, "the exchange"));
-    free(x->owned);
-    x->owned = owned;
     x->spans = 0;
     for (size_t b = 0; b < x->buckets; b++) {
         const dt_span s = dt_exchange_own_slice(x, b);
         if (s.count > 0)
             x->owned[x->spans++] = s;
     }
-    return DT_OK;
 }
 
 /* ---- Progress -------------------------------------------------------------------- */

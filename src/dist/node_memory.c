@@ -49,18 +49,9 @@ static const char *node_why(dt_comm *c, size_t bytes, int64_t failed)
     return c->node_why;
 }
 
-/* Kernels may demand that a memfd is not executable, and older ones do not know of it. */
-static int node_memfd(void)
-{
-    const unsigned no_exec = 8; /* MFD_NOEXEC_SEAL, Linux 6.3 */
-    const int fd = memfd_create("dtrain", MFD_CLOEXEC | no_exec);
-
-    return fd >= 0 || errno != EINVAL ? fd : memfd_create("dtrain", MFD_CLOEXEC);
-}
-
 static int64_t node_create(dt_lent *s, size_t bytes, int *fd)
 {
-    *fd = node_memfd();
+    *fd = memfd_create("dtrain", MFD_CLOEXEC);
     if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0)
         return node_failed(NODE_CREATE, errno);
     const int error = dt_lend(*fd, s);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A rank that fails alone ends the others, who wait for it: mpirun returns its code, soon.
-# Without mpirun, and with an empty environment, the same program is a world of one.
+# Without mpirun, and with an empty environment, the same programs are worlds of one, without MPI.
 set -u
 bin="$DTRAIN_BUILD_DIR/mpi_comm"
 bad=0
@@ -22,7 +22,9 @@ for np in 2 3; do
     done
 done
 check "abort alone" 79 timeout -k 2 60 "$bin" abort
-check "alone without an environment" 0 timeout -k 2 60 env -i \
-    ${ASAN_OPTIONS:+ASAN_OPTIONS="$ASAN_OPTIONS"} \
-    ${LSAN_OPTIONS:+LSAN_OPTIONS="$LSAN_OPTIONS"} "$bin"
+for test in comm comm_agree exchange exchange_nodes reduce; do
+    check "$test alone without an environment" 0 timeout -k 2 60 env -i \
+        ${ASAN_OPTIONS:+ASAN_OPTIONS="$ASAN_OPTIONS"} \
+        ${LSAN_OPTIONS:+LSAN_OPTIONS="$LSAN_OPTIONS"} "$DTRAIN_BUILD_DIR/mpi_$test"
+done
 exit $bad

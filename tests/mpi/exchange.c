@@ -163,12 +163,38 @@ static void choice_and_refusal(void **state)
     run_case((exchange_case){.row = "auto", .shards = world, .bucket_bytes = 12000}, "shared");
 }
 
+/* In a world of one, which no other rank waits for. */
+static void misuse_of_the_exchange(void **state)
+{
+    (void)state;
+    if (dt_comm_world(comm) > 1)
+        skip();
+    const dt_span four = {0, 4};
+    const dt_exchange_opts o = {
+        .name = "tree", .shards = 1, .floats = 16, .tensor = &four, .tensors = 1};
+    _Alignas(64) float memory[16] = {0};
+    dt_exchange *x = NULL;
+    const float *sum = NULL;
+    const dt_span *owned = NULL;
+    size_t spans = 0;
+
+    assert_ok(dt_exchange_open(&x, comm, &o, memory));
+    assert_fails(dt_exchange_finish(x, &sum, &owned, &spans), DT_BUG, "ended at");
+    dt_exchange_leaf(x);
+    assert_fails(dt_exchange_ready(x, 17), DT_BUG, "17 floats of 16");
+    assert_fails(dt_exchange_finish(x, &sum, &owned, &spans), DT_BUG, "ended at");
+    assert_ok(dt_exchange_ready(x, 16));
+    assert_ok(dt_exchange_finish(x, &sum, &owned, &spans));
+    dt_exchange_close(x);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_sharp),      cmocka_unit_test(every_row_sums),
-        cmocka_unit_test(statistics_add_up),  cmocka_unit_test(some_start_early),
-        cmocka_unit_test(closed_in_mid_step), cmocka_unit_test(choice_and_refusal),
+        cmocka_unit_test(data_is_sharp),          cmocka_unit_test(every_row_sums),
+        cmocka_unit_test(statistics_add_up),      cmocka_unit_test(some_start_early),
+        cmocka_unit_test(closed_in_mid_step),     cmocka_unit_test(choice_and_refusal),
+        cmocka_unit_test(misuse_of_the_exchange),
     };
     const struct CMUnitTest nodes[] = {
         cmocka_unit_test(real_nodes),

@@ -125,6 +125,7 @@ typedef struct trial {
     dt_exchange_needs needs;
     dt_node_mem *node[2];
     float *slabs, *weights; /* the node's, or this rank's own */
+    int checked;            /* the step that the weights are of, -1: none yet */
 } trial;
 
 static inline dt_exchange_opts opts_of(const exchange_case *k)
@@ -163,7 +164,7 @@ static inline void trial_open(trial *t, exchange_case k)
 {
     const dt_exchange_opts o = opts_of(&k);
 
-    *t = (trial){.k = k};
+    *t = (trial){.k = k, .checked = -1};
     assert_ok(dt_exchange_plan(comm, &o, &t->needs));
     t->slabs = memory_take(t, 0, t->needs.slabs * floats * sizeof(float));
     t->weights = memory_take(t, 1, floats * sizeof(float));
@@ -227,22 +228,6 @@ static inline void write_leaves(trial *t, float *const *leaf, int first, int cou
         at = next;
     }
     assert_ok(dt_exchange_ready(t->x, upto)); /* again, as later steps of backward do */
-}
-
-/* All of the rank's leaves of a step. */
-static inline void backward(trial *t)
-{
-    float *leaf[MOST_SHARDS];
-    int first, end;
-
-    dt_shards_of(t->k.shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
-    for (int shard = first; shard < end; shard++) {
-        leaf[shard - first] = leaf_take(t->x);
-        if (!t->k.lockstep)
-            write_leaves(t, &leaf[shard - first], shard, 1, 0, floats);
-    }
-    if (t->k.lockstep)
-        write_leaves(t, leaf, first, end - first, 0, floats);
 }
 
 /* The optimizer: the weights become the sum, where this rank owns it. */
@@ -311,6 +296,35 @@ static inline void check_weights(const trial *t, int step)
         check_near(t, step);
 }
 
+/* Before the first step there are no weights to check. */
+static inline void check_before(const trial *t)
+{
+    if (t->checked >= 0)
+        check_weights(t, t->checked);
+}
+
+/* All of the rank's leaves of a step. Weights are read as forward and backward do, from the
+ * step's start to its end: no rank may write them meanwhile. */
+static inline void backward(trial *t)
+{
+    float *leaf[MOST_SHARDS];
+    int first, end;
+
+    dt_shards_of(t->k.shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
+    for (int shard = first; shard < end; shard++) {
+        leaf[shard - first] = leaf_take(t->x);
+        if (!t->k.lockstep)
+            write_leaves(t, &leaf[shard - first], shard, 1, 0, floats);
+        delay(t, 6);
+        if (t->k.delays)
+            check_before(t);
+    }
+    if (t->k.lockstep)
+        write_leaves(t, leaf, first, end - first, 0, floats);
+    delay(t, 5);
+    check_before(t);
+}
+
 /* Steps follow each other without a barrier: a rank may be in the next one while others
  * still read the weights of this one. */
 static inline void run_case(exchange_case k, const char *takes)
@@ -319,12 +333,14 @@ static inline void run_case(exchange_case k, const char *takes)
 
     trial_open(&t, k);
     assert_string_equal(dt_exchange_name(t.x), takes);
-    for (t.k.step = 0; t.k.step < STEPS; t.k.step++) {
+    for (int step = 0; step < (k.delays ? 12 : STEPS); step++) {
+        t.k.step = step % STEPS;
         backward(&t);
         delay(&t, 3);
         update(&t);
         delay(&t, 4);
-        check_weights(&t, t.k.step);
+        t.checked = t.k.step;
+        check_weights(&t, t.checked);
     }
     trial_close(&t);
 }
