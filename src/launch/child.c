@@ -122,7 +122,7 @@ static void look_for_loss(dt_relay *r, const char *text, size_t bytes)
     }
 }
 
-/* To an output that nobody reads any more nothing is written. */
+/* Text for an output without a reader is dropped. */
 bool dt_relay_pass(dt_relay *r)
 {
     char text[4096];

@@ -68,7 +68,7 @@ static void note_signal(int number)
     errno = error;
 }
 
-/* SIGPIPE: neither a host that is gone nor an error output that nobody reads ends this process. */
+/* SIGPIPE: neither a host that is gone nor an output without a reader ends this process. */
 dt_status dt_meeting_signals(int *fd)
 {
     struct sigaction before, action = {.sa_flags = SA_RESTART};

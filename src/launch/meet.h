@@ -88,7 +88,7 @@ bool dt_child_ended(pid_t child, int *code);
 void dt_child_bound(pid_t child);
 /* What it says, on a pipe, goes to standard error. lost_host: it has said that. */
 typedef struct dt_relay {
-    int from; /* owned; -1: there is none, or nobody writes to it any more */
+    int from; /* owned; -1: there is none, or all its writers have closed it */
     size_t matched;
     bool lost_host;
 } dt_relay;

@@ -21,7 +21,7 @@
 
 #define MESSAGE_MAGIC INT64_C(0x3268637461777464) /* "dtwatch2" */
 enum { MAGIC, SENT, FIRST, COUNT, HEAD };         /* words before the rows */
-enum { CODE = 32 };                               /* bytes of the HMAC behind them */
+enum { CODE = 32 };                               /* bytes of the HMAC after them */
 
 /* A row's words; times are of the sender's clock. */
 #define ROW_LIST(X)                                                                                \

@@ -144,6 +144,18 @@ static void tell(dt_watch *w, const dt_watch_verdict *v)
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
+/* Into the file, for which a disk has 0.4 s. */
+static void write_last(dt_watch *w, int64_t now)
+{
+    enum { TRIES = 20 };
+    const struct timespec pause = {.tv_nsec = 10 * 1000000L};
+
+    for (int i = 0; i < TRIES && !dt_progress_ask(w, now); i++)
+        nanosleep(&pause, NULL);
+    for (int i = 0; i < TRIES && w->writes; i++)
+        nanosleep(&pause, NULL);
+}
+
 /* No rank can be asked to come to an end together with one that does not move. */
 static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit, int64_t now)
 {
@@ -154,9 +166,9 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit, int64_
              "%s: ended after %s %g s; checkpoints are whole: start it again with --resume auto",
              what, limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
     say(line);
+    dt_tell(w->board->ended, 1 + dt_status_exit_code(DT_STALLED));
+    write_last(w, now);
     dt_tell(w->board->stalled, 1);
-    dt_progress_ask(w, now);
-    nanosleep(&(struct timespec){.tv_nsec = 200 * 1000000L}, NULL); /* for the file, no longer */
 }
 
 void dt_monitor_obey(const dt_watch *w)
@@ -215,7 +227,7 @@ void dt_monitor_look(dt_watch *w, int64_t now)
             if (!w->view[r].runs)
                 dt_tell(w->board->row[r].state, process_state(w->who[r].pid));
         dt_channel_send(w, now);
-        dt_progress_ask(w, now);
+        (void)dt_progress_ask(w, now);
     }
     if (leads || w->last.kind != DT_WATCH_FINE)
         judge(w, leads, now);

@@ -17,7 +17,7 @@ typedef struct dt_row {
     _Atomic int64_t heard_ns; /* its monitor, last; 0: never */
     _Atomic int64_t told_ns;  /* when its node was last heard of; 0: this node, or never */
     _Atomic int state;        /* of a process that does not run: the kernel's letter, or
-                               * DT_STATE_GONE; 0: nobody has looked */
+                               * DT_STATE_GONE; 0: not looked at */
 } dt_row;
 
 typedef struct dt_board {
@@ -104,8 +104,8 @@ dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder) DT_MUST_
 void *dt_progress_main(void *w);
 /* Rank 0, while no writer runs: where all ranks are now. */
 void dt_progress_end(dt_watch *w);
-/* Let the writer write where all ranks are now, unless it still writes. Local. */
-void dt_progress_ask(dt_watch *w, int64_t now);
+/* Let the writer write where all ranks are now. False: it still writes. Local. */
+bool dt_progress_ask(dt_watch *w, int64_t now);
 /* "backward, layer3.2.conv2 of step 812". */
 void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room);
 #endif

@@ -42,7 +42,7 @@ static void describe_run(const dt_watch *w, char *out, size_t room)
     const double step_s = 1e-9 * (double)dt_seen(p->step_ns);
     char manner[64] = GOING, speed[64] = "";
 
-    if (dt_seen(w->board->stalled))
+    if (code == dt_status_exit_code(DT_STALLED))
         snprintf(manner, sizeof manner, "ended by --stall-abort");
     else if (code >= 0)
         snprintf(manner, sizeof manner, code == 0 ? "over" : "%s (exit code %d)",
@@ -110,13 +110,14 @@ void *dt_progress_main(void *context)
     return NULL;
 }
 
-void dt_progress_ask(dt_watch *w, int64_t now)
+bool dt_progress_ask(dt_watch *w, int64_t now)
 {
     if (w->file < 0 || w->writes)
-        return;
+        return w->file < 0;
     describe_all(w, now);
     w->writes = true;
     sem_post(&w->due);
+    return true;
 }
 
 /* Whether a file there may go: an older run's, or what a power cut leaves of it. */

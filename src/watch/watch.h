@@ -45,10 +45,10 @@ typedef struct dt_watch_view {
                        * does not run, until others of its node would tell */
 } dt_watch_view;
 
-/* A rank is late that does not run, or that neither waits nor changes its place for longer than
+/* A rank is late if it does not run, or if it neither waits nor changes its place for longer than
  * `warn_s` beyond what it took before; it counts where others wait for half as long, or there are
- * no others. Where nobody is late and all wait for that long, and for DT_WATCH_HEARD_S more, in
- * which it would show who does not run, nobody can go on.
+ * no others. If no rank is late and all wait for that long, and for DT_WATCH_HEARD_S more, in
+ * which a rank that does not run would show, the run cannot continue.
  * Source: the stall inspector of Horovod asks who has not come; here all say where they are. */
 typedef struct dt_watch_verdict {
     enum { DT_WATCH_FINE, DT_WATCH_LATE, DT_WATCH_ALL_WAIT } kind;

@@ -5,7 +5,6 @@ set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 run=("${tiny[@]}" --epochs 100000 --max-steps -1 --save-every 20 --stall-warn 1)
-steps() { cat "$1/metrics.jsonl" 2>/dev/null | wc -l; }
 
 # begin NP DIR ARGS...: in the background; $job is mpirun, rank[] its ranks' processes by rank
 begin() {
@@ -15,12 +14,10 @@ begin() {
     mpirun -np "$np" "$DTRAIN_BIN" "${run[@]}" --out "$folder" "$@" \
         >"$tmp/log" 2>&1 </dev/null &
     job=$!
-    awaits "steps in $folder" test_steps "$folder" 25
-    rank=()
-    while read -r number _ pid _; do rank[number]=$pid; done < <(
-        "$DTRAIN_BIN" status "$folder" | grep -E '^ +[0-9]')
+    awaits "steps in $folder" has_steps 25 "$folder"
+    find_ranks "$folder"
 }
-test_steps() { [ "$(steps "$1")" -gt "$2" ]; }
+steps() { wc -l <"$1/metrics.jsonl"; }
 said() { grep -qE -- "$1" "$tmp/log"; }
 has_ranks() { mapfile -t kids < <(pgrep -P "$job" dtrain) && [ "${#kids[@]}" = "$1" ]; }
 # what comes before the images takes no half second of a core
@@ -29,17 +26,9 @@ makes_images() {
     [ -n "$late" ] && [ "$(awk '{ print $14 + $15 }' "/proc/$late/stat")" -gt $(($(getconf CLK_TCK) / 2)) ]
 }
 three_looks() { [ "$(grep -c 'is going on' "$tmp/watched")" -ge 3 ]; }
-has_checkpoint() { compgen -G "$1/checkpoints/step-*" >/dev/null; }
-# awaits WHAT COMMAND...: within the limit
-awaits() {
-    local what=$1
-    shift
+awaits() { # WHAT COMMAND...: within the limit
     cases=$((cases + 1))
-    for _ in $(seq $((limit * 10))); do
-        "$@" && return
-        sleep 0.1
-    done
-    code=- && complain "waited for $what"
+    within "$limit" "${@:2}" || { code=- && complain "waited for $1"; }
 }
 ended() {
     awaits "the end" gone "$job"
@@ -62,7 +51,7 @@ for r in 0 2; do
     kill -CONT "${rank[r]}"
     awaits "rank $r to go on" said "^dtrain: rank $r goes on"
     before=$(steps "$folder")
-    awaits "steps after it" test_steps "$folder" $((before + 5))
+    awaits "steps after it" has_steps $((before + 5)) "$folder"
 done
 
 # again and again, until it is over
@@ -74,11 +63,11 @@ must test "$(grep -cE '^last checkpoint: step-[0-9]{10}, [0-9]+ s ago$' "$tmp/wa
 # what is done to the file does nothing to the run, and half a second later the file is right again
 : >"$folder/progress"
 before=$(steps "$folder")
-awaits "steps after the file was cut" test_steps "$folder" $((before + 5))
+awaits "steps after the file was cut" has_steps $((before + 5)) "$folder"
 head -c 8000 /dev/urandom | dd of="$folder/progress" conv=notrunc status=none
 sleep 1.5
 before=$(steps "$folder")
-awaits "steps after the file was written to" test_steps "$folder" $((before + 5))
+awaits "steps after the file was written to" has_steps $((before + 5)) "$folder"
 launch 1 status "$folder"
 must grep -qE "^run $folder is going on: step [0-9]+ of " "$tmp/stdout"
 

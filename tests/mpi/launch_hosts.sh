@@ -54,18 +54,11 @@ start() { # K ARGS...: launch of host K of $nodes, in the background; pid[K] is 
     on "$1" timeout -k 2 120 "$program" launch --nnodes "$nodes" --node-rank "$1" --nproc-per-node "${slots:-1}" \
         --master 10.99.0.2:29510 --token-file "$folder/token" --interface 10.99.0.0/24 "${@:2}" >"$folder/log$1" 2>&1 </dev/null &
     job[$1]=$!
-    soon 10 launched_on "$1" || wrong "no launch on host $1"
+    within 10 launched_on "$1" || wrong "no launch on host $1"
 }
 launched_on() {
     for p in $(ip netns pids "dt$(($1 + 2))"); do
         [ "$(cat "/proc/$p/comm" 2>/dev/null)" = dtrain ] && grep -qz '^--node-rank$' "/proc/$p/cmdline" && pid[$1]=$p && return
-    done
-    return 1
-}
-soon() { # SECONDS COMMAND...: it succeeds within this time
-    for _ in $(seq $((10 * $1))); do
-        "${@:2}" && return
-        sleep 0.1
     done
     return 1
 }
@@ -76,7 +69,7 @@ ends() { # CODE K...: these hosts end with it
         [ $code = "$1" ] || wrong "host $k ends with $code, want $1"
     done
 }
-trains() { soon 30 grep -q "^epoch 2/" "$folder/log0" || wrong "no run"; }
+trains() { within 30 grep -q "^epoch 2/" "$folder/log0" || wrong "no run"; }
 met() { on "$1" ss -Htno state established | grep -q "29510.*keepalive"; } # K: set after the handshake
 listens() { on 0 ss -Htnl | grep -q ":29510 "; }
 deserted() { [ -z "$(ip netns pids dt2)$(ip netns pids dt3)" ]; }
@@ -104,7 +97,7 @@ ends 66 0 1
 # ---- Strangers
 nodes=2
 start 0 "${endless[@]}" --out "$folder/guarded"
-soon 10 listens || wrong "host 0 does not listen"
+within 10 listens || wrong "host 0 does not listen"
 joins() { # CODE LOG ARGS...: the launch of another host with these, on host 1
     on 1 timeout -k 2 30 "$DTRAIN_BIN" launch --master 10.99.0.2:29510 --token-file "$folder/token" --nproc-per-node 1 "${@:3}" \
         >"$folder/log$2" 2>&1 </dev/null
@@ -120,8 +113,8 @@ on 1 bash -c 'exec 3<>/dev/tcp/10.99.0.2/29510 && head -c 300 /dev/urandom >&3 &
 # silent ones, and one that sends a byte now and then, keep no host waiting
 on 1 timeout 20 bash -c 'for i in {10..60}; do eval "exec $i<>/dev/tcp/10.99.0.2/29510"; done; echo >&2
     for i in {1..20}; do printf "\26" >&10; sleep 0.5; done' 2>"$folder/silent" &
-soon 10 test -s "$folder/silent" || wrong "no silent strangers"
-soon 10 grep -q "10.99.0.3 is silent: closed" "$folder/log0" || wrong "silent strangers are not closed"
+within 10 test -s "$folder/silent" || wrong "no silent strangers"
+within 10 grep -q "10.99.0.3 is silent: closed" "$folder/log0" || wrong "silent strangers are not closed"
 start 1
 trains
 # all have come: nobody is heard any more, which one host more is told
@@ -137,7 +130,7 @@ for k in 0 1; do
     start 0 "${endless[@]}" --out "$folder/killed$k"
     trains
     kill -9 "${pid[k]}"
-    soon 15 deserted || wrong "kill -9 of host $k's launch leaves ranks"
+    within 15 deserted || wrong "kill -9 of host $k's launch leaves ranks"
     wait "${job[0]}" "${job[1]}"
     for p in $(ip netns pids dt2) $(ip netns pids dt3); do kill -9 "$p"; done
 done
@@ -156,14 +149,14 @@ freed() { [ "$(grep -c "host 1, 10.99.0.3, has left.* its place is free" "$folde
 for try in "1 KILL 137" "2 INT 75"; do
     read -r count signal want_code <<<"$try"
     start 1
-    soon 10 met 1 || wrong "host 1 does not meet host 0"
+    within 10 met 1 || wrong "host 1 does not meet host 0"
     kill -$signal "${pid[1]}"
     ends "$want_code" 1
-    soon 10 freed "$count" || wrong "a place is not free after SIG$signal"
+    within 10 freed "$count" || wrong "a place is not free after SIG$signal"
 done
 said 1 "stopped before all hosts had come"
 start 1
-soon 10 met 1
+within 10 met 1
 # hosts that do not fit are told why, and host 0 waits on
 while IFS='|' read -r k total rank text; do
     on "$k" timeout -k 2 20 "$DTRAIN_BIN" launch --nnodes "$total" --node-rank "$rank" --nproc-per-node 1 \
@@ -182,7 +175,7 @@ right left "a host that comes again"
 # a signal before all have come ends the others, too
 start 0 "${run[@]}" --out "$folder/stopped"
 start 1
-soon 10 met 1 || wrong "host 1 does not meet host 0"
+within 10 met 1 || wrong "host 1 does not meet host 0"
 kill -USR1 "${pid[0]}"
 ends 75 0 1
 for k in 0 1; do said $k "before all hosts had come"; done

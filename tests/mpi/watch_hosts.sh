@@ -19,21 +19,11 @@ begin() { # DIR ARGS...
     shift
     mpirun "${on_hosts[@]}" "$DTRAIN_BIN" "${run[@]}" --out "$out" "$@" >"$folder/log" 2>&1 </dev/null &
     job=$!
-    awaits "steps" has_steps 25
-    rank=()
-    while read -r number _ pid _; do rank[number]=$pid; done < <("$DTRAIN_BIN" status "$out" | grep -E '^ +[0-9]')
+    awaits "steps" has_steps 25 "$out"
+    find_ranks "$out"
 }
-has_steps() { [ "$(cat "$out/metrics.jsonl" 2>/dev/null | wc -l)" -gt "$1" ]; }
 said() { grep -qE -- "$1" "$folder/log"; }
-awaits() { # WHAT COMMAND...
-    local what=$1
-    shift
-    for _ in $(seq 600); do
-        "$@" && return
-        sleep 0.1
-    done
-    complain "waited for $what"
-}
+awaits() { within 60 "${@:2}" || complain "waited for $1"; } # WHAT COMMAND...
 
 "$DTRAIN_BIN" "${run[@]}" --epochs 100 --out "$folder/calm" >"$folder/log" 2>&1 || complain "a calm run"
 

@@ -16,6 +16,25 @@ timeless() { sed -E 's/,?"(images_per_s|seconds)":[^,}]*//g' "$1/metrics.jsonl";
 has_records() { [ "$(records "$1" "$2" || echo 0)" -ge "$3" ] 2>/dev/null; }
 has_checkpoint() { compgen -G "$1/checkpoints/step-*${2:-}" || compgen -G "$1/checkpoints/step-*${2:-}-2"; } >/dev/null
 
+# within SECONDS COMMAND...: it succeeds in this time
+within() {
+    for _ in $(seq $((10 * $1))); do
+        "${@:2}" && return
+        sleep 0.1
+    done
+    return 1
+}
+
+# has_steps N FOLDER: the run has recorded more
+has_steps() { [ "$(cat "$2/metrics.jsonl" 2>/dev/null | wc -l)" -gt "$1" ]; }
+
+# find_ranks FOLDER: rank[] is the process of each rank
+find_ranks() {
+    local number pid
+    rank=()
+    while read -r number _ pid _; do rank[number]=$pid; done < <("$DTRAIN_BIN" status "$1" | grep -E '^ +[0-9]')
+}
+
 # gone PID: it has ended, whether or not anyone has asked for its exit code
 gone() { [[ $(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null || echo Z) = [ZX] ]]; }
 
