@@ -44,25 +44,24 @@ NETS = {
     "resnet50-cifar": ("resnet50", "torchvision", "cifar", 32, 4, 1),
     "resnet50-mindspore": ("resnet50", "mindspore", "imagenet", 64, 8, 1),
     "vgg11-sync": ("vgg11", "", "", 32, 32, 1),
-    "resnet50-sync": ("resnet50", "torchvision", "cifar", 32, 32, 1),
     "resnet50-narrow-sync": ("resnet50", "torchvision", "cifar", 32, 32, 4),
 }
 # One process on the whole batch, to be met by shards with --bn sync: gradients and
 # evaluation in float32, no curves; decisive only.
 SYNC = {net for net in NETS if net.endswith("-sync")}
 SETS = {net: ("decisive",) if net in SYNC else ("decisive", "real") for net in NETS}
-SETS["vgg11-narrow"] += ("steep",)
+SETS |= {"vgg11-narrow": ("decisive", "steep"), "resnet50": ("decisive",),
+         "resnet50-cifar": ("real",)}
 WHOLE = {"vgg11-narrow-decisive"}  # stores complete gradient tensors
 # Seeds whose decisions are farthest from flipping among those that --survey looked at
 # (README.md); in resnet50's real sets thousands flip with any seed.
 SEEDS = {
     "vgg11-decisive": 27, "vgg11-real": 2,
-    "vgg11-narrow-decisive": 22, "vgg11-narrow-real": 12, "vgg11-narrow-steep": 22,
-    "resnet50-decisive": 9, "resnet50-real": 1,
-    "resnet50-cifar-decisive": 2, "resnet50-cifar-real": 1,
+    "vgg11-narrow-decisive": 22, "vgg11-narrow-steep": 22,
+    "resnet50-decisive": 9,
+    "resnet50-cifar-real": 1,
     "resnet50-mindspore-decisive": 7, "resnet50-mindspore-real": 1,
-    "vgg11-sync-decisive": 13, "resnet50-sync-decisive": 1,
-    "resnet50-narrow-sync-decisive": 1,
+    "vgg11-sync-decisive": 13, "resnet50-narrow-sync-decisive": 1,
 }
 
 

@@ -5,7 +5,6 @@
 
 static golden_case cases[] = {
     {"vgg11-real", DT_BF16, "auto"},
-    {"resnet50-real", DT_BF16, "auto"},
     {"resnet50-cifar-real", DT_BF16, "auto"},
     {"resnet50-mindspore-real", DT_BF16, "auto"},
 };

@@ -65,7 +65,6 @@ int main(void)
         {"vgg11-sync-decisive", DT_F32, "onednn"},
         {"resnet50-narrow-sync-decisive", DT_F32, "onednn"},
         {"resnet50-narrow-sync-decisive", DT_F32, "blas"},
-        {"resnet50-sync-decisive", DT_F32, "onednn"},
     };
     enum { CASES = sizeof cases / sizeof *cases };
     struct CMUnitTest tests[CASES + 1];

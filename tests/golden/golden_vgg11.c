@@ -7,9 +7,6 @@ int main(void)
     static golden_case cases[] = {
         {"vgg11-narrow-decisive", DT_F32, "onednn"},
         {"vgg11-narrow-decisive", DT_F32, "blas"},
-        {"vgg11-narrow-real", DT_F32, "onednn"},
-        {"vgg11-narrow-real", DT_F32, "blas"},
-        {"vgg11-narrow-real", DT_BF16, "auto"},
         {"vgg11-narrow-steep", DT_F32, "onednn"},
         {"vgg11-narrow-steep", DT_F32, "blas"},
         {"vgg11-narrow-steep", DT_BF16, "auto"},
