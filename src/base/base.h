@@ -484,16 +484,4 @@ void dt_machine_describe(dt_machine *m);
 /* The CPUs that this process may use, as it was started; empty where unknown. */
 void dt_machine_cpus(cpu_set_t *set);
 
-/* What `threads` threads of this process reach together now, the best of some tries. */
-typedef struct dt_peaks {
-    /* Multiplications and additions per second, from registers, with the best instruction that
-     * dt_isa_current allows; float32's where bf16 has none. */
-    double flops[DT_DTYPES];
-    const char *flops_by[DT_DTYPES]; /* the instruction */
-    double bytes_per_s; /* both counted: reading and writing, in place, DT_PEAK_STREAM_MIB */
-} dt_peaks;
-enum { DT_PEAK_STREAM_MIB = 256 };
-/* A second and a half. DT_NOMEM. */
-dt_status dt_peaks_measure(dt_peaks *p, int threads) DT_MUST_CHECK;
-
 #endif

@@ -186,6 +186,19 @@ typedef struct dt_work {
 } dt_work;
 dt_work dt_plan_work(const dt_plan *p, size_t i, dt_pass pass);
 
+/* What `threads` threads of this process reach together, all at the same time: the best of some
+ * tries now. Processes that share a machine measure at the same moment. */
+typedef struct dt_peaks {
+    /* Multiplications and additions per second by type, of the kernels that "auto" takes, on random
+     * numbers in the caches; float32's where bf16 has none. */
+    double flops[DT_DTYPES];
+    char flops_by[DT_DTYPES][80]; /* the kernels: "tiles dot" */
+    double bytes_per_s; /* both counted: reading and writing, in place, DT_PEAK_STREAM_MIB */
+} dt_peaks;
+enum { DT_PEAK_STREAM_MIB = 256 };
+/* A second and a half. DT_NOMEM, DT_BACKEND. */
+dt_status dt_peaks_measure(dt_peaks *p, int threads) DT_MUST_CHECK;
+
 /* ---- Execution --------------------------------------------------------------------------- */
 
 typedef struct dt_exec dt_exec;

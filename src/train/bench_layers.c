@@ -159,8 +159,3 @@ dt_status dt_bench_layers_peaks(dt_bench_layers *l, dt_comm *c)
     }
     return DT_OK;
 }
-
-double dt_bench_efficiency(const dt_bench_cost *c)
-{
-    return c->seconds > 0 ? c->limit_s / c->seconds : 0;
-}

@@ -72,8 +72,6 @@ void dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, do
 /* Measure the peaks, on all ranks at the same time, then find the limits. Agreed. Collective. */
 dt_status dt_bench_layers_peaks(dt_bench_layers *l, dt_comm *c) DT_MUST_CHECK;
 
-/* limit / time; 0 where there is no limit. */
-double dt_bench_efficiency(const dt_bench_cost *c);
 void dt_bench_layers_print(FILE *f, const dt_bench_layers *l);
 /* New reference, NULL: no memory. */
 json_t *dt_bench_layers_json(const dt_bench_layers *l);

@@ -12,14 +12,30 @@ static const char *const total_text[DT_TOTAL_COUNT] = {
 #undef X
 };
 
-static double share(const dt_bench_layers *l, const dt_bench_cost *c)
-{
-    return l->step_s > 0 ? c->seconds / l->step_s : 0;
-}
+/* What a layer's line and a phase's have in common, in the tables and in JSON. */
+static const struct {
+    const char *key, *head; /* head NULL: in JSON only */
+    int width, digits;
+    double scale; /* of the number in the tables */
+} columns[] = {
+    {"seconds", "ms", 9, 3, 1e3},    {"share", "share %", 7, 1, 100},
+    {"flops", NULL, 0, 0, 1},        {"gflop_per_s", "GFLOP/s", 8, 1, 1},
+    {"bytes", "MB", 8, 2, 1e-6},     {"limit_s", "limit ms", 9, 3, 1e3},
+    {"efficiency", "eff.", 5, 2, 1},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static double gflop_per_s(const dt_bench_cost *c)
+static void cost_values(const dt_bench_layers *l, const dt_bench_cost *c, double value[COLUMNS])
 {
-    return c->seconds > 0 ? 1e-9 * c->flops / c->seconds : 0;
+    const double per_second = c->seconds > 0 ? 1 / c->seconds : 0;
+    const double of[COLUMNS] = {c->seconds,
+                                l->step_s > 0 ? c->seconds / l->step_s : 0,
+                                c->flops,
+                                1e-9 * c->flops * per_second,
+                                c->bytes,
+                                c->limit_s,
+                                c->limit_s * per_second};
+    memcpy(value, of, sizeof of);
 }
 
 static const char *limit_name(const dt_bench_pass *p)
@@ -29,26 +45,24 @@ static const char *limit_name(const dt_bench_pass *p)
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-enum { CELL_CHARS = 24 };
-
-/* "-" for what does not apply. */
-static const char *cell(char out[CELL_CHARS], int digits, double x)
+static void print_heads(FILE *f)
 {
-    if (x > 0)
-        snprintf(out, CELL_CHARS, "%.*f", digits, x);
-    else
-        snprintf(out, CELL_CHARS, "-");
-    return out;
+    for (int i = 0; i < COLUMNS; i++)
+        if (columns[i].head)
+            fprintf(f, " %*s", columns[i].width, columns[i].head);
 }
 
-/* The columns that layers and totals share. */
+/* "-" for what does not apply. */
 static void print_cost(FILE *f, const dt_bench_layers *l, const dt_bench_cost *c)
 {
-    char flops[CELL_CHARS], bytes[CELL_CHARS], limit[CELL_CHARS], efficiency[CELL_CHARS];
+    double value[COLUMNS];
 
-    fprintf(f, " %9.3f %5.1f%% %8s %8s %9s %5s", 1e3 * c->seconds, 100 * share(l, c),
-            cell(flops, 1, gflop_per_s(c)), cell(bytes, 2, 1e-6 * c->bytes),
-            cell(limit, 3, 1e3 * c->limit_s), cell(efficiency, 2, dt_bench_efficiency(c)));
+    cost_values(l, c, value);
+    for (int i = 0; i < COLUMNS; i++)
+        if (columns[i].head && value[i] > 0)
+            fprintf(f, " %*.*f", columns[i].width, columns[i].digits, columns[i].scale * value[i]);
+        else if (columns[i].head)
+            fprintf(f, " %*s", columns[i].width, "-");
 }
 
 static void print_peaks(FILE *f, const dt_bench_layers *l)
@@ -71,8 +85,9 @@ static void print_peaks(FILE *f, const dt_bench_layers *l)
 
 static void print_head(FILE *f, const char *what)
 {
-    fprintf(f, "\n%4s  %-18s %-22s %-8s %9s %6s %8s %8s %9s %5s  %s\n", "step", what, "name",
-            "pass", "ms", "share", "GFLOP/s", "MB", "limit ms", "eff.", "limit");
+    fprintf(f, "\n%4s  %-18s %-22s %-8s", "step", what, "name", "pass");
+    print_heads(f);
+    fputs("  limit\n", f);
 }
 
 static void print_pass(FILE *f, const dt_bench_layers *l, const dt_bench_pass *p)
@@ -108,7 +123,7 @@ static void print_gaps(FILE *f, const dt_bench_layers *l)
 
 static void print_total(FILE *f, const dt_bench_layers *l, const char *name, const dt_bench_cost *c)
 {
-    fprintf(f, "%-54s ", name);
+    fprintf(f, "%-55s", name);
     print_cost(f, l, c);
     fputc('\n', f);
 }
@@ -121,8 +136,9 @@ void dt_bench_layers_print(FILE *f, const dt_bench_layers *l)
     for (size_t i = 0; i < l->passes; i++)
         print_pass(f, l, &l->pass[i]);
     print_gaps(f, l);
-    fprintf(f, "\n%-54s  %9s %6s %8s %8s %9s %5s\n", "phase", "ms", "share", "GFLOP/s", "MB",
-            "limit ms", "eff.");
+    fprintf(f, "\n%-55s", "phase");
+    print_heads(f);
+    fputc('\n', f);
     for (int i = 0; i < DT_TOTAL_COUNT; i++)
         print_total(f, l, total_text[i], &l->total[i]);
     print_total(f, l, "step", &step);
@@ -131,20 +147,13 @@ void dt_bench_layers_print(FILE *f, const dt_bench_layers *l)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put(json_t *j, const char *key, double value)
-{
-    json_object_set_new(j, key, json_real(value));
-}
-
 static void put_cost(json_t *j, const dt_bench_layers *l, const dt_bench_cost *c)
 {
-    put(j, "seconds", c->seconds);
-    put(j, "share", share(l, c));
-    put(j, "flops", c->flops);
-    put(j, "gflop_per_s", gflop_per_s(c));
-    put(j, "bytes", c->bytes);
-    put(j, "limit_s", c->limit_s);
-    put(j, "efficiency", dt_bench_efficiency(c));
+    double value[COLUMNS];
+
+    cost_values(l, c, value);
+    for (int i = 0; i < COLUMNS; i++)
+        json_object_set_new(j, columns[i].key, json_real(value[i]));
 }
 
 static json_t *json_of_pass(const dt_bench_layers *l, const dt_bench_pass *p)

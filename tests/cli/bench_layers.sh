@@ -64,7 +64,7 @@ done
 launch 2 bench --layers --steps 1 --warmup-steps 0 --net vgg11 --width-divisor 16 --batch 2
 judge 0 "np 2: tables"
 must test "$(grep -cE '^ *[0-9]+  (conv2d|batchnorm\+relu) ' "$tmp/stdout")" -gt 30
-for line in '^step  largest gaps ' '^phase ' '^rest ' '^step +[0-9.]+ 100\.0%' '^peaks of rank 0 of 2 \(1 thread\): fp32 '; do
+for line in '^step  largest gaps ' '^phase ' '^rest ' '^step +[0-9.]+ +100\.0 ' '^peaks of rank 0 of 2 \(1 thread\): fp32 '; do
     must grep -qE "$line" "$tmp/stdout"
 done
 

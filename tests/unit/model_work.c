@@ -4,6 +4,8 @@
 
 #include "model/plan.h"
 
+#include <math.h>
+
 typedef struct made {
     dt_net *net;
     dt_model *model;
@@ -133,10 +135,27 @@ static void evaluation_is_forward(void **state)
     unmake(&m);
 }
 
+/* By the kernels that a run takes; bf16 falls back on float32's. */
+static void peaks_are_numbers(void **state)
+{
+    dt_peaks p;
+
+    (void)state;
+    for (int low = 0; low < 2; low++) {
+        assert_ok(dt_peaks_measure(&p, 2));
+        for (int type = 0; type < DT_DTYPES; type++)
+            assert_true(isfinite(p.flops[type]) && p.flops[type] > 0 && p.flops_by[type][0]);
+        assert_true(isfinite(p.bytes_per_s) && p.bytes_per_s > 0);
+        dt_isa_limit(DT_ISA_AVX2);
+    }
+    assert_true(p.flops[DT_BF16] == p.flops[DT_F32]);
+    assert_non_null(strstr(p.flops_by[DT_BF16], "onednn "));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layers_of_vgg11),
-                                       cmocka_unit_test(layers_of_resnet50),
-                                       cmocka_unit_test(evaluation_is_forward)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peaks_are_numbers), cmocka_unit_test(layers_of_vgg11),
+        cmocka_unit_test(layers_of_resnet50), cmocka_unit_test(evaluation_is_forward)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

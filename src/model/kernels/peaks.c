@@ -1,0 +1,178 @@
+/* peaks.c - how fast this process multiplies, by the kernels' own products on operands in the caches,
+ * and streams through memory. */
+#include "parts.h"
+#include "tiles/way.h"
+
+#include <stdio.h>
+
+enum { PEAK_TRIES = 24 };
+
+/* ---- Products of tiles ---------------------------------------------------------------------- */
+
+enum { PEAK_STEPS = 4, PEAK_RUNS = 64 }; /* 16 KiB of operands, in the first-level cache */
+
+typedef struct peak_operands { /* random: what multipliers draw, and a CPU's clock, depends on it */
+    _Alignas(64) dt_bf16 a[PEAK_STEPS * DT_TILE_AREA], b[PEAK_STEPS * DT_TILE_AREA];
+} peak_operands;
+
+static void peak_draw(dt_bf16 *to, dt_dtype type, uint32_t tensor)
+{
+    float number[PEAK_STEPS * DT_TILE_AREA];
+
+    dt_fill_uniform(number, DT_COUNT_OF(number), -1, 1, 1, DT_STREAM_TEST, tensor);
+    for (int i = 0; type == DT_BF16 && i < PEAK_STEPS * DT_TILE_AREA; i++)
+        to[i] = dt_f32_to_bf16(number[i]);
+    if (type == DT_F32)
+        memcpy(to, number, PEAK_STEPS * DT_TILE_AREA * sizeof *to);
+}
+
+static double peak_tile_seconds(const dt_tile_way *w, const peak_operands *o, int64_t rounds,
+                                int threads)
+{
+    const double start = dt_seconds();
+
+#pragma omp parallel num_threads(threads)
+    {
+        _Alignas(64) float sums[DT_TILE_AREA];
+        dt_tile_run run[PEAK_RUNS];
+        for (int i = 0; i < PEAK_RUNS; i++)
+            run[i] = (dt_tile_run){o->a, o->b, DT_TILE, DT_TILE_AREA, PEAK_STEPS};
+        w->begin();
+        for (int64_t r = 0; r < rounds; r++)
+            w->multiply(sums, run, PEAK_RUNS, DT_TILE, true, NULL);
+        w->end();
+    }
+    return dt_seconds() - start;
+}
+
+/* A try is longer than the slices of time that the kernel deals out: ranks that share a core
+ * share its peak. */
+static double peak_tiles(const dt_tile_way *w, dt_dtype type, int threads)
+{
+    const double long_enough = 0.015;
+    const double flops = 2.0 * DT_TILE * DT_TILE * (type == DT_F32 ? DT_TILE / 2 : DT_TILE) *
+                         PEAK_STEPS * PEAK_RUNS; /* of a round */
+    int64_t rounds = 1;
+    peak_operands o;
+    double best;
+
+    peak_draw(o.a, type, 0);
+    peak_draw(o.b, type, 1);
+    while ((best = peak_tile_seconds(w, &o, rounds, threads)) < long_enough)
+        rounds *= 2;
+    for (int i = 0; i < PEAK_TRIES; i++) {
+        const double seconds = peak_tile_seconds(w, &o, rounds, threads);
+        best = DT_MIN(best, seconds);
+    }
+    return flops * (double)rounds * (double)threads / best;
+}
+
+/* ---- Where float32 has no tiles: a 1x1 convolution by its kernel row -------------------------- */
+
+static dt_status peak_execute(const dt_kernel *k, void *state, const dt_conv_args *a, double *best)
+{
+    for (int i = 0; i < PEAK_TRIES; i++) {
+        const double start = dt_seconds();
+        DT_TRY(k->run(state, a));
+        const double seconds = dt_seconds() - start;
+        *best = i == 0 ? seconds : DT_MIN(*best, seconds);
+    }
+    return DT_OK;
+}
+
+static dt_status peak_kernel(dt_peaks *p, int threads)
+{
+    const dt_conv c = {.n = 16,
+                       .ih = 8,
+                       .iw = 8,
+                       .ic = 256,
+                       .oh = 8,
+                       .ow = 8,
+                       .oc = 256,
+                       .kernel = {1, 1},
+                       .stride = {1, 1},
+                       .threads = threads};
+    const size_t x = (size_t)c.n * dt_conv_x_image(&c), w = dt_conv_weights(&c);
+    const dt_kernel *k = NULL;
+    dt_kernel_info info;
+    dt_slab slab = {0};
+    void *state = NULL;
+    double best = 0;
+    dt_status st;
+
+    DT_TRY(dt_kernel_choose("auto", &c, DT_PASS_FORWARD, &k));
+    DT_TRY(k->open(&state, &c, DT_PASS_FORWARD, &info));
+    DT_GO(st,
+          dt_slab_create(&slab,
+                         (2 * x + w) * sizeof(float) + info.packed_bytes + info.scratch_bytes,
+                         "the peak of the kernels"),
+          out);
+    float *from = slab.mem, *to = from + x, *master = to + x;
+    char *packed = (char *)(master + w);
+    dt_fill_uniform(from, x, -1, 1, 1, DT_STREAM_TEST, 0);
+    dt_fill_uniform(master, w, -1, 1, 1, DT_STREAM_TEST, 1);
+    if (info.packed_bytes)
+        k->pack(state, master, packed);
+    DT_GO(st,
+          peak_execute(k, state,
+                       &(dt_conv_args){.x = from,
+                                       .y = to,
+                                       .packed = info.packed_bytes ? packed : NULL,
+                                       .master = master,
+                                       .scratch = packed + info.packed_bytes},
+                       &best),
+          out);
+    p->flops[DT_F32] = 2 * (double)x * (double)c.oc / best;
+    snprintf(p->flops_by[DT_F32], sizeof p->flops_by[0], "%s %s", k->name, info.impl);
+out:
+    k->close(state);
+    dt_slab_destroy(&slab);
+    return st;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------- */
+
+/* In place: no line is fetched merely to be overwritten. */
+static double stream_seconds(float *x, int64_t count, int threads)
+{
+    const double start = dt_seconds();
+
+#pragma omp parallel for simd schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < count; i++)
+        x[i] += 1.0f;
+    return dt_seconds() - start;
+}
+
+static dt_status peak_stream(double *bytes_per_s, int threads)
+{
+    const size_t bytes = (size_t)DT_PEAK_STREAM_MIB << 20;
+    const int64_t count = (int64_t)(bytes / sizeof(float));
+    dt_slab slab;
+
+    DT_TRY(dt_slab_create(&slab, bytes, "the peak of the memory"));
+    double best = stream_seconds(slab.mem, count, threads); /* takes the pages */
+    for (int i = 0; i < PEAK_TRIES; i++) {
+        const double seconds = stream_seconds(slab.mem, count, threads);
+        best = DT_MIN(best, seconds);
+    }
+    dt_slab_destroy(&slab);
+    *bytes_per_s = 2 * (double)bytes / best;
+    return DT_OK;
+}
+
+dt_status dt_peaks_measure(dt_peaks *p, int threads)
+{
+    if (!dt_tile_current(DT_F32))
+        DT_TRY(peak_kernel(p, threads));
+    for (int type = 0; type < DT_DTYPES; type++) {
+        const dt_tile_way *w = dt_tile_current((dt_dtype)type);
+        if (w) {
+            p->flops[type] = peak_tiles(w, (dt_dtype)type, threads);
+            snprintf(p->flops_by[type], sizeof p->flops_by[0], "tiles %s", w->name);
+        } else if (type != DT_F32) { /* float32's kernels would compute it */
+            p->flops[type] = p->flops[DT_F32];
+            memcpy(p->flops_by[type], p->flops_by[DT_F32], sizeof p->flops_by[0]);
+        }
+    }
+    return peak_stream(&p->bytes_per_s, threads);
+}
