@@ -194,6 +194,24 @@ static dt_status wave_ready(const dt_wave *w, const dt_observer *observer, size_
 
 /* ---- Steps ------------------------------------------------------------------------------- */
 
+/* The group's half: each shard takes its group's value. */
+static dt_status wave_shared(const dt_wave *w, int i, dt_pass pass, dt_norm_kind kind,
+                             dt_status (*shared)(const dt_call *c))
+{
+    DT_TRY(wave_combine(w, kind));
+    for (int k = 0; k < w->count; k++) {
+        const void *value = w->sync->result(w->sync->context, kind, k);
+        if (!w->exec[k])
+            continue;
+        dt_call *c = &w->exec[k]->call[i];
+        c->shared = value;
+        if (kind == DT_SYNC_MOMENTS)
+            c->shared_count = ((const dt_moment *)value)[0].count;
+        DT_TRY(wave_call(w, i, pass, shared, c));
+    }
+    return DT_OK;
+}
+
 static dt_status forward_step(const dt_wave *w, const dt_step *s, int i, dt_moment *const *moments)
 {
     const struct dt_op_sync *halves = w->sync ? s->op->sync : NULL;
@@ -207,19 +225,8 @@ static dt_status forward_step(const dt_wave *w, const dt_step *s, int i, dt_mome
         DT_TRY(
             wave_call(w, i, DT_PASS_FORWARD, halves ? halves->forward_local : s->op->forward, c));
     }
-    if (!halves)
-        return DT_OK;
-    DT_TRY(wave_combine(w, DT_SYNC_MOMENTS));
-    for (int k = 0; k < w->count; k++) {
-        const dt_moment *shared = w->sync->result(w->sync->context, DT_SYNC_MOMENTS, k);
-        if (!w->exec[k])
-            continue;
-        dt_call *c = &w->exec[k]->call[i];
-        c->shared = shared;
-        c->shared_count = shared[0].count;
-        DT_TRY(wave_call(w, i, DT_PASS_FORWARD, halves->forward_shared, c));
-    }
-    return DT_OK;
+    return halves ? wave_shared(w, i, DT_PASS_FORWARD, DT_SYNC_MOMENTS, halves->forward_shared)
+                  : DT_OK;
 }
 
 dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments, dt_result *result)
@@ -253,18 +260,7 @@ static dt_status backward_step(const dt_wave *w, const dt_step *s, int i, double
             DT_TRY(wave_call(w, i, DT_PASS_WEIGHTS, s->op->weights, c));
         DT_TRY(wave_call(w, i, DT_PASS_DATA, halves ? halves->backward_local : s->op->backward, c));
     }
-    if (!halves)
-        return DT_OK;
-    DT_TRY(wave_combine(w, DT_SYNC_SUMS));
-    for (int k = 0; k < w->count; k++) {
-        const void *shared = w->sync->result(w->sync->context, DT_SYNC_SUMS, k);
-        if (!w->exec[k])
-            continue;
-        dt_call *c = &w->exec[k]->call[i];
-        c->shared = shared;
-        DT_TRY(wave_call(w, i, DT_PASS_DATA, halves->backward_shared, c));
-    }
-    return DT_OK;
+    return halves ? wave_shared(w, i, DT_PASS_DATA, DT_SYNC_SUMS, halves->backward_shared) : DT_OK;
 }
 
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,

@@ -128,54 +128,22 @@ static inline double golden_sampled(const golden *g, const json_t *exact, size_t
     return sqrt(off);
 }
 
-static inline uint32_t golden_digit(char c) /* of base64, RFC 4648 */
+static inline double golden_field(const json_t *record, const char *key)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                 "0123456789+/";
-    const char *at = strchr(digits, c);
-    return at ? (uint32_t)(at - digits) : 0;
+    return json_number_value(json_object_get(record, key));
 }
 
-/* Distance from the complete tensor: float32, most significant byte first, in
- * base64. */
-static inline double golden_whole(const golden *g, const json_t *whole, size_t count)
-{
-    const char *text = json_string_value(whole);
-    const size_t bytes = 4 * count;
-    double off = 0;
-    uint64_t pending = 0;
-    size_t read = 0;
-
-    assert_int_equal(strlen(text), (bytes + 2) / 3 * 4);
-    for (size_t byte = 0; byte < bytes; byte++) {
-        for (; read * 6 < (byte + 1) * 8; read++)
-            pending = pending << 6 | golden_digit(text[read]);
-        const uint64_t four = pending >> (read * 6 - (byte + 1) * 8);
-        if (byte % 4 < 3)
-            continue;
-        const uint32_t bits = (uint32_t)four;
-        float x;
-        memcpy(&x, &bits, sizeof x);
-        const double d = (double)g->file[byte / 4] - (double)x;
-        off += d * d;
-    }
-    return sqrt(off);
-}
-
+/* If the distance is within the limit, so are the differences of norm, maximum and samples, and by
+ * Cauchy-Schwarz the sum's is within sqrt(count) times the limit. */
 static inline int golden_tensor(const golden *g, size_t i, const json_t *record, double largest)
 {
     const dt_param *p = dt_net_param(g->net, i);
-    const json_t *whole = json_object_get(record, "whole");
-    const json_t *own = json_object_get(record, "fp32");
-    const double exact = json_number_value(json_object_get(record, "norm"));
-    const double scale = fmax(exact, GOLDEN_SCALE * largest);
-    const double limit = golden_limit(g,
-                                      g->spec->precision == DT_BF16
-                                          ? json_number_value(json_object_get(record, "bf16"))
-                                          : golden_largest(own),
-                                      scale);
+    const double exact = golden_field(record, "norm");
+    const double own = g->spec->precision == DT_BF16
+                           ? golden_field(record, "bf16")
+                           : golden_largest(json_object_get(record, "fp32"));
+    const double limit = golden_limit(g, own, fmax(exact, GOLDEN_SCALE * largest));
     double norm = 0, sum = 0, max = 0;
-    int beyond = 0;
 
     assert_string_equal(p->name, json_string_value(json_object_get(record, "name")));
     assert_int_equal(p->count, json_integer_value(json_object_get(record, "count")));
@@ -186,23 +154,20 @@ static inline int golden_tensor(const golden *g, size_t i, const json_t *record,
         sum += x;
         max = fmax(max, fabs(x));
     }
-    /* If the distance is within the limit, so are the differences of norm, maximum and
-     * samples, and by Cauchy-Schwarz the sum's is within sqrt(count) times the limit.
-     */
-    beyond += golden_beyond(g, p->name, "norm", fabs(sqrt(norm) - exact), limit);
-    beyond += golden_beyond(g, p->name, "maximum",
-                            fabs(max - json_number_value(json_object_get(record, "max"))), limit);
-    beyond += golden_beyond(g, p->name, "sum",
-                            fabs(sum - json_number_value(json_object_get(record, "sum"))),
-                            limit * sqrt((double)p->count));
-    beyond +=
-        golden_beyond(g, p->name, "samples",
-                      golden_sampled(g, json_object_get(record, "samples"), i, p->count), limit);
-    beyond += golden_beyond(
-        g, p->name, "distance",
-        whole ? golden_whole(g, whole, p->count)
-              : golden_projected(g, json_object_get(record, "projections"), i, p->count),
-        limit);
+    const struct {
+        const char *what;
+        double off, limit;
+    } checks[] = {
+        {"norm", fabs(sqrt(norm) - exact), limit},
+        {"maximum", fabs(max - golden_field(record, "max")), limit},
+        {"sum", fabs(sum - golden_field(record, "sum")), limit * sqrt((double)p->count)},
+        {"samples", golden_sampled(g, json_object_get(record, "samples"), i, p->count), limit},
+        {"distance", golden_projected(g, json_object_get(record, "projections"), i, p->count),
+         limit},
+    };
+    int beyond = 0;
+    for (size_t k = 0; k < DT_COUNT_OF(checks); k++)
+        beyond += golden_beyond(g, p->name, checks[k].what, checks[k].off, checks[k].limit);
     return beyond;
 }
 
