@@ -1,5 +1,5 @@
-/* golden_resnet50.c - ResNet-50 as torchvision has it (stride on the 3x3) at 64 pixels, and with the
- * 3x3 stem and no pool at 32. */
+/* golden_resnet50.c - ResNet-50 as torchvision has it (stride on the 3x3) at 64 pixels, and with
+ * the 3x3 stem and no pool at 32. */
 #include "golden_check.h"
 
 int main(void)

@@ -7,13 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "model/kernels/tiles/way.h"
+#include "model/kernels/tiles/backend.h"
 #include "naive.h"
 
 typedef struct subject {
     const dt_kernel *kernel;
     dt_dtype type;
-    const dt_tile_way *way; /* NULL: this CPU's */
+    const dt_tile_backend *backend; /* NULL: this CPU's */
 } subject;
 
 static char *now; /* what a child is at, in memory that its parent sees */
@@ -249,9 +249,9 @@ static void test_naive(void **state)
 {
     const subject *s = *state;
 
-    dt_tile_use(s->way);
-    check_windows(s, s->way ? 11 : thorough ? 1 : 3); /* plain C is slow */
-    if (!s->way) {
+    dt_tile_use(s->backend);
+    check_windows(s, s->backend ? 11 : thorough ? 1 : 3); /* plain C is slow */
+    if (!s->backend) {
         check_listed(s);
         check_random(s);
     }
@@ -269,7 +269,7 @@ static void test_batch(void **state)
                                    {16, 3, 64, 3, 1},    {14, 64, 64, 3, 1},  {14, 64, 256, 1, 1},
                                    {14, 256, 128, 1, 2}, {4, 128, 128, 3, 1}, {1, 512, 10, 1, 1},
                                    {2, 256, 256, 3, 1}};
-    dt_tile_use(s->way);
+    dt_tile_use(s->backend);
     for (size_t i = 0; i < DT_COUNT_OF(shape); i++)
         for (int pass = DT_PASS_FORWARD; pass <= DT_PASS_DATA; pass++) {
             const int *q = shape[i], pad = (q[3] - 1) / 2;
@@ -305,7 +305,7 @@ static void test_batch(void **state)
 static const subject subjects[] = {
     {&dt_kernel_tiles, DT_F32, NULL},
     {&dt_kernel_tiles, DT_BF16, NULL},
-    {&dt_kernel_tiles, DT_BF16, &dt_tile_way_plain}, /* everywhere, with the bits of AMX */
+    {&dt_kernel_tiles, DT_BF16, &dt_tile_backend_plain}, /* everywhere, with the bits of AMX */
     {&dt_kernel_onednn, DT_F32, NULL},
     {&dt_kernel_blas, DT_F32, NULL},
 };
@@ -329,7 +329,7 @@ static int run_all(void)
                            .stride = {1, 1},
                            .type = s->type,
                            .out_type = s->type};
-        dt_tile_use(s->way);
+        dt_tile_use(s->backend);
         const bool can = s->kernel->supports(&c, DT_PASS_FORWARD);
         dt_tile_use(NULL);
         if (!can && thorough && s->type == DT_BF16)
@@ -338,7 +338,7 @@ static int run_all(void)
             continue;
         for (int k = 0; k < 2; k++, count++) {
             snprintf(names[count], sizeof names[count], "%s%s %s %s", s->kernel->name,
-                     s->way ? " (plain)" : "", dt_dtype_name(s->type),
+                     s->backend ? " (plain)" : "", dt_dtype_name(s->type),
                      k ? "batch" : "against naive");
             tests[count] = (struct CMUnitTest){names[count], k ? test_batch : test_naive, NULL,
                                                NULL, (void *)(uintptr_t)s};

@@ -1,8 +1,8 @@
-/* ref_tiles.c - bits of whole passes by tile products: one hash for each shape and class of bits, on
- * any way of the class and any number of threads. What the numbers should be is the matter of
- * ref_conv.c; here it is that they never change unnoticed. */
+/* ref_tiles.c - bits of whole passes by tile products: one hash for each shape and class of
+ * bits, on any backend of the class and any number of threads. What the numbers should be is the
+ * matter of ref_conv.c; here it is that they never change unnoticed. */
 #include "conv.h"
-#include "tile_ways.h"
+#include "tile_backends.h"
 
 enum { AMX, DOT, FMA, CLASSES };
 
@@ -57,21 +57,22 @@ static uint64_t shape_hash(const struct shape *s, dt_dtype type, int threads)
     return all;
 }
 
-static void test_way(void **state)
+static void test_backend(void **state)
 {
-    const dt_tile_way *way = *state;
-    const dt_dtype type = strcmp(way->name, "fma") == 0 ? DT_F32 : DT_BF16;
-    const int class = type == DT_F32 ? FMA : strcmp(way->name, "dot") == 0 ? DOT : AMX;
+    const dt_tile_backend *backend = *state;
+    const dt_dtype type = strcmp(backend->name, "fma") == 0 ? DT_F32 : DT_BF16;
+    const int class = type == DT_F32 ? FMA : strcmp(backend->name, "dot") == 0 ? DOT : AMX;
     bool same = true;
 
-    if (dt_isa_current() < way->isa)
-        test_skip("bf16: way %s: this CPU has %s", way->name, dt_isa_name(dt_isa_current()));
-    dt_tile_use(type == DT_BF16 ? way : NULL);
+    if (dt_isa_current() < backend->isa)
+        test_skip("bf16: backend %s: this CPU has %s", backend->name,
+                  dt_isa_name(dt_isa_current()));
+    dt_tile_use(type == DT_BF16 ? backend : NULL);
     for (size_t i = 0; i < DT_COUNT_OF(shapes); i++)
         for (int threads = 1; threads <= 4; threads++) {
             const uint64_t got = shape_hash(&shapes[i], type, threads);
             if (got != shapes[i].hash[class])
-                print_error("%s, shape %zu, %d threads: 0x%016llx\n", way->name, i, threads,
+                print_error("%s, shape %zu, %d threads: 0x%016llx\n", backend->name, i, threads,
                             (unsigned long long)got);
             same &= got == shapes[i].hash[class];
         }
@@ -81,15 +82,15 @@ static void test_way(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[TILE_WAYS + 1];
+    struct CMUnitTest tests[TILE_BACKENDS + 1];
     int count = 0;
 
-    for (; count < TILE_WAYS; count++)
-        tests[count] = (struct CMUnitTest){tile_ways[count]->name, test_way, NULL, NULL,
-                                           (void *)(uintptr_t)tile_ways[count]};
+    for (; count < TILE_BACKENDS; count++)
+        tests[count] = (struct CMUnitTest){tile_backends[count]->name, test_backend, NULL, NULL,
+                                           (void *)(uintptr_t)tile_backends[count]};
 #if defined(__x86_64__)
-    tests[count++] =
-        (struct CMUnitTest){"fma", test_way, NULL, NULL, (void *)(uintptr_t)&dt_tile_way_fma};
+    tests[count++] = (struct CMUnitTest){"fma", test_backend, NULL, NULL,
+                                         (void *)(uintptr_t)&dt_tile_backend_fma};
 #endif
-    return _cmocka_run_group_tests("ways", tests, (size_t)count, NULL, NULL);
+    return _cmocka_run_group_tests("backends", tests, (size_t)count, NULL, NULL);
 }

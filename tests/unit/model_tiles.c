@@ -1,17 +1,17 @@
-/* model_tiles.c - products of tiles: every way against plain C, bit for bit inside a class, on
- * usual and special numbers; packed operands of every way against plain C's. */
+/* model_tiles.c - products of tiles: every backend against plain C, bit for bit inside a class, on
+ * usual and special numbers; packed operands of every backend against plain C's. */
 #include "test.h"
-#include "tile_ways.h"
+#include "tile_backends.h"
 
 #include <math.h>
 
 enum { STEPS = 3, AREA = DT_TILE_AREA };
 
-static bool way_runs(const dt_tile_way *w)
+static bool backend_runs(const dt_tile_backend *w)
 {
     if (dt_isa_current() >= w->isa)
         return true;
-    test_skips("bf16: way %s: this CPU has %s", w->name, dt_isa_name(dt_isa_current()));
+    test_skips("bf16: backend %s: this CPU has %s", w->name, dt_isa_name(dt_isa_current()));
     return false;
 }
 
@@ -65,7 +65,7 @@ static void operands_draw(operands *o, int kind, int turn)
 }
 
 /* Two runs of one and two steps, rows side by side. */
-static void multiply(const dt_tile_way *w, const operands *o, bool fresh, int rows, float *sums)
+static void multiply(const dt_tile_backend *w, const operands *o, bool fresh, int rows, float *sums)
 {
     const dt_tile_run run[] = {{o->a, o->b, DT_TILE, AREA, 1},
                                {o->a + AREA, o->b + AREA, DT_TILE, AREA, STEPS - 1}};
@@ -83,22 +83,22 @@ static void test_products(void **state)
     _Alignas(64) float want[AREA], got[AREA];
 
     (void)state;
-    for (int w = 1; w < TILE_WAYS; w++) {
-        if (tile_ways[w] == &dt_tile_way_dot || !way_runs(tile_ways[w]))
+    for (int w = 1; w < TILE_BACKENDS; w++) {
+        if (tile_backends[w] == &dt_tile_backend_dot || !backend_runs(tile_backends[w]))
             continue;
         for (int kind = 0; kind < KINDS; kind++)
             for (int turn = 0; turn < 12; turn++) {
                 const int rows = turn % 3 == 0 ? DT_TILE : 1 + turn;
                 operands_draw(&o, kind, turn);
-                multiply(&dt_tile_way_plain, &o, turn % 2, rows, want);
-                multiply(tile_ways[w], &o, turn % 2, rows, got);
+                multiply(&dt_tile_backend_plain, &o, turn % 2, rows, want);
+                multiply(tile_backends[w], &o, turn % 2, rows, got);
                 for (int i = 0; i < rows * DT_TILE; i++) {
                     uint32_t x, y;
                     memcpy(&x, &want[i], sizeof x);
                     memcpy(&y, &got[i], sizeof y);
                     if (x != y)
                         fail_msg("%s, kind %d, turn %d, [%d]: %08x, plain C %08x",
-                                 tile_ways[w]->name, kind, turn, i, y, x);
+                                 tile_backends[w]->name, kind, turn, i, y, x);
                 }
             }
     }
@@ -113,8 +113,8 @@ static void test_definition(void **state)
     const dt_bf16 one = 0x3f80, large = 0x4b80, minus = 0xcb80; /* 1, 2^24, -2^24 */
 
     (void)state;
-    for (int w = 0; w < TILE_WAYS; w++) {
-        if (tile_ways[w] == &dt_tile_way_dot || !way_runs(tile_ways[w]))
+    for (int w = 0; w < TILE_BACKENDS; w++) {
+        if (tile_backends[w] == &dt_tile_backend_dot || !backend_runs(tile_backends[w]))
             continue;
         memset(&o, 0, sizeof o);
         for (int i = 0; i < DT_TILE; i++) /* column 0 of all pairs */
@@ -123,9 +123,9 @@ static void test_definition(void **state)
         o.a[DT_TILE] = large, o.a[DT_TILE + 1] = minus, o.a[DT_TILE + 3] = one;
         memset(sums, 0, sizeof sums);
         sums[DT_TILE] = 0x1p25f; /* takes in (2^24) + (1 - 2^24): 1, lost in 2^25 */
-        tile_ways[w]->begin();
-        tile_ways[w]->multiply(sums, &run, 1, 2, false, NULL);
-        tile_ways[w]->end();
+        tile_backends[w]->begin();
+        tile_backends[w]->multiply(sums, &run, 1, 2, false, NULL);
+        tile_backends[w]->end();
         assert_true(sums[0] == 1.0f);
         assert_true(sums[DT_TILE] == 0x1p25f);
     }
@@ -141,11 +141,11 @@ static void test_dot(void **state)
     _Alignas(64) float got[AREA];
 
     (void)state;
-    if (!way_runs(&dt_tile_way_dot))
+    if (!backend_runs(&dt_tile_backend_dot))
         return;
     for (int turn = 0; turn < 6; turn++) {
         operands_draw(&o, turn % 2 ? CANCEL : USUAL, turn);
-        multiply(&dt_tile_way_dot, &o, true, DT_TILE, got);
+        multiply(&dt_tile_backend_dot, &o, true, DT_TILE, got);
         for (int i = 0; i < AREA; i++) {
             double want = 0, size = 0;
             for (int k = 0; k < STEPS * DT_TILE; k++) {
@@ -186,7 +186,7 @@ static void test_float_products(void **state)
     static _Alignas(64) float a[2 * AREA], b[2 * AREA], old[AREA], got[AREA];
 
     (void)state;
-    if (dt_isa_current() < dt_tile_way_fma.isa)
+    if (dt_isa_current() < dt_tile_backend_fma.isa)
         return;
     for (int i = 0; i < 2 * AREA; i++) {
         a[i] = (float)(int)draw((uint64_t)i) * 0x1p-31f;
@@ -199,7 +199,7 @@ static void test_float_products(void **state)
         const dt_tile_run run = {(const dt_bf16 *)(const void *)a, (const dt_bf16 *)(const void *)b,
                                  rows ? 0 : DT_TILE, rows ? 2 * AREA : AREA, 2};
         memcpy(got, old, sizeof got);
-        dt_tile_way_fma.multiply(got, &run, 1, DT_TILE, fresh, NULL);
+        dt_tile_backend_fma.multiply(got, &run, 1, DT_TILE, fresh, NULL);
         for (int r = 0; r < DT_TILE; r++)
             for (int c = 0; c < DT_TILE; c++) {
                 float want = fresh ? 0 : old[r * DT_TILE + c];
@@ -217,12 +217,13 @@ static void test_float_packing(void **state)
     float at;
 
     (void)state;
-    if (dt_isa_current() < dt_tile_way_fma.isa)
+    if (dt_isa_current() < dt_tile_backend_fma.isa)
         return;
     for (int i = 0; i < 40 * DT_TILE; i++)
         from[i] = (float)i;
     for (int columns = 0; columns < 2; columns++) {
-        (columns ? dt_tile_way_fma.pack_columns : dt_tile_way_fma.pack_rows)(from, 40, packed);
+        (columns ? dt_tile_backend_fma.pack_columns : dt_tile_backend_fma.pack_rows)(from, 40,
+                                                                                     packed);
         for (int k = 0; k < 16; k++)
             for (int c = 0; c < DT_TILE; c++) {
                 memcpy(&at, packed + 2 * float_right(false, k, c), sizeof at);
@@ -235,8 +236,8 @@ static void test_float_packing(void **state)
 /* ---- Operands and results ---------------------------------------------------------- */
 
 /* Kernels of one to many rows and blocks, inside the image and at all its sides. */
-static void test_windows(const dt_tile_way *plain, const dt_tile_way *way, const operands *o,
-                         dt_bf16 *want, dt_bf16 *got)
+static void test_windows(const dt_tile_backend *plain, const dt_tile_backend *backend,
+                         const operands *o, dt_bf16 *want, dt_bf16 *got)
 {
     static const int kernels[][2] = {{3, 9}, {7, 21}, {1, 5}, {3, 48}, {2, 128}, {9, 1}};
 
@@ -259,7 +260,7 @@ static void test_windows(const dt_tile_way *plain, const dt_tile_way *way, const
                                       .blocks = (lines * wide + DT_TILE - 1) / DT_TILE};
             memset(want, 0x55, 16 * AREA * sizeof *want);
             memset(got, 0x55, 16 * AREA * sizeof *got);
-            plain->window(&w, 2, want), way->window(&w, 2, got);
+            plain->window(&w, 2, want), backend->window(&w, 2, got);
             assert_memory_equal(want, got, 16 * AREA * sizeof *got);
         }
 }
@@ -271,17 +272,17 @@ static void test_operands(void **state)
 
     (void)state;
     operands_draw(&o, ANY, 1);
-    for (int w = 1; w < TILE_WAYS; w++) {
-        if (!way_runs(tile_ways[w]))
+    for (int w = 1; w < TILE_BACKENDS; w++) {
+        if (!backend_runs(tile_backends[w]))
             continue;
-        const dt_tile_way *way = tile_ways[w], *plain = &dt_tile_way_plain;
-        plain->transpose(o.a, want), way->transpose(o.a, got);
+        const dt_tile_backend *backend = tile_backends[w], *plain = &dt_tile_backend_plain;
+        plain->transpose(o.a, want), backend->transpose(o.a, got);
         assert_memory_equal(want, got, AREA * sizeof *got);
-        plain->pairs(o.a, 2 * DT_TILE, 0, want), way->pairs(o.a, 2 * DT_TILE, 0, got);
+        plain->pairs(o.a, 2 * DT_TILE, 0, want), backend->pairs(o.a, 2 * DT_TILE, 0, got);
         assert_memory_equal(want, got, AREA * sizeof *got);
-        plain->pack_rows(o.old, DT_TILE, want), way->pack_rows(o.old, DT_TILE, got);
+        plain->pack_rows(o.old, DT_TILE, want), backend->pack_rows(o.old, DT_TILE, got);
         assert_memory_equal(want, got, AREA * sizeof *got);
-        plain->pack_columns(o.old, DT_TILE, want), way->pack_columns(o.old, DT_TILE, got);
+        plain->pack_columns(o.old, DT_TILE, want), backend->pack_columns(o.old, DT_TILE, got);
         assert_memory_equal(want, got, AREA * sizeof *got);
         for (int count = 0; count <= DT_TILE; count++) {
             const dt_tile_rows g = {.from = o.b + 1,
@@ -291,10 +292,10 @@ static void test_operands(void **state)
                                     .fill = count % 2 ? DT_TILE : DT_TILE / 2,
                                     .channels = count};
             memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
-            plain->gather(&g, 2, want), way->gather(&g, 2, got);
+            plain->gather(&g, 2, want), backend->gather(&g, 2, got);
             assert_memory_equal(want, got, 2 * AREA * sizeof *got);
         }
-        test_windows(plain, way, &o, want, got);
+        test_windows(plain, backend, &o, want, got);
     }
 }
 
@@ -311,32 +312,32 @@ static void test_results(void **state)
         for (int i = 0; i < DT_TILE; i++)
             if (!isfinite(bias[i])) /* which NaN an addition gives is not promised */
                 bias[i] = 1;
-        for (int w = 1; w < TILE_WAYS; w++) {
-            if (tile_ways[w] == &dt_tile_way_dot || !way_runs(tile_ways[w]))
+        for (int w = 1; w < TILE_BACKENDS; w++) {
+            if (tile_backends[w] == &dt_tile_backend_dot || !backend_runs(tile_backends[w]))
                 continue;
             for (int turn = 0; turn < 64; turn++) {
                 const dt_tile_run run = {o.a, o.b, DT_TILE, AREA, 1 + turn % STEPS};
                 _Alignas(64) float sums[AREA];
-                const int slice = DT_TILE >> turn % 4;
+                const int fold = DT_TILE >> turn % 4;
                 dt_tile_out out = {.at = want,
                                    .row = 48,
-                                   .jump = (size_t)slice * 48 + 5,
-                                   .slice = slice,
-                                   .slices = 1 + turn % (DT_TILE / slice),
-                                   .rows = 1 + turn / 2 % slice,
+                                   .jump = (size_t)fold * 48 + 5,
+                                   .fold = fold,
+                                   .folds = 1 + turn % (DT_TILE / fold),
+                                   .rows = 1 + turn / 2 % fold,
                                    .channels = 1 + turn * 7 % DT_TILE,
                                    .type = turn % 3 ? DT_BF16 : DT_F32,
                                    .bias =
                                        turn % 2 && kind != SPECIAL && kind != ANY ? bias : NULL};
                 memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
                 memcpy(sums, o.old, sizeof sums);
-                const int rows = slice == DT_TILE ? out.rows : DT_TILE;
-                dt_tile_way_plain.multiply(sums, &run, 1, rows, turn & 4, &out);
+                const int rows = fold == DT_TILE ? out.rows : DT_TILE;
+                dt_tile_backend_plain.multiply(sums, &run, 1, rows, turn & 4, &out);
                 memcpy(sums, o.old, sizeof sums);
                 out.at = got;
-                tile_ways[w]->begin();
-                tile_ways[w]->multiply(sums, &run, 1, rows, turn & 4, &out);
-                tile_ways[w]->end();
+                tile_backends[w]->begin();
+                tile_backends[w]->multiply(sums, &run, 1, rows, turn & 4, &out);
+                tile_backends[w]->end();
                 assert_memory_equal(want, got, sizeof got);
             }
         }

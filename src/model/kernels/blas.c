@@ -254,6 +254,6 @@ const dt_kernel dt_kernel_blas = {
     .open = blas_open,
     .run = blas_run,
     .close = blas_close,
-    .backend = "OpenBLAS",
+    .library = "OpenBLAS",
     .version = blas_version,
 };

@@ -72,7 +72,7 @@ bool dt_kernel_library(size_t i, const char **name, char *version, size_t size)
 {
     if (i >= KERNEL_COUNT)
         return false;
-    *name = kernel_table[i]->backend;
+    *name = kernel_table[i]->library;
     kernel_table[i]->version(version, size);
     return true;
 }

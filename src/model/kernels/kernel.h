@@ -44,7 +44,7 @@ typedef struct dt_kernel {
     dt_status (*run)(void *state, const dt_conv_args *a);
     void (*pack)(const void *state, const float *master, void *packed); /* if packed_bytes */
     void (*close)(void *state);
-    const char *backend; /* what it stands on, and which version */
+    const char *library; /* what it stands on, and which version */
     void (*version)(char *out, size_t size);
 } dt_kernel;
 

@@ -353,6 +353,6 @@ const dt_kernel dt_kernel_onednn = {
     .run = onednn_run,
     .pack = onednn_pack,
     .close = onednn_close,
-    .backend = "oneDNN",
+    .library = "oneDNN",
     .version = onednn_version,
 };

@@ -1,7 +1,7 @@
-/* peaks.c - how fast this process multiplies, by the kernels' own products on operands in the caches,
- * and streams through memory. */
+/* peaks.c - how fast this process multiplies, by the kernels' own products on operands in the
+ * caches, and streams through memory. */
 #include "parts.h"
-#include "tiles/way.h"
+#include "tiles/backend.h"
 
 #include <stdio.h>
 
@@ -26,7 +26,7 @@ static void peak_draw(dt_bf16 *to, dt_dtype type, uint32_t tensor)
         memcpy(to, number, PEAK_STEPS * DT_TILE_AREA * sizeof *to);
 }
 
-static double peak_tile_seconds(const dt_tile_way *w, const peak_operands *o, int64_t rounds,
+static double peak_tile_seconds(const dt_tile_backend *w, const peak_operands *o, int64_t rounds,
                                 int threads)
 {
     const double start = dt_seconds();
@@ -47,7 +47,7 @@ static double peak_tile_seconds(const dt_tile_way *w, const peak_operands *o, in
 
 /* A try is longer than the slices of time that the kernel deals out: ranks that share a core
  * share its peak. */
-static double peak_tiles(const dt_tile_way *w, dt_dtype type, int threads)
+static double peak_tiles(const dt_tile_backend *w, dt_dtype type, int threads)
 {
     const double long_enough = 0.015;
     const double flops = 2.0 * DT_TILE * DT_TILE * (type == DT_F32 ? DT_TILE / 2 : DT_TILE) *
@@ -67,7 +67,7 @@ static double peak_tiles(const dt_tile_way *w, dt_dtype type, int threads)
     return flops * (double)rounds * (double)threads / best;
 }
 
-/* ---- Where float32 has no tiles: a 1x1 convolution by its kernel row -------------------------- */
+/* ---- Where float32 has no tiles: a 1x1 convolution by its kernel row ------------------------ */
 
 static dt_status peak_execute(const dt_kernel *k, void *state, const dt_conv_args *a, double *best)
 {
@@ -165,7 +165,7 @@ dt_status dt_peaks_measure(dt_peaks *p, int threads)
     if (!dt_tile_current(DT_F32))
         DT_TRY(peak_kernel(p, threads));
     for (int type = 0; type < DT_DTYPES; type++) {
-        const dt_tile_way *w = dt_tile_current((dt_dtype)type);
+        const dt_tile_backend *w = dt_tile_current((dt_dtype)type);
         if (w) {
             p->flops[type] = peak_tiles(w, (dt_dtype)type, threads);
             snprintf(p->flops_by[type], sizeof p->flops_by[0], "tiles %s", w->name);

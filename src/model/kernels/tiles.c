@@ -1,6 +1,6 @@
 /* tiles.c - convolution passes in bf16 by products of tiles of our own: no library decides about
- * blocks or order, so the bits are ours. tiles/tiles.h says how a pass is cut, tiles/way.h how a
- * product is computed. */
+ * blocks or order, so the bits are ours. tiles/tiles.h says how a pass is cut, tiles/backend.h
+ * how a product is computed. */
 #include "parts.h"
 #include "tiles/tiles.h"
 
@@ -9,35 +9,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- Which way ------------------------------------------------------------------------------- */
+/* ---- Which backend --------------------------------------------------------------------------- */
 
-static const dt_tile_way *tiles_way; /* set by dt_tile_use */
+static const dt_tile_backend *tiles_backend; /* set by dt_tile_use */
 
-void dt_tile_use(const dt_tile_way *way)
+void dt_tile_use(const dt_tile_backend *backend)
 {
-    tiles_way = way;
+    tiles_backend = backend;
 }
 
-const dt_tile_way *dt_tile_current(dt_dtype type)
+const dt_tile_backend *dt_tile_current(dt_dtype type)
 {
     if (type == DT_F32)
 #if defined(__x86_64__)
-        return dt_isa_current() >= DT_ISA_AVX512 ? &dt_tile_way_fma : NULL;
+        return dt_isa_current() >= DT_ISA_AVX512 ? &dt_tile_backend_fma : NULL;
 #else
         return NULL;
 #endif
-    if (tiles_way)
-        return tiles_way;
+    if (tiles_backend)
+        return tiles_backend;
 #if defined(__x86_64__)
     const dt_isa isa = dt_isa_current(), bits = dt_isa_bits();
     if (bits == DT_ISA_AMX && dt_isa_has_tiles())
-        return &dt_tile_way_amx;
+        return &dt_tile_backend_amx;
     if (bits == DT_ISA_AMX && isa >= DT_ISA_AVX512)
-        return &dt_tile_way_avx512;
+        return &dt_tile_backend_avx512;
     if (bits == DT_ISA_AVX512_BF16)
-        return &dt_tile_way_dot;
+        return &dt_tile_backend_dot;
 #endif
-    return dt_isa_bits() == DT_ISA_AMX ? &dt_tile_way_plain : NULL;
+    return dt_isa_bits() == DT_ISA_AMX ? &dt_tile_backend_plain : NULL;
 }
 
 /* ---- Open and close -------------------------------------------------------------------------- */
@@ -77,14 +77,14 @@ static dt_status tiles_open(void **state, const dt_conv *c, dt_pass pass, dt_ker
     DT_TRY(dt_calloc(&t, 1, sizeof *t, "a convolution of tiles"));
     *info = (dt_kernel_info){.scratch_bytes = 0};
     DT_GO(st, dt_tiles_plan(t, c, pass), out);
-    t->way = dt_tile_current(c->type);
+    t->backend = dt_tile_current(c->type);
     t->scratch = dt_align(t->scratch, 4096);
     info->scratch_bytes = t->scratch * (size_t)c->threads;
     if (pass == DT_PASS_WEIGHTS)
         info->scratch_bytes += dt_tiles_partial_bytes(t) + (c->bias ? dt_bias_scratch_bytes(c) : 0);
     else
         info->packed_bytes = dt_tiles_packed_bytes(t);
-    snprintf(info->impl, sizeof info->impl, "%s", t->way->name);
+    snprintf(info->impl, sizeof info->impl, "%s", t->backend->name);
     snprintf(info->layout, sizeof info->layout, "tiles %s %dx%d of %dx%d blocks of 32",
              pass == DT_PASS_DATA ? "data" : "forward", t->taps_y, t->taps_x, t->in.blocks,
              t->out.blocks);
@@ -113,14 +113,14 @@ static dt_status tiles_run(void *state, const dt_conv_args *a)
 #pragma omp parallel num_threads(c->threads)
     {
         char *mine = scratch + (size_t)omp_get_thread_num() * t->scratch;
-        t->way->begin();
+        t->backend->begin();
 #pragma omp for schedule(static)
         for (int i = 0; i < dt_tiles_units(t); i++)
             if (weights)
                 dt_tiles_weights(t, i, a, (float *)a->scratch, mine);
             else
                 dt_tiles_forward(t, i, a, mine);
-        t->way->end();
+        t->backend->end();
     }
     if (!weights)
         return DT_OK;
@@ -145,6 +145,6 @@ const dt_kernel dt_kernel_tiles = {
     .run = tiles_run,
     .pack = tiles_pack,
     .close = tiles_close,
-    .backend = "tiles",
+    .library = "tiles",
     .version = tiles_version,
 };

@@ -109,9 +109,9 @@ static dt_tile_out forward_out(const forward_unit *u, int line, int x, int block
     return (dt_tile_out){.at = u->out + at * dt_dtype_bytes(u->type),
                          .row = t->out.row,
                          .jump = (size_t)t->out_h * t->out.line,
-                         .slice = t->slice,
+                         .fold = t->fold,
                          .rows = dt_tiles_rows(t, group, x),
-                         .slices = DT_MIN(t->slices, dt_tiles_up(t->out_lines - y, t->out_h)),
+                         .folds = DT_MIN(t->folds, dt_tiles_up(t->out_lines - y, t->out_h)),
                          .channels = DT_MIN(DT_TILE, t->out.channels - first),
                          .type = u->type,
                          .stream = t->stream,
@@ -124,7 +124,7 @@ static void forward_group(const forward_unit *u, int line0, int p0, int p1, int 
     const dt_tiles *t = u->t;
     const int steps = dt_tiles_steps(t), width = u->x1 - u->x0;
     const dt_bf16 *weights = u->weights + (size_t)block * (size_t)steps * DT_TILE_AREA;
-    const int chunk = DT_MIN(steps, t->way->chunk);
+    const int chunk = DT_MIN(steps, t->backend->chunk);
 
     for (int k0 = 0; k0 < steps; k0 += chunk) {
         const int k1 = DT_MIN(steps, k0 + chunk);
@@ -136,8 +136,8 @@ static void forward_group(const forward_unit *u, int line0, int p0, int p1, int 
                 continue;
             const int runs = forward_runs(u, line, x, weights, k0, k1);
             const dt_tile_out out = forward_out(u, line, x, block);
-            t->way->multiply(sums, u->run, runs, t->slices > 1 ? DT_TILE : rows, k0 == 0,
-                             k1 == steps ? &out : NULL);
+            t->backend->multiply(sums, u->run, runs, t->folds > 1 ? DT_TILE : rows, k0 == 0,
+                                 k1 == steps ? &out : NULL);
         }
     }
 }
@@ -199,5 +199,5 @@ void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *
         }
     }
     if (t->stream)
-        t->way->fence();
+        t->backend->fence();
 }

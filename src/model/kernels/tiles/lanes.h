@@ -1,9 +1,9 @@
-/* lanes.h - the work around products of tiles on AVX-512: what way.h calls gather, transpose,
- * pairs, pack and finish. Included by the ways with vector instructions, each of which compiles it
- * with its own flags. */
+/* lanes.h - the work around products of tiles on AVX-512: what backend.h calls gather,
+ * transpose, pairs, pack and finish. Included by the backends with vector instructions, each of
+ * which compiles it with its own flags. */
 #ifndef DT_TILE_LANES_H
 #define DT_TILE_LANES_H
-#include "way.h"
+#include "backend.h"
 
 #include <immintrin.h>
 

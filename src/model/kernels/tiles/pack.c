@@ -9,28 +9,28 @@ static int pack_blocks(const dt_tiles *t)
     return t->in.blocks * (int)(t->area / DT_TILE_AREA);
 }
 
-/* The input's line y of a slice; -1: it lies outside. */
-static int pack_line(const dt_tiles *t, int y, int slice)
+/* The input's line y of a fold; -1: it lies outside. */
+static int pack_line(const dt_tiles *t, int y, int fold)
 {
-    const int line = y - t->top + slice * t->in_step;
+    const int line = y - t->top + fold * t->in_step;
     return line >= 0 && line < t->in_lines ? line : -1;
 }
 
-/* `count` blocks of all slices from a pixel on, as g->step, ahead and channels say. */
+/* `count` blocks of all folds from a pixel on, as g->step, ahead and channels say. */
 static void pack_rows(const dt_tiles *t, dt_tile_rows g, const dt_bf16 *in, int group, int y, int x,
                       int count, dt_bf16 *to)
 {
     g.row = t->in.row;
-    g.fill = t->slice;
-    for (int s = 0; s < t->slices; s++, to += t->slice * DT_TILE) {
+    g.fill = t->fold;
+    for (int s = 0; s < t->folds; s++, to += t->fold * DT_TILE) {
         const int line = pack_line(t, y, s);
         g.from = in + dt_tile_at(&t->in, group, DT_MAX(line, 0), x);
         g.rows = line < 0 ? 0 : dt_tiles_rows(t, group, x);
-        t->way->gather(&g, count, to);
+        t->backend->gather(&g, count, to);
     }
 }
 
-/* Virtual pixels of one slice from column x on whose channels lie alike, at most `count`; returns
+/* Virtual pixels of one fold from column x on whose channels lie alike, at most `count`; returns
  * how many. y: of the output, or -1. */
 static int pack_window(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int count,
                        dt_bf16 *to)
@@ -45,7 +45,7 @@ static int pack_window(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
                         .line = (size_t)line,
                         .step = (size_t)step,
                         .rows = y < 0 ? 0 : dt_tiles_rows(t, group, x),
-                        .fill = t->slice,
+                        .fill = t->fold,
                         .lines = c->kernel[0],
                         .wide = (int)wide,
                         .line0 = (int)(top < 0 ? -top : 0),
@@ -57,7 +57,7 @@ static int pack_window(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
 
     while (w.first == 0 && alike < count && left + alike * step + wide <= line)
         alike++;
-    t->way->window(&w, alike, to);
+    t->backend->window(&w, alike, to);
     return alike;
 }
 
@@ -66,9 +66,8 @@ static int pack_virtual(const dt_tiles *t, const dt_bf16 *in, int group, int y, 
 {
     int alike = 0;
 
-    for (int s = 0; s < t->slices; s++)
-        alike =
-            pack_window(t, in, group, pack_line(t, y, s), x, count, to + s * t->slice * DT_TILE);
+    for (int s = 0; s < t->folds; s++)
+        alike = pack_window(t, in, group, pack_line(t, y, s), x, count, to + s * t->fold * DT_TILE);
     return alike;
 }
 
@@ -167,15 +166,15 @@ void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x
         if (blocks <= PACK_BLOCKS) {
             some = pack_pixels(t, in, group, y, x, x1 - x, room);
             for (int i = 0; i < some * blocks; i++)
-                t->way->transpose(room + i * DT_TILE_AREA,
-                                  to + (size_t)(i % blocks) * plane + i / blocks * DT_TILE_AREA);
+                t->backend->transpose(room + i * DT_TILE_AREA, to + (size_t)(i % blocks) * plane +
+                                                                   i / blocks * DT_TILE_AREA);
             continue;
         }
         for (int b = 0; b < blocks; b += PACK_BLOCKS) {
             const int count = DT_MIN(PACK_BLOCKS, blocks - b);
             pack_pixel(t, in, group, y, x, b, count, room);
             for (int i = 0; i < count; i++)
-                t->way->transpose(room + i * DT_TILE_AREA, to + (size_t)(b + i) * plane);
+                t->backend->transpose(room + i * DT_TILE_AREA, to + (size_t)(b + i) * plane);
         }
     }
 }
@@ -203,7 +202,7 @@ static void pack_block(const dt_tiles *t, const float *from, int rows, int colum
         from = room;
         row = DT_TILE;
     }
-    (data ? t->way->pack_columns : t->way->pack_rows)(from, row, to);
+    (data ? t->backend->pack_columns : t->backend->pack_rows)(from, row, to);
 }
 
 /* Master seen as [kernel place and input channel][output channel]: its first row of a tap. */

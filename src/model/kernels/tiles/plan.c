@@ -5,13 +5,13 @@
 #include <limits.h>
 #include <stdlib.h>
 
-enum { MOST_SLICES = 8 };
+enum { MOST_FOLDS = 8 };
 
 /* ---- Along a side ---------------------------------------------------------------------------- */
 
 typedef struct side {
     int in, out, kernel, stride, pad; /* pixels of x and of y; padding before */
-    bool sliced;                      /* what lies outside is packed, as zeros or neighbours, */
+    bool folded;                      /* what lies outside is packed, as zeros or neighbours, */
     int top;                          /* and counted from this many before the first input */
 } side;
 
@@ -22,8 +22,8 @@ static void side_forward(const side *s, dt_tile_span *span, int *tap)
         tap[k] = k;
     for (int i = 0; i < s->out; i++) {
         const int at = i * s->stride - s->pad;
-        const int first = at < 0 && !s->sliced ? -at : 0;
-        const int end = s->sliced ? s->kernel : DT_MIN(s->kernel, s->in - at);
+        const int first = at < 0 && !s->folded ? -at : 0;
+        const int end = s->folded ? s->kernel : DT_MIN(s->kernel, s->in - at);
         span[i] = end > first ? (dt_tile_span){at + first + s->top, first, end - first}
                               : (dt_tile_span){0, 0, 0};
     }
@@ -44,7 +44,7 @@ static void side_data(const side *s, dt_tile_span *span, int *tap)
             dt_tile_span now = {0, 0, 0};
             for (int t = first; t < n; t++) {
                 const int away = i + s->pad - tap[t];
-                if (!s->sliced && (away < 0 || away / s->stride >= s->out))
+                if (!s->folded && (away < 0 || away / s->stride >= s->out))
                     continue;
                 if (now.count++ == 0)
                     now.in = away / s->stride + s->top, now.tap = t;
@@ -117,23 +117,23 @@ static void plan_problem(dt_tiles *t, side *h, side *w)
     }
 }
 
-/* Slices begin with multiples of the stride, so that the same taps are theirs. */
-static void plan_slices(dt_tiles *t, side *h)
+/* Folds begin with multiples of the stride, so that the same taps are theirs. */
+static void plan_folds(dt_tiles *t, side *h)
 {
     const bool data = t->pass == DT_PASS_DATA;
     int *lines = data ? &h->in : &h->out;
 
     t->in_lines = data ? h->out : h->in;
     t->out_lines = *lines;
-    for (t->slices = 1; !t->flat && t->slices < MOST_SLICES && 2 * t->slices <= *lines &&
-                        2 * t->slices * t->rows <= DT_TILE;)
-        t->slices *= 2;
-    t->slice = DT_TILE / t->slices;
-    if (t->slices == 1)
+    for (t->folds = 1; !t->flat && t->folds < MOST_FOLDS && 2 * t->folds <= *lines &&
+                       2 * t->folds * t->rows <= DT_TILE;)
+        t->folds *= 2;
+    t->fold = DT_TILE / t->folds;
+    if (t->folds == 1)
         return;
-    h->sliced = true;
+    h->folded = true;
     h->top = data ? DT_MAX(0, (h->kernel - 1 - h->pad) / h->stride) : h->pad;
-    *lines = dt_tiles_up(*lines, t->slices);
+    *lines = dt_tiles_up(*lines, t->folds);
     if (data)
         *lines = dt_tiles_up(*lines, h->stride) * h->stride;
     t->in_step = data ? *lines / h->stride : *lines * h->stride;
@@ -157,7 +157,7 @@ static dt_status plan_tables(dt_tiles *t, const side *h, const side *w)
     t->tap_x = t->tap_y + t->taps_y;
     (data ? side_data : side_forward)(h, t->y, t->tap_y);
     (data ? side_data : side_forward)(w, t->x, t->tap_x);
-    for (int i = 0; i < t->out_h && h->sliced; i++)
+    for (int i = 0; i < t->out_h && h->folded; i++)
         t->in_h = DT_MAX(i ? t->in_h : 1, t->y[i].in + t->y[i].count);
     return DT_OK;
 }
@@ -189,7 +189,7 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass)
         plan_channels(&t->in, window, t);
     t->groups = dt_tiles_up(t->rows, DT_TILE);
     plan_problem(t, &h, &w);
-    plan_slices(t, &h);
+    plan_folds(t, &h);
     DT_TRY(plan_tables(t, &h, &w));
     (pass == DT_PASS_WEIGHTS ? dt_tiles_weights_cut : dt_tiles_forward_cut)(t);
     return DT_OK;

@@ -7,8 +7,8 @@
  * beyond the last image are zeros in packed operands and never stored.
  *
  * Few images would leave most rows empty: of up to 16, 8, 4 images the maps are cut into 2, 4, 8
- * *slices* of lines, and a tile pixel is the same pixel of every slice of every image. A line of
- * the pass is then that line of each slice; the lines around a slice are its neighbour's, or zeros.
+ * *folds* of lines, and a tile pixel is the same pixel of every fold of every image. A line of
+ * the pass is then that line of each fold; the lines around a fold are its neighbour's, or zeros.
  *
  * Channels go in blocks of 32, the last one filled up with zeros. Where the input has fewer than 32
  * (stems), all that a kernel meets becomes the channels of a virtual pixel, one for each pixel of
@@ -19,7 +19,7 @@
  * alone; an element is summed inside one unit in one order, so bits depend on nothing else. */
 #ifndef DT_TILES_H
 #define DT_TILES_H
-#include "way.h"
+#include "backend.h"
 
 /* Along a side: an output takes the inputs [in, in + count), which meet the packed taps
  * [tap, tap + count). */
@@ -37,7 +37,7 @@ typedef struct dt_tile_view {
 typedef struct dt_tiles {
     dt_conv conv;
     dt_pass pass;
-    const dt_tile_way *way;
+    const dt_tile_backend *backend;
     int parts;   /* bf16 that a number of the operands has room for: 1, or 2 of a float32 */
     size_t area; /* elements of a packed block: of float32's weight gradient 32 x 32 numbers */
 
@@ -46,16 +46,16 @@ typedef struct dt_tiles {
     bool flat;
     bool merged;
     int rows;                             /* images, or positions if flat */
-    int groups, in_h, in_w, out_h, out_w; /* lines of a slice, as the tables count them */
+    int groups, in_h, in_w, out_h, out_w; /* lines of a fold, as the tables count them */
     int taps_y, taps_x, step_x;           /* step_x: between the inputs of neighbouring outputs */
     int *tap_y, *tap_x;                   /* packed place of a tap: its kernel row, column */
     dt_tile_span *y, *x;                  /* of the output's lines, columns */
     void *tables;                         /* the four, owned */
     dt_tile_view in, out;
 
-    /* Slices: line y of slice s is line y + s * out_h of the output, and y - top + s * in_step of
+    /* Folds: line y of fold s is line y + s * out_h of the output, and y - top + s * in_step of
      * the input, if that is one of in_lines, out_lines. */
-    int slices, slice; /* count; rows of each: 32 / slices */
+    int folds, fold; /* count; rows of each: 32 / folds */
     int in_lines, out_lines, in_step, top;
 
     /* How it is cut. */
@@ -71,11 +71,11 @@ typedef struct dt_tiles {
     size_t scratch; /* bytes of a thread */
 } dt_tiles;
 
-/* Fills in all but way and scratch. DT_NOMEM. */
+/* Fills in all but backend and scratch. DT_NOMEM. */
 dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass) DT_MUST_CHECK;
 void dt_tiles_release(dt_tiles *t);
 
-/* Rows in use of each slice of a tile pixel; 0: it lies beyond the end. */
+/* Rows in use of each fold of a tile pixel; 0: it lies beyond the end. */
 int dt_tiles_rows(const dt_tiles *t, int group, int x);
 /* Input columns [*first, *end) that output columns [x0, x1) read. */
 void dt_tiles_reads(const dt_tiles *t, int x0, int x1, int *first, int *end);

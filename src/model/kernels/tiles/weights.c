@@ -93,20 +93,20 @@ static int weights_transpose(const weights_unit *u, int g, int done)
     return ys.count ? DT_MAX(done, end - 1) : done;
 }
 
-/* 32 elements of each row in line y of dy, all slices. */
+/* 32 elements of each row in line y of dy, all folds. */
 static void weights_gather(const dt_tiles *t, const dt_bf16 *from, int rows, int channels,
                            size_t ahead, int y, dt_bf16 *to)
 {
-    const size_t slice = (size_t)t->out_h * t->out.line;
+    const size_t apart = (size_t)t->out_h * t->out.line;
 
-    for (int s = 0; s < t->slices; s++, to += t->slice * DT_TILE, from += slice) {
+    for (int s = 0; s < t->folds; s++, to += t->fold * DT_TILE, from += apart) {
         const dt_tile_rows g = {.from = from,
                                 .row = t->out.row,
                                 .ahead = ahead,
                                 .rows = y + s * t->out_h < t->out_lines ? rows : 0,
                                 .channels = channels,
-                                .fill = t->slice};
-        t->way->gather(&g, 1, to);
+                                .fill = t->fold};
+        t->backend->gather(&g, 1, to);
     }
 }
 
@@ -116,11 +116,11 @@ static void weights_block_pairs(const dt_tiles *t, const dt_bf16 *from, int rows
     _Alignas(64) dt_bf16 room[DT_TILE_AREA];
 
     if (rows == DT_TILE && channels == DT_TILE) {
-        t->way->pairs(from, t->out.row, t->out.pixel, to);
+        t->backend->pairs(from, t->out.row, t->out.pixel, to);
         return;
     }
     weights_gather(t, from, rows, channels, 0, y, room);
-    t->way->pairs(room, DT_TILE, 0, to);
+    t->backend->pairs(room, DT_TILE, 0, to);
 }
 
 /* [2 halves][32 rows][16 channels] */
@@ -141,8 +141,7 @@ static void weights_pair(const weights_unit *u, int g, int slot)
     for (int x = u->x0; x < u->x1; x++)
         for (int b = u->block0; b < u->block1; b++) {
             const int channels = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE);
-            const dt_bf16 *from =
-                u->dy + dt_tile_at(&t->out, group, y, x) + b * DT_TILE * t->parts;
+            const dt_bf16 *from = u->dy + dt_tile_at(&t->out, group, y, x) + b * DT_TILE * t->parts;
             dt_bf16 *to = weights_pairs(u, b, slot) + (size_t)(x - u->x0) * t->area;
             (t->parts == 2 ? weights_block_floats : weights_block_pairs)(
                 t, from, dt_tiles_rows(t, group, x), channels, y, to);
@@ -185,8 +184,8 @@ static void weights_block(const weights_unit *u, int g0, int g1, int block, int 
                           t->parts == 2 ? 0 : DT_TILE, (size_t)t->step_x * t->area, end - first};
     }
     if (runs || u->fresh)
-        t->way->multiply(sums, u->run, runs, DT_MIN(DT_TILE, t->in.channels - ib * DT_TILE),
-                         u->fresh, NULL);
+        t->backend->multiply(sums, u->run, runs, DT_MIN(DT_TILE, t->in.channels - ib * DT_TILE),
+                             u->fresh, NULL);
 }
 
 static void weights_band(const weights_unit *u, int g0, int g1)

@@ -1,4 +1,4 @@
-/* way_avx512.c - products of tiles by AVX-512, with the bits of the AMX unit: see way.h. */
+/* backend_avx512.c - products of tiles by AVX-512, with the bits of the AMX unit: see backend.h. */
 #if defined(__x86_64__)
 #include "lanes.h"
 
@@ -74,7 +74,7 @@ static void pair_multiply(float *sums, const dt_tile_run *run, int runs, int row
         lanes_finish(out, sums);
 }
 
-const dt_tile_way dt_tile_way_avx512 = {
+const dt_tile_backend dt_tile_backend_avx512 = {
     .name = "avx512",
     .isa = DT_ISA_AVX512,
     .chunk = 12,

@@ -1,4 +1,4 @@
-/* way.h - a way to execute products of tiles: the instructions, and the work around them.
+/* backend.h - what executes products of tiles: the instructions, and the work around them.
  *
  * Everything is made of *blocks* of 32 x 32. A block of the left operand is 32 rows of 32 bf16;
  * of the right one [2 halves of the columns][16 pairs][16 columns][2], so that a dword is a pair
@@ -14,8 +14,8 @@
  * as two elements, and a step reduces 16. Where the reduction runs over rows (weight gradient) both
  * operands of a step are 32 rows of 32 numbers: [2 halves][32 rows][16]. One chain of fused
  * multiply-adds in order of the reduction. */
-#ifndef DT_TILE_WAY_H
-#define DT_TILE_WAY_H
+#ifndef DT_TILE_BACKEND_H
+#define DT_TILE_BACKEND_H
 #include "../kernel.h"
 
 enum {
@@ -59,16 +59,16 @@ typedef struct dt_tile_window {
  * statistics say, belongs here. */
 typedef struct dt_tile_out {
     void *at;         /* row 0, first channel; type */
-    size_t row, jump; /* elements, to the next row and slice */
-    int slice;        /* rows of a slice: 32, 16, 8 or 4 */
-    int rows, slices; /* that are stored: rows of each slice, slices */
+    size_t row, jump; /* elements, to the next row and fold */
+    int fold;         /* rows of a fold: 32, 16, 8 or 4 */
+    int rows, folds;  /* that are stored: rows of each fold, folds */
     int channels;     /* at most 32 */
     dt_dtype type;
     bool stream;       /* past the caches; the caller fences */
     const float *bias; /* [channels], or NULL */
 } dt_tile_out;
 
-typedef struct dt_tile_way {
+typedef struct dt_tile_backend {
     const char *name;
     dt_isa isa; /* that the CPU must have */
     int chunk;  /* steps that are multiplied for a group of blocks before the next ones */
@@ -93,26 +93,27 @@ typedef struct dt_tile_way {
     void (*pack_rows)(const float *from, size_t row, dt_bf16 *to);
     void (*pack_columns)(const float *from, size_t row, dt_bf16 *to);
     void (*fence)(void); /* behind streamed stores, before other threads read */
-} dt_tile_way;
+} dt_tile_backend;
 
-/* One file way_<name>.c each; those with vector instructions need their own compiler flags. */
-extern const dt_tile_way dt_tile_way_plain;
+/* One file backend_<name>.c each; those with vector instructions need their own compiler flags. */
+extern const dt_tile_backend dt_tile_backend_plain;
 #if defined(__x86_64__)
-extern const dt_tile_way dt_tile_way_avx512, dt_tile_way_dot, dt_tile_way_amx, dt_tile_way_fma;
+extern const dt_tile_backend dt_tile_backend_avx512, dt_tile_backend_dot, dt_tile_backend_amx,
+    dt_tile_backend_fma;
 #endif
 
-/* The way of this CPU, for bf16 perhaps the one set by dt_tile_use; NULL: none is fast enough to be
- * taken. */
-const dt_tile_way *dt_tile_current(dt_dtype type);
+/* The backend of this CPU, for bf16 perhaps the one set by dt_tile_use; NULL: none is fast
+ * enough to be taken. */
+const dt_tile_backend *dt_tile_current(dt_dtype type);
 /* For tests: NULL lifts it. */
-void dt_tile_use(const dt_tile_way *way);
+void dt_tile_use(const dt_tile_backend *backend);
 
 /* Elements from `at` to a row of the block, or -1 where it is not stored. */
 static inline ptrdiff_t dt_tile_place(const dt_tile_out *o, int r)
 {
-    const int slice = r / o->slice, row = r % o->slice;
-    return row < o->rows && slice < o->slices
-               ? (ptrdiff_t)((size_t)slice * o->jump + (size_t)row * o->row)
+    const int fold = r / o->fold, row = r % o->fold;
+    return row < o->rows && fold < o->folds
+               ? (ptrdiff_t)((size_t)fold * o->jump + (size_t)row * o->row)
                : -1;
 }
 

@@ -1,5 +1,5 @@
-/* way_dot.c - products of tiles by VDPBF16PS, for CPUs with AVX512_BF16 and without AMX. A class
- * of bits of its own: see way.h. */
+/* backend_dot.c - products of tiles by VDPBF16PS, for CPUs with AVX512_BF16 and without AMX. A
+ * class of bits of its own: see backend.h. */
 #if defined(__x86_64__)
 #include "registers.h"
 
@@ -8,7 +8,7 @@ static inline __m512 registers_add(__m512 sums, __m512i b, __m512i x)
     return _mm512_dpbf16_ps(sums, (__m512bh)b, (__m512bh)x);
 }
 
-const dt_tile_way dt_tile_way_dot = {
+const dt_tile_backend dt_tile_backend_dot = {
     .name = "dot",
     .isa = DT_ISA_AVX512_BF16,
     .chunk = INT_MAX,

@@ -1,4 +1,4 @@
-/* way_fma.c - products of tiles in float32 by AVX-512's FMA: see way.h. */
+/* backend_fma.c - products of tiles in float32 by AVX-512's FMA: see backend.h. */
 #if defined(__x86_64__)
 #include "registers.h"
 
@@ -27,7 +27,7 @@ static void fma_pack_columns(const float *from, size_t row, dt_bf16 *to)
     }
 }
 
-const dt_tile_way dt_tile_way_fma = {
+const dt_tile_backend dt_tile_backend_fma = {
     .name = "fma",
     .isa = DT_ISA_AVX512,
     .chunk = INT_MAX,

@@ -1,4 +1,4 @@
-/* way_amx.c - products of tiles by the AMX unit: see way.h. */
+/* backend_amx.c - products of tiles by the AMX unit: see backend.h. */
 #if defined(__x86_64__)
 #include "lanes.h"
 
@@ -62,7 +62,7 @@ static void amx_multiply(float *sums, const dt_tile_run *run, int runs, int rows
         lanes_finish(out, sums);
 }
 
-const dt_tile_way dt_tile_way_amx = {
+const dt_tile_backend dt_tile_backend_amx = {
     .name = "amx",
     .isa = DT_ISA_AMX,
     .chunk = 12, /* 24 KiB of b stay in the first-level cache */

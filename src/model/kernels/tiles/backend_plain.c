@@ -1,10 +1,10 @@
-/* way_plain.c - products of tiles in plain C, with the bits of the AMX unit: see way.h.
+/* backend_plain.c - products of tiles in plain C, with the bits of the AMX unit: see backend.h.
  *
  * A double holds the product of two bf16 exactly, and 53 >= 2 * 24 + 2, so that rounding a sum
  * first to 53 and then to 24 bits is rounding once (Figueroa 1995): no FMA instruction is
  * needed. A result is denormal if it lies below 2^-126 after rounding to 24 bits as if exponents
  * had no bound: below 2^-126 - 2^-151; that value itself, a tie, becomes 2^-126. */
-#include "way.h"
+#include "backend.h"
 
 #include <math.h>
 
@@ -204,7 +204,7 @@ static void plain_nothing(void)
 {
 }
 
-const dt_tile_way dt_tile_way_plain = {
+const dt_tile_backend dt_tile_backend_plain = {
     .name = "plain",
     .isa = DT_ISA_PORTABLE,
     .chunk = 12,
