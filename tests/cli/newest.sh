@@ -66,7 +66,7 @@ rm -rf $(ls -d "$run"/checkpoints/step-* | grep -vxF -e "$newest" -e "$before")
 of "$run/model.safetensors" 4
 # and so is the model: nothing is left
 printf X | dd of="$run/model.safetensors" bs=1 seek=9 conv=notrunc status=none
-refuses 66 "neither a model nor a valid checkpoint" -- eval "${data[@]}" --model "$run"
+refuses 65 "none of the 2 checkpoints in" "is valid" -- eval "${data[@]}" --model "$run"
 
 # of a run that prunes while others read
 rm -r "$run"
