@@ -4,6 +4,8 @@
  * makes a few small ones per execute), and resident memory stays flat. */
 #include "ranks.h"
 
+#include "folder.h"
+
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -111,18 +113,11 @@ static void session_open(dt_session *s, const dt_run *r, FILE **out)
 
 static void session_close(dt_session *s, const char *folder, FILE *out)
 {
-    static const char *const files[] = {"options.yaml", "metrics.jsonl", "checkpoints"};
-    char path[128];
-
     if (!s->leads)
         return;
     dt_session_close(s);
     fclose(out);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        remove(path);
-    }
-    assert_int_equal(rmdir(folder), 0);
+    folder_remove(folder);
 }
 
 static void steps_allocate_nothing(void **state)
