@@ -144,29 +144,6 @@ static dt_status save_one(driver *d, const dt_rundir *run, dt_report *m, int64_t
     return dt_checkpoint_prune(run, k, &keep);
 }
 
-static dt_status save_all(driver *d, const char *folder, int64_t first, int64_t count)
-{
-    dt_report_setup setup = {.path = folder};
-    dt_report m;
-    dt_rundir run;
-    struct stat info;
-
-    if (mkdir(folder, 0755) == 0)
-        DT_TRY(dt_folder_sync_above(AT_FDCWD, folder));
-    else if (errno != EEXIST)
-        return dt_fail(DT_CANTCREATE, "%s: %s", folder, strerror(errno));
-    DT_TRY(run_open(&run, folder));
-    setup.folder = run.folder;
-    if (fstatat(setup.folder, "metrics.jsonl", &info, AT_SYMLINK_NOFOLLOW) == 0)
-        setup.keep_bytes = info.st_size; /* of the process before */
-    dt_status st = dt_report_open(&m, "jsonl", &setup);
-    for (int64_t k = first; k < first + count && st == DT_OK; k++)
-        st = save_one(d, &run, &m, k);
-    dt_report_close(&m);
-    dt_rundir_close(&run);
-    return st;
-}
-
 typedef struct loading {
     driver *d;
     dt_progress at;
@@ -190,6 +167,31 @@ static dt_status find(const dt_rundir *run, loading *l, bool names, char found[P
     else
         DT_TRY(st);
     return names ? torn_name(run, torn) : DT_OK;
+}
+
+static dt_status save_all(driver *d, const char *folder, int64_t first, int64_t count)
+{
+    dt_report_setup setup = {.path = folder};
+    dt_report m;
+    loading l = {.d = d};
+    char found[PATH_MAX];
+    dt_rundir run;
+
+    if (mkdir(folder, 0755) == 0)
+        DT_TRY(dt_folder_sync_above(AT_FDCWD, folder));
+    else if (errno != EEXIST)
+        return dt_fail(DT_CANTCREATE, "%s: %s", folder, strerror(errno));
+    DT_TRY(run_open(&run, folder));
+    setup.folder = run.folder;
+    /* As in a run, the lines after the newest valid checkpoint go. */
+    DT_TRY(find(&run, &l, false, found, NULL));
+    setup.keep_bytes = l.at.metrics_bytes;
+    dt_status st = dt_report_open(&m, "jsonl", &setup);
+    for (int64_t k = first; k < first + count && st == DT_OK; k++)
+        st = save_one(d, &run, &m, k);
+    dt_report_close(&m);
+    dt_rundir_close(&run);
+    return st;
 }
 
 static dt_status load(driver *d, const char *folder, bool names)
