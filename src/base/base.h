@@ -200,7 +200,6 @@ int dt_borrow(const dt_lent *l, int *fd);
 void dt_log_init(int rank, int world);
 void dt_note(const char *fmt, ...) DT_PRINTF(1, 2);
 void dt_warn(const char *fmt, ...) DT_PRINTF(1, 2);
-void dt_warn_once(const char *text); /* the same text once in a process */
 void dt_log_error(const char *fmt, ...) DT_PRINTF(1, 2);
 /* Into this rank's own file alone, where there is one. */
 void dt_log_own(const char *fmt, ...) DT_PRINTF(1, 2);
@@ -210,13 +209,8 @@ void dt_log_own(const char *fmt, ...) DT_PRINTF(1, 2);
 dt_status dt_log_into(const char *folder) DT_MUST_CHECK;
 /* A line from any thread: to stderr and into the file. */
 void dt_log_line(const char *line);
-/* Lines of the log and dt_fail's records show `name` for the path `place` and what is below it:
- * a folder that is reached by its descriptor has another name for its user. Both are borrowed;
- * NULL: none. While no other thread logs or fails. */
-void dt_log_alias(const char *place, const char *name);
-/* Make a text one harmless line: the alias put into it, which is cut to its room, and control
- * characters shown as '?'. */
-void dt_log_shown(char *text, size_t room);
+/* Make a text one harmless line: control characters and bytes that are no UTF-8 become '?'. */
+void dt_log_shown(char *text);
 
 /* ---- Memory ---------------------------------------------------------------------- */
 

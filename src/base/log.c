@@ -10,12 +10,11 @@
 #include <unistd.h>
 
 /* The log sink, one of the two pieces of process state that the style allows. Written by
- * dt_log_init, dt_log_into and dt_log_alias, when no other thread reads it. */
+ * dt_log_init and dt_log_into, when no other thread reads it. */
 static struct {
     int rank, world;
     char host[DT_HOST_CHARS];
-    const char *place, *name; /* the alias; NULL: none */
-    int own;                  /* this rank's file; -1: none */
+    int own; /* this rank's file; -1: none */
 } sink = {.rank = 0, .world = 1, .host = "localhost", .own = -1};
 
 enum { LINE_CHARS = 8192 + 256 };
@@ -73,7 +72,7 @@ static void sink_write(bool shown, const char *prefix, const char *fmt, va_list 
         return;
     memcpy(line, prefix, head + 1);
     vsnprintf(line + head, sizeof line - head, fmt, args);
-    dt_log_shown(line + head, sizeof line - head);
+    dt_log_shown(line + head);
     own_write(line);
     if (shown)
         stderr_write(line);
@@ -84,12 +83,6 @@ void dt_log_init(int rank, int world)
     sink.rank = rank;
     sink.world = world;
     dt_host_name(sink.host);
-}
-
-void dt_log_alias(const char *place, const char *name)
-{
-    sink.place = place;
-    sink.name = name;
 }
 
 /* The bytes of the UTF-8 sequence that begins here, 0: none does. What it says is not looked at. */
@@ -106,7 +99,7 @@ static int sequence_bytes(const unsigned char *c)
 /* Names out of a hostile file must neither steer the terminal that shows them nor pass for a
  * message of their own: no control characters, those from 0x80 to 0x9f neither, as a character or
  * as a byte. */
-static void disarm(char *text)
+void dt_log_shown(char *text)
 {
     for (unsigned char *c = (unsigned char *)text; *c;) {
         const int bytes = sequence_bytes(c);
@@ -117,32 +110,6 @@ static void disarm(char *text)
             if (control || bytes == 0)
                 *c = '?';
     }
-}
-
-static void show_alias(char *text, size_t room)
-{
-    const size_t from = sink.place ? strlen(sink.place) : 0, to = from ? strlen(sink.name) : 0;
-
-    for (char *at = from ? strstr(text, sink.place) : NULL; at; at = strstr(at, sink.place)) {
-        const size_t before = (size_t)(at - text), rest = strlen(at + from);
-        if (at[from] >= '0' && at[from] <= '9') { /* another descriptor's */
-            at += from;
-            continue;
-        }
-        if (before + to >= room)
-            return;
-        const size_t kept = before + to + rest < room ? rest : room - 1 - before - to;
-        memmove(at + to, at + from, kept);
-        memcpy(at, sink.name, to);
-        at[to + kept] = '\0';
-        at += to;
-    }
-}
-
-void dt_log_shown(char *text, size_t room)
-{
-    show_alias(text, room);
-    disarm(text);
 }
 
 void dt_note(const char *fmt, ...)
@@ -159,20 +126,6 @@ void dt_warn(const char *fmt, ...)
     va_start(args, fmt);
     sink_write(sink.rank == 0, "dtrain: warning: ", fmt, args);
     va_end(args);
-}
-
-void dt_warn_once(const char *text)
-{
-    static dt_digest said[64];
-    static int count;
-    const dt_digest this = dt_hash_bytes(text, strlen(text));
-
-    for (int i = 0; i < count; i++)
-        if (memcmp(&said[i], &this, sizeof this) == 0)
-            return;
-    if (count < (int)DT_COUNT_OF(said))
-        said[count++] = this;
-    dt_warn("%s", text);
 }
 
 void dt_log_error(const char *fmt, ...)

@@ -45,7 +45,7 @@ dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt
     va_end(args);
     if (written <= 0)
         snprintf(fail_record, sizeof fail_record, "%s", dt_status_text(code));
-    dt_log_shown(fail_record, sizeof fail_record);
+    dt_log_shown(fail_record);
 
     /* A place in the source helps only where the source is at fault. */
     if (code == DT_BUG || code == DT_BACKEND) {
@@ -68,7 +68,7 @@ dt_status dt_fail_place(dt_status code, const char *fmt, ...)
     va_end(args);
     const size_t used = written > 0 ? strlen(fail_record) : 0;
     snprintf(fail_record + used, sizeof fail_record - used, "%s", why);
-    dt_log_shown(fail_record, sizeof fail_record);
+    dt_log_shown(fail_record);
     return code;
 }
 

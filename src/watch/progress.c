@@ -215,7 +215,7 @@ dt_status dt_watch_status(const char *run, bool going, FILE *f)
         line[length] = '\0';
         for (size_t k = strlen(line); k > 0 && line[k - 1] == ' '; k--)
             line[k - 1] = '\0';
-        dt_log_shown(line, length + 1);
+        dt_log_shown(line);
         if (line != text)
             fprintf(f, "%s\n", line);
         else if (ran && !going)

@@ -74,29 +74,6 @@ static void text_is_bounded_and_harmless(void **state)
     dt_fail_clear();
 }
 
-/* A folder reached by its descriptor is shown under its name, to the end of the room. */
-static void an_alias_is_shown(void **state)
-{
-    char text[20] = "at /fd/7: /fd/71", small[12] = "/fd/7/abcde";
-
-    (void)state;
-    dt_fail_clear();
-    dt_log_alias("/fd/7", "runs/a");
-    assert_int_equal(dt_fail(DT_IO, "no %s/x, /fd/71, %s", "/fd/7", "/fd/7"), DT_IO);
-    assert_string_equal(dt_fail_text(), "no runs/a/x, /fd/71, runs/a");
-    dt_fail_clear();
-    dt_log_shown(text, sizeof text);
-    assert_string_equal(text, "at runs/a: /fd/71");
-    dt_log_shown(small, sizeof small);
-    assert_string_equal(small, "runs/a/abcd");
-    dt_log_shown(small, 3); /* a name that does not fit */
-    assert_string_equal(small, "runs/a/abcd");
-    dt_log_alias(NULL, NULL);
-    assert_int_equal(dt_fail(DT_IO, "/fd/7"), DT_IO);
-    assert_string_equal(dt_fail_text(), "/fd/7");
-    dt_fail_clear();
-}
-
 /* Control characters, those above 0x7f as well, as characters and as bytes; all else stays. */
 static void nothing_steers_a_terminal(void **state)
 {
@@ -120,7 +97,7 @@ static void nothing_steers_a_terminal(void **state)
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
         char text[64];
         snprintf(text, sizeof text, "%s", row[i].text);
-        dt_log_shown(text, sizeof text);
+        dt_log_shown(text);
         assert_string_equal(text, row[i].shown);
     }
 }
@@ -233,7 +210,6 @@ int main(void)
         cmocka_unit_test(codes_are_the_documented_ones),
         cmocka_unit_test(first_cause_is_kept),
         cmocka_unit_test(text_is_bounded_and_harmless),
-        cmocka_unit_test(an_alias_is_shown),
         cmocka_unit_test(nothing_steers_a_terminal),
         cmocka_unit_test(record_belongs_to_the_thread),
         cmocka_unit_test(failures_propagate),
