@@ -81,7 +81,10 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool q
 {
     const int world = x->comm->world, rank = x->comm->rank;
 
-    DT_TRY(dt_fold_init_ranks(&x->fold, o->shards, world));
+    DT_TRY(dt_shards_check(o->shards, world));
+    DT_TRY(dt_fold_init(
+        &x->fold, &(dt_groups){.shards = o->shards, .world = world, .step = 1, .count = world},
+        true));
     DT_TRY(dt_calloc(&x->operand, (size_t)o->shards + 1, sizeof *x->operand, "the exchange"));
     DT_TRY(dt_calloc(&x->result, (size_t)o->shards + 1, sizeof *x->result, "the exchange"));
     dt_shards_of(o->shards, world, rank, &x->first, &x->end);
@@ -92,7 +95,14 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool q
     x->lockstep = o->lockstep;
     x->slots = dt_exchange_slots_of(x, rank);
     x->partials = dt_exchange_partials(x, rank);
-    DT_TRY(dt_exchange_fold_plan(x));
+    if (x->lockstep) /* each leaf has a slot of its own, and all are folded at once */
+        DT_TRY(dt_fold_init(&x->leaves,
+                            &(dt_groups){.shards = o->shards,
+                                         .world = o->shards,
+                                         .first = x->first,
+                                         .step = 1,
+                                         .count = x->end - x->first},
+                            false));
     DT_TRY(exchange_cut(x, o));
     return exchange_choose(x, o, quiet);
 }

@@ -27,9 +27,9 @@ static dt_status gather_part(dt_exchange *x, dt_span tensor, int part)
         if (has && (rank == 0 || rank == r))
             dt_exchange_count(x, tensor.count * sizeof(float), rank == r, rank == 0);
     }
-    DT_MPI(MPI_Gatherv(
-        rank == 0 ? MPI_IN_PLACE : dt_exchange_partial(x, mine ? part : 0) + tensor.first,
-        mine ? floats : 0, MPI_FLOAT, x->extra, count, displace, MPI_FLOAT, 0, x->mpi));
+    DT_MPI(
+        MPI_Gatherv(rank == 0 ? MPI_IN_PLACE : dt_exchange_slot(x, mine ? part : 0) + tensor.first,
+                    mine ? floats : 0, MPI_FLOAT, x->extra, count, displace, MPI_FLOAT, 0, x->mpi));
     return DT_OK;
 }
 

@@ -16,9 +16,9 @@ void dt_exchange_star_sum(dt_exchange *x, dt_span tensor)
     void *sum = x->sum + tensor.first;
 
     for (int i = 0; i < x->fold.operands; i++)
-        x->operand[i] = (dt_operand){
-            .at = i < x->partials ? dt_exchange_partial(x, i) + tensor.first
-                                  : x->extra + (size_t)(i - x->partials) * tensor.count};
+        x->operand[i] = (dt_operand){.at = i < x->partials ? dt_exchange_slot(x, i) + tensor.first
+                                                           : x->extra + (size_t)(i - x->partials) *
+                                                                            tensor.count};
     dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, tensor.count, x->scratch);
 }
 
@@ -57,7 +57,7 @@ static dt_status p2p_spoke(dt_exchange *x, dt_span tensor)
     MPI_Request *request = x->state;
 
     for (int part = 0; part < x->partials; part++)
-        DT_TRY(dt_exchange_send(x, dt_exchange_partial(x, part) + tensor.first, tensor.count,
+        DT_TRY(dt_exchange_send(x, dt_exchange_slot(x, part) + tensor.first, tensor.count,
                                 MPI_FLOAT, 0, part, &request[part]));
     DT_TRY(dt_comm_wait(x->comm, request, x->partials));
     DT_TRY(

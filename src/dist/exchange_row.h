@@ -106,19 +106,14 @@ static inline int dt_exchange_partials(const dt_exchange *x, int r)
     return x->fold.start[r + 1] - x->fold.start[r];
 }
 
-/* Slots of rank r, and the one that holds its partial sum number `part`. */
+/* Slots of rank r; its partial sums lie in the first of them. */
 int dt_exchange_slots_of(const dt_exchange *x, int r);
-int dt_exchange_partial_slot(const dt_exchange *x, int r, int part);
-/* This rank's partial sum. [floats] */
-static inline float *dt_exchange_partial(const dt_exchange *x, int part)
+/* A partial sum of rank r of the team. [floats] */
+static inline float *dt_exchange_team_partial(const dt_exchange *x, int r, int part)
 {
-    return dt_exchange_slot(x, dt_exchange_partial_slot(x, x->comm->rank, part));
+    return x->base[r] + (size_t)part * x->floats;
 }
-/* A partial sum of a rank of the team. [floats] */
-float *dt_exchange_team_partial(const dt_exchange *x, int r, int part);
 
-/* x->leaves. */
-dt_status dt_exchange_fold_plan(dt_exchange *x) DT_MUST_CHECK;
 /* Fold a span of all own partial sums into slot 0, left to right: what the inexact rows
  * send. */
 void dt_exchange_fold_partials(dt_exchange *x, dt_span span);

@@ -13,24 +13,9 @@
 
 /* ---- Who and where --------------------------------------------------------------- */
 
-/* Bounds of leaves: of the ranks of my team, then of the teams. */
-static dt_status team_folds(dt_exchange *x, int *bound)
-{
-    int end;
-
-    for (int i = 0; i < x->team_ranks; i++)
-        dt_shards_of(x->shards, x->comm->world, x->team_first + i, &bound[i], &bound[i + 1]);
-    DT_TRY(dt_fold_init(&x->inner, bound, x->team_ranks, false));
-    for (int t = 0; t < x->teams; t++)
-        dt_shards_of(x->shards, x->comm->world, t * x->team_ranks, &bound[t], &end);
-    bound[x->teams] = x->shards;
-    return dt_fold_init(&x->outer, bound, x->teams, true);
-}
-
 dt_status dt_exchange_form_teams(dt_exchange *x, bool shares)
 {
     const int world = x->comm->world;
-    int *bound = NULL;
 
     x->shares = shares;
     x->teams = shares ? x->comm->nodes : world;
@@ -39,10 +24,17 @@ dt_status dt_exchange_form_teams(dt_exchange *x, bool shares)
     x->team_first = x->team * x->team_ranks;
     dt_fold_release(&x->inner);
     dt_fold_release(&x->outer);
-    DT_TRY(dt_calloc(&bound, (size_t)world + 1, sizeof *bound, "the exchange"));
-    const dt_status st = team_folds(x, bound);
-    free(bound);
-    return st;
+    DT_TRY(dt_fold_init(&x->inner,
+                        &(dt_groups){.shards = x->shards,
+                                     .world = world,
+                                     .first = x->team_first,
+                                     .step = 1,
+                                     .count = x->team_ranks},
+                        false));
+    return dt_fold_init(
+        &x->outer,
+        &(dt_groups){.shards = x->shards, .world = world, .step = x->team_ranks, .count = x->teams},
+        true);
 }
 
 int dt_exchange_slots_of(const dt_exchange *x, int r)
@@ -53,27 +45,12 @@ int dt_exchange_slots_of(const dt_exchange *x, int r)
     return x->lockstep ? end - first : dt_counter_slots(first, end);
 }
 
-int dt_exchange_partial_slot(const dt_exchange *x, int r, int part)
-{
-    int first, end;
-
-    if (!x->lockstep)
-        return part;
-    dt_shards_of(x->shards, x->comm->world, r, &first, &end);
-    return (int)x->fold.part[x->fold.start[r] + part].first - first;
-}
-
-float *dt_exchange_team_partial(const dt_exchange *x, int r, int part)
-{
-    return x->base[r - x->team_first] + (size_t)dt_exchange_partial_slot(x, r, part) * x->floats;
-}
-
 void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at)
 {
     for (int r = 0; r < x->team_ranks; r++)
         for (int i = f->start[r]; i < f->start[r + 1]; i++)
-            x->operand[i] = (dt_operand){
-                .at = dt_exchange_team_partial(x, x->team_first + r, i - f->start[r]) + at};
+            x->operand[i] =
+                (dt_operand){.at = dt_exchange_team_partial(x, r, i - f->start[r]) + at};
 }
 
 /* Floats of one rank's slots and extra memory. */

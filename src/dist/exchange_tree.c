@@ -62,7 +62,7 @@ static bool tree_of_team(const dt_exchange *x, int operand, int team)
 /* A leaf travels as bf16 if it was rounded to it. */
 static bool tree_half(const dt_exchange *x, int operand)
 {
-    return x->bf16 && x->outer.part[operand].leaves == 1;
+    return x->bf16 && x->outer.part[operand].tree.leaves == 1;
 }
 
 /* Received operands begin at multiples of 16 floats: a half takes one such unit of a piece,
@@ -100,12 +100,12 @@ static size_t tree_extra(const dt_exchange *x, int rank)
 /* The team's partial sum is made where its first operand lies. */
 static void tree_find_parts(const dt_exchange *x, tree_state *t)
 {
-    for (int j = 0, rank = 0; j < x->inner.roots; j++) {
-        while (x->inner.start[rank + 1] <= x->inner.root[j])
-            rank++;
-        t->part[j] = dt_exchange_team_partial(x, x->team_first + rank,
-                                              x->inner.root[j] - x->inner.start[rank]);
-    }
+    int root = 0;
+
+    for (int r = 0; r < x->team_ranks; r++)
+        for (int i = x->inner.start[r]; i < x->inner.start[r + 1]; i++)
+            if (i == 0 || x->inner.part[i - 1].root >= 0)
+                t->part[root++] = dt_exchange_team_partial(x, r, i - x->inner.start[r]);
 }
 
 static dt_status tree_take(dt_exchange *x, tree_state *t)
@@ -255,7 +255,7 @@ static void tree_fold(dt_exchange *x, size_t b)
     const tree_state *t = x->state;
     const dt_span mine = dt_exchange_own_slice(x, b);
 
-    if (x->inner.additions == 0)
+    if (x->inner.operands == x->inner.roots)
         return;
     dt_exchange_team_operands(x, &x->inner, mine.first);
     for (int j = 0; j < x->inner.roots; j++)

@@ -1,5 +1,138 @@
-/* fold.c - types of values, kinds of leaves, and the one engine that adds them up. */
+/* fold.c - owned shards, the plan of a tree, types of values, and the one engine that adds. */
 #include "fold.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void dt_shards_of(int shards, int world, int rank, int *first, int *end)
+{
+    *first = (int)((int64_t)rank * shards / world);
+    *end = (int)(((int64_t)rank + 1) * shards / world);
+}
+
+dt_status dt_shards_check(int shards, int world)
+{
+    if (world >= 1 && shards >= world)
+        return DT_OK;
+    return dt_fail(DT_CONFIG,
+                   "%d ranks cannot share %d shards: each rank needs one; start at most %d ranks "
+                   "or raise --shards",
+                   world, shards, shards);
+}
+
+/* ---- The counter ----------------------------------------------------------------- */
+
+/* [a, a + z) takes [a + z, a + 2z) only if 2z divides a. */
+static bool counter_merges(const dt_counter *k)
+{
+    if (k->depth < 2)
+        return false;
+    const dt_subtree *left = &k->part[k->depth - 2], *right = left + 1;
+    return left->leaves == right->leaves && left->first % (2 * left->leaves) == 0;
+}
+
+int dt_counter_push(dt_counter *k, dt_subtree part)
+{
+    int merges = 0;
+
+    assert(k->depth < DT_COUNTER_DEPTH);
+    k->part[k->depth++] = part;
+    for (; counter_merges(k); merges++) {
+        k->depth--;
+        k->part[k->depth - 1].leaves *= 2;
+    }
+    return merges;
+}
+
+int dt_counter_slots(int first, int end)
+{
+    dt_counter k = {.depth = 0};
+    int slots = 0;
+
+    for (int leaf = first; leaf < end; leaf++) {
+        if (k.depth + 1 > slots)
+            slots = k.depth + 1;
+        dt_counter_push(&k, (dt_subtree){(unsigned)leaf, 1});
+    }
+    return slots;
+}
+
+/* ---- The plan over groups -------------------------------------------------------- */
+
+static int group_start(const dt_groups *groups, int g)
+{
+    int start, end;
+
+    dt_shards_of(groups->shards, groups->world, groups->first + g * groups->step, &start, &end);
+    return groups->to > 0 ? DT_MAX(DT_MIN(start, groups->to), groups->from) - groups->from : start;
+}
+
+static void plan_operands(dt_fold *f, const dt_groups *groups)
+{
+    for (int g = 0; g < groups->count; g++) {
+        dt_counter k = {.depth = 0};
+        for (int leaf = group_start(groups, g); leaf < group_start(groups, g + 1); leaf++)
+            dt_counter_push(&k, (dt_subtree){(unsigned)leaf, 1});
+        f->start[g] = f->operands;
+        for (int i = 0; i < k.depth; i++)
+            f->part[f->operands++] = (dt_fold_part){.tree = k.part[i], .root = -1};
+    }
+    f->start[groups->count] = f->operands;
+}
+
+/* The counter over operands; what it leaves of the whole tree is folded from the right,
+ * which is where the definition halves ranges whose length is no power of two. */
+static void plan_merges(dt_fold *f, bool whole)
+{
+    dt_counter k = {.depth = 0};
+    int last[DT_COUNTER_DEPTH]; /* the operand whose additions completed sum i */
+
+    for (int i = 0; i < f->operands; i++) {
+        f->depth = DT_MAX(f->depth, k.depth + 1);
+        f->part[i].merges = dt_counter_push(&k, f->part[i].tree);
+        last[k.depth - 1] = i;
+    }
+    if (whole) {
+        last[0] = f->operands - 1;
+        f->part[last[0]].merges += k.depth - 1;
+        k.depth = 1;
+    }
+    f->roots = k.depth;
+    for (int root = 0; root < f->roots; root++)
+        f->part[last[root]].root = root;
+}
+
+dt_status dt_fold_init(dt_fold *f, const dt_groups *groups, bool whole)
+{
+    const size_t leaves = (size_t)(group_start(groups, groups->count) - group_start(groups, 0));
+    dt_status st;
+
+    *f = (dt_fold){.operands = 0};
+    DT_GO(st, dt_calloc(&f->start, (size_t)groups->count + 1, sizeof *f->start, "the tree"), out);
+    DT_GO(st, dt_calloc(&f->part, leaves, sizeof *f->part, "the tree"), out);
+    plan_operands(f, groups);
+    plan_merges(f, whole);
+
+out:
+    if (st != DT_OK)
+        dt_fold_release(f);
+    return st;
+}
+
+void dt_fold_release(dt_fold *f)
+{
+    free(f->start);
+    free(f->part);
+    *f = (dt_fold){.operands = 0};
+}
+
+dt_fold dt_fold_cascade(dt_fold_part *part, int operands)
+{
+    for (int i = 0; i < operands; i++)
+        part[i] = (dt_fold_part){.root = -1};
+    part[operands - 1] = (dt_fold_part){.merges = operands - 1};
+    return (dt_fold){.operands = operands, .roots = 1, .depth = operands, .part = part};
+}
 
 /* ---- Types ----------------------------------------------------------------------- */
 
@@ -95,52 +228,39 @@ static const struct {
     [DT_LEAF_ROUNDED] = {sizeof(float), read_rounded},
 };
 
-/* ---- Folding --------------------------------------------------------------------- */
+/* ---- The engine ------------------------------------------------------------------ */
 
-/* The counter, at work on one block of elements [at, at + count). */
-typedef struct fold_stack {
-    const dt_fold_type *type;
-    size_t at, count;
-    char *scratch;                      /* [depth][DT_FOLD_BYTES] */
-    const void *held[DT_COUNTER_DEPTH]; /* the block of an operand or a sum */
-    int operand[DT_COUNTER_DEPTH];      /* that it began with */
-    int depth, next;
-} fold_stack;
-
-static void fold_push(fold_stack *s, const dt_operand *operand)
+/* The block of an operand at elements [at, at + count): where it lies, or read into `room`. */
+static const void *read_block(const dt_operand *o, size_t bytes, size_t at, size_t count,
+                              void *room)
 {
-    const dt_operand *o = &operand[s->next];
-    char *own = s->scratch + (size_t)s->depth * DT_FOLD_BYTES;
-
-    s->operand[s->depth] = s->next++;
-    if (leaf_table[o->leaf].read) {
-        const char *from = (const char *)o->at + s->at * leaf_table[o->leaf].bytes;
-        leaf_table[o->leaf].read((void *)own, from, s->count);
-        s->held[s->depth++] = own;
-    } else {
-        s->held[s->depth++] = (const char *)o->at + s->at * s->type->bytes;
-    }
+    if (!leaf_table[o->leaf].read)
+        return (const char *)o->at + at * bytes;
+    leaf_table[o->leaf].read(room, (const char *)o->at + at * leaf_table[o->leaf].bytes, count);
+    return room;
 }
 
-static void fold_block(fold_stack *s, const dt_fold *f, const dt_operand *operand,
-                       void *const *result)
+/* Push operand after operand on a stack of sums; a sum that completes a root goes to its place. */
+static void fold_block(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
+                       void *const *result, size_t at, size_t count, char *scratch)
 {
-    const size_t at = s->at * s->type->bytes;
+    const void *held[DT_COUNTER_DEPTH];
+    int depth = 0;
 
-    for (const dt_addition *add = f->add; add < f->add + f->additions; add++) {
-        while (s->depth == 0 || s->operand[s->depth - 1] != add->right)
-            fold_push(s, operand);
-        const int left = --s->depth - 1;
-        char *to = add->root >= 0 ? (char *)result[add->root] + at
-                                  : s->scratch + (size_t)left * DT_FOLD_BYTES;
-        s->type->add(to, s->held[left], s->held[left + 1], s->count);
-        s->held[left] = to;
+    for (int i = 0; i < f->operands; i++) {
+        const dt_fold_part *p = &f->part[i];
+        char *root = p->root >= 0 ? (char *)result[p->root] + at * type->bytes : NULL;
+        char *room = root && p->merges == 0 ? root : scratch + (size_t)depth * DT_FOLD_BYTES;
+        held[depth++] = read_block(&operand[i], type->bytes, at, count, room);
+        for (int merges = p->merges; merges > 0; merges--) {
+            const int left = --depth - 1;
+            char *sum = root && merges == 1 ? root : scratch + (size_t)left * DT_FOLD_BYTES;
+            type->add(sum, held[left], held[left + 1], count);
+            held[left] = sum;
+        }
+        if (root && held[depth - 1] != root)
+            memcpy(root, held[depth - 1], count * type->bytes);
     }
-    while (s->next < f->operands)
-        fold_push(s, operand);
-    for (int root = 0; root < f->roots; root++)
-        if (s->held[root] != (char *)result[root] + at)
-            memcpy((char *)result[root] + at, s->held[root], s->count * s->type->bytes);
 }
 
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
@@ -148,9 +268,6 @@ void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *o
 {
     const size_t most = DT_FOLD_BYTES / type->bytes;
 
-    for (size_t at = 0; at < count; at += most) {
-        fold_stack s = {
-            .type = type, .at = at, .count = DT_MIN(count - at, most), .scratch = scratch};
-        fold_block(&s, f, operand, result);
-    }
+    for (size_t at = 0; at < count; at += most)
+        fold_block(f, type, operand, result, at, DT_MIN(count - at, most), scratch);
 }

@@ -1,11 +1,67 @@
-/* fold.h - carries out the plans of sumtree.h on values of any type; no MPI, all Local;
- * private to src/dist. */
+/* fold.h - the summation tree of docs/numerics.md section 3: which partial sums a rank keeps, how
+ * those of all ranks are combined, and the engine that does it on values of any type. It uses no
+ * MPI; every function is Local. Private to src/dist. */
 #ifndef DT_FOLD_H
 #define DT_FOLD_H
-#include "sumtree.h"
+#include "dist.h"
+
+/* DT_CONFIG unless every rank has a shard. */
+dt_status dt_shards_check(int shards, int world) DT_MUST_CHECK;
+
+/* ---- The plan -------------------------------------------------------------------- */
+
+/* The sum of leaves [first, first + leaves). */
+typedef struct dt_subtree {
+    unsigned first, leaves;
+} dt_subtree;
+
+/* The binary counter of section 3, on absolute indices. A caller that keeps the value of part[i]
+ * in slot i moves nothing:
+ *   the next leaf is written to slot k.depth;
+ *   n = dt_counter_push(&k, leaf); then n times, the topmost slot is added to the one
+ *   below it. */
+enum { DT_COUNTER_DEPTH = 64 }; /* 31 parts ascending, 31 descending, a leaf */
+typedef struct dt_counter {
+    dt_subtree part[DT_COUNTER_DEPTH];
+    int depth;
+} dt_counter;
+int dt_counter_push(dt_counter *k, dt_subtree part);
+/* How many slots leaves [first, end) need, including that of the leaf being written. */
+int dt_counter_slots(int first, int end);
+
+/* Leaves in groups: group g holds the shards of ranks [first + g * step, first + (g + 1) * step)
+ * of `world`. */
+typedef struct dt_groups {
+    int shards, world;
+    int first, step, count;
+    int from, to; /* only shards [from, to) take part, numbered from 0; 0, 0: all of them */
+} dt_groups;
+
+/* A partial sum that goes into the fold. */
+typedef struct dt_fold_part {
+    dt_subtree tree;
+    int merges; /* additions that follow it: the topmost sum to the one below */
+    int root;   /* the result that is complete after these, or -1 */
+} dt_fold_part;
+/* The operands, group by group (each group's maximal aligned subtrees in ascending order), and
+ * the larger subtrees, the roots, that additions make of them. */
+typedef struct dt_fold {
+    int operands, roots; /* roots: 1 for the whole tree */
+    int depth;           /* operands and sums that are held at once */
+    int *start;          /* [groups + 1] index of each group's first operand; owned */
+    dt_fold_part *part;  /* [operands]; owned */
+} dt_fold;
+/* whole: the groups hold all leaves of the tree, so there is one root. DT_NOMEM. */
+dt_status dt_fold_init(dt_fold *f, const dt_groups *groups, bool whole) DT_MUST_CHECK;
+void dt_fold_release(dt_fold *f);
+/* Add the topmost of `operands` slots to the one below, and so on down to the first. Borrows part
+ * [operands]; nothing to release. */
+dt_fold dt_fold_cascade(dt_fold_part *part, int operands);
+
+/* ---- The engine ------------------------------------------------------------------ */
 
 /* How an operand lies in memory: as values of the fold's type, as bf16, or as float32 that
- * are rounded to bf16 when they are read. */
+ * is rounded to bf16 when it is read. */
 typedef enum dt_leaf { DT_LEAF_PLAIN, DT_LEAF_HALF, DT_LEAF_ROUNDED, DT_LEAVES } dt_leaf;
 typedef struct dt_operand {
     const void *at;
@@ -13,13 +69,15 @@ typedef struct dt_operand {
 } dt_operand;
 
 enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 KiB of cache */
-/* result[root] [count] = the fold over operand [operands][count], which are only read; but
- * the result of a whole tree may be any of them, and that of another root its first operand.
+/* result[root] [count] = the fold over operand [operands][count], which are only read. A result
+ * may be one of the root's own operands (a single one only if it is not DT_LEAF_HALF), or an
+ * operand of an earlier root.
  *   scratch  [depth * DT_FOLD_BYTES], 64-byte aligned */
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
                  void *const *result, size_t count, void *scratch);
 
 /* left[i] += right[i] */
 void dt_add_f32(float *left, const float *right, size_t count);
-void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count); /* may begin at x */
+/* Round to bf16; `to` may begin at x. */
+void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count);
 #endif

@@ -40,32 +40,25 @@ struct dt_reduce {
 
 /* ---- Planning -------------------------------------------------------------------- */
 
-/* A group's fold over all ranks, most of which have none of its shards; and whether several
- * have. bound: [world + 1], to work with */
-static dt_status plan_fold(const dt_reduce *t, int first, int end, int *bound, dt_fold *f,
-                           bool *spans)
-{
-    const int world = t->comm->world;
-
-    *spans = true;
-    for (int r = 0; r <= world; r++) {
-        int from, to;
-        dt_shards_of(t->shards, world, r, &from, &to);
-        bound[r] = DT_MAX(DT_MIN(from, end), first) - first;
-        if (from <= first && end <= to && r < world)
-            *spans = false;
-    }
-    return dt_fold_init(f, bound, world, true);
-}
-
 /* Groups are counted in ascending order, and so are the gathered operands, rank by rank. */
-static dt_status plan_group(dt_reduce *t, int first, int *bound)
+static dt_status plan_group(dt_reduce *t, int first)
 {
-    const int end = DT_MIN(first + t->group, t->shards);
+    const int end = DT_MIN(first + t->group, t->shards), world = t->comm->world;
+    int owners = 0;
     reduce_group g = {.end = DT_MIN(end, t->end), .gathered = t->operands};
 
-    DT_TRY(plan_fold(t, first, end, bound, &g.fold, &g.spans));
-    for (int r = 0; r < t->comm->world && g.spans; r++)
+    DT_TRY(dt_fold_init(&g.fold,
+                        &(dt_groups){.shards = t->shards,
+                                     .world = world,
+                                     .step = 1,
+                                     .count = world,
+                                     .from = first,
+                                     .to = end},
+                        true));
+    for (int r = 0; r < world; r++)
+        owners += g.fold.start[r] < g.fold.start[r + 1];
+    g.spans = owners > 1;
+    for (int r = 0; r < world && g.spans; r++)
         t->parts[r] += g.fold.start[r + 1] - g.fold.start[r];
     t->operands += g.spans ? g.fold.operands : 0;
     if (first >= t->end || end <= t->first) {
@@ -83,18 +76,14 @@ static dt_status plan_group(dt_reduce *t, int first, int *bound)
 static dt_status plan_groups(dt_reduce *t)
 {
     const size_t world = (size_t)t->comm->world, own = (size_t)(t->end - t->first);
-    int *bound = NULL;
-    dt_status st = DT_OK;
 
     DT_TRY(dt_calloc(&t->groups, own, sizeof *t->groups, "sums over shards"));
     DT_TRY(dt_calloc(&t->parts, world, sizeof *t->parts, "sums over shards"));
     DT_TRY(dt_calloc(&t->bytes, world, sizeof *t->bytes, "sums over shards"));
     DT_TRY(dt_calloc(&t->displace, world, sizeof *t->displace, "sums over shards"));
-    DT_TRY(dt_calloc(&bound, world + 1, sizeof *bound, "sums over shards"));
-    for (int first = 0; first < t->shards && st == DT_OK; first += t->group)
-        st = plan_group(t, first, bound);
-    free(bound);
-    return st;
+    for (int first = 0; first < t->shards; first += t->group)
+        DT_TRY(plan_group(t, first));
+    return DT_OK;
 }
 
 static dt_status reduce_memory(dt_reduce *t)

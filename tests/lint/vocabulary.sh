@@ -22,7 +22,7 @@ gone 'dt_model_state' dt_weights
 gone 'what_class|dt_resume_class|class_of_bits' bits_class
 gone 'dt_model_origin' dt_model_meta
 gone 'dt_copies[a-z_]*|dt_checks_slices|dt_slices' dt_replicas, guard
-gone 'dt_shards_plan|DT_SHARDS_H' sumtree
+gone 'dt_shards_plan|DT_SHARDS_H' fold
 gone 'dt_team|dt_team_[a-z_]+|dt_run_shards_together|dt_together[a-z_]*' dt_wave, lockstep
 
 # What a sentence has to be read twice for. CHANGELOG.md keeps its history.

@@ -1,4 +1,4 @@
-/* dist_sumtree.c - ownership, the counter and the fold: all ranks of every world are played here,
+/* dist_fold.c - ownership, the counter and the fold: all ranks of every world are played here,
  * one after the other, and the bits compared with the recursive definition. */
 #include "test.h"
 
@@ -72,98 +72,101 @@ static int fold_rank(int shards, int world, int rank, float (*slot)[COUNT])
     return k.depth;
 }
 
-static void fold_world(int shards, int world, int result_at)
+/* The partial sums of all ranks, folded node by node, every root where its first operand lies, and
+ * then over nodes; the result goes to an operand of the last fold, or elsewhere. */
+static void fold_world(int shards, int world, int nodes, int result_at)
 {
     static float partial[2 * MOST][COUNT];
-    float want[COUNT], apart[COUNT], slot[DT_COUNTER_DEPTH][COUNT];
     static char scratch[DT_COUNTER_DEPTH * DT_FOLD_BYTES];
+    float want[COUNT], apart[COUNT], slot[DT_COUNTER_DEPTH][COUNT];
+    const int ranks = world / nodes;
+    void *root[2 * MOST], *result = apart;
     dt_operand operand[2 * MOST];
-    int operands = 0;
-    dt_fold f;
+    int operands = 0, roots = 0;
+    dt_fold inner, outer;
 
-    assert_ok(dt_fold_init_ranks(&f, shards, world));
-    for (int r = 0; r < world; r++) {
-        const int parts = fold_rank(shards, world, r, slot);
-        assert_int_equal(f.start[r], operands);
-        memcpy(partial[operands], slot, (size_t)parts * sizeof slot[0]);
-        operands += parts;
+    for (int n = 0; n < nodes; n++) {
+        assert_ok(dt_fold_init(
+            &inner,
+            &(dt_groups){
+                .shards = shards, .world = world, .first = n * ranks, .step = 1, .count = ranks},
+            false));
+        const int base = operands, base_root = roots;
+        for (int r = 0; r < ranks; r++) {
+            assert_int_equal(inner.start[r], operands - base);
+            const int parts = fold_rank(shards, world, n * ranks + r, slot);
+            memcpy(partial[operands], slot, (size_t)parts * sizeof slot[0]);
+            operands += parts;
+        }
+        assert_int_equal(inner.operands, operands - base);
+        for (int i = 0; i < inner.operands; i++) {
+            operand[i] = (dt_operand){.at = partial[base + i]};
+            if (i == 0 || inner.part[i - 1].root >= 0)
+                root[roots++] = partial[base + i];
+        }
+        assert_int_equal(inner.roots, roots - base_root);
+        dt_fold_run(&inner, &dt_fold_f32, operand, root + base_root, COUNT, scratch);
+        dt_fold_release(&inner);
     }
-    assert_int_equal(f.operands, operands);
-    for (int i = 0; i < operands; i++)
-        operand[i] = (dt_operand){.at = partial[i]};
-    void *result = result_at < operands ? partial[result_at] : apart;
-    dt_fold_run(&f, &dt_fold_f32, operand, &result, COUNT, scratch);
+    assert_ok(dt_fold_init(
+        &outer, &(dt_groups){.shards = shards, .world = world, .step = ranks, .count = nodes},
+        true));
+    assert_int_equal(outer.operands, roots);
+    for (int i = 0; i < roots; i++)
+        operand[i] = (dt_operand){.at = root[i]};
+    if (result_at < roots)
+        result = root[result_at];
+    dt_fold_run(&outer, &dt_fold_f32, operand, &result, COUNT, scratch);
     definition(0, shards, want);
     if (memcmp(result, want, sizeof want) != 0)
-        fail_msg("%d shards, %d ranks, result in operand %d", shards, world, result_at);
-    dt_fold_release(&f);
+        fail_msg("%d shards, %d ranks, %d nodes, result in operand %d", shards, world, nodes,
+                 result_at);
+    dt_fold_release(&outer);
 }
 
-/* The result may lie in the first operand, in any other, or apart. */
 static void fold_equals_the_definition(void **state)
 {
     (void)state;
     for (int shards = 1; shards <= MOST; shards++)
-        for (int world = 1; world <= shards; world++) {
-            fold_world(shards, world, 0);
-            fold_world(shards, world, world - 1);
-            fold_world(shards, world, MOST * 2);
-        }
+        for (int world = 1; world <= shards; world++)
+            for (int nodes = 1; nodes <= world; nodes++)
+                for (int at = 0; at < 3 && world % nodes == 0; at++)
+                    fold_world(shards, world, nodes, at < 2 ? at * (nodes - 1) : 2 * MOST);
 }
 
-/* The halves of shards that two nodes of unequal ranks hold, folded node by node and then
- * over nodes: the same bits, and every root where its first operand lies. */
-static void fold_in_two_stages(int shards, int world, int cut)
-{
-    static float partial[2 * MOST][COUNT];
-    static char scratch[DT_COUNTER_DEPTH * DT_FOLD_BYTES];
-    float want[COUNT], slot[DT_COUNTER_DEPTH][COUNT];
-    void *root[2 * MOST];
-    const int node_end[] = {0, cut, world};
-    int bound[MOST + 1], node[3], roots = 0;
-    dt_operand operand[2 * MOST];
-    dt_fold ranks, inner, outer;
-
-    assert_ok(dt_fold_init_ranks(&ranks, shards, world));
-    for (int r = 0; r < world; r++) {
-        dt_shards_of(shards, world, r, &bound[r], &bound[r + 1]);
-        const int parts = fold_rank(shards, world, r, slot);
-        memcpy(partial[ranks.start[r]], slot, (size_t)parts * sizeof slot[0]);
-    }
-    for (int n = 0; n < 2; n++) {
-        const int first = node_end[n], held = node_end[n + 1] - first;
-        assert_ok(dt_fold_init(&inner, bound + first, held, false));
-        assert_int_equal(inner.operands, ranks.start[node_end[n + 1]] - ranks.start[first]);
-        for (int i = 0; i < inner.operands; i++)
-            operand[i] = (dt_operand){.at = partial[ranks.start[first] + i]};
-        assert_int_equal(inner.roots + inner.additions, inner.operands);
-        for (int j = 0; j < inner.roots; j++)
-            root[roots + j] = partial[ranks.start[first] + inner.root[j]];
-        dt_fold_run(&inner, &dt_fold_f32, operand, root + roots, COUNT, scratch);
-        roots += inner.roots;
-        dt_fold_release(&inner);
-    }
-    for (int n = 0; n < 3; n++)
-        node[n] = bound[node_end[n]];
-    assert_ok(dt_fold_init(&outer, node, 2, true));
-    assert_int_equal(outer.operands, roots);
-    for (int i = 0; i < roots; i++)
-        operand[i] = (dt_operand){.at = root[i]};
-    dt_fold_run(&outer, &dt_fold_f32, operand, &root[roots - 1], COUNT, scratch);
-    definition(0, shards, want);
-    if (memcmp(root[roots - 1], want, sizeof want) != 0)
-        fail_msg("%d shards, %d ranks, %d on the first node", shards, world, cut);
-    dt_fold_release(&outer);
-    dt_fold_release(&ranks);
-}
-
-static void nodes_fold_to_the_same(void **state)
+/* All leaves of a rank at once: its partial sums go to the first slots, in their order. */
+static void leaves_fold_into_the_first_slots(void **state)
 {
     (void)state;
-    for (int shards = 2; shards <= MOST; shards++)
-        for (int world = 2; world <= shards; world++)
-            for (int cut = 1; cut < world; cut++)
-                fold_in_two_stages(shards, world, cut);
+    static float value[MOST][COUNT];
+    static char scratch[DT_COUNTER_DEPTH * DT_FOLD_BYTES];
+    float want[DT_COUNTER_DEPTH][COUNT];
+    dt_operand operand[MOST];
+    void *result[MOST];
+    dt_fold f;
+
+    for (int shards = 1; shards <= MOST; shards++)
+        for (int world = 1; world <= shards; world++)
+            for (int rank = 0; rank < world; rank++) {
+                int first, end;
+                dt_shards_of(shards, world, rank, &first, &end);
+                assert_ok(dt_fold_init(&f,
+                                       &(dt_groups){.shards = shards,
+                                                    .world = shards,
+                                                    .first = first,
+                                                    .step = 1,
+                                                    .count = end - first},
+                                       false));
+                for (int i = 0; i < end - first; i++) {
+                    leaf(first + i, value[i]);
+                    operand[i] = (dt_operand){.at = value[i]};
+                    result[i] = value[i];
+                }
+                dt_fold_run(&f, &dt_fold_f32, operand, result, COUNT, scratch);
+                assert_int_equal(f.roots, fold_rank(shards, world, rank, want));
+                assert_memory_equal(value, want, (size_t)f.roots * sizeof want[0]);
+                dt_fold_release(&f);
+            }
 }
 
 /* Beyond one block of dt_fold_run, and in a place that no vector length divides; one
@@ -179,7 +182,7 @@ static void fold_of_many_floats(void **state)
     void *result = x[0];
     dt_fold f;
 
-    assert_ok(dt_fold_init_ranks(&f, 3, 3));
+    assert_ok(dt_fold_init(&f, &(dt_groups){.shards = 3, .world = 3, .step = 1, .count = 3}, true));
     assert_true(f.depth <= 3);
     for (size_t i = 0; i < N; i++) {
         for (size_t k = 0; k < 3; k++)
@@ -197,7 +200,8 @@ static void read_leaf(float *x, const void *from, dt_leaf leaf, size_t count)
 {
     static char scratch[DT_FOLD_BYTES];
     const dt_operand operand = {from, leaf};
-    const dt_fold f = dt_fold_cascade(NULL, 1);
+    dt_fold_part part;
+    const dt_fold f = dt_fold_cascade(&part, 1);
     void *result = x;
 
     dt_fold_run(&f, &dt_fold_f32, &operand, &result, count, scratch);
@@ -248,18 +252,19 @@ static void slots_are_few(void **state)
 static void too_many_ranks(void **state)
 {
     (void)state;
-    dt_fold f;
-
-    assert_fails(dt_fold_init_ranks(&f, 2, 3), DT_CONFIG, "3 ranks cannot share 2 shards");
-    assert_fails(dt_fold_init_ranks(&f, 0, 1), DT_CONFIG, "shards");
+    assert_fails(dt_shards_check(2, 3), DT_CONFIG, "3 ranks cannot share 2 shards");
+    assert_fails(dt_shards_check(0, 1), DT_CONFIG, "shards");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(owners_cover_all_shards), cmocka_unit_test(fold_equals_the_definition),
-        cmocka_unit_test(nodes_fold_to_the_same),  cmocka_unit_test(fold_of_many_floats),
-        cmocka_unit_test(rounding_to_bf16),        cmocka_unit_test(slots_are_few),
+        cmocka_unit_test(owners_cover_all_shards),
+        cmocka_unit_test(fold_equals_the_definition),
+        cmocka_unit_test(leaves_fold_into_the_first_slots),
+        cmocka_unit_test(fold_of_many_floats),
+        cmocka_unit_test(rounding_to_bf16),
+        cmocka_unit_test(slots_are_few),
         cmocka_unit_test(too_many_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
