@@ -1,4 +1,4 @@
-/* comm.c - MPI's manners, what a communicator knows, and the small collectives. */
+/* comm.c - errors and waiting, what a communicator knows, small collectives, and agreement. */
 #include "comm.h"
 
 #include <limits.h>
@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- MPI's manners --------------------------------------------------------------- */
+/* ---- Errors and waiting ----------------------------------------------------------- */
 
 dt_status dt_comm_error(int code, const char *call)
 {
@@ -53,7 +53,7 @@ dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count)
     }
 }
 
-/* Agreement clears the record, so what is left was never agreed on. */
+/* Agreement clears the record, so a record that is left was never agreed on. */
 bool dt_comm_alone(void)
 {
     return dt_fail_text()[0] != '\0';
@@ -111,7 +111,7 @@ const char *dt_comm_version(void)
 
 /* ---- Small collectives ----------------------------------------------------------- */
 
-/* Non-blocking inside, so that a rank that waits leaves its core to others. */
+/* They are non-blocking inside, so that a rank that waits leaves its core to others. */
 dt_status dt_comm_barrier(dt_comm *c)
 {
     const double began = dt_seconds();
@@ -172,4 +172,81 @@ dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count)
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count)
 {
     return comm_reduce(c, x, count, MPI_UINT64_T, MPI_MIN);
+}
+
+/* ---- One outcome, one message and one set of values for all ranks ------------------ */
+
+/* What the lowest failed rank sends to the others; as long as a record can be. */
+typedef struct failure {
+    int32_t status;
+    char host[DT_HOST_CHARS], text[8192];
+} failure;
+
+/* All ranks have the same text if the smallest key is the largest one, too. The largest is found as
+ * the smallest complement, in the same message. */
+static uint64_t key_of(uint64_t seed, const char *text)
+{
+    const uint64_t odd = 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
+    return seed * odd + dt_hash_bytes(text, strlen(text)).low;
+}
+
+/* If the text is empty on all ranks, an inner agreement has printed it already. */
+static void failure_print(const failure *f, uint64_t rank, bool alike)
+{
+    if (!alike)
+        dt_note("dtrain: rank %d on %s: %s", (int)rank, f->host,
+                f->text[0] ? f->text : dt_status_text((dt_status)f->status));
+    else if (f->text[0])
+        dt_note("dtrain: %s", f->text);
+}
+
+dt_status dt_comm_agree(dt_comm *c, dt_status local)
+{
+    const char *text = local == DT_OK ? "" : dt_fail_text();
+    const uint64_t key = key_of((uint64_t)local, text), world = (uint64_t)c->world;
+    uint64_t x[3] = {local == DT_OK ? world : (uint64_t)c->rank, key, ~key};
+    failure f = {.status = (int32_t)local};
+
+    DT_TRY(dt_comm_min_u64(c, x, 3));
+    if (x[0] == world) {
+        dt_fail_clear();
+        return DT_OK;
+    }
+    snprintf(f.text, sizeof f.text, "%s", text);
+    dt_host_name(f.host);
+    DT_TRY(dt_comm_bcast(c, &f, sizeof f, (int)x[0]));
+    failure_print(&f, x[0], x[1] == ~x[2]);
+    dt_fail_clear();
+    return (dt_status)f.status;
+}
+
+/* One message finds out whether anything differs; only then are fields compared one by one. */
+dt_status dt_comm_same(dt_comm *c, const dt_field *fields, size_t count)
+{
+    struct {
+        uint64_t key;
+        char host[DT_HOST_CHARS], value[1024];
+    } mine = {.key = 0}, zero;
+    uint64_t all = 0;
+
+    for (size_t i = 0; i < count; i++)
+        all = key_of(key_of(all, fields[i].name), fields[i].value);
+    uint64_t x[2] = {all, ~all};
+    DT_TRY(dt_comm_min_u64(c, x, 2));
+    dt_host_name(mine.host);
+    for (size_t i = 0; i < count && x[0] != ~x[1]; i++) {
+        mine.key = key_of(key_of(0, fields[i].name), fields[i].value);
+        snprintf(mine.value, sizeof mine.value, "%s", fields[i].value);
+        zero = mine;
+        DT_TRY(dt_comm_bcast(c, &zero, sizeof zero, 0));
+        DT_TRY(dt_comm_agree(
+            c,
+            zero.key == mine.key
+                ? DT_OK
+                : dt_fail(DT_MISMATCH,
+                          "ranks disagree on %s: rank 0 on %s has '%s', rank %d on %s has '%s'; "
+                          "start all ranks with the same program, options and data",
+                          fields[i].name, zero.host, zero.value, c->rank, mine.host, mine.value)));
+    }
+    return DT_OK;
 }

@@ -70,10 +70,7 @@ static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
     memcpy(x->tensor, o->tensor, o->tensors * sizeof *x->tensor);
     x->tensors = o->tensors;
     x->buckets = dt_spans_buckets(o, x->bucket);
-    DT_TRY(dt_calloc(&x->owned, x->buckets, sizeof *x->owned, "the exchange"));
-    x->owned[0] = (dt_span){0, x->floats};
-    x->spans = 1;
-    return DT_OK;
+    return dt_calloc(&x->owned, x->buckets, sizeof *x->owned, "the exchange");
 }
 
 /* All that follows from the options, before any memory of the slab's size is taken. */
@@ -140,8 +137,6 @@ static dt_status exchange_open(dt_exchange *x, float *memory)
 
     DT_TRY(dt_calloc(&x->scratch, (size_t)depth, DT_FOLD_BYTES, "the exchange"));
     DT_TRY(dt_exchange_bind(x, memory));
-    if (x->shares)
-        dt_exchange_own_slices(x);
     x->stats.memory = bytes / (size_t)x->team_ranks;
     return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;
 }

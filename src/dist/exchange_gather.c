@@ -13,23 +13,25 @@ static dt_status gather_open(dt_exchange *x)
     return dt_comm_count(dt_exchange_star_extra(x, 0), &most);
 }
 
-/* Every rank's partial sum number `part`; ranks with fewer take part with nothing. */
-static dt_status gather_part(dt_exchange *x, dt_span tensor, int part)
+/* The partial sums of all ranks but 0, in their order. */
+static dt_status gather_partials(dt_exchange *x, dt_span tensor)
 {
     const int rank = x->comm->rank, floats = (int)tensor.count;
-    const bool mine = rank > 0 && part < x->partials;
     int *count = x->state, *displace = count + x->comm->world;
+    MPI_Datatype mine; /* this rank's, which lie in slots */
 
     for (int r = 1; r < x->comm->world; r++) {
-        const bool has = part < dt_exchange_partials(x, r);
-        count[r] = has ? floats : 0;
-        displace[r] = has ? (x->fold.start[r] + part - x->fold.start[1]) * floats : 0;
-        if (has && (rank == 0 || rank == r))
-            dt_exchange_count(x, tensor.count * sizeof(float), rank == r, rank == 0);
+        count[r] = dt_exchange_partials(x, r) * floats;
+        displace[r] = (x->fold.start[r] - x->fold.start[1]) * floats;
+        if (rank == 0 || rank == r)
+            dt_exchange_count(x, (size_t)count[r] * sizeof(float), rank == r, rank == 0);
     }
-    DT_MPI(
-        MPI_Gatherv(rank == 0 ? MPI_IN_PLACE : dt_exchange_slot(x, mine ? part : 0) + tensor.first,
-                    mine ? floats : 0, MPI_FLOAT, x->extra, count, displace, MPI_FLOAT, 0, x->mpi));
+    DT_MPI(MPI_Type_create_hvector(x->partials, floats, (MPI_Aint)(x->floats * sizeof(float)),
+                                   MPI_FLOAT, &mine));
+    DT_MPI(MPI_Type_commit(&mine));
+    DT_MPI(MPI_Gatherv(rank == 0 ? MPI_IN_PLACE : x->memory + tensor.first, 1, mine, x->extra,
+                       count, displace, MPI_FLOAT, 0, x->mpi));
+    DT_MPI(MPI_Type_free(&mine));
     return DT_OK;
 }
 
@@ -56,13 +58,8 @@ static dt_status gather_scatter(dt_exchange *x, dt_span tensor)
 
 static dt_status gather_finish(dt_exchange *x)
 {
-    int most = 0; /* partial sums of any rank but 0 */
-
-    for (int r = 1; r < x->comm->world; r++)
-        most = DT_MAX(most, dt_exchange_partials(x, r));
     for (size_t i = 0; i < x->tensors; i++) {
-        for (int part = 0; part < most; part++)
-            DT_TRY(gather_part(x, x->tensor[i], part));
+        DT_TRY(gather_partials(x, x->tensor[i]));
         if (x->comm->rank == 0)
             dt_exchange_star_sum(x, x->tensor[i]);
         DT_TRY(gather_scatter(x, x->tensor[i]));

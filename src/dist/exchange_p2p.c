@@ -2,13 +2,15 @@
  * around rank 0 with waits. After backward; exact, because rank 0 sums in the order of
  * the tree. */
 #include "exchange_row.h"
-#include "spans.h"
 
 size_t dt_exchange_star_extra(const dt_exchange *x, int rank)
 {
     const size_t received = (size_t)(x->fold.operands - dt_exchange_partials(x, 0));
+    size_t longest = 0;
 
-    return rank == 0 ? received * dt_spans_longest(x->tensor, x->tensors) : 0;
+    for (size_t i = 0; i < x->tensors; i++)
+        longest = DT_MAX(longest, x->tensor[i].count);
+    return rank == 0 ? received * longest : 0;
 }
 
 void dt_exchange_star_sum(dt_exchange *x, dt_span tensor)

@@ -128,9 +128,8 @@ size_t dt_exchange_block(const dt_exchange *x);
 dt_status dt_exchange_bind(dt_exchange *x, float *memory) DT_MUST_CHECK;
 /* Collective. */
 dt_status dt_exchange_open_lines(dt_exchange *x) DT_MUST_CHECK;
-/* Where the exchange shares, the rank owns its slice of every bucket: 1/team_ranks, cut at 16
- * floats. */
-void dt_exchange_own_slices(dt_exchange *x);
+/* The rank's slice of a bucket: 1/team_ranks of it, cut at multiples of 16 floats. It owns these
+ * slices if the exchange shares, else the whole slab. */
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
 
 /* Of the rows around rank 0, which receives the others' partial sums of one tensor in the order

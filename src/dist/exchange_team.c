@@ -76,6 +76,11 @@ size_t dt_exchange_block(const dt_exchange *x)
     return most;
 }
 
+dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket)
+{
+    return dt_spans_slice(x->bucket[bucket], x->comm->rank - x->team_first, x->team_ranks);
+}
+
 dt_status dt_exchange_bind(dt_exchange *x, float *memory)
 {
     DT_TRY(dt_calloc(&x->base, (size_t)x->team_ranks, sizeof *x->base, "the exchange"));
@@ -85,6 +90,13 @@ dt_status dt_exchange_bind(dt_exchange *x, float *memory)
     }
     x->memory = x->sum = x->base[x->comm->rank - x->team_first];
     x->extra = dt_exchange_slot(x, x->slots);
+    for (size_t b = 0; b < x->buckets && x->shares; b++) {
+        const dt_span s = dt_exchange_own_slice(x, b);
+        if (s.count > 0)
+            x->owned[x->spans++] = s;
+    }
+    if (!x->shares)
+        x->owned[x->spans++] = (dt_span){0, x->floats};
     return DT_OK;
 }
 
@@ -102,23 +114,6 @@ dt_status dt_exchange_open_lines(dt_exchange *x)
                        why);
     x->line = memory;
     return DT_OK;
-}
-
-/* ---- Slices ---------------------------------------------------------------------- */
-
-dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket)
-{
-    return dt_spans_slice(x->bucket[bucket], x->comm->rank - x->team_first, x->team_ranks);
-}
-
-void dt_exchange_own_slices(dt_exchange *x)
-{
-    x->spans = 0;
-    for (size_t b = 0; b < x->buckets; b++) {
-        const dt_span s = dt_exchange_own_slice(x, b);
-        if (s.count > 0)
-            x->owned[x->spans++] = s;
-    }
 }
 
 /* ---- Progress -------------------------------------------------------------------- */

@@ -25,7 +25,6 @@ typedef struct tree_bucket {
 typedef struct tree_state {
     tree_bucket *bucket;  /* [buckets] */
     float **part;         /* [inner.roots] where the team's partial sums lie. [floats] */
-    size_t *place;        /* [outer.operands] in `received`, in units of a piece */
     MPI_Request *request; /* of all buckets */
     int ins, outs, backs; /* of one bucket */
 } tree_state;
@@ -65,35 +64,31 @@ static bool tree_half(const dt_exchange *x, int operand)
     return x->bf16 && x->outer.part[operand].tree.leaves == 1;
 }
 
-/* Received operands begin at multiples of 16 floats: a half takes one such unit of a piece,
- * a float two. */
-static size_t tree_unit(dt_span piece)
+/* Floats that an operand of a piece takes where `team` receives it; they are multiples of 16. */
+static size_t tree_room(const dt_exchange *x, int team, int operand, dt_span piece)
 {
-    return dt_align(piece.count, 32) / 2;
+    if (tree_of_team(x, operand, team))
+        return 0;
+    return dt_align(piece.count, 32) / (tree_half(x, operand) ? 2 : 1);
 }
 
-/* Units of what a team receives; where each operand begins goes to `place`, if not NULL. */
-static size_t tree_places(const dt_exchange *x, int team, size_t *place)
+/* Floats of all that a rank receives of bucket b. */
+static size_t tree_bucket_room(const dt_exchange *x, size_t b, int rank)
 {
-    size_t units = 0;
+    const int team = rank / x->team_ranks;
+    size_t floats = 0;
 
-    for (int i = 0; i < x->outer.operands; i++) {
-        if (place)
-            place[i] = units;
-        if (!tree_of_team(x, i, team))
-            units += tree_half(x, i) ? 1 : 2;
-    }
-    return units;
+    for (int i = 0; i < x->outer.operands; i++)
+        floats += tree_room(x, team, i, tree_piece_of(x, b, rank, team));
+    return floats;
 }
 
 static size_t tree_extra(const dt_exchange *x, int rank)
 {
-    const int team = rank / x->team_ranks;
-    const size_t units = tree_places(x, team, NULL);
     size_t floats = 0;
 
     for (size_t b = 0; b < x->buckets; b++)
-        floats += units * tree_unit(tree_piece_of(x, b, rank, team));
+        floats += tree_bucket_room(x, b, rank);
     return floats;
 }
 
@@ -119,7 +114,6 @@ static dt_status tree_take(dt_exchange *x, tree_state *t)
     const size_t requests = x->buckets * (size_t)(t->ins + t->outs + t->backs);
     DT_TRY(dt_calloc(&t->bucket, x->buckets, sizeof *t->bucket, what));
     DT_TRY(dt_calloc(&t->part, (size_t)x->inner.roots, sizeof *t->part, what));
-    DT_TRY(dt_calloc(&t->place, (size_t)x->outer.operands, sizeof *t->place, what));
     DT_TRY(dt_calloc(&t->request, requests, sizeof *t->request, what));
     for (size_t i = 0; i < requests; i++)
         t->request[i] = MPI_REQUEST_NULL;
@@ -135,7 +129,6 @@ static dt_status tree_open(dt_exchange *x)
     x->state = t;
     DT_TRY(tree_take(x, t));
     tree_find_parts(x, t);
-    const size_t units = tree_places(x, x->team, t->place);
     MPI_Request *r = t->request;
     for (size_t b = 0; b < x->buckets; b++) {
         tree_bucket *k = &t->bucket[b];
@@ -144,7 +137,7 @@ static dt_status tree_open(dt_exchange *x)
         k->back = k->out + t->outs;
         r = k->back + t->backs;
         k->received = received;
-        received += units * tree_unit(tree_piece(x, b, x->team));
+        received += tree_bucket_room(x, b, x->comm->rank);
     }
     return DT_OK;
 }
@@ -157,7 +150,6 @@ static void tree_close(dt_exchange *x)
 
     dt_exchange_cancel(t->request, requests);
     free(t->request);
-    free(t->place);
     free(t->part);
     free(t->bucket);
 }
@@ -181,25 +173,19 @@ static MPI_Datatype tree_type(bool half)
     return half ? MPI_UINT16_T : MPI_FLOAT;
 }
 
-/* Operand i of my piece of a bucket, received from another team. */
-static float *tree_received(const dt_exchange *x, size_t b, int i)
-{
-    const tree_state *t = x->state;
-    return t->bucket[b].received + t->place[i] * tree_unit(tree_piece(x, b, x->team));
-}
-
 static dt_status tree_receive_parts(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
     const dt_span mine = tree_piece(x, b, x->team);
     MPI_Request *r = t->bucket[b].in;
+    float *received = t->bucket[b].received;
 
     for (int from = 0; from < x->teams; from++)
-        for (int i = x->outer.start[from]; i < x->outer.start[from + 1]; i++)
-            if (from != x->team)
-                DT_TRY(dt_exchange_receive(x, tree_received(x, b, i), mine.count,
-                                           tree_type(tree_half(x, i)), tree_peer(x, from),
-                                           tree_tag(b, 0), r++));
+        for (int i = x->outer.start[from]; i < x->outer.start[from + 1] && from != x->team; i++) {
+            DT_TRY(dt_exchange_receive(x, received, mine.count, tree_type(tree_half(x, i)),
+                                       tree_peer(x, from), tree_tag(b, 0), r++));
+            received += tree_room(x, x->team, i, mine);
+        }
     return DT_OK;
 }
 
@@ -269,13 +255,16 @@ static dt_status tree_sum(dt_exchange *x, size_t b)
     const dt_span mine = tree_piece(x, b, x->team);
     const int own = x->outer.start[x->team];
     MPI_Request *r = t->bucket[b].back;
+    const float *received = t->bucket[b].received;
     void *sum = x->sum + mine.first;
 
-    for (int i = 0; i < x->outer.operands; i++)
-        x->operand[i] = tree_of_team(x, i, x->team)
-                            ? (dt_operand){.at = t->part[i - own] + mine.first}
-                            : (dt_operand){tree_received(x, b, i),
-                                           tree_half(x, i) ? DT_LEAF_HALF : DT_LEAF_PLAIN};
+    for (int i = 0; i < x->outer.operands; i++) {
+        x->operand[i] =
+            tree_of_team(x, i, x->team)
+                ? (dt_operand){.at = t->part[i - own] + mine.first}
+                : (dt_operand){received, tree_half(x, i) ? DT_LEAF_HALF : DT_LEAF_PLAIN};
+        received += tree_room(x, x->team, i, mine);
+    }
     dt_fold_run(&x->outer, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch);
     for (int step = 1; step < x->teams; step++)
         DT_TRY(dt_exchange_send(x, sum, mine.count, MPI_FLOAT,

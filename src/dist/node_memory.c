@@ -21,31 +21,21 @@ struct dt_node_mem {
     dt_slab slab;
 };
 
-/* What can go wrong on a rank, with its errno: step << 16 | errno; 0 is success. */
-#define NODE_STEP_LIST(X)                                                                          \
-    X(CREATE, "creating it")                                                                       \
-    X(FIND, "finding it in /proc") X(RESERVE, "reserving it") X(MAP, "mapping it")
-typedef enum node_step {
-#define X(name, text) NODE_##name,
-    NODE_STEP_LIST(X)
-#undef X
-} node_step;
+/* What can fail on a rank, with its errno: step << 16 | errno; 0 is success. */
+static const char *const node_step[] = {"", "creating it", "finding it in /proc", "reserving it",
+                                        "mapping it"};
+enum { NODE_CREATE = 1, NODE_FIND, NODE_RESERVE, NODE_MAP };
 
-static int64_t node_failed(node_step step, int error)
+static int64_t node_failed(int step, int error)
 {
-    return ((int64_t)step + 1) << 16 | error;
+    return error ? (int64_t)step << 16 | error : 0;
 }
 
 static const char *node_why(dt_comm *c, size_t bytes, int64_t failed)
 {
-    static const char *const step[] = {
-#define X(name, text) text,
-        NODE_STEP_LIST(X)
-#undef X
-    };
     snprintf(c->node_why, sizeof c->node_why,
              "%.1f MB of memory cannot be shared by a node's ranks (%s: %s)", (double)bytes * 1e-6,
-             step[(failed >> 16) - 1], strerror((int)(failed & 0xffff)));
+             node_step[failed >> 16], strerror((int)(failed & 0xffff)));
     return c->node_why;
 }
 
@@ -54,14 +44,7 @@ static int64_t node_create(dt_lent *s, size_t bytes, int *fd)
     *fd = memfd_create("dtrain", MFD_CLOEXEC);
     if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0)
         return node_failed(NODE_CREATE, errno);
-    const int error = dt_lend(*fd, s);
-    return error ? node_failed(NODE_CREATE, error) : 0;
-}
-
-static int64_t node_find(const dt_lent *s, int *fd)
-{
-    const int error = dt_borrow(s, fd);
-    return error ? node_failed(NODE_FIND, error) : 0;
+    return node_failed(NODE_CREATE, dt_lend(*fd, s));
 }
 
 /* Every rank reserves and touches a share of the pages, which puts them near ranks of all
@@ -99,7 +82,7 @@ static dt_status node_share(dt_node_mem *m, dt_comm *c, int *fd, int64_t *failed
         DT_TRY(dt_comm_wait(c, &request, 1));
     }
     if (s.fd >= 0 && c->node_rank != 0)
-        *failed = node_find(&s, fd);
+        *failed = node_failed(NODE_FIND, dt_borrow(&s, fd));
     if (s.fd >= 0 && *failed == 0)
         *failed = node_reserve(c, m, *fd);
     return DT_OK;

@@ -66,13 +66,3 @@ dt_span dt_spans_slice(dt_span s, int k, int parts)
     const size_t from = span_cut(s.count, k, parts), to = span_cut(s.count, k + 1, parts);
     return (dt_span){s.first + from, to - from};
 }
-
-size_t dt_spans_longest(const dt_span *span, size_t count)
-{
-    size_t longest = 0;
-
-    for (size_t i = 0; i < count; i++)
-        if (span[i].count > longest)
-            longest = span[i].count;
-    return longest;
-}

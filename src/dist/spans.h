@@ -16,6 +16,4 @@ size_t dt_spans_buckets(const dt_exchange_opts *o, dt_span *bucket);
 
 /* Part k of `parts` of s, cut at multiples of 16 floats from its start; may be empty */
 dt_span dt_spans_slice(dt_span s, int k, int parts);
-
-size_t dt_spans_longest(const dt_span *span, size_t count);
 #endif

@@ -87,20 +87,12 @@ static void bad_tensors_are_a_bug(void **state)
     assert_fails(dt_spans_check(&o), DT_BUG, "tensor 0");
 }
 
-static void longest_span(void **state)
-{
-    (void)state;
-    assert_int_equal(dt_spans_longest(tensor, 6), 100);
-    assert_int_equal(dt_spans_longest(tensor, 0), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buckets_close_at_their_size),
         cmocka_unit_test(slices_partition),
         cmocka_unit_test(bad_tensors_are_a_bug),
-        cmocka_unit_test(longest_span),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
