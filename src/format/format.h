@@ -86,9 +86,6 @@ typedef struct dt_model_file_opts {
  * be NULL. */
 dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
                        dt_written *w) DT_MUST_CHECK;
-/* The same to a path. */
-dt_status dt_model_save(const dt_weights *s, const char *path,
-                        const dt_model_file_opts *opts) DT_MUST_CHECK;
 
 /* A file, or a folder that holds model.safetensors (a run's, a checkpoint), to the path
  * of the file. DT_NOINPUT: the folder holds none. */
@@ -109,17 +106,17 @@ dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK
  * with one warning.
  *   path       as dt_model_path takes it
  *   normalize  of this run; NULL: whatever the file says
+ *   head       false: the classifier stays as it is in s, and the file's may be of any shape, or
+ *              missing
  *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are
  *              missing, unexpected, or of another shape or type, in one message; a number
  *              that is not finite.
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
-dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize) DT_MUST_CHECK;
-/* The same of a file that is in memory; `path` is for messages. */
+dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize,
+                        bool head) DT_MUST_CHECK;
+/* The same of a whole file that is in memory; `path` is for messages. */
 dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const char *bytes,
                               size_t length, const char *normalize) DT_MUST_CHECK;
-/* All but the classifier, which stays as it is in s; the file's may be of any shape, or missing. */
-dt_status dt_model_load_body(const dt_weights *s, const char *path,
-                             const char *normalize) DT_MUST_CHECK;
 
 /* A model file with the network that it is of. */
 typedef struct dt_model_read {
@@ -129,8 +126,8 @@ typedef struct dt_model_read {
     float *momentum;  /* [dt_net_slab_floats], zeros */
 } dt_model_read;
 
-/* Build the network of `spec`; its number of classes is the file's, by its metadata or the
- * classifier's shape. r is to be closed whatever the outcome, and must not be moved. Errors as
+/* Build the network of `spec`; its number of classes is that of the file's
+ * classifier. r is to be closed whatever the outcome, and must not be moved. Errors as
  * dt_safetensors_open, dt_net_create; DT_NOMEM. */
 dt_status dt_model_read_open(dt_model_read *r, const char *path,
                              const dt_net_spec *spec) DT_MUST_CHECK;

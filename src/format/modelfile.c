@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- What belongs in the file ---------------------------------------------------- */
 
@@ -151,12 +152,6 @@ out:
     return st;
 }
 
-dt_status dt_model_save(const dt_weights *s, const char *path, const dt_model_file_opts *opts)
-{
-    const dt_target t = dt_target_path(path);
-    return dt_model_put(s, &t, opts, NULL);
-}
-
 /* ---- Loading: does the file fit? ------------------------------------------------- */
 
 static dt_status check_metadata(const dt_safetensors *f, const char *path, const dt_net *net,
@@ -167,25 +162,20 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
                              {"variant", spec->variant},
                              {"stem", spec->stem},
                              {"normalize", normalize}};
-    const size_t count = DT_COUNT_OF(want);
-    size_t known = 0;
+    bool known = true;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(want); i++) {
         char key[64], quoted[DT_QUOTED_CHARS];
-        if (!want[i].value) {
-            known++;
-            continue;
-        }
         snprintf(key, sizeof key, "dtrain.%s", want[i].name);
         const char *has = dt_safetensors_metadata(f, key);
-        if (has && strcmp(has, want[i].value) != 0)
+        known = known && (has || !want[i].value);
+        if (has && want[i].value && strcmp(has, want[i].value) != 0)
             return dt_fail(DT_FORMAT,
                            "%s was saved with --%s %s, this run has --%s '%s': use "
                            "the file's",
                            path, want[i].name, dt_quote(has, quoted), want[i].name, want[i].value);
-        known += has != NULL;
     }
-    if (known < count)
+    if (!known)
         dt_warn("%s does not say for which network, variant, stem and normalisation it was "
                 "made: taken for %s and --normalize %s",
                 path, spec->net, normalize ? normalize : "any");
@@ -203,10 +193,8 @@ dt_status dt_model_path(const char *path, char out[PATH_MAX])
     if (!folder)
         return DT_OK;
     DT_TRY(dt_path_join(out, path, "model.safetensors"));
-    if (stat(out, &info) == 0)
+    if (access(out, F_OK) == 0 || errno != ENOENT) /* whatever is wrong, opening it says */
         return DT_OK;
-    if (errno != ENOENT)
-        return dt_fail(DT_NOINPUT, "model file %s: %s", out, strerror(errno));
     return dt_fail(DT_NOINPUT,
                    "model file %s is a folder without model.safetensors: name a "
                    ".safetensors file, a checkpoint or the folder of a finished run",
@@ -265,14 +253,14 @@ static dt_status list_for_file(model_list *best, const dt_weights *s, const dt_s
         const dt_status st = list_create(&list, s, scheme);
         for (size_t i = 0; i < list.count; i++)
             found += file_find(f, list.entry[i].name) != NULL;
-        model_list *worse = &list, kept = *best;
-        if (!best->entry || found > most) {
-            *best = list;
-            worse = &kept;
-            most = found;
+        if (st != DT_OK || (best->entry && found <= most)) {
+            list_free(&list);
+            DT_TRY(st);
+            continue;
         }
-        list_free(worse);
-        DT_TRY(st);
+        list_free(best);
+        *best = list;
+        most = found;
     }
     return DT_OK;
 }
@@ -409,7 +397,7 @@ out:
     return st;
 }
 
-static dt_status file_load(const dt_weights *s, const char *given, const char *normalize, bool head)
+dt_status dt_model_load(const dt_weights *s, const char *given, const char *normalize, bool head)
 {
     char path[PATH_MAX];
     dt_safetensors *f = NULL;
@@ -419,16 +407,6 @@ static dt_status file_load(const dt_weights *s, const char *given, const char *n
     const dt_status st = model_load(s, f, path, normalize, head);
     dt_safetensors_close(f);
     return st;
-}
-
-dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize)
-{
-    return file_load(s, path, normalize, true);
-}
-
-dt_status dt_model_load_body(const dt_weights *s, const char *path, const char *normalize)
-{
-    return file_load(s, path, normalize, false);
 }
 
 dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const char *bytes,

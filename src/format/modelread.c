@@ -3,23 +3,17 @@
 
 #include <stdlib.h>
 
-/* By the metadata, or the classifier's shape: the networks here have no other matrix. */
+/* By the classifier's shape: the networks here have no other matrix. */
 static dt_status read_classes(const dt_safetensors *f, const char *path, int *classes)
 {
     enum { MOST = 1000000 };
-    const char *text = dt_safetensors_metadata(f, "dtrain.classes");
-    const char *end = "";
     int64_t n = 0;
-    const bool good = !text || dt_whole_parse(text, &end, &n);
 
-    for (size_t i = 0; !text && i < dt_safetensors_count(f); i++)
+    for (size_t i = 0; i < dt_safetensors_count(f); i++)
         if (dt_safetensors_get(f, i)->rank == 2)
             n = dt_safetensors_get(f, i)->shape[0];
-    if (!good || *end || n < 1 || n > MOST)
-        return dt_fail(DT_FORMAT,
-                       "%s: dtrain.classes, or the classifier's shape, gives no "
-                       "number of classes from 1 to %d",
-                       path, (int)MOST);
+    if (n < 1 || n > MOST)
+        return dt_fail(DT_FORMAT, "%s holds no classifier of 1 to %d classes", path, (int)MOST);
     *classes = (int)n;
     return DT_OK;
 }

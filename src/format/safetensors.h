@@ -31,8 +31,6 @@ typedef struct dt_safetensors_content {
  * may be NULL. */
 dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c,
                              dt_written *w) DT_MUST_CHECK;
-/* The same to a path. */
-dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c) DT_MUST_CHECK;
 
 /* ---- Types ----------------------------------------------------------------------- */
 

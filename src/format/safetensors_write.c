@@ -119,9 +119,3 @@ out:
     free(rows);
     return st;
 }
-
-dt_status dt_safetensors_write(const char *path, const dt_safetensors_content *c)
-{
-    const dt_target t = dt_target_path(path);
-    return dt_safetensors_put(&t, c, NULL);
-}

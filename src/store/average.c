@@ -1,5 +1,4 @@
 /* average.c - the mean of models, and a model in another naming. */
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,7 +33,7 @@ static dt_status average_open(average *a, const char *first, const dt_options *o
 static dt_status average_read(average *a, newest_path *path, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
-        DT_TRY(dt_model_load(&a->read.state, path[k], a->o.normalize));
+        DT_TRY(dt_model_load(&a->read.state, path[k], a->o.normalize, true));
         for (size_t i = 0; i < a->all; i++) { /* not from 0: that would lose -0.0 */
             const double x = (double)*average_number(a, i);
             a->sum[i] = k == 0 ? x : a->sum[i] + x;
@@ -54,43 +53,35 @@ static dt_status average_paths(const char *const *given, size_t count, newest_pa
     return DT_OK;
 }
 
-/* A new file, or one without a byte, as mktemp makes it: no model is ever replaced. Nor does one
- * appear in the folder of a run that is on. */
-static dt_status average_out(const char *out)
+/* A new file, or one without a byte, as mktemp makes it: no model is ever replaced. */
+static dt_status average_out(const char *out, const dt_target *target)
 {
-    const dt_target target = dt_target_path(out);
-    char part[PATH_MAX];
     struct stat info;
 
     if (!out[0])
         return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
-    DT_TRY(dt_target_check(&target));
+    DT_TRY(dt_target_check(target));
     if (stat(out, &info) == 0 && info.st_size > 0)
         return dt_fail(DT_CANTCREATE,
                        "cannot write %s: it exists; choose another --out, or remove it", out);
-    snprintf(part, sizeof part, "%s", out);
-    if (dt_rundir_held(dirname(part)))
-        return dt_fail(DT_CANTCREATE,
-                       "cannot write %s: its folder is in use by a run; choose another --out, or "
-                       "wait until the run has ended",
-                       out);
     return DT_OK;
 }
 
 dt_status dt_average(const dt_options *o, const char *const *given, size_t count)
 {
+    const dt_target target = dt_target_path(o->out);
     average a = {.sum = NULL};
     newest_path *path = NULL;
     dt_model_file_opts opts = {.names = o->names};
     dt_status st = DT_OK;
 
-    DT_TRY(average_out(o->out)); /* before the work, not after it */
+    DT_TRY(average_out(o->out, &target)); /* before the work, not after it */
     DT_GO(st, average_paths(given, count, &path), out);
     DT_GO(st, average_open(&a, path[0], o), out);
     DT_GO(st, average_read(&a, path, count), out);
     DT_GO(st, dt_model_read_steps(path[count - 1], &opts.steps), out);
     opts.normalize = a.o.normalize;
-    st = dt_model_save(&a.read.state, o->out, &opts);
+    st = dt_model_put(&a.read.state, &target, &opts, NULL);
 
 out:
     free(path);

@@ -251,8 +251,7 @@ static dt_status load_model(dt_run *r, const char *path, bool head)
 {
     const dt_weights state = dt_run_weights(r);
 
-    DT_TRY(head ? dt_model_load(&state, path, r->o.normalize)
-                : dt_model_load_body(&state, path, r->o.normalize));
+    DT_TRY(dt_model_load(&state, path, r->o.normalize, head));
     dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
     return DT_OK;
 }

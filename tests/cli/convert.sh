@@ -1,35 +1,23 @@
 #!/usr/bin/env bash
-# dtrain convert: there and back is the same file; the names are those of each scheme.
+# dtrain convert: there and back is the same file. The names of each scheme:
+# tests/unit/format_modelfile.c.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
-
-# names FILE: tensor names, one a line
-names() {
-    python3 -c 'import json, struct, sys
-data = open(sys.argv[1], "rb").read()
-n = struct.unpack("<Q", data[:8])[0]
-print("\n".join(k for k in json.loads(data[8:8 + n]) if k != "__metadata__"))' "$1"
-}
 
 accepts "${tiny[@]}" --out "$tmp/vgg"
 accepts "${tiny[@]}" --net resnet50 --image-size 32 --out "$tmp/resnet"
 
 # there and back
 accepts convert "$tmp/vgg" --names cs744 --out "$tmp/cs744"
-must test "$(names "$tmp/cs744" | grep -c '^\(layers\.[0-9]*\|fc1\)\.')" = 58
 accepts convert "$tmp/cs744" --names torchvision --out "$tmp/back"
 must cmp "$tmp/back" "$tmp/vgg/model.safetensors"
 rm "$tmp/back"
 accepts convert "$tmp/resnet" --names kuangliu --out "$tmp/kuangliu"
-must test "$(names "$tmp/kuangliu" | grep -c 'shortcut\|^linear\.')" = 26
-must test "$(names "$tmp/kuangliu" | grep -c 'downsample\|^fc\.')" = 0
 accepts convert "$tmp/kuangliu" --out "$tmp/back"
 must cmp "$tmp/back" "$tmp/resnet/model.safetensors"
 rm "$tmp/back"
 accepts verify "$tmp/kuangliu"
 accepts convert "$tmp/resnet" --names mindspore --out "$tmp/mindspore" # counts no batches
-must test "$(names "$tmp/mindspore" | grep -c 'gamma\|beta\|moving_mean\|moving_variance')" = 212
-must test "$(names "$tmp/mindspore" | wc -l)" = 267
 accepts convert "$tmp/mindspore" --out "$tmp/back"
 must cmp "$tmp/back" "$tmp/resnet/model.safetensors"
 accepts verify "$tmp/mindspore"
@@ -56,12 +44,7 @@ perl -0777 -pe 's/("dtrain.steps":")1"/${1}x"/' "$tmp/mindspore" >"$tmp/steps"
 refuses 65 "dtrain.steps" -- convert "$tmp/steps" --out "$tmp/no"
 sed 's/"dtrain\.net"/"foreign.xx"/' "$tmp/vgg/model.safetensors" >"$tmp/nameless"
 refuses 65 "$tmp/nameless has " "does not say for which network it was made; choose --net" -- convert "$tmp/nameless" --out "$tmp/no"
-mkdir "$tmp/loop"
-ln -s model.safetensors "$tmp/loop/model.safetensors"
-refuses 66 "$tmp/loop/model.safetensors: Too many levels of symbolic links" -- convert "$tmp/loop" --out "$tmp/no"
-refuses 64 "--names" -- convert "$tmp/vgg" --names caffe --out "$tmp/no"
 refuses 64 "usage: dtrain convert" -- convert --out "$tmp/no"
-refuses 64 "unexpected argument" -- convert "$tmp/vgg" "$tmp/resnet" --out "$tmp/no"
 refuses 66 "$tmp/absent" -- convert "$tmp/absent" --out "$tmp/no"
 must test ! -e "$tmp/no"
 finish

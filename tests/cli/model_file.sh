@@ -25,45 +25,21 @@ wrong() { # CODE TEXT...: eval of $bad_file
     refuses "$@" -- eval --model "$bad_file" "${vgg[@]}"
 }
 
-# missing, folder, empty, cut, longer
+# missing, folder, empty, cut
 refuses 66 "$tmp/none.safetensors" -- eval --model "$tmp/none.safetensors" "${vgg[@]}"
 refuses 66 "$tmp" -- eval --model "$tmp" "${vgg[@]}"
 size=$(stat -c %s "$good")
-for bytes in 0 100 $((size - 1)); do
+for bytes in 0 $((size - 1)); do
     head -c "$bytes" "$good" >"$bad_file"
     wrong 65 bad.safetensors
 done
-{ cat "$good"; printf x; } >"$bad_file"
-wrong 65 bad.safetensors
 
-# header CODE: the header's text, in $_, changed by perl; its length follows
-header() {
-    perl -e 'binmode STDOUT; local $/; open my $f, "<:raw", $ARGV[0]; my $all = <$f>;
-        my $n = unpack "Q<", $all; $_ = substr $all, 8, $n; my $old = $_; eval $ARGV[1];
-        die $@ if $@; die "nothing changed" if $_ eq $old;
-        print pack("Q<", length), $_, substr($all, 8 + $n)' "$good" "$1" >"$bad_file"
-}
 # all others: tests/unit/format_safetensors.c, format_modelfile.c
-hostile=(
-    's/"F32"/"F64"/'                                           # a type that is not read
-    's/"shape": ?\[(\d+)/"shape":[4611686018427387904,4/'      # the product overflows
-    's/("features\.0\.bias": ?\{.*?\})/$1,$1/'                 # a key twice
-    's/features\.0\.bias/features.0.bi\xff\xfe/'               # not UTF-8
-    's/"__metadata__": ?\{/"__metadata__":{"a":[[[[[1]]]]],/'  # deep
-)
-for change in "${hostile[@]}"; do
-    if header "$change" 2>"$tmp/stderr"; then
-        wrong 65 bad.safetensors
-    else
-        code=-
-        complain "the test cannot make the file: $change"
-    fi
-done
 # valid, but without a tensor: the smallest file of the format's own tests
 printf '\010\0\0\0\0\0\0\0{}      ' >"$bad_file"
 wrong 65 bad.safetensors
 # a name that would steer the terminal is shown disarmed
-header 's/features\.0\.bias/features.0\\u001b[31m/'
+perl -0777 -pe 's/features\.0\.bias"/feats\\u001b[31m"/' "$good" >"$bad_file"
 wrong 65 bad.safetensors
 must sh -c '! grep -q "$(printf "\033")" "$1"' sh "$tmp/stderr"
 
@@ -77,9 +53,7 @@ must cmp "$tmp/result.1" "$tmp/stdout"
 res+=(--global-batch 32 --image-size 32)
 refuses 65 "$other" "resnet50" "vgg11" -- eval --model "$other" "${res[@]}" --net vgg11
 refuses 65 "$good" "resnet50" "vgg11" -- eval --model "$good" "${res[@]}" --net resnet50 # given, though the default
-refuses 65 "$other" "torchvision" -- eval --model "$other" "${res[@]}" --variant torchvision
 refuses 65 "$other" "cs744" -- eval --model "$other" "${res[@]}" --normalize cs744
-refuses 65 "$good" -- eval --model "$good" "${vgg[@]}" --width-divisor 8
 refuses 65 "$good" -- "${tiny[@]}" --width-divisor 8 --init "$good" --out "$tmp/run"
 refuses 65 "$good" "resnet50" "vgg11" -- "${tiny[@]}" --net resnet50 --init "$good" \
     --image-size 32 --out "$tmp/run"

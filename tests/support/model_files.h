@@ -1,4 +1,5 @@
-/* model_files.h - a network, its numbers, and a folder for two model files. */
+/* model_files.h - a network, its numbers, and a folder for two model files, of which the second may
+ * be the first one edited. */
 #ifndef DT_TEST_MODEL_FILES_H
 #define DT_TEST_MODEL_FILES_H
 #include "folder.h"
@@ -55,6 +56,14 @@ static inline int model_files_release(void **state)
     return 0;
 }
 
+/* Normalised as "cifar". */
+static inline void model_save(const dt_weights *s, const char *path, const char *names,
+                              int64_t steps)
+{
+    const dt_target t = dt_target_path(path);
+    assert_ok(dt_model_put(s, &t, &(dt_model_file_opts){names, "cifar", steps}, NULL));
+}
+
 static inline const dt_tensor *tensor_named(const dt_safetensors *s, const char *name)
 {
     for (size_t i = 0; i < dt_safetensors_count(s); i++)
@@ -62,5 +71,87 @@ static inline const dt_tensor *tensor_named(const dt_safetensors *s, const char 
             return dt_safetensors_get(s, i);
     fail_msg("no tensor %s", name);
     return NULL;
+}
+/* ---- Edited files ---------------------------------------------------------------- */
+
+typedef struct edit {
+    const char *of;                    /* tensors whose names hold this ... */
+    bool drop;                         /* are left out, */
+    bool reshape;                      /* get one more dimension of 1, */
+    const char *prefix, *name, *dtype; /* this before their names, this name, this type; */
+    uint16_t bits;                     /* their second number of BF16 is this */
+    const char *field, *value; /* this field of the metadata is changed; value NULL: all are gone */
+} edit;
+
+typedef struct edited {
+    const dt_safetensors *from;
+    const edit *e;
+    const dt_tensor *source[512];
+    dt_tensor tensor[512];
+    char name[512][128];
+} edited;
+
+/* Float32 becomes BF16 by its upper half; a number of another type becomes 0. */
+static inline void edited_fill(void *context, size_t i, void *data)
+{
+    const edited *to = context;
+    const dt_tensor *t = to->source[i];
+    uint16_t *wide = malloc(t->bytes), *narrow = data;
+
+    assert_non_null(wide);
+    assert_ok(dt_safetensors_read(to->from, t, wide));
+    if (strcmp(t->dtype, to->tensor[i].dtype) == 0)
+        memcpy(data, wide, t->bytes);
+    else if (strcmp(t->dtype, "I64") == 0)
+        memset(data, 0, sizeof(float));
+    else
+        for (size_t k = 0; k < t->bytes / sizeof(float); k++)
+            narrow[k] = k == 1 && to->e->bits ? to->e->bits : wide[2 * k + 1];
+    free(wide);
+}
+
+/* f->file, edited, to f->other. */
+static inline void edit_file(const fixture *f, const edit *e)
+{
+    static const char *const keys[] = {"dtrain.net", "dtrain.variant", "dtrain.stem",
+                                       "dtrain.normalize"};
+    const dt_target other = dt_target_path(f->other);
+    dt_field field[4];
+    dt_safetensors *s = NULL;
+    edited *to = calloc(1, sizeof *to);
+    size_t n = 0;
+
+    assert_non_null(to);
+    assert_ok(dt_safetensors_open(&s, f->file));
+    to->from = s;
+    to->e = e;
+    for (size_t i = 0; i < dt_safetensors_count(s); i++) {
+        const dt_tensor *t = to->source[n] = dt_safetensors_get(s, i);
+        const bool changed = e->of && strstr(t->name, e->of);
+        if (changed && e->drop)
+            continue;
+        to->tensor[n] = *t;
+        to->tensor[n].name = to->name[n];
+        snprintf(to->name[n], sizeof to->name[n], "%s%s", changed && e->prefix ? e->prefix : "",
+                 changed && e->name ? e->name : t->name);
+        if (changed && e->dtype && (e->of[0] || t->rank > 0)) /* not all counters */
+            to->tensor[n].dtype = e->dtype;
+        if (changed && e->reshape)
+            to->tensor[n].shape[to->tensor[n].rank++] = 1;
+        n++;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        const bool changed = e->field && strcmp(keys[i], e->field) == 0;
+        field[i] = (dt_field){keys[i], changed ? e->value : dt_safetensors_metadata(s, keys[i])};
+    }
+    const dt_safetensors_content content = {.tensor = to->tensor,
+                                            .tensors = n,
+                                            .metadata = field,
+                                            .fields = e->field && !e->value ? 0 : 4,
+                                            .fill = edited_fill,
+                                            .context = to};
+    assert_ok(dt_safetensors_put(&other, &content, NULL));
+    dt_safetensors_close(s);
+    free(to);
 }
 #endif

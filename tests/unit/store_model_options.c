@@ -20,11 +20,12 @@ static int make(void **state)
 static void a_file_fills_what_nobody_gave(void **state)
 {
     const fixture *f = *state;
-    const dt_model_file_opts good = {"torchvision", "cifar", 0}, bad = {"torchvision", "square", 0};
+    const dt_model_file_opts bad = {"torchvision", "square", 0};
+    const dt_target target = dt_target_path(f->file);
     dt_model_meta meta;
     dt_options o;
 
-    assert_ok(dt_model_save(&f->state, f->file, &good));
+    model_save(&f->state, f->file, "torchvision", 0);
     dt_options_init(&o);
     assert_ok(dt_option_set(dt_option_find("normalize"), &o, "tutorial", "here", DT_USAGE));
     assert_ok(dt_option_set(dt_option_find("image_size"), &o, "64", "here", DT_USAGE));
@@ -36,7 +37,7 @@ static void a_file_fills_what_nobody_gave(void **state)
     assert_string_equal(o.normalize, "tutorial");
     assert_int_equal(o.image_size, 64);
 
-    assert_ok(dt_model_save(&f->state, f->file, &bad));
+    assert_ok(dt_model_put(&f->state, &target, &bad, NULL));
     dt_options_init(&o);
     assert_fails(dt_options_from_model(f->file, &o, &meta), DT_FORMAT, "dtrain.normalize");
 }
