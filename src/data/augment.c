@@ -55,54 +55,32 @@ dt_tap dt_tap_uint8(int in, int out, int i, bool column)
 {
     const double scale = 1 / ((double)out / in);
     const float at = (float)(((double)i + 0.5) * scale - 0.5);
-    const int lo = (int)floorf(at), last = in - 1;
+    const int lo = (int)floorf(at), last = in - 1, inner = DT_MIN(DT_MAX(lo, 0), last);
     const float weight = at - (float)lo;
 
     if (column && (lo < 0 || lo >= last))
-        return (dt_tap){lo < 0 ? 0 : last, lo < 0 ? 0 : last, {2048, 0}};
-    return (dt_tap){lo < 0      ? 0
-                    : lo > last ? last
-                                : lo,
-                    lo < last ? lo + 1 : last,
-                    {rintf((1 - weight) * 2048), rintf(weight * 2048)}};
+        return (dt_tap){inner, inner, {2048, 0}};
+    return (dt_tap){
+        inner, DT_MIN(lo + 1, last), {rintf((1 - weight) * 2048), rintf(weight * 2048)}};
 }
 
-static dt_status augment_named(dt_augment *a, const char *name)
+/* The row of a name in a table whose rows begin with their names; NULL: it has none. */
+static const void *row_named(const void *table, size_t rows, size_t bytes, const char *name)
 {
-    for (size_t i = 0; i < DT_COUNT_OF(augment_table); i++)
-        if (strcmp(augment_table[i].name, name) == 0) {
-            a->pad = augment_table[i].pad;
-            a->flip = augment_table[i].flip;
-            return DT_OK;
-        }
-    return dt_fail(DT_CONFIG, "augment '%s' is unknown, use one of:%s", name,
-                   DT_AUGMENT_LIST(DT_WORD));
-}
-
-static dt_status normalize_named(dt_augment *a, const char *name)
-{
-    for (size_t i = 0; i < DT_COUNT_OF(normalize_table); i++) {
-        const struct normalize_row *row = &normalize_table[i];
-        if (strcmp(row->name, name) != 0)
-            continue;
-        for (int c = 0; c < 3; c++)
-            for (int v = 0; v < 256; v++)
-                a->level[c][v] = (float)((v / 255.0 - (double)row->mean[c]) / (double)row->std[c]);
-        return DT_OK;
+    for (size_t i = 0; i < rows; i++) {
+        const void *row = (const char *)table + i * bytes;
+        if (strcmp(*(const char *const *)row, name) == 0)
+            return row;
     }
-    return dt_fail(DT_CONFIG, "normalize '%s' is unknown, use one of:%s", name,
-                   DT_NORMALIZE_LIST(DT_WORD));
+    return NULL;
 }
+#define ROW_NAMED(table, name) row_named(table, DT_COUNT_OF(table), sizeof *(table), name)
 
-static dt_status resize_named(dt_augment *a, const char *name)
+static void augment_levels(dt_augment *a, const struct normalize_row *row)
 {
-    for (size_t i = 0; i < DT_COUNT_OF(resize_table); i++)
-        if (strcmp(resize_table[i].name, name) == 0) {
-            a->rounds = resize_table[i].rounds;
-            return DT_OK;
-        }
-    return dt_fail(DT_CONFIG, "resize '%s' is unknown, use one of:%s", name,
-                   DT_RESIZE_LIST(DT_WORD));
+    for (int c = 0; c < 3; c++)
+        for (int v = 0; v < 256; v++)
+            a->level[c][v] = (float)((v / 255.0 - (double)row->mean[c]) / (double)row->std[c]);
 }
 
 static void augment_taps(dt_augment *a)
@@ -117,11 +95,21 @@ static void augment_taps(dt_augment *a)
 
 dt_status dt_augment_init(dt_augment *a, const dt_source_info *info, const dt_loader_opts *opts)
 {
-    *a = (dt_augment){
-        .height = info->height, .width = info->width, .size = opts->image_size, .type = opts->type};
-    DT_TRY(augment_named(a, opts->augment));
-    DT_TRY(normalize_named(a, opts->normalize));
-    DT_TRY(resize_named(a, opts->resize));
+    const struct augment_row *augment = ROW_NAMED(augment_table, opts->augment);
+    const struct normalize_row *normalize = ROW_NAMED(normalize_table, opts->normalize);
+    const struct resize_row *resize = ROW_NAMED(resize_table, opts->resize);
+
+    if (!augment || !normalize || !resize)
+        return dt_fail(DT_CONFIG, "augment '%s', normalize '%s' or resize '%s' is unknown",
+                       opts->augment, opts->normalize, opts->resize);
+    *a = (dt_augment){.height = info->height,
+                      .width = info->width,
+                      .size = opts->image_size,
+                      .pad = augment->pad,
+                      .flip = augment->flip,
+                      .type = opts->type,
+                      .rounds = resize->rounds};
+    augment_levels(a, normalize);
     DT_TRY(dt_calloc(&a->row, 2 * (size_t)a->size, sizeof *a->row, "resize taps"));
     a->column = a->row + a->size;
     augment_taps(a);

@@ -40,7 +40,7 @@ dt_digest dt_source_manifest(const dt_source *s);
 size_t dt_source_bytes(const dt_source *s);
 /* Give the source its memory (borrowed, dt_source_bytes, aligned for int32_t, may be
  * shared by the node; labels lie first, then the images, training before test). With
- * `read` also fill and check it (labels in range, class counts, known hashes noted);
+ * `read` also fill and check it (labels in range, known hashes noted);
  * without, another process has filled it. */
 dt_status dt_source_load(dt_source *s, void *memory, bool read) DT_MUST_CHECK;
 /* Hash of all pixels and labels in memory; after a load anywhere on the node. */
@@ -80,9 +80,9 @@ typedef struct dt_loader_opts {
 } dt_loader_opts;
 
 typedef struct dt_loader dt_loader;
-/* source: borrowed, loaded. All memory is taken here. DT_CONFIG unknown name, a number
- * below 1, or no full batch with drop_remainder. A loader serves one caller at a time
- * and uses opts->threads threads itself. */
+/* source: borrowed, loaded. All memory is taken here. DT_CONFIG: unknown name, or no full batch
+ * with drop_remainder. A loader serves one caller at a time and uses opts->threads threads itself.
+ * Numbers are at least 1, as the option table has them. */
 dt_status dt_loader_create(dt_loader **l, const dt_source *s,
                            const dt_loader_opts *opts) DT_MUST_CHECK;
 void dt_loader_destroy(dt_loader *l);

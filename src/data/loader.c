@@ -16,36 +16,18 @@ struct dt_loader {
     size_t scratch_floats;
 };
 
-static dt_status loader_check(const dt_loader_opts *o, const dt_source_info *info)
-{
-    const struct {
-        const char *name;
-        int64_t value, high;
-    } range[] = {
-        {"global batch", o->global_batch, INT64_MAX}, {"shards", o->shards, INT32_MAX},
-        {"image size", o->image_size, 8192},          {"threads", o->threads, 1024},
-        {"training images", info->train, UINT32_MAX}, {"test images", info->test, INT64_MAX},
-    };
-    for (size_t i = 0; i < DT_COUNT_OF(range); i++)
-        if (range[i].value < 1 || range[i].value > range[i].high)
-            return dt_fail(DT_CONFIG, "%s %lld, expected 1 to %lld", range[i].name,
-                           (long long)range[i].value, (long long)range[i].high);
-    if (o->drop_remainder && o->global_batch > info->train)
-        return dt_fail(DT_CONFIG,
-                       "global batch %lld is larger than the %lld training images, "
-                       "so drop-remainder leaves nothing: use a smaller batch or "
-                       "--no-drop-remainder",
-                       (long long)o->global_batch, (long long)info->train);
-    return DT_OK;
-}
-
 dt_status dt_loader_create(dt_loader **out, const dt_source *s, const dt_loader_opts *opts)
 {
     const dt_source_info *info = dt_source_describe(s);
     dt_loader *l = NULL;
     dt_status st = DT_OK;
 
-    DT_TRY(loader_check(opts, info));
+    if (opts->drop_remainder && opts->global_batch > info->train)
+        return dt_fail(DT_CONFIG,
+                       "global batch %lld is larger than the %lld training images, "
+                       "so drop-remainder leaves nothing: use a smaller batch or "
+                       "--no-drop-remainder",
+                       (long long)opts->global_batch, (long long)info->train);
     DT_TRY(dt_calloc(&l, 1, sizeof *l, "loader"));
     l->source = s;
     l->opts = *opts;

@@ -101,176 +101,64 @@ static bool picture_png(const uint8_t *bytes, size_t count, dt_picture *p)
 
 /* ---- JPEG -------------------------------------------------------------------------------- */
 
-enum {
-    SOF0 = 0xc0,
-    SOF2 = 0xc2,
-    DHT = 0xc4,
-    RST0 = 0xd0,
-    RST7 = 0xd7,
-    EOI = 0xd9,
-    SOS = 0xda,
-    DQT = 0xdb
-};
-enum { COMPONENTS = 4, TABLES = 4, CODES = 256 };
-
-typedef struct jpeg {
-    const uint8_t *bytes;
-    size_t count, at; /* at: of the next byte to read */
-    size_t place;     /* of the marker read last */
-    dt_picture *p;
-    unsigned quantisers, huffman[2]; /* defined tables, as sets; huffman: DC, AC */
-    bool progressive;
-    int components; /* 0: no frame yet */
-    struct jpeg_component {
-        int id, quantiser;
-        bool coded;
-    } component[COMPONENTS];
-} jpeg;
-
-#define jpeg_bad(j, fmt, ...)                                                                      \
-    picture_bad((j)->p, "the JPEG's " fmt " at byte %zu", __VA_ARGS__, (j)->place)
+enum { SOF0 = 0xc0, SOF2 = 0xc2, DHT = 0xc4, RST0 = 0xd0, RST7 = 0xd7, EOI = 0xd9, SOS = 0xda };
+enum { CODES = 256 };
 
 static uint32_t jpeg_u16(const uint8_t *b)
 {
     return (uint32_t)b[0] << 8 | b[1];
 }
 
-/* Quantisation tables: precision and number, then 64 values. */
-static bool jpeg_quantisers(jpeg *j, const uint8_t *data, size_t length)
-{
-    for (size_t at = 0; at < length;) {
-        const int precision = data[at] >> 4, number = data[at] & 15;
-        const size_t bytes = 1 + (size_t)(64 << (precision & 1));
-        if (precision > 1 || number >= TABLES || bytes > length - at)
-            return jpeg_bad(j, "quantisation table %d is damaged,", number);
-        j->quantisers |= 1u << number;
-        at += bytes;
-    }
-    return true;
-}
-
 /* Huffman tables: class and number, counts of codes of 1 to 16 bits, a value for each code. */
-static bool jpeg_huffman(jpeg *j, const uint8_t *data, size_t length)
+static bool jpeg_huffman(const uint8_t *data, size_t length, dt_picture *p)
 {
     for (size_t at = 0; at < length;) {
-        const int kind = data[at] >> 4, number = data[at] & 15;
         size_t codes = 0;
-        for (size_t bits = 1; bits <= 16 && length - at >= 17; bits++)
+        for (size_t bits = 1; bits <= 16 && at + bits < length; bits++)
             codes += data[at + bits];
-        if (kind > 1 || number >= TABLES || length - at < 17 || codes > length - at - 17)
-            return jpeg_bad(j, "Huffman table %d is damaged,", number);
-        if (codes > CODES)
-            return jpeg_bad(j, "Huffman table %d has more than %d codes,", number, CODES);
-        j->huffman[kind] |= 1u << number;
+        if (codes > CODES || at + 17 + codes > length)
+            return picture_bad(p,
+                               "a Huffman table of the JPEG has %zu codes: more than %d or than "
+                               "its segment holds",
+                               codes, CODES);
         at += 17 + codes;
     }
     return true;
 }
 
-static bool jpeg_frame(jpeg *j, const uint8_t *data, size_t length)
+/* The place of the first marker from `at` on that is neither padding nor, in coded bytes, one of
+ * them or a restart; count: none. */
+static size_t jpeg_marker(const uint8_t *bytes, size_t count, size_t at)
 {
-    const int n = length >= 6 ? data[5] : 0;
-
-    if (j->components > 0 || n < 1 || n > COMPONENTS || length != 6 + 3 * (size_t)n)
-        return jpeg_bad(j, "frame with %d components is damaged or a second one,", n);
-    for (int i = 0; i < n; i++)
-        j->component[i] = (struct jpeg_component){data[6 + 3 * i], data[8 + 3 * i], false};
-    j->components = n;
-    return picture_size(j->p, jpeg_u16(data + 3), jpeg_u16(data + 1));
-}
-
-/* One component of a scan that begins with coefficient `low`, and the tables that it names. */
-static bool jpeg_coded(jpeg *j, const uint8_t *names, int low, bool refines)
-{
-    const int dc = names[1] >> 4, ac = names[1] & 15;
-    int i = 0;
-
-    while (i < j->components && j->component[i].id != names[0])
-        i++;
-    if (i == j->components)
-        return jpeg_bad(j, "scan codes component %d, which the frame has not,", names[0]);
-    if (low == 0 && !refines && !(j->huffman[0] >> dc & 1))
-        return jpeg_bad(j, "scan names DC Huffman table %d, which nothing defines,", dc);
-    if ((low > 0 || !j->progressive) && !(j->huffman[1] >> ac & 1))
-        return jpeg_bad(j, "scan names AC Huffman table %d, which nothing defines,", ac);
-    const int quantiser = j->component[i].quantiser;
-    if (quantiser >= TABLES || !(j->quantisers >> quantiser & 1))
-        return jpeg_bad(j, "frame names quantisation table %d, which nothing defines before a scan",
-                        quantiser);
-    j->component[i].coded = j->component[i].coded || (low == 0 && !refines);
-    return true;
-}
-
-static bool jpeg_scan(jpeg *j, const uint8_t *data, size_t length)
-{
-    const int n = length >= 1 ? data[0] : 0;
-
-    if (n < 1 || n > j->components || length != 4 + 2 * (size_t)n)
-        return jpeg_bad(j, "scan of %d components is damaged,", n);
-    const int low = data[1 + 2 * n], refines = data[3 + 2 * n] >> 4;
-    for (int i = 0; i < n; i++)
-        if (!jpeg_coded(j, data + 1 + 2 * i, low, refines > 0))
-            return false;
-    /* coded bytes: up to a marker that is no restart */
-    for (; j->count - j->at >= 2; j->at++) {
-        const int next = j->bytes[j->at + 1];
-        if (j->bytes[j->at] == 0xff && next != 0 && next != 0xff && (next < RST0 || next > RST7))
-            break;
+    for (; at + 2 <= count; at++) {
+        const int next = bytes[at + 1];
+        if (bytes[at] == 0xff && next != 0 && next != 0xff && (next < RST0 || next > RST7))
+            return at;
     }
-    return true;
-}
-
-/* The next marker, after any padding. -1: none is left. */
-static int jpeg_marker(jpeg *j)
-{
-    for (; j->count - j->at >= 2; j->at++)
-        if (j->bytes[j->at] == 0xff && j->bytes[j->at + 1] != 0xff) {
-            j->place = j->at;
-            j->at += 2;
-            return j->bytes[j->place + 1];
-        }
-    return -1;
-}
-
-/* The segment after a marker. */
-static bool jpeg_segment(jpeg *j, int marker)
-{
-    const size_t left = j->count - j->at;
-    const size_t length = left >= 2 ? jpeg_u16(j->bytes + j->at) : 0;
-    const uint8_t *data = j->bytes + j->at + 2;
-
-    if (marker < SOF0 || (marker >= RST0 && marker < SOS))
-        return jpeg_bad(j, "marker %02x is out of place", (unsigned)marker);
-    if (length < 2 || length > left)
-        return jpeg_bad(j, "segment %02x is cut,", (unsigned)marker);
-    j->at += length;
-    if (marker <= SOF2) {
-        j->progressive = marker == SOF2;
-        return jpeg_frame(j, data, length - 2);
-    }
-    return marker == DHT   ? jpeg_huffman(j, data, length - 2)
-           : marker == DQT ? jpeg_quantisers(j, data, length - 2)
-           : marker == SOS ? jpeg_scan(j, data, length - 2)
-                           : true;
+    return count;
 }
 
 static bool picture_jpeg(const uint8_t *bytes, size_t count, dt_picture *p)
 {
-    jpeg j = {.bytes = bytes, .count = count, .at = 2, .p = p};
-
-    for (int marker; (marker = jpeg_marker(&j)) != EOI;) {
-        if (marker < 0)
-            return picture_bad(p, "the JPEG ends at byte %zu, before its end marker: it is cut",
-                               count);
-        if (!jpeg_segment(&j, marker))
+    for (size_t at = 2;;) {
+        at = jpeg_marker(bytes, count, at);
+        const size_t left = count - at, length = left >= 4 ? jpeg_u16(bytes + at + 2) : 0;
+        const int marker = left >= 2 ? bytes[at + 1] : 0;
+        const uint8_t *data = bytes + at + 4;
+        if (marker == EOI)
+            return p->width > 0 || picture_bad(p, "the JPEG holds no frame");
+        if (length < 2 || length > left - 2)
+            return picture_bad(p, "the JPEG is cut: its segment at byte %zu does not end in it",
+                               at);
+        if (marker == DHT && !jpeg_huffman(data, length - 2, p))
             return false;
+        if (marker >= SOF0 && marker <= SOF2 && length < 7)
+            return picture_bad(p, "the JPEG's frame at byte %zu is damaged", at);
+        if (marker >= SOF0 && marker <= SOF2 &&
+            !picture_size(p, jpeg_u16(data + 3), jpeg_u16(data + 1)))
+            return false;
+        at += 2 + length;
     }
-    if (j.components == 0)
-        return picture_bad(p, "the JPEG holds no frame");
-    for (int i = 0; i < j.components; i++)
-        if (!j.component[i].coded)
-            return picture_bad(p, "the JPEG holds no scan of component %d", i);
-    return true;
 }
 
 bool dt_picture_check(const uint8_t *bytes, size_t count, dt_picture *p)

@@ -6,9 +6,10 @@
  * is undefined or because it makes up pixels that the file does not have:
  *   PNG   checksums, which it ignores; bits per sample that a colour type does not have; an empty
  *         first IDAT chunk, which it copies to a null pointer
- *   JPEG  a Huffman table of more than 256 codes, which it writes beyond its own; scans that use
- *         tables that nothing has defined; components that no scan codes; damaged segments and
- *         files that end early, after which some versions return what they have
+ *   JPEG  a Huffman table of more than 256 codes, which it writes beyond its own; files that end
+ *         early, after which some versions return what they have
+ * Other damage of a JPEG makes the decoder refuse it or shows in its pixels; tables that it does not
+ * define are zeros.
  * And the size, which the caller wants to know first. Nothing is allocated or decoded, and no byte
  * outside [0, count) is read. */
 #ifndef DT_PICTURE_H

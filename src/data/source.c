@@ -15,16 +15,6 @@ static const dt_source_row *const source_table[] = {
 #undef X
 };
 
-dt_status dt_source_path(char *path, const char *folder, const char *name)
-{
-    const int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
-
-    if (n < 0 || n >= PATH_MAX)
-        return dt_fail(DT_NOINPUT, "path '%.60s...' has more than %d characters: use a shorter one",
-                       folder, PATH_MAX - 1);
-    return DT_OK;
-}
-
 /* What a folder holds that is mistaken for CIFAR-10's binary version; NULL: nothing known. */
 static const char *source_mistaken(const char *folder)
 {
@@ -38,13 +28,10 @@ static const char *source_mistaken(const char *folder)
         {"cifar-10-binary.tar.gz", "an archive that is not unpacked yet: unpack it (tar -xzf)"},
     };
     char path[PATH_MAX];
-    struct stat about;
 
-    for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
-        const int n = snprintf(path, sizeof path, "%s/%s", folder, row[i].name);
-        if (n > 0 && (size_t)n < sizeof path && stat(path, &about) == 0)
+    for (size_t i = 0; i < DT_COUNT_OF(row); i++)
+        if (dt_path_join(path, folder, row[i].name) == DT_OK && dt_path_exists(path))
             return row[i].what;
-    }
     return NULL;
 }
 
@@ -71,18 +58,6 @@ static dt_status source_unknown(const char *path)
                    "data folder '%s' holds neither CIFAR-10 batches "
                    "(data_batch_1.bin) nor images (train/CLASS/*.png|jpg); %s",
                    path, remedy);
-}
-
-static dt_status source_subset(dt_source *s, const char *path, int64_t subset)
-{
-    if (subset > s->info.train)
-        return dt_fail(DT_CONFIG,
-                       "subset %lld: '%s' has %lld training images, use at most "
-                       "that many",
-                       (long long)subset, path, (long long)s->info.train);
-    if (subset > 0)
-        s->info.train = subset;
-    return DT_OK;
 }
 
 /* Labels that training will never see are legal but rarely meant. */
@@ -128,7 +103,12 @@ dt_status dt_source_open(dt_source **out, const char *path, int64_t subset, uint
         st = source_unknown(path);
     if (st != DT_OK)
         goto out;
-    DT_GO(st, source_subset(s, path, subset), out);
+    if (subset > s->info.train) {
+        st = dt_fail(DT_CONFIG, "subset %lld: '%s' has %lld training images, use at most that many",
+                     (long long)subset, path, (long long)s->info.train);
+        goto out;
+    }
+    s->info.train = subset > 0 ? subset : s->info.train;
     s->info.kind = s->row->name;
 
     const int64_t facts[] = {s->info.classes, s->info.height, s->info.width, s->info.train,

@@ -25,9 +25,6 @@ struct dt_source {
     uint8_t *images; /* [train + test][height][width][3], borrowed */
 };
 
-/* "folder/name" into path[PATH_MAX]; DT_NOINPUT: it does not fit. */
-dt_status dt_source_path(char *path, const char *folder, const char *name) DT_MUST_CHECK;
-
 #define X(name) extern const dt_source_row dt_source_##name;
 DT_SOURCE_LIST(X)
 #undef X

@@ -30,7 +30,6 @@ struct images {
     struct images_file *file; /* [count] training files, then test files; owned */
     size_t count;
     size_t train;    /* training files found, before --subset */
-    size_t before;   /* files found before this class */
     int32_t label;   /* of this class */
     int64_t ignored; /* entries that are no images */
     int64_t resized;
@@ -74,7 +73,6 @@ static dt_status images_class(dt_source *s, bool test, const FTSENT *e)
     struct images *m = s->state;
     char *name = NULL;
 
-    m->before = m->count;
     for (m->label = 0; m->label < s->info.classes; m->label++)
         if (strcmp(m->class_name[m->label], e->fts_name) == 0)
             return DT_OK;
@@ -120,11 +118,6 @@ static dt_status images_entry(dt_source *s, bool test, FTS *tree, FTSENT *e)
                        e->fts_path, strerror(e->fts_errno));
     if (e->fts_level == CLASS && e->fts_info == FTS_D)
         return images_class(s, test, e);
-    if (e->fts_level == CLASS && e->fts_info == FTS_DP && !test && m->count == m->before)
-        return dt_fail(DT_NOINPUT,
-                       "class folder '%s' holds no .png, .jpg or .jpeg file: "
-                       "fill or remove it",
-                       e->fts_path);
     m->ignored += e->fts_level == CLASS && e->fts_info != FTS_DP;
     if (e->fts_level != IMAGE || e->fts_info == FTS_DP)
         return DT_OK;
@@ -139,7 +132,7 @@ static dt_status images_scan(dt_source *s, bool test)
     char folder[PATH_MAX], *const paths[] = {folder, NULL};
     dt_status st = DT_OK;
 
-    DT_TRY(dt_source_path(folder, m->root, images_split[test]));
+    DT_TRY(dt_path_join(folder, m->root, images_split[test]));
     FTS *tree = fts_open(paths, FTS_LOGICAL | FTS_NOCHDIR, images_by_bytes);
     if (!tree)
         return dt_fail(DT_NOMEM, "no memory to list '%s'", folder);
@@ -160,7 +153,7 @@ static dt_status images_scan(dt_source *s, bool test)
 static dt_status images_fetch(const struct images *m, const struct images_file *f,
                               char path[PATH_MAX], char **bytes, size_t *count, dt_picture *p)
 {
-    DT_TRY(dt_source_path(path, m->root, f->name));
+    DT_TRY(dt_path_join(path, m->root, f->name));
     DT_TRY(dt_file_read(AT_FDCWD, path, DT_PICTURE_BYTES, bytes, count));
     if (!dt_picture_check((const uint8_t *)*bytes, *count, p))
         return dt_fail(DT_FORMAT,
@@ -226,7 +219,7 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     struct stat about;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_source_path(folder, path, images_split[0]));
+    snprintf(folder, sizeof folder, "%s/%s", path, images_split[0]);
     if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))
         return DT_DECLINED;
     DT_TRY(dt_calloc(&m, 1, sizeof *m, "image folder"));
