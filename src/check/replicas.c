@@ -156,112 +156,99 @@ static dt_status find_block(dt_checks *c, size_t *first)
     return DT_OK;
 }
 
-/* The first float of the block in which any copy differs from that of the lowest rank; 0 where
- * the hash saw a difference that is gone by now. */
-static dt_status find_element(dt_checks *c, const dt_check_block *b, bool mine, size_t *element)
-{
-    float room[DT_CHECK_BLOCK];
-    int64_t root = mine ? -(int64_t)dt_comm_rank(c->s.comm) : INT64_MIN;
-
-    DT_TRY(dt_comm_max_i64(c->s.comm, &root, 1));
-    if (root == -(int64_t)dt_comm_rank(c->s.comm))
-        memcpy(room, b->at, b->count * sizeof *room);
-    DT_TRY(dt_comm_bcast(c->s.comm, room, b->count * sizeof *room, (int)-root));
-    size_t i = mine ? 0 : b->count;
-    while (i < b->count && memcmp(&room[i], &b->at[i], sizeof *room) == 0)
-        i++;
-    int64_t least = -(int64_t)i;
-    DT_TRY(dt_comm_max_i64(c->s.comm, &least, 1));
-    *element = -least == (int64_t)b->count ? 0 : (size_t)-least;
-    return DT_OK;
-}
-
-/* The bits of one element on every rank; -1: the rank does not hold it. */
-static dt_status gather_values(dt_checks *c, const float *at)
+/* Each rank's hash of a block, without its top bit; -1: the rank does not hash it. */
+static dt_status gather_hashes(dt_checks *c, size_t block)
 {
     dt_replicas *k = &c->replicas;
     const int world = dt_comm_world(c->s.comm);
-    uint32_t bits = 0;
 
     for (int i = 0; i < world; i++)
-        k->value[i] = INT64_MIN;
-    if (at)
-        memcpy(&bits, at, sizeof bits);
-    k->value[dt_comm_rank(c->s.comm)] = at ? (int64_t)bits : -1;
+        k->value[i] = -1;
+    if (is_mine(k, block))
+        k->value[dt_comm_rank(c->s.comm)] = (int64_t)(k->digest[block] & INT64_MAX);
     return dt_comm_max_i64(c->s.comm, k->value, (size_t)world);
 }
 
-/* Ranks that hold a value; *usual, *odd: a rank with the most frequent one, and the first
- * with another; *alike: how many have the usual one. */
-static int vote(const int64_t *value, int world, int *usual, int *odd, int *alike)
+/* *usual: a rank with the most frequent value; *odd: the first with another one, or *usual.
+ * Returns whether more than half of those that have a value have the usual one. */
+static bool vote(const int64_t *value, int world, int *usual, int *odd)
 {
-    int held = 0;
+    int held = 0, alike = 0;
 
-    *usual = *odd = -1;
-    *alike = 0;
+    *usual = 0;
     for (int i = 0; i < world; i++) {
         int same = 0;
         held += value[i] >= 0;
         for (int j = 0; j < world; j++)
             same += value[i] >= 0 && value[j] == value[i];
-        if (same > *alike) {
-            *alike = same;
+        if (same > alike) {
+            alike = same;
             *usual = i;
         }
     }
-    for (int i = world; i-- > 0;)
-        if (value[i] >= 0 && (value[i] != value[*usual] || (*odd < 0 && i != *usual)))
-            *odd = i;
-    return held;
+    for (*odd = 0; *odd < world && (value[*odd] < 0 || value[*odd] == value[*usual]);)
+        ++*odd;
+    if (*odd == world)
+        *odd = *usual;
+    return 2 * alike > held;
 }
 
-static float value_of(int64_t bits)
-{
-    const uint32_t word = (uint32_t)bits;
-    float f;
+typedef struct copy { /* of a block, as one rank holds it */
+    float at[DT_CHECK_BLOCK];
+    char host[DT_HOST_CHARS];
+} copy;
 
-    memcpy(&f, &word, sizeof f);
-    return f;
+static dt_status copy_of(dt_checks *c, const dt_check_block *b, int rank, copy *to)
+{
+    memset(to, 0, sizeof *to);
+    dt_host_name(to->host);
+    memcpy(to->at, b->at, b->count * sizeof *to->at);
+    return dt_comm_bcast(c->s.comm, to, sizeof *to, rank);
 }
 
-static dt_status differs(dt_checks *c, const dt_check_block *b, size_t element)
+static unsigned bits_of(float f)
 {
-    const int64_t *value = c->replicas.value;
-    char name[DT_ELEMENT_CHARS], host[2][DT_HOST_CHARS] = {"", ""};
-    int usual, odd, alike;
-    const int held = vote(value, dt_comm_world(c->s.comm), &usual, &odd, &alike);
+    unsigned bits;
 
-    for (int i = 0; i < 2; i++) {
-        dt_host_name(host[i]);
-        DT_TRY(dt_comm_bcast(c->s.comm, host[i], sizeof host[i], i ? odd : usual));
-    }
-    dt_block_element(b, element, name);
-    const bool known = 2 * alike > held;
-    return dt_fail(
-        DT_CORRUPT,
-        "step %lld: %s: %s differs between %s: rank %d on %s has "
-        "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
-        (long long)c->step, b->area, name, c->s.shares ? "nodes that share a copy" : "ranks", odd,
-        host[1], (double)value_of(value[odd]), (unsigned)value[odd],
-        known ? "most, such as rank " : "rank ", usual, host[0], (double)value_of(value[usual]),
-        (unsigned)value[usual], known ? "" : "; which is right cannot be told from two");
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static dt_status differs(dt_checks *c, const dt_check_block *b)
+{
+    char name[DT_ELEMENT_CHARS];
+    copy odd, usual;
+    int odd_rank, usual_rank;
+    size_t i = 0;
+    const bool known = vote(c->replicas.value, dt_comm_world(c->s.comm), &usual_rank, &odd_rank);
+
+    DT_TRY(copy_of(c, b, odd_rank, &odd));
+    DT_TRY(copy_of(c, b, usual_rank, &usual));
+    while (i + 1 < b->count && bits_of(odd.at[i]) == bits_of(usual.at[i]))
+        i++;
+    dt_block_element(b, i, name);
+    return dt_fail(DT_CORRUPT,
+                   "step %lld: %s: %s differs between %s: rank %d on %s has "
+                   "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
+                   (long long)c->step, b->area, name,
+                   c->s.shares ? "nodes that share a copy" : "ranks", odd_rank, odd.host,
+                   (double)odd.at[i], bits_of(odd.at[i]), known ? "most, such as rank " : "rank ",
+                   usual_rank, usual.host, (double)usual.at[i], bits_of(usual.at[i]),
+                   known ? "" : "; which is right cannot be told from two");
 }
 
 static dt_status check_replicas(dt_checks *c)
 {
     const dt_replicas *k = &c->replicas;
-    size_t block, element;
+    size_t block;
 
     if (!k->compare)
         return DT_OK;
     DT_TRY(find_block(c, &block));
     if (block == k->blocks)
         return DT_OK;
-    const dt_check_block *b = &k->block[block];
-    const bool mine = is_mine(k, block);
-    DT_TRY(find_element(c, b, mine, &element));
-    DT_TRY(gather_values(c, mine ? &b->at[element] : NULL));
-    return dt_comm_agree(c->s.comm, differs(c, b, element));
+    DT_TRY(gather_hashes(c, block));
+    return dt_comm_agree(c->s.comm, differs(c, &k->block[block]));
 }
 
 dt_status dt_replicas_local(dt_checks *c)
