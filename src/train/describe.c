@@ -1,7 +1,54 @@
-/* describe.c - threads of a rank, and what the program is made of. */
+/* describe.c - a run as others see it: its checks, its files, and the ranks that compare it; and
+ * what the program is made of. */
 #include "run.h"
 
 #include "commit.h"
+
+dt_weights dt_run_weights(const dt_run *r)
+{
+    float *running = r->running.mem;
+    return (dt_weights){.net = r->net,
+                        .master = r->master.mem,
+                        .running_mean = running,
+                        .running_var = running + dt_net_norm_channels(r->net)};
+}
+
+static dt_status run_again(void *context, int64_t epoch, int64_t step, int shard, float *grad,
+                           dt_result *result)
+{
+    const dt_run *r = context;
+    const int64_t n = dt_loader_batch(r->loader, step);
+    dt_exec *e = NULL;
+    const dt_wave alone = {.exec = &e, .count = 1};
+
+    DT_TRY(dt_contexts_find(&r->contexts, 0, dt_shard_size(n, (int)r->o.shards, shard, NULL), &e));
+    dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(e), dt_exec_labels(e));
+    DT_TRY(dt_exec_forward(&alone, NULL, result));
+    return dt_exec_backward(&alone, (double)n / r->sample_weight, &grad, NULL);
+}
+
+dt_check_subject dt_run_subject(dt_run *r)
+{
+    return (dt_check_subject){.comm = r->comm,
+                              .o = &r->o,
+                              .net = r->net,
+                              .model = r->model,
+                              .loader = r->loader,
+                              .threads = r->threads,
+                              .first_shard = r->first_shard,
+                              .bn_group = r->bn_group,
+                              .shares = r->shares,
+                              .diverges =
+                                  r->exchange && strcmp(dt_exchange_name(r->exchange), "none") == 0,
+                              .steps_per_epoch = r->steps_per_epoch,
+                              .weights = dt_run_weights(r),
+                              .momentum = r->momentum.mem,
+                              .room = r->check_room.mem,
+                              .run_again = run_again,
+                              .context = r};
+}
+
+/* ---- Threads and libraries ------------------------------------------------------------------- */
 
 int dt_threads_auto(const dt_comm *c)
 {
@@ -29,4 +76,37 @@ const dt_field *dt_library_versions(void)
     field[n++] = (dt_field){"MPI", dt_comm_version()};
     field[n] = (dt_field){NULL, NULL};
     return field;
+}
+
+/* ---- Ranks are compared field by field, so that a difference has a name ---------------------- */
+
+static void add(dt_field *field, size_t *n, const char *name, const char *value)
+{
+    field[(*n)++] = (dt_field){name, value};
+}
+
+static void add_digest(dt_field *field, size_t *n, const char *name, dt_digest d, char *text)
+{
+    dt_digest_text(d, text);
+    add(field, n, name, text);
+}
+
+dt_status dt_fingerprint_run(dt_run *r)
+{
+    enum { DIGESTS = 2 + DT_MAX_PLANS + 2, FIELDS = MAX_LIBRARIES + 2 + DIGESTS };
+    dt_field field[FIELDS];
+    char digest[DIGESTS][DT_DIGEST_CHARS], (*text)[DT_DIGEST_CHARS] = digest;
+    size_t n = 0;
+
+    for (const dt_field *f = dt_library_versions(); f->name; f++)
+        field[n++] = *f;
+    add(field, &n, "instruction set", dt_isa_name(dt_run_isa(r)));
+    add(field, &n, "precision", dt_dtype_name(r->precision));
+    add_digest(field, &n, "data files", dt_source_manifest(r->source), *text++);
+    add_digest(field, &n, "data content", dt_source_digest(r->source), *text++);
+    for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
+        add_digest(field, &n, "training plan", dt_plan_digest(r->contexts.plan[i]), *text++);
+    for (int i = 0; i < 2 && r->test[i].plan; i++)
+        add_digest(field, &n, "evaluation plan", dt_plan_digest(r->test[i].plan), *text++);
+    return dt_comm_same(r->comm, field, n);
 }

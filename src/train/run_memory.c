@@ -2,6 +2,7 @@
  * the node's ranks share lies in one block. */
 #include "run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "store/store.h"
@@ -86,26 +87,24 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
     const uint64_t saver = purpose == DT_FOR_TRAINING ? dt_saver_bytes(r->net) : 0;
     const uint64_t available = dt_memory_available(), shared = slabs_total(rows, true) + saver;
     const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false);
-    const uint64_t node = rank * (uint64_t)dt_comm_node_ranks(r->comm) + shared;
+    char remedy[160] = "run fewer ranks with the same --shards";
 
-    r->node_bytes = node;
-    if (available == 0 || node <= available)
+    r->node_bytes = rank * (uint64_t)dt_comm_node_ranks(r->comm) + shared;
+    if (available == 0 || r->node_bytes <= available)
         return DT_OK;
     if (r->bn_group > 0) /* fewer ranks would hold as many shards' activations */
-        return dt_fail(DT_NOMEM,
-                       "this run needs %.2f GiB on each node (%d ranks x %.2f GiB, of "
-                       "which activations of %zu shards at the same time %.2f GiB, and %.2f GiB "
-                       "for all), but %.2f GiB are available; --bn %s keeps all shards of a rank "
-                       "in memory: lower --batch or --image-size, use more nodes, or --bn local",
-                       (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
-                       (size_t)r->contexts.width, (double)rows[ROW_ARENA].bytes / gib,
-                       (double)shared / gib, (double)available / gib, r->o.bn);
+        snprintf(
+            remedy, sizeof remedy,
+            "use more nodes, or --bn local: --bn %s keeps the activations of %d shards at the same "
+            "time in each rank's memory",
+            r->o.bn, r->contexts.width);
     return dt_fail(DT_NOMEM,
-                   "this run needs %.2f GiB on each node (%d ranks x %.2f GiB and "
-                   "%.2f GiB for all), but %.2f GiB are available; lower --batch or "
-                   "--image-size, or run fewer ranks with the same --shards",
-                   (double)node / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
-                   (double)shared / gib, (double)available / gib);
+                   "this run needs %.2f GiB on each node (%d ranks x %.2f GiB, activations %.2f of "
+                   "them, and %.2f GiB for all), but %.2f GiB are available; lower --batch or "
+                   "--image-size, or %s",
+                   (double)r->node_bytes / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
+                   (double)rows[ROW_ARENA].bytes / gib, (double)shared / gib,
+                   (double)available / gib, remedy);
 }
 
 static dt_status bind_tests(dt_run *r)
