@@ -347,7 +347,6 @@ bool dt_path_taken(const char *path);
  * what messages call it. File systems that cannot sync one say EINVAL; they order it themselves.
  * DT_IO. */
 dt_status dt_folder_sync(int fd, const char *shown) DT_MUST_CHECK;
-dt_status dt_path_sync(const char *path) DT_MUST_CHECK;
 /* The same for the folder that `name` lies in, unless this user may not read it. */
 dt_status dt_folder_sync_above(int folder, const char *name) DT_MUST_CHECK;
 /* Whether two names or descriptors lead to one file. */

@@ -178,17 +178,6 @@ dt_status dt_folder_sync(int fd, const char *shown)
     return DT_OK;
 }
 
-dt_status dt_path_sync(const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (fd < 0)
-        return dt_fail(DT_IO, "cannot open folder %s to sync it: %s", path, strerror(errno));
-    const dt_status st = dt_folder_sync(fd, path);
-    close(fd);
-    return st;
-}
-
 dt_status dt_folder_sync_above(int folder, const char *name)
 {
     char copy[PATH_MAX];

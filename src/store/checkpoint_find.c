@@ -60,6 +60,11 @@ dt_status dt_checkpoints_open(dt_folder *f, int run, const char *path)
                    f->path);
 }
 
+bool dt_checkpoint_gone(const dt_folder *in, const char *name)
+{
+    return !has_entry(in->fd, name);
+}
+
 /* ---- Names ------------------------------------------------------------------------------ */
 
 void dt_checkpoint_name_set(dt_checkpoint_name *n, int64_t step, int generation)
@@ -195,7 +200,7 @@ static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX
         st = take_one(t, in, list[i].text);
         if (st == DT_OK) {
             st = dt_path_join(found, in->path, list[i].text);
-        } else if (!has_entry(in->fd, list[i].text)) {
+        } else if (dt_checkpoint_gone(in, list[i].text)) {
             *gone = true;
             dt_fail_clear();
             st = DT_OK;
@@ -269,12 +274,6 @@ dt_status dt_checkpoint_find(const char *path, const dt_take *t, char found[PATH
 
 /* ---- Whose ------------------------------------------------------------------------------ */
 
-bool dt_checkpoint_gone(const char *path)
-{
-    struct stat info;
-    return lstat(path, &info) != 0 && errno == ENOENT;
-}
-
 /* The run folder that RUN/checkpoints, or what is below it, belongs to; "": none. */
 static void run_above(const char *path, char out[PATH_MAX])
 {
@@ -292,17 +291,6 @@ static void run_above(const char *path, char out[PATH_MAX])
         }
     }
     out[0] = '\0';
-}
-
-bool dt_checkpoint_holds(const char *folder)
-{
-    char path[PATH_MAX];
-
-    run_above(folder, path);
-    if (path[0])
-        return true;
-    snprintf(path, sizeof path, "%s/MANIFEST", folder);
-    return dt_path_taken(path);
 }
 
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])

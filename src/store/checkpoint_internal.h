@@ -91,6 +91,11 @@ dt_status dt_checkpoint_open_in(dt_checkpoint **c, const dt_folder *in,
 /* Whether a folder is a checkpoint, whole or torn, which may lack any of its files; not a run. */
 bool dt_checkpoint_is(const dt_folder *f);
 
+/* Whether a checkpoint that could not be read was pruned by a live run meanwhile: then the folder
+ * is looked at once more, at most so many times. */
+bool dt_checkpoint_gone(const dt_folder *in, const char *name);
+enum { DT_CHECKPOINT_LOOKS = 100 };
+
 /* ---- state.json --------------------------------------------------------------------- */
 
 /* The text of state.json, freed by free(). */

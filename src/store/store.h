@@ -175,13 +175,6 @@ dt_status dt_checkpoint_find(const char *path, const dt_take *t,
 /* The run folder that `path` is, or that the checkpoint `path` lies in; out[0] = 0: it lies in
  * none. DT_NOINPUT: path does not exist. */
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
-/* Whether a folder is a checkpoint or lies in the `checkpoints` of a run: what is in it is not for
- * others to write. */
-bool dt_checkpoint_holds(const char *folder);
-/* Whether a checkpoint that could not be read was pruned by a live run meanwhile. */
-bool dt_checkpoint_gone(const char *path);
-enum { DT_CHECKPOINT_LOOKS = 100 };
-
 /* ---- A thread that writes while training goes on ---------------------------------------- */
 
 typedef struct dt_saver dt_saver;

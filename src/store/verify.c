@@ -115,7 +115,7 @@ static dt_status verify_list(verdict *v, const dt_folder *run, const dt_folder *
         dt_progress at;
         DT_GO(st, dt_path_join(path, in->path, list[i].text), out);
         dt_status one = verify_checkpoint(v, in, list[i].text, &at);
-        if (one != DT_OK && dt_checkpoint_gone(path)) {
+        if (one != DT_OK && dt_checkpoint_gone(in, list[i].text)) {
             dt_fail_clear();
             continue;
         }
