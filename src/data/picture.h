@@ -3,15 +3,14 @@
  * What keeps a hostile file from the program is the decoder's process (decoder.h), and what keeps
  * old bytes from its pixels is that process's zeroed memory (pixels.h). stb_image (2.27 to 2.30)
  * refuses most damage itself. Checked here is what it takes and should not, because its behaviour
- * is undefined or because it makes up pixels that the file does not have:
+ * is undefined or because it makes up what the file does not have:
  *   PNG   checksums, which it ignores; bits per sample that a colour type does not have; an empty
  *         first IDAT chunk, which it copies to a null pointer
  *   JPEG  a Huffman table of more than 256 codes, which it writes beyond its own; files that end
  *         early, after which some versions return what they have
- * Other damage of a JPEG makes the decoder refuse it or shows in its pixels; tables that it does not
- * define are zeros.
- * And the size, which the caller wants to know first. Nothing is allocated or decoded, and no byte
- * outside [0, count) is read. */
+ * And the size, which the caller wants to know first. Other damage of a JPEG makes the decoder
+ * refuse it or shows in its pixels; tables that it does not define are zeros. Nothing is allocated
+ * or decoded, and no byte outside [0, count) is read. */
 #ifndef DT_PICTURE_H
 #define DT_PICTURE_H
 #include "base/base.h"

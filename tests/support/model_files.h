@@ -113,10 +113,9 @@ static inline void edited_fill(void *context, size_t i, void *data)
 /* f->file, edited, to f->other. */
 static inline void edit_file(const fixture *f, const edit *e)
 {
-    static const char *const keys[] = {"dtrain.net", "dtrain.variant", "dtrain.stem",
-                                       "dtrain.normalize"};
     const dt_target other = dt_target_path(f->other);
-    dt_field field[4];
+    char key[DT_META_KEYS][64];
+    dt_field field[DT_META_KEYS];
     dt_safetensors *s = NULL;
     edited *to = calloc(1, sizeof *to);
     size_t n = 0;
@@ -140,14 +139,15 @@ static inline void edit_file(const fixture *f, const edit *e)
             to->tensor[n].shape[to->tensor[n].rank++] = 1;
         n++;
     }
-    for (size_t i = 0; i < 4; i++) {
-        const bool changed = e->field && strcmp(keys[i], e->field) == 0;
-        field[i] = (dt_field){keys[i], changed ? e->value : dt_safetensors_metadata(s, keys[i])};
+    for (size_t i = 0; i < DT_META_KEYS; i++) {
+        const bool changed = e->field && strcmp(dt_meta_key[i], e->field) == 0;
+        snprintf(key[i], sizeof key[i], "dtrain.%s", dt_meta_key[i]);
+        field[i] = (dt_field){key[i], changed ? e->value : dt_safetensors_metadata(s, key[i])};
     }
     const dt_safetensors_content content = {.tensor = to->tensor,
                                             .tensors = n,
                                             .metadata = field,
-                                            .fields = e->field && !e->value ? 0 : 4,
+                                            .fields = e->field && !e->value ? 0 : DT_META_KEYS,
                                             .fill = edited_fill,
                                             .context = to};
     assert_ok(dt_safetensors_put(&other, &content, NULL));

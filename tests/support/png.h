@@ -68,20 +68,26 @@ static inline void put_stored(struct bytes *z, const uint8_t *raw, size_t count)
     put_u32(z, s2 << 16 | s1);
 }
 
-/* A PNG around a finished zlib stream; colour: 0 grey, 2 RGB, 6 RGBA. */
-static inline void put_png(struct bytes *png, int width, int height, uint8_t colour,
-                           const struct bytes *stream)
+/* The signature and the header; colour: 0 grey, 2 RGB, 3 palette, 6 RGBA. */
+static inline void put_header(struct bytes *png, int width, int height, uint8_t depth,
+                              uint8_t colour)
 {
-    const struct bytes none = {0};
     struct bytes head = {0};
-    const uint8_t format[5] = {8, colour, 0, 0, 0};
+    const uint8_t format[5] = {depth, colour, 0, 0, 0};
     put(png, "\x89PNG\r\n\x1a\n", 8);
     put_u32(&head, (uint32_t)width);
     put_u32(&head, (uint32_t)height);
     put(&head, format, 5);
     put_chunk(png, "IHDR", &head);
-    put_chunk(png, "IDAT", stream);
-    put_chunk(png, "IEND", &none);
     free(head.data);
+}
+
+/* A PNG around a finished zlib stream. */
+static inline void put_png(struct bytes *png, int width, int height, uint8_t colour,
+                           const struct bytes *stream)
+{
+    put_header(png, width, height, 8, colour);
+    put_chunk(png, "IDAT", stream);
+    put_chunk(png, "IEND", &(struct bytes){0});
 }
 #endif

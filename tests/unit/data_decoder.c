@@ -171,26 +171,6 @@ static void it_has_no_rights(void **state)
                 (WIFEXITED(status) && WEXITSTATUS(status) == 7));
 }
 
-/* Memory that an earlier picture used is zero for the next, also what it freed. */
-static void a_picture_leaves_nothing_behind(void **state)
-{
-    const char *reason = NULL;
-    uint8_t *file;
-
-    (void)state;
-    assert_ok(dt_pixels_open());
-    file = dt_pixels_file(1 << 20);
-    assert_non_null(file);
-    memset(file, 0xa5, 1 << 20);
-    file = dt_pixels_file(sizeof jpeg);
-    memcpy(file, jpeg, sizeof jpeg);
-    assert_non_null(dt_pixels_decode(sizeof jpeg, 4, 4, &reason));
-    file = dt_pixels_file(2 << 20);
-    for (size_t i = 0; i < 2 << 20; i++)
-        assert_int_equal(file[i], 0);
-    assert_null(dt_pixels_file((256 << 20) + 1));
-}
-
 int main(int argc, char **argv)
 {
     if (dt_decoder_asked(argc, argv))
@@ -203,7 +183,6 @@ int main(int argc, char **argv)
         T(a_decoder_that_hangs_is_ended),
         T(it_obeys_its_caller_alone),
         T(it_has_no_rights),
-        cmocka_unit_test(a_picture_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,19 +20,6 @@ static void check(const void *bytes, size_t count, const char *reason)
 
 /* ---- PNG ----------------------------------------------------------------------------- */
 
-static struct bytes png_start(int width, int height, uint8_t depth, uint8_t colour)
-{
-    struct bytes b = {0}, head = {0};
-    const uint8_t format[5] = {depth, colour, 0, 0, 0};
-    put(&b, "\x89PNG\r\n\x1a\n", 8);
-    put_u32(&head, (uint32_t)width);
-    put_u32(&head, (uint32_t)height);
-    put(&head, format, 5);
-    put_chunk(&b, "IHDR", &head);
-    free(head.data);
-    return b;
-}
-
 /* Chunks of three bytes, but "idat", an empty IDAT, and IEND. */
 static void png_chunks_are_checked(void **state)
 {
@@ -49,7 +36,8 @@ static void png_chunks_are_checked(void **state)
 
     (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
-        struct bytes b = png_start(3, 2, 8, 2);
+        struct bytes b = {0};
+        put_header(&b, 3, 2, 8, 2);
         for (int k = 0; k < 5 && rows[i].type[k]; k++) {
             const char *type = rows[i].type[k];
             const bool empty = strcmp(type, "idat") == 0;
@@ -77,7 +65,8 @@ static void png_headers_are_checked(void **state)
                {3, 2, 8, 7, "colour type 7"}};
     (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(bad); i++) {
-        struct bytes b = png_start(bad[i].width, bad[i].height, bad[i].depth, bad[i].colour);
+        struct bytes b = {0};
+        put_header(&b, bad[i].width, bad[i].height, bad[i].depth, bad[i].colour);
         check(b.data, b.count, bad[i].reason);
         free(b.data);
     }

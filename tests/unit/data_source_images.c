@@ -315,20 +315,16 @@ static void pixels_beyond_the_palette_are_black(void **state)
     (void)state;
     void *memory = NULL;
     int32_t label = 0;
-    struct bytes stream = {0}, png = {0}, head = {0};
+    struct bytes raw = {0}, stream = {0}, png = {0};
     uint8_t colours[6] = {1, 2, 3, 4, 5, 6};
-    const struct bytes palette = {colours, 6, 6}, none = {0};
-    put(&png, "\x89PNG\r\n\x1a\n", 8);
-    put(&head, "\0\0\0\6\0\0\0\5\10\3\0\0\0", 13);
+
     for (int y = 0; y < 5; y++)
-        put(&stream, "\0\0\1\2\377\0\1", 7);
-    struct bytes raw = stream;
-    stream = (struct bytes){0};
+        put(&raw, "\0\0\1\2\377\0\1", 7);
     put_stored(&stream, raw.data, raw.count);
-    put_chunk(&png, "IHDR", &head);
-    put_chunk(&png, "PLTE", &palette);
+    put_header(&png, 6, 5, 8, 3);
+    put_chunk(&png, "PLTE", &(struct bytes){colours, 6, 6});
     put_chunk(&png, "IDAT", &stream);
-    put_chunk(&png, "IEND", &none);
+    put_chunk(&png, "IEND", &(struct bytes){0});
     folder_write(root, "train/b/2.png", png.data, png.count);
     dt_source *s = source_loaded(root, 0, 0, &memory);
     const uint8_t *image = dt_source_image(s, false, 3, &label);
@@ -336,7 +332,6 @@ static void pixels_beyond_the_palette_are_black(void **state)
         assert_memory_equal(image + 18 * y, "\1\2\3\4\5\6\0\0\0\0\0\0\1\2\3\4\5\6", 18);
     source_close(s, memory);
     free(raw.data);
-    free(head.data);
     free(stream.data);
     free(png.data);
 }
