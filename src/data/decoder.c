@@ -159,11 +159,9 @@ static const char *decoder_obituary(dt_decoder *d, decoder_end end, char *text, 
 
 /* In front of its environment: no threads, because seccomp binds only the calling one, and a mark
  * by which a decoder knows that it is one. */
-static const char decoder_mark[] = "DTRAIN_DECODER_PROCESS=1";
-
 static dt_status decoder_environment(char ***out)
 {
-    static char *const own[] = {(char *)(uintptr_t)decoder_mark,
+    static char *const own[] = {(char *)(uintptr_t) "DTRAIN_DECODER_PROCESS=1",
                                 (char *)(uintptr_t) "OPENBLAS_NUM_THREADS=1",
                                 (char *)(uintptr_t) "OMP_NUM_THREADS=1"};
     enum { OWN = DT_COUNT_OF(own) };

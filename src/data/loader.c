@@ -8,7 +8,7 @@
 struct dt_loader {
     const dt_source *source; /* borrowed */
     dt_loader_opts opts;
-    int64_t train, test;
+    const dt_source_info *info;
     dt_augment augment;
     uint32_t *sample; /* [train] permutation of `epoch`, owned */
     int64_t epoch;    /* -1: none yet */
@@ -31,11 +31,10 @@ dt_status dt_loader_create(dt_loader **out, const dt_source *s, const dt_loader_
     DT_TRY(dt_calloc(&l, 1, sizeof *l, "loader"));
     l->source = s;
     l->opts = *opts;
-    l->train = info->train;
-    l->test = info->test;
+    l->info = info;
     l->epoch = -1;
     DT_GO(st, dt_augment_init(&l->augment, info, opts), out);
-    DT_GO(st, dt_calloc(&l->sample, (size_t)l->train, sizeof *l->sample, "permutation"), out);
+    DT_GO(st, dt_calloc(&l->sample, (size_t)l->info->train, sizeof *l->sample, "permutation"), out);
     /* Threads' scratch is cut at cache lines so that they do not share one. */
     l->scratch_floats = dt_align(dt_augment_scratch(&l->augment), 16);
     DT_GO(st,
@@ -62,13 +61,13 @@ void dt_loader_destroy(dt_loader *l)
 int64_t dt_loader_steps(const dt_loader *l)
 {
     const int64_t g = l->opts.global_batch;
-    return l->train / g + (!l->opts.drop_remainder && l->train % g != 0);
+    return l->info->train / g + (!l->opts.drop_remainder && l->info->train % g != 0);
 }
 
 int64_t dt_loader_batch(const dt_loader *l, int64_t step)
 {
     assert(step >= 0 && step < dt_loader_steps(l));
-    const int64_t left = l->train - step * l->opts.global_batch;
+    const int64_t left = l->info->train - step * l->opts.global_batch;
     return DT_MIN(left, l->opts.global_batch);
 }
 
@@ -85,9 +84,9 @@ static void loader_permute(dt_loader *l, int64_t epoch)
 {
     if (l->epoch == epoch)
         return;
-    for (int64_t i = 0; i < l->train; i++)
+    for (int64_t i = 0; i < l->info->train; i++)
         l->sample[i] = (uint32_t)i;
-    for (int64_t i = l->train - 1; i > 0; i--) {
+    for (int64_t i = l->info->train - 1; i > 0; i--) {
         uint32_t bits[4];
         dt_random(l->opts.seed, DT_STREAM_PERMUTATION, (uint32_t)epoch, (uint64_t)i, 0, bits);
         const uint32_t j = dt_below(bits[0], (uint32_t)i + 1), kept = l->sample[i];
@@ -128,7 +127,7 @@ void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void 
 
 void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images, int32_t *labels)
 {
-    assert(first >= 0 && count >= 0 && first + count <= l->test);
+    assert(first >= 0 && count >= 0 && first + count <= l->info->test);
 #pragma omp parallel for schedule(static) num_threads(l->opts.threads) if (l->opts.threads > 1)
     for (int64_t i = 0; i < count; i++)
         loader_image(l, true, 0, first + i, i, images, labels);

@@ -23,32 +23,22 @@ enum {
 static struct {
     uint8_t *mem;
     size_t used; /* bytes */
-    size_t last; /* where the last block begins */
 } pixels;
-
-/* The last block, or a new one, of so many bytes from `from` on. */
-static void *pixels_place(size_t from, size_t bytes)
-{
-    const size_t room = dt_align(bytes, PIXELS_LINE) + PIXELS_LINE;
-
-    if (bytes > PIXELS_BLOCK_CAP || room > PIXELS_ROOM - from)
-        return NULL;
-    ASAN_UNPOISON_MEMORY_REGION(pixels.mem + from, bytes);
-    pixels.last = from;
-    pixels.used = from + room;
-    return pixels.mem + from;
-}
 
 static void *pixels_take(size_t bytes)
 {
-    return pixels_place(pixels.used, bytes);
+    uint8_t *block = pixels.mem + pixels.used;
+    const size_t room = dt_align(bytes, PIXELS_LINE) + PIXELS_LINE;
+
+    if (bytes > PIXELS_BLOCK_CAP || room > PIXELS_ROOM - pixels.used)
+        return NULL;
+    ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+    pixels.used += room;
+    return block;
 }
 
-/* The last block grows where it lies. */
 static void *pixels_grow(void *block, size_t old, size_t bytes)
 {
-    if (block && block == pixels.mem + pixels.last && old <= bytes)
-        return pixels_place(pixels.last, bytes);
     void *moved = pixels_take(bytes);
     if (moved && block)
         memcpy(moved, block, DT_MIN(old, bytes));
@@ -76,7 +66,7 @@ dt_status dt_pixels_open(void)
         return dt_fail(DT_NOMEM, "no address space of %d MiB to decode images: %s",
                        PIXELS_ROOM >> 20, strerror(errno));
     pixels.mem = mem;
-    pixels.used = pixels.last = 0;
+    pixels.used = 0;
     ASAN_POISON_MEMORY_REGION(mem, PIXELS_ROOM);
     return DT_OK;
 }
@@ -104,7 +94,7 @@ uint8_t *dt_pixels_file(size_t count)
     ASAN_UNPOISON_MEMORY_REGION(pixels.mem, pixels.used);
     memset(pixels.mem, 0, pixels.used);
     ASAN_POISON_MEMORY_REGION(pixels.mem, pixels.used);
-    pixels.used = pixels.last = 0;
+    pixels.used = 0;
     return count <= PIXELS_BLOCK_CAP ? pixels_take(count + PIXELS_PALETTE) : NULL;
 }
 

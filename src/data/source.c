@@ -131,8 +131,9 @@ void dt_source_close(dt_source *s)
 {
     if (!s)
         return;
-    if (s->state)
+    if (s->state && s->row->close)
         s->row->close(s);
+    free(s->state);
     free(s);
 }
 

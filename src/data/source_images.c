@@ -281,7 +281,6 @@ static void images_close(dt_source *s)
         free(m->file[i].name);
     free(m->class_name);
     free(m->file);
-    free(m);
 }
 
 const dt_source_row dt_source_images = {"images", images_open, images_read, images_close};

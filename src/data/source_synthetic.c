@@ -88,15 +88,13 @@ static dt_status synthetic_open(dt_source *s, const char *path, dt_hash *manifes
     if (strncmp(path, "synthetic", word) != 0 || (path[word] != '\0' && path[word] != ':'))
         return DT_DECLINED;
     DT_TRY(synthetic_count(path, &train));
-    int64_t test = train / 4;
-    test = DT_MAX(test, SYNTHETIC_TEST_LOW);
-    test = DT_MIN(test, SYNTHETIC_TEST_HIGH);
-    s->info = (dt_source_info){.classes = SYNTHETIC_CLASSES,
-                               .height = SYNTHETIC_SIDE,
-                               .width = SYNTHETIC_SIDE,
-                               .train = train,
-                               .test = test,
-                               .class_name = name};
+    s->info =
+        (dt_source_info){.classes = SYNTHETIC_CLASSES,
+                         .height = SYNTHETIC_SIDE,
+                         .width = SYNTHETIC_SIDE,
+                         .train = train,
+                         .test = DT_MIN(DT_MAX(train / 4, SYNTHETIC_TEST_LOW), SYNTHETIC_TEST_HIGH),
+                         .class_name = name};
     DT_TRY(dt_calloc(&s->state, 1, sizeof(struct synthetic), "synthetic textures"));
     synthetic_draw_textures(s->state, s->seed);
     dt_hash_update(manifest, &s->seed, sizeof s->seed);
@@ -162,10 +160,4 @@ static dt_status synthetic_read(dt_source *s)
     return DT_OK;
 }
 
-static void synthetic_close(dt_source *s)
-{
-    free(s->state);
-}
-
-const dt_source_row dt_source_synthetic = {"synthetic", synthetic_open, synthetic_read,
-                                           synthetic_close};
+const dt_source_row dt_source_synthetic = {"synthetic", synthetic_open, synthetic_read, NULL};

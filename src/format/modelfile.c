@@ -187,8 +187,6 @@ dt_status dt_model_path(const char *path, char out[PATH_MAX])
     struct stat info;
     const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 
-    if (strlen(path) >= PATH_MAX)
-        return dt_fail(DT_NOINPUT, "model file %.200s...: the path is too long", path);
     snprintf(out, PATH_MAX, "%s", path);
     if (!folder)
         return DT_OK;

@@ -79,7 +79,6 @@ void dt_model_read_close(dt_model_read *r)
 
 dt_status dt_model_read_steps(const char *given, int64_t *steps)
 {
-    static const char wanted[] = "num_batches_tracked";
     char path[PATH_MAX], quoted[DT_QUOTED_CHARS];
     const char *end = NULL;
     dt_safetensors *f = NULL;
@@ -95,7 +94,7 @@ dt_status dt_model_read_steps(const char *given, int64_t *steps)
     for (size_t i = 0; i < dt_safetensors_count(f) && st == DT_OK; i++) {
         const dt_tensor *t = dt_safetensors_get(f, i);
         const char *dot = strrchr(t->name, '.');
-        if (dot && strcmp(dot + 1, wanted) == 0 && t->bytes == sizeof *steps) {
+        if (dot && strcmp(dot, ".num_batches_tracked") == 0 && t->bytes == sizeof *steps) {
             st = dt_safetensors_read(f, t, steps);
             break;
         }

@@ -44,15 +44,6 @@ static dt_status average_read(average *a, newest_path *path, size_t count)
     return DT_OK;
 }
 
-/* A run folder is looked into once. */
-static dt_status average_paths(const char *const *given, size_t count, newest_path **path)
-{
-    DT_TRY(dt_calloc(path, count, sizeof **path, "the paths of models"));
-    for (size_t k = 0; k < count; k++)
-        DT_TRY(dt_newest_model(given[k], (*path)[k]));
-    return DT_OK;
-}
-
 /* A new file, or one without a byte, as mktemp makes it: no model is ever replaced. */
 static dt_status average_out(const char *out, const dt_target *target)
 {
@@ -76,7 +67,9 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     dt_status st = DT_OK;
 
     DT_TRY(average_out(o->out, &target)); /* before the work, not after it */
-    DT_GO(st, average_paths(given, count, &path), out);
+    DT_GO(st, dt_calloc(&path, count, sizeof *path, "the paths of models"), out);
+    for (size_t k = 0; k < count; k++) /* a run folder is looked into once */
+        DT_GO(st, dt_newest_model(given[k], path[k]), out);
     DT_GO(st, average_open(&a, path[0], o), out);
     DT_GO(st, average_read(&a, path, count), out);
     DT_GO(st, dt_model_read_steps(path[count - 1], &opts.steps), out);

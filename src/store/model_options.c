@@ -14,9 +14,9 @@ dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w)
         return dt_fail(DT_NOMEM, "no memory for the text of %s", t->shown);
     dt_options_yaml(f, o);
     const bool bad = ferror(f);
-    dt_status st = fclose(f) != 0 || bad
-                       ? dt_fail(DT_NOMEM, "no memory for the text of %s", t->shown)
-                       : dt_outfile_put(t, text, length, w);
+    const dt_status st = fclose(f) != 0 || bad
+                             ? dt_fail(DT_NOMEM, "no memory for the text of %s", t->shown)
+                             : dt_outfile_put(t, text, length, w);
     free(text);
     return st;
 }

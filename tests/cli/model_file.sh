@@ -55,15 +55,6 @@ refuses 65 "$other" "resnet50" "vgg11" -- eval --model "$other" "${res[@]}" --ne
 refuses 65 "$good" "resnet50" "vgg11" -- eval --model "$good" "${res[@]}" --net resnet50 # given, though the default
 refuses 65 "$other" "cs744" -- eval --model "$other" "${res[@]}" --normalize cs744
 refuses 65 "$good" -- "${tiny[@]}" --width-divisor 8 --init "$good" --out "$tmp/run"
-refuses 65 "$good" "resnet50" "vgg11" -- "${tiny[@]}" --net resnet50 --init "$good" \
-    --image-size 32 --out "$tmp/run"
 refuses 66 "$tmp/none" -- "${tiny[@]}" --init "$tmp/none" --out "$tmp/run"
 
-# Both files of a checkpoint are in the run's naming, and a run goes on from them.
-accepts "${tiny[@]}" --names cs744 --save-every 1 --out "$tmp/named"
-for file in model momentum; do
-    must grep -aqr --include="$file.safetensors" '"fc1.weight"' "$tmp/named/checkpoints"
-done
-must test -z "$(grep -alr '"classifier.weight"' "$tmp/named/checkpoints")"
-accepts "${tiny[@]}" --max-steps 2 --names cs744 --resume auto --out "$tmp/named"
 finish

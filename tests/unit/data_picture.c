@@ -20,15 +20,15 @@ static void check(const void *bytes, size_t count, const char *reason)
 
 /* ---- PNG ----------------------------------------------------------------------------- */
 
-/* Chunks of three bytes, but "idat", an empty IDAT, and IEND. */
+/* Chunks of three bytes, but "", an empty IDAT, and IEND. */
 static void png_chunks_are_checked(void **state)
 {
     static const struct {
         const char *type[5], *reason;
     } rows[] = {
         {{"IDAT", "IEND"}, NULL},
-        {{"gAMA", "PLTE", "IDAT", "idat", "IEND"}, NULL},
-        {{"idat", "IDAT", "IEND"}, "begin with an empty chunk"},
+        {{"gAMA", "PLTE", "IDAT", "", "IEND"}, NULL},
+        {{"", "IDAT", "IEND"}, "begin with an empty chunk"},
         {{"IDAT"}, "is cut: its chunk at byte 48"},
     };
     uint8_t three[3] = {1, 2, 3};
@@ -40,9 +40,8 @@ static void png_chunks_are_checked(void **state)
         put_header(&b, 3, 2, 8, 2);
         for (int k = 0; k < 5 && rows[i].type[k]; k++) {
             const char *type = rows[i].type[k];
-            const bool empty = strcmp(type, "idat") == 0;
-            put_chunk(&b, empty ? "IDAT" : type,
-                      empty || strcmp(type, "IEND") == 0 ? &none : &content);
+            const bool full = type[0] && strcmp(type, "IEND") != 0;
+            put_chunk(&b, type[0] ? type : "IDAT", full ? &content : &none);
         }
         check(b.data, b.count, rows[i].reason);
         free(b.data);
@@ -56,13 +55,10 @@ static void png_headers_are_checked(void **state)
         int width, height;
         uint8_t depth, colour;
         const char *reason;
-    } bad[] = {{0, 2, 8, 2, "0 x 2"},          {3, 0, 8, 2, "3 x 0"},
-               {8193, 1, 8, 2, "8193 x 1"},    {1, 8193, 8, 2, "1 x 8193"},
+    } bad[] = {{0, 2, 8, 2, "0 x 2"},          {1, 8193, 8, 2, "1 x 8193"},
                {8192, 8192, 8, 2, "22369621"}, {-1, -1, 8, 2, "4294967295 x 4294967295"},
-               {3, 2, 3, 0, "3 bits"},         {3, 2, 4, 2, "4 bits"},
-               {3, 2, 16, 3, "16 bits"},       {3, 2, 0, 0, "0 bits"},
-               {3, 2, 32, 2, "32 bits"},       {3, 2, 8, 1, "colour type 1"},
-               {3, 2, 8, 7, "colour type 7"}};
+               {3, 2, 4, 2, "4 bits"},         {3, 2, 16, 3, "16 bits"},
+               {3, 2, 32, 2, "32 bits"},       {3, 2, 8, 7, "colour type 7"}};
     (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(bad); i++) {
         struct bytes b = {0};

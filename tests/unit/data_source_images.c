@@ -192,12 +192,13 @@ static void what_is_left_out_is_said(void **state)
     source_close(s, memory);
 }
 
-static void manifest_sees_names_and_sizes(void **state)
+static void the_manifest_has_names_and_sizes(void **state)
 {
-    (void)state;
-    dt_source *s = NULL;
     dt_digest seen[3];
+
+    (void)state;
     for (int i = 0; i < 3; i++) {
+        dt_source *s = NULL;
         if (i == 1)
             rename(folder_path(root, "train/a/2.png"), folder_path(root, "train/a/3.png"));
         if (i == 2)
@@ -240,28 +241,6 @@ static void save_bad_stream(const char *name)
     free(stream.data);
 }
 
-/* A small PNG whose stream inflates to 350 MB: one fixed-Huffman block, a zero and then
- * copies of 258 bytes at distance 1. */
-static void save_inflating(const char *name)
-{
-    struct bytes stream = {0};
-    uint32_t bits = 0;
-    int held = 0;
-    put(&stream, "\x78\x01", 2);
-    for (int i = -2; i < 1400000; i++) {
-        /* header 1,01; literal 0 = 00110000; then length 285 = 11000101, distance
-         * 00000, Huffman codes from their first bit */
-        const uint32_t code = i == -2 ? 3 : i == -1 ? 0x0c : 0xa3;
-        bits |= code << held;
-        held += i == -2 ? 3 : i == -1 ? 8 : 13;
-        for (; held >= 8; held -= 8, bits >>= 8)
-            put(&stream, &(uint8_t){(uint8_t)bits}, 1);
-    }
-    put(&stream, "\0\0\0\0\0\0\0\0", 8);
-    save_stream(name, 6, 5, &stream);
-    free(stream.data);
-}
-
 static void save_wide(const char *name)
 {
     save_stream(name, 7100, 7100, &(struct bytes){0});
@@ -290,7 +269,6 @@ static void unreadable_images_are_named(void **state)
         {save_nothing, DT_FORMAT, "(0 bytes that begin like neither)"},
         {save_cut, DT_FORMAT, "its chunk at byte 33"},
         {save_bad_stream, DT_FORMAT, "cannot be decoded (bad zlib header)"},
-        {save_inflating, DT_FORMAT, "(more data than its size allows)"},
         {save_wide, DT_FORMAT, "7100 x 7100"},
         {save_large, DT_FORMAT, "67108865 bytes"},
         {save_pipe, DT_NOINPUT, "pipe"},
@@ -358,14 +336,10 @@ int main(int argc, char **argv)
         return dt_decoder_serve();
 #define T(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
     const struct CMUnitTest tests[] = {
-        T(samples_follow_the_bytes_of_class_and_name),
-        T(grey_alpha_and_jpeg_become_rgb),
-        T(other_sizes_are_resized_with_one_note),
-        T(what_is_left_out_is_said),
-        T(manifest_sees_names_and_sizes),
-        T(unreadable_images_are_named),
-        T(pixels_beyond_the_palette_are_black),
-        T(layouts_are_checked),
+        T(samples_follow_the_bytes_of_class_and_name), T(grey_alpha_and_jpeg_become_rgb),
+        T(other_sizes_are_resized_with_one_note),      T(what_is_left_out_is_said),
+        T(the_manifest_has_names_and_sizes),           T(unreadable_images_are_named),
+        T(pixels_beyond_the_palette_are_black),        T(layouts_are_checked),
     };
     dt_log_init(0, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
