@@ -27,23 +27,23 @@ static dt_status find_tensor(const dt_checks *c, const char *name, dt_flip *f)
 
 dt_status dt_flip_open(dt_checks *c, dt_flip *f)
 {
-    dt_flip_form form;
+    dt_option_form form;
 
     DT_TRY(dt_flip_parse(c->s.o->flip, &form));
-    if (form.step == 0)
+    if (form.flip.step == 0)
         return DT_OK;
-    if (form.rank >= dt_comm_world(c->s.comm))
+    if (form.flip.rank >= dt_comm_world(c->s.comm))
         return dt_fail(DT_CONFIG, "--flip '%s': RANK is %lld, and there are %d ranks", c->s.o->flip,
-                       (long long)form.rank, dt_comm_world(c->s.comm));
-    *f = (dt_flip){.here = form.rank == dt_comm_rank(c->s.comm),
-                   .what = form.what,
-                   .step = form.step,
-                   .bit = (unsigned)form.bit};
-    DT_TRY(find_tensor(c, form.tensor, f));
+                       (long long)form.flip.rank, dt_comm_world(c->s.comm));
+    *f = (dt_flip){.here = form.flip.rank == dt_comm_rank(c->s.comm),
+                   .what = form.flip.what,
+                   .step = form.flip.step,
+                   .bit = (unsigned)form.flip.bit};
+    DT_TRY(find_tensor(c, form.flip.tensor, f));
     dt_warn("--flip: bit %lld of the %s of '%s' on rank %lld will go wrong in step %lld: THE "
             "RESULT OF THIS RUN IS WORTHLESS; this option is for testing the checks",
-            (long long)form.bit, dt_flip_name[form.what], form.tensor, (long long)form.rank,
-            (long long)form.step);
+            (long long)form.flip.bit, dt_flip_name[form.flip.what], form.flip.tensor,
+            (long long)form.flip.rank, (long long)form.flip.step);
     return DT_OK;
 }
 

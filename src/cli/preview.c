@@ -7,8 +7,7 @@ enum { PREVIEW_CLASSES = 10 };
 static dt_status preview_build(dt_preview *s, const dt_options *given, int world)
 {
     dt_options o = *given;
-    dt_model_opts model = {
-        .kernels = o.kernels, .label_smoothing = (float)o.label_smoothing, .unfused = o.unfused};
+    dt_model_opts model = {.kernels = o.kernels, .label_smoothing = (float)o.label_smoothing};
     dt_machine machine;
 
     DT_TRY(dt_options_check(&o, world));

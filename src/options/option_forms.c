@@ -8,32 +8,29 @@ static dt_status refused(const char *name, const char *text, const char *want)
     return dt_fail(DT_CONFIG, "'%s' is no value for %s, want %s", text, name, want);
 }
 
-static bool read_bn(const char *text, int64_t shards, int64_t *group)
+dt_status dt_bn_parse(const char *text, dt_option_form *f)
 {
+    static const struct {
+        const char *name;
+        int64_t group;
+    } words[] = {{"local", 0}, {"sync", INT64_MAX}, {"node", -1}};
     static const char prefix[] = "group:";
     const char *end;
-    int64_t n = 0;
 
-    *group = strcmp(text, "node") == 0 ? -1 : strcmp(text, "sync") == 0 ? shards : 0;
-    if (*group != 0 || strcmp(text, "local") == 0)
-        return true;
-    if (strncmp(text, prefix, sizeof prefix - 1) != 0 ||
-        !dt_whole_parse(text + sizeof prefix - 1, &end, &n) || *end != '\0' || n < 1)
-        return false;
-    *group = DT_MIN(n, shards);
-    return true;
-}
-
-dt_status dt_bn_parse(const char *text, int64_t shards, int64_t *group)
-{
-    if (read_bn(text, shards, group))
+    for (size_t i = 0; i < DT_COUNT_OF(words); i++)
+        if (strcmp(text, words[i].name) == 0) {
+            f->bn = words[i].group;
+            return DT_OK;
+        }
+    if (strncmp(text, prefix, sizeof prefix - 1) == 0 &&
+        dt_whole_parse(text + sizeof prefix - 1, &end, &f->bn) && *end == '\0' && f->bn > 0)
         return DT_OK;
     return refused("bn", text,
                    "local (each shard's own statistics), sync (all shards), node (the shards of a "
                    "node) or group:N with N >= 1 (N neighbouring shards)");
 }
 
-dt_status dt_save_every_parse(const char *text, int64_t *steps, double *seconds)
+dt_status dt_save_every_parse(const char *text, dt_option_form *f)
 {
     static const struct {
         const char *unit;
@@ -42,16 +39,16 @@ dt_status dt_save_every_parse(const char *text, int64_t *steps, double *seconds)
     const char *end;
     double x;
 
-    *steps = 0;
-    *seconds = 0;
+    f->save_every.steps = 0;
+    f->save_every.seconds = 0;
     const bool number = dt_real_parse(text, &end, &x) && x >= 0 && x < 1e12;
     if (number && *end == '\0' && x == floor(x)) {
-        *steps = (int64_t)x;
+        f->save_every.steps = (int64_t)x;
         return DT_OK;
     }
     for (size_t i = 0; i < DT_COUNT_OF(table) && number && x > 0; i++)
         if (strcmp(end, table[i].unit) == 0) {
-            *seconds = x * table[i].seconds;
+            f->save_every.seconds = x * table[i].seconds;
             return DT_OK;
         }
     return refused("save_every", text,
@@ -74,9 +71,9 @@ static bool read_milestones(const char *at, double fraction[DT_MAX_MILESTONES], 
     return true;
 }
 
-dt_status dt_milestones_parse(const char *text, double fraction[DT_MAX_MILESTONES], int *count)
+dt_status dt_milestones_parse(const char *text, dt_option_form *f)
 {
-    if (read_milestones(text, fraction, count))
+    if (read_milestones(text, f->milestones.fraction, &f->milestones.count))
         return DT_OK;
     return refused("milestones", text,
                    "fractions of the run from 0 to 1, at most 32, such as 0.5,0.75");
@@ -106,7 +103,6 @@ static bool next_number(const char **at, int64_t low, int64_t high, int64_t *out
 static bool read_flip(const char *at, dt_flip_form *f)
 {
     int kind = 0;
-
     size_t n = strcspn(at, ":");
     while (kind < DT_FLIP_COUNT &&
            (strlen(dt_flip_name[kind]) != n || strncmp(at, dt_flip_name[kind], n) != 0))
@@ -124,42 +120,14 @@ static bool read_flip(const char *at, dt_flip_form *f)
     return *at == '\0' || (next_number(&at, 0, FLIP_BITS - 1, &f->bit) && *at == '\0');
 }
 
-dt_status dt_flip_parse(const char *text, dt_flip_form *f)
+dt_status dt_flip_parse(const char *text, dt_option_form *f)
 {
-    *f = (dt_flip_form){.bit = FLIP_BIT};
-    if (!text[0] || read_flip(text, f))
+    *f = (dt_option_form){.flip = {.bit = FLIP_BIT}};
+    if (!text[0] || read_flip(text, &f->flip))
         return DT_OK;
     return refused(
         "flip", text,
         "WHAT:RANK:STEP:TENSOR[:BIT], where WHAT is one of" DT_FLIP_LIST(
             DT_WORD) ", RANK counts from 0, STEP counts from 1 and BIT is below 32, such as "
                      "weight:0:50:features.0.weight");
-}
-
-/* ---- Checks, for the table -------------------------------------------------------------- */
-
-dt_status dt_bn_check(const char *text)
-{
-    int64_t group;
-    return dt_bn_parse(text, 1, &group);
-}
-
-dt_status dt_save_every_check(const char *text)
-{
-    int64_t steps;
-    double seconds;
-    return dt_save_every_parse(text, &steps, &seconds);
-}
-
-dt_status dt_milestones_check(const char *text)
-{
-    double fraction[DT_MAX_MILESTONES];
-    int count;
-    return dt_milestones_parse(text, fraction, &count);
-}
-
-dt_status dt_flip_check(const char *text)
-{
-    dt_flip_form f;
-    return dt_flip_parse(text, &f);
 }

@@ -163,9 +163,10 @@ dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *tex
                         const char *place, dt_status code)
 {
     const option_kind *kind = &option_kinds[row->type];
+    dt_option_form form;
     char range[80] = "";
 
-    if (row->check && row->check(text) != DT_OK)
+    if (row->parse && row->parse(text, &form) != DT_OK)
         return dt_fail_place(code, "%s: ", place);
     if (kind->parse(row, text, (char *)o + row->offset)) {
         o->given[row - dt_option_table] = true;

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 const dt_option_row dt_option_table[] = {
-#define X(type, field, scope, use, value, low, high, choices, check, group, metavar, help)         \
+#define X(type, field, scope, use, value, low, high, choices, parse, group, metavar, help)         \
     {#field,                                                                                       \
      DT_OPTION_##type,                                                                             \
      DT_SCOPE_##scope,                                                                             \
@@ -13,7 +13,7 @@ const dt_option_row dt_option_table[] = {
      low,                                                                                          \
      high,                                                                                         \
      choices,                                                                                      \
-     check,                                                                                        \
+     parse,                                                                                        \
      group,                                                                                        \
      metavar,                                                                                      \
      help},

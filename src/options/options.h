@@ -32,7 +32,7 @@ typedef enum dt_option_scope {
     true, false, list /* in --help; these commands take it, others refuse */
 
 /* One kind of row for each type of value:
- *   TEXT       const char *, which `check` accepts (NULL: any text)
+ *   TEXT       const char *, which `parse` accepts (NULL: any text)
  *   CHOICE     const char *, one word of `choices`
  *   COUNT      int64_t in [low, high]
  *   AUTO       as COUNT, or the word "auto", stored as 0
@@ -43,11 +43,11 @@ typedef enum dt_option_scope {
  * use      RARE, DAILY, SAID or COMMANDS
  * group    its heading in --help, nothing else
  * metavar  stands for the value in --help
- * and X(type, field, scope, use, default, low, high, choices, check, group, metavar, help) is what
+ * and X(type, field, scope, use, default, low, high, choices, parse, group, metavar, help) is what
  * they all become. The fingerprint compares every option across ranks. */
 /* clang-format off */
-#define DT_TEXT(X, field, scope, use, value, check, group, metavar, help) \
-    X(TEXT, field, scope, use, value, 0, 0, "", check, group, metavar, help)
+#define DT_TEXT(X, field, scope, use, value, parse, group, metavar, help) \
+    X(TEXT, field, scope, use, value, 0, 0, "", parse, group, metavar, help)
 #define DT_CHOICE(X, field, scope, use, value, choices, group, metavar, help) \
     X(CHOICE, field, scope, use, value, 0, 0, choices, NULL, group, metavar, help)
 #define DT_COUNT(X, field, scope, use, value, low, high, group, metavar, help) \
@@ -90,7 +90,7 @@ typedef enum dt_option_scope {
         "height = width fed to the network (auto: 224 for the imagenet stem, else 32)")            \
     DT_COUNT(X, width_divisor, RESULT, RARE, 1, 1, 64, "Network", "N",                             \
         "divide all channel counts: for tests")                                                    \
-    DT_TEXT(X, bn, RESULT, DAILY, "local", dt_bn_check, "Network", "SCOPE",                        \
+    DT_TEXT(X, bn, RESULT, DAILY, "local", dt_bn_parse, "Network", "SCOPE",                        \
         "batch-norm statistics over one shard, all, a node's, or N neighbours: local, sync, node, group:N") \
     DT_TEXT(X, init, RESULT, DAILY, "", NULL, "Network", "FILE", "start from the weights of this model file") \
     DT_FLAG(X, init_head, RESULT, RARE, true, "Network",                                           \
@@ -113,7 +113,7 @@ typedef enum dt_option_scope {
         "learning rate over the run")                                                              \
     DT_REAL(X, warmup, RESULT, DAILY, 0, 0, 1e6, "Training", "EPOCHS",                             \
         "linear warm-up before the schedule")                                                      \
-    DT_TEXT(X, milestones, RESULT, DAILY, "0.5,0.75", dt_milestones_check, "Training", "LIST",     \
+    DT_TEXT(X, milestones, RESULT, DAILY, "0.5,0.75", dt_milestones_parse, "Training", "LIST",     \
         "step: multiply by --gamma at these fractions of the run (the nearest step)")              \
     DT_REAL(X, gamma, RESULT, DAILY, 0.1, 0, 1, "Training", "G", "step: factor at each milestone") \
     DT_REAL(X, peak, RESULT, RARE, 0.2, 0, 1, "Training", "FRACTION",                              \
@@ -137,17 +137,11 @@ typedef enum dt_option_scope {
     DT_CHOICE(X, exchange, HOW, SAID, "auto", " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME", \
         "how gradients are summed over ranks (all: bench only)")                                   \
     DT_REAL(X, bucket_mb, HERE, RARE, 25, 0, 1e6, "Machine", "MIB",                                \
-        "size of a gradient bucket (0: whole)")                                                    \
-    DT_REAL(X, first_bucket_mb, HERE, RARE, 1, 0, 1e6, "Machine", "MIB",                           \
-        "first bucket that backward fills")                                                        \
-    DT_REAL(X, last_bucket_mb, HERE, RARE, 1, 0, 1e6, "Machine", "MIB",                            \
-        "last bucket that backward fills")                                                         \
+        "size of a gradient bucket, of the first and last at most 1 (0: whole)")                   \
     DT_FLAG(X, broadcast, HERE, RARE, false, "Machine",                                            \
         "send weights, statistics and momentum of rank 0 to all before the first step")            \
     DT_COUNT(X, split_nodes, HERE, RARE, 1, 1, 1024, "Machine", "N",                               \
         "treat each node's ranks as N nodes: to test what several nodes do")                       \
-    DT_FLAG(X, unfused, RESULT, RARE, false, "Machine",                                            \
-        "keep batch norm, add and ReLU as separate steps: the reference")                          \
     DT_TEXT(X, out, HERE, SAID, "", NULL, "Output", "DIR",                                         \
         "run folder (default: runs/<date>-<name>); average, convert: the new file")                \
     DT_CHOICE(X, names, HOW, DAILY, "torchvision", " torchvision kuangliu cs744 mindspore", "Output", "SCHEME", \
@@ -161,7 +155,7 @@ typedef enum dt_option_scope {
         "a file for each rank there: what it says, with time, rank and host")                      \
     DT_TEXT(X, comm_log, HERE, SAID, "", NULL, "Output", "FILE",                                   \
         "append each collective: bytes, seconds in it by rank, for whom they waited")              \
-    DT_TEXT(X, save_every, HOW, DAILY, "10m", dt_save_every_check, "Checkpoints", "WHEN",          \
+    DT_TEXT(X, save_every, HOW, DAILY, "10m", dt_save_every_parse, "Checkpoints", "WHEN",          \
         "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
     DT_COUNT(X, keep_last, HOW, DAILY, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep") \
     DT_FLAG(X, keep_best, HOW, DAILY, false, "Checkpoints",                                        \
@@ -182,7 +176,7 @@ typedef enum dt_option_scope {
         "name a rank that stands still for so long while others wait (0: never)")                  \
     DT_REAL(X, stall_abort, HOW, DAILY, 300, 0, 1e6, "Checks", "SECONDS",                          \
         "end the run when it lasts so long (0: never)")                                            \
-    DT_TEXT(X, flip, HERE, RARE, "", dt_flip_check, "Checks", "WHERE",                             \
+    DT_TEXT(X, flip, HERE, RARE, "", dt_flip_parse, "Checks", "WHERE",                             \
         "flip a bit, to see the checks find it: WHAT:RANK:STEP:TENSOR[:BIT]")                      \
     DT_TEXT(X, model, COMMAND, COMMANDS(" eval"), "", NULL, "Other commands", "FILE", "the model file") \
     DT_COUNT(X, steps, COMMAND, COMMANDS(" bench"), 10, 1, 1e6, "Other commands", "N", "measured steps") \
@@ -226,6 +220,38 @@ typedef enum dt_option_type {
     DT_OPTION_AUTO_REAL,
     DT_OPTION_FLAG
 } dt_option_type;
+
+/* Texts that have a form, and what they mean; dt_option_set takes no others. */
+#define DT_FLIP_LIST(X) X(weight) X(packed) X(momentum) X(gradient) X(activation)
+typedef enum dt_flip_what {
+#define X(name) DT_FLIP_##name,
+    DT_FLIP_LIST(X)
+#undef X
+        DT_FLIP_COUNT
+} dt_flip_what;
+extern const char *const dt_flip_name[DT_FLIP_COUNT];
+typedef struct dt_flip_form {
+    dt_flip_what what;
+    int64_t rank, step, bit; /* step from 1; 0: the text is empty */
+    char tensor[64];
+} dt_flip_form;
+enum { DT_MAX_MILESTONES = 32 };
+typedef union dt_option_form {
+    int64_t bn; /* shards per group: 0 for local, -1 for node, INT64_MAX for sync */
+    struct {
+        int64_t steps;
+        double seconds;
+    } save_every; /* both 0: never */
+    struct {
+        int count;
+        double fraction[DT_MAX_MILESTONES];
+    } milestones;
+    dt_flip_form flip;
+} dt_option_form;
+/* DT_CONFIG says what is wanted. */
+typedef dt_status dt_option_parse(const char *text, dt_option_form *f);
+dt_option_parse dt_bn_parse, dt_save_every_parse, dt_milestones_parse, dt_flip_parse;
+
 typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */
     dt_option_type type;
@@ -235,8 +261,8 @@ typedef struct dt_option_row {
     const char *commands; /* words, a space before each: those that take it; "": training's */
     size_t offset;        /* in dt_options */
     double low, high;
-    const char *choices;                  /* words, a space before each */
-    dt_status (*check)(const char *text); /* DT_CONFIG says what is wanted; NULL: any text fits */
+    const char *choices;    /* words, a space before each */
+    dt_option_parse *parse; /* NULL: any text fits */
     const char *group, *metavar, *help;
 } dt_option_row;
 extern const dt_option_row dt_option_table[];
@@ -271,37 +297,6 @@ void dt_options_yaml(FILE *f, const dt_options *o);
 
 /* ---- What options mean: all Local ----------------------------------------------------- */
 
-/* Texts that have a form: DT_CONFIG, with what is wanted, for others. dt_option_set lets no others
- * pass: it calls the checks.
- *
- * Shards per group that --bn means: 0 for local, the number of shards for sync, N for
- * group:N, -1 for node. */
-dt_status dt_bn_parse(const char *text, int64_t shards, int64_t *group) DT_MUST_CHECK;
-/* --save-every: "50" steps, or "30s", "10m", "2h"; both 0: never. */
-dt_status dt_save_every_parse(const char *text, int64_t *steps, double *seconds) DT_MUST_CHECK;
-/* --milestones: "0.5,0.75". */
-enum { DT_MAX_MILESTONES = 32 };
-dt_status dt_milestones_parse(const char *text, double fraction[DT_MAX_MILESTONES],
-                              int *count) DT_MUST_CHECK;
-/* --flip: "WHAT:RANK:STEP:TENSOR[:BIT]". */
-#define DT_FLIP_LIST(X) X(weight) X(packed) X(momentum) X(gradient) X(activation)
-typedef enum dt_flip_what {
-#define X(name) DT_FLIP_##name,
-    DT_FLIP_LIST(X)
-#undef X
-        DT_FLIP_COUNT
-} dt_flip_what;
-extern const char *const dt_flip_name[DT_FLIP_COUNT];
-typedef struct dt_flip_form {
-    dt_flip_what what;
-    int64_t rank, step, bit; /* step from 1; 0: the text is empty */
-    char tensor[64];
-} dt_flip_form;
-dt_status dt_flip_parse(const char *text, dt_flip_form *f) DT_MUST_CHECK;
-dt_status dt_bn_check(const char *text) DT_MUST_CHECK;
-dt_status dt_save_every_check(const char *text) DT_MUST_CHECK;
-dt_status dt_milestones_check(const char *text) DT_MUST_CHECK;
-dt_status dt_flip_check(const char *text) DT_MUST_CHECK;
 /* The network that the options name. */
 dt_net_spec dt_options_net(const dt_options *o, int classes);
 /* Resolve what "auto" leaves to the tutorial that the network is of, so that saved options

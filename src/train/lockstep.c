@@ -32,9 +32,11 @@ static int64_t node_shards(const dt_run *r)
 
 dt_status dt_lockstep_resolve(dt_run *r)
 {
+    dt_option_form form;
     int64_t group = 0;
 
-    DT_TRY(dt_comm_agree(r->comm, dt_bn_parse(r->o.bn, r->o.shards, &group)));
+    DT_TRY(dt_comm_agree(r->comm, dt_bn_parse(r->o.bn, &form)));
+    group = DT_MIN(form.bn, r->o.shards);
     if (group < 0) {
         group = node_shards(r);
         int64_t range[2] = {group, -group};

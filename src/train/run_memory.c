@@ -19,7 +19,7 @@ enum { ROW_ARENA = 5, SLABS = 8 };
 static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
 {
     const size_t count = dt_net_param_count(r->net);
-    const double mib = 1024.0 * 1024.0;
+    const size_t mib = 1 << 20, bucket = (size_t)(r->o.bucket_mb * (double)mib);
 
     DT_TRY(dt_calloc(tensor, count, sizeof **tensor, "the exchange"));
     for (size_t i = 0; i < count; i++) {
@@ -31,9 +31,9 @@ static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
                             .floats = dt_net_slab_floats(r->net),
                             .tensor = *tensor,
                             .tensors = count,
-                            .first_bucket_bytes = (size_t)(r->o.first_bucket_mb * mib),
-                            .bucket_bytes = (size_t)(r->o.bucket_mb * mib),
-                            .last_bucket_bytes = (size_t)(r->o.last_bucket_mb * mib),
+                            .first_bucket_bytes = DT_MIN(bucket, mib),
+                            .bucket_bytes = bucket,
+                            .last_bucket_bytes = DT_MIN(bucket, mib),
                             .bf16 = strcmp(r->o.grad_dtype, "bf16") == 0,
                             .lockstep = r->bn_group > 0};
     return DT_OK;

@@ -150,7 +150,6 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
     dt_model_opts opts = {.precision = r->precision,
                           .kernels = r->o.kernels,
                           .threads = r->threads,
-                          .unfused = r->o.unfused,
                           .label_smoothing = (float)r->o.label_smoothing};
 
     const dt_net_spec spec = dt_options_net(&r->o, dt_source_describe(r->source)->classes);

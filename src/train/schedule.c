@@ -69,11 +69,12 @@ static const dt_schedule_row *schedule_find(const char *name)
 
 static dt_status schedule_milestones(dt_schedule *s, const char *list, int64_t total_steps)
 {
-    double fraction[DT_MAX_MILESTONES];
+    dt_option_form f;
 
-    DT_TRY(dt_milestones_parse(list, fraction, &s->milestones));
+    DT_TRY(dt_milestones_parse(list, &f));
+    s->milestones = f.milestones.count;
     for (int i = 0; i < s->milestones; i++)
-        s->milestone[i] = llround(fraction[i] * (double)total_steps);
+        s->milestone[i] = llround(f.milestones.fraction[i] * (double)total_steps);
     return DT_OK;
 }
 

@@ -317,12 +317,14 @@ static dt_status restore(training *t, char path[PATH_MAX])
 static dt_status begin(training *t)
 {
     dt_run *r = t->run;
+    dt_option_form form;
     char path[PATH_MAX] = "";
     const bool leads = dt_comm_rank(r->comm) == 0, resumes = strcmp(r->o.resume, "never") != 0;
 
     dt_signals_defer(); /* and all ranks have, before rank 0 writes anything */
-    DT_TRY(
-        dt_comm_agree(r->comm, dt_save_every_parse(r->o.save_every, &t->save_steps, &t->save_s)));
+    DT_TRY(dt_comm_agree(r->comm, dt_save_every_parse(r->o.save_every, &form)));
+    t->save_steps = form.save_every.steps;
+    t->save_s = form.save_every.seconds;
     t->at = (dt_progress){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)

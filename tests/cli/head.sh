@@ -7,7 +7,7 @@ set -u
 facts="network data training machine memory writes"
 many=(--nesterov --weight-decay 0.001 --decay weights --warmup 0.5 --label-smoothing 0.1 --reduce sum
       --seed 77 --milestones 0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.85,0.9 --log-every 3 --keep-last 3
-      --keep-every 50 --bucket-mb 3 --momentum 0.8 --keep-best --save-every 5m --first-bucket-mb 2
+      --keep-every 50 --bucket-mb 3 --momentum 0.8 --keep-best --save-every 5m
       --on-save-error stop --check-every 3 --gamma 0.3 --peak 0.4 --lr-batch 512)
 long=$tmp/$(printf 'a%.0s' $(seq 200))/$(printf 'b%.0s' $(seq 200))
 

@@ -61,7 +61,7 @@ else
     echo "SKIPPED: bf16: no kernels on this machine"
 fi
 
-# VGG11; unfused; groups by node; accumulation.
+# VGG11; groups by node; accumulation.
 base="--net vgg11 --precision fp32"
 # shellcheck disable=SC2086
 {
@@ -71,8 +71,6 @@ base="--net vgg11 --precision fp32"
     same "$want" "accum 4 at np 2" "$(run 2 $base --accum 4 --bn sync)"
     same "$want" "node on one node" "$(run 8 $base --bn node)"
     grep -q 'bn: *"\?group:8"\?$' "$dir/last/options.yaml" || { echo "options.yaml has no group:8"; bad=1; }
-    unfused=$(run 1 $base --shards 8 --bn sync --unfused)
-    same "$unfused" "unfused np 8" "$(run 8 $base --shards 8 --bn sync --unfused)"
     want=$(run 1 $base --shards 8 --bn group:4)
     same "$want" "node on two nodes" "$(run 8 $base --bn node --split-nodes 2)"
     grep -q 'bn: *"\?group:4"\?$' "$dir/last/options.yaml" || { echo "options.yaml has no group:4"; bad=1; }

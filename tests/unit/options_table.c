@@ -171,28 +171,18 @@ static void reals_come_back(void **state)
 /* What a text means, as numbers: bn's group of 8 shards; steps and seconds; milestones; a flip. */
 static dt_status meaning(const char *option, const char *text, double n[4])
 {
-    int64_t whole = 0;
-    int count = 0;
-    double fraction[DT_MAX_MILESTONES] = {0};
-    dt_flip_form f = {.step = 0};
-    dt_status st = DT_OK;
+    dt_option_form f;
 
-    memset(n, 0, 4 * sizeof *n);
-    if (strcmp(option, "bn") == 0) {
-        st = dt_bn_parse(text, 8, &whole);
-        n[0] = (double)whole;
-    } else if (strcmp(option, "save_every") == 0) {
-        st = dt_save_every_parse(text, &whole, &n[1]);
-        n[0] = (double)whole;
-    } else if (strcmp(option, "milestones") == 0) {
-        st = dt_milestones_parse(text, fraction, &count);
-        n[0] = count;
-        memcpy(n + 1, fraction, 3 * sizeof *n);
-    } else {
-        st = dt_flip_parse(text, &f);
-        const double said[] = {f.what, (double)f.rank, (double)f.step, (double)f.bit};
-        memcpy(n, said, sizeof said);
-    }
+    memset(&f, 0, sizeof f);
+    const dt_status st = row_of(option)->parse(text, &f);
+    const double said[][4] = {
+        {(double)DT_MIN(f.bn, 8)},
+        {(double)f.save_every.steps, f.save_every.seconds},
+        {f.milestones.count, f.milestones.fraction[0], f.milestones.fraction[1],
+         f.milestones.fraction[2]},
+        {f.flip.what, (double)f.flip.rank, (double)f.flip.step, (double)f.flip.bit}};
+    const int which = option[0] == 'b' ? 0 : option[0] == 's' ? 1 : option[0] == 'm' ? 2 : 3;
+    memcpy(n, said[which], sizeof said[which]);
     return st;
 }
 
