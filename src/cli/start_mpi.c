@@ -63,28 +63,9 @@ static void find_segments(glob_t *found)
         found->gl_pathc = 0;
 }
 
-/* Whether a process that this user may look at has mapped the file. */
-static bool is_mapped(const char *path)
-{
-    glob_t maps = {.gl_pathc = 0};
-    char *line = NULL;
-    size_t room = 0;
-    bool mapped = glob("/proc/[0-9]*/maps", 0, NULL, &maps) != 0;
-
-    for (size_t i = 0; i < maps.gl_pathc && !mapped; i++) {
-        FILE *f = fopen(maps.gl_pathv[i], "re");
-        while (f && !mapped && getline(&line, &room, f) > 0)
-            mapped = strstr(line, path) != NULL;
-        if (f)
-            fclose(f);
-    }
-    free(line);
-    globfree(&maps);
-    return mapped;
-}
-
-/* Those of ranks that were killed. A file that is made right now is not yet mapped. Ranks map all
- * files of their host when MPI starts and do not look for them later. */
+/* Those of ranks that were killed: the kernel grants a read lease only on a file that no process
+ * has open or mapped for writing. A file that is made right now may not be mapped yet; ranks map
+ * all files of their host when MPI starts, and none later. */
 static void remove_dead_segments(void)
 {
     enum { YOUNG_S = 10 };
@@ -93,10 +74,13 @@ static void remove_dead_segments(void)
 
     find_segments(&found);
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        const char *path = found.gl_pathv[i];
-        if (lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == getuid() &&
-            time(NULL) - info.st_mtime > YOUNG_S && !is_mapped(path))
-            unlink(path);
+        const int fd = open(found.gl_pathv[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+        if (fd < 0)
+            continue;
+        if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == getuid() &&
+            time(NULL) - info.st_mtime > YOUNG_S && fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
+            unlink(found.gl_pathv[i]);
+        close(fd);
     }
     globfree(&found);
 }
