@@ -171,17 +171,15 @@ dt_status dt_file_read(int folder, const char *name, size_t most, char **text,
 
 /* errno of an open with O_NOFOLLOW as text. */
 const char *dt_open_error(void);
-/* From fd into `to`, up to its end or `bytes`: how many were read; -1 with errno. */
-int64_t dt_read_until(int fd, void *to, size_t bytes);
 
 /* Append lines to a file opened with O_APPEND: all or, false with errno, none. After a kill the
  * last may be cut: mend removes it. */
 bool dt_append(int fd, const char *text, size_t bytes);
 void dt_append_mend(int fd);
 
-/* Make every folder above the last part of path, from the top, by `make`, until that fails; NULL:
- * by mkdir, whose failures show where the last part is made. */
-dt_status dt_parents_make(const char *path, dt_status (*make)(const char *folder)) DT_MUST_CHECK;
+/* Make and sync the folders above the last part of path, from the top. DT_CANTCREATE; DT_IO: the
+ * disk is full. */
+dt_status dt_parents_make(const char *path) DT_MUST_CHECK;
 
 /* A file of one process that another one of the same user and machine opens, without a name. */
 typedef struct dt_lent {
@@ -196,13 +194,15 @@ int dt_borrow(const dt_lent *l, int *fd);
 /* ---- Log ------------------------------------------------------------------------- */
 
 /* stderr carries the log, stdout results. Notes and warnings are rank 0's, errors every rank's,
- * with rank and host before them when world > 1. */
+ * with rank and host before them when world > 1; own lines go into this rank's file alone, where
+ * there is one. A message that is too long keeps its beginning. */
 void dt_log_init(int rank, int world);
-void dt_note(const char *fmt, ...) DT_PRINTF(1, 2);
-void dt_warn(const char *fmt, ...) DT_PRINTF(1, 2);
-void dt_log_error(const char *fmt, ...) DT_PRINTF(1, 2);
-/* Into this rank's own file alone, where there is one. */
-void dt_log_own(const char *fmt, ...) DT_PRINTF(1, 2);
+typedef enum dt_log_kind { DT_LOG_NOTE, DT_LOG_WARN, DT_LOG_ERROR, DT_LOG_OWN } dt_log_kind;
+void dt_log_write(dt_log_kind kind, const char *fmt, ...) DT_PRINTF(2, 3);
+#define dt_note(...) dt_log_write(DT_LOG_NOTE, __VA_ARGS__)
+#define dt_warn(...) dt_log_write(DT_LOG_WARN, __VA_ARGS__)
+#define dt_log_error(...) dt_log_write(DT_LOG_ERROR, __VA_ARGS__)
+#define dt_log_own(...) dt_log_write(DT_LOG_OWN, __VA_ARGS__)
 /* From now on all that any rank says, notes and warnings too, also goes into its file
  * rank-00000.log (its number) of a folder, which is made; time, rank and host before each line.
  * DT_CANTCREATE. */
@@ -231,8 +231,6 @@ dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT
 /* Bytes that this process may still take without swapping: the smallest of MemAvailable, what
  * its cgroups leave and the limits of its address space and data. 0 when unknown. */
 uint64_t dt_memory_available(void);
-/* Limits (ulimit -v, -d, -s, -n) that are too low for any run. DT_NOMEM names the limit. */
-dt_status dt_memory_check_limits(void) DT_MUST_CHECK;
 
 static inline size_t dt_align(size_t n, size_t to)
 {
@@ -458,8 +456,6 @@ dt_isa dt_isa_bits(void);
 dt_status dt_isa_promise(dt_isa isa) DT_MUST_CHECK;
 /* What decided it, for messages: "--isa", the variable's name, "this CPU's best", ... */
 const char *dt_isa_origin(void);
-/* Whether the tile unit is there and may be used. */
-bool dt_isa_has_tiles(void);
 
 /* This host's name, for messages. */
 enum { DT_HOST_CHARS = 64 };

@@ -181,11 +181,6 @@ dt_status dt_isa_promise(dt_isa isa)
     return DT_OK;
 }
 
-bool dt_isa_has_tiles(void)
-{
-    return dt_isa_current() >= DT_ISA_AMX;
-}
-
 const char *dt_dtype_name(dt_dtype t)
 {
     return t == DT_BF16 ? "bf16" : "fp32";

@@ -88,19 +88,6 @@ dt_status dt_file_read(int folder, const char *name, size_t most, char **text, s
     return DT_OK;
 }
 
-int64_t dt_read_until(int fd, void *to, size_t bytes)
-{
-    size_t have = 0;
-
-    for (ssize_t n = 1; n != 0 && have < bytes;) {
-        n = read(fd, (char *)to + have, bytes - have);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        have += n > 0 ? (size_t)n : 0;
-    }
-    return (int64_t)have;
-}
-
 bool dt_append(int fd, const char *text, size_t bytes)
 {
     const size_t done = dt_fd_write(fd, text, bytes);
@@ -129,17 +116,19 @@ void dt_append_mend(int fd)
         (void)!ftruncate(fd, end);
 }
 
-dt_status dt_parents_make(const char *path, dt_status (*make)(const char *folder))
+dt_status dt_parents_make(const char *path)
 {
     char part[PATH_MAX];
 
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        if (make)
-            DT_TRY(make(part));
-        else
-            (void)mkdir(part, 0777);
+        if (mkdir(part, 0777) == 0)
+            DT_TRY(dt_folder_sync_above(AT_FDCWD, part));
+        else if (errno != EEXIST)
+            return dt_fail(errno == ENOSPC || errno == EDQUOT ? DT_IO : DT_CANTCREATE,
+                           "cannot make folder %s: %s; choose another place", part,
+                           strerror(errno));
         *slash = '/';
     }
     return DT_OK;

@@ -61,23 +61,6 @@ static void own_write(const char *line)
         own_lost();
 }
 
-/* A message that is too long keeps its beginning. */
-DT_PRINTF(3, 0)
-static void sink_write(bool shown, const char *prefix, const char *fmt, va_list args)
-{
-    char line[LINE_CHARS];
-    const size_t head = strlen(prefix);
-
-    if (!shown && sink.own < 0)
-        return;
-    memcpy(line, prefix, head + 1);
-    vsnprintf(line + head, sizeof line - head, fmt, args);
-    dt_log_shown(line + head);
-    own_write(line);
-    if (shown)
-        stderr_write(line);
-}
-
 void dt_log_init(int rank, int world)
 {
     sink.rank = rank;
@@ -112,39 +95,27 @@ void dt_log_shown(char *text)
     }
 }
 
-void dt_note(const char *fmt, ...)
+void dt_log_write(dt_log_kind kind, const char *fmt, ...)
 {
+    static const char *const prefixes[] = {
+        [DT_LOG_NOTE] = "", [DT_LOG_WARN] = "dtrain: warning: ", [DT_LOG_OWN] = ""};
+    char line[LINE_CHARS], alone[128] = "dtrain: ";
+    const bool shown = kind == DT_LOG_ERROR || (kind != DT_LOG_OWN && sink.rank == 0);
     va_list args;
-    va_start(args, fmt);
-    sink_write(sink.rank == 0, "", fmt, args);
-    va_end(args);
-}
 
-void dt_warn(const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    sink_write(sink.rank == 0, "dtrain: warning: ", fmt, args);
-    va_end(args);
-}
-
-void dt_log_error(const char *fmt, ...)
-{
-    char prefix[128] = "dtrain: ";
+    if (!shown && sink.own < 0)
+        return;
     if (sink.world > 1)
-        snprintf(prefix, sizeof prefix, "rank %d on %s: ", sink.rank, sink.host);
-    va_list args;
+        snprintf(alone, sizeof alone, "rank %d on %s: ", sink.rank, sink.host);
+    const int head =
+        snprintf(line, sizeof line, "%s", kind == DT_LOG_ERROR ? alone : prefixes[kind]);
     va_start(args, fmt);
-    sink_write(true, prefix, fmt, args);
+    vsnprintf(line + head, sizeof line - (size_t)head, fmt, args);
     va_end(args);
-}
-
-void dt_log_own(const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    sink_write(false, "", fmt, args);
-    va_end(args);
+    dt_log_shown(line + head);
+    own_write(line);
+    if (shown)
+        stderr_write(line);
 }
 
 void dt_log_line(const char *line)
@@ -158,7 +129,7 @@ dt_status dt_log_into(const char *folder)
     char path[PATH_MAX];
     struct stat info;
 
-    DT_TRY(dt_parents_make(folder, NULL));
+    DT_TRY(dt_parents_make(folder));
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return dt_fail(DT_CANTCREATE, "--log-dir %s: %s; name a folder that can be made", folder,
                        strerror(errno));

@@ -48,7 +48,7 @@ dt_status dt_child_start(char **word, int errors, pid_t *child)
     if (*child < 0)
         error = errno;
     close(pipe[1]);
-    const bool failed = *child > 0 && dt_read_until(pipe[0], &error, sizeof error) > 0;
+    const bool failed = *child > 0 && read(pipe[0], &error, sizeof error) > 0;
     close(pipe[0]);
     if (failed) {
         (void)waitpid(*child, NULL, 0);

@@ -29,12 +29,6 @@ static dt_status make_folder(const char *path, bool *made)
     return dt_folder_sync_above(AT_FDCWD, path);
 }
 
-static dt_status make_parent(const char *path)
-{
-    bool made = false;
-    return make_folder(path, &made);
-}
-
 static dt_status make_default(dt_rundir *d, const char *net, int world)
 {
     enum { TRIES = 1000 };
@@ -45,7 +39,7 @@ static dt_status make_default(dt_rundir *d, const char *net, int world)
     if (!localtime_r(&now, &local) || !strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local))
         return dt_fail(DT_BUG, "no calendar time for a folder's name");
     snprintf(name, sizeof name, "runs/%s-%s-np%d", stamp, net, world);
-    DT_TRY(dt_parents_make(name, make_parent));
+    DT_TRY(dt_parents_make(name));
     for (int k = 1; k <= TRIES; k++) {
         snprintf(d->path, sizeof d->path, k > 1 ? "%s-%d" : "%s", name, k);
         DT_TRY(make_folder(d->path, &d->created));
@@ -58,7 +52,7 @@ static dt_status make_default(dt_rundir *d, const char *net, int world)
 
 static dt_status make_given(dt_rundir *d)
 {
-    DT_TRY(dt_parents_make(d->path, make_parent));
+    DT_TRY(dt_parents_make(d->path));
     return make_folder(d->path, &d->created);
 }
 

@@ -82,7 +82,7 @@ static dt_status open_file(dt_collectives *l)
 {
     const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 
-    DT_TRY(dt_parents_make(l->path, NULL));
+    DT_TRY(dt_parents_make(l->path));
     l->fd = open(l->path, flags, 0666);
     if (l->fd < 0)
         return dt_fail(DT_CANTCREATE, "--comm-log %s: %s; name a file that can be written", l->path,

@@ -58,7 +58,7 @@ static void head_machine(FILE *f, const dt_run *r)
     fprintf(f, "%d rank%s x %d thread%s", ranks, plural(ranks), r->threads, plural(r->threads));
     if (nodes > 1)
         fprintf(f, " on %d nodes", nodes);
-    const bool software = dt_run_isa(r) == DT_ISA_AMX && !dt_isa_has_tiles();
+    const bool software = dt_run_isa(r) == DT_ISA_AMX && dt_isa_current() < DT_ISA_AMX;
     fprintf(f, ", %s (%s%s), exchange %s\n", dt_dtype_name(r->precision),
             dt_isa_name(dt_run_isa(r)), software ? " in software" : "",
             dt_exchange_name(r->exchange));

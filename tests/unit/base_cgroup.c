@@ -32,7 +32,7 @@ static void put(const char *path, const char *content)
 {
     char full[512];
     snprintf(full, sizeof full, "%s/%s", root, path);
-    assert_ok(dt_parents_make(full, NULL));
+    assert_ok(dt_parents_make(full));
     FILE *f = fopen(full, "w");
     assert_non_null(f);
     assert_true(fputs(content, f) >= 0);

@@ -30,7 +30,7 @@ const dt_tile_backend *dt_tile_current(dt_dtype type)
         return tiles_backend;
 #if defined(__x86_64__)
     const dt_isa isa = dt_isa_current(), bits = dt_isa_bits();
-    if (bits == DT_ISA_AMX && dt_isa_has_tiles())
+    if (bits == DT_ISA_AMX && isa == DT_ISA_AMX)
         return &dt_tile_backend_amx;
     if (bits == DT_ISA_AMX && isa >= DT_ISA_AVX512)
         return &dt_tile_backend_avx512;
