@@ -19,41 +19,34 @@
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-#define MESSAGE_MAGIC INT64_C(0x3268637461777464) /* "dtwatch2" */
-enum { MAGIC, SENT, FIRST, COUNT, HEAD };         /* words before the rows */
-enum { CODE = 32 };                               /* bytes of the HMAC after them */
+enum { SENT, FIRST, COUNT, HEAD }; /* words before the rows */
+enum { CODE = 32 };                /* bytes of the HMAC after them */
 
-/* A row's words; times are of the sender's clock. */
+/* A row's words, and whether one is a time, of the sender's clock. */
 #define ROW_LIST(X)                                                                                \
-    X(count, place.step)                                                                           \
-    X(count, place.phase)                                                                          \
-    X(count, place.layer)                                                                          \
-    X(count, place.slice)                                                                          \
-    X(time, place.changed_ns)                                                                      \
-    X(time, place.waits_ns)                                                                        \
-    X(time, heard_ns)                                                                              \
-    X(count, place.sent_bytes)                                                                     \
-    X(count, place.step_ns)                                                                        \
-    X(count, place.longest_ns)                                                                     \
-    X(count, place.before_ns)                                                                      \
-    X(count, state)
+    X(place.step, 0)                                                                               \
+    X(place.phase, 0)                                                                              \
+    X(place.layer, 0)                                                                              \
+    X(place.slice, 0)                                                                              \
+    X(place.changed_ns, 1)                                                                         \
+    X(place.waits_ns, 1)                                                                           \
+    X(heard_ns, 1)                                                                                 \
+    X(place.sent_bytes, 0)                                                                         \
+    X(place.step_ns, 0)                                                                            \
+    X(place.longest_ns, 0)                                                                         \
+    X(place.before_ns, 0)                                                                          \
+    X(state, 0)
 enum {
-#define X(kind, member) +1
+#define X(member, time) +1
     WORDS = ROW_LIST(X)
 #undef X
 };
 _Static_assert(DT_MESSAGE_WORDS * 8 >= (HEAD + DT_MESSAGE_ROWS * WORDS) * 8 + CODE, "all fit");
 
-static int64_t as_count(int64_t word, int64_t shift)
+/* By this machine's clock, which may not have run for so long; 0 stays: never. */
+static int64_t here(int64_t word, bool time, int64_t shift)
 {
-    (void)shift;
-    return word;
-}
-
-/* This machine's clock may not have run for so long. */
-static int64_t as_time(int64_t word, int64_t shift)
-{
-    return word ? DT_MAX(word + shift, 1) : 0;
+    return time && word ? DT_MAX(word + shift, 1) : word;
 }
 
 static bool code_of(const dt_watch *w, const void *message, size_t bytes, uint8_t code[CODE])
@@ -68,32 +61,25 @@ size_t dt_message_write(const dt_watch *w, int first, int64_t now, int64_t *out)
     const size_t bytes = (size_t)(HEAD + count * WORDS) * sizeof *out;
     int64_t *to = out + HEAD;
 
-    out[MAGIC] = MESSAGE_MAGIC;
     out[SENT] = now;
     out[FIRST] = first;
     out[COUNT] = count;
     for (const dt_row *row = w->board->row + first; row < w->board->row + first + count; row++) {
-#define X(kind, member) *to++ = dt_seen(row->member);
+#define X(member, time) *to++ = dt_seen(row->member);
         ROW_LIST(X)
 #undef X
     }
     return code_of(w, out, bytes, (uint8_t *)to) ? bytes + CODE : 0;
 }
 
-/* Whether it is a whole message of this run, of rows of another node. */
+/* Whether it is a message of this run, of another node. What has the code was made by this program. */
 static bool is_message(const dt_watch *w, const int64_t *message, size_t bytes)
 {
-    const size_t head = HEAD * sizeof *message;
     uint8_t code[CODE];
 
-    if (bytes < head + CODE || !code_of(w, message, bytes - CODE, code) ||
-        CRYPTO_memcmp(code, (const uint8_t *)message + bytes - CODE, CODE) != 0)
-        return false;
-    const int64_t first = message[FIRST], count = message[COUNT];
-    return message[MAGIC] == MESSAGE_MAGIC && first >= 0 && first < w->world && count >= 1 &&
-           count <= w->world - first &&
-           bytes - head - CODE == (size_t)count * WORDS * sizeof *message &&
-           (first >= w->node_end || first + count <= w->node_first);
+    return bytes >= HEAD * sizeof *message + CODE && code_of(w, message, bytes - CODE, code) &&
+           CRYPTO_memcmp(code, (const uint8_t *)message + bytes - CODE, CODE) == 0 &&
+           (message[FIRST] >= w->node_end || message[FIRST] < w->node_first);
 }
 
 int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t now)
@@ -107,7 +93,7 @@ int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t n
         dt_row *row = &w->board->row[r];
         w->sent[r] = message[SENT];
         dt_tell(row->told_ns, now);
-#define X(kind, member) dt_tell(row->member, (__typeof__(row->member))as_##kind(*from++, shift));
+#define X(member, time) dt_tell(row->member, (__typeof__(row->member))here(*from++, time, shift));
         ROW_LIST(X)
 #undef X
     }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -86,11 +87,16 @@ static const char *manner(const dt_watch *w, int r, int64_t now)
     return state == DT_STATE_GONE || state == 'Z' ? "is gone; it was in" : "does not run, in";
 }
 
-static void say(const char *what)
+static void say(const char *fmt, ...) DT_PRINTF(1, 2);
+static void say(const char *fmt, ...)
 {
-    char line[1024 + 16];
+    char line[1024] = "dtrain: ";
+    const size_t length = strlen(line);
+    va_list args;
 
-    snprintf(line, sizeof line, "dtrain: %s", what);
+    va_start(args, fmt);
+    vsnprintf(line + length, sizeof line - length, fmt, args);
+    va_end(args);
     dt_log_line(line);
 }
 
@@ -111,15 +117,10 @@ static void describe(const dt_watch *w, const dt_watch_verdict *v, char *out, si
     if (v->kind != DT_WATCH_ALL_WAIT)
         snprintf(out, room, "%s %s %s for %.1f s%s%s", rank, manner(w, r, dt_place_clock()), place,
                  v->still_s, others, waits);
-    else if (!dt_seen(w->board->row[r].heard_ns))
-        snprintf(out, room,
-                 "all ranks here wait for %.1f s, and %s was never heard of: is UDP let through "
-                 "between the hosts?",
-                 v->still_s, rank);
     else
         snprintf(out, room,
                  "all %d ranks wait, %s in %s, for %.1f s: a message between them is lost or very "
-                 "late",
+                 "late, or no UDP passes between the hosts, which would tell who is late",
                  w->world, rank, place, v->still_s);
 }
 
@@ -131,43 +132,29 @@ static void tell(dt_watch *w, const dt_watch_verdict *v)
 
     if (v->kind != DT_WATCH_FINE && (!same || v->still_s >= w->next_s)) {
         describe(w, v, line, sizeof line);
-        say(line);
+        say("%s", line);
         w->next_s = 2 * v->still_s;
     } else if (v->kind == DT_WATCH_FINE && w->last.kind == DT_WATCH_ALL_WAIT) {
         say("the ranks go on");
     } else if (v->kind == DT_WATCH_FINE && w->last.kind == DT_WATCH_LATE) {
-        snprintf(line, sizeof line, "rank %d goes on", w->last.rank);
-        say(line);
+        say("rank %d goes on", w->last.rank);
     }
     w->last = *v;
 }
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
-/* Into the file, for which a disk has 0.4 s. */
-static void write_last(dt_watch *w, int64_t now)
-{
-    enum { TRIES = 20 };
-    const struct timespec pause = {.tv_nsec = 10 * 1000000L};
-
-    for (int i = 0; i < TRIES && !dt_progress_ask(w, now); i++)
-        nanosleep(&pause, NULL);
-    for (int i = 0; i < TRIES && w->writes; i++)
-        nanosleep(&pause, NULL);
-}
-
 /* No rank can be asked to come to an end together with one that does not move. */
-static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit, int64_t now)
+static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
 {
-    char line[1024], what[768];
+    const struct timespec pause = {.tv_nsec = (DT_TICK_MS + 100) * 1000000L}; /* for the file */
+    char what[768];
 
     describe(w, v, what, sizeof what);
-    snprintf(line, sizeof line,
-             "%s: ended after %s %g s; checkpoints are whole: start it again with --resume auto",
-             what, limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
-    say(line);
+    say("%s: ended after %s %g s; checkpoints are whole: start it again with --resume auto", what,
+        limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
     dt_tell(w->board->ended, 1 + dt_status_exit_code(DT_STALLED));
-    write_last(w, now);
+    nanosleep(&pause, NULL);
     dt_tell(w->board->stalled, 1);
 }
 
@@ -177,23 +164,8 @@ void dt_monitor_obey(const dt_watch *w)
         _exit(dt_status_exit_code(DT_STALLED));
 }
 
-/* A rank whose host is silent for so long while another one waits for as long, or -1. Where none
- * waits, messages of MPI still come, if no others. */
-static int lost_rank(const dt_watch *w, double silent_s, int64_t now)
-{
-    bool waits = false;
-    int lost = -1;
-
-    for (int r = w->world - 1; r >= 0; r--) {
-        const dt_watch_view *v = &w->view[r];
-        waits = waits || (v->runs && v->waits && v->still_s >= w->silent_s);
-        if (host_is_silent(w, r, now) && v->still_s >= silent_s)
-            lost = r;
-    }
-    return waits ? lost : -1;
-}
-
-/* leads: this rank does, its node. */
+/* leads: this rank does, its node. A host counts as lost only while a rank waits for as long: else
+ * messages of MPI still come, if no others. */
 static void judge(dt_watch *w, bool leads, int64_t now)
 {
     enum { TURN_S = 2 }; /* for the leader of all to end the run first, and say so */
@@ -202,32 +174,27 @@ static void judge(dt_watch *w, bool leads, int64_t now)
 
     if (!isfinite(least))
         return;
-    dt_watch_verdict v = dt_watch_judge(w->view, w->world, least);
+    const dt_watch_verdict v = dt_watch_judge(w->view, w->world, least);
     /* A rank that has said that one stands still also says that it goes on. */
     if (v.kind == DT_WATCH_FINE || (first && v.still_s >= w->warn_s))
         tell(w, &v);
     if (!leads || v.kind == DT_WATCH_FINE)
         return;
-    const int lost = lost_rank(w, w->silent_s + turn_s, now);
-    if (lost >= 0) {
-        v.rank = lost;
-        v.still_s = w->view[lost].still_s;
-        give_up(w, &v, w->silent_s, now);
-    } else if (v.still_s >= w->abort_s + turn_s) {
-        give_up(w, &v, w->abort_s, now);
-    }
+    const bool lost = host_is_silent(w, v.rank, now) && v.waits_s >= w->silent_s;
+    const double limit = lost ? w->silent_s : w->abort_s;
+    if (v.still_s >= limit + turn_s)
+        give_up(w, &v, limit);
 }
 
 void dt_monitor_look(dt_watch *w, int64_t now)
 {
     look(w, now);
-    const bool leads = leads_from(w, w->node_first);
+    const bool leads = w->leads = leads_from(w, w->node_first);
     if (leads) {
         for (int r = w->node_first; r < w->node_end; r++)
             if (!w->view[r].runs)
                 dt_tell(w->board->row[r].state, process_state(w->who[r].pid));
         dt_channel_send(w, now);
-        (void)dt_progress_ask(w, now);
     }
     if (leads || w->last.kind != DT_WATCH_FINE)
         judge(w, leads, now);

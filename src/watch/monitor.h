@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
+enum { DT_TICK_MS = 500 }; /* of the monitor and the writer */
 enum { DT_STATE_GONE = 'X', DT_WATCH_NAME = 48, DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
 
 typedef struct dt_row {
@@ -55,17 +56,17 @@ struct dt_watch {
     int socket; /* -1: one node */
     uint8_t key[DT_WATCH_KEY];
     struct sockaddr_in *leader; /* [world] of a node's first rank: who spoke for the node last */
-    int64_t *sent;              /* [world] the last message of each rank's node */
+    int64_t *sent;              /* [world] the last message about each rank */
 
     int file;   /* `progress`, on rank 0's node; -1: there is none */
     char *text; /* [text_bytes] to be written */
     size_t text_bytes;
-    _Atomic bool writes; /* text is the writer's */
+    _Atomic bool leads; /* this rank its node: it writes the file */
 
-    pthread_t monitor, writer;
-    bool has_monitor, has_writer; /* started */
-    sem_t wake, due;              /* theirs */
-    _Atomic bool stop;            /* under wake and due */
+    pthread_t thread[2]; /* [threads]: the monitor, the writer */
+    int threads;
+    sem_t wake; /* posted to end them, with stop */
+    _Atomic bool stop;
 };
 
 /* ---- Looking (monitor.c) --------------------------------------------------------------------- */
@@ -100,12 +101,9 @@ int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t n
 /* A file in rank 0's folder, unless that is NULL; rank 0's node has it. One warning where that
  * fails. Collective. */
 dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder) DT_MUST_CHECK;
-/* The thread that writes it: a disk that hangs does not keep the monitor. */
-void *dt_progress_main(void *w);
-/* Rank 0, while no writer runs: where all ranks are now. */
-void dt_progress_end(dt_watch *w);
-/* Let the writer write where all ranks are now. False: it still writes. Local. */
-bool dt_progress_ask(dt_watch *w, int64_t now);
+/* Write where all ranks are now: by a thread of its own, so that a disk that hangs does not keep the
+ * monitor, and at the end by rank 0. Nothing where this node has no file. Local. */
+void dt_progress_write(const dt_watch *w);
 /* "backward, layer3.2.conv2 of step 812". */
 void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room);
 #endif

@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "monitor.h"
@@ -70,7 +68,7 @@ static void describe_rank(const dt_watch *w, int r, int64_t now, char *out, size
              place, 1e-9 * (double)(now - (waits ? waits : changed)));
 }
 
-static void describe_all(dt_watch *w, int64_t now)
+static void describe_all(const dt_watch *w, int64_t now)
 {
     for (int i = 0; i < w->world + FIRST_LINES; i++) {
         char *line = w->text + (size_t)i * LINE;
@@ -78,8 +76,7 @@ static void describe_all(dt_watch *w, int64_t now)
             describe_run(w, line, LINE);
         else if (i == 1)
             snprintf(line, LINE,
-                     " rank  host                  pid  MB sent  where, and for how "
-                     "long");
+                     " rank  host                  pid  MB sent  where, and for how long");
         else
             describe_rank(w, i - FIRST_LINES, now, line, LINE);
         const size_t length = strlen(line);
@@ -90,64 +87,25 @@ static void describe_all(dt_watch *w, int64_t now)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static void write_text(const dt_watch *w)
+void dt_progress_write(const dt_watch *w)
 {
+    if (w->file < 0)
+        return;
+    describe_all(w, dt_place_clock());
     if (pwrite(w->file, w->text, w->text_bytes, 0) == (ssize_t)w->text_bytes)
         (void)!ftruncate(w->file, (off_t)w->text_bytes); /* the next one mends all */
-}
-
-void *dt_progress_main(void *context)
-{
-    dt_watch *w = context;
-
-    while (!w->stop) {
-        while (sem_wait(&w->due) != 0)
-            ;
-        if (w->writes)
-            write_text(w);
-        w->writes = false;
-    }
-    return NULL;
-}
-
-bool dt_progress_ask(dt_watch *w, int64_t now)
-{
-    if (w->file < 0 || w->writes)
-        return w->file < 0;
-    describe_all(w, now);
-    w->writes = true;
-    sem_post(&w->due);
-    return true;
-}
-
-/* Whether a file there may go: an older run's, or what a power cut leaves of it. */
-static bool is_progress(int fd)
-{
-    static const char cut[sizeof HEAD - 1];
-    char head[sizeof cut] = "";
-    const ssize_t n = pread(fd, head, sizeof head, 0);
-
-    return n >= 0 && (memcmp(head, HEAD, sizeof head) == 0 || memcmp(head, cut, sizeof head) == 0);
 }
 
 /* A new file each time: the older run's may have other names. */
 static void make_file(dt_watch *w, const char *folder)
 {
     char path[PATH_MAX];
-    int64_t bytes = 0;
-    int old = -1;
 
     snprintf(path, sizeof path, "%s/progress", folder);
-    if (dt_file_open(AT_FDCWD, path, &old, &bytes) == DT_OK && is_progress(old))
-        unlink(path);
-    dt_fail_clear();
-    if (old >= 0)
-        close(old);
+    unlink(path);
     w->file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (w->file < 0)
-        dt_warn("cannot make %s: %s; dtrain status cannot look at this run%s", path,
-                strerror(errno),
-                errno == EEXIST ? ": remove what is there, which is no run's progress" : "");
+        dt_warn("cannot make %s: %s; dtrain status cannot look at this run", path, strerror(errno));
 }
 
 dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder)
@@ -168,67 +126,43 @@ dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder)
     if (w->file >= 0)
         st = dt_calloc(&w->text, w->text_bytes, 1, "the text of the run's progress");
     DT_TRY(dt_comm_agree(c, st));
-    dt_progress_end(w);
+    if (w->rank == 0)
+        dt_progress_write(w);
     return DT_OK;
 }
 
-void dt_progress_end(dt_watch *w)
-{
-    if (w->file < 0 || w->rank != 0)
-        return;
-    describe_all(w, dt_place_clock());
-    write_text(w);
-}
-
 /* ---- Reading --------------------------------------------------------------------------------- */
-
-/* Every run has its options there before its first step. */
-static dt_status no_progress(const char *run)
-{
-    char options[PATH_MAX + 16];
-
-    snprintf(options, sizeof options, "%s/options.yaml", run);
-    if (access(options, F_OK) != 0)
-        return dt_fail_place(DT_NOINPUT,
-                             "%s is no run folder: name the one that was given as "
-                             "--out: ",
-                             run);
-    return dt_fail_place(DT_NOINPUT, "%s has no progress: its first step has not begun: ", run);
-}
 
 dt_status dt_watch_status(const char *run, bool going, FILE *f)
 {
     static const char running[] = HEAD GOING;
     char path[PATH_MAX], *text = NULL, *end = NULL;
-    struct stat info;
 
     snprintf(path, sizeof path, "%s/progress", run);
-    dt_status st = dt_file_read(AT_FDCWD, path, MOST_BYTES, &text, NULL);
+    const dt_status st = dt_file_read(AT_FDCWD, path, MOST_BYTES, &text, NULL);
     if (st == DT_NOINPUT)
-        return no_progress(run);
-    if (st == DT_OK && strncmp(text, HEAD, sizeof HEAD - 1) != 0)
-        st = dt_fail(DT_FORMAT, "%s is no text of a run's progress", path);
-    const bool ran = st == DT_OK && strncmp(text, running, sizeof running - 1) == 0;
-    for (char *line = st == DT_OK ? text : NULL; line && *line; line = end) {
-        const size_t length = strcspn(line, "\n");
+        return dt_fail_place(st, "%s is no run folder, or its first step has not begun: ", run);
+    DT_TRY(st);
+    if (strncmp(text, HEAD, sizeof HEAD - 1) != 0) {
+        free(text);
+        return dt_fail(DT_FORMAT, "%s is no text of a run's progress", path);
+    }
+    const bool killed = !going && strncmp(text, running, sizeof running - 1) == 0;
+    for (char *line = text; *line; line = end) {
+        size_t length = strcspn(line, "\n");
         end = line + length + (line[length] == '\n');
+        while (length > 0 && line[length - 1] == ' ')
+            length--;
         line[length] = '\0';
-        for (size_t k = strlen(line); k > 0 && line[k - 1] == ' '; k--)
-            line[k - 1] = '\0';
         dt_log_shown(line);
         if (line != text)
             fprintf(f, "%s\n", line);
-        else if (ran && !going)
+        else if (killed)
             fprintf(f, "run %s is killed, or its machine was: it did not end by itself%s\n", run,
                     line + sizeof running - 1);
         else
             fprintf(f, "run %s is %s\n", run, line + sizeof HEAD - 1);
     }
-    if (ran && going && stat(path, &info) == 0 && time(NULL) - info.st_mtime > DT_WATCH_HEARD_S)
-        fprintf(f,
-                "written %lld s ago: since then its first host does not run, or its disk does "
-                "not answer\n",
-                (long long)(time(NULL) - info.st_mtime));
     free(text);
-    return st;
+    return DT_OK;
 }

@@ -9,10 +9,7 @@
 
 #include "monitor.h"
 
-enum {
-    TICK_MS = 500,
-    PAUSE_MS = 1000, /* what the tick itself may be late before everything was stopped */
-};
+enum { PAUSE_MS = 1000 }; /* what the tick itself may be late before everything was stopped */
 
 /* ---- The threads ----------------------------------------------------------------------------- */
 
@@ -22,7 +19,7 @@ static bool next_tick(dt_watch *w)
     struct timespec until;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += TICK_MS * 1000000L;
+    until.tv_nsec += DT_TICK_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     while (sem_clockwait(&w->wake, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
@@ -36,7 +33,7 @@ static void *monitor_main(void *context)
 
     for (int64_t last = dt_place_clock(); next_tick(w);) {
         const int64_t now = dt_place_clock();
-        if ((now - last) / 1000000 > TICK_MS + PAUSE_MS)
+        if ((now - last) / 1000000 > DT_TICK_MS + PAUSE_MS)
             w->since_ns = now; /* the whole run may have been stopped, and no rank is late */
         last = now;
         dt_tell(w->board->row[w->rank].heard_ns, now);
@@ -48,49 +45,51 @@ static void *monitor_main(void *context)
     return NULL;
 }
 
-static dt_status thread_start(pthread_t *thread, void *(*body)(void *), dt_watch *w, bool *started)
+static void *writer_main(void *context)
 {
-    const int error = pthread_create(thread, NULL, body, w);
+    dt_watch *w = context;
 
-    *started = error == 0;
-    if (error == 0)
-        return DT_OK;
-    return dt_fail(DT_NOMEM,
-                   "no thread to watch the ranks: %s; lower --threads, or raise the limit of "
-                   "processes (ulimit -u) or of memory (ulimit -v)",
-                   strerror(error));
+    while (next_tick(w))
+        if (w->leads)
+            dt_progress_write(w);
+    return NULL;
 }
 
 /* Without signals: those are for threads that handle them. */
 static dt_status threads_start(dt_watch *w)
 {
+    void *(*const body[])(void *) = {monitor_main, writer_main};
+    const int count = w->file >= 0 ? 2 : 1;
     sigset_t all, before;
-    dt_status st = DT_OK;
+    int error = 0;
 
-    if (sem_init(&w->wake, 0, 0) != 0 || sem_init(&w->due, 0, 0) != 0 || sigfillset(&all) != 0 ||
-        pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+    if (sigfillset(&all) != 0 || pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return dt_fail(DT_BUG, "the monitor's signals: %s", strerror(errno));
-    if (w->file >= 0)
-        st = thread_start(&w->writer, dt_progress_main, w, &w->has_writer);
-    if (st == DT_OK)
-        st = thread_start(&w->monitor, monitor_main, w, &w->has_monitor);
+    while (error == 0 && w->threads < count) {
+        error = pthread_create(&w->thread[w->threads], NULL, body[w->threads], w);
+        w->threads += error == 0;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return st;
+    return error == 0 ? DT_OK
+                      : dt_fail(DT_NOMEM,
+                                "no thread to watch the ranks: %s; lower --threads, or raise the "
+                                "limit of processes (ulimit -u) or of memory (ulimit -v)",
+                                strerror(error));
 }
 
 static void threads_stop(dt_watch *w, int code)
 {
+    const bool ran = w->threads > 0;
+
     w->stop = true;
-    if (w->has_monitor) {
+    for (int i = 0; i < w->threads; i++)
         sem_post(&w->wake);
-        pthread_join(w->monitor, NULL);
+    while (w->threads > 0)
+        pthread_join(w->thread[--w->threads], NULL);
+    if (ran)
         dt_tell(w->board->ended, 1 + code);
-    }
-    if (w->has_writer) {
-        sem_post(&w->due);
-        pthread_join(w->writer, NULL);
-        dt_progress_end(w);
-    }
+    if (ran && w->rank == 0)
+        dt_progress_write(w);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -99,6 +98,8 @@ static dt_status take(dt_watch *w, dt_comm *c, const dt_watch_opts *o)
 {
     dt_who *own;
 
+    if (sem_init(&w->wake, 0, 0) != 0)
+        return dt_fail(DT_BUG, "a semaphore of the watch: %s", strerror(errno));
     DT_TRY(dt_calloc(&w->who, (size_t)w->world, sizeof *w->who, "the watch"));
     DT_TRY(dt_calloc(&w->view, (size_t)w->world, sizeof *w->view, "the watch"));
     DT_TRY(dt_calloc(&w->name, (size_t)o->names + 1, sizeof *w->name, "the watch"));

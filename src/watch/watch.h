@@ -56,6 +56,7 @@ typedef struct dt_watch_verdict {
     double still_s; /* that one */
     int ranks;      /* that are late, or that wait for so long */
     int waits;      /* that wait, for half of warn_s or longer */
+    double waits_s; /* the one that waits for longest */
 } dt_watch_verdict;
 dt_watch_verdict dt_watch_judge(const dt_watch_view *view, int count, double warn_s);
 
