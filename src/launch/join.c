@@ -10,8 +10,8 @@
 
 enum {
     RETRY_MS = 200,
-    NOTE_S = 5,   /* without the first host: then this is said */
-    LEAVE_S = 15, /* a daemon whose mpirun is gone ends by itself, or is ended after that */
+    NOTE_S = 5,  /* without the first host: then this is said */
+    LEAVE_S = 5, /* a daemon whose mpirun is gone ends by itself, or is ended after that */
 };
 
 typedef struct joined {
@@ -24,43 +24,44 @@ typedef struct joined {
 
 /* ---- Finding the first host ------------------------------------------------------------------ */
 
-static dt_status greet(joined *j, const dt_meeting *m, bool *stranger)
+static dt_status greet(joined *j, const dt_meeting *m, dt_greeting *greeting)
 {
+    char address[INET_ADDRSTRLEN];
     int fd = -1;
 
-    DT_TRY(dt_meeting_socket(m->master, false, &fd));
+    *greeting = DT_LEFT;
+    DT_TRY(dt_wire_socket(m->master, false, &fd, address));
     DT_TRY(dt_wire_open(&j->wire, fd, &m->token, &m->own));
-    const dt_greeting greeting = dt_wire_greet(j->wire);
-    if (greeting == DT_GREETED)
+    *greeting = dt_wire_greet(j->wire);
+    if (*greeting == DT_GREETED)
         return DT_OK;
     dt_wire_close(j->wire);
     j->wire = NULL;
-    *stranger = greeting == DT_STRANGER;
     return dt_fail(DT_COMM, "--master %s: the first host %s", m->master,
-                   *stranger ? "has another token"
-                             : "does not answer, or what answers there is no dtrain launch");
+                   *greeting == DT_STRANGER
+                       ? "has another token"
+                       : "does not answer, or what answers there is no dtrain launch");
 }
 
 /* It may be started last. */
 static dt_status meet_first(joined *j, const dt_meeting *m)
 {
     const double began = dt_seconds();
-    bool noted = false, stranger = false;
+    dt_greeting greeting;
+    bool noted = false;
 
-    for (;;) {
-        DT_TRY(dt_meeting_stopped(j->signals));
-        const dt_status st = greet(j, m, &stranger);
+    for (;; nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL)) {
+        DT_TRY(dt_signals_stopped(j->signals));
+        const dt_status st = greet(j, m, &greeting);
         const double waited = dt_seconds() - began;
-        if (st != DT_COMM || stranger || waited > DT_WINDOW_S)
+        if (st != DT_COMM || greeting == DT_STRANGER || waited > DT_WINDOW_S)
             return st;
-        if (!noted && waited > NOTE_S) {
+        if (!noted && waited > NOTE_S)
             dt_note("%s; it is not started yet, or its run has begun without this host: trying for "
                     "%d s",
                     dt_fail_text(), (int)DT_WINDOW_S);
-            noted = true;
-        }
+        noted = noted || waited > NOTE_S;
         dt_fail_clear();
-        nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
     }
 }
 
@@ -74,11 +75,8 @@ char **dt_daemon_words(const json_t *words)
 
     if (!program || (strcmp(program, "orted") != 0 && strcmp(program, "prted") != 0))
         return NULL;
-    if (dt_calloc(&word, count + 1, sizeof *word, "a daemon's words") != DT_OK) {
-        dt_fail_clear();
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++) {
+    word = calloc(count + 1, sizeof *word);
+    for (size_t i = 0; word && i < count; i++) {
         word[i] = (char *)(uintptr_t)json_string_value(json_array_get(words, i));
         if (!word[i]) {
             free(word);
@@ -88,25 +86,18 @@ char **dt_daemon_words(const json_t *words)
     return word;
 }
 
-static void say_done(joined *j, int code)
-{
-    (void)dt_wire_say(j->wire, json_pack("{s:i}", "done", code));
-}
-
 /* The first host's mpirun waits for the daemon: one that does not start has ended. */
 static void start_daemon(joined *j, const json_t *words)
 {
     char **word = dt_daemon_words(words);
 
     j->begun = true;
-    if (!word) {
-        dt_log_error("the first host asks for what is not Open MPI's daemon: not started");
-        say_done(j, DT_NO_DAEMON);
-    } else if (dt_child_start(word, -1, &j->daemon) != DT_OK) {
-        dt_log_error("%s", dt_fail_text());
+    if (!word || dt_child_start(word, &j->daemon) != DT_OK) {
+        dt_log_error("no daemon is started: %s",
+                     word ? dt_fail_text() : "the first host asks for another program");
         dt_fail_clear();
         j->daemon = 0;
-        say_done(j, DT_NO_DAEMON);
+        (void)dt_wire_say(j->wire, json_pack("{s:i}", "done", (int)DT_NO_DAEMON));
     }
     free(word);
 }
@@ -115,12 +106,12 @@ static void pass_signals(joined *j)
 {
     int code = 0;
 
-    for (int number; (number = dt_meeting_signal(j->signals)) != 0;)
+    for (int number; (number = dt_signals_next(j->signals)) != 0;)
         if (number != SIGCHLD)
             (void)dt_wire_say(j->wire, json_pack("{s:i}", "signal", number));
     if (j->daemon && dt_child_ended(j->daemon, &code)) {
         j->daemon = 0;
-        say_done(j, code);
+        (void)dt_wire_say(j->wire, json_pack("{s:i}", "done", code));
     }
 }
 
@@ -129,21 +120,19 @@ static void pass_signals(joined *j)
 /* False: it is over here, with *code, or *st. */
 static bool obey(joined *j, const json_t *message, dt_status *st, int *code)
 {
-    const char *why = json_string_value(json_object_get(message, "refused"));
     const json_t *start = json_object_get(message, "start"), *end = json_object_get(message, "end");
 
     if (!message)
         *st = dt_fail(DT_COMM, "the first host, %s, is gone: the run is over here, too", j->master);
-    else if (why)
-        *st = dt_fail(DT_COMM, "--master %s: the first host refuses this one: %.200s", j->master,
-                      why);
-    else if (start)
+    if (start)
         start_daemon(j, start);
-    else if (end)
+    if (end)
         *code = (int)json_integer_value(end) & 255;
-    if (end && !j->begun && *code == dt_status_exit_code(DT_PREEMPTED))
-        *st = dt_fail(DT_PREEMPTED, "stopped before all hosts had come: start it again");
-    return *st == DT_OK && !end;
+    if (end && !j->begun && *code != 0)
+        dt_log_error("--master %s: the first host has ended before the run began, or refuses this "
+                     "one: its output says why",
+                     j->master);
+    return message && !end;
 }
 
 static dt_status serve(joined *j, int *code)
@@ -153,12 +142,10 @@ static dt_status serve(joined *j, int *code)
     for (bool going = true; going;) {
         struct pollfd p[2] = {{.fd = j->wire->fd, .events = POLLIN},
                               {.fd = j->signals, .events = POLLIN}};
-        const int news = poll(p, 2, DT_PATIENCE_MS);
-        if (news == 0 && j->daemon)
-            dt_child_bound(j->daemon);
-        if (news > 0 && p[1].revents)
-            pass_signals(j);
-        if (news > 0 && p[0].revents) {
+        if (poll(p, 2, -1) < 0)
+            continue;
+        pass_signals(j);
+        if (p[0].revents) {
             json_t *message = dt_wire_hear(j->wire);
             going = obey(j, message, &st, code);
             json_decref(message);
@@ -185,7 +172,7 @@ dt_status dt_join(const dt_meeting *m, int *code)
 {
     joined j = {.signals = -1, .master = m->master};
 
-    DT_TRY(dt_meeting_signals(&j.signals));
+    DT_TRY(dt_signals_open(&j.signals));
     DT_TRY(meet_first(&j, m));
     const dt_status st = serve(&j, code);
     leave(&j);

@@ -139,9 +139,9 @@ static dt_status host_list(const dt_hosts *h, char **list)
     return DT_OK;
 }
 
+/* mpirun's command line. */
 typedef struct words_out {
     const char **word; /* [count], then NULL; owned, the texts are not */
-    char *names;       /* of variables; owned */
     size_t count;
 } words_out;
 
@@ -151,43 +151,6 @@ static void put(words_out *o, const char *option, const char *value)
         o->word[o->count++] = option;
     if (value)
         o->word[o->count++] = value;
-}
-
-/* Ranks on other hosts get this one's DTRAIN_*, as those here do. */
-static void put_variables(words_out *o)
-{
-    char *to = o->names;
-
-    for (char **v = environ; *v; v++) {
-        const size_t length = strcspn(*v, "=");
-        if (strncmp(*v, "DTRAIN_", 7) != 0)
-            continue;
-        memcpy(to, *v, length);
-        put(o, "-x", to);
-        to += length + 1;
-    }
-}
-
-static dt_status put_line(words_out *o, const dt_words *w, const char *hosts, const char *np,
-                          const char *program)
-{
-    size_t most = 8, bytes = 1;
-
-    for (char **v = environ; *v; v++, most += 2)
-        bytes += strcspn(*v, "=") + 1;
-    for (char **word = w->rest; *word; word++)
-        most++;
-    DT_TRY(dt_calloc(&o->word, most, sizeof *o->word, "mpirun's command line"));
-    DT_TRY(dt_calloc(&o->names, bytes, 1, "names of variables"));
-    put(o, NULL, "mpirun");
-    put(o, "--host", hosts);
-    put(o, "--hostfile", w->hostfile);
-    put(o, "-np", np);
-    put_variables(o);
-    put(o, NULL, program);
-    for (char **word = w->rest; *word; word++)
-        put(o, NULL, *word);
-    return DT_OK;
 }
 
 /* How many ranks; 0: mpirun counts those of its file. */
@@ -200,75 +163,81 @@ static int64_t count_ranks(const dt_words *w, const dt_hosts *h)
                              : cores_here();
 }
 
-static dt_status start(const dt_words *w, const dt_hosts *h, dt_first *first, int *code)
+/* list, np, program: for the words. Ranks on other hosts get this one's DTRAIN_*, as those here. */
+static dt_status put_line(words_out *o, const dt_words *w, const dt_hosts *h, char **list,
+                          char np[24], char program[PATH_MAX])
 {
-    words_out o = {.word = NULL};
     const int64_t ranks = count_ranks(w, h);
-    char np[24], program[PATH_MAX] = "dtrain", *hosts = NULL;
+    size_t most = 8;
+
+    for (char **v = environ; *v; v++)
+        most += 2;
+    for (char **word = w->rest; *word; word++)
+        most++;
+    if (h->count > 0)
+        DT_TRY(host_list(h, list));
+    DT_TRY(dt_calloc(&o->word, most, sizeof *o->word, "mpirun's command line"));
+    snprintf(np, 24, "%lld", (long long)ranks);
+    const ssize_t length = readlink("/proc/self/exe", program, PATH_MAX - 1);
+    program[DT_MAX(length, 0)] = '\0';
+    put(o, NULL, "mpirun");
+    put(o, "--host", *list);
+    put(o, "--hostfile", w->hostfile);
+    put(o, "-np", ranks ? np : NULL);
+    for (char **v = environ; *v; v++)
+        if (strncmp(*v, "DTRAIN_", 7) == 0)
+            put(o, "-x", *v);
+    put(o, NULL, w->program ? w->program : program);
+    for (char **word = w->rest; *word; word++)
+        put(o, NULL, *word);
+    return DT_OK;
+}
+
+/* The first host, or the only one that is started here. */
+static dt_status lead(const dt_words *w, const dt_meeting *m, int *code)
+{
+    char np[24], program[PATH_MAX], *list = NULL;
+    dt_first *first = NULL;
+    dt_hosts h = {.host = NULL};
+    words_out o = {.word = NULL};
     dt_status st = DT_OK;
 
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length > 0)
-        program[length] = '\0';
-    snprintf(np, sizeof np, "%lld", (long long)ranks);
-    if (h->count > 0)
-        DT_GO(st, host_list(h, &hosts), out);
-    DT_GO(st, put_line(&o, w, hosts, ranks ? np : NULL, w->program ? w->program : program), out);
+    if (m->own.nodes == 1)
+        DT_GO(st, find_hosts(w, &h), out);
+    DT_GO(st, dt_first_open(&first, m, &h), out);
+    DT_GO(st, put_line(&o, w, &h, &list, np, program), out);
     set_variables(w, dt_first_socket(first));
-    if (w->dry_run) {
-        for (size_t i = 0; i < o.count; i++)
-            print_word(o.word[i]);
+    for (size_t i = 0; w->dry_run && i < o.count; i++)
+        print_word(o.word[i]);
+    if (w->dry_run)
         putchar('\n');
-        goto out;
-    }
     fflush(stdout);
-    st = dt_first_run(first, (char **)(uintptr_t)o.word, h->count > 1 || w->hostfile, code);
+    if (!w->dry_run)
+        st = dt_first_run(first, (char **)(uintptr_t)o.word, code);
 out:
-    free(hosts);
-    free(o.names);
+    dt_first_close(first);
+    dt_hosts_release(&h);
+    free(list);
     free(o.word);
     return st;
 }
 
 /* ---- One command on each host -------------------------------------------------------------- */
 
-/* Where and as what this host meets the others. */
-static dt_status find_place(dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
-{
-    const char *port = getenv("MASTER_PORT");
-
-    DT_TRY(dt_words_variable(w, "nproc-per-node", "NPROC_PER_NODE"));
-    if (w->node < 0)
-        return dt_fail(DT_USAGE, "--nnodes needs --node-rank K (or NODE_RANK), which of them this "
-                                 "is, from 0");
-    if (!w->master && !getenv("MASTER_ADDR"))
-        return dt_fail(DT_USAGE, "--nnodes needs --master HOST:PORT, where host 0 waits");
-    if (w->master)
-        snprintf(place, DT_HOST_NAME + 8, "%s", w->master);
-    else
-        snprintf(place, DT_HOST_NAME + 8, "%s:%s", getenv("MASTER_ADDR"), port ? port : "29500");
-    m->own = (dt_hello){.nodes = (int)w->nodes,
-                        .node = (int)w->node,
-                        .slots = w->per_host > 0 ? (int)w->per_host : cores_here()};
-    return dt_token_read(&m->token, w->token);
-}
-
-/* m->own.nodes: 1 where this one host starts all. */
+/* *m: where and as what this host meets the others; own.nodes is 1 where this one host starts all. */
 static dt_status find_meeting(dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
 {
+    const bool listed = w->hosts || w->hostfile || w->rank_table;
     const bool apart = w->nodes >= 0 || w->node >= 0 || w->master || w->token;
+    const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
 
     *m = (dt_meeting){.master = place, .own.nodes = 1};
-    if (w->hosts || w->hostfile || w->rank_table)
-        return !apart ? DT_OK
-                      : dt_fail(DT_USAGE,
-                                "--nnodes, --node-rank, --master and --token-file are for hosts "
-                                "that are started one by one: leave them out, or --hosts, "
-                                "--hostfile and --rank-table");
-    DT_TRY(dt_words_variable(w, "nnodes", "NNODES"));
-    if (w->nodes < 1 && apart)
-        return dt_fail(DT_USAGE, "--node-rank, --master and --token-file are for hosts that are "
-                                 "started one by one, --nnodes N (or NNODES), from 1");
+    if (!listed)
+        DT_TRY(dt_words_variable(w, "nnodes", "NNODES"));
+    if (apart && (listed || w->nodes < 1))
+        return dt_fail(DT_USAGE, "--nnodes N (or NNODES), from 1, --node-rank, --master and "
+                                 "--token-file go together, for hosts that are started one by "
+                                 "one; with --hosts, --hostfile or --rank-table leave them out");
     if (w->nodes > 1)
         DT_TRY(dt_words_variable(w, "node-rank", "NODE_RANK"));
     if (w->nodes > 0 && w->node >= w->nodes)
@@ -276,38 +245,21 @@ static dt_status find_meeting(dt_words *w, dt_meeting *m, char place[DT_HOST_NAM
                        (long long)w->node, (long long)w->nodes - 1);
     if (w->nodes < 2)
         return DT_OK;
+    DT_TRY(dt_words_variable(w, "nproc-per-node", "NPROC_PER_NODE"));
     if (w->dry_run)
         return dt_fail(DT_USAGE, "--dry-run: what is started depends on who comes; leave out "
                                  "--nnodes and NNODES");
-    return find_place(w, m, place);
-}
-
-/* Those that start with the daemon here; mpirun's -x brings the first host's. */
-static void forget_options(void)
-{
-    char **to = environ;
-
-    for (char **v = environ; *v; v++)
-        if (strncmp(*v, "DTRAIN_", 7) != 0)
-            *to++ = *v;
-    *to = NULL;
-}
-
-static dt_status lead(const dt_words *w, const dt_meeting *m, int *code)
-{
-    dt_first *first = NULL;
-    dt_hosts h = {.host = NULL};
-    dt_status st = DT_OK;
-
-    if (m->own.nodes == 1)
-        st = find_hosts(w, &h);
-    if (st == DT_OK)
-        st = dt_first_open(&first, m, &h);
-    if (st == DT_OK)
-        st = start(w, &h, first, code);
-    dt_first_close(first);
-    dt_hosts_release(&h);
-    return st;
+    if (w->node < 0 || (!w->master && !address))
+        return dt_fail(DT_USAGE, "--nnodes needs --node-rank K (or NODE_RANK), which of them this "
+                                 "is, from 0, and --master HOST:PORT, where host 0 waits");
+    if (w->master)
+        snprintf(place, DT_HOST_NAME + 8, "%s", w->master);
+    else
+        snprintf(place, DT_HOST_NAME + 8, "%s:%s", address, port ? port : "29500");
+    m->own = (dt_hello){.nodes = (int)w->nodes,
+                        .node = (int)w->node,
+                        .slots = w->per_host > 0 ? (int)w->per_host : cores_here()};
+    return dt_token_read(&m->token, w->token);
 }
 
 dt_status dt_launch(int argc, char **argv, int *code)
@@ -327,10 +279,7 @@ dt_status dt_launch(int argc, char **argv, int *code)
     }
     DT_TRY(find_meeting(&w, &m, place));
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
-    if (m.own.node == 0)
-        return lead(&w, &m, code);
-    forget_options();
-    return dt_join(&m, code);
+    return m.own.node == 0 ? lead(&w, &m, code) : dt_join(&m, code);
 }
 
 /* ---- Rank tables ----------------------------------------------------------------------------- */
@@ -341,29 +290,30 @@ dt_status dt_ranktable(int argc, char **argv, int *code)
                                 "--nproc-per-node 8, to print one";
     dt_words w;
     dt_hosts h = {.host = NULL};
+    dt_status st;
 
     (void)argc;
     (void)code;
     DT_TRY(dt_words_read(&w, argv));
-    const bool checks = w.rest[0] != NULL;
+    const char *file = w.rest[0];
     if (w.help) {
         printf("Usage: %s\n", usage);
         return DT_OK;
     }
-    if (checks == !!w.hosts || (checks && w.rest[1]) || w.hostfile || w.rank_table)
+    if (!file == !w.hosts || (file && w.rest[1]) || w.hostfile || w.rank_table)
         return dt_fail(DT_USAGE, "usage: %s", usage);
-    if (checks) {
-        DT_TRY(dt_ranktable_read(&h, w.rest[0]));
-        printf("ok   %s: %d ranks on %d host%s:", w.rest[0], h.ranks, h.count,
-               h.count == 1 ? "" : "s");
+    if (file)
+        st = dt_ranktable_read(&h, file);
+    else
+        st = dt_hosts_parse(&h, w.hosts, w.per_host > 0 ? (int)w.per_host : 8, "--hosts");
+    if (st == DT_OK && !file)
+        st = dt_ranktable_write(stdout, &h);
+    if (st == DT_OK && file) {
+        printf("ok   %s: %d ranks on %d host%s:", file, h.ranks, h.count, h.count == 1 ? "" : "s");
         for (int i = 0; i < h.count; i++)
             printf(" %s:%d", h.host[i].name, h.host[i].slots);
         putchar('\n');
-        dt_hosts_release(&h);
-        return DT_OK;
     }
-    DT_TRY(dt_hosts_parse(&h, w.hosts, w.per_host > 0 ? (int)w.per_host : 8, "--hosts"));
-    const dt_status st = dt_ranktable_write(stdout, &h);
     dt_hosts_release(&h);
     return st;
 }

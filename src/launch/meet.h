@@ -9,7 +9,7 @@
  * mpirun starts daemons by an agent, which is this program again (dt_agent); it hands the request
  * to the first host's process over a Unix socket. Messages, by their one member:
  *
- *     to a host    start: words of a daemon    end: exit code    refused: why
+ *     to a host    start: words of a daemon    end: exit code; before any start: refused, or stopped
  *     from it      done: its daemon's exit code    signal: one for the run */
 #ifndef DT_LAUNCH_MEET_H
 #define DT_LAUNCH_MEET_H
@@ -39,12 +39,12 @@ typedef struct dt_meeting {
 
 /* m->own.nodes 1: the only host that is started here; mpirun reaches the others, if any, by itself.
  * Else it waits for the others; *h is all of them, the first one by the master's address. m is
- * borrowed. DT_COMM: one has not come, which is said by its number. */
+ * borrowed. DT_COMM: one has not come, or has left again, which is said by its number. */
 typedef struct dt_first dt_first;
 dt_status dt_first_open(dt_first **f, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
-/* Run mpirun's words, and serve its agent until it ends: its exit code, DT_OK; that of DT_COMM
- * where it has lost one of several hosts and ends with 0. */
-dt_status dt_first_run(dt_first *f, char **word, bool several, int *code) DT_MUST_CHECK;
+/* Run mpirun's words, and serve its agent until it ends: its exit code; that of DT_COMM where it ends
+ * with 0 after one of the hosts that have met is gone. DT_NOMEM. */
+dt_status dt_first_run(dt_first *f, char **word, int *code) DT_MUST_CHECK;
 void dt_first_close(dt_first *f);
 /* DT_AGENT_VARIABLE's value for mpirun's environment; "": it needs no agent. */
 const char *dt_first_socket(const dt_first *f);
@@ -64,34 +64,24 @@ int dt_agent(int argc, char **argv);
  * writes for a shell, and there is none. NULL: no memory, or not UTF-8. Changes the words. */
 json_t *dt_agent_request(int argc, char **argv);
 
-/* ---- Sockets and signals (meet.c) ------------------------------------------------------------ */
+/* ---- Signals (child.c) ------------------------------------------------------------------------ */
 
-/* A socket bound or connected to "ADDRESS:PORT". DT_USAGE; DT_COMM. */
-dt_status dt_meeting_socket(const char *master, bool binds, int *fd) DT_MUST_CHECK;
 /* Signals that are for the run, and the ends of children, come by this descriptor from now on. */
-dt_status dt_meeting_signals(int *fd) DT_MUST_CHECK;
+dt_status dt_signals_open(int *fd) DT_MUST_CHECK;
 /* The next one; 0: there is none. */
-int dt_meeting_signal(int fd);
+int dt_signals_next(int fd);
 /* Whether one has come before the run began: a failure DT_PREEMPTED then. */
-dt_status dt_meeting_stopped(int fd) DT_MUST_CHECK;
+dt_status dt_signals_stopped(int fd) DT_MUST_CHECK;
 
 /* ---- The process that is started (child.c) --------------------------------------------------- */
 
 /* Start the words, found by PATH, in a session of its own: a terminal's signals come to it by this
- * process alone. It gets SIGTERM when this process is gone. errors: its standard error; -1: this
- * one's. DT_NOINPUT; DT_NOMEM. */
-dt_status dt_child_start(char **word, int errors, pid_t *child) DT_MUST_CHECK;
+ * process alone. It gets SIGTERM when this process is gone. A program that is not there is
+ * a child that says so and ends with DT_NOINPUT's exit code. DT_NOMEM. */
+dt_status dt_child_start(char **word, pid_t *child) DT_MUST_CHECK;
 /* Whether it has ended: *code is its exit code, or 128 + its signal. */
 bool dt_child_ended(pid_t child, int *code);
-/* Its TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system does
+/* mpirun's TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system does
  * not let us, nothing happens. */
 void dt_child_bound(pid_t child);
-/* What it says, on a pipe, goes to standard error. lost_host: it has said that. */
-typedef struct dt_relay {
-    int from; /* owned; -1: there is none, or all its writers have closed it */
-    size_t matched;
-    bool lost_host;
-} dt_relay;
-/* As much as there is, up to a page; false: there was nothing. */
-bool dt_relay_pass(dt_relay *r);
 #endif

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -33,26 +34,83 @@ static dt_status token_of(dt_token *t, const char *text, size_t length, const ch
 
 dt_status dt_token_read(dt_token *t, const char *path)
 {
-    const char *given = path ? "" : getenv(DT_TOKEN_VARIABLE);
-    char text[2 * TOKEN_MOST];
+    const char *given = getenv(DT_TOKEN_VARIABLE);
     struct stat info;
-    int64_t bytes = 0;
-    int fd = -1;
+    char *text = NULL;
+    size_t length = 0;
 
-    if (!given)
+    if (!path && !given)
         return dt_fail(DT_USAGE, "hosts that are started one by one need a common secret: "
                                  "--token-file FILE, or " DT_TOKEN_VARIABLE);
     if (!path)
         return token_of(t, given, strlen(given), DT_TOKEN_VARIABLE);
-    DT_TRY(dt_file_open(AT_FDCWD, path, &fd, &bytes));
-    const size_t length = (size_t)DT_MIN(bytes, (int64_t)sizeof text);
-    dt_status st = dt_file_read_at(fd, path, 0, text, length);
-    if (st == DT_OK && (fstat(fd, &info) != 0 || info.st_mode & 077 || info.st_uid != geteuid()))
-        st = dt_fail(DT_CONFIG,
-                     "--token-file %s: others may read it, or it is another user's: chmod 600 it",
-                     path);
-    close(fd);
-    return st == DT_OK ? token_of(t, text, length, path) : st;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+        (info.st_mode & 077 || info.st_uid != geteuid()))
+        return dt_fail(DT_CONFIG,
+                       "--token-file %s: others may read it, or it is another user's: chmod 600 it",
+                       path);
+    dt_status st = dt_file_read(AT_FDCWD, path, 2 * TOKEN_MOST, &text, &length);
+    if (st == DT_OK)
+        st = token_of(t, text, length, path);
+    free(text);
+    return st == DT_FORMAT ? DT_CONFIG : st;
+}
+
+/* ---- Sockets --------------------------------------------------------------------------------- */
+
+void dt_wire_limit(int fd, int seconds)
+{
+    const struct timeval limit = {.tv_sec = seconds};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+static dt_status resolve(const char *master, struct sockaddr_in *at)
+{
+    const struct addrinfo want = {
+        .ai_flags = AI_NUMERICSERV, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    const char *colon = strrchr(master, ':');
+    struct addrinfo *found = NULL;
+    char host[DT_HOST_NAME];
+
+    if (!colon || colon == master || colon - master >= DT_HOST_NAME)
+        return dt_fail(DT_USAGE, "--master: '%.80s' is not HOST:PORT", master);
+    snprintf(host, sizeof host, "%.*s", (int)(colon - master), master);
+    const int error = getaddrinfo(host, colon + 1, &want, &found);
+    if (error != 0)
+        return dt_fail(DT_COMM, "--master: no address of '%s': %s", master, gai_strerror(error));
+    memcpy(at, found->ai_addr, sizeof *at);
+    freeaddrinfo(found);
+    return DT_OK;
+}
+
+dt_status dt_wire_socket(const char *master, bool binds, int *fd, char own[INET_ADDRSTRLEN])
+{
+    const int one = 1, kind = SOCK_STREAM | SOCK_CLOEXEC | (binds ? SOCK_NONBLOCK : 0);
+    struct sockaddr_in at;
+    bool done;
+
+    DT_TRY(resolve(master, &at));
+    (void)inet_ntop(AF_INET, &at.sin_addr, own, INET_ADDRSTRLEN);
+    *fd = socket(AF_INET, kind, 0);
+    if (binds)
+        done = setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+               bind(*fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(*fd, SOMAXCONN) == 0;
+    else {
+        dt_wire_limit(*fd, DT_WIRE_PATIENCE_S);
+        done = connect(*fd, (struct sockaddr *)&at, sizeof at) == 0;
+    }
+    if (done)
+        return DT_OK;
+    const int error = errno;
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return dt_fail(DT_COMM, "--master %s: cannot %s: %s", master,
+                   binds ? "wait there for the other hosts; is it an address of this host?"
+                         : "connect",
+                   error == EINPROGRESS ? "no answer" : strerror(error));
 }
 
 /* ---- The key of a connection ----------------------------------------------------------------- */
@@ -161,14 +219,6 @@ void dt_wire_close(dt_wire *w)
 
 /* ---- The handshake --------------------------------------------------------------------------- */
 
-void dt_wire_limit(int fd, int seconds)
-{
-    const struct timeval limit = {.tv_sec = seconds};
-
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-}
-
 /* From now on the socket blocks, without a limit; a host that is gone is missed after 5 + 3 x 2 s,
  * as by Open MPI's daemons. */
 static void begin_messages(int fd)
@@ -196,11 +246,18 @@ static bool tokens_differ(void)
            reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR;
 }
 
+/* SSL_get_error looks at OpenSSL's queue of errors and, where there are none, at errno. A call that
+ * a signal has interrupted is made again: only a socket that does not block has to be waited for. */
 dt_greeting dt_wire_greet(dt_wire *w)
 {
-    ERR_clear_error();
-    errno = 0; /* which OpenSSL also looks at where the other end has closed */
-    const int n = SSL_do_handshake(w->ssl), error = SSL_get_error(w->ssl, n);
+    int n, error;
+
+    do {
+        ERR_clear_error();
+        errno = 0;
+        n = SSL_do_handshake(w->ssl);
+    } while (n != 1 && errno == EINTR);
+    error = SSL_get_error(w->ssl, n);
     if (n == 1 && SSL_session_reused(w->ssl)) { /* that is: by the key */
         begin_messages(w->fd);
         return DT_GREETED;

@@ -42,6 +42,10 @@ typedef struct dt_wire {
     char identity[64], peer[INET_ADDRSTRLEN]; /* peer: the other end's address */
 } dt_wire;
 
+/* A TCP socket bound or connected to "ADDRESS:PORT", which is also given as a numeric address; a
+ * bound one listens and does not block. DT_USAGE; DT_COMM. Local. */
+dt_status dt_wire_socket(const char *master, bool binds, int *fd,
+                         char address[INET_ADDRSTRLEN]) DT_MUST_CHECK;
 /* One end of the connected socket fd, which it owns from now on, also where it fails. own: what a
  * client says of itself; NULL: the server's end. DT_NOMEM. Local. */
 dt_status dt_wire_open(dt_wire **w, int fd, const dt_token *t, const dt_hello *own) DT_MUST_CHECK;

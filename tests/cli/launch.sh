@@ -28,7 +28,7 @@ shows "mpirun -np 5 " -- --np 5
 shows "mpirun -np 7 " -- --nproc-per-node 7
 shows "bench --net 'a b' --out 'it'\\''s' --hosts x" -- --hosts a bench --net "a b" --out "it's" -- --hosts x
 shows "OMPI_MCA_oob_tcp_if_include='\$(id)' " "OMPI_MCA_plm_rsh_agent='/bin/x y' " -- --hosts a --interface '$(id)' --agent "/bin/x y"
-DTRAIN_LR=0.5 shows "-x DTRAIN_LR " -- --hosts a,b
+DTRAIN_LR=0.5 shows "-x DTRAIN_LR=0.5 " -- --hosts a,b
 shows "OMPI_MCA_btl_tcp_if_include=eth7 " "PRTE_MCA_prte_if_include=eth7 " "OMPI_MCA_plm_rsh_agent=/bin/x " \
     "OMPI_MCA_oob_tcp_keepalive_time=5 " -- --hosts a,b --interface eth7 --agent /bin/x
 printf 'a slots=2\nb slots=3\n' >"$tmp/hosts"
@@ -113,35 +113,6 @@ code=$?
 must test $code = 75
 must grep -q "stopped by SIGUSR1 after step" "$tmp/said"
 
-# mpirun of Open MPI 5.0.7 ends with 0 when it has lost a host. What it says comes whole
-mkdir "$tmp/lost"
-cat >"$tmp/lost/mpirun" <<'END'
-#!/bin/sh
-trap 'exit 75' USR1
-[ -z "$MANY" ] || { i=0; while [ $i -lt "$MANY" ]; do echo "line $i of many that mpirun says"; i=$((i + 1)); done >&2; }
-printf '%s' "$FIRST" >&2
-sleep "${NAP:-0.2}" >/dev/null & wait $! # holds standard error open
-echo "$SECOND" >&2
-exit "$CODE"
-END
-chmod +x "$tmp/lost/mpirun"
-# ends CODE FIRST SECOND WANT HOSTS: mpirun says this in two parts, and ends with CODE
-ends() {
-    CODE=$1 FIRST=$2 SECOND=$3 PATH=$tmp/lost:$PATH launch 1 launch --hosts "$5"
-    must test "$code" = "$4"
-    must grep -qF -- "$2$3" "$tmp/stderr"
-}
-ends 0 "PRTE has lost communi" "cation with a remote daemon." 71 a,b
-must grep -q "mpirun has lost a host and ends with 0: the run is not complete" "$tmp/stderr"
-ends 0 "lost comlost communication with a remote dae" "mon" 71 a,b
-ends 205 "ORTE has lost communication with " "a remote daemon." 205 a,b
-ends 0 "PRTE has lost communication " "with a remote dentist" 0 a,b
-ends 0 "PRTE has lost communi" "cation with a remote daemon." 0 a
-MANY=9000 ends 0 "PRTE has lost communi" "cation with a remote daemon." 71 a,b
-must test "$(grep -c "^line [0-9]* of many that mpirun says$" "$tmp/stderr")" = 9000
-CODE=7 FIRST=a SECOND=b MANY=9000 PATH=$tmp/lost:$PATH "$DTRAIN_BIN" launch --hosts a,b 2> >(exec head -c 1 >"$tmp/read")
-code=$?
-must test $code = 7
 # rank tables
 launch 1 ranktable --hosts a,b --nproc-per-node 4
 must test "$code" = 0
@@ -163,18 +134,14 @@ server_count is '3', but server_list has 2|s/"server_count": "2"/"server_count":
 status is 'pending', not 'completed'|s/completed/pending/
 server_list[0]: rank_id is '5', expected '0'|s/"rank_id": "0"/"rank_id": "5"/
 server_list[0]: rank_id is 'one', expected '1'|s/"rank_id": "1"/"rank_id": "one"/
-server_list[0]: device_ip 10.0.0.1 is another device's, too|s/10\.0\.0\.2"/10.0.0.1"/
-server_list[0]: device_ip '10.0.0.256' is not an address|s/10\.0\.0\.2"/10.0.0.256"/
-server_list[0]: device_id '0': a server's are from 0 to 7, each once|9s/"device_id": "1"/"device_id": "0"/
-device_id '8': a server's are from 0 to 7, each once|9s/"device_id": "1"/"device_id": "8"/
 server_list[1]: server_id 'Z' stands after 'a': servers stand in lexical order|s/"server_id": "b"/"server_id": "Z"/
 server_list[1]: server_id 'a' stands after 'a'|s/"server_id": "b"/"server_id": "a"/
-server_list[0]: 'device' of 'a' is not a list of 1, 2, 4 or 8|8d
+server_list[0]: 'device' of 'a' is not a list of 1, 2, 4 or 8|8,12d
 server_list[0]: '-a' is not a host name|s/"server_id": "a"/"server_id": "-a"/
-the device of rank 0: 1 object item(s) left unpacked: device_port|8s/"device_id"/"device_port": "1", "device_id"/
+the device of rank 0: 1 object item(s) left unpacked: device_port|9s/"device_id"/"device_port": "1", "device_id"/
 END
 sed '$d' "$tmp/good" >"$tmp/table"
-refuses 78 "$tmp/table:27:" "not JSON" -- ranktable "$tmp/table"
+refuses 78 "$tmp/table:59:" "not JSON" -- ranktable "$tmp/table"
 for text in '[]' '{}' 'null' '{"version":"1.0"}' '' "$(printf '\377')"; do
     printf '%s' "$text" >"$tmp/table"
     refuses 78 "$tmp/table" -- ranktable "$tmp/table"

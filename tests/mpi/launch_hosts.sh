@@ -117,7 +117,7 @@ within 10 test -s "$folder/silent" || wrong "no silent strangers"
 within 10 grep -q "10.99.0.3 is silent: closed" "$folder/log0" || wrong "silent strangers are not closed"
 start 1
 trains
-# all have come: nobody is heard any more, which one host more is told
+# all have come: the port is closed, which one host more finds
 ! listens || wrong "host 0 listens while the run goes on"
 on 2 timeout 8 "$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --master 10.99.0.2:29510 --token-file "$folder/token" >"$folder/log2" 2>&1 </dev/null
 said 2 "Connection refused; .*or its run has begun without this host"
@@ -142,41 +142,36 @@ trains
 kill -USR1 -- "-$(ps -o pgid= -p "${pid[1]}" | tr -d ' ')"
 ends 75 0
 
-# ---- Places: a host that leaves while others are awaited leaves its place to the next one
+# ---- Before all have come: hosts that do not fit are refused, and host 0 waits on
 nodes=3
-start 0 "${run[@]}" --out "$folder/left"
-freed() { [ "$(grep -c "host 1, 10.99.0.3, has left.* its place is free" "$folder/log0")" = "$1" ]; }
-for try in "1 KILL 137" "2 INT 75"; do
-    read -r count signal want_code <<<"$try"
-    start 1
-    within 10 met 1 || wrong "host 1 does not meet host 0"
-    kill -$signal "${pid[1]}"
-    ends "$want_code" 1
-    within 10 freed "$count" || wrong "a place is not free after SIG$signal"
-done
-said 1 "stopped before all hosts had come"
-start 1
-within 10 met 1
-# hosts that do not fit are told why, and host 0 waits on
-while IFS='|' read -r k total rank text; do
-    on "$k" timeout -k 2 20 "$DTRAIN_BIN" launch --nnodes "$total" --node-rank "$rank" --nproc-per-node 1 \
-        --master 10.99.0.2:29510 --token-file "$folder/token" >"$folder/log2" 2>&1 </dev/null
-    [ $? = 71 ] || wrong "a host that does not fit does not end with 71: $text"
-    said 2 "refuses this one: $text"
-    said 0 "says .*: refused: $text"
-done <<'END'
-0|3|2|host 0 has its address, 10.99.0.2: start a host once
-2|3|1|host 1 is already there, from 10.99.0.3
-2|4|3|this run has 3 hosts, not 4
-END
-DTRAIN_LR=0.5 DTRAIN_CONFIG=/nope start 2 # what host 0 says of the training holds
-ends 0 0 1 2
-right left "a host that comes again"
-# a signal before all have come ends the others, too
-start 0 "${run[@]}" --out "$folder/stopped"
+start 0 "${run[@]}" --out "$folder/refused"
 start 1
 within 10 met 1 || wrong "host 1 does not meet host 0"
-kill -USR1 "${pid[0]}"
-ends 75 0 1
-for k in 0 1; do said $k "before all hosts had come"; done
+while read -r k total rank; do # an address that is there, a number that is there, another total
+    on "$k" timeout -k 2 20 "$DTRAIN_BIN" launch --nnodes "$total" --node-rank "$rank" --nproc-per-node 1 \
+        --master 10.99.0.2:29510 --token-file "$folder/token" >"$folder/log2" 2>&1 </dev/null
+    [ $? = 71 ] || wrong "a host that does not fit does not end with 71: $rank of $total"
+    said 2 "or refuses this one"
+    said 0 "host $rank of $total with 1 ranks: refused: each of 3 hosts comes once"
+done <<'END'
+0 3 2
+2 3 1
+2 4 3
+END
+start 2
+ends 0 0 1 2
+right refused "hosts that do not fit"
+# one that leaves ends it for all, and so does a signal to any of them
+nodes=3
+for try in "1 KILL 71 137" "1 INT 75 75" "0 USR1 75 75"; do
+    read -r k signal want_code left_code <<<"$try"
+    start 0 "${run[@]}" --out "$folder/left"
+    start 1
+    within 10 met 1 || wrong "host 1 does not meet host 0"
+    kill -"$signal" "${pid[k]}"
+    ends "$want_code" 0
+    ends "$left_code" 1
+    said 0 "before all .*had come"
+done
+said 1 "the first host has ended before the run began"
 exit $bad

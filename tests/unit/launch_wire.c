@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,26 +24,26 @@ static bool says(json_t *message, const char *what, int value)
     return so;
 }
 
-/* Another host: its greeting; with 10 added where two messages did not pass. */
-static int other_host(int fd, const dt_token *t)
+/* Another host: its greeting; with 10 added where two messages did not pass. It speaks when the first
+ * one has greeted it: *greeted. */
+static int other_host(int fd, const dt_token *t, const _Atomic bool *greeted)
 {
     dt_wire *w = NULL;
 
     if (dt_wire_open(&w, fd, t, &(dt_hello){4, 3, 2}) != DT_OK)
         return 20;
     const dt_greeting greeting = dt_wire_greet(w);
-    usleep(300 * 1000);
+    while (greeting == DT_GREETED && !*greeted)
+        usleep(1000);
     const bool talks = greeting == DT_GREETED && dt_wire_say(w, json_pack("{s:i}", "done", 7)) &&
                        says(dt_wire_hear(w), "end", 9);
     dt_wire_close(w);
     return (int)greeting + (talks ? 0 : 10);
 }
 
-/* Bytes from `from` go to `to`, those of the message, which comes late, changed; and back,
- * unchanged. */
-static void carry(int from, int to, bool change)
+/* Bytes from `from` go to `to`, those after the greeting changed; and back, unchanged. */
+static void carry(int from, int to, bool change, const _Atomic bool *greeted)
 {
-    const double began = dt_seconds();
     char bytes[4096];
     ssize_t n;
 
@@ -53,7 +54,7 @@ static void carry(int from, int to, bool change)
         _exit(0);
     }
     while ((n = read(from, bytes, sizeof bytes)) > 0) {
-        bytes[n - 1] = (char)(bytes[n - 1] ^ (change && dt_seconds() - began > 0.2 ? 1 : 0));
+        bytes[n - 1] = (char)(bytes[n - 1] ^ (change && *greeted ? 1 : 0));
         if (write(to, bytes, (size_t)n) != n)
             break;
     }
@@ -73,25 +74,30 @@ static void both_need_the_token(void **state)
                {&one, true, false, DT_GREETED, DT_GREETED + 10}};
 
     (void)state;
+    _Atomic bool *greeted =
+        mmap(NULL, sizeof *greeted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(greeted != MAP_FAILED);
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
         int near[2], far[2], status = 0;
         dt_wire *w = NULL;
 
+        *greeted = false;
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, near), 0);
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, far), 0);
         const pid_t host = fork();
         if (host == 0) {
             close(near[0]), close(near[1]), close(far[0]);
-            _exit(other_host(far[1], row[i].other));
+            _exit(other_host(far[1], row[i].other, greeted));
         }
         const pid_t cable = fork();
         if (cable == 0) {
             close(near[0]), close(far[1]);
-            carry(far[0], near[1], row[i].change);
+            carry(far[0], near[1], row[i].change, greeted);
         }
         close(near[1]), close(far[0]), close(far[1]);
         assert_ok(dt_wire_open(&w, near[0], &one, NULL));
         assert_int_equal(dt_wire_greet(w), row[i].greeting);
+        *greeted = true;
         const bool talks = row[i].greeting == DT_GREETED && w->hello.nodes == 4 &&
                            w->hello.node == 3 && w->hello.slots == 2 &&
                            says(dt_wire_hear(w), "done", 7) &&
@@ -102,6 +108,7 @@ static void both_need_the_token(void **state)
         assert_int_equal(waitpid(cable, NULL, 0), cable);
         assert_int_equal(WEXITSTATUS(status), row[i].ends);
     }
+    munmap((void *)(uintptr_t)greeted, sizeof *greeted);
 }
 
 /* What mpirun gives its agent, and what another host makes of the request. */
@@ -247,7 +254,7 @@ static int late_host(const dt_meeting *m)
     dt_hosts h = {0};
     int code = 0;
 
-    if (dt_first_open(&f, m, &h) != DT_OK || dt_first_run(f, words, true, &code) != DT_OK)
+    if (dt_first_open(&f, m, &h) != DT_OK || dt_first_run(f, words, &code) != DT_OK)
         return 20;
     dt_first_close(f);
     dt_hosts_release(&h);
