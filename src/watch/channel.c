@@ -72,7 +72,7 @@ size_t dt_message_write(const dt_watch *w, int first, int64_t now, int64_t *out)
     return code_of(w, out, bytes, (uint8_t *)to) ? bytes + CODE : 0;
 }
 
-/* Whether it is a message of this run, of another node. What has the code was made by this program. */
+/* Whether it is of this run and another node. What has the code was made by this program. */
 static bool is_message(const dt_watch *w, const int64_t *message, size_t bytes)
 {
     uint8_t code[CODE];

@@ -147,14 +147,17 @@ static void tell(dt_watch *w, const dt_watch_verdict *v)
 /* No rank can be asked to come to an end together with one that does not move. */
 static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
 {
-    const struct timespec pause = {.tv_nsec = (DT_TICK_MS + 100) * 1000000L}; /* for the file */
+    enum { TRIES = 20 }; /* a disk has two seconds for the last text */
+    const struct timespec pause = {.tv_nsec = 100 * 1000000L};
+    const int before = w->written;
     char what[768];
 
     describe(w, v, what, sizeof what);
     say("%s: ended after %s %g s; checkpoints are whole: start it again with --resume auto", what,
         limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
     dt_tell(w->board->ended, 1 + dt_status_exit_code(DT_STALLED));
-    nanosleep(&pause, NULL);
+    for (int i = 0; i < TRIES && w->file >= 0 && w->written < before + 2; i++)
+        nanosleep(&pause, NULL); /* the one under way may be of before */
     dt_tell(w->board->stalled, 1);
 }
 

@@ -61,7 +61,8 @@ struct dt_watch {
     int file;   /* `progress`, on rank 0's node; -1: there is none */
     char *text; /* [text_bytes] to be written */
     size_t text_bytes;
-    _Atomic bool leads; /* this rank its node: it writes the file */
+    _Atomic bool leads;  /* this rank its node: it writes the file */
+    _Atomic int written; /* how many times */
 
     pthread_t thread[2]; /* [threads]: the monitor, the writer */
     int threads;
@@ -101,8 +102,8 @@ int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t n
 /* A file in rank 0's folder, unless that is NULL; rank 0's node has it. One warning where that
  * fails. Collective. */
 dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder) DT_MUST_CHECK;
-/* Write where all ranks are now: by a thread of its own, so that a disk that hangs does not keep the
- * monitor, and at the end by rank 0. Nothing where this node has no file. Local. */
+/* Write where all ranks are now: by a thread of its own, so that a disk that hangs does not keep
+ * the monitor, and at the end by rank 0. Nothing where this node has no file. Local. */
 void dt_progress_write(const dt_watch *w);
 /* "backward, layer3.2.conv2 of step 812". */
 void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room);

@@ -50,8 +50,10 @@ static void *writer_main(void *context)
     dt_watch *w = context;
 
     while (next_tick(w))
-        if (w->leads)
+        if (w->leads) {
             dt_progress_write(w);
+            w->written++;
+        }
     return NULL;
 }
 
