@@ -181,8 +181,8 @@ static dt_status wait_for_all(dt_first *f)
     return DT_OK;
 }
 
-/* Until the other sides have closed: a socket that is closed with bytes unread is reset, and what it
- * had still to send is lost (RFC 1122, 4.2.2.13). */
+/* Until the other sides have closed: a socket that is closed with bytes unread is reset, and what
+ * it had still to send is lost (RFC 1122, 4.2.2.13). */
 static void end_all(dt_first *f, int code)
 {
     for (int k = 1; k < f->nodes; k++)

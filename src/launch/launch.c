@@ -224,7 +224,7 @@ out:
 
 /* ---- One command on each host -------------------------------------------------------------- */
 
-/* *m: where and as what this host meets the others; own.nodes is 1 where this one host starts all. */
+/* *m: where and as what this host meets the others; own.nodes is 1 where this host starts all. */
 static dt_status find_meeting(dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
 {
     const bool listed = w->hosts || w->hostfile || w->rank_table;

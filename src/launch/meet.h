@@ -9,7 +9,7 @@
  * mpirun starts daemons by an agent, which is this program again (dt_agent); it hands the request
  * to the first host's process over a Unix socket. Messages, by their one member:
  *
- *     to a host    start: words of a daemon    end: exit code; before any start: refused, or stopped
+ *     to a host    start: words of a daemon    end: exit code, also where it is refused
  *     from it      done: its daemon's exit code    signal: one for the run */
 #ifndef DT_LAUNCH_MEET_H
 #define DT_LAUNCH_MEET_H
@@ -42,8 +42,8 @@ typedef struct dt_meeting {
  * borrowed. DT_COMM: one has not come, or has left again, which is said by its number. */
 typedef struct dt_first dt_first;
 dt_status dt_first_open(dt_first **f, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
-/* Run mpirun's words, and serve its agent until it ends: its exit code; that of DT_COMM where it ends
- * with 0 after one of the hosts that have met is gone. DT_NOMEM. */
+/* Run mpirun's words, and serve its agent until it ends: its exit code; that of DT_COMM where it
+ * ends with 0 after one of the hosts that have met is gone. DT_NOMEM. */
 dt_status dt_first_run(dt_first *f, char **word, int *code) DT_MUST_CHECK;
 void dt_first_close(dt_first *f);
 /* DT_AGENT_VARIABLE's value for mpirun's environment; "": it needs no agent. */
@@ -64,7 +64,7 @@ int dt_agent(int argc, char **argv);
  * writes for a shell, and there is none. NULL: no memory, or not UTF-8. Changes the words. */
 json_t *dt_agent_request(int argc, char **argv);
 
-/* ---- Signals (child.c) ------------------------------------------------------------------------ */
+/* ---- Signals (child.c) ----------------------------------------------------------------------- */
 
 /* Signals that are for the run, and the ends of children, come by this descriptor from now on. */
 dt_status dt_signals_open(int *fd) DT_MUST_CHECK;
@@ -81,7 +81,7 @@ dt_status dt_signals_stopped(int fd) DT_MUST_CHECK;
 dt_status dt_child_start(char **word, pid_t *child) DT_MUST_CHECK;
 /* Whether it has ended: *code is its exit code, or 128 + its signal. */
 bool dt_child_ended(pid_t child, int *code);
-/* mpirun's TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system does
- * not let us, nothing happens. */
+/* mpirun's TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system
+ * does not let us, nothing happens. */
 void dt_child_bound(pid_t child);
 #endif

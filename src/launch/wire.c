@@ -247,7 +247,7 @@ static bool tokens_differ(void)
 }
 
 /* SSL_get_error looks at OpenSSL's queue of errors and, where there are none, at errno. A call that
- * a signal has interrupted is made again: only a socket that does not block has to be waited for. */
+ * a signal has interrupted is made again: only a socket that does not block has to be polled. */
 dt_greeting dt_wire_greet(dt_wire *w)
 {
     int n, error;

@@ -24,8 +24,8 @@ static bool says(json_t *message, const char *what, int value)
     return so;
 }
 
-/* Another host: its greeting; with 10 added where two messages did not pass. It speaks when the first
- * one has greeted it: *greeted. */
+/* Another host: its greeting; with 10 added where two messages did not pass. It speaks when the
+ * first one has greeted it: *greeted. */
 static int other_host(int fd, const dt_token *t, const _Atomic bool *greeted)
 {
     dt_wire *w = NULL;
