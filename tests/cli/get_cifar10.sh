@@ -52,7 +52,6 @@ absent out
 try 66 "nowhere.tgz" out --from nowhere.tgz
 try 64 "--from needs a file" out --from
 try 64 "unknown option '--form'" --form whole.tgz
-try 64 "more than one folder" a b
 try 73 "cannot make the folder" whole.tgz/out --from whole.tgz --no-check
 CIFAR10_URL=file://$tmp/nowhere.tgz try 69 "cannot download" out
 absent out
