@@ -1,7 +1,6 @@
 /* data_loader.c - every sample once an epoch, shards that tile the batch, and bits that
  * do not depend on shards, threads or the order of calls. */
-#include "data/data.h"
-#include "test.h"
+#include "sources.h"
 
 enum { TRAIN = 331, SIDE = 32, VALUES = SIDE * SIDE * 3 };
 
@@ -45,11 +44,7 @@ static dt_digest plain_digest(bool test, int64_t i)
 static int load_source(void **state)
 {
     (void)state;
-    if (dt_source_open(&source, "synthetic:331", 0, 3) != DT_OK)
-        return -1;
-    memory = malloc(dt_source_bytes(source));
-    if (!memory || dt_source_load(source, memory, true) != DT_OK)
-        return -1;
+    source = source_loaded("synthetic:331", 0, 3, &memory);
     for (int i = 0; i < TRAIN; i++)
         plain[i] = plain_digest(false, i);
     for (int i = 0; i < 256; i++)
@@ -60,8 +55,7 @@ static int load_source(void **state)
 static int close_source(void **state)
 {
     (void)state;
-    dt_source_close(source);
-    free(memory);
+    source_close(source, memory);
     return 0;
 }
 
