@@ -13,13 +13,11 @@ static dt_status sink_open(dt_report *r, const char *name)
 {
     const dt_sink_row *row = NULL;
 
-    if (strcmp(name, "auto") == 0)
-        name = dt_print_columns(r->setup.out) > 0 ? "bar" : "lines";
     for (size_t i = 0; i < DT_COUNT_OF(sink_rows); i++)
         if (strcmp(sink_rows[i]->name, name) == 0)
             row = sink_rows[i];
     if (!row || r->sinks == DT_SINKS_MAX)
-        return dt_fail(DT_CONFIG, "no sink '%s' for a run's records; there are: auto%s", name,
+        return dt_fail(DT_CONFIG, "no sink '%s' for a run's records; there are:%s", name,
                        DT_SINK_LIST(DT_WORD));
     dt_sink *s = &r->sink[r->sinks];
     *s = (dt_sink){.row = row, .setup = &r->setup};

@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include <stdio.h>
 
-#define DT_SINK_LIST(X) X(lines) X(bar) X(mindspore) X(cs744) X(jsonl)
+#define DT_SINK_LIST(X) X(auto) X(mindspore) X(cs744) X(jsonl)
 enum { DT_SINKS_MAX = 8 }; /* of one run */
 
 /* ---- Records ---------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static inline double dt_test_accuracy(const dt_epoch_record *r) /* NaN without a
 typedef struct dt_report_setup {
     FILE *out; /* of the sinks that print; borrowed */
     int64_t epochs, steps_per_epoch, total_steps;
-    double log_every; /* seconds between lines of `lines` */
+    double log_every; /* seconds between lines of `auto` */
     /* Of the sinks that write files: */
     int folder;         /* descriptor of the run folder, borrowed */
     const char *path;   /* its name, for messages; borrowed */
@@ -81,8 +81,8 @@ typedef struct dt_report {
  * it is hard-linked elsewhere; DT_CANTCREATE: it is a link or no file, or cannot be written;
  * DT_IO. */
 dt_status dt_report_check(const dt_report_setup *setup) DT_MUST_CHECK;
-/* Open the sinks in `names`, separated by blanks. `auto` is `bar` where out is a terminal that
- * has a width, else `lines`. `jsonl` cuts metrics.jsonl to keep_bytes; errors as dt_report_check.
+/* Open the sinks in `names`, separated by blanks. `jsonl` cuts metrics.jsonl to keep_bytes; errors
+ * as dt_report_check.
  * DT_CONFIG: an unknown name. On failure the report is closed. */
 dt_status dt_report_open(dt_report *r, const char *names,
                          const dt_report_setup *setup) DT_MUST_CHECK;

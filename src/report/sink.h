@@ -24,15 +24,6 @@ DT_SINK_LIST(X)
 dt_status dt_print_flush(dt_sink *s) DT_MUST_CHECK;
 /* The hashes of a run that has ended well, in every style. */
 void dt_print_hashes(const dt_sink *s, const dt_end_record *end);
-/* The line of an epoch in `lines` and `bar`; images: of this process in the epoch. */
-void dt_print_epoch(const dt_sink *s, const dt_epoch_record *e, int64_t images);
-/* The last lines of both. */
-dt_status dt_print_end(dt_sink *s, const dt_end_record *end) DT_MUST_CHECK;
-/* Columns of the terminal that f is; 0: it is none, or has no width, as those that mpirun gives
- * its ranks. */
-int64_t dt_print_columns(FILE *f);
-/* Steps of an epoch (from 1); --max-steps may cut the last one. */
-int64_t dt_print_epoch_steps(const dt_sink *s, int64_t epoch);
 /* x as NumPy prints a float32: the fewest digits that give the same number back. Returns out. */
 enum { DT_FLOAT32_CHARS = 32 };
 const char *dt_float32_text(double x, char out[DT_FLOAT32_CHARS]);
