@@ -105,8 +105,7 @@ static dt_status compare(const dt_checks *c, int owner, const char *owner_host)
     const dt_replay *p = &c->replay;
     const dt_param *first = NULL;
     size_t differ = 0;
-    char host[DT_HOST_CHARS] = "", where[200], who[300];
-    const int rank = dt_comm_rank(c->s.comm);
+    char host[DT_HOST_CHARS] = "", where[200];
 
     dt_host_name(host);
     for (size_t i = p->tensors; i-- > 0;)
@@ -119,18 +118,14 @@ static dt_status compare(const dt_checks *c, int owner, const char *owner_host)
         return DT_OK;
     snprintf(where, sizeof where, "%s%s%s%s", loss ? "loss" : "", loss && first ? ", and " : "",
              first ? "gradient of " : "", first ? first->name : "");
-    if (rank == owner)
-        snprintf(who, sizeof who, "rank %d on %s ran it both times, and once", rank, host);
-    else
-        snprintf(who, sizeof who,
-                 "rank %d on %s ran it, rank %d on %s ran it again, and one of "
-                 "them",
-                 owner, owner_host, rank, host);
-    return dt_fail(DT_CORRUPT,
-                   "step %lld: shard %d has other bits when it is run again: %s (%zu of "
-                   "%zu tensors differ; the named one is the first that backward makes): %s "
-                   "computed wrongly: " DT_CORRUPT_REMEDY,
-                   (long long)c->step, p->shard, where, differ, p->tensors, who);
+    return dt_fail(
+        DT_CORRUPT,
+        "step %lld: shard %d has other bits when it is run again: %s (%zu of "
+        "%zu tensors differ; the named one is the first that backward makes): rank %d on "
+        "%s ran it, rank %d on %s ran it again, and one of them computed "
+        "wrongly: " DT_CORRUPT_REMEDY,
+        (long long)c->step, p->shard, where, differ, p->tensors, owner, owner_host,
+        dt_comm_rank(c->s.comm), host);
 }
 
 dt_status dt_replay_check(dt_checks *c)
