@@ -40,7 +40,7 @@ static bool note_difference(const char *name, const char *then, const char *now,
     return matters;
 }
 
-static dt_status compare_run(const dt_run *r, const dt_checkpoint *c, bool *other_class)
+static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
 {
     char now[DT_OPTION_CHARS], data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
     bool other = false;
@@ -57,32 +57,27 @@ static dt_status compare_run(const dt_run *r, const dt_checkpoint *c, bool *othe
     dt_bits_class(r, class);
     other |= note_difference("data_digest", dt_checkpoint_data(c), data, true);
     note_difference("class", dt_checkpoint_class(c), class, false);
-    *other_class = strcmp(dt_checkpoint_class(c), class) != 0;
     if (other && !r->o.resume_force)
         return dt_fail(DT_CONFIG,
                        "checkpoint %s is of another run: the differences marked "
                        "above may change its result; take them back, choose another --out, or "
                        "accept them with --resume-force",
                        dt_checkpoint_path(c));
-    return DT_OK;
-}
-
-void dt_resume_warn(const dt_run *r, bool other_class)
-{
-    if (other_class)
-        dt_warn("another build, library or instruction set: the run goes on, but its bits may "
-                "differ from those of an undisturbed run");
+    if (strcmp(dt_checkpoint_class(c), class) != 0)
+        dt_warn("another build, library or instruction set: the bits may differ from those of an "
+                "undisturbed run");
     if (!dt_exchange_exact(r->exchange))
         dt_warn("exchange %s is inexact: the bits depend on where the run was interrupted and "
                 "on the number of ranks",
                 dt_exchange_name(r->exchange));
+    return DT_OK;
 }
 
 /* ---- Which one ------------------------------------------------------------------------------ */
 
 typedef struct resuming {
     const dt_run *r;
-    dt_resumed *to;
+    dt_progress *at;
 } resuming;
 
 static dt_status take(void *context, const dt_checkpoint *c)
@@ -91,8 +86,8 @@ static dt_status take(void *context, const dt_checkpoint *c)
     const dt_snapshot into = {
         .model = dt_run_weights(t->r), .momentum = t->r->momentum.mem, .options = &t->r->o};
 
-    DT_TRY(compare_run(t->r, c, &t->to->other_class));
-    return dt_checkpoint_load(c, &into, &t->to->at);
+    DT_TRY(compare_run(t->r, c));
+    return dt_checkpoint_load(c, &into, t->at);
 }
 
 static bool is_same(const char *a, const char *b)
@@ -128,21 +123,20 @@ static dt_status find_none(const dt_rundir *d, const dt_run *r)
     return DT_OK;
 }
 
-dt_status dt_resume(const dt_run *r, const dt_rundir *d, dt_resumed *to)
+dt_status dt_resume(const dt_run *r, const dt_rundir *d, char path[PATH_MAX], dt_progress *at)
 {
-    const dt_take t = {.end = INT64_MAX, .take = take, .context = &(resuming){.r = r, .to = to}};
+    const dt_take t = {.end = INT64_MAX, .take = take, .context = &(resuming){.r = r, .at = at}};
     const char *given = r->o.resume;
 
-    to->path[0] = '\0';
-    to->other_class = false;
+    path[0] = '\0';
     if (strcmp(given, "never") == 0)
         return DT_OK;
     const bool any = strcmp(given, "auto") == 0;
-    DT_TRY(any || d->resumed ? dt_checkpoint_newest(d, &t, to->path)
-                             : dt_checkpoint_find(given, &t, to->path));
-    if (!to->path[0])
+    DT_TRY(any || d->resumed ? dt_checkpoint_newest(d, &t, path)
+                             : dt_checkpoint_find(given, &t, path));
+    if (!path[0])
         return find_none(d, r);
-    return any || !d->resumed ? DT_OK : check_newest(d, given, to->path);
+    return any || !d->resumed ? DT_OK : check_newest(d, given, path);
 }
 
 dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX])

@@ -165,7 +165,6 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
 {
     if (!s->leads)
         return DT_OK;
-    DT_TRY(dt_session_settle(s, r));
     DT_TRY(disk_failed(r, start_save(s, r, at, how), "saving a checkpoint"));
     return how.wait ? dt_session_settle(s, r) : DT_OK;
 }

@@ -48,19 +48,19 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
 
 /* ---- Resuming ---------------------------------------------------------------------------- */
 
-typedef struct dt_resumed {
-    char path[PATH_MAX]; /* of the checkpoint; "": the run begins at its first step */
-    dt_progress at;      /* where there is one */
-    bool other_class;    /* it was saved with another class of bits */
-} dt_resumed;
 /* The newest valid checkpoint that --resume means for a run in the folder d, into the run's arrays
- * and *to; each file is read once. DT_CONFIG: its options change the run, each difference is named,
- * and --resume-force is not given. DT_CANTCREATE: --resume names an older one of this folder; or
- * the folder holds a finished model and no checkpoint. DT_FORMAT: none is valid. DT_NOINPUT: there
- * is none in another folder. Local, on rank 0. */
-dt_status dt_resume(const dt_run *r, const dt_rundir *d, dt_resumed *to) DT_MUST_CHECK;
-/* Why a resumed run may have other bits than an undisturbed one. Local, on rank 0. */
-void dt_resume_warn(const dt_run *r, bool other_class);
+ * and *at; each file is read once. A warning says why the run may have other bits than an
+ * undisturbed one.
+ *   path            of the checkpoint; "": the run begins at its first step, and *at stays
+ *   DT_CONFIG       its options change the run, each difference is named, and --resume-force is
+ *                   not given
+ *   DT_CANTCREATE   --resume names an older one of this folder; or the folder holds a finished
+ *                   model and no checkpoint
+ *   DT_FORMAT       none is valid
+ *   DT_NOINPUT      there is none in another folder
+ * Local, on rank 0. */
+dt_status dt_resume(const dt_run *r, const dt_rundir *d, char path[PATH_MAX],
+                    dt_progress *at) DT_MUST_CHECK;
 /* What a checkpoint says of the class of its bits: the order of sums and this build. */
 enum { DT_BITS_CLASS_CHARS = 512 };
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS]);

@@ -23,7 +23,6 @@ typedef struct training {
     double saved_s;      /* clock at the last checkpoint; rank 0's counts */
     char from[PATH_MAX]; /* the checkpoint that the run is resumed from, "": none */
     int64_t from_step;
-    bool other_class; /* of bits, than that of `from` */
 } training;
 
 /* ---- Checkpoints --------------------------------------------------------------------------- */
@@ -295,16 +294,12 @@ static dt_status check_place(const dt_run *r, const char *path, const dt_progres
 static dt_status restore(training *t, char path[PATH_MAX])
 {
     const dt_run *r = t->run;
-    dt_resumed from;
 
     DT_TRY(dt_session_take(&t->session, r));
-    DT_TRY(dt_resume(r, &t->session.folder, &from));
-    if (!from.path[0])
+    DT_TRY(dt_resume(r, &t->session.folder, path, &t->at));
+    if (!path[0])
         return DT_OK;
-    DT_TRY(check_place(r, from.path, &from.at));
-    memcpy(path, from.path, sizeof from.path);
-    t->at = from.at;
-    t->other_class = from.other_class;
+    DT_TRY(check_place(r, path, &t->at));
     if (!t->session.folder.resumed)
         t->at.metrics_bytes = 0; /* the lines before stay in the other folder */
     dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
@@ -344,8 +339,6 @@ static dt_status begin(training *t)
     DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
     dt_watch_close(t->watch, 0); /* all ranks at once: after an agreement */
     t->watch = NULL;
-    if (leads && path[0]) /* nothing refuses it any more */
-        dt_resume_warn(r, t->other_class);
     DT_TRY(dt_watched_open(&t->watch, r, leads ? t->session.folder.path : NULL));
     dt_place_behind(t->at.run_step);
     return DT_OK;
