@@ -2,13 +2,6 @@
  * and printed by --verbose. */
 #include "run.h"
 
-enum { LABEL = 11, WIDTH = 100 };
-
-static void head_label(FILE *f, const char *label)
-{
-    fprintf(f, "%-*s", LABEL, label);
-}
-
 static const char *plural(int64_t n)
 {
     return n == 1 ? "" : "s";
@@ -18,8 +11,7 @@ static void head_network(FILE *f, const dt_run *r)
 {
     const dt_net_spec *spec = dt_net_spec_of(r->net);
 
-    head_label(f, "network");
-    fprintf(f, "%s", spec->net);
+    fprintf(f, "network    %s", spec->net);
     if (spec->variant[0] && spec->stem[0])
         fprintf(f, " (%s, %s stem)", spec->variant, spec->stem);
     fprintf(f, ", %.4g million weights, images of %d x %d pixels\n",
@@ -30,8 +22,7 @@ static void head_data(FILE *f, const dt_run *r)
 {
     const dt_source_info *info = dt_source_describe(r->source);
 
-    head_label(f, "data");
-    fprintf(f, "%s: %lld training and %lld test images, %d classes\n", r->o.data,
+    fprintf(f, "data       %s: %lld training and %lld test images, %d classes\n", r->o.data,
             (long long)info->train, (long long)info->test, info->classes);
 }
 
@@ -39,7 +30,7 @@ static void head_training(FILE *f, const dt_run *r)
 {
     const int64_t all = r->o.epochs * r->steps_per_epoch;
 
-    head_label(f, "training");
+    fprintf(f, "training   ");
     if (r->total_steps < all)
         fprintf(f, "%lld step%s (of ", (long long)r->total_steps, plural(r->total_steps));
     fprintf(f, "%lld epoch%s of %lld step%s%s, %lld images each in %lld shard%s, ",
@@ -54,26 +45,25 @@ static void head_machine(FILE *f, const dt_run *r)
     const int ranks = dt_comm_world(r->comm), nodes = dt_comm_nodes(r->comm);
     const double gib = 1024.0 * 1024.0 * 1024.0;
 
-    head_label(f, "machine");
-    fprintf(f, "%d rank%s x %d thread%s", ranks, plural(ranks), r->threads, plural(r->threads));
+    fprintf(f, "machine    %d rank%s x %d thread%s", ranks, plural(ranks), r->threads,
+            plural(r->threads));
     if (nodes > 1)
         fprintf(f, " on %d nodes", nodes);
     const bool software = dt_run_isa(r) == DT_ISA_AMX && dt_isa_current() < DT_ISA_AMX;
     fprintf(f, ", %s (%s%s), exchange %s\n", dt_dtype_name(r->precision),
             dt_isa_name(dt_run_isa(r)), software ? " in software" : "",
             dt_exchange_name(r->exchange));
-    head_label(f, "memory");
-    fprintf(f, "%.2f GiB", (double)(r->node_bytes + dt_source_bytes(r->source)) / gib);
+    fprintf(f, "memory     %.2f GiB", (double)(r->node_bytes + dt_source_bytes(r->source)) / gib);
     if (r->node_free > 0)
         fprintf(f, " of %.2f GiB free", (double)r->node_free / gib);
     fprintf(f, "%s\n", nodes > 1 ? " on each node" : "");
 }
 
-/* Those that are not their defaults, wherever they were given: as many as a line holds. */
+/* Those that are not their defaults, wherever they were given. */
 static void head_options(FILE *f, const dt_run *r)
 {
     dt_options defaults;
-    int column = LABEL - 1, more = 0;
+    bool any = false;
 
     dt_options_init(&defaults);
     dt_options_resolve(&defaults, r->net); /* as those of the run are */
@@ -84,17 +74,10 @@ static void head_options(FILE *f, const dt_run *r)
         dt_option_text(row, &defaults, usual, sizeof usual);
         if (row->said || strcmp(value, usual) == 0)
             continue;
-        if (column < LABEL)
-            fprintf(f, "%-*s", column, "options");
-        column += (int)(strlen(row->name) + strlen(value)) + 2;
-        if (more > 0 || column > WIDTH)
-            more++;
-        else
-            fprintf(f, " %s=%s", row->name, value);
+        fprintf(f, "%s %s=%s", any ? "" : "options   ", row->name, value);
+        any = true;
     }
-    if (more > 0)
-        fprintf(f, "\n%*s(%d more: see options.yaml, or --verbose)", LABEL, "", more);
-    if (column >= LABEL)
+    if (any)
         fputc('\n', f);
 }
 
@@ -105,8 +88,7 @@ static void head_cores(FILE *f, const dt_run *r)
 
     if (ranks <= cores)
         return;
-    head_label(f, "cores");
-    fprintf(f, "%d for %d ranks, which take turns", cores, ranks);
+    fprintf(f, "cores      %d for %d ranks, which take turns", cores, ranks);
     if (dt_exchange_exact(r->exchange) && dt_comm_nodes(r->comm) == 1)
         fprintf(f, ": -np %d --shards %lld has the same bits", cores, (long long)r->o.shards);
     fprintf(f, "\n");
@@ -118,8 +100,7 @@ void dt_head_print(FILE *f, const dt_run *r, const char *folder)
     head_data(f, r);
     head_training(f, r);
     head_machine(f, r);
-    head_label(f, "writes to");
-    fprintf(f, "%s\n", folder);
+    fprintf(f, "writes to  %s\n", folder);
     head_cores(f, r);
     head_options(f, r);
 }

@@ -117,7 +117,7 @@ dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;
 dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 /* A run as its checks see it, once memory is bound and the exchange open. Local. */
 dt_check_subject dt_run_subject(dt_run *r);
-/* The first lines of a run, in a person's words: nine at most, whatever the options. Local. */
+/* The first lines of a run, in a person's words: one for each fact, eight at most. Local. */
 void dt_head_print(FILE *f, const dt_run *r, const char *folder);
 /* Memory per rank and slab, for a reader. Local. */
 void dt_run_print_memory(FILE *f, const dt_run *r);
