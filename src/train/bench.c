@@ -145,18 +145,14 @@ static dt_status bench_print_json(const bench_row *row)
     for (int p = 0; p < DT_PHASE_COUNT; p++)
         json_object_set_new(phases, dt_phase_name[p], json_real(row->phase_s[p]));
     json_t *j = json_pack(
-        "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:s, s:o}",
+        "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:s, s:o, s:o*}",
         "exchange", row->exchange, "exact", row->exact, "ranks", row->ranks, "images_per_s",
         row->images_per_s, "step_s", row->median_s, "fastest_s", row->low_s, "slowest_s",
         row->high_s, "mib_at_rank0", row->mib_per_step, "messages_at_rank0", row->messages_per_step,
         "exposed_s_at_rank0", row->exposed_s, "reserved_mib_at_rank0", row->reserved_mib, "loss",
         row->loss, "late_rank", row->late >= 0 ? json_integer(row->late) : json_null(), "late_s",
-        row->late >= 0 ? row->late_s : 0.0, "weights_hash", row->hash, "phases_s", phases);
-    if (j && row->layers &&
-        json_object_set_new(j, "layers", dt_bench_layers_json(row->layers)) != 0) {
-        json_decref(j);
-        j = NULL;
-    }
+        row->late >= 0 ? row->late_s : 0.0, "weights_hash", row->hash, "phases_s", phases, "layers",
+        row->layers ? dt_bench_layers_json(row->layers) : NULL);
     char *text = j ? json_dumps(j, JSON_REAL_PRECISION(9)) : NULL;
     json_decref(j);
     if (!text)

@@ -54,33 +54,16 @@ static void optim_update(optim_rule u, float *restrict w, float *restrict m,
     }
 }
 
-/* The first tensor that ends after float `at`. */
-static size_t optim_find(const dt_optim *x, size_t at)
-{
-    size_t low = 0, high = x->tensors;
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-        const dt_span s = x->tensor[mid].span;
-        if (s.first + s.count > at)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    return low;
-}
-
 /* Floats [first, last): the tensors that lie in them, or the parts that do. */
 static void optim_range(const dt_optim *x, size_t first, size_t last, const float *grad, float lr)
 {
-    for (size_t i = optim_find(x, first); i < x->tensors; i++) {
+    for (size_t i = 0; i < x->tensors && x->tensor[i].span.first < last; i++) {
         const dt_optim_tensor *t = &x->tensor[i];
-        const size_t t_last = t->span.first + t->span.count;
-        const size_t a = t->span.first > first ? t->span.first : first;
-        const size_t b = t_last < last ? t_last : last;
-        if (t->span.first >= last)
-            break;
-        optim_update((optim_rule){lr, x->mu, t->decay, x->nesterov}, x->master + a, x->momentum + a,
-                     grad + a, b - a);
+        const size_t a = DT_MAX(t->span.first, first);
+        const size_t b = DT_MIN(t->span.first + t->span.count, last);
+        if (a < b)
+            optim_update((optim_rule){lr, x->mu, t->decay, x->nesterov}, x->master + a,
+                         x->momentum + a, grad + a, b - a);
     }
 }
 

@@ -59,25 +59,6 @@ static const dt_schedule_row schedule_rows[] = {
 
 /* ---- Options --------------------------------------------------------------------- */
 
-static const dt_schedule_row *schedule_find(const char *name)
-{
-    for (size_t i = 0; i < DT_COUNT_OF(schedule_rows); i++)
-        if (strcmp(schedule_rows[i].name, name) == 0)
-            return &schedule_rows[i];
-    return NULL;
-}
-
-static dt_status schedule_milestones(dt_schedule *s, const char *list, int64_t total_steps)
-{
-    dt_option_form f;
-
-    DT_TRY(dt_milestones_parse(list, &f));
-    s->milestones = f.milestones.count;
-    for (int i = 0; i < s->milestones; i++)
-        s->milestone[i] = llround(f.milestones.fraction[i] * (double)total_steps);
-    return DT_OK;
-}
-
 static double schedule_scale(const dt_options *o, int64_t global_batch)
 {
     const double ratio = (double)global_batch / (double)o->lr_batch;
@@ -90,14 +71,19 @@ static double schedule_scale(const dt_options *o, int64_t global_batch)
 dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
                            int64_t total_steps, int64_t global_batch)
 {
-    dt_schedule made = {.row = schedule_find(o->schedule),
-                        .gamma = o->gamma,
-                        .peak = o->peak,
-                        .warmup = llround(o->warmup * (double)steps_per_epoch)};
+    dt_schedule made = {
+        .gamma = o->gamma, .peak = o->peak, .warmup = llround(o->warmup * (double)steps_per_epoch)};
+    dt_option_form f;
 
+    for (size_t i = 0; i < DT_COUNT_OF(schedule_rows); i++)
+        if (strcmp(schedule_rows[i].name, o->schedule) == 0)
+            made.row = &schedule_rows[i];
     if (!made.row)
         return dt_fail(DT_BUG, "no schedule '%s'", o->schedule);
-    DT_TRY(schedule_milestones(&made, o->milestones, total_steps));
+    DT_TRY(dt_milestones_parse(o->milestones, &f));
+    made.milestones = f.milestones.count;
+    for (int i = 0; i < made.milestones; i++)
+        made.milestone[i] = llround(f.milestones.fraction[i] * (double)total_steps);
     made.lr = o->lr * schedule_scale(o, global_batch);
     made.steps = total_steps > made.warmup ? total_steps - made.warmup : 1;
     *s = made;

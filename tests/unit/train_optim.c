@@ -125,128 +125,102 @@ static void products_are_rounded_before_sums(void **state)
 
 /* ---- A network's slab ------------------------------------------------------------ */
 
-typedef struct slab_test {
-    dt_net *net;
-    size_t floats;
-    float *grad;
-} slab_test;
+/* VGG11 at a quarter of its width: several chunks, all four kinds of parameters, and padding (its
+ * last bias has 10 elements). */
+enum { FLOATS = 700000 };
+static dt_net *net;
+static size_t floats;
+static float grad[FLOATS], master[2][FLOATS], momentum[2][FLOATS];
 
-/* VGG11 at a quarter of its width: several chunks, all four kinds of parameters, and
- * padding (its last bias has 10 elements). */
 static int make_slab(void **state)
 {
     const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 4};
-    slab_test *t = calloc(1, sizeof *t);
     uint32_t bits[4];
 
-    assert_non_null(t);
-    assert_ok(dt_net_create(&t->net, &spec));
-    t->floats = dt_net_slab_floats(t->net);
-    t->grad = calloc(t->floats, sizeof *t->grad);
-    assert_non_null(t->grad);
-    for (size_t i = 0; i < t->floats; i++) {
+    (void)state;
+    assert_ok(dt_net_create(&net, &spec));
+    floats = dt_net_slab_floats(net);
+    assert_true(floats <= FLOATS);
+    for (size_t i = 0; i < floats; i++) {
         dt_random(7, DT_STREAM_TEST, 0, i, 0, bits);
-        t->grad[i] = dt_uniform(bits[0]) - 0.5f;
+        grad[i] = dt_uniform(bits[0]) - 0.5f;
     }
-    *state = t;
     return 0;
 }
 
 static int free_slab(void **state)
 {
-    slab_test *t = *state;
-    dt_net_destroy(t->net);
-    free(t->grad);
-    free(t);
+    (void)state;
+    dt_net_destroy(net);
     return 0;
 }
 
-typedef struct run_result {
-    float *master, *momentum;
-} run_result;
-
-/* Three steps, the slab cut in two at `cut`. */
-static run_result run_slab(const slab_test *t, const dt_options *o, int threads, size_t cut)
+/* Three steps in master[k] and momentum[k], the slab cut in two at `cut`. */
+static void run_slab(const dt_options *o, int threads, size_t cut, int k)
 {
-    run_result r = {calloc(t->floats, sizeof(float)), calloc(t->floats, sizeof(float))};
     dt_optim x;
 
-    assert_non_null(r.master);
-    assert_non_null(r.momentum);
-    for (size_t i = 0; i < t->floats; i++)
-        r.master[i] = 2 * t->grad[t->floats - 1 - i];
-    assert_ok(dt_optim_open(&x, t->net, o, r.master, r.momentum, threads));
+    for (size_t i = 0; i < floats; i++) {
+        master[k][i] = 2 * grad[floats - 1 - i];
+        momentum[k][i] = 0;
+    }
+    assert_ok(dt_optim_open(&x, net, o, master[k], momentum[k], threads));
     for (int step = 0; step < 3; step++) {
-        dt_optim_step(&x, (dt_span){0, cut}, t->grad, 0.1);
-        dt_optim_step(&x, (dt_span){cut, t->floats - cut}, t->grad, 0.1);
+        dt_optim_step(&x, (dt_span){0, cut}, grad, 0.1);
+        dt_optim_step(&x, (dt_span){cut, floats - cut}, grad, 0.1);
     }
     dt_optim_close(&x);
-    return r;
-}
-
-static void release(run_result r)
-{
-    free(r.master);
-    free(r.momentum);
 }
 
 static void threads_and_slices_change_no_bit(void **state)
 {
-    const slab_test *t = *state;
     static const size_t cuts[] = {1, 16 * 1024, 123456, 577000};
     dt_options o;
 
+    (void)state;
     dt_options_init(&o);
     o.weight_decay = 5e-4;
     o.nesterov = true;
-    const run_result whole = run_slab(t, &o, 1, 0);
-    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        const run_result r = run_slab(t, &o, 1 + (int)i, cuts[i]);
-        assert_memory_equal(r.master, whole.master, t->floats * sizeof(float));
-        assert_memory_equal(r.momentum, whole.momentum, t->floats * sizeof(float));
-        release(r);
+    run_slab(&o, 1, 0, 0);
+    for (size_t i = 0; i < DT_COUNT_OF(cuts); i++) {
+        run_slab(&o, 1 + (int)i, cuts[i], 1);
+        assert_memory_equal(master[0], master[1], floats * sizeof(float));
+        assert_memory_equal(momentum[0], momentum[1], floats * sizeof(float));
     }
-    release(whole);
 }
 
 /* Element by element: decayed where it should be, and padding never touched. */
-static void decay_reaches_what_it_is_told(void **state)
+static void decay_reaches_its_parameters(void **state)
 {
-    const slab_test *t = *state;
     dt_options o;
 
+    (void)state;
     dt_options_init(&o);
     o.momentum = 0;
     o.weight_decay = 0.25;
     for (int weights_only = 0; weights_only < 2; weights_only++) {
-        o.decay = weights_only ? "weights" : "all";
-        float *w = calloc(t->floats, sizeof *w), *m = calloc(t->floats, sizeof *m);
-        unsigned char *inside = calloc(t->floats, 1);
+        float *w = master[0], *m = momentum[0];
+        size_t end = 0, padding = 0; /* of the tensors so far */
         dt_optim x;
-        assert_true(w && m && inside);
-        for (size_t i = 0; i < t->floats; i++)
+        o.decay = weights_only ? "weights" : "all";
+        for (size_t i = 0; i < floats; i++) {
             w[i] = 1;
-        assert_ok(dt_optim_open(&x, t->net, &o, w, m, 2));
-        dt_optim_step(&x, (dt_span){0, t->floats}, t->grad, 1);
-        for (size_t i = 0; i < dt_net_param_count(t->net); i++) {
-            const dt_param *p = dt_net_param(t->net, i);
-            const float decay = !weights_only || p->kind == DT_WEIGHT ? 0.25f : 0;
-            for (size_t k = p->offset; k < p->offset + p->count; k++) {
-                inside[k] = 1;
-                assert_true(m[k] == t->grad[k] + decay && w[k] == 1 - m[k]);
-            }
+            m[i] = 0;
         }
-        size_t padding = 0;
-        for (size_t k = 0; k < t->floats; k++)
-            if (!inside[k]) {
-                padding++;
-                assert_true(w[k] == 1 && m[k] == 0);
-            }
+        assert_ok(dt_optim_open(&x, net, &o, w, m, 2));
+        dt_optim_step(&x, (dt_span){0, floats}, grad, 1);
+        for (size_t i = 0; i < dt_net_param_count(net); i++) {
+            const dt_param *p = dt_net_slab_param(net, i);
+            const float decay = !weights_only || p->kind == DT_WEIGHT ? 0.25f : 0;
+            for (; end < p->offset; end++, padding++)
+                assert_true(w[end] == 1 && m[end] == 0);
+            for (; end < p->offset + p->count; end++)
+                assert_true(m[end] == grad[end] + decay && w[end] == 1 - m[end]);
+        }
+        for (; end < floats; end++, padding++)
+            assert_true(w[end] == 1 && m[end] == 0);
         assert_true(padding > 0);
         dt_optim_close(&x);
-        free(w);
-        free(m);
-        free(inside);
     }
 }
 
@@ -256,7 +230,7 @@ int main(void)
         cmocka_unit_test(steps_are_those_of_torch),
         cmocka_unit_test(products_are_rounded_before_sums),
         cmocka_unit_test(threads_and_slices_change_no_bit),
-        cmocka_unit_test(decay_reaches_what_it_is_told),
+        cmocka_unit_test(decay_reaches_its_parameters),
     };
     return cmocka_run_group_tests(tests, make_slab, free_slab);
 }
