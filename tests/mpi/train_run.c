@@ -1,5 +1,5 @@
-/* train_run.c - parts of a run on several ranks. --broadcast: whatever the ranks held before,
- * afterwards all hold what rank 0 held. The test pass against an oracle: where the last layer is a
+/* train_run.c - parts of a run on several ranks: --broadcast, after which all hold what rank 0 held,
+ * whatever they held before; --bn node; and the test against an oracle: where the last layer is a
  * bias alone, an image costs log(sum(exp(bias))) - bias[label], whatever it shows. */
 #include "ranks.h"
 
@@ -9,30 +9,21 @@
 
 /* ---- Broadcast ------------------------------------------------------------------------------ */
 
-/* Other numbers on every rank that writes a copy: weights, momentum and statistics. */
-static void spoil(dt_run *r, float by)
+/* Weights, momentum and statistics: write what `by` makes, or tell whether they are that. */
+static bool numbers(const dt_run *r, float by, bool write)
 {
     const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running};
+    bool same = true;
 
-    for (size_t i = 0; r->writes && i < sizeof slabs / sizeof *slabs; i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(slabs); i++) {
         float *x = slabs[i]->mem;
-        for (size_t k = 0; k < slabs[i]->bytes / sizeof *x; k += 101)
-            x[k] = by + (float)k;
+        for (size_t k = 0; k < slabs[i]->bytes / sizeof *x; k += 101) {
+            if (write)
+                x[k] = by + (float)k;
+            same = same && x[k] == by + (float)k;
+        }
     }
-}
-
-/* Whether all of them are what `by` made. */
-static bool holds(const dt_run *r, float by)
-{
-    const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running};
-
-    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++) {
-        const float *x = slabs[i]->mem;
-        for (size_t k = 0; k < slabs[i]->bytes / sizeof *x; k += 101)
-            if (x[k] != by + (float)k)
-                return false;
-    }
-    return true;
+    return same;
 }
 
 /* `copies`: of the weights, over all ranks: what the ranks hold before must differ, or
@@ -48,41 +39,51 @@ static void all_hold_rank_0s(const char *exchange, int copies)
     int64_t counted = r.writes;
     assert_ok(dt_comm_sum_i64(comm, &counted, 1));
     assert_int_equal(counted, copies);
-    spoil(&r, mine);
+    if (r.writes)
+        numbers(&r, mine, true);
     assert_ok(dt_comm_barrier(comm));
     if (r.writes && dt_comm_rank(comm) > 0)
-        assert_false(holds(&r, 5));
+        assert_false(numbers(&r, 5, false));
     assert_ok(dt_comm_barrier(comm));
     assert_ok(dt_run_broadcast(&r));
-    assert_true(holds(&r, 5));
+    assert_true(numbers(&r, 5, false));
     assert_ok(dt_comm_agree(comm, dt_model_check_packed(r.model, 0, 1, 1, r.check_room.mem, 1)));
     dt_run_close(&r);
 }
 
-static void replicas(void **state)
+/* A copy on each rank; one on one node, of which all is packed anew; one on each node of as many
+ * ranks, else one per rank. */
+static void broadcasts(void **state)
 {
-    (void)state;
-    all_hold_rank_0s("tree", dt_comm_world(comm));
-}
+    const int world = dt_comm_world(comm);
 
-/* One node has one copy, which is rank 0's: nothing is sent, and all of it packed anew. */
-static void one_copy(void **state)
-{
     (void)state;
+    all_hold_rank_0s("tree", world);
     all_hold_rank_0s("shared", 1);
+    if (world < 3)
+        return;
+    assert_ok(dt_comm_split_nodes(comm, 2));
+    all_hold_rank_0s("tree", world % 2 == 0 ? 2 : world);
+    assert_ok(dt_comm_split_nodes(comm, 1));
 }
 
-/* A copy on each node of as many ranks, of which the first rank writes it; else one per rank. */
-static void nodes(void **state)
+/* ---- Batch norm ----------------------------------------------------------------------------- */
+
+/* The shards of the one node are all shards; a test needs none. */
+static void node_becomes_a_number(void **state)
 {
+    dt_options o = small_run("vgg11");
+    dt_run r;
+
     (void)state;
-    if (dt_comm_world(comm) < 3) {
-        print_message("two nodes, one of them with two ranks, need three\n");
-        skip();
-    }
-    assert_ok(dt_comm_split_nodes(comm, 2));
-    all_hold_rank_0s("tree", dt_comm_world(comm) % 2 == 0 ? 2 : dt_comm_world(comm));
-    assert_ok(dt_comm_split_nodes(comm, 1));
+    o.bn = "node";
+    assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
+    assert_string_equal(r.o.bn, "group:8");
+    assert_int_equal(r.bn_group, 8);
+    dt_run_close(&r);
+    assert_ok(dt_run_open(&r, comm, &o, DT_FOR_EVALUATION));
+    assert_int_equal(r.bn_group, 0);
+    dt_run_close(&r);
 }
 
 /* ---- Test ----------------------------------------------------------------------------------- */
@@ -145,9 +146,8 @@ static void means_are_over_images(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replicas),
-        cmocka_unit_test(one_copy),
-        cmocka_unit_test(nodes),
+        cmocka_unit_test(broadcasts),
+        cmocka_unit_test(node_becomes_a_number),
         cmocka_unit_test(means_are_over_images),
     };
     ranks_open(argc, argv);
