@@ -28,7 +28,7 @@ tutorial_folders() {
     done
 }
 
-# tutorial_end CODE: the last words; folders of ranks that never began are in nobody's way
+# tutorial_end CODE: the last words; folders of ranks that never began do no harm
 tutorial_end() {
     if [ "$1" = 0 ]; then
         echo "training success"

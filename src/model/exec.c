@@ -148,7 +148,7 @@ static const dt_plan *wave_plan(const dt_wave *w)
 }
 
 /* Where shard k writes its own statistics of a step: zeros when it has no images, so that
- * whoever combines them need not know. */
+ * the reduction treats all shards alike. */
 static void *wave_leaf(const dt_wave *w, dt_norm_kind kind, int64_t channels, int k)
 {
     const size_t each = kind == DT_SYNC_MOMENTS ? sizeof(dt_moment) : 2 * sizeof(double);

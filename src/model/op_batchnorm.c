@@ -28,7 +28,7 @@ static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
     const dt_norm_plan p = dt_norm_plan_of(&s->out_shape);
 
     if (s->mode == DT_TRAIN && s->attr.add && s->attr.relu && !s->wants_d_in[1])
-        return dt_fail(DT_BUG, "batchnorm '%s': nobody wants the gradient of what is added",
+        return dt_fail(DT_BUG, "batchnorm '%s': no step takes the gradient of what is added",
                        s->node->name);
     s->saves = DT_SAVE_IN0 | (s->attr.relu && s->attr.add ? DT_SAVE_OUT : 0u);
     s->saved_bytes = dt_norm_saved_bytes(&p);
@@ -136,7 +136,7 @@ static dt_status batchnorm_forward_shared(const dt_call *c)
 /* ---- Backward ------------------------------------------------------------------- */
 
 /* Sums of dy' and of dy' (x - mean) over the batch, left in the area; the gradients of
- * gamma and beta, which are the batch's own whoever shares its statistics. */
+ * gamma and beta, which are the batch's own, also where others share its statistics. */
 static void batchnorm_sum(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
 {
     const dt_loops *loops = dt_loops_current();

@@ -76,7 +76,7 @@ static void *saver_main(void *context)
             pthread_cond_wait(&v->changed, &v->mutex);
         if (!v->busy)
             break;
-        pthread_mutex_unlock(&v->mutex); /* while busy, nobody else touches v */
+        pthread_mutex_unlock(&v->mutex); /* while busy, no other thread touches v */
         saver_work(v);
         pthread_mutex_lock(&v->mutex);
         v->busy = false;

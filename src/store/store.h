@@ -24,7 +24,7 @@ dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t ep
 
 /* The configuration file that dt_options_yaml writes. DT_NOMEM. */
 dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w) DT_MUST_CHECK;
-/* What a model file (or folder) says of its network, into the options that nobody gave:
+/* What a model file (or folder) says of its network, into the options that were not given:
  * dt_model_load then checks them against the file. `meta` holds the texts and must outlive o.
  * Errors as dt_safetensors_open. */
 dt_status dt_options_from_model(const char *path, dt_options *o, dt_model_meta *meta) DT_MUST_CHECK;

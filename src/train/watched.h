@@ -4,7 +4,7 @@
 #include "run.h"
 #include "watch/watch.h"
 
-/* Of all ranks while the run is set up: who keeps the others waiting is said, and nobody is ended.
+/* Of all ranks while the run is set up: a rank that keeps others waiting is named, and none is ended.
  * Collective. */
 dt_status dt_watched_setup(dt_watch **w, dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Of the run's ranks, from now on; folder: the run's, on rank 0. Collective. */

@@ -52,7 +52,7 @@ must test "$(differ "$tmp/own/model.safetensors" "$trained")" = "$head"
 perl -0777 -pe 's/"features\.0\.bias"/"features.0.bais"/' "$other" >"$tmp/bad.safetensors"
 refuses 65 "'features.0.bias' is missing" "choose --net" -- "${start[@]}" --init "$tmp/bad.safetensors" \
     --no-init-head --out "$tmp/no"
-# weights that no training leaves: nobody's rate is to blame
+# weights that no training leaves: no learning rate is to blame
 perl -e 'binmode STDOUT; local $/; open my $f, "<:raw", $ARGV[0]; my $all = <$f>;
     $all =~ /"classifier.weight":\{[^}]*\[(\d+),(\d+)\]\}/ or die; my $n = unpack "Q<", $all;
     substr($all, 8 + $n + $1, $2 - $1) = pack("f<", 3e38) x (($2 - $1) / 4); print $all' \

@@ -44,7 +44,7 @@ must grep -q -- "--rank-table FILE" "$tmp/stdout"
 
 echo "a token of twenty letters" >"$tmp/token"
 chmod 600 "$tmp/token"
-# the token is told to nobody, whether it is used or not; what launch starts here is not mpirun
+# the token is not passed on, whether it is used or not; what launch starts here is not mpirun
 mkdir "$tmp/path"
 printf '#!/bin/sh\nenv\necho "$@"\n' >"$tmp/path/mpirun"
 chmod +x "$tmp/path/mpirun"

@@ -56,7 +56,7 @@ fi
 # a rank that is late is reported (one that stops halfway through a message may not be)
 rank_that_sleeps='import json, sys
 late = [l for l in map(json.loads, open(sys.argv[1])) if l["for"] == 1 and max(l["seconds"]) > 1]
-assert late, "nobody waited for rank 1"'
+assert late, "no rank waited for rank 1"'
 start 2 "${run[@]}" --epochs 100000 --out "$tmp/late" --comm-log "$tmp/late.jsonl"
 must soon has_records "$tmp/late" step 5
 late=$("$DTRAIN_BIN" status "$tmp/late" | awk '$1 == 1 { print $3 }')

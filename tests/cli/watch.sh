@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The watch: a rank that stands still is named within seconds, by whoever still runs, goes on when
+# The watch: a rank that stands still is named within seconds, by a rank that still runs, goes on when
 # it is let, and ends the run when it is not; what each rank did can be read from outside.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
@@ -133,7 +133,7 @@ sleep 3
 must test "$(grep -c 'rank 1' "$tmp/log")" = 0
 kill -CONT "${rank[1]}"
 kill -USR1 "$job"
-ended 75 "a run that nobody watches"
+ended 75 "a run without a watch"
 launch 1 status "$folder"
 must grep -qE "^run $folder is stopped \(exit code 75\): step [0-9]+ of " "$tmp/stdout"
 

@@ -116,7 +116,7 @@ static dt_status run_open(dt_rundir *run, const char *folder)
     return run->folder >= 0 ? DT_OK : dt_fail(DT_NOINPUT, "%s: %s", folder, strerror(errno));
 }
 
-/* "saved" is said with one write: whoever reads it knows that the save had returned. */
+/* "saved" is said with one write: a reader of it knows that the save had returned. */
 static dt_status say(const char *what, int64_t step, const char *hash, const char *more)
 {
     char line[200];

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A minute of proofs/soak: random faults on three hosts that are namespaces, and the hashes of a run
-# that nobody disturbed. Which faults they are is told by the minute of the day.
+# without faults. The minute of the day decides which faults they are.
 set -u
 . "$DTRAIN_SOURCE/tests/support/hosts.bash" || exit 1
 hosts_enter 500 "$0" "${1:-}"

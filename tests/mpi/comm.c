@@ -1,4 +1,4 @@
-/* comm.c - the communicator: ranks, nodes, small collectives, memory of a node, and the end by abort
+/* comm.c - the communicator: ranks, nodes, small collectives, memory of a node, the end by abort
  * (abort.sh gives the argument `abort`). */
 #include "ranks.h"
 
@@ -85,7 +85,7 @@ static void bcast_from_every_root(void **state)
         }
 }
 
-/* Nobody leaves the barrier before the last has come: each rank writes that it came
+/* No rank leaves the barrier before the last has come: each rank writes that it came
  * before, and reads that all came after. */
 static void barrier_waits_for_all(void **state)
 {

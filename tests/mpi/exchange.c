@@ -114,7 +114,7 @@ static void some_start_early(void **state)
     }
 }
 
-/* After a failure in mid-step an exchange is closed with messages under way; nobody
+/* After a failure in mid-step an exchange is closed with messages under way; no rank
  * waits for them, and the next exchange is not confused by them. */
 static void closed_in_mid_step(void **state)
 {

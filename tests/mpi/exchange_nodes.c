@@ -1,5 +1,5 @@
-/* exchange_nodes.c - the ranks as several nodes, even and uneven, in time and late, with and without
- * memory that they share: always the bits of the definition; and that ranks are numbered for it. */
+/* exchange_nodes.c - the ranks as several nodes, even and uneven, in time and late, with and
+ * without memory that they share: always the bits of the definition; and that ranks are numbered for it. */
 #include "ranks.h"
 
 #include "capture.h"
@@ -145,7 +145,7 @@ static void named_rows(void **state)
 
     if (world > 1) {
         assert_fails(plan(&o, &needs, &c, &lines), DT_UNSUPPORTED, why);
-        assert_int_equal(lines, 0); /* the record is printed by whoever gives up */
+        assert_int_equal(lines, 0); /* the record is printed by the rank that gives up */
     }
     o.name = "auto";
     assert_ok(plan(&o, &needs, &c, &lines));

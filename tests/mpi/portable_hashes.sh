@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The bits of --isa amx are those of every CPU, C library and compiler: hashes recorded once, made
 # here by whatever computes tile products (the tile unit, AVX-512, plain C), on 1, 3 and 8 ranks.
-# Whoever sees others has found a difference between two machines. So are the bits of float32, of
+# Other hashes are a difference between two machines. So are the bits of float32, of
 # every CPU with AVX-512.
 set -u
 . "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1

@@ -1,4 +1,4 @@
-/* reduce.c - the tree over shards: bits equal the recursive definition, whoever owns a leaf. */
+/* reduce.c - the tree over shards: bits equal the recursive definition, whatever rank owns a leaf. */
 #include "ranks.h"
 
 enum { MOST_SHARDS = 16, MOST_COUNT = 1000 };
@@ -157,7 +157,7 @@ static void groups_equal_the_definition(void **state)
             }
 }
 
-/* Groups that lie on one rank each wait for nobody: here only rank 0 asks for them. */
+/* Groups that lie on one rank each wait for no other rank: here only rank 0 asks for them. */
 static void own_groups_send_nothing(void **state)
 {
     (void)state;

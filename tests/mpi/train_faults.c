@@ -1,5 +1,5 @@
 /* train_faults.c - one rank runs out of memory, at any one of its requests: all ranks hear of it
- * and come back with the same status, rank 0 has said it once, and nobody waits. And a node whose
+ * and come back with the same status, rank 0 has said it once, and none waits. And a node whose
  * ranks cannot share memory, whatever fails and on whichever rank: `auto` says so in one line and
  * trains the same bits with messages, `shared` refuses. Calls of dtrain's own objects are counted
  * and refused through the linker's --wrap. */

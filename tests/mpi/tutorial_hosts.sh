@@ -5,7 +5,7 @@ set -u
 . "$DTRAIN_SOURCE/tests/support/hosts.bash" || exit 1
 hosts_enter 280 "$0" "${1:-}"
 hosts_make 2 3 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
-hosts_unsaid # nobody reaches the other by itself
+hosts_unsaid # no host reaches the other by itself
 
 bad=0
 quick=(--net vgg11 --width-divisor 16 --global-batch 32 --shards 8 --precision fp32 --threads 1 --max-steps 3)

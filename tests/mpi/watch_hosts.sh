@@ -52,7 +52,7 @@ code=$?
 # aborts, with a code of Open MPI's
 [ $code = 77 ] || { [ $code != 0 ] && said "MPI_ERRORS_ARE_FATAL"; } || complain "exit code $code, not 77"
 nft flush ruleset
-# what nobody answered while packets were dropped is not found for some seconds more
+# what was not answered while packets were dropped is not found for some seconds more
 reached() { ip netns exec dt2 bash -c ': <>/dev/tcp/10.99.0.3/9' 2>&1 | grep -q refused; }
 awaits "the other host" reached
 

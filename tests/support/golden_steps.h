@@ -50,7 +50,7 @@ static inline void *steps_value(const golden *g, int value)
     return (char *)g->arena.mem + p->block[p->value[p->value[value].root].block].offset;
 }
 
-/* NULL: nobody wants it. */
+/* NULL: not needed. */
 static inline void *steps_gradient(const golden *g, int value)
 {
     const int block = g->plan->value[value].grad_block;

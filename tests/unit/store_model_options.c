@@ -15,9 +15,9 @@ static int make(void **state)
     return 0;
 }
 
-/* It fills the options that nobody gave, and no others: not those either that were given as their
+/* It fills the options that were not given, and no others: not those either that were given as their
  * default. */
-static void a_file_fills_what_nobody_gave(void **state)
+static void a_file_fills_what_was_not_given(void **state)
 {
     const fixture *f = *state;
     const dt_model_file_opts bad = {"torchvision", "square", 0};
@@ -45,7 +45,7 @@ static void a_file_fills_what_nobody_gave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_fills_what_nobody_gave, make, model_files_release),
+        cmocka_unit_test_setup_teardown(a_file_fills_what_was_not_given, make, model_files_release),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

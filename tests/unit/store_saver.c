@@ -79,8 +79,8 @@ static void failures_are_told_once_and_training_goes_on(void **state)
     dt_saver_close(v);
 }
 
-/* The folder is held by its descriptor: one that is moved is followed, and what has its name then is
- * left alone; one that is removed is an error. */
+/* The folder is held by its descriptor: one that is moved is followed, and what has its name then
+ * is left alone; one that is removed is an error. */
 static void a_folder_that_is_moved_stays_the_runs(void **state)
 {
     fixture *f = *state;
