@@ -1,4 +1,4 @@
-/* cmd_summary.c - dtrain summary: the layers of the network and their sums, as torchinfo shows them. */
+/* cmd_summary.c - dtrain summary: layers of the network and their sums, as torchinfo shows them. */
 #include "cli.h"
 #include <stdlib.h>
 

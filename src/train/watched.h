@@ -4,8 +4,8 @@
 #include "run.h"
 #include "watch/watch.h"
 
-/* Of all ranks while the run is set up: a rank that keeps others waiting is named, and none is ended.
- * Collective. */
+/* Of all ranks while the run is set up: a rank that keeps others waiting is named, and none is
+ * ended. Collective. */
 dt_status dt_watched_setup(dt_watch **w, dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Of the run's ranks, from now on; folder: the run's, on rank 0. Collective. */
 dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder) DT_MUST_CHECK;

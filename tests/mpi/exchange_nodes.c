@@ -1,5 +1,6 @@
 /* exchange_nodes.c - the ranks as several nodes, even and uneven, in time and late, with and
- * without memory that they share: always the bits of the definition; and that ranks are numbered for it. */
+ * without memory that they share: always the bits of the definition; and that ranks are numbered
+ * for it. */
 #include "ranks.h"
 
 #include "capture.h"

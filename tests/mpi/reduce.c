@@ -1,4 +1,5 @@
-/* reduce.c - the tree over shards: bits equal the recursive definition, whatever rank owns a leaf. */
+/* reduce.c - the tree over shards: bits equal the recursive definition, whatever rank owns
+ * a leaf. */
 #include "ranks.h"
 
 enum { MOST_SHARDS = 16, MOST_COUNT = 1000 };

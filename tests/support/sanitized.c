@@ -13,7 +13,7 @@ int dlclose(void *handle)
 }
 
 /* libc's functions keep no frame pointers: behind one of them fast unwinding finds no caller, and
- * the texts that Open MPI prints would be of no known caller. Unwinding by tables would find it, and takes
+ * the texts that Open MPI prints have no known caller. Unwinding by tables would find it, and takes
  * twice the time of the whole suite. */
 int vasprintf(char **text, const char *fmt, va_list args);
 int asprintf(char **text, const char *fmt, ...);

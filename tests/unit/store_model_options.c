@@ -15,8 +15,8 @@ static int make(void **state)
     return 0;
 }
 
-/* It fills the options that were not given, and no others: not those either that were given as their
- * default. */
+/* It fills the options that were not given, and no others: not those either that were given as
+ * their default. */
 static void a_file_fills_what_was_not_given(void **state)
 {
     const fixture *f = *state;
