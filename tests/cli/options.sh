@@ -3,13 +3,8 @@
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
-# names, values, words of the shell (unit_cli_settings has all forms)
+# unit_cli_settings has all forms
 refuses 64 "unknown option '--momentun'" "did you mean --momentum?" -- --momentun=0.9
-refuses 64 "unknown command 'trian'" "train eval" -- trian --lr 0.1
-refuses 64 "unexpected argument 'more'" -- --lr 0.1 more
-refuses 64 "--lr needs a value" -- --lr
-refuses 64 "--lr: 'fast'" "a number from 0" -- --lr fast
-refuses 64 "--net: 'resnet51'" "resnet50" "vgg11" -- --net resnet51
 refuses 64 "--save-every: '0x10'" "30s" -- "${tiny[@]}" --out "$tmp/run" --save-every 0x10
 refuses 64 "--flip: 'weights: " -- "${tiny[@]}" --out "$tmp/run" --flip 'weights: 0:1:fc.weight'
 refuses 78 "'synthetic: 64'" -- --data 'synthetic: 64'
@@ -22,7 +17,6 @@ DTRAIN_OUT=$tmp/$'a\tb' refuses 78 "DTRAIN_OUT: " "want UTF-8" -- "${tiny[@]}"
 must test -z "$(find "$tmp" -name 'caf*' -o -name 'a?b')"
 
 # together
-refuses 64 "--batch" "--global-batch" "one of them" -- --batch 8 --global-batch 64
 refuses 64 "--model" -- eval --data synthetic:64
 refuses 78 "--no-init-head" "no --init" -- "${tiny[@]}" --out "$tmp/run" --no-init-head
 
@@ -35,14 +29,6 @@ accepts bench --steps 5 --help
 refuses 78 "cs744" "resnet50" -- "${tiny[@]}" --net resnet50 --image-size 32 \
     --names cs744 --out "$tmp/run"
 must test ! -e "$tmp/run"
-
-# the environment
-DTRAIN_LR=fast refuses 78 "DTRAIN_LR: 'fast'" -- --epochs 1
-DTRAIN_MOMENTUN=0.5 refuses 0 "DTRAIN_MOMENTUN" "did you mean DTRAIN_MOMENTUM?" -- --print-config
-DTRAIN_LR=0.125 accepts --print-config
-must grep -qx 'lr: 0.125' "$tmp/stdout"
-DTRAIN_LR=0.125 accepts --print-config --lr 0.25
-must grep -qx 'lr: 0.25' "$tmp/stdout"
 
 # choices that are not for training are not offered to it
 for exchange in none all; do

@@ -95,38 +95,6 @@ static void normal_is_finite_at_the_lowest_draw(void **state)
     assert_true(fabsf(x - value) <= 0x1p-23f * value);
 }
 
-/* Sample moments against those of the distributions; `n` draws make the error of a mean
- * of values with deviation d about d / sqrt(n): six times that is allowed. */
-static void fills_have_the_right_moments(void **state)
-{
-    (void)state;
-    enum { N = 400000 };
-    static float x[N];
-    const double root = sqrt((double)N);
-    double sum = 0, square = 0, fourth = 0;
-
-    dt_fill_normal(x, N, 2, 3, DT_STREAM_INIT, 0);
-    for (size_t i = 0; i < N; i++) {
-        const double z = (double)x[i] / 2;
-        sum += z;
-        square += z * z;
-        fourth += z * z * z * z;
-    }
-    assert_true(fabs(sum / N) < 6 / root);
-    assert_true(fabs(square / N - 1) < 6 * sqrt(2.0) / root);
-    assert_true(fabs(fourth / N - 3) < 6 * sqrt(96.0) / root);
-
-    sum = square = 0;
-    dt_fill_uniform(x, N, -1, 1, 3, DT_STREAM_INIT, 0);
-    for (size_t i = 0; i < N; i++) {
-        assert_true(x[i] >= -1 && x[i] < 1);
-        sum += (double)x[i];
-        square += (double)x[i] * (double)x[i];
-    }
-    assert_true(fabs(sum / N) < 6 * sqrt(1.0 / 3) / root);
-    assert_true(fabs(square / N - 1.0 / 3) < 6 * sqrt(4.0 / 45) / root);
-}
-
 static void every_part_of_the_key_counts(void **state)
 {
     (void)state;
@@ -155,7 +123,6 @@ int main(void)
         cmocka_unit_test(uniform_and_below_stay_inside),
         cmocka_unit_test(fills_give_the_defined_elements),
         cmocka_unit_test(normal_is_finite_at_the_lowest_draw),
-        cmocka_unit_test(fills_have_the_right_moments),
         cmocka_unit_test(every_part_of_the_key_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

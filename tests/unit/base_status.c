@@ -124,43 +124,6 @@ static void record_belongs_to_the_thread(void **state)
     dt_fail_clear();
 }
 
-static dt_status step(dt_status answer, int *calls)
-{
-    ++*calls;
-    return answer;
-}
-
-static dt_status two_tries(dt_status first, int *calls)
-{
-    DT_TRY(step(first, calls));
-    DT_TRY(step(DT_OK, calls));
-    return DT_OK;
-}
-
-static dt_status two_gos(dt_status first, int *calls)
-{
-    dt_status st = DT_OK;
-    DT_GO(st, step(first, calls), out);
-    DT_GO(st, step(DT_OK, calls), out);
-out:
-    *calls += 10;
-    return st;
-}
-
-static void failures_propagate(void **state)
-{
-    (void)state;
-    int calls = 0;
-    assert_int_equal(two_tries(DT_SHAPE, &calls), DT_SHAPE);
-    assert_int_equal(calls, 1);
-    assert_int_equal(two_tries(DT_OK, &calls), DT_OK);
-    assert_int_equal(calls, 3);
-    assert_int_equal(two_gos(DT_COMM, &calls), DT_COMM);
-    assert_int_equal(calls, 14);
-    assert_int_equal(two_gos(DT_OK, &calls), DT_OK);
-    assert_int_equal(calls, 26);
-}
-
 static void speak(int rank, int world)
 {
     dt_log_init(rank, world);
@@ -212,7 +175,6 @@ int main(void)
         cmocka_unit_test(text_is_bounded_and_harmless),
         cmocka_unit_test(nothing_steers_a_terminal),
         cmocka_unit_test(record_belongs_to_the_thread),
-        cmocka_unit_test(failures_propagate),
         cmocka_unit_test(log_speaks_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,30 +133,6 @@ static void files(void **state)
     assert_fails(dt_config_read(&layer, path), DT_NOINPUT, path);
     assert_fails(dt_config_read(&layer, "/tmp"), DT_NOINPUT, "/tmp");
     assert_fails(dt_config_read(&layer, "/dev/zero"), DT_NOINPUT, "/dev/zero");
-}
-
-/* Cut and changed texts are read or refused, never worse (the sanitizers watch). */
-static void mutations(void **state)
-{
-    static const char text[] = "data: \"synthetic:64\"\nlr: 0.1 # rate\nnet: &a vgg11\n"
-                               "nesterov: true\nout: |\n  folder\nbatch: [8]\n";
-    const size_t size = strlen(text);
-    size_t refused = 0;
-
-    (void)state;
-    for (uint32_t i = 0; i < 2000; i++) {
-        char changed[sizeof text];
-        uint32_t r[4];
-        memcpy(changed, text, sizeof text);
-        dt_random(3, DT_STREAM_TEST, 0, i, 0, r);
-        changed[dt_below(r[0], (uint32_t)size)] = (char)(r[1] & 0xff);
-        const dt_status st = parse(changed, i % 2 ? size : dt_below(r[2], (uint32_t)size));
-        assert_true(st == DT_OK || st == DT_CONFIG);
-        assert_int_equal(st != DT_OK, dt_fail_text()[0] != '\0');
-        refused += st != DT_OK;
-    }
-    assert_true(refused > 500);
-    dt_fail_clear();
     dt_layer_release(&layer);
 }
 
@@ -168,7 +144,6 @@ int main(void)
         cmocka_unit_test(mistakes),
         cmocka_unit_test(deep_texts),
         cmocka_unit_test(files),
-        cmocka_unit_test(mutations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

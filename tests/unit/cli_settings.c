@@ -114,9 +114,9 @@ static void words_make_options(void **state)
         {"trian", NULL, "unknown command 'trian', want one of: train eval"},
         {"-x|-1", NULL, "unknown option '-x'"},
         {"--|--lr", NULL, "'--lr'"},
-        {"--lr|fast", NULL, "--lr: 'fast'"},
+        {"--lr|fast", NULL, "--lr: 'fast' is no value for lr, want a number from 0"},
         {"--batch|0", NULL, "--batch: '0'"},
-        {"--net|resnet", NULL, "--net: 'resnet'"},
+        {"--net|resnet", NULL, "--net: 'resnet' is no value for net, want one of: resnet50 vgg11"},
         {"--bn|foo", NULL, "--bn: 'foo'"},
         {"--batch|4|--global-batch|8", NULL, "give one of them"},
         {"--steps|4", NULL, "--steps is an option of bench, not of train"},
@@ -286,7 +286,7 @@ static const char *source_folder(void)
     return folder ? folder : ".";
 }
 
-/* tutorial.yaml is the table: every option spelled out, every value its default. */
+/* tutorial.yaml is the table: every option spelled out, every value its default, the recipe. */
 static void tutorial_is_the_default(void **state)
 {
     char path[512];

@@ -53,27 +53,6 @@ static void rows_keep_the_rules(void **state)
     }
 }
 
-/* The tutorial's recipe, written out again. */
-static void defaults_are_the_tutorial(void **state)
-{
-    static const char *const recipe[][2] = {
-        {"net", "resnet50"},      {"variant", "mindspore"},  {"stem", "imagenet"},
-        {"batch", "32"},          {"global_batch", "auto"},  {"drop_remainder", "true"},
-        {"augment", "cifar"},     {"normalize", "tutorial"}, {"lr", "0.01"},
-        {"momentum", "0.9"},      {"weight_decay", "0"},     {"schedule", "constant"},
-        {"warmup", "0"},          {"epochs", "10"},          {"label_smoothing", "0"},
-        {"nesterov", "false"},    {"image_size", "auto"},    {"max_steps", "-1"},
-        {"loss_epsilon", "auto"}, {"resize", "auto"}};
-    dt_options o;
-    char text[256];
-
-    (void)state;
-    dt_options_init(&o);
-    for (size_t i = 0; i < DT_COUNT_OF(recipe); i++)
-        assert_string_equal(dt_option_text(row_of(recipe[i][0]), &o, text, sizeof text),
-                            recipe[i][1]);
-}
-
 static void texts_become_values(void **state)
 {
     static const struct {
@@ -132,18 +111,6 @@ static void texts_become_values(void **state)
             assert_memory_equal(&o, &before, sizeof o);
         }
     }
-}
-
-static void messages_say_what_is_wanted(void **state)
-{
-    dt_options o;
-
-    (void)state;
-    dt_options_init(&o);
-    assert_fails(set(&o, "net", "x"), DT_CONFIG, "one of: resnet50 vgg11");
-    assert_fails(set(&o, "lr", "fast"), DT_CONFIG,
-                 "here: 'fast' is no value for lr, want a number");
-    assert_fails(set(&o, "data", "\t"), DT_CONFIG, "want UTF-8");
 }
 
 /* Any double comes back as itself, whatever text was chosen for it. */
@@ -336,8 +303,7 @@ static void listings_hold_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_keep_the_rules), cmocka_unit_test(defaults_are_the_tutorial),
-        cmocka_unit_test(texts_become_values), cmocka_unit_test(messages_say_what_is_wanted),
+        cmocka_unit_test(rows_keep_the_rules), cmocka_unit_test(texts_become_values),
         cmocka_unit_test(reals_come_back),     cmocka_unit_test(forms_have_meanings),
         cmocka_unit_test(names_are_found),     cmocka_unit_test(batches_and_shards_fit),
         cmocka_unit_test(listings_hold_all),
