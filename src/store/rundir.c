@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -160,13 +161,20 @@ bool dt_rundir_held(const char *folder)
 static bool is_own_log(const dt_rundir *d, const dt_options *o, const char *name)
 {
     const char *const logs[] = {o->log_dir, o->comm_log};
-    char entry[PATH_MAX];
-    const int n = snprintf(entry, sizeof entry, "%s/%.255s", d->path, name);
+    const size_t n = strlen(name);
+    char folder[PATH_MAX], log[PATH_MAX];
 
-    for (size_t i = 0; i < DT_COUNT_OF(logs) && n > 0; i++)
-        if (strncmp(logs[i], entry, (size_t)n) == 0 && (logs[i][n] == '/' || logs[i][n] == '\0'))
+    for (size_t i = 0; i < DT_COUNT_OF(logs) && realpath(d->path, folder); i++) {
+        const size_t above = strlen(folder);
+        if (!realpath(logs[i], log) || strncmp(log, folder, above) != 0)
+            continue;
+        const char *in = log + above;
+        if (in[0] == '\0' && fnmatch("rank-*.log", name, 0) == 0)
             return true;
-    return strcmp(o->log_dir, d->path) == 0 && fnmatch("rank-*.log", name, 0) == 0;
+        if (in[0] == '/' && strncmp(in + 1, name, n) == 0 && (in[1 + n] == '/' || !in[1 + n]))
+            return true;
+    }
+    return false;
 }
 
 /* What a run has left before its options were there counts for nothing. */

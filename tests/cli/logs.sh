@@ -73,6 +73,15 @@ launch 2 "${tiny[@]}" --out "$tmp/a/in" --log-dir "$tmp/a/in/logs/ranks" --comm-
 must test "$code" = 0 -a -s "$tmp/a/in/logs/ranks/rank-00001.log" -a -s "$tmp/a/in/collectives.jsonl"
 launch 2 "${tiny[@]}" --out "$tmp/same" --log-dir "$tmp/same"
 must test "$code" = 0 -a -s "$tmp/same/rank-00001.log"
+# whatever the two are called
+(
+    cd "$tmp" || exit 1
+    for names in "by1 ./by1/logs" "./by2 by2" "by3 $tmp/by3/logs" "$tmp/by4 by4/logs"; do
+        launch 2 "${tiny[@]}" --out "${names% *}" --log-dir "${names#* }"
+        must test "$code" = 0 -a -s "${names#* }/rank-00001.log"
+    done
+    exit "$bad"
+) || bad=1
 ranks=2
 mkdir -p "$tmp/taken/logs-2"
 refuses 73 "it holds 'logs-2'" -- "${tiny[@]}" --out "$tmp/taken" --log-dir "$tmp/taken/logs"

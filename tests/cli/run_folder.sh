@@ -113,6 +113,7 @@ accepts verify "$tmp/new"
 : >"$tmp/file"
 refuses 73 "$tmp/file" -- "${tiny[@]}" --out "$tmp/file"
 refuses 73 "$tmp/file/below" -- "${tiny[@]}" --out "$tmp/file/below"
+refuses 73 "characters" -- "${tiny[@]}" --out "$(printf %05000d 0)"
 refuses 73 /proc/dtrain -- "${tiny[@]}" --out /proc/dtrain
 refuses 73 "run folder / is not empty" -- "${tiny[@]}" --out /
 ln -s "$tmp/unmounted" "$tmp/away"
@@ -134,7 +135,7 @@ done
 mv "$tmp/busy" "$tmp/moved"
 bounded "$DTRAIN_BIN" "${tiny[@]}" --out "$tmp/moved" --resume auto
 must test "$code" = 73
-said "in use by another run"
+said "in use by another run (dtrain process "
 accepts "${tiny[@]}" --out "$tmp/busy" # the name is free
 job_kill
 accepts --out "$tmp/moved" --resume auto --threads 1 --epochs 1000000 --max-steps "$(records "$tmp/moved" step)"
