@@ -81,13 +81,28 @@ static dt_status verify_open(const verdict *v, dt_checkpoint *c, dt_progress *at
     return DT_OK;
 }
 
-static dt_status verify_checkpoint(const verdict *v, const dt_folder *in, const char *name,
-                                   dt_progress *at)
+/* One of a run; the run's options are read. */
+static dt_status verify_of_run(const verdict *v, const dt_folder *in, const char *name,
+                               dt_progress *at)
 {
     dt_checkpoint *c = NULL;
 
-    DT_TRY(in ? dt_checkpoint_open_in(&c, in, name) : dt_checkpoint_open(&c, name));
+    DT_TRY(dt_checkpoint_open_in(&c, in, name));
     const dt_status st = verify_open(v, c, at);
+    dt_checkpoint_close(c);
+    return st;
+}
+
+/* By itself: its options are read when it is known that all its files are there. */
+static dt_status verify_checkpoint(verdict *v, const char *path, const dt_options_reader *read)
+{
+    dt_checkpoint *c = NULL;
+    dt_progress at;
+
+    DT_TRY(dt_checkpoint_open(&c, path));
+    dt_status st = verify_options(v, path, read);
+    if (st == DT_OK)
+        st = verify_open(v, c, &at);
     dt_checkpoint_close(c);
     return st;
 }
@@ -114,7 +129,7 @@ static dt_status verify_list(verdict *v, const dt_folder *run, const dt_folder *
         char path[PATH_MAX];
         dt_progress at;
         DT_GO(st, dt_path_join(path, in->path, list[i].text), out);
-        dt_status one = verify_checkpoint(v, in, list[i].text, &at);
+        dt_status one = verify_of_run(v, in, list[i].text, &at);
         if (one != DT_OK && dt_checkpoint_gone(in, list[i].text)) {
             dt_fail_clear();
             continue;
@@ -169,8 +184,9 @@ static dt_status verify_run_model(verdict *v, const dt_folder *run)
     return verdict_add(v, st);
 }
 
-static dt_status verify_run(verdict *v, const dt_folder *run)
+static dt_status verify_run(verdict *v, const dt_folder *run, const dt_options_reader *read)
 {
+    DT_TRY(verify_options(v, run->path, read));
     DT_TRY(verify_checkpoints(v, run));
     DT_TRY(verify_run_model(v, run));
     if (v->things == 0 && v->first == DT_OK)
@@ -187,7 +203,6 @@ dt_status dt_verify(const char *path, const dt_options_reader *read)
 {
     verdict v = {.first = DT_OK, .step = -1};
     dt_folder in;
-    dt_progress at;
     struct stat info;
     dt_status st = DT_OK;
 
@@ -196,11 +211,10 @@ dt_status dt_verify(const char *path, const dt_options_reader *read)
     if (!S_ISDIR(info.st_mode))
         return verify_model(path);
     DT_TRY(dt_folder_open(&in, AT_FDCWD, "", path));
-    DT_GO(st, verify_options(&v, path, read), out);
     if (dt_checkpoint_is(&in))
-        DT_GO(st, verdict_add(&v, verify_checkpoint(&v, NULL, path, &at)), out);
+        DT_GO(st, verdict_add(&v, verify_checkpoint(&v, path, read)), out);
     else
-        DT_GO(st, verify_run(&v, &in), out);
+        DT_GO(st, verify_run(&v, &in, read), out);
     if (v.first != DT_OK)
         st = dt_fail(v.first, "%s", v.text);
 

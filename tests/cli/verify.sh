@@ -63,8 +63,8 @@ for file in model.safetensors momentum.safetensors options.yaml state.json MANIF
         cp -r "$run" "$tmp/bad"
         old "$tmp/bad"
         damage $how "$tmp/bad/checkpoints/step-0000000003/$file"
-        refuses "65|66" "$file" -- verify "$tmp/bad/checkpoints/step-0000000003"
-        refuses "65|66" "$file" -- verify "$tmp/bad"
+        refuses 65 "$file" -- verify "$tmp/bad/checkpoints/step-0000000003"
+        refuses 65 "$file" -- verify "$tmp/bad"
         must grep -q "^bad .*$file" "$tmp/stdout"
         must grep -qF "ok   $tmp/bad/checkpoints/step-0000000002" "$tmp/stdout"
         accepts --out "$tmp/bad" --resume auto --threads 1
