@@ -198,17 +198,28 @@ static dt_status check_finite(const training *t)
     return dt_finite_state(&state, t->run->momentum.mem, t->at.run_step);
 }
 
+/* Into the run's own arrays, which a divergence has made worthless. */
+static dt_status take_good(void *context, const dt_checkpoint *c)
+{
+    const dt_run *r = context;
+    const dt_snapshot into = {.model = dt_run_weights(r), .momentum = r->momentum.mem};
+    dt_progress at;
+
+    return dt_checkpoint_load(c, &into, &at);
+}
+
 /* Names the checkpoint to resume from after a divergence. One of the last step has finite numbers,
  * but gives a loss that is not: an older one gave a finite loss, too. */
 static void name_last_good(training *t)
 {
     dt_session *s = &t->session;
+    const dt_take take = {.end = t->at.run_step, .take = take_good, .context = t->run};
     char good[PATH_MAX] = "";
 
     if (!s->leads)
         return;
     if (dt_session_settle(s, t->run) != DT_OK || /* the write under way; the cause is reported */
-        dt_checkpoint_newest(&s->folder, &(dt_take){.end = t->at.run_step}, good) != DT_OK)
+        dt_checkpoint_newest(&s->folder, &take, good) != DT_OK)
         dt_fail_clear();
     if (!good[0] && t->from_step < t->at.run_step)
         memcpy(good, t->from, sizeof good);

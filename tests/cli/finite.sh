@@ -61,6 +61,14 @@ for lr in 30 1e3; do
         must grep -qF "resumed from $good " "$tmp/stderr"
     done
 done
+# a run folder that was moved meanwhile is searched, too: a bit of the exponent is flipped in step 300
+start 1 "${tiny[@]}" --max-steps 400 --epochs 1000 --save-every 4 --check-every 0 \
+    --flip weight:0:300:features.0.weight:30 --out "$tmp/goes"
+must soon has_checkpoint "$tmp/goes"
+mv "$tmp/goes" "$tmp/gone"
+job_end
+must test "$code" = 79
+must grep -q -- "checkpoints/step-0000000[0-9]* --out NEW" "$tmp/stderr"
 # none before it is left: nothing is named
 rm -r "$good"
 launch 1 "${lost[@]}" --lr "$lr" --out "$run" --resume auto --resume-force
