@@ -97,6 +97,30 @@ sweep close EIO yes
 sweep unlink EIO no
 sweep unlink EROFS no sticky
 sweep rmdir EIO no
+
+# the first save makes the folder of checkpoints: the next one is as if nothing had been
+for call in mkdir fsync create rename; do
+    for ((n = 1; n < 100; n++)); do
+        rm -rf "$tmp/run"
+        mkdir "$tmp/run"
+        failing "$tmp/run" "$call:$n:EIO" "$driver" "$tmp/run" 1 1 >/dev/null 2>&1
+        [ -s "$tmp/fired" ] || break
+        cases=$((cases + 1))
+        "$driver" "$tmp/run" 1 1 >"$tmp/saved" 2>"$tmp/stderr" || complain "after a first save without $call $n: $?"
+        ask "$tmp/run"
+        [ "saved $step $hash$torn" = "$(cat "$tmp/saved")" ] || complain "after a first save without $call $n: $word $torn"
+    done
+    [ "$n" -gt 1 ] || complain "$call: never called"
+done
+# what cannot be read may be whole: an older one is not taken for the newest
+for ((n = 1; n < 100; n++)); do
+    failing "$tmp/base" "open:$n:EIO" "$driver" --load "$tmp/base" >"$tmp/saved" 2>"$tmp/stderr"
+    code=$?
+    [ -s "$tmp/fired" ] || break
+    cases=$((cases + 1))
+    [[ $code = 66 || $code = 74 ]] || complain "open number $n of a load: exit code $code, $(cat "$tmp/saved")"
+done
+[ "$n" -gt 7 ] || complain "a load opens only $n files"
 if [ "${DISK_ERRORS:-}" = all ]; then
     for error in EIO ENOSPC EDQUOT EROFS; do
         for call in write fsync create open fallocate rename mkdir close; do

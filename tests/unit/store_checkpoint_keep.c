@@ -139,20 +139,6 @@ static void leftovers_are_swept_and_others_things_stay(void **state)
     folder_remove(other);
 }
 
-/* A save that died left its folder under the very name. */
-static void a_dead_save_is_no_obstacle(void **state)
-{
-    fixture *f = *state;
-    char names[1000];
-
-    snapshot_save(f, 1);
-    assert_int_equal(mkdir(step_path(f, ".tmp-step-0000000002"), 0755), 0);
-    folder_write(f->checkpoints, ".tmp-step-0000000002/model.safetensors", "x", 1);
-    snapshot_save(f, 2);
-    assert_string_equal(names_in(f, "", names), "step-0000000001 step-0000000002");
-    assert_loads_step(f, step_path(f, "step-0000000002"), 2);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
 int main(void)
 {
@@ -160,7 +146,6 @@ int main(void)
         TEST(rules_are_kept),
         TEST(damage_never_costs_the_last_valid_one),
         TEST(leftovers_are_swept_and_others_things_stay),
-        TEST(a_dead_save_is_no_obstacle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,30 +127,30 @@ static void others_are_passed_over(void **state)
 /* ---- Files ------------------------------------------------------------------------------- */
 
 /* A file of one tensor of 2^20 + 3 elements of `size` bytes, of which one is `bits`. */
-static void put_tensor(const char *path, const char *dtype, size_t size, size_t at, uint64_t bits)
+static void put_tensor(const char *folder, const char *dtype, size_t size, size_t at, uint64_t bits)
 {
-    const size_t count = (1 << 20) + 3;
-    char header[200] = "";
-    unsigned char *data = calloc(count, size);
-    FILE *f = fopen(path, "wb");
+    enum { HEADER = 100 }; /* padded with blanks */
+    const size_t count = (1 << 20) + 3, bytes = 8 + HEADER + count * size;
+    char *data = calloc(1, bytes);
 
-    assert_true(f && data);
-    const int n = snprintf(header + 8, sizeof header - 8,
-                           "{\"x\":{\"dtype\":\"%s\",\"shape\":[%zu],"
-                           "\"data_offsets\":[0,%zu]}}",
+    assert_non_null(data);
+    const int n = snprintf(data + 8, HEADER + 1,
+                           "{\"x\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
                            dtype, count, count * size);
-    header[0] = (char)n;
-    memcpy(data + at * size, &bits, size);
-    assert_int_equal(fwrite(header, 1, 8 + (size_t)n, f), 8 + n);
-    assert_int_equal(fwrite(data, size, count, f), count);
-    assert_int_equal(fclose(f), 0);
+    memset(data + 8 + n, ' ', HEADER - (size_t)n);
+    data[0] = HEADER;
+    memcpy(data + 8 + HEADER + at * size, &bits, size);
+    folder_write(folder, "x.safetensors", data, bytes);
     free(data);
 }
 
-static dt_status check_file(const char *path)
+static dt_status check_file(const fixture *f, const char *dtype, size_t size, size_t at,
+                            uint64_t bits)
 {
+    const char *path = folder_path(f->run, "x.safetensors");
     dt_safetensors *file = NULL;
 
+    put_tensor(f->run, dtype, size, at, bits);
     assert_ok(dt_safetensors_open(&file, path));
     const dt_status st = dt_finite_file(file, path);
     dt_safetensors_close(file);
@@ -170,27 +170,23 @@ static void every_type_is_looked_at(void **state)
     };
     static const size_t place[] = {0, 1 << 17, (1 << 20) - 1, (1 << 20) + 2};
     fixture *f = *state;
-    const char *path = folder_path(f->run, "x.safetensors");
     char text[100];
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        for (size_t p = 0; p < sizeof place / sizeof *place; p++) {
-            snprintf(text, sizeof text, "'x': element %zu is not a finite number", place[p]);
-            put_tensor(path, rows[i].dtype, rows[i].size, place[p], rows[i].infinity);
-            assert_fails(check_file(path), DT_FORMAT, text);
-            put_tensor(path, rows[i].dtype, rows[i].size, place[p], rows[i].infinity | 1);
-            assert_fails(check_file(path), DT_FORMAT, text);
+    for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
+        const char *dtype = rows[i].dtype;
+        const size_t size = rows[i].size;
+        const uint64_t sign = (uint64_t)1 << (8 * size - 1);
+        const uint64_t bad[] = {rows[i].infinity, rows[i].infinity | 1, rows[i].infinity ^ sign};
+        for (size_t k = 0; k < DT_COUNT_OF(place) * DT_COUNT_OF(bad); k++) {
+            const size_t at = place[k / DT_COUNT_OF(bad)];
+            snprintf(text, sizeof text, "'x': element %zu is not a finite number", at);
+            assert_fails(check_file(f, dtype, size, at, bad[k % DT_COUNT_OF(bad)]), DT_FORMAT,
+                         text);
         }
-        const uint64_t sign = (uint64_t)1 << (8 * rows[i].size - 1);
-        put_tensor(path, rows[i].dtype, rows[i].size, 5, rows[i].infinity ^ sign);
-        assert_fails(check_file(path), DT_FORMAT, "'x': element 5 is not a finite number");
-        put_tensor(path, rows[i].dtype, rows[i].size, 5, rows[i].largest);
-        assert_ok(check_file(path));
-        put_tensor(path, rows[i].dtype, rows[i].size, 5, rows[i].largest ^ sign);
-        assert_ok(check_file(path));
+        assert_ok(check_file(f, dtype, size, 5, rows[i].largest));
+        assert_ok(check_file(f, dtype, size, 5, rows[i].largest ^ sign));
     }
-    put_tensor(path, "I64", 8, 5, UINT64_MAX); /* has none */
-    assert_ok(check_file(path));
+    assert_ok(check_file(f, "I64", 8, 5, UINT64_MAX)); /* has none */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)

@@ -1,5 +1,5 @@
-/* store_saver.c - the thread that saves: what it writes is the snapshot of the moment, what it
- * fails at is told to the other thread, and no signal is its own. */
+/* store_saver.c - the thread that saves: it writes the snapshot of the moment, reports failures to
+ * the other thread once, and handles no signal. */
 #include "snapshot.h"
 
 #include <dirent.h>
@@ -33,24 +33,8 @@ static void snapshots_are_of_their_moment(void **state)
     dt_saver_close(NULL);
 }
 
-static void closing_waits(void **state)
-{
-    fixture *f = *state;
-    dt_saver *v = NULL;
-
-    for (int64_t k = 1; k <= 20; k++) {
-        snapshot_fill(f, k);
-        assert_ok(dt_saver_open(&v, &f->d, f->net, &keep_two));
-        assert_ok(dt_saver_save(v, &f->s, -1));
-        dt_saver_close(v);
-        char path[64];
-        snprintf(path, sizeof path, "step-%010lld", (long long)k);
-        assert_loads_step(f, folder_path(f->checkpoints, path), k);
-    }
-}
-
 /* By a file in the place of the folder: also root cannot write there. */
-static void failures_are_told_once_and_training_goes_on(void **state)
+static void failures_are_reported_once(void **state)
 {
     fixture *f = *state;
     dt_saver *v = NULL;
@@ -67,7 +51,7 @@ static void failures_are_told_once_and_training_goes_on(void **state)
     assert_int_not_equal(dt_saver_wait(v), DT_OK); /* the second was tried all the same */
     assert_non_null(strstr(dt_fail_text(), "checkpoints"));
     dt_fail_clear();
-    assert_ok(dt_saver_wait(v)); /* told once */
+    assert_ok(dt_saver_wait(v)); /* reported once */
     assert_string_equal(dt_saver_last(v), "");
 
     unlink(folder_path(f->run, "checkpoints"));
@@ -76,33 +60,6 @@ static void failures_are_told_once_and_training_goes_on(void **state)
     assert_ok(dt_saver_wait(v));
     assert_string_equal(dt_saver_last(v), folder_path(f->checkpoints, "step-0000000003"));
     assert_loads_step(f, dt_saver_last(v), 3);
-    dt_saver_close(v);
-}
-
-/* The folder is held by its descriptor: one that is moved is followed, and what has its name then
- * is left alone; one that is removed is an error. */
-static void a_folder_that_is_moved_stays_the_runs(void **state)
-{
-    fixture *f = *state;
-    dt_saver *v = NULL;
-    char moved[FOLDER_PATH + 16];
-
-    snprintf(moved, sizeof moved, "%s-moved", f->run);
-    assert_ok(dt_saver_open(&v, &f->d, f->net, &keep_two));
-    snapshot_save(f, 1);
-    assert_int_equal(rename(f->run, moved), 0);
-    assert_int_equal(mkdir(f->run, 0755), 0);
-    for (int64_t k = 2; k <= 3; k++) {
-        snapshot_fill(f, k);
-        assert_ok(dt_saver_save(v, &f->s, -1));
-    }
-    assert_ok(dt_saver_wait(v));
-    assert_int_equal(access(f->checkpoints, F_OK), -1);
-    assert_int_equal(access(folder_path(moved, "checkpoints/step-0000000001"), F_OK), -1);
-    assert_loads_step(f, folder_path(moved, "checkpoints/step-0000000003"), 3);
-    folder_remove(moved);
-    assert_ok(dt_saver_save(v, &f->s, -1));
-    assert_fails(dt_saver_wait(v), DT_CANTCREATE, "No such file");
     dt_saver_close(v);
 }
 
@@ -147,30 +104,13 @@ static void signals_are_left_to_others(void **state)
     assert_int_equal(threads_with_blocked(SIGTERM), 0);
 }
 
-static void another_network_is_a_bug(void **state)
-{
-    fixture *f = *state;
-    const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 64};
-    dt_net *twin = NULL;
-    dt_saver *v = NULL;
-
-    assert_ok(dt_net_create(&twin, &spec));
-    assert_ok(dt_saver_open(&v, &f->d, twin, &keep_two));
-    assert_fails(dt_saver_save(v, &f->s, -1), DT_BUG, "another network");
-    dt_saver_close(v);
-    dt_net_destroy(twin);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(snapshots_are_of_their_moment),
-        TEST(closing_waits),
-        TEST(failures_are_told_once_and_training_goes_on),
-        TEST(a_folder_that_is_moved_stays_the_runs),
+        TEST(failures_are_reported_once),
         TEST(signals_are_left_to_others),
-        TEST(another_network_is_a_bug),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

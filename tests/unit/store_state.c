@@ -1,43 +1,6 @@
 /* store_state.c - the state hash: the bytes it promises, in the promised order, and nothing
  * else. */
-#include "test.h"
-
-#include "store/store.h"
-
-typedef struct fixture {
-    dt_net *net;
-    size_t floats, channels;
-    dt_weights state;
-    float *momentum;
-} fixture;
-
-static int make(void **state)
-{
-    const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 16};
-    fixture *f = calloc(1, sizeof *f);
-
-    assert_non_null(f);
-    assert_ok(dt_net_create(&f->net, &spec));
-    f->floats = dt_net_slab_floats(f->net);
-    f->channels = dt_net_norm_channels(f->net);
-    float *all = calloc(2 * f->floats + 2 * f->channels, sizeof *all);
-    assert_non_null(all);
-    for (size_t i = 0; i < 2 * f->floats + 2 * f->channels; i++)
-        all[i] = (float)i;
-    f->state = (dt_weights){f->net, all, all + 2 * f->floats, all + 2 * f->floats + f->channels};
-    f->momentum = all + f->floats;
-    *state = f;
-    return 0;
-}
-
-static int release(void **state)
-{
-    fixture *f = *state;
-    free(f->state.master);
-    dt_net_destroy(f->net);
-    free(f);
-    return 0;
-}
+#include "snapshot.h"
 
 /* Append a slab in state_dict order, OIHW, by the definition of the slab's order. */
 static float *put_slab(float *to, const dt_net *net, const float *slab)
@@ -56,22 +19,23 @@ static float *put_slab(float *to, const dt_net *net, const float *slab)
 
 static void the_bytes_are_those_promised(void **state)
 {
-    const fixture *f = *state;
+    fixture *f = *state;
     const size_t count = 2 * dt_net_weight_total(f->net) + 2 * f->channels;
     const int64_t position[] = {3, 777};
     float *all = calloc(count + 4, sizeof *all); /* two int64 at the end */
     dt_digest got;
 
     assert_non_null(all);
-    float *at = put_slab(all, f->net, f->state.master);
-    at = put_slab(at, f->net, f->momentum);
-    memcpy(at, f->state.running_mean, f->channels * sizeof *at);
-    memcpy(at + f->channels, f->state.running_var, f->channels * sizeof *at);
+    snapshot_fill(f, 1);
+    float *at = put_slab(all, f->net, f->s.model.master);
+    at = put_slab(at, f->net, f->s.momentum);
+    memcpy(at, f->s.model.running_mean, f->channels * sizeof *at);
+    memcpy(at + f->channels, f->s.model.running_var, f->channels * sizeof *at);
     at += 2 * f->channels;
     assert_true(at == all + count);
     memcpy(at, position, sizeof position);
     const dt_digest want = dt_hash_bytes(all, (count + 4) * sizeof *all);
-    assert_ok(dt_state_hash(&f->state, f->momentum, 3, 777, &got));
+    assert_ok(dt_state_hash(&f->s.model, f->s.momentum, 3, 777, &got));
     assert_true(got.low == want.low && got.high == want.high);
     free(all);
 }
@@ -79,7 +43,7 @@ static void the_bytes_are_those_promised(void **state)
 static dt_digest hash_of(const fixture *f, int64_t epoch, int64_t step)
 {
     dt_digest d;
-    assert_ok(dt_state_hash(&f->state, f->momentum, epoch, step, &d));
+    assert_ok(dt_state_hash(&f->s.model, f->s.momentum, epoch, step, &d));
     return d;
 }
 
@@ -90,11 +54,12 @@ static bool same(dt_digest a, dt_digest b)
 
 static void every_part_counts_and_padding_does_not(void **state)
 {
-    const fixture *f = *state;
+    fixture *f = *state;
+    snapshot_fill(f, 1);
     const dt_digest before = hash_of(f, 1, 2);
     const size_t inside = dt_net_param(f->net, 0)->offset;
-    float *const parts[] = {f->state.master + inside, f->momentum + inside, f->state.running_mean,
-                            f->state.running_var + f->channels - 1};
+    float *const parts[] = {f->s.model.master + inside, f->s.momentum + inside,
+                            f->s.model.running_mean, f->s.model.running_var + f->channels - 1};
 
     assert_true(same(hash_of(f, 1, 2), before));
     assert_false(same(hash_of(f, 1, 3), before));
@@ -110,17 +75,18 @@ static void every_part_counts_and_padding_does_not(void **state)
     for (size_t n = 0; n < dt_net_param_count(f->net); n++) {
         const dt_param *p = dt_net_param(f->net, n);
         for (size_t k = p->count; k < dt_align(p->count, 16); k++, padding++)
-            f->state.master[p->offset + k] = f->momentum[p->offset + k] = -1;
+            f->s.model.master[p->offset + k] = f->s.momentum[p->offset + k] = -1;
     }
     assert_true(padding > 0);
     assert_true(same(hash_of(f, 1, 2), before));
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_bytes_are_those_promised),
-        cmocka_unit_test(every_part_counts_and_padding_does_not),
+        TEST(the_bytes_are_those_promised),
+        TEST(every_part_counts_and_padding_does_not),
     };
-    return cmocka_run_group_tests(tests, make, release);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
