@@ -52,7 +52,7 @@ static int64_t here(int64_t word, bool time, int64_t shift)
 static bool code_of(const dt_watch *w, const void *message, size_t bytes, uint8_t code[CODE])
 {
     unsigned length = CODE;
-    return HMAC(EVP_sha256(), w->key, DT_WATCH_KEY, message, bytes, code, &length) != NULL;
+    return HMAC(EVP_sha256(), w->who->key, DT_WATCH_KEY, message, bytes, code, &length) != NULL;
 }
 
 size_t dt_message_write(const dt_watch *w, int first, int64_t now, int64_t *out)
@@ -133,21 +133,11 @@ dt_status dt_channel_open(dt_watch *w, dt_comm *c)
     if (w->socket < 0 || bind(w->socket, (struct sockaddr *)&any, sizeof any) != 0 ||
         getsockname(w->socket, (struct sockaddr *)&any, &length) != 0)
         return dt_fail(DT_NOMEM, "a socket for the watch: %s", strerror(errno));
+    if (w->rank == 0 && getrandom(w->who->key, DT_WATCH_KEY, 0) != DT_WATCH_KEY)
+        return dt_fail(DT_BUG, "no random numbers: %s", strerror(errno));
     w->who[w->rank].port = any.sin_port;
     find_addresses(&w->who[w->rank]);
     return DT_OK;
-}
-
-dt_status dt_channel_share(dt_watch *w, dt_comm *c)
-{
-    dt_status st = DT_OK;
-
-    if (dt_comm_nodes(c) == 1)
-        return DT_OK;
-    if (w->rank == 0 && getrandom(w->key, sizeof w->key, 0) != (ssize_t)sizeof w->key)
-        st = dt_fail(DT_BUG, "no random numbers: %s", strerror(errno));
-    DT_TRY(dt_comm_agree(c, st));
-    return dt_comm_bcast(c, w->key, sizeof w->key, 0);
 }
 
 /* ---- Sending and receiving ------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <stdarg.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -87,19 +86,6 @@ static const char *manner(const dt_watch *w, int r, int64_t now)
     return state == DT_STATE_GONE || state == 'Z' ? "is gone; it was in" : "does not run, in";
 }
 
-static void say(const char *fmt, ...) DT_PRINTF(1, 2);
-static void say(const char *fmt, ...)
-{
-    char line[1024] = "dtrain: ";
-    const size_t length = strlen(line);
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(line + length, sizeof line - length, fmt, args);
-    va_end(args);
-    dt_log_line(line);
-}
-
 static void describe(const dt_watch *w, const dt_watch_verdict *v, char *out, size_t room)
 {
     const int r = v->rank;
@@ -115,11 +101,12 @@ static void describe(const dt_watch *w, const dt_watch_verdict *v, char *out, si
         snprintf(waits, sizeof waits, "; %d rank%s for it", v->waits,
                  v->waits == 1 ? " waits" : "s wait");
     if (v->kind != DT_WATCH_ALL_WAIT)
-        snprintf(out, room, "%s %s %s for %.1f s%s%s", rank, manner(w, r, dt_place_clock()), place,
-                 v->still_s, others, waits);
+        snprintf(out, room, "dtrain: %s %s %s for %.1f s%s%s", rank, manner(w, r, dt_place_clock()),
+                 place, v->still_s, others, waits);
     else
         snprintf(out, room,
-                 "all %d ranks wait, %s in %s, for %.1f s: a message between them is lost or very "
+                 "dtrain: all %d ranks wait, %s in %s, for %.1f s: a message between them is lost "
+                 "or very "
                  "late, or no UDP passes between the hosts, which would tell who is late",
                  w->world, rank, place, v->still_s);
 }
@@ -132,12 +119,11 @@ static void tell(dt_watch *w, const dt_watch_verdict *v)
 
     if (v->kind != DT_WATCH_FINE && (!same || v->still_s >= w->next_s)) {
         describe(w, v, line, sizeof line);
-        say("%s", line);
+        dt_log_line(line);
         w->next_s = 2 * v->still_s;
-    } else if (v->kind == DT_WATCH_FINE && w->last.kind == DT_WATCH_ALL_WAIT) {
-        say("the ranks go on");
-    } else if (v->kind == DT_WATCH_FINE && w->last.kind == DT_WATCH_LATE) {
-        say("rank %d goes on", w->last.rank);
+    } else if (v->kind == DT_WATCH_FINE && w->last.kind != DT_WATCH_FINE) {
+        snprintf(line, sizeof line, "dtrain: rank %d goes on", w->last.rank);
+        dt_log_line(line);
     }
     w->last = *v;
 }
@@ -150,11 +136,13 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
     enum { TRIES = 20 }; /* a disk has two seconds for the last text */
     const struct timespec pause = {.tv_nsec = 100 * 1000000L};
     const int before = w->written;
-    char what[768];
+    char line[1024], what[768];
 
     describe(w, v, what, sizeof what);
-    say("%s: ended after %s %g s; checkpoints are whole: start it again with --resume auto", what,
-        limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
+    snprintf(line, sizeof line,
+             "%s: ended after %s %g s; checkpoints are whole: start it again with --resume auto",
+             what, limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
+    dt_log_line(line);
     dt_tell(w->board->ended, 1 + dt_status_exit_code(DT_STALLED));
     for (int i = 0; i < TRIES && w->file >= 0 && w->written < before + 2; i++)
         nanosleep(&pause, NULL); /* the one under way may be of before */

@@ -36,6 +36,7 @@ typedef struct dt_who {
     int64_t pid, first;                        /* first: rank of its node */
     int64_t port, address[DT_WATCH_ADDRESSES]; /* of its datagrams, network order; 0: none */
     char host[DT_HOST_CHARS];
+    uint8_t key[DT_WATCH_KEY]; /* of the run's datagrams: rank 0's; else 0 */
 } dt_who;
 
 struct dt_watch {
@@ -53,8 +54,7 @@ struct dt_watch {
     dt_watch_verdict last; /* what was said; FINE: nothing */
     double next_s;         /* of stillness, when it is said again */
 
-    int socket; /* -1: one node */
-    uint8_t key[DT_WATCH_KEY];
+    int socket;                 /* -1: one node */
     struct sockaddr_in *leader; /* [world] of a node's first rank: who spoke for the node last */
     int64_t *sent;              /* [world] the last message about each rank */
 
@@ -80,10 +80,9 @@ void dt_monitor_obey(const dt_watch *w);
 
 /* ---- Other nodes (channel.c) ----------------------------------------------------------------- */
 
-/* This rank's socket, its part of w->who, and after those were put together, the run's key. Does
- * nothing where there is one node. DT_NOMEM. Local; share: Collective. */
+/* This rank's socket and its part of w->who, the run's key too. Does nothing where there is one
+ * node. DT_NOMEM. Local. */
 dt_status dt_channel_open(dt_watch *w, dt_comm *c) DT_MUST_CHECK;
-dt_status dt_channel_share(dt_watch *w, dt_comm *c) DT_MUST_CHECK;
 /* To the other nodes, this node's rows as of `now`. Never waits. Local. */
 void dt_channel_send(dt_watch *w, int64_t now);
 /* All that has come into the board. Never waits. Local. */

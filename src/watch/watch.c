@@ -122,7 +122,6 @@ static dt_status share(dt_watch *w, dt_comm *c, const dt_watch_opts *o, const ch
     void *memory = NULL;
 
     DT_TRY(dt_comm_sum_i64(c, (int64_t *)(void *)w->who, words));
-    DT_TRY(dt_channel_share(w, c));
     DT_TRY(dt_node_mem_create(&w->memory, c, bytes, "the ranks' progress", &memory, why));
     if (!memory)
         return DT_OK;

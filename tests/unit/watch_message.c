@@ -13,11 +13,13 @@ static dt_watch *new_watch(int first, int end)
     dt_watch *w = NULL;
 
     assert_ok(dt_calloc(&w, 1, sizeof *w, "a watch"));
-    *w = (dt_watch){.world = WORLD, .node_first = first, .node_end = end, .key = {1, 2, 3}};
+    *w = (dt_watch){.world = WORLD, .node_first = first, .node_end = end};
     w->board = aligned_alloc(64, sizeof *w->board + WORLD * sizeof *w->board->row);
     assert_non_null(w->board);
     memset(w->board, 0, sizeof *w->board + WORLD * sizeof *w->board->row);
     assert_ok(dt_calloc(&w->sent, WORLD, sizeof *w->sent, "a watch"));
+    assert_ok(dt_calloc(&w->who, WORLD, sizeof *w->who, "a watch"));
+    w->who->key[0] = 1;
     return w;
 }
 
@@ -42,6 +44,7 @@ static void free_watch(dt_watch *w)
 {
     free(w->board);
     free(w->sent);
+    free(w->who);
     free(w);
 }
 
@@ -98,7 +101,7 @@ static void nothing_else_is_believed(void **state)
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
         to->node_first = row[i].first;
         to->node_end = row[i].end;
-        to->key[0] = row[i].key;
+        to->who->key[0] = row[i].key;
         assert_int_equal(dt_message_read(to, message, bytes, then), -1);
     }
     for (int r = 0; r < WORLD; r++)
