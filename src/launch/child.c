@@ -106,15 +106,18 @@ int dt_signals_next(int fd)
 {
     uint8_t byte;
 
-    return read(fd, &byte, 1) == 1 ? byte : 0;
+    while (read(fd, &byte, 1) == 1)
+        if (byte != SIGCHLD)
+            return byte;
+    return 0;
 }
 
 dt_status dt_signals_stopped(int fd)
 {
-    for (int number; (number = dt_signals_next(fd)) != 0;)
-        if (number != SIGCHLD)
-            return dt_fail(DT_PREEMPTED,
-                           "stopped by SIG%s before all hosts had come: start it again",
-                           sigabbrev_np(number));
-    return DT_OK;
+    const int number = dt_signals_next(fd);
+
+    return number == 0
+               ? DT_OK
+               : dt_fail(DT_PREEMPTED, "stopped by SIG%s before all hosts had come: start it again",
+                         sigabbrev_np(number));
 }

@@ -317,13 +317,6 @@ static void hear(dt_first *f, int k)
     json_decref(message);
 }
 
-static void pass_signals(dt_first *f)
-{
-    for (int number; (number = dt_signals_next(f->signals)) != 0;)
-        if (number != SIGCHLD)
-            kill(f->mpirun, number);
-}
-
 static int stand_between(dt_first *f)
 {
     int code = 0;
@@ -338,8 +331,8 @@ static int stand_between(dt_first *f)
                 hear(f, k);
         if (f->poll[AGENTS].revents)
             take_request(f);
-        if (f->poll[SIGNALS].revents)
-            pass_signals(f);
+        for (int number; (number = dt_signals_next(f->signals)) != 0;)
+            kill(f->mpirun, number);
         if (dt_child_ended(f->mpirun, &code))
             return code;
     }

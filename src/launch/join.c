@@ -107,8 +107,7 @@ static void pass_signals(joined *j)
     int code = 0;
 
     for (int number; (number = dt_signals_next(j->signals)) != 0;)
-        if (number != SIGCHLD)
-            (void)dt_wire_say(j->wire, json_pack("{s:i}", "signal", number));
+        (void)dt_wire_say(j->wire, json_pack("{s:i}", "signal", number));
     if (j->daemon && dt_child_ended(j->daemon, &code)) {
         j->daemon = 0;
         (void)dt_wire_say(j->wire, json_pack("{s:i}", "done", code));
@@ -159,11 +158,8 @@ static void leave(joined *j)
 {
     const double until = dt_seconds() + LEAVE_S;
 
-    while (j->daemon && dt_seconds() < until) {
-        struct pollfd p = {.fd = j->signals, .events = POLLIN};
-        if (poll(&p, 1, 100) > 0)
-            pass_signals(j);
-    }
+    for (; j->daemon && dt_seconds() < until; pass_signals(j))
+        nanosleep(&(struct timespec){.tv_nsec = 100 * 1000000L}, NULL);
     if (j->daemon)
         kill(j->daemon, SIGKILL); /* its ranks follow it */
 }

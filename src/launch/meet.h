@@ -66,9 +66,9 @@ json_t *dt_agent_request(int argc, char **argv);
 
 /* ---- Signals (child.c) ----------------------------------------------------------------------- */
 
-/* Signals that are for the run, and the ends of children, come by this descriptor from now on. */
+/* From now on signals that are for the run, and ends of children, make this descriptor readable. */
 dt_status dt_signals_open(int *fd) DT_MUST_CHECK;
-/* The next one; 0: there is none. */
+/* The next signal that is for the run; 0: there is none. */
 int dt_signals_next(int fd);
 /* Whether one has come before the run began: a failure DT_PREEMPTED then. */
 dt_status dt_signals_stopped(int fd) DT_MUST_CHECK;

@@ -83,10 +83,9 @@ static dt_status read_root(table_reader *t, json_t *root)
                        &version, "status", &status, "server_count", &count, "server_list", &servers,
                        "board_id", &unused, "group_count", &unused) != 0)
         return dt_fail(DT_CONFIG, "%s: %s", t->path, error.text);
-    if (strcmp(version, "1.0") != 0)
-        return dt_fail(DT_CONFIG, "%s: version is '%.40s', not '1.0'", t->path, version);
-    if (strcmp(status, "completed") != 0)
-        return dt_fail(DT_CONFIG, "%s: status is '%.40s', not 'completed'", t->path, status);
+    if (strcmp(version, "1.0") != 0 || strcmp(status, "completed") != 0)
+        return dt_fail(DT_CONFIG, "%s: version '%.40s' and status '%.40s', not 1.0 and completed",
+                       t->path, version, status);
     if (json_array_size(servers) == 0)
         return dt_fail(DT_CONFIG, "%s: server_list is not a list of servers", t->path);
     if (!is_number(count, &n) || (size_t)n != json_array_size(servers))

@@ -39,11 +39,10 @@ dt_status dt_token_read(dt_token *t, const char *path)
     char *text = NULL;
     size_t length = 0;
 
-    if (!path && !given)
-        return dt_fail(DT_USAGE, "hosts that are started one by one need a common secret: "
-                                 "--token-file FILE, or " DT_TOKEN_VARIABLE);
     if (!path)
-        return token_of(t, given, strlen(given), DT_TOKEN_VARIABLE);
+        return given ? token_of(t, given, strlen(given), DT_TOKEN_VARIABLE)
+                     : dt_fail(DT_USAGE, "hosts that are started one by one need a common secret: "
+                                         "--token-file FILE, or " DT_TOKEN_VARIABLE);
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
         (info.st_mode & 077 || info.st_uid != geteuid()))
         return dt_fail(DT_CONFIG,

@@ -8,8 +8,9 @@ enum { MOST_RANKS = DT_MOST_HOSTS * DT_MOST_SLOTS };
 static const struct {
     const char *name, *metavar, *help;
     size_t offset;
-    int64_t least, most; /* of a number; most 0: it is a text */
+    int64_t least, most; /* of a number; most 0: it is a text; -1: it has no value */
 } row[] = {
+#define FLAG(member) offsetof(dt_words, member), 0, -1
 #define TEXT(member) offsetof(dt_words, member), 0, 0
 #define NUMBER(member, least, most) offsetof(dt_words, member), least, most
     {"hosts", "LIST", "hosts and their ranks: a:8,b:8", TEXT(hosts)},
@@ -33,6 +34,8 @@ static const struct {
     {"token-file", "FILE", "a secret that all of them hold (or DTRAIN_TOKEN)", TEXT(token)},
     {"program", "FILE", "what a rank is, in place of dtrain: a script that ends by becoming it",
      TEXT(program)},
+    {"dry-run", "", "print what would be started", FLAG(dry_run)},
+    {"help", "", "print this", FLAG(help)},
 };
 enum { ROWS = DT_COUNT_OF(row) };
 
@@ -46,8 +49,7 @@ void dt_words_help(void)
         snprintf(option, sizeof option, "--%s %s", row[i].name, row[i].metavar);
         printf("  %-28s %s\n", option, row[i].help);
     }
-    printf("  %-28s %s\n  %-28s %s\n", "--dry-run", "print what would be started", "--",
-           "all that follows is dtrain's own");
+    printf("  %-28s %s\n", "--", "all that follows is dtrain's own");
 }
 
 /* The row that is called like the first bytes of name; -1: none. */
@@ -98,15 +100,13 @@ dt_status dt_words_read(dt_words *w, char **word)
         const size_t length = strcspn(*word, "=");
         const int i = strncmp(*word, "--", 2) == 0 ? find_row(name, length - 2) : -1;
         const bool own = (*word)[length] != '\0'; /* value: --name=value */
-        if (i >= 0) {
+        if (i < 0) {
+            *rest++ = *word;
+        } else if (row[i].most < 0) {
+            *(bool *)((char *)w + row[i].offset) = true;
+        } else {
             DT_TRY(set(w, i, own ? *word + length + 1 : word[1]));
             word += !own;
-        } else if (strcmp(*word, "--dry-run") == 0) {
-            w->dry_run = true;
-        } else if (strcmp(*word, "--help") == 0) {
-            w->help = true;
-        } else {
-            *rest++ = *word;
         }
     }
     for (word += *word != NULL; *word; word++)

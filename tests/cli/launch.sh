@@ -127,11 +127,11 @@ spoils() {
 while IFS='|' read -r text change; do
     spoils "$text" "$change"
 done <<'END'
-version is '1.1', not '1.0'|s/"1.0"/"1.1"/
+version '1.1' and status 'completed', not 1.0 and completed|s/"1.0"/"1.1"/
 Expected string, got real|s/"1.0"/1.0/
 not found: version|/version/d
 server_count is '3', but server_list has 2|s/"server_count": "2"/"server_count": "3"/
-status is 'pending', not 'completed'|s/completed/pending/
+version '1.0' and status 'pending', not 1.0 and completed|s/completed/pending/
 server_list[0]: rank_id is '5', expected '0'|s/"rank_id": "0"/"rank_id": "5"/
 server_list[0]: rank_id is 'one', expected '1'|s/"rank_id": "1"/"rank_id": "one"/
 server_list[1]: server_id 'Z' stands after 'a': servers stand in lexical order|s/"server_id": "b"/"server_id": "Z"/
