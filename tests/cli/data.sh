@@ -36,9 +36,6 @@ done
 
 data=$tmp/nowhere
 wrong 66 "$data" "No such file"
-data=$tmp/empty
-mkdir "$data"
-wrong 66 "'$data' holds neither CIFAR-10 batches (data_batch_1.bin) nor images (train/CLASS/*.png|jpg)"
 data=$png
 wrong 66 "'$data' is a file"
 

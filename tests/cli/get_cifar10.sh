@@ -50,7 +50,6 @@ absent out
 try 65 "holds no $set_dir/test_batch.bin" out --from missing.tgz --no-check
 absent out
 try 66 "nowhere.tgz" out --from nowhere.tgz
-try 64 "--from needs a file" out --from
 try 64 "unknown option '--form'" --form whole.tgz
 try 73 "cannot make the folder" whole.tgz/out --from whole.tgz --no-check
 CIFAR10_URL=file://$tmp/nowhere.tgz try 69 "cannot download" out

@@ -41,17 +41,15 @@ accepts "${tiny[@]}" --net resnet50 --image-size 32 --out "$tmp/resnet"
 
 # there and back
 accepts convert "$tmp/run1" --names cs744 --out "$tmp/cs744"
-accepts convert "$tmp/cs744" --names torchvision --out "$tmp/back"
-must cmp "$tmp/back" "$tmp/run1/model.safetensors"
-rm "$tmp/back"
+accepts convert "$tmp/cs744" --names torchvision --out "$tmp/back1"
+must cmp "$tmp/back1" "$tmp/run1/model.safetensors"
 accepts convert "$tmp/resnet" --names kuangliu --out "$tmp/kuangliu"
-accepts convert "$tmp/kuangliu" --out "$tmp/back"
-must cmp "$tmp/back" "$tmp/resnet/model.safetensors"
-rm "$tmp/back"
+accepts convert "$tmp/kuangliu" --out "$tmp/back2"
+must cmp "$tmp/back2" "$tmp/resnet/model.safetensors"
 accepts verify "$tmp/kuangliu"
 accepts convert "$tmp/resnet" --names mindspore --out "$tmp/mindspore" # counts no batches
-accepts convert "$tmp/mindspore" --out "$tmp/back"
-must cmp "$tmp/back" "$tmp/resnet/model.safetensors"
+accepts convert "$tmp/mindspore" --out "$tmp/back3"
+must cmp "$tmp/back3" "$tmp/resnet/model.safetensors"
 accepts verify "$tmp/mindspore"
 accepts eval --model "$tmp/mindspore" --data synthetic:64 --precision fp32
 ms=("${tiny[@]}" --net resnet50 --image-size 32 --names mindspore --save-every 1 --out "$tmp/ms")

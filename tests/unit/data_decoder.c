@@ -101,9 +101,8 @@ static void it_obeys_its_caller_alone(void **state)
     uint8_t pixels[48];
 
     (void)state;
-    kill(decoder.pid, SIGINT);
-    kill(decoder.pid, SIGTERM);
-    kill(decoder.pid, SIGHUP);
+    for (int i = 0; i < 3; i++)
+        kill(decoder.pid, (const int[]){SIGINT, SIGTERM, SIGHUP}[i]);
     assert_ok(decode(pixels));
     close(decoder.fd);
     decoder.fd = -1;

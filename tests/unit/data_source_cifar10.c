@@ -101,10 +101,8 @@ static void planes_become_interleaved_pixels_in_order(void **state)
 
     (void)state;
     assert_string_equal(info->kind, "cifar10");
-    assert_int_equal(info->classes, 10);
-    assert_true(info->height == 32 && info->width == 32);
-    assert_int_equal(info->train, 50000);
-    assert_int_equal(info->test, 10000);
+    assert_true(info->classes == 10 && info->height == 32 && info->width == 32);
+    assert_true(info->train == 50000 && info->test == 10000);
     assert_string_equal(info->class_name[0], "airplane");
     assert_string_equal(info->class_name[9], "truck");
     for (size_t i = 0; i < DT_COUNT_OF(full_record); i++) {

@@ -89,11 +89,8 @@ static void samples_follow_the_bytes_of_class_and_name(void **state)
     dt_source *s = source_loaded(root, 0, 0, &memory);
     const dt_source_info *info = dt_source_describe(s);
     assert_string_equal(info->kind, "images");
-    assert_int_equal(info->classes, 4);
-    assert_int_equal(info->width, 6);
-    assert_int_equal(info->height, 5);
-    assert_int_equal(info->train, 7);
-    assert_int_equal(info->test, 1);
+    assert_true(info->classes == 4 && info->width == 6 && info->height == 5);
+    assert_true(info->train == 7 && info->test == 1);
     const char *const class[] = {"B", "a", "a-b", "b"};
     for (int c = 0; c < 4; c++)
         assert_string_equal(info->class_name[c], class[c]);

@@ -24,8 +24,7 @@ static void names_and_counts(void **state)
         assert_string_equal(info->kind, "synthetic");
         assert_int_equal(info->train, good[i].train);
         assert_int_equal(info->test, good[i].test);
-        assert_int_equal(info->classes, 10);
-        assert_true(info->width == 32 && info->height == 32);
+        assert_true(info->classes == 10 && info->width == 32 && info->height == 32);
         dt_source_close(s);
     }
     for (size_t i = 0; i < DT_COUNT_OF(bad); i++)

@@ -149,13 +149,12 @@ static void namings_are_written_and_read(const fixture *f, const char *scheme,
 static void resnet_namings(void **state)
 {
     const fixture *f = *state;
+    const char *const names[] = {"conv1.weight", "layer1.0.shortcut.0.weight",
+                                 "layer2.0.shortcut.1.running_var", "linear.bias", NULL};
     const dt_model_file_opts cs744 = {"cs744", "cifar", 1};
     const dt_target other = dt_target_path(f->other);
 
-    namings_are_written_and_read(f, "kuangliu",
-                                 (const char *[]){"conv1.weight", "layer1.0.shortcut.0.weight",
-                                                  "layer2.0.shortcut.1.running_var", "linear.bias",
-                                                  NULL});
+    namings_are_written_and_read(f, "kuangliu", names);
     assert_fails(dt_model_put(&f->state, &other, &cs744, NULL), DT_CONFIG, "cs744");
     assert_int_not_equal(access(f->other, F_OK), 0);
 }
@@ -165,11 +164,11 @@ static void vgg_namings(void **state)
     const fixture *f = *state;
     const char *const features[] = {"features.0.weight", "features.1.running_mean",
                                     "features.25.bias", "classifier.weight", NULL};
+    const char *const layers[] = {"layers.0.weight", "layers.1.running_mean", "layers.25.bias",
+                                  "fc1.weight", NULL};
     namings_are_written_and_read(f, "torchvision", features);
     namings_are_written_and_read(f, "kuangliu", features);
-    namings_are_written_and_read(f, "cs744",
-                                 (const char *[]){"layers.0.weight", "layers.1.running_mean",
-                                                  "layers.25.bias", "fc1.weight", NULL});
+    namings_are_written_and_read(f, "cs744", layers);
 }
 
 /* reference: mindspore-ai/docs, docs/sample_code/distributed_training/resnet.py: the cells of
