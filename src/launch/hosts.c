@@ -47,29 +47,16 @@ dt_status dt_hosts_add(dt_hosts *h, const char *name, size_t length, int64_t slo
     return DT_OK;
 }
 
-static dt_status parse_one(dt_hosts *h, const char *text, size_t length, int slots,
-                           const char *what)
+dt_status dt_hosts_parse(dt_hosts *h, const char *text, int slots)
 {
-    const char *colon = memchr(text, ':', length), *end = NULL;
-    int64_t n = slots;
-
-    if (colon && (!dt_whole_parse(colon + 1, &end, &n) || end != text + length))
-        return dt_fail(DT_USAGE, "%s: '%.*s' is not NAME:RANKS", what, (int)length, text);
-    return dt_hosts_add(h, text, colon ? (size_t)(colon - text) : length, n);
-}
-
-dt_status dt_hosts_parse(dt_hosts *h, const char *text, int slots, const char *what)
-{
-    *h = (dt_hosts){.host = NULL};
-    for (const char *at = text;; at++) {
-        const size_t length = strcspn(at, ",");
-        const dt_status st = parse_one(h, at, length, slots, what);
-        if (st != DT_OK) {
-            dt_hosts_release(h);
-            return st;
-        }
-        at += length;
-        if (!*at)
+    for (const char *at = text, *end;; at = end + 1) {
+        const size_t length = strcspn(at, ":,");
+        int64_t n = slots;
+        end = at + length;
+        if ((*end == ':' && !dt_whole_parse(end + 1, &end, &n)) || (*end && *end != ','))
+            return dt_fail(DT_USAGE, "--hosts: '%.80s' does not begin with NAME or NAME:RANKS", at);
+        DT_TRY(dt_hosts_add(h, at, length, n));
+        if (!*end)
             return DT_OK;
     }
 }

@@ -21,7 +21,7 @@ static dt_status find_hosts(const dt_words *w, dt_hosts *h)
     if (!!w->hosts + !!w->hostfile + !!w->rank_table > 1)
         return dt_fail(DT_USAGE, "--hosts, --hostfile and --rank-table: one of them, not several");
     if (w->hosts)
-        return dt_hosts_parse(h, w->hosts, (int)DT_MAX(w->per_host, 1), "--hosts");
+        return dt_hosts_parse(h, w->hosts, (int)DT_MAX(w->per_host, 1));
     if (w->rank_table)
         return dt_ranktable_read(h, w->rank_table);
     if (!w->hostfile)
@@ -305,7 +305,7 @@ dt_status dt_ranktable(int argc, char **argv, int *code)
     if (file)
         st = dt_ranktable_read(&h, file);
     else
-        st = dt_hosts_parse(&h, w.hosts, w.per_host > 0 ? (int)w.per_host : 8, "--hosts");
+        st = dt_hosts_parse(&h, w.hosts, w.per_host > 0 ? (int)w.per_host : 8);
     if (st == DT_OK && !file)
         st = dt_ranktable_write(stdout, &h);
     if (st == DT_OK && file) {

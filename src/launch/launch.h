@@ -27,8 +27,9 @@ void dt_hosts_release(dt_hosts *h);
 /* One host more. DT_USAGE: its name is not one, is there already, or has no sensible number of
  * ranks. DT_NOMEM. Local, like all here. */
 dt_status dt_hosts_add(dt_hosts *h, const char *name, size_t length, int64_t slots) DT_MUST_CHECK;
-/* "a:8,b:8"; without a number, `slots`. what: names the text in messages. DT_USAGE; DT_NOMEM. */
-dt_status dt_hosts_parse(dt_hosts *h, const char *text, int slots, const char *what) DT_MUST_CHECK;
+/* Those of the option --hosts, "a:8,b:8"; without a number, `slots`. The caller releases h, also
+ * where it fails. DT_USAGE; DT_NOMEM. */
+dt_status dt_hosts_parse(dt_hosts *h, const char *text, int slots) DT_MUST_CHECK;
 
 /* ---- Rank tables ----------------------------------------------------------------------- */
 
