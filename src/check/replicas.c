@@ -16,70 +16,56 @@ void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHA
         dt_norm_element(b->norm, b->first + i, out);
 }
 
-/* The blocks of a tensor; out may be NULL, to count them. */
-static size_t cut_tensor(dt_check_block *out, dt_check_block tensor)
+/* At most. */
+static size_t count_blocks(const dt_net *net)
 {
-    size_t blocks = 0;
-
-    for (size_t first = 0; first < tensor.count; first += DT_CHECK_BLOCK, blocks++)
-        if (out) {
-            out[blocks] = tensor;
-            out[blocks].first = first;
-            out[blocks].at = tensor.at + first;
-            out[blocks].count = DT_MIN(tensor.count - first, (size_t)DT_CHECK_BLOCK);
-        }
-    return blocks;
+    return 2 * (dt_net_slab_floats(net) / DT_CHECK_BLOCK + dt_net_param_count(net)) +
+           2 * (dt_net_norm_channels(net) / DT_CHECK_BLOCK + dt_net_norm_count(net));
 }
 
-static size_t cut_all(const dt_checks *c, dt_check_block *out)
+static void cut_blocks(dt_checks *c)
 {
-    const struct {
-        const char *area;
-        const float *params, *norms; /* one of them */
-    } rows[] = {{"weights", c->s.weights.master, NULL},
-                {"momentum", c->s.momentum, NULL},
-                {"running mean", NULL, c->s.weights.running_mean},
-                {"running variance", NULL, c->s.weights.running_var}};
-    size_t n = 0;
+    static const char *const area[] = {"weights", "momentum", "running mean", "running variance"};
+    const float *const base[] = {c->s.weights.master, c->s.momentum, c->s.weights.running_mean,
+                                 c->s.weights.running_var};
+    const dt_net *net = c->s.net;
+    dt_replicas *k = &c->replicas;
 
-    for (size_t k = 0; k < DT_COUNT_OF(rows); k++) {
-        const bool norms = rows[k].norms != NULL;
-        const size_t tensors = norms ? dt_net_norm_count(c->s.net) : dt_net_param_count(c->s.net);
-        for (size_t i = 0; i < tensors; i++) {
-            dt_check_block b = {.area = rows[k].area};
-            if (norms) {
-                b.norm = dt_net_norm(c->s.net, i);
-                b.at = rows[k].norms + b.norm->offset;
-                b.count = b.norm->channels;
-            } else {
-                b.param = dt_net_param(c->s.net, i);
-                b.at = rows[k].params + b.param->offset;
-                b.count = b.param->count;
-            }
-            n += cut_tensor(out ? out + n : NULL, b);
+    for (int a = 0; a < 4; a++)
+        for (size_t i = 0; i < (a < 2 ? dt_net_param_count(net) : dt_net_norm_count(net)); i++) {
+            const dt_param *p = a < 2 ? dt_net_param(net, i) : NULL;
+            const dt_norm *n = a < 2 ? NULL : dt_net_norm(net, i);
+            const float *at = base[a] + (p ? p->offset : n->offset);
+            const size_t count = p ? p->count : n->channels;
+            for (size_t first = 0; first < count; first += DT_CHECK_BLOCK)
+                k->block[k->blocks++] =
+                    (dt_check_block){.area = area[a],
+                                     .param = p,
+                                     .norm = n,
+                                     .first = first,
+                                     .count = DT_MIN(count - first, (size_t)DT_CHECK_BLOCK),
+                                     .at = at + first};
         }
-    }
-    return n;
 }
 
 dt_status dt_replicas_open(dt_checks *c)
 {
     dt_replicas *k = &c->replicas;
-    const size_t world = (size_t)dt_comm_world(c->s.comm);
+    const size_t world = (size_t)dt_comm_world(c->s.comm), most = count_blocks(c->s.net);
     const size_t part = c->s.shares ? (size_t)dt_comm_node_rank(c->s.comm) : 0;
     const size_t parts = c->s.shares ? (size_t)dt_comm_node_ranks(c->s.comm) : 1;
 
-    *k = (dt_replicas){.blocks = cut_all(c, NULL), .stored_step = -1};
-    k->mine = part * k->blocks / parts;
-    k->end = (part + 1) * k->blocks / parts;
+    *k = (dt_replicas){.stored_step = -1};
     k->compare = !c->s.diverges && (c->s.shares ? dt_comm_nodes(c->s.comm) > 1 : world > 1);
     k->guard = c->s.shares || !k->compare;
-    DT_TRY(dt_calloc(&k->block, k->blocks, sizeof *k->block, "the checks"));
-    DT_TRY(dt_calloc(&k->digest, k->blocks, sizeof *k->digest, "the checks"));
-    DT_TRY(dt_calloc(&k->stored, k->blocks, sizeof *k->stored, "the checks"));
-    DT_TRY(dt_calloc(&k->wire, 2 * k->blocks, sizeof *k->wire, "the checks"));
+    DT_TRY(dt_calloc(&k->block, most, sizeof *k->block, "the checks"));
+    DT_TRY(dt_calloc(&k->digest, most, sizeof *k->digest, "the checks"));
+    DT_TRY(dt_calloc(&k->stored, most, sizeof *k->stored, "the checks"));
+    DT_TRY(dt_calloc(&k->wire, 2 * most, sizeof *k->wire, "the checks"));
     DT_TRY(dt_calloc(&k->value, world, sizeof *k->value, "the checks"));
-    cut_all(c, k->block);
+    cut_blocks(c);
+    k->mine = part * k->blocks / parts;
+    k->end = (part + 1) * k->blocks / parts;
     return DT_OK;
 }
 

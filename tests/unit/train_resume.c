@@ -1,6 +1,7 @@
 /* train_resume.c - which checkpoint a run resumes from, and whether it belongs to the run. */
 #include "train/session.h"
 
+#include "small_run.h"
 #include "snapshot.h"
 
 static dt_comm *comm;
@@ -13,14 +14,9 @@ typedef struct running {
 
 static void running_open(running *t)
 {
-    dt_options o;
+    dt_options o = small_run("vgg11");
 
-    dt_options_init(&o);
-    o.data = "synthetic:64";
-    o.net = "vgg11";
-    o.width_divisor = 32;
     o.shards = 1;
-    o.threads = 1;
     o.resume = "auto";
     assert_ok(dt_run_open(&t->r, comm, &o, DT_FOR_TRAINING));
     folder_make(t->folder);
