@@ -1,9 +1,11 @@
-/* comm.c - the communicator: ranks, nodes, small collectives, memory of a node, the end by abort
- * (abort.sh gives the argument `abort`). */
+/* comm.c - the communicator: ranks, nodes, small collectives, memory of a node, and agreement: for
+ * every pattern of failing ranks all return the same status, the cause of the lowest is printed
+ * once, and no record is left. */
 #include "ranks.h"
 
+#include "capture.h"
+
 #include <sys/mman.h>
-#include <unistd.h>
 
 static void numbers_fit(void **state)
 {
@@ -85,8 +87,8 @@ static void bcast_from_every_root(void **state)
         }
 }
 
-/* No rank leaves the barrier before the last has come: each rank writes that it came
- * before, and reads that all came after. */
+/* No rank leaves the barrier before the last one has come: each writes before it that it came,
+ * and reads after it that all came. */
 static void barrier_waits_for_all(void **state)
 {
     (void)state;
@@ -158,45 +160,88 @@ static void one_block_for_all(void **state)
     dt_node_mem_destroy(NULL);
 }
 
-/* In the middle of a step the last rank fails alone: it gives back what it holds, for
- * which it must not wait for the others, and ends them with its code. */
-static int fail_alone(const char *row)
-{
-    const dt_span tensor = {0, 100000};
-    const dt_exchange_opts o = {.name = row,
-                                .shards = dt_comm_world(comm),
-                                .floats = tensor.count,
-                                .tensor = &tensor,
-                                .tensors = 1};
-    dt_node_mem *m = NULL;
-    dt_exchange *x = NULL;
-    dt_slab slab;
-    void *memory = NULL;
-    const char *why = NULL;
-    const float *sum = NULL;
-    const dt_span *owned = NULL;
-    size_t spans = 0;
-    dt_exchange_needs needs;
+/* ---- Agreement ------------------------------------------------------------------- */
 
-    if (dt_exchange_plan(comm, &o, &needs) != DT_OK)
-        return 1;
-    const size_t bytes = needs.slabs * tensor.count * sizeof(float);
-    if (dt_node_mem_create(&m, comm, bytes, "test", &memory, &why) != DT_OK ||
-        dt_slab_create(&slab, bytes, "test") != DT_OK ||
-        dt_exchange_open(&x, comm, &o, needs.shares ? memory : slab.mem) != DT_OK)
-        return 1;
-    memset(dt_exchange_leaf(x), 0, tensor.count * sizeof(float));
-    if (dt_comm_rank(comm) < dt_comm_world(comm) - 1) {
-        if (dt_exchange_ready(x, tensor.count) != DT_OK)
-            return 1;
-        return dt_exchange_finish(x, &sum, &owned, &spans) == DT_OK ? 0 : 1;
+static const dt_status status_of[] = {DT_NOINPUT, DT_FORMAT, DT_NOMEM, DT_CONFIG};
+
+/* One agreement, or two, as callers pass an agreed failure on: the second prints nothing. Ranks
+ * that succeed have a record of a failure that they recovered from. */
+static void every_pattern(void **state)
+{
+    (void)state;
+    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+
+    for (int pattern = 0; pattern < 2 << world; pattern++) {
+        const bool twice = pattern & 1, fails = pattern >> (rank + 1) & 1;
+        const dt_status failure = dt_fail(status_of[rank % 4], "cannot read 'file %d'", rank);
+        int lowest = 0;
+        char want[64];
+        capture c;
+
+        while (lowest < world && !(pattern >> (lowest + 1) & 1))
+            lowest++;
+        capture_begin(&c);
+        dt_status got = dt_comm_agree(comm, fails ? failure : DT_OK);
+        if (twice)
+            got = dt_comm_agree(comm, got);
+        const int lines = capture_end(&c);
+        assert_int_equal(got, lowest < world ? status_of[lowest % 4] : DT_OK);
+        assert_string_equal(dt_fail_text(), "");
+        assert_int_equal(lines, lowest < world && rank == 0);
+        if (lines == 0)
+            continue;
+        snprintf(want, sizeof want, ": cannot read 'file %d'\n", lowest);
+        assert_non_null(strstr(c.text, want));
+        snprintf(want, sizeof want, "dtrain: rank %d on ", lowest);
+        if (world > 1)
+            assert_ptr_equal(strstr(c.text, want), c.text);
     }
-    const dt_status st = dt_fail(DT_NUMERIC, "this rank alone");
-    dt_exchange_close(x);
-    dt_slab_destroy(&slab);
-    dt_node_mem_destroy(m);
-    dt_comm_abort(comm, dt_status_exit_code(st));
-    _exit(dt_status_exit_code(st)); /* alone */
+}
+
+static void alike_names_no_rank(void **state)
+{
+    (void)state;
+    capture c;
+
+    capture_begin(&c);
+    const dt_status st = dt_comm_agree(comm, dt_fail(DT_NOINPUT, "no folder 'x'"));
+    const int lines = capture_end(&c);
+    assert_int_equal(st, DT_NOINPUT);
+    assert_int_equal(lines, dt_comm_rank(comm) == 0);
+    if (lines)
+        assert_string_equal(c.text, "dtrain: no folder 'x'\n");
+}
+
+/* Each rank in turn has other data, or (odd == world) none; it has another build, too, which the
+ * first difference hides. */
+static void other_value_is_named(void **state)
+{
+    (void)state;
+    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+
+    for (int odd = world > 1 ? 0 : 1; odd <= world; odd++) {
+        const dt_field fields[] = {{"seed", "1"},
+                                   {"data", rank == odd ? "other-set" : "one-set"},
+                                   {"build", rank == odd ? "new" : "old"},
+                                   {"note", ""}};
+        char part[64];
+        capture c;
+
+        capture_begin(&c);
+        const dt_status st = dt_comm_same(comm, fields, 4);
+        const int lines = capture_end(&c);
+        assert_int_equal(st, odd < world ? DT_MISMATCH : DT_OK);
+        assert_string_equal(dt_fail_text(), "");
+        assert_int_equal(lines, odd < world && rank == 0);
+        if (lines == 0)
+            continue;
+        assert_non_null(strstr(c.text, "disagree on data: rank 0 on "));
+        assert_non_null(strstr(c.text, odd ? "has 'one-set', " : "has 'other-set', "));
+        snprintf(part, sizeof part, ", rank %d on ", odd ? odd : 1);
+        assert_non_null(strstr(c.text, part));
+        assert_non_null(strstr(c.text, odd ? "has 'other-set';" : "has 'one-set';"));
+        assert_null(strstr(c.text, "build"));
+    }
 }
 
 int main(int argc, char **argv)
@@ -205,9 +250,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(numbers_fit),           cmocka_unit_test(neighbours_share_a_node),
         cmocka_unit_test(sum_and_max),           cmocka_unit_test(bcast_from_every_root),
         cmocka_unit_test(barrier_waits_for_all), cmocka_unit_test(one_block_for_all),
+        cmocka_unit_test(every_pattern),         cmocka_unit_test(alike_names_no_rank),
+        cmocka_unit_test(other_value_is_named),
     };
     ranks_open(argc, argv);
-    if (argc > 1 && strcmp(argv[1], "abort") == 0)
-        return fail_alone(argc > 2 ? argv[2] : "tree");
     return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
 }

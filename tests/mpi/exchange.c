@@ -1,21 +1,120 @@
-/* exchange.c - every exchange of the table, on one node: exact ones give the bits of the recursive
- * definition, whatever the shards, ranks and buckets; inexact ones give equal bits on all ranks.
- * With the argument `nodes`, on several real ones (namespaces.sh). */
+/* exchange.c - every exchange of the table, on one node and on several, even and uneven, in time and
+ * late, with and without memory that ranks share: exact ones give the bits of the recursive
+ * definition, inexact ones equal bits on all ranks. With the argument `nodes`, on several real ones
+ * (namespaces.sh); with `abort ROW`, the last rank fails in mid-step (abort.sh). */
 #include "ranks.h"
 
+#include "capture.h"
 #include "gradients.h"
+
+static const char apart[] = "1.5 MB cannot be shared"; /* why ranks cannot share memory */
 
 static bool is(const char *row, const char *name)
 {
     return strcmp(row, name) == 0;
 }
 
+/* Node k of n has the ranks [k * world / n, (k + 1) * world / n). */
+static void split(int nodes)
+{
+    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    int node = 0;
+
+    assert_ok(dt_comm_split_nodes(comm, nodes));
+    while ((node + 1) * world / nodes <= rank)
+        node++;
+    assert_int_equal(dt_comm_nodes(comm), nodes);
+    assert_int_equal(dt_comm_node_rank(comm), rank - node * world / nodes);
+    assert_int_equal(dt_comm_node_ranks(comm), (node + 1) * world / nodes - node * world / nodes);
+    assert_true(dt_comm_node_cpus(comm) >= 1);
+}
+
+/* ---- Sums ------------------------------------------------------------------------ */
+
+/* ranks, ranks + 1, 8, 13 shards, where there are enough for the ranks; a bucket per tensor, some,
+ * the whole slab; each leaf by itself and in lockstep, float32 and bf16. */
+static void run_grid(exchange_case k, const char *takes)
+{
+    static const size_t bytes[] = {4, 12000, 0};
+    const int world = dt_comm_world(comm), shards[] = {world, world + 1, 8, 13};
+
+    for (int s = 0; s < 4; s++)
+        for (int b = 0; b < 3; b++)
+            for (int kind = 0; kind < 4 && (s < 2 || shards[s] > world + 1); kind++) {
+                k.shards = shards[s];
+                k.bucket_bytes = bytes[b];
+                k.lockstep = kind % 2 != 0;
+                k.bf16 = kind / 2 != 0;
+                run_case(k, takes);
+            }
+}
+
+static void run_one(exchange_case k, const char *takes)
+{
+    k.shards = dt_comm_world(comm);
+    k.bucket_bytes = 12000;
+    run_case(k, takes);
+}
+
+/* Ranks are late by chance, at every place where another could overtake them. */
+static void run_late(exchange_case k, const char *takes)
+{
+    k.delays = true;
+    for (int kind = 0; kind < 4; kind++) {
+        k.shards = dt_comm_world(comm) + kind;
+        k.bucket_bytes = kind % 2 ? 4 : 12000;
+        k.lockstep = kind == 2;
+        k.bf16 = kind > 1;
+        run_case(k, takes);
+    }
+}
+
+enum {
+#define X(name) +1
+    ROWS = DT_EXCHANGE_LIST(X) /* sums begins with them */
+#undef X
+};
+static const struct sums {
+    const char *row, *takes; /* takes NULL: itself */
+    int nodes;               /* at most the ranks, else there is no such case */
+    void (*run)(exchange_case k, const char *takes);
+    const char *apart;
+} sums[] = {
+#define X(name) {#name, NULL, 1, run_grid, NULL},
+    DT_EXCHANGE_LIST(X)
+#undef X
+        {"tree", NULL, 2, run_grid, NULL},
+    {"tree", NULL, 3, run_grid, NULL},
+    {"buckets", NULL, 2, run_one, NULL},
+    {"buckets", NULL, 3, run_one, NULL},
+    {"auto", "shared", 1, run_one, NULL},
+    {"auto", "tree", 2, run_one, NULL},
+    {"auto", "tree", 3, run_one, NULL},
+    {"auto", "tree", 1, run_one, apart},
+    {"tree", NULL, 2, run_one, apart},
+    {"shared", NULL, 1, run_late, NULL},
+    {"tree", NULL, 2, run_late, NULL},
+    {"tree", NULL, 3, run_late, NULL},
+};
+
 static void every_row_sums(void **state)
 {
     (void)state;
-    for (int r = 0; r < ROWS; r++)
-        if (dt_comm_nodes(comm) == 1 || !is(rows[r], "shared"))
-            run_row(rows[r], rows[r]);
+    const int world = dt_comm_world(comm);
+    const bool real = dt_comm_nodes(comm) > 1;
+
+    for (const struct sums *s = sums; s < sums + sizeof sums / sizeof *sums; s++) {
+        const char *takes = s->takes ? s->takes : s->row;
+        if (s->nodes > world ||
+            (real && (s->nodes > 1 || s->run != run_grid || is(s->row, "shared"))))
+            continue;
+        if (!real)
+            split(s->nodes);
+        s->run((exchange_case){.row = s->row, .apart = s->apart},
+               world == 1 && s->takes ? "shared" : takes);
+    }
+    if (!real)
+        split(1);
 }
 
 /* Two nodes of two ranks, which share where they can. */
@@ -50,7 +149,33 @@ static void data_is_sharp(void **state)
     free(line);
 }
 
-/* What all ranks send, all ranks receive, and the volume is the method's. */
+/* ---- Messages -------------------------------------------------------------------- */
+
+/* One step; what all ranks together sent, received, and in how many messages. */
+static dt_exchange_stats measure(exchange_case k, int64_t moved[3], dt_exchange_needs *needs)
+{
+    dt_exchange_stats s;
+    trial t;
+
+    trial_open(&t, k);
+    backward(&t);
+    update(&t);
+    t.checked = 0;
+    check_weights(&t);
+    dt_exchange_stats_get(t.x, &s);
+    *needs = t.needs;
+    trial_close(&t);
+    moved[0] = (int64_t)s.bytes_sent;
+    moved[1] = (int64_t)s.bytes_received;
+    moved[2] = (int64_t)s.messages;
+    assert_ok(dt_comm_sum_i64(comm, moved, 3));
+    assert_int_equal(moved[0], moved[1]);
+    assert_true(s.wait_s >= 0);
+    return s;
+}
+
+/* Every rank's leaf goes out and the sum comes back, but for what is at home; the tree's leaves go
+ * as bf16 if they are. Rounding down per message: less than one float per rank and message. */
 static void statistics_add_up(void **state)
 {
     (void)state;
@@ -58,40 +183,68 @@ static void statistics_add_up(void **state)
 
     for (int r = 0; r < 2 * ROWS; r++) {
         const exchange_case k = {
-            .row = rows[r / 2], .shards = (int)world, .bucket_bytes = 12000, .bf16 = r % 2};
+            .row = sums[r / 2].row, .shards = (int)world, .bucket_bytes = 12000, .bf16 = r % 2};
         const bool star = is(k.row, "gather") || is(k.row, "p2p"),
                    none = is(k.row, "none") || is(k.row, "shared"),
                    whole = is(k.row, "tree") || is(k.row, "ring") || is(k.row, "buckets");
-        dt_exchange_stats s;
-        trial t;
-
-        trial_open(&t, k);
-        backward(&t);
-        update(&t);
-        dt_exchange_stats_get(t.x, &s);
-        assert_true(s.wait_s >= 0);
-        const uint64_t mine =
-            t.needs.slabs * floats * sizeof(float) / (t.needs.shares ? (uint64_t)world : 1);
-        assert_in_range(s.memory, floats * sizeof(float), mine);
-        if (t.needs.shares)
-            assert_int_equal(t.needs.slabs, world); /* a leaf each, and nothing else */
-        int64_t moved[3] = {(int64_t)s.bytes_sent, (int64_t)s.bytes_received, (int64_t)s.messages};
-        assert_ok(dt_comm_sum_i64(comm, moved, 3));
-        /* Every rank's leaf goes out and the sum comes back, but for what is at home;
-         * the tree's leaves go as bf16 if they are. Rounding down per message: less than
-         * one float per rank and message. */
         const int64_t bytes = is(k.row, "tree") && k.bf16 ? 2 + 4 : 4 + 4;
         const int64_t want = none ? 0 : others * (int64_t)(whole ? floats : payload) * bytes;
+        dt_exchange_needs needs;
+        int64_t moved[3];
+
+        const dt_exchange_stats s = measure(k, moved, &needs);
+        assert_in_range(s.memory, floats * sizeof(float),
+                        needs.slabs * floats * sizeof(float) /
+                            (needs.shares ? (uint64_t)world : 1));
+        if (needs.shares)
+            assert_int_equal(needs.slabs, world); /* a leaf each, and nothing else */
         assert_in_range(moved[0], want - 4 * moved[2], want);
-        assert_int_equal(moved[0], moved[1]);
         assert_int_equal(moved[2] > 0, world > 1 && !none);
         if (star && dt_comm_rank(comm) == 0)
             assert_int_equal(s.bytes_received, (int64_t)payload * 4 * others);
-        trial_close(&t);
     }
 }
 
-/* Buckets leave while backward still runs: only then can messages hide behind it. */
+/* Bytes per float of what is sent of leaves [a, b): their maximal aligned subtrees. */
+static int64_t sent_of(int a, int b, bool bf16)
+{
+    int64_t bytes = 0;
+
+    while (a < b) {
+        int leaves = 1;
+        while (a % (2 * leaves) == 0 && a + 2 * leaves <= b)
+            leaves *= 2;
+        bytes += bf16 && leaves == 1 ? 2 : 4;
+        a += leaves;
+    }
+    return bytes;
+}
+
+/* Between two nodes of as many ranks, each node's partial sums go out once and the sum comes
+ * back once, however many ranks a node has: half of every bucket each way, within one cut. */
+static void little_is_sent_between_nodes(void **state)
+{
+    (void)state;
+    const int world = dt_comm_world(comm), cut = world / 2;
+
+    for (int bf16 = 0; bf16 < 2 && world > 1; bf16++) {
+        const exchange_case k = {
+            .row = "tree", .shards = world, .bucket_bytes = 12000, .bf16 = bf16};
+        const int64_t a = sent_of(0, cut, bf16), b = sent_of(cut, world, bf16);
+        const int64_t n = (int64_t)floats, less = DT_MIN(a, b), more = DT_MAX(a, b);
+        dt_exchange_needs needs;
+        int64_t moved[3];
+
+        split(2);
+        measure(k, moved, &needs);
+        assert_int_equal(needs.shares, world > 2 && world % 2 == 0);
+        if (world % 2 == 0) /* else each rank sends for itself */
+            assert_in_range(moved[0], n * (less + 4), n * (more + 4));
+    }
+    split(1);
+}
+
+/* Buckets are sent while backward still runs: only then can messages hide behind it. */
 static void some_start_early(void **state)
 {
     (void)state;
@@ -109,7 +262,8 @@ static void some_start_early(void **state)
         assert_int_equal(s.messages > 0, world > 1);
         write_leaves(&t, &leaf, rank, 1, floats / 2, floats);
         update(&t);
-        check_weights(&t, 0);
+        t.checked = 0;
+        check_weights(&t);
         trial_close(&t);
     }
 }
@@ -138,29 +292,96 @@ static void closed_in_mid_step(void **state)
     dt_exchange_close(NULL);
 }
 
+/* In the middle of a step the last rank fails alone: it gives back what it holds, for
+ * which it must not wait for the others, and ends them with its code. */
+static int fail_alone(const char *row)
+{
+    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    trial t;
+
+    trial_open(&t, (exchange_case){.row = row, .shards = world});
+    if (rank < world - 1) {
+        backward(&t);
+        update(&t); /* waits for ever */
+        return 1;
+    }
+    leaf_take(t.x);
+    const dt_status st = dt_fail(DT_NUMERIC, "this rank alone");
+    trial_close(&t);
+    dt_comm_abort(comm, dt_status_exit_code(st));
+    _exit(dt_status_exit_code(st)); /* alone */
+}
+
+/* ---- Choice and refusal ---------------------------------------------------------- */
+
+/* What a plan returns and prints: with memory that cannot be shared, a named row that needs it
+ * declines, `auto` says so in one line and takes messages, a tree over nodes sends inside them. */
+enum { ALL = -1, ONE = 1 << 1, MORE = ~ONE, HALVES = 1 << 4 | 1 << 8 }; /* 1 << ranks */
+static const struct plans {
+    const char *row, *apart;
+    int worlds, nodes, shards; /* shards: more than ranks */
+    dt_status st;
+    bool shares;
+    const char *fails, *prints; /* parts of the failure and of rank 0's line */
+} plans[] = {
+    {"shared", NULL, MORE, 1, 0, DT_OK, true, NULL, NULL},
+    {"shared", NULL, MORE, 2, 0, DT_UNSUPPORTED, false, "shared: the ranks run on 2 nodes", NULL},
+    {"shared", apart, MORE, 1, 0, DT_UNSUPPORTED, false, apart, NULL},
+    {"auto", apart, MORE, 1, 0, DT_OK, false, NULL, "exchange shared: 1.5 MB cannot be shared"},
+    {"auto", apart, ONE, 1, 0, DT_OK, false, NULL, NULL},
+    {"tree", apart, ALL, 1, 0, DT_OK, false, NULL, NULL}, /* it sends messages anyway */
+    {"tree", apart, HALVES, 2, 0, DT_OK, false, NULL, "exchange tree: "},
+    {"tree", NULL, HALVES, 2, 0, DT_OK, true, NULL, NULL},
+    {"magic", NULL, ALL, 1, 0, DT_CONFIG, false, "use one of: auto shared tree ring gather", NULL},
+    {"tree", NULL, ALL, 1, -1, DT_CONFIG, false, "shards", NULL},
+};
+
 static void choice_and_refusal(void **state)
 {
     (void)state;
     const int world = dt_comm_world(comm);
-    const dt_span huge = {0, (size_t)1 << 31}; /* beyond MPI's int, but no slice of it is */
+
+    for (const struct plans *p = plans; p < plans + sizeof plans / sizeof *plans; p++) {
+        const exchange_case k = {.row = p->row, .shards = world + p->shards, .apart = p->apart};
+        const dt_exchange_opts o = opts_of(&k);
+        dt_exchange_needs needs = {.slabs = 0};
+        capture c;
+
+        if (!(p->worlds >> world & 1))
+            continue;
+        split(p->nodes);
+        capture_begin(&c);
+        const dt_status st = dt_exchange_plan(comm, &o, &needs);
+        const int lines = capture_end(&c);
+        assert_int_equal(st, p->st);
+        assert_int_equal(needs.shares, p->shares);
+        assert_int_equal(lines, p->prints && dt_comm_rank(comm) == 0);
+        if (lines)
+            assert_non_null(strstr(c.text, p->prints));
+        if (p->fails)
+            assert_fails(st, p->st, p->fails);
+    }
+    split(1);
+    assert_fails(dt_comm_split_nodes(comm, world + 1), DT_CONFIG, "at most");
+    assert_fails(dt_comm_split_nodes(comm, 0), DT_CONFIG, "at most");
+}
+
+/* A slab beyond MPI's int is planned if no slice of it is; what is received takes less than a slab. */
+static void slabs_may_be_huge(void **state)
+{
+    (void)state;
+    const int world = dt_comm_world(comm);
+    const dt_span huge = {0, (size_t)1 << 31};
     dt_exchange_opts o = {
         .name = "tree", .shards = world, .floats = huge.count, .tensor = &huge, .tensors = 1};
-    dt_exchange_needs needs;
 
-    assert_ok(dt_exchange_plan(comm, &o, &needs));
-    assert_int_equal(needs.slabs, world == 1 ? 1 : 2);
-    assert_false(needs.shares);
-    o.bf16 = true; /* what is received takes half */
-    assert_ok(dt_exchange_plan(comm, &o, &needs));
-    assert_int_equal(needs.slabs, world == 1 ? 1 : 2);
-    o.name = "magic";
-    assert_fails(dt_exchange_plan(comm, &o, &needs), DT_CONFIG,
-                 "'magic'; use one of: auto shared tree ring gather p2p");
-    o.name = "tree";
-    o.shards = world - 1;
-    assert_fails(dt_exchange_plan(comm, &o, &needs), DT_CONFIG, "shards");
-
-    run_case((exchange_case){.row = "auto", .shards = world, .bucket_bytes = 12000}, "shared");
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        dt_exchange_needs needs;
+        o.bf16 = bf16;
+        assert_ok(dt_exchange_plan(comm, &o, &needs));
+        assert_int_equal(needs.slabs, world == 1 ? 1 : 2);
+        assert_false(needs.shares);
+    }
 }
 
 /* In a world of one, which no other rank waits for. */
@@ -192,8 +413,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_is_sharp),          cmocka_unit_test(every_row_sums),
-        cmocka_unit_test(statistics_add_up),      cmocka_unit_test(some_start_early),
-        cmocka_unit_test(closed_in_mid_step),     cmocka_unit_test(choice_and_refusal),
+        cmocka_unit_test(statistics_add_up),      cmocka_unit_test(little_is_sent_between_nodes),
+        cmocka_unit_test(some_start_early),       cmocka_unit_test(closed_in_mid_step),
+        cmocka_unit_test(choice_and_refusal),     cmocka_unit_test(slabs_may_be_huge),
         cmocka_unit_test(misuse_of_the_exchange),
     };
     const struct CMUnitTest nodes[] = {
@@ -202,6 +424,8 @@ int main(int argc, char **argv)
     };
     lay_out();
     ranks_open(argc, argv);
+    if (argc > 1 && is(argv[1], "abort"))
+        return fail_alone(argc > 2 ? argv[2] : "tree");
     return ranks_close(argc > 1 && is(argv[1], "nodes")
                            ? cmocka_run_group_tests(nodes, NULL, NULL)
                            : cmocka_run_group_tests(tests, NULL, NULL));

@@ -1,16 +1,11 @@
-/* gradients.h - made-up gradients of shards, the recursive definition of their sum, and
- * training steps on them: what the tests of the exchanges include after ranks.h. */
+/* gradients.h - made-up gradients of shards, the recursive definition of their sum, and training
+ * steps on them: what the tests of the exchanges include after ranks.h. */
 #ifndef DT_GRADIENTS_H
 #define DT_GRADIENTS_H
 #include <math.h>
 #include <unistd.h>
 
-static const char *const rows[] = {
-#define X(name) #name,
-    DT_EXCHANGE_LIST(X)
-#undef X
-};
-enum { ROWS = sizeof rows / sizeof *rows, STEPS = 2, MOST_SHARDS = 16 };
+enum { STEPS = 2, MOST_SHARDS = 16 };
 
 /* Sizes from one float to more than MPI sends at once; starts at multiples of 16, as
  * the engine's slab has them, so there is padding between. */
@@ -19,7 +14,7 @@ enum { TENSORS = sizeof sizes / sizeof *sizes };
 static dt_span tensor[TENSORS];
 static size_t floats, payload; /* with and without padding */
 
-static inline void lay_out(void)
+static void lay_out(void)
 {
     for (int i = 0; i < TENSORS; i++) {
         tensor[i] = (dt_span){floats, sizes[i]};
@@ -30,81 +25,61 @@ static inline void lay_out(void)
 
 /* ---- Leaves and oracle ----------------------------------------------------------- */
 
-static inline float *zeros(void)
+static float *zeros(void)
 {
     float *x = calloc(floats, sizeof *x);
     assert_non_null(x);
     return x;
 }
 
-/* Values differ in size by up to 2^30, so that another order gives other bits. */
-static inline float *leaf_make(int shard, int step)
+/* A shard's gradient as backward makes it, zero where there is padding. Values differ in size by up
+ * to 2^30, so that another order gives other bits. */
+static const float *leaf_of(int shard, int step)
 {
-    float *x = zeros();
+    static float *made[MOST_SHARDS][STEPS];
+    float **x = &made[shard][step];
 
-    for (int t = 0; t < TENSORS; t++)
+    for (int t = 0; t < TENSORS && (t > 0 || !*x); t++) {
+        *x = *x ? *x : zeros();
         for (size_t i = tensor[t].first; i < tensor[t].first + tensor[t].count; i++) {
             uint32_t bits[4];
             dt_random(3, DT_STREAM_TEST, (uint32_t)step, i, (uint32_t)shard, bits);
-            x[i] = (dt_uniform(bits[0]) - 0.5f) * (float)(1u << bits[1] % 30);
+            (*x)[i] = (dt_uniform(bits[0]) - 0.5f) * (float)(1u << bits[1] % 30);
         }
-    return x;
+    }
+    return *x;
 }
 
-/* A shard's gradient as backward makes it; zero where there is padding. */
-static inline const float *leaf_of(int shard, int step)
+static float summand(int shard, int step, bool bf16, size_t i)
 {
-    static float *made[MOST_SHARDS][STEPS];
-
-    if (!made[shard][step])
-        made[shard][step] = leaf_make(shard, step);
-    return made[shard][step];
+    const float x = leaf_of(shard, step)[i];
+    return bf16 ? dt_bf16_to_f32(dt_f32_to_bf16(x)) : x;
 }
 
-/* docs/numerics.md section 3. out [floats] */
-static inline void definition(int a, int b, int step, bool bf16, float *out)
+/* docs/numerics.md section 3 */
+static float definition(int a, int b, int step, bool bf16, size_t i)
 {
     int half = 1;
 
-    if (b - a == 1) {
-        memcpy(out, leaf_of(a, step), floats * sizeof *out);
-        for (size_t i = 0; i < floats && bf16; i++)
-            out[i] = dt_bf16_to_f32(dt_f32_to_bf16(out[i]));
-        return;
-    }
+    if (b - a == 1)
+        return summand(a, step, bf16, i);
     while (2 * half < b - a)
         half *= 2;
-    float *right = zeros();
-    definition(a, a + half, step, bf16, out);
-    definition(a + half, b, step, bf16, right);
-    for (size_t i = 0; i < floats; i++)
-        out[i] = out[i] + right[i];
-    free(right);
+    return definition(a, a + half, step, bf16, i) + definition(a + half, b, step, bf16, i);
 }
 
-/* The exact sum of a step over all shards, made when first asked for. */
-static inline const float *wanted(int shards, int step, bool bf16)
+/* The exact sum of a step over all shards, made when it is first needed. */
+static const float *wanted(int shards, int step, bool bf16)
 {
     static float *made[MOST_SHARDS + 1][STEPS][2];
     float **w = &made[shards][step][bf16];
 
     if (!*w) {
         *w = zeros();
-        definition(0, shards, step, bf16, *w);
+        for (size_t i = 0; i < floats; i++)
+            (*w)[i] = definition(0, shards, step, bf16, i);
     }
     return *w;
-}
-
-/* Sum in float64 and sum of absolute values over shards [a, b). */
-static inline void sum_f64(int a, int b, int step, bool bf16, size_t i, double *sum, double *size)
-{
-    *sum = *size = 0;
-    for (int shard = a; shard < b; shard++) {
-        const float x = leaf_of(shard, step)[i];
-        const double leaf = (double)(bf16 ? dt_bf16_to_f32(dt_f32_to_bf16(x)) : x);
-        *sum += leaf;
-        *size += fabs(leaf);
-    }
 }
 
 /* ---- Steps ----------------------------------------------------------------------- */
@@ -128,7 +103,7 @@ typedef struct trial {
     int checked;            /* the step that the weights are of, -1: none yet */
 } trial;
 
-static inline dt_exchange_opts opts_of(const exchange_case *k)
+static dt_exchange_opts opts_of(const exchange_case *k)
 {
     return (dt_exchange_opts){.name = k->row,
                               .shards = k->shards,
@@ -144,7 +119,7 @@ static inline dt_exchange_opts opts_of(const exchange_case *k)
 }
 
 /* Exactly the memory asked for, so that a sanitizer sees a step beyond it. */
-static inline float *memory_take(trial *t, int which, size_t bytes)
+static float *memory_take(trial *t, int which, size_t bytes)
 {
     void *memory = NULL;
     const char *why = NULL;
@@ -160,7 +135,7 @@ static inline float *memory_take(trial *t, int which, size_t bytes)
     return memory;
 }
 
-static inline void trial_open(trial *t, exchange_case k)
+static void trial_open(trial *t, exchange_case k)
 {
     const dt_exchange_opts o = opts_of(&k);
 
@@ -172,7 +147,7 @@ static inline void trial_open(trial *t, exchange_case k)
     assert_int_equal(dt_exchange_shares(t->x), t->needs.shares);
 }
 
-static inline void trial_close(trial *t)
+static void trial_close(trial *t)
 {
     dt_exchange_close(t->x);
     for (int i = 0; i < 2; i++)
@@ -184,7 +159,7 @@ static inline void trial_close(trial *t)
 }
 
 /* Up to 2 ms, other ones on every rank and at every place of every step. */
-static inline void delay(const trial *t, uint32_t place)
+static void delay(const trial *t, uint32_t place)
 {
     uint32_t bits[4];
 
@@ -196,7 +171,7 @@ static inline void delay(const trial *t, uint32_t place)
 }
 
 /* What was in a leaf before is garbage, but for the padding. */
-static inline float *leaf_take(dt_exchange *x)
+static float *leaf_take(dt_exchange *x)
 {
     float *leaf = dt_exchange_leaf(x);
 
@@ -209,16 +184,15 @@ static inline float *leaf_take(dt_exchange *x)
 
 /* As backward does it: floats [from, upto) are written in pieces, each followed by ready;
  * `lockstep`, of all leaves at once. Padding is not touched. */
-static inline void write_leaves(trial *t, float *const *leaf, int first, int count, size_t from,
-                                size_t upto)
+static void write_leaves(trial *t, float *const *leaf, int first, int count, size_t from,
+                         size_t upto)
 {
     size_t at = from;
 
     for (uint32_t piece = 0; at < upto; piece++) {
         uint32_t bits[4];
         dt_random(9, DT_STREAM_TEST, (uint32_t)first, piece, (uint32_t)t->k.step, bits);
-        size_t next = at + 1 + dt_below(bits[0], (uint32_t)floats / 3);
-        next = next < upto ? next : upto;
+        const size_t next = DT_MIN(at + 1 + dt_below(bits[0], (uint32_t)floats / 3), upto);
         for (int i = 0; i < count; i++)
             for (size_t f = at; f < next; f++)
                 if (leaf_of(first + i, t->k.step)[f] != 0)
@@ -231,7 +205,7 @@ static inline void write_leaves(trial *t, float *const *leaf, int first, int cou
 }
 
 /* The optimizer: the weights become the sum, where this rank owns it. */
-static inline void update(trial *t)
+static void update(trial *t)
 {
     const float *sum = NULL;
     const dt_span *owned = NULL;
@@ -251,7 +225,9 @@ static inline void update(trial *t)
     assert_ok(dt_exchange_publish(t->x));
 }
 
-static inline void check_exact(const trial *t, int step)
+/* ---- Checks ---------------------------------------------------------------------- */
+
+static void check_exact(const trial *t, int step)
 {
     const exchange_case *k = &t->k;
     const float *want = wanted(k->shards, step, k->bf16);
@@ -265,7 +241,7 @@ static inline void check_exact(const trial *t, int step)
 }
 
 /* One rounding of at most 2^-24 per addition. `none`: the rank's own shards alone. */
-static inline void check_near(const trial *t, int step)
+static void check_near(const trial *t, int step)
 {
     const exchange_case *k = &t->k;
     const bool alone = strcmp(k->row, "none") == 0;
@@ -275,37 +251,34 @@ static inline void check_near(const trial *t, int step)
     if (alone)
         dt_shards_of(k->shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
     for (size_t i = 0; i < floats; i++) {
-        double sum, size;
-        sum_f64(first, end, step, k->bf16, i, &sum, &size);
+        double sum = 0, size = 0;
+        for (int shard = first; shard < end; shard++) {
+            sum += (double)summand(shard, step, k->bf16, i);
+            size += fabs((double)summand(shard, step, k->bf16, i));
+        }
         if (!(fabs((double)t->weights[i] - sum) <= size * k->shards * 0x1p-24))
             fail_msg("%s: float %zu is %a, not near %a", k->row, i, (double)t->weights[i], sum);
     }
     if (alone)
         return;
     dt_digest_text(dt_hash_bytes(t->weights, floats * sizeof(float)), hash);
-    const dt_field field = {"the sum", hash};
-    assert_int_equal(dt_comm_same(comm, &field, 1), DT_OK);
+    assert_ok(dt_comm_same(comm, &(dt_field){"the sum", hash}, 1));
 }
 
-/* In a world of one every row is exact. */
-static inline void check_weights(const trial *t, int step)
+/* In a world of one every row is exact. Before the first step there is nothing to check. */
+static void check_weights(const trial *t)
 {
+    if (t->checked < 0)
+        return;
     if (dt_exchange_exact(t->x) || dt_comm_world(comm) == 1)
-        check_exact(t, step);
+        check_exact(t, t->checked);
     else
-        check_near(t, step);
-}
-
-/* Before the first step there are no weights to check. */
-static inline void check_before(const trial *t)
-{
-    if (t->checked >= 0)
-        check_weights(t, t->checked);
+        check_near(t, t->checked);
 }
 
 /* All of the rank's leaves of a step. Weights are read as forward and backward do, from the
  * step's start to its end: no rank may write them meanwhile. */
-static inline void backward(trial *t)
+static void backward(trial *t)
 {
     float *leaf[MOST_SHARDS];
     int first, end;
@@ -317,17 +290,17 @@ static inline void backward(trial *t)
             write_leaves(t, &leaf[shard - first], shard, 1, 0, floats);
         delay(t, 6);
         if (t->k.delays)
-            check_before(t);
+            check_weights(t);
     }
     if (t->k.lockstep)
         write_leaves(t, leaf, first, end - first, 0, floats);
     delay(t, 5);
-    check_before(t);
+    check_weights(t);
 }
 
 /* Steps follow each other without a barrier: a rank may be in the next one while others
  * still read the weights of this one. */
-static inline void run_case(exchange_case k, const char *takes)
+static void run_case(exchange_case k, const char *takes)
 {
     trial t;
 
@@ -340,36 +313,8 @@ static inline void run_case(exchange_case k, const char *takes)
         update(&t);
         delay(&t, 4);
         t.checked = t.k.step;
-        check_weights(&t, t.checked);
+        check_weights(&t);
     }
     trial_close(&t);
-}
-
-/* ranks, ranks + 1, 8, 13: where there are enough for the ranks. */
-enum { SHARD_COUNTS = 4, BUCKET_SIZES = 3 };
-static inline int shards_number(int i)
-{
-    const int world = dt_comm_world(comm), number[] = {world, world + 1, 8, 13};
-    return number[i] < world || (i > 1 && number[i] <= world + 1) ? 0 : number[i];
-}
-
-/* A tensor each, some lockstep, the whole slab. */
-static inline size_t bucket_number(int i)
-{
-    static const size_t number[BUCKET_SIZES] = {4, 12000, 0};
-    return number[i];
-}
-
-static inline void run_row(const char *row, const char *takes)
-{
-    for (int s = 0; s < SHARD_COUNTS; s++)
-        for (int b = 0; b < BUCKET_SIZES && shards_number(s) > 0; b++)
-            for (int kind = 0; kind < 4; kind++)
-                run_case((exchange_case){.row = row,
-                                         .shards = shards_number(s),
-                                         .bucket_bytes = bucket_number(b),
-                                         .lockstep = kind % 2 != 0,
-                                         .bf16 = kind / 2 != 0},
-                         takes);
 }
 #endif
