@@ -15,7 +15,7 @@ struct dt_comm {
     bool crowded; /* more ranks on this machine than cores: waiting must not spin */
     int rank, world, node_rank, node_ranks, nodes;
     int node;           /* index of mine */
-    int *node_start;    /* [nodes + 1] first rank of each node; owned */
+    int *node_start;    /* [nodes + 1] first rank of each node; owned; NULL without MPI */
     int split;          /* nodes that this machine is treated as */
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     char node_why[256]; /* see dt_node_mem_create */

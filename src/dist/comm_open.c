@@ -49,6 +49,9 @@ static dt_status comm_node_starts(dt_comm *c)
 {
     const int leads = c->node_rank == 0;
 
+    free(c->node_start);
+    DT_TRY(
+        dt_calloc(&c->node_start, (size_t)c->world + 1, sizeof *c->node_start, "the communicator"));
     DT_MPI(MPI_Allgather(&leads, 1, MPI_INT, c->node_start, 1, MPI_INT, c->all));
     c->nodes = 0;
     for (int r = 0; r < c->world; r++)
@@ -98,14 +101,6 @@ dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
     return comm_form_nodes(c, nodes);
 }
 
-/* Room for the most nodes of `ranks` ranks; all of them on one. */
-static dt_status comm_nodes_take(dt_comm *c, int ranks)
-{
-    DT_TRY(dt_calloc(&c->node_start, (size_t)ranks + 1, sizeof *c->node_start, "the communicator"));
-    c->node_start[1] = ranks;
-    return DT_OK;
-}
-
 /* Without a launcher Open MPI would start a daemon of its own, which takes half a
  * second and fails where it finds no ssh: a world of one needs no MPI at all. */
 bool dt_comm_launched(void)
@@ -129,7 +124,6 @@ static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
                        dt_comm_version());
     DT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     DT_MPI(MPI_Comm_size(MPI_COMM_WORLD, &c->world));
-    DT_TRY(comm_nodes_take(c, c->world));
     DT_TRY(comm_renumber(c));
     return comm_form_nodes(c, 1);
 }
@@ -153,8 +147,6 @@ dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
     DT_TRY(comm_create(c));
     if (dt_comm_launched())
         DT_TRY(comm_start(*c, argc, argv));
-    else
-        DT_TRY(comm_nodes_take(*c, 1));
     DT_TRY(comm_machine_cpus(*c));
     dt_log_init((*c)->rank, (*c)->world);
     return DT_OK;
@@ -182,12 +174,10 @@ static dt_status comm_take_first(dt_comm *made, const dt_comm *c, int ranks)
 dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks)
 {
     dt_comm *made = NULL;
-    dt_status st = comm_create(&made);
+    dt_status st = DT_OK;
 
     *first = NULL;
-    if (st == DT_OK)
-        st = comm_nodes_take(made, ranks);
-    DT_GO(st, dt_comm_agree(c, st), out);
+    DT_TRY(dt_comm_agree(c, comm_create(&made)));
     if (c->all != MPI_COMM_NULL)
         DT_GO(st, dt_comm_agree(c, comm_take_first(made, c, ranks)), out);
     if (c->rank < ranks) {

@@ -16,6 +16,7 @@
 typedef struct tree_bucket {
     MPI_Request *in, *out, *back; /* partial sums; sums to others, then to me */
     float *received;              /* my team's piece of all other teams' partial sums */
+    float *packed;                /* bf16 on its way to other teams; after `received` */
     bool folded; /* the team's partial sums of my slice are complete and on their way */
     bool summed; /* so is my piece's sum */
     bool sent;   /* others have the partial sums: their place may take sums */
@@ -64,22 +65,24 @@ static bool tree_half(const dt_exchange *x, int operand)
     return x->bf16 && x->outer.part[operand].tree.leaves == 1;
 }
 
-/* Floats that an operand of a piece takes where `team` receives it; they are multiples of 16. */
-static size_t tree_room(const dt_exchange *x, int team, int operand, dt_span piece)
+/* Floats that an operand of a piece takes as a message; they are multiples of 16. */
+static size_t tree_room(const dt_exchange *x, int operand, dt_span piece)
 {
-    if (tree_of_team(x, operand, team))
-        return 0;
     return dt_align(piece.count, 32) / (tree_half(x, operand) ? 2 : 1);
 }
 
-/* Floats of all that a rank receives of bucket b. */
+/* Floats of bucket b on a rank: all that it receives, and what it packs to send. */
 static size_t tree_bucket_room(const dt_exchange *x, size_t b, int rank)
 {
     const int team = rank / x->team_ranks;
     size_t floats = 0;
 
-    for (int i = 0; i < x->outer.operands; i++)
-        floats += tree_room(x, team, i, tree_piece_of(x, b, rank, team));
+    for (int other = 0; other < x->teams; other++)
+        for (int i = 0; i < x->outer.operands && other != team; i++)
+            if (tree_of_team(x, i, other))
+                floats += tree_room(x, i, tree_piece_of(x, b, rank, team));
+            else if (tree_of_team(x, i, team) && tree_half(x, i))
+                floats += tree_room(x, i, tree_piece_of(x, b, rank, other));
     return floats;
 }
 
@@ -184,44 +187,35 @@ static dt_status tree_receive_parts(dt_exchange *x, size_t b)
         for (int i = x->outer.start[from]; i < x->outer.start[from + 1] && from != x->team; i++) {
             DT_TRY(dt_exchange_receive(x, received, mine.count, tree_type(tree_half(x, i)),
                                        tree_peer(x, from), tree_tag(b, 0), r++));
-            received += tree_room(x, x->team, i, mine);
+            received += tree_room(x, i, mine);
         }
+    t->bucket[b].packed = received;
     return DT_OK;
 }
 
-/* Team after team, beginning behind mine, so that not all send to the first one first. A
- * half is packed where its float lies. */
+/* Team after team, beginning with the one after mine, so that not all send to the first one. */
 static dt_status tree_send_parts(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
     MPI_Request *r = t->bucket[b].out;
+    float *packed = t->bucket[b].packed;
 
     for (int step = 1; step < x->teams; step++) {
         const int to = (x->team + step) % x->teams;
         const dt_span piece = tree_piece(x, b, to);
         for (int j = 0; j < x->inner.roots; j++) {
-            const bool half = tree_half(x, x->outer.start[x->team] + j);
+            const int operand = x->outer.start[x->team] + j;
             float *part = t->part[j] + piece.first;
-            if (half)
-                dt_halves_of_f32((void *)part, part, piece.count);
-            DT_TRY(dt_exchange_send(x, part, piece.count, tree_type(half), tree_peer(x, to),
-                                    tree_tag(b, 0), r++));
+            if (tree_half(x, operand)) {
+                dt_halves_of_f32((void *)packed, part, piece.count);
+                part = packed;
+                packed += tree_room(x, operand, piece);
+            }
+            DT_TRY(dt_exchange_send(x, part, piece.count, tree_type(tree_half(x, operand)),
+                                    tree_peer(x, to), tree_tag(b, 0), r++));
         }
     }
     return DT_OK;
-}
-
-/* Packed halves overwrote the padding between tensors, which is zero for ever. */
-static void tree_unpack(dt_exchange *x, size_t b)
-{
-    const tree_state *t = x->state;
-
-    for (int to = 0; to < x->teams; to++)
-        for (int j = 0; j < x->inner.roots; j++) {
-            const dt_span piece = tree_piece(x, b, to);
-            if (to != x->team && tree_half(x, x->outer.start[x->team] + j))
-                memset(t->part[j] + piece.first, 0, piece.count * sizeof(dt_bf16));
-        }
 }
 
 /* ---- Progress -------------------------------------------------------------------- */
@@ -259,11 +253,12 @@ static dt_status tree_sum(dt_exchange *x, size_t b)
     void *sum = x->sum + mine.first;
 
     for (int i = 0; i < x->outer.operands; i++) {
-        x->operand[i] =
-            tree_of_team(x, i, x->team)
-                ? (dt_operand){.at = t->part[i - own] + mine.first}
-                : (dt_operand){received, tree_half(x, i) ? DT_LEAF_HALF : DT_LEAF_PLAIN};
-        received += tree_room(x, x->team, i, mine);
+        if (tree_of_team(x, i, x->team)) {
+            x->operand[i] = (dt_operand){.at = t->part[i - own] + mine.first};
+            continue;
+        }
+        x->operand[i] = (dt_operand){received, tree_half(x, i) ? DT_LEAF_HALF : DT_LEAF_PLAIN};
+        received += tree_room(x, i, mine);
     }
     dt_fold_run(&x->outer, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch);
     for (int step = 1; step < x->teams; step++)
@@ -277,7 +272,6 @@ static dt_status tree_receive_sums(dt_exchange *x, size_t b)
     const tree_state *t = x->state;
     MPI_Request *r = t->bucket[b].back + t->backs / 2;
 
-    tree_unpack(x, b);
     for (int step = 1; step < x->teams; step++) {
         const int from = (x->team + step) % x->teams;
         const dt_span piece = tree_piece(x, b, from);

@@ -189,15 +189,9 @@ static uint32_t half_bits(float f)
 
 void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count)
 {
-    enum { N = 64 }; /* at once, so that `to` may overtake nothing that is unread */
-    dt_bf16 block[N];
-
-    for (size_t at = 0; at < count; at += N) {
-        const size_t n = DT_MIN(count - at, N);
-        for (size_t i = 0; i < n; i++)
-            block[i] = (dt_bf16)half_bits(x[at + i]);
-        memcpy(to + at, block, n * sizeof *block);
-    }
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        to[i] = (dt_bf16)half_bits(x[i]);
 }
 
 static void read_half(float *to, const void *from, size_t count)

@@ -78,6 +78,6 @@ void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *o
 
 /* left[i] += right[i] */
 void dt_add_f32(float *left, const float *right, size_t count);
-/* Round to bf16; `to` may begin at x. */
+/* Round to bf16; they must not overlap. */
 void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count);
 #endif

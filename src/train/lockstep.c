@@ -57,19 +57,6 @@ dt_status dt_lockstep_resolve(dt_run *r)
 
 /* ---- The groups' trees -------------------------------------------------------------------- */
 
-static dt_status open_trees(dt_run *r, dt_lockstep *t)
-{
-    const int shards = (int)r->o.shards;
-    size_t channels = 0;
-
-    for (size_t i = 0; i < dt_net_norm_count(r->net); i++)
-        channels = DT_MAX(channels, dt_net_norm(r->net, i)->channels);
-    DT_TRY(dt_reduce_create(&t->tree[DT_SYNC_MOMENTS], r->comm, shards, channels, &dt_fold_moments,
-                            r->bn_group));
-    return dt_reduce_create(&t->tree[DT_SYNC_SUMS], r->comm, shards, 2 * channels, &dt_fold_f64,
-                            r->bn_group);
-}
-
 void dt_lockstep_close(dt_lockstep *t)
 {
     for (int kind = 0; t && kind < DT_SYNC_KINDS; kind++)
@@ -81,7 +68,7 @@ void dt_lockstep_close(dt_lockstep *t)
 
 static void *sync_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
 {
-    dt_lockstep *t = ((dt_run *)context)->lockstep;
+    dt_lockstep *t = context;
 
     if (k == 0)
         dt_reduce_resize(t->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
@@ -92,7 +79,7 @@ static void *sync_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
 
 static dt_status sync_combine(void *context, dt_norm_kind kind)
 {
-    const dt_lockstep *t = ((const dt_run *)context)->lockstep;
+    const dt_lockstep *t = context;
     const void *unused;
 
     dt_reduce_push(t->tree[kind]);
@@ -101,21 +88,28 @@ static dt_status sync_combine(void *context, dt_norm_kind kind)
 
 static const void *sync_result(void *context, dt_norm_kind kind, int k)
 {
-    const dt_lockstep *t = ((const dt_run *)context)->lockstep;
+    const dt_lockstep *t = context;
     return dt_reduce_result(t->tree[kind], t->first + k);
 }
 
-dt_status dt_lockstep_open(dt_run *r)
+static dt_status open_trees(dt_lockstep *t, dt_comm *c, int shards, int group, size_t channels)
 {
-    dt_lockstep *t = NULL;
+    int end;
 
-    if (r->bn_group == 0)
+    dt_shards_of(shards, dt_comm_world(c), dt_comm_rank(c), &t->first, &end);
+    t->sync = (dt_norm_sync){t, sync_leaf, sync_combine, sync_result};
+    DT_TRY(
+        dt_reduce_create(&t->tree[DT_SYNC_MOMENTS], c, shards, channels, &dt_fold_moments, group));
+    return dt_reduce_create(&t->tree[DT_SYNC_SUMS], c, shards, 2 * channels, &dt_fold_f64, group);
+}
+
+dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group, size_t channels)
+{
+    *t = NULL;
+    if (group == 0)
         return DT_OK;
-    DT_TRY(dt_calloc(&t, 1, sizeof *t, "shards that run together"));
-    r->lockstep = t; /* dt_run_close releases it, whatever comes */
-    t->first = r->first_shard;
-    t->sync = (dt_norm_sync){r, sync_leaf, sync_combine, sync_result};
-    return open_trees(r, t);
+    DT_TRY(dt_calloc(t, 1, sizeof **t, "shards that run together"));
+    return open_trees(*t, c, shards, group, channels);
 }
 
 const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t)

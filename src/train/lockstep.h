@@ -8,9 +8,11 @@
  * agreed, when nodes hold different numbers of shards. Collective. */
 dt_status dt_lockstep_resolve(dt_run *r) DT_MUST_CHECK;
 
-/* Sets r->lockstep, with the groups' trees; NULL where every shard has its own statistics.
+/* The trees of groups of shards, for layers of at most `channels`; all arguments (same). *t is NULL
+ * for a group of 0, where every shard has its own statistics; close it after a failure, too.
  * Collective. */
-dt_status dt_lockstep_open(dt_run *r) DT_MUST_CHECK;
+dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group,
+                           size_t channels) DT_MUST_CHECK;
 void dt_lockstep_close(dt_lockstep *t);
 /* For dt_wave; NULL for NULL. Local. */
 const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t);

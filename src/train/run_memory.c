@@ -169,12 +169,15 @@ void dt_run_print_memory(FILE *f, const dt_run *r)
 static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
 {
     const int shards = (int)r->o.shards;
+    size_t channels = 0;
 
+    for (size_t i = 0; i < dt_net_norm_count(r->net); i++)
+        channels = DT_MAX(channels, dt_net_norm(r->net, i)->channels);
     DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
     DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, &dt_fold_f64, shards));
     DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
                             &dt_fold_moments, shards));
-    DT_TRY(dt_lockstep_open(r));
+    DT_TRY(dt_lockstep_open(&r->lockstep, r->comm, shards, r->bn_group, channels));
     return dt_contexts_open(r);
 }
 

@@ -1,5 +1,5 @@
 /* golden_syncbn.c - eight shards of four images with batch-norm statistics over all of them,
- * against one process of PyTorch with the whole batch. tests/mpi/model_syncbn.c does it on
+ * against one process of PyTorch with the whole batch. tests/mpi/train_syncbn.c does it on
  * several ranks. */
 #include "golden_sync.h"
 

@@ -1,40 +1,9 @@
-/* model_syncbn.c - batch norm over all shards of all ranks equals one process with the whole batch:
+/* train_syncbn.c - batch norm over all shards of all ranks equals one process with the whole batch:
  * eight shards of four images on these ranks, against PyTorch's numbers for the batch of 32. */
 #include "golden_sync.h"
 #include "ranks.h"
 
-/* ---- Combining through the ranks' trees ------------------------------------------- */
-
-typedef struct rank_sync {
-    dt_reduce *tree[DT_SYNC_KINDS];
-    int first;
-} rank_sync;
-
-static void *rank_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
-{
-    rank_sync *s = context;
-
-    if (k == 0)
-        dt_reduce_resize(s->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
-    else
-        dt_reduce_push(s->tree[kind]);
-    return dt_reduce_leaf(s->tree[kind]);
-}
-
-static dt_status rank_combine(void *context, dt_norm_kind kind)
-{
-    rank_sync *s = context;
-    const void *unused;
-
-    dt_reduce_push(s->tree[kind]);
-    return dt_reduce_finish(s->tree[kind], &unused);
-}
-
-static const void *rank_result(void *context, dt_norm_kind kind, int k)
-{
-    const rank_sync *s = context;
-    return dt_reduce_result(s->tree[kind], s->first + k);
-}
+#include "train/lockstep.h"
 
 /* The sum of a value that each shard here has, over all shards of all ranks. */
 static void sum_shards(const wave *t, const void *(*value)(const wave *t, int k), size_t count,
@@ -62,30 +31,22 @@ static const void *moments_of(const wave *t, int k)
     return t->moments[k];
 }
 
-/* ---- The test --------------------------------------------------------------------- */
-
 static void whole_batch(void **state)
 {
     golden_sync s;
-    rank_sync ranks = {.first = 0};
-    const dt_norm_sync sync = {&ranks, rank_leaf, rank_combine, rank_result};
+    dt_lockstep *lockstep = NULL;
     int first, end;
 
     dt_shards_of(SYNC_SHARDS, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
-    ranks.first = first;
-    assert_ok(dt_reduce_create(&ranks.tree[DT_SYNC_MOMENTS], comm, SYNC_SHARDS, WAVE_CHANNELS,
-                               &dt_fold_moments, SYNC_SHARDS));
-    assert_ok(dt_reduce_create(&ranks.tree[DT_SYNC_SUMS], comm, SYNC_SHARDS, 2 * WAVE_CHANNELS,
-                               &dt_fold_f64, SYNC_SHARDS));
+    assert_ok(dt_lockstep_open(&lockstep, comm, SYNC_SHARDS, SYNC_SHARDS, WAVE_CHANNELS));
     golden_sync_open(&s, *state, first, end);
     golden_sync_input(&s);
-    wave_step_with(&s.t, &sync, (double)s.g.batch);
+    wave_step_with(&s.t, dt_lockstep_sync(lockstep), (double)s.g.batch);
     sum_shards(&s.t, grad_of, s.g.floats, &dt_fold_f32, s.g.grad.mem);
     sum_shards(&s.t, moments_of, dt_net_norm_channels(s.g.net), &dt_fold_moments, s.g.moments);
     const int beyond = golden_sync_check(&s);
     golden_sync_close(&s);
-    dt_reduce_destroy(ranks.tree[DT_SYNC_MOMENTS]);
-    dt_reduce_destroy(ranks.tree[DT_SYNC_SUMS]);
+    dt_lockstep_close(lockstep);
     assert_int_equal(beyond, 0);
 }
 
