@@ -1,4 +1,4 @@
-/* comm.h - the communicator's inside and MPI's calling manners; private to src/dist. */
+/* comm.h - what a communicator holds, and how MPI is called; private to src/dist. */
 #ifndef DT_COMM_H
 #define DT_COMM_H
 #include "dist.h"
@@ -8,22 +8,22 @@
 typedef struct dt_comm_kept dt_comm_kept;
 
 struct dt_comm {
-    /* Errors are returned; MPI_COMM_NULL where MPI was not started. `machine` holds the
-     * ranks that share a machine, `team` those that are treated as a node of it. */
+    /* MPI_COMM_NULL if MPI was not started. `machine` holds the ranks of this machine, `team`
+     * those that are treated as one node of it. */
     MPI_Comm all, machine, team;
     bool started; /* MPI was started, so it must be finished */
-    bool crowded; /* more ranks on this machine than cores: waiting must not spin */
+    bool crowded; /* the machine has more ranks than cores: waiting must not spin */
     int rank, world, node_rank, node_ranks, nodes;
-    int node;           /* index of mine */
+    int node;           /* index of this rank's */
     int *node_start;    /* [nodes + 1] first rank of each node; owned; NULL without MPI */
-    int split;          /* nodes that this machine is treated as */
+    int split;          /* as how many nodes this machine is treated */
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     char node_why[256]; /* see dt_node_mem_create */
     double waited_s;    /* see dt_comm_waited */
-    dt_comm_kept *kept; /* records of collectives; NULL: none are kept; owned */
+    dt_comm_kept *kept; /* records of collectives, NULL if none are kept; owned */
 };
 
-/* Record what MPI reports; `call` begins with the function's name. */
+/* Fail with what MPI reports; `call` begins with the function's name. */
 dt_status dt_comm_error(int code, const char *call) DT_MUST_CHECK;
 
 #define DT_MPI(call)                                                                               \
@@ -33,24 +33,24 @@ dt_status dt_comm_error(int code, const char *call) DT_MUST_CHECK;
             return dt_comm_error(code_, #call);                                                    \
     } while (0)
 
-/* The one way from a size to MPI's int. */
+/* *count = n. DT_UNSUPPORTED: MPI's int cannot hold it. */
 dt_status dt_comm_count(size_t n, int *count) DT_MUST_CHECK;
 
-/* Called between two fruitless looks at a request. A rank that waits must leave its
- * core to a rank that computes; the first looks follow each other closely, because most
- * messages are short. */
+/* Called between two tests of a request that is not complete. A rank that waits must leave its
+ * core to a rank that computes; the first tests follow each other closely, because most messages
+ * are short. */
 void dt_comm_idle(const dt_comm *c, unsigned *looks);
 
-/* Until all requests are complete. */
+/* Wait until all requests are complete. */
 dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUST_CHECK;
 
-/* Behind each collective, which began at that time; returns the seconds since. Local. */
+/* Called after each collective, which began at that time; returns the seconds since. Local. */
 double dt_comm_record_end(dt_comm *c, double began, const char *name, size_t bytes);
 
 /* x[i] = the smallest over ranks. Collective. */
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
 
-/* Whether this rank holds a failure that the others do not know of: they wait
- * elsewhere, so nothing collective may be called any more, and main ends all ranks. */
+/* Whether this rank has a failure of which the others do not know: they wait elsewhere, so no
+ * collective may be called any more, and main ends all ranks. */
 bool dt_comm_alone(void);
 #endif

@@ -1,225 +1,81 @@
-/* exchange.c - what all exchanges share: the table and its choice, opening, finishing. */
+/* exchange.c - a step of an exchange: leaves are folded bucket by bucket, in the order of the tree;
+ * a row brings the ranks together; and what all rows use.
+ *
+ * Ranks of a team work in one another's memory and wait for each other without messages: a block
+ * holds every rank's slots and extra memory, a second, small one a line of counters per rank. A
+ * rank writes its slots during backward, then each rank reads its slice of all slots, and only then
+ * writes memory that others read. Three counters keep that apart: slices of a bucket are read when
+ * all ranks have folded it; weights are written when all have finished backward; slots and weights
+ * belong to the next step when all have published. */
 #include "exchange_row.h"
 #include "spans.h"
 
 #include <assert.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-static const dt_exchange_row *const exchange_table[] = {
-#define X(name) &dt_exchange_row_##name,
-    DT_EXCHANGE_LIST(X)
-#undef X
-};
-enum { EXCHANGE_ROWS = DT_COUNT_OF(exchange_table) };
+/* ---- Leaves ---------------------------------------------------------------------- */
 
-/* ---- Choosing a row -------------------------------------------------------------- */
-
-/* With x->row under trial: whether it declines. `why`: where it does, or where ranks cannot
- * share what they would; then in one line. */
-static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o, char *why, size_t room,
-                              bool *declines)
+float *dt_exchange_leaf(dt_exchange *x)
 {
-    const bool would = x->comm->world > 1 && x->row->shares && x->row->shares(x);
+    const int shard = x->next;
 
-    DT_TRY(dt_exchange_form_teams(x, would && !o->apart));
-    *declines = x->comm->world > 1 && x->row->only_shared && !x->shares;
-    why[0] = '\0';
-    if (would && o->apart)
-        snprintf(why, room, "exchange %s: %s; --exchange tree sends messages instead", x->row->name,
-                 o->apart);
-    else if (*declines)
-        snprintf(why, room,
-                 "exchange %s: the ranks run on %d nodes, which share no memory; use "
-                 "--exchange tree",
-                 x->row->name, x->comm->nodes);
-    return DT_OK;
+    assert(!x->writing && shard < x->end);
+    x->next++;
+    x->folded = 0;
+    x->writing = !x->lockstep || x->next == x->end;
+    if (x->lockstep)
+        return dt_exchange_slot(x, shard - x->first);
+    x->leaf = x->counter.depth;
+    x->merges = dt_counter_push(&x->counter, (dt_subtree){(unsigned)shard, 1});
+    return dt_exchange_slot(x, x->leaf);
 }
 
-/* From (same) arguments alone, so all ranks choose alike. A named row that declines is an
- * error; that memory cannot be shared is a note, unless it is `quiet`. */
-static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool quiet)
+/* Fold a span of slots [first, first + operands), those from `leaf` on being leaves, into slots
+ * from `first` on. */
+static void fold_slots(dt_exchange *x, dt_span span, const dt_fold *f, int first, int leaf)
 {
-    const bool any = strcmp(o->name, "auto") == 0;
-    char why[512] = "";
-    bool declines = true;
+    for (int i = 0; i < f->operands; i++)
+        x->operand[i] =
+            (dt_operand){dt_exchange_slot(x, first + i) + span.first,
+                         x->bf16 && first + i >= leaf ? DT_LEAF_ROUNDED : DT_LEAF_PLAIN};
+    for (int root = 0; root < f->roots; root++)
+        x->result[root] = dt_exchange_slot(x, first + root) + span.first;
+    dt_fold_run(f, &dt_fold_f32, x->operand, x->result, span.count, x->scratch);
+}
 
-    for (int i = 0; i < EXCHANGE_ROWS && declines; i++) {
-        if (!any && strcmp(o->name, exchange_table[i]->name) != 0)
-            continue;
-        x->row = exchange_table[i];
-        DT_TRY(exchange_try(x, o, why, sizeof why, &declines));
-        if (why[0] && o->apart && (any || !declines) && !quiet)
-            dt_note("%s", why);
+static void fold_leaves(dt_exchange *x, dt_span span)
+{
+    dt_fold_part part[DT_COUNTER_DEPTH];
+    const dt_fold f = dt_fold_cascade(part, x->merges + 1);
+
+    if (x->lockstep)
+        fold_slots(x, span, &x->leaves, 0, 0);
+    else if (x->merges > 0 || x->bf16)
+        fold_slots(x, span, &f, x->leaf - x->merges, x->leaf);
+}
+
+void dt_exchange_fold_partials(dt_exchange *x, dt_span span)
+{
+    for (int part = 1; part < x->partials; part++)
+        dt_add_f32(dt_exchange_slot(x, 0) + span.first, dt_exchange_slot(x, part) + span.first,
+                   span.count);
+}
+
+/* The leaves' bucket is final; with the last leaf, so are the rank's partial sums. */
+static dt_status fold_bucket(dt_exchange *x, size_t b)
+{
+    fold_leaves(x, x->bucket[b]);
+    if (x->next < x->end)
+        return DT_OK;
+    if (x->comm->world == 1) { /* the partial sums are all there are */
+        fold_slots(x, x->bucket[b], &x->fold, 0, x->slots);
+        return DT_OK;
     }
-    if (!x->row)
-        return dt_fail(DT_CONFIG,
-                       "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD),
-                       o->name);
-    return declines ? dt_fail(DT_UNSUPPORTED, "%s", why) : DT_OK;
+    x->started = b + 1;
+    return x->row->start ? x->row->start(x, b) : DT_OK;
 }
 
-/* ---- Planning, opening, closing -------------------------------------------------- */
-
-static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
-{
-    DT_TRY(dt_spans_check(o));
-    DT_TRY(dt_calloc(&x->tensor, o->tensors, sizeof *x->tensor, "the exchange"));
-    DT_TRY(dt_calloc(&x->bucket, o->tensors, sizeof *x->bucket, "the exchange"));
-    memcpy(x->tensor, o->tensor, o->tensors * sizeof *x->tensor);
-    x->tensors = o->tensors;
-    x->buckets = dt_spans_buckets(o, x->bucket);
-    return dt_calloc(&x->owned, x->buckets, sizeof *x->owned, "the exchange");
-}
-
-/* All that follows from the options, before any memory of the slab's size is taken. */
-static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool quiet)
-{
-    const int world = x->comm->world, rank = x->comm->rank;
-
-    DT_TRY(dt_shards_check(o->shards, world));
-    DT_TRY(dt_fold_init(
-        &x->fold, &(dt_groups){.shards = o->shards, .world = world, .step = 1, .count = world},
-        true));
-    DT_TRY(dt_calloc(&x->operand, (size_t)o->shards + 1, sizeof *x->operand, "the exchange"));
-    DT_TRY(dt_calloc(&x->result, (size_t)o->shards + 1, sizeof *x->result, "the exchange"));
-    dt_shards_of(o->shards, world, rank, &x->first, &x->end);
-    x->next = x->first;
-    x->floats = o->floats;
-    x->shards = o->shards;
-    x->bf16 = o->bf16;
-    x->lockstep = o->lockstep;
-    x->slots = dt_exchange_slots_of(x, rank);
-    x->partials = dt_exchange_partials(x, rank);
-    if (x->lockstep) /* each leaf has a slot of its own, and all are folded at once */
-        DT_TRY(dt_fold_init(&x->leaves,
-                            &(dt_groups){.shards = o->shards,
-                                         .world = o->shards,
-                                         .first = x->first,
-                                         .step = 1,
-                                         .count = x->end - x->first},
-                            false));
-    DT_TRY(exchange_cut(x, o));
-    return exchange_choose(x, o, quiet);
-}
-
-static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *o, bool quiet)
-{
-    dt_exchange *made = NULL;
-
-    DT_TRY(dt_calloc(&made, 1, sizeof *made, "the exchange"));
-    made->comm = c;
-    made->mpi = MPI_COMM_NULL;
-    const dt_status st = exchange_plan(made, o, quiet);
-    if (st != DT_OK)
-        dt_exchange_close(made);
-    else
-        *x = made;
-    return st;
-}
-
-dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts, dt_exchange_needs *needs)
-{
-    dt_exchange *x = NULL;
-
-    DT_TRY(exchange_create(&x, c, opts, false));
-    *needs = (dt_exchange_needs){.shares = x->shares,
-                                 .slabs = (dt_exchange_block(x) + opts->floats - 1) / opts->floats};
-    dt_exchange_close(x);
-    return DT_OK;
-}
-
-static dt_status exchange_open(dt_exchange *x, float *memory)
-{
-    const size_t bytes = dt_exchange_block(x) * sizeof(float);
-    const int depth = DT_MAX(DT_MAX(x->fold.depth, x->inner.depth), x->slots);
-
-    DT_TRY(dt_calloc(&x->scratch, (size_t)depth, DT_FOLD_BYTES, "the exchange"));
-    DT_TRY(dt_exchange_bind(x, memory));
-    x->stats.memory = bytes / (size_t)x->team_ranks;
-    return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;
-}
-
-static dt_status exchange_duplicate(dt_exchange *x)
-{
-    DT_MPI(MPI_Comm_dup(x->comm->all, &x->mpi));
-    return DT_OK;
-}
-
-dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts, float *memory)
-{
-    dt_exchange *made = NULL;
-    dt_status st = exchange_create(&made, c, opts, true);
-
-    if (st == DT_OK)
-        st = exchange_open(made, memory);
-    DT_GO(st, dt_comm_agree(c, st), out);
-    if (c->world > 1) {
-        DT_GO(st, dt_comm_agree(c, exchange_duplicate(made)), out);
-        DT_GO(st, dt_exchange_open_lines(made), out);
-    }
-    *x = made;
-
-out:
-    if (st != DT_OK)
-        dt_exchange_close(made);
-    return st;
-}
-
-void dt_exchange_close(dt_exchange *x)
-{
-    if (!x)
-        return;
-    if (x->state && x->row->close)
-        x->row->close(x);
-    free(x->state);
-    if (x->mpi != MPI_COMM_NULL && !dt_comm_alone())
-        MPI_Comm_free(&x->mpi);
-    dt_node_mem_destroy(x->lines);
-    dt_fold_release(&x->fold);
-    dt_fold_release(&x->inner);
-    dt_fold_release(&x->outer);
-    dt_fold_release(&x->leaves);
-    free(x->operand);
-    free(x->result);
-    free(x->scratch);
-    free(x->owned);
-    free(x->base);
-    free(x->tensor);
-    free(x->bucket);
-    free(x);
-}
-
-const char *dt_exchange_name(const dt_exchange *x)
-{
-    return x->row->name;
-}
-
-bool dt_exchange_exact(const dt_exchange *x)
-{
-    return x->row->exact;
-}
-
-bool dt_exchange_shares(const dt_exchange *x)
-{
-    return x->shares;
-}
-
-/* ---- Finishing a step ------------------------------------------------------------ */
-
-/* Messages of this rank may still lie in MPI, which moves them only when it is called. */
-static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t count)
-{
-    int flag = 0;
-
-    for (unsigned looks = 0; !dt_exchange_all(x, which, count); dt_comm_idle(x->comm, &looks))
-        if (x->teams > 1)
-            DT_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, x->mpi, &flag, MPI_STATUS_IGNORE));
-    return DT_OK;
-}
-
-dt_status dt_exchange_poll(dt_exchange *x)
+/* Advance all buckets that are under way. */
+static dt_status exchange_poll(dt_exchange *x)
 {
     for (size_t b = x->oldest; b < x->started; b++) {
         bool done = !x->row->advance;
@@ -231,12 +87,70 @@ dt_status dt_exchange_poll(dt_exchange *x)
     return DT_OK;
 }
 
+dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
+{
+    if (floats_done > x->floats)
+        return dt_fail(DT_BUG, "%zu floats of %zu are done", floats_done, x->floats);
+    for (; x->writing && x->folded < x->buckets; x->folded++) {
+        const dt_span *b = &x->bucket[x->folded];
+        if (b->first + b->count > floats_done)
+            break;
+        DT_TRY(fold_bucket(x, x->folded));
+    }
+    if (x->folded == x->buckets)
+        x->writing = false;
+    return exchange_poll(x);
+}
+
+/* ---- Teams ----------------------------------------------------------------------- */
+
+dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket)
+{
+    return dt_spans_slice(x->bucket[bucket], x->comm->rank - x->team_first, x->team_ranks);
+}
+
+void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at)
+{
+    for (int r = 0; r < x->team_ranks; r++)
+        for (int i = f->start[r]; i < f->start[r + 1]; i++)
+            x->operand[i] =
+                (dt_operand){.at = dt_exchange_team_partial(x, r, i - f->start[r]) + at};
+}
+
+void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count)
+{
+    if (x->line)
+        atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which], count,
+                              memory_order_release);
+}
+
+bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count)
+{
+    for (int i = 0; x->line && i < x->team_ranks; i++)
+        if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) < count)
+            return false;
+    return true;
+}
+
+/* ---- Finishing a step ------------------------------------------------------------ */
+
+/* MPI moves this rank's pending messages only when it is called. */
+static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t count)
+{
+    int flag = 0;
+
+    for (unsigned looks = 0; !dt_exchange_all(x, which, count); dt_comm_idle(x->comm, &looks))
+        if (x->teams > 1)
+            DT_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, x->mpi, &flag, MPI_STATUS_IGNORE));
+    return DT_OK;
+}
+
 /* Until all buckets are complete. */
 static dt_status exchange_drain(dt_exchange *x)
 {
     for (unsigned looks = 0; x->oldest < x->started; dt_comm_idle(x->comm, &looks)) {
         const size_t before = x->oldest;
-        DT_TRY(dt_exchange_poll(x));
+        DT_TRY(exchange_poll(x));
         if (x->oldest != before) {
             looks = 0;
             dt_place_slice((int64_t)x->oldest);

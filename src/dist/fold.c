@@ -59,19 +59,24 @@ int dt_counter_slots(int first, int end)
 
 /* ---- The plan over groups -------------------------------------------------------- */
 
-static int group_start(const dt_groups *groups, int g)
+/* The first leaf of a group, as a number among those that take part. */
+static int group_start(const dt_groups *groups, const dt_subtree *only, int g)
 {
     int start, end;
 
     dt_shards_of(groups->shards, groups->world, groups->first + g * groups->step, &start, &end);
-    return groups->to > 0 ? DT_MAX(DT_MIN(start, groups->to), groups->from) - groups->from : start;
+    if (!only)
+        return start;
+    return DT_MAX(DT_MIN(start - (int)only->first, (int)only->leaves), 0);
 }
 
-static void plan_operands(dt_fold *f, const dt_groups *groups)
+static void plan_operands(dt_fold *f, const dt_groups *groups, const dt_subtree *only)
 {
+    int leaf = group_start(groups, only, 0);
+
     for (int g = 0; g < groups->count; g++) {
         dt_counter k = {.depth = 0};
-        for (int leaf = group_start(groups, g); leaf < group_start(groups, g + 1); leaf++)
+        for (; leaf < group_start(groups, only, g + 1); leaf++)
             dt_counter_push(&k, (dt_subtree){(unsigned)leaf, 1});
         f->start[g] = f->operands;
         for (int i = 0; i < k.depth; i++)
@@ -102,15 +107,15 @@ static void plan_merges(dt_fold *f, bool whole)
         f->part[last[root]].root = root;
 }
 
-dt_status dt_fold_init(dt_fold *f, const dt_groups *groups, bool whole)
+dt_status dt_fold_init(dt_fold *f, dt_groups groups, const dt_subtree *only, bool whole)
 {
-    const size_t leaves = (size_t)(group_start(groups, groups->count) - group_start(groups, 0));
+    const int leaves = group_start(&groups, only, groups.count) - group_start(&groups, only, 0);
     dt_status st;
 
     *f = (dt_fold){.operands = 0};
-    DT_GO(st, dt_calloc(&f->start, (size_t)groups->count + 1, sizeof *f->start, "the tree"), out);
-    DT_GO(st, dt_calloc(&f->part, leaves, sizeof *f->part, "the tree"), out);
-    plan_operands(f, groups);
+    DT_GO(st, dt_calloc(&f->start, (size_t)groups.count + 1, sizeof *f->start, "the tree"), out);
+    DT_GO(st, dt_calloc(&f->part, (size_t)leaves, sizeof *f->part, "the tree"), out);
+    plan_operands(f, &groups, only);
     plan_merges(f, whole);
 
 out:

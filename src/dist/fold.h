@@ -29,12 +29,10 @@ int dt_counter_push(dt_counter *k, dt_subtree part);
 /* How many slots leaves [first, end) need, including that of the leaf being written. */
 int dt_counter_slots(int first, int end);
 
-/* Leaves in groups: group g holds the shards of ranks [first + g * step, first + (g + 1) * step)
- * of `world`. */
+/* `count` groups of leaves: group g holds the shards of ranks [first + g * step, first + (g + 1) *
+ * step) of `world`. */
 typedef struct dt_groups {
-    int shards, world;
-    int first, step, count;
-    int from, to; /* only shards [from, to) take part, numbered from 0; 0, 0: all of them */
+    int shards, world, first, step, count;
 } dt_groups;
 
 /* A partial sum that goes into the fold. */
@@ -51,8 +49,11 @@ typedef struct dt_fold {
     int *start;          /* [groups + 1] index of each group's first operand; owned */
     dt_fold_part *part;  /* [operands]; owned */
 } dt_fold;
-/* whole: the groups hold all leaves of the tree, so there is one root. DT_NOMEM. */
-dt_status dt_fold_init(dt_fold *f, const dt_groups *groups, bool whole) DT_MUST_CHECK;
+/* DT_NOMEM.
+ *   only   leaves that take part, numbered from 0; NULL: all
+ *   whole  these are all leaves of the tree, so there is one root */
+dt_status dt_fold_init(dt_fold *f, dt_groups groups, const dt_subtree *only,
+                       bool whole) DT_MUST_CHECK;
 void dt_fold_release(dt_fold *f);
 /* Add the topmost of `operands` slots to the one below, and so on down to the first. Borrows part
  * [operands]; nothing to release. */

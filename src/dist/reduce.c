@@ -47,14 +47,8 @@ static dt_status plan_group(dt_reduce *t, int first)
     int owners = 0;
     reduce_group g = {.end = DT_MIN(end, t->end), .gathered = t->operands};
 
-    DT_TRY(dt_fold_init(&g.fold,
-                        &(dt_groups){.shards = t->shards,
-                                     .world = world,
-                                     .step = 1,
-                                     .count = world,
-                                     .from = first,
-                                     .to = end},
-                        true));
+    DT_TRY(dt_fold_init(&g.fold, (dt_groups){t->shards, world, 0, 1, world},
+                        &(dt_subtree){(unsigned)first, (unsigned)(end - first)}, true));
     for (int r = 0; r < world; r++)
         owners += g.fold.start[r] < g.fold.start[r + 1];
     g.spans = owners > 1;

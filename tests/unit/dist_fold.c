@@ -86,11 +86,8 @@ static void fold_world(int shards, int world, int nodes, int result_at)
     dt_fold inner, outer;
 
     for (int n = 0; n < nodes; n++) {
-        assert_ok(dt_fold_init(
-            &inner,
-            &(dt_groups){
-                .shards = shards, .world = world, .first = n * ranks, .step = 1, .count = ranks},
-            false));
+        assert_ok(
+            dt_fold_init(&inner, (dt_groups){shards, world, n * ranks, 1, ranks}, NULL, false));
         const int base = operands, base_root = roots;
         for (int r = 0; r < ranks; r++) {
             assert_int_equal(inner.start[r], operands - base);
@@ -108,9 +105,7 @@ static void fold_world(int shards, int world, int nodes, int result_at)
         dt_fold_run(&inner, &dt_fold_f32, operand, root + base_root, COUNT, scratch);
         dt_fold_release(&inner);
     }
-    assert_ok(dt_fold_init(
-        &outer, &(dt_groups){.shards = shards, .world = world, .step = ranks, .count = nodes},
-        true));
+    assert_ok(dt_fold_init(&outer, (dt_groups){shards, world, 0, ranks, nodes}, NULL, true));
     assert_int_equal(outer.operands, roots);
     for (int i = 0; i < roots; i++)
         operand[i] = (dt_operand){.at = root[i]};
@@ -150,12 +145,7 @@ static void leaves_fold_into_the_first_slots(void **state)
             for (int rank = 0; rank < world; rank++) {
                 int first, end;
                 dt_shards_of(shards, world, rank, &first, &end);
-                assert_ok(dt_fold_init(&f,
-                                       &(dt_groups){.shards = shards,
-                                                    .world = shards,
-                                                    .first = first,
-                                                    .step = 1,
-                                                    .count = end - first},
+                assert_ok(dt_fold_init(&f, (dt_groups){shards, shards, first, 1, end - first}, NULL,
                                        false));
                 for (int i = 0; i < end - first; i++) {
                     leaf(first + i, value[i]);
@@ -182,7 +172,7 @@ static void fold_of_many_floats(void **state)
     void *result = x[0];
     dt_fold f;
 
-    assert_ok(dt_fold_init(&f, &(dt_groups){.shards = 3, .world = 3, .step = 1, .count = 3}, true));
+    assert_ok(dt_fold_init(&f, (dt_groups){3, 3, 0, 1, 3}, NULL, true));
     assert_true(f.depth <= 3);
     for (size_t i = 0; i < N; i++) {
         for (size_t k = 0; k < 3; k++)

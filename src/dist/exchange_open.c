@@ -1,0 +1,285 @@
+/* exchange_open.c - opening an exchange: the choice of its row, the teams, and where everything
+ * lies in memory. */
+#include "exchange_row.h"
+#include "spans.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const dt_exchange_row *const exchange_table[] = {
+#define X(name) &dt_exchange_row_##name,
+    DT_EXCHANGE_LIST(X)
+#undef X
+};
+enum { EXCHANGE_ROWS = DT_COUNT_OF(exchange_table) };
+
+/* ---- Choosing a row -------------------------------------------------------------- */
+
+static dt_status exchange_form_teams(dt_exchange *x, bool shares)
+{
+    const int world = x->comm->world;
+
+    x->shares = shares;
+    x->teams = shares ? x->comm->nodes : world;
+    x->team_ranks = world / x->teams;
+    x->team = x->comm->rank / x->team_ranks;
+    x->team_first = x->team * x->team_ranks;
+    dt_fold_release(&x->inner);
+    dt_fold_release(&x->outer);
+    DT_TRY(dt_fold_init(&x->inner, (dt_groups){x->shards, world, x->team_first, 1, x->team_ranks},
+                        NULL, false));
+    return dt_fold_init(&x->outer, (dt_groups){x->shards, world, 0, x->team_ranks, x->teams}, NULL,
+                        true);
+}
+
+/* With x->row under trial: whether it declines. `why`: where it does, or where ranks cannot
+ * share what they would; then in one line. */
+static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o, char *why, size_t room,
+                              bool *declines)
+{
+    const bool would = x->comm->world > 1 && x->row->shares && x->row->shares(x);
+
+    DT_TRY(exchange_form_teams(x, would && !o->apart));
+    *declines = x->comm->world > 1 && x->row->only_shared && !x->shares;
+    why[0] = '\0';
+    if (would && o->apart)
+        snprintf(why, room, "exchange %s: %s; --exchange tree sends messages instead", x->row->name,
+                 o->apart);
+    else if (*declines)
+        snprintf(why, room,
+                 "exchange %s: the ranks run on %d nodes, which share no memory; use "
+                 "--exchange tree",
+                 x->row->name, x->comm->nodes);
+    return DT_OK;
+}
+
+/* From (same) arguments alone, so all ranks choose alike. A named row that declines is an
+ * error; that memory cannot be shared is a note, unless it is `quiet`. */
+static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool quiet)
+{
+    const bool any = strcmp(o->name, "auto") == 0;
+    char why[512] = "";
+    bool declines = true;
+
+    for (int i = 0; i < EXCHANGE_ROWS && declines; i++) {
+        if (!any && strcmp(o->name, exchange_table[i]->name) != 0)
+            continue;
+        x->row = exchange_table[i];
+        DT_TRY(exchange_try(x, o, why, sizeof why, &declines));
+        if (why[0] && o->apart && (any || !declines) && !quiet)
+            dt_note("%s", why);
+    }
+    if (!x->row)
+        return dt_fail(DT_CONFIG,
+                       "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD),
+                       o->name);
+    return declines ? dt_fail(DT_UNSUPPORTED, "%s", why) : DT_OK;
+}
+
+/* ---- Memory ---------------------------------------------------------------------- */
+
+static int exchange_slots_of(const dt_exchange *x, int r)
+{
+    int first, end;
+
+    dt_shards_of(x->shards, x->comm->world, r, &first, &end);
+    return x->lockstep ? end - first : dt_counter_slots(first, end);
+}
+
+/* Floats of one rank's slots and extra memory. */
+static size_t exchange_region(const dt_exchange *x, int rank)
+{
+    const size_t extra = x->comm->world > 1 && x->row->extra ? x->row->extra(x, rank) : 0;
+    return (size_t)exchange_slots_of(x, rank) * x->floats + dt_align(extra, 16);
+}
+
+/* The largest node's, because a block is as large on all nodes. */
+static size_t exchange_block(const dt_exchange *x)
+{
+    size_t most = 0;
+
+    if (!x->shares)
+        return exchange_region(x, x->comm->rank);
+    for (int t = 0; t < x->teams; t++) {
+        size_t floats = 0;
+        for (int i = 0; i < x->team_ranks; i++)
+            floats += exchange_region(x, t * x->team_ranks + i);
+        most = DT_MAX(floats, most);
+    }
+    return most;
+}
+
+static dt_status exchange_bind(dt_exchange *x, float *memory)
+{
+    DT_TRY(dt_calloc(&x->base, (size_t)x->team_ranks, sizeof *x->base, "the exchange"));
+    for (int i = 0; i < x->team_ranks; i++) {
+        x->base[i] = memory;
+        memory += exchange_region(x, x->team_first + i);
+    }
+    x->memory = x->sum = x->base[x->comm->rank - x->team_first];
+    x->extra = dt_exchange_slot(x, x->slots);
+    for (size_t b = 0; b < x->buckets && x->shares; b++) {
+        const dt_span s = dt_exchange_own_slice(x, b);
+        if (s.count > 0)
+            x->owned[x->spans++] = s;
+    }
+    if (!x->shares)
+        x->owned[x->spans++] = (dt_span){0, x->floats};
+    return DT_OK;
+}
+
+static dt_status exchange_open_lines(dt_exchange *x)
+{
+    const size_t bytes = (size_t)x->comm->world * sizeof *x->line;
+    void *memory = NULL;
+    const char *why = NULL;
+
+    if (!x->shares)
+        return DT_OK;
+    DT_TRY(dt_node_mem_create(&x->lines, x->comm, bytes, "the exchange's counters", &memory, &why));
+    if (!memory)
+        return dt_fail(DT_NOMEM, "exchange %s: counters: %s; use --exchange p2p", x->row->name,
+                       why);
+    x->line = memory;
+    return DT_OK;
+}
+
+/* ---- Planning, opening, closing -------------------------------------------------- */
+
+static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
+{
+    DT_TRY(dt_spans_check(o));
+    DT_TRY(dt_calloc(&x->tensor, o->tensors, sizeof *x->tensor, "the exchange"));
+    DT_TRY(dt_calloc(&x->bucket, o->tensors, sizeof *x->bucket, "the exchange"));
+    memcpy(x->tensor, o->tensor, o->tensors * sizeof *x->tensor);
+    x->tensors = o->tensors;
+    x->buckets = dt_spans_buckets(o, x->bucket);
+    return dt_calloc(&x->owned, x->buckets, sizeof *x->owned, "the exchange");
+}
+
+/* All that follows from the options, before any memory of the slab's size is taken. */
+static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool quiet)
+{
+    const int world = x->comm->world, rank = x->comm->rank;
+
+    DT_TRY(dt_shards_check(o->shards, world));
+    DT_TRY(dt_fold_init(&x->fold, (dt_groups){o->shards, world, 0, 1, world}, NULL, true));
+    DT_TRY(dt_calloc(&x->operand, (size_t)o->shards + 1, sizeof *x->operand, "the exchange"));
+    DT_TRY(dt_calloc(&x->result, (size_t)o->shards + 1, sizeof *x->result, "the exchange"));
+    dt_shards_of(o->shards, world, rank, &x->first, &x->end);
+    x->next = x->first;
+    x->floats = o->floats;
+    x->shards = o->shards;
+    x->bf16 = o->bf16;
+    x->lockstep = o->lockstep;
+    x->slots = exchange_slots_of(x, rank);
+    x->partials = dt_exchange_partials(x, rank);
+    if (x->lockstep) /* each leaf has a slot of its own, and all are folded at once */
+        DT_TRY(dt_fold_init(&x->leaves,
+                            (dt_groups){o->shards, o->shards, x->first, 1, x->end - x->first}, NULL,
+                            false));
+    DT_TRY(exchange_cut(x, o));
+    return exchange_choose(x, o, quiet);
+}
+
+static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *o, bool quiet)
+{
+    dt_exchange *made = NULL;
+
+    DT_TRY(dt_calloc(&made, 1, sizeof *made, "the exchange"));
+    made->comm = c;
+    made->mpi = MPI_COMM_NULL;
+    const dt_status st = exchange_plan(made, o, quiet);
+    if (st != DT_OK)
+        dt_exchange_close(made);
+    else
+        *x = made;
+    return st;
+}
+
+dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts, dt_exchange_needs *needs)
+{
+    dt_exchange *x = NULL;
+
+    DT_TRY(exchange_create(&x, c, opts, false));
+    *needs = (dt_exchange_needs){.shares = x->shares,
+                                 .slabs = (exchange_block(x) + opts->floats - 1) / opts->floats};
+    dt_exchange_close(x);
+    return DT_OK;
+}
+
+static dt_status exchange_open(dt_exchange *x, float *memory)
+{
+    const size_t bytes = exchange_block(x) * sizeof(float);
+    const int depth = DT_MAX(DT_MAX(x->fold.depth, x->inner.depth), x->slots);
+
+    DT_TRY(dt_calloc(&x->scratch, (size_t)depth, DT_FOLD_BYTES, "the exchange"));
+    DT_TRY(exchange_bind(x, memory));
+    x->stats.memory = bytes / (size_t)x->team_ranks;
+    return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;
+}
+
+static dt_status exchange_duplicate(dt_exchange *x)
+{
+    DT_MPI(MPI_Comm_dup(x->comm->all, &x->mpi));
+    return DT_OK;
+}
+
+dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts, float *memory)
+{
+    dt_exchange *made = NULL;
+    dt_status st = exchange_create(&made, c, opts, true);
+
+    if (st == DT_OK)
+        st = exchange_open(made, memory);
+    DT_GO(st, dt_comm_agree(c, st), out);
+    if (c->world > 1) {
+        DT_GO(st, dt_comm_agree(c, exchange_duplicate(made)), out);
+        DT_GO(st, exchange_open_lines(made), out);
+    }
+    *x = made;
+
+out:
+    if (st != DT_OK)
+        dt_exchange_close(made);
+    return st;
+}
+
+void dt_exchange_close(dt_exchange *x)
+{
+    if (!x)
+        return;
+    if (x->state && x->row->close)
+        x->row->close(x);
+    free(x->state);
+    if (x->mpi != MPI_COMM_NULL && !dt_comm_alone())
+        MPI_Comm_free(&x->mpi);
+    dt_node_mem_destroy(x->lines);
+    dt_fold_release(&x->fold);
+    dt_fold_release(&x->inner);
+    dt_fold_release(&x->outer);
+    dt_fold_release(&x->leaves);
+    free(x->operand);
+    free(x->result);
+    free(x->scratch);
+    free(x->owned);
+    free(x->base);
+    free(x->tensor);
+    free(x->bucket);
+    free(x);
+}
+
+const char *dt_exchange_name(const dt_exchange *x)
+{
+    return x->row->name;
+}
+
+bool dt_exchange_exact(const dt_exchange *x)
+{
+    return x->row->exact;
+}
+
+bool dt_exchange_shares(const dt_exchange *x)
+{
+    return x->shares;
+}
