@@ -105,8 +105,8 @@ void dt_shards_of(int shards, int world, int rank, int *first, int *end);
 /* dt_reduce sums values over groups of neighbouring shards in the order of docs/numerics.md,
  * section 3. Group k is shards [k * group, (k + 1) * group); the last may be smaller. The leaves of
  * a group are combined into one value on all ranks that own one of its shards; the order depends
- * on the group's size alone. One round is dt_reduce_leaf and dt_reduce_push for each of the rank's shards,
- * then dt_reduce_finish. All memory is taken at creation. */
+ * on the group's size alone. One round is dt_reduce_leaf and dt_reduce_push for each of the
+ * rank's shards, then dt_reduce_finish. All memory is taken at creation. */
 typedef struct dt_fold_type {
     size_t bytes; /* of an element */
     /* to[i] = left[i] + right[i]; `to` may be either */

@@ -2,8 +2,8 @@
  *
  * Write one file exchange_<name>.c that defines dt_exchange_row_<name>, and add one row to
  * DT_EXCHANGE_LIST (dist.h). exchange.c folds the rank's own shards, bucket by bucket: when it
- * calls `start`, the rank's partial sums of the bucket are complete, and the row only combines those
- * of different ranks. No row is called in a world of one. */
+ * calls `start`, the rank's partial sums of the bucket are complete, and the row only combines
+ * those of different ranks. No row is called in a world of one. */
 #ifndef DT_EXCHANGE_ROW_H
 #define DT_EXCHANGE_ROW_H
 #include "comm.h"
@@ -141,7 +141,7 @@ dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, MPI_Data
 void dt_exchange_cancel(MPI_Request *r, size_t count);
 /* Add messages of `bytes` bytes each to the statistics. */
 void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received);
-/* The same for MPI's allreduce, which does not say what it moves: what a ring moves, 2 (world - 1) /
- * world of the span each way, is the least that is possible with one message per rank and step. */
+/* The same for MPI's allreduce, which does not say what it moves: 2 (world - 1) / world of the span
+ * each way, as a ring does, is the least with one message per rank and step. */
 void dt_exchange_count_allreduce(dt_exchange *x, size_t floats);
 #endif

@@ -20,7 +20,6 @@ typedef struct tree_bucket {
     bool folded; /* the team's partial sums of my slice are complete and on their way */
     bool summed; /* so is my piece's sum */
     bool sent;   /* others have the partial sums: their place may take sums */
-    bool done;   /* and the sums of all pieces have come */
 } tree_bucket;
 
 typedef struct tree_state {
@@ -224,7 +223,7 @@ static dt_status tree_start(dt_exchange *x, size_t b)
 {
     tree_bucket *k = &((tree_state *)x->state)->bucket[b];
 
-    k->folded = k->summed = k->sent = k->done = false;
+    k->folded = k->summed = k->sent = false;
     DT_TRY(tree_receive_parts(x, b));
     dt_exchange_tell(x, DT_FOLDED, x->step * x->buckets + b + 1);
     return DT_OK;
@@ -281,7 +280,6 @@ static dt_status tree_receive_sums(dt_exchange *x, size_t b)
     return DT_OK;
 }
 
-/* A finished group is asked once only: its flag says so. */
 static dt_status tree_complete(MPI_Request *r, int count, bool *complete)
 {
     int flag = 0;
@@ -313,10 +311,8 @@ static dt_status tree_advance(dt_exchange *x, size_t b, bool *done)
         if (k->sent)
             DT_TRY(tree_receive_sums(x, b));
     }
-    if (k->summed && k->sent && !k->done)
-        DT_TRY(tree_complete(k->back, t->backs, &k->done));
-    *done = k->done;
-    return DT_OK;
+    *done = false;
+    return k->summed && k->sent ? tree_complete(k->back, t->backs, done) : DT_OK;
 }
 
 const dt_exchange_row dt_exchange_row_tree = {

@@ -26,16 +26,17 @@ struct dt_reduce {
     int shards, group;
     int first, end, next; /* own shards; the next leaf */
     dt_counter counter;
-    reduce_group *groups;                 /* [own], owned */
-    int own, at;                          /* groups; that of the next leaf */
-    int operands;                         /* gathered ones */
-    int most_slots, most_operands, depth; /* of any own group */
-    char *slots;                          /* [most_slots] for the counter, owned */
-    char *results;                        /* [own], owned */
-    char *gathered;                       /* [operands], owned; NULL when nothing is sent */
-    char *scratch;                        /* for dt_fold_run, owned */
-    dt_operand *operand;                  /* [most_operands], owned */
-    int *parts, *bytes, *displace;        /* [world] gathered from each rank, for MPI; owned */
+    reduce_group *groups;  /* [own], owned */
+    int own, at;           /* groups; that of the next leaf */
+    int operands;          /* gathered ones */
+    int most_slots, depth; /* of any own group */
+    char *slots;           /* [most_slots] for the counter, owned */
+    char *results;         /* [own], owned */
+    char *gathered;        /* [operands], owned; NULL when nothing is sent */
+    char *scratch;         /* for dt_fold_run, owned */
+    dt_operand *operand;   /* [shards], owned */
+    int *parts, *bytes,
+        *displace; /* [world] gathered from each rank, for MPI; in one block, owned */
 };
 
 /* ---- Planning -------------------------------------------------------------------- */
@@ -61,7 +62,6 @@ static dt_status plan_group(dt_reduce *t, int first)
     }
     const int slots = dt_counter_slots(DT_MAX(first, t->first) - first, g.end - first);
     t->most_slots = DT_MAX(t->most_slots, slots);
-    t->most_operands = DT_MAX(t->most_operands, g.fold.operands);
     t->depth = DT_MAX(t->depth, g.fold.depth);
     t->groups[t->own++] = g;
     return DT_OK;
@@ -72,9 +72,9 @@ static dt_status plan_groups(dt_reduce *t)
     const size_t world = (size_t)t->comm->world, own = (size_t)(t->end - t->first);
 
     DT_TRY(dt_calloc(&t->groups, own, sizeof *t->groups, "sums over shards"));
-    DT_TRY(dt_calloc(&t->parts, world, sizeof *t->parts, "sums over shards"));
-    DT_TRY(dt_calloc(&t->bytes, world, sizeof *t->bytes, "sums over shards"));
-    DT_TRY(dt_calloc(&t->displace, world, sizeof *t->displace, "sums over shards"));
+    DT_TRY(dt_calloc(&t->parts, 3 * world, sizeof *t->parts, "sums over shards"));
+    t->bytes = t->parts + world;
+    t->displace = t->bytes + world;
     for (int first = 0; first < t->shards; first += t->group)
         DT_TRY(plan_group(t, first));
     return DT_OK;
@@ -86,7 +86,7 @@ static dt_status reduce_memory(dt_reduce *t)
     int total = 0; /* also bounds every displacement */
 
     DT_TRY(plan_groups(t));
-    DT_TRY(dt_calloc(&t->operand, (size_t)t->most_operands, sizeof *t->operand, what));
+    DT_TRY(dt_calloc(&t->operand, (size_t)t->shards, sizeof *t->operand, what));
     DT_TRY(dt_calloc(&t->scratch, (size_t)t->depth, DT_FOLD_BYTES, what));
     DT_TRY(dt_calloc(&t->slots, (size_t)t->most_slots, t->stride, what));
     DT_TRY(dt_calloc(&t->results, (size_t)t->own, t->stride, what));
@@ -136,8 +136,6 @@ void dt_reduce_destroy(dt_reduce *t)
     free(t->scratch);
     free(t->operand);
     free(t->parts);
-    free(t->bytes);
-    free(t->displace);
     free(t);
 }
 

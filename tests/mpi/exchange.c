@@ -244,50 +244,39 @@ static void little_is_sent_between_nodes(void **state)
     split(1);
 }
 
-/* Buckets are sent while backward still runs: only then can messages hide behind it. */
+/* Buckets are sent while backward still runs: only then can messages hide behind it. An exchange
+ * that is closed then, after a failure, has messages under way; no rank waits for them, and the
+ * next exchange is not confused by them. */
 static void some_start_early(void **state)
 {
     (void)state;
-    static const char *const early[] = {"tree", "ring", "buckets"};
-    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    static const char *const row[] = {"tree", "ring", "buckets", "shared"};
+    const int world = dt_comm_world(comm);
 
-    for (int r = 0; r < 3; r++) {
-        trial t;
+    for (int r = 0; r < 8; r++) {
+        const bool fails = r % 2, collective = is(row[r / 2], "buckets");
+        const exchange_case k = {.row = row[r / 2], .shards = world, .bucket_bytes = 4};
         dt_exchange_stats s;
-
-        trial_open(&t, (exchange_case){.row = early[r], .shards = world, .bucket_bytes = 4});
-        float *leaf = leaf_take(t.x);
-        write_leaves(&t, &leaf, rank, 1, 0, floats / 2);
-        dt_exchange_stats_get(t.x, &s);
-        assert_int_equal(s.messages > 0, world > 1);
-        write_leaves(&t, &leaf, rank, 1, floats / 2, floats);
-        update(&t);
-        t.checked = 0;
-        check_weights(&t);
-        trial_close(&t);
-    }
-}
-
-/* After a failure in mid-step an exchange is closed with messages under way; no rank
- * waits for them, and the next exchange is not confused by them. */
-static void closed_in_mid_step(void **state)
-{
-    (void)state;
-    static const char *const row[] = {"tree", "ring", "shared"};
-
-    for (int r = 0; r < 3; r++) {
-        const exchange_case k = {.row = row[r], .shards = dt_comm_world(comm), .bucket_bytes = 4};
         trial t;
 
         trial_open(&t, k);
         float *leaf = leaf_take(t.x);
         write_leaves(&t, &leaf, dt_comm_rank(comm), 1, 0, floats / 2);
-        assert_ok(dt_comm_barrier(comm));
-        dt_exchange_close(t.x);
-        t.x = NULL;
-        assert_ok(dt_comm_barrier(comm));
+        dt_exchange_stats_get(t.x, &s);
+        assert_int_equal(s.messages > 0, world > 1 && !is(k.row, "shared"));
+        if (fails && !collective) {
+            assert_ok(dt_comm_barrier(comm));
+            dt_exchange_close(t.x);
+            t.x = NULL;
+            assert_ok(dt_comm_barrier(comm));
+            run_case(k, k.row);
+        } else {
+            write_leaves(&t, &leaf, dt_comm_rank(comm), 1, floats / 2, floats);
+            update(&t);
+            t.checked = 0;
+            check_weights(&t);
+        }
         trial_close(&t);
-        run_case(k, k.row);
     }
     dt_exchange_close(NULL);
 }
@@ -412,11 +401,10 @@ static void misuse_of_the_exchange(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_sharp),          cmocka_unit_test(every_row_sums),
-        cmocka_unit_test(statistics_add_up),      cmocka_unit_test(little_is_sent_between_nodes),
-        cmocka_unit_test(some_start_early),       cmocka_unit_test(closed_in_mid_step),
-        cmocka_unit_test(choice_and_refusal),     cmocka_unit_test(slabs_may_be_huge),
-        cmocka_unit_test(misuse_of_the_exchange),
+        cmocka_unit_test(data_is_sharp),     cmocka_unit_test(every_row_sums),
+        cmocka_unit_test(statistics_add_up), cmocka_unit_test(little_is_sent_between_nodes),
+        cmocka_unit_test(some_start_early),  cmocka_unit_test(choice_and_refusal),
+        cmocka_unit_test(slabs_may_be_huge), cmocka_unit_test(misuse_of_the_exchange),
     };
     const struct CMUnitTest nodes[] = {
         cmocka_unit_test(real_nodes),
