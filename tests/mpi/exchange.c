@@ -1,5 +1,5 @@
-/* exchange.c - every exchange of the table, on one node and on several, even and uneven, in time and
- * late, with and without memory that ranks share: exact ones give the bits of the recursive
+/* exchange.c - every exchange of the table, on one node and on several, even and uneven, in time
+ * and late, with and without memory that ranks share: exact ones give the bits of the recursive
  * definition, inexact ones equal bits on all ranks. With the argument `nodes`, on several real ones
  * (namespaces.sh); with `abort ROW`, the last rank fails in mid-step (abort.sh). */
 #include "ranks.h"
@@ -355,7 +355,7 @@ static void choice_and_refusal(void **state)
     assert_fails(dt_comm_split_nodes(comm, 0), DT_CONFIG, "at most");
 }
 
-/* A slab beyond MPI's int is planned if no slice of it is; what is received takes less than a slab. */
+/* A slab beyond MPI's int is planned if no slice of it is; messages take less than a slab. */
 static void slabs_may_be_huge(void **state)
 {
     (void)state;
