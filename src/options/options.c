@@ -114,6 +114,28 @@ void dt_options_resolve(dt_options *o, const dt_net *net)
         o->resize = mindspore ? "uint8" : "float";
 }
 
+/* ---- As a file ------------------------------------------------------------------- */
+
+/* Texts become double-quoted scalars: dt_option_set has taken none that needs another escape. */
+void dt_options_yaml(FILE *f, const dt_options *o)
+{
+    const char *group = "";
+    char value[DT_OPTION_CHARS];
+
+    fputs("# Options of dtrain; read them back with --config.\n", f);
+    for (size_t i = 0; i < dt_option_count; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        const char *quote = row->type == DT_OPTION_TEXT ? "\"" : "";
+        if (strcmp(group, row->group) != 0)
+            fprintf(f, "\n# %s\n", row->group);
+        group = row->group;
+        fprintf(f, "%s: %s", row->name, quote);
+        for (const char *c = dt_option_text(row, o, value, sizeof value); *c; c++)
+            fprintf(f, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+        fprintf(f, "%s\n", quote);
+    }
+}
+
 /* ---- Together -------------------------------------------------------------------- */
 
 /* A value that follows from others is in its option's range, too. */

@@ -290,9 +290,7 @@ bool dt_words_have(const char *words, const char *word);
  * call changes nothing. DT_CONFIG: world > shards; shards and accum that contradict each
  * other; no batch at all. Local, equal on all ranks. */
 dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
-/* All options with their values by group, as lines for a reader. Local. */
-void dt_options_print(FILE *f, const dt_options *o);
-/* The same as a configuration file: --config reads exactly these options back. Local. */
+/* All options by group as a configuration file: --config reads exactly these back. Local. */
 void dt_options_yaml(FILE *f, const dt_options *o);
 
 /* ---- What options mean: all Local ----------------------------------------------------- */

@@ -64,8 +64,8 @@ must grep -q "learning rate 0.02 constant" "$tmp/head"
 # all of it
 accepts "${tiny[@]}" --out "$tmp/verbose" --verbose
 head_of "$tmp/stdout" >"$tmp/head"
-must grep -q "^Training  .* momentum=0.9" "$tmp/head"
-must grep -q "keep_last=2" "$tmp/head"
+must grep -qx "momentum: 0.9" "$tmp/head"
+must grep -qx "keep_last: 2" "$tmp/head"
 must grep -q "^memory per rank: weights" "$tmp/head"
 
 # what data take is free before they are there
