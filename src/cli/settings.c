@@ -156,16 +156,17 @@ dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environ
 /* The file with a run's options, as rank 0 hands it to all. */
 typedef struct saved {
     char path[PATH_MAX]; /* "": there is none */
-    uint64_t length;
-    char *text; /* owned */
+    size_t length;
+    char text[DT_CONFIG_BYTES];
 } saved;
 
 static dt_status saved_read(saved *v)
 {
-    size_t length = 0;
+    char *text = NULL;
 
-    DT_TRY(dt_file_read(AT_FDCWD, v->path, DT_CONFIG_BYTES, &v->text, &length));
-    v->length = length;
+    DT_TRY(dt_file_read(AT_FDCWD, v->path, sizeof v->text, &text, &v->length));
+    memcpy(v->text, text, v->length);
+    free(text);
     return DT_OK;
 }
 
@@ -175,18 +176,6 @@ static dt_status saved_load(const dt_settings *s, saved *v)
         return DT_OK;
     DT_TRY(dt_resume_options(&s->options, v->path));
     return v->path[0] ? saved_read(v) : DT_OK;
-}
-
-static dt_status saved_send(saved *v, dt_comm *c)
-{
-    dt_status st = DT_OK;
-
-    DT_TRY(dt_comm_bcast(c, v->path, sizeof v->path, 0));
-    DT_TRY(dt_comm_bcast(c, &v->length, sizeof v->length, 0));
-    if (!v->text && v->path[0])
-        st = dt_calloc(&v->text, v->length + 1, 1, "the options of the run");
-    DT_TRY(dt_comm_agree(c, st));
-    return v->path[0] ? dt_comm_bcast(c, v->text, v->length, 0) : DT_OK;
 }
 
 static dt_status saved_apply(const saved *v, dt_settings *s)
@@ -208,26 +197,28 @@ static dt_status saved_apply(const saved *v, dt_settings *s)
 
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c)
 {
-    saved v = {.text = NULL};
+    saved *v = NULL;
     dt_status st = DT_OK;
 
-    DT_GO(st, dt_comm_agree(c, dt_comm_rank(c) == 0 ? saved_load(s, &v) : DT_OK), out);
-    DT_GO(st, saved_send(&v, c), out);
-    st = dt_comm_agree(c, v.path[0] ? saved_apply(&v, s) : DT_OK);
+    DT_GO(st, dt_comm_agree(c, dt_calloc(&v, 1, sizeof *v, "the options of the run")), out);
+    DT_GO(st, dt_comm_agree(c, dt_comm_rank(c) == 0 ? saved_load(s, v) : DT_OK), out);
+    DT_GO(st, dt_comm_bcast(c, v, sizeof *v, 0), out);
+    st = dt_comm_agree(c, v->path[0] ? saved_apply(v, s) : DT_OK);
 out:
-    free(v.text);
+    free(v);
     return st;
 }
 
 dt_status dt_settings_try(dt_settings *s, const char *path)
 {
-    saved v = {.text = NULL};
+    saved *v = NULL;
 
-    snprintf(v.path, sizeof v.path, "%s", path);
-    dt_status st = saved_read(&v);
+    DT_TRY(dt_calloc(&v, 1, sizeof *v, "the options of the run"));
+    snprintf(v->path, sizeof v->path, "%s", path);
+    dt_status st = saved_read(v);
     if (st == DT_OK)
-        st = saved_apply(&v, s);
-    free(v.text);
+        st = saved_apply(v, s);
+    free(v);
     return st;
 }
 
