@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 /* The log sink, one of the two pieces of process state that the style allows. Written by
- * dt_log_init and dt_log_into, when no other thread reads it. */
+ * dt_log_init and dt_log_into, when no other thread reads it, but for own. */
 static struct {
     int rank, world;
     char host[DT_HOST_CHARS];
-    int own; /* this rank's file; -1: none */
+    _Atomic int own; /* this rank's file; -1: none, or it could not be written */
 } sink = {.rank = 0, .world = 1, .host = "localhost", .own = -1};
 
 enum { LINE_CHARS = 8192 + 256 };
@@ -27,21 +27,6 @@ static void stderr_write(const char *line)
 
     text[used] = '\n';
     (void)!write(STDERR_FILENO, text, (size_t)used + 1);
-}
-
-/* Once by each rank: hosts have their own disks. */
-static void own_lost(void)
-{
-    static bool said;
-    char text[512];
-
-    snprintf(text, sizeof text,
-             "dtrain: warning: rank %d on %s cannot write to its file of --log-dir: %s; lines are "
-             "missing there",
-             sink.rank, sink.host, strerror(errno));
-    if (!said)
-        stderr_write(text);
-    said = true;
 }
 
 /* With the time of day, whole, in one call. */
@@ -57,8 +42,14 @@ static void own_write(const char *line)
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &day));
     const int n = snprintf(text, sizeof text, "%s.%03dZ rank %d on %s: %s\n", when,
                            (int)(now.tv_nsec / 1000000), sink.rank, sink.host, line);
-    if (!dt_append(sink.own, text, (size_t)DT_MIN(n, (int)sizeof text - 1)))
-        own_lost();
+    if (dt_append(sink.own, text, (size_t)DT_MIN(n, (int)sizeof text - 1)))
+        return;
+    snprintf(text, sizeof text,
+             "dtrain: warning: rank %d on %s cannot write to its file of --log-dir: %s; it "
+             "ends here",
+             sink.rank, sink.host, strerror(errno));
+    sink.own = -1; /* left open: another thread may be writing */
+    stderr_write(text);
 }
 
 void dt_log_init(int rank, int world)

@@ -16,10 +16,6 @@ once() {
     done
 }
 once 1 "Usage: dtrain" --help
-once 1 "(default: 0.01)" help
-once 1 "  bench   " --help
-once 1 "  --flip=WHERE" --help=all
-once 0 "  --flip=WHERE" --help
 once 1 "dtrain 0." --version
 once 1 "Open MPI" version
 once 1 "epochs: 10" --print-config

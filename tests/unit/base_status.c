@@ -1,6 +1,7 @@
 /* base_status.c - exit codes, the record of the first cause, and the log's lines. */
 #include "test.h"
-#include <pthread.h>
+
+#include "capture.h"
 #include <unistd.h>
 
 static void codes_are_the_documented_ones(void **state)
@@ -102,68 +103,30 @@ static void nothing_steers_a_terminal(void **state)
     }
 }
 
-static void *fail_elsewhere(void *seen)
-{
-    snprintf(seen, 32, "%s", dt_fail_text());
-    return dt_fail(DT_IO, "of the other thread") == DT_IO ? seen : NULL;
-}
-
-static void record_belongs_to_the_thread(void **state)
-{
-    (void)state;
-    char seen[32] = "unset";
-    pthread_t thread;
-    void *answer = NULL;
-    dt_fail_clear();
-    assert_int_equal(dt_fail(DT_IO, "mine"), DT_IO);
-    assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, seen), 0);
-    assert_int_equal(pthread_join(thread, &answer), 0);
-    assert_ptr_equal(answer, seen);
-    assert_string_equal(seen, "");
-    assert_string_equal(dt_fail_text(), "mine");
-    dt_fail_clear();
-}
-
-static void speak(int rank, int world)
-{
-    dt_log_init(rank, world);
-    dt_note("note %d", 1);
-    dt_warn("warning %d", 2);
-    dt_log_error("error %d%s", 3, "\nof\033 one line");
-}
-
-/* What stderr receives while `rank` of `world` speaks. */
-static void listen_to(int rank, int world, char *heard, size_t size)
-{
-    FILE *sink = tmpfile();
-    const int kept = dup(STDERR_FILENO);
-    assert_non_null(sink);
-    assert_true(kept >= 0);
-    assert_true(dup2(fileno(sink), STDERR_FILENO) >= 0);
-    speak(rank, world);
-    assert_true(dup2(kept, STDERR_FILENO) >= 0);
-    close(kept);
-    rewind(sink);
-    heard[fread(heard, 1, size - 1, sink)] = '\0';
-    fclose(sink);
-}
-
 static void log_speaks_once(void **state)
 {
-    (void)state;
-    char heard[4096], expected[512], host[64];
-    assert_int_equal(gethostname(host, sizeof host), 0);
+    static const struct {
+        int rank, world;
+        bool rest, names;
+    } rows[] = {{0, 1, true, false}, {0, 8, true, true}, {5, 8, false, true}};
+    char expected[512], host[64], who[128] = "";
 
-    listen_to(0, 1, heard, sizeof heard);
-    assert_string_equal(heard,
-                        "note 1\ndtrain: warning: warning 2\ndtrain: error 3?of? one line\n");
-    listen_to(0, 8, heard, sizeof heard);
-    snprintf(expected, sizeof expected,
-             "note 1\ndtrain: warning: warning 2\nrank 0 on %s: error 3?of? one line\n", host);
-    assert_string_equal(heard, expected);
-    listen_to(5, 8, heard, sizeof heard);
-    snprintf(expected, sizeof expected, "rank 5 on %s: error 3?of? one line\n", host);
-    assert_string_equal(heard, expected);
+    (void)state;
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
+        capture c;
+        capture_begin(&c);
+        dt_log_init(rows[i].rank, rows[i].world);
+        dt_note("note %d", 1);
+        dt_warn("warning %d", 2);
+        dt_log_error("error %d%s", 3, "\nof\033 one line");
+        capture_end(&c);
+        snprintf(who, sizeof who, "rank %d on %s", rows[i].rank, host);
+        snprintf(expected, sizeof expected, "%s%s: error 3?of? one line\n",
+                 rows[i].rest ? "note 1\ndtrain: warning: warning 2\n" : "",
+                 rows[i].names ? who : "dtrain");
+        assert_string_equal(c.text, expected);
+    }
     dt_log_init(0, 1);
 }
 
@@ -174,7 +137,6 @@ int main(void)
         cmocka_unit_test(first_cause_is_kept),
         cmocka_unit_test(text_is_bounded_and_harmless),
         cmocka_unit_test(nothing_steers_a_terminal),
-        cmocka_unit_test(record_belongs_to_the_thread),
         cmocka_unit_test(log_speaks_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
