@@ -62,8 +62,6 @@ static dt_status hold_folder(dt_rundir *d)
     d->folder = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->folder >= 0)
         return DT_OK;
-    if (errno == ENOTDIR)
-        return dt_fail(DT_CANTCREATE, "run folder %s is a file; choose another --out", d->path);
     if (errno == ENOENT && dt_path_taken(d->path))
         return dt_fail(DT_CANTCREATE,
                        "run folder %s is a link, and what it leads to is missing; mount its disk, "
@@ -74,48 +72,11 @@ static dt_status hold_folder(dt_rundir *d)
 
 /* ---- The lock --------------------------------------------------------------------------- */
 
-static const char lock_name[] = ".lock", lock_mark[] = "dtrain process ";
-enum { LOCK_CHARS = DT_HOST_CHARS + 64 };
+static const char lock_name[] = ".lock";
 
-/* Of a regular file that is empty or begins like a lock's; what else somebody has put there is
- * locked, but neither read nor written. Returns the length, -1: none of ours. */
-static ssize_t lock_text(int fd, char text[LOCK_CHARS])
-{
-    struct stat info;
-
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink > 1)
-        return -1;
-    const ssize_t n = pread(fd, text, LOCK_CHARS - 1, 0);
-    text[n > 0 ? n : 0] = '\0';
-    return n == 0 || strncmp(text, lock_mark, sizeof lock_mark - 1) == 0 ? n : -1;
-}
-
-/* The text only informs: whether it can be written does not matter. */
-static void lock_sign(int fd)
-{
-    char text[LOCK_CHARS], host[DT_HOST_CHARS];
-
-    if (lock_text(fd, text) < 0)
-        return;
-    dt_host_name(host);
-    const int n = snprintf(text, sizeof text, "%s%ld on %s\n", lock_mark, (long)getpid(), host);
-    if (ftruncate(fd, 0) == 0)
-        (void)!pwrite(fd, text, (size_t)n, 0);
-}
-
-static dt_status in_use(const dt_rundir *d, int fd)
-{
-    char text[LOCK_CHARS] = "";
-    const ssize_t n = lock_text(fd, text);
-
-    text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
-    return dt_fail(DT_CANTCREATE,
-                   "run folder %s is in use by another run%s%s%s; choose another --out", d->path,
-                   text[0] ? " (" : "", text, text[0] ? ")" : "");
-}
-
-/* The file is never removed, so all processes lock the same one. Without `make`: only where there
- * is one, for a folder that turns out to be somebody's is left as it is. */
+/* The file is never written or removed, so all processes lock the same one, and a file of the
+ * user's that has its name is left as it is. Without `make`: only where there is one, for a folder
+ * that turns out to be somebody else's stays as it is. */
 static dt_status take_lock(dt_rundir *d, bool make)
 {
     const int how = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (make ? O_CREAT : 0);
@@ -123,21 +84,19 @@ static dt_status take_lock(dt_rundir *d, bool make)
 
     if (d->lock >= 0)
         return DT_OK;
+    DT_TRY(dt_path_join(shown, d->path, lock_name));
+    DT_TRY(dt_target_check(&(dt_target){.folder = d->folder, .name = lock_name, .shown = shown}));
     d->lock = openat(d->folder, lock_name, how, 0644);
     if (d->lock < 0 && errno == ENOENT && !make)
         return DT_OK;
-    if (d->lock < 0) {
-        const int error = errno;
-        DT_TRY(dt_path_join(shown, d->path, lock_name));
-        DT_TRY(
-            dt_target_check(&(dt_target){.folder = d->folder, .name = lock_name, .shown = shown}));
-        errno = error;
+    if (d->lock >= 0 && flock(d->lock, LOCK_EX | LOCK_NB) == 0)
+        return DT_OK;
+    if (d->lock < 0 || errno != EWOULDBLOCK)
         return rundir_error(d->path, "its .lock");
-    }
-    if (flock(d->lock, LOCK_EX | LOCK_NB) != 0)
-        return errno == EWOULDBLOCK ? in_use(d, d->lock) : rundir_error(d->path, "its .lock");
-    lock_sign(d->lock);
-    return DT_OK;
+    return dt_fail(DT_CANTCREATE,
+                   "run folder %s is in use by another run, which 'dtrain status %s' shows; choose "
+                   "another --out",
+                   d->path, d->path);
 }
 
 bool dt_rundir_held(const char *folder)

@@ -135,7 +135,7 @@ done
 mv "$tmp/busy" "$tmp/moved"
 bounded "$DTRAIN_BIN" "${tiny[@]}" --out "$tmp/moved" --resume auto
 must test "$code" = 73
-said "in use by another run (dtrain process "
+said "in use by another run, which 'dtrain status $tmp/moved' shows"
 accepts "${tiny[@]}" --out "$tmp/busy" # the name is free
 job_kill
 accepts --out "$tmp/moved" --resume auto --threads 1 --epochs 1000000 --max-steps "$(records "$tmp/moved" step)"

@@ -152,27 +152,6 @@ static void paths_lead_to_their_run(void **state)
 
 /* ---- The lock ---------------------------------------------------------------------------- */
 
-/* A file of the user's own, or torn by a power cut: locked, and left as it is. */
-static void a_lock_of_somebody_else_is_left_alone(void **state)
-{
-    static const char *const texts[] = {"my notes\n", "1", "dtrain", "DTRAIN process 1 on a\n"};
-    fixture *f = *state;
-    char *text = NULL;
-    dt_rundir d;
-
-    f->o.out = "run";
-    assert_int_equal(mkdir("run", 0755), 0);
-    for (size_t i = 0; i < DT_COUNT_OF(texts); i++) {
-        folder_write("run", ".lock", texts[i], strlen(texts[i]));
-        assert_ok(dt_rundir_open(&d, &f->o, 2));
-        assert_ok(dt_file_read(AT_FDCWD, "run/.lock", 100, &text, NULL));
-        assert_string_equal(text, texts[i]);
-        assert_true(dt_rundir_held("run"));
-        dt_rundir_close(&d);
-        free(text);
-    }
-}
-
 /* Take and leave the folder as fast as can be: while one is inside, no other is. The folder's
  * `inside` is made with O_EXCL, so two at once would show. */
 static int take_and_leave(fixture *f)
@@ -252,7 +231,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_state_by_every_way),
         TEST(paths_lead_to_their_run),
-        TEST(a_lock_of_somebody_else_is_left_alone),
         TEST(never_two_at_once),
         TEST(the_default_has_date_network_and_ranks),
     };
