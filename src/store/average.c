@@ -1,4 +1,5 @@
 /* average.c - the mean of models, and a model in another naming. */
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -47,6 +48,7 @@ static dt_status average_read(average *a, newest_path *path, size_t count)
 /* A new file, or one without a byte, as mktemp makes it: no model is ever replaced. */
 static dt_status average_out(const char *out, const dt_target *target)
 {
+    char part[PATH_MAX];
     struct stat info;
 
     if (!out[0])
@@ -55,6 +57,10 @@ static dt_status average_out(const char *out, const dt_target *target)
     if (stat(out, &info) == 0 && info.st_size > 0)
         return dt_fail(DT_CANTCREATE,
                        "cannot write %s: it exists; choose another --out, or remove it", out);
+    snprintf(part, sizeof part, "%s", out);
+    if (dt_rundir_held(dirname(part)))
+        return dt_fail(DT_CANTCREATE,
+                       "cannot write %s: its folder is in use by a run; choose another --out", out);
     return DT_OK;
 }
 
