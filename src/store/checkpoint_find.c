@@ -12,7 +12,7 @@
 
 /* ---- Folders ---------------------------------------------------------------------------- */
 
-static bool has_entry(int folder, const char *name)
+bool dt_folder_has(int folder, const char *name)
 {
     struct stat info;
     return fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
@@ -29,7 +29,7 @@ dt_status dt_folder_open(dt_folder *f, int in, const char *above, const char *na
     if (f->fd >= 0)
         return DT_OK;
     const int error = errno;
-    if (error == ENOENT && has_entry(in, name))
+    if (error == ENOENT && dt_folder_has(in, name))
         return dt_fail(DT_IO,
                        "%s is a link, and what it leads to is missing; mount its disk, or remove "
                        "the link",
@@ -48,7 +48,7 @@ void dt_folder_close(dt_folder *f)
 dt_status dt_checkpoints_open(dt_folder *f, int run, const char *path)
 {
     f->fd = -1;
-    if (!has_entry(run, "checkpoints"))
+    if (!dt_folder_has(run, "checkpoints"))
         return DT_OK;
     const dt_status st = dt_folder_open(f, run, path, "checkpoints");
     if (st != DT_NOINPUT)
@@ -58,11 +58,6 @@ dt_status dt_checkpoints_open(dt_folder *f, int run, const char *path)
                    "%s must be a folder that can be read; to do without its checkpoints, move it "
                    "away",
                    f->path);
-}
-
-bool dt_checkpoint_gone(const dt_folder *in, const char *name)
-{
-    return !has_entry(in->fd, name);
 }
 
 /* ---- Names ------------------------------------------------------------------------------ */
@@ -177,7 +172,7 @@ static dt_status take_one(const dt_take *t, const dt_folder *in, const char *nam
     dt_checkpoint *c = NULL;
     dt_progress at;
 
-    DT_TRY(in ? dt_checkpoint_open_in(&c, in, name) : dt_checkpoint_open(&c, name));
+    DT_TRY(dt_checkpoint_open(&c, in, name));
     const dt_status st = t->take ? t->take(t->context, c) : dt_checkpoint_check(c, NULL, &at, hash);
     dt_checkpoint_close(c);
     return st;
@@ -200,7 +195,7 @@ static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX
         st = take_one(t, in, list[i].text);
         if (st == DT_OK) {
             st = dt_path_join(found, in->path, list[i].text);
-        } else if (dt_checkpoint_gone(in, list[i].text)) {
+        } else if (!dt_folder_has(in->fd, list[i].text)) {
             *gone = true;
             dt_fail_clear();
             st = DT_OK;
@@ -244,9 +239,9 @@ bool dt_checkpoint_is(const dt_folder *f)
     char resolved[PATH_MAX];
     dt_checkpoint_name name;
 
-    if (has_entry(f->fd, "checkpoints"))
+    if (dt_folder_has(f->fd, "checkpoints"))
         return false;
-    return has_entry(f->fd, "MANIFEST") ||
+    return dt_folder_has(f->fd, "MANIFEST") ||
            (realpath(f->path, resolved) &&
             dt_checkpoint_name_parse(strrchr(resolved, '/') + 1, &name));
 }

@@ -19,6 +19,7 @@ typedef struct dt_folder {
  * is missing, of which nothing is known. */
 dt_status dt_folder_open(dt_folder *f, int in, const char *above, const char *name) DT_MUST_CHECK;
 void dt_folder_close(dt_folder *f);
+bool dt_folder_has(int folder, const char *name); /* a link is not followed */
 /* The folder `checkpoints` of a run; closed, with DT_OK, where nothing has that name. DT_IO. */
 dt_status dt_checkpoints_open(dt_folder *f, int run, const char *path) DT_MUST_CHECK;
 
@@ -84,16 +85,19 @@ struct dt_checkpoint {
     json_t *root;    /* owned */
 };
 
-/* As dt_checkpoint_open, for a name in an open folder. */
-dt_status dt_checkpoint_open_in(dt_checkpoint **c, const dt_folder *in,
-                                const char *name) DT_MUST_CHECK;
+/* Its MANIFEST and state.json, read and checked once, and the sizes of its files; of a name in an
+ * open folder, or (`in` is NULL) of a path. DT_FORMAT names the first thing wrong; DT_UNSUPPORTED:
+ * MANIFEST is of a newer format; DT_NOINPUT; DT_IO, which says nothing of the checkpoint; DT_NOMEM.
+ */
+dt_status dt_checkpoint_open(dt_checkpoint **c, const dt_folder *in,
+                             const char *name) DT_MUST_CHECK;
+void dt_checkpoint_close(dt_checkpoint *c); /* NULL is allowed */
 
 /* Whether a folder is a checkpoint, whole or torn, which may lack any of its files; not a run. */
 bool dt_checkpoint_is(const dt_folder *f);
 
-/* Whether a checkpoint that could not be read was pruned by a live run meanwhile: then the folder
+/* A checkpoint that could not be read may have been pruned by a live run meanwhile: then the folder
  * is looked at once more, at most so many times. */
-bool dt_checkpoint_gone(const dt_folder *in, const char *name);
 enum { DT_CHECKPOINT_LOOKS = 100 };
 
 /* ---- state.json --------------------------------------------------------------------- */

@@ -77,7 +77,7 @@ typedef struct prune_entry {
 static dt_status look_at(const dt_folder *in, prune_entry *e)
 {
     dt_checkpoint *c = NULL;
-    const dt_status st = dt_checkpoint_open_in(&c, in, e->name.text);
+    const dt_status st = dt_checkpoint_open(&c, in, e->name.text);
 
     e->whole = st == DT_OK;
     e->best = c && c->best;

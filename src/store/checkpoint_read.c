@@ -165,13 +165,13 @@ static dt_status check_name(const dt_checkpoint *c)
 
 /* ---- One checkpoint --------------------------------------------------------------------- */
 
-static dt_status checkpoint_open(dt_checkpoint **out, int in, const char *above, const char *name)
+dt_status dt_checkpoint_open(dt_checkpoint **out, const dt_folder *in, const char *name)
 {
     dt_checkpoint *c = NULL;
     dt_status st = DT_OK;
 
     DT_TRY(dt_calloc(&c, 1, sizeof *c, "a checkpoint"));
-    DT_GO(st, dt_folder_open(&c->in, in, above, name), out);
+    DT_GO(st, dt_folder_open(&c->in, in ? in->fd : AT_FDCWD, in ? in->path : "", name), out);
     DT_GO(st, read_manifest(c), out);
     DT_GO(st, check_sizes(c), out);
     DT_GO(st, read_state(c), out);
@@ -182,16 +182,6 @@ static dt_status checkpoint_open(dt_checkpoint **out, int in, const char *above,
 out:
     dt_checkpoint_close(c);
     return st;
-}
-
-dt_status dt_checkpoint_open(dt_checkpoint **c, const char *path)
-{
-    return checkpoint_open(c, AT_FDCWD, "", path);
-}
-
-dt_status dt_checkpoint_open_in(dt_checkpoint **c, const dt_folder *in, const char *name)
-{
-    return checkpoint_open(c, in->fd, in->path, name);
 }
 
 void dt_checkpoint_close(dt_checkpoint *c)

@@ -49,8 +49,8 @@ typedef struct dt_rundir {
  *   --resume auto  also takes over a run folder, one with options.yaml
  *   --resume PATH  takes over the run folder that PATH is or lies in, when --out is that
  *                  folder or not given; with another --out a new one begins
- * Its file .lock is held by flock until close, or the process's end; it is never removed, and
- * counts for nothing, like logs of this run. Of processes that want one folder at once, one gets
+ * Its file .lock is held by flock until close, or the process's end; it is never written or removed,
+ * and counts for nothing, like logs of this run. Of processes that want one folder at once, one gets
  * it. DT_CANTCREATE: not empty, held by another run, or not writable; DT_NOINPUT: PATH does not
  * exist; DT_IO. */
 dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_CHECK;
@@ -126,12 +126,8 @@ enum { DT_CHECKPOINT_NAME = 48 };
 dt_status dt_checkpoint_last(const char *run, char name[DT_CHECKPOINT_NAME],
                              double *age_s) DT_MUST_CHECK;
 
-/* A checkpoint to be read: its MANIFEST and state.json, read and checked once, and the sizes of
- * its files. DT_FORMAT names the first thing wrong; DT_UNSUPPORTED: MANIFEST is of a newer format;
- * DT_NOINPUT; DT_IO, which says nothing of the checkpoint; DT_NOMEM. */
+/* A checkpoint that is open to be read; its MANIFEST, state.json and sizes are checked. */
 typedef struct dt_checkpoint dt_checkpoint;
-dt_status dt_checkpoint_open(dt_checkpoint **c, const char *path) DT_MUST_CHECK;
-void dt_checkpoint_close(dt_checkpoint *c); /* NULL is allowed */
 /* What was saved with it, borrowed from c: printable ASCII, as dt_checkpoint_plain makes it of what
  * the run had. Of an option that was not saved: NULL. */
 const char *dt_checkpoint_path(const dt_checkpoint *c);
@@ -144,8 +140,8 @@ const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS]);
  * into->momentum and *at; the numbers must be finite and have the state_hash that was saved.
  * Takes memory for one file at a time.
  * into->options (or NULL) gives the normalisation that the weights must be for; its other
- * members are not read. Errors as dt_checkpoint_open and dt_model_load; on failure the
- * arrays hold anything. */
+ * members are not read. DT_FORMAT names the first thing wrong; otherwise errors as dt_model_load.
+ * On failure the arrays hold anything. */
 dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
                              dt_progress *at) DT_MUST_CHECK;
 /* The same, into memory that is taken for it, of the network that the model names, or that `given`

@@ -71,38 +71,23 @@ out:
     return st;
 }
 
-static dt_status verify_open(const verdict *v, dt_checkpoint *c, dt_progress *at)
+/* One of a run, whose options are read; or (`in` is NULL) the path of one by itself, whose options
+ * are read when it is known that all its files are there. */
+static dt_status verify_checkpoint(verdict *v, const dt_folder *in, const char *name,
+                                   const dt_options_reader *read, dt_progress *at)
 {
     char hash[DT_DIGEST_CHARS];
+    dt_checkpoint *c = NULL;
+    dt_status st = DT_OK;
 
-    DT_TRY(dt_checkpoint_check(c, v->options, at, hash));
+    DT_TRY(dt_checkpoint_open(&c, in, name));
+    if (!in)
+        DT_GO(st, verify_options(v, name, read), out);
+    DT_GO(st, dt_checkpoint_check(c, v->options, at, hash), out);
     printf("ok   %s: step %lld (epoch %lld after %lld steps), state_hash %s\n", c->in.path,
            (long long)at->run_step, (long long)at->epoch + 1, (long long)at->step, hash);
-    return DT_OK;
-}
 
-/* One of a run; the run's options are read. */
-static dt_status verify_of_run(const verdict *v, const dt_folder *in, const char *name,
-                               dt_progress *at)
-{
-    dt_checkpoint *c = NULL;
-
-    DT_TRY(dt_checkpoint_open_in(&c, in, name));
-    const dt_status st = verify_open(v, c, at);
-    dt_checkpoint_close(c);
-    return st;
-}
-
-/* By itself: its options are read when it is known that all its files are there. */
-static dt_status verify_checkpoint(verdict *v, const char *path, const dt_options_reader *read)
-{
-    dt_checkpoint *c = NULL;
-    dt_progress at;
-
-    DT_TRY(dt_checkpoint_open(&c, path));
-    dt_status st = verify_options(v, path, read);
-    if (st == DT_OK)
-        st = verify_open(v, c, &at);
+out:
     dt_checkpoint_close(c);
     return st;
 }
@@ -129,8 +114,8 @@ static dt_status verify_list(verdict *v, const dt_folder *run, const dt_folder *
         char path[PATH_MAX];
         dt_progress at;
         DT_GO(st, dt_path_join(path, in->path, list[i].text), out);
-        dt_status one = verify_of_run(v, in, list[i].text, &at);
-        if (one != DT_OK && dt_checkpoint_gone(in, list[i].text)) {
+        dt_status one = verify_checkpoint(v, in, list[i].text, NULL, &at);
+        if (one != DT_OK && !dt_folder_has(in->fd, list[i].text)) {
             dt_fail_clear();
             continue;
         }
@@ -203,6 +188,7 @@ dt_status dt_verify(const char *path, const dt_options_reader *read)
 {
     verdict v = {.first = DT_OK, .step = -1};
     dt_folder in;
+    dt_progress at;
     struct stat info;
     dt_status st = DT_OK;
 
@@ -212,7 +198,7 @@ dt_status dt_verify(const char *path, const dt_options_reader *read)
         return verify_model(path);
     DT_TRY(dt_folder_open(&in, AT_FDCWD, "", path));
     if (dt_checkpoint_is(&in))
-        DT_GO(st, verdict_add(&v, verify_checkpoint(&v, path, read)), out);
+        DT_GO(st, verdict_add(&v, verify_checkpoint(&v, NULL, path, read, &at)), out);
     else
         DT_GO(st, verify_run(&v, &in, read), out);
     if (v.first != DT_OK)

@@ -97,7 +97,7 @@ static dt_status torn_name(const dt_rundir *run, char name[PATH_MAX])
         dt_checkpoint *c = NULL;
         char hash[DT_DIGEST_CHARS];
         dt_progress at;
-        if (dt_checkpoint_open_in(&c, &in, list[i].text) != DT_OK ||
+        if (dt_checkpoint_open(&c, &in, list[i].text) != DT_OK ||
             dt_checkpoint_check(c, NULL, &at, hash) != DT_OK)
             snprintf(name, PATH_MAX, " torn %s", list[i].text);
         dt_checkpoint_close(c);

@@ -97,7 +97,7 @@ static inline dt_status snapshot_check(const char *path, dt_progress *at)
     char hash[DT_DIGEST_CHARS];
     dt_checkpoint *c = NULL;
 
-    DT_TRY(dt_checkpoint_open(&c, path));
+    DT_TRY(dt_checkpoint_open(&c, NULL, path));
     const dt_status st = dt_checkpoint_check(c, NULL, at, hash);
     dt_checkpoint_close(c);
     return st;
@@ -106,7 +106,7 @@ static inline dt_status snapshot_check(const char *path, dt_progress *at)
 static inline dt_status snapshot_load(const char *path, const dt_snapshot *into, dt_progress *at)
 {
     dt_checkpoint *c = NULL;
-    DT_TRY(dt_checkpoint_open(&c, path));
+    DT_TRY(dt_checkpoint_open(&c, NULL, path));
     const dt_status st = dt_checkpoint_load(c, into, at);
     dt_checkpoint_close(c);
     return st;

@@ -41,7 +41,7 @@ static void every_bit_comes_back(void **state)
     assert_memory_equal(slab + 2 * f->floats, f->slab + 2 * f->floats,
                         2 * f->channels * sizeof *slab);
     assert_memory_equal(&at, &f->s.at, sizeof at);
-    assert_ok(dt_checkpoint_open(&c, path));
+    assert_ok(dt_checkpoint_open(&c, NULL, path));
     assert_string_equal(dt_checkpoint_data(c), f->s.data_digest);
     assert_string_equal(dt_checkpoint_class(c), "test, avx512");
     assert_string_equal(dt_checkpoint_option(c, "lr"), "0.01");
@@ -82,7 +82,7 @@ static void odd_texts_do_not_stop_a_save(void **state)
     snapshot_fill(f, 1);
     f->options.data = "caf\xe9/\"x\"\n\x1b[2J";
     assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
-    assert_ok(dt_checkpoint_open(&c, path));
+    assert_ok(dt_checkpoint_open(&c, NULL, path));
     assert_string_equal(dt_checkpoint_option(c, "data"), "caf?/\"x\"??[2J");
     dt_checkpoint_close(c);
 }
