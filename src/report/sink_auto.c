@@ -1,6 +1,6 @@
-/* sink_auto.c - a line per interval and a line per epoch; on a terminal that has a width, a progress
- * bar instead of the lines per interval. The bar has tqdm's look: layout, rates and refresh follow
- * tqdm.std (format_meter, EMA). */
+/* sink_auto.c - a line per interval and a line per epoch; on a terminal that has a width, a bar
+ * instead of the lines per interval. It has tqdm's look: layout, rates and refresh follow tqdm.std
+ * (format_meter, EMA). */
 #include "sink.h"
 
 #include <langinfo.h>
