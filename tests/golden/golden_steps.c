@@ -1,6 +1,7 @@
 /* golden_steps.c - the real networks in bf16, at their own initialisation: every result and
  * every gradient of every step against naive double precision, and the memory that values share
- * changes no bit of it. tests/self/golden_faults.c shows that no wrong gradient passes. */
+ * changes no bit of it. And no wrong gradient passes: each tensor in turn is zeroed, negated,
+ * halved, or swapped with another, and each is seen. */
 #include "golden_steps.h"
 
 static golden_case cases[] = {
@@ -9,13 +10,81 @@ static golden_case cases[] = {
     {"resnet50-mindspore-real", DT_BF16, "auto"},
 };
 
+/* The next tensor, in a circle, of the same size; p itself if it is the only one. */
+static const dt_param *twin(const dt_net *net, size_t i)
+{
+    const size_t count = dt_net_param_count(net), size = dt_net_param(net, i)->count;
+    size_t k = (i + 1) % count;
+
+    while (dt_net_param(net, k)->count != size)
+        k = (k + 1) % count;
+    return dt_net_param(net, k);
+}
+
+static void scale(float *grad, const dt_param *p, float factor)
+{
+    for (size_t e = p->offset; e < p->offset + p->count; e++)
+        grad[e] *= factor;
+}
+
+static void swap(float *grad, const dt_param *p, const dt_param *q)
+{
+    for (size_t e = 0; e < p->count; e++) {
+        const float x = grad[p->offset + e];
+        grad[p->offset + e] = grad[q->offset + e];
+        grad[q->offset + e] = x;
+    }
+}
+
+/* Two tensors of the network with the gradient of the other. Of one without a twin, the
+ * elements in the opposite order. */
+static void exchange(float *grad, const dt_param *p, const dt_param *q)
+{
+    if (p != q) {
+        swap(grad, p, q);
+        return;
+    }
+    for (size_t e = 0; e < p->count / 2; e++) {
+        float *a = grad + p->offset + e, *b = grad + p->offset + p->count - 1 - e;
+        const float x = *a;
+        *a = *b;
+        *b = x;
+    }
+}
+
+static void faults_are_seen(const steps *t)
+{
+    static const float factor[] = {0, -1, 0.5f};
+    const float *good = t->g.grad.mem;
+    float *bad = NULL;
+
+    assert_ok(dt_calloc(&bad, t->g.floats, sizeof *bad, "spoiled gradients"));
+    memcpy(bad, good, t->g.floats * sizeof *bad);
+    for (size_t i = 0; i < dt_net_param_count(t->g.n.net); i++) {
+        const dt_param *p = dt_net_param(t->g.n.net, i), *q = twin(t->g.n.net, i);
+        for (size_t k = 0; k < DT_COUNT_OF(factor); k++) {
+            scale(bad, p, factor[k]);
+            if (steps_off(t, bad, i) <= STEPS_GRADIENT)
+                fail_msg("the gradient of %s times %g is taken", p->name, (double)factor[k]);
+            memcpy(bad + p->offset, good + p->offset, p->count * sizeof *bad);
+        }
+        exchange(bad, p, q);
+        if (steps_off(t, bad, i) <= STEPS_GRADIENT)
+            fail_msg("%s with the gradient of %s is taken", p->name, q->name);
+        exchange(bad, p, q);
+    }
+    assert_int_equal(steps_wrong(t, bad), 0);
+    free(bad);
+}
+
 static void every_step_is_right(void **state)
 {
     steps t;
 
     golden_needs(*state);
     steps_open(&t, *state);
-    assert_int_equal(steps_wrong(&t, t.g.grad.mem, true), 0);
+    assert_int_equal(steps_wrong(&t, t.g.grad.mem), 0);
+    faults_are_seen(&t);
 
     golden shared = {.spec = *state};
     golden_load(&shared);
@@ -25,8 +94,8 @@ static void every_step_is_right(void **state)
     golden_weights(&shared);
     golden_batch(&shared, shared.exec);
     golden_forward_backward(&shared);
-    for (size_t i = 0; i < dt_net_param_count(t.g.net); i++) {
-        const dt_param *p = dt_net_param(t.g.net, i);
+    for (size_t i = 0; i < dt_net_param_count(t.g.n.net); i++) {
+        const dt_param *p = dt_net_param(t.g.n.net, i);
         assert_memory_equal((const float *)shared.grad.mem + p->offset,
                             (const float *)t.g.grad.mem + p->offset, p->count * sizeof(float));
     }

@@ -104,23 +104,10 @@ static void naive_backward_matches_differences(void **state)
     }
 }
 
-static void compare_all(dt_dtype type)
-{
-    for (int i = 0; i < CASES; i++) {
-        oracle o;
-        test_spec spec = cases[i];
-        spec.type = type;
-        oracle_create(&o, &spec);
-        oracle_forward(&o);
-        oracle_backward(&o);
-        oracle_destroy(&o);
-    }
-}
-
 static void operations_match_naive_in_float32(void **state)
 {
     (void)state;
-    compare_all(DT_F32);
+    oracle_check(cases, CASES, DT_F32, DT_TRAIN);
 }
 
 static void operations_match_naive_in_bf16(void **state)
@@ -132,7 +119,7 @@ static void operations_match_naive_in_bf16(void **state)
         test_skips("bf16: %s", dt_fail_text());
         skip();
     }
-    compare_all(DT_BF16);
+    oracle_check(cases, CASES, DT_BF16, DT_TRAIN);
 }
 
 static void every_operation_has_a_case(void **state)

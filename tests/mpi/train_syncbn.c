@@ -43,7 +43,7 @@ static void whole_batch(void **state)
     golden_sync_input(&s);
     wave_step_with(&s.t, dt_lockstep_sync(lockstep), (double)s.g.batch);
     sum_shards(&s.t, grad_of, s.g.floats, &dt_fold_f32, s.g.grad.mem);
-    sum_shards(&s.t, moments_of, dt_net_norm_channels(s.g.net), &dt_fold_moments, s.g.moments);
+    sum_shards(&s.t, moments_of, dt_net_norm_channels(s.g.n.net), &dt_fold_moments, s.g.moments);
     const int beyond = golden_sync_check(&s);
     golden_sync_close(&s);
     dt_lockstep_close(lockstep);

@@ -1,7 +1,7 @@
 /* ref_conv.c - every kernel row, type and pass against seven naive loops, on odd shapes: the
  * numbers, the same bits for any number of threads and, forward and data gradient, for any batch
  * size, nothing outside of what a row was given. On each instruction set that this CPU has, in a
- * process of its own: oneDNN obeys the first limit that it is told. */
+ * process of its own: oneDNN obeys the first limit that it is given. */
 #include "conv.h"
 
 #include <sys/wait.h>
@@ -32,12 +32,6 @@ static void describe(const subject *s, const dt_conv *c, int pass)
 
 /* ---- Against the naive loops ------------------------------------------------------- */
 
-static double get(const void *x, size_t i, dt_dtype type)
-{
-    return type == DT_BF16 ? (double)dt_bf16_to_f32(((const dt_bf16 *)x)[i])
-                           : (double)((const float *)x)[i];
-}
-
 /* An operand as the kernel multiplies it (packing rounds weights), or its magnitudes. */
 static double *doubles(const conv_problem *p, int operand, bool magnitudes)
 {
@@ -45,7 +39,7 @@ static double *doubles(const conv_problem *p, int operand, bool magnitudes)
 
     assert_non_null(u);
     for (size_t i = 0; i < p->size[operand]; i++) {
-        u[i] = get(p->at[operand].data, i, conv_type(p, operand));
+        u[i] = test_get(p->at[operand].data, i, conv_type(p, operand));
         if (operand == CONV_MASTER && p->c.type == DT_BF16)
             u[i] = (double)dt_bf16_to_f32(dt_f32_to_bf16((float)u[i]));
         u[i] = magnitudes && u[i] < 0 ? -u[i] : u[i];
@@ -92,7 +86,7 @@ static void check_result(const conv_problem *p, const conv_run *r)
     double *want = naive_result(p, r->pass, false), *size = naive_result(p, r->pass, true);
 
     for (size_t i = 0; i < r->count; i++)
-        check_near(r, i, get(r->at[CONV_RESULT].data, i, stored ? DT_BF16 : DT_F32), want[i],
+        check_near(r, i, test_get(r->at[CONV_RESULT].data, i, stored ? DT_BF16 : DT_F32), want[i],
                    unit * (terms[r->pass] + 4) * size[i] +
                        (stored ? 0x1p-8 * (want[i] < 0 ? -want[i] : want[i]) : 0) + 1e-30);
     free(want);
@@ -106,7 +100,7 @@ static void check_bias(const conv_problem *p, const conv_run *r)
 
     naive_bias_gradient(c, dy, want);
     for (size_t i = 0; i < (size_t)c->oc; i++) /* 64 terms of size 1 in float32, then double */
-        check_near(r, i, get(r->at[CONV_DBIAS].data, i, DT_F32), want[i],
+        check_near(r, i, test_get(r->at[CONV_DBIAS].data, i, DT_F32), want[i],
                    0x1p-24 * (64 + 1) * (double)(c->n * c->oh * c->ow));
     free(dy);
     free(want);
@@ -208,16 +202,13 @@ static void check_listed(const subject *s)
 {
     for (size_t i = 0; i < DT_COUNT_OF(listed); i++) {
         const int *q = listed[i];
-        check(s, (dt_conv){.n = q[0],
-                           .ih = q[1],
-                           .iw = q[2],
-                           .ic = q[3],
-                           .oc = q[4],
-                           .kernel = {q[5], q[5]},
-                           .stride = {q[6], q[7]},
-                           .pad = {q[8], q[8], q[8], q[8]},
-                           .bias = i % 2 == 0,
-                           .out_type = q[4] == 10 ? DT_F32 : s->type});
+        dt_conv c = conv_square(q[0], q[1], q[3], q[4], q[5], q[6], q[8], s->type);
+
+        c.iw = q[2];
+        c.stride[1] = q[7];
+        c.bias = i % 2 == 0;
+        c.out_type = q[4] == 10 ? DT_F32 : s->type;
+        check(s, c);
     }
 }
 
@@ -230,16 +221,14 @@ static void check_random(const subject *s)
         float u[7];
         dt_fill_uniform(u, 7, 0, 1, trial, DT_STREAM_TEST, 1);
         const int kernel = kernels[(int)(7 * u[4])], pad = (kernel - 1) / 2;
-        check(s, (dt_conv){.n = 1 + (int)(4 * u[0]),
-                           .ih = kernel + (int)(16 * u[1]),
-                           .iw = kernel + (int)(16 * u[6]),
-                           .ic = channels[(int)(16 * u[2])],
-                           .oc = channels[(int)(16 * u[3])],
-                           .kernel = {kernel, kernel},
-                           .stride = {1 + (u[5] > 0.5F), 1 + (u[5] > 0.3F)},
-                           .pad = {pad, pad, pad, pad},
-                           .bias = trial % 2,
-                           .out_type = s->type});
+        dt_conv c =
+            conv_square(1 + (int)(4 * u[0]), kernel + (int)(16 * u[1]), channels[(int)(16 * u[2])],
+                        channels[(int)(16 * u[3])], kernel, 1 + (u[5] > 0.5F), pad, s->type);
+
+        c.iw = kernel + (int)(16 * u[6]);
+        c.stride[1] = 1 + (u[5] > 0.3F);
+        c.bias = trial % 2;
+        check(s, c);
     }
 }
 
@@ -275,16 +264,7 @@ static void test_batch(void **state)
             const int *q = shape[i], pad = (q[3] - 1) / 2;
             conv_problem p;
             conv_run eight, one;
-            conv_open(&p, (dt_conv){.n = 8,
-                                    .ih = q[0],
-                                    .iw = q[0],
-                                    .ic = q[1],
-                                    .oc = q[2],
-                                    .kernel = {q[3], q[3]},
-                                    .stride = {q[4], q[4]},
-                                    .pad = {pad, pad, pad, pad},
-                                    .type = s->type,
-                                    .out_type = s->type});
+            conv_open(&p, conv_square(8, q[0], q[1], q[2], q[3], q[4], pad, s->type));
             describe(s, &p.c, pass);
             if (s->kernel != &dt_kernel_blas || p.c.oh * p.c.ow >= 128) {
                 conv_execute(&eight, &p, s->kernel, (dt_pass)pass, 8, 1);
@@ -318,17 +298,9 @@ static int run_all(void)
 
     for (size_t i = 0; i < DT_COUNT_OF(subjects); i++) {
         const subject *s = &subjects[i];
-        const dt_conv c = {.n = 1,
-                           .ih = 1,
-                           .iw = 1,
-                           .ic = 1,
-                           .oh = 1,
-                           .ow = 1,
-                           .oc = 1,
-                           .kernel = {1, 1},
-                           .stride = {1, 1},
-                           .type = s->type,
-                           .out_type = s->type};
+        dt_conv c = conv_square(1, 1, 1, 1, 1, 1, 0, s->type);
+
+        c.oh = c.ow = 1;
         dt_tile_use(s->backend);
         const bool can = s->kernel->supports(&c, DT_PASS_FORWARD);
         dt_tile_use(NULL);

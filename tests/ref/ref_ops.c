@@ -62,30 +62,16 @@ static const test_spec others[] = {
      .loss_epsilon = 1e-24f},
 };
 
-static void compare_all(const test_spec *specs, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        for (int type = DT_F32; type <= DT_BF16; type++) {
-            oracle o;
-            test_spec spec = specs[i];
-            spec.type = (dt_dtype)type;
-            oracle_create(&o, &spec);
-            oracle_forward(&o);
-            oracle_backward(&o);
-            oracle_destroy(&o);
-        }
-}
+enum { NORMS = DT_COUNT_OF(norms), OTHERS = DT_COUNT_OF(others), LOSSES = 3 };
 
-static void batchnorm_matches_naive(void **state)
+static void operations_match_naive(void **state)
 {
     (void)state;
-    compare_all(norms, sizeof norms / sizeof *norms);
-}
-
-static void the_others_match_naive(void **state)
-{
-    (void)state;
-    compare_all(others, sizeof others / sizeof *others);
+    for (int type = DT_F32; type <= DT_BF16; type++) {
+        oracle_check(norms, NORMS, (dt_dtype)type, DT_TRAIN);
+        oracle_check(norms, NORMS, (dt_dtype)type, DT_EVAL); /* running statistics */
+        oracle_check(others, OTHERS, (dt_dtype)type, DT_TRAIN);
+    }
 }
 
 /* ---- The same bits -------------------------------------------------------------- */
@@ -125,34 +111,25 @@ static void assert_same_bits(dt_digest a, dt_digest b)
     assert_true(a.low == b.low && a.high == b.high);
 }
 
-static void threads_change_no_bit(void **state)
+/* ... on this number of threads, and without the losses (the last of the others) on each
+ * instruction set: they call the C library's expf and logf, which have versions of their own. */
+static void threads_and_instruction_sets_change_no_bit(void **state)
 {
-    const size_t n = sizeof norms / sizeof *norms, m = sizeof others / sizeof *others;
-    const dt_digest norm = digest_all(norms, n, 1), other = digest_all(others, m, 1);
-
-    (void)state;
-    assert_false(norm.low == other.low);
-    for (int threads = 2; threads <= 5; threads++) {
-        assert_same_bits(norm, digest_all(norms, n, threads));
-        assert_same_bits(other, digest_all(others, m, threads));
-    }
-}
-
-static void instruction_sets_change_no_bit(void **state)
-{
-    const size_t n = sizeof norms / sizeof *norms, m = sizeof others / sizeof *others;
     const dt_isa best = dt_isa_current();
 
     (void)state;
-    dt_isa_limit(DT_ISA_PORTABLE);
-    assert_string_equal(dt_loops_current()->isa, "portable");
-    const dt_digest norm = digest_all(norms, n, 1);
-    /* the loss calls the C library's expf and logf, which have versions of their own */
-    const dt_digest other = digest_all(others, m - 2, 1);
-    for (int isa = DT_ISA_PORTABLE + 1; isa <= (int)best; isa++) {
+    const dt_digest norm = digest_all(norms, NORMS, 1), other = digest_all(others, OTHERS, 1);
+    assert_false(norm.low == other.low);
+    for (int threads = 2; threads <= 5; threads++) {
+        assert_same_bits(norm, digest_all(norms, NORMS, threads));
+        assert_same_bits(other, digest_all(others, OTHERS, threads));
+    }
+    const dt_digest pure = digest_all(others, OTHERS - LOSSES, 1);
+    for (int isa = DT_ISA_PORTABLE; isa <= (int)best; isa++) {
         dt_isa_limit((dt_isa)isa);
-        assert_same_bits(norm, digest_all(norms, n, 1));
-        assert_same_bits(other, digest_all(others, m - 2, 1));
+        assert_true(isa > DT_ISA_PORTABLE || dt_loops_current() == &dt_loops_portable);
+        assert_same_bits(norm, digest_all(norms, NORMS, 1));
+        assert_same_bits(pure, digest_all(others, OTHERS - LOSSES, 1));
     }
     dt_isa_limit(best);
 }
@@ -206,22 +183,6 @@ static void batchnorm_of_a_constant_has_no_variance(void **state)
         assert_true(fabs(o.t.moments[c].mean - value) <= 4 * 0x1p-24 * value);
     }
     oracle_destroy(&o);
-}
-
-static void batchnorm_evaluates_with_running_statistics(void **state)
-{
-    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
-        for (int type = DT_F32; type <= DT_BF16; type++) {
-            oracle o;
-            test_spec spec = norms[i];
-            spec.type = (dt_dtype)type;
-            spec.mode = DT_EVAL;
-            oracle_create(&o, &spec);
-            o.t.call.moments = NULL;
-            oracle_forward(&o);
-            oracle_destroy(&o);
-        }
-    (void)state;
 }
 
 /* A NaN in one channel is a NaN in all of its outputs and gradients, and nowhere else.
@@ -307,49 +268,42 @@ static void batchnorm_skips_an_unwanted_gradient(void **state)
 
 /* ---- ReLU and maximum ----------------------------------------------------------- */
 
-static void relu_passes_nan(void **state)
+/* Numbers of one channel. ReLU: NaN passes. Maximum, window by window: ties take the first, NaN
+ * wins, -inf alone is found. */
+static void corners(void **state)
 {
-    const float x[] = {-1, -0.0f, 0, 2, NAN, INFINITY, -INFINITY};
-    const test_spec spec = {.op = &dt_op_relu, .in = {{1, 1, 1, 7}}};
-    oracle o;
+    static const struct {
+        test_spec spec;
+        float x[12], y[7], dx[12]; /* dy is 1 */
+    } cases[] = {
+        {{.op = &dt_op_relu, .in = {{1, 1, 7, 1}}},
+         {-1, -0.0f, 0, 2, NAN, INFINITY, -INFINITY},
+         {0, 0, 0, 2, NAN, INFINITY, 0},
+         {0, 0, 0, 1, 1, 1, 0}},
+        {{.op = &dt_op_maxpool, .in = {{1, 2, 6, 1}}, .attr = {.kernel = {2, 2}, .stride = {2, 2}}},
+         {5, 5, 1, NAN, -INFINITY, -INFINITY, 5, 5, 2, 9, -INFINITY, -INFINITY},
+         {5, NAN, -INFINITY},
+         {1, 0, 0, 1, 1}},
+    };
 
     (void)state;
-    oracle_create(&o, &spec);
-    memcpy(o.t.in[0], x, sizeof x);
-    for (int i = 0; i < 7; i++)
-        ((float *)o.t.d_out)[i] = 1;
-    assert_ok(spec.op->forward(&o.t.call));
-    assert_ok(spec.op->backward(&o.t.call));
-    const float *y = o.t.out, *dx = o.t.d_in[0];
-    const float want[] = {0, 0, 0, 2, NAN, INFINITY, 0};
-    for (int i = 0; i < 7; i++) {
-        assert_true(y[i] == want[i] || (isnan(y[i]) && isnan(want[i])));
-        assert_true(dx[i] == (want[i] == 0 ? 0 : 1));
+    for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
+        oracle o;
+        oracle_create(&o, &cases[i].spec);
+        const size_t in = test_count(&o.t.step.in_shape[0]), out = test_count(&o.t.step.out_shape);
+        memcpy(o.t.in[0], cases[i].x, in * sizeof(float));
+        for (size_t k = 0; k < out; k++)
+            ((float *)o.t.d_out)[k] = 1;
+        assert_ok(o.t.step.op->forward(&o.t.call));
+        assert_ok(o.t.step.op->backward(&o.t.call));
+        for (size_t k = 0; k < out; k++) {
+            const float y = ((float *)o.t.out)[k], want = cases[i].y[k];
+            assert_true(y == want || (isnan(y) && isnan(want)));
+        }
+        for (size_t k = 0; k < in; k++)
+            assert_true(((float *)o.t.d_in[0])[k] == cases[i].dx[k]);
+        oracle_destroy(&o);
     }
-    oracle_destroy(&o);
-}
-
-/* Window by window: ties take the first, NaN wins, -inf alone is found, padding never.
- */
-static void maxpool_corners(void **state)
-{
-    const float x[] = {5, 5, 1, NAN, -INFINITY, -INFINITY, 5, 5, 2, 9, -INFINITY, -INFINITY};
-    const float want[] = {5, NAN, -INFINITY};
-    const uint8_t won[] = {0, 1, 0};
-    const test_spec spec = {
-        .op = &dt_op_maxpool, .in = {{1, 2, 6, 1}}, .attr = {.kernel = {2, 2}, .stride = {2, 2}}};
-    oracle o;
-
-    (void)state;
-    oracle_create(&o, &spec);
-    memcpy(o.t.in[0], x, sizeof x);
-    assert_ok(spec.op->forward(&o.t.call));
-    for (int i = 0; i < 3; i++) {
-        const float y = ((float *)o.t.out)[i];
-        assert_true(y == want[i] || (isnan(y) && isnan(want[i])));
-        assert_int_equal(((uint8_t *)o.t.call.saved)[i], won[i]);
-    }
-    oracle_destroy(&o);
 }
 
 static void maxpool_padding_never_wins(void **state)
@@ -403,18 +357,14 @@ static void wrong_shapes_are_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batchnorm_matches_naive),
-        cmocka_unit_test(the_others_match_naive),
-        cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(instruction_sets_change_no_bit),
+        cmocka_unit_test(operations_match_naive),
+        cmocka_unit_test(threads_and_instruction_sets_change_no_bit),
         cmocka_unit_test(batchnorm_moments_are_accurate),
         cmocka_unit_test(batchnorm_of_a_constant_has_no_variance),
-        cmocka_unit_test(batchnorm_evaluates_with_running_statistics),
         cmocka_unit_test(batchnorm_passes_nan),
         cmocka_unit_test(fusion_changes_no_bit),
         cmocka_unit_test(batchnorm_skips_an_unwanted_gradient),
-        cmocka_unit_test(relu_passes_nan),
-        cmocka_unit_test(maxpool_corners),
+        cmocka_unit_test(corners),
         cmocka_unit_test(maxpool_padding_never_wins),
         cmocka_unit_test(wrong_shapes_are_errors),
     };

@@ -28,20 +28,14 @@ static const struct shape {
 static uint64_t shape_hash(const struct shape *s, dt_dtype type, int threads)
 {
     const int odd = s->size % 2 && s->size > 1 && s->pad, rest = s->pad - odd;
+    dt_conv c = conv_square(s->n, s->size, s->ic, s->oc, s->kernel, s->stride, s->pad, type);
     uint64_t all = 0;
     conv_problem p;
 
-    conv_open(&p, (dt_conv){.n = s->n,
-                            .ih = s->size,
-                            .iw = s->size,
-                            .ic = s->ic,
-                            .oc = s->oc,
-                            .kernel = {s->kernel, s->kernel},
-                            .stride = {s->stride, s->stride},
-                            .pad = {s->pad, s->pad, rest, rest},
-                            .bias = s->bias,
-                            .type = type,
-                            .out_type = s->oc == 10 ? DT_F32 : type});
+    c.pad[2] = c.pad[3] = rest;
+    c.bias = s->bias;
+    c.out_type = s->oc == 10 ? DT_F32 : type;
+    conv_open(&p, c);
     for (int pass = 0; pass < DT_PASS_COUNT; pass++) {
         dt_hash *h = NULL;
         conv_run r;

@@ -1,5 +1,6 @@
 /* ref_wave.c - shards that share batch-norm statistics: each group computes what one batch of its
  * images computes; a group of one shard has the bits of a shard alone. */
+#include "net.h"
 #include "wave.h"
 
 #include <math.h>
@@ -8,9 +9,7 @@ enum { IMAGES = 8, SIDE = 32, CLASSES = 10, STREAM_IMAGES = 1000 };
 enum { PIXELS = SIDE * SIDE * 3 };
 
 typedef struct bench {
-    dt_net *net;
-    dt_model *model;
-    dt_slab master, statistics, packed;
+    test_net n;
     void *images; /* [IMAGES][SIDE][SIDE][3] in the precision */
     size_t image_bytes;
     int32_t labels[IMAGES];
@@ -40,40 +39,21 @@ static bool bench_create(bench *b, const bench_case *c)
         return false;
     }
     *b = (bench){.image_bytes = PIXELS * dt_dtype_bytes(c->precision)};
-    assert_ok(dt_net_create(&b->net, &spec));
-    assert_ok(dt_model_create(&b->model, b->net, &opts));
+    test_net_create(&b->n, &spec, &opts);
     return true;
 }
 
-/* Gamma 1 and beta 4, as in the decisive golden sets: no ReLU is near its edge. */
 static void bench_bind(bench *b, dt_dtype precision)
 {
-    const size_t channels = dt_net_norm_channels(b->net), floats = dt_net_slab_floats(b->net);
-
-    assert_ok(dt_slab_create(&b->master, floats * sizeof(float), "weights"));
-    assert_ok(dt_slab_create(&b->statistics, 2 * channels * sizeof(float), "running"));
-    assert_ok(dt_slab_create(&b->packed, dt_model_packed_bytes(b->model), "packed"));
-    float *master = b->master.mem, *running = b->statistics.mem;
-    const dt_weights weights = {b->net, master, running, running + channels};
-    dt_model_bind(b->model, &weights, b->packed.mem);
-    assert_ok(dt_model_init(b->model, 3));
-    for (size_t i = 0; i < dt_net_param_count(b->net); i++) {
-        const dt_param *p = dt_net_param(b->net, i);
-        for (size_t e = 0; p->kind >= DT_GAMMA && e < p->count; e++)
-            master[p->offset + e] = p->kind == DT_GAMMA ? 1.0f : 4.0f;
-    }
-    dt_model_pack(b->model, 0, floats);
-
     float *pixels = NULL;
+
+    test_net_bind(&b->n);
+    test_net_init(&b->n, 3, true);
+    dt_model_pack(b->n.model, 0, dt_net_slab_floats(b->n.net));
     assert_ok(dt_calloc(&pixels, IMAGES * PIXELS, sizeof *pixels, "images"));
     assert_ok(dt_calloc(&b->images, IMAGES, b->image_bytes, "images"));
     dt_fill_normal(pixels, IMAGES * PIXELS, 1.0, 5, DT_STREAM_TEST, STREAM_IMAGES);
-    for (size_t i = 0; i < IMAGES * PIXELS; i++) {
-        if (precision == DT_BF16)
-            ((dt_bf16 *)b->images)[i] = dt_f32_to_bf16(pixels[i]);
-        else
-            ((float *)b->images)[i] = pixels[i];
-    }
+    test_round(b->images, pixels, IMAGES * PIXELS, precision);
     free(pixels);
     for (int i = 0; i < IMAGES; i++)
         b->labels[i] = i * 7 % CLASSES;
@@ -81,11 +61,7 @@ static void bench_bind(bench *b, dt_dtype precision)
 
 static void bench_close(bench *b)
 {
-    dt_model_destroy(b->model);
-    dt_net_destroy(b->net);
-    dt_slab_destroy(&b->master);
-    dt_slab_destroy(&b->statistics);
-    dt_slab_destroy(&b->packed);
+    test_net_close(&b->n);
     free(b->images);
 }
 
@@ -168,8 +144,8 @@ static void check_split(const bench_case *c, const split *s)
     bench b;
 
     assert_true(bench_create(&b, c));
-    wave_plan(&shards, b.model, s->shard, 5);
-    wave_plan(&whole, b.model, s->batch, 5);
+    wave_plan(&shards, b.n.model, s->shard, 5);
+    wave_plan(&whole, b.n.model, s->batch, 5);
     bench_bind(&b, DT_F32);
     wave_bind(&shards);
     wave_bind(&whole);
@@ -222,8 +198,8 @@ static void alone_is_alone(void **state)
         wave together, alone;
         if (!bench_create(&b, &cases[c]))
             continue;
-        wave_plan(&together, b.model, sizes, 4);
-        wave_plan(&alone, b.model, sizes, 4);
+        wave_plan(&together, b.n.model, sizes, 4);
+        wave_plan(&alone, b.n.model, sizes, 4);
         bench_bind(&b, cases[c].precision);
         wave_bind(&together);
         wave_bind(&alone);
@@ -238,9 +214,9 @@ static void alone_is_alone(void **state)
             assert_ok(dt_exec_forward(&one, &alone.moments[k], alone.result + k));
             assert_ok(dt_exec_backward(&one, IMAGES, &grad, NULL));
             assert_memory_equal(alone.grad[k].mem, together.grad[k].mem,
-                                dt_net_slab_floats(b.net) * sizeof(float));
+                                dt_net_slab_floats(b.n.net) * sizeof(float));
             assert_memory_equal(alone.moments[k], together.moments[k],
-                                dt_net_norm_channels(b.net) * sizeof(dt_moment));
+                                dt_net_norm_channels(b.n.net) * sizeof(dt_moment));
             assert_true(alone.result[k].loss_sum == together.result[k].loss_sum);
         }
         wave_close(&together);

@@ -4,7 +4,7 @@
 #ifndef DT_TEST_CONV_H
 #define DT_TEST_CONV_H
 #include "model/kernels/kernel.h"
-#include "test.h"
+#include "numbers.h"
 
 #include <sys/mman.h>
 
@@ -55,12 +55,24 @@ static inline void conv_draw(conv_problem *p, int operand)
     assert_non_null(number);
     dt_fill_uniform(number, n, -1, 1, 1, DT_STREAM_TEST, (uint32_t)operand + 1);
     p->at[operand] = conv_room(n * dt_dtype_bytes(conv_type(p, operand)));
-    for (size_t i = 0; i < n; i++)
-        if (conv_type(p, operand) == DT_BF16)
-            ((dt_bf16 *)p->at[operand].data)[i] = dt_f32_to_bf16(number[i]);
-        else
-            ((float *)p->at[operand].data)[i] = number[i];
+    test_round(p->at[operand].data, number, n, conv_type(p, operand));
     free(number);
+}
+
+/* A square image and kernel, padded alike on all sides; the output size is conv_open's. */
+static inline dt_conv conv_square(int64_t n, int64_t size, int64_t ic, int64_t oc, int kernel,
+                                  int stride, int pad, dt_dtype type)
+{
+    return (dt_conv){.n = n,
+                     .ih = size,
+                     .iw = size,
+                     .ic = ic,
+                     .oc = oc,
+                     .kernel = {kernel, kernel},
+                     .stride = {stride, stride},
+                     .pad = {pad, pad, pad, pad},
+                     .type = type,
+                     .out_type = type};
 }
 
 /* The operands of c, whose output size is filled in. */

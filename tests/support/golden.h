@@ -5,8 +5,7 @@
  * first: a difference there would make every other one meaningless. */
 #ifndef DT_TEST_GOLDEN_H
 #define DT_TEST_GOLDEN_H
-#include "model/model.h"
-#include "test.h"
+#include "net.h"
 
 #include <jansson.h>
 
@@ -29,11 +28,10 @@ static inline void golden_title(char *out, size_t size, const golden_case *c)
 typedef struct golden {
     const golden_case *spec;
     json_t *root;
-    dt_net *net;
-    dt_model *model;
+    test_net n;
     dt_plan *plan, *eval_plan;
     dt_exec *exec, *eval_exec;
-    dt_slab master, grad, momentum, statistics, packed, arena, scratch;
+    dt_slab grad, momentum, arena, scratch;
     dt_moment *moments;
     float *file; /* the largest tensor in file order */
     uint32_t seed;
@@ -94,41 +92,32 @@ static inline void golden_net(golden *g)
                                 .loss_epsilon = tutorial ? 1e-24f : 0};
     size_t largest = 0;
 
-    assert_ok(dt_net_create(&g->net, &spec));
-    assert_ok(dt_model_create(&g->model, g->net, &opts));
+    test_net_create(&g->n, &spec, &opts);
     g->classes = (size_t)spec.classes;
-    g->floats = dt_net_slab_floats(g->net);
-    for (size_t i = 0; i < dt_net_param_count(g->net); i++)
-        if (dt_net_param(g->net, i)->count > largest)
-            largest = dt_net_param(g->net, i)->count;
+    g->floats = dt_net_slab_floats(g->n.net);
+    for (size_t i = 0; i < dt_net_param_count(g->n.net); i++)
+        if (dt_net_param(g->n.net, i)->count > largest)
+            largest = dt_net_param(g->n.net, i)->count;
     assert_ok(dt_calloc(&g->file, largest, sizeof *g->file, "a tensor"));
 }
 
 static inline void golden_build(golden *g)
 {
     golden_net(g);
-    assert_ok(dt_plan_create(&g->plan, g->model, g->batch, DT_TRAIN));
-    assert_ok(dt_plan_create(&g->eval_plan, g->model, g->batch, DT_EVAL));
+    assert_ok(dt_plan_create(&g->plan, g->n.model, g->batch, DT_TRAIN));
+    assert_ok(dt_plan_create(&g->eval_plan, g->n.model, g->batch, DT_EVAL));
 }
 
 /* The model's memory, when all plans are made. */
 static inline void golden_bind_model(golden *g)
 {
-    const size_t channels = dt_net_norm_channels(g->net), bytes = g->floats * sizeof(float);
+    const size_t bytes = g->floats * sizeof(float);
 
-    assert_ok(dt_slab_create(&g->master, bytes, "weights"));
+    test_net_bind(&g->n);
     assert_ok(dt_slab_create(&g->grad, bytes, "gradients"));
     assert_ok(dt_slab_create(&g->momentum, bytes, "momentum"));
-    assert_ok(dt_slab_create(&g->statistics, 2 * channels * sizeof(float), "statistics"));
-    assert_ok(dt_slab_create(&g->packed, dt_model_packed_bytes(g->model), "packed"));
-    assert_ok(dt_calloc(&g->moments, channels, sizeof *g->moments, "moments"));
-
-    float *statistics = g->statistics.mem;
-    const dt_weights weights = {.net = g->net,
-                                .master = g->master.mem,
-                                .running_mean = statistics,
-                                .running_var = statistics + channels};
-    dt_model_bind(g->model, &weights, g->packed.mem);
+    assert_ok(
+        dt_calloc(&g->moments, dt_net_norm_channels(g->n.net), sizeof *g->moments, "moments"));
 }
 
 /* The two plans are never used at the same time and share their memory. */
@@ -158,29 +147,25 @@ static inline void golden_hash(const golden *g, const char *key, dt_digest diges
 
 static inline void golden_weights(golden *g)
 {
-    float *master = g->master.mem;
+    float *master = g->n.master.mem;
     dt_digest digest;
 
-    assert_ok(dt_model_init(g->model, g->seed));
-    for (size_t i = 0; g->decisive && i < dt_net_param_count(g->net); i++) {
-        const dt_param *p = dt_net_param(g->net, i);
-        const bool norm = p->kind == DT_GAMMA || p->kind == DT_BETA;
-        const bool steep = g->steep && strncmp(p->name, "classifier.", 11) == 0;
-        for (size_t e = 0; e < p->count; e++)
-            if (norm)
-                master[p->offset + e] = p->kind == DT_GAMMA ? 1.0f : 4.0f;
-            else if (steep)
+    test_net_init(&g->n, g->seed, g->decisive);
+    for (size_t i = 0; g->steep && i < dt_net_param_count(g->n.net); i++) {
+        const dt_param *p = dt_net_param(g->n.net, i);
+        if (strncmp(p->name, "classifier.", 11) == 0)
+            for (size_t e = 0; e < p->count; e++)
                 master[p->offset + e] *= GOLDEN_STEEP;
     }
-    dt_model_pack(g->model, 0, g->floats);
-    assert_ok(dt_model_weights_hash(g->model, &digest));
+    dt_model_pack(g->n.model, 0, g->floats);
+    assert_ok(dt_model_weights_hash(g->n.model, &digest));
     golden_hash(g, "weights_xxh3", digest);
 }
 
 /* Writes the batch; to be called again when the other plan has used the memory. */
 static inline void golden_batch(golden *g, dt_exec *exec)
 {
-    const size_t side = (size_t)dt_net_spec_of(g->net)->image_size;
+    const size_t side = (size_t)dt_net_spec_of(g->n.net)->image_size;
     const size_t batch = (size_t)g->batch, count = batch * side * side * 3;
     int32_t *labels = dt_exec_labels(exec);
     float *images = NULL;
@@ -188,13 +173,7 @@ static inline void golden_batch(golden *g, dt_exec *exec)
     assert_ok(dt_calloc(&images, count, sizeof *images, "the images"));
     dt_fill_normal(images, count, 1.0, g->seed, DT_STREAM_TEST, GOLDEN_IMAGES);
     golden_hash(g, "images_xxh3", dt_hash_bytes(images, count * sizeof *images));
-    if (g->spec->precision == DT_BF16) {
-        dt_bf16 *rounded = dt_exec_input(exec);
-        for (size_t i = 0; i < count; i++)
-            rounded[i] = dt_f32_to_bf16(images[i]);
-    } else {
-        memcpy(dt_exec_input(exec), images, count * sizeof *images);
-    }
+    test_round(dt_exec_input(exec), images, count, g->spec->precision);
     for (size_t i = 0; i < batch; i++) {
         uint32_t bits[4];
         dt_random(g->seed, DT_STREAM_TEST, 0, i, 0, bits);
@@ -206,16 +185,14 @@ static inline void golden_batch(golden *g, dt_exec *exec)
 
 static inline void golden_close(golden *g)
 {
-    dt_slab *slabs[] = {&g->master, &g->grad,  &g->momentum, &g->statistics,
-                        &g->packed, &g->arena, &g->scratch};
+    dt_slab *slabs[] = {&g->grad, &g->momentum, &g->arena, &g->scratch};
 
     dt_exec_destroy(g->exec);
     dt_exec_destroy(g->eval_exec);
     dt_plan_destroy(g->plan);
     dt_plan_destroy(g->eval_plan);
-    dt_model_destroy(g->model);
-    dt_net_destroy(g->net);
-    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
+    test_net_close(&g->n);
+    for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
         dt_slab_destroy(slabs[i]);
     free(g->moments);
     free(g->file);

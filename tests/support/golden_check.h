@@ -137,7 +137,7 @@ static inline double golden_field(const json_t *record, const char *key)
  * Cauchy-Schwarz the sum's is within sqrt(count) times the limit. */
 static inline int golden_tensor(const golden *g, size_t i, const json_t *record, double largest)
 {
-    const dt_param *p = dt_net_param(g->net, i);
+    const dt_param *p = dt_net_param(g->n.net, i);
     const double exact = golden_field(record, "norm");
     const double own = g->spec->precision == DT_BF16
                            ? golden_field(record, "bf16")
@@ -178,7 +178,7 @@ static inline int golden_gradients(const golden *g)
     double largest = 0;
     int beyond = 0;
 
-    assert_int_equal(count, dt_net_param_count(g->net));
+    assert_int_equal(count, dt_net_param_count(g->n.net));
     for (size_t i = 0; i < count; i++)
         largest =
             fmax(largest, json_number_value(json_object_get(json_array_get(tensors, i), "norm")));
@@ -192,7 +192,7 @@ static inline int golden_gradients(const golden *g)
 /* PyTorch's SGD: v = momentum * v + g, w = w - lr * v. */
 static inline void golden_update(golden *g)
 {
-    float *w = g->master.mem, *v = g->momentum.mem;
+    float *w = g->n.master.mem, *v = g->momentum.mem;
     const float *grad = g->grad.mem;
     const float lr = (float)json_number_value(golden_get(g, "lr"));
 
@@ -200,7 +200,7 @@ static inline void golden_update(golden *g)
         v[i] = GOLDEN_MOMENTUM * v[i] + grad[i];
         w[i] -= lr * v[i];
     }
-    dt_model_pack(g->model, 0, g->floats);
+    dt_model_pack(g->n.model, 0, g->floats);
 }
 
 /* Middle and half of the width of the runs' losses at one step. */
@@ -272,7 +272,7 @@ static inline int golden_evaluation(golden *g)
 {
     dt_result result;
 
-    dt_model_update_running(g->model, g->moments);
+    dt_model_update_running(g->n.model, g->moments);
     golden_batch(g, g->eval_exec);
     assert_ok(dt_exec_forward(&(dt_wave){.exec = &g->eval_exec, .count = 1}, NULL, &result));
     const int beyond = golden_logits(g, g->eval_exec, "eval_logits",

@@ -25,8 +25,8 @@ static inline void golden_sync_open(golden_sync *s, const golden_case *spec, int
     assert_true(g->batch % SYNC_SHARDS == 0);
     for (int k = 0; k < SYNC_SHARDS; k++)
         size[k] = g->batch / SYNC_SHARDS;
-    wave_plan(&s->t, g->model, size, end - first);
-    assert_ok(dt_plan_create(&g->eval_plan, g->model, g->batch, DT_EVAL));
+    wave_plan(&s->t, g->n.model, size, end - first);
+    assert_ok(dt_plan_create(&g->eval_plan, g->n.model, g->batch, DT_EVAL));
     golden_bind_model(g);
     wave_bind(&s->t);
     assert_ok(dt_slab_create(&g->arena, dt_plan_arena_bytes(g->eval_plan), "evaluation"));
@@ -43,7 +43,7 @@ static inline size_t golden_sync_first_image(const golden_sync *s, int k)
 static inline void golden_sync_input(golden_sync *s)
 {
     const golden *g = &s->g;
-    const size_t side = (size_t)dt_net_spec_of(g->net)->image_size;
+    const size_t side = (size_t)dt_net_spec_of(g->n.net)->image_size;
     const size_t image = side * side * 3 * dt_dtype_bytes(g->spec->precision);
     const size_t first = golden_sync_first_image(s, 0);
 

@@ -12,10 +12,10 @@ typedef struct oracle {
 
 /* How far a result may be from the double-precision one:
  *   relative  of the element itself: half a unit in the last place of bf16 (8
- * significant bits) where the result is stored so; nothing for float32 absolute  of the
- * largest element: float32 arithmetic, 2^-24 for each operation. The tests' sums have
- * at most some 10^3 terms of one size, whose errors add up like a random walk to less
- * than 1e-5 */
+ *             significant bits) where the result is stored so; nothing for float32
+ *   absolute  of the largest element: float32 arithmetic, 2^-24 for each operation. The
+ *             tests' sums have at most some 10^3 terms of one size, whose errors add up like a
+ *             random walk to less than 1e-5 */
 static inline double oracle_relative(dt_dtype type)
 {
     return type == DT_BF16 ? 0x1p-8 : 0;
@@ -190,5 +190,24 @@ static inline void oracle_backward(oracle *o)
     for (size_t k = 0; k < o->t.net.params; k++)
         oracle_compare(k ? "d_param[1]" : "d_param[0]", o->t.call.d_param[k], DT_F32,
                        o->naive.d_param[k], o->t.net.param[k].count);
+}
+
+/* All of these in the type, forward and in training backward. */
+static inline void oracle_check(const test_spec *specs, size_t count, dt_dtype type, dt_mode mode)
+{
+    for (size_t i = 0; i < count; i++) {
+        oracle o;
+        test_spec spec = specs[i];
+
+        spec.type = type;
+        spec.mode = mode;
+        oracle_create(&o, &spec);
+        if (mode == DT_EVAL)
+            o.t.call.moments = NULL;
+        oracle_forward(&o);
+        if (mode == DT_TRAIN)
+            oracle_backward(&o);
+        oracle_destroy(&o);
+    }
 }
 #endif

@@ -7,7 +7,7 @@
 #ifndef DT_TEST_STEP_H
 #define DT_TEST_STEP_H
 #include "model/plan.h"
-#include "test.h"
+#include "numbers.h"
 
 typedef struct test_spec {
     const dt_op *op;
@@ -43,20 +43,6 @@ static inline void *test_alloc(size_t bytes)
         fail_msg("no memory for %zu bytes", bytes);
     memset(p, 0xff, bytes); /* NaN of both types: what is not written shows */
     return p;
-}
-
-static inline double test_get(const void *x, size_t i, dt_dtype type)
-{
-    return type == DT_BF16 ? (double)dt_bf16_to_f32(((const dt_bf16 *)x)[i])
-                           : (double)((const float *)x)[i];
-}
-
-static inline void test_put(void *x, size_t i, double value, dt_dtype type)
-{
-    if (type == DT_BF16)
-        ((dt_bf16 *)x)[i] = dt_f32_to_bf16((float)value);
-    else
-        ((float *)x)[i] = (float)value;
 }
 
 /* Element i of random tensor `tensor`: uniform in [-1, 1). */

@@ -1,26 +1,16 @@
 /* model_kernel.c - which kernel and which precision are chosen, what is said when none can, and the
  * shapes of conv2d and linear. */
-#include "test.h"
-
-#include "model/kernels/kernel.h"
+#include "conv.h"
 
 static void test_choice(void **state)
 {
     const bool can = dt_isa_current() >= DT_ISA_AVX512_BF16;
-    const dt_conv c = {.n = 1,
-                       .ih = 1,
-                       .iw = 1,
-                       .ic = 1,
-                       .oh = 1,
-                       .ow = 1,
-                       .oc = 1,
-                       .kernel = {1, 1},
-                       .stride = {1, 1},
-                       .threads = 1};
+    dt_conv c = conv_square(1, 1, 1, 1, 1, 1, 0, DT_F32);
     const dt_kernel *k = NULL;
     dt_dtype type = DT_F32;
 
     (void)state;
+    c.oh = c.ow = c.threads = 1;
     assert_ok(dt_kernel_choose("auto", &c, DT_PASS_DATA, &k));
     assert_string_equal(k->name, dt_isa_current() >= DT_ISA_AVX512 ? "tiles" : "onednn");
     assert_ok(dt_kernel_choose("blas", &c, DT_PASS_WEIGHTS, &k));
@@ -71,18 +61,10 @@ static void test_shapes(void **state)
 static void test_limits(void **state)
 {
     const dt_kernel *k = NULL;
-    dt_conv c = {.n = 16 * 31,
-                 .ih = 1024,
-                 .iw = 1024,
-                 .ic = 64,
-                 .oh = 1024,
-                 .ow = 1024,
-                 .oc = 64,
-                 .kernel = {3, 3},
-                 .stride = {1, 1},
-                 .pad = {1, 1, 1, 1}};
+    dt_conv c = conv_square(16 * 31, 1024, 64, 64, 3, 1, 1, DT_F32);
 
     (void)state;
+    c.oh = c.ow = 1024;
     assert_ok(dt_kernel_choose("onednn", &c, DT_PASS_FORWARD, &k));
     c.n = 16 * 32;
     assert_fails(dt_kernel_choose("onednn", &c, DT_PASS_FORWARD, &k), DT_UNSUPPORTED, "512 images");

@@ -1,8 +1,6 @@
 /* model_net.c - networks: published parameter counts and multiply-adds, names, orders, fusion,
  * forks. */
-#include "test.h"
-
-#include "model/plan.h"
+#include "net.h"
 
 static const dt_net_spec vgg = {.net = "vgg11", .classes = 10, .width_divisor = 1};
 
@@ -16,14 +14,14 @@ static dt_net_spec resnet(const char *variant, const char *stem, int size)
                          .width_divisor = 1};
 }
 
-static dt_plan *make_plan(dt_net **net, dt_model **m, const dt_net_spec *spec, bool unfused)
+static dt_plan *make_plan(test_net *t, const dt_net_spec *spec, bool unfused)
 {
     const dt_model_opts opts = {
         .precision = DT_F32, .kernels = "auto", .threads = 1, .unfused = unfused};
     dt_plan *p = NULL;
-    assert_ok(dt_net_create(net, spec));
-    assert_ok(dt_model_create(m, *net, &opts));
-    assert_ok(dt_plan_create(&p, *m, 1, DT_TRAIN));
+
+    test_net_create(t, spec, &opts);
+    assert_ok(dt_plan_create(&p, t->model, 1, DT_TRAIN));
     return p;
 }
 
@@ -45,22 +43,20 @@ static void counts(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        dt_net *net;
-        dt_model *m;
-        dt_plan *p = make_plan(&net, &m, &want[i].spec, false);
+        test_net t;
+        dt_plan *p = make_plan(&t, &want[i].spec, false);
         double macs = 0;
         for (size_t k = 0; k < dt_plan_row_count(p); k++) {
             dt_plan_row row;
             dt_plan_row_get(p, k, &row);
             macs += (double)row.macs * 1e-6;
         }
-        assert_int_equal(dt_net_weight_total(net), want[i].weights);
-        assert_int_equal(dt_net_param_count(net), want[i].tensors);
+        assert_int_equal(dt_net_weight_total(t.net), want[i].weights);
+        assert_int_equal(dt_net_param_count(t.net), want[i].tensors);
         assert_true(macs > want[i].mega_macs * 0.99 - 0.5);
         assert_true(macs < want[i].mega_macs * 1.01 + 0.5);
         dt_plan_destroy(p);
-        dt_model_destroy(m);
-        dt_net_destroy(net);
+        test_net_close(&t);
     }
 }
 
@@ -82,29 +78,28 @@ static void bad_specs(void **state)
 
 static void backward_order(void **state)
 {
-    dt_net *net;
-    dt_model *m;
+    test_net t;
     const dt_net_spec s = resnet("torchvision", "cifar", 32);
-    dt_plan *p = make_plan(&net, &m, &s, false);
+    dt_plan *p = make_plan(&t, &s, false);
     size_t covered = 0;
     (void)state;
 
     /* disjoint, aligned, and the classifier first */
-    for (size_t i = 0; i < dt_net_param_count(net); i++) {
-        const dt_param *a = dt_net_param(net, i);
+    for (size_t i = 0; i < dt_net_param_count(t.net); i++) {
+        const dt_param *a = dt_net_param(t.net, i);
         assert_int_equal(a->offset % 16, 0);
         covered += dt_align(a->count, 16);
         for (size_t k = 0; k < i; k++) {
-            const dt_param *b = dt_net_param(net, k);
+            const dt_param *b = dt_net_param(t.net, k);
             assert_true(a->offset + a->count <= b->offset || b->offset + b->count <= a->offset);
         }
     }
-    assert_int_equal(covered, dt_net_slab_floats(net));
-    for (size_t i = 1; i < dt_net_param_count(net); i++)
-        assert_true(dt_net_slab_param(net, i - 1)->offset < dt_net_slab_param(net, i)->offset);
-    assert_string_equal(dt_net_param(net, 0)->name, "conv1.weight");
-    assert_string_equal(dt_net_param(net, 160)->name, "fc.bias");
-    assert_true(dt_net_param(net, 160)->offset < 10 * 2048 + 16);
+    assert_int_equal(covered, dt_net_slab_floats(t.net));
+    for (size_t i = 1; i < dt_net_param_count(t.net); i++)
+        assert_true(dt_net_slab_param(t.net, i - 1)->offset < dt_net_slab_param(t.net, i)->offset);
+    assert_string_equal(dt_net_param(t.net, 0)->name, "conv1.weight");
+    assert_string_equal(dt_net_param(t.net, 160)->name, "fc.bias");
+    assert_true(dt_net_param(t.net, 160)->offset < 10 * 2048 + 16);
 
     /* the mark never falls, ends at the whole slab, and passes no pending tensor */
     size_t mark = 0;
@@ -113,12 +108,11 @@ static void backward_order(void **state)
         mark = p->final[i];
         for (int j = 0; j < i; j++)
             for (int k = 0; k < p->node[j].n_param; k++)
-                assert_true(dt_net_param(net, (size_t)p->node[j].param[k])->offset >= mark);
+                assert_true(dt_net_param(t.net, (size_t)p->node[j].param[k])->offset >= mark);
     }
-    assert_int_equal(mark, dt_net_slab_floats(net));
+    assert_int_equal(mark, dt_net_slab_floats(t.net));
     dt_plan_destroy(p);
-    dt_model_destroy(m);
-    dt_net_destroy(net);
+    test_net_close(&t);
 }
 
 static int count_op(const dt_plan *p, const dt_op *op)
@@ -131,10 +125,9 @@ static int count_op(const dt_plan *p, const dt_op *op)
 
 static void fusion_and_forks(void **state)
 {
-    dt_net *net;
-    dt_model *m;
+    test_net t;
     const dt_net_spec s = resnet("mindspore", "imagenet", 64);
-    dt_plan *p = make_plan(&net, &m, &s, false);
+    dt_plan *p = make_plan(&t, &s, false);
     (void)state;
 
     assert_int_equal(count_op(p, &dt_op_relu), 0);
@@ -146,15 +139,13 @@ static void fusion_and_forks(void **state)
         for (int k = 0; k < p->node[i].n_in; k++)
             assert_true(p->value[p->node[i].in[k]].producer < i);
     dt_plan_destroy(p);
-    dt_model_destroy(m);
-    dt_net_destroy(net);
+    test_net_close(&t);
 
-    p = make_plan(&net, &m, &s, true);
+    p = make_plan(&t, &s, true);
     assert_int_equal(count_op(p, &dt_op_relu), 49);
     assert_int_equal(count_op(p, &dt_op_add), 16);
     dt_plan_destroy(p);
-    dt_model_destroy(m);
-    dt_net_destroy(net);
+    test_net_close(&t);
 }
 
 static void names(void **state)

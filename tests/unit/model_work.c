@@ -1,33 +1,28 @@
 /* model_work.c - the least that a pass computes and moves, by hand for layers of every
  * kind. */
-#include "test.h"
-
-#include "model/plan.h"
+#include "net.h"
 
 #include <math.h>
 
 typedef struct made {
-    dt_net *net;
-    dt_model *model;
+    test_net n;
     dt_plan *plan;
 } made;
 
 static made make(const dt_net_spec *spec, int64_t batch, dt_mode mode)
 {
     const dt_model_opts opts = {.precision = DT_F32, .kernels = "blas", .threads = 1};
-    made m = {0};
+    made m;
 
-    assert_ok(dt_net_create(&m.net, spec));
-    assert_ok(dt_model_create(&m.model, m.net, &opts));
-    assert_ok(dt_plan_create(&m.plan, m.model, batch, mode));
+    test_net_create(&m.n, spec, &opts);
+    assert_ok(dt_plan_create(&m.plan, m.n.model, batch, mode));
     return m;
 }
 
 static void unmake(made *m)
 {
     dt_plan_destroy(m->plan);
-    dt_model_destroy(m->model);
-    dt_net_destroy(m->net);
+    test_net_close(&m->n);
 }
 
 static size_t find(const made *m, const char *op, const char *name)
