@@ -89,6 +89,7 @@ static inline int64_t dt_norm_part(const dt_norm_plan *p, int64_t part)
  * Coefficients of few channels are repeated to `wide` elements: as many whole pixels as go into
  * DT_NORM_WIDE, so that a loop over channels is a long one. */
 typedef struct dt_norm_area {
+    dt_norm_plan plan;
     int64_t stride, wide;
     double *part;
     float *shift; /* subtracted from x: the mean */
@@ -98,34 +99,32 @@ typedef struct dt_norm_area {
     float *slope;  /* backward: mean of dy' xhat, / std */
 } dt_norm_area;
 
-static inline int64_t dt_norm_stride(const dt_norm_plan *p)
+static inline int64_t dt_norm_stride(int64_t channels)
 {
-    return (int64_t)dt_align((size_t)p->channels, 16);
+    return (int64_t)dt_align((size_t)channels, 16);
 }
 static inline int64_t dt_norm_wide(const dt_norm_plan *p)
 {
     return p->channels < DT_NORM_WIDE ? DT_NORM_WIDE / p->channels * p->channels : p->channels;
 }
-static inline int64_t dt_norm_wide_stride(const dt_norm_plan *p)
-{
-    return (int64_t)dt_align((size_t)dt_norm_wide(p), 16);
-}
 static inline size_t dt_norm_saved_bytes(const dt_norm_plan *p)
 {
-    return (size_t)dt_norm_stride(p) * 2 * sizeof(float);
+    return (size_t)dt_norm_stride(p->channels) * 2 * sizeof(float);
 }
 static inline size_t dt_norm_scratch_bytes(const dt_norm_plan *p)
 {
-    return (size_t)(dt_norm_stride(p) * 4 * p->parts) * sizeof(double) +
-           (size_t)dt_norm_wide_stride(p) * DT_NORM_COEFS * sizeof(float);
+    return (size_t)(dt_norm_stride(p->channels) * 4 * p->parts) * sizeof(double) +
+           (size_t)dt_norm_stride(dt_norm_wide(p)) * DT_NORM_COEFS * sizeof(float);
 }
-static inline dt_norm_area dt_norm_area_of(const dt_norm_plan *p, void *scratch)
+static inline dt_norm_area dt_norm_area_of(const dt_call *c)
 {
-    const int64_t stride = dt_norm_stride(p), each = dt_norm_wide_stride(p);
-    double *part = scratch;
-    float *coef = (float *)(part + 4 * stride * p->parts);
-    return (dt_norm_area){.stride = stride,
-                          .wide = dt_norm_wide(p),
+    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const int64_t stride = dt_norm_stride(p.channels), each = dt_norm_stride(dt_norm_wide(&p));
+    double *part = c->scratch;
+    float *coef = (float *)(part + 4 * stride * p.parts);
+    return (dt_norm_area){.plan = p,
+                          .stride = stride,
+                          .wide = dt_norm_wide(&p),
                           .part = part,
                           .shift = coef,
                           .scale = coef + each,

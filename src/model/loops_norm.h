@@ -93,35 +93,33 @@ static inline void norm_fold(double *restrict mean, double *restrict m2, float *
 
 static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const dt_norm_area a = dt_norm_area_of(c);
 
     for (int64_t part = first; part < first + count; part++) {
-        const int64_t begin = dt_norm_part(&p, part), end = dt_norm_part(&p, part + 1);
+        const int64_t begin = dt_norm_part(&a.plan, part), end = dt_norm_part(&a.plan, part + 1);
         double *mean = dt_norm_sum(&a, part, 0), *m2 = dt_norm_sum(&a, part, 1);
         float *const work[3] = {dt_norm_work(&a, part, 0), dt_norm_work(&a, part, 1),
                                 dt_norm_work(&a, part, 2)};
-        memset(mean, 0, (size_t)p.channels * sizeof *mean);
-        memset(m2, 0, (size_t)p.channels * sizeof *m2);
-        for (int64_t row = begin; row < end; row += p.block) {
-            const int64_t rows = DT_MIN(end - row, p.block);
+        memset(mean, 0, (size_t)a.plan.channels * sizeof *mean);
+        memset(m2, 0, (size_t)a.plan.channels * sizeof *m2);
+        for (int64_t row = begin; row < end; row += a.plan.block) {
+            const int64_t rows = DT_MIN(end - row, a.plan.block);
             norm_block_sums(c, row, rows, work, type);
-            norm_fold(mean, m2, work, (double)(row - begin), (double)rows, p.channels);
+            norm_fold(mean, m2, work, (double)(row - begin), (double)rows, a.plan.channels);
         }
     }
 }
 
 static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const dt_norm_area a = dt_norm_area_of(c);
     double *restrict mean = dt_norm_sum(&a, 0, 0), *restrict m2 = dt_norm_sum(&a, 0, 1);
 
     (void)type;
-    for (int64_t part = 1; part < p.parts; part++) {
+    for (int64_t part = 1; part < a.plan.parts; part++) {
         const double *restrict part_mean = dt_norm_sum(&a, part, 0);
         const double *restrict part_m2 = dt_norm_sum(&a, part, 1);
-        const int64_t begin = dt_norm_part(&p, part), end = dt_norm_part(&p, part + 1);
+        const int64_t begin = dt_norm_part(&a.plan, part), end = dt_norm_part(&a.plan, part + 1);
         const double before = (double)begin, n = (double)(end - begin);
 #pragma omp simd
         for (int64_t i = first; i < first + count; i++) {
@@ -133,14 +131,29 @@ static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count,
     }
 }
 
-/* Elements of a strip whose coefficients begin at `k`. */
-static inline int64_t norm_strip(const dt_norm_area *a, int64_t k, int64_t left)
+/* The n elements from `at` on, whose coefficients begin at `k`. */
+typedef void norm_strip(const dt_call *c, const dt_norm_area *a, int64_t at, int64_t k, int64_t n,
+                        float *restrict to, dt_dtype type);
+
+/* Rows [first, first + count) of `out`, strip by strip; `one` is a constant, and so inlined. */
+static inline __attribute__((always_inline)) void norm_strips(const dt_call *c, int64_t first,
+                                                              int64_t count, void *out,
+                                                              norm_strip *one, dt_dtype type)
 {
-    const int64_t most = DT_MIN(a->wide - k, STRIP);
-    return DT_MIN(left, most);
+    const dt_norm_area a = dt_norm_area_of(c);
+    const int64_t begin = first * a.plan.channels, end = begin + count * a.plan.channels;
+    strip s;
+
+    strip_begin(&s, out, &c->step->out_shape, type);
+    for (int64_t at = begin, k = 0, n; at < end; at += n, k = k + n < a.wide ? k + n : 0) {
+        const int64_t most = DT_MIN(a.wide - k, STRIP), left = end - at;
+        n = DT_MIN(left, most);
+        one(c, &a, at, k, n, strip_at(&s, at, type), type);
+        strip_put(&s, at, n, type);
+    }
+    strip_fence(&s);
 }
 
-/* The n elements from `at` on. */
 static inline void norm_apply_strip(const dt_call *c, const dt_norm_area *a, int64_t at, int64_t k,
                                     int64_t n, float *restrict to, dt_dtype type)
 {
@@ -162,18 +175,7 @@ static inline void norm_apply_strip(const dt_call *c, const dt_norm_area *a, int
 
 static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const int64_t begin = first * p.channels, end = begin + count * p.channels;
-    strip s;
-
-    strip_begin(&s, c->out, &c->step->out_shape, type);
-    for (int64_t at = begin, k = 0, n; at < end; at += n, k = k + n < a.wide ? k + n : 0) {
-        n = norm_strip(&a, k, end - at);
-        norm_apply_strip(c, &a, at, k, n, strip_at(&s, at, type), type);
-        strip_put(&s, at, n, type);
-    }
-    strip_fence(&s);
+    norm_strips(c, first, count, c->out, norm_apply_strip, type);
 }
 
 /* ---- Batch norm: backward ----------------------------------------------------------
@@ -300,8 +302,7 @@ static inline void norm_block_gradient(const norm_gradient *n, int64_t first, in
 
 static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const dt_norm_area a = dt_norm_area_of(c);
     void *summand = c->step->attr.add ? c->d_in[1] : NULL; /* receives dy' */
     const norm_gradient n = {.x = c->in[0],
                              .mean = a.shift,
@@ -316,26 +317,25 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, 
                              .gate = c->step->attr.relu && !summand};
 
     for (int64_t part = first; part < first + count; part++) {
-        const int64_t begin = dt_norm_part(&p, part), end = dt_norm_part(&p, part + 1);
+        const int64_t begin = dt_norm_part(&a.plan, part), end = dt_norm_part(&a.plan, part + 1);
         float *const work[2] = {dt_norm_work(&a, part, 0), dt_norm_work(&a, part, 1)};
         for (int k = 0; k < 2; k++)
-            memset(dt_norm_sum(&a, part, k), 0, (size_t)p.channels * sizeof(double));
-        for (int64_t row = begin; row < end; row += p.block) {
-            const int64_t stop = end - row < p.block ? end : row + p.block;
-            norm_block_gradient(&n, row, stop, p.channels, work, type);
+            memset(dt_norm_sum(&a, part, k), 0, (size_t)a.plan.channels * sizeof(double));
+        for (int64_t row = begin; row < end; row += a.plan.block) {
+            const int64_t stop = DT_MIN(end, row + a.plan.block);
+            norm_block_gradient(&n, row, stop, a.plan.channels, work, type);
             for (int k = 0; k < 2; k++)
-                add_to_double(dt_norm_sum(&a, part, k), work[k], p.channels);
+                add_to_double(dt_norm_sum(&a, part, k), work[k], a.plan.channels);
         }
     }
 }
 
 static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const dt_norm_area a = dt_norm_area_of(c);
 
     (void)type;
-    for (int64_t part = 1; part < p.parts; part++)
+    for (int64_t part = 1; part < a.plan.parts; part++)
         for (int k = 0; k < 2; k++) {
             double *restrict to = dt_norm_sum(&a, 0, k);
             const double *restrict from = dt_norm_sum(&a, part, k);
@@ -370,17 +370,6 @@ static inline void norm_data_strip(const dt_call *c, const dt_norm_area *a, int6
 
 static inline void norm_data_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const int64_t begin = first * p.channels, end = begin + count * p.channels;
-    strip s;
-
-    strip_begin(&s, c->d_in[0], &c->step->out_shape, type);
-    for (int64_t at = begin, k = 0, n; at < end; at += n, k = k + n < a.wide ? k + n : 0) {
-        n = norm_strip(&a, k, end - at);
-        norm_data_strip(c, &a, at, k, n, strip_at(&s, at, type), type);
-        strip_put(&s, at, n, type);
-    }
-    strip_fence(&s);
+    norm_strips(c, first, count, c->d_in[0], norm_data_strip, type);
 }
 #endif

@@ -38,16 +38,20 @@ static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
 
 /* ---- Forward -------------------------------------------------------------------- */
 
+static dt_moment batchnorm_moment(const dt_norm_area *a, int64_t i)
+{
+    return (dt_moment){(double)a->plan.rows, dt_norm_sum(a, 0, 0)[i], dt_norm_sum(a, 0, 1)[i]};
+}
+
 /* Moments of the batch: left in the area, and to the caller. */
-static void batchnorm_measure(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
+static void batchnorm_measure(const dt_call *c, const dt_norm_area *a)
 {
     const dt_loops *loops = dt_loops_current();
 
-    dt_loop_run(c, loops->norm_moments, p->parts, 1);
-    loops->norm_merge(c, 0, p->channels);
-    for (int64_t i = 0; c->moments && i < p->channels; i++)
-        c->moments[i] =
-            (dt_moment){(double)p->rows, dt_norm_sum(a, 0, 0)[i], dt_norm_sum(a, 0, 1)[i]};
+    dt_loop_run(c, loops->norm_moments, a->plan.parts, 1);
+    loops->norm_merge(c, 0, a->plan.channels);
+    for (int64_t i = 0; c->moments && i < a->plan.channels; i++)
+        c->moments[i] = batchnorm_moment(a, i);
 }
 
 /* Mean and inverse standard deviation of channel i to `saved`. */
@@ -60,23 +64,23 @@ static void batchnorm_save(const dt_call *c, const dt_norm_area *a, int64_t i, d
 }
 
 /* Repeats the coefficients of the channels, see dt_norm_area. */
-static void batchnorm_widen(const dt_norm_plan *p, const dt_norm_area *a)
+static void batchnorm_widen(const dt_norm_area *a)
 {
     float *const coef[DT_NORM_COEFS] = {a->shift, a->scale, a->beta, a->center, a->slope};
 
     for (int k = 0; k < DT_NORM_COEFS; k++)
-        for (int64_t i = p->channels; i < a->wide; i++)
-            coef[k][i] = coef[k][i - p->channels];
+        for (int64_t i = a->plan.channels; i < a->wide; i++)
+            coef[k][i] = coef[k][i - a->plan.channels];
 }
 
 /* y = (x - shift) scale + beta. Training: with what is in `saved`; evaluation: with the running
  * statistics. */
-static void batchnorm_line(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
+static void batchnorm_line(const dt_call *c, const dt_norm_area *a)
 {
     const bool train = c->step->mode == DT_TRAIN;
     const float *mean = train ? c->saved : c->running_mean;
 
-    for (int64_t i = 0; i < p->channels; i++) {
+    for (int64_t i = 0; i < a->plan.channels; i++) {
         const float inverse =
             train ? mean[a->stride + i]
                   : (float)(1 / sqrt((double)c->running_var[i] + (double)c->step->attr.eps));
@@ -86,118 +90,109 @@ static void batchnorm_line(const dt_call *c, const dt_norm_plan *p, const dt_nor
     }
 }
 
-static void batchnorm_normalise(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
+static void batchnorm_normalise(const dt_call *c, const dt_norm_area *a)
 {
-    batchnorm_line(c, p, a);
-    batchnorm_widen(p, a);
-    dt_loop_run(c, dt_loops_current()->norm_apply, p->rows, p->block);
+    batchnorm_line(c, a);
+    batchnorm_widen(a);
+    dt_loop_run(c, dt_loops_current()->norm_apply, a->plan.rows, a->plan.block);
 }
 
 static dt_status batchnorm_forward(const dt_call *c)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const dt_norm_area a = dt_norm_area_of(c);
 
     if (c->step->mode == DT_TRAIN) {
-        batchnorm_measure(c, &p, &a);
-        for (int64_t i = 0; i < p.channels; i++)
-            batchnorm_save(
-                c, &a, i,
-                (dt_moment){(double)p.rows, dt_norm_sum(&a, 0, 0)[i], dt_norm_sum(&a, 0, 1)[i]});
+        batchnorm_measure(c, &a);
+        for (int64_t i = 0; i < a.plan.channels; i++)
+            batchnorm_save(c, &a, i, batchnorm_moment(&a, i));
     }
-    batchnorm_normalise(c, &p, &a);
+    batchnorm_normalise(c, &a);
     return DT_OK;
 }
 
 static dt_status batchnorm_forward_local(const dt_call *c)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    dt_moment *local = c->local;
+    const dt_norm_area a = dt_norm_area_of(c);
 
-    batchnorm_measure(c, &p, &a);
-    for (int64_t i = 0; i < p.channels; i++)
-        local[i] = (dt_moment){(double)p.rows, dt_norm_sum(&a, 0, 0)[i], dt_norm_sum(&a, 0, 1)[i]};
+    batchnorm_measure(c, &a);
+    for (int64_t i = 0; i < a.plan.channels; i++)
+        ((dt_moment *)c->local)[i] = batchnorm_moment(&a, i);
     return DT_OK;
 }
 
 static dt_status batchnorm_forward_shared(const dt_call *c)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
-    const dt_moment *shared = c->shared;
+    const dt_norm_area a = dt_norm_area_of(c);
 
-    for (int64_t i = 0; i < p.channels; i++)
-        batchnorm_save(c, &a, i, shared[i]);
-    batchnorm_normalise(c, &p, &a);
+    for (int64_t i = 0; i < a.plan.channels; i++)
+        batchnorm_save(c, &a, i, ((const dt_moment *)c->shared)[i]);
+    batchnorm_normalise(c, &a);
     return DT_OK;
 }
 
 /* ---- Backward ------------------------------------------------------------------- */
 
 /* Sums of dy' and of dy' (x - mean) over the batch, left in the area; the gradients of
- * gamma and beta, which are the batch's own, also where others share its statistics. */
-static void batchnorm_sum(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a)
+ * gamma and beta, which are the batch's own even where statistics are shared. */
+static void batchnorm_sum(const dt_call *c, const dt_norm_area *a)
 {
     const dt_loops *loops = dt_loops_current();
     const float *inverse = (const float *)c->saved + a->stride;
 
-    batchnorm_line(c, p, a);
-    dt_loop_run(c, loops->norm_sums, p->parts, 1);
-    loops->norm_total(c, 0, p->channels);
-    for (int64_t i = 0; i < p->channels; i++) {
+    batchnorm_line(c, a);
+    dt_loop_run(c, loops->norm_sums, a->plan.parts, 1);
+    loops->norm_total(c, 0, a->plan.channels);
+    for (int64_t i = 0; i < a->plan.channels; i++) {
         c->d_param[0][i] = (float)(dt_norm_sum(a, 0, 1)[i] * (double)inverse[i]);
         c->d_param[1][i] = (float)dt_norm_sum(a, 0, 0)[i];
     }
 }
 
 /* The data gradient, with both sums over the n numbers that share their statistics. */
-static void batchnorm_data(const dt_call *c, const dt_norm_plan *p, const dt_norm_area *a,
-                           const double *sums, const double *products, double n)
+static void batchnorm_data(const dt_call *c, const dt_norm_area *a, const double *sums,
+                           const double *products, double n)
 {
     const float *inverse = (const float *)c->saved + a->stride;
 
     if (!c->d_in[0])
         return;
-    batchnorm_line(c, p, a); /* since the sums, scratch may have been another shard's */
-    for (int64_t i = 0; i < p->channels; i++) {
+    batchnorm_line(c, a); /* since the sums, scratch may have been another shard's */
+    for (int64_t i = 0; i < a->plan.channels; i++) {
         const double product = products[i] * (double)inverse[i];
         a->center[i] = (float)(sums[i] / n);
         a->slope[i] = (float)(product / n * (double)inverse[i]);
     }
-    batchnorm_widen(p, a);
-    dt_loop_run(c, dt_loops_current()->norm_data, p->rows, p->block);
+    batchnorm_widen(a);
+    dt_loop_run(c, dt_loops_current()->norm_data, a->plan.rows, a->plan.block);
 }
 
 static dt_status batchnorm_backward(const dt_call *c)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const dt_norm_area a = dt_norm_area_of(c);
 
-    batchnorm_sum(c, &p, &a);
-    batchnorm_data(c, &p, &a, dt_norm_sum(&a, 0, 0), dt_norm_sum(&a, 0, 1), (double)p.rows);
+    batchnorm_sum(c, &a);
+    batchnorm_data(c, &a, dt_norm_sum(&a, 0, 0), dt_norm_sum(&a, 0, 1), (double)a.plan.rows);
     return DT_OK;
 }
 
 static dt_status batchnorm_backward_local(const dt_call *c)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const dt_norm_area a = dt_norm_area_of(c);
     double *local = c->local;
 
-    batchnorm_sum(c, &p, &a);
+    batchnorm_sum(c, &a);
     for (int k = 0; k < 2; k++)
-        memcpy(local + k * p.channels, dt_norm_sum(&a, 0, k), (size_t)p.channels * sizeof *local);
+        memcpy(local + k * a.plan.channels, dt_norm_sum(&a, 0, k),
+               (size_t)a.plan.channels * sizeof *local);
     return DT_OK;
 }
 
 static dt_status batchnorm_backward_shared(const dt_call *c)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
-    const dt_norm_area a = dt_norm_area_of(&p, c->scratch);
+    const dt_norm_area a = dt_norm_area_of(c);
     const double *shared = c->shared;
 
-    batchnorm_data(c, &p, &a, shared, shared + p.channels, c->shared_count);
+    batchnorm_data(c, &a, shared, shared + a.plan.channels, c->shared_count);
     return DT_OK;
 }
 
