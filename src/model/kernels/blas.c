@@ -89,40 +89,24 @@ static blas_window blas_clip(int64_t out, int stride, int pad, int kernel, int64
     return w;
 }
 
-/* One image x[ih][iw][ic] to col[oh * ow][kh][kw][ic], zeros where the window leaves
- * it. */
-static void blas_im2col(const blas_conv *b, const float *x, float *col)
+/* im2col of one image x[ih][iw][ic] to col[oh * ow][kh][kw][ic], whose entries for places outside
+ * of it are not touched. back: its transpose, every entry is added to the pixel it came from. */
+static void blas_move(const blas_conv *b, float *x, float *col, bool back)
 {
     const dt_conv *c = &b->conv;
 
-    memset(col, 0, (size_t)(c->oh * c->ow * b->inner) * sizeof *col);
     for (int64_t i = 0; i < c->oh; i++) {
         const blas_window v = blas_clip(i, c->stride[0], c->pad[0], c->kernel[0], c->ih);
         for (int64_t j = 0; j < c->ow; j++, col += b->inner) {
             const blas_window h = blas_clip(j, c->stride[1], c->pad[1], c->kernel[1], c->iw);
-            for (int64_t k = v.first; k < v.end; k++)
-                memcpy(col + (k * c->kernel[1] + h.first) * c->ic,
-                       x + ((v.at + k) * c->iw + h.at + h.first) * c->ic,
-                       (size_t)((h.end - h.first) * c->ic) * sizeof *col);
-        }
-    }
-}
-
-/* The transpose of blas_im2col: every entry is added to the pixel it came from. */
-static void blas_col2im(const blas_conv *b, const float *col, float *x)
-{
-    const dt_conv *c = &b->conv;
-
-    memset(x, 0, dt_conv_x_image(c) * sizeof *x);
-    for (int64_t i = 0; i < c->oh; i++) {
-        const blas_window v = blas_clip(i, c->stride[0], c->pad[0], c->kernel[0], c->ih);
-        for (int64_t j = 0; j < c->ow; j++, col += b->inner) {
-            const blas_window h = blas_clip(j, c->stride[1], c->pad[1], c->kernel[1], c->iw);
+            const int64_t count = (h.end - h.first) * c->ic;
             for (int64_t k = v.first; k < v.end; k++) {
-                const float *from = col + (k * c->kernel[1] + h.first) * c->ic;
-                float *to = x + ((v.at + k) * c->iw + h.at + h.first) * c->ic;
-                for (int64_t e = 0; e < (h.end - h.first) * c->ic; e++)
-                    to[e] += from[e];
+                float *entry = col + (k * c->kernel[1] + h.first) * c->ic;
+                float *pixel = x + ((v.at + k) * c->iw + h.at + h.first) * c->ic;
+                if (!back)
+                    memcpy(entry, pixel, (size_t)count * sizeof *entry);
+                for (int64_t e = 0; back && e < count; e++)
+                    pixel[e] += entry[e];
             }
         }
     }
@@ -141,8 +125,9 @@ static const float *blas_factor(const blas_conv *b, const float *x, int64_t firs
     x += (size_t)first * image;
     if (b->plain)
         return x;
-    for (int64_t i = 0; i < images; i++)
-        blas_im2col(b, x + (size_t)i * image, col + i * each);
+    memset(col, 0, (size_t)(images * each) * sizeof *col);
+    for (int64_t i = 0; i < images; i++) /* x is only read */
+        blas_move(b, (float *)(uintptr_t)x + (size_t)i * image, col + i * each, false);
     return col;
 }
 
@@ -173,8 +158,9 @@ static void blas_data(const blas_conv *b, const dt_conv_args *a, int64_t first, 
                 oc, 0.0f, b->plain ? dx : col, inner);
     if (b->plain)
         return;
+    memset(dx, 0, (size_t)images * dt_conv_x_image(c) * sizeof *dx);
     for (int64_t i = 0; i < images; i++)
-        blas_col2im(b, col + i * c->oh * c->ow * b->inner, dx + (size_t)i * dt_conv_x_image(c));
+        blas_move(b, dx + (size_t)i * dt_conv_x_image(c), col + i * c->oh * c->ow * b->inner, true);
 }
 
 /* dw of the images of one part, group by group. */
@@ -236,6 +222,18 @@ static dt_status blas_run(void *state, const dt_conv_args *a)
             blas_data(b, a, first, images, mine);
     }
     return DT_OK;
+}
+
+double dt_blas_seconds(float *matrix, int side, int threads)
+{
+    const size_t all = (size_t)side * (size_t)side;
+    const double start = dt_seconds();
+
+    openblas_set_num_threads(1);
+#pragma omp parallel num_threads(threads)
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, side, side, side, 1.0f, matrix, side,
+                matrix + all, side, 0.0f, matrix + (size_t)(2 + omp_get_thread_num()) * all, side);
+    return dt_seconds() - start;
 }
 
 /* "OpenBLAS 0.3.21 NO_LAPACK ... Cooperlake MAX_THREADS=64": version and core type, which

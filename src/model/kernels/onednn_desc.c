@@ -24,8 +24,10 @@ const char *onednn_implementation(const_dnnl_primitive_desc_t pd)
 /* ---- What differs between versions 2 and 3 ----------------------------------------- */
 
 /* The tensors of one pass, in terms of its operands (w is dw in the weight gradient). */
+enum { TENSOR_X, TENSOR_W, TENSOR_Y, TENSOR_BIAS, TENSOR_COUNT };
 typedef struct onednn_operands {
-    onednn_const_md x, w, y, bias; /* bias: NULL for none */
+    onednn_md owned[TENSOR_COUNT];
+    onednn_const_md x, w, y, bias; /* of these, or others' weights; bias: NULL for none */
     dnnl_dims_t stride, before, after;
 } onednn_operands;
 
@@ -133,30 +135,22 @@ static dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pas
 
 /* ---- Passes ---------------------------------------------------------------------- */
 
-enum { TENSOR_X, TENSOR_W, TENSOR_Y, TENSOR_BIAS, TENSOR_COUNT };
-typedef struct onednn_tensors {
-    onednn_md of[TENSOR_COUNT]; /* owned */
-} onednn_tensors;
-
-static void onednn_tensors_release(onednn_tensors *t)
-{
-    for (int i = 0; i < TENSOR_COUNT; i++)
-        onednn_md_destroy(t->of[i]);
-}
-
-static dt_status onednn_tensors_init(onednn_tensors *t, const dt_conv *c, int64_t n)
+static dt_status onednn_operands_init(onednn_operands *o, const dt_conv *c, int64_t n)
 {
     const dnnl_dims_t x = {n, c->ic, c->ih, c->iw}, y = {n, c->oc, c->oh, c->ow};
     const dnnl_dims_t w = {c->oc, c->ic, c->kernel[0], c->kernel[1]}, bias = {c->oc};
     const dnnl_status_t got[] = {
-        onednn_md_create(&t->of[TENSOR_X], 4, x, dnnl_f32, dnnl_nhwc),
-        onednn_md_create(&t->of[TENSOR_W], 4, w, dnnl_f32, dnnl_format_tag_any),
-        onednn_md_create(&t->of[TENSOR_Y], 4, y, dnnl_f32, dnnl_nhwc),
-        onednn_md_create(&t->of[TENSOR_BIAS], 1, bias, dnnl_f32, dnnl_a),
+        onednn_md_create(&o->owned[TENSOR_X], 4, x, dnnl_f32, dnnl_nhwc),
+        onednn_md_create(&o->owned[TENSOR_W], 4, w, dnnl_f32, dnnl_format_tag_any),
+        onednn_md_create(&o->owned[TENSOR_Y], 4, y, dnnl_f32, dnnl_nhwc),
+        onednn_md_create(&o->owned[TENSOR_BIAS], 1, bias, dnnl_f32, dnnl_a),
     };
 
     for (size_t i = 0; i < DT_COUNT_OF(got); i++)
         DT_TRY(onednn_check(got[i], "tensor description"));
+    o->x = o->owned[TENSOR_X];
+    o->w = o->owned[TENSOR_W];
+    o->y = o->owned[TENSOR_Y];
     return DT_OK;
 }
 
@@ -179,18 +173,16 @@ dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
     const bool forward = pass == DT_PASS_FORWARD;
     const char *avoid = pass == DT_PASS_WEIGHTS && onednn_overruns(c) ? "_1x1" : NULL;
     dnnl_primitive_desc_t hint = NULL;
-    onednn_tensors t = {{0}};
-    onednn_operands o;
+    onednn_operands o = {.stride = {c->stride[0], c->stride[1]},
+                         .before = {c->pad[0], c->pad[1]},
+                         .after = {c->pad[2], c->pad[3]}};
     dt_status st;
 
-    DT_GO(st, onednn_tensors_init(&t, c, n), out);
-    o = (onednn_operands){.x = t.of[TENSOR_X],
-                          .w = forward && like ? like : t.of[TENSOR_W],
-                          .y = t.of[TENSOR_Y],
-                          .bias = forward && c->bias ? t.of[TENSOR_BIAS] : NULL,
-                          .stride = {c->stride[0], c->stride[1]},
-                          .before = {c->pad[0], c->pad[1]},
-                          .after = {c->pad[2], c->pad[3]}};
+    DT_GO(st, onednn_operands_init(&o, c, n), out);
+    if (forward && like)
+        o.w = like;
+    if (forward && c->bias)
+        o.bias = o.owned[TENSOR_BIAS];
     DT_GO(st,
           onednn_check(onednn_describe_conv(forward ? pd : &hint, DT_PASS_FORWARD, &o, NULL,
                                             l->attr, l->engine, NULL),
@@ -204,7 +196,8 @@ dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
                       "backward convolution");
 out:
     dnnl_primitive_desc_destroy(hint);
-    onednn_tensors_release(&t);
+    for (int i = 0; i < TENSOR_COUNT; i++)
+        onednn_md_destroy(o.owned[i]);
     return st;
 }
 
