@@ -14,9 +14,7 @@ typedef struct conv_state {
     conv_pass pass[DT_PASS_COUNT];
 } conv_state;
 
-/* Bounds of attr.init_weight and attr.init_bias: equal and positive, they are the
- * standard deviation of a normal distribution; else U(lo, hi), where lo == hi is a
- * constant (said in op.h too). */
+/* What bounds mean is said in op.h, dt_attr. */
 static dt_init conv_init(const float bound[2])
 {
     if (bound[0] == bound[1] && bound[0] > 0)
@@ -59,7 +57,7 @@ static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass,
     return DT_OK;
 }
 
-dt_status dt_conv_prepare(dt_step *s, dt_model *m, dt_conv c)
+dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in, const dt_attr *a)
 {
     const bool want[DT_PASS_COUNT] = {
         [DT_PASS_FORWARD] = true,
@@ -73,11 +71,20 @@ dt_status dt_conv_prepare(dt_step *s, dt_model *m, dt_conv c)
         return dt_fail(DT_BUG, "'%s': input in %s, model in %s", s->node->name,
                        dt_dtype_name(s->in_type[0]), dt_dtype_name(s->grad_type));
     DT_TRY(dt_calloc(&v, 1, sizeof *v, "a convolution"));
-    c.bias = s->attr.bias;
-    c.type = s->in_type[0];
-    c.out_type = s->out_type;
-    c.threads = s->threads;
-    v->conv = c;
+    v->conv = (dt_conv){.n = in->n,
+                        .ih = in->h,
+                        .iw = in->w,
+                        .ic = in->c,
+                        .oh = s->out_shape.h,
+                        .ow = s->out_shape.w,
+                        .oc = s->out_shape.c,
+                        .kernel = {a->kernel[0], a->kernel[1]},
+                        .stride = {a->stride[0], a->stride[1]},
+                        .pad = {a->pad[0], a->pad[1], a->pad[2], a->pad[3]},
+                        .bias = a->bias,
+                        .type = s->in_type[0],
+                        .out_type = s->out_type,
+                        .threads = s->threads};
     s->state = v;
     for (int pass = 0; pass < DT_PASS_COUNT; pass++)
         if (want[pass])

@@ -159,46 +159,33 @@ static void *wave_leaf(const dt_wave *w, dt_norm_kind kind, int64_t channels, in
     return leaf;
 }
 
-/* ---- Calls, clocked where the wave has a profile ----------------------------------------- */
+/* ---- Steps, clocked where the wave has a profile ---------------------------------------- */
+
+static double wave_clock(const dt_wave *w)
+{
+    return w->profile ? dt_seconds() : 0;
+}
 
 static dt_status wave_call(const dt_wave *w, int i, dt_pass pass,
                            dt_status (*run)(const dt_call *c), const dt_call *c)
 {
-    if (!w->profile)
-        return run(c);
-    const double start = dt_seconds();
+    const double start = wave_clock(w);
     const dt_status st = run(c);
-    w->profile->pass_s[i][pass] += dt_seconds() - start;
-    return st;
-}
-
-static dt_status wave_combine(const dt_wave *w, dt_norm_kind kind)
-{
-    const double start = w->profile ? dt_seconds() : 0;
-    const dt_status st = w->sync->combine(w->sync->context, kind);
 
     if (w->profile)
-        w->profile->combine_s += dt_seconds() - start;
+        w->profile->pass_s[i][pass] += dt_seconds() - start;
     return st;
 }
-
-static dt_status wave_ready(const dt_wave *w, const dt_observer *observer, size_t floats_done)
-{
-    const double start = w->profile ? dt_seconds() : 0;
-    const dt_status st = observer->ready(observer->context, floats_done);
-
-    if (w->profile)
-        w->profile->ready_s += dt_seconds() - start;
-    return st;
-}
-
-/* ---- Steps ------------------------------------------------------------------------------- */
 
 /* The group's half: each shard takes its group's value. */
 static dt_status wave_shared(const dt_wave *w, int i, dt_pass pass, dt_norm_kind kind,
                              dt_status (*shared)(const dt_call *c))
 {
-    DT_TRY(wave_combine(w, kind));
+    const double start = wave_clock(w);
+
+    DT_TRY(w->sync->combine(w->sync->context, kind));
+    if (w->profile)
+        w->profile->combine_s += dt_seconds() - start;
     for (int k = 0; k < w->count; k++) {
         const void *value = w->sync->result(w->sync->context, kind, k);
         if (!w->exec[k])
@@ -271,8 +258,11 @@ dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
     for (int i = p->steps; i-- > 0;) {
         dt_place_layer(i);
         DT_TRY(backward_step(w, &p->step[i], i, divisor, grad));
+        const double start = wave_clock(w);
         if (observer)
-            DT_TRY(wave_ready(w, observer, p->final[i]));
+            DT_TRY(observer->ready(observer->context, p->final[i]));
+        if (w->profile)
+            w->profile->ready_s += dt_seconds() - start;
     }
     return DT_OK;
 }

@@ -275,22 +275,25 @@ static size_t line_end(size_t first, size_t end)
     return end - first < LINE ? end : first + LINE;
 }
 
-void dt_param_to_file(const dt_param *p, const float *slab, float *file)
+static inline void param_move(const dt_param *p, const float *from, float *to, bool to_file)
 {
     const kernel_dims d = param_dims(p);
+
     for (size_t line = 0; line < d.o; line += LINE)
         for (size_t i = 0; i < d.i; i++)
             for (size_t k = 0; k < d.hw; k++)
-                for (size_t o = line; o < line_end(line, d.o); o++)
-                    file[(o * d.i + i) * d.hw + k] = slab[(k * d.i + i) * d.o + o];
+                for (size_t o = line; o < line_end(line, d.o); o++) {
+                    const size_t file = (o * d.i + i) * d.hw + k, slab = (k * d.i + i) * d.o + o;
+                    to[to_file ? file : slab] = from[to_file ? slab : file];
+                }
+}
+
+void dt_param_to_file(const dt_param *p, const float *slab, float *file)
+{
+    param_move(p, slab, file, true);
 }
 
 void dt_param_from_file(const dt_param *p, const float *file, float *slab)
 {
-    const kernel_dims d = param_dims(p);
-    for (size_t line = 0; line < d.o; line += LINE)
-        for (size_t i = 0; i < d.i; i++)
-            for (size_t k = 0; k < d.hw; k++)
-                for (size_t o = line; o < line_end(line, d.o); o++)
-                    slab[(k * d.i + i) * d.o + o] = file[(o * d.i + i) * d.hw + k];
+    param_move(p, file, slab, false);
 }

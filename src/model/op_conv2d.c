@@ -17,20 +17,7 @@ static dt_status conv2d_declare(const dt_node *n, const dt_shape *in, dt_decl *d
 
 static dt_status conv2d_prepare(dt_step *s, dt_model *m)
 {
-    const dt_shape *in = &s->in_shape[0], *out = &s->out_shape;
-    const dt_attr *a = &s->attr;
-
-    return dt_conv_prepare(s, m,
-                           (dt_conv){.n = in->n,
-                                     .ih = in->h,
-                                     .iw = in->w,
-                                     .ic = in->c,
-                                     .oh = out->h,
-                                     .ow = out->w,
-                                     .oc = out->c,
-                                     .kernel = {a->kernel[0], a->kernel[1]},
-                                     .stride = {a->stride[0], a->stride[1]},
-                                     .pad = {a->pad[0], a->pad[1], a->pad[2], a->pad[3]}});
+    return dt_conv_prepare(s, m, &s->in_shape[0], &s->attr);
 }
 
 const dt_op dt_op_conv2d = {

@@ -28,16 +28,10 @@ static dt_status linear_declare(const dt_node *n, const dt_shape *in, dt_decl *d
 
 static dt_status linear_prepare(dt_step *s, dt_model *m)
 {
-    return dt_conv_prepare(s, m,
-                           (dt_conv){.n = s->in_shape[0].n,
-                                     .ih = 1,
-                                     .iw = 1,
-                                     .ic = linear_features(&s->in_shape[0]),
-                                     .oh = 1,
-                                     .ow = 1,
-                                     .oc = s->attr.out,
-                                     .kernel = {1, 1},
-                                     .stride = {1, 1}});
+    const dt_shape in = {s->in_shape[0].n, 1, 1, linear_features(&s->in_shape[0])};
+    const dt_attr a = {.kernel = {1, 1}, .stride = {1, 1}, .bias = s->attr.bias};
+
+    return dt_conv_prepare(s, m, &in, &a);
 }
 
 const dt_op dt_op_linear = {

@@ -24,7 +24,7 @@ static int64_t work_flops(const dt_step *s)
         return s->op->macs ? 2 * s->op->macs(s) : 0;
     return 2 * out->n * in->c * out->c *
            work_taps(in->h, out->h, a->kernel[0], a->stride[0], a->pad[0]) *
-           work_taps(in->w, out->w, a->kernel[1], a->stride[1], a->pad[2]);
+           work_taps(in->w, out->w, a->kernel[1], a->stride[1], a->pad[1]);
 }
 
 static size_t work_tensor(const dt_shape *s, dt_dtype type)
@@ -32,32 +32,22 @@ static size_t work_tensor(const dt_shape *s, dt_dtype type)
     return (size_t)dt_shape_count(s) * dt_dtype_bytes(type);
 }
 
-/* The parameters as a pass reads them; backward needs no bias and no beta. */
-static size_t work_params(const dt_plan *p, const dt_step *s, dt_pass pass)
+/* The first `count` parameters, or their gradients. pack: a packed copy stands for the weights. */
+static size_t work_params(const dt_plan *p, const dt_step *s, int count, int pack)
 {
-    const int wanted = pass == DT_PASS_FORWARD ? s->node->n_param : DT_MIN(s->node->n_param, 1);
     size_t bytes = 0;
 
-    for (int k = 0; k < wanted; k++)
-        bytes += k == 0 && s->pack[pass] >= 0
-                     ? p->model->pack[s->pack[pass]].bytes
+    for (int k = 0; k < DT_MIN(count, s->node->n_param); k++)
+        bytes += k == 0 && pack >= 0
+                     ? p->model->pack[pack].bytes
                      : p->model->net->param[s->node->param[k]].count * sizeof(float);
-    return bytes;
-}
-
-static size_t work_param_gradients(const dt_plan *p, const dt_step *s)
-{
-    size_t bytes = 0;
-
-    for (int k = 0; k < s->node->n_param; k++)
-        bytes += p->model->net->param[s->node->param[k]].count * sizeof(float);
     return bytes;
 }
 
 static size_t work_forward(const dt_plan *p, int i)
 {
     const dt_step *s = &p->step[i];
-    size_t bytes = work_params(p, s, DT_PASS_FORWARD) + s->saved_bytes;
+    size_t bytes = work_params(p, s, DT_MAX_PARAM, s->pack[DT_PASS_FORWARD]) + s->saved_bytes;
 
     if (s->op == &dt_op_fork)
         return 0; /* its outputs are its input's memory */
@@ -93,21 +83,23 @@ static size_t work_kept(const dt_step *s)
 static size_t work_data(const dt_plan *p, int i)
 {
     const dt_step *s = &p->step[i];
-    size_t bytes = work_params(p, s, DT_PASS_DATA) + work_d_out(p, i);
+    size_t bytes =
+        work_params(p, s, 1, s->pack[DT_PASS_DATA]) + work_d_out(p, i); /* no bias, beta */
 
     if (s->op->weights && !s->wants_d_in[0])
         return 0;
     for (int k = 0; k < s->node->n_in; k++)
         if (s->wants_d_in[k])
             bytes += work_tensor(&s->in_shape[k], s->grad_type);
-    return s->op->weights ? bytes : bytes + work_kept(s) + work_param_gradients(p, s);
+    return s->op->weights ? bytes : bytes + work_kept(s) + work_params(p, s, DT_MAX_PARAM, -1);
 }
 
 static size_t work_weights(const dt_plan *p, int i)
 {
     const dt_step *s = &p->step[i];
 
-    return s->op->weights ? work_kept(s) + work_d_out(p, i) + work_param_gradients(p, s) : 0;
+    return s->op->weights ? work_kept(s) + work_d_out(p, i) + work_params(p, s, DT_MAX_PARAM, -1)
+                          : 0;
 }
 
 dt_work dt_plan_work(const dt_plan *p, size_t i, dt_pass pass)
