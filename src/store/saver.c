@@ -54,7 +54,7 @@ static void saver_work(dt_saver *v)
 }
 
 /* Where mpirun binds a rank to its cores, the thread would take them from it: it may run on
- * any core that the job has, and only where training leaves room. Both are wishes. */
+ * any core that the job has, and only where training leaves room. Both may be refused. */
 static void saver_step_back(void)
 {
     enum { POLITE = 10 };

@@ -49,10 +49,10 @@ typedef struct dt_rundir {
  *   --resume auto  also takes over a run folder, one with options.yaml
  *   --resume PATH  takes over the run folder that PATH is or lies in, when --out is that
  *                  folder or not given; with another --out a new one begins
- * Its file .lock is held by flock until close, or the process's end; it is never written or removed,
- * and counts for nothing, like logs of this run. Of processes that want one folder at once, one gets
- * it. DT_CANTCREATE: not empty, held by another run, or not writable; DT_NOINPUT: PATH does not
- * exist; DT_IO. */
+ * Its file .lock is held by flock until close, or the process's end; it is never written or
+ * removed, and counts for nothing, like logs of this run. Of processes that want one folder at
+ * once, one gets it. DT_CANTCREATE: not empty, held by another run, or not writable; DT_NOINPUT:
+ * PATH does not exist; DT_IO. */
 dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_CHECK;
 void dt_rundir_close(dt_rundir *d); /* a zeroed d is allowed */
 /* Whether a live run holds the folder. */

@@ -145,9 +145,9 @@ accepts --out "$tmp/over" --resume auto # nothing is left to do
 launch 1 status "$tmp/over"
 must grep -q "^run $tmp/over is over: step 1 of 1" "$tmp/stdout"
 ranks=1
-refuses 79 "loss is nan" -- "${tiny[@]}" --max-steps -1 --epochs 50 --lr 1e5 --out "$tmp/astray"
-launch 1 status "$tmp/astray"
-must grep -qE "^run $tmp/astray is ended by an error \(exit code 79\): step [0-9]+ of 100, " "$tmp/stdout"
+refuses 79 "loss is nan" -- "${tiny[@]}" --max-steps -1 --epochs 50 --lr 1e5 --out "$tmp/diverged"
+launch 1 status "$tmp/diverged"
+must grep -qE "^run $tmp/diverged is ended by an error \(exit code 79\): step [0-9]+ of 100, " "$tmp/stdout"
 mkdir "$tmp/none"
 for run in "$tmp/none" "$tmp/nowhere" "$tmp/over/metrics.jsonl"; do
     refuses 66 "$run is no run folder, or its first step has not begun: " "$run/progress" -- status "$run"

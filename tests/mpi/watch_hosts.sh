@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The watch over hosts: two network namespaces with host names of their own. A rank of the other
-# host that is stopped is named from here, a cable that is cut is told as such and ends the run on
+# host that is stopped is named from here, a cable that is cut is reported and ends the run on
 # both sides, and the hashes of a run that came through are those of a calm one.
 set -u
 . "$DTRAIN_SOURCE/tests/support/hosts.bash" || exit 1

@@ -42,7 +42,7 @@ finds references README.md "no heading #${no}where" "[text](docs/numerics.md#${n
 finds references docs/results.md "names scripts/${no}where" "\`scripts/${no}where\`"
 finds references docs/results.md "names op_${no}where.c" "as \`op_${no}where.c\` does"
 finds references "src/model/${no}where.c" "does not begin with" 'int x;'
-LEAN=1 finds vocabulary $plan "$plan:" '/* no''body */'
+finds vocabulary $plan "$plan:" '/* no''body */'
 finds sizes $plan "a line of 101 characters" "/* $(yes x | head -n 95 | tr -d '\n') */"
 finds sizes $plan "a function of 62 lines" "int f(int x)" "{" "$(yes '    x++;' | head -n 60)" "}"
 finds sizes $plan "lines, at most 500" "$(yes '/**/' | head -n 500)"
@@ -52,7 +52,7 @@ finds sizes $plan "unfinished" "/* TO""DO */"
 finds layers $plan "src/model may not include" '#include "dist/dist.h"'
 finds layers src/train/run.h "may include mpi" '#include <mpi.h>'
 finds layers src/dist/comm.c "leaves that to the program" 'static void say(void) { printf("x"); } /* so */'
-LEAN=1 finds circles src/model/net.h "${plan%.c} -> " '#include "plan.h"'
+finds circles src/model/net.h "${plan%.c} -> " '#include "plan.h"'
 finds configs configs/smoke.yaml "without an exponent" 'lr: 1e-4'
 finds front_door src/dist/dist.h "no file for exchange" '#define DT_EXCHANGE_LIST(X) X(nothing)'
 exit $bad

@@ -1,5 +1,5 @@
-/* dist_fold.c - ownership, the counter, the fold, and cutting the slab: all ranks of every world are
- * played here, one after the other, and the bits compared with the recursive definition. */
+/* dist_fold.c - ownership, the counter, the fold, and cutting the slab: all ranks of every world
+ * are played here, one after the other, and the bits compared with the recursive definition. */
 #include "test.h"
 
 #include "dist/fold.h"

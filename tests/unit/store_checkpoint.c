@@ -180,7 +180,7 @@ static void no_damage_is_loaded(void **state)
     }
 }
 
-/* ---- Forged: what MANIFEST confirms, but cannot be -------------------------------------------- */
+/* ---- Forged: what MANIFEST confirms, but cannot be -------------------------------------- */
 
 static void numbers_and_states_are_not_believed(void **state)
 {
