@@ -144,8 +144,10 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
              what, limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
     dt_log_line(line);
     dt_tell(w->board->ended, 1 + dt_status_exit_code(DT_STALLED));
-    for (int i = 0; i < TRIES && w->file >= 0 && w->written < before + 2; i++)
-        nanosleep(&pause, NULL); /* the one under way may be of before */
+    for (int i = 0; i < TRIES && w->file >= 0 && w->written < before + 2; i++) {
+        sem_post(&w->due); /* the one under way may be of before */
+        nanosleep(&pause, NULL);
+    }
     dt_tell(w->board->stalled, 1);
 }
 
@@ -180,12 +182,13 @@ static void judge(dt_watch *w, bool leads, int64_t now)
 void dt_monitor_look(dt_watch *w, int64_t now)
 {
     look(w, now);
-    const bool leads = w->leads = leads_from(w, w->node_first);
+    const bool leads = leads_from(w, w->node_first);
     if (leads) {
         for (int r = w->node_first; r < w->node_end; r++)
             if (!w->view[r].runs)
                 dt_tell(w->board->row[r].state, process_state(w->who[r].pid));
         dt_channel_send(w, now);
+        sem_post(&w->due);
     }
     if (leads || w->last.kind != DT_WATCH_FINE)
         judge(w, leads, now);

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-enum { DT_TICK_MS = 500 }; /* of the monitor and the writer */
+enum { DT_TICK_MS = 500 }; /* of the monitor */
 enum { DT_STATE_GONE = 'X', DT_WATCH_NAME = 48, DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
 
 typedef struct dt_row {
@@ -61,12 +61,11 @@ struct dt_watch {
     int file;   /* `progress`, on rank 0's node; -1: there is none */
     char *text; /* [text_bytes] to be written */
     size_t text_bytes;
-    _Atomic bool leads;  /* this rank its node: it writes the file */
     _Atomic int written; /* how many times */
 
     pthread_t thread[2]; /* [threads]: the monitor, the writer */
     int threads;
-    sem_t wake; /* posted to end them, with stop */
+    sem_t wake, due; /* the monitor's, to stop; the writer's, to write or stop */
     _Atomic bool stop;
 };
 

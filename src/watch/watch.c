@@ -49,12 +49,16 @@ static void *writer_main(void *context)
 {
     dt_watch *w = context;
 
-    while (next_tick(w))
-        if (w->leads) {
-            dt_progress_write(w);
-            w->written++;
-        }
-    return NULL;
+    for (;;) {
+        while (sem_wait(&w->due) != 0)
+            ;
+        while (sem_trywait(&w->due) == 0)
+            ; /* once for all that a slow disk has left */
+        if (w->stop)
+            return NULL; /* rank 0 writes the last one */
+        dt_progress_write(w);
+        w->written++;
+    }
 }
 
 /* Without signals: those are for threads that handle them. */
@@ -84,8 +88,8 @@ static void threads_stop(dt_watch *w, int code)
     const bool ran = w->threads > 0;
 
     w->stop = true;
-    for (int i = 0; i < w->threads; i++)
-        sem_post(&w->wake);
+    sem_post(&w->wake);
+    sem_post(&w->due);
     while (w->threads > 0)
         pthread_join(w->thread[--w->threads], NULL);
     if (ran)
@@ -100,7 +104,7 @@ static dt_status take(dt_watch *w, dt_comm *c, const dt_watch_opts *o)
 {
     dt_who *own;
 
-    if (sem_init(&w->wake, 0, 0) != 0)
+    if (sem_init(&w->wake, 0, 0) != 0 || sem_init(&w->due, 0, 0) != 0)
         return dt_fail(DT_BUG, "a semaphore of the watch: %s", strerror(errno));
     DT_TRY(dt_calloc(&w->who, (size_t)w->world, sizeof *w->who, "the watch"));
     DT_TRY(dt_calloc(&w->view, (size_t)w->world, sizeof *w->view, "the watch"));
