@@ -45,24 +45,18 @@ static const char *limit_name(const dt_bench_pass *p)
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-static void print_heads(FILE *f)
-{
-    for (int i = 0; i < COLUMNS; i++)
-        if (columns[i].head)
-            fprintf(f, " %*s", columns[i].width, columns[i].head);
-}
-
-/* "-" for what does not apply. */
+/* "-" for what does not apply. c NULL: the heads of the columns. */
 static void print_cost(FILE *f, const dt_bench_layers *l, const dt_bench_cost *c)
 {
-    double value[COLUMNS];
+    double value[COLUMNS] = {0};
 
-    cost_values(l, c, value);
+    if (c)
+        cost_values(l, c, value);
     for (int i = 0; i < COLUMNS; i++)
         if (columns[i].head && value[i] > 0)
             fprintf(f, " %*.*f", columns[i].width, columns[i].digits, columns[i].scale * value[i]);
         else if (columns[i].head)
-            fprintf(f, " %*s", columns[i].width, "-");
+            fprintf(f, " %*s", columns[i].width, c ? "-" : columns[i].head);
 }
 
 static void print_peaks(FILE *f, const dt_bench_layers *l)
@@ -86,7 +80,7 @@ static void print_peaks(FILE *f, const dt_bench_layers *l)
 static void print_head(FILE *f, const char *what)
 {
     fprintf(f, "\n%4s  %-18s %-22s %-8s", "step", what, "name", "pass");
-    print_heads(f);
+    print_cost(f, NULL, NULL);
     fputs("  limit\n", f);
 }
 
@@ -136,9 +130,8 @@ void dt_bench_layers_print(FILE *f, const dt_bench_layers *l)
     for (size_t i = 0; i < l->passes; i++)
         print_pass(f, l, &l->pass[i]);
     print_gaps(f, l);
-    fprintf(f, "\n%-55s", "phase");
-    print_heads(f);
     fputc('\n', f);
+    print_total(f, l, "phase", NULL);
     for (int i = 0; i < DT_TOTAL_COUNT; i++)
         print_total(f, l, total_text[i], &l->total[i]);
     print_total(f, l, "step", &step);

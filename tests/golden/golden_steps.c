@@ -86,13 +86,9 @@ static void every_step_is_right(void **state)
     assert_int_equal(steps_wrong(&t, t.g.grad.mem), 0);
     faults_are_seen(&t);
 
-    golden shared = {.spec = *state};
-    golden_load(&shared);
-    golden_build(&shared);
-    golden_bind(&shared);
+    golden shared;
+    golden_open(&shared, *state, NULL);
     assert_true(dt_plan_arena_bytes(shared.plan) < dt_plan_arena_bytes(t.g.plan));
-    golden_weights(&shared);
-    golden_batch(&shared, shared.exec);
     golden_forward_backward(&shared);
     for (size_t i = 0; i < dt_net_param_count(t.g.n.net); i++) {
         const dt_param *p = dt_net_param(t.g.n.net, i);

@@ -66,15 +66,7 @@ int main(void)
         {"resnet50-narrow-sync-decisive", DT_F32, "onednn"},
         {"resnet50-narrow-sync-decisive", DT_F32, "blas"},
     };
-    enum { CASES = sizeof cases / sizeof *cases };
-    struct CMUnitTest tests[CASES + 1];
-    char title[CASES][80];
+    const int bad = golden_tests(cases, DT_COUNT_OF(cases), whole_batch);
 
-    for (size_t i = 0; i < CASES; i++) {
-        golden_title(title[i], sizeof title[i], &cases[i]);
-        tests[i] = (struct CMUnitTest){title[i], whole_batch, NULL, NULL, &cases[i]};
-    }
-    tests[CASES] =
-        (struct CMUnitTest){"shards alone differ", shards_alone_differ, NULL, NULL, &cases[1]};
-    return _cmocka_run_group_tests("golden_syncbn", tests, CASES + 1, NULL, NULL);
+    return golden_tests(&cases[1], 1, shards_alone_differ) || bad;
 }

@@ -101,13 +101,6 @@ static inline void golden_net(golden *g)
     assert_ok(dt_calloc(&g->file, largest, sizeof *g->file, "a tensor"));
 }
 
-static inline void golden_build(golden *g)
-{
-    golden_net(g);
-    assert_ok(dt_plan_create(&g->plan, g->n.model, g->batch, DT_TRAIN));
-    assert_ok(dt_plan_create(&g->eval_plan, g->n.model, g->batch, DT_EVAL));
-}
-
 /* The model's memory, when all plans are made. */
 static inline void golden_bind_model(golden *g)
 {
@@ -197,6 +190,22 @@ static inline void golden_close(golden *g)
     free(g->moments);
     free(g->file);
     json_decref(g->root);
+}
+
+/* All of it, with the batch in exec's memory.
+ *   change  of the training plan, before it gets memory; or NULL */
+static inline void golden_open(golden *g, const golden_case *spec, void (*change)(dt_plan *p))
+{
+    *g = (golden){.spec = spec};
+    golden_load(g);
+    golden_net(g);
+    assert_ok(dt_plan_create(&g->plan, g->n.model, g->batch, DT_TRAIN));
+    assert_ok(dt_plan_create(&g->eval_plan, g->n.model, g->batch, DT_EVAL));
+    if (change)
+        change(g->plan);
+    golden_bind(g);
+    golden_weights(g);
+    golden_batch(g, g->exec);
 }
 
 /* One pass with the initial weights; gradients in g->grad. Returns the mean loss. */

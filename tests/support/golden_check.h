@@ -284,16 +284,11 @@ static inline int golden_evaluation(golden *g)
 
 static inline void golden_run(void **state)
 {
-    golden g = {.spec = *state};
+    golden g;
     int beyond = 0;
 
-    golden_needs(g.spec);
-    golden_load(&g);
-    golden_build(&g);
-    golden_bind(&g);
-    golden_weights(&g);
-    golden_batch(&g, g.exec);
-
+    golden_needs(*state);
+    golden_open(&g, *state, NULL);
     const bool bf16 = g.spec->precision == DT_BF16;
     const json_t *own = golden_get(&g, bf16 ? "logits_bf16" : "logits_fp32");
     const double loss = golden_forward_backward(&g);

@@ -73,25 +73,18 @@ static inline void steps_operands(const golden *g, int i, naive_call *c)
     const dt_node *n = &g->plan->node[i];
     const dt_step *s = &g->plan->step[i];
 
-    *c = (naive_call){.s = s, .labels = dt_exec_labels(g->exec)};
-    for (int k = 0; k < n->n_in; k++) {
-        const size_t count = test_count(&s->in_shape[k]);
-        c->in[k] = oracle_doubles(count);
-        c->d_in[k] = oracle_doubles(count);
-        oracle_read(c->in[k], steps_value(g, n->in[k]), count, s->in_type[k]);
-    }
+    oracle_alloc(c, s, g->n.net);
+    c->labels = dt_exec_labels(g->exec);
+    for (int k = 0; k < n->n_in; k++)
+        oracle_read(c->in[k], steps_value(g, n->in[k]), test_count(&s->in_shape[k]), s->in_type[k]);
     for (int k = 0; k < n->n_param; k++) {
         const dt_param *p = dt_net_param(g->n.net, (size_t)n->param[k]);
         const float *master = (const float *)g->n.master.mem + p->offset;
-        c->param[k] = oracle_doubles(p->count);
-        c->d_param[k] = oracle_doubles(p->count);
         for (size_t e = 0; e < p->count; e++)
             c->param[k][e] = (double)(p->kind == DT_WEIGHT && g->spec->precision == DT_BF16
                                           ? dt_bf16_to_f32(dt_f32_to_bf16(master[e]))
                                           : master[e]);
     }
-    c->out = oracle_doubles(test_count(&s->out_shape));
-    c->d_out = oracle_doubles(test_count(&s->out_shape));
 }
 
 static inline void steps_forward(const golden *g, int i, naive_call *c)
@@ -168,13 +161,7 @@ static inline void steps_open(steps *t, const golden_case *spec)
 {
     golden *g = &t->g;
 
-    *t = (steps){.g = {.spec = spec}};
-    golden_load(g);
-    golden_build(g);
-    steps_spread(g->plan);
-    golden_bind(g);
-    golden_weights(g);
-    golden_batch(g, g->exec);
+    golden_open(g, spec, steps_spread);
     assert_ok(dt_calloc(&t->want, g->floats, sizeof *t->want, "naive gradients"));
     golden_forward_backward(g);
     for (int i = 0; i < g->plan->steps; i++) {

@@ -99,29 +99,31 @@ static inline void oracle_fill(oracle *o)
     oracle_copy(o);
 }
 
+/* Arrays of a naive call for a step whose parameters and norms are the net's. */
+static inline void oracle_alloc(naive_call *c, const dt_step *s, const dt_net *net)
+{
+    const size_t out = test_count(&s->out_shape), channels = net->norm_channels;
+
+    *c = (naive_call){.s = s, .out = oracle_doubles(out), .d_out = oracle_doubles(out)};
+    for (int k = 0; k < s->node->n_in; k++) {
+        c->in[k] = oracle_doubles(test_count(&s->in_shape[k]));
+        c->d_in[k] = oracle_doubles(test_count(&s->in_shape[k]));
+    }
+    for (int k = 0; k < s->node->n_param; k++) {
+        c->param[k] = oracle_doubles(net->param[s->node->param[k]].count);
+        c->d_param[k] = oracle_doubles(net->param[s->node->param[k]].count);
+    }
+    c->running_mean = oracle_doubles(channels);
+    c->running_var = oracle_doubles(channels);
+    c->moments = calloc(channels + 1, sizeof *c->moments);
+}
+
 static inline void oracle_create(oracle *o, const test_spec *spec)
 {
     memset(o, 0, sizeof *o);
     test_step_create(&o->t, spec);
-    const size_t channels = o->t.net.norm_channels;
-    naive_call *c = &o->naive;
-
-    c->s = &o->t.step;
-    c->labels = o->t.labels;
-    for (int k = 0; k < DT_MAX_IN; k++)
-        if (o->t.in[k]) {
-            c->in[k] = oracle_doubles(test_count(&o->t.step.in_shape[k]));
-            c->d_in[k] = oracle_doubles(test_count(&o->t.step.in_shape[k]));
-        }
-    for (size_t k = 0; k < o->t.net.params; k++) {
-        c->param[k] = oracle_doubles(o->t.net.param[k].count);
-        c->d_param[k] = oracle_doubles(o->t.net.param[k].count);
-    }
-    c->out = oracle_doubles(test_count(&o->t.step.out_shape));
-    c->d_out = oracle_doubles(test_count(&o->t.step.out_shape));
-    c->running_mean = oracle_doubles(channels);
-    c->running_var = oracle_doubles(channels);
-    c->moments = calloc(channels ? channels : 1, sizeof *c->moments);
+    oracle_alloc(&o->naive, &o->t.step, &o->t.net);
+    o->naive.labels = o->t.labels;
     oracle_fill(o);
 }
 
