@@ -231,6 +231,8 @@ dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT
 /* Bytes that this process may still take without swapping: the smallest of MemAvailable, what
  * its cgroups leave and the limits of its address space and data. 0 when unknown. */
 uint64_t dt_memory_available(void);
+/* Limits (ulimit -v, -d, -s, -n) that are too low for any run. DT_NOMEM names the limit. */
+dt_status dt_memory_check_limits(void) DT_MUST_CHECK;
 
 static inline size_t dt_align(size_t n, size_t to)
 {

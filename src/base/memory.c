@@ -76,6 +76,20 @@ static uint64_t meminfo_available(void)
     return found;
 }
 
+/* Limits of the system, and what a run and its libraries take of each without looking: oneDNN
+ * crashes, and UCX waits for ever, where they get none. */
+static const struct {
+    __rlimit_resource_t resource;
+    const char *option, *unit;
+    unsigned long long least, scale;
+    const char *of;
+} limits[] = {
+    {RLIMIT_AS, "-v", "MiB", 512, 1 << 20, "address space"},
+    {RLIMIT_DATA, "-d", "MiB", 512, 1 << 20, "data"},
+    {RLIMIT_STACK, "-s", "KiB", 1024, 1 << 10, "stack"},
+    {RLIMIT_NOFILE, "-n", "files", 64, 1, "open files"},
+};
+
 static uint64_t limit_of(__rlimit_resource_t resource)
 {
     struct rlimit limit;
@@ -83,6 +97,20 @@ static uint64_t limit_of(__rlimit_resource_t resource)
     if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return UINT64_MAX;
     return limit.rlim_cur;
+}
+
+dt_status dt_memory_check_limits(void)
+{
+    for (size_t i = 0; i < DT_COUNT_OF(limits); i++) {
+        const uint64_t limit = limit_of(limits[i].resource);
+        if (limit < limits[i].least * limits[i].scale)
+            return dt_fail(DT_NOMEM,
+                           "ulimit %s gives this process %llu %s of %s, and a run and its "
+                           "libraries need at least %llu; raise it",
+                           limits[i].option, (unsigned long long)limit / limits[i].scale,
+                           limits[i].unit, limits[i].of, limits[i].least);
+    }
+    return DT_OK;
 }
 
 uint64_t dt_memory_available(void)

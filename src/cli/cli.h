@@ -40,7 +40,8 @@ typedef struct dt_command {
     int least, most;      /* how many of them it takes; 0: none */
     /* Instead of run, without MPI and settings: the words behind the command's name. */
     dt_status (*alone)(int argc, char **argv, int *code);
-    bool bare; /* reads no options: works whatever files and environment hold */
+    bool bare;     /* reads no options: works whatever files and environment hold */
+    bool computes; /* runs or compiles a network: needs memory and some stack */
 } dt_command;
 #define X(name, help) extern const dt_command dt_command_##name;
 DT_COMMAND_LIST(X)

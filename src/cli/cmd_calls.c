@@ -78,9 +78,9 @@ static dt_status version_run(dt_comm *c, const dt_settings *s)
 const dt_command dt_command_config = {.name = "config", .run = config_run};
 const dt_command dt_command_help = {.name = "help", .run = help_run, .bare = true};
 const dt_command dt_command_version = {.name = "version", .run = version_run, .bare = true};
-const dt_command dt_command_train = {.name = "train", .run = train_run};
-const dt_command dt_command_eval = {.name = "eval", .run = eval_run};
-const dt_command dt_command_bench = {.name = "bench", .run = bench_run};
+const dt_command dt_command_train = {.name = "train", .run = train_run, .computes = true};
+const dt_command dt_command_eval = {.name = "eval", .run = eval_run, .computes = true};
+const dt_command dt_command_bench = {.name = "bench", .run = bench_run, .computes = true};
 const dt_command dt_command_verify = {
     .name = "verify", .run = verify_run, .operands = "PATH", .least = 1, .most = 1};
 const dt_command dt_command_average = {.name = "average",

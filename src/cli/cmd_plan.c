@@ -54,4 +54,4 @@ static dt_status plan_run(dt_comm *c, const dt_settings *s)
     return dt_preview_show(c, &s->options, plan_show);
 }
 
-const dt_command dt_command_plan = {.name = "plan", .run = plan_run};
+const dt_command dt_command_plan = {.name = "plan", .run = plan_run, .computes = true};

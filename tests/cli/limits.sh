@@ -8,6 +8,13 @@ if [ -n "${ASAN_OPTIONS:-}" ]; then
     exit 99
 fi
 
+for limit_of in "-v 450000" "-d 450000" "-s 512" "-n 60"; do
+    bounded bash -c "ulimit $limit_of; exec \"\$@\"" - "$DTRAIN_BIN" "${tiny[@]}" --out "$tmp/refused"
+    cases=$((cases + 1))
+    { [ "$code" = 71 ] && grep -q -- "ulimit ${limit_of% *}" "$tmp/stderr" && [ "$(wc -l <"$tmp/stderr")" = 1 ]; } ||
+        complain "training with ulimit $limit_of"
+done
+must test ! -e "$tmp/refused"
 bounded bash -c 'ulimit -f 40; exec "$@"' - "$DTRAIN_BIN" "${tiny[@]}" --out "$tmp/large" # KiB
 must test "$code" = 71
 must grep -q "^dtrain: cannot write $tmp/large/model.safetensors .*(ulimit -f)" "$tmp/stderr"

@@ -74,7 +74,23 @@ static void available_is_within_the_machine(void **state)
 static void limits_count(void **state)
 {
     (void)state;
+    static const struct {
+        int resource;
+        rlim_t lowest; /* at which this test still runs */
+        const char *option;
+    } rows[] = {{RLIMIT_NOFILE, 32, "ulimit -n"}, {RLIMIT_STACK, 512 << 10, "ulimit -s"}};
     struct rlimit before, limit;
+
+    assert_ok(dt_memory_check_limits());
+    for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
+        const __rlimit_resource_t resource = (__rlimit_resource_t)rows[i].resource;
+        assert_int_equal(getrlimit(resource, &before), 0);
+        limit = before;
+        limit.rlim_cur = rows[i].lowest;
+        assert_int_equal(setrlimit(resource, &limit), 0);
+        assert_fails(dt_memory_check_limits(), DT_NOMEM, rows[i].option);
+        assert_int_equal(setrlimit(resource, &before), 0);
+    }
     const uint64_t calm = dt_memory_available();
     assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
     limit = before;
