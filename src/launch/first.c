@@ -343,8 +343,10 @@ dt_status dt_first_run(dt_first *f, char **word, int *code)
     const dt_status st = dt_child_start(word, &f->mpirun);
 
     *code = st == DT_OK ? stand_between(f) : dt_status_exit_code(st);
-    if (st == DT_OK && *code == 0 && f->lost_host) /* as Open MPI 5.0.7 does */
+    if (st == DT_OK && (dt_child_lost_host() || f->lost_host) && *code == 0) {
+        dt_warn("mpirun has lost a host and ends with 0: the run is not complete");
         *code = dt_status_exit_code(DT_COMM);
+    }
     end_all(f, *code);
     return st;
 }

@@ -81,6 +81,9 @@ dt_status dt_signals_stopped(int fd) DT_MUST_CHECK;
 dt_status dt_child_start(char **word, pid_t *child) DT_MUST_CHECK;
 /* Whether it has ended: *code is its exit code, or 128 + its signal. */
 bool dt_child_ended(pid_t child, int *code);
+/* Whether a child that has ended said on its standard error, which is passed on, that it had lost a
+ * host. Once; waits a second at most. */
+bool dt_child_lost_host(void);
 /* mpirun's TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system
  * does not let us, nothing happens. */
 void dt_child_bound(pid_t child);

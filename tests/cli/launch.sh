@@ -154,6 +154,26 @@ accepts ranktable --help
 must grep -q "^Usage: dtrain ranktable FILE" "$tmp/stdout"
 refuses 64 "usage" -- ranktable "$tmp/good" more
 
+# mpirun of Open MPI 5.0.7 ends with 0 when it has lost a host: what it says decides
+mkdir "$tmp/lost"
+cat >"$tmp/lost/mpirun" <<'END'
+#!/bin/sh
+printf '%s' "PRTE has lost communi" >&2
+sleep 0.2
+echo "$SAYS" >&2
+exit "$CODE"
+END
+chmod +x "$tmp/lost/mpirun"
+while IFS='|' read -r ends says want; do
+    CODE=$ends SAYS=$says PATH=$tmp/lost:$PATH launch 1 launch --hosts a,b
+    must test "$code" = "$want"
+    must grep -qF "PRTE has lost communi$says" "$tmp/stderr"
+done <<'END'
+0|cation with a remote daemon.|71
+205|cation with a remote daemon.|205
+0|cation with a remote dentist|0
+END
+
 # the same run
 accepts "${tiny[@]}" --out "$tmp/alone"
 accepts launch --np 2 "${tiny[@]}" --out "$tmp/launched"
