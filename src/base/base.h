@@ -349,11 +349,8 @@ bool dt_path_taken(const char *path);
 dt_status dt_folder_sync(int fd, const char *shown) DT_MUST_CHECK;
 /* The same for the folder that `name` lies in, unless this user may not read it. */
 dt_status dt_folder_sync_above(int folder, const char *name) DT_MUST_CHECK;
-/* Whether two names or descriptors lead to one file. */
-static inline bool dt_same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
+/* Whether two paths lead to one file or folder. */
+bool dt_path_same(const char *a, const char *b);
 /* All bytes, again when a signal has cut it short: those written, fewer with errno. */
 size_t dt_fd_write(int fd, const void *data, size_t bytes);
 /* fsync, again when a signal has cut it short. 0, or -1 with errno. */

@@ -171,6 +171,12 @@ bool dt_path_taken(const char *path)
     return lstat(path, &info) == 0;
 }
 
+bool dt_path_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 dt_status dt_folder_sync(int fd, const char *shown)
 {
     if (dt_fd_sync(fd) != 0 && errno != EINVAL)

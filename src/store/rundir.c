@@ -175,12 +175,6 @@ static dt_status check_contents(dt_rundir *d, const dt_options *o, bool takes_ov
 
 /* ---- Which folder ----------------------------------------------------------------------- */
 
-static bool is_same_folder(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && dt_same_file(&x, &y);
-}
-
 /* The folder that the options mean, "" for a new one of the default name. */
 static dt_status choose(const dt_options *o, char out[PATH_MAX], bool *takes_over)
 {
@@ -193,7 +187,7 @@ static dt_status choose(const dt_options *o, char out[PATH_MAX], bool *takes_ove
     DT_TRY(dt_checkpoint_run(o->resume, of));
     if (!of[0])
         return DT_OK;
-    *takes_over = !o->out[0] || is_same_folder(o->out, of);
+    *takes_over = !o->out[0] || dt_path_same(o->out, of);
     if (!o->out[0])
         memcpy(out, of, sizeof of);
     return DT_OK;

@@ -90,17 +90,11 @@ static dt_status take(void *context, const dt_checkpoint *c)
     return dt_checkpoint_load(c, &into, t->at);
 }
 
-static bool is_same(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && dt_same_file(&x, &y);
-}
-
 /* A run goes on in its folder from its newest valid checkpoint alone: what is newer would tell of
  * another future. */
 static dt_status check_newest(const dt_rundir *d, const char *given, const char *found)
 {
-    if (is_same(given, d->path) || is_same(given, found))
+    if (dt_path_same(given, d->path) || dt_path_same(given, found))
         return DT_OK;
     return dt_fail(DT_CANTCREATE,
                    "--resume %s: the newest valid checkpoint of its run folder is %s; to resume "
