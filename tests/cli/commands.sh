@@ -17,6 +17,7 @@ once() {
 }
 once 1 "Usage: dtrain" --help
 once 1 "dtrain 0." --version
+once 1 "(git $(sed -nE 's/.*DTRAIN_COMMIT "(.*)"/\1/p' "$DTRAIN_BUILD_DIR/generated/commit.h"))" version
 once 1 "Open MPI" version
 once 1 "epochs: 10" --print-config
 once 1 "cores_allowed" env
