@@ -177,7 +177,7 @@ dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks)
     dt_status st = DT_OK;
 
     *first = NULL;
-    DT_TRY(dt_comm_agree(c, comm_create(&made)));
+    DT_GO(st, dt_comm_agree(c, comm_create(&made)), out);
     if (c->all != MPI_COMM_NULL)
         DT_GO(st, dt_comm_agree(c, comm_take_first(made, c, ranks)), out);
     if (c->rank < ranks) {
