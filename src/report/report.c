@@ -1,88 +1,215 @@
-/* report.c - the table of sinks, and the calls that hand a record to each that is open. */
-#include "sink.h"
+/* report.c - a record goes to the log style that prints it, and to metrics.jsonl in the run folder:
+ * one JSON object a line, each written whole by one write(2), so that a reader may follow the file
+ * while the run goes on; stdio and jansson would take memory in a step.
+ *
+ *   {"kind":"step","epoch":1,"step":1,"loss":..,"lr":..,"images_per_s":..}
+ *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,"seconds":..}
+ *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..}
+ *
+ * Epochs and steps count from 1, steps over the whole run. Numbers have 9 significant digits (a
+ * float32 comes back exactly); NaN and infinities, which JSON lacks, are null. */
+#include "style.h"
 
-#include <stdlib.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio_ext.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-static const dt_sink_row *const sink_rows[] = {
-#define X(name) &dt_sink_##name,
-    DT_SINK_LIST(X)
-#undef X
-};
+/* ---- Opening metrics.jsonl ------------------------------------------------------------------ */
 
-static dt_status sink_open(dt_report *r, const char *name)
+static dt_status open_failed(const dt_report_setup *u)
 {
-    const dt_sink_row *row = NULL;
-
-    for (size_t i = 0; i < DT_COUNT_OF(sink_rows); i++)
-        if (strcmp(sink_rows[i]->name, name) == 0)
-            row = sink_rows[i];
-    if (!row || r->sinks == DT_SINKS_MAX)
-        return dt_fail(DT_CONFIG, "no sink '%s' for a run's records; there are:%s", name,
-                       DT_SINK_LIST(DT_WORD));
-    dt_sink *s = &r->sink[r->sinks];
-    *s = (dt_sink){.row = row, .setup = &r->setup};
-    if (row->bytes > 0)
-        DT_TRY(dt_calloc(&s->own, 1, row->bytes, "a run's records"));
-    r->sinks++; /* from now on dt_report_close closes it */
-    return row->open ? row->open(s) : DT_OK;
+    return dt_fail(DT_CANTCREATE, "cannot open %s/metrics.jsonl: %s", u->path,
+                   errno == ELOOP    ? "there is a link, not a file, and it is left alone"
+                   : errno == EACCES ? "Permission denied; let this user read and write it, or "
+                                       "choose another --out"
+                                     : strerror(errno));
 }
 
-dt_status dt_report_open(dt_report *r, const char *names, const dt_report_setup *setup)
+/* A copy of the folder by hard links shares its files with the original. */
+static dt_status check_file(const dt_report_setup *u, int fd)
 {
-    char list[256], *rest = NULL;
+    const long long keep = u->keep_bytes;
+    struct stat info;
+    char last = '\n';
 
-    *r = (dt_report){.setup = *setup};
-    snprintf(list, sizeof list, "%s", names);
-    for (char *name = strtok_r(list, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
-        const dt_status st = sink_open(r, name);
-        if (st != DT_OK) {
-            dt_report_close(r);
-            return st;
-        }
+    if (fstat(fd, &info) != 0)
+        return dt_fail(DT_IO, "%s/metrics.jsonl: %s", u->path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return dt_fail(DT_CANTCREATE, "%s/metrics.jsonl is no regular file; choose another --out",
+                       u->path);
+    if (info.st_nlink > 1)
+        return dt_fail(DT_CANTCREATE,
+                       "%s/metrics.jsonl is hard-linked elsewhere, where it would change, too: put "
+                       "a copy in its place, or choose another --out",
+                       u->path);
+    if (keep > 0 && (pread(fd, &last, 1, (off_t)keep - 1) != 1 || last != '\n'))
+        return dt_fail(DT_FORMAT,
+                       "%s/metrics.jsonl has %lld bytes, but no line ends at byte %lld, where the "
+                       "checkpoint was saved: lines are lost or changed; choose another --out, or "
+                       "move the file away to resume without them",
+                       u->path, (long long)info.st_size, keep);
+    return DT_OK;
+}
+
+/* *fd is -1 where there is no such file. */
+static dt_status open_old(const dt_report_setup *u, int *fd)
+{
+    *fd =
+        openat(u->folder, "metrics.jsonl", O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (*fd < 0)
+        return errno == ENOENT ? DT_OK : open_failed(u);
+    const dt_status st = check_file(u, *fd);
+    if (st != DT_OK)
+        close(*fd);
+    return st;
+}
+
+dt_status dt_report_check(const dt_report_setup *u)
+{
+    int fd = -1;
+
+    DT_TRY(open_old(u, &fd));
+    if (fd >= 0)
+        close(fd);
+    return DT_OK;
+}
+
+static dt_status open_metrics(const dt_report_setup *u, int *fd)
+{
+    DT_TRY(open_old(u, fd));
+    if (*fd < 0) {
+        if (u->keep_bytes > 0)
+            dt_warn("%s/metrics.jsonl is missing: a new one begins, without the lines before",
+                    u->path);
+        *fd = openat(u->folder, "metrics.jsonl", O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC,
+                     0644);
+        return *fd < 0 ? open_failed(u) : DT_OK;
     }
-    return DT_OK;
+    if (ftruncate(*fd, (off_t)u->keep_bytes) == 0)
+        return DT_OK;
+    close(*fd);
+    return dt_fail(DT_IO, "cannot cut %s/metrics.jsonl to %lld bytes: %s", u->path,
+                   (long long)u->keep_bytes, strerror(errno));
 }
 
-/* All sinks get the record, whatever becomes of one; the first failure is the outcome. */
-#define TO_ALL(call, record)                                                                       \
-    dt_status st = DT_OK;                                                                          \
-    for (dt_sink *s = r->sink; s < r->sink + r->sinks; s++) {                                      \
-        const dt_status one = s->row->call && !s->silent ? s->row->call(s, record) : DT_OK;        \
-        st = st == DT_OK ? one : st;                                                               \
-    }                                                                                              \
-    return st
-
-dt_status dt_report_step(dt_report *r, const dt_step_record *record)
+dt_status dt_report_open(dt_report *r, const char *style, const dt_report_setup *setup)
 {
-    TO_ALL(step, record);
-}
-
-dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *record)
-{
-    TO_ALL(epoch, record);
-}
-
-dt_status dt_report_end(dt_report *r, const dt_end_record *record)
-{
-    TO_ALL(end, record);
-}
-
-dt_status dt_report_records(const dt_report *r, int64_t *bytes, int *fd)
-{
-    *bytes = 0;
-    *fd = -1;
-    for (int i = 0; i < r->sinks; i++)
-        if (r->sink[i].row == &dt_sink_jsonl)
-            return dt_jsonl_records(&r->sink[i], bytes, fd);
-    return DT_OK;
+    *r = (dt_report){.setup = *setup, .style = dt_style_find(style)};
+    r->terminal = r->style && dt_style_columns(setup->out) > 0;
+    const dt_status st = setup->path ? open_metrics(setup, &r->metrics) : DT_OK;
+    if (st != DT_OK)
+        *r = (dt_report){.style = NULL};
+    return st;
 }
 
 void dt_report_close(dt_report *r)
 {
-    for (dt_sink *s = r->sink; s < r->sink + r->sinks; s++) {
-        if (s->row->close)
-            s->row->close(s);
-        free(s->own);
+    if (r->lost > 0)
+        dt_warn("metrics.jsonl lacks its last %lld lines", (long long)r->lost);
+    if (r->setup.path)
+        close(r->metrics);
+    *r = (dt_report){.style = NULL};
+}
+
+dt_status dt_report_records(const dt_report *r, int64_t *bytes, int *fd)
+{
+    struct stat info;
+
+    if (fstat(r->metrics, &info) != 0)
+        return dt_fail(DT_IO, "%s/metrics.jsonl: %s", r->setup.path, strerror(errno));
+    *bytes = (int64_t)info.st_size;
+    *fd = r->metrics;
+    return DT_OK;
+}
+
+/* ---- Lines of metrics.jsonl ------------------------------------------------------------------ */
+
+enum { NUMBER_CHARS = 32 };
+#define NUMBER(x) number(x, (char[NUMBER_CHARS]){""})
+static const char *number(double x, char out[NUMBER_CHARS])
+{
+    snprintf(out, NUMBER_CHARS, isfinite(x) ? "%.9g" : "null", x);
+    return out;
+}
+
+static dt_status append(dt_report *r, const char *fmt, ...) DT_PRINTF(2, 3);
+static dt_status append(dt_report *r, const char *fmt, ...)
+{
+    char line[512]; /* the longest has not 300 */
+    va_list args;
+
+    if (!r->setup.path)
+        return DT_OK;
+    va_start(args, fmt);
+    const int length = vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    if (dt_append(r->metrics, line, (size_t)length)) {
+        if (r->lost > 0)
+            dt_warn("metrics.jsonl is written again; it lacks %lld lines", (long long)r->lost);
+        r->lost = 0;
+        return DT_OK;
     }
-    *r = (dt_report){.sinks = 0};
+    if (r->lost++ > 0)
+        return DT_OK; /* it was said with the first one */
+    return dt_fail(DT_IO, "writing %d bytes to %s/metrics.jsonl: %s", length, r->setup.path,
+                   strerror(errno));
+}
+
+/* ---- Records --------------------------------------------------------------------------------- */
+
+/* A reader of what is printed that has left, or a full disk, does not end a run: one warning, and
+ * nothing is printed any more. */
+static void flush(dt_report *r)
+{
+    FILE *out = r->setup.out;
+
+    if (!r->style || (fflush(out) == 0 && !ferror(out)))
+        return;
+    dt_warn("standard output cannot be written (%s): the run continues without it; its progress is "
+            "in metrics.jsonl",
+            strerror(errno));
+    __fpurge(out); /* what lies there would be tried again, and fail, at the end */
+    clearerr(out);
+    r->style = NULL;
+}
+
+dt_status dt_report_step(dt_report *r, const dt_step_record *s)
+{
+    if (r->style)
+        r->style->step(r, s);
+    flush(r);
+    return append(r,
+                  "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,"
+                  "\"loss\":%s,\"lr\":%s,\"images_per_s\":%s}\n",
+                  (long long)s->epoch, (long long)s->run_step, NUMBER(s->loss), NUMBER(s->lr),
+                  NUMBER(dt_images_per_s(s->images, s->seconds)));
+}
+
+dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
+{
+    if (r->style && r->style->epoch)
+        r->style->epoch(r, e);
+    flush(r);
+    return append(r,
+                  "{\"kind\":\"epoch\",\"epoch\":%lld,\"train_loss\":%s,\"test_loss\":%s,"
+                  "\"test_accuracy\":%s,\"seconds\":%s}\n",
+                  (long long)e->epoch, NUMBER(e->train_loss), NUMBER(e->test_loss),
+                  NUMBER(dt_test_accuracy(e)), NUMBER(e->seconds));
+}
+
+dt_status dt_report_end(dt_report *r, const dt_end_record *end)
+{
+    if (r->style)
+        r->style->end(r, end);
+    flush(r);
+    if (!end->ok)
+        return DT_OK;
+    return append(r,
+                  "{\"kind\":\"end\",\"weights_hash\":\"%s\",\"state_hash\":\"%s\","
+                  "\"steps\":%lld}\n",
+                  end->weights_hash, end->state_hash, (long long)end->steps);
 }

@@ -54,7 +54,7 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
 static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at)
 {
     const dt_keep keep = {.last = r->o.keep_last, .every = r->o.keep_every, .best = r->o.keep_best};
-    char sinks[64], shown[PATH_MAX];
+    char shown[PATH_MAX];
     const dt_target model = target_of(s, "model.safetensors", shown);
     const dt_report_setup setup = {.out = stdout,
                                    .epochs = r->o.epochs,
@@ -72,8 +72,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
     DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, &keep));
     const dt_target options = target_of(s, "options.yaml", shown);
     DT_TRY(dt_options_put(&options, &r->o, NULL));
-    snprintf(sinks, sizeof sinks, "%s jsonl", r->o.log_style);
-    return dt_report_open(&s->report, sinks, &setup);
+    return dt_report_open(&s->report, r->o.log_style, &setup);
 }
 
 dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at, const char *from)

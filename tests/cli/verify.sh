@@ -94,7 +94,7 @@ anew && truncate -s 10 "$tmp/bad/metrics.jsonl"
 beside 65 "metrics.jsonl has 10 bytes"
 bytes=$(sed -n 's/.*"metrics_bytes": \([0-9]*\),.*/\1/p' "$step/state.json")
 anew && printf X | dd of="$tmp/bad/metrics.jsonl" bs=1 seek=$((bytes - 1)) conv=notrunc status=none
-beside 65 "metrics.jsonl: no line ends at byte $bytes"
+beside 65 "no line ends at byte $bytes"
 anew && rm "$tmp/bad/metrics.jsonl"
 accepts verify "$tmp/bad"
 accepts --out "$tmp/bad" --resume auto --threads 1
