@@ -117,46 +117,34 @@ dt_status dt_wire_socket(const char *master, bool binds, int *fd, char own[INET_
 /* Widths: what strangers send must not overflow. */
 #define IDENTITY "dtrain host %5d of %5d, ranks: %9d"
 
-static SSL_SESSION *key_of(SSL *ssl, const dt_token *t)
+static unsigned give_key(const dt_wire *w, unsigned char *key, unsigned room)
 {
-    static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
-    const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
-    SSL_SESSION *s = SSL_SESSION_new();
-
-    if (s && cipher && SSL_SESSION_set1_master_key(s, t->key, DT_WIRE_KEY) == 1 &&
-        SSL_SESSION_set_cipher(s, cipher) == 1 &&
-        SSL_SESSION_set_protocol_version(s, TLS1_3_VERSION) == 1)
-        return s;
-    SSL_SESSION_free(s);
-    return NULL;
+    if (room < DT_WIRE_KEY)
+        return 0;
+    memcpy(key, w->token->key, DT_WIRE_KEY);
+    return DT_WIRE_KEY;
 }
 
-/* md: of a second ClientHello, that of the one cipher suite. */
-static int use_key(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *length,
-                   SSL_SESSION **key)
+/* The client's. hint: TLS 1.3 has none. */
+static unsigned use_key(SSL *ssl, const char *hint, char *identity, unsigned most,
+                        unsigned char *key, unsigned room)
 {
     const dt_wire *w = SSL_get_app_data(ssl);
 
-    (void)md;
-    *id = (const unsigned char *)w->identity;
-    *length = strlen(w->identity);
-    *key = key_of(ssl, w->token);
-    return *key != NULL;
+    (void)hint;
+    snprintf(identity, most, IDENTITY, w->hello.node, w->hello.nodes, w->hello.slots);
+    return give_key(w, key, room);
 }
 
-/* What the identity says is proved by the handshake, which covers it. Without a key the handshake
- * fails: there is no certificate. */
-static int find_key(SSL *ssl, const unsigned char *id, size_t length, SSL_SESSION **key)
+/* The server's. What the identity says is proved by the handshake, which covers it. Without a key
+ * the handshake fails: there is no certificate. */
+static unsigned find_key(SSL *ssl, const char *identity, unsigned char *key, unsigned room)
 {
     dt_wire *w = SSL_get_app_data(ssl);
     dt_hello *h = &w->hello;
 
-    *key = NULL;
-    snprintf(w->identity, sizeof w->identity, "%.*s", (int)DT_MIN(length, sizeof w->identity),
-             (const char *)id);
-    if (sscanf(w->identity, IDENTITY, &h->node, &h->nodes, &h->slots) == 3)
-        *key = key_of(ssl, w->token);
-    return 1;
+    return sscanf(identity, IDENTITY, &h->node, &h->nodes, &h->slots) == 3 ? give_key(w, key, room)
+                                                                           : 0;
 }
 
 static SSL *new_ssl(dt_wire *w, bool client)
@@ -167,8 +155,8 @@ static SSL *new_ssl(dt_wire *w, bool client)
     if (ctx && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
         SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256") == 1 &&
         SSL_CTX_set_num_tickets(ctx, 0) == 1) {
-        SSL_CTX_set_psk_use_session_callback(ctx, use_key);
-        SSL_CTX_set_psk_find_session_callback(ctx, find_key);
+        SSL_CTX_set_psk_client_callback(ctx, use_key);
+        SSL_CTX_set_psk_server_callback(ctx, find_key);
         SSL_CTX_set_verify(ctx, client ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
         ssl = SSL_new(ctx);
     }
@@ -177,10 +165,7 @@ static SSL *new_ssl(dt_wire *w, bool client)
         SSL_free(ssl);
         return NULL;
     }
-    if (client)
-        SSL_set_connect_state(ssl);
-    else
-        SSL_set_accept_state(ssl);
+    (client ? SSL_set_connect_state : SSL_set_accept_state)(ssl);
     return ssl;
 }
 
@@ -190,20 +175,17 @@ dt_status dt_wire_open(dt_wire **out, int fd, const dt_token *t, const dt_hello 
     socklen_t length = sizeof peer;
     dt_wire *w = calloc(1, sizeof *w);
 
-    *out = w;
     if (w) {
-        *w = (dt_wire){.fd = fd, .token = t};
+        *w = (dt_wire){.fd = fd, .token = t, .hello = own ? *own : (dt_hello){0}};
         (void)getpeername(fd, (struct sockaddr *)&peer, &length);
         (void)inet_ntop(AF_INET, &peer.sin_addr, w->peer, sizeof w->peer);
-        if (own)
-            snprintf(w->identity, sizeof w->identity, IDENTITY, own->node, own->nodes, own->slots);
         w->ssl = new_ssl(w, own != NULL);
     }
-    if (w && w->ssl)
+    *out = w && w->ssl ? w : NULL;
+    if (*out)
         return DT_OK;
     close(fd);
     free(w);
-    *out = NULL;
     return dt_fail(DT_NOMEM, "libssl cannot make a TLS 1.3 connection");
 }
 
@@ -245,18 +227,11 @@ static bool tokens_differ(void)
            reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR;
 }
 
-/* SSL_get_error looks at OpenSSL's queue of errors and, where there are none, at errno. A call that
- * a signal has interrupted is made again: only a socket that does not block has to be polled. */
+/* SSL_get_error looks at OpenSSL's queue of errors, too. */
 dt_greeting dt_wire_greet(dt_wire *w)
 {
-    int n, error;
-
-    do {
-        ERR_clear_error();
-        errno = 0;
-        n = SSL_do_handshake(w->ssl);
-    } while (n != 1 && errno == EINTR);
-    error = SSL_get_error(w->ssl, n);
+    ERR_clear_error();
+    const int n = SSL_do_handshake(w->ssl), error = SSL_get_error(w->ssl, n);
     if (n == 1 && SSL_session_reused(w->ssl)) { /* that is: by the key */
         begin_messages(w->fd);
         return DT_GREETED;
@@ -268,35 +243,25 @@ dt_greeting dt_wire_greet(dt_wire *w)
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static bool read_all(dt_wire *w, char *to, size_t bytes)
-{
-    for (int n; bytes > 0; to += n, bytes -= (size_t)n)
-        if ((n = SSL_read(w->ssl, to, (int)bytes)) <= 0)
-            return false;
-    return true;
-}
-
+/* At once: what is sent in parts waits for the other end's acknowledgements. */
 bool dt_wire_say(dt_wire *w, json_t *message)
 {
-    char text[sizeof(uint32_t) + DT_WIRE_MOST];
-    const size_t head = sizeof(uint32_t);
-    const size_t bytes = json_dumpb(message, text + head, DT_WIRE_MOST, JSON_COMPACT);
-    const uint32_t length = htonl((uint32_t)bytes);
+    char *text = json_dumps(message, JSON_COMPACT);
+    const bool said = text && SSL_write(w->ssl, text, (int)strlen(text)) > 0;
 
+    free(text);
     json_decref(message);
-    if (bytes == 0 || bytes > DT_WIRE_MOST)
-        return false;
-    memcpy(text, &length, head);
-    return SSL_write(w->ssl, text, (int)(head + bytes)) > 0;
+    return said;
+}
+
+/* Byte by byte, so that nothing of the next message is taken. */
+static size_t read_byte(void *to, size_t room, void *ssl)
+{
+    return room > 0 && SSL_read(ssl, to, 1) == 1 ? 1 : (size_t)-1;
 }
 
 json_t *dt_wire_hear(dt_wire *w)
 {
-    char text[DT_WIRE_MOST];
-    uint32_t length = 0;
-
-    if (!read_all(w, (char *)&length, sizeof length) || ntohl(length) > sizeof text ||
-        !read_all(w, text, ntohl(length)))
-        return NULL;
-    return json_loadb(text, ntohl(length), JSON_REJECT_DUPLICATES, NULL);
+    return json_load_callback(read_byte, w->ssl, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK,
+                              NULL);
 }

@@ -3,8 +3,7 @@
  * TLS 1.3 (RFC 8446) with one cipher suite and, in place of certificates, the SHA-256 of the token
  * as external pre-shared key: OpenSSL authenticates both ends, encrypts, and refuses bytes that
  * were changed or repeated. The client's identity of the key says which host it is. A message is
- * its length, four bytes in network order, and a JSON object with one member, named like what it
- * says. */
+ * a JSON object with one member, named like what it says. */
 #ifndef DT_LAUNCH_WIRE_H
 #define DT_LAUNCH_WIRE_H
 #include "launch.h"
@@ -15,7 +14,6 @@
 
 enum {
     DT_WIRE_KEY = 32,
-    DT_WIRE_MOST = 1 << 16, /* bytes of a message */
     DT_WIRE_PATIENCE_S = 3, /* for a handshake */
 };
 
@@ -38,8 +36,8 @@ typedef struct dt_wire {
     int fd; /* owned */
     SSL *ssl;
     const dt_token *token;
-    dt_hello hello;                           /* the client's: its own, or what it has said */
-    char identity[64], peer[INET_ADDRSTRLEN]; /* peer: the other end's address */
+    dt_hello hello;             /* the client's: its own, or what it has said */
+    char peer[INET_ADDRSTRLEN]; /* the other end's address */
 } dt_wire;
 
 /* A TCP socket bound or connected to "ADDRESS:PORT", which is also given as a numeric address; a
@@ -53,7 +51,7 @@ void dt_wire_close(dt_wire *w);
 
 typedef enum dt_greeting {
     DT_GREETED,  /* both ends have the token; w->hello is true */
-    DT_GREETING, /* the socket does not block, and more has to come */
+    DT_GREETING, /* more has to come: the socket does not block, or a signal or limit came first */
     DT_STRANGER, /* the ends have different tokens */
     DT_LEFT      /* the other end has closed, is silent, or does not speak this protocol */
 } dt_greeting;
