@@ -23,7 +23,7 @@ shift 4
 tutorial_program
 table=$("$program" ranktable "$RANK_TABLE_FILE") || exit
 RANK_TABLE_FILE=$(realpath "$RANK_TABLE_FILE")
-read -ra servers <<<"${table##*: }" # NAME:RANKS
+IFS=, read -ra servers <<<"${table##*: }" # NAME:RANKS
 size=0 starts="" node=""
 for ((k = 0; k < ${#servers[@]}; k++)); do
     [ "$size" != "$start" ] || node=$k

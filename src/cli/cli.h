@@ -27,7 +27,7 @@
     X(convert, "A --out FILE --names SCHEME: a model file in another naming")                      \
     X(config, "the effective options as a configuration file (--print-config)")                    \
     X(launch, "start a run on one host or several: dtrain launch --help")                          \
-    X(ranktable, "print a rank table of hosts, or check one")                                      \
+    X(ranktable, "check a rank table of hosts")                                                    \
     X(version, "version, build and libraries")                                                     \
     X(help, "this text")
 

@@ -1,15 +1,9 @@
-/* hosts.c - names of hosts and how many ranks each has. Names end up on mpirun's command line, so
- * their characters are checked. */
+/* hosts.c - lists of hosts and how many ranks each has, as mpirun's command line wants them: the
+ * characters of names are checked. */
 #include <ctype.h>
 #include <stdlib.h>
 
 #include "launch.h"
-
-void dt_hosts_release(dt_hosts *h)
-{
-    free(h->host);
-    *h = (dt_hosts){.host = NULL};
-}
 
 static bool is_name(const char *name, size_t length)
 {
@@ -21,29 +15,21 @@ static bool is_name(const char *name, size_t length)
 
 dt_status dt_hosts_add(dt_hosts *h, const char *name, size_t length, int64_t slots)
 {
-    char shown[80];
+    char *list = NULL;
 
-    snprintf(shown, sizeof shown, "%.*s", (int)DT_MIN(length, 64), name);
     if (!is_name(name, length))
-        return dt_fail(DT_USAGE, "'%s' is not a host name", shown);
-    if (slots < 1 || slots > DT_MOST_SLOTS)
-        return dt_fail(DT_USAGE, "host '%s': %lld ranks; from 1 to %d fit", shown, (long long)slots,
+        return dt_fail(DT_USAGE, "'%.*s' is not a host name", (int)DT_MIN(length, 64), name);
+    if (slots < 1 || slots > DT_MOST_SLOTS || h->count == DT_MOST_HOSTS)
+        return dt_fail(DT_USAGE, "host '%.*s': %lld ranks; at most %d hosts with 1 to %d ranks fit",
+                       (int)DT_MIN(length, 64), name, (long long)slots, (int)DT_MOST_HOSTS,
                        (int)DT_MOST_SLOTS);
-    for (int i = 0; i < h->count; i++)
-        if (strlen(h->host[i].name) == length && memcmp(h->host[i].name, name, length) == 0)
-            return dt_fail(DT_USAGE, "host '%s' is named twice", shown);
-    if (h->count == DT_MOST_HOSTS)
-        return dt_fail(DT_USAGE, "more than %d hosts", (int)DT_MOST_HOSTS);
-    if (h->count % 64 == 0) {
-        dt_host *more = realloc(h->host, (size_t)(h->count + 64) * sizeof *more);
-        if (!more)
-            return dt_fail(DT_NOMEM, "no memory for the names of hosts");
-        h->host = more;
-    }
-    dt_host *host = &h->host[h->count++];
-    *host = (dt_host){.slots = (int)slots};
-    memcpy(host->name, name, length);
-    h->ranks += host->slots;
+    if (asprintf(&list, "%s%s%.*s:%d", h->list ? h->list : "", h->list ? "," : "", (int)length,
+                 name, (int)slots) < 0)
+        return dt_fail(DT_NOMEM, "no memory for the names of hosts");
+    free(h->list);
+    h->list = list;
+    h->count++;
+    h->ranks += (int)slots;
     return DT_OK;
 }
 

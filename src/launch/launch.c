@@ -1,4 +1,4 @@
-/* launch.c - dtrain launch and dtrain ranktable: all that mpirun has to know, at one place. */
+/* launch.c - dtrain launch: all that mpirun has to know, at one place. */
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -126,19 +126,6 @@ static void set_variables(const dt_words *w, const char *socket)
     }
 }
 
-/* "a:8,b:8" */
-static dt_status host_list(const dt_hosts *h, char **list)
-{
-    const size_t each = DT_HOST_NAME + 8;
-    size_t at = 0;
-
-    DT_TRY(dt_calloc(list, (size_t)h->count + 1, each, "the list of hosts"));
-    for (int i = 0; i < h->count; i++)
-        at += (size_t)snprintf(*list + at, each, "%s%s:%d", i ? "," : "", h->host[i].name,
-                               h->host[i].slots);
-    return DT_OK;
-}
-
 /* mpirun's command line. */
 typedef struct words_out {
     const char **word; /* [count], then NULL; owned, the texts are not */
@@ -163,9 +150,9 @@ static int64_t count_ranks(const dt_words *w, const dt_hosts *h)
                              : cores_here();
 }
 
-/* list, np, program: for the words. Ranks on other hosts get this one's DTRAIN_*, as those here. */
-static dt_status put_line(words_out *o, const dt_words *w, const dt_hosts *h, char **list,
-                          char np[24], char program[PATH_MAX])
+/* np, program: for the words. Ranks on other hosts get this one's DTRAIN_*, as those here. */
+static dt_status put_line(words_out *o, const dt_words *w, const dt_hosts *h, char np[24],
+                          char program[PATH_MAX])
 {
     const int64_t ranks = count_ranks(w, h);
     size_t most = 8;
@@ -174,14 +161,12 @@ static dt_status put_line(words_out *o, const dt_words *w, const dt_hosts *h, ch
         most += 2;
     for (char **word = w->rest; *word; word++)
         most++;
-    if (h->count > 0)
-        DT_TRY(host_list(h, list));
     DT_TRY(dt_calloc(&o->word, most, sizeof *o->word, "mpirun's command line"));
     snprintf(np, 24, "%lld", (long long)ranks);
     const ssize_t length = readlink("/proc/self/exe", program, PATH_MAX - 1);
     program[DT_MAX(length, 0)] = '\0';
     put(o, NULL, "mpirun");
-    put(o, "--host", *list);
+    put(o, "--host", h->list);
     put(o, "--hostfile", w->hostfile);
     put(o, "-np", ranks ? np : NULL);
     for (char **v = environ; *v; v++)
@@ -196,16 +181,16 @@ static dt_status put_line(words_out *o, const dt_words *w, const dt_hosts *h, ch
 /* The first host, or the only one that is started here. */
 static dt_status lead(const dt_words *w, const dt_meeting *m, int *code)
 {
-    char np[24], program[PATH_MAX], *list = NULL;
+    char np[24], program[PATH_MAX];
     dt_first *first = NULL;
-    dt_hosts h = {.host = NULL};
+    dt_hosts h = {.list = NULL};
     words_out o = {.word = NULL};
     dt_status st = DT_OK;
 
     if (m->own.nodes == 1)
         DT_GO(st, find_hosts(w, &h), out);
     DT_GO(st, dt_first_open(&first, m, &h), out);
-    DT_GO(st, put_line(&o, w, &h, &list, np, program), out);
+    DT_GO(st, put_line(&o, w, &h, np, program), out);
     set_variables(w, dt_first_socket(first));
     for (size_t i = 0; w->dry_run && i < o.count; i++)
         print_word(o.word[i]);
@@ -216,8 +201,7 @@ static dt_status lead(const dt_words *w, const dt_meeting *m, int *code)
         st = dt_first_run(first, (char **)(uintptr_t)o.word, code);
 out:
     dt_first_close(first);
-    dt_hosts_release(&h);
-    free(list);
+    free(h.list);
     free(o.word);
     return st;
 }
@@ -280,40 +264,4 @@ dt_status dt_launch(int argc, char **argv, int *code)
     DT_TRY(find_meeting(&w, &m, place));
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
     return m.own.node == 0 ? lead(&w, &m, code) : dt_join(&m, code);
-}
-
-/* ---- Rank tables ----------------------------------------------------------------------------- */
-
-dt_status dt_ranktable(int argc, char **argv, int *code)
-{
-    static const char usage[] = "dtrain ranktable FILE, to check one; dtrain ranktable --hosts a,b "
-                                "--nproc-per-node 8, to print one";
-    dt_words w;
-    dt_hosts h = {.host = NULL};
-    dt_status st;
-
-    (void)argc;
-    (void)code;
-    DT_TRY(dt_words_read(&w, argv));
-    const char *file = w.rest[0];
-    if (w.help) {
-        printf("Usage: %s\n", usage);
-        return DT_OK;
-    }
-    if (!file == !w.hosts || (file && w.rest[1]) || w.hostfile || w.rank_table)
-        return dt_fail(DT_USAGE, "usage: %s", usage);
-    if (file)
-        st = dt_ranktable_read(&h, file);
-    else
-        st = dt_hosts_parse(&h, w.hosts, w.per_host > 0 ? (int)w.per_host : 8);
-    if (st == DT_OK && !file)
-        st = dt_ranktable_write(stdout, &h);
-    if (st == DT_OK && file) {
-        printf("ok   %s: %d ranks on %d host%s:", file, h.ranks, h.count, h.count == 1 ? "" : "s");
-        for (int i = 0; i < h.count; i++)
-            printf(" %s:%d", h.host[i].name, h.host[i].slots);
-        putchar('\n');
-    }
-    dt_hosts_release(&h);
-    return st;
 }

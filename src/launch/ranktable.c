@@ -6,18 +6,17 @@
 
 #include "launch.h"
 
-enum { DEVICES = 8, MOST_BYTES = 4 << 20 };
+enum { MOST_BYTES = 4 << 20 };
 
 typedef struct table_reader {
     const char *path;
     dt_hosts *hosts;
     const char *before; /* the last server's id */
-    int server, ranks;  /* this server's place; devices before this one */
 } table_reader;
 
 /* In this server. */
 #define table_fail(t, fmt, ...)                                                                    \
-    dt_fail(DT_CONFIG, "%s: server_list[%d]: " fmt, (t)->path, (t)->server, __VA_ARGS__)
+    dt_fail(DT_CONFIG, "%s: server_list[%d]: " fmt, (t)->path, (t)->hosts->count, __VA_ARGS__)
 
 static bool is_number(const char *text, int64_t *n)
 {
@@ -25,10 +24,8 @@ static bool is_number(const char *text, int64_t *n)
     return dt_whole_parse(text, &end, n) && !*end && *n >= 0;
 }
 
-/* ---- Reading --------------------------------------------------------------------------------- */
-
 /* Ids and addresses of devices are for programs that have some: here they have to be there. */
-static dt_status read_device(table_reader *t, json_t *device)
+static dt_status read_device(const table_reader *t, json_t *device, int expected)
 {
     const char *unused, *rank;
     json_error_t error;
@@ -36,13 +33,12 @@ static dt_status read_device(table_reader *t, json_t *device)
 
     if (json_unpack_ex(device, &error, JSON_STRICT, "{s:s, s:s, s:s}", "device_id", &unused,
                        "device_ip", &unused, "rank_id", &rank) != 0)
-        return table_fail(t, "the device of rank %d: %s", t->ranks, error.text);
-    if (!is_number(rank, &n) || n != t->ranks)
+        return table_fail(t, "the device of rank %d: %s", expected, error.text);
+    if (!is_number(rank, &n) || n != expected)
         return table_fail(t,
                           "rank_id is '%.40s', expected '%d': they run from 0 without gaps, in the "
                           "lexical order of server_id",
-                          rank, t->ranks);
-    t->ranks++;
+                          rank, expected);
     return DT_OK;
 }
 
@@ -61,15 +57,15 @@ static dt_status read_server(table_reader *t, json_t *server)
                           "each once",
                           id, t->before);
     const size_t count = json_array_size(devices); /* 0: it is no array, too */
-    if (count != 1 && count != 2 && count != 4 && count != DEVICES)
+    if (count != 1 && count != 2 && count != 4 && count != 8)
         return table_fail(t, "'device' of '%.80s' is not a list of 1, 2, 4 or 8", id);
     for (size_t i = 0; i < count; i++)
-        DT_TRY(read_device(t, json_array_get(devices, i)));
+        DT_TRY(read_device(t, json_array_get(devices, i), t->hosts->ranks + (int)i));
     t->before = id;
     const dt_status st = dt_hosts_add(t->hosts, id, strlen(id), (int64_t)count);
     if (st == DT_OK || st == DT_NOMEM)
         return st;
-    return dt_fail_place(DT_CONFIG, "%s: server_list[%d]: ", t->path, t->server);
+    return dt_fail_place(DT_CONFIG, "%s: server_list[%d]: ", t->path, t->hosts->count);
 }
 
 static dt_status read_root(table_reader *t, json_t *root)
@@ -91,35 +87,23 @@ static dt_status read_root(table_reader *t, json_t *root)
     if (!is_number(count, &n) || (size_t)n != json_array_size(servers))
         return dt_fail(DT_CONFIG, "%s: server_count is '%.40s', but server_list has %zu", t->path,
                        count, json_array_size(servers));
-    for (; t->server < (int)n; t->server++)
-        DT_TRY(read_server(t, json_array_get(servers, (size_t)t->server)));
+    for (size_t i = 0; i < (size_t)n; i++)
+        DT_TRY(read_server(t, json_array_get(servers, i)));
     return DT_OK;
-}
-
-/* Into h, which is empty where it fails. */
-static dt_status read_table(dt_hosts *h, json_t *root, const char *path)
-{
-    table_reader t = {.path = path, .hosts = h};
-
-    *h = (dt_hosts){.host = NULL};
-    const dt_status st = read_root(&t, root);
-    if (st != DT_OK)
-        dt_hosts_release(h);
-    return st;
 }
 
 dt_status dt_ranktable_read(dt_hosts *h, const char *path)
 {
+    table_reader t = {.path = path, .hosts = h};
     json_error_t error;
     char *text = NULL;
     size_t length = 0;
 
-    *h = (dt_hosts){.host = NULL};
     dt_status st = dt_file_read(AT_FDCWD, path, MOST_BYTES, &text, &length);
     if (st != DT_OK)
         return st == DT_FORMAT ? DT_CONFIG : st;
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    st = root ? read_table(h, root, path)
+    st = root ? read_root(&t, root)
               : dt_fail(DT_CONFIG, "%s:%d:%d: not JSON: %s", path, error.line, error.column,
                         error.text);
     json_decref(root);
@@ -127,40 +111,20 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path)
     return st;
 }
 
-/* ---- Writing --------------------------------------------------------------------------------- */
-
-static json_t *device_of(int k, int rank)
+dt_status dt_ranktable(int argc, char **argv, int *code)
 {
-    const int n = rank + 1; /* nothing here uses a device's address: any that is its own will do */
+    const bool help = argc == 1 && strcmp(argv[0], "--help") == 0;
+    dt_hosts h = {.list = NULL};
 
-    return json_pack("{s:o, s:o, s:o}", "device_id", json_sprintf("%d", k), "device_ip",
-                     json_sprintf("10.%d.%d.%d", n >> 16 & 255, n >> 8 & 255, n & 255), "rank_id",
-                     json_sprintf("%d", rank));
-}
-
-dt_status dt_ranktable_write(FILE *f, const dt_hosts *h)
-{
-    json_t *servers = json_array(), *device;
-    dt_hosts same;
-    int rank = 0;
-
-    for (int i = 0; i < h->count; i++) {
-        device = json_array();
-        for (int k = 0; k < h->host[i].slots; k++)
-            (void)json_array_append_new(device, device_of(k, rank++));
-        (void)json_array_append_new(servers,
-                                    json_pack("{s:s, s:o, s:s}", "server_id", h->host[i].name,
-                                              "device", device, "host_nic_ip", "reserve"));
-    }
-    json_t *root =
-        json_pack("{s:s, s:o, s:o, s:s}", "version", "1.0", "server_count",
-                  json_sprintf("%d", h->count), "server_list", servers, "status", "completed");
-    dt_status st = read_table(&same, root, "a rank table of these hosts");
-    dt_hosts_release(&same);
-    if (st == DT_CONFIG)
-        st = DT_USAGE;
-    else if (json_dumpf(root, f, JSON_INDENT(2)) != 0 || fputc('\n', f) == EOF)
-        st = dt_fail(DT_IO, "cannot write the rank table");
-    json_decref(root);
+    (void)code;
+    if (help)
+        printf("Usage: dtrain ranktable FILE\n");
+    if (help || argc != 1)
+        return help ? DT_OK : dt_fail(DT_USAGE, "usage: dtrain ranktable FILE");
+    const dt_status st = dt_ranktable_read(&h, argv[0]);
+    if (st == DT_OK)
+        printf("ok   %s: %d ranks on %d host%s: %s\n", argv[0], h.ranks, h.count,
+               h.count == 1 ? "" : "s", h.list);
+    free(h.list);
     return st;
 }

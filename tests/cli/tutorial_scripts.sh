@@ -7,8 +7,8 @@ set -u
 export DTRAIN_BIN
 unset DTRAIN_TOKEN MASTER_PORT
 quick=("${tiny[@]:2}") # without --data
-"$DTRAIN_BIN" ranktable --hosts "$(hostname):2" >"$tmp/one.json"
-"$DTRAIN_BIN" ranktable --hosts a:2,b:4 >"$tmp/two.json"
+bash "$DTRAIN_SOURCE/scripts/tutorial/ranktable" "$(hostname):2" >"$tmp/one.json"
+bash "$DTRAIN_SOURCE/scripts/tutorial/ranktable" a:2,b:4 >"$tmp/two.json"
 accepts "${tiny[@]}" --out "$tmp/alone"
 
 # tutorial SCRIPT ARGS...: in a folder of its own, $tmp/here

@@ -40,7 +40,7 @@ launched --hosts 10.99.0.2:2,10.99.0.3:2
 printf '%s slots=2\n' 10.99.0.2 10.99.0.3 >"$folder/hosts"
 launched --hostfile "$folder/hosts"
 grep -q "4 ranks x 1 thread on 2 nodes" "$folder/log" || wrong "not on 2 hosts"
-"$DTRAIN_BIN" ranktable --hosts 10.99.0.2,10.99.0.3,10.99.0.4,10.99.0.5 --nproc-per-node 2 >"$folder/table.json"
+bash "$DTRAIN_SOURCE/scripts/tutorial/ranktable" 10.99.0.2:2,10.99.0.3:2,10.99.0.4:2,10.99.0.5:2 >"$folder/table.json"
 launched --rank-table "$folder/table.json"
 grep -q "8 ranks x 1 thread on 4 nodes" "$folder/log" || wrong "not on 4 hosts"
 

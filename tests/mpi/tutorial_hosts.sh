@@ -17,7 +17,7 @@ complain() {
 "$DTRAIN_BIN" --data synthetic:64 "${quick[@]}" --out "$folder/alone" >"$folder/log0" 2>&1
 want=$(hashes "$folder/alone")
 [ -n "$want" ] || { cat "$folder/log0"; exit 1; }
-"$DTRAIN_BIN" ranktable --hosts 10.99.0.2,10.99.0.3 --nproc-per-node 2 >"$folder/table.json"
+bash "$DTRAIN_SOURCE/scripts/tutorial/ranktable" 10.99.0.2:2,10.99.0.3:2 >"$folder/table.json"
 (umask 077 && head -c 24 /dev/urandom | base64 >"$folder/token")
 
 # both WANT DATA ARGS...: on both servers, which end with WANT; the first one is started last, as it may be

@@ -267,7 +267,7 @@ static int late_host(const dt_meeting *m)
     if (dt_first_open(&f, m, &h) != DT_OK || dt_first_run(f, words, &code) != DT_OK)
         return 20;
     dt_first_close(f);
-    dt_hosts_release(&h);
+    free(h.list);
     return code;
 }
 
