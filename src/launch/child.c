@@ -4,9 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -33,59 +31,16 @@ static void become(char **word, pid_t parent, int errors)
     _exit(dt_status_exit_code(DT_NOINPUT));
 }
 
-/* mpirun of Open MPI 5.0.7 that has lost a host's daemon ends the ranks, and then itself with code
- * 0, as if the run were complete. What it says is of prte's help-errmgr-base.txt, node-died. */
-static const char lost[] = "lost communication with a remote daemon";
-static atomic_bool lost_host;
-static pthread_t listener;
-
-static void *pass_errors(void *from)
-{
-    char line[4096];
-
-    while (fgets(line, sizeof line, from)) {
-        if (strstr(line, lost))
-            lost_host = true;
-        (void)!write(STDERR_FILENO, line, strlen(line));
-    }
-    fclose(from);
-    return NULL;
-}
-
-static dt_status start(char **word, pid_t *child, const int errors[2])
+dt_status dt_child_start(char **word, int errors, pid_t *child)
 {
     const pid_t own = getpid();
 
     *child = fork();
     if (*child == 0)
-        become(word, own, errors[1]);
-    close(errors[1]);
-    FILE *from = *child > 0 ? fdopen(errors[0], "r") : NULL;
-    if (from && pthread_create(&listener, NULL, pass_errors, from) == 0)
-        return DT_OK;
-    if (*child > 0)
-        kill(*child, SIGTERM);
-    return dt_fail(DT_NOMEM, "cannot start %s: %s; raise ulimit -u", word[0], strerror(errno));
-}
-
-dt_status dt_child_start(char **word, pid_t *child)
-{
-    int errors[2];
-
-    if (pipe2(errors, O_CLOEXEC) != 0)
-        return dt_fail(DT_NOMEM, "no pipe: %s", strerror(errno));
-    return start(word, child, errors);
-}
-
-/* What it said last may still be on its way; what it has started may keep the pipe open. */
-bool dt_child_lost_host(void)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec++;
-    (void)!pthread_timedjoin_np(listener, NULL, &until);
-    return lost_host;
+        become(word, own, errors);
+    return *child > 0 ? DT_OK
+                      : dt_fail(DT_NOMEM, "cannot start %s: %s; raise ulimit -u", word[0],
+                                strerror(errno));
 }
 
 bool dt_child_ended(pid_t child, int *code)

@@ -19,33 +19,38 @@ enum {
 
 /* A host, or behind them a guest. */
 typedef struct peer {
-    dt_wire *wire; /* NULL: it has not come, is gone, or is this host */
-    double until;  /* a guest's time */
-    int agent;     /* that waits for the end of the host's daemon; -1: none */
+    dt_wire *wire;              /* NULL: it has not come, is gone, or is this host */
+    double until;               /* a guest's time */
+    int agent;                  /* that waits for the end of the host's daemon; -1: none */
+    char name[INET_ADDRSTRLEN]; /* its address, by which mpirun tells hosts apart */
 } peer;
 
-/* Places in dt_first's poll, before those of the peers. */
-enum { LISTENS, SIGNALS, AGENTS, PEERS };
+/* mpirun of Open MPI 5.0.7 that has lost a host's daemon ends the ranks, and then itself with code
+ * 0, as if the run were complete. What it says is of prte's help-errmgr-base.txt, node-died. Its
+ * first letter comes once, so that a text that does not go on like it may only begin it anew. */
+static const char lost[] = "lost communication with a remote daemon";
+
+/* Places in dt_first's poll, before those of the peers: fd[]. */
+enum { LISTENS, SIGNALS, AGENTS, ERRORS, PEERS };
 
 struct dt_first {
     const dt_meeting *meeting;
     peer peer[DT_MOST_HOSTS + GUESTS]; /* [peers]: first the hosts, [nodes] */
     struct pollfd poll[PEERS + DT_MOST_HOSTS + GUESTS];
-    int nodes, peers, next_guest, listens, agents, signals;
-    char own[INET_ADDRSTRLEN];     /* this host's address */
-    char socket[DT_AGENT_ADDRESS]; /* name of the agents' */
+    int nodes, peers, next_guest, fd[PEERS]; /* -1: none; ERRORS: mpirun's standard error */
+    char socket[DT_AGENT_ADDRESS];           /* name of the agents' */
     pid_t mpirun;
-    bool lost_host; /* one that has met this one */
+    size_t heard;   /* letters of lost */
+    bool lost_host; /* mpirun has said so, or it has left this one */
 };
 
 static bool wait_for_news(dt_first *f, int ms)
 {
-    const int fixed[PEERS] = {f->listens, f->signals, f->agents};
     const int polls = PEERS + f->peers;
 
     for (int i = 0; i < polls; i++) {
         const dt_wire *w = i < PEERS ? NULL : f->peer[i - PEERS].wire;
-        const int fd = i < PEERS ? fixed[i] : w ? w->fd : -1;
+        const int fd = i < PEERS ? f->fd[i] : w ? w->fd : -1;
         f->poll[i] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
     return poll(f->poll, (nfds_t)polls, ms) > 0;
@@ -64,17 +69,11 @@ static void forget(dt_wire **w)
 
 /* ---- All come -------------------------------------------------------------------------------- */
 
-/* By address, by which mpirun tells hosts apart. */
-static const char *name_of(const dt_first *f, int k)
-{
-    return k == 0 ? f->own : f->peer[k].wire ? f->peer[k].wire->peer : "";
-}
-
 /* The host that has the address, -1: none. */
 static int host_at(const dt_first *f, const char *address)
 {
     for (int k = 0; k < f->nodes; k++)
-        if (strcmp(name_of(f, k), address) == 0)
+        if (strcmp(f->peer[k].name, address) == 0)
             return k;
     return -1;
 }
@@ -93,6 +92,7 @@ static void seat(dt_first *f, peer *guest)
 
     if (fits(f, guest->wire)) {
         f->peer[h->node].wire = guest->wire;
+        memcpy(f->peer[h->node].name, guest->wire->peer, sizeof guest->wire->peer);
         guest->wire = NULL;
         return;
     }
@@ -105,7 +105,7 @@ static void seat(dt_first *f, peer *guest)
 
 static bool let_in(dt_first *f)
 {
-    const int fd = accept4(f->listens, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int fd = accept4(f->fd[LISTENS], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     peer *guest = &f->peer[f->nodes + f->next_guest];
 
     if (fd < 0)
@@ -141,10 +141,9 @@ static dt_status hear_early(dt_first *f, int k)
     const bool stopped = json_object_get(message, "signal") != NULL;
 
     json_decref(message);
-    return stopped ? dt_fail(DT_PREEMPTED, "stopped on host %d before all hosts had come", k)
-                   : dt_fail(DT_COMM,
-                             "host %d, %s, has left before all had come: start all hosts again", k,
-                             name_of(f, k));
+    return dt_fail(stopped ? DT_PREEMPTED : DT_COMM,
+                   "host %d, %s, %s before all hosts had come: start all hosts again", k,
+                   f->peer[k].name, stopped ? "was stopped" : "has left");
 }
 
 static int first_missing(const dt_first *f)
@@ -169,7 +168,7 @@ static dt_status wait_for_all(dt_first *f)
                 "same command there, with the same token",
                 first_missing(f), f->nodes, first_missing(f), f->meeting->master, (int)DT_WINDOW_S);
         (void)wait_for_news(f, TICK_MS);
-        DT_TRY(dt_signals_stopped(f->signals));
+        DT_TRY(dt_signals_stopped(f->fd[SIGNALS]));
         for (int k = 1; k < f->nodes; k++)
             if (has_news(f, k))
                 DT_TRY(hear_early(f, k));
@@ -203,9 +202,8 @@ static void close_door(dt_first *f)
 {
     for (; f->peers > f->nodes; f->peers--)
         forget(&f->peer[f->peers - 1].wire);
-    if (f->listens >= 0)
-        close(f->listens);
-    f->listens = -1;
+    close(f->fd[LISTENS]);
+    f->fd[LISTENS] = -1;
 }
 
 static dt_status listen_to_agents(dt_first *f)
@@ -213,9 +211,9 @@ static dt_status listen_to_agents(dt_first *f)
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     socklen_t length = sizeof at;
 
-    f->agents = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(f->agents, (const struct sockaddr *)&at, sizeof at.sun_family) != 0 ||
-        listen(f->agents, 64) != 0 || getsockname(f->agents, (struct sockaddr *)&at, &length) != 0)
+    const int fd = f->fd[AGENTS] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (const struct sockaddr *)&at, sizeof at.sun_family) != 0 || listen(fd, 64) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &length) != 0)
         return dt_fail(DT_CANTCREATE, "a socket for mpirun's agent: %s", strerror(errno));
     memcpy(f->socket, at.sun_path + 1, DT_AGENT_ADDRESS - sizeof(sa_family_t) - 1);
     return DT_OK;
@@ -224,15 +222,16 @@ static dt_status listen_to_agents(dt_first *f)
 static dt_status meet_others(dt_first *f, dt_hosts *h)
 {
     f->peers = f->nodes + GUESTS;
-    DT_TRY(dt_wire_socket(f->meeting->master, true, &f->listens, f->own));
+    DT_TRY(dt_wire_socket(f->meeting->master, true, &f->fd[LISTENS], f->peer[0].name));
     const dt_status st = wait_for_all(f);
     close_door(f);
     if (st != DT_OK)
         end_all(f, dt_status_exit_code(st));
     DT_TRY(st);
-    for (int k = 0; k < f->nodes; k++)
-        DT_TRY(dt_hosts_add(h, name_of(f, k), strlen(name_of(f, k)),
-                            (k ? &f->peer[k].wire->hello : &f->meeting->own)->slots));
+    for (int k = 0; k < f->nodes; k++) {
+        const dt_hello *hello = k == 0 ? &f->meeting->own : &f->peer[k].wire->hello;
+        DT_TRY(dt_hosts_add(h, f->peer[k].name, strlen(f->peer[k].name), hello->slots));
+    }
     return listen_to_agents(f);
 }
 
@@ -244,10 +243,11 @@ dt_status dt_first_open(dt_first **out, const dt_meeting *m, dt_hosts *h)
     *out = f;
     f->meeting = m;
     f->nodes = f->peers = m->own.nodes;
-    f->listens = f->agents = f->signals = -1;
     for (int k = 0; k < f->nodes; k++)
         f->peer[k].agent = -1;
-    DT_TRY(dt_signals_open(&f->signals));
+    for (int i = 0; i < PEERS; i++)
+        f->fd[i] = -1;
+    DT_TRY(dt_signals_open(&f->fd[SIGNALS]));
     return f->nodes > 1 ? meet_others(f, h) : DT_OK;
 }
 
@@ -282,7 +282,7 @@ static json_t *request_of(int agent)
 
 static void take_request(dt_first *f)
 {
-    int agent = accept4(f->agents, NULL, NULL, SOCK_CLOEXEC);
+    int agent = accept4(f->fd[AGENTS], NULL, NULL, SOCK_CLOEXEC);
     json_t *words = request_of(agent);
     const char *host = json_string_value(json_array_get(words, 0));
     const int k = host ? host_at(f, host) : -1;
@@ -317,33 +317,60 @@ static void hear(dt_first *f, int k)
     json_decref(message);
 }
 
+/* What mpirun says on its standard error, as far as it has come. */
+static void pass_errors(dt_first *f)
+{
+    char bytes[4096];
+    ssize_t n;
+
+    while ((n = read(f->fd[ERRORS], bytes, sizeof bytes)) > 0) {
+        (void)!write(STDERR_FILENO, bytes, (size_t)n);
+        for (ssize_t i = 0; i < n; i++) {
+            f->heard = bytes[i] == lost[f->heard] ? f->heard + 1 : bytes[i] == lost[0];
+            if (f->heard == sizeof lost - 1) {
+                f->lost_host = true;
+                f->heard = 0;
+            }
+        }
+    }
+    if (n < 0)
+        return;
+    close(f->fd[ERRORS]); /* mpirun has closed it */
+    f->fd[ERRORS] = -1;
+}
+
 static int stand_between(dt_first *f)
 {
     int code = 0;
 
-    for (;;) {
-        if (!wait_for_news(f, DT_PATIENCE_MS)) {
+    while (!dt_child_ended(f->mpirun, &code)) {
+        if (!wait_for_news(f, DT_PATIENCE_MS))
             dt_child_bound(f->mpirun);
-            continue;
-        }
         for (int k = 1; k < f->nodes; k++)
             if (has_news(f, k))
                 hear(f, k);
         if (f->poll[AGENTS].revents)
             take_request(f);
-        for (int number; (number = dt_signals_next(f->signals)) != 0;)
+        if (f->poll[ERRORS].revents)
+            pass_errors(f);
+        for (int number; (number = dt_signals_next(f->fd[SIGNALS])) != 0;)
             kill(f->mpirun, number);
-        if (dt_child_ended(f->mpirun, &code))
-            return code;
     }
+    pass_errors(f);
+    return code;
 }
 
 dt_status dt_first_run(dt_first *f, char **word, int *code)
 {
-    const dt_status st = dt_child_start(word, &f->mpirun);
+    int errors[2];
 
+    if (pipe2(errors, O_CLOEXEC) != 0 || fcntl(errors[0], F_SETFL, O_NONBLOCK) != 0)
+        return dt_fail(DT_NOMEM, "no pipe: %s", strerror(errno));
+    f->fd[ERRORS] = errors[0];
+    const dt_status st = dt_child_start(word, errors[1], &f->mpirun);
+    close(errors[1]);
     *code = st == DT_OK ? stand_between(f) : dt_status_exit_code(st);
-    if (st == DT_OK && (dt_child_lost_host() || f->lost_host) && *code == 0) {
+    if (st == DT_OK && f->lost_host && *code == 0) {
         dt_warn("mpirun has lost a host and ends with 0: the run is not complete");
         *code = dt_status_exit_code(DT_COMM);
     }
@@ -355,10 +382,10 @@ void dt_first_close(dt_first *f)
 {
     if (!f)
         return;
-    close_door(f);
-    for (int k = 0; k < f->nodes; k++)
+    for (int k = 0; k < f->peers; k++)
         dt_wire_close(f->peer[k].wire);
-    if (f->agents >= 0)
-        close(f->agents);
+    for (int i = 0; i < PEERS; i++)
+        if (f->fd[i] >= 0)
+            close(f->fd[i]);
     free(f);
 }

@@ -2,7 +2,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -10,22 +9,22 @@
 
 enum {
     RETRY_MS = 200,
-    NOTE_S = 5,  /* without the first host: then this is said */
-    LEAVE_S = 5, /* a daemon whose mpirun is gone ends by itself, or is ended after that */
+    NOTE_S = 5, /* without the first host: then this is said */
 };
 
 typedef struct joined {
+    const dt_meeting *meeting;
     dt_wire *wire;
     int signals;
-    pid_t daemon;       /* 0: none */
-    bool begun;         /* there was one */
-    const char *master; /* ADDRESS:PORT of the first host */
+    pid_t daemon; /* 0: none */
+    bool begun;   /* there was one */
 } joined;
 
 /* ---- Finding the first host ------------------------------------------------------------------ */
 
-static dt_status greet(joined *j, const dt_meeting *m, dt_greeting *greeting)
+static dt_status greet(joined *j, dt_greeting *greeting)
 {
+    const dt_meeting *m = j->meeting;
     char address[INET_ADDRSTRLEN];
     int fd = -1;
 
@@ -36,7 +35,6 @@ static dt_status greet(joined *j, const dt_meeting *m, dt_greeting *greeting)
     if (*greeting == DT_GREETED)
         return DT_OK;
     dt_wire_close(j->wire);
-    j->wire = NULL;
     return dt_fail(DT_COMM, "--master %s: the first host %s", m->master,
                    *greeting == DT_STRANGER
                        ? "has another token"
@@ -44,7 +42,7 @@ static dt_status greet(joined *j, const dt_meeting *m, dt_greeting *greeting)
 }
 
 /* It may be started last. */
-static dt_status meet_first(joined *j, const dt_meeting *m)
+static dt_status meet_first(joined *j)
 {
     const double began = dt_seconds();
     dt_greeting greeting;
@@ -52,7 +50,7 @@ static dt_status meet_first(joined *j, const dt_meeting *m)
 
     for (;; nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL)) {
         DT_TRY(dt_signals_stopped(j->signals));
-        const dt_status st = greet(j, m, &greeting);
+        const dt_status st = greet(j, &greeting);
         const double waited = dt_seconds() - began;
         if (st != DT_COMM || greeting == DT_STRANGER || waited > DT_WINDOW_S)
             return st;
@@ -60,7 +58,7 @@ static dt_status meet_first(joined *j, const dt_meeting *m)
             dt_note("%s; it is not started yet, or its run has begun without this host: trying for "
                     "%d s",
                     dt_fail_text(), (int)DT_WINDOW_S);
-        noted = noted || waited > NOTE_S;
+        noted = waited > NOTE_S;
         dt_fail_clear();
     }
 }
@@ -92,7 +90,7 @@ static void start_daemon(joined *j, const json_t *words)
     char **word = dt_daemon_words(words);
 
     j->begun = true;
-    if (!word || dt_child_start(word, &j->daemon) != DT_OK) {
+    if (!word || dt_child_start(word, STDERR_FILENO, &j->daemon) != DT_OK) {
         dt_log_error("no daemon is started: %s",
                      word ? dt_fail_text() : "the first host asks for another program");
         dt_fail_clear();
@@ -116,13 +114,16 @@ static void pass_signals(joined *j)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* False: it is over here, with *code, or *st. */
-static bool obey(joined *j, const json_t *message, dt_status *st, int *code)
+/* code: of the run's end, if that is heard. */
+static dt_status hear(joined *j, int *code)
 {
+    json_t *message = dt_wire_hear(j->wire);
     const json_t *start = json_object_get(message, "start"), *end = json_object_get(message, "end");
+    const dt_status st =
+        message ? DT_OK
+                : dt_fail(DT_COMM, "the first host, %s, is gone: the run is over here, too",
+                          j->meeting->master);
 
-    if (!message)
-        *st = dt_fail(DT_COMM, "the first host, %s, is gone: the run is over here, too", j->master);
     if (start)
         start_daemon(j, start);
     if (end)
@@ -130,48 +131,27 @@ static bool obey(joined *j, const json_t *message, dt_status *st, int *code)
     if (end && !j->begun && *code != 0)
         dt_log_error("--master %s: the first host has ended before the run began, or refuses this "
                      "one: its output says why",
-                     j->master);
-    return message && !end;
-}
-
-static dt_status serve(joined *j, int *code)
-{
-    dt_status st = DT_OK;
-
-    for (bool going = true; going;) {
-        struct pollfd p[2] = {{.fd = j->wire->fd, .events = POLLIN},
-                              {.fd = j->signals, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0)
-            continue;
-        pass_signals(j);
-        if (p[0].revents) {
-            json_t *message = dt_wire_hear(j->wire);
-            going = obey(j, message, &st, code);
-            json_decref(message);
-        }
-    }
-    shutdown(j->wire->fd, SHUT_WR); /* the end is heard */
+                     j->meeting->master);
+    json_decref(message);
     return st;
 }
 
-static void leave(joined *j)
-{
-    const double until = dt_seconds() + LEAVE_S;
-
-    for (; j->daemon && dt_seconds() < until; pass_signals(j))
-        nanosleep(&(struct timespec){.tv_nsec = 100 * 1000000L}, NULL);
-    if (j->daemon)
-        kill(j->daemon, SIGKILL); /* its ranks follow it */
-}
-
+/* The daemon, if it is still there, ends with this process, and its ranks with it. */
 dt_status dt_join(const dt_meeting *m, int *code)
 {
-    joined j = {.signals = -1, .master = m->master};
+    joined j = {.meeting = m, .signals = -1};
+    dt_status st = DT_OK;
 
     DT_TRY(dt_signals_open(&j.signals));
-    DT_TRY(meet_first(&j, m));
-    const dt_status st = serve(&j, code);
-    leave(&j);
+    DT_TRY(meet_first(&j));
+    for (*code = -1; st == DT_OK && *code < 0;) {
+        struct pollfd p[2] = {{.fd = j.wire->fd, .events = POLLIN},
+                              {.fd = j.signals, .events = POLLIN}};
+        (void)poll(p, 2, -1);
+        pass_signals(&j);
+        if (p[0].revents)
+            st = hear(&j, code);
+    }
     dt_wire_close(j.wire);
     return st;
 }

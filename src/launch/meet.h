@@ -76,14 +76,11 @@ dt_status dt_signals_stopped(int fd) DT_MUST_CHECK;
 /* ---- The process that is started (child.c) --------------------------------------------------- */
 
 /* Start the words, found by PATH, in a session of its own: a terminal's signals come to it by this
- * process alone. It gets SIGTERM when this process is gone. A program that is not there is
- * a child that says so and ends with DT_NOINPUT's exit code. DT_NOMEM. */
-dt_status dt_child_start(char **word, pid_t *child) DT_MUST_CHECK;
+ * process alone. It gets SIGTERM when this process is gone. errors: its standard error. A program
+ * that is not there is a child that says so and ends with DT_NOINPUT's exit code. DT_NOMEM. */
+dt_status dt_child_start(char **word, int errors, pid_t *child) DT_MUST_CHECK;
 /* Whether it has ended: *code is its exit code, or 128 + its signal. */
 bool dt_child_ended(pid_t child, int *code);
-/* Whether a child that has ended said on its standard error, which is passed on, that it had lost a
- * host. Once; waits a second at most. */
-bool dt_child_lost_host(void);
 /* mpirun's TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system
  * does not let us, nothing happens. */
 void dt_child_bound(pid_t child);
