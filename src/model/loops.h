@@ -14,10 +14,6 @@
 typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
 
 #define DT_LOOP_LIST(X)       /* name: item */                                                     \
-    X(relu_forward)           /* element */                                                        \
-    X(relu_backward)          /* element */                                                        \
-    X(add_forward)            /* element */                                                        \
-    X(add_backward)           /* element */                                                        \
     X(fork_backward)          /* element */                                                        \
     X(norm_moments)           /* part of the rows, see dt_norm_plan */                             \
     X(norm_merge)             /* channel */                                                        \

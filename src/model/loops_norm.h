@@ -208,7 +208,7 @@ typedef struct norm_gradient {
     bool large;                 /* more than stays in caches */
     const void *d_out, *d_out2; /* dy is made of them, row by row: */
     void *summand;              /* dy, if there is one; may be d_out */
-    const void *out;            /* NULL: no ReLU between d_out and summand */
+    const void *out;            /* of the ReLU between d_out and summand */
     const float *mean, *scale, *beta;
 } norm_gradient;
 
@@ -259,7 +259,7 @@ static inline void norm_join(const norm_gradient *n, int64_t first, int64_t coun
 #pragma omp simd
         for (int64_t i = 0; i < some; i++) {
             const float d = get(n->d_out, at + i, type) + get(d_out2, at + i, type);
-            to[i] = out ? relu_gradient(get(out, at + i, type), d) : d;
+            to[i] = relu_gradient(get(out, at + i, type), d);
         }
         strip_put(&s, at, some, type);
     }
@@ -274,11 +274,9 @@ static inline void norm_group_before(const norm_gradient *n, int64_t row, int64_
 
     if (n->summand && n->d_out2)
         norm_join(n, at, count, type);
-    else if (n->summand && n->out)
+    else if (n->summand)
         relu_mask(n->out, n->d_out, n->summand, at, count, type);
-    else if (n->summand && n->summand != n->d_out)
-        copy(n->d_out, n->summand, at, count, type);
-    else if (!n->summand && n->large) {
+    else if (n->large) {
         ahead(n->x, at, count, type);
         ahead(n->d_out, at, count, type);
     }
@@ -312,7 +310,7 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, 
                              .d_out = c->d_out,
                              .d_out2 = c->d_out2,
                              .summand = summand,
-                             .out = c->step->attr.relu ? c->out : NULL,
+                             .out = c->out,
                              .large = strip_large(&c->step->out_shape, type),
                              .gate = c->step->attr.relu && !summand};
 

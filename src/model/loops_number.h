@@ -48,12 +48,6 @@ static inline void relu_mask(const void *restrict y, const void *dy, void *dx, i
         put(dx, i, relu_gradient(get(y, i, type), get(dy, i, type)), type);
 }
 
-static inline void copy(const void *from, void *to, int64_t first, int64_t count, dt_dtype type)
-{
-    const int64_t size = (int64_t)dt_dtype_bytes(type);
-    memcpy((char *)to + first * size, (const char *)from + first * size, (size_t)(count * size));
-}
-
 enum { AHEAD = 1 << 13 };
 
 /* Asks for what will be read when `count` numbers from `at` on are done, or later: rows are read

@@ -97,7 +97,6 @@ typedef struct dt_model_opts {
     int threads;         /* >= 1; results do not depend on it */
     float label_smoothing;
     float loss_epsilon; /* of log(p + epsilon) in the loss; 0: log-sum-exp, without one */
-    bool unfused;       /* keep batch norm, add and ReLU apart: the reference */
 } dt_model_opts;
 typedef struct dt_model dt_model;
 

@@ -82,6 +82,22 @@ int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1, con
     return n->out;
 }
 
+void dt_net_join(dt_net *net, int value, int other)
+{
+    dt_node *last = &net->node[net->nodes - 1];
+
+    for (dt_node *n = net->node; net->status == DT_OK && n <= last; n++)
+        if (n->out == value) {
+            dt_node norm = *n;
+            norm.attr.add = true;
+            norm.in[1] = other;
+            norm.n_in = 2;
+            memmove(n, n + 1, (size_t)(last - n) * sizeof *n);
+            *last = norm;
+            return;
+        }
+}
+
 dt_shape dt_net_shape(const dt_net *net, int value)
 {
     return net->shape[value];
@@ -95,19 +111,13 @@ int64_t dt_net_width(const dt_net *net, int64_t channels)
 
 /* ---- Creation ------------------------------------------------------------------------- */
 
-/* Backward order: the last node's parameters first. */
+/* Backward order: the last parameters first. */
 static void net_assign_offsets(dt_net *net)
 {
-    size_t offset = 0, placed = 0;
-
-    for (int i = net->nodes; i-- > 0;)
-        for (int k = net->node[i].n_param; k-- > 0;) {
-            dt_param *p = &net->param[net->node[i].param[k]];
-            net->order[placed++] = (size_t)net->node[i].param[k];
-            p->offset = offset;
-            offset += dt_align(p->count, 16);
-        }
-    net->slab_floats = offset;
+    for (size_t i = net->params; i-- > 0;) {
+        net->param[i].offset = net->slab_floats;
+        net->slab_floats += dt_align(net->param[i].count, 16);
+    }
 }
 
 static const dt_net_row *net_find(const char *name)
@@ -175,7 +185,7 @@ const dt_param *dt_net_param(const dt_net *net, size_t i)
 
 const dt_param *dt_net_slab_param(const dt_net *net, size_t i)
 {
-    return &net->param[net->order[i]];
+    return &net->param[net->params - 1 - i];
 }
 
 bool dt_net_is_head(const dt_net *net, size_t i)

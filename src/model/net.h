@@ -38,7 +38,6 @@ struct dt_net {
     int logits, loss;                  /* value ids */
     dt_param param[DT_MAX_PARAMS];     /* state_dict order */
     dt_init init[DT_MAX_PARAMS];       /* of param */
-    size_t order[DT_MAX_PARAMS];       /* indices of param by offset */
     dt_norm norm[DT_MAX_NODES];        /* state_dict order */
     float norm_momentum[DT_MAX_NODES]; /* of norm, in PyTorch's sense */
     size_t params, norms;
@@ -54,6 +53,8 @@ struct dt_decl {
 /* Append a node; in1 is -1 when absent. The name is a printf format. */
 int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1, const char *name, ...)
     DT_PRINTF(6, 7);
+/* The batch norm that makes `value` adds `other` before its ReLU, and becomes the last node. */
+void dt_net_join(dt_net *net, int value, int other);
 dt_shape dt_net_shape(const dt_net *net, int value);
 int64_t dt_net_width(const dt_net *net, int64_t channels); /* after width_divisor */
 

@@ -98,17 +98,14 @@ static int resnet_conv(dt_net *net, const resnet_variant *v, int x, int64_t out,
     return dt_net_add(net, &dt_op_conv2d, a, x, -1, "%s%s", prefix, name);
 }
 
-static int resnet_norm(dt_net *net, const resnet_variant *v, int x, const char *prefix,
+static int resnet_norm(dt_net *net, const resnet_variant *v, int x, bool relu, const char *prefix,
                        const char *name)
 {
-    const dt_attr a = {
-        .eps = 1e-5f, .momentum = v->momentum, .init_gamma = {v->gamma[0], v->gamma[1]}};
+    const dt_attr a = {.eps = 1e-5f,
+                       .momentum = v->momentum,
+                       .init_gamma = {v->gamma[0], v->gamma[1]},
+                       .relu = relu};
     return dt_net_add(net, &dt_op_batchnorm, a, x, -1, "%s%s", prefix, name);
-}
-
-static int resnet_relu(dt_net *net, int x, const char *prefix)
-{
-    return dt_net_add(net, &dt_op_relu, (dt_attr){0}, x, -1, "%srelu", prefix);
 }
 
 /* 1x1 down to out/4, 3x3, 1x1 up to out; the shortcut is projected in a stage's first. */
@@ -119,17 +116,17 @@ static int resnet_block(dt_net *net, const resnet_variant *v, int x, int64_t out
     const int64_t mid = out / 4;
     int y = resnet_conv(net, v, x, mid, 1, first, prefix, "conv1"), shortcut = x;
 
-    y = resnet_relu(net, resnet_norm(net, v, y, prefix, "bn1"), prefix);
+    y = resnet_norm(net, v, y, true, prefix, "bn1");
     y = resnet_conv(net, v, y, mid, 3, second, prefix, "conv2");
-    y = resnet_relu(net, resnet_norm(net, v, y, prefix, "bn2"), prefix);
+    y = resnet_norm(net, v, y, true, prefix, "bn2");
     y = resnet_conv(net, v, y, out, 1, 1, prefix, "conv3");
-    y = resnet_norm(net, v, y, prefix, "bn3");
+    y = resnet_norm(net, v, y, true, prefix, "bn3");
     if (project) {
         shortcut = resnet_conv(net, v, x, out, 1, stride, prefix, "downsample.0");
-        shortcut = resnet_norm(net, v, shortcut, prefix, "downsample.1");
+        shortcut = resnet_norm(net, v, shortcut, false, prefix, "downsample.1");
     }
-    y = dt_net_add(net, &dt_op_add, (dt_attr){0}, y, shortcut, "%sadd", prefix);
-    return resnet_relu(net, y, prefix);
+    dt_net_join(net, y, shortcut);
+    return y;
 }
 
 static int resnet50_build(dt_net *net, int x)
@@ -139,7 +136,7 @@ static int resnet50_build(dt_net *net, int x)
     const int64_t first = dt_net_width(net, 64);
 
     x = resnet_conv(net, v, x, first, imagenet ? 7 : 3, imagenet ? 2 : 1, "", "conv1");
-    x = resnet_relu(net, resnet_norm(net, v, x, "", "bn1"), "");
+    x = resnet_norm(net, v, x, true, "", "bn1");
     if (imagenet)
         x = dt_net_add(net, &dt_op_maxpool, resnet_window(net, v, x, 3, 2), x, -1, "maxpool");
     for (int s = 0; s < 4; s++)

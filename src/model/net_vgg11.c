@@ -49,10 +49,10 @@ static int vgg11_build(dt_net *net, int x)
         for (int k = 0; k < 4; k++)
             conv.pad[k] = 1;
         x = dt_net_add(net, &dt_op_conv2d, conv, x, -1, "features.%d", index);
-        x = dt_net_add(net, &dt_op_batchnorm,
-                       (dt_attr){.eps = 1e-5f, .momentum = 0.1f, .init_gamma = {1, 1}}, x, -1,
-                       "features.%d", index + 1);
-        x = dt_net_add(net, &dt_op_relu, (dt_attr){0}, x, -1, "features.%d", index + 2);
+        x = dt_net_add(
+            net, &dt_op_batchnorm,
+            (dt_attr){.eps = 1e-5f, .momentum = 0.1f, .init_gamma = {1, 1}, .relu = true}, x, -1,
+            "features.%d", index + 1);
         index += 3;
     }
     if (dt_net_shape(net, x).h > 1)

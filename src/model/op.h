@@ -21,7 +21,7 @@ typedef struct dt_attr {
     int stride[2];       /* height, width */
     int pad[4];          /* top, left, bottom, right */
     bool bias;           /* conv2d, linear */
-    bool relu, add;      /* batchnorm: fused by the plan; add: in[1] is added before ReLU */
+    bool relu, add;      /* batchnorm: then ReLU; before it, in[1] is added (add only with relu) */
     float eps, momentum; /* batchnorm; momentum in PyTorch's sense */
     float init_weight[2], init_bias[2]; /* conv2d, linear: U(lo, hi); lo == hi > 0:
                                               normal with that standard deviation */
@@ -65,7 +65,7 @@ void dt_declare_norm(dt_decl *d, int64_t channels);
 typedef struct dt_step { /* one compiled node; immutable after prepare */
     const dt_op *op;
     const dt_node *node;
-    dt_attr attr; /* node's, with what the fuse pass set */
+    dt_attr attr; /* node's */
     dt_mode mode;
     int threads;
     dt_shape in_shape[DT_MAX_IN], out_shape;
@@ -141,7 +141,7 @@ struct dt_op {
 #define DT_OP_LIST(X) /* one row per operation: the only registration */                           \
     X(conv2d)                                                                                      \
     X(linear)                                                                                      \
-    X(batchnorm) X(relu) X(add) X(maxpool) X(globalavgpool) X(fork) X(softmax_xent)
+    X(batchnorm) X(maxpool) X(globalavgpool) X(fork) X(softmax_xent)
 
 #define X(name) extern const dt_op dt_op_##name;
 DT_OP_LIST(X)

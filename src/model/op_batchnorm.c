@@ -1,12 +1,13 @@
-/* op_batchnorm.c - batch norm (Ioffe & Szegedy 2015), with what the plan fuses behind it: the sum
- * with in[1], then ReLU. Training normalises with the batch's own mean and biased variance and
- * reports its moments, or with those of its group of shards (the sums of backward likewise: Ioffe &
- * Szegedy's formulas over the union); evaluation with the running statistics.
+/* op_batchnorm.c - batch norm (Ioffe & Szegedy 2015), and in the same pass, where the network says
+ * so, ReLU, or the sum with in[1] and then ReLU. Training normalises with the batch's own mean and
+ * biased variance and reports its moments, or with those of its group of shards (the sums of
+ * backward likewise: Ioffe & Szegedy's formulas over the union); evaluation with the running
+ * statistics.
  *
  *   param     gamma, beta [c]
  *   saved     mean, inverse standard deviation [c] float32
- *   backward  reads in[0], and out when sum and ReLU are fused; d_in[1], the gradient of the other
- *             summand, may be d_out's memory; d_out2 only with sum */
+ *   backward  reads in[0]; with a sum also out. d_in[1], the gradient of the other summand, may be
+ *             d_out's memory; d_out2 only with a sum */
 #include "loops.h"
 
 #include <math.h>
@@ -27,10 +28,10 @@ static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
 {
     const dt_norm_plan p = dt_norm_plan_of(&s->out_shape);
 
-    if (s->mode == DT_TRAIN && s->attr.add && s->attr.relu && !s->wants_d_in[1])
+    if (s->mode == DT_TRAIN && s->attr.add && !s->wants_d_in[1])
         return dt_fail(DT_BUG, "batchnorm '%s': no step takes the gradient of what is added",
                        s->node->name);
-    s->saves = DT_SAVE_IN0 | (s->attr.relu && s->attr.add ? DT_SAVE_OUT : 0u);
+    s->saves = DT_SAVE_IN0 | (s->attr.add ? DT_SAVE_OUT : 0u);
     s->saved_bytes = dt_norm_saved_bytes(&p);
     s->scratch_bytes = dt_norm_scratch_bytes(&p);
     return dt_loops_prepare(s, m);

@@ -1,11 +1,73 @@
-/* plan.c - a plan: the network compiled for one batch size and mode. Passes, in order: fuse, fork,
- * infer shapes and types, prepare kernels, lifetimes, placement, fingerprint. */
+/* plan.c - a plan: the network compiled for one batch size and mode. Passes, in order: fork, infer
+ * shapes and types, prepare kernels, lifetimes, placement, fingerprint. */
 #include "plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- Passes ---------------------------------------------------------------------------- */
+/* ---- Forks where a value fans out -------------------------------------------------------- */
+
+static int uses_of(const dt_plan *p, int value)
+{
+    int uses = 0;
+    for (int i = 0; i < p->steps; i++)
+        for (int k = 0; k < p->node[i].n_in; k++)
+            uses += p->node[i].in[k] == value;
+    return uses;
+}
+
+static int producer_of(const dt_plan *p, int value)
+{
+    for (int i = 0; i < p->steps; i++)
+        if (p->node[i].out == value)
+            return i;
+    return -1;
+}
+
+static void insert_fork(dt_plan *p, int at, int value)
+{
+    memmove(&p->node[at + 1], &p->node[at], (size_t)(p->steps - at) * sizeof p->node[0]);
+    memmove(&p->second_out[at + 1], &p->second_out[at],
+            (size_t)(p->steps - at) * sizeof p->second_out[0]);
+    p->steps++;
+    p->node[at] =
+        (dt_node){.op = &dt_op_fork, .in = {value, -1}, .n_in = 1, .norm = -1, .out = p->values++};
+}
+
+/* Two readers' values instead of `value`, behind step `at`. */
+static void tell_apart(dt_plan *p, int at, int value, int first, int second)
+{
+    int taken = 0;
+
+    for (int i = at + 1; i < p->steps; i++)
+        for (int k = 0; k < p->node[i].n_in; k++)
+            if (p->node[i].in[k] == value)
+                p->node[i].in[k] = taken++ == 0 ? first : second;
+}
+
+/* A value with two readers gets a fork right after its producer. A batch norm that adds needs none:
+ * it makes a pass over its output's gradient in any case, and adds both there. Afterwards every
+ * value has one reader, so backward writes and never adds. */
+static dt_status plan_fork(dt_plan *p)
+{
+    for (int i = 0; i < DT_MAX_NODES; i++)
+        p->second_out[i] = -1;
+    for (int v = 0; v < p->values; v++) {
+        const int uses = uses_of(p, v);
+        int at = producer_of(p, v);
+        if (uses < 2)
+            continue;
+        if (uses > 2 || p->steps == DT_MAX_NODES || p->values + 2 > DT_MAX_VALUES)
+            return dt_fail(DT_BUG, "a value with %d readers in a plan of %d steps", uses, p->steps);
+        if (at < 0 || !p->node[at].attr.add)
+            insert_fork(p, ++at, v);
+        p->second_out[at] = p->values++;
+        tell_apart(p, at, v, p->node[at].out, p->second_out[at]);
+    }
+    return DT_OK;
+}
+
+/* ---- Other passes ---------------------------------------------------------------------- */
 
 static void plan_copy_nodes(dt_plan *p)
 {
@@ -252,9 +314,7 @@ dt_status dt_plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode
     p->batch = batch;
     p->mode = mode;
     plan_copy_nodes(p);
-    if (!m->opts.unfused)
-        dt_plan_fuse(p);
-    DT_GO(st, dt_plan_fork(p), out);
+    DT_GO(st, plan_fork(p), out);
     DT_GO(st, plan_infer(p), out);
     DT_GO(st, plan_check_room(p), out);
     DT_GO(st, plan_prepare(p), out);
@@ -316,7 +376,7 @@ void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row)
                          .out_bytes = value_bytes(out, out->type),
                          .saved_bytes = s->saved_bytes,
                          .scratch_bytes = s->scratch_bytes};
-    if (s->op == &dt_op_batchnorm && s->attr.relu)
+    if (s->attr.relu)
         row->op = s->attr.add ? "batchnorm+add+relu" : "batchnorm+relu";
     if (out->root == p->node[i].out)
         row->out_offset = p->block[out->block].offset;

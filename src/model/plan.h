@@ -52,14 +52,14 @@ typedef struct dt_value {
     int block, grad_block; /* index of dt_block, or DT_NO_BLOCK */
 } dt_value;
 
-/* Forks add an output value and fusion removes nodes: both stay below this. */
+/* A fork adds output values. */
 enum { DT_MAX_VALUES = 2 * DT_MAX_NODES };
 
 struct dt_plan {
     dt_model *model; /* borrowed */
     int64_t batch;
     dt_mode mode;
-    dt_node node[DT_MAX_NODES];   /* execution order, after fusion and forks */
+    dt_node node[DT_MAX_NODES];   /* execution order, after forks */
     int second_out[DT_MAX_NODES]; /* its output once more, for a second reader; or -1 */
     dt_step step[DT_MAX_NODES];
     size_t final[DT_MAX_NODES]; /* floats of the gradient slab final after its backward */
@@ -74,9 +74,5 @@ struct dt_plan {
     size_t arena_bytes, scratch_bytes;
     dt_digest digest;
 };
-
-/* The passes that rewrite nodes, in plan_graph.c. */
-void dt_plan_fuse(dt_plan *p);
-dt_status dt_plan_fork(dt_plan *p) DT_MUST_CHECK;
 
 #endif

@@ -47,7 +47,7 @@ static const struct {
     {"conv2d", DT_TOTAL_forward},  {"linear", DT_TOTAL_forward},
     {"batchnorm", DT_TOTAL_norm},  {"maxpool", DT_TOTAL_pooling},
     {"avgpool", DT_TOTAL_pooling}, {"globalavgpool", DT_TOTAL_pooling},
-    {"add", DT_TOTAL_residual},    {"fork", DT_TOTAL_residual},
+    {"fork", DT_TOTAL_residual},
 };
 
 static dt_total total_of(const char *op)

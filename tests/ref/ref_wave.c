@@ -18,7 +18,6 @@ typedef struct bench {
 typedef struct bench_case {
     const char *net, *kernels;
     dt_dtype precision;
-    bool unfused;
 } bench_case;
 
 static bool bench_create(bench *b, const bench_case *c)
@@ -29,8 +28,7 @@ static bool bench_create(bench *b, const bench_case *c)
                               .image_size = SIDE,
                               .classes = CLASSES,
                               .width_divisor = 16};
-    const dt_model_opts opts = {
-        .precision = c->precision, .kernels = c->kernels, .threads = 1, .unfused = c->unfused};
+    const dt_model_opts opts = {.precision = c->precision, .kernels = c->kernels, .threads = 1};
     dt_dtype type;
 
     if (c->precision == DT_BF16 && dt_precision_choose("bf16", c->kernels, &type) != DT_OK) {
@@ -168,9 +166,8 @@ static void check_split(const bench_case *c, const split *s)
 
 static void groups_equal_batches(void **state)
 {
-    static const bench_case cases[] = {{"resnet50", "onednn", DT_F32, false},
-                                       {"resnet50", "blas", DT_F32, true},
-                                       {"vgg11", "onednn", DT_F32, false}};
+    static const bench_case cases[] = {
+        {"resnet50", "onednn", DT_F32}, {"resnet50", "blas", DT_F32}, {"vgg11", "onednn", DT_F32}};
     static const split splits[] = {
         {5, {2, 2, 2, 2, 0}, {8}},       {5, {3, 3, 2, 0, 0}, {8}},    {5, {0, 1, 7, 0, 0}, {8}},
         {2, {2, 2, 1, 0, 3}, {4, 1, 3}}, {3, {2, 2, 1, 0, 3}, {5, 3}},
@@ -187,10 +184,8 @@ static void groups_equal_batches(void **state)
 static void alone_is_alone(void **state)
 {
     (void)state;
-    static const bench_case cases[] = {{"resnet50", "onednn", DT_F32, false},
-                                       {"resnet50", "auto", DT_BF16, false},
-                                       {"resnet50", "auto", DT_BF16, true},
-                                       {"vgg11", "blas", DT_F32, true}};
+    static const bench_case cases[] = {
+        {"resnet50", "onednn", DT_F32}, {"resnet50", "auto", DT_BF16}, {"vgg11", "blas", DT_F32}};
     static const int64_t sizes[WAVE_MOST] = {3, 2, 0, 3};
 
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

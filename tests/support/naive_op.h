@@ -22,21 +22,15 @@ static inline int64_t naive_at(const dt_shape *s, int64_t n, int64_t h, int64_t 
     return ((n * s->h + h) * s->w + w) * s->c + c;
 }
 
-/* ---- Elementwise ---------------------------------------------------------------- */
+static inline void naive_fork_forward(naive_call *c)
+{
+    memcpy(c->out, c->in[0], (size_t)dt_shape_count(&c->s->out_shape) * sizeof *c->out);
+}
 
-#define NAIVE_ELEMENTS(name, formula)                                                              \
-    static inline void naive_##name(naive_call *c)                                                 \
-    {                                                                                              \
-        for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)                             \
-            formula;                                                                               \
-    }
-#define NAIVE_PASSES (c->in[0][i] > 0 || isnan(c->in[0][i]))
-NAIVE_ELEMENTS(relu_forward, c->out[i] = NAIVE_PASSES ? c->in[0][i] : 0)
-NAIVE_ELEMENTS(relu_backward, c->d_in[0][i] = NAIVE_PASSES ? c->d_out[i] : 0)
-NAIVE_ELEMENTS(add_forward, c->out[i] = c->in[0][i] + c->in[1][i])
-NAIVE_ELEMENTS(add_backward, c->d_in[0][i] = c->d_in[1][i] = c->d_out[i])
-NAIVE_ELEMENTS(fork_forward, c->out[i] = c->in[0][i])
-NAIVE_ELEMENTS(fork_backward, c->d_in[0][i] = c->d_out[i])
+static inline void naive_fork_backward(naive_call *c)
+{
+    memcpy(c->d_in[0], c->d_out, (size_t)dt_shape_count(&c->s->out_shape) * sizeof *c->out);
+}
 
 /* ---- Batch norm: one channel at a time ------------------------------------------ */
 
