@@ -301,8 +301,6 @@ typedef struct dt_target {
     const char *shown; /* what messages call the file; borrowed */
     bool fresh;        /* the folder is itself temporary: written under its own name at once */
 } dt_target;
-/* A path that the user gave. */
-dt_target dt_target_path(const char *path);
 /* Whether a file may go there: nothing, or a regular file, has the name. DT_CANTCREATE: a folder,
  * link, device, pipe or socket, which is left alone. */
 dt_status dt_target_check(const dt_target *t) DT_MUST_CHECK;
@@ -317,15 +315,14 @@ typedef struct dt_outfile {
     dt_target target;
     char made[PATH_MAX]; /* the name that it has so far; "": there is nothing to remove */
     int fd;              /* -1: closed */
-    uint64_t size;       /* announced */
     uint64_t bytes;      /* written so far */
     dt_hash *hash;       /* owned */
 } dt_outfile;
 
-/* Make a file of mode 0644. Room for `size` bytes is reserved where the file system can, so that a
- * full disk shows at once. On failure, too, f is to be abandoned. DT_CANTCREATE; DT_IO: the disk
- * is full; DT_NOMEM: ulimit -f is lower. */
-dt_status dt_outfile_open(dt_outfile *f, const dt_target *t, uint64_t size) DT_MUST_CHECK;
+/* Make a file of mode 0644. On failure, too, f is to be abandoned. DT_CANTCREATE; DT_IO: the disk
+ * is full. */
+dt_status dt_outfile_open(dt_outfile *f, const dt_target *t) DT_MUST_CHECK;
+/* DT_IO; DT_NOMEM: ulimit -f is lower. */
 dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes) DT_MUST_CHECK;
 /* Sync and close; unless its folder is fresh, give it its name and sync the folder. w may be NULL.
  * The file stays when f is abandoned afterwards. DT_IO. */

@@ -17,18 +17,13 @@ static dt_status outfile_error(const dt_outfile *f, dt_status code, const char *
     const char *remedy = full ? "free space or choose another --out" : "choose another --out";
     struct rlimit limit;
 
-    if (errno == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < f->size) {
+    if (errno == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
         code = DT_NOMEM;
         remedy = "raise the limit of a file's size (ulimit -f)";
     } else if (errno == ENOENT)
         remedy = "make the folder that it is to be in, or choose another --out";
-    return dt_fail(code, "cannot write %s (%llu bytes), %s: %s; %s", f->target.shown,
-                   (unsigned long long)f->size, what, strerror(errno), remedy);
-}
-
-dt_target dt_target_path(const char *path)
-{
-    return (dt_target){.folder = AT_FDCWD, .name = path, .shown = path};
+    return dt_fail(code, "cannot write %s (%s): %s; %s", f->target.shown, what, strerror(errno),
+                   remedy);
 }
 
 dt_status dt_target_check(const dt_target *t)
@@ -46,20 +41,12 @@ dt_status dt_target_check(const dt_target *t)
                                            : "device, pipe or socket");
 }
 
-static dt_status outfile_room(dt_outfile *f)
-{
-    if (f->size > 0 && fallocate(f->fd, 0, 0, (off_t)f->size) != 0 &&
-        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
-        return outfile_error(f, DT_IO, "reserving room");
-    return DT_OK;
-}
-
-dt_status dt_outfile_open(dt_outfile *f, const dt_target *t, uint64_t size)
+dt_status dt_outfile_open(dt_outfile *f, const dt_target *t)
 {
     char name[sizeof f->made];
     const int n = snprintf(name, sizeof name, "%s%s", t->name, t->fresh ? "" : ".dtrain.tmp");
 
-    *f = (dt_outfile){.target = *t, .fd = -1, .size = size};
+    *f = (dt_outfile){.target = *t, .fd = -1};
     if (n < 0 || (size_t)n >= sizeof name)
         return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long", t->shown);
     DT_TRY(dt_target_check(t));
@@ -72,7 +59,7 @@ dt_status dt_outfile_open(dt_outfile *f, const dt_target *t, uint64_t size)
             f, errno == ENOSPC || errno == EDQUOT || errno == EIO ? DT_IO : DT_CANTCREATE,
             "opening");
     memcpy(f->made, name, (size_t)n + 1);
-    return outfile_room(f);
+    return DT_OK;
 }
 
 size_t dt_fd_write(int fd, const void *data, size_t bytes)
@@ -116,9 +103,6 @@ static dt_status outfile_place(dt_outfile *f)
 
 dt_status dt_outfile_finish(dt_outfile *f, dt_written *w)
 {
-    if (f->bytes != f->size) /* room was reserved for more: the rest would be zeros */
-        return dt_fail(DT_BUG, "%s: %llu bytes of %llu were written", f->target.shown,
-                       (unsigned long long)f->bytes, (unsigned long long)f->size);
     if (dt_fd_sync(f->fd) != 0)
         return outfile_error(f, DT_IO, "syncing");
     const int closed = close(f->fd);
@@ -148,7 +132,7 @@ dt_status dt_outfile_put(const dt_target *t, const void *data, uint64_t bytes, d
     dt_outfile f = {.fd = -1};
     dt_status st = DT_OK;
 
-    DT_GO(st, dt_outfile_open(&f, t, bytes), out);
+    DT_GO(st, dt_outfile_open(&f, t), out);
     DT_GO(st, dt_outfile_write(&f, data, bytes), out);
     st = dt_outfile_finish(&f, w);
 

@@ -120,12 +120,9 @@ dt_status dt_log_into(const char *folder)
     char path[PATH_MAX];
     struct stat info;
 
-    DT_TRY(dt_parents_make(folder));
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return dt_fail(DT_CANTCREATE, "--log-dir %s: %s; name a folder that can be made", folder,
-                       strerror(errno));
     if (snprintf(path, sizeof path, "%s/rank-%05d.log", folder, sink.rank) >= PATH_MAX)
         return dt_fail(DT_CANTCREATE, "--log-dir %.200s...: the path is too long", folder);
+    DT_TRY(dt_parents_make(path));
     sink.own = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (sink.own < 0)
         return dt_fail(DT_CANTCREATE, "%s: %s; name another --log-dir", path, dt_open_error());

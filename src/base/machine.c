@@ -94,7 +94,7 @@ void dt_machine_describe(dt_machine *m)
     const int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (m->cores <= 0)
         m->cores = online > 0 ? online : 1;
-    m->cores_allowed = machine_least(machine_affinity(), dt_cgroup_cpus(""));
+    m->cores_allowed = machine_least(machine_affinity(), dt_cgroup_limits("").cpus);
     if (m->cores_allowed <= 0)
         m->cores_allowed = m->cores;
 }

@@ -115,8 +115,8 @@ dt_status dt_memory_check_limits(void)
 
 uint64_t dt_memory_available(void)
 {
-    const uint64_t left_of[] = {meminfo_available(), dt_cgroup_memory_left(""), limit_of(RLIMIT_AS),
-                                limit_of(RLIMIT_DATA)};
+    const uint64_t left_of[] = {meminfo_available(), dt_cgroup_limits("").memory_left,
+                                limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)};
     uint64_t left = UINT64_MAX;
 
     for (size_t i = 0; i < DT_COUNT_OF(left_of); i++)

@@ -3,12 +3,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-typedef struct status_row {
+static const struct {
     int exit_code;
     const char *text;
-} status_row;
-
-static const status_row status_rows[DT_STATUS_COUNT] = {
+} status_rows[DT_STATUS_COUNT] = {
 #define X(name, code, text) {code, text},
     DT_STATUS_LIST(X)
 #undef X
@@ -18,20 +16,14 @@ static const status_row status_rows[DT_STATUS_COUNT] = {
 enum { FAIL_CHARS = 8192 };
 static _Thread_local char fail_record[FAIL_CHARS];
 
-static const status_row *status_find(dt_status s)
-{
-    const unsigned i = (unsigned)s;
-    return &status_rows[i < DT_STATUS_COUNT ? i : (unsigned)DT_BUG];
-}
-
 int dt_status_exit_code(dt_status s)
 {
-    return status_find(s)->exit_code;
+    return status_rows[s].exit_code;
 }
 
 const char *dt_status_text(dt_status s)
 {
-    return status_find(s)->text;
+    return status_rows[s].text;
 }
 
 dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt, ...)
@@ -41,10 +33,8 @@ dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt
 
     va_list args;
     va_start(args, fmt);
-    const int written = vsnprintf(fail_record, sizeof fail_record, fmt, args);
+    vsnprintf(fail_record, sizeof fail_record, fmt, args);
     va_end(args);
-    if (written <= 0)
-        snprintf(fail_record, sizeof fail_record, "%s", dt_status_text(code));
     dt_log_shown(fail_record);
 
     /* A place in the source helps only where the source is at fault. */
@@ -64,9 +54,9 @@ dt_status dt_fail_place(dt_status code, const char *fmt, ...)
 
     memcpy(why, fail_record, sizeof why);
     va_start(args, fmt);
-    const int written = vsnprintf(fail_record, sizeof fail_record, fmt, args);
+    vsnprintf(fail_record, sizeof fail_record, fmt, args);
     va_end(args);
-    const size_t used = written > 0 ? strlen(fail_record) : 0;
+    const size_t used = strlen(fail_record);
     snprintf(fail_record + used, sizeof fail_record - used, "%s", why);
     dt_log_shown(fail_record);
     return code;

@@ -103,8 +103,7 @@ dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c
     DT_GO(st, rows_place(rows, c, &room), out);
     DT_GO(st, header_text(c, rows, &header, &length), out);
     DT_GO(st, dt_calloc(&buffer, room, 1, "a tensor to write"), out);
-    const write_row *last = c->tensors > 0 ? &rows[c->tensors - 1] : rows;
-    DT_GO(st, dt_outfile_open(&f, t, length + last->begin + last->bytes), out);
+    DT_GO(st, dt_outfile_open(&f, t), out);
     DT_GO(st, dt_outfile_write(&f, header, length), out);
     for (size_t i = 0; i < c->tensors; i++) {
         c->fill(c->context, rows[i].index, buffer);

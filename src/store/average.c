@@ -1,4 +1,5 @@
 /* average.c - the mean of models, and a model in another naming. */
+#include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static dt_status average_out(const char *out, const dt_target *target)
 
 dt_status dt_average(const dt_options *o, const char *const *given, size_t count)
 {
-    const dt_target target = dt_target_path(o->out);
+    const dt_target target = {.folder = AT_FDCWD, .name = o->out, .shown = o->out};
     average a = {.sum = NULL};
     newest_path *path = NULL;
     dt_model_file_opts opts = {.names = o->names};

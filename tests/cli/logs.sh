@@ -86,7 +86,7 @@ ranks=2
 mkdir -p "$tmp/taken/logs-2"
 refuses 73 "it holds 'logs-2'" -- "${tiny[@]}" --out "$tmp/taken" --log-dir "$tmp/taken/logs"
 : >"$tmp/file"
-refuses 73 "--log-dir $tmp/file/logs: Not a directory" -- "${tiny[@]}" --out "$tmp/no1" --log-dir "$tmp/file/logs"
+refuses 73 "folder $tmp/file/logs: Not a directory" -- "${tiny[@]}" --out "$tmp/no1" --log-dir "$tmp/file/logs"
 refuses 73 "$tmp/file/rank-0000" -- "${tiny[@]}" --out "$tmp/no2" --log-dir "$tmp/file"
 refuses 73 "--comm-log $tmp/file/log: Not a directory" -- "${tiny[@]}" --out "$tmp/no3" --comm-log "$tmp/file/log"
 cp "$tmp/alone/model.safetensors" "$tmp/model"

@@ -88,8 +88,6 @@ sweep fsync EIO yes sticky
 sweep fsync EINTR yes
 sweep create ENOSPC yes
 sweep create EROFS yes sticky
-sweep fallocate ENOSPC yes
-sweep fallocate EINVAL yes
 sweep rename EIO yes
 sweep rename EROFS yes sticky
 sweep mkdir EDQUOT yes
@@ -123,7 +121,7 @@ done
 [ "$n" -gt 7 ] || complain "a load opens only $n files"
 if [ "${DISK_ERRORS:-}" = all ]; then
     for error in EIO ENOSPC EDQUOT EROFS; do
-        for call in write fsync create open fallocate rename mkdir close; do
+        for call in write fsync create open rename mkdir close; do
             sweep "$call" "$error" yes
             sweep "$call" "$error" yes sticky
         done

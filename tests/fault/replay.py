@@ -169,7 +169,7 @@ class History:
             self.change((self.entry(path), None))
         elif call == "rename":
             self.change((self.entry(other), self.find(path)), (self.entry(path), None))
-        elif call in ("write", "ftruncate", "fallocate"):
+        elif call in ("write", "ftruncate"):
             self.find(path).edits.append(Edit(len(self.calls), call, offset, data))
         elif call == "fsync":
             self.sync(self.find(path))

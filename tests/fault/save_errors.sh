@@ -27,7 +27,7 @@ want=$(hashes "$tmp/calm")
 
 # each fault once with each mode; "+": so do all calls that follow
 for fault_at in write:50:ENOSPC fsync:3:EIO create:5:EDQUOT rename:1:EIO mkdir:2:ENOSPC close:4:EIO \
-    fallocate:1:ENOSPC write:1:ENOSPC+ fsync:1:EIO+ create:8:EROFS+ rename:1:EROFS+ mkdir:1:EROFS+; do
+    write:1:ENOSPC+ fsync:1:EIO+ create:8:EROFS+ rename:1:EROFS+ mkdir:1:EROFS+; do
     for mode in continue stop; do
         what="--on-save-error $mode, $fault_at"
         cases=$((cases + 1))

@@ -54,7 +54,6 @@ static const row rows[ROWS] = {
     {SYS_write, "write", 0, NO, 0, 0},
     {SYS_pwrite64, "write", 0, NO, 0, 0},
     {SYS_ftruncate, "ftruncate", 0, NO, 0, 0},
-    {SYS_fallocate, "fallocate", 0, NO, 0, 0},
     {SYS_fsync, "fsync", 0, NO, 0, 0},
     {SYS_fdatasync, "fsync", 0, NO, 0, 0},
     {SYS_close, "close", 0, NO, 0, 0},
@@ -226,8 +225,6 @@ static bool understand(call *c, pid_t thread, const struct ptrace_syscall_info *
         look_at_open(c);
     if (c->row->number == SYS_unlinkat && (c->arg[2] & AT_REMOVEDIR))
         c->name = "rmdir";
-    if (c->row->number == SYS_fallocate && (c->arg[1] & ~1ul))
-        c->name = "foreign";
     return c->row->number != SYS_mmap || (c->arg[2] & PROT_WRITE);
 }
 
@@ -261,8 +258,6 @@ static void record(const call *c, long result)
         offset = write_offset(c, result);
     else if (c->row->number == SYS_ftruncate)
         offset = (long long)c->arg[1];
-    else if (c->row->number == SYS_fallocate && c->arg[1] == 0)
-        offset = (long long)(c->arg[2] + c->arg[3]);
     char *data = malloc(size + 1);
     if (!data || (size && read_memory(c->thread, c->arg[1], data, size) != size))
         die("memory of the program");

@@ -60,7 +60,7 @@ static inline int model_files_release(void **state)
 static inline void model_save(const dt_weights *s, const char *path, const char *names,
                               int64_t steps)
 {
-    const dt_target t = dt_target_path(path);
+    const dt_target t = path_target(path);
     assert_ok(dt_model_put(s, &t, &(dt_model_file_opts){names, "cifar", steps}, NULL));
 }
 
@@ -113,7 +113,7 @@ static inline void edited_fill(void *context, size_t i, void *data)
 /* f->file, edited, to f->other. */
 static inline void edit_file(const fixture *f, const edit *e)
 {
-    const dt_target other = dt_target_path(f->other);
+    const dt_target other = path_target(f->other);
     char key[DT_META_KEYS][64];
     dt_field field[DT_META_KEYS];
     dt_safetensors *s = NULL;

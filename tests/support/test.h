@@ -1,6 +1,7 @@
 /* test.h - what every cmocka file includes, in the order that cmocka wants. */
 #ifndef DT_TEST_H
 #define DT_TEST_H
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,6 +20,12 @@
         if ((call) != DT_OK)                                                                       \
             fail_msg("%s: %s", #call, dt_fail_text());                                             \
     } while (0)
+
+/* Where a file of that path goes. */
+static inline dt_target path_target(const char *path)
+{
+    return (dt_target){.folder = AT_FDCWD, .name = path, .shown = path};
+}
 
 /* Say that something is left out, or leave the whole test out; the runner collects the
  * line, tests/skips.txt has what is allowed. */

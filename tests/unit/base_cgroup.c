@@ -93,8 +93,9 @@ static void limits_are_the_least_that_hold(void **state)
             remove_root(state);
             make_root(state);
         }
-        assert_int_equal(dt_cgroup_memory_left(root), lines[i].left);
-        assert_int_equal(dt_cgroup_cpus(root), lines[i].cpus);
+        const dt_cgroup least = dt_cgroup_limits(root);
+        assert_int_equal(least.memory_left, lines[i].left);
+        assert_int_equal(least.cpus, lines[i].cpus);
     }
 }
 

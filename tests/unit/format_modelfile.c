@@ -152,7 +152,7 @@ static void resnet_namings(void **state)
     const char *const names[] = {"conv1.weight", "layer1.0.shortcut.0.weight",
                                  "layer2.0.shortcut.1.running_var", "linear.bias", NULL};
     const dt_model_file_opts cs744 = {"cs744", "cifar", 1};
-    const dt_target other = dt_target_path(f->other);
+    const dt_target other = path_target(f->other);
 
     namings_are_written_and_read(f, "kuangliu", names);
     assert_fails(dt_model_put(&f->state, &other, &cs744, NULL), DT_CONFIG, "cs744");

@@ -21,7 +21,7 @@ static void a_file_fills_what_was_not_given(void **state)
 {
     const fixture *f = *state;
     const dt_model_file_opts bad = {"torchvision", "square", 0};
-    const dt_target target = dt_target_path(f->file);
+    const dt_target target = path_target(f->file);
     dt_model_meta meta;
     dt_options o;
 
