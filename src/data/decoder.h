@@ -20,11 +20,11 @@
 typedef struct dt_decoder {
     pid_t pid;   /* 0: none */
     int fd;      /* of the socket */
-    int seconds; /* that it may take for one image */
+    int seconds; /* that it may be silent while it has an image */
 } dt_decoder;
 
 /* d is to be stopped whatever the outcome. DT_NOMEM; DT_UNSUPPORTED: no such process can
- * be started here. */
+ * be started here, or it has too little memory. */
 dt_status dt_decoder_start(dt_decoder *d) DT_MUST_CHECK;
 void dt_decoder_stop(dt_decoder *d);
 /* Decode a file that dt_picture_check has passed, into pixels [height][width][3]. DT_FORMAT with
