@@ -1,8 +1,5 @@
 /* finite.c - NaN and infinities: all exponent bits set. */
-#include "safetensors.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "format.h"
 
 enum { BLOCK_FLOATS = 1 << 14 };
 
@@ -88,43 +85,4 @@ dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t st
     DT_TRY(check_params(s->net, momentum, "momentum of", step));
     DT_TRY(check_norms(s->net, s->running_mean, "running mean of", step));
     return check_norms(s->net, s->running_var, "running variance of", step);
-}
-
-/* ---- Files ------------------------------------------------------------------------------- */
-
-dt_status dt_finite_fail(const char *path, const dt_tensor *t, uint64_t element)
-{
-    char name[DT_QUOTED_CHARS];
-    return dt_fail(DT_FORMAT, "%s: tensor %s: element %llu is not a finite number", path,
-                   dt_quote(t->name, name), (unsigned long long)element);
-}
-
-static dt_status check_tensor(const dt_safetensors *f, const char *path, const dt_tensor *t,
-                              float *block)
-{
-    const uint64_t count = t->bytes / dt_tensor_type_find(t->dtype)->bytes;
-
-    for (uint64_t at = 0; at < count; at += BLOCK_FLOATS) {
-        const size_t n = (size_t)DT_MIN(count - at, BLOCK_FLOATS);
-        DT_TRY(dt_safetensors_read_floats(f, t, at, n, block));
-        const size_t bad = dt_finite_floats(block, n);
-        if (bad < n)
-            return dt_finite_fail(path, t, at + bad);
-    }
-    return DT_OK;
-}
-
-dt_status dt_finite_file(const dt_safetensors *f, const char *path)
-{
-    float *block = NULL;
-    dt_status st = DT_OK;
-
-    DT_TRY(dt_calloc(&block, BLOCK_FLOATS, sizeof *block, "reading tensors"));
-    for (size_t i = 0; i < dt_safetensors_count(f) && st == DT_OK; i++) {
-        const dt_tensor *t = dt_safetensors_get(f, i);
-        if (strcmp(t->dtype, "I64") != 0)
-            st = check_tensor(f, path, t, block);
-    }
-    free(block);
-    return st;
 }

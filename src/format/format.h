@@ -16,7 +16,7 @@
  *     u64 little-endian N | N bytes of JSON | tensors, one behind the other
  *
  * The reader takes nothing on trust: every number is bounded before it is used, all size
- * arithmetic is checked for overflow, and names are printed escaped. Beside the format's own rules
+ * arithmetic is checked for overflow. Beside the format's own rules
  * a header has at most 1 MiB, 4096 tensors of F32, F16, BF16 or I64, and 8 dimensions each. */
 enum { DT_TENSOR_MAX_RANK = 8, DT_TENSOR_MAX_COUNT = 4096, DT_TENSOR_MAX_HEADER = 1 << 20 };
 
@@ -60,12 +60,6 @@ size_t dt_finite_floats(const float *x, size_t n);
 /* Copy n floats in one pass; false: one of them is not finite (all are copied). */
 bool dt_finite_copy(float *to, const float *from, size_t n) DT_MUST_CHECK;
 
-/* Every number of an open file, read in blocks: what is needed does not grow with what its
- * header claims. DT_FORMAT names the first that is not finite; DT_IO; DT_NOMEM. */
-dt_status dt_finite_file(const dt_safetensors *f, const char *path) DT_MUST_CHECK;
-/* The failure that an element of a tensor is not finite. */
-dt_status dt_finite_fail(const char *path, const dt_tensor *t, uint64_t element) DT_MUST_CHECK;
-
 /* ---- Model files ---------------------------------------------------------------------- */
 
 /* A network's weights as model.safetensors.
@@ -73,8 +67,7 @@ dt_status dt_finite_fail(const char *path, const dt_tensor *t, uint64_t element)
  * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW,
  * float32; running_mean, running_var; num_batches_tracked int64), so torch loads the
  * file as it is; or those of another naming. __metadata__ has "format" = "pt" and the dtrain.*
- * keys net, variant, stem, normalize, image_size, width_divisor and classes, and steps where the
- * naming has no num_batches_tracked, all as text. All functions are Local. */
+ * keys net, variant, stem, normalize, image_size, width_divisor, classes and steps, all as text. */
 
 typedef struct dt_model_file_opts {
     const char *names;     /* scheme of dt_net_rename */
@@ -88,15 +81,17 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
                        dt_written *w) DT_MUST_CHECK;
 
 /* A file, or a folder that holds model.safetensors (a run's, a checkpoint), to the path
- * of the file. DT_NOINPUT: the folder holds none. */
+ * of the file. */
 dt_status dt_model_path(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 
 /* What the file (or folder) says of its network: net, variant, stem, normalize, image_size and
- * width_divisor, as text, "" where it says nothing. Errors as dt_safetensors_open. */
+ * width_divisor, as text, "" where it says nothing; and the steps that it was trained, or 0. Errors
+ * as dt_safetensors_open. */
 enum { DT_META_KEYS = 6, DT_META_CHARS = 64 };
 extern const char *const dt_meta_key[DT_META_KEYS];
 typedef struct dt_model_meta {
     char text[DT_META_KEYS][DT_META_CHARS];
+    int64_t steps;
 } dt_model_meta;
 dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK;
 
@@ -132,8 +127,5 @@ typedef struct dt_model_read {
 dt_status dt_model_read_open(dt_model_read *r, const char *path,
                              const dt_net_spec *spec) DT_MUST_CHECK;
 void dt_model_read_close(dt_model_read *r);
-/* num_batches_tracked of the first batch norm in the file, or the metadata's dtrain.steps where
- * the naming has no such tensor; 0 where there is neither. DT_FORMAT: no number of steps. */
-dt_status dt_model_read_steps(const char *path, int64_t *steps) DT_MUST_CHECK;
 
 #endif

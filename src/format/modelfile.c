@@ -2,11 +2,9 @@
  * serves both ways. */
 #include "safetensors.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- What belongs in the file ---------------------------------------------------- */
 
@@ -23,8 +21,7 @@ typedef struct model_list {
     model_entry *entry; /* [count], owned */
     dt_tensor *tensor;  /* [count] theirs in a file, owned */
     size_t count;
-    int64_t steps;  /* to write as num_batches_tracked */
-    bool uncounted; /* the naming has no such tensor */
+    int64_t steps; /* to write as num_batches_tracked */
 } model_list;
 
 static void list_free(model_list *list)
@@ -43,10 +40,8 @@ static dt_status list_add(model_list *list, const dt_net *net, const char *schem
 
     *e = entry;
     DT_TRY(dt_net_rename(net, scheme, name, e->name, sizeof e->name));
-    if (!e->name[0]) {
-        list->uncounted = true;
+    if (!e->name[0]) /* the naming does not count batches */
         return DT_OK;
-    }
     *t = (dt_tensor){.name = e->name, .dtype = shape ? "F32" : "I64", .rank = rank};
     if (shape)
         memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
@@ -128,7 +123,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
         {"dtrain.image_size", image_size},
         {"dtrain.width_divisor", width_divisor},
         {"dtrain.classes", classes},
-        {"dtrain.steps", steps}, /* where no tensor says it */
+        {"dtrain.steps", steps},
     };
     model_list list;
     dt_status st = DT_OK;
@@ -142,7 +137,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
     const dt_safetensors_content content = {.tensor = list.tensor,
                                             .tensors = list.count,
                                             .metadata = metadata,
-                                            .fields = DT_COUNT_OF(metadata) - !list.uncounted,
+                                            .fields = DT_COUNT_OF(metadata),
                                             .fill = list_fill,
                                             .context = &list};
     st = dt_safetensors_put(t, &content, w);
@@ -165,15 +160,14 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
     bool known = true;
 
     for (size_t i = 0; i < DT_COUNT_OF(want); i++) {
-        char key[64], quoted[DT_QUOTED_CHARS];
+        char key[64];
         snprintf(key, sizeof key, "dtrain.%s", want[i].name);
         const char *has = dt_safetensors_metadata(f, key);
         known = known && (has || !want[i].value);
         if (has && want[i].value && strcmp(has, want[i].value) != 0)
             return dt_fail(DT_FORMAT,
-                           "%s was saved with --%s %s, this run has --%s '%s': use "
-                           "the file's",
-                           path, want[i].name, dt_quote(has, quoted), want[i].name, want[i].value);
+                           "%s was saved with --%s '%.80s', this run has --%s '%s': use the file's",
+                           path, want[i].name, has, want[i].name, want[i].value);
     }
     if (!known)
         dt_warn("%s does not say for which network, variant, stem and normalisation it was "
@@ -185,18 +179,11 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
 dt_status dt_model_path(const char *path, char out[PATH_MAX])
 {
     struct stat info;
-    const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        return dt_path_join(out, path, "model.safetensors");
     snprintf(out, PATH_MAX, "%s", path);
-    if (!folder)
-        return DT_OK;
-    DT_TRY(dt_path_join(out, path, "model.safetensors"));
-    if (access(out, F_OK) == 0 || errno != ENOENT) /* whatever is wrong, opening it says */
-        return DT_OK;
-    return dt_fail(DT_NOINPUT,
-                   "model file %s is a folder without model.safetensors: name a "
-                   ".safetensors file, a checkpoint or the folder of a finished run",
-                   path);
+    return DT_OK;
 }
 
 const char *const dt_meta_key[DT_META_KEYS] = {"net",       "variant",    "stem",
@@ -205,7 +192,9 @@ const char *const dt_meta_key[DT_META_KEYS] = {"net",       "variant",    "stem"
 dt_status dt_model_describe(const char *given, dt_model_meta *meta)
 {
     char path[PATH_MAX];
+    const char *end = NULL;
     dt_safetensors *f = NULL;
+    dt_status st = DT_OK;
 
     DT_TRY(dt_model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
@@ -215,8 +204,12 @@ dt_status dt_model_describe(const char *given, dt_model_meta *meta)
         const char *value = dt_safetensors_metadata(f, key);
         snprintf(meta->text[i], DT_META_CHARS, "%s", value ? value : "");
     }
+    const char *steps = dt_safetensors_metadata(f, "dtrain.steps");
+    meta->steps = 0;
+    if (steps && (!dt_whole_parse(steps, &end, &meta->steps) || *end))
+        st = dt_fail(DT_FORMAT, "%s: dtrain.steps is '%.80s', not a number of steps", path, steps);
     dt_safetensors_close(f);
-    return DT_OK;
+    return st;
 }
 
 /* DistributedDataParallel puts this before every name. */
@@ -263,54 +256,44 @@ static dt_status list_for_file(model_list *best, const dt_weights *s, const dt_s
     return DT_OK;
 }
 
-/* What differs between what is expected and the file's tensor, into text; NULL: nothing. */
-static const char *tensor_differs(const dt_tensor *e, const dt_tensor *t, char text[400])
+/* What differs between what is expected and the file's tensor, into text; "": nothing. */
+static void tensor_differs(const dt_tensor *e, const dt_tensor *t, char text[400])
 {
-    char name[DT_QUOTED_CHARS], has[DT_SHAPE_CHARS], want[DT_SHAPE_CHARS];
+    char has[DT_SHAPE_CHARS], want[DT_SHAPE_CHARS];
     const bool floats = strcmp(e->dtype, "F32") == 0;
 
-    dt_quote(e->name, name);
+    text[0] = '\0';
     if (!t && floats) /* the count of batches steers nothing */
-        snprintf(text, 400, "tensor %s is missing", name);
+        snprintf(text, 400, "tensor '%s' is missing", e->name);
     else if (t && (t->rank != e->rank ||
                    memcmp(t->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0))
-        snprintf(text, 400, "tensor %s is %s, the network's %s", name,
+        snprintf(text, 400, "tensor '%s' is %s, the network's %s", e->name,
                  dt_shape_text(t->rank, t->shape, has), dt_shape_text(e->rank, e->shape, want));
     else if (t && floats == (strcmp(t->dtype, "I64") == 0))
-        snprintf(text, 400, "tensor %s is %s, expected %s", name, t->dtype,
+        snprintf(text, 400, "tensor '%s' is %s, expected %s", e->name, t->dtype,
                  floats ? "F32, F16 or BF16" : e->dtype);
-    else
-        return NULL;
-    return text;
 }
 
-/* The first difference of all entries that are of the classifier, or are not; NULL: none. */
-static const char *list_differs(const model_list *list, const dt_safetensors *f, bool head,
-                                char text[400])
+/* The first difference of all entries that are of the classifier, or are not. */
+static void list_differs(const model_list *list, const dt_safetensors *f, bool head, char text[400])
 {
-    const char *differs = NULL;
-
-    for (size_t i = 0; i < list->count && !differs; i++)
+    text[0] = '\0';
+    for (size_t i = 0; i < list->count && !text[0]; i++)
         if (list->entry[i].head == head)
-            differs = tensor_differs(&list->tensor[i], file_find(f, list->entry[i].name), text);
-    return differs;
+            tensor_differs(&list->tensor[i], file_find(f, list->entry[i].name), text);
 }
 
 /* A tensor of the file that has no place in the list, or a second one of its name. */
-static const char *file_differs(const model_list *list, const dt_safetensors *f, char text[400])
+static void file_differs(const model_list *list, const dt_safetensors *f, char text[400])
 {
-    for (size_t k = 0; k < dt_safetensors_count(f); k++) {
+    for (size_t k = 0; k < dt_safetensors_count(f) && !text[0]; k++) {
         const dt_tensor *t = dt_safetensors_get(f, k);
-        char name[DT_QUOTED_CHARS];
         size_t i = 0;
         while (i < list->count && strcmp(list->entry[i].name, bare(t->name)) != 0)
             i++;
-        if (i < list->count && file_find(f, bare(t->name)) == t)
-            continue;
-        snprintf(text, 400, "tensor %s is not the network's", dt_quote(t->name, name));
-        return text;
+        if (i == list->count || file_find(f, list->entry[i].name) != t)
+            snprintf(text, 400, "tensor '%.80s' is not the network's", t->name);
     }
-    return NULL;
 }
 
 static dt_status check_fit(const model_list *list, const dt_safetensors *f, const char *path,
@@ -318,18 +301,16 @@ static dt_status check_fit(const model_list *list, const dt_safetensors *f, cons
 {
     const char *remedy = "choose --net, --stem and data as they were when the file was saved";
     char text[400];
-    const char *differs = list_differs(list, f, false, text);
 
-    if (!differs)
-        differs = file_differs(list, f, text);
-    if (!differs && head) {
-        differs = list_differs(list, f, true, text);
+    list_differs(list, f, false, text);
+    file_differs(list, f, text);
+    if (!text[0] && head) {
+        list_differs(list, f, true, text);
         remedy = "all but the classifier fits: to train from that, use --init with --no-init-head";
     }
-    if (!differs)
-        return DT_OK;
-    return dt_fail(DT_FORMAT, "%s does not fit the network %s: %s; %s", path,
-                   dt_net_spec_of(net)->net, differs, remedy);
+    return text[0] ? dt_fail(DT_FORMAT, "%s does not fit the network %s: %s; %s", path,
+                             dt_net_spec_of(net)->net, text, remedy)
+                   : DT_OK;
 }
 
 /* ---- Loading --------------------------------------------------------------------- */
@@ -338,16 +319,16 @@ static dt_status entry_check(const model_entry *e, const float *x, const dt_tens
                              const char *path)
 {
     const size_t bad = dt_finite_floats(x, e->count);
-    char name[DT_QUOTED_CHARS];
 
     if (bad < e->count)
-        return dt_finite_fail(path, t, bad);
+        return dt_fail(DT_FORMAT, "%s: tensor '%s': element %zu is not a finite number", path,
+                       t->name, bad);
     for (size_t i = 0; e->variance && i < e->count; i++)
         if (x[i] < 0)
             return dt_fail(DT_FORMAT,
-                           "%s: tensor %s: element %zu is %g, and a variance is not "
+                           "%s: tensor '%s': element %zu is %g, and a variance is not "
                            "negative: the file is damaged",
-                           path, dt_quote(t->name, name), i, (double)x[i]);
+                           path, t->name, i, (double)x[i]);
     return DT_OK;
 }
 

@@ -76,29 +76,3 @@ void dt_model_read_close(dt_model_read *r)
     dt_net_destroy(r->net);
     *r = (dt_model_read){.net = NULL};
 }
-
-dt_status dt_model_read_steps(const char *given, int64_t *steps)
-{
-    char path[PATH_MAX], quoted[DT_QUOTED_CHARS];
-    const char *end = NULL;
-    dt_safetensors *f = NULL;
-    dt_status st = DT_OK;
-
-    *steps = 0;
-    DT_TRY(dt_model_path(given, path));
-    DT_TRY(dt_safetensors_open(&f, path));
-    const char *text = dt_safetensors_metadata(f, "dtrain.steps");
-    if (text && (!dt_whole_parse(text, &end, steps) || *end))
-        st = dt_fail(DT_FORMAT, "%s: dtrain.steps is %s, not a number of steps", path,
-                     dt_quote(text, quoted));
-    for (size_t i = 0; i < dt_safetensors_count(f) && st == DT_OK; i++) {
-        const dt_tensor *t = dt_safetensors_get(f, i);
-        const char *dot = strrchr(t->name, '.');
-        if (dot && strcmp(dot, ".num_batches_tracked") == 0 && t->bytes == sizeof *steps) {
-            st = dt_safetensors_read(f, t, steps);
-            break;
-        }
-    }
-    dt_safetensors_close(f);
-    return st;
-}

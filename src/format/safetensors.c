@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 struct dt_safetensors {
-    char *path;        /* owned */
+    char path[PATH_MAX];
     int fd;            /* -1: the file is in memory */
     const char *bytes; /* there, borrowed */
     uint64_t size;     /* of the file */
@@ -39,21 +39,6 @@ bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
         if (__builtin_mul_overflow(*bytes, (uint64_t)shape[i], bytes))
             return false;
     return true;
-}
-
-const char *dt_quote(const char *name, char out[DT_QUOTED_CHARS])
-{
-    const char *at = name;
-    size_t used = 1;
-
-    out[0] = '\'';
-    for (; *at && used + sizeof "\\xff...'" <= DT_QUOTED_CHARS; at++) {
-        const unsigned char c = (unsigned char)*at;
-        const bool plain = c >= 0x20 && c < 0x7f && c != '\\' && c != '\'';
-        used += (size_t)snprintf(out + used, DT_QUOTED_CHARS - used, plain ? "%c" : "\\x%02x", c);
-    }
-    snprintf(out + used, DT_QUOTED_CHARS - used, "%s'", *at ? "..." : "");
-    return out;
 }
 
 const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS])
@@ -102,13 +87,9 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
     DT_TRY(dt_calloc(&text, n + 1, 1, "the model file's header"));
     DT_GO(st, file_read(f, text, n, sizeof length), out);
     f->header = text[0] == '{' ? json_loadb(text, n, JSON_REJECT_DUPLICATES, &error) : NULL;
-    if (!f->header) {
-        char *quoted = strstr(error.text, " near "); /* what follows is the file's, raw */
-        if (quoted)
-            *quoted = '\0';
+    if (!f->header)
         st = dt_fail(DT_FORMAT, "%s: header, line %d column %d (byte %d): %s", f->path, error.line,
                      error.column, error.position, error.text);
-    }
     *data_first = sizeof length + n;
 
 out:
@@ -134,32 +115,35 @@ static bool parse_shape(const json_t *shape, dt_tensor *t)
 static dt_status parse_tensor(const dt_safetensors *f, const char *key, json_t *j,
                               uint64_t data_first, dt_tensor *t)
 {
-    char name[DT_QUOTED_CHARS], other[DT_QUOTED_CHARS], text[DT_SHAPE_CHARS];
+    char text[DT_SHAPE_CHARS];
     const char *dtype = NULL;
     json_t *shape = NULL;
     json_int_t begin = 0, end = 0;
 
-    dt_quote(key, name);
     if (json_unpack_ex(j, NULL, JSON_STRICT, "{s:s, s:o, s:[I, I]}", "dtype", &dtype, "shape",
                        &shape, "data_offsets", &begin, &end) != 0)
-        return dt_fail(DT_FORMAT,
-                       "%s: tensor %s: expected a dtype, a shape and data_offsets of two whole "
-                       "numbers, and no other key",
-                       f->path, name);
+        return dt_fail(
+            DT_FORMAT,
+            "%s: tensor '%.80s': expected a dtype, a shape and data_offsets of two whole "
+            "numbers, and no other key",
+            f->path, key);
     const dt_tensor_type *type = dt_tensor_type_find(dtype);
     if (!type)
-        return dt_fail(DT_FORMAT, "%s: tensor %s: dtype %s is not read, but F32, F16, BF16 and I64",
-                       f->path, name, dt_quote(dtype, other));
+        return dt_fail(DT_FORMAT,
+                       "%s: tensor '%.80s': dtype '%.80s' is not read, but F32, F16, BF16 and I64",
+                       f->path, key, dtype);
     if (!parse_shape(shape, t) || !dt_tensor_bytes(type, t->rank, t->shape, &t->bytes))
-        return dt_fail(DT_FORMAT,
-                       "%s: tensor %s: the shape is not a list of at most %d whole numbers from 0 "
-                       "to 2^48-1, with a product below 2^61",
-                       f->path, name, DT_TENSOR_MAX_RANK);
+        return dt_fail(
+            DT_FORMAT,
+            "%s: tensor '%.80s': the shape is not a list of at most %d whole numbers from 0 "
+            "to 2^48-1, with a product below 2^61",
+            f->path, key, DT_TENSOR_MAX_RANK);
     if (begin < 0 || end < begin || end >= INT64_C(1) << 48 || (uint64_t)(end - begin) != t->bytes)
-        return dt_fail(DT_FORMAT,
-                       "%s: tensor %s: data_offsets [%lld, %lld] do not fit %s %s of %llu bytes",
-                       f->path, name, (long long)begin, (long long)end, type->name,
-                       dt_shape_text(t->rank, t->shape, text), (unsigned long long)t->bytes);
+        return dt_fail(
+            DT_FORMAT,
+            "%s: tensor '%.80s': data_offsets [%lld, %lld] do not fit %s %s of %llu bytes", f->path,
+            key, (long long)begin, (long long)end, type->name,
+            dt_shape_text(t->rank, t->shape, text), (unsigned long long)t->bytes);
     t->name = key;
     t->dtype = type->name;
     t->offset = data_first + (uint64_t)begin; /* < 2^48 + 2^21 */
@@ -177,18 +161,16 @@ static int by_offset(const void *a, const void *b)
 /* No holes, no overlap, nothing behind the last tensor. */
 static dt_status check_cover(const dt_safetensors *f, uint64_t data_first)
 {
-    char name[DT_QUOTED_CHARS];
     uint64_t at = data_first;
 
     for (size_t i = 0; i < f->count; i++) {
         const dt_tensor *t = &f->tensor[i];
         if (t->offset != at)
             return dt_fail(DT_FORMAT,
-                           "%s: tensor %s begins at byte %llu of the data, the "
+                           "%s: tensor '%.80s' begins at byte %llu of the data, the "
                            "one before it ends at %llu: they must follow each other "
                            "without hole or overlap",
-                           f->path, dt_quote(t->name, name),
-                           (unsigned long long)(t->offset - data_first),
+                           f->path, t->name, (unsigned long long)(t->offset - data_first),
                            (unsigned long long)(at - data_first));
         at += t->bytes; /* 4096 times at most 2^48 */
     }
@@ -230,8 +212,7 @@ static dt_status file_open(dt_safetensors **out, const char *path, int fd, const
     DT_GO(st, dt_calloc(&f, 1, sizeof *f, "a model file"), out);
     *f = (dt_safetensors){.fd = fd, .bytes = bytes, .size = size};
     fd = -1;
-    DT_GO(st, dt_calloc(&f->path, strlen(path) + 1, 1, "a model file's path"), out);
-    memcpy(f->path, path, strlen(path));
+    snprintf(f->path, sizeof f->path, "%s", path);
     DT_GO(st, header_parse(f, &data_first), out);
     DT_GO(st, header_check(f, data_first), out);
     *out = f;
@@ -267,7 +248,6 @@ void dt_safetensors_close(dt_safetensors *f)
         close(f->fd);
     json_decref(f->header);
     free(f->tensor);
-    free(f->path);
     free(f);
 }
 

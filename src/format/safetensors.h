@@ -6,10 +6,6 @@
 
 /* ---- Texts ----------------------------------------------------------------------- */
 
-/* A name from a file, quoted, for a message: bytes outside printable ASCII as \xNN,
- * long ones cut. Returns out. */
-enum { DT_QUOTED_CHARS = 100 };
-const char *dt_quote(const char *name, char out[DT_QUOTED_CHARS]);
 /* A shape as "[64, 3, 7, 7]"; returns out. */
 enum { DT_SHAPE_CHARS = 200 };
 const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS]);

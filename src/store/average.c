@@ -71,6 +71,7 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     average a = {.sum = NULL};
     newest_path *path = NULL;
     dt_model_file_opts opts = {.names = o->names};
+    dt_model_meta last;
     dt_status st = DT_OK;
 
     DT_TRY(average_out(o->out, &target)); /* before the work, not after it */
@@ -79,7 +80,8 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
         DT_GO(st, dt_newest_model(given[k], path[k]), out);
     DT_GO(st, average_open(&a, path[0], o), out);
     DT_GO(st, average_read(&a, path, count), out);
-    DT_GO(st, dt_model_read_steps(path[count - 1], &opts.steps), out);
+    DT_GO(st, dt_model_describe(path[count - 1], &last), out);
+    opts.steps = last.steps;
     opts.normalize = a.o.normalize;
     st = dt_model_put(&a.read.state, &target, &opts, NULL);
 

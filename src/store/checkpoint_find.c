@@ -10,6 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A checkpoint that could not be read may have been pruned by a live run meanwhile: then the folder
+ * is looked at once more, at most so many times. */
+enum { LOOKS = 100 };
+
 /* ---- Folders ---------------------------------------------------------------------------- */
 
 bool dt_folder_has(int folder, const char *name)
@@ -51,13 +55,7 @@ dt_status dt_checkpoints_open(dt_folder *f, int run, const char *path)
     if (!dt_folder_has(run, "checkpoints"))
         return DT_OK;
     const dt_status st = dt_folder_open(f, run, path, "checkpoints");
-    if (st != DT_NOINPUT)
-        return st;
-    dt_fail_clear();
-    return dt_fail(DT_IO,
-                   "%s must be a folder that can be read; to do without its checkpoints, move it "
-                   "away",
-                   f->path);
+    return st == DT_NOINPUT ? DT_IO : st; /* of what is in it nothing is known */
 }
 
 /* ---- Names ------------------------------------------------------------------------------ */
@@ -153,40 +151,32 @@ out:
  * read may be whole, and what a newer program wrote is: without it nothing is done. */
 static dt_status skip_damaged(dt_status st)
 {
-    char text[2 * PATH_MAX];
-
-    if (st != DT_FORMAT && st != DT_NOINPUT && st != DT_IO && st != DT_UNSUPPORTED)
+    if (st != DT_FORMAT && st != DT_NOINPUT)
         return st;
-    snprintf(text, sizeof text, "%s", dt_fail_text());
+    dt_warn("%s; skipped", dt_fail_text());
     dt_fail_clear();
-    if (st == DT_FORMAT || st == DT_NOINPUT) {
-        dt_warn("%s; skipped", text);
-        return DT_OK;
-    }
-    return dt_fail(st, "%s; to do without this checkpoint, move it away", text);
+    return DT_OK;
 }
 
 static dt_status take_one(const dt_take *t, const dt_folder *in, const char *name)
 {
-    char hash[DT_DIGEST_CHARS];
     dt_checkpoint *c = NULL;
-    dt_progress at;
 
     DT_TRY(dt_checkpoint_open(&c, in, name));
-    const dt_status st = t->take ? t->take(t->context, c) : dt_checkpoint_check(c, NULL, &at, hash);
+    const dt_status st = t->take ? t->take(t->context, c) : dt_checkpoint_check(c, NULL);
     dt_checkpoint_close(c);
     return st;
 }
 
-/* One look at the folder; *gone: a checkpoint was pruned while it was read. */
-static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX], size_t *damaged,
+/* One look at the folder; *seen: checkpoints that were not taken, but those that were pruned while
+ * they were read: *gone. */
+static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX], size_t *seen,
                       bool *gone)
 {
     dt_checkpoint_name *list = NULL;
     size_t count = 0;
     dt_status st = DT_OK;
 
-    *damaged = 0;
     *gone = false;
     DT_TRY(dt_checkpoint_list(in, &list, &count));
     for (size_t i = count; i-- > 0 && st == DT_OK && !found[0];) {
@@ -195,13 +185,13 @@ static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX
         st = take_one(t, in, list[i].text);
         if (st == DT_OK) {
             st = dt_path_join(found, in->path, list[i].text);
-        } else if (!dt_folder_has(in->fd, list[i].text)) {
+        } else if (st != DT_DECLINED && !dt_folder_has(in->fd, list[i].text)) {
             *gone = true;
             dt_fail_clear();
             st = DT_OK;
         } else {
-            ++*damaged;
-            st = skip_damaged(st);
+            ++*seen;
+            st = t->judge ? t->judge(t->context, st) : skip_damaged(st);
         }
     }
     free(list);
@@ -210,17 +200,17 @@ static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX
 
 static dt_status find_in(const dt_take *t, const dt_folder *in, char found[PATH_MAX])
 {
-    size_t damaged = 0;
+    size_t seen = 0;
     bool gone = in->fd >= 0;
 
-    for (int i = 0; i < DT_CHECKPOINT_LOOKS && gone && !found[0]; i++)
-        DT_TRY(look(t, in, found, &damaged, &gone));
-    if (found[0] || damaged == 0)
+    for (int i = 0; i < LOOKS && gone && seen == 0 && !found[0]; i++)
+        DT_TRY(look(t, in, found, &seen, &gone));
+    if (found[0] || seen == 0 || t->judge)
         return DT_OK;
     return dt_fail(DT_FORMAT,
                    "none of the %zu checkpoints in %s is valid: put whole ones in their place, or "
                    "choose another --out to begin anew",
-                   damaged, in->path);
+                   seen, in->path);
 }
 
 dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_take *t, char found[PATH_MAX])
@@ -262,6 +252,8 @@ dt_status dt_checkpoint_find(const char *path, const dt_take *t, char found[PATH
         st = take_one(t, NULL, path);
         if (st == DT_OK)
             memcpy(found, in.path, PATH_MAX);
+        else if (t->judge)
+            st = t->judge(t->context, st);
     }
     dt_folder_close(&in);
     return st;
@@ -269,23 +261,18 @@ dt_status dt_checkpoint_find(const char *path, const dt_take *t, char found[PATH
 
 /* ---- Whose ------------------------------------------------------------------------------ */
 
-/* The run folder that RUN/checkpoints, or what is below it, belongs to; "": none. */
+/* The run folder of the checkpoint RUN/checkpoints/NAME; "": it lies in none. */
 static void run_above(const char *path, char out[PATH_MAX])
 {
-    static const char below[] = "/checkpoints";
     char mark[PATH_MAX + 16];
 
     if (!realpath(path, out))
         out[0] = '\0';
-    for (char *at = strstr(out, below); at; at = strstr(at + 1, below)) {
-        const char next = at[sizeof below - 1];
-        snprintf(mark, sizeof mark, "%.*s/options.yaml", (int)(at - out), out);
-        if ((next == '/' || next == '\0') && dt_path_exists(mark)) {
-            *at = '\0';
-            return;
-        }
-    }
-    out[0] = '\0';
+    for (int i = 0; i < 2 && out[0]; i++)
+        *strrchr(out, '/') = '\0';
+    snprintf(mark, sizeof mark, "%s/options.yaml", out);
+    if (!dt_path_exists(mark))
+        out[0] = '\0';
 }
 
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
@@ -298,5 +285,62 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
     else
         memcpy(out, in.path, PATH_MAX);
     dt_folder_close(&in);
+    return DT_OK;
+}
+
+/* ---- The newest state of a run ---------------------------------------------------------- */
+
+/* Steps of the run's model, -1: it has none, or none that can be read. */
+static dt_status model_steps(const char *path, int64_t *steps)
+{
+    dt_model_meta meta = {.steps = -1};
+    dt_status st = DT_OK;
+
+    *steps = -1;
+    if (!dt_path_exists(path))
+        return DT_OK;
+    st = dt_model_describe(path, &meta);
+    if (st == DT_OK)
+        *steps = meta.steps;
+    return skip_damaged(st == DT_IO ? DT_FORMAT : st);
+}
+
+void dt_newest_note(const char *run, const char *path, int64_t step)
+{
+    dt_note("the newest state of %s is %s, step %lld", run, path, (long long)step);
+}
+
+static dt_status newest_of_run(const char *run, char out[PATH_MAX])
+{
+    char model[PATH_MAX];
+    dt_checkpoint_name name;
+    int64_t steps = -1;
+
+    DT_TRY(dt_path_join(model, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
+    DT_TRY(model_steps(model, &steps));
+    const dt_status st =
+        dt_checkpoint_find(run, &(dt_take){.first = steps + 1, .end = INT64_MAX}, out);
+    if (st == DT_FORMAT && steps >= 0)
+        dt_fail_clear(); /* those that are newer than the model are damaged */
+    else
+        DT_TRY(st);
+    if (!out[0] && steps < 0)
+        return dt_fail(DT_NOINPUT, "run folder %s has neither a model nor a valid checkpoint", run);
+    if (!out[0])
+        memcpy(out, model, sizeof model);
+    else if (dt_checkpoint_name_parse(strrchr(out, '/') + 1, &name))
+        steps = name.step;
+    dt_newest_note(run, out, steps);
+    return DT_OK;
+}
+
+dt_status dt_newest_model(const char *path, char out[PATH_MAX])
+{
+    char part[PATH_MAX];
+
+    DT_TRY(dt_path_join(part, path, "checkpoints"));
+    if (dt_path_taken(part))
+        return newest_of_run(path, out);
+    snprintf(out, PATH_MAX, "%s", path);
     return DT_OK;
 }

@@ -13,25 +13,21 @@
 dt_status dt_checkpoint_remove(const dt_folder *in, const char *name)
 {
     const int fd = openat(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int result = 0;
+    int how = AT_REMOVEDIR;
+    bool good = true;
 
-    if (fd < 0) { /* a link goes itself: what it leads to is somebody else's */
-        result = errno == ENOTDIR || errno == ELOOP ? unlinkat(in->fd, name, 0) : -1;
-    } else {
-        for (int i = 0; i < DT_CHECKPOINT_FILES && result == 0; i++)
-            if (unlinkat(fd, dt_checkpoint_file_name[i], 0) != 0 && errno != ENOENT)
-                result = -1;
-        if (result == 0 && unlinkat(fd, "MANIFEST", 0) != 0 && errno != ENOENT)
-            result = -1;
-        const int error = errno;
-        close(fd);
-        errno = error;
-        if (result == 0 && unlinkat(in->fd, name, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY)
-            result = -1;
+    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+        how = 0; /* a link goes itself: what it leads to is somebody else's */
+    for (int i = 0; i <= DT_CHECKPOINT_FILES && fd >= 0 && good; i++) {
+        const char *file = i < DT_CHECKPOINT_FILES ? dt_checkpoint_file_name[i] : "MANIFEST";
+        good = unlinkat(fd, file, 0) == 0 || errno == ENOENT;
     }
-    return result == 0 ? DT_OK
-                       : dt_fail(DT_IO, "cannot remove %s/%s: %s; remove it by hand", in->path,
-                                 name, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    if (good && (unlinkat(in->fd, name, how) == 0 || errno == ENOTEMPTY))
+        return DT_OK;
+    return dt_fail(DT_IO, "cannot remove %s/%s: %s; remove it by hand", in->path, name,
+                   strerror(errno));
 }
 
 /* Of a save or a deletion that did not end. */
@@ -53,13 +49,12 @@ static dt_status sweep(const dt_folder *in)
     struct dirent **entry = NULL;
     const int n = scandirat(in->fd, ".", &entry, is_leftover, NULL);
     dt_status st = n > 0 ? dt_folder_sync(in->fd, in->path) : DT_OK;
-    const bool synced = st == DT_OK;
 
     if (n < 0)
         return dt_fail(DT_IO, "cannot list %s: %s", in->path, strerror(errno));
     for (int i = 0; i < n; i++) {
-        const dt_status one = synced ? dt_checkpoint_remove(in, entry[i]->d_name) : DT_OK;
-        st = st == DT_OK ? one : st; /* one that stays is no reason to keep the others */
+        if (st == DT_OK)
+            st = dt_checkpoint_remove(in, entry[i]->d_name);
         free(entry[i]);
     }
     free(entry);
@@ -74,16 +69,14 @@ typedef struct prune_entry {
     bool best, keep;
 } prune_entry;
 
-static dt_status look_at(const dt_folder *in, prune_entry *e)
+static void look_at(const dt_folder *in, prune_entry *e)
 {
     dt_checkpoint *c = NULL;
-    const dt_status st = dt_checkpoint_open(&c, in, e->name.text);
 
-    e->whole = st == DT_OK;
+    e->whole = dt_checkpoint_open(&c, in, e->name.text) == DT_OK;
     e->best = c && c->best;
     dt_checkpoint_close(c);
     dt_fail_clear();
-    return st == DT_NOMEM ? dt_fail(st, "no memory to look at %s", e->name.text) : DT_OK;
 }
 
 /* Marks what stays of [0, count), oldest first, whose last one was just saved. */
@@ -135,7 +128,7 @@ static dt_status prune_in(const dt_folder *in, int64_t saved, const dt_keep *kee
     DT_GO(st, dt_calloc(&entry, count + 1, sizeof *entry, "the list of checkpoints"), out);
     for (size_t i = 0; i < count; i++) {
         entry[i].name = list[i];
-        DT_GO(st, look_at(in, &entry[i]), out);
+        look_at(in, &entry[i]);
     }
     mark(entry, count, keep);
     for (size_t i = 0; i < count; i++)

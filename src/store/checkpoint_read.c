@@ -12,7 +12,7 @@
 /* ---- MANIFEST --------------------------------------------------------------------------- */
 
 static const char heading[] = "dtrain checkpoint ";
-enum { VERSION = 1 };
+enum { VERSION = 1, SMALL = 1 << 20 /* bytes of a file of text */ };
 
 const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES] = {
 #define X(name, text) text,
@@ -77,15 +77,9 @@ dt_status dt_manifest_parse(const char *path, const char *text, size_t length, d
  * the system does not let us read may be whole. */
 static dt_status file_failed(const dt_checkpoint *c, const char *name, dt_status st)
 {
-    char text[2 * PATH_MAX];
-
-    if (st == DT_OK)
-        return DT_OK;
     if (st == DT_NOINPUT)
         st = faccessat(c->in.fd, name, R_OK, 0) != 0 && errno == EACCES ? DT_IO : DT_FORMAT;
-    snprintf(text, sizeof text, "%s", dt_fail_text());
-    dt_fail_clear();
-    return dt_fail(st, "checkpoint %s: %s", c->in.path, text);
+    return st == DT_OK ? st : dt_fail_place(st, "checkpoint %s: ", c->in.path);
 }
 
 /* All of a file of at most `most` bytes, if it is what MANIFEST says; *text is freed by free(). */
@@ -138,11 +132,10 @@ static dt_status check_sizes(const dt_checkpoint *c)
 
 static dt_status read_state(dt_checkpoint *c)
 {
-    enum { MOST = 1 << 20 };
     char *text = NULL;
     size_t length = 0;
 
-    DT_TRY(read_file(c, DT_CHECKPOINT_STATE, MOST, &text, &length));
+    DT_TRY(read_file(c, DT_CHECKPOINT_STATE, SMALL, &text, &length));
     const dt_status st = dt_checkpoint_state_parse(c, text, length);
     free(text);
     return st;
@@ -232,25 +225,16 @@ static dt_status load_file(const dt_checkpoint *c, dt_checkpoint_file which, con
     return st;
 }
 
-static dt_status check_options(const dt_checkpoint *c)
-{
-    enum { MOST = 1 << 20 };
-    char *text = NULL;
-    size_t length = 0;
-
-    DT_TRY(read_file(c, DT_CHECKPOINT_OPTIONS, MOST, &text, &length));
-    free(text);
-    return DT_OK;
-}
-
 dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt_progress *at)
 {
     const char *normalize = into->options ? into->options->normalize : NULL;
     const dt_weights momentum = {.net = into->model.net, .master = into->momentum};
-    char now[DT_DIGEST_CHARS];
+    char now[DT_DIGEST_CHARS], *text = NULL;
+    size_t length = 0;
     dt_digest d;
 
-    DT_TRY(check_options(c));
+    DT_TRY(read_file(c, DT_CHECKPOINT_OPTIONS, SMALL, &text, &length));
+    free(text);
     DT_TRY(load_file(c, DT_CHECKPOINT_MODEL, &into->model, normalize));
     DT_TRY(load_file(c, DT_CHECKPOINT_MOMENTUM, &momentum, normalize));
     DT_TRY(dt_state_hash(&into->model, into->momentum, c->at.epoch, c->at.step, &d));
@@ -264,11 +248,11 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
     return DT_OK;
 }
 
-dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given, dt_progress *at,
-                              char hash[DT_DIGEST_CHARS])
+dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given)
 {
     dt_model_read r = {.net = NULL};
     dt_model_meta meta;
+    dt_progress at;
     dt_options o;
     dt_status st = DT_OK;
 
@@ -277,8 +261,7 @@ dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given, d
         o = *given;
     DT_GO(st, dt_options_read_model(&r, c->in.path, &o, &meta), out);
     const dt_snapshot into = {.model = r.state, .momentum = r.momentum};
-    DT_GO(st, dt_checkpoint_load(c, &into, at), out);
-    snprintf(hash, DT_DIGEST_CHARS, "%.32s", c->state_hash);
+    st = dt_checkpoint_load(c, &into, &at);
 
 out:
     dt_model_read_close(&r);

@@ -49,12 +49,9 @@ static dt_status make_temp(saving *w)
     char name[sizeof w->temp_name];
 
     snprintf(name, sizeof name, ".tmp-%s", w->name.text);
-    bool made = mkdirat(w->in.fd, name, 0755) == 0;
-    if (!made && errno == EEXIST) {
+    if (dt_folder_has(w->in.fd, name))
         DT_TRY(dt_checkpoint_remove(&w->in, name));
-        made = mkdirat(w->in.fd, name, 0755) == 0;
-    }
-    if (!made)
+    if (mkdirat(w->in.fd, name, 0755) != 0)
         return save_error(w->in.path, name);
     memcpy(w->temp_name, name, sizeof name);
     return dt_folder_open(&w->temp, w->in.fd, w->in.path, name);

@@ -10,11 +10,10 @@ dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w)
     size_t length = 0;
     FILE *f = open_memstream(&text, &length);
 
-    if (!f)
-        return dt_fail(DT_NOMEM, "no memory for the text of %s", t->shown);
-    dt_options_yaml(f, o);
-    const bool bad = ferror(f);
-    const dt_status st = fclose(f) != 0 || bad
+    if (f)
+        dt_options_yaml(f, o);
+    const bool good = f && !ferror(f);
+    const dt_status st = (f && fclose(f) != 0) || !good
                              ? dt_fail(DT_NOMEM, "no memory for the text of %s", t->shown)
                              : dt_outfile_put(t, text, length, w);
     free(text);

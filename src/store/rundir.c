@@ -120,20 +120,15 @@ bool dt_rundir_held(const char *folder)
 static bool is_own_log(const dt_rundir *d, const dt_options *o, const char *name)
 {
     const char *const logs[] = {o->log_dir, o->comm_log};
-    const size_t n = strlen(name);
-    char folder[PATH_MAX], log[PATH_MAX];
+    char path[PATH_MAX + NAME_MAX], entry[PATH_MAX], log[PATH_MAX];
 
-    for (size_t i = 0; i < DT_COUNT_OF(logs) && realpath(d->path, folder); i++) {
-        const size_t above = strlen(folder);
-        if (!realpath(logs[i], log) || strncmp(log, folder, above) != 0)
-            continue;
-        const char *in = log + above;
-        if (in[0] == '\0' && fnmatch("rank-*.log", name, 0) == 0)
-            return true;
-        if (in[0] == '/' && strncmp(in + 1, name, n) == 0 && (in[1 + n] == '/' || !in[1 + n]))
+    snprintf(path, sizeof path, "%s/%s", d->path, name);
+    for (size_t i = 0; i < DT_COUNT_OF(logs) && realpath(path, entry); i++) {
+        const size_t n = strlen(entry);
+        if (realpath(logs[i], log) && strncmp(log, entry, n) == 0 && (log[n] == '/' || !log[n]))
             return true;
     }
-    return false;
+    return o->log_dir[0] && fnmatch("rank-*.log", name, 0) == 0; /* --log-dir is the run's own */
 }
 
 /* What a run has left before its options were there counts for nothing. */

@@ -128,8 +128,8 @@ dt_status dt_checkpoint_last(const char *run, char name[DT_CHECKPOINT_NAME],
 
 /* A checkpoint that is open to be read; its MANIFEST, state.json and sizes are checked. */
 typedef struct dt_checkpoint dt_checkpoint;
-/* What was saved with it, borrowed from c: printable ASCII, as dt_checkpoint_plain makes it of what
- * the run had. Of an option that was not saved: NULL. */
+/* What was saved with it, borrowed from c, as dt_checkpoint_plain makes it of what the run had: one
+ * line of UTF-8. Of an option that was not saved: NULL. */
 const char *dt_checkpoint_path(const dt_checkpoint *c);
 const char *dt_checkpoint_data(const dt_checkpoint *c);
 const char *dt_checkpoint_class(const dt_checkpoint *c);
@@ -144,21 +144,18 @@ const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS]);
  * On failure the arrays hold anything. */
 dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
                              dt_progress *at) DT_MUST_CHECK;
-/* The same, into memory that is taken for it, of the network that the model names, or that `given`
- * (or NULL) means. Copies the state_hash. */
-dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given, dt_progress *at,
-                              char hash[DT_DIGEST_CHARS]) DT_MUST_CHECK;
-
-/* Which checkpoints are wanted: of steps from `first` to `end` - 1, accepted by `take`; NULL:
- * dt_checkpoint_check. DT_FORMAT of `take` means that the checkpoint is not valid, other failures
- * end the search. */
+/* Which checkpoints are wanted: of steps from `first` to `end` - 1, accepted by `take`; NULL: each
+ * that is valid. DT_FORMAT of `take` means that the checkpoint is not valid. */
 typedef struct dt_take {
     int64_t first, end;
     dt_status (*take)(void *context, const dt_checkpoint *c);
+    /* What becomes of a failure, or of DT_DECLINED by `take`; DT_OK: the search continues. NULL: a
+     * checkpoint that is not valid is reported by a warning and skipped, others end the search. */
+    dt_status (*judge)(void *context, dt_status st);
     void *context;
 } dt_take;
-/* The newest such checkpoint of a run; found[0] = 0: there is none in that range. One that is not
- * valid is reported by a warning and skipped; one that is pruned meanwhile is passed over.
+/* The newest such checkpoint of a run; found[0] = 0: there is none in that range. One that is
+ * pruned meanwhile is passed over.
  * DT_FORMAT: there are some, and none is valid; DT_UNSUPPORTED, DT_IO: one is of a newer format,
  * or could not be read, and may be valid; DT_NOMEM. */
 dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_take *t,
@@ -201,8 +198,6 @@ void dt_saver_close(dt_saver *v); /* waits; NULL is allowed */
  * says which. Ones that are not valid are reported by warnings and skipped.
  * DT_NOINPUT: the run holds neither; DT_FORMAT, DT_IO. Local. */
 dt_status dt_newest_model(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
-/* That note. Local. */
-void dt_newest_note(const char *run, const char *path, int64_t step);
 
 /* ---- Commands on files ------------------------------------------------------------------- */
 

@@ -98,7 +98,7 @@ if [ -z "${ASAN_OPTIONS:-}" ]; then # whose shadow is larger than any limit
     (ulimit -v 600000 && "$DTRAIN_BIN" verify "$tmp/sparse" >"$tmp/stdout" 2>"$tmp/stderr")
     code=$?
     cases=$((cases + 1))
-    [ "$code" = 0 ] || complain "a sparse file of 800 MiB in 600 MB of memory"
+    [ "$code" = 65 ] && grep -q "holds no classifier" "$tmp/stderr" || complain "a sparse file of 800 MiB"
 fi
 # nor with the network that it names
 perl -e 'binmode STDOUT; local $/; open my $f, "<:raw", $ARGV[0]; my $all = <$f>;

@@ -29,6 +29,8 @@ def load(path): # the header, counts of batches, which come first, and numbers
     first = 8 + n + max(t["data_offsets"][1] for k, t in header.items() if k.endswith("_tracked"))
     return header, array.array("q", data[8 + n:first]), array.array("f", data[first:])
 (header, steps, mean), *parts = [load(p) for p in sys.argv[1:]]
+trained = [p[0]["__metadata__"].pop("dtrain.steps") for p in parts]
+assert trained == ["1", "2", "3"] and header["__metadata__"].pop("dtrain.steps") == "3"
 assert all(header == p[0] for p in parts)
 assert steps == parts[-1][1] and set(steps) == {3}
 assert mean == array.array("f", (((a + b) + c) / 3 for a, b, c in zip(*(p[2] for p in parts))))

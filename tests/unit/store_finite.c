@@ -144,17 +144,22 @@ static void put_tensor(const char *folder, const char *dtype, size_t size, size_
     free(data);
 }
 
-static dt_status check_file(const fixture *f, const char *dtype, size_t size, size_t at,
-                            uint64_t bits)
+/* The first element that is not finite. */
+static size_t look_at_file(const fixture *f, const char *dtype, size_t size, size_t at,
+                           uint64_t bits)
 {
-    const char *path = folder_path(f->run, "x.safetensors");
+    const size_t count = (1 << 20) + 3;
+    float *x = calloc(count, sizeof *x);
     dt_safetensors *file = NULL;
 
+    assert_non_null(x);
     put_tensor(f->run, dtype, size, at, bits);
-    assert_ok(dt_safetensors_open(&file, path));
-    const dt_status st = dt_finite_file(file, path);
+    assert_ok(dt_safetensors_open(&file, folder_path(f->run, "x.safetensors")));
+    assert_ok(dt_safetensors_read_floats(file, dt_safetensors_get(file, 0), 0, count, x));
+    const size_t bad = dt_finite_floats(x, count);
     dt_safetensors_close(file);
-    return st;
+    free(x);
+    return bad;
 }
 
 static void every_type_is_looked_at(void **state)
@@ -170,7 +175,6 @@ static void every_type_is_looked_at(void **state)
     };
     static const size_t place[] = {0, 1 << 17, (1 << 20) - 1, (1 << 20) + 2};
     fixture *f = *state;
-    char text[100];
 
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
         const char *dtype = rows[i].dtype;
@@ -179,14 +183,11 @@ static void every_type_is_looked_at(void **state)
         const uint64_t bad[] = {rows[i].infinity, rows[i].infinity | 1, rows[i].infinity ^ sign};
         for (size_t k = 0; k < DT_COUNT_OF(place) * DT_COUNT_OF(bad); k++) {
             const size_t at = place[k / DT_COUNT_OF(bad)];
-            snprintf(text, sizeof text, "'x': element %zu is not a finite number", at);
-            assert_fails(check_file(f, dtype, size, at, bad[k % DT_COUNT_OF(bad)]), DT_FORMAT,
-                         text);
+            assert_int_equal(look_at_file(f, dtype, size, at, bad[k % DT_COUNT_OF(bad)]), at);
         }
-        assert_ok(check_file(f, dtype, size, 5, rows[i].largest));
-        assert_ok(check_file(f, dtype, size, 5, rows[i].largest ^ sign));
+        assert_int_equal(look_at_file(f, dtype, size, 5, rows[i].largest), (1 << 20) + 3);
+        assert_int_equal(look_at_file(f, dtype, size, 5, rows[i].largest ^ sign), (1 << 20) + 3);
     }
-    assert_ok(check_file(f, "I64", 8, 5, UINT64_MAX)); /* has none */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
