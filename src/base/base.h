@@ -26,7 +26,7 @@
     X(NOINPUT, 66, "missing or unreadable input")                                                  \
     X(BUG, 70, "internal error: please report it")                                                 \
     X(SHAPE, 70, "tensor shapes do not fit together")                                              \
-    X(BACKEND, 70, "oneDNN or BLAS refused a call")                                                \
+    X(BACKEND, 70, "oneDNN refused a call")                                                \
     X(NOMEM, 71, "out of memory or another limit of the system")                                   \
     X(COMM, 71, "MPI call failed")                                                                 \
     X(CANTCREATE, 73, "cannot create output")                                                      \

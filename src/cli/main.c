@@ -51,24 +51,20 @@ out:
     return st;
 }
 
-/* Two libraries read what follows when they are loaded, so the program starts itself once more
- * with what the user did not choose. Threads of libgomp that wait by spinning take the cores
- * from other ranks' threads: a step with more threads than cores becomes 20 times slower
- * (measured). OpenBLAS starts threads of its own, which are never used (blas.c), and its
- * exit waits for ever for a thread that could not be started. Where
+/* Threads of libgomp that wait by spinning take the cores from other ranks' threads: a step with
+ * more threads than cores becomes 20 times slower (measured). libgomp reads how long they spin when
+ * it is loaded, so where the user did not choose, the program starts itself once more. Where
  * libgomp has bound this thread (OMP_PROC_BIND), the next start gets all CPUs again. */
 static void main_settle_threads(char **argv)
 {
     char path[PATH_MAX];
     cpu_set_t all;
-    const bool waits = getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT");
 
-    if (waits && getenv("OPENBLAS_NUM_THREADS"))
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
         return;
     /* By its own path, not /proc/self/exe: a list of processes shows the name it is started by. */
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0 || setenv("OPENBLAS_NUM_THREADS", "1", 0) != 0 ||
-        (!waits && setenv("GOMP_SPINCOUNT", "10000", 1) != 0))
+    if (length <= 0 || setenv("GOMP_SPINCOUNT", "10000", 1) != 0)
         return;
     path[length] = '\0';
     dt_machine_cpus(&all);

@@ -94,12 +94,6 @@ bool dt_decoder_asked(int argc, char **argv)
 
 int dt_decoder_serve(void)
 {
-    const char *threads = getenv("OPENBLAS_NUM_THREADS");
-    char name[] = "dtrain", *argv[] = {name, decoder_word, NULL};
-
-    /* seccomp binds only the calling thread, and OpenBLAS has started its own before main. */
-    if ((!threads || strcmp(threads, "1") != 0) && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
-        execv("/proc/self/exe", argv);
     prctl(PR_SET_NAME, "dtrain-images", 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (dt_pixels_open() != DT_OK)

@@ -93,7 +93,7 @@ dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab) DT_MUST
 
 typedef struct dt_model_opts {
     dt_dtype precision;
-    const char *kernels; /* "auto", "tiles", "onednn", "blas" */
+    const char *kernels; /* "auto", "tiles", "onednn" */
     int threads;         /* >= 1; results do not depend on it */
     float label_smoothing;
     float loss_epsilon; /* of log(p + epsilon) in the loss; 0: log-sum-exp, without one */
@@ -105,7 +105,7 @@ typedef struct dt_model dt_model;
  * DT_CONFIG for an unknown kernel row. */
 dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *type) DT_MUST_CHECK;
 /* One file kernels/<name>.c each, best first. */
-#define DT_KERNEL_LIST(X) X(tiles) X(onednn) X(blas)
+#define DT_KERNEL_LIST(X) X(tiles) X(onednn)
 /* Library and version behind row i of the kernels; false: there is no row i. */
 bool dt_kernel_library(size_t i, const char **name, char *version, size_t size);
 

@@ -3,7 +3,7 @@
 # that a run which they start is the run that mpirun starts.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
-unset OPENBLAS_NUM_THREADS # as users start it: it starts itself once more
+unset GOMP_SPINCOUNT # as users start it: it starts itself once more
 ranks=1 # they need none
 unset "${!OMPI_MCA_oob_tcp_keepalive_@}" # what scripts/setup.sh says already is not shown
 

@@ -2,7 +2,7 @@
 # Little memory, stack or files (ulimit): a command does what it should or says what is missing, and
 # ends.
 . "$DTRAIN_SOURCE/tests/support/cli.bash"
-unset OPENBLAS_NUM_THREADS # as users start it: it starts itself once more
+unset GOMP_SPINCOUNT # as users start it: it starts itself once more
 if [ -n "${ASAN_OPTIONS:-}" ]; then
     echo "SKIPPED: address space: sanitizers map terabytes"
     exit 99

@@ -2,7 +2,7 @@
 # What the system sees of a run: processes that are called dtrain.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
-unset OPENBLAS_NUM_THREADS # as users start it: it starts itself once more
+unset GOMP_SPINCOUNT # as users start it: it starts itself once more
 
 # called NP: each rank of a run is found by its name, by its threads' too, although the
 # program starts itself once more to have a short GOMP_SPINCOUNT.

@@ -4,7 +4,7 @@
 # SIGINT ends at once.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
-unset OPENBLAS_NUM_THREADS # as users start it: it starts itself once more
+unset GOMP_SPINCOUNT # as users start it: it starts itself once more
 
 # Steps and tests long enough to be met in the middle; two steps an epoch.
 sizes=(--image-size 64 --width-divisor 8)

@@ -6,7 +6,6 @@ int main(void)
 {
     static golden_case cases[] = {
         {"resnet50-decisive", DT_F32, "onednn"},
-        {"resnet50-decisive", DT_F32, "blas"},
         {"resnet50-decisive", DT_BF16, "auto"},
         {"resnet50-cifar-real", DT_F32, "onednn"},
         {"resnet50-cifar-real", DT_BF16, "auto"},

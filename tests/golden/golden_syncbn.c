@@ -64,7 +64,6 @@ int main(void)
     static golden_case cases[] = {
         {"vgg11-sync-decisive", DT_F32, "onednn"},
         {"resnet50-narrow-sync-decisive", DT_F32, "onednn"},
-        {"resnet50-narrow-sync-decisive", DT_F32, "blas"},
     };
     const int bad = golden_tests(cases, DT_COUNT_OF(cases), whole_batch);
 

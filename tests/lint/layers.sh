@@ -44,7 +44,6 @@ quarantine() { # regex, allowed path regex
 }
 quarantine 'mpi\.h' 'src/dist/[a-z_0-9]+\.(c|h):'
 quarantine '(oneapi/dnnl/)?dnnl' 'src/model/kernels/onednn[a-z_]*\.[ch]:'
-quarantine '(openblas/)?cblas' 'src/model/kernels/blas\.c:'
 quarantine 'stb_image' 'src/data/pixels\.c:'
 quarantine 'xxhash' 'src/base/'
 quarantine 'hwloc' 'src/base/'

@@ -166,8 +166,7 @@ static void check_split(const bench_case *c, const split *s)
 
 static void groups_equal_batches(void **state)
 {
-    static const bench_case cases[] = {
-        {"resnet50", "onednn", DT_F32}, {"resnet50", "blas", DT_F32}, {"vgg11", "onednn", DT_F32}};
+    static const bench_case cases[] = {{"resnet50", "onednn", DT_F32}, {"vgg11", "onednn", DT_F32}};
     static const split splits[] = {
         {5, {2, 2, 2, 2, 0}, {8}},       {5, {3, 3, 2, 0, 0}, {8}},    {5, {0, 1, 7, 0, 0}, {8}},
         {2, {2, 2, 1, 0, 3}, {4, 1, 3}}, {3, {2, 2, 1, 0, 3}, {5, 3}},
@@ -185,7 +184,7 @@ static void alone_is_alone(void **state)
 {
     (void)state;
     static const bench_case cases[] = {
-        {"resnet50", "onednn", DT_F32}, {"resnet50", "auto", DT_BF16}, {"vgg11", "blas", DT_F32}};
+        {"resnet50", "onednn", DT_F32}, {"resnet50", "auto", DT_BF16}, {"vgg11", "auto", DT_F32}};
     static const int64_t sizes[WAVE_MOST] = {3, 2, 0, 3};
 
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

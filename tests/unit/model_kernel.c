@@ -13,18 +13,17 @@ static void test_choice(void **state)
     c.oh = c.ow = c.threads = 1;
     assert_ok(dt_kernel_choose("auto", &c, DT_PASS_DATA, &k));
     assert_string_equal(k->name, dt_isa_current() >= DT_ISA_AVX512 ? "tiles" : "onednn");
-    assert_ok(dt_kernel_choose("blas", &c, DT_PASS_WEIGHTS, &k));
-    assert_string_equal(k->name, "blas");
+    assert_ok(dt_kernel_choose("onednn", &c, DT_PASS_WEIGHTS, &k));
+    assert_string_equal(k->name, "onednn");
     assert_fails(dt_kernel_choose("cudnn", &c, DT_PASS_FORWARD, &k), DT_UNSUPPORTED, "'cudnn'");
     assert_ok(dt_precision_choose("auto", "auto", &type));
     assert_int_equal(type, can ? DT_BF16 : DT_F32);
     assert_ok(dt_precision_choose("fp32", "onednn", &type));
     assert_int_equal(type, DT_F32);
-    assert_ok(dt_precision_choose("auto", "blas", &type));
+    assert_ok(dt_precision_choose("auto", "onednn", &type));
     assert_int_equal(type, DT_F32);
-    for (int i = 0; i < 2; i++) /* bf16 is tiles' alone */
-        assert_fails(dt_precision_choose("bf16", i ? "blas" : "onednn", &type), DT_UNSUPPORTED,
-                     can ? "or --kernels auto" : "--kernels auto --isa amx");
+    assert_fails(dt_precision_choose("bf16", "onednn", &type), DT_UNSUPPORTED, /* tiles' alone */
+                 can ? "or --kernels auto" : "--kernels auto --isa amx");
     assert_fails(dt_precision_choose("fp16", "auto", &type), DT_CONFIG, "'fp16'");
     assert_fails(dt_precision_choose("fp32", "cudnn", &type), DT_CONFIG, "'cudnn'");
     dt_isa_limit(DT_ISA_AVX2); /* the last test: it cannot be lifted */

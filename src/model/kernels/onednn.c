@@ -327,6 +327,21 @@ static dt_status onednn_run(void *state, const dt_conv_args *a)
     return onednn_check((dnnl_status_t)worst, "execute");
 }
 
+double dt_onednn_seconds(float *matrix, int side, int threads)
+{
+    const size_t all = (size_t)side * (size_t)side;
+    const int before = omp_get_max_threads();
+
+    omp_set_num_threads(1);
+    const double start = dt_seconds();
+#pragma omp parallel num_threads(threads)
+    (void)dnnl_sgemm('N', 'N', side, side, side, 1.0f, matrix, side, matrix + all, side, 0.0f,
+                     matrix + (size_t)(2 + omp_get_thread_num()) * all, side);
+    const double seconds = dt_seconds() - start;
+    omp_set_num_threads(before);
+    return seconds;
+}
+
 /* Each tensor of a part has fewer elements than 2^31: oneDNN computes many sizes with int. */
 static bool onednn_supports(const dt_conv *c, dt_pass pass)
 {

@@ -9,7 +9,7 @@ dt_status onednn_check(dnnl_status_t s, const char *what)
         return DT_OK;
     const dnnl_version_t *v = dnnl_version();
     return dt_fail(s == dnnl_out_of_memory ? DT_NOMEM : DT_BACKEND,
-                   "oneDNN %d.%d.%d, %s: %s (try --kernels blas)", v->major, v->minor, v->patch,
+                   "oneDNN %d.%d.%d, %s: %s", v->major, v->minor, v->patch,
                    what, dnnl_status2str(s));
 }
 

@@ -30,9 +30,9 @@ void dt_bias_gradient(const dt_conv *c, const void *dy, void *scratch, float *db
 
 /* Whether each of these products of sizes is at most `most`; sizes below 1 count as 1. */
 bool dt_conv_fits(const int64_t size[][4], size_t count, int64_t most);
-/* Seconds of a product of two square matrices by OpenBLAS in each thread at once, see peaks.c.
+/* Seconds of a product of two square matrices by oneDNN in each thread at once, see peaks.c.
  *   matrix  [2 + threads][side][side]: the factors, then each thread's product */
-double dt_blas_seconds(float *matrix, int side, int threads);
+double dt_onednn_seconds(float *matrix, int side, int threads);
 /* Elements of one image of x and of y. */
 static inline size_t dt_conv_x_image(const dt_conv *c)
 {

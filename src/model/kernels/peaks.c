@@ -67,7 +67,7 @@ static double peak_tiles(const dt_tile_backend *w, dt_dtype type, int threads)
     return flops * (double)rounds * (double)threads / best;
 }
 
-/* ---- Where float32 has no tiles: OpenBLAS, each thread a product of its own ----------------- */
+/* ---- Where float32 has no tiles: oneDNN, each thread a product of its own ------------------- */
 
 static dt_status peak_sgemm(dt_peaks *p, int threads)
 {
@@ -76,14 +76,14 @@ static dt_status peak_sgemm(dt_peaks *p, int threads)
 
     DT_TRY(dt_slab_create(&slab, (size_t)(2 + threads) * each * sizeof(float), "a peak"));
     dt_fill_uniform(slab.mem, 2 * each, -1, 1, 1, DT_STREAM_TEST, 0);
-    double best = dt_blas_seconds(slab.mem, PEAK_MATRIX, threads); /* takes the pages */
+    double best = dt_onednn_seconds(slab.mem, PEAK_MATRIX, threads); /* takes the pages */
     for (int i = 0; i < PEAK_TRIES; i++) {
-        const double seconds = dt_blas_seconds(slab.mem, PEAK_MATRIX, threads);
+        const double seconds = dt_onednn_seconds(slab.mem, PEAK_MATRIX, threads);
         best = DT_MIN(best, seconds);
     }
     dt_slab_destroy(&slab);
     p->flops[DT_F32] = 2.0 * (double)each * PEAK_MATRIX * (double)threads / best;
-    snprintf(p->flops_by[DT_F32], sizeof p->flops_by[0], "blas sgemm");
+    snprintf(p->flops_by[DT_F32], sizeof p->flops_by[0], "onednn sgemm");
     return DT_OK;
 }
 
