@@ -69,12 +69,10 @@ dt_status dt_file_read(int folder, const char *name, size_t most, char **text, s
     int fd = -1;
 
     DT_TRY(dt_file_open(folder, name, &fd, &bytes));
-    dt_status st = DT_OK;
-    if ((uint64_t)bytes > most)
-        st = dt_fail(DT_FORMAT, "%s: has %lld bytes, at most %zu are expected", name,
-                     (long long)bytes, most);
-    if (st == DT_OK)
-        st = dt_calloc(&all, (size_t)bytes + 1, 1, name);
+    dt_status st = (uint64_t)bytes > most
+                       ? dt_fail(DT_FORMAT, "%s: has %lld bytes, at most %zu are expected", name,
+                                 (long long)bytes, most)
+                       : dt_calloc(&all, (size_t)bytes + 1, 1, name);
     if (st == DT_OK)
         st = dt_file_read_at(fd, name, 0, all, (size_t)bytes);
     close(fd);

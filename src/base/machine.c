@@ -28,22 +28,6 @@ void dt_machine_cpus(cpu_set_t *set)
         CPU_ZERO(set); /* more CPUs than a set holds */
 }
 
-/* Hardware threads in the affinity mask; 0 when the kernel does not tell. */
-static int machine_affinity(void)
-{
-    cpu_set_t set;
-
-    dt_machine_cpus(&set);
-    return CPU_COUNT(&set);
-}
-
-static int machine_least(int a, int b)
-{
-    if (a <= 0 || b <= 0)
-        return DT_MAX(a, b);
-    return DT_MIN(a, b);
-}
-
 static uint64_t machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
 {
     const hwloc_obj_t cache = hwloc_get_obj_by_type(topology, level, 0);
@@ -53,9 +37,9 @@ static uint64_t machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
 /* What hwloc knows. A virtual machine may show hardware threads, but no cores. */
 static void machine_topology(dt_machine *m, hwloc_topology_t topology)
 {
-    m->cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
-    if (m->cores <= 0)
-        m->cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
+    const int cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
+    if (cores > 0)
+        m->cores = cores;
     m->l2_bytes = machine_cache(topology, HWLOC_OBJ_L2CACHE);
     m->l3_bytes = machine_cache(topology, HWLOC_OBJ_L3CACHE);
 
@@ -77,7 +61,7 @@ void dt_host_name(char host[DT_HOST_CHARS])
 
 void dt_machine_describe(dt_machine *m)
 {
-    *m = (dt_machine){.cpu = "unknown CPU"};
+    *m = (dt_machine){.cpu = "unknown CPU", .cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     dt_host_name(m->host);
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     if (pages > 0 && page_bytes > 0)
@@ -91,10 +75,10 @@ void dt_machine_describe(dt_machine *m)
             machine_topology(m, topology);
         hwloc_topology_destroy(topology);
     }
-    const int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (m->cores <= 0)
-        m->cores = online > 0 ? online : 1;
-    m->cores_allowed = machine_least(machine_affinity(), dt_cgroup_limits("").cpus);
-    if (m->cores_allowed <= 0)
-        m->cores_allowed = m->cores;
+    cpu_set_t mine;
+    dt_machine_cpus(&mine);
+    const int quota = dt_cgroup_limits("").cpus;
+    m->cores_allowed = CPU_COUNT(&mine) > 0 ? CPU_COUNT(&mine) : m->cores;
+    if (quota > 0)
+        m->cores_allowed = DT_MIN(m->cores_allowed, quota);
 }

@@ -52,10 +52,9 @@ void dt_slab_destroy(dt_slab *s)
 dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what)
 {
     /* calloc(0) may answer NULL, which callers would take for a failure. */
-    const size_t n = count > 0 ? count : 1, each = size > 0 ? size : 1;
-    void *p = n <= PTRDIFF_MAX / each ? calloc(n, each) : NULL;
+    void *p = calloc(DT_MAX(count, 1), DT_MAX(size, 1));
     if (!p)
-        return memory_refused((double)n * (double)each, what, strerror(ENOMEM));
+        return memory_refused((double)count * (double)size, what, strerror(ENOMEM));
     memcpy(p_out, &p, sizeof p);
     return DT_OK;
 }
@@ -80,14 +79,14 @@ static uint64_t meminfo_available(void)
  * crashes, and UCX waits for ever, where they get none. */
 static const struct {
     __rlimit_resource_t resource;
-    const char *option, *unit;
-    unsigned long long least, scale;
+    const char *option;
+    unsigned long long least, unit; /* as ulimit counts: in KiB, or files */
     const char *of;
 } limits[] = {
-    {RLIMIT_AS, "-v", "MiB", 512, 1 << 20, "address space"},
-    {RLIMIT_DATA, "-d", "MiB", 512, 1 << 20, "data"},
-    {RLIMIT_STACK, "-s", "KiB", 1024, 1 << 10, "stack"},
-    {RLIMIT_NOFILE, "-n", "files", 64, 1, "open files"},
+    {RLIMIT_AS, "-v", 512 << 10, 1024, "KiB of address space"},
+    {RLIMIT_DATA, "-d", 512 << 10, 1024, "KiB of data"},
+    {RLIMIT_STACK, "-s", 1024, 1024, "KiB of stack"},
+    {RLIMIT_NOFILE, "-n", 64, 1, "open files"},
 };
 
 static uint64_t limit_of(__rlimit_resource_t resource)
@@ -102,13 +101,12 @@ static uint64_t limit_of(__rlimit_resource_t resource)
 dt_status dt_memory_check_limits(void)
 {
     for (size_t i = 0; i < DT_COUNT_OF(limits); i++) {
-        const uint64_t limit = limit_of(limits[i].resource);
-        if (limit < limits[i].least * limits[i].scale)
+        const unsigned long long has = limit_of(limits[i].resource) / limits[i].unit;
+        if (has < limits[i].least)
             return dt_fail(DT_NOMEM,
-                           "ulimit %s gives this process %llu %s of %s, and a run and its "
-                           "libraries need at least %llu; raise it",
-                           limits[i].option, (unsigned long long)limit / limits[i].scale,
-                           limits[i].unit, limits[i].of, limits[i].least);
+                           "ulimit %s gives this process %llu %s, and a run and its libraries "
+                           "need at least %llu; raise it",
+                           limits[i].option, has, limits[i].of, limits[i].least);
     }
     return DT_OK;
 }

@@ -12,8 +12,8 @@
 
 /* ---- Commands -------------------------------------------------------------------- */
 
-/* A command is a file cmd_<name>.c that defines dt_command_<name> (cmd_calls.c has those that are
- * one call) and a row here: name, what --help says. */
+/* A command is a dt_command_<name>, in a file cmd_<name>.c of its own, with its like in
+ * cmd_network.c, or in cmd_calls.c if it is one call; and a row here: name, what --help says. */
 #define DT_COMMAND_LIST(X)                                                                         \
     X(train, "train a network (the default)")                                                      \
     X(eval, "loss and accuracy of a saved model on the test images")                               \
@@ -110,15 +110,4 @@ dt_status dt_config_read(dt_layer *layer, const char *path) DT_MUST_CHECK;
 dt_status dt_config_parse(dt_layer *layer, const char *path, const char *text,
                           size_t length) DT_MUST_CHECK;
 enum { DT_CONFIG_BYTES = 256 << 10 }; /* at most: all options at their longest are fewer */
-
-/* ---- For commands that show a network -------------------------------------------- */
-
-typedef struct dt_preview {
-    dt_net *net;
-    dt_model *model;
-    dt_plan *plan; /* training mode, one shard's batch */
-} dt_preview;
-/* On rank 0 build the network for 10 classes as the options say, and call `show`. Collective. */
-dt_status dt_preview_show(dt_comm *c, const dt_options *o,
-                          void (*show)(const dt_preview *p)) DT_MUST_CHECK;
 #endif

@@ -141,13 +141,12 @@ dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environ
     for (; *environment; environment++)
         if (strncmp(*environment, "DTRAIN_", strlen("DTRAIN_")) == 0)
             take_variable(s, *environment, &variable);
-    /* A variable of a shell that is not set, most likely: not what a run without options is. */
-    if (argument && !argument[0])
-        return dt_fail(DT_USAGE, "--config: the name of the file is empty");
-    if (!argument && variable && !variable[0])
-        return dt_fail(DT_CONFIG, "DTRAIN_CONFIG: the name of the file is empty; unset it");
-    if (argument || variable)
-        DT_TRY(dt_config_read(&s->layer[DT_FILE_LAYER], argument ? argument : variable));
+    const char *file = argument ? argument : variable;
+    if (file && !file[0]) /* a variable of a shell that is not set, most likely */
+        return dt_fail(argument ? DT_USAGE : DT_CONFIG, "%s: the name of the file is empty",
+                       argument ? "--config" : "DTRAIN_CONFIG");
+    if (file)
+        DT_TRY(dt_config_read(&s->layer[DT_FILE_LAYER], file));
     return layers_apply(s);
 }
 
@@ -160,35 +159,32 @@ typedef struct saved {
     char text[DT_CONFIG_BYTES];
 } saved;
 
-static dt_status saved_read(saved *v)
+static dt_status saved_load(const dt_settings *s, saved *v)
 {
     char *text = NULL;
 
+    if (s->command != &dt_command_train)
+        return DT_OK;
+    DT_TRY(dt_resume_options(&s->options, v->path));
+    if (!v->path[0])
+        return DT_OK;
     DT_TRY(dt_file_read(AT_FDCWD, v->path, sizeof v->text, &text, &v->length));
     memcpy(v->text, text, v->length);
     free(text);
     return DT_OK;
 }
 
-static dt_status saved_load(const dt_settings *s, saved *v)
-{
-    if (s->command != &dt_command_train)
-        return DT_OK;
-    DT_TRY(dt_resume_options(&s->options, v->path));
-    return v->path[0] ? saved_read(v) : DT_OK;
-}
-
-static dt_status saved_apply(const saved *v, dt_settings *s)
+/* The saved layer has been read. */
+static dt_status saved_apply(dt_settings *s)
 {
     const size_t last = DT_OPTIONS - 1;
     dt_layer *l = &s->layer[DT_SAVED_LAYER];
 
-    DT_TRY(dt_config_parse(l, v->path, v->text, v->length));
     if (!l->value[last].text) /* a run writes all options, in the table's order */
         return dt_fail(DT_CONFIG,
                        "%s ends before '%s', the last of the options that a run saves: it was "
                        "cut; put options.yaml of a checkpoint in its place",
-                       v->path, dt_option_table[last].name);
+                       l->file, dt_option_table[last].name);
     for (size_t i = 0; i < DT_OPTIONS; i++)
         if (dt_option_table[i].scope >= DT_SCOPE_HERE)
             l->value[i].text = NULL;
@@ -203,7 +199,9 @@ dt_status dt_settings_resume(dt_settings *s, dt_comm *c)
     DT_GO(st, dt_comm_agree(c, dt_calloc(&v, 1, sizeof *v, "the options of the run")), out);
     DT_GO(st, dt_comm_agree(c, dt_comm_rank(c) == 0 ? saved_load(s, v) : DT_OK), out);
     DT_GO(st, dt_comm_bcast(c, v, sizeof *v, 0), out);
-    st = dt_comm_agree(c, v->path[0] ? saved_apply(v, s) : DT_OK);
+    if (v->path[0])
+        st = dt_config_parse(&s->layer[DT_SAVED_LAYER], v->path, v->text, v->length);
+    st = dt_comm_agree(c, st == DT_OK && v->path[0] ? saved_apply(s) : st);
 out:
     free(v);
     return st;
@@ -211,15 +209,8 @@ out:
 
 dt_status dt_settings_try(dt_settings *s, const char *path)
 {
-    saved *v = NULL;
-
-    DT_TRY(dt_calloc(&v, 1, sizeof *v, "the options of the run"));
-    snprintf(v->path, sizeof v->path, "%s", path);
-    dt_status st = saved_read(v);
-    if (st == DT_OK)
-        st = saved_apply(v, s);
-    free(v);
-    return st;
+    DT_TRY(dt_config_read(&s->layer[DT_SAVED_LAYER], path));
+    return saved_apply(s);
 }
 
 /* ---- Ranks compared ------------------------------------------------------------------ */

@@ -50,71 +50,58 @@ static void follow_launcher(void)
 
 /* ---- Segments: /dev/shm/vader_segment.HOST.UID.JOB.RANK, of Open MPI 5 sm_segment.* -- */
 
-/* This user's, on this host. */
-static void find_segments(glob_t *found)
-{
-    char host[HOST_NAME_MAX + 1] = "", pattern[HOST_NAME_MAX + 64];
-
-    gethostname(host, sizeof host - 1);
-    snprintf(pattern, sizeof pattern, "/dev/shm/*_segment.%.*s*.%u.*", (int)strcspn(host, "."),
-             host, (unsigned)getuid());
-    *found = (glob_t){.gl_pathc = 0};
-    if (glob(pattern, 0, NULL, found) != 0)
-        found->gl_pathc = 0;
-}
-
-/* Those of ranks that were killed: the kernel grants a read lease only on a file that no process
- * has open or mapped for writing. A file that is made right now may not be mapped yet; ranks map
- * all files of their host when MPI starts, and none later. */
-static void remove_dead_segments(void)
+/* Remove one that belongs to ranks that were killed: the kernel grants a read lease only on a file
+ * that no process has open or mapped for writing. A file that is made right now may not be mapped
+ * yet; ranks map all files of their host when MPI starts, and none later. */
+static dt_status remove_dead(const char *path, int fd, const struct stat *info)
 {
     enum { YOUNG_S = 10 };
-    glob_t found;
-    struct stat info;
 
-    find_segments(&found);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        const int fd = open(found.gl_pathv[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-        if (fd < 0)
-            continue;
-        if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == getuid() &&
-            time(NULL) - info.st_mtime > YOUNG_S && fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
-            unlink(found.gl_pathv[i]);
-        close(fd);
-    }
-    globfree(&found);
+    if (time(NULL) - info->st_mtime > YOUNG_S && fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
+        unlink(path);
+    return DT_OK;
 }
 
 /* Take the pages of a file that holds live data: fallocate leaves it alone. */
-static dt_status reserve_segment(const char *path)
+static dt_status reserve(const char *path, int fd, const struct stat *info)
 {
-    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    struct stat info;
     int error = 0;
 
-    if (fd < 0)
-        return DT_OK; /* its run has ended */
-    if (fstat(fd, &info) == 0 && info.st_size > 0)
+    if (info->st_size > 0)
         do
-            error = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, info.st_size) ? errno : 0;
+            error = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, info->st_size) ? errno : 0;
         while (error == EINTR);
-    close(fd);
     if (error != ENOSPC && error != EDQUOT && error != ENOMEM)
         return DT_OK;
     return dt_fail(DT_NOMEM,
                    "no room for MPI's own buffers, %.1f MB per rank in %s: %s; make room in "
                    "/dev/shm or enlarge it (docker run --shm-size)",
-                   (double)info.st_size * 1e-6, path, strerror(error));
+                   (double)info->st_size * 1e-6, path, strerror(error));
 }
 
-static dt_status reserve_segments(void)
+/* Those of this user, on this host. One that cannot be opened is of a run that has ended. A lease
+ * needs a descriptor for reading alone. */
+static dt_status each_segment(dt_status (*act)(const char *path, int fd, const struct stat *info),
+                              int access)
 {
+    char host[HOST_NAME_MAX + 1] = "", pattern[HOST_NAME_MAX + 64];
     dt_status st = DT_OK;
-    glob_t found;
+    glob_t found = {.gl_pathc = 0};
+    struct stat info;
 
-    find_segments(&found);
-    for (size_t i = 0; i < found.gl_pathc && st == DT_OK; i++)
-        st = reserve_segment(found.gl_pathv[i]);
+    gethostname(host, sizeof host - 1);
+    snprintf(pattern, sizeof pattern, "/dev/shm/*_segment.%.*s*.%u.*", (int)strcspn(host, "."),
+             host, (unsigned)getuid());
+    if (glob(pattern, 0, NULL, &found) != 0)
+        return DT_OK;
+    for (size_t i = 0; i < found.gl_pathc && st == DT_OK; i++) {
+        const int fd = open(found.gl_pathv[i], access | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+        if (fd < 0)
+            continue;
+        if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == getuid())
+            st = act(found.gl_pathv[i], fd, &info);
+        close(fd);
+    }
     globfree(&found);
     return st;
 }
@@ -129,7 +116,7 @@ dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv)
      * in a container's 64 MB. The old size is enough, unless somebody chose. */
     if (!getenv("OMPI_MCA_btl_vader_segment_size")) /* the older name of the same */
         setenv("OMPI_MCA_btl_sm_segment_size", "4194304", 0);
-    remove_dead_segments();
+    DT_TRY(each_segment(remove_dead, O_RDONLY));
     DT_TRY(dt_comm_open(c, argc, argv));
-    return dt_comm_agree(*c, reserve_segments());
+    return dt_comm_agree(*c, each_segment(reserve, O_RDWR));
 }

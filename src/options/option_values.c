@@ -9,7 +9,7 @@
  * text, and say what it wants, which is followed by the row's choices or range. */
 typedef struct option_kind {
     bool (*parse)(const dt_option_row *row, const char *text, void *field);
-    void (*print)(const void *field, char *buf, size_t size);
+    void (*print)(const dt_option_row *row, const void *field, char *buf, size_t size);
     const char *want;
 } option_kind;
 
@@ -45,8 +45,9 @@ static bool text_parse(const dt_option_row *row, const char *text, void *field)
     return true;
 }
 
-static void text_print(const void *field, char *buf, size_t size)
+static void text_print(const dt_option_row *row, const void *field, char *buf, size_t size)
 {
+    (void)row;
     snprintf(buf, size, "%s", *(const char *const *)field);
 }
 
@@ -70,17 +71,14 @@ static bool count_parse(const dt_option_row *row, const char *text, void *field)
     return true;
 }
 
-static void count_print(const void *field, char *buf, size_t size)
+static void count_print(const dt_option_row *row, const void *field, char *buf, size_t size)
 {
-    snprintf(buf, size, "%lld", (long long)*(const int64_t *)field);
-}
+    const int64_t v = *(const int64_t *)field;
 
-static void auto_print(const void *field, char *buf, size_t size)
-{
-    if (*(const int64_t *)field != 0)
-        count_print(field, buf, size);
-    else
+    if (row->type == DT_OPTION_AUTO && v == 0)
         snprintf(buf, size, "auto");
+    else
+        snprintf(buf, size, "%lld", (long long)v);
 }
 
 static bool real_parse(const dt_option_row *row, const char *text, void *field)
@@ -100,12 +98,16 @@ static bool real_parse(const dt_option_row *row, const char *text, void *field)
 
 /* The shortest decimal text that reads back as the same double, as 1.0e-05 for 1e-05: in
  * YAML 1.1 a number with an exponent and no point is a word. */
-static void real_print(const void *field, char *buf, size_t size)
+static void real_print(const dt_option_row *row, const void *field, char *buf, size_t size)
 {
     const double v = *(const double *)field;
     double back = (double)NAN;
     char text[32] = "";
 
+    if (row->type == DT_OPTION_AUTO_REAL && v < 0) {
+        snprintf(buf, size, "auto");
+        return;
+    }
     for (int digits = 15; digits <= 17 && !(back >= v && back <= v); digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v);
         back = strtod(text, NULL);
@@ -113,14 +115,6 @@ static void real_print(const void *field, char *buf, size_t size)
     const int mantissa = (int)strcspn(text, "e");
     const bool point = memchr(text, '.', (size_t)mantissa) || text[mantissa] == '\0';
     snprintf(buf, size, "%.*s%s%s", mantissa, text, point ? "" : ".0", text + mantissa);
-}
-
-static void auto_real_print(const void *field, char *buf, size_t size)
-{
-    if (*(const double *)field >= 0)
-        real_print(field, buf, size);
-    else
-        snprintf(buf, size, "auto");
 }
 
 static bool flag_parse(const dt_option_row *row, const char *text, void *field)
@@ -137,8 +131,9 @@ static bool flag_parse(const dt_option_row *row, const char *text, void *field)
     return false;
 }
 
-static void flag_print(const void *field, char *buf, size_t size)
+static void flag_print(const dt_option_row *row, const void *field, char *buf, size_t size)
 {
+    (void)row;
     snprintf(buf, size, "%s", *(const bool *)field ? "true" : "false");
 }
 
@@ -147,15 +142,15 @@ static const option_kind option_kinds[] = {
                         "UTF-8 without control characters: rename it, or give a link to it"},
     [DT_OPTION_CHOICE] = {choice_parse, text_print, "one of:"},
     [DT_OPTION_COUNT] = {count_parse, count_print, "a whole number"},
-    [DT_OPTION_AUTO] = {count_parse, auto_print, "auto, or a whole number"},
+    [DT_OPTION_AUTO] = {count_parse, count_print, "auto, or a whole number"},
     [DT_OPTION_REAL] = {real_parse, real_print, "a number"},
-    [DT_OPTION_AUTO_REAL] = {real_parse, auto_real_print, "auto, or a number"},
+    [DT_OPTION_AUTO_REAL] = {real_parse, real_print, "auto, or a number"},
     [DT_OPTION_FLAG] = {flag_parse, flag_print, "true or false"},
 };
 
 const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *buf, size_t size)
 {
-    option_kinds[row->type].print((const char *)o + row->offset, buf, size);
+    option_kinds[row->type].print(row, (const char *)o + row->offset, buf, size);
     return buf;
 }
 

@@ -4,23 +4,12 @@
 #include <stddef.h>
 
 const dt_option_row dt_option_table[] = {
-#define X(type, field, scope, use, value, low, high, choices, parse, group, metavar, help)         \
-    {#field,                                                                                       \
-     DT_OPTION_##type,                                                                             \
-     DT_SCOPE_##scope,                                                                             \
-     DT_USE_##use,                                                                                 \
-     offsetof(dt_options, field),                                                                  \
-     low,                                                                                          \
-     high,                                                                                         \
-     choices,                                                                                      \
-     parse,                                                                                        \
-     group,                                                                                        \
-     metavar,                                                                                      \
-     help},
+#define X(type, field, scope, use, value, ...)                                                     \
+    {#field,     DT_OPTION_##type, DT_SCOPE_##scope, DT_USE_##use, offsetof(dt_options, field),    \
+     __VA_ARGS__},
     DT_OPTION_LIST(X)
 #undef X
 };
-const size_t dt_option_count = DT_COUNT_OF(dt_option_table);
 
 void dt_options_init(dt_options *o)
 {
@@ -35,7 +24,7 @@ void dt_options_init(dt_options *o)
 
 const dt_option_row *dt_option_find(const char *name)
 {
-    for (size_t i = 0; i < dt_option_count; i++) {
+    for (size_t i = 0; i < DT_OPTIONS; i++) {
         const char *a = dt_option_table[i].name, *b = name;
         while (*a != '\0' && (*a == *b || (*a == '_' && *b == '-')))
             a++, b++;
@@ -71,7 +60,7 @@ const dt_option_row *dt_option_nearest(const char *name)
 {
     const dt_option_row *best = dt_option_table;
 
-    for (size_t i = 1; i < dt_option_count; i++)
+    for (size_t i = 1; i < DT_OPTIONS; i++)
         if (distance(name, dt_option_table[i].name) < distance(name, best->name))
             best = &dt_option_table[i];
     return best;
@@ -123,7 +112,7 @@ void dt_options_yaml(FILE *f, const dt_options *o)
     char value[DT_OPTION_CHARS];
 
     fputs("# Options of dtrain; read them back with --config.\n", f);
-    for (size_t i = 0; i < dt_option_count; i++) {
+    for (size_t i = 0; i < DT_OPTIONS; i++) {
         const dt_option_row *row = &dt_option_table[i];
         const char *quote = row->type == DT_OPTION_TEXT ? "\"" : "";
         if (strcmp(group, row->group) != 0)

@@ -188,7 +188,7 @@ typedef enum dt_option_scope {
         "also time, work and limit of each layer and pass, and of each phase")                     \
     DT_FLAG(X, watch, COMMAND, COMMANDS(" status"), false, "Other commands",                       \
         "again every two seconds, until the run is over")                                          \
-    DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval"), false, "Other commands",                \
+    DT_FLAG(X, json, COMMAND, COMMANDS(" bench eval"), false, "Other commands",                \
         "print JSON (bench --exchange all, --scaling: an object a line)")
 /* clang-format on */
 
@@ -266,7 +266,6 @@ typedef struct dt_option_row {
     const char *group, *metavar, *help;
 } dt_option_row;
 extern const dt_option_row dt_option_table[];
-extern const size_t dt_option_count;
 
 /* All defaults. Local. */
 void dt_options_init(dt_options *o);

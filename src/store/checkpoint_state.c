@@ -26,7 +26,7 @@ static json_t *options_json(const dt_options *o)
     json_t *j = json_object();
     char text[DT_OPTION_CHARS];
 
-    for (size_t i = 0; j && i < dt_option_count; i++) {
+    for (size_t i = 0; j && i < DT_OPTIONS; i++) {
         dt_option_text(&dt_option_table[i], o, text, sizeof text);
         if (json_object_set_new(j, dt_option_table[i].name, plain_json(text)) != 0) {
             json_decref(j);

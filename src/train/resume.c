@@ -45,7 +45,7 @@ static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
     char now[DT_OPTION_CHARS], data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
     bool other = false;
 
-    for (size_t i = 0; i < dt_option_count; i++) {
+    for (size_t i = 0; i < DT_OPTIONS; i++) {
         const dt_option_row *row = &dt_option_table[i];
         if (row->scope >= DT_SCOPE_HERE)
             continue;

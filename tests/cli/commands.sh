@@ -21,7 +21,6 @@ once 1 "(git $(sed -nE 's/.*DTRAIN_COMMIT "(.*)"/\1/p' "$DTRAIN_BUILD_DIR/genera
 once 1 "Open MPI" version
 once 1 "epochs: 10" --print-config
 once 1 "cores_allowed" env
-once 1 '"amx":' env --json
 
 # sizes as published for these networks
 once 1 "Total params: 23,528,522" summary --image-size 64 --batch 2
@@ -30,8 +29,8 @@ once 1 "Total params: 23,520,842" summary --variant torchvision --stem cifar --b
 once 1 "Total params: 9,231,114" summary --net vgg11 --batch 2
 once 1 "Total mult-adds (G): 0.15" summary --net vgg11 --batch 1
 once 1 "master weights" plan --net vgg11 --batch 2
-accepts env --json
-must grep -qE '^  "cores_allowed": [1-9]' "$tmp/stdout"
+accepts env
+must grep -qE '^cores_allowed +[1-9]' "$tmp/stdout"
 
 # a network that cannot be built
 refuses 78 "vgg11" -- summary --net vgg11 --image-size 8

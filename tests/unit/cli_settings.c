@@ -59,7 +59,7 @@ static void words_make_commands(void **state)
         {"--lr|1", &dt_command_train},
         {"train|--lr|1", &dt_command_train},
         {"eval|--model|m", &dt_command_eval},
-        {"env|--json", &dt_command_env},
+        {"env", &dt_command_env},
         {"version", &dt_command_version},
         {"--version", &dt_command_version},
         {"--help", &dt_command_help},
@@ -123,7 +123,7 @@ static void words_make_options(void **state)
         {"--batch|4|--global-batch|8", NULL, "give one of them"},
         {"--steps|4", NULL, "--steps is an option of bench, not of train"},
         {"eval|--scaling", NULL, "--scaling is an option of bench, not of eval"},
-        {"summary|--json", NULL, "--json is an option of bench env eval, not of summary"},
+        {"summary|--json", NULL, "--json is an option of bench eval, not of summary"},
         {"config|--steps|4", "steps", "4"},
     };
 

@@ -26,7 +26,7 @@ static void rows_keep_the_rules(void **state)
     (void)state;
     dt_options_init(&defaults);
     memset(&o, 0, sizeof o);
-    for (size_t i = 0; i < dt_option_count; i++) {
+    for (size_t i = 0; i < DT_OPTIONS; i++) {
         const dt_option_row *r = &dt_option_table[i];
         assert_ptr_equal(dt_option_find(r->name), r);
         assert_null(strchr(r->name, '-'));
@@ -285,7 +285,7 @@ static void listings_hold_all(void **state)
     o.out = path;
     dt_options_yaml(f, &o);
     fclose(f);
-    for (size_t i = 0; i < dt_option_count; i++) {
+    for (size_t i = 0; i < DT_OPTIONS; i++) {
         char key[64];
         snprintf(key, sizeof key, "\n%s: ", dt_option_table[i].name);
         const char *found = strstr(text, key);

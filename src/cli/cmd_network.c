@@ -1,0 +1,190 @@
+/* cmd_network.c - dtrain plan and dtrain summary: a network that is built only to be looked at,
+ * without data and without memory for its slabs. */
+#include "cli.h"
+
+typedef struct preview {
+    dt_net *net;
+    dt_model *model;
+    dt_plan *plan; /* training mode, one shard's batch */
+} preview;
+
+/* Without data: the number of classes of CIFAR-10. */
+enum { PREVIEW_CLASSES = 10 };
+
+static dt_status preview_build(preview *s, const dt_options *given, int world)
+{
+    dt_options o = *given;
+    dt_model_opts model = {.kernels = o.kernels, .label_smoothing = (float)o.label_smoothing};
+    dt_machine machine;
+
+    DT_TRY(dt_options_check(&o, world));
+    const dt_net_spec spec = dt_options_net(&o, PREVIEW_CLASSES);
+    DT_TRY(dt_precision_choose(o.precision, o.kernels, &model.precision));
+    dt_machine_describe(&machine);
+    model.threads = o.threads ? (int)o.threads : machine.cores_allowed;
+    DT_TRY(dt_net_create(&s->net, &spec));
+    dt_options_resolve(&o, s->net);
+    model.loss_epsilon = (float)o.loss_epsilon;
+    DT_TRY(dt_model_create(&s->model, s->net, &model));
+    const int64_t largest = dt_shard_size(o.global_batch, (int)o.shards, 0, NULL);
+    return dt_plan_create(&s->plan, s->model, largest, DT_TRAIN);
+}
+
+/* On rank 0, as the options say. Collective. */
+static dt_status preview_show(dt_comm *c, const dt_options *o, void (*show)(const preview *p))
+{
+    preview p = {0};
+    dt_status st = DT_OK;
+
+    if (dt_comm_rank(c) == 0)
+        st = preview_build(&p, o, dt_comm_world(c));
+    if (p.plan)
+        show(&p);
+    dt_plan_destroy(p.plan);
+    dt_model_destroy(p.model);
+    dt_net_destroy(p.net);
+    return dt_comm_agree(c, st);
+}
+
+/* ---- plan: what the compiler of plans decided, step by step ---------------------------------- */
+
+static void plan_steps(const dt_plan *plan)
+{
+    printf("%4s  %-18s %-22s %-26s %12s %12s %12s %12s  %s\n", "step", "operation", "name",
+           "output", "bytes", "offset", "saved", "scratch", "kernels");
+    for (size_t i = 0; i < dt_plan_row_count(plan); i++) {
+        dt_plan_row r;
+        dt_plan_row_get(plan, i, &r);
+        printf("%4zu  %-18s %-22s %-26s %12zu %12zu %12zu %12zu  %s\n", i, r.op, r.name,
+               r.out_shape, r.out_bytes, r.out_offset, r.saved_bytes, r.scratch_bytes, r.kernels);
+    }
+}
+
+static void plan_totals(const preview *s)
+{
+    const size_t slab = 4 * dt_net_slab_floats(s->net);
+    const struct {
+        const char *name;
+        size_t bytes;
+    } totals[] = {
+        {"activations and their gradients (arena)", dt_plan_arena_bytes(s->plan)},
+        {"scratch", dt_plan_scratch_bytes(s->plan)},
+        {"master weights (float32)", slab},
+        {"gradients (float32)", slab},
+        {"momentum (float32)", slab},
+        {"compute weights (packed)", dt_model_packed_bytes(s->model)},
+        {"running mean and variance (float32)", 8 * dt_net_norm_channels(s->net)},
+    };
+    char digest[DT_DIGEST_CHARS];
+    size_t sum = 0;
+
+    putchar('\n');
+    for (size_t i = 0; i < DT_COUNT_OF(totals); i++) {
+        printf("%-42s %14zu bytes %10.1f MiB\n", totals[i].name, totals[i].bytes,
+               (double)totals[i].bytes / (1 << 20));
+        sum += totals[i].bytes;
+    }
+    printf("%-42s %14zu bytes %10.1f MiB\n", "one rank, without exchange and data", sum,
+           (double)sum / (1 << 20));
+    dt_digest_text(dt_plan_digest(s->plan), digest);
+    printf("%-42s %s\n", "digest", digest);
+}
+
+static void plan_show(const preview *s)
+{
+    plan_steps(s->plan);
+    plan_totals(s);
+}
+
+static dt_status plan_run(dt_comm *c, const dt_settings *s)
+{
+    return preview_show(c, &s->options, plan_show);
+}
+
+/* ---- summary: layers and their sums, as torchinfo shows them --------------------------------- */
+
+enum { SUMMARY_NAME = 48, SUMMARY_SHAPE = 30, SUMMARY_NUMBER = 16 };
+enum { SUMMARY_WIDTH = SUMMARY_NAME + SUMMARY_SHAPE + 2 * SUMMARY_NUMBER };
+
+static void summary_rule(char c)
+{
+    for (int i = 0; i < SUMMARY_WIDTH; i++)
+        putchar(c);
+    putchar('\n');
+}
+
+/* 1234567 as "1,234,567"; "--" for 0, as torchinfo has it. */
+static const char *summary_number(int64_t n, char buf[32])
+{
+    char digits[24];
+    size_t out = 0;
+    const int count = snprintf(digits, sizeof digits, "%lld", (long long)n);
+
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && (count - i) % 3 == 0)
+            buf[out++] = ',';
+        buf[out++] = digits[i];
+    }
+    buf[out] = '\0';
+    return n ? buf : "--";
+}
+
+/* One row a layer, by its name in model.safetensors; returns the work of all steps. */
+static int64_t summary_rows(const dt_plan *plan)
+{
+    int64_t macs = 0;
+
+    for (size_t i = 0; i < dt_plan_row_count(plan); i++) {
+        dt_plan_row row;
+        char label[160], a[32], b[32];
+
+        dt_plan_row_get(plan, i, &row);
+        macs += row.macs;
+        if (!row.name[0]) /* the plan's own step, no layer of the network */
+            continue;
+        snprintf(label, sizeof label, "%s (%s)", row.name, row.op);
+        printf("%-*s%-*s%*s%*s\n", SUMMARY_NAME, label, SUMMARY_SHAPE, row.out_shape,
+               SUMMARY_NUMBER, summary_number((int64_t)row.params, a), SUMMARY_NUMBER,
+               summary_number(row.macs, b));
+    }
+    return macs;
+}
+
+static void summary_show(const preview *shown)
+{
+    const dt_net_spec *spec = dt_net_spec_of(shown->net);
+    const int64_t batch = dt_plan_batch(shown->plan);
+    const size_t params = dt_net_weight_total(shown->net);
+    char number[32];
+
+    summary_rule('=');
+    printf("%-*s%-*s%*s%*s\n", SUMMARY_NAME, "Layer (operation)", SUMMARY_SHAPE, "Output Shape",
+           SUMMARY_NUMBER, "Param #", SUMMARY_NUMBER, "Mult-Adds");
+    summary_rule('=');
+    const int64_t macs = summary_rows(shown->plan);
+    summary_rule('=');
+    printf("Network: %s%s%s%s%s, %dx%d images, batch %lld\n", spec->net,
+           spec->variant[0] ? ", variant " : "", spec->variant, spec->stem[0] ? ", stem " : "",
+           spec->stem, spec->image_size, spec->image_size, (long long)batch);
+    printf("Total params: %s\n", summary_number((int64_t)params, number));
+    printf("Trainable params: %s\n", summary_number((int64_t)params, number));
+    puts("Non-trainable params: 0");
+    printf("Total mult-adds (G): %.2f\n", (double)macs / 1e9);
+    printf("GFLOP per image: %.3f (forward; training takes about 3 times that)\n",
+           2.0 * (double)macs / (double)batch / 1e9);
+    summary_rule('=');
+    printf("Input size (MB): %.2f\n",
+           (double)(batch * spec->image_size * spec->image_size) * 3 * 4 / 1e6);
+    printf("Activations and their gradients (MB): %.2f\n",
+           (double)dt_plan_arena_bytes(shown->plan) / 1e6);
+    printf("Params size (MB): %.2f\n", (double)params * 4 / 1e6);
+    summary_rule('=');
+}
+
+static dt_status summary_run(dt_comm *c, const dt_settings *s)
+{
+    return preview_show(c, &s->options, summary_show);
+}
+
+const dt_command dt_command_plan = {.name = "plan", .run = plan_run, .computes = true};
+const dt_command dt_command_summary = {.name = "summary", .run = summary_run};
