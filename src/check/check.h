@@ -24,7 +24,6 @@ typedef struct dt_check_subject {
     int threads, first_shard; /* this rank's */
     int bn_group;             /* shards that share statistics; 0: none */
     bool shares;              /* one copy of the weights for the node's ranks */
-    bool diverges;            /* ranks exchange nothing: their copies are not alike */
     int64_t steps_per_epoch;
     /* From here on not for dt_checks_bytes. */
     dt_weights weights;

@@ -18,7 +18,6 @@ struct dt_comm {
     int *node_start;    /* [nodes + 1] first rank of each node; owned; NULL without MPI */
     int split;          /* as how many nodes this machine is treated */
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
-    char node_why[256]; /* see dt_node_mem_create */
     double waited_s;    /* see dt_comm_waited */
     dt_comm_kept *kept; /* records of collectives, NULL if none are kept; owned */
 };

@@ -85,16 +85,13 @@ dt_status dt_comm_records_take(dt_comm *c, dt_comm_records *r) DT_MUST_CHECK;
 
 /* Make one block per node, which all its ranks map; it is 64-byte aligned, zeroed, and entirely
  * reserved. To fill it, write on the rank where dt_comm_node_rank is 0, then call dt_comm_barrier.
- * DT_NOMEM. Collective.
+ * DT_NOMEM, also if the ranks of some node cannot share memory. Agreed. Collective.
  *   bytes    (same)
  *   what     names the block in messages
- *   *memory  the block, owned by *m; or NULL (same) if the ranks of some node cannot share memory:
- *            this is no failure, *m is unchanged, and
- *   *why     (same) says why, as "X cannot ..." without a full stop; borrowed from c until the
- *            next call. Otherwise NULL */
+ *   *memory  the block, owned by *m */
 typedef struct dt_node_mem dt_node_mem;
 dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
-                             void **memory, const char **why) DT_MUST_CHECK;
+                             void **memory) DT_MUST_CHECK;
 void dt_node_mem_destroy(dt_node_mem *m); /* Local */
 
 /* ---- Shards and the tree --------------------------------------------------------- */
@@ -140,15 +137,10 @@ const void *dt_reduce_result(const dt_reduce *t, int shard);
  *   shared     exact, on one node: every rank reduces, updates and publishes its slice of one
  *              copy of the weights, in memory that the node's ranks share
  *   tree       exact: messages between nodes; inside a node like `shared` if memory can be shared
- *   ring       inexact: reduce-scatter and allgather around a ring, bucket by bucket
  *   gather, p2p, allreduce, buckets  the four methods of the CS744 tutorial; the first two are
  *              exact (a message per tensor), the last two inexact
- *   none       no exchange: the ranks diverge; to measure compute alone
  * Inexact sums are equal on all ranks, but have other bits for another number of ranks. */
-#define DT_EXCHANGE_LIST(X) DT_EXCHANGE_TRAINS_LIST(X) X(none)
-/* Those that training may use. */
-#define DT_EXCHANGE_TRAINS_LIST(X)                                                                 \
-    X(shared) X(tree) X(ring) X(gather) X(p2p) X(allreduce) X(buckets)
+#define DT_EXCHANGE_LIST(X) X(shared) X(tree) X(gather) X(p2p) X(allreduce) X(buckets)
 
 typedef struct dt_span {
     size_t first, count; /* floats */
@@ -164,9 +156,6 @@ typedef struct dt_exchange_opts {
     size_t first_bucket_bytes, bucket_bytes, last_bucket_bytes;
     bool bf16;     /* round each leaf to bf16 before it is summed (same) */
     bool lockstep; /* all leaves of a rank are written before the first is ready (same) */
-    /* Why the node's ranks cannot share memory, as dt_node_mem_create says it; NULL if they can,
-     * as far as is known (same) */
-    const char *apart;
 } dt_exchange_opts;
 typedef struct dt_exchange dt_exchange;
 
@@ -176,7 +165,7 @@ typedef struct dt_exchange_needs {
     bool shares;
     size_t slabs; /* of opts->floats each: for this rank, or for the whole node if it shares */
 } dt_exchange_needs;
-/* Choose an exchange: *needs = what it needs. If `apart` changes the choice, one line says so.
+/* Choose an exchange: *needs = what it needs.
  * DT_CONFIG: unknown name, or fewer shards than ranks; DT_UNSUPPORTED: the named exchange declines;
  * both alike on all ranks. DT_NOMEM. Local. */
 dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts,
@@ -189,7 +178,6 @@ dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *
 void dt_exchange_close(dt_exchange *x);
 const char *dt_exchange_name(const dt_exchange *x); /* of the chosen one */
 bool dt_exchange_exact(const dt_exchange *x);
-bool dt_exchange_shares(const dt_exchange *x);
 
 /* The slab [floats] to which backward of the rank's next shard writes its gradient, in ascending
  * order of shards. With `lockstep` all of them are taken before the first dt_exchange_ready. Floats
@@ -213,7 +201,7 @@ dt_status dt_exchange_publish(dt_exchange *x) DT_MUST_CHECK;
 
 typedef struct dt_exchange_stats {
     /* The payload of this rank's messages since open; for MPI's allreduce, which does not say,
-     * what a ring moves. */
+     * the least that it can be. */
     uint64_t bytes_sent, bytes_received, messages;
     double wait_s;   /* seconds in finish and publish since open: exposed communication */
     uint64_t memory; /* bytes of this rank's buffers, or its share of the node's */

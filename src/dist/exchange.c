@@ -242,16 +242,6 @@ dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, MPI_Data
     return DT_OK;
 }
 
-void dt_exchange_cancel(MPI_Request *r, size_t count)
-{
-    for (size_t i = 0; r && i < count; i++) {
-        if (r[i] == MPI_REQUEST_NULL)
-            continue;
-        MPI_Cancel(&r[i]);
-        MPI_Request_free(&r[i]);
-    }
-}
-
 void dt_exchange_stats_get(const dt_exchange *x, dt_exchange_stats *s)
 {
     *s = x->stats;

@@ -3,7 +3,6 @@
 #include "exchange_row.h"
 #include "spans.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static const dt_exchange_row *const exchange_table[] = {
@@ -15,65 +14,51 @@ enum { EXCHANGE_ROWS = DT_COUNT_OF(exchange_table) };
 
 /* ---- Choosing a row -------------------------------------------------------------- */
 
-static dt_status exchange_form_teams(dt_exchange *x, bool shares)
+static bool exchange_row_shares(const dt_exchange *x, const dt_exchange_row *row)
+{
+    return x->comm->world > 1 && row->shares && row->shares(x);
+}
+
+static bool exchange_row_declines(const dt_exchange *x, const dt_exchange_row *row)
+{
+    return x->comm->world > 1 && row->only_shared && !exchange_row_shares(x, row);
+}
+
+/* From (same) arguments alone, so all ranks choose alike. */
+static dt_status exchange_choose(dt_exchange *x, const char *name)
+{
+    for (int i = 0; i < EXCHANGE_ROWS && !x->row; i++) {
+        const dt_exchange_row *row = exchange_table[i];
+        if (strcmp(name, row->name) == 0 ||
+            (strcmp(name, "auto") == 0 && !exchange_row_declines(x, row)))
+            x->row = row;
+    }
+    if (!x->row)
+        return dt_fail(DT_CONFIG,
+                       "--exchange %s is not for training; use one of: "
+                       "auto" DT_EXCHANGE_LIST(DT_WORD),
+                       name);
+    if (exchange_row_declines(x, x->row))
+        return dt_fail(DT_UNSUPPORTED,
+                       "exchange %s: the ranks run on %d nodes, which share no memory; use "
+                       "--exchange tree",
+                       x->row->name, x->comm->nodes);
+    return DT_OK;
+}
+
+static dt_status exchange_form_teams(dt_exchange *x)
 {
     const int world = x->comm->world;
 
-    x->shares = shares;
-    x->teams = shares ? x->comm->nodes : world;
+    x->shares = exchange_row_shares(x, x->row);
+    x->teams = x->shares ? x->comm->nodes : world;
     x->team_ranks = world / x->teams;
     x->team = x->comm->rank / x->team_ranks;
     x->team_first = x->team * x->team_ranks;
-    dt_fold_release(&x->inner);
-    dt_fold_release(&x->outer);
     DT_TRY(dt_fold_init(&x->inner, (dt_groups){x->shards, world, x->team_first, 1, x->team_ranks},
                         NULL, false));
     return dt_fold_init(&x->outer, (dt_groups){x->shards, world, 0, x->team_ranks, x->teams}, NULL,
                         true);
-}
-
-/* With x->row under trial: whether it declines. `why`: where it does, or where ranks cannot
- * share what they would; then in one line. */
-static dt_status exchange_try(dt_exchange *x, const dt_exchange_opts *o, char *why, size_t room,
-                              bool *declines)
-{
-    const bool would = x->comm->world > 1 && x->row->shares && x->row->shares(x);
-
-    DT_TRY(exchange_form_teams(x, would && !o->apart));
-    *declines = x->comm->world > 1 && x->row->only_shared && !x->shares;
-    why[0] = '\0';
-    if (would && o->apart)
-        snprintf(why, room, "exchange %s: %s; --exchange tree sends messages instead", x->row->name,
-                 o->apart);
-    else if (*declines)
-        snprintf(why, room,
-                 "exchange %s: the ranks run on %d nodes, which share no memory; use "
-                 "--exchange tree",
-                 x->row->name, x->comm->nodes);
-    return DT_OK;
-}
-
-/* From (same) arguments alone, so all ranks choose alike. A named row that declines is an
- * error; that memory cannot be shared is a note, unless it is `quiet`. */
-static dt_status exchange_choose(dt_exchange *x, const dt_exchange_opts *o, bool quiet)
-{
-    const bool any = strcmp(o->name, "auto") == 0;
-    char why[512] = "";
-    bool declines = true;
-
-    for (int i = 0; i < EXCHANGE_ROWS && declines; i++) {
-        if (!any && strcmp(o->name, exchange_table[i]->name) != 0)
-            continue;
-        x->row = exchange_table[i];
-        DT_TRY(exchange_try(x, o, why, sizeof why, &declines));
-        if (why[0] && o->apart && (any || !declines) && !quiet)
-            dt_note("%s", why);
-    }
-    if (!x->row)
-        return dt_fail(DT_CONFIG,
-                       "unknown exchange '%s'; use one of: auto" DT_EXCHANGE_LIST(DT_WORD),
-                       o->name);
-    return declines ? dt_fail(DT_UNSUPPORTED, "%s", why) : DT_OK;
 }
 
 /* ---- Memory ---------------------------------------------------------------------- */
@@ -132,14 +117,10 @@ static dt_status exchange_open_lines(dt_exchange *x)
 {
     const size_t bytes = (size_t)x->comm->world * sizeof *x->line;
     void *memory = NULL;
-    const char *why = NULL;
 
     if (!x->shares)
         return DT_OK;
-    DT_TRY(dt_node_mem_create(&x->lines, x->comm, bytes, "the exchange's counters", &memory, &why));
-    if (!memory)
-        return dt_fail(DT_NOMEM, "exchange %s: counters: %s; use --exchange p2p", x->row->name,
-                       why);
+    DT_TRY(dt_node_mem_create(&x->lines, x->comm, bytes, "the exchange's counters", &memory));
     x->line = memory;
     return DT_OK;
 }
@@ -158,7 +139,7 @@ static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
 }
 
 /* All that follows from the options, before any memory of the slab's size is taken. */
-static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool quiet)
+static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
 {
     const int world = x->comm->world, rank = x->comm->rank;
 
@@ -179,17 +160,18 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o, bool q
                             (dt_groups){o->shards, o->shards, x->first, 1, x->end - x->first}, NULL,
                             false));
     DT_TRY(exchange_cut(x, o));
-    return exchange_choose(x, o, quiet);
+    DT_TRY(exchange_choose(x, o->name));
+    return exchange_form_teams(x);
 }
 
-static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *o, bool quiet)
+static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *o)
 {
     dt_exchange *made = NULL;
 
     DT_TRY(dt_calloc(&made, 1, sizeof *made, "the exchange"));
     made->comm = c;
     made->mpi = MPI_COMM_NULL;
-    const dt_status st = exchange_plan(made, o, quiet);
+    const dt_status st = exchange_plan(made, o);
     if (st != DT_OK)
         dt_exchange_close(made);
     else
@@ -201,7 +183,7 @@ dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts, dt_exchange
 {
     dt_exchange *x = NULL;
 
-    DT_TRY(exchange_create(&x, c, opts, false));
+    DT_TRY(exchange_create(&x, c, opts));
     *needs = (dt_exchange_needs){.shares = x->shares,
                                  .slabs = (exchange_block(x) + opts->floats - 1) / opts->floats};
     dt_exchange_close(x);
@@ -228,7 +210,7 @@ static dt_status exchange_duplicate(dt_exchange *x)
 dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts, float *memory)
 {
     dt_exchange *made = NULL;
-    dt_status st = exchange_create(&made, c, opts, true);
+    dt_status st = exchange_create(&made, c, opts);
 
     if (st == DT_OK)
         st = exchange_open(made, memory);
@@ -277,9 +259,4 @@ const char *dt_exchange_name(const dt_exchange *x)
 bool dt_exchange_exact(const dt_exchange *x)
 {
     return x->row->exact;
-}
-
-bool dt_exchange_shares(const dt_exchange *x)
-{
-    return x->shares;
 }

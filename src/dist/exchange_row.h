@@ -137,8 +137,6 @@ dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, MPI_D
                            int to, int tag, MPI_Request *r) DT_MUST_CHECK;
 dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, MPI_Datatype type, int from,
                               int tag, MPI_Request *r) DT_MUST_CHECK;
-/* Cancel messages for which no rank waits any more, after a failure. */
-void dt_exchange_cancel(MPI_Request *r, size_t count);
 /* Add messages of `bytes` bytes each to the statistics. */
 void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received);
 /* The same for MPI's allreduce, which does not say what it moves: 2 (world - 1) / world of the span

@@ -144,13 +144,17 @@ static dt_status tree_open(dt_exchange *x)
     return DT_OK;
 }
 
-/* Also with messages under way, for which nothing waits any more. */
+/* After a failure messages may be under way, for which no rank waits any more. */
 static void tree_close(dt_exchange *x)
 {
     tree_state *t = x->state;
     const size_t requests = x->buckets * (size_t)(t->ins + t->outs + t->backs);
 
-    dt_exchange_cancel(t->request, requests);
+    for (size_t i = 0; t->request && i < requests; i++)
+        if (t->request[i] != MPI_REQUEST_NULL) {
+            MPI_Cancel(&t->request[i]);
+            MPI_Request_free(&t->request[i]);
+        }
     free(t->request);
     free(t->part);
     free(t->bucket);

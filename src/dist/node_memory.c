@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,35 +20,33 @@ struct dt_node_mem {
     dt_slab slab;
 };
 
-/* What can fail on a rank, with its errno: step << 16 | errno; 0 is success. */
-static const char *const node_step[] = {"", "creating it", "finding it in /proc", "reserving it",
-                                        "mapping it"};
-enum { NODE_CREATE = 1, NODE_FIND, NODE_RESERVE, NODE_MAP };
-
-static int64_t node_failed(int step, int error)
+static dt_status node_failed(const dt_node_mem *m, const char *step, int error)
 {
-    return error ? (int64_t)step << 16 | error : 0;
+    return dt_fail(DT_NOMEM,
+                   "%.1f MB of memory cannot be shared by a node's ranks (%s: %s); raise its limit "
+                   "of memory, start them in one container, or give --split-nodes N, which treats "
+                   "the N ranks of a node as nodes of their own",
+                   (double)m->bytes * 1e-6, step, strerror(error));
 }
 
-static const char *node_why(dt_comm *c, size_t bytes, int64_t failed)
-{
-    snprintf(c->node_why, sizeof c->node_why,
-             "%.1f MB of memory cannot be shared by a node's ranks (%s: %s)", (double)bytes * 1e-6,
-             node_step[failed >> 16], strerror((int)(failed & 0xffff)));
-    return c->node_why;
-}
-
-static int64_t node_create(dt_lent *s, size_t bytes, int *fd)
+static dt_status node_create(const dt_node_mem *m, dt_lent *s, int *fd)
 {
     *fd = memfd_create("dtrain", MFD_CLOEXEC);
-    if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0)
-        return node_failed(NODE_CREATE, errno);
-    return node_failed(NODE_CREATE, dt_lend(*fd, s));
+    if (*fd < 0 || ftruncate(*fd, (off_t)m->bytes) != 0)
+        return node_failed(m, "creating it", errno);
+    const int error = dt_lend(*fd, s);
+    return error ? node_failed(m, "creating it", error) : DT_OK;
+}
+
+static dt_status node_find(const dt_node_mem *m, const dt_lent *s, int *fd)
+{
+    const int error = dt_borrow(s, fd);
+    return error ? node_failed(m, "finding it in /proc", error) : DT_OK;
 }
 
 /* Every rank reserves and touches a share of the pages, which puts them near ranks of all
  * sockets. */
-static int64_t node_reserve(const dt_comm *c, dt_node_mem *m, int fd)
+static dt_status node_reserve(const dt_comm *c, dt_node_mem *m, int fd)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = m->bytes / page;
     const size_t ranks = (size_t)c->node_ranks, rank = (size_t)c->node_rank;
@@ -60,69 +57,46 @@ static int64_t node_reserve(const dt_comm *c, dt_node_mem *m, int fd)
         error = to > from ? posix_fallocate(fd, (off_t)from, (off_t)(to - from)) : 0;
     while (error == EINTR);
     if (error)
-        return node_failed(NODE_RESERVE, error);
+        return node_failed(m, "reserving it", error);
     void *map = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
-        return node_failed(NODE_MAP, errno);
+        return node_failed(m, "mapping it", errno);
     m->map = map;
     memset((char *)map + from, 0, to - from);
-    return 0;
-}
-
-/* Collective over the node. *failed is this rank's. The first rank's fd is to stay open
- * until all ranks have been here. */
-static dt_status node_share(dt_node_mem *m, dt_comm *c, int *fd, int64_t *failed)
-{
-    dt_lent s = {.fd = -1};
-    MPI_Request request;
-
-    *failed = c->node_rank == 0 ? node_create(&s, m->bytes, fd) : 0;
-    if (c->node_ranks > 1) {
-        DT_MPI(MPI_Ibcast(&s, sizeof s, MPI_BYTE, 0, c->team, &request));
-        DT_TRY(dt_comm_wait(c, &request, 1));
-    }
-    if (s.fd >= 0 && c->node_rank != 0)
-        *failed = node_failed(NODE_FIND, dt_borrow(&s, fd));
-    if (s.fd >= 0 && *failed == 0)
-        *failed = node_reserve(c, m, *fd);
     return DT_OK;
 }
 
-/* Errors are this rank's; *failed is the same on all. */
-static dt_status node_fill(dt_node_mem *m, dt_comm *c, size_t bytes, const char *what,
-                           int64_t *failed)
+/* Collective over the node; the outcome is this rank's. The first rank's fd is to stay open until
+ * all ranks have been here. */
+static dt_status node_share(dt_node_mem *m, dt_comm *c, int *fd)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    dt_status st = DT_OK;
-    int fd = -1;
+    dt_lent s = {.fd = -1};
+    MPI_Request request;
+    dt_status st = c->node_rank == 0 ? node_create(m, &s, fd) : DT_OK;
 
-    m->bytes = dt_align(bytes > 0 ? bytes : 1, page);
-    if (c->node_ranks > 1)
-        DT_TRY(node_share(m, c, &fd, failed));
-    else
-        st = dt_slab_create(&m->slab, bytes, what);
-    st = dt_comm_agree(c, st);
-    if (st == DT_OK)
-        st = dt_comm_max_i64(c, failed, 1);
-    if (fd >= 0)
-        close(fd);
-    return st;
+    DT_MPI(MPI_Ibcast(&s, sizeof s, MPI_BYTE, 0, c->team, &request));
+    DT_TRY(dt_comm_wait(c, &request, 1));
+    if (s.fd < 0) /* the first rank knows why */
+        return st;
+    if (c->node_rank != 0)
+        st = node_find(m, &s, fd);
+    return st == DT_OK ? node_reserve(c, m, *fd) : st;
 }
 
 dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
-                             void **memory, const char **why)
+                             void **memory)
 {
     dt_node_mem *made = NULL;
-    int64_t failed = 0;
+    int fd = -1;
 
-    *memory = NULL;
-    *why = NULL;
     DT_TRY(dt_comm_agree(c, dt_calloc(&made, 1, sizeof *made, what)));
-    const dt_status st = node_fill(made, c, bytes, what, &failed);
-    if (st != DT_OK || failed) {
+    made->bytes = dt_align(bytes > 0 ? bytes : 1, (size_t)sysconf(_SC_PAGESIZE));
+    const dt_status st = dt_comm_agree(
+        c, c->node_ranks > 1 ? node_share(made, c, &fd) : dt_slab_create(&made->slab, bytes, what));
+    if (fd >= 0)
+        close(fd);
+    if (st != DT_OK) {
         dt_node_mem_destroy(made);
-        if (st == DT_OK)
-            *why = node_why(c, bytes, failed);
         return st;
     }
     *m = made;

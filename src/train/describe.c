@@ -38,8 +38,6 @@ dt_check_subject dt_run_subject(dt_run *r)
                               .first_shard = r->first_shard,
                               .bn_group = r->bn_group,
                               .shares = r->shares,
-                              .diverges =
-                                  r->exchange && strcmp(dt_exchange_name(r->exchange), "none") == 0,
                               .steps_per_epoch = r->steps_per_epoch,
                               .weights = dt_run_weights(r),
                               .momentum = r->momentum.mem,

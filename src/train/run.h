@@ -57,7 +57,6 @@ typedef struct dt_run {
 
     dt_source *source;
     dt_node_mem *data_memory;
-    dt_slab private_data; /* where the node's ranks cannot share */
     dt_loader *loader;
 
     dt_net *net;

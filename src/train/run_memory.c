@@ -116,20 +116,16 @@ static dt_status bind_tests(dt_run *r)
     return DT_OK;
 }
 
-/* One block for all that the node shares; *why says why there is none. */
-static dt_status take_shared(dt_run *r, const slab_row rows[SLABS], const char **why)
+/* One block for all that the node shares. */
+static dt_status take_shared(dt_run *r, const slab_row rows[SLABS])
 {
     const size_t bytes = slabs_total(rows, true);
     void *memory = NULL;
 
-    *why = NULL;
     r->writes = true;
     if (!r->shares)
         return DT_OK;
-    DT_TRY(
-        dt_node_mem_create(&r->node_memory, r->comm, bytes, "weights and gradients", &memory, why));
-    if (*why)
-        return DT_OK;
+    DT_TRY(dt_node_mem_create(&r->node_memory, r->comm, bytes, "weights and gradients", &memory));
     r->writes = dt_comm_node_rank(r->comm) == 0;
     char *at = memory;
     for (int i = 0; i < SLABS; i++)
@@ -203,9 +199,7 @@ dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
 
     DT_GO(st, dt_comm_agree(r->comm, st), out);
     DT_GO(st, dt_comm_agree(r->comm, plan_slabs(r, purpose, &opts, rows)), out);
-    DT_GO(st, take_shared(r, rows, &opts.apart), out);
-    if (opts.apart) /* without what cannot be had */
-        DT_GO(st, dt_comm_agree(r->comm, plan_slabs(r, purpose, &opts, rows)), out);
+    DT_GO(st, take_shared(r, rows), out);
     DT_GO(st, dt_comm_agree(r->comm, take_memory(r, rows)), out);
     if (purpose == DT_FOR_TRAINING) {
         DT_GO(st, dt_comm_agree(r->comm, open_exchange(r, &opts)), out);

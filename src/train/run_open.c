@@ -58,34 +58,17 @@ static dt_status check_data_memory(dt_run *r)
     return DT_OK;
 }
 
-/* One copy per node; where ranks cannot share, one for each, and a line says so. */
-static dt_status take_data_memory(dt_run *r, void **memory, bool *reads)
-{
-    const size_t bytes = dt_source_bytes(r->source);
-    static const char what[] = "the data set";
-    const char *why = NULL;
-
-    DT_TRY(dt_node_mem_create(&r->data_memory, r->comm, bytes, what, memory, &why));
-    *reads = why || dt_comm_node_rank(r->comm) == 0;
-    if (!why)
-        return DT_OK;
-    dt_note("%s: %s, so every rank keeps a copy", what, why);
-    DT_TRY(dt_comm_agree(r->comm, dt_slab_create(&r->private_data, bytes, what)));
-    *memory = r->private_data.mem;
-    return DT_OK;
-}
-
 static dt_status open_data(dt_run *r)
 {
+    const bool reads = dt_comm_node_rank(r->comm) == 0;
     void *memory = NULL;
-    bool reads = true;
 
     DT_TRY(dt_comm_agree(r->comm,
                          dt_source_open(&r->source, r->o.data, r->o.subset, (uint32_t)r->o.seed)));
     DT_TRY(dt_comm_agree(r->comm, check_data_memory(r)));
-    DT_TRY(take_data_memory(r, &memory, &reads));
-    dt_status st = reads ? dt_source_load(r->source, memory, true) : DT_OK;
-    DT_TRY(dt_comm_agree(r->comm, st));
+    DT_TRY(dt_node_mem_create(&r->data_memory, r->comm, dt_source_bytes(r->source), "the data set",
+                              &memory));
+    DT_TRY(dt_comm_agree(r->comm, reads ? dt_source_load(r->source, memory, true) : DT_OK));
     return dt_comm_agree(r->comm, reads ? DT_OK : dt_source_load(r->source, memory, false));
 }
 
@@ -218,9 +201,8 @@ void dt_run_close(dt_run *r)
     dt_source_close(r->source);
     dt_node_mem_destroy(r->data_memory);
     dt_node_mem_destroy(r->node_memory);
-    dt_slab *const slabs[] = {&r->master,  &r->momentum,   &r->running,
-                              &r->packed,  &r->gradients,  &r->arena,
-                              &r->scratch, &r->check_room, &r->private_data};
+    dt_slab *const slabs[] = {&r->master,    &r->momentum, &r->running, &r->packed,
+                              &r->gradients, &r->arena,    &r->scratch, &r->check_room};
     for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
         dt_slab_destroy(slabs[i]);
     memset(r, 0, sizeof *r);

@@ -357,9 +357,6 @@ static dt_status begin(training *t)
 
 static dt_status refuse_options(const dt_options *o)
 {
-    if (strcmp(o->exchange, "all") == 0 || strcmp(o->exchange, "none") == 0)
-        return dt_fail(DT_CONFIG, "--exchange %s is for dtrain bench; choose from: auto%s",
-                       o->exchange, DT_EXCHANGE_TRAINS_LIST(DT_WORD));
     if (strcmp(o->resume, "auto") == 0 && !o->out[0])
         return dt_fail(DT_CONFIG, "--resume auto needs --out DIR, the folder of the run");
     return DT_OK;

@@ -119,16 +119,14 @@ static dt_status take(dt_watch *w, dt_comm *c, const dt_watch_opts *o)
 }
 
 /* What the ranks know of each other, put together by sums: the others' are zero. */
-static dt_status share(dt_watch *w, dt_comm *c, const dt_watch_opts *o, const char **why)
+static dt_status share(dt_watch *w, dt_comm *c, const dt_watch_opts *o)
 {
     const size_t words = (size_t)w->world * sizeof *w->who / sizeof(int64_t);
     const size_t bytes = sizeof *w->board + (size_t)w->world * sizeof *w->board->row;
     void *memory = NULL;
 
     DT_TRY(dt_comm_sum_i64(c, (int64_t *)(void *)w->who, words));
-    DT_TRY(dt_node_mem_create(&w->memory, c, bytes, "the ranks' progress", &memory, why));
-    if (!memory)
-        return DT_OK;
+    DT_TRY(dt_node_mem_create(&w->memory, c, bytes, "the ranks' progress", &memory));
     w->board = memory;
     DT_TRY(dt_progress_open(w, c, o->folder));
     dt_tell(w->board->row[w->rank].heard_ns, dt_place_clock());
@@ -158,7 +156,6 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
 {
     const double abort_s = o->abort_s > 0 ? o->abort_s : HUGE_VAL;
     const int rank = dt_comm_rank(c), first = rank - dt_comm_node_rank(c);
-    const char *why = NULL;
     dt_watch *w = NULL;
     dt_status st;
 
@@ -177,11 +174,7 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
                     .socket = -1,
                     .file = -1};
     DT_GO(st, dt_comm_agree(c, take(w, c, o)), failed);
-    DT_GO(st, share(w, c, o, &why), failed);
-    if (why) {
-        dt_warn("the ranks are not watched: %s", why);
-        goto failed;
-    }
+    DT_GO(st, share(w, c, o), failed);
     DT_GO(st, dt_comm_agree(c, threads_start(w)), failed);
     *out = w;
     return DT_OK;

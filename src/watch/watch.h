@@ -23,8 +23,7 @@ typedef struct dt_watch_opts {
                                  * where its host is silent. 0: never (same) */
 } dt_watch_opts;
 
-/* From now on the rank's changes of place are seen and judged. Where the node has no memory for the
- * board, one line says so and *w is NULL. Collective. */
+/* From now on the rank's changes of place are seen and judged. Collective. */
 dt_status dt_watch_open(dt_watch **w, dt_comm *c, const dt_watch_opts *opts) DT_MUST_CHECK;
 /* The run has ended with that exit code, as others may see. w: NULL does nothing. Local. */
 void dt_watch_close(dt_watch *w, int code);

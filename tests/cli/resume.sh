@@ -137,12 +137,12 @@ else
     echo "SKIPPED: other instructions: this CPU has the portable ones alone"
 fi
 touch "$tmp/started"
-launch 2 "${run[@]}" --exchange ring --max-steps 4 --out "$tmp/ring"
+launch 2 "${run[@]}" --exchange buckets --max-steps 4 --out "$tmp/inexact"
 judge 0 "a run with an inexact exchange"
-launch 2 --out "$tmp/ring" --resume auto --max-steps 6 --threads 1
-judge 0 "an inexact run is resumed" "dtrain: warning: exchange ring $inexact"
+launch 2 --out "$tmp/inexact" --resume auto --max-steps 6 --threads 1
+judge 0 "an inexact run is resumed" "dtrain: warning: exchange buckets $inexact"
 must test "$(grep -cF "$other_class" "$tmp/stderr")" = 0
-must test "$(grep -c '"kind":"step"' "$tmp/ring/metrics.jsonl")" = 6
+must test "$(grep -c '"kind":"step"' "$tmp/inexact/metrics.jsonl")" = 6
 
 # resumed at an epoch's end: no step of it was made, so no speed is reported
 accepts "${tiny[@]}" --epochs 2 --max-steps 4 --save-every 2 --out "$tmp/turn"

@@ -17,7 +17,7 @@ check() { # name, wanted code, command...
     bad=1
 }
 for np in 2 3; do
-    for row in tree shared ring; do
+    for row in tree shared p2p; do
         check "abort at np $np, $row" 79 timeout -k 2 60 mpirun -np "$np" "$bin" abort "$row"
     done
 done

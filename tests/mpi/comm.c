@@ -87,10 +87,8 @@ static void barrier_waits_for_all(void **state)
     (void)state;
     dt_node_mem *m = NULL;
     void *memory = NULL;
-    const char *why = NULL;
 
-    assert_ok(dt_node_mem_create(&m, comm, 64, "barrier test", &memory, &why));
-    assert_null(why);
+    assert_ok(dt_node_mem_create(&m, comm, 64, "barrier test", &memory));
     volatile char *came = memory;
     if (dt_comm_rank(comm) == dt_comm_world(comm) - 1)
         usleep(100 * 1000);
@@ -127,9 +125,7 @@ static void one_block_for_all(void **state)
 
     for (size_t k = 0; k < BLOCKS; k++) {
         void *p = NULL;
-        const char *why = NULL;
-        assert_ok(dt_node_mem_create(&block[k], comm, bytes[k], "test", &p, &why));
-        assert_null(why);
+        assert_ok(dt_node_mem_create(&block[k], comm, bytes[k], "test", &p));
         assert_int_equal((uintptr_t)p % 64, 0);
         memory[k] = p;
         if (dt_comm_node_ranks(comm) > 1)

@@ -1,13 +1,10 @@
 /* exchange.c - every exchange of the table, on one node and on several, even and uneven, in time
- * and late, with and without memory that ranks share: exact ones give the bits of the recursive
+ * and late: exact ones give the bits of the recursive
  * definition, inexact ones equal bits on all ranks. With the argument `nodes`, on several real ones
  * (namespaces.sh); with `abort ROW`, the last rank fails in mid-step (abort.sh). */
 #include "ranks.h"
 
-#include "capture.h"
 #include "gradients.h"
-
-static const char apart[] = "1.5 MB cannot be shared"; /* why ranks cannot share memory */
 
 static bool is(const char *row, const char *name)
 {
@@ -78,23 +75,20 @@ static const struct sums {
     const char *row, *takes; /* takes NULL: itself */
     int nodes;               /* at most the ranks, else there is no such case */
     void (*run)(exchange_case k, const char *takes);
-    const char *apart;
 } sums[] = {
-#define X(name) {#name, NULL, 1, run_grid, NULL},
+#define X(name) {#name, NULL, 1, run_grid},
     DT_EXCHANGE_LIST(X)
 #undef X
-        {"tree", NULL, 2, run_grid, NULL},
-    {"tree", NULL, 3, run_grid, NULL},
-    {"buckets", NULL, 2, run_one, NULL},
-    {"buckets", NULL, 3, run_one, NULL},
-    {"auto", "shared", 1, run_one, NULL},
-    {"auto", "tree", 2, run_one, NULL},
-    {"auto", "tree", 3, run_one, NULL},
-    {"auto", "tree", 1, run_one, apart},
-    {"tree", NULL, 2, run_one, apart},
-    {"shared", NULL, 1, run_late, NULL},
-    {"tree", NULL, 2, run_late, NULL},
-    {"tree", NULL, 3, run_late, NULL},
+        {"tree", NULL, 2, run_grid},
+    {"tree", NULL, 3, run_grid},
+    {"buckets", NULL, 2, run_one},
+    {"buckets", NULL, 3, run_one},
+    {"auto", "shared", 1, run_one},
+    {"auto", "tree", 2, run_one},
+    {"auto", "tree", 3, run_one},
+    {"shared", NULL, 1, run_late},
+    {"tree", NULL, 2, run_late},
+    {"tree", NULL, 3, run_late},
 };
 
 static void every_row_sums(void **state)
@@ -110,8 +104,7 @@ static void every_row_sums(void **state)
             continue;
         if (!real)
             split(s->nodes);
-        s->run((exchange_case){.row = s->row, .apart = s->apart},
-               world == 1 && s->takes ? "shared" : takes);
+        s->run((exchange_case){.row = s->row}, world == 1 && s->takes ? "shared" : takes);
     }
     if (!real)
         split(1);
@@ -184,9 +177,8 @@ static void statistics_add_up(void **state)
     for (int r = 0; r < 2 * ROWS; r++) {
         const exchange_case k = {
             .row = sums[r / 2].row, .shards = (int)world, .bucket_bytes = 12000, .bf16 = r % 2};
-        const bool star = is(k.row, "gather") || is(k.row, "p2p"),
-                   none = is(k.row, "none") || is(k.row, "shared"),
-                   whole = is(k.row, "tree") || is(k.row, "ring") || is(k.row, "buckets");
+        const bool star = is(k.row, "gather") || is(k.row, "p2p"), none = is(k.row, "shared"),
+                   whole = is(k.row, "tree") || is(k.row, "buckets");
         const int64_t bytes = is(k.row, "tree") && k.bf16 ? 2 + 4 : 4 + 4;
         const int64_t want = none ? 0 : others * (int64_t)(whole ? floats : payload) * bytes;
         dt_exchange_needs needs;
@@ -250,10 +242,10 @@ static void little_is_sent_between_nodes(void **state)
 static void some_start_early(void **state)
 {
     (void)state;
-    static const char *const row[] = {"tree", "ring", "buckets", "shared"};
+    static const char *const row[] = {"tree", "buckets", "shared"};
     const int world = dt_comm_world(comm);
 
-    for (int r = 0; r < 8; r++) {
+    for (int r = 0; r < 6; r++) {
         const bool fails = r % 2, collective = is(row[r / 2], "buckets");
         const exchange_case k = {.row = row[r / 2], .shards = world, .bucket_bytes = 4};
         dt_exchange_stats s;
@@ -303,26 +295,21 @@ static int fail_alone(const char *row)
 
 /* ---- Choice and refusal ---------------------------------------------------------- */
 
-/* What a plan returns and prints: with memory that cannot be shared, a named row that needs it
- * declines, `auto` says so in one line and takes messages, a tree over nodes sends inside them. */
-enum { ALL = -1, ONE = 1 << 1, MORE = ~ONE, HALVES = 1 << 4 | 1 << 8 }; /* 1 << ranks */
+/* What a plan returns. */
+enum { ALL = -1, MORE = ~(1 << 1), HALVES = 1 << 4 | 1 << 8 }; /* 1 << ranks */
 static const struct plans {
-    const char *row, *apart;
+    const char *row;
     int worlds, nodes, shards; /* shards: more than ranks */
     dt_status st;
     bool shares;
-    const char *fails, *prints; /* parts of the failure and of rank 0's line */
+    const char *fails; /* a part of the failure */
 } plans[] = {
-    {"shared", NULL, MORE, 1, 0, DT_OK, true, NULL, NULL},
-    {"shared", NULL, MORE, 2, 0, DT_UNSUPPORTED, false, "shared: the ranks run on 2 nodes", NULL},
-    {"shared", apart, MORE, 1, 0, DT_UNSUPPORTED, false, apart, NULL},
-    {"auto", apart, MORE, 1, 0, DT_OK, false, NULL, "exchange shared: 1.5 MB cannot be shared"},
-    {"auto", apart, ONE, 1, 0, DT_OK, false, NULL, NULL},
-    {"tree", apart, ALL, 1, 0, DT_OK, false, NULL, NULL}, /* it sends messages anyway */
-    {"tree", apart, HALVES, 2, 0, DT_OK, false, NULL, "exchange tree: "},
-    {"tree", NULL, HALVES, 2, 0, DT_OK, true, NULL, NULL},
-    {"magic", NULL, ALL, 1, 0, DT_CONFIG, false, "use one of: auto shared tree ring gather", NULL},
-    {"tree", NULL, ALL, 1, -1, DT_CONFIG, false, "shards", NULL},
+    {"shared", MORE, 1, 0, DT_OK, true, NULL},
+    {"shared", MORE, 2, 0, DT_UNSUPPORTED, false, "shared: the ranks run on 2 nodes"},
+    {"tree", ALL, 1, 0, DT_OK, false, NULL},
+    {"tree", HALVES, 2, 0, DT_OK, true, NULL},
+    {"magic", ALL, 1, 0, DT_CONFIG, false, "use one of: auto shared tree gather"},
+    {"tree", ALL, 1, -1, DT_CONFIG, false, "shards"},
 };
 
 static void choice_and_refusal(void **state)
@@ -331,22 +318,16 @@ static void choice_and_refusal(void **state)
     const int world = dt_comm_world(comm);
 
     for (const struct plans *p = plans; p < plans + sizeof plans / sizeof *plans; p++) {
-        const exchange_case k = {.row = p->row, .shards = world + p->shards, .apart = p->apart};
+        const exchange_case k = {.row = p->row, .shards = world + p->shards};
         const dt_exchange_opts o = opts_of(&k);
         dt_exchange_needs needs = {.slabs = 0};
-        capture c;
 
         if (!(p->worlds >> world & 1))
             continue;
         split(p->nodes);
-        capture_begin(&c);
         const dt_status st = dt_exchange_plan(comm, &o, &needs);
-        const int lines = capture_end(&c);
         assert_int_equal(st, p->st);
         assert_int_equal(needs.shares, p->shares);
-        assert_int_equal(lines, p->prints && dt_comm_rank(comm) == 0);
-        if (lines)
-            assert_non_null(strstr(c.text, p->prints));
         if (p->fails)
             assert_fails(st, p->st, p->fails);
     }
