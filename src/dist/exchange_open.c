@@ -113,11 +113,13 @@ static dt_status exchange_bind(dt_exchange *x, float *memory)
     return DT_OK;
 }
 
-static dt_status exchange_open_lines(dt_exchange *x)
+/* What the exchange's ranks have in common. Collective. */
+static dt_status exchange_meet(dt_exchange *x)
 {
     const size_t bytes = (size_t)x->comm->world * sizeof *x->line;
     void *memory = NULL;
 
+    DT_MPI(MPI_Comm_dup(x->comm->all, &x->mpi));
     if (!x->shares)
         return DT_OK;
     DT_TRY(dt_node_mem_create(&x->lines, x->comm, bytes, "the exchange's counters", &memory));
@@ -129,7 +131,6 @@ static dt_status exchange_open_lines(dt_exchange *x)
 
 static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
 {
-    DT_TRY(dt_spans_check(o));
     DT_TRY(dt_calloc(&x->tensor, o->tensors, sizeof *x->tensor, "the exchange"));
     DT_TRY(dt_calloc(&x->bucket, o->tensors, sizeof *x->bucket, "the exchange"));
     memcpy(x->tensor, o->tensor, o->tensors * sizeof *x->tensor);
@@ -201,12 +202,6 @@ static dt_status exchange_open(dt_exchange *x, float *memory)
     return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;
 }
 
-static dt_status exchange_duplicate(dt_exchange *x)
-{
-    DT_MPI(MPI_Comm_dup(x->comm->all, &x->mpi));
-    return DT_OK;
-}
-
 dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts, float *memory)
 {
     dt_exchange *made = NULL;
@@ -215,10 +210,8 @@ dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *
     if (st == DT_OK)
         st = exchange_open(made, memory);
     DT_GO(st, dt_comm_agree(c, st), out);
-    if (c->world > 1) {
-        DT_GO(st, dt_comm_agree(c, exchange_duplicate(made)), out);
-        DT_GO(st, exchange_open_lines(made), out);
-    }
+    if (c->world > 1)
+        DT_GO(st, exchange_meet(made), out);
     *x = made;
 
 out:

@@ -1,24 +1,6 @@
 /* spans.c - buckets and slices of the gradient slab. */
 #include "spans.h"
 
-dt_status dt_spans_check(const dt_exchange_opts *o)
-{
-    size_t end = 0;
-
-    if (o->tensors == 0)
-        return dt_fail(DT_BUG, "an exchange of no tensors");
-    for (size_t i = 0; i < o->tensors; i++) {
-        const dt_span *t = &o->tensor[i];
-        if (t->first < end || t->first > o->floats || t->count > o->floats - t->first)
-            return dt_fail(DT_BUG,
-                           "tensor %zu at [%zu, +%zu) overlaps its neighbour or the "
-                           "slab's end %zu",
-                           i, t->first, t->count, o->floats);
-        end = t->first + t->count;
-    }
-    return DT_OK;
-}
-
 /* Where bucket number i begins if it begins with tensor i. */
 static size_t span_start(const dt_exchange_opts *o, size_t tensor)
 {

@@ -4,9 +4,6 @@
 #define DT_SPANS_H
 #include "dist.h"
 
-/* DT_BUG unless tensors are ascending, disjoint and inside the slab. */
-dt_status dt_spans_check(const dt_exchange_opts *o) DT_MUST_CHECK;
-
 /* Buckets partition [0, floats): each begins with a tensor, includes the padding after its last
  * one, and is closed when it reaches its size. The last one is filled from the slab's end: no
  * computation is left during which it could be sent, so it should be small.

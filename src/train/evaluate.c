@@ -9,22 +9,28 @@
 #include "store/store.h"
 #include "signals.h"
 
-/* The tree of docs/numerics.md section 3 over [a, b). */
-static double tree_sum(const double *x, int64_t a, int64_t b)
-{
-    if (b - a == 1)
-        return x[a];
-    int64_t half = 1;
-    while (2 * half < b - a)
-        half *= 2;
-    return tree_sum(x, a, a + half) + tree_sum(x, a + half, b);
-}
-
+/* Of a chunk: its loss, as the bits of a float64, and its correct answers; 0 where another rank
+ * runs it. */
 typedef struct chunk_sums {
-    int64_t *loss_bits, *correct; /* [chunks]: of this rank's chunks, 0 elsewhere; float64's bits */
+    int64_t loss_bits, correct;
 } chunk_sums;
 
-static dt_status test_chunk(dt_run *r, int64_t k, const chunk_sums *s)
+/* The tree of docs/numerics.md section 3 over the losses of chunks [a, b). */
+static double tree_sum(const chunk_sums *s, int64_t a, int64_t b)
+{
+    int64_t half = 1;
+    double loss;
+
+    if (b - a == 1) {
+        memcpy(&loss, &s[a].loss_bits, sizeof loss);
+        return loss;
+    }
+    while (2 * half < b - a)
+        half *= 2;
+    return tree_sum(s, a, a + half) + tree_sum(s, a + half, b);
+}
+
+static dt_status test_chunk(dt_run *r, int64_t k, chunk_sums *s)
 {
     const int64_t first = k * r->test_chunk;
     const int64_t left = dt_source_describe(r->source)->test - first;
@@ -35,14 +41,14 @@ static dt_status test_chunk(dt_run *r, int64_t k, const chunk_sums *s)
     dt_loader_test(r->loader, first, full ? r->test_chunk : left, dt_exec_input(e),
                    dt_exec_labels(e));
     DT_TRY(dt_exec_forward(&(dt_wave){.exec = &e, .count = 1}, NULL, &result));
-    memcpy(&s->loss_bits[k], &result.loss_sum, sizeof s->loss_bits[k]);
-    s->correct[k] = result.correct;
+    memcpy(&s->loss_bits, &result.loss_sum, sizeof s->loss_bits);
+    s->correct = result.correct;
     return DT_OK;
 }
 
 /* Chunks in rounds, one of each rank. After a round all know whether one was asked to stop, or
  * has failed: *stop. */
-static dt_status test_chunks(dt_run *r, int64_t chunks, const chunk_sums *s, bool *stop)
+static dt_status test_chunks(dt_run *r, int64_t chunks, chunk_sums *s, bool *stop)
 {
     const int64_t world = dt_comm_world(r->comm);
     dt_status st = DT_OK;
@@ -52,7 +58,7 @@ static dt_status test_chunks(dt_run *r, int64_t chunks, const chunk_sums *s, boo
     for (int64_t first = 0; first < chunks && !*stop; first += world) {
         const int64_t k = first + dt_comm_rank(r->comm);
         if (k < chunks)
-            st = test_chunk(r, k, s);
+            st = test_chunk(r, k, &s[k]);
         int64_t ends = st != DT_OK || dt_signals_stop() != 0;
         DT_TRY(dt_comm_max_i64(r->comm, &ends, 1));
         *stop = ends != 0;
@@ -64,31 +70,27 @@ dt_status dt_run_test(dt_run *r, dt_test_result *result)
 {
     const int64_t images = dt_source_describe(r->source)->test;
     const int64_t chunks = (images + r->test_chunk - 1) / r->test_chunk;
-    int64_t *bits = NULL, correct = 0;
-    double *loss = NULL;
+    const size_t words = (size_t)chunks * sizeof(chunk_sums) / sizeof(int64_t);
+    chunk_sums *s = NULL;
+    int64_t correct = 0;
     bool stop;
-    dt_status st = dt_calloc(&bits, 2 * (size_t)chunks, sizeof *bits, "evaluation");
+    dt_status st = dt_calloc(&s, (size_t)chunks, sizeof *s, "evaluation");
 
-    if (st == DT_OK)
-        st = dt_calloc(&loss, (size_t)chunks, sizeof *loss, "evaluation");
     DT_GO(st, dt_comm_agree(r->comm, st), out);
-    st = test_chunks(r, chunks, &(chunk_sums){bits, bits + chunks}, &stop);
+    st = test_chunks(r, chunks, s, &stop);
     DT_GO(st, dt_comm_agree(r->comm, st), out);
     /* One rank holds a chunk's bits and all others 0: the integer sum passes them on. */
-    DT_GO(st, dt_comm_sum_i64(r->comm, bits, 2 * (size_t)chunks), out);
-    for (int64_t k = 0; k < chunks; k++) {
-        memcpy(&loss[k], &bits[k], sizeof loss[k]);
-        correct += bits[chunks + k];
-    }
+    DT_GO(st, dt_comm_sum_i64(r->comm, (int64_t *)(void *)s, words), out);
+    for (int64_t k = 0; k < chunks; k++)
+        correct += s[k].correct;
     *result = (dt_test_result){.stop = stop,
-                               .loss = dt_nan_unsigned(tree_sum(loss, 0, chunks) / (double)images),
+                               .loss = dt_nan_unsigned(tree_sum(s, 0, chunks) / (double)images),
                                .accuracy = (double)correct / (double)images,
                                .correct = correct,
                                .images = images};
 
 out:
-    free(bits);
-    free(loss);
+    free(s);
     return st;
 }
 

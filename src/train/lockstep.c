@@ -4,7 +4,7 @@
  * (src/model/exec.c). At a batch norm (src/model/op_batchnorm.c) each shard leaves a leaf here,
  * moments going forward and the sums of dy and dy (x - mean) going backward; the ranks complete
  * the groups' trees (dt_reduce); then each shard continues with its group's result. */
-#include "lockstep.h"
+#include "run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,15 +55,6 @@ dt_status dt_lockstep_resolve(dt_run *r)
     return DT_OK;
 }
 
-/* ---- The groups' trees -------------------------------------------------------------------- */
-
-void dt_lockstep_close(dt_lockstep *t)
-{
-    for (int kind = 0; t && kind < DT_SYNC_KINDS; kind++)
-        dt_reduce_destroy(t->tree[kind]);
-    free(t);
-}
-
 /* ---- What a wave asks for ------------------------------------------------------------------ */
 
 static void *sync_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
@@ -92,24 +83,29 @@ static const void *sync_result(void *context, dt_norm_kind kind, int k)
     return dt_reduce_result(t->tree[kind], t->first + k);
 }
 
-static dt_status open_trees(dt_lockstep *t, dt_comm *c, int shards, int group, size_t channels)
-{
-    int end;
-
-    dt_shards_of(shards, dt_comm_world(c), dt_comm_rank(c), &t->first, &end);
-    t->sync = (dt_norm_sync){t, sync_leaf, sync_combine, sync_result};
-    DT_TRY(
-        dt_reduce_create(&t->tree[DT_SYNC_MOMENTS], c, shards, channels, &dt_fold_moments, group));
-    return dt_reduce_create(&t->tree[DT_SYNC_SUMS], c, shards, 2 * channels, &dt_fold_f64, group);
-}
+/* ---- The groups' trees -------------------------------------------------------------------- */
 
 dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group, size_t channels)
 {
+    int end;
+
     *t = NULL;
     if (group == 0)
         return DT_OK;
     DT_TRY(dt_calloc(t, 1, sizeof **t, "shards that run together"));
-    return open_trees(*t, c, shards, group, channels);
+    dt_shards_of(shards, dt_comm_world(c), dt_comm_rank(c), &(*t)->first, &end);
+    (*t)->sync = (dt_norm_sync){*t, sync_leaf, sync_combine, sync_result};
+    DT_TRY(dt_reduce_create(&(*t)->tree[DT_SYNC_MOMENTS], c, shards, channels, &dt_fold_moments,
+                            group));
+    return dt_reduce_create(&(*t)->tree[DT_SYNC_SUMS], c, shards, 2 * channels, &dt_fold_f64,
+                            group);
+}
+
+void dt_lockstep_close(dt_lockstep *t)
+{
+    for (int kind = 0; t && kind < DT_SYNC_KINDS; kind++)
+        dt_reduce_destroy(t->tree[kind]);
+    free(t);
 }
 
 const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t)

@@ -44,7 +44,7 @@ typedef struct dt_compiled {
     dt_exec *exec; /* owned */
 } dt_compiled;
 
-typedef struct dt_lockstep dt_lockstep; /* see lockstep.h */
+typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm statistics */
 
 typedef struct dt_run {
     dt_comm *comm; /* borrowed */
@@ -142,6 +142,18 @@ typedef struct dt_test_result {
 /* The whole test set, cut into chunks whose bounds do not depend on the ranks. A request to stop
  * is obeyed after the chunks that run then. Collective. */
 dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
+
+/* Sets r->bn_group; `node` becomes group:N in r->o, N the shards of each node. DT_CONFIG,
+ * agreed, when nodes hold different numbers of shards. Collective. */
+dt_status dt_lockstep_resolve(dt_run *r) DT_MUST_CHECK;
+/* The trees of groups of shards, for layers of at most `channels`; all arguments (same). *t is NULL
+ * for a group of 0, where every shard has its own statistics; close it after a failure, too.
+ * Collective. */
+dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group,
+                           size_t channels) DT_MUST_CHECK;
+void dt_lockstep_close(dt_lockstep *t);
+/* For dt_wave; NULL for NULL. Local. */
+const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t);
 
 /* Bytes of r->arena that the waves take, once plans are made. Local. */
 size_t dt_contexts_bytes(const dt_run *r);

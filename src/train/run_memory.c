@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "store/store.h"
-#include "lockstep.h"
 
 typedef struct slab_row { /* one slab, sized before anything is taken */
     const char *name;

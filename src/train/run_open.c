@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "store/store.h"
-#include "lockstep.h"
 
 /* ---- Options ------------------------------------------------------------------------ */
 

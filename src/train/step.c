@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "lockstep.h"
 #include "signals.h"
 
 #define X(name) #name,

@@ -1,7 +1,6 @@
 /* trainer.c - the training loop: epochs of steps, a test after each, checkpoints between, and
  * at the end the model, its hashes and the last record. Every rank runs it; rank 0 writes and
  * prints. */
-#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,31 +52,27 @@ static bool save_asked(const training *t)
  * to resume it. */
 static dt_status preempted(training *t)
 {
-    char text[PATH_MAX] = "", run[PATH_MAX];
+    const dt_session *s = &t->session;
+    char text[2 * PATH_MAX] = "";
     dt_run *r = t->run;
     int64_t signal = dt_signals_stop();
+    dt_status st = DT_PREEMPTED;
 
     DT_TRY(dt_comm_max_i64(r->comm, &signal, 1));
-    const char *why = dt_signals_name((int)signal);
     dt_place_behind(t->at.run_step);
     DT_TRY(save(t, (dt_save_how){.wait = true}));
-    if (t->session.leads) {
-        snprintf(text, sizeof text, "%s", dt_saver_last(t->session.saver));
-    }
+    if (s->leads && dt_saver_last(s->saver)[0])
+        snprintf(text, sizeof text,
+                 "checkpoint %s; to resume, start it again with --out %s --resume auto",
+                 dt_saver_last(s->saver), s->folder.path);
     DT_TRY(dt_comm_bcast(r->comm, text, sizeof text, 0));
-    if (!text[0])
-        return dt_comm_agree(r->comm, dt_fail(DT_IO,
-                                              "stopped by %s after step %lld, and no "
-                                              "checkpoint could be written",
-                                              why, (long long)t->at.run_step));
-    snprintf(run, sizeof run, "%s", text);
-    const char *folder = dirname(dirname(run)); /* RUN/checkpoints/step-N */
-    return dt_comm_agree(r->comm, dt_fail(DT_PREEMPTED,
-                                          "stopped by %s after step %lld of %lld; "
-                                          "checkpoint %s; to resume, start it again with --out %s "
-                                          "--resume auto",
-                                          why, (long long)t->at.run_step, (long long)r->total_steps,
-                                          text, folder));
+    if (!text[0]) {
+        snprintf(text, sizeof text, "no checkpoint could be written");
+        st = DT_IO;
+    }
+    return dt_comm_agree(r->comm, dt_fail(st, "stopped by %s after step %lld of %lld; %s",
+                                          dt_signals_name((int)signal), (long long)t->at.run_step,
+                                          (long long)r->total_steps, text));
 }
 
 /* ---- Epochs ---------------------------------------------------------------------------- */
@@ -280,20 +275,16 @@ static dt_status check_place(const dt_run *r, const char *path, const dt_progres
 {
     const int64_t steps = r->steps_per_epoch;
 
-    if (at->run_step > r->total_steps)
-        return dt_fail(DT_CONFIG,
-                       "checkpoint %s is %lld steps into the run, but this one has "
-                       "%lld; raise --epochs or --max-steps",
-                       path, (long long)at->run_step, (long long)r->total_steps);
-    if (at->step > steps || at->epoch > at->run_step / steps ||
-        at->epoch * steps + at->step != at->run_step)
-        return dt_fail(DT_CONFIG,
-                       "checkpoint %s was saved after %lld steps, at epoch %lld step "
-                       "%lld: its epochs do not have %lld steps like those of this run; take "
-                       "its weights alone, with --init, or its own --global-batch and --subset",
-                       path, (long long)at->run_step, (long long)at->epoch + 1,
-                       (long long)at->step + 1, (long long)steps);
-    return DT_OK;
+    if (at->run_step <= r->total_steps && at->step <= steps && at->epoch <= at->run_step / steps &&
+        at->epoch * steps + at->step == at->run_step)
+        return DT_OK;
+    return dt_fail(DT_CONFIG,
+                   "checkpoint %s was saved after %lld steps, at epoch %lld step %lld; this run of "
+                   "%lld steps, %lld in each epoch, does not pass through there: raise --epochs or "
+                   "--max-steps, give the checkpoint's --global-batch and --subset, or take its "
+                   "weights alone, with --init",
+                   path, (long long)at->run_step, (long long)at->epoch + 1, (long long)at->step + 1,
+                   (long long)r->total_steps, (long long)steps);
 }
 
 /* On rank 0: the folder, and where the run begins in it. */
@@ -359,6 +350,8 @@ static dt_status refuse_options(const dt_options *o)
 
 dt_status dt_train(dt_comm *c, const dt_options *o)
 {
+    /* How long the set-up may take is not known: a rank that is late is named, and not ended. */
+    const dt_watch_opts set_up = {.warn_s = o->stall_warn};
     dt_run r;
     training t = {.run = &r};
     dt_end_record end = {.ok = false};
@@ -370,7 +363,7 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         dt_warn("--keep-every %lld keeps nothing: --save-every 0 saves at no step; give that, too",
                 (long long)o->keep_every);
     if (st == DT_OK)
-        st = dt_watched_setup(&t.watch, c, o);
+        st = dt_watch_open(&t.watch, c, &set_up);
     if (st == DT_OK)
         st = dt_run_open(&r, c, o, DT_FOR_TRAINING);
     if (st != DT_OK) {

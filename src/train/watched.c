@@ -3,13 +3,6 @@
 
 #include <stdlib.h>
 
-dt_status dt_watched_setup(dt_watch **w, dt_comm *c, const dt_options *o)
-{
-    const dt_watch_opts opts = {.warn_s = o->stall_warn}; /* how long it may take is not known */
-
-    return dt_watch_open(w, c, &opts);
-}
-
 dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder)
 {
     const dt_plan *plan = r->contexts.plan[0]; /* plans of all batch sizes have the same steps */

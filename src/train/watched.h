@@ -4,10 +4,7 @@
 #include "run.h"
 #include "watch/watch.h"
 
-/* Of all ranks while the run is set up: a rank that keeps others waiting is named, and none is
- * ended. Collective. */
-dt_status dt_watched_setup(dt_watch **w, dt_comm *c, const dt_options *o) DT_MUST_CHECK;
-/* Of the run's ranks, from now on; folder: the run's, on rank 0. Collective. */
+/* Watch the ranks of a run that is set up; folder: the run's, on rank 0. Collective. */
 dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder) DT_MUST_CHECK;
 /* From the seconds that each rank was in collectives: the rank with the fewest is the one that the
  * others waited for; it counts where half of them waited longer by a tenth of the `seconds` (same):

@@ -108,7 +108,7 @@ said "lr: the checkpoint has '0.01', now '0.02' (changes the run)"
 said "seed: the checkpoint has '1', now '5' (changes the run)"
 refuses 78 "raise --epochs" -- --out "$tmp/other" --resume auto --epochs 3
 refuses 78 "raise --epochs" -- --resume "$tmp/other/checkpoints/step-0000000004" --out "$tmp/no" --epochs 1
-refuses 78 "do not have 1 steps" -- --out "$tmp/other" --resume auto --global-batch 64 \
+refuses 78 "this run of 20 steps, 1 in each epoch, does not pass" -- --out "$tmp/other" --resume auto --global-batch 64 \
     --epochs 20 --resume-force
 equal "$(ls -A "$tmp/calm/checkpoints")" "$(ls -A "$tmp/other/checkpoints")"
 accepts --out "$tmp/other" --resume auto --threads 2 --bucket-mb 1 --exchange tree

@@ -3,7 +3,7 @@
 #include "golden_sync.h"
 #include "ranks.h"
 
-#include "train/lockstep.h"
+#include "train/run.h"
 
 /* The sum of a value that each shard here has, over all shards of all ranks. */
 static void sum_shards(const wave *t, const void *(*value)(const wave *t, int k), size_t count,

@@ -312,23 +312,6 @@ static void slices_partition(void **state)
         }
 }
 
-static void bad_tensors_are_a_bug(void **state)
-{
-    (void)state;
-    const dt_span overlap[] = {{0, 20}, {16, 4}}, beyond[] = {{200, 9}};
-    dt_exchange_opts o = opts_of(1, 1, 1);
-
-    assert_ok(dt_spans_check(&o));
-    o.tensors = 0;
-    assert_fails(dt_spans_check(&o), DT_BUG, "no tensors");
-    o.tensor = overlap;
-    o.tensors = 2;
-    assert_fails(dt_spans_check(&o), DT_BUG, "tensor 1");
-    o.tensor = beyond;
-    o.tensors = 1;
-    assert_fails(dt_spans_check(&o), DT_BUG, "tensor 0");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,7 +324,6 @@ int main(void)
         cmocka_unit_test(too_many_ranks),
         cmocka_unit_test(buckets_close_at_their_size),
         cmocka_unit_test(slices_partition),
-        cmocka_unit_test(bad_tensors_are_a_bug),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
