@@ -150,16 +150,14 @@ typedef struct dt_exchange_needs {
     bool shares;
     size_t slabs; /* of opts->floats each: for this rank, or for the whole node if it shares */
 } dt_exchange_needs;
-/* Choose an exchange: *needs = what it needs.
+/* Choose an exchange: *needs = what it needs. Whatever the outcome, *x is to be closed.
  * DT_CONFIG: unknown name, or fewer shards than ranks; DT_UNSUPPORTED: the named exchange declines;
  * both alike on all ranks. DT_NOMEM. Local. */
-dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts,
-                           dt_exchange_needs *needs) DT_MUST_CHECK;
-/* Open the exchange that was planned. DT_NOMEM. Collective.
- *   opts    as given to dt_exchange_plan
- *   memory  as needed by it: zeroed, 64-byte aligned; borrowed until close */
-dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts,
-                           float *memory) DT_MUST_CHECK;
+dt_status dt_exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts,
+                             dt_exchange_needs *needs) DT_MUST_CHECK;
+/* Before the first leaf. DT_NOMEM. Agreed. Collective.
+ *   memory  as needed: zeroed, 64-byte aligned; borrowed until close */
+dt_status dt_exchange_open(dt_exchange *x, float *memory) DT_MUST_CHECK;
 void dt_exchange_close(dt_exchange *x);
 const char *dt_exchange_name(const dt_exchange *x); /* of the chosen one */
 bool dt_exchange_exact(const dt_exchange *x);

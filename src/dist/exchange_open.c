@@ -127,7 +127,7 @@ static dt_status exchange_meet(dt_exchange *x)
     return DT_OK;
 }
 
-/* ---- Planning, opening, closing -------------------------------------------------- */
+/* ---- Creating, opening, closing -------------------------------------------------- */
 
 static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
 {
@@ -165,33 +165,20 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
     return exchange_form_teams(x);
 }
 
-static dt_status exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *o)
+dt_status dt_exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts,
+                             dt_exchange_needs *needs)
 {
-    dt_exchange *made = NULL;
-
-    DT_TRY(dt_calloc(&made, 1, sizeof *made, "the exchange"));
-    made->comm = c;
-    made->mpi = MPI_COMM_NULL;
-    const dt_status st = exchange_plan(made, o);
-    if (st != DT_OK)
-        dt_exchange_close(made);
-    else
-        *x = made;
-    return st;
-}
-
-dt_status dt_exchange_plan(dt_comm *c, const dt_exchange_opts *opts, dt_exchange_needs *needs)
-{
-    dt_exchange *x = NULL;
-
-    DT_TRY(exchange_create(&x, c, opts));
-    *needs = (dt_exchange_needs){.shares = x->shares,
-                                 .slabs = (exchange_block(x) + opts->floats - 1) / opts->floats};
-    dt_exchange_close(x);
+    *x = NULL;
+    DT_TRY(dt_calloc(x, 1, sizeof **x, "the exchange"));
+    (*x)->comm = c;
+    (*x)->mpi = MPI_COMM_NULL;
+    DT_TRY(exchange_plan(*x, opts));
+    *needs = (dt_exchange_needs){.shares = (*x)->shares,
+                                 .slabs = (exchange_block(*x) + opts->floats - 1) / opts->floats};
     return DT_OK;
 }
 
-static dt_status exchange_open(dt_exchange *x, float *memory)
+static dt_status exchange_take(dt_exchange *x, float *memory)
 {
     const size_t bytes = exchange_block(x) * sizeof(float);
     const int depth = DT_MAX(DT_MAX(x->fold.depth, x->inner.depth), x->slots);
@@ -202,22 +189,10 @@ static dt_status exchange_open(dt_exchange *x, float *memory)
     return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;
 }
 
-dt_status dt_exchange_open(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts, float *memory)
+dt_status dt_exchange_open(dt_exchange *x, float *memory)
 {
-    dt_exchange *made = NULL;
-    dt_status st = exchange_create(&made, c, opts);
-
-    if (st == DT_OK)
-        st = exchange_open(made, memory);
-    DT_GO(st, dt_comm_agree(c, st), out);
-    if (c->world > 1)
-        DT_GO(st, exchange_meet(made), out);
-    *x = made;
-
-out:
-    if (st != DT_OK)
-        dt_exchange_close(made);
-    return st;
+    DT_TRY(dt_comm_agree(x->comm, exchange_take(x, memory)));
+    return x->comm->world > 1 ? exchange_meet(x) : DT_OK;
 }
 
 void dt_exchange_close(dt_exchange *x)

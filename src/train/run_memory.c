@@ -15,27 +15,30 @@ typedef struct slab_row { /* one slab, sized before anything is taken */
 } slab_row;
 enum { ROW_ARENA = 5, SLABS = 8 };
 
-static dt_status exchange_opts(dt_run *r, dt_exchange_opts *x, dt_span **tensor)
+static dt_status create_exchange(dt_run *r, dt_exchange_needs *needs)
 {
     const size_t count = dt_net_param_count(r->net);
     const size_t mib = 1 << 20, bucket = (size_t)(r->o.bucket_mb * (double)mib);
+    dt_span *tensor = NULL;
 
-    DT_TRY(dt_calloc(tensor, count, sizeof **tensor, "the exchange"));
+    DT_TRY(dt_calloc(&tensor, count, sizeof *tensor, "the exchange"));
     for (size_t i = 0; i < count; i++) {
         const dt_param *p = dt_net_slab_param(r->net, i);
-        (*tensor)[i] = (dt_span){p->offset, p->count};
+        tensor[i] = (dt_span){p->offset, p->count};
     }
-    *x = (dt_exchange_opts){.name = r->o.exchange,
-                            .shards = (int)r->o.shards,
-                            .floats = dt_net_slab_floats(r->net),
-                            .tensor = *tensor,
-                            .tensors = count,
-                            .first_bucket_bytes = DT_MIN(bucket, mib),
-                            .bucket_bytes = bucket,
-                            .last_bucket_bytes = DT_MIN(bucket, mib),
-                            .bf16 = strcmp(r->o.grad_dtype, "bf16") == 0,
-                            .lockstep = r->bn_group > 0};
-    return DT_OK;
+    const dt_exchange_opts opts = {.name = r->o.exchange,
+                                   .shards = (int)r->o.shards,
+                                   .floats = dt_net_slab_floats(r->net),
+                                   .tensor = tensor,
+                                   .tensors = count,
+                                   .first_bucket_bytes = DT_MIN(bucket, mib),
+                                   .bucket_bytes = bucket,
+                                   .last_bucket_bytes = DT_MIN(bucket, mib),
+                                   .bf16 = strcmp(r->o.grad_dtype, "bf16") == 0,
+                                   .lockstep = r->bn_group > 0};
+    const dt_status st = dt_exchange_create(&r->exchange, r->comm, &opts, needs);
+    free(tensor);
+    return st;
 }
 
 /* The slabs of weights come first: what an exchange that shares wants to know. */
@@ -106,15 +109,6 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
                    (double)available / gib, remedy);
 }
 
-static dt_status bind_tests(dt_run *r)
-{
-    for (int i = 0; i < 2 && r->test[i].plan; i++) {
-        dt_compiled *c = &r->test[i];
-        DT_TRY(dt_exec_create(&c->exec, c->plan, r->arena.mem, r->scratch.mem));
-    }
-    return DT_OK;
-}
-
 /* One block for all that the node shares. */
 static dt_status take_shared(dt_run *r, const slab_row rows[SLABS])
 {
@@ -143,7 +137,9 @@ static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
 
     const dt_weights weights = dt_run_weights(r);
     dt_model_bind(r->model, &weights, r->packed.mem);
-    return bind_tests(r);
+    for (int i = 0; i < 2 && r->test[i].plan; i++)
+        DT_TRY(dt_exec_create(&r->test[i].exec, r->test[i].plan, r->arena.mem, r->scratch.mem));
+    return DT_OK;
 }
 
 void dt_run_print_memory(FILE *f, const dt_run *r)
@@ -161,14 +157,14 @@ void dt_run_print_memory(FILE *f, const dt_run *r)
 
 /* ---- Ranks --------------------------------------------------------------------------------- */
 
-static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
+static dt_status open_exchange(dt_run *r)
 {
     const int shards = (int)r->o.shards;
     size_t channels = 0;
 
     for (size_t i = 0; i < dt_net_norm_count(r->net); i++)
         channels = DT_MAX(channels, dt_net_norm(r->net, i)->channels);
-    DT_TRY(dt_exchange_open(&r->exchange, r->comm, opts, r->gradients.mem));
+    DT_TRY(dt_exchange_open(r->exchange, r->gradients.mem));
     DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, &dt_fold_f64, shards));
     DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
                             &dt_fold_moments, shards));
@@ -177,13 +173,12 @@ static dt_status open_exchange(dt_run *r, const dt_exchange_opts *opts)
 }
 
 /* What the exchange needs, and with it all slabs. */
-static dt_status plan_slabs(dt_run *r, dt_purpose purpose, const dt_exchange_opts *opts,
-                            slab_row rows[SLABS])
+static dt_status plan_slabs(dt_run *r, dt_purpose purpose, slab_row rows[SLABS])
 {
     dt_exchange_needs needs = {.shares = false};
 
     if (purpose == DT_FOR_TRAINING)
-        DT_TRY(dt_exchange_plan(r->comm, opts, &needs));
+        DT_TRY(create_exchange(r, &needs));
     r->shares = needs.shares;
     slab_rows(r, purpose, &needs, rows);
     return check_memory(r, purpose, rows);
@@ -191,24 +186,16 @@ static dt_status plan_slabs(dt_run *r, dt_purpose purpose, const dt_exchange_opt
 
 dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
 {
-    dt_exchange_opts opts = {0};
-    dt_span *tensor = NULL;
     slab_row rows[SLABS];
-    dt_status st = exchange_opts(r, &opts, &tensor);
 
-    DT_GO(st, dt_comm_agree(r->comm, st), out);
-    DT_GO(st, dt_comm_agree(r->comm, plan_slabs(r, purpose, &opts, rows)), out);
-    DT_GO(st, take_shared(r, rows), out);
-    DT_GO(st, dt_comm_agree(r->comm, take_memory(r, rows)), out);
-    if (purpose == DT_FOR_TRAINING) {
-        DT_GO(st, dt_comm_agree(r->comm, open_exchange(r, &opts)), out);
-        st = dt_optim_open(&r->optim, r->net, &r->o, r->master.mem, r->momentum.mem, r->threads);
-        DT_GO(st, dt_comm_agree(r->comm, st), out);
-        const dt_check_subject subject = dt_run_subject(r);
-        st = dt_comm_agree(r->comm, dt_checks_open(&r->checks, &subject));
-    }
-
-out:
-    free(tensor);
-    return st;
+    DT_TRY(dt_comm_agree(r->comm, plan_slabs(r, purpose, rows)));
+    DT_TRY(take_shared(r, rows));
+    DT_TRY(dt_comm_agree(r->comm, take_memory(r, rows)));
+    if (purpose != DT_FOR_TRAINING)
+        return DT_OK;
+    DT_TRY(dt_comm_agree(r->comm, open_exchange(r)));
+    DT_TRY(dt_comm_agree(r->comm, dt_optim_open(&r->optim, r->net, &r->o, r->master.mem,
+                                                r->momentum.mem, r->threads)));
+    const dt_check_subject subject = dt_run_subject(r);
+    return dt_comm_agree(r->comm, dt_checks_open(&r->checks, &subject));
 }

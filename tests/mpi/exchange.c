@@ -117,11 +117,13 @@ static void real_nodes(void **state)
     const exchange_case k = {.row = "auto", .shards = 4, .bucket_bytes = 12000};
     const dt_exchange_opts o = opts_of(&k);
     dt_exchange_needs needs;
+    dt_exchange *x;
 
     assert_int_equal(dt_comm_world(comm), 4);
     assert_int_equal(dt_comm_nodes(comm), 2);
     assert_int_equal(dt_comm_node_ranks(comm), 2);
-    assert_ok(dt_exchange_plan(comm, &o, &needs));
+    assert_ok(dt_exchange_create(&x, comm, &o, &needs));
+    dt_exchange_close(x);
     assert_true(needs.shares);
     run_case(k, "tree");
 }
@@ -295,7 +297,7 @@ static int fail_alone(const char *row)
 
 /* ---- Choice and refusal ---------------------------------------------------------- */
 
-/* What a plan returns. */
+/* What is chosen. */
 enum { ALL = -1, MORE = ~(1 << 1), HALVES = 1 << 4 | 1 << 8 }; /* 1 << ranks */
 static const struct plans {
     const char *row;
@@ -321,11 +323,13 @@ static void choice_and_refusal(void **state)
         const exchange_case k = {.row = p->row, .shards = world + p->shards};
         const dt_exchange_opts o = opts_of(&k);
         dt_exchange_needs needs = {.slabs = 0};
+        dt_exchange *x;
 
         if (!(p->worlds >> world & 1))
             continue;
         split(p->nodes);
-        const dt_status st = dt_exchange_plan(comm, &o, &needs);
+        const dt_status st = dt_exchange_create(&x, comm, &o, &needs);
+        dt_exchange_close(x);
         assert_int_equal(st, p->st);
         assert_int_equal(needs.shares, p->shares);
         if (p->fails)
@@ -347,8 +351,10 @@ static void slabs_may_be_huge(void **state)
 
     for (int bf16 = 0; bf16 < 2; bf16++) {
         dt_exchange_needs needs;
+        dt_exchange *x;
         o.bf16 = bf16;
-        assert_ok(dt_exchange_plan(comm, &o, &needs));
+        assert_ok(dt_exchange_create(&x, comm, &o, &needs));
+        dt_exchange_close(x);
         assert_int_equal(needs.slabs, world == 1 ? 1 : 2);
         assert_false(needs.shares);
     }
@@ -364,12 +370,14 @@ static void misuse_of_the_exchange(void **state)
     const dt_exchange_opts o = {
         .name = "tree", .shards = 1, .floats = 16, .tensor = &four, .tensors = 1};
     _Alignas(64) float memory[16] = {0};
-    dt_exchange *x = NULL;
+    dt_exchange_needs needs;
+    dt_exchange *x;
     const float *sum = NULL;
     const dt_span *owned = NULL;
     size_t spans = 0;
 
-    assert_ok(dt_exchange_open(&x, comm, &o, memory));
+    assert_ok(dt_exchange_create(&x, comm, &o, &needs));
+    assert_ok(dt_exchange_open(x, memory));
     assert_fails(dt_exchange_finish(x, &sum, &owned, &spans), DT_BUG, "ended at");
     dt_exchange_leaf(x);
     assert_fails(dt_exchange_ready(x, 17), DT_BUG, "17 floats of 16");

@@ -136,10 +136,10 @@ static void trial_open(trial *t, exchange_case k)
     const dt_exchange_opts o = opts_of(&k);
 
     *t = (trial){.k = k, .checked = -1};
-    assert_ok(dt_exchange_plan(comm, &o, &t->needs));
+    assert_ok(dt_exchange_create(&t->x, comm, &o, &t->needs));
     t->slabs = memory_take(t, 0, t->needs.slabs * floats * sizeof(float));
     t->weights = memory_take(t, 1, floats * sizeof(float));
-    assert_ok(dt_exchange_open(&t->x, comm, &o, t->slabs));
+    assert_ok(dt_exchange_open(t->x, t->slabs));
 }
 
 static void trial_close(trial *t)
