@@ -6,14 +6,138 @@
 #include <unistd.h>
 
 #include "meet.h"
-#include "words.h"
 
 extern char **environ;
+
+/* ---- The command line, whose options stand between dtrain's own ------------------------------- */
+
+typedef struct launch_words {
+    /* NULL: not given */
+    const char *hosts, *hostfile, *rank_table, *interface, *agent, *master, *token, *program;
+    /* -1: not given */
+    int64_t np, per_host, nodes, node;
+    bool dry_run, help;
+    char **rest; /* dtrain's own, up to NULL */
+} launch_words;
+
+enum { MOST_RANKS = DT_MOST_HOSTS * DT_MOST_SLOTS };
+
+static const struct {
+    const char *name, *metavar, *help;
+    size_t offset;
+    int64_t least, most;  /* of a number; most 0: it is a text; -1: it has no value */
+    const char *variable; /* where it is not given; NULL: there is none */
+} row[] = {
+#define FLAG(member) offsetof(launch_words, member), 0, -1, NULL
+#define TEXT(member) offsetof(launch_words, member), 0, 0, NULL
+#define NUMBER(member, least, most, variable) offsetof(launch_words, member), least, most, variable
+    {"hosts", "LIST", "hosts and their ranks: a:8,b:8", TEXT(hosts)},
+    {"hostfile", "FILE", "mpirun's file of hosts: lines a slots=8", TEXT(hostfile)},
+    {"rank-table", "FILE", "the same as the Ascend tutorial's rank table", TEXT(rank_table)},
+    {"nproc-per-node", "N",
+     "ranks of a host that is given without a number, and of this one where "
+     "none is given (default: 1, and this one's cores)",
+     NUMBER(per_host, 1, MOST_RANKS, "NPROC_PER_NODE")},
+    {"np", "N", "ranks in all (default: those of all hosts)", NUMBER(np, 1, MOST_RANKS, NULL)},
+    {"interface", "NAME|NET/BITS", "the network between the hosts: eth0, or 10.0.0.0/24",
+     TEXT(interface)},
+    {"agent", "PROGRAM", "what starts Open MPI's daemon on another host (default: ssh)",
+     TEXT(agent)},
+    {"nnodes", "N", "the same command is started on each of N hosts (or NNODES); with",
+     NUMBER(nodes, 0, DT_MOST_HOSTS, "NNODES")},
+    {"node-rank", "K", "which of them this is, from 0 (or NODE_RANK)",
+     NUMBER(node, 0, DT_MOST_HOSTS, "NODE_RANK")},
+    {"master", "HOST:PORT", "where host 0 waits for the others (or MASTER_ADDR, MASTER_PORT)",
+     TEXT(master)},
+    {"token-file", "FILE", "a secret that all of them hold (or DTRAIN_TOKEN)", TEXT(token)},
+    {"program", "FILE", "what a rank is, in place of dtrain: a script that ends by becoming it",
+     TEXT(program)},
+    {"dry-run", "", "print what would be started", FLAG(dry_run)},
+    {"help", "", "print this", FLAG(help)},
+};
+enum { ROWS = DT_COUNT_OF(row) };
+
+static void print_help(void)
+{
+    printf("Usage: dtrain launch [LAUNCH OPTION...] [COMMAND] [OPTION...]\n\n"
+           "Start mpirun with dtrain on all hosts, every host with the same program at the same "
+           "path.\nAll words that are not below are dtrain's own.\n\n");
+    for (int i = 0; i < ROWS; i++) {
+        char option[64];
+        snprintf(option, sizeof option, "--%s %s", row[i].name, row[i].metavar);
+        printf("  %-28s %s\n", option, row[i].help);
+    }
+    printf("  %-28s %s\n", "--", "all that follows is dtrain's own");
+}
+
+/* The row that is called like the first bytes of name; -1: none. */
+static int find_row(const char *name, size_t length)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (strlen(row[i].name) == length && strncmp(row[i].name, name, length) == 0)
+            return i;
+    return -1;
+}
+
+static dt_status set(launch_words *w, int i, const char *value)
+{
+    void *member = (char *)w + row[i].offset;
+    const char *end = NULL;
+    int64_t n = -1;
+
+    if (!value || !value[0])
+        return dt_fail(DT_USAGE, "--%s needs a value: %s", row[i].name, row[i].metavar);
+    if (row[i].most == 0)
+        *(const char **)member = value;
+    else if (!dt_whole_parse(value, &end, &n) || *end || n < row[i].least || n > row[i].most)
+        return dt_fail(DT_USAGE, "--%s: '%.40s' is not a number from %lld to %lld", row[i].name,
+                       value, (long long)row[i].least, (long long)row[i].most);
+    else
+        *(int64_t *)member = n;
+    return DT_OK;
+}
+
+/* Numbers that were not given, from their variables. */
+static dt_status read_variables(launch_words *w)
+{
+    for (int i = 0; i < ROWS; i++) {
+        const char *value = row[i].variable ? getenv(row[i].variable) : NULL;
+        if (value && *(const int64_t *)((const char *)w + row[i].offset) < 0)
+            DT_TRY(set(w, i, value));
+    }
+    return DT_OK;
+}
+
+/* argv up to its NULL, whose words that are dtrain's own move together. */
+static dt_status read_words(launch_words *w, char **word)
+{
+    char **rest = word; /* dtrain's words move together */
+
+    *w = (launch_words){.np = -1, .per_host = -1, .nodes = -1, .node = -1, .rest = word};
+    for (; *word && strcmp(*word, "--") != 0; word++) {
+        const char *name = *word + 2;
+        const size_t length = strcspn(*word, "=");
+        const int i = strncmp(*word, "--", 2) == 0 ? find_row(name, length - 2) : -1;
+        const bool own = (*word)[length] != '\0'; /* value: --name=value */
+        if (i < 0) {
+            *rest++ = *word;
+        } else if (row[i].most < 0) {
+            *(bool *)((char *)w + row[i].offset) = true;
+        } else {
+            DT_TRY(set(w, i, own ? *word + length + 1 : word[1]));
+            word += !own;
+        }
+    }
+    for (word += *word != NULL; *word; word++)
+        *rest++ = *word;
+    *rest = NULL;
+    return DT_OK;
+}
 
 /* ---- Where ranks go -------------------------------------------------------------------------- */
 
 /* *h stays empty where mpirun reads them from its own file, or starts all ranks here. */
-static dt_status find_hosts(const dt_words *w, dt_hosts *h)
+static dt_status find_hosts(const launch_words *w, dt_hosts *h)
 {
     int64_t bytes = 0;
     int fd = -1;
@@ -100,7 +224,7 @@ static void print_word(const char *word)
 }
 
 /* mpirun splits the agent's name at blanks, which the path of this program may have. */
-static void set_variables(const dt_words *w, const char *socket)
+static void set_variables(const launch_words *w, const char *socket)
 {
     const bool met = socket[0] != '\0';
     char own_agent[64];
@@ -141,7 +265,7 @@ static void put(words_out *o, const char *option, const char *value)
 }
 
 /* How many ranks; 0: mpirun counts those of its file. */
-static int64_t count_ranks(const dt_words *w, const dt_hosts *h)
+static int64_t count_ranks(const launch_words *w, const dt_hosts *h)
 {
     return w->np > 0         ? w->np
            : h->count > 0    ? h->ranks
@@ -151,7 +275,7 @@ static int64_t count_ranks(const dt_words *w, const dt_hosts *h)
 }
 
 /* np, program: for the words. Ranks on other hosts get this one's DTRAIN_*, as those here. */
-static dt_status put_line(words_out *o, const dt_words *w, const dt_hosts *h, char np[24],
+static dt_status put_line(words_out *o, const launch_words *w, const dt_hosts *h, char np[24],
                           char program[PATH_MAX])
 {
     const int64_t ranks = count_ranks(w, h);
@@ -179,7 +303,7 @@ static dt_status put_line(words_out *o, const dt_words *w, const dt_hosts *h, ch
 }
 
 /* The first host, or the only one that is started here. */
-static dt_status lead(const dt_words *w, const dt_meeting *m, int *code)
+static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
 {
     char np[24], program[PATH_MAX];
     dt_first *first = NULL;
@@ -209,37 +333,35 @@ out:
 /* ---- One command on each host -------------------------------------------------------------- */
 
 /* *m: where and as what this host meets the others; own.nodes is 1 where this host starts all. */
-static dt_status find_meeting(dt_words *w, dt_meeting *m, char place[DT_HOST_NAME + 8])
+static dt_status find_meeting(launch_words *w, dt_meeting *m)
 {
     const bool listed = w->hosts || w->hostfile || w->rank_table;
     const bool apart = w->nodes >= 0 || w->node >= 0 || w->master || w->token;
     const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
 
-    *m = (dt_meeting){.master = place, .own.nodes = 1};
+    *m = (dt_meeting){.own.nodes = 1};
     if (!listed)
-        DT_TRY(dt_words_variable(w, "nnodes", "NNODES"));
+        DT_TRY(read_variables(w));
     if (apart && (listed || w->nodes < 1))
         return dt_fail(DT_USAGE, "--nnodes N (or NNODES), from 1, --node-rank, --master and "
                                  "--token-file go together, for hosts that are started one by "
                                  "one; with --hosts, --hostfile or --rank-table leave them out");
-    if (w->nodes > 1)
-        DT_TRY(dt_words_variable(w, "node-rank", "NODE_RANK"));
     if (w->nodes > 0 && w->node >= w->nodes)
         return dt_fail(DT_USAGE, "--node-rank: '%lld' is not a number from 0 to %lld",
                        (long long)w->node, (long long)w->nodes - 1);
     if (w->nodes < 2)
         return DT_OK;
-    DT_TRY(dt_words_variable(w, "nproc-per-node", "NPROC_PER_NODE"));
     if (w->dry_run)
         return dt_fail(DT_USAGE, "--dry-run: what is started depends on who comes; leave out "
                                  "--nnodes and NNODES");
     if (w->node < 0 || (!w->master && !address))
         return dt_fail(DT_USAGE, "--nnodes needs --node-rank K (or NODE_RANK), which of them this "
                                  "is, from 0, and --master HOST:PORT, where host 0 waits");
-    if (w->master)
-        snprintf(place, DT_HOST_NAME + 8, "%s", w->master);
-    else
-        snprintf(place, DT_HOST_NAME + 8, "%s:%s", address, port ? port : "29500");
+    snprintf(m->master, sizeof m->master, "%s%s%s", w->master ? w->master : address,
+             w->master ? "" : ":",
+             w->master ? ""
+             : port    ? port
+                       : "29500");
     m->own = (dt_hello){.nodes = (int)w->nodes,
                         .node = (int)w->node,
                         .slots = w->per_host > 0 ? (int)w->per_host : cores_here()};
@@ -248,20 +370,19 @@ static dt_status find_meeting(dt_words *w, dt_meeting *m, char place[DT_HOST_NAM
 
 dt_status dt_launch(int argc, char **argv, int *code)
 {
-    char place[DT_HOST_NAME + 8];
-    dt_words w;
+    launch_words w;
     dt_meeting m;
 
     if (argc > 0 && strcmp(argv[0], "--as-agent") == 0) {
         *code = dt_agent(argc - 1, argv + 1);
         return DT_OK;
     }
-    DT_TRY(dt_words_read(&w, argv));
+    DT_TRY(read_words(&w, argv));
     if (w.help) {
-        dt_words_help();
+        print_help();
         return DT_OK;
     }
-    DT_TRY(find_meeting(&w, &m, place));
+    DT_TRY(find_meeting(&w, &m));
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
     return m.own.node == 0 ? lead(&w, &m, code) : dt_join(&m, code);
 }

@@ -30,7 +30,7 @@ enum {
 #define DT_AGENT_ADDRESS (sizeof(sa_family_t) + 1 + 5)
 
 typedef struct dt_meeting {
-    const char *master; /* ADDRESS:PORT of the first host */
+    char master[DT_HOST_NAME + 8]; /* HOST:PORT of the first one */
     dt_hello own;
     dt_token token;
 } dt_meeting;

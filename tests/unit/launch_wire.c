@@ -275,7 +275,7 @@ static void the_last_message_arrives(void **state)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof at;
-    char master[32];
+    dt_meeting m = {.own = {2, 0, 1}, .token = one};
     int status = 0;
 
     (void)state;
@@ -283,8 +283,7 @@ static void the_last_message_arrives(void **state)
     assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &length), 0);
     close(fd);
-    snprintf(master, sizeof master, "127.0.0.1:%d", ntohs(at.sin_port));
-    const dt_meeting m = {.master = master, .own = {2, 0, 1}, .token = one};
+    snprintf(m.master, sizeof m.master, "127.0.0.1:%d", ntohs(at.sin_port));
     const pid_t first = fork();
     if (first == 0)
         _exit(late_host(&m));
