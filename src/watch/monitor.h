@@ -31,6 +31,37 @@ typedef struct dt_board {
 #define dt_seen(member) atomic_load_explicit(&(member), memory_order_relaxed)
 #define dt_tell(member, value) atomic_store_explicit(&(member), value, memory_order_relaxed)
 
+/* ---- Judging (watch.c) ----------------------------------------------------------------------- */
+
+enum {
+    DT_WATCH_HEARD_S = 3,   /* a monitor that is silent for so long does not run */
+    DT_WATCH_SILENT_S = 45, /* a host that is silent for so long, while others wait, is lost */
+};
+
+/* A rank as it is seen. */
+typedef struct dt_watch_view {
+    bool runs;        /* its process does: its own monitor was heard */
+    bool waits;       /* for other ranks */
+    double still_s;   /* since its last change, or since it waits, or since it was heard */
+    double allowed_s; /* what it took before between two changes; in waiting, for a step; where it
+                       * does not run, until others of its node would tell */
+} dt_watch_view;
+
+/* A rank is late if it does not run, or if it neither waits nor changes its place for longer than
+ * `warn_s` beyond what it took before; it counts where others wait for half as long, or there are
+ * no others. If no rank is late and all wait for that long, and for DT_WATCH_HEARD_S more, in
+ * which a rank that does not run would show, the run cannot continue.
+ * Source: the stall inspector of Horovod asks who has not come; here all say where they are. */
+typedef struct dt_watch_verdict {
+    enum { DT_WATCH_FINE, DT_WATCH_LATE, DT_WATCH_ALL_WAIT } kind;
+    int rank;       /* the one that is late for longest, or that waits for longest */
+    double still_s; /* that one */
+    int ranks;      /* that are late, or that wait for so long */
+    int waits;      /* that wait, for half of warn_s or longer */
+    double waits_s; /* the one that waits for longest */
+} dt_watch_verdict;
+dt_watch_verdict dt_watch_judge(const dt_watch_view *view, int count, double warn_s);
+
 /* What every rank knows of every other. Words of 64 bits: put together by sums. */
 typedef struct dt_who {
     int64_t pid, first;                        /* first: rank of its node */
@@ -44,7 +75,7 @@ struct dt_watch {
     dt_node_mem *memory;                   /* the board's */
     dt_who *who;                           /* [world] */
     int rank, world, node_first, node_end; /* ranks of this node */
-    double warn_s, abort_s, silent_s;      /* of stillness; silent_s: of a host; HUGE_VAL: never */
+    double warn_s, abort_s;                /* of stillness; HUGE_VAL: never */
     int64_t total_steps, batch;
     char (*name)[DT_WATCH_NAME]; /* [names] of the plan's steps */
     int names;
@@ -68,14 +99,6 @@ struct dt_watch {
     sem_t wake, due; /* the monitor's, to stop; the writer's, to write or stop */
     _Atomic bool stop;
 };
-
-/* ---- Looking (monitor.c) --------------------------------------------------------------------- */
-
-/* See all ranks, tell the other nodes of this one's, judge, and speak and end the run where it is
- * for this rank to do so. Once a tick, by the monitor's thread. Local. */
-void dt_monitor_look(dt_watch *w, int64_t now);
-/* End this process where its node's ranks are to end. */
-void dt_monitor_obey(const dt_watch *w);
 
 /* ---- Other nodes (channel.c) ----------------------------------------------------------------- */
 

@@ -70,8 +70,9 @@ static void describe_rank(const dt_watch *w, int r, int64_t now, char *out, size
 
 static void describe_all(const dt_watch *w, int64_t now)
 {
+    char line[LINE];
+
     for (int i = 0; i < w->world + FIRST_LINES; i++) {
-        char *line = w->text + (size_t)i * LINE;
         if (i == 0)
             describe_run(w, line, LINE);
         else if (i == 1)
@@ -79,9 +80,7 @@ static void describe_all(const dt_watch *w, int64_t now)
                      " rank  host                  pid  MB sent  where, and for how long");
         else
             describe_rank(w, i - FIRST_LINES, now, line, LINE);
-        const size_t length = strlen(line);
-        memset(line + length, ' ', LINE - 1 - length);
-        line[LINE - 1] = '\n';
+        snprintf(w->text + (size_t)i * LINE, LINE + 1, "%-*s\n", LINE - 1, line);
     }
 }
 
@@ -124,7 +123,7 @@ dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder)
         (void)dt_borrow(&w->board->file, &w->file); /* else rank 0 alone writes it */
     w->text_bytes = (size_t)(w->world + FIRST_LINES) * LINE;
     if (w->file >= 0)
-        st = dt_calloc(&w->text, w->text_bytes, 1, "the text of the run's progress");
+        st = dt_calloc(&w->text, w->text_bytes + 1, 1, "the text of the run's progress");
     DT_TRY(dt_comm_agree(c, st));
     if (w->rank == 0)
         dt_progress_write(w);
@@ -136,7 +135,7 @@ dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder)
 dt_status dt_watch_status(const char *run, bool going, FILE *f)
 {
     static const char running[] = HEAD GOING;
-    char path[PATH_MAX], *text = NULL, *end = NULL;
+    char path[PATH_MAX], *text = NULL, *rest = NULL;
 
     snprintf(path, sizeof path, "%s/progress", run);
     const dt_status st = dt_file_read(AT_FDCWD, path, MOST_BYTES, &text, NULL);
@@ -148,12 +147,9 @@ dt_status dt_watch_status(const char *run, bool going, FILE *f)
         return dt_fail(DT_FORMAT, "%s is no text of a run's progress", path);
     }
     const bool killed = !going && strncmp(text, running, sizeof running - 1) == 0;
-    for (char *line = text; *line; line = end) {
-        size_t length = strcspn(line, "\n");
-        end = line + length + (line[length] == '\n');
-        while (length > 0 && line[length - 1] == ' ')
-            length--;
-        line[length] = '\0';
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        for (size_t length = strlen(line); length > 0 && line[length - 1] == ' '; length--)
+            line[length - 1] = '\0';
         dt_log_shown(line);
         if (line != text)
             fprintf(f, "%s\n", line);

@@ -1,5 +1,5 @@
 /* watch_judge.c - who is late and who waits, case by case. */
-#include "watch/watch.h"
+#include "watch/monitor.h"
 
 #include "test.h"
 
