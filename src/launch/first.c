@@ -14,13 +14,12 @@
 enum {
     END_S = 3,    /* for the other hosts to read that the run is over */
     GUESTS = 256, /* connections whose handshakes are under way, fewer than files may be open; the
-                   * oldest one makes room */
+                   * oldest one, which may be silent, makes room */
 };
 
 /* A host, or behind them a guest. */
 typedef struct peer {
     dt_wire *wire;              /* NULL: it has not come, is gone, or is this host */
-    double until;               /* a guest's time */
     int agent;                  /* that waits for the end of the host's daemon; -1: none */
     char name[INET_ADDRSTRLEN]; /* its address, by which mpirun tells hosts apart */
 } peer;
@@ -38,7 +37,6 @@ struct dt_first {
     peer peer[DT_MOST_HOSTS + GUESTS]; /* [peers]: first the hosts, [nodes] */
     struct pollfd poll[PEERS + DT_MOST_HOSTS + GUESTS];
     int nodes, peers, next_guest, fd[PEERS]; /* -1: none; ERRORS: mpirun's standard error */
-    char socket[DT_AGENT_ADDRESS];           /* name of the agents' */
     pid_t mpirun;
     size_t heard;   /* letters of lost */
     bool lost_host; /* mpirun has said so, or it has left this one */
@@ -54,11 +52,6 @@ static bool wait_for_news(dt_first *f, int ms)
         f->poll[i] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
     return poll(f->poll, (nfds_t)polls, ms) > 0;
-}
-
-static bool has_news(const dt_first *f, int k)
-{
-    return f->peer[k].wire && f->poll[PEERS + k].revents;
 }
 
 static void forget(dt_wire **w)
@@ -112,68 +105,86 @@ static bool let_in(dt_first *f)
         return false;
     f->next_guest = (f->next_guest + 1) % GUESTS;
     forget(&guest->wire);
-    guest->until = dt_seconds() + DT_WIRE_PATIENCE_S;
     if (dt_wire_open(&guest->wire, fd, &f->meeting->token, NULL) != DT_OK)
         dt_fail_clear(); /* no memory: the host tries again */
     return true;
 }
 
-static void greet(dt_first *f, int k)
+static void greet(dt_first *f, peer *guest)
 {
-    peer *guest = &f->peer[k];
-    const dt_greeting greeting = has_news(f, k) ? dt_wire_greet(guest->wire) : DT_GREETING;
+    const dt_greeting greeting = dt_wire_greet(guest->wire);
 
     if (greeting == DT_GREETED) {
         seat(f, guest);
-    } else if (guest->wire && (greeting != DT_GREETING || dt_seconds() > guest->until)) {
+    } else if (greeting != DT_GREETING) {
         dt_warn("a connection from %s %s: closed", guest->wire->peer,
                 greeting == DT_STRANGER ? "does not have the token"
-                : greeting == DT_LEFT   ? "has ended, or is no dtrain launch"
-                                        : "is silent");
+                                        : "has ended, or is no dtrain launch");
         forget(&guest->wire);
     }
 }
 
-/* Before the run begins a host sends nothing but a signal that was for the run. */
-static dt_status hear_early(dt_first *f, int k)
+static void answer(int *agent, int code)
 {
-    json_t *message = dt_wire_hear(f->peer[k].wire);
-    const bool stopped = json_object_get(message, "signal") != NULL;
+    const uint8_t byte = (uint8_t)code;
 
-    json_decref(message);
-    return dt_fail(stopped ? DT_PREEMPTED : DT_COMM,
-                   "host %d, %s, %s before all hosts had come: start all hosts again", k,
-                   f->peer[k].name, stopped ? "was stopped" : "has left");
+    if (*agent < 0)
+        return;
+    (void)!send(*agent, &byte, 1, MSG_NOSIGNAL);
+    close(*agent);
+    *agent = -1;
 }
 
-static int first_missing(const dt_first *f)
+/* Before the run begins a host sends nothing but a signal that was for the run: DT_PREEMPTED; or it
+ * leaves: DT_COMM. */
+static dt_status hear(dt_first *f, int k)
 {
-    int k = 1;
+    peer *p = &f->peer[k];
+    json_t *message = dt_wire_hear(p->wire);
+    const json_t *done = json_object_get(message, "done");
+    const json_t *number = json_object_get(message, "signal");
+    dt_status st = DT_OK;
 
-    while (k < f->nodes && f->peer[k].wire)
-        k++;
-    return k;
+    if (f->mpirun == 0) {
+        st = dt_fail(number ? DT_PREEMPTED : DT_COMM,
+                     "host %d, %s, %s before all hosts had come: start all hosts again", k, p->name,
+                     number ? "was stopped" : "has left");
+    } else if (!message) {
+        dt_warn("host %d, %s, is gone: its daemon counts as lost", k, p->name);
+        forget(&p->wire);
+        answer(&p->agent, DT_NO_DAEMON);
+        f->lost_host = true;
+    } else if (done) {
+        answer(&p->agent, (int)json_integer_value(done));
+    } else if (number) {
+        kill(f->mpirun, (int)json_integer_value(number));
+    }
+    json_decref(message);
+    return st;
 }
 
 static dt_status wait_for_all(dt_first *f)
 {
-    enum { TICK_MS = 500 }; /* in which a guest's time ends, too */
     const double until = dt_seconds() + DT_WINDOW_S;
 
-    while (first_missing(f) < f->nodes) {
+    for (int missing = 1; missing < f->nodes;) {
+        if (f->peer[missing].wire) {
+            missing++;
+            continue;
+        }
         if (dt_seconds() > until)
-            return dt_fail(
-                DT_COMM,
-                "host %d of %d (--node-rank %d) has not come to %s within %d s: start the "
-                "same command there, with the same token",
-                first_missing(f), f->nodes, first_missing(f), f->meeting->master, (int)DT_WINDOW_S);
-        (void)wait_for_news(f, TICK_MS);
+            return dt_fail(DT_COMM,
+                           "host %d of %d (--node-rank %d) has not come to %s within %d s: start "
+                           "the same command there, with the same token",
+                           missing, f->nodes, missing, f->meeting->master, (int)DT_WINDOW_S);
+        (void)wait_for_news(f, DT_PATIENCE_MS);
         DT_TRY(dt_signals_stopped(f->fd[SIGNALS]));
         for (int k = 1; k < f->nodes; k++)
-            if (has_news(f, k))
-                DT_TRY(hear_early(f, k));
+            if (f->poll[PEERS + k].revents)
+                DT_TRY(hear(f, k));
         for (int k = f->nodes; k < f->peers; k++)
-            greet(f, k);
+            if (f->poll[PEERS + k].revents)
+                greet(f, &f->peer[k]);
         for (int i = 0; i < GUESTS / 4 && let_in(f); i++)
             ;
     }
@@ -215,7 +226,8 @@ static dt_status listen_to_agents(dt_first *f)
     if (bind(fd, (const struct sockaddr *)&at, sizeof at.sun_family) != 0 || listen(fd, 64) != 0 ||
         getsockname(fd, (struct sockaddr *)&at, &length) != 0)
         return dt_fail(DT_CANTCREATE, "a socket for mpirun's agent: %s", strerror(errno));
-    memcpy(f->socket, at.sun_path + 1, DT_AGENT_ADDRESS - sizeof(sa_family_t) - 1);
+    at.sun_path[length - sizeof at.sun_family] = '\0';
+    (void)setenv(DT_AGENT_VARIABLE, at.sun_path + 1, 1); /* without it mpirun says what it lacks */
     return DT_OK;
 }
 
@@ -251,23 +263,7 @@ dt_status dt_first_open(dt_first **out, const dt_meeting *m, dt_hosts *h)
     return f->nodes > 1 ? meet_others(f, h) : DT_OK;
 }
 
-const char *dt_first_socket(const dt_first *f)
-{
-    return f->socket;
-}
-
 /* ---- While mpirun runs ----------------------------------------------------------------------- */
-
-static void answer(int *agent, int code)
-{
-    const uint8_t byte = (uint8_t)code;
-
-    if (*agent < 0)
-        return;
-    (void)!send(*agent, &byte, 1, MSG_NOSIGNAL);
-    close(*agent);
-    *agent = -1;
-}
 
 /* An array: the host, and the words of its daemon. NULL: it is no agent of this user. */
 static json_t *request_of(int agent)
@@ -295,26 +291,6 @@ static void take_request(dt_first *f)
     }
     answer(&agent, DT_NO_DAEMON);
     json_decref(words);
-}
-
-static void hear(dt_first *f, int k)
-{
-    peer *p = &f->peer[k];
-    json_t *message = dt_wire_hear(p->wire);
-    const json_t *done = json_object_get(message, "done");
-    const json_t *number = json_object_get(message, "signal");
-
-    if (!message) {
-        dt_warn("host %d, %s, is gone: its daemon counts as lost", k, p->wire->peer);
-        forget(&p->wire);
-        answer(&p->agent, DT_NO_DAEMON);
-        f->lost_host = true;
-    }
-    if (done)
-        answer(&p->agent, (int)json_integer_value(done));
-    if (number)
-        kill(f->mpirun, (int)json_integer_value(number));
-    json_decref(message);
 }
 
 /* What mpirun says on its standard error, as far as it has come. */
@@ -347,8 +323,8 @@ static int stand_between(dt_first *f)
         if (!wait_for_news(f, DT_PATIENCE_MS))
             dt_child_bound(f->mpirun);
         for (int k = 1; k < f->nodes; k++)
-            if (has_news(f, k))
-                hear(f, k);
+            if (f->poll[PEERS + k].revents)
+                (void)!hear(f, k);
         if (f->poll[AGENTS].revents)
             take_request(f);
         if (f->poll[ERRORS].revents)

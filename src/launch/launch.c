@@ -1,4 +1,5 @@
 /* launch.c - dtrain launch: all that mpirun has to know, at one place. */
+#include <argz.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -174,7 +175,7 @@ static int cores_here(void)
  * than --stall-abort ends its ranks (by default after minutes, or never: 300 s + 9 x 20 s). Where
  * hosts have met, the first one starts all daemons itself, and all at once: an agent lives as long
  * as its daemon, and by default 128 may. */
-typedef enum variable_kind { ALWAYS, ROOT, INTERFACE, AGENT, MET, SOCKET, KINDS } variable_kind;
+typedef enum variable_kind { ALWAYS, ROOT, INTERFACE, AGENT, MET, KINDS } variable_kind;
 static const struct {
     variable_kind kind;
     const char *name, *value; /* value: NULL: the kind's */
@@ -201,7 +202,6 @@ static const struct {
     {MET, "PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
     {MET, "OMPI_MCA_plm_rsh_num_concurrent", "4096"},
     {MET, "PRTE_MCA_plm_ssh_num_concurrent", "4096"},
-    {SOCKET, DT_AGENT_VARIABLE, NULL},
 };
 _Static_assert(DT_MOST_HOSTS <= 4096, "all hosts' daemons start at once");
 
@@ -224,16 +224,14 @@ static void print_word(const char *word)
 }
 
 /* mpirun splits the agent's name at blanks, which the path of this program may have. */
-static void set_variables(const launch_words *w, const char *socket)
+static void set_variables(const launch_words *w, bool met)
 {
-    const bool met = socket[0] != '\0';
     char own_agent[64];
     const char *const of_kind[KINDS] = {[ALWAYS] = "",
                                         [ROOT] = geteuid() == 0 ? "" : NULL,
                                         [INTERFACE] = w->interface,
                                         [AGENT] = met ? own_agent : w->agent,
-                                        [MET] = met ? "" : NULL,
-                                        [SOCKET] = met ? socket : NULL};
+                                        [MET] = met ? "" : NULL};
 
     snprintf(own_agent, sizeof own_agent, "/proc/%ld/exe launch --as-agent", (long)getpid());
     for (size_t i = 0; i < DT_COUNT_OF(variables); i++) {
@@ -246,22 +244,15 @@ static void set_variables(const launch_words *w, const char *socket)
             printf("%s=", name);
             print_word(value);
         }
-        (void)setenv(name, value, met && kind >= AGENT); /* without it mpirun says what it lacks */
+        (void)setenv(name, value, met && kind >= AGENT);
     }
 }
 
-/* mpirun's command line. */
-typedef struct words_out {
-    const char **word; /* [count], then NULL; owned, the texts are not */
-    size_t count;
-} words_out;
-
-static void put(words_out *o, const char *option, const char *value)
+/* To mpirun's command line, an argz vector: whether there was memory. */
+static bool put(char **line, size_t *bytes, const char *option, const char *value)
 {
-    if (option && value)
-        o->word[o->count++] = option;
-    if (value)
-        o->word[o->count++] = value;
+    return !value ||
+           ((!option || argz_add(line, bytes, option) == 0) && argz_add(line, bytes, value) == 0);
 }
 
 /* How many ranks; 0: mpirun counts those of its file. */
@@ -274,59 +265,55 @@ static int64_t count_ranks(const launch_words *w, const dt_hosts *h)
                              : cores_here();
 }
 
-/* np, program: for the words. Ranks on other hosts get this one's DTRAIN_*, as those here. */
-static dt_status put_line(words_out *o, const launch_words *w, const dt_hosts *h, char np[24],
-                          char program[PATH_MAX])
+/* Ranks on other hosts get this one's DTRAIN_*, as those here. */
+static dt_status put_line(const launch_words *w, const dt_hosts *h, char **line, size_t *bytes)
 {
     const int64_t ranks = count_ranks(w, h);
-    size_t most = 8;
+    char np[24], program[PATH_MAX];
 
-    for (char **v = environ; *v; v++)
-        most += 2;
-    for (char **word = w->rest; *word; word++)
-        most++;
-    DT_TRY(dt_calloc(&o->word, most, sizeof *o->word, "mpirun's command line"));
-    snprintf(np, 24, "%lld", (long long)ranks);
-    const ssize_t length = readlink("/proc/self/exe", program, PATH_MAX - 1);
+    snprintf(np, sizeof np, "%lld", (long long)ranks);
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[DT_MAX(length, 0)] = '\0';
-    put(o, NULL, "mpirun");
-    put(o, "--host", h->list);
-    put(o, "--hostfile", w->hostfile);
-    put(o, "-np", ranks ? np : NULL);
+    bool all = put(line, bytes, NULL, "mpirun") && put(line, bytes, "--host", h->list) &&
+               put(line, bytes, "--hostfile", w->hostfile) &&
+               put(line, bytes, "-np", ranks ? np : NULL);
     for (char **v = environ; *v; v++)
         if (strncmp(*v, "DTRAIN_", 7) == 0)
-            put(o, "-x", *v);
-    put(o, NULL, w->program ? w->program : program);
+            all = all && put(line, bytes, "-x", *v);
+    all = all && put(line, bytes, NULL, w->program ? w->program : program);
     for (char **word = w->rest; *word; word++)
-        put(o, NULL, *word);
-    return DT_OK;
+        all = all && put(line, bytes, NULL, *word);
+    return all ? DT_OK : dt_fail(DT_NOMEM, "no memory for mpirun's command line");
 }
 
 /* The first host, or the only one that is started here. */
 static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
 {
-    char np[24], program[PATH_MAX];
     dt_first *first = NULL;
     dt_hosts h = {.list = NULL};
-    words_out o = {.word = NULL};
+    char *line = NULL, **word = NULL;
+    size_t bytes = 0;
     dt_status st = DT_OK;
 
     if (m->own.nodes == 1)
         DT_GO(st, find_hosts(w, &h), out);
     DT_GO(st, dt_first_open(&first, m, &h), out);
-    DT_GO(st, put_line(&o, w, &h, np, program), out);
-    set_variables(w, dt_first_socket(first));
-    for (size_t i = 0; w->dry_run && i < o.count; i++)
-        print_word(o.word[i]);
+    DT_GO(st, put_line(w, &h, &line, &bytes), out);
+    DT_GO(st, dt_calloc(&word, argz_count(line, bytes) + 1, sizeof *word, "mpirun's words"), out);
+    argz_extract(line, bytes, word);
+    set_variables(w, m->own.nodes > 1);
+    for (size_t i = 0; w->dry_run && word[i]; i++)
+        print_word(word[i]);
     if (w->dry_run)
         putchar('\n');
     fflush(stdout);
     if (!w->dry_run)
-        st = dt_first_run(first, (char **)(uintptr_t)o.word, code);
+        st = dt_first_run(first, word, code);
 out:
     dt_first_close(first);
     free(h.list);
-    free(o.word);
+    free(line);
+    free(word);
     return st;
 }
 
@@ -357,11 +344,10 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
     if (w->node < 0 || (!w->master && !address))
         return dt_fail(DT_USAGE, "--nnodes needs --node-rank K (or NODE_RANK), which of them this "
                                  "is, from 0, and --master HOST:PORT, where host 0 waits");
-    snprintf(m->master, sizeof m->master, "%s%s%s", w->master ? w->master : address,
-             w->master ? "" : ":",
-             w->master ? ""
-             : port    ? port
-                       : "29500");
+    if (w->master)
+        snprintf(m->master, sizeof m->master, "%s", w->master);
+    else
+        snprintf(m->master, sizeof m->master, "%s:%s", address, port ? port : "29500");
     m->own = (dt_hello){.nodes = (int)w->nodes,
                         .node = (int)w->node,
                         .slots = w->per_host > 0 ? (int)w->per_host : cores_here()};

@@ -13,29 +13,92 @@
  *     from it      done: its daemon's exit code    signal: one for the run */
 #ifndef DT_LAUNCH_MEET_H
 #define DT_LAUNCH_MEET_H
-#include "wire.h"
+#include "launch.h"
 
+#include <jansson.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
 enum {
     DT_WINDOW_S = 120,     /* in which all hosts are to come, as in the Ascend tutorial */
     DT_PATIENCE_S = 11,    /* with a host that is silent: keep-alive's, see launch.c */
-    DT_PATIENCE_MS = 2000, /* between two looks for new connections */
+    DT_PATIENCE_MS = 2000, /* between two looks at what nothing tells of */
     DT_NO_DAEMON = 255,    /* exit code of one that was not started or is lost, as ssh's */
 };
-/* The name of the agents' Unix socket, an abstract one of five letters, which the system gives
- * (unix(7), autobind). DTRAIN_* are options. */
+/* In mpirun's environment, where hosts have met: the name of the agents' Unix socket, an abstract
+ * one of five letters, which the system gives (unix(7), autobind). DTRAIN_* are options. */
 #define DT_AGENT_VARIABLE "LAUNCH_AGENT_SOCKET"
 #define DT_AGENT_ADDRESS (sizeof(sa_family_t) + 1 + 5)
+
+/* ---- A connection between two hosts that hold the same token (wire.c) -------------------------
+ *
+ * TLS 1.3 (RFC 8446) with one cipher suite and, in place of certificates, the SHA-256 of the token
+ * as external pre-shared key: OpenSSL authenticates both ends, encrypts, and refuses bytes that
+ * were changed or repeated. The client's identity of the key says which host it is. A message is
+ * a JSON object with one member, named like what it says. */
+
+enum {
+    DT_WIRE_KEY = 32,
+    DT_WIRE_PATIENCE_S = 3, /* for a handshake */
+};
+
+typedef struct dt_token {
+    uint8_t key[DT_WIRE_KEY]; /* SHA-256 of its text */
+} dt_token;
+
+#define DT_TOKEN_VARIABLE "DTRAIN_TOKEN"
+
+/* From the file, or where path is NULL, from the variable. DT_USAGE: there is neither; DT_CONFIG:
+ * it is too short or too long, or others may read the file; DT_NOINPUT. Local. */
+dt_status dt_token_read(dt_token *t, const char *path) DT_MUST_CHECK;
+
+/* Which host of the run it is, of how many, and its ranks. */
+typedef struct dt_hello {
+    int nodes, node, slots;
+} dt_hello;
+
+typedef struct dt_wire {
+    int fd;             /* owned */
+    struct ssl_st *ssl; /* OpenSSL's SSL */
+    const dt_token *token;
+    dt_hello hello;             /* the client's: its own, or what it has said */
+    char peer[INET_ADDRSTRLEN]; /* the other end's address */
+} dt_wire;
+
+/* A TCP socket bound or connected to "ADDRESS:PORT", which is also given as a numeric address; a
+ * bound one listens and does not block. DT_USAGE; DT_COMM. Local. */
+dt_status dt_wire_socket(const char *master, bool binds, int *fd,
+                         char address[INET_ADDRSTRLEN]) DT_MUST_CHECK;
+/* One end of the connected socket fd, which it owns from now on, also where it fails. own: what a
+ * client says of itself; NULL: the server's end. DT_NOMEM. Local. */
+dt_status dt_wire_open(dt_wire **w, int fd, const dt_token *t, const dt_hello *own) DT_MUST_CHECK;
+void dt_wire_close(dt_wire *w);
+
+typedef enum dt_greeting {
+    DT_GREETED,  /* both ends have the token; w->hello is true */
+    DT_GREETING, /* more has to come: the socket does not block, or a signal or limit came first */
+    DT_STRANGER, /* the ends have different tokens */
+    DT_LEFT      /* the other end has closed, is silent, or does not speak this protocol */
+} dt_greeting;
+/* The handshake, as far as it goes. Behind it the socket blocks, and keep-alive is on. Local. */
+dt_greeting dt_wire_greet(dt_wire *w);
+
+/* How long a call may wait for the other end; 0: without a limit. Local. */
+void dt_wire_limit(int fd, int seconds);
+/* Send the message, which it takes; NULL: there was no memory for it. False: the connection is
+ * over. Local. */
+bool dt_wire_say(dt_wire *w, json_t *message);
+/* Wait for the next message, to be freed by json_decref. NULL: the connection is over. Local. */
+json_t *dt_wire_hear(dt_wire *w);
+
+/* ---- The two kinds of hosts (first.c, join.c) ------------------------------------------------ */
 
 typedef struct dt_meeting {
     char master[DT_HOST_NAME + 8]; /* HOST:PORT of the first one */
     dt_hello own;
     dt_token token;
 } dt_meeting;
-
-/* ---- The two kinds of hosts (first.c, join.c) ------------------------------------------------ */
 
 /* m->own.nodes 1: the only host that is started here; mpirun reaches the others, if any, by itself.
  * Else it waits for the others; *h is all of them, the first one by the master's address. m is
@@ -46,9 +109,6 @@ dt_status dt_first_open(dt_first **f, const dt_meeting *m, dt_hosts *h) DT_MUST_
  * ends with 0 after one of the hosts that have met is gone. DT_NOMEM. */
 dt_status dt_first_run(dt_first *f, char **word, int *code) DT_MUST_CHECK;
 void dt_first_close(dt_first *f);
-/* DT_AGENT_VARIABLE's value for mpirun's environment; "": it needs no agent. */
-const char *dt_first_socket(const dt_first *f);
-
 /* Another host: until the run's end; its exit code. DT_COMM: the first host is not there, or not
  * any more. */
 dt_status dt_join(const dt_meeting *m, int *code) DT_MUST_CHECK;
@@ -56,7 +116,7 @@ dt_status dt_join(const dt_meeting *m, int *code) DT_MUST_CHECK;
  * bare name. To be freed by free(); the texts are the message's. */
 char **dt_daemon_words(const json_t *words);
 
-/* ---- The agent (agent.c) --------------------------------------------------------------------- */
+/* ---- The agent (join.c) ---------------------------------------------------------------------- */
 
 /* As mpirun's agent: argv is the host and the daemon's words. The daemon's exit code. */
 int dt_agent(int argc, char **argv);

@@ -1,5 +1,5 @@
 /* wire.c - the token, the handshake and the messages. */
-#include "wire.h"
+#include "meet.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,41 +18,38 @@
 
 enum { TOKEN_LEAST = 16, TOKEN_MOST = 4096 };
 
-static dt_status token_of(dt_token *t, const char *text, size_t length, const char *from)
-{
-    while (length > 0 && strchr(" \t\r\n", text[length - 1]))
-        length--;
-    if (length < TOKEN_LEAST || length > TOKEN_MOST)
-        return dt_fail(DT_CONFIG,
-                       "%s: the token has %zu characters, expected %d to %d; make one with: head "
-                       "-c 24 /dev/urandom | base64",
-                       from, length, TOKEN_LEAST, TOKEN_MOST);
-    if (EVP_Digest(text, length, t->key, NULL, EVP_sha256(), NULL) != 1)
-        return dt_fail(DT_NOMEM, "libcrypto cannot compute the SHA-256 of the token");
-    return DT_OK;
-}
-
 dt_status dt_token_read(dt_token *t, const char *path)
 {
-    const char *given = getenv(DT_TOKEN_VARIABLE);
+    const char *from = path ? path : DT_TOKEN_VARIABLE, *given = getenv(DT_TOKEN_VARIABLE);
     struct stat info;
     char *text = NULL;
     size_t length = 0;
+    dt_status st = DT_OK;
 
-    if (!path)
-        return given ? token_of(t, given, strlen(given), DT_TOKEN_VARIABLE)
-                     : dt_fail(DT_USAGE, "hosts that are started one by one need a common secret: "
-                                         "--token-file FILE, or " DT_TOKEN_VARIABLE);
-    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+    if (!path && !given)
+        return dt_fail(DT_USAGE, "hosts that are started one by one need a common secret: "
+                                 "--token-file FILE, or " DT_TOKEN_VARIABLE);
+    if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
         (info.st_mode & 077 || info.st_uid != geteuid()))
         return dt_fail(DT_CONFIG,
                        "--token-file %s: others may read it, or it is another user's: chmod 600 it",
                        path);
-    dt_status st = dt_file_read(AT_FDCWD, path, 2 * TOKEN_MOST, &text, &length);
-    if (st == DT_OK)
-        st = token_of(t, text, length, path);
+    if (path)
+        DT_TRY(dt_file_read(AT_FDCWD, path, 1 << 20, &text, &length));
+    else
+        length = strlen(given);
+    const char *token = path ? text : given;
+    while (length > 0 && strchr(" \t\r\n", token[length - 1]))
+        length--;
+    if (length < TOKEN_LEAST || length > TOKEN_MOST)
+        st = dt_fail(DT_CONFIG,
+                     "%s: the token has %zu characters, expected %d to %d; make one with: head "
+                     "-c 24 /dev/urandom | base64",
+                     from, length, TOKEN_LEAST, TOKEN_MOST);
+    else if (EVP_Digest(token, length, t->key, NULL, EVP_sha256(), NULL) != 1)
+        st = dt_fail(DT_NOMEM, "libcrypto cannot compute the SHA-256 of the token");
     free(text);
-    return st == DT_FORMAT ? DT_CONFIG : st;
+    return st;
 }
 
 /* ---- Sockets --------------------------------------------------------------------------------- */
@@ -117,23 +114,16 @@ dt_status dt_wire_socket(const char *master, bool binds, int *fd, char own[INET_
 /* Widths: what strangers send must not overflow. */
 #define IDENTITY "dtrain host %5d of %5d, ranks: %9d"
 
-static unsigned give_key(const dt_wire *w, unsigned char *key, unsigned room)
-{
-    if (room < DT_WIRE_KEY)
-        return 0;
-    memcpy(key, w->token->key, DT_WIRE_KEY);
-    return DT_WIRE_KEY;
-}
-
-/* The client's. hint: TLS 1.3 has none. */
+/* The client's. hint: TLS 1.3 has none. key: there is room for more (PSK_MAX_PSK_LEN). */
 static unsigned use_key(SSL *ssl, const char *hint, char *identity, unsigned most,
                         unsigned char *key, unsigned room)
 {
     const dt_wire *w = SSL_get_app_data(ssl);
 
-    (void)hint;
+    (void)hint, (void)room;
     snprintf(identity, most, IDENTITY, w->hello.node, w->hello.nodes, w->hello.slots);
-    return give_key(w, key, room);
+    memcpy(key, w->token->key, DT_WIRE_KEY);
+    return DT_WIRE_KEY;
 }
 
 /* The server's. What the identity says is proved by the handshake, which covers it. Without a key
@@ -143,8 +133,9 @@ static unsigned find_key(SSL *ssl, const char *identity, unsigned char *key, uns
     dt_wire *w = SSL_get_app_data(ssl);
     dt_hello *h = &w->hello;
 
-    return sscanf(identity, IDENTITY, &h->node, &h->nodes, &h->slots) == 3 ? give_key(w, key, room)
-                                                                           : 0;
+    (void)room;
+    memcpy(key, w->token->key, DT_WIRE_KEY);
+    return sscanf(identity, IDENTITY, &h->node, &h->nodes, &h->slots) == 3 ? DT_WIRE_KEY : 0;
 }
 
 static SSL *new_ssl(dt_wire *w, bool client)
@@ -200,8 +191,8 @@ void dt_wire_close(dt_wire *w)
 
 /* ---- The handshake --------------------------------------------------------------------------- */
 
-/* From now on the socket blocks, without a limit; a host that is gone is missed after 5 + 3 x 2 s,
- * as by Open MPI's daemons. */
+/* From now on the socket blocks, without a limit; a host that is gone is missed after 11 s, as by
+ * Open MPI's daemons. */
 static void begin_messages(int fd)
 {
     static const struct {
@@ -209,8 +200,7 @@ static void begin_messages(int fd)
     } row[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
                {IPPROTO_TCP, TCP_KEEPIDLE, 5},
                {IPPROTO_TCP, TCP_KEEPINTVL, 2},
-               {IPPROTO_TCP, TCP_KEEPCNT, 3},
-               {IPPROTO_TCP, TCP_USER_TIMEOUT, 11000}};
+               {IPPROTO_TCP, TCP_USER_TIMEOUT, 11000}}; /* it counts for keep-alive, too */
 
     for (size_t i = 0; i < DT_COUNT_OF(row); i++)
         (void)setsockopt(fd, row[i].level, row[i].name, &row[i].value, sizeof row[i].value);

@@ -136,7 +136,7 @@ server_list[1]: server_id 'Z' stands after 'a': servers stand in lexical order|s
 server_list[1]: server_id 'a' stands after 'a'|s/"server_id": "b"/"server_id": "a"/
 server_list[0]: 'device' of 'a' is not a list of 1, 2, 4 or 8|8d
 server_list[0]: '-a' is not a host name|s/"server_id": "a"/"server_id": "-a"/
-the device of rank 0: 1 object item(s) left unpacked: device_port|8s/"device_id"/"device_port": "1", "device_id"/
+the device of rank 1: Object item not found: rank_id|s/, "rank_id": "1"//
 END
 sed '$d' "$tmp/good" >"$tmp/table"
 refuses 78 "$tmp/table:27:" "not JSON" -- ranktable "$tmp/table"

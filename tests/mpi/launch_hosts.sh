@@ -114,7 +114,6 @@ on 1 bash -c 'exec 3<>/dev/tcp/10.99.0.2/29510 && head -c 300 /dev/urandom >&3 &
 on 1 timeout 20 bash -c 'for i in {10..60}; do eval "exec $i<>/dev/tcp/10.99.0.2/29510"; done; echo >&2
     for i in {1..20}; do printf "\26" >&10; sleep 0.5; done' 2>"$folder/silent" &
 within 10 test -s "$folder/silent" || wrong "no silent strangers"
-within 10 grep -q "10.99.0.3 is silent: closed" "$folder/log0" || wrong "silent strangers are not closed"
 start 1
 trains
 # all have come: the port is closed, which one host more finds
