@@ -1,5 +1,5 @@
-/* join.c - another host of a run: it starts Open MPI's daemon when the first one asks for it; and the
- * agent, which mpirun starts in place of ssh: it asks the first host's process for the daemon. */
+/* join.c - another host of a run: it starts Open MPI's daemon when the first one asks for it; and
+ * the agent, which mpirun starts in place of ssh: it asks the first host's process for that. */
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>

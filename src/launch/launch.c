@@ -10,7 +10,7 @@
 
 extern char **environ;
 
-/* ---- The command line, whose options stand between dtrain's own ------------------------------- */
+/* ---- The command line, whose options stand between dtrain's own ------------------------------ */
 
 typedef struct launch_words {
     /* NULL: not given */

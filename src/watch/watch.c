@@ -180,16 +180,23 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
     dt_tell(w->board->stalled, 1);
 }
 
-/* leads: this rank does, its node. A host counts as lost only while a rank waits for as long: else
- * messages of MPI still come, if no others. */
-static void judge(dt_watch *w, bool leads, int64_t now)
+/* A host counts as lost only while a rank waits for as long: else messages of MPI still come, if no
+ * others. */
+static void act(dt_watch *w, int64_t now)
 {
     enum { TURN_S = 2 }; /* for the leader of all to end the run first, and say so */
-    const bool first = leads_from(w, 0);
+    const bool leads = leads_from(w, w->node_first), first = leads_from(w, 0);
     const double silent_s = isfinite(w->abort_s) ? DT_MIN(w->abort_s, DT_WATCH_SILENT_S) : HUGE_VAL;
-    const double least = DT_MIN(w->warn_s, silent_s), turn_s = first ? 0 : TURN_S;
+    const double least = DT_MIN(w->warn_s, silent_s);
 
-    if (!isfinite(least))
+    if (leads) {
+        for (int r = w->node_first; r < w->node_end; r++)
+            if (!w->view[r].runs)
+                dt_tell(w->board->row[r].state, process_state(w->who[r].pid));
+        dt_channel_send(w, now);
+        sem_post(&w->due);
+    }
+    if (!isfinite(least) || (!leads && w->last.kind == DT_WATCH_FINE))
         return;
     const dt_watch_verdict v = dt_watch_judge(w->view, w->world, least);
     /* A rank that has said that one stands still also says that it goes on. */
@@ -199,23 +206,8 @@ static void judge(dt_watch *w, bool leads, int64_t now)
         return;
     const bool lost = host_is_silent(w, v.rank, now) && v.waits_s >= silent_s;
     const double limit = lost ? silent_s : w->abort_s;
-    if (v.still_s >= limit + turn_s)
+    if (v.still_s >= limit + (first ? 0 : TURN_S))
         give_up(w, &v, limit);
-}
-
-static void act(dt_watch *w, int64_t now)
-{
-    const bool leads = leads_from(w, w->node_first);
-
-    if (leads) {
-        for (int r = w->node_first; r < w->node_end; r++)
-            if (!w->view[r].runs)
-                dt_tell(w->board->row[r].state, process_state(w->who[r].pid));
-        dt_channel_send(w, now);
-        sem_post(&w->due);
-    }
-    if (leads || w->last.kind != DT_WATCH_FINE)
-        judge(w, leads, now);
 }
 
 /* ---- The threads ----------------------------------------------------------------------------- */
