@@ -20,10 +20,8 @@ static void become(char **word, pid_t parent, int errors)
     signal(SIGPIPE, SIG_DFL);
     dup2(errors, STDERR_FILENO);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) { /* it was gone before */
-        signal(SIGTERM, SIG_DFL);
-        raise(SIGTERM);
-    }
+    if (getppid() != parent) /* it was gone before */
+        _exit(128 + SIGTERM);
     setsid();
     execvp(word[0], word);
     dt_log_error("cannot start %s: %s; install openmpi-bin, or put it into PATH", word[0],

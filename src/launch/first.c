@@ -71,19 +71,12 @@ static int host_at(const dt_first *f, const char *address)
     return -1;
 }
 
-static bool fits(const dt_first *f, const dt_wire *w)
-{
-    const dt_hello *h = &w->hello;
-
-    return h->nodes == f->nodes && h->node >= 1 && h->node < f->nodes && h->slots >= 1 &&
-           h->slots <= DT_MOST_SLOTS && !f->peer[h->node].wire && host_at(f, w->peer) < 0;
-}
-
 static void seat(dt_first *f, peer *guest)
 {
     const dt_hello *h = &guest->wire->hello;
 
-    if (fits(f, guest->wire)) {
+    if (h->nodes == f->nodes && h->node >= 1 && h->node < f->nodes && h->slots >= 1 &&
+        h->slots <= DT_MOST_SLOTS && !f->peer[h->node].wire && host_at(f, guest->wire->peer) < 0) {
         f->peer[h->node].wire = guest->wire;
         memcpy(f->peer[h->node].name, guest->wire->peer, sizeof guest->wire->peer);
         guest->wire = NULL;
@@ -208,15 +201,6 @@ static void end_all(dt_first *f, int code)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* No more hosts: the port is closed, too. */
-static void close_door(dt_first *f)
-{
-    for (; f->peers > f->nodes; f->peers--)
-        forget(&f->peer[f->peers - 1].wire);
-    close(f->fd[LISTENS]);
-    f->fd[LISTENS] = -1;
-}
-
 static dt_status listen_to_agents(dt_first *f)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -236,7 +220,10 @@ static dt_status meet_others(dt_first *f, dt_hosts *h)
     f->peers = f->nodes + GUESTS;
     DT_TRY(dt_wire_socket(f->meeting->master, true, &f->fd[LISTENS], f->peer[0].name));
     const dt_status st = wait_for_all(f);
-    close_door(f);
+    for (; f->peers > f->nodes; f->peers--) /* no more hosts */
+        forget(&f->peer[f->peers - 1].wire);
+    close(f->fd[LISTENS]);
+    f->fd[LISTENS] = -1;
     if (st != DT_OK)
         end_all(f, dt_status_exit_code(st));
     DT_TRY(st);
@@ -265,24 +252,17 @@ dt_status dt_first_open(dt_first **out, const dt_meeting *m, dt_hosts *h)
 
 /* ---- While mpirun runs ----------------------------------------------------------------------- */
 
-/* An array: the host, and the words of its daemon. NULL: it is no agent of this user. */
-static json_t *request_of(int agent)
-{
-    struct ucred who = {.uid = (uid_t)-1};
-    socklen_t length = sizeof who;
-
-    if (getsockopt(agent, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0 || who.uid != geteuid())
-        return NULL;
-    return json_loadfd(agent, 0, NULL);
-}
-
+/* An array: the host, and the words of its daemon; from an agent of this user. */
 static void take_request(dt_first *f)
 {
     int agent = accept4(f->fd[AGENTS], NULL, NULL, SOCK_CLOEXEC);
-    json_t *words = request_of(agent);
+    struct ucred who = {.uid = (uid_t)-1};
+    socklen_t length = sizeof who;
+
+    (void)getsockopt(agent, SOL_SOCKET, SO_PEERCRED, &who, &length);
+    json_t *words = who.uid == geteuid() ? json_loadfd(agent, 0, NULL) : NULL;
     const char *host = json_string_value(json_array_get(words, 0));
     const int k = host ? host_at(f, host) : -1;
-
     json_array_remove(words, 0);
     if (k > 0 && f->peer[k].agent < 0 &&
         dt_wire_say(f->peer[k].wire, json_pack("{s:O}", "start", words))) {

@@ -25,37 +25,36 @@ typedef struct joined {
 
 /* ---- Finding the first host ------------------------------------------------------------------ */
 
-static dt_status greet(joined *j, dt_greeting *greeting)
+/* stranger: trying again will not help. */
+static dt_status greet(joined *j, bool *stranger)
 {
     const dt_meeting *m = j->meeting;
     char address[INET_ADDRSTRLEN];
     int fd = -1;
 
-    *greeting = DT_LEFT;
     DT_TRY(dt_wire_socket(m->master, false, &fd, address));
     DT_TRY(dt_wire_open(&j->wire, fd, &m->token, &m->own));
-    *greeting = dt_wire_greet(j->wire);
-    if (*greeting == DT_GREETED)
+    const dt_greeting greeting = dt_wire_greet(j->wire);
+    if (greeting == DT_GREETED)
         return DT_OK;
     dt_wire_close(j->wire);
+    *stranger = greeting == DT_STRANGER;
     return dt_fail(DT_COMM, "--master %s: the first host %s", m->master,
-                   *greeting == DT_STRANGER
-                       ? "has another token"
-                       : "does not answer, or what answers there is no dtrain launch");
+                   *stranger ? "has another token"
+                             : "does not answer, or what answers there is no dtrain launch");
 }
 
 /* It may be started last. */
 static dt_status meet_first(joined *j)
 {
     const double began = dt_seconds();
-    dt_greeting greeting;
-    bool noted = false;
+    bool noted = false, stranger = false;
 
     for (;; nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL)) {
         DT_TRY(dt_signals_stopped(j->signals));
-        const dt_status st = greet(j, &greeting);
+        const dt_status st = greet(j, &stranger);
         const double waited = dt_seconds() - began;
-        if (st != DT_COMM || greeting == DT_STRANGER || waited > DT_WINDOW_S)
+        if (st != DT_COMM || stranger || waited > DT_WINDOW_S)
             return st;
         if (!noted && waited > NOTE_S)
             dt_note("%s; it is not started yet, or its run has begun without this host: trying for "

@@ -175,13 +175,13 @@ static int cores_here(void)
  * than --stall-abort ends its ranks (by default after minutes, or never: 300 s + 9 x 20 s). Where
  * hosts have met, the first one starts all daemons itself, and all at once: an agent lives as long
  * as its daemon, and by default 128 may. */
-typedef enum variable_kind { ALWAYS, ROOT, INTERFACE, AGENT, MET, KINDS } variable_kind;
+typedef enum variable_kind { ALWAYS, INTERFACE, AGENT, MET, KINDS } variable_kind;
 static const struct {
     variable_kind kind;
     const char *name, *value; /* value: NULL: the kind's */
 } variables[] = {
-    {ROOT, "OMPI_ALLOW_RUN_AS_ROOT", "1"},
-    {ROOT, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+    {ALWAYS, "OMPI_ALLOW_RUN_AS_ROOT", "1"},
+    {ALWAYS, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
     {ALWAYS, "OMPI_MCA_rmaps_base_oversubscribe", "1"},
     {ALWAYS, "OMPI_MCA_hwloc_base_binding_policy", "none"},
     {ALWAYS, "OMPI_MCA_btl_tcp_disable_family", "6"},
@@ -228,7 +228,6 @@ static void set_variables(const launch_words *w, bool met)
 {
     char own_agent[64];
     const char *const of_kind[KINDS] = {[ALWAYS] = "",
-                                        [ROOT] = geteuid() == 0 ? "" : NULL,
                                         [INTERFACE] = w->interface,
                                         [AGENT] = met ? own_agent : w->agent,
                                         [MET] = met ? "" : NULL};

@@ -3,29 +3,27 @@
 
 #include <stdlib.h>
 
+static const char *step_name(const void *plan, int step)
+{
+    dt_plan_row row;
+
+    dt_plan_row_get(plan, (size_t)step, &row);
+    return row.name;
+}
+
 dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder)
 {
     const dt_plan *plan = r->contexts.plan[0]; /* plans of all batch sizes have the same steps */
-    const size_t count = dt_plan_row_count(plan);
-    const char **name = NULL;
-
-    *w = NULL;
-    DT_TRY(dt_comm_agree(r->comm, dt_calloc(&name, count, sizeof *name, "names of layers")));
-    for (size_t i = 0; i < count; i++) {
-        dt_plan_row row;
-        dt_plan_row_get(plan, i, &row);
-        name[i] = row.name;
-    }
     const dt_watch_opts opts = {.folder = folder,
-                                .name = name,
-                                .names = (int)count,
+                                .name = step_name,
+                                .plan = plan,
+                                .names = (int)dt_plan_row_count(plan),
                                 .total_steps = r->total_steps,
                                 .batch = r->global_batch,
                                 .warn_s = r->o.stall_warn,
                                 .abort_s = r->o.stall_abort};
-    const dt_status st = dt_watch_open(w, r->comm, &opts);
-    free(name);
-    return st;
+
+    return dt_watch_open(w, r->comm, &opts);
 }
 
 /* ---- The rank that the others wait for ------------------------------------------------------ */

@@ -11,7 +11,7 @@
 #include <semaphore.h>
 
 enum { DT_TICK_MS = 500 }; /* of the monitor */
-enum { DT_STATE_GONE = 'X', DT_WATCH_NAME = 48, DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
+enum { DT_STATE_GONE = 'X', DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
 
 typedef struct dt_row {
     _Alignas(64) dt_place place;
@@ -76,9 +76,7 @@ struct dt_watch {
     dt_who *who;                           /* [world] */
     int rank, world, node_first, node_end; /* ranks of this node */
     double warn_s, abort_s;                /* of stillness; HUGE_VAL: never */
-    int64_t total_steps, batch;
-    char (*name)[DT_WATCH_NAME]; /* [names] of the plan's steps */
-    int names;
+    dt_watch_opts o;
 
     dt_watch_view *view;   /* [world] */
     int64_t since_ns;      /* nothing counts from before: the start, or the end of a pause */
@@ -122,7 +120,7 @@ int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t n
 
 /* A file in rank 0's folder, unless that is NULL; rank 0's node has it. One warning where that
  * fails. Collective. */
-dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder) DT_MUST_CHECK;
+dt_status dt_progress_open(dt_watch *w, dt_comm *c) DT_MUST_CHECK;
 /* Write where all ranks are now: by a thread of its own, so that a disk that hangs does not keep
  * the monitor, and at the end by rank 0. Nothing where this node has no file. Local. */
 void dt_progress_write(const dt_watch *w);

@@ -21,8 +21,8 @@ void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room)
     const long long step = (long long)dt_seen(p->step);
     const char *text = phase >= 0 && phase < DT_PLACE_COUNT ? dt_place_text[phase] : "?";
 
-    if (layer >= 0 && layer < w->names && phase != DT_AT_test) /* its plan has others */
-        snprintf(out, room, "%s, %s of step %lld", text, w->name[layer], step);
+    if (layer >= 0 && layer < w->o.names && phase != DT_AT_test) /* its plan has others */
+        snprintf(out, room, "%s, %s of step %lld", text, w->o.name(w->o.plan, layer), step);
     else if (step == 0 || phase == DT_AT_begin)
         snprintf(out, room, "%s", text);
     else if (phase == DT_AT_exchange)
@@ -46,9 +46,9 @@ static void describe_run(const dt_watch *w, char *out, size_t room)
         snprintf(manner, sizeof manner, code == 0 ? "over" : "%s (exit code %d)",
                  code == dt_status_exit_code(DT_PREEMPTED) ? "stopped" : "ended by an error", code);
     if (step_s > 0)
-        snprintf(speed, sizeof speed, ", %.1f images/s in the last", (double)w->batch / step_s);
+        snprintf(speed, sizeof speed, ", %.1f images/s in the last", (double)w->o.batch / step_s);
     snprintf(out, room, HEAD "%s: step %lld of %lld%s", manner, (long long)dt_seen(p->step),
-             (long long)w->total_steps, speed);
+             (long long)w->o.total_steps, speed);
 }
 
 static void describe_rank(const dt_watch *w, int r, int64_t now, char *out, size_t room)
@@ -96,28 +96,27 @@ void dt_progress_write(const dt_watch *w)
 }
 
 /* A new file each time: the older run's may have other names. */
-static void make_file(dt_watch *w, const char *folder)
+static void make_file(dt_watch *w)
 {
     char path[PATH_MAX];
 
-    snprintf(path, sizeof path, "%s/progress", folder);
+    snprintf(path, sizeof path, "%s/progress", w->o.folder);
     unlink(path);
     w->file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (w->file < 0)
         dt_warn("cannot make %s: %s; dtrain status cannot look at this run", path, strerror(errno));
+    else
+        (void)dt_lend(w->file, &w->board->file);
 }
 
-dt_status dt_progress_open(dt_watch *w, dt_comm *c, const char *folder)
+dt_status dt_progress_open(dt_watch *w, dt_comm *c)
 {
     dt_status st = DT_OK;
 
-    if (w->rank == 0) {
+    if (w->rank == 0)
         w->board->file.fd = -1;
-        if (folder)
-            make_file(w, folder);
-        if (w->file >= 0)
-            (void)dt_lend(w->file, &w->board->file);
-    }
+    if (w->rank == 0 && w->o.folder)
+        make_file(w);
     DT_TRY(dt_comm_barrier(c));
     if (w->node_first == 0 && w->rank != 0 && w->board->file.fd >= 0)
         (void)dt_borrow(&w->board->file, &w->file); /* else rank 0 alone writes it */
@@ -147,17 +146,15 @@ dt_status dt_watch_status(const char *run, bool going, FILE *f)
         return dt_fail(DT_FORMAT, "%s is no text of a run's progress", path);
     }
     const bool killed = !going && strncmp(text, running, sizeof running - 1) == 0;
+    const size_t skip = (killed ? sizeof running : sizeof HEAD) - 1;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         for (size_t length = strlen(line); length > 0 && line[length - 1] == ' '; length--)
             line[length - 1] = '\0';
         dt_log_shown(line);
-        if (line != text)
-            fprintf(f, "%s\n", line);
-        else if (killed)
-            fprintf(f, "run %s is killed, or its machine was: it did not end by itself%s\n", run,
-                    line + sizeof running - 1);
-        else
-            fprintf(f, "run %s is %s\n", run, line + sizeof HEAD - 1);
+        if (line == text)
+            fprintf(f, "run %s is %s", run,
+                    killed ? "killed, or its machine was: it did not end by itself" : "");
+        fprintf(f, "%s\n", line == text ? line + skip : line);
     }
     free(text);
     return DT_OK;

@@ -118,20 +118,17 @@ static const char *manner(const dt_watch *w, int r, int64_t now)
 static void describe(const dt_watch *w, const dt_watch_verdict *v, char *out, size_t room)
 {
     const int r = v->rank;
-    char rank[128], place[160], others[64] = "", waits[64] = "";
+    char rank[128], place[160], waits[64] = "";
 
     snprintf(rank, sizeof rank, "rank %d (host %s, pid %lld)", r, w->who[r].host,
              (long long)w->who[r].pid);
     dt_progress_place(w, r, place, sizeof place);
-    if (v->ranks > 1)
-        snprintf(others, sizeof others, ", and %d more stand%s still", v->ranks - 1,
-                 v->ranks == 2 ? "s" : "");
     if (v->waits > 0)
         snprintf(waits, sizeof waits, "; %d rank%s for it", v->waits,
                  v->waits == 1 ? " waits" : "s wait");
     if (v->kind != DT_WATCH_ALL_WAIT)
-        snprintf(out, room, "dtrain: %s %s %s for %.1f s%s%s", rank, manner(w, r, dt_place_clock()),
-                 place, v->still_s, others, waits);
+        snprintf(out, room, "dtrain: %s %s %s for %.1f s%s", rank, manner(w, r, dt_place_clock()),
+                 place, v->still_s, waits);
     else
         snprintf(out, room,
                  "dtrain: all %d ranks wait, %s in %s, for %.1f s: a message between them is lost "
@@ -303,26 +300,21 @@ static void threads_stop(dt_watch *w, int code)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static dt_status take(dt_watch *w, dt_comm *c, const dt_watch_opts *o)
+/* This rank's own part of what all know of each other. */
+static dt_status take(dt_watch *w, dt_comm *c)
 {
-    dt_who *own;
-
     sem_init(&w->wake, 0, 0);
     sem_init(&w->due, 0, 0);
     DT_TRY(dt_calloc(&w->who, (size_t)w->world, sizeof *w->who, "the watch"));
     DT_TRY(dt_calloc(&w->view, (size_t)w->world, sizeof *w->view, "the watch"));
-    DT_TRY(dt_calloc(&w->name, (size_t)o->names + 1, sizeof *w->name, "the watch"));
-    for (w->names = 0; w->names < o->names; w->names++)
-        snprintf(w->name[w->names], DT_WATCH_NAME, "%s", o->name[w->names]);
-    own = &w->who[w->rank];
-    own->pid = getpid();
-    own->first = w->node_first;
-    dt_host_name(own->host);
+    w->who[w->rank].pid = getpid();
+    w->who[w->rank].first = w->node_first;
+    dt_host_name(w->who[w->rank].host);
     return dt_channel_open(w, c);
 }
 
-/* What the ranks know of each other, put together by sums: the others' are zero. */
-static dt_status share(dt_watch *w, dt_comm *c, const dt_watch_opts *o)
+/* It is put together by sums: the others' are zero. */
+static dt_status share(dt_watch *w, dt_comm *c)
 {
     const size_t words = (size_t)w->world * sizeof *w->who / sizeof(int64_t);
     const size_t bytes = sizeof *w->board + (size_t)w->world * sizeof *w->board->row;
@@ -331,7 +323,7 @@ static dt_status share(dt_watch *w, dt_comm *c, const dt_watch_opts *o)
     DT_TRY(dt_comm_sum_i64(c, (int64_t *)(void *)w->who, words));
     DT_TRY(dt_node_mem_create(&w->memory, c, bytes, "the ranks' progress", &memory));
     w->board = memory;
-    DT_TRY(dt_progress_open(w, c, o->folder));
+    DT_TRY(dt_progress_open(w, c));
     dt_tell(w->board->row[w->rank].heard_ns, dt_place_clock());
     dt_place_use(&w->board->row[w->rank].place);
     return dt_comm_barrier(c);
@@ -351,7 +343,6 @@ void dt_watch_close(dt_watch *w, int code)
     free(w->sent);
     free(w->leader);
     free(w->text);
-    free(w->name);
     free(w->view);
     free(w->who);
     free(w);
@@ -371,13 +362,12 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
                     .node_end = first + dt_comm_node_ranks(c),
                     .warn_s = o->warn_s > 0 ? o->warn_s : HUGE_VAL,
                     .abort_s = o->abort_s > 0 ? o->abort_s : HUGE_VAL,
-                    .total_steps = o->total_steps,
-                    .batch = o->batch,
+                    .o = *o,
                     .since_ns = dt_place_clock(),
                     .socket = -1,
                     .file = -1};
-    DT_GO(st, dt_comm_agree(c, take(w, c, o)), failed);
-    DT_GO(st, share(w, c, o), failed);
+    DT_GO(st, dt_comm_agree(c, take(w, c)), failed);
+    DT_GO(st, share(w, c), failed);
     DT_GO(st, dt_comm_agree(c, threads_start(w)), failed);
     *out = w;
     return DT_OK;

@@ -15,8 +15,10 @@
 typedef struct dt_watch dt_watch;
 
 typedef struct dt_watch_opts {
-    const char *folder;         /* on rank 0: where `progress` goes */
-    const char *const *name;    /* [names] of the plan's steps; copied (same) */
+    const char *folder; /* on rank 0: where `progress` goes */
+    /* Of the plan's steps, from any thread; borrowed until close (same) */
+    const char *(*name)(const void *plan, int step);
+    const void *plan;
     int names;                  /* (same) */
     int64_t total_steps, batch; /* of the run; images of a step (same) */
     double warn_s, abort_s;     /* a rank stands still: say so; end the run, but sooner
