@@ -218,7 +218,7 @@ static dt_status listen_to_agents(dt_first *f)
 static dt_status meet_others(dt_first *f, dt_hosts *h)
 {
     f->peers = f->nodes + GUESTS;
-    DT_TRY(dt_wire_socket(f->meeting->master, true, &f->fd[LISTENS], f->peer[0].name));
+    DT_TRY(dt_wire_socket(f->meeting->master, &f->fd[LISTENS], f->peer[0].name));
     const dt_status st = wait_for_all(f);
     for (; f->peers > f->nodes; f->peers--) /* no more hosts */
         forget(&f->peer[f->peers - 1].wire);

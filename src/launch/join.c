@@ -29,10 +29,9 @@ typedef struct joined {
 static dt_status greet(joined *j, bool *stranger)
 {
     const dt_meeting *m = j->meeting;
-    char address[INET_ADDRSTRLEN];
     int fd = -1;
 
-    DT_TRY(dt_wire_socket(m->master, false, &fd, address));
+    DT_TRY(dt_wire_socket(m->master, &fd, NULL));
     DT_TRY(dt_wire_open(&j->wire, fd, &m->token, &m->own));
     const dt_greeting greeting = dt_wire_greet(j->wire);
     if (greeting == DT_GREETED)
@@ -207,7 +206,8 @@ int dt_agent(int argc, char **argv)
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     snprintf(to.sun_path + 1, sizeof to.sun_path - 1, "%s", name ? name : "");
-    if (words && connect(fd, (const struct sockaddr *)&to, DT_AGENT_ADDRESS) == 0 &&
+    const socklen_t length = (socklen_t)(sizeof to.sun_family + 1 + strlen(to.sun_path + 1));
+    if (words && connect(fd, (const struct sockaddr *)&to, length) == 0 &&
         json_dumpfd(words, fd, 0) == 0 && shutdown(fd, SHUT_WR) == 0)
         (void)!recv(fd, &code, 1, MSG_WAITALL);
     json_decref(words);

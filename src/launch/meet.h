@@ -27,9 +27,8 @@ enum {
     DT_NO_DAEMON = 255,    /* exit code of one that was not started or is lost, as ssh's */
 };
 /* In mpirun's environment, where hosts have met: the name of the agents' Unix socket, an abstract
- * one of five letters, which the system gives (unix(7), autobind). DTRAIN_* are options. */
+ * one, which the system gives (unix(7), autobind). DTRAIN_* are options. */
 #define DT_AGENT_VARIABLE "LAUNCH_AGENT_SOCKET"
-#define DT_AGENT_ADDRESS (sizeof(sa_family_t) + 1 + 5)
 
 /* ---- A connection between two hosts that hold the same token (wire.c) -------------------------
  *
@@ -66,10 +65,9 @@ typedef struct dt_wire {
     char peer[INET_ADDRSTRLEN]; /* the other end's address */
 } dt_wire;
 
-/* A TCP socket bound or connected to "ADDRESS:PORT", which is also given as a numeric address; a
- * bound one listens and does not block. DT_USAGE; DT_COMM. Local. */
-dt_status dt_wire_socket(const char *master, bool binds, int *fd,
-                         char address[INET_ADDRSTRLEN]) DT_MUST_CHECK;
+/* A TCP socket connected to "ADDRESS:PORT"; or, unless own is NULL, one that is bound to it,
+ * listens and does not block: own is the numeric address. DT_USAGE; DT_COMM. Local. */
+dt_status dt_wire_socket(const char *master, int *fd, char own[INET_ADDRSTRLEN]) DT_MUST_CHECK;
 /* One end of the connected socket fd, which it owns from now on, also where it fails. own: what a
  * client says of itself; NULL: the server's end. DT_NOMEM. Local. */
 dt_status dt_wire_open(dt_wire **w, int fd, const dt_token *t, const dt_hello *own) DT_MUST_CHECK;

@@ -81,17 +81,18 @@ static dt_status resolve(const char *master, struct sockaddr_in *at)
     return DT_OK;
 }
 
-dt_status dt_wire_socket(const char *master, bool binds, int *fd, char own[INET_ADDRSTRLEN])
+dt_status dt_wire_socket(const char *master, int *fd, char own[INET_ADDRSTRLEN])
 {
+    const bool binds = own != NULL;
     const int one = 1, kind = SOCK_STREAM | SOCK_CLOEXEC | (binds ? SOCK_NONBLOCK : 0);
     struct sockaddr_in at;
     bool done;
 
     DT_TRY(resolve(master, &at));
-    (void)inet_ntop(AF_INET, &at.sin_addr, own, INET_ADDRSTRLEN);
     *fd = socket(AF_INET, kind, 0);
     if (binds)
-        done = setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+        done = inet_ntop(AF_INET, &at.sin_addr, own, INET_ADDRSTRLEN) &&
+               setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
                bind(*fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(*fd, SOMAXCONN) == 0;
     else {
         dt_wire_limit(*fd, DT_WIRE_PATIENCE_S);
@@ -138,45 +139,35 @@ static unsigned find_key(SSL *ssl, const char *identity, unsigned char *key, uns
     return sscanf(identity, IDENTITY, &h->node, &h->nodes, &h->slots) == 3 ? DT_WIRE_KEY : 0;
 }
 
-static SSL *new_ssl(dt_wire *w, bool client)
-{
-    SSL_CTX *ctx = SSL_CTX_new(TLS_method());
-    SSL *ssl = NULL;
-
-    if (ctx && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
-        SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256") == 1 &&
-        SSL_CTX_set_num_tickets(ctx, 0) == 1) {
-        SSL_CTX_set_psk_client_callback(ctx, use_key);
-        SSL_CTX_set_psk_server_callback(ctx, find_key);
-        SSL_CTX_set_verify(ctx, client ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
-        ssl = SSL_new(ctx);
-    }
-    SSL_CTX_free(ctx);
-    if (!ssl || SSL_set_app_data(ssl, w) != 1 || SSL_set_fd(ssl, w->fd) != 1) {
-        SSL_free(ssl);
-        return NULL;
-    }
-    (client ? SSL_set_connect_state : SSL_set_accept_state)(ssl);
-    return ssl;
-}
-
 dt_status dt_wire_open(dt_wire **out, int fd, const dt_token *t, const dt_hello *own)
 {
     struct sockaddr_in peer = {.sin_family = AF_INET};
     socklen_t length = sizeof peer;
+    SSL_CTX *ctx = SSL_CTX_new(TLS_method());
     dt_wire *w = calloc(1, sizeof *w);
 
-    if (w) {
+    if (w)
         *w = (dt_wire){.fd = fd, .token = t, .hello = own ? *own : (dt_hello){0}};
+    if (w && ctx && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
+        SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256") == 1 &&
+        SSL_CTX_set_num_tickets(ctx, 0) == 1) {
+        SSL_CTX_set_psk_client_callback(ctx, use_key);
+        SSL_CTX_set_psk_server_callback(ctx, find_key);
+        SSL_CTX_set_verify(ctx, own ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+        w->ssl = SSL_new(ctx);
         (void)getpeername(fd, (struct sockaddr *)&peer, &length);
         (void)inet_ntop(AF_INET, &peer.sin_addr, w->peer, sizeof w->peer);
-        w->ssl = new_ssl(w, own != NULL);
     }
-    *out = w && w->ssl ? w : NULL;
-    if (*out)
+    SSL_CTX_free(ctx);
+    *out = w;
+    if (w && w->ssl && SSL_set_app_data(w->ssl, w) == 1 && SSL_set_fd(w->ssl, fd) == 1) {
+        (own ? SSL_set_connect_state : SSL_set_accept_state)(w->ssl);
         return DT_OK;
-    close(fd);
-    free(w);
+    }
+    *out = NULL;
+    dt_wire_close(w);
+    if (!w)
+        close(fd);
     return dt_fail(DT_NOMEM, "libssl cannot make a TLS 1.3 connection");
 }
 

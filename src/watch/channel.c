@@ -7,7 +7,6 @@
  * its node. All hosts run the same build, so that words are sent as they are. */
 #include <errno.h>
 #include <ifaddrs.h>
-#include <net/if.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -111,7 +110,7 @@ static void find_addresses(dt_who *who)
     if (getifaddrs(&list) != 0)
         return;
     for (struct ifaddrs *i = list; i && n < DT_WATCH_ADDRESSES; i = i->ifa_next)
-        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP)) {
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET) {
             struct sockaddr_in in;
             memcpy(&in, i->ifa_addr, sizeof in);
             who->address[n++] = in.sin_addr.s_addr;

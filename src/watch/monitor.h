@@ -76,7 +76,7 @@ struct dt_watch {
     dt_who *who;                           /* [world] */
     int rank, world, node_first, node_end; /* ranks of this node */
     double warn_s, abort_s;                /* of stillness; HUGE_VAL: never */
-    dt_watch_opts o;
+    dt_watch_opts o;                       /* as given; folder only while it is opened */
 
     dt_watch_view *view;   /* [world] */
     int64_t since_ns;      /* nothing counts from before: the start, or the end of a pause */

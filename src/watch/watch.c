@@ -211,12 +211,6 @@ static void act(dt_watch *w, int64_t now)
 
 enum { PAUSE_MS = 1000 }; /* what the tick itself may be late before everything was stopped */
 
-static void obey(const dt_watch *w)
-{
-    if (dt_seen(w->board->stalled))
-        _exit(dt_status_exit_code(DT_STALLED));
-}
-
 /* Whether the tick came: else it is time to stop. */
 static bool next_tick(dt_watch *w)
 {
@@ -238,10 +232,10 @@ static void *monitor_main(void *context)
         last = now;
         dt_tell(w->board->row[w->rank].heard_ns, now);
         dt_channel_receive(w, now);
-        obey(w);
+        if (dt_seen(w->board->stalled))
+            _exit(dt_status_exit_code(DT_STALLED));
         look(w, now);
         act(w, now);
-        obey(w);
     }
     return NULL;
 }
@@ -283,21 +277,6 @@ static dt_status threads_start(dt_watch *w)
                                 strerror(error));
 }
 
-static void threads_stop(dt_watch *w, int code)
-{
-    const bool ran = w->threads > 0;
-
-    w->stop = true;
-    sem_post(&w->wake);
-    sem_post(&w->due);
-    while (w->threads > 0)
-        pthread_join(w->thread[--w->threads], NULL);
-    if (ran)
-        dt_tell(w->board->ended, 1 + code);
-    if (ran && w->rank == 0)
-        dt_progress_write(w);
-}
-
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 /* This rank's own part of what all know of each other. */
@@ -333,7 +312,16 @@ void dt_watch_close(dt_watch *w, int code)
 {
     if (!w)
         return;
-    threads_stop(w, code);
+    const bool ran = w->threads > 0;
+    w->stop = true;
+    sem_post(&w->wake);
+    sem_post(&w->due);
+    while (w->threads > 0)
+        pthread_join(w->thread[--w->threads], NULL);
+    if (ran)
+        dt_tell(w->board->ended, 1 + code);
+    if (ran && w->rank == 0)
+        dt_progress_write(w);
     dt_place_use(NULL);
     if (w->socket >= 0)
         close(w->socket);

@@ -15,8 +15,8 @@
 typedef struct dt_watch dt_watch;
 
 typedef struct dt_watch_opts {
-    const char *folder; /* on rank 0: where `progress` goes */
-    /* Of the plan's steps, from any thread; borrowed until close (same) */
+    const char *folder; /* on rank 0: where `progress` goes; needed by open alone */
+    /* The name of a step of the plan, which is borrowed until close; called by any thread (same) */
     const char *(*name)(const void *plan, int step);
     const void *plan;
     int names;                  /* (same) */
