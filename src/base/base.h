@@ -348,8 +348,6 @@ dt_status dt_folder_sync(int fd, const char *shown) DT_MUST_CHECK;
 dt_status dt_folder_sync_above(int folder, const char *name) DT_MUST_CHECK;
 /* Whether two paths lead to one file or folder. */
 bool dt_path_same(const char *a, const char *b);
-/* All bytes, again when a signal has cut it short: those written, fewer with errno. */
-size_t dt_fd_write(int fd, const void *data, size_t bytes);
 /* fsync, again when a signal has cut it short. 0, or -1 with errno. */
 int dt_fd_sync(int fd);
 

@@ -1,4 +1,4 @@
-/* durable.c - files and folders that are on disk when a call returns. */
+/* durable.c - files and folders that are written: on disk when a call returns, or appended to. */
 #include "base.h"
 
 #include <errno.h>
@@ -62,7 +62,8 @@ dt_status dt_outfile_open(dt_outfile *f, const dt_target *t)
     return DT_OK;
 }
 
-size_t dt_fd_write(int fd, const void *data, size_t bytes)
+/* All bytes, again when a signal has cut it short: those written, fewer with errno. */
+static size_t write_all(int fd, const void *data, size_t bytes)
 {
     size_t done = 0;
 
@@ -79,7 +80,7 @@ dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes)
 {
     dt_hash_update(f->hash, data, bytes);
     f->bytes += bytes;
-    return dt_fd_write(f->fd, data, bytes) < bytes ? outfile_error(f, DT_IO, "writing") : DT_OK;
+    return write_all(f->fd, data, bytes) < bytes ? outfile_error(f, DT_IO, "writing") : DT_OK;
 }
 
 int dt_fd_sync(int fd)
@@ -141,6 +142,36 @@ out:
     return st;
 }
 
+/* ---- Logs --------------------------------------------------------------------------------- */
+
+bool dt_append(int fd, const char *text, size_t bytes)
+{
+    const size_t done = write_all(fd, text, bytes);
+    const int error = errno;
+    const off_t end = done > 0 ? lseek(fd, 0, SEEK_CUR) : 0;
+    struct stat info;
+
+    if (done == bytes)
+        return true;
+    /* unless another thread has written behind it */
+    if (done > 0 && fstat(fd, &info) == 0 && info.st_size == end)
+        (void)!ftruncate(fd, end - (off_t)done);
+    errno = error;
+    return false;
+}
+
+void dt_append_mend(int fd)
+{
+    struct stat info = {0};
+    char last = '\n';
+    off_t end = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : 0;
+
+    while (end > 0 && pread(fd, &last, 1, end - 1) == 1 && last != '\n')
+        end--;
+    if (end < info.st_size)
+        (void)!ftruncate(fd, end);
+}
+
 /* ---- Paths and folders --------------------------------------------------------------------- */
 
 bool dt_path_exists(const char *path)
@@ -181,9 +212,8 @@ dt_status dt_folder_sync_above(int folder, const char *name)
         return DT_OK;
     if (fd < 0)
         return dt_fail(DT_IO, "cannot open the folder of %s to sync it: %s", name, strerror(errno));
-    dt_status st = dt_folder_sync(fd, above);
-    if (close(fd) != 0 && st == DT_OK)
-        st = dt_fail(DT_IO, "cannot close the folder of %s: %s", name, strerror(errno));
+    const dt_status st = dt_folder_sync(fd, above);
+    close(fd);
     return st;
 }
 
@@ -192,5 +222,23 @@ dt_status dt_path_join(char *out, const char *a, const char *b)
     const int n = snprintf(out, PATH_MAX, "%s/%s", a, b);
     if (n < 0 || n >= PATH_MAX)
         return dt_fail(DT_CANTCREATE, "%.200s...: the path is too long", a);
+    return DT_OK;
+}
+
+dt_status dt_parents_make(const char *path)
+{
+    char part[PATH_MAX];
+
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(part, 0777) == 0)
+            DT_TRY(dt_folder_sync_above(AT_FDCWD, part));
+        else if (errno != EEXIST)
+            return dt_fail(errno == ENOSPC || errno == EDQUOT ? DT_IO : DT_CANTCREATE,
+                           "cannot make folder %s: %s; choose another place", part,
+                           strerror(errno));
+        *slash = '/';
+    }
     return DT_OK;
 }

@@ -1,9 +1,8 @@
-/* file.c - what several folders do with files and descriptors. */
+/* file.c - files that are read. */
 #include "base.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -13,8 +12,6 @@ const char *dt_open_error(void)
 {
     return errno == ELOOP ? "it is a link" : strerror(errno);
 }
-
-/* ---- Reading -------------------------------------------------------------------------------- */
 
 /* ENXIO is a socket's. */
 static dt_status open_failed(const char *name)
@@ -83,52 +80,6 @@ dt_status dt_file_read(int folder, const char *name, size_t most, char **text, s
     *text = all;
     if (length)
         *length = (size_t)bytes;
-    return DT_OK;
-}
-
-bool dt_append(int fd, const char *text, size_t bytes)
-{
-    const size_t done = dt_fd_write(fd, text, bytes);
-    const int error = errno;
-    const off_t end = done > 0 ? lseek(fd, 0, SEEK_CUR) : 0;
-    struct stat info;
-
-    if (done == bytes)
-        return true;
-    /* unless another thread has written behind it */
-    if (done > 0 && fstat(fd, &info) == 0 && info.st_size == end)
-        (void)!ftruncate(fd, end - (off_t)done);
-    errno = error;
-    return false;
-}
-
-void dt_append_mend(int fd)
-{
-    struct stat info;
-    char last = '\n';
-    off_t end = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : 0;
-
-    while (end > 0 && pread(fd, &last, 1, end - 1) == 1 && last != '\n')
-        end--;
-    if (end < info.st_size)
-        (void)!ftruncate(fd, end);
-}
-
-dt_status dt_parents_make(const char *path)
-{
-    char part[PATH_MAX];
-
-    snprintf(part, sizeof part, "%s", path);
-    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(part, 0777) == 0)
-            DT_TRY(dt_folder_sync_above(AT_FDCWD, part));
-        else if (errno != EEXIST)
-            return dt_fail(errno == ENOSPC || errno == EDQUOT ? DT_IO : DT_CANTCREATE,
-                           "cannot make folder %s: %s; choose another place", part,
-                           strerror(errno));
-        *slash = '/';
-    }
     return DT_OK;
 }
 

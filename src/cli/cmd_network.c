@@ -167,8 +167,6 @@ static void summary_show(const preview *shown)
            spec->variant[0] ? ", variant " : "", spec->variant, spec->stem[0] ? ", stem " : "",
            spec->stem, spec->image_size, spec->image_size, (long long)batch);
     printf("Total params: %s\n", summary_number((int64_t)params, number));
-    printf("Trainable params: %s\n", summary_number((int64_t)params, number));
-    puts("Non-trainable params: 0");
     printf("Total mult-adds (G): %.2f\n", (double)macs / 1e9);
     printf("GFLOP per image: %.3f (forward; training takes about 3 times that)\n",
            2.0 * (double)macs / (double)batch / 1e9);

@@ -30,13 +30,11 @@ static dt_status config_next(config *c)
     yaml_event_delete(&c->event);
     if (yaml_parser_parse(&c->parser, &c->event))
         return DT_OK;
-    if (p->error == YAML_MEMORY_ERROR)
-        return dt_fail(DT_NOMEM, "%s: no memory to read it", c->path);
     if (p->error == YAML_READER_ERROR) /* knows an offset, no line */
         return dt_fail(DT_CONFIG, "%s: byte %zu: not YAML: %s", c->path, p->problem_offset,
                        p->problem);
     return config_fail(c, p->problem_mark, "not YAML: %s%s%s", p->context ? p->context : "",
-                       p->context ? ", " : "", p->problem);
+                       p->context ? ", " : "", p->problem ? p->problem : "no memory to read it");
 }
 
 /* The text of the event, NULL where it is no scalar or holds a zero byte. */

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -84,12 +83,12 @@ static dt_status reserve(const char *path, int fd, const struct stat *info)
 static dt_status each_segment(dt_status (*act)(const char *path, int fd, const struct stat *info),
                               int access)
 {
-    char host[HOST_NAME_MAX + 1] = "", pattern[HOST_NAME_MAX + 64];
+    char host[DT_HOST_CHARS], pattern[DT_HOST_CHARS + 64];
     dt_status st = DT_OK;
     glob_t found = {.gl_pathc = 0};
     struct stat info;
 
-    gethostname(host, sizeof host - 1);
+    dt_host_name(host);
     snprintf(pattern, sizeof pattern, "/dev/shm/*_segment.%.*s*.%u.*", (int)strcspn(host, "."),
              host, (unsigned)getuid());
     if (glob(pattern, 0, NULL, &found) != 0)

@@ -99,7 +99,6 @@ static dt_status open_metrics(const dt_report_setup *u, int *fd)
 dt_status dt_report_open(dt_report *r, const char *style, const dt_report_setup *setup)
 {
     *r = (dt_report){.setup = *setup, .style = dt_style_find(style)};
-    r->terminal = r->style && dt_style_columns(setup->out) > 0;
     const dt_status st = setup->path ? open_metrics(setup, &r->metrics) : DT_OK;
     if (st != DT_OK)
         *r = (dt_report){.style = NULL};

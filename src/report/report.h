@@ -59,7 +59,7 @@ typedef struct dt_report_setup {
 typedef struct dt_report {
     dt_report_setup setup;
     const struct dt_style *style; /* NULL: nothing is printed, or not any more */
-    bool terminal, drawn;         /* out is a terminal; the cursor stands behind a bar */
+    bool drawn;                   /* the cursor stands behind a bar */
     /* This epoch's steps so far, of this process, and those when something was last printed: */
     double seconds, shown_seconds;
     int64_t images, shown_images;

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
-int dt_style_columns(FILE *f)
+/* Columns of the terminal that f is; 0: it is none, or has no width, as those that mpirun gives
+ * its ranks. */
+static int columns_of(FILE *f)
 {
     struct winsize size;
     return ioctl(fileno(f), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -21,7 +23,8 @@ static void print_hashes(dt_report *r, const dt_end_record *end)
 
 /* ---- auto: a line per interval and per epoch; on a terminal the former is a bar -------------- */
 
-static void print_bar(const dt_report *r, const dt_step_record *s, int64_t steps, double rate)
+static void print_bar(const dt_report *r, const dt_step_record *s, int64_t steps, double rate,
+                      int columns)
 {
     enum { CELLS = 20 };
     static const char full[] = "####################";
@@ -35,8 +38,7 @@ static void print_bar(const dt_report *r, const dt_step_record *s, int64_t steps
     if (isfinite(left))
         snprintf(line + used, sizeof line - used, ", %.0f s left", left);
     /* Erase what is left of a longer line; cut what is too long for the terminal. */
-    fprintf(r->setup.out, "\r%.*s\033[K%s", dt_style_columns(r->setup.out), line,
-            s->step == steps ? "\n" : "");
+    fprintf(r->setup.out, "\r%.*s\033[K%s", columns, line, s->step == steps ? "\n" : "");
 }
 
 /* The first step shows that the run lives, then one line per interval, which may begin in the epoch
@@ -45,7 +47,8 @@ static void auto_step(dt_report *r, const dt_step_record *s)
 {
     const int64_t left = r->setup.total_steps - (s->epoch - 1) * r->setup.steps_per_epoch;
     const int64_t steps = DT_MIN(left, r->setup.steps_per_epoch);
-    const bool shows = s->run_step == 1 || (r->terminal && s->step == steps);
+    const int columns = columns_of(r->setup.out);
+    const bool shows = s->run_step == 1 || (columns > 0 && s->step == steps);
 
     if (s->step == 1) {
         r->shown_seconds -= r->seconds;
@@ -56,16 +59,16 @@ static void auto_step(dt_report *r, const dt_step_record *s)
     r->seconds += s->seconds;
     r->images += s->images;
     const double since = r->seconds - r->shown_seconds;
-    if (since < (r->terminal ? 0.1 : r->setup.log_every) && !shows)
+    if (since < (columns > 0 ? 0.1 : r->setup.log_every) && !shows)
         return;
     const double rate = dt_images_per_s(r->images - r->shown_images, since);
-    if (r->terminal)
-        print_bar(r, s, steps, rate);
+    if (columns > 0)
+        print_bar(r, s, steps, rate, columns);
     else
         fprintf(r->setup.out, "epoch %lld/%lld step %lld/%lld: loss %.4f, lr %.6g, %.1f images/s\n",
                 (long long)s->epoch, (long long)r->setup.epochs, (long long)s->step,
                 (long long)steps, s->loss, s->lr, rate);
-    r->drawn = r->terminal && s->step < steps;
+    r->drawn = columns > 0 && s->step < steps;
     r->shown_seconds = r->seconds;
     r->shown_images = r->images;
 }

@@ -13,10 +13,6 @@ typedef struct dt_style {
 /* NULL: no style has that name. */
 const dt_style *dt_style_find(const char *name);
 
-/* Columns of the terminal that f is; 0: it is none, or has no width, as those that mpirun gives
- * its ranks. */
-int dt_style_columns(FILE *f);
-
 /* x as NumPy prints a float32: the fewest digits that give the same number back. Returns out. */
 enum { DT_FLOAT32_CHARS = 32 };
 const char *dt_float32_text(double x, char out[DT_FLOAT32_CHARS]);
