@@ -10,34 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const struct augment_row {
-    const char *name;
-    int pad;
-    bool flip;
-} augment_table[] = {
-#define X(name, pad, flip) {#name, pad, flip},
-    DT_AUGMENT_LIST(X)
-#undef X
-};
-
-static const struct normalize_row {
-    const char *name;
-    float mean[3], std[3];
-} normalize_table[] = {
-#define X(name, m0, m1, m2, s0, s1, s2) {#name, {m0, m1, m2}, {s0, s1, s2}},
-    DT_NORMALIZE_LIST(X)
-#undef X
-};
-
-static const struct resize_row {
-    const char *name;
-    bool rounds;
-} resize_table[] = {
-#define X(name, rounds) {#name, rounds},
-    DT_RESIZE_LIST(X)
-#undef X
-};
-
 dt_tap dt_tap_at(int in, int out, int i)
 {
     const double at = ((double)i + 0.5) * ((double)in / (double)out) - 0.5;
@@ -64,23 +36,34 @@ dt_tap dt_tap_uint8(int in, int out, int i, bool column)
         inner, DT_MIN(lo + 1, last), {rintf((1 - weight) * 2048), rintf(weight * 2048)}};
 }
 
-/* The row of a name in a table whose rows begin with their names; NULL: it has none. */
-static const void *row_named(const void *table, size_t rows, size_t bytes, const char *name)
-{
-    for (size_t i = 0; i < rows; i++) {
-        const void *row = (const char *)table + i * bytes;
-        if (strcmp(*(const char *const *)row, name) == 0)
-            return row;
-    }
-    return NULL;
-}
-#define ROW_NAMED(table, name) row_named(table, DT_COUNT_OF(table), sizeof *(table), name)
-
-static void augment_levels(dt_augment *a, const struct normalize_row *row)
+static void augment_levels(dt_augment *a, const float mean[3], const float std[3])
 {
     for (int c = 0; c < 3; c++)
         for (int v = 0; v < 256; v++)
-            a->level[c][v] = (float)((v / 255.0 - (double)row->mean[c]) / (double)row->std[c]);
+            a->level[c][v] = (float)((v / 255.0 - (double)mean[c]) / (double)std[c]);
+}
+
+/* What the names mean; false: one is unknown. */
+static bool augment_named(dt_augment *a, const dt_loader_opts *opts)
+{
+    int known = 0;
+
+#define X(name, zeros, mirrors)                                                                    \
+    if (strcmp(opts->augment, #name) == 0)                                                         \
+        a->pad = zeros, a->flip = mirrors, known++;
+    DT_AUGMENT_LIST(X)
+#undef X
+#define X(name, to_bytes)                                                                          \
+    if (strcmp(opts->resize, #name) == 0)                                                          \
+        a->rounds = to_bytes, known++;
+    DT_RESIZE_LIST(X)
+#undef X
+#define X(name, m0, m1, m2, s0, s1, s2)                                                            \
+    if (strcmp(opts->normalize, #name) == 0)                                                       \
+        augment_levels(a, (float[]){m0, m1, m2}, (float[]){s0, s1, s2}), known++;
+    DT_NORMALIZE_LIST(X)
+#undef X
+    return known == 3;
 }
 
 static void augment_taps(dt_augment *a)
@@ -95,21 +78,11 @@ static void augment_taps(dt_augment *a)
 
 dt_status dt_augment_init(dt_augment *a, const dt_source_info *info, const dt_loader_opts *opts)
 {
-    const struct augment_row *augment = ROW_NAMED(augment_table, opts->augment);
-    const struct normalize_row *normalize = ROW_NAMED(normalize_table, opts->normalize);
-    const struct resize_row *resize = ROW_NAMED(resize_table, opts->resize);
-
-    if (!augment || !normalize || !resize)
+    *a = (dt_augment){
+        .height = info->height, .width = info->width, .size = opts->image_size, .type = opts->type};
+    if (!augment_named(a, opts))
         return dt_fail(DT_CONFIG, "augment '%s', normalize '%s' or resize '%s' is unknown",
                        opts->augment, opts->normalize, opts->resize);
-    *a = (dt_augment){.height = info->height,
-                      .width = info->width,
-                      .size = opts->image_size,
-                      .pad = augment->pad,
-                      .flip = augment->flip,
-                      .type = opts->type,
-                      .rounds = resize->rounds};
-    augment_levels(a, normalize);
     DT_TRY(dt_calloc(&a->row, 2 * (size_t)a->size, sizeof *a->row, "resize taps"));
     a->column = a->row + a->size;
     augment_taps(a);

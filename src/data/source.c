@@ -23,8 +23,6 @@ static const char *source_mistaken(const char *folder)
     } row[] = {
         {"data_batch_1", "the Python version of CIFAR-10, but the binary version is read"},
         {"cifar-10-batches-py", "the Python version of CIFAR-10, but the binary version is read"},
-        {"cifar-10-python.tar.gz",
-         "the Python version of CIFAR-10, but the binary version is read"},
         {"cifar-10-binary.tar.gz", "an archive that is not unpacked yet: unpack it (tar -xzf)"},
     };
     char path[PATH_MAX];
@@ -58,24 +56,6 @@ static dt_status source_unknown(const char *path)
                    "data folder '%s' holds neither CIFAR-10 batches "
                    "(data_batch_1.bin) nor images (train/CLASS/*.png|jpg); %s",
                    path, remedy);
-}
-
-/* Labels that training will never see are legal but rarely meant. */
-static dt_status source_note_classes(const dt_source *s)
-{
-    unsigned char *seen = NULL;
-    int classes = 0;
-
-    DT_TRY(dt_calloc(&seen, (size_t)s->info.classes, 1, "class marks"));
-    for (int64_t i = 0; i < s->info.train; i++) {
-        classes += !seen[s->labels[i]];
-        seen[s->labels[i]] = 1;
-    }
-    free(seen);
-    if (classes < s->info.classes)
-        dt_warn("the %lld training images show only %d of %d classes", (long long)s->info.train,
-                classes, s->info.classes);
-    return DT_OK;
 }
 
 static size_t source_image_bytes(const dt_source *s)
@@ -156,10 +136,7 @@ dt_status dt_source_load(dt_source *s, void *memory, bool read)
 {
     s->labels = memory;
     s->images = (uint8_t *)(s->labels + s->info.train + s->info.test);
-    if (!read)
-        return DT_OK;
-    DT_TRY(s->row->read(s));
-    return source_note_classes(s);
+    return read ? s->row->read(s) : DT_OK;
 }
 
 dt_digest dt_source_digest(const dt_source *s)

@@ -7,7 +7,6 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -43,7 +42,6 @@ static const char *const cifar10_names[CIFAR10_CLASSES] = {
 struct cifar10 {
     char folder[PATH_MAX];
     bool present[CIFAR10_FILES];
-    int train_files;
     int64_t read[2];   /* records taken so far: train, test */
     char unknown[128]; /* files whose SHA-256 is not the original's: six have 98 characters */
 };
@@ -53,13 +51,12 @@ struct cifar10 {
 /* Does the folder hold any file of the set? One that cannot be read counts: it gets named. */
 static bool cifar10_probe(struct cifar10 *c)
 {
-    char path[PATH_MAX];
-    struct stat about;
+    char path[PATH_MAX + 32];
     bool found = false;
 
     for (int f = 0; f < CIFAR10_FILES; f++) {
-        const int n = snprintf(path, sizeof path, "%s/%s", c->folder, cifar10_table[f].name);
-        c->present[f] = n < PATH_MAX && lstat(path, &about) == 0;
+        snprintf(path, sizeof path, "%s/%s", c->folder, cifar10_table[f].name);
+        c->present[f] = dt_path_taken(path);
         found = found || c->present[f];
     }
     return found;
@@ -89,22 +86,22 @@ static dt_status cifar10_open_files(struct cifar10 *c, dt_source_info *info, dt_
         DT_TRY(cifar10_open_file(c, f, path, &fd));
         close(fd);
         *(cifar10_table[f].test ? &info->test : &info->train) += CIFAR10_PER_FILE;
-        c->train_files += !cifar10_table[f].test;
         dt_hash_update(manifest, cifar10_table[f].name, strlen(cifar10_table[f].name) + 1);
     }
     if (info->test == 0 || info->train == 0)
         return dt_fail(DT_NOINPUT, "data folder '%s' has no %s; " CIFAR10_REMEDY, c->folder,
                        info->test == 0 ? "test_batch.bin" : "data_batch_1.bin ... _5.bin");
-    if (c->train_files < CIFAR10_TRAIN_FILES)
+    if (info->train < CIFAR10_TRAIN_FILES * CIFAR10_PER_FILE)
         dt_note("CIFAR-10: %d of %d training files are in '%s': %lld training images",
-                c->train_files, CIFAR10_TRAIN_FILES, c->folder, (long long)info->train);
+                (int)(info->train / CIFAR10_PER_FILE), CIFAR10_TRAIN_FILES, c->folder,
+                (long long)info->train);
     return DT_OK;
 }
 
 static dt_status cifar10_open(dt_source *s, const char *path, dt_hash *manifest)
 {
     static const char *const inside[] = {"", "/cifar-10-batches-bin"};
-    struct cifar10 c = {.train_files = 0};
+    struct cifar10 c = {.folder = ""};
     bool found = false;
 
     for (int i = 0; i < 2 && !found; i++) {

@@ -80,9 +80,8 @@ typedef struct dt_model_file_opts {
 dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
                        dt_written *w) DT_MUST_CHECK;
 
-/* A file, or a folder that holds model.safetensors (a run's, a checkpoint), to the path
- * of the file. */
-dt_status dt_model_path(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
+/* A path below is a file's, or that of a folder that holds model.safetensors (a run's, a
+ * checkpoint). */
 
 /* What the file (or folder) says of its network: net, variant, stem, normalize, image_size and
  * width_divisor, as text, "" where it says nothing; and the steps that it was trained, or 0. Errors
@@ -99,7 +98,6 @@ dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK
  * "module." included; num_batches_tracked may be absent; F16 and BF16 become float32, exactly.
  * Nothing is written before the whole header fits. A file without dtrain.* metadata is taken
  * with one warning.
- *   path       as dt_model_path takes it
  *   normalize  of this run; NULL: whatever the file says
  *   head       false: the classifier stays as it is in s, and the file's may be of any shape, or
  *              missing

@@ -52,23 +52,17 @@ static dt_status list_add(model_list *list, const dt_net *net, const char *schem
 static dt_status list_add_norm(model_list *list, const dt_weights *s, const char *scheme,
                                const dt_norm *n)
 {
-    const struct {
-        const char *name;
-        model_entry entry;
-    } row[] = {
-        {"running_mean", {.count = n->channels, .data = s->running_mean + n->offset}},
-        {"running_var",
-         {.count = n->channels, .data = s->running_var + n->offset, .variance = true}},
-        {"num_batches_tracked", {.count = 1}},
-    };
+    static const char *const what[] = {"running_mean", "running_var", "num_batches_tracked"};
+    float *const data[] = {s->running_mean + n->offset, s->running_var + n->offset, NULL};
     const int64_t channels = (int64_t)n->channels;
 
-    for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
-        const bool numbers = row[i].entry.data != NULL;
+    for (size_t i = 0; i < DT_COUNT_OF(what); i++) {
+        const model_entry entry = {
+            .count = data[i] ? n->channels : 1, .data = data[i], .variance = i == 1};
         char name[256];
-        snprintf(name, sizeof name, "%.63s.%.127s", n->name, row[i].name);
-        DT_TRY(list_add(list, s->net, scheme, name, numbers, numbers ? &channels : NULL,
-                        row[i].entry));
+        snprintf(name, sizeof name, "%.63s.%.127s", n->name, what[i]);
+        DT_TRY(list_add(list, s->net, scheme, name, data[i] != NULL, data[i] ? &channels : NULL,
+                        entry));
     }
     return DT_OK;
 }
@@ -176,7 +170,8 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
     return DT_OK;
 }
 
-dt_status dt_model_path(const char *path, char out[PATH_MAX])
+/* A file, or the model in a folder (a run's, a checkpoint). */
+static dt_status model_path(const char *path, char out[PATH_MAX])
 {
     struct stat info;
 
@@ -196,7 +191,7 @@ dt_status dt_model_describe(const char *given, dt_model_meta *meta)
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_model_path(given, path));
+    DT_TRY(model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
     for (int i = 0; i < DT_META_KEYS; i++) {
         char key[64];
@@ -381,7 +376,7 @@ dt_status dt_model_load(const dt_weights *s, const char *given, const char *norm
     char path[PATH_MAX];
     dt_safetensors *f = NULL;
 
-    DT_TRY(dt_model_path(given, path));
+    DT_TRY(model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
     const dt_status st = model_load(s, f, path, normalize, head);
     dt_safetensors_close(f);
@@ -397,4 +392,74 @@ dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const char 
     const dt_status st = model_load(s, f, path, normalize, true);
     dt_safetensors_close(f);
     return st;
+}
+
+/* ---- A file with its network ------------------------------------------------------ */
+
+/* By the classifier's shape: the networks here have no other matrix. */
+static dt_status read_classes(const dt_safetensors *f, const char *path, int *classes)
+{
+    enum { MOST = 1000000 };
+    int64_t n = 0;
+
+    for (size_t i = 0; i < dt_safetensors_count(f); i++)
+        if (dt_safetensors_get(f, i)->rank == 2)
+            n = dt_safetensors_get(f, i)->shape[0];
+    if (n < 1 || n > MOST)
+        return dt_fail(DT_FORMAT, "%s holds no classifier of 1 to %d classes", path, (int)MOST);
+    *classes = (int)n;
+    return DT_OK;
+}
+
+/* A header of a few bytes may name a network of many: memory is taken for what the file can
+ * hold, in the narrowest type that is read. */
+static dt_status check_size(const dt_safetensors *f, const char *path, const dt_net *net)
+{
+    const uint64_t weights = sizeof(dt_f16) * (uint64_t)dt_net_weight_total(net);
+    const size_t tensors = dt_safetensors_count(f);
+    const dt_tensor *last = tensors ? dt_safetensors_get(f, tensors - 1) : NULL;
+    const uint64_t bytes = last ? last->offset + last->bytes : 0;
+
+    if (bytes >= weights)
+        return DT_OK;
+    return dt_fail(DT_FORMAT, "%s has %llu bytes, the network %s has at least %llu of weights: %s",
+                   path, (unsigned long long)bytes, dt_net_spec_of(net)->net,
+                   (unsigned long long)weights,
+                   dt_safetensors_metadata(f, "dtrain.net")
+                       ? "it is another one than the file says, or damaged"
+                       : "the file does not say for which network it was made; choose --net");
+}
+
+dt_status dt_model_read_open(dt_model_read *r, const char *given, const dt_net_spec *spec)
+{
+    dt_net_spec own = *spec;
+    char path[PATH_MAX];
+    dt_safetensors *f = NULL;
+    dt_status st = DT_OK;
+
+    *r = (dt_model_read){.net = NULL};
+    DT_TRY(model_path(given, path));
+    DT_TRY(dt_safetensors_open(&f, path));
+    DT_GO(st, read_classes(f, path, &own.classes), out);
+    DT_GO(st, dt_net_create(&r->net, &own), out);
+    DT_GO(st, check_size(f, path, r->net), out);
+    const size_t floats = dt_net_slab_floats(r->net), channels = dt_net_norm_channels(r->net);
+    DT_GO(st,
+          dt_calloc(&r->slab, 2 * floats + 2 * channels, sizeof *r->slab,
+                    "the numbers of a model file"),
+          out);
+    r->momentum = r->slab + floats;
+    float *mean = r->momentum + floats;
+    r->state = (dt_weights){r->net, r->slab, mean, mean + channels};
+
+out:
+    dt_safetensors_close(f);
+    return st;
+}
+
+void dt_model_read_close(dt_model_read *r)
+{
+    free(r->slab);
+    dt_net_destroy(r->net);
+    *r = (dt_model_read){.net = NULL};
 }

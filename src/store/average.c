@@ -6,8 +6,6 @@
 
 #include "store.h"
 
-typedef char newest_path[PATH_MAX];
-
 /* One slab of everything but momentum, which lies in between. */
 typedef struct average {
     dt_options o; /* given ones, and what the first file says; texts are in meta */
@@ -32,17 +30,13 @@ static dt_status average_open(average *a, const char *first, const dt_options *o
     return dt_calloc(&a->sum, a->all, sizeof *a->sum, "the sum of models");
 }
 
-static dt_status average_read(average *a, newest_path *path, size_t count)
+static dt_status average_add(average *a, const char *path, bool first)
 {
-    for (size_t k = 0; k < count; k++) {
-        DT_TRY(dt_model_load(&a->read.state, path[k], a->o.normalize, true));
-        for (size_t i = 0; i < a->all; i++) { /* not from 0: that would lose -0.0 */
-            const double x = (double)*average_number(a, i);
-            a->sum[i] = k == 0 ? x : a->sum[i] + x;
-        }
+    DT_TRY(dt_model_load(&a->read.state, path, a->o.normalize, true));
+    for (size_t i = 0; i < a->all; i++) { /* not from 0: that would lose -0.0 */
+        const double x = (double)*average_number(a, i);
+        a->sum[i] = first ? x : a->sum[i] + x;
     }
-    for (size_t i = 0; i < a->all; i++)
-        *average_number(a, i) = (float)(a->sum[i] / (double)count);
     return DT_OK;
 }
 
@@ -69,24 +63,26 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
 {
     const dt_target target = {.folder = AT_FDCWD, .name = o->out, .shown = o->out};
     average a = {.sum = NULL};
-    newest_path *path = NULL;
+    char path[PATH_MAX];
     dt_model_file_opts opts = {.names = o->names};
     dt_model_meta last;
     dt_status st = DT_OK;
 
     DT_TRY(average_out(o->out, &target)); /* before the work, not after it */
-    DT_GO(st, dt_calloc(&path, count, sizeof *path, "the paths of models"), out);
-    for (size_t k = 0; k < count; k++) /* a run folder is looked into once */
-        DT_GO(st, dt_newest_model(given[k], path[k]), out);
-    DT_GO(st, average_open(&a, path[0], o), out);
-    DT_GO(st, average_read(&a, path, count), out);
-    DT_GO(st, dt_model_describe(path[count - 1], &last), out);
+    for (size_t k = 0; k < count; k++) {
+        DT_GO(st, dt_newest_model(given[k], path), out);
+        if (k == 0)
+            DT_GO(st, average_open(&a, path, o), out);
+        DT_GO(st, average_add(&a, path, k == 0), out);
+    }
+    for (size_t i = 0; i < a.all; i++)
+        *average_number(&a, i) = (float)(a.sum[i] / (double)count);
+    DT_GO(st, dt_model_describe(path, &last), out);
     opts.steps = last.steps;
     opts.normalize = a.o.normalize;
     st = dt_model_put(&a.read.state, &target, &opts, NULL);
 
 out:
-    free(path);
     free(a.sum);
     dt_model_read_close(&a.read);
     return st;

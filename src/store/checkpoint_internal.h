@@ -79,10 +79,8 @@ struct dt_checkpoint {
     dt_manifest manifest;
     dt_progress at;
     bool best;
-    /* Of state.json; borrowed from root. */
-    const char *data_digest, *bits_class, *state_hash;
-    json_t *options; /* an object of texts */
-    json_t *root;    /* owned */
+    const char *state_hash; /* borrowed from root */
+    json_t *root;           /* state.json, owned */
 };
 
 /* Its MANIFEST and state.json, read and checked once, and the sizes of its files; of a name in an

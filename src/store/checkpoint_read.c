@@ -191,19 +191,10 @@ const char *dt_checkpoint_path(const dt_checkpoint *c)
     return c->in.path;
 }
 
-const char *dt_checkpoint_data(const dt_checkpoint *c)
+const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name)
 {
-    return c->data_digest;
-}
-
-const char *dt_checkpoint_class(const dt_checkpoint *c)
-{
-    return c->bits_class;
-}
-
-const char *dt_checkpoint_option(const dt_checkpoint *c, const char *name)
-{
-    return json_string_value(json_object_get(c->options, name));
+    const json_t *option = json_object_get(json_object_get(c->root, "options"), name);
+    return json_string_value(option ? option : json_object_get(c->root, name));
 }
 
 /* ---- Its numbers ------------------------------------------------------------------------ */

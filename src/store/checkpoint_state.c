@@ -4,6 +4,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* ---- Hashes -------------------------------------------------------------------------- */
+
+/* The state's bytes begin with the weights': one pass gives both hashes. */
+dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
+                          dt_digest *weights, dt_digest *all)
+{
+    const size_t channels = dt_net_norm_channels(s->net);
+    const int64_t position[2] = {epoch, step};
+    dt_hash *h = NULL;
+    dt_status st = DT_OK;
+
+    DT_GO(st, dt_hash_open(&h), out);
+    DT_GO(st, dt_hash_slab(h, s->net, s->master), out);
+    *weights = dt_hash_digest(h);
+    if (momentum)
+        DT_GO(st, dt_hash_slab(h, s->net, momentum), out);
+    dt_hash_update(h, s->running_mean, channels * sizeof *s->running_mean);
+    dt_hash_update(h, s->running_var, channels * sizeof *s->running_var);
+    dt_hash_update(h, position, sizeof position);
+    *all = dt_hash_digest(h);
+
+out:
+    dt_hash_close(h);
+    return st;
+}
+
+dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
+                        dt_digest *out)
+{
+    dt_digest weights;
+    return dt_state_hashes(s, momentum, epoch, step, &weights, out);
+}
+
 /* ---- Texts --------------------------------------------------------------------------- */
 
 const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS])
@@ -69,7 +102,7 @@ dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *le
 dt_status dt_checkpoint_state_parse(dt_checkpoint *c, const char *text, size_t length)
 {
     json_int_t epoch, step, run_step, images, best_epoch, metrics_bytes;
-    const char *weights_hash;
+    const char *later; /* of members that are read later */
     json_error_t error;
     json_t *options;
     int best = 0;
@@ -81,9 +114,9 @@ dt_status dt_checkpoint_state_parse(dt_checkpoint *c, const char *text, size_t l
     if (json_unpack_ex(c->root, &error, JSON_STRICT, STATE_PARSED, "epoch", &epoch, "step", &step,
                        "run_step", &run_step, "images", &images, "best_epoch", &best_epoch,
                        "metrics_bytes", &metrics_bytes, "loss_sum", &c->at.loss_sum,
-                       "best_accuracy", &c->at.best_accuracy, "data_digest", &c->data_digest,
-                       "class", &c->bits_class, "state_hash", &c->state_hash, "weights_hash",
-                       &weights_hash, "best", &best, "options", &options) != 0)
+                       "best_accuracy", &c->at.best_accuracy, "data_digest", &later, "class",
+                       &later, "state_hash", &c->state_hash, "weights_hash", &later, "best", &best,
+                       "options", &options) != 0)
         return dt_fail(DT_FORMAT, "checkpoint %s: state.json: %s", c->in.path, error.text);
     if (epoch < 0 || step < 0 || run_step < 0 || images < 0 || metrics_bytes < 0)
         return dt_fail(DT_FORMAT, "checkpoint %s: state.json: a count is negative", c->in.path);
@@ -94,6 +127,5 @@ dt_status dt_checkpoint_state_parse(dt_checkpoint *c, const char *text, size_t l
     c->at.best_epoch = best_epoch;
     c->at.metrics_bytes = metrics_bytes;
     c->best = best;
-    c->options = options;
     return DT_OK;
 }

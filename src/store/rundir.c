@@ -32,7 +32,6 @@ static dt_status make_folder(const char *path, bool *made)
 
 static dt_status make_default(dt_rundir *d, const char *net, int world)
 {
-    enum { TRIES = 1000 };
     char stamp[32], name[sizeof d->path - 16];
     const time_t now = time(NULL);
     struct tm local;
@@ -41,14 +40,11 @@ static dt_status make_default(dt_rundir *d, const char *net, int world)
         return dt_fail(DT_BUG, "no calendar time for a folder's name");
     snprintf(name, sizeof name, "runs/%s-%s-np%d", stamp, net, world);
     DT_TRY(dt_parents_make(name));
-    for (int k = 1; k <= TRIES; k++) {
+    for (int k = 1; !d->created; k++) {
         snprintf(d->path, sizeof d->path, k > 1 ? "%s-%d" : "%s", name, k);
         DT_TRY(make_folder(d->path, &d->created));
-        if (d->created)
-            return DT_OK;
     }
-    errno = EEXIST;
-    return rundir_error(d->path, "making it");
+    return DT_OK;
 }
 
 static dt_status make_given(dt_rundir *d)
@@ -80,12 +76,9 @@ static const char lock_name[] = ".lock";
 static dt_status take_lock(dt_rundir *d, bool make)
 {
     const int how = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (make ? O_CREAT : 0);
-    char shown[PATH_MAX];
 
     if (d->lock >= 0)
         return DT_OK;
-    DT_TRY(dt_path_join(shown, d->path, lock_name));
-    DT_TRY(dt_target_check(&(dt_target){.folder = d->folder, .name = lock_name, .shown = shown}));
     d->lock = openat(d->folder, lock_name, how, 0644);
     if (d->lock < 0 && errno == ENOENT && !make)
         return DT_OK;
@@ -101,11 +94,9 @@ static dt_status take_lock(dt_rundir *d, bool make)
 
 bool dt_rundir_held(const char *folder)
 {
-    char path[PATH_MAX];
-    const int n = snprintf(path, sizeof path, "%s/%s", folder, lock_name);
-    const int fd = n > 0 && (size_t)n < sizeof path
-                       ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-                       : -1;
+    char path[PATH_MAX + 16]; /* one that is too long is nobody's */
+    snprintf(path, sizeof path, "%s/%s", folder, lock_name);
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
     if (fd < 0)
         return false;

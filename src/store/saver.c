@@ -89,14 +89,14 @@ static void *saver_main(void *context)
 /* Signals are the training thread's business. */
 static int saver_start(dt_saver *v)
 {
-    sigset_t all, old;
+    pthread_attr_t about;
+    sigset_t all;
 
     sigfillset(&all);
-    int error = pthread_sigmask(SIG_SETMASK, &all, &old);
-    if (error != 0)
-        return error;
-    error = pthread_create(&v->thread, NULL, saver_main, v);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_init(&about); /* does not fail on Linux, nor do initialisers of defaults below */
+    pthread_attr_setsigmask_np(&about, &all);
+    const int error = pthread_create(&v->thread, &about, saver_main, v);
+    pthread_attr_destroy(&about);
     return error;
 }
 
@@ -106,31 +106,32 @@ dt_status dt_saver_open(dt_saver **out, const dt_rundir *run, const dt_net *net,
                         const dt_keep *keep)
 {
     dt_saver *v = NULL;
+    dt_status st = DT_OK;
 
     DT_TRY(dt_calloc(&v, 1, sizeof *v, "saving checkpoints"));
     v->run = run;
     v->keep = *keep;
     v->net = net;
-    dt_status st =
-        dt_slab_create(&v->slab, dt_saver_bytes(net), "the copy that checkpoints are written from");
-    if (st != DT_OK) {
-        free(v);
-        return st;
-    }
+    DT_GO(
+        st,
+        dt_slab_create(&v->slab, dt_saver_bytes(net), "the copy that checkpoints are written from"),
+        out);
     memset(v->slab.mem, 0, v->slab.bytes); /* its pages are taken now, not in a step */
-    pthread_mutex_init(&v->mutex, NULL);   /* neither fails with default attributes */
+    pthread_mutex_init(&v->mutex, NULL);
     pthread_cond_init(&v->changed, NULL);
     const int error = saver_start(v);
-    if (error != 0) {
-        dt_slab_destroy(&v->slab);
-        free(v);
-        return dt_fail(DT_NOMEM,
-                       "no thread to write checkpoints: %s; lower --threads, or raise the limit of "
-                       "processes (ulimit -u) or of memory (ulimit -v)",
-                       strerror(error));
+    if (error == 0) {
+        *out = v;
+        return DT_OK;
     }
-    *out = v;
-    return DT_OK;
+    st = dt_fail(DT_NOMEM,
+                 "no thread to write checkpoints: %s; lower --threads, or raise the limit of "
+                 "processes (ulimit -u) or of memory (ulimit -v)",
+                 strerror(error));
+out:
+    dt_slab_destroy(&v->slab);
+    free(v);
+    return st;
 }
 
 dt_status dt_saver_wait(dt_saver *v)
@@ -173,8 +174,6 @@ dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
 {
     const dt_status before = dt_saver_wait(v);
 
-    if (s->model.net != v->net)
-        return dt_fail(DT_BUG, "a snapshot of another network than the saver's");
     if (!saver_copy(v, s)) {
         dt_fail_clear(); /* of the write before: this ends the run */
         DT_TRY(dt_finite_state(&v->s.model, v->s.momentum, s->at.run_step));

@@ -128,12 +128,10 @@ dt_status dt_checkpoint_last(const char *run, char name[DT_CHECKPOINT_NAME],
 
 /* A checkpoint that is open to be read; its MANIFEST, state.json and sizes are checked. */
 typedef struct dt_checkpoint dt_checkpoint;
-/* What was saved with it, borrowed from c, as dt_checkpoint_plain makes it of what the run had: one
- * line of UTF-8. Of an option that was not saved: NULL. */
 const char *dt_checkpoint_path(const dt_checkpoint *c);
-const char *dt_checkpoint_data(const dt_checkpoint *c);
-const char *dt_checkpoint_class(const dt_checkpoint *c);
-const char *dt_checkpoint_option(const dt_checkpoint *c, const char *name);
+/* What was saved with it, borrowed from c, as dt_checkpoint_plain makes it of what the run had: one
+ * line of UTF-8. "data_digest", "class" or an option; NULL: that was not saved. */
+const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name);
 const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS]);
 
 /* Every other file is read once, must have the hash in MANIFEST, and fills into->model's arrays,
@@ -181,7 +179,7 @@ dt_status dt_saver_open(dt_saver **v, const dt_rundir *run, const dt_net *net,
  * pruning. The new write is started whatever became of the one before. The snapshot may change as
  * soon as this returns; the texts in its options, and metrics_fd, must last until the write is
  * waited for. DT_NUMERIC names the first number of the snapshot that is not finite: nothing is
- * written, nothing pruned. DT_BUG: a snapshot of another network. */
+ * written, nothing pruned. */
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
 /* Waits for the write under way; its outcome, reported once. */
 dt_status dt_saver_wait(dt_saver *v) DT_MUST_CHECK;

@@ -50,20 +50,20 @@ static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
         if (row->scope >= DT_SCOPE_HERE)
             continue;
         dt_option_text(row, &r->o, now, sizeof now);
-        other |= note_difference(row->name, dt_checkpoint_option(c, row->name), now,
+        other |= note_difference(row->name, dt_checkpoint_text(c, row->name), now,
                                  changes_run(row, &r->o));
     }
     dt_digest_text(dt_source_digest(r->source), data);
     dt_bits_class(r, class);
-    other |= note_difference("data_digest", dt_checkpoint_data(c), data, true);
-    note_difference("class", dt_checkpoint_class(c), class, false);
+    other |= note_difference("data_digest", dt_checkpoint_text(c, "data_digest"), data, true);
+    note_difference("class", dt_checkpoint_text(c, "class"), class, false);
     if (other && !r->o.resume_force)
         return dt_fail(DT_CONFIG,
                        "checkpoint %s is of another run: the differences marked "
                        "above may change its result; take them back, choose another --out, or "
                        "accept them with --resume-force",
                        dt_checkpoint_path(c));
-    if (strcmp(dt_checkpoint_class(c), class) != 0)
+    if (strcmp(dt_checkpoint_text(c, "class"), class) != 0)
         dt_warn("another build, library or instruction set: the bits may differ from those of an "
                 "undisturbed run");
     if (!dt_exchange_exact(r->exchange))

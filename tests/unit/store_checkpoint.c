@@ -42,10 +42,10 @@ static void every_bit_comes_back(void **state)
                         2 * f->channels * sizeof *slab);
     assert_memory_equal(&at, &f->s.at, sizeof at);
     assert_ok(dt_checkpoint_open(&c, NULL, path));
-    assert_string_equal(dt_checkpoint_data(c), f->s.data_digest);
-    assert_string_equal(dt_checkpoint_class(c), "test, avx512");
-    assert_string_equal(dt_checkpoint_option(c, "lr"), "0.01");
-    assert_null(dt_checkpoint_option(c, "rl"));
+    assert_string_equal(dt_checkpoint_text(c, "data_digest"), f->s.data_digest);
+    assert_string_equal(dt_checkpoint_text(c, "class"), "test, avx512");
+    assert_string_equal(dt_checkpoint_text(c, "lr"), "0.01");
+    assert_null(dt_checkpoint_text(c, "rl"));
     dt_checkpoint_close(c);
     free(slab);
 }
@@ -83,7 +83,7 @@ static void odd_texts_do_not_stop_a_save(void **state)
     f->options.data = "caf\xe9/\"x\"\n\x1b[2J";
     assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
     assert_ok(dt_checkpoint_open(&c, NULL, path));
-    assert_string_equal(dt_checkpoint_option(c, "data"), "caf?/\"x\"??[2J");
+    assert_string_equal(dt_checkpoint_text(c, "data"), "caf?/\"x\"??[2J");
     dt_checkpoint_close(c);
 }
 
