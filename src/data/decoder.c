@@ -1,7 +1,6 @@
 /* decoder.c - both ends of the socket: a process that decodes images, and its caller. */
 #include "decoder.h"
 #include "data.h"
-#include "pixels.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>

@@ -1,4 +1,4 @@
-/* decoder.h - images are decoded in another process; private to src/data.
+/* decoder.h - image files become pixels, in another process; private to src/data.
  *
  * A decoder of foreign bytes is the most likely place of a crash, and a crash there must cost no
  * more than one message. So the bytes go over a socket to a process that can read, write and end,
@@ -17,6 +17,8 @@
 
 #include <sys/types.h>
 
+/* ---- The process (decoder.c) ------------------------------------------------------- */
+
 typedef struct dt_decoder {
     pid_t pid;   /* 0: none */
     int fd;      /* of the socket */
@@ -34,4 +36,57 @@ dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes, 
                          int width, int height, uint8_t *pixels) DT_MUST_CHECK;
 /* Give up all rights but to read and write open files. For the process, and for its test. */
 void dt_decoder_confine(void);
+
+/* ---- What stb_image does not check (picture.c) -------------------------------------- */
+
+/* stb_image (2.27 to 2.30) refuses most damage itself. Checked before is what it takes and should
+ * not, because its behaviour is undefined or because it makes up what the file does not have:
+ *   PNG   checksums, which it ignores; bits per sample that a colour type does not have; an empty
+ *         first IDAT chunk, which it copies to a null pointer
+ *   JPEG  a Huffman table of more than 256 codes, which it writes beyond its own; files that end
+ *         early, after which some versions return what they have
+ * And the size, which the caller wants to know first. Other damage of a JPEG makes the decoder
+ * refuse it or shows in its pixels; tables that it does not define are zeros. Nothing is allocated
+ * or decoded, and no byte outside [0, count) is read. */
+
+enum {
+    DT_PICTURE_SIDE = 8192,      /* pixels */
+    DT_PICTURE_BYTES = 64 << 20, /* of a file, and of its pixels, 3 each */
+    DT_PICTURE_REASON = 160
+};
+
+typedef struct dt_picture {
+    int width, height;              /* valid when the file is good */
+    char reason[DT_PICTURE_REASON]; /* valid when not: what is wrong, and where */
+} dt_picture;
+
+bool dt_picture_check(const uint8_t *bytes, size_t count, dt_picture *p);
+/* Bytes of data in the PNG chunk at byte `at`; SIZE_MAX: it does not fit into the file. */
+size_t dt_png_length(const uint8_t *bytes, size_t count, size_t at);
+
+/* ---- Decoding, in memory of fixed size (pixels.c) ------------------------------------ */
+
+/* stb_image 2.27 leaves bytes that it does not decode as it found them, so it gets zeroed
+ * memory for every picture: what comes out depends on the file alone. After dt_pixels_open
+ * no call asks the kernel for anything, so that a process without rights can decode. */
+
+/* A sanitized process needs more rights, and marks where its blocks of memory end. */
+#if defined(__SANITIZE_ADDRESS__)
+#define DT_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
+#define DT_SANITIZED 1
+#endif
+#endif
+#ifndef DT_SANITIZED
+#define DT_SANITIZED 0
+#endif
+
+/* Address space for the largest picture; touched as far as pictures need it. DT_NOMEM. */
+dt_status dt_pixels_open(void) DT_MUST_CHECK;
+/* Forget the last picture; `count` zeroed bytes for a file, NULL when they do not fit. */
+uint8_t *dt_pixels_file(size_t count);
+/* Decode the first `count` bytes of it, whose structure has been checked: [height][width][3],
+ * valid until the next dt_pixels_file. NULL: *reason is why, constant or the decoder's. */
+const uint8_t *dt_pixels_decode(size_t count, int width, int height, const char **reason);
 #endif

@@ -1,6 +1,6 @@
 /* picture.c - a walk over the chunks of a PNG (W3C, 2nd edition) or the segments of a JPEG (ITU
- * T.81), for what picture.h lists. */
-#include "picture.h"
+ * T.81), for what decoder.h lists. */
+#include "decoder.h"
 
 #include <stdarg.h>
 #include <stdio.h>

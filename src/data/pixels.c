@@ -1,6 +1,5 @@
 /* pixels.c - stb_image on memory of our own. */
-#include "pixels.h"
-#include "picture.h"
+#include "decoder.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -3,11 +3,10 @@
  * Classes are the folders of train/, sorted by bytes; samples are numbered in the order
  * of the bytes of CLASS/NAME. The first training image decides the size; others are
  * resized to it. Files are hostile: they are decoded by another process (decoder.h), after a
- * check of what the decoder does not see (picture.h). */
+ * check of what the decoder does not see (decoder.h). */
 #include "source.h"
 #include "augment.h"
 #include "decoder.h"
-#include "picture.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -39,13 +39,6 @@ struct synthetic_wave {
 struct synthetic {
     struct synthetic_wave wave[SYNTHETIC_CLASSES][SYNTHETIC_WAVES];
 };
-/* One texture in one image. */
-struct synthetic_layer {
-    const struct synthetic_wave *wave; /* [SYNTHETIC_WAVES] */
-    int dx, dy;                        /* place on the torus, pixels */
-    int contrast;                      /* 64 is full */
-};
-
 static void synthetic_draw_textures(struct synthetic *t, uint32_t seed)
 {
     for (uint32_t i = 0; i < SYNTHETIC_CLASSES * SYNTHETIC_WAVES; i++) {
@@ -61,33 +54,23 @@ static void synthetic_draw_textures(struct synthetic *t, uint32_t seed)
     }
 }
 
-static dt_status synthetic_count(const char *path, int64_t *count)
-{
-    const char *text = path + strlen("synthetic");
-    const char *end;
-
-    *count = SYNTHETIC_TRAIN;
-    if (*text == '\0')
-        return DT_OK;
-    if (!dt_whole_parse(text + 1, &end, count) || *end || *count < 1 || *count > SYNTHETIC_MOST)
-        return dt_fail(DT_CONFIG,
-                       "data '%s': '%s' is no number of images, expected "
-                       "synthetic:N with N from 1 to %d",
-                       path, text + 1, SYNTHETIC_MOST);
-    return DT_OK;
-}
-
 static dt_status synthetic_open(dt_source *s, const char *path, dt_hash *manifest)
 {
     static const char *const name[SYNTHETIC_CLASSES] = {
         "texture0", "texture1", "texture2", "texture3", "texture4",
         "texture5", "texture6", "texture7", "texture8", "texture9"};
     const size_t word = strlen("synthetic");
-    int64_t train = 0;
+    const char *end;
+    int64_t train = SYNTHETIC_TRAIN;
 
     if (strncmp(path, "synthetic", word) != 0 || (path[word] != '\0' && path[word] != ':'))
         return DT_DECLINED;
-    DT_TRY(synthetic_count(path, &train));
+    if (path[word] && (!dt_whole_parse(path + word + 1, &end, &train) || *end || train < 1 ||
+                       train > SYNTHETIC_MOST))
+        return dt_fail(DT_CONFIG,
+                       "data '%s': '%s' is no number of images, expected "
+                       "synthetic:N with N from 1 to %d",
+                       path, path + word + 1, SYNTHETIC_MOST);
     s->info =
         (dt_source_info){.classes = SYNTHETIC_CLASSES,
                          .height = SYNTHETIC_SIDE,
@@ -101,18 +84,19 @@ static dt_status synthetic_open(dt_source *s, const char *path, dt_hash *manifes
     return DT_OK;
 }
 
-/* Add a texture to sum [side][side][3]; a full one reaches 127 * 64 * 3 waves * 64. */
-static void synthetic_add(const struct synthetic_layer *l, int32_t *sum)
+/* Add a texture of waves w, shifted on the torus, to sum [side][side][3]; of contrast 64, the full
+ * one, it reaches 127 * 64 * 3 waves * 64. */
+static void synthetic_add(const struct synthetic_wave w[SYNTHETIC_WAVES], uint32_t dx, uint32_t dy,
+                          uint32_t contrast, int32_t *sum)
 {
     for (int y = 0; y < SYNTHETIC_SIDE; y++)
         for (int x = 0; x < SYNTHETIC_SIDE; x++)
             for (int k = 0; k < SYNTHETIC_WAVES; k++) {
-                const struct synthetic_wave *w = &l->wave[k];
                 const unsigned turn =
-                    (unsigned)(w->fx * (x + l->dx) + w->fy * (y + l->dy) + w->phase);
-                const int value = synthetic_cosine[turn % SYNTHETIC_SIDE] * l->contrast;
+                    (unsigned)(w[k].fx * (x + (int)dx) + w[k].fy * (y + (int)dy) + w[k].phase);
+                const int value = synthetic_cosine[turn % SYNTHETIC_SIDE] * (int)contrast;
                 for (int c = 0; c < 3; c++)
-                    sum[3 * (y * SYNTHETIC_SIDE + x) + c] += value * w->amplitude[c];
+                    sum[3 * (y * SYNTHETIC_SIDE + x) + c] += value * w[k].amplitude[c];
             }
 }
 
@@ -126,14 +110,10 @@ static void synthetic_image(const struct synthetic *t, uint32_t seed, uint64_t i
     dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_IMAGES, index, 0, a);
     dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_IMAGES, index, 1, b);
     const int other = (label + 1 + (int)dt_below(a[3], SYNTHETIC_CLASSES - 1)) % SYNTHETIC_CLASSES;
-    synthetic_add(&(struct synthetic_layer){t->wave[label], (int)dt_below(a[0], SYNTHETIC_SIDE),
-                                            (int)dt_below(a[1], SYNTHETIC_SIDE),
-                                            32 + (int)dt_below(a[2], 33)},
-                  sum);
-    synthetic_add(&(struct synthetic_layer){t->wave[other], (int)dt_below(b[0], SYNTHETIC_SIDE),
-                                            (int)dt_below(b[1], SYNTHETIC_SIDE),
-                                            (int)dt_below(b[2], 40)},
-                  sum);
+    synthetic_add(t->wave[label], dt_below(a[0], SYNTHETIC_SIDE), dt_below(a[1], SYNTHETIC_SIDE),
+                  32 + dt_below(a[2], 33), sum);
+    synthetic_add(t->wave[other], dt_below(b[0], SYNTHETIC_SIDE), dt_below(b[1], SYNTHETIC_SIDE),
+                  dt_below(b[2], 40), sum);
     for (uint32_t i = 0; i < VALUES; i++) {
         if (i % 4 == 0)
             dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_IMAGES, index, NOISE_DRAW + i / 4,

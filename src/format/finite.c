@@ -30,19 +30,6 @@ size_t dt_finite_floats(const float *x, size_t n)
     return i;
 }
 
-/* A block is checked while the copy has it in the cache. */
-bool dt_finite_copy(float *to, const float *from, size_t n)
-{
-    bool finite = true;
-
-    for (size_t i = 0; i < n; i += BLOCK_FLOATS) {
-        const size_t count = DT_MIN(BLOCK_FLOATS, n - i);
-        memcpy(to + i, from + i, count * sizeof *to);
-        finite = block_is_finite(to + i, count) && finite;
-    }
-    return finite;
-}
-
 /* ---- A run's state ------------------------------------------------------------------------ */
 
 static dt_status state_fail(int64_t step, const char *what, const char *element, float value)

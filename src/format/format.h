@@ -16,8 +16,8 @@
  *     u64 little-endian N | N bytes of JSON | tensors, one behind the other
  *
  * The reader takes nothing on trust: every number is bounded before it is used, all size
- * arithmetic is checked for overflow. Beside the format's own rules
- * a header has at most 1 MiB, 4096 tensors of F32, F16, BF16 or I64, and 8 dimensions each. */
+ * arithmetic is checked for overflow. Beside the format's own rules a header has at most 1 MiB,
+ * 4096 tensors of F32, F16, BF16 or I64, and 8 dimensions each. */
 enum { DT_TENSOR_MAX_RANK = 8, DT_TENSOR_MAX_COUNT = 4096, DT_TENSOR_MAX_HEADER = 1 << 20 };
 
 typedef struct dt_tensor {
@@ -57,8 +57,6 @@ dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t st
 
 /* The first of x[0], ..., x[n - 1] that is not finite; n: all are. */
 size_t dt_finite_floats(const float *x, size_t n);
-/* Copy n floats in one pass; false: one of them is not finite (all are copied). */
-bool dt_finite_copy(float *to, const float *from, size_t n) DT_MUST_CHECK;
 
 /* ---- Model files ---------------------------------------------------------------------- */
 

@@ -355,19 +355,21 @@ out:
     return st;
 }
 
-static dt_status model_load(const dt_weights *s, const dt_safetensors *f, const char *path,
+/* Closes f. */
+static dt_status model_load(const dt_weights *s, dt_safetensors *f, const char *path,
                             const char *normalize, bool head)
 {
     model_list list = {0};
     dt_status st = DT_OK;
 
-    DT_TRY(check_metadata(f, path, s->net, normalize));
+    DT_GO(st, check_metadata(f, path, s->net, normalize), out);
     DT_GO(st, list_for_file(&list, s, f), out);
     DT_GO(st, check_fit(&list, f, path, s->net, head), out);
     st = list_read(&list, f, path, head);
 
 out:
     list_free(&list);
+    dt_safetensors_close(f);
     return st;
 }
 
@@ -378,9 +380,7 @@ dt_status dt_model_load(const dt_weights *s, const char *given, const char *norm
 
     DT_TRY(model_path(given, path));
     DT_TRY(dt_safetensors_open(&f, path));
-    const dt_status st = model_load(s, f, path, normalize, head);
-    dt_safetensors_close(f);
-    return st;
+    return model_load(s, f, path, normalize, head);
 }
 
 dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const char *bytes,
@@ -389,9 +389,7 @@ dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const char 
     dt_safetensors *f = NULL;
 
     DT_TRY(dt_safetensors_open_bytes(&f, path, bytes, length));
-    const dt_status st = model_load(s, f, path, normalize, true);
-    dt_safetensors_close(f);
-    return st;
+    return model_load(s, f, path, normalize, true);
 }
 
 /* ---- A file with its network ------------------------------------------------------ */

@@ -66,31 +66,28 @@ static dt_status file_read(const dt_safetensors *f, void *data, uint64_t bytes, 
 /* Parse the JSON; *data_first is the offset of the tensors' bytes. */
 static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
 {
-    unsigned char length[8];
-    uint64_t n = 0;
+    uint64_t n = 0; /* little-endian, as this machine is (safetensors_write.c) */
     char *text = NULL;
     json_error_t error = {.text = "'{' expected, which begins a header"};
     dt_status st = DT_OK;
 
-    if (f->size < sizeof length)
+    if (f->size < sizeof n)
         return dt_fail(DT_FORMAT, "%s has %llu bytes: too short for a safetensors file", f->path,
                        (unsigned long long)f->size);
-    DT_TRY(file_read(f, length, sizeof length, 0));
-    for (size_t i = sizeof length; i-- > 0;)
-        n = n << 8 | length[i];
-    if (n > DT_TENSOR_MAX_HEADER || n > f->size - sizeof length)
+    DT_TRY(file_read(f, &n, sizeof n, 0));
+    if (n > DT_TENSOR_MAX_HEADER || n > f->size - sizeof n)
         return dt_fail(DT_FORMAT,
                        "%s: the header's length is %llu, the file has %llu bytes and at most %d "
                        "are read: it was cut short, or is no safetensors file",
                        f->path, (unsigned long long)n, (unsigned long long)f->size,
                        DT_TENSOR_MAX_HEADER);
     DT_TRY(dt_calloc(&text, n + 1, 1, "the model file's header"));
-    DT_GO(st, file_read(f, text, n, sizeof length), out);
+    DT_GO(st, file_read(f, text, n, sizeof n), out);
     f->header = text[0] == '{' ? json_loadb(text, n, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (!f->header)
         st = dt_fail(DT_FORMAT, "%s: header, line %d column %d (byte %d): %s", f->path, error.line,
                      error.column, error.position, error.text);
-    *data_first = sizeof length + n;
+    *data_first = sizeof n + n;
 
 out:
     free(text);

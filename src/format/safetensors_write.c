@@ -80,8 +80,7 @@ static dt_status header_text(const dt_safetensors_content *c, const write_row *r
     if (st == DT_OK) {
         memset(*out + PREFIX, ' ', padded);
         json_dumpb(header, *out + PREFIX, n, JSON_COMPACT);
-        for (int i = 0; i < PREFIX; i++)
-            (*out)[i] = (char)(padded >> 8 * i);
+        memcpy(*out, &(uint64_t){padded}, PREFIX);
         *length = PREFIX + padded;
     }
     json_decref(metadata);

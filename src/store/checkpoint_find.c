@@ -64,10 +64,8 @@ void dt_checkpoint_name_set(dt_checkpoint_name *n, int64_t step, int generation)
 {
     n->step = step;
     n->generation = generation;
-    if (generation > 1)
-        snprintf(n->text, sizeof n->text, "step-%010lld-%d", (long long)step, generation);
-    else
-        snprintf(n->text, sizeof n->text, "step-%010lld", (long long)step);
+    snprintf(n->text, sizeof n->text, generation > 1 ? "step-%010lld-%d" : "step-%010lld",
+             (long long)step, generation);
 }
 
 bool dt_checkpoint_name_parse(const char *text, dt_checkpoint_name *n)

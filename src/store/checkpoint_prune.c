@@ -69,16 +69,6 @@ typedef struct prune_entry {
     bool best, keep;
 } prune_entry;
 
-static void look_at(const dt_folder *in, prune_entry *e)
-{
-    dt_checkpoint *c = NULL;
-
-    e->whole = dt_checkpoint_open(&c, in, e->name.text) == DT_OK;
-    e->best = c && c->best;
-    dt_checkpoint_close(c);
-    dt_fail_clear();
-}
-
 /* Marks what stays of [0, count), oldest first, whose last one was just saved. */
 static void mark(prune_entry *entry, size_t count, const dt_keep *keep)
 {
@@ -127,8 +117,12 @@ static dt_status prune_in(const dt_folder *in, int64_t saved, const dt_keep *kee
         count--;
     DT_GO(st, dt_calloc(&entry, count + 1, sizeof *entry, "the list of checkpoints"), out);
     for (size_t i = 0; i < count; i++) {
+        dt_checkpoint *c = NULL;
         entry[i].name = list[i];
-        look_at(in, &entry[i]);
+        entry[i].whole = dt_checkpoint_open(&c, in, list[i].text) == DT_OK;
+        entry[i].best = c && c->best;
+        dt_checkpoint_close(c);
+        dt_fail_clear();
     }
     mark(entry, count, keep);
     for (size_t i = 0; i < count; i++)

@@ -141,21 +141,6 @@ static dt_status read_state(dt_checkpoint *c)
     return st;
 }
 
-/* A folder or link under another checkpoint's name would be taken for newer or older than it is. */
-static dt_status check_name(const dt_checkpoint *c)
-{
-    const char *slash = strrchr(c->in.path, '/');
-    dt_checkpoint_name name;
-
-    if (!dt_checkpoint_name_parse(slash ? slash + 1 : c->in.path, &name) ||
-        name.step == c->at.run_step)
-        return DT_OK;
-    return dt_fail(DT_FORMAT,
-                   "checkpoint %s: state.json has run_step %lld, the folder's name another: it was "
-                   "renamed, or is a link to another",
-                   c->in.path, (long long)c->at.run_step);
-}
-
 /* ---- One checkpoint --------------------------------------------------------------------- */
 
 dt_status dt_checkpoint_open(dt_checkpoint **out, const dt_folder *in, const char *name)
@@ -168,7 +153,6 @@ dt_status dt_checkpoint_open(dt_checkpoint **out, const dt_folder *in, const cha
     DT_GO(st, read_manifest(c), out);
     DT_GO(st, check_sizes(c), out);
     DT_GO(st, read_state(c), out);
-    DT_GO(st, check_name(c), out);
     *out = c;
     c = NULL;
 
@@ -228,7 +212,7 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
     free(text);
     DT_TRY(load_file(c, DT_CHECKPOINT_MODEL, &into->model, normalize));
     DT_TRY(load_file(c, DT_CHECKPOINT_MOMENTUM, &momentum, normalize));
-    DT_TRY(dt_state_hash(&into->model, into->momentum, c->at.epoch, c->at.step, &d));
+    DT_TRY(dt_state_hash(&into->model, into->momentum, c->at.epoch, c->at.step, NULL, &d));
     dt_digest_text(d, now);
     if (strcmp(c->state_hash, now) != 0)
         return dt_fail(DT_FORMAT,

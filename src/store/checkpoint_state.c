@@ -7,8 +7,8 @@
 /* ---- Hashes -------------------------------------------------------------------------- */
 
 /* The state's bytes begin with the weights': one pass gives both hashes. */
-dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
-                          dt_digest *weights, dt_digest *all)
+dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
+                        dt_digest *weights, dt_digest *all)
 {
     const size_t channels = dt_net_norm_channels(s->net);
     const int64_t position[2] = {epoch, step};
@@ -17,7 +17,8 @@ dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t ep
 
     DT_GO(st, dt_hash_open(&h), out);
     DT_GO(st, dt_hash_slab(h, s->net, s->master), out);
-    *weights = dt_hash_digest(h);
+    if (weights)
+        *weights = dt_hash_digest(h);
     if (momentum)
         DT_GO(st, dt_hash_slab(h, s->net, momentum), out);
     dt_hash_update(h, s->running_mean, channels * sizeof *s->running_mean);
@@ -30,13 +31,6 @@ out:
     return st;
 }
 
-dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
-                        dt_digest *out)
-{
-    dt_digest weights;
-    return dt_state_hashes(s, momentum, epoch, step, &weights, out);
-}
-
 /* ---- Texts --------------------------------------------------------------------------- */
 
 const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS])
@@ -46,22 +40,17 @@ const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS])
     return out;
 }
 
-static json_t *plain_json(const char *text)
-{
-    char plain[DT_OPTION_CHARS];
-    return json_string(dt_checkpoint_plain(text, plain));
-}
-
 /* ---- Writing ------------------------------------------------------------------------- */
 
 static json_t *options_json(const dt_options *o)
 {
     json_t *j = json_object();
-    char text[DT_OPTION_CHARS];
+    char text[DT_OPTION_CHARS], plain[DT_OPTION_CHARS];
 
     for (size_t i = 0; j && i < DT_OPTIONS; i++) {
         dt_option_text(&dt_option_table[i], o, text, sizeof text);
-        if (json_object_set_new(j, dt_option_table[i].name, plain_json(text)) != 0) {
+        if (json_object_set_new(j, dt_option_table[i].name,
+                                json_string(dt_checkpoint_plain(text, plain))) != 0) {
             json_decref(j);
             j = NULL;
         }
@@ -70,8 +59,7 @@ static json_t *options_json(const dt_options *o)
 }
 
 /* Members in the file's order; reals have the 17 digits that give back every bit. */
-#define STATE_FORMAT "{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:s, s:s, s:b, s:o}"
-#define STATE_PARSED "{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:s, s:s, s:s, s:b, s:o}"
+#define STATE_FORMAT "{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:s, s:s, s:s, s:b, s:o}"
 
 dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *length)
 {
@@ -79,16 +67,16 @@ dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *le
     char weights[DT_DIGEST_CHARS], all[DT_DIGEST_CHARS];
     dt_digest of_weights, of_all;
 
-    DT_TRY(dt_state_hashes(&s->model, s->momentum, at->epoch, at->step, &of_weights, &of_all));
+    DT_TRY(dt_state_hash(&s->model, s->momentum, at->epoch, at->step, &of_weights, &of_all));
     dt_digest_text(of_weights, weights);
     dt_digest_text(of_all, all);
-    json_t *j = json_pack(
-        STATE_FORMAT, "epoch", (json_int_t)at->epoch, "step", (json_int_t)at->step, "run_step",
-        (json_int_t)at->run_step, "images", (json_int_t)at->images, "best_epoch",
-        (json_int_t)at->best_epoch, "metrics_bytes", (json_int_t)at->metrics_bytes, "loss_sum",
-        at->loss_sum, "best_accuracy", at->best_accuracy, "data_digest", plain_json(s->data_digest),
-        "class", plain_json(s->bits_class), "state_hash", all, "weights_hash", weights, "best",
-        (int)s->best, "options", options_json(s->options));
+    json_t *j = json_pack(STATE_FORMAT, "epoch", (json_int_t)at->epoch, "step",
+                          (json_int_t)at->step, "run_step", (json_int_t)at->run_step, "images",
+                          (json_int_t)at->images, "best_epoch", (json_int_t)at->best_epoch,
+                          "metrics_bytes", (json_int_t)at->metrics_bytes, "loss_sum", at->loss_sum,
+                          "best_accuracy", at->best_accuracy, "data_digest", s->data_digest,
+                          "class", s->bits_class, "state_hash", all, "weights_hash", weights,
+                          "best", (int)s->best, "options", options_json(s->options));
     *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
     json_decref(j);
     if (!*text)
@@ -111,7 +99,7 @@ dt_status dt_checkpoint_state_parse(dt_checkpoint *c, const char *text, size_t l
     if (!c->root)
         return dt_fail(DT_FORMAT, "checkpoint %s: state.json, line %d: not JSON", c->in.path,
                        error.line);
-    if (json_unpack_ex(c->root, &error, JSON_STRICT, STATE_PARSED, "epoch", &epoch, "step", &step,
+    if (json_unpack_ex(c->root, &error, JSON_STRICT, STATE_FORMAT, "epoch", &epoch, "step", &step,
                        "run_step", &run_step, "images", &images, "best_epoch", &best_epoch,
                        "metrics_bytes", &metrics_bytes, "loss_sum", &c->at.loss_sum,
                        "best_accuracy", &c->at.best_accuracy, "data_digest", &later, "class",

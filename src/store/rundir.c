@@ -22,12 +22,13 @@ static dt_status rundir_error(const char *path, const char *what)
 
 /* ---- Making it -------------------------------------------------------------------------- */
 
-static dt_status make_folder(const char *path, bool *made)
+static dt_status make_folder(dt_rundir *d)
 {
-    *made = mkdir(path, 0755) == 0;
-    if (!*made)
-        return errno == EEXIST ? DT_OK : rundir_error(path, "making it");
-    return dt_folder_sync_above(AT_FDCWD, path);
+    DT_TRY(dt_parents_make(d->path));
+    d->created = mkdir(d->path, 0755) == 0;
+    if (!d->created)
+        return errno == EEXIST ? DT_OK : rundir_error(d->path, "making it");
+    return dt_folder_sync_above(AT_FDCWD, d->path);
 }
 
 static dt_status make_default(dt_rundir *d, const char *net, int world)
@@ -39,18 +40,11 @@ static dt_status make_default(dt_rundir *d, const char *net, int world)
     if (!localtime_r(&now, &local) || !strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local))
         return dt_fail(DT_BUG, "no calendar time for a folder's name");
     snprintf(name, sizeof name, "runs/%s-%s-np%d", stamp, net, world);
-    DT_TRY(dt_parents_make(name));
     for (int k = 1; !d->created; k++) {
         snprintf(d->path, sizeof d->path, k > 1 ? "%s-%d" : "%s", name, k);
-        DT_TRY(make_folder(d->path, &d->created));
+        DT_TRY(make_folder(d));
     }
     return DT_OK;
-}
-
-static dt_status make_given(dt_rundir *d)
-{
-    DT_TRY(dt_parents_make(d->path));
-    return make_folder(d->path, &d->created);
 }
 
 static dt_status hold_folder(dt_rundir *d)
@@ -76,6 +70,7 @@ static const char lock_name[] = ".lock";
 static dt_status take_lock(dt_rundir *d, bool make)
 {
     const int how = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (make ? O_CREAT : 0);
+    char shown[PATH_MAX];
 
     if (d->lock >= 0)
         return DT_OK;
@@ -84,8 +79,10 @@ static dt_status take_lock(dt_rundir *d, bool make)
         return DT_OK;
     if (d->lock >= 0 && flock(d->lock, LOCK_EX | LOCK_NB) == 0)
         return DT_OK;
-    if (d->lock < 0 || errno != EWOULDBLOCK)
-        return rundir_error(d->path, "its .lock");
+    if (d->lock < 0 || errno != EWOULDBLOCK) {
+        snprintf(shown, sizeof shown, "%s/%s", d->path, lock_name);
+        return rundir_error(shown, "opening it");
+    }
     return dt_fail(DT_CANTCREATE,
                    "run folder %s is in use by another run, which 'dtrain status %s' shows; choose "
                    "another --out",
@@ -94,7 +91,7 @@ static dt_status take_lock(dt_rundir *d, bool make)
 
 bool dt_rundir_held(const char *folder)
 {
-    char path[PATH_MAX + 16]; /* one that is too long is nobody's */
+    char path[PATH_MAX + 16]; /* too long for open: not held */
     snprintf(path, sizeof path, "%s/%s", folder, lock_name);
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
@@ -193,7 +190,7 @@ dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world)
     while (n > 1 && out[n - 1] == '/')
         out[--n] = '\0';
     memcpy(d->path, out, n + 1);
-    DT_GO(st, out[0] ? make_given(d) : make_default(d, o->net, world), out);
+    DT_GO(st, out[0] ? make_folder(d) : make_default(d, o->net, world), out);
     DT_GO(st, hold_folder(d), out);
     DT_GO(st, take_lock(d, false), out);
     DT_GO(st, check_contents(d, o, takes_over), out);

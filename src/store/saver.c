@@ -147,37 +147,32 @@ dt_status dt_saver_wait(dt_saver *v)
     return st == DT_OK ? DT_OK : dt_fail(st, "%s", v->failure);
 }
 
-/* False: a number is not finite. */
-static bool saver_copy(dt_saver *v, const dt_snapshot *s)
+static void saver_copy(dt_saver *v, const dt_snapshot *s)
 {
-    const size_t floats = dt_net_slab_floats(v->net);
-    const size_t channels = dt_net_norm_channels(v->net), room = dt_align(channels, 16);
+    const size_t floats = dt_net_slab_floats(v->net), channels = dt_net_norm_channels(v->net);
     float *master = v->slab.mem, *momentum = master + floats, *mean = momentum + floats;
+    float *var = mean + dt_align(channels, 16);
 
-    bool finite = dt_finite_copy(master, s->model.master, floats);
-    finite = dt_finite_copy(momentum, s->momentum, floats) && finite;
-    finite = dt_finite_copy(mean, s->model.running_mean, channels) && finite;
-    finite = dt_finite_copy(mean + room, s->model.running_var, channels) && finite;
+    memcpy(master, s->model.master, floats * sizeof *master);
+    memcpy(momentum, s->momentum, floats * sizeof *momentum);
+    memcpy(mean, s->model.running_mean, channels * sizeof *mean);
+    memcpy(var, s->model.running_var, channels * sizeof *var);
     v->options = *s->options;
     snprintf(v->data_digest, sizeof v->data_digest, "%s", s->data_digest);
     snprintf(v->bits_class, sizeof v->bits_class, "%s", s->bits_class);
     v->s = *s;
-    v->s.model = (dt_weights){v->net, master, mean, mean + room};
+    v->s.model = (dt_weights){v->net, master, mean, var};
     v->s.momentum = momentum;
     v->s.options = &v->options;
     v->s.data_digest = v->data_digest;
     v->s.bits_class = v->bits_class;
-    return finite;
 }
 
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
 {
+    DT_TRY(dt_finite_state(&s->model, s->momentum, s->at.run_step));
     const dt_status before = dt_saver_wait(v);
-
-    if (!saver_copy(v, s)) {
-        dt_fail_clear(); /* of the write before: this ends the run */
-        DT_TRY(dt_finite_state(&v->s.model, v->s.momentum, s->at.run_step));
-    }
+    saver_copy(v, s);
     v->metrics_fd = metrics_fd;
     pthread_mutex_lock(&v->mutex);
     v->busy = true;

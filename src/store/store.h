@@ -13,12 +13,10 @@
 /* XXH3-128 of weights, momentum (both in state_dict order, OIHW), running means,
  * running variances, and the position: epoch, then step, as int64. Numbers are
  * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
- *   momentum  [dt_net_slab_floats]; NULL: left out, as in a model that is not trained */
+ *   momentum  [dt_net_slab_floats]; NULL: left out, as in a model that is not trained
+ *   weights   the hash of the weights alone as dt_model_weights_hash has it; may be NULL */
 dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
-                        dt_digest *out) DT_MUST_CHECK;
-/* The same, and the hash of the weights alone as dt_model_weights_hash has it. */
-dt_status dt_state_hashes(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
-                          dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
+                        dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 
 /* ---- Options in files ------------------------------------------------------------------ */
 
@@ -142,6 +140,7 @@ const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS]);
  * On failure the arrays hold anything. */
 dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
                              dt_progress *at) DT_MUST_CHECK;
+
 /* Which checkpoints are wanted: of steps from `first` to `end` - 1, accepted by `take`; NULL: each
  * that is valid. DT_FORMAT of `take` means that the checkpoint is not valid. */
 typedef struct dt_take {
@@ -166,6 +165,7 @@ dt_status dt_checkpoint_find(const char *path, const dt_take *t,
 /* The run folder that `path` is, or that the checkpoint `path` lies in; out[0] = 0: it lies in
  * none. DT_NOINPUT: path does not exist. */
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
+
 /* ---- A thread that writes while training goes on ---------------------------------------- */
 
 typedef struct dt_saver dt_saver;
@@ -174,12 +174,11 @@ typedef struct dt_saver dt_saver;
 size_t dt_saver_bytes(const dt_net *net);
 dt_status dt_saver_open(dt_saver **v, const dt_rundir *run, const dt_net *net,
                         const dt_keep *keep) DT_MUST_CHECK;
-/* Waits for the thread to end the write under way, reports its outcome (the failed save is a
- * recorded failure of the returned status), copies the snapshot, and starts the write, then the
- * pruning. The new write is started whatever became of the one before. The snapshot may change as
- * soon as this returns; the texts in its options, and metrics_fd, must last until the write is
- * waited for. DT_NUMERIC names the first number of the snapshot that is not finite: nothing is
- * written, nothing pruned. */
+/* DT_NUMERIC names the first number of the snapshot that is not finite: nothing is written, nothing
+ * pruned. Else waits for the thread to end the write under way, reports its outcome (the failed
+ * save is a recorded failure of the returned status), copies the snapshot, and starts the write,
+ * then the pruning, whatever became of the one before. The snapshot may change as soon as this
+ * returns; the texts in its options, and metrics_fd, must last until the write is waited for. */
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
 /* Waits for the write under way; its outcome, reported once. */
 dt_status dt_saver_wait(dt_saver *v) DT_MUST_CHECK;

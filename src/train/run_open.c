@@ -214,7 +214,7 @@ static dt_status compare_state(dt_run *r, const char *what)
     char text[DT_DIGEST_CHARS];
     dt_digest hash;
 
-    DT_TRY(dt_comm_agree(r->comm, dt_state_hash(&state, r->momentum.mem, 0, 0, &hash)));
+    DT_TRY(dt_comm_agree(r->comm, dt_state_hash(&state, r->momentum.mem, 0, 0, NULL, &hash)));
     dt_digest_text(hash, text);
     const dt_field field = {what, text};
     return dt_comm_same(r->comm, &field, 1);

@@ -227,8 +227,8 @@ static dt_status hashes(const dt_run *r, dt_end_record *end)
     const int64_t epochs = r->total_steps / r->steps_per_epoch;
     dt_digest weights, all;
 
-    DT_TRY(dt_state_hashes(&state, r->momentum.mem, epochs,
-                           r->total_steps - epochs * r->steps_per_epoch, &weights, &all));
+    DT_TRY(dt_state_hash(&state, r->momentum.mem, epochs,
+                         r->total_steps - epochs * r->steps_per_epoch, &weights, &all));
     dt_digest_text(weights, end->weights_hash);
     dt_digest_text(all, end->state_hash);
     return DT_OK;

@@ -78,7 +78,7 @@ static dt_status state_hash(const driver *d, int64_t epoch, int64_t step,
                             char text[DT_DIGEST_CHARS])
 {
     dt_digest digest;
-    DT_TRY(dt_state_hash(&d->s.model, d->s.momentum, epoch, step, &digest));
+    DT_TRY(dt_state_hash(&d->s.model, d->s.momentum, epoch, step, NULL, &digest));
     dt_digest_text(digest, text);
     return DT_OK;
 }

@@ -3,7 +3,6 @@
 #include "data/data.h"
 #include "data/decoder.h"
 #include "jpeg.h"
-#include "data/pixels.h"
 #include "test.h"
 
 #include <errno.h>

@@ -192,7 +192,6 @@ static void numbers_and_states_are_not_believed(void **state)
         {"\"step\": 5", "\"step\": \"5\"", "Expected integer, got string"},
         {"\"step\": 5", "\"step\": 99999999999999999999", "not JSON"},
         {"\"run_step\": 5", "\"other\": 5", "run_step"},
-        {"\"run_step\": 5", "\"run_step\": 6", "the folder's name another"},
         {"\"images\"", "\"step\"", "not JSON"}, /* twice */
         {"\"loss_sum\": 1", "\"loss_sum\": 1e999, \"x\": 1", "not JSON"},
         {"\"best\": false", "\"best\": 0", "Expected true or false"},
@@ -278,19 +277,6 @@ static void a_newer_format_is_not_passed_over(void **state)
     free(b.data);
 }
 
-static void a_renamed_checkpoint_is_not_taken_for_another(void **state)
-{
-    fixture *f = *state;
-
-    snapshot_save(f, 3);
-    snapshot_save(f, 5);
-    assert_int_equal(rename(step_path(f, "step-0000000003"), step_path(f, "step-0000000007")), 0);
-    find_step(f, DT_OK, "step-0000000005", "run_step 3, the folder's name another");
-    assert_int_equal(rename(step_path(f, "step-0000000007"), folder_path(f->run, "kept")), 0);
-    assert_int_equal(symlink("../kept", step_path(f, "step-0000000009")), 0);
-    find_step(f, DT_OK, "step-0000000005", "is a link to another; skipped");
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
 int main(void)
 {
@@ -302,7 +288,6 @@ int main(void)
         TEST(numbers_and_states_are_not_believed),
         TEST(the_newest_valid_one_is_found),
         TEST(a_newer_format_is_not_passed_over),
-        TEST(a_renamed_checkpoint_is_not_taken_for_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

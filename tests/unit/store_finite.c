@@ -16,27 +16,22 @@ static void one_number_among_many_is_found(void **state)
     static const float good[] = {0.0f, -0.0f, FLT_MAX, -FLT_MAX, FLT_MIN, 1e-45f, -1e-45f};
     static const size_t place[] = {0, 1, 16383, 16384, 16385, 32768, MANY - 1};
     const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
-    float *x = calloc(MANY, sizeof *x), *copy = calloc(MANY, sizeof *copy);
+    float *x = calloc(MANY, sizeof *x);
 
     (void)state;
-    assert_true(x && copy);
+    assert_non_null(x);
     for (size_t i = 0; i < MANY; i++)
         x[i] = good[i % (sizeof good / sizeof *good)];
     assert_int_equal(dt_finite_floats(x, MANY), MANY);
     assert_int_equal(dt_finite_floats(x, 0), 0);
-    assert_true(dt_finite_copy(copy, x, MANY));
-    assert_memory_equal(copy, x, MANY * sizeof *x);
     for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
         const float kept = x[place[i]];
         x[place[i]] = bad[i % 4];
         assert_int_equal(dt_finite_floats(x, MANY), place[i]);
         assert_int_equal(dt_finite_floats(x, place[i]), place[i]); /* it lies behind these */
-        assert_false(dt_finite_copy(copy, x, MANY));
-        assert_memory_equal(copy, x, MANY * sizeof *x);
         x[place[i]] = kept;
     }
     free(x);
-    free(copy);
 }
 
 /* ---- Snapshots ----------------------------------------------------------------------------- */

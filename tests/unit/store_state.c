@@ -35,7 +35,7 @@ static void the_bytes_are_those_promised(void **state)
     assert_true(at == all + count);
     memcpy(at, position, sizeof position);
     const dt_digest want = dt_hash_bytes(all, (count + 4) * sizeof *all);
-    assert_ok(dt_state_hash(&f->s.model, f->s.momentum, 3, 777, &got));
+    assert_ok(dt_state_hash(&f->s.model, f->s.momentum, 3, 777, NULL, &got));
     assert_true(got.low == want.low && got.high == want.high);
     free(all);
 }
@@ -43,7 +43,7 @@ static void the_bytes_are_those_promised(void **state)
 static dt_digest hash_of(const fixture *f, int64_t epoch, int64_t step)
 {
     dt_digest d;
-    assert_ok(dt_state_hash(&f->s.model, f->s.momentum, epoch, step, &d));
+    assert_ok(dt_state_hash(&f->s.model, f->s.momentum, epoch, step, NULL, &d));
     return d;
 }
 
