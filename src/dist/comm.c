@@ -53,22 +53,6 @@ dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count)
     }
 }
 
-/* A rank's clock says nothing about another's, but how long each was in the same collectives does:
- * the others waited for the rank that was in them for the shortest time. */
-double dt_comm_took(dt_comm *c, double began)
-{
-    const double took = dt_seconds() - began;
-
-    if (c->world > 1)
-        c->waited_s += took;
-    return took;
-}
-
-double dt_comm_waited(const dt_comm *c)
-{
-    return c->waited_s;
-}
-
 /* Agreement clears the record, so a record that is left was never agreed on. */
 bool dt_comm_alone(void)
 {
@@ -137,7 +121,7 @@ dt_status dt_comm_barrier(dt_comm *c)
         return DT_OK;
     DT_MPI(MPI_Ibarrier(c->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
-    dt_comm_took(c, began);
+    dt_comm_record_end(c, began, "barrier", 0);
     return DT_OK;
 }
 
@@ -152,7 +136,7 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
     DT_TRY(dt_comm_count(bytes, &count));
     DT_MPI(MPI_Ibcast(data, count, MPI_BYTE, root, c->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
-    dt_comm_took(c, began);
+    dt_comm_record_end(c, began, "broadcast", bytes);
     return DT_OK;
 }
 
@@ -167,7 +151,7 @@ static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type, M
     DT_TRY(dt_comm_count(n, &count));
     DT_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, count, type, op, c->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
-    dt_comm_took(c, began);
+    dt_comm_record_end(c, began, "agreement", n * sizeof(int64_t));
     return DT_OK;
 }
 

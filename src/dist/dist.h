@@ -66,6 +66,21 @@ dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
  * the rank that has the fewest. Local. */
 double dt_comm_waited(const dt_comm *c);
 
+typedef struct dt_comm_record {
+    const char *name; /* barrier, broadcast, agreement, reduction, gradients, weights, log */
+    size_t bytes;     /* summed or sent on */
+} dt_comm_record;
+typedef struct dt_comm_records {
+    const dt_comm_record *what; /* [count] */
+    const double *seconds;      /* [world][count] how long each rank was in each */
+    int count, more;            /* more: further ones, which are not kept */
+} dt_comm_records;
+/* Keep a record of each collective from now on, until close. DT_NOMEM. Collective. */
+dt_status dt_comm_records_keep(dt_comm *c) DT_MUST_CHECK;
+/* *r = on rank 0 the records since the last call, borrowed until the next collective; none on other
+ * ranks, and none if they are not kept. Collective. */
+dt_status dt_comm_records_take(dt_comm *c, dt_comm_records *r) DT_MUST_CHECK;
+
 /* ---- Memory of a node ------------------------------------------------------------ */
 
 /* Make one block per node, which all its ranks map; it is 64-byte aligned, zeroed, and entirely

@@ -175,7 +175,8 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
     DT_TRY(exchange_await(x, DT_FINISHED, x->step));
     x->next = x->first;
     x->counter.depth = 0;
-    x->stats.wait_s += dt_comm_took(x->comm, began);
+    x->stats.wait_s +=
+        dt_comm_record_end(x->comm, began, "gradients", x->floats * (x->bf16 ? 2 : sizeof(float)));
     *sum = x->sum;
     *owned = x->owned;
     *spans = x->spans;
@@ -189,7 +190,7 @@ dt_status dt_exchange_publish(dt_exchange *x)
     x->published++;
     dt_exchange_tell(x, DT_PUBLISHED, x->published);
     DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
-    x->stats.wait_s += dt_comm_took(x->comm, began);
+    x->stats.wait_s += dt_comm_record_end(x->comm, began, "weights", x->floats * sizeof(float));
     return DT_OK;
 }
 

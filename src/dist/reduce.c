@@ -208,7 +208,7 @@ dt_status dt_reduce_finish(dt_reduce *t, const void **result)
         DT_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, t->gathered, t->bytes,
                                t->displace, MPI_BYTE, t->comm->all, &request));
         DT_TRY(dt_comm_wait(t->comm, &request, 1));
-        dt_comm_took(t->comm, began);
+        dt_comm_record_end(t->comm, began, "reduction", (size_t)t->bytes[t->comm->rank]);
     }
     for (int i = 0; i < t->own; i++)
         if (t->groups[i].spans)

@@ -153,6 +153,8 @@ typedef enum dt_option_scope {
         "print all options and what takes how much memory before the first step")                  \
     DT_TEXT(X, log_dir, HERE, SAID, "", NULL, "Output", "DIR",                                     \
         "a file for each rank there: what it says, with time, rank and host")                      \
+    DT_TEXT(X, comm_log, HERE, SAID, "", NULL, "Output", "FILE",                                   \
+        "append each collective: bytes, seconds in it by rank, for whom they waited")              \
     DT_TEXT(X, save_every, HOW, DAILY, "10m", dt_save_every_parse, "Checkpoints", "WHEN",          \
         "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
     DT_COUNT(X, keep_last, HOW, DAILY, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep") \

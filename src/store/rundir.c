@@ -104,15 +104,16 @@ bool dt_rundir_held(const char *folder)
 
 /* ---- What is in it ---------------------------------------------------------------------- */
 
-/* Whether it is, or leads to, a log of this run's ranks. */
+/* Whether it is, or leads to, a log that this run has begun: of its ranks, or of collectives. */
 static bool is_own_log(const dt_rundir *d, const dt_options *o, const char *name)
 {
+    const char *const logs[] = {o->log_dir, o->comm_log};
     char path[PATH_MAX + NAME_MAX], entry[PATH_MAX], log[PATH_MAX];
 
     snprintf(path, sizeof path, "%s/%s", d->path, name);
-    if (realpath(path, entry) && realpath(o->log_dir, log)) {
+    for (size_t i = 0; i < DT_COUNT_OF(logs) && realpath(path, entry); i++) {
         const size_t n = strlen(entry);
-        if (strncmp(log, entry, n) == 0 && (log[n] == '/' || !log[n]))
+        if (realpath(logs[i], log) && strncmp(log, entry, n) == 0 && (log[n] == '/' || !log[n]))
             return true;
     }
     return o->log_dir[0] && fnmatch("rank-*.log", name, 0) == 0; /* --log-dir is the run's own */

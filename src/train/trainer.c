@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "store/store.h"
+#include "collectives.h"
 #include "session.h"
 #include "signals.h"
 #include "watched.h"
@@ -14,6 +15,7 @@ typedef struct training {
     dt_run *run;
     dt_session session;
     dt_watch *watch;
+    dt_collectives *collectives; /* NULL: without --comm-log */
     dt_progress at;
     int64_t save_steps;  /* --save-every as steps, or 0 */
     double save_s;       /* or as seconds, or 0 */
@@ -86,6 +88,7 @@ static dt_status train_step(training *t)
     dt_step_result result;
 
     DT_TRY(dt_run_step(r, at->epoch, at->step, save_asked(t), &result));
+    DT_TRY(dt_collectives_step(t->collectives, at->run_step + 1));
     at->step++;
     at->run_step++;
     at->loss_sum += result.loss * (double)result.images;
@@ -141,6 +144,7 @@ static dt_status end_epoch(training *t, double seconds)
     dt_log_own("epoch %lld ends with step %lld: waited %.1f s for other ranks so far",
                (long long)at->epoch + 1, (long long)at->run_step, dt_comm_waited(r->comm));
     DT_TRY(test_finite(t, &test));
+    DT_TRY(dt_collectives_step(t->collectives, at->run_step));
     DT_TRY(save_place(t));
     DT_TRY(dt_session_epoch(&t->session, r,
                             &(dt_epoch_record){.epoch = at->epoch + 1,
@@ -168,6 +172,7 @@ static dt_status train_epochs(training *t)
 {
     const dt_run *r = t->run;
 
+    DT_TRY(dt_collectives_step(t->collectives, t->at.run_step)); /* of the set-up */
     while (t->at.run_step < r->total_steps || t->at.step > 0) {
         const double start = dt_seconds(), waited = dt_comm_waited(r->comm);
         while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps)
@@ -372,6 +377,8 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         return st;
     }
     const double start = dt_seconds();
+    if (o->comm_log[0])
+        DT_GO(st, dt_collectives_open(&t.collectives, c, o->comm_log), out);
     st = begin(&t);
     if (st != DT_OK) {
         report_refused(c, o);
@@ -388,6 +395,7 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
 out:
     dt_watch_close(t.watch, dt_status_exit_code(st));
     dt_session_close(&t.session);
+    dt_collectives_close(t.collectives);
     dt_run_close(&r);
     return st;
 }
