@@ -26,7 +26,7 @@
     X(NOINPUT, 66, "missing or unreadable input")                                                  \
     X(BUG, 70, "internal error: please report it")                                                 \
     X(SHAPE, 70, "tensor shapes do not fit together")                                              \
-    X(BACKEND, 70, "oneDNN refused a call")                                                \
+    X(BACKEND, 70, "oneDNN refused a call")                                                        \
     X(NOMEM, 71, "out of memory or another limit of the system")                                   \
     X(COMM, 71, "MPI call failed")                                                                 \
     X(CANTCREATE, 73, "cannot create output")                                                      \
@@ -59,7 +59,7 @@ dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt
     DT_PRINTF(4, 5) DT_MUST_CHECK;
 #define dt_fail(code, ...) dt_fail_at(__FILE__, __LINE__, code, __VA_ARGS__)
 
-/* Put a place before the record, which only the caller knows: "a.txt:3: ". */
+/* Put a place that only the caller knows in front of the recorded text: "a.txt:3: ". */
 dt_status dt_fail_place(dt_status code, const char *fmt, ...) DT_PRINTF(2, 3) DT_MUST_CHECK;
 
 /* The recorded text, "" if none; valid until the next dt_fail or dt_fail_clear. */
@@ -126,8 +126,8 @@ typedef enum dt_place_name {
 } dt_place_name;
 extern const char *const dt_place_text[DT_PLACE_COUNT];
 
-/* One rank's, written by its main thread alone in memory that others read at any time, also after
- * its process is gone. Times in nanoseconds of the monotonic clock. */
+/* One rank's place. Only its main thread writes it; others read it at any time, also after the
+ * process is gone. Times are in nanoseconds of the monotonic clock. */
 typedef struct dt_place {
     _Atomic int64_t step;     /* of the run, from 1; 0: before the first */
     _Atomic int phase, layer; /* a dt_place_name; a step of the plan, -1: none */
@@ -135,7 +135,8 @@ typedef struct dt_place {
     _Atomic int64_t changed_ns, waits_ns; /* the last change; since when it waits, 0: it does not */
     _Atomic int64_t sent_bytes;           /* of gradients, to other ranks, in all */
     _Atomic int64_t began_ns, step_ns;    /* this step; how long the last one took */
-    _Atomic int64_t longest_ns, before_ns; /* between two changes, of this step and the last */
+    _Atomic int64_t longest_ns, before_ns; /* longest time between changes: in this step, in the
+                                            * last */
 } dt_place;
 
 int64_t dt_place_clock(void);
@@ -172,8 +173,8 @@ dt_status dt_file_read(int folder, const char *name, size_t most, char **text,
 /* errno of an open with O_NOFOLLOW as text. */
 const char *dt_open_error(void);
 
-/* Append lines to a file opened with O_APPEND: all or, false with errno, none. After a kill the
- * last may be cut: mend removes it. */
+/* Append lines to a file opened with O_APPEND: all, or none (false, errno). After a kill the last
+ * line may be cut: mend removes it. */
 bool dt_append(int fd, const char *text, size_t bytes);
 void dt_append_mend(int fd);
 
@@ -181,7 +182,7 @@ void dt_append_mend(int fd);
  * disk is full. */
 dt_status dt_parents_make(const char *path) DT_MUST_CHECK;
 
-/* A file of one process that another one of the same user and machine opens, without a name. */
+/* A file without a name that another process of the same user and machine can open. */
 typedef struct dt_lent {
     int64_t pid, fd; /* fd < 0: there is none */
     uint64_t device, inode;
@@ -203,9 +204,8 @@ void dt_log_write(dt_log_kind kind, const char *fmt, ...) DT_PRINTF(2, 3);
 #define dt_warn(...) dt_log_write(DT_LOG_WARN, __VA_ARGS__)
 #define dt_log_error(...) dt_log_write(DT_LOG_ERROR, __VA_ARGS__)
 #define dt_log_own(...) dt_log_write(DT_LOG_OWN, __VA_ARGS__)
-/* From now on all that any rank says, notes and warnings too, also goes into its file
- * rank-00000.log (its number) of a folder, which is made; time, rank and host before each line.
- * DT_CANTCREATE. */
+/* From now on each rank also writes all that it says into rank-00000.log (its number) in `folder`,
+ * which is created; time, rank and host stand before each line. DT_CANTCREATE. */
 dt_status dt_log_into(const char *folder) DT_MUST_CHECK;
 /* A line from any thread: to stderr and into the file. */
 void dt_log_line(const char *line);
@@ -292,9 +292,9 @@ void dt_digest_text(dt_digest d, char out[DT_DIGEST_CHARS]);
 
 /* Files and folders that are on disk when a call returns; the order of calls is the caller's. */
 
-/* Where a file goes. It is written under a temporary name beside it, which it gives up when it is
- * whole and synced: at any moment `name` is the whole new file or what was there before. Neither
- * is ever written through a link or into a file that exists. */
+/* Where a file goes. It is written under a temporary name beside it and renamed when it is whole
+ * and synced: at any moment `name` is the whole new file or what was there before. Neither is ever
+ * written through a link or into a file that exists. */
 typedef struct dt_target {
     int folder;        /* a descriptor, or AT_FDCWD */
     const char *name;  /* in that folder, or a path; borrowed */
@@ -337,18 +337,17 @@ dt_status dt_outfile_put(const dt_target *t, const void *data, uint64_t bytes,
 dt_status dt_path_join(char *out, const char *a, const char *b) DT_MUST_CHECK;
 /* Whether the path leads to anything. */
 bool dt_path_exists(const char *path);
-/* Whether anything has the name, if only a link whose target is missing: of a disk that is not
- * mounted, nothing is known. */
+/* Whether anything has the name, also a link whose target is missing: its disk may not be there. */
 bool dt_path_taken(const char *path);
 /* Names made, renamed or removed in an open folder are on disk only when the folder is; `shown` is
- * what messages call it. File systems that cannot sync one say EINVAL; they order it themselves.
- * DT_IO. */
+ * what messages call it. File systems that cannot sync folders return EINVAL, and keep the order
+ * themselves. DT_IO. */
 dt_status dt_folder_sync(int fd, const char *shown) DT_MUST_CHECK;
 /* The same for the folder that `name` lies in, unless this user may not read it. */
 dt_status dt_folder_sync_above(int folder, const char *name) DT_MUST_CHECK;
 /* Whether two paths lead to one file or folder. */
 bool dt_path_same(const char *a, const char *b);
-/* fsync, again when a signal has cut it short. 0, or -1 with errno. */
+/* fsync, again after a signal. 0, or -1 with errno. */
 int dt_fd_sync(int fd);
 
 /* ---- Moments ---------------------------------------------------------------------- */
@@ -374,7 +373,7 @@ static inline dt_moment dt_moment_merge(dt_moment a, dt_moment b)
 /* ---- Numbers as text ---------------------------------------------------------------- */
 
 /* The decimal number that `text` begins with, no blanks, 0x10, inf or nan; *end is what follows.
- * False: there is none, or the type does not hold it, as subnormal reals. */
+ * False: there is none, or it is out of range; subnormal reals are. */
 bool dt_whole_parse(const char *text, const char **end, int64_t *value);
 bool dt_real_parse(const char *text, const char **end, double *value);
 /* x; a NaN without its sign, which printf would show. */
@@ -446,7 +445,7 @@ void dt_isa_limit(dt_isa isa);
 /* The set whose bits are computed: dt_isa_current, or the one that dt_isa_promise named. */
 dt_isa dt_isa_bits(void);
 /* Results have the bits of `isa` from now on, and nothing higher is used. AMX's bits are computed
- * in software where the CPU has no AMX. DT_UNSUPPORTED: it lacks another set. */
+ * in software where the CPU has no AMX. DT_UNSUPPORTED: the CPU lacks `isa`, unless it is AMX. */
 dt_status dt_isa_promise(dt_isa isa) DT_MUST_CHECK;
 /* What decided it, for messages: "--isa", the variable's name, "this CPU's best", ... */
 const char *dt_isa_origin(void);

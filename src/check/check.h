@@ -1,11 +1,12 @@
 /* check.h - checks that run always (docs/checks.md); the public header of src/check.
  *
  * Every --check-every steps, before the update:
- *   replicas  every copy of weights, momentum and running statistics, over ranks or, where
- *             a node shares one copy, over nodes: found whenever the bit went wrong before
- *   guard    a copy that has no other (one rank, or one node that shares): hashed when the
- *             update before has written it; found when the bit went wrong since
- *   packed    the packed copies against the master weights, packed again; as guard
+ *   replicas  every copy of weights, momentum and running statistics is compared across ranks
+ *             (across nodes where a node shares one copy): finds a wrong bit of any age
+ *   guard    a copy that has no other (one rank, or one node that shares) is hashed after each
+ *            update: finds bits that went wrong since
+ *   packed    the packed copies are compared with the master weights packed anew: finds what guard
+ *             finds
  * Every --replay-every steps, before the update, another rank runs one shard again:
  *   replay    the bits of its loss and of every tensor of its gradient
  * --flip makes what they look for. Steps count from 1 over the whole run, so that nothing
@@ -25,7 +26,7 @@ typedef struct dt_check_subject {
     int bn_group;             /* shards that share statistics; 0: none */
     bool shares;              /* one copy of the weights for the node's ranks */
     int64_t steps_per_epoch;
-    /* From here on not for dt_checks_bytes. */
+    /* dt_checks_bytes needs none of these: */
     dt_weights weights;
     float *momentum; /* [dt_net_slab_floats] */
     void *room;      /* [dt_checks_bytes] */
@@ -61,8 +62,9 @@ void dt_checks_loss(dt_checks *c, int shard, const dt_result *result); /* after 
 dt_status dt_checks_before_update(dt_checks *c) DT_MUST_CHECK;
 void dt_checks_after_update(dt_checks *c); /* weights and packed copies are visible. Local */
 
-/* Due or not: replicas and guard, before a checkpoint is saved; packed copies, too, before a
- * loss that is not finite is called the recipe's fault, and at the end. Agreed. Collective. */
+/* Checks at once, due or not. dt_checks_replicas (replicas and guard) before a checkpoint is saved;
+ * dt_checks_now (packed copies, too) before a loss that is not finite is blamed on the recipe, and
+ * at the end. Agreed. Collective. */
 dt_status dt_checks_replicas(dt_checks *c) DT_MUST_CHECK;
 dt_status dt_checks_now(dt_checks *c) DT_MUST_CHECK;
 

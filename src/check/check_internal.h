@@ -4,7 +4,7 @@
 #define DT_CHECK_INTERNAL_H
 #include "check.h"
 
-enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats: the place that a hash can name */
+enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats that one hash covers */
 
 typedef struct dt_check_block {
     const char *area;      /* "weights", "running mean", ... */
@@ -19,7 +19,7 @@ typedef struct dt_replicas {
     size_t blocks;
     size_t mine, end; /* those that this rank hashes */
     bool compare;     /* there are other copies */
-    bool guard;       /* there may be none */
+    bool guard;       /* this copy may be the only one */
     uint64_t *digest; /* [blocks], owned */
     uint64_t *stored; /* [blocks], owned: when the update of stored_step was done */
     int64_t stored_step;

@@ -60,7 +60,7 @@ dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 enum { DT_SAVED_LAYER, DT_FILE_LAYER, DT_VARIABLES_LAYER, DT_ARGUMENTS_LAYER, DT_LAYERS };
 
 typedef struct dt_layer_value {
-    const char *text; /* NULL: nothing said; borrowed, from `owned` where it is of a file */
+    const char *text; /* NULL: nothing said; borrowed, from `owned` if it comes from a file */
     char *owned;
     unsigned line, column; /* in a file, from 1 */
 } dt_layer_value;

@@ -16,7 +16,7 @@ struct dt_comm {
     int rank, world, node_rank, node_ranks, nodes;
     int node;           /* index of this rank's */
     int *node_start;    /* [nodes + 1] first rank of each node; owned; NULL without MPI */
-    int split;          /* as how many nodes this machine is treated */
+    int split;          /* how many nodes this machine counts as */
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     double waited_s;    /* see dt_comm_waited */
     dt_comm_kept *kept; /* records of collectives, NULL if none are kept; owned */

@@ -14,8 +14,8 @@
 typedef struct dt_comm dt_comm;
 /* Start MPI, or open a world of one if no launcher has started this process. Ranks are renumbered
  * by (node, rank on the node), so that the ranks of a node are neighbours. Sets the log's rank.
- * After a failure, which is this rank's alone, *c is NULL or may be given to dt_comm_world and
- * dt_comm_abort, in a world of one also to dt_comm_close. Collective. */
+ * After a failure, which is this rank's alone, *c is NULL, or good for dt_comm_world and
+ * dt_comm_abort only (in a world of one for dt_comm_close, too). Collective. */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 /* *first = a world of the first `ranks` ranks of c (same), 1 <= ranks <= c's; NULL on the others.
  * The ranks that have it close it before c. Collective over c. */
@@ -63,7 +63,7 @@ dt_status dt_comm_sum_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 
 /* Seconds that this rank was in collectives since open, 0 in a world of one. The others waited for
- * the rank that has the fewest. Local. */
+ * the rank with the fewest seconds. Local. */
 double dt_comm_waited(const dt_comm *c);
 
 typedef struct dt_comm_record {

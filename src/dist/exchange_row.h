@@ -14,8 +14,8 @@
 typedef struct dt_exchange_row {
     const char *name;
     bool exact; /* it adds in the order of the tree */
-    /* Whether a node's ranks work in one another's memory if they can share it; all nodes have as
-     * many ranks then. Optional: they do not. */
+    /* Whether a node's ranks work in one another's memory if they can share it; all nodes have
+     * equally many ranks then. NULL: they do not. */
     bool (*shares)(const dt_exchange *x);
     bool only_shared; /* it declines if they cannot */
     /* Floats that the row's buffers on that rank take, besides the slots. Optional. */
@@ -62,7 +62,7 @@ struct dt_exchange {
     bool bf16, lockstep;
 
     /* A team is the ranks that work in one another's memory: those of a node if the exchange
-     * shares, which needs as many ranks on all nodes; else one rank. */
+     * shares, which needs equally many ranks on all nodes; else one rank. */
     bool shares;
     int teams, team_ranks;  /* in all; ranks in each */
     int team, team_first;   /* this rank's, and its first rank */
@@ -121,8 +121,8 @@ void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at);
  * slices if the exchange shares, else the whole slab. */
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
 
-/* For the rows in which rank 0 receives the partial sums of all others of one tensor, in the order
- * of the fold's operands: the floats of x->extra; and x->sum = the sum of its own and those. */
+/* For rows in which rank 0 gathers a tensor's partial sums in the order of the fold's operands. The
+ * first tells the floats of x->extra, where they go; the second adds all to its own in x->sum. */
 size_t dt_exchange_star_extra(const dt_exchange *x, int rank);
 void dt_exchange_star_sum(dt_exchange *x, dt_span tensor);
 
@@ -139,7 +139,7 @@ dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, MPI_Data
                               int tag, MPI_Request *r) DT_MUST_CHECK;
 /* Add messages of `bytes` bytes each to the statistics. */
 void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received);
-/* The same for MPI's allreduce, which does not say what it moves: 2 (world - 1) / world of the span
- * each way, as a ring does, is the least with one message per rank and step. */
+/* The same for MPI's allreduce, which does not say what it moves: counted as a ring, 2 (world - 1)
+ * / world of the span each way. */
 void dt_exchange_count_allreduce(dt_exchange *x, size_t floats);
 #endif

@@ -20,7 +20,7 @@ typedef struct dt_subtree {
  *   the next leaf is written to slot k.depth;
  *   n = dt_counter_push(&k, leaf); then n times, the topmost slot is added to the one
  *   below it. */
-enum { DT_COUNTER_DEPTH = 64 }; /* 31 parts ascending, 31 descending, a leaf */
+enum { DT_COUNTER_DEPTH = 64 }; /* 31 subtrees that grow, 31 that shrink, a leaf */
 typedef struct dt_counter {
     dt_subtree part[DT_COUNTER_DEPTH];
     int depth;
@@ -70,9 +70,8 @@ typedef struct dt_operand {
 } dt_operand;
 
 enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 KiB of cache */
-/* result[root] [count] = the fold over operand [operands][count], which are only read. A result
- * may be one of the root's own operands (a single one only if it is not DT_LEAF_HALF), or an
- * operand of an earlier root.
+/* result[root] [count] = the fold over operand [operands][count], which are only read. A result may
+ * be an operand of its own root (if it is the only one, not DT_LEAF_HALF) or of an earlier root.
  *   scratch  [depth * DT_FOLD_BYTES], 64-byte aligned */
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
                  void *const *result, size_t count, void *scratch);

@@ -27,7 +27,7 @@ enum {
     DT_NO_DAEMON = 255,    /* exit code of one that was not started or is lost, as ssh's */
 };
 /* In mpirun's environment, where hosts have met: the name of the agents' Unix socket, an abstract
- * one, which the system gives (unix(7), autobind). DTRAIN_* are options. */
+ * one, which the system gives (unix(7), autobind). It has no prefix DTRAIN_: those are options. */
 #define DT_AGENT_VARIABLE "LAUNCH_AGENT_SOCKET"
 
 /* ---- A connection between two hosts that hold the same token (wire.c) -------------------------
@@ -99,12 +99,12 @@ typedef struct dt_meeting {
 } dt_meeting;
 
 /* m->own.nodes 1: the only host that is started here; mpirun reaches the others, if any, by itself.
- * Else it waits for the others; *h is all of them, the first one by the master's address. m is
+ * Else it waits for the others; *h lists all hosts, the first by the master's address. m is
  * borrowed. DT_COMM: one has not come, or has left again, which is said by its number. */
 typedef struct dt_first dt_first;
 dt_status dt_first_open(dt_first **f, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
-/* Run mpirun's words, and serve its agent until it ends: its exit code; that of DT_COMM where it
- * ends with 0 after one of the hosts that have met is gone. DT_NOMEM. */
+/* Run mpirun's words, and serve its agent until it ends. *code: its exit code, or that of DT_COMM
+ * where it ends with 0 although a host was lost. DT_NOMEM. */
 dt_status dt_first_run(dt_first *f, char **word, int *code) DT_MUST_CHECK;
 void dt_first_close(dt_first *f);
 /* Another host: until the run's end; its exit code. DT_COMM: the first host is not there, or not
@@ -118,8 +118,8 @@ char **dt_daemon_words(const json_t *words);
 
 /* As mpirun's agent: argv is the host and the daemon's words. The daemon's exit code. */
 int dt_agent(int argc, char **argv);
-/* The request that it sends, an array: the host, then the daemon's words as argv wants them: mpirun
- * writes for a shell, and there is none. NULL: no memory, or not UTF-8. Changes the words. */
+/* The request that it sends, an array: the host, then the daemon's words without the quotes that
+ * mpirun writes for a shell. NULL: no memory, or not UTF-8. Changes the words. */
 json_t *dt_agent_request(int argc, char **argv);
 
 /* ---- Signals (child.c) ----------------------------------------------------------------------- */

@@ -178,12 +178,12 @@ static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
     norm_strips(c, first, count, c->out, norm_apply_strip, type);
 }
 
-/* ---- Batch norm: backward ----------------------------------------------------------
- * dy' is dy where the fused ReLU let it through. Where nothing was added before it, that is asked
- * of x again: a tensor less to read, by the same operations, so the answer is that of the stored
- * output. */
+/* ---- Batch norm: backward ---------------------------------------------------------- dy' is dy
+ * where the fused ReLU let it through. Where nothing was added before the ReLU, it is recomputed
+ * from x by forward's operations: one tensor less to read, and the same answer. */
 
-/* The largest number that is stored as zero: half of the least one, a tie that goes to zero. */
+/* The largest number that is stored as zero: half of the smallest bf16, since the tie rounds to
+ * zero. */
 static inline float norm_least(dt_dtype type)
 {
     return type == DT_BF16 ? 0x1p-134f : 0.0f;
@@ -207,7 +207,7 @@ typedef struct norm_gradient {
     bool gate;                  /* dy is not yet dy' */
     bool large;                 /* more than stays in caches */
     const void *d_out, *d_out2; /* dy is made of them, row by row: */
-    void *summand;              /* dy, if there is one; may be d_out */
+    void *summand;              /* where dy goes if there is a summand; may be d_out */
     const void *out;            /* of the ReLU between d_out and summand */
     const float *mean, *scale, *beta;
 } norm_gradient;
@@ -266,7 +266,7 @@ static inline void norm_join(const norm_gradient *n, int64_t first, int64_t coun
 }
 
 /* What comes before the sums of some rows: dy' in the other summand's gradient, which the sums then
- * read, or large tensors on their way to the caches. */
+ * read, or prefetches of large tensors. */
 static inline void norm_group_before(const norm_gradient *n, int64_t row, int64_t rows,
                                      int64_t channels, dt_dtype type)
 {

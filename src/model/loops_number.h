@@ -28,8 +28,8 @@ static inline float relu_gradient(float y, float dy)
     return y <= 0 ? 0 : dy;
 }
 
-/* dx[i] = dy[i] where the ReLU that made y let it through; dx may be dy. In bf16, whose numbers are
- * not rounded again, by their bits: y <= 0 are the zeros and all with a sign that are not NaN. */
+/* dx[i] = dy[i] where the ReLU that made y let it through; dx may be dy. In bf16 by their bits,
+ * since nothing is rounded again: y <= 0 are zeros and negative numbers, but no NaN. */
 static inline void relu_mask(const void *restrict y, const void *dy, void *dx, int64_t first,
                              int64_t count, dt_dtype type)
 {
@@ -50,8 +50,8 @@ static inline void relu_mask(const void *restrict y, const void *dy, void *dx, i
 
 enum { AHEAD = 1 << 13 };
 
-/* Asks for what will be read when `count` numbers from `at` on are done, or later: rows are read
- * some at a time, side by side, which a CPU does not foresee. */
+/* Prefetches what is read after the `count` numbers from `at` on: rows are read side by side, which
+ * a CPU does not predict. */
 static inline void ahead(const void *x, int64_t at, int64_t count, dt_dtype type)
 {
     const int64_t size = (int64_t)dt_dtype_bytes(type);

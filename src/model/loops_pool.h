@@ -1,8 +1,8 @@
 /* loops_pool.h - the part of loops.c for pooling; private to src/model.
  *
- * A spot is up to LANES channels of one pixel: of the output going forward, of the
- * input going backward. Its values are in arrays that stay close while the positions of
- * the other side that belong to it are walked in row-major order. */
+ * A spot is up to LANES channels of one pixel: of the output going forward, of the input going
+ * backward. Its values lie in small arrays while the positions of the other tensor that belong to
+ * it are visited in row-major order. */
 #ifndef DT_LOOPS_POOL_H
 #define DT_LOOPS_POOL_H
 #include "loops_number.h"
@@ -119,8 +119,8 @@ static inline void maxpool_spot(const dt_call *c, const pool_spot *s, int64_t la
         saved[s->at + l] = (uint8_t)won[l];
 }
 
-/* The same for a whole window of side x side positions, a constant: all of it in registers. What
- * wins is a number of this type already. */
+/* The same for a whole window of side x side positions, a constant: all of it in registers. The
+ * maximum needs no rounding. */
 static inline void maxpool_window(const dt_call *c, const pool_spot *s, int side, dt_dtype type)
 {
     const void *restrict in = c->in[0];

@@ -1,8 +1,8 @@
 /* loops_strip.h - strips in the loops of loops.c; private to src/model.
  *
- * A compiler rounds to bf16 in more instructions than it takes to make the numbers, and knows no
- * stores past the caches. So the loops that write large tensors leave float32 in a strip, which
- * stays in the first-level cache, and strips are rounded, as put() does, where they are stored. */
+ * A compiler's rounding to bf16 costs more than the arithmetic, and it never stores past the
+ * caches. So the loops that write large tensors leave float32 in a strip, which stays in the
+ * first-level cache, and strips are rounded, as put() does, where they are stored. */
 #ifndef DT_LOOPS_STRIP_H
 #define DT_LOOPS_STRIP_H
 #include "loops_number.h"

@@ -1,12 +1,12 @@
 /* model.h - the CNN engine; the public header of src/model.
  *
- * A network is defined (dt_net), given parameters and kernels (dt_model), compiled for a
- * batch size and mode (dt_plan) and bound to memory (dt_exec). Activations are NHWC in
- * bf16 or float32; master weights, gradients and momentum are float32, convolution
- * weights [kh][kw][ci][co] (co fastest), and lie in *backward order*: offset 0 is the
- * parameter whose gradient is finished first, so "the first n floats are final" says
- * all that an exchange needs to know. All memory comes from the caller; after
- * dt_exec_create nothing is allocated. Everything is Local: the engine knows no ranks.
+ * A network is defined (dt_net), given parameters and kernels (dt_model), compiled for a batch size
+ * and mode (dt_plan) and bound to memory (dt_exec). Activations are NHWC in bf16 or float32; master
+ * weights, gradients and momentum are float32, convolution weights [kh][kw][ci][co] (co fastest).
+ * They lie in *backward order*: offset 0 is the parameter whose gradient is finished first, so "the
+ * first n floats are final" says all that an exchange needs to know. All memory comes from the
+ * caller; after dt_exec_create nothing is allocated. Everything is Local: the engine knows no
+ * ranks.
  *
  * Bits: results depend on the batch and the recipe, never on `threads`. */
 #ifndef DT_MODEL_H
@@ -67,7 +67,8 @@ const char *dt_net_schemes(const dt_net *net);
  * most 127 characters. DT_CONFIG when the network has no such scheme. */
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
                         size_t out_size) DT_MUST_CHECK;
-/* One master tensor between slab order (HWIO) and file order (OIHW); other ranks copy. */
+/* One master tensor between slab order (HWIO) and file order (OIHW); tensors that are not 4-D are
+ * copied. */
 void dt_param_to_file(const dt_param *p, const float *slab, float *file);
 void dt_param_from_file(const dt_param *p, const float *file, float *slab);
 
@@ -126,8 +127,8 @@ dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
 /* Refresh the packed copies of all tensors that intersect [first, first + count) floats
  * of the master slab. Call after every write to it. */
 void dt_model_pack(dt_model *m, size_t first, size_t count);
-/* The same for part `part` of `parts` of all copies, alike in bytes, each copy whole in one
- * part: for ranks that share one set of copies. */
+/* The same for part `part` of `parts` of all copies, for ranks that share one set of copies: parts
+ * have about as many bytes, and no copy is split. */
 void dt_model_pack_part(dt_model *m, int part, int parts);
 /* Pack that part again and compare all bytes with the copies in use.
  *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
@@ -137,7 +138,7 @@ dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int thre
                                 int64_t step) DT_MUST_CHECK;
 /* Bytes of the largest packed copy, a multiple of 64. */
 size_t dt_model_largest_pack(const dt_model *m);
-/* The first packed copy of parameter i [*bytes], NULL if it has none (before dt_model_bind:
+/* The first packed copy of parameter `param` [*bytes], NULL if it has none (before dt_model_bind:
  * no memory yet). For damaging it. */
 void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes);
 /* running = (1 - momentum) * running + momentum * batch with the network's momentum
@@ -185,14 +186,14 @@ typedef struct dt_work {
 } dt_work;
 dt_work dt_plan_work(const dt_plan *p, size_t i, dt_pass pass);
 
-/* What `threads` threads of this process reach together, all at the same time: the best of some
- * tries now. Processes that share a machine measure at the same moment. */
+/* What `threads` threads of this process reach when all run at once: the best of several tries.
+ * Processes that share a machine measure at the same moment. */
 typedef struct dt_peaks {
     /* Multiplications and additions per second by type, of the kernels that "auto" takes, on random
      * numbers in the caches; float32's where bf16 has none. */
     double flops[DT_DTYPES];
     char flops_by[DT_DTYPES][80]; /* the kernels: "tiles dot" */
-    double bytes_per_s; /* both counted: reading and writing, in place, DT_PEAK_STREAM_MIB */
+    double bytes_per_s;           /* reads plus writes, in place, over DT_PEAK_STREAM_MIB */
 } dt_peaks;
 enum { DT_PEAK_STREAM_MIB = 256 };
 /* A second and a half. DT_NOMEM, DT_BACKEND. */
@@ -238,7 +239,7 @@ typedef enum dt_norm_kind {
 } dt_norm_kind;
 typedef struct dt_norm_sync {
     void *context;
-    /* Where the value of the k-th shard goes; complete when the next is asked for. */
+    /* Where to write the k-th shard's value, before asking for the next one. */
     void *(*leaf)(void *context, dt_norm_kind kind, size_t channels, int k);
     dt_status (*combine)(void *context, dt_norm_kind kind);
     /* The value of the k-th shard's group; read before the next leaf is asked for. */
@@ -268,8 +269,8 @@ typedef struct dt_wave {
     dt_profile *profile;
 } dt_wave;
 /* Forward passes over the batches in input and labels.
- *   moments  [count] of dt_net_norm_channels each, or NULL, also inside: every shard's own;
- *            training only
+ *   moments  [count] of dt_net_norm_channels each: every shard's own; training only. The array, or
+ *            an entry, may be NULL
  *   result   [count] */
 dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
                           dt_result *result) DT_MUST_CHECK;
@@ -277,8 +278,8 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
  * parameter's gradient is the shard's part of it: the sum over shards is the gradient of the
  * loss with the shared statistics.
  *   divisor   images of the global batch, for the mean over it
- *   grad      [count] of dt_net_slab_floats each, 64-byte aligned; padding between tensors,
- *             and all of a shard's without images, untouched
+ *   grad      [count] of dt_net_slab_floats each, 64-byte aligned; left untouched: padding between
+ *             tensors, and all of a shard without images
  *   observer  may be NULL; told what is final in all of them */
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
                            const dt_observer *observer) DT_MUST_CHECK;

@@ -9,8 +9,8 @@
 
 enum { DT_MAX_NODES = 320, DT_MAX_PARAMS = DT_MAX_PARAM * DT_MAX_NODES };
 
-/* In `scheme`, the first `from` in a name becomes `to`; NULL: such a tensor is not in it. Rows
- * work one after the other, each on what those before have made. */
+/* In `scheme`, the first `from` in a name becomes `to`; NULL: the scheme has no such tensor. Rows
+ * apply in order, each to the result of the last. */
 typedef struct dt_rename {
     const char *scheme, *from, *to;
 } dt_rename;

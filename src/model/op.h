@@ -45,7 +45,7 @@ typedef struct dt_node { /* what the network's author wrote */
 
 /* dt_op.infer of operations whose output has the shape of all inputs. */
 dt_status dt_infer_same(const dt_node *n, const dt_shape *in, dt_shape *out) DT_MUST_CHECK;
-/* Of a window that slides over the image, with that many channels. */
+/* The same of a window that slides over the image and has `channels` outputs. */
 dt_status dt_infer_window(const dt_node *n, const dt_shape *in, int64_t channels,
                           dt_shape *out) DT_MUST_CHECK;
 
@@ -118,10 +118,10 @@ struct dt_op {
     dt_status (*prepare)(dt_step *s, dt_model *m);
     /* Hot path: no allocation, no I/O, no locks. */
     dt_status (*forward)(const dt_call *c);
-    /* Writes d_in and d_param, never adds: where a value fans out, the plan puts a fork, or its
-     * producer adds d_out2, which only batchnorm with `add` knows. */
+    /* Writes d_in and d_param, never adds: where a value fans out, the plan inserts a fork, or the
+     * producer, a batchnorm with `add`, adds d_out2. */
     dt_status (*backward)(const dt_call *c);
-    /* Optional. A pass of its own for d_param, called before backward, which leaves it alone. */
+    /* Optional. A pass of its own for d_param, called before backward, which then skips d_param. */
     dt_status (*weights)(const dt_call *c);
     void (*destroy)(dt_step *s); /* optional; undoes prepare, also a half-done one */
     /* Optional, training only. Forward and backward cut in two where a group of shards

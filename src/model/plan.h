@@ -47,7 +47,7 @@ typedef struct dt_value {
     dt_dtype type;
     int producer; /* step; -1: the images */
     int uses;
-    int root; /* the value whose memory it is: itself, or what a fork aliases */
+    int root; /* the value whose memory it uses: itself, or what a fork aliases */
     bool wants_grad;
     int block, grad_block; /* index of dt_block, or DT_NO_BLOCK */
 } dt_value;

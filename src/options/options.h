@@ -19,12 +19,12 @@
 typedef enum dt_option_scope {
     DT_SCOPE_RESULT, /* the result's bits */
     DT_SCOPE_LENGTH, /* where the run ends */
-    DT_SCOPE_HOW,    /* neither, but the run keeps it when it is resumed, as it does those above */
+    DT_SCOPE_HOW,    /* neither; a resumed run keeps it, like those above */
     DT_SCOPE_HERE,   /* this start, its place and its machine: from here on nothing is kept */
-    DT_SCOPE_COMMAND /* another command than training, which refuses it */
+    DT_SCOPE_COMMAND /* other commands; training refuses it */
 } dt_option_scope;
 
-/* Who reads of an option: what DT_USE_ makes of it are the members daily, said and commands. */
+/* Where an option is shown: DT_USE_* sets the members daily, said and commands. */
 #define DT_USE_RARE false, false, "" /* in --help=all alone */
 #define DT_USE_DAILY true, false, "" /* in --help */
 #define DT_USE_SAID true, true, ""   /* and a run's first lines show it in words of their own */
@@ -208,7 +208,7 @@ typedef struct dt_options {
 #define X(type, field, ...) DT_FIELD_##type field;
     DT_OPTION_LIST(X)
 #undef X
-    bool given[DT_OPTIONS]; /* set by dt_option_set, in the table's order: no mere default */
+    bool given[DT_OPTIONS]; /* [i]: dt_option_set has set row i; else it is the default */
 } dt_options;
 
 typedef enum dt_option_type {
@@ -221,7 +221,7 @@ typedef enum dt_option_type {
     DT_OPTION_FLAG
 } dt_option_type;
 
-/* Texts that have a form, and what they mean; dt_option_set takes no others. */
+/* Text options that have a syntax, parsed; dt_option_set refuses other texts. */
 #define DT_FLIP_LIST(X) X(weight) X(packed) X(momentum) X(gradient) X(activation)
 typedef enum dt_flip_what {
 #define X(name) DT_FLIP_##name,
@@ -273,8 +273,8 @@ void dt_options_init(dt_options *o);
 enum { DT_OPTION_CHARS = 4096 }; /* room for any */
 const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *buf, size_t size);
 /* Parse and check one value; `place` names where it stands ("--lr", "a.yaml:3:5", "DTRAIN_LR").
- * Text values are borrowed: they must outlive o. DT_USAGE for the command line's own kind,
- * passed in `code`, e.g. DT_CONFIG for files. Local. */
+ * Text values are borrowed: they must outlive o. `code` is the status of an error: DT_USAGE on the
+ * command line, DT_CONFIG in files. Local. */
 dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *text,
                         const char *place, dt_status code) DT_MUST_CHECK;
 const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unknown */
@@ -296,7 +296,7 @@ void dt_options_yaml(FILE *f, const dt_options *o);
 
 /* The network that the options name. */
 dt_net_spec dt_options_net(const dt_options *o, int classes);
-/* Resolve what "auto" leaves to the tutorial that the network is of, so that saved options
- * say it: loss_epsilon, resize. A second call changes nothing. */
+/* Resolve the "auto" of loss_epsilon and resize by the tutorial of the network, so that saved
+ * options say it. A second call changes nothing. */
 void dt_options_resolve(dt_options *o, const dt_net *net);
 #endif

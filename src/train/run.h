@@ -24,8 +24,8 @@ extern const char *const dt_phase_name[DT_PHASE_COUNT];
 /* What a shard's leaf of the loss tree adds up. */
 enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_stop, DT_LEAF_COUNT };
 
-/* Training's plans, and a wave's places: the shards that run in lockstep, all of a rank's own
- * where they share batch-norm statistics, else one. */
+/* Training's plans, and a place for each shard of a wave: all of the rank's shards if they share
+ * batch-norm statistics, else one. */
 enum { DT_MAX_PLANS = 4 }; /* largest and smallest shard, of full and last batches */
 typedef struct dt_contexts {
     dt_plan *plan[DT_MAX_PLANS]; /* owned, like all below; NULL after the last */
@@ -68,14 +68,15 @@ typedef struct dt_run {
     dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
     dt_node_mem *node_memory;
     uint64_t node_bytes; /* this run's on a node, without data */
-    uint64_t node_free;  /* before it has taken any, nor data; 0: unknown */
+    uint64_t node_free;  /* free before this run or its data took any; 0: unknown */
     bool shares;         /* weights, momentum and statistics are one copy per node */
-    bool writes;         /* this rank writes that copy when it is made or read: a node's first */
+    bool writes;         /* this rank, the node's first, fills that copy */
 
     dt_exchange *exchange;
     dt_reduce *loss_tree, *moment_tree;
     dt_lockstep *lockstep; /* NULL: bn_group is 0 */
-    double sample_weight;  /* of a sample's loss, times the global batch: 1, or S to sum */
+    double sample_weight;  /* of a sample's loss, times the global batch: 1, or S for --reduce
+                            * sum */
     dt_optim optim;
     dt_checks *checks; /* owned; NULL: none are on */
     dt_schedule schedule;
@@ -98,8 +99,7 @@ dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
  * kernels, layouts, offsets) are equal on all ranks; options are compared before, by src/cli.
  * DT_MISMATCH names the field, two ranks and both values. Collective. */
 dt_status dt_fingerprint_run(dt_run *r) DT_MUST_CHECK;
-/* The set whose bits the run has: in float32, which knows no tiles, the one that is executed.
- * Local. */
+/* The set whose bits the run has; in float32 the one that is executed. Local. */
 static inline dt_isa dt_run_isa(const dt_run *r)
 {
     return r->precision == DT_BF16 ? dt_isa_bits() : dt_isa_current();
@@ -139,8 +139,8 @@ typedef struct dt_test_result {
     double loss, accuracy;
     int64_t correct, images;
 } dt_test_result;
-/* The whole test set, cut into chunks whose bounds do not depend on the ranks. A request to stop
- * is obeyed after the chunks that run then. Collective. */
+/* The whole test set, cut into chunks whose bounds do not depend on the ranks. A request to stop is
+ * obeyed after the current chunks. Collective. */
 dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
 
 /* Sets r->bn_group; `node` becomes group:N in r->o, N the shards of each node. DT_CONFIG,

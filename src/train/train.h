@@ -6,15 +6,14 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* The options.yaml that was saved with the run or checkpoint that --resume names; where the run's
- * own is missing, that of its newest valid checkpoint. "": --resume is never, or there is nothing
- * to go on from yet. DT_NOINPUT: it names nothing; DT_FORMAT. Local. */
+/* The options.yaml of the run or checkpoint that --resume names. "": --resume is never, or there is
+ * nothing to resume from yet. DT_NOINPUT: it names nothing. Local. */
 dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX]) DT_MUST_CHECK;
 
 /* From now on, until dt_train has its run set up, SIGUSR1, SIGTERM and SIGINT end the process by
- * `leave`, which must not return, with a line to print: there is nothing yet to be saved. After
- * that they are requests, which dt_train obeys, as SIGHUP is from now on. Call it before MPI is
- * started: signals wait until dt_signals_started. Local. */
+ * `leave`, which must not return, with a line to print: there is nothing yet to be saved. Later
+ * they are requests to dt_train; SIGHUP is one from now on. Call it before MPI is started: signals
+ * wait until dt_signals_started. Local. */
 dt_status dt_signals_catch(void (*leave)(const char *line)) DT_MUST_CHECK;
 /* MPI is started: a signal that came meanwhile ends the process here. Local. */
 dt_status dt_signals_started(void) DT_MUST_CHECK;

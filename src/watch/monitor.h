@@ -62,7 +62,7 @@ typedef struct dt_watch_verdict {
 } dt_watch_verdict;
 dt_watch_verdict dt_watch_judge(const dt_watch_view *view, int count, double warn_s);
 
-/* What every rank knows of every other. Words of 64 bits: put together by sums. */
+/* What every rank knows of every other. Words of 64 bits, gathered by a sum over ranks. */
 typedef struct dt_who {
     int64_t pid, first;                        /* first: rank of its node */
     int64_t port, address[DT_WATCH_ADDRESSES]; /* of its datagrams, network order; 0: none */
@@ -112,8 +112,8 @@ enum { DT_MESSAGE_ROWS = 256, DT_MESSAGE_WORDS = 8 + DT_MESSAGE_ROWS * 13 };
 /* A message of this node's rows from `first` on, as many as fit; out has
  * DT_MESSAGE_WORDS. Its bytes. */
 size_t dt_message_write(const dt_watch *w, int first, int64_t now, int64_t *out);
-/* Put its rows, all of them of other nodes, into the board: the first row's rank. -1: it is none,
- * or not of this run, or not newer than the last one; nothing is changed. */
+/* Put its rows, all of other nodes, into the board; returns the first row's rank. -1: it is no
+ * message of this run, or is not newer than the last one; nothing is changed. */
 int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t now);
 
 /* ---- The file `progress` (progress.c) -------------------------------------------------------- */

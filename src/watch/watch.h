@@ -1,10 +1,10 @@
 /* watch.h - which rank keeps the others waiting; the public header of src/watch.
  *
  * Each rank writes where it is (dt_place in base.h) on a board that its node's ranks share. A
- * monitor, a thread of each rank that never calls MPI, looks at the board twice a second; the first
- * rank of a node that runs leads it: its monitor speaks and acts for the node, tells the other
- * nodes, and on rank 0's node writes the file `progress` of the run folder, a text for people,
- * which is right up to half a second also after everything was killed. */
+ * monitor, a thread of each rank that never calls MPI, looks at the board twice a second; a node's
+ * first rank that still runs leads it: its monitor speaks and acts for the node, tells the other
+ * nodes, and on rank 0's node writes the file `progress` of the run folder, a text for people. It
+ * is at most half a second old, also after everything was killed. */
 #ifndef DT_WATCH_H
 #define DT_WATCH_H
 #include "dist/dist.h"
@@ -21,8 +21,8 @@ typedef struct dt_watch_opts {
     const void *plan;
     int names;                  /* (same) */
     int64_t total_steps, batch; /* of the run; images of a step (same) */
-    double warn_s, abort_s;     /* a rank stands still: say so; end the run, but sooner
-                                 * where its host is silent. 0: never (same) */
+    double warn_s, abort_s;     /* a rank stands still: until a warning; until the run is ended,
+                                 * sooner if its host is silent. 0: never (same) */
 } dt_watch_opts;
 
 /* From now on the rank's changes of place are seen and judged. Collective. */
