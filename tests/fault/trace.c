@@ -47,8 +47,7 @@ typedef struct row {
     int folder2, name2; /* name2 0: there is no second file */
 } row;
 
-enum { ROWS = 31 };
-static const row rows[ROWS] = {
+static const row rows[] = {
     {SYS_open, "open", CWD, 0, 0, 0},
     {SYS_openat, "open", 0, 1, 0, 0},
     {SYS_write, "write", 0, NO, 0, 0},
@@ -69,6 +68,7 @@ static const row rows[ROWS] = {
     {SYS_creat, "foreign", CWD, 0, 0, 0},
     {SYS_openat2, "foreign", 0, 1, 0, 0},
     {SYS_truncate, "foreign", CWD, 0, 0, 0},
+    {SYS_fallocate, "foreign", 0, NO, 0, 0},
     {SYS_link, "foreign", CWD, 1, 0, 0},
     {SYS_linkat, "foreign", 2, 3, 0, 0},
     {SYS_symlink, "foreign", CWD, 1, 0, 0},
@@ -81,6 +81,7 @@ static const row rows[ROWS] = {
     {SYS_copy_file_range, "foreign", 2, NO, 0, 0},
     {SYS_mmap, "foreign", 4, NO, 0, 0},
 };
+enum { ROWS = sizeof rows / sizeof *rows };
 
 typedef struct call {
     pid_t thread;
