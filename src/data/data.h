@@ -43,7 +43,7 @@ size_t dt_source_bytes(const dt_source *s);
  * `read` also fill and check it (labels in range, known hashes noted);
  * without, another process has filled it. */
 dt_status dt_source_load(dt_source *s, void *memory, bool read) DT_MUST_CHECK;
-/* Hash of all pixels and labels in memory; after a load anywhere on the node. */
+/* Hash of all pixels and labels in memory; once any rank of the node has loaded. */
 dt_digest dt_source_digest(const dt_source *s);
 /* One image, [height][width][3] uint8 inside the source's memory, and its label. */
 const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t *label);

@@ -11,7 +11,7 @@ typedef struct dt_source_row {
     dt_status (*open)(dt_source *s, const char *path, dt_hash *manifest);
     /* Fill labels and images of info.train + info.test samples, and check them. */
     dt_status (*read)(dt_source *s);
-    /* Free what state, which may be half built but not NULL, owns; NULL: nothing. */
+    /* Optional. Free what `state` owns; it may be half built, but is never NULL. */
     void (*close)(dt_source *s);
 } dt_source_row;
 

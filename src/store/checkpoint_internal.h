@@ -14,9 +14,9 @@ typedef struct dt_folder {
     char path[PATH_MAX]; /* what messages call it */
 } dt_folder;
 
-/* Open `name` in the folder `in`, which is called `above`; or, in AT_FDCWD and "", a path.
- * DT_NOINPUT: it is missing, or no folder; DT_IO: the system failed, or it is a link whose target
- * is missing, of which nothing is known. */
+/* Open `name` in the folder `in`, which messages call `above`; with AT_FDCWD and "", `name` is a
+ * path. DT_NOINPUT: it is missing, or no folder; DT_IO: the system failed, or it is a link whose
+ * target is missing, of which nothing is known. */
 dt_status dt_folder_open(dt_folder *f, int in, const char *above, const char *name) DT_MUST_CHECK;
 void dt_folder_close(dt_folder *f);
 bool dt_folder_has(int folder, const char *name); /* a link is not followed */
@@ -69,7 +69,7 @@ dt_status dt_manifest_parse(const char *path, const char *text, size_t length,
                             dt_manifest *m) DT_MUST_CHECK;
 
 /* Unlink the files of a checkpoint in in/name, and the folder; somebody else's files in it stay,
- * and the folder with them. A link goes itself. DT_IO. */
+ * and the folder with them. A link is removed, not followed. DT_IO. */
 dt_status dt_checkpoint_remove(const dt_folder *in, const char *name) DT_MUST_CHECK;
 
 /* ---- One that is open ---------------------------------------------------------------- */

@@ -32,8 +32,8 @@ dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *
 
 /* ---- The run folder ------------------------------------------------------------------- */
 
-/* A run folder that is held by its descriptor: one that is moved stays the run's, what then has
- * its name is not touched, and in one that is removed every write fails. */
+/* A run folder that is held by its descriptor: if it is moved, it stays the run's, and what takes
+ * its name is not touched; if it is removed, every write fails. */
 typedef struct dt_rundir {
     char path[PATH_MAX - 64]; /* what it was called; 64: room for the names of files in it */
     int folder, lock;         /* descriptors of the folder and of its .lock; -1: closed */
@@ -48,9 +48,9 @@ typedef struct dt_rundir {
  *   --resume PATH  takes over the run folder that PATH is or lies in, when --out is that
  *                  folder or not given; with another --out a new one begins
  * Its file .lock is held by flock until close, or the process's end; it is never written or
- * removed, and counts for nothing, like logs of this run. Of processes that want one folder at
- * once, one gets it. DT_CANTCREATE: not empty, held by another run, or not writable; DT_NOINPUT:
- * PATH does not exist; DT_IO. */
+ * removed. A folder that holds it, or logs of this run, still counts as empty. Of processes that
+ * want one folder at once, one gets it. DT_CANTCREATE: not empty, held by another run, or not
+ * writable; DT_NOINPUT: PATH does not exist; DT_IO. */
 dt_status dt_rundir_open(dt_rundir *d, const dt_options *o, int world) DT_MUST_CHECK;
 void dt_rundir_close(dt_rundir *d); /* a zeroed d is allowed */
 /* Whether a live run holds the folder. */
@@ -107,10 +107,8 @@ dt_status dt_checkpoint_save(const dt_rundir *run, const dt_snapshot *s, int met
  * --keep-best do not hold on to: all are renamed to .trash-*, the folder synced, and only then
  * unlinked. What is newer, and what is not a whole checkpoint by its MANIFEST and sizes, neither
  * counts nor is touched. Leftover .tmp-step-* and .trash-step-* go too, so no save may be under
- * way. DT_IO.
- * Finite numbers can still give a loss that is not: only the step or test after a checkpoint
- * proves it. Any that has a later one is proved; while the newest is not, the one before
- * stays too. */
+ * way. DT_IO. Finite weights can still give a loss that is not finite: the step or test after a
+ * checkpoint proves it. While the newest is not proved, the one before stays too. */
 typedef struct dt_keep {
     int64_t last, every;
     bool best, unproved; /* unproved: the newest */
@@ -175,15 +173,15 @@ size_t dt_saver_bytes(const dt_net *net);
 dt_status dt_saver_open(dt_saver **v, const dt_rundir *run, const dt_net *net,
                         const dt_keep *keep) DT_MUST_CHECK;
 /* DT_NUMERIC names the first number of the snapshot that is not finite: nothing is written, nothing
- * pruned. Else waits for the thread to end the write under way, reports its outcome (the failed
- * save is a recorded failure of the returned status), copies the snapshot, and starts the write,
- * then the pruning, whatever became of the one before. The snapshot may change as soon as this
- * returns; the texts in its options, and metrics_fd, must last until the write is waited for. */
+ * pruned. Else waits for the thread to end the write under way, reports its outcome (a failed save
+ * is recorded and returned), copies the snapshot, and starts the write, then the pruning, whatever
+ * became of the one before. The snapshot may change as soon as this returns; the texts in its
+ * options, and metrics_fd, must last until the write is waited for. */
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
 /* Waits for the write under way; its outcome, reported once. */
 dt_status dt_saver_wait(dt_saver *v) DT_MUST_CHECK;
-/* The last checkpoint that was written whole, "" if none. Call after dt_saver_wait. A
- * pruning that failed after it is a failure of the outcome, but not of this. */
+/* The last checkpoint that was written whole, "" if none. Call after dt_saver_wait. If only the
+ * pruning after it failed, the wait fails, but this still names it. */
 const char *dt_saver_last(const dt_saver *v);
 void dt_saver_close(dt_saver *v); /* waits; NULL is allowed */
 
