@@ -1,18 +1,18 @@
 /* cpu.c - which of the instruction sets of DT_ISA_LIST may be used: what the CPU has,
- * what the kernel saves and permits, and what the user leaves. Bits: Intel SDM, volume
- * 2 (CPUID) and volume 1, chapter 13 (XCR0); tiles: the kernel's
- * Documentation/arch/x86/xstate.rst. */
+ * what the kernel saves and permits, and what the user leaves. The C library knows the
+ * first two (its manual: X86); bits: Intel SDM, volume 2 (CPUID); permission for tiles:
+ * the kernel's Documentation/arch/x86/xstate.rst. */
 #include "base.h"
 #include <stdlib.h>
 #include <strings.h>
 #if defined(__x86_64__)
-#include <cpuid.h>
+#include <sys/platform/x86.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
 
 /* Process state: what dt_isa_limit and dt_isa_promise set (-1: nothing), and the CPU's answer (-1:
- * not asked yet), which is kept: CPUID traps under a hypervisor, and AMX is requested once. */
+ * not asked yet), which is kept: AMX is requested once. */
 static struct {
     _Atomic int limit, promise, machine;
 } isa_state = {DT_ISA_COUNT - 1, -1, -1};
@@ -20,41 +20,28 @@ static struct {
 #if defined(__x86_64__)
 typedef struct isa_need {
     dt_isa isa;
-    unsigned leaf, subleaf, reg; /* reg: 0..3 for eax, ebx, ecx, edx */
+    unsigned leaf, reg; /* reg: 0..3 for eax, ebx, ecx, edx */
     unsigned bits;
-    unsigned xcr0; /* register states that the kernel has to save */
 } isa_need;
 
 enum { EAX, EBX, ECX, EDX };
-enum { XCR0_YMM = 0x6, XCR0_ZMM = 0xe6, XCR0_TILES = 0x60000 };
 #define BIT(n) (1u << (n))
 
 /* In the order of dt_isa, so the first unmet need ends the search. AVX and FMA; AVX2;
  * AVX512 F, DQ, BW, VL; AVX512_BF16; AMX-BF16, AMX-TILE. */
 static const isa_need isa_needs[] = {
-    {DT_ISA_AVX2, 1, 0, ECX, BIT(28) | BIT(12), XCR0_YMM},
-    {DT_ISA_AVX2, 7, 0, EBX, BIT(5), XCR0_YMM},
-    {DT_ISA_AVX512, 7, 0, EBX, BIT(16) | BIT(17) | BIT(30) | BIT(31), XCR0_ZMM},
-    {DT_ISA_AVX512_BF16, 7, 1, EAX, BIT(5), XCR0_ZMM},
-    {DT_ISA_AMX, 7, 0, EDX, BIT(22) | BIT(24), XCR0_ZMM | XCR0_TILES},
+    {DT_ISA_AVX2, CPUID_INDEX_1, ECX, BIT(28) | BIT(12)},
+    {DT_ISA_AVX2, CPUID_INDEX_7, EBX, BIT(5)},
+    {DT_ISA_AVX512, CPUID_INDEX_7, EBX, BIT(16) | BIT(17) | BIT(30) | BIT(31)},
+    {DT_ISA_AVX512_BF16, CPUID_INDEX_7_ECX_1, EAX, BIT(5)},
+    {DT_ISA_AMX, CPUID_INDEX_7, EDX, BIT(22) | BIT(24)},
 };
 
-/* The register states that the kernel saves; 0 when it uses no XSAVE. */
-static unsigned isa_xcr0(void)
+/* Active: the CPU has it, and the kernel saves its registers. */
+static bool isa_need_met(const isa_need *need)
 {
-    unsigned r[4], low, high;
-    if (!__get_cpuid(1, &r[EAX], &r[EBX], &r[ECX], &r[EDX]) || !(r[ECX] & BIT(27)))
-        return 0;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return low;
-}
-
-static bool isa_need_met(const isa_need *need, unsigned xcr0)
-{
-    unsigned r[4];
-    return (xcr0 & need->xcr0) == need->xcr0 &&
-           __get_cpuid_count(need->leaf, need->subleaf, &r[EAX], &r[EBX], &r[ECX], &r[EDX]) &&
-           (r[need->reg] & need->bits) == need->bits;
+    const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(need->leaf);
+    return (leaf->active_array[need->reg] & need->bits) == need->bits;
 }
 
 /* Linux gives the 8 KiB of tile registers only to processes that ask. */
@@ -66,10 +53,9 @@ static bool isa_tiles_permitted(void)
 
 static dt_isa isa_detect(void)
 {
-    const unsigned xcr0 = isa_xcr0();
     const size_t needs = DT_COUNT_OF(isa_needs);
     for (size_t i = 0; i < needs; i++)
-        if (!isa_need_met(&isa_needs[i], xcr0))
+        if (!isa_need_met(&isa_needs[i]))
             return (dt_isa)(isa_needs[i].isa - 1);
     return isa_tiles_permitted() ? DT_ISA_AMX : DT_ISA_AVX512_BF16;
 }
