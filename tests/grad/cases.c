@@ -103,13 +103,8 @@ static void operations_match_naive_in_float32(void **state)
 
 static void operations_match_naive_in_bf16(void **state)
 {
-    dt_dtype type;
-
     (void)state;
-    if (dt_precision_choose("bf16", "auto", &type) != DT_OK) {
-        test_skips("bf16: %s", dt_fail_text());
-        skip();
-    }
+    test_bf16();
     oracle_check(cases, CASES, DT_BF16, DT_TRAIN);
 }
 

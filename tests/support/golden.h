@@ -92,6 +92,8 @@ static inline void golden_net(golden *g)
                                 .loss_epsilon = tutorial ? 1e-24f : 0};
     size_t largest = 0;
 
+    if (opts.precision == DT_BF16)
+        test_bf16();
     test_net_create(&g->n, &spec, &opts);
     g->classes = (size_t)spec.classes;
     g->floats = dt_net_slab_floats(g->n.net);
@@ -218,19 +220,6 @@ static inline double golden_forward_backward(golden *g)
     assert_ok(dt_exec_forward(&wave, &g->moments, &result));
     assert_ok(dt_exec_backward(&wave, (double)g->batch, &grad, NULL));
     return result.loss_sum / (double)g->batch;
-}
-
-/* Skips the test where no kernel has the case's precision. */
-static inline void golden_needs(const golden_case *spec)
-{
-    dt_dtype precision;
-
-    if (spec->precision == DT_BF16 &&
-        dt_precision_choose("bf16", spec->kernels, &precision) != DT_OK) {
-        test_skips("bf16: %s", dt_fail_text());
-        dt_fail_clear();
-        skip();
-    }
 }
 
 /* `run` for each case. Returns the exit code. */

@@ -287,7 +287,6 @@ static inline void golden_run(void **state)
     golden g;
     int beyond = 0;
 
-    golden_needs(*state);
     golden_open(&g, *state, NULL);
     const bool bf16 = g.spec->precision == DT_BF16;
     const json_t *own = golden_get(&g, bf16 ? "logits_bf16" : "logits_fp32");

@@ -40,6 +40,13 @@ static inline dt_target path_target(const char *path)
         skip();                                                                                    \
     } while (0)
 
+/* bf16 from here on, on any CPU: with the bits of AMX where it has no instructions for it. */
+static inline void test_bf16(void)
+{
+    if (dt_isa_current() < DT_ISA_AVX512_BF16)
+        assert_ok(dt_isa_promise(DT_ISA_AMX));
+}
+
 /* A call that must fail with this status and a message that holds `part`. */
 #define assert_fails(call, status, part)                                                           \
     do {                                                                                           \
