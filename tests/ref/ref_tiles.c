@@ -58,9 +58,8 @@ static void test_backend(void **state)
     const int class = type == DT_F32 ? FMA : strcmp(backend->name, "dot") == 0 ? DOT : AMX;
     bool same = true;
 
-    if (dt_isa_current() < backend->isa)
-        test_skip("bf16: backend %s: this CPU has %s", backend->name,
-                  dt_isa_name(dt_isa_current()));
+    if (!tile_backend_runs(backend))
+        skip();
     dt_tile_use(type == DT_BF16 ? backend : NULL);
     for (size_t i = 0; i < DT_COUNT_OF(shapes); i++)
         for (int threads = 1; threads <= 4; threads++) {

@@ -1,19 +1,13 @@
 /* model_tiles.c - products of tiles: every backend against plain C, bit for bit inside a class, on
  * usual and special numbers; packed operands of every backend against plain C's. */
-#include "test.h"
 #include "tile_backends.h"
 
 #include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { STEPS = 3, AREA = DT_TILE_AREA };
-
-static bool backend_runs(const dt_tile_backend *w)
-{
-    if (dt_isa_current() >= w->isa)
-        return true;
-    test_skips("bf16: backend %s: this CPU has %s", w->name, dt_isa_name(dt_isa_current()));
-    return false;
-}
 
 /* ---- Numbers ---------------------------------------------------------- */
 
@@ -64,13 +58,14 @@ static void operands_draw(operands *o, int kind, int turn)
     }
 }
 
-/* Two runs of one and two steps, rows side by side. */
+/* Two runs of one and two steps, rows side by side; in registers that another product has left. */
 static void multiply(const dt_tile_backend *w, const operands *o, bool fresh, int rows, float *sums)
 {
     const dt_tile_run run[] = {{o->a, o->b, DT_TILE, AREA, 1},
                                {o->a + AREA, o->b + AREA, DT_TILE, AREA, STEPS - 1}};
-    memcpy(sums, o->old, sizeof o->old);
     w->begin();
+    w->multiply(sums, run, 1, rows, true, NULL);
+    memcpy(sums, o->old, sizeof o->old);
     w->multiply(sums, run, 2, rows, fresh, NULL);
     w->end();
 }
@@ -84,7 +79,7 @@ static void test_products(void **state)
 
     (void)state;
     for (int w = 1; w < TILE_BACKENDS; w++) {
-        if (tile_backends[w] == &dt_tile_backend_dot || !backend_runs(tile_backends[w]))
+        if (tile_backends[w] == &dt_tile_backend_dot || !tile_backend_runs(tile_backends[w]))
             continue;
         for (int kind = 0; kind < KINDS; kind++)
             for (int turn = 0; turn < 12; turn++) {
@@ -114,7 +109,7 @@ static void test_definition(void **state)
 
     (void)state;
     for (int w = 0; w < TILE_BACKENDS; w++) {
-        if (tile_backends[w] == &dt_tile_backend_dot || !backend_runs(tile_backends[w]))
+        if (tile_backends[w] == &dt_tile_backend_dot || !tile_backend_runs(tile_backends[w]))
             continue;
         memset(&o, 0, sizeof o);
         for (int i = 0; i < DT_TILE; i++) /* column 0 of all pairs */
@@ -131,6 +126,61 @@ static void test_definition(void **state)
     }
 }
 
+#if defined(__x86_64__)
+/* Each instruction of backend_amx.c with each fault: other sums, or sums as they should be. */
+static void test_faults(void **state)
+{
+    static operands o;
+    _Alignas(64) float want[2][AREA], got[AREA];
+    int found = 0;
+
+    (void)state;
+    tile_trap_arm();
+    operands_draw(&o, USUAL, 3);
+    for (int fresh = 0; fresh < 2; fresh++)
+        multiply(&dt_tile_backend_plain, &o, fresh, DT_TILE, want[fresh]);
+    for (int fault = 0; fault < TILE_AMX_FAULTS * TILE_AMX_LINES; fault++) {
+        bool same = true;
+        tile_amx_fault = fault, tile_amx_faulty = false;
+        for (int fresh = 0; fresh < 2; fresh++) {
+            multiply(&tile_amx_backend, &o, fresh, DT_TILE, got);
+            same &= memcmp(got, want[fresh], sizeof got) == 0;
+        }
+        if (same == tile_amx_faulty)
+            fail_msg("backend_amx.c:%d, kind %d: %s", fault / TILE_AMX_FAULTS,
+                     fault % TILE_AMX_FAULTS, same ? "not found" : "no fault, but other sums");
+        found += tile_amx_faulty;
+    }
+    tile_amx_fault = 0;
+    assert_int_equal(found, 4 + 8 * 2 + 4 * 3 + 4 * 2); /* zero, load, product, store */
+}
+
+/* No instruction, or one that the tiles do not allow: the end, with AMX as without. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 4; what++) {
+        int status = 0;
+        fflush(NULL);
+        const pid_t child = fork();
+        if (child == 0) {
+            static uint8_t config[64] = {[16] = 64, [18] = 64, [20] = 64, [48] = 16, 16, 15};
+            signal(SIGILL, SIG_DFL), signal(SIGSEGV, SIG_DFL);
+            tile_trap_arm();
+            config[0] = what == 2 ? 2 : 1; /* there is no palette 2 */
+            if (what == 0)
+                __asm__ volatile("ud2");
+            if (what > 1)
+                __asm__ volatile("ldtilecfg %0" ::"m"(config));
+            __asm__ volatile("tdpbf16ps %tmm2, %tmm1, %tmm0"); /* tiles that do not fit, or none */
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+    }
+}
+#endif
+
 /* ---- One chain: VDPBF16PS ---------------------------------------------------------- */
 
 /* Against double: |error| is at most some units in the last place of the sum of magnitudes. */
@@ -141,7 +191,7 @@ static void test_dot(void **state)
     _Alignas(64) float got[AREA];
 
     (void)state;
-    if (!backend_runs(&dt_tile_backend_dot))
+    if (!tile_backend_runs(&dt_tile_backend_dot))
         return;
     for (int turn = 0; turn < 6; turn++) {
         operands_draw(&o, turn % 2 ? CANCEL : USUAL, turn);
@@ -273,7 +323,7 @@ static void test_operands(void **state)
     (void)state;
     operands_draw(&o, ANY, 1);
     for (int w = 1; w < TILE_BACKENDS; w++) {
-        if (!backend_runs(tile_backends[w]))
+        if (!tile_backend_runs(tile_backends[w]))
             continue;
         const dt_tile_backend *backend = tile_backends[w], *plain = &dt_tile_backend_plain;
         plain->transpose(o.a, want), backend->transpose(o.a, got);
@@ -313,7 +363,7 @@ static void test_results(void **state)
             if (!isfinite(bias[i])) /* which NaN an addition gives is not promised */
                 bias[i] = 1;
         for (int w = 1; w < TILE_BACKENDS; w++) {
-            if (tile_backends[w] == &dt_tile_backend_dot || !backend_runs(tile_backends[w]))
+            if (tile_backends[w] == &dt_tile_backend_dot || !tile_backend_runs(tile_backends[w]))
                 continue;
             for (int turn = 0; turn < 64; turn++) {
                 const dt_tile_run run = {o.a, o.b, DT_TILE, AREA, 1 + turn % STEPS};
@@ -363,6 +413,8 @@ int main(void)
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_dot),
 #if defined(__x86_64__)
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_float_products),
         cmocka_unit_test(test_float_packing),
 #endif
