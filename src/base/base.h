@@ -52,7 +52,7 @@ typedef enum dt_status {
 int dt_status_exit_code(dt_status s);
 const char *dt_status_text(dt_status s);
 
-/* Record the first cause of a failure in this thread, for `return`: file, place, value, remedy. A
+/* Record the first cause of a failure in this thread: file, place, value, remedy. Returns code. A
  * second call keeps the first record. Nothing is printed here: eight ranks that read the same bad
  * file print one message, by dt_comm_agree (dist.h) or main. */
 dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt, ...)
@@ -293,7 +293,7 @@ void dt_digest_text(dt_digest d, char out[DT_DIGEST_CHARS]);
 /* Files and folders that are on disk when a call returns; the order of calls is the caller's. */
 
 /* Where a file goes. It is written under a temporary name beside it and renamed when it is whole
- * and synced: at any moment `name` is the whole new file or what was there before. Neither is ever
+ * and synced: at any moment `name` is the whole new file or what was there before. Nothing is
  * written through a link or into a file that exists. */
 typedef struct dt_target {
     int folder;        /* a descriptor, or AT_FDCWD */
@@ -373,7 +373,7 @@ static inline dt_moment dt_moment_merge(dt_moment a, dt_moment b)
 /* ---- Numbers as text ---------------------------------------------------------------- */
 
 /* The decimal number that `text` begins with, no blanks, 0x10, inf or nan; *end is what follows.
- * False: there is none, or it is out of range; subnormal reals are. */
+ * False: there is none, or it is out of range, as a subnormal is. */
 bool dt_whole_parse(const char *text, const char **end, int64_t *value);
 bool dt_real_parse(const char *text, const char **end, double *value);
 /* x; a NaN without its sign, which printf would show. */
@@ -437,7 +437,7 @@ typedef enum dt_isa {
 } dt_isa;
 const char *dt_isa_name(dt_isa isa);
 bool dt_isa_parse(const char *name, dt_isa *isa); /* false: unknown */
-/* Best set of this CPU and kernel, lowered by dt_isa_limit and by ONEDNN_MAX_CPU_ISA, so that one
+/* Best set of this CPU and system, lowered by dt_isa_limit and by ONEDNN_MAX_CPU_ISA, so that one
  * variable caps oneDNN and our own loops. */
 dt_isa dt_isa_current(void);
 /* Lower what dt_isa_current answers; call before any model is made. */

@@ -1,12 +1,13 @@
-/* check.h - checks that run always (docs/checks.md); the public header of src/check.
+/* check.h - checks for wrong bits while a run is on (docs/checks.md); the public header of
+ * src/check.
  *
  * Every --check-every steps, before the update:
  *   replicas  every copy of weights, momentum and running statistics is compared across ranks
  *             (across nodes where a node shares one copy): finds a wrong bit of any age
  *   guard    a copy that has no other (one rank, or one node that shares) is hashed after each
  *            update: finds bits that went wrong since
- *   packed    the packed copies are compared with the master weights packed anew: finds what guard
- *             finds
+ *   packed    the packed copies are compared with the master weights packed anew: finds the same
+ *             there
  * Every --replay-every steps, before the update, another rank runs one shard again:
  *   replay    the bits of its loss and of every tensor of its gradient
  * --flip makes what they look for. Steps count from 1 over the whole run, so that nothing

@@ -12,8 +12,8 @@
 
 /* ---- Commands -------------------------------------------------------------------- */
 
-/* A command is a dt_command_<name>, in a file cmd_<name>.c of its own, with its like in
- * cmd_network.c, or in cmd_calls.c if it is one call; and a row here: name, what --help says. */
+/* A command is a dt_command_<name>, in a file cmd_<name>.c, with others of its kind in one
+ * (cmd_network.c), or in cmd_calls.c if it is one call; and a row here: name, --help. */
 #define DT_COMMAND_LIST(X)                                                                         \
     X(train, "train a network (the default)")                                                      \
     X(eval, "loss and accuracy of a saved model on the test images")                               \

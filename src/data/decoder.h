@@ -39,8 +39,8 @@ void dt_decoder_confine(void);
 
 /* ---- What stb_image does not check (picture.c) -------------------------------------- */
 
-/* stb_image (2.27 to 2.30) refuses most damage itself. Checked before is what it takes and should
- * not, because its behaviour is undefined or because it makes up what the file does not have:
+/* stb_image (2.27 to 2.30) refuses most damage itself. Checked before is what it should refuse and
+ * does not: it then has undefined behaviour, or makes up what the file lacks:
  *   PNG   checksums, which it ignores; bits per sample that a colour type does not have; an empty
  *         first IDAT chunk, which it copies to a null pointer
  *   JPEG  a Huffman table of more than 256 codes, which it writes beyond its own; files that end

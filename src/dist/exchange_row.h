@@ -14,8 +14,8 @@
 typedef struct dt_exchange_row {
     const char *name;
     bool exact; /* it adds in the order of the tree */
-    /* Whether a node's ranks work in one another's memory if they can share it; all nodes have
-     * equally many ranks then. NULL: they do not. */
+    /* Whether a node's ranks work in one another's memory where it can be shared; all nodes then
+     * have equally many. NULL: no. */
     bool (*shares)(const dt_exchange *x);
     bool only_shared; /* it declines if they cannot */
     /* Floats that the row's buffers on that rank take, besides the slots. Optional. */
@@ -122,7 +122,7 @@ void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at);
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
 
 /* For rows in which rank 0 gathers a tensor's partial sums in the order of the fold's operands. The
- * first tells the floats of x->extra, where they go; the second adds all to its own in x->sum. */
+ * first: the floats of x->extra that they take; the second: x->sum = they and rank 0's own. */
 size_t dt_exchange_star_extra(const dt_exchange *x, int rank);
 void dt_exchange_star_sum(dt_exchange *x, dt_span tensor);
 

@@ -71,7 +71,7 @@ typedef struct dt_operand {
 
 enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 KiB of cache */
 /* result[root] [count] = the fold over operand [operands][count], which are only read. A result may
- * be an operand of its own root (if it is the only one, not DT_LEAF_HALF) or of an earlier root.
+ * be an operand of its own root (but not its only one, of DT_LEAF_HALF) or of an earlier root.
  *   scratch  [depth * DT_FOLD_BYTES], 64-byte aligned */
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
                  void *const *result, size_t count, void *scratch);

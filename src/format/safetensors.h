@@ -36,7 +36,7 @@ typedef struct dt_tensor_type {
     unsigned bytes;
     float (*widen)(uint16_t bits); /* of 16 bits to float32; NULL: another size */
 } dt_tensor_type;
-/* The row of a name, NULL if there is none; rows compare by address, narrow ones first. */
+/* The row of a name, NULL if there is none; rows lie in one array, narrow ones first. */
 const dt_tensor_type *dt_tensor_type_find(const char *name);
 /* Bytes of a tensor; false on overflow. */
 bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,

@@ -23,7 +23,7 @@
 enum {
     DT_WINDOW_S = 120,     /* in which all hosts are to come, as in the Ascend tutorial */
     DT_PATIENCE_S = 11,    /* with a host that is silent: keep-alive's, see launch.c */
-    DT_PATIENCE_MS = 2000, /* between two looks at what nothing tells of */
+    DT_PATIENCE_MS = 2000, /* between looks at what wakes no poll */
     DT_NO_DAEMON = 255,    /* exit code of one that was not started or is lost, as ssh's */
 };
 /* In mpirun's environment, where hosts have met: the name of the agents' Unix socket, an abstract

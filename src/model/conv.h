@@ -7,7 +7,7 @@
 /* Weight of the given logical shape, then a bias of attr.out when attr.bias. */
 dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t *dim) DT_MUST_CHECK;
 /* Chooses and opens the kernels of the passes.
- *   in  image as the kernel sees it; a  kernel, stride, padding, bias of it */
+ *   in, a  image, and kernel, stride, padding, bias: as the kernel sees it */
 dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in,
                           const dt_attr *a) DT_MUST_CHECK;
 dt_status dt_conv_forward(const dt_call *c) DT_MUST_CHECK;

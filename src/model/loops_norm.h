@@ -178,9 +178,10 @@ static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
     norm_strips(c, first, count, c->out, norm_apply_strip, type);
 }
 
-/* ---- Batch norm: backward ---------------------------------------------------------- dy' is dy
- * where the fused ReLU let it through. Where nothing was added before the ReLU, it is recomputed
- * from x by forward's operations: one tensor less to read, and the same answer. */
+/* ---- Batch norm: backward ---------------------------------------------------------------------
+ *
+ * dy' is dy where the fused ReLU let it through. If nothing was added before the ReLU, that is
+ * recomputed from x by forward's operations: one tensor less to read, and the same answer. */
 
 /* The largest number that is stored as zero: half of the smallest bf16, since the tie rounds to
  * zero. */
@@ -265,8 +266,8 @@ static inline void norm_join(const norm_gradient *n, int64_t first, int64_t coun
     }
 }
 
-/* What comes before the sums of some rows: dy' in the other summand's gradient, which the sums then
- * read, or prefetches of large tensors. */
+/* Before the sums of some rows: dy' is written as the other summand's gradient, which they read, or
+ * large tensors are prefetched. */
 static inline void norm_group_before(const norm_gradient *n, int64_t row, int64_t rows,
                                      int64_t channels, dt_dtype type)
 {

@@ -15,7 +15,7 @@
 
 /* ---- Definition --------------------------------------------------------------------- */
 
-/* Batch-norm and image sizes are the network's; classes come from the data source. */
+/* Batch norm's constants are the network's, classes the data source's. */
 typedef struct dt_net_spec {
     const char *net;     /* "resnet50", "vgg11" */
     const char *variant; /* resnet50: "mindspore", "torchvision"; vgg11 ignores it */
@@ -141,8 +141,8 @@ size_t dt_model_largest_pack(const dt_model *m);
 /* The first packed copy of parameter `param` [*bytes], NULL if it has none (before dt_model_bind:
  * no memory yet). For damaging it. */
 void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes);
-/* running = (1 - momentum) * running + momentum * batch with the network's momentum
- * (PyTorch's sense), the variance unbiased: m2 / (count - 1), count 1 as it is.
+/* running = (1 - momentum) * running + momentum * batch with the network's momentum (PyTorch's
+ * sense), the variance unbiased: m2 / max(count - 1, 1).
  *   moments  [dt_net_norm_channels], pooled over all shards */
 void dt_model_update_running(dt_model *m, const dt_moment *moments);
 /* XXH3-128 of the master weights by dt_hash_slab. */
@@ -175,7 +175,7 @@ size_t dt_plan_row_count(const dt_plan *p);
 void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);
 
 /* Forward, and backward's two halves: the gradient of the input, and that of the weights of
- * convolutions and linear layers. All of other operations' backward is DT_PASS_DATA. */
+ * convolutions and linear layers. Other operations' whole backward is DT_PASS_DATA. */
 typedef enum dt_pass { DT_PASS_FORWARD, DT_PASS_DATA, DT_PASS_WEIGHTS, DT_PASS_COUNT } dt_pass;
 /* The least that a pass of row i has to do for the plan's batch; all 0: there is no such pass. */
 typedef struct dt_work {
@@ -274,9 +274,8 @@ typedef struct dt_wave {
  *   result   [count] */
 dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
                           dt_result *result) DT_MUST_CHECK;
-/* Backward passes; every sample's loss weighs 1 / divisor. Writes grad, never adds. A
- * parameter's gradient is the shard's part of it: the sum over shards is the gradient of the
- * loss with the shared statistics.
+/* Backward passes; every sample's loss weighs 1 / divisor. Writes grad, never adds. It is the
+ * shard's part: the sum over shards is the gradient of the loss with the shared statistics.
  *   divisor   images of the global batch, for the mean over it
  *   grad      [count] of dt_net_slab_floats each, 64-byte aligned; left untouched: padding between
  *             tensors, and all of a shard without images

@@ -1,7 +1,7 @@
 /* op.h - how to be an operation; private to src/model.
  *
  * Write one file op_<name>.c that defines dt_op_<name>, add one row to DT_OP_LIST and
- * one case to tests/grad/cases.c. Nothing else changes. */
+ * one case to tests/grad/cases.c, its naive form to tests/support/naive_op.h. */
 #ifndef DT_OP_H
 #define DT_OP_H
 #include "model.h"
@@ -16,13 +16,13 @@ static inline int64_t dt_shape_count(const dt_shape *s)
 
 /* All operations share one attribute struct; fields that an operation does not read are zero. */
 typedef struct dt_attr {
-    int64_t out;         /* output channels */
-    int kernel[2];       /* height, width */
-    int stride[2];       /* height, width */
-    int pad[4];          /* top, left, bottom, right */
-    bool bias;           /* conv2d, linear */
-    bool relu, add;      /* batchnorm: then ReLU; before it, in[1] is added (add only with relu) */
-    float eps, momentum; /* batchnorm; momentum in PyTorch's sense */
+    int64_t out;                        /* output channels */
+    int kernel[2];                      /* height, width */
+    int stride[2];                      /* height, width */
+    int pad[4];                         /* top, left, bottom, right */
+    bool bias;                          /* conv2d, linear */
+    bool relu, add;                     /* batchnorm: in[1] is added (only with relu), then ReLU */
+    float eps, momentum;                /* batchnorm; momentum in PyTorch's sense */
     float init_weight[2], init_bias[2]; /* conv2d, linear: U(lo, hi); lo == hi > 0:
                                               normal with that standard deviation */
     float init_gamma[2];                /* batchnorm: U(lo, hi); lo == hi: constant */

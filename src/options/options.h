@@ -20,7 +20,7 @@ typedef enum dt_option_scope {
     DT_SCOPE_RESULT, /* the result's bits */
     DT_SCOPE_LENGTH, /* where the run ends */
     DT_SCOPE_HOW,    /* neither; a resumed run keeps it, like those above */
-    DT_SCOPE_HERE,   /* this start, its place and its machine: from here on nothing is kept */
+    DT_SCOPE_HERE,   /* this start, its place and its machine; not kept, like all below */
     DT_SCOPE_COMMAND /* other commands; training refuses it */
 } dt_option_scope;
 
@@ -283,11 +283,11 @@ const dt_option_row *dt_option_nearest(const char *name);
 /* Whether `word` is one of `words`, which have a space before each. Local. */
 bool dt_words_have(const char *words, const char *word);
 
-/* Check options against each other and resolve them to the pair (global_batch, shards), the
- * only two of the four that a run reads: batch and accum become auto, so that saved options
- * give the same bits on any number of ranks. A given global_batch is taken as it is. A second
- * call changes nothing. DT_CONFIG: world > shards; shards and accum that contradict each
- * other; no batch at all. Local, equal on all ranks. */
+/* Check options against each other and resolve batch, accum, global_batch and shards to the last
+ * two, which a run reads; the others become auto, so that saved options give the same bits on any
+ * number of ranks. A given global_batch is taken as it is. A second call changes nothing.
+ * DT_CONFIG: world > shards; shards and accum that contradict each other; no batch at all. Local,
+ * equal on all ranks. */
 dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
 /* All options by group as a configuration file: --config reads exactly these back. Local. */
 void dt_options_yaml(FILE *f, const dt_options *o);

@@ -94,8 +94,8 @@ void dt_checkpoint_close(dt_checkpoint *c); /* NULL is allowed */
 /* Whether a folder is a checkpoint, whole or torn, which may lack any of its files; not a run. */
 bool dt_checkpoint_is(const dt_folder *f);
 
-/* Whether it can be loaded into memory that is taken for it, of the network that its model names,
- * or that `given` (or NULL) means. Errors as dt_checkpoint_load. */
+/* Whether it loads (into memory taken for that) as the network that its model names, or that
+ * `given` means if not NULL. Errors as dt_checkpoint_load. */
 dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given) DT_MUST_CHECK;
 /* The note that says which state of a run is the newest. */
 void dt_newest_note(const char *run, const char *path, int64_t step);

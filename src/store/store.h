@@ -107,8 +107,8 @@ dt_status dt_checkpoint_save(const dt_rundir *run, const dt_snapshot *s, int met
  * --keep-best do not hold on to: all are renamed to .trash-*, the folder synced, and only then
  * unlinked. What is newer, and what is not a whole checkpoint by its MANIFEST and sizes, neither
  * counts nor is touched. Leftover .tmp-step-* and .trash-step-* go too, so no save may be under
- * way. DT_IO. Finite weights can still give a loss that is not finite: the step or test after a
- * checkpoint proves it. While the newest is not proved, the one before stays too. */
+ * way. DT_IO. Finite weights can give a loss that is not: a finite one in the next step or test
+ * proves a checkpoint. While the newest is not proved, the one before stays too. */
 typedef struct dt_keep {
     int64_t last, every;
     bool best, unproved; /* unproved: the newest */
@@ -125,8 +125,8 @@ dt_status dt_checkpoint_last(const char *run, char name[DT_CHECKPOINT_NAME],
 /* A checkpoint that is open to be read; its MANIFEST, state.json and sizes are checked. */
 typedef struct dt_checkpoint dt_checkpoint;
 const char *dt_checkpoint_path(const dt_checkpoint *c);
-/* What was saved with it, borrowed from c, as dt_checkpoint_plain makes it of what the run had: one
- * line of UTF-8. "data_digest", "class" or an option; NULL: that was not saved. */
+/* A text that was saved with it, borrowed from c: one line of UTF-8, made by dt_checkpoint_plain.
+ * "data_digest", "class" or an option; NULL: that was not saved. */
 const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name);
 const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS]);
 
@@ -145,7 +145,7 @@ typedef struct dt_take {
     int64_t first, end;
     dt_status (*take)(void *context, const dt_checkpoint *c);
     /* What becomes of a failure, or of DT_DECLINED by `take`; DT_OK: the search continues. NULL: a
-     * checkpoint that is not valid is reported by a warning and skipped, others end the search. */
+     * checkpoint that is not valid is skipped with a warning, other failures end the search. */
     dt_status (*judge)(void *context, dt_status st);
     void *context;
 } dt_take;

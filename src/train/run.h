@@ -75,8 +75,7 @@ typedef struct dt_run {
     dt_exchange *exchange;
     dt_reduce *loss_tree, *moment_tree;
     dt_lockstep *lockstep; /* NULL: bn_group is 0 */
-    double sample_weight;  /* of a sample's loss, times the global batch: 1, or S for --reduce
-                            * sum */
+    double sample_weight;  /* a sample weighs this / global batch: 1, or S for --reduce sum */
     dt_optim optim;
     dt_checks *checks; /* owned; NULL: none are on */
     dt_schedule schedule;
@@ -106,7 +105,7 @@ static inline dt_isa dt_run_isa(const dt_run *r)
 }
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_weights dt_run_weights(const dt_run *r);
-/* dt_newest_model by rank 0 for all: each rank could find another one, of a run that still trains.
+/* dt_newest_model by rank 0 for all: where a run still trains, ranks could find different ones.
  * Agreed. Collective. */
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* Weights and running statistics from the model `path`, compared across ranks; without `head` all

@@ -43,15 +43,15 @@ typedef struct dt_watch_view {
     bool runs;        /* its process does: its own monitor was heard */
     bool waits;       /* for other ranks */
     double still_s;   /* since its last change, or since it waits, or since it was heard */
-    double allowed_s; /* what it took before between two changes; in waiting, for a step; where it
-                       * does not run, until others of its node would tell */
+    double allowed_s; /* usual for that: longest between two changes; if it waits, a step; if it
+                       * does not run, till others of its node would tell */
 } dt_watch_view;
 
 /* A rank is late if it does not run, or if it neither waits nor changes its place for longer than
- * `warn_s` beyond what it took before; it counts where others wait for half as long, or there are
- * no others. If no rank is late and all wait for that long, and for DT_WATCH_HEARD_S more, in
- * which a rank that does not run would show, the run cannot continue.
- * Source: the stall inspector of Horovod asks who has not come; here all say where they are. */
+ * `warn_s` beyond what it took before; it is named if others wait for warn_s / 2, or there are
+ * none. If none is late and all wait for that long and DT_WATCH_HEARD_S more (one that does not run
+ * would have shown), the run cannot continue. Source: the stall inspector of Horovod asks who has
+ * not come; here all say where they are. */
 typedef struct dt_watch_verdict {
     enum { DT_WATCH_FINE, DT_WATCH_LATE, DT_WATCH_ALL_WAIT } kind;
     int rank;       /* the one that is late for longest, or that waits for longest */
@@ -84,7 +84,7 @@ struct dt_watch {
     double next_s;         /* of stillness, when it is said again */
 
     int socket;                 /* -1: one node */
-    struct sockaddr_in *leader; /* [world] of a node's first rank: who spoke for the node last */
+    struct sockaddr_in *leader; /* [world] at a node's first rank: who spoke for it last */
     int64_t *sent;              /* [world] the last message about each rank */
 
     int file;   /* `progress`, on rank 0's node; -1: there is none */
