@@ -131,6 +131,14 @@ dt_status dt_conv_data(const dt_call *c)
     return data->kernel ? data->kernel->run(data->state, &a) : DT_OK;
 }
 
+int dt_conv_units(const dt_step *s, dt_pass pass, dt_unit *unit, dt_unit *alone)
+{
+    const conv_state *v = s->state;
+    const conv_pass *p = &v->pass[pass];
+
+    return p->kernel && p->kernel->units ? p->kernel->units(p->state, unit, alone) : 0;
+}
+
 void dt_conv_destroy(dt_step *s)
 {
     conv_state *v = s->state;

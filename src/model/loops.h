@@ -15,10 +15,10 @@ typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
 
 #define DT_LOOP_LIST(X)       /* name: item */                                                     \
     X(fork_backward)          /* element */                                                        \
-    X(norm_moments)           /* part of the rows, see dt_norm_plan */                             \
+    X(norm_moments)           /* block of rows, see dt_norm_plan */                                \
     X(norm_merge)             /* channel */                                                        \
     X(norm_apply)             /* row */                                                            \
-    X(norm_sums)              /* part of the rows */                                               \
+    X(norm_sums)              /* block of rows */                                                  \
     X(norm_total)             /* channel */                                                        \
     X(norm_data)              /* row */                                                            \
     X(maxpool_forward)        /* output row */                                                     \
@@ -38,24 +38,28 @@ extern const dt_loops dt_loops_portable, dt_loops_avx2, dt_loops_avx512;
 const dt_loops *dt_loops_current(void);
 /* dt_op.prepare of operations that only have to name their loops. */
 dt_status dt_loops_prepare(dt_step *s, dt_model *m);
-/* All items, cut into chunks of `grain` that the step's threads share; no threads are
- * woken for a single chunk. */
+/* All items: neighbouring ones, at least `grain` (the last fewer), for each of the step's
+ * threads; no threads are woken for a single one. */
 void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain);
 /* Items are the output's elements. */
 void dt_loop_elements(const dt_call *c, dt_loop loop);
 /* Items are rows, each about `row_elements` of work. */
 void dt_loop_rows(const dt_call *c, dt_loop loop, int64_t rows, int64_t row_elements);
+/* dt_op.sweeps of one loop over lines of the image: of the output forward, of the input
+ * backward. */
+int dt_sweeps_rows(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep);
 
 /* ---- Batch norm ----------------------------------------------------------------- */
 
-/* Rows (images x pixels) are cut into blocks that stay in the second-level cache,
- * blocks into parts for threads; both follow from the shape alone. Inside a block sums
- * are float32 over at most 512 rows, across blocks float64 in block order. */
+/* Rows (images x pixels) are cut into blocks that stay in the second-level cache, what threads
+ * take; blocks into parts. Both follow from the shape alone. Inside a block sums are float32 over
+ * at most 512 rows, across blocks float64 in block order, then in the order of parts. */
 enum {
     DT_NORM_PARTS = 32,
     DT_NORM_ROWS = 512,
     DT_NORM_ELEMENTS = 1 << 16,
     DT_NORM_WIDE = 512,
+    DT_NORM_MERGED = 16, /* channels whose sums a thread adds up, at least */
     DT_NORM_COEFS = 5
 };
 typedef struct dt_norm_plan {
@@ -71,23 +75,27 @@ static inline dt_norm_plan dt_norm_plan_of(const dt_shape *s)
     p.parts = DT_MIN(p.blocks, DT_NORM_PARTS);
     return p;
 }
-/* First row of a part; part `parts` starts at the end. */
+/* First block of a part; part `parts` starts at the end. */
 static inline int64_t dt_norm_part(const dt_norm_plan *p, int64_t part)
 {
-    const int64_t row = p->blocks * part / p->parts * p->block;
-    return DT_MIN(row, p->rows);
+    return p->blocks * part / p->parts;
+}
+/* First row of a block. */
+static inline int64_t dt_norm_row(const dt_norm_plan *p, int64_t block)
+{
+    return DT_MIN(block * p->block, p->rows);
 }
 
 /* The areas of a call; a vector has `stride` elements, channels rounded up to 16.
  *   saved    mean, inverse standard deviation: float32
- *   scratch  each part: two vectors of float64, four of float32; then the coefficients,
- *            float32. Merging leaves the sums of all rows in part 0.
+ *   scratch  two vectors of float64, over all rows; of each block three of float32; then the
+ *            coefficients, float32.
  * Coefficients of few channels are repeated to `wide` elements: as many whole pixels as go into
  * DT_NORM_WIDE, so that a loop over channels is a long one. */
 typedef struct dt_norm_area {
     dt_norm_plan plan;
     int64_t stride, wide;
-    double *part;
+    double *sum;
     float *shift; /* subtracted from x: the mean */
     float *scale; /* gamma / std */
     float *beta;
@@ -109,34 +117,34 @@ static inline size_t dt_norm_saved_bytes(const dt_norm_plan *p)
 }
 static inline size_t dt_norm_scratch_bytes(const dt_norm_plan *p)
 {
-    return (size_t)(dt_norm_stride(p->channels) * 4 * p->parts) * sizeof(double) +
+    return (size_t)dt_norm_stride(p->channels) *
+               (2 * sizeof(double) + 3 * (size_t)p->blocks * sizeof(float)) +
            (size_t)dt_norm_stride(dt_norm_wide(p)) * DT_NORM_COEFS * sizeof(float);
 }
 static inline dt_norm_area dt_norm_area_of(const dt_call *c)
 {
     const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
     const int64_t stride = dt_norm_stride(p.channels), each = dt_norm_stride(dt_norm_wide(&p));
-    double *part = c->scratch;
-    float *coef = (float *)(part + 4 * stride * p.parts);
+    double *sum = c->scratch;
+    float *coef = (float *)(sum + 2 * stride) + 3 * stride * p.blocks;
     return (dt_norm_area){.plan = p,
                           .stride = stride,
                           .wide = dt_norm_wide(&p),
-                          .part = part,
+                          .sum = sum,
                           .shift = coef,
                           .scale = coef + each,
                           .beta = coef + 2 * each,
                           .center = coef + 3 * each,
                           .slope = coef + 4 * each};
 }
-/* k = 0, 1: the float64 vectors; mean and m2, or the sums of dy' and of dy' (x - mean).
- */
-static inline double *dt_norm_sum(const dt_norm_area *a, int64_t part, int k)
+/* k = 0, 1: the float64 vectors; mean and m2, or the sums of dy' and of dy' (x - mean). */
+static inline double *dt_norm_sum(const dt_norm_area *a, int k)
 {
-    return a->part + (4 * part + k) * a->stride;
+    return a->sum + k * a->stride;
 }
-/* k = 0..3: the float32 vectors, for the block at hand. */
-static inline float *dt_norm_work(const dt_norm_area *a, int64_t part, int k)
+/* k = 0..2: the float32 vectors of a block. */
+static inline float *dt_norm_work(const dt_norm_area *a, int64_t block, int k)
 {
-    return (float *)(a->part + (4 * part + 2) * a->stride) + k * a->stride;
+    return (float *)(a->sum + 2 * a->stride) + (3 * block + k) * a->stride;
 }
 #endif

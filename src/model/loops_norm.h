@@ -95,17 +95,39 @@ static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t coun
 {
     const dt_norm_area a = dt_norm_area_of(c);
 
-    for (int64_t part = first; part < first + count; part++) {
-        const int64_t begin = dt_norm_part(&a.plan, part), end = dt_norm_part(&a.plan, part + 1);
-        double *mean = dt_norm_sum(&a, part, 0), *m2 = dt_norm_sum(&a, part, 1);
-        float *const work[3] = {dt_norm_work(&a, part, 0), dt_norm_work(&a, part, 1),
-                                dt_norm_work(&a, part, 2)};
-        memset(mean, 0, (size_t)a.plan.channels * sizeof *mean);
-        memset(m2, 0, (size_t)a.plan.channels * sizeof *m2);
-        for (int64_t row = begin; row < end; row += a.plan.block) {
-            const int64_t rows = DT_MIN(end - row, a.plan.block);
-            norm_block_sums(c, row, rows, work, type);
-            norm_fold(mean, m2, work, (double)(row - begin), (double)rows, a.plan.channels);
+    for (int64_t block = first; block < first + count; block++) {
+        const int64_t row = dt_norm_row(&a.plan, block);
+        float *const work[3] = {dt_norm_work(&a, block, 0), dt_norm_work(&a, block, 1),
+                                dt_norm_work(&a, block, 2)};
+        norm_block_sums(c, row, dt_norm_row(&a.plan, block + 1) - row, work, type);
+    }
+}
+
+/* Up to NORM_LANES channels from `at` on. */
+enum { NORM_LANES = 64 };
+static inline void norm_merge_lanes(const dt_norm_area *a, int64_t at, int64_t lanes)
+{
+    double *restrict mean = dt_norm_sum(a, 0) + at, *restrict m2 = dt_norm_sum(a, 1) + at;
+
+    for (int64_t part = 0; part < a->plan.parts; part++) {
+        const int64_t begin = dt_norm_part(&a->plan, part), end = dt_norm_part(&a->plan, part + 1);
+        const double before = (double)dt_norm_row(&a->plan, begin);
+        const double n = (double)dt_norm_row(&a->plan, end) - before;
+        double part_mean[NORM_LANES] = {0}, part_m2[NORM_LANES] = {0};
+        for (int64_t b = begin; b < end; b++) {
+            float *const work[3] = {dt_norm_work(a, b, 0) + at, dt_norm_work(a, b, 1) + at,
+                                    dt_norm_work(a, b, 2) + at};
+            const double row = (double)dt_norm_row(&a->plan, b);
+            norm_fold(part_mean, part_m2, work, row - before,
+                      (double)dt_norm_row(&a->plan, b + 1) - row, lanes);
+        }
+#pragma omp simd
+        for (int64_t i = 0; i < lanes; i++) {
+            const dt_moment one = {n, part_mean[i], part_m2[i]};
+            const dt_moment all =
+                part ? dt_moment_merge((dt_moment){before, mean[i], m2[i]}, one) : one;
+            mean[i] = all.mean;
+            m2[i] = all.m2;
         }
     }
 }
@@ -113,22 +135,10 @@ static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t coun
 static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_area a = dt_norm_area_of(c);
-    double *restrict mean = dt_norm_sum(&a, 0, 0), *restrict m2 = dt_norm_sum(&a, 0, 1);
 
     (void)type;
-    for (int64_t part = 1; part < a.plan.parts; part++) {
-        const double *restrict part_mean = dt_norm_sum(&a, part, 0);
-        const double *restrict part_m2 = dt_norm_sum(&a, part, 1);
-        const int64_t begin = dt_norm_part(&a.plan, part), end = dt_norm_part(&a.plan, part + 1);
-        const double before = (double)begin, n = (double)(end - begin);
-#pragma omp simd
-        for (int64_t i = first; i < first + count; i++) {
-            const dt_moment all = dt_moment_merge((dt_moment){before, mean[i], m2[i]},
-                                                  (dt_moment){n, part_mean[i], part_m2[i]});
-            mean[i] = all.mean;
-            m2[i] = all.m2;
-        }
-    }
+    for (int64_t at = first, left; (left = first + count - at) > 0; at += NORM_LANES)
+        norm_merge_lanes(&a, at, DT_MIN(left, NORM_LANES));
 }
 
 /* The n elements from `at` on, whose coefficients begin at `k`. */
@@ -315,17 +325,10 @@ static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, 
                              .large = strip_large(&c->step->out_shape, type),
                              .gate = c->step->attr.relu && !summand};
 
-    for (int64_t part = first; part < first + count; part++) {
-        const int64_t begin = dt_norm_part(&a.plan, part), end = dt_norm_part(&a.plan, part + 1);
-        float *const work[2] = {dt_norm_work(&a, part, 0), dt_norm_work(&a, part, 1)};
-        for (int k = 0; k < 2; k++)
-            memset(dt_norm_sum(&a, part, k), 0, (size_t)a.plan.channels * sizeof(double));
-        for (int64_t row = begin; row < end; row += a.plan.block) {
-            const int64_t stop = DT_MIN(end, row + a.plan.block);
-            norm_block_gradient(&n, row, stop, a.plan.channels, work, type);
-            for (int k = 0; k < 2; k++)
-                add_to_double(dt_norm_sum(&a, part, k), work[k], a.plan.channels);
-        }
+    for (int64_t block = first; block < first + count; block++) {
+        float *const work[2] = {dt_norm_work(&a, block, 0), dt_norm_work(&a, block, 1)};
+        norm_block_gradient(&n, dt_norm_row(&a.plan, block), dt_norm_row(&a.plan, block + 1),
+                            a.plan.channels, work, type);
     }
 }
 
@@ -334,13 +337,20 @@ static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count,
     const dt_norm_area a = dt_norm_area_of(c);
 
     (void)type;
-    for (int64_t part = 1; part < a.plan.parts; part++)
-        for (int k = 0; k < 2; k++) {
-            double *restrict to = dt_norm_sum(&a, 0, k);
-            const double *restrict from = dt_norm_sum(&a, part, k);
+    for (int k = 0; k < 2; k++)
+        for (int64_t at = first, lanes; at < first + count; at += lanes) {
+            double *restrict to = dt_norm_sum(&a, k) + at;
+            const int64_t left = first + count - at;
+            lanes = DT_MIN(left, NORM_LANES);
+            for (int64_t part = 0; part < a.plan.parts; part++) {
+                double sum[NORM_LANES] = {0};
+                for (int64_t b = dt_norm_part(&a.plan, part); b < dt_norm_part(&a.plan, part + 1);
+                     b++)
+                    add_to_double(sum, dt_norm_work(&a, b, k) + at, lanes);
 #pragma omp simd
-            for (int64_t i = first; i < first + count; i++)
-                to[i] += from[i];
+                for (int64_t i = 0; i < lanes; i++)
+                    to[i] = part ? to[i] + sum[i] : sum[i];
+            }
         }
 }
 

@@ -124,13 +124,11 @@ void dt_model_bind(dt_model *m, const dt_weights *weights, void *packed);
 /* Initial weights by the network's own initialisers, keyed by (seed, tensor); running
  * mean 0 and variance 1. Packs. */
 dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
-/* Refresh the packed copies of all tensors that intersect [first, first + count) floats
- * of the master slab. Call after every write to it. */
-void dt_model_pack(dt_model *m, size_t first, size_t count);
-/* The same for part `part` of `parts` of all copies, for ranks that share one set of copies: parts
- * have about as many bytes, and no copy is split. */
-void dt_model_pack_part(dt_model *m, int part, int parts);
-/* Pack that part again and compare all bytes with the copies in use.
+/* Refresh part `part` of `parts` of the packed copies, alike in bytes: call it after every write to
+ * the master weights, with other parts where ranks share one set of copies. */
+void dt_model_pack(dt_model *m, int part, int parts);
+/* Pack again the copies that lie in that part for the most, and compare all bytes with those in
+ * use.
  *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
  *   step     for the message
  *   returns  DT_CORRUPT naming tensor, layout and byte of the first copy that differs */
@@ -185,6 +183,18 @@ typedef struct dt_work {
     int64_t bytes; /* operands, packed weights too, read once, and results written once */
 } dt_work;
 dt_work dt_plan_work(const dt_plan *p, size_t i, dt_pass pass);
+
+/* How the plan's threads share a pass of row i. Times are modelled, for a core of some 500
+ * GFLOP/s in bf16 and 30 GB/s: what matters is how they compare. All 0: there is no such pass. */
+typedef struct dt_share {
+    int units;        /* threads that have something to do */
+    double alone_s;   /* one thread */
+    double longest_s; /* these threads, until the last one is done; packing twice included */
+    double again;     /* bytes read by more than one thread: what each but the first reads */
+} dt_share;
+dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass);
+/* Of a loop of so many seconds whose threads take at least `grain` items; 0: one takes all. */
+dt_share dt_share_loop(int64_t items, int64_t grain, double seconds, int threads);
 
 /* What `threads` threads of this process reach when all run at once: the best of several tries.
  * Processes that share a machine measure at the same moment. */

@@ -107,6 +107,13 @@ typedef struct dt_call {
 
 enum { DT_SAVE_IN0 = 1, DT_SAVE_IN1 = 2, DT_SAVE_OUT = 4 };
 
+/* A loop of a pass, as dt_share_loop wants it. */
+typedef struct dt_sweep {
+    int64_t items, grain;
+    double seconds;
+} dt_sweep;
+enum { DT_MAX_SWEEPS = 4 };
+
 struct dt_op {
     const char *name;
     unsigned saves; /* DT_SAVE_*: what backward reads again; drives liveness */
@@ -133,6 +140,9 @@ struct dt_op {
         dt_status (*backward_local)(const dt_call *c); /* local: double [2][c]; d_param */
         dt_status (*backward_shared)(const dt_call *c);
     } * sync;
+    /* Optional: one thread does it all. The loops of a pass that moves these bytes in `seconds`;
+     * returns how many there are. */
+    int (*sweeps)(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep);
     /* Optional. Multiply-accumulates of forward over the whole batch. */
     int64_t (*macs)(const dt_step *s);
 };
@@ -159,9 +169,11 @@ extern const dt_op *const dt_op_table[DT_OP_COUNT]; /* in net.c */
 /* A packed compute copy of parameter `param` (index into step->node->param). Equal
  * (tensor, layout) pairs of different plans share memory.
  *   layout  identifies bytes and order, e.g. "onednn bf16 Acdb16a ..."
- *   pack    copies master (slab order) to packed; context must live as long as the plan
+ *   pack    copies master (slab order) to what begins in bytes [first, end) of packed; what cannot
+ *           be divided is all of it, and begins at 0; context must live as long as the plan
  *   id_out  to be stored in step->pack[] */
-typedef void (*dt_pack_func)(const void *context, const float *master, void *packed);
+typedef void (*dt_pack_func)(const void *context, const float *master, void *packed, size_t first,
+                             size_t end);
 dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char *layout,
                             size_t bytes, dt_pack_func pack, const void *context,
                             int *id_out) DT_MUST_CHECK;

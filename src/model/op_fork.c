@@ -22,4 +22,5 @@ const dt_op dt_op_fork = {
     .prepare = dt_loops_prepare,
     .forward = fork_forward,
     .backward = fork_backward,
+    .sweeps = dt_sweeps_rows,
 };

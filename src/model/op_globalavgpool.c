@@ -27,10 +27,18 @@ static dt_status globalavgpool_backward(const dt_call *c)
     return DT_OK;
 }
 
+static int globalavgpool_sweeps(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep)
+{
+    (void)pass;
+    *sweep = (dt_sweep){s->in_shape[0].n, 1, seconds};
+    return 1;
+}
+
 const dt_op dt_op_globalavgpool = {
     .name = "globalavgpool",
     .infer = globalavgpool_infer,
     .prepare = dt_loops_prepare,
     .forward = globalavgpool_forward,
     .backward = globalavgpool_backward,
+    .sweeps = globalavgpool_sweeps,
 };

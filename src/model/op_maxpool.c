@@ -49,4 +49,5 @@ const dt_op dt_op_maxpool = {
     .prepare = maxpool_prepare,
     .forward = maxpool_forward,
     .backward = maxpool_backward,
+    .sweeps = dt_sweeps_rows,
 };

@@ -35,32 +35,25 @@ dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char
     return DT_OK;
 }
 
-static void model_pack_one(const dt_model *m, const dt_pack *p)
+static void pack_bytes(const dt_model *m, const dt_pack *p, char *to, size_t first, size_t end)
 {
-    p->pack(p->context, m->weights.master + m->net->param[p->param].offset, m->packed + p->offset);
+    p->pack(p->context, m->weights.master + m->net->param[p->param].offset, to, first, end);
 }
 
-void dt_model_pack(dt_model *m, size_t first, size_t count)
+/* Copies lie one behind the other: threads take as many bytes each, wherever tensors begin. */
+void dt_model_pack(dt_model *m, int part, int parts)
 {
-#pragma omp parallel for num_threads(m->opts.threads) schedule(dynamic)
-    for (int i = 0; i < m->packs; i++) {
-        const dt_param *w = &m->net->param[m->pack[i].param];
-        if (w->offset < first + count && first < w->offset + w->count)
-            model_pack_one(m, &m->pack[i]);
+    const int threads = m->opts.threads, units = parts * threads;
+
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int u = part * threads; u < (part + 1) * threads; u++) {
+        const size_t first = m->packed_bytes * (size_t)u / (size_t)units;
+        const size_t end = m->packed_bytes * (size_t)(u + 1) / (size_t)units;
+        for (const dt_pack *p = m->pack; p < m->pack + m->packs; p++)
+            if (p->offset < end && first < p->offset + p->bytes)
+                pack_bytes(m, p, m->packed + p->offset, DT_MAX(first, p->offset) - p->offset,
+                           DT_MIN(end - p->offset, p->bytes));
     }
-}
-
-int dt_pack_part(const dt_model *m, const dt_pack *p, int parts)
-{
-    return (int)((p->offset + p->bytes / 2) * (size_t)parts / m->packed_bytes);
-}
-
-void dt_model_pack_part(dt_model *m, int part, int parts)
-{
-#pragma omp parallel for num_threads(m->opts.threads) schedule(dynamic)
-    for (int i = 0; i < m->packs; i++)
-        if (dt_pack_part(m, &m->pack[i], parts) == part)
-            model_pack_one(m, &m->pack[i]);
 }
 
 size_t dt_model_packed_bytes(const dt_model *m)
@@ -90,10 +83,15 @@ void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes)
     return NULL;
 }
 
+static int pack_part(const dt_model *m, const dt_pack *p, int parts)
+{
+    return (int)((p->offset + p->bytes / 2) * (size_t)parts / m->packed_bytes);
+}
+
 static bool repack_one(const dt_model *m, const dt_pack *p, char *room)
 {
     memset(room, 0, p->bytes); /* as the slab was before its first packing */
-    p->pack(p->context, m->weights.master + m->net->param[p->param].offset, room);
+    pack_bytes(m, p, room, 0, p->bytes);
     return memcmp(room, m->packed + p->offset, p->bytes) == 0;
 }
 
@@ -123,7 +121,7 @@ dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int thre
 
 #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(min : bad)
     for (int i = 0; i < m->packs; i++)
-        if (dt_pack_part(m, &m->pack[i], parts) == part &&
+        if (pack_part(m, &m->pack[i], parts) == part &&
             !repack_one(m, &m->pack[i], (char *)room + (size_t)omp_get_thread_num() * each) &&
             i < bad)
             bad = i;

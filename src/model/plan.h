@@ -24,9 +24,6 @@ struct dt_model {
     size_t packed_bytes;
 };
 
-/* Which of `parts` a copy belongs to. */
-int dt_pack_part(const dt_model *m, const dt_pack *p, int parts);
-
 /* ---- Placement: offsets for things with lifetimes ------------------------------------- */
 
 typedef struct dt_block {

@@ -1,4 +1,6 @@
-/* plan_work.c - the least that a step's passes have to compute and to move. */
+/* plan_work.c - the least that a step's passes have to compute and to move, and how threads share
+ * it. */
+#include "conv.h"
 #include "plan.h"
 
 /* Pairs of an output and a kernel position along one axis that meet a pixel of the image. */
@@ -116,4 +118,59 @@ dt_work dt_plan_work(const dt_plan *p, size_t i, dt_pass pass)
     if (work.bytes > 0)
         work.flops = work_flops(&p->step[i]);
     return work;
+}
+
+/* ---- How threads share it ------------------------------------------------------------------- */
+
+enum { WORK_UNITS = 1024 }; /* --threads */
+
+dt_share dt_share_loop(int64_t items, int64_t grain, double seconds, int threads)
+{
+    const int64_t most = grain > 0 ? (items + grain - 1) / grain : 1;
+    const int64_t units = DT_MAX(1, DT_MIN(most, threads));
+    const double longest = (double)((items + units - 1) / units) / (double)DT_MAX(items, 1);
+
+    return (dt_share){(int)units, seconds, seconds * longest, 0};
+}
+
+static dt_share share_sweeps(const dt_step *s, dt_pass pass, double seconds)
+{
+    dt_sweep sweep[DT_MAX_SWEEPS] = {{1, 0, seconds}};
+    const int count = s->op->sweeps ? s->op->sweeps(s, pass, seconds, sweep) : 1;
+    dt_share all = {0};
+
+    for (int k = 0; k < count; k++) {
+        const dt_sweep *w = &sweep[k];
+        const dt_share one = dt_share_loop(w->items, w->grain, w->seconds, s->threads);
+        all.units = DT_MAX(all.units, one.units);
+        all.alone_s += one.alone_s;
+        all.longest_s += one.longest_s;
+    }
+    return all;
+}
+
+/* Of a kernel that says nothing: one thread. */
+static dt_share share_units(const dt_step *s, dt_pass pass, double seconds)
+{
+    dt_unit unit[WORK_UNITS], alone = {0};
+    const int units = s->threads > WORK_UNITS ? 0 : dt_conv_units(s, pass, unit, &alone);
+    dt_share share = {units, alone.seconds, 0, -alone.bytes};
+
+    for (int k = 0; k < units; k++) {
+        share.longest_s = DT_MAX(share.longest_s, unit[k].seconds);
+        share.again += unit[k].bytes;
+    }
+    share.again = DT_MAX(share.again, 0);
+    return units ? share : (dt_share){1, seconds, seconds, 0};
+}
+
+dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass)
+{
+    const double bytes_per_s = 30e9;
+    const dt_work work = dt_plan_work(p, i, pass);
+    const dt_step *s = &p->step[i];
+
+    if (work.bytes == 0)
+        return (dt_share){0};
+    return (s->op->weights ? share_units : share_sweeps)(s, pass, (double)work.bytes / bytes_per_s);
 }

@@ -58,7 +58,7 @@ dt_status dt_model_init(dt_model *m, uint32_t seed)
         m->weights.running_mean[c] = 0;
         m->weights.running_var[c] = 1;
     }
-    dt_model_pack(m, 0, net->slab_floats);
+    dt_model_pack(m, 0, 1);
     return DT_OK;
 }
 

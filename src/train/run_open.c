@@ -232,7 +232,7 @@ static dt_status load_model(dt_run *r, const char *path, bool head)
     const dt_weights state = dt_run_weights(r);
 
     DT_TRY(dt_model_load(&state, path, r->o.normalize, head));
-    dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
+    dt_model_pack(r->model, 0, 1);
     return DT_OK;
 }
 
@@ -269,7 +269,7 @@ dt_status dt_run_broadcast(dt_run *r)
         for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
             DT_TRY(broadcast_slab(r, slabs[i]));
     if (r->writes)
-        dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
+        dt_model_pack(r->model, 0, 1);
     DT_TRY(dt_comm_barrier(r->comm)); /* what one rank wrote, its node's others read */
     return compare_state(r, "the state sent by rank 0");
 }

@@ -157,9 +157,9 @@ static dt_status update(dt_run *r, const sums *s, double lr)
     if (r->writes)
         dt_model_update_running(r->model, s->moments);
     if (r->shares)
-        dt_model_pack_part(r->model, dt_comm_node_rank(r->comm), dt_comm_node_ranks(r->comm));
+        dt_model_pack(r->model, dt_comm_node_rank(r->comm), dt_comm_node_ranks(r->comm));
     else
-        dt_model_pack(r->model, 0, dt_net_slab_floats(r->net));
+        dt_model_pack(r->model, 0, 1);
     return publish(r);
 }
 

@@ -42,7 +42,7 @@ static void bench_bind(bench *b, dt_dtype precision)
 
     test_net_bind(&b->n);
     test_net_init(&b->n, 3, true);
-    dt_model_pack(b->n.model, 0, dt_net_slab_floats(b->n.net));
+    dt_model_pack(b->n.model, 0, 1);
     assert_ok(dt_calloc(&pixels, IMAGES * PIXELS, sizeof *pixels, "images"));
     assert_ok(dt_calloc(&b->images, IMAGES, b->image_bytes, "images"));
     dt_fill_normal(pixels, IMAGES * PIXELS, 1.0, 5, DT_STREAM_TEST, STREAM_IMAGES);

@@ -115,7 +115,7 @@ static inline void conv_execute(conv_run *r, const conv_problem *p, const dt_ker
     r->at[CONV_PACKED] = conv_room(r->info.packed_bytes);
     float *master = (float *)p->at[CONV_MASTER].data;
     if (r->info.packed_bytes)
-        k->pack(state, master, r->at[CONV_PACKED].data);
+        k->pack(state, master, r->at[CONV_PACKED].data, 0, r->info.packed_bytes);
     const dt_conv_args a = {.x = p->at[CONV_X].data,
                             .dy = p->at[CONV_DY].data,
                             .y = r->at[CONV_RESULT].data,

@@ -200,7 +200,7 @@ static inline void golden_update(golden *g)
         v[i] = GOLDEN_MOMENTUM * v[i] + grad[i];
         w[i] -= lr * v[i];
     }
-    dt_model_pack(g->n.model, 0, g->floats);
+    dt_model_pack(g->n.model, 0, 1);
 }
 
 /* Middle and half of the width of the runs' losses at one step. */

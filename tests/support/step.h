@@ -148,7 +148,7 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
 /* Call it after the last write to the parameters. */
 static inline void test_step_pack(test_step *t)
 {
-    dt_model_pack(&t->model, 0, t->net.slab_floats);
+    dt_model_pack(&t->model, 0, 1);
 }
 
 static inline void test_step_destroy(test_step *t)

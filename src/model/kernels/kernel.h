@@ -37,13 +37,23 @@ typedef struct dt_conv_args {
     void *scratch;
 } dt_conv_args;
 
+/* What one thread does of a pass, before it waits for the others. */
+typedef struct dt_unit {
+    double seconds; /* modelled, on a core of some 500 GFLOP/s in bf16 */
+    double bytes;   /* read, those too that other units read */
+} dt_unit;
+
 typedef struct dt_kernel {
     const char *name;
     bool (*supports)(const dt_conv *c, dt_pass pass);
     dt_status (*open)(void **state, const dt_conv *c, dt_pass pass, dt_kernel_info *info);
     dt_status (*run)(void *state, const dt_conv_args *a);
-    void (*pack)(const void *state, const float *master, void *packed); /* if packed_bytes */
+    void (*pack)(const void *state, const float *master, void *packed, size_t first,
+                 size_t end); /* if packed_bytes; a dt_pack_func */
     void (*close)(void *state);
+    /* Optional. The units into unit[threads], and what one thread alone would do; returns how many
+     * there are. */
+    int (*units)(const void *state, dt_unit *unit, dt_unit *alone);
     const char *library; /* what it stands on, and which version */
     void (*version)(char *out, size_t size);
 } dt_kernel;

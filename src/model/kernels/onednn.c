@@ -152,11 +152,17 @@ static dt_status onednn_open_reorder(onednn_conv *o)
     return st;
 }
 
-static void onednn_pack(const void *state, const float *master, void *packed)
+/* The library packs whole tensors. */
+static void onednn_pack(const void *state, const float *master, void *packed, size_t first,
+                        size_t end)
 {
     const onednn_conv *o = state;
     const int threads = omp_get_max_threads();
     void *const data[] = {onednn_data(master, 0), packed, o->reorder_scratch};
+
+    (void)end;
+    if (first > 0)
+        return;
 
     omp_set_num_threads(1);
     /* The caller expects no failure. NaN bits make the next loss stop the run. */
@@ -178,7 +184,7 @@ static dt_status onednn_name_layout(const onednn_conv *o, dt_kernel_info *info)
     DT_GO(st, dt_calloc(&packed, o->weight_bytes, 1, "a layout of weights"), out);
     for (size_t i = 0; i < count; i++)
         number[i] = (float)i;
-    onednn_pack(o, number, packed);
+    onednn_pack(o, number, packed, 0, o->weight_bytes);
     dt_digest_text(dt_hash_bytes(packed, o->weight_bytes), text);
     snprintf(info->layout, sizeof info->layout, "onednn %s", text);
 out:

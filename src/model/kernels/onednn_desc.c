@@ -8,9 +8,8 @@ dt_status onednn_check(dnnl_status_t s, const char *what)
     if (s == dnnl_success)
         return DT_OK;
     const dnnl_version_t *v = dnnl_version();
-    return dt_fail(s == dnnl_out_of_memory ? DT_NOMEM : DT_BACKEND,
-                   "oneDNN %d.%d.%d, %s: %s", v->major, v->minor, v->patch,
-                   what, dnnl_status2str(s));
+    return dt_fail(s == dnnl_out_of_memory ? DT_NOMEM : DT_BACKEND, "oneDNN %d.%d.%d, %s: %s",
+                   v->major, v->minor, v->patch, what, dnnl_status2str(s));
 }
 
 const char *onednn_implementation(const_dnnl_primitive_desc_t pd)

@@ -10,6 +10,7 @@ enum {
     PIXELS_PER_PART = 1024, /* from the fourth on */
     BIAS_TILE = 64,         /* channels summed side by side */
     BIAS_ROWS = 64,         /* rows summed in float32 before they join the float64 sum */
+    BIAS_LANES = 16,        /* channels whose float64 sums a thread makes */
 };
 
 int dt_part_count(const dt_conv *c, int most)
@@ -49,15 +50,21 @@ bool dt_conv_fits(const int64_t size[][4], size_t count, int64_t most)
 
 /* ---- Bias gradient --------------------------------------------------------------- */
 
-size_t dt_bias_scratch_bytes(const dt_conv *c)
+/* Blocks of BIAS_ROWS rows in the largest part. */
+static int64_t bias_blocks(const dt_conv *c)
 {
-    return dt_align(DT_MAX_PARTS * (size_t)c->oc * sizeof(double), 64);
+    const int64_t rows = (c->n * c->oh * c->ow + DT_MAX_PARTS - 1) / DT_MAX_PARTS;
+    return (rows + BIAS_ROWS - 1) / BIAS_ROWS;
 }
 
-/* sum[width] += up to BIAS_ROWS rows of dy, which starts at the tile's first channel.
- */
-static void bias_add_tile(const dt_conv *c, const void *dy, size_t at, int64_t rows, int64_t width,
-                          double *sum)
+size_t dt_bias_scratch_bytes(const dt_conv *c)
+{
+    return dt_align((size_t)(DT_MAX_PARTS * bias_blocks(c) * c->oc) * sizeof(float), 64);
+}
+
+/* to[width] = the sum of rows of dy, which starts at the tile's first channel. */
+static void bias_tile(const dt_conv *c, const void *dy, size_t at, int64_t rows, int64_t width,
+                      float *to)
 {
     const size_t step = (size_t)c->oc;
     float tile[BIAS_TILE] = {0};
@@ -73,30 +80,45 @@ static void bias_add_tile(const dt_conv *c, const void *dy, size_t at, int64_t r
                 tile[k] += row[k];
         }
     }
-    for (int64_t k = 0; k < width; k++)
-        sum[k] += (double)tile[k];
+    memcpy(to, tile, (size_t)width * sizeof *to);
 }
 
-static void bias_sum_rows(const dt_conv *c, const void *dy, int64_t first, int64_t end, double *sum)
+/* The parts' sums of some channels, then their sum. */
+static void bias_channels(const dt_conv *c, const float *block, int64_t first, int64_t width,
+                          float *dbias)
 {
-    memset(sum, 0, (size_t)c->oc * sizeof *sum);
-    for (int64_t r = first; r < end; r += BIAS_ROWS)
-        for (int64_t k = 0; k < c->oc; k += BIAS_TILE) {
-            const int64_t rows = DT_MIN(end - r, BIAS_ROWS);
-            const int64_t width = DT_MIN(c->oc - k, BIAS_TILE);
-            bias_add_tile(c, dy, (size_t)(r * c->oc + k), rows, width, sum + k);
-        }
+    const int64_t rows = c->n * c->oh * c->ow, blocks = bias_blocks(c);
+    double sum[DT_MAX_PARTS][BIAS_LANES] = {{0}};
+
+    for (int part = 0; part < DT_MAX_PARTS; part++, block += blocks * c->oc) {
+        const int64_t have =
+            dt_part_first(rows, DT_MAX_PARTS, part + 1) - dt_part_first(rows, DT_MAX_PARTS, part);
+        for (int64_t b = 0; b * BIAS_ROWS < have; b++)
+            for (int64_t k = 0; k < width; k++)
+                sum[part][k] += (double)block[b * c->oc + first + k];
+    }
+    for (int64_t k = 0; k < width; k++)
+        dbias[first + k] = (float)((sum[0][k] + sum[1][k]) + (sum[2][k] + sum[3][k]));
 }
 
 void dt_bias_gradient(const dt_conv *c, const void *dy, void *scratch, float *dbias)
 {
-    const int64_t rows = c->n * c->oh * c->ow;
-    double *sum = scratch; /* [DT_MAX_PARTS][oc] */
+    const int64_t rows = c->n * c->oh * c->ow, blocks = bias_blocks(c);
+    float *block = scratch; /* [DT_MAX_PARTS][blocks][oc] */
 
-#pragma omp parallel for num_threads(c->threads) schedule(static, 1)
-    for (int i = 0; i < DT_MAX_PARTS; i++)
-        bias_sum_rows(c, dy, dt_part_first(rows, DT_MAX_PARTS, i),
-                      dt_part_first(rows, DT_MAX_PARTS, i + 1), sum + i * c->oc);
-    for (int64_t k = 0; k < c->oc; k++)
-        dbias[k] = (float)((sum[k] + sum[k + c->oc]) + (sum[k + 2 * c->oc] + sum[k + 3 * c->oc]));
+#pragma omp parallel num_threads(c->threads)
+    {
+#pragma omp for schedule(static)
+        for (int64_t b = 0; b < DT_MAX_PARTS * blocks; b++) {
+            const int part = (int)(b / blocks);
+            const int64_t r = dt_part_first(rows, DT_MAX_PARTS, part) + b % blocks * BIAS_ROWS;
+            const int64_t end = dt_part_first(rows, DT_MAX_PARTS, part + 1);
+            for (int64_t k = 0; k < c->oc && r < end; k += BIAS_TILE)
+                bias_tile(c, dy, (size_t)(r * c->oc + k), DT_MIN(end - r, BIAS_ROWS),
+                          DT_MIN(c->oc - k, BIAS_TILE), block + b * c->oc + k);
+        }
+#pragma omp for schedule(static)
+        for (int64_t k = 0; k < c->oc; k += BIAS_LANES)
+            bias_channels(c, block, k, DT_MIN(c->oc - k, BIAS_LANES), dbias);
+    }
 }

@@ -76,12 +76,12 @@ static dt_status tiles_open(void **state, const dt_conv *c, dt_pass pass, dt_ker
 
     DT_TRY(dt_calloc(&t, 1, sizeof *t, "a convolution of tiles"));
     *info = (dt_kernel_info){.scratch_bytes = 0};
-    DT_GO(st, dt_tiles_plan(t, c, pass), out);
-    t->backend = dt_tile_current(c->type);
+    DT_GO(st, dt_tiles_plan(t, c, pass, dt_tile_current(c->type)), out);
     t->scratch = dt_align(t->scratch, 4096);
     info->scratch_bytes = t->scratch * (size_t)c->threads;
     if (pass == DT_PASS_WEIGHTS)
-        info->scratch_bytes += dt_tiles_partial_bytes(t) + (c->bias ? dt_bias_scratch_bytes(c) : 0);
+        info->scratch_bytes += dt_tiles_partial_bytes(t) + dt_align(t->team, 4096) +
+                               (c->bias ? dt_bias_scratch_bytes(c) : 0);
     else
         info->packed_bytes = dt_tiles_packed_bytes(t);
     snprintf(info->impl, sizeof info->impl, "%s", t->backend->name);
@@ -97,9 +97,25 @@ out:
 
 /* ---- Run ------------------------------------------------------------------------------------- */
 
-static void tiles_pack(const void *state, const float *master, void *packed)
+static void tiles_pack(const void *state, const float *master, void *packed, size_t first,
+                       size_t end)
 {
-    dt_tiles_pack(state, master, packed);
+    const size_t each = DT_TILE_AREA * sizeof(dt_bf16);
+    dt_tiles_pack(state, master, packed, (first + each - 1) / each, (end + each - 1) / each);
+}
+
+/* One thread's part of a weight gradient whose threads pack for each other. */
+static void tiles_team(const dt_tiles *t, const dt_conv_args *a, float *partial, char *team,
+                       char *mine)
+{
+    for (int round = 0; round < dt_tiles_weights_rounds(t); round++) {
+#pragma omp for schedule(static, 1)
+        for (int i = 0; i < dt_tiles_weights_cells(t); i++)
+            dt_tiles_weights_cell(t, round, i, a, team);
+#pragma omp for schedule(static)
+        for (int i = 0; i < t->units; i++)
+            dt_tiles_weights_round(t, round, i, partial, team, mine);
+    }
 }
 
 static dt_status tiles_run(void *state, const dt_conv_args *a)
@@ -107,19 +123,23 @@ static dt_status tiles_run(void *state, const dt_conv_args *a)
     const dt_tiles *t = state;
     const dt_conv *c = &t->conv;
     const bool weights = t->pass == DT_PASS_WEIGHTS;
-    char *partial = a->scratch;
-    char *scratch = partial + (weights ? dt_tiles_partial_bytes(t) : 0);
+    float *partial = a->scratch;
+    char *team = (char *)a->scratch + (weights ? dt_tiles_partial_bytes(t) : 0);
+    char *scratch = team + dt_align(t->team, 4096);
 
 #pragma omp parallel num_threads(c->threads)
     {
         char *mine = scratch + (size_t)omp_get_thread_num() * t->scratch;
         t->backend->begin();
+        if (t->team)
+            tiles_team(t, a, partial, team, mine);
+        else
 #pragma omp for schedule(static)
-        for (int i = 0; i < dt_tiles_units(t); i++)
-            if (weights)
-                dt_tiles_weights(t, i, a, (float *)a->scratch, mine);
-            else
-                dt_tiles_forward(t, i, a, mine);
+            for (int i = 0; i < t->units; i++)
+                if (weights)
+                    dt_tiles_weights(t, i, a, partial, mine);
+                else
+                    dt_tiles_forward(t, i, a, mine);
         t->backend->end();
     }
     if (!weights)
@@ -130,6 +150,17 @@ static dt_status tiles_run(void *state, const dt_conv_args *a)
     if (c->bias)
         dt_bias_gradient(c, a->dy, scratch + t->scratch * (size_t)c->threads, a->dbias);
     return DT_OK;
+}
+
+static int tiles_units(const void *state, dt_unit *unit, dt_unit *alone)
+{
+    const dt_tiles *t = state;
+
+    *alone = t->alone;
+    for (int i = 0; i < t->units; i++)
+        unit[i] =
+            t->pass == DT_PASS_WEIGHTS ? dt_tiles_weights_unit(t, i) : dt_tiles_forward_unit(t, i);
+    return t->units;
 }
 
 /* No library: the program's own version says it. */
@@ -145,6 +176,7 @@ const dt_kernel dt_kernel_tiles = {
     .run = tiles_run,
     .pack = tiles_pack,
     .close = tiles_close,
+    .units = tiles_units,
     .library = "tiles",
     .version = tiles_version,
 };

@@ -70,8 +70,9 @@ typedef struct dt_tile_out {
 
 typedef struct dt_tile_backend {
     const char *name;
-    dt_isa isa; /* that the CPU must have */
-    int chunk;  /* steps that are multiplied for a group of blocks before the next ones */
+    dt_isa isa;     /* that the CPU must have */
+    int chunk;      /* steps that are multiplied for a group of blocks before the next ones */
+    double product; /* time of one, where packing a block takes 1: for the cut alone */
     /* Around all other calls, in each thread. */
     void (*begin)(void);
     void (*end)(void);

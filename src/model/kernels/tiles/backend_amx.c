@@ -66,6 +66,7 @@ const dt_tile_backend dt_tile_backend_amx = {
     .name = "amx",
     .isa = DT_ISA_AMX,
     .chunk = 12, /* 24 KiB of b stay in the first-level cache */
+    .product = 0.7,
     .begin = amx_begin,
     .end = amx_end,
     .multiply = amx_multiply,

@@ -78,6 +78,7 @@ const dt_tile_backend dt_tile_backend_avx512 = {
     .name = "avx512",
     .isa = DT_ISA_AVX512,
     .chunk = 12,
+    .product = 10,
     .begin = lanes_nothing,
     .end = lanes_nothing,
     .multiply = pair_multiply,

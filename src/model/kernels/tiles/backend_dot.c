@@ -12,6 +12,7 @@ const dt_tile_backend dt_tile_backend_dot = {
     .name = "dot",
     .isa = DT_ISA_AVX512_BF16,
     .chunk = INT_MAX,
+    .product = 2,
     .begin = lanes_nothing,
     .end = lanes_nothing,
     .multiply = registers_multiply,

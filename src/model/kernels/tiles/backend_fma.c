@@ -31,6 +31,7 @@ const dt_tile_backend dt_tile_backend_fma = {
     .name = "fma",
     .isa = DT_ISA_AVX512,
     .chunk = INT_MAX,
+    .product = 2,
     .begin = lanes_nothing,
     .end = lanes_nothing,
     .multiply = registers_multiply,

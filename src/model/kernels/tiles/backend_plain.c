@@ -208,6 +208,7 @@ const dt_tile_backend dt_tile_backend_plain = {
     .name = "plain",
     .isa = DT_ISA_PORTABLE,
     .chunk = 12,
+    .product = 200,
     .begin = plain_nothing,
     .end = plain_nothing,
     .multiply = plain_multiply,

@@ -1,13 +1,16 @@
 /* forward.c - forward pass and data gradient by products of tiles.
  *
- *     for each chunk of columns, band of lines (a unit has a strip of lines):
+ *     for each panel of output blocks, chunk of columns, band of lines:
  *       pack the lines that the band reads first, into a ring
- *       for each panel of output blocks, group of tile pixels, output block of the panel:
+ *       for some output blocks of the panel, group of tile pixels, output block:
  *         for each chunk of the reduction, tile pixel of the group:
  *           multiply: 32 rows x 32 channels; behind the last chunk add the bias, round, store
  *
- * The reduction runs over tap rows, taps, channels, wherever its chunks end. */
+ * The reduction runs over tap rows, taps, channels, wherever its chunks end. A place is a tile
+ * pixel in the order of panels, chunks, lines, columns; a unit is a range of places. */
 #include "tiles.h"
+
+#include <math.h>
 
 enum {
     BAND_BLOCKS = 112,        /* blocks in the packed lines of a band, at least */
@@ -15,7 +18,7 @@ enum {
     PANEL_BYTES = 384 * 1024, /* weights beside them in the second-level cache */
     GROUP = 8,
     STREAM_BYTES = 8 << 20, /* written past the caches: what would not stay in them */
-    UNITS = 4,              /* at least, where there is something to cut */
+    NARROW = 4, /* columns of a chunk, at least, where more threads than lines share the work */
 };
 
 typedef struct forward_unit {
@@ -26,6 +29,7 @@ typedef struct forward_unit {
     dt_dtype type;
     int block0, block1;   /* output blocks */
     int x0, x1, in0, in1; /* columns of output and input */
+    int p0, p1;           /* tile pixels of these columns, line by line from the first line on */
     dt_tile_run *run;     /* [taps_y] */
     float *sums;          /* [group] blocks */
     dt_bf16 *lines;       /* the ring */
@@ -43,24 +47,143 @@ static size_t forward_stored(const dt_tiles *t)
                : (size_t)(c->n * pixels * t->out.channels) * dt_dtype_bytes(c->type);
 }
 
-void dt_tiles_forward_cut(dt_tiles *t)
+/* The part of a unit from a place on that lies in one panel and chunk; returns the place behind it.
+ */
+static int64_t forward_piece(const dt_tiles *t, int64_t at, int64_t end, forward_unit *u)
 {
     const int lines = t->groups * t->out_h;
-    const int units = t->flat ? 2 * UNITS : UNITS; /* panels of flat ones pack nothing twice */
-    const int most = t->out_h >= 14 ? 4 : t->out_h >= 4 ? 2 : 1; /* strips of a group */
-    const int pixels = lines * t->out_w;
-    const size_t weights = (size_t)dt_tiles_steps(t) * DT_TILE_AREA * sizeof(dt_bf16);
+    const int64_t panel = (int64_t)lines * t->out_w, chunk = (int64_t)lines * t->columns;
+    const int64_t first = at % panel / chunk * chunk;
 
-    t->band = DT_MIN(lines, t->flat ? 1 : dt_tiles_up(BAND_BLOCKS, t->in_w * t->in.blocks));
-    dt_tiles_cut_columns(t, RING_BYTES);
-    t->strips = DT_MAX(1, DT_MIN(t->groups * most, pixels / 16));
-    t->panels = DT_MIN(t->out.blocks, dt_tiles_up(units, t->strips));
-    t->panel = dt_tiles_up(t->out.blocks, t->panels);
-    t->panels = dt_tiles_up(t->out.blocks, t->panel);
+    u->block0 = (int)(at / panel) * t->panel;
+    u->block1 = DT_MIN(t->out.blocks, u->block0 + t->panel);
+    u->x0 = (int)(first / lines);
+    u->x1 = DT_MIN(t->out_w, u->x0 + t->columns);
+    const int width = u->x1 - u->x0;
+    u->p0 = (int)(at % panel - first);
+    u->p1 = (int)DT_MIN((int64_t)lines * width, u->p0 + end - at);
+    at += u->p1 - u->p0;
+    const int line = u->p0 / width;
+    if ((u->p1 - 1) / width == line) { /* some columns of one line */
+        u->x1 = u->x0 + (u->p1 - 1) % width + 1;
+        u->x0 += u->p0 % width;
+        u->p0 = line * (u->x1 - u->x0);
+        u->p1 = u->p0 + u->x1 - u->x0;
+    }
+    dt_tiles_reads(t, u->x0, u->x1, &u->in0, &u->in1);
+    return at;
+}
+
+/* Columns [x0, x1) of a line, each counted with its taps. */
+static int forward_taps(const dt_tiles *t, int line, int x0, int x1)
+{
+    const int left = dt_tiles_up(t->rows, DT_TILE) - line * t->out_w;
+    int taps = 0;
+
+    if (t->flat)
+        return DT_MAX(0, DT_MIN(x1, left) - x0);
+    for (int x = x0; x < x1; x++)
+        taps += t->x[x].count;
+    return taps * t->y[line % t->out_h].count;
+}
+
+dt_unit dt_tiles_forward_unit(const dt_tiles *t, int unit)
+{
+    const double block_s = 50e-9, weight = 0.5; /* of a step: it comes from the third level */
+    double time = 0, bytes = 0;
+    forward_unit u;
+
+    for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
+        at = forward_piece(t, at, t->start[unit + 1], &u);
+        const int width = u.x1 - u.x0, first = u.p0 / width, end = dt_tiles_up(u.p1, width);
+        const double blocks = u.block1 - u.block0;
+        double taps = 0;
+        for (int g = first; g < end; g++)
+            taps += forward_taps(t, g, u.x0 + DT_MAX(0, u.p0 - g * width),
+                                 u.x0 + DT_MIN(width, u.p1 - g * width));
+        const double read =
+            t->direct ? taps * t->in.blocks / 2
+                      : (double)dt_tiles_lines(t, first, end) * (u.in1 - u.in0) * t->in.blocks;
+        const double steps = blocks * dt_tiles_steps(t);
+        time += taps * t->in.blocks * blocks * t->backend->product + read +
+                weight * steps * dt_tiles_up(end - first, t->band);
+        bytes += ((t->direct ? 2 * read : read) + steps) * DT_TILE_AREA * sizeof(dt_bf16);
+    }
+    return (dt_unit){time * block_s, bytes};
+}
+
+/* Units with equal numbers of products; returns the largest cost of one. */
+static double forward_share(dt_tiles *t)
+{
+    const int lines = t->groups * t->out_h;
+    double total = 0, sum = 0;
+    int64_t at = 0;
+    int unit = 1;
+
+    for (int g = 0; g < lines; g++)
+        total += (double)forward_taps(t, g, 0, t->out_w) * t->out.blocks;
+    for (int b = 0; b < t->out.blocks; b += t->panel)
+        for (int x = 0; x < t->out_w; x += t->columns)
+            for (int g = 0; g < lines; g++) {
+                const int width = DT_MIN(t->columns, t->out_w - x);
+                const double taps =
+                    (double)forward_taps(t, g, x, x + width) * DT_MIN(t->panel, t->out.blocks - b);
+                for (; unit < t->units && sum + taps >= total * unit / t->units; unit++)
+                    t->start[unit] =
+                        at + (taps > 0
+                                  ? (int64_t)((total * unit / t->units - sum) / taps * width + 0.5)
+                                  : 0);
+                sum += taps;
+                at += width;
+            }
+    for (; unit <= t->units; unit++)
+        t->start[unit] = at;
+    return dt_tiles_longest(t);
+}
+
+static void forward_columns(dt_tiles *t, int columns)
+{
+    const int width = dt_tiles_up((int64_t)t->in_w * columns, t->out_w);
+
+    t->band =
+        DT_MIN(t->groups * t->out_h, t->flat ? 1 : dt_tiles_up(BAND_BLOCKS, width * t->in.blocks));
+    dt_tiles_cut_columns(t, columns, RING_BYTES);
+}
+
+/* Panels pack lines again for other output blocks, chunks pack their edges twice: as few as keep
+ * all threads busy. */
+void dt_tiles_forward_cut(dt_tiles *t)
+{
+    const size_t weights = (size_t)dt_tiles_steps(t) * DT_TILE_AREA * sizeof(dt_bf16);
+    const int64_t pixels = (int64_t)t->groups * t->out_h * t->out_w;
+    int panel = t->out.blocks, columns = t->out_w;
+    double best = INFINITY;
+
     t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / weights));
     t->group = GROUP;
     t->direct = t->flat && t->in.channels % DT_TILE == 0;
     t->stream = forward_stored(t) >= STREAM_BYTES && t->out.channels % DT_TILE == 0;
+    t->panel = panel;
+    t->units = 1;
+    forward_columns(t, columns);
+    forward_share(t);
+    t->alone = dt_tiles_forward_unit(t, 0);
+    t->units = (int)DT_MIN(t->conv.threads, pixels * t->out.blocks);
+    for (t->panel = t->out.blocks; t->units > 1; t->panel = (t->panel + 1) / 2) {
+        for (int most = t->out_w;; most = (most + 1) / 2) {
+            forward_columns(t, most);
+            const double longest = forward_share(t);
+            if (longest < 0.99 * best)
+                best = longest, panel = t->panel, columns = most;
+            if (t->flat || most < 2 * NARROW)
+                break;
+        }
+        if (t->panel == 1)
+            break;
+    }
+    t->panel = panel;
+    forward_columns(t, columns);
+    forward_share(t);
     t->scratch = (size_t)t->ring * t->line * sizeof(dt_bf16) +
                  (size_t)t->group * DT_TILE_AREA * sizeof(float) +
                  dt_align((size_t)t->taps_y * sizeof(dt_tile_run), 64);
@@ -142,15 +265,15 @@ static void forward_group(const forward_unit *u, int line0, int p0, int p1, int 
     }
 }
 
-static void forward_band(const forward_unit *u, int line0, int line1)
+/* Tile pixels [p0, p1), counted from line0 on. */
+static void forward_band(const forward_unit *u, int line0, int p0, int p1)
 {
     const dt_tiles *t = u->t;
-    const int pixels = (line1 - line0) * (u->x1 - u->x0);
 
     for (int first = u->block0; first < u->block1; first += t->weight_panel)
-        for (int p = 0; p < pixels; p += t->group)
+        for (int p = p0; p < p1; p += t->group)
             for (int b = first; b < DT_MIN(u->block1, first + t->weight_panel); b++)
-                forward_group(u, line0, p, DT_MIN(pixels, p + t->group), b);
+                forward_group(u, line0, p, DT_MIN(p1, p + t->group), b);
 }
 
 /* Lines that output line g reads and that are not packed yet: those after `done`. */
@@ -173,29 +296,26 @@ static int forward_pack(const forward_unit *u, int g, int done)
 void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *scratch)
 {
     const bool data = t->pass == DT_PASS_DATA;
-    const int strip = unit % t->strips, panel = unit / t->strips; /* of few, all strips by each */
-    const int first = dt_tiles_strip(t, strip), end = dt_tiles_strip(t, strip + 1);
     forward_unit u = {.t = t,
                       .in = data ? a->dy : a->x,
                       .weights = a->packed,
                       .bias = !data && t->conv.bias ? a->bias : NULL,
                       .out = data ? a->dx : a->y,
                       .type = data ? t->conv.type : t->conv.out_type,
-                      .block0 = panel * t->panel,
-                      .block1 = DT_MIN(t->out.blocks, (panel + 1) * t->panel),
                       .sums = scratch};
 
     u.lines = (dt_bf16 *)(u.sums + t->group * DT_TILE_AREA);
     u.run = (dt_tile_run *)(void *)(u.lines + (size_t)t->ring * t->line);
-    for (u.x0 = 0; u.x0 < t->out_w; u.x0 = u.x1) {
+    for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
+        at = forward_piece(t, at, t->start[unit + 1], &u);
+        const int width = u.x1 - u.x0, end = dt_tiles_up(u.p1, width);
         int done = -1;
-        u.x1 = DT_MIN(t->out_w, u.x0 + t->columns);
-        dt_tiles_reads(t, u.x0, u.x1, &u.in0, &u.in1);
-        for (int line = first; line < end; line += t->band) {
-            const int stop = DT_MIN(end, line + t->band);
+        for (int line = u.p0 / width; line < end; line += t->band) {
+            const int stop = DT_MIN(end, line + t->band), first = line * width;
             for (int g = line; g < stop; g++)
                 done = forward_pack(&u, g, done);
-            forward_band(&u, line, stop);
+            forward_band(&u, line, DT_MAX(0, u.p0 - first),
+                         DT_MIN(u.p1 - first, (stop - line) * width));
         }
     }
     if (t->stream)

@@ -71,12 +71,12 @@ static int pack_virtual(const dt_tiles *t, const dt_bf16 *in, int group, int y, 
     return alike;
 }
 
-/* The blocks [block, block + count) of one pixel. */
+/* The blocks [block, block + count) of one pixel; all of them, or some of those before `end`. */
 static void pack_pixel(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int block,
-                       int count, dt_bf16 *to)
+                       int count, int end, dt_bf16 *to)
 {
     dt_tile_rows g = {.step = DT_TILE,
-                      .ahead = count < t->in.blocks ? (size_t)count * DT_TILE : t->in.pixel,
+                      .ahead = block + count < end ? (size_t)count * DT_TILE : t->in.pixel,
                       .channels = DT_TILE};
     const int whole = DT_MIN(count, t->in.channels / DT_TILE - block);
 
@@ -99,7 +99,7 @@ static int pack_pixels(const dt_tiles *t, const dt_bf16 *in, int group, int y, i
         return pack_virtual(t, in, group, y, x, DT_MIN(most, DT_TILE_WINDOWS), to);
     /* Under a stride pixels may be whole blocks apart and have fewer channels. */
     if (t->flat || t->in.channels % DT_TILE != 0 || (size_t)t->in.channels != t->in.pixel) {
-        pack_pixel(t, in, group, y, x, 0, t->in.blocks, to);
+        pack_pixel(t, in, group, y, x, 0, t->in.blocks, 0, to);
         return 1;
     }
     const dt_tile_rows g = {.step = DT_TILE, /* blocks of pixels and pixels lie side by side */
@@ -121,19 +121,20 @@ void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int
         else if (blocks <= PACK_BLOCKS)
             some = pack_pixels(t, in, group, y, x, x1 - x, to);
         else
-            pack_pixel(t, in, group, y, x, 0, blocks, to);
+            pack_pixel(t, in, group, y, x, 0, blocks, 0, to);
     }
 }
 
 /* Of float32 as it is: [block][2 halves][32 rows][16 channels]. */
-static void pack_floats(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, dt_bf16 *to)
+static void pack_floats(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x, int b0,
+                        int b1, dt_bf16 *to)
 {
     const size_t plane = (size_t)t->in_columns * t->area;
     _Alignas(64) dt_bf16 room[DT_TILE_PIXEL * DT_TILE_AREA];
 
     if (t->merged)
         pack_virtual(t, in, group, y, x, 1, room);
-    for (int b = 0; b < t->in.blocks; b++, to += plane) {
+    for (int b = b0; b < b1; b++, to += plane) {
         if (t->merged) {
             memcpy(to, room + (size_t)b * t->area, t->area * sizeof *to);
             continue;
@@ -150,33 +151,88 @@ static void pack_floats(const dt_tiles *t, const dt_bf16 *in, int group, int y, 
 
 /* By way of the stack: rows of a pixel may lie in one set of the first-level cache, where each
  * would be loaded anew for every 16 bytes of it. */
-void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
-                   dt_bf16 *to)
+void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1, int b0,
+                   int b1, dt_bf16 *to)
 {
     const size_t plane = (size_t)t->in_columns * DT_TILE_AREA;
     const int blocks = t->in.blocks;
+    const bool whole = t->merged || (blocks <= PACK_BLOCKS && b1 - b0 == blocks);
     _Alignas(64) dt_bf16 room[PACK_BLOCKS * DT_TILE_AREA];
 
     for (int x = x0, some; x < x1; x += some, to += (size_t)some * t->area) {
         some = 1;
         if (t->parts == 2) {
-            pack_floats(t, in, group, y, x, to);
+            pack_floats(t, in, group, y, x, b0, b1, to);
             continue;
         }
-        if (blocks <= PACK_BLOCKS) {
+        if (whole) {
             some = pack_pixels(t, in, group, y, x, x1 - x, room);
             for (int i = 0; i < some * blocks; i++)
-                t->backend->transpose(room + i * DT_TILE_AREA, to + (size_t)(i % blocks) * plane +
-                                                                   i / blocks * DT_TILE_AREA);
+                if (i % blocks >= b0 && i % blocks < b1)
+                    t->backend->transpose(room + i * DT_TILE_AREA,
+                                          to + (size_t)(i % blocks - b0) * plane +
+                                              i / blocks * DT_TILE_AREA);
             continue;
         }
-        for (int b = 0; b < blocks; b += PACK_BLOCKS) {
-            const int count = DT_MIN(PACK_BLOCKS, blocks - b);
-            pack_pixel(t, in, group, y, x, b, count, room);
+        for (int b = b0; b < b1; b += PACK_BLOCKS) {
+            const int count = DT_MIN(PACK_BLOCKS, b1 - b);
+            pack_pixel(t, in, group, y, x, b, count, b1, room);
             for (int i = 0; i < count; i++)
-                t->backend->transpose(room + i * DT_TILE_AREA, to + (size_t)(b + i) * plane);
+                t->backend->transpose(room + i * DT_TILE_AREA, to + (size_t)(b - b0 + i) * plane);
         }
     }
+}
+
+/* ---- Pixels of dy, for the weight gradient --------------------------------------------------- */
+
+/* 32 elements of each row in line y of dy, all folds. */
+static void pair_gather(const dt_tiles *t, const dt_bf16 *from, int rows, int channels,
+                        size_t ahead, int y, dt_bf16 *to)
+{
+    const size_t apart = (size_t)t->out_h * t->out.line;
+
+    for (int s = 0; s < t->folds; s++, to += t->fold * DT_TILE, from += apart) {
+        const dt_tile_rows g = {.from = from,
+                                .row = t->out.row,
+                                .ahead = ahead,
+                                .rows = y + s * t->out_h < t->out_lines ? rows : 0,
+                                .channels = channels,
+                                .fill = t->fold};
+        t->backend->gather(&g, 1, to);
+    }
+}
+
+static void pair_block(const dt_tiles *t, const dt_bf16 *from, int rows, int channels, int y,
+                       dt_bf16 *to)
+{
+    _Alignas(64) dt_bf16 room[DT_TILE_AREA];
+
+    if (rows == DT_TILE && channels == DT_TILE) {
+        t->backend->pairs(from, t->out.row, t->out.pixel, to);
+        return;
+    }
+    pair_gather(t, from, rows, channels, 0, y, room);
+    t->backend->pairs(room, DT_TILE, 0, to);
+}
+
+/* [2 halves][32 rows][16 channels] */
+static void pair_floats(const dt_tiles *t, const dt_bf16 *from, int rows, int channels, int y,
+                        dt_bf16 *to)
+{
+    for (int h = 0; h < 2; h++) {
+        const int left = DT_MAX(0, DT_MIN(2 * channels - h * DT_TILE, DT_TILE));
+        pair_gather(t, from + h * DT_TILE, rows, left, t->out.pixel, y, to + h * DT_TILE_AREA);
+    }
+}
+
+void dt_tiles_pair(const dt_tiles *t, const dt_bf16 *dy, int line, int x, int block, dt_bf16 *to)
+{
+    const int group = line / t->out_h, y = line % t->out_h;
+    const int channels = DT_MIN(DT_TILE, t->out.channels - block * DT_TILE);
+    const dt_bf16 *from = dy + dt_tile_at(&t->out, group, y, x) + block * DT_TILE * t->parts;
+
+    (t->parts == 2 ? pair_floats : pair_block)(t, from, dt_tiles_rows(t, group, x), channels, y,
+                                               to);
 }
 
 /* ---- Weights: [output block][tap y][tap x][input block], a block each ----------------------- */
@@ -213,18 +269,19 @@ static int64_t pack_master(const dt_tiles *t, int ty, int tx)
     return t->merged ? 0 : (t->tap_y[ty] * c->kernel[1] + t->tap_x[tx]) * c->ic;
 }
 
-void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed)
+void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed, size_t first,
+                   size_t end)
 {
     const bool data = t->pass == DT_PASS_DATA;
     const int steps = dt_tiles_steps(t);
 
-    for (int i = 0; i < t->out.blocks * steps; i++, packed += DT_TILE_AREA) {
+    for (int i = (int)first; i < (int)end; i++) {
         const int o = i / steps * DT_TILE, tap = i % steps / t->in.blocks;
         const int most = DT_TILE / t->parts, k = i % t->in.blocks * most; /* of the reduction */
         const int outs = DT_MIN(DT_TILE, t->out.channels - o);
         const int ins = DT_MIN(most, t->in.channels / t->parts - k);
         const int64_t row = pack_master(t, tap / t->taps_x, tap % t->taps_x) + (data ? o : k);
         pack_block(t, master + row * t->conv.oc + (data ? k : o), data ? outs : ins,
-                   data ? ins : outs, packed);
+                   data ? ins : outs, packed + (size_t)i * DT_TILE_AREA);
     }
 }

@@ -106,9 +106,7 @@ static void plan_problem(dt_tiles *t, side *h, side *w)
     if (t->flat) {
         const int pixels = dt_tiles_up(t->rows, DT_TILE);
         const int most = 8192 / DT_MAX(t->in.blocks, t->out.blocks); /* of wide linear layers */
-        int line = DT_MIN(pixels, most < 1 ? 1 : most < 16 ? most : 16);
-        if (t->pass != DT_PASS_WEIGHTS && pixels > line) /* two threads, as much for each */
-            line = dt_tiles_up(pixels, dt_tiles_up(dt_tiles_up(pixels, line), 2) * 2);
+        const int line = DT_MIN(pixels, most < 1 ? 1 : most < 16 ? most : 16);
         *h = (side){1, 1, 1, 1, 0, false, 0};
         *w = (side){line, line, 1, 1, 0, false, 0};
         t->groups = dt_tiles_up(pixels, line);
@@ -148,10 +146,12 @@ static dt_status plan_tables(dt_tiles *t, const side *h, const side *w)
     t->out_h = data ? h->in : h->out, t->out_w = data ? w->in : w->out;
     t->taps_y = h->kernel, t->taps_x = w->kernel, t->step_x = w->stride;
     DT_TRY(dt_calloc(&t->tables,
-                     (size_t)(t->out_h + t->out_w) * sizeof(dt_tile_span) +
+                     (size_t)(t->conv.threads + 1) * sizeof *t->start +
+                         (size_t)(t->out_h + t->out_w) * sizeof(dt_tile_span) +
                          (size_t)(t->taps_y + t->taps_x) * sizeof(int),
                      1, "tables of a convolution"));
-    t->y = t->tables;
+    t->start = t->tables;
+    t->y = (dt_tile_span *)(t->start + t->conv.threads + 1);
     t->x = t->y + t->out_h;
     t->tap_y = (int *)(t->x + t->out_w);
     t->tap_x = t->tap_y + t->taps_y;
@@ -162,7 +162,7 @@ static dt_status plan_tables(dt_tiles *t, const side *h, const side *w)
     return DT_OK;
 }
 
-dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass)
+dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_tile_backend *backend)
 {
     side h = {(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0], false, 0};
     side w = {(int)c->iw, (int)c->ow, c->kernel[1], c->stride[1], c->pad[1], false, 0};
@@ -174,6 +174,7 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass)
 
     *t = (dt_tiles){.conv = *c,
                     .pass = pass,
+                    .backend = backend,
                     .parts = parts,
                     .area = DT_TILE_AREA * (size_t)stored,
                     .in = data ? y : x,
@@ -226,16 +227,42 @@ int dt_tiles_strip(const dt_tiles *t, int strip)
     return (int)((int64_t)t->groups * t->out_h * strip / t->strips);
 }
 
+int dt_tiles_lines(const dt_tiles *t, int g0, int g1)
+{
+    int lines = 0, done = -1;
+
+    for (int g = g0; g < g1; g++) {
+        const dt_tile_span y = t->y[g % t->out_h];
+        const int first = DT_MAX(g / t->out_h * t->in_h + y.in, done + 1);
+        const int end = g / t->out_h * t->in_h + y.in + y.count;
+        if (y.count && end > first)
+            lines += end - first, done = end - 1;
+    }
+    return lines;
+}
+
+double dt_tiles_longest(const dt_tiles *t)
+{
+    double longest = 0;
+
+    for (int i = 0; i < t->units; i++) {
+        const dt_unit u =
+            t->pass == DT_PASS_WEIGHTS ? dt_tiles_weights_unit(t, i) : dt_tiles_forward_unit(t, i);
+        longest = DT_MAX(longest, u.seconds);
+    }
+    return longest;
+}
+
 /* ---- Packed lines --------------------------------------------------------------------------- */
 
-/* Lines that a band reads, at most; bands may begin anywhere and run over groups. */
-static int plan_ring(const dt_tiles *t)
+/* Bands may begin anywhere and run over groups. */
+int dt_tiles_ring(const dt_tiles *t, int lines)
 {
     int most = 1;
 
     for (int first = 0; first < t->out_h; first++) {
         int lo = INT_MAX, hi = 0;
-        const int end = DT_MIN(first + t->band, t->groups * t->out_h);
+        const int end = DT_MIN(first + lines, t->groups * t->out_h);
         for (int g = first; g < end; g++) {
             const dt_tile_span y = t->y[g % t->out_h];
             const int at = g / t->out_h * t->in_h + y.in;
@@ -247,9 +274,9 @@ static int plan_ring(const dt_tiles *t)
     return most;
 }
 
-void dt_tiles_cut_columns(dt_tiles *t, size_t budget)
+void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget)
 {
-    t->columns = t->out_w;
+    t->columns = most;
     for (;; t->columns = (t->columns + 1) / 2) {
         t->in_columns = 1;
         for (int x = 0; x < t->out_w; x += t->columns) {
@@ -258,7 +285,7 @@ void dt_tiles_cut_columns(dt_tiles *t, size_t budget)
             t->in_columns = DT_MAX(t->in_columns, end - first);
         }
         t->line = (size_t)(t->in_columns * t->in.blocks) * t->area;
-        t->ring = plan_ring(t);
+        t->ring = dt_tiles_ring(t, t->band);
         if (t->columns <= 8 || t->flat || (size_t)t->ring * t->line * sizeof(dt_bf16) <= budget)
             return;
     }

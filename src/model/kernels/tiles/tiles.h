@@ -15,8 +15,9 @@
  * the output, under a kernel of 1x1 (merged).
  *
  * Lines are numbered through all groups of 32 images: line g of the output is line g % out_h of
- * group g / out_h. Threads take *units*: strips of lines and panels of channels, cut by the shape
- * alone; an element is summed inside one unit in one order, so bits depend on nothing else. */
+ * group g / out_h. Each thread takes a *unit*: a range of all that is to be done, in one order, cut
+ * by cost. An element is summed inside one unit, in an order that follows from the shape alone, so
+ * bits do not depend on the cut. */
 #ifndef DT_TILES_H
 #define DT_TILES_H
 #include "backend.h"
@@ -50,7 +51,7 @@ typedef struct dt_tiles {
     int taps_y, taps_x, step_x;           /* step_x: between the inputs of neighbouring outputs */
     int *tap_y, *tap_x;                   /* packed place of a tap: its kernel row, column */
     dt_tile_span *y, *x;                  /* of the output's lines, columns */
-    void *tables;                         /* the four, owned */
+    void *tables;                         /* the four and `start`, owned */
     dt_tile_view in, out;
 
     /* Folds: line y of fold s is line y + s * out_h of the output, and y - top + s * in_step of
@@ -59,20 +60,27 @@ typedef struct dt_tiles {
     int in_lines, out_lines, in_step, top;
 
     /* How it is cut. */
-    int columns, in_columns;   /* of the output done at a time; the most that they read */
-    int band;                  /* output lines that share packed lines */
-    int ring;                  /* packed lines, each in slot (its number) % ring */
-    int strips, panel, panels; /* lines are cut into strips; output blocks in a panel */
-    int weight_panel;          /* output blocks whose weights stay in the second-level cache */
-    int group;                 /* tile pixels that share a chunk of weights */
-    bool direct;               /* multiplied where they lie, not packed */
+    int columns, in_columns; /* of the output done at a time; the most that they read */
+    int band;                /* output lines that share packed lines */
+    int span;                /* weight gradient: output lines that are packed at a time */
+    int ring;                /* packed lines, each in slot (its number) % ring */
+    int strips;              /* weight gradient: parts of the lines, each with sums of its own */
+    int panel;               /* output blocks done before the next ones */
+    int weight_panel;        /* output blocks whose weights stay in the second-level cache */
+    int group;               /* tile pixels that share a chunk of weights */
+    bool direct;             /* multiplied where they lie, not packed */
     bool stream;
     size_t line;    /* elements of a packed line */
     size_t scratch; /* bytes of a thread */
+    size_t team;    /* bytes of packed lines that all threads share; 0: each packs its own */
+    int units;      /* at most one for each thread */
+    int64_t *start; /* [units + 1]: places in the order of the pass, see forward.c and weights.c */
+    dt_unit alone;  /* what one thread would do */
 } dt_tiles;
 
-/* Fills in all but backend and scratch. DT_NOMEM. */
-dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass) DT_MUST_CHECK;
+/* DT_NOMEM. */
+dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass,
+                        const dt_tile_backend *backend) DT_MUST_CHECK;
 void dt_tiles_release(dt_tiles *t);
 
 /* Rows in use of each fold of a tile pixel; 0: it lies beyond the end. */
@@ -81,8 +89,15 @@ int dt_tiles_rows(const dt_tiles *t, int group, int x);
 void dt_tiles_reads(const dt_tiles *t, int x0, int x1, int *first, int *end);
 /* First line of a strip; strip `strips` starts at the end. */
 int dt_tiles_strip(const dt_tiles *t, int strip);
-/* Columns, ring and line of a band, such that packed lines take `budget` bytes where possible. */
-void dt_tiles_cut_columns(dt_tiles *t, size_t budget);
+/* Columns, at most `most`, ring and line of a band, such that packed lines take `budget` bytes
+ * where possible. */
+void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget);
+/* Lines of the input that `lines` neighbouring lines of the output read, at most. */
+int dt_tiles_ring(const dt_tiles *t, int lines);
+/* Lines of the input that output lines [g0, g1) read. */
+int dt_tiles_lines(const dt_tiles *t, int g0, int g1);
+/* The largest cost of a unit. */
+double dt_tiles_longest(const dt_tiles *t);
 /* Steps of a whole reduction: taps times blocks of input channels. */
 static inline int dt_tiles_steps(const dt_tiles *t)
 {
@@ -93,30 +108,39 @@ static inline size_t dt_tile_at(const dt_tile_view *v, int group, int y, int x)
     return (size_t)group * v->group + (size_t)y * v->line + (size_t)x * v->pixel;
 }
 
-/* pack.c - columns [x0, x1) of a line of the input: [column][block of channels]; or transposed
- * for the weight gradient: [block of channels][in_columns]. And the weights. */
+/* pack.c - columns [x0, x1) of a line of the input: [column][block of channels]; or its blocks
+ * [b0, b1) transposed for the weight gradient: [block of channels][in_columns]. A block of a tile
+ * pixel of dy, in pairs. And the weights. */
 void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
                      dt_bf16 *to);
-void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
-                   dt_bf16 *to);
+void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1, int b0,
+                   int b1, dt_bf16 *to);
+void dt_tiles_pair(const dt_tiles *t, const dt_bf16 *dy, int line, int x, int block, dt_bf16 *to);
 size_t dt_tiles_packed_bytes(const dt_tiles *t);
-void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed);
+void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed, size_t first,
+                   size_t end); /* of the blocks */
 
 /* forward.c - forward and data gradient. */
 void dt_tiles_forward_cut(dt_tiles *t);
 void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *scratch);
+dt_unit dt_tiles_forward_unit(const dt_tiles *t, int unit);
 
 /* weights.c - weight gradient: units fill partial sums, which are added row by row of dw. */
 void dt_tiles_weights_cut(dt_tiles *t);
 size_t dt_tiles_partial_bytes(const dt_tiles *t);
 void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float *partial,
                       void *scratch);
+dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit);
+/* The same where threads share what they pack: round after round all cells are packed, then all
+ * units run. */
+int dt_tiles_weights_rounds(const dt_tiles *t);
+int dt_tiles_weights_cells(const dt_tiles *t);
+void dt_tiles_weights_cell(const dt_tiles *t, int round, int cell, const dt_conv_args *a,
+                           void *team);
+void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, float *partial, void *team,
+                            void *scratch);
 void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, float *dw);
 
-static inline int dt_tiles_units(const dt_tiles *t)
-{
-    return t->strips * t->panels;
-}
 static inline int dt_tiles_up(int64_t a, int64_t b)
 {
     return (int)((a + b - 1) / b);

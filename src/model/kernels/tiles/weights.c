@@ -4,14 +4,21 @@
  * each tile pixel of dy, x of the pixel that the tap meets, transposed, times dy in pairs of rows.
  * Both are packed once for all taps: to shift by a tap is to take another tile pixel.
  *
- *     for each chunk of columns, band of lines (a unit has a part of the lines, a panel of oc):
+ *     for each part of the lines, panel of output blocks, chunk of columns, band of lines:
  *       transpose the lines of x that the band reads first, pair the lines of dy
  *       for each 32 input channels, 32 output channels, tap:
  *         multiply: sums += all pixels of the band
  *
- * Parts are added as a tree by dt_tiles_weights_sum, when all units are done. */
+ * Parts, which follow from the shape alone, are added as a tree by dt_tiles_weights_sum, when all
+ * units are done. A place is a block of sums of a part, in the order of panels, input blocks,
+ * output blocks, taps; a unit is a range of places.
+ *
+ * Many threads would pack the same blocks. Where that costs more than to wait for each other, they
+ * pack the lines of a *span*, one round, for all (cells), then each multiplies. */
 #include "../parts.h"
 #include "tiles.h"
+
+#include <math.h>
 
 enum {
     BAND_PIXELS = 32,
@@ -19,15 +26,21 @@ enum {
     RING_BYTES = 768 * 1024,
     PART4_BYTES = 1200 * 1024,     /* four parts up to this size of dw, */
     PART2_BYTES = 3 * 1024 * 1024, /* two up to this: adding them is for something */
-    UNITS = 4,
     PANEL_BLOCKS = 16,
     PAIR_BYTES = 384 * 1024, /* of dy that are multiplied by all of x before the next */
+    TEAM_BYTES = 512 * 1024, /* of what all threads pack, for each of them */
 };
 
 typedef struct weights_unit {
     const dt_tiles *t;
     const dt_bf16 *x, *dy;
-    int block0, block1;   /* output blocks */
+    int part;
+    int panel0, blocks;   /* the panel: first output block, how many */
+    int p0, p1;           /* places in the panel */
+    int block0, block1;   /* output blocks of these places */
+    int in_b0, in_b1;     /* input blocks */
+    int pairs0, lines0;   /* the first blocks that are packed, and line: */
+    int g0;               /* of dy */
     int x0, x1, in0, in1; /* columns of dy and x */
     bool fresh;           /* nothing is summed yet */
     float *sums;          /* of this part: [output block][tap y][tap x][input block] */
@@ -43,6 +56,135 @@ static size_t weights_part(const dt_tiles *t) /* floats */
     return (size_t)t->out.blocks * (size_t)dt_tiles_steps(t) * DT_TILE_AREA;
 }
 
+/* The part of a unit from a place on that lies in one part and panel; returns the place behind
+ * it. */
+static int64_t weights_piece(const dt_tiles *t, int64_t at, int64_t end, weights_unit *u)
+{
+    const int taps = t->taps_y * t->taps_x;
+    const int64_t part = (int64_t)t->out.blocks * t->in.blocks * taps;
+    const int64_t panel = (int64_t)t->panel * t->in.blocks * taps;
+
+    u->part = (int)(at / part);
+    u->panel0 = (int)(at % part / panel) * t->panel;
+    u->blocks = DT_MIN(t->panel, t->out.blocks - u->panel0);
+    const int row = u->blocks * taps;
+    u->p0 = (int)(at % part % panel);
+    u->p1 = (int)DT_MIN(u->p0 + end - at, (int64_t)row * t->in.blocks);
+    u->in_b0 = u->p0 / row;
+    u->in_b1 = dt_tiles_up(u->p1, row);
+    const bool one = u->in_b1 - u->in_b0 == 1;
+    u->block0 = u->panel0 + (one ? u->p0 % row / taps : 0);
+    u->block1 = u->panel0 + (one ? ((u->p1 - 1) % row) / taps + 1 : u->blocks);
+    u->pairs0 = t->team ? 0 : u->block0;
+    u->lines0 = t->team ? 0 : u->in_b0;
+    return at + u->p1 - u->p0;
+}
+
+/* Whether that block of sums is among the places of the piece. */
+static bool weights_has(const weights_unit *u, int block, int tap, int in_block)
+{
+    const int taps = u->t->taps_y * u->t->taps_x;
+    const int place = (in_block * u->blocks + block - u->panel0) * taps + tap;
+    return place >= u->p0 && place < u->p1;
+}
+
+dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit)
+{
+    const double block_s = 50e-9 * (double)(t->area / DT_TILE_AREA), wait = 60, near = 0.2;
+    const double turned = 2, paired = 1.2;
+    double time = t->team ? wait * dt_tiles_weights_rounds(t) : 0, bytes = 0;
+    weights_unit u = {.t = t};
+
+    for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
+        at = weights_piece(t, at, t->start[unit + 1], &u);
+        const int first = dt_tiles_strip(t, u.part), end = dt_tiles_strip(t, u.part + 1);
+        double x = 0, columns = 0, lines = 0; /* the last two with their taps */
+        for (int g = first; g < end; g++)
+            lines += t->y[g % t->out_h].count;
+        for (int i = 0; i < t->out_w; i++)
+            columns += t->x[i].count;
+        for (int x0 = 0, in0, in1; x0 < t->out_w; x0 += t->columns) {
+            dt_tiles_reads(t, x0, DT_MIN(t->out_w, x0 + t->columns), &in0, &in1);
+            x += in1 - in0;
+        }
+        x *= (double)dt_tiles_lines(t, first, end) * (u.in_b1 - u.in_b0);
+        const double dy = (double)(end - first) * t->out_w * (u.block1 - u.block0);
+        time += (u.p1 - u.p0) * lines * columns / (t->taps_y * t->taps_x) * t->backend->product;
+        time += t->team ? (x + dy) * near : x * turned + dy * paired;
+        bytes += (x + dy) * (double)(t->area * sizeof(dt_bf16));
+    }
+    /* Shares of what all threads do behind it: sum of the parts, bias gradient. */
+    const double sums = (double)weights_part(t) * (t->strips + 1) * sizeof(float);
+    const double dy = t->conv.bias ? (double)t->groups * (double)t->out.group : 0;
+    time += (sums + dy * sizeof(dt_bf16)) / (DT_TILE_AREA * sizeof(dt_bf16)) / t->units;
+    if (t->team) /* and of the cells */
+        time +=
+            ((double)dt_tiles_lines(t, 0, t->groups * t->out_h) * t->in_w * t->in.blocks * turned +
+             (double)t->groups * t->out_h * t->out_w * t->out.blocks * paired) /
+            t->units;
+    return (dt_unit){time * block_s, bytes};
+}
+
+/* Units of as many places, or (even) of as many lines: parts may differ by one. */
+static void weights_starts(dt_tiles *t, bool even)
+{
+    const int64_t places = (int64_t)t->out.blocks * dt_tiles_steps(t);
+    const int64_t lines = t->groups * t->out_h;
+
+    for (int i = 0, part = 0; i <= t->units; i++) {
+        const int64_t at = lines * i * places / t->units;
+        while (part + 1 < t->strips && dt_tiles_strip(t, part + 1) * places <= at)
+            part++;
+        const int first = dt_tiles_strip(t, part), here = dt_tiles_strip(t, part + 1) - first;
+        t->start[i] =
+            even ? part * places + (at - first * places) / here : t->strips * places * i / t->units;
+    }
+}
+
+/* Finds starts and panel; returns the largest cost of a unit. */
+static double weights_share(dt_tiles *t)
+{
+    const int most = DT_MIN(PANEL_BLOCKS, t->out.blocks);
+    double best = INFINITY;
+    int panel = most;
+    bool even = false;
+
+    for (int try = 0; try < 2 && t->units > 1; try++) {
+        weights_starts(t, try);
+        for (t->panel = most;; t->panel = (t->panel + 1) / 2) {
+            const double longest = dt_tiles_longest(t);
+            if (longest < 0.99 * best)
+                best = longest, panel = t->panel, even = try;
+            if (t->panel == 1)
+                break;
+        }
+    }
+    t->panel = panel;
+    weights_starts(t, even);
+    return best;
+}
+
+/* Bytes of a packed span of one part, of so many output blocks. */
+static size_t weights_span(const dt_tiles *t, int blocks)
+{
+    return ((size_t)t->ring * t->line + (size_t)(blocks * t->span * t->columns) * t->area) *
+           sizeof(dt_bf16);
+}
+
+/* As many lines at a time as the threads' caches hold. */
+static void weights_team(dt_tiles *t)
+{
+    const int lines = dt_tiles_strip(t, 1);
+    const size_t most = (size_t)t->units * TEAM_BYTES;
+
+    for (t->span = lines;; t->span = (t->span + 1) / 2) {
+        t->ring = dt_tiles_ring(t, t->span);
+        t->team = (size_t)t->strips * weights_span(t, t->out.blocks);
+        if (t->team <= most || t->span <= t->band)
+            break;
+    }
+}
+
 void dt_tiles_weights_cut(dt_tiles *t)
 {
     const size_t bytes = weights_part(t) * sizeof(float);
@@ -50,16 +192,26 @@ void dt_tiles_weights_cut(dt_tiles *t)
     const int parts = bytes <= PART4_BYTES ? 4 : bytes <= PART2_BYTES ? 2 : 1;
 
     t->strips = lines >= parts ? parts : lines >= 2 ? 2 : 1;
-    t->panels = DT_MIN(t->out.blocks,
-                       dt_tiles_up(t->taps_y * t->taps_x > 1 ? UNITS : UNITS / 2, t->strips));
-    t->panel = DT_MIN(PANEL_BLOCKS, dt_tiles_up(t->out.blocks, t->panels));
-    t->panels = dt_tiles_up(t->out.blocks, t->panel);
     t->band = DT_MIN(lines, dt_tiles_up(bytes >= 1 << 20 ? LARGE_PIXELS : BAND_PIXELS, t->out_w));
-    dt_tiles_cut_columns(t, RING_BYTES);
+    t->span = t->band;
+    dt_tiles_cut_columns(t, t->out_w, RING_BYTES);
+    t->units = 1;
+    weights_share(t);
+    t->alone = dt_tiles_weights_unit(t, 0);
+    t->units = (int)DT_MIN(t->conv.threads, (int64_t)t->strips * t->out.blocks * dt_tiles_steps(t));
+    const double apart = weights_share(t);
+    if (t->units > t->strips) {
+        weights_team(t);
+        if (weights_share(t) > 0.95 * apart) {
+            t->team = 0;
+            t->span = t->band;
+            t->ring = dt_tiles_ring(t, t->band);
+            weights_share(t);
+        }
+    }
     t->group = DT_MAX(1, PAIR_BYTES / (t->band * t->columns * 2 * (int)t->area));
-    t->scratch = ((size_t)t->ring * t->line + (size_t)(t->panel * t->band * t->columns) * t->area) *
-                     sizeof(dt_bf16) +
-                 dt_align((size_t)t->band * sizeof(dt_tile_run), 64);
+    t->scratch = dt_align((size_t)t->band * sizeof(dt_tile_run), 64) +
+                 (t->team ? 0 : weights_span(t, t->panel));
 }
 
 size_t dt_tiles_partial_bytes(const dt_tiles *t)
@@ -77,7 +229,7 @@ static dt_bf16 *weights_line(const weights_unit *u, int line)
 static dt_bf16 *weights_pairs(const weights_unit *u, int block, int slot)
 {
     const dt_tiles *t = u->t;
-    return u->pairs + (size_t)(((block - u->block0) * t->band + slot) * t->columns) * t->area;
+    return u->pairs + (size_t)(((block - u->pairs0) * t->span + slot) * t->columns) * t->area;
 }
 
 /* Lines of x that line g of dy reads and that come after `done`. */
@@ -88,64 +240,19 @@ static int weights_transpose(const weights_unit *u, int g, int done)
     const int group = g / t->out_h, first = group * t->in_h + ys.in, end = first + ys.count;
 
     for (int line = DT_MAX(first, done + 1); line < end; line++)
-        dt_tiles_turn(t, u->x, group, line - group * t->in_h, u->in0, u->in1,
+        dt_tiles_turn(t, u->x, group, line - group * t->in_h, u->in0, u->in1, u->in_b0, u->in_b1,
                       weights_line(u, line));
     return ys.count ? DT_MAX(done, end - 1) : done;
-}
-
-/* 32 elements of each row in line y of dy, all folds. */
-static void weights_gather(const dt_tiles *t, const dt_bf16 *from, int rows, int channels,
-                           size_t ahead, int y, dt_bf16 *to)
-{
-    const size_t apart = (size_t)t->out_h * t->out.line;
-
-    for (int s = 0; s < t->folds; s++, to += t->fold * DT_TILE, from += apart) {
-        const dt_tile_rows g = {.from = from,
-                                .row = t->out.row,
-                                .ahead = ahead,
-                                .rows = y + s * t->out_h < t->out_lines ? rows : 0,
-                                .channels = channels,
-                                .fill = t->fold};
-        t->backend->gather(&g, 1, to);
-    }
-}
-
-static void weights_block_pairs(const dt_tiles *t, const dt_bf16 *from, int rows, int channels,
-                                int y, dt_bf16 *to)
-{
-    _Alignas(64) dt_bf16 room[DT_TILE_AREA];
-
-    if (rows == DT_TILE && channels == DT_TILE) {
-        t->backend->pairs(from, t->out.row, t->out.pixel, to);
-        return;
-    }
-    weights_gather(t, from, rows, channels, 0, y, room);
-    t->backend->pairs(room, DT_TILE, 0, to);
-}
-
-/* [2 halves][32 rows][16 channels] */
-static void weights_block_floats(const dt_tiles *t, const dt_bf16 *from, int rows, int channels,
-                                 int y, dt_bf16 *to)
-{
-    for (int h = 0; h < 2; h++) {
-        const int left = DT_MAX(0, DT_MIN(2 * channels - h * DT_TILE, DT_TILE));
-        weights_gather(t, from + h * DT_TILE, rows, left, t->out.pixel, y, to + h * DT_TILE_AREA);
-    }
 }
 
 static void weights_pair(const weights_unit *u, int g, int slot)
 {
     const dt_tiles *t = u->t;
-    const int group = g / t->out_h, y = g % t->out_h;
 
     for (int x = u->x0; x < u->x1; x++)
-        for (int b = u->block0; b < u->block1; b++) {
-            const int channels = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE);
-            const dt_bf16 *from = u->dy + dt_tile_at(&t->out, group, y, x) + b * DT_TILE * t->parts;
-            dt_bf16 *to = weights_pairs(u, b, slot) + (size_t)(x - u->x0) * t->area;
-            (t->parts == 2 ? weights_block_floats : weights_block_pairs)(
-                t, from, dt_tiles_rows(t, group, x), channels, y, to);
-        }
+        for (int b = u->block0; b < u->block1; b++)
+            dt_tiles_pair(t, u->dy, g, x, b,
+                          weights_pairs(u, b, slot) + (size_t)(x - u->x0) * t->area);
 }
 
 /* ---- One unit -------------------------------------------------------------------------------- */
@@ -177,10 +284,11 @@ static void weights_block(const weights_unit *u, int g0, int g1, int block, int 
         if (ty < ys.tap || ty >= ys.tap + ys.count)
             continue;
         const int line = g / t->out_h * t->in_h + ys.in + ty - ys.tap;
-        const int in = t->x[first].in + tx - t->x[first].tap - u->in0 + ib * t->in_columns;
+        const int in =
+            t->x[first].in + tx - t->x[first].tap - u->in0 + (ib - u->lines0) * t->in_columns;
         u->run[runs++] =
             (dt_tile_run){weights_line(u, line) + (size_t)in * t->area,
-                          weights_pairs(u, block, g - g0) + (size_t)(first - u->x0) * t->area,
+                          weights_pairs(u, block, g - u->g0) + (size_t)(first - u->x0) * t->area,
                           t->parts == 2 ? 0 : DT_TILE, (size_t)t->step_x * t->area, end - first};
     }
     if (runs || u->fresh)
@@ -193,40 +301,136 @@ static void weights_band(const weights_unit *u, int g0, int g1)
     const dt_tiles *t = u->t;
 
     for (int b0 = u->block0; b0 < u->block1; b0 += t->group)
-        for (int ib = 0; ib < t->in.blocks; ib++)
+        for (int ib = u->in_b0; ib < u->in_b1; ib++)
             for (int b = b0; b < DT_MIN(u->block1, b0 + t->group); b++)
-                for (int ty = 0; ty < t->taps_y; ty++)
-                    for (int tx = 0; tx < t->taps_x; tx++)
-                        weights_block(u, g0, g1, b, ty, tx, ib);
+                for (int tap = 0; tap < t->taps_y * t->taps_x; tap++)
+                    if (weights_has(u, b, tap, ib))
+                        weights_block(u, g0, g1, b, tap / t->taps_x, tap % t->taps_x, ib);
+}
+
+static void weights_chunk(weights_unit *u, int x0)
+{
+    u->x0 = x0;
+    u->x1 = DT_MIN(u->t->out_w, x0 + u->t->columns);
+    dt_tiles_reads(u->t, u->x0, u->x1, &u->in0, &u->in1);
+}
+
+static void weights_run(weights_unit *u)
+{
+    const dt_tiles *t = u->t;
+    const int first = dt_tiles_strip(t, u->part), end = dt_tiles_strip(t, u->part + 1);
+
+    u->fresh = true;
+    for (int x0 = 0; x0 < t->out_w; x0 += t->columns) {
+        int done = -1;
+        weights_chunk(u, x0);
+        for (u->g0 = first; u->g0 < end; u->g0 += t->band) {
+            const int g1 = DT_MIN(end, u->g0 + t->band);
+            for (int g = u->g0; g < g1; g++) {
+                done = weights_transpose(u, g, done);
+                weights_pair(u, g, g - u->g0);
+            }
+            weights_band(u, u->g0, g1);
+            u->fresh = false;
+        }
+    }
 }
 
 void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float *partial,
                       void *scratch)
 {
-    const int part = unit / t->panels, panel = unit % t->panels;
-    const int first = dt_tiles_strip(t, part), end = dt_tiles_strip(t, part + 1);
-    weights_unit u = {.t = t,
-                      .x = a->x,
-                      .dy = a->dy,
-                      .block0 = panel * t->panel,
-                      .block1 = DT_MIN(t->out.blocks, (panel + 1) * t->panel),
-                      .fresh = true,
-                      .sums = partial + (size_t)part * weights_part(t),
-                      .lines = scratch};
+    weights_unit u = {.t = t, .x = a->x, .dy = a->dy};
 
+    u.run = scratch;
+    u.lines = (dt_bf16 *)scratch + dt_align((size_t)t->band * sizeof *u.run, 64) / sizeof(dt_bf16);
     u.pairs = u.lines + (size_t)t->ring * t->line;
-    u.run = (dt_tile_run *)(void *)(u.pairs + (size_t)(t->panel * t->band * t->columns) * t->area);
-    for (u.x0 = 0; u.x0 < t->out_w; u.x0 = u.x1) {
-        int done = -1;
-        u.x1 = DT_MIN(t->out_w, u.x0 + t->columns);
-        dt_tiles_reads(t, u.x0, u.x1, &u.in0, &u.in1);
-        for (int g0 = first; g0 < end; g0 += t->band) {
-            const int g1 = DT_MIN(end, g0 + t->band);
-            for (int g = g0; g < g1; g++) {
-                done = weights_transpose(&u, g, done);
-                weights_pair(&u, g, g - g0);
-            }
-            weights_band(&u, g0, g1);
+    for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
+        at = weights_piece(t, at, t->start[unit + 1], &u);
+        u.sums = partial + (size_t)u.part * weights_part(t);
+        weights_run(&u);
+    }
+}
+
+/* ---- Threads that pack for each other -------------------------------------------------------- */
+
+static int weights_spans(const dt_tiles *t) /* of a part and chunk of columns */
+{
+    int lines = 0;
+
+    for (int p = 0; p < t->strips; p++)
+        lines = DT_MAX(lines, dt_tiles_strip(t, p + 1) - dt_tiles_strip(t, p));
+    return dt_tiles_up(lines, t->span);
+}
+
+int dt_tiles_weights_rounds(const dt_tiles *t)
+{
+    return dt_tiles_up(t->out_w, t->columns) * weights_spans(t);
+}
+
+/* What a round is for a part: its columns, the packed lines, lines [u->g0, *end) of dy. */
+static void weights_at(weights_unit *u, int round, int part, void *team, int *end)
+{
+    const dt_tiles *t = u->t;
+    const int spans = weights_spans(t), last = dt_tiles_strip(t, part + 1);
+
+    weights_chunk(u, round / spans * t->columns);
+    u->fresh = round == 0;
+    u->g0 = DT_MIN(last, dt_tiles_strip(t, part) + round % spans * t->span);
+    *end = DT_MIN(last, u->g0 + t->span);
+    u->lines = (dt_bf16 *)team + (size_t)part * weights_span(t, t->out.blocks) / sizeof(dt_bf16);
+    u->pairs = u->lines + (size_t)t->ring * t->line;
+}
+
+/* Of each part: a line of dy and one of its blocks; an input block (all, if pixels are merged)
+ * in the lines of x that the round reads first. */
+int dt_tiles_weights_cells(const dt_tiles *t)
+{
+    return t->strips * (t->span * t->out.blocks + t->ring * (t->merged ? 1 : t->in.blocks));
+}
+
+void dt_tiles_weights_cell(const dt_tiles *t, int round, int cell, const dt_conv_args *a,
+                           void *team)
+{
+    const int each = dt_tiles_weights_cells(t) / t->strips, pairs = t->span * t->out.blocks;
+    const int at = cell % each - pairs, part = cell / each;
+    weights_unit u = {.t = t, .x = a->x, .dy = a->dy};
+    int end;
+
+    weights_at(&u, round, part, team, &end);
+    if (at < 0) {
+        const int g = u.g0 + (at + pairs) / t->out.blocks;
+        u.block0 = (at + pairs) % t->out.blocks;
+        u.block1 = u.block0 + 1;
+        if (g < end)
+            weights_pair(&u, g, g - u.g0);
+        return;
+    }
+    const int blocks = t->merged ? 1 : t->in.blocks, first = dt_tiles_strip(t, part);
+    int done = -1, skip = at / blocks;
+    u.in_b0 = u.lines0 = t->merged ? 0 : at % blocks;
+    u.in_b1 = t->merged ? t->in.blocks : u.in_b0 + 1;
+    for (int g = first; g < end; g++) { /* the lines that others of this round do not pack */
+        const dt_tile_span ys = t->y[g % t->out_h];
+        const int group = g / t->out_h, from = group * t->in_h + ys.in;
+        for (int line = DT_MAX(from, done + 1); line < from + ys.count; line++, done = line - 1)
+            if (g >= u.g0 && skip-- == 0)
+                dt_tiles_turn(t, u.x, group, line - group * t->in_h, u.in0, u.in1, u.in_b0, u.in_b1,
+                              weights_line(&u, line) + (size_t)(u.in_b0 * t->in_columns) * t->area);
+    }
+}
+
+void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, float *partial, void *team,
+                            void *scratch)
+{
+    weights_unit u = {.t = t, .run = scratch};
+    int end;
+
+    for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
+        at = weights_piece(t, at, t->start[unit + 1], &u);
+        u.sums = partial + (size_t)u.part * weights_part(t);
+        weights_at(&u, round, u.part, team, &end);
+        for (int g = u.g0; g < end; g += t->band) {
+            weights_band(&u, g, DT_MIN(end, g + t->band));
             u.fresh = false;
         }
     }

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Threads and ranks change no bit: more threads than lines, blocks of channels or cores, an odd last
+# batch, in both networks and types.
+set -u
+. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+bad=0
+
+# run NP THREADS ARGS...: prints "weights_hash state_hash"
+run() {
+    rm -rf "$dir/run"
+    timeout -k 2 280 mpirun -np "$1" "$DTRAIN_BIN" --data synthetic:90 --image-size 32 --global-batch 71 \
+        --no-drop-remainder --max-steps 2 --lr 0.05 --save-every 0 --threads "$2" "${@:3}" --out "$dir/run" \
+        >"$dir/log" 2>&1 || cat "$dir/log" >&2
+    hashes "$dir/run"
+}
+
+types=(fp32 bf16)
+"$DTRAIN_BIN" plan --precision bf16 --width-divisor 16 >/dev/null 2>&1 || types=(fp32 "bf16 --isa amx")
+[ -z "${ASAN_OPTIONS:-}" ] || types=(fp32)
+for net in "vgg11 --width-divisor 4" "resnet50 --width-divisor 8"; do
+    for type in "${types[@]}"; do
+        for shards in "1: 1/2 1/3 1/8 1/24 1/64 1/128" "8: 1/24 2/3 3/64 5/8 8/2"; do
+            # shellcheck disable=SC2086
+            args=(--net $net --precision $type --shards ${shards%%:*})
+            want=$(run 1 1 "${args[@]}")
+            echo "${args[*]}: $want"
+            for at in ${shards#*:}; do
+                got=$(run "${at%/*}" "${at#*/}" "${args[@]}")
+                [ -n "$got" ] && [ "$got" = "$want" ] || { echo "$at ranks/threads: '$got'"; bad=1; }
+            done
+        done
+    done
+done
+exit $bad
