@@ -18,7 +18,7 @@
     X(train, "train a network (the default)")                                                      \
     X(eval, "loss and accuracy of a saved model on the test images")                               \
     X(summary, "layers, parameters and work of the network")                                       \
-    X(plan, "compiled steps: kernels, layouts, bytes, offsets")                                    \
+    X(plan, "compiled steps: kernels, bytes, offsets, shares of threads")                          \
     X(env, "this machine: CPU, AMX, cores against ranks, library versions")                        \
     X(bench, "images per second of the training loop on synthetic data")                           \
     X(verify, "PATH: is a checkpoint, a run folder or a model file whole?")                        \
@@ -53,6 +53,10 @@ const dt_command *dt_command_find(const char *name);
  * ranks of this user have left in /dev/shm are removed, and MPI's own buffers are reserved there.
  * DT_NOMEM: they have no room. Otherwise as dt_comm_open. Collective. */
 dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
+
+/* How `threads` threads of a rank share a step: a table, or JSON. DT_NOMEM. */
+dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *plan, int threads,
+                        const dt_options *o) DT_MUST_CHECK;
 
 /* ---- Settings -------------------------------------------------------------------- */
 

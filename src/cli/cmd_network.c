@@ -6,6 +6,7 @@ typedef struct preview {
     dt_net *net;
     dt_model *model;
     dt_plan *plan; /* training mode, one shard's batch */
+    int threads;
 } preview;
 
 /* Without data: the number of classes of CIFAR-10. */
@@ -21,7 +22,7 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
     const dt_net_spec spec = dt_options_net(&o, PREVIEW_CLASSES);
     DT_TRY(dt_precision_choose(o.precision, o.kernels, &model.precision));
     dt_machine_describe(&machine);
-    model.threads = o.threads ? (int)o.threads : machine.cores_allowed;
+    s->threads = model.threads = o.threads ? (int)o.threads : machine.cores_allowed;
     DT_TRY(dt_net_create(&s->net, &spec));
     dt_options_resolve(&o, s->net);
     model.loss_epsilon = (float)o.loss_epsilon;
@@ -31,7 +32,8 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
 }
 
 /* On rank 0, as the options say. Collective. */
-static dt_status preview_show(dt_comm *c, const dt_options *o, void (*show)(const preview *p))
+static dt_status preview_show(dt_comm *c, const dt_options *o,
+                              dt_status (*show)(const preview *p, const dt_options *o))
 {
     preview p = {0};
     dt_status st = DT_OK;
@@ -39,7 +41,7 @@ static dt_status preview_show(dt_comm *c, const dt_options *o, void (*show)(cons
     if (dt_comm_rank(c) == 0)
         st = preview_build(&p, o, dt_comm_world(c));
     if (p.plan)
-        show(&p);
+        st = show(&p, o);
     dt_plan_destroy(p.plan);
     dt_model_destroy(p.model);
     dt_net_destroy(p.net);
@@ -90,10 +92,13 @@ static void plan_totals(const preview *s)
     printf("%-42s %s\n", "digest", digest);
 }
 
-static void plan_show(const preview *s)
+static dt_status plan_show(const preview *s, const dt_options *o)
 {
-    plan_steps(s->plan);
-    plan_totals(s);
+    if (!o->json) {
+        plan_steps(s->plan);
+        plan_totals(s);
+    }
+    return dt_share_show(s->net, s->model, s->plan, s->threads, o);
 }
 
 static dt_status plan_run(dt_comm *c, const dt_settings *s)
@@ -150,13 +155,14 @@ static int64_t summary_rows(const dt_plan *plan)
     return macs;
 }
 
-static void summary_show(const preview *shown)
+static dt_status summary_show(const preview *shown, const dt_options *o)
 {
     const dt_net_spec *spec = dt_net_spec_of(shown->net);
     const int64_t batch = dt_plan_batch(shown->plan);
     const size_t params = dt_net_weight_total(shown->net);
     char number[32];
 
+    (void)o;
     summary_rule('=');
     printf("%-*s%-*s%*s%*s\n", SUMMARY_NAME, "Layer (operation)", SUMMARY_SHAPE, "Output Shape",
            SUMMARY_NUMBER, "Param #", SUMMARY_NUMBER, "Mult-Adds");
@@ -177,6 +183,7 @@ static void summary_show(const preview *shown)
            (double)dt_plan_arena_bytes(shown->plan) / 1e6);
     printf("Params size (MB): %.2f\n", (double)params * 4 / 1e6);
     summary_rule('=');
+    return DT_OK;
 }
 
 static dt_status summary_run(dt_comm *c, const dt_settings *s)

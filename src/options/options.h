@@ -186,9 +186,11 @@ typedef enum dt_option_scope {
         "also on 1, 2, 4, ... of the ranks")                                                       \
     DT_FLAG(X, layers, COMMAND, COMMANDS(" bench"), false, "Other commands",                       \
         "also time, work and limit of each layer and pass, and of each phase")                     \
+    DT_COUNT(X, ranks_per_node, COMMAND, COMMANDS(" plan"), 1, 1, 1024, "Other commands", "R",       \
+        "ranks that share a node")                                                                 \
     DT_FLAG(X, watch, COMMAND, COMMANDS(" status"), false, "Other commands",                       \
         "again every two seconds, until the run is over")                                          \
-    DT_FLAG(X, json, COMMAND, COMMANDS(" bench eval"), false, "Other commands",                \
+    DT_FLAG(X, json, COMMAND, COMMANDS(" bench eval plan"), false, "Other commands",                \
         "print JSON (bench --exchange all, --scaling: an object a line)")
 /* clang-format on */
 
