@@ -46,11 +46,11 @@ static void share_layers(share_table *t, const dt_plan *plan)
 
 /* What else a step does, by measurements on one core: a pixel is resized and normalised, a
  * weight updated (five floats at 30 GB/s), a byte packed; moments become running statistics. The
- * ranks of a node divide the update and the packing. */
+ * ranks of a node divide the sums over their shards, the update and the packing. */
 static void share_rest(share_table *t, const dt_net *net, const dt_model *m, const dt_plan *plan,
                        int ranks)
 {
-    const double pixel_s = 3.5e-9, weight_s = 20 / 30e9, byte_s = 0.1e-9, channel_s = 7e-9;
+    const double pixel_s = 3.5e-9, float_s = 4 / 30e9, byte_s = 0.1e-9, channel_s = 7e-9;
     const int64_t images = dt_plan_batch(plan), size = dt_net_spec_of(net)->image_size;
     const int64_t floats = (int64_t)dt_net_slab_floats(net) / ranks;
     const int64_t bytes = (int64_t)dt_model_packed_bytes(m) / ranks;
@@ -61,17 +61,19 @@ static void share_rest(share_table *t, const dt_net *net, const dt_model *m, con
         double seconds;
     } rest[] = {
         {"images", images, 1, pixel_s * (double)(images * size * size)},
-        {"update", floats, 1 << 14, weight_s * (double)floats},
+        {"sums", ranks > 1 ? floats : 0, 1 << 12, float_s * (ranks + 1) * (double)floats},
+        {"update", floats, 1 << 14, 5 * float_s * (double)floats},
         {"packing", bytes, 1 << 11, byte_s * (double)bytes},
         {"statistics", channels, 0, channel_s * (double)channels},
     };
 
     for (size_t i = 0; i < DT_COUNT_OF(rest); i++)
-        share_put(t, (share_row){.step = -1,
-                                 .layer = {.op = rest[i].name, .name = ""},
-                                 .pass = "",
-                                 .share = dt_share_loop(rest[i].items, rest[i].grain,
-                                                        rest[i].seconds, t->threads)});
+        if (rest[i].items > 0)
+            share_put(t, (share_row){.step = -1,
+                                     .layer = {.op = rest[i].name, .name = ""},
+                                     .pass = "",
+                                     .share = dt_share_loop(rest[i].items, rest[i].grain,
+                                                            rest[i].seconds, t->threads)});
 }
 
 static double share_balance(const share_table *t, const dt_share *s)

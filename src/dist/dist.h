@@ -156,6 +156,7 @@ typedef struct dt_exchange_opts {
     size_t first_bucket_bytes, bucket_bytes, last_bucket_bytes;
     bool bf16;     /* round each leaf to bf16 before it is summed (same) */
     bool lockstep; /* all leaves of a rank are written before the first is ready (same) */
+    int threads;   /* that add up; 0: one */
 } dt_exchange_opts;
 typedef struct dt_exchange dt_exchange;
 

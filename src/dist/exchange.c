@@ -39,7 +39,7 @@ static void fold_slots(dt_exchange *x, dt_span span, const dt_fold *f, int first
                          x->bf16 && first + i >= leaf ? DT_LEAF_ROUNDED : DT_LEAF_PLAIN};
     for (int root = 0; root < f->roots; root++)
         x->result[root] = dt_exchange_slot(x, first + root) + span.first;
-    dt_fold_run(f, &dt_fold_f32, x->operand, x->result, span.count, x->scratch);
+    dt_fold_run(f, &dt_fold_f32, x->operand, x->result, span.count, x->scratch, x->threads);
 }
 
 static void fold_leaves(dt_exchange *x, dt_span span)

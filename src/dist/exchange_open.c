@@ -154,6 +154,7 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
     x->shards = o->shards;
     x->bf16 = o->bf16;
     x->lockstep = o->lockstep;
+    x->threads = DT_MAX(o->threads, 1);
     x->slots = exchange_slots_of(x, rank);
     x->partials = dt_exchange_partials(x, rank);
     if (x->lockstep) /* each leaf has a slot of its own, and all are folded at once */
@@ -183,7 +184,7 @@ static dt_status exchange_take(dt_exchange *x, float *memory)
     const size_t bytes = exchange_block(x) * sizeof(float);
     const int depth = DT_MAX(DT_MAX(x->fold.depth, x->inner.depth), x->slots);
 
-    DT_TRY(dt_calloc(&x->scratch, (size_t)depth, DT_FOLD_BYTES, "the exchange"));
+    DT_TRY(dt_calloc(&x->scratch, (size_t)(depth * x->threads), DT_FOLD_BYTES, "the exchange"));
     DT_TRY(exchange_bind(x, memory));
     x->stats.memory = bytes / (size_t)x->team_ranks;
     return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;

@@ -21,7 +21,7 @@ void dt_exchange_star_sum(dt_exchange *x, dt_span tensor)
         x->operand[i] = (dt_operand){.at = i < x->partials ? dt_exchange_slot(x, i) + tensor.first
                                                            : x->extra + (size_t)(i - x->partials) *
                                                                             tensor.count};
-    dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, tensor.count, x->scratch);
+    dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, tensor.count, x->scratch, 1);
 }
 
 /* x->state: requests [fold.operands], more than any phase has */

@@ -82,8 +82,9 @@ struct dt_exchange {
     float *sum;          /* [floats] inside memory: slot 0, unless the row changes it */
     dt_operand *operand; /* [shards + 1] for calls of dt_fold_run, like the next two; owned */
     void **result;       /* [shards + 1], owned */
-    float *scratch;      /* deep enough for all folds, owned */
-    dt_span *owned;      /* [spans], owned; what this rank's optimizer updates */
+    float *scratch;      /* of each thread deep enough for all folds, owned */
+    int threads;
+    dt_span *owned; /* [spans], owned; what this rank's optimizer updates */
     size_t spans;
 
     int first, end, next; /* own shards; the next leaf */

@@ -28,7 +28,7 @@ static dt_status shared_advance(dt_exchange *x, size_t b, bool *done)
     if (!*done)
         return DT_OK;
     dt_exchange_team_operands(x, &x->fold, mine.first);
-    dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch);
+    dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch, x->threads);
     return DT_OK;
 }
 

@@ -243,7 +243,7 @@ static void tree_fold(dt_exchange *x, size_t b)
     dt_exchange_team_operands(x, &x->inner, mine.first);
     for (int j = 0; j < x->inner.roots; j++)
         x->result[j] = t->part[j] + mine.first;
-    dt_fold_run(&x->inner, &dt_fold_f32, x->operand, x->result, mine.count, x->scratch);
+    dt_fold_run(&x->inner, &dt_fold_f32, x->operand, x->result, mine.count, x->scratch, x->threads);
 }
 
 static dt_status tree_sum(dt_exchange *x, size_t b)
@@ -263,7 +263,7 @@ static dt_status tree_sum(dt_exchange *x, size_t b)
         x->operand[i] = (dt_operand){received, tree_half(x, i) ? DT_LEAF_HALF : DT_LEAF_PLAIN};
         received += tree_room(x, i, mine);
     }
-    dt_fold_run(&x->outer, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch);
+    dt_fold_run(&x->outer, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch, 1);
     for (int step = 1; step < x->teams; step++)
         DT_TRY(dt_exchange_send(x, sum, mine.count, MPI_FLOAT,
                                 tree_peer(x, (x->team + step) % x->teams), tree_tag(b, 1), r++));

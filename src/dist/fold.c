@@ -2,6 +2,7 @@
 #include "fold.h"
 
 #include <assert.h>
+#include <omp.h>
 #include <stdlib.h>
 
 void dt_shards_of(int shards, int world, int rank, int *first, int *end)
@@ -263,10 +264,12 @@ static void fold_block(const dt_fold *f, const dt_fold_type *type, const dt_oper
 }
 
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
-                 void *const *result, size_t count, void *scratch)
+                 void *const *result, size_t count, void *scratch, int threads)
 {
-    const size_t most = DT_FOLD_BYTES / type->bytes;
+    const size_t most = DT_FOLD_BYTES / type->bytes, each = (size_t)f->depth * DT_FOLD_BYTES;
 
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1 && count > most)
     for (size_t at = 0; at < count; at += most)
-        fold_block(f, type, operand, result, at, DT_MIN(count - at, most), scratch);
+        fold_block(f, type, operand, result, at, DT_MIN(count - at, most),
+                   (char *)scratch + (size_t)omp_get_thread_num() * each);
 }

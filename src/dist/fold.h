@@ -72,9 +72,10 @@ typedef struct dt_operand {
 enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 KiB of cache */
 /* result[root] [count] = the fold over operand [operands][count], which are only read. A result may
  * be an operand of its own root (but not its only one, of DT_LEAF_HALF) or of an earlier root.
- *   scratch  [depth * DT_FOLD_BYTES], 64-byte aligned */
+ *   scratch  [threads * depth * DT_FOLD_BYTES], 64-byte aligned
+ *   threads  divide the elements; 1 where a result lies on an operand of DT_LEAF_HALF */
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
-                 void *const *result, size_t count, void *scratch);
+                 void *const *result, size_t count, void *scratch, int threads);
 
 /* left[i] += right[i] */
 void dt_add_f32(float *left, const float *right, size_t count);

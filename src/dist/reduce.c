@@ -167,7 +167,7 @@ static void group_complete(dt_reduce *t, reduce_group *g, const char *operand)
     for (int i = 0; i < g->fold.operands; i++)
         t->operand[i] = (dt_operand){.at = operand + (size_t)i * t->stride};
     g->result = t->results + (g - t->groups) * (ptrdiff_t)t->stride;
-    dt_fold_run(&g->fold, t->type, t->operand, &g->result, t->count, t->scratch);
+    dt_fold_run(&g->fold, t->type, t->operand, &g->result, t->count, t->scratch, 1);
 }
 
 /* Complete on this rank, or to be gathered. */

@@ -35,7 +35,8 @@ static dt_status create_exchange(dt_run *r, dt_exchange_needs *needs)
                                    .bucket_bytes = bucket,
                                    .last_bucket_bytes = DT_MIN(bucket, mib),
                                    .bf16 = strcmp(r->o.grad_dtype, "bf16") == 0,
-                                   .lockstep = r->bn_group > 0};
+                                   .lockstep = r->bn_group > 0,
+                                   .threads = r->threads};
     const dt_status st = dt_exchange_create(&r->exchange, r->comm, &opts, needs);
     free(tensor);
     return st;

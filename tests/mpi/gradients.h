@@ -113,7 +113,8 @@ static dt_exchange_opts opts_of(const exchange_case *k)
                               .bucket_bytes = k->bucket_bytes,
                               .last_bucket_bytes = k->bucket_bytes / 4,
                               .bf16 = k->bf16,
-                              .lockstep = k->lockstep};
+                              .lockstep = k->lockstep,
+                              .threads = k->shards % 3 + 1};
 }
 
 /* Exactly the memory asked for, so that a sanitizer sees a step beyond it. */

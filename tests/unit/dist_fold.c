@@ -103,7 +103,7 @@ static void fold_world(int shards, int world, int nodes, int result_at)
                 root[roots++] = partial[base + i];
         }
         assert_int_equal(inner.roots, roots - base_root);
-        dt_fold_run(&inner, &dt_fold_f32, operand, root + base_root, COUNT, scratch);
+        dt_fold_run(&inner, &dt_fold_f32, operand, root + base_root, COUNT, scratch, 1);
         dt_fold_release(&inner);
     }
     assert_ok(dt_fold_init(&outer, (dt_groups){shards, world, 0, ranks, nodes}, NULL, true));
@@ -112,7 +112,7 @@ static void fold_world(int shards, int world, int nodes, int result_at)
         operand[i] = (dt_operand){.at = root[i]};
     if (result_at < roots)
         result = root[result_at];
-    dt_fold_run(&outer, &dt_fold_f32, operand, &result, COUNT, scratch);
+    dt_fold_run(&outer, &dt_fold_f32, operand, &result, COUNT, scratch, 1);
     definition(0, shards, want);
     if (memcmp(result, want, sizeof want) != 0)
         fail_msg("%d shards, %d ranks, %d nodes, result in operand %d", shards, world, nodes,
@@ -153,20 +153,20 @@ static void leaves_fold_into_the_first_slots(void **state)
                     operand[i] = (dt_operand){.at = value[i]};
                     result[i] = value[i];
                 }
-                dt_fold_run(&f, &dt_fold_f32, operand, result, COUNT, scratch);
+                dt_fold_run(&f, &dt_fold_f32, operand, result, COUNT, scratch, 1);
                 assert_int_equal(f.roots, fold_rank(shards, world, rank, want));
                 assert_memory_equal(value, want, (size_t)f.roots * sizeof want[0]);
                 dt_fold_release(&f);
             }
 }
 
-/* Beyond one block of dt_fold_run, and in a place that no vector length divides; one
- * operand as bf16. */
+/* Beyond one block of dt_fold_run, by several threads, in a place that no vector length divides;
+ * one operand as bf16. */
 static void fold_of_many_floats(void **state)
 {
     (void)state;
     enum { N = 10007 };
-    static float x[3][N], want[N], scratch[3 * DT_FOLD_BYTES / sizeof(float)];
+    static float x[3][N], want[N], scratch[9 * DT_FOLD_BYTES / sizeof(float)];
     static dt_bf16 half[N];
     const dt_operand operand[] = {
         {x[0], DT_LEAF_PLAIN}, {half, DT_LEAF_HALF}, {x[2], DT_LEAF_PLAIN}};
@@ -181,7 +181,7 @@ static void fold_of_many_floats(void **state)
         half[i] = dt_f32_to_bf16(x[1][i]);
         want[i] = (x[0][i] + dt_bf16_to_f32(half[i])) + x[2][i];
     }
-    dt_fold_run(&f, &dt_fold_f32, operand, &result, N, scratch);
+    dt_fold_run(&f, &dt_fold_f32, operand, &result, N, scratch, 3);
     assert_memory_equal(x[0], want, sizeof want);
     dt_fold_release(&f);
 }
@@ -195,7 +195,7 @@ static void read_leaf(float *x, const void *from, dt_leaf leaf, size_t count)
     const dt_fold f = dt_fold_cascade(&part, 1);
     void *result = x;
 
-    dt_fold_run(&f, &dt_fold_f32, &operand, &result, count, scratch);
+    dt_fold_run(&f, &dt_fold_f32, &operand, &result, count, scratch, 1);
 }
 
 /* Against base.h's conversions, for every upper half and a few lower ones. */
