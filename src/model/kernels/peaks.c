@@ -50,8 +50,8 @@ static double peak_tile_seconds(const dt_tile_backend *w, const peak_operands *o
 static double peak_tiles(const dt_tile_backend *w, dt_dtype type, int threads)
 {
     const double long_enough = 0.015;
-    const double flops = 2.0 * DT_TILE * DT_TILE * (type == DT_F32 ? DT_TILE / 2 : DT_TILE) *
-                         PEAK_STEPS * PEAK_RUNS; /* of a round */
+    const int deep = type == DT_F32 ? DT_TILE / 2 : DT_TILE;
+    const double flops = 2 * DT_TILE * DT_TILE * deep * PEAK_STEPS * PEAK_RUNS; /* of a round */
     int64_t rounds = 1;
     peak_operands o;
     double best;
@@ -82,7 +82,7 @@ static dt_status peak_sgemm(dt_peaks *p, int threads)
         best = DT_MIN(best, seconds);
     }
     dt_slab_destroy(&slab);
-    p->flops[DT_F32] = 2.0 * (double)each * PEAK_MATRIX * (double)threads / best;
+    p->flops[DT_F32] = 2.0 * (double)(each * PEAK_MATRIX) * (double)threads / best;
     snprintf(p->flops_by[DT_F32], sizeof p->flops_by[0], "onednn sgemm");
     return DT_OK;
 }
