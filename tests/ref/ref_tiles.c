@@ -2,6 +2,7 @@
  * bits, on any backend of the class and any number of threads. What the numbers should be is the
  * matter of ref_conv.c; here it is that they never change unnoticed. */
 #include "conv.h"
+#include "model/kernels/tiles/tiles.h"
 #include "tile_backends.h"
 
 enum { AMX, DOT, FMA, CLASSES };
@@ -53,6 +54,7 @@ static uint64_t shape_hash(const struct shape *s, dt_dtype type, int threads)
 
 static void test_backend(void **state)
 {
+    static const int counts[] = {1, 2, 3, 24, 8, 128}; /* of threads */
     const dt_tile_backend *backend = *state;
     const dt_dtype type = strcmp(backend->name, "fma") == 0 ? DT_F32 : DT_BF16;
     const int class = type == DT_F32 ? FMA : strcmp(backend->name, "dot") == 0 ? DOT : AMX;
@@ -62,10 +64,10 @@ static void test_backend(void **state)
         skip();
     dt_tile_use(type == DT_BF16 ? backend : NULL);
     for (size_t i = 0; i < DT_COUNT_OF(shapes); i++)
-        for (int threads = 1; threads <= 128; threads += threads < 4 ? 1 : threads < 24 ? 5 : 31) {
-            const uint64_t got = shape_hash(&shapes[i], type, threads);
+        for (size_t k = dt_tiles_sharing.wait < 0 ? 4 : 0; k < DT_COUNT_OF(counts); k++) {
+            const uint64_t got = shape_hash(&shapes[i], type, counts[k]);
             if (got != shapes[i].hash[class])
-                print_error("%s, shape %zu, %d threads: 0x%016llx\n", backend->name, i, threads,
+                print_error("%s, shape %zu, %d threads: 0x%016llx\n", backend->name, i, counts[k],
                             (unsigned long long)got);
             same &= got == shapes[i].hash[class];
         }
@@ -73,16 +75,32 @@ static void test_backend(void **state)
     assert_true(same);
 }
 
+/* Where threads pack for each other, line by line or all lines at once. */
+static void test_sharing(void **state)
+{
+    const struct dt_tiles_sharing usual = dt_tiles_sharing;
+
+    for (int all = 0; all < 2; all++) {
+        dt_tiles_sharing = (struct dt_tiles_sharing){-1e9, all ? (size_t)1 << 30 : 0};
+        test_backend(state);
+    }
+    dt_tiles_sharing = usual;
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[TILE_BACKENDS + 1];
+    struct CMUnitTest tests[TILE_BACKENDS + 3];
     int count = 0;
 
     for (; count < TILE_BACKENDS; count++)
         tests[count] = (struct CMUnitTest){tile_backends[count]->name, test_backend, NULL, NULL,
                                            (void *)(uintptr_t)tile_backends[count]};
+    tests[count++] = (struct CMUnitTest){"sharing", test_sharing, NULL, NULL,
+                                         (void *)(uintptr_t)tile_backends[0]};
 #if defined(__x86_64__)
     tests[count++] = (struct CMUnitTest){"fma", test_backend, NULL, NULL,
+                                         (void *)(uintptr_t)&dt_tile_backend_fma};
+    tests[count++] = (struct CMUnitTest){"fma sharing", test_sharing, NULL, NULL,
                                          (void *)(uintptr_t)&dt_tile_backend_fma};
 #endif
     return _cmocka_run_group_tests("backends", tests, (size_t)count, NULL, NULL);

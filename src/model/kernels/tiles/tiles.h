@@ -133,6 +133,10 @@ void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float 
 dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit);
 /* The same where threads share what they pack: round after round all cells are packed, then all
  * units run. */
+extern struct dt_tiles_sharing { /* tests change it */
+    double wait;                 /* of a round, where packing a block takes 1 */
+    size_t bytes;                /* of what all threads pack, for each of them */
+} dt_tiles_sharing;
 int dt_tiles_weights_rounds(const dt_tiles *t);
 int dt_tiles_weights_cells(const dt_tiles *t);
 void dt_tiles_weights_cell(const dt_tiles *t, int round, int cell, const dt_conv_args *a,

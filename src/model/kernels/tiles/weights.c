@@ -28,8 +28,9 @@ enum {
     PART2_BYTES = 3 * 1024 * 1024, /* two up to this: adding them is for something */
     PANEL_BLOCKS = 16,
     PAIR_BYTES = 384 * 1024, /* of dy that are multiplied by all of x before the next */
-    TEAM_BYTES = 512 * 1024, /* of what all threads pack, for each of them */
 };
+
+struct dt_tiles_sharing dt_tiles_sharing = {60, 512 * 1024};
 
 typedef struct weights_unit {
     const dt_tiles *t;
@@ -90,9 +91,9 @@ static bool weights_has(const weights_unit *u, int block, int tap, int in_block)
 
 dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit)
 {
-    const double block_s = 50e-9 * (double)(t->area / DT_TILE_AREA), wait = 60, near = 0.2;
+    const double block_s = 50e-9 * (double)(t->area / DT_TILE_AREA), near = 0.2;
     const double turned = 2, paired = 1.2;
-    double time = t->team ? wait * dt_tiles_weights_rounds(t) : 0, bytes = 0;
+    double time = t->team ? dt_tiles_sharing.wait * dt_tiles_weights_rounds(t) : 0, bytes = 0;
     weights_unit u = {.t = t};
 
     for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
@@ -175,7 +176,7 @@ static size_t weights_span(const dt_tiles *t, int blocks)
 static void weights_team(dt_tiles *t)
 {
     const int lines = dt_tiles_strip(t, 1);
-    const size_t most = (size_t)t->units * TEAM_BYTES;
+    const size_t most = (size_t)t->units * dt_tiles_sharing.bytes;
 
     for (t->span = lines;; t->span = (t->span + 1) / 2) {
         t->ring = dt_tiles_ring(t, t->span);
