@@ -92,7 +92,7 @@ int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t n
         dt_row *row = &w->board->row[r];
         w->sent[r] = message[SENT];
         dt_tell(row->told_ns, now);
-#define X(member, time) dt_tell(row->member, (__typeof__(row->member))here(*from++, time, shift));
+#define X(member, time) dt_tell(row->member, (__typeof__(+row->member))here(*from++, time, shift));
         ROW_LIST(X)
 #undef X
     }
