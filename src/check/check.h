@@ -10,8 +10,8 @@
  *             there
  * Every --replay-every steps, before the update, another rank runs one shard again:
  *   replay    the bits of its loss and of every tensor of its gradient
- * --flip makes what they look for. Steps count from 1 over the whole run, so that nothing
- * depends on where a run was resumed. What a check finds is DT_CORRUPT on all ranks. */
+ * Steps count from 1 over the whole run, so that nothing depends on where a run was resumed.
+ * What a check finds is DT_CORRUPT on all ranks. */
 #ifndef DT_CHECK_H
 #define DT_CHECK_H
 #include "options/options.h"
@@ -42,18 +42,18 @@ typedef struct dt_checks dt_checks; /* NULL: none are on, and nothing is done */
 /* Memory for packing again and for a replayed gradient, of one rank, once plans are made.
  * Local. */
 size_t dt_checks_bytes(const dt_check_subject *s);
-/* Once memory is bound and the exchange open; s is copied. DT_CONFIG: --flip that names
- * nothing, --replay-every with batch norm over more than a shard; DT_NOMEM. Whatever the
- * outcome, *c is to be closed. Local, not agreed. */
+/* Once memory is bound and the exchange open; s is copied. DT_CONFIG: --replay-every
+ * with batch norm over more than a shard; DT_NOMEM. Whatever the outcome, *c is to be closed.
+ * Local, not agreed. */
 dt_status dt_checks_open(dt_checks **c, const dt_check_subject *s) DT_MUST_CHECK;
 void dt_checks_close(dt_checks *c);
 
 /* The places of a step; all of them do nothing where no check is due, and are Local but where
- * they say otherwise. Before the first shard; Collective in the step of --flip. */
-dt_status dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step) DT_MUST_CHECK;
-/* The shard's images are in e's input, its gradient will be written to grad [slab]; not
- * called for a shard without images. */
-void dt_checks_shard(dt_checks *c, int shard, dt_exec *e, float *grad);
+ * they say otherwise. Before the first shard: */
+void dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step);
+/* The shard's images are in place, its gradient will be written to grad [slab]; not called for a
+ * shard without images. */
+void dt_checks_shard(dt_checks *c, int shard, const float *grad);
 /* The first `floats_done` floats of the running shard's gradient are final, and not yet
  * folded. With one call for several shards: of each of their gradients. */
 void dt_checks_gradient(dt_checks *c, size_t floats_done);

@@ -1,5 +1,5 @@
 /* check_internal.h - what the files of the checks share: checks.c (places of a step),
- * replicas.c (replicas and guard), replay.c and flip.c; private to them. */
+ * replicas.c (replicas and guard) and replay.c; private to them. */
 #ifndef DT_CHECK_INTERNAL_H
 #define DT_CHECK_INTERNAL_H
 #include "check.h"
@@ -37,15 +37,6 @@ typedef struct dt_replay {
     size_t hashed;     /* tensors of it, in slab order */
 } dt_replay;
 
-typedef struct dt_flip {
-    bool here; /* on this rank */
-    dt_flip_what what;
-    int64_t step;  /* 0: never */
-    size_t tensor; /* parameter */
-    unsigned bit;
-    float *grad; /* of the shard that is to be flipped, until it is */
-} dt_flip;
-
 struct dt_checks {
     dt_check_subject s;
     int64_t every; /* 0: never */
@@ -54,7 +45,6 @@ struct dt_checks {
     int64_t updated; /* the last whose update is done */
     dt_replicas replicas;
     dt_replay replay;
-    dt_flip flip;
 };
 
 /* replicas.c */
@@ -72,12 +62,6 @@ void dt_replay_shard(dt_checks *c, int shard, const float *grad);
 void dt_replay_gradient(dt_checks *c, size_t floats_done);
 void dt_replay_loss(dt_checks *c, int shard, const dt_result *result);
 dt_status dt_replay_check(dt_checks *c) DT_MUST_CHECK; /* Collective, agreed */
-
-/* flip.c */
-dt_status dt_flip_open(dt_checks *c, dt_flip *f) DT_MUST_CHECK;
-dt_status dt_flip_begin(dt_checks *c) DT_MUST_CHECK; /* Collective in the step of the flip */
-void dt_flip_shard(dt_checks *c, int shard, dt_exec *e, float *grad);
-void dt_flip_gradient(dt_checks *c, size_t floats_done);
 
 /* For messages: the name of float i of a block, with its indices in the file's tensor. */
 void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS]);

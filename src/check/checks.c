@@ -14,7 +14,7 @@ static int pack_threads(const dt_check_subject *s)
 
 static bool checks_wanted(const dt_check_subject *s)
 {
-    return s->o->check_every > 0 || s->o->replay_every > 0 || s->o->flip[0];
+    return s->o->check_every > 0 || s->o->replay_every > 0;
 }
 
 size_t dt_checks_bytes(const dt_check_subject *s)
@@ -37,8 +37,7 @@ dt_status dt_checks_open(dt_checks **out, const dt_check_subject *s)
     c->s = *s;
     c->every = s->o->check_every;
     DT_TRY(dt_replicas_open(c));
-    DT_TRY(dt_replay_open(c, &c->replay));
-    return dt_flip_open(c, &c->flip);
+    return dt_replay_open(c, &c->replay);
 }
 
 void dt_checks_close(dt_checks *c)
@@ -58,10 +57,10 @@ static bool due(int64_t step, int64_t every)
 }
 
 /* The first step of a process has no update before it that could have stored hashes. */
-dt_status dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
+void dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
 {
     if (!c)
-        return DT_OK;
+        return;
     c->epoch = epoch;
     c->epoch_step = step;
     c->step = epoch * c->s.steps_per_epoch + step + 1;
@@ -69,24 +68,18 @@ dt_status dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
     if (due(c->step, c->every) && c->replicas.stored_step != c->updated)
         dt_replicas_store(c);
     dt_replay_begin(c);
-    return dt_flip_begin(c);
 }
 
-void dt_checks_shard(dt_checks *c, int shard, dt_exec *e, float *grad)
+void dt_checks_shard(dt_checks *c, int shard, const float *grad)
 {
-    if (!c)
-        return;
-    dt_flip_shard(c, shard, e, grad);
-    dt_replay_shard(c, shard, grad);
+    if (c)
+        dt_replay_shard(c, shard, grad);
 }
 
-/* The flip comes first: it stands for a gradient that was computed wrongly. */
 void dt_checks_gradient(dt_checks *c, size_t floats_done)
 {
-    if (!c)
-        return;
-    dt_flip_gradient(c, floats_done);
-    dt_replay_gradient(c, floats_done);
+    if (c)
+        dt_replay_gradient(c, floats_done);
 }
 
 void dt_checks_loss(dt_checks *c, int shard, const dt_result *result)

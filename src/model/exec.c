@@ -9,8 +9,6 @@ struct dt_exec {
     char *arena;         /* borrowed */
     dt_result result;
     void *context;
-    int flip_param; /* -1: none */
-    unsigned flip_bit;
 };
 
 static void *exec_at(const dt_exec *e, int block)
@@ -66,7 +64,6 @@ dt_status dt_exec_create(dt_exec **out, const dt_plan *p, void *arena, void *scr
     DT_TRY(dt_calloc(&e, 1, sizeof *e, "an execution context"));
     e->plan = p;
     e->arena = arena;
-    e->flip_param = -1;
     DT_GO(st, dt_calloc(&e->call, (size_t)p->steps, sizeof *e->call, "an execution context"), out);
     for (int i = 0; i < p->steps; i++)
         exec_bind(e, i, scratch);
@@ -99,24 +96,6 @@ int32_t *dt_exec_labels(dt_exec *e)
 const float *dt_exec_logits(const dt_exec *e)
 {
     return exec_value(e, e->plan->logits);
-}
-
-void dt_exec_flip(dt_exec *e, size_t param, unsigned bit)
-{
-    e->flip_param = (int)param;
-    e->flip_bit = bit;
-}
-
-static void exec_flip(dt_exec *e, int i)
-{
-    const dt_node *n = &e->plan->node[i];
-
-    for (int k = 0; k < n->n_param; k++)
-        if (n->param[k] == e->flip_param) {
-            dt_flip_bit(e->call[i].out, e->flip_bit);
-            e->flip_param = -1;
-            return;
-        }
 }
 
 /* ---- A wave ------------------------------------------------------------------------------ */
@@ -223,9 +202,6 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments, dt_result
     for (int i = 0; i < p->steps; i++) {
         dt_place_layer(i);
         DT_TRY(forward_step(w, &p->step[i], i, moments));
-        for (int k = 0; k < w->count; k++)
-            if (w->exec[k] && w->exec[k]->flip_param >= 0)
-                exec_flip(w->exec[k], i);
     }
     for (int k = 0; k < w->count; k++)
         result[k] = w->exec[k] ? w->exec[k]->result : (dt_result){0, 0};

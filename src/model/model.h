@@ -232,10 +232,6 @@ typedef struct dt_observer {
     dt_status (*ready)(void *context, size_t floats_done);
     void *context;
 } dt_observer;
-/* In the next forward, and only there, flip a bit of the output of the layer that has parameter
- * `param`, as soon as it is written: to see checks find it.
- *   bit  0 to 31, counted from the lowest bit of the output's first four bytes */
-void dt_exec_flip(dt_exec *e, size_t param, unsigned bit);
 
 /* ---- Shards that share batch-norm statistics -------------------------------------------- */
 

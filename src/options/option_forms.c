@@ -1,4 +1,4 @@
-/* option_forms.c - texts of options that have a form: --bn, --save-every, --milestones, --flip. */
+/* option_forms.c - texts of options that have a form: --bn, --save-every, --milestones. */
 #include "options.h"
 
 #include <math.h>
@@ -77,57 +77,4 @@ dt_status dt_milestones_parse(const char *text, dt_option_form *f)
         return DT_OK;
     return refused("milestones", text,
                    "fractions of the run from 0 to 1, at most 32, such as 0.5,0.75");
-}
-
-/* ---- Flips ------------------------------------------------------------------------------ */
-
-const char *const dt_flip_name[DT_FLIP_COUNT] = {
-#define X(name) #name,
-    DT_FLIP_LIST(X)
-#undef X
-};
-
-/* The top bit of a float32's fraction (in bf16 that of the second number): changes a number
- * by a quarter to a half of it, so that nothing overflows and training goes on unnoticed. */
-enum { FLIP_BIT = 22, FLIP_BITS = 32 };
-
-/* A whole number, then ':' or the end. */
-static bool next_number(const char **at, int64_t low, int64_t high, int64_t *out)
-{
-    if (!dt_whole_parse(*at, at, out) || *out < low || *out > high || (**at && **at != ':'))
-        return false;
-    *at += **at == ':';
-    return true;
-}
-
-static bool read_flip(const char *at, dt_flip_form *f)
-{
-    int kind = 0;
-    size_t n = strcspn(at, ":");
-    while (kind < DT_FLIP_COUNT &&
-           (strlen(dt_flip_name[kind]) != n || strncmp(at, dt_flip_name[kind], n) != 0))
-        kind++;
-    f->what = (dt_flip_what)kind;
-    at += n + (at[n] == ':');
-    if (kind == DT_FLIP_COUNT || !next_number(&at, 0, INT64_MAX, &f->rank) ||
-        !next_number(&at, 1, INT64_MAX, &f->step))
-        return false;
-    n = strcspn(at, ":");
-    if (n == 0 || n >= sizeof f->tensor)
-        return false;
-    memcpy(f->tensor, at, n);
-    at += n + (at[n] == ':');
-    return *at == '\0' || (next_number(&at, 0, FLIP_BITS - 1, &f->bit) && *at == '\0');
-}
-
-dt_status dt_flip_parse(const char *text, dt_option_form *f)
-{
-    *f = (dt_option_form){.flip = {.bit = FLIP_BIT}};
-    if (!text[0] || read_flip(text, &f->flip))
-        return DT_OK;
-    return refused(
-        "flip", text,
-        "WHAT:RANK:STEP:TENSOR[:BIT], where WHAT is one of" DT_FLIP_LIST(
-            DT_WORD) ", RANK counts from 0, STEP counts from 1 and BIT is below 32, such as "
-                     "weight:0:50:features.0.weight");
 }

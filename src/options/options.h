@@ -176,8 +176,6 @@ typedef enum dt_option_scope {
         "name a rank that stands still for so long while others wait (0: never)")                  \
     DT_REAL(X, stall_abort, HOW, DAILY, 300, 0, 1e6, "Checks", "SECONDS",                          \
         "end the run when it lasts so long (0: never)")                                            \
-    DT_TEXT(X, flip, HERE, RARE, "", dt_flip_parse, "Checks", "WHERE",                             \
-        "flip a bit, to see the checks find it: WHAT:RANK:STEP:TENSOR[:BIT]")                      \
     DT_TEXT(X, model, COMMAND, COMMANDS(" eval"), "", NULL, "Other commands", "FILE", "the model file") \
     DT_COUNT(X, steps, COMMAND, COMMANDS(" bench"), 10, 1, 1e6, "Other commands", "N", "measured steps") \
     DT_COUNT(X, warmup_steps, COMMAND, COMMANDS(" bench"), 3, 0, 1e6, "Other commands", "N",       \
@@ -224,19 +222,6 @@ typedef enum dt_option_type {
 } dt_option_type;
 
 /* Text options that have a syntax, parsed; dt_option_set refuses other texts. */
-#define DT_FLIP_LIST(X) X(weight) X(packed) X(momentum) X(gradient) X(activation)
-typedef enum dt_flip_what {
-#define X(name) DT_FLIP_##name,
-    DT_FLIP_LIST(X)
-#undef X
-        DT_FLIP_COUNT
-} dt_flip_what;
-extern const char *const dt_flip_name[DT_FLIP_COUNT];
-typedef struct dt_flip_form {
-    dt_flip_what what;
-    int64_t rank, step, bit; /* step from 1; 0: the text is empty */
-    char tensor[64];
-} dt_flip_form;
 enum { DT_MAX_MILESTONES = 32 };
 typedef union dt_option_form {
     int64_t bn; /* shards per group: 0 for local, -1 for node, INT64_MAX for sync */
@@ -248,11 +233,10 @@ typedef union dt_option_form {
         int count;
         double fraction[DT_MAX_MILESTONES];
     } milestones;
-    dt_flip_form flip;
 } dt_option_form;
 /* DT_CONFIG says what is wanted. */
 typedef dt_status dt_option_parse(const char *text, dt_option_form *f);
-dt_option_parse dt_bn_parse, dt_save_every_parse, dt_milestones_parse, dt_flip_parse;
+dt_option_parse dt_bn_parse, dt_save_every_parse, dt_milestones_parse;
 
 typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */

@@ -62,8 +62,8 @@ for lr in 30 1e3; do
     done
 done
 # a run folder that was moved meanwhile is searched, too: a bit of the exponent is flipped in step 300
-start 1 "${tiny[@]}" --max-steps 400 --epochs 1000 --save-every 4 --check-every 0 \
-    --flip weight:0:300:features.0.weight:30 --out "$tmp/goes"
+DTRAIN_BIN=$DTRAIN_BUILD_DIR/dtrain_flip FLIP="weight 0 300 features.0.weight 30" \
+    start 1 "${tiny[@]}" --max-steps 400 --epochs 1000 --save-every 4 --check-every 0 --out "$tmp/goes"
 must soon has_checkpoint "$tmp/goes"
 mv "$tmp/goes" "$tmp/gone"
 job_end

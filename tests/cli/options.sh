@@ -6,7 +6,6 @@ set -u
 # unit_cli_settings has all forms
 refuses 64 "unknown option '--momentun'" "did you mean --momentum?" -- --momentun=0.9
 refuses 64 "--save-every: '0x10'" "30s" -- "${tiny[@]}" --out "$tmp/run" --save-every 0x10
-refuses 64 "--flip: 'weights: " -- "${tiny[@]}" --out "$tmp/run" --flip 'weights: 0:1:fc.weight'
 refuses 78 "'synthetic: 64'" -- --data 'synthetic: 64'
 
 # texts that options.yaml could not give back to a resumed run

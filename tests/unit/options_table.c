@@ -135,20 +135,18 @@ static void reals_come_back(void **state)
 
 /* ---- Texts that have a form ------------------------------------------------------------ */
 
-/* What a text means, as numbers: bn's group of 8 shards; steps and seconds; milestones; a flip. */
+/* What a text means, as numbers: bn's group of 8 shards; steps and seconds; milestones. */
 static dt_status meaning(const char *option, const char *text, double n[4])
 {
     dt_option_form f;
 
     memset(&f, 0, sizeof f);
     const dt_status st = row_of(option)->parse(text, &f);
-    const double said[][4] = {
-        {(double)DT_MIN(f.bn, 8)},
-        {(double)f.save_every.steps, f.save_every.seconds},
-        {f.milestones.count, f.milestones.fraction[0], f.milestones.fraction[1],
-         f.milestones.fraction[2]},
-        {f.flip.what, (double)f.flip.rank, (double)f.flip.step, (double)f.flip.bit}};
-    const int which = option[0] == 'b' ? 0 : option[0] == 's' ? 1 : option[0] == 'm' ? 2 : 3;
+    const double said[][4] = {{(double)DT_MIN(f.bn, 8)},
+                              {(double)f.save_every.steps, f.save_every.seconds},
+                              {f.milestones.count, f.milestones.fraction[0],
+                               f.milestones.fraction[1], f.milestones.fraction[2]}};
+    const int which = option[0] == 'b' ? 0 : option[0] == 's' ? 1 : 2;
     memcpy(n, said[which], sizeof said[which]);
     return st;
 }
@@ -165,8 +163,6 @@ static void forms_have_meanings(void **state)
         {"save_every", "0", {0}}, {"save_every", "50", {50}}, {"save_every", "30s", {0, 30}},
         {"save_every", "1.5m", {0, 90}}, {"save_every", "2h", {0, 7200}},
         {"milestones", "", {0}}, {"milestones", "0.5,0,1", {3, 0.5, 0, 1}},
-        {"flip", "", {0, 0, 0, 22}}, {"flip", "weight:0:1:a", {DT_FLIP_weight, 0, 1, 22}},
-        {"flip", "momentum:3:7:fc.bias:31", {DT_FLIP_momentum, 3, 7, 31}},
         /* clang-format on */
     };
     static const struct {
@@ -181,10 +177,6 @@ static void forms_have_meanings(void **state)
          "from 0 to 1, at most 32",
          {"0.5,x", "0.5,", ",0.5", "0.5 0.7", "1.5", "-0.1", "nan",
           "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0"}},
-        {"flip",
-         "want WHAT:RANK:STEP",
-         {"weight", "weights:0:1:a", "weight:0:1", "weight:0:0:a", "weight:0:1:a:32",
-          "weight: 0:1:a", "momentum:3:7::31", "weight:0:1:a:3:4"}},
     };
     double n[4];
     dt_options o;

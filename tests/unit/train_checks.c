@@ -173,25 +173,26 @@ static void healthy_runs_are_left_alone(void **state)
     assert_string_equal(text[0], text[2]);
 }
 
-/* What the option damages, and when: (kind, step) -> the step that ends the run; 0: none. */
+/* What tests/support/flip.c damages, and when: (kind, step) -> the step that ends the run; 0:
+ * none. */
 static void flips_are_found(void **state)
 {
     static const struct {
         const char *flip;
         int64_t every, replay, end;
     } cases[] = {
-        {"weight:0:4:features.4.weight", 1, 0, 4},
-        {"weight:0:4:features.4.weight", 4, 0, 4},
-        {"weight:0:4:features.4.weight", 3, 0, 0}, /* gone over by the update of step 4 */
-        {"momentum:0:1:features.4.weight:0", 1, 0, 1},
-        {"packed:0:5:features.4.weight", 5, 0, 5},
-        {"packed:0:4:features.4.weight", 5, 0, 0},
-        {"gradient:0:4:features.4.weight:0", 1, 0, 0},
-        {"gradient:0:4:features.4.weight:0", 0, 1, 4}, /* shard 4 % 4 = 0: the rank's first */
-        {"gradient:0:3:features.4.weight:0", 0, 1, 0},
-        {"activation:0:4:features.4.weight", 0, 1, 4},
-        {"activation:0:8:features.4.weight", 0, 2, 8},
-        {"activation:0:5:features.4.weight", 0, 1, 0},
+        {"weight 0 4 features.4.weight 22", 1, 0, 4},
+        {"weight 0 4 features.4.weight 22", 4, 0, 4},
+        {"weight 0 4 features.4.weight 22", 3, 0, 0}, /* gone over by the update of step 4 */
+        {"momentum 0 1 features.4.weight 0", 1, 0, 1},
+        {"packed 0 5 features.4.weight 22", 5, 0, 5},
+        {"packed 0 4 features.4.weight 22", 5, 0, 0},
+        {"gradient 0 4 features.4.weight 0", 1, 0, 0},
+        {"gradient 0 4 features.4.weight 0", 0, 1, 4}, /* shard 4 % 4 = 0: the rank's first */
+        {"gradient 0 3 features.4.weight 0", 0, 1, 0},
+        {"images 0 4 features.4.weight 22", 0, 1, 4},
+        {"images 0 8 features.4.weight 22", 0, 2, 8},
+        {"images 0 5 features.4.weight 22", 0, 1, 0},
     };
 
     (void)state;
@@ -199,8 +200,8 @@ static void flips_are_found(void **state)
         dt_options o = small("vgg11", cases[i].every);
         dt_run r;
         int64_t end = 0;
-        o.flip = cases[i].flip;
         o.replay_every = cases[i].replay;
+        assert_int_equal(setenv("FLIP", cases[i].flip, 1), 0);
         assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
         for (int64_t k = 0; k < 9 && end == 0; k++) {
             const dt_status st = step(&r, k);
@@ -215,6 +216,7 @@ static void flips_are_found(void **state)
                      (long long)cases[i].end);
         dt_run_close(&r);
     }
+    unsetenv("FLIP");
 }
 
 /* ---- Words ---------------------------------------------------------------------------------- */
