@@ -151,9 +151,9 @@ typedef struct dt_exchange_opts {
     size_t floats;         /* in the gradient slab (same) */
     const dt_span *tensor; /* [tensors] ascending, disjoint; copied (same) */
     size_t tensors;
-    /* A bucket takes whole tensors until it has this size (same). If bucket_bytes is 0, the slab
-     * is one bucket; if the first or the last is 0, it is like bucket_bytes. */
-    size_t first_bucket_bytes, bucket_bytes, last_bucket_bytes;
+    /* A bucket takes whole tensors until it has this size, the first and the last until they have
+     * 1 MiB, if that is less (same). 0: the slab is one bucket. */
+    size_t bucket_bytes;
     bool bf16;     /* round each leaf to bf16 before it is summed (same) */
     bool lockstep; /* all leaves of a rank are written before the first is ready (same) */
     int threads;   /* that add up; 0: one */

@@ -9,22 +9,13 @@ static size_t span_start(const dt_exchange_opts *o, size_t tensor)
     return tensor < o->tensors ? o->tensor[tensor].first : o->floats;
 }
 
-static size_t span_limit(size_t bytes, size_t otherwise)
-{
-    const size_t chosen = bytes > 0 ? bytes : otherwise;
-    return chosen > 0 ? (chosen - 1) / sizeof(float) + 1 : SIZE_MAX;
-}
-
 size_t dt_spans_buckets(const dt_exchange_opts *o, dt_span *bucket)
 {
-    const size_t middle = span_limit(o->bucket_bytes, 0);
-    const size_t last_limit = span_limit(o->last_bucket_bytes, o->bucket_bytes);
-    size_t limit = span_limit(o->first_bucket_bytes, o->bucket_bytes);
-    size_t last = o->tensors - 1, begin = 0, n = 0;
+    const size_t middle = (o->bucket_bytes + sizeof(float) - 1) / sizeof(float);
+    const size_t outer = DT_MIN(middle, (1 << 20) / sizeof(float));
+    size_t limit = outer, last = middle == 0 ? 0 : o->tensors - 1, begin = 0, n = 0;
 
-    if (o->bucket_bytes == 0)
-        last = 0;
-    while (last > 0 && o->floats - span_start(o, last) < last_limit)
+    while (last > 0 && o->floats - span_start(o, last) < outer)
         last--;
     for (size_t i = 1; i <= last; i++) {
         const size_t end = span_start(o, i);

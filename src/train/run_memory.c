@@ -18,7 +18,6 @@ enum { ROW_ARENA = 5, SLABS = 8 };
 static dt_status create_exchange(dt_run *r, dt_exchange_needs *needs)
 {
     const size_t count = dt_net_param_count(r->net);
-    const size_t mib = 1 << 20, bucket = (size_t)(r->o.bucket_mb * (double)mib);
     dt_span *tensor = NULL;
 
     DT_TRY(dt_calloc(&tensor, count, sizeof *tensor, "the exchange"));
@@ -31,9 +30,7 @@ static dt_status create_exchange(dt_run *r, dt_exchange_needs *needs)
                                    .floats = dt_net_slab_floats(r->net),
                                    .tensor = tensor,
                                    .tensors = count,
-                                   .first_bucket_bytes = DT_MIN(bucket, mib),
-                                   .bucket_bytes = bucket,
-                                   .last_bucket_bytes = DT_MIN(bucket, mib),
+                                   .bucket_bytes = (size_t)(r->o.bucket_mb * 1048576),
                                    .bf16 = strcmp(r->o.grad_dtype, "bf16") == 0,
                                    .lockstep = r->bn_group > 0,
                                    .threads = r->threads};

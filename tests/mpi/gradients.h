@@ -109,9 +109,7 @@ static dt_exchange_opts opts_of(const exchange_case *k)
                               .floats = floats,
                               .tensor = tensor,
                               .tensors = TENSORS,
-                              .first_bucket_bytes = k->bucket_bytes / 2,
                               .bucket_bytes = k->bucket_bytes,
-                              .last_bucket_bytes = k->bucket_bytes / 4,
                               .bf16 = k->bf16,
                               .lockstep = k->lockstep,
                               .threads = k->shards % 3 + 1};

@@ -245,50 +245,39 @@ static void too_many_ranks(void **state)
 
 /* ---- Buckets of whole tensors, slices of buckets: both are partitions ------------- */
 
-enum { TENSORS = 7 };
-/* starts at multiples of 16, 208 floats in all */
-static const dt_span tensor[TENSORS] = {{0, 10},   {16, 30}, {48, 16}, {64, 5},
-                                        {80, 100}, {192, 1}, {0, 0}};
-
-static dt_exchange_opts opts_of(size_t first, size_t middle, size_t last)
-{
-    return (dt_exchange_opts){.floats = 208,
-                              .tensor = tensor,
-                              .tensors = 6,
-                              .first_bucket_bytes = first * sizeof(float),
-                              .bucket_bytes = middle * sizeof(float),
-                              .last_bucket_bytes = last * sizeof(float)};
-}
-
-static void assert_buckets(const dt_exchange_opts *o, const size_t *starts, size_t count)
-{
-    dt_span bucket[TENSORS];
-
-    assert_int_equal(dt_spans_buckets(o, bucket), count);
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(bucket[i].first, starts[i]);
-        assert_int_equal(bucket[i].first + bucket[i].count,
-                         i + 1 < count ? starts[i + 1] : o->floats);
-    }
-}
+enum { TENSORS = 7, MIB = 1 << 18 }; /* floats in 1 MiB */
+static const dt_span tensor[TENSORS] = {{0, MIB / 2},       {MIB, 2 * MIB},     {3 * MIB, MIB - 5},
+                                        {4 * MIB, MIB},     {5 * MIB, 6 * MIB}, {11 * MIB, MIB / 2},
+                                        {12 * MIB - 16, 16}};
 
 static void buckets_close_at_their_size(void **state)
 {
     (void)state;
     const struct {
-        size_t first, middle, last, count, starts[6];
+        double mib;
+        size_t count, starts[TENSORS]; /* MiB */
     } row[] = {
-        {1, 1, 1, 6, {0, 16, 48, 64, 80, 192}}, /* a tensor each */
-        {0, 0, 0, 1, {0}},                      /* no limit: the whole slab */
-        {1, 0, 1, 1, {0}},
-        {1000, 1000, 1000, 1, {0}},
-        {1, 48, 1, 4, {0, 16, 64, 192}},
-        {48, 1, 17, 4, {0, 48, 64, 80}}, /* the last takes two to reach its size */
-        {0, 60, 0, 3, {0, 64, 80}},      /* zero: as the middle ones */
+        {1e-6, 7, {0, 1, 3, 4, 5, 11, 12}}, /* a tensor each */
+        {0, 1, {0}},                        /* no limit: the whole slab */
+        {1, 6, {0, 1, 3, 4, 5, 11}},        /* the last takes two to reach its size */
+        {3, 4, {0, 1, 4, 11}},
+        {7, 3, {0, 1, 11}},
+        {1000, 3, {0, 1, 11}},
     };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        const dt_exchange_opts o = opts_of(row[i].first, row[i].middle, row[i].last);
-        assert_buckets(&o, row[i].starts, row[i].count);
+    for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
+        const dt_exchange_opts o = {.floats = 12 * MIB,
+                                    .tensor = tensor,
+                                    .tensors = TENSORS,
+                                    .bucket_bytes = (size_t)(row[i].mib * 4 * MIB)};
+        dt_span bucket[TENSORS];
+        assert_int_equal(dt_spans_buckets(&o, bucket), row[i].count);
+        size_t next = 0;
+        for (size_t k = 0; k < row[i].count; k++) {
+            assert_int_equal(bucket[k].first, next);
+            assert_int_equal((bucket[k].first + 16) / MIB, row[i].starts[k]);
+            next += bucket[k].count;
+        }
+        assert_int_equal(next, o.floats);
     }
 }
 
