@@ -150,7 +150,7 @@ typedef enum dt_option_scope {
         "progress bar or lines; or the tutorial's, or the course's lines")                         \
     DT_REAL(X, log_every, HOW, RARE, 10, 0, 1e6, "Output", "SECONDS", "interval of progress lines") \
     DT_FLAG(X, verbose, HOW, SAID, false, "Output",                                                \
-        "print all options and what takes how much memory before the first step")                  \
+        "print all options before the first step")                  \
     DT_TEXT(X, log_dir, HERE, SAID, "", NULL, "Output", "DIR",                                     \
         "a file for each rank there: what it says, with time, rank and host")                      \
     DT_TEXT(X, comm_log, HERE, SAID, "", NULL, "Output", "FILE",                                   \

@@ -117,8 +117,6 @@ dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 dt_check_subject dt_run_subject(dt_run *r);
 /* The first lines of a run, in a person's words: one for each fact, eight at most. Local. */
 void dt_head_print(FILE *f, const dt_run *r, const char *folder);
-/* Memory per rank and slab, for a reader. Local. */
-void dt_run_print_memory(FILE *f, const dt_run *r);
 
 typedef struct dt_step_result {
     bool save, stop; /* a rank asked for it: it holds for all, after this step */

@@ -140,19 +140,6 @@ static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
     return DT_OK;
 }
 
-void dt_run_print_memory(FILE *f, const dt_run *r)
-{
-    const double mib = 1024.0 * 1024.0;
-    fprintf(f,
-            "memory per %s: weights %.1f MiB, momentum %.1f, gradients %.1f, packed %.1f; per "
-            "rank: activations %.1f, scratch %.1f, checks %.1f; data set %.1f per node\n",
-            r->shares ? "node" : "rank", (double)r->master.bytes / mib,
-            (double)r->momentum.bytes / mib, (double)r->gradients.bytes / mib,
-            (double)r->packed.bytes / mib, (double)r->arena.bytes / mib,
-            (double)r->scratch.bytes / mib, (double)r->check_room.bytes / mib,
-            (double)dt_source_bytes(r->source) / mib);
-}
-
 /* ---- Ranks --------------------------------------------------------------------------------- */
 
 static dt_status open_exchange(dt_run *r)

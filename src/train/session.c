@@ -89,10 +89,8 @@ dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at
     /* The other styles' output is for parsers that know it. */
     FILE *head = strcmp(r->o.log_style, "auto") == 0 ? stdout : stderr;
     dt_head_print(head, r, s->folder.path);
-    if (r->o.verbose) {
+    if (r->o.verbose)
         dt_options_yaml(head, &r->o);
-        dt_run_print_memory(head, r);
-    }
     return DT_OK;
 }
 
