@@ -19,6 +19,7 @@ static dt_status gather_partials(dt_exchange *x, dt_span tensor)
     const int rank = x->comm->rank, floats = (int)tensor.count;
     int *count = x->state, *displace = count + x->comm->world;
     MPI_Datatype mine; /* this rank's, which lie in slots */
+    MPI_Request request;
 
     for (int r = 1; r < x->comm->world; r++) {
         count[r] = dt_exchange_partials(x, r) * floats;
@@ -29,8 +30,9 @@ static dt_status gather_partials(dt_exchange *x, dt_span tensor)
     DT_MPI(MPI_Type_create_hvector(x->partials, floats, (MPI_Aint)(x->floats * sizeof(float)),
                                    MPI_FLOAT, &mine));
     DT_MPI(MPI_Type_commit(&mine));
-    DT_MPI(MPI_Gatherv(rank == 0 ? MPI_IN_PLACE : x->memory + tensor.first, 1, mine, x->extra,
-                       count, displace, MPI_FLOAT, 0, x->mpi));
+    DT_MPI(MPI_Igatherv(rank == 0 ? MPI_IN_PLACE : x->memory + tensor.first, 1, mine, x->extra,
+                        count, displace, MPI_FLOAT, 0, x->mpi, &request));
+    DT_TRY(dt_comm_wait(x->comm, &request, 1));
     DT_MPI(MPI_Type_free(&mine));
     return DT_OK;
 }
@@ -41,6 +43,7 @@ static dt_status gather_scatter(dt_exchange *x, dt_span tensor)
     const int rank = x->comm->rank, floats = (int)tensor.count;
     int *count = x->state, *displace = count + x->comm->world;
     float *sum = x->sum + tensor.first;
+    MPI_Request request;
 
     for (int r = 1; r < x->comm->world; r++) {
         count[r] = floats;
@@ -51,9 +54,9 @@ static dt_status gather_scatter(dt_exchange *x, dt_span tensor)
             dt_exchange_count(x, tensor.count * sizeof(float), rank == 0, rank == r);
     }
     count[0] = 0;
-    DT_MPI(MPI_Scatterv(x->extra, count, displace, MPI_FLOAT, rank == 0 ? MPI_IN_PLACE : sum,
-                        rank == 0 ? 0 : floats, MPI_FLOAT, 0, x->mpi));
-    return DT_OK;
+    DT_MPI(MPI_Iscatterv(x->extra, count, displace, MPI_FLOAT, rank == 0 ? MPI_IN_PLACE : sum,
+                         rank == 0 ? 0 : floats, MPI_FLOAT, 0, x->mpi, &request));
+    return dt_comm_wait(x->comm, &request, 1);
 }
 
 static dt_status gather_finish(dt_exchange *x)

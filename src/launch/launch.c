@@ -137,12 +137,37 @@ static dt_status read_words(launch_words *w, char **word)
 
 /* ---- Where ranks go -------------------------------------------------------------------------- */
 
+/* mpirun reads it, and understands more than is checked here: a line is a name, which must not look
+ * like an option of ssh, and words like slots=2. Lines of many kilobytes crash mpirun 4.1.4, and it
+ * does not come back from slots that overflow. */
+static dt_status check_hostfile(const char *path)
+{
+    enum { LINE = 1024, MOST = 1 << 20 };
+    char *text = NULL;
+    size_t length = 0;
+    dt_status st = dt_file_read(AT_FDCWD, path, MOST, &text, &length);
+    int number = 1;
+
+    for (char *at = text; st == DT_OK && at < text + length; number++) {
+        char *end = memchr(at, '\n', (size_t)(text + length - at));
+        const size_t n = end ? (size_t)(end - at) : strlen(at);
+        const char *slots = n < LINE ? strstr(at, "slots=") : NULL;
+        const char *after = slots && slots < at + n ? slots + 6 : NULL;
+        int64_t count = 1;
+        if (n >= LINE || memchr(at, '\0', n) || at[strspn(at, " \t")] == '-' ||
+            (after &&
+             (!dt_whole_parse(after, &after, &count) || count < 1 || count > DT_MOST_SLOTS)))
+            st = dt_fail(DT_CONFIG, "%s:%d: not a line of a hostfile: NAME slots=N, N from 1 to %d",
+                         path, number, (int)DT_MOST_SLOTS);
+        at += n + 1;
+    }
+    free(text);
+    return st == DT_FORMAT ? DT_CONFIG : st;
+}
+
 /* *h stays empty where mpirun reads them from its own file, or starts all ranks here. */
 static dt_status find_hosts(const launch_words *w, dt_hosts *h)
 {
-    int64_t bytes = 0;
-    int fd = -1;
-
     if (!!w->hosts + !!w->hostfile + !!w->rank_table > 1)
         return dt_fail(DT_USAGE, "--hosts, --hostfile and --rank-table: one of them, not several");
     if (w->hosts)
@@ -154,9 +179,7 @@ static dt_status find_hosts(const launch_words *w, dt_hosts *h)
     if (w->per_host > 0)
         return dt_fail(DT_USAGE, "--nproc-per-node is not for --hostfile: write 'NAME slots=N' "
                                  "into the file");
-    DT_TRY(dt_file_open(AT_FDCWD, w->hostfile, &fd, &bytes));
-    close(fd);
-    return DT_OK;
+    return check_hostfile(w->hostfile);
 }
 
 static int cores_here(void)

@@ -58,6 +58,23 @@ dt_status dt_checkpoints_open(dt_folder *f, int run, const char *path)
     return st == DT_NOINPUT ? DT_IO : st; /* of what is in it nothing is known */
 }
 
+dt_status dt_checkpoints_own(const dt_folder *f, dt_rundir *run)
+{
+    struct stat info;
+
+    if (fstat(f->fd, &info) != 0)
+        return dt_fail(DT_IO, "%s: %s", f->path, strerror(errno));
+    if (run->inode == 0) {
+        run->device = info.st_dev;
+        run->inode = info.st_ino;
+    }
+    if (run->device == info.st_dev && run->inode == info.st_ino)
+        return DT_OK;
+    return dt_fail(DT_CANTCREATE,
+                   "%s is not the folder any more that this run has saved into: it is left alone",
+                   f->path);
+}
+
 /* ---- Names ------------------------------------------------------------------------------ */
 
 void dt_checkpoint_name_set(dt_checkpoint_name *n, int64_t step, int generation)
@@ -156,12 +173,21 @@ static dt_status skip_damaged(dt_status st)
     return DT_OK;
 }
 
-static dt_status take_one(const dt_take *t, const dt_folder *in, const char *name)
+/* step: that of its name; -1: it was named by its path. */
+static dt_status take_one(const dt_take *t, const dt_folder *in, const char *name, int64_t step)
 {
     dt_checkpoint *c = NULL;
 
     DT_TRY(dt_checkpoint_open(&c, in, name));
-    const dt_status st = t->take ? t->take(t->context, c) : dt_checkpoint_check(c, NULL);
+    dt_status st = DT_OK;
+    if (step >= 0 && c->at.run_step != step)
+        st = dt_fail(
+            DT_FORMAT,
+            "checkpoint %s: state.json has run_step %lld, the folder's name another: it was "
+            "renamed, or is a copy of or link to another",
+            c->in.path, (long long)c->at.run_step);
+    if (st == DT_OK)
+        st = t->take ? t->take(t->context, c) : dt_checkpoint_check(c, NULL);
     dt_checkpoint_close(c);
     return st;
 }
@@ -180,7 +206,7 @@ static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX
     for (size_t i = count; i-- > 0 && st == DT_OK && !found[0];) {
         if (list[i].step < t->first || list[i].step >= t->end)
             continue;
-        st = take_one(t, in, list[i].text);
+        st = take_one(t, in, list[i].text, list[i].step);
         if (st == DT_OK) {
             st = dt_path_join(found, in->path, list[i].text);
         } else if (st != DT_DECLINED && !dt_folder_has(in->fd, list[i].text)) {
@@ -247,7 +273,7 @@ dt_status dt_checkpoint_find(const char *path, const dt_take *t, char found[PATH
     if (!dt_checkpoint_is(&in)) {
         st = dt_checkpoint_newest(&d, t, found);
     } else {
-        st = take_one(t, NULL, path);
+        st = take_one(t, NULL, path, -1);
         if (st == DT_OK)
             memcpy(found, in.path, PATH_MAX);
         else if (t->judge)

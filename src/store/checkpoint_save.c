@@ -25,7 +25,7 @@ static dt_status save_error(const char *path, const char *what)
 
 /* The folder `checkpoints` is on disk once the run folder is synced. Where it holds a checkpoint
  * that was done; where it holds none, an earlier save may have died before. */
-static dt_status open_folder(saving *w, const dt_rundir *run)
+static dt_status open_folder(saving *w, dt_rundir *run)
 {
     const bool made = mkdirat(run->folder, "checkpoints", 0755) == 0;
     dt_checkpoint_name *list = NULL;
@@ -33,7 +33,10 @@ static dt_status open_folder(saving *w, const dt_rundir *run)
 
     if (!made && errno != EEXIST)
         return save_error(run->path, "making its folder checkpoints");
+    if (made)
+        run->inode = 0;
     DT_TRY(dt_checkpoints_open(&w->in, run->folder, run->path));
+    DT_TRY(dt_checkpoints_own(&w->in, run));
     DT_TRY(dt_checkpoint_list(&w->in, &list, &count));
     dt_checkpoint_name_set(&w->name, w->s->at.run_step, 1);
     for (size_t i = 0; i < count; i++)
@@ -124,7 +127,7 @@ static dt_status commit(saving *w, char path[PATH_MAX])
     return DT_OK;
 }
 
-dt_status dt_checkpoint_save(const dt_rundir *run, const dt_snapshot *s, int metrics_fd,
+dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd,
                              char path[PATH_MAX])
 {
     saving w = {.s = s, .in.fd = -1, .temp.fd = -1};

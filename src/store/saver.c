@@ -13,7 +13,7 @@
 enum { TEXT_ROOM = 4096, FAILURE_ROOM = 2 * PATH_MAX };
 
 struct dt_saver {
-    const dt_rundir *run;
+    dt_rundir *run;
     dt_keep keep;
     const dt_net *net;
     dt_slab slab; /* master, momentum, running means, running variances */
@@ -102,8 +102,7 @@ static int saver_start(dt_saver *v)
 
 /* ---- The other side --------------------------------------------------------------------- */
 
-dt_status dt_saver_open(dt_saver **out, const dt_rundir *run, const dt_net *net,
-                        const dt_keep *keep)
+dt_status dt_saver_open(dt_saver **out, dt_rundir *run, const dt_net *net, const dt_keep *keep)
 {
     dt_saver *v = NULL;
     dt_status st = DT_OK;

@@ -39,6 +39,8 @@ typedef struct dt_rundir {
     int folder, lock;         /* descriptors of the folder and of its .lock; -1: closed */
     bool created;             /* by us */
     bool resumed;             /* an older run's: what is in it must stay */
+    dev_t device; /* with inode: the folder `checkpoints` that the first save has opened; 0: none */
+    ino_t inode;
 } dt_rundir;
 
 /* Take --out DIR, which must be new or empty, or make
@@ -100,7 +102,7 @@ typedef struct dt_snapshot {
  * DT_CANTCREATE, DT_IO: what was there before is as it was, and the temporary is gone;
  * path[0] = 0. Where the last sync alone fails, the new folder stays: it is whole, but its
  * name may not outlive a power cut. */
-dt_status dt_checkpoint_save(const dt_rundir *run, const dt_snapshot *s, int metrics_fd,
+dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd,
                              char path[PATH_MAX]) DT_MUST_CHECK;
 
 /* After a save of step `saved`: delete older checkpoints that --keep-last, --keep-every and
@@ -170,7 +172,7 @@ typedef struct dt_saver dt_saver;
 /* Takes the memory of one snapshot at once (twice dt_net_slab_floats and the running
  * statistics): saving allocates no slab. net and run are borrowed, keep is copied. */
 size_t dt_saver_bytes(const dt_net *net);
-dt_status dt_saver_open(dt_saver **v, const dt_rundir *run, const dt_net *net,
+dt_status dt_saver_open(dt_saver **v, dt_rundir *run, const dt_net *net,
                         const dt_keep *keep) DT_MUST_CHECK;
 /* DT_NUMERIC names the first number of the snapshot that is not finite: nothing is written, nothing
  * pruned. Else waits for the thread to end the write under way, reports its outcome (a failed save

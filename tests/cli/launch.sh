@@ -90,6 +90,10 @@ refuses 78 "chmod 600" -- launch --nnodes 2 --node-rank 0 --master a:1 --token-f
 refuses 64 "--np" "'0'" -- launch --dry-run --np 0
 refuses 66 "$tmp/no-file" -- launch --dry-run --hostfile "$tmp/no-file"
 refuses 64 "slots=N" -- launch --dry-run --hostfile "$tmp/hosts" --nproc-per-node 2
+for line in "a slots=0" "a slots=99999999999" "a slots=x" "-oProxyCommand=x" "$(printf 'a%.0s' {1..2000})"; do
+    printf 'a slots=2\n%s\n' "$line" >"$tmp/bad"
+    refuses 78 "$tmp/bad:2: not a line of a hostfile" -- launch --dry-run --hostfile "$tmp/bad"
+done
 head -c 5000000 /dev/zero | tr '\0' '\n' >"$tmp/bad"
 refuses 78 "at most" -- ranktable "$tmp/bad"
 mkfifo "$tmp/fifo"

@@ -56,6 +56,13 @@ for init in "$run" "$newest"; do
 done
 must test "$(sort -u "$tmp/hashes" | wc -l)" = 1
 
+# one that was copied, renamed or linked is not of the step that its name says
+cp -r "$before" "$run/checkpoints/step-8888888888"
+ln -s "$(basename "$before")" "$run/checkpoints/step-9999999999"
+of "$newest" "$last"
+must test "$(grep -c "step-[89]*: state.json has run_step .*; skipped" "$tmp/stderr")" = 2
+rm -r "$run"/checkpoints/step-[89][89]*
+
 # the newest is torn: the one before it; all are: the model
 printf X | dd of="$newest/model.safetensors" bs=1 seek=5000 conv=notrunc status=none
 ranks=1

@@ -125,7 +125,7 @@ static dt_status say(const char *what, int64_t step, const char *hash, const cha
                : dt_fail(DT_IO, "standard output: %s", strerror(errno));
 }
 
-static dt_status save_one(driver *d, const dt_rundir *run, dt_report *m, int64_t k)
+static dt_status save_one(driver *d, dt_rundir *run, dt_report *m, int64_t k)
 {
     static const dt_keep keep = {.last = 2};
     char path[PATH_MAX], hash[DT_DIGEST_CHARS];

@@ -87,6 +87,27 @@ static void odd_texts_do_not_stop_a_save(void **state)
     dt_checkpoint_close(c);
 }
 
+/* Another folder that has taken the name is neither written nor pruned. */
+static void a_folder_that_has_taken_the_name_is_left_alone(void **state)
+{
+    fixture *f = *state;
+    char path[PATH_MAX], own[PATH_MAX], moved[PATH_MAX];
+
+    snapshot_fill(f, 1);
+    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
+    snprintf(own, sizeof own, "%.4000s/checkpoints", f->d.path);
+    snprintf(moved, sizeof moved, "%.4000s/moved", f->d.path);
+    assert_int_equal(rename(own, moved), 0);
+    assert_int_equal(symlink(moved, own), 0); /* the same folder by another way */
+    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
+    assert_int_equal(unlink(own), 0);
+    assert_int_equal(mkdir(own, 0755), 0);
+    assert_fails(dt_checkpoint_save(&f->d, &f->s, -1, path), DT_CANTCREATE, "left alone");
+    assert_fails(dt_checkpoint_prune(&f->d, f->s.at.run_step, &(dt_keep){.last = 1}), DT_CANTCREATE,
+                 "left alone");
+    assert_int_equal(rmdir(own), 0);
+}
+
 /* ---- Damage --------------------------------------------------------------------------------- */
 
 typedef struct file {
@@ -281,13 +302,10 @@ static void a_newer_format_is_not_passed_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_bit_comes_back),
-        TEST(doubles_of_all_kinds_come_back),
-        TEST(odd_texts_do_not_stop_a_save),
-        TEST(no_damage_is_loaded),
-        TEST(numbers_and_states_are_not_believed),
-        TEST(the_newest_valid_one_is_found),
-        TEST(a_newer_format_is_not_passed_over),
+        TEST(every_bit_comes_back),          TEST(doubles_of_all_kinds_come_back),
+        TEST(odd_texts_do_not_stop_a_save),  TEST(a_folder_that_has_taken_the_name_is_left_alone),
+        TEST(no_damage_is_loaded),           TEST(numbers_and_states_are_not_believed),
+        TEST(the_newest_valid_one_is_found), TEST(a_newer_format_is_not_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
