@@ -1,5 +1,5 @@
-/* check_internal.h - what the files of the checks share: checks.c (places of a step),
- * replicas.c (replicas and guard) and replay.c; private to them. */
+/* check_internal.h - what the files of the checks share: checks.c (places of a step), replicas.c
+ * (replicas and guard) and replay.c (with the places within a shard); private to them. */
 #ifndef DT_CHECK_INTERNAL_H
 #define DT_CHECK_INTERNAL_H
 #include "check.h"
@@ -58,9 +58,6 @@ dt_status dt_replicas_check(dt_checks *c) DT_MUST_CHECK; /* Collective, agreed *
 dt_status dt_replay_open(dt_checks *c, dt_replay *p) DT_MUST_CHECK;
 void dt_replay_close(dt_replay *p);
 void dt_replay_begin(dt_checks *c);
-void dt_replay_shard(dt_checks *c, int shard, const float *grad);
-void dt_replay_gradient(dt_checks *c, size_t floats_done);
-void dt_replay_loss(dt_checks *c, int shard, const dt_result *result);
 dt_status dt_replay_check(dt_checks *c) DT_MUST_CHECK; /* Collective, agreed */
 
 /* For messages: the name of float i of a block, with its indices in the file's tensor. */

@@ -70,24 +70,6 @@ void dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
     dt_replay_begin(c);
 }
 
-void dt_checks_shard(dt_checks *c, int shard, const float *grad)
-{
-    if (c)
-        dt_replay_shard(c, shard, grad);
-}
-
-void dt_checks_gradient(dt_checks *c, size_t floats_done)
-{
-    if (c)
-        dt_replay_gradient(c, floats_done);
-}
-
-void dt_checks_loss(dt_checks *c, int shard, const dt_result *result)
-{
-    if (c)
-        dt_replay_loss(c, shard, result);
-}
-
 /* Replicas and guard first: wrong master weights make packed copies look wrong. */
 static dt_status check_weights(dt_checks *c)
 {

@@ -47,12 +47,12 @@ void dt_replay_begin(dt_checks *c)
         p->shard = shard;
 }
 
-void dt_replay_shard(dt_checks *c, int shard, const float *grad)
+void dt_checks_shard(dt_checks *c, int shard, const float *grad)
 {
-    dt_replay *p = &c->replay;
-
-    p->grad = shard == p->shard ? grad : NULL;
-    p->hashed = 0;
+    if (!c)
+        return;
+    c->replay.grad = shard == c->replay.shard ? grad : NULL;
+    c->replay.hashed = 0;
 }
 
 /* Hash the tensors of grad that are final; returns how many. */
@@ -70,20 +70,17 @@ static size_t hash_tensors(const dt_checks *c, const float *grad, size_t hashed,
     return hashed;
 }
 
-void dt_replay_gradient(dt_checks *c, size_t floats_done)
+void dt_checks_gradient(dt_checks *c, size_t floats_done)
 {
-    dt_replay *p = &c->replay;
-
-    if (p->grad)
-        p->hashed = hash_tensors(c, p->grad, p->hashed, floats_done, p->digest);
+    if (c && c->replay.grad)
+        c->replay.hashed =
+            hash_tensors(c, c->replay.grad, c->replay.hashed, floats_done, c->replay.digest);
 }
 
-void dt_replay_loss(dt_checks *c, int shard, const dt_result *result)
+void dt_checks_loss(dt_checks *c, int shard, const dt_result *result)
 {
-    dt_replay *p = &c->replay;
-
-    if (shard == p->shard)
-        memcpy(&p->digest[p->tensors], &result->loss_sum, sizeof p->digest[0]);
+    if (c && shard == c->replay.shard)
+        memcpy(&c->replay.digest[c->replay.tensors], &result->loss_sum, sizeof(uint64_t));
 }
 
 /* ---- The rank that replays --------------------------------------------------------------- */
