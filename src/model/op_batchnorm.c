@@ -48,7 +48,7 @@ static void batchnorm_save(const dt_call *c, const dt_norm_area *a, int64_t i, d
     inverse[i] = (float)(1 / sqrt(m.m2 / m.count + (double)c->step->attr.eps));
 }
 
-/* Moments of the batch, of some channels: to the caller, and to `saved` or the group. */
+/* Moments of the batch, of some channels: to the caller, to `saved`, and to the group. */
 static void batchnorm_merge(const dt_call *c, int64_t first, int64_t count)
 {
     const dt_norm_area a = dt_norm_area_of(c);
@@ -60,15 +60,8 @@ static void batchnorm_merge(const dt_call *c, int64_t first, int64_t count)
             c->moments[i] = m;
         if (c->local)
             ((dt_moment *)c->local)[i] = m;
-        else
-            batchnorm_save(c, &a, i, m);
+        batchnorm_save(c, &a, i, m);
     }
-}
-
-static void batchnorm_measure(const dt_call *c, const dt_norm_area *a)
-{
-    dt_loop_run(c, dt_loops_current()->norm_moments, a->plan.blocks, 1);
-    dt_loop_run(c, batchnorm_merge, a->plan.channels, DT_NORM_MERGED);
 }
 
 /* Repeats the coefficients of the channels, see dt_norm_area. */
@@ -98,28 +91,12 @@ static void batchnorm_line(const dt_call *c, const dt_norm_area *a)
     }
 }
 
-static void batchnorm_normalise(const dt_call *c, const dt_norm_area *a)
-{
-    batchnorm_line(c, a);
-    batchnorm_widen(a);
-    dt_loop_run(c, dt_loops_current()->norm_apply, a->plan.rows, a->plan.block);
-}
-
-static dt_status batchnorm_forward(const dt_call *c)
-{
-    const dt_norm_area a = dt_norm_area_of(c);
-
-    if (c->step->mode == DT_TRAIN)
-        batchnorm_measure(c, &a);
-    batchnorm_normalise(c, &a);
-    return DT_OK;
-}
-
 static dt_status batchnorm_forward_local(const dt_call *c)
 {
     const dt_norm_area a = dt_norm_area_of(c);
 
-    batchnorm_measure(c, &a);
+    dt_loop_run(c, dt_loops_current()->norm_moments, a.plan.blocks, 1);
+    dt_loop_run(c, batchnorm_merge, a.plan.channels, DT_NORM_MERGED);
     return DT_OK;
 }
 
@@ -127,10 +104,19 @@ static dt_status batchnorm_forward_shared(const dt_call *c)
 {
     const dt_norm_area a = dt_norm_area_of(c);
 
-    for (int64_t i = 0; i < a.plan.channels; i++)
+    for (int64_t i = 0; c->local && i < a.plan.channels; i++)
         batchnorm_save(c, &a, i, ((const dt_moment *)c->shared)[i]);
-    batchnorm_normalise(c, &a);
+    batchnorm_line(c, &a);
+    batchnorm_widen(&a);
+    dt_loop_run(c, dt_loops_current()->norm_apply, a.plan.rows, a.plan.block);
     return DT_OK;
+}
+
+static dt_status batchnorm_forward(const dt_call *c)
+{
+    if (c->step->mode == DT_TRAIN)
+        DT_TRY(batchnorm_forward_local(c));
+    return batchnorm_forward_shared(c);
 }
 
 /* ---- Backward ------------------------------------------------------------------- */
@@ -150,59 +136,46 @@ static void batchnorm_total(const dt_call *c, int64_t first, int64_t count)
 }
 
 /* Sums of dy' and of dy' (x - mean) over the batch, left in the area. */
-static void batchnorm_sum(const dt_call *c, const dt_norm_area *a)
-{
-    batchnorm_line(c, a);
-    dt_loop_run(c, dt_loops_current()->norm_sums, a->plan.blocks, 1);
-    dt_loop_run(c, batchnorm_total, a->plan.channels, DT_NORM_MERGED);
-}
-
-/* The data gradient, with both sums over the n numbers that share their statistics. */
-static void batchnorm_data(const dt_call *c, const dt_norm_area *a, const double *sums,
-                           const double *products, double n)
-{
-    const float *inverse = (const float *)c->saved + a->stride;
-
-    if (!c->d_in[0])
-        return;
-    batchnorm_line(c, a); /* since the sums, scratch may have been another shard's */
-    for (int64_t i = 0; i < a->plan.channels; i++) {
-        const double product = products[i] * (double)inverse[i];
-        a->center[i] = (float)(sums[i] / n);
-        a->slope[i] = (float)(product / n * (double)inverse[i]);
-    }
-    batchnorm_widen(a);
-    dt_loop_run(c, dt_loops_current()->norm_data, a->plan.rows, a->plan.block);
-}
-
-static dt_status batchnorm_backward(const dt_call *c)
-{
-    const dt_norm_area a = dt_norm_area_of(c);
-
-    batchnorm_sum(c, &a);
-    batchnorm_data(c, &a, dt_norm_sum(&a, 0), dt_norm_sum(&a, 1), (double)a.plan.rows);
-    return DT_OK;
-}
-
 static dt_status batchnorm_backward_local(const dt_call *c)
 {
     const dt_norm_area a = dt_norm_area_of(c);
     double *local = c->local;
 
-    batchnorm_sum(c, &a);
-    for (int k = 0; k < 2; k++)
+    batchnorm_line(c, &a);
+    dt_loop_run(c, dt_loops_current()->norm_sums, a.plan.blocks, 1);
+    dt_loop_run(c, batchnorm_total, a.plan.channels, DT_NORM_MERGED);
+    for (int k = 0; local && k < 2; k++)
         memcpy(local + k * a.plan.channels, dt_norm_sum(&a, k),
                (size_t)a.plan.channels * sizeof *local);
     return DT_OK;
 }
 
+/* The data gradient, with both sums over the n numbers that share their statistics. */
 static dt_status batchnorm_backward_shared(const dt_call *c)
 {
     const dt_norm_area a = dt_norm_area_of(c);
-    const double *shared = c->shared;
+    const double *sums = c->local ? c->shared : dt_norm_sum(&a, 0);
+    const double *products = c->local ? sums + a.plan.channels : dt_norm_sum(&a, 1);
+    const double n = c->local ? c->shared_count : (double)a.plan.rows;
+    const float *inverse = (const float *)c->saved + a.stride;
 
-    batchnorm_data(c, &a, shared, shared + a.plan.channels, c->shared_count);
+    if (!c->d_in[0])
+        return DT_OK;
+    batchnorm_line(c, &a); /* since the sums, scratch may have been another shard's */
+    for (int64_t i = 0; i < a.plan.channels; i++) {
+        const double product = products[i] * (double)inverse[i];
+        a.center[i] = (float)(sums[i] / n);
+        a.slope[i] = (float)(product / n * (double)inverse[i]);
+    }
+    batchnorm_widen(&a);
+    dt_loop_run(c, dt_loops_current()->norm_data, a.plan.rows, a.plan.block);
     return DT_OK;
+}
+
+static dt_status batchnorm_backward(const dt_call *c)
+{
+    DT_TRY(batchnorm_backward_local(c));
+    return batchnorm_backward_shared(c);
 }
 
 /* The sums read what the second sweep reads again; of each channel some numbers are computed by one
