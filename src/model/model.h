@@ -102,8 +102,7 @@ typedef struct dt_model_opts {
 typedef struct dt_model dt_model;
 
 /* "auto", "fp32" or "bf16" to a type: auto is bf16 where the CPU has AVX512_BF16 or AMX
- * and the kernels take it. DT_UNSUPPORTED when bf16 was asked and no kernel can;
- * DT_CONFIG for an unknown kernel row. */
+ * and the kernels take it. DT_UNSUPPORTED when bf16 was asked and no kernel can. */
 dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *type) DT_MUST_CHECK;
 /* One file kernels/<name>.c each, best first. */
 #define DT_KERNEL_LIST(X) X(tiles) X(onednn)

@@ -109,11 +109,16 @@ static void check_bias(const conv_problem *p, const conv_run *r)
 static void check_pass(const subject *s, const conv_problem *p, dt_pass pass)
 {
     const bool bias = pass == DT_PASS_WEIGHTS && p->c.bias;
+    const bool refused = s->kernel == &dt_kernel_onednn && pass == DT_PASS_WEIGHTS &&
+                         p->c.kernel[0] * p->c.kernel[1] == 1 &&
+                         p->c.stride[0] * p->c.stride[1] > 1 && p->c.ic < 16;
     conv_run one, more;
 
     describe(s, &p->c, (int)pass);
-    if (!s->kernel->supports(&p->c, pass))
-        fail_msg("%s: not supported", now);
+    if (s->kernel->supports(&p->c, pass) == refused)
+        fail_msg("%s: %s", now, refused ? "oneDNN writes behind its scratch" : "not supported");
+    if (refused)
+        return;
     conv_execute(&one, p, s->kernel, pass, p->c.n, 1);
     check_result(p, &one);
     if (bias)
@@ -193,9 +198,9 @@ static const int listed[][9] = {
     {2, 27, 29, 8, 24, 1, 2, 2, 0},    /* half a block of channels, pixels a whole block apart: */
     {3, 9, 9, 16, 24, 1, 2, 2, 0},     /* what lies behind the last one is not read */
     {5, 3, 3, 16, 17, 5, 2, 2, 2},     /* more padding than map */
-    {11, 38, 38, 3, 17, 1, 2, 2, 0},   /* oneDNN 2.6.3 wrote behind its scratch */
-    {11, 40, 40, 7, 13, 1, 2, 2, 0},   /* under AVX2, AVX-512 and AVX512_BF16 */
-    {11, 38, 28, 8, 16, 1, 1, 2, 0},   {11, 8, 38, 9, 1, 1, 2, 2, 0},
+    {11, 38, 38, 3, 17, 1, 2, 2, 0},   /* oneDNN's weight gradient is refused */
+    {11, 40, 40, 7, 13, 1, 2, 2, 0},   {11, 38, 28, 8, 16, 1, 1, 2, 0},
+    {11, 8, 38, 9, 1, 1, 2, 2, 0},
 };
 
 static void check_listed(const subject *s)

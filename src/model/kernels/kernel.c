@@ -13,14 +13,6 @@ enum { KERNEL_COUNT = DT_COUNT_OF(kernel_table) };
 static const char *const kernel_pass_name[DT_PASS_COUNT] = {"forward", "data gradient",
                                                             "weight gradient"};
 
-static bool kernel_known(const char *name)
-{
-    for (int i = 0; i < KERNEL_COUNT; i++)
-        if (strcmp(name, kernel_table[i]->name) == 0)
-            return true;
-    return strcmp(name, "auto") == 0;
-}
-
 static const dt_kernel *kernel_find(const char *name, const dt_conv *c, dt_pass pass)
 {
     for (int i = 0; i < KERNEL_COUNT; i++) {
@@ -39,7 +31,9 @@ dt_status dt_kernel_choose(const char *name, const dt_conv *c, dt_pass pass, con
         return dt_fail(DT_UNSUPPORTED,
                        "kernels '%s' cannot run the %s of a %s convolution of %" PRId64
                        " images of %" PRId64 "x%" PRId64 " with %" PRId64
-                       " channels on %s; known: auto" DT_KERNEL_LIST(DT_WORD),
+                       " channels on %s; take other --kernels (auto" DT_KERNEL_LIST(
+                           DT_WORD) ") or --isa "
+                                    "amx, a smaller batch, or a lower --width-divisor",
                        name, kernel_pass_name[pass], dt_dtype_name(c->type), c->n, c->ih, c->iw,
                        c->ic, dt_isa_name(dt_isa_current()));
     *k = found;
@@ -77,32 +71,17 @@ bool dt_kernel_library(size_t i, const char **name, char *version, size_t size)
     return true;
 }
 
-/* What would give bf16 here: other kernels, or tiles in software. */
-static const char *kernel_remedy(const char *kernels)
-{
-    if (kernel_can("auto", DT_BF16))
-        return "--kernels auto";
-    if (strcmp(kernels, "auto") == 0 || strcmp(kernels, "tiles") == 0)
-        return "--isa amx, which any CPU can, if slowly";
-    return "--kernels auto --isa amx, which any CPU can, if slowly";
-}
-
 dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *type)
 {
     const bool any = strcmp(name, "auto") == 0;
     const bool bf16 = strcmp(name, "bf16") == 0;
 
-    if (!kernel_known(kernels))
-        return dt_fail(DT_CONFIG, "unknown kernels '%s', want auto" DT_KERNEL_LIST(DT_WORD),
-                       kernels);
-    if (!any && !bf16 && strcmp(name, "fp32") != 0)
-        return dt_fail(DT_CONFIG, "unknown precision '%s', want auto, fp32 or bf16", name);
     if (bf16 && !kernel_can(kernels, DT_BF16))
         return dt_fail(DT_UNSUPPORTED,
                        "precision bf16: kernels '%s' have none for the instruction set %s (%s); "
-                       "take --precision fp32, or %s",
-                       kernels, dt_isa_name(dt_isa_bits()), dt_isa_origin(),
-                       kernel_remedy(kernels));
+                       "take --precision fp32, or --kernels auto --isa amx, which any CPU can, "
+                       "if slowly",
+                       kernels, dt_isa_name(dt_isa_bits()), dt_isa_origin());
     *type = (bf16 || any) && kernel_can(kernels, DT_BF16) ? DT_BF16 : DT_F32;
     return DT_OK;
 }

@@ -348,6 +348,20 @@ double dt_onednn_seconds(float *matrix, int side, int threads)
     return seconds;
 }
 
+/* The jit 1x1 weight gradients copy the pixels of a strided convolution next to each other
+ * in scratch. rtus_prepare_space_info asks for room for ic channels a pixel, but
+ * execute_backward_weights puts a block of pixels where it would begin with ic_block
+ * channels (8 under AVX2, 16 under AVX-512) each: with fewer channels than that behind the
+ * end, where another thread's scratch lies. (Read in 2.6.3 and 3.7.1, seen in 2.6.3.) Networks have such
+ * layers only with --width-divisor above 16. */
+static bool onednn_overruns(const dt_conv *c)
+{
+    enum { MOST_CHANNELS_OF_A_BLOCK = 16 };
+
+    return c->kernel[0] == 1 && c->kernel[1] == 1 && (c->stride[0] > 1 || c->stride[1] > 1) &&
+           c->ic < MOST_CHANNELS_OF_A_BLOCK;
+}
+
 /* Each tensor of a part has fewer elements than 2^31: oneDNN computes many sizes with int. */
 static bool onednn_supports(const dt_conv *c, dt_pass pass)
 {
@@ -358,6 +372,7 @@ static bool onednn_supports(const dt_conv *c, dt_pass pass)
                                {c->kernel[0], c->kernel[1], c->ic, c->oc}};
 
     return c->type == DT_F32 && c->out_type == DT_F32 &&
+           !(pass == DT_PASS_WEIGHTS && onednn_overruns(c)) &&
            dt_conv_fits(size, DT_COUNT_OF(size), INT_MAX);
 }
 

@@ -30,8 +30,8 @@ typedef struct onednn_operands {
     dnnl_dims_t stride, before, after;
 } onednn_operands;
 
-/* onednn_describe_conv: the description of a pass, to be destroyed, by the best implementation
- * whose name does not hold `avoid` (NULL: any). hint: the forward one, for gradients. */
+/* onednn_describe_conv: the description of a pass, to be destroyed. hint: the forward one, for
+ * gradients. */
 #if DNNL_VERSION_MAJOR < 3
 
 static dnnl_status_t onednn_md_create(onednn_md *md, int dims, const dnnl_dims_t size,
@@ -46,30 +46,9 @@ static void onednn_md_destroy(onednn_md md)
     free(md);
 }
 
-static dnnl_status_t onednn_pick(dnnl_primitive_desc_t *pd, const void *op_desc,
-                                 dnnl_primitive_desc_t hint, dnnl_primitive_attr_t attr,
-                                 dnnl_engine_t engine, const char *avoid)
-{
-    dnnl_primitive_desc_iterator_t it = NULL;
-    dnnl_status_t s = dnnl_primitive_desc_iterator_create(&it, op_desc, attr, engine, hint);
-
-    for (; s == dnnl_success; s = dnnl_primitive_desc_iterator_next(it)) {
-        *pd = dnnl_primitive_desc_iterator_fetch(it);
-        if (!*pd)
-            s = dnnl_out_of_memory;
-        if (!*pd || !avoid || !strstr(onednn_implementation(*pd), avoid))
-            break;
-        dnnl_primitive_desc_destroy(*pd);
-        *pd = NULL;
-    }
-    dnnl_primitive_desc_iterator_destroy(it);
-    return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
-}
-
 static dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pass,
                                           const onednn_operands *t, dnnl_primitive_desc_t hint,
-                                          dnnl_primitive_attr_t attr, dnnl_engine_t engine,
-                                          const char *avoid)
+                                          dnnl_primitive_attr_t attr, dnnl_engine_t engine)
 {
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     dnnl_convolution_desc_t d;
@@ -84,7 +63,7 @@ static dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pas
     else
         s = dnnl_convolution_backward_weights_desc_init(&d, direct, t->x, t->w, t->bias, t->y,
                                                         t->stride, t->before, t->after);
-    return s == dnnl_success ? onednn_pick(pd, &d, hint, attr, engine, avoid) : s;
+    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, attr, engine, hint) : s;
 }
 
 #else
@@ -102,32 +81,22 @@ static void onednn_md_destroy(onednn_md md)
 
 static dnnl_status_t onednn_describe_conv(dnnl_primitive_desc_t *pd, dt_pass pass,
                                           const onednn_operands *t, dnnl_primitive_desc_t hint,
-                                          dnnl_primitive_attr_t attr, dnnl_engine_t engine,
-                                          const char *avoid)
+                                          dnnl_primitive_attr_t attr, dnnl_engine_t engine)
 {
     static const dnnl_dims_t dense = {0};
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
-    dnnl_status_t s;
 
     if (pass == DT_PASS_FORWARD)
-        s = dnnl_convolution_forward_primitive_desc_create(
+        return dnnl_convolution_forward_primitive_desc_create(
             pd, engine, dnnl_forward_training, direct, t->x, t->w, t->bias, t->y, t->stride, dense,
             t->before, t->after, attr);
-    else if (pass == DT_PASS_DATA)
-        s = dnnl_convolution_backward_data_primitive_desc_create(pd, engine, direct, t->x, t->w,
-                                                                 t->y, t->stride, dense, t->before,
-                                                                 t->after, hint, attr);
-    else
-        s = dnnl_convolution_backward_weights_primitive_desc_create(
-            pd, engine, direct, t->x, t->w, t->bias, t->y, t->stride, dense, t->before, t->after,
-            hint, attr);
-    while (s == dnnl_success && avoid && strstr(onednn_implementation(*pd), avoid))
-        s = dnnl_primitive_desc_next_impl(*pd);
-    if (s != dnnl_success) {
-        dnnl_primitive_desc_destroy(*pd);
-        *pd = NULL;
-    }
-    return s == dnnl_last_impl_reached ? dnnl_unimplemented : s;
+    if (pass == DT_PASS_DATA)
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            pd, engine, direct, t->x, t->w, t->y, t->stride, dense, t->before, t->after, hint,
+            attr);
+    return dnnl_convolution_backward_weights_primitive_desc_create(pd, engine, direct, t->x, t->w,
+                                                                   t->bias, t->y, t->stride, dense,
+                                                                   t->before, t->after, hint, attr);
 }
 
 #endif
@@ -153,24 +122,10 @@ static dt_status onednn_operands_init(onednn_operands *o, const dt_conv *c, int6
     return DT_OK;
 }
 
-/* The jit 1x1 weight gradients copy the pixels of a strided convolution next to each other
- * in scratch. rtus_prepare_space_info asks for room for ic channels a pixel, but
- * execute_backward_weights puts a block of pixels where it would begin with ic_block
- * channels (8 under AVX2, 16 under AVX-512) each: with fewer channels than that behind the
- * end, where another thread's scratch lies. (Read in 2.6.3 and 3.7.1, seen in 2.6.3.) */
-static bool onednn_overruns(const dt_conv *c)
-{
-    enum { MOST_CHANNELS_OF_A_BLOCK = 16 };
-
-    return c->kernel[0] == 1 && c->kernel[1] == 1 && (c->stride[0] > 1 || c->stride[1] > 1) &&
-           c->ic < MOST_CHANNELS_OF_A_BLOCK;
-}
-
 dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l, const dt_conv *c,
                              dt_pass pass, int64_t n, onednn_const_md like)
 {
     const bool forward = pass == DT_PASS_FORWARD;
-    const char *avoid = pass == DT_PASS_WEIGHTS && onednn_overruns(c) ? "_1x1" : NULL;
     dnnl_primitive_desc_t hint = NULL;
     onednn_operands o = {.stride = {c->stride[0], c->stride[1]},
                          .before = {c->pad[0], c->pad[1]},
@@ -184,14 +139,14 @@ dt_status onednn_conv_create(dnnl_primitive_desc_t *pd, const onednn_library *l,
         o.bias = o.owned[TENSOR_BIAS];
     DT_GO(st,
           onednn_check(onednn_describe_conv(forward ? pd : &hint, DT_PASS_FORWARD, &o, NULL,
-                                            l->attr, l->engine, NULL),
+                                            l->attr, l->engine),
                        "forward convolution"),
           out);
     if (forward)
         goto out;
     if (like)
         o.w = like;
-    st = onednn_check(onednn_describe_conv(pd, pass, &o, hint, l->attr, l->engine, avoid),
+    st = onednn_check(onednn_describe_conv(pd, pass, &o, hint, l->attr, l->engine),
                       "backward convolution");
 out:
     dnnl_primitive_desc_destroy(hint);
