@@ -6,6 +6,7 @@
 #ifndef DT_BASE_H
 #define DT_BASE_H
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -227,6 +228,10 @@ void dt_slab_destroy(dt_slab *s);
 
 /* *p_out [count] of `size` bytes, zeroed, to be freed by free(). DT_NOMEM. */
 dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT_MUST_CHECK;
+
+/* Start a thread without signals: those are for threads that handle them. DT_NOMEM says for what. */
+dt_status dt_thread_start(pthread_t *thread, void *(*body)(void *context), void *context,
+                          const char *what) DT_MUST_CHECK;
 
 /* Bytes that this process may still take without swapping: the smallest of MemAvailable, what
  * its cgroups leave and the limits of its address space and data. 0 when unknown. */

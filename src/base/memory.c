@@ -1,7 +1,8 @@
-/* memory.c - slabs, checked calloc, and what memory is left to this process. */
+/* memory.c - slabs, checked calloc, threads, and what memory is left to this process. */
 #include "base.h"
 #include "cgroup.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -57,6 +58,22 @@ dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what)
         return memory_refused((double)count * (double)size, what, strerror(ENOMEM));
     memcpy(p_out, &p, sizeof p);
     return DT_OK;
+}
+
+dt_status dt_thread_start(pthread_t *thread, void *(*body)(void *context), void *context,
+                          const char *what)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(thread, NULL, body, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0 ? DT_OK
+                      : dt_fail(DT_NOMEM,
+                                "no thread to %s: %s; lower --threads, or raise the limit of "
+                                "processes (ulimit -u) or of memory (ulimit -v)",
+                                what, strerror(error));
 }
 
 /* MemAvailable of /proc/meminfo in bytes, UINT64_MAX when the kernel does not tell. */

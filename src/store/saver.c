@@ -3,9 +3,7 @@
 #include "store.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -86,20 +84,6 @@ static void *saver_main(void *context)
     return NULL;
 }
 
-/* Signals are the training thread's business. */
-static int saver_start(dt_saver *v)
-{
-    pthread_attr_t about;
-    sigset_t all;
-
-    sigfillset(&all);
-    pthread_attr_init(&about); /* does not fail on Linux, nor do initialisers of defaults below */
-    pthread_attr_setsigmask_np(&about, &all);
-    const int error = pthread_create(&v->thread, &about, saver_main, v);
-    pthread_attr_destroy(&about);
-    return error;
-}
-
 /* ---- The other side --------------------------------------------------------------------- */
 
 dt_status dt_saver_open(dt_saver **out, dt_rundir *run, const dt_net *net, const dt_keep *keep)
@@ -116,17 +100,12 @@ dt_status dt_saver_open(dt_saver **out, dt_rundir *run, const dt_net *net, const
         dt_slab_create(&v->slab, dt_saver_bytes(net), "the copy that checkpoints are written from"),
         out);
     memset(v->slab.mem, 0, v->slab.bytes); /* its pages are taken now, not in a step */
-    pthread_mutex_init(&v->mutex, NULL);
+    pthread_mutex_init(&v->mutex, NULL);   /* defaults do not fail on Linux */
     pthread_cond_init(&v->changed, NULL);
-    const int error = saver_start(v);
-    if (error == 0) {
-        *out = v;
-        return DT_OK;
-    }
-    st = dt_fail(DT_NOMEM,
-                 "no thread to write checkpoints: %s; lower --threads, or raise the limit of "
-                 "processes (ulimit -u) or of memory (ulimit -v)",
-                 strerror(error));
+    DT_GO(st, dt_thread_start(&v->thread, saver_main, v, "write checkpoints"), out);
+    *out = v;
+    return DT_OK;
+
 out:
     dt_slab_destroy(&v->slab);
     free(v);

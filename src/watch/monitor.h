@@ -7,7 +7,6 @@
 #include "watch.h"
 
 #include <netinet/in.h>
-#include <pthread.h>
 #include <semaphore.h>
 
 enum { DT_TICK_MS = 500 }; /* of the monitor */

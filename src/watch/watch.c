@@ -255,26 +255,14 @@ static void *writer_main(void *context)
     }
 }
 
-/* Without signals: those are for threads that handle them. */
 static dt_status threads_start(dt_watch *w)
 {
     void *(*const body[])(void *) = {monitor_main, writer_main};
     const int count = w->file >= 0 ? 2 : 1;
-    sigset_t all, before;
-    int error = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (error == 0 && w->threads < count) {
-        error = pthread_create(&w->thread[w->threads], NULL, body[w->threads], w);
-        w->threads += error == 0;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0 ? DT_OK
-                      : dt_fail(DT_NOMEM,
-                                "no thread to watch the ranks: %s; lower --threads, or raise the "
-                                "limit of processes (ulimit -u) or of memory (ulimit -v)",
-                                strerror(error));
+    for (; w->threads < count; w->threads++)
+        DT_TRY(dt_thread_start(&w->thread[w->threads], body[w->threads], w, "watch the ranks"));
+    return DT_OK;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
