@@ -43,27 +43,24 @@ static void augment_levels(dt_augment *a, const float mean[3], const float std[3
             a->level[c][v] = (float)((v / 255.0 - (double)mean[c]) / (double)std[c]);
 }
 
-/* What the names mean; false: one is unknown. */
-static bool augment_named(dt_augment *a, const dt_loader_opts *opts)
+/* What the names mean. */
+static void augment_named(dt_augment *a, const dt_loader_opts *opts)
 {
-    int known = 0;
-
 #define X(name, zeros, mirrors)                                                                    \
     if (strcmp(opts->augment, #name) == 0)                                                         \
-        a->pad = zeros, a->flip = mirrors, known++;
+        a->pad = zeros, a->flip = mirrors;
     DT_AUGMENT_LIST(X)
 #undef X
 #define X(name, to_bytes)                                                                          \
     if (strcmp(opts->resize, #name) == 0)                                                          \
-        a->rounds = to_bytes, known++;
+        a->rounds = to_bytes;
     DT_RESIZE_LIST(X)
 #undef X
 #define X(name, m0, m1, m2, s0, s1, s2)                                                            \
     if (strcmp(opts->normalize, #name) == 0)                                                       \
-        augment_levels(a, (float[]){m0, m1, m2}, (float[]){s0, s1, s2}), known++;
+        augment_levels(a, (float[]){m0, m1, m2}, (float[]){s0, s1, s2});
     DT_NORMALIZE_LIST(X)
 #undef X
-    return known == 3;
 }
 
 static void augment_taps(dt_augment *a)
@@ -80,9 +77,7 @@ dt_status dt_augment_init(dt_augment *a, const dt_source_info *info, const dt_lo
 {
     *a = (dt_augment){
         .height = info->height, .width = info->width, .size = opts->image_size, .type = opts->type};
-    if (!augment_named(a, opts))
-        return dt_fail(DT_CONFIG, "augment '%s', normalize '%s' or resize '%s' is unknown",
-                       opts->augment, opts->normalize, opts->resize);
+    augment_named(a, opts);
     DT_TRY(dt_calloc(&a->row, 2 * (size_t)a->size, sizeof *a->row, "resize taps"));
     a->column = a->row + a->size;
     augment_taps(a);

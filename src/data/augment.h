@@ -34,8 +34,7 @@ typedef struct dt_augment {
     float level[3][256];  /* normalised value of a byte, per channel */
 } dt_augment;
 
-/* DT_CONFIG for a name that is not in DT_AUGMENT_LIST, DT_NORMALIZE_LIST or
- * DT_RESIZE_LIST. */
+/* DT_NOMEM. */
 dt_status dt_augment_init(dt_augment *a, const dt_source_info *info,
                           const dt_loader_opts *opts) DT_MUST_CHECK;
 void dt_augment_release(dt_augment *a);

@@ -80,9 +80,9 @@ typedef struct dt_loader_opts {
 } dt_loader_opts;
 
 typedef struct dt_loader dt_loader;
-/* source: borrowed, loaded. All memory is taken here. DT_CONFIG: unknown name, or no full batch
- * with drop_remainder. A loader serves one caller at a time and uses opts->threads threads itself.
- * Numbers are at least 1, as the option table has them. */
+/* source: borrowed, loaded. All memory is taken here. DT_CONFIG: no full batch with
+ * drop_remainder. A loader serves one caller at a time and uses opts->threads threads itself.
+ * Names are of the lists and numbers at least 1, as the option table has them. */
 dt_status dt_loader_create(dt_loader **l, const dt_source *s,
                            const dt_loader_opts *opts) DT_MUST_CHECK;
 void dt_loader_destroy(dt_loader *l);

@@ -67,9 +67,6 @@ dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in, const dt_
     const dt_kernel *before = NULL;
     conv_state *v = NULL;
 
-    if (s->in_type[0] != s->grad_type)
-        return dt_fail(DT_BUG, "'%s': input in %s, model in %s", s->node->name,
-                       dt_dtype_name(s->in_type[0]), dt_dtype_name(s->grad_type));
     DT_TRY(dt_calloc(&v, 1, sizeof *v, "a convolution"));
     v->conv = (dt_conv){.n = in->n,
                         .ih = in->h,

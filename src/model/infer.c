@@ -23,13 +23,6 @@ dt_status dt_infer_window(const dt_node *n, const dt_shape *in, int64_t channels
 
     for (int d = 0; d < 2; d++) {
         const int64_t room = size[d] + a->pad[d] + a->pad[d + 2] - a->kernel[d];
-        if (channels < 1 || a->kernel[d] < 1 || a->stride[d] < 1 || a->pad[d] < 0 ||
-            a->pad[d + 2] < 0)
-            return dt_fail(DT_SHAPE,
-                           "%s '%s': %" PRId64 " channels, kernel %dx%d, stride %dx%d; want at "
-                           "least 1 each and no negative padding",
-                           n->op->name, n->name, channels, a->kernel[0], a->kernel[1], a->stride[0],
-                           a->stride[1]);
         if (room < 0)
             return dt_fail(DT_SHAPE,
                            "%s '%s': a %dx%d kernel does not fit into %" PRId64 "x%" PRId64

@@ -25,39 +25,23 @@ static const resnet_variant resnet_variants[] = {
     {"mindspore", true, true, true, {-0.07f, 0.07f}, 0.01f, 0.07f},
     {"torchvision", false, false, false, {1, 1}, 0.1f, 0},
 };
-static const char *const resnet_stems[] = {"imagenet", "cifar"};
 static const struct {
     int blocks, out;
 } resnet_stages[] = {{3, 256}, {4, 512}, {6, 1024}, {3, 2048}};
 
 static const resnet_variant *resnet_variant_of(const char *name)
 {
-    for (size_t i = 0; i < DT_COUNT_OF(resnet_variants); i++)
-        if (name && strcmp(resnet_variants[i].name, name) == 0)
-            return &resnet_variants[i];
-    return NULL;
+    return &resnet_variants[strcmp(name, resnet_variants[1].name) == 0];
 }
 
 static dt_status resnet50_resolve(dt_net_spec *spec)
 {
-    const resnet_variant *v = resnet_variant_of(spec->variant);
-    if (!v)
-        return dt_fail(DT_CONFIG,
-                       "resnet50 has no variant '%s'; choose from: mindspore "
-                       "torchvision",
-                       spec->variant);
-    spec->variant = v->name;
+    const bool cifar = strcmp(spec->stem, "cifar") == 0;
 
-    const char *stem = NULL;
-    for (size_t i = 0; i < DT_COUNT_OF(resnet_stems); i++)
-        if (strcmp(spec->stem, resnet_stems[i]) == 0)
-            stem = resnet_stems[i];
-    if (!stem)
-        return dt_fail(DT_CONFIG, "resnet50 has no stem '%s'; choose from: imagenet cifar",
-                       spec->stem);
-    spec->stem = stem;
+    spec->variant = resnet_variant_of(spec->variant)->name;
+    spec->stem = cifar ? "cifar" : "imagenet";
     if (spec->image_size == 0)
-        spec->image_size = stem == resnet_stems[0] ? 224 : 32;
+        spec->image_size = cifar ? 32 : 224;
     if (spec->image_size < 8)
         return dt_fail(DT_CONFIG, "resnet50: image size %d, want at least 8", spec->image_size);
     return DT_OK;

@@ -3,8 +3,6 @@
  * channel first). */
 #include "conv.h"
 
-#include <inttypes.h>
-
 static int64_t linear_features(const dt_shape *in)
 {
     return in->h * in->w * in->c;
@@ -12,9 +10,6 @@ static int64_t linear_features(const dt_shape *in)
 
 static dt_status linear_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
 {
-    if (n->attr.out < 1)
-        return dt_fail(DT_SHAPE, "linear '%s': %" PRId64 " outputs, want at least 1", n->name,
-                       n->attr.out);
     *out = (dt_shape){in->n, 1, 1, n->attr.out};
     return DT_OK;
 }

@@ -98,10 +98,8 @@ static dt_status plan_infer(dt_plan *p)
         const dt_node *n = &p->node[i];
         dt_value *out = &p->value[n->out];
         dt_shape in[DT_MAX_IN] = {{0, 0, 0, 0}};
-        for (int k = 0; k < n->n_in; k++) {
+        for (int k = 0; k < n->n_in; k++)
             in[k] = p->value[n->in[k]].shape;
-            p->value[n->in[k]].uses++;
-        }
         DT_TRY(n->op->infer(n, in, &out->shape));
         out->producer = i;
         if (n->op == &dt_op_softmax_xent)

@@ -43,7 +43,6 @@ typedef struct dt_value {
     dt_shape shape;
     dt_dtype type;
     int producer; /* step; -1: the images */
-    int uses;
     int root; /* the value whose memory it uses: itself, or what a fork aliases */
     bool wants_grad;
     int block, grad_block; /* index of dt_block, or DT_NO_BLOCK */

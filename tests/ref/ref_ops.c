@@ -294,11 +294,8 @@ static void wrong_shapes_are_errors(void **state)
                  "a 5x1 kernel does not fit into 4x4");
     n.attr = (dt_attr){.kernel = {17, 16}, .stride = {1, 1}};
     assert_fails(dt_op_maxpool.infer(&n, image, &out), DT_SHAPE, "272 positions");
-    n.attr = (dt_attr){.kernel = {2, 2}};
-    assert_fails(dt_op_maxpool.infer(&n, image, &out), DT_SHAPE, "stride 0x0");
     n.n_in = 2;
     assert_fails(dt_op_batchnorm.infer(&n, image, &out), DT_SHAPE, "[1, 4, 4, 2]");
-    assert_fails(dt_op_softmax_xent.infer(&n, image, &out), DT_SHAPE, "4 x 4 pixels");
 }
 
 int main(void)

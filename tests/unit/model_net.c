@@ -68,10 +68,6 @@ static void bad_specs(void **state)
     s = vgg;
     s.image_size = 16;
     assert_fails(dt_net_create(&net, &s), DT_CONFIG, "16");
-    s = resnet("caffe", "imagenet", 0);
-    assert_fails(dt_net_create(&net, &s), DT_CONFIG, "caffe");
-    s = resnet("mindspore", "mnist", 0);
-    assert_fails(dt_net_create(&net, &s), DT_CONFIG, "mnist");
 }
 
 static void backward_order(void **state)
