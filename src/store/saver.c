@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { TEXT_ROOM = 4096, FAILURE_ROOM = 2 * PATH_MAX };
+enum { FAILURE_ROOM = 2 * PATH_MAX };
 
 struct dt_saver {
     dt_rundir *run;
@@ -21,7 +21,6 @@ struct dt_saver {
     bool busy, ends; /* under the mutex, like all below; the thread has them while busy */
     dt_snapshot s;   /* of the copy */
     dt_options options;
-    char data_digest[TEXT_ROOM], bits_class[TEXT_ROOM];
     int metrics_fd;
     dt_status outcome;
     char failure[FAILURE_ROOM];
@@ -136,14 +135,10 @@ static void saver_copy(dt_saver *v, const dt_snapshot *s)
     memcpy(mean, s->model.running_mean, channels * sizeof *mean);
     memcpy(var, s->model.running_var, channels * sizeof *var);
     v->options = *s->options;
-    snprintf(v->data_digest, sizeof v->data_digest, "%s", s->data_digest);
-    snprintf(v->bits_class, sizeof v->bits_class, "%s", s->bits_class);
     v->s = *s;
     v->s.model = (dt_weights){v->net, master, mean, var};
     v->s.momentum = momentum;
     v->s.options = &v->options;
-    v->s.data_digest = v->data_digest;
-    v->s.bits_class = v->bits_class;
 }
 
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)

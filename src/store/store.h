@@ -1,7 +1,5 @@
 /* store.h - run folders and checkpoints; the public header of src/store.
- *
- * Files are written beside their place, synced and renamed: a reader sees what was there before,
- * or all of the new. Everything is Local; rank 0 alone writes. */
+ * Everything is Local; rank 0 alone writes. */
 #ifndef DT_STORE_H
 #define DT_STORE_H
 #include "format/format.h"
@@ -85,16 +83,17 @@ typedef struct dt_progress {
     int64_t metrics_bytes; /* length of metrics.jsonl at this point */
 } dt_progress;
 
-/* What is saved; all borrowed. */
+/* What is saved; pointers are borrowed. */
+enum { DT_BITS_CLASS_CHARS = 512 };
 typedef struct dt_snapshot {
     dt_weights model;
     float *momentum; /* [dt_net_slab_floats] */
     dt_progress at;
-    const dt_options *options; /* resolved: saved as options.yaml */
-    const char *data_digest;   /* of the data's content, as text */
-    const char *bits_class;    /* build, libraries, instruction set: one line of text */
-    bool best;                 /* the best test so far: --keep-best holds on to it */
-    bool proved;               /* its own loss is known to be finite: see dt_keep */
+    const dt_options *options;            /* resolved: saved as options.yaml */
+    char data_digest[DT_DIGEST_CHARS];    /* of the data's content */
+    char bits_class[DT_BITS_CLASS_CHARS]; /* build, libraries, instruction set: one line */
+    bool best;                            /* the best test so far: --keep-best holds on to it */
+    bool proved;                          /* its own loss is known to be finite: see dt_keep */
 } dt_snapshot;
 
 /* Write one checkpoint by the protocol above. metrics_fd (or -1) is synced first: the

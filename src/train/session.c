@@ -133,22 +133,19 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
 
 static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at, dt_save_how how)
 {
-    char data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
     dt_snapshot snapshot = {
         .model = dt_run_weights(r),
         .momentum = r->momentum.mem,
         .at = *at,
         .options = &r->o,
-        .data_digest = data,
-        .bits_class = class,
         .best = how.best,
         .proved = how.proved,
     };
     int fd = -1;
 
     DT_TRY(dt_report_records(&s->report, &snapshot.at.metrics_bytes, &fd));
-    dt_digest_text(dt_source_digest(r->source), data);
-    dt_bits_class(r, class);
+    dt_digest_text(dt_source_digest(r->source), snapshot.data_digest);
+    dt_bits_class(r, snapshot.bits_class);
     return dt_saver_save(s->saver, &snapshot, fd);
 }
 

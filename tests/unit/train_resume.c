@@ -34,16 +34,13 @@ static void running_close(running *t)
 
 static void save(running *t, int64_t step, char path[PATH_MAX])
 {
-    char data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
-    const dt_snapshot s = {.model = dt_run_weights(&t->r),
-                           .momentum = t->r.momentum.mem,
-                           .at = {.run_step = step},
-                           .options = &t->r.o,
-                           .data_digest = data,
-                           .bits_class = class};
+    dt_snapshot s = {.model = dt_run_weights(&t->r),
+                     .momentum = t->r.momentum.mem,
+                     .at = {.run_step = step},
+                     .options = &t->r.o};
 
-    dt_digest_text(dt_source_digest(t->r.source), data);
-    dt_bits_class(&t->r, class);
+    dt_digest_text(dt_source_digest(t->r.source), s.data_digest);
+    dt_bits_class(&t->r, s.bits_class);
     assert_ok(dt_checkpoint_save(&t->d, &s, -1, path));
 }
 
