@@ -1,8 +1,7 @@
 /* format.h - files of numbers; the public header of src/format.
  *
  * Networks' weights as model files, the container that they are in, and numbers that are not
- * finite. Files are written beside their place, synced and renamed: a reader sees what was there
- * before, or all of the new. Everything is Local. */
+ * finite. Everything is Local. */
 #ifndef DT_FORMAT_H
 #define DT_FORMAT_H
 #include "base/base.h"
@@ -40,13 +39,10 @@ void dt_safetensors_close(dt_safetensors *f);
 size_t dt_safetensors_count(const dt_safetensors *f);
 const dt_tensor *dt_safetensors_get(const dt_safetensors *f, size_t i);
 const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key); /* or NULL */
-/* One tensor's bytes. DT_IO; DT_FORMAT: the file has become shorter. */
+/* A tensor of F32, F16 or BF16 as float32, exactly; of I64 its bytes. data has room for them.
+ * DT_IO; DT_FORMAT: the file has become shorter. */
 dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
                               void *data) DT_MUST_CHECK;
-/* Numbers [first, first + count) of a tensor of F32, F16 or BF16 as float32, exactly: data has room
- * for them. Errors as above. */
-dt_status dt_safetensors_read_floats(const dt_safetensors *f, const dt_tensor *t, uint64_t first,
-                                     size_t count, float *data) DT_MUST_CHECK;
 
 /* ---- Numbers that are not finite ---------------------------------------------------------- */
 

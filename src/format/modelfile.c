@@ -342,7 +342,7 @@ static dt_status list_read(const model_list *list, const dt_safetensors *f, cons
         if (!e->data || (e->head && !head)) /* the count of batches steers nothing */
             continue;
         const dt_tensor *t = file_find(f, e->name);
-        DT_GO(st, dt_safetensors_read_floats(f, t, 0, e->count, buffer), out);
+        DT_GO(st, dt_safetensors_read(f, t, buffer), out);
         DT_GO(st, entry_check(e, buffer, t, path), out);
         if (e->param)
             dt_param_from_file(e->param, buffer, e->data);

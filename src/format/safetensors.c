@@ -263,24 +263,20 @@ const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key)
     return json_string_value(json_object_get(json_object_get(f->header, "__metadata__"), key));
 }
 
-dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void *data)
-{
-    return file_read(f, data, t->bytes, t->offset);
-}
-
 /* Narrow numbers are read to the room's second half, which widening them from the first
  * on never overtakes. */
-dt_status dt_safetensors_read_floats(const dt_safetensors *f, const dt_tensor *t, uint64_t first,
-                                     size_t count, float *data)
+dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void *data)
 {
     const dt_tensor_type *type = dt_tensor_type_find(t->dtype);
-    char *narrow = (char *)data + count * (sizeof *data - type->bytes);
+    const size_t count = t->bytes / type->bytes;
+    char *narrow = (char *)data + (type->widen ? count * (sizeof(float) - type->bytes) : 0);
+    float *wide = data;
 
-    DT_TRY(file_read(f, narrow, count * type->bytes, t->offset + first * type->bytes));
+    DT_TRY(file_read(f, narrow, t->bytes, t->offset));
     for (size_t i = 0; i < count && type->widen; i++) {
         uint16_t bits;
         memcpy(&bits, narrow + i * sizeof bits, sizeof bits);
-        data[i] = type->widen(bits);
+        wide[i] = type->widen(bits);
     }
     return DT_OK;
 }

@@ -15,9 +15,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_must(t->offset <= size && t->bytes <= size - t->offset);
         fuzz_must(t->rank >= 0 && t->rank <= DT_TENSOR_MAX_RANK);
         fuzz_must(strlen(dt_shape_text(t->rank, t->shape, shape)) < DT_SHAPE_CHARS);
-        uint8_t *bytes = malloc(t->bytes ? t->bytes : 1);
+        const bool narrow = strstr(t->dtype, "F16") != NULL; /* is widened to float32 */
+        uint8_t *bytes = malloc(2 * t->bytes + 1);
         fuzz_must(bytes && dt_safetensors_read(f, t, bytes) == DT_OK);
-        fuzz_must(memcmp(bytes, data + t->offset, t->bytes) == 0);
+        fuzz_must(narrow || memcmp(bytes, data + t->offset, t->bytes) == 0);
         free(bytes);
     }
     dt_safetensors_metadata(f, "format");

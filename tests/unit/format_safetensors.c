@@ -163,15 +163,15 @@ static void narrow_floats_are_widened(void **state)
     static const float want[8] = {1, -2, 0.5f, 0x1p-24f, 1, -2, 0.5f, 0x1p-126f};
     char model[8 + sizeof header - 1 + sizeof bits] = {(char)(sizeof header - 1)};
     dt_safetensors *s = NULL;
-    float x[3];
+    float x[4];
 
     (void)state;
     memcpy(model + 8, header, sizeof header - 1);
     memcpy(model + 8 + sizeof header - 1, bits, sizeof bits);
     assert_ok(dt_safetensors_open_bytes(&s, "x", model, sizeof model));
     for (size_t t = 0; t < 2; t++) {
-        assert_ok(dt_safetensors_read_floats(s, dt_safetensors_get(s, t), 1, 3, x));
-        assert_memory_equal(x, want + 4 * t + 1, sizeof x);
+        assert_ok(dt_safetensors_read(s, dt_safetensors_get(s, t), x));
+        assert_memory_equal(x, want + 4 * t, sizeof x);
     }
     dt_safetensors_close(s);
 }
@@ -354,8 +354,12 @@ static void tensors_are_ordered(void **state)
         assert_string_equal(read->name, t[order[i]].name);
         assert_int_equal(read->bytes, bytes[order[i]]);
         assert_ok(dt_safetensors_read(s, read, data));
-        for (size_t k = 0; k < read->bytes; k++)
+        for (size_t k = 0; k < read->bytes && strcmp(read->name, "B") != 0; k++)
             assert_int_equal(data[k], order[i] + 1);
+        if (strcmp(read->name, "B") == 0) { /* widened: 0x0505 in float32 */
+            const float wide = dt_f16_to_f32(0x0505);
+            assert_memory_equal(data, &wide, sizeof wide);
+        }
     }
     dt_safetensors_close(s);
 }
