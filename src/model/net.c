@@ -5,10 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define X(name) [DT_OP_##name] = &dt_op_##name,
-const dt_op *const dt_op_table[DT_OP_COUNT] = {DT_OP_LIST(X)};
-#undef X
-
 static const dt_net_row *const net_table[] = {
 #define X(name) &dt_net_row_##name,
     DT_NET_LIST(X)

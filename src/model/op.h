@@ -156,13 +156,6 @@ struct dt_op {
 #define X(name) extern const dt_op dt_op_##name;
 DT_OP_LIST(X)
 #undef X
-enum dt_op_id {
-#define X(name) DT_OP_##name,
-    DT_OP_LIST(X)
-#undef X
-        DT_OP_COUNT
-};
-extern const dt_op *const dt_op_table[DT_OP_COUNT]; /* in net.c */
 
 /* ---- Offered by the model to prepare -------------------------------------------------- */
 

@@ -1,7 +1,5 @@
-/* monitor.h - what the files of src/watch share; private to it.
- *
- * The ranks of a node share a board: a row for each rank of the world. Each rank writes its place
- * into its own row; rows of other nodes come by datagrams. */
+/* monitor.h - what the files of src/watch share; private to it. A board has a row for each rank of
+ * the world; rows of other nodes come by datagrams. */
 #ifndef DT_WATCH_MONITOR_H
 #define DT_WATCH_MONITOR_H
 #include "watch.h"
