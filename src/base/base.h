@@ -229,7 +229,7 @@ void dt_slab_destroy(dt_slab *s);
 /* *p_out [count] of `size` bytes, zeroed, to be freed by free(). DT_NOMEM. */
 dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT_MUST_CHECK;
 
-/* Start a thread without signals: those are for threads that handle them. DT_NOMEM says for what. */
+/* Start a thread without signals: others handle those. DT_NOMEM says for what. */
 dt_status dt_thread_start(pthread_t *thread, void *(*body)(void *context), void *context,
                           const char *what) DT_MUST_CHECK;
 

@@ -352,8 +352,8 @@ double dt_onednn_seconds(float *matrix, int side, int threads)
  * in scratch. rtus_prepare_space_info asks for room for ic channels a pixel, but
  * execute_backward_weights puts a block of pixels where it would begin with ic_block
  * channels (8 under AVX2, 16 under AVX-512) each: with fewer channels than that behind the
- * end, where another thread's scratch lies. (Read in 2.6.3 and 3.7.1, seen in 2.6.3.) Networks have such
- * layers only with --width-divisor above 16. */
+ * end, where another thread's scratch lies. (Read in 2.6.3 and 3.7.1, seen in 2.6.3.) Networks
+ * have such layers only with --width-divisor above 16. */
 static bool onednn_overruns(const dt_conv *c)
 {
     enum { MOST_CHANNELS_OF_A_BLOCK = 16 };
