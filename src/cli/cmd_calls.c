@@ -31,9 +31,9 @@ static dt_status read_options(void *context, const char *path, const dt_options 
 static dt_status verify_run(dt_comm *c, const dt_settings *s)
 {
     dt_settings saved = {.command = &dt_command_train};
-    const dt_options_reader reader = {read_options, &saved};
     const bool leads = dt_comm_rank(c) == 0;
-    const dt_status st = dt_comm_agree(c, leads ? dt_verify(s->operand[0], &reader) : DT_OK);
+    const dt_status st =
+        dt_comm_agree(c, leads ? dt_verify(s->operand[0], read_options, &saved) : DT_OK);
 
     dt_settings_release(&saved);
     return st;

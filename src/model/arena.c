@@ -19,8 +19,7 @@ static size_t place_one(dt_block *const *placed, size_t count, const dt_block *b
         if (at + b->bytes <= other->offset)
             return at;
         const size_t end = dt_align(other->offset + other->bytes, 64);
-        if (end > at)
-            at = end;
+        at = DT_MAX(at, end);
     }
     return at;
 }
@@ -48,8 +47,7 @@ dt_status dt_arena_place(dt_block *block, size_t count, size_t *total)
     for (size_t i = 0; i < count; i++) {
         dt_block *b = order[i];
         b->offset = place_one(placed, i, b);
-        if (b->offset + b->bytes > end)
-            end = b->offset + b->bytes;
+        end = DT_MAX(end, b->offset + b->bytes);
         size_t k = i;
         for (; k > 0 && placed[k - 1]->offset > b->offset; k--)
             placed[k] = placed[k - 1];

@@ -49,8 +49,7 @@ static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass,
     DT_TRY(p->kernel->open(&p->state, &v->conv, pass, &info));
     conv_note(s, p->kernel, *before, info.impl);
     *before = p->kernel;
-    if (info.scratch_bytes > s->scratch_bytes)
-        s->scratch_bytes = info.scratch_bytes;
+    s->scratch_bytes = DT_MAX(s->scratch_bytes, info.scratch_bytes);
     if (info.packed_bytes > 0)
         DT_TRY(dt_model_add_pack(m, s, 0, info.layout, info.packed_bytes, p->kernel->pack, p->state,
                                  &s->pack[pass]));

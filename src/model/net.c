@@ -11,6 +11,38 @@ static const dt_net_row *const net_table[] = {
 #undef X
 };
 
+/* ---- Shapes that operations have in common ------------------------------------------- */
+
+dt_status dt_infer_same(const dt_node *n, const dt_shape *in, dt_shape *out)
+{
+    if (n->n_in == 2 && memcmp(&in[0], &in[1], sizeof in[0]) != 0)
+        return dt_fail(DT_SHAPE, "%s '%s': [%lld, %lld, %lld, %lld] and another shape", n->op->name,
+                       n->name, (long long)in[1].n, (long long)in[1].h, (long long)in[1].w,
+                       (long long)in[1].c);
+    *out = in[0];
+    return DT_OK;
+}
+
+dt_status dt_infer_window(const dt_node *n, const dt_shape *in, int64_t channels, dt_shape *out)
+{
+    const dt_attr *a = &n->attr;
+    const int64_t size[2] = {in->h, in->w};
+    int64_t to[2];
+
+    for (int d = 0; d < 2; d++) {
+        const int64_t room = size[d] + a->pad[d] + a->pad[d + 2] - a->kernel[d];
+        if (room < 0)
+            return dt_fail(DT_SHAPE,
+                           "%s '%s': a %dx%d kernel does not fit into %lldx%lld pixels with "
+                           "padding %d %d %d %d; take a larger --image-size",
+                           n->op->name, n->name, a->kernel[0], a->kernel[1], (long long)in->h,
+                           (long long)in->w, a->pad[0], a->pad[1], a->pad[2], a->pad[3]);
+        to[d] = room / a->stride[d] + 1; /* an incomplete last window is left out */
+    }
+    *out = (dt_shape){in->n, to[0], to[1], channels};
+    return DT_OK;
+}
+
 /* ---- Builder ------------------------------------------------------------------------ */
 
 dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, int rank,
@@ -276,11 +308,6 @@ static kernel_dims param_dims(const dt_param *p)
  * line at a time reads each of them once. */
 enum { LINE = 16 };
 
-static size_t line_end(size_t first, size_t end)
-{
-    return end - first < LINE ? end : first + LINE;
-}
-
 static inline void param_move(const dt_param *p, const float *from, float *to, bool to_file)
 {
     const kernel_dims d = param_dims(p);
@@ -288,7 +315,7 @@ static inline void param_move(const dt_param *p, const float *from, float *to, b
     for (size_t line = 0; line < d.o; line += LINE)
         for (size_t i = 0; i < d.i; i++)
             for (size_t k = 0; k < d.hw; k++)
-                for (size_t o = line; o < line_end(line, d.o); o++) {
+                for (size_t o = line; o < DT_MIN(line + LINE, d.o); o++) {
                     const size_t file = (o * d.i + i) * d.hw + k, slab = (k * d.i + i) * d.o + o;
                     to[to_file ? file : slab] = from[to_file ? slab : file];
                 }

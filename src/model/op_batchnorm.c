@@ -28,9 +28,6 @@ static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
 {
     const dt_norm_plan p = dt_norm_plan_of(&s->out_shape);
 
-    if (s->mode == DT_TRAIN && s->attr.add && !s->wants_d_in[1])
-        return dt_fail(DT_BUG, "batchnorm '%s': no step takes the gradient of what is added",
-                       s->node->name);
     s->saves = DT_SAVE_IN0 | (s->attr.add ? DT_SAVE_OUT : 0u);
     s->saved_bytes = dt_norm_saved_bytes(&p);
     s->scratch_bytes = dt_norm_scratch_bytes(&p);

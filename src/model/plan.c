@@ -169,8 +169,7 @@ static dt_status plan_prepare(dt_plan *p)
         }
         if (n->op->prepare)
             DT_TRY(n->op->prepare(s, p->model));
-        if (s->scratch_bytes > p->scratch_bytes)
-            p->scratch_bytes = s->scratch_bytes;
+        p->scratch_bytes = DT_MAX(p->scratch_bytes, s->scratch_bytes);
     }
     return DT_OK;
 }
@@ -184,8 +183,7 @@ static void plan_final(dt_plan *p)
     for (int i = 0; i < p->steps; i++) {
         p->final[i] = final;
         for (int k = 0; k < p->node[i].n_param; k++)
-            if (net->param[p->node[i].param[k]].offset < final)
-                final = net->param[p->node[i].param[k]].offset;
+            final = DT_MIN(final, net->param[p->node[i].param[k]].offset);
     }
 }
 
@@ -204,10 +202,8 @@ static int plan_new_block(dt_plan *p, size_t bytes, int first, int last)
 
 static void block_extend(dt_block *b, int time)
 {
-    if (time > b->last)
-        b->last = time;
-    if (time < b->first)
-        b->first = time;
+    b->last = DT_MAX(b->last, time);
+    b->first = DT_MIN(b->first, time);
 }
 
 static size_t value_bytes(const dt_value *v, dt_dtype type)
@@ -305,8 +301,6 @@ dt_status dt_plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode
     dt_plan *p = NULL;
     dt_status st = DT_OK;
 
-    if (batch < 1)
-        return dt_fail(DT_BUG, "a plan for %lld images", (long long)batch);
     DT_TRY(dt_calloc(&p, 1, sizeof *p, "a plan"));
     p->model = m;
     p->batch = batch;

@@ -1,7 +1,7 @@
 /* weights.c - a model and its numbers: initial values, running statistics, hash. */
 #include "plan.h"
-#include <stdio.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 dt_status dt_model_create(dt_model **out, const dt_net *net, const dt_model_opts *opts)
@@ -32,8 +32,7 @@ static size_t largest_param(const dt_net *net)
 {
     size_t largest = 0;
     for (size_t i = 0; i < net->params; i++)
-        if (net->param[i].count > largest)
-            largest = net->param[i].count;
+        largest = DT_MAX(largest, net->param[i].count);
     return largest;
 }
 

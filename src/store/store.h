@@ -197,16 +197,13 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 
 /* ---- Commands on files ------------------------------------------------------------------- */
 
-/* Read the options of a file; *o is borrowed from context. */
-typedef struct dt_options_reader {
-    dt_status (*read)(void *context, const char *path, const dt_options **o);
-    void *context;
-} dt_options_reader;
 /* Check a checkpoint, a run folder's checkpoints (newest first) and model, or a model file:
  * every byte, that all numbers are finite, that shapes fit the network; and what else --resume
  * wants of a run folder, its options.yaml and records. One line of stdout each; the first thing
- * that is wrong is the outcome, mostly DT_FORMAT. */
-dt_status dt_verify(const char *path, const dt_options_reader *read) DT_MUST_CHECK;
+ * that is wrong is the outcome, mostly DT_FORMAT.
+ *   read  the options of a file; *o is borrowed from context */
+typedef dt_status dt_options_read(void *context, const char *path, const dt_options **o);
+dt_status dt_verify(const char *path, dt_options_read *read, void *context) DT_MUST_CHECK;
 /* The arithmetic mean of the weights and running statistics of model files, checkpoints or
  * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming
  * --names. Summed in float64 in the order given and rounded once; of one file the result is its

@@ -46,14 +46,14 @@ static void verdict_newest(verdict *v, const char *path, int64_t step)
     snprintf(v->newest, sizeof v->newest, "%s", path);
 }
 
-static dt_status verify_options(verdict *v, const dt_options_reader *read)
+static dt_status verify_options(verdict *v, dt_options_read *read, void *context)
 {
     char path[PATH_MAX];
 
     DT_TRY(dt_path_join(path, v->in.path, dt_checkpoint_file_name[DT_CHECKPOINT_OPTIONS]));
     if (!dt_path_exists(path))
         return DT_OK;
-    const dt_status st = verdict_add(v, read->read(read->context, path, &v->options));
+    const dt_status st = verdict_add(v, read(context, path, &v->options));
     v->things--; /* they make no run by themselves */
     return st;
 }
@@ -110,7 +110,7 @@ static dt_status verify_run_model(verdict *v)
     return verdict_add(v, st);
 }
 
-static dt_status verify_folder(verdict *v, const dt_options_reader *read)
+static dt_status verify_folder(verdict *v, dt_options_read *read, void *context)
 {
     const dt_take all = {
         .end = INT64_MAX, .take = verify_checkpoint, .judge = verdict_add, .context = v};
@@ -118,7 +118,7 @@ static dt_status verify_folder(verdict *v, const dt_options_reader *read)
 
     v->run = !dt_checkpoint_is(&v->in);
     if (v->run)
-        DT_TRY(verify_options(v, read));
+        DT_TRY(verify_options(v, read, context));
     const dt_status st = dt_checkpoint_find(v->in.path, &all, found);
     if (st != DT_OK)
         DT_TRY(verdict_add(v, st));
@@ -136,7 +136,7 @@ static dt_status verify_folder(verdict *v, const dt_options_reader *read)
     return DT_OK;
 }
 
-dt_status dt_verify(const char *path, const dt_options_reader *read)
+dt_status dt_verify(const char *path, dt_options_read *read, void *context)
 {
     verdict v = {.first = DT_OK, .step = -1};
     int64_t steps = 0;
@@ -147,7 +147,7 @@ dt_status dt_verify(const char *path, const dt_options_reader *read)
     if (!S_ISDIR(info.st_mode))
         return verify_model(path, &steps);
     DT_TRY(dt_folder_open(&v.in, AT_FDCWD, "", path));
-    const dt_status st = verify_folder(&v, read);
+    const dt_status st = verify_folder(&v, read, context);
     dt_folder_close(&v.in);
     return st;
 }
