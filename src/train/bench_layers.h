@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* A step goes into these; the first ones are made of layers' passes. */
+/* What a step's time goes to; the first ones are sums of passes. */
 #define DT_TOTAL_LIST(X)                                                                           \
     X(forward, "convolutions, forward")                                                            \
     X(data_gradient, "convolutions, data gradient")                                                \
@@ -32,7 +32,7 @@ typedef enum dt_total {
 /* Per step of this rank, over all its shards. */
 typedef struct dt_bench_cost {
     double seconds, flops, bytes;
-    double limit_s; /* no machine of the peaks does it faster from and to memory */
+    double limit_s; /* the least by the peaks, from and to memory */
 } dt_bench_cost;
 
 typedef struct dt_bench_pass { /* one line */

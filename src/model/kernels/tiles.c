@@ -1,4 +1,4 @@
-/* tiles.c - convolution passes in bf16 by products of tiles of our own: no library decides about
+/* tiles.c - convolution passes by products of tiles of our own: no library decides about
  * blocks or order, so the bits are ours. tiles/tiles.h says how a pass is cut, tiles/backend.h
  * how a product is computed. */
 #include "parts.h"

@@ -55,8 +55,8 @@ typedef struct dt_tile_window {
     int blocks;             /* of a virtual pixel, at most DT_TILE_PIXEL */
 } dt_tile_window;
 
-/* Where finished sums go, with the bias and rounded. What else is taken from them on the way,
- * statistics say, belongs here. */
+/* Where finished sums go, with the bias and rounded. Whatever else is taken from them, such as
+ * statistics, belongs here. */
 typedef struct dt_tile_out {
     void *at;         /* row 0, first channel; type */
     size_t row, jump; /* elements, to the next row and fold */
@@ -76,8 +76,8 @@ typedef struct dt_tile_backend {
     /* Around all other calls, in each thread. */
     void (*begin)(void);
     void (*end)(void);
-    /* sums (+)= the runs in order; only `rows` rows need be right. fresh: sums are not read.
-     * out: they are the last runs; what finish would do is done, and sums may hold anything. */
+    /* sums (+)= the runs in order; only `rows` rows need be right. fresh: sums are not read. out:
+     * they are the last runs; finished sums go there, and `sums` may hold anything. */
     void (*multiply)(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                      const dt_tile_out *out);
     /* Left operand: `count` blocks from places that lie g->step elements apart; or the blocks of
@@ -89,8 +89,8 @@ typedef struct dt_tile_backend {
      * them. ahead: as in dt_tile_rows. NULL in float32. */
     void (*transpose)(const dt_bf16 *block, dt_bf16 *to);
     void (*pairs)(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to);
-    /* Right operand from 32 x 32 float32, of which float32 takes the first 16 of the reduction:
-     * that runs over rows, or over columns. */
+    /* Right operand from 32 x 32 float32 (type float32: 16 of the reduction x 32), whose reduction
+     * runs over rows, or columns. */
     void (*pack_rows)(const float *from, size_t row, dt_bf16 *to);
     void (*pack_columns)(const float *from, size_t row, dt_bf16 *to);
     void (*fence)(void); /* behind streamed stores, before other threads read */
@@ -118,7 +118,7 @@ static inline ptrdiff_t dt_tile_place(const dt_tile_out *o, int r)
                : -1;
 }
 
-/* Where `pairs` puts column c of 32, half and place together. Fours take turns. */
+/* Where `pairs` puts column c of 32, as 16 * half + place. Fours alternate. */
 static inline int dt_tile_column(int c)
 {
     return c / 4 % 2 * 16 + c / 8 * 4 + c % 4;

@@ -51,7 +51,7 @@ static inline void lanes_line_up(const dt_tile_window *w, uintptr_t from, const 
                 _mm512_maskz_loadu_epi16(*mask, (const void *)(from + (size_t)k * sizeof *room)));
 }
 
-/* Some pixels of one row before the next row: stores are read only when others have followed. */
+/* Some pixels of one row before the next row: each store is read only after some others. */
 static void lanes_window(const dt_tile_window *w, int count, dt_bf16 *to)
 {
     _Alignas(64) dt_bf16 room[DT_TILE_WINDOWS][LANES_ROOM];

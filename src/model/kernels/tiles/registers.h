@@ -13,8 +13,8 @@ enum { REGISTERS_ROWS = 8 };
 /* sums += the dword x, in all lanes, times b. */
 static inline __m512 registers_add(__m512 sums, __m512i b, __m512i x);
 
-/* `count` dwords of the reduction; elements from a row, a dword to the next, and from the first 16
- * columns of b to the others. */
+/* `count` dwords of the reduction. row, dword, half: elements to the next row, next dword, and b's
+ * other 16 columns. */
 static inline __attribute__((always_inline)) void registers_block(__m512 s[REGISTERS_ROWS][2],
                                                                   const dt_bf16 *a, size_t row,
                                                                   size_t dword, const dt_bf16 *b,

@@ -6,9 +6,9 @@
  * multiplied by zeros, and any kernel, stride and padding is the same loop with other tables. Rows
  * beyond the last image are zeros in packed operands and never stored.
  *
- * Few images would leave most rows empty: of up to 16, 8, 4 images the maps are cut into 2, 4, 8
- * *folds* of lines, and a tile pixel is the same pixel of every fold of every image. A line of
- * the pass is then that line of each fold; the lines around a fold are its neighbour's, or zeros.
+ * Few images would leave most rows empty. With at most 16, 8 or 4 images each map is cut into 2, 4
+ * or 8 *folds* of lines, and a tile pixel is the same pixel of every fold of every image. Line y of
+ * the pass is then line y of each fold; the lines around a fold are its neighbour's, or zeros.
  *
  * Channels go in blocks of 32, the last one filled up with zeros. Where the input has fewer than 32
  * (stems), all that a kernel meets becomes the channels of a virtual pixel, one for each pixel of
@@ -39,7 +39,7 @@ typedef struct dt_tiles {
     dt_conv conv;
     dt_pass pass;
     const dt_tile_backend *backend;
-    int parts;   /* bf16 that a number of the operands has room for: 1, or 2 of a float32 */
+    int parts;   /* places of bf16 that an operand's number takes: 1, or 2 in float32 */
     size_t area; /* elements of a packed block: of float32's weight gradient 32 x 32 numbers */
 
     /* What is multiplied. The input is x, or dy for the data gradient; the output is y, dx, or
