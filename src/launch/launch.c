@@ -149,12 +149,12 @@ static dt_status check_hostfile(const char *path)
     int number = 1;
 
     for (char *at = text; st == DT_OK && at < text + length; number++) {
-        char *end = memchr(at, '\n', (size_t)(text + length - at));
-        const size_t n = end ? (size_t)(end - at) : strlen(at);
-        const char *slots = n < LINE ? strstr(at, "slots=") : NULL;
-        const char *after = slots && slots < at + n ? slots + 6 : NULL;
+        const size_t n = strcspn(at, "\n");
+        const bool whole = at[n] == '\n' || at + n == text + length; /* no zero byte in it */
+        at[n] = '\0';
+        const char *slots = strstr(at, "slots="), *after = slots ? slots + 6 : NULL;
         int64_t count = 1;
-        if (n >= LINE || memchr(at, '\0', n) || at[strspn(at, " \t")] == '-' ||
+        if (n >= LINE || !whole || at[strspn(at, " \t")] == '-' ||
             (after &&
              (!dt_whole_parse(after, &after, &count) || count < 1 || count > DT_MOST_SLOTS)))
             st = dt_fail(DT_CONFIG, "%s:%d: not a line of a hostfile: NAME slots=N, N from 1 to %d",
