@@ -158,7 +158,8 @@ static dt_status batchnorm_backward_shared(const dt_call *c)
 
     if (!c->d_in[0])
         return DT_OK;
-    batchnorm_line(c, &a); /* since the sums, scratch may have been another shard's */
+    if (c->local) /* since the sums, scratch may have been another shard's */
+        batchnorm_line(c, &a);
     for (int64_t i = 0; i < a.plan.channels; i++) {
         const double product = products[i] * (double)inverse[i];
         a.center[i] = (float)(sums[i] / n);

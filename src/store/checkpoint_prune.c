@@ -136,13 +136,12 @@ out:
     return st;
 }
 
-dt_status dt_checkpoint_prune(const dt_rundir *run, int64_t saved, const dt_keep *keep)
+dt_status dt_checkpoint_prune(dt_rundir *run, int64_t saved, const dt_keep *keep)
 {
-    dt_rundir own = *run;
     dt_folder in;
 
     DT_TRY(dt_checkpoints_open(&in, run->folder, run->path));
-    dt_status st = in.fd >= 0 ? dt_checkpoints_own(&in, &own) : DT_OK;
+    dt_status st = in.fd >= 0 ? dt_checkpoints_own(&in, run) : DT_OK;
     if (st == DT_OK && in.fd >= 0)
         st = prune_in(&in, saved, keep);
     dt_folder_close(&in);

@@ -114,7 +114,7 @@ typedef struct dt_keep {
     int64_t last, every;
     bool best, unproved; /* unproved: the newest */
 } dt_keep;
-dt_status dt_checkpoint_prune(const dt_rundir *run, int64_t saved,
+dt_status dt_checkpoint_prune(dt_rundir *run, int64_t saved,
                               const dt_keep *keep) DT_MUST_CHECK;
 
 /* The name of the newest checkpoint in a run's folder, valid or not, and its age; name[0] = 0:
