@@ -9,11 +9,7 @@ bad=0
 
 # run NP THREADS ARGS...: prints "weights_hash state_hash"
 run() {
-    rm -rf "$dir/run"
-    timeout -k 2 280 mpirun -np "$1" "$DTRAIN_BIN" --data synthetic:90 --image-size 32 --global-batch 71 \
-        --no-drop-remainder --max-steps 2 --lr 0.05 --save-every 0 --threads "$2" "${@:3}" --out "$dir/run" \
-        >"$dir/log" 2>&1 || cat "$dir/log" >&2
-    hashes "$dir/run"
+    limit=280 trained "$1" "$dir/run" --data synthetic:90 --global-batch 71 --max-steps 2 --threads "$2" "${@:3}"
 }
 
 types=(fp32 bf16)

@@ -6,6 +6,18 @@ hashes() {
     tail -n 1 "$1/metrics.jsonl" | sed -nE 's/.*"weights_hash":"([0-9a-f]{32})","state_hash":"([0-9a-f]{32})".*/\1 \2/p'
 }
 
+# trained NP FOLDER ARGS...: hashes of a run on NP ranks, which begins anew in FOLDER and has $limit seconds
+trained() {
+    rm -rf "$2"
+    if ! timeout -k 2 "$limit" mpirun -np "$1" "$DTRAIN_BIN" --image-size 32 --no-drop-remainder --lr 0.05 \
+        --save-every 0 "${@:3}" --out "$2" >"$2.log" 2>&1; then
+        cat "$2.log" >&2
+        echo "failed: np $1 ${*:3}" >&2
+        return 1
+    fi
+    hashes "$2"
+}
+
 # records FOLDER KIND: how many the run has written: step, epoch
 records() { grep -c "\"kind\":\"$2\"" "$1/metrics.jsonl" 2>/dev/null; }
 
