@@ -18,14 +18,21 @@ void dt_tile_use(const dt_tile_backend *backend)
     tiles_backend = backend;
 }
 
+static const dt_tile_backend *tiles_floats(void)
+{
+#if defined(__x86_64__)
+    if (dt_isa_current() >= DT_ISA_AVX512)
+        return &dt_tile_backend_fma;
+    if (dt_isa_current() >= DT_ISA_AVX2)
+        return &dt_tile_backend_fma_avx2;
+#endif
+    return &dt_tile_backend_fma_plain;
+}
+
 const dt_tile_backend *dt_tile_current(dt_dtype type)
 {
     if (type == DT_F32)
-#if defined(__x86_64__)
-        return dt_isa_current() >= DT_ISA_AVX512 ? &dt_tile_backend_fma : NULL;
-#else
-        return NULL;
-#endif
+        return tiles_floats();
     if (tiles_backend)
         return tiles_backend;
 #if defined(__x86_64__)

@@ -4,7 +4,7 @@
  * first to 53 and then to 24 bits is rounding once (Figueroa 1995): no FMA instruction is
  * needed. A result is denormal if it lies below 2^-126 after rounding to 24 bits as if exponents
  * had no bound: below 2^-126 - 2^-151; that value itself, a tie, becomes 2^-126. */
-#include "backend.h"
+#include "plain.h"
 
 #include <math.h>
 
@@ -105,31 +105,6 @@ static bool plain_row(float *sums, const dt_bf16 *a, const dt_bf16 *b)
 
 /* ---- Operands and results -------------------------------------------------------------------- */
 
-static void plain_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
-{
-    for (int i = 0; i < count; i++)
-        memset(to + i * DT_TILE_AREA, 0, (size_t)(g->fill * DT_TILE) * sizeof *to);
-    for (int i = 0; i < count; i++, to += DT_TILE_AREA)
-        for (int r = 0; r < g->rows; r++)
-            memcpy(to + r * DT_TILE, g->from + (size_t)r * g->row + (size_t)i * g->step,
-                   (size_t)g->channels * sizeof *to);
-}
-
-static void plain_window(const dt_tile_window *w, int count, dt_bf16 *to)
-{
-    for (int i = 0; i < count * w->blocks; i++)
-        memset(to + i * DT_TILE_AREA, 0, (size_t)(w->fill * DT_TILE) * sizeof *to);
-    for (int i = 0; i < count; i++, to += w->blocks * DT_TILE_AREA)
-        for (int r = 0; r < w->rows; r++)
-            for (int m = w->line0; m < w->line1; m++)
-                for (int k = w->first; k < w->end; k++) {
-                    const int c = m * w->wide + k;
-                    const size_t at = (size_t)r * w->row + (size_t)i * w->step;
-                    to[c / DT_TILE * DT_TILE_AREA + r * DT_TILE + c % DT_TILE] =
-                        w->from[(ptrdiff_t)at + w->at + (ptrdiff_t)w->line * m + k];
-                }
-}
-
 static void plain_transpose(const dt_bf16 *block, dt_bf16 *to)
 {
     for (int c = 0; c < DT_TILE; c++)
@@ -166,20 +141,6 @@ static void plain_pack_columns(const float *from, size_t row, dt_bf16 *to)
     plain_pack(from, 1, row, to);
 }
 
-static void plain_finish(const dt_tile_out *o, const float *sums)
-{
-    for (int r = 0; r < DT_TILE; r++) {
-        const ptrdiff_t at = dt_tile_place(o, r);
-        for (int c = 0; at >= 0 && c < o->channels; c++) {
-            const float sum = sums[r * DT_TILE + c], v = o->bias ? sum + o->bias[c] : sum;
-            if (o->type == DT_BF16)
-                ((dt_bf16 *)o->at)[at + c] = dt_tile_round(v);
-            else
-                ((float *)o->at)[at + c] = v;
-        }
-    }
-}
-
 static void plain_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                            const dt_tile_out *out)
 {
@@ -198,10 +159,6 @@ static void plain_multiply(float *sums, const dt_tile_run *run, int runs, int ro
         }
     if (out)
         plain_finish(out, sums);
-}
-
-static void plain_nothing(void)
-{
 }
 
 const dt_tile_backend dt_tile_backend_plain = {
