@@ -27,7 +27,6 @@
     X(NOINPUT, 66, "missing or unreadable input")                                                  \
     X(BUG, 70, "internal error: please report it")                                                 \
     X(SHAPE, 70, "tensor shapes do not fit together")                                              \
-    X(BACKEND, 70, "oneDNN refused a call")                                                        \
     X(NOMEM, 71, "out of memory or another limit of the system")                                   \
     X(COMM, 71, "MPI call failed")                                                                 \
     X(CANTCREATE, 73, "cannot create output")                                                      \
@@ -442,8 +441,7 @@ typedef enum dt_isa {
 } dt_isa;
 const char *dt_isa_name(dt_isa isa);
 bool dt_isa_parse(const char *name, dt_isa *isa); /* false: unknown */
-/* Best set of this CPU and system, lowered by dt_isa_limit and by ONEDNN_MAX_CPU_ISA, so that one
- * variable caps oneDNN and our own loops. */
+/* Best set of this CPU and system, lowered by dt_isa_limit and by the variable DT_MAX_ISA. */
 dt_isa dt_isa_current(void);
 /* Lower what dt_isa_current answers; call before any model is made. */
 void dt_isa_limit(dt_isa isa);

@@ -4,7 +4,6 @@
  * the kernel's Documentation/arch/x86/xstate.rst. */
 #include "base.h"
 #include <stdlib.h>
-#include <strings.h>
 #if defined(__x86_64__)
 #include <sys/platform/x86.h>
 #include <sys/syscall.h>
@@ -66,35 +65,6 @@ static dt_isa isa_detect(void)
 }
 #endif
 
-/* Values of ONEDNN_MAX_CPU_ISA, oneDNN 2.6 and 3.x, in any case of letters; what is not
- * here (DEFAULT, ALL, a misspelling) limits nothing, there as here. */
-static const struct {
-    const char *name;
-    dt_isa isa;
-} isa_caps[] = {
-    {"SSE41", DT_ISA_PORTABLE},
-    {"AVX", DT_ISA_PORTABLE},
-    {"AVX2", DT_ISA_AVX2},
-    {"AVX2_VNNI", DT_ISA_AVX2},
-    {"AVX2_VNNI_2", DT_ISA_AVX2},
-    {"AVX512_CORE", DT_ISA_AVX512},
-    {"AVX512_CORE_VNNI", DT_ISA_AVX512},
-    {"AVX512_CORE_BF16", DT_ISA_AVX512_BF16},
-    {"AVX512_CORE_FP16", DT_ISA_AVX512_BF16},
-};
-
-#define ISA_VARIABLE "ONEDNN_MAX_CPU_ISA"
-
-static dt_isa isa_environment(void)
-{
-    const char *value = getenv(ISA_VARIABLE);
-
-    for (size_t i = 0; value && i < DT_COUNT_OF(isa_caps); i++)
-        if (strcasecmp(value, isa_caps[i].name) == 0)
-            return isa_caps[i].isa;
-    return DT_ISA_COUNT - 1;
-}
-
 static const char *const isa_names[DT_ISA_COUNT] = {
 #define X(name, text) text,
     DT_ISA_LIST(X)
@@ -114,6 +84,17 @@ bool dt_isa_parse(const char *name, dt_isa *isa)
             return true;
         }
     return false;
+}
+
+#define ISA_VARIABLE "DT_MAX_ISA"
+
+/* What is no instruction set limits nothing. */
+static dt_isa isa_environment(void)
+{
+    const char *value = getenv(ISA_VARIABLE);
+    dt_isa isa;
+
+    return value && dt_isa_parse(value, &isa) ? isa : DT_ISA_COUNT - 1;
 }
 
 static int isa_machine(void)

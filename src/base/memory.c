@@ -92,8 +92,8 @@ static uint64_t meminfo_available(void)
     return found;
 }
 
-/* Limits of the system, and what a run and its libraries take of each without looking: oneDNN
- * crashes, and UCX waits for ever, where they get none. */
+/* Limits of the system, and what a run and its libraries take of each without looking: UCX
+ * waits for ever where it gets none. */
 static const struct {
     __rlimit_resource_t resource;
     const char *option;

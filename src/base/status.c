@@ -38,7 +38,7 @@ dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt
     dt_log_shown(fail_record);
 
     /* A place in the source helps only where the source is at fault. */
-    if (code == DT_BUG || code == DT_BACKEND) {
+    if (code == DT_BUG) {
         const char *slash = strrchr(file, '/');
         const size_t used = strlen(fail_record);
         snprintf(fail_record + used, sizeof fail_record - used, " (%s:%d)",

@@ -70,8 +70,7 @@ static dt_status version_run(dt_comm *c, const dt_settings *s)
     printf("dtrain %s (git %s)\n", DTRAIN_VERSION, DTRAIN_COMMIT);
     printf("  %-10s %s\n", "build", DTRAIN_BUILD);
     printf("  %-10s %s\n", "compiler", DTRAIN_COMPILER);
-    for (const dt_field *f = dt_library_versions() + 1; f->name; f++) /* [0] is dtrain */
-        printf("  %-10s %s\n", f->name, f->value);
+    printf("  %-10s %s\n", "MPI", dt_comm_version());
     return DT_OK;
 }
 

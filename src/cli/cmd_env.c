@@ -11,7 +11,9 @@ static void env_print(dt_comm *c)
                               {"cpu", m.cpu},
                               {"isa", dt_isa_name(isa)},
                               {"amx", isa >= DT_ISA_AMX ? "yes" : "no"},
-                              {"bf16", isa >= DT_ISA_AVX512_BF16 ? "yes" : "no"}};
+                              {"bf16", isa >= DT_ISA_AVX512_BF16 ? "yes" : "no"},
+                              {"dtrain", dt_build()},
+                              {"MPI", dt_comm_version()}};
     const struct {
         const char *name;
         int n;
@@ -32,8 +34,6 @@ static void env_print(dt_comm *c)
         printf("%-20s %d\n", counts[i].name, counts[i].n);
     for (size_t i = 0; i < DT_COUNT_OF(sizes); i++)
         printf("%-20s %.0f MiB\n", sizes[i].name, (double)sizes[i].bytes / (1 << 20));
-    for (const dt_field *f = dt_library_versions(); f->name; f++)
-        printf("%-20s %s\n", f->name, f->value);
     if (ranks > m.cores_allowed)
         printf("\n%d ranks share %d cores: the results are the same, but waiting\n"
                "ranks take time from working ones; set OMPI_MCA_mpi_yield_when_idle=1\n",

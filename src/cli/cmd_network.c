@@ -15,12 +15,12 @@ enum { PREVIEW_CLASSES = 10 };
 static dt_status preview_build(preview *s, const dt_options *given, int world)
 {
     dt_options o = *given;
-    dt_model_opts model = {.kernels = o.kernels, .label_smoothing = (float)o.label_smoothing};
+    dt_model_opts model = {.label_smoothing = (float)o.label_smoothing};
     dt_machine machine;
 
     DT_TRY(dt_options_check(&o, world));
     const dt_net_spec spec = dt_options_net(&o, PREVIEW_CLASSES);
-    DT_TRY(dt_precision_choose(o.precision, o.kernels, &model.precision));
+    DT_TRY(dt_precision_choose(o.precision, &model.precision));
     dt_machine_describe(&machine);
     s->threads = model.threads = o.threads ? (int)o.threads : machine.cores_allowed;
     DT_TRY(dt_net_create(&s->net, &spec));

@@ -1,17 +1,12 @@
-/* conv.c - the body of conv2d and linear: one kernel per pass, packed weights, the calls. */
+/* conv.c - the body of conv2d and linear: a kernel per pass, packed weights, the calls. */
 #include "conv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct conv_pass {
-    const dt_kernel *kernel; /* NULL: the pass is not needed */
-    void *state;             /* owned */
-} conv_pass;
-
 typedef struct conv_state {
     dt_conv conv;
-    conv_pass pass[DT_PASS_COUNT];
+    dt_tiles *pass[DT_PASS_COUNT]; /* owned; NULL: the pass is not needed */
 } conv_state;
 
 /* What bounds mean is said in op.h, dt_attr. */
@@ -30,29 +25,16 @@ dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t 
     return DT_OK;
 }
 
-/* Appends to the step's kernels: the row's name only where it changes. */
-static void conv_note(dt_step *s, const dt_kernel *k, const dt_kernel *before, const char *impl)
+static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass)
 {
-    const size_t used = strlen(s->kernels);
-
-    snprintf(s->kernels + used, sizeof s->kernels - used, "%s%s%s%s", before ? " | " : "",
-             k == before ? "" : k->name, k == before ? "" : " ", impl);
-}
-
-static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass,
-                           const dt_kernel **before)
-{
-    conv_pass *p = &v->pass[pass];
     dt_kernel_info info;
 
-    DT_TRY(dt_kernel_choose(dt_model_kernels(m), &v->conv, pass, &p->kernel));
-    DT_TRY(p->kernel->open(&p->state, &v->conv, pass, &info));
-    conv_note(s, p->kernel, *before, info.impl);
-    *before = p->kernel;
+    DT_TRY(dt_kernel_open(&v->pass[pass], &v->conv, pass, &info));
+    snprintf(s->kernels, sizeof s->kernels, "tiles %s", info.backend);
     s->scratch_bytes = DT_MAX(s->scratch_bytes, info.scratch_bytes);
     if (info.packed_bytes > 0)
-        DT_TRY(dt_model_add_pack(m, s, 0, info.layout, info.packed_bytes, p->kernel->pack, p->state,
-                                 &s->pack[pass]));
+        DT_TRY(dt_model_add_pack(m, s, 0, info.layout, info.packed_bytes, dt_kernel_pack,
+                                 v->pass[pass], &s->pack[pass]));
     return DT_OK;
 }
 
@@ -63,7 +45,6 @@ dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in, const dt_
         [DT_PASS_DATA] = s->mode == DT_TRAIN && s->wants_d_in[0],
         [DT_PASS_WEIGHTS] = s->mode == DT_TRAIN,
     };
-    const dt_kernel *before = NULL;
     conv_state *v = NULL;
 
     DT_TRY(dt_calloc(&v, 1, sizeof *v, "a convolution"));
@@ -84,7 +65,7 @@ dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in, const dt_
     s->state = v;
     for (int pass = 0; pass < DT_PASS_COUNT; pass++)
         if (want[pass])
-            DT_TRY(conv_open(s, m, v, (dt_pass)pass, &before));
+            DT_TRY(conv_open(s, m, v, (dt_pass)pass));
     return DT_OK;
 }
 
@@ -94,11 +75,11 @@ dt_status dt_conv_forward(const dt_call *c)
     const dt_conv_args a = {.x = c->in[0],
                             .y = c->out,
                             .packed = c->packed[DT_PASS_FORWARD],
-                            .master = c->param[0],
                             .bias = c->param[1],
                             .scratch = c->scratch};
 
-    return v->pass[DT_PASS_FORWARD].kernel->run(v->pass[DT_PASS_FORWARD].state, &a);
+    dt_kernel_run(v->pass[DT_PASS_FORWARD], &a);
+    return DT_OK;
 }
 
 dt_status dt_conv_weights(const dt_call *c)
@@ -110,29 +91,27 @@ dt_status dt_conv_weights(const dt_call *c)
                             .dbias = c->d_param[1],
                             .scratch = c->scratch};
 
-    return v->pass[DT_PASS_WEIGHTS].kernel->run(v->pass[DT_PASS_WEIGHTS].state, &a);
+    dt_kernel_run(v->pass[DT_PASS_WEIGHTS], &a);
+    return DT_OK;
 }
 
 /* Behind the weights' pass: what it writes is what the next step reads. */
 dt_status dt_conv_data(const dt_call *c)
 {
     const conv_state *v = c->step->state;
-    const conv_pass *data = &v->pass[DT_PASS_DATA];
-    const dt_conv_args a = {.dy = c->d_out,
-                            .dx = c->d_in[0],
-                            .packed = c->packed[DT_PASS_DATA],
-                            .master = c->param[0],
-                            .scratch = c->scratch};
+    const dt_conv_args a = {
+        .dy = c->d_out, .dx = c->d_in[0], .packed = c->packed[DT_PASS_DATA], .scratch = c->scratch};
 
-    return data->kernel ? data->kernel->run(data->state, &a) : DT_OK;
+    if (v->pass[DT_PASS_DATA])
+        dt_kernel_run(v->pass[DT_PASS_DATA], &a);
+    return DT_OK;
 }
 
 int dt_conv_units(const dt_step *s, dt_pass pass, dt_unit *unit, dt_unit *alone)
 {
     const conv_state *v = s->state;
-    const conv_pass *p = &v->pass[pass];
 
-    return p->kernel && p->kernel->units ? p->kernel->units(p->state, unit, alone) : 0;
+    return v->pass[pass] ? dt_kernel_units(v->pass[pass], unit, alone) : 0;
 }
 
 void dt_conv_destroy(dt_step *s)
@@ -142,8 +121,7 @@ void dt_conv_destroy(dt_step *s)
     if (!v)
         return;
     for (int pass = 0; pass < DT_PASS_COUNT; pass++)
-        if (v->pass[pass].kernel)
-            v->pass[pass].kernel->close(v->pass[pass].state);
+        dt_kernel_close(v->pass[pass]);
     free(v);
     s->state = NULL;
 }

@@ -13,7 +13,7 @@ dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in,
 dt_status dt_conv_forward(const dt_call *c) DT_MUST_CHECK;
 dt_status dt_conv_data(const dt_call *c) DT_MUST_CHECK;    /* d_in, if it is wanted */
 dt_status dt_conv_weights(const dt_call *c) DT_MUST_CHECK; /* d_param */
-/* dt_kernel.units of a pass; 0: there is none, or the kernel does not say. */
+/* dt_kernel_units of a pass; 0: there is none. */
 int dt_conv_units(const dt_step *s, dt_pass pass, dt_unit *unit, dt_unit *alone);
 void dt_conv_destroy(dt_step *s);
 int64_t dt_conv_macs(const dt_step *s);

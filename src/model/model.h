@@ -94,20 +94,15 @@ dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab) DT_MUST
 
 typedef struct dt_model_opts {
     dt_dtype precision;
-    const char *kernels; /* "auto", "tiles", "onednn" */
-    int threads;         /* >= 1; results do not depend on it */
+    int threads; /* >= 1; results do not depend on it */
     float label_smoothing;
     float loss_epsilon; /* of log(p + epsilon) in the loss; 0: log-sum-exp, without one */
 } dt_model_opts;
 typedef struct dt_model dt_model;
 
-/* "auto", "fp32" or "bf16" to a type: auto is bf16 where the CPU has AVX512_BF16 or AMX
- * and the kernels take it. DT_UNSUPPORTED when bf16 was asked and no kernel can. */
-dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *type) DT_MUST_CHECK;
-/* One file kernels/<name>.c each, best first. */
-#define DT_KERNEL_LIST(X) X(tiles) X(onednn)
-/* Library and version behind row i of the kernels; false: there is no row i. */
-bool dt_kernel_library(size_t i, const char **name, char *version, size_t size);
+/* "auto", "fp32" or "bf16" to a type: auto is bf16 where the CPU has AVX512_BF16 or AMX.
+ * DT_UNSUPPORTED when bf16 was asked and this instruction set has none. */
+dt_status dt_precision_choose(const char *name, dt_dtype *type) DT_MUST_CHECK;
 
 /* `net` is borrowed and must outlive the model. */
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
@@ -162,7 +157,7 @@ dt_digest dt_plan_digest(const dt_plan *p);
 typedef struct dt_plan_row {
     const char *op, *name; /* "conv2d+bn..."; node name */
     char out_shape[48];    /* "[32, 56, 56, 256] bf16" */
-    char kernels[160];     /* "tiles dot | onednn jit:avx512_core_bf16 ..." or "own" */
+    char kernels[160];     /* "tiles dot", "own avx512" */
     size_t params;         /* trainable numbers of the step */
     int64_t macs;          /* multiply-accumulates of the forward pass, whole batch */
     size_t out_bytes, out_offset, saved_bytes, scratch_bytes;
@@ -198,14 +193,14 @@ dt_share dt_share_loop(int64_t items, int64_t grain, double seconds, int threads
 /* What `threads` threads of this process reach when all run at once: the best of several tries.
  * Processes that share a machine measure at the same moment. */
 typedef struct dt_peaks {
-    /* Multiplications and additions per second by type, of the kernels that "auto" takes, on random
+    /* Multiplications and additions per second by type, of the kernels, on random
      * numbers in the caches; float32's where bf16 has none. */
     double flops[DT_DTYPES];
     char flops_by[DT_DTYPES][80]; /* the kernels: "tiles dot" */
     double bytes_per_s;           /* reads plus writes, in place, over DT_PEAK_STREAM_MIB */
 } dt_peaks;
 enum { DT_PEAK_STREAM_MIB = 256 };
-/* A second and a half. DT_NOMEM, DT_BACKEND. */
+/* A second and a half. DT_NOMEM. */
 dt_status dt_peaks_measure(dt_peaks *p, int threads) DT_MUST_CHECK;
 
 /* ---- Execution --------------------------------------------------------------------------- */

@@ -161,7 +161,7 @@ DT_OP_LIST(X)
 
 /* A packed compute copy of parameter `param` (index into step->node->param). Equal
  * (tensor, layout) pairs of different plans share memory.
- *   layout  identifies bytes and order, e.g. "onednn bf16 Acdb16a ..."
+ *   layout  identifies bytes and order, e.g. "forward 3x3 of 2x4 blocks of 32"
  *   pack    copies master (slab order) to what begins in bytes [first, end) of packed; what cannot
  *           be divided is all of it, and begins at 0; context must live as long as the plan
  *   id_out  to be stored in step->pack[] */
@@ -170,7 +170,5 @@ typedef void (*dt_pack_func)(const void *context, const float *master, void *pac
 dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char *layout,
                             size_t bytes, dt_pack_func pack, const void *context,
                             int *id_out) DT_MUST_CHECK;
-/* The kernel row asked for with --kernels: "auto" or a name. */
-const char *dt_model_kernels(const dt_model *m);
 
 #endif

@@ -6,11 +6,6 @@
 #include <omp.h>
 #include <stdio.h>
 
-const char *dt_model_kernels(const dt_model *m)
-{
-    return m->opts.kernels;
-}
-
 dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char *layout,
                             size_t bytes, dt_pack_func pack, const void *context, int *id_out)
 {

@@ -281,14 +281,14 @@ static dt_status plan_memory(dt_plan *p)
 static dt_status plan_fingerprint(dt_plan *p)
 {
     dt_hash *h = NULL;
-    char line[512];
+    char line[256];
 
     DT_TRY(dt_hash_open(&h));
     for (size_t i = 0; i < dt_plan_row_count(p); i++) {
         dt_plan_row r;
         dt_plan_row_get(p, i, &r);
-        const int n = snprintf(line, sizeof line, "%s|%s|%s|%s|%zu|%zu|%zu\n", r.op, r.name,
-                               r.out_shape, r.kernels, r.out_offset, r.saved_bytes, r.out_bytes);
+        const int n = snprintf(line, sizeof line, "%s|%s|%s|%zu|%zu|%zu\n", r.op, r.name,
+                               r.out_shape, r.out_offset, r.saved_bytes, r.out_bytes);
         dt_hash_update(h, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
     }
     p->digest = dt_hash_digest(h);

@@ -128,8 +128,6 @@ typedef enum dt_option_scope {
     DT_COUNT(X, seed, RESULT, DAILY, 1, 0, 4294967295.0, "Training", "N", "key of all random draws") \
     DT_CHOICE(X, precision, RESULT, SAID, "auto", " auto fp32 bf16", "Machine", "TYPE",            \
         "auto: bf16 where the CPU has AMX or AVX512_BF16, else fp32")                              \
-    DT_CHOICE(X, kernels, RESULT, RARE, "auto", " auto" DT_KERNEL_LIST(DT_WORD), "Machine", "NAME", \
-        "convolution and linear kernels (auto: the first that can)")                               \
     DT_CHOICE(X, isa, RESULT, DAILY, "auto", " auto" DT_ISA_NAMES, "Machine", "SET",               \
         "instruction set whose bits are computed (auto: the CPU's best; amx: anywhere)")           \
     DT_AUTO(X, threads, HERE, SAID, 0, 1, 1024, "Machine", "N",                                    \

@@ -46,7 +46,7 @@ dt_check_subject dt_run_subject(dt_run *r)
                               .context = r};
 }
 
-/* ---- Threads and libraries ------------------------------------------------------------------- */
+/* ---- Threads and build ------------------------------------------------------------------- */
 
 int dt_threads_auto(const dt_comm *c)
 {
@@ -58,22 +58,9 @@ int dt_threads_auto(const dt_comm *c)
     return threads < 1 ? 1 : threads;
 }
 
-enum { MAX_LIBRARIES = 8, VERSION_CHARS = 96 };
-
-/* Filled with the same texts at every call: libraries do not change under a process. */
-const dt_field *dt_library_versions(void)
+const char *dt_build(void)
 {
-    static dt_field field[MAX_LIBRARIES];
-    static char version[MAX_LIBRARIES][VERSION_CHARS];
-    const char *name = NULL;
-    size_t n = 0;
-
-    field[n++] = (dt_field){"dtrain", DTRAIN_VERSION " " DTRAIN_COMMIT " " DTRAIN_BUILD};
-    for (; n + 2 < MAX_LIBRARIES && dt_kernel_library(n - 1, &name, version[n], VERSION_CHARS); n++)
-        field[n] = (dt_field){name, version[n]};
-    field[n++] = (dt_field){"MPI", dt_comm_version()};
-    field[n] = (dt_field){NULL, NULL};
-    return field;
+    return DTRAIN_VERSION " " DTRAIN_COMMIT " " DTRAIN_BUILD;
 }
 
 /* ---- Ranks are compared field by field, so that a difference has a name ---------------------- */
@@ -91,14 +78,14 @@ static void add_digest(dt_field *field, size_t *n, const char *name, dt_digest d
 
 dt_status dt_fingerprint_run(dt_run *r)
 {
-    enum { DIGESTS = 2 + DT_MAX_PLANS + 2, FIELDS = MAX_LIBRARIES + 2 + DIGESTS };
+    enum { DIGESTS = 2 + DT_MAX_PLANS + 2, FIELDS = 4 + DIGESTS };
     dt_field field[FIELDS];
     char digest[DIGESTS][DT_DIGEST_CHARS], (*text)[DT_DIGEST_CHARS] = digest;
     size_t n = 0;
 
-    for (const dt_field *f = dt_library_versions(); f->name; f++)
-        field[n++] = *f;
-    add(field, &n, "instruction set", dt_isa_name(dt_run_isa(r)));
+    add(field, &n, "dtrain", dt_build());
+    add(field, &n, "MPI", dt_comm_version());
+    add(field, &n, "instruction set", dt_run_isa(r));
     add(field, &n, "precision", dt_dtype_name(r->precision));
     add_digest(field, &n, "data files", dt_source_manifest(r->source), *text++);
     add_digest(field, &n, "data content", dt_source_digest(r->source), *text++);

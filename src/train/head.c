@@ -49,10 +49,9 @@ static void head_machine(FILE *f, const dt_run *r)
             plural(r->threads));
     if (nodes > 1)
         fprintf(f, " on %d nodes", nodes);
-    const bool software = dt_run_isa(r) == DT_ISA_AMX && dt_isa_current() < DT_ISA_AMX;
-    fprintf(f, ", %s (%s%s), exchange %s\n", dt_dtype_name(r->precision),
-            dt_isa_name(dt_run_isa(r)), software ? " in software" : "",
-            dt_exchange_name(r->exchange));
+    const dt_isa isa = r->precision == DT_BF16 ? dt_isa_bits() : dt_isa_current();
+    fprintf(f, ", %s (%s%s), exchange %s\n", dt_dtype_name(r->precision), dt_isa_name(isa),
+            isa > dt_isa_current() ? " in software" : "", dt_exchange_name(r->exchange));
     fprintf(f, "memory     %.2f GiB", (double)(r->node_bytes + dt_source_bytes(r->source)) / gib);
     if (r->node_free > 0)
         fprintf(f, " of %.2f GiB free", (double)r->node_free / gib);

@@ -9,12 +9,8 @@
 
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS])
 {
-    size_t at = 0;
-
-    at += (size_t)snprintf(text, DT_BITS_CLASS_CHARS, "%s on %s", dt_dtype_name(r->precision),
-                           dt_isa_name(dt_run_isa(r)));
-    for (const dt_field *f = dt_library_versions(); f->name && at < DT_BITS_CLASS_CHARS; f++)
-        at += (size_t)snprintf(text + at, DT_BITS_CLASS_CHARS - at, ", %s %s", f->name, f->value);
+    snprintf(text, DT_BITS_CLASS_CHARS, "%s on %s, dtrain %s", dt_dtype_name(r->precision),
+             dt_run_isa(r), dt_build());
 }
 
 /* ---- Does it belong to this run? ------------------------------------------------------------ */

@@ -94,14 +94,14 @@ void dt_run_close(dt_run *r); /* Collective */
 /* All slabs, the exchange and the trees, once plans are made: a part of dt_run_open.
  * DT_NOMEM, with the figure, before anything is taken. Agreed. Collective. */
 dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
-/* Libraries, instruction set, precision, the data's manifest and content, and every plan (steps,
- * kernels, layouts, offsets) are equal on all ranks; options are compared before, by src/cli.
+/* Build, MPI, class of bits, the data's manifest and content, and every plan (steps, shapes,
+ * offsets) are equal on all ranks; options are compared before, by src/cli.
  * DT_MISMATCH names the field, two ranks and both values. Collective. */
 dt_status dt_fingerprint_run(dt_run *r) DT_MUST_CHECK;
-/* The set whose bits the run has; in float32 the one that is executed. Local. */
-static inline dt_isa dt_run_isa(const dt_run *r)
+/* The instruction set whose bits the run has. Local. */
+static inline const char *dt_run_isa(const dt_run *r)
 {
-    return r->precision == DT_BF16 ? dt_isa_bits() : dt_isa_current();
+    return r->precision == DT_BF16 ? dt_isa_name(dt_isa_bits()) : "any CPU";
 }
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_weights dt_run_weights(const dt_run *r);

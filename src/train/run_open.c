@@ -37,7 +37,7 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
     r->global_batch = r->o.global_batch;
     r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
     r->threads = threads_of(r->comm, o);
-    DT_TRY(dt_precision_choose(r->o.precision, r->o.kernels, &r->precision));
+    DT_TRY(dt_precision_choose(r->o.precision, &r->precision));
     r->o.precision = dt_dtype_name(r->precision); /* a resumed run keeps it, on any CPU */
     return DT_OK;
 }
@@ -130,7 +130,6 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
 {
     char name[80];
     dt_model_opts opts = {.precision = r->precision,
-                          .kernels = r->o.kernels,
                           .threads = r->threads,
                           .label_smoothing = (float)r->o.label_smoothing};
 

@@ -29,6 +29,6 @@ dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Threads of a rank where --threads is auto: its share of what its node's ranks may use
  * together, within its own mask and quota, at least 1. Local. */
 int dt_threads_auto(const dt_comm *c);
-/* dtrain's own build, then its libraries, one field each; ends with {NULL, NULL}. Local. */
-const dt_field *dt_library_versions(void);
+/* Version, commit and build type. Local. */
+const char *dt_build(void);
 #endif

@@ -1,87 +1,196 @@
-/* kernel.c - the kernel table: which row runs a pass, and which precision the rows can do. */
-#include "kernel.h"
+/* kernel.c - convolution passes by products of tiles of our own: no library decides about
+ * blocks or order, so the bits are ours. tiles/tiles.h says how a pass is cut, tiles/backend.h
+ * how a product is computed. */
+#include "parts.h"
+#include "tiles/tiles.h"
 
-#include <inttypes.h>
+#include <limits.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
 
-static const dt_kernel *const kernel_table[] = {
-#define X(name) &dt_kernel_##name,
-    DT_KERNEL_LIST(X)
-#undef X
-};
-enum { KERNEL_COUNT = DT_COUNT_OF(kernel_table) };
+/* ---- Which backend --------------------------------------------------------------------------- */
 
-static const char *const kernel_pass_name[DT_PASS_COUNT] = {"forward", "data gradient",
-                                                            "weight gradient"};
+static const dt_tile_backend *kernel_backend; /* set by dt_tile_use */
 
-static const dt_kernel *kernel_find(const char *name, const dt_conv *c, dt_pass pass)
+void dt_tile_use(const dt_tile_backend *backend)
 {
-    for (int i = 0; i < KERNEL_COUNT; i++) {
-        const dt_kernel *k = kernel_table[i];
-        if ((strcmp(name, "auto") == 0 || strcmp(name, k->name) == 0) && k->supports(c, pass))
-            return k;
-    }
-    return NULL;
+    kernel_backend = backend;
 }
 
-dt_status dt_kernel_choose(const char *name, const dt_conv *c, dt_pass pass, const dt_kernel **k)
+static const dt_tile_backend *kernel_floats(void)
 {
-    const dt_kernel *found = kernel_find(name, c, pass);
+#if defined(__x86_64__)
+    if (dt_isa_current() >= DT_ISA_AVX512)
+        return &dt_tile_backend_fma;
+    if (dt_isa_current() >= DT_ISA_AVX2)
+        return &dt_tile_backend_fma_avx2;
+#endif
+    return &dt_tile_backend_fma_plain;
+}
 
-    if (!found)
+const dt_tile_backend *dt_tile_current(dt_dtype type)
+{
+    if (type == DT_F32)
+        return kernel_floats();
+    if (kernel_backend)
+        return kernel_backend;
+#if defined(__x86_64__)
+    const dt_isa isa = dt_isa_current(), bits = dt_isa_bits();
+    if (bits == DT_ISA_AMX && isa == DT_ISA_AMX)
+        return &dt_tile_backend_amx;
+    if (bits == DT_ISA_AMX && isa >= DT_ISA_AVX512)
+        return &dt_tile_backend_avx512;
+    if (bits == DT_ISA_AVX512_BF16)
+        return &dt_tile_backend_dot;
+#endif
+    return dt_isa_bits() == DT_ISA_AMX ? &dt_tile_backend_plain : NULL;
+}
+
+dt_status dt_precision_choose(const char *name, dt_dtype *type)
+{
+    const bool any = strcmp(name, "auto") == 0, bf16 = strcmp(name, "bf16") == 0;
+    const bool can = dt_tile_current(DT_BF16) != NULL;
+
+    if (bf16 && !can)
         return dt_fail(DT_UNSUPPORTED,
-                       "kernels '%s' cannot run the %s of a %s convolution of %" PRId64
-                       " images of %" PRId64 "x%" PRId64 " with %" PRId64
-                       " channels on %s; take other --kernels (auto" DT_KERNEL_LIST(
-                           DT_WORD) ") or --isa "
-                                    "amx, a smaller batch, or a lower --width-divisor",
-                       name, kernel_pass_name[pass], dt_dtype_name(c->type), c->n, c->ih, c->iw,
-                       c->ic, dt_isa_name(dt_isa_current()));
-    *k = found;
+                       "precision bf16: there are no kernels for the instruction set %s (%s); "
+                       "take --precision fp32, or --isa amx, which any CPU can, if slowly",
+                       dt_isa_name(dt_isa_bits()), dt_isa_origin());
+    *type = (bf16 || any) && can ? DT_BF16 : DT_F32;
     return DT_OK;
 }
 
-/* Support depends on type and instruction set, not on the shape: ask with a small one.
- */
-static bool kernel_can(const char *kernels, dt_dtype type)
+/* ---- Open and close -------------------------------------------------------------------------- */
+
+/* Whether each of these products of sizes is at most `most`; sizes below 1 count as 1. */
+static bool products_fit(const int64_t size[][4], size_t count, int64_t most)
 {
-    const dt_conv c = {.n = 1,
-                       .ih = 1,
-                       .iw = 1,
-                       .ic = 1,
-                       .oh = 1,
-                       .ow = 1,
-                       .oc = 1,
-                       .kernel = {1, 1},
-                       .stride = {1, 1},
-                       .type = type,
-                       .out_type = type,
-                       .threads = 1};
-    for (int pass = 0; pass < DT_PASS_COUNT; pass++)
-        if (!kernel_find(kernels, &c, (dt_pass)pass))
+    for (size_t i = 0; i < count; i++) {
+        int64_t left = most;
+        for (int k = 0; k < 4; k++)
+            left /= DT_MAX(size[i][k], 1);
+        if (left == 0)
             return false;
+    }
     return true;
 }
 
-bool dt_kernel_library(size_t i, const char **name, char *version, size_t size)
+/* Counts of pixels and blocks are ints. */
+static bool kernel_fits(const dt_conv *c)
 {
-    if (i >= KERNEL_COUNT)
-        return false;
-    *name = kernel_table[i]->library;
-    kernel_table[i]->version(version, size);
-    return true;
+    const int64_t size[][4] = {{c->n, c->ih, c->iw, 1},
+                               {c->n, c->oh, c->ow, 1},
+                               {c->kernel[0], c->kernel[1], 2 * c->ic + DT_TILE, c->oc + DT_TILE},
+                               {c->ih, c->iw, 2 * c->ic + DT_TILE, DT_TILE},
+                               {c->oh, c->ow, 2 * c->oc + DT_TILE, DT_TILE}};
+
+    return products_fit(size, DT_COUNT_OF(size), INT_MAX / 4);
 }
 
-dt_status dt_precision_choose(const char *name, const char *kernels, dt_dtype *type)
+static dt_status kernel_refuse(const dt_conv *c)
 {
-    const bool any = strcmp(name, "auto") == 0;
-    const bool bf16 = strcmp(name, "bf16") == 0;
+    return dt_fail(DT_UNSUPPORTED,
+                   "a convolution of %lld images of %lldx%lld with %lld channels is larger than "
+                   "the kernels can count; take a smaller batch",
+                   (long long)c->n, (long long)c->ih, (long long)c->iw, (long long)c->ic);
+}
 
-    if (bf16 && !kernel_can(kernels, DT_BF16))
-        return dt_fail(DT_UNSUPPORTED,
-                       "precision bf16: kernels '%s' have none for the instruction set %s (%s); "
-                       "take --precision fp32, or --kernels auto --isa amx, which any CPU can, "
-                       "if slowly",
-                       kernels, dt_isa_name(dt_isa_bits()), dt_isa_origin());
-    *type = (bf16 || any) && kernel_can(kernels, DT_BF16) ? DT_BF16 : DT_F32;
-    return DT_OK;
+void dt_kernel_close(dt_tiles *t)
+{
+    if (t)
+        dt_tiles_release(t);
+    free(t);
+}
+
+dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, dt_kernel_info *info)
+{
+    dt_tiles *made = NULL;
+    dt_status st;
+
+    *t = NULL;
+    *info = (dt_kernel_info){.scratch_bytes = 0};
+    if (!kernel_fits(c))
+        return kernel_refuse(c);
+    DT_TRY(dt_calloc(&made, 1, sizeof *made, "a convolution"));
+    DT_GO(st, dt_tiles_plan(made, c, pass, dt_tile_current(c->type)), out);
+    made->scratch = dt_align(made->scratch, 4096);
+    info->scratch_bytes = made->scratch * (size_t)c->threads;
+    if (pass == DT_PASS_WEIGHTS)
+        info->scratch_bytes += dt_tiles_partial_bytes(made) + dt_align(made->team, 4096) +
+                               (c->bias ? dt_bias_scratch_bytes(c) : 0);
+    else
+        info->packed_bytes = dt_tiles_packed_bytes(made);
+    info->backend = made->backend->name;
+    snprintf(info->layout, sizeof info->layout, "%s %dx%d of %dx%d blocks of 32",
+             pass == DT_PASS_DATA ? "data" : "forward", made->taps_y, made->taps_x, made->in.blocks,
+             made->out.blocks);
+    *t = made;
+out:
+    if (st != DT_OK)
+        dt_kernel_close(made);
+    return st;
+}
+
+/* ---- Run ------------------------------------------------------------------------------------- */
+
+void dt_kernel_pack(const void *t, const float *master, void *packed, size_t first, size_t end)
+{
+    const size_t each = DT_TILE_AREA * sizeof(dt_bf16);
+    dt_tiles_pack(t, master, packed, (first + each - 1) / each, (end + each - 1) / each);
+}
+
+/* One thread's part of a weight gradient whose threads pack for each other. */
+static void kernel_team(const dt_tiles *t, const dt_conv_args *a, float *partial, char *team,
+                        char *mine)
+{
+    for (int round = 0; round < dt_tiles_weights_rounds(t); round++) {
+#pragma omp for schedule(static, 1)
+        for (int i = 0; i < dt_tiles_weights_cells(t); i++)
+            dt_tiles_weights_cell(t, round, i, a, team);
+#pragma omp for schedule(static)
+        for (int i = 0; i < t->units; i++)
+            dt_tiles_weights_round(t, round, i, partial, team, mine);
+    }
+}
+
+void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
+{
+    const dt_conv *c = &t->conv;
+    const bool weights = t->pass == DT_PASS_WEIGHTS;
+    float *partial = a->scratch;
+    char *team = (char *)a->scratch + (weights ? dt_tiles_partial_bytes(t) : 0);
+    char *scratch = team + dt_align(t->team, 4096);
+
+#pragma omp parallel num_threads(c->threads)
+    {
+        char *mine = scratch + (size_t)omp_get_thread_num() * t->scratch;
+        t->backend->begin();
+        if (t->team)
+            kernel_team(t, a, partial, team, mine);
+        else
+#pragma omp for schedule(static)
+            for (int i = 0; i < t->units; i++)
+                if (weights)
+                    dt_tiles_weights(t, i, a, partial, mine);
+                else
+                    dt_tiles_forward(t, i, a, mine);
+        t->backend->end();
+    }
+    if (!weights)
+        return;
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t r = 0; r < c->kernel[0] * c->kernel[1] * c->ic; r++)
+        dt_tiles_weights_sum(t, r, a->scratch, a->dw);
+    if (c->bias)
+        dt_bias_gradient(c, a->dy, scratch + t->scratch * (size_t)c->threads, a->dbias);
+}
+
+int dt_kernel_units(const dt_tiles *t, dt_unit *unit, dt_unit *alone)
+{
+    *alone = t->alone;
+    for (int i = 0; i < t->units; i++)
+        unit[i] =
+            t->pass == DT_PASS_WEIGHTS ? dt_tiles_weights_unit(t, i) : dt_tiles_forward_unit(t, i);
+    return t->units;
 }

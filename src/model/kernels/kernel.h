@@ -1,9 +1,5 @@
-/* kernel.h - how to be a compute kernel; private to src/model.
- *
- * A kernel row runs passes of a convolution; a linear layer is a 1x1 convolution on a
- * 1x1 image. Write one file <name>.c that defines dt_kernel_<name> and add one row to
- * DT_KERNEL_LIST (model.h), best first. Choice is by fixed rules (the first row that supports the
- * problem), never by timing: a timed choice would change results. */
+/* kernel.h - a pass of a convolution, as convolutions and linear layers call it; private to
+ * src/model. A linear layer is a 1x1 convolution on a 1x1 image. */
 #ifndef DT_KERNEL_H
 #define DT_KERNEL_H
 #include "../op.h"
@@ -19,21 +15,20 @@ typedef struct dt_conv {
 } dt_conv;
 
 typedef struct dt_kernel_info {
-    char impl[64]; /* for `dtrain plan`, e.g. "brgconv:avx512_core_bf16" */
     size_t scratch_bytes;
-    size_t packed_bytes; /* 0: reads the master weights */
+    size_t packed_bytes; /* forward, data */
+    const char *backend; /* for `dtrain plan` */
     char layout[96];     /* identifies the packed bytes; see dt_model_add_pack */
 } dt_kernel_info;
 
 /* Operands of one run; which ones are read depends on the pass. */
 typedef struct dt_conv_args {
-    const void *x, *dy;  /* type */
-    void *y, *dx;        /* out_type, type */
-    const void *packed;  /* forward, data */
-    const float *master; /* forward, data: [kh][kw][ic][oc], when nothing is packed */
-    const float *bias;   /* [oc], forward */
-    float *dw;           /* [kh][kw][ic][oc], written; weights pass */
-    float *dbias;        /* [oc], written; weights pass with bias */
+    const void *x, *dy; /* type */
+    void *y, *dx;       /* out_type, type */
+    const void *packed; /* forward, data */
+    const float *bias;  /* [oc], forward */
+    float *dw;          /* [kh][kw][ic][oc], written; weights pass */
+    float *dbias;       /* [oc], written; weights pass with bias */
     void *scratch;
 } dt_conv_args;
 
@@ -43,26 +38,15 @@ typedef struct dt_unit {
     double bytes;   /* read, those too that other units read */
 } dt_unit;
 
-typedef struct dt_kernel {
-    const char *name;
-    bool (*supports)(const dt_conv *c, dt_pass pass);
-    dt_status (*open)(void **state, const dt_conv *c, dt_pass pass, dt_kernel_info *info);
-    dt_status (*run)(void *state, const dt_conv_args *a);
-    void (*pack)(const void *state, const float *master, void *packed, size_t first,
-                 size_t end); /* if packed_bytes; a dt_pack_func */
-    void (*close)(void *state);
-    /* Optional. The units into unit[threads], and what one thread alone would do; returns how many
-     * there are. */
-    int (*units)(const void *state, dt_unit *unit, dt_unit *alone);
-    const char *library; /* what it stands on, and which version */
-    void (*version)(char *out, size_t size);
-} dt_kernel;
-
-#define X(name) extern const dt_kernel dt_kernel_##name;
-DT_KERNEL_LIST(X)
-#undef X
-
-/* The first row that supports the pass, or the one named; DT_UNSUPPORTED otherwise. */
-dt_status dt_kernel_choose(const char *name, const dt_conv *c, dt_pass pass,
-                           const dt_kernel **k) DT_MUST_CHECK;
+/* Best for the instruction set and the shape, by fixed rules, never by timing: a timed choice would
+ * change results. DT_UNSUPPORTED: too large. */
+typedef struct dt_tiles dt_tiles;
+dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass,
+                         dt_kernel_info *info) DT_MUST_CHECK;
+void dt_kernel_close(dt_tiles *t); /* NULL is allowed */
+void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a);
+/* A dt_pack_func of forward and data gradient; t: dt_tiles. */
+void dt_kernel_pack(const void *t, const float *master, void *packed, size_t first, size_t end);
+/* The units into unit[threads], and what one thread alone would do; returns how many there are. */
+int dt_kernel_units(const dt_tiles *t, dt_unit *unit, dt_unit *alone);
 #endif

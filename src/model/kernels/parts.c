@@ -1,28 +1,11 @@
-/* parts.c - parts of a batch for weight gradients, their sum, and the bias gradient. */
+/* parts.c - the sum of the parts of a weight gradient, and the bias gradient. */
 #include "parts.h"
 
 enum {
-    /* Each part reads the weights once more, and a weight gradient writes one more dw, to
-     * be read and added again. Measured (oneDNN bf16, Zen 4, one thread), the cost is below
-     * a tenth from this many output pixels on; a second part may cost more than a fourth,
-     * because two threads are common. */
-    PIXELS_FOR_2 = 256,
-    PIXELS_PER_PART = 1024, /* from the fourth on */
-    BIAS_TILE = 64,         /* channels summed side by side */
-    BIAS_ROWS = 64,         /* rows summed in float32 before they join the float64 sum */
-    BIAS_LANES = 16,        /* channels whose float64 sums a thread makes */
+    BIAS_TILE = 64,  /* channels summed side by side */
+    BIAS_ROWS = 64,  /* rows summed in float32 before they join the float64 sum */
+    BIAS_LANES = 16, /* channels whose float64 sums a thread makes */
 };
-
-int dt_part_count(const dt_conv *c, int most)
-{
-    const int64_t pixels = c->n * c->oh * c->ow;
-    int count = c->n >= 2 && pixels >= PIXELS_FOR_2 ? 2 : 1;
-
-    while (count > 1 && 2 * count <= most && c->n >= 2 * count &&
-           pixels >= 2 * count * PIXELS_PER_PART)
-        count *= 2;
-    return count;
-}
 
 void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t n)
 {
@@ -34,18 +17,6 @@ void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t 
     else
         for (size_t i = 0; i < n; i++)
             to[i] = (part[i] + part[i + stride]) + (part[i + 2 * stride] + part[i + 3 * stride]);
-}
-
-bool dt_conv_fits(const int64_t size[][4], size_t count, int64_t most)
-{
-    for (size_t i = 0; i < count; i++) {
-        int64_t left = most;
-        for (int k = 0; k < 4; k++)
-            left /= DT_MAX(size[i][k], 1);
-        if (left == 0)
-            return false;
-    }
-    return true;
 }
 
 /* ---- Bias gradient --------------------------------------------------------------- */

@@ -11,9 +11,6 @@
 
 enum { DT_MAX_PARTS = 4 }; /* of a weight gradient */
 
-/* Parts of the batch: a power of two up to `most`, never more than images. */
-int dt_part_count(const dt_conv *c, int most);
-
 /* First image of part i; part `count` starts at n. */
 static inline int64_t dt_part_first(int64_t n, int count, int i)
 {
@@ -27,23 +24,4 @@ void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t 
 /* dbias[oc] = the sum of dy[rows][oc]; scratch of dt_bias_scratch_bytes. */
 size_t dt_bias_scratch_bytes(const dt_conv *c);
 void dt_bias_gradient(const dt_conv *c, const void *dy, void *scratch, float *dbias);
-
-/* Whether each of these products of sizes is at most `most`; sizes below 1 count as 1. */
-bool dt_conv_fits(const int64_t size[][4], size_t count, int64_t most);
-/* Seconds of a product of two square matrices by oneDNN in each thread at once, see peaks.c.
- *   matrix  [2 + threads][side][side]: the factors, then each thread's product */
-double dt_onednn_seconds(float *matrix, int side, int threads);
-/* Elements of one image of x and of y. */
-static inline size_t dt_conv_x_image(const dt_conv *c)
-{
-    return (size_t)(c->ih * c->iw * c->ic);
-}
-static inline size_t dt_conv_y_image(const dt_conv *c)
-{
-    return (size_t)(c->oh * c->ow * c->oc);
-}
-static inline size_t dt_conv_weights(const dt_conv *c)
-{
-    return (size_t)(c->kernel[0] * c->kernel[1] * c->ic * c->oc);
-}
 #endif

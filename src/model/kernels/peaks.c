@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { PEAK_TRIES = 24, PEAK_MATRIX = 512 /* side: 1 MiB, some ms of a product */ };
+enum { PEAK_TRIES = 24 };
 
 /* ---- Products of tiles ---------------------------------------------------------------------- */
 
@@ -67,26 +67,6 @@ static double peak_tiles(const dt_tile_backend *w, dt_dtype type, int threads)
     return flops * (double)rounds * (double)threads / best;
 }
 
-/* ---- Where float32 has no tiles: oneDNN, each thread a product of its own ------------------- */
-
-static dt_status peak_sgemm(dt_peaks *p, int threads)
-{
-    const size_t each = PEAK_MATRIX * PEAK_MATRIX;
-    dt_slab slab;
-
-    DT_TRY(dt_slab_create(&slab, (size_t)(2 + threads) * each * sizeof(float), "a peak"));
-    dt_fill_uniform(slab.mem, 2 * each, -1, 1, 1, DT_STREAM_TEST, 0);
-    double best = dt_onednn_seconds(slab.mem, PEAK_MATRIX, threads); /* takes the pages */
-    for (int i = 0; i < PEAK_TRIES; i++) {
-        const double seconds = dt_onednn_seconds(slab.mem, PEAK_MATRIX, threads);
-        best = DT_MIN(best, seconds);
-    }
-    dt_slab_destroy(&slab);
-    p->flops[DT_F32] = 2.0 * (double)(each * PEAK_MATRIX) * (double)threads / best;
-    snprintf(p->flops_by[DT_F32], sizeof p->flops_by[0], "onednn sgemm");
-    return DT_OK;
-}
-
 /* ---- Memory ------------------------------------------------------------------------------- */
 
 /* In place: no line is fetched merely to be overwritten. */
@@ -119,14 +99,12 @@ static dt_status peak_stream(double *bytes_per_s, int threads)
 
 dt_status dt_peaks_measure(dt_peaks *p, int threads)
 {
-    if (!dt_tile_current(DT_F32))
-        DT_TRY(peak_sgemm(p, threads));
     for (int type = 0; type < DT_DTYPES; type++) {
         const dt_tile_backend *w = dt_tile_current((dt_dtype)type);
         if (w) {
             p->flops[type] = peak_tiles(w, (dt_dtype)type, threads);
             snprintf(p->flops_by[type], sizeof p->flops_by[0], "tiles %s", w->name);
-        } else if (type != DT_F32) { /* float32's kernels would compute it */
+        } else { /* float32's kernels compute it, and come first */
             p->flops[type] = p->flops[DT_F32];
             memcpy(p->flops_by[type], p->flops_by[DT_F32], sizeof p->flops_by[0]);
         }

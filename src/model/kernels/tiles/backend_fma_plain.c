@@ -1,6 +1,37 @@
-/* backend_fma_plain.c - products of tiles in float32 in plain C: see backend.h. The C library's
- * fmaf is exact with any CPU; where an instruction does it, the compiler takes that. */
+/* backend_fma_plain.c - products of tiles in float32 in plain C: see backend.h.
+ *
+ * Without an instruction for it, a fused multiply-add is done in double: the product is exact, so
+ * only the sum is rounded before it is rounded to float32. Rounding twice differs from rounding
+ * once at most where the first result lies half way between two float32 (Figueroa 1995), or where
+ * float32 has fewer digits, below 2^-126: there the C library's fmaf does it. */
 #include "floats.h"
+
+/* sums[16] += x y */
+static inline void floats_add(float *sums, float x, const float *y)
+{
+#ifndef FP_FAST_FMAF
+    const uint64_t tiny = UINT64_C(0x3820000000000000); /* 2^-125 as a double */
+    double d[16];
+    float sum[16];
+    uint64_t bits[16], doubtful = 0;
+
+    for (int c = 0; c < 16; c++)
+        d[c] = (double)x * (double)y[c] + (double)sums[c];
+    for (int c = 0; c < 16; c++)
+        sum[c] = (float)d[c];
+    memcpy(bits, d, sizeof bits);
+    for (int c = 0; c < 16; c++) {
+        const uint64_t size = bits[c] & ~(UINT64_C(1) << 63), half = bits[c] & 0x1fffffff;
+        doubtful |= (half == 0x10000000) | (size - 1 < tiny);
+    }
+    if (!doubtful) {
+        memcpy(sums, sum, sizeof sum);
+        return;
+    }
+#endif
+    for (int c = 0; c < 16; c++)
+        sums[c] = fmaf(x, y[c], sums[c]);
+}
 
 /* sums[16] += `count` places of the reduction, which are `place` elements apart in a. */
 static inline void floats_row(float *sums, const dt_bf16 *a, size_t place, const dt_bf16 *b,
@@ -10,8 +41,7 @@ static inline void floats_row(float *sums, const dt_bf16 *a, size_t place, const
         float x, y[16];
         memcpy(&x, a, sizeof x);
         memcpy(y, b, sizeof y);
-        for (int c = 0; c < 16; c++)
-            sums[c] = fmaf(x, y[c], sums[c]);
+        floats_add(sums, x, y);
     }
 }
 

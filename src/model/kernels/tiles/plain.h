@@ -22,30 +22,34 @@ static inline void plain_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
 
 static inline void plain_window(const dt_tile_window *w, int count, dt_bf16 *to)
 {
-    for (int i = 0; i < count * w->blocks; i++)
-        memset(to + i * DT_TILE_AREA, 0, (size_t)(w->fill * DT_TILE) * sizeof *to);
     for (int i = 0; i < count; i++, to += w->blocks * DT_TILE_AREA)
-        for (int r = 0; r < w->rows; r++)
-            for (int m = w->line0; m < w->line1; m++)
-                for (int k = w->first; k < w->end; k++) {
-                    const int c = m * w->wide + k;
-                    const size_t at = (size_t)r * w->row + (size_t)i * w->step;
-                    to[c / DT_TILE * DT_TILE_AREA + r * DT_TILE + c % DT_TILE] =
-                        w->from[(ptrdiff_t)at + w->at + (ptrdiff_t)w->line * m + k];
-                }
+        for (int r = 0; r < w->fill; r++) {
+            dt_bf16 room[DT_TILE_PIXEL * DT_TILE] = {0};
+            const dt_bf16 *from = w->from + (size_t)r * w->row + (size_t)i * w->step;
+            for (int m = w->line0; r < w->rows && m < w->line1 && w->first < w->end; m++)
+                memcpy(room + m * w->wide + w->first,
+                       from + w->at + (ptrdiff_t)w->line * m + w->first,
+                       (size_t)(w->end - w->first) * sizeof *room);
+            for (int b = 0; b < w->blocks; b++)
+                memcpy(to + b * DT_TILE_AREA + r * DT_TILE, room + b * DT_TILE,
+                       DT_TILE * sizeof *room);
+        }
 }
 
 static inline void plain_finish(const dt_tile_out *o, const float *sums)
 {
-    for (int r = 0; r < DT_TILE; r++) {
+    for (int r = 0; r < DT_TILE; r++, sums += DT_TILE) {
         const ptrdiff_t at = dt_tile_place(o, r);
-        for (int c = 0; at >= 0 && c < o->channels; c++) {
-            const float sum = sums[r * DT_TILE + c], v = o->bias ? sum + o->bias[c] : sum;
-            if (o->type == DT_BF16)
-                ((dt_bf16 *)o->at)[at + c] = dt_tile_round(v);
-            else
-                ((float *)o->at)[at + c] = v;
-        }
+        float sum[DT_TILE];
+        if (at < 0)
+            continue;
+        memcpy(sum, sums, sizeof sum);
+        for (int c = 0; o->bias && c < o->channels; c++)
+            sum[c] += o->bias[c];
+        if (o->type == DT_F32)
+            memcpy((float *)o->at + at, sum, (size_t)o->channels * sizeof *sum);
+        for (int c = 0; o->type == DT_BF16 && c < o->channels; c++)
+            ((dt_bf16 *)o->at)[at + c] = dt_tile_round(sum[c]);
     }
 }
 
