@@ -60,7 +60,7 @@ static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
                        "accept them with --resume-force",
                        dt_checkpoint_path(c));
     if (strcmp(dt_checkpoint_text(c, "class"), class) != 0)
-        dt_warn("another build, library or instruction set: the bits may differ from those of an "
+        dt_warn("another build or instruction set: the bits may differ from those of an "
                 "undisturbed run");
     if (!dt_exchange_exact(r->exchange))
         dt_warn("exchange %s is inexact: the bits depend on where the run was interrupted and "

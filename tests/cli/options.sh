@@ -37,13 +37,11 @@ must test "$(grep -cE 'use one of.* all( |$)' "$tmp/stderr")" = 0
 # bf16 that is not to be had: what limits it, and a remedy that is one
 ranks=1
 run=("${tiny[@]}" --precision bf16 --out "$tmp/run")
-refuses 78 "instruction set portable (--isa); take --precision fp32, or --kernels auto --isa amx" -- \
+refuses 78 "instruction set portable (--isa); take --precision fp32, or --isa amx" -- \
     "${run[@]}" --isa portable
-ONEDNN_MAX_CPU_ISA=SSE41 refuses 78 "'auto' have none for the instruction set portable (ONEDNN_MAX_CPU_ISA)" \
-    "or --kernels auto --isa amx" -- "${run[@]}"
-ONEDNN_MAX_CPU_ISA=SSE41 refuses 78 "--isa avx2: there is portable (ONEDNN_MAX_CPU_ISA)" -- \
+DT_MAX_ISA=portable refuses 78 "no kernels for the instruction set portable (DT_MAX_ISA)" \
+    "or --isa amx" -- "${run[@]}"
+DT_MAX_ISA=portable refuses 78 "--isa avx2: there is portable (DT_MAX_ISA)" -- \
     "${run[@]}" --isa avx2
-ONEDNN_MAX_CPU_ISA=SSE41 refuses 78 "amx (--isa, done in software)" "or --kernels auto" -- \
-    "${run[@]}" --isa amx --kernels onednn
-ONEDNN_MAX_CPU_ISA=SSE41 accepts "${run[@]}" --isa amx --kernels auto
+DT_MAX_ISA=portable accepts "${run[@]}" --isa amx
 finish

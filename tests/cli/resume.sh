@@ -119,22 +119,23 @@ differs=$(hashes "$tmp/other")
 must test -n "$differs"
 must test "$differs" != "$(hashes "$tmp/calm")"
 
-# other instructions change the bits: with consent, and with a warning; inexact exchanges do, too
-other_class="another build, library or instruction set: the bits may differ"
+# other instructions change bf16's bits: with consent, and with a warning; inexact exchanges do, too
+other_class="another build or instruction set: the bits may differ"
 inexact="is inexact: the bits depend on where the run was interrupted and on the number of ranks"
-if grep -qw avx2 /proc/cpuinfo; then
-    accepts "${run[@]}" --isa avx2 --max-steps 4 --out "$tmp/isa"
-    accepts --out "$tmp/isa" --resume auto --threads 1 --max-steps 5
-    must test "$(grep -cE "$other_class|$inexact" "$tmp/stderr")" = 0
-    refuses 78 "--resume-force" -- --out "$tmp/isa" --resume auto --isa portable --max-steps 6
-    must test "$(grep -cE "$other_class" "$tmp/stderr")" = 0
-    refuses 78 "raise --epochs" -- --out "$tmp/isa" --resume auto --isa portable --max-steps 1 --resume-force
-    accepts --out "$tmp/isa" --resume auto --isa portable --max-steps 6 --resume-force
+accepts "${run[@]}" --precision fp32 --max-steps 4 --out "$tmp/isa"
+DT_MAX_ISA=portable accepts --out "$tmp/isa" --resume auto --threads 1 --max-steps 6
+must test "$(grep -cE "$other_class|$inexact" "$tmp/stderr")" = 0
+must test "$(grep -c '"kind":"step"' "$tmp/isa/metrics.jsonl")" = 6
+if grep -qw avx512_bf16 /proc/cpuinfo; then
+    accepts "${run[@]}" --precision bf16 --isa amx --max-steps 4 --out "$tmp/bf16"
+    other=(--out "$tmp/bf16" --resume auto --isa avx512_bf16)
+    refuses 78 "--resume-force" -- "${other[@]}" --max-steps 6
+    refuses 78 "raise --epochs" -- "${other[@]}" --max-steps 1 --resume-force
+    accepts "${other[@]}" --max-steps 6 --resume-force
     must test "$(grep -cF "dtrain: warning: $other_class" "$tmp/stderr")" = 1
-    must test "$(grep -cE '^  class: the checkpoint has .* on avx2, .*now .* on portable, ' "$tmp/stderr")" = 1
-    must test "$(grep -c '"kind":"step"' "$tmp/isa/metrics.jsonl")" = 6
+    must test "$(grep -cE '^  class: the checkpoint has .* on amx, .*now .* on avx512_bf16, ' "$tmp/stderr")" = 1
 else
-    echo "SKIPPED: other instructions: this CPU has the portable ones alone"
+    echo "SKIPPED: other instructions: this CPU has no AVX512_BF16"
 fi
 touch "$tmp/started"
 launch 2 "${run[@]}" --exchange buckets --max-steps 4 --out "$tmp/inexact"

@@ -5,10 +5,10 @@
 int main(void)
 {
     static golden_case cases[] = {
-        {"resnet50-decisive", DT_F32, "onednn"},
-        {"resnet50-decisive", DT_BF16, "auto"},
-        {"resnet50-cifar-real", DT_F32, "onednn"},
-        {"resnet50-cifar-real", DT_BF16, "auto"},
+        {"resnet50-decisive", DT_F32},
+        {"resnet50-decisive", DT_BF16},
+        {"resnet50-cifar-real", DT_F32},
+        {"resnet50-cifar-real", DT_BF16},
     };
     return golden_main(cases, sizeof cases / sizeof *cases);
 }

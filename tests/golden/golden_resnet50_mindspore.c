@@ -5,10 +5,10 @@
 int main(void)
 {
     static golden_case cases[] = {
-        {"resnet50-mindspore-decisive", DT_F32, "onednn"},
-        {"resnet50-mindspore-decisive", DT_BF16, "auto"},
-        {"resnet50-mindspore-real", DT_F32, "onednn"},
-        {"resnet50-mindspore-real", DT_BF16, "auto"},
+        {"resnet50-mindspore-decisive", DT_F32},
+        {"resnet50-mindspore-decisive", DT_BF16},
+        {"resnet50-mindspore-real", DT_F32},
+        {"resnet50-mindspore-real", DT_BF16},
     };
     return golden_main(cases, sizeof cases / sizeof *cases);
 }

@@ -5,9 +5,9 @@
 #include "golden_steps.h"
 
 static golden_case cases[] = {
-    {"vgg11-real", DT_BF16, "auto"},
-    {"resnet50-cifar-real", DT_BF16, "auto"},
-    {"resnet50-mindspore-real", DT_BF16, "auto"},
+    {"vgg11-real", DT_BF16},
+    {"resnet50-cifar-real", DT_BF16},
+    {"resnet50-mindspore-real", DT_BF16},
 };
 
 /* The next tensor, in a circle, of the same size; p itself if it is the only one. */

@@ -62,8 +62,8 @@ static void shards_alone_differ(void **state)
 int main(void)
 {
     static golden_case cases[] = {
-        {"vgg11-sync-decisive", DT_F32, "onednn"},
-        {"resnet50-narrow-sync-decisive", DT_F32, "onednn"},
+        {"vgg11-sync-decisive", DT_F32},
+        {"resnet50-narrow-sync-decisive", DT_F32},
     };
     const int bad = golden_tests(cases, DT_COUNT_OF(cases), whole_batch);
 

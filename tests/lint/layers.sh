@@ -43,7 +43,6 @@ quarantine() { # regex, allowed path regex
     [ -z "$hits" ] || { echo "$hits"; echo "only $2 may include $1"; bad=1; }
 }
 quarantine 'mpi\.h' 'src/dist/[a-z_0-9]+\.(c|h):'
-quarantine '(oneapi/dnnl/)?dnnl' 'src/model/kernels/onednn[a-z_]*\.[ch]:'
 quarantine 'stb_image' 'src/data/pixels\.c:'
 quarantine 'xxhash' 'src/base/'
 quarantine 'hwloc' 'src/base/'

@@ -52,7 +52,7 @@ static void whole_batch(void **state)
 
 int main(int argc, char **argv)
 {
-    static golden_case narrow = {"resnet50-narrow-sync-decisive", DT_F32, "onednn"};
+    static golden_case narrow = {"resnet50-narrow-sync-decisive", DT_F32};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(whole_batch, &narrow),
     };

@@ -1,33 +1,21 @@
-/* ref_conv.c - every kernel row, type and pass against seven naive loops, on odd shapes: the
- * numbers, the same bits for any number of threads and, forward and data gradient, for any batch
- * size, nothing outside of what a row was given. On each instruction set that this CPU has, in a
- * process of its own: oneDNN obeys the first limit that it is given. */
+/* ref_conv.c - every type and pass against seven naive loops, on odd shapes: the numbers, the same
+ * bits for any number of threads and, forward and data gradient, for any batch size, nothing
+ * outside of what a kernel was given. By each backend that this CPU can run. */
 #include "conv.h"
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "model/kernels/tiles/backend.h"
 #include "naive.h"
 
-typedef struct subject {
-    const dt_kernel *kernel;
-    dt_dtype type;
-    const dt_tile_backend *backend; /* NULL: this CPU's */
-} subject;
+static char now[256]; /* what is tried */
 
-static char *now; /* what a child is at, in memory that its parent sees */
-enum { NOW_CHARS = 256 };
-
-static void describe(const subject *s, const dt_conv *c, int pass)
+static void describe(const dt_tile_backend *b, const dt_conv *c, int pass)
 {
-    snprintf(now, NOW_CHARS,
-             "%s, %s %s pass %d: n %d, %dx%dx%d -> %dx%dx%d, kernel %dx%d, stride %dx%d, pad %d %d "
+    snprintf(now, sizeof now,
+             "%s pass %d: n %d, %dx%dx%d -> %dx%dx%d, kernel %dx%d, stride %dx%d, pad %d %d "
              "%d %d, bias %d",
-             dt_isa_name(dt_isa_current()), s->kernel->name, dt_dtype_name(c->type), pass,
-             (int)c->n, (int)c->ih, (int)c->iw, (int)c->ic, (int)c->oh, (int)c->ow, (int)c->oc,
-             c->kernel[0], c->kernel[1], c->stride[0], c->stride[1], c->pad[0], c->pad[1],
-             c->pad[2], c->pad[3], c->bias);
+             b->name, pass, (int)c->n, (int)c->ih, (int)c->iw, (int)c->ic, (int)c->oh, (int)c->ow,
+             (int)c->oc, c->kernel[0], c->kernel[1], c->stride[0], c->stride[1], c->pad[0],
+             c->pad[1], c->pad[2], c->pad[3], c->bias);
 }
 
 /* ---- Against the naive loops ------------------------------------------------------- */
@@ -64,11 +52,10 @@ static double *naive_result(const conv_problem *p, dt_pass pass, bool magnitudes
     return all[pass];
 }
 
-static void check_near(const conv_run *r, size_t i, double got, double want, double allowed)
+static void check_near(size_t i, double got, double want, double allowed)
 {
     if (!(got - want <= allowed && want - got <= allowed))
-        fail_msg("%s: %s: [%zu]: %.9g, want %.9g +- %.3g", now, r->info.impl, i, got, want,
-                 allowed);
+        fail_msg("%s: [%zu]: %.9g, want %.9g +- %.3g", now, i, got, want, allowed);
 }
 
 /* |got - want| <= unit * (terms + 4) * sum |a b|, the bound of a float32 sum in any
@@ -86,7 +73,7 @@ static void check_result(const conv_problem *p, const conv_run *r)
     double *want = naive_result(p, r->pass, false), *size = naive_result(p, r->pass, true);
 
     for (size_t i = 0; i < r->count; i++)
-        check_near(r, i, test_get(r->at[CONV_RESULT].data, i, stored ? DT_BF16 : DT_F32), want[i],
+        check_near(i, test_get(r->at[CONV_RESULT].data, i, stored ? DT_BF16 : DT_F32), want[i],
                    unit * (terms[r->pass] + 4) * size[i] +
                        (stored ? 0x1p-8 * (want[i] < 0 ? -want[i] : want[i]) : 0) + 1e-30);
     free(want);
@@ -100,49 +87,42 @@ static void check_bias(const conv_problem *p, const conv_run *r)
 
     naive_bias_gradient(c, dy, want);
     for (size_t i = 0; i < (size_t)c->oc; i++) /* 64 terms of size 1 in float32, then double */
-        check_near(r, i, test_get(r->at[CONV_DBIAS].data, i, DT_F32), want[i],
+        check_near(i, test_get(r->at[CONV_DBIAS].data, i, DT_F32), want[i],
                    0x1p-24 * (64 + 1) * (double)(c->n * c->oh * c->ow));
     free(dy);
     free(want);
 }
 
-static void check_pass(const subject *s, const conv_problem *p, dt_pass pass)
+static void check_pass(const dt_tile_backend *b, const conv_problem *p, dt_pass pass)
 {
     const bool bias = pass == DT_PASS_WEIGHTS && p->c.bias;
-    const bool refused = s->kernel == &dt_kernel_onednn && pass == DT_PASS_WEIGHTS &&
-                         p->c.kernel[0] * p->c.kernel[1] == 1 &&
-                         p->c.stride[0] * p->c.stride[1] > 1 && p->c.ic < 16;
     conv_run one, more;
 
-    describe(s, &p->c, (int)pass);
-    if (s->kernel->supports(&p->c, pass) == refused)
-        fail_msg("%s: %s", now, refused ? "oneDNN writes behind its scratch" : "not supported");
-    if (refused)
-        return;
-    conv_execute(&one, p, s->kernel, pass, p->c.n, 1);
+    describe(b, &p->c, (int)pass);
+    conv_execute(&one, p, pass, p->c.n, 1);
     check_result(p, &one);
     if (bias)
         check_bias(p, &one);
     for (int threads = 2; threads <= 3; threads++) {
-        conv_execute(&more, p, s->kernel, pass, p->c.n, threads);
+        conv_execute(&more, p, pass, p->c.n, threads);
         if (memcmp(one.at[CONV_RESULT].data, more.at[CONV_RESULT].data, one.bytes) != 0 ||
             (bias && memcmp(one.at[CONV_DBIAS].data, more.at[CONV_DBIAS].data,
                             p->size[CONV_BIAS] * sizeof(float)) != 0))
-            fail_msg("%s: %s: other bits with %d threads", now, one.info.impl, threads);
+            fail_msg("%s: other bits with %d threads", now, threads);
         conv_unmap(more.at, CONV_MADE);
     }
     conv_unmap(one.at, CONV_MADE);
 }
 
-/* c's type is the subject's. */
-static void check(const subject *s, dt_conv c)
+/* c's type is the backend's. */
+static void check(const dt_tile_backend *b, dt_conv c)
 {
     conv_problem p;
 
-    c.type = s->type;
+    c.type = b->type;
     conv_open(&p, c);
     for (int pass = 0; pass < DT_PASS_COUNT; pass++)
-        check_pass(s, &p, (dt_pass)pass);
+        check_pass(b, &p, (dt_pass)pass);
     conv_unmap(p.at, CONV_DRAWN);
 }
 
@@ -161,7 +141,7 @@ static const struct {
 static const int inputs[] = {1, 3, 16, 17, 32}, outputs[] = {10, 16, 33, 64};
 static const int batches[] = {1, 2, 5, 13};
 
-static void check_windows(const subject *s, int each)
+static void check_windows(const dt_tile_backend *b, int each)
 {
     int turn = 0; /* batch, bias and the type of y take turns, and half the outputs */
     for (size_t w = 0; w < DT_COUNT_OF(windows); w++)
@@ -173,12 +153,12 @@ static void check_windows(const subject *s, int each)
                              .ic = inputs[i],
                              .oc = outputs[o],
                              .bias = turn % 3 != 1,
-                             .out_type = turn % 5 == 0 ? DT_F32 : s->type};
+                             .out_type = turn % 5 == 0 ? DT_F32 : b->type};
                 memcpy(c.kernel, windows[w].kernel, sizeof c.kernel);
                 memcpy(c.stride, windows[w].stride, sizeof c.stride);
                 memcpy(c.pad, windows[w].pad, sizeof c.pad);
                 if (turn % each == 0)
-                    check(s, c);
+                    check(b, c);
             }
 }
 
@@ -188,36 +168,35 @@ static const int listed[][9] = {
     {9, 24, 24, 3, 16, 3, 1, 1, 1},    /* batches that do not divide by them */
     {37, 1, 1, 512, 10, 1, 1, 1, 0},   /* a linear layer */
     {2, 3, 752, 3, 17, 3, 1, 1, 1},    /* a wide image */
-    {1, 11, 11, 256, 128, 7, 2, 2, 3}, /* oneDNN's own threads add in another order (AVX-512) */
+    {1, 11, 11, 256, 128, 7, 2, 2, 3}, /* many channels under a large kernel */
     {33, 1, 1, 64, 48, 3, 1, 1, 1},    /* taps that lie on padding for all images: the last */
     {22, 1, 1, 32, 32, 3, 2, 2, 1},    /* stages of ResNets on images of 8 to 32 pixels */
-    {22, 2, 2, 32, 48, 3, 2, 2, 1},    /* (oneDNN 2.6.3 in bf16 had numbers there) */
-    {6, 1, 1, 128, 128, 3, 2, 2, 1},   /* (image size 8) */
-    {6, 2, 2, 64, 128, 3, 1, 1, 1},    /* (12) */
-    {6, 2, 2, 256, 512, 1, 2, 2, 0},   /* (16) */
-    {2, 27, 29, 8, 24, 1, 2, 2, 0},    /* half a block of channels, pixels a whole block apart: */
-    {3, 9, 9, 16, 24, 1, 2, 2, 0},     /* what lies behind the last one is not read */
-    {5, 3, 3, 16, 17, 5, 2, 2, 2},     /* more padding than map */
-    {11, 38, 38, 3, 17, 1, 2, 2, 0},   /* oneDNN's weight gradient is refused */
+    {22, 2, 2, 32, 48, 3, 2, 2, 1},    {6, 1, 1, 128, 128, 3, 2, 2, 1}, /* (image size 8) */
+    {6, 2, 2, 64, 128, 3, 1, 1, 1},                                     /* (12) */
+    {6, 2, 2, 256, 512, 1, 2, 2, 0},                                    /* (16) */
+    {2, 27, 29, 8, 24, 1, 2, 2, 0},  /* half a block of channels, pixels a whole block apart: */
+    {3, 9, 9, 16, 24, 1, 2, 2, 0},   /* what lies behind the last one is not read */
+    {5, 3, 3, 16, 17, 5, 2, 2, 2},   /* more padding than map */
+    {11, 38, 38, 3, 17, 1, 2, 2, 0}, /* strides and few channels */
     {11, 40, 40, 7, 13, 1, 2, 2, 0},   {11, 38, 28, 8, 16, 1, 1, 2, 0},
     {11, 8, 38, 9, 1, 1, 2, 2, 0},
 };
 
-static void check_listed(const subject *s)
+static void check_listed(const dt_tile_backend *b)
 {
     for (size_t i = 0; i < DT_COUNT_OF(listed); i++) {
         const int *q = listed[i];
-        dt_conv c = conv_square(q[0], q[1], q[3], q[4], q[5], q[6], q[8], s->type);
+        dt_conv c = conv_square(q[0], q[1], q[3], q[4], q[5], q[6], q[8], b->type);
 
         c.iw = q[2];
         c.stride[1] = q[7];
         c.bias = i % 2 == 0;
-        c.out_type = q[4] == 10 ? DT_F32 : s->type;
-        check(s, c);
+        c.out_type = q[4] == 10 ? DT_F32 : b->type;
+        check(b, c);
     }
 }
 
-static void check_random(const subject *s)
+static void check_random(const dt_tile_backend *b)
 {
     static const int channels[] = {1, 2, 3, 4, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 64};
     static const int kernels[] = {1, 1, 2, 3, 3, 5, 7};
@@ -228,52 +207,53 @@ static void check_random(const subject *s)
         const int kernel = kernels[(int)(7 * u[4])], pad = (kernel - 1) / 2;
         dt_conv c =
             conv_square(1 + (int)(4 * u[0]), kernel + (int)(16 * u[1]), channels[(int)(16 * u[2])],
-                        channels[(int)(16 * u[3])], kernel, 1 + (u[5] > 0.5F), pad, s->type);
+                        channels[(int)(16 * u[3])], kernel, 1 + (u[5] > 0.5F), pad, b->type);
 
         c.iw = kernel + (int)(16 * u[6]);
         c.stride[1] = 1 + (u[5] > 0.3F);
         c.bias = trial % 2;
-        check(s, c);
+        check(b, c);
     }
 }
 
-static bool thorough; /* this is the best instruction set */
+static bool slow(const dt_tile_backend *b)
+{
+    return b == &dt_tile_backend_plain || b == &dt_tile_backend_fma_plain;
+}
 
 static void test_naive(void **state)
 {
-    const subject *s = *state;
+    const dt_tile_backend *b = *state;
 
-    dt_tile_use(s->backend);
-    check_windows(s, s->backend ? 11 : thorough ? 1 : 3); /* plain C is slow */
-    if (!s->backend) {
-        check_listed(s);
-        check_random(s);
+    dt_tile_use(b);
+    check_windows(b, slow(b) ? 11 : 1);
+    if (!slow(b)) {
+        check_listed(b);
+        check_random(b);
     }
     dt_tile_use(NULL);
 }
 
-/* The result of an image does not depend on how many others are in the batch, even where
- * a library packs the weights otherwise (oneDNN 3 for one image under AMX). */
+/* The result of an image does not depend on how many others are in the batch. */
 static void test_batch(void **state)
 {
-    const subject *s = *state;
+    const dt_tile_backend *b = *state;
     static const int shape[][5] = {/* size, ic, oc, kernel, stride */
                                    {16, 3, 64, 3, 1},    {14, 64, 64, 3, 1},  {14, 64, 256, 1, 1},
                                    {14, 256, 128, 1, 2}, {4, 128, 128, 3, 1}, {1, 512, 10, 1, 1},
                                    {2, 256, 256, 3, 1}};
-    dt_tile_use(s->backend);
+    dt_tile_use(b);
     for (size_t i = 0; i < DT_COUNT_OF(shape); i++)
         for (int pass = DT_PASS_FORWARD; pass <= DT_PASS_DATA; pass++) {
             const int *q = shape[i], pad = (q[3] - 1) / 2;
             conv_problem p;
             conv_run eight, one;
-            conv_open(&p, conv_square(8, q[0], q[1], q[2], q[3], q[4], pad, s->type));
-            describe(s, &p.c, pass);
-            conv_execute(&eight, &p, s->kernel, (dt_pass)pass, 8, 1);
-            conv_execute(&one, &p, s->kernel, (dt_pass)pass, 1, 1);
+            conv_open(&p, conv_square(8, q[0], q[1], q[2], q[3], q[4], pad, b->type));
+            describe(b, &p.c, pass);
+            conv_execute(&eight, &p, (dt_pass)pass, 8, 1);
+            conv_execute(&one, &p, (dt_pass)pass, 1, 1);
             if (memcmp(eight.at[CONV_RESULT].data, one.at[CONV_RESULT].data, one.bytes) != 0)
-                fail_msg("%s: other bits in a batch of 8 (%s) than alone (%s)", now,
-                         eight.info.impl, one.info.impl);
+                fail_msg("%s: other bits in a batch of 8 than alone", now);
             conv_unmap(eight.at, CONV_MADE);
             conv_unmap(one.at, CONV_MADE);
             conv_unmap(p.at, CONV_DRAWN);
@@ -281,62 +261,28 @@ static void test_batch(void **state)
     dt_tile_use(NULL);
 }
 
-/* ---- Subjects: rows and types, by instruction set ----------------------------------- */
-
-static const subject subjects[] = {
-    {&dt_kernel_tiles, DT_F32, NULL},
-    {&dt_kernel_tiles, DT_BF16, NULL},
-    {&dt_kernel_tiles, DT_BF16, &dt_tile_backend_plain}, /* everywhere, with the bits of AMX */
-    {&dt_kernel_onednn, DT_F32, NULL},
-};
-
-static int run_all(void)
-{
-    struct CMUnitTest tests[2 * DT_COUNT_OF(subjects)];
-    char names[2 * DT_COUNT_OF(subjects)][64];
-    size_t count = 0;
-
-    for (size_t i = 0; i < DT_COUNT_OF(subjects); i++) {
-        const subject *s = &subjects[i];
-        dt_conv c = conv_square(1, 1, 1, 1, 1, 1, 0, s->type);
-
-        c.oh = c.ow = 1;
-        dt_tile_use(s->backend);
-        const bool can = s->kernel->supports(&c, DT_PASS_FORWARD);
-        dt_tile_use(NULL);
-        if (!can || (!thorough && s->kernel != &dt_kernel_onednn))
-            continue;
-        for (int k = 0; k < 2; k++, count++) {
-            snprintf(names[count], sizeof names[count], "%s%s %s %s", s->kernel->name,
-                     s->backend ? " (plain)" : "", dt_dtype_name(s->type),
-                     k ? "batch" : "against naive");
-            tests[count] = (struct CMUnitTest){names[count], k ? test_batch : test_naive, NULL,
-                                               NULL, (void *)(uintptr_t)s};
-        }
-    }
-    return _cmocka_run_group_tests(dt_isa_name(dt_isa_current()), tests, count, NULL, NULL);
-}
-
 int main(void)
 {
-    const int best = (int)dt_isa_current();
-    int bad = 0;
+    const dt_tile_backend *backends[] = {
+        dt_tile_current(DT_BF16),
+        &dt_tile_backend_plain,
+        &dt_tile_backend_fma_plain,
+#if defined(__x86_64__)
+        &dt_tile_backend_fma_avx2,
+        &dt_tile_backend_fma,
+#endif
+    };
+    struct CMUnitTest tests[2 * DT_COUNT_OF(backends)];
+    size_t count = 0;
 
-    now = mmap(NULL, NOW_CHARS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    for (int isa = 0; now != MAP_FAILED && isa <= best; isa++) {
-        int status = -1;
-        fflush(NULL);
-        const pid_t child = fork();
-        if (child == 0) {
-            dt_isa_limit((dt_isa)isa);
-            if ((thorough = isa == best))
-                test_bf16();
-            exit(run_all());
+    if (!backends[0])
+        test_bf16();
+    for (size_t i = 0; i < DT_COUNT_OF(backends); i++)
+        if (backends[i] && backends[i]->isa <= dt_isa_current()) {
+            void *const backend = (void *)(uintptr_t)backends[i];
+            tests[count++] =
+                (struct CMUnitTest){backends[i]->name, test_naive, NULL, NULL, backend};
+            tests[count++] = (struct CMUnitTest){"batch", test_batch, NULL, NULL, backend};
         }
-        if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-            print_error("wait status %#x, last at %s\n", (unsigned)status, now);
-            bad = 1;
-        }
-    }
-    return now == MAP_FAILED || bad;
+    return _cmocka_run_group_tests("backends", tests, count, NULL, NULL);
 }

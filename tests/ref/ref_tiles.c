@@ -40,7 +40,7 @@ static uint64_t shape_hash(const struct shape *s, dt_dtype type, int threads)
     for (int pass = 0; pass < DT_PASS_COUNT; pass++) {
         dt_hash *h = NULL;
         conv_run r;
-        conv_execute(&r, &p, &dt_kernel_tiles, (dt_pass)pass, s->n, threads);
+        conv_execute(&r, &p, (dt_pass)pass, s->n, threads);
         assert_ok(dt_hash_open(&h));
         dt_hash_update(h, r.at[CONV_RESULT].data, r.bytes);
         dt_hash_update(h, r.at[CONV_DBIAS].data, (size_t)s->oc * sizeof(float));
@@ -56,16 +56,15 @@ static void test_backend(void **state)
 {
     static const int counts[] = {1, 2, 3, 24, 8, 128}; /* of threads */
     const dt_tile_backend *backend = *state;
-    const dt_dtype type = strcmp(backend->name, "fma") == 0 ? DT_F32 : DT_BF16;
-    const int class = type == DT_F32 ? FMA : strcmp(backend->name, "dot") == 0 ? DOT : AMX;
+    const int class = backend->type == DT_F32 ? FMA : strcmp(backend->name, "dot") == 0 ? DOT : AMX;
     bool same = true;
 
     if (!tile_backend_runs(backend))
         skip();
-    dt_tile_use(type == DT_BF16 ? backend : NULL);
+    dt_tile_use(backend);
     for (size_t i = 0; i < DT_COUNT_OF(shapes); i++)
         for (size_t k = dt_tiles_sharing.wait < 0 ? 4 : 0; k < DT_COUNT_OF(counts); k++) {
-            const uint64_t got = shape_hash(&shapes[i], type, counts[k]);
+            const uint64_t got = shape_hash(&shapes[i], backend->type, counts[k]);
             if (got != shapes[i].hash[class])
                 print_error("%s, shape %zu, %d threads: 0x%016llx\n", backend->name, i, counts[k],
                             (unsigned long long)got);
@@ -89,19 +88,18 @@ static void test_sharing(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[TILE_BACKENDS + 3];
+    struct CMUnitTest tests[TILE_BACKENDS + FLOAT_BACKENDS + 2];
     int count = 0;
 
-    for (; count < TILE_BACKENDS; count++)
-        tests[count] = (struct CMUnitTest){tile_backends[count]->name, test_backend, NULL, NULL,
-                                           (void *)(uintptr_t)tile_backends[count]};
+    for (int i = 0; i < TILE_BACKENDS; i++)
+        tests[count++] = (struct CMUnitTest){tile_backends[i]->name, test_backend, NULL, NULL,
+                                             (void *)(uintptr_t)tile_backends[i]};
+    for (int i = 0; i < FLOAT_BACKENDS; i++)
+        tests[count++] = (struct CMUnitTest){float_backends[i]->name, test_backend, NULL, NULL,
+                                             (void *)(uintptr_t)float_backends[i]};
     tests[count++] = (struct CMUnitTest){"sharing", test_sharing, NULL, NULL,
                                          (void *)(uintptr_t)tile_backends[0]};
-#if defined(__x86_64__)
-    tests[count++] = (struct CMUnitTest){"fma", test_backend, NULL, NULL,
-                                         (void *)(uintptr_t)&dt_tile_backend_fma};
-    tests[count++] = (struct CMUnitTest){"fma sharing", test_sharing, NULL, NULL,
-                                         (void *)(uintptr_t)&dt_tile_backend_fma};
-#endif
+    tests[count++] = (struct CMUnitTest){"float32 sharing", test_sharing, NULL, NULL,
+                                         (void *)(uintptr_t)float_backends[FLOAT_BACKENDS - 1]};
     return _cmocka_run_group_tests("backends", tests, (size_t)count, NULL, NULL);
 }

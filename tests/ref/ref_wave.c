@@ -16,7 +16,7 @@ typedef struct bench {
 } bench;
 
 typedef struct bench_case {
-    const char *net, *kernels;
+    const char *net;
     dt_dtype precision;
 } bench_case;
 
@@ -28,7 +28,7 @@ static void bench_create(bench *b, const bench_case *c)
                               .image_size = SIDE,
                               .classes = CLASSES,
                               .width_divisor = 16};
-    const dt_model_opts opts = {.precision = c->precision, .kernels = c->kernels, .threads = 1};
+    const dt_model_opts opts = {.precision = c->precision, .threads = 1};
 
     if (c->precision == DT_BF16)
         test_bf16();
@@ -161,7 +161,7 @@ static void check_split(const bench_case *c, const split *s)
 
 static void groups_equal_batches(void **state)
 {
-    static const bench_case cases[] = {{"resnet50", "onednn", DT_F32}, {"vgg11", "onednn", DT_F32}};
+    static const bench_case cases[] = {{"resnet50", DT_F32}, {"vgg11", DT_F32}};
     static const split splits[] = {
         {5, {2, 2, 2, 2, 0}, {8}},       {5, {3, 3, 2, 0, 0}, {8}},    {5, {0, 1, 7, 0, 0}, {8}},
         {2, {2, 2, 1, 0, 3}, {4, 1, 3}}, {3, {2, 2, 1, 0, 3}, {5, 3}},
@@ -179,7 +179,7 @@ static void alone_is_alone(void **state)
 {
     (void)state;
     static const bench_case cases[] = {
-        {"resnet50", "onednn", DT_F32}, {"resnet50", "auto", DT_BF16}, {"vgg11", "auto", DT_F32}};
+        {"resnet50", DT_F32}, {"resnet50", DT_BF16}, {"vgg11", DT_F32}};
     static const int64_t sizes[WAVE_MOST] = {3, 2, 0, 3};
 
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

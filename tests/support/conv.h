@@ -1,5 +1,5 @@
-/* conv.h - one pass of a convolution by a kernel row, on random operands that end where a page
- * begins that may not be touched: a library that writes behind its scratch changes what another
+/* conv.h - one pass of a convolution on random operands that end where a page
+ * begins that may not be touched: a kernel that writes behind its scratch changes what another
  * thread is adding up, and so bits, now and then. */
 #ifndef DT_TEST_CONV_H
 #define DT_TEST_CONV_H
@@ -96,38 +96,37 @@ static inline void conv_unmap(conv_memory *at, int count)
 
 /* The pass over the first n images. It runs twice, because a step reuses what the one before left
  * behind. */
-static inline void conv_execute(conv_run *r, const conv_problem *p, const dt_kernel *k,
-                                dt_pass pass, int64_t n, int threads)
+static inline void conv_execute(conv_run *r, const conv_problem *p, dt_pass pass, int64_t n,
+                                int threads)
 {
     dt_conv c = p->c;
     const size_t image = p->size[pass == DT_PASS_DATA ? CONV_X : CONV_DY] / (size_t)c.n;
-    void *state = NULL;
+    dt_tiles *t = NULL;
 
     c.n = n;
     c.threads = threads;
     *r = (conv_run){.pass = pass,
                     .count = pass == DT_PASS_WEIGHTS ? p->size[CONV_MASTER] : image * (size_t)n};
     r->bytes = r->count * dt_dtype_bytes((const dt_dtype[]){c.out_type, c.type, DT_F32}[pass]);
-    assert_ok(k->open(&state, &c, pass, &r->info));
+    assert_ok(dt_kernel_open(&t, &c, pass, &r->info));
     r->at[CONV_RESULT] = conv_room(r->bytes);
     r->at[CONV_DBIAS] = conv_room(p->size[CONV_BIAS] * sizeof(float));
     r->at[CONV_SCRATCH] = conv_room(r->info.scratch_bytes);
     r->at[CONV_PACKED] = conv_room(r->info.packed_bytes);
-    float *master = (float *)p->at[CONV_MASTER].data;
     if (r->info.packed_bytes)
-        k->pack(state, master, r->at[CONV_PACKED].data, 0, r->info.packed_bytes);
+        dt_kernel_pack(t, (float *)p->at[CONV_MASTER].data, r->at[CONV_PACKED].data, 0,
+                       r->info.packed_bytes);
     const dt_conv_args a = {.x = p->at[CONV_X].data,
                             .dy = p->at[CONV_DY].data,
                             .y = r->at[CONV_RESULT].data,
                             .dx = r->at[CONV_RESULT].data,
                             .dw = (float *)r->at[CONV_RESULT].data,
-                            .packed = r->info.packed_bytes ? r->at[CONV_PACKED].data : NULL,
-                            .master = r->info.packed_bytes ? NULL : master,
+                            .packed = r->at[CONV_PACKED].data,
                             .bias = (float *)p->at[CONV_BIAS].data,
                             .dbias = (float *)r->at[CONV_DBIAS].data,
                             .scratch = r->at[CONV_SCRATCH].data};
-    assert_ok(k->run(state, &a));
-    assert_ok(k->run(state, &a));
-    k->close(state);
+    dt_kernel_run(t, &a);
+    dt_kernel_run(t, &a);
+    dt_kernel_close(t);
 }
 #endif

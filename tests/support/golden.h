@@ -17,12 +17,11 @@ enum { GOLDEN_IMAGES = 1000 }; /* the tensor of the images in stream TEST */
 typedef struct golden_case {
     const char *file; /* in tests/golden/data, without ".json" */
     dt_dtype precision;
-    const char *kernels;
 } golden_case;
 
 static inline void golden_title(char *out, size_t size, const golden_case *c)
 {
-    snprintf(out, size, "%s %s %s", c->file, dt_dtype_name(c->precision), c->kernels);
+    snprintf(out, size, "%s %s", c->file, dt_dtype_name(c->precision));
 }
 
 typedef struct golden {
@@ -86,10 +85,8 @@ static inline void golden_net(golden *g)
     };
     /* Results do not depend on threads (other tests see to that); ctest -j uses the cores. */
     const bool tutorial = strcmp(spec.variant, "mindspore") == 0;
-    const dt_model_opts opts = {.precision = g->spec->precision,
-                                .kernels = g->spec->kernels,
-                                .threads = 1,
-                                .loss_epsilon = tutorial ? 1e-24f : 0};
+    const dt_model_opts opts = {
+        .precision = g->spec->precision, .threads = 1, .loss_epsilon = tutorial ? 1e-24f : 0};
     size_t largest = 0;
 
     if (opts.precision == DT_BF16)

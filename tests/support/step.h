@@ -20,7 +20,6 @@ typedef struct test_spec {
     dt_mode mode;
     int threads; /* 0: 1 */
     float label_smoothing, loss_epsilon;
-    const char *kernels; /* NULL: "auto" */
 } test_spec;
 
 typedef struct test_step {
@@ -119,8 +118,7 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
     *t = (test_step){.node = {.op = spec->op, .attr = spec->attr, .name = "it"},
                      .model = {.net = &t->net},
                      .call = {.step = s}};
-    t->model.opts = (dt_model_opts){
-        .precision = spec->type, .threads = 1, .kernels = spec->kernels ? spec->kernels : "auto"};
+    t->model.opts = (dt_model_opts){.precision = spec->type, .threads = 1};
     *s = (dt_step){.op = spec->op,
                    .node = &t->node,
                    .attr = spec->attr,

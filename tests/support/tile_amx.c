@@ -67,6 +67,7 @@ static void execute(int number, uintptr_t at, size_t stride)
 
 const dt_tile_backend tile_amx_backend = {
     .name = "amx, plain C around it",
+    .type = DT_BF16,
     .isa = DT_ISA_PORTABLE,
     .chunk = 12,
     .begin = amx_begin,

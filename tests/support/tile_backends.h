@@ -1,4 +1,4 @@
-/* tile_backends.h - all backends of products of tiles that this program has, and one more: the
+/* tile_backends.h - all backends of products of tiles, and one more in bf16: the
  * AMX unit's products with plain C around them, which need nothing else of a CPU. Without AMX they
  * are trapped. Links tile_amx.c and tile_trap.c. */
 #ifndef DT_TEST_TILE_BACKENDS_H
@@ -27,6 +27,15 @@ static const dt_tile_backend *const tile_backends[] = {
 #endif
 };
 enum { TILE_BACKENDS = DT_COUNT_OF(tile_backends) };
+
+static const dt_tile_backend *const float_backends[] = {
+    &dt_tile_backend_fma_plain,
+#if defined(__x86_64__)
+    &dt_tile_backend_fma_avx2,
+    &dt_tile_backend_fma,
+#endif
+};
+enum { FLOAT_BACKENDS = DT_COUNT_OF(float_backends) };
 
 /* Else says so; but the AMX unit's are here in any case. */
 static inline bool tile_backend_runs(const dt_tile_backend *b)

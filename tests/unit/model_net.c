@@ -15,7 +15,7 @@ static dt_net_spec resnet(const char *variant, const char *stem, int size)
 
 static dt_plan *make_plan(test_net *t, const dt_net_spec *spec)
 {
-    const dt_model_opts opts = {.precision = DT_F32, .kernels = "auto", .threads = 1};
+    const dt_model_opts opts = {.precision = DT_F32, .threads = 1};
     dt_plan *p = NULL;
 
     test_net_create(t, spec, &opts);

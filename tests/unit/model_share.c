@@ -17,7 +17,7 @@ static made make(const char *net, int image_size, int64_t batch, int threads)
                               .image_size = image_size,
                               .classes = 10,
                               .width_divisor = 1};
-    const dt_model_opts opts = {.precision = DT_BF16, .kernels = "tiles", .threads = threads};
+    const dt_model_opts opts = {.precision = DT_BF16, .threads = threads};
     made m;
 
     test_net_create(&m.n, &spec, &opts);

@@ -70,6 +70,7 @@ typedef struct dt_tile_out {
 
 typedef struct dt_tile_backend {
     const char *name;
+    dt_dtype type;
     dt_isa isa;     /* that the CPU must have */
     int chunk;      /* steps that are multiplied for a group of blocks before the next ones */
     double product; /* time of one, where packing a block takes 1: for the cut alone */
@@ -103,8 +104,8 @@ extern const dt_tile_backend dt_tile_backend_avx512, dt_tile_backend_dot, dt_til
     dt_tile_backend_fma, dt_tile_backend_fma_avx2;
 #endif
 
-/* The backend of this CPU, for bf16 perhaps the one set by dt_tile_use; NULL: none is fast
- * enough to be taken. */
+/* The backend of this CPU, or the one of this type set by dt_tile_use. NULL: there is none for
+ * bf16 with the bits of this instruction set. */
 const dt_tile_backend *dt_tile_current(dt_dtype type);
 /* For tests: NULL lifts it. */
 void dt_tile_use(const dt_tile_backend *backend);

@@ -64,6 +64,7 @@ static void amx_multiply(float *sums, const dt_tile_run *run, int runs, int rows
 
 const dt_tile_backend dt_tile_backend_amx = {
     .name = "amx",
+    .type = DT_BF16,
     .isa = DT_ISA_AMX,
     .chunk = 12, /* 24 KiB of b stay in the first-level cache */
     .product = 0.7,

@@ -76,6 +76,7 @@ static void pair_multiply(float *sums, const dt_tile_run *run, int runs, int row
 
 const dt_tile_backend dt_tile_backend_avx512 = {
     .name = "avx512",
+    .type = DT_BF16,
     .isa = DT_ISA_AVX512,
     .chunk = 12,
     .product = 10,

@@ -10,6 +10,7 @@ static inline __m512 registers_add(__m512 sums, __m512i b, __m512i x)
 
 const dt_tile_backend dt_tile_backend_dot = {
     .name = "dot",
+    .type = DT_BF16,
     .isa = DT_ISA_AVX512_BF16,
     .chunk = INT_MAX,
     .product = 2,

@@ -29,6 +29,7 @@ static void fma_pack_columns(const float *from, size_t row, dt_bf16 *to)
 
 const dt_tile_backend dt_tile_backend_fma = {
     .name = "fma",
+    .type = DT_F32,
     .isa = DT_ISA_AVX512,
     .chunk = INT_MAX,
     .product = 2,

@@ -75,6 +75,7 @@ static void ymm_multiply(float *sums, const dt_tile_run *run, int runs, int rows
 
 const dt_tile_backend dt_tile_backend_fma_avx2 = {
     .name = "fma_avx2",
+    .type = DT_F32,
     .isa = DT_ISA_AVX2,
     .chunk = 16,
     .product = 4,

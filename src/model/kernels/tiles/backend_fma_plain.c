@@ -68,6 +68,7 @@ static void floats_multiply(float *sums, const dt_tile_run *run, int runs, int r
 
 const dt_tile_backend dt_tile_backend_fma_plain = {
     .name = "fma_plain",
+    .type = DT_F32,
     .isa = DT_ISA_PORTABLE,
     .chunk = 12,
     .product = 200,

@@ -163,6 +163,7 @@ static void plain_multiply(float *sums, const dt_tile_run *run, int runs, int ro
 
 const dt_tile_backend dt_tile_backend_plain = {
     .name = "plain",
+    .type = DT_BF16,
     .isa = DT_ISA_PORTABLE,
     .chunk = 12,
     .product = 200,

@@ -1,4 +1,4 @@
-/* kernel.c - convolution passes by products of tiles of our own: no library decides about
+/* tiles.c - convolution passes by products of tiles of our own: no library decides about
  * blocks or order, so the bits are ours. tiles/tiles.h says how a pass is cut, tiles/backend.h
  * how a product is computed. */
 #include "parts.h"
@@ -31,10 +31,10 @@ static const dt_tile_backend *kernel_floats(void)
 
 const dt_tile_backend *dt_tile_current(dt_dtype type)
 {
+    if (kernel_backend && kernel_backend->type == type)
+        return kernel_backend;
     if (type == DT_F32)
         return kernel_floats();
-    if (kernel_backend)
-        return kernel_backend;
 #if defined(__x86_64__)
     const dt_isa isa = dt_isa_current(), bits = dt_isa_bits();
     if (bits == DT_ISA_AMX && isa == DT_ISA_AMX)
