@@ -447,8 +447,8 @@ dt_isa dt_isa_current(void);
 void dt_isa_limit(dt_isa isa);
 /* The set whose bits are computed: dt_isa_current, or the one that dt_isa_promise named. */
 dt_isa dt_isa_bits(void);
-/* Results have the bits of `isa` from now on, and nothing higher is used. AMX's bits are computed
- * in software where the CPU has no AMX. DT_UNSUPPORTED: the CPU lacks `isa`, unless it is AMX. */
+/* Results have the bits of `isa` from now on, and nothing higher is used. Any CPU makes AMX's in
+ * software, and those with AVX-512 make AVX512_BF16's. DT_UNSUPPORTED: the CPU lacks another. */
 dt_status dt_isa_promise(dt_isa isa) DT_MUST_CHECK;
 /* What decided it, for messages: "--isa", the variable's name, "this CPU's best", ... */
 const char *dt_isa_origin(void);

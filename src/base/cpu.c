@@ -138,7 +138,7 @@ dt_status dt_isa_promise(dt_isa isa)
 {
     const dt_isa best = dt_isa_current();
 
-    if (isa > best && isa != DT_ISA_AMX)
+    if (isa > best && isa != DT_ISA_AMX && (isa != DT_ISA_AVX512_BF16 || best < DT_ISA_AVX512))
         return dt_fail(DT_UNSUPPORTED,
                        "--isa %s: there is %s (%s); take --isa auto, or --isa amx, which is "
                        "done in software where it has to be",

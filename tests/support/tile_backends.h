@@ -23,7 +23,8 @@ extern bool tile_amx_faulty;
 static const dt_tile_backend *const tile_backends[] = {
     &dt_tile_backend_plain,
 #if defined(__x86_64__)
-    &dt_tile_backend_avx512, &dt_tile_backend_dot, &dt_tile_backend_amx, &tile_amx_backend,
+    &dt_tile_backend_avx512, &dt_tile_backend_dot, &dt_tile_backend_dot_fma,
+    &dt_tile_backend_amx,    &tile_amx_backend,
 #endif
 };
 enum { TILE_BACKENDS = DT_COUNT_OF(tile_backends) };

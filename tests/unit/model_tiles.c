@@ -72,6 +72,11 @@ static void multiply(const dt_tile_backend *w, const operands *o, bool fresh, in
 
 /* ---- The class of the AMX unit ---------------------------------------------------------- */
 
+static bool has_amx_bits(const dt_tile_backend *b)
+{
+    return strncmp(b->name, "dot", 3) != 0;
+}
+
 static void test_products(void **state)
 {
     static operands o;
@@ -79,7 +84,7 @@ static void test_products(void **state)
 
     (void)state;
     for (int w = 1; w < TILE_BACKENDS; w++) {
-        if (tile_backends[w] == &dt_tile_backend_dot || !tile_backend_runs(tile_backends[w]))
+        if (!has_amx_bits(tile_backends[w]) || !tile_backend_runs(tile_backends[w]))
             continue;
         for (int kind = 0; kind < KINDS; kind++)
             for (int turn = 0; turn < 12; turn++) {
@@ -109,7 +114,7 @@ static void test_definition(void **state)
 
     (void)state;
     for (int w = 0; w < TILE_BACKENDS; w++) {
-        if (tile_backends[w] == &dt_tile_backend_dot || !tile_backend_runs(tile_backends[w]))
+        if (!has_amx_bits(tile_backends[w]) || !tile_backend_runs(tile_backends[w]))
             continue;
         memset(&o, 0, sizeof o);
         for (int i = 0; i < DT_TILE; i++) /* column 0 of all pairs */
@@ -183,6 +188,27 @@ static void test_refusals(void **state)
 
 /* ---- One chain: VDPBF16PS ---------------------------------------------------------- */
 
+#if defined(__x86_64__)
+/* The instruction and the fused multiply-adds, on any numbers. */
+static void test_same_dots(void **state)
+{
+    static operands o;
+    _Alignas(64) float want[AREA], got[AREA];
+
+    (void)state;
+    if (!tile_backend_runs(&dt_tile_backend_dot))
+        return;
+    for (int turn = 0; turn < 12 * KINDS; turn++) {
+        operands_draw(&o, turn % KINDS, turn);
+        multiply(&dt_tile_backend_dot, &o, turn & 1, DT_TILE, want);
+        multiply(&dt_tile_backend_dot_fma, &o, turn & 1, DT_TILE, got);
+        for (int i = 0; i < AREA; i++) /* which NaN it is does not matter: it ends a run */
+            if (!(isnan(want[i]) && isnan(got[i])))
+                assert_memory_equal(&want[i], &got[i], sizeof *want);
+    }
+}
+#endif
+
 /* Against double: |error| is at most some units in the last place of the sum of magnitudes. */
 static void test_dot(void **state)
 {
@@ -216,7 +242,6 @@ static void test_dot(void **state)
 
 /* ---- float32 ----------------------------------------------------------------------------- */
 
-#if defined(__x86_64__)
 /* Element (row, k) of the left, (k, column) of the right operand of two steps: as they lie for a
  * reduction over channels, or over rows. */
 static size_t float_left(bool rows, int row, int k)
@@ -236,20 +261,21 @@ static void test_float_products(void **state)
     static _Alignas(64) float a[2 * AREA], b[2 * AREA], old[AREA], got[AREA];
 
     (void)state;
-    if (dt_isa_current() < dt_tile_backend_fma.isa)
-        return;
     for (int i = 0; i < 2 * AREA; i++) {
         a[i] = (float)(int)draw((uint64_t)i) * 0x1p-31f;
         b[i] = (float)(int)draw((uint64_t)i + 10000) * 0x1p-29f;
         old[i % AREA] = (float)(int)draw((uint64_t)i + 20000) * 0x1p-27f;
     }
-    for (int turn = 0; turn < 4; turn++) {
+    for (int turn = 0; turn < 4 * FLOAT_BACKENDS; turn++) {
+        const dt_tile_backend *w = float_backends[turn / 4];
         const bool rows = turn & 1, fresh = turn & 2;
+        if (!tile_backend_runs(w))
+            continue;
         const int deep = rows ? 64 : 32;
         const dt_tile_run run = {(const dt_bf16 *)(const void *)a, (const dt_bf16 *)(const void *)b,
                                  rows ? 0 : DT_TILE, rows ? 2 * AREA : AREA, 2};
         memcpy(got, old, sizeof got);
-        dt_tile_backend_fma.multiply(got, &run, 1, DT_TILE, fresh, NULL);
+        w->multiply(got, &run, 1, DT_TILE, fresh, NULL);
         for (int r = 0; r < DT_TILE; r++)
             for (int c = 0; c < DT_TILE; c++) {
                 float want = fresh ? 0 : old[r * DT_TILE + c];
@@ -267,13 +293,14 @@ static void test_float_packing(void **state)
     float at;
 
     (void)state;
-    if (dt_isa_current() < dt_tile_backend_fma.isa)
-        return;
     for (int i = 0; i < 40 * DT_TILE; i++)
         from[i] = (float)i;
-    for (int columns = 0; columns < 2; columns++) {
-        (columns ? dt_tile_backend_fma.pack_columns : dt_tile_backend_fma.pack_rows)(from, 40,
-                                                                                     packed);
+    for (int turn = 0; turn < 2 * FLOAT_BACKENDS; turn++) {
+        const dt_tile_backend *w = float_backends[turn / 2];
+        const bool columns = turn & 1;
+        if (!tile_backend_runs(w))
+            continue;
+        (columns ? w->pack_columns : w->pack_rows)(from, 40, packed);
         for (int k = 0; k < 16; k++)
             for (int c = 0; c < DT_TILE; c++) {
                 memcpy(&at, packed + 2 * float_right(false, k, c), sizeof at);
@@ -281,7 +308,6 @@ static void test_float_packing(void **state)
             }
     }
 }
-#endif
 
 /* ---- Operands and results ---------------------------------------------------------- */
 
@@ -363,7 +389,7 @@ static void test_results(void **state)
             if (!isfinite(bias[i])) /* which NaN an addition gives is not promised */
                 bias[i] = 1;
         for (int w = 1; w < TILE_BACKENDS; w++) {
-            if (tile_backends[w] == &dt_tile_backend_dot || !tile_backend_runs(tile_backends[w]))
+            if (!has_amx_bits(tile_backends[w]) || !tile_backend_runs(tile_backends[w]))
                 continue;
             for (int turn = 0; turn < 64; turn++) {
                 const dt_tile_run run = {o.a, o.b, DT_TILE, AREA, 1 + turn % STEPS};
@@ -413,11 +439,12 @@ int main(void)
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_dot),
 #if defined(__x86_64__)
+        cmocka_unit_test(test_same_dots),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_refusals),
+#endif
         cmocka_unit_test(test_float_products),
         cmocka_unit_test(test_float_packing),
-#endif
         cmocka_unit_test(test_operands),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_rounding),

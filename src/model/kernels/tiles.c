@@ -42,7 +42,8 @@ const dt_tile_backend *dt_tile_current(dt_dtype type)
     if (bits == DT_ISA_AMX && isa >= DT_ISA_AVX512)
         return &dt_tile_backend_avx512;
     if (bits == DT_ISA_AVX512_BF16)
-        return &dt_tile_backend_dot;
+        return isa < bits || __builtin_cpu_is("intel") ? &dt_tile_backend_dot_fma
+                                                       : &dt_tile_backend_dot;
 #endif
     return dt_isa_bits() == DT_ISA_AMX ? &dt_tile_backend_plain : NULL;
 }

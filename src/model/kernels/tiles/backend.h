@@ -100,8 +100,8 @@ typedef struct dt_tile_backend {
 /* One file backend_<name>.c each; those with vector instructions need their own compiler flags. */
 extern const dt_tile_backend dt_tile_backend_plain, dt_tile_backend_fma_plain;
 #if defined(__x86_64__)
-extern const dt_tile_backend dt_tile_backend_avx512, dt_tile_backend_dot, dt_tile_backend_amx,
-    dt_tile_backend_fma, dt_tile_backend_fma_avx2;
+extern const dt_tile_backend dt_tile_backend_avx512, dt_tile_backend_dot, dt_tile_backend_dot_fma,
+    dt_tile_backend_amx, dt_tile_backend_fma, dt_tile_backend_fma_avx2;
 #endif
 
 /* The backend of this CPU, or the one of this type set by dt_tile_use. NULL: there is none for
