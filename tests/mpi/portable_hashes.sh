@@ -30,13 +30,14 @@ pair() {
 }
 
 trapped=$DTRAIN_BUILD_DIR/tests/libtile_trap.so
-hows="1:amx 3:avx512 8:amx+avx512 1:avx2" only=.
+hows="3:amx+avx512 1:avx2" only=.
 if [ -n "${ASAN_OPTIONS:-}" ]; then # plain C takes minutes then; ref_tiles has it
     hows=2:amx only=cosine
 fi
 while IFS='|' read -r options want; do
     [[ $options =~ $only ]] || continue
     mine=$hows
+    [[ $options != *cosine* ]] || mine+=" 8:amx"
     [[ $options != *fp32* ]] || mine="1:amx 8:avx512+avx2"
     [[ $options != *vgg11*fp32* ]] || mine+=" 3:portable"
     if [[ -z ${ASAN_OPTIONS:-} && $options == *@(cosine|warmup)* ]]; then # not all: a trap takes 2 us
