@@ -38,7 +38,7 @@ while IFS='|' read -r options want; do
     [[ $options =~ $only ]] || continue
     mine=$hows
     [[ $options != *cosine* ]] || mine+=" 8:amx"
-    [[ $options != *fp32* ]] || mine="1:amx 8:avx512+avx2"
+    [[ $options != *fp32* ]] || mine="1:amx 3:avx512+avx2"
     [[ $options != *vgg11*fp32* ]] || mine+=" 3:portable"
     if [[ -z ${ASAN_OPTIONS:-} && $options == *@(cosine|warmup)* ]]; then # not all: a trap takes 2 us
         LD_PRELOAD=$trapped "$DTRAIN_BIN" env | grep -qE '^isa +amx' && mine+=" 2:trap" ||

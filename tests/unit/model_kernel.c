@@ -48,11 +48,16 @@ static void test_limits(void **state)
 {
     dt_kernel_info info;
     dt_tiles *t;
-    dt_conv c = conv_square((int64_t)1 << 40, 1024, 64, 64, 3, 1, 1, DT_F32);
+    dt_conv c = conv_square(511, 1024, 64, 64, 3, 1, 1, DT_F32);
 
     (void)state;
     c.oh = c.ow = 1024;
     c.threads = 1;
+    assert_ok(dt_kernel_open(&t, &c, DT_PASS_FORWARD, &info));
+    dt_kernel_close(t);
+    c.n = 512;
+    assert_fails(dt_kernel_open(&t, &c, DT_PASS_FORWARD, &info), DT_UNSUPPORTED, "512 images");
+    c.n = (int64_t)1 << 40;
     assert_fails(dt_kernel_open(&t, &c, DT_PASS_FORWARD, &info), DT_UNSUPPORTED,
                  "1099511627776 images");
     assert_null(t);

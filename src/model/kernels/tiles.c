@@ -64,29 +64,32 @@ dt_status dt_precision_choose(const char *name, dt_dtype *type)
 
 /* ---- Open and close -------------------------------------------------------------------------- */
 
-/* Whether each of these products of sizes is at most `most`; sizes below 1 count as 1. */
-static bool products_fit(const int64_t size[][4], size_t count, int64_t most)
+/* Whether each of these products of sizes, all at least 1, is an int with room to spare. */
+static bool products_fit(const int64_t size[][4], size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        int64_t left = most;
+        int64_t left = INT_MAX / 4;
         for (int k = 0; k < 4; k++)
-            left /= DT_MAX(size[i][k], 1);
+            left /= size[i][k];
         if (left == 0)
             return false;
     }
     return true;
 }
 
-/* Counts of pixels and blocks are ints. */
+/* Pixels, and blocks of pixels and of weights, are counted by ints. */
 static bool kernel_fits(const dt_conv *c)
 {
+    const int64_t groups = c->n / DT_TILE + 1;
+    const int64_t in = DT_MAX(c->ic / (DT_TILE / 2) + 1, DT_TILE_PIXEL);
+    const int64_t out = c->oc / (DT_TILE / 2) + 1;
     const int64_t size[][4] = {{c->n, c->ih, c->iw, 1},
                                {c->n, c->oh, c->ow, 1},
-                               {c->kernel[0], c->kernel[1], 2 * c->ic + DT_TILE, c->oc + DT_TILE},
-                               {c->ih, c->iw, 2 * c->ic + DT_TILE, DT_TILE},
-                               {c->oh, c->ow, 2 * c->oc + DT_TILE, DT_TILE}};
+                               {c->kernel[0], c->kernel[1], in, out},
+                               {groups, c->ih, c->iw, in},
+                               {groups, c->oh, c->ow, out}};
 
-    return products_fit(size, DT_COUNT_OF(size), INT_MAX / 4);
+    return products_fit(size, DT_COUNT_OF(size));
 }
 
 static dt_status kernel_refuse(const dt_conv *c)
