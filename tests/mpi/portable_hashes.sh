@@ -38,6 +38,7 @@ while IFS='|' read -r options want; do
     [[ $options =~ $only ]] || continue
     mine=$hows
     [[ $options != *cosine* ]] || mine+=" 8:amx"
+    [[ $options != *"--stem cifar"* ]] || mine=3:amx+avx512 # 40 s in plain C
     [[ $options != *fp32* ]] || mine="1:amx 3:avx512+avx2"
     [[ $options != *vgg11*fp32* ]] || mine+=" 3:portable"
     if [[ -z ${ASAN_OPTIONS:-} && $options == *@(cosine|warmup)* ]]; then # not all: a trap takes 2 us
