@@ -140,23 +140,23 @@ typedef struct dt_place {
 } dt_place;
 
 int64_t dt_place_clock(void);
-/* From now on changes go there; NULL: nowhere. Borrowed. */
+/* From now on changes are written to `place`, which is borrowed; NULL: nowhere. */
 void dt_place_use(dt_place *place);
 void dt_place_step(int64_t step);
-/* After that step, before the next one. */
+/* The rank is after that step and before the next one. */
 void dt_place_behind(int64_t step);
 void dt_place_phase(dt_place_name phase);
 void dt_place_layer(int layer);
 void dt_place_slice(int64_t slice);
-/* So much was handed to MPI. */
+/* So many bytes were handed to MPI. */
 void dt_place_sent(size_t bytes);
 /* The rank waits for others until the next change. */
 void dt_place_waits(void);
 
 /* ---- Files ------------------------------------------------------------------------ */
 
-/* Only regular files are read, so that a pipe or device cannot make a rank wait, and never mapped,
- * so that a file that shrinks is an error and not a SIGBUS. `folder` is a descriptor, or AT_FDCWD
+/* Only regular files are read: a pipe or device could make a rank wait. No file is mapped: if a
+ * file shrinks, a read fails, but a mapping gives SIGBUS. `folder` is a descriptor, or AT_FDCWD
  * for a path that the user gave; in a folder, links are refused. Messages begin with `name`. */
 
 /* Open a regular file for reading; the caller closes *fd, *bytes is its size. DT_NOINPUT: it is
@@ -194,9 +194,9 @@ int dt_borrow(const dt_lent *l, int *fd);
 
 /* ---- Log ------------------------------------------------------------------------- */
 
-/* stderr carries the log, stdout results. Notes and warnings are rank 0's, errors every rank's,
- * with rank and host before them when world > 1; own lines go into this rank's file alone, where
- * there is one. A message that is too long keeps its beginning. */
+/* stderr carries the log, stdout results. Rank 0 alone writes notes and warnings; every rank writes
+ * its errors, after its rank and host if world > 1. Own lines go into the rank's file alone, if it
+ * has one. A message that is too long keeps its beginning. */
 void dt_log_init(int rank, int world);
 typedef enum dt_log_kind { DT_LOG_NOTE, DT_LOG_WARN, DT_LOG_ERROR, DT_LOG_OWN } dt_log_kind;
 void dt_log_write(dt_log_kind kind, const char *fmt, ...) DT_PRINTF(2, 3);
@@ -294,7 +294,7 @@ void dt_digest_text(dt_digest d, char out[DT_DIGEST_CHARS]);
 
 /* ---- Files that are written ------------------------------------------------------- */
 
-/* Files and folders that are on disk when a call returns; the order of calls is the caller's. */
+/* Files reach the disk in the order of the calls: each is on it when dt_outfile_finish returns. */
 
 /* Where a file goes. It is written under a temporary name beside it and renamed when it is whole
  * and synced: at any moment `name` is the whole new file or what was there before. Nothing is
@@ -376,8 +376,8 @@ static inline dt_moment dt_moment_merge(dt_moment a, dt_moment b)
 
 /* ---- Numbers as text ---------------------------------------------------------------- */
 
-/* The decimal number that `text` begins with, no blanks, 0x10, inf or nan; *end is what follows.
- * False: there is none, or it is out of range, as a subnormal is. */
+/* Read the number that `text` begins with, in decimal: no blanks, 0x10, inf or nan. *end is what
+ * follows it. False: there is no number, or it is out of range, as a subnormal is. */
 bool dt_whole_parse(const char *text, const char **end, int64_t *value);
 bool dt_real_parse(const char *text, const char **end, double *value);
 /* x; a NaN without its sign, which printf would show. */
@@ -419,7 +419,7 @@ const char *dt_dtype_name(dt_dtype t); /* "fp32", "bf16" */
 
 /* ---- Elementary functions: the same bits with every CPU, compiler and C library ------------ */
 
-/* Within 1.5 units of the last place, the cosine 2.5; special values as C has them. */
+/* Errors are below 1.5 units of the last place, the cosine's below 2.5. Special values: as in C. */
 double dt_exp(double x);
 double dt_log(double x);
 double dt_cos_turns(double turns); /* cos(2 pi turns) */
@@ -450,7 +450,7 @@ dt_isa dt_isa_bits(void);
 /* Results have the bits of `isa` from now on, and nothing higher is used. Any CPU makes AMX's in
  * software, and those with AVX-512 make AVX512_BF16's. DT_UNSUPPORTED: the CPU lacks another. */
 dt_status dt_isa_promise(dt_isa isa) DT_MUST_CHECK;
-/* What decided it, for messages: "--isa", the variable's name, "this CPU's best", ... */
+/* What decided that set, for messages: "--isa", the variable's name, "this CPU's best", ... */
 const char *dt_isa_origin(void);
 
 /* This host's name, for messages. */

@@ -1,9 +1,9 @@
-/* cgroup.h - limits that control groups, version 1, 2 or both, set on this process. */
+/* cgroup.h - limits of control groups (version 1, 2, both) on this process; private to src/base. */
 #ifndef DT_CGROUP_H
 #define DT_CGROUP_H
 #include <stdint.h>
 
-/* The least of any group from the process's own up to the top. */
+/* The lowest limits of all groups from the process's own up to the root. */
 typedef struct dt_cgroup {
     uint64_t memory_left; /* limit - usage + page cache that the kernel would drop first
                            * (inactive_file); UINT64_MAX: nothing limits */

@@ -153,7 +153,7 @@ bool dt_append(int fd, const char *text, size_t bytes)
 
     if (done == bytes)
         return true;
-    /* unless another thread has written behind it */
+    /* unless another thread has written after it */
     if (done > 0 && fstat(fd, &info) == 0 && info.st_size == end)
         (void)!ftruncate(fd, end - (off_t)done);
     errno = error;

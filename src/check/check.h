@@ -6,8 +6,8 @@
  *             (across nodes where a node shares one copy): finds a wrong bit of any age
  *   guard    a copy that has no other (one rank, or one node that shares) is hashed after each
  *            update: finds bits that went wrong since
- *   packed    the packed copies are compared with the master weights packed anew: finds the same
- *             there
+ *   packed    the packed copies are compared with the master weights packed anew: finds a wrong bit
+ *             of any age in the copies
  * Every --replay-every steps, before the update, another rank runs one shard again:
  *   replay    the bits of its loss and of every tensor of its gradient
  * Steps count from 1 over the whole run, so that nothing depends on where a run was resumed.
@@ -48,14 +48,14 @@ size_t dt_checks_bytes(const dt_check_subject *s);
 dt_status dt_checks_open(dt_checks **c, const dt_check_subject *s) DT_MUST_CHECK;
 void dt_checks_close(dt_checks *c);
 
-/* The places of a step; all of them do nothing where no check is due, and are Local but where
- * they say otherwise. Before the first shard: */
+/* The calls of a step. They do nothing if no check is due, and are Local unless they say
+ * otherwise. Before the first shard: */
 void dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step);
 /* The shard's images are in place, its gradient will be written to grad [slab]; not called for a
  * shard without images. */
 void dt_checks_shard(dt_checks *c, int shard, const float *grad);
-/* The first `floats_done` floats of the running shard's gradient are final, and not yet
- * folded. With one call for several shards: of each of their gradients. */
+/* The first `floats_done` floats of the gradient of the running shard (in lockstep: of each) are
+ * final, and not yet folded. */
 void dt_checks_gradient(dt_checks *c, size_t floats_done);
 void dt_checks_loss(dt_checks *c, int shard, const dt_result *result); /* after backward */
 /* Between the end of the exchange and the update: no rank reads weights of the step any

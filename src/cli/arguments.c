@@ -41,7 +41,7 @@ static bool is_shortcut(dt_settings *s, const char *name, const char *value)
     return false;
 }
 
-/* The word argv[*at] is an option: alone, with a value behind '=', or with the next word as its
+/* The word argv[*at] is an option: alone, with a value after '=', or with the next word as its
  * value, which *at then is. */
 static dt_status take_option(dt_settings *s, char **argv, int *at, const char **config)
 {

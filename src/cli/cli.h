@@ -1,9 +1,9 @@
 /* cli.h - the front end: settings from all places, and commands; private to src/cli.
  *
- * Options come from five places, the later wins: the table's defaults, what was saved with a
- * run that is resumed, a configuration file (--config or DTRAIN_CONFIG), the environment
- * (DTRAIN_<NAME>), the command line. Each place fills one layer, in which nothing is checked but
- * names; settings.c applies them. */
+ * Options start from the table's defaults. Four places replace these, later ones win: what was
+ * saved with a run that is resumed, a configuration file (--config or DTRAIN_CONFIG), the
+ * environment (DTRAIN_<NAME>), the command line. Each of the four fills a layer, in which only
+ * names are checked; settings.c applies the layers. */
 #ifndef DT_CLI_H
 #define DT_CLI_H
 #include "store/store.h"
@@ -12,8 +12,8 @@
 
 /* ---- Commands -------------------------------------------------------------------- */
 
-/* A command is a dt_command_<name>, in a file cmd_<name>.c, with others of its kind in one
- * (cmd_network.c), or in cmd_calls.c if it is one call; and a row here: name, --help. */
+/* A command has a row here, its name and its line of --help, and a dt_command_<name> in a file: its
+ * own, cmd_<name>.c, one of several commands (cmd_network.c), or cmd_calls.c if it is one call. */
 #define DT_COMMAND_LIST(X)                                                                         \
     X(train, "train a network (the default)")                                                      \
     X(eval, "loss and accuracy of a saved model on the test images")                               \
@@ -38,7 +38,7 @@ typedef struct dt_command {
     dt_status (*run)(dt_comm *c, const dt_settings *s);
     const char *operands; /* what messages call the words that are no options */
     int least, most;      /* how many of them it takes; 0: none */
-    /* Instead of run, without MPI and settings: the words behind the command's name. */
+    /* Instead of run, without MPI and settings; argv: the words after the command's name. */
     dt_status (*alone)(int argc, char **argv, int *code);
     bool bare;     /* reads no options: works whatever files and environment hold */
     bool computes; /* runs or compiles a network: needs memory and some stack */

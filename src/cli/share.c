@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 typedef struct share_row {
-    long long step; /* of the plan; -1: behind it */
+    long long step; /* of the plan; -1: after it */
     dt_plan_row layer;
     const char *pass;
     dt_share share;

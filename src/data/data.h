@@ -4,7 +4,7 @@
  * synthetic); a loader cuts global batches into shards and writes augmented, normalised
  * NHWC images straight into the engine's input. Everything is Local and deterministic:
  * draws are keyed by (seed, epoch, sample), never by rank, thread or order of calls.
- * Sources never mix: training batches never hold a test image. */
+ * Training batches never hold a test image. */
 #ifndef DT_DATA_H
 #define DT_DATA_H
 #include "base/base.h"
@@ -34,7 +34,7 @@ dt_status dt_source_open(dt_source **s, const char *path, int64_t subset,
 void dt_source_close(dt_source *s);
 const dt_source_info *dt_source_describe(const dt_source *s);
 
-/* Names and sizes of the files (what a rank can see without reading them all). */
+/* Hash of the files' names and sizes, which a rank can see without reading the files. */
 dt_digest dt_source_manifest(const dt_source *s);
 /* Bytes of memory that hold all images and labels. */
 size_t dt_source_bytes(const dt_source *s);

@@ -39,15 +39,15 @@ void dt_decoder_confine(void);
 
 /* ---- What stb_image does not check (picture.c) -------------------------------------- */
 
-/* stb_image (2.27 to 2.30) refuses most damage itself. Checked before is what it should refuse and
- * does not: it then has undefined behaviour, or makes up what the file lacks:
- *   PNG   checksums, which it ignores; bits per sample that a colour type does not have; an empty
- *         first IDAT chunk, which it copies to a null pointer
- *   JPEG  a Huffman table of more than 256 codes, which it writes beyond its own; files that end
- *         early, after which some versions return what they have
- * And the size, which the caller wants to know first. Other damage of a JPEG makes the decoder
- * refuse it or shows in its pixels; tables that it does not define are zeros. Nothing is allocated
- * or decoded, and no byte outside [0, count) is read. */
+/* stb_image (2.27 to 2.30) refuses most damage itself. dt_picture_check refuses the rest, on which
+ * stb_image has undefined behaviour or makes up what the file lacks:
+ *   PNG   wrong checksums, which stb_image ignores; bits per sample that a colour type does not
+ *         have; an empty first IDAT chunk, which stb_image copies to a null pointer
+ *   JPEG  a Huffman table of more than 256 codes, which stb_image writes beyond its own; a file
+ *         that ends early, of which some versions return what there is
+ * dt_picture_check also finds the size, which the caller needs first. Other damage of a JPEG makes
+ * stb_image refuse the file or shows in the pixels; tables that the file lacks are zeros. The check
+ * allocates and decodes nothing, and reads no byte outside [0, count). */
 
 enum {
     DT_PICTURE_SIDE = 8192,      /* pixels */

@@ -18,7 +18,7 @@ enum {
     PIXELS_LINE = 64,             /* alignment, and the least distance of two blocks */
 };
 
-/* Blocks lie one behind the other, and go all at once: dt_pixels_file zeroes them. */
+/* Blocks lie one after the other, and go all at once: dt_pixels_file zeroes them. */
 static struct {
     uint8_t *mem;
     size_t used; /* bytes */

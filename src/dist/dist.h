@@ -14,8 +14,8 @@
 typedef struct dt_comm dt_comm;
 /* Start MPI, or open a world of one if no launcher has started this process. Ranks are renumbered
  * by (node, rank on the node), so that the ranks of a node are neighbours. Sets the log's rank.
- * After a failure, which is this rank's alone, *c is NULL, or good for dt_comm_world and
- * dt_comm_abort only (in a world of one for dt_comm_close, too). Collective. */
+ * A failure is this rank's alone. *c is then NULL, or may be given to dt_comm_world and
+ * dt_comm_abort only (in a world of one to dt_comm_close, too). Collective. */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 /* *first = a world of the first `ranks` ranks of c (same), 1 <= ranks <= c's; NULL on the others.
  * The ranks that have it close it before c. Collective over c. */
@@ -182,10 +182,10 @@ bool dt_exchange_exact(const dt_exchange *x);
  * order of shards. With `lockstep` all of them are taken before the first dt_exchange_ready. Floats
  * between tensors are padding: they must remain zero. Local. */
 float *dt_exchange_leaf(dt_exchange *x);
-/* The first `floats_done` floats of that slab (`lockstep`: of all slabs) are final. Folds complete
- * buckets into the rank's partial sums and, for its last shard, starts to send them; lets MPI
- * progress. floats_done == floats ends the shard; more calls until the next leaf are harmless. It
- * never waits for another rank, but all ranks must call it in the same order. */
+/* The first `floats_done` floats of that slab (`lockstep`: of all slabs) are final. The call adds
+ * complete buckets to the rank's partial sums, for the rank's last shard starts to send these, and
+ * lets MPI progress. floats_done == floats ends the shard; more calls until the next leaf are
+ * harmless. No call waits for another rank, but all ranks must call it in the same order. */
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done) DT_MUST_CHECK;
 /* Wait until the sum over all shards is complete in the spans that this rank's optimizer updates:
  * all of the slab, or the rank's slices if the exchange shares. Afterwards no rank reads the

@@ -14,8 +14,8 @@
 typedef struct dt_exchange_row {
     const char *name;
     bool exact; /* it adds in the order of the tree */
-    /* Whether a node's ranks work in one another's memory where it can be shared; all nodes then
-     * have equally many. NULL: no. */
+    /* Whether the ranks of a node work in one another's memory; true only if they can share it
+     * and all nodes have the same number of ranks. NULL: no. */
     bool (*shares)(const dt_exchange *x);
     bool only_shared; /* it declines if they cannot */
     /* Floats that the row's buffers on that rank take, besides the slots. Optional. */
@@ -62,7 +62,7 @@ struct dt_exchange {
     bool bf16, lockstep;
 
     /* A team is the ranks that work in one another's memory: those of a node if the exchange
-     * shares, which needs equally many ranks on all nodes; else one rank. */
+     * shares (all nodes then have the same number of ranks), else one rank. */
     bool shares;
     int teams, team_ranks;  /* in all; ranks in each */
     int team, team_first;   /* this rank's, and its first rank */
@@ -82,7 +82,7 @@ struct dt_exchange {
     float *sum;          /* [floats] inside memory: slot 0, unless the row changes it */
     dt_operand *operand; /* [shards + 1] for calls of dt_fold_run, like the next two; owned */
     void **result;       /* [shards + 1], owned */
-    float *scratch;      /* of each thread deep enough for all folds, owned */
+    float *scratch;      /* for each thread, deep enough for any of the folds; owned */
     int threads;
     dt_span *owned; /* [spans], owned; what this rank's optimizer updates */
     size_t spans;
@@ -102,7 +102,7 @@ static inline float *dt_exchange_slot(const dt_exchange *x, int slot)
     return x->memory + (size_t)slot * x->floats;
 }
 
-/* Partial sums of rank r. */
+/* How many partial sums rank r has. */
 static inline int dt_exchange_partials(const dt_exchange *x, int r)
 {
     return x->fold.start[r + 1] - x->fold.start[r];
@@ -122,14 +122,15 @@ void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at);
  * slices if the exchange shares, else the whole slab. */
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
 
-/* For rows in which rank 0 gathers a tensor's partial sums in the order of the fold's operands. The
- * first: the floats of x->extra that they take; the second: x->sum = they and rank 0's own. */
+/* The `extra` of rows in which rank 0 gathers a tensor's partial sums there, in the order of the
+ * operands of x->fold. */
 size_t dt_exchange_star_extra(const dt_exchange *x, int rank);
+/* On rank 0: x->sum = the sum of these and of its own partial sums. */
 void dt_exchange_star_sum(dt_exchange *x, dt_span tensor);
 
-/* Publish this rank's progress; whether all of the team are as far. What a rank wrote before it
- * published is then visible. */
+/* Publish this rank's progress. */
 void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
+/* Whether all ranks of the team are as far; what they wrote before is then visible. */
 bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count);
 
 /* MPI_Isend and MPI_Irecv on x->mpi, with statistics. A count of 0 sends no message.

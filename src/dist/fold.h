@@ -70,8 +70,9 @@ typedef struct dt_operand {
 } dt_operand;
 
 enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 KiB of cache */
-/* result[root] [count] = the fold over operand [operands][count], which are only read. A result may
- * be an operand of its own root (but not its only one, of DT_LEAF_HALF) or of an earlier root.
+/* result[root] [count] = the fold over operand [operands][count]. A result may lie on an operand of
+ * its own root (not on its only one, if of DT_LEAF_HALF) or of an earlier root; operands are not
+ * changed otherwise.
  *   scratch  [threads * depth * DT_FOLD_BYTES], 64-byte aligned
  *   threads  divide the elements; 1 where a result lies on an operand of DT_LEAF_HALF */
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
@@ -79,6 +80,6 @@ void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *o
 
 /* left[i] += right[i] */
 void dt_add_f32(float *left, const float *right, size_t count);
-/* Round to bf16; they must not overlap. */
+/* Round to bf16; `to` and x must not overlap. */
 void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count);
 #endif

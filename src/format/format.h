@@ -12,7 +12,7 @@
 /* The safetensors container, read strictly. Layout and rules:
  * github.com/huggingface/safetensors, "Format":
  *
- *     u64 little-endian N | N bytes of JSON | tensors, one behind the other
+ *     u64 little-endian N | N bytes of JSON | tensors, one after the other
  *
  * The reader takes nothing on trust: every number is bounded before it is used, all size
  * arithmetic is checked for overflow. Beside the format's own rules a header has at most 1 MiB,

@@ -155,7 +155,7 @@ static int by_offset(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* empty ones first */
 }
 
-/* No holes, no overlap, nothing behind the last tensor. */
+/* No holes, no overlap, nothing after the last tensor. */
 static dt_status check_cover(const dt_safetensors *f, uint64_t data_first)
 {
     uint64_t at = data_first;

@@ -17,7 +17,7 @@ enum {
                    * oldest one, which may be silent, makes room */
 };
 
-/* A host, or behind them a guest. */
+/* A host, or, after all hosts, a guest. */
 typedef struct peer {
     dt_wire *wire;              /* NULL: it has not come, is gone, or is this host */
     int agent;                  /* that waits for the end of the host's daemon; -1: none */

@@ -23,7 +23,7 @@
 enum {
     DT_WINDOW_S = 120,     /* in which all hosts are to come, as in the Ascend tutorial */
     DT_PATIENCE_S = 11,    /* with a host that is silent: keep-alive's, see launch.c */
-    DT_PATIENCE_MS = 2000, /* between looks at what wakes no poll */
+    DT_PATIENCE_MS = 2000, /* of a poll, at most: the clock and mpirun's connections wake none */
     DT_NO_DAEMON = 255,    /* exit code of one that was not started or is lost, as ssh's */
 };
 /* In mpirun's environment, where hosts have met: the name of the agents' Unix socket, an abstract
@@ -61,7 +61,7 @@ typedef struct dt_wire {
     int fd;             /* owned */
     struct ssl_st *ssl; /* OpenSSL's SSL */
     const dt_token *token;
-    dt_hello hello;             /* the client's: its own, or what it has said */
+    dt_hello hello;             /* the client's; on the server, what it has said */
     char peer[INET_ADDRSTRLEN]; /* the other end's address */
 } dt_wire;
 
@@ -79,7 +79,7 @@ typedef enum dt_greeting {
     DT_STRANGER, /* the ends have different tokens */
     DT_LEFT      /* the other end has closed, is silent, or does not speak this protocol */
 } dt_greeting;
-/* The handshake, as far as it goes. Behind it the socket blocks, and keep-alive is on. Local. */
+/* Continue the handshake. When it is over, the socket blocks, and keep-alive is on. Local. */
 dt_greeting dt_wire_greet(dt_wire *w);
 
 /* How long a call may wait for the other end; 0: without a limit. Local. */
@@ -98,17 +98,17 @@ typedef struct dt_meeting {
     dt_token token;
 } dt_meeting;
 
-/* m->own.nodes 1: the only host that is started here; mpirun reaches the others, if any, by itself.
- * Else it waits for the others; *h lists all hosts, the first by the master's address. m is
- * borrowed. DT_COMM: one has not come, or has left again, which is said by its number. */
+/* If m->own.nodes is 1, no host has to come: mpirun reaches others, if any, by itself. Else this
+ * waits for the other hosts; *h lists all hosts, the first by the master's address. m is borrowed.
+ * DT_COMM gives the number of a host that has not come or has left again. */
 typedef struct dt_first dt_first;
 dt_status dt_first_open(dt_first **f, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
 /* Run mpirun's words, and serve its agent until it ends. *code: its exit code, or that of DT_COMM
  * where it ends with 0 although a host was lost. DT_NOMEM. */
 dt_status dt_first_run(dt_first *f, char **word, int *code) DT_MUST_CHECK;
 void dt_first_close(dt_first *f);
-/* Another host: until the run's end; its exit code. DT_COMM: the first host is not there, or not
- * any more. */
+/* Run another host until the run ends; *code is the run's exit code. DT_COMM: the first host is not
+ * there, or not any more. */
 dt_status dt_join(const dt_meeting *m, int *code) DT_MUST_CHECK;
 /* The words of a message, which end up in argv. NULL: they do not start Open MPI's daemon by its
  * bare name. To be freed by free(); the texts are the message's. */
@@ -116,7 +116,7 @@ char **dt_daemon_words(const json_t *words);
 
 /* ---- The agent (join.c) ---------------------------------------------------------------------- */
 
-/* As mpirun's agent: argv is the host and the daemon's words. The daemon's exit code. */
+/* Be mpirun's agent: argv is the host and the daemon's words. Returns the daemon's exit code. */
 int dt_agent(int argc, char **argv);
 /* The request that it sends, an array: the host, then the daemon's words without the quotes that
  * mpirun writes for a shell. NULL: no memory, or not UTF-8. Changes the words. */
@@ -128,7 +128,7 @@ json_t *dt_agent_request(int argc, char **argv);
 dt_status dt_signals_open(int *fd) DT_MUST_CHECK;
 /* The next signal that is for the run; 0: there is none. */
 int dt_signals_next(int fd);
-/* Whether one has come before the run began: a failure DT_PREEMPTED then. */
+/* DT_PREEMPTED: a signal has come before the run began. */
 dt_status dt_signals_stopped(int fd) DT_MUST_CHECK;
 
 /* ---- The process that is started (child.c) --------------------------------------------------- */

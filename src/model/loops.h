@@ -38,8 +38,8 @@ extern const dt_loops dt_loops_portable, dt_loops_avx2, dt_loops_avx512;
 const dt_loops *dt_loops_current(void);
 /* dt_op.prepare of operations that only have to name their loops. */
 dt_status dt_loops_prepare(dt_step *s, dt_model *m);
-/* All items: neighbouring ones, at least `grain` (the last fewer), for each of the step's
- * threads; no threads are woken for a single one. */
+/* Run all items, neighbouring ones on one thread. items / grain threads, rounded up, take part, at
+ * most the step's; if it is one, no other is woken. */
 void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain);
 /* Items are the output's elements. */
 void dt_loop_elements(const dt_call *c, dt_loop loop);
@@ -51,9 +51,9 @@ int dt_sweeps_rows(const dt_step *s, dt_pass pass, double seconds, dt_sweep *swe
 
 /* ---- Batch norm ----------------------------------------------------------------- */
 
-/* Rows (images x pixels) are cut into blocks that stay in the second-level cache, what threads
- * take; blocks into parts. Both follow from the shape alone. Inside a block sums are float32 over
- * at most 512 rows, across blocks float64 in block order, then in the order of parts. */
+/* Rows (images x pixels) are cut into blocks, which stay in the second-level cache and are what
+ * threads take; a part is some neighbouring blocks. Both follow from the shape alone. A block sums
+ * at most 512 rows in float32; blocks, then parts, are added in their order in float64. */
 enum {
     DT_NORM_PARTS = 32,
     DT_NORM_ROWS = 512,

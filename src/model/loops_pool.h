@@ -119,8 +119,8 @@ static inline void maxpool_spot(const dt_call *c, const pool_spot *s, int64_t la
         saved[s->at + l] = (uint8_t)won[l];
 }
 
-/* The same for a whole window of side x side positions, a constant: all of it in registers. The
- * maximum needs no rounding. */
+/* The same for a whole window with a side that is a constant, so that all stays in registers.
+ * The maximum needs no rounding. */
 static inline void maxpool_window(const dt_call *c, const pool_spot *s, int side, dt_dtype type)
 {
     const void *restrict in = c->in[0];

@@ -100,8 +100,8 @@ typedef struct dt_model_opts {
 } dt_model_opts;
 typedef struct dt_model dt_model;
 
-/* "auto", "fp32" or "bf16" to a type: auto is bf16 where the CPU has AVX512_BF16 or AMX.
- * DT_UNSUPPORTED when bf16 was asked and this instruction set has none. */
+/* "auto", "fp32" or "bf16" to a type: auto is bf16 if dt_isa_bits is avx512_bf16 or amx, else fp32.
+ * DT_UNSUPPORTED: bf16 was asked for, and dt_isa_bits is neither. */
 dt_status dt_precision_choose(const char *name, dt_dtype *type) DT_MUST_CHECK;
 
 /* `net` is borrowed and must outlive the model. */
@@ -118,11 +118,10 @@ void dt_model_bind(dt_model *m, const dt_weights *weights, void *packed);
 /* Initial weights by the network's own initialisers, keyed by (seed, tensor); running
  * mean 0 and variance 1. Packs. */
 dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
-/* Refresh part `part` of `parts` of the packed copies, alike in bytes: call it after every write to
- * the master weights, with other parts where ranks share one set of copies. */
+/* Pack part `part` of the packed copies, 1 / parts of their bytes. Call it after every write to the
+ * master weights; ranks that share one set of copies pack a part each. */
 void dt_model_pack(dt_model *m, int part, int parts);
-/* Pack again the copies that lie in that part for the most, and compare all bytes with those in
- * use.
+/* Pack again each copy whose middle lies in that part, and compare all bytes with those in use.
  *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
  *   step     for the message
  *   returns  DT_CORRUPT naming tensor, layout and byte of the first copy that differs */
@@ -184,10 +183,11 @@ typedef struct dt_share {
     int units;        /* threads that have something to do */
     double alone_s;   /* one thread */
     double longest_s; /* these threads, until the last one is done; packing twice included */
-    double again;     /* bytes read by more than one thread: what each but the first reads */
+    double again;     /* bytes that a thread reads although another thread has read them */
 } dt_share;
 dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass);
-/* Of a loop of so many seconds whose threads take at least `grain` items; 0: one takes all. */
+/* The same of a loop that one thread does in `seconds`. Each thread takes at least `grain` items;
+ * grain 0: one takes all. */
 dt_share dt_share_loop(int64_t items, int64_t grain, double seconds, int threads);
 
 /* What `threads` threads of this process reach when all run at once: the best of several tries.
@@ -248,7 +248,7 @@ typedef struct dt_norm_sync {
 
 /* Where the time goes: wall seconds, added up by every pass of a wave. */
 typedef struct dt_profile {
-    double (*pass_s)[DT_PASS_COUNT]; /* [dt_plan_row_count], the caller's: over all its contexts */
+    double (*pass_s)[DT_PASS_COUNT]; /* [dt_plan_row_count], borrowed; summed over contexts */
     double combine_s;                /* in dt_norm_sync.combine */
     double ready_s;                  /* in dt_observer.ready */
 } dt_profile;
@@ -256,9 +256,9 @@ typedef struct dt_profile {
 /* Contexts that run in lockstep: each takes a step of the network before any takes the next.
  * One context is a wave of one. Where no statistics are shared, or a group is one shard, a
  * context's bits are those that it has alone.
- *   plan     of the execs' model and mode, of any batch: says the steps; NULL: exec[0]'s
- *   exec     [count] with memory of their own, but one scratch for all; NULL: a shard of 0
- *            images, whose results are zeros
+ *   plan     gives the steps: one of the execs' model and mode, of any batch; NULL: exec[0]'s
+ *   exec     [count], each with an arena of its own, but one scratch for all; an entry NULL: a
+ *            shard of 0 images, whose results are zeros
  *   sync     NULL: every shard has batch-norm statistics of its own
  *   profile  NULL: nothing is clocked */
 typedef struct dt_wave {
@@ -279,7 +279,7 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
  *   divisor   images of the global batch, for the mean over it
  *   grad      [count] of dt_net_slab_floats each, 64-byte aligned; left untouched: padding between
  *             tensors, and all of a shard without images
- *   observer  may be NULL; told what is final in all of them */
+ *   observer  may be NULL; learns how many floats are final in each grad */
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
                            const dt_observer *observer) DT_MUST_CHECK;
 

@@ -140,15 +140,15 @@ struct dt_op {
         dt_status (*backward_local)(const dt_call *c); /* local: double [2][c]; d_param */
         dt_status (*backward_shared)(const dt_call *c);
     } * sync;
-    /* Optional: one thread does it all. The loops of a pass that moves these bytes in `seconds`;
-     * returns how many there are. */
+    /* Optional; without it one thread does the whole pass. sweep[] = the loops of a pass that one
+     * thread does in `seconds`; returns how many there are. */
     int (*sweeps)(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep);
     /* Optional. Multiply-accumulates of forward over the whole batch. */
     int64_t (*macs)(const dt_step *s);
 };
 
 /* fork: one value read by two nodes; forward is an alias, backward the sum. */
-#define DT_OP_LIST(X) /* one row per operation: the only registration */                           \
+#define DT_OP_LIST(X) /* one row per operation: its only registration in src */                    \
     X(conv2d)                                                                                      \
     X(linear)                                                                                      \
     X(batchnorm) X(maxpool) X(globalavgpool) X(fork) X(softmax_xent)
@@ -162,8 +162,8 @@ DT_OP_LIST(X)
 /* A packed compute copy of parameter `param` (index into step->node->param). Equal
  * (tensor, layout) pairs of different plans share memory.
  *   layout  identifies bytes and order, e.g. "forward 3x3 of 2x4 blocks of 32"
- *   pack    copies master (slab order) to what begins in bytes [first, end) of packed; what cannot
- *           be divided is all of it, and begins at 0; context must live as long as the plan
+ *   pack    packs master (slab order) into the pieces of packed that begin in bytes [first, end);
+ *           a copy that cannot be divided is one piece; context must live as long as the plan
  *   id_out  to be stored in step->pack[] */
 typedef void (*dt_pack_func)(const void *context, const float *master, void *packed, size_t first,
                              size_t end);

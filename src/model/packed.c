@@ -35,7 +35,7 @@ static void pack_bytes(const dt_model *m, const dt_pack *p, char *to, size_t fir
     p->pack(p->context, m->weights.master + m->net->param[p->param].offset, to, first, end);
 }
 
-/* Copies lie one behind the other: threads take as many bytes each, wherever tensors begin. */
+/* Copies lie one after the other: threads take as many bytes each, wherever tensors begin. */
 void dt_model_pack(dt_model *m, int part, int parts)
 {
     const int threads = m->opts.threads, units = parts * threads;

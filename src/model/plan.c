@@ -34,7 +34,7 @@ static void insert_fork(dt_plan *p, int at, int value)
         (dt_node){.op = &dt_op_fork, .in = {value, -1}, .n_in = 1, .norm = -1, .out = p->values++};
 }
 
-/* Two readers' values instead of `value`, behind step `at`. */
+/* Two readers' values instead of `value`, after step `at`. */
 static void tell_apart(dt_plan *p, int at, int value, int first, int second)
 {
     int taken = 0;

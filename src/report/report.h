@@ -59,7 +59,7 @@ typedef struct dt_report_setup {
 typedef struct dt_report {
     dt_report_setup setup;
     const struct dt_style *style; /* NULL: nothing is printed, or not any more */
-    bool drawn;                   /* the cursor stands behind a bar */
+    bool drawn;                   /* the cursor stands after a bar */
     /* This epoch's steps so far, of this process, and those when something was last printed: */
     double seconds, shown_seconds;
     int64_t images, shown_images;
@@ -67,8 +67,8 @@ typedef struct dt_report {
     int64_t lost; /* its lines since the last that was written */
 } dt_report;
 
-/* Whether metrics.jsonl in the folder has keep_bytes bytes, which end with a line; changes
- * nothing. One that is missing will begin anew. DT_FORMAT: no line ends there; DT_CANTCREATE: it is
+/* Check, without a change, that a line of metrics.jsonl in the folder ends at byte keep_bytes. A
+ * missing file is right: a new one will begin. DT_FORMAT: no line ends there; DT_CANTCREATE: it is
  * a link or no file, is hard-linked elsewhere, or cannot be written; DT_IO. */
 dt_status dt_report_check(const dt_report_setup *setup) DT_MUST_CHECK;
 /* Cut metrics.jsonl to keep_bytes, to append to it. An unknown style prints nothing. Errors as

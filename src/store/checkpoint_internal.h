@@ -85,19 +85,18 @@ struct dt_checkpoint {
     json_t *root;           /* state.json, owned */
 };
 
-/* Its MANIFEST and state.json, read and checked once, and the sizes of its files; of a name in an
- * open folder, or (`in` is NULL) of a path. DT_FORMAT names the first thing wrong; DT_UNSUPPORTED:
- * MANIFEST is of a newer format; DT_NOINPUT; DT_IO, which says nothing of the checkpoint; DT_NOMEM.
- */
+/* Open `name` in the folder `in`, or, if `in` is NULL, the path `name`; read and check MANIFEST,
+ * state.json and the sizes of all files. DT_FORMAT names the first thing wrong; DT_UNSUPPORTED: it
+ * is of a newer format; DT_NOINPUT; DT_IO, which says nothing of the checkpoint; DT_NOMEM. */
 dt_status dt_checkpoint_open(dt_checkpoint **c, const dt_folder *in,
                              const char *name) DT_MUST_CHECK;
 void dt_checkpoint_close(dt_checkpoint *c); /* NULL is allowed */
 
-/* Whether a folder is a checkpoint, whole or torn, which may lack any of its files; not a run. */
+/* Whether a folder is a checkpoint, also one that is damaged or lacks files. A run's is not. */
 bool dt_checkpoint_is(const dt_folder *f);
 
-/* Whether it loads (into memory taken for that) as the network that its model names, or that
- * `given` means if not NULL. Errors as dt_checkpoint_load. */
+/* DT_OK: it loads (into memory taken for that) as the network that its model names, or, unless
+ * `given` is NULL, as the one that this means. Errors as dt_checkpoint_load. */
 dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given) DT_MUST_CHECK;
 /* The note that says which state of a run is the newest. */
 void dt_newest_note(const char *run, const char *path, int64_t step);

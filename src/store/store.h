@@ -60,15 +60,14 @@ bool dt_rundir_held(const char *folder);
 
 /* Checkpoints that survive a kill and a power cut.
  *
- * <run>/checkpoints/step-0000000123/ holds model.safetensors, momentum.safetensors,
- * state.json, options.yaml and MANIFEST. Save: write everything into
- * .tmp-step-0000000123, sync each file, MANIFEST last (name, size and XXH3-128 of every
- * file, then of itself), sync the folder, rename it, sync its parent. A folder without the
- * dot is therefore whole, and a reader still checks every byte. Nothing in it depends on
- * the number of ranks. A step that is saved again (an epoch's end, then its best test) becomes
- * step-0000000123-2, -3, ...: nothing is ever replaced, the highest counts, and pruning removes
- * the ones below. Names with a dot are not looked at: .tmp-* (a save that did not end), .trash-*
- * (a deletion that did not). */
+ * <run>/checkpoints/step-0000000123/ holds the files that docs/reference.md lists with all their
+ * members ("What a checkpoint contains"). Save: write everything into .tmp-step-0000000123, sync
+ * each file, MANIFEST last (name, size and XXH3-128 of every file, then of itself), sync the
+ * folder, rename it, sync its parent. A folder without the dot is therefore whole, and a reader
+ * still checks every byte. Nothing in it depends on the number of ranks. A step that is saved
+ * again (an epoch's end, then its best test) becomes step-0000000123-2, -3, ...: nothing is ever
+ * replaced, the highest counts, and pruning removes the ones below. Names with a dot are not
+ * looked at: .tmp-* (a save that did not end), .trash-* (a deletion that did not). */
 
 /* Where a run stands: everything that the next step depends on beside the numbers, and
  * what its reports add up. Steps and epochs count from 0. */
@@ -91,7 +90,7 @@ typedef struct dt_snapshot {
     dt_progress at;
     const dt_options *options;            /* resolved: saved as options.yaml */
     char data_digest[DT_DIGEST_CHARS];    /* of the data's content */
-    char bits_class[DT_BITS_CLASS_CHARS]; /* build, libraries, instruction set: one line */
+    char bits_class[DT_BITS_CLASS_CHARS]; /* precision, isa, version, commit, build type */
     bool best;                            /* the best test so far: --keep-best holds on to it */
     bool proved;                          /* its own loss is known to be finite: see dt_keep */
 } dt_snapshot;
@@ -108,8 +107,8 @@ dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_f
  * --keep-best do not hold on to: all are renamed to .trash-*, the folder synced, and only then
  * unlinked. What is newer, and what is not a whole checkpoint by its MANIFEST and sizes, neither
  * counts nor is touched. Leftover .tmp-step-* and .trash-step-* go too, so no save may be under
- * way. DT_IO. Finite weights can give a loss that is not: a finite one in the next step or test
- * proves a checkpoint. While the newest is not proved, the one before stays too. */
+ * way. DT_IO. Finite weights can give a loss that is not finite: a checkpoint is proved by a finite
+ * loss of the next step or test. Until the newest is proved, the one before it stays, too. */
 typedef struct dt_keep {
     int64_t last, every;
     bool best, unproved; /* unproved: the newest */
@@ -126,13 +125,13 @@ dt_status dt_checkpoint_last(const char *run, char name[DT_CHECKPOINT_NAME],
 /* A checkpoint that is open to be read; its MANIFEST, state.json and sizes are checked. */
 typedef struct dt_checkpoint dt_checkpoint;
 const char *dt_checkpoint_path(const dt_checkpoint *c);
-/* A text that was saved with it, borrowed from c: one line of UTF-8, made by dt_checkpoint_plain.
- * "data_digest", "class" or an option; NULL: that was not saved. */
+/* The saved text of "data_digest", "class" or an option, borrowed from c; NULL: it was not saved.
+ * dt_checkpoint_plain makes the one line of UTF-8 that is saved of a text. */
 const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name);
 const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS]);
 
-/* Every other file is read once, must have the hash in MANIFEST, and fills into->model's arrays,
- * into->momentum and *at; the numbers must be finite and have the state_hash that was saved.
+/* Read the other files once each, and fill into->model's arrays, into->momentum and *at. Files must
+ * have their hash in MANIFEST, the numbers be finite and have the state_hash that was saved.
  * Takes memory for one file at a time.
  * into->options (or NULL) gives the normalisation that the weights must be for; its other
  * members are not read. DT_FORMAT names the first thing wrong; otherwise errors as dt_model_load.

@@ -29,10 +29,10 @@ typedef enum dt_total {
         DT_TOTAL_COUNT
 } dt_total;
 
-/* Per step of this rank, over all its shards. */
+/* Cost in a step of this rank, over all its shards. */
 typedef struct dt_bench_cost {
     double seconds, flops, bytes;
-    double limit_s; /* the least by the peaks, from and to memory */
+    double limit_s; /* the longer of the times that flops and bytes take at the peaks */
 } dt_bench_cost;
 
 typedef struct dt_bench_pass { /* one line */
@@ -63,7 +63,7 @@ dt_status dt_bench_layers_open(dt_bench_layers *l, dt_run *r) DT_MUST_CHECK;
 void dt_bench_layers_close(dt_bench_layers *l);
 /* Forget what was clocked: the warm-up. */
 void dt_bench_layers_restart(dt_bench_layers *l);
-/* Take what was clocked, and all that is wanted of r.
+/* Take what was clocked, and what the profile needs of r.
  *   steps    that were clocked
  *   seconds  of all of them
  *   waited   of these in dt_exchange_finish and dt_exchange_publish */

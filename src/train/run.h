@@ -30,7 +30,7 @@ enum { DT_MAX_PLANS = 4 }; /* largest and smallest shard, of full and last batch
 typedef struct dt_contexts {
     dt_plan *plan[DT_MAX_PLANS]; /* owned, like all below; NULL after the last */
     int width;                   /* places */
-    dt_exec **exec;              /* [width][DT_MAX_PLANS]; a place's share its memory */
+    dt_exec **exec;              /* [width][DT_MAX_PLANS]; those of one place share memory */
     dt_moment **moments;         /* [width], in r->arena */
     /* Of the wave that runs, [width] each: */
     dt_exec **now; /* NULL: a shard without images */

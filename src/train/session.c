@@ -149,7 +149,7 @@ static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *a
     return dt_saver_save(s->saver, &snapshot, fd);
 }
 
-/* Of the write under way, or of the pruning behind it. */
+/* Of the write under way, or of the pruning after it. */
 dt_status dt_session_settle(dt_session *s, const dt_run *r)
 {
     return s->leads ? disk_failed(r, dt_saver_wait(s->saver), "saving a checkpoint") : DT_OK;

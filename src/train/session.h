@@ -61,7 +61,7 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
  * Local, on rank 0. */
 dt_status dt_resume(const dt_run *r, const dt_rundir *d, char path[PATH_MAX],
                     dt_progress *at) DT_MUST_CHECK;
-/* What a checkpoint says of the class of its bits: the order of sums and this build. */
+/* The dt_snapshot.bits_class of a checkpoint that this program saves of r. */
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS]);
 
 #endif

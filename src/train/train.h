@@ -1,5 +1,4 @@
-/* train.h - where model, data and ranks meet; the public header of src/train.
- */
+/* train.h - where model, data and ranks meet; the public header of src/train. */
 #ifndef DT_TRAIN_H
 #define DT_TRAIN_H
 #include "options/options.h"
@@ -10,10 +9,10 @@
  * nothing to resume from yet. DT_NOINPUT: it names nothing. Local. */
 dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX]) DT_MUST_CHECK;
 
-/* From now on, until dt_train has its run set up, SIGUSR1, SIGTERM and SIGINT end the process by
- * `leave`, which must not return, with a line to print: there is nothing yet to be saved. Later
- * they are requests to dt_train; SIGHUP is one from now on. Call it before MPI is started: signals
- * wait until dt_signals_started. Local. */
+/* Until dt_train has set up its run, there is nothing to save: SIGUSR1, SIGTERM and SIGINT call
+ * `leave`, which prints the line and must end the process. Afterwards these three are requests to
+ * dt_train; SIGHUP is one from the start. Call this before MPI is started: signals then wait until
+ * dt_signals_started. Local. */
 dt_status dt_signals_catch(void (*leave)(const char *line)) DT_MUST_CHECK;
 /* MPI is started: a signal that came meanwhile ends the process here. Local. */
 dt_status dt_signals_started(void) DT_MUST_CHECK;

@@ -12,7 +12,7 @@ enum { DT_STATE_GONE = 'X', DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
 
 typedef struct dt_row {
     _Alignas(64) dt_place place;
-    _Atomic int64_t heard_ns; /* its monitor, last; 0: never */
+    _Atomic int64_t heard_ns; /* when its monitor last was heard; 0: never */
     _Atomic int64_t told_ns;  /* when its node was last heard of; 0: this node, or never */
     _Atomic int state;        /* of a process that does not run: the kernel's letter, or
                                * DT_STATE_GONE; 0: not looked at */
@@ -40,15 +40,15 @@ typedef struct dt_watch_view {
     bool runs;        /* its process does: its own monitor was heard */
     bool waits;       /* for other ranks */
     double still_s;   /* since its last change, or since it waits, or since it was heard */
-    double allowed_s; /* usual for that: longest between two changes; if it waits, a step; if it
-                       * does not run, till others of its node would tell */
+    double allowed_s; /* such a time is usual: the longest between two changes; if it waits, a step;
+                       * if it does not run, what another rank of its node takes to report it */
 } dt_watch_view;
 
-/* A rank is late if it does not run, or if it neither waits nor changes its place for longer than
- * `warn_s` beyond what it took before; it is named if others wait for warn_s / 2, or there are
- * none. If none is late and all wait for that long and DT_WATCH_HEARD_S more (one that does not run
- * would have shown), the run cannot continue. Source: the stall inspector of Horovod asks who has
- * not come; here all say where they are. */
+/* A rank is late if, for longer than allowed_s + warn_s, it does not run, or neither waits nor
+ * changes its place. It is named if a rank waits for warn_s / 2, or if it is the only rank. If all
+ * ranks wait for longer than allowed_s + warn_s + DT_WATCH_HEARD_S, in which one that does not run
+ * would have been found, the run cannot continue. Source: the stall inspector of Horovod asks who
+ * has not come; here all say where they are. */
 typedef struct dt_watch_verdict {
     enum { DT_WATCH_FINE, DT_WATCH_LATE, DT_WATCH_ALL_WAIT } kind;
     int rank;       /* the one that is late for longest, or that waits for longest */
@@ -76,9 +76,9 @@ struct dt_watch {
     dt_watch_opts o;                       /* as given; folder only while it is opened */
 
     dt_watch_view *view;   /* [world] */
-    int64_t since_ns;      /* nothing counts from before: the start, or the end of a pause */
+    int64_t since_ns;      /* the start, or the end of a pause: what was before does not count */
     dt_watch_verdict last; /* what was said; FINE: nothing */
-    double next_s;         /* of stillness, when it is said again */
+    double next_s;         /* still_s from which the verdict is said again */
 
     int socket;                 /* -1: one node */
     struct sockaddr_in *leader; /* [world] at a node's first rank: who spoke for it last */
@@ -100,9 +100,9 @@ struct dt_watch {
 /* This rank's socket and its part of w->who, the run's key too. Does nothing where there is one
  * node. DT_NOMEM. Local. */
 dt_status dt_channel_open(dt_watch *w, dt_comm *c) DT_MUST_CHECK;
-/* To the other nodes, this node's rows as of `now`. Never waits. Local. */
+/* Send this node's rows as of `now` to the other nodes. Never waits. Local. */
 void dt_channel_send(dt_watch *w, int64_t now);
-/* All that has come into the board. Never waits. Local. */
+/* Put all rows that have come into the board. Never waits. Local. */
 void dt_channel_receive(dt_watch *w, int64_t now);
 
 enum { DT_MESSAGE_ROWS = 256, DT_MESSAGE_WORDS = 8 + DT_MESSAGE_ROWS * 13 };

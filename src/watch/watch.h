@@ -3,8 +3,8 @@
  * Each rank writes where it is (dt_place in base.h) on a board that its node's ranks share. A
  * monitor, a thread of each rank that never calls MPI, looks at the board twice a second; a node's
  * first rank that still runs leads it: its monitor speaks and acts for the node, tells the other
- * nodes, and on rank 0's node writes the file `progress` of the run folder, a text for people. It
- * is at most half a second old, also after everything was killed. */
+ * nodes, and on rank 0's node writes the text `progress` in the run folder twice a second. If all
+ * ranks are killed, the file that stays is at most half a second older. */
 #ifndef DT_WATCH_H
 #define DT_WATCH_H
 #include "dist/dist.h"

@@ -1,17 +1,16 @@
-/* parts.h - what convolution kernels share: parts of a batch, their sum, the bias
- * gradient.
+/* parts.h - the sum of a weight gradient's parts, and the bias gradient.
  *
- * A weight gradient sums over images and pixels. So that its bits do not depend on the
- * number of threads, the images are cut into parts whose bounds follow from the shape
- * alone, each part is summed by one thread, and the partial results are added as a
- * balanced tree. */
+ * A weight gradient sums over images and pixels. So that its bits do not depend on the number of
+ * threads, the lines of all images are cut into parts whose bounds follow from the shape alone
+ * (tiles.h). Several units may share a part, but one unit sums each element of it, and the parts
+ * are added as a balanced tree. */
 #ifndef DT_PARTS_H
 #define DT_PARTS_H
 #include "kernel.h"
 
 enum { DT_MAX_PARTS = 4 }; /* of a weight gradient */
 
-/* First image of part i; part `count` starts at n. */
+/* First row (image x pixel) of part i of a bias gradient; part `count` starts at n. */
 static inline int64_t dt_part_first(int64_t n, int count, int i)
 {
     return n * i / count;

@@ -4,16 +4,16 @@
  * of the right one [2 halves of the columns][16 pairs][16 columns][2], so that a dword is a pair
  * of the reduction on both sides; sums are 32 rows of 32 float32.
  *
- * A class of bits is how a product of blocks is summed. "amx", "avx512" and "plain" are one
- * class: per element two float32 chains from +0, even and odd places of the reduction, each step
- * a fused multiply-add; the two are added, and their sum is added to what was there. Every step
- * rounds to nearest even, reads denormals as zero and flushes denormal results to zero; so
- * TDPBF16PS does. "dot" is the other: one chain of VDPBF16PS in order of the pairs.
+ * bf16 has two classes of bits. "amx", "avx512" and "plain" have that of --isa amx: per element two
+ * float32 chains from +0, over even and odd places of the reduction, of fused multiply-adds; the
+ * two are added, and their sum is added to what was there. Every step rounds to nearest even,
+ * reads denormals as zero and flushes denormal results to zero, as TDPBF16PS does. "dot" has that
+ * of --isa avx512_bf16: one chain of VDPBF16PS in order of the pairs.
  *
- * float32 ("fma") is the same with a number in each dword where bf16 has a pair: a float32 counts
- * as two elements, and a step reduces 16. Where the reduction runs over rows (weight gradient) both
- * operands of a step are 32 rows of 32 numbers: [2 halves][32 rows][16]. One chain of fused
- * multiply-adds in order of the reduction. */
+ * float32 has one class ("fma", "fma_avx2", "fma_plain"): one chain of fused multiply-adds in order
+ * of the reduction. A dword is one number and counts as two elements, so a step reduces 16. If the
+ * reduction runs over rows (weight gradient), both operands of a step are 32 rows of 32 numbers:
+ * [2 halves][32 rows][16]. */
 #ifndef DT_TILE_BACKEND_H
 #define DT_TILE_BACKEND_H
 #include "../kernel.h"
@@ -77,24 +77,24 @@ typedef struct dt_tile_backend {
     /* Around all other calls, in each thread. */
     void (*begin)(void);
     void (*end)(void);
-    /* sums (+)= the runs in order; only `rows` rows need be right. fresh: sums are not read. out:
-     * they are the last runs; finished sums go there, and `sums` may hold anything. */
+    /* Add the runs to `sums`, in order; only `rows` rows need be right. fresh: `sums` is not read.
+     * out: these are the last runs; finished sums go to *out, and `sums` may hold anything. */
     void (*multiply)(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                      const dt_tile_out *out);
-    /* Left operand: `count` blocks from places that lie g->step elements apart; or the blocks of
-     * `count` virtual pixels. */
+    /* Left operand: gather takes `count` blocks that lie g->step elements apart, window makes the
+     * blocks of `count` virtual pixels. */
     void (*gather)(const dt_tile_rows *g, int count, dt_bf16 *to);
     void (*window)(const dt_tile_window *w, int count, dt_bf16 *to);
     /* Operands whose reduction runs over the 32 rows, in pairs (j, j + 16): that order costs the
-     * fewest shuffles. Left: a block to [channel][pair][2]. Right: columns as dt_tile_column has
-     * them. ahead: as in dt_tile_rows. NULL in float32. */
+     * fewest shuffles. transpose makes the left one: [channel][pair][2]; pairs the right one, with
+     * columns as dt_tile_column has them and ahead as in dt_tile_rows. NULL in float32. */
     void (*transpose)(const dt_bf16 *block, dt_bf16 *to);
     void (*pairs)(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to);
-    /* Right operand from 32 x 32 float32 (type float32: 16 of the reduction x 32), whose reduction
-     * runs over rows, or columns. */
+    /* Right operand from 32 x 32 float32 (in float32: 16 places of the reduction x 32): pack_rows
+     * if the reduction runs over the rows of `from`, pack_columns if over its columns. */
     void (*pack_rows)(const float *from, size_t row, dt_bf16 *to);
     void (*pack_columns)(const float *from, size_t row, dt_bf16 *to);
-    void (*fence)(void); /* behind streamed stores, before other threads read */
+    void (*fence)(void); /* after streamed stores, before other threads read */
 } dt_tile_backend;
 
 /* One file backend_<name>.c each; those with vector instructions need their own compiler flags. */

@@ -4,7 +4,7 @@
  *       pack the lines that the band reads first, into a ring
  *       for some output blocks of the panel, group of tile pixels, output block:
  *         for each chunk of the reduction, tile pixel of the group:
- *           multiply: 32 rows x 32 channels; behind the last chunk add the bias, round, store
+ *           multiply: 32 rows x 32 channels; after the last chunk add the bias, round, store
  *
  * The reduction runs over tap rows, taps, channels, wherever its chunks end. A place is a tile
  * pixel in the order of panels, chunks, lines, columns; a unit is a range of places. */
@@ -47,8 +47,7 @@ static size_t forward_stored(const dt_tiles *t)
                : (size_t)(c->n * pixels * t->out.channels) * dt_dtype_bytes(c->type);
 }
 
-/* The part of a unit from a place on that lies in one panel and chunk; returns the place behind it.
- */
+/* The piece of a unit, from place `at` on, in one panel and chunk; returns the place after it. */
 static int64_t forward_piece(const dt_tiles *t, int64_t at, int64_t end, forward_unit *u)
 {
     const int lines = t->groups * t->out_h;

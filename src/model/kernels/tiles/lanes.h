@@ -84,7 +84,7 @@ static void lanes_window(const dt_tile_window *w, int count, dt_bf16 *to)
 
 /* ---- Transposition --------------------------------------------------------------------------- */
 
-/* 16 bytes of the rows 0, 4, 8 and 12: three of the four levels of a transposition are loads. */
+/* 16 bytes of the rows 0, 4, 8 and 12: two of the four levels of a transposition are loads. */
 static inline __m512i lanes_column(const dt_bf16 *from, size_t row)
 {
     const size_t four = 4 * row;
@@ -171,7 +171,7 @@ static inline __m512i lanes_round(__m512 low, __m512 high)
 }
 #endif
 
-/* The next block of the reduction is asked for: below this one, or beside it for columns. */
+/* Prefetches the next block of the reduction, which lies below; that of columns lies beside. */
 static inline void lanes_pack_rows(const float *from, size_t row, dt_bf16 *to)
 {
     static const int16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,

@@ -10,14 +10,14 @@
  * or 8 *folds* of lines, and a tile pixel is the same pixel of every fold of every image. Line y of
  * the pass is then line y of each fold; the lines around a fold are its neighbour's, or zeros.
  *
- * Channels go in blocks of 32, the last one filled up with zeros. Where the input has fewer than 32
- * (stems), all that a kernel meets becomes the channels of a virtual pixel, one for each pixel of
- * the output, under a kernel of 1x1 (merged).
+ * Channels lie in blocks of 32, the last one filled up with zeros. If the input has fewer than 32
+ * (stems), each pixel of the output gets a virtual pixel: its channels are all numbers that the
+ * kernel meets there, and the kernel becomes 1x1 (`merged`).
  *
  * Lines are numbered through all groups of 32 images: line g of the output is line g % out_h of
- * group g / out_h. Each thread takes a *unit*: a range of all that is to be done, in one order, cut
- * by cost. An element is summed inside one unit, in an order that follows from the shape alone, so
- * bits do not depend on the cut. */
+ * group g / out_h. Each thread takes a *unit*: a range of all work in its order, cut by cost. One
+ * unit sums an element, in a weight gradient each part of it (`strips`), in an order that follows
+ * from the shape alone; so bits do not depend on the cut. */
 #ifndef DT_TILES_H
 #define DT_TILES_H
 #include "backend.h"
@@ -28,8 +28,8 @@ typedef struct dt_tile_span {
     int in, tap, count;
 } dt_tile_span;
 
-/* A tensor as tile pixels: distances from a row, pixel, line, group of lines to the next, in its
- * elements, or, of what is packed, in bf16: a float32 is two. */
+/* A tensor as tile pixels: how far away the next row, pixel, line and group of lines is. A tensor
+ * that is packed counts in bf16 (a float32 is two), the result of a pass in its own elements. */
 typedef struct dt_tile_view {
     size_t row, pixel, line, group;
     int channels, blocks; /* blocks of 32 channels */
@@ -39,11 +39,11 @@ typedef struct dt_tiles {
     dt_conv conv;
     dt_pass pass;
     const dt_tile_backend *backend;
-    int parts;   /* places of bf16 that an operand's number takes: 1, or 2 in float32 */
-    size_t area; /* elements of a packed block: of float32's weight gradient 32 x 32 numbers */
+    int parts;   /* bf16 that one number of an operand takes: 1, or 2 if it is a float32 */
+    size_t area; /* bf16 of a packed block: 32 x 32, twice that in float32's weight gradient */
 
-    /* What is multiplied. The input is x, or dy for the data gradient; the output is y, dx, or
-     * dy for the weight gradient, where it is read. */
+    /* What is multiplied. Forward, the input is x and the output y; for the data gradient dy and
+     * dx; for the weight gradient x and dy, which is an output only in its shape: it is read. */
     bool flat;
     bool merged;
     int rows;                             /* images, or positions if flat */
@@ -51,16 +51,16 @@ typedef struct dt_tiles {
     int taps_y, taps_x, step_x;           /* step_x: between the inputs of neighbouring outputs */
     int *tap_y, *tap_x;                   /* packed place of a tap: its kernel row, column */
     dt_tile_span *y, *x;                  /* of the output's lines, columns */
-    void *tables;                         /* the four and `start`, owned */
+    void *tables;                         /* memory of these four and of `start`, owned */
     dt_tile_view in, out;
 
-    /* Folds: line y of fold s is line y + s * out_h of the output, and y - top + s * in_step of
-     * the input, if that is one of in_lines, out_lines. */
+    /* Line y of fold s is line y + s * out_h of the output's out_lines, and line y - top +
+     * s * in_step of the input's in_lines. Beyond these, nothing is stored, and zeros are read. */
     int folds, fold; /* count; rows of each: 32 / folds */
     int in_lines, out_lines, in_step, top;
 
     /* How it is cut. */
-    int columns, in_columns; /* of the output done at a time; the most that they read */
+    int columns, in_columns; /* output columns at a time; input columns they read, at most */
     int band;                /* output lines that share packed lines */
     int span;                /* weight gradient: output lines that are packed at a time */
     int ring;                /* packed lines, each in slot (its number) % ring */
@@ -89,8 +89,8 @@ int dt_tiles_rows(const dt_tiles *t, int group, int x);
 void dt_tiles_reads(const dt_tiles *t, int x0, int x1, int *first, int *end);
 /* First line of a strip; strip `strips` starts at the end. */
 int dt_tiles_strip(const dt_tiles *t, int strip);
-/* Columns, at most `most`, ring and line of a band, such that packed lines take `budget` bytes
- * where possible. */
+/* Set columns (at most `most`), in_columns, line and ring so that a band's packed lines take
+ * `budget` bytes at most, where possible. */
 void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget);
 /* Lines of the input that `lines` neighbouring lines of the output read, at most. */
 int dt_tiles_ring(const dt_tiles *t, int lines);
@@ -108,34 +108,34 @@ static inline size_t dt_tile_at(const dt_tile_view *v, int group, int y, int x)
     return (size_t)group * v->group + (size_t)y * v->line + (size_t)x * v->pixel;
 }
 
-/* pack.c - columns [x0, x1) of a line of the input: [column][block of channels]; or its blocks
- * [b0, b1) transposed for the weight gradient: [block of channels][in_columns]. A block of a tile
- * pixel of dy, in pairs. And the weights. */
+/* pack.c - pack columns [x0, x1) of a line of the input to [column][block of channels]. */
 void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
                      dt_bf16 *to);
+/* Pack blocks [b0, b1) of them, transposed for the weight gradient, to [block][in_columns]. */
 void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1, int b0,
                    int b1, dt_bf16 *to);
+/* Pack a block of a tile pixel of dy, in pairs. */
 void dt_tiles_pair(const dt_tiles *t, const dt_bf16 *dy, int line, int x, int block, dt_bf16 *to);
-size_t dt_tiles_packed_bytes(const dt_tiles *t);
+size_t dt_tiles_packed_bytes(const dt_tiles *t); /* of the weights */
 void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed, size_t first,
-                   size_t end); /* of the blocks */
+                   size_t end); /* blocks [first, end) of the weights */
 
 /* forward.c - forward and data gradient. */
 void dt_tiles_forward_cut(dt_tiles *t);
 void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *scratch);
 dt_unit dt_tiles_forward_unit(const dt_tiles *t, int unit);
 
-/* weights.c - weight gradient: units fill partial sums, which are added row by row of dw. */
+/* weights.c - weight gradient: units fill partial sums; dt_tiles_weights_sum adds a row of dw. */
 void dt_tiles_weights_cut(dt_tiles *t);
 size_t dt_tiles_partial_bytes(const dt_tiles *t);
 void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float *partial,
                       void *scratch);
 dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit);
-/* The same where threads share what they pack: round after round all cells are packed, then all
- * units run. */
+/* The same if threads share what they pack (t->team > 0): in each round all cells are packed, then
+ * all units run. */
 extern struct dt_tiles_sharing { /* tests change it */
-    double wait;                 /* of a round, where packing a block takes 1 */
-    size_t bytes;                /* of what all threads pack, for each of them */
+    double wait;                 /* time of a round that threads wait; packing a block takes 1 */
+    size_t bytes;                /* of packed lines, for each thread, at most */
 } dt_tiles_sharing;
 int dt_tiles_weights_rounds(const dt_tiles *t);
 int dt_tiles_weights_cells(const dt_tiles *t);

@@ -57,8 +57,7 @@ static size_t weights_part(const dt_tiles *t) /* floats */
     return (size_t)t->out.blocks * (size_t)dt_tiles_steps(t) * DT_TILE_AREA;
 }
 
-/* The part of a unit from a place on that lies in one part and panel; returns the place behind
- * it. */
+/* The piece of a unit, from place `at` on, in one part and panel; returns the place after it. */
 static int64_t weights_piece(const dt_tiles *t, int64_t at, int64_t end, weights_unit *u)
 {
     const int taps = t->taps_y * t->taps_x;
@@ -114,7 +113,7 @@ dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit)
         time += t->team ? (x + dy) * near : x * turned + dy * paired;
         bytes += (x + dy) * (double)(t->area * sizeof(dt_bf16));
     }
-    /* Shares of what all threads do behind it: sum of the parts, bias gradient. */
+    /* Shares of what all threads do afterwards: sum of the parts, bias gradient. */
     const double sums = (double)weights_part(t) * (t->strips + 1) * sizeof(float);
     const double dy = t->conv.bias ? (double)t->groups * (double)t->out.group : 0;
     time += (sums + dy * sizeof(dt_bf16)) / (DT_TILE_AREA * sizeof(dt_bf16)) / t->units;
