@@ -44,10 +44,9 @@ static const struct {
     const char *op;
     dt_total total;
 } layer_kinds[] = {
-    {"conv2d", DT_TOTAL_forward},  {"linear", DT_TOTAL_forward},
-    {"batchnorm", DT_TOTAL_norm},  {"maxpool", DT_TOTAL_pooling},
-    {"avgpool", DT_TOTAL_pooling}, {"globalavgpool", DT_TOTAL_pooling},
-    {"fork", DT_TOTAL_residual},
+    {"conv2d", DT_TOTAL_forward},        {"linear", DT_TOTAL_forward},
+    {"batchnorm", DT_TOTAL_norm},        {"maxpool", DT_TOTAL_pooling},
+    {"globalavgpool", DT_TOTAL_pooling}, {"fork", DT_TOTAL_residual},
 };
 
 static dt_total total_of(const char *op)

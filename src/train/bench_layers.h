@@ -15,7 +15,7 @@
     X(norm, "batch norm, with fused add and ReLU")                                                 \
     X(pooling, "pooling")                                                                          \
     X(residual, "residual adds and forks")                                                         \
-    X(other, "ReLU, loss")                                                                         \
+    X(other, "loss")                                                                               \
     X(update, "update and packing")                                                                \
     X(exchange, "exchange")                                                                        \
     X(waiting, "waiting for other ranks: exposed exchange")                                        \
