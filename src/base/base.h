@@ -129,9 +129,9 @@ extern const char *const dt_place_text[DT_PLACE_COUNT];
 /* One rank's place. Only its main thread writes it; others read it at any time, also after the
  * process is gone. Times are in nanoseconds of the monotonic clock. */
 typedef struct dt_place {
-    _Atomic int64_t step;     /* of the run, from 1; 0: before the first */
-    _Atomic int phase, layer; /* a dt_place_name; a step of the plan, -1: none */
-    _Atomic int64_t slice;    /* of the exchange, bucket of the gradient that it waits for */
+    _Atomic int64_t step;                 /* of the run, from 1; 0: before the first */
+    _Atomic int phase, layer;             /* a dt_place_name; a step of the plan, -1: none */
+    _Atomic int64_t slice;                /* bucket of the gradient that the exchange waits for */
     _Atomic int64_t changed_ns, waits_ns; /* the last change; since when it waits, 0: it does not */
     _Atomic int64_t sent_bytes;           /* of gradients, to other ranks, in all */
     _Atomic int64_t began_ns, step_ns;    /* this step; how long the last one took */
@@ -303,7 +303,7 @@ typedef struct dt_target {
     int folder;        /* a descriptor, or AT_FDCWD */
     const char *name;  /* in that folder, or a path; borrowed */
     const char *shown; /* what messages call the file; borrowed */
-    bool fresh;        /* the folder is itself temporary: written under its own name at once */
+    bool fresh;        /* the folder itself is temporary, so the file gets its own name at once */
 } dt_target;
 /* Whether a file may go there: nothing, or a regular file, has the name. DT_CANTCREATE: a folder,
  * link, device, pipe or socket, which is left alone. */
@@ -343,9 +343,9 @@ dt_status dt_path_join(char *out, const char *a, const char *b) DT_MUST_CHECK;
 bool dt_path_exists(const char *path);
 /* Whether anything has the name, also a link whose target is missing: its disk may not be there. */
 bool dt_path_taken(const char *path);
-/* Names made, renamed or removed in an open folder are on disk only when the folder is; `shown` is
- * what messages call it. File systems that cannot sync folders return EINVAL, and keep the order
- * themselves. DT_IO. */
+/* Sync an open folder: before that, a name made, renamed or removed in it may not be on the disk.
+ * `shown` is what messages call it. EINVAL is no failure: file systems that cannot sync folders
+ * return it, and keep the order themselves. DT_IO. */
 dt_status dt_folder_sync(int fd, const char *shown) DT_MUST_CHECK;
 /* The same for the folder that `name` lies in, unless this user may not read it. */
 dt_status dt_folder_sync_above(int folder, const char *name) DT_MUST_CHECK;
@@ -447,8 +447,8 @@ dt_isa dt_isa_current(void);
 void dt_isa_limit(dt_isa isa);
 /* The set whose bits are computed: dt_isa_current, or the one that dt_isa_promise named. */
 dt_isa dt_isa_bits(void);
-/* Results have the bits of `isa` from now on, and nothing higher is used. Any CPU makes AMX's in
- * software, and those with AVX-512 make AVX512_BF16's. DT_UNSUPPORTED: the CPU lacks another. */
+/* Results have the bits of `isa` from now on, and nothing higher is used. DT_UNSUPPORTED: this CPU
+ * cannot make them. Any CPU makes AMX's in software, any with AVX-512 makes AVX512_BF16's. */
 dt_status dt_isa_promise(dt_isa isa) DT_MUST_CHECK;
 /* What decided that set, for messages: "--isa", the variable's name, "this CPU's best", ... */
 const char *dt_isa_origin(void);

@@ -3,8 +3,9 @@
  *
  * The argument is reduced to an interval so short that a power series (Abramowitz & Stegun,
  * Handbook of Mathematical Functions, 4.2.1, 4.1.27, 4.3.65 and 4.3.66) is cut below half a unit
- * of a double's last place: the bound of the first term left out stands beside each. Measured
- * errors (tests/unit/base_elementary.c): 1.2, 0.9 and 2.2 units of the last place. */
+ * of a double's last place: the bound of the first term left out stands beside each. Largest errors
+ * found, in units of the last place: 1.2, 0.984 (log of 0.7070159913411015) and 2.31 (cosine of
+ * 0.20985599374959543 turns). */
 #include "base.h"
 
 #include <math.h>

@@ -4,11 +4,11 @@
  * Every --check-every steps, before the update:
  *   replicas  every copy of weights, momentum and running statistics is compared across ranks
  *             (across nodes where a node shares one copy): finds a wrong bit of any age
- *   guard    a copy that has no other (one rank, or one node that shares) is hashed after each
- *            update: finds bits that went wrong since
+ *   guard     a lone rank's copy, or one that a node shares, is compared with its hash after the
+ *             update of the step before: finds bits that went wrong since
  *   packed    the packed copies are compared with the master weights packed anew: finds a wrong bit
  *             of any age in the copies
- * Every --replay-every steps, before the update, another rank runs one shard again:
+ * Every --replay-every steps, before the update, the next rank (alone: the same) reruns a shard:
  *   replay    the bits of its loss and of every tensor of its gradient
  * Steps count from 1 over the whole run, so that nothing depends on where a run was resumed.
  * What a check finds is DT_CORRUPT on all ranks. */

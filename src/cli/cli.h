@@ -49,9 +49,9 @@ DT_COMMAND_LIST(X)
 /* NULL: unknown. */
 const dt_command *dt_command_find(const char *name);
 
-/* dt_comm_open, as this program wants it: the rank ends when its launcher dies, files that killed
- * ranks of this user have left in /dev/shm are removed, and MPI's own buffers are reserved there.
- * DT_NOMEM: they have no room. Otherwise as dt_comm_open. Collective. */
+/* dt_comm_open, and what belongs to it: the rank is to end when its launcher dies; files that this
+ * user's killed ranks left in /dev/shm are removed; room for MPI's own buffers is reserved there.
+ * DT_NOMEM: there is not enough room. Otherwise as dt_comm_open. Collective. */
 dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 
 /* How `threads` threads of a rank share a step: a table, or JSON. DT_NOMEM. */

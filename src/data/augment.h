@@ -42,7 +42,8 @@ void dt_augment_release(dt_augment *a);
 size_t dt_augment_scratch(const dt_augment *a);
 /* The window of a training sample, drawn by (seed, epoch, sample). */
 dt_window dt_augment_draw(const dt_augment *a, uint32_t seed, int64_t epoch, int64_t sample);
-/* Crop, mirror, normalise, resize source [height][width][3] into to [size][size][3]. */
+/* Crop, mirror, normalise and resize (if a->rounds, resize, then normalise) source
+ * [height][width][3] into to [size][size][3]. */
 void dt_augment_image(const dt_augment *a, const uint8_t *source, dt_window window, float *scratch,
                       void *to);
 #endif

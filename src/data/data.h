@@ -55,7 +55,7 @@ int dt_decoder_serve(void);
 
 /* ---- Normalisation and augmentation ---------------------------------------------- */
 
-/* Mean and standard deviation per channel in units of pixel / 255, R G B order. */
+/* Mean and standard deviation of R, G, B in pixel / 255; `tutorial` has them in order B, G, R. */
 #define DT_NORMALIZE_LIST(X) /* name, mean, std */                                                 \
     X(tutorial, 0.4465f, 0.4822f, 0.4914f, 0.2010f, 0.1994f, 0.2023f)                              \
     X(cifar, 0.4914f, 0.4822f, 0.4465f, 0.2023f, 0.1994f, 0.2010f)                                 \
@@ -82,7 +82,7 @@ typedef struct dt_loader_opts {
 typedef struct dt_loader dt_loader;
 /* source: borrowed, loaded. All memory is taken here. DT_CONFIG: no full batch with
  * drop_remainder. A loader serves one caller at a time and uses opts->threads threads itself.
- * Names are of the lists and numbers at least 1, as the option table has them. */
+ * Names must be from the lists, and numbers at least 1: the option table sees to both. */
 dt_status dt_loader_create(dt_loader **l, const dt_source *s,
                            const dt_loader_opts *opts) DT_MUST_CHECK;
 void dt_loader_destroy(dt_loader *l);
@@ -95,12 +95,12 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
 
 /* Write the images and labels of one shard of a training batch: images
  * [size][image_size][image_size][3], labels [size], where size is the shard's.
- * Augmentation `cifar`: zero padding of 4 on each side, crop at a random place,
- * horizontal flip with probability 1/2, then bilinear resize (half-pixel centres, in
- * float or rounded to bytes) and normalise; padding is black before normalising, as
- * torchvision does it. `epoch` counts from 0. */
+ * Augmentation `cifar`: zero padding of 4 on each side, crop at a random place, horizontal flip
+ * with probability 1/2. Padding is black before normalising, as torchvision does it. Then the image
+ * is normalised and resized (bilinear, half-pixel centres), or, if the resize rounds to bytes,
+ * resized and normalised. `epoch` counts from 0. */
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
                      int32_t *labels);
-/* Test images [first, first + count), resized and normalised only. */
+/* Test images [first, first + count), normalised and resized only. */
 void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images, int32_t *labels);
 #endif

@@ -62,13 +62,13 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root) DT_MUST_
 dt_status dt_comm_sum_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 
-/* Seconds that this rank was in collectives since open, 0 in a world of one. The others waited for
- * the rank with the fewest seconds. Local. */
+/* Seconds that this rank has spent in collectives since open; 0 in a world of one. The rank with
+ * the fewest came last: the others waited for it. Local. */
 double dt_comm_waited(const dt_comm *c);
 
 typedef struct dt_comm_record {
     const char *name; /* barrier, broadcast, agreement, reduction, gradients, weights, log */
-    size_t bytes;     /* summed or sent on */
+    size_t bytes;     /* of the values that are summed or sent */
 } dt_comm_record;
 typedef struct dt_comm_records {
     const dt_comm_record *what; /* [count] */
@@ -151,8 +151,8 @@ typedef struct dt_exchange_opts {
     size_t floats;         /* in the gradient slab (same) */
     const dt_span *tensor; /* [tensors] ascending, disjoint; copied (same) */
     size_t tensors;
-    /* A bucket takes whole tensors until it has this size, the first and the last until they have
-     * 1 MiB, if that is less (same). 0: the slab is one bucket. */
+    /* A bucket takes whole tensors until it reaches this size. For the first and the last bucket
+     * the size is 1 MiB, if that is less (same). 0: the slab is one bucket. */
     size_t bucket_bytes;
     bool bf16;     /* round each leaf to bf16 before it is summed (same) */
     bool lockstep; /* all leaves of a rank are written before the first is ready (same) */
@@ -183,9 +183,9 @@ bool dt_exchange_exact(const dt_exchange *x);
  * between tensors are padding: they must remain zero. Local. */
 float *dt_exchange_leaf(dt_exchange *x);
 /* The first `floats_done` floats of that slab (`lockstep`: of all slabs) are final. The call adds
- * complete buckets to the rank's partial sums, for the rank's last shard starts to send these, and
- * lets MPI progress. floats_done == floats ends the shard; more calls until the next leaf are
- * harmless. No call waits for another rank, but all ranks must call it in the same order. */
+ * complete buckets to the rank's partial sums, starts to send these if the shard is the rank's
+ * last, and lets MPI progress. floats_done == floats ends the shard; more calls until the next leaf
+ * are harmless. No call waits for another rank, but all ranks must call it in the same order. */
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done) DT_MUST_CHECK;
 /* Wait until the sum over all shards is complete in the spans that this rank's optimizer updates:
  * all of the slab, or the rank's slices if the exchange shares. Afterwards no rank reads the

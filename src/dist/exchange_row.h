@@ -66,7 +66,7 @@ struct dt_exchange {
     bool shares;
     int teams, team_ranks;  /* in all; ranks in each */
     int team, team_first;   /* this rank's, and its first rank */
-    dt_node_mem *lines;     /* owned; NULL if nothing is shared, like: */
+    dt_node_mem *lines;     /* owned; like `line` NULL if nothing is shared */
     dt_exchange_line *line; /* [team_ranks] inside it */
     float **base;           /* [team_ranks] the slots of each; owned */
     uint64_t step;          /* steps finished */

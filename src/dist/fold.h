@@ -70,9 +70,9 @@ typedef struct dt_operand {
 } dt_operand;
 
 enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 KiB of cache */
-/* result[root] [count] = the fold over operand [operands][count]. A result may lie on an operand of
- * its own root (not on its only one, if of DT_LEAF_HALF) or of an earlier root; operands are not
- * changed otherwise.
+/* result[root] [count] = the sum of the root's operands, [count] each. A result may overwrite an
+ * operand of its own root, or of an earlier one, but not the only operand of its root if that is
+ * DT_LEAF_HALF. Operands are not changed otherwise.
  *   scratch  [threads * depth * DT_FOLD_BYTES], 64-byte aligned
  *   threads  divide the elements; 1 where a result lies on an operand of DT_LEAF_HALF */
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,

@@ -5,8 +5,8 @@
 #include "dist.h"
 
 /* Buckets partition [0, floats): each begins with a tensor, includes the padding after its last
- * one, and is closed when it reaches its size. The last one is filled from the slab's end: no
- * computation is left during which it could be sent, so it should be small.
+ * one, and is closed when it reaches its size. The last one is measured from the slab's end, so
+ * that it is small: no computation is left to hide its sending.
  *   bucket   [o->tensors]
  *   returns  how many were filled */
 size_t dt_spans_buckets(const dt_exchange_opts *o, dt_span *bucket);

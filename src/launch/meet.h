@@ -23,11 +23,11 @@
 enum {
     DT_WINDOW_S = 120,     /* in which all hosts are to come, as in the Ascend tutorial */
     DT_PATIENCE_S = 11,    /* with a host that is silent: keep-alive's, see launch.c */
-    DT_PATIENCE_MS = 2000, /* of a poll, at most: the clock and mpirun's connections wake none */
+    DT_PATIENCE_MS = 2000, /* of a poll, at most: no deadline or connection of mpirun's ends it */
     DT_NO_DAEMON = 255,    /* exit code of one that was not started or is lost, as ssh's */
 };
 /* In mpirun's environment, where hosts have met: the name of the agents' Unix socket, an abstract
- * one, which the system gives (unix(7), autobind). It has no prefix DTRAIN_: those are options. */
+ * one, which the system gives (unix(7), autobind). Not DTRAIN_*: ranks read options there. */
 #define DT_AGENT_VARIABLE "LAUNCH_AGENT_SOCKET"
 
 /* ---- A connection between two hosts that hold the same token (wire.c) -------------------------
@@ -46,7 +46,7 @@ typedef struct dt_token {
     uint8_t key[DT_WIRE_KEY]; /* SHA-256 of its text */
 } dt_token;
 
-#define DT_TOKEN_VARIABLE "DTRAIN_TOKEN"
+#define DT_TOKEN_VARIABLE "DTRAIN_TOKEN" /* no option: removed before anything is started */
 
 /* From the file, or where path is NULL, from the variable. DT_USAGE: there is neither; DT_CONFIG:
  * it is too short or too long, or others may read the file; DT_NOINPUT. Local. */

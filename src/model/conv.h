@@ -4,7 +4,7 @@
 #define DT_CONV_H
 #include "kernels/kernel.h"
 
-/* Weight of the given logical shape, then a bias of attr.out when attr.bias. */
+/* Declares a weight of shape dim [rank], then, if attr.bias, a bias of attr.out numbers. */
 dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t *dim) DT_MUST_CHECK;
 /* Chooses and opens the kernels of the passes.
  *   in, a  image, and kernel, stride, padding, bias: as the kernel sees it */

@@ -38,8 +38,8 @@ extern const dt_loops dt_loops_portable, dt_loops_avx2, dt_loops_avx512;
 const dt_loops *dt_loops_current(void);
 /* dt_op.prepare of operations that only have to name their loops. */
 dt_status dt_loops_prepare(dt_step *s, dt_model *m);
-/* Run all items, neighbouring ones on one thread. items / grain threads, rounded up, take part, at
- * most the step's; if it is one, no other is woken. */
+/* Run all items, neighbouring ones on one thread. At most ceil(items / grain) of the step's threads
+ * take part; if one does, no other is woken. */
 void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain);
 /* Items are the output's elements. */
 void dt_loop_elements(const dt_call *c, dt_loop loop);

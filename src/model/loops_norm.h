@@ -276,8 +276,8 @@ static inline void norm_join(const norm_gradient *n, int64_t first, int64_t coun
     }
 }
 
-/* Prepares the sums of some rows: writes dy', which the sums read, as the gradient of the other
- * summand; if there is none, prefetches large tensors. */
+/* Runs before the sums of some rows. Where the batch norm adds, writes dy', which the sums read,
+ * as the gradient of what it adds; else prefetches large tensors. */
 static inline void norm_group_before(const norm_gradient *n, int64_t row, int64_t rows,
                                      int64_t channels, dt_dtype type)
 {

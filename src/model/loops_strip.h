@@ -29,7 +29,7 @@ typedef struct strip {
     _Alignas(64) float room[STRIP];
 } strip;
 
-/* Of a tensor of that shape; each strip begins with a pixel or at a multiple of STRIP_LANES. */
+/* For a tensor of that shape. Each strip must begin with a pixel or a multiple of STRIP_LANES. */
 static inline void strip_begin(strip *s, void *out, const dt_shape *shape, dt_dtype type)
 {
     s->out = out;
@@ -92,7 +92,7 @@ static inline void strip_fence(const strip *s)
 }
 #endif
 
-/* Stores what strip_at was left: `count` numbers from element `at` on. */
+/* Stores the `count` numbers from element `at` on, which were written where strip_at says. */
 static inline void strip_put(const strip *s, int64_t at, int64_t count, dt_dtype type)
 {
     if (type != DT_BF16)

@@ -154,7 +154,7 @@ dt_digest dt_plan_digest(const dt_plan *p);
 
 /* One line of `dtrain plan` or `dtrain summary`, in execution order. */
 typedef struct dt_plan_row {
-    const char *op, *name; /* "conv2d+bn..."; node name */
+    const char *op, *name; /* "conv2d", "batchnorm+relu"; node name */
     char out_shape[48];    /* "[32, 56, 56, 256] bf16" */
     char kernels[160];     /* "tiles dot", "own avx512" */
     size_t params;         /* trainable numbers of the step */
@@ -229,9 +229,9 @@ typedef struct dt_observer {
 
 /* ---- Shards that share batch-norm statistics -------------------------------------------- */
 
-/* How the caller combines values over groups of shards, here or on other ranks. At each
- * batch norm, forward and backward, in the same order everywhere: leaf for each of the
- * caller's shards, ascending; combine; then result for each of them. */
+/* How the caller combines values over groups of shards, here or on other ranks. Each batch norm,
+ * forward and backward, on all ranks in the same order, calls leaf for each of the caller's shards,
+ * ascending, then combine, then result for each of them. */
 typedef enum dt_norm_kind {
     DT_SYNC_MOMENTS, /* forward: dt_moment [channels], joined by dt_moment_merge */
     DT_SYNC_SUMS,    /* backward: double [2 * channels], added */
@@ -256,7 +256,7 @@ typedef struct dt_profile {
 /* Contexts that run in lockstep: each takes a step of the network before any takes the next.
  * One context is a wave of one. Where no statistics are shared, or a group is one shard, a
  * context's bits are those that it has alone.
- *   plan     gives the steps: one of the execs' model and mode, of any batch; NULL: exec[0]'s
+ *   plan     gives the steps: a plan of the execs' model and mode, of any batch; NULL: exec[0]'s
  *   exec     [count], each with an arena of its own, but one scratch for all; an entry NULL: a
  *            shard of 0 images, whose results are zeros
  *   sync     NULL: every shard has batch-norm statistics of its own

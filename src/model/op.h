@@ -100,8 +100,8 @@ typedef struct dt_call {
     dt_result *result;                       /* loss only: forward writes it */
     double divisor;                          /* loss only: backward divides by it */
     /* Statistics that a group of shards shares, see dt_op.sync. */
-    void *local;         /* this shard's; written before it is combined; NULL: nothing is shared */
-    const void *shared;  /* the group's; read after it */
+    void *local;         /* this shard's, before they are combined; NULL: nothing is shared */
+    const void *shared;  /* the group's, after that */
     double shared_count; /* numbers per channel in the group, from forward on */
 } dt_call;
 

@@ -95,8 +95,8 @@ void dt_checkpoint_close(dt_checkpoint *c); /* NULL is allowed */
 /* Whether a folder is a checkpoint, also one that is damaged or lacks files. A run's is not. */
 bool dt_checkpoint_is(const dt_folder *f);
 
-/* DT_OK: it loads (into memory taken for that) as the network that its model names, or, unless
- * `given` is NULL, as the one that this means. Errors as dt_checkpoint_load. */
+/* Load it into memory taken for that alone, as the network that its model names; options that were
+ * given in `given`, which may be NULL, come first. Errors as dt_checkpoint_load. */
 dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given) DT_MUST_CHECK;
 /* The note that says which state of a run is the newest. */
 void dt_newest_note(const char *run, const char *path, int64_t step);

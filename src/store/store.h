@@ -113,8 +113,7 @@ typedef struct dt_keep {
     int64_t last, every;
     bool best, unproved; /* unproved: the newest */
 } dt_keep;
-dt_status dt_checkpoint_prune(dt_rundir *run, int64_t saved,
-                              const dt_keep *keep) DT_MUST_CHECK;
+dt_status dt_checkpoint_prune(dt_rundir *run, int64_t saved, const dt_keep *keep) DT_MUST_CHECK;
 
 /* The name of the newest checkpoint in a run's folder, valid or not, and its age; name[0] = 0:
  * there is none. DT_NOINPUT, DT_IO, DT_NOMEM. */
@@ -167,9 +166,9 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* ---- A thread that writes while training goes on ---------------------------------------- */
 
 typedef struct dt_saver dt_saver;
-/* Takes the memory of one snapshot at once (twice dt_net_slab_floats and the running
- * statistics): saving allocates no slab. net and run are borrowed, keep is copied. */
+/* Of a snapshot's copy: twice dt_net_slab_floats, and the running statistics. */
 size_t dt_saver_bytes(const dt_net *net);
+/* Takes these bytes, so that saving allocates no slab. net, run: borrowed; keep: copied. */
 dt_status dt_saver_open(dt_saver **v, dt_rundir *run, const dt_net *net,
                         const dt_keep *keep) DT_MUST_CHECK;
 /* DT_NUMERIC names the first number of the snapshot that is not finite: nothing is written, nothing
@@ -205,9 +204,8 @@ typedef dt_status dt_options_read(void *context, const char *path, const dt_opti
 dt_status dt_verify(const char *path, dt_options_read *read, void *context) DT_MUST_CHECK;
 /* The arithmetic mean of the weights and running statistics of model files, checkpoints or
  * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming
- * --names. Summed in float64 in the order given and rounded once; of one file the result is its
- * numbers.
- * num_batches_tracked is the last one's. DT_FORMAT: another network or normalisation than
+ * --names. Summed in float64 in the order given and rounded once; the mean of one file has its
+ * numbers. num_batches_tracked is the last one's. DT_FORMAT: another network or normalisation than
  * the first. */
 dt_status dt_average(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 

@@ -52,8 +52,8 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
  * and *at; each file is read once. A warning says why the run may have other bits than an
  * undisturbed one.
  *   path            of the checkpoint; "": the run begins at its first step, and *at stays
- *   DT_CONFIG       its options change the run, each difference is named, and --resume-force is
- *                   not given
+ *   DT_CONFIG       its options or its data change the run, each difference is named, and
+ *                   --resume-force is not given
  *   DT_CANTCREATE   --resume names an older one of this folder; or the folder holds a finished
  *                   model and no checkpoint
  *   DT_FORMAT       none is valid

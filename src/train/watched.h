@@ -6,9 +6,9 @@
 
 /* Watch the ranks of a run that is set up; folder: the run's, on rank 0. Collective. */
 dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder) DT_MUST_CHECK;
-/* From the seconds that each rank was in collectives: the others waited for the rank with the
- * fewest. *late: that rank if half of the others waited longer by a tenth of `seconds` (same), else
- * -1. *cost: how much longer they waited. Collective. */
+/* From the seconds that each rank was in collectives. *late: the rank with the fewest, if half of
+ * the others have more by a tenth of `seconds` (same); else -1. *cost: how much more half
+ * of the others have, at least. Collective. */
 dt_status dt_watched_late(dt_comm *c, double waited, double seconds, int *late,
                           double *cost) DT_MUST_CHECK;
 /* At an epoch's end, whose training took `seconds` (same): one line where a rank was late.

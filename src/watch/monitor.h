@@ -40,15 +40,15 @@ typedef struct dt_watch_view {
     bool runs;        /* its process does: its own monitor was heard */
     bool waits;       /* for other ranks */
     double still_s;   /* since its last change, or since it waits, or since it was heard */
-    double allowed_s; /* such a time is usual: the longest between two changes; if it waits, a step;
-                       * if it does not run, what another rank of its node takes to report it */
+    double allowed_s; /* a usual still_s: the longest time between two changes; if it waits, that of
+                       * a step; if it does not run, what another rank takes to report it */
 } dt_watch_view;
 
 /* A rank is late if, for longer than allowed_s + warn_s, it does not run, or neither waits nor
- * changes its place. It is named if a rank waits for warn_s / 2, or if it is the only rank. If all
- * ranks wait for longer than allowed_s + warn_s + DT_WATCH_HEARD_S, in which one that does not run
- * would have been found, the run cannot continue. Source: the stall inspector of Horovod asks who
- * has not come; here all say where they are. */
+ * changes its place. It is named once another rank has waited for warn_s / 2, or if there is no
+ * other. If all ranks wait for longer than allowed_s + warn_s + DT_WATCH_HEARD_S, the run cannot
+ * continue: one that does not run would have been found by then. Source: Horovod's stall inspector
+ * asks who has not come; here all say where they are. */
 typedef struct dt_watch_verdict {
     enum { DT_WATCH_FINE, DT_WATCH_LATE, DT_WATCH_ALL_WAIT } kind;
     int rank;       /* the one that is late for longest, or that waits for longest */

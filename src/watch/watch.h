@@ -4,7 +4,7 @@
  * monitor, a thread of each rank that never calls MPI, looks at the board twice a second; a node's
  * first rank that still runs leads it: its monitor speaks and acts for the node, tells the other
  * nodes, and on rank 0's node writes the text `progress` in the run folder twice a second. If all
- * ranks are killed, the file that stays is at most half a second older. */
+ * ranks are killed, the file stays, and says where they were up to half a second before. */
 #ifndef DT_WATCH_H
 #define DT_WATCH_H
 #include "dist/dist.h"

@@ -35,11 +35,11 @@ typedef struct dt_conv_args {
 /* What one thread does of a pass, before it waits for the others. */
 typedef struct dt_unit {
     double seconds; /* modelled, on a core of some 500 GFLOP/s in bf16 */
-    double bytes;   /* read, those too that other units read */
+    double bytes;   /* that it reads, whether or not other units read them, too */
 } dt_unit;
 
 /* Best for the instruction set and the shape, by fixed rules, never by timing: a timed choice would
- * change results. DT_UNSUPPORTED: too large. */
+ * change results. DT_UNSUPPORTED: too large; DT_NOMEM. */
 typedef struct dt_tiles dt_tiles;
 dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass,
                          dt_kernel_info *info) DT_MUST_CHECK;

@@ -7,11 +7,12 @@
  * bf16 has two classes of bits. "amx", "avx512" and "plain" have that of --isa amx: per element two
  * float32 chains from +0, over even and odd places of the reduction, of fused multiply-adds; the
  * two are added, and their sum is added to what was there. Every step rounds to nearest even,
- * reads denormals as zero and flushes denormal results to zero, as TDPBF16PS does. "dot" has that
- * of --isa avx512_bf16: one chain of VDPBF16PS in order of the pairs.
+ * reads denormals as zero and flushes denormal results to zero, as TDPBF16PS does. "dot" and
+ * "dot_fma" have that of --isa avx512_bf16: one chain of VDPBF16PS in order of the pairs; Intel's
+ * CPUs, and those without the instruction, take "dot_fma".
  *
  * float32 has one class ("fma", "fma_avx2", "fma_plain"): one chain of fused multiply-adds in order
- * of the reduction. A dword is one number and counts as two elements, so a step reduces 16. If the
+ * of the reduction. A dword is one number in place of two, so a step has 16 places. If the
  * reduction runs over rows (weight gradient), both operands of a step are 32 rows of 32 numbers:
  * [2 halves][32 rows][16]. */
 #ifndef DT_TILE_BACKEND_H
@@ -26,8 +27,8 @@ enum {
     DT_TILE_HALF = 32 * 32 / 2, /* from the first 16 columns of a right operand to the others */
 };
 
-/* Neighbouring steps of a reduction, 32 places each; distances in elements. Step k multiplies
- * the rows a + k * step, a + k * step + row, .. with the block b + k * DT_TILE_AREA. */
+/* Neighbouring steps of a reduction, 32 places each (float32: 16, or 32 if row is 0); distances in
+ * bf16. Step k multiplies the rows a + k * step, a + k * step + row, .. with block k from b on. */
 typedef struct dt_tile_run {
     const dt_bf16 *a, *b;
     size_t row, step; /* row 0: the reduction runs over rows of both operands, float32 */
@@ -38,7 +39,7 @@ typedef struct dt_tile_run {
 typedef struct dt_tile_rows {
     const dt_bf16 *from; /* row 0 */
     size_t row, step;    /* elements, to the next row and block */
-    size_t ahead; /* elements from each row to what is read there next, to be fetched; or 0 */
+    size_t ahead; /* elements from each row to what is read next, for the prefetch; 0: none */
     int rows, channels;
     int fill; /* rows written, those from `rows` on as zeros; at most 32 */
 } dt_tile_rows;
@@ -55,8 +56,7 @@ typedef struct dt_tile_window {
     int blocks;             /* of a virtual pixel, at most DT_TILE_PIXEL */
 } dt_tile_window;
 
-/* Where finished sums go, with the bias and rounded. Whatever else is taken from them, such as
- * statistics, belongs here. */
+/* Where finished sums go: the bias is added, then they are rounded to `type` and stored. */
 typedef struct dt_tile_out {
     void *at;         /* row 0, first channel; type */
     size_t row, jump; /* elements, to the next row and fold */
@@ -73,7 +73,7 @@ typedef struct dt_tile_backend {
     dt_dtype type;
     dt_isa isa;     /* that the CPU must have */
     int chunk;      /* steps that are multiplied for a group of blocks before the next ones */
-    double product; /* time of one, where packing a block takes 1: for the cut alone */
+    double product; /* its time in units of packing a block; used only to cut */
     /* Around all other calls, in each thread. */
     void (*begin)(void);
     void (*end)(void);
@@ -119,7 +119,7 @@ static inline ptrdiff_t dt_tile_place(const dt_tile_out *o, int r)
                : -1;
 }
 
-/* Where `pairs` puts column c of 32, as 16 * half + place. Fours alternate. */
+/* Where `pairs` puts column c of 32, as 16 * half + place: each half gets four columns in turn. */
 static inline int dt_tile_column(int c)
 {
     return c / 4 % 2 * 16 + c / 8 * 4 + c % 4;

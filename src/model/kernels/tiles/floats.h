@@ -1,6 +1,5 @@
-/* floats.h - products of tiles in float32 in plain C: one chain of fused multiply-adds for each
- * element, so the bits are those of backend_fma.c. The backends that include it differ in the
- * instructions, and in how many sums they keep in registers. */
+/* floats.h - pack_rows and pack_columns of backend.h for float32, in plain C, which
+ * backend_fma_avx2.c and backend_fma_plain.c share. */
 #ifndef DT_TILE_FLOATS_H
 #define DT_TILE_FLOATS_H
 #include "plain.h"

@@ -1,6 +1,6 @@
-/* lanes.h - the work around products of tiles on AVX-512: what backend.h calls gather,
- * transpose, pairs, pack and finish. Included by the backends with vector instructions, each of
- * which compiles it with its own flags. */
+/* lanes.h - the work around products of tiles on AVX-512: what backend.h calls gather, window,
+ * transpose, pairs, pack_rows, pack_columns and fence, and storing the results. The backends for
+ * AVX-512 and AMX include it; each compiles it with its own flags. */
 #ifndef DT_TILE_LANES_H
 #define DT_TILE_LANES_H
 #include "backend.h"
@@ -51,7 +51,7 @@ static inline void lanes_line_up(const dt_tile_window *w, uintptr_t from, const 
                 _mm512_maskz_loadu_epi16(*mask, (const void *)(from + (size_t)k * sizeof *room)));
 }
 
-/* Some pixels of one row before the next row: each store is read only after some others. */
+/* A row's pixels are all stored in `room` before one is read: what was just stored loads slowly. */
 static void lanes_window(const dt_tile_window *w, int count, dt_bf16 *to)
 {
     _Alignas(64) dt_bf16 room[DT_TILE_WINDOWS][LANES_ROOM];
@@ -171,7 +171,7 @@ static inline __m512i lanes_round(__m512 low, __m512 high)
 }
 #endif
 
-/* Prefetches the next block of the reduction, which lies below; that of columns lies beside. */
+/* Prefetches the reduction's next block: the 32 rows below; lanes_pack_columns, 32 columns on. */
 static inline void lanes_pack_rows(const float *from, size_t row, dt_bf16 *to)
 {
     static const int16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,

@@ -1,23 +1,23 @@
 /* tiles.h - a pass of a convolution as products of tiles: the plan that all passes share.
  *
- * A *tile pixel* is 32 rows that are multiplied alike: the same pixel of 32 images, or, where a
- * pixel is read once (1x1, stride 1, no padding: `flat`), 32 neighbouring positions of NHWC. With
- * images as rows a tap lies on padding for all rows or for none: such taps are left out, never
- * multiplied by zeros, and any kernel, stride and padding is the same loop with other tables. Rows
+ * A *tap* is a position of the kernel. A *tile pixel* is 32 rows that are multiplied alike: the
+ * same pixel of 32 images, or, where a pixel is read once (1x1, stride 1, no padding: `flat`), 32
+ * neighbouring positions of NHWC. With images as rows a tap lies on padding for all rows, and is
+ * left out, or for none; so any kernel, stride and padding is the same loop with other tables. Rows
  * beyond the last image are zeros in packed operands and never stored.
  *
- * Few images would leave most rows empty. With at most 16, 8 or 4 images each map is cut into 2, 4
- * or 8 *folds* of lines, and a tile pixel is the same pixel of every fold of every image. Line y of
- * the pass is then line y of each fold; the lines around a fold are its neighbour's, or zeros.
+ * Few images would leave most rows empty. So with at most 16, 8 or 4 images each map is cut into 2,
+ * 4 or 8 *folds*, bands of lines; a tile pixel is one pixel of each fold of each image, and line y
+ * means line y of each fold. Lines beyond a fold are its neighbour's, beyond the map zeros.
  *
  * Channels lie in blocks of 32, the last one filled up with zeros. If the input has fewer than 32
  * (stems), each pixel of the output gets a virtual pixel: its channels are all numbers that the
  * kernel meets there, and the kernel becomes 1x1 (`merged`).
  *
  * Lines are numbered through all groups of 32 images: line g of the output is line g % out_h of
- * group g / out_h. Each thread takes a *unit*: a range of all work in its order, cut by cost. One
- * unit sums an element, in a weight gradient each part of it (`strips`), in an order that follows
- * from the shape alone; so bits do not depend on the cut. */
+ * group g / out_h. Each thread takes a *unit*: a range of all work in its order, cut by cost. Each
+ * element (in a weight gradient, of each strip) is summed by one unit, in an order that the shape
+ * alone gives; so bits do not depend on the cut. */
 #ifndef DT_TILES_H
 #define DT_TILES_H
 #include "backend.h"
@@ -28,8 +28,8 @@ typedef struct dt_tile_span {
     int in, tap, count;
 } dt_tile_span;
 
-/* A tensor as tile pixels: how far away the next row, pixel, line and group of lines is. A tensor
- * that is packed counts in bf16 (a float32 is two), the result of a pass in its own elements. */
+/* A tensor as tile pixels: the distance to the next row, pixel, line and group of lines. It
+ * counts bf16 where the tensor is packed (a float32 is two), else the elements of a result. */
 typedef struct dt_tile_view {
     size_t row, pixel, line, group;
     int channels, blocks; /* blocks of 32 channels */
@@ -42,8 +42,8 @@ typedef struct dt_tiles {
     int parts;   /* bf16 that one number of an operand takes: 1, or 2 if it is a float32 */
     size_t area; /* bf16 of a packed block: 32 x 32, twice that in float32's weight gradient */
 
-    /* What is multiplied. Forward, the input is x and the output y; for the data gradient dy and
-     * dx; for the weight gradient x and dy, which is an output only in its shape: it is read. */
+    /* What is multiplied. Input and output are x and y (forward), dy and dx (data gradient), or x
+     * and dy (weight gradient, which reads both: dy takes the place of an output). */
     bool flat;
     bool merged;
     int rows;                             /* images, or positions if flat */
@@ -111,7 +111,7 @@ static inline size_t dt_tile_at(const dt_tile_view *v, int group, int y, int x)
 /* pack.c - pack columns [x0, x1) of a line of the input to [column][block of channels]. */
 void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
                      dt_bf16 *to);
-/* Pack blocks [b0, b1) of them, transposed for the weight gradient, to [block][in_columns]. */
+/* The same of blocks [b0, b1) for the weight gradient, in bf16 transposed: [block][in_columns]. */
 void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1, int b0,
                    int b1, dt_bf16 *to);
 /* Pack a block of a tile pixel of dy, in pairs. */
@@ -134,7 +134,7 @@ dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit);
 /* The same if threads share what they pack (t->team > 0): in each round all cells are packed, then
  * all units run. */
 extern struct dt_tiles_sharing { /* tests change it */
-    double wait;                 /* time of a round that threads wait; packing a block takes 1 */
+    double wait;                 /* of threads in a round, in units of packing a block */
     size_t bytes;                /* of packed lines, for each thread, at most */
 } dt_tiles_sharing;
 int dt_tiles_weights_rounds(const dt_tiles *t);
