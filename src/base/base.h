@@ -153,6 +153,15 @@ void dt_place_sent(size_t bytes);
 /* The rank waits for others until the next change. */
 void dt_place_waits(void);
 
+/* ---- Looking after something else ----------------------------------------------------- */
+
+/* From now on dt_look runs this where it is called by the same thread, `every_s` seconds after it
+ * ran last or was set. It must neither change nor read what the callers of dt_look compute.
+ * run NULL: nothing. */
+void dt_look_set(double every_s, void (*run)(void *context), void *context);
+/* Called between pieces of long work, by any thread; a piece takes a millisecond or less. */
+void dt_look(void);
+
 /* ---- Files ------------------------------------------------------------------------ */
 
 /* Only regular files are read: a pipe or device could make a rank wait. No file is mapped: if a

@@ -184,8 +184,9 @@ bool dt_exchange_exact(const dt_exchange *x);
 float *dt_exchange_leaf(dt_exchange *x);
 /* The first `floats_done` floats of that slab (`lockstep`: of all slabs) are final. The call adds
  * complete buckets to the rank's partial sums, starts to send these if the shard is the rank's
- * last, and lets MPI progress. floats_done == floats ends the shard; more calls until the next leaf
- * are harmless. No call waits for another rank, but all ranks must call it in the same order. */
+ * last, and lets MPI progress; until finish, dt_look on this thread does that, too, while messages
+ * are under way. floats_done == floats ends the shard; more calls until the next leaf are harmless.
+ * No call waits for another rank, but all ranks must call it in the same order. */
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done) DT_MUST_CHECK;
 /* Wait until the sum over all shards is complete in the spans that this rank's optimizer updates:
  * all of the slab, or the rank's slices if the exchange shares. Afterwards no rank reads the

@@ -74,6 +74,8 @@ static dt_status fold_bucket(dt_exchange *x, size_t b)
     return x->row->start ? x->row->start(x, b) : DT_OK;
 }
 
+/* ---- Progress -------------------------------------------------------------------- */
+
 /* Advance all buckets that are under way. */
 static dt_status exchange_poll(dt_exchange *x)
 {
@@ -87,8 +89,26 @@ static dt_status exchange_poll(dt_exchange *x)
     return DT_OK;
 }
 
+static void exchange_look(void *context)
+{
+    dt_exchange *x = context;
+
+    if (x->looked == DT_OK)
+        x->looked = exchange_poll(x);
+}
+
+/* Messages move only while MPI is called: while some are under way, kernels look after them. */
+static void exchange_look_from_kernels(dt_exchange *x)
+{
+    const double every_s = 0.002;
+    const bool messages = x->teams > 1 && x->row->advance && x->oldest < x->started;
+
+    dt_look_set(every_s, messages ? exchange_look : NULL, x);
+}
+
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
 {
+    DT_TRY(x->looked);
     if (floats_done > x->floats)
         return dt_fail(DT_BUG, "%zu floats of %zu are done", floats_done, x->floats);
     for (; x->writing && x->folded < x->buckets; x->folded++) {
@@ -99,7 +119,9 @@ dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
     }
     if (x->folded == x->buckets)
         x->writing = false;
-    return exchange_poll(x);
+    DT_TRY(exchange_poll(x));
+    exchange_look_from_kernels(x);
+    return DT_OK;
 }
 
 /* ---- Teams ----------------------------------------------------------------------- */
@@ -165,6 +187,8 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
 {
     const double began = dt_seconds();
 
+    dt_look_set(0, NULL, NULL);
+    DT_TRY(x->looked);
     if (x->writing || x->next != x->end)
         return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d", x->first, x->end,
                        x->next);

@@ -275,6 +275,78 @@ static void some_start_early(void **state)
     dt_exchange_close(NULL);
 }
 
+/* ---- Looks from kernels ---------------------------------------------------------- */
+
+static int tested, broken; /* calls of MPI_Testall; what it returns, if not 0 */
+int __real_MPI_Testall(int count, void *requests, int *flag, void *statuses);
+int __wrap_MPI_Testall(int count, void *requests, int *flag, void *statuses);
+int __wrap_MPI_Testall(int count, void *requests, int *flag, void *statuses)
+{
+    tested++;
+    return broken ? broken : __real_MPI_Testall(count, requests, flag, statuses);
+}
+
+/* Once backward has written its last float, all of a step's messages are sent and received by
+ * looks; where there are none, nothing is called. */
+static void kernels_look_after_messages(void **state)
+{
+    (void)state;
+    static const char *const row[] = {"tree", "shared"};
+
+    for (int r = 0; r < 2; r++) {
+        dt_exchange_stats one, two = {.messages = 0};
+        trial t;
+
+        trial_open(&t, (exchange_case){.row = row[r], .shards = dt_comm_world(comm)});
+        backward(&t);
+        update(&t);
+        dt_exchange_stats_get(t.x, &one);
+        t.k.step = 1;
+        backward(&t);
+        const int before = tested;
+        const double end = dt_seconds() + 0.03;
+        while (dt_seconds() < end || two.messages < 2 * one.messages) {
+            dt_look();
+            dt_exchange_stats_get(t.x, &two);
+        }
+        if (one.messages == 0)
+            assert_int_equal(tested, before);
+        update(&t);
+        t.checked = 1;
+        check_weights(&t);
+        trial_close(&t);
+    }
+}
+
+/* A look cannot return a failure: the next call does, and those after it. */
+static void failures_of_looks_are_kept(void **state)
+{
+    (void)state;
+    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    const exchange_case k = {.row = "tree", .shards = world, .bucket_bytes = 4};
+    trial t;
+
+    if (world == 1)
+        skip();
+    trial_open(&t, k);
+    float *leaf = leaf_take(t.x);
+    if (rank < world - 1) { /* the last rank sends nothing, so the others' messages wait */
+        write_leaves(&t, &leaf, rank, 1, 0, floats / 2);
+        broken = 16; /* MPI_ERR_OTHER */
+        for (const int before = tested; tested == before;)
+            dt_look();
+        broken = 0;
+        assert_fails(dt_exchange_ready(t.x, floats / 2), DT_COMM, "MPI_Testall: ");
+        assert_int_equal(dt_exchange_ready(t.x, floats), DT_COMM);
+    }
+    assert_ok(dt_comm_barrier(comm));
+    dt_exchange_close(t.x);
+    t.x = NULL;
+    assert_ok(dt_comm_barrier(comm));
+    trial_close(&t);
+    run_case(k, k.row);
+}
+
 /* In the middle of a step the last rank fails alone: it gives back what it holds, for
  * which it must not wait for the others, and ends them with its code. */
 static int fail_alone(const char *row)
@@ -390,10 +462,16 @@ static void misuse_of_the_exchange(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_sharp),     cmocka_unit_test(every_row_sums),
-        cmocka_unit_test(statistics_add_up), cmocka_unit_test(little_is_sent_between_nodes),
-        cmocka_unit_test(some_start_early),  cmocka_unit_test(choice_and_refusal),
-        cmocka_unit_test(slabs_may_be_huge), cmocka_unit_test(misuse_of_the_exchange),
+        cmocka_unit_test(data_is_sharp),
+        cmocka_unit_test(every_row_sums),
+        cmocka_unit_test(statistics_add_up),
+        cmocka_unit_test(little_is_sent_between_nodes),
+        cmocka_unit_test(some_start_early),
+        cmocka_unit_test(choice_and_refusal),
+        cmocka_unit_test(slabs_may_be_huge),
+        cmocka_unit_test(misuse_of_the_exchange),
+        cmocka_unit_test(kernels_look_after_messages),
+        cmocka_unit_test(failures_of_looks_are_kept),
     };
     const struct CMUnitTest nodes[] = {
         cmocka_unit_test(real_nodes),

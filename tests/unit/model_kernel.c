@@ -1,7 +1,9 @@
-/* model_kernel.c - which precision and backend are chosen, what is said when there is none, and the
- * shapes of conv2d and linear. */
+/* model_kernel.c - which precision and backend are chosen, what is said when there is none, the
+ * shapes of conv2d and linear, and what kernels look after. */
 #include "conv.h"
 #include "model/kernels/tiles/backend.h"
+
+#include <pthread.h>
 
 static void test_choice(void **state)
 {
@@ -63,12 +65,67 @@ static void test_limits(void **state)
     assert_null(t);
 }
 
+/* What a kernel looks after while it runs: the calling thread does, again and again, also in the
+ * middle, and the result is the same. */
+typedef struct looks {
+    pthread_t thread;
+    int count;
+} looks;
+
+static void look_counts(void *context)
+{
+    looks *l = context;
+
+    assert_true(pthread_equal(l->thread, pthread_self()));
+    l->count++;
+}
+
+static void test_looks(void **state)
+{
+    looks l = {pthread_self(), 0};
+    conv_problem p;
+    conv_run plain, looked;
+
+    (void)state;
+    conv_open(&p, conv_square(32, 16, 64, 128, 3, 1, 1, DT_F32));
+    for (int pass = 0; pass < DT_PASS_COUNT; pass++)
+        for (int threads = 1; threads <= 8; threads += 7) { /* 8: threads pack for each other */
+            conv_execute(&plain, &p, (dt_pass)pass, 32, threads);
+            l.count = 0;
+            dt_look_set(0, look_counts, &l);
+            conv_execute(&looked, &p, (dt_pass)pass, 32, threads);
+            dt_look_set(0, NULL, NULL);
+            assert_in_range(l.count, 4, 100000); /* it runs twice */
+            assert_memory_equal(plain.at[CONV_RESULT].data, looked.at[CONV_RESULT].data,
+                                plain.bytes);
+            conv_unmap(plain.at, CONV_MADE);
+            conv_unmap(looked.at, CONV_MADE);
+        }
+    conv_unmap(p.at, CONV_DRAWN);
+}
+
+/* No more often than was said, and not before. */
+static void test_interval(void **state)
+{
+    const double began = dt_seconds(), every = 0.002;
+    looks l = {pthread_self(), 0};
+
+    (void)state;
+    dt_look_set(every, look_counts, &l);
+    dt_look();
+    while (l.count < 5)
+        dt_look();
+    assert_true(dt_seconds() - began >= 5 * every);
+    dt_look_set(every, NULL, NULL);
+    dt_look();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_choice),   cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -301,7 +301,7 @@ static void weights_band(const weights_unit *u, int g0, int g1)
     const dt_tiles *t = u->t;
 
     for (int b0 = u->block0; b0 < u->block1; b0 += t->group)
-        for (int ib = u->in_b0; ib < u->in_b1; ib++)
+        for (int ib = u->in_b0; ib < u->in_b1; ib++, dt_look())
             for (int b = b0; b < DT_MIN(u->block1, b0 + t->group); b++)
                 for (int tap = 0; tap < t->taps_y * t->taps_x; tap++)
                     if (weights_has(u, b, tap, ib))
