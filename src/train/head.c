@@ -80,16 +80,31 @@ static void head_options(FILE *f, const dt_run *r)
         fputc('\n', f);
 }
 
-/* Ranks that take turns on a core wait for one another: fewer ranks give the same bits sooner. */
+int dt_head_ranks(int cores, int ranks, int threads, int64_t shards)
+{
+    enum { FEW = 8 };
+    int more = cores / FEW;
+
+    if (ranks > cores)
+        return cores;
+    while (more > ranks && shards % more != 0)
+        more--;
+    return threads > 2 * FEW && more > ranks ? more : ranks;
+}
+
 static void head_cores(FILE *f, const dt_run *r)
 {
     const int cores = dt_comm_node_cpus(r->comm), ranks = dt_comm_node_ranks(r->comm);
+    const bool same = dt_exchange_exact(r->exchange) && dt_comm_nodes(r->comm) == 1;
+    const int better = dt_head_ranks(cores, ranks, r->threads, r->o.shards);
 
-    if (ranks <= cores)
+    if (better == ranks || (better > ranks && !same))
         return;
-    fprintf(f, "cores      %d for %d ranks, which take turns", cores, ranks);
-    if (dt_exchange_exact(r->exchange) && dt_comm_nodes(r->comm) == 1)
-        fprintf(f, ": -np %d --shards %lld has the same bits", cores, (long long)r->o.shards);
+    fprintf(f, "cores      %d for %d rank%s%s", cores, ranks, plural(ranks),
+            better < ranks ? ", which take turns" : "");
+    if (same)
+        fprintf(f, ": -np %d --shards %lld has the same bits%s", better, (long long)r->o.shards,
+                better > ranks ? " sooner" : "");
     fprintf(f, "\n");
 }
 

@@ -117,6 +117,10 @@ dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 dt_check_subject dt_run_subject(dt_run *r);
 /* The first lines of a run, in a person's words: one for each fact, eight at most. Local. */
 void dt_head_print(FILE *f, const dt_run *r, const char *folder);
+/* How many ranks of one node give the bits of `ranks` sooner, if others do: ranks that take turns
+ * on a core wait for one another, and more than some 8 threads share a shard unevenly
+ * (docs/performance.md). Local. */
+int dt_head_ranks(int cores, int ranks, int threads, int64_t shards);
 
 typedef struct dt_step_result {
     bool save, stop; /* a rank asked for it: it holds for all, after this step */
