@@ -84,16 +84,18 @@ in_test() { # SIGNAL NP WHO
     resumes "$folder"
 }
 
+# ready PID: it handles INT, USR1 and TERM; SIGHUP is UCX's from the start (Open MPI 5).
+ready() { catches "$1" 2 && catches "$1" 10 && catches "$1" 15; }
 # While the run is set up: at once, with one line, and nothing was written. A signal to one rank may come
 # while MPI starts, when it waits until the run begins: leaving then made mpirun wait for ever, sometimes.
 in_setup() { # SIGNAL NP WHO
     local what="SIG$1 in the setup to the $3 of $2" signal=$1 folder=$tmp/early
     start "$2" "${run[@]}" --data synthetic:50000 --out "$folder"
     [ "$2" = 1 ] || must soon pgrep -P "$job" dtrain >/dev/null
-    [ "$3" != launcher ] || [ "$2" = 1 ] || must soon eval 'job_ranks && [ ${#pids[@]} = 2 ] && catches ${pids[0]} 1'
+    [ "$3" != launcher ] || [ "$2" = 1 ] || must soon eval 'job_ranks && [ ${#pids[@]} = 2 ] && ready ${pids[0]}'
     target "$3"
     [ "$pid" = "$job" ] && pid=${pids[-1]}
-    must soon catches "$pid" 1 # SIGHUP, the last that it comes to handle
+    must soon ready "$pid"
     target "$3"
     kill "-$signal" "$pid"
     ended 75 "$what"

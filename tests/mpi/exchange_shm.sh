@@ -102,7 +102,7 @@ start next --max-steps 2 --width-divisor 4
 ended next $!
 left=$(segments)
 must test "$left" = "$(comm -23 <(echo "$all") <(echo "$dead"))"
-kill -TERM "$(pgrep -P "$job" -x "$launcher")"
+kill -USR1 "$(pgrep -P "$job" -x "$launcher")"
 wait "$job"
-must grep -q "stopped by SIGTERM" "$tmp/lives.log"
+must grep -q "stopped by SIGUSR1" "$tmp/lives.log"
 finish
