@@ -6,6 +6,8 @@
  * float32 has fewer digits, below 2^-126: there the C library's fmaf does it. */
 #include "floats.h"
 
+#include <math.h>
+
 /* sums[16] += x y */
 static inline void floats_add(float *sums, float x, const float *y)
 {

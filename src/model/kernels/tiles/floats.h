@@ -4,9 +4,6 @@
 #define DT_TILE_FLOATS_H
 #include "plain.h"
 
-#include <limits.h>
-#include <math.h>
-
 static inline void floats_pack_rows(const float *from, size_t row, dt_bf16 *to)
 {
     for (int k = 0; k < 16; k++, from += row, to += 32) {
