@@ -29,7 +29,7 @@ static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass)
 {
     dt_kernel_info info;
 
-    DT_TRY(dt_kernel_open(&v->pass[pass], &v->conv, pass, &info));
+    DT_TRY(dt_kernel_open(&v->pass[pass], &v->conv, pass, NULL, &info));
     snprintf(s->kernels, sizeof s->kernels, "tiles %s", info.backend);
     s->scratch_bytes = DT_MAX(s->scratch_bytes, info.scratch_bytes);
     if (info.packed_bytes > 0)

@@ -161,7 +161,7 @@ DT_OP_LIST(X)
 
 /* A packed compute copy of parameter `param` (index into step->node->param). Equal
  * (tensor, layout) pairs of different plans share memory.
- *   layout  identifies bytes and order, e.g. "forward 3x3 of 2x4 blocks of 32"
+ *   layout  identifies bytes and order, e.g. "forward 3x3 of 2 blocks to channels 0 to 128"
  *   pack    packs master (slab order) into the pieces of packed that begin in bytes [first, end);
  *           a copy that cannot be divided is one piece; context must live as long as the plan
  *   id_out  to be stored in step->pack[] */

@@ -1,6 +1,6 @@
 /* ref_conv.c - every type and pass against seven naive loops, on odd shapes: the numbers, the same
- * bits for any number of threads and, forward and data gradient, for any batch size, nothing
- * outside of what a kernel was given. By each backend that this CPU can run. */
+ * bits for any number of threads, for some channels alone and, but for dw, for an image alone,
+ * nothing outside of what a kernel was given. By each backend that this CPU can run. */
 #include "conv.h"
 
 #include "model/kernels/tiles/backend.h"
@@ -93,9 +93,56 @@ static void check_bias(const conv_problem *p, const conv_run *r)
     free(want);
 }
 
-static void check_pass(const dt_tile_backend *b, const conv_problem *p, dt_pass pass)
+/* Makes an operand, rows of `of` channels of `each` bytes, that of q->some: the channels where they
+ * lie, or in a tensor of their own. */
+static void some_take(conv_problem *q, int operand, size_t of, size_t each)
+{
+    const size_t first = (size_t)q->some->first * each, count = (size_t)q->some->count * each;
+    const size_t bytes = dt_dtype_bytes(conv_type(q, operand));
+    const size_t rows = q->size[operand] * bytes / (of * each);
+    const char *from = q->at[operand].data += first;
+
+    if ((size_t)q->some->pixel == of)
+        return;
+    q->size[operand] = rows * count / bytes;
+    q->at[operand] = conv_room(rows * count);
+    for (size_t r = 0; r < rows; r++)
+        memcpy(q->at[operand].data + r * count, from + r * of * each, count);
+}
+
+/* Channels [first, first + count), where they lie or alone, have the whole layer's bits. */
+static void check_some(const conv_problem *p, const conv_run *whole, dt_channels some, int threads)
+{
+    const bool data = whole->pass == DT_PASS_DATA;
+    const size_t of = (size_t)(data ? p->c.ic : p->c.oc), each = whole->bytes / whole->count;
+    const size_t first = (size_t)some.first, count = (size_t)some.count * each;
+    conv_problem q = *p;
+    conv_run r;
+
+    q.some = &some;
+    q.first = some.pixel > some.count ? first * each : 0;
+    some_take(&q, data ? CONV_X : CONV_DY, of, dt_dtype_bytes(p->c.type));
+    some_take(&q, CONV_MASTER, of, sizeof(float) * (size_t)(data ? p->c.oc : 1));
+    if (!data)
+        some_take(&q, CONV_BIAS, of, sizeof(float));
+    conv_execute(&r, &q, whole->pass, p->c.n, threads);
+    for (size_t i = 0; i < whole->count / of; i++)
+        if (memcmp(whole->at[CONV_RESULT].data + (i * of + first) * each,
+                   r.at[CONV_RESULT].data + q.first + i * (size_t)some.pixel * each, count) != 0)
+            fail_msg("%s: other bits in channels from %d on", now, (int)some.first);
+    if (whole->pass == DT_PASS_WEIGHTS && p->c.bias)
+        assert_memory_equal(whole->at[CONV_DBIAS].data + first * sizeof(float),
+                            r.at[CONV_DBIAS].data, (size_t)some.count * sizeof(float));
+    for (int i = 0; i < CONV_DRAWN; i++)
+        if (q.at[i].map != p->at[i].map)
+            conv_unmap(&q.at[i], 1);
+    conv_unmap(r.at, CONV_MADE);
+}
+
+static void check_pass(const dt_tile_backend *b, const conv_problem *p, dt_pass pass, bool pieces)
 {
     const bool bias = pass == DT_PASS_WEIGHTS && p->c.bias;
+    const int64_t of = pass == DT_PASS_DATA ? p->c.ic : p->c.oc, most = (of + 95) / 96 * 32 % of;
     conv_run one, more;
 
     describe(b, &p->c, (int)pass);
@@ -111,18 +158,28 @@ static void check_pass(const dt_tile_backend *b, const conv_problem *p, dt_pass 
             fail_msg("%s: other bits with %d threads", now, threads);
         conv_unmap(more.at, CONV_MADE);
     }
+    if (pieces) { /* whole blocks; some that begin in the middle of one */
+        check_some(p, &one, (dt_channels){most, of - most, of - most, of - most}, 1);
+        check_some(p, &one, (dt_channels){of / 5, DT_MIN(of - of / 5, DT_TILE), of, of}, 3);
+    }
+    if (pass != DT_PASS_WEIGHTS) { /* an image alone */
+        conv_execute(&more, p, pass, 1, 1);
+        if (memcmp(one.at[CONV_RESULT].data, more.at[CONV_RESULT].data, more.bytes) != 0)
+            fail_msg("%s: other bits in a batch than alone", now);
+        conv_unmap(more.at, CONV_MADE);
+    }
     conv_unmap(one.at, CONV_MADE);
 }
 
 /* c's type is the backend's. */
-static void check(const dt_tile_backend *b, dt_conv c)
+static void check(const dt_tile_backend *b, dt_conv c, bool pieces)
 {
     conv_problem p;
 
     c.type = b->type;
     conv_open(&p, c);
     for (int pass = 0; pass < DT_PASS_COUNT; pass++)
-        check_pass(b, &p, (dt_pass)pass);
+        check_pass(b, &p, (dt_pass)pass, pieces);
     conv_unmap(p.at, CONV_DRAWN);
 }
 
@@ -158,29 +215,29 @@ static void check_windows(const dt_tile_backend *b, int each)
                 memcpy(c.stride, windows[w].stride, sizeof c.stride);
                 memcpy(c.pad, windows[w].pad, sizeof c.pad);
                 if (turn % each == 0)
-                    check(b, c);
+                    check(b, c, false);
             }
 }
 
 /* n, height, width, ic, oc, kernel, strides, padding. */
+// clang-format off
 static const int listed[][9] = {
-    {7, 7, 9, 20, 24, 3, 1, 1, 1},     /* pixels for 2 parts of a weight gradient, and for 4; */
-    {9, 24, 24, 3, 16, 3, 1, 1, 1},    /* batches that do not divide by them */
-    {37, 1, 1, 512, 10, 1, 1, 1, 0},   /* a linear layer */
-    {2, 3, 752, 3, 17, 3, 1, 1, 1},    /* a wide image */
+    {7, 7, 9, 20, 24, 3, 1, 1, 1}, {9, 24, 24, 3, 16, 3, 1, 1, 1}, /* 2, 4 parts of dw, batches that they do not divide */
+    {37, 1, 1, 512, 10, 1, 1, 1, 0}, {2, 3, 752, 3, 17, 3, 1, 1, 1}, /* a linear layer; a wide image */
     {1, 11, 11, 256, 128, 7, 2, 2, 3}, /* many channels under a large kernel */
-    {33, 1, 1, 64, 48, 3, 1, 1, 1},    /* taps that lie on padding for all images: the last */
-    {22, 1, 1, 32, 32, 3, 2, 2, 1},    /* stages of ResNets on images of 8 to 32 pixels */
-    {22, 2, 2, 32, 48, 3, 2, 2, 1},    {6, 1, 1, 128, 128, 3, 2, 2, 1}, /* (image size 8) */
-    {6, 2, 2, 64, 128, 3, 1, 1, 1},                                     /* (12) */
-    {6, 2, 2, 256, 512, 1, 2, 2, 0},                                    /* (16) */
-    {2, 27, 29, 8, 24, 1, 2, 2, 0},  /* half a block of channels, pixels a whole block apart: */
-    {3, 9, 9, 16, 24, 1, 2, 2, 0},   /* what lies behind the last one is not read */
-    {5, 3, 3, 16, 17, 5, 2, 2, 2},   /* more padding than map */
-    {11, 38, 38, 3, 17, 1, 2, 2, 0}, /* strides and few channels */
-    {11, 40, 40, 7, 13, 1, 2, 2, 0},   {11, 38, 28, 8, 16, 1, 1, 2, 0},
-    {11, 8, 38, 9, 1, 1, 2, 2, 0},
+    {33, 1, 1, 64, 48, 3, 1, 1, 1}, /* taps that lie on padding for all images: the last */
+    {22, 1, 1, 32, 32, 3, 2, 2, 1}, {22, 2, 2, 32, 48, 3, 2, 2, 1}, /* stages of ResNets on images of 8, */
+    {6, 1, 1, 128, 128, 3, 2, 2, 1}, {6, 2, 2, 64, 128, 3, 1, 1, 1}, {6, 2, 2, 256, 512, 1, 2, 2, 0}, /* 8, 12, 16 pixels */
+    {2, 27, 29, 8, 24, 1, 2, 2, 0}, {3, 9, 9, 16, 24, 1, 2, 2, 0}, /* half a block, a whole block apart: what follows is not read */
+    {5, 3, 3, 16, 17, 5, 2, 2, 2}, /* more padding than map */
+    {11, 38, 38, 3, 17, 1, 2, 2, 0}, {11, 40, 40, 7, 13, 1, 2, 2, 0}, /* strides and few channels */
+    {11, 38, 28, 8, 16, 1, 1, 2, 0}, {11, 8, 38, 9, 1, 1, 2, 2, 0},
+    {8, 16, 16, 3, 64, 3, 1, 1, 1}, {8, 14, 14, 64, 64, 3, 1, 1, 1}, {8, 14, 14, 64, 256, 1, 1, 1, 0}, /* batches */
+    {8, 14, 14, 256, 128, 1, 2, 2, 0}, {8, 4, 4, 128, 128, 3, 1, 1, 1}, {8, 2, 2, 256, 256, 3, 1, 1, 1},
+    {65, 1, 1, 512, 512, 3, 1, 1, 1}, {352, 1, 1, 1, 24576, 1, 1, 1, 0}, /* fewer channels would have more parts, or others */
+    {5, 94, 94, 2, 96, 1, 1, 1, 0}, /* y is stored past the caches */
 };
+// clang-format on
 
 static void check_listed(const dt_tile_backend *b)
 {
@@ -192,7 +249,7 @@ static void check_listed(const dt_tile_backend *b)
         c.stride[1] = q[7];
         c.bias = i % 2 == 0;
         c.out_type = q[4] == 10 ? DT_F32 : b->type;
-        check(b, c);
+        check(b, c, true);
     }
 }
 
@@ -219,7 +276,7 @@ static void check_random(const dt_tile_backend *b)
         c.iw = kernel + (int)(16 * u[6]);
         c.stride[1] = 1 + (u[5] > 0.3F);
         c.bias = trial % 2;
-        check(b, c);
+        check(b, c, true);
     }
 }
 
@@ -233,7 +290,6 @@ static bool is_current(const dt_tile_backend *b)
 static void test_naive(void **state)
 {
     const dt_tile_backend *b = *state;
-
     const bool all = is_current(b);
 
     dt_tile_use(b);
@@ -242,33 +298,6 @@ static void test_naive(void **state)
         check_listed(b);
         check_random(b);
     }
-    dt_tile_use(NULL);
-}
-
-/* The result of an image does not depend on how many others are in the batch. */
-static void test_batch(void **state)
-{
-    const dt_tile_backend *b = *state;
-    static const int shape[][5] = {/* size, ic, oc, kernel, stride */
-                                   {16, 3, 64, 3, 1},    {14, 64, 64, 3, 1},  {14, 64, 256, 1, 1},
-                                   {14, 256, 128, 1, 2}, {4, 128, 128, 3, 1}, {1, 512, 10, 1, 1},
-                                   {2, 256, 256, 3, 1}};
-    dt_tile_use(b);
-    for (size_t i = 0; i < DT_COUNT_OF(shape); i++)
-        for (int pass = DT_PASS_FORWARD; pass <= DT_PASS_DATA; pass++) {
-            const int *q = shape[i], pad = (q[3] - 1) / 2;
-            conv_problem p;
-            conv_run eight, one;
-            conv_open(&p, conv_square(8, q[0], q[1], q[2], q[3], q[4], pad, b->type));
-            describe(b, &p.c, pass);
-            conv_execute(&eight, &p, (dt_pass)pass, 8, 1);
-            conv_execute(&one, &p, (dt_pass)pass, 1, 1);
-            if (memcmp(eight.at[CONV_RESULT].data, one.at[CONV_RESULT].data, one.bytes) != 0)
-                fail_msg("%s: other bits in a batch of 8 than alone", now);
-            conv_unmap(eight.at, CONV_MADE);
-            conv_unmap(one.at, CONV_MADE);
-            conv_unmap(p.at, CONV_DRAWN);
-        }
     dt_tile_use(NULL);
 }
 
@@ -283,17 +312,14 @@ int main(void)
         &dt_tile_backend_fma,
 #endif
     };
-    struct CMUnitTest tests[2 * DT_COUNT_OF(backends)];
+    struct CMUnitTest tests[DT_COUNT_OF(backends)];
     size_t count = 0;
 
     if (!backends[0])
         test_bf16();
     for (size_t i = 0; i < DT_COUNT_OF(backends); i++)
-        if (backends[i] && backends[i]->isa <= dt_isa_current()) {
-            void *const backend = (void *)(uintptr_t)backends[i];
-            tests[count++] =
-                (struct CMUnitTest){backends[i]->name, test_naive, NULL, NULL, backend};
-            tests[count++] = (struct CMUnitTest){"batch", test_batch, NULL, NULL, backend};
-        }
+        if (backends[i] && backends[i]->isa <= dt_isa_current())
+            tests[count++] = (struct CMUnitTest){backends[i]->name, test_naive, NULL, NULL,
+                                                 (void *)(uintptr_t)backends[i]};
     return _cmocka_run_group_tests("backends", tests, count, NULL, NULL);
 }

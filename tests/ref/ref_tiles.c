@@ -90,18 +90,16 @@ static void test_sharing(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[TILE_BACKENDS + FLOAT_BACKENDS + 2];
-    int count = 0;
+    enum { ALL = TILE_BACKENDS + FLOAT_BACKENDS };
+    struct CMUnitTest tests[ALL + 2] = {{NULL}};
 
-    for (int i = 0; i < TILE_BACKENDS; i++)
-        tests[count++] = (struct CMUnitTest){tile_backends[i]->name, test_backend, NULL, NULL,
-                                             (void *)(uintptr_t)tile_backends[i]};
-    for (int i = 0; i < FLOAT_BACKENDS; i++)
-        tests[count++] = (struct CMUnitTest){float_backends[i]->name, test_backend, NULL, NULL,
-                                             (void *)(uintptr_t)float_backends[i]};
-    tests[count++] = (struct CMUnitTest){"sharing", test_sharing, NULL, NULL,
-                                         (void *)(uintptr_t)tile_backends[0]};
-    tests[count++] = (struct CMUnitTest){"float32 sharing", test_sharing, NULL, NULL,
-                                         (void *)(uintptr_t)float_backends[FLOAT_BACKENDS - 1]};
-    return _cmocka_run_group_tests("backends", tests, (size_t)count, NULL, NULL);
+    for (int i = 0; i < ALL; i++) {
+        const dt_tile_backend *b =
+            i < TILE_BACKENDS ? tile_backends[i] : float_backends[i - TILE_BACKENDS];
+        tests[i].name = b->name, tests[i].test_func = test_backend;
+        tests[i].initial_state = (void *)(uintptr_t)b;
+    }
+    tests[ALL] = tests[0], tests[ALL + 1] = tests[ALL - 1];
+    tests[ALL].test_func = tests[ALL + 1].test_func = test_sharing;
+    return _cmocka_run_group_tests("backends", tests, ALL + 2, NULL, NULL);
 }

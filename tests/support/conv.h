@@ -18,6 +18,8 @@ typedef struct conv_problem {
     dt_conv c;
     size_t size[CONV_DRAWN];    /* elements of the operands */
     conv_memory at[CONV_DRAWN]; /* from [-1, 1) */
+    const dt_channels *some;    /* whose first the operands begin with; NULL: all channels, */
+    size_t first;               /* and bytes before it in the result */
 } conv_problem;
 
 enum { CONV_RESULT, CONV_DBIAS, CONV_SCRATCH, CONV_PACKED, CONV_MADE };
@@ -108,7 +110,7 @@ static inline void conv_execute(conv_run *r, const conv_problem *p, dt_pass pass
     *r = (conv_run){.pass = pass,
                     .count = pass == DT_PASS_WEIGHTS ? p->size[CONV_MASTER] : image * (size_t)n};
     r->bytes = r->count * dt_dtype_bytes((const dt_dtype[]){c.out_type, c.type, DT_F32}[pass]);
-    assert_ok(dt_kernel_open(&t, &c, pass, &r->info));
+    assert_ok(dt_kernel_open(&t, &c, pass, p->some, &r->info));
     r->at[CONV_RESULT] = conv_room(r->bytes);
     r->at[CONV_DBIAS] = conv_room(p->size[CONV_BIAS] * sizeof(float));
     r->at[CONV_SCRATCH] = conv_room(r->info.scratch_bytes);
@@ -118,9 +120,9 @@ static inline void conv_execute(conv_run *r, const conv_problem *p, dt_pass pass
                        r->info.packed_bytes);
     const dt_conv_args a = {.x = p->at[CONV_X].data,
                             .dy = p->at[CONV_DY].data,
-                            .y = r->at[CONV_RESULT].data,
-                            .dx = r->at[CONV_RESULT].data,
-                            .dw = (float *)r->at[CONV_RESULT].data,
+                            .y = r->at[CONV_RESULT].data + p->first,
+                            .dx = r->at[CONV_RESULT].data + p->first,
+                            .dw = (float *)(r->at[CONV_RESULT].data + p->first),
                             .packed = r->at[CONV_PACKED].data,
                             .bias = (float *)p->at[CONV_BIAS].data,
                             .dbias = (float *)r->at[CONV_DBIAS].data,

@@ -50,18 +50,18 @@ static void test_limits(void **state)
 {
     dt_kernel_info info;
     dt_tiles *t;
+    const dt_pass pass = DT_PASS_FORWARD;
     dt_conv c = conv_square(511, 1024, 64, 64, 3, 1, 1, DT_F32);
 
     (void)state;
     c.oh = c.ow = 1024;
     c.threads = 1;
-    assert_ok(dt_kernel_open(&t, &c, DT_PASS_FORWARD, &info));
+    assert_ok(dt_kernel_open(&t, &c, pass, NULL, &info));
     dt_kernel_close(t);
     c.n = 512;
-    assert_fails(dt_kernel_open(&t, &c, DT_PASS_FORWARD, &info), DT_UNSUPPORTED, "512 images");
+    assert_fails(dt_kernel_open(&t, &c, pass, NULL, &info), DT_UNSUPPORTED, "512 images");
     c.n = (int64_t)1 << 40;
-    assert_fails(dt_kernel_open(&t, &c, DT_PASS_FORWARD, &info), DT_UNSUPPORTED,
-                 "1099511627776 images");
+    assert_fails(dt_kernel_open(&t, &c, pass, NULL, &info), DT_UNSUPPORTED, "1099511627776 images");
     assert_null(t);
 }
 

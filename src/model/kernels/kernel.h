@@ -4,7 +4,8 @@
 #define DT_KERNEL_H
 #include "../op.h"
 
-/* y[n][oh][ow][oc] = sum x[n][i][j][ic] w[kh][kw][ic][oc] (+ bias[oc]); NHWC. */
+/* y[n][oh][ow][oc] = sum x[n][i][j][ic] w[kh][kw][ic][oc] (+ bias[oc]); NHWC. A whole layer: its
+ * shape alone decides the order of each sum, and so the bits. */
 typedef struct dt_conv {
     int64_t n, ih, iw, ic, oh, ow, oc;
     int kernel[2], stride[2], pad[4]; /* pad: top, left, bottom, right */
@@ -14,6 +15,21 @@ typedef struct dt_conv {
     int threads;       /* results never depend on it */
 } dt_conv;
 
+/* The channels that a pass computes, of those that it writes: output channels of y, dw and dbias,
+ * input channels of dx. Any range will do that is not empty: no sum is cut, so each number has
+ * the bits that the whole layer gives it. 40 channels take as long as 64. */
+typedef struct dt_channels {
+    int64_t first, count;
+    int64_t pixel;   /* in memory: channels of a pixel of y and dy, or of dx, */
+    int64_t weights; /* and of master and dw on that side: the layer's, or these alone */
+} dt_channels;
+
+static inline dt_channels dt_channels_all(const dt_conv *c, dt_pass pass)
+{
+    const int64_t all = pass == DT_PASS_DATA ? c->ic : c->oc;
+    return (dt_channels){0, all, all, all};
+}
+
 typedef struct dt_kernel_info {
     size_t scratch_bytes;
     size_t packed_bytes; /* forward, data */
@@ -21,13 +37,14 @@ typedef struct dt_kernel_info {
     char layout[96];     /* identifies the packed bytes; see dt_model_add_pack */
 } dt_kernel_info;
 
-/* Operands of one run; which ones are read depends on the pass. */
+/* Operands of one run; which ones are read depends on the pass. Of a tensor that has the pass's
+ * dt_channels, the address of the first of them; what is summed over is whole: x, or dy for dx. */
 typedef struct dt_conv_args {
     const void *x, *dy; /* type */
     void *y, *dx;       /* out_type, type */
     const void *packed; /* forward, data */
     const float *bias;  /* [oc], forward */
-    float *dw;          /* [kh][kw][ic][oc], written; weights pass */
+    float *dw;          /* [kh][kw][ic][oc], written; weights pass; master is alike */
     float *dbias;       /* [oc], written; weights pass with bias */
     void *scratch;
 } dt_conv_args;
@@ -39,9 +56,9 @@ typedef struct dt_unit {
 } dt_unit;
 
 /* Best for the instruction set and the shape, by fixed rules, never by timing: a timed choice would
- * change results. DT_UNSUPPORTED: too large; DT_NOMEM. */
+ * change results. some: NULL for all channels. DT_UNSUPPORTED: too large; DT_NOMEM. */
 typedef struct dt_tiles dt_tiles;
-dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass,
+dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_channels *some,
                          dt_kernel_info *info) DT_MUST_CHECK;
 void dt_kernel_close(dt_tiles *t); /* NULL is allowed */
 void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a);

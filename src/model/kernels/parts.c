@@ -28,20 +28,19 @@ static int64_t bias_blocks(const dt_conv *c)
     return (rows + BIAS_ROWS - 1) / BIAS_ROWS;
 }
 
-size_t dt_bias_scratch_bytes(const dt_conv *c)
+size_t dt_bias_scratch_bytes(const dt_conv *c, const dt_channels *some)
 {
-    return dt_align((size_t)(DT_MAX_PARTS * bias_blocks(c) * c->oc) * sizeof(float), 64);
+    return dt_align((size_t)(DT_MAX_PARTS * bias_blocks(c) * some->count) * sizeof(float), 64);
 }
 
-/* to[width] = the sum of rows of dy, which starts at the tile's first channel. */
-static void bias_tile(const dt_conv *c, const void *dy, size_t at, int64_t rows, int64_t width,
-                      float *to)
+/* to[width] = the sum of rows of dy, `step` apart, the first of which starts at `at`. */
+static void bias_tile(dt_dtype type, const void *dy, size_t at, size_t step, int64_t rows,
+                      int64_t width, float *to)
 {
-    const size_t step = (size_t)c->oc;
     float tile[BIAS_TILE] = {0};
 
     for (int64_t r = 0; r < rows; r++, at += step) {
-        if (c->type == DT_BF16) {
+        if (type == DT_BF16) {
             const dt_bf16 *row = (const dt_bf16 *)dy + at;
             for (int64_t k = 0; k < width; k++)
                 tile[k] += dt_bf16_to_f32(row[k]);
@@ -55,27 +54,28 @@ static void bias_tile(const dt_conv *c, const void *dy, size_t at, int64_t rows,
 }
 
 /* The parts' sums of some channels, then their sum. */
-static void bias_channels(const dt_conv *c, const float *block, int64_t first, int64_t width,
-                          float *dbias)
+static void bias_channels(const dt_conv *c, const float *block, int64_t channels, int64_t first,
+                          int64_t width, float *dbias)
 {
     const int64_t rows = c->n * c->oh * c->ow, blocks = bias_blocks(c);
     double sum[DT_MAX_PARTS][BIAS_LANES] = {{0}};
 
-    for (int part = 0; part < DT_MAX_PARTS; part++, block += blocks * c->oc) {
+    for (int part = 0; part < DT_MAX_PARTS; part++, block += blocks * channels) {
         const int64_t have =
             dt_part_first(rows, DT_MAX_PARTS, part + 1) - dt_part_first(rows, DT_MAX_PARTS, part);
         for (int64_t b = 0; b * BIAS_ROWS < have; b++)
             for (int64_t k = 0; k < width; k++)
-                sum[part][k] += (double)block[b * c->oc + first + k];
+                sum[part][k] += (double)block[b * channels + first + k];
     }
     for (int64_t k = 0; k < width; k++)
         dbias[first + k] = (float)((sum[0][k] + sum[1][k]) + (sum[2][k] + sum[3][k]));
 }
 
-void dt_bias_gradient(const dt_conv *c, const void *dy, void *scratch, float *dbias)
+void dt_bias_gradient(const dt_conv *c, const dt_channels *some, const void *dy, void *scratch,
+                      float *dbias)
 {
-    const int64_t rows = c->n * c->oh * c->ow, blocks = bias_blocks(c);
-    float *block = scratch; /* [DT_MAX_PARTS][blocks][oc] */
+    const int64_t rows = c->n * c->oh * c->ow, blocks = bias_blocks(c), channels = some->count;
+    float *block = scratch; /* [DT_MAX_PARTS][blocks][channels] */
 
 #pragma omp parallel num_threads(c->threads)
     {
@@ -84,12 +84,13 @@ void dt_bias_gradient(const dt_conv *c, const void *dy, void *scratch, float *db
             const int part = (int)(b / blocks);
             const int64_t r = dt_part_first(rows, DT_MAX_PARTS, part) + b % blocks * BIAS_ROWS;
             const int64_t end = dt_part_first(rows, DT_MAX_PARTS, part + 1);
-            for (int64_t k = 0; k < c->oc && r < end; k += BIAS_TILE)
-                bias_tile(c, dy, (size_t)(r * c->oc + k), DT_MIN(end - r, BIAS_ROWS),
-                          DT_MIN(c->oc - k, BIAS_TILE), block + b * c->oc + k);
+            for (int64_t k = 0; k < channels && r < end; k += BIAS_TILE)
+                bias_tile(c->type, dy, (size_t)(r * some->pixel + k), (size_t)some->pixel,
+                          DT_MIN(end - r, BIAS_ROWS), DT_MIN(channels - k, BIAS_TILE),
+                          block + b * channels + k);
         }
 #pragma omp for schedule(static)
-        for (int64_t k = 0; k < c->oc; k += BIAS_LANES)
-            bias_channels(c, block, k, DT_MIN(c->oc - k, BIAS_LANES), dbias);
+        for (int64_t k = 0; k < channels; k += BIAS_LANES)
+            bias_channels(c, block, channels, k, DT_MIN(channels - k, BIAS_LANES), dbias);
     }
 }

@@ -20,7 +20,8 @@ static inline int64_t dt_part_first(int64_t n, int count, int i)
  * first part. */
 void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t n);
 
-/* dbias[oc] = the sum of dy[rows][oc]; scratch of dt_bias_scratch_bytes. */
-size_t dt_bias_scratch_bytes(const dt_conv *c);
-void dt_bias_gradient(const dt_conv *c, const void *dy, void *scratch, float *dbias);
+/* dbias = the sum over the rows of dy, of these channels; scratch of dt_bias_scratch_bytes. */
+size_t dt_bias_scratch_bytes(const dt_conv *c, const dt_channels *some);
+void dt_bias_gradient(const dt_conv *c, const dt_channels *some, const void *dy, void *scratch,
+                      float *dbias);
 #endif

@@ -107,8 +107,10 @@ void dt_kernel_close(dt_tiles *t)
     free(t);
 }
 
-dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, dt_kernel_info *info)
+dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_channels *some,
+                         dt_kernel_info *info)
 {
+    const dt_channels of = some ? *some : dt_channels_all(c, pass);
     dt_tiles *made = NULL;
     dt_status st;
 
@@ -117,18 +119,18 @@ dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, dt_kernel
     if (!kernel_fits(c))
         return kernel_refuse(c);
     DT_TRY(dt_calloc(&made, 1, sizeof *made, "a convolution"));
-    DT_GO(st, dt_tiles_plan(made, c, pass, dt_tile_current(c->type)), out);
+    DT_GO(st, dt_tiles_plan(made, c, pass, &of, dt_tile_current(c->type)), out);
     made->scratch = dt_align(made->scratch, 4096);
     info->scratch_bytes = made->scratch * (size_t)c->threads;
     if (pass == DT_PASS_WEIGHTS)
         info->scratch_bytes += dt_tiles_partial_bytes(made) + dt_align(made->team, 4096) +
-                               (c->bias ? dt_bias_scratch_bytes(c) : 0);
+                               (c->bias ? dt_bias_scratch_bytes(c, &of) : 0);
     else
         info->packed_bytes = dt_tiles_packed_bytes(made);
     info->backend = made->backend->name;
-    snprintf(info->layout, sizeof info->layout, "%s %dx%d of %dx%d blocks of 32",
+    snprintf(info->layout, sizeof info->layout, "%s %dx%d of %d blocks to channels %lld to %lld",
              pass == DT_PASS_DATA ? "data" : "forward", made->taps_y, made->taps_x, made->in.blocks,
-             made->out.blocks);
+             (long long)of.first, (long long)(of.first + of.count));
     *t = made;
 out:
     if (st != DT_OK)
@@ -187,7 +189,7 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
     for (int64_t r = 0; r < c->kernel[0] * c->kernel[1] * c->ic; r++)
         dt_tiles_weights_sum(t, r, a->scratch, a->dw);
     if (c->bias)
-        dt_bias_gradient(c, a->dy, scratch + t->scratch * (size_t)c->threads, a->dbias);
+        dt_bias_gradient(c, &t->some, a->dy, scratch + t->scratch * (size_t)c->threads, a->dbias);
 }
 
 int dt_kernel_units(const dt_tiles *t, dt_unit *unit, dt_unit *alone)

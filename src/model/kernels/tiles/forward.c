@@ -27,6 +27,7 @@ typedef struct forward_unit {
     const float *bias;
     char *out;
     dt_dtype type;
+    bool stream;
     int block0, block1;   /* output blocks */
     int x0, x1, in0, in1; /* columns of output and input */
     int p0, p1;           /* tile pixels of these columns, line by line from the first line on */
@@ -161,7 +162,8 @@ void dt_tiles_forward_cut(dt_tiles *t)
     t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / weights));
     t->group = GROUP;
     t->direct = t->flat && t->in.channels % DT_TILE == 0;
-    t->stream = forward_stored(t) >= STREAM_BYTES && t->out.channels % DT_TILE == 0;
+    t->stream = forward_stored(t) >= STREAM_BYTES && t->out.channels % DT_TILE == 0 &&
+                t->some.pixel % DT_TILE == 0;
     t->panel = panel;
     t->units = 1;
     forward_columns(t, columns);
@@ -236,7 +238,7 @@ static dt_tile_out forward_out(const forward_unit *u, int line, int x, int block
                          .folds = DT_MIN(t->folds, dt_tiles_up(t->out_lines - y, t->out_h)),
                          .channels = DT_MIN(DT_TILE, t->out.channels - first),
                          .type = u->type,
-                         .stream = t->stream,
+                         .stream = u->stream,
                          .bias = u->bias ? u->bias + first : NULL};
 }
 
@@ -303,6 +305,7 @@ void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *
                       .type = data ? t->conv.type : t->conv.out_type,
                       .sums = scratch};
 
+    u.stream = t->stream && (uintptr_t)u.out % 64 == 0;
     u.lines = (dt_bf16 *)(u.sums + t->group * DT_TILE_AREA);
     u.run = (dt_tile_run *)(void *)(u.lines + (size_t)t->ring * t->line);
     for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
@@ -317,6 +320,6 @@ void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *
                          DT_MIN(u.p1 - first, (stop - line) * width));
         }
     }
-    if (t->stream)
+    if (u.stream)
         t->backend->fence();
 }

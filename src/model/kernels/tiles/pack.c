@@ -245,16 +245,16 @@ size_t dt_tiles_packed_bytes(const dt_tiles *t)
 /* rows x columns floats of master, both at most 32, to a block. */
 static void pack_block(const dt_tiles *t, const float *from, int rows, int columns, dt_bf16 *to)
 {
-    const size_t oc = (size_t)t->conv.oc;
+    const size_t from_row = (size_t)dt_tiles_row(t);
     const bool data = t->pass == DT_PASS_DATA;
     const int most = DT_TILE / t->parts; /* of the reduction */
     float room[DT_TILE_AREA];
-    size_t row = oc;
+    size_t row = from_row;
 
     if (rows < (data ? DT_TILE : most) || columns < (data ? most : DT_TILE)) {
         memset(room, 0, sizeof room);
         for (int r = 0; r < rows; r++)
-            memcpy(room + r * DT_TILE, from + (size_t)r * oc, (size_t)columns * sizeof *room);
+            memcpy(room + r * DT_TILE, from + (size_t)r * from_row, (size_t)columns * sizeof *room);
         from = room;
         row = DT_TILE;
     }
@@ -265,8 +265,9 @@ static void pack_block(const dt_tiles *t, const float *from, int rows, int colum
 static int64_t pack_master(const dt_tiles *t, int ty, int tx)
 {
     const dt_conv *c = &t->conv;
+    const int64_t rows = t->pass == DT_PASS_DATA ? t->some.weights : c->ic;
 
-    return t->merged ? 0 : (t->tap_y[ty] * c->kernel[1] + t->tap_x[tx]) * c->ic;
+    return t->merged ? 0 : (t->tap_y[ty] * c->kernel[1] + t->tap_x[tx]) * rows;
 }
 
 void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed, size_t first,
@@ -281,7 +282,7 @@ void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed, size
         const int outs = DT_MIN(DT_TILE, t->out.channels - o);
         const int ins = DT_MIN(most, t->in.channels / t->parts - k);
         const int64_t row = pack_master(t, tap / t->taps_x, tap % t->taps_x) + (data ? o : k);
-        pack_block(t, master + row * t->conv.oc + (data ? k : o), data ? outs : ins,
+        pack_block(t, master + row * dt_tiles_row(t) + (data ? k : o), data ? outs : ins,
                    data ? ins : outs, packed + (size_t)i * DT_TILE_AREA);
     }
 }

@@ -56,16 +56,16 @@ static void side_data(const side *s, dt_tile_span *span, int *tap)
 
 /* ---- The problem in tile pixels ------------------------------------------------------------- */
 
-static dt_tile_view plan_view(int64_t h, int64_t w, int64_t channels, int parts)
+static dt_tile_view plan_view(int64_t h, int64_t w, const dt_channels *c, int parts)
 {
-    const int64_t elements = channels * parts;
+    const int64_t elements = c->pixel * parts;
 
     return (dt_tile_view){.row = (size_t)(h * w * elements),
                           .pixel = (size_t)elements,
                           .line = (size_t)(w * elements),
                           .group = (size_t)(DT_TILE * h * w * elements),
-                          .channels = (int)channels,
-                          .blocks = dt_tiles_up(channels, DT_TILE)};
+                          .channels = (int)c->count,
+                          .blocks = dt_tiles_up(c->count, DT_TILE)};
 }
 
 /* Channels that are reduced are counted like elements. */
@@ -105,7 +105,7 @@ static void plan_problem(dt_tiles *t, side *h, side *w)
     }
     if (t->flat) {
         const int pixels = dt_tiles_up(t->rows, DT_TILE);
-        const int most = 8192 / DT_MAX(t->in.blocks, t->out.blocks); /* of wide linear layers */
+        const int most = 8192 / DT_MAX(t->in.blocks, t->all_blocks); /* of wide linear layers */
         const int line = DT_MIN(pixels, most < 1 ? 1 : most < 16 ? most : 16);
         *h = (side){1, 1, 1, 1, 0, false, 0};
         *w = (side){line, line, 1, 1, 0, false, 0};
@@ -162,18 +162,22 @@ static dt_status plan_tables(dt_tiles *t, const side *h, const side *w)
     return DT_OK;
 }
 
-dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_tile_backend *backend)
+dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_channels *some,
+                        const dt_tile_backend *backend)
 {
     side h = {(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0], false, 0};
     side w = {(int)c->iw, (int)c->ow, c->kernel[1], c->stride[1], c->pad[1], false, 0};
     const int64_t window = c->kernel[0] * c->kernel[1] * c->ic;
     const int parts = c->type == DT_F32 ? 2 : 1, stored = pass == DT_PASS_WEIGHTS ? parts : 1;
     const bool data = pass == DT_PASS_DATA;
-    const dt_tile_view x = plan_view(c->ih, c->iw, c->ic, data ? stored : parts);
-    const dt_tile_view y = plan_view(c->oh, c->ow, c->oc, data ? parts : stored);
+    const dt_channels in = dt_channels_all(c, data ? DT_PASS_FORWARD : DT_PASS_DATA);
+    const dt_tile_view x = plan_view(c->ih, c->iw, data ? some : &in, data ? stored : parts);
+    const dt_tile_view y = plan_view(c->oh, c->ow, data ? &in : some, data ? parts : stored);
 
     *t = (dt_tiles){.conv = *c,
                     .pass = pass,
+                    .some = *some,
+                    .all_blocks = dt_tiles_up(dt_channels_all(c, pass).count, DT_TILE),
                     .backend = backend,
                     .parts = parts,
                     .area = DT_TILE_AREA * (size_t)stored,

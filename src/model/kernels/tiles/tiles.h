@@ -38,6 +38,8 @@ typedef struct dt_tile_view {
 typedef struct dt_tiles {
     dt_conv conv;
     dt_pass pass;
+    dt_channels some; /* of the output */
+    int all_blocks;   /* of 32 output channels in the whole layer: bits follow from these alone */
     const dt_tile_backend *backend;
     int parts;   /* bf16 that one number of an operand takes: 1, or 2 if it is a float32 */
     size_t area; /* bf16 of a packed block: 32 x 32, twice that in float32's weight gradient */
@@ -79,7 +81,7 @@ typedef struct dt_tiles {
 } dt_tiles;
 
 /* DT_NOMEM. */
-dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass,
+dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_channels *some,
                         const dt_tile_backend *backend) DT_MUST_CHECK;
 void dt_tiles_release(dt_tiles *t);
 
@@ -102,6 +104,11 @@ double dt_tiles_longest(const dt_tiles *t);
 static inline int dt_tiles_steps(const dt_tiles *t)
 {
     return t->taps_y * t->taps_x * t->in.blocks;
+}
+/* Elements of master and dw to the next input channel. */
+static inline int64_t dt_tiles_row(const dt_tiles *t)
+{
+    return t->pass == DT_PASS_DATA ? t->conv.oc : t->some.weights;
 }
 static inline size_t dt_tile_at(const dt_tile_view *v, int group, int y, int x)
 {

@@ -187,7 +187,9 @@ static void weights_team(dt_tiles *t)
 
 void dt_tiles_weights_cut(dt_tiles *t)
 {
-    const size_t bytes = weights_part(t) * sizeof(float);
+    /* Parts, band and columns follow from the whole dw: they decide the order of the sums. */
+    const size_t bytes =
+        weights_part(t) / (size_t)t->out.blocks * (size_t)t->all_blocks * sizeof(float);
     const int lines = t->groups * t->out_h;
     const int parts = bytes <= PART4_BYTES ? 4 : bytes <= PART2_BYTES ? 2 : 1;
 
@@ -449,9 +451,8 @@ static void weights_ahead(const dt_tiles *t, const float *part)
 
 void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, float *dw)
 {
-    const dt_conv *c = &t->conv;
     const int64_t channels = t->in.channels, tap = row / channels, i = row % channels;
-    float *to = dw + row * c->oc, sum[DT_TILE];
+    float *to = dw + row * dt_tiles_row(t), sum[DT_TILE];
 
     for (int b = 0; b < t->out.blocks; b++, to += DT_TILE) {
         const int64_t at = (b * t->taps_y * t->taps_x + tap) * t->in.blocks + i / DT_TILE;
