@@ -235,7 +235,7 @@ static const int listed[][9] = {
     {8, 16, 16, 3, 64, 3, 1, 1, 1}, {8, 14, 14, 64, 64, 3, 1, 1, 1}, {8, 14, 14, 64, 256, 1, 1, 1, 0}, /* batches */
     {8, 14, 14, 256, 128, 1, 2, 2, 0}, {8, 4, 4, 128, 128, 3, 1, 1, 1}, {8, 2, 2, 256, 256, 3, 1, 1, 1},
     {65, 1, 1, 512, 512, 3, 1, 1, 1}, {352, 1, 1, 1, 24576, 1, 1, 1, 0}, /* fewer channels would have more parts, or others */
-    {5, 94, 94, 2, 96, 1, 1, 1, 0}, /* y is stored past the caches */
+    {5, 164, 164, 2, 64, 1, 1, 1, 0}, /* y, and 32 channels of it, are stored past the caches */
 };
 // clang-format on
 
