@@ -170,6 +170,7 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_ch
     const int64_t window = c->kernel[0] * c->kernel[1] * c->ic;
     const int parts = c->type == DT_F32 ? 2 : 1, stored = pass == DT_PASS_WEIGHTS ? parts : 1;
     const bool data = pass == DT_PASS_DATA;
+    /* What is summed over is whole: the channels that the opposite pass writes. */
     const dt_channels in = dt_channels_all(c, data ? DT_PASS_FORWARD : DT_PASS_DATA);
     const dt_tile_view x = plan_view(c->ih, c->iw, data ? some : &in, data ? stored : parts);
     const dt_tile_view y = plan_view(c->oh, c->ow, data ? &in : some, data ? parts : stored);

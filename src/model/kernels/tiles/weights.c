@@ -52,9 +52,14 @@ typedef struct weights_unit {
 
 /* ---- How it is cut --------------------------------------------------------------------------- */
 
-static size_t weights_part(const dt_tiles *t) /* floats */
+static size_t weights_sums(const dt_tiles *t, int blocks) /* floats, of output blocks */
 {
-    return (size_t)t->out.blocks * (size_t)dt_tiles_steps(t) * DT_TILE_AREA;
+    return (size_t)blocks * (size_t)dt_tiles_steps(t) * DT_TILE_AREA;
+}
+
+static size_t weights_part(const dt_tiles *t)
+{
+    return weights_sums(t, t->out.blocks);
 }
 
 /* The piece of a unit, from place `at` on, in one part and panel; returns the place after it. */
@@ -188,8 +193,7 @@ static void weights_team(dt_tiles *t)
 void dt_tiles_weights_cut(dt_tiles *t)
 {
     /* Parts, band and columns follow from the whole dw: they decide the order of the sums. */
-    const size_t bytes =
-        weights_part(t) / (size_t)t->out.blocks * (size_t)t->all_blocks * sizeof(float);
+    const size_t bytes = weights_sums(t, t->all_blocks) * sizeof(float);
     const int lines = t->groups * t->out_h;
     const int parts = bytes <= PART4_BYTES ? 4 : bytes <= PART2_BYTES ? 2 : 1;
 
