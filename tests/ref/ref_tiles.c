@@ -91,15 +91,15 @@ static void test_sharing(void **state)
 int main(void)
 {
     enum { ALL = TILE_BACKENDS + FLOAT_BACKENDS };
-    struct CMUnitTest tests[ALL + 2] = {{NULL}};
+    struct CMUnitTest tests[ALL + 2];
 
     for (int i = 0; i < ALL; i++) {
         const dt_tile_backend *b =
             i < TILE_BACKENDS ? tile_backends[i] : float_backends[i - TILE_BACKENDS];
-        tests[i].name = b->name, tests[i].test_func = test_backend;
-        tests[i].initial_state = (void *)(uintptr_t)b;
+        tests[i] = (struct CMUnitTest){b->name, test_backend, NULL, NULL, (void *)(uintptr_t)b};
     }
-    tests[ALL] = tests[0], tests[ALL + 1] = tests[ALL - 1];
-    tests[ALL].test_func = tests[ALL + 1].test_func = test_sharing;
+    void *const bf16 = tests[0].initial_state, *const fp32 = tests[ALL - 1].initial_state;
+    tests[ALL] = (struct CMUnitTest){"sharing", test_sharing, NULL, NULL, bf16};
+    tests[ALL + 1] = (struct CMUnitTest){"float32 sharing", test_sharing, NULL, NULL, fp32};
     return _cmocka_run_group_tests("backends", tests, ALL + 2, NULL, NULL);
 }
