@@ -33,7 +33,6 @@ static inline fixture *model_files_make(const dt_net_spec *spec)
     fixture *f = calloc(1, sizeof *f);
 
     assert_non_null(f);
-    dt_fail_clear(); /* of a test that has failed */
     folder_make(f->dir);
     snprintf(f->file, sizeof f->file, "%s/model.safetensors", f->dir);
     snprintf(f->other, sizeof f->other, "%s/other.safetensors", f->dir);

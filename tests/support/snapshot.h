@@ -34,7 +34,6 @@ static inline int snapshot_make(void **state)
     fixture *f = calloc(1, sizeof *f);
 
     assert_non_null(f);
-    dt_fail_clear(); /* of a test that has failed */
     folder_make(f->run);
     snprintf(f->checkpoints, sizeof f->checkpoints, "%s/checkpoints", f->run);
     f->d = (dt_rundir){.folder = open(f->run, O_RDONLY | O_DIRECTORY), .lock = -1};

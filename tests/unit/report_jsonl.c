@@ -22,7 +22,6 @@ static int make(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    dt_fail_clear(); /* of a test that has failed */
     folder_make(f->folder);
     snprintf(f->path, sizeof f->path, "%s/metrics.jsonl", f->folder);
     f->setup.folder = open(f->folder, O_RDONLY | O_DIRECTORY);

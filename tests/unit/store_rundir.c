@@ -18,7 +18,6 @@ static int make(void **state)
     fixture *f = calloc(1, sizeof *f);
 
     assert_non_null(f);
-    dt_fail_clear(); /* of a test that has failed */
     folder_make(f->here);
     assert_non_null(getcwd(f->home, sizeof f->home));
     assert_int_equal(chdir(f->here), 0);
