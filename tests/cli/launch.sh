@@ -10,11 +10,7 @@ unset "${!OMPI_MCA_oob_tcp_keepalive_@}" # what scripts/setup.sh says already is
 # shows TEXT... -- ARGS...: the line that would be started has each TEXT
 shows() {
     local texts=()
-    while [ "$1" != -- ]; do
-        texts+=("$1")
-        shift
-    done
-    shift
+    take_words texts "$@" && shift "$taken"
     launch 1 launch --dry-run "$@"
     must test "$code" = 0
     for text in "${texts[@]}"; do

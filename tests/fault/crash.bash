@@ -2,6 +2,7 @@
 # a program does while it saves, cut the power everywhere, and see what it loads.
 # Needs DTRAIN_BUILD_DIR; the states live in memory where the machine has /dev/shm.
 set -u
+. "${BASH_SOURCE[0]%/*}/../support/runs.bash" || exit 1
 : "${DTRAIN_BUILD_DIR:?the build folder}"
 fault=$DTRAIN_BUILD_DIR
 [ -e "$fault/fault_trace" ] || { # a build with sanitizers has none
@@ -57,11 +58,7 @@ replay() {
     local run=$1 options=()
     shift
     [ ! -e "$tmp/$run/known" ] || options+=(--known "$tmp/$run/known")
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    shift
+    take_words options "$@" && shift "$taken"
     rm -rf "$tmp/$run/work"
     mkdir "$tmp/$run/work"
     python3 "${BASH_SOURCE[0]%/*}/replay.py" --before "$tmp/$run/before" --after "$tmp/$run/folder" \
@@ -106,11 +103,7 @@ is_caught() {
 each_sync_is_needed() {
     local name=$1 prepared=$2 count=$3 options=() n missed=0
     shift 3
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    shift
+    take_words options "$@" && shift "$taken"
     prepare drop "$prepared" "$@"
     record drop $((prepared + 1)) "$count" "$@" || return
     replay drop --limit 1 -- "$@" --load
@@ -136,11 +129,7 @@ each_sync_is_needed() {
 second_cut() {
     local name=$1 run=$2 every=$3 options=() folder word step hash
     shift 3
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    shift
+    take_words options "$@" && shift "$taken"
     mkdir "$tmp/samples"
     replay "$run" "${options[@]}" --sample "$every" "$tmp/samples" -- "$@" --load
     samples=0

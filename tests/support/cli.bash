@@ -110,11 +110,7 @@ judge() {
 refuses() {
     local want=$1 texts=() turns np
     shift
-    while [ "$1" != -- ]; do
-        texts+=("$1")
-        shift
-    done
-    shift
+    take_words texts "$@" && shift "$taken"
     # mpirun sleeps this long, once or twice, when a rank has ended with a code: by default 1 s
     # (Open MPI 5: always a quarter of a second)
     local -x OMPI_MCA_odls_base_sigkill_timeout=0

@@ -1,6 +1,16 @@
 # runs.bash - what tests and proofs do with runs: start one in the background, wait for what it says,
 # hold it, signal it, wait for its end, ask how it ended. cli.bash and hosts.bash have it, too.
 
+# take_words ARRAY WORD... -- ...: adds the words before "--" to ARRAY; $taken: how many to shift, "--" too
+take_words() {
+    local -n to=$1
+    shift
+    for ((taken = 1; ; taken++)); do
+        [ "${!taken}" != -- ] || return 0
+        to+=("${!taken}")
+    done
+}
+
 # hashes FOLDER: of the weights and the state at the end of the run; nothing of one that has not ended
 hashes() {
     tail -n 1 "$1/metrics.jsonl" | sed -nE 's/.*"weights_hash":"([0-9a-f]{32})","state_hash":"([0-9a-f]{32})".*/\1 \2/p'
