@@ -466,16 +466,31 @@ const char *dt_isa_origin(void);
 enum { DT_HOST_CHARS = 64 };
 void dt_host_name(char host[DT_HOST_CHARS]);
 
-/* Cores this process may run on (affinity mask and cgroup quota), cores of the machine,
- * and a one-line description of the CPU; from hwloc and /proc. */
+/* Cores this process may run on (affinity mask and cgroup quota), those of the machine, a one-line
+ * description of the CPU, and whether the kernel gives pages of 2 MiB: always, madvise (where
+ * asked, as slabs do), never, unknown; from hwloc, /proc and /sys. */
 typedef struct dt_machine {
-    int cores_allowed, cores;
-    char cpu[128], host[DT_HOST_CHARS];
+    int cores_allowed, cores, packages, numa_nodes;
+    char cpu[128], host[DT_HOST_CHARS], huge_pages[16];
     uint64_t l2_bytes, l3_bytes, memory_bytes;
 } dt_machine;
 void dt_machine_describe(dt_machine *m);
 
 /* The CPUs that this process may use, as it was started; empty where unknown. */
 void dt_machine_cpus(cpu_set_t *set);
+
+/* The part of a machine that a rank's threads keep to. Results never depend on it. */
+typedef struct dt_home {
+    const char *kind; /* "NUMA node" or "package"; NULL: they run where the system puts them */
+    cpu_set_t cpus;
+    char text[64]; /* "NUMA node 1", or "no: " and the reason */
+} dt_home;
+/* Of rank `rank` of this machine's `ranks`, of so many threads each: an equal share of its NUMA
+ * nodes, or else packages, that has a CPU for each thread. None where a launcher, a batch system,
+ * a quota or the user (OMP_PROC_BIND) has decided. */
+void dt_home_find(dt_home *h, int rank, int ranks, int threads);
+/* Binds the calling thread and libgomp's to it, or back to all CPUs where it is none. Call it
+ * before memory is taken; threads that are made later follow. *h is none where refused. */
+void dt_home_enter(dt_home *h, int threads);
 
 #endif

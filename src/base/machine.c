@@ -1,31 +1,18 @@
-/* machine.c - cores, caches and names of this machine, from hwloc, and the part of it
- * that this process may use. */
-#include "base.h"
+/* machine.c - cores, caches, memory and names of this machine, from hwloc and the kernel. */
 #include "cgroup.h"
-#include <hwloc.h>
-#include <omp.h>
+#include "topology.h"
 #include <stdio.h>
 #include <unistd.h>
 
-/* libgomp binds the first thread to one place before main (OMP_PROC_BIND): then its mask is not
- * the process's, and the places are. */
-void dt_machine_cpus(cpu_set_t *set)
+bool dt_topology_load(hwloc_topology_t *t)
 {
-    int cpu[CPU_SETSIZE];
-    const int places = omp_get_num_places();
-
-    CPU_ZERO(set);
-    for (int place = 0; place < places; place++) {
-        const int count = omp_get_place_num_procs(place);
-        if (count > CPU_SETSIZE)
-            continue;
-        omp_get_place_proc_ids(place, cpu);
-        for (int k = 0; k < count; k++)
-            if (cpu[k] >= 0 && cpu[k] < CPU_SETSIZE)
-                CPU_SET((size_t)cpu[k], set);
-    }
-    if (places < 1 && sched_getaffinity(0, sizeof *set, set) != 0)
-        CPU_ZERO(set); /* more CPUs than a set holds */
+    if (hwloc_topology_init(t) != 0)
+        return false;
+    if (hwloc_topology_set_flags(*t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 &&
+        hwloc_topology_load(*t) == 0)
+        return true;
+    hwloc_topology_destroy(*t);
+    return false;
 }
 
 static uint64_t machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
@@ -40,6 +27,8 @@ static void machine_topology(dt_machine *m, hwloc_topology_t topology)
     const int cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
     if (cores > 0)
         m->cores = cores;
+    m->packages = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), 1);
+    m->numa_nodes = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), 1);
     m->l2_bytes = machine_cache(topology, HWLOC_OBJ_L2CACHE);
     m->l3_bytes = machine_cache(topology, HWLOC_OBJ_L3CACHE);
 
@@ -52,6 +41,19 @@ static void machine_topology(dt_machine *m, hwloc_topology_t topology)
         snprintf(m->cpu, sizeof m->cpu, "%s", name);
 }
 
+/* The word in brackets of "always [madvise] never". */
+static void machine_huge_pages(dt_machine *m)
+{
+    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+
+    if (!f)
+        return;
+    char text[64] = "";
+    if (fgets(text, sizeof text, f) && strchr(text, '['))
+        (void)sscanf(strchr(text, '['), "[%15[a-z]", m->huge_pages);
+    fclose(f);
+}
+
 void dt_host_name(char host[DT_HOST_CHARS])
 {
     if (gethostname(host, DT_HOST_CHARS) != 0)
@@ -61,18 +63,20 @@ void dt_host_name(char host[DT_HOST_CHARS])
 
 void dt_machine_describe(dt_machine *m)
 {
-    *m = (dt_machine){.cpu = "unknown CPU", .cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    *m = (dt_machine){.cpu = "unknown CPU",
+                      .cores = (int)sysconf(_SC_NPROCESSORS_ONLN),
+                      .packages = 1,
+                      .numa_nodes = 1,
+                      .huge_pages = "unknown"};
     dt_host_name(m->host);
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     if (pages > 0 && page_bytes > 0)
         m->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
 
     hwloc_topology_t topology;
-    if (hwloc_topology_init(&topology) == 0) {
-        /* The machine's cores, not only those that the affinity or a cpuset leaves. */
-        if (hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 &&
-            hwloc_topology_load(topology) == 0)
-            machine_topology(m, topology);
+    machine_huge_pages(m);
+    if (dt_topology_load(&topology)) {
+        machine_topology(m, topology);
         hwloc_topology_destroy(topology);
     }
     cpu_set_t mine;

@@ -93,6 +93,12 @@ int dt_comm_node_cpus(const dt_comm *c)
     return DT_MAX(c->machine_cpus / c->split, 1);
 }
 
+void dt_comm_machine(const dt_comm *c, int *rank, int *ranks)
+{
+    *rank = c->machine_rank;
+    *ranks = c->machine_ranks;
+}
+
 int dt_comm_nodes(const dt_comm *c)
 {
     return c->nodes;

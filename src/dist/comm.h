@@ -14,9 +14,10 @@ struct dt_comm {
     bool started; /* MPI was started, so it must be finished */
     bool crowded; /* the machine has more ranks than cores: waiting must not spin */
     int rank, world, node_rank, node_ranks, nodes;
-    int node;           /* index of this rank's */
-    int *node_start;    /* [nodes + 1] first rank of each node; owned; NULL without MPI */
-    int split;          /* how many nodes this machine counts as */
+    int node;        /* index of this rank's */
+    int *node_start; /* [nodes + 1] first rank of each node; owned; NULL without MPI */
+    int split;       /* how many nodes this machine counts as */
+    int machine_rank, machine_ranks; /* see dt_comm_machine */
     int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
     double waited_s;    /* see dt_comm_waited */
     dt_comm_kept *kept; /* records of collectives, NULL if none are kept; owned */

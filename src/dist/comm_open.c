@@ -5,11 +5,10 @@
 #include <stdlib.h>
 
 /* mpirun may bind each rank to CPUs of its own, or leave all of them to all. */
-static dt_status comm_machine_cpus(dt_comm *c)
+static dt_status comm_machine(dt_comm *c)
 {
     cpu_set_t mine, all;
     dt_machine machine;
-    int ranks = 1;
 
     dt_machine_cpus(&mine);
     if (CPU_COUNT(&mine) == 0)
@@ -17,12 +16,13 @@ static dt_status comm_machine_cpus(dt_comm *c)
     all = mine;
     if (c->machine != MPI_COMM_NULL) {
         DT_MPI(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, c->machine));
-        DT_MPI(MPI_Comm_size(c->machine, &ranks));
+        DT_MPI(MPI_Comm_rank(c->machine, &c->machine_rank));
+        DT_MPI(MPI_Comm_size(c->machine, &c->machine_ranks));
     }
     dt_machine_describe(&machine);
     const bool quota = machine.cores_allowed < CPU_COUNT(&mine);
     c->machine_cpus = quota ? machine.cores_allowed : CPU_COUNT(&all);
-    c->crowded = ranks > c->machine_cpus;
+    c->crowded = c->machine_ranks > c->machine_cpus;
     return DT_OK;
 }
 
@@ -136,6 +136,7 @@ static dt_status comm_create(dt_comm **c)
                     .team = MPI_COMM_NULL,
                     .world = 1,
                     .node_ranks = 1,
+                    .machine_ranks = 1,
                     .nodes = 1,
                     .split = 1};
     return DT_OK;
@@ -147,7 +148,7 @@ dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
     DT_TRY(comm_create(c));
     if (dt_comm_launched())
         DT_TRY(comm_start(*c, argc, argv));
-    DT_TRY(comm_machine_cpus(*c));
+    DT_TRY(comm_machine(*c));
     dt_log_init((*c)->rank, (*c)->world);
     return DT_OK;
 }
@@ -168,7 +169,7 @@ static dt_status comm_take_first(dt_comm *made, const dt_comm *c, int ranks)
     made->rank = c->rank;
     made->world = ranks;
     DT_TRY(comm_form_nodes(made, DT_MIN(c->split, here)));
-    return comm_machine_cpus(made);
+    return comm_machine(made);
 }
 
 dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks)

@@ -32,6 +32,8 @@ int dt_comm_node_ranks(const dt_comm *c); /* ranks on this node. Local */
 /* CPUs that this node's ranks together may use, by their affinity masks and their container's
  * quota. Local. */
 int dt_comm_node_cpus(const dt_comm *c);
+/* This rank among the ranks of its machine, as however many nodes they are treated. Local. */
+void dt_comm_machine(const dt_comm *c, int *rank, int *ranks);
 int dt_comm_nodes(const dt_comm *c); /* Local */
 /* Treat the ranks of each node as `nodes` nodes (same) of neighbouring ranks, to test several nodes
  * on one machine. Call it before anything is made on c. DT_CONFIG: a node has fewer ranks.

@@ -51,6 +51,7 @@ typedef struct dt_run {
     dt_options o;  /* resolved: nothing is auto any more */
     dt_dtype precision;
     int threads, first_shard, end_shard; /* this rank's */
+    dt_home home;                        /* where its threads run */
     int64_t global_batch;
     int bn_group; /* shards that share batch-norm statistics; 0: each has its own */
     char bn[24];  /* --bn node, resolved; r->o.bn points here */

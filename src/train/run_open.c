@@ -23,6 +23,16 @@ static int threads_of(const dt_comm *c, const dt_options *o)
     return (int)o->threads;
 }
 
+/* Before any memory is taken, so that it lies near the threads. */
+static void open_home(dt_run *r)
+{
+    int rank, ranks;
+
+    dt_comm_machine(r->comm, &rank, &ranks);
+    dt_home_find(&r->home, rank, ranks, r->threads);
+    dt_home_enter(&r->home, r->threads);
+}
+
 static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose)
 {
     r->o = *o;
@@ -37,6 +47,7 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
     r->global_batch = r->o.global_batch;
     r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
     r->threads = threads_of(r->comm, o);
+    open_home(r);
     DT_TRY(dt_precision_choose(r->o.precision, &r->precision));
     r->o.precision = dt_dtype_name(r->precision); /* a resumed run keeps it, on any CPU */
     return DT_OK;

@@ -1,0 +1,153 @@
+/* home.c - the CPUs that this process may use, and those that a rank's threads keep to.
+ *
+ * Memory lies on the NUMA node whose CPU first writes to it, and is slow from others. So where a
+ * machine's NUMA nodes, or else its packages, can be dealt to its ranks in equal numbers, each
+ * rank keeps to its own. No rank gets fewer CPUs by it, and a launcher's choice stands. */
+#include "cgroup.h"
+#include "topology.h"
+#include <hwloc/glibc-sched.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_PARTS = 64 };
+
+typedef struct part {
+    cpu_set_t cpus;
+    unsigned number; /* the system's */
+} part;
+
+static cpu_set_t all; /* before dt_home_enter; empty: it has changed nothing */
+
+/* libgomp binds the first thread to one place before main (OMP_PROC_BIND): then its mask is not
+ * the process's, and the places are. */
+void dt_machine_cpus(cpu_set_t *set)
+{
+    int cpu[CPU_SETSIZE];
+    const int places = omp_get_num_places();
+
+    *set = all;
+    if (CPU_COUNT(&all) > 0)
+        return;
+    for (int place = 0; place < places; place++) {
+        const int count = omp_get_place_num_procs(place);
+        if (count > CPU_SETSIZE)
+            continue;
+        omp_get_place_proc_ids(place, cpu);
+        for (int k = 0; k < count; k++)
+            if (cpu[k] >= 0 && cpu[k] < CPU_SETSIZE)
+                CPU_SET((size_t)cpu[k], set);
+    }
+    if (places < 1 && sched_getaffinity(0, sizeof *set, set) != 0)
+        CPU_ZERO(set); /* more CPUs than a set holds */
+}
+
+static cpu_set_t allowed_of(hwloc_topology_t t, hwloc_const_cpuset_t cpus)
+{
+    cpu_set_t set, allowed;
+
+    hwloc_cpuset_to_glibc_sched_affinity(t, cpus, &set, sizeof set);
+    hwloc_cpuset_to_glibc_sched_affinity(t, hwloc_topology_get_allowed_cpuset(t), &allowed,
+                                         sizeof allowed);
+    CPU_AND(&set, &set, &allowed);
+    return set;
+}
+
+/* Neighbours follow each other. Nodes of memory alone have no CPUs, or those of another node. */
+static int parts_of(hwloc_topology_t t, hwloc_obj_type_t type, part out[MOST_PARTS])
+{
+    cpu_set_t seen, both;
+    int n = 0;
+
+    CPU_ZERO(&seen);
+    for (hwloc_obj_t o = NULL; n < MOST_PARTS && (o = hwloc_get_next_obj_by_type(t, type, o));) {
+        out[n] = (part){allowed_of(t, o->cpuset), o->os_index};
+        CPU_AND(&both, &seen, &out[n].cpus);
+        CPU_OR(&seen, &seen, &out[n].cpus);
+        n += CPU_COUNT(&out[n].cpus) > 0 && CPU_COUNT(&both) == 0;
+    }
+    return n;
+}
+
+/* All ranks by parts of this kind, or none. */
+static bool home_deal(dt_home *h, const char *kind, const part *p, int parts, const dt_seat *s)
+{
+    const int each = parts / s->ranks, first = each * s->rank;
+
+    if (parts == 0 || parts % s->ranks != 0)
+        return false;
+    for (int r = 0; r < s->ranks; r++) {
+        cpu_set_t share = p[each * r].cpus;
+        for (int i = 1; i < each; i++)
+            CPU_OR(&share, &share, &p[each * r + i].cpus);
+        if (CPU_COUNT(&share) < s->threads)
+            return false;
+        if (r == s->rank)
+            h->cpus = share;
+    }
+    h->kind = kind;
+    if (each == 1)
+        snprintf(h->text, sizeof h->text, "%s %u", kind, p[first].number);
+    else
+        snprintf(h->text, sizeof h->text, "%ss %u to %u", kind, p[first].number,
+                 p[first + each - 1].number);
+    return true;
+}
+
+void dt_home_on(dt_home *h, hwloc_topology_t t, const dt_seat *s)
+{
+    static const struct {
+        hwloc_obj_type_t type;
+        const char *name;
+    } kinds[] = {{HWLOC_OBJ_NUMANODE, "NUMA node"}, {HWLOC_OBJ_PACKAGE, "package"}};
+    const cpu_set_t allowed = allowed_of(t, hwloc_topology_get_topology_cpuset(t));
+    const char *reason = NULL;
+    part parts[MOST_PARTS];
+
+    *h = (dt_home){.kind = NULL};
+    if (s->ranks < 2)
+        reason = "no: one rank has the machine";
+    else if (s->bound)
+        reason = "no: OMP_PROC_BIND or OMP_PLACES is set";
+    else if (!CPU_EQUAL(&s->cpus, &allowed))
+        reason = "no: the launcher has bound it";
+    else if (s->quota > 0 && s->quota < CPU_COUNT(&allowed))
+        reason = "no: its quota is less than the machine";
+    for (size_t k = 0; k < DT_COUNT_OF(kinds) && !reason; k++)
+        if (home_deal(h, kinds[k].name, parts, parts_of(t, kinds[k].type, parts), s))
+            return;
+    snprintf(h->text, sizeof h->text, "%s",
+             reason ? reason : "no: ranks share packages, or have more threads than one");
+}
+
+void dt_home_find(dt_home *h, int rank, int ranks, int threads)
+{
+    dt_seat s = {.rank = rank, .ranks = ranks, .threads = threads};
+    hwloc_topology_t t;
+
+    *h = (dt_home){.text = "no: hwloc finds no machine"};
+    s.bound = omp_get_num_places() > 0 || getenv("OMP_PROC_BIND");
+    s.quota = dt_cgroup_limits("").cpus;
+    dt_machine_cpus(&s.cpus);
+    if (!dt_topology_load(&t))
+        return;
+    dt_home_on(h, t, &s);
+    hwloc_topology_destroy(t);
+}
+
+void dt_home_enter(dt_home *h, int threads)
+{
+    const cpu_set_t to = h->kind ? h->cpus : all;
+    cpu_set_t before;
+
+    dt_machine_cpus(&before);
+    if (CPU_COUNT(&to) == 0)
+        return;
+    if (sched_setaffinity(0, sizeof to, &to) != 0) {
+        *h = (dt_home){.text = "no: the system refuses it"};
+        return;
+    }
+    all = before;
+#pragma omp parallel num_threads(threads)
+    (void)sched_setaffinity(0, sizeof to, &to); /* of each thread, also of those from before */
+}
