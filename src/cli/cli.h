@@ -19,7 +19,7 @@
     X(eval, "loss and accuracy of a saved model on the test images")                               \
     X(summary, "layers, parameters and work of the network")                                       \
     X(plan, "compiled steps: kernels, bytes, offsets, shares of threads")                          \
-    X(env, "this machine: CPU, AMX, cores against ranks, library versions")                        \
+    X(env, "this machine: CPU, AMX, packages, cores, ranks, library versions")                     \
     X(bench, "images per second of the training loop on synthetic data")                           \
     X(verify, "PATH: is a checkpoint, a run folder or a model file whole?")                        \
     X(status, "RUN: where each rank of a run is, or was when it ended")                            \

@@ -1,50 +1,64 @@
 /* cmd_env.c - dtrain env: what a run would find on this machine. */
 #include "cli.h"
+#include <jansson.h>
 
-static void env_print(dt_comm *c)
+static json_t *env_object(dt_comm *c)
 {
+    const double mib = 1 << 20;
     dt_machine m;
-    dt_machine_describe(&m);
-    const dt_isa isa = dt_isa_current();
-    const int ranks = dt_comm_node_ranks(c);
-    const dt_field texts[] = {{"host", m.host},
-                              {"cpu", m.cpu},
-                              {"isa", dt_isa_name(isa)},
-                              {"amx", isa >= DT_ISA_AMX ? "yes" : "no"},
-                              {"bf16", isa >= DT_ISA_AVX512_BF16 ? "yes" : "no"},
-                              {"dtrain", dt_build()},
-                              {"MPI", dt_comm_version()}};
-    const struct {
-        const char *name;
-        int n;
-    } counts[] = {{"cores", m.cores},          {"cores_allowed", m.cores_allowed},
-                  {"ranks", dt_comm_world(c)}, {"nodes", dt_comm_nodes(c)},
-                  {"ranks_on_node", ranks},    {"threads_per_rank", dt_threads_auto(c)}};
-    const struct {
-        const char *name;
-        uint64_t bytes;
-    } sizes[] = {{"l2", m.l2_bytes},
-                 {"l3", m.l3_bytes},
-                 {"memory", m.memory_bytes},
-                 {"memory_available", dt_memory_available()}};
+    dt_home home;
+    int rank = 0, ranks = 0;
 
-    for (size_t i = 0; i < DT_COUNT_OF(texts); i++)
-        printf("%-20s %s\n", texts[i].name, texts[i].value);
-    for (size_t i = 0; i < DT_COUNT_OF(counts); i++)
-        printf("%-20s %d\n", counts[i].name, counts[i].n);
-    for (size_t i = 0; i < DT_COUNT_OF(sizes); i++)
-        printf("%-20s %.0f MiB\n", sizes[i].name, (double)sizes[i].bytes / (1 << 20));
-    if (ranks > m.cores_allowed)
+    dt_machine_describe(&m);
+    dt_comm_machine(c, &rank, &ranks);
+    dt_home_find(&home, rank, ranks, dt_threads_auto(c));
+    const dt_isa isa = dt_isa_current();
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, "
+        "s:f, s:f, s:f, s:f}",
+        "host", m.host, "cpu", m.cpu, "isa", dt_isa_name(isa), "amx",
+        isa >= DT_ISA_AMX ? "yes" : "no", "bf16", isa >= DT_ISA_AVX512_BF16 ? "yes" : "no",
+        "dtrain", dt_build(), "MPI", dt_comm_version(), "packages", m.packages, "numa_nodes",
+        m.numa_nodes, "cores", m.cores, "cores_allowed", m.cores_allowed, "ranks", dt_comm_world(c),
+        "nodes", dt_comm_nodes(c), "ranks_on_node", dt_comm_node_ranks(c), "threads_per_rank",
+        dt_threads_auto(c), "pinned", home.text, "huge_pages", m.huge_pages, "l2",
+        (double)m.l2_bytes / mib, "l3", (double)m.l3_bytes / mib, "memory",
+        (double)m.memory_bytes / mib, "memory_available", (double)dt_memory_available() / mib);
+}
+
+/* Real numbers are MiB. */
+static void env_text(json_t *j)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach (j, name, value)
+        if (json_is_string(value))
+            printf("%-20s %s\n", name, json_string_value(value));
+        else if (json_is_integer(value))
+            printf("%-20s %d\n", name, (int)json_integer_value(value));
+        else
+            printf("%-20s %.0f MiB\n", name, json_real_value(value));
+    const int ranks = (int)json_integer_value(json_object_get(j, "ranks_on_node"));
+    const int cores = (int)json_integer_value(json_object_get(j, "cores_allowed"));
+    if (ranks > cores)
         printf("\n%d ranks share %d cores: the results are the same, but waiting\n"
                "ranks take time from working ones; set OMPI_MCA_mpi_yield_when_idle=1\n",
-               ranks, m.cores_allowed);
+               ranks, cores);
 }
 
 static dt_status env_run(dt_comm *c, const dt_settings *s)
 {
-    (void)s;
-    if (dt_comm_rank(c) == 0)
-        env_print(c);
+    json_t *j = NULL;
+
+    if (dt_comm_rank(c) != 0)
+        return DT_OK;
+    j = env_object(c);
+    if (!s->options.json)
+        env_text(j);
+    else if (json_dumpf(j, stdout, JSON_INDENT(1)) == 0)
+        putchar('\n');
+    json_decref(j);
     return DT_OK;
 }
 

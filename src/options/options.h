@@ -186,7 +186,7 @@ typedef enum dt_option_scope {
         "ranks that share a node")                                                                 \
     DT_FLAG(X, watch, COMMAND, COMMANDS(" status"), false, "Other commands",                       \
         "again every two seconds, until the run is over")                                          \
-    DT_FLAG(X, json, COMMAND, COMMANDS(" bench eval plan"), false, "Other commands",                \
+    DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval plan"), false, "Other commands",            \
         "print JSON (bench --exchange all, --scaling: an object a line)")
 /* clang-format on */
 
