@@ -104,6 +104,8 @@ typedef struct dt_field {
 
 /* Seconds of a clock that is never set. */
 double dt_seconds(void);
+/* Seconds since 1970, by the clock of the system. */
+double dt_time(void);
 
 /* ---- Where this rank is ---------------------------------------------------------- */
 

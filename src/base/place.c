@@ -16,6 +16,14 @@ double dt_seconds(void)
     return 1e-9 * (double)dt_place_clock();
 }
 
+double dt_time(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static dt_place unread;
 static dt_place *mine = &unread;
 

@@ -2,12 +2,14 @@
  * one JSON object a line, each written whole by one write(2), so that a reader may follow the file
  * while the run goes on; stdio and jansson would take memory in a step.
  *
- *   {"kind":"step","epoch":1,"step":1,"loss":..,"lr":..,"images_per_s":..}
- *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,"seconds":..}
+ *   {"kind":"step","epoch":1,"step":1,"loss":..,"lr":..,"images":..,"seconds":..,
+ *    "images_per_s":..,"time":..}
+ *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,"seconds":..,
+ *    "time":..}
  *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..}
  *
- * Epochs and steps count from 1, steps over the whole run. Numbers have 9 significant digits (a
- * float32 comes back exactly); NaN and infinities, which JSON lacks, are null. */
+ * docs/reference.md describes each member. Numbers have 9 significant digits (a float32 comes back
+ * exactly), times milliseconds; NaN and infinities, which JSON lacks, are null. */
 #include "style.h"
 
 #include <errno.h>
@@ -183,9 +185,11 @@ dt_status dt_report_step(dt_report *r, const dt_step_record *s)
     flush(r);
     return append(r,
                   "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,"
-                  "\"loss\":%s,\"lr\":%s,\"images_per_s\":%s}\n",
+                  "\"loss\":%s,\"lr\":%s,\"images\":%lld,\"seconds\":%s,"
+                  "\"images_per_s\":%s,\"time\":%.3f}\n",
                   (long long)s->epoch, (long long)s->run_step, NUMBER(s->loss), NUMBER(s->lr),
-                  NUMBER(dt_images_per_s(s->images, s->seconds)));
+                  (long long)s->images, NUMBER(s->seconds),
+                  NUMBER(dt_images_per_s(s->images, s->seconds)), s->time);
 }
 
 dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
@@ -195,9 +199,9 @@ dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
     flush(r);
     return append(r,
                   "{\"kind\":\"epoch\",\"epoch\":%lld,\"train_loss\":%s,\"test_loss\":%s,"
-                  "\"test_accuracy\":%s,\"seconds\":%s}\n",
+                  "\"test_accuracy\":%s,\"seconds\":%s,\"time\":%.3f}\n",
                   (long long)e->epoch, NUMBER(e->train_loss), NUMBER(e->test_loss),
-                  NUMBER(dt_test_accuracy(e)), NUMBER(e->seconds));
+                  NUMBER(dt_test_accuracy(e)), NUMBER(e->seconds), e->time);
 }
 
 dt_status dt_report_end(dt_report *r, const dt_end_record *end)

@@ -17,6 +17,7 @@ typedef struct dt_step_record {
     double loss, lr;     /* of the global batch */
     int64_t images;      /* of this step */
     double seconds;      /* wall time of this step */
+    double time;         /* when it ended, in seconds since 1970 */
 } dt_step_record;
 
 typedef struct dt_epoch_record {
@@ -26,6 +27,7 @@ typedef struct dt_epoch_record {
     int64_t correct, test_images;
     int64_t images; /* trained on in this epoch */
     double seconds; /* wall time of training, without the test */
+    double time;    /* when the test ended, in seconds since 1970 */
 } dt_epoch_record;
 
 typedef struct dt_end_record {

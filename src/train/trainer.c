@@ -100,7 +100,8 @@ static dt_status train_step(training *t)
                                              .loss = result.loss,
                                              .lr = result.lr,
                                              .images = result.images,
-                                             .seconds = dt_seconds() - began}));
+                                             .seconds = dt_seconds() - began,
+                                             .time = dt_time()}));
     if (result.stop)
         return preempted(t);
     if (result.save || (t->save_steps > 0 && at->run_step % t->save_steps == 0))
@@ -153,7 +154,8 @@ static dt_status end_epoch(training *t, double seconds)
                                                .correct = test.correct,
                                                .test_images = test.images,
                                                .images = at->images,
-                                               .seconds = seconds}));
+                                               .seconds = seconds,
+                                               .time = dt_time()}));
     /* Not of an epoch that the run's end cuts short: save_place has saved its place. */
     const bool best = at->step == r->steps_per_epoch && test.accuracy > at->best_accuracy;
     if (best) {

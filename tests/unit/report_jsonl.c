@@ -109,7 +109,8 @@ static void lines_say_what_was_recorded(void **state)
          .loss = (double)2.0084016f,
          .lr = 0.01,
          .images = 256,
-         .seconds = 0.5},
+         .seconds = 0.5,
+         .time = 1790000000.1234},
         {.loss = (double)NAN, .lr = -0.0},
         {.loss = (double)INFINITY, .lr = -(double)INFINITY},
     };
@@ -120,7 +121,8 @@ static void lines_say_what_was_recorded(void **state)
          .correct = 1380,
          .test_images = 10000,
          .images = 49920,
-         .seconds = 12.5},
+         .seconds = 12.5,
+         .time = 1790000012.5},
         {.epoch = 1, .test_loss = (double)NAN}, /* no test images */
     };
     static const dt_end_record ends[] = {
@@ -129,13 +131,15 @@ static void lines_say_what_was_recorded(void **state)
     };
     static const char *const want[] = {
         "{\"kind\":\"step\",\"epoch\":2,\"step\":198,\"loss\":2.00840163,\"lr\":0.01,"
-        "\"images_per_s\":512}",
-        "{\"kind\":\"step\",\"epoch\":0,\"step\":0,\"loss\":null,\"lr\":-0,\"images_per_s\":0}",
-        "{\"kind\":\"step\",\"epoch\":0,\"step\":0,\"loss\":null,\"lr\":null,\"images_per_s\":0}",
+        "\"images\":256,\"seconds\":0.5,\"images_per_s\":512,\"time\":1790000000.123}",
+        "{\"kind\":\"step\",\"epoch\":0,\"step\":0,\"loss\":null,\"lr\":-0,"
+        "\"images\":0,\"seconds\":0,\"images_per_s\":0,\"time\":0.000}",
+        "{\"kind\":\"step\",\"epoch\":0,\"step\":0,\"loss\":null,\"lr\":null,"
+        "\"images\":0,\"seconds\":0,\"images_per_s\":0,\"time\":0.000}",
         "{\"kind\":\"epoch\",\"epoch\":2,\"train_loss\":1.25,\"test_loss\":1.5,"
-        "\"test_accuracy\":0.138,\"seconds\":12.5}",
+        "\"test_accuracy\":0.138,\"seconds\":12.5,\"time\":1790000012.500}",
         "{\"kind\":\"epoch\",\"epoch\":1,\"train_loss\":0,\"test_loss\":null,"
-        "\"test_accuracy\":null,\"seconds\":0}",
+        "\"test_accuracy\":null,\"seconds\":0,\"time\":0.000}",
         "{\"kind\":\"end\",\"weights_hash\":\"0123abcd\",\"state_hash\":\"4567\",\"steps\":1950}",
     };
     char text[1000];
