@@ -23,6 +23,9 @@
     X(bench, "images per second of the training loop on synthetic data")                           \
     X(verify, "PATH: is a checkpoint, a run folder or a model file whole?")                        \
     X(status, "RUN: where each rank of a run is, or was when it ended")                            \
+    X(plot, "RUN...: curves of runs; of what bench --json wrote")                                  \
+    X(runs, "[DIR]: a row for each run; A B...: what differs between runs")                        \
+    X(report, "RUN --out FILE.html: a run as one page")                                            \
     X(average, "A B... --out FILE: mean of the weights of models or checkpoints")                  \
     X(convert, "A --out FILE --names SCHEME: a model file in another naming")                      \
     X(config, "the effective options as a configuration file (--print-config)")                    \

@@ -141,7 +141,7 @@ typedef enum dt_option_scope {
     DT_COUNT(X, split_nodes, HERE, RARE, 1, 1, 1024, "Machine", "N",                               \
         "treat each node's ranks as N nodes: to test what several nodes do")                       \
     DT_TEXT(X, out, HERE, SAID, "", NULL, "Output", "DIR",                                         \
-        "run folder (default: runs/<date>-<name>); average, convert: the new file")                \
+        "run folder (default: runs/<date>-<name>); plot, report, average, convert: the new file")                \
     DT_CHOICE(X, names, HOW, DAILY, "torchvision", " torchvision kuangliu cs744 mindspore", "Output", "SCHEME", \
         "tensor names in model.safetensors")                                                       \
     DT_CHOICE(X, log_style, HOW, DAILY, "auto", DT_REPORT_LIST(DT_WORD), "Output", "STYLE",        \
@@ -178,15 +178,22 @@ typedef enum dt_option_scope {
     DT_COUNT(X, steps, COMMAND, COMMANDS(" bench"), 10, 1, 1e6, "Other commands", "N", "measured steps") \
     DT_COUNT(X, warmup_steps, COMMAND, COMMANDS(" bench"), 3, 0, 1e6, "Other commands", "N",       \
         "steps before them")                                                                       \
-    DT_FLAG(X, scaling, COMMAND, COMMANDS(" bench"), false, "Other commands",                      \
+    DT_FLAG(X, scaling, COMMAND, COMMANDS(" bench plot"), false, "Other commands",                      \
         "also on 1, 2, 4, ... of the ranks")                                                       \
-    DT_FLAG(X, layers, COMMAND, COMMANDS(" bench"), false, "Other commands",                       \
+    DT_FLAG(X, layers, COMMAND, COMMANDS(" bench plot"), false, "Other commands",                       \
         "also time, work and limit of each layer and pass, and of each phase")                     \
     DT_COUNT(X, ranks_per_node, COMMAND, COMMANDS(" plan"), 1, 1, 1024, "Other commands", "R",       \
         "ranks that share a node")                                                                 \
     DT_FLAG(X, watch, COMMAND, COMMANDS(" status"), false, "Other commands",                       \
         "again every two seconds, until the run is over")                                          \
-    DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval plan"), false, "Other commands",            \
+    DT_CHOICE(X, x, COMMAND, COMMANDS(" plot"), "step", " step epoch images time", "Other commands", "WHAT", \
+        "what curves are drawn over")                                                              \
+    DT_COUNT(X, smooth, COMMAND, COMMANDS(" plot"), 1, 1, 1e9, "Other commands", "N",              \
+        "draw means of N steps")                                                                   \
+    DT_TEXT(X, script, COMMAND, COMMANDS(" plot"), "", NULL, "Other commands", "FILE",             \
+        "leave gnuplot's script there, and draw nothing")                                          \
+    DT_FLAG(X, csv, COMMAND, COMMANDS(" runs"), false, "Other commands", "print CSV")              \
+    DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval plan runs"), false, "Other commands",                \
         "print JSON (bench --exchange all, --scaling: an object a line)")
 /* clang-format on */
 

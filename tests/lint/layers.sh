@@ -17,8 +17,9 @@ declare -A may=(
     [format]="base model"
     [store]="base model data dist options format report"
     [check]="base model data dist options"
+    [view]="base model data dist watch report options format store"
     [train]="base model data dist watch report options format store check"
-    [cli]="base launch model data dist watch options store train"
+    [cli]="base launch model data dist watch options store train view"
 )
 for folder in "${!may[@]}"; do
     # Public headers are named by folder and file, private ones stay in their folder.

@@ -122,8 +122,8 @@ static void words_make_options(void **state)
         {"--bn|foo", NULL, "--bn: 'foo'"},
         {"--batch|4|--global-batch|8", NULL, "give one of them"},
         {"--steps|4", NULL, "--steps is an option of bench, not of train"},
-        {"eval|--scaling", NULL, "--scaling is an option of bench, not of eval"},
-        {"summary|--json", NULL, "--json is an option of bench env eval plan, not of summary"},
+        {"eval|--scaling", NULL, "--scaling is an option of bench plot, not of eval"},
+        {"summary|--json", NULL, "--json is an option of bench env eval plan runs, not of summary"},
         {"config|--steps|4", "steps", "4"},
     };
 
