@@ -4,22 +4,33 @@
  * print by itself, on each of eight ranks. */
 #include "cli.h"
 
-const char *dt_argument_name(const dt_option_row *row, char name[DT_ARGUMENT_CHARS])
+static const char *spell(const char *option, char name[DT_ARGUMENT_CHARS])
 {
-    snprintf(name, DT_ARGUMENT_CHARS, "%s", row->name);
+    snprintf(name, DT_ARGUMENT_CHARS, "%s", option);
     for (char *c = name; *c; c++)
         *c = *c == '_' ? '-' : *c;
     return name;
 }
 
+const char *dt_argument_name(const dt_option_row *row, char name[DT_ARGUMENT_CHARS])
+{
+    return spell(row->name, name);
+}
+
 static dt_status unknown(const char *name)
 {
-    char nearest[DT_ARGUMENT_CHARS];
-    const char *bare = name + strspn(name, "-");
+    char spelled[DT_ARGUMENT_CHARS];
+    const char *bare = name + strspn(name, "-"), *meant = dt_option_meant(bare);
 
-    dt_argument_name(dt_option_nearest(bare), nearest);
+    if (strcmp(bare, "np") == 0)
+        return dt_fail(DT_USAGE,
+                       "%s: 'dtrain --np N' starts N ranks by itself; where mpirun starts "
+                       "them, give the number to mpirun",
+                       name);
+    if (!meant)
+        return dt_fail(DT_USAGE, "unknown option '%s' (--help=all lists them)", name);
     return dt_fail(DT_USAGE, "unknown option '%s'; did you mean --%s? (--help=all lists them)",
-                   name, nearest);
+                   name, spell(meant, spelled));
 }
 
 /* An option that is no row of the table and selects a command; false: it is none of these. */
@@ -29,11 +40,15 @@ static bool is_shortcut(dt_settings *s, const char *name, const char *value)
         const char *name;
         const dt_command *command;
     } shortcuts[] = {{"--help", &dt_command_help},
+                     {"-h", &dt_command_help},
+                     {"-V", &dt_command_version},
                      {"--print-config", &dt_command_config},
                      {"--version", &dt_command_version}};
 
     for (size_t i = 0; i < DT_COUNT_OF(shortcuts); i++)
         if (strcmp(name, shortcuts[i].name) == 0) {
+            if (!s->about)
+                s->about = s->command;
             s->command = shortcuts[i].command;
             s->help_all = value && s->command == &dt_command_help && strcmp(value, "all") == 0;
             return true;
@@ -52,7 +67,7 @@ static dt_status take_option(dt_settings *s, char **argv, int *at, const char **
     value = value ? value + 1 : NULL;
     const bool off = strncmp(name, "--no-", strlen("--no-")) == 0;
     const bool file = strcmp(name, "--config") == 0;
-    const bool spelled = strncmp(name, "--", 2) == 0 && !strchr(name, '_');
+    const bool spelled = strncmp(name, "--", 2) == 0;
     const dt_option_row *row = spelled ? dt_option_find(name + strlen(off ? "--no-" : "--")) : NULL;
     const bool flag = row && row->type == DT_OPTION_FLAG;
 

@@ -41,6 +41,7 @@ typedef struct dt_command {
     dt_status (*run)(dt_comm *c, const dt_settings *s);
     const char *operands; /* what messages call the words that are no options */
     int least, most;      /* how many of them it takes; 0: none */
+    const char *options;  /* words, a space before each: training's that matter to it, for --help */
     /* Instead of run, without MPI and settings; argv: the words after the command's name. */
     dt_status (*alone)(int argc, char **argv, int *code);
     bool bare;     /* reads no options: works whatever files and environment hold */
@@ -79,9 +80,10 @@ void dt_layer_release(dt_layer *l);
 
 struct dt_settings {
     const dt_command *command;
-    bool help_all;        /* --help=all */
-    dt_options options;   /* texts borrowed from the layers */
-    const char **operand; /* [operands], owned; texts borrowed from argv */
+    bool help_all;           /* --help=all */
+    const dt_command *about; /* whose --help was asked for; NULL: of none */
+    dt_options options;      /* texts borrowed from the layers */
+    const char **operand;    /* [operands], owned; texts borrowed from argv */
     int operands;
     dt_layer layer[DT_LAYERS];
 };
@@ -107,8 +109,8 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv,
 /* An option's name as the command line spells it, without the dashes. */
 enum { DT_ARGUMENT_CHARS = 48 };
 const char *dt_argument_name(const dt_option_row *row, char name[DT_ARGUMENT_CHARS]);
-/* --help, or (all) --help=all. */
-void dt_help_print(FILE *f, bool all);
+/* --help, or (all) --help=all, of a command; of training, all commands. */
+void dt_help_print(FILE *f, const dt_command *about, bool all);
 
 /* A YAML file of one mapping, option names to scalars, into a layer that is to be released also
  * after an error. DT_CONFIG names file, line and column. Local. */

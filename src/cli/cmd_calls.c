@@ -57,8 +57,13 @@ static dt_status config_run(dt_comm *c, const dt_settings *s)
 
 static dt_status help_run(dt_comm *c, const dt_settings *s)
 {
+    const bool named = !s->about && s->operands > 0; /* dtrain help COMMAND */
+    const dt_command *about = named ? dt_command_find(s->operand[0]) : s->about;
+
+    if (named && !about)
+        return dt_comm_agree(c, dt_fail(DT_USAGE, "help: no command '%s'", s->operand[0]));
     if (dt_comm_rank(c) == 0)
-        dt_help_print(stdout, s->help_all);
+        dt_help_print(stdout, about ? about : &dt_command_train, s->help_all);
     return DT_OK;
 }
 
@@ -75,21 +80,29 @@ static dt_status version_run(dt_comm *c, const dt_settings *s)
 }
 
 const dt_command dt_command_config = {.name = "config", .run = config_run};
-const dt_command dt_command_help = {.name = "help", .run = help_run, .bare = true};
+const dt_command dt_command_help = {
+    .name = "help", .run = help_run, .operands = "[COMMAND]", .most = 1, .bare = true};
 const dt_command dt_command_version = {.name = "version", .run = version_run, .bare = true};
 const dt_command dt_command_train = {.name = "train", .run = train_run, .computes = true};
-const dt_command dt_command_eval = {.name = "eval", .run = eval_run, .computes = true};
-const dt_command dt_command_bench = {.name = "bench", .run = bench_run, .computes = true};
+const dt_command dt_command_eval = {
+    .name = "eval", .run = eval_run, .options = " data precision threads", .computes = true};
+const dt_command dt_command_bench = {
+    .name = "bench",
+    .run = bench_run,
+    .options = " net variant stem image_size batch global_batch shards exchange precision threads",
+    .computes = true};
 const dt_command dt_command_verify = {
     .name = "verify", .run = verify_run, .operands = "PATH", .least = 1, .most = 1};
 const dt_command dt_command_average = {.name = "average",
                                        .run = average_run,
                                        .operands = "A B... --out FILE",
+                                       .options = " out names",
                                        .least = 1,
                                        .most = INT_MAX};
 const dt_command dt_command_convert = {.name = "convert",
                                        .run = average_run,
                                        .operands = "A --out FILE --names SCHEME",
+                                       .options = " out names",
                                        .least = 1,
                                        .most = 1};
 const dt_command dt_command_launch = {.name = "launch", .alone = dt_launch};

@@ -63,9 +63,10 @@ static dt_status config_key(const config *c, size_t *option)
     if (!name)
         return config_fail(c, c->event.start_mark, "expected the name of an option");
     const dt_option_row *row = dt_option_find(name);
+    const char *meant = row ? NULL : dt_option_meant(name);
     if (!row)
-        return config_fail(c, c->event.start_mark, "unknown option '%s'; did you mean %s?", name,
-                           dt_option_nearest(name)->name);
+        return config_fail(c, c->event.start_mark, "unknown option '%s'%s%s%s", name,
+                           meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
     *option = (size_t)(row - dt_option_table);
     const dt_layer_value *v = &c->layer->value[*option];
     if (v->text)

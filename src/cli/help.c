@@ -61,6 +61,7 @@ static void print_options(FILE *f, bool all)
     dt_options defaults;
 
     dt_options_init(&defaults);
+    print_entry(f, "--np=N", "start N ranks on this machine; several hosts: dtrain launch --help");
     print_entry(f, "--config=FILE", "read options from this YAML file (also DTRAIN_CONFIG)");
     print_entry(f, "--print-config", "print the effective options as YAML");
     for (size_t i = 0; i < DT_OPTIONS; i++) {
@@ -74,15 +75,16 @@ static void print_options(FILE *f, bool all)
     }
 }
 
-void dt_help_print(FILE *f, bool all)
+static void print_all(FILE *f, bool all)
 {
     fputs("Usage: dtrain [COMMAND] [OPTION...]\n"
-          "       mpirun -np 8 dtrain --data cifar-10-batches-bin\n\n"
+          "       dtrain --np 8 --data cifar-10-batches-bin\n\n"
           "Train ResNet-50 and VGG11 on CIFAR-10, data-parallel over MPI ranks, with the\n"
           "same bits on any number of ranks.\n\nCommands:\n",
           f);
     for (size_t i = 0; i < DT_COUNT_OF(command_rows); i++)
         fprintf(f, "  %-10s %s\n", command_rows[i].name, command_rows[i].help);
+    fputs("\n'dtrain COMMAND --help' has the options of a command.\n", f);
     fprintf(f, "\nOptions%s; the defaults are those of the Ascend tutorial:\n",
             all ? "" : " (--help=all has more)");
     print_options(f, all);
@@ -95,4 +97,36 @@ void dt_help_print(FILE *f, bool all)
         if (s != DT_DECLINED)
             fprintf(f, "  %2d  %s\n", dt_status_exit_code((dt_status)s),
                     dt_status_text((dt_status)s));
+}
+
+/* The rows that a command alone takes, and those of its list. */
+static void print_own(FILE *f, const dt_command *about)
+{
+    dt_options defaults;
+    int count = 0;
+
+    dt_options_init(&defaults);
+    for (size_t i = 0; i < DT_OPTIONS; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        if (!dt_words_have(row->commands, about->name) &&
+            !(about->options && dt_words_have(about->options, row->name)))
+            continue;
+        fputs(count++ ? "" : "\nOptions:\n", f);
+        print_option(f, row, &defaults);
+    }
+    fputs("\nAll options: dtrain --help=all\n", f);
+}
+
+void dt_help_print(FILE *f, const dt_command *about, bool all)
+{
+    if (about == &dt_command_train || all) {
+        print_all(f, all);
+        return;
+    }
+    fprintf(f, "Usage: dtrain %s %s%s[OPTION...]\n\n", about->name,
+            about->operands ? about->operands : "", about->operands ? " " : "");
+    for (size_t i = 0; i < DT_COUNT_OF(command_rows); i++)
+        if (command_rows[i].command == about)
+            fprintf(f, "%s\n", command_rows[i].help);
+    print_own(f, about);
 }

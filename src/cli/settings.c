@@ -26,9 +26,9 @@ void dt_settings_release(dt_settings *s)
 static const char others[] =
     " BIN SOURCE BUILD BUILD_DIR ASAN COMMIT TEST_LIMIT DECODER_PROCESS TOKEN";
 
-static void spell_variable(char name[64], const dt_option_row *row)
+static void spell_variable(char name[64], const char *option)
 {
-    snprintf(name, 64, "DTRAIN_%s", row->name);
+    snprintf(name, 64, "DTRAIN_%s", option);
     for (char *c = name; *c; c++)
         *c = (char)toupper((unsigned char)*c);
 }
@@ -55,9 +55,11 @@ static void take_variable(dt_settings *s, const char *variable, const char **con
         s->layer[DT_VARIABLES_LAYER].value[row - dt_option_table].text = equals + 1;
         return;
     }
-    spell_variable(meant, dt_option_nearest(name));
-    dt_warn("%.*s in the environment is no option and is ignored; did you mean %s?",
-            (int)(equals - variable), variable, meant);
+    const char *option = dt_option_meant(name);
+    if (option)
+        spell_variable(meant, option);
+    dt_warn("%.*s in the environment is no option and is ignored%s%s%s", (int)(equals - variable),
+            variable, option ? "; did you mean " : "", option ? meant : "", option ? "?" : "");
 }
 
 /* ---- Layers ---------------------------------------------------------------------- */
@@ -79,7 +81,7 @@ static const char *layer_place(const dt_settings *s, const dt_layer *l, size_t i
     if (l == &s->layer[DT_ARGUMENTS_LAYER])
         snprintf(place, PLACE_CHARS, "--%s", dt_argument_name(row, name));
     else if (l == &s->layer[DT_VARIABLES_LAYER])
-        spell_variable(place, row);
+        spell_variable(place, row->name);
     else
         snprintf(place, PLACE_CHARS, "%.*s:%u:%u", PATH_MAX, l->file, l->value[i].line,
                  l->value[i].column);

@@ -56,14 +56,44 @@ static size_t distance(const char *a, const char *b)
     return row[nb];
 }
 
-const dt_option_row *dt_option_nearest(const char *name)
+/* Other programs' names, and what they are here. */
+static const struct {
+    const char *names, *here; /* names: a space before each */
+} synonyms[] = {
+    {" learning_rate rate base_lr", "lr"},
+    {" batch_size bs mini_batch", "batch"},
+    {" total_batch_size effective_batch_size", "global_batch"},
+    {" num_epochs epoch_size max_epochs", "epochs"},
+    {" iterations num_steps train_steps", "max_steps"},
+    {" output output_dir out_dir save_dir log_path", "out"},
+    {" dataset dataset_path data_path data_dir root", "data"},
+    {" arch network architecture", "net"},
+    {" num_workers num_threads jobs", "threads"},
+    {" workers nproc ranks world_size num_processes n", "np"},
+    {" wd", "weight_decay"},
+    {" dtype amp", "precision"},
+    {" scheduler lr_scheduler lr_schedule", "schedule"},
+    {" backend allreduce", "exchange"},
+    {" pretrained weights", "init"},
+    {" random_seed", "seed"},
+    {" checkpoint ckpt resume_from", "resume"},
+};
+
+const char *dt_option_meant(const char *name)
 {
     const dt_option_row *best = dt_option_table;
+    char plain[64];
 
+    snprintf(plain, sizeof plain, "%s", name);
+    for (char *c = plain; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    for (size_t i = 0; i < DT_COUNT_OF(synonyms); i++)
+        if (dt_words_have(synonyms[i].names, plain))
+            return synonyms[i].here;
     for (size_t i = 1; i < DT_OPTIONS; i++)
-        if (distance(name, dt_option_table[i].name) < distance(name, best->name))
+        if (distance(plain, dt_option_table[i].name) < distance(plain, best->name))
             best = &dt_option_table[i];
-    return best;
+    return 3 * distance(plain, best->name) <= strlen(plain) + 1 ? best->name : NULL;
 }
 
 bool dt_words_have(const char *words, const char *word)

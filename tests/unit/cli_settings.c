@@ -93,6 +93,7 @@ static void words_make_options(void **state)
         {"--nesterov|--no-nesterov", "nesterov", "false"},
         {"--no-drop-remainder", "drop_remainder", "false"},
         {"--global-batch|64", "global_batch", "64"},
+        {"--max_steps|3", "max_steps", "3"},
         {"--out|--odd", "out", "--odd"},
         {"--out=", NULL, "--out: nothing is given"},
         {"--init=", NULL, "--init: nothing is given"},
@@ -101,7 +102,9 @@ static void words_make_options(void **state)
         {"--epoch=3", NULL, "unknown option '--epoch'"},
         {"--learning-rate|1", NULL, "--learning-rate"},
         {"--momentun|1", NULL, "did you mean --momentum?"},
-        {"--max_steps|3", NULL, "did you mean --max-steps?"},
+        {"--learning-rate|3", NULL, "did you mean --lr?"},
+        {"--workers|3", NULL, "did you mean --np?"},
+        {"--zzz", NULL, "unknown option '--zzz' (--help=all"},
         {"--no-lr", NULL, "'--no-lr'"},
         {"--bat|3", NULL, "unknown option '--bat'"},
         {"--lr", NULL, "--lr needs a value: --lr=RATE"},
@@ -252,7 +255,7 @@ static void help_names_options(void **state)
         int lines = 0;
         FILE *f = open_memstream(&help, &size);
         assert_non_null(f);
-        dt_help_print(f, all);
+        dt_help_print(f, &dt_command_train, all);
         fclose(f);
         for (size_t i = 0; i < DT_OPTIONS; i++) {
             const dt_option_row *r = &dt_option_table[i];
@@ -267,6 +270,24 @@ static void help_names_options(void **state)
         assert_true(all || lines <= 150);
         free(help);
     }
+}
+
+/* A command's help has its own options and those that it names, on one screen. */
+static void help_of_a_command(void **state)
+{
+    char *help = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&help, &size);
+
+    (void)state;
+    assert_non_null(f);
+    dt_help_print(f, &dt_command_eval, false);
+    fclose(f);
+    assert_non_null(strstr(help, "Usage: dtrain eval "));
+    assert_non_null(strstr(help, "\n  --model=FILE"));
+    assert_non_null(strstr(help, "\n  --data=PATH"));
+    assert_null(strstr(help, "--lr"));
+    free(help);
 }
 
 static const char *source_folder(void)
@@ -307,7 +328,8 @@ int main(void)
         cmocka_unit_test(words_make_commands), cmocka_unit_test(words_make_options),
         cmocka_unit_test(later_places_win),    cmocka_unit_test(bad_values_have_places),
         cmocka_unit_test(doubtful_variables),  cmocka_unit_test(listings_read_back),
-        cmocka_unit_test(help_names_options),  cmocka_unit_test(tutorial_is_the_default),
+        cmocka_unit_test(help_names_options),
+        cmocka_unit_test(help_of_a_command),  cmocka_unit_test(tutorial_is_the_default),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }

@@ -206,9 +206,12 @@ static void names_are_found(void **state)
     assert_true(dt_words_have(" a bc", "a") && dt_words_have(" a bc", "bc"));
     assert_false(dt_words_have(" a bc", "b") || dt_words_have(" a bc", "a bc") ||
                  dt_words_have(" a bc", "") || dt_words_have("", "a"));
-    assert_ptr_equal(dt_option_nearest("epoch"), row_of("epochs"));
-    assert_ptr_equal(dt_option_nearest("weight-decy"), row_of("weight_decay"));
-    assert_ptr_equal(dt_option_nearest("momentun"), row_of("momentum"));
+    assert_string_equal(dt_option_meant("epoch"), "epochs");
+    assert_string_equal(dt_option_meant("weight-decy"), "weight_decay");
+    assert_string_equal(dt_option_meant("momentun"), "momentum");
+    assert_string_equal(dt_option_meant("learning-rate"), "lr");
+    assert_string_equal(dt_option_meant("batch_size"), "batch");
+    assert_null(dt_option_meant("nothing"));
 }
 
 /* ---- Together ---------------------------------------------------------------------------- */
