@@ -94,13 +94,22 @@ static void main_fill_closed(void)
 static int main_alone(const dt_command *command, int argc, char **argv)
 {
     int code = 0;
-    dt_status st = command->alone(argc - 2, argv + 2, &code);
+    dt_status st = command->alone(argc, argv, &code);
 
     if (st == DT_OK && (fflush(stdout) != 0 || ferror(stdout)))
         st = dt_fail(DT_IO, "standard output cannot be written");
     if (st != DT_OK)
         dt_log_error("%s", dt_fail_text());
     return st != DT_OK ? dt_status_exit_code(st) : code;
+}
+
+/* --np N starts N ranks of any command, as dtrain launch does; under mpirun it is refused. */
+static bool main_launches(char **argv)
+{
+    for (; *argv && strcmp(*argv, "--") != 0; argv++)
+        if (strcmp(*argv, "--np") == 0 || strncmp(*argv, "--np=", 5) == 0)
+            return !dt_comm_launched();
+    return false;
 }
 
 int main(int argc, char **argv)
@@ -113,7 +122,9 @@ int main(int argc, char **argv)
     main_fill_closed();
     const dt_command *command = main_command(argc, argv);
     if (command && command->alone)
-        return main_alone(command, argc, argv);
+        return main_alone(command, argc - 2, argv + 2);
+    if (main_launches(argv))
+        return main_alone(&dt_command_launch, argc - 1, argv + 1);
     main_settle_threads(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of write, */
     signal(SIGPIPE, SIG_IGN); /* and so is an output whose reader has left */

@@ -12,7 +12,8 @@
 #include "meet.h"
 
 enum {
-    END_S = 3,    /* for the other hosts to read that the run is over */
+    ASK_AGAIN_MS = 500, /* for a checkpoint */
+    END_S = 3,          /* for the other hosts to read that the run is over */
     GUESTS = 256, /* connections whose handshakes are under way, fewer than files may be open; the
                    * oldest one, which may be silent, makes room */
 };
@@ -40,6 +41,12 @@ struct dt_first {
     pid_t mpirun;
     size_t heard;   /* letters of lost */
     bool lost_host; /* mpirun has said so, or it has left this one */
+    bool trains;
+    int asked, ended; /* the signals by which the ranks were asked to stop, and were ended; 0 */
+    bool said;        /* the ranks have said how to resume */
+    double asked_s;
+    size_t held_bytes;
+    char held[4096]; /* of mpirun's standard error: the block under way */
 };
 
 static bool wait_for_news(dt_first *f, int ms)
@@ -128,6 +135,30 @@ static void answer(int *agent, int code)
     *agent = -1;
 }
 
+/* A signal to this process or another host's. mpirun would kill the ranks, by INT at once, by TERM
+ * after a second; USR1 it hands to them. timeout(1) sends its signal twice within a second. */
+static void pass_signal(dt_first *f, int number)
+{
+    const double now = dt_seconds();
+    const bool again = f->asked && number != SIGUSR1 && now - f->asked_s >= 1;
+
+    if (number == SIGTSTP) { /* mpirun stops its ranks, but never itself: a shell would wait */
+        kill(f->mpirun, SIGTSTP);
+        raise(SIGSTOP);
+        kill(f->mpirun, SIGCONT);
+    } else if (!f->trains || again) {
+        f->ended = number;
+        kill(f->mpirun, f->trains ? SIGTERM : number);
+    } else if (!f->asked) {
+        f->asked = number;
+        f->asked_s = now;
+        dt_note("dtrain: SIG%s: the ranks finish their step and write a checkpoint; a second "
+                "signal ends them at once",
+                sigabbrev_np(number));
+        kill(f->mpirun, SIGUSR1);
+    }
+}
+
 /* Before the run begins a host sends nothing but a signal that was for the run: DT_PREEMPTED; or it
  * leaves: DT_COMM. */
 static dt_status hear(dt_first *f, int k)
@@ -150,7 +181,7 @@ static dt_status hear(dt_first *f, int k)
     } else if (done) {
         answer(&p->agent, (int)json_integer_value(done));
     } else if (number) {
-        kill(f->mpirun, (int)json_integer_value(number));
+        pass_signal(f, (int)json_integer_value(number));
     }
     json_decref(message);
     return st;
@@ -273,6 +304,49 @@ static void take_request(dt_first *f)
     json_decref(words);
 }
 
+/* A line that mpirun draws around what it says. */
+static bool is_ruler(const char *line, size_t length)
+{
+    enum { SHORTEST = 60 };
+
+    return length >= SHORTEST && strspn(line, "-") >= length - 1;
+}
+
+static void write_held(dt_first *f)
+{
+    (void)!write(STDERR_FILENO, f->held, f->held_bytes);
+    f->held_bytes = 0;
+}
+
+/* Whether a line or block only repeats what dtrain says better: that a process has ended with a
+ * code, or that there was a signal to stop. */
+static bool is_repeated(const dt_first *f)
+{
+    return strstr(f->held, "non-zero") ||
+           (f->asked && (strstr(f->held, "exited on signal 10 ") ||
+                         strncmp(f->held, "mpirun: Forwarding signal", 25) == 0));
+}
+
+/* A block between two rulers is shown when it is whole. */
+static void pass_byte(dt_first *f, char byte)
+{
+    if (f->held_bytes == sizeof f->held - 1)
+        write_held(f);
+    f->held[f->held_bytes++] = byte;
+    f->held[f->held_bytes] = '\0';
+    if (byte != '\n')
+        return;
+    const char *end = f->held + f->held_bytes, *first = memchr(f->held, '\n', f->held_bytes);
+    const char *last = memrchr(f->held, '\n', f->held_bytes - 1);
+    const bool block = is_ruler(f->held, (size_t)(first + 1 - f->held));
+    if (block && !(last && is_ruler(last + 1, (size_t)(end - last - 1))))
+        return;
+    f->said |= strstr(f->held, "dtrain: stopped by SIG") != NULL;
+    if (is_repeated(f))
+        f->held_bytes = 0;
+    write_held(f);
+}
+
 /* What mpirun says on its standard error, as far as it has come. */
 static void pass_errors(dt_first *f)
 {
@@ -280,19 +354,39 @@ static void pass_errors(dt_first *f)
     ssize_t n;
 
     while ((n = read(f->fd[ERRORS], bytes, sizeof bytes)) > 0) {
-        (void)!write(STDERR_FILENO, bytes, (size_t)n);
         for (ssize_t i = 0; i < n; i++) {
+            pass_byte(f, bytes[i]);
             f->heard = bytes[i] == lost[f->heard] ? f->heard + 1 : bytes[i] == lost[0];
             if (f->heard == sizeof lost - 1) {
                 f->lost_host = true;
                 f->heard = 0;
             }
         }
+        if (f->held[0] != '-')
+            write_held(f);
     }
     if (n < 0)
         return;
+    write_held(f);
     close(f->fd[ERRORS]); /* mpirun has closed it */
     f->fd[ERRORS] = -1;
+}
+
+/* One that is asked before mpirun or a rank handles signals dies of USR1: it had not begun. */
+static int end_code(dt_first *f, int code)
+{
+    if (f->ended) {
+        if (f->trains)
+            dt_note("dtrain: ended by a second signal: the last checkpoint holds");
+        return 128 + f->ended;
+    }
+    if (!f->asked || code != 128 + SIGUSR1)
+        return code;
+    if (!f->said)
+        dt_note("dtrain: stopped by SIG%s before the run was set up: nothing to save yet; start it "
+                "again",
+                sigabbrev_np(f->asked));
+    return dt_status_exit_code(DT_PREEMPTED);
 }
 
 static int stand_between(dt_first *f)
@@ -300,8 +394,11 @@ static int stand_between(dt_first *f)
     int code = 0;
 
     while (!dt_child_ended(f->mpirun, &code)) {
-        if (!wait_for_news(f, DT_PATIENCE_MS))
+        if (!wait_for_news(f, f->asked ? ASK_AGAIN_MS : DT_PATIENCE_MS)) {
             dt_child_bound(f->mpirun);
+            if (f->asked && !f->ended) /* before ranks were there, it was lost */
+                kill(f->mpirun, SIGUSR1);
+        }
         for (int k = 1; k < f->nodes; k++)
             if (f->poll[PEERS + k].revents)
                 (void)!hear(f, k);
@@ -310,16 +407,17 @@ static int stand_between(dt_first *f)
         if (f->poll[ERRORS].revents)
             pass_errors(f);
         for (int number; (number = dt_signals_next(f->fd[SIGNALS])) != 0;)
-            kill(f->mpirun, number);
+            pass_signal(f, number);
     }
     pass_errors(f);
-    return code;
+    return end_code(f, code);
 }
 
-dt_status dt_first_run(dt_first *f, char **word, int *code)
+dt_status dt_first_run(dt_first *f, char **word, bool trains, int *code)
 {
     int errors[2];
 
+    f->trains = trains;
     if (pipe2(errors, O_CLOEXEC) != 0 || fcntl(errors[0], F_SETFL, O_NONBLOCK) != 0)
         return dt_fail(DT_NOMEM, "no pipe: %s", strerror(errno));
     f->fd[ERRORS] = errors[0];

@@ -106,7 +106,10 @@ static void pass_signals(joined *j)
     int code = 0;
 
     for (int number; (number = dt_signals_next(j->signals)) != 0;)
-        (void)dt_wire_say(j->wire, json_pack("{s:i}", "signal", number));
+        if (number == SIGTSTP)
+            raise(SIGSTOP); /* this process alone: the run is not here */
+        else
+            (void)dt_wire_say(j->wire, json_pack("{s:i}", "signal", number));
     if (j->daemon && dt_child_ended(j->daemon, &code)) {
         j->daemon = 0;
         (void)dt_wire_say(j->wire, json_pack("{s:i}", "done", code));

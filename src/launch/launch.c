@@ -71,12 +71,17 @@ static void print_help(void)
     printf("  %-28s %s\n", "--", "all that follows is dtrain's own");
 }
 
-/* The row that is called like the first bytes of name; -1: none. */
+/* The row that is called like the first bytes of name, '_' as '-'; -1: none. */
 static int find_row(const char *name, size_t length)
 {
-    for (int i = 0; i < ROWS; i++)
-        if (strlen(row[i].name) == length && strncmp(row[i].name, name, length) == 0)
+    for (int i = 0; i < ROWS; i++) {
+        size_t same = 0;
+        while (same < length &&
+               (row[i].name[same] == name[same] || (row[i].name[same] == '-' && name[same] == '_')))
+            same++;
+        if (same == length && row[i].name[same] == '\0')
             return i;
+    }
     return -1;
 }
 
@@ -308,6 +313,12 @@ static dt_status put_line(const launch_words *w, const dt_hosts *h, char **line,
     return all ? DT_OK : dt_fail(DT_NOMEM, "no memory for mpirun's command line");
 }
 
+/* By dtrain's first word. */
+static bool is_training(const char *word)
+{
+    return !word || word[0] == '-' || strcmp(word, "train") == 0;
+}
+
 /* The first host, or the only one that is started here. */
 static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
 {
@@ -330,7 +341,7 @@ static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
         putchar('\n');
     fflush(stdout);
     if (!w->dry_run)
-        st = dt_first_run(first, word, code);
+        st = dt_first_run(first, word, is_training(w->rest[0]), code);
 out:
     dt_first_close(first);
     free(h.list);

@@ -103,9 +103,11 @@ typedef struct dt_meeting {
  * DT_COMM gives the number of a host that has not come or has left again. */
 typedef struct dt_first dt_first;
 dt_status dt_first_open(dt_first **f, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
-/* Run mpirun's words, and serve its agent until it ends. *code: its exit code, or that of DT_COMM
- * where it ends with 0 although a host was lost. DT_NOMEM. */
-dt_status dt_first_run(dt_first *f, char **word, int *code) DT_MUST_CHECK;
+/* Run mpirun's words, and serve its agent until it ends. trains: the ranks write a checkpoint when
+ * they get USR1, which INT, TERM and HUP become; a second one ends them. *code: mpirun's exit code;
+ * 128 + the signal that has ended the ranks; or that of DT_COMM where it ends with 0 although a
+ * host was lost. DT_NOMEM. */
+dt_status dt_first_run(dt_first *f, char **word, bool trains, int *code) DT_MUST_CHECK;
 void dt_first_close(dt_first *f);
 /* Run another host until the run ends; *code is the run's exit code. DT_COMM: the first host is not
  * there, or not any more. */

@@ -264,7 +264,7 @@ static int late_host(const dt_meeting *m)
     dt_hosts h = {0};
     int code = 0;
 
-    if (dt_first_open(&f, m, &h) != DT_OK || dt_first_run(f, words, &code) != DT_OK)
+    if (dt_first_open(&f, m, &h) != DT_OK || dt_first_run(f, words, true, &code) != DT_OK)
         return 20;
     dt_first_close(f);
     free(h.list);

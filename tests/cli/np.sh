@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# dtrain --np N: it starts its ranks by itself, stops them with a checkpoint at INT, TERM and HUP, at any
+# moment, at once at a second one, and stands still with them at Ctrl-Z.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+unset GOMP_SPINCOUNT # as users start it: it starts itself once more
+unset "${!OMPI_MCA_@}" "${!PRTE_MCA_@}" "${!OMPI_ALLOW_@}" # it says all that mpirun has to know
+ranks=1
+set -m # else a background process of a script ignores INT
+run=("${tiny[@]}" --epochs 1000 --max-steps 120 --save-every 0)
+begin() { # FOLDER ARGS...: on two ranks; $job
+    "$DTRAIN_BIN" --np 2 "${run[@]}" "${@:2}" --out "$1" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+    job=$!
+}
+find_pids() { # pids[]: of both ranks
+    pids=($(pgrep -P "$(pgrep -P "$job" "$launcher" || echo 0)" dtrain))
+    [ ${#pids[@]} = 2 ]
+}
+said() { must grep -qE -- "$1" "$tmp/stderr"; }
+
+accepts "${run[@]}" --out "$tmp/calm"
+accepts --np=2 "${run[@]}" --out "$tmp/np"
+equal "$(hashes "$tmp/calm")" "$(hashes "$tmp/np")"
+must grep -q "2 ranks x 1 thread" "$tmp/stdout"
+accepts env --np 2
+must grep -q "ranks  *2" "$tmp/stdout"
+accepts bench --dry_run --np 3 --net vgg11
+must grep -q -- "-np 3 .* bench --net vgg11" "$tmp/stdout"
+(. "$DTRAIN_SOURCE/scripts/setup.sh" && ranks=2 && refuses 64 "give the number to mpirun" -- --np 2; exit $bad) || bad=1
+# one message, dtrain's: mpirun repeats none
+refuses 64 "--lr" "fast" -- --np 2 --lr fast
+must test "$(wc -l <"$tmp/stderr")" = 1
+
+# stopped SIGNAL MOMENT: a command that succeeds once the moment has come
+stopped() {
+    rm -rf "$tmp/run"
+    begin "$tmp/run"
+    must soon eval "$2"
+    kill "-$1" "$job"
+    job_end
+    must test "$code" = 75
+    said "^dtrain: SIG$1: "
+    must test "$(grep -c "^dtrain: stopped by SIG" "$tmp/stderr")" = 1
+    must test "$(grep -c "mpirun" "$tmp/stderr")" = 0
+    accepts --np 2 "${run[@]}" --out "$tmp/run" --resume auto --shards 8
+    equal "$(hashes "$tmp/calm")" "$(hashes "$tmp/run")"
+}
+ready() { catches "$job" 2; }
+stopped INT ready
+stopped INT "has_records $tmp/run step 1"
+said "^resumed from $tmp/run/checkpoints/step-"
+stopped TERM "has_records $tmp/run step 1"
+stopped HUP "has_records $tmp/run step 1"
+
+run=("${tiny[@]}" --epochs 100000 --max-steps -1 --save-every 0) # these do not end by themselves
+# a second one ends it at once: the first is asked of ranks that stand still
+rm -rf "$tmp/run"
+begin "$tmp/run"
+must soon has_records "$tmp/run" step 1
+must find_pids
+hold_all() { kill "-$1" "${pids[@]}"; }
+hold_all STOP
+kill -INT "$job"
+sleep 1.2
+kill -INT "$job"
+job_end
+must test "$code" = 130
+said "ended by a second signal"
+for pid in "${pids[@]}"; do must gone "$pid"; done
+
+# Ctrl-Z, and fg
+rm -rf "$tmp/run"
+begin "$tmp/run"
+must soon has_records "$tmp/run" step 1
+kill -TSTP "$job"
+state() { [ "$(cut -d ' ' -f 3 "/proc/$1/stat")" = "$2" ]; }
+must find_pids
+for pid in "$job" "${pids[@]}"; do must soon state "$pid" T; done
+kill -CONT "$job"
+before=$(records "$tmp/run" step)
+must soon has_records "$tmp/run" step $((before + 2))
+kill -INT "$job"
+job_end
+must test "$code" = 75
+
+# a command that saves nothing ends by the signal
+"$DTRAIN_BIN" --np 2 bench --net vgg11 --width-divisor 16 --steps 1000000 >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+job=$!
+must soon find_pids
+kill -INT "$job"
+job_end
+must test "$code" = 130
+finish
