@@ -18,7 +18,7 @@
 /* What an option decides. */
 typedef enum dt_option_scope {
     DT_SCOPE_RESULT, /* the result's bits */
-    DT_SCOPE_LENGTH, /* where the run ends */
+    DT_SCOPE_LENGTH, /* how long the schedule is */
     DT_SCOPE_HOW,    /* neither; a resumed run keeps it, like those above */
     DT_SCOPE_HERE,   /* this start, its place and its machine; not kept, like all below */
     DT_SCOPE_COMMAND /* other commands; training refuses it */
@@ -96,8 +96,8 @@ typedef enum dt_option_scope {
     DT_FLAG(X, init_head, RESULT, RARE, true, "Network",                                           \
         "with the file's classifier too, or the network's own: for weights of other classes")      \
     DT_COUNT(X, epochs, LENGTH, SAID, 10, 1, 1e6, "Training", "N", "passes over the training set") \
-    DT_COUNT(X, max_steps, LENGTH, SAID, -1, -1, 1e12, "Training", "N",                            \
-        "stop after N steps (-1: no limit; 0: save the initial model)")                            \
+    DT_COUNT(X, max_steps, HOW, SAID, -1, -1, 1e12, "Training", "N",                            \
+        "end after N steps of these epochs (-1: no limit; 0: save the initial model)")                            \
     DT_REAL(X, lr, RESULT, SAID, 0.01, 0, 1e6, "Training", "RATE", "learning rate, used as given") \
     DT_CHOICE(X, lr_scale, RESULT, RARE, "none", " none linear sqrt", "Training", "RULE",          \
         "multiply the rate by (global batch / --lr-batch), or its square root")                    \
@@ -111,6 +111,8 @@ typedef enum dt_option_scope {
         "decay all parameters, as PyTorch does, or convolution and linear weights only")           \
     DT_CHOICE(X, schedule, RESULT, SAID, "constant", DT_SCHEDULE_LIST(DT_WORD), "Training", "NAME", \
         "learning rate over the run")                                                              \
+    DT_AUTO(X, schedule_steps, RESULT, RARE, 0, 1, 1e12, "Training", "N",                          \
+        "length of the schedule (auto: all epochs, also where --max-steps ends earlier)")          \
     DT_REAL(X, warmup, RESULT, DAILY, 0, 0, 1e6, "Training", "EPOCHS",                             \
         "linear warm-up before the schedule")                                                      \
     DT_TEXT(X, milestones, RESULT, DAILY, "0.5,0.75", dt_milestones_parse, "Training", "LIST",     \

@@ -15,16 +15,16 @@ void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS])
 
 /* ---- Does it belong to this run? ------------------------------------------------------------ */
 
-/* The lengths that a run may be given anew: without a schedule over the whole run, steps
- * already done are the same steps in a longer or shorter one. */
+/* Without a schedule over the whole run, steps already done are the same steps in a longer or
+ * shorter one. */
 static bool changes_run(const dt_option_row *row, const dt_options *o)
 {
     if (row->scope == DT_SCOPE_LENGTH)
-        return strcmp(o->schedule, "constant") != 0;
+        return strcmp(o->schedule, "constant") != 0 && o->schedule_steps == 0;
     return row->scope == DT_SCOPE_RESULT;
 }
 
-/* One line if they differ, as checkpoints have texts; whether that changes the run. */
+/* One line if they differ, as checkpoints have texts. */
 static bool note_difference(const char *name, const char *then, const char *now, bool matters)
 {
     char plain[DT_OPTION_CHARS];
@@ -33,32 +33,42 @@ static bool note_difference(const char *name, const char *then, const char *now,
         return false;
     dt_note("  %s: the checkpoint has '%s', now '%s'%s", name, then ? then : "", plain,
             matters ? " (changes the run)" : "");
-    return matters;
+    return true;
 }
 
-static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
+/* Those that change the run, or the others; whether there are any. */
+static bool note_differences(const dt_run *r, const dt_checkpoint *c, bool matters)
 {
-    char now[DT_OPTION_CHARS], data[DT_DIGEST_CHARS], class[DT_BITS_CLASS_CHARS];
-    bool other = false;
+    char now[DT_OPTION_CHARS], data[DT_DIGEST_CHARS];
+    bool any = false;
 
     for (size_t i = 0; i < DT_OPTIONS; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        if (row->scope >= DT_SCOPE_HERE)
+        if (row->scope >= DT_SCOPE_HERE || changes_run(row, &r->o) != matters)
             continue;
         dt_option_text(row, &r->o, now, sizeof now);
-        other |= note_difference(row->name, dt_checkpoint_text(c, row->name), now,
-                                 changes_run(row, &r->o));
+        any |= note_difference(row->name, dt_checkpoint_text(c, row->name), now, matters);
     }
+    if (!matters)
+        return any;
     dt_digest_text(dt_source_digest(r->source), data);
-    dt_bits_class(r, class);
-    other |= note_difference("data_digest", dt_checkpoint_text(c, "data_digest"), data, true);
-    note_difference("class", dt_checkpoint_text(c, "class"), class, false);
-    if (other && !r->o.resume_force)
+    return note_difference("data_digest", dt_checkpoint_text(c, "data_digest"), data, true) || any;
+}
+
+/* A refusal shows its causes alone. */
+static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
+{
+    char class[DT_BITS_CLASS_CHARS];
+
+    if (note_differences(r, c, true) && !r->o.resume_force)
         return dt_fail(DT_CONFIG,
-                       "checkpoint %s is of another run: the differences marked "
-                       "above may change its result; take them back, choose another --out, or "
-                       "accept them with --resume-force",
+                       "checkpoint %s is of another run: the differences above may change its "
+                       "result; take them back, choose another --out, or accept them with "
+                       "--resume-force",
                        dt_checkpoint_path(c));
+    note_differences(r, c, false);
+    dt_bits_class(r, class);
+    note_difference("class", dt_checkpoint_text(c, "class"), class, false);
     if (strcmp(dt_checkpoint_text(c, "class"), class) != 0)
         dt_warn("another build or instruction set: the bits may differ from those of an "
                 "undisturbed run");

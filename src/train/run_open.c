@@ -73,13 +73,16 @@ static dt_status open_data(dt_run *r)
     const bool reads = dt_comm_node_rank(r->comm) == 0;
     void *memory = NULL;
 
+    dt_place_phase(DT_AT_data);
     DT_TRY(dt_comm_agree(r->comm,
                          dt_source_open(&r->source, r->o.data, r->o.subset, (uint32_t)r->o.seed)));
     DT_TRY(dt_comm_agree(r->comm, check_data_memory(r)));
     DT_TRY(dt_node_mem_create(&r->data_memory, r->comm, dt_source_bytes(r->source), "the data set",
                               &memory));
     DT_TRY(dt_comm_agree(r->comm, reads ? dt_source_load(r->source, memory, true) : DT_OK));
-    return dt_comm_agree(r->comm, reads ? DT_OK : dt_source_load(r->source, memory, false));
+    DT_TRY(dt_comm_agree(r->comm, reads ? DT_OK : dt_source_load(r->source, memory, false)));
+    dt_place_phase(DT_AT_begin);
+    return DT_OK;
 }
 
 static dt_status open_loader(dt_run *r, dt_purpose purpose)
@@ -156,10 +159,10 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
     if (purpose == DT_FOR_TRAINING) {
         r->steps_per_epoch = dt_loader_steps(r->loader);
         r->total_steps = r->steps_per_epoch * r->o.epochs;
+        const int64_t length = r->o.schedule_steps ? r->o.schedule_steps : r->total_steps;
         if (r->o.max_steps >= 0 && r->o.max_steps < r->total_steps)
             r->total_steps = r->o.max_steps;
-        DT_TRY(dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, r->total_steps,
-                                r->global_batch));
+        DT_TRY(dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, length, r->global_batch));
         r->contexts.width = r->bn_group > 0 ? r->end_shard - r->first_shard : 1;
         DT_TRY(compile_training(r));
     }

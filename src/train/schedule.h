@@ -18,7 +18,7 @@ typedef struct dt_schedule {
 } dt_schedule;
 
 /* Read the options lr, lr_scale, lr_batch, schedule, warmup, milestones, gamma, peak.
- *   total_steps   of the run, warm-up included; >= 0
+ *   total_steps   of the schedule, warm-up included; >= 0
  *   global_batch  images per step, for lr_scale
  *   DT_CONFIG     milestones that are no fractions */
 dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,

@@ -20,7 +20,7 @@ pair() {
     if ! EVEN=${cap%+*} ODD=${cap#*+} timeout -k 2 600 mpirun -np "$np" env LD_PRELOAD="$trap" bash -c \
         '[ $((OMPI_COMM_WORLD_RANK % 2)) = 1 ] || ODD=$EVEN; DT_MAX_ISA=$ODD exec "$@"' - \
         "$DTRAIN_BIN" --isa amx --data synthetic:76 \
-        --width-divisor 16 --image-size 32 --global-batch 32 --no-drop-remainder --epochs 2 --max-steps 4 \
+        --width-divisor 16 --image-size 32 --global-batch 32 --no-drop-remainder --epochs 2 --max-steps 4 --schedule-steps 4 \
         --threads 1 --shards 8 --lr 0.05 --save-every 0 "$@" --out "$out" >"$dir/log" 2>&1 </dev/null; then
         cat "$dir/log" >&2
         return 1

@@ -90,7 +90,7 @@ static void differences_are_named(void **state)
         snapshot_edit(path, DT_CHECKPOINT_STATE, cases[i].from, cases[i].to);
         const dt_status st = look(&t, &to, text);
         if (cases[i].refused)
-            assert_fails(st, DT_CONFIG, "is of another run: the differences marked above");
+            assert_fails(st, DT_CONFIG, "is of another run: the differences above");
         else
             assert_ok(st);
         assert_true(strncmp(text, cases[i].line, strlen(cases[i].line)) == 0);
