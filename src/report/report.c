@@ -192,6 +192,13 @@ dt_status dt_report_step(dt_report *r, const dt_step_record *s)
                   NUMBER(dt_images_per_s(s->images, s->seconds)), s->time);
 }
 
+void dt_report_test(dt_report *r, int64_t done, int64_t images, double seconds)
+{
+    if (r->style && r->style->test)
+        r->style->test(r, done, images, seconds);
+    flush(r);
+}
+
 dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
 {
     if (r->style && r->style->epoch)

@@ -62,6 +62,7 @@ typedef struct dt_report {
     dt_report_setup setup;
     const struct dt_style *style; /* NULL: nothing is printed, or not any more */
     bool drawn;                   /* the cursor stands after a bar */
+    double test_shown;            /* seconds of the test when its bar or line was last shown */
     /* This epoch's steps so far, of this process, and those when something was last printed: */
     double seconds, shown_seconds;
     int64_t images, shown_images;
@@ -82,6 +83,8 @@ dt_status dt_report_open(dt_report *r, const char *style,
  * Standard output that cannot be written is a warning, and the end of printing. */
 dt_status dt_report_step(dt_report *r, const dt_step_record *s) DT_MUST_CHECK;
 dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e) DT_MUST_CHECK;
+/* How many of a test's images have been tested, and for how long. */
+void dt_report_test(dt_report *r, int64_t done, int64_t images, double seconds);
 /* After success, and after a failure of the run (end->ok is false). */
 dt_status dt_report_end(dt_report *r, const dt_end_record *end) DT_MUST_CHECK;
 /* The length of metrics.jsonl, for a checkpoint, and the descriptor to sync first. DT_IO. */

@@ -73,6 +73,30 @@ static void auto_step(dt_report *r, const dt_step_record *s)
     r->shown_images = r->images;
 }
 
+/* A bar, which is erased at the end, or a line per interval. */
+static void auto_test(dt_report *r, int64_t done, int64_t images, double seconds)
+{
+    const int columns = columns_of(r->setup.out);
+    const double left = seconds * (double)(images - done) / (double)done;
+    char line[128];
+
+    if (seconds < r->test_shown) /* of the test before */
+        r->test_shown = 0;
+    if (columns > 0 && r->drawn && done == images)
+        fprintf(r->setup.out, "\r\033[K");
+    r->drawn = r->drawn && done < images;
+    if (done == images || seconds - r->test_shown < (columns > 0 ? 0.1 : r->setup.log_every))
+        return;
+    r->test_shown = seconds;
+    snprintf(line, sizeof line, "test %lld/%lld: %.1f images/s, %.0f s left", (long long)done,
+             (long long)images, dt_images_per_s(done, seconds), left);
+    r->drawn = columns > 0;
+    if (columns > 0)
+        fprintf(r->setup.out, "\r%.*s\033[K", columns, line);
+    else
+        fprintf(r->setup.out, "%s\n", line);
+}
+
 static void auto_epoch(dt_report *r, const dt_epoch_record *e)
 {
     FILE *out = r->setup.out;
@@ -149,9 +173,9 @@ static void cs744_epoch(dt_report *r, const dt_epoch_record *e)
 }
 
 static const dt_style styles[] = {
-    {"auto", auto_step, auto_epoch, auto_end},
-    {"mindspore", mindspore_step, NULL, mindspore_end},
-    {"cs744", cs744_step, cs744_epoch, print_hashes},
+    {"auto", auto_step, auto_epoch, auto_test, auto_end},
+    {"mindspore", mindspore_step, NULL, NULL, mindspore_end},
+    {"cs744", cs744_step, cs744_epoch, NULL, print_hashes},
 };
 
 const dt_style *dt_style_find(const char *name)

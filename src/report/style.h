@@ -7,7 +7,8 @@
 typedef struct dt_style {
     const char *name;
     void (*step)(dt_report *r, const dt_step_record *s);
-    void (*epoch)(dt_report *r, const dt_epoch_record *e); /* NULL: nothing */
+    void (*epoch)(dt_report *r, const dt_epoch_record *e);                    /* NULL: nothing */
+    void (*test)(dt_report *r, int64_t done, int64_t images, double seconds); /* NULL: nothing */
     void (*end)(dt_report *r, const dt_end_record *end);
 } dt_style;
 /* NULL: no style has that name. */

@@ -48,8 +48,11 @@ static dt_status test_chunk(dt_run *r, int64_t k, chunk_sums *s)
 
 /* Chunks in rounds, one of each rank. After a round all know whether one was asked to stop, or
  * has failed: *stop. */
-static dt_status test_chunks(dt_run *r, int64_t chunks, chunk_sums *s, bool *stop)
+static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, chunk_sums *s,
+                             bool *stop)
 {
+    const int64_t images = dt_source_describe(r->source)->test;
+    const double began = dt_seconds();
     const int64_t world = dt_comm_world(r->comm);
     dt_status st = DT_OK;
 
@@ -62,11 +65,14 @@ static dt_status test_chunks(dt_run *r, int64_t chunks, chunk_sums *s, bool *sto
         int64_t ends = st != DT_OK || dt_signals_stop() != 0;
         DT_TRY(dt_comm_max_i64(r->comm, &ends, 1));
         *stop = ends != 0;
+        if (report)
+            dt_report_test(report, DT_MIN((first + world) * r->test_chunk, images), images,
+                           dt_seconds() - began);
     }
     return st;
 }
 
-dt_status dt_run_test(dt_run *r, dt_test_result *result)
+dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result)
 {
     const int64_t images = dt_source_describe(r->source)->test;
     const int64_t chunks = (images + r->test_chunk - 1) / r->test_chunk;
@@ -77,7 +83,7 @@ dt_status dt_run_test(dt_run *r, dt_test_result *result)
     dt_status st = dt_calloc(&s, (size_t)chunks, sizeof *s, "evaluation");
 
     DT_GO(st, dt_comm_agree(r->comm, st), out);
-    st = test_chunks(r, chunks, s, &stop);
+    st = test_chunks(r, report, chunks, s, &stop);
     DT_GO(st, dt_comm_agree(r->comm, st), out);
     /* One rank holds a chunk's bits and all others 0: the integer sum passes them on. */
     DT_GO(st, dt_comm_sum_i64(r->comm, (int64_t *)(void *)s, words), out);
@@ -96,6 +102,8 @@ out:
 
 dt_status dt_eval(dt_comm *c, const dt_options *o)
 {
+    const dt_report_setup setup = {.out = stderr, .log_every = o->log_every};
+    dt_report report;
     dt_run r;
     dt_test_result t;
     dt_options own;
@@ -112,7 +120,9 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     DT_TRY(dt_comm_agree(c, dt_options_from_model(model, &own, &meta)));
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
     DT_GO(st, dt_run_load(&r, model, true), out);
-    DT_GO(st, dt_run_test(&r, &t), out);
+    if (dt_comm_rank(c) == 0) /* beside the result, which may be JSON */
+        DT_GO(st, dt_report_open(&report, "auto", &setup), out);
+    DT_GO(st, dt_run_test(&r, dt_comm_rank(c) == 0 ? &report : NULL, &t), out);
     if (!isfinite(t.loss)) {
         st = dt_comm_agree(c, dt_fail(DT_NUMERIC,
                                       "model file '%s': the loss of the test images is "

@@ -7,6 +7,7 @@
 #include "schedule.h"
 #include "store/store.h"
 #include "train.h"
+#include "report/report.h"
 
 /* What a run needs beyond the evaluation of a model. */
 typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
@@ -142,8 +143,8 @@ typedef struct dt_test_result {
     int64_t correct, images;
 } dt_test_result;
 /* The whole test set, cut into chunks whose bounds do not depend on the ranks. A request to stop is
- * obeyed after the current chunks. Collective. */
-dt_status dt_run_test(dt_run *r, dt_test_result *result) DT_MUST_CHECK;
+ * obeyed after the current chunks. report: shows how far it is; NULL: nothing does. Collective. */
+dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result) DT_MUST_CHECK;
 
 /* Sets r->bn_group; `node` becomes group:N in r->o, N the shards of each node. DT_CONFIG,
  * agreed, when nodes hold different numbers of shards. Collective. */

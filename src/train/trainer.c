@@ -17,11 +17,13 @@ typedef struct training {
     dt_watch *watch;
     dt_collectives *collectives; /* NULL: without --comm-log */
     dt_progress at;
+    int slow;            /* the rank that was last named as slower than the others, -1: none */
     int64_t save_steps;  /* --save-every as steps, or 0 */
     double save_s;       /* or as seconds, or 0 */
     double saved_s;      /* clock at the last checkpoint; rank 0's counts */
     char from[PATH_MAX]; /* the checkpoint that the run is resumed from, "": none */
     int64_t from_step;
+    bool whole; /* it was complete already */
 } training;
 
 /* ---- Checkpoints --------------------------------------------------------------------------- */
@@ -114,7 +116,7 @@ static dt_status test_finite(training *t, dt_test_result *test)
 {
     dt_run *r = t->run;
 
-    DT_TRY(dt_run_test(r, test));
+    DT_TRY(dt_run_test(r, t->session.leads ? &t->session.report : NULL, test));
     if (test->stop) /* the resumed run begins with the test */
         return preempted(t);
     if (isfinite(test->loss))
@@ -180,7 +182,7 @@ static dt_status train_epochs(training *t)
         while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps)
             DT_TRY(train_step(t));
         const double seconds = dt_seconds() - start;
-        DT_TRY(dt_watched_epoch(r, dt_comm_waited(r->comm) - waited, seconds));
+        DT_TRY(dt_watched_epoch(r, dt_comm_waited(r->comm) - waited, seconds, &t->slow));
         DT_TRY(end_epoch(t, seconds));
     }
     return DT_OK;
@@ -255,7 +257,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
     DT_TRY(dt_comm_same(r->comm, field, 2));
-    if (saves(t) && r->total_steps % r->steps_per_epoch == 0)
+    if (saves(t) && r->total_steps % r->steps_per_epoch == 0 && !t->whole)
         DT_TRY(save(t, (dt_save_how){.proved = true, .wait = true}));
     DT_TRY(dt_comm_agree(r->comm, dt_session_settle(s, r))); /* one that SIGHUP asked for */
     DT_TRY(dt_comm_agree(r->comm, dt_session_model(s, r)));
@@ -340,6 +342,8 @@ static dt_status begin(training *t)
     t->saved_s = dt_seconds();
     memcpy(t->from, path, sizeof t->from);
     t->from_step = t->at.run_step;
+    t->whole = strcmp(r->o.resume, "auto") == 0 && path[0] && t->at.step == 0 &&
+               t->at.run_step == r->total_steps;
     DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
     dt_watch_close(t->watch, 0); /* all ranks at once: after an agreement */
     t->watch = NULL;
@@ -348,10 +352,26 @@ static dt_status begin(training *t)
     return DT_OK;
 }
 
-static dt_status refuse_options(const dt_options *o)
+/* Whether nothing says which run it is: only what belongs to this start is given. */
+static bool says_no_recipe(const dt_options *o)
 {
-    if (strcmp(o->resume, "auto") == 0 && !o->out[0])
+    for (size_t i = 0; i < DT_OPTIONS; i++)
+        if (o->given[i] && dt_option_table[i].scope < DT_SCOPE_HERE)
+            return false;
+    return true;
+}
+
+static dt_status refuse_options(const dt_comm *c, const dt_options *o)
+{
+    if (strcmp(o->resume, "auto") != 0)
+        return DT_OK;
+    if (!o->out[0])
         return dt_fail(DT_CONFIG, "--resume auto needs --out DIR, the folder of the run");
+    if (dt_comm_rank(c) == 0 && !dt_path_exists(o->out) && says_no_recipe(o))
+        return dt_fail(DT_NOINPUT,
+                       "--resume auto: there is no run folder '%s', and no option says which run "
+                       "to begin in it; is its name right?",
+                       o->out);
     return DT_OK;
 }
 
@@ -360,9 +380,9 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     /* How long the set-up may take is not known: a rank that is late is named, and not ended. */
     const dt_watch_opts set_up = {.warn_s = o->stall_warn};
     dt_run r;
-    training t = {.run = &r};
+    training t = {.run = &r, .slow = -1};
     dt_end_record end = {.ok = false};
-    dt_status st = dt_comm_agree(c, refuse_options(o));
+    dt_status st = dt_comm_agree(c, refuse_options(c, o));
 
     if (o->model[0])
         dt_warn("--model is for eval; to start from a model file give --init");

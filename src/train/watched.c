@@ -55,16 +55,18 @@ dt_status dt_watched_late(dt_comm *c, double waited, double seconds, int *late, 
     return st;
 }
 
-dt_status dt_watched_epoch(const dt_run *r, double waited, double seconds)
+dt_status dt_watched_epoch(const dt_run *r, double waited, double seconds, int *named)
 {
     enum { LEAST_S = 10 }; /* of shorter ones chance decides */
     double cost = 0;
     int late = -1;
 
     DT_TRY(dt_watched_late(r->comm, waited, seconds, &late, &cost));
-    if (late >= 0 && seconds >= LEAST_S)
-        dt_warn("rank %d is slower than the others: half of them have waited for it, %.1f s in "
-                "this epoch",
-                late, cost);
+    if (late < 0 || late == *named || seconds < LEAST_S)
+        return DT_OK;
+    *named = late;
+    dt_warn("rank %d is slower than the others: half of them have waited for it, %.1f s in "
+            "this epoch",
+            late, cost);
     return DT_OK;
 }

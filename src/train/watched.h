@@ -11,7 +11,8 @@ dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder) DT_
  * of the others have, at least. Collective. */
 dt_status dt_watched_late(dt_comm *c, double waited, double seconds, int *late,
                           double *cost) DT_MUST_CHECK;
-/* At an epoch's end, whose training took `seconds` (same): one line where a rank was late.
- * Collective. */
-dt_status dt_watched_epoch(const dt_run *r, double waited, double seconds) DT_MUST_CHECK;
+/* At an epoch's end, whose training took `seconds` (same): one line where a rank was late,
+ * once for each: *named is the last one, -1: none. Collective. */
+dt_status dt_watched_epoch(const dt_run *r, double waited, double seconds,
+                           int *named) DT_MUST_CHECK;
 #endif

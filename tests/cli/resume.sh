@@ -75,8 +75,19 @@ equal "$(hashes "$tmp/long")" "$(hashes "$tmp/longer")"
 # with one the rates of the steps before were of another run, which is said and refused
 accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 5 --out "$tmp/cosine"
 refuses 78 "is of another run" "--resume-force" -- \
-    "${run[@]}" --schedule cosine --epochs 4 --max-steps 7 --out "$tmp/cosine" --resume auto
-accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 7 --out "$tmp/cosine" --resume auto --resume-force
+    "${run[@]}" --schedule cosine --epochs 5 --max-steps 7 --out "$tmp/cosine" --resume auto
+accepts "${run[@]}" --schedule cosine --epochs 5 --max-steps 7 --out "$tmp/cosine" --resume auto --resume-force
+# --max-steps alone changes no rate: these are the first steps of one run
+accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 7 --out "$tmp/seven"
+accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 5 --out "$tmp/five"
+accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 7 --out "$tmp/five" --resume auto
+equal "$(hashes "$tmp/seven")" "$(hashes "$tmp/five")"
+# a run that is complete has nothing to save, and a folder that is not there no recipe
+ls -R "$tmp/calm" >"$tmp/before"
+accepts --out "$tmp/calm" --resume auto --threads 1
+must cmp "$tmp/before" <(ls -R "$tmp/calm")
+refuses 66 "no run folder '$tmp/typo'" "is its name right?" -- --out "$tmp/typo" --resume auto --threads 1
+must test ! -e "$tmp/typo"
 
 # longer from the middle of an epoch: it is resumed, and its early test is undone
 accepts "${run[@]}" --max-steps 5 --keep-best --out "$tmp/middle"

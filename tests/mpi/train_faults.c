@@ -133,7 +133,7 @@ static dt_status open_and_close(void)
 static dt_status test(void)
 {
     dt_test_result result;
-    return dt_run_test(&run, &result);
+    return dt_run_test(&run, NULL, &result);
 }
 
 static dt_status first(void)

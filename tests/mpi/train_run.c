@@ -132,7 +132,7 @@ static void means_are_over_images(void **state)
             loss += log(all) - (double)bias[label];
             correct += label == 7; /* 7 x 7 = 49: the largest */
         }
-        assert_ok(dt_run_test(&r, &test));
+        assert_ok(dt_run_test(&r, NULL, &test));
         print_message("%lld images in chunks of %lld\n", (long long)images,
                       (long long)r.test_chunk);
         assert_int_equal(test.images, images);

@@ -150,6 +150,34 @@ static void bars_are_not_drawn_too_often(void **state)
     assert_non_null(strstr(f->text, ", 1024.0 images/s, 6 s left"));
 }
 
+/* A test's bar is gone when it ends; in a file it is a line per interval. */
+static void a_test_shows_how_far_it_is(void **state)
+{
+    fixture *f = *state;
+
+    for (int pass = 0; pass < 2; pass++) { /* a second test begins anew */
+        set_columns(f, 80);
+        if (pass == 0)
+            open_report(f, "auto");
+        dt_report_test(&f->r, 100, 400, 0.05); /* too early */
+        assert_string_equal(printed(f), "");
+        dt_report_test(&f->r, 200, 400, 2);
+        assert_string_equal(printed(f), "\rtest 200/400: 100.0 images/s, 2 s left\033[K");
+        dt_report_test(&f->r, 300, 400, 2.05);
+        assert_string_equal(printed(f), "");
+        dt_report_test(&f->r, 400, 400, 4);
+        assert_string_equal(printed(f), "\r\033[K");
+    }
+    set_columns(f, 0);
+    dt_report_test(&f->r, 100, 400, 1);
+    dt_report_test(&f->r, 200, 400, 12.5);
+    dt_report_test(&f->r, 400, 400, 25);
+    assert_string_equal(printed(f), "test 200/400: 16.0 images/s, 12 s left\n");
+    open_report(f, "cs744");
+    dt_report_test(&f->r, 200, 400, 12.5);
+    assert_string_equal(printed(f), "");
+}
+
 /* The error of a run that fails in mid-epoch stands on a line of its own. */
 static void a_failure_leaves_the_bars_line(void **state)
 {
@@ -305,10 +333,15 @@ static void float32_texts_are_numpys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_bar_shows_steps_and_the_time_left), TEST(bars_are_not_drawn_too_often),
-        TEST(a_failure_leaves_the_bars_line),        TEST(a_cut_epoch_is_full_at_its_end),
-        TEST(a_file_gets_a_line_per_interval),       TEST(mindspore_lines_are_the_tutorials),
-        TEST(cs744_lines_are_the_courses),           cmocka_unit_test(float32_texts_are_numpys),
+        TEST(the_bar_shows_steps_and_the_time_left),
+        TEST(bars_are_not_drawn_too_often),
+        TEST(a_failure_leaves_the_bars_line),
+        TEST(a_cut_epoch_is_full_at_its_end),
+        TEST(a_file_gets_a_line_per_interval),
+        TEST(mindspore_lines_are_the_tutorials),
+        TEST(a_test_shows_how_far_it_is),
+        TEST(cs744_lines_are_the_courses),
+        cmocka_unit_test(float32_texts_are_numpys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
