@@ -44,12 +44,26 @@ dt_install() {
     echo "packages missing: $missing"
     [ "$mode" = install ] || return 71
     [ "$(id -u)" = 0 ] || root=sudo
+    [ -z "$root" ] || command -v sudo >/dev/null || {
+        echo "you are not root, and there is no sudo: an administrator has to run" >&2
+        echo "  apt-get update && apt-get install -y --no-install-recommends $missing" >&2
+        return 71
+    }
     $root apt-get update -qq || echo "apt-get update failed: trying with the lists at hand" >&2
     # shellcheck disable=SC2086
     $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null || {
         echo "could not install: $missing" >&2
         return 71
     }
+}
+
+# dt_count LOG: its input into LOG; on a terminal, how far ninja is
+dt_count() {
+    if [ -t 1 ]; then
+        tee "$1" | sed -unE 's/^(\[[0-9]+\/[0-9]+\]).*/\1/p' | tr '\n' '\r'
+    else
+        cat >"$1"
+    fi
 }
 
 # dt_build PRESET [program]: configure and build, quiet unless it fails; "program": without
@@ -59,7 +73,7 @@ dt_build() {
     [ "${2:-}" != program ] || tests=OFF
     log=$(mktemp)
     echo "building preset $1 ..."
-    if ! { cmake --preset "$1" -D BUILD_TESTING=$tests && cmake --build --preset "$1"; } >"$log" 2>&1; then
+    if ! { cmake --preset "$1" -D BUILD_TESTING=$tests && cmake --build --preset "$1"; } 2>&1 | dt_count "$log"; then
         tail -n 40 "$log" >&2
         rm -f "$log"
         echo "the build of preset '$1' failed" >&2
