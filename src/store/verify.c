@@ -84,9 +84,8 @@ static dt_status verify_checkpoint(void *context, const dt_checkpoint *c)
     const bool newest = v->run && v->step < 0;
 
     DT_TRY(dt_checkpoint_check(c, v->options));
-    printf("ok   %s: step %lld (epoch %lld after %lld steps), state_hash %.32s\n", c->in.path,
-           (long long)c->at.run_step, (long long)c->at.epoch + 1, (long long)c->at.step,
-           c->state_hash);
+    printf("ok   %s: step %lld (%lld epochs and %lld steps), state_hash %.32s\n", c->in.path,
+           (long long)c->at.run_step, (long long)c->at.epoch, (long long)c->at.step, c->state_hash);
     if (newest) {
         verdict_newest(v, c->in.path, c->at.run_step);
         DT_TRY(dt_report_check(&(dt_report_setup){

@@ -22,6 +22,11 @@ static dt_target target_of(const dt_session *s, const char *name, char shown[PAT
     return (dt_target){.folder = s->folder.folder, .name = name, .shown = shown};
 }
 
+static double gib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 30);
+}
+
 /* A run that ends on a full disk has trained for nothing: look before the first step. */
 static dt_status check_room(const dt_session *s, const dt_run *r)
 {
@@ -37,14 +42,13 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
     const uint64_t left = (uint64_t)v.f_bavail * v.f_frsize;
     if (left < model)
         return dt_fail(DT_IO,
-                       "the disk of run folder '%s' has %llu bytes left, but the model "
-                       "needs %llu, 1 MiB for the run's other files included: make room or choose "
-                       "another --out",
-                       s->folder.path, (unsigned long long)left, (unsigned long long)model);
+                       "the disk of run folder '%s' has %.4f GiB left, but the model needs %.4f, 1 "
+                       "MiB for the run's other files included: make room or choose another --out",
+                       s->folder.path, gib(left), gib(model));
     if (left < model + saves)
-        dt_warn("the disk of run folder '%s' has %llu bytes left; the model and its checkpoints "
-                "need %llu: make room, choose another --out, or keep none with --save-every 0%s",
-                s->folder.path, (unsigned long long)left, (unsigned long long)(model + saves),
+        dt_warn("the disk of run folder '%s' has %.4f GiB left; the model and its checkpoints "
+                "need %.4f: make room, choose another --out, or keep none with --save-every 0%s",
+                s->folder.path, gib(left), gib(model + saves),
                 r->o.keep_best ? " and without --keep-best" : "");
     return DT_OK;
 }

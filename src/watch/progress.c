@@ -59,6 +59,11 @@ static void describe_rank(const dt_watch *w, int r, int64_t now, char *out, size
                       now - dt_seen(row->heard_ns) < DT_WATCH_HEARD_S * INT64_C(1000000000);
     char place[128];
 
+    if (dt_seen(w->board->ended) == 1) { /* exit code 0 */
+        snprintf(out, room, "%5d  %-16.40s %8lld %8.1f  done", r, w->who[r].host,
+                 (long long)w->who[r].pid, 1e-6 * (double)dt_seen(row->place.sent_bytes));
+        return;
+    }
     dt_progress_place(w, r, place, sizeof place);
     snprintf(out, room, "%5d  %-16.40s %8lld %8.1f  %s%.100s, %.1f s", r, w->who[r].host,
              (long long)w->who[r].pid, 1e-6 * (double)dt_seen(row->place.sent_bytes),

@@ -108,7 +108,7 @@ mpirun -np 2 "$DTRAIN_BIN" "${run[@]}" --data synthetic:400000 --max-steps 2 --e
 job=$!
 awaits "rank 1" makes_images
 kill -STOP "$late"
-awaits "rank 1 to be named" said "^dtrain: rank 1 \(host [^ ]+, pid $late\) is stopped \(SIGSTOP\) in the beginning for [0-9.]+ s; 1 rank waits for it"
+awaits "rank 1 to be named" said "^dtrain: rank 1 \(host [^ ]+, pid $late\) is stopped \(SIGSTOP\) in (the beginning|loading images) for [0-9.]+ s; 1 rank waits for it"
 kill -CONT "$late"
 limit=$((5 * limit)) ended 0 "a run that was stopped while it was set up" # many images
 
@@ -141,6 +141,7 @@ must grep -qE "^run $folder is stopped \(exit code 75\): step [0-9]+ of " "$tmp/
 accepts "${tiny[@]}" --out "$tmp/over"
 launch 1 status "$tmp/over"
 must grep -q "^run $tmp/over is over: step 1 of 1" "$tmp/stdout"
+must grep -qE "^ +0 .* done$" "$tmp/stdout"
 accepts --out "$tmp/over" --resume auto # nothing is left to do
 launch 1 status "$tmp/over"
 must grep -q "^run $tmp/over is over: step 1 of 1" "$tmp/stdout"
