@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -63,6 +64,19 @@ static size_t source_image_bytes(const dt_source *s)
     return (size_t)s->info.height * (size_t)s->info.width * 3;
 }
 
+static dt_status source_names(dt_source *s)
+{
+    json_t *names = json_array();
+
+    for (int c = 0; c < s->info.classes; c++) {
+        json_t *name = json_string(s->info.class_name[c]);
+        json_array_append_new(names, name ? name : json_sprintf("%d", c));
+    }
+    s->info.class_names = s->names = json_dumps(names, JSON_COMPACT);
+    json_decref(names);
+    return s->names ? DT_OK : dt_fail(DT_NOMEM, "no memory for the names of classes");
+}
+
 dt_status dt_source_open(dt_source **out, const char *path, int64_t subset, uint32_t seed)
 {
     dt_source *s = NULL;
@@ -90,6 +104,7 @@ dt_status dt_source_open(dt_source **out, const char *path, int64_t subset, uint
     }
     s->info.train = subset > 0 ? subset : s->info.train;
     s->info.kind = s->row->name;
+    DT_GO(st, source_names(s), out);
 
     const int64_t facts[] = {s->info.classes, s->info.height, s->info.width, s->info.train,
                              s->info.test};
@@ -113,6 +128,7 @@ void dt_source_close(dt_source *s)
         return;
     if (s->state && s->row->close)
         s->row->close(s);
+    free(s->names);
     free(s->state);
     free(s);
 }

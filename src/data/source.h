@@ -21,6 +21,7 @@ struct dt_source {
     uint32_t seed;
     dt_digest manifest;
     void *state;     /* the row's own, owned */
+    char *names;     /* info.class_names, owned */
     int32_t *labels; /* [train + test], borrowed; NULL before dt_source_load */
     uint8_t *images; /* [train + test][height][width][3], borrowed */
 };

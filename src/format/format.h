@@ -61,12 +61,16 @@ size_t dt_finite_floats(const float *x, size_t n);
  * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW,
  * float32; running_mean, running_var; num_batches_tracked int64), so torch loads the
  * file as it is; or those of another naming. __metadata__ has "format" = "pt" and the dtrain.*
- * keys net, variant, stem, normalize, image_size, width_divisor, classes and steps, all as text. */
+ * keys net, variant, stem, normalize, image_size, width_divisor, classes and steps as text; and
+ * where they are known resize, source_size ("32x32") and class_names (a JSON array). */
 
 typedef struct dt_model_file_opts {
     const char *names;     /* scheme of dt_net_rename */
     const char *normalize; /* the images' normalisation that the weights are for */
     int64_t steps;         /* num_batches_tracked of every batch norm, 0 or more */
+    /* Of the images, before they become the network's; NULL and 0: not known. */
+    const char *resize, *class_names; /* how; JSON, left out from DT_CLASS_NAMES characters on */
+    int height, width;
 } dt_model_file_opts;
 
 /* Errors as dt_outfile_open and dt_outfile_finish; DT_CONFIG: the network has no such scheme. w may
@@ -77,14 +81,17 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
 /* A path below is a file's, or that of a folder that holds model.safetensors (a run's, a
  * checkpoint). */
 
-/* What the file (or folder) says of its network: net, variant, stem, normalize, image_size and
- * width_divisor, as text, "" where it says nothing; and the steps that it was trained, or 0. Errors
+/* What the file (or folder) says of its network, as texts of the options in dt_meta_key, "" if it
+ * says nothing; the steps that it was trained, and what it knows of its images, or 0 and "". Errors
  * as dt_safetensors_open. */
-enum { DT_META_KEYS = 6, DT_META_CHARS = 64 };
+enum { DT_META_KEYS = 7, DT_META_CHARS = 64, DT_CLASS_NAMES = 32 << 10 };
 extern const char *const dt_meta_key[DT_META_KEYS];
 typedef struct dt_model_meta {
     char text[DT_META_KEYS][DT_META_CHARS];
     int64_t steps;
+    int classes;       /* of the classifier; 0: there is none */
+    int height, width; /* of the source's images */
+    char class_names[DT_CLASS_NAMES];
 } dt_model_meta;
 dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK;
 

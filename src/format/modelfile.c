@@ -107,7 +107,9 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
                        dt_written *w)
 {
     const dt_net_spec *spec = dt_net_spec_of(s->net);
-    char image_size[16], classes[16], width_divisor[16], steps[24];
+    char image_size[16], classes[16], width_divisor[16], steps[24], source_size[32];
+    const bool named = opts->class_names && strlen(opts->class_names) < DT_CLASS_NAMES;
+    const bool resizes = opts->resize && strcmp(opts->resize, "auto") != 0;
     const dt_field metadata[] = {
         {"format", "pt"},
         {"dtrain.net", spec->net},
@@ -118,6 +120,9 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
         {"dtrain.width_divisor", width_divisor},
         {"dtrain.classes", classes},
         {"dtrain.steps", steps},
+        {"dtrain.resize", resizes ? opts->resize : NULL},
+        {"dtrain.source_size", opts->height > 0 ? source_size : NULL},
+        {"dtrain.class_names", named ? opts->class_names : NULL},
     };
     model_list list;
     dt_status st = DT_OK;
@@ -126,6 +131,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
     snprintf(width_divisor, sizeof width_divisor, "%d", spec->width_divisor);
     snprintf(classes, sizeof classes, "%d", spec->classes);
     snprintf(steps, sizeof steps, "%lld", (long long)opts->steps);
+    snprintf(source_size, sizeof source_size, "%dx%d", opts->height, opts->width);
     DT_GO(st, list_create(&list, s, opts->names), out);
     list.steps = opts->steps;
     const dt_safetensors_content content = {.tensor = list.tensor,
@@ -170,6 +176,8 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
     return DT_OK;
 }
 
+enum { MOST_CLASSES = 1000000 };
+
 /* A file, or the model in a folder (a run's, a checkpoint). */
 static dt_status model_path(const char *path, char out[PATH_MAX])
 {
@@ -181,8 +189,34 @@ static dt_status model_path(const char *path, char out[PATH_MAX])
     return DT_OK;
 }
 
-const char *const dt_meta_key[DT_META_KEYS] = {"net",       "variant",    "stem",
-                                               "normalize", "image_size", "width_divisor"};
+const char *const dt_meta_key[DT_META_KEYS] = {"net",        "variant",       "stem",  "normalize",
+                                               "image_size", "width_divisor", "resize"};
+
+/* The classifier's rows: the networks here have no other matrix. 0: there is none. */
+static int64_t count_classes(const dt_safetensors *f)
+{
+    int64_t n = 0;
+
+    for (size_t i = 0; i < dt_safetensors_count(f); i++)
+        if (dt_safetensors_get(f, i)->rank == 2)
+            n = dt_safetensors_get(f, i)->shape[0];
+    return n >= 1 && n <= MOST_CLASSES ? n : 0;
+}
+
+/* Of images: a file that says nothing, or no sense, is one that does not know. */
+static void describe_images(const dt_safetensors *f, dt_model_meta *meta)
+{
+    enum { SIDE = 1 << 15 };
+    const char *size = dt_safetensors_metadata(f, "dtrain.source_size");
+    const char *names = dt_safetensors_metadata(f, "dtrain.class_names");
+
+    meta->classes = (int)count_classes(f);
+    meta->height = meta->width = 0;
+    if (!size || sscanf(size, "%5dx%5d", &meta->height, &meta->width) != 2 || meta->height < 1 ||
+        meta->width < 1 || meta->height > SIDE || meta->width > SIDE)
+        meta->height = meta->width = 0;
+    snprintf(meta->class_names, sizeof meta->class_names, "%s", names ? names : "");
+}
 
 dt_status dt_model_describe(const char *given, dt_model_meta *meta)
 {
@@ -200,6 +234,7 @@ dt_status dt_model_describe(const char *given, dt_model_meta *meta)
         snprintf(meta->text[i], DT_META_CHARS, "%s", value ? value : "");
     }
     const char *steps = dt_safetensors_metadata(f, "dtrain.steps");
+    describe_images(f, meta);
     meta->steps = 0;
     if (steps && (!dt_whole_parse(steps, &end, &meta->steps) || *end))
         st = dt_fail(DT_FORMAT, "%s: dtrain.steps is '%.80s', not a number of steps", path, steps);
@@ -394,19 +429,12 @@ dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const char 
 
 /* ---- A file with its network ------------------------------------------------------ */
 
-/* By the classifier's shape: the networks here have no other matrix. */
 static dt_status read_classes(const dt_safetensors *f, const char *path, int *classes)
 {
-    enum { MOST = 1000000 };
-    int64_t n = 0;
-
-    for (size_t i = 0; i < dt_safetensors_count(f); i++)
-        if (dt_safetensors_get(f, i)->rank == 2)
-            n = dt_safetensors_get(f, i)->shape[0];
-    if (n < 1 || n > MOST)
-        return dt_fail(DT_FORMAT, "%s holds no classifier of 1 to %d classes", path, (int)MOST);
-    *classes = (int)n;
-    return DT_OK;
+    *classes = (int)count_classes(f);
+    return *classes > 0 ? DT_OK
+                        : dt_fail(DT_FORMAT, "%s holds no classifier of 1 to %d classes", path,
+                                  (int)MOST_CLASSES);
 }
 
 /* A header of a few bytes may name a network of many: memory is taken for what the file can

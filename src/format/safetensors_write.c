@@ -64,8 +64,9 @@ static dt_status header_text(const dt_safetensors_content *c, const write_row *r
     dt_status st = DT_OK;
 
     for (size_t i = 0; i < c->fields; i++)
-        bad |=
-            json_object_set_new(metadata, c->metadata[i].name, json_string(c->metadata[i].value));
+        if (c->metadata[i].value)
+            bad |= json_object_set_new(metadata, c->metadata[i].name,
+                                       json_string(c->metadata[i].value));
     if (c->fields > 0)
         bad |= json_object_set(header, "__metadata__", metadata);
     for (size_t i = 0; i < c->tensors; i++)

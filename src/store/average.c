@@ -64,7 +64,6 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     const dt_target target = {.folder = AT_FDCWD, .name = o->out, .shown = o->out};
     average a = {.sum = NULL};
     char path[PATH_MAX];
-    dt_model_file_opts opts = {.names = o->names};
     dt_model_meta last;
     dt_status st = DT_OK;
 
@@ -78,8 +77,11 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     for (size_t i = 0; i < a.all; i++)
         *average_number(&a, i) = (float)(a.sum[i] / (double)count);
     DT_GO(st, dt_model_describe(path, &last), out);
-    opts.steps = last.steps;
-    opts.normalize = a.o.normalize;
+    const dt_source_info images = {.class_names = a.meta.class_names[0] ? a.meta.class_names : NULL,
+                                   .height = a.meta.height,
+                                   .width = a.meta.width};
+    a.o.names = o->names;
+    const dt_model_file_opts opts = dt_model_says(&a.o, &images, last.steps);
     st = dt_model_put(&a.read.state, &target, &opts, NULL);
 
 out:

@@ -78,8 +78,7 @@ static dt_status save_file(saving *w, dt_checkpoint_file which, const dt_target 
     const dt_snapshot *s = w->s;
     /* Momentum is a model file of its own, in the same naming, without running statistics. */
     const dt_weights momentum = {.net = s->model.net, .master = s->momentum};
-    const dt_model_file_opts opts = {
-        .names = s->options->names, .normalize = s->options->normalize, .steps = s->at.run_step};
+    const dt_model_file_opts opts = dt_model_says(s->options, s->images, s->at.run_step);
     dt_written *written = &w->manifest.file[which];
 
     switch (which) {

@@ -27,6 +27,11 @@ dt_status dt_options_from_model(const char *path, dt_options *o, dt_model_meta *
 /* The same, then dt_model_read_open for the network that the options mean. */
 dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *o,
                                 dt_model_meta *meta) DT_MUST_CHECK;
+/* The options.yaml of the run or checkpoint that the model `path` is or lies in; "": there is none.
+ * DT_USAGE: the path is too long. */
+dt_status dt_model_options(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
+/* What a model file of a run says beside its numbers; images may be NULL. Texts are borrowed. */
+dt_model_file_opts dt_model_says(const dt_options *o, const dt_source_info *images, int64_t steps);
 
 /* ---- The run folder ------------------------------------------------------------------- */
 
@@ -89,6 +94,7 @@ typedef struct dt_snapshot {
     float *momentum; /* [dt_net_slab_floats] */
     dt_progress at;
     const dt_options *options;            /* resolved: saved as options.yaml */
+    const dt_source_info *images;         /* of the data, or NULL */
     char data_digest[DT_DIGEST_CHARS];    /* of the data's content */
     char bits_class[DT_BITS_CLASS_CHARS]; /* precision, isa, version, commit, build type */
     bool best;                            /* the best test so far: --keep-best holds on to it */

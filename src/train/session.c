@@ -142,6 +142,7 @@ static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *a
         .momentum = r->momentum.mem,
         .at = *at,
         .options = &r->o,
+        .images = dt_source_describe(r->source),
         .best = how.best,
         .proved = how.proved,
     };
@@ -172,8 +173,8 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
 dt_status dt_session_model(dt_session *s, const dt_run *r)
 {
     const dt_weights state = dt_run_weights(r);
-    const dt_model_file_opts opts = {
-        .names = r->o.names, .normalize = r->o.normalize, .steps = r->total_steps};
+    const dt_model_file_opts opts =
+        dt_model_says(&r->o, dt_source_describe(r->source), r->total_steps);
     char shown[PATH_MAX], why[2 * PATH_MAX];
 
     if (!s->leads)

@@ -60,7 +60,8 @@ static inline void model_save(const dt_weights *s, const char *path, const char 
                               int64_t steps)
 {
     const dt_target t = path_target(path);
-    assert_ok(dt_model_put(s, &t, &(dt_model_file_opts){names, "cifar", steps}, NULL));
+    assert_ok(dt_model_put(
+        s, &t, &(dt_model_file_opts){.names = names, .normalize = "cifar", .steps = steps}, NULL));
 }
 
 static inline const dt_tensor *tensor_named(const dt_safetensors *s, const char *name)

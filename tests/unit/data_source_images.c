@@ -94,6 +94,7 @@ static void samples_follow_the_bytes_of_class_and_name(void **state)
     const char *const class[] = {"B", "a", "a-b", "b"};
     for (int c = 0; c < 4; c++)
         assert_string_equal(info->class_name[c], class[c]);
+    assert_string_equal(info->class_names, "[\"B\",\"a\",\"a-b\",\"b\"]");
     const struct {
         int label, seed;
     } order[] = {{0, 6}, {0, 7}, {0, 9}, {2, 5}, {1, 1}, {1, 2}, {3, 3}};

@@ -151,7 +151,7 @@ static void resnet_namings(void **state)
     const fixture *f = *state;
     const char *const names[] = {"conv1.weight", "layer1.0.shortcut.0.weight",
                                  "layer2.0.shortcut.1.running_var", "linear.bias", NULL};
-    const dt_model_file_opts cs744 = {"cs744", "cifar", 1};
+    const dt_model_file_opts cs744 = {.names = "cs744", .normalize = "cifar", .steps = 1};
     const dt_target other = path_target(f->other);
 
     namings_are_written_and_read(f, "kuangliu", names);
@@ -229,6 +229,37 @@ static void mindspore_has_the_tutorials_names(void **state)
     assert_loads(f, f->other);
     assert_ok(dt_model_describe(f->other, &meta)); /* though no tensor counts batches */
     assert_int_equal(meta.steps, 1234);
+}
+
+/* What a user of the weights has to know of the images comes back; a file without it, and one whose
+ * size makes no sense, does not know. */
+static void a_file_says_what_its_images_are(void **state)
+{
+    const fixture *f = *state;
+    const dt_target target = path_target(f->other);
+    dt_model_file_opts opts = {.names = "torchvision",
+                               .normalize = "cifar",
+                               .resize = "uint8",
+                               .class_names = "[\"a \\\"b\\\"\",\"c\"]",
+                               .height = 24,
+                               .width = 32};
+    dt_model_meta meta;
+
+    assert_ok(dt_model_put(&f->state, &target, &opts, NULL));
+    assert_ok(dt_model_describe(f->other, &meta));
+    assert_string_equal(meta.class_names, opts.class_names);
+    assert_int_equal(meta.height, 24);
+    assert_int_equal(meta.width, 32);
+    assert_int_equal(meta.classes, dt_net_spec_of(f->state.net)->classes);
+    assert_string_equal(meta.text[DT_META_KEYS - 1], "uint8");
+
+    opts = (dt_model_file_opts){.names = "torchvision", .normalize = "cifar", .resize = "auto"};
+    opts.height = opts.width = 1 << 20;
+    assert_ok(dt_model_put(&f->state, &target, &opts, NULL));
+    assert_ok(dt_model_describe(f->other, &meta));
+    assert_string_equal(meta.class_names, "");
+    assert_int_equal(meta.height + meta.width, 0);
+    assert_string_equal(meta.text[DT_META_KEYS - 1], "");
 }
 
 /* ---- Edited files ---------------------------------------------------------------- */
@@ -354,7 +385,7 @@ static void files_that_name_no_network_get_one_warning(void **state)
         folder_heard(kept, log, text, sizeof text);
         assert_int_equal(text[0] != '\0', foreign);
         assert_ok(dt_model_describe(f->other, &meta));
-        for (int i = 0; i < DT_META_KEYS; i++)
+        for (int i = 0; i < (int)DT_COUNT_OF(want); i++)
             assert_string_equal(meta.text[i], foreign ? "" : want[i]);
     }
     assert_non_null(strstr(text, f->other));
@@ -413,6 +444,7 @@ int main(void)
         VGG(damaged_headers_load_equal_or_are_refused),
         RESNET(files_that_name_no_network_get_one_warning),
         RESNET(a_body_is_taken_without_the_head),
+        RESNET(a_file_says_what_its_images_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
