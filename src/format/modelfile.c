@@ -1,100 +1,17 @@
 /* modelfile.c - a network's numbers to and from safetensors: one list of what belongs in the file
- * serves both ways. */
-#include "safetensors.h"
+ * (model_list.c) serves both ways. */
+#include "model_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* ---- What belongs in the file ---------------------------------------------------- */
-
-typedef struct model_entry {
-    char name[128]; /* in the list's naming */
-    size_t count;
-    const dt_param *param; /* NULL: not a parameter, the file's order is the memory's */
-    float *data;           /* borrowed; NULL: num_batches_tracked */
-    bool head;             /* of the classifier */
-    bool variance;         /* never negative */
-} model_entry;
-
-typedef struct model_list {
-    model_entry *entry; /* [count], owned */
-    dt_tensor *tensor;  /* [count] theirs in a file, owned */
-    size_t count;
-    int64_t steps; /* to write as num_batches_tracked */
-} model_list;
-
-static void list_free(model_list *list)
-{
-    free(list->entry);
-    free(list->tensor);
-    *list = (model_list){0};
-}
-
-/* `name` is torchvision's; shape NULL: a scalar int64. */
-static dt_status list_add(model_list *list, const dt_net *net, const char *scheme, const char *name,
-                          int rank, const int64_t *shape, model_entry entry)
-{
-    model_entry *e = &list->entry[list->count];
-    dt_tensor *t = &list->tensor[list->count];
-
-    *e = entry;
-    DT_TRY(dt_net_rename(net, scheme, name, e->name, sizeof e->name));
-    if (!e->name[0]) /* the naming does not count batches */
-        return DT_OK;
-    *t = (dt_tensor){.name = e->name, .dtype = shape ? "F32" : "I64", .rank = rank};
-    if (shape)
-        memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
-    list->count++;
-    return DT_OK;
-}
-
-static dt_status list_add_norm(model_list *list, const dt_weights *s, const char *scheme,
-                               const dt_norm *n)
-{
-    static const char *const what[] = {"running_mean", "running_var", "num_batches_tracked"};
-    float *const data[] = {s->running_mean + n->offset, s->running_var + n->offset, NULL};
-    const int64_t channels = (int64_t)n->channels;
-
-    for (size_t i = 0; i < DT_COUNT_OF(what); i++) {
-        const model_entry entry = {
-            .count = data[i] ? n->channels : 1, .data = data[i], .variance = i == 1};
-        char name[256];
-        snprintf(name, sizeof name, "%.63s.%.127s", n->name, what[i]);
-        DT_TRY(list_add(list, s->net, scheme, name, data[i] != NULL, data[i] ? &channels : NULL,
-                        entry));
-    }
-    return DT_OK;
-}
-
-/* The list is to be freed whatever the outcome. DT_CONFIG: the network has no such naming. */
-static dt_status list_create(model_list *list, const dt_weights *s, const char *scheme)
-{
-    const size_t params = dt_net_param_count(s->net), norms = dt_net_norm_count(s->net);
-    const size_t most = params + 3 * norms;
-
-    *list = (model_list){0};
-    DT_TRY(dt_calloc(&list->entry, most, sizeof *list->entry, "the list of tensors"));
-    DT_TRY(dt_calloc(&list->tensor, most, sizeof *list->tensor, "the list of tensors"));
-    for (size_t i = 0; i < params; i++) {
-        const dt_param *p = dt_net_param(s->net, i);
-        DT_TRY(list_add(list, s->net, scheme, p->name, p->rank, p->dim,
-                        (model_entry){.count = p->count,
-                                      .param = p,
-                                      .head = dt_net_is_head(s->net, i),
-                                      .data = s->master + p->offset}));
-    }
-    for (size_t i = 0; i < norms && s->running_mean; i++)
-        DT_TRY(list_add_norm(list, s, scheme, dt_net_norm(s->net, i)));
-    return DT_OK;
-}
-
 /* ---- Saving ---------------------------------------------------------------------- */
 
 static void list_fill(void *context, size_t i, void *data)
 {
-    const model_list *list = context;
-    const model_entry *e = &list->entry[i];
+    const dt_model_list *list = context;
+    const dt_model_entry *e = &list->entry[i];
     if (e->param)
         dt_param_to_file(e->param, e->data, data);
     else if (e->data)
@@ -124,7 +41,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
         {"dtrain.source_size", opts->height > 0 ? source_size : NULL},
         {"dtrain.class_names", named ? opts->class_names : NULL},
     };
-    model_list list;
+    dt_model_list list;
     dt_status st = DT_OK;
 
     snprintf(image_size, sizeof image_size, "%d", spec->image_size);
@@ -132,7 +49,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
     snprintf(classes, sizeof classes, "%d", spec->classes);
     snprintf(steps, sizeof steps, "%lld", (long long)opts->steps);
     snprintf(source_size, sizeof source_size, "%dx%d", opts->height, opts->width);
-    DT_GO(st, list_create(&list, s, opts->names), out);
+    DT_GO(st, dt_model_list_create(&list, s, opts->names), out);
     list.steps = opts->steps;
     const dt_safetensors_content content = {.tensor = list.tensor,
                                             .tensors = list.count,
@@ -143,7 +60,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
     st = dt_safetensors_put(t, &content, w);
 
 out:
-    list_free(&list);
+    dt_model_list_release(&list);
     return st;
 }
 
@@ -259,27 +176,27 @@ static const dt_tensor *file_find(const dt_safetensors *f, const char *name)
 }
 
 /* The network's list in the naming that finds most of its tensors in the file; freed as by
- * list_create. */
-static dt_status list_for_file(model_list *best, const dt_weights *s, const dt_safetensors *f)
+ * dt_model_list_create. */
+static dt_status list_for_file(dt_model_list *best, const dt_weights *s, const dt_safetensors *f)
 {
     size_t most = 0;
     int used = 0;
     char scheme[32];
 
-    *best = (model_list){0};
+    *best = (dt_model_list){0};
     for (const char *at = dt_net_schemes(s->net); sscanf(at, "%31s%n", scheme, &used) == 1;
          at += used) {
-        model_list list;
+        dt_model_list list;
         size_t found = 0;
-        const dt_status st = list_create(&list, s, scheme);
+        const dt_status st = dt_model_list_create(&list, s, scheme);
         for (size_t i = 0; i < list.count; i++)
             found += file_find(f, list.entry[i].name) != NULL;
         if (st != DT_OK || (best->entry && found <= most)) {
-            list_free(&list);
+            dt_model_list_release(&list);
             DT_TRY(st);
             continue;
         }
-        list_free(best);
+        dt_model_list_release(best);
         *best = list;
         most = found;
     }
@@ -305,7 +222,8 @@ static void tensor_differs(const dt_tensor *e, const dt_tensor *t, char text[400
 }
 
 /* The first difference of all entries that are of the classifier, or are not. */
-static void list_differs(const model_list *list, const dt_safetensors *f, bool head, char text[400])
+static void list_differs(const dt_model_list *list, const dt_safetensors *f, bool head,
+                         char text[400])
 {
     text[0] = '\0';
     for (size_t i = 0; i < list->count && !text[0]; i++)
@@ -314,7 +232,7 @@ static void list_differs(const model_list *list, const dt_safetensors *f, bool h
 }
 
 /* A tensor of the file that has no place in the list, or a second one of its name. */
-static void file_differs(const model_list *list, const dt_safetensors *f, char text[400])
+static void file_differs(const dt_model_list *list, const dt_safetensors *f, char text[400])
 {
     for (size_t k = 0; k < dt_safetensors_count(f) && !text[0]; k++) {
         const dt_tensor *t = dt_safetensors_get(f, k);
@@ -326,7 +244,7 @@ static void file_differs(const model_list *list, const dt_safetensors *f, char t
     }
 }
 
-static dt_status check_fit(const model_list *list, const dt_safetensors *f, const char *path,
+static dt_status check_fit(const dt_model_list *list, const dt_safetensors *f, const char *path,
                            const dt_net *net, bool head)
 {
     const char *remedy = "choose --net, --stem and data as they were when the file was saved";
@@ -345,7 +263,7 @@ static dt_status check_fit(const model_list *list, const dt_safetensors *f, cons
 
 /* ---- Loading --------------------------------------------------------------------- */
 
-static dt_status entry_check(const model_entry *e, const float *x, const dt_tensor *t,
+static dt_status entry_check(const dt_model_entry *e, const float *x, const dt_tensor *t,
                              const char *path)
 {
     const size_t bad = dt_finite_floats(x, e->count);
@@ -362,7 +280,7 @@ static dt_status entry_check(const model_entry *e, const float *x, const dt_tens
     return DT_OK;
 }
 
-static dt_status list_read(const model_list *list, const dt_safetensors *f, const char *path,
+static dt_status list_read(const dt_model_list *list, const dt_safetensors *f, const char *path,
                            bool head)
 {
     float *buffer = NULL;
@@ -373,7 +291,7 @@ static dt_status list_read(const model_list *list, const dt_safetensors *f, cons
         largest = DT_MAX(largest, list->entry[i].count);
     DT_TRY(dt_calloc(&buffer, largest, sizeof *buffer, "the largest tensor"));
     for (size_t i = 0; i < list->count; i++) {
-        const model_entry *e = &list->entry[i];
+        const dt_model_entry *e = &list->entry[i];
         if (!e->data || (e->head && !head)) /* the count of batches steers nothing */
             continue;
         const dt_tensor *t = file_find(f, e->name);
@@ -394,7 +312,7 @@ out:
 static dt_status model_load(const dt_weights *s, dt_safetensors *f, const char *path,
                             const char *normalize, bool head)
 {
-    model_list list = {0};
+    dt_model_list list = {0};
     dt_status st = DT_OK;
 
     DT_GO(st, check_metadata(f, path, s->net, normalize), out);
@@ -403,7 +321,7 @@ static dt_status model_load(const dt_weights *s, dt_safetensors *f, const char *
     st = list_read(&list, f, path, head);
 
 out:
-    list_free(&list);
+    dt_model_list_release(&list);
     dt_safetensors_close(f);
     return st;
 }

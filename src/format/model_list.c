@@ -1,0 +1,69 @@
+/* model_list.c - what belongs in a model file, by names, shapes and places in memory. */
+#include "model_list.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void dt_model_list_release(dt_model_list *list)
+{
+    free(list->entry);
+    free(list->tensor);
+    *list = (dt_model_list){0};
+}
+
+/* `name` is torchvision's; shape NULL: a scalar int64. */
+static dt_status list_add(dt_model_list *list, const dt_net *net, const char *scheme,
+                          const char *name, int rank, const int64_t *shape, dt_model_entry entry)
+{
+    dt_model_entry *e = &list->entry[list->count];
+    dt_tensor *t = &list->tensor[list->count];
+
+    *e = entry;
+    DT_TRY(dt_net_rename(net, scheme, name, e->name, sizeof e->name));
+    if (!e->name[0]) /* the naming does not count batches */
+        return DT_OK;
+    *t = (dt_tensor){.name = e->name, .dtype = shape ? "F32" : "I64", .rank = rank};
+    if (shape)
+        memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
+    list->count++;
+    return DT_OK;
+}
+
+static dt_status list_add_norm(dt_model_list *list, const dt_weights *s, const char *scheme,
+                               const dt_norm *n)
+{
+    static const char *const what[] = {"running_mean", "running_var", "num_batches_tracked"};
+    float *const data[] = {s->running_mean + n->offset, s->running_var + n->offset, NULL};
+    const int64_t channels = (int64_t)n->channels;
+
+    for (size_t i = 0; i < DT_COUNT_OF(what); i++) {
+        const dt_model_entry entry = {
+            .count = data[i] ? n->channels : 1, .data = data[i], .variance = i == 1};
+        char name[256];
+        snprintf(name, sizeof name, "%.63s.%.127s", n->name, what[i]);
+        DT_TRY(list_add(list, s->net, scheme, name, data[i] != NULL, data[i] ? &channels : NULL,
+                        entry));
+    }
+    return DT_OK;
+}
+
+dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const char *scheme)
+{
+    const size_t params = dt_net_param_count(s->net), norms = dt_net_norm_count(s->net);
+    const size_t most = params + 3 * norms;
+
+    *list = (dt_model_list){0};
+    DT_TRY(dt_calloc(&list->entry, most, sizeof *list->entry, "the list of tensors"));
+    DT_TRY(dt_calloc(&list->tensor, most, sizeof *list->tensor, "the list of tensors"));
+    for (size_t i = 0; i < params; i++) {
+        const dt_param *p = dt_net_param(s->net, i);
+        DT_TRY(list_add(list, s->net, scheme, p->name, p->rank, p->dim,
+                        (dt_model_entry){.count = p->count,
+                                         .param = p,
+                                         .head = dt_net_is_head(s->net, i),
+                                         .data = s->master + p->offset}));
+    }
+    for (size_t i = 0; i < norms && s->running_mean; i++)
+        DT_TRY(list_add_norm(list, s, scheme, dt_net_norm(s->net, i)));
+    return DT_OK;
+}

@@ -1,0 +1,29 @@
+/* model_list.h - what belongs in a model file; private to src/format. All functions are Local. */
+#ifndef DT_MODEL_LIST_H
+#define DT_MODEL_LIST_H
+#include "safetensors.h"
+
+typedef struct dt_model_entry {
+    char name[128]; /* in the list's naming */
+    size_t count;
+    const dt_param *param; /* NULL: not a parameter, the file's order is the memory's */
+    float *data;           /* borrowed; NULL: num_batches_tracked */
+    bool head;             /* of the classifier */
+    bool variance;         /* never negative */
+} dt_model_entry;
+
+typedef struct dt_model_list {
+    dt_model_entry *entry; /* [count], owned */
+    dt_tensor *tensor;     /* [count] theirs in a file, owned */
+    size_t count;
+    int64_t steps; /* to write as num_batches_tracked */
+} dt_model_list;
+
+/* A network's tensors in a naming: parameters in the network's order, then each batch norm's
+ * statistics, unless s has none. The list is to be released whatever the outcome. DT_CONFIG: the
+ * network has no such naming; DT_NOMEM. */
+dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s,
+                               const char *scheme) DT_MUST_CHECK;
+void dt_model_list_release(dt_model_list *list);
+
+#endif
