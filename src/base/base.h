@@ -350,6 +350,8 @@ dt_status dt_outfile_put(const dt_target *t, const void *data, uint64_t bytes,
 
 /* "a/b" into out[PATH_MAX]. DT_CANTCREATE: too long. */
 dt_status dt_path_join(char *out, const char *a, const char *b) DT_MUST_CHECK;
+/* Whether the path ends in that suffix, such as ".onnx". */
+bool dt_path_ends(const char *path, const char *suffix);
 /* Whether the path leads to anything. */
 bool dt_path_exists(const char *path);
 /* Whether anything has the name, also a link whose target is missing: its disk may not be there. */

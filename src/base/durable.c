@@ -174,6 +174,12 @@ void dt_append_mend(int fd)
 
 /* ---- Paths and folders --------------------------------------------------------------------- */
 
+bool dt_path_ends(const char *path, const char *suffix)
+{
+    const size_t n = strlen(path), m = strlen(suffix);
+    return n >= m && strcmp(path + n - m, suffix) == 0;
+}
+
 bool dt_path_exists(const char *path)
 {
     struct stat info;

@@ -27,7 +27,7 @@
     X(runs, "[DIR]: a row for each run; A B...: what differs between runs")                        \
     X(report, "RUN --out FILE.html: a run as one page")                                            \
     X(average, "A B... --out FILE: mean of the weights of models or checkpoints")                  \
-    X(convert, "A --out FILE --names SCHEME: a model file in another naming")                      \
+    X(convert, "A --out FILE: a model in another naming or format (.onnx, .ckpt)")                 \
     X(config, "the effective options as a configuration file (--print-config)")                    \
     X(launch, "start a run on one host or several: dtrain launch --help")                          \
     X(ranktable, "check a rank table of hosts")                                                    \

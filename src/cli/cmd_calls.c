@@ -101,7 +101,7 @@ const dt_command dt_command_average = {.name = "average",
                                        .most = INT_MAX};
 const dt_command dt_command_convert = {.name = "convert",
                                        .run = average_run,
-                                       .operands = "A --out FILE --names SCHEME",
+                                       .operands = "A --out FILE [--names SCHEME] [--to FORMAT]",
                                        .options = " out names",
                                        .least = 1,
                                        .most = 1};

@@ -43,9 +43,31 @@ static void augment_levels(dt_augment *a, const float mean[3], const float std[3
             a->level[c][v] = (float)((v / 255.0 - (double)mean[c]) / (double)std[c]);
 }
 
+bool dt_normalize_find(const char *name, float mean[3], float std[3])
+{
+    static const struct {
+        const char *name;
+        float mean[3], std[3];
+    } table[] = {
+#define X(name, m0, m1, m2, s0, s1, s2) {#name, {m0, m1, m2}, {s0, s1, s2}},
+        DT_NORMALIZE_LIST(X)
+#undef X
+    };
+
+    for (size_t i = 0; i < DT_COUNT_OF(table); i++)
+        if (strcmp(table[i].name, name) == 0) {
+            memcpy(mean, table[i].mean, sizeof table[i].mean);
+            memcpy(std, table[i].std, sizeof table[i].std);
+            return true;
+        }
+    return false;
+}
+
 /* What the names mean. */
 static void augment_named(dt_augment *a, const dt_loader_opts *opts)
 {
+    float mean[3], std[3];
+
 #define X(name, zeros, mirrors)                                                                    \
     if (strcmp(opts->augment, #name) == 0)                                                         \
         a->pad = zeros, a->flip = mirrors;
@@ -56,11 +78,8 @@ static void augment_named(dt_augment *a, const dt_loader_opts *opts)
         a->rounds = to_bytes;
     DT_RESIZE_LIST(X)
 #undef X
-#define X(name, m0, m1, m2, s0, s1, s2)                                                            \
-    if (strcmp(opts->normalize, #name) == 0)                                                       \
-        augment_levels(a, (float[]){m0, m1, m2}, (float[]){s0, s1, s2});
-    DT_NORMALIZE_LIST(X)
-#undef X
+    if (dt_normalize_find(opts->normalize, mean, std))
+        augment_levels(a, mean, std);
 }
 
 static void augment_taps(dt_augment *a)

@@ -62,6 +62,8 @@ int dt_decoder_serve(void);
     X(tutorial, 0.4465f, 0.4822f, 0.4914f, 0.2010f, 0.1994f, 0.2023f)                              \
     X(cifar, 0.4914f, 0.4822f, 0.4465f, 0.2023f, 0.1994f, 0.2010f)                                 \
     X(cs744, 125.3f / 255, 123.0f / 255, 113.9f / 255, 63.0f / 255, 62.1f / 255, 66.7f / 255)
+/* False: there is no such name, and nothing is written. */
+bool dt_normalize_find(const char *name, float mean[3], float std[3]);
 /* Name, zero padding on each side before the crop, random horizontal flip. */
 #define DT_AUGMENT_LIST(X) X(cifar, 4, true) X(none, 0, false)
 /* Name, whether resized images are rounded to bytes before they are normalised, to the bit

@@ -28,8 +28,10 @@ typedef struct dt_tensor {
 } dt_tensor;
 
 typedef struct dt_safetensors dt_safetensors; /* an open file and its header */
-/* Open and check a file. DT_NOINPUT: missing, unreadable or not a regular file;
- * DT_FORMAT: anything that the format forbids; DT_IO; DT_NOMEM. */
+/* Open and check a file; one whose name ends in ".ckpt" as MindSpore's checkpoint, with the same
+ * limits and without metadata, of which what its optimiser keeps is passed over. DT_NOINPUT:
+ * missing, unreadable or not a regular file; DT_FORMAT: anything that the format forbids, and
+ * PyTorch's .pt and .pth; DT_IO; DT_NOMEM. */
 dt_status dt_safetensors_open(dt_safetensors **f, const char *path) DT_MUST_CHECK;
 /* The same of a file that is in memory, which is borrowed until close; `path` is for messages. */
 dt_status dt_safetensors_open_bytes(dt_safetensors **f, const char *path, const char *bytes,
@@ -61,8 +63,9 @@ size_t dt_finite_floats(const float *x, size_t n);
  * Tensors have the names, shapes and order of PyTorch's state_dict (weights OIHW,
  * float32; running_mean, running_var; num_batches_tracked int64), so torch loads the
  * file as it is; or those of another naming. __metadata__ has "format" = "pt" and the dtrain.*
- * keys net, variant, stem, normalize, image_size, width_divisor, classes and steps as text; and
- * where they are known resize, source_size ("32x32") and class_names (a JSON array). */
+ * keys net, variant, stem, normalize, mean and std (of R, G, B in 0 to 1, JSON arrays), image_size,
+ * width_divisor, classes and steps as text; and where they are known resize, source_size ("32x32")
+ * and class_names (a JSON array). */
 
 typedef struct dt_model_file_opts {
     const char *names;     /* scheme of dt_net_rename */
@@ -71,10 +74,13 @@ typedef struct dt_model_file_opts {
     /* Of the images, before they become the network's; NULL and 0: not known. */
     const char *resize, *class_names; /* how; JSON, left out from DT_CLASS_NAMES characters on */
     int height, width;
+    const char *format; /* of the file: NULL, "safetensors", "onnx" or "ckpt" */
+    bool raw_input;     /* onnx: the input is normalised; else it is RGB in 0 to 1 */
 } dt_model_file_opts;
 
-/* Errors as dt_outfile_open and dt_outfile_finish; DT_CONFIG: the network has no such scheme. w may
- * be NULL. */
+/* An ONNX file holds the network itself, tensors and the same metadata; a .ckpt of MindSpore the
+ * tensors of float32 alone. Errors as dt_outfile_open and dt_outfile_finish; DT_CONFIG: the network
+ * has no such scheme; DT_UNSUPPORTED: a layer has no form in ONNX. w may be NULL. */
 dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
                        dt_written *w) DT_MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /* model_list.h - what belongs in a model file; private to src/format. All functions are Local. */
 #ifndef DT_MODEL_LIST_H
 #define DT_MODEL_LIST_H
-#include "safetensors.h"
+#include "tensors.h"
 
 typedef struct dt_model_entry {
     char name[128]; /* in the list's naming */

@@ -1,6 +1,9 @@
 /* modelfile.c - a network's numbers to and from safetensors: one list of what belongs in the file
  * (model_list.c) serves both ways. */
+#include "data/data.h"
 #include "model_list.h"
+#include "safetensors.h"
+#include "tensor_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +23,37 @@ static void list_fill(void *context, size_t i, void *data)
         memcpy(data, &list->steps, sizeof list->steps);
 }
 
+static const struct {
+    const char *name;
+    dt_status (*put)(const dt_target *t, const dt_safetensors_content *c, dt_written *w);
+} formats[] = {{"safetensors", dt_safetensors_put}, {"onnx", dt_onnx_put}, {"ckpt", dt_ckpt_put}};
+
+static dt_status content_put(const dt_target *t, const char *format,
+                             const dt_safetensors_content *c, dt_written *w)
+{
+    for (size_t i = 0; i < DT_COUNT_OF(formats); i++)
+        if (strcmp(formats[i].name, format ? format : formats[0].name) == 0)
+            return formats[i].put(t, c, w);
+    return dt_fail(DT_BUG, "%s: no format has the name '%s'", t->shown, format);
+}
+
+/* Three numbers as a JSON array. */
+enum { TRIPLE_CHARS = 64 };
+static const char *triple_text(const float x[3], char out[TRIPLE_CHARS])
+{
+    snprintf(out, TRIPLE_CHARS, "[%.8g,%.8g,%.8g]", (double)x[0], (double)x[1], (double)x[2]);
+    return out;
+}
+
 dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
                        dt_written *w)
 {
     const dt_net_spec *spec = dt_net_spec_of(s->net);
     char image_size[16], classes[16], width_divisor[16], steps[24], source_size[32];
     const bool named = opts->class_names && strlen(opts->class_names) < DT_CLASS_NAMES;
+    char mean_text[TRIPLE_CHARS], std_text[TRIPLE_CHARS];
+    float mean[3] = {0}, std[3] = {0};
+    const bool normal = dt_normalize_find(opts->normalize, mean, std);
     const bool resizes = opts->resize && strcmp(opts->resize, "auto") != 0;
     const dt_field metadata[] = {
         {"format", "pt"},
@@ -33,6 +61,8 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
         {"dtrain.variant", spec->variant},
         {"dtrain.stem", spec->stem},
         {"dtrain.normalize", opts->normalize},
+        {"dtrain.mean", normal ? triple_text(mean, mean_text) : NULL},
+        {"dtrain.std", normal ? triple_text(std, std_text) : NULL},
         {"dtrain.image_size", image_size},
         {"dtrain.width_divisor", width_divisor},
         {"dtrain.classes", classes},
@@ -56,8 +86,11 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
                                             .metadata = metadata,
                                             .fields = DT_COUNT_OF(metadata),
                                             .fill = list_fill,
-                                            .context = &list};
-    st = dt_safetensors_put(t, &content, w);
+                                            .context = &list,
+                                            .net = s->net,
+                                            .names = opts->names,
+                                            .normalize = opts->raw_input ? NULL : opts->normalize};
+    st = content_put(t, opts->format, &content, w);
 
 out:
     dt_model_list_release(&list);

@@ -1,67 +1,15 @@
 /* safetensors.c - reading: jansson checks the JSON (UTF-8, duplicate keys, trailing bytes,
  * numbers), this file everything that the format says beyond. */
 #include "safetensors.h"
+#include "tensor_message.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-struct dt_safetensors {
-    char path[PATH_MAX];
-    int fd;            /* -1: the file is in memory */
-    const char *bytes; /* there, borrowed */
-    uint64_t size;     /* of the file */
-    json_t *header;    /* owned; names and metadata are borrowed from it */
-    dt_tensor *tensor; /* [count], owned, by offset */
-    size_t count;
-};
-
-/* ---- Types and texts ------------------------------------------------------------- */
-
-static const dt_tensor_type tensor_types[] = {
-    {"F16", 2, dt_f16_to_f32}, {"BF16", 2, dt_bf16_to_f32}, {"F32", 4, NULL}, {"I64", 8, NULL}};
-
-const dt_tensor_type *dt_tensor_type_find(const char *name)
-{
-    for (size_t i = 0; i < DT_COUNT_OF(tensor_types); i++)
-        if (strcmp(tensor_types[i].name, name) == 0)
-            return &tensor_types[i];
-    return NULL;
-}
-
-bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape, uint64_t *bytes)
-{
-    *bytes = type->bytes;
-    for (int i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(*bytes, (uint64_t)shape[i], bytes))
-            return false;
-    return true;
-}
-
-const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS])
-{
-    size_t used = 0;
-
-    out[used++] = '[';
-    for (int i = 0; i < rank; i++) /* at most 8 numbers of at most 20 digits */
-        used += (size_t)snprintf(out + used, DT_SHAPE_CHARS - used, "%s%lld", i ? ", " : "",
-                                 (long long)shape[i]);
-    snprintf(out + used, DT_SHAPE_CHARS - used, "]");
-    return out;
-}
-
 /* ---- Header ---------------------------------------------------------------------- */
-
-static dt_status file_read(const dt_safetensors *f, void *data, uint64_t bytes, uint64_t offset)
-{
-    if (f->fd >= 0)
-        return dt_file_read_at(f->fd, f->path, (int64_t)offset, data, bytes);
-    memcpy(data, f->bytes + offset, bytes); /* within the size, as all offsets are */
-    return DT_OK;
-}
 
 /* Parse the JSON; *data_first is the offset of the tensors' bytes. */
 static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
@@ -74,7 +22,7 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
     if (f->size < sizeof n)
         return dt_fail(DT_FORMAT, "%s has %llu bytes: too short for a safetensors file", f->path,
                        (unsigned long long)f->size);
-    DT_TRY(file_read(f, &n, sizeof n, 0));
+    DT_TRY(dt_safetensors_bytes(f, &n, sizeof n, 0));
     if (n > DT_TENSOR_MAX_HEADER || n > f->size - sizeof n)
         return dt_fail(DT_FORMAT,
                        "%s: the header's length is %llu, the file has %llu bytes and at most %d "
@@ -82,7 +30,7 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
                        f->path, (unsigned long long)n, (unsigned long long)f->size,
                        DT_TENSOR_MAX_HEADER);
     DT_TRY(dt_calloc(&text, n + 1, 1, "the model file's header"));
-    DT_GO(st, file_read(f, text, n, sizeof n), out);
+    DT_GO(st, dt_safetensors_bytes(f, text, n, sizeof n), out);
     f->header = text[0] == '{' ? json_loadb(text, n, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (!f->header)
         st = dt_fail(DT_FORMAT, "%s: header, line %d column %d (byte %d): %s", f->path, error.line,
@@ -210,8 +158,12 @@ static dt_status file_open(dt_safetensors **out, const char *path, int fd, const
     *f = (dt_safetensors){.fd = fd, .bytes = bytes, .size = size};
     fd = -1;
     snprintf(f->path, sizeof f->path, "%s", path);
-    DT_GO(st, header_parse(f, &data_first), out);
-    DT_GO(st, header_check(f, data_first), out);
+    if (dt_path_ends(path, ".ckpt")) {
+        DT_GO(st, dt_ckpt_read(f), out);
+    } else {
+        DT_GO(st, header_parse(f, &data_first), out);
+        DT_GO(st, header_check(f, data_first), out);
+    }
     *out = f;
     f = NULL;
 
@@ -227,6 +179,12 @@ dt_status dt_safetensors_open(dt_safetensors **f, const char *path)
     int64_t size = 0;
     int fd = -1;
 
+    if (dt_path_ends(path, ".pt") || dt_path_ends(path, ".pth"))
+        return dt_fail(DT_FORMAT,
+                       "%s: a pickle of PyTorch may run any code, so it is not read; make a model "
+                       "file of it in Python: import torch, safetensors.torch as s; "
+                       "s.save_file(torch.load('%s', weights_only=True), 'model.safetensors')",
+                       path, path);
     DT_TRY(dt_file_open(AT_FDCWD, path, &fd, &size));
     return file_open(f, path, fd, NULL, (uint64_t)size);
 }
@@ -272,7 +230,7 @@ dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void 
     char *narrow = (char *)data + (type->widen ? count * (sizeof(float) - type->bytes) : 0);
     float *wide = data;
 
-    DT_TRY(file_read(f, narrow, t->bytes, t->offset));
+    DT_TRY(dt_safetensors_bytes(f, narrow, t->bytes, t->offset));
     for (size_t i = 0; i < count && type->widen; i++) {
         uint16_t bits;
         memcpy(&bits, narrow + i * sizeof bits, sizeof bits);

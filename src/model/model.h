@@ -60,6 +60,20 @@ size_t dt_net_slab_floats(const dt_net *net);   /* master, gradient, momentum: e
 size_t dt_net_norm_channels(const dt_net *net); /* running mean, running variance: each */
 size_t dt_net_weight_total(const dt_net *net);  /* trainable numbers, without padding */
 
+/* An operation of the network, for exporters. Values are numbered; value 0 is the images. */
+typedef struct dt_net_op {
+    const char *op;                   /* "conv2d", "linear", "batchnorm", ... */
+    const char *name;                 /* prefix of its tensors: "layer1.0.conv1"; "" */
+    int in, add, out;                 /* values; add: a second summand, -1: none */
+    int kernel[2], stride[2], pad[4]; /* height, width; top, left, bottom, right */
+    bool bias;                        /* conv2d, linear */
+    bool relu;                        /* batchnorm: ReLU of it, or of its sum with `add` */
+    float eps;                        /* batchnorm */
+} dt_net_op;
+/* [i] in the order of execution, ends with the one that makes the logits; the loss is none. */
+size_t dt_net_op_count(const dt_net *net);
+dt_net_op dt_net_op_get(const dt_net *net, size_t i);
+
 /* The namings that the network has, each with a space before it. */
 const char *dt_net_schemes(const dt_net *net);
 /* The name of a tensor in another naming, "" where that naming has no such tensor. `scheme` is

@@ -250,6 +250,31 @@ size_t dt_net_weight_total(const dt_net *net)
     return net->weight_total;
 }
 
+/* All nodes but the last, the loss. */
+size_t dt_net_op_count(const dt_net *net)
+{
+    return (size_t)net->nodes - 1;
+}
+
+dt_net_op dt_net_op_get(const dt_net *net, size_t i)
+{
+    const dt_node *n = &net->node[i];
+    const dt_attr *a = &n->attr;
+    dt_net_op l = {.op = n->op->name,
+                   .name = n->name,
+                   .in = n->in[0],
+                   .add = n->n_in == 2 ? n->in[1] : -1,
+                   .out = n->out,
+                   .bias = a->bias,
+                   .relu = a->relu,
+                   .eps = a->eps};
+
+    memcpy(l.kernel, a->kernel, sizeof l.kernel);
+    memcpy(l.stride, a->stride, sizeof l.stride);
+    memcpy(l.pad, a->pad, sizeof l.pad);
+    return l;
+}
+
 static bool word_in(const char *words, const char *word)
 {
     const size_t n = strlen(word);

@@ -184,6 +184,10 @@ typedef enum dt_option_scope {
         "also on 1, 2, 4, ... of the ranks")                                                       \
     DT_FLAG(X, layers, COMMAND, COMMANDS(" bench plot"), false, "Other commands",                       \
         "also time, work and limit of each layer and pass, and of each phase")                     \
+    DT_CHOICE(X, to, COMMAND, COMMANDS(" average convert"), "auto", " auto safetensors onnx ckpt", "Other commands", "FORMAT", \
+        "format of the new file (auto: as its name ends)")                                         \
+    DT_FLAG(X, raw_input, COMMAND, COMMANDS(" average convert"), false, "Other commands",          \
+        "onnx: the input is normalised already, not RGB in 0 to 1")                                \
     DT_COUNT(X, ranks_per_node, COMMAND, COMMANDS(" plan"), 1, 1, 1024, "Other commands", "R",       \
         "ranks that share a node")                                                                 \
     DT_FLAG(X, watch, COMMAND, COMMANDS(" status"), false, "Other commands",                       \

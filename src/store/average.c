@@ -64,9 +64,11 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     const dt_target target = {.folder = AT_FDCWD, .name = o->out, .shown = o->out};
     average a = {.sum = NULL};
     char path[PATH_MAX];
+    const char *format = NULL, *names = NULL;
     dt_model_meta last;
     dt_status st = DT_OK;
 
+    DT_TRY(dt_convert_form(o, &format, &names));
     DT_TRY(average_out(o->out, &target)); /* before the work, not after it */
     for (size_t k = 0; k < count; k++) {
         DT_GO(st, dt_newest_model(given[k], path), out);
@@ -80,9 +82,12 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     const dt_source_info images = {.class_names = a.meta.class_names[0] ? a.meta.class_names : NULL,
                                    .height = a.meta.height,
                                    .width = a.meta.width};
-    a.o.names = o->names;
-    const dt_model_file_opts opts = dt_model_says(&a.o, &images, last.steps);
-    st = dt_model_put(&a.read.state, &target, &opts, NULL);
+    a.o.names = names;
+    dt_model_file_opts opts = dt_model_says(&a.o, &images, last.steps);
+    opts.format = format;
+    opts.raw_input = o->raw_input;
+    DT_GO(st, dt_model_put(&a.read.state, &target, &opts, NULL), out);
+    dt_convert_explain(a.read.net, &opts, o->out);
 
 out:
     free(a.sum);

@@ -1,0 +1,303 @@
+/* onnx.c - a network as an ONNX model: its layers as nodes, its tensors as initializers.
+ *
+ * The fields are those of onnx.proto, IR version 7; the operators of opset 13. Images are NCHW.
+ * Batch norms stay nodes of their own, so each tensor is one of model.safetensors. */
+#include "data/data.h"
+#include "tensor_message.h"
+
+#include <stdio.h>
+
+enum { IR_VERSION = 7, OPSET = 13, FLOAT = 1, NAME_CHARS = 128 };
+enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_METADATA = 14 };
+enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
+enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5 };
+enum { ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_INTS = 8, ATTR_TYPE = 20 };
+enum { ATTR_IS_FLOAT = 1, ATTR_IS_INT = 2, ATTR_IS_INTS = 7 };
+enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
+
+typedef struct graph {
+    dt_message at; /* nodes, input and output, the constants of the normalisation */
+    const dt_safetensors_content *content;
+    const char *images; /* the value that the first operation reads */
+    int logits;
+    dt_status st; /* sticky */
+} graph;
+
+/* ---- Nodes ----------------------------------------------------------------------- */
+
+static void put_ints(dt_message *node, const char *name, const int *x, int count)
+{
+    dt_message a = {.at = NULL};
+
+    dt_message_text(&a, ATTR_NAME, name);
+    for (int i = 0; i < count; i++)
+        dt_message_int(&a, ATTR_INTS, x[i]);
+    dt_message_int(&a, ATTR_TYPE, ATTR_IS_INTS);
+    dt_message_inner(node, NODE_ATTRIBUTE, &a);
+}
+
+/* Begin a node of a layer; `first` is the value that it reads first. */
+static dt_message node_begin(const char *op, const char *layer, const char *first)
+{
+    dt_message n = {.at = NULL};
+    char name[NAME_CHARS];
+
+    snprintf(name, sizeof name, "%s/%s", layer, op);
+    dt_message_text(&n, NODE_NAME, name);
+    dt_message_text(&n, NODE_OP, op);
+    dt_message_text(&n, NODE_INPUT, first);
+    return n;
+}
+
+static void node_end(graph *g, dt_message *n, const char *out)
+{
+    dt_message_text(n, NODE_OUTPUT, out);
+    dt_message_inner(&g->at, GRAPH_NODE, n);
+}
+
+/* The layer's tensor as the node's next input, in the naming of the file. */
+static void node_tensor(graph *g, dt_message *n, const dt_net_op *l, const char *which)
+{
+    char name[NAME_CHARS], renamed[NAME_CHARS] = "";
+
+    snprintf(name, sizeof name, "%s.%s", l->name, which);
+    if (g->st == DT_OK)
+        g->st = dt_net_rename(g->content->net, g->content->names, name, renamed, sizeof renamed);
+    dt_message_text(n, NODE_INPUT, renamed);
+}
+
+static const char *value_name(const graph *g, int value, char out[NAME_CHARS])
+{
+    const char *known = value == 0 ? g->images : value == g->logits ? "logits" : NULL;
+
+    snprintf(out, NAME_CHARS, known ? "%s" : "%s%d", known ? known : "x", value);
+    return out;
+}
+
+/* ---- Layers: each as one node or a few ----------------------------------------------- */
+
+typedef void emit(graph *g, const dt_net_op *l, const char *in, const char *out);
+
+static void put_window(dt_message *n, const dt_net_op *l)
+{
+    put_ints(n, "kernel_shape", l->kernel, 2);
+    put_ints(n, "strides", l->stride, 2);
+    put_ints(n, "pads", l->pad, 4);
+}
+
+static void emit_conv2d(graph *g, const dt_net_op *l, const char *in, const char *out)
+{
+    dt_message n = node_begin("Conv", l->name, in);
+
+    node_tensor(g, &n, l, "weight");
+    if (l->bias)
+        node_tensor(g, &n, l, "bias");
+    put_window(&n, l);
+    node_end(g, &n, out);
+}
+
+/* The norm, the sum with the second value, ReLU: of each what the layer has. */
+static void emit_batchnorm(graph *g, const dt_net_op *l, const char *in, const char *out)
+{
+    static const char *const tensors[] = {"weight", "bias", "running_mean", "running_var"};
+    const bool adds = l->add >= 0;
+    dt_message n = node_begin("BatchNormalization", l->name, in), epsilon = {.at = NULL};
+    char norm[NAME_CHARS + 8], sum[NAME_CHARS + 8], other[NAME_CHARS];
+
+    snprintf(norm, sizeof norm, "%s.norm", out);
+    snprintf(sum, sizeof sum, "%s.sum", out);
+    for (size_t i = 0; i < DT_COUNT_OF(tensors); i++)
+        node_tensor(g, &n, l, tensors[i]);
+    dt_message_text(&epsilon, ATTR_NAME, "epsilon");
+    dt_message_float(&epsilon, ATTR_F, l->eps);
+    dt_message_int(&epsilon, ATTR_TYPE, ATTR_IS_FLOAT);
+    dt_message_inner(&n, NODE_ATTRIBUTE, &epsilon);
+    node_end(g, &n, adds || l->relu ? norm : out);
+    if (adds) {
+        n = node_begin("Add", l->name, norm);
+        dt_message_text(&n, NODE_INPUT, value_name(g, l->add, other));
+        node_end(g, &n, l->relu ? sum : out);
+    }
+    if (l->relu) {
+        n = node_begin("Relu", l->name, adds ? sum : norm);
+        node_end(g, &n, out);
+    }
+}
+
+static void emit_maxpool(graph *g, const dt_net_op *l, const char *in, const char *out)
+{
+    dt_message n = node_begin("MaxPool", l->name, in);
+
+    put_window(&n, l);
+    node_end(g, &n, out);
+}
+
+static void emit_globalavgpool(graph *g, const dt_net_op *l, const char *in, const char *out)
+{
+    dt_message n = node_begin("GlobalAveragePool", l->name, in);
+
+    node_end(g, &n, out);
+}
+
+/* The networks hand it one pixel, so the order of channels and pixels is the same. */
+static void emit_linear(graph *g, const dt_net_op *l, const char *in, const char *out)
+{
+    dt_message n = node_begin("Flatten", l->name, in), transposed = {.at = NULL};
+    char flat[NAME_CHARS + 8];
+
+    snprintf(flat, sizeof flat, "%s.flat", out);
+    node_end(g, &n, flat);
+    n = node_begin("Gemm", l->name, flat);
+    node_tensor(g, &n, l, "weight");
+    if (l->bias)
+        node_tensor(g, &n, l, "bias");
+    dt_message_text(&transposed, ATTR_NAME, "transB");
+    dt_message_int(&transposed, ATTR_I, 1);
+    dt_message_int(&transposed, ATTR_TYPE, ATTR_IS_INT);
+    dt_message_inner(&n, NODE_ATTRIBUTE, &transposed);
+    node_end(g, &n, out);
+}
+
+static const struct {
+    const char *op;
+    emit *emit;
+} emitters[] = {{"conv2d", emit_conv2d},
+                {"batchnorm", emit_batchnorm},
+                {"maxpool", emit_maxpool},
+                {"globalavgpool", emit_globalavgpool},
+                {"linear", emit_linear}};
+
+static dt_status put_layer(graph *g, const dt_net_op *l)
+{
+    char in[NAME_CHARS], out[NAME_CHARS];
+
+    for (size_t i = 0; i < DT_COUNT_OF(emitters); i++)
+        if (strcmp(emitters[i].op, l->op) == 0) {
+            emitters[i].emit(g, l, value_name(g, l->in, in), value_name(g, l->out, out));
+            return g->st;
+        }
+    return dt_fail(DT_UNSUPPORTED, "layer '%s': %s is not written as ONNX; use --to safetensors",
+                   l->name, l->op);
+}
+
+/* ---- The graph ----------------------------------------------------------------------- */
+
+/* The tensor's field up to its `bytes` bytes, which follow. */
+static void put_initializer(dt_message *m, const dt_tensor *t, uint64_t bytes)
+{
+    dt_message tensor = {.at = NULL};
+
+    for (int i = 0; i < t->rank; i++)
+        dt_message_int(&tensor, TENSOR_DIMS, t->shape[i]);
+    dt_message_int(&tensor, TENSOR_TYPE, FLOAT);
+    dt_message_text(&tensor, TENSOR_NAME, t->name);
+    dt_message_head(&tensor, TENSOR_RAW, bytes);
+    dt_message_head(m, GRAPH_INITIALIZER, tensor.bytes + bytes);
+    dt_message_raw(m, tensor.at, tensor.bytes);
+    m->failed = m->failed || tensor.failed;
+    dt_message_release(&tensor);
+}
+
+/* (image - mean) / std for each channel, unless the input is normalised already. */
+static void put_normalisation(graph *g, const char *normalize)
+{
+    static const char *const op[2] = {"Sub", "Div"}, *const name[2] = {"mean", "std"};
+    static const char *const value[3] = {"image", "image.centred", "image.normalised"};
+    float x[2][3];
+
+    if (!dt_normalize_find(normalize, x[0], x[1]))
+        return;
+    for (int i = 0; i < 2; i++) {
+        const dt_tensor t = {.name = name[i], .rank = 4, .shape = {1, 3, 1, 1}};
+        dt_message n = node_begin(op[i], "image", value[i]);
+        dt_message_text(&n, NODE_INPUT, name[i]);
+        node_end(g, &n, value[i + 1]);
+        put_initializer(&g->at, &t, sizeof x[i]);
+        dt_message_raw(&g->at, x[i], sizeof x[i]);
+    }
+    g->images = value[2];
+}
+
+/* An input or output of float32; its first dimension is free. */
+static void put_value(graph *g, unsigned field, const char *name, const int64_t *dim, int rank)
+{
+    enum { VALUE_NAME = 1, VALUE_TYPE, TYPE_TENSOR = 1, TYPE_ELEMENT = 1, TYPE_SHAPE, DIM = 1 };
+    enum { DIM_VALUE = 1, DIM_PARAM };
+    dt_message shape = {.at = NULL}, tensor = shape, type = shape, value = shape, free = shape;
+
+    dt_message_text(&free, DIM_PARAM, "batch");
+    dt_message_inner(&shape, DIM, &free);
+    for (int i = 0; i < rank; i++) {
+        dt_message d = {.at = NULL};
+        dt_message_int(&d, DIM_VALUE, dim[i]);
+        dt_message_inner(&shape, DIM, &d);
+    }
+    dt_message_int(&tensor, TYPE_ELEMENT, FLOAT);
+    dt_message_inner(&tensor, TYPE_SHAPE, &shape);
+    dt_message_inner(&type, TYPE_TENSOR, &tensor);
+    dt_message_text(&value, VALUE_NAME, name);
+    dt_message_inner(&value, VALUE_TYPE, &type);
+    dt_message_inner(&g->at, field, &value);
+}
+
+static dt_status put_graph(graph *g)
+{
+    const dt_net *net = g->content->net;
+    const dt_net_spec *spec = dt_net_spec_of(net);
+    const size_t layers = dt_net_op_count(net);
+    const int64_t image[] = {3, spec->image_size, spec->image_size}, classes = spec->classes;
+
+    g->logits = dt_net_op_get(net, layers - 1).out;
+    dt_message_text(&g->at, GRAPH_NAME, spec->net);
+    put_value(g, GRAPH_INPUT, "image", image, 3);
+    put_value(g, GRAPH_OUTPUT, "logits", &classes, 1);
+    if (g->content->normalize)
+        put_normalisation(g, g->content->normalize);
+    for (size_t i = 0; i < layers; i++) {
+        const dt_net_op l = dt_net_op_get(net, i);
+        DT_TRY(put_layer(g, &l));
+    }
+    return dt_message_check(&g->at);
+}
+
+/* ---- The file ------------------------------------------------------------------------ */
+
+/* All but the graph, and the graph's head. */
+static void put_model(dt_message *m, const dt_safetensors_content *c, uint64_t graph_bytes)
+{
+    enum { OPSET_VERSION = 2, ENTRY_KEY = 1, ENTRY_VALUE };
+    dt_message opset = {.at = NULL};
+
+    dt_message_int(m, MODEL_IR, IR_VERSION);
+    dt_message_text(m, MODEL_PRODUCER, "dtrain");
+    dt_message_int(&opset, OPSET_VERSION, OPSET);
+    dt_message_inner(m, MODEL_OPSET, &opset);
+    for (size_t i = 0; i < c->fields; i++) {
+        dt_message entry = {.at = NULL};
+        if (!c->metadata[i].value || strncmp(c->metadata[i].name, "dtrain.", 7) != 0)
+            continue;
+        dt_message_text(&entry, ENTRY_KEY, c->metadata[i].name);
+        dt_message_text(&entry, ENTRY_VALUE, c->metadata[i].value);
+        dt_message_inner(m, MODEL_METADATA, &entry);
+    }
+    dt_message_head(m, MODEL_GRAPH, graph_bytes);
+}
+
+dt_status dt_onnx_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
+{
+    graph g = {.content = c, .images = "image"};
+    dt_message m = {.at = NULL};
+    uint64_t bytes = 0;
+    dt_status st = DT_OK;
+
+    DT_GO(st, put_graph(&g), out);
+    DT_GO(st, dt_tensor_message_bytes(c, put_initializer, &bytes), out);
+    put_model(&m, c, g.at.bytes + bytes);
+    dt_message_raw(&m, g.at.at, g.at.bytes);
+    st = dt_tensor_message_put(t, &m, c, put_initializer, w);
+
+out:
+    dt_message_release(&g.at);
+    dt_message_release(&m);
+    return st;
+}

@@ -1,0 +1,59 @@
+/* tensors.h - files of tensors, whatever their format, and the types that they have; private to
+ * src/format. All functions are Local. */
+#ifndef DT_TENSORS_H
+#define DT_TENSORS_H
+#include "format.h"
+#include <jansson.h>
+
+/* ---- Reading --------------------------------------------------------------------- */
+
+struct dt_safetensors {
+    char path[PATH_MAX];
+    int fd;            /* -1: the file is in memory */
+    const char *bytes; /* there, borrowed */
+    uint64_t size;     /* of the file */
+    json_t *header;    /* owned; names and metadata are borrowed from it */
+    dt_tensor *tensor; /* [count], owned, by offset */
+    size_t count;
+};
+/* Bytes of the file, which has them. DT_IO; DT_FORMAT: it has become shorter. */
+dt_status dt_safetensors_bytes(const dt_safetensors *f, void *data, uint64_t bytes,
+                               uint64_t offset) DT_MUST_CHECK;
+
+/* ---- Texts ----------------------------------------------------------------------- */
+
+/* A shape as "[64, 3, 7, 7]"; returns out. */
+enum { DT_SHAPE_CHARS = 200 };
+const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS]);
+
+/* ---- Writing --------------------------------------------------------------------- */
+
+typedef struct dt_safetensors_content {
+    const dt_tensor *tensor; /* [tensors], in any order: name, dtype, rank, shape */
+    size_t tensors;
+    const dt_field *metadata; /* [fields] */
+    size_t fields;
+    /* Write the bytes of tensor[i] to data. */
+    void (*fill)(void *context, size_t i, void *data);
+    void *context;
+    /* What other formats than this one say of a network, see tensor_message.h: the naming of its
+     * tensors; normalize: its images are to be normalised in the model, or NULL. */
+    const dt_net *net;
+    const char *names, *normalize;
+} dt_safetensors_content;
+
+/* ---- Types ----------------------------------------------------------------------- */
+
+/* The types of this project's networks and of the formats that they are stored in. */
+typedef struct dt_tensor_type {
+    const char *name;
+    unsigned bytes;
+    float (*widen)(uint16_t bits); /* of 16 bits to float32; NULL: another size */
+} dt_tensor_type;
+/* The row of a name, NULL if there is none; rows lie in one array, narrow ones first. */
+const dt_tensor_type *dt_tensor_type_find(const char *name);
+/* Bytes of a tensor; false on overflow. */
+bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
+                     uint64_t *bytes) DT_MUST_CHECK;
+
+#endif

@@ -1,0 +1,22 @@
+/* fuzz_ckpt.c - MindSpore's checkpoints: a file that is taken describes bytes of the file. */
+#include "fuzz.h"
+#include "format/safetensors.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    dt_safetensors *f = NULL;
+
+    if (!fuzz_judged(dt_safetensors_open_bytes(&f, "a.ckpt", (const char *)data, size), DT_FORMAT))
+        return 0;
+    for (size_t i = 0; i < dt_safetensors_count(f); i++) {
+        const dt_tensor *t = dt_safetensors_get(f, i);
+        fuzz_must(t->offset <= size && t->bytes <= size - t->offset);
+        fuzz_must(i == 0 || dt_safetensors_get(f, i - 1)->offset < t->offset);
+        fuzz_must(t->rank >= 0 && t->rank <= DT_TENSOR_MAX_RANK && t->name[0]);
+        uint8_t *numbers = malloc(2 * t->bytes + 1); /* as float32 */
+        fuzz_must(numbers && dt_safetensors_read(f, t, numbers) == DT_OK);
+        free(numbers);
+    }
+    dt_safetensors_close(f);
+    return 0;
+}
