@@ -28,6 +28,7 @@
     X(report, "RUN --out FILE.html: a run as one page")                                            \
     X(average, "A B... --out FILE: mean of the weights of models or checkpoints")                  \
     X(convert, "A --out FILE: a model in another naming or format (.onnx, .ckpt)")                 \
+    X(tensorboard, "RUN...: records of runs as files that TensorBoard reads")                      \
     X(config, "the effective options as a configuration file (--print-config)")                    \
     X(launch, "start a run on one host or several: dtrain launch --help")                          \
     X(ranktable, "check a rank table of hosts")                                                    \

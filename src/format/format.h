@@ -133,4 +133,20 @@ dt_status dt_model_read_open(dt_model_read *r, const char *path,
                              const dt_net_spec *spec) DT_MUST_CHECK;
 void dt_model_read_close(dt_model_read *r);
 
+/* ---- Records for TensorBoard ---------------------------------------------------------- */
+
+/* A run's metrics.jsonl, and its file of events in a folder; zeroed but for the two paths. */
+typedef struct dt_events {
+    char metrics[PATH_MAX], folder[PATH_MAX]; /* what is read; where it goes, which is made */
+    char file[64];                            /* in the folder; "": none so far */
+    size_t read;                              /* bytes of metrics.jsonl that are in it */
+    dt_digest digest;                         /* of these */
+    int64_t step;                             /* the last of these */
+} dt_events;
+/* Append what whole lines there are beyond these. The first time, and when lines that were read are
+ * no longer there, as after a resume, a new file replaces those of earlier calls and processes,
+ * which stay, empty, for those who have them open. It appears whole. DT_NOINPUT: there is no
+ * metrics.jsonl; DT_FORMAT: a line is no record; DT_CANTCREATE; DT_IO; DT_NOMEM. */
+dt_status dt_events_update(dt_events *e) DT_MUST_CHECK;
+
 #endif

@@ -190,7 +190,9 @@ typedef enum dt_option_scope {
         "onnx: the input is normalised already, not RGB in 0 to 1")                                \
     DT_COUNT(X, ranks_per_node, COMMAND, COMMANDS(" plan"), 1, 1, 1024, "Other commands", "R",       \
         "ranks that share a node")                                                                 \
-    DT_FLAG(X, watch, COMMAND, COMMANDS(" status"), false, "Other commands",                       \
+    DT_TEXT(X, logdir, COMMAND, COMMANDS(" tensorboard"), "tensorboard", NULL, "Other commands", "DIR", \
+        "folder of TensorBoard's files, one folder in it for each run")                            \
+    DT_FLAG(X, watch, COMMAND, COMMANDS(" status tensorboard"), false, "Other commands",                       \
         "again every two seconds, until the run is over")                                          \
     DT_CHOICE(X, x, COMMAND, COMMANDS(" plot"), "step", " step epoch images time", "Other commands", "WHAT", \
         "what curves are drawn over")                                                              \

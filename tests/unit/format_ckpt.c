@@ -1,5 +1,5 @@
 /* format_ckpt.c - MindSpore's checkpoints as bytes: what is read of them, and what is refused; what
- * is written of them is read by other programs in tests/cli/formats.sh. */
+ * is written of them is read by other programs in tests/cli/formats.sh and proofs/formats.py. */
 #include "folder.h"
 
 #include "format/format.h"

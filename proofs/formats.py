@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Files for other programs, read by these programs.
+
+    usage: proofs/formats.py [DTRAIN]     default: build/release/dtrain
+    needs: pip install numpy pillow torch torchvision safetensors onnx onnxruntime tensorboard
+           (mindspore, where it installs: its part is left out without it)
+
+ONNX: onnx.checker passes, ONNX Runtime's logits are those of the PyTorch network that `convert`
+prints, and their mean loss is `eval`'s in float32, for each network, variant, stem and two sizes.
+.ckpt: MindSpore reads it, and what MindSpore writes comes back. TensorBoard: every scalar once,
+also after a kill and a resume, and while a reader has the older file open. Exit code 1: not so.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import types
+
+import numpy
+import onnx
+import onnxruntime
+import torch
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+binary = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else here + "/build/release/dtrain"
+wrong = 0
+
+# Without it a torchvision that was built for another torch lacks nothing but its own operators.
+sys.modules["torchvision._meta_registrations"] = types.ModuleType("none")
+
+
+def dtrain(*words):
+    out = subprocess.run([binary, *words], capture_output=True, text=True, check=False)
+    if out.returncode:
+        sys.exit(f"dtrain {' '.join(words)}: {out.returncode}\n{out.stderr}")
+    return out.stdout
+
+
+def check(name, good, text=""):
+    global wrong
+    wrong += not good
+    print("ok " if good else "BAD", name, text, flush=True)
+
+
+def pictures(folder, size, count=4):
+    """Smooth random images of two classes; returns those of the test as float32 NCHW in 0 to 1."""
+    rng = numpy.random.default_rng(size)
+    images, labels = [], []
+    for part in "train", "test":
+        for label, kind in enumerate(("a", "b")):
+            os.makedirs(f"{folder}/{part}/{kind}")
+            for i in range(count):
+                small = Image.fromarray(rng.integers(0, 256, (6, 6, 3), dtype=numpy.uint8))
+                image = small.resize((size, size), Image.BICUBIC)
+                image.save(f"{folder}/{part}/{kind}/{i}.png")
+                if part == "test":
+                    images.append(numpy.asarray(image, dtype=numpy.float32).transpose(2, 0, 1) / 255)
+                    labels.append(label)
+    return numpy.stack(images), numpy.array(labels)
+
+
+def snippet_logits(text, images):
+    """What `convert` prints for PyTorch, run; the last line is a comment on its use."""
+    space = {}
+    exec("\n".join(line[4:] for line in text.splitlines() if line.startswith("    ")), space)
+    with torch.no_grad():
+        return space["net"]((torch.from_numpy(images) - space["mean"]) / space["std"]).numpy()
+
+
+def network(dir, size, options):
+    name = f"{' '.join(options)} {size}"
+    data, run = f"{dir}/data", f"{dir}/run"
+    images, labels = pictures(data, size)
+    dtrain("--data", data, "--image-size", str(size), *options, "--global-batch", "4", "--batch",
+           "auto", "--max-steps", "3", "--lr", "0.001", "--precision", "fp32", "--out", run)
+    for extra in [], ["--raw-input"]:
+        file = f"{dir}/{len(extra)}.onnx"
+        dtrain("convert", run, "--out", file, *extra)
+        model = onnx.load(file)
+        onnx.checker.check_model(model, full_check=True)
+        says = {p.key: p.value for p in model.metadata_props}
+        x = images
+        if extra:
+            mean, std = (numpy.array(json.loads(says["dtrain." + k]), dtype=numpy.float32) for k in ("mean", "std"))
+            x = (x - mean.reshape(3, 1, 1)) / std.reshape(3, 1, 1)
+        onnxruntime.set_default_logger_severity(3)
+        logits = onnxruntime.InferenceSession(file).run(None, {"image": x})[0].astype(numpy.float64)
+        if extra:
+            check(f"onnx raw {name}", numpy.allclose(logits, first, rtol=1e-5, atol=1e-5 * abs(first).max()))
+        first = logits
+    check(f"names {name}", json.loads(says["dtrain.class_names"]) == ["a", "b"])
+    loss = (numpy.log(numpy.exp(logits).sum(1)) - logits[numpy.arange(len(labels)), labels]).mean()
+    said = json.loads(dtrain("eval", "--model", run, "--data", data, "--precision", "fp32", "--json"))
+    error = abs(loss - said["test_loss"]) / abs(said["test_loss"])
+    check(f"onnx {name}", error < 1e-5, f"loss {loss:.8f}, eval {said['test_loss']}, relative {error:.1e}")
+    file = f"{dir}/x.safetensors"
+    theirs = snippet_logits(dtrain("convert", run, "--out", file), images)
+    error = abs(theirs - logits).max() / abs(logits).max()
+    check(f"torch {name}", error < 2e-5, f"relative {error:.1e}")
+    if "vgg11" in options:
+        theirs = snippet_logits(dtrain("convert", run, "--names", "cs744", "--out", file + "2"), images)
+        check(f"torch cs744 {name}", abs(theirs - logits).max() / abs(logits).max() < 2e-5)
+    return run
+
+
+def mindspore_part(dir, run):
+    try:
+        import mindspore
+    except ImportError as e:
+        print("skipped: mindspore:", e)
+        return
+    import safetensors.numpy
+    dtrain("convert", run, "--out", f"{dir}/a.ckpt")
+    dtrain("convert", run, "--names", "mindspore", "--out", f"{dir}/a.safetensors")
+    read = mindspore.load_checkpoint(f"{dir}/a.ckpt")
+    want = safetensors.numpy.load_file(f"{dir}/a.safetensors")
+    check("ckpt out", set(read) == set(want) and all(numpy.array_equal(read[k].asnumpy(), want[k]) for k in want),
+          f"{len(read)} tensors")
+    more = {"moments.conv1.weight": read["conv1.weight"], "learning_rate": mindspore.Tensor(0.1),
+            "epoch_num": mindspore.Tensor(3)}
+    for crc in False, True:
+        file = f"{dir}/crc{crc}.ckpt"
+        mindspore.save_checkpoint([{"name": k, "data": v} for k, v in {**read, **more}.items()], file, crc_check=crc)
+        dtrain("convert", file, "--net", "resnet50", "--image-size", "32", "--names", "mindspore", "--out", file + ".out")
+        back = safetensors.numpy.load_file(file + ".out")
+        check(f"ckpt in, checksum {crc}", all(numpy.array_equal(back[k], want[k]) for k in want))
+
+
+def scalars(folder):
+    events = EventAccumulator(folder, size_guidance={"scalars": 0})
+    events.Reload()
+    return events, {t: [(s.step, numpy.float32(s.value)) for s in events.Scalars(t)] for t in events.Tags()["scalars"]}
+
+
+def recorded(run):
+    want, step = {}, 0
+    for line in map(json.loads, open(f"{run}/metrics.jsonl")):
+        step = line.get("step", step)
+        for kind, key, tag in (("step", "loss", "loss/train"), ("step", "lr", "lr"),
+                               ("step", "images_per_s", "images_per_s"), ("epoch", "test_loss", "loss/test"),
+                               ("epoch", "test_accuracy", "accuracy/test")):
+            if line["kind"] == kind and line[key] is not None:
+                want.setdefault(tag, []).append((step, numpy.float32(line[key])))
+    return want
+
+
+def tensorboard_part(dir):
+    run, logs = f"{dir}/t", f"{dir}/logs"
+    words = [binary, "--data", "synthetic:512", "--net", "vgg11", "--width-divisor", "8", "--batch", "auto",
+             "--global-batch", "16", "--epochs", "8", "--save-every", "10", "--out", run]
+    first = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not os.path.exists(f"{run}/metrics.jsonl") or len(open(f"{run}/metrics.jsonl").readlines()) < 45:
+        time.sleep(0.02)
+    watch = subprocess.Popen([binary, "tensorboard", run, "--logdir", logs, "--watch"], stdout=subprocess.DEVNULL)
+    time.sleep(3)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    watch.wait()  # it has seen that the run is over
+    check("tensorboard killed", scalars(f"{logs}/t")[1] == recorded(run), f"{len(recorded(run)['lr'])} steps")
+    reader = scalars(f"{logs}/t")[0]
+    again = subprocess.Popen([*words, "--resume", "auto"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    subprocess.run([binary, "tensorboard", run, "--logdir", logs, "--watch"], stdout=subprocess.DEVNULL, check=True)
+    again.wait()
+    subprocess.run([binary, "tensorboard", run, "--logdir", logs], stdout=subprocess.DEVNULL, check=True)
+    check("tensorboard resumed", scalars(f"{logs}/t")[1] == recorded(run), f"{len(recorded(run)['lr'])} steps")
+    reader.Reload()
+    seen = {t: [s.step for s in reader.Scalars(t)] for t in reader.Tags()["scalars"]}
+    check("tensorboard open reader", seen == {t: [s for s, _ in v] for t, v in recorded(run).items()})
+
+
+with tempfile.TemporaryDirectory() as top:
+    os.chdir(top)
+    cases = [["--net", "vgg11"]]
+    cases += [["--net", "resnet50", "--variant", v, "--stem", s] for v in ("mindspore", "torchvision") for s in ("imagenet", "cifar")]
+    last = None
+    for number, (size, case) in enumerate((size, case) for size in (32, 33, 224) for case in cases):
+        last = network(f"{top}/{number}", size, case)
+    mindspore_part(top, f"{top}/1/run")
+    tensorboard_part(top)
+print("wrong:", wrong)
+sys.exit(wrong > 0)
