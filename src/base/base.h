@@ -490,8 +490,8 @@ typedef struct dt_home {
     char text[64]; /* "NUMA node 1", or "no: " and the reason */
 } dt_home;
 /* Of rank `rank` of this machine's `ranks`, of so many threads each: an equal share of its NUMA
- * nodes, or else packages, that has a CPU for each thread. None where a launcher, a batch system,
- * a quota or the user (OMP_PROC_BIND) has decided. */
+ * nodes, or else packages, that has a CPU for each thread of the ranks in it. None where a
+ * launcher, a batch system, a quota or the user (OMP_PROC_BIND) has decided. */
 void dt_home_find(dt_home *h, int rank, int ranks, int threads);
 /* Binds the calling thread and libgomp's to it, or back to all CPUs where it is none. Call it
  * before memory is taken; threads that are made later follow. *h is none where refused. */

@@ -1,8 +1,9 @@
 /* home.c - the CPUs that this process may use, and those that a rank's threads keep to.
  *
  * Memory lies on the NUMA node whose CPU first writes to it, and is slow from others. So where a
- * machine's NUMA nodes, or else its packages, can be dealt to its ranks in equal numbers, each
- * rank keeps to its own. No rank gets fewer CPUs by it, and a launcher's choice stands. */
+ * machine's NUMA nodes, or else its packages, can be dealt to its ranks in equal numbers, or its
+ * ranks to them, each rank keeps to its share. No rank gets fewer CPUs than it has threads, and a
+ * launcher's choice stands. */
 #include "cgroup.h"
 #include "topology.h"
 #include <hwloc/glibc-sched.h>
@@ -69,20 +70,22 @@ static int parts_of(hwloc_topology_t t, hwloc_obj_type_t type, part out[MOST_PAR
     return n;
 }
 
-/* All ranks by parts of this kind, or none. */
+/* All ranks by parts of this kind, or none. `together` ranks have one share, of `each` parts. */
 static bool home_deal(dt_home *h, const char *kind, const part *p, int parts, const dt_seat *s)
 {
-    const int each = parts / s->ranks, first = each * s->rank;
+    const int together = parts > 0 && s->ranks % parts == 0 ? s->ranks / parts : 1;
+    const int shares = s->ranks / together, each = parts / shares, own = s->rank / together;
+    const int first = each * own;
 
-    if (parts == 0 || parts % s->ranks != 0)
+    if (parts < 2 || parts % shares != 0)
         return false;
-    for (int r = 0; r < s->ranks; r++) {
-        cpu_set_t share = p[each * r].cpus;
+    for (int k = 0; k < shares; k++) {
+        cpu_set_t share = p[each * k].cpus;
         for (int i = 1; i < each; i++)
-            CPU_OR(&share, &share, &p[each * r + i].cpus);
-        if (CPU_COUNT(&share) < s->threads)
+            CPU_OR(&share, &share, &p[each * k + i].cpus);
+        if (CPU_COUNT(&share) < together * s->threads)
             return false;
-        if (r == s->rank)
+        if (k == own)
             h->cpus = share;
     }
     h->kind = kind;
@@ -117,7 +120,7 @@ void dt_home_on(dt_home *h, hwloc_topology_t t, const dt_seat *s)
         if (home_deal(h, kinds[k].name, parts, parts_of(t, kinds[k].type, parts), s))
             return;
     snprintf(h->text, sizeof h->text, "%s",
-             reason ? reason : "no: ranks share packages, or have more threads than one");
+             reason ? reason : "no: packages do not divide among ranks, or have too few CPUs");
 }
 
 void dt_home_find(dt_home *h, int rank, int ranks, int threads)

@@ -48,7 +48,7 @@ static void head_machine(FILE *f, const dt_run *r)
     fprintf(f, "machine    %d rank%s x %d thread%s", ranks, plural(ranks), r->threads,
             plural(r->threads));
     if (r->home.kind)
-        fprintf(f, " on %ss of their own", r->home.kind);
+        fprintf(f, " bound to %ss", r->home.kind);
     if (nodes > 1)
         fprintf(f, " on %d nodes", nodes);
     const dt_isa isa = r->precision == DT_BF16 ? dt_isa_bits() : dt_isa_current();

@@ -1,5 +1,5 @@
 /* schedule.c - learning-rate schedules: one function and one row each, after a linear warm-up
- * that climbs to the schedule's own first rate. */
+ * that climbs to the schedule's own first rate. A run that is longer keeps the last rate. */
 #include "schedule.h"
 
 #include <math.h>
@@ -93,6 +93,6 @@ dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_pe
 double dt_schedule_lr(const dt_schedule *s, int64_t step)
 {
     if (step >= s->warmup)
-        return s->row->rate(s, step);
+        return s->row->rate(s, DT_MIN(step, s->warmup + s->steps - 1));
     return s->row->rate(s, s->warmup) * (double)(step + 1) / (double)s->warmup;
 }

@@ -367,7 +367,7 @@ static dt_status refuse_options(const dt_comm *c, const dt_options *o)
         return DT_OK;
     if (!o->out[0])
         return dt_fail(DT_CONFIG, "--resume auto needs --out DIR, the folder of the run");
-    if (dt_comm_rank(c) == 0 && !dt_path_exists(o->out) && says_no_recipe(o))
+    if (dt_comm_rank(c) == 0 && !dt_path_taken(o->out) && says_no_recipe(o))
         return dt_fail(DT_NOINPUT,
                        "--resume auto: there is no run folder '%s', and no option says which run "
                        "to begin in it; is its name right?",

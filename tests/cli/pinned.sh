@@ -35,21 +35,18 @@ hashes() {
 }
 plain=$(hashes A=1)
 must test "$(wc -l <<<"$plain")" = 2
-must test "$(grep -c 'of their own' "$tmp/stdout")" = 0
+must test "$(grep -c 'bound to' "$tmp/stdout")" = 0
 equal "$plain" "$(hashes "$two")"
-must grep -q "^machine    2 ranks x 1 thread on NUMA nodes of their own, " "$tmp/stdout"
+must grep -q "^machine    2 ranks x 1 thread bound to NUMA nodes, " "$tmp/stdout"
 equal "$plain" "$(hashes "HWLOC_SYNTHETIC=package:2 core:$half pu:1")"
-must grep -q "^machine    2 ranks x 1 thread on packages of their own, " "$tmp/stdout"
+must grep -q "^machine    2 ranks x 1 thread bound to packages, " "$tmp/stdout"
 equal "$plain" "$(hashes OMP_PROC_BIND=false "$two")"
-must test "$(grep -c 'of their own' "$tmp/stdout")" = 0
+must test "$(grep -c 'bound to' "$tmp/stdout")" = 0
 
 # while it runs
 mpirun -np 2 env "$two" "$DTRAIN_BIN" "${tiny[@]}" --epochs 1000 --max-steps -1 --out "$tmp/long" >/dev/null 2>&1 &
 job=$!
-for _ in $(seq 400); do
-    [ "$(cat "$tmp/long/metrics.jsonl" 2>/dev/null | wc -l)" -gt 1 ] && break
-    sleep 0.05
-done
+must soon has_steps 1 "$tmp/long"
 masks=$(for rank in $(pgrep -P "$job" -x dtrain); do
     sed -n 's/^Cpus_allowed_list:\t//p' "/proc/$rank/status"
 done | sort -n)

@@ -82,10 +82,11 @@ accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 7 --out "$tmp/seven
 accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 5 --out "$tmp/five"
 accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 7 --out "$tmp/five" --resume auto
 equal "$(hashes "$tmp/seven")" "$(hashes "$tmp/five")"
-# a run that is complete has nothing to save, and a folder that is not there no recipe
+# of a run that is complete no other checkpoint is saved; a folder that is not there no recipe
 ls -R "$tmp/calm" >"$tmp/before"
 accepts --out "$tmp/calm" --resume auto --threads 1
 must cmp "$tmp/before" <(ls -R "$tmp/calm")
+equal "$(hashes "$tmp/again")" "$(hashes "$tmp/calm")"
 refuses 66 "no run folder '$tmp/typo'" "is its name right?" -- --out "$tmp/typo" --resume auto --threads 1
 must test ! -e "$tmp/typo"
 

@@ -40,14 +40,17 @@ static void ranks_get_equal_shares(void **state)
         {four, 2, 4, 4, ALL, 0, false, "NUMA node 2", 8, 4},
         {four, 1, 2, 8, ALL, 0, false, "NUMA nodes 2 to 3", 8, 8},
         {two, 0, 1, 4, ALL, 0, false, "no: one rank", 0, 0},
-        {two, 1, 4, 2, ALL, 0, false, "no: ranks share", 0, 0},
-        {two, 1, 3, 2, ALL, 0, false, "no: ranks share", 0, 0},
-        {two, 0, 2, 5, ALL, 0, false, "no: ranks share", 0, 0},
+        {two, 1, 4, 2, ALL, 0, false, "NUMA node 0", 0, 4}, /* two ranks on each */
+        {two, 2, 4, 2, ALL, 0, false, "NUMA node 1", 4, 4},
+        {four, 5, 6, 2, ALL, 0, false, "package 1", 8, 8}, /* three on each */
+        {two, 1, 4, 3, ALL, 0, false, "no: packages", 0, 0},
+        {two, 1, 3, 2, ALL, 0, false, "no: packages", 0, 0},
+        {two, 0, 2, 5, ALL, 0, false, "no: packages", 0, 0},
         {two, 0, 2, 4, ALL, 0, true, "no: OMP_PROC_BIND", 0, 0},
         {two, 0, 2, 4, 4, 0, false, "no: the launcher", 0, 0},
         {two, 0, 2, 4, 0, 0, false, "no: the launcher", 0, 0},
         {two, 0, 2, 3, ALL, 6, false, "no: its quota", 0, 0},
-        {"package:1 [numa] core:8 pu:1", 0, 2, 4, ALL, 0, false, "no: ranks share", 0, 0},
+        {"package:1 [numa] core:8 pu:1", 0, 2, 4, ALL, 0, false, "no: packages", 0, 0},
     };
 
     (void)state;
@@ -67,7 +70,7 @@ static void ranks_get_equal_shares(void **state)
     }
 }
 
-/* Shares of a machine's ranks have no CPU in common, and leave none out. */
+/* Shares are the same or have no CPU in common, leave none out, and have a CPU for each rank. */
 static void shares_cover_the_machine(void **state)
 {
     static const char *const machine[] = {"package:2 [numa] core:6 pu:2",
@@ -77,13 +80,18 @@ static void shares_cover_the_machine(void **state)
     (void)state;
     for (size_t m = 0; m < DT_COUNT_OF(machine); m++)
         for (int ranks = 2; ranks <= 12; ranks++) {
-            cpu_set_t seen, both;
+            cpu_set_t seen, both, before;
             dt_home h;
+            int same = 0;
             CPU_ZERO(&seen);
+            CPU_ZERO(&before);
             for (int rank = 0; rank < ranks; rank++) {
                 home_on(&h, machine[m], (dt_seat){.rank = rank, .ranks = ranks, .threads = 1}, ALL);
+                same = CPU_EQUAL(&h.cpus, &before) ? same + 1 : 1;
+                before = h.cpus;
                 CPU_AND(&both, &seen, &h.cpus);
-                assert_int_equal(CPU_COUNT(&both), 0);
+                assert_int_equal(CPU_COUNT(&both), same > 1 ? CPU_COUNT(&h.cpus) : 0);
+                assert_true(!h.kind || CPU_COUNT(&h.cpus) >= same);
                 CPU_OR(&seen, &seen, &h.cpus);
             }
             assert_int_equal(CPU_COUNT(&seen), h.kind ? 24 : 0);

@@ -123,6 +123,25 @@ static void short_runs_have_rates(void **state)
                 }
 }
 
+/* --schedule-steps may be fewer than the run's: it keeps the schedule's last rate. */
+static void longer_runs_keep_the_last_rate(void **state)
+{
+    enum { TOTAL = 40 };
+    static const char *const names[] = {"constant", "step", "cosine", "onecycle"};
+
+    (void)state;
+    for (size_t row = 0; row < DT_COUNT_OF(names); row++)
+        for (int warmup = 0; warmup <= 3; warmup++) {
+            dt_options o = options(names[row], 0.1);
+            dt_schedule s;
+            o.warmup = warmup;
+            assert_ok(dt_schedule_open(&s, &o, 10, TOTAL, 256));
+            const double last = dt_schedule_lr(&s, TOTAL - 1);
+            for (int64_t step = TOTAL; step <= 2 * TOTAL; step++)
+                assert_true(dt_schedule_lr(&s, step) == last);
+        }
+}
+
 static void scale_multiplies_the_rate(void **state)
 {
     static const struct {
@@ -146,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_those_of_torch),
         cmocka_unit_test(short_runs_have_rates),
+        cmocka_unit_test(longer_runs_keep_the_last_rate),
         cmocka_unit_test(scale_multiplies_the_rate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
