@@ -90,13 +90,6 @@ void dt_fail_clear(void);
 #define DT_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define DT_MAX(a, b) ((a) > (b) ? (a) : (b))
 
-/* Bit 0 is the lowest of the first byte. */
-static inline void dt_flip_bit(void *at, unsigned bit)
-{
-    unsigned char *byte = (unsigned char *)at + bit / 8;
-    *byte = (unsigned char)(*byte ^ (1u << bit % 8));
-}
-
 /* A name and its text, both borrowed. */
 typedef struct dt_field {
     const char *name, *value;

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w)
 {
@@ -42,23 +41,6 @@ dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *
     DT_TRY(dt_options_from_model(path, o, meta));
     const dt_net_spec spec = dt_options_net(o, 0);
     return dt_model_read_open(r, path, &spec);
-}
-
-dt_status dt_model_options(const char *path, char out[PATH_MAX])
-{
-    const char *name = strrchr(path, '/');
-    char folder[PATH_MAX];
-    struct stat info;
-
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        snprintf(folder, sizeof folder, "%s", path);
-    else
-        snprintf(folder, sizeof folder, "%.*s", name ? (int)DT_MAX(name - path, 1) : 1,
-                 name ? path : ".");
-    DT_TRY(dt_path_join(out, folder, "options.yaml"));
-    if (!dt_path_exists(out))
-        out[0] = '\0';
-    return DT_OK;
 }
 
 dt_model_file_opts dt_model_says(const dt_options *o, const dt_source_info *images, int64_t steps)

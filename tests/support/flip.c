@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "check/check.h"
+#include "flip_bit.h"
 
 static struct {
     dt_check_subject s;
@@ -60,11 +61,11 @@ void __wrap_dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
     if (now && dt_comm_barrier(s->comm) != DT_OK)
         abort();
     if (flips("weight"))
-        dt_flip_bit(s->weights.master + offset, flip.bit);
+        flip_bit(s->weights.master + offset, flip.bit);
     else if (flips("momentum"))
-        dt_flip_bit(s->momentum + offset, flip.bit);
+        flip_bit(s->momentum + offset, flip.bit);
     else if (flips("packed"))
-        dt_flip_bit(dt_model_packed_copy(s->model, flip.param, &bytes), flip.bit);
+        flip_bit(dt_model_packed_copy(s->model, flip.param, &bytes), flip.bit);
 }
 
 /* Once: the replay has the shard's images again. */
@@ -73,7 +74,7 @@ void __wrap_dt_loader_train(const dt_loader *l, int64_t epoch, int64_t step, int
 {
     __real_dt_loader_train(l, epoch, step, shard, images, labels);
     if (flips("images") && shard == flip.s.first_shard) {
-        dt_flip_bit(images, flip.bit);
+        flip_bit(images, flip.bit);
         flip.now = false;
     }
 }
@@ -91,7 +92,7 @@ void __wrap_dt_checks_gradient(dt_checks *c, size_t floats_done)
     const dt_param *p = dt_net_param(flip.s.net, flip.param);
 
     if (flip.grad && p->offset + p->count <= floats_done) {
-        dt_flip_bit((void *)(uintptr_t)(flip.grad + p->offset), flip.bit);
+        flip_bit((void *)(uintptr_t)(flip.grad + p->offset), flip.bit);
         flip.grad = NULL;
     }
     __real_dt_checks_gradient(c, floats_done);

@@ -1,6 +1,7 @@
 /* watch_message.c - what nodes tell each other arrives as it was, and nothing else is believed. */
 #include "watch/monitor.h"
 
+#include "flip_bit.h"
 #include "test.h"
 
 enum { WORLD = 6, FIRST = 2, END = 5 }; /* of the node that the message is about */
@@ -89,9 +90,9 @@ static void nothing_else_is_believed(void **state)
     for (size_t n = 0; n < bytes; n++)
         assert_int_equal(dt_message_read(to, message, n, then), -1);
     for (size_t bit = 0; bit < 8 * bytes; bit++) {
-        dt_flip_bit(message, (unsigned)bit);
+        flip_bit(message, (unsigned)bit);
         assert_int_equal(dt_message_read(to, message, bytes, then), -1);
-        dt_flip_bit(message, (unsigned)bit);
+        flip_bit(message, (unsigned)bit);
     }
     /* of ranks of the reader's own node; with another key */
     static const struct {
