@@ -20,7 +20,7 @@ const char *dt_argument_name(const dt_option_row *row, char name[DT_ARGUMENT_CHA
 static dt_status unknown(const char *name)
 {
     char spelled[DT_ARGUMENT_CHARS];
-    const char *bare = name + strspn(name, "-"), *meant = dt_option_meant(bare);
+    const char *bare = name + strspn(name, "-"), *meant = dt_option_meant(bare, true);
 
     if (strcmp(bare, "np") == 0)
         return dt_fail(DT_USAGE,
@@ -43,6 +43,7 @@ static bool is_shortcut(dt_settings *s, const char *name, const char *value)
                      {"-h", &dt_command_help},
                      {"-V", &dt_command_version},
                      {"--print-config", &dt_command_config},
+                     {"--print_config", &dt_command_config},
                      {"--version", &dt_command_version}};
 
     for (size_t i = 0; i < DT_COUNT_OF(shortcuts); i++)
@@ -65,7 +66,7 @@ static dt_status take_option(dt_settings *s, char **argv, int *at, const char **
 
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
     value = value ? value + 1 : NULL;
-    const bool off = strncmp(name, "--no-", strlen("--no-")) == 0;
+    const bool off = strncmp(name, "--no", 4) == 0 && (name[4] == '-' || name[4] == '_');
     const bool file = strcmp(name, "--config") == 0;
     const bool spelled = strncmp(name, "--", 2) == 0;
     const dt_option_row *row = spelled ? dt_option_find(name + strlen(off ? "--no-" : "--")) : NULL;

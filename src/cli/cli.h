@@ -48,6 +48,8 @@ typedef struct dt_command {
     bool bare;     /* reads no options: works whatever files and environment hold */
     bool computes; /* runs or compiles a network: needs memory and some stack */
 } dt_command;
+#define DT_NETWORK_OPTIONS                                                                         \
+    " net variant stem image_size batch global_batch shards exchange precision threads"
 #define X(name, help) extern const dt_command dt_command_##name;
 DT_COMMAND_LIST(X)
 #undef X

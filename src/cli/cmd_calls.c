@@ -57,13 +57,18 @@ static dt_status config_run(dt_comm *c, const dt_settings *s)
 
 static dt_status help_run(dt_comm *c, const dt_settings *s)
 {
+    char word[] = "--help", *words[] = {word, NULL};
+    int code = 0;
     const bool named = !s->about && s->operands > 0; /* dtrain help COMMAND */
     const dt_command *about = named ? dt_command_find(s->operand[0]) : s->about;
 
     if (named && !about)
         return dt_comm_agree(c, dt_fail(DT_USAGE, "help: no command '%s'", s->operand[0]));
-    if (dt_comm_rank(c) == 0)
-        dt_help_print(stdout, about ? about : &dt_command_train, s->help_all);
+    if (dt_comm_rank(c) != 0)
+        return DT_OK;
+    if (about && about->alone)
+        return about->alone(1, words, &code);
+    dt_help_print(stdout, about ? about : &dt_command_train, s->help_all);
     return DT_OK;
 }
 
@@ -87,10 +92,7 @@ const dt_command dt_command_train = {.name = "train", .run = train_run, .compute
 const dt_command dt_command_eval = {
     .name = "eval", .run = eval_run, .options = " data precision threads", .computes = true};
 const dt_command dt_command_bench = {
-    .name = "bench",
-    .run = bench_run,
-    .options = " net variant stem image_size batch global_batch shards exchange precision threads",
-    .computes = true};
+    .name = "bench", .run = bench_run, .options = DT_NETWORK_OPTIONS, .computes = true};
 const dt_command dt_command_verify = {
     .name = "verify", .run = verify_run, .operands = "PATH", .least = 1, .most = 1};
 const dt_command dt_command_average = {.name = "average",

@@ -191,5 +191,7 @@ static dt_status summary_run(dt_comm *c, const dt_settings *s)
     return preview_show(c, &s->options, summary_show);
 }
 
-const dt_command dt_command_plan = {.name = "plan", .run = plan_run, .computes = true};
-const dt_command dt_command_summary = {.name = "summary", .run = summary_run};
+const dt_command dt_command_plan = {
+    .name = "plan", .run = plan_run, .options = DT_NETWORK_OPTIONS, .computes = true};
+const dt_command dt_command_summary = {
+    .name = "summary", .run = summary_run, .options = DT_NETWORK_OPTIONS};

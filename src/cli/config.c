@@ -63,7 +63,7 @@ static dt_status config_key(const config *c, size_t *option)
     if (!name)
         return config_fail(c, c->event.start_mark, "expected the name of an option");
     const dt_option_row *row = dt_option_find(name);
-    const char *meant = row ? NULL : dt_option_meant(name);
+    const char *meant = row ? NULL : dt_option_meant(name, false);
     if (!row)
         return config_fail(c, c->event.start_mark, "unknown option '%s'%s%s%s", name,
                            meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");

@@ -103,12 +103,14 @@ static int main_alone(const dt_command *command, int argc, char **argv)
     return st != DT_OK ? dt_status_exit_code(st) : code;
 }
 
-/* --np N starts N ranks of any command, as dtrain launch does; under mpirun it is refused. */
-static bool main_launches(char **argv)
+/* Whether the option is there, alone or with a value. */
+static bool main_has(char **argv, const char *option)
 {
+    const size_t n = strlen(option);
+
     for (; *argv && strcmp(*argv, "--") != 0; argv++)
-        if (strcmp(*argv, "--np") == 0 || strncmp(*argv, "--np=", 5) == 0)
-            return !dt_comm_launched();
+        if (strncmp(*argv, option, n) == 0 && ((*argv)[n] == '\0' || (*argv)[n] == '='))
+            return true;
     return false;
 }
 
@@ -123,8 +125,12 @@ int main(int argc, char **argv)
     const dt_command *command = main_command(argc, argv);
     if (command && command->alone)
         return main_alone(command, argc - 2, argv + 2);
-    if (main_launches(argv))
+    /* --np N starts N ranks of any command, as dtrain launch does; under mpirun it is refused. */
+    const bool launches = main_has(argv, "--np") && !dt_comm_launched();
+    if (launches && (!command || !main_has(argv, "--help")))
         return main_alone(&dt_command_launch, argc - 1, argv + 1);
+    if (launches)
+        return dt_help_print(stdout, command, main_has(argv, "--help=all")), 0;
     main_settle_threads(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of write, */
     signal(SIGPIPE, SIG_IGN); /* and so is an output whose reader has left */

@@ -55,7 +55,7 @@ static void take_variable(dt_settings *s, const char *variable, const char **con
         s->layer[DT_VARIABLES_LAYER].value[row - dt_option_table].text = equals + 1;
         return;
     }
-    const char *option = dt_option_meant(name);
+    const char *option = dt_option_meant(name, false);
     if (option)
         spell_variable(meant, option);
     dt_warn("%.*s in the environment is no option and is ignored%s%s%s", (int)(equals - variable),

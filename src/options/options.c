@@ -79,7 +79,7 @@ static const struct {
     {" checkpoint ckpt resume_from", "resume"},
 };
 
-const char *dt_option_meant(const char *name)
+const char *dt_option_meant(const char *name, bool on_line)
 {
     const dt_option_row *best = dt_option_table;
     char plain[64];
@@ -89,7 +89,7 @@ const char *dt_option_meant(const char *name)
         *c = *c == '-' ? '_' : *c;
     for (size_t i = 0; i < DT_COUNT_OF(synonyms); i++)
         if (dt_words_have(synonyms[i].names, plain))
-            return synonyms[i].here;
+            return on_line || dt_option_find(synonyms[i].here) ? synonyms[i].here : NULL;
     for (size_t i = 1; i < DT_OPTIONS; i++)
         if (distance(plain, dt_option_table[i].name) < distance(plain, best->name))
             best = &dt_option_table[i];

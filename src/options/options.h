@@ -277,10 +277,10 @@ const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *
 dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *text,
                         const char *place, dt_status code) DT_MUST_CHECK;
 const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unknown */
-/* The name of the option that an unknown name stands for: what other programs call so ("np" too,
- * which is no row), or the one that takes the fewest edits (Levenshtein), if they are few. NULL:
- * there is none. Local. */
-const char *dt_option_meant(const char *name);
+/* The name of the option that an unknown name stands for: what other programs call so (on the
+ * command line also "np", which is no row), or the one that takes the fewest edits (Levenshtein),
+ * if they are few. NULL: there is none. Local. */
+const char *dt_option_meant(const char *name, bool on_line);
 /* Whether `word` is one of `words`, which have a space before each. Local. */
 bool dt_words_have(const char *words, const char *word);
 

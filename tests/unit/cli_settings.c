@@ -94,6 +94,7 @@ static void words_make_options(void **state)
         {"--no-drop-remainder", "drop_remainder", "false"},
         {"--global-batch|64", "global_batch", "64"},
         {"--max_steps|3", "max_steps", "3"},
+        {"--no_nesterov", "nesterov", "false"},
         {"--out|--odd", "out", "--odd"},
         {"--out=", NULL, "--out: nothing is given"},
         {"--init=", NULL, "--init: nothing is given"},
@@ -325,11 +326,11 @@ static int release(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_make_commands), cmocka_unit_test(words_make_options),
-        cmocka_unit_test(later_places_win),    cmocka_unit_test(bad_values_have_places),
-        cmocka_unit_test(doubtful_variables),  cmocka_unit_test(listings_read_back),
-        cmocka_unit_test(help_names_options),
-        cmocka_unit_test(help_of_a_command),  cmocka_unit_test(tutorial_is_the_default),
+        cmocka_unit_test(words_make_commands),     cmocka_unit_test(words_make_options),
+        cmocka_unit_test(later_places_win),        cmocka_unit_test(bad_values_have_places),
+        cmocka_unit_test(doubtful_variables),      cmocka_unit_test(listings_read_back),
+        cmocka_unit_test(help_names_options),      cmocka_unit_test(help_of_a_command),
+        cmocka_unit_test(tutorial_is_the_default),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }

@@ -206,12 +206,14 @@ static void names_are_found(void **state)
     assert_true(dt_words_have(" a bc", "a") && dt_words_have(" a bc", "bc"));
     assert_false(dt_words_have(" a bc", "b") || dt_words_have(" a bc", "a bc") ||
                  dt_words_have(" a bc", "") || dt_words_have("", "a"));
-    assert_string_equal(dt_option_meant("epoch"), "epochs");
-    assert_string_equal(dt_option_meant("weight-decy"), "weight_decay");
-    assert_string_equal(dt_option_meant("momentun"), "momentum");
-    assert_string_equal(dt_option_meant("learning-rate"), "lr");
-    assert_string_equal(dt_option_meant("batch_size"), "batch");
-    assert_null(dt_option_meant("nothing"));
+    assert_string_equal(dt_option_meant("epoch", true), "epochs");
+    assert_string_equal(dt_option_meant("weight-decy", true), "weight_decay");
+    assert_string_equal(dt_option_meant("momentun", true), "momentum");
+    assert_string_equal(dt_option_meant("learning-rate", true), "lr");
+    assert_string_equal(dt_option_meant("batch_size", true), "batch");
+    assert_null(dt_option_meant("nothing", true));
+    assert_string_equal(dt_option_meant("workers", true), "np");
+    assert_null(dt_option_meant("workers", false));
 }
 
 /* ---- Together ---------------------------------------------------------------------------- */
