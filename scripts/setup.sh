@@ -11,9 +11,12 @@ DT_TEST_PACKAGES="libcmocka-dev git gnuplot-nox iproute2 nftables procps perl py
 # Without "slot" the latter would put all ranks on the first of several nodes.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
-# Open MPI 4 binds one or two ranks to a core each, where others may be at work.
-export OMPI_MCA_hwloc_base_binding_policy="${OMPI_MCA_hwloc_base_binding_policy:-none}"
-export PRTE_MCA_hwloc_default_binding_policy="${PRTE_MCA_hwloc_default_binding_policy:-none}"
+# Open MPI 4 binds one or two ranks to a core each, where others may be at work. Under Slurm, and
+# with DT_SITE_BINDS set, the site's own binding stays.
+if [ -z "${SLURM_JOB_ID:-}${DT_SITE_BINDS:-}" ]; then
+    export OMPI_MCA_hwloc_base_binding_policy="${OMPI_MCA_hwloc_base_binding_policy:-none}"
+    export PRTE_MCA_hwloc_default_binding_policy="${PRTE_MCA_hwloc_default_binding_policy:-none}"
+fi
 export HOME="${HOME:-/}" # Open MPI 5 does not start without
 export PRTE_MCA_rmaps_default_mapping_policy="${PRTE_MCA_rmaps_default_mapping_policy:-slot:oversubscribe}"
 # A host that is gone is missed after 5 + 3 x 2 s, not after minutes. Open MPI 4's daemons, and 5's.

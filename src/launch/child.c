@@ -15,9 +15,11 @@
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
+/* mpirun would read all of the caller's input, for ranks that read none. */
 static void become(char **word, pid_t parent, int errors)
 {
     signal(SIGPIPE, SIG_DFL);
+    dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
     dup2(errors, STDERR_FILENO);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) /* it was gone before */
@@ -112,8 +114,10 @@ int dt_signals_next(int fd)
 
 dt_status dt_signals_stopped(int fd)
 {
-    const int number = dt_signals_next(fd);
+    int number;
 
+    while ((number = dt_signals_next(fd)) == SIGTSTP)
+        raise(SIGSTOP);
     return number == 0
                ? DT_OK
                : dt_fail(DT_PREEMPTED, "stopped by SIG%s before all hosts had come: start it again",

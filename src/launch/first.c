@@ -44,7 +44,8 @@ struct dt_first {
     bool trains;
     int asked, ended; /* the signals by which the ranks were asked to stop, and were ended; 0 */
     bool said;        /* the ranks have said how to resume */
-    double asked_s;
+    bool spoke;       /* they have said anything */
+    double signal_s;  /* when asked or ended was set; 0: not yet */
     size_t held_bytes;
     char held[4096]; /* of mpirun's standard error: the block under way */
 };
@@ -136,24 +137,27 @@ static void answer(int *agent, int code)
 }
 
 /* A signal to this process or another host's. mpirun would kill the ranks, by INT at once, by TERM
- * after a second; USR1 it hands to them. timeout(1) sends its signal twice within a second. */
+ * after a second; USR1 it hands to them. timeout(1) sends its signal twice within a second, and a
+ * closed terminal may HUP twice. mpirun may hang when it ends ranks: then it is killed. */
 static void pass_signal(dt_first *f, int number)
 {
     const double now = dt_seconds();
-    const bool again = f->asked && number != SIGUSR1 && now - f->asked_s >= 1;
+    const bool again =
+        f->signal_s > 0 && number != SIGUSR1 && number != SIGHUP && now - f->signal_s >= 1;
 
     if (number == SIGTSTP) { /* mpirun stops its ranks, but never itself: a shell would wait */
         kill(f->mpirun, SIGTSTP);
         raise(SIGSTOP);
         kill(f->mpirun, SIGCONT);
-    } else if (!f->trains || again) {
+    } else if (again || (!f->trains && !f->ended)) {
+        kill(f->mpirun, f->ended ? SIGKILL : f->trains ? SIGTERM : number);
         f->ended = number;
-        kill(f->mpirun, f->trains ? SIGTERM : number);
-    } else if (!f->asked) {
+        f->signal_s = now;
+    } else if (f->trains && !f->asked) {
         f->asked = number;
-        f->asked_s = now;
+        f->signal_s = now;
         dt_note("dtrain: SIG%s: the ranks finish their step and write a checkpoint; a second "
-                "signal ends them at once",
+                "INT or TERM ends them at once",
                 sigabbrev_np(number));
         kill(f->mpirun, SIGUSR1);
     }
@@ -319,11 +323,11 @@ static void write_held(dt_first *f)
 }
 
 /* Whether a line or block only repeats what dtrain says better: that a process has ended with a
- * code, or that there was a signal to stop. */
-static bool is_repeated(const dt_first *f)
+ * code, or that there was a signal to stop. Open MPI 5 breaks the line before "signal". */
+static bool is_repeated(const dt_first *f, bool block)
 {
-    return strstr(f->held, "non-zero") ||
-           (f->asked && (strstr(f->held, "exited on signal 10 ") ||
+    return (block && f->spoke && strstr(f->held, "non-zero")) ||
+           (f->asked && ((block && strstr(f->held, "signal 10 (")) ||
                          strncmp(f->held, "mpirun: Forwarding signal", 25) == 0));
 }
 
@@ -342,8 +346,9 @@ static void pass_byte(dt_first *f, char byte)
     if (block && !(last && is_ruler(last + 1, (size_t)(end - last - 1))))
         return;
     f->said |= strstr(f->held, "dtrain: stopped by SIG") != NULL;
-    if (is_repeated(f))
+    if (is_repeated(f, block))
         f->held_bytes = 0;
+    f->spoke |= f->held_bytes > 0 && !block;
     write_held(f);
 }
 
@@ -375,7 +380,7 @@ static void pass_errors(dt_first *f)
 /* One that is asked before mpirun or a rank handles signals dies of USR1: it had not begun. */
 static int end_code(dt_first *f, int code)
 {
-    if (f->ended) {
+    if (f->ended && code != dt_status_exit_code(DT_PREEMPTED)) {
         if (f->trains)
             dt_note("dtrain: ended by a second signal: the last checkpoint holds");
         return 128 + f->ended;
@@ -410,6 +415,7 @@ static int stand_between(dt_first *f)
             pass_signal(f, number);
     }
     pass_errors(f);
+    write_held(f);
     return end_code(f, code);
 }
 

@@ -208,6 +208,7 @@ static const struct {
     variable_kind kind;
     const char *name, *value; /* value: NULL: the kind's */
 } variables[] = {
+    {ALWAYS, "HOME", "/"}, /* Open MPI 5 does not start without */
     {ALWAYS, "OMPI_ALLOW_RUN_AS_ROOT", "1"},
     {ALWAYS, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
     {ALWAYS, "OMPI_MCA_rmaps_base_oversubscribe", "1"},
@@ -360,7 +361,7 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
     const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
 
     *m = (dt_meeting){.own.nodes = 1};
-    if (!listed)
+    if (!listed && (apart || w->np < 0)) /* --np N: here, whatever a batch system has set */
         DT_TRY(read_variables(w));
     if (apart && (listed || w->nodes < 1))
         return dt_fail(DT_USAGE, "--nnodes N (or NNODES), from 1, --node-rank, --master and "

@@ -104,9 +104,9 @@ typedef struct dt_meeting {
 typedef struct dt_first dt_first;
 dt_status dt_first_open(dt_first **f, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
 /* Run mpirun's words, and serve its agent until it ends. trains: the ranks write a checkpoint when
- * they get USR1, which INT, TERM and HUP become; a second one ends them. *code: mpirun's exit code;
- * 128 + the signal that has ended the ranks; or that of DT_COMM where it ends with 0 although a
- * host was lost. DT_NOMEM. */
+ * they get USR1, which INT, TERM and HUP become; a second INT or TERM ends them, a third one kills
+ * mpirun. *code: mpirun's exit code; 128 + the signal that has ended the ranks; or that of DT_COMM
+ * where it ends with 0 although a host was lost. DT_NOMEM. */
 dt_status dt_first_run(dt_first *f, char **word, bool trains, int *code) DT_MUST_CHECK;
 void dt_first_close(dt_first *f);
 /* Run another host until the run ends; *code is the run's exit code. DT_COMM: the first host is not
@@ -130,7 +130,7 @@ json_t *dt_agent_request(int argc, char **argv);
 dt_status dt_signals_open(int *fd) DT_MUST_CHECK;
 /* The next signal that is for the run; 0: there is none. */
 int dt_signals_next(int fd);
-/* DT_PREEMPTED: a signal has come before the run began. */
+/* DT_PREEMPTED: a signal has come before the run began; TSTP stops this process. */
 dt_status dt_signals_stopped(int fd) DT_MUST_CHECK;
 
 /* ---- The process that is started (child.c) --------------------------------------------------- */

@@ -103,6 +103,27 @@ touch "$tmp/started"
 bounded env PATH=/nowhere "$DTRAIN_BIN" launch --np 2
 judge 66 "no mpirun" "cannot start mpirun" "openmpi-bin"
 
+# of mpirun's words those that repeat a rank's are left out; where no rank has said anything, they stand
+mkdir "$tmp/blocks"
+cat >"$tmp/blocks/mpirun" <<'END'
+#!/bin/sh
+ruler=----------------------------------------------------------------------
+printf '%s' "$SAYS" >&2
+printf '%s\n' $ruler "mpirun detected that a process exited with non-zero status" $ruler >&2
+exit 3
+END
+chmod +x "$tmp/blocks/mpirun"
+while IFS='|' read -r says shown; do
+    SAYS=${says:+$says
+} PATH=$tmp/blocks:$PATH launch 1 launch --np 2
+    must test "$code" = 3
+    must test "$(grep -c "mpirun detected" "$tmp/stderr")" = "$shown"
+    [ -z "$says" ] || must grep -qxF -- "$says" "$tmp/stderr"
+done <<'END'
+|1
+dtrain: runs/non-zero: a rank's own words|0
+END
+
 # a signal reaches the run though libraries have threads of their own, and its code comes back
 "$DTRAIN_BIN" launch --np 2 "${tiny[@]}" --max-steps -1 --epochs 100000 --out "$tmp/asked" >"$tmp/said" 2>&1 </dev/null &
 job=$!
