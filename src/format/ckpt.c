@@ -137,7 +137,6 @@ static dt_status read_dims(const dt_safetensors *f, const field *x, dt_tensor *t
 static dt_status read_tensor(const dt_safetensors *f, span in, dt_tensor *t)
 {
     char type[TAG_CHARS] = "";
-    uint64_t bytes = 0;
     field x = {0};
 
     while (in.at < in.end) {
@@ -154,11 +153,15 @@ static dt_status read_tensor(const dt_safetensors *f, span in, dt_tensor *t)
     for (size_t i = 0; i < DT_COUNT_OF(types); i++)
         if (strcmp(types[i].ckpt, type) == 0)
             t->dtype = types[i].name;
-    if (t->dtype &&
-        (!t->offset || !dt_tensor_bytes(dt_tensor_type_find(t->dtype), t->rank, t->shape, &bytes) ||
-         bytes != t->bytes))
-        return misread(f, in.end, "a tensor's shape does not fit its numbers");
     return DT_OK;
+}
+
+static bool shape_fits(const dt_tensor *t)
+{
+    uint64_t bytes = 0;
+
+    return t->offset && dt_tensor_bytes(dt_tensor_type_find(t->dtype), t->rank, t->shape, &bytes) &&
+           bytes == t->bytes;
 }
 
 /* Whether it is a network's, not an optimiser's ("learning_rate", "moments.conv1.weight"). */
@@ -187,8 +190,10 @@ static dt_status read_value(dt_safetensors *f, span in)
     }
     if (!tag[0] || !found)
         return misread(f, began, "a value has no name or no tensor");
-    if (!is_weight(&t, tag))
+    if (!is_weight(&t, tag)) /* MindSpore 1 writes scalars as [0] */
         return DT_OK;
+    if (!shape_fits(&t))
+        return misread(f, began, "a tensor's shape does not fit its numbers");
     if (f->count == DT_TENSOR_MAX_COUNT || json_object_get(f->header, tag) ||
         json_object_set_new(f->header, tag, json_null()) != 0)
         return misread(f, began, "a name is there twice or no UTF-8, or there are more than 4096");

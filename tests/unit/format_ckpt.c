@@ -14,6 +14,10 @@
     "n.n"                                                                                          \
     "\x12\x0d\x12\x05"                                                                             \
     "Int32\x1a\x04\7\0\0\0"
+/* A scalar as MindSpore 1 writes it: of shape [0]. */
+#define SCALAR(tag)                                                                                \
+    "\x0a\x18\x0a\x03" tag "\x12\x11\x08\x00\x12\x07"                                              \
+    "Float32\x1a\x04\0\0\x80\x3f"
 
 static const struct {
     const char *bytes;
@@ -22,6 +26,8 @@ static const struct {
 } files[] = {
     {BYTES(PAIR("a.w")), NULL},
     {BYTES(COUNT PAIR("a.w") COUNT PAIR("lrs")), NULL}, /* another type; no dot in the name */
+    {BYTES(SCALAR("lrs") PAIR("a.w")), NULL},
+    {BYTES(SCALAR("l.s") PAIR("a.w")), "shape does not fit its numbers"},
     {BYTES(PAIR("a.w") "crc_num\0\0\0\0\0\0\0\0\0\1"), NULL},
     {BYTES(""), "there is no tensor"},
     {BYTES(COUNT), "there is no tensor"},
