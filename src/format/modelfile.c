@@ -165,7 +165,8 @@ static void describe_images(const dt_safetensors *f, dt_model_meta *meta)
     if (!size || sscanf(size, "%5dx%5d", &meta->height, &meta->width) != 2 || meta->height < 1 ||
         meta->width < 1 || meta->height > SIDE || meta->width > SIDE)
         meta->height = meta->width = 0;
-    snprintf(meta->class_names, sizeof meta->class_names, "%s", names ? names : "");
+    snprintf(meta->class_names, sizeof meta->class_names, "%s",
+             names && strlen(names) < DT_CLASS_NAMES ? names : "");
 }
 
 dt_status dt_model_describe(const char *given, dt_model_meta *meta)

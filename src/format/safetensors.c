@@ -14,6 +14,7 @@
 /* Parse the JSON; *data_first is the offset of the tensors' bytes. */
 static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
 {
+    enum { ZIP = 0x04034b50, PICKLE = 0x80 }; /* how PyTorch's files begin, new and old */
     uint64_t n = 0; /* little-endian, as this machine is (safetensors_write.c) */
     char *text = NULL;
     json_error_t error = {.text = "'{' expected, which begins a header"};
@@ -23,6 +24,12 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
         return dt_fail(DT_FORMAT, "%s has %llu bytes: too short for a safetensors file", f->path,
                        (unsigned long long)f->size);
     DT_TRY(dt_safetensors_bytes(f, &n, sizeof n, 0));
+    if ((uint32_t)n == ZIP || ((n & 255) == PICKLE && n > DT_TENSOR_MAX_HEADER))
+        return dt_fail(DT_FORMAT,
+                       "%s: a pickle of PyTorch may run any code, so it is not read; make a model "
+                       "file of it in Python: import torch, safetensors.torch as s; "
+                       "s.save_file(torch.load('%s', weights_only=True), 'model.safetensors')",
+                       f->path, f->path);
     if (n > DT_TENSOR_MAX_HEADER || n > f->size - sizeof n)
         return dt_fail(DT_FORMAT,
                        "%s: the header's length is %llu, the file has %llu bytes and at most %d "
@@ -179,12 +186,6 @@ dt_status dt_safetensors_open(dt_safetensors **f, const char *path)
     int64_t size = 0;
     int fd = -1;
 
-    if (dt_path_ends(path, ".pt") || dt_path_ends(path, ".pth"))
-        return dt_fail(DT_FORMAT,
-                       "%s: a pickle of PyTorch may run any code, so it is not read; make a model "
-                       "file of it in Python: import torch, safetensors.torch as s; "
-                       "s.save_file(torch.load('%s', weights_only=True), 'model.safetensors')",
-                       path, path);
     DT_TRY(dt_file_open(AT_FDCWD, path, &fd, &size));
     return file_open(f, path, fd, NULL, (uint64_t)size);
 }

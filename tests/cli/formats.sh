@@ -85,8 +85,12 @@ must grep -q "warning: the weights are of --variant mindspore" "$tmp/stderr"
 must grep -q "load_state_dict" "$tmp/stdout"
 ranks=1
 refuses 64 "x.pth" "torch.save(" -- convert "$run" --out "$tmp/x.pth"
-cp "$run/model.safetensors" "$tmp/x.pt"
-refuses 65 "x.pt" "s.save_file(torch.load(" -- eval --model "$tmp/x.pt" --data synthetic:64
+cp "$run/model.safetensors" "$tmp/x.pt" # a name says nothing
+accepts convert "$tmp/x.pt" --out "$tmp/x.new"
+for begin in 'PK\3\4' '\200\2\212\12'; do # torch.save, new and old
+    printf "$begin%060d" 0 >"$tmp/x.bin"
+    refuses 65 "x.bin" "s.save_file(torch.load(" -- eval --model "$tmp/x.bin" --data synthetic:64
+done
 refuses 78 "vgg11" "mindspore" -- convert "$tmp/vgg11-mindspore-imagenet/model.safetensors" --out "$tmp/x.ckpt"
 head -c 3000 "$tmp/a.ckpt" >"$tmp/cut.ckpt"
 refuses 65 "cut.ckpt" "longer than what holds it" -- convert "$tmp/cut.ckpt" "${net[@]}" --out "$tmp/no"
