@@ -30,7 +30,8 @@ static dt_status open_all(dt_events *all, const dt_settings *s)
     return DT_OK;
 }
 
-/* What a run has recorded before it was seen to be over is converted. */
+/* What a run has recorded before it was seen to be over is converted. While runs are on, what fails
+ * is tried again. */
 static dt_status convert_all(dt_events *all, const dt_settings *s)
 {
     const struct timespec pause = {.tv_sec = 2};
@@ -39,8 +40,12 @@ static dt_status convert_all(dt_events *all, const dt_settings *s)
         held = false;
         for (int i = 0; i < s->operands && s->options.watch; i++)
             held = held || dt_rundir_held(s->operand[i]);
-        for (int i = 0; i < s->operands; i++)
-            DT_TRY(dt_events_update(&all[i]));
+        for (int i = 0; i < s->operands; i++) {
+            const dt_status st = dt_events_update(&all[i]);
+            if (st != DT_OK && !held)
+                return st;
+            dt_fail_clear();
+        }
         if (!held)
             break;
     }

@@ -110,12 +110,8 @@ static dt_status put_lines(dt_events *e, const char *text, size_t end, dt_messag
         const char *next = memchr(text + at, '\n', end - at);
         const size_t length = (size_t)(next - text) - at;
         json_t *line = json_loadb(text + at, length, 0, NULL);
-        if (!json_is_object(line)) {
-            json_decref(line);
-            return dt_fail(DT_FORMAT, "%s: the line that begins at byte %zu is no record",
-                           e->metrics, at);
-        }
-        put_line(file, line, (double)info.st_mtime, &e->step);
+        if (json_is_object(line)) /* others are no records */
+            put_line(file, line, (double)info.st_mtime, &e->step);
         json_decref(line);
         at += length + 1;
     }
@@ -176,6 +172,16 @@ static dt_status events_append(const dt_events *e, const dt_message *records)
     return done ? DT_OK : dt_fail(DT_IO, "cannot append to %s: %s", path, strerror(error));
 }
 
+/* Whether the file is as it was left: another process may have replaced it. */
+static bool events_kept(const dt_events *e)
+{
+    char path[PATH_MAX];
+    struct stat info;
+
+    return snprintf(path, sizeof path, "%s/%s", e->folder, e->file) < PATH_MAX &&
+           lstat(path, &info) == 0 && (uint64_t)info.st_size == e->size;
+}
+
 /* Lines that were taken back show in the hash of those that have been read. */
 dt_status dt_events_update(dt_events *e)
 {
@@ -192,8 +198,11 @@ dt_status dt_events_update(dt_events *e)
         e->read = 0, e->step = 0;
     if (length == e->read && e->file[0])
         goto out;
+    if (e->read > 0 && !events_kept(e))
+        e->read = 0, e->step = 0;
     DT_GO(st, put_lines(e, text, length, &records), out);
     DT_GO(st, e->read == 0 ? events_replace(e, &records) : events_append(e, &records), out);
+    e->size = records.bytes + (e->read > 0 ? e->size : 0);
     e->read = length;
     e->digest = dt_hash_bytes(text, length);
 

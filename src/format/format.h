@@ -142,11 +142,13 @@ typedef struct dt_events {
     size_t read;                              /* bytes of metrics.jsonl that are in it */
     dt_digest digest;                         /* of these */
     int64_t step;                             /* the last of these */
+    uint64_t size;                            /* of the file */
 } dt_events;
-/* Append what whole lines there are beyond these. The first time, and when lines that were read are
- * no longer there, as after a resume, a new file replaces those of earlier calls and processes,
- * which stay, empty, for those who have them open. It appears whole. DT_NOINPUT: there is no
- * metrics.jsonl; DT_FORMAT: a line is no record; DT_CANTCREATE; DT_IO; DT_NOMEM. */
+/* Append what whole lines there are beyond these; lines that are no JSON objects are left out. The
+ * first time, when lines that were read are no longer there, as after a resume, and when another
+ * process has written the file, a new file replaces those of earlier calls and processes, which
+ * stay, empty, for those who have them open. It appears whole. DT_NOINPUT: there is no
+ * metrics.jsonl; DT_CANTCREATE; DT_IO; DT_NOMEM. */
 dt_status dt_events_update(dt_events *e) DT_MUST_CHECK;
 
 #endif

@@ -3,6 +3,7 @@
 # new file where lines were undone; --watch appends.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
 export PYTHONPATH=$DTRAIN_SOURCE/tests/support PYTHONDONTWRITEBYTECODE=1
 ranks=1
 
@@ -72,15 +73,23 @@ flock 7
 "$DTRAIN_BIN" tensorboard "$tmp/c" --logdir "$tmp/logs" --watch >/dev/null 7>&- &
 watch=$!
 file=$tmp/logs/c/events.out.tfevents.000000000
-until [ -e "${file}1.dtrain" ]; do sleep 0.1; done
+must within 20 test -e "${file}1.dtrain"
 inode=$(stat -c %i "${file}1.dtrain")
 sed -n 5,6p "$tmp/a/metrics.jsonl" >>"$tmp/c/metrics.jsonl"
 before=$(stat -c %s "${file}1.dtrain")
-until [ "$(stat -c %s "${file}1.dtrain")" -gt "$before" ]; do sleep 0.1; done
+grown() { [ "$(stat -c %s "$1")" -gt "$2" ]; }
+must within 20 grown "${file}1.dtrain" "$before"
 must test "$inode" = "$(stat -c %i "${file}1.dtrain")"
 { head -n 2 "$tmp/a/metrics.jsonl" && sed 's/"images_per_s":/&1/; 1,2d' "$tmp/a/metrics.jsonl"; } >"$tmp/new"
-cat "$tmp/new" >"$tmp/c/metrics.jsonl"
-until [ -e "${file}2.dtrain" ]; do sleep 0.1; done
+head -n -3 "$tmp/new" >"$tmp/c/metrics.jsonl"
+must within 20 test -s "${file}2.dtrain"
+# ... through what fails meanwhile, and another process that replaces the file
+mv "$tmp/c/metrics.jsonl" "$tmp/away"
+sleep 3
+must kill -0 "$watch"
+mv "$tmp/away" "$tmp/c/metrics.jsonl"
+accepts tensorboard "$tmp/c" --logdir "$tmp/logs"
+tail -n 3 "$tmp/new" >>"$tmp/c/metrics.jsonl"
 flock -u 7
 wait "$watch"
 must test $? = 0
@@ -88,7 +97,9 @@ same "$tmp/c" "$tmp/logs/c"
 
 refuses 66 "$tmp/none" -- tensorboard "$tmp/none"
 refuses 64 "would both be written to" -- tensorboard "$tmp/a" "$tmp/a/../a" --logdir "$tmp/logs"
-echo 7 >>"$tmp/b/metrics.jsonl"
-refuses 65 "$tmp/b/metrics.jsonl" "is no record" -- tensorboard "$tmp/b" --logdir "$tmp/logs"
+sed -i '2a hello' "$tmp/b/metrics.jsonl" # no record
+accepts tensorboard "$tmp/b" --logdir "$tmp/logs"
+sed -i 3d "$tmp/b/metrics.jsonl"
+same "$tmp/b" "$tmp/logs/b"
 must test -z "$(find "$tmp/logs" -name 'new*')"
 finish
