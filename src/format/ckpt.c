@@ -5,7 +5,7 @@
  *     TensorProto { repeated int64 dims = 1; string tensor_type = 2; bytes tensor_content = 3; }
  *
  * and after it, where MindSpore was asked for a checksum, "crc_num" and ten bytes. */
-#include "tensor_message.h"
+#include "tensors.h"
 
 enum { FILE_VALUE = 1, VALUE_TAG = 1, VALUE_TENSOR };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE, TENSOR_CONTENT };
@@ -17,27 +17,24 @@ static const struct {
 
 /* ---- Writing --------------------------------------------------------------------- */
 
-static void put_value(dt_message *m, const dt_tensor *t, uint64_t bytes)
-{
-    dt_message tensor = {.at = NULL}, value = {.at = NULL};
-
-    for (int i = 0; i < t->rank; i++)
-        dt_message_int(&tensor, TENSOR_DIMS, t->shape[i]);
-    dt_message_text(&tensor, TENSOR_TYPE, types[0].ckpt);
-    dt_message_head(&tensor, TENSOR_CONTENT, bytes);
-    dt_message_text(&value, VALUE_TAG, t->name);
-    dt_message_head(&value, VALUE_TENSOR, tensor.bytes + bytes);
-    dt_message_raw(&value, tensor.at, tensor.bytes);
-    dt_message_head(m, FILE_VALUE, value.bytes + bytes);
-    dt_message_raw(m, value.at, value.bytes);
-    m->failed = m->failed || tensor.failed || value.failed;
-    dt_message_release(&tensor);
-    dt_message_release(&value);
-}
-
 dt_status dt_ckpt_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {
-    return dt_tensor_message_put(t, &(dt_message){.at = NULL}, c, put_value, w);
+    dt_message m = {.at = NULL};
+
+    for (size_t i = 0; i < c->tensors; i++) {
+        dt_message tensor = {.at = NULL}, value = {.at = NULL};
+        for (int k = 0; k < c->tensor[i].rank; k++)
+            dt_message_int(&tensor, TENSOR_DIMS, c->tensor[i].shape[k]);
+        dt_message_text(&tensor, TENSOR_TYPE, types[0].ckpt);
+        dt_message_text(&value, VALUE_TAG, c->tensor[i].name);
+        if (dt_tensor_put(&tensor, TENSOR_CONTENT, c, i)) {
+            dt_message_inner(&value, VALUE_TENSOR, &tensor);
+            dt_message_inner(&m, FILE_VALUE, &value);
+        }
+        dt_message_release(&tensor);
+        dt_message_release(&value);
+    }
+    return dt_message_put(&m, t, w);
 }
 
 /* ---- Fields ---------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
 #include "data/data.h"
 #include "model_list.h"
 #include "safetensors.h"
-#include "tensor_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>

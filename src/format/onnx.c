@@ -3,7 +3,7 @@
  * The fields are those of onnx.proto, IR version 7; the operators of opset 13. Images are NCHW.
  * Batch norms stay nodes of their own, so each tensor is one of model.safetensors. */
 #include "data/data.h"
-#include "tensor_message.h"
+#include "tensors.h"
 
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ enum { ATTR_IS_FLOAT = 1, ATTR_IS_INT = 2, ATTR_IS_INTS = 7 };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 
 typedef struct graph {
-    dt_message at; /* nodes, input and output, the constants of the normalisation */
+    dt_message at;
     const dt_safetensors_content *content;
     const char *images; /* the value that the first operation reads */
     int logits;
@@ -25,14 +25,14 @@ typedef struct graph {
 
 /* ---- Nodes ----------------------------------------------------------------------- */
 
-static void put_ints(dt_message *node, const char *name, const int *x, int count)
+static void put_ints(dt_message *node, const char *name, int type, const int *x, int count)
 {
     dt_message a = {.at = NULL};
 
     dt_message_text(&a, ATTR_NAME, name);
     for (int i = 0; i < count; i++)
-        dt_message_int(&a, ATTR_INTS, x[i]);
-    dt_message_int(&a, ATTR_TYPE, ATTR_IS_INTS);
+        dt_message_int(&a, type == ATTR_IS_INT ? ATTR_I : ATTR_INTS, x[i]);
+    dt_message_int(&a, ATTR_TYPE, type);
     dt_message_inner(node, NODE_ATTRIBUTE, &a);
 }
 
@@ -76,32 +76,35 @@ static const char *value_name(const graph *g, int value, char out[NAME_CHARS])
 
 /* ---- Layers: each as one node or a few ----------------------------------------------- */
 
-typedef void emit(graph *g, const dt_net_op *l, const char *in, const char *out);
-
-static void put_window(dt_message *n, const dt_net_op *l)
+static void node_weights(graph *g, dt_message *n, const dt_net_op *l)
 {
-    put_ints(n, "kernel_shape", l->kernel, 2);
-    put_ints(n, "strides", l->stride, 2);
-    put_ints(n, "pads", l->pad, 4);
+    node_tensor(g, n, l, "weight");
+    if (l->bias)
+        node_tensor(g, n, l, "bias");
 }
 
-static void emit_conv2d(graph *g, const dt_net_op *l, const char *in, const char *out)
+/* One that has the layer's weights and window, where the layer has them. */
+static void emit_node(graph *g, const dt_net_op *l, const char *op, const char *in, const char *out)
 {
-    dt_message n = node_begin("Conv", l->name, in);
+    dt_message n = node_begin(op, l->name, in);
 
-    node_tensor(g, &n, l, "weight");
-    if (l->bias)
-        node_tensor(g, &n, l, "bias");
-    put_window(&n, l);
+    if (strcmp(op, "Conv") == 0)
+        node_weights(g, &n, l);
+    if (strcmp(op, "GlobalAveragePool") != 0) {
+        put_ints(&n, "kernel_shape", ATTR_IS_INTS, l->kernel, 2);
+        put_ints(&n, "strides", ATTR_IS_INTS, l->stride, 2);
+        put_ints(&n, "pads", ATTR_IS_INTS, l->pad, 4);
+    }
     node_end(g, &n, out);
 }
 
 /* The norm, the sum with the second value, ReLU: of each what the layer has. */
-static void emit_batchnorm(graph *g, const dt_net_op *l, const char *in, const char *out)
+static void emit_batchnorm(graph *g, const dt_net_op *l, const char *op, const char *in,
+                           const char *out)
 {
     static const char *const tensors[] = {"weight", "bias", "running_mean", "running_var"};
     const bool adds = l->add >= 0;
-    dt_message n = node_begin("BatchNormalization", l->name, in), epsilon = {.at = NULL};
+    dt_message n = node_begin(op, l->name, in), epsilon = {.at = NULL};
     char norm[NAME_CHARS + 8], sum[NAME_CHARS + 8], other[NAME_CHARS];
 
     snprintf(norm, sizeof norm, "%s.norm", out);
@@ -124,56 +127,39 @@ static void emit_batchnorm(graph *g, const dt_net_op *l, const char *in, const c
     }
 }
 
-static void emit_maxpool(graph *g, const dt_net_op *l, const char *in, const char *out)
-{
-    dt_message n = node_begin("MaxPool", l->name, in);
-
-    put_window(&n, l);
-    node_end(g, &n, out);
-}
-
-static void emit_globalavgpool(graph *g, const dt_net_op *l, const char *in, const char *out)
-{
-    dt_message n = node_begin("GlobalAveragePool", l->name, in);
-
-    node_end(g, &n, out);
-}
-
 /* The networks hand it one pixel, so the order of channels and pixels is the same. */
-static void emit_linear(graph *g, const dt_net_op *l, const char *in, const char *out)
+static void emit_linear(graph *g, const dt_net_op *l, const char *op, const char *in,
+                        const char *out)
 {
-    dt_message n = node_begin("Flatten", l->name, in), transposed = {.at = NULL};
+    static const int transposed = 1;
+    dt_message n = node_begin("Flatten", l->name, in);
     char flat[NAME_CHARS + 8];
 
     snprintf(flat, sizeof flat, "%s.flat", out);
     node_end(g, &n, flat);
-    n = node_begin("Gemm", l->name, flat);
-    node_tensor(g, &n, l, "weight");
-    if (l->bias)
-        node_tensor(g, &n, l, "bias");
-    dt_message_text(&transposed, ATTR_NAME, "transB");
-    dt_message_int(&transposed, ATTR_I, 1);
-    dt_message_int(&transposed, ATTR_TYPE, ATTR_IS_INT);
-    dt_message_inner(&n, NODE_ATTRIBUTE, &transposed);
+    n = node_begin(op, l->name, flat);
+    node_weights(g, &n, l);
+    put_ints(&n, "transB", ATTR_IS_INT, &transposed, 1);
     node_end(g, &n, out);
 }
 
 static const struct {
-    const char *op;
-    emit *emit;
-} emitters[] = {{"conv2d", emit_conv2d},
-                {"batchnorm", emit_batchnorm},
-                {"maxpool", emit_maxpool},
-                {"globalavgpool", emit_globalavgpool},
-                {"linear", emit_linear}};
+    const char *op, *onnx;
+    void (*emit)(graph *g, const dt_net_op *l, const char *op, const char *in, const char *out);
+} forms[] = {{"conv2d", "Conv", emit_node},
+             {"maxpool", "MaxPool", emit_node},
+             {"globalavgpool", "GlobalAveragePool", emit_node},
+             {"batchnorm", "BatchNormalization", emit_batchnorm},
+             {"linear", "Gemm", emit_linear}};
 
 static dt_status put_layer(graph *g, const dt_net_op *l)
 {
     char in[NAME_CHARS], out[NAME_CHARS];
 
-    for (size_t i = 0; i < DT_COUNT_OF(emitters); i++)
-        if (strcmp(emitters[i].op, l->op) == 0) {
-            emitters[i].emit(g, l, value_name(g, l->in, in), value_name(g, l->out, out));
+    for (size_t i = 0; i < DT_COUNT_OF(forms); i++)
+        if (strcmp(forms[i].op, l->op) == 0) {
+            forms[i].emit(g, l, forms[i].onnx, value_name(g, l->in, in),
+                          value_name(g, l->out, out));
             return g->st;
         }
     return dt_fail(DT_UNSUPPORTED, "layer '%s': %s is not written as ONNX; use --to safetensors",
@@ -182,20 +168,26 @@ static dt_status put_layer(graph *g, const dt_net_op *l)
 
 /* ---- The graph ----------------------------------------------------------------------- */
 
-/* The tensor's field up to its `bytes` bytes, which follow. */
-static void put_initializer(dt_message *m, const dt_tensor *t, uint64_t bytes)
+/* An initializer but for its numbers. */
+static dt_message tensor_begin(const dt_tensor *t)
 {
-    dt_message tensor = {.at = NULL};
+    dt_message m = {.at = NULL};
 
     for (int i = 0; i < t->rank; i++)
-        dt_message_int(&tensor, TENSOR_DIMS, t->shape[i]);
-    dt_message_int(&tensor, TENSOR_TYPE, FLOAT);
-    dt_message_text(&tensor, TENSOR_NAME, t->name);
-    dt_message_head(&tensor, TENSOR_RAW, bytes);
-    dt_message_head(m, GRAPH_INITIALIZER, tensor.bytes + bytes);
-    dt_message_raw(m, tensor.at, tensor.bytes);
-    m->failed = m->failed || tensor.failed;
-    dt_message_release(&tensor);
+        dt_message_int(&m, TENSOR_DIMS, t->shape[i]);
+    dt_message_int(&m, TENSOR_TYPE, FLOAT);
+    dt_message_text(&m, TENSOR_NAME, t->name);
+    return m;
+}
+
+static void put_tensors(graph *g)
+{
+    for (size_t i = 0; i < g->content->tensors; i++) {
+        dt_message m = tensor_begin(&g->content->tensor[i]);
+        if (dt_tensor_put(&m, TENSOR_RAW, g->content, i))
+            dt_message_inner(&g->at, GRAPH_INITIALIZER, &m);
+        dt_message_release(&m);
+    }
 }
 
 /* (image - mean) / std for each channel, unless the input is normalised already. */
@@ -212,8 +204,9 @@ static void put_normalisation(graph *g, const char *normalize)
         dt_message n = node_begin(op[i], "image", value[i]);
         dt_message_text(&n, NODE_INPUT, name[i]);
         node_end(g, &n, value[i + 1]);
-        put_initializer(&g->at, &t, sizeof x[i]);
-        dt_message_raw(&g->at, x[i], sizeof x[i]);
+        dt_message m = tensor_begin(&t);
+        dt_message_bytes(&m, TENSOR_RAW, x[i], sizeof x[i]);
+        dt_message_inner(&g->at, GRAPH_INITIALIZER, &m);
     }
     g->images = value[2];
 }
@@ -257,13 +250,14 @@ static dt_status put_graph(graph *g)
         const dt_net_op l = dt_net_op_get(net, i);
         DT_TRY(put_layer(g, &l));
     }
-    return dt_message_check(&g->at);
+    put_tensors(g);
+    return DT_OK;
 }
 
 /* ---- The file ------------------------------------------------------------------------ */
 
-/* All but the graph, and the graph's head. */
-static void put_model(dt_message *m, const dt_safetensors_content *c, uint64_t graph_bytes)
+/* All but the graph. */
+static void put_model(dt_message *m, const dt_safetensors_content *c)
 {
     enum { OPSET_VERSION = 2, ENTRY_KEY = 1, ENTRY_VALUE };
     dt_message opset = {.at = NULL};
@@ -280,24 +274,18 @@ static void put_model(dt_message *m, const dt_safetensors_content *c, uint64_t g
         dt_message_text(&entry, ENTRY_VALUE, c->metadata[i].value);
         dt_message_inner(m, MODEL_METADATA, &entry);
     }
-    dt_message_head(m, MODEL_GRAPH, graph_bytes);
 }
 
 dt_status dt_onnx_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {
     graph g = {.content = c, .images = "image"};
     dt_message m = {.at = NULL};
-    uint64_t bytes = 0;
-    dt_status st = DT_OK;
+    const dt_status st = put_graph(&g);
 
-    DT_GO(st, put_graph(&g), out);
-    DT_GO(st, dt_tensor_message_bytes(c, put_initializer, &bytes), out);
-    put_model(&m, c, g.at.bytes + bytes);
-    dt_message_raw(&m, g.at.at, g.at.bytes);
-    st = dt_tensor_message_put(t, &m, c, put_initializer, w);
-
-out:
-    dt_message_release(&g.at);
+    put_model(&m, c);
+    dt_message_inner(&m, MODEL_GRAPH, &g.at);
+    if (st == DT_OK)
+        return dt_message_put(&m, t, w);
     dt_message_release(&m);
     return st;
 }

@@ -16,7 +16,8 @@ dt_status dt_message_check(const dt_message *m)
     return m->failed ? dt_fail(DT_NOMEM, "no memory for a message of %zu bytes", m->bytes) : DT_OK;
 }
 
-void dt_message_raw(dt_message *m, const void *data, size_t bytes)
+/* Room for so many more bytes; NULL: no memory. */
+static void *message_grow(dt_message *m, size_t bytes)
 {
     if (m->bytes + bytes > m->room && !m->failed) {
         const size_t room = 2 * (m->bytes + bytes);
@@ -25,10 +26,18 @@ void dt_message_raw(dt_message *m, const void *data, size_t bytes)
         m->at = at ? at : m->at;
         m->room = at ? room : m->room;
     }
-    if (m->failed || bytes == 0)
-        return;
-    memcpy(m->at + m->bytes, data, bytes);
+    if (m->failed)
+        return NULL;
     m->bytes += bytes;
+    return m->at + (m->bytes - bytes);
+}
+
+void dt_message_raw(dt_message *m, const void *data, size_t bytes)
+{
+    void *room = bytes > 0 ? message_grow(m, bytes) : NULL;
+
+    if (room)
+        memcpy(room, data, bytes);
 }
 
 /* Seven bits a byte, low ones first; the top bit says that more follow. */
@@ -66,22 +75,39 @@ void dt_message_double(dt_message *m, unsigned field, double x)
     dt_message_raw(m, &x, sizeof x);
 }
 
-void dt_message_head(dt_message *m, unsigned field, uint64_t bytes)
+void *dt_message_room(dt_message *m, unsigned field, size_t bytes)
 {
     message_key(m, field, DT_WIRE_BYTES);
     message_varint(m, bytes);
+    return bytes > 0 ? message_grow(m, bytes) : NULL;
+}
+
+void dt_message_bytes(dt_message *m, unsigned field, const void *data, size_t bytes)
+{
+    void *room = dt_message_room(m, field, bytes);
+
+    if (room)
+        memcpy(room, data, bytes);
 }
 
 void dt_message_text(dt_message *m, unsigned field, const char *text)
 {
-    dt_message_head(m, field, strlen(text));
-    dt_message_raw(m, text, strlen(text));
+    dt_message_bytes(m, field, text, strlen(text));
 }
 
 void dt_message_inner(dt_message *m, unsigned field, dt_message *inner)
 {
     m->failed = m->failed || inner->failed;
-    dt_message_head(m, field, inner->bytes);
-    dt_message_raw(m, inner->at, inner->bytes);
+    dt_message_bytes(m, field, inner->at, inner->bytes);
     dt_message_release(inner);
+}
+
+dt_status dt_message_put(dt_message *m, const dt_target *t, dt_written *w)
+{
+    dt_status st = dt_message_check(m);
+
+    if (st == DT_OK)
+        st = dt_outfile_put(t, m->at, m->bytes, w);
+    dt_message_release(m);
+    return st;
 }

@@ -2,8 +2,7 @@
  * Local.
  *
  * A message is its fields, one after the other: a key, which is 8 times the field's number plus a
- * wire type, and a value. A field whose bytes are too many to copy ends a message at its head: the
- * caller writes the message, then these bytes. Encoding: protobuf.dev, "Encoding". */
+ * wire type, and a value. Encoding: protobuf.dev, "Encoding". */
 #ifndef DT_PROTOBUF_H
 #define DT_PROTOBUF_H
 #include "base/base.h"
@@ -26,10 +25,13 @@ void dt_message_raw(dt_message *m, const void *data, size_t bytes);
 void dt_message_int(dt_message *m, unsigned field, int64_t x);
 void dt_message_float(dt_message *m, unsigned field, float x);
 void dt_message_double(dt_message *m, unsigned field, double x);
+void dt_message_bytes(dt_message *m, unsigned field, const void *data, size_t bytes);
 void dt_message_text(dt_message *m, unsigned field, const char *text);
+/* A field of `bytes` bytes, which the caller writes before the next call; NULL: no memory. */
+void *dt_message_room(dt_message *m, unsigned field, size_t bytes);
 /* A message inside, which is emptied. */
 void dt_message_inner(dt_message *m, unsigned field, dt_message *inner);
-/* The key and the length of a field whose `bytes` bytes follow. */
-void dt_message_head(dt_message *m, unsigned field, uint64_t bytes);
+/* A file of the message, which is emptied. DT_NOMEM, and as dt_outfile_put; w may be NULL. */
+dt_status dt_message_put(dt_message *m, const dt_target *t, dt_written *w) DT_MUST_CHECK;
 
 #endif

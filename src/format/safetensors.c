@@ -1,7 +1,6 @@
 /* safetensors.c - reading: jansson checks the JSON (UTF-8, duplicate keys, trailing bytes,
  * numbers), this file everything that the format says beyond. */
 #include "safetensors.h"
-#include "tensor_message.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -23,6 +23,20 @@ bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
     return true;
 }
 
+bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *c, size_t i)
+{
+    const dt_tensor *t = &c->tensor[i];
+    const dt_tensor_type *type = dt_tensor_type_find("F32");
+    uint64_t bytes = 0;
+
+    if (strcmp(t->dtype, type->name) != 0 || !dt_tensor_bytes(type, t->rank, t->shape, &bytes))
+        return false;
+    void *data = dt_message_room(m, field, bytes);
+    if (data)
+        c->fill(c->context, i, data);
+    return true;
+}
+
 const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS])
 {
     size_t used = 0;

@@ -3,6 +3,7 @@
 #ifndef DT_TENSORS_H
 #define DT_TENSORS_H
 #include "format.h"
+#include "protobuf.h"
 #include <jansson.h>
 
 /* ---- Reading --------------------------------------------------------------------- */
@@ -36,11 +37,28 @@ typedef struct dt_safetensors_content {
     /* Write the bytes of tensor[i] to data. */
     void (*fill)(void *context, size_t i, void *data);
     void *context;
-    /* What other formats than this one say of a network, see tensor_message.h: the naming of its
-     * tensors; normalize: its images are to be normalised in the model, or NULL. */
+    /* What other formats than this one say of a network: the naming of its tensors; normalize: its
+     * images are to be normalised in the model, or NULL. */
     const dt_net *net;
     const char *names, *normalize;
 } dt_safetensors_content;
+
+/* ---- Other formats --------------------------------------------------------------- */
+
+/* Write a whole file, which is one message; tensors that are not of float32 belong to none. Errors
+ * as dt_message_put; DT_UNSUPPORTED: a layer has no form in ONNX. */
+dt_status dt_onnx_put(const dt_target *t, const dt_safetensors_content *c,
+                      dt_written *w) DT_MUST_CHECK;
+dt_status dt_ckpt_put(const dt_target *t, const dt_safetensors_content *c,
+                      dt_written *w) DT_MUST_CHECK;
+/* Tensor i of float32 as a message's field; false: it is of another type. */
+bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *c, size_t i);
+
+/* Read what a .ckpt holds, of which path, size, and fd or bytes are set: fills header (names
+ * alone), tensor and count. Every length is bounded before it is used. What an optimiser keeps is
+ * passed over: types that are not read, names without a dot, names that begin with "moments.".
+ * DT_FORMAT, DT_IO, DT_NOMEM. */
+dt_status dt_ckpt_read(dt_safetensors *f) DT_MUST_CHECK;
 
 /* ---- Types ----------------------------------------------------------------------- */
 
