@@ -199,7 +199,7 @@ typedef enum dt_option_scope {
     DT_COUNT(X, smooth, COMMAND, COMMANDS(" plot"), 1, 1, 1e9, "Other commands", "N",              \
         "draw means of N steps")                                                                   \
     DT_TEXT(X, script, COMMAND, COMMANDS(" plot"), "", NULL, "Other commands", "FILE",             \
-        "leave gnuplot's script there, and draw nothing")                                          \
+        "leave gnuplot's script there (.gp), and draw nothing")                                          \
     DT_FLAG(X, csv, COMMAND, COMMANDS(" runs"), false, "Other commands", "print CSV")              \
     DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval plan runs"), false, "Other commands",                \
         "print JSON (bench --exchange all, --scaling: an object a line)")

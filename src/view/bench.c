@@ -63,40 +63,38 @@ static int longest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The passes that take longest, under the name of their layer and pass: new; NULL: no memory. */
-static json_t *longest(const json_t *passes)
+/* The passes that take longest, under the name of their layer and pass: *some is new. */
+static dt_status longest(json_t *passes, json_t **some)
 {
     enum { SHOWN = 16 };
     const size_t n = json_array_size(passes);
-    const json_t **pass = NULL;
-    json_t *some = json_array();
+    json_t **pass = NULL;
 
-    if (dt_calloc(&pass, n, sizeof *pass, "the passes") != DT_OK)
-        return json_decref(some), NULL;
+    DT_TRY(dt_calloc(&pass, n, sizeof *pass, "the passes"));
     for (size_t i = 0; i < n; i++)
         pass[i] = json_array_get(passes, i);
     qsort(pass, n, sizeof *pass, longest_first);
+    *some = json_array();
     for (size_t i = 0; i < n && i < SHOWN; i++) {
         const char *name = text_of(pass[i], "name");
-        json_t *j = json_copy((json_t *)(uintptr_t)pass[i]);
-        json_object_set_new(j, "label",
+        json_object_set_new(pass[i], "label",
                             json_sprintf("%s %s", name[0] ? name : text_of(pass[i], "operation"),
                                          text_of(pass[i], "pass")));
-        json_array_append_new(some, j);
+        json_array_append(*some, pass[i]);
     }
     free(pass);
-    return some;
+    return *some ? DT_OK : dt_fail(DT_NOMEM, "no memory for the passes");
 }
 
 static dt_status put_layers(const dt_figure *f, const json_t *lines)
 {
     const json_t *layers = json_object_get(json_array_get(lines, 0), "layers");
-    const json_t *peaks = json_object_get(layers, "peaks"), *passes;
+    const json_t *peaks = json_object_get(layers, "peaks");
+    json_t *passes = json_object_get(layers, "passes"), *some = NULL;
     const double flops =
         dt_json_number(json_object_get(peaks, text_of(layers, "precision")), "flops_per_s");
     const double bytes = dt_json_number(peaks, "memory_bytes_per_s");
 
-    passes = json_object_get(layers, "passes");
     if (json_array_size(passes) == 0 || !(flops > 0) || !(bytes > 0))
         return DT_FORMAT;
     DT_TRY(put_groups(f, passes, "pass", (const char *const[]){"flops", "bytes", "gflop_per_s"}));
@@ -107,10 +105,9 @@ static dt_status put_layers(const dt_figure *f, const json_t *lines)
           "for [i=1:N] $d index i-1 using ($2 > 0 ? $1/$2 : NaN):3 with points lt i title T[i]\n"
           "unset logscale\nset title 'longest passes'\nset xlabel 'ms per step'\n",
           f->script);
-    json_t *some = longest(passes);
+    DT_TRY(longest(passes, &some));
     const dt_status st =
-        some ? put_groups(f, some, "label", (const char *const[]){"seconds", "limit_s", "flops"})
-             : DT_NOMEM;
+        put_groups(f, some, "label", (const char *const[]){"seconds", "limit_s", "flops"});
     json_decref(some);
     fputs(BARS("(1e3*$1)", "time", "(1e3*$2)", "the machine''s limit"), f->script);
     return st;

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,41 +16,11 @@ extern char **environ;
 
 /* ---- The script ------------------------------------------------------------------------------ */
 
-/* Whether the terminal shows more than ASCII: by the variables' order of setlocale(3). */
-static bool speaks_utf8(void)
-{
-    static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    const char *term = getenv("TERM"), *locale = NULL;
-
-    for (size_t i = 0; i < DT_COUNT_OF(variables) && !(locale && locale[0]); i++)
-        locale = getenv(variables[i]);
-    return locale && (strcasestr(locale, "utf-8") || strcasestr(locale, "utf8")) &&
-           !(term && strcmp(term, "dumb") == 0);
-}
-
-static void put_terminal(const dt_figure *f)
-{
-    enum { COLUMNS = 79, LINES = 22 };
-    struct winsize size = {0};
-
-    (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    const int columns = size.ws_col > COLUMNS ? size.ws_col - 1 : COLUMNS;
-    if (speaks_utf8())
-        fprintf(f->script,
-                "set encoding utf8\n"
-                "if (GPVAL_VERSION >= 6) { set terminal block braille size %d,%d noenhanced } "
-                "else { set terminal dumb size %d,%d noenhanced }\n",
-                columns, LINES, columns, LINES);
-    else
-        fprintf(f->script, "set terminal dumb size %d,%d noenhanced\n", columns, LINES);
-}
-
 dt_status dt_figure_open(dt_figure *f, const char *out, int height)
 {
     static const char *const colours[] = {"0072b2", "d55e00", "009e73", "cc79a7",
                                           "e69f00", "56b4e9", "000000"};
-    const char *dot = strrchr(out, '.');
-    const bool svg = dot && strcmp(dot, ".svg") == 0, png = dot && strcmp(dot, ".png") == 0;
+    const bool svg = dt_path_ends(out, ".svg"), png = dt_path_ends(out, ".png");
 
     *f = (dt_figure){.page = svg || png};
     if (out[0] && !f->page)
@@ -71,7 +40,7 @@ dt_status dt_figure_open(dt_figure *f, const char *out, int height)
                 "set encoding utf8\nset terminal pngcairo size 1200,%d noenhanced font 'Sans,11'\n",
                 height);
     else
-        put_terminal(f);
+        fputs("set terminal dumb size 79,22 noenhanced\n", f->script);
     /* Colours that the colour-blind tell apart (Okabe and Ito 2008), then the same dashed. */
     for (size_t i = 0; i < 3 * DT_COUNT_OF(colours); i++)
         fprintf(f->script, "set linetype %zu lc rgb '#%s' dt %zu lw 1.5 pt %zu ps 0.5\n", i + 1,
@@ -89,7 +58,6 @@ dt_status dt_figure_open(dt_figure *f, const char *out, int height)
 static void put_quoted(const dt_figure *f, const char *text)
 {
     char shown[PATH_MAX];
-    const bool ascii = !f->page && !speaks_utf8();
 
     snprintf(shown, sizeof shown, "%s", text);
     dt_log_shown(shown);
@@ -97,7 +65,7 @@ static void put_quoted(const dt_figure *f, const char *text)
     for (const char *c = shown; *c; c++) {
         if (*c == '\'')
             fputc('\'', f->script);
-        fputc(ascii && (unsigned char)*c > '~' ? '?' : *c, f->script);
+        fputc(!f->page && (unsigned char)*c > '~' ? '?' : *c, f->script);
     }
     fputc('\'', f->script);
 }

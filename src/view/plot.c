@@ -27,11 +27,11 @@ static double mean(const dt_seen_record *first, const dt_seen_record *last, size
 {
     double sum = 0, n = 0;
 
-    for (const dt_seen_record *r = last; r >= first && window > 0; r--)
-        if (r->kind == last->kind) {
+    for (size_t i = (size_t)(last - first) + 1; i-- > 0 && window > 0;)
+        if (first[i].kind == last->kind) {
             window--;
-            n += isfinite(r->value[v]);
-            sum += isfinite(r->value[v]) ? r->value[v] : 0;
+            n += isfinite(first[i].value[v]);
+            sum += isfinite(first[i].value[v]) ? first[i].value[v] : 0;
         }
     return drawn(sum / n);
 }
@@ -152,6 +152,8 @@ dt_status dt_view_plot(const dt_options *o, const char *const *path, size_t coun
     const bool bench = o->layers || o->scaling || strcmp(o->exchange, "all") == 0;
     dt_figure f = {.page = false};
 
+    if (o->script[0] && !dt_path_ends(o->script, ".gp"))
+        return dt_fail(DT_USAGE, "--script %s: scripts end in .gp", o->script);
     if (bench && count > 1)
         return dt_fail(DT_USAGE, "one file of bench at a time, not %zu", count);
     dt_status st = bench ? dt_bench_figure(&f, o, path[0]) : plot_runs(&f, o, path, count);

@@ -113,8 +113,8 @@ dt_status dt_view_report(const dt_options *o, const char *path, dt_options_read 
     FILE *f = NULL;
     dt_status st = DT_OK;
 
-    if (!o->out[0])
-        return dt_fail(DT_USAGE, "report needs --out FILE.html");
+    if (!dt_path_ends(o->out, ".html"))
+        return dt_fail(DT_USAGE, "--out '%s': report needs --out FILE.html", o->out);
     DT_GO(st, dt_seen_open(&run, path), out);
     DT_GO(st, draw(o, &run, &picture), out);
     options = dt_seen_options(path, read, context);

@@ -13,26 +13,20 @@ typedef struct table {
     bool csv;
 } table;
 
-static const char *cell(const table *t, size_t line, size_t column, char buf[DT_CELL_CHARS])
+/* What is printed of a member, of its name where there is no value: new; NULL: no memory. */
+static char *cell(const table *t, const char *key, const json_t *value)
 {
-    const size_t object = t->turned ? column : line, member = t->turned ? line : column;
-    void *at = json_object_iter(json_array_get(t->objects, object ? object - 1 : 0));
+    char buf[DT_CELL_CHARS];
 
-    for (size_t i = 0; i < member; i++)
-        at = json_object_iter_next(json_array_get(t->objects, object ? object - 1 : 0), at);
-    const char *key = json_object_iter_key(at);
-    const json_t *value = json_object_iter_value(at);
-    if (object == 0)
-        return key;
     if (t->csv && json_is_real(value))
-        return snprintf(buf, DT_CELL_CHARS, "%.9g", json_real_value(value)), buf;
-    if (t->csv && json_is_null(value))
-        return "";
-    const char *text = dt_seen_cell(key, value, buf);
-    if (text != buf && !t->csv && !t->turned &&
-        strstr(key, "_hash")) /* its beginning, where lines are long */
-        return snprintf(buf, DT_CELL_CHARS, "%.12s", text), buf;
-    return text;
+        snprintf(buf, sizeof buf, "%.9g", json_real_value(value));
+    else if (!value || (t->csv && json_is_null(value)))
+        snprintf(buf, sizeof buf, "%s", value ? "" : key);
+    else if (!t->csv && !t->turned && json_is_string(value) && strstr(key, "_hash"))
+        snprintf(buf, sizeof buf, "%.12s", json_string_value(value)); /* lines are long */
+    else
+        return strdup(dt_seen_cell(key, value, buf));
+    return strdup(buf);
 }
 
 /* RFC 4180 */
@@ -49,26 +43,45 @@ static void print_csv(const char *text)
     fputs(quoted ? "\"" : "", stdout);
 }
 
-static void print_table(const table *t)
+static dt_status print_table(const table *t)
 {
     const size_t objects = json_array_size(t->objects) + 1;
     const size_t members = json_object_size(json_array_get(t->objects, 0));
     const size_t lines = t->turned ? members : objects, columns = t->turned ? objects : members;
-    char buf[DT_CELL_CHARS];
+    char **text = NULL; /* [lines][columns] */
+    int *width = NULL;
+    dt_status st = DT_OK;
 
-    for (size_t l = 0; l < lines; l++)
-        for (size_t c = 0; c < columns; c++) {
-            size_t width = 0;
-            for (size_t i = 0; i < lines && !t->csv; i++)
-                width = DT_MAX(width, strlen(cell(t, i, c, buf)));
-            const char *text = cell(t, l, c, buf), *end = c + 1 < columns ? "  " : "\n";
-            if (t->csv) {
-                print_csv(text);
-                fputs(c + 1 < columns ? "," : "\n", stdout);
-            } else {
-                printf("%-*s%s", c + 1 < columns ? (int)width : 0, text, end);
-            }
+    DT_GO(st, dt_calloc(&text, lines * columns + 1, sizeof *text, "the table of runs"), out);
+    DT_GO(st, dt_calloc(&width, columns + 1, sizeof *width, "the table of runs"), out);
+    for (size_t object = 0; object < objects; object++) {
+        json_t *of = json_array_get(t->objects, object ? object - 1 : 0), *value;
+        size_t member = 0;
+        const char *key;
+        json_object_foreach (of, key, value) {
+            const size_t l = t->turned ? member : object, c = t->turned ? object : member;
+            char **at = &text[l * columns + c];
+            *at = cell(t, key, object ? value : NULL);
+            if (!*at)
+                DT_GO(st, dt_fail(DT_NOMEM, "no memory for the table of runs"), out);
+            width[c] = c + 1 < columns ? DT_MAX(width[c], (int)strlen(*at)) : 0;
+            member++;
         }
+    }
+    for (size_t i = 0; i < lines * columns; i++) {
+        const bool last = i % columns + 1 == columns;
+        if (t->csv)
+            print_csv(text[i]), fputs(last ? "\n" : ",", stdout);
+        else
+            printf("%-*s%s", width[i % columns], text[i], last ? "\n" : "  ");
+    }
+
+out:
+    for (size_t i = 0; text && i < lines * columns; i++)
+        free(text[i]);
+    free(text);
+    free(width);
+    return st;
 }
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
@@ -81,8 +94,8 @@ static dt_status add_run(json_t *rows, json_t *recipes, const char *path, dt_opt
 
     if (st == DT_OK) {
         json_t *options = dt_seen_options(path, read, context);
-        if (json_array_append_new(rows, dt_seen_row(&run, options)) != 0 ||
-            json_array_append_new(recipes, options) != 0)
+        if (json_array_append_new(recipes, options) != 0 ||
+            json_array_append_new(rows, dt_seen_row(&run, options)) != 0)
             st = dt_fail(DT_NOMEM, "no memory for the table of runs");
     }
     dt_seen_release(&run);
@@ -150,10 +163,8 @@ static json_t *side_by_side(const json_t *rows, const json_t *recipes)
 
 static dt_status print_runs(const dt_options *o, const json_t *rows, bool turned)
 {
-    if (!o->json) {
-        print_table(&(table){.objects = rows, .turned = turned, .csv = o->csv});
-        return DT_OK;
-    }
+    if (!o->json)
+        return print_table(&(table){.objects = rows, .turned = turned, .csv = o->csv});
     char *text = json_dumps(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     if (!text)
         return dt_fail(DT_NOMEM, "no memory for the table of runs");

@@ -85,16 +85,21 @@ static void take_end(dt_seen_run *r, const json_t *j)
     dt_log_shown(r->state_hash);
 }
 
-/* Epochs are alike: the first that is over tells how many steps each has. */
+/* Epochs are alike: the first that another one follows tells how many steps each has; of the last
+ * it is not known whether it was cut. */
 static void find_epochs(dt_seen_run *r)
 {
-    double steps_per_epoch = (double)NAN;
+    double steps_per_epoch = (double)NAN, later = 0;
 
-    for (size_t i = r->records; i-- > 0;)
-        if (r->record[i].kind == DT_SEEN_EPOCH)
-            steps_per_epoch = r->record[i].x[DT_X_STEP] / r->record[i].x[DT_X_EPOCH];
-    for (size_t i = 0; i < r->records; i++)
+    for (size_t i = r->records; i-- > 0;) {
+        const double *x = r->record[i].x;
         if (r->record[i].kind == DT_SEEN_STEP)
+            later = fmax(later, x[DT_X_EPOCH]);
+        else if (x[DT_X_EPOCH] < later)
+            steps_per_epoch = x[DT_X_STEP] / x[DT_X_EPOCH];
+    }
+    for (size_t i = 0; i < r->records; i++)
+        if (r->record[i].kind == DT_SEEN_STEP || isfinite(steps_per_epoch))
             r->record[i].x[DT_X_EPOCH] = r->record[i].x[DT_X_STEP] / steps_per_epoch;
 }
 
@@ -146,6 +151,10 @@ static void name_run(dt_seen_run *r, const char *path)
 
     snprintf(r->name, sizeof r->name, "%s", name && name[1] ? name + 1 : path);
     dt_log_shown(r->name);
+    json_t *text = json_string(r->name);
+    if (!text)
+        snprintf(r->name, sizeof r->name, "?");
+    json_decref(text);
 }
 
 dt_status dt_seen_open(dt_seen_run *r, const char *path)

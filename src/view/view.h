@@ -12,7 +12,7 @@
 
 /* Curves of the runs path[0] to path[count - 1] over --x; or, with --layers, --scaling or
  * --exchange all, of the one file path[0] that `bench --json` wrote. DT_USAGE: --out is neither
- * .svg nor .png; DT_FORMAT: the file is none of bench. */
+ * .svg nor .png, or --script is not .gp; DT_FORMAT: the file is none of bench. */
 dt_status dt_view_plot(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 
 /* A table with a row for each run in the folder path[0] (count 0: "runs"), or for the run that it
@@ -20,7 +20,8 @@ dt_status dt_view_plot(const dt_options *o, const char *const *path, size_t coun
 dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t count,
                        dt_options_read *read, void *context) DT_MUST_CHECK;
 
-/* One HTML file, --out, without scripts or references: results, curves, options, machine. */
+/* One HTML file, --out, without scripts or references: results, curves, options, machine.
+ * DT_USAGE: it does not end in .html. */
 dt_status dt_view_report(const dt_options *o, const char *path, dt_options_read *read,
                          void *context) DT_MUST_CHECK;
 
