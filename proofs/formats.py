@@ -5,11 +5,12 @@
     needs: pip install numpy pillow torch torchvision safetensors onnx onnxruntime tensorboard
            (mindspore, where it installs: its part is left out without it)
 
-ONNX: onnx.checker passes, ONNX Runtime's logits are those of the PyTorch network that `convert`
-prints, and their mean loss is `eval`'s in float32, for each network, variant, stem and two sizes.
+ONNX: onnx.checker passes, ONNX Runtime's logits are those of PyTorch's networks with the
+tensors of `convert`, and their mean loss is `eval`'s in float32, for each network, variant, stem and two sizes.
 .ckpt: MindSpore reads it, and what MindSpore writes comes back. TensorBoard: every scalar once,
 also after a kill and a resume, and while a reader has the older file open. Exit code 1: not so.
 """
+import collections
 import json
 import os
 import signal
@@ -22,9 +23,11 @@ import types
 import numpy
 import onnx
 import onnxruntime
+import safetensors.torch
 import torch
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import nn
 
 here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 binary = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else here + "/build/release/dtrain"
@@ -32,6 +35,7 @@ wrong = 0
 
 # Without it a torchvision that was built for another torch lacks nothing but its own operators.
 sys.modules["torchvision._meta_registrations"] = types.ModuleType("none")
+import torchvision  # noqa: E402
 
 
 def dtrain(*words):
@@ -64,12 +68,44 @@ def pictures(folder, size, count=4):
     return numpy.stack(images), numpy.array(labels)
 
 
-def snippet_logits(text, images):
-    """What `convert` prints for PyTorch, run; the last line is a comment on its use."""
-    space = {}
-    exec("\n".join(line[4:] for line in text.splitlines() if line.startswith("    ")), space)
+def same(size, kernel):
+    """MindSpore's pad_mode "same" for stride 2: what is uneven goes below and to the right."""
+    pad = max((-(-size // 2) - 1) * 2 + kernel - size, 0)
+    return nn.ZeroPad2d((pad // 2, pad - pad // 2) * 2)
+
+
+def vgg11(cs744):
+    layers, inputs = [], 3
+    for c in 64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0:
+        layers += [nn.Conv2d(inputs, c, 3, padding=1), nn.BatchNorm2d(c), nn.ReLU()] if c else [nn.MaxPool2d(2)]
+        inputs = c or inputs
+    first, last = ("layers", "fc1") if cs744 else ("features", "classifier")
+    return nn.Sequential(collections.OrderedDict([
+        (first, nn.Sequential(*layers)), ("pool", nn.AdaptiveAvgPool2d(1)), ("flat", nn.Flatten()),
+        (last, nn.Linear(512, 2))]))
+
+
+def torch_logits(file, options, size, images):
+    """The logits of PyTorch's network with the file's tensors."""
+    if "vgg11" in options:
+        net = vgg11(file.endswith("cs744"))
+    else:
+        net = torchvision.models.resnet50(num_classes=2)
+    if "cifar" in options:
+        net.conv1, net.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
+    if "mindspore" in options:
+        for block in (m for m in net.modules() if hasattr(m, "conv3")):
+            block.conv1.stride, block.conv2.stride = block.conv2.stride, block.conv1.stride
+    net.load_state_dict(safetensors.torch.load_file(file))
+    if "mindspore" in options and "imagenet" in options:
+        net.conv1.padding = 0, 0
+        net.conv1 = nn.Sequential(same(size, 7), net.conv1)
+        net.maxpool = nn.Sequential(same((size + 1) // 2, 3), nn.MaxPool2d(3, 2))
+    with safetensors.safe_open(file, "pt") as f:
+        mean, std = (torch.tensor(json.loads(f.metadata()["dtrain." + k])).view(3, 1, 1) for k in ("mean", "std"))
+    net.eval()
     with torch.no_grad():
-        return space["net"]((torch.from_numpy(images) - space["mean"]) / space["std"]).numpy()
+        return net((torch.from_numpy(images) - mean) / std).numpy()
 
 
 def network(dir, size, options):
@@ -99,11 +135,13 @@ def network(dir, size, options):
     error = abs(loss - said["test_loss"]) / abs(said["test_loss"])
     check(f"onnx {name}", error < 1e-5, f"loss {loss:.8f}, eval {said['test_loss']}, relative {error:.1e}")
     file = f"{dir}/x.safetensors"
-    theirs = snippet_logits(dtrain("convert", run, "--out", file), images)
+    dtrain("convert", run, "--out", file)
+    theirs = torch_logits(file, options, size, images)
     error = abs(theirs - logits).max() / abs(logits).max()
     check(f"torch {name}", error < 2e-5, f"relative {error:.1e}")
     if "vgg11" in options:
-        theirs = snippet_logits(dtrain("convert", run, "--names", "cs744", "--out", file + "2"), images)
+        dtrain("convert", run, "--names", "cs744", "--out", file + ".cs744")
+        theirs = torch_logits(file + ".cs744", options, size, images)
         check(f"torch cs744 {name}", abs(theirs - logits).max() / abs(logits).max() < 2e-5)
     return run
 

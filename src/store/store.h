@@ -206,11 +206,11 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 typedef dt_status dt_options_read(void *context, const char *path, const dt_options **o);
 dt_status dt_verify(const char *path, dt_options_read *read, void *context) DT_MUST_CHECK;
 /* The format that --to or the ending of --out names, and the naming: MindSpore's for its own
- * format. DT_USAGE: a format that is not written. */
+ * format. DT_USAGE: a format that is not written; --raw-input of another than ONNX. */
 dt_status dt_convert_form(const dt_options *o, const char **format,
                           const char **names) DT_MUST_CHECK;
 /* Print how other programs load that file; warn where their network is another variant. */
-void dt_convert_explain(const dt_net *net, const dt_model_file_opts *f, const char *path);
+void dt_convert_explain(const dt_net *net, const dt_model_file_opts *f, const char *out);
 /* The arithmetic mean of the weights and running statistics of model files, checkpoints or
  * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming
  * --names and the format --to, and dt_convert_explain. Summed in float64 in the order given and
