@@ -29,7 +29,7 @@ typedef enum dt_option_scope {
 #define DT_USE_DAILY true, false, "" /* in --help */
 #define DT_USE_SAID true, true, ""   /* and a run's first lines show it in words of their own */
 #define DT_USE_COMMANDS(list)                                                                      \
-    true, false, list /* in --help; these commands take it, others refuse */
+    false, false, list /* these commands take it, and their --help shows it; others refuse */
 
 /* One kind of row for each type of value:
  *   TEXT       const char *, which `parse` accepts (NULL: any text)

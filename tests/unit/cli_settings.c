@@ -101,7 +101,6 @@ static void words_make_options(void **state)
         {"-lr|0.5", NULL, "unknown option '-lr'; did you mean --lr?"},
         {"--epoch|3", NULL, "did you mean --epochs?"},
         {"--epoch=3", NULL, "unknown option '--epoch'"},
-        {"--learning-rate|1", NULL, "--learning-rate"},
         {"--momentun|1", NULL, "did you mean --momentum?"},
         {"--learning-rate|3", NULL, "did you mean --lr?"},
         {"--workers|3", NULL, "did you mean --np?"},
