@@ -96,6 +96,9 @@ static dt_status read_server(table_reader *t, json_t *server)
 
     if (json_unpack_ex(server, &error, 0, "{s:s, s:o}", "server_id", &id, "device", &devices) != 0)
         return table_fail(t, "%s", error.text);
+    if (strchr(id, '*'))
+        return table_fail(
+            t, "server_id '%.80s' is a placeholder: replace it by this host's address", id);
     if (t->before && strcmp(t->before, id) >= 0)
         return table_fail(t,
                           "server_id '%.80s' stands after '%.80s': servers stand in lexical order, "

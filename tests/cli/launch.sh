@@ -156,6 +156,7 @@ server_list[0]: rank_id is 'one', expected '1'|s/"rank_id": "1"/"rank_id": "one"
 server_list[1]: server_id 'Z' stands after 'a': servers stand in lexical order|s/"server_id": "b"/"server_id": "Z"/
 server_list[1]: server_id 'a' stands after 'a'|s/"server_id": "b"/"server_id": "a"/
 server_list[0]: 'device' of 'a' is not a list of 1, 2, 4 or 8|8d
+server_list[0]: server_id '10.*.*.*' is a placeholder: replace it by this host's address|s/"server_id": "a"/"server_id": "10.*.*.*"/
 server_list[0]: '-a' is not a host name|s/"server_id": "a"/"server_id": "-a"/
 the device of rank 1: Object item not found: rank_id|s/, "rank_id": "1"//
 END
