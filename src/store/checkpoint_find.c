@@ -97,14 +97,6 @@ bool dt_checkpoint_name_parse(const char *text, dt_checkpoint_name *n)
     return strcmp(n->text, text) == 0;
 }
 
-static int by_age(const void *a, const void *b)
-{
-    const dt_checkpoint_name *x = a, *y = b;
-    if (x->step != y->step)
-        return x->step < y->step ? -1 : 1;
-    return (x->generation > y->generation) - (x->generation < y->generation);
-}
-
 static int is_name(const struct dirent *e)
 {
     dt_checkpoint_name n;
@@ -119,7 +111,7 @@ dt_status dt_checkpoint_list(const dt_folder *f, dt_checkpoint_name **list, size
     *count = 0;
     if (f->fd < 0)
         return DT_OK;
-    const int n = scandirat(f->fd, ".", &entry, is_name, NULL);
+    const int n = scandirat(f->fd, ".", &entry, is_name, versionsort); /* -2, -3, ..., -10 */
     if (n < 0)
         return dt_fail(DT_IO, "cannot list %s: %s", f->path, strerror(errno));
     dt_status st = dt_calloc(list, (size_t)n + 1, sizeof **list, "the names of checkpoints");
@@ -129,8 +121,6 @@ dt_status dt_checkpoint_list(const dt_folder *f, dt_checkpoint_name **list, size
         free(entry[i]);
     }
     free(entry);
-    if (*count > 0)
-        qsort(*list, *count, sizeof **list, by_age);
     return st;
 }
 

@@ -1,5 +1,6 @@
-/* saver.c - a thread that writes checkpoints while training goes on. It works on a copy, calls no
- * MPI, takes no signal, and hands its outcome over by value: failures are recorded per thread. */
+/* saver.c - a thread for each checkpoint, which writes it while training goes on. It works on a
+ * copy, calls no MPI, takes no signal, and hands its outcome over by value: failures are recorded
+ * per thread. */
 #include "store.h"
 
 #include <errno.h>
@@ -16,10 +17,8 @@ struct dt_saver {
     const dt_net *net;
     dt_slab slab; /* master, momentum, running means, running variances */
     pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool busy, ends; /* under the mutex, like all below; the thread has them while busy */
-    dt_snapshot s;   /* of the copy */
+    bool busy;     /* there is a thread, which has all below */
+    dt_snapshot s; /* of the copy */
     dt_options options;
     int metrics_fd;
     dt_status outcome;
@@ -34,21 +33,6 @@ size_t dt_saver_bytes(const dt_net *net)
 }
 
 /* ---- The thread ----------------------------------------------------------------------- */
-
-static void saver_work(dt_saver *v)
-{
-    char path[PATH_MAX];
-    dt_status st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd, path);
-
-    if (st == DT_OK) {
-        memcpy(v->last, path, sizeof v->last);
-        v->keep.unproved = !v->s.proved;
-        st = dt_checkpoint_prune(v->run, v->s.at.run_step, &v->keep);
-    }
-    v->outcome = st;
-    snprintf(v->failure, sizeof v->failure, "%s", dt_fail_text());
-    dt_fail_clear();
-}
 
 /* Where mpirun binds a rank to its cores, the thread would take them from it: it may run on
  * any core that the job has, and only where training leaves room. Both may be refused. */
@@ -65,21 +49,17 @@ static void saver_step_back(void)
 static void *saver_main(void *context)
 {
     dt_saver *v = context;
+    char path[PATH_MAX];
 
     saver_step_back();
-    pthread_mutex_lock(&v->mutex);
-    for (;;) {
-        while (!v->busy && !v->ends)
-            pthread_cond_wait(&v->changed, &v->mutex);
-        if (!v->busy)
-            break;
-        pthread_mutex_unlock(&v->mutex); /* while busy, no other thread touches v */
-        saver_work(v);
-        pthread_mutex_lock(&v->mutex);
-        v->busy = false;
-        pthread_cond_broadcast(&v->changed);
+    dt_status st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd, path);
+    if (st == DT_OK) {
+        memcpy(v->last, path, sizeof v->last);
+        v->keep.unproved = !v->s.proved;
+        st = dt_checkpoint_prune(v->run, v->s.at.run_step, &v->keep);
     }
-    pthread_mutex_unlock(&v->mutex);
+    v->outcome = st;
+    snprintf(v->failure, sizeof v->failure, "%s", dt_fail_text());
     return NULL;
 }
 
@@ -99,9 +79,6 @@ dt_status dt_saver_open(dt_saver **out, dt_rundir *run, const dt_net *net, const
         dt_slab_create(&v->slab, dt_saver_bytes(net), "the copy that checkpoints are written from"),
         out);
     memset(v->slab.mem, 0, v->slab.bytes); /* its pages are taken now, not in a step */
-    pthread_mutex_init(&v->mutex, NULL);   /* defaults do not fail on Linux */
-    pthread_cond_init(&v->changed, NULL);
-    DT_GO(st, dt_thread_start(&v->thread, saver_main, v, "write checkpoints"), out);
     *out = v;
     return DT_OK;
 
@@ -113,14 +90,11 @@ out:
 
 dt_status dt_saver_wait(dt_saver *v)
 {
-    dt_status st = DT_OK;
-
-    pthread_mutex_lock(&v->mutex);
-    while (v->busy)
-        pthread_cond_wait(&v->changed, &v->mutex);
-    st = v->outcome;
+    if (v->busy)
+        pthread_join(v->thread, NULL);
+    v->busy = false;
+    const dt_status st = v->outcome;
     v->outcome = DT_OK;
-    pthread_mutex_unlock(&v->mutex);
     return st == DT_OK ? DT_OK : dt_fail(st, "%s", v->failure);
 }
 
@@ -147,11 +121,9 @@ dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
     const dt_status before = dt_saver_wait(v);
     saver_copy(v, s);
     v->metrics_fd = metrics_fd;
-    pthread_mutex_lock(&v->mutex);
-    v->busy = true;
-    pthread_cond_broadcast(&v->changed);
-    pthread_mutex_unlock(&v->mutex);
-    return before;
+    const dt_status st = dt_thread_start(&v->thread, saver_main, v, "write checkpoints");
+    v->busy = st == DT_OK;
+    return before == DT_OK ? st : before;
 }
 
 const char *dt_saver_last(const dt_saver *v)
@@ -163,13 +135,8 @@ void dt_saver_close(dt_saver *v)
 {
     if (!v)
         return;
-    pthread_mutex_lock(&v->mutex);
-    v->ends = true;
-    pthread_cond_broadcast(&v->changed);
-    pthread_mutex_unlock(&v->mutex);
-    pthread_join(v->thread, NULL);
-    pthread_cond_destroy(&v->changed);
-    pthread_mutex_destroy(&v->mutex);
+    if (v->busy)
+        pthread_join(v->thread, NULL);
     dt_slab_destroy(&v->slab);
     free(v);
 }
