@@ -26,8 +26,7 @@ typedef struct peer {
 } peer;
 
 /* mpirun of Open MPI 5.0.7 that has lost a host's daemon ends the ranks, and then itself with code
- * 0, as if the run were complete. What it says is of prte's help-errmgr-base.txt, node-died. Its
- * first letter comes once, so that a text that does not go on like it may only begin it anew. */
+ * 0, as if the run were complete. What it says is of prte's help-errmgr-base.txt, node-died. */
 static const char lost[] = "lost communication with a remote daemon";
 
 /* Places in dt_first's poll, before those of the peers: fd[]. */
@@ -39,7 +38,6 @@ struct dt_first {
     struct pollfd poll[PEERS + DT_MOST_HOSTS + GUESTS];
     int nodes, peers, next_guest, fd[PEERS]; /* -1: none; ERRORS: mpirun's standard error */
     pid_t mpirun;
-    size_t heard;   /* letters of lost */
     bool lost_host; /* mpirun has said so, or it has left this one */
     bool trains;
     int asked, ended; /* the signals by which the ranks were asked to stop, and were ended; 0 */
@@ -316,12 +314,6 @@ static bool is_ruler(const char *line, size_t length)
     return length >= SHORTEST && strspn(line, "-") >= length - 1;
 }
 
-static void write_held(dt_first *f)
-{
-    (void)!write(STDERR_FILENO, f->held, f->held_bytes);
-    f->held_bytes = 0;
-}
-
 /* Whether a line or block only repeats what dtrain says better: that a process has ended with a
  * code, or that there was a signal to stop. Open MPI 5 breaks the line before "signal". */
 static bool is_repeated(const dt_first *f, bool block)
@@ -331,48 +323,47 @@ static bool is_repeated(const dt_first *f, bool block)
                          strncmp(f->held, "mpirun: Forwarding signal", 25) == 0));
 }
 
-/* A block between two rulers is shown when it is whole. */
-static void pass_byte(dt_first *f, char byte)
+static void end_held(dt_first *f, bool shown)
 {
-    if (f->held_bytes == sizeof f->held - 1)
-        write_held(f);
-    f->held[f->held_bytes++] = byte;
-    f->held[f->held_bytes] = '\0';
-    if (byte != '\n')
-        return;
+    f->lost_host |= strstr(f->held, lost) != NULL;
+    if (shown)
+        (void)!write(STDERR_FILENO, f->held, f->held_bytes);
+    f->held_bytes = 0;
+    f->held[0] = '\0';
+}
+
+/* What is held ends with a line: is it whole? A block is, between two rulers. */
+static void pass_line(dt_first *f)
+{
     const char *end = f->held + f->held_bytes, *first = memchr(f->held, '\n', f->held_bytes);
     const char *last = memrchr(f->held, '\n', f->held_bytes - 1);
     const bool block = is_ruler(f->held, (size_t)(first + 1 - f->held));
+
     if (block && !(last && is_ruler(last + 1, (size_t)(end - last - 1))))
         return;
     f->said |= strstr(f->held, "dtrain: stopped by SIG") != NULL;
-    if (is_repeated(f, block))
-        f->held_bytes = 0;
-    f->spoke |= f->held_bytes > 0 && !block;
-    write_held(f);
+    const bool shown = !is_repeated(f, block);
+    f->spoke |= shown && !block;
+    end_held(f, shown);
 }
 
 /* What mpirun says on its standard error, as far as it has come. */
 static void pass_errors(dt_first *f)
 {
-    char bytes[4096];
+    char byte;
     ssize_t n;
 
-    while ((n = read(f->fd[ERRORS], bytes, sizeof bytes)) > 0) {
-        for (ssize_t i = 0; i < n; i++) {
-            pass_byte(f, bytes[i]);
-            f->heard = bytes[i] == lost[f->heard] ? f->heard + 1 : bytes[i] == lost[0];
-            if (f->heard == sizeof lost - 1) {
-                f->lost_host = true;
-                f->heard = 0;
-            }
-        }
-        if (f->held[0] != '-')
-            write_held(f);
+    while ((n = read(f->fd[ERRORS], &byte, 1)) == 1) {
+        if (f->held_bytes == sizeof f->held - 1)
+            end_held(f, true);
+        f->held[f->held_bytes++] = byte;
+        f->held[f->held_bytes] = '\0';
+        if (byte == '\n')
+            pass_line(f);
     }
     if (n < 0)
         return;
-    write_held(f);
+    end_held(f, true);
     close(f->fd[ERRORS]); /* mpirun has closed it */
     f->fd[ERRORS] = -1;
 }
@@ -415,7 +406,7 @@ static int stand_between(dt_first *f)
             pass_signal(f, number);
     }
     pass_errors(f);
-    write_held(f);
+    end_held(f, true);
     return end_code(f, code);
 }
 
