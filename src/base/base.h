@@ -422,6 +422,8 @@ const char *dt_dtype_name(dt_dtype t); /* "fp32", "bf16" */
 /* An X-list as one string of its names, a space before each: DT_NET_LIST(DT_WORD). */
 #define DT_WORD(...) " " DT_FIRST_WORD(__VA_ARGS__, )
 #define DT_FIRST_WORD(name, ...) #name
+/* Whether `word` is one of `words`, which have a space before each. */
+bool dt_words_have(const char *words, const char *word);
 
 /* ---- Elementary functions: the same bits with every CPU, compiler and C library ------------ */
 

@@ -1,4 +1,4 @@
-/* number.c - numbers as users write them, decimal and without blanks, and as binary16. */
+/* number.c - numbers as users write them, decimal and without blanks, and as binary16; words. */
 #include "base.h"
 
 #include <ctype.h>
@@ -51,4 +51,16 @@ float dt_f16_to_f32(dt_f16 x)
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
+}
+
+bool dt_words_have(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+
+    for (; *words == ' '; words += strcspn(words, " ")) {
+        words++;
+        if (strncmp(words, word, n) == 0 && (words[n] == ' ' || words[n] == '\0'))
+            return strchr(word, ' ') == NULL;
+    }
+    return false;
 }

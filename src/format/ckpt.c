@@ -11,10 +11,6 @@ enum { FILE_VALUE = 1, VALUE_TAG = 1, VALUE_TENSOR };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE, TENSOR_CONTENT };
 enum { TAG_CHARS = 256 };
 
-static const struct {
-    const char *ckpt, *name; /* of dt_tensor_type_find */
-} types[] = {{"Float32", "F32"}, {"Float16", "F16"}, {"BFloat16", "BF16"}};
-
 /* ---- Writing --------------------------------------------------------------------- */
 
 dt_status dt_ckpt_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
@@ -25,7 +21,7 @@ dt_status dt_ckpt_put(const dt_target *t, const dt_safetensors_content *c, dt_wr
         dt_message tensor = {.at = NULL}, value = {.at = NULL};
         for (int k = 0; k < c->tensor[i].rank; k++)
             dt_message_int(&tensor, TENSOR_DIMS, c->tensor[i].shape[k]);
-        dt_message_text(&tensor, TENSOR_TYPE, types[0].ckpt);
+        dt_message_text(&tensor, TENSOR_TYPE, "Float32");
         dt_message_text(&value, VALUE_TAG, c->tensor[i].name);
         if (dt_tensor_put(&tensor, TENSOR_CONTENT, c, i)) {
             dt_message_inner(&value, VALUE_TENSOR, &tensor);
@@ -147,9 +143,8 @@ static dt_status read_tensor(const dt_safetensors *f, span in, dt_tensor *t)
         else
             t->offset = x.body.at, t->bytes = x.value;
     }
-    for (size_t i = 0; i < DT_COUNT_OF(types); i++)
-        if (strcmp(types[i].ckpt, type) == 0)
-            t->dtype = types[i].name;
+    const dt_tensor_type *row = dt_tensor_type_find(type, true);
+    t->dtype = row ? row->name : NULL;
     return DT_OK;
 }
 
@@ -157,7 +152,8 @@ static bool shape_fits(const dt_tensor *t)
 {
     uint64_t bytes = 0;
 
-    return t->offset && dt_tensor_bytes(dt_tensor_type_find(t->dtype), t->rank, t->shape, &bytes) &&
+    return t->offset &&
+           dt_tensor_bytes(dt_tensor_type_find(t->dtype, false), t->rank, t->shape, &bytes) &&
            bytes == t->bytes;
 }
 

@@ -2,7 +2,7 @@
  * (model_list.c) serves both ways. */
 #include "data/data.h"
 #include "model_list.h"
-#include "safetensors.h"
+#include "tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>

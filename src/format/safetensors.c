@@ -1,6 +1,6 @@
 /* safetensors.c - reading: jansson checks the JSON (UTF-8, duplicate keys, trailing bytes,
  * numbers), this file everything that the format says beyond. */
-#include "safetensors.h"
+#include "tensors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +78,7 @@ static dt_status parse_tensor(const dt_safetensors *f, const char *key, json_t *
             "%s: tensor '%.80s': expected a dtype, a shape and data_offsets of two whole "
             "numbers, and no other key",
             f->path, key);
-    const dt_tensor_type *type = dt_tensor_type_find(dtype);
+    const dt_tensor_type *type = dt_tensor_type_find(dtype, false);
     if (!type)
         return dt_fail(DT_FORMAT,
                        "%s: tensor '%.80s': dtype '%.80s' is not read, but F32, F16, BF16 and I64",
@@ -225,7 +225,7 @@ const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key)
  * on never overtakes. */
 dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void *data)
 {
-    const dt_tensor_type *type = dt_tensor_type_find(t->dtype);
+    const dt_tensor_type *type = dt_tensor_type_find(t->dtype, false);
     const size_t count = t->bytes / type->bytes;
     char *narrow = (char *)data + (type->widen ? count * (sizeof(float) - type->bytes) : 0);
     float *wide = data;

@@ -1,5 +1,5 @@
 /* safetensors_write.c - writing: the header, then the tensors' bytes. */
-#include "safetensors.h"
+#include "tensors.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static dt_status rows_place(write_row *rows, const dt_safetensors_content *c, ui
     for (size_t i = 0; i < c->tensors; i++) {
         const dt_tensor *t = &c->tensor[i];
         write_row *r = &rows[i];
-        *r = (write_row){.tensor = t, .type = dt_tensor_type_find(t->dtype), .index = i};
+        *r = (write_row){.tensor = t, .type = dt_tensor_type_find(t->dtype, false), .index = i};
         if (!r->type || t->rank > DT_TENSOR_MAX_RANK ||
             !dt_tensor_bytes(r->type, t->rank, t->shape, &r->bytes))
             return dt_fail(DT_BUG, "tensor %s has no size", t->name);

@@ -3,14 +3,18 @@
 
 #include <stdio.h>
 
-static const dt_tensor_type tensor_types[] = {
-    {"F16", 2, dt_f16_to_f32}, {"BF16", 2, dt_bf16_to_f32}, {"F32", 4, NULL}, {"I64", 8, NULL}};
+static const dt_tensor_type tensor_types[] = {{"F16", "Float16", 2, dt_f16_to_f32},
+                                              {"BF16", "BFloat16", 2, dt_bf16_to_f32},
+                                              {"F32", "Float32", 4, NULL},
+                                              {"I64", NULL, 8, NULL}};
 
-const dt_tensor_type *dt_tensor_type_find(const char *name)
+const dt_tensor_type *dt_tensor_type_find(const char *name, bool ckpt)
 {
-    for (size_t i = 0; i < DT_COUNT_OF(tensor_types); i++)
-        if (strcmp(tensor_types[i].name, name) == 0)
+    for (size_t i = 0; i < DT_COUNT_OF(tensor_types); i++) {
+        const char *own = ckpt ? tensor_types[i].ckpt : tensor_types[i].name;
+        if (own && strcmp(own, name) == 0)
             return &tensor_types[i];
+    }
     return NULL;
 }
 
@@ -26,7 +30,7 @@ bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
 bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *c, size_t i)
 {
     const dt_tensor *t = &c->tensor[i];
-    const dt_tensor_type *type = dt_tensor_type_find("F32");
+    const dt_tensor_type *type = dt_tensor_type_find("F32", false);
     uint64_t bytes = 0;
 
     if (strcmp(t->dtype, type->name) != 0 || !dt_tensor_bytes(type, t->rank, t->shape, &bytes))

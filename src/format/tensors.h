@@ -43,6 +43,11 @@ typedef struct dt_safetensors_content {
     const char *names, *normalize;
 } dt_safetensors_content;
 
+/* Write a file as the reference implementation does: tensors by type (widest first), then by name;
+ * the header padded to 8 bytes. Errors as dt_outfile_open and dt_outfile_finish; w may be NULL. */
+dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c,
+                             dt_written *w) DT_MUST_CHECK;
+
 /* ---- Other formats --------------------------------------------------------------- */
 
 /* Write a whole file, which is one message; tensors that are not of float32 belong to none. Errors
@@ -64,12 +69,13 @@ dt_status dt_ckpt_read(dt_safetensors *f) DT_MUST_CHECK;
 
 /* The types of this project's networks and of the formats that they are stored in. */
 typedef struct dt_tensor_type {
-    const char *name;
+    const char *name, *ckpt; /* in .ckpt files; NULL: it is not read there */
     unsigned bytes;
     float (*widen)(uint16_t bits); /* of 16 bits to float32; NULL: another size */
 } dt_tensor_type;
-/* The row of a name, NULL if there is none; rows lie in one array, narrow ones first. */
-const dt_tensor_type *dt_tensor_type_find(const char *name);
+/* The row of a name, NULL if there is none; rows lie in one array, narrow ones first.
+ *   ckpt  a name of .ckpt files */
+const dt_tensor_type *dt_tensor_type_find(const char *name, bool ckpt);
 /* Bytes of a tensor; false on overflow. */
 bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
                      uint64_t *bytes) DT_MUST_CHECK;

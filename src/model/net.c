@@ -275,15 +275,6 @@ dt_net_op dt_net_op_get(const dt_net *net, size_t i)
     return l;
 }
 
-static bool word_in(const char *words, const char *word)
-{
-    const size_t n = strlen(word);
-    for (const char *p = words; (p = strstr(p, word)); p += n)
-        if (p > words && p[-1] == ' ' && (p[n] == ' ' || p[n] == '\0'))
-            return true;
-    return false;
-}
-
 const char *dt_net_schemes(const dt_net *net)
 {
     return net->row->schemes;
@@ -292,7 +283,7 @@ const char *dt_net_schemes(const dt_net *net)
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
                         size_t out_size)
 {
-    if (!word_in(net->row->schemes, scheme))
+    if (!dt_words_have(net->row->schemes, scheme))
         return dt_fail(DT_CONFIG, "network %s has no names of '%s'; choose from:%s", net->row->name,
                        scheme, net->row->schemes);
     snprintf(out, out_size, "%s", name);

@@ -96,18 +96,6 @@ const char *dt_option_meant(const char *name, bool on_line)
     return 3 * distance(plain, best->name) <= strlen(plain) + 1 ? best->name : NULL;
 }
 
-bool dt_words_have(const char *words, const char *word)
-{
-    const size_t n = strlen(word);
-
-    for (; *words == ' '; words += strcspn(words, " ")) {
-        words++;
-        if (strncmp(words, word, n) == 0 && (words[n] == ' ' || words[n] == '\0'))
-            return strchr(word, ' ') == NULL;
-    }
-    return false;
-}
-
 /* ---- What options mean ----------------------------------------------------------- */
 
 dt_net_spec dt_options_net(const dt_options *o, int classes)

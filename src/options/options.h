@@ -281,8 +281,6 @@ const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unkn
  * command line also "np", which is no row), or the one that takes the fewest edits (Levenshtein),
  * if they are few. NULL: there is none. Local. */
 const char *dt_option_meant(const char *name, bool on_line);
-/* Whether `word` is one of `words`, which have a space before each. Local. */
-bool dt_words_have(const char *words, const char *word);
 
 /* Check options against each other and resolve batch, accum, global_batch and shards to the last
  * two, which a run reads; the others become auto, so that saved options give the same bits on any

@@ -1,6 +1,6 @@
 /* fuzz_safetensors.c - model files: a header that is taken describes bytes of the file. */
 #include "fuzz.h"
-#include "format/safetensors.h"
+#include "format/tensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

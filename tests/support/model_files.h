@@ -4,7 +4,7 @@
 #define DT_TEST_MODEL_FILES_H
 #include "folder.h"
 
-#include "format/safetensors.h"
+#include "format/tensors.h"
 
 typedef struct fixture {
     char dir[FOLDER_PATH], file[FOLDER_PATH + 32], other[FOLDER_PATH + 32];

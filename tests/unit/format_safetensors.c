@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "format/safetensors.h"
+#include "format/tensors.h"
 
 static char dir[FOLDER_PATH], file[FOLDER_PATH + 32];
 
