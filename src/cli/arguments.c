@@ -4,22 +4,9 @@
  * print by itself, on each of eight ranks. */
 #include "cli.h"
 
-static const char *spell(const char *option, char name[DT_ARGUMENT_CHARS])
-{
-    snprintf(name, DT_ARGUMENT_CHARS, "%s", option);
-    for (char *c = name; *c; c++)
-        *c = *c == '_' ? '-' : *c;
-    return name;
-}
-
-const char *dt_argument_name(const dt_option_row *row, char name[DT_ARGUMENT_CHARS])
-{
-    return spell(row->name, name);
-}
-
 static dt_status unknown(const char *name)
 {
-    char spelled[DT_ARGUMENT_CHARS];
+    char spelled[DT_OPTION_NAME];
     const char *bare = name + strspn(name, "-"), *meant = dt_option_meant(bare, true);
 
     if (strcmp(bare, "np") == 0)
@@ -30,7 +17,7 @@ static dt_status unknown(const char *name)
     if (!meant)
         return dt_fail(DT_USAGE, "unknown option '%s' (--help=all lists them)", name);
     return dt_fail(DT_USAGE, "unknown option '%s'; did you mean --%s? (--help=all lists them)",
-                   name, spell(meant, spelled));
+                   name, dt_argument_name(meant, spelled));
 }
 
 /* An option that is no row of the table and selects a command; false: it is none of these. */
@@ -112,11 +99,11 @@ static dt_status refuse_foreign(const dt_settings *s)
 
     for (size_t i = 0; !any && i < DT_OPTIONS; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        char name[DT_ARGUMENT_CHARS];
+        char name[DT_OPTION_NAME];
         if (s->layer[DT_ARGUMENTS_LAYER].value[i].text && row->commands[0] &&
             !dt_words_have(row->commands, s->command->name))
             return dt_fail(DT_USAGE, "--%s is an option of%s, not of %s; leave it out",
-                           dt_argument_name(row, name), row->commands, s->command->name);
+                           dt_argument_name(row->name, name), row->commands, s->command->name);
     }
     return DT_OK;
 }

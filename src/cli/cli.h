@@ -40,6 +40,8 @@ typedef struct dt_command {
     const char *name;
     /* Collective; the same settings on all ranks. Results go to stdout on rank 0. */
     dt_status (*run)(dt_comm *c, const dt_settings *s);
+    /* Instead of run, on rank 0 alone; path: the words that are no options. */
+    dt_status (*lead)(const dt_options *o, const char *const *path, size_t count);
     const char *operands; /* what messages call the words that are no options */
     int least, most;      /* how many of them it takes; 0: none */
     const char *options;  /* words, a space before each: training's that matter to it, for --help */
@@ -67,20 +69,7 @@ dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *pla
 
 /* ---- Settings -------------------------------------------------------------------- */
 
-/* What one place says about each option, unchecked: a layer. Later layers win. */
 enum { DT_SAVED_LAYER, DT_FILE_LAYER, DT_VARIABLES_LAYER, DT_ARGUMENTS_LAYER, DT_LAYERS };
-
-typedef struct dt_layer_value {
-    const char *text; /* NULL: nothing said; borrowed, from `owned` if it comes from a file */
-    char *owned;
-    unsigned line, column; /* in a file, from 1 */
-} dt_layer_value;
-typedef struct dt_layer {
-    char file[PATH_MAX]; /* "": no file */
-    dt_layer_value value[DT_OPTIONS];
-} dt_layer;
-void dt_layer_release(dt_layer *l);
-
 struct dt_settings {
     const dt_command *command;
     bool help_all;           /* --help=all */
@@ -100,26 +89,13 @@ void dt_settings_release(dt_settings *s);
  * what belongs to one start (DT_SCOPE_HERE). Rank 0 alone reads it: the other nodes need not
  * see its disk. Agreed. DT_NOINPUT: --resume names nothing; DT_CONFIG. Collective. */
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c) DT_MUST_CHECK;
-/* The options that a resumed run would take from that file, into s, which is zeroed but for its
- * command, and is to be released whatever the outcome. Errors as dt_config_read. Local. */
-dt_status dt_settings_try(dt_settings *s, const char *path) DT_MUST_CHECK;
 /* DT_MISMATCH, printed, when one rank has another command or option. Collective. */
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 
 /* The command line into its layer and s->command; *config: what --config names. DT_USAGE. Local. */
 dt_status dt_arguments_read(dt_settings *s, int argc, char **argv,
                             const char **config) DT_MUST_CHECK;
-/* An option's name as the command line spells it, without the dashes. */
-enum { DT_ARGUMENT_CHARS = 48 };
-const char *dt_argument_name(const dt_option_row *row, char name[DT_ARGUMENT_CHARS]);
 /* --help, or (all) --help=all, of a command; of training, all commands. */
 void dt_help_print(FILE *f, const dt_command *about, bool all);
 
-/* A YAML file of one mapping, option names to scalars, into a layer that is to be released also
- * after an error. DT_CONFIG names file, line and column. Local. */
-dt_status dt_config_read(dt_layer *layer, const char *path) DT_MUST_CHECK;
-/* The same of a text that is in memory; path: what messages call it. */
-dt_status dt_config_parse(dt_layer *layer, const char *path, const char *text,
-                          size_t length) DT_MUST_CHECK;
-enum { DT_CONFIG_BYTES = 256 << 10 }; /* at most: all options at their longest are fewer */
 #endif

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "commit.h"
 #include "launch/launch.h"
+#include "view/view.h"
 
 static dt_status train_run(dt_comm *c, const dt_settings *s)
 {
@@ -18,40 +19,11 @@ static dt_status bench_run(dt_comm *c, const dt_settings *s)
     return dt_bench(c, &s->options);
 }
 
-static dt_status read_options(void *context, const char *path, const dt_options **o)
-{
-    dt_settings *s = context;
-
-    DT_TRY(dt_settings_try(s, path));
-    *o = &s->options;
-    return DT_OK;
-}
-
-/* Files are for rank 0 alone. */
-static dt_status verify_run(dt_comm *c, const dt_settings *s)
-{
-    dt_settings saved = {.command = &dt_command_train};
-    const bool leads = dt_comm_rank(c) == 0;
-    const dt_status st =
-        dt_comm_agree(c, leads ? dt_verify(s->operand[0], read_options, &saved) : DT_OK);
-
-    dt_settings_release(&saved);
-    return st;
-}
-
-/* Also converts: the mean of one is that one. */
-static dt_status average_run(dt_comm *c, const dt_settings *s)
-{
-    const bool leads = dt_comm_rank(c) == 0;
-    return dt_comm_agree(c,
-                         leads ? dt_average(&s->options, s->operand, (size_t)s->operands) : DT_OK);
-}
-
 /* For --config to read. */
-static dt_status config_run(dt_comm *c, const dt_settings *s)
+static dt_status config_lead(const dt_options *o, const char *const *path, size_t count)
 {
-    if (dt_comm_rank(c) == 0)
-        dt_options_yaml(stdout, &s->options);
+    (void)path, (void)count;
+    dt_options_yaml(stdout, o);
     return DT_OK;
 }
 
@@ -84,7 +56,7 @@ static dt_status version_run(dt_comm *c, const dt_settings *s)
     return DT_OK;
 }
 
-const dt_command dt_command_config = {.name = "config", .run = config_run};
+const dt_command dt_command_config = {.name = "config", .lead = config_lead};
 const dt_command dt_command_help = {
     .name = "help", .run = help_run, .operands = "[COMMAND]", .most = 1, .bare = true};
 const dt_command dt_command_version = {.name = "version", .run = version_run, .bare = true};
@@ -94,15 +66,24 @@ const dt_command dt_command_eval = {
 const dt_command dt_command_bench = {
     .name = "bench", .run = bench_run, .options = DT_NETWORK_OPTIONS, .computes = true};
 const dt_command dt_command_verify = {
-    .name = "verify", .run = verify_run, .operands = "PATH", .least = 1, .most = 1};
+    .name = "verify", .lead = dt_verify, .operands = "PATH", .least = 1, .most = 1};
+const dt_command dt_command_plot = {
+    .name = "plot", .lead = dt_view_plot, .operands = "RUN...", .least = 1, .most = INT_MAX};
+const dt_command dt_command_runs = {
+    .name = "runs", .lead = dt_view_runs, .operands = "[DIR] | RUN...", .most = INT_MAX};
+const dt_command dt_command_report = {.name = "report",
+                                      .lead = dt_view_report,
+                                      .operands = "RUN --out FILE.html",
+                                      .least = 1,
+                                      .most = 1};
 const dt_command dt_command_average = {.name = "average",
-                                       .run = average_run,
+                                       .lead = dt_average,
                                        .operands = "A B... --out FILE",
                                        .options = " out names",
                                        .least = 1,
                                        .most = INT_MAX};
 const dt_command dt_command_convert = {.name = "convert",
-                                       .run = average_run,
+                                       .lead = dt_average, /* the mean of one is that one */
                                        .operands = "A --out FILE [--names SCHEME] [--to FORMAT]",
                                        .options = " out names",
                                        .least = 1,

@@ -39,9 +39,9 @@ static void print_entry(FILE *f, const char *head, const char *text)
 
 static void print_option(FILE *f, const dt_option_row *row, const dt_options *defaults)
 {
-    char name[DT_ARGUMENT_CHARS], head[2 * DT_ARGUMENT_CHARS], value[64], text[512];
+    char name[DT_OPTION_NAME], head[2 * DT_OPTION_NAME], value[64], text[512];
 
-    dt_argument_name(row, name);
+    dt_argument_name(row->name, name);
     dt_option_text(row, defaults, value, sizeof value);
     if (row->type == DT_OPTION_FLAG) {
         snprintf(head, sizeof head, "--[no-]%s", name);

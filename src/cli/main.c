@@ -27,6 +27,16 @@ static const dt_command *main_command(int argc, char **argv)
     return argc < 2 || argv[1][0] == '-' ? &dt_command_train : dt_command_find(argv[1]);
 }
 
+static dt_status main_call(dt_comm *c, const dt_settings *s)
+{
+    const bool leads = dt_comm_rank(c) == 0;
+
+    if (s->command->run)
+        return s->command->run(c, s);
+    return dt_comm_agree(c, leads ? s->command->lead(&s->options, s->operand, (size_t)s->operands)
+                                  : DT_OK);
+}
+
 /* Settings that all ranks share, then the command. Collective. */
 static dt_status main_run(dt_comm *c, int argc, char **argv)
 {
@@ -44,7 +54,7 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
         DT_GO(st, dt_comm_agree(c, dt_isa_promise(isa)), out);
     if (settings.options.split_nodes > 1)
         DT_GO(st, dt_comm_agree(c, dt_comm_split_nodes(c, (int)settings.options.split_nodes)), out);
-    DT_GO(st, settings.command->run(c, &settings), out);
+    DT_GO(st, main_call(c, &settings), out);
     st = main_output(c);
 out:
     dt_settings_release(&settings);

@@ -5,13 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void dt_layer_release(dt_layer *l)
-{
-    for (size_t i = 0; i < DT_OPTIONS; i++)
-        free(l->value[i].owned);
-    *l = (dt_layer){.file = ""};
-}
-
 void dt_settings_release(dt_settings *s)
 {
     dt_layer_release(&s->layer[DT_SAVED_LAYER]);
@@ -26,18 +19,11 @@ void dt_settings_release(dt_settings *s)
 static const char others[] =
     " BIN SOURCE BUILD BUILD_DIR ASAN COMMIT TEST_LIMIT DECODER_PROCESS TOKEN";
 
-static void spell_variable(char name[64], const char *option)
-{
-    snprintf(name, 64, "DTRAIN_%s", option);
-    for (char *c = name; *c; c++)
-        *c = (char)toupper((unsigned char)*c);
-}
-
 /* One "DTRAIN_NAME=value". */
 static void take_variable(dt_settings *s, const char *variable, const char **config)
 {
     const char *bare = variable + strlen("DTRAIN_"), *equals = strchr(variable, '=');
-    char name[64] = "", meant[64];
+    char name[DT_OPTION_NAME] = "", meant[DT_OPTION_NAME];
 
     if (!equals || (size_t)(equals - bare) >= sizeof name)
         return;
@@ -56,78 +42,19 @@ static void take_variable(dt_settings *s, const char *variable, const char **con
         return;
     }
     const char *option = dt_option_meant(name, false);
-    if (option)
-        spell_variable(meant, option);
     dt_warn("%.*s in the environment is no option and is ignored%s%s%s", (int)(equals - variable),
-            variable, option ? "; did you mean " : "", option ? meant : "", option ? "?" : "");
+            variable, option ? "; did you mean " : "",
+            option ? dt_variable_name(option, meant) : "", option ? "?" : "");
 }
 
 /* ---- Layers ---------------------------------------------------------------------- */
-
-/* Of a bad value. */
-static dt_status layer_code(const dt_settings *s, const dt_layer *l)
-{
-    return l == &s->layer[DT_ARGUMENTS_LAYER] ? DT_USAGE : DT_CONFIG;
-}
-
-/* Where option i is given, for messages: "--lr", "DTRAIN_LR" or "a.yaml:3:5". */
-enum { PLACE_CHARS = PATH_MAX + 64 };
-static const char *layer_place(const dt_settings *s, const dt_layer *l, size_t i,
-                               char place[PLACE_CHARS])
-{
-    const dt_option_row *row = &dt_option_table[i];
-    char name[DT_ARGUMENT_CHARS];
-
-    if (l == &s->layer[DT_ARGUMENTS_LAYER])
-        snprintf(place, PLACE_CHARS, "--%s", dt_argument_name(row, name));
-    else if (l == &s->layer[DT_VARIABLES_LAYER])
-        spell_variable(place, row->name);
-    else
-        snprintf(place, PLACE_CHARS, "%.*s:%u:%u", PATH_MAX, l->file, l->value[i].line,
-                 l->value[i].column);
-    return place;
-}
-
-/* A batch per shard or over all shards replaces one that an earlier layer gave the other way. */
-static dt_status layer_batch(const dt_settings *s, const dt_layer *l, dt_options *o)
-{
-    const size_t i = (size_t)(dt_option_find("batch") - dt_option_table);
-    const size_t j = (size_t)(dt_option_find("global_batch") - dt_option_table);
-    const bool batch = l->value[i].text && o->batch, global = l->value[j].text && o->global_batch;
-    char place[PLACE_CHARS], other[PLACE_CHARS];
-
-    if (batch && global)
-        return dt_fail(layer_code(s, l),
-                       "%s: %s per shard and %s: %s over all shards are both given; give one of "
-                       "them",
-                       layer_place(s, l, i, place), l->value[i].text, layer_place(s, l, j, other),
-                       l->value[j].text);
-    if (batch)
-        o->global_batch = 0;
-    if (global)
-        o->batch = 0;
-    return DT_OK;
-}
 
 /* Defaults, then layer after layer. */
 static dt_status layers_apply(dt_settings *s)
 {
     dt_options_init(&s->options);
-    for (const dt_layer *l = s->layer; l < s->layer + DT_LAYERS; l++) {
-        char place[PLACE_CHARS];
-        for (size_t i = 0; i < DT_OPTIONS; i++) {
-            const char *text = l->value[i].text;
-            if (text && !text[0] && layer_code(s, l) == DT_USAGE)
-                return dt_fail(DT_USAGE,
-                               "%s: nothing is given; leave the option out, or is a variable of "
-                               "the shell not set?",
-                               layer_place(s, l, i, place));
-            if (text)
-                DT_TRY(dt_option_set(&dt_option_table[i], &s->options, text,
-                                     layer_place(s, l, i, place), layer_code(s, l)));
-        }
-        DT_TRY(layer_batch(s, l, &s->options));
-    }
+    for (int i = 0; i < DT_LAYERS; i++)
+        DT_TRY(dt_layer_apply(&s->layer[i], &s->options));
     return DT_OK;
 }
 
@@ -136,6 +63,8 @@ dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environ
     const char *argument = NULL, *variable = NULL;
 
     *s = (dt_settings){.command = &dt_command_train};
+    s->layer[DT_VARIABLES_LAYER].kind = DT_LAYER_VARIABLES;
+    s->layer[DT_ARGUMENTS_LAYER].kind = DT_LAYER_ARGUMENTS;
     dt_options_init(&s->options);
     DT_TRY(dt_arguments_read(s, argc, argv, &argument));
     if (s->command->bare)
@@ -176,20 +105,12 @@ static dt_status saved_load(const dt_settings *s, saved *v)
     return DT_OK;
 }
 
-/* The saved layer has been read. */
-static dt_status saved_apply(dt_settings *s)
+static dt_status saved_apply(dt_settings *s, const saved *v)
 {
-    const size_t last = DT_OPTIONS - 1;
     dt_layer *l = &s->layer[DT_SAVED_LAYER];
 
-    if (!l->value[last].text) /* a run writes all options, in the table's order */
-        return dt_fail(DT_CONFIG,
-                       "%s ends before '%s', the last of the options that a run saves: it was "
-                       "cut; put options.yaml of a checkpoint in its place",
-                       l->file, dt_option_table[last].name);
-    for (size_t i = 0; i < DT_OPTIONS; i++)
-        if (dt_option_table[i].scope >= DT_SCOPE_HERE)
-            l->value[i].text = NULL;
+    DT_TRY(dt_config_parse(l, v->path, v->text, v->length));
+    DT_TRY(dt_layer_saved(l));
     return layers_apply(s);
 }
 
@@ -202,17 +123,11 @@ dt_status dt_settings_resume(dt_settings *s, dt_comm *c)
     DT_GO(st, dt_comm_agree(c, dt_comm_rank(c) == 0 ? saved_load(s, v) : DT_OK), out);
     DT_GO(st, dt_comm_bcast(c, v, sizeof *v, 0), out);
     if (v->path[0])
-        st = dt_config_parse(&s->layer[DT_SAVED_LAYER], v->path, v->text, v->length);
-    st = dt_comm_agree(c, st == DT_OK && v->path[0] ? saved_apply(s) : st);
+        st = saved_apply(s, v);
+    st = dt_comm_agree(c, st);
 out:
     free(v);
     return st;
-}
-
-dt_status dt_settings_try(dt_settings *s, const char *path)
-{
-    DT_TRY(dt_config_read(&s->layer[DT_SAVED_LAYER], path));
-    return saved_apply(s);
 }
 
 /* ---- Ranks compared ------------------------------------------------------------------ */

@@ -288,8 +288,45 @@ const char *dt_option_meant(const char *name, bool on_line);
  * DT_CONFIG: world > shards; shards and accum that contradict each other; no batch at all. Local,
  * equal on all ranks. */
 dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
-/* All options by group as a configuration file: --config reads exactly these back. Local. */
+
+/* ---- In files, the environment and the command line: all Local ------------------------ */
+
+/* All options by group as a configuration file: --config reads exactly these back. */
 void dt_options_yaml(FILE *f, const dt_options *o);
+
+/* An option's name as the command line spells it, without the dashes, and as a variable. */
+enum { DT_OPTION_NAME = 64 };
+const char *dt_argument_name(const char *option, char name[DT_OPTION_NAME]);
+const char *dt_variable_name(const char *option, char name[DT_OPTION_NAME]);
+
+/* What one place says about each option, unchecked: a layer. Later layers win. */
+typedef struct dt_layer_value {
+    const char *text; /* NULL: nothing said; borrowed, from `owned` if it comes from a file */
+    char *owned;
+    unsigned line, column; /* in a file, from 1 */
+} dt_layer_value;
+typedef struct dt_layer {
+    enum { DT_LAYER_FILE, DT_LAYER_VARIABLES, DT_LAYER_ARGUMENTS } kind;
+    char file[PATH_MAX]; /* "": no file */
+    dt_layer_value value[DT_OPTIONS];
+} dt_layer;
+void dt_layer_release(dt_layer *l);
+/* Texts are borrowed from l. DT_USAGE: of the command line; DT_CONFIG: of others. */
+dt_status dt_layer_apply(const dt_layer *l, dt_options *o) DT_MUST_CHECK;
+
+/* A YAML file of one mapping, option names to scalars, into a layer that is to be released also
+ * after an error. DT_CONFIG names file, line and column. */
+dt_status dt_config_read(dt_layer *layer, const char *path) DT_MUST_CHECK;
+/* The same of a text that is in memory; path: what messages call it. */
+dt_status dt_config_parse(dt_layer *layer, const char *path, const char *text,
+                          size_t length) DT_MUST_CHECK;
+enum { DT_CONFIG_BYTES = 256 << 10 }; /* at most: all options at their longest are fewer */
+
+/* Of a run's options.yaml, what a resumed run takes: no option of one start (DT_SCOPE_HERE).
+ * DT_CONFIG: it was cut. */
+dt_status dt_layer_saved(dt_layer *l) DT_MUST_CHECK;
+/* The options of that file; l holds their texts, and is to be released whatever the outcome. */
+dt_status dt_options_load(dt_options *o, dt_layer *l, const char *path) DT_MUST_CHECK;
 
 /* ---- What options mean: all Local ----------------------------------------------------- */
 

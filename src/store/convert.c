@@ -5,13 +5,12 @@
 
 dt_status dt_convert_form(const dt_options *o, const char **format, const char **names)
 {
-    static const char *const endings[][2] = {{".onnx", "onnx"}, {".ckpt", "ckpt"}};
+    const char *named_by_end = dt_path_ends(o->out, ".onnx")   ? "onnx"
+                               : dt_path_ends(o->out, ".ckpt") ? "ckpt"
+                                                               : "safetensors";
     const bool named = o->given[dt_option_find("names") - dt_option_table];
 
-    *format = strcmp(o->to, "auto") == 0 ? "safetensors" : o->to;
-    for (size_t i = 0; i < DT_COUNT_OF(endings) && strcmp(o->to, "auto") == 0; i++)
-        if (dt_path_ends(o->out, endings[i][0]))
-            *format = endings[i][1];
+    *format = strcmp(o->to, "auto") == 0 ? named_by_end : o->to;
     *names = strcmp(*format, "ckpt") == 0 && !named ? "mindspore" : o->names;
     if (dt_path_ends(o->out, ".pt") || dt_path_ends(o->out, ".pth"))
         return dt_fail(DT_USAGE,

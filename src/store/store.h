@@ -198,13 +198,11 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 
 /* ---- Commands on files ------------------------------------------------------------------- */
 
-/* Check a checkpoint, a run folder's checkpoints (newest first) and model, or a model file:
- * every byte, that all numbers are finite, that shapes fit the network; and what else --resume
- * wants of a run folder, its options.yaml and records. One line of stdout each; the first thing
- * that is wrong is the outcome, mostly DT_FORMAT.
- *   read  the options of a file; *o is borrowed from context */
-typedef dt_status dt_options_read(void *context, const char *path, const dt_options **o);
-dt_status dt_verify(const char *path, dt_options_read *read, void *context) DT_MUST_CHECK;
+/* Check path[0], a checkpoint, a run folder's checkpoints (newest first) and model, or a model
+ * file: every byte, that all numbers are finite, that shapes fit the network; and what else
+ * --resume wants of a run folder, its options.yaml and records. One line of stdout each; the first
+ * thing that is wrong is the outcome, mostly DT_FORMAT. */
+dt_status dt_verify(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 /* The format that --to or the ending of --out names, and the naming: MindSpore's for its own
  * format. DT_USAGE: a format that is not written; --raw-input of another than ONNX. */
 dt_status dt_convert_form(const dt_options *o, const char **format,

@@ -11,11 +11,12 @@ typedef struct verdict {
     dt_status first; /* DT_OK: nothing is wrong so far */
     char text[2 * PATH_MAX];
     size_t things;
-    dt_folder in;              /* what is looked at */
-    bool run;                  /* it is a run folder, not a checkpoint */
-    const dt_options *options; /* what --resume would read; NULL: there is nothing to read */
-    char newest[PATH_MAX];     /* of what is right */
-    int64_t step;              /* of newest; -1: none */
+    dt_folder in;       /* what is looked at */
+    bool run;           /* it is a run folder, not a checkpoint */
+    dt_options options; /* what --resume would read, else the defaults; texts are in saved */
+    dt_layer saved;
+    char newest[PATH_MAX]; /* of what is right */
+    int64_t step;          /* of newest; -1: none */
 } verdict;
 
 /* Report what is wrong, and continue; what the machine lacks says nothing about a file. */
@@ -46,16 +47,18 @@ static void verdict_newest(verdict *v, const char *path, int64_t step)
     snprintf(v->newest, sizeof v->newest, "%s", path);
 }
 
-static dt_status verify_options(verdict *v, dt_options_read *read, void *context)
+static dt_status verify_options(verdict *v)
 {
     char path[PATH_MAX];
 
     DT_TRY(dt_path_join(path, v->in.path, dt_checkpoint_file_name[DT_CHECKPOINT_OPTIONS]));
     if (!dt_path_exists(path))
         return DT_OK;
-    const dt_status st = verdict_add(v, read(context, path, &v->options));
+    const dt_status st = dt_options_load(&v->options, &v->saved, path);
+    if (st != DT_OK)
+        dt_options_init(&v->options);
     v->things--; /* they make no run by themselves */
-    return st;
+    return verdict_add(v, st);
 }
 
 static dt_status verify_model(const char *path, int64_t *steps)
@@ -83,7 +86,7 @@ static dt_status verify_checkpoint(void *context, const dt_checkpoint *c)
     verdict *v = context;
     const bool newest = v->run && v->step < 0;
 
-    DT_TRY(dt_checkpoint_check(c, v->options));
+    DT_TRY(dt_checkpoint_check(c, &v->options));
     printf("ok   %s: step %lld (%lld epochs and %lld steps), state_hash %.32s\n", c->in.path,
            (long long)c->at.run_step, (long long)c->at.epoch, (long long)c->at.step, c->state_hash);
     if (newest) {
@@ -109,7 +112,7 @@ static dt_status verify_run_model(verdict *v)
     return verdict_add(v, st);
 }
 
-static dt_status verify_folder(verdict *v, dt_options_read *read, void *context)
+static dt_status verify_folder(verdict *v)
 {
     const dt_take all = {
         .end = INT64_MAX, .take = verify_checkpoint, .judge = verdict_add, .context = v};
@@ -117,7 +120,7 @@ static dt_status verify_folder(verdict *v, dt_options_read *read, void *context)
 
     v->run = !dt_checkpoint_is(&v->in);
     if (v->run)
-        DT_TRY(verify_options(v, read, context));
+        DT_TRY(verify_options(v));
     const dt_status st = dt_checkpoint_find(v->in.path, &all, found);
     if (st != DT_OK)
         DT_TRY(verdict_add(v, st));
@@ -135,18 +138,21 @@ static dt_status verify_folder(verdict *v, dt_options_read *read, void *context)
     return DT_OK;
 }
 
-dt_status dt_verify(const char *path, dt_options_read *read, void *context)
+dt_status dt_verify(const dt_options *o, const char *const *path, size_t count)
 {
     verdict v = {.first = DT_OK, .step = -1};
     int64_t steps = 0;
     struct stat info;
 
-    if (stat(path, &info) != 0)
-        return dt_fail(DT_NOINPUT, "%s: %s", path, strerror(errno));
+    (void)o, (void)count;
+    if (stat(path[0], &info) != 0)
+        return dt_fail(DT_NOINPUT, "%s: %s", path[0], strerror(errno));
     if (!S_ISDIR(info.st_mode))
-        return verify_model(path, &steps);
-    DT_TRY(dt_folder_open(&v.in, AT_FDCWD, "", path));
-    const dt_status st = verify_folder(&v, read, context);
+        return verify_model(path[0], &steps);
+    dt_options_init(&v.options);
+    DT_TRY(dt_folder_open(&v.in, AT_FDCWD, "", path[0]));
+    const dt_status st = verify_folder(&v);
+    dt_layer_release(&v.saved);
     dt_folder_close(&v.in);
     return st;
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -21,24 +22,20 @@ dt_status dt_figure_open(dt_figure *f, const char *out, int height)
     static const char *const colours[] = {"0072b2", "d55e00", "009e73", "cc79a7",
                                           "e69f00", "56b4e9", "000000"};
     const bool svg = dt_path_ends(out, ".svg"), png = dt_path_ends(out, ".png");
+    const int fd = memfd_create("dtrain-plot", MFD_CLOEXEC);
 
-    *f = (dt_figure){.page = svg || png};
+    *f = (dt_figure){.script = fd >= 0 ? fdopen(fd, "w+") : NULL, .page = svg || png};
     if (out[0] && !f->page)
         return dt_fail(DT_USAGE, "--out %s: pictures end in .svg or .png", out);
-    f->script = open_memstream(&f->text, &f->bytes);
     if (!f->script)
         return dt_fail(DT_NOMEM, "no memory for the script of a picture");
     fputs("# A picture of dtrain plot: its data are inside. gnuplot THIS_FILE > PICTURE\n",
           f->script);
-    if (svg)
+    if (f->page)
         fprintf(f->script,
-                "set encoding utf8\nset terminal svg size 1200,%d noenhanced font 'sans-serif,14' "
+                "set encoding utf8\nset terminal %s size 1200,%d noenhanced font 'Sans,%d' "
                 "background rgb 'white'\n",
-                height);
-    else if (png)
-        fprintf(f->script,
-                "set encoding utf8\nset terminal pngcairo size 1200,%d noenhanced font 'Sans,11'\n",
-                height);
+                svg ? "svg" : "pngcairo", height, svg ? 14 : 11);
     else
         fputs("set terminal dumb size 79,22 noenhanced\n", f->script);
     /* Colours that the colour-blind tell apart (Okabe and Ito 2008), then the same dashed. */
@@ -55,6 +52,7 @@ dt_status dt_figure_open(dt_figure *f, const char *out, int height)
     return DT_OK;
 }
 
+/* Any text: no quote of it ends the string. */
 static void put_quoted(const dt_figure *f, const char *text)
 {
     char shown[PATH_MAX];
@@ -70,18 +68,61 @@ static void put_quoted(const dt_figure *f, const char *text)
     fputc('\'', f->script);
 }
 
-void dt_figure_name(const dt_figure *f, size_t i, const char *name)
+/* The mean of the numbers among so many objects up to number `last`. */
+static double mean(const json_t *objects, size_t last, size_t window, const char *column)
 {
-    fprintf(f->script, "T[%zu] = ", i + 1);
-    put_quoted(f, name);
-    fputc('\n', f->script);
+    double sum = 0, n = 0;
+
+    for (size_t i = last + 1; i-- > 0 && window > 0; window--) {
+        const double x = dt_json_number(json_array_get(objects, i), column);
+        n += isfinite(x);
+        sum += isfinite(x) ? x : 0;
+    }
+    return sum / n;
+}
+
+static void put_part(const dt_figure *f, const json_t *objects, const char *const *column,
+                     size_t smooth)
+{
+    enum { POINTS = 200 };
+    const size_t count = json_array_size(objects);
+    const size_t stride = smooth ? (count + POINTS - 1) / POINTS : 1;
+
+    fputs("NaN\n", f->script); /* a part is never empty */
+    for (size_t i = 0; i < count; i++) {
+        if ((i + 1) % stride != 0 && i + 1 < count)
+            continue;
+        for (const char *const *c = column; *c; c++) {
+            const double x = mean(objects, i, c == column ? 1 : DT_MAX(stride, smooth), *c);
+            fprintf(f->script, isfinite(x) ? "%.8g " : "NaN ", x);
+        }
+        fputs("\n", f->script);
+    }
+    fputs("\n\n", f->script);
+}
+
+void dt_figure_data(const dt_figure *f, const char *name, json_t *parts, const char *const *column,
+                    size_t smooth)
+{
+    size_t i = 0;
+    const char *part;
+    json_t *objects;
+
+    fprintf(f->script, "%s << EOD\n", name);
+    json_object_foreach (parts, part, objects)
+        put_part(f, objects, column, smooth);
+    fprintf(f->script, "EOD\narray T[%zu]\n", json_object_size(parts));
+    json_object_foreach (parts, part, objects) {
+        fprintf(f->script, "T[%zu] = ", ++i);
+        put_quoted(f, part);
+        fputc('\n', f->script);
+    }
 }
 
 void dt_figure_close(dt_figure *f)
 {
     if (f->script)
         fclose(f->script);
-    free(f->text);
     *f = (dt_figure){.page = false};
 }
 
@@ -94,9 +135,7 @@ static dt_status run_gnuplot(const int stream[3], int *code)
     posix_spawn_file_actions_t actions;
     pid_t child = 0;
 
-    if (posix_spawn_file_actions_init(&actions) != 0)
-        return dt_fail(DT_NOMEM, "cannot start gnuplot");
-    int error = 0;
+    int error = posix_spawn_file_actions_init(&actions);
     for (int i = 0; i < 3 && error == 0; i++)
         error = posix_spawn_file_actions_adddup2(&actions, stream[i], i);
     if (error == 0)
@@ -112,44 +151,45 @@ static dt_status run_gnuplot(const int stream[3], int *code)
     return DT_OK;
 }
 
+/* All of a file without a name; *data is freed by free(). */
 static dt_status read_all(int fd, char **data, size_t *bytes)
 {
     struct stat info;
 
     if (fstat(fd, &info) != 0)
-        return dt_fail(DT_IO, "gnuplot's output: %s", strerror(errno));
+        return dt_fail(DT_IO, "a picture: %s", strerror(errno));
     *bytes = (size_t)info.st_size;
     DT_TRY(dt_calloc(data, *bytes + 1, 1, "a picture"));
-    return dt_file_read_at(fd, "gnuplot's output", 0, *data, *bytes);
+    return dt_file_read_at(fd, "a picture", 0, *data, *bytes);
+}
+
+static dt_status end_script(const dt_figure *f)
+{
+    return fflush(f->script) == 0 && lseek(fileno(f->script), 0, SEEK_SET) == 0
+               ? DT_OK
+               : dt_fail(DT_NOMEM, "no memory for the script of a picture");
 }
 
 dt_status dt_figure_draw(dt_figure *f, char **picture, size_t *bytes)
 {
-    int stream[3] = {-1, -1, -1}, code = 0;
-    char *said = NULL;
-    size_t length = 0;
+    const int drawn = memfd_create("dtrain-plot", MFD_CLOEXEC);
+    const int errors = memfd_create("dtrain-plot", MFD_CLOEXEC);
+    int code = 0;
     dt_status st = DT_OK;
 
     *picture = NULL;
-    if (fflush(f->script) != 0)
-        return dt_fail(DT_NOMEM, "no memory for the script of a picture");
-    for (int i = 0; i < 3; i++)
-        stream[i] = memfd_create("dtrain-plot", MFD_CLOEXEC);
-    if (stream[2] < 0 || write(stream[0], f->text, f->bytes) != (ssize_t)f->bytes)
+    DT_GO(st, end_script(f), out);
+    if (drawn < 0 || errors < 0)
         DT_GO(st, dt_fail(DT_NOMEM, "no memory for a picture: %s", strerror(errno)), out);
-    lseek(stream[0], 0, SEEK_SET);
-    DT_GO(st, run_gnuplot(stream, &code), out);
-    if (code != 0) {
-        DT_GO(st, read_all(stream[2], &said, &length), out);
-        dt_log_shown(said);
-        DT_GO(st, dt_fail(DT_BUG, "gnuplot failed: %.300s", said), out);
+    DT_GO(st, run_gnuplot((int[]){fileno(f->script), drawn, errors}, &code), out);
+    DT_GO(st, read_all(code ? errors : drawn, picture, bytes), out);
+    if (code) {
+        dt_log_shown(*picture);
+        st = dt_fail(DT_BUG, "gnuplot failed: %.300s", *picture);
     }
-    st = read_all(stream[1], picture, bytes);
 out:
-    for (int i = 0; i < 3; i++)
-        if (stream[i] >= 0)
-            close(stream[i]);
-    free(said);
+    close(drawn);
+    close(errors);
     return st;
 }
 
@@ -157,27 +197,24 @@ dt_status dt_view_write(const char *path, const char *data, size_t bytes)
 {
     const dt_target target = {.folder = AT_FDCWD, .name = path, .shown = path};
 
-    DT_TRY(dt_target_check(&target));
     return dt_outfile_put(&target, data, bytes, NULL);
 }
 
 dt_status dt_figure_show(dt_figure *f, const dt_options *o)
 {
-    char *picture = NULL;
+    const char *path = o->script[0] ? o->script : o->out;
+    char *data = NULL;
     size_t bytes = 0;
+    dt_status st = o->script[0] ? end_script(f) : dt_figure_draw(f, &data, &bytes);
 
-    if (o->script[0]) {
-        if (fflush(f->script) != 0)
-            return dt_fail(DT_NOMEM, "no memory for the script of a picture");
-        return dt_view_write(o->script, f->text, f->bytes);
-    }
-    dt_status st = dt_figure_draw(f, &picture, &bytes);
-    if (st == DT_OK && o->out[0])
-        st = dt_view_write(o->out, picture, bytes);
+    if (st == DT_OK && o->script[0])
+        st = read_all(fileno(f->script), &data, &bytes);
+    if (st == DT_OK && path[0])
+        st = dt_view_write(path, data, bytes);
     else if (st == DT_OK)
         for (size_t i = 0; i < bytes; i++) /* main looks at errors; a form feed ends each panel */
-            if (picture[i] != '\f')
-                putchar(picture[i]);
-    free(picture);
+            if (data[i] != '\f')
+                putchar(data[i]);
+    free(data);
     return st;
 }

@@ -1,75 +1,7 @@
 /* plot.c - dtrain plot: curves of runs. */
 #include "seen.h"
 
-#include <math.h>
 #include <stdlib.h>
-
-/* ---- Data ------------------------------------------------------------------------------------ */
-
-static int axis_of(const dt_options *o)
-{
-    static const char *const names[DT_X_COUNT] = {"step", "epoch", "images", "time"};
-    int x = 0;
-
-    while (strcmp(names[x], o->x) != 0)
-        x++;
-    return x;
-}
-
-/* As gnuplot knows it: a gap where the number is not finite. */
-static double drawn(double x)
-{
-    return isfinite(x) ? x : dt_nan_unsigned((double)NAN);
-}
-
-/* The mean of the numbers among the last `window` of records first, ..., last of one kind. */
-static double mean(const dt_seen_record *first, const dt_seen_record *last, size_t window, int v)
-{
-    double sum = 0, n = 0;
-
-    for (size_t i = (size_t)(last - first) + 1; i-- > 0 && window > 0;)
-        if (first[i].kind == last->kind) {
-            window--;
-            n += isfinite(first[i].value[v]);
-            sum += isfinite(first[i].value[v]) ? first[i].value[v] : 0;
-        }
-    return drawn(sum / n);
-}
-
-/* One block of lines "x value value value"; a run of many steps becomes means of neighbours. */
-static void put_run(const dt_figure *f, const dt_seen_run *r, dt_seen_kind kind, int x,
-                    size_t smooth)
-{
-    enum { POINTS = 200 };
-    size_t count = 0, at = 0;
-
-    for (size_t i = 0; i < r->records; i++)
-        count += r->record[i].kind == kind;
-    const size_t stride = (count + POINTS - 1) / POINTS;
-    const size_t window = kind == DT_SEEN_EPOCH ? 1 : DT_MAX(stride, smooth);
-    fputs("NaN NaN NaN NaN\n", f->script); /* a block is never empty */
-    for (const dt_seen_record *s = r->record; s < r->record + r->records; s++)
-        if (s->kind == kind && (++at % stride == 0 || at == count))
-            fprintf(f->script, "%.8g %.5g %.5g %.5g\n", drawn(s->x[x]),
-                    mean(r->record, s, window, 0), mean(r->record, s, window, 1),
-                    mean(r->record, s, window, 2));
-    fputs("\n\n", f->script);
-}
-
-static void put_data(const dt_figure *f, const dt_options *o, const dt_seen_run *run, size_t count)
-{
-    static const char *const block[] = {[DT_SEEN_STEP] = "$steps", [DT_SEEN_EPOCH] = "$epochs"};
-
-    for (int kind = DT_SEEN_STEP; kind <= DT_SEEN_EPOCH; kind++) {
-        fprintf(f->script, "%s << EOD\n", block[kind]);
-        for (size_t i = 0; i < count; i++)
-            put_run(f, &run[i], (dt_seen_kind)kind, axis_of(o), (size_t)o->smooth);
-        fputs("EOD\n", f->script);
-    }
-    fprintf(f->script, "array T[%zu]\n", count);
-    for (size_t i = 0; i < count; i++)
-        dt_figure_name(f, i, run[i].name);
-}
 
 /* ---- Panels, and the legend in a strip below them -------------------------------------------- */
 
@@ -97,7 +29,7 @@ static const char legend[] = "unset title; unset xlabel; unset tics; unset borde
 
 enum { PANELS_HEIGHT = 760, ROW_HEIGHT = 24, ROW_CHARS = 130 };
 
-int dt_curves_height(const dt_seen_run *run, size_t count)
+static int height_of(const dt_seen_run *run, size_t count)
 {
     size_t longest = 0;
 
@@ -107,21 +39,40 @@ int dt_curves_height(const dt_seen_run *run, size_t count)
     return PANELS_HEIGHT + ROW_HEIGHT * (int)((count + columns - 1) / columns + 1);
 }
 
-void dt_curves(const dt_figure *f, const dt_options *o, const dt_seen_run *run, size_t count)
+dt_status dt_curves(dt_figure *f, const dt_options *o, const char *out, const dt_seen_run *run,
+                    size_t count)
 {
-    static const char *const labels[DT_X_COUNT] = {"step", "epoch", "images", "minutes"};
+    const int height = height_of(run, count);
+    const bool minutes = strcmp(o->x, "time") == 0;
+    json_t *steps = json_object(), *epochs = json_object();
+    char x[16];
 
-    put_data(f, o, run, count);
-    fprintf(f->script, "set xlabel '%s'\nstrip = 1 - %d.0 / %d\n", labels[axis_of(o)],
-            PANELS_HEIGHT, dt_curves_height(run, count));
-    fprintf(f->script, "array K[|T|]\ndo for [i=1:|T|] { K[i] = %s }\n", f->page ? "''" : "T[i]");
-    fputs(f->page ? "set multiplot layout 2,2 margins screen 0.075,0.985,strip+0.085,0.945 "
-                    "spacing screen 0.095,0.14\n"
-                  : "set key bmargin horizontal\n",
-          f->script);
-    fputs(panels, f->script);
-    if (f->page)
-        fputs(legend, f->script);
+    snprintf(x, sizeof x, "at_%s", o->x);
+    for (size_t i = 0; i < count; i++) {
+        json_object_set_nocheck(steps, run[i].name, run[i].steps);
+        json_object_set_nocheck(epochs, run[i].name, run[i].epochs);
+    }
+    const dt_status st = dt_figure_open(f, out, height);
+    if (st == DT_OK) {
+        dt_figure_data(f, "$steps", steps,
+                       (const char *const[]){x, "loss", "lr", "images_per_s", NULL},
+                       (size_t)o->smooth);
+        dt_figure_data(f, "$epochs", epochs,
+                       (const char *const[]){x, "test_loss", "test_accuracy", NULL}, 0);
+        fprintf(f->script, "set xlabel '%s'\nstrip = 1 - %d.0 / %d\n", minutes ? "minutes" : o->x,
+                PANELS_HEIGHT, height);
+        fprintf(f->script, "array K[|T|]\ndo for [i=1:|T|] { K[i] = %s }\n",
+                f->page ? "''" : "T[i]");
+        fputs(f->page ? "set multiplot layout 2,2 margins screen 0.075,0.985,strip+0.085,0.945 "
+                        "spacing screen 0.095,0.14\n"
+                      : "set key bmargin horizontal\n",
+              f->script);
+        fputs(panels, f->script);
+        fputs(f->page ? legend : "", f->script);
+    }
+    json_decref(steps);
+    json_decref(epochs);
+    return st;
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -138,9 +89,7 @@ static dt_status plot_runs(dt_figure *f, const dt_options *o, const char *const 
             if (strcmp(run[i].name, run[k].name) == 0)
                 snprintf(run[i].name, sizeof run[i].name, "%s", path[i]);
     if (st == DT_OK)
-        st = dt_figure_open(f, o->out, dt_curves_height(run, count));
-    if (st == DT_OK)
-        dt_curves(f, o, run, count);
+        st = dt_curves(f, o, o->out, run, count);
     for (size_t i = 0; run && i < count; i++)
         dt_seen_release(&run[i]);
     free(run);

@@ -13,34 +13,41 @@ typedef struct table {
     bool csv;
 } table;
 
-/* What is printed of a member, of its name where there is no value: new; NULL: no memory. */
-static char *cell(const table *t, const char *key, const json_t *value)
-{
-    char buf[DT_CELL_CHARS];
+enum { ROOM = 2 * DT_CELL_CHARS + 2 }; /* each character a quote, and two around it */
 
-    if (t->csv && json_is_real(value))
-        snprintf(buf, sizeof buf, "%.9g", json_real_value(value));
-    else if (!value || (t->csv && json_is_null(value)))
-        snprintf(buf, sizeof buf, "%s", value ? "" : key);
-    else if (!t->csv && !t->turned && json_is_string(value) && strstr(key, "_hash"))
-        snprintf(buf, sizeof buf, "%.12s", json_string_value(value)); /* lines are long */
-    else
-        return strdup(dt_seen_cell(key, value, buf));
-    return strdup(buf);
-}
-
-/* RFC 4180 */
-static void print_csv(const char *text)
+/* RFC 4180; out has ROOM. */
+static void quote_csv(const char *text, char *out)
 {
     const bool quoted = strpbrk(text, ",\"\n\r") != NULL;
 
-    fputs(quoted ? "\"" : "", stdout);
-    for (; *text; text++) {
+    *out = '"';
+    out += quoted;
+    for (; *text; *out++ = *text++)
         if (*text == '"')
-            putchar('"');
-        putchar(*text);
-    }
-    fputs(quoted ? "\"" : "", stdout);
+            *out++ = '"';
+    *out = '"';
+    out[quoted] = '\0';
+}
+
+/* What is printed of the table's cell: member number `member` of an object, or its name. */
+static void cell(const table *t, size_t object, size_t member, char out[ROOM])
+{
+    json_t *of = json_array_get(t->objects, object ? object - 1 : 0);
+    void *at = json_object_iter(of);
+    char buf[DT_CELL_CHARS];
+
+    while (member-- > 0)
+        at = json_object_iter_next(of, at);
+    const char *key = json_object_iter_key(at);
+    const json_t *value = json_object_iter_value(at);
+    const char *text = object ? dt_seen_cell(key, value, buf) : key;
+    if (!t->csv) /* hashes make lines long */
+        snprintf(out, DT_CELL_CHARS, "%.*s",
+                 object && !t->turned && strstr(key, "_hash") ? 12 : DT_CELL_CHARS, text);
+    else if (object && json_is_real(value))
+        snprintf(out, DT_CELL_CHARS, "%.9g", json_real_value(value));
+    else
+        quote_csv(object && json_is_null(value) ? "" : text, out);
 }
 
 static dt_status print_table(const table *t)
@@ -48,63 +55,44 @@ static dt_status print_table(const table *t)
     const size_t objects = json_array_size(t->objects) + 1;
     const size_t members = json_object_size(json_array_get(t->objects, 0));
     const size_t lines = t->turned ? members : objects, columns = t->turned ? objects : members;
-    char **text = NULL; /* [lines][columns] */
-    int *width = NULL;
-    dt_status st = DT_OK;
+    char text[ROOM];
+    int *width = NULL; /* of columns but the last one */
 
-    DT_GO(st, dt_calloc(&text, lines * columns + 1, sizeof *text, "the table of runs"), out);
-    DT_GO(st, dt_calloc(&width, columns + 1, sizeof *width, "the table of runs"), out);
-    for (size_t object = 0; object < objects; object++) {
-        json_t *of = json_array_get(t->objects, object ? object - 1 : 0), *value;
-        size_t member = 0;
-        const char *key;
-        json_object_foreach (of, key, value) {
-            const size_t l = t->turned ? member : object, c = t->turned ? object : member;
-            char **at = &text[l * columns + c];
-            *at = cell(t, key, object ? value : NULL);
-            if (!*at)
-                DT_GO(st, dt_fail(DT_NOMEM, "no memory for the table of runs"), out);
-            width[c] = c + 1 < columns ? DT_MAX(width[c], (int)strlen(*at)) : 0;
-            member++;
+    DT_TRY(dt_calloc(&width, columns + 1, sizeof *width, "the table of runs"));
+    for (int prints = 0; prints < 2; prints++)
+        for (size_t i = 0; i < lines * columns; i++) {
+            const size_t l = i / columns, c = i % columns;
+            const bool last = c + 1 == columns;
+            cell(t, t->turned ? c : l, t->turned ? l : c, text);
+            if (prints)
+                printf("%-*s%s", width[c], text, last ? "\n" : t->csv ? "," : "  ");
+            else if (!last && !t->csv)
+                width[c] = DT_MAX(width[c], (int)strlen(text));
         }
-    }
-    for (size_t i = 0; i < lines * columns; i++) {
-        const bool last = i % columns + 1 == columns;
-        if (t->csv)
-            print_csv(text[i]), fputs(last ? "\n" : ",", stdout);
-        else
-            printf("%-*s%s", width[i % columns], text[i], last ? "\n" : "  ");
-    }
-
-out:
-    for (size_t i = 0; text && i < lines * columns; i++)
-        free(text[i]);
-    free(text);
     free(width);
-    return st;
+    return DT_OK;
 }
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-static dt_status add_run(json_t *rows, json_t *recipes, const char *path, dt_options_read *read,
-                         void *context)
+typedef struct found {
+    json_t *rows, *recipes; /* a run's row and its options */
+} found;
+
+static dt_status add_run(const found *f, const char *path)
 {
     dt_seen_run run;
     dt_status st = dt_seen_open(&run, path);
 
-    if (st == DT_OK) {
-        json_t *options = dt_seen_options(path, read, context);
-        if (json_array_append_new(recipes, options) != 0 ||
-            json_array_append_new(rows, dt_seen_row(&run, options)) != 0)
-            st = dt_fail(DT_NOMEM, "no memory for the table of runs");
-    }
+    if (st == DT_OK && (json_array_append_new(f->recipes, dt_seen_options(&run)) != 0 ||
+                        json_array_append(f->rows, run.row) != 0))
+        st = dt_fail(DT_NOMEM, "no memory for the table of runs");
     dt_seen_release(&run);
     return st;
 }
 
 /* Runs in a folder, by name. One that cannot be read is a warning. */
-static dt_status add_folder(json_t *rows, json_t *recipes, const char *path, dt_options_read *read,
-                            void *context)
+static dt_status add_folder(const found *f, const char *path)
 {
     struct dirent **entry = NULL;
     const int n = scandir(path, &entry, NULL, alphasort);
@@ -117,7 +105,7 @@ static dt_status add_folder(json_t *rows, json_t *recipes, const char *path, dt_
         if (st == DT_OK)
             st = dt_path_join(file, run, "metrics.jsonl");
         if (st == DT_OK && dt_path_taken(file))
-            st = add_run(rows, recipes, run, read, context);
+            st = add_run(f, run);
         if (dt_fail_text()[0])
             dt_warn("a run is left out: %s", dt_fail_text());
         dt_fail_clear();
@@ -126,58 +114,61 @@ static dt_status add_folder(json_t *rows, json_t *recipes, const char *path, dt_
     free(entry);
     if (n < 0)
         return dt_fail(DT_NOINPUT, "%s: no folder of runs can be read there", path);
-    return json_array_size(rows) > 0
+    return json_array_size(f->rows) > 0
                ? DT_OK
                : dt_fail(DT_NOINPUT, "%s holds no run: none of its folders has a metrics.jsonl",
                          path);
 }
 
-/* Options that are not the same in all, between the names and the results. */
-static json_t *side_by_side(const json_t *rows, const json_t *recipes)
+static bool differs(const json_t *recipes, const char *name)
 {
-    json_t *all = json_array();
+    const json_t *first = json_object_get(json_array_get(recipes, 0), name), *recipe;
+    size_t i;
+
+    json_array_foreach(recipes, i, recipe)
+    {
+        const json_t *other = json_object_get(recipe, name);
+        if (first != other && !json_equal(first, other))
+            return true;
+    }
+    return false;
+}
+
+/* Into each row the options that are not the same in all, between the name and the results. */
+static void put_side_by_side(const found *f)
+{
     size_t i;
     json_t *row;
 
-    json_array_foreach(rows, i, row)
+    json_array_foreach(f->rows, i, row)
     {
-        json_t *one = json_object();
-        json_object_set(one, "run", json_object_get(row, "run"));
+        json_t *results = json_copy(row), *name = json_object_get(results, "run");
+        json_object_clear(row);
+        json_object_set(row, "run", name);
         for (size_t k = 0; k < DT_OPTIONS; k++) {
-            const char *name = dt_option_table[k].name;
-            const json_t *first = json_object_get(json_array_get(recipes, 0), name);
-            bool differs = false;
-            for (size_t r = 1; r < json_array_size(recipes); r++) {
-                const json_t *other = json_object_get(json_array_get(recipes, r), name);
-                differs = differs || (first != other && !json_equal(first, other));
-            }
-            json_t *mine = json_object_get(json_array_get(recipes, i), name);
-            if (differs)
-                json_object_set_new(one, name, mine ? json_incref(mine) : json_null());
+            const char *option = dt_option_table[k].name;
+            json_t *value = json_object_get(json_array_get(f->recipes, i), option);
+            if (differs(f->recipes, option))
+                json_object_set_new(row, option, value ? json_incref(value) : json_null());
         }
-        json_object_update_missing(one, row);
-        json_array_append_new(all, one);
+        json_object_update_missing(row, results);
+        json_decref(results);
     }
-    return all;
 }
 
 static dt_status print_runs(const dt_options *o, const json_t *rows, bool turned)
 {
     if (!o->json)
         return print_table(&(table){.objects = rows, .turned = turned, .csv = o->csv});
-    char *text = json_dumps(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    if (!text)
-        return dt_fail(DT_NOMEM, "no memory for the table of runs");
-    puts(text);
-    free(text);
-    return DT_OK;
+    if (json_dumpf(rows, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0)
+        putchar('\n');
+    return DT_OK; /* main looks at errors */
 }
 
-dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t count,
-                       dt_options_read *read, void *context)
+dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t count)
 {
+    const found f = {json_array(), json_array()};
     const char *folder = count ? path[0] : "runs";
-    json_t *rows = json_array(), *recipes = json_array(), *both = NULL;
     char file[PATH_MAX];
     dt_status st = DT_OK;
 
@@ -186,16 +177,15 @@ dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t coun
     if (st == DT_OK)
         st = dt_path_join(file, folder, "metrics.jsonl");
     const bool runs = count > 1 || (st == DT_OK && dt_path_taken(file));
-    for (size_t i = 0; runs && st == DT_OK && i < count; i++)
-        st = add_run(rows, recipes, path[i], read, context);
+    for (size_t i = 0; runs && st == DT_OK && i < DT_MAX(count, 1); i++)
+        st = add_run(&f, count ? path[i] : folder);
     if (st == DT_OK && !runs)
-        st = add_folder(rows, recipes, folder, read, context);
+        st = add_folder(&f, folder);
     if (st == DT_OK && count > 1)
-        both = side_by_side(rows, recipes);
+        put_side_by_side(&f);
     if (st == DT_OK)
-        st = print_runs(o, both ? both : rows, both != NULL);
-    json_decref(both);
-    json_decref(recipes);
-    json_decref(rows);
+        st = print_runs(o, f.rows, count > 1);
+    json_decref(f.recipes);
+    json_decref(f.rows);
     return st;
 }

@@ -43,105 +43,130 @@ dt_status dt_json_lines(json_t **array, const char *path)
 
 /* Where the lines so far end. */
 typedef struct place {
-    double step, images, began; /* the first record's beginning: seconds since 1970 */
+    double step, images, began;   /* the first step's beginning: seconds since 1970 */
+    double timed_images, seconds; /* of steps that have both */
+    double best;                  /* accuracy, 0 to 1; NaN: none */
 } place;
 
-static void take_record(dt_seen_run *r, const json_t *j, dt_seen_kind kind, place *at)
+static const json_t *last_of(const json_t *array)
 {
-    static const char *const values[][DT_SEEN_VALUES] = {
-        [DT_SEEN_STEP] = {"loss", "lr", "images_per_s"},
-        [DT_SEEN_EPOCH] = {"test_loss", "test_accuracy", "train_loss"}};
-    dt_seen_record *record = &r->record[r->records];
-    const double time = dt_json_number(j, "time"), seconds = dt_json_number(j, "seconds");
-    const double images = dt_json_number(j, "images"), epoch = dt_json_number(j, "epoch");
-
-    if (kind == DT_SEEN_STEP) {
-        at->step = dt_json_number(j, "step");
-        if (r->records == 0) /* a run may begin at another's checkpoint */
-            *at = (place){at->step, (at->step - 1) * images, time - seconds};
-        at->images += images;
-        r->images += isfinite(images + seconds) ? images : 0;
-        r->seconds += isfinite(images + seconds) ? seconds : 0;
-        r->steps = json_integer_value(json_object_get(j, "step"));
-    } else {
-        r->epochs = json_integer_value(json_object_get(j, "epoch"));
-        r->last = dt_json_number(j, "test_accuracy");
-        r->best = r->best >= r->last ? r->best : r->last;
-    }
-    *record = (dt_seen_record){kind, {at->step, epoch, at->images, (time - at->began) / 60}, {0}};
-    for (int v = 0; v < DT_SEEN_VALUES; v++)
-        record->value[v] = dt_json_number(j, values[kind][v]);
-    r->records++;
+    return json_array_get(array, json_array_size(array) - 1);
 }
 
-static void take_end(dt_seen_run *r, const json_t *j)
+/* jansson holds no NaN: then there is no such member. */
+static void take_record(json_t *records, json_t *j, const place *at)
 {
-    const char *weights = json_string_value(json_object_get(j, "weights_hash"));
-    const char *all = json_string_value(json_object_get(j, "state_hash"));
+    json_object_set_new(j, "at_step", json_real(at->step));
+    json_object_set_new(j, "at_images", json_real(at->images));
+    json_object_set_new(j, "at_time", json_real((dt_json_number(j, "time") - at->began) / 60));
+    json_array_append(records, j);
+}
 
-    snprintf(r->weights_hash, sizeof r->weights_hash, "%s", weights ? weights : "");
-    snprintf(r->state_hash, sizeof r->state_hash, "%s", all ? all : "");
-    dt_log_shown(r->weights_hash);
-    dt_log_shown(r->state_hash);
+static void take_step(dt_seen_run *r, json_t *j, place *at)
+{
+    const double images = dt_json_number(j, "images"), seconds = dt_json_number(j, "seconds");
+
+    at->step = dt_json_number(j, "step");
+    if (json_array_size(r->steps) == 0) { /* a run may begin at another's checkpoint */
+        at->images = (at->step - 1) * images;
+        at->began = dt_json_number(j, "time") - seconds;
+    }
+    at->images += images;
+    at->timed_images += isfinite(images + seconds) ? images : 0;
+    at->seconds += isfinite(images + seconds) ? seconds : 0;
+    take_record(r->steps, j, at);
+}
+
+static void take_epoch(dt_seen_run *r, json_t *j, place *at)
+{
+    at->best = fmax(at->best, dt_json_number(j, "test_accuracy"));
+    take_record(r->epochs, j, at);
 }
 
 /* Epochs are alike: the first that another one follows tells how many steps each has; of the last
  * it is not known whether it was cut. */
 static void find_epochs(dt_seen_run *r)
 {
-    double steps_per_epoch = (double)NAN, later = 0;
+    const double later = dt_json_number(last_of(r->steps), "epoch");
+    double steps_per_epoch = (double)NAN;
+    size_t i;
+    json_t *j;
 
-    for (size_t i = r->records; i-- > 0;) {
-        const double *x = r->record[i].x;
-        if (r->record[i].kind == DT_SEEN_STEP)
-            later = fmax(later, x[DT_X_EPOCH]);
-        else if (x[DT_X_EPOCH] < later)
-            steps_per_epoch = x[DT_X_STEP] / x[DT_X_EPOCH];
+    json_array_foreach(r->epochs, i, j)
+    {
+        const double epoch = dt_json_number(j, "epoch"), step = dt_json_number(j, "at_step");
+        if (epoch < later && !isfinite(steps_per_epoch))
+            steps_per_epoch = step / epoch;
+        json_object_set_new(j, "at_epoch",
+                            json_real(isfinite(steps_per_epoch) ? step / steps_per_epoch : epoch));
     }
-    for (size_t i = 0; i < r->records; i++)
-        if (r->record[i].kind == DT_SEEN_STEP || isfinite(steps_per_epoch))
-            r->record[i].x[DT_X_EPOCH] = r->record[i].x[DT_X_STEP] / steps_per_epoch;
+    json_array_foreach(r->steps, i, j) json_object_set_new(
+        j, "at_epoch", json_real(dt_json_number(j, "at_step") / steps_per_epoch));
 }
 
-static void take_lines(dt_seen_run *r, const json_t *lines)
+/* "run PATH is STATE: step ..." is how its progress begins; a folder may have none. */
+static const char *state_of(const dt_seen_run *r, const json_t *end, size_t *length)
 {
-    place at = {(double)NAN, (double)NAN, (double)NAN};
-    size_t i;
-    const json_t *j;
+    const size_t skip = strlen("run ") + strlen(r->path) + strlen(" is ");
+    const char *state = r->where && strlen(r->where) > skip ? r->where + skip
+                        : end                               ? "over"
+                                                            : "unknown";
+    *length = strcspn(state, ":,\n");
+    return state;
+}
 
+static json_t *row_of(const dt_seen_run *r, const place *at, const json_t *end)
+{
+    const json_t *epoch = last_of(r->epochs);
+    size_t length;
+    const char *state = state_of(r, end, &length);
+
+    return json_pack(
+        "{s:s, s:s%, s:n, s:I, s:I, s:o?, s:o?, s:o?, s:O?, s:O?}", "run", r->name, "state", state,
+        length, "net", "epochs", json_integer_value(json_object_get(epoch, "epoch")), "steps",
+        json_integer_value(json_object_get(last_of(r->steps), "step")), "best_accuracy",
+        json_real(at->best), "last_accuracy", json_real(dt_json_number(epoch, "test_accuracy")),
+        "images_per_s", json_real(at->timed_images / at->seconds), "weights_hash",
+        json_object_get(end, "weights_hash"), "state_hash", json_object_get(end, "state_hash"));
+}
+
+static dt_status take_lines(dt_seen_run *r, const json_t *lines)
+{
+    place at = {
+        .step = (double)NAN, .images = (double)NAN, .began = (double)NAN, .best = (double)NAN};
+    const json_t *end = NULL;
+    size_t i;
+    json_t *j;
+
+    r->steps = json_array();
+    r->epochs = json_array();
     json_array_foreach(lines, i, j)
     {
         const char *kind = json_string_value(json_object_get(j, "kind"));
         if (kind && strcmp(kind, "step") == 0)
-            take_record(r, j, DT_SEEN_STEP, &at);
+            take_step(r, j, &at);
         else if (kind && strcmp(kind, "epoch") == 0)
-            take_record(r, j, DT_SEEN_EPOCH, &at);
+            take_epoch(r, j, &at);
         else if (kind && strcmp(kind, "end") == 0)
-            take_end(r, j);
+            end = j;
     }
     find_epochs(r);
+    r->row = row_of(r, &at, end);
+    return r->row ? DT_OK : dt_fail(DT_NOMEM, "no memory for the records of %s", r->path);
 }
 
 /* ---- The folder ------------------------------------------------------------------------------ */
 
-/* "run PATH is STATE: step ..." is how its progress begins; a folder may have none. */
-static void find_state(dt_seen_run *r)
+static void find_where(dt_seen_run *r)
 {
-    const size_t skip = strlen("run ") + strlen(r->path) + strlen(" is ");
-    char *text = NULL;
     size_t bytes = 0;
-    FILE *f = open_memstream(&text, &bytes);
+    FILE *f = open_memstream(&r->where, &bytes);
 
-    snprintf(r->state, sizeof r->state, "%s", r->weights_hash[0] ? "over" : "unknown");
     if (!f)
         return;
-    const dt_status st = dt_watch_status(r->path, dt_rundir_held(r->path), f);
+    if (dt_watch_status(r->path, dt_rundir_held(r->path), f) != DT_OK)
+        dt_fail_clear(); /* it has made no step */
     fclose(f);
-    if (st == DT_OK && text && bytes > skip)
-        snprintf(r->state, sizeof r->state, "%.*s", (int)strcspn(text + skip, ":,\n"), text + skip);
-    dt_log_shown(r->state);
-    free(text);
-    dt_fail_clear();
 }
 
 static void name_run(dt_seen_run *r, const char *path)
@@ -162,82 +187,60 @@ dt_status dt_seen_open(dt_seen_run *r, const char *path)
     char file[PATH_MAX];
     json_t *lines = NULL;
 
-    *r = (dt_seen_run){.path = path, .best = (double)NAN, .last = (double)NAN};
+    *r = (dt_seen_run){.path = path};
     DT_TRY(dt_path_join(file, path, "metrics.jsonl"));
     if (!dt_path_taken(file))
         return dt_fail(DT_NOINPUT, "%s is no run folder: it has no metrics.jsonl", path);
     DT_TRY(dt_json_lines(&lines, file));
-    const dt_status st =
-        dt_calloc(&r->record, json_array_size(lines) + 1, sizeof *r->record, "a run's records");
-    if (st == DT_OK)
-        take_lines(r, lines);
-    json_decref(lines);
-    DT_TRY(st);
     name_run(r, path);
-    find_state(r);
-    return DT_OK;
+    find_where(r);
+    const dt_status st = take_lines(r, lines);
+    json_decref(lines);
+    return st;
 }
 
 void dt_seen_release(dt_seen_run *r)
 {
-    free(r->record);
-    r->record = NULL;
+    json_decref(r->steps);
+    json_decref(r->epochs);
+    json_decref(r->row);
+    free(r->where);
+    *r = (dt_seen_run){.path = NULL};
 }
 
-/* ---- Its options and its row ----------------------------------------------------------------- */
+/* ---- Its options, and cells of its row ------------------------------------------------------- */
 
-json_t *dt_seen_options(const char *run, dt_options_read *read, void *context)
+json_t *dt_seen_options(const dt_seen_run *r)
 {
     char path[PATH_MAX], text[DT_OPTION_CHARS];
-    const dt_options *o = NULL;
+    dt_layer saved = {.file = ""};
+    dt_options o;
     json_t *options = json_object();
 
-    dt_status st = dt_path_join(path, run, "options.yaml");
+    dt_status st = dt_path_join(path, r->path, "options.yaml");
     if (st == DT_OK)
-        st = read(context, path, &o);
-    if (st != DT_OK) {
-        dt_warn("the options of a run are left out: %s", dt_fail_text());
-        dt_fail_clear();
-        return options;
-    }
-    for (size_t i = 0; i < DT_OPTIONS; i++) {
-        dt_option_text(&dt_option_table[i], o, text, sizeof text);
-        dt_log_shown(text);
+        st = dt_options_load(&o, &saved, path);
+    for (size_t i = 0; st == DT_OK && i < DT_OPTIONS; i++) {
+        dt_option_text(&dt_option_table[i], &o, text, sizeof text);
         if (dt_option_table[i].scope < DT_SCOPE_HERE)
             json_object_set_new(options, dt_option_table[i].name, json_string(text));
     }
+    if (st != DT_OK)
+        dt_warn("the options of a run are left out: %s", dt_fail_text());
+    dt_fail_clear();
+    dt_layer_release(&saved);
+    json_object_set(r->row, "net", json_object_get(options, "net"));
     return options;
-}
-
-static json_t *text_or_null(const char *text)
-{
-    return text[0] ? json_string(text) : json_null();
-}
-
-static json_t *real_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
-json_t *dt_seen_row(const dt_seen_run *r, const json_t *options)
-{
-    const char *net = json_string_value(json_object_get(options, "net"));
-
-    return json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "run", r->name, "state",
-                     r->state, "net", text_or_null(net ? net : ""), "epochs", (json_int_t)r->epochs,
-                     "steps", (json_int_t)r->steps, "best_accuracy", real_or_null(r->best),
-                     "last_accuracy", real_or_null(r->last), "images_per_s",
-                     real_or_null(r->images / r->seconds), "weights_hash",
-                     text_or_null(r->weights_hash), "state_hash", text_or_null(r->state_hash));
 }
 
 const char *dt_seen_cell(const char *key, const json_t *value, char buf[DT_CELL_CHARS])
 {
     const bool share = strstr(key, "accuracy") != NULL;
 
-    if (json_is_string(value))
-        return json_string_value(value);
-    if (json_is_integer(value))
+    if (json_is_string(value)) {
+        snprintf(buf, DT_CELL_CHARS, "%s", json_string_value(value));
+        dt_log_shown(buf);
+    } else if (json_is_integer(value))
         snprintf(buf, DT_CELL_CHARS, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
         snprintf(buf, DT_CELL_CHARS, share ? "%.2f %%" : "%.1f",

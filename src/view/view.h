@@ -6,23 +6,21 @@
 #define DT_VIEW_H
 #include "store/store.h"
 
-/* `read` gives the options in a run's options.yaml; *o is borrowed from context until the next
- * call. Errors of all: DT_NOINPUT: a path is no run folder, or cannot be read; DT_UNSUPPORTED:
- * gnuplot is not installed; DT_CANTCREATE, DT_IO; DT_NOMEM. */
+/* path[0] to path[count - 1] are the command's words. Errors of all: DT_NOINPUT: a path is no run
+ * folder, or cannot be read; DT_UNSUPPORTED: gnuplot is not installed; DT_CANTCREATE, DT_IO;
+ * DT_NOMEM. */
 
-/* Curves of the runs path[0] to path[count - 1] over --x; or, with --layers, --scaling or
- * --exchange all, of the one file path[0] that `bench --json` wrote. DT_USAGE: --out is neither
- * .svg nor .png, or --script is not .gp; DT_FORMAT: the file is none of bench. */
+/* Curves of the runs over --x; or, with --layers, --scaling or --exchange all, of the one file that
+ * `bench --json` wrote. DT_USAGE: --out is neither .svg nor .png, or --script is not .gp;
+ * DT_FORMAT: the file is none of bench. */
 dt_status dt_view_plot(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 
-/* A table with a row for each run in the folder path[0] (count 0: "runs"), or for the run that it
- * is; of several runs, the options that differ and the results side by side. */
-dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t count,
-                       dt_options_read *read, void *context) DT_MUST_CHECK;
+/* A table with a row for each run in the folder (none given: "runs"), or for the run that it is; of
+ * several runs, the options that differ and the results side by side. */
+dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 
-/* One HTML file, --out, without scripts or references: results, curves, options, machine.
- * DT_USAGE: it does not end in .html. */
-dt_status dt_view_report(const dt_options *o, const char *path, dt_options_read *read,
-                         void *context) DT_MUST_CHECK;
+/* The only run as one HTML file, --out, without scripts or references: results, curves, options,
+ * machine. DT_USAGE: it does not end in .html. */
+dt_status dt_view_report(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 
 #endif

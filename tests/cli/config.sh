@@ -4,7 +4,7 @@ set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 yaml=$tmp/a.yaml
 
-# the forms of mistakes are in unit_cli_config
+# the forms of mistakes are in unit_options_config
 printf 'net: vgg11\nbatch:   0\n' >"$yaml"
 refuses 78 "$yaml:2:10" "'0'" "from 1 to 1000000" -- --config "$yaml"
 printf 'batch: 4\nglobal_batch: 8\n' >"$yaml"

@@ -250,7 +250,7 @@ static void help_names_options(void **state)
 {
     (void)state;
     for (int all = 0; all < 2; all++) {
-        char *help = NULL, word[128], name[DT_ARGUMENT_CHARS];
+        char *help = NULL, word[128], name[DT_OPTION_NAME];
         size_t size = 0;
         int lines = 0;
         FILE *f = open_memstream(&help, &size);
@@ -260,7 +260,7 @@ static void help_names_options(void **state)
         for (size_t i = 0; i < DT_OPTIONS; i++) {
             const dt_option_row *r = &dt_option_table[i];
             snprintf(word, sizeof word, r->metavar ? "\n  --%s=" : "\n  --[no-]%s",
-                     dt_argument_name(r, name));
+                     dt_argument_name(r->name, name));
             assert_int_equal(strstr(help, word) != NULL, all || r->daily);
         }
         assert_non_null(strstr(help, "(default: 0.01)"));

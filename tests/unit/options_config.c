@@ -1,4 +1,4 @@
-/* cli_config.c - configuration files: what is read, and that every mistake is named with its
+/* options_config.c - configuration files: what is read, and that every mistake is named with its
  * place. */
 #include "cli/cli.h"
 #include "test.h"

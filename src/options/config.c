@@ -3,7 +3,7 @@
  * libyaml's events are taken one by one, and what is no such mapping is refused where it begins:
  * libyaml's documents would first read the whole file, in a time that grows with the square of its
  * depth. */
-#include "cli.h"
+#include "options.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <yaml.h>
