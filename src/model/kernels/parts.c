@@ -1,5 +1,10 @@
 /* parts.c - the sum of the parts of a weight gradient, and the bias gradient. */
 #include "parts.h"
+#include "tiles/tiles.h"
+
+#ifdef __SSE__
+#include <immintrin.h>
+#endif
 
 enum {
     BIAS_TILE = 64,  /* channels summed side by side */
@@ -7,16 +12,66 @@ enum {
     BIAS_LANES = 16, /* channels whose float64 sums a thread makes */
 };
 
-void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t n)
+/* ---- Weight gradient -------------------------------------------------------------- */
+
+/* The columns of a row of sums, as `pairs` has put them, in their order: fours lie side by side.
+ * Gradients are larger than caches: they are stored past these, which saves reading the lines. */
+void dt_tiles_store_row(const dt_tiles *t, const float *sums, int block, float *to)
 {
-    if (count == 1)
-        memcpy(to, part, n * sizeof *to);
-    else if (count == 2)
+    const int columns = DT_MIN(DT_TILE, t->out.channels - block * DT_TILE);
+
+    for (int c0 = 0; c0 < columns; c0 += 4) {
+        const float *from = sums + (t->parts == 2 ? c0 : dt_tile_column(c0));
+#ifdef __SSE__
+        if (c0 + 4 <= columns && (uintptr_t)(to + c0) % 16 == 0) {
+            _mm_stream_ps(to + c0, _mm_loadu_ps(from));
+            continue;
+        }
+#endif
+        memcpy(to + c0, from, (size_t)DT_MIN(4, columns - c0) * sizeof *to);
+    }
+}
+
+void dt_tiles_store_fence(void)
+{
+#ifdef __SSE__
+    _mm_sfence();
+#endif
+}
+
+/* to[i] = the sum of part[i], part[i + stride], .. over 2 or 4 parts. */
+static void part_sum(float *to, const float *part, size_t stride, int count, size_t n)
+{
+    if (count == 2)
         for (size_t i = 0; i < n; i++)
             to[i] = part[i] + part[i + stride];
     else
         for (size_t i = 0; i < n; i++)
             to[i] = (part[i] + part[i + stride]) + (part[i + 2 * stride] + part[i + 3 * stride]);
+}
+
+/* The next row: 128 bytes of each block and part, too far apart for the machine to foresee. */
+static void part_ahead(const dt_tiles *t, const float *part)
+{
+    for (int p = 0; p < t->strips; p++, part += dt_tiles_part(t)) {
+        __builtin_prefetch(part + DT_TILE);
+        __builtin_prefetch(part + DT_TILE + 16);
+    }
+}
+
+void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, float *dw)
+{
+    const int64_t channels = t->in.channels, tap = row / channels, i = row % channels;
+    float *to = dw + row * dt_tiles_row(t), sum[DT_TILE];
+
+    for (int b = 0; b < t->out.blocks; b++, to += DT_TILE) {
+        const int64_t at = (b * t->taps_y * t->taps_x + tap) * t->in.blocks + i / DT_TILE;
+        const float *part = partial + at * DT_TILE_AREA + i % DT_TILE * DT_TILE;
+        part_ahead(t, part);
+        part_sum(sum, part, dt_tiles_part(t), t->strips, DT_TILE);
+        dt_tiles_store_row(t, sum, b, to);
+    }
+    dt_tiles_store_fence();
 }
 
 /* ---- Bias gradient --------------------------------------------------------------- */

@@ -16,10 +16,6 @@ static inline int64_t dt_part_first(int64_t n, int count, int i)
     return n * i / count;
 }
 
-/* to[i] = the sum of part[i], part[i + stride], ... over count = 1, 2 or 4 parts; `to` may be the
- * first part. */
-void dt_part_sum(float *to, const float *part, size_t stride, int count, size_t n);
-
 /* dbias = the sum over the rows of dy, of these channels; scratch of dt_bias_scratch_bytes. */
 size_t dt_bias_scratch_bytes(const dt_conv *c, const dt_channels *some);
 void dt_bias_gradient(const dt_conv *c, const dt_channels *some, const void *dy, void *scratch,

@@ -156,7 +156,7 @@ static void kernel_team(const dt_tiles *t, const dt_conv_args *a, float *partial
             dt_tiles_weights_cell(t, round, i, a, team);
 #pragma omp for schedule(static)
         for (int i = 0; i < t->units; i++)
-            dt_tiles_weights_round(t, round, i, partial, team, mine);
+            dt_tiles_weights_round(t, round, i, a, partial, team, mine);
     }
 }
 
@@ -185,8 +185,9 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
     }
     if (!weights)
         return;
-#pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t r = 0; r < c->kernel[0] * c->kernel[1] * c->ic; r++)
+    const int64_t rows = t->strips > 1 ? c->kernel[0] * c->kernel[1] * c->ic : 0;
+#pragma omp parallel for num_threads(c->threads) schedule(static) if (rows > 0)
+    for (int64_t r = 0; r < rows; r++)
         dt_tiles_weights_sum(t, r, a->scratch, a->dw);
     if (c->bias)
         dt_bias_gradient(c, &t->some, a->dy, scratch + t->scratch * (size_t)c->threads, a->dbias);

@@ -12,7 +12,7 @@ static void fma_pack_rows(const float *from, size_t row, dt_bf16 *to)
     for (int k = 0; k < 16; k++, from += row, to += 32)
         for (int h = 0; h < 2; h++) {
             _mm_prefetch((const char *)(from + 16 * row + 16 * h), _MM_HINT_T0);
-            _mm512_storeu_ps(to + h * DT_TILE_HALF, _mm512_loadu_ps(from + 16 * h));
+            lanes_past(to + h * DT_TILE_HALF, _mm512_loadu_si512(from + 16 * h));
         }
 }
 
@@ -23,7 +23,7 @@ static void fma_pack_columns(const float *from, size_t row, dt_bf16 *to)
     for (int h = 0; h < 2; h++, from += 16 * row, to += DT_TILE_HALF) {
         lanes_turn((const dt_bf16 *)(const void *)from, 2 * row, turned);
         for (int k = 0; k < 16; k++)
-            _mm512_storeu_si512(to + k * 32, turned[k]);
+            lanes_past(to + k * 32, turned[k]);
     }
 }
 

@@ -171,6 +171,15 @@ static inline __m512i lanes_round(__m512 low, __m512 high)
 }
 #endif
 
+/* Packed weights are larger than caches: a whole line is stored past these. */
+static inline void lanes_past(dt_bf16 *to, __m512i v)
+{
+    if ((uintptr_t)to % 64 == 0)
+        _mm512_stream_si512((void *)to, v);
+    else
+        _mm512_storeu_si512(to, v);
+}
+
 /* Prefetches the reduction's next block: the 32 rows below; lanes_pack_columns, 32 columns on. */
 static inline void lanes_pack_rows(const float *from, size_t row, dt_bf16 *to)
 {
@@ -184,7 +193,7 @@ static inline void lanes_pack_rows(const float *from, size_t row, dt_bf16 *to)
                 lanes_round(_mm512_loadu_ps(from + 16 * h), _mm512_loadu_ps(from + row + 16 * h));
             _mm_prefetch((const char *)(from + DT_TILE * row + 16 * h), _MM_HINT_T0);
             _mm_prefetch((const char *)(from + (DT_TILE + 1) * row + 16 * h), _MM_HINT_T0);
-            _mm512_storeu_si512(to + h * DT_TILE_HALF, _mm512_permutexvar_epi16(zip, v));
+            lanes_past(to + h * DT_TILE_HALF, _mm512_permutexvar_epi16(zip, v));
         }
 }
 
@@ -202,7 +211,7 @@ static inline void lanes_pack_columns(const float *from, size_t row, dt_bf16 *to
     for (int h = 0; h < 2; h++, to += DT_TILE_HALF) {
         lanes_turn(room + h * DT_TILE_HALF, DT_TILE, turned);
         for (int k = 0; k < 16; k++)
-            _mm512_storeu_si512(to + k * 32, turned[k]);
+            lanes_past(to + k * 32, turned[k]);
     }
 }
 

@@ -285,4 +285,5 @@ void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed, size
         pack_block(t, master + row * dt_tiles_row(t) + (data ? k : o), data ? outs : ins,
                    data ? ins : outs, packed + (size_t)i * DT_TILE_AREA);
     }
+    t->backend->fence();
 }

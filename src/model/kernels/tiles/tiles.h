@@ -67,6 +67,7 @@ typedef struct dt_tiles {
     int span;                /* weight gradient: output lines that are packed at a time */
     int ring;                /* packed lines, each in slot (its number) % ring */
     int strips;              /* weight gradient: parts of the lines, each with sums of its own */
+    bool once;               /* weight gradient: a block is summed by one product, and stored */
     int panel;               /* output blocks done before the next ones */
     int weight_panel;        /* output blocks whose weights stay in the second-level cache */
     int group;               /* tile pixels that share a chunk of weights */
@@ -132,7 +133,8 @@ void dt_tiles_forward_cut(dt_tiles *t);
 void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *scratch);
 dt_unit dt_tiles_forward_unit(const dt_tiles *t, int unit);
 
-/* weights.c - weight gradient: units fill partial sums; dt_tiles_weights_sum adds a row of dw. */
+/* weights.c - weight gradient: units fill partial sums, of which dt_tiles_weights_sum makes a row
+ * of dw, or dw itself if there is one part. */
 void dt_tiles_weights_cut(dt_tiles *t);
 size_t dt_tiles_partial_bytes(const dt_tiles *t);
 void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float *partial,
@@ -148,8 +150,13 @@ int dt_tiles_weights_rounds(const dt_tiles *t);
 int dt_tiles_weights_cells(const dt_tiles *t);
 void dt_tiles_weights_cell(const dt_tiles *t, int round, int cell, const dt_conv_args *a,
                            void *team);
-void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, float *partial, void *team,
-                            void *scratch);
+void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, const dt_conv_args *a,
+                            float *partial, void *team, void *scratch);
+size_t dt_tiles_part(const dt_tiles *t); /* floats of a part */
+
+/* parts.c - what has been summed, to dw; the fence comes before other threads read it. */
+void dt_tiles_store_row(const dt_tiles *t, const float *sums, int block, float *to);
+void dt_tiles_store_fence(void);
 void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, float *dw);
 
 static inline int dt_tiles_up(int64_t a, int64_t b)

@@ -10,12 +10,11 @@
  *         multiply: sums += all pixels of the band
  *
  * Parts, which follow from the shape alone, are added as a tree by dt_tiles_weights_sum, when all
- * units are done. A place is a block of sums of a part, in the order of panels, input blocks,
- * output blocks, taps; a unit is a range of places.
+ * units are done; of one part, blocks are stored after their last band. A place is a block of a
+ * part's sums, in the order of panels, input blocks, output blocks, taps; a unit is some places.
  *
  * Many threads would pack the same blocks. Where that costs more than to wait for each other, they
  * pack the lines of a *span*, one round, for all (cells), then each multiplies. */
-#include "../parts.h"
 #include "tiles.h"
 
 #include <math.h>
@@ -43,8 +42,10 @@ typedef struct weights_unit {
     int pairs0, lines0;   /* the first blocks that are packed, and line: */
     int g0;               /* of dy */
     int x0, x1, in0, in1; /* columns of dy and x */
-    bool fresh;           /* nothing is summed yet */
-    float *sums;          /* of this part: [output block][tap y][tap x][input block] */
+    bool fresh, last;     /* nothing is summed yet; nothing is summed after this band */
+    float *dw;            /* where sums go then, or NULL: they stay */
+    float *sums;          /* of this part: [output block][tap][input block]; in `room`: */
+    float *room;          /* [output block of the panel][tap] */
     dt_tile_run *run;     /* [band] */
     dt_bf16 *lines;       /* x: ring of [input block][column] */
     dt_bf16 *pairs;       /* dy: [output block of the panel][line of the band][column] */
@@ -57,7 +58,7 @@ static size_t weights_sums(const dt_tiles *t, int blocks) /* floats, of output b
     return (size_t)blocks * (size_t)dt_tiles_steps(t) * DT_TILE_AREA;
 }
 
-static size_t weights_part(const dt_tiles *t)
+size_t dt_tiles_part(const dt_tiles *t)
 {
     return weights_sums(t, t->out.blocks);
 }
@@ -119,7 +120,7 @@ dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit)
         bytes += (x + dy) * (double)(t->area * sizeof(dt_bf16));
     }
     /* Shares of what all threads do afterwards: sum of the parts, bias gradient. */
-    const double sums = (double)weights_part(t) * (t->strips + 1) * sizeof(float);
+    const double sums = (double)dt_tiles_part(t) * (t->strips + 1) * sizeof(float);
     const double dy = t->conv.bias ? (double)t->groups * (double)t->out.group : 0;
     time += (sums + dy * sizeof(dt_bf16)) / (DT_TILE_AREA * sizeof(dt_bf16)) / t->units;
     if (t->team) /* and of the cells */
@@ -176,6 +177,18 @@ static size_t weights_span(const dt_tiles *t, int blocks)
            sizeof(dt_bf16);
 }
 
+/* A thread's scratch: runs, sums that are stored at once, what it packs. */
+static size_t weights_runs(const dt_tiles *t)
+{
+    return dt_align((size_t)t->band * sizeof(dt_tile_run), 64);
+}
+
+static size_t weights_room(const dt_tiles *t)
+{
+    const int blocks = t->panel * t->taps_y * t->taps_x;
+    return t->once ? (size_t)(blocks * DT_TILE_AREA) * sizeof(float) : 0;
+}
+
 /* As many lines at a time as the threads' caches hold. */
 static void weights_team(dt_tiles *t)
 {
@@ -216,13 +229,13 @@ void dt_tiles_weights_cut(dt_tiles *t)
         }
     }
     t->group = DT_MAX(1, PAIR_BYTES / (t->band * t->columns * 2 * (int)t->area));
-    t->scratch = dt_align((size_t)t->band * sizeof(dt_tile_run), 64) +
-                 (t->team ? 0 : weights_span(t, t->panel));
+    t->once = t->strips == 1 && t->columns == t->out_w && DT_MIN(t->band, t->span) >= lines;
+    t->scratch = weights_runs(t) + (t->team ? 0 : weights_span(t, t->panel)) + weights_room(t);
 }
 
 size_t dt_tiles_partial_bytes(const dt_tiles *t)
 {
-    return (size_t)t->strips * weights_part(t) * sizeof(float);
+    return t->once ? 0 : (size_t)t->strips * dt_tiles_part(t) * sizeof(float);
 }
 
 /* ---- Operands -------------------------------------------------------------------------------- */
@@ -275,13 +288,37 @@ static void weights_columns(const weights_unit *u, int tx, int *first, int *end)
         --*end;
 }
 
-/* All pixels of the band, lines [g0, g1) of dy, for one block of sums. */
-static void weights_block(const weights_unit *u, int g0, int g1, int block, int ty, int tx, int ib)
+/* Where a block of sums lies: all have a place, or each waits only until it is stored. */
+static float *weights_at_place(const weights_unit *u, int block, int tap, int ib)
 {
     const dt_tiles *t = u->t;
-    float *sums =
-        u->sums +
-        (size_t)(((block * t->taps_y + ty) * t->taps_x + tx) * t->in.blocks + ib) * DT_TILE_AREA;
+    const int taps = t->taps_y * t->taps_x;
+    const int place =
+        t->once ? (block - u->panel0) * taps + tap : (block * taps + tap) * t->in.blocks + ib;
+    return u->sums + (size_t)place * DT_TILE_AREA;
+}
+
+/* Finished sums of the output blocks [b0, b1), row by row, to dw. */
+static void weights_store(const weights_unit *u, int b0, int b1, int ib)
+{
+    const dt_tiles *t = u->t;
+    const int rows = DT_MIN(DT_TILE, t->in.channels - ib * DT_TILE);
+
+    for (int tap = 0; tap < t->taps_y * t->taps_x; tap++) {
+        float *to = u->dw + ((int64_t)tap * t->in.channels + ib * DT_TILE) * dt_tiles_row(t);
+        for (int r = 0; r < rows; r++, to += dt_tiles_row(t))
+            for (int b = b0; b < b1; b++)
+                if (weights_has(u, b, tap, ib))
+                    dt_tiles_store_row(t, weights_at_place(u, b, tap, ib) + r * DT_TILE, b,
+                                       to + b * DT_TILE);
+    }
+}
+
+/* All pixels of the band, lines [g0, g1) of dy, for one block of sums. */
+static void weights_block(const weights_unit *u, int g0, int g1, int block, int tap, int ib)
+{
+    const dt_tiles *t = u->t;
+    const int ty = tap / t->taps_x, tx = tap % t->taps_x;
     int first, end, runs = 0;
 
     weights_columns(u, tx, &first, &end);
@@ -298,20 +335,25 @@ static void weights_block(const weights_unit *u, int g0, int g1, int block, int 
                           t->parts == 2 ? 0 : DT_TILE, (size_t)t->step_x * t->area, end - first};
     }
     if (runs || u->fresh)
-        t->backend->multiply(sums, u->run, runs, DT_MIN(DT_TILE, t->in.channels - ib * DT_TILE),
-                             u->fresh, NULL);
+        t->backend->multiply(weights_at_place(u, block, tap, ib), u->run, runs,
+                             DT_MIN(DT_TILE, t->in.channels - ib * DT_TILE), u->fresh, NULL);
 }
 
 static void weights_band(const weights_unit *u, int g0, int g1)
 {
     const dt_tiles *t = u->t;
 
-    for (int b0 = u->block0; b0 < u->block1; b0 += t->group)
-        for (int ib = u->in_b0; ib < u->in_b1; ib++, dt_look())
-            for (int b = b0; b < DT_MIN(u->block1, b0 + t->group); b++)
+    for (int b0 = u->block0; b0 < u->block1; b0 += t->group) {
+        const int b1 = DT_MIN(u->block1, b0 + t->group);
+        for (int ib = u->in_b0; ib < u->in_b1; ib++, dt_look()) {
+            for (int b = b0; b < b1; b++)
                 for (int tap = 0; tap < t->taps_y * t->taps_x; tap++)
                     if (weights_has(u, b, tap, ib))
-                        weights_block(u, g0, g1, b, tap / t->taps_x, tap % t->taps_x, ib);
+                        weights_block(u, g0, g1, b, tap, ib);
+            if (u->dw && u->last)
+                weights_store(u, b0, b1, ib);
+        }
+    }
 }
 
 static void weights_chunk(weights_unit *u, int x0)
@@ -336,25 +378,36 @@ static void weights_run(weights_unit *u)
                 done = weights_transpose(u, g, done);
                 weights_pair(u, g, g - u->g0);
             }
+            u->last = g1 == end && u->x1 == t->out_w;
             weights_band(u, u->g0, g1);
             u->fresh = false;
         }
     }
 }
 
+static weights_unit weights_begin(const dt_tiles *t, const dt_conv_args *a, void *scratch)
+{
+    return (weights_unit){.t = t,
+                          .x = a->x,
+                          .dy = a->dy,
+                          .dw = t->strips == 1 ? a->dw : NULL,
+                          .run = scratch,
+                          .room = (float *)scratch + weights_runs(t) / sizeof(float)};
+}
+
 void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float *partial,
                       void *scratch)
 {
-    weights_unit u = {.t = t, .x = a->x, .dy = a->dy};
+    weights_unit u = weights_begin(t, a, scratch);
 
-    u.run = scratch;
-    u.lines = (dt_bf16 *)scratch + dt_align((size_t)t->band * sizeof *u.run, 64) / sizeof(dt_bf16);
+    u.lines = (dt_bf16 *)scratch + (weights_runs(t) + weights_room(t)) / sizeof(dt_bf16);
     u.pairs = u.lines + (size_t)t->ring * t->line;
     for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
         at = weights_piece(t, at, t->start[unit + 1], &u);
-        u.sums = partial + (size_t)u.part * weights_part(t);
+        u.sums = t->once ? u.room : partial + (size_t)u.part * dt_tiles_part(t);
         weights_run(&u);
     }
+    dt_tiles_store_fence();
 }
 
 /* ---- Threads that pack for each other -------------------------------------------------------- */
@@ -425,47 +478,21 @@ void dt_tiles_weights_cell(const dt_tiles *t, int round, int cell, const dt_conv
     }
 }
 
-void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, float *partial, void *team,
-                            void *scratch)
+void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, const dt_conv_args *a,
+                            float *partial, void *team, void *scratch)
 {
-    weights_unit u = {.t = t, .run = scratch};
+    weights_unit u = weights_begin(t, a, scratch);
     int end;
 
     for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
         at = weights_piece(t, at, t->start[unit + 1], &u);
-        u.sums = partial + (size_t)u.part * weights_part(t);
+        u.sums = t->once ? u.room : partial + (size_t)u.part * dt_tiles_part(t);
         weights_at(&u, round, u.part, team, &end);
         for (int g = u.g0; g < end; g += t->band) {
+            u.last = round == dt_tiles_weights_rounds(t) - 1 && g + t->band >= end;
             weights_band(&u, g, DT_MIN(end, g + t->band));
             u.fresh = false;
         }
     }
-}
-
-/* ---- Sum of the parts ------------------------------------------------------------------------ */
-
-/* The next row: 128 bytes of each block and part, too far apart for the machine to foresee. */
-static void weights_ahead(const dt_tiles *t, const float *part)
-{
-    for (int p = 0; p < t->strips; p++, part += weights_part(t)) {
-        __builtin_prefetch(part + DT_TILE);
-        __builtin_prefetch(part + DT_TILE + 16);
-    }
-}
-
-void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, float *dw)
-{
-    const int64_t channels = t->in.channels, tap = row / channels, i = row % channels;
-    float *to = dw + row * dt_tiles_row(t), sum[DT_TILE];
-
-    for (int b = 0; b < t->out.blocks; b++, to += DT_TILE) {
-        const int64_t at = (b * t->taps_y * t->taps_x + tap) * t->in.blocks + i / DT_TILE;
-        const int columns = DT_MIN(DT_TILE, t->out.channels - b * DT_TILE);
-        const float *part = partial + at * DT_TILE_AREA + i % DT_TILE * DT_TILE;
-        weights_ahead(t, part);
-        dt_part_sum(sum, part, weights_part(t), t->strips, DT_TILE);
-        for (int c0 = 0; c0 < columns; c0 += 4) /* fours lie side by side */
-            memcpy(to + c0, sum + (t->parts == 2 ? c0 : dt_tile_column(c0)),
-                   (size_t)DT_MIN(4, columns - c0) * sizeof *to);
-    }
+    dt_tiles_store_fence();
 }
