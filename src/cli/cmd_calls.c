@@ -67,13 +67,18 @@ const dt_command dt_command_bench = {
     .name = "bench", .run = bench_run, .options = DT_NETWORK_OPTIONS, .computes = true};
 const dt_command dt_command_verify = {
     .name = "verify", .lead = dt_verify, .operands = "PATH", .least = 1, .most = 1};
-const dt_command dt_command_plot = {
-    .name = "plot", .lead = dt_view_plot, .operands = "RUN...", .least = 1, .most = INT_MAX};
+const dt_command dt_command_plot = {.name = "plot",
+                                    .lead = dt_view_plot,
+                                    .operands = "RUN...",
+                                    .options = " out exchange",
+                                    .least = 1,
+                                    .most = INT_MAX};
 const dt_command dt_command_runs = {
     .name = "runs", .lead = dt_view_runs, .operands = "[DIR] | RUN...", .most = INT_MAX};
 const dt_command dt_command_report = {.name = "report",
                                       .lead = dt_view_report,
                                       .operands = "RUN --out FILE.html",
+                                      .options = " out",
                                       .least = 1,
                                       .most = 1};
 const dt_command dt_command_average = {.name = "average",
