@@ -157,7 +157,7 @@ DTRAIN_RESUME=$tmp/x plan 0 --ranks 1 -- --out "$tmp/out"
 want 64 0 "DTRAIN_RESUME"
 plan 0 --ranks
 want 64 0 "--ranks without a value"
-"$supervisor" --help >"$tmp/help" && must grep -q 'usage: scripts/dtrain-run' "$tmp/help"
+"$supervisor" --help >"$tmp/help" && must grep -qF "usage: $supervisor" "$tmp/help"
 
 # The job script for Slurm: USR1 becomes a checkpoint, 75 a place in the queue.
 mkdir -p "$tmp/site/scripts" "$tmp/site/bin"

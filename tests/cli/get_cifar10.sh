@@ -62,7 +62,7 @@ try 73 "exists already" out --from whole.tgz --no-check
 
 # A bare machine, whose dpkg-query and apt-get are stand-ins: curl comes with its package.
 mkdir bare
-for program in bash cat dirname env grep gzip id ln mkdir mktemp mv rm sha256sum stat tar touch; do
+for program in bash cat dirname env grep gzip id ln mkdir mktemp mv realpath rm sha256sum stat tar touch; do
     ln -s "$(command -v $program)" bare
 done
 cat >bare/dpkg-query <<END
