@@ -97,5 +97,11 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv,
                             const char **config) DT_MUST_CHECK;
 /* --help, or (all) --help=all, of a command; of training, all commands. */
 void dt_help_print(FILE *f, const dt_command *about, bool all);
+/* `dtrain help table`, of which packaging/ makes the man page and completions: a row of a table is
+ * a line, its fields between tabs:
+ *   command  name, the training's options that matter to it, help
+ *   option   name, metavar ("[no]": a flag), default, choices, commands, group, help
+ *   exit     code, text */
+void dt_help_table(FILE *f);
 
 #endif

@@ -18,6 +18,17 @@ const dt_command *dt_command_find(const char *name)
     return NULL;
 }
 
+/* The options that are no rows of the table. */
+static const struct {
+    const char *name, *metavar, *help;
+} own_rows[] = {
+    {"np", "N", "start N ranks on this machine; several hosts: dtrain launch --help"},
+    {"config", "FILE", "read options from this YAML file (also DTRAIN_CONFIG)"},
+    {"print-config", "", "print the effective options as YAML"},
+    {"help", "", "print what is used daily, or of a command; --help=all: everything"},
+    {"version", "", "print version, build and libraries"},
+};
+
 /* One entry: what is written, and what it is, cut into lines between words. */
 static void print_entry(FILE *f, const char *head, const char *text)
 {
@@ -59,11 +70,14 @@ static void print_options(FILE *f, bool all)
 {
     const char *group = "";
     dt_options defaults;
+    char head[2 * DT_OPTION_NAME];
 
     dt_options_init(&defaults);
-    print_entry(f, "--np=N", "start N ranks on this machine; several hosts: dtrain launch --help");
-    print_entry(f, "--config=FILE", "read options from this YAML file (also DTRAIN_CONFIG)");
-    print_entry(f, "--print-config", "print the effective options as YAML");
+    for (size_t i = 0; i < DT_COUNT_OF(own_rows); i++) {
+        snprintf(head, sizeof head, "--%s%s%s", own_rows[i].name, own_rows[i].metavar[0] ? "=" : "",
+                 own_rows[i].metavar);
+        print_entry(f, head, own_rows[i].help);
+    }
     for (size_t i = 0; i < DT_OPTIONS; i++) {
         const dt_option_row *row = &dt_option_table[i];
         if (!all && !row->daily)
@@ -129,4 +143,31 @@ void dt_help_print(FILE *f, const dt_command *about, bool all)
         if (command_rows[i].command == about)
             fprintf(f, "%s\n", command_rows[i].help);
     print_own(f, about);
+}
+
+void dt_help_table(FILE *f)
+{
+    dt_options defaults;
+    char name[DT_OPTION_NAME], value[64];
+
+    dt_options_init(&defaults);
+    for (size_t i = 0; i < DT_COUNT_OF(command_rows); i++) {
+        const dt_command *c = command_rows[i].command;
+        fprintf(f, "command\t%s\t%s\t%s\n", command_rows[i].name, c->options ? c->options : "",
+                command_rows[i].help);
+    }
+    for (size_t i = 0; i < DT_COUNT_OF(own_rows); i++)
+        fprintf(f, "option\t%s\t%s\t\t\t\t\t%s\n", own_rows[i].name, own_rows[i].metavar,
+                own_rows[i].help);
+    for (size_t i = 0; i < DT_OPTIONS; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        fprintf(f, "option\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", dt_argument_name(row->name, name),
+                row->metavar ? row->metavar : "[no]",
+                dt_option_text(row, &defaults, value, sizeof value), row->choices, row->commands,
+                row->group, row->help);
+    }
+    for (int s = 0; s < DT_STATUS_COUNT; s++)
+        if (s != DT_DECLINED)
+            fprintf(f, "exit\t%d\t%s\n", dt_status_exit_code((dt_status)s),
+                    dt_status_text((dt_status)s));
 }
