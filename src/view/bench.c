@@ -28,7 +28,7 @@ static const struct {
      "label",
      {"seconds", "limit_s"},
      "set title 'longest passes'\nset xlabel 'ms per step'\n" BARS("(1e3*$1)", "time", "(1e3*$2)",
-                                                                   "the machine''s limit")},
+                                                                   "limit")},
     {"scaling",
      "exchange",
      {"ranks", "images_per_s"},
@@ -72,6 +72,7 @@ static void keep_longest(json_t *passes)
         json_array_append(some, j);
         json_array_remove(passes, most);
     }
+    json_array_clear(passes);
     json_array_extend(passes, some);
     json_decref(some);
 }

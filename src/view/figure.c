@@ -33,7 +33,7 @@ dt_status dt_figure_open(dt_figure *f, const char *out, int height)
           f->script);
     if (f->page)
         fprintf(f->script,
-                "set encoding utf8\nset terminal %s size 1200,%d noenhanced font 'Sans,%d' "
+                "set encoding utf8\nset terminal %s size 1200,%d noenhanced font 'sans-serif,%d' "
                 "background rgb 'white'\n",
                 svg ? "svg" : "pngcairo", height, svg ? 14 : 11);
     else
