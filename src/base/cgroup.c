@@ -12,9 +12,7 @@ static FILE *open_in(const char *dir, const char *name)
     return n > 0 && (size_t)n < sizeof path ? fopen(path, "r") : NULL;
 }
 
-/* The one or two numbers after `key` in dir/name ("" for the first line); how many
- * there are: 0 without the file, without the key, and for the word "max". */
-static int numbers(const char *dir, const char *name, const char *key, long long v[2])
+int dt_proc_numbers(const char *dir, const char *name, const char *key, long long v[2])
 {
     FILE *f = open_in(dir, name);
     if (!f)
@@ -41,10 +39,10 @@ static void read_memory(const char *dir, dt_cgroup *least)
     long long limit[2], usage[2], cache[2];
 
     for (int i = 0; i < 2; i++) {
-        if (numbers(dir, names[i].limit, "", limit) < 1 ||
-            numbers(dir, names[i].usage, "", usage) < 1)
+        if (dt_proc_numbers(dir, names[i].limit, "", limit) < 1 ||
+            dt_proc_numbers(dir, names[i].usage, "", usage) < 1)
             continue;
-        if (numbers(dir, "memory.stat", names[i].cache_key, cache) < 1)
+        if (dt_proc_numbers(dir, "memory.stat", names[i].cache_key, cache) < 1)
             cache[0] = 0;
         const long long taken = usage[0] > cache[0] ? usage[0] - cache[0] : 0;
         const uint64_t left = limit[0] > taken ? (uint64_t)(limit[0] - taken) : 0;
@@ -57,10 +55,10 @@ static void read_cpus(const char *dir, dt_cgroup *least)
 {
     long long quota[2], period[2]; /* microseconds; version 1: quota -1 is no limit */
 
-    if (numbers(dir, "cpu.max", "", quota) == 2)
+    if (dt_proc_numbers(dir, "cpu.max", "", quota) == 2)
         period[0] = quota[1];
-    else if (numbers(dir, "cpu.cfs_quota_us", "", quota) < 1 ||
-             numbers(dir, "cpu.cfs_period_us", "", period) < 1)
+    else if (dt_proc_numbers(dir, "cpu.cfs_quota_us", "", quota) < 1 ||
+             dt_proc_numbers(dir, "cpu.cfs_period_us", "", period) < 1)
         return;
     if (quota[0] <= 0 || period[0] <= 0)
         return;

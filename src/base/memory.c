@@ -3,7 +3,6 @@
 #include "cgroup.h"
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -76,20 +75,13 @@ dt_status dt_thread_start(pthread_t *thread, void *(*body)(void *context), void 
                                 what, strerror(error));
 }
 
-/* MemAvailable of /proc/meminfo in bytes, UINT64_MAX when the kernel does not tell. */
+/* UINT64_MAX when the kernel does not tell. */
 static uint64_t meminfo_available(void)
 {
-    FILE *f = fopen("/proc/meminfo", "r");
-    if (!f)
-        return UINT64_MAX;
-    char line[256];
-    unsigned long long kib = 0;
-    uint64_t found = UINT64_MAX;
-    while (found == UINT64_MAX && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            found = (uint64_t)kib * 1024;
-    fclose(f);
-    return found;
+    long long kib[2];
+
+    return dt_proc_numbers("/proc", "meminfo", "MemAvailable:", kib) ? (uint64_t)kib[0] * 1024
+                                                                     : UINT64_MAX;
 }
 
 /* Limits of the system, and what a run and its libraries take of each without looking: UCX
