@@ -89,8 +89,8 @@ modules=$(dpkg -L environment-modules 2>/dev/null | grep -m 1 '/modulecmd.tcl$')
 if [ -n "$modules" ]; then
     (
         PATH=/usr/bin:/bin
-        eval "$(tclsh "$modules" bash use "$share/dtrain/modulefiles")"
-        eval "$(tclsh "$modules" bash load dtrain)"
+        eval "$("$modules" bash use "$share/dtrain/modulefiles")"
+        eval "$("$modules" bash load dtrain)"
         [ "$(command -v dtrain)" = "$prefix/bin/dtrain" ]
     ) || complain "module load dtrain"
 else
