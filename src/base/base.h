@@ -5,13 +5,11 @@
  * no function talks to another rank. */
 #ifndef DT_BASE_H
 #define DT_BASE_H
+#include "place.h"
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -99,54 +97,6 @@ typedef struct dt_field {
 double dt_seconds(void);
 /* Seconds since 1970, by the clock of the system. */
 double dt_time(void);
-
-/* ---- Where this rank is ---------------------------------------------------------- */
-
-#define DT_PLACE_LIST(X)                                                                           \
-    X(begin, "the beginning")                                                                      \
-    X(data, "loading images")                                                                      \
-    X(forward, "forward")                                                                          \
-    X(backward, "backward")                                                                        \
-    X(exchange, "the exchange")                                                                    \
-    X(checks, "the checks")                                                                        \
-    X(update, "the update")                                                                        \
-    X(test, "the test")                                                                            \
-    X(save, "saving a checkpoint")                                                                 \
-    X(end, "the end")
-typedef enum dt_place_name {
-#define X(name, text) DT_AT_##name,
-    DT_PLACE_LIST(X)
-#undef X
-        DT_PLACE_COUNT
-} dt_place_name;
-extern const char *const dt_place_text[DT_PLACE_COUNT];
-
-/* One rank's place. Only its main thread writes it; others read it at any time, also after the
- * process is gone. Times are in nanoseconds of the monotonic clock. */
-typedef struct dt_place {
-    _Atomic int64_t step;                 /* of the run, from 1; 0: before the first */
-    _Atomic int phase, layer;             /* a dt_place_name; a step of the plan, -1: none */
-    _Atomic int64_t slice;                /* bucket of the gradient that the exchange waits for */
-    _Atomic int64_t changed_ns, waits_ns; /* the last change; since when it waits, 0: it does not */
-    _Atomic int64_t sent_bytes;           /* of gradients, to other ranks, in all */
-    _Atomic int64_t began_ns, step_ns;    /* this step; how long the last one took */
-    _Atomic int64_t longest_ns, before_ns; /* longest time between changes: in this step, in the
-                                            * last */
-} dt_place;
-
-int64_t dt_place_clock(void);
-/* From now on changes are written to `place`, which is borrowed; NULL: nowhere. */
-void dt_place_use(dt_place *place);
-void dt_place_step(int64_t step);
-/* The rank is after that step and before the next one. */
-void dt_place_behind(int64_t step);
-void dt_place_phase(dt_place_name phase);
-void dt_place_layer(int layer);
-void dt_place_slice(int64_t slice);
-/* So many bytes were handed to MPI. */
-void dt_place_sent(size_t bytes);
-/* The rank waits for others until the next change. */
-void dt_place_waits(void);
 
 /* ---- Looking after something else ----------------------------------------------------- */
 

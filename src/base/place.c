@@ -27,6 +27,9 @@ double dt_time(void)
 static dt_place unread;
 static dt_place *mine = &unread;
 
+#define X(name, text) #name,
+const char *const dt_place_word[DT_PLACE_COUNT] = {DT_PLACE_LIST(X)};
+#undef X
 #define X(name, text) text,
 const char *const dt_place_text[DT_PLACE_COUNT] = {DT_PLACE_LIST(X)};
 #undef X
@@ -74,7 +77,10 @@ void dt_place_behind(int64_t step)
 
 void dt_place_phase(dt_place_name phase)
 {
+    static int64_t began;
+
     changed();
+    began = began ? dt_record(DT_LANE_PHASE, get(phase), 0, began) : dt_place_clock();
     put(layer, -1);
     put(phase, (int)phase);
 }

@@ -117,23 +117,27 @@ const char *dt_comm_version(void)
 
 /* ---- Small collectives ----------------------------------------------------------- */
 
+#define X(name) #name,
+const char *const dt_collective_name[DT_COLLECTIVES] = {DT_COLLECTIVE_LIST(X)};
+#undef X
+
 /* They are non-blocking inside, so that a rank that waits leaves its core to others. */
 dt_status dt_comm_barrier(dt_comm *c)
 {
-    const double began = dt_seconds();
+    const int64_t began = dt_place_clock();
     MPI_Request request;
 
     if (c->world == 1)
         return DT_OK;
     DT_MPI(MPI_Ibarrier(c->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
-    dt_comm_record_end(c, began, "barrier", 0);
+    dt_record(DT_LANE_WAIT, DT_IN_barrier, 0, began);
     return DT_OK;
 }
 
 dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
 {
-    const double began = dt_seconds();
+    const int64_t began = dt_place_clock();
     MPI_Request request;
     int count = 0;
 
@@ -142,13 +146,13 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
     DT_TRY(dt_comm_count(bytes, &count));
     DT_MPI(MPI_Ibcast(data, count, MPI_BYTE, root, c->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
-    dt_comm_record_end(c, began, "broadcast", bytes);
+    dt_record(DT_LANE_WAIT, DT_IN_broadcast, bytes, began);
     return DT_OK;
 }
 
 static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type, MPI_Op op)
 {
-    const double began = dt_seconds();
+    const int64_t began = dt_place_clock();
     MPI_Request request;
     int count = 0;
 
@@ -157,7 +161,7 @@ static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type, M
     DT_TRY(dt_comm_count(n, &count));
     DT_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, count, type, op, c->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
-    dt_comm_record_end(c, began, "agreement", n * sizeof(int64_t));
+    dt_record(DT_LANE_WAIT, DT_IN_agreement, n * sizeof(int64_t), began);
     return DT_OK;
 }
 

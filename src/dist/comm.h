@@ -5,8 +5,6 @@
 
 #include <mpi.h>
 
-typedef struct dt_comm_kept dt_comm_kept;
-
 struct dt_comm {
     /* MPI_COMM_NULL if MPI was not started. `machine` holds the ranks of this machine, `team`
      * those that are treated as one node of it. */
@@ -18,9 +16,7 @@ struct dt_comm {
     int *node_start; /* [nodes + 1] first rank of each node; owned; NULL without MPI */
     int split;       /* how many nodes this machine counts as */
     int machine_rank, machine_ranks; /* see dt_comm_machine */
-    int machine_cpus;   /* in the union of the machine's affinity masks, or the quota */
-    double waited_s;    /* see dt_comm_waited */
-    dt_comm_kept *kept; /* records of collectives, NULL if none are kept; owned */
+    int machine_cpus; /* in the union of the machine's affinity masks, or the quota */
 };
 
 /* Fail with what MPI reports; `call` begins with the function's name. */
@@ -43,9 +39,6 @@ void dt_comm_idle(const dt_comm *c, unsigned *looks);
 
 /* Wait until all requests are complete. */
 dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUST_CHECK;
-
-/* Called after each collective, which began at that time; returns the seconds since. Local. */
-double dt_comm_record_end(dt_comm *c, double began, const char *name, size_t bytes);
 
 /* x[i] = the smallest over ranks. Collective. */
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;

@@ -203,7 +203,6 @@ void dt_comm_close(dt_comm *c)
         MPI_Comm_free(&c->machine);
     if (c->started)
         MPI_Finalize();
-    free(c->kept);
     free(c->node_start);
     free(c);
 }

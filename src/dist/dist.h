@@ -64,24 +64,24 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root) DT_MUST_
 dt_status dt_comm_sum_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 
-/* Seconds that this rank has spent in collectives since open; 0 in a world of one. The rank with
- * the fewest came last: the others waited for it. Local. */
-double dt_comm_waited(const dt_comm *c);
+/* all [world][bytes] = mine[bytes] of each rank, on rank 0. bytes (same). Collective. */
+dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes) DT_MUST_CHECK;
 
-typedef struct dt_comm_record {
-    const char *name; /* barrier, broadcast, agreement, reduction, gradients, weights, log */
-    size_t bytes;     /* of the values that are summed or sent */
-} dt_comm_record;
-typedef struct dt_comm_records {
-    const dt_comm_record *what; /* [count] */
-    const double *seconds;      /* [world][count] how long each rank was in each */
-    int count, more;            /* more: further ones, which are not kept */
-} dt_comm_records;
-/* Keep a record of each collective from now on, until close. DT_NOMEM. Collective. */
-dt_status dt_comm_records_keep(dt_comm *c) DT_MUST_CHECK;
-/* *r = on rank 0 the records since the last call, borrowed until the next collective; none on other
- * ranks, and none if they are not kept. Collective. */
-dt_status dt_comm_records_take(dt_comm *c, dt_comm_records *r) DT_MUST_CHECK;
+typedef struct dt_comm_clock {
+    int64_t ahead, bound; /* rank 0's dt_place_clock is this rank's + ahead, within bound (ns) */
+    char host[DT_HOST_CHARS];
+} dt_comm_clock;
+/* of [world], on rank 0. Collective. */
+dt_status dt_comm_clocks(dt_comm *c, dt_comm_clock *of) DT_MUST_CHECK;
+
+/* What DT_LANE_WAIT of the record (base.h) has: all ranks the same ones, in the same order. The
+ * rank that was in one for the shortest time came last: the others waited for it. */
+#define DT_COLLECTIVE_LIST(X)                                                                      \
+    X(barrier) X(broadcast) X(agreement) X(gather) X(reduction) X(gradients) X(weights)
+#define X(name) DT_IN_##name,
+enum { DT_COLLECTIVE_LIST(X) DT_COLLECTIVES };
+#undef X
+extern const char *const dt_collective_name[DT_COLLECTIVES];
 
 /* ---- Memory of a node ------------------------------------------------------------ */
 
@@ -205,7 +205,6 @@ typedef struct dt_exchange_stats {
     /* The payload of this rank's messages since open; for MPI's allreduce, which does not say,
      * the least that it can be. */
     uint64_t bytes_sent, bytes_received, messages;
-    double wait_s;   /* seconds in finish and publish since open: exposed communication */
     uint64_t memory; /* bytes of this rank's buffers, or its share of the node's */
 } dt_exchange_stats;
 void dt_exchange_stats_get(const dt_exchange *x, dt_exchange_stats *s);

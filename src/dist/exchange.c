@@ -71,6 +71,8 @@ static dt_status fold_bucket(dt_exchange *x, size_t b)
         return DT_OK;
     }
     x->started = b + 1;
+    if (x->oldest == b)
+        x->oldest_began = dt_place_clock();
     return x->row->start ? x->row->start(x, b) : DT_OK;
 }
 
@@ -83,8 +85,12 @@ static dt_status exchange_poll(dt_exchange *x)
         bool done = !x->row->advance;
         if (!done)
             DT_TRY(x->row->advance(x, b, &done));
-        if (b == x->oldest && done)
-            x->oldest++;
+        if (b != x->oldest || !done)
+            continue;
+        x->oldest++;
+        if (x->row->advance) /* else it is sent in finish */
+            x->oldest_began = dt_record(DT_LANE_BUCKET, (int)b, x->bucket[b].count * sizeof(float),
+                                        x->oldest_began);
     }
     return DT_OK;
 }
@@ -185,7 +191,7 @@ static dt_status exchange_drain(dt_exchange *x)
 dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
                              size_t *spans)
 {
-    const double began = dt_seconds();
+    const int64_t began = dt_place_clock();
 
     dt_look_set(0, NULL, NULL);
     DT_TRY(x->looked);
@@ -199,8 +205,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
     DT_TRY(exchange_await(x, DT_FINISHED, x->step));
     x->next = x->first;
     x->counter.depth = 0;
-    x->stats.wait_s +=
-        dt_comm_record_end(x->comm, began, "gradients", x->floats * (x->bf16 ? 2 : sizeof(float)));
+    dt_record(DT_LANE_WAIT, DT_IN_gradients, x->floats * (x->bf16 ? 2 : sizeof(float)), began);
     *sum = x->sum;
     *owned = x->owned;
     *spans = x->spans;
@@ -209,12 +214,12 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
 
 dt_status dt_exchange_publish(dt_exchange *x)
 {
-    const double began = dt_seconds();
+    const int64_t began = dt_place_clock();
 
     x->published++;
     dt_exchange_tell(x, DT_PUBLISHED, x->published);
     DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
-    x->stats.wait_s += dt_comm_record_end(x->comm, began, "weights", x->floats * sizeof(float));
+    dt_record(DT_LANE_WAIT, DT_IN_weights, x->floats * sizeof(float), began);
     return DT_OK;
 }
 

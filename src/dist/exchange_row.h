@@ -94,6 +94,7 @@ struct dt_exchange {
     dt_fold leaves;         /* lockstep: makes partial sums of the rank's leaves */
     size_t folded;          /* buckets of the current leaf that are folded */
     size_t oldest, started; /* buckets [oldest, started) are under way */
+    int64_t oldest_began;   /* since when the oldest is */
     dt_status looked;       /* of looks inside kernels; it is returned by the next call */
     dt_exchange_stats stats;
 };

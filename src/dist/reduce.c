@@ -199,7 +199,7 @@ void dt_reduce_push(dt_reduce *t)
 
 dt_status dt_reduce_finish(dt_reduce *t, const void **result)
 {
-    const double began = dt_seconds();
+    const int64_t began = dt_place_clock();
     MPI_Request request;
 
     if (t->next != t->end)
@@ -208,7 +208,7 @@ dt_status dt_reduce_finish(dt_reduce *t, const void **result)
         DT_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, t->gathered, t->bytes,
                                t->displace, MPI_BYTE, t->comm->all, &request));
         DT_TRY(dt_comm_wait(t->comm, &request, 1));
-        dt_comm_record_end(t->comm, began, "reduction", (size_t)t->bytes[t->comm->rank]);
+        dt_record(DT_LANE_WAIT, DT_IN_reduction, (size_t)t->bytes[t->comm->rank], began);
     }
     for (int i = 0; i < t->own; i++)
         if (t->groups[i].spans)

@@ -138,21 +138,15 @@ static void *wave_leaf(const dt_wave *w, dt_norm_kind kind, int64_t channels, in
     return leaf;
 }
 
-/* ---- Steps, clocked where the wave has a profile ---------------------------------------- */
+/* ---- Steps ------------------------------------------------------------------------------- */
 
-static double wave_clock(const dt_wave *w)
+static dt_status wave_call(int i, dt_pass pass, dt_status (*run)(const dt_call *c),
+                           const dt_call *c)
 {
-    return w->profile ? dt_seconds() : 0;
-}
-
-static dt_status wave_call(const dt_wave *w, int i, dt_pass pass,
-                           dt_status (*run)(const dt_call *c), const dt_call *c)
-{
-    const double start = wave_clock(w);
+    const int64_t began = dt_place_clock();
     const dt_status st = run(c);
 
-    if (w->profile)
-        w->profile->pass_s[i][pass] += dt_seconds() - start;
+    dt_record(DT_LANE_LAYER, i * DT_CLOCKED + (int)pass, 0, began);
     return st;
 }
 
@@ -160,11 +154,10 @@ static dt_status wave_call(const dt_wave *w, int i, dt_pass pass,
 static dt_status wave_shared(const dt_wave *w, int i, dt_pass pass, dt_norm_kind kind,
                              dt_status (*shared)(const dt_call *c))
 {
-    const double start = wave_clock(w);
+    const int64_t began = dt_place_clock();
 
     DT_TRY(w->sync->combine(w->sync->context, kind));
-    if (w->profile)
-        w->profile->combine_s += dt_seconds() - start;
+    dt_record(DT_LANE_LAYER, i * DT_CLOCKED + DT_CLOCKED_COMBINE, 0, began);
     for (int k = 0; k < w->count; k++) {
         const void *value = w->sync->result(w->sync->context, kind, k);
         if (!w->exec[k])
@@ -173,7 +166,7 @@ static dt_status wave_shared(const dt_wave *w, int i, dt_pass pass, dt_norm_kind
         c->shared = value;
         if (kind == DT_SYNC_MOMENTS)
             c->shared_count = ((const dt_moment *)value)[0].count;
-        DT_TRY(wave_call(w, i, pass, shared, c));
+        DT_TRY(wave_call(i, pass, shared, c));
     }
     return DT_OK;
 }
@@ -188,8 +181,7 @@ static dt_status forward_step(const dt_wave *w, const dt_step *s, int i, dt_mome
             continue;
         dt_call *c = forward_call(w->exec[k], i, moments ? moments[k] : NULL);
         c->local = local;
-        DT_TRY(
-            wave_call(w, i, DT_PASS_FORWARD, halves ? halves->forward_local : s->op->forward, c));
+        DT_TRY(wave_call(i, DT_PASS_FORWARD, halves ? halves->forward_local : s->op->forward, c));
     }
     return halves ? wave_shared(w, i, DT_PASS_FORWARD, DT_SYNC_MOMENTS, halves->forward_shared)
                   : DT_OK;
@@ -220,8 +212,8 @@ static dt_status backward_step(const dt_wave *w, const dt_step *s, int i, double
         dt_call *c = backward_call(w->exec[k], i, divisor, grad[k]);
         c->local = local;
         if (s->op->weights)
-            DT_TRY(wave_call(w, i, DT_PASS_WEIGHTS, s->op->weights, c));
-        DT_TRY(wave_call(w, i, DT_PASS_DATA, halves ? halves->backward_local : s->op->backward, c));
+            DT_TRY(wave_call(i, DT_PASS_WEIGHTS, s->op->weights, c));
+        DT_TRY(wave_call(i, DT_PASS_DATA, halves ? halves->backward_local : s->op->backward, c));
     }
     return halves ? wave_shared(w, i, DT_PASS_DATA, DT_SYNC_SUMS, halves->backward_shared) : DT_OK;
 }
@@ -234,11 +226,10 @@ dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
     for (int i = p->steps; i-- > 0;) {
         dt_place_layer(i);
         DT_TRY(backward_step(w, &p->step[i], i, divisor, grad));
-        const double start = wave_clock(w);
+        const int64_t began = dt_place_clock();
         if (observer)
             DT_TRY(observer->ready(observer->context, p->final[i]));
-        if (w->profile)
-            w->profile->ready_s += dt_seconds() - start;
+        dt_record(DT_LANE_LAYER, i * DT_CLOCKED + DT_CLOCKED_READY, 0, began);
     }
     return DT_OK;
 }

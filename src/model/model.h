@@ -181,6 +181,9 @@ void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);
 /* Forward, and backward's two halves: the gradient of the input, and that of the weights of
  * convolutions and linear layers. Other operations' whole backward is DT_PASS_DATA. */
 typedef enum dt_pass { DT_PASS_FORWARD, DT_PASS_DATA, DT_PASS_WEIGHTS, DT_PASS_COUNT } dt_pass;
+/* What the record (DT_LANE_LAYER in base.h) has of row i is kind i * DT_CLOCKED + one of these: a
+ * pass of one context; dt_norm_sync.combine; dt_observer.ready. */
+enum { DT_CLOCKED_COMBINE = DT_PASS_COUNT, DT_CLOCKED_READY, DT_CLOCKED };
 /* The least that a pass of row i has to do for the plan's batch; all 0: there is no such pass. */
 typedef struct dt_work {
     /* Multiplications and additions of convolutions and linear layers, those with padding left
@@ -259,27 +262,18 @@ typedef struct dt_norm_sync {
     const void *(*result)(void *context, dt_norm_kind kind, int k);
 } dt_norm_sync;
 
-/* Where the time goes: wall seconds, added up by every pass of a wave. */
-typedef struct dt_profile {
-    double (*pass_s)[DT_PASS_COUNT]; /* [dt_plan_row_count], borrowed; summed over contexts */
-    double combine_s;                /* in dt_norm_sync.combine */
-    double ready_s;                  /* in dt_observer.ready */
-} dt_profile;
-
 /* Contexts that run in lockstep: each takes a step of the network before any takes the next.
  * One context is a wave of one. Where no statistics are shared, or a group is one shard, a
  * context's bits are those that it has alone.
  *   plan     gives the steps: a plan of the execs' model and mode, of any batch; NULL: exec[0]'s
  *   exec     [count], each with an arena of its own, but one scratch for all; an entry NULL: a
  *            shard of 0 images, whose results are zeros
- *   sync     NULL: every shard has batch-norm statistics of its own
- *   profile  NULL: nothing is clocked */
+ *   sync     NULL: every shard has batch-norm statistics of its own */
 typedef struct dt_wave {
     const dt_plan *plan;
     dt_exec *const *exec;
     int count;
     const dt_norm_sync *sync;
-    dt_profile *profile;
 } dt_wave;
 /* Forward passes over the batches in input and labels.
  *   moments  [count] of dt_net_norm_channels each: every shard's own; training only. The array, or

@@ -1,4 +1,4 @@
-/* option_forms.c - texts of options that have a form: --bn, --save-every, --milestones. */
+/* option_forms.c - texts of options that have a form, such as those of --bn and --save-every. */
 #include "options.h"
 
 #include <math.h>
@@ -53,6 +53,17 @@ dt_status dt_save_every_parse(const char *text, dt_option_form *f)
         }
     return refused("save_every", text,
                    "a number of steps, or a time like 30s, 10m or 2h; 0 for never");
+}
+
+dt_status dt_trace_steps_parse(const char *text, dt_option_form *f)
+{
+    const char *end;
+
+    if (dt_whole_parse(text, &end, &f->steps[0]) && *end == ':' &&
+        dt_whole_parse(end + 1, &end, &f->steps[1]) && *end == '\0' && f->steps[0] > 0 &&
+        f->steps[0] <= f->steps[1])
+        return DT_OK;
+    return refused("trace_steps", text, "the first and the last step, from 1, such as 1:20");
 }
 
 static bool read_milestones(const char *at, double fraction[DT_MAX_MILESTONES], int *count)

@@ -155,6 +155,10 @@ typedef enum dt_option_scope {
         "a file for each rank there: what it says, with time, rank and host")                      \
     DT_TEXT(X, comm_log, HERE, SAID, "", NULL, "Output", "FILE",                                   \
         "append each collective: bytes, seconds in it by rank, for whom they waited")              \
+    DT_TEXT(X, trace, HERE, SAID, "", NULL, "Output", "FILE.json",                                 \
+        "what all ranks did in some steps, for ui.perfetto.dev: phases, layers, buckets, waiting") \
+    DT_TEXT(X, trace_steps, HERE, SAID, "1:20", dt_trace_steps_parse, "Output", "A:B",             \
+        "these are in --trace: from step A of this start to step B")                               \
     DT_TEXT(X, save_every, HOW, DAILY, "10m", dt_save_every_parse, "Checkpoints", "WHEN",          \
         "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
     DT_COUNT(X, keep_last, HOW, DAILY, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep") \
@@ -241,7 +245,8 @@ typedef union dt_option_form {
     struct {
         int64_t steps;
         double seconds;
-    } save_every; /* both 0: never */
+    } save_every;     /* both 0: never */
+    int64_t steps[2]; /* the first and the last one, from 1 */
     struct {
         int count;
         double fraction[DT_MAX_MILESTONES];
@@ -249,7 +254,7 @@ typedef union dt_option_form {
 } dt_option_form;
 /* DT_CONFIG says what is wanted. */
 typedef dt_status dt_option_parse(const char *text, dt_option_form *f);
-dt_option_parse dt_bn_parse, dt_save_every_parse, dt_milestones_parse;
+dt_option_parse dt_bn_parse, dt_save_every_parse, dt_trace_steps_parse, dt_milestones_parse;
 
 typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */

@@ -52,7 +52,9 @@ static void *saver_main(void *context)
     char path[PATH_MAX];
 
     saver_step_back();
+    const int64_t began = dt_place_clock();
     dt_status st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd, path);
+    dt_record(DT_LANE_WRITER, 0, (uint64_t)v->s.at.run_step, began);
     if (st == DT_OK) {
         memcpy(v->last, path, sizeof v->last);
         v->keep.unproved = !v->s.proved;

@@ -14,7 +14,7 @@ typedef struct bench_row {
     bool exact;
     double median_s, low_s, high_s;         /* per step; spread: fastest and slowest */
     double images_per_s;                    /* at the median */
-    double phase_s[DT_PHASE_COUNT];         /* mean per step, rank 0 */
+    double phase_s[DT_PLACE_COUNT];         /* mean per step, rank 0 */
     double mib_per_step, messages_per_step; /* sent and received by rank 0 */
     double exposed_s;                       /* mean per step that rank 0 waits for communication */
     double reserved_mib;                    /* rank 0's buffers and its share of the node's */
@@ -45,18 +45,17 @@ static dt_status bench_steps(dt_run *r, int64_t first, int64_t count, double *se
     return DT_OK;
 }
 
-static void bench_summarise(const dt_run *r, double *seconds, const dt_exchange_stats *before,
-                            const dt_step_result *last, bench_row *row)
+static dt_status bench_summarise(const dt_run *r, double *seconds, const dt_exchange_stats *before,
+                                 const dt_step_result *last, bench_row *row)
 {
     const size_t n = (size_t)r->o.steps;
+    const double waited = dt_record_seconds(DT_LANE_WAIT, DT_IN_gradients, 1); /* and weights */
     dt_exchange_stats after;
     double sum = 0;
 
     dt_exchange_stats_get(r->exchange, &after);
     for (size_t i = 0; i < n; i++)
         sum += seconds[i];
-    if (row->layers)
-        dt_bench_layers_take(row->layers, r, r->o.steps, sum, after.wait_s - before->wait_s);
     qsort(seconds, n, sizeof *seconds, ascending);
     row->exchange = dt_exchange_name(r->exchange);
     row->exact = dt_exchange_exact(r->exchange);
@@ -65,15 +64,16 @@ static void bench_summarise(const dt_run *r, double *seconds, const dt_exchange_
     row->high_s = seconds[n - 1];
     row->images_per_s = (double)last->images / row->median_s;
     row->loss = last->loss;
-    for (int p = 0; p < DT_PHASE_COUNT; p++)
-        row->phase_s[p] = r->phase_s[p] / (double)n;
+    for (int p = DT_AT_data; p <= DT_AT_update; p++)
+        row->phase_s[p] = dt_record_seconds(DT_LANE_PHASE, p, DT_RECORD_KINDS) / (double)n;
     row->ranks = dt_comm_world(r->comm);
-    row->exposed_s = (after.wait_s - before->wait_s) / (double)n;
+    row->exposed_s = waited / (double)n;
     row->reserved_mib = (double)after.memory / (1024.0 * 1024.0);
     const uint64_t bytes =
         after.bytes_sent - before->bytes_sent + after.bytes_received - before->bytes_received;
     row->mib_per_step = (double)bytes / (double)n / (1024.0 * 1024.0);
     row->messages_per_step = (double)(after.messages - before->messages) / (double)n;
+    return row->layers ? dt_bench_layers_take(row->layers, r, r->o.steps, sum, waited) : DT_OK;
 }
 
 static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
@@ -89,22 +89,18 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     DT_GO(st,
           dt_comm_agree(c, dt_calloc(&seconds, (size_t)o->steps, sizeof *seconds, "the benchmark")),
           out);
-    if (row->layers)
-        DT_GO(st, dt_comm_agree(c, dt_bench_layers_open(row->layers, &r)), out);
     DT_GO(st, bench_steps(&r, 0, o->warmup_steps, NULL, &last), out);
     DT_GO(st, dt_comm_barrier(c), out);
-    memset(r.phase_s, 0, sizeof r.phase_s);
-    if (row->layers)
-        dt_bench_layers_restart(row->layers);
     dt_exchange_stats_get(r.exchange, &before);
-    const double waited = dt_comm_waited(c), began = dt_seconds();
+    const double began = dt_seconds();
+    dt_record_restart();
     DT_GO(st, bench_steps(&r, o->warmup_steps, o->steps, seconds, &last), out);
+    DT_GO(st, dt_comm_agree(c, bench_summarise(&r, seconds, &before, &last, row)), out);
     DT_GO(st,
-          dt_watched_late(c, dt_comm_waited(c) - waited, dt_seconds() - began, &row->late,
-                          &row->late_s),
+          dt_watched_late(c, dt_record_seconds(DT_LANE_WAIT, 0, 1), dt_seconds() - began,
+                          &row->late, &row->late_s),
           out);
     row->late_s /= (double)o->steps;
-    bench_summarise(&r, seconds, &before, &last, row);
     DT_GO(st, dt_comm_agree(c, dt_model_weights_hash(r.model, &hash)), out);
     dt_digest_text(hash, row->hash);
 
@@ -129,8 +125,8 @@ static void bench_print(const dt_options *o, const bench_row *row, double alone)
     if (strcmp(o->exchange, "all") == 0 || o->scaling)
         return;
     printf("\nphases of rank 0 of %d, seconds per step:", row->ranks);
-    for (int p = 0; p < DT_PHASE_COUNT; p++)
-        printf(" %s %.4f", dt_phase_name[p], row->phase_s[p]);
+    for (int p = DT_AT_data; p <= DT_AT_update; p++)
+        printf(" %s %.4f", dt_place_word[p], row->phase_s[p]);
     printf("\n");
     if (row->late >= 0)
         printf("rank %d is slower than the others: half of them waited for it, %.4f s per step\n",
@@ -142,8 +138,8 @@ static void bench_print(const dt_options *o, const bench_row *row, double alone)
 static dt_status bench_print_json(const bench_row *row)
 {
     json_t *phases = json_object();
-    for (int p = 0; p < DT_PHASE_COUNT; p++)
-        json_object_set_new(phases, dt_phase_name[p], json_real(row->phase_s[p]));
+    for (int p = DT_AT_data; p <= DT_AT_update; p++)
+        json_object_set_new(phases, dt_place_word[p], json_real(row->phase_s[p]));
     json_t *j = json_pack(
         "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:s, s:o, s:o*}",
         "exchange", row->exchange, "exact", row->exact, "ranks", row->ranks, "images_per_s",

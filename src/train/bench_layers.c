@@ -4,39 +4,6 @@
 
 #include <stdlib.h>
 
-/* ---- Memory ------------------------------------------------------------------------------- */
-
-dt_status dt_bench_layers_open(dt_bench_layers *l, dt_run *r)
-{
-    static const char what[] = "the profile of layers";
-    const size_t steps = dt_plan_row_count(r->contexts.plan[0]);
-
-    l->steps = steps;
-    DT_TRY(dt_calloc(&l->profile.pass_s, steps, sizeof *l->profile.pass_s, what));
-    DT_TRY(dt_calloc(&l->name, steps, sizeof *l->name, what));
-    DT_TRY(dt_calloc(&l->layer, steps, sizeof *l->layer, what));
-    DT_TRY(dt_calloc(&l->pass, DT_PASS_COUNT * steps, sizeof *l->pass, what));
-    r->profile = &l->profile;
-    return DT_OK;
-}
-
-void dt_bench_layers_close(dt_bench_layers *l)
-{
-    free(l->profile.pass_s);
-    free(l->name);
-    free(l->layer);
-    free(l->pass);
-    *l = (dt_bench_layers){0};
-}
-
-void dt_bench_layers_restart(dt_bench_layers *l)
-{
-    double(*const pass_s)[DT_PASS_COUNT] = l->profile.pass_s;
-
-    memset(pass_s, 0, l->steps * sizeof *pass_s);
-    l->profile = (dt_profile){.pass_s = pass_s};
-}
-
 /* ---- What was done, and for how long --------------------------------------------------------- */
 
 /* Which total a layer belongs to, by the first of these that its operation begins with. */
@@ -94,6 +61,11 @@ static dt_work work_of(const dt_run *r, size_t step, dt_pass pass)
     return sum;
 }
 
+static double phase_s(dt_place_name phase)
+{
+    return dt_record_seconds(DT_LANE_PHASE, (int)phase, DT_RECORD_KINDS);
+}
+
 static void take_layer(dt_bench_layers *l, const dt_run *r, size_t i, double steps)
 {
     dt_plan_row *layer = &l->layer[i];
@@ -103,40 +75,64 @@ static void take_layer(dt_bench_layers *l, const dt_run *r, size_t i, double ste
     layer->name = l->name[i];
     for (int pass = 0; pass < DT_PASS_COUNT; pass++) {
         const dt_work work = work_of(r, i, (dt_pass)pass);
+        const int kind = (int)i * DT_CLOCKED + pass;
         if (work.bytes == 0)
             continue;
         dt_bench_pass *p = &l->pass[l->passes++];
-        *p = (dt_bench_pass){.layer = layer,
-                             .step = i,
-                             .cost = {.seconds = l->profile.pass_s[i][pass] / steps,
-                                      .flops = (double)work.flops,
-                                      .bytes = (double)work.bytes}};
+        *p = (dt_bench_pass){
+            .layer = layer,
+            .step = i,
+            .cost = {.seconds = dt_record_seconds(DT_LANE_LAYER, kind, DT_RECORD_KINDS) / steps,
+                     .flops = (double)work.flops,
+                     .bytes = (double)work.bytes}};
         pass_place(p, (dt_pass)pass);
         l->total[p->total].seconds += p->cost.seconds;
     }
 }
 
-void dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,
-                          double waited)
+static dt_status take_memory(dt_bench_layers *l, size_t steps)
+{
+    static const char what[] = "the profile of layers";
+
+    l->steps = steps;
+    DT_TRY(dt_calloc(&l->name, steps, sizeof *l->name, what));
+    DT_TRY(dt_calloc(&l->layer, steps, sizeof *l->layer, what));
+    return dt_calloc(&l->pass, DT_PASS_COUNT * steps, sizeof *l->pass, what);
+}
+
+dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,
+                               double waited)
 {
     const double n = (double)steps;
     dt_bench_cost *t = l->total;
 
+    DT_TRY(take_memory(l, dt_plan_row_count(r->contexts.plan[0])));
     l->step_s = seconds / n;
     l->type = r->precision;
     l->threads = r->threads;
     l->ranks = dt_comm_world(r->comm);
     for (size_t i = 0; i < l->steps; i++)
         take_layer(l, r, i, n);
-    t[DT_TOTAL_update].seconds = r->phase_s[DT_PHASE_update] / n;
-    t[DT_TOTAL_exchange].seconds =
-        (l->profile.ready_s + r->phase_s[DT_PHASE_exchange] - waited) / n;
-    t[DT_TOTAL_waiting].seconds = (waited + l->profile.combine_s) / n;
-    t[DT_TOTAL_data].seconds = r->phase_s[DT_PHASE_data] / n;
-    t[DT_TOTAL_checks].seconds = r->phase_s[DT_PHASE_checks] / n;
+    t[DT_TOTAL_update].seconds = phase_s(DT_AT_update) / n;
+    t[DT_TOTAL_exchange].seconds = (dt_record_seconds(DT_LANE_LAYER, DT_CLOCKED_READY, DT_CLOCKED) +
+                                    phase_s(DT_AT_exchange) - waited) /
+                                   n;
+    t[DT_TOTAL_waiting].seconds =
+        (waited + dt_record_seconds(DT_LANE_LAYER, DT_CLOCKED_COMBINE, DT_CLOCKED)) / n;
+    t[DT_TOTAL_data].seconds = phase_s(DT_AT_data) / n;
+    t[DT_TOTAL_checks].seconds = phase_s(DT_AT_checks) / n;
     t[DT_TOTAL_rest].seconds = l->step_s;
     for (int i = 0; i < DT_TOTAL_rest; i++)
         t[DT_TOTAL_rest].seconds -= t[i].seconds;
+    return DT_OK;
+}
+
+void dt_bench_layers_close(dt_bench_layers *l)
+{
+    free(l->name);
+    free(l->layer);
+    free(l->pass);
+    *l = (dt_bench_layers){0};
 }
 
 /* ---- Limits --------------------------------------------------------------------------------- */

@@ -45,7 +45,6 @@ typedef struct dt_bench_pass { /* one line */
 } dt_bench_pass;
 
 typedef struct dt_bench_layers {
-    dt_profile profile; /* pass_s is owned */
     dt_peaks peaks;
     dt_dtype type; /* of the convolutions */
     int threads, ranks;
@@ -57,18 +56,13 @@ typedef struct dt_bench_layers {
     dt_bench_cost total[DT_TOTAL_COUNT];
 } dt_bench_layers;
 
-/* Memory for r's plan; from now on its steps are clocked. DT_NOMEM. */
-dt_status dt_bench_layers_open(dt_bench_layers *l, dt_run *r) DT_MUST_CHECK;
-/* A zeroed l is allowed. */
-void dt_bench_layers_close(dt_bench_layers *l);
-/* Forget what was clocked: the warm-up. */
-void dt_bench_layers_restart(dt_bench_layers *l);
-/* Take what was clocked, and what the profile needs of r.
- *   steps    that were clocked
+/* What the record has of `steps` steps of r. DT_NOMEM.
  *   seconds  of all of them
  *   waited   of these in dt_exchange_finish and dt_exchange_publish */
-void dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,
-                          double waited);
+dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,
+                               double waited) DT_MUST_CHECK;
+/* A zeroed l is allowed. */
+void dt_bench_layers_close(dt_bench_layers *l);
 /* Measure the peaks, on all ranks at the same time, then find the limits. Agreed. Collective. */
 dt_status dt_bench_layers_peaks(dt_bench_layers *l, dt_comm *c) DT_MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /* collectives.c - the file of --comm-log: what each collective of a step carried, how long each
  * rank was in it, and for whom the others waited. */
-#include "collectives.h"
+#include "recorded.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,29 +11,40 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MOST = 4096 }; /* lines of a step; more are counted */
+
 struct dt_collectives {
-    dt_comm *comm; /* borrowed */
-    int fd;        /* rank 0's, until it cannot be written; else -1 */
+    dt_comm *comm;             /* borrowed */
+    int fd;                    /* rank 0's, until it cannot be written; else -1 */
+    int64_t next;              /* event of the record */
+    dt_event mine[MOST], *all; /* of a step; all: [world][MOST], owned, on rank 0 */
     char path[PATH_MAX];
 };
 
-static void put_record(FILE *f, const dt_comm_records *r, int world, int64_t step, int i)
+int dt_collectives_last(const dt_event *all, int64_t count, int world, int64_t i)
 {
-    const double *took = r->seconds + i;
     int last = 0;
 
-    fprintf(f, "{\"step\":%lld,\"collective\":\"%s\",\"bytes\":%zu,\"seconds\":[", (long long)step,
-            r->what[i].name, r->what[i].bytes);
-    for (int k = 0; k < world; k++) {
-        fprintf(f, "%s%.6f", k == 0 ? "" : ",", took[(ptrdiff_t)k * r->count]);
-        if (took[(ptrdiff_t)k * r->count] < took[(ptrdiff_t)last * r->count])
-            last = k;
+    for (int r = 1; r < world; r++) {
+        const dt_event *a = &all[r * count + i], *b = &all[last * count + i];
+        last = a->ended - a->began < b->ended - b->began ? r : last;
     }
-    fprintf(f, "],\"for\":%d}\n", last);
+    return last;
+}
+
+static void put_event(FILE *f, const dt_collectives *l, int64_t step, int64_t count, int64_t i)
+{
+    const int world = dt_comm_world(l->comm);
+
+    fprintf(f, "{\"step\":%lld,\"collective\":\"%s\",\"bytes\":%llu,\"seconds\":[", (long long)step,
+            dt_collective_name[l->mine[i].what], (unsigned long long)l->mine[i].size);
+    for (const dt_event *e = l->all + i; e < l->all + world * count; e += count)
+        fprintf(f, "%s%.6f", e == l->all + i ? "" : ",", 1e-9 * (double)(e->ended - e->began));
+    fprintf(f, "],\"for\":%d}\n", dt_collectives_last(l->all, count, world, i));
 }
 
 /* All lines of a step, or none. */
-static bool put_step(const dt_collectives *l, const dt_comm_records *r, int64_t step)
+static bool put_step(const dt_collectives *l, int64_t step, int64_t count, int64_t more)
 {
     char *text = NULL;
     size_t length = 0;
@@ -41,10 +52,10 @@ static bool put_step(const dt_collectives *l, const dt_comm_records *r, int64_t 
 
     if (!f)
         return false;
-    for (int i = 0; i < r->count; i++)
-        put_record(f, r, dt_comm_world(l->comm), step, i);
-    if (r->more > 0)
-        fprintf(f, "{\"step\":%lld,\"more\":%d}\n", (long long)step, r->more);
+    for (int64_t i = 0; i < count; i++)
+        put_event(f, l, step, count, i);
+    if (more > 0)
+        fprintf(f, "{\"step\":%lld,\"more\":%lld}\n", (long long)step, (long long)more);
     const bool ok = fclose(f) == 0 && dt_append(l->fd, text, length);
     free(text);
     return ok;
@@ -52,12 +63,15 @@ static bool put_step(const dt_collectives *l, const dt_comm_records *r, int64_t 
 
 dt_status dt_collectives_step(dt_collectives *l, int64_t step)
 {
-    dt_comm_records r;
-
     if (!l)
         return DT_OK;
-    DT_TRY(dt_comm_records_take(l->comm, &r));
-    if (r.count == 0 || l->fd < 0 || put_step(l, &r, step))
+    const int64_t found = dt_record_count(DT_LANE_WAIT) - l->next, count = DT_MIN(found, MOST);
+    for (int64_t i = 0; i < count; i++)
+        l->mine[i] = *dt_record_get(DT_LANE_WAIT, l->next + i);
+    DT_TRY(dt_comm_gather(l->comm, l->mine, l->all, (size_t)count * sizeof l->mine[0]));
+    const bool ok = l->fd < 0 || put_step(l, step, count, found - count);
+    l->next += found;
+    if (ok)
         return DT_OK;
     dt_warn("%s: %s; collectives are logged no more", l->path, strerror(errno));
     close(l->fd);
@@ -98,26 +112,26 @@ static dt_status open_file(dt_collectives *l)
 
 dt_status dt_collectives_open(dt_collectives **l, dt_comm *c, const char *path)
 {
-    dt_collectives *made = NULL;
+    const size_t rows = dt_comm_rank(c) == 0 ? (size_t)dt_comm_world(c) : 0;
 
-    *l = NULL;
-    DT_TRY(dt_comm_agree(c, dt_calloc(&made, 1, sizeof *made, "the log of collectives")));
-    made->comm = c;
-    made->fd = -1;
-    snprintf(made->path, sizeof made->path, "%s", path);
-    dt_status st = dt_comm_agree(c, dt_comm_rank(c) == 0 ? open_file(made) : DT_OK);
-    if (st == DT_OK)
-        st = dt_comm_records_keep(c);
-    if (st == DT_OK)
-        *l = made;
-    else
-        dt_collectives_close(made);
-    return st;
+    DT_TRY(dt_comm_agree(c, dt_calloc(l, 1, sizeof **l, "the log of collectives")));
+    (*l)->comm = c;
+    (*l)->fd = -1;
+    (*l)->next = dt_record_count(DT_LANE_WAIT);
+    dt_record_keep();
+    snprintf((*l)->path, sizeof(*l)->path, "%s", path);
+    dt_status st = dt_calloc(&(*l)->all, rows * MOST + 1, sizeof *(*l)->all, "the log");
+    if (st == DT_OK && dt_comm_rank(c) == 0)
+        st = open_file(*l);
+    return dt_comm_agree(c, st);
 }
 
 void dt_collectives_close(dt_collectives *l)
 {
-    if (l && l->fd >= 0)
+    if (!l)
+        return;
+    if (l->fd >= 0)
         close(l->fd);
+    free(l->all);
     free(l);
 }

@@ -12,16 +12,6 @@
 /* What a run needs beyond the evaluation of a model. */
 typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 
-/* Wall time of the phases of a step, in seconds, summed since the last reset. */
-#define DT_PHASE_LIST(X) X(data) X(forward) X(backward) X(exchange) X(update) X(checks)
-typedef enum dt_phase {
-#define X(name) DT_PHASE_##name,
-    DT_PHASE_LIST(X)
-#undef X
-        DT_PHASE_COUNT
-} dt_phase;
-extern const char *const dt_phase_name[DT_PHASE_COUNT];
-
 /* What a shard's leaf of the loss tree adds up. */
 enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_stop, DT_LEAF_COUNT };
 
@@ -82,11 +72,6 @@ typedef struct dt_run {
     dt_checks *checks; /* owned; NULL: none are on */
     dt_schedule schedule;
     int64_t steps_per_epoch, total_steps;
-
-    double phase_s[DT_PHASE_COUNT];
-    dt_phase phase; /* under way, and the clock when it began */
-    double phase_began;
-    dt_profile *profile; /* borrowed, of contexts.plan's steps; NULL: layers are not clocked */
 } dt_run;
 
 /* Open data, build, compile, check memory, take it, and compare all ranks. On any error

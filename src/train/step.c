@@ -7,24 +7,6 @@
 
 #include "signals.h"
 
-#define X(name) #name,
-const char *const dt_phase_name[DT_PHASE_COUNT] = {DT_PHASE_LIST(X)};
-#undef X
-
-/* The time since the last call belongs to the phase that was entered then. */
-static void enter(dt_run *r, dt_phase phase)
-{
-#define X(name) DT_AT_##name,
-    static const dt_place_name place[DT_PHASE_COUNT] = {DT_PHASE_LIST(X)};
-#undef X
-    const double now = dt_seconds();
-
-    r->phase_s[r->phase] += now - r->phase_began;
-    r->phase = phase;
-    r->phase_began = now;
-    dt_place_phase(place[phase]);
-}
-
 /* ---- Forward and backward, shard by shard ------------------------------------------------ */
 
 /* The images of the wave's shards, from `first` on, straight into the network's input. An uneven
@@ -85,14 +67,13 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
     const dt_wave wave = {.plan = c->plan[0],
                           .exec = c->now,
                           .count = c->width,
-                          .sync = dt_lockstep_sync(r->lockstep),
-                          .profile = r->profile};
+                          .sync = dt_lockstep_sync(r->lockstep)};
 
-    enter(r, DT_PHASE_data);
+    dt_place_phase(DT_AT_data);
     DT_TRY(load_wave(r, epoch, step, first));
-    enter(r, DT_PHASE_forward);
+    dt_place_phase(DT_AT_forward);
     DT_TRY(dt_exec_forward(&wave, c->moments, c->result));
-    enter(r, DT_PHASE_backward);
+    dt_place_phase(DT_AT_backward);
     DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad, &observer));
     for (int k = 0; k < c->width; k++) {
         dt_checks_loss(r->checks, first + k, &c->result[k]);
@@ -115,7 +96,7 @@ static dt_status sum_up(dt_run *r, sums *s)
 {
     const void *loss = NULL, *moments = NULL;
 
-    enter(r, DT_PHASE_exchange);
+    dt_place_phase(DT_AT_exchange);
     DT_TRY(dt_exchange_finish(r->exchange, &s->gradient, &s->owned, &s->spans));
     DT_TRY(dt_reduce_finish(r->loss_tree, &loss));
     DT_TRY(dt_reduce_finish(r->moment_tree, &moments));
@@ -141,7 +122,7 @@ static dt_status loss_failed(const dt_run *r, int64_t epoch, int64_t step, doubl
 /* Until what one rank of the node wrote is visible to the others. */
 static dt_status publish(dt_run *r)
 {
-    enter(r, DT_PHASE_exchange);
+    dt_place_phase(DT_AT_exchange);
     return dt_exchange_publish(r->exchange);
 }
 
@@ -149,11 +130,11 @@ static dt_status publish(dt_run *r)
  * before they are packed for the kernels, and all packed copies before the next step. */
 static dt_status update(dt_run *r, const sums *s, double lr)
 {
-    enter(r, DT_PHASE_update);
+    dt_place_phase(DT_AT_update);
     for (size_t i = 0; i < s->spans; i++)
         dt_optim_step(&r->optim, s->owned[i], s->gradient, lr);
     DT_TRY(publish(r));
-    enter(r, DT_PHASE_update);
+    dt_place_phase(DT_AT_update);
     if (r->writes)
         dt_model_update_running(r->model, s->moments);
     if (r->shares)
@@ -170,10 +151,11 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     const int64_t n = dt_loader_batch(r->loader, step);
     const int64_t global_step = epoch * r->steps_per_epoch + step;
     const double lr = dt_schedule_lr(&r->schedule, global_step);
+    const int64_t began = dt_place_clock();
     sums s;
 
     dt_place_step(global_step + 1);
-    r->phase_began = dt_seconds();
+    dt_place_phase(DT_AT_data);
     dt_checks_begin(r->checks, epoch, step);
     for (int first = r->first_shard; first < r->end_shard; first += r->contexts.width)
         DT_TRY(run_wave(r, epoch, step, first, save));
@@ -184,15 +166,16 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
                                .accuracy = s.loss[DT_LEAF_correct] / (double)n,
                                .lr = lr,
                                .images = n};
-    enter(r, DT_PHASE_checks);
+    dt_place_phase(DT_AT_checks);
     if (!isfinite(result->loss)) {
         DT_TRY(dt_checks_now(r->checks));
         return dt_comm_agree(r->comm, loss_failed(r, epoch, step, result->loss, lr));
     }
     DT_TRY(dt_checks_before_update(r->checks));
     DT_TRY(update(r, &s, lr));
-    enter(r, DT_PHASE_checks);
+    dt_place_phase(DT_AT_checks);
     dt_checks_after_update(r->checks);
-    enter(r, DT_PHASE_data);
+    dt_place_phase(DT_AT_between);
+    dt_record(DT_LANE_STEP, 0, (uint64_t)global_step + 1, began);
     return DT_OK;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "store/store.h"
-#include "collectives.h"
+#include "recorded.h"
 #include "session.h"
 #include "signals.h"
 #include "watched.h"
@@ -16,6 +16,7 @@ typedef struct training {
     dt_session session;
     dt_watch *watch;
     dt_collectives *collectives; /* NULL: without --comm-log */
+    dt_trace *trace;             /* NULL: without --trace */
     dt_progress at;
     int slow;            /* the rank that was last named as slower than the others, -1: none */
     int64_t save_steps;  /* --save-every as steps, or 0 */
@@ -65,6 +66,7 @@ static dt_status preempted(training *t)
     DT_TRY(dt_comm_max_i64(r->comm, &signal, 1));
     dt_place_behind(t->at.run_step);
     DT_TRY(save(t, (dt_save_how){.wait = true}));
+    DT_TRY(dt_trace_at(t->trace, t->at.run_step - t->from_step, true));
     if (s->leads && dt_saver_last(s->saver)[0])
         snprintf(text, sizeof text,
                  "checkpoint %s; to resume, start it again with --out %s --resume auto",
@@ -145,7 +147,8 @@ static dt_status end_epoch(training *t, double seconds)
     dt_test_result test;
 
     dt_log_own("epoch %lld ends with step %lld: waited %.1f s for other ranks so far",
-               (long long)at->epoch + 1, (long long)at->run_step, dt_comm_waited(r->comm));
+               (long long)at->epoch + 1, (long long)at->run_step,
+               dt_record_seconds(DT_LANE_WAIT, 0, 1));
     DT_TRY(test_finite(t, &test));
     DT_TRY(dt_collectives_step(t->collectives, at->run_step));
     DT_TRY(save_place(t));
@@ -178,14 +181,17 @@ static dt_status train_epochs(training *t)
 
     DT_TRY(dt_collectives_step(t->collectives, t->at.run_step)); /* of the set-up */
     while (t->at.run_step < r->total_steps || t->at.step > 0) {
-        const double start = dt_seconds(), waited = dt_comm_waited(r->comm);
-        while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps)
+        const double start = dt_seconds(), before = dt_record_seconds(DT_LANE_WAIT, 0, 1);
+        while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps) {
+            DT_TRY(dt_trace_at(t->trace, t->at.run_step - t->from_step, false));
             DT_TRY(train_step(t));
+        }
         const double seconds = dt_seconds() - start;
-        DT_TRY(dt_watched_epoch(r, dt_comm_waited(r->comm) - waited, seconds, &t->slow));
+        DT_TRY(
+            dt_watched_epoch(r, dt_record_seconds(DT_LANE_WAIT, 0, 1) - before, seconds, &t->slow));
         DT_TRY(end_epoch(t, seconds));
     }
-    return DT_OK;
+    return dt_trace_at(t->trace, t->at.run_step - t->from_step, true);
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */
@@ -401,6 +407,7 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     const double start = dt_seconds();
     if (o->comm_log[0])
         DT_GO(st, dt_collectives_open(&t.collectives, c, o->comm_log), out);
+    DT_GO(st, dt_trace_open(&t.trace, &r), out);
     st = begin(&t);
     if (st != DT_OK) {
         report_refused(c, o);
@@ -418,6 +425,7 @@ out:
     dt_watch_close(t.watch, dt_status_exit_code(st));
     dt_session_close(&t.session);
     dt_collectives_close(t.collectives);
+    free(t.trace);
     dt_run_close(&r);
     return st;
 }

@@ -7,6 +7,30 @@
 
 #include <sys/mman.h>
 
+/* All ranks' bytes, and on one machine one clock: what is said of it holds. */
+static void rank_zero_learns_of_all(void **state)
+{
+    (void)state;
+    enum { MOST = 64, N = 3000 };
+    static int64_t mine[N], all[MOST][N];
+    static dt_comm_clock of[MOST];
+    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    char host[DT_HOST_CHARS];
+
+    for (int i = 0; i < N; i++)
+        mine[i] = rank * N + i;
+    assert_ok(dt_comm_gather(comm, mine, all, sizeof mine));
+    assert_ok(dt_comm_clocks(comm, of));
+    dt_host_name(host);
+    for (int r = 0; r < world && rank == 0; r++) {
+        for (int i = 0; i < N; i++)
+            assert_int_equal(all[r][i], r * N + i);
+        assert_string_equal(of[r].host, host);
+        assert_true(r == 0 ? of[r].bound == 0 : of[r].bound > 0 && of[r].bound < 1000000000);
+        assert_in_range(of[r].ahead + of[r].bound, 0, 2 * of[r].bound);
+    }
+}
+
 /* Every number once. The ranks of a node are neighbours, in the order of their rank on the node;
  * rank r's node begins at rank first[r]. */
 static void numbers_fit(void **state)
@@ -234,10 +258,15 @@ static void other_value_is_named(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_fit),           cmocka_unit_test(sum_and_max),
-        cmocka_unit_test(bcast_from_every_root), cmocka_unit_test(barrier_waits_for_all),
-        cmocka_unit_test(one_block_for_all),     cmocka_unit_test(every_pattern),
-        cmocka_unit_test(alike_names_no_rank),   cmocka_unit_test(other_value_is_named),
+        cmocka_unit_test(numbers_fit),
+        cmocka_unit_test(sum_and_max),
+        cmocka_unit_test(rank_zero_learns_of_all),
+        cmocka_unit_test(bcast_from_every_root),
+        cmocka_unit_test(barrier_waits_for_all),
+        cmocka_unit_test(one_block_for_all),
+        cmocka_unit_test(every_pattern),
+        cmocka_unit_test(alike_names_no_rank),
+        cmocka_unit_test(other_value_is_named),
     };
     ranks_open(argc, argv);
     return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));

@@ -1,0 +1,49 @@
+/* record.c - what took how long on this rank, the one record from which every report of times is
+ * made: sums since the start, and where something asks for them the latest events. */
+#include "base.h"
+
+static int64_t sum_ns[DT_LANES][DT_RECORD_KINDS];
+static _Atomic int64_t count[DT_LANES];
+static dt_event kept[DT_LANES][DT_RECORD_EVENTS]; /* rings, whose pages are there once used */
+static bool keeps;
+
+int64_t dt_record(dt_lane lane, int what, uint64_t size, int64_t began)
+{
+    const int64_t ended = dt_place_clock();
+
+    sum_ns[lane][what] += ended - began;
+    if (keeps) {
+        kept[lane][count[lane] % DT_RECORD_EVENTS] = (dt_event){began, ended, size, what};
+        count[lane]++;
+    }
+    return ended;
+}
+
+double dt_record_seconds(dt_lane lane, int first, int step)
+{
+    int64_t ns = 0;
+
+    for (int k = first; k < DT_RECORD_KINDS; k += step)
+        ns += sum_ns[lane][k];
+    return 1e-9 * (double)ns;
+}
+
+void dt_record_restart(void)
+{
+    memset(sum_ns, 0, sizeof sum_ns);
+}
+
+void dt_record_keep(void)
+{
+    keeps = true;
+}
+
+int64_t dt_record_count(dt_lane lane)
+{
+    return count[lane];
+}
+
+const dt_event *dt_record_get(dt_lane lane, int64_t i)
+{
+    return &kept[lane][i % DT_RECORD_EVENTS];
+}

@@ -1,0 +1,176 @@
+/* trace.c - the file of --trace, in Chrome's Trace Event Format: a process for each rank, in it a
+ * thread for each lane of the record. */
+#include "recorded.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct dt_trace {
+    const dt_run *run;                     /* borrowed */
+    int64_t first, last;                   /* steps of this start, from 1 */
+    int64_t from[DT_LANES], end[DT_LANES]; /* events of the record */
+    bool over, lost;
+    dt_target target;
+    dt_comm_clock of[]; /* [world] */
+};
+
+/* ---- As text ------------------------------------------------------------------------------ */
+
+/* The lane's name; those of its events by `what`, or one for all; what their `size` is. */
+static const struct {
+    const char *lane, *const *names, *name, *size;
+} rows[DT_LANES] = {[DT_LANE_STEP] = {"steps", NULL, "step", "step"},
+                    [DT_LANE_PHASE] = {"phases", dt_place_word, NULL, NULL},
+                    [DT_LANE_LAYER] = {"layers", NULL, NULL, NULL},
+                    [DT_LANE_WAIT] = {"with other ranks", dt_collective_name, NULL, "bytes"},
+                    [DT_LANE_BUCKET] = {"oldest bucket under way", NULL, "bucket", "bytes"},
+                    [DT_LANE_WRITER] = {"writer of checkpoints", NULL, "checkpoint", "step"}};
+
+static void put_name(FILE *f, const dt_plan *plan, int lane, int what)
+{
+    static const char *const clocked[DT_CLOCKED] = {"forward", "backward", "weight gradient",
+                                                    "statistics of the group", "exchange"};
+    dt_plan_row row;
+
+    if (lane != DT_LANE_LAYER) {
+        fputs(rows[lane].names ? rows[lane].names[what] : rows[lane].name, f);
+        return;
+    }
+    dt_plan_row_get(plan, (size_t)(what / DT_CLOCKED), &row);
+    fprintf(f, "%s %s", row.name[0] ? row.name : row.op, clocked[what % DT_CLOCKED]);
+}
+
+/* Microseconds with all digits of a nanosecond. */
+#define US "%" PRId64 ".%03d"
+#define NS(t) (t) / 1000, (int)((t) % 1000)
+
+/* whom: in DT_LANE_WAIT, the rank for which the others waited. */
+static void put_event(FILE *f, const dt_trace *t, int rank, int lane, const dt_event *e, int whom)
+{
+    fputs(",\n{\"name\":\"", f);
+    put_name(f, t->run->contexts.plan[0], lane, e->what);
+    fprintf(f, "\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":" US ",\"dur\":" US, rank, lane + 1,
+            NS(e->began + t->of[rank].ahead), NS(e->ended - e->began));
+    if (rows[lane].size)
+        fprintf(f, ",\"args\":{\"%s\":%" PRIu64, rows[lane].size, e->size);
+    if (lane == DT_LANE_WAIT)
+        fprintf(f, ",\"for\":%d", whom);
+    fputs(rows[lane].size ? "}}" : "}", f);
+}
+
+static void put_head(FILE *f, dt_trace *t)
+{
+    for (int r = 0; r < dt_comm_world(t->run->comm); r++) {
+        dt_comm_clock *of = &t->of[r];
+        dt_log_shown(of->host);
+        of->host[strcspn(of->host, "\"\\")] = '\0';
+        fprintf(f,
+                "%s\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
+                "\"args\":{\"name\":\"rank %d on %s\",\"clock_bound_us\":" US "}}",
+                r ? "," : "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", r, r, of->host,
+                NS(of->bound));
+        for (int lane = 0; lane < DT_LANES; lane++)
+            fprintf(f,
+                    ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,"
+                    "\"args\":{\"name\":\"%s\"}}",
+                    r, lane + 1, rows[lane].lane);
+    }
+}
+
+/* ---- From all ranks ----------------------------------------------------------------------- */
+
+/* f: NULL but on rank 0. */
+static dt_status put_lane(const dt_trace *t, FILE *f, int lane)
+{
+    dt_comm *c = t->run->comm;
+    const int world = dt_comm_world(c), here = dt_comm_rank(c) == 0 ? world : 0;
+    int64_t most = t->end[lane] - t->from[lane];
+    dt_event *all = NULL; /* [here][most], then this rank's [most] */
+
+    DT_TRY(dt_comm_max_i64(c, &most, 1));
+    dt_status st = dt_calloc(&all, (size_t)((here + 1) * most + 1), sizeof *all, "the trace");
+    DT_GO(st, dt_comm_agree(c, st), out);
+    dt_event *mine = all + here * most;
+    for (int64_t i = t->from[lane]; i < t->end[lane]; i++)
+        mine[i - t->from[lane]] = *dt_record_get((dt_lane)lane, i);
+    DT_GO(st, dt_comm_gather(c, mine, all, (size_t)most * sizeof *mine), out);
+    for (int64_t i = 0; f && i < world * most; i++)
+        if (all[i].ended > 0)
+            put_event(f, t, (int)(i / most), lane, &all[i],
+                      dt_collectives_last(all, most, world, i % most));
+out:
+    free(all);
+    return st;
+}
+
+/* That the file cannot be written is a warning. */
+static dt_status write_file(dt_trace *t)
+{
+    dt_comm *c = t->run->comm;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = dt_comm_rank(c) == 0 ? open_memstream(&text, &bytes) : NULL;
+    dt_status st = dt_comm_clocks(c, t->of);
+
+    if (f)
+        put_head(f, t);
+    for (int lane = 0; st == DT_OK && lane < DT_LANES; lane++)
+        st = put_lane(t, f, lane);
+    const bool whole = f && fprintf(f, "\n]}\n") > 0 && fclose(f) == 0;
+    if (st == DT_OK && dt_comm_rank(c) == 0 &&
+        (!whole || dt_outfile_put(&t->target, text, bytes, NULL) != DT_OK)) {
+        dt_warn("there is no trace: %s", whole ? dt_fail_text() : "no memory for it");
+        dt_fail_clear();
+    }
+    free(text);
+    return st;
+}
+
+dt_status dt_trace_at(dt_trace *t, int64_t done, bool over)
+{
+    const int64_t room = DT_RECORD_EVENTS - 64; /* some are added meanwhile */
+
+    if (!t || t->over)
+        return DT_OK;
+    t->over = over || done == t->last;
+    for (int lane = 0; lane < DT_LANES; lane++) {
+        t->end[lane] = dt_record_count((dt_lane)lane);
+        if (done < t->first)
+            t->from[lane] = t->end[lane];
+        t->lost = t->lost || t->end[lane] - t->from[lane] > room;
+        t->from[lane] = DT_MAX(t->from[lane], t->end[lane] - room);
+    }
+    if ((t->lost && t->over) || (over && done < t->first))
+        dt_warn("--trace-steps %s: %s", t->run->o.trace_steps,
+                t->lost ? "the record is too small for these, and lacks the first of them"
+                        : "the run ended before, and the trace is empty");
+    return t->over ? write_file(t) : DT_OK;
+}
+
+static dt_status check_name(const dt_target *target)
+{
+    if (!dt_path_ends(target->name, ".json"))
+        return dt_fail(DT_USAGE, "--trace %s: traces end in .json", target->name);
+    DT_TRY(dt_target_check(target));
+    return dt_parents_make(target->name);
+}
+
+dt_status dt_trace_open(dt_trace **t, const dt_run *r)
+{
+    const size_t world = (size_t)dt_comm_world(r->comm);
+    dt_option_form form;
+
+    if (!r->o.trace[0])
+        return DT_OK;
+    dt_status st = dt_trace_steps_parse(r->o.trace_steps, &form);
+    if (st == DT_OK)
+        st = dt_calloc(t, 1, sizeof **t + world * sizeof(dt_comm_clock), "the trace");
+    DT_TRY(dt_comm_agree(r->comm, st));
+    dt_record_keep();
+    (*t)->run = r;
+    (*t)->first = form.steps[0];
+    (*t)->last = form.steps[1];
+    (*t)->target = (dt_target){.folder = AT_FDCWD, .name = r->o.trace, .shown = r->o.trace};
+    return dt_comm_agree(r->comm, dt_comm_rank(r->comm) == 0 ? check_name(&(*t)->target) : DT_OK);
+}

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# --trace: what all ranks did, in the format of Chrome's traces, on one clock. The bits stay.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+
+run=("${tiny[@]}" --max-steps -1 --epochs 3 --save-every 2)
+
+# reads FILE RANKS FIRST LAST PLAN: judges a trace; rules of the format: "Trace Event Format",
+# JSON Object Format, complete events and metadata events
+reads() {
+    python3 - "$@" <<'END'
+import json, sys
+from collections import defaultdict
+path, ranks, first, last = sys.argv[1], *map(int, sys.argv[2:5])
+plan = {s[25:47].strip() or s[6:24].strip() for s in open(sys.argv[5]) if s[:4].strip().isdigit()}
+events = json.load(open(path))["traceEvents"]
+lanes, names, bound = defaultdict(list), {}, {}
+for e in events:
+    assert type(e["pid"]) is int and type(e["tid"]) is int and e["ph"] in "XM", e
+    if e["ph"] == "M":
+        assert e["name"] in ("process_name", "thread_name") and type(e["args"]["name"]) is str, e
+        names[e["pid"], e["tid"]] = e["args"]["name"]
+        if e["name"] == "process_name":
+            bound[e["pid"]] = e["args"]["clock_bound_us"]
+    else:
+        assert e["dur"] >= 0 and e["ts"] > 0 and e["name"], e
+        lanes[e["pid"], names[e["pid"], e["tid"]]].append(e)
+assert {p for p, _ in names} == set(range(ranks)), names
+assert bound[0] == 0 and all(0 < bound[r] < 1e6 for r in range(1, ranks)), bound
+digit = 0.002 # microseconds: nanoseconds as decimals of a double
+end = lambda e: e["ts"] + e["dur"]
+for key, lane in lanes.items():
+    lane.sort(key=lambda e: e["ts"])
+    for a, b in zip(lane, lane[1:]):
+        assert end(a) <= b["ts"] + digit, (key, a, b)
+inside = lambda e, f: f["ts"] - digit <= e["ts"] and end(e) <= end(f) + digit
+waits = [lanes[r, "with other ranks"] for r in range(ranks)]
+for r in range(ranks):
+    steps, phases, layers = (lanes[r, name] for name in ("steps", "phases", "layers"))
+    assert [e["args"]["step"] for e in steps] == list(range(first, last + 1)), steps
+    for s in steps:
+        parts = [p for p in phases if inside(p, s)]
+        assert {"data", "forward", "backward", "exchange", "update", "checks"} <= {p["name"] for p in parts}
+        assert abs(sum(p["dur"] for p in parts) - s["dur"]) < 0.01 * s["dur"] + 20, (s, parts)
+        for kind, phase in ("forward", "forward"), ("weight gradient", "backward"), ("exchange", "backward"):
+            found = [e for e in layers if e["name"].endswith(" " + kind) and inside(e, s)]
+            assert found and all(any(inside(e, p) for p in parts if p["name"] == phase) for e in found), kind
+    kinds = ("forward", "backward", "weight gradient", "statistics of the group", "exchange")
+    said = {e["name"][:-len(k) - 1] for e in layers for k in kinds if e["name"].endswith(" " + k)}
+    assert said <= plan and len(said) > 20, said - plan
+    # all ranks were in the same collectives, and none left a sum before the last one had come
+    assert [e["name"] for e in waits[r]] == [e["name"] for e in waits[0]]
+    assert ranks == 1 or lanes[r, "oldest bucket under way"]
+for same in zip(*waits):
+    late = same[0]["args"]["for"]
+    assert all(e["args"]["for"] == late and e["dur"] >= same[late]["dur"] - digit for e in same), same
+    if same[0]["name"] in ("gradients", "agreement"):
+        for r, e in enumerate(same):
+            for s, f in enumerate(same):
+                assert end(e) >= f["ts"] - bound[r] - bound[s] - digit, (r, e, s, f)
+# the write of step 2 has ended when step 4 is saved
+saved = {e["args"]["step"] for e in lanes[0, "writer of checkpoints"]}
+assert (first != 2 or last != 5 or 2 in saved) and all(s % 2 == 0 or s == last for s in saved), saved
+END
+}
+
+accepts plan "${tiny[@]}"
+cp "$tmp/stdout" "$tmp/plan"
+accepts "${run[@]}" --out "$tmp/alone"
+for np in 1 3; do
+    for exchange in auto tree; do
+        out=$tmp/$np-$exchange
+        launch "$np" "${run[@]}" --out "$out" --exchange "$exchange" --trace "$out/trace.json" --trace-steps 2:5
+        judge 0 "np $np: --exchange $exchange"
+        equal "$(hashes "$tmp/alone")" "$(hashes "$out")"
+        must reads "$out/trace.json" "$np" 2 5 "$tmp/plan"
+    done
+done
+launch 2 "${run[@]}" --bn sync --shards 3 --out "$tmp/sync" --trace "$tmp/sync.json" --trace-steps 1:9
+must reads "$tmp/sync.json" 2 1 6 "$tmp/plan" # the run has six
+must grep -q 'statistics of the group' "$tmp/sync.json"
+must test "$(grep -c 'dtrain: warning' "$tmp/stderr")" = 0
+
+# clocks that are 5000 s apart
+if unshare -T --monotonic 5000 true 2>/dev/null; then
+    apart=("${run[@]}" --stall-warn 0 --stall-abort 0 --out "$tmp/apart" --trace "$tmp/apart.json" --trace-steps 2:5)
+    bounded mpirun -np 1 "$DTRAIN_BIN" "${apart[@]}" : -np 1 unshare -T --monotonic 5000 "$DTRAIN_BIN" "${apart[@]}"
+    judge 0 "clocks that are apart"
+    must reads "$tmp/apart.json" 2 2 5 "$tmp/plan"
+else
+    echo "SKIPPED: other clocks: no rights to make time namespaces"
+fi
+
+# resumed: steps of this start; stopped: what there is
+launch 1 "${run[@]}" --epochs 2 --out "$tmp/two"
+launch 1 --out "$tmp/two" --epochs 4 --resume auto --trace "$tmp/more.json" --trace-steps 2:3
+must reads "$tmp/more.json" 1 6 7 "$tmp/plan"
+start 2 "${run[@]}" --epochs 100000 --save-every 0 --out "$tmp/stopped" --trace "$tmp/stopped.json" --trace-steps 2:900000
+must soon has_records "$tmp/stopped" step 3
+must test ! -e "$tmp/stopped.json"
+kill -USR1 "$job"
+job_end
+must reads "$tmp/stopped.json" 2 2 "$(grep -c '"kind":"step"' "$tmp/stopped/metrics.jsonl")" "$tmp/plan"
+# killed: nothing
+start 2 "${run[@]}" --epochs 100000 --out "$tmp/killed" --trace "$tmp/killed.json" --trace-steps 2:900000
+must soon has_records "$tmp/killed" step 3
+kill -KILL "$job"
+job_end
+must test -z "$(find "$tmp" -maxdepth 1 -name 'killed.json*')"
+
+# more than fits, and less than is asked for
+accepts "${tiny[@]}" --data synthetic:512 --max-steps 25 --epochs 9 --global-batch 64 --shards 64 --out "$tmp/full" \
+    --trace "$tmp/full.json" --trace-steps 1:25
+must grep -q 'dtrain: warning: --trace-steps 1:25: the record is too small' "$tmp/stderr"
+must python3 -c 'import json, sys
+e = json.load(open(sys.argv[1]))["traceEvents"]; assert sum(x["tid"] == 3 for x in e) > 60000' "$tmp/full.json"
+accepts "${run[@]}" --out "$tmp/short" --trace "$tmp/short.json" --trace-steps 7:8
+must grep -q 'dtrain: warning: --trace-steps 7:8: the run ended before' "$tmp/stderr"
+
+# no file of another kind is replaced, and a disk's failure is a warning
+cp "$tmp/alone/model.safetensors" "$tmp/model"
+refuses 64 "traces end in .json" -- "${tiny[@]}" --out "$tmp/no1" --trace "$tmp/alone/model.safetensors"
+must cmp "$tmp/model" "$tmp/alone/model.safetensors"
+mkdir "$tmp/folder.json"
+refuses 73 "$tmp/folder.json: there is a folder" -- "${tiny[@]}" --out "$tmp/no2" --trace "$tmp/folder.json"
+refuses 73 "$tmp/model/sub: Not a directory" -- "${tiny[@]}" --out "$tmp/no3" --trace "$tmp/model/sub/t.json"
+for steps in 0:3 4:3 5 1: a:b; do
+    launch 1 "${tiny[@]}" --out "$tmp/no4" --trace "$tmp/no.json" --trace-steps "$steps"
+    must test "$code" = 64 -a ! -e "$tmp/no.json"
+done
+finish
