@@ -21,6 +21,7 @@
     X(plan, "compiled steps: kernels, bytes, offsets, shares of threads")                          \
     X(env, "this machine: CPU, AMX, packages, cores, ranks, library versions")                     \
     X(bench, "images per second of the training loop on synthetic data")                           \
+    X(lr_find, "which learning rate? losses while it grows from step to step")                     \
     X(verify, "PATH: is a checkpoint, a run folder or a model file whole?")                        \
     X(status, "RUN: where each rank of a run is, or was when it ended")                            \
     X(plot, "RUN...: curves of runs; of what bench --json wrote")                                  \

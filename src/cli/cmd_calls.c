@@ -19,6 +19,11 @@ static dt_status bench_run(dt_comm *c, const dt_settings *s)
     return dt_bench(c, &s->options);
 }
 
+static dt_status lr_find_run(dt_comm *c, const dt_settings *s)
+{
+    return dt_lr_find(c, &s->options);
+}
+
 /* For --config to read. */
 static dt_status config_lead(const dt_options *o, const char *const *path, size_t count)
 {
@@ -68,6 +73,10 @@ const dt_command dt_command_eval = {
     .name = "eval", .run = eval_run, .options = " data precision threads", .computes = true};
 const dt_command dt_command_bench = {
     .name = "bench", .run = bench_run, .options = DT_NETWORK_OPTIONS, .computes = true};
+const dt_command dt_command_lr_find = {.name = "lr-find",
+                                       .run = lr_find_run,
+                                       .options = DT_NETWORK_OPTIONS " data lr_to max_steps",
+                                       .computes = true};
 const dt_command dt_command_verify = {
     .name = "verify", .lead = dt_verify, .operands = "PATH", .least = 1, .most = 1};
 const dt_command dt_command_plot = {.name = "plot",

@@ -13,7 +13,8 @@ static const struct {
 const dt_command *dt_command_find(const char *name)
 {
     for (size_t i = 0; i < DT_COUNT_OF(command_rows); i++)
-        if (strcmp(command_rows[i].name, name) == 0)
+        if (strcmp(command_rows[i].name, name) == 0 ||
+            strcmp(command_rows[i].command->name, name) == 0)
             return command_rows[i].command;
     return NULL;
 }
@@ -97,7 +98,7 @@ static void print_all(FILE *f, bool all)
           "same bits on any number of ranks.\n\nCommands:\n",
           f);
     for (size_t i = 0; i < DT_COUNT_OF(command_rows); i++)
-        fprintf(f, "  %-10s %s\n", command_rows[i].name, command_rows[i].help);
+        fprintf(f, "  %-10s %s\n", command_rows[i].command->name, command_rows[i].help);
     fputs("\n'dtrain COMMAND --help' has the options of a command.\n", f);
     fprintf(f, "\nOptions%s; the defaults are those of the Ascend tutorial:\n",
             all ? "" : " (--help=all has more)");
@@ -153,7 +154,7 @@ void dt_help_table(FILE *f)
     dt_options_init(&defaults);
     for (size_t i = 0; i < DT_COUNT_OF(command_rows); i++) {
         const dt_command *c = command_rows[i].command;
-        fprintf(f, "command\t%s\t%s\t%s\n", command_rows[i].name, c->options ? c->options : "",
+        fprintf(f, "command\t%s\t%s\t%s\n", c->name, c->options ? c->options : "",
                 command_rows[i].help);
     }
     for (size_t i = 0; i < DT_COUNT_OF(own_rows); i++)

@@ -10,7 +10,7 @@
 #include "model/model.h"
 #include <stdio.h>
 
-#define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle)
+#define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle) X(exponential)
 #define DT_REPORT_LIST(X) X(auto) X(mindspore) X(cs744)
 #define DT_ISA_WORD(name, text) " " text
 #define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)
@@ -120,6 +120,8 @@ typedef enum dt_option_scope {
     DT_REAL(X, gamma, RESULT, DAILY, 0.1, 0, 1, "Training", "G", "step: factor at each milestone") \
     DT_REAL(X, peak, RESULT, RARE, 0.2, 0, 1, "Training", "FRACTION",                              \
         "onecycle: where the rate is at its peak")                                                 \
+    DT_REAL(X, lr_to, RESULT, RARE, 10, 1e-30, 1e6, "Training", "RATE",                            \
+        "exponential, lr-find: the last rate; between, each is the last one times the same factor") \
     DT_REAL(X, label_smoothing, RESULT, DAILY, 0, 0, 0.999, "Training", "S", "label smoothing")    \
     DT_AUTO_REAL(X, loss_epsilon, RESULT, RARE, -1, 0, 1, "Training", "E",                         \
         "loss: log(p + E), or (0) log-sum-exp (auto: 1e-24 for resnet50's mindspore variant, else 0)") \
@@ -182,6 +184,8 @@ typedef enum dt_option_scope {
         "end the run when it lasts so long (0: never)")                                            \
     DT_TEXT(X, model, COMMAND, COMMANDS(" eval"), "", NULL, "Other commands", "FILE", "the model file") \
     DT_COUNT(X, steps, COMMAND, COMMANDS(" bench"), 10, 1, 1e6, "Other commands", "N", "measured steps") \
+    DT_REAL(X, lr_from, COMMAND, COMMANDS(" lr-find"), 0.0001, 1e-30, 1e6, "Other commands", "RATE", \
+        "the first rate; --lr-to is the last one")                                                 \
     DT_COUNT(X, warmup_steps, COMMAND, COMMANDS(" bench"), 3, 0, 1e6, "Other commands", "N",       \
         "steps before them")                                                                       \
     DT_FLAG(X, scaling, COMMAND, COMMANDS(" bench plot"), false, "Other commands",                      \
@@ -198,14 +202,14 @@ typedef enum dt_option_scope {
         "folder of TensorBoard's files, one folder in it for each run")                            \
     DT_FLAG(X, watch, COMMAND, COMMANDS(" status tensorboard"), false, "Other commands",                       \
         "again every two seconds, until the run is over")                                          \
-    DT_CHOICE(X, x, COMMAND, COMMANDS(" plot"), "step", " step epoch images time", "Other commands", "WHAT", \
-        "what curves are drawn over")                                                              \
+    DT_CHOICE(X, x, COMMAND, COMMANDS(" plot"), "step", " step epoch images time lr", "Other commands", "WHAT", \
+        "what curves are drawn over (lr: FILE of lr-find --json)")                                                              \
     DT_COUNT(X, smooth, COMMAND, COMMANDS(" plot"), 1, 1, 1e9, "Other commands", "N",              \
         "draw means of N steps")                                                                   \
     DT_TEXT(X, script, COMMAND, COMMANDS(" plot"), "", NULL, "Other commands", "FILE",             \
         "leave gnuplot's script there (.gp), and draw nothing")                                          \
     DT_FLAG(X, csv, COMMAND, COMMANDS(" runs"), false, "Other commands", "print CSV")              \
-    DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval plan runs"), false, "Other commands",                \
+    DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval lr-find plan runs"), false, "Other commands",        \
         "print JSON (bench --exchange all, --scaling: an object a line)")
 /* clang-format on */
 

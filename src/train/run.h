@@ -98,6 +98,8 @@ dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUS
 /* Weights and running statistics from the model `path`, compared across ranks; without `head` all
  * but the classifier's. Collective. */
 dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;
+/* The same of --init, if it is given. Collective. */
+dt_status dt_run_init(dt_run *r) DT_MUST_CHECK;
 /* Weights, running statistics and momentum of rank 0 to all ranks, then compared. Collective. */
 dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 /* A run as its checks see it, once memory is bound and the exchange open. Local. */

@@ -256,6 +256,16 @@ dt_status dt_run_load(dt_run *r, const char *path, bool head)
     return compare_state(r, "weights of the model file");
 }
 
+dt_status dt_run_init(dt_run *r)
+{
+    char model[PATH_MAX];
+
+    if (!r->o.init[0])
+        return DT_OK;
+    DT_TRY(dt_run_newest(r->comm, r->o.init, model));
+    return dt_run_load(r, model, r->o.init_head);
+}
+
 /* Through a small buffer: where a node shares its copy, only one of its ranks may write it. */
 static dt_status broadcast_slab(dt_run *r, const dt_slab *slab)
 {

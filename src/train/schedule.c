@@ -47,6 +47,14 @@ static double schedule_onecycle(const dt_schedule *s, int64_t step)
     return schedule_anneal(s->lr, end, last > top ? (at - top) / (last - top) : 1);
 }
 
+static double schedule_exponential(const dt_schedule *s, int64_t step)
+{
+    const double last = (double)DT_MAX(s->steps - 1, 1);
+
+    return s->lr > 0 ? s->lr * dt_exp((double)(step - s->warmup) / last * dt_log(s->to / s->lr))
+                     : 0;
+}
+
 typedef struct dt_schedule_row {
     const char *name;
     double (*rate)(const dt_schedule *s, int64_t step);
@@ -71,8 +79,10 @@ static double schedule_scale(const dt_options *o, int64_t global_batch)
 dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
                            int64_t total_steps, int64_t global_batch)
 {
-    dt_schedule made = {
-        .gamma = o->gamma, .peak = o->peak, .warmup = llround(o->warmup * (double)steps_per_epoch)};
+    dt_schedule made = {.to = o->lr_to,
+                        .gamma = o->gamma,
+                        .peak = o->peak,
+                        .warmup = llround(o->warmup * (double)steps_per_epoch)};
     dt_option_form f;
 
     for (size_t i = 0; i < DT_COUNT_OF(schedule_rows); i++)

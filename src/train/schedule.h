@@ -10,14 +10,14 @@ struct dt_schedule_row;
 typedef struct dt_schedule {
     const struct dt_schedule_row *row;
     double lr; /* effective: --lr after --lr-scale */
-    double gamma, peak;
+    double to, gamma, peak;
     int64_t warmup; /* steps of linear warm-up */
     int64_t steps;  /* that the schedule spans after the warm-up, at least 1 */
     int64_t milestone[DT_MAX_MILESTONES]; /* steps of the run */
     int milestones;
 } dt_schedule;
 
-/* Read the options lr, lr_scale, lr_batch, schedule, warmup, milestones, gamma, peak.
+/* Read the options lr, lr_to, lr_scale, lr_batch, schedule, warmup, milestones, gamma, peak.
  *   total_steps   of the schedule, warm-up included; >= 0
  *   global_batch  images per step, for lr_scale
  *   DT_CONFIG     milestones that are no fractions */

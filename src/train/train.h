@@ -25,6 +25,9 @@ dt_status dt_train(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 dt_status dt_eval(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Time the trainer's own loop on synthetic data; --exchange all: one row per exchange. */
 dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+/* --max-steps steps (default 100) while the rate grows from --lr-from to --lr-to by the same factor
+ * each time, or until the loss is four times its least or not finite; a line of stdout each. */
+dt_status dt_lr_find(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Threads of a rank where --threads is auto: its share of what its node's ranks may use
  * together, within its own mask and quota, at least 1. Local. */
 int dt_threads_auto(const dt_comm *c);

@@ -336,11 +336,8 @@ static dt_status begin(training *t)
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)
         DT_TRY(dt_comm_bcast(r->comm, path, sizeof path, 0));
-    if (r->o.init[0] && !path[0]) {
-        char model[PATH_MAX];
-        DT_TRY(dt_run_newest(r->comm, r->o.init, model));
-        DT_TRY(dt_run_load(r, model, r->o.init_head));
-    }
+    if (!path[0])
+        DT_TRY(dt_run_init(r));
     if (r->o.broadcast || resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
         DT_TRY(dt_run_broadcast(r));

@@ -1,4 +1,5 @@
-/* bench.c - pictures of what `dtrain bench --json` printed: layers, scaling, exchanges. */
+/* bench.c - pictures of what `bench --json` (layers, scaling, exchanges) and `lr-find --json`
+ * printed. */
 #include "seen.h"
 
 #include <math.h>
@@ -44,6 +45,12 @@ static const struct {
                                                           "rank 0 waits") //
      "set title 'messages of rank 0'\nset xlabel 'MiB per step'\n" BARS("3", "sent and received",
                                                                         "(0)", "")},
+    {"lr-find",
+     "",
+     {"lr", "loss", "smoothed"},
+     "set logscale x\nset xlabel 'learning rate'\nset title 'loss'\n"
+     "plot $d using 1:2 with points lt 2 title 'of a step', "
+     "$d using 1:3 with lines lt 1 title 'smoothed'\n"},
 };
 
 static const char *text_of(const json_t *j, const char *key)
@@ -127,16 +134,21 @@ static dt_status put_panels(const dt_figure *f, const char *option, const json_t
 dt_status dt_bench_figure(dt_figure *f, const dt_options *o, const char *path)
 {
     enum { HEIGHT = 560 };
-    const char *option = o->layers ? "layers" : o->scaling ? "scaling" : "exchange all";
+    const char *option = o->layers                 ? "layers"
+                         : o->scaling              ? "scaling"
+                         : strcmp(o->x, "lr") == 0 ? "lr-find"
+                                                   : "exchange all";
     json_t *lines = NULL;
 
     DT_TRY(dt_figure_open(f, o->out, HEIGHT));
-    fputs(f->page ? "set multiplot layout 1,2\nset key tmargin horizontal center\n"
-                  : "set key bmargin horizontal\n",
+    fputs(f->page && strcmp(option, "lr-find") == 0 ? "set key tmargin horizontal\n"
+          : f->page ? "set multiplot layout 1,2\nset key tmargin horizontal center\n"
+                    : "set key bmargin horizontal\n",
           f->script);
     DT_TRY(dt_json_lines(&lines, path));
     const dt_status st = put_panels(f, option, lines);
     json_decref(lines);
     return st == DT_OK ? st
-                       : dt_fail(st, "%s: not what dtrain bench --%s --json prints", path, option);
+                       : dt_fail(st, "%s: not what dtrain %s%s --json prints", path,
+                                 strcmp(option, "lr-find") == 0 ? "" : "bench --", option);
 }

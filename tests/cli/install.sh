@@ -54,7 +54,7 @@ completes "--nesterov" dtrain --nest
 completes "--no-nesterov" dtrain --np 2 --no-nes
 completes "vgg11" dtrain --net = v
 completes "vgg11" dtrain --net v
-completes "constant step cosine onecycle" dtrain --schedule =
+completes "constant step cosine onecycle exponential" dtrain --schedule =
 completes "--warmup-steps" dtrain bench --warmup-s # an option of its own
 completes "" dtrain --net vgg11 --warmup-s         # which a training refuses
 completes "--model" dtrain eval --mod

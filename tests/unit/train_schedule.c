@@ -49,6 +49,10 @@ static const char fifth[] =
 static const char rising[] = "0.0040000000000000036 0.013167184270002533 0.037167184270002526 "
                              "0.06683281572999747 0.09083281572999748 0.1 ";
 
+/* ExponentialLR(o, gamma=1e4 ** (1 / 5)), LR 0.001; the highest rate is 10 */
+static const char growing[] = "0.001 0.006309573444801934 0.03981071705534974 0.2511886431509581 "
+                              "1.5848931924611145 10.000000000000007 ";
+
 /* want: the rates of all steps, or of the first five. */
 static void rates_are_those_of_torch(void **state)
 {
@@ -71,6 +75,7 @@ static void rates_are_those_of_torch(void **state)
         {"onecycle", 0.1, 0.3, "", 0, 6, 12, third},
         {"onecycle", 0.4, 0.2, "", 0, 7, 7, fifth},
         {"onecycle", 0.1, 1, "", 0, 6, 6, rising},
+        {"exponential", 0.001, 0.3, "", 0, 3, 6, growing}, /* to --lr-to, by default 10 */
         /* the warm-up climbs to the schedule's first rate, not to its peak */
         {"onecycle", 0.1, 0.3, "", 1, 4, 40, "0.001 0.002 0.003 0.004 0.004"},
     };
@@ -89,7 +94,7 @@ static void rates_are_those_of_torch(void **state)
             const double rate = strtod(want, &end), lr = dt_schedule_lr(&s, i);
             if (end == want)
                 break;
-            if (!(fabs(lr - rate) <= 1e-12 * o.lr))
+            if (!(fabs(lr - rate) <= 1e-12 * DT_MAX(o.lr, rate)))
                 fail_msg("case %zu step %d: %.17g, want %.17g", k, (int)i, lr, rate);
         }
         assert_true(i == (cases[k].steps > 12 ? 5 : cases[k].steps));
@@ -105,13 +110,15 @@ static void short_runs_have_rates(void **state)
     dt_options o = options("onecycle", 0.1);
 
     o.peak = 0.2;
+    o.lr_to = 0.1;
     assert_ok(dt_schedule_open(&s, &o, 5, 5, 256));
     assert_true(fabs(dt_schedule_lr(&s, 0) - 0.1) <= 1e-12);
     for (int64_t total = 0; total <= 6; total++)
         for (int peak = 0; peak <= 4; peak++)
             for (int warmup = 0; warmup <= 3; warmup++)
-                for (int row = 0; row < 4; row++) {
-                    static const char *const names[] = {"constant", "step", "cosine", "onecycle"};
+                for (int row = 0; row < 5; row++) {
+                    static const char *const names[] = {"constant", "step", "cosine", "onecycle",
+                                                        "exponential"};
                     o.schedule = names[row];
                     o.peak = 0.25 * peak;
                     o.warmup = warmup;
@@ -127,7 +134,7 @@ static void short_runs_have_rates(void **state)
 static void longer_runs_keep_the_last_rate(void **state)
 {
     enum { TOTAL = 40 };
-    static const char *const names[] = {"constant", "step", "cosine", "onecycle"};
+    static const char *const names[] = {"constant", "step", "cosine", "onecycle", "exponential"};
 
     (void)state;
     for (size_t row = 0; row < DT_COUNT_OF(names); row++)
