@@ -16,8 +16,7 @@ dt_status dt_message_check(const dt_message *m)
     return m->failed ? dt_fail(DT_NOMEM, "no memory for a message of %zu bytes", m->bytes) : DT_OK;
 }
 
-/* Room for so many more bytes; NULL: no memory. */
-static void *message_grow(dt_message *m, size_t bytes)
+void dt_message_raw(dt_message *m, const void *data, size_t bytes)
 {
     if (m->bytes + bytes > m->room && !m->failed) {
         const size_t room = 2 * (m->bytes + bytes);
@@ -26,18 +25,10 @@ static void *message_grow(dt_message *m, size_t bytes)
         m->at = at ? at : m->at;
         m->room = at ? room : m->room;
     }
-    if (m->failed)
-        return NULL;
+    if (m->failed || bytes == 0)
+        return;
+    memcpy(m->at + m->bytes, data, bytes);
     m->bytes += bytes;
-    return m->at + (m->bytes - bytes);
-}
-
-void dt_message_raw(dt_message *m, const void *data, size_t bytes)
-{
-    void *room = bytes > 0 ? message_grow(m, bytes) : NULL;
-
-    if (room)
-        memcpy(room, data, bytes);
 }
 
 /* Seven bits a byte, low ones first; the top bit says that more follow. */
@@ -75,19 +66,11 @@ void dt_message_double(dt_message *m, unsigned field, double x)
     dt_message_raw(m, &x, sizeof x);
 }
 
-void *dt_message_room(dt_message *m, unsigned field, size_t bytes)
+void dt_message_bytes(dt_message *m, unsigned field, const void *data, size_t bytes)
 {
     message_key(m, field, DT_WIRE_BYTES);
     message_varint(m, bytes);
-    return bytes > 0 ? message_grow(m, bytes) : NULL;
-}
-
-void dt_message_bytes(dt_message *m, unsigned field, const void *data, size_t bytes)
-{
-    void *room = dt_message_room(m, field, bytes);
-
-    if (room)
-        memcpy(room, data, bytes);
+    dt_message_raw(m, data, bytes);
 }
 
 void dt_message_text(dt_message *m, unsigned field, const char *text)

@@ -27,8 +27,6 @@ void dt_message_float(dt_message *m, unsigned field, float x);
 void dt_message_double(dt_message *m, unsigned field, double x);
 void dt_message_bytes(dt_message *m, unsigned field, const void *data, size_t bytes);
 void dt_message_text(dt_message *m, unsigned field, const char *text);
-/* A field of `bytes` bytes, which the caller writes before the next call; NULL: no memory. */
-void *dt_message_room(dt_message *m, unsigned field, size_t bytes);
 /* A message inside, which is emptied. */
 void dt_message_inner(dt_message *m, unsigned field, dt_message *inner);
 /* A file of the message, which is emptied. DT_NOMEM, and as dt_outfile_put; w may be NULL. */

@@ -2,6 +2,7 @@
 #include "tensors.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const dt_tensor_type tensor_types[] = {{"F16", "Float16", 2, dt_f16_to_f32},
                                               {"BF16", "BFloat16", 2, dt_bf16_to_f32},
@@ -35,9 +36,12 @@ bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *
 
     if (strcmp(t->dtype, type->name) != 0 || !dt_tensor_bytes(type, t->rank, t->shape, &bytes))
         return false;
-    void *data = dt_message_room(m, field, bytes);
+    float *data = malloc(bytes); /* in a message it may begin anywhere; fill wants floats */
+    m->failed = m->failed || !data;
     if (data)
         c->fill(c->context, i, data);
+    dt_message_bytes(m, field, data, data ? bytes : 0);
+    free(data);
     return true;
 }
 

@@ -34,7 +34,7 @@ typedef struct dt_safetensors_content {
     size_t tensors;
     const dt_field *metadata; /* [fields] */
     size_t fields;
-    /* Write the bytes of tensor[i] to data. */
+    /* Write the bytes of tensor[i] to data, which is aligned as malloc's. */
     void (*fill)(void *context, size_t i, void *data);
     void *context;
     /* What other formats than this one say of a network: the naming of its tensors; normalize: its
