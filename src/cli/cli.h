@@ -17,6 +17,7 @@
 #define DT_COMMAND_LIST(X)                                                                         \
     X(train, "train a network (the default)")                                                      \
     X(eval, "loss and accuracy of a saved model on the test images")                               \
+    X(predict, "MODEL PICTURE...: the most likely classes of pictures")                            \
     X(summary, "layers, parameters and work of the network")                                       \
     X(plan, "compiled steps: kernels, bytes, offsets, shares of threads")                          \
     X(env, "this machine: CPU, AMX, packages, cores, ranks, library versions")                     \
@@ -50,6 +51,7 @@ typedef struct dt_command {
     dt_status (*alone)(int argc, char **argv, int *code);
     bool bare;     /* reads no options: works whatever files and environment hold */
     bool computes; /* runs or compiles a network: needs memory and some stack */
+    bool models;   /* the first operand is a model: its run's options take the defaults' place */
 } dt_command;
 #define DT_NETWORK_OPTIONS                                                                         \
     " net variant stem image_size batch global_batch shards exchange precision threads"

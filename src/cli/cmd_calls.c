@@ -14,6 +14,11 @@ static dt_status eval_run(dt_comm *c, const dt_settings *s)
     return dt_eval(c, &s->options);
 }
 
+static dt_status predict_run(dt_comm *c, const dt_settings *s)
+{
+    return dt_predict(c, &s->options, s->operand, (size_t)s->operands);
+}
+
 static dt_status bench_run(dt_comm *c, const dt_settings *s)
 {
     return dt_bench(c, &s->options);
@@ -71,6 +76,14 @@ const dt_command dt_command_version = {.name = "version", .run = version_run, .b
 const dt_command dt_command_train = {.name = "train", .run = train_run, .computes = true};
 const dt_command dt_command_eval = {
     .name = "eval", .run = eval_run, .options = " data precision threads", .computes = true};
+const dt_command dt_command_predict = {.name = "predict",
+                                       .run = predict_run,
+                                       .operands = "MODEL PICTURE...",
+                                       .options = " precision threads",
+                                       .least = 2,
+                                       .most = INT_MAX,
+                                       .computes = true,
+                                       .models = true};
 const dt_command dt_command_bench = {
     .name = "bench", .run = bench_run, .options = DT_NETWORK_OPTIONS, .computes = true};
 const dt_command dt_command_lr_find = {.name = "lr-find",

@@ -94,9 +94,10 @@ static dt_status saved_load(const dt_settings *s, saved *v)
 {
     char *text = NULL;
 
-    if (s->command != &dt_command_train)
-        return DT_OK;
-    DT_TRY(dt_resume_options(&s->options, v->path));
+    if (s->command->models)
+        DT_TRY(dt_model_options(s->operand[0], v->path));
+    else if (s->command == &dt_command_train)
+        DT_TRY(dt_resume_options(&s->options, v->path));
     if (!v->path[0])
         return DT_OK;
     DT_TRY(dt_file_read(AT_FDCWD, v->path, sizeof v->text, &text, &v->length));

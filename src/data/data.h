@@ -107,4 +107,21 @@ void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void 
                      int32_t *labels);
 /* Test images [first, first + count), normalised and resized only. */
 void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images, int32_t *labels);
+
+/* ---- Single pictures, for a trained model ------------------------------------------ */
+
+typedef struct dt_reader_opts {
+    dt_loader_opts loader; /* normalize, resize, image_size and type; augment is none */
+    int height, width;     /* of the images that the model was trained on; 0: image_size */
+} dt_reader_opts;
+typedef struct dt_reader dt_reader;
+/* Starts the decoder's process. DT_NOMEM, DT_UNSUPPORTED. */
+dt_status dt_reader_open(dt_reader **r, const dt_reader_opts *opts) DT_MUST_CHECK;
+/* A PNG or JPEG file of any size into image [image_size][image_size][3]: resized to height x width,
+ * then as test images are. One that has those at least twice on each side is averaged in blocks
+ * before. DT_NOINPUT, DT_IO, DT_FORMAT (with the reason) are the picture's: others can be read. */
+dt_status dt_reader_read(dt_reader *r, const char *path, void *image) DT_MUST_CHECK;
+void dt_reader_close(dt_reader *r); /* NULL is allowed */
+/* Whether a file's name is an image's: .png, .jpg, .jpeg. */
+bool dt_image_named(const char *name);
 #endif

@@ -5,15 +5,13 @@
  * resized to it. Files are hostile: they are decoded by another process (decoder.h), after a
  * check of what the decoder does not see (decoder.h). */
 #include "source.h"
-#include "augment.h"
-#include "decoder.h"
+#include "image_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 static const char *const images_split[] = {"train", "test"};
@@ -45,13 +43,6 @@ static int images_by_bytes(const FTSENT **a, const FTSENT **b)
 static int images_by_name(const void *a, const void *b)
 {
     return strcmp(((const struct images_file *)a)->name, ((const struct images_file *)b)->name);
-}
-
-static bool images_suffix(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot && (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 ||
-                   strcasecmp(dot, ".jpeg") == 0);
 }
 
 /* Room for one element more in an array of `count`, and a copy of its name. */
@@ -91,7 +82,7 @@ static dt_status images_add(struct images *m, const FTSENT *e)
 {
     char *name = NULL;
 
-    if (!images_suffix(e->fts_name)) {
+    if (!dt_image_named(e->fts_name)) {
         m->ignored++;
         return DT_OK;
     }
@@ -148,62 +139,23 @@ static dt_status images_scan(dt_source *s, bool test)
 
 /* ---- Files ----------------------------------------------------------------------- */
 
-/* Read a file and learn its size; *bytes is freed by free(), also after an error. */
-static dt_status images_fetch(const struct images *m, const struct images_file *f,
-                              char path[PATH_MAX], char **bytes, size_t *count, dt_picture *p)
-{
-    DT_TRY(dt_path_join(path, m->root, f->name));
-    DT_TRY(dt_file_read(AT_FDCWD, path, DT_PICTURE_BYTES, bytes, count));
-    if (!dt_picture_check((const uint8_t *)*bytes, *count, p))
-        return dt_fail(DT_FORMAT,
-                       "image '%s' is no readable PNG or JPEG (%s): replace or remove it", path,
-                       p->reason);
-    return DT_OK;
-}
-
-/* Bilinear, half-pixel centres, rounded to the nearest byte. */
-static void images_resize(const uint8_t *from, int width, int height, uint8_t *to,
-                          const dt_source_info *info)
-{
-    for (int y = 0; y < info->height; y++) {
-        const dt_tap v = dt_tap_at(height, info->height, y);
-        const uint8_t *upper = from + 3 * (size_t)width * (size_t)v.lo;
-        const uint8_t *lower = from + 3 * (size_t)width * (size_t)v.hi;
-        for (int x = 0; x < info->width; x++) {
-            const dt_tap h = dt_tap_at(width, info->width, x);
-            for (int c = 0; c < 3; c++) {
-                const float up = h.part[0] * upper[3 * h.lo + c] + h.part[1] * upper[3 * h.hi + c];
-                const float low = h.part[0] * lower[3 * h.lo + c] + h.part[1] * lower[3 * h.hi + c];
-                *to++ = (uint8_t)(v.part[0] * up + v.part[1] * low + 0.5f);
-            }
-        }
-    }
-}
-
 static dt_status images_decode(dt_source *s, const struct images_file *f, uint8_t *to)
 {
+    const int width = s->info.width, height = s->info.height;
     struct images *m = s->state;
-    char path[PATH_MAX], *bytes = NULL;
-    uint8_t *pixels = NULL; /* of an image of another size */
-    size_t count = 0;
+    char path[PATH_MAX];
+    uint8_t *pixels = NULL;
     dt_picture p;
-    dt_status st = DT_OK;
 
-    DT_GO(st, images_fetch(m, f, path, &bytes, &count, &p), out);
-    const bool fits = p.width == s->info.width && p.height == s->info.height;
-    if (!fits)
-        DT_GO(st, dt_calloc(&pixels, 3 * (size_t)p.width * (size_t)p.height, 1, path), out);
-    DT_GO(st,
-          dt_decoder_run(&m->decoder, path, (const uint8_t *)bytes, count, p.width, p.height,
-                         fits ? to : pixels),
-          out);
-    if (!fits) {
-        images_resize(pixels, p.width, p.height, to, &s->info);
+    DT_TRY(dt_path_join(path, m->root, f->name));
+    const dt_status st = dt_image_decode(&m->decoder, path, &p, &pixels);
+    if (st == DT_OK && p.width == width && p.height == height) {
+        memcpy(to, pixels, 3 * (size_t)width * (size_t)height);
+    } else if (st == DT_OK) {
+        dt_image_resize(pixels, p.width, p.height, to, width, height);
         m->resized++;
     }
-out:
     free(pixels);
-    free(bytes);
     return st;
 }
 
@@ -211,12 +163,10 @@ out:
 
 static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
 {
-    char folder[PATH_MAX], file[PATH_MAX], *bytes = NULL;
+    char folder[PATH_MAX], file[PATH_MAX];
     struct images *m = NULL;
-    size_t count = 0;
     dt_picture first = {0};
     struct stat about;
-    dt_status st = DT_OK;
 
     snprintf(folder, sizeof folder, "%s/%s", path, images_split[0]);
     if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))
@@ -239,14 +189,14 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     }
     s->info.train = (int64_t)m->train;
     s->info.test = (int64_t)(m->count - m->train);
-    st = images_fetch(m, &m->file[0], file, &bytes, &count, &first);
-    free(bytes);
+    DT_TRY(dt_path_join(file, m->root, m->file[0].name));
+    DT_TRY(dt_image_size(file, &first));
     s->info.width = first.width;
     s->info.height = first.height;
-    if (st == DT_OK && m->ignored > 0)
+    if (m->ignored > 0)
         dt_note("'%s': left out: %lld that are no .png, .jpg or .jpeg, or lie in no class folder",
                 path, (long long)m->ignored);
-    return st;
+    return DT_OK;
 }
 
 static dt_status images_read(dt_source *s)

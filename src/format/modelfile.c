@@ -155,7 +155,7 @@ static int64_t count_classes(const dt_safetensors *f)
 /* Of images: a file that says nothing, or no sense, is one that does not know. */
 static void describe_images(const dt_safetensors *f, dt_model_meta *meta)
 {
-    enum { SIDE = 1 << 15 };
+    enum { SIDE = 8192 };
     const char *size = dt_safetensors_metadata(f, "dtrain.source_size");
     const char *names = dt_safetensors_metadata(f, "dtrain.class_names");
 

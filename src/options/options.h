@@ -183,6 +183,7 @@ typedef enum dt_option_scope {
     DT_REAL(X, stall_abort, HOW, DAILY, 300, 0, 1e6, "Checks", "SECONDS",                          \
         "end the run when it lasts so long (0: never)")                                            \
     DT_TEXT(X, model, COMMAND, COMMANDS(" eval"), "", NULL, "Other commands", "FILE", "the model file") \
+    DT_COUNT(X, top, COMMAND, COMMANDS(" predict"), 5, 1, 1e6, "Other commands", "K", "classes to name") \
     DT_COUNT(X, steps, COMMAND, COMMANDS(" bench"), 10, 1, 1e6, "Other commands", "N", "measured steps") \
     DT_REAL(X, lr_from, COMMAND, COMMANDS(" lr-find"), 0.0001, 1e-30, 1e6, "Other commands", "RATE", \
         "the first rate; --lr-to is the last one")                                                 \
@@ -209,8 +210,8 @@ typedef enum dt_option_scope {
     DT_TEXT(X, script, COMMAND, COMMANDS(" plot"), "", NULL, "Other commands", "FILE",             \
         "leave gnuplot's script there (.gp), and draw nothing")                                          \
     DT_FLAG(X, csv, COMMAND, COMMANDS(" runs"), false, "Other commands", "print CSV")              \
-    DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval lr-find plan runs"), false, "Other commands",        \
-        "print JSON (bench --exchange all, --scaling: an object a line)")
+    DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval lr-find plan predict runs"), false, "Other commands",        \
+        "print JSON (bench --exchange all, --scaling, predict: an object a line)")
 /* clang-format on */
 
 enum {

@@ -1,8 +1,10 @@
 /* model_options.c - what files say of options. */
 #include "store.h"
 
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w)
 {
@@ -41,6 +43,19 @@ dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *
     DT_TRY(dt_options_from_model(path, o, meta));
     const dt_net_spec spec = dt_options_net(o, 0);
     return dt_model_read_open(r, path, &spec);
+}
+
+dt_status dt_model_options(const char *path, char out[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    struct stat info;
+
+    snprintf(folder, sizeof folder, "%s", path);
+    const bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    DT_TRY(dt_path_join(out, is_folder ? path : dirname(folder), "options.yaml"));
+    if (!dt_path_exists(out))
+        out[0] = '\0';
+    return DT_OK;
 }
 
 dt_model_file_opts dt_model_says(const dt_options *o, const dt_source_info *images, int64_t steps)

@@ -27,6 +27,9 @@ dt_status dt_options_from_model(const char *path, dt_options *o, dt_model_meta *
 /* The same, then dt_model_read_open for the network that the options mean. */
 dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *o,
                                 dt_model_meta *meta) DT_MUST_CHECK;
+/* The options.yaml of the run or checkpoint that the model `path` is or lies in; "": there is none.
+ * DT_USAGE: the path is too long. */
+dt_status dt_model_options(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* What a model file of a run says beside its numbers; images may be NULL. Texts are borrowed. */
 dt_model_file_opts dt_model_says(const dt_options *o, const dt_source_info *images, int64_t steps);
 

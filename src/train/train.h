@@ -23,6 +23,12 @@ dt_status dt_signals_started(void) DT_MUST_CHECK;
 dt_status dt_train(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Evaluate --model on the test images; prints loss and accuracy on rank 0. */
 dt_status dt_eval(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+/* The most likely classes of pictures by a model: operand[0] is the model, a run's or a
+ * checkpoint's folder; the others are files, or folders, whose pictures are found below them. A
+ * picture that cannot be read costs one line, and the first one's status when all others have been
+ * answered: DT_FORMAT, DT_NOINPUT, DT_IO. Otherwise errors as dt_eval. Rank 0 works alone. */
+dt_status dt_predict(dt_comm *c, const dt_options *o, const char *const *operand,
+                     size_t operands) DT_MUST_CHECK;
 /* Time the trainer's own loop on synthetic data; --exchange all: one row per exchange. */
 dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* --max-steps steps (default 100) while the rate grows from --lr-from to --lr-to by the same factor

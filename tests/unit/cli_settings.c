@@ -126,7 +126,7 @@ static void words_make_options(void **state)
         {"--batch|4|--global-batch|8", NULL, "give one of them"},
         {"--steps|4", NULL, "--steps is an option of bench, not of train"},
         {"eval|--scaling", NULL, "--scaling is an option of bench plot, not of eval"},
-        {"summary|--json", NULL, "bench env eval lr-find plan runs, not of summary"},
+        {"summary|--json", NULL, "bench env eval lr-find plan predict runs, not"},
         {"config|--steps|4", "steps", "4"},
     };
 

@@ -42,10 +42,32 @@ static void a_file_fills_what_was_not_given(void **state)
     assert_fails(dt_options_from_model(f->file, &o, &meta), DT_FORMAT, "dtrain.normalize");
 }
 
+/* Of a run or a checkpoint, and of a file that lies in one. */
+static void a_model_has_the_options_beside_it(void **state)
+{
+    const fixture *f = *state;
+    char folder[PATH_MAX], beside[PATH_MAX], found[PATH_MAX];
+
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(f->file, '/') - f->file), f->file);
+    snprintf(beside, sizeof beside, "%.4000s/options.yaml", folder);
+    assert_ok(dt_model_options(f->file, found));
+    assert_string_equal(found, "");
+    FILE *options = fopen(beside, "w");
+    assert_non_null(options);
+    assert_int_equal(fclose(options), 0);
+    assert_ok(dt_model_options(f->file, found));
+    assert_string_equal(found, beside);
+    assert_ok(dt_model_options(folder, found));
+    assert_string_equal(found, beside);
+    assert_int_equal(unlink(beside), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_fills_what_was_not_given, make, model_files_release),
+        cmocka_unit_test_setup_teardown(a_model_has_the_options_beside_it, make,
+                                        model_files_release),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,88 @@
+/* image_file.c - one picture from its file to pixels, and to another size. */
+#include "image_file.h"
+#include "augment.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <strings.h>
+
+bool dt_image_named(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 ||
+                   strcasecmp(dot, ".jpeg") == 0);
+}
+
+/* *bytes is freed by free(), also after an error. */
+static dt_status image_fetch(const char *path, char **bytes, size_t *count, dt_picture *p)
+{
+    DT_TRY(dt_file_read(AT_FDCWD, path, DT_PICTURE_BYTES, bytes, count));
+    if (!dt_picture_check((const uint8_t *)*bytes, *count, p))
+        return dt_fail(DT_FORMAT,
+                       "image '%s' is no readable PNG or JPEG (%s): replace or remove it", path,
+                       p->reason);
+    return DT_OK;
+}
+
+dt_status dt_image_size(const char *path, dt_picture *p)
+{
+    char *bytes = NULL;
+    size_t count = 0;
+    const dt_status st = image_fetch(path, &bytes, &count, p);
+
+    free(bytes);
+    return st;
+}
+
+dt_status dt_image_decode(dt_decoder *d, const char *path, dt_picture *p, uint8_t **pixels)
+{
+    char *bytes = NULL;
+    size_t count = 0;
+    dt_status st = DT_OK;
+
+    *pixels = NULL;
+    DT_GO(st, image_fetch(path, &bytes, &count, p), out);
+    DT_GO(st, dt_calloc(pixels, 3 * (size_t)p->width * (size_t)p->height, 1, path), out);
+    st = dt_decoder_run(d, path, (const uint8_t *)bytes, count, p->width, p->height, *pixels);
+out:
+    free(bytes);
+    return st;
+}
+
+void dt_image_resize(const uint8_t *from, int width, int height, uint8_t *to, int to_width,
+                     int to_height)
+{
+    for (int y = 0; y < to_height; y++) {
+        const dt_tap v = dt_tap_at(height, to_height, y);
+        const uint8_t *upper = from + 3 * (size_t)width * (size_t)v.lo;
+        const uint8_t *lower = from + 3 * (size_t)width * (size_t)v.hi;
+        for (int x = 0; x < to_width; x++) {
+            const dt_tap h = dt_tap_at(width, to_width, x);
+            for (int c = 0; c < 3; c++) {
+                const float up = h.part[0] * upper[3 * h.lo + c] + h.part[1] * upper[3 * h.hi + c];
+                const float low = h.part[0] * lower[3 * h.lo + c] + h.part[1] * lower[3 * h.hi + c];
+                *to++ = (uint8_t)(v.part[0] * up + v.part[1] * low + 0.5f);
+            }
+        }
+    }
+}
+
+void dt_image_shrink(uint8_t *pixels, int *width, int *height, int by)
+{
+    const int w = *width / by, h = *height / by, area = by * by; /* at most 2^26 */
+    uint8_t *to = pixels;
+
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x < w; x++)
+            for (int c = 0; c < 3; c++) {
+                int64_t sum = area / 2;
+                for (int i = 0; i < area; i++) {
+                    const size_t row = (size_t)(y * by + i / by);
+                    sum +=
+                        pixels[3 * (row * (size_t)*width + (size_t)(x * by + i % by)) + (size_t)c];
+                }
+                *to++ = (uint8_t)(sum / area);
+            }
+    *width = w;
+    *height = h;
+}

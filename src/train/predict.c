@@ -1,0 +1,345 @@
+/* predict.c - what a trained model says of pictures: class names and probabilities, and where
+ * folders are named like classes how often it is right. On rank 0 alone. */
+#include "run.h"
+
+#include <fts.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct picture {
+    char *path; /* owned */
+    int label;  /* its folder's; -1: none */
+} picture;
+
+typedef struct predictor {
+    dt_options o;
+    dt_model_meta meta;
+    char (*name)[DT_OPTION_CHARS]; /* [meta.classes], owned, as all below */
+    picture *picture;
+    size_t pictures;
+    dt_net *net;
+    dt_model *model;
+    dt_plan *plan;
+    dt_exec *exec;
+    dt_slab weights, packed, arena, scratch;
+    dt_reader *reader;
+    dt_dtype type;         /* of the images */
+    int64_t *seen, *right; /* [meta.classes] pictures of a class; those that were chosen so */
+    dt_status broken;      /* of the first picture that cannot be read; DT_OK: all can */
+    char reason[1024];     /* of the last one, not printed yet */
+} predictor;
+
+/* ---- What is asked ------------------------------------------------------------------------ */
+
+/* Names are foreign text; a file that does not name all of its classes has numbers. */
+static dt_status name_classes(predictor *p)
+{
+    json_t *names = json_loads(p->meta.class_names, 0, NULL);
+    const bool all = json_array_size(names) == (size_t)p->meta.classes;
+    dt_status st = dt_calloc(&p->name, (size_t)p->meta.classes, sizeof *p->name, "class names");
+
+    for (int c = 0; st == DT_OK && c < p->meta.classes; c++) {
+        const char *name = all ? json_string_value(json_array_get(names, (size_t)c)) : NULL;
+        if (name)
+            dt_checkpoint_plain(name, p->name[c]);
+        else
+            snprintf(p->name[c], sizeof p->name[c], "%d", c);
+    }
+    json_decref(names);
+    return st;
+}
+
+static dt_status add_picture(predictor *p, const char *path, const char *folder)
+{
+    const bool full = (p->pictures & (p->pictures - 1)) == 0;
+    const size_t room = DT_MAX(2 * p->pictures, 1);
+    picture *list = full ? realloc(p->picture, room * sizeof *list) : p->picture;
+    picture added = {.path = list ? strdup(path) : NULL, .label = -1};
+
+    p->picture = list ? list : p->picture;
+    if (!added.path)
+        return dt_fail(DT_NOMEM, "no memory for a list of %zu pictures", p->pictures + 1);
+    for (int c = 0; folder && c < p->meta.classes; c++)
+        if (strcmp(p->name[c], folder) == 0)
+            added.label = c;
+    p->picture[p->pictures++] = added;
+    return DT_OK;
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* A file is a picture, whatever its name; of a folder, those that are named so. */
+static dt_status add_operand(predictor *p, const char *operand)
+{
+    char path[PATH_MAX], *const paths[] = {path, NULL};
+    const size_t before = p->pictures;
+    dt_status st = DT_OK;
+
+    snprintf(path, sizeof path, "%s", operand);
+    FTS *tree = fts_open(paths, FTS_LOGICAL | FTS_NOCHDIR, by_name);
+    if (!tree)
+        return dt_fail(DT_NOMEM, "no memory to list '%s'", path);
+    for (FTSENT *e = fts_read(tree); e && st == DT_OK; e = fts_read(tree)) {
+        const bool hidden = e->fts_level > 0 && e->fts_name[0] == '.';
+        if (hidden || e->fts_info == FTS_D || e->fts_info == FTS_DP)
+            hidden ? fts_set(tree, e, FTS_SKIP) : 0;
+        else if (e->fts_level == 0)
+            st = add_picture(p, e->fts_path, NULL);
+        else if (dt_image_named(e->fts_name))
+            st = add_picture(p, e->fts_path, e->fts_parent->fts_name);
+    }
+    fts_close(tree);
+    DT_TRY(st);
+    return p->pictures > before
+               ? DT_OK
+               : dt_fail(DT_NOINPUT, "'%s' holds no pictures (.png, .jpg, .jpeg)", operand);
+}
+
+/* ---- The model --------------------------------------------------------------------------- */
+
+enum { BATCH = 32 };
+
+static dt_status open_reader(predictor *p)
+{
+    const dt_reader_opts opts = {.loader = {.augment = "none",
+                                            .normalize = p->o.normalize,
+                                            .resize = p->o.resize,
+                                            .image_size = dt_net_spec_of(p->net)->image_size,
+                                            .type = p->type},
+                                 .height = p->meta.height,
+                                 .width = p->meta.width};
+    return dt_reader_open(&p->reader, &opts);
+}
+
+static dt_status open_model(predictor *p, const char *path, int threads)
+{
+    const dt_net_spec spec = dt_options_net(&p->o, p->meta.classes);
+    dt_model_opts opts = {.threads = threads};
+
+    DT_TRY(dt_precision_choose(p->o.precision, &opts.precision));
+    DT_TRY(dt_net_create(&p->net, &spec));
+    dt_options_resolve(&p->o, p->net);
+    const size_t floats = dt_net_slab_floats(p->net), channels = dt_net_norm_channels(p->net);
+    DT_TRY(dt_model_create(&p->model, p->net, &opts));
+    const int64_t batch = DT_MIN((int64_t)p->pictures, BATCH);
+    DT_TRY(dt_plan_create(&p->plan, p->model, batch, DT_EVAL));
+    DT_TRY(dt_slab_create(&p->weights, (floats + 2 * channels) * sizeof(float), "weights"));
+    DT_TRY(dt_slab_create(&p->packed, dt_model_packed_bytes(p->model), "packed weights"));
+    DT_TRY(dt_slab_create(&p->arena, dt_plan_arena_bytes(p->plan), "activations"));
+    DT_TRY(dt_slab_create(&p->scratch, dt_plan_scratch_bytes(p->plan), "scratch"));
+    float *master = p->weights.mem, *running = master + floats;
+    const dt_weights state = {p->net, master, running, running + channels};
+    dt_model_bind(p->model, &state, p->packed.mem);
+    DT_TRY(dt_model_load(&state, path, p->o.normalize, true));
+    dt_model_pack(p->model, 0, 1);
+    DT_TRY(dt_exec_create(&p->exec, p->plan, p->arena.mem, p->scratch.mem));
+    memset(dt_exec_labels(p->exec), 0, (size_t)batch * sizeof(int32_t));
+    p->type = opts.precision;
+    return open_reader(p);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------- */
+
+typedef struct answer {
+    int class;
+    double probability;
+} answer;
+
+static int by_probability(const void *a, const void *b)
+{
+    const answer *x = a, *y = b;
+    return x->probability != y->probability ? (x->probability < y->probability ? 1 : -1)
+                                            : x->class - y->class;
+}
+
+static void softmax(const float *z, int classes, answer *to)
+{
+    double sum = 0, max = (double)z[0];
+
+    for (int c = 1; c < classes; c++)
+        max = DT_MAX(max, (double)z[c]);
+    for (int c = 0; c < classes; c++)
+        sum += exp((double)z[c] - max);
+    for (int c = 0; c < classes; c++)
+        to[c] = (answer){c, exp((double)z[c] - max) / sum};
+    qsort(to, (size_t)classes, sizeof *to, by_probability);
+}
+
+static void print_json(json_t *j)
+{
+    if (j && json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0)
+        putchar('\n');
+    json_decref(j);
+}
+
+/* [classes] answers, the most likely first. */
+static void print_answer(const predictor *p, const picture *of, const answer *list)
+{
+    const int64_t top = DT_MIN(p->o.top, p->meta.classes);
+    char path[DT_OPTION_CHARS];
+
+    dt_checkpoint_plain(of->path, path);
+    if (p->o.json) {
+        json_t *classes = json_array(), *probabilities = json_array();
+        for (int64_t k = 0; k < top; k++) {
+            json_array_append_new(classes, json_string(p->name[list[k].class]));
+            json_array_append_new(probabilities, json_real(list[k].probability));
+        }
+        print_json(json_pack("{s:s, s:o, s:o}", "file", path, "classes", classes, "probabilities",
+                             probabilities));
+        return;
+    }
+    printf("%s: ", path);
+    for (int64_t k = 0; k < top; k++)
+        printf("%s%s %.2f %%", k ? ", " : "", p->name[list[k].class], 100 * list[k].probability);
+    putchar('\n');
+}
+
+/* Those of the pictures that lie in a folder with the name of a class. */
+static void print_accuracy(const predictor *p)
+{
+    json_t *classes = json_object();
+    int64_t seen = 0, right = 0;
+
+    for (int c = 0; c < p->meta.classes; c++) {
+        seen += p->seen[c];
+        right += p->right[c];
+        if (p->seen[c] > 0)
+            json_object_set_new(classes, p->name[c],
+                                json_real((double)p->right[c] / (double)p->seen[c]));
+    }
+    if (seen > 0 && p->o.json)
+        print_json(json_pack("{s:f, s:I, s:I, s:O}", "accuracy", (double)right / (double)seen,
+                             "correct", (json_int_t)right, "images", (json_int_t)seen,
+                             "class_accuracy", classes));
+    else if (seen > 0)
+        printf("accuracy %.2f %% (%lld of %lld)\n", 100 * (double)right / (double)seen,
+               (long long)right, (long long)seen);
+    for (int c = 0; c < p->meta.classes && !p->o.json; c++)
+        if (p->seen[c] > 0)
+            printf("  %-20s %6.2f %% (%lld of %lld)\n", p->name[c],
+                   100 * (double)p->right[c] / (double)p->seen[c], (long long)p->right[c],
+                   (long long)p->seen[c]);
+    json_decref(classes);
+}
+
+/* A picture that cannot be read costs one line, the last one's at the end. */
+static dt_status read_failed(predictor *p, dt_status st)
+{
+    if (st != DT_FORMAT && st != DT_NOINPUT && st != DT_IO)
+        return st;
+    if (p->broken != DT_OK)
+        dt_log_error("%s", p->reason);
+    else
+        p->broken = st;
+    snprintf(p->reason, sizeof p->reason, "%s", dt_fail_text());
+    dt_fail_clear();
+    return DT_OK;
+}
+
+static dt_status answer_batch(predictor *p, picture *const *of, int64_t count, answer *list)
+{
+    dt_result result;
+
+    DT_TRY(dt_exec_forward(&(dt_wave){.exec = &p->exec, .count = 1}, NULL, &result));
+    for (int64_t k = 0; k < count; k++) {
+        const int label = of[k]->label;
+        softmax(dt_exec_logits(p->exec) + k * p->meta.classes, p->meta.classes, list);
+        if (!isfinite(list[0].probability))
+            return dt_fail(DT_NUMERIC, "'%s': the model's numbers are not finite", of[k]->path);
+        print_answer(p, of[k], list);
+        if (label >= 0) {
+            p->seen[label]++;
+            p->right[label] += list[0].class == label;
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status answer_all(predictor *p)
+{
+    const size_t size = (size_t)dt_net_spec_of(p->net)->image_size;
+    const size_t bytes = 3 * size * size * dt_dtype_bytes(p->type);
+    const int64_t batch = dt_plan_batch(p->plan);
+    picture *of[BATCH];
+    answer *list = NULL;
+    int64_t count = 0;
+    dt_status st = dt_calloc(&list, (size_t)p->meta.classes, sizeof *list, "answers");
+
+    for (size_t i = 0; st == DT_OK && i < p->pictures; i++) {
+        char *to = (char *)dt_exec_input(p->exec) + (size_t)count * bytes;
+        st = dt_reader_read(p->reader, p->picture[i].path, to);
+        if (st == DT_OK)
+            of[count++] = &p->picture[i];
+        else
+            st = read_failed(p, st);
+        if (st == DT_OK && count > 0 && (count == batch || i + 1 == p->pictures)) {
+            st = answer_batch(p, of, count, list);
+            count = 0;
+        }
+    }
+    free(list);
+    return st;
+}
+
+/* ---- The command ------------------------------------------------------------------------- */
+
+static void predictor_release(predictor *p)
+{
+    dt_slab *const slabs[] = {&p->weights, &p->packed, &p->arena, &p->scratch};
+
+    dt_reader_close(p->reader);
+    dt_exec_destroy(p->exec);
+    dt_plan_destroy(p->plan);
+    dt_model_destroy(p->model);
+    dt_net_destroy(p->net);
+    for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
+        dt_slab_destroy(slabs[i]);
+    for (size_t i = 0; i < p->pictures; i++)
+        free(p->picture[i].path);
+    free(p->picture);
+    free(p->name);
+    free(p->seen);
+    free(p);
+}
+
+static dt_status predict(const dt_options *o, const char *const *operand, size_t operands,
+                         int threads)
+{
+    predictor *p = NULL;
+    char path[PATH_MAX];
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_newest_model(operand[0], path));
+    DT_TRY(dt_calloc(&p, 1, sizeof *p, "the predictor"));
+    p->o = *o;
+    DT_GO(st, dt_options_from_model(path, &p->o, &p->meta), out);
+    if (p->meta.classes < 2)
+        DT_GO(st, dt_fail(DT_FORMAT, "%s holds no classifier", path), out);
+    DT_GO(st, name_classes(p), out);
+    DT_GO(st, dt_calloc(&p->seen, 2 * (size_t)p->meta.classes, sizeof *p->seen, "counts"), out);
+    p->right = p->seen + p->meta.classes;
+    for (size_t i = 1; i < operands; i++)
+        DT_GO(st, add_operand(p, operand[i]), out);
+    DT_GO(st, open_model(p, path, threads), out);
+    DT_GO(st, answer_all(p), out);
+    print_accuracy(p);
+    if (p->broken != DT_OK)
+        st = dt_fail(p->broken, "%s", p->reason);
+out:
+    predictor_release(p);
+    return st;
+}
+
+dt_status dt_predict(dt_comm *c, const dt_options *o, const char *const *operand, size_t operands)
+{
+    const int threads = o->threads ? (int)o->threads : dt_threads_auto(c);
+    const bool leads = dt_comm_rank(c) == 0;
+
+    return dt_comm_agree(c, leads ? predict(o, operand, operands, threads) : DT_OK);
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# What a trained model says of pictures, against what eval says of the same ones.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+command -v python3 >/dev/null || { echo "SKIPPED: no python3"; exit 99; }
+
+# pictures FOLDER: two classes of noise, cats reddish and dogs bluish, of 20 x 16 pixels; and one of
+# each class in FOLDER/odd, six times as large
+python3 - "$tmp/data" <<'PY' || exit 1
+import os, random, struct, sys, zlib
+random.seed(1)
+def png(path, width, height, colour, times=1):
+    small = [[[(c + random.randrange(96)) % 256 for c in colour] for _ in range(width)] for _ in range(height)]
+    rows = [[small[y // times][x // times] for x in range(width * times)] for y in range(height * times)]
+    raw = b"".join(b"\0" + bytes(v for p in row for v in p) for row in rows)
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width * times, height * times, 8, 2, 0, 0, 0))
+                + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+for name, colour in {"cat": (150, 40, 60), "dog": (60, 40, 150)}.items():
+    for split, count in {"train": 16, "test": 5}.items():
+        for i in range(count):
+            png(f"{sys.argv[1]}/{split}/{name}/{i}.png", 20, 16, colour)
+    state = random.getstate()
+    png(f"{sys.argv[1]}/odd/{name}.png", 20, 16, colour)
+    random.setstate(state)
+    png(f"{sys.argv[1]}/large/{name}.png", 20, 16, colour, 6)
+PY
+data=$tmp/data
+accepts --data "$data" --net vgg11 --width-divisor 16 --batch 16 --shards 2 --precision fp32 --threads 1 \
+    --epochs 8 --lr 0.05 --out "$tmp/run"
+
+# the same pictures: the same accuracy, by class, too; with a run, its model and a checkpoint
+accepts eval --model "$tmp/run" --data "$data" --precision fp32 --threads 1
+right=$(sed -nE 's/.*\((.*)\)$/\1/p' "$tmp/stdout")
+for model in "$tmp/run" "$tmp/run/model.safetensors" "$tmp"/run/checkpoints/step-*; do
+    accepts predict "$model" "$data/test"
+    must grep -qF "($right)" "$tmp/stdout"
+    must test "$(grep -cE '/(cat|dog)/[0-4].png: (cat|dog) [0-9.]+ %, (cat|dog) [0-9.]+ %$' "$tmp/stdout")" = 10
+    must test "$(grep -cE '^  (cat|dog) .* of 5\)$' "$tmp/stdout")" = 2
+done
+
+# JSON: an object a line; probabilities fall and add up to 1
+accepts predict "$tmp/run" "$data/test" --json
+must python3 - "$tmp/stdout" <<'PY'
+import json, sys
+*answers, sums = map(json.loads, open(sys.argv[1]))
+assert len(answers) == 10
+for a in answers:
+    p = a["probabilities"]
+    assert set(a["classes"]) == {"cat", "dog"} and p == sorted(p, reverse=True) and abs(sum(p) - 1) < 1e-9
+right = [a["file"].split("/")[-2] == a["classes"][0] for a in answers]
+assert sums["correct"] == sum(right) and sums["images"] == 10 and sums["accuracy"] == sum(right) / 10
+assert sum(sums["class_accuracy"].values()) / 2 == sums["accuracy"]
+PY
+accepts predict "$tmp/run" "$data/test/cat/1.png" --json --top 1
+must grep -qE '"classes":\["(cat|dog)"\],"probabilities":\[[0-9.e-]+\]' "$tmp/stdout"
+
+# pictures with every pixel 36 times say what the small ones say
+accepts predict "$tmp/run" "$data/odd"
+sed 's/.*odd//' "$tmp/stdout" >"$tmp/odd"
+accepts predict "$tmp/run" "$data/large"
+must diff "$tmp/odd" <(sed 's/.*large//' "$tmp/stdout")
+
+# broken ones: a line each, the others are answered
+head -c 200 "$data/odd/cat.png" >"$tmp/cut.png"
+echo text >"$tmp/text.jpg"
+for picture in "$tmp/cut.png" "$tmp/text.jpg"; do
+    launch 1 predict "$tmp/run" "$data/odd/cat.png" "$picture" "$data/odd/dog.png"
+    judge 65 "$picture" "$picture" # one line of stderr
+    must diff "$tmp/odd" <(sed 's/.*odd//' "$tmp/stdout")
+done
+launch 1 predict "$tmp/run" "$tmp/cut.png" "$tmp/none.png" "$data/odd"
+judge 65 "two broken ones"
+must test "$(grep -cE 'cut.png|none.png' "$tmp/stderr")" = 2
+must diff "$tmp/odd" <(sed 's/.*odd//' "$tmp/stdout")
+refuses 66 none.png -- predict "$tmp/run" "$tmp/none.png"
+mkdir "$tmp/empty"
+refuses 66 "holds no pictures" -- predict "$tmp/run" "$tmp/empty"
+refuses 66 "$tmp/nothing" -- predict "$tmp/nothing" "$data/odd"
+refuses 64 "missing argument" -- predict "$tmp/run"
+
+# a model that names no classes has numbers
+perl -0777 -pe 's/dtrain.class_names/dtrain.other_names/' "$tmp/run/model.safetensors" >"$tmp/other.safetensors"
+accepts predict "$tmp/other.safetensors" "$data/odd/cat.png" --normalize tutorial --precision fp32
+must grep -qE 'cat.png: [01] [0-9.]+ %, [01] ' "$tmp/stdout"
+finish
