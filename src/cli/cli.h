@@ -16,9 +16,9 @@
  * own, cmd_<name>.c, one of several commands (cmd_network.c), or cmd_calls.c if it is one call. */
 #define DT_COMMAND_LIST(X)                                                                         \
     X(train, "train a network (the default)")                                                      \
-    X(eval, "loss and accuracy of a saved model on the test images")                               \
+    X(eval, "MODEL: loss and accuracy of a saved model on the test images")                        \
     X(predict, "MODEL PICTURE...: the most likely classes of pictures")                            \
-    X(summary, "layers, parameters and work of the network")                                       \
+    X(summary, "layers, parameters and work of the network, or of a MODEL's")                      \
     X(plan, "compiled steps: kernels, bytes, offsets, shares of threads")                          \
     X(env, "this machine: CPU, AMX, packages, cores, ranks, library versions")                     \
     X(bench, "images per second of the training loop on synthetic data")                           \
@@ -51,7 +51,8 @@ typedef struct dt_command {
     dt_status (*alone)(int argc, char **argv, int *code);
     bool bare;     /* reads no options: works whatever files and environment hold */
     bool computes; /* runs or compiles a network: needs memory and some stack */
-    bool models;   /* the first operand is a model: its run's options take the defaults' place */
+    bool models; /* of the first operand, a model (or --model): its run's options stand in place of
+                      the defaults */
 } dt_command;
 #define DT_NETWORK_OPTIONS                                                                         \
     " net variant stem image_size batch global_batch shards exchange precision threads"
@@ -88,10 +89,13 @@ struct dt_settings {
  *   s                  is to be released whatever the outcome */
 dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment) DT_MUST_CHECK;
 void dt_settings_release(dt_settings *s);
-/* For a run that is resumed, what was saved with it stands in place of the defaults, but for
- * what belongs to one start (DT_SCOPE_HERE). Rank 0 alone reads it: the other nodes need not
- * see its disk. Agreed. DT_NOINPUT: --resume names nothing; DT_CONFIG. Collective. */
+/* For a run that is resumed, or whose model a command uses, what was saved with it stands in place
+ * of the defaults, but for what belongs to one start (DT_SCOPE_HERE). Rank 0 alone reads it: the
+ * other nodes need not see its disk. Agreed. DT_NOINPUT: --resume names nothing; DT_CONFIG.
+ * Collective. */
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c) DT_MUST_CHECK;
+/* The model that the command is to use: its first word, or --model; "": none. Local. */
+const char *dt_settings_model(const dt_settings *s);
 /* DT_MISMATCH, printed, when one rank has another command or option. Collective. */
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 

@@ -11,7 +11,10 @@ static dt_status train_run(dt_comm *c, const dt_settings *s)
 
 static dt_status eval_run(dt_comm *c, const dt_settings *s)
 {
-    return dt_eval(c, &s->options);
+    dt_options o = s->options;
+
+    o.model = dt_settings_model(s);
+    return dt_eval(c, &o);
 }
 
 static dt_status predict_run(dt_comm *c, const dt_settings *s)
@@ -74,8 +77,13 @@ const dt_command dt_command_help = {
     .name = "help", .run = help_run, .operands = "[COMMAND]", .most = 1, .bare = true};
 const dt_command dt_command_version = {.name = "version", .run = version_run, .bare = true};
 const dt_command dt_command_train = {.name = "train", .run = train_run, .computes = true};
-const dt_command dt_command_eval = {
-    .name = "eval", .run = eval_run, .options = " data precision threads", .computes = true};
+const dt_command dt_command_eval = {.name = "eval",
+                                    .run = eval_run,
+                                    .operands = "MODEL [OPTION...]",
+                                    .options = " data precision threads",
+                                    .most = 1,
+                                    .computes = true,
+                                    .models = true};
 const dt_command dt_command_predict = {.name = "predict",
                                        .run = predict_run,
                                        .operands = "MODEL PICTURE...",

@@ -7,19 +7,28 @@ typedef struct preview {
     dt_model *model;
     dt_plan *plan; /* training mode, one shard's batch */
     int threads;
+    dt_model_meta meta; /* texts of the options */
 } preview;
 
-/* Without data: the number of classes of CIFAR-10. */
+/* Without data and model: the number of classes of CIFAR-10. */
 enum { PREVIEW_CLASSES = 10 };
 
-static dt_status preview_build(preview *s, const dt_options *given, int world)
+/* Of a model, what its file says. */
+static dt_status preview_build(preview *s, const dt_options *given, const char *model_path,
+                               int world)
 {
     dt_options o = *given;
+    char path[PATH_MAX];
     dt_model_opts model = {.label_smoothing = (float)o.label_smoothing};
     dt_machine machine;
 
     DT_TRY(dt_options_check(&o, world));
-    const dt_net_spec spec = dt_options_net(&o, PREVIEW_CLASSES);
+    if (model_path[0]) {
+        DT_TRY(dt_newest_model(model_path, path));
+        DT_TRY(dt_options_from_model(path, &o, &s->meta));
+    }
+    const dt_net_spec spec =
+        dt_options_net(&o, s->meta.classes ? s->meta.classes : PREVIEW_CLASSES);
     DT_TRY(dt_precision_choose(o.precision, &model.precision));
     dt_machine_describe(&machine);
     s->threads = model.threads = o.threads ? (int)o.threads : machine.cores_allowed;
@@ -32,14 +41,15 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
 }
 
 /* On rank 0, as the options say. Collective. */
-static dt_status preview_show(dt_comm *c, const dt_options *o,
+static dt_status preview_show(dt_comm *c, const dt_settings *s,
                               dt_status (*show)(const preview *p, const dt_options *o))
 {
+    const dt_options *o = &s->options;
     preview p = {0};
     dt_status st = DT_OK;
 
     if (dt_comm_rank(c) == 0)
-        st = preview_build(&p, o, dt_comm_world(c));
+        st = preview_build(&p, o, dt_settings_model(s), dt_comm_world(c));
     if (p.plan)
         st = show(&p, o);
     dt_plan_destroy(p.plan);
@@ -103,7 +113,7 @@ static dt_status plan_show(const preview *s, const dt_options *o)
 
 static dt_status plan_run(dt_comm *c, const dt_settings *s)
 {
-    return preview_show(c, &s->options, plan_show);
+    return preview_show(c, s, plan_show);
 }
 
 /* ---- summary: layers and their sums, as torchinfo shows them --------------------------------- */
@@ -188,10 +198,19 @@ static dt_status summary_show(const preview *shown, const dt_options *o)
 
 static dt_status summary_run(dt_comm *c, const dt_settings *s)
 {
-    return preview_show(c, &s->options, summary_show);
+    return preview_show(c, s, summary_show);
 }
 
-const dt_command dt_command_plan = {
-    .name = "plan", .run = plan_run, .options = DT_NETWORK_OPTIONS, .computes = true};
-const dt_command dt_command_summary = {
-    .name = "summary", .run = summary_run, .options = DT_NETWORK_OPTIONS};
+const dt_command dt_command_plan = {.name = "plan",
+                                    .run = plan_run,
+                                    .operands = "[MODEL] [OPTION...]",
+                                    .options = DT_NETWORK_OPTIONS,
+                                    .most = 1,
+                                    .computes = true,
+                                    .models = true};
+const dt_command dt_command_summary = {.name = "summary",
+                                       .run = summary_run,
+                                       .operands = "[MODEL] [OPTION...]",
+                                       .options = DT_NETWORK_OPTIONS,
+                                       .most = 1,
+                                       .models = true};

@@ -83,6 +83,11 @@ dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environ
 
 /* ---- A run that is resumed --------------------------------------------------------- */
 
+const char *dt_settings_model(const dt_settings *s)
+{
+    return s->operands > 0 ? s->operand[0] : s->options.model;
+}
+
 /* The file with a run's options, as rank 0 hands it to all. */
 typedef struct saved {
     char path[PATH_MAX]; /* "": there is none */
@@ -94,8 +99,8 @@ static dt_status saved_load(const dt_settings *s, saved *v)
 {
     char *text = NULL;
 
-    if (s->command->models)
-        DT_TRY(dt_model_options(s->operand[0], v->path));
+    if (s->command->models && dt_settings_model(s)[0])
+        DT_TRY(dt_model_options(dt_settings_model(s), v->path));
     else if (s->command == &dt_command_train)
         DT_TRY(dt_resume_options(&s->options, v->path));
     if (!v->path[0])
@@ -112,7 +117,12 @@ static dt_status saved_apply(dt_settings *s, const saved *v)
 
     DT_TRY(dt_config_parse(l, v->path, v->text, v->length));
     DT_TRY(dt_layer_saved(l));
-    return layers_apply(s);
+    DT_TRY(layers_apply(s));
+    const char *data = l->value[dt_option_find("data") - dt_option_table].text;
+    if (s->command == &dt_command_eval && strcmp(data, s->options.data) != 0)
+        dt_warn("the model was trained with --data %s, the figures below are of %s", data,
+                s->options.data);
+    return DT_OK;
 }
 
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c)

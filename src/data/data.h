@@ -105,8 +105,9 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
  * resized and normalised. `epoch` counts from 0. */
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
                      int32_t *labels);
-/* Test images [first, first + count), normalised and resized only. */
-void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images, int32_t *labels);
+/* Test images [first, first + count), normalised and resized only; `flip`: their mirror images. */
+void dt_loader_test(dt_loader *l, int64_t first, int64_t count, bool flip, void *images,
+                    int32_t *labels);
 
 /* ---- Single pictures, for a trained model ------------------------------------------ */
 

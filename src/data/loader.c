@@ -96,18 +96,15 @@ static void loader_permute(dt_loader *l, int64_t epoch)
     l->epoch = epoch;
 }
 
-/* Image `at` of the output: a training sample of an epoch, or a test image. */
-static void loader_image(const dt_loader *l, bool test, int64_t epoch, int64_t i, int64_t at,
+/* Image `at` of the output: a training sample or a test image, and what is seen of it. */
+static void loader_image(const dt_loader *l, bool test, dt_window window, int64_t i, int64_t at,
                          void *images, int32_t *labels)
 {
     const size_t bytes =
         3 * (size_t)l->opts.image_size * (size_t)l->opts.image_size * dt_dtype_bytes(l->opts.type);
     float *scratch = l->scratch + (size_t)omp_get_thread_num() * l->scratch_floats;
     const uint8_t *source = dt_source_image(l->source, test, i, &labels[at]);
-    dt_window window = {0};
 
-    if (!test)
-        window = dt_augment_draw(&l->augment, l->opts.seed, epoch, i);
     dt_augment_image(&l->augment, source, window, scratch, (char *)images + (size_t)at * bytes);
 }
 
@@ -122,13 +119,15 @@ void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void 
     const uint32_t *sample = l->sample + step * l->opts.global_batch + first;
 #pragma omp parallel for schedule(static) num_threads(l->opts.threads) if (l->opts.threads > 1)
     for (int64_t i = 0; i < count; i++)
-        loader_image(l, false, epoch, sample[i], i, images, labels);
+        loader_image(l, false, dt_augment_draw(&l->augment, l->opts.seed, epoch, sample[i]),
+                     sample[i], i, images, labels);
 }
 
-void dt_loader_test(dt_loader *l, int64_t first, int64_t count, void *images, int32_t *labels)
+void dt_loader_test(dt_loader *l, int64_t first, int64_t count, bool flip, void *images,
+                    int32_t *labels)
 {
     assert(first >= 0 && count >= 0 && first + count <= l->info->test);
 #pragma omp parallel for schedule(static) num_threads(l->opts.threads) if (l->opts.threads > 1)
     for (int64_t i = 0; i < count; i++)
-        loader_image(l, true, 0, first + i, i, images, labels);
+        loader_image(l, true, (dt_window){.flip = flip}, first + i, i, images, labels);
 }

@@ -182,7 +182,11 @@ typedef enum dt_option_scope {
         "name a rank that stands still for so long while others wait (0: never)")                  \
     DT_REAL(X, stall_abort, HOW, DAILY, 300, 0, 1e6, "Checks", "SECONDS",                          \
         "end the run when it lasts so long (0: never)")                                            \
-    DT_TEXT(X, model, COMMAND, COMMANDS(" eval"), "", NULL, "Other commands", "FILE", "the model file") \
+    DT_TEXT(X, model, COMMAND, COMMANDS(" eval"), "", NULL, "Other commands", "FILE", "the model; or as eval's argument") \
+    DT_CHOICE(X, tta, COMMAND, COMMANDS(" eval"), "none", " none flip", "Other commands", "HOW",     \
+        "also the accuracy by each image and its mirror image together")                           \
+    DT_FLAG(X, confusion, COMMAND, COMMANDS(" eval"), false, "Other commands",                     \
+        "also how many images of each class were taken for each other")                            \
     DT_COUNT(X, top, COMMAND, COMMANDS(" predict"), 5, 1, 1e6, "Other commands", "K", "classes to name") \
     DT_COUNT(X, steps, COMMAND, COMMANDS(" bench"), 10, 1, 1e6, "Other commands", "N", "measured steps") \
     DT_REAL(X, lr_from, COMMAND, COMMANDS(" lr-find"), 0.0001, 1e-30, 1e6, "Other commands", "RATE", \

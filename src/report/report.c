@@ -5,7 +5,7 @@
  *   {"kind":"step","epoch":1,"step":1,"loss":..,"lr":..,"images":..,"seconds":..,
  *    "images_per_s":..,"time":..}
  *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,"seconds":..,
- *    "time":..}
+ *    "class_accuracy":[..],"time":..}
  *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..}
  *
  * docs/reference.md describes each member. Numbers have 9 significant digits (a float32 comes back
@@ -129,7 +129,7 @@ dt_status dt_report_records(const dt_report *r, int64_t *bytes, int *fd)
 
 /* ---- Lines of metrics.jsonl ------------------------------------------------------------------ */
 
-enum { NUMBER_CHARS = 32 };
+enum { NUMBER_CHARS = 32, MOST_CLASSES = 1000, CLASS_CHARS = 9 * MOST_CLASSES + 64 };
 #define NUMBER(x) number(x, (char[NUMBER_CHARS]){""})
 static const char *number(double x, char out[NUMBER_CHARS])
 {
@@ -140,7 +140,7 @@ static const char *number(double x, char out[NUMBER_CHARS])
 static dt_status append(dt_report *r, const char *fmt, ...) DT_PRINTF(2, 3);
 static dt_status append(dt_report *r, const char *fmt, ...)
 {
-    char line[512]; /* the longest has not 300 */
+    char line[256 + CLASS_CHARS];
     va_list args;
 
     if (!r->setup.path)
@@ -199,16 +199,36 @@ void dt_report_test(dt_report *r, int64_t done, int64_t images, double seconds)
     flush(r);
 }
 
+/* A class without test images has null. */
+static const char *class_accuracies(const dt_epoch_record *e, char text[CLASS_CHARS])
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    if (e->classes < 1 || e->classes > MOST_CLASSES)
+        return text;
+    for (int c = 0; c < e->classes; c++) {
+        const double x = (double)e->class_correct[c] / (double)e->class_images[c];
+        used += (size_t)snprintf(text + used, CLASS_CHARS - used, isfinite(x) ? "%s%.4g" : "%snull",
+                                 c ? "," : ",\"class_accuracy\":[", x);
+    }
+    snprintf(text + used, CLASS_CHARS - used, "]");
+    return text;
+}
+
 dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
 {
+    char classes[CLASS_CHARS];
+
     if (r->style && r->style->epoch)
         r->style->epoch(r, e);
     flush(r);
     return append(r,
                   "{\"kind\":\"epoch\",\"epoch\":%lld,\"train_loss\":%s,\"test_loss\":%s,"
-                  "\"test_accuracy\":%s,\"seconds\":%s,\"time\":%.3f}\n",
+                  "\"test_accuracy\":%s,\"seconds\":%s%s,\"time\":%.3f}\n",
                   (long long)e->epoch, NUMBER(e->train_loss), NUMBER(e->test_loss),
-                  NUMBER(dt_test_accuracy(e)), NUMBER(e->seconds), e->time);
+                  NUMBER(dt_test_accuracy(e)), NUMBER(e->seconds), class_accuracies(e, classes),
+                  e->time);
 }
 
 dt_status dt_report_end(dt_report *r, const dt_end_record *end)

@@ -1,7 +1,8 @@
-/* evaluate.c - evaluation: chunk k of the test set is run by rank k mod np; the sums are taken
+/* evaluate.c - evaluation: chunk k of the test set is run by rank k mod np; the losses are summed
  * in tree order over chunks, so that the result is one number whatever the ranks. */
 #include "run.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,46 +10,85 @@
 #include "store/store.h"
 #include "signals.h"
 
-/* Of a chunk: its loss, as the bits of a float64, and its correct answers; 0 where another rank
- * runs it. */
-typedef struct chunk_sums {
-    int64_t loss_bits, correct;
-} chunk_sums;
+/* What the ranks find out, in one array of int64: an integer sum over ranks joins the counts, and
+ * passes on a chunk's loss, whose bits are 0 on all ranks but one. */
+typedef struct tally {
+    int64_t *loss_bits;                          /* [chunks] bits of a float64 */
+    int64_t *flipped, *seen, *right, *confusion; /* as dt_test_result has them */
+    size_t words;                                /* of all */
+} tally;
 
 /* The tree of docs/numerics.md section 3 over the losses of chunks [a, b). */
-static double tree_sum(const chunk_sums *s, int64_t a, int64_t b)
+static double tree_sum(const int64_t *loss_bits, int64_t a, int64_t b)
 {
     int64_t half = 1;
     double loss;
 
     if (b - a == 1) {
-        memcpy(&loss, &s[a].loss_bits, sizeof loss);
+        memcpy(&loss, &loss_bits[a], sizeof loss);
         return loss;
     }
     while (2 * half < b - a)
         half *= 2;
-    return tree_sum(s, a, a + half) + tree_sum(s, a + half, b);
+    return tree_sum(loss_bits, a, a + half) + tree_sum(loss_bits, a + half, b);
 }
 
-static dt_status test_chunk(dt_run *r, int64_t k, chunk_sums *s)
+/* Index of the largest logit, as the network's loss has it; the lowest wins. */
+static int choose(const float *z, int classes)
 {
-    const int64_t first = k * r->test_chunk;
-    const int64_t left = dt_source_describe(r->source)->test - first;
-    const bool full = left >= r->test_chunk;
-    dt_exec *e = r->test[full ? 0 : 1].exec;
+    int best = 0;
+
+    for (int c = 1; c < classes; c++)
+        best = z[c] > z[best] ? c : best;
+    return best;
+}
+
+/* The mirror images of a chunk: the logits of both are added. */
+static dt_status flip_chunk(dt_run *r, dt_exec *e, int64_t first, int64_t count, int64_t *right)
+{
+    const int classes = dt_net_spec_of(r->net)->classes;
+    const size_t logits = (size_t)(count * classes);
+    float *sum = NULL;
     dt_result result;
 
-    dt_loader_test(r->loader, first, full ? r->test_chunk : left, dt_exec_input(e),
-                   dt_exec_labels(e));
+    DT_TRY(dt_calloc(&sum, logits, sizeof *sum, "the logits of a chunk"));
+    memcpy(sum, dt_exec_logits(e), logits * sizeof *sum);
+    dt_loader_test(r->loader, first, count, true, dt_exec_input(e), dt_exec_labels(e));
+    const dt_status st = dt_exec_forward(&(dt_wave){.exec = &e, .count = 1}, NULL, &result);
+    for (size_t i = 0; i < logits; i++)
+        sum[i] += dt_exec_logits(e)[i];
+    for (int64_t i = 0; i < count; i++)
+        *right += choose(sum + i * classes, classes) == dt_exec_labels(e)[i];
+    free(sum);
+    return st;
+}
+
+static dt_status test_chunk(dt_run *r, int64_t k, const tally *t)
+{
+    const int classes = dt_net_spec_of(r->net)->classes;
+    const int64_t first = k * r->test_chunk;
+    const int64_t left = dt_source_describe(r->source)->test - first;
+    const int64_t count = DT_MIN(left, r->test_chunk);
+    dt_exec *e = r->test[count == r->test_chunk ? 0 : 1].exec;
+    dt_result result;
+
+    dt_loader_test(r->loader, first, count, false, dt_exec_input(e), dt_exec_labels(e));
     DT_TRY(dt_exec_forward(&(dt_wave){.exec = &e, .count = 1}, NULL, &result));
-    memcpy(&s->loss_bits, &result.loss_sum, sizeof s->loss_bits);
-    s->correct = result.correct;
-    return DT_OK;
+    memcpy(&t->loss_bits[k], &result.loss_sum, sizeof result.loss_sum);
+    for (int64_t i = 0; i < count; i++) {
+        const int label = dt_exec_labels(e)[i],
+                  c = choose(dt_exec_logits(e) + i * classes, classes);
+        t->seen[label]++;
+        t->right[label] += c == label;
+        if (r->o.confusion)
+            t->confusion[label * classes + c]++;
+    }
+    return strcmp(r->o.tta, "flip") == 0 ? flip_chunk(r, e, first, count, t->flipped) : DT_OK;
 }
 
 /* Chunks in rounds, one of each rank. After a round all know whether one was asked to stop, or
  * has failed: *stop. */
-static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, chunk_sums *s,
+static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, const tally *t,
                              bool *stop)
 {
     const int64_t images = dt_source_describe(r->source)->test;
@@ -61,7 +101,7 @@ static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, chunk
     for (int64_t first = 0; first < chunks && !*stop; first += world) {
         const int64_t k = first + dt_comm_rank(r->comm);
         if (k < chunks)
-            st = test_chunk(r, k, &s[k]);
+            st = test_chunk(r, k, t);
         int64_t ends = st != DT_OK || dt_signals_stop() != 0;
         DT_TRY(dt_comm_max_i64(r->comm, &ends, 1));
         *stop = ends != 0;
@@ -72,32 +112,108 @@ static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, chunk
     return st;
 }
 
+/* Memory is taken by the first test, used again by later ones. */
+static dt_status take_tally(dt_run *r, int64_t chunks, tally *t)
+{
+    const size_t classes = (size_t)dt_net_spec_of(r->net)->classes;
+
+    t->words = (size_t)chunks + 1 + 2 * classes + (r->o.confusion ? classes * classes : 0);
+    if (!r->tally)
+        DT_TRY(dt_calloc(&r->tally, t->words, sizeof *r->tally, "evaluation"));
+    memset(r->tally, 0, t->words * sizeof *r->tally);
+    t->loss_bits = r->tally;
+    t->flipped = t->loss_bits + chunks;
+    t->seen = t->flipped + 1;
+    t->right = t->seen + classes;
+    t->confusion = t->right + classes;
+    return DT_OK;
+}
+
 dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result)
 {
     const int64_t images = dt_source_describe(r->source)->test;
     const int64_t chunks = (images + r->test_chunk - 1) / r->test_chunk;
-    const size_t words = (size_t)chunks * sizeof(chunk_sums) / sizeof(int64_t);
-    chunk_sums *s = NULL;
-    int64_t correct = 0;
-    bool stop;
-    dt_status st = dt_calloc(&s, (size_t)chunks, sizeof *s, "evaluation");
+    tally t = {.words = 0};
+    bool stop = false;
 
-    DT_GO(st, dt_comm_agree(r->comm, st), out);
-    st = test_chunks(r, report, chunks, s, &stop);
-    DT_GO(st, dt_comm_agree(r->comm, st), out);
-    /* One rank holds a chunk's bits and all others 0: the integer sum passes them on. */
-    DT_GO(st, dt_comm_sum_i64(r->comm, (int64_t *)(void *)s, words), out);
-    for (int64_t k = 0; k < chunks; k++)
-        correct += s[k].correct;
-    *result = (dt_test_result){.stop = stop,
-                               .loss = dt_nan_unsigned(tree_sum(s, 0, chunks) / (double)images),
-                               .accuracy = (double)correct / (double)images,
-                               .correct = correct,
-                               .images = images};
+    DT_TRY(dt_comm_agree(r->comm, take_tally(r, chunks, &t)));
+    DT_TRY(dt_comm_agree(r->comm, test_chunks(r, report, chunks, &t, &stop)));
+    DT_TRY(dt_comm_sum_i64(r->comm, r->tally, t.words));
+    *result =
+        (dt_test_result){.stop = stop,
+                         .loss = dt_nan_unsigned(tree_sum(t.loss_bits, 0, chunks) / (double)images),
+                         .images = images,
+                         .flipped = *t.flipped,
+                         .class_images = t.seen,
+                         .class_correct = t.right,
+                         .confusion = r->o.confusion ? t.confusion : NULL};
+    for (int c = 0; c < dt_net_spec_of(r->net)->classes; c++)
+        result->correct += t.right[c];
+    result->accuracy = (double)result->correct / (double)images;
+    return DT_OK;
+}
 
-out:
-    free(s);
-    return st;
+/* ---- The command ---------------------------------------------------------------------------- */
+
+static double class_accuracy(const dt_test_result *t, int c)
+{
+    return t->class_images[c] ? (double)t->class_correct[c] / (double)t->class_images[c] : 0;
+}
+
+static void print_text(const dt_run *r, const dt_test_result *t)
+{
+    const int classes = dt_net_spec_of(r->net)->classes;
+
+    printf("test loss %.6f, accuracy %.2f %% (%lld of %lld)\n", t->loss, 100 * t->accuracy,
+           (long long)t->correct, (long long)t->images);
+    if (strcmp(r->o.tta, "flip") == 0)
+        printf("with mirror images %.2f %% (%lld of %lld)\n",
+               100 * (double)t->flipped / (double)t->images, (long long)t->flipped,
+               (long long)t->images);
+    if (!t->confusion)
+        return;
+    printf("\nrows: the class; columns: what it was taken for, in the rows' order\n");
+    for (int c = 0; c < classes; c++) {
+        printf("%-16.16s", dt_source_describe(r->source)->class_name[c]);
+        for (int k = 0; k < classes; k++)
+            printf(" %5lld", (long long)t->confusion[c * classes + k]);
+        printf("  %6.2f %%\n", 100 * class_accuracy(t, c));
+    }
+}
+
+static void print_json(const dt_run *r, const dt_test_result *t)
+{
+    const int classes = dt_net_spec_of(r->net)->classes;
+    json_t *accuracy = json_array(), *rows = t->confusion ? json_array() : NULL;
+
+    for (int c = 0; c < classes; c++) {
+        json_t *row = json_array();
+        for (int k = 0; rows && k < classes; k++)
+            json_array_append_new(row, json_integer(t->confusion[c * classes + k]));
+        json_array_append_new(rows, row);
+        json_array_append_new(accuracy, json_real(class_accuracy(t, c)));
+    }
+    json_t *flipped =
+        strcmp(r->o.tta, "flip") == 0 ? json_real((double)t->flipped / (double)t->images) : NULL;
+    json_t *j = json_pack(
+        "{s:f, s:f, s:I, s:I, s:o, s:o, s:o*, s:o*}", "test_loss", t->loss, "test_accuracy",
+        t->accuracy, "correct", (json_int_t)t->correct, "images", (json_int_t)t->images,
+        "class_names", json_loads(dt_source_describe(r->source)->class_names, 0, NULL),
+        "class_accuracy", accuracy, "confusion", rows, "tta_flip_accuracy", flipped);
+    if (j && json_dumpf(j, stdout, JSON_REAL_PRECISION(9)) == 0)
+        putchar('\n');
+    json_decref(j);
+}
+
+/* A network that tells the data's classes apart by other names, or in another order, gives figures
+ * that mean nothing. */
+static void compare_classes(const dt_run *r, const dt_model_meta *meta)
+{
+    const char *names = dt_source_describe(r->source)->class_names;
+
+    if (meta->class_names[0] && strcmp(meta->class_names, names) != 0)
+        dt_warn("the model's classes are %.400s, those of --data %s are %.400s", meta->class_names,
+                r->o.data, names);
 }
 
 dt_status dt_eval(dt_comm *c, const dt_options *o)
@@ -112,34 +228,24 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     dt_status st = DT_OK;
 
     if (!o->model[0])
-        return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs --model FILE, a model.safetensors "
-                                                  "that a run has saved"));
+        return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs a model: dtrain eval MODEL, a "
+                                                  "model.safetensors or the folder of a run"));
     DT_TRY(dt_run_newest(c, o->model, model));
     own = *o;
     own.model = model;
     DT_TRY(dt_comm_agree(c, dt_options_from_model(model, &own, &meta)));
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
+    compare_classes(&r, &meta);
     DT_GO(st, dt_run_load(&r, model, true), out);
     if (dt_comm_rank(c) == 0) /* beside the result, which may be JSON */
         DT_GO(st, dt_report_open(&report, "auto", &setup), out);
     DT_GO(st, dt_run_test(&r, dt_comm_rank(c) == 0 ? &report : NULL, &t), out);
-    if (!isfinite(t.loss)) {
-        st = dt_comm_agree(c, dt_fail(DT_NUMERIC,
-                                      "model file '%s': the loss of the test images is "
-                                      "not finite (%g)",
-                                      model, t.loss));
-        goto out;
-    }
-    if (dt_comm_rank(c) == 0) {
-        if (o->json)
-            printf("{\"test_loss\": %.9g, \"test_accuracy\": %.9g, \"correct\": %lld, "
-                   "\"images\": %lld}\n",
-                   t.loss, t.accuracy, (long long)t.correct, (long long)t.images);
-        else
-            printf("test loss %.6f, accuracy %.2f %% (%lld of %lld)\n", t.loss, 100 * t.accuracy,
-                   (long long)t.correct, (long long)t.images);
-    }
-
+    if (!isfinite(t.loss))
+        st = dt_fail(DT_NUMERIC, "model file '%s': the loss of the test images is not finite (%g)",
+                     model, t.loss);
+    DT_GO(st, dt_comm_agree(c, st), out);
+    if (dt_comm_rank(c) == 0)
+        (o->json ? print_json : print_text)(&r, &t);
 out:
     dt_run_close(&r);
     return st;

@@ -56,6 +56,7 @@ typedef struct dt_run {
     dt_contexts contexts;
     dt_compiled test[2];
     int64_t test_chunk;
+    int64_t *tally; /* of the last test, owned; NULL: there was none */
     /* Where the exchange shares, the first five lie in one block of the node. */
     dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
     dt_node_mem *node_memory;
@@ -128,6 +129,10 @@ typedef struct dt_test_result {
     bool stop; /* a rank was asked to stop: the test ended early, and below is nothing */
     double loss, accuracy;
     int64_t correct, images;
+    int64_t flipped; /* correct with the logits of each image and its mirror image added: --tta */
+    /* Until the next test: [classes] images and correct ones; [classes][classes] images of a class
+     * (row) by the network's answer, NULL without --confusion. */
+    const int64_t *class_images, *class_correct, *confusion;
 } dt_test_result;
 /* The whole test set, cut into chunks whose bounds do not depend on the ranks. A request to stop is
  * obeyed after the current chunks. report: shows how far it is; NULL: nothing does. Collective. */

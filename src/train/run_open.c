@@ -198,6 +198,7 @@ void dt_run_close(dt_run *r)
 {
     dt_checks_close(r->checks);
     dt_optim_close(&r->optim);
+    free(r->tally);
     dt_lockstep_close(r->lockstep);
     dt_reduce_destroy(r->moment_tree);
     dt_reduce_destroy(r->loss_tree);

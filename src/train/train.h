@@ -21,7 +21,8 @@ dt_status dt_signals_started(void) DT_MUST_CHECK;
 
 /* Train: the run folder gets options.yaml, metrics.jsonl and model.safetensors. */
 dt_status dt_train(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
-/* Evaluate --model on the test images; prints loss and accuracy on rank 0. */
+/* Evaluate --model on the test images; prints loss and accuracy, and what --tta and --confusion ask
+ * for, on rank 0. */
 dt_status dt_eval(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* The most likely classes of pictures by a model: operand[0] is the model, a run's or a
  * checkpoint's folder; the others are files, or folders, whose pictures are found below them. A

@@ -9,8 +9,9 @@ command -v python3 >/dev/null || { echo "SKIPPED: no python3"; exit 99; }
 python3 - "$tmp/data" <<'PY' || exit 1
 import os, random, struct, sys, zlib
 random.seed(1)
-def png(path, width, height, colour, times=1):
+def png(path, width, height, colour, times=1, flip=False):
     small = [[[(c + random.randrange(96)) % 256 for c in colour] for _ in range(width)] for _ in range(height)]
+    small = [row[::-1] for row in small] if flip else small
     rows = [[small[y // times][x // times] for x in range(width * times)] for y in range(height * times)]
     raw = b"".join(b"\0" + bytes(v for p in row for v in p) for row in rows)
     def chunk(kind, data):
@@ -27,6 +28,12 @@ for name, colour in {"cat": (150, 40, 60), "dog": (60, 40, 150)}.items():
     png(f"{sys.argv[1]}/odd/{name}.png", 20, 16, colour)
     random.setstate(state)
     png(f"{sys.argv[1]}/large/{name}.png", 20, 16, colour, 6)
+    state = random.getstate()
+    for i in range(5):
+        png(f"{sys.argv[1]}/left/test/{name}/{i}.png", 20, 16, colour)
+    random.setstate(state)
+    for i in range(5):
+        png(f"{sys.argv[1]}/right/test/{name}/{i}.png", 20, 16, colour, flip=True)
 PY
 data=$tmp/data
 accepts --data "$data" --net vgg11 --width-divisor 16 --batch 16 --shards 2 --precision fp32 --threads 1 \
@@ -41,6 +48,55 @@ for model in "$tmp/run" "$tmp/run/model.safetensors" "$tmp"/run/checkpoints/step
     must test "$(grep -cE '/(cat|dog)/[0-4].png: (cat|dog) [0-9.]+ %, (cat|dog) [0-9.]+ %$' "$tmp/stdout")" = 10
     must test "$(grep -cE '^  (cat|dog) .* of 5\)$' "$tmp/stdout")" = 2
 done
+
+# a run's own data and precision unless others are given, which is said
+accepts eval "$tmp/run"
+must grep -qF "($right)" "$tmp/stdout"
+must sh -c "! grep warning $tmp/stderr"
+ln -s "$data/train" "$data/left/train"
+ln -s "$data/train" "$data/right/train"
+accepts eval "$tmp/run/model.safetensors" --data "$data/left"
+must grep -q "trained with --data $data, the figures below are of $data/left" "$tmp/stderr"
+mkdir "$tmp/swapped"
+for split in train test; do
+    mkdir "$tmp/swapped/$split"
+    ln -s "$data/$split/cat" "$tmp/swapped/$split/wolf"
+    ln -s "$data/$split/dog" "$tmp/swapped/$split/hound"
+done
+accepts eval "$tmp/run" --data "$tmp/swapped"
+must grep -qF 'classes are ["cat","dog"], those of --data' "$tmp/stderr"
+accepts summary "$tmp/run"
+must grep -q "Network: vgg11, 32x32 images, batch 16" "$tmp/stdout"
+accepts summary "$tmp/run/model.safetensors" --batch 3 --shards 1
+must grep -q "batch 3$" "$tmp/stdout"
+
+# mirror images: those of a folder and of its mirror image are the same, on any number of ranks
+for side in left right; do
+    for np in $ranks; do
+        launch "$np" eval "$tmp/run" --data "$data/$side" --tta flip --confusion --json
+        cases=$((cases + 1))
+        [ "$code" = 0 ] || complain "np $np: --tta flip: want success"
+        cp "$tmp/stdout" "$tmp/$side.$np"
+        must cmp "$tmp/$side.1" "$tmp/$side.$np"
+    done
+done
+accepts eval "$tmp/run" --confusion --tta flip
+must test "$(grep -cE '^(cat|dog) +[0-9]+ +[0-9]+ +[0-9.]+ %$' "$tmp/stdout")" = 2
+must grep -qE '^with mirror images [0-9.]+ % \([0-9]+ of 10\)$' "$tmp/stdout"
+accepts eval "$tmp/run" --json --confusion
+must python3 - "$tmp/stdout" "$tmp/left.1" "$tmp/right.1" "$tmp/run/metrics.jsonl" <<'PY'
+import json, sys
+own, left, right = (json.load(open(f)) for f in sys.argv[1:4])
+assert left["tta_flip_accuracy"] == right["tta_flip_accuracy"] and left["test_loss"] != right["test_loss"]
+assert "tta_flip_accuracy" not in own
+for e in (own, left, right):
+    rows = e["confusion"]
+    assert [sum(r) for r in rows] == [5, 5] and rows[0][0] + rows[1][1] == e["correct"]
+    assert e["class_accuracy"] == [rows[c][c] / 5 for c in (0, 1)] and e["class_names"] == ["cat", "dog"]
+tests = [m for m in map(json.loads, open(sys.argv[4])) if m["kind"] == "epoch"]
+assert len(tests) == 8 and tests[-1]["class_accuracy"] == own["class_accuracy"]
+assert all(abs(sum(t["class_accuracy"]) / 2 - t["test_accuracy"]) < 1e-6 for t in tests)
+PY
 
 # JSON: an object a line; probabilities fall and add up to 1
 accepts predict "$tmp/run" "$data/test" --json
