@@ -1,4 +1,4 @@
-/* option_forms.c - texts of options that have a form, such as those of --bn and --save-every. */
+/* option_forms.c - texts of options that have a form: --bn, --save-every and kin. */
 #include "options.h"
 
 #include <math.h>
@@ -64,6 +64,14 @@ dt_status dt_trace_steps_parse(const char *text, dt_option_form *f)
         f->steps[0] <= f->steps[1])
         return DT_OK;
     return refused("trace_steps", text, "the first and the last step, from 1, such as 1:20");
+}
+
+dt_status dt_stop_after_parse(const char *text, dt_option_form *f)
+{
+    if (dt_save_every_parse(text, f) == DT_OK && f->save_every.steps == 0)
+        return DT_OK;
+    dt_fail_clear();
+    return refused("stop_after", text, "a time like 30s, 10m or 2h; 0 for never");
 }
 
 static bool read_milestones(const char *at, double fraction[DT_MAX_MILESTONES], int *count)

@@ -163,6 +163,8 @@ typedef enum dt_option_scope {
         "these are in --trace: from step A of this start to step B")                               \
     DT_TEXT(X, save_every, HOW, DAILY, "10m", dt_save_every_parse, "Checkpoints", "WHEN",          \
         "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
+    DT_TEXT(X, stop_after, HERE, DAILY, "0", dt_stop_after_parse, "Checkpoints", "TIME",           \
+        "end with a checkpoint and code 75, as by SIGUSR1, after 30s, 10m or 2h (0: never)")       \
     DT_COUNT(X, keep_last, HOW, DAILY, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep") \
     DT_FLAG(X, keep_best, HOW, DAILY, false, "Checkpoints",                                        \
         "checkpoint each epoch that tests best so far, and keep it")                               \
@@ -254,7 +256,7 @@ typedef union dt_option_form {
     struct {
         int64_t steps;
         double seconds;
-    } save_every;     /* both 0: never */
+    } save_every;     /* both 0: never; stop_after's steps are 0 */
     int64_t steps[2]; /* the first and the last one, from 1 */
     struct {
         int count;
@@ -263,7 +265,8 @@ typedef union dt_option_form {
 } dt_option_form;
 /* DT_CONFIG says what is wanted. */
 typedef dt_status dt_option_parse(const char *text, dt_option_form *f);
-dt_option_parse dt_bn_parse, dt_save_every_parse, dt_trace_steps_parse, dt_milestones_parse;
+dt_option_parse dt_bn_parse, dt_save_every_parse, dt_stop_after_parse, dt_trace_steps_parse,
+    dt_milestones_parse;
 
 typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */

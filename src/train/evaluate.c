@@ -228,8 +228,8 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     dt_status st = DT_OK;
 
     if (!o->model[0])
-        return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs a model: dtrain eval MODEL, a "
-                                                  "model.safetensors or the folder of a run"));
+        return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs a model, as its argument or by "
+                                                  "--model: a model file or a run's folder"));
     DT_TRY(dt_run_newest(c, o->model, model));
     own = *o;
     own.model = model;

@@ -5,19 +5,21 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 /* A handler has no printf: the lines are made here. */
-#define ROW(signal)                                                                                \
+#define ROW(signal, name)                                                                          \
     {                                                                                              \
-        signal, #signal,                                                                           \
+        signal, name,                                                                              \
             "dtrain: stopped by " #signal                                                          \
             " while the run was set up: nothing has changed; start it again\n"                     \
     }
 static const struct {
     int number;
     const char *name, *set_up;
-} signal_table[] = {ROW(SIGUSR1), ROW(SIGTERM), ROW(SIGINT), ROW(SIGHUP)};
+} signal_table[] = {ROW(SIGUSR1, "SIGUSR1"), ROW(SIGTERM, "SIGTERM"), ROW(SIGINT, "SIGINT"),
+                    ROW(SIGHUP, "SIGHUP"), ROW(SIGALRM, "--stop-after")};
 enum { SIGNALS = DT_COUNT_OF(signal_table), ASKED_ALONE_S = 2 };
 
 static volatile sig_atomic_t stop_signal, save_asked, deferred;
@@ -97,6 +99,15 @@ dt_status dt_signals_started(void)
 void dt_signals_defer(void)
 {
     deferred = 1;
+}
+
+void dt_signals_stop_after(double seconds)
+{
+    const time_t whole = (time_t)seconds;
+    const struct itimerval clock = {
+        .it_value = {whole, (suseconds_t)(1e6 * (seconds - (double)whole))}};
+
+    setitimer(ITIMER_REAL, &clock, NULL);
 }
 
 int dt_signals_stop(void)

@@ -9,11 +9,13 @@
 
 /* From now on a signal is a request: there is something to save. */
 void dt_signals_defer(void);
+/* A request to stop comes by itself after so many seconds. */
+void dt_signals_stop_after(double seconds);
 /* The first signal that has asked this process to stop; 0: none. */
 int dt_signals_stop(void);
 /* Whether a checkpoint was asked for since the last call. */
 bool dt_signals_save(void);
-/* "SIGUSR1"; "a signal" for one that is not caught. */
+/* "SIGUSR1"; "a signal" for one that is not caught; of the clock the option. */
 const char *dt_signals_name(int number);
 
 #endif

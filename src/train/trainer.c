@@ -335,6 +335,9 @@ static dt_status begin(training *t)
     DT_TRY(dt_comm_agree(r->comm, dt_save_every_parse(r->o.save_every, &form)));
     t->save_steps = form.save_every.steps;
     t->save_s = form.save_every.seconds;
+    DT_TRY(dt_comm_agree(r->comm, dt_stop_after_parse(r->o.stop_after, &form)));
+    if (leads && form.save_every.seconds > 0)
+        dt_signals_stop_after(form.save_every.seconds);
     t->at = (dt_progress){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)

@@ -172,6 +172,7 @@ static void forms_have_meanings(void **state)
          "group:N with N >= 1",
          {"", "Local", "group", "group:", "group:0", "group:-1", "group:+2", "group: 2", "group:2 ",
           "group:1.5", "groups:2", "sync2", "2", "foo"}},
+        {"stop_after", "30s", {"", "often", "-1s", "5", "0s", "10 m"}},
         {"save_every", "30s", {"", "often", "-1", "1.5", "0s", "10 m", "10d", "0x10", "1e13"}},
         {"milestones",
          "from 0 to 1, at most 32",

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# --stop-after cuts a run into pieces; they end with the hashes of the run that was not cut.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+run=("${tiny[@]}" --data synthetic:2048 --max-steps 60 --save-every 0)
+accepts "${run[@]}" --out "$tmp/whole"
+for np in 2 1; do
+    launch "$np" "${run[@]}" --out "$tmp/cut" --resume auto --stop-after 0.1s
+    cases=$((cases + 1))
+    [ "$code" = 75 ] || complain "np $np: want exit code 75"
+    must grep -qE "stopped by --stop-after after step [0-9]+ of 60; checkpoint .*--resume auto" "$tmp/stderr"
+done
+accepts "${run[@]}" --out "$tmp/cut" --resume auto --stop-after 10m # it ends long before that
+equal "$(hashes "$tmp/whole")" "$(hashes "$tmp/cut")"
+must grep -q '^stop_after: "0"' "$tmp/whole/options.yaml"
+refuses 64 "stop_after" "2h" -- "${run[@]}" --stop-after 50
+finish
