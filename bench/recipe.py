@@ -37,7 +37,7 @@ NORMALIZE = {  # mean and deviation, R G B, of src/data/data.h
 DEFAULTS = {"net": "resnet50", "variant": "mindspore", "stem": "imagenet", "lr": 0.01,
             "momentum": 0.9, "weight_decay": 0.0, "nesterov": False, "schedule": "constant",
             "peak": 0.2, "epochs": 10, "global_batch": 256, "normalize": "tutorial",
-            "drop_remainder": True}
+            "drop_remainder": True, "cutout": 0, "logit_scale": 1.0, "label_smoothing": 0.0}
 
 
 def read_config(path):
@@ -73,6 +73,9 @@ class TorchDraws:
         top, left = torch.randint(0, 9, (2, n), generator=self.generator)
         return top, left, torch.rand(n, generator=self.generator) < 0.5
 
+    def holes(self, epoch, samples):
+        return torch.randint(0, 32, (2, len(samples)), generator=self.generator)
+
 
 class DtrainDraws:
     """What src/model and src/data draw, by the generator of proofs/golden.py."""
@@ -105,6 +108,10 @@ class DtrainDraws:
                            for b, n in zip(bits, (9, 9, 2)))
         return top, left, flip == 1
 
+    def holes(self, epoch, samples):
+        bits = self.golden.philox(self.seed, STREAM_AUGMENT, epoch, samples.numpy(), draw=1)
+        return [torch.from_numpy(self.golden.below(b, 32).astype(np.int64)) for b in bits[:2]]
+
 
 DRAWS = {"torch": TorchDraws, "dtrain": DtrainDraws}
 
@@ -117,6 +124,13 @@ def augmented(images, top, left, flip):
     padded = F.pad(images, (4, 4, 4, 4))
     return padded[torch.arange(n)[:, None, None, None], torch.arange(3)[:, None, None],
                   rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def cutout(centres, size):
+    """DeVries and Taylor's square as a mask: 0 in it, 1 outside."""
+    inside = [(torch.arange(32) >= c[:, None] - size // 2)
+              & (torch.arange(32) < c[:, None] - size // 2 + size) for c in centres]
+    return 1 - (inside[0][:, None, :, None] & inside[1][:, None, None, :]).int()
 
 
 class Statistics:
@@ -181,12 +195,12 @@ class Training:
         self.schedule = make_schedule(self.optimizer, recipe,
                                       self.steps * recipe["epochs"], args.cycle_momentum)
 
-    def logits(self, images):
-        x = (images.to(self.dtype) / 255 - self.mean) / self.std
+    def logits(self, images, mask=1):
+        x = (images.to(self.dtype) / 255 - self.mean) / self.std * mask
         x = x.contiguous(memory_format=torch.channels_last)
         bf16 = self.args.precision == "bf16"
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
-            return self.model(x).to(self.dtype)
+            return self.model(x).to(self.dtype) * self.recipe["logit_scale"]
 
     def step(self, epoch, sample):
         """One update; the mean loss before it."""
@@ -194,8 +208,11 @@ class Training:
         self.optimizer.zero_grad(set_to_none=True)
         for shard in torch.tensor_split(sample, self.args.shards):
             windows = self.draws.windows(epoch, shard)
-            logits = self.logits(augmented(self.images[shard], *windows))
-            loss = F.cross_entropy(logits, self.labels[shard], reduction="sum")
+            size = self.recipe["cutout"]
+            mask = cutout(self.draws.holes(epoch, shard), size) if size else 1
+            logits = self.logits(augmented(self.images[shard], *windows), mask)
+            loss = F.cross_entropy(logits, self.labels[shard], reduction="sum",
+                                   label_smoothing=self.recipe["label_smoothing"])
             (loss / len(sample)).backward()
             loss_sum += loss.item()
         self.statistics.update()

@@ -41,6 +41,8 @@ static void augment_levels(dt_augment *a, const float mean[3], const float std[3
     for (int c = 0; c < 3; c++)
         for (int v = 0; v < 256; v++)
             a->level[c][v] = (float)((v / 255.0 - (double)mean[c]) / (double)std[c]);
+    for (int c = 0; c < 3; c++)
+        a->mean[c] = a->rounds ? rintf(255 * mean[c]) : 0;
 }
 
 bool dt_normalize_find(const char *name, float mean[3], float std[3])
@@ -94,8 +96,11 @@ static void augment_taps(dt_augment *a)
 
 dt_status dt_augment_init(dt_augment *a, const dt_source_info *info, const dt_loader_opts *opts)
 {
-    *a = (dt_augment){
-        .height = info->height, .width = info->width, .size = opts->image_size, .type = opts->type};
+    *a = (dt_augment){.height = info->height,
+                      .width = info->width,
+                      .size = opts->image_size,
+                      .cutout = opts->cutout,
+                      .type = opts->type};
     augment_named(a, opts);
     DT_TRY(dt_calloc(&a->row, 2 * (size_t)a->size, sizeof *a->row, "resize taps"));
     a->column = a->row + a->size;
@@ -120,9 +125,16 @@ dt_window dt_augment_draw(const dt_augment *a, uint32_t seed, int64_t epoch, int
     uint32_t bits[4];
 
     dt_random(seed, DT_STREAM_AUGMENT, (uint32_t)epoch, (uint64_t)sample, 0, bits);
-    return (dt_window){.top = (int)dt_below(bits[0], places) - a->pad,
-                       .left = (int)dt_below(bits[1], places) - a->pad,
-                       .flip = a->flip && dt_below(bits[2], 2) == 1};
+    dt_window w = {.top = (int)dt_below(bits[0], places) - a->pad,
+                   .left = (int)dt_below(bits[1], places) - a->pad,
+                   .flip = a->flip && dt_below(bits[2], 2) == 1,
+                   .hole = a->cutout};
+    if (w.hole > 0) {
+        dt_random(seed, DT_STREAM_AUGMENT, (uint32_t)epoch, (uint64_t)sample, 1, bits);
+        w.hole_top = (int)dt_below(bits[0], (uint32_t)a->height) - w.hole / 2;
+        w.hole_left = (int)dt_below(bits[1], (uint32_t)a->width) - w.hole / 2;
+    }
+    return w;
 }
 
 /* Row r of the window into line [width][3]: normalised, or bytes. */
@@ -142,6 +154,11 @@ static void augment_line(const dt_augment *a, const uint8_t *source, dt_window w
             line[3 * x + c] = a->rounds ? (float)byte : a->level[c][byte];
         }
     }
+    if (r < w.hole_top || r >= w.hole_top + w.hole)
+        return;
+    for (int x = DT_MAX(w.hole_left, 0); x < DT_MIN(w.hole_left + w.hole, a->width); x++)
+        for (int c = 0; c < 3; c++)
+            line[3 * x + c] = a->mean[c];
 }
 
 /* line [width][3] to wide [size][3]; of bytes, whole numbers up to 255 * 2048, which a

@@ -21,6 +21,7 @@ dt_tap dt_tap_uint8(int in, int out, int i, bool column);
 typedef struct dt_window {
     int top, left; /* first row and column of the crop; outside the source is black */
     bool flip;
+    int hole, hole_top, hole_left; /* side and place of the cutout, after the mirror; 0: none */
 } dt_window;
 
 typedef struct dt_augment {
@@ -28,10 +29,12 @@ typedef struct dt_augment {
     int size;             /* output height = width */
     int pad;              /* of the random crop, 0: none */
     bool flip;            /* mirror with probability 1/2 */
+    int cutout;           /* side of the square, 0: none */
     dt_dtype type;        /* of the output */
     bool rounds;          /* interpolates bytes to bytes, normalises then */
     dt_tap *row, *column; /* [size] each, owned */
     float level[3][256];  /* normalised value of a byte, per channel */
+    float mean[3];        /* what the square becomes: 0, or (rounds) the byte nearest the mean */
 } dt_augment;
 
 /* DT_NOMEM. */

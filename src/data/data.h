@@ -74,6 +74,7 @@ bool dt_normalize_find(const char *name, float mean[3], float std[3]);
 
 typedef struct dt_loader_opts {
     const char *augment, *normalize, *resize; /* names of the lists above */
+    int cutout;                               /* side of the square in training images; 0: none */
     int image_size;                           /* output height = width */
     dt_dtype type;                            /* of the images written */
     uint32_t seed;
@@ -100,7 +101,9 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
 /* Write the images and labels of one shard of a training batch: images
  * [size][image_size][image_size][3], labels [size], where size is the shard's.
  * Augmentation `cifar`: zero padding of 4 on each side, crop at a random place, horizontal flip
- * with probability 1/2. Padding is black before normalising, as torchvision does it. Then the image
+ * with probability 1/2. Padding is black before normalising, as torchvision does it. With cutout a
+ * square, whose centre may be any pixel of the crop, becomes the mean, which is 0 when normalised
+ * (where bytes are resized: the nearest byte). Then the image
  * is normalised and resized (bilinear, half-pixel centres), or, if the resize rounds to bytes,
  * resized and normalised. `epoch` counts from 0. */
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,

@@ -68,6 +68,8 @@ typedef enum dt_option_scope {
         "use only the first N training images (0: all)")                                           \
     DT_CHOICE(X, augment, RESULT, DAILY, "cifar", DT_AUGMENT_LIST(DT_WORD), "Data", "NAME",        \
         "cifar: zero-pad 4, random crop, random flip")                                             \
+    DT_COUNT(X, cutout, RESULT, DAILY, 0, 0, 1024, "Data", "N",                                    \
+        "a square of N x N pixels at a random place of each training image becomes the mean (0: none)") \
     DT_CHOICE(X, normalize, RESULT, RARE, "tutorial", DT_NORMALIZE_LIST(DT_WORD), "Data", "NAME",  \
         "channel constants; the tutorial's are in B G R order, applied to R G B images")           \
     DT_CHOICE(X, resize, RESULT, RARE, "auto", " auto" DT_RESIZE_LIST(DT_WORD), "Data", "HOW",     \

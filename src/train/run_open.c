@@ -91,6 +91,7 @@ static dt_status open_loader(dt_run *r, dt_purpose purpose)
         .augment = r->o.augment,
         .normalize = r->o.normalize,
         .resize = r->o.resize,
+        .cutout = (int)r->o.cutout,
         .image_size = dt_net_spec_of(r->net)->image_size,
         .type = r->precision,
         .seed = (uint32_t)r->o.seed,

@@ -114,12 +114,14 @@ static void one_pass_equals_the_steps(void **state)
     for (size_t s = 0; s < sizeof size / sizeof *size; s++)
         for (int flip = 0; flip < 2; flip++)
             for (int move = -4; move <= 4; move += 2)
-                check_one(32, 32, size[s], (dt_window){move, -move + flip, flip});
-    check_one(12, 20, 16, (dt_window){1, -3, true});
-    check_one(20, 12, 33, (dt_window){-2, 2, false});
-    check_one(1, 1, 5, (dt_window){0, 0, true});
-    check_one(3, 300, 17, (dt_window){0, 0, false});
-    check_one(8, 8, 8, (dt_window){9, 0, false}); /* all of it outside: black */
+                check_one(32, 32, size[s],
+                          (dt_window){.top = move, .left = -move + flip, .flip = flip});
+    check_one(12, 20, 16, (dt_window){.top = 1, .left = -3, .flip = true});
+    check_one(20, 12, 33, (dt_window){.top = -2, .left = 2, .flip = false});
+    check_one(1, 1, 5, (dt_window){.top = 0, .left = 0, .flip = true});
+    check_one(3, 300, 17, (dt_window){.top = 0, .left = 0, .flip = false});
+    check_one(8, 8, 8,
+              (dt_window){.top = 9, .left = 0, .flip = false}); /* all of it outside: black */
 }
 
 /* Images of proofs/golden-resize.py, which made the hashes. 0: noise; 1: black and white;
@@ -248,6 +250,53 @@ static void unresized_pixels_are_exact(void **state)
     }
 }
 
+/* The square lies where it is drawn, its centre at all pixels, and is the mean (of bytes within half
+ * of 1 / 255 / 0.19); all else is as without it. By the definition of DeVries and Taylor (2017), whose squares end at the edges. */
+static void cutout_blanks_a_square(void **state)
+{
+    enum { SIDE = 12, HOLE = 5, DRAWS = 4000, VALUES = SIDE * SIDE * 3 };
+    const dt_source_info info = {.height = SIDE, .width = SIDE};
+    uint8_t image[VALUES];
+    int centres[SIDE * SIDE] = {0};
+
+    (void)state;
+    draw(image, VALUES, 3);
+    for (int rounds = 0; rounds < 2; rounds++) {
+        dt_loader_opts o = opts_of("cifar", rounds ? "uint8" : "float", SIDE);
+        dt_augment a, plain;
+        assert_ok(dt_augment_init(&plain, &info, &o));
+        o.cutout = HOLE;
+        assert_ok(dt_augment_init(&a, &info, &o));
+        for (int i = 0; i < DRAWS; i++) {
+            const dt_window w = dt_augment_draw(&a, 1, 2, i), p = dt_augment_draw(&plain, 1, 2, i);
+            assert_true(w.top == p.top && w.left == p.left && w.flip == p.flip && p.hole == 0);
+            const int y0 = w.hole_top + HOLE / 2, x0 = w.hole_left + HOLE / 2;
+            assert_true(w.hole == HOLE && y0 >= 0 && y0 < SIDE && x0 >= 0 && x0 < SIDE);
+            centres[y0 * SIDE + x0]++;
+            if (i >= 50)
+                continue;
+            float *with = augmented(&a, image, w), *without = augmented(&plain, image, w);
+            float *whole = augmented(&plain, image, p);
+            assert_memory_equal(with, without, sizeof *with * VALUES); /* the window says it all */
+            for (int v = 0; v < VALUES; v++) {
+                const int y = v / 3 / SIDE, x = v / 3 % SIDE;
+                const bool in = abs(y - y0) <= HOLE / 2 && abs(x - x0) <= HOLE / 2;
+                if (in && rounds)
+                    assert_true(with[v] <= 0.0104f && with[v] >= -0.0104f);
+                else
+                    assert_true(with[v] == (in ? 0 : whole[v]));
+            }
+            free(with);
+            free(without);
+            free(whole);
+        }
+        dt_augment_release(&a);
+        dt_augment_release(&plain);
+    }
+    for (int i = 0; i < SIDE * SIDE; i++)
+        assert_true(centres[i] > 0);
+}
+
 /* All 9 x 9 places and both mirrors are drawn; again for the same key. */
 static void draws_are_keyed(void **state)
 {
@@ -285,6 +334,7 @@ int main(void)
         cmocka_unit_test(rounded_pixels_are_mindspores),
         cmocka_unit_test(rounding_comes_between_crop_and_normalisation),
         cmocka_unit_test(unresized_pixels_are_exact),
+        cmocka_unit_test(cutout_blanks_a_square),
         cmocka_unit_test(draws_are_keyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
