@@ -64,8 +64,8 @@ size_t dt_finite_floats(const float *x, size_t n);
  * float32; running_mean, running_var; num_batches_tracked int64), so torch loads the
  * file as it is; or those of another naming. __metadata__ has "format" = "pt" and the dtrain.*
  * keys net, variant, stem, normalize, mean and std (of R, G, B in 0 to 1, JSON arrays), image_size,
- * width_divisor, classes and steps as text; and where they are known resize, source_size ("32x32")
- * and class_names (a JSON array). */
+ * width_divisor, classes and steps as text; and where known resize, logit_scale, source_size
+ * ("32x32") and class_names (a JSON array). */
 
 typedef struct dt_model_file_opts {
     const char *names;     /* scheme of dt_net_rename */
@@ -76,6 +76,7 @@ typedef struct dt_model_file_opts {
     int height, width;
     const char *format; /* of the file: NULL, "safetensors", "onnx" or "ckpt" */
     bool raw_input;     /* onnx: the input is normalised; else it is RGB in 0 to 1 */
+    double logit_scale; /* 0: not known */
 } dt_model_file_opts;
 
 /* An ONNX file holds the network itself, tensors and the same metadata; a .ckpt of MindSpore the
@@ -90,7 +91,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
 /* What the file (or folder) says of its network, as texts of the options in dt_meta_key, "" if it
  * says nothing; the steps that it was trained, and what it knows of its images, or 0 and "". Errors
  * as dt_safetensors_open. */
-enum { DT_META_KEYS = 7, DT_META_CHARS = 64, DT_CLASS_NAMES = 32 << 10 };
+enum { DT_META_KEYS = 8, DT_META_CHARS = 64, DT_CLASS_NAMES = 32 << 10 };
 extern const char *const dt_meta_key[DT_META_KEYS];
 typedef struct dt_model_meta {
     char text[DT_META_KEYS][DT_META_CHARS];

@@ -48,7 +48,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
                        dt_written *w)
 {
     const dt_net_spec *spec = dt_net_spec_of(s->net);
-    char image_size[16], classes[16], width_divisor[16], steps[24], source_size[32];
+    char image_size[16], classes[16], width_divisor[16], steps[24], source_size[32], scale[32];
     const bool named = opts->class_names && strlen(opts->class_names) < DT_CLASS_NAMES;
     char mean_text[TRIPLE_CHARS], std_text[TRIPLE_CHARS];
     float mean[3] = {0}, std[3] = {0};
@@ -67,6 +67,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
         {"dtrain.classes", classes},
         {"dtrain.steps", steps},
         {"dtrain.resize", resizes ? opts->resize : NULL},
+        {"dtrain.logit_scale", opts->logit_scale > 0 ? scale : NULL},
         {"dtrain.source_size", opts->height > 0 ? source_size : NULL},
         {"dtrain.class_names", named ? opts->class_names : NULL},
     };
@@ -77,6 +78,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
     snprintf(width_divisor, sizeof width_divisor, "%d", spec->width_divisor);
     snprintf(classes, sizeof classes, "%d", spec->classes);
     snprintf(steps, sizeof steps, "%lld", (long long)opts->steps);
+    snprintf(scale, sizeof scale, "%.9g", opts->logit_scale);
     snprintf(source_size, sizeof source_size, "%dx%d", opts->height, opts->width);
     DT_GO(st, dt_model_list_create(&list, s, opts->names), out);
     list.steps = opts->steps;
@@ -138,8 +140,8 @@ static dt_status model_path(const char *path, char out[PATH_MAX])
     return DT_OK;
 }
 
-const char *const dt_meta_key[DT_META_KEYS] = {"net",        "variant",       "stem",  "normalize",
-                                               "image_size", "width_divisor", "resize"};
+const char *const dt_meta_key[DT_META_KEYS] = {
+    "net", "variant", "stem", "normalize", "image_size", "width_divisor", "resize", "logit_scale"};
 
 /* The classifier's rows: the networks here have no other matrix. 0: there is none. */
 static int64_t count_classes(const dt_safetensors *f)

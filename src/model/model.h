@@ -111,6 +111,7 @@ typedef struct dt_model_opts {
     int threads; /* >= 1; results do not depend on it */
     float label_smoothing;
     float loss_epsilon; /* of log(p + epsilon) in the loss; 0: log-sum-exp, without one */
+    float logit_scale;  /* of the logits in the loss; 0: 1 */
 } dt_model_opts;
 typedef struct dt_model dt_model;
 

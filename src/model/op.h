@@ -74,6 +74,7 @@ typedef struct dt_step { /* one compiled node; immutable after prepare */
     bool wants_d_in[DT_MAX_IN]; /* false for the images */
     float label_smoothing;      /* softmax_xent, training */
     float loss_epsilon;         /* softmax_xent; 0: log-sum-exp */
+    float logit_scale;          /* softmax_xent; 0: 1 */
     unsigned saves;             /* the op's; prepare may take away what it does not need */
     size_t saved_bytes;         /* set by prepare: kept from forward to backward */
     size_t scratch_bytes;       /* set by prepare: free again after each call */

@@ -6,6 +6,8 @@
  *                  no loss is above 55.26, and a sample whose p is far below 1e-24 pulls
  *                  no more.
  *
+ * logit_scale multiplies the logits first; by 1 they keep their bits.
+ *
  *   in[0]     logits [n][c] float32 (in_type); labels [n]
  *   out       loss of each sample [n] float32
  *   saved     probabilities [n][c] float32
@@ -42,16 +44,23 @@ static float xent_target(const dt_step *s, int64_t class, int32_t label)
     return (1 - smooth) * hot + smooth / (float)s->in_shape[0].c;
 }
 
+static float xent_scale(const dt_step *s)
+{
+    return s->logit_scale > 0 ? s->logit_scale : 1;
+}
+
 /* Loss of one sample; p [classes] receives the probabilities. */
 static float xent_sample(const dt_step *s, const float *z, int32_t label, float *p)
 {
     const int64_t classes = s->in_shape[0].c;
+    const float scale = xent_scale(s);
     float max = z[0], sum = 0, loss = 0;
 
     for (int64_t j = 1; j < classes; j++)
         max = z[j] > max ? z[j] : max;
+    max *= scale;
     for (int64_t j = 0; j < classes; j++)
-        p[j] = z[j] - max;
+        p[j] = scale * z[j] - max;
     for (int64_t j = 0; j < classes; j++)
         p[j] = (float)dt_exp((double)p[j]);
     for (int64_t j = 0; j < classes; j++)
@@ -62,7 +71,8 @@ static float xent_sample(const dt_step *s, const float *z, int32_t label, float 
     for (int64_t j = 0; j < classes; j++) {
         const float y = xent_target(s, j, label);
         if (y > 0) /* a logit of -infinity is no harm to the others */
-            loss -= y * (eps > 0 ? (float)dt_log((double)(p[j] + eps)) : z[j] - max - log_sum);
+            loss -=
+                y * (eps > 0 ? (float)dt_log((double)(p[j] + eps)) : scale * z[j] - max - log_sum);
     }
     return loss;
 }
@@ -101,11 +111,11 @@ static float xent_pull(const dt_step *s, int64_t class, int32_t label, float p)
     return eps > 0 ? y * (p / (p + eps)) : y;
 }
 
-/* With w_j the pull of class j: dz_k = (p_k sum_j w_j - w_k) / divisor. */
+/* With w_j the pull of class j: dz_k = scale (p_k sum_j w_j - w_k) / divisor. */
 static dt_status softmax_xent_backward(const dt_call *c)
 {
     const int64_t n = c->step->in_shape[0].n, classes = c->step->in_shape[0].c;
-    const float share = (float)c->divisor;
+    const float share = (float)c->divisor, scale = xent_scale(c->step);
 
     for (int64_t i = 0; i < n; i++) {
         const float *p = (const float *)c->saved + i * classes;
@@ -114,7 +124,7 @@ static dt_status softmax_xent_backward(const dt_call *c)
             sum += xent_pull(c->step, j, c->labels[i], p[j]);
         for (int64_t j = 0; j < classes; j++) {
             const float w = xent_pull(c->step, j, c->labels[i], p[j]);
-            const float dz = (p[j] * sum - w) / share;
+            const float dz = scale * ((p[j] * sum - w) / share);
             if (c->step->grad_type == DT_BF16)
                 ((dt_bf16 *)c->d_in[0])[i * classes + j] = dt_f32_to_bf16(dz);
             else

@@ -160,6 +160,7 @@ static dt_status plan_prepare(dt_plan *p)
                        .pack = {-1, -1},
                        .label_smoothing = p->model->opts.label_smoothing,
                        .loss_epsilon = p->model->opts.loss_epsilon,
+                       .logit_scale = p->model->opts.logit_scale,
                        .out_shape = p->value[n->out].shape,
                        .out_type = p->value[n->out].type};
         for (int k = 0; k < n->n_in; k++) {

@@ -125,6 +125,8 @@ typedef enum dt_option_scope {
     DT_REAL(X, lr_to, RESULT, RARE, 10, 1e-30, 1e6, "Training", "RATE",                            \
         "exponential, lr-find: the last rate; between, each is the last one times the same factor") \
     DT_REAL(X, label_smoothing, RESULT, DAILY, 0, 0, 0.999, "Training", "S", "label smoothing")    \
+    DT_REAL(X, logit_scale, RESULT, DAILY, 1, 1e-6, 1e6, "Training", "F",                          \
+        "multiply the logits by F before the softmax, here and in tests")                          \
     DT_AUTO_REAL(X, loss_epsilon, RESULT, RARE, -1, 0, 1, "Training", "E",                         \
         "loss: log(p + E), or (0) log-sum-exp (auto: 1e-24 for resnet50's mindspore variant, else 0)") \
     DT_CHOICE(X, reduce, RESULT, RARE, "mean", " mean sum", "Training", "HOW",                     \

@@ -66,5 +66,6 @@ dt_model_file_opts dt_model_says(const dt_options *o, const dt_source_info *imag
                                 .resize = o->resize,
                                 .class_names = images ? images->class_names : NULL,
                                 .height = images ? images->height : 0,
-                                .width = images ? images->width : 0};
+                                .width = images ? images->width : 0,
+                                .logit_scale = o->logit_scale};
 }

@@ -157,16 +157,17 @@ static int by_probability(const void *a, const void *b)
                                             : x->class - y->class;
 }
 
-static void softmax(const float *z, int classes, answer *to)
+/* Of scaled logits. */
+static void softmax(const float *z, double scale, int classes, answer *to)
 {
     double sum = 0, max = (double)z[0];
 
     for (int c = 1; c < classes; c++)
         max = DT_MAX(max, (double)z[c]);
     for (int c = 0; c < classes; c++)
-        sum += exp((double)z[c] - max);
+        sum += exp(scale * ((double)z[c] - max));
     for (int c = 0; c < classes; c++)
-        to[c] = (answer){c, exp((double)z[c] - max) / sum};
+        to[c] = (answer){c, exp(scale * ((double)z[c] - max)) / sum};
     qsort(to, (size_t)classes, sizeof *to, by_probability);
 }
 
@@ -249,7 +250,8 @@ static dt_status answer_batch(predictor *p, picture *const *of, int64_t count, a
     DT_TRY(dt_exec_forward(&(dt_wave){.exec = &p->exec, .count = 1}, NULL, &result));
     for (int64_t k = 0; k < count; k++) {
         const int label = of[k]->label;
-        softmax(dt_exec_logits(p->exec) + k * p->meta.classes, p->meta.classes, list);
+        softmax(dt_exec_logits(p->exec) + k * p->meta.classes, p->o.logit_scale, p->meta.classes,
+                list);
         if (!isfinite(list[0].probability))
             return dt_fail(DT_NUMERIC, "'%s': the model's numbers are not finite", of[k]->path);
         print_answer(p, of[k], list);

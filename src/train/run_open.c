@@ -152,6 +152,7 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
     DT_TRY(dt_net_create(&r->net, &spec));
     dt_options_resolve(&r->o, r->net);
     opts.loss_epsilon = (float)r->o.loss_epsilon;
+    opts.logit_scale = (float)r->o.logit_scale;
     /* An unknown scheme fails now, not when the model is saved. */
     if (purpose == DT_FOR_TRAINING)
         DT_TRY(dt_net_rename(r->net, r->o.names, "", name, sizeof name));

@@ -40,6 +40,12 @@ static const test_spec cases[] = {
      .logits_out = true,
      .label_smoothing = 0.1f,
      .loss_epsilon = 0.05f},
+    {.op = &dt_op_softmax_xent,
+     .in = {{3, 1, 1, 10}},
+     .logits = true,
+     .logits_out = true,
+     .label_smoothing = 0.1f,
+     .logit_scale = 0.125f},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 

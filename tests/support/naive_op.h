@@ -180,15 +180,22 @@ static inline void naive_globalavgpool_backward(naive_call *c)
 
 /* ---- Loss: -sum_j y_j log(softmax(z)_j + eps); d_out is 1 / n_global ------------ */
 
-/* log(sum_j exp(z_j - z_k)), which is -log p_k */
-static inline double naive_surprise(const double *z, int64_t classes, int64_t k)
+static inline double naive_scale(const naive_call *c)
 {
+    return c->s->logit_scale > 0 ? (double)c->s->logit_scale : 1;
+}
+
+/* log(sum_j exp(scale (z_j - z_k))), which is -log p_k */
+static inline double naive_surprise(const naive_call *c, const double *z, int64_t k)
+{
+    const int64_t classes = c->s->in_shape[0].c;
+    const double scale = naive_scale(c);
     double max = z[0], sum = 0;
     for (int64_t j = 1; j < classes; j++)
         max = z[j] > max ? z[j] : max;
     for (int64_t j = 0; j < classes; j++)
-        sum += exp(z[j] - max);
-    return max - z[k] + log(sum);
+        sum += exp(scale * (z[j] - max));
+    return scale * (max - z[k]) + log(sum);
 }
 
 static inline double naive_target(const naive_call *c, int64_t i, int64_t k)
@@ -204,7 +211,7 @@ static inline void naive_softmax_xent_forward(naive_call *c)
     for (int64_t i = 0; i < c->s->in_shape[0].n; i++) {
         c->out[i] = 0;
         for (int64_t k = 0; k < classes; k++) {
-            const double surprise = naive_surprise(c->in[0] + i * classes, classes, k);
+            const double surprise = naive_surprise(c, c->in[0] + i * classes, k);
             const double log_p = eps > 0 ? log(exp(-surprise) + eps) : -surprise;
             c->out[i] -= naive_target(c, i, k) * log_p;
         }
@@ -219,14 +226,14 @@ static inline void naive_softmax_xent_backward(naive_call *c)
     for (int64_t i = 0; i < c->s->in_shape[0].n; i++)
         for (int64_t k = 0; k < classes; k++) {
             const double *z = c->in[0] + i * classes;
-            const double pk = exp(-naive_surprise(z, classes, k));
+            const double pk = exp(-naive_surprise(c, z, k));
             double dz = 0;
             for (int64_t j = 0; j < classes; j++) {
-                const double p = exp(-naive_surprise(z, classes, j));
+                const double p = exp(-naive_surprise(c, z, j));
                 const double pull = eps > 0 ? p / (p + eps) : 1; /* p / p, also of 0 */
                 dz -= naive_target(c, i, j) * pull * ((j == k) - pk);
             }
-            c->d_in[0][i * classes + k] = dz * c->d_out[i];
+            c->d_in[0][i * classes + k] = naive_scale(c) * dz * c->d_out[i];
         }
 }
 

@@ -19,7 +19,7 @@ typedef struct test_spec {
     bool second;            /* d_out2, of a second reader, and d_in[1] in d_out's memory */
     dt_mode mode;
     int threads; /* 0: 1 */
-    float label_smoothing, loss_epsilon;
+    float label_smoothing, loss_epsilon, logit_scale;
 } test_spec;
 
 typedef struct test_step {
@@ -129,6 +129,7 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
                    .pack = {-1, -1},
                    .label_smoothing = spec->label_smoothing,
                    .loss_epsilon = spec->loss_epsilon,
+                   .logit_scale = spec->logit_scale,
                    .out_type = spec->logits_out ? DT_F32 : spec->type};
     for (int k = 0; k < DT_MAX_IN && spec->in[k].n; k++) {
         t->node.n_in++;

@@ -242,7 +242,8 @@ static void a_file_says_what_its_images_are(void **state)
                                .resize = "uint8",
                                .class_names = "[\"a \\\"b\\\"\",\"c\"]",
                                .height = 24,
-                               .width = 32};
+                               .width = 32,
+                               .logit_scale = 0.125};
     dt_model_meta meta;
 
     assert_ok(dt_model_put(&f->state, &target, &opts, NULL));
@@ -251,7 +252,8 @@ static void a_file_says_what_its_images_are(void **state)
     assert_int_equal(meta.height, 24);
     assert_int_equal(meta.width, 32);
     assert_int_equal(meta.classes, dt_net_spec_of(f->state.net)->classes);
-    assert_string_equal(meta.text[DT_META_KEYS - 1], "uint8");
+    assert_string_equal(meta.text[DT_META_KEYS - 2], "uint8");
+    assert_string_equal(meta.text[DT_META_KEYS - 1], "0.125");
 
     opts = (dt_model_file_opts){.names = "torchvision", .normalize = "cifar", .resize = "auto"};
     opts.height = opts.width = 1 << 20;
