@@ -155,9 +155,47 @@ class VGG11(nn.Module):
         return self.classifier(x.mean((2, 3)) if x.shape[2] > 1 else x.flatten(1))
 
 
+def conv_bn(channels, out):
+    block = nn.Sequential()
+    block.add_module("conv", nn.Conv2d(channels, out, 3, padding=1, bias=False))
+    block.add_module("bn", nn.BatchNorm2d(out))
+    block.add_module("relu", nn.ReLU())
+    return block
+
+
+class Residual(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.res1, self.res2 = conv_bn(channels, channels), conv_bn(channels, channels)
+
+    def forward(self, x):
+        return x + self.res2(self.res1(x))
+
+
+class ResNet9(nn.Module):
+    """Page's network of DAWNBench, without its factor of 0.125 on the logits."""
+
+    def __init__(self, classes=10, divisor=1):
+        super().__init__()
+        self.prep, channels = conv_bn(3, 64 // divisor), 64 // divisor
+        for k, residual in enumerate((True, False, True), 1):
+            layer = conv_bn(channels, 2 * channels)
+            channels *= 2
+            layer.add_module("pool", nn.MaxPool2d(2))
+            if residual:
+                layer.add_module("residual", Residual(channels))
+            setattr(self, f"layer{k}", layer)
+        self.linear = nn.Linear(channels, classes, bias=False)
+
+    def forward(self, x):
+        return self.linear(self.layer3(self.layer2(self.layer1(self.prep(x)))).amax((2, 3)))
+
+
 def network(net, variant="torchvision", stem="imagenet", classes=10, divisor=1):
     if net == "vgg11":
         return VGG11(classes, divisor)
+    if net == "resnet9":
+        return ResNet9(classes, divisor)
     return ResNet50(variant, stem, classes, divisor)
 
 
@@ -188,7 +226,7 @@ def measure(args):
 
 def parse_args():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--net", choices=("vgg11", "resnet50"), default="vgg11")
+    p.add_argument("--net", choices=("vgg11", "resnet50", "resnet9"), default="vgg11")
     p.add_argument("--variant", choices=VARIANTS, default="torchvision")
     p.add_argument("--stem", choices=STEMS, default="imagenet")
     p.add_argument("--image-size", type=int, default=0,
@@ -205,7 +243,7 @@ def parse_args():
                    help="restart with a tuned allocator")
     args = p.parse_args()
     if args.image_size == 0:
-        small = args.net == "vgg11" or args.stem == "cifar"
+        small = args.net != "resnet50" or args.stem == "cifar"
         args.image_size = 32 if small else 224
     return args
 

@@ -1,6 +1,6 @@
-/* loops.c - the inner loops, see loops.h: a fork's here, the others in loops_norm.h and
- * loops_pool.h, and the table. Compiled once for each instruction set, under the names that
- * loops_avx2.c and loops_avx512.c give. */
+/* loops.c - the inner loops, see loops.h: those of forks and additions here, the others in
+ * loops_norm.h and loops_pool.h, and the table. Compiled once for each instruction set, under the
+ * names that loops_avx2.c and loops_avx512.c give. */
 #include "loops_norm.h"
 #include "loops_pool.h"
 
@@ -9,12 +9,12 @@
 #define LOOPS_ISA "portable"
 #endif
 
-static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
+static inline void sum_as(const dt_call *c, const void *restrict a, const void *restrict b,
+                          void *out, int64_t first, int64_t count, dt_dtype type)
 {
-    const void *restrict a = c->d_out, *restrict b = c->d_out2;
     strip s;
 
-    strip_begin(&s, c->d_in[0], &c->step->out_shape, type);
+    strip_begin(&s, out, &c->step->out_shape, type);
     for (int64_t at = first; at < first + count; at += STRIP) {
         const int64_t left = first + count - at, n = DT_MIN(left, STRIP);
         float *restrict to = strip_at(&s, at, type);
@@ -24,6 +24,25 @@ static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t cou
         strip_put(&s, at, n, type);
     }
     strip_fence(&s);
+}
+
+static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
+{
+    sum_as(c, c->d_out, c->d_out2, c->d_in[0], first, count, type);
+}
+
+static inline void add_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
+{
+    sum_as(c, c->in[0], c->in[1], c->out, first, count, type);
+}
+
+static inline void add_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
+{
+    const size_t size = dt_dtype_bytes(type), at = (size_t)first * size;
+
+    for (int k = 0; k < 2; k++)
+        if (c->d_in[k])
+            memcpy((char *)c->d_in[k] + at, (const char *)c->d_out + at, (size_t)count * size);
 }
 
 #define X(name)                                                                                    \

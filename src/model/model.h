@@ -17,9 +17,9 @@
 
 /* Batch norm's constants are the network's, classes the data source's. */
 typedef struct dt_net_spec {
-    const char *net;     /* "resnet50", "vgg11" */
-    const char *variant; /* resnet50: "mindspore", "torchvision"; vgg11 ignores it */
-    const char *stem;    /* resnet50: "imagenet", "cifar"; vgg11 ignores it */
+    const char *net;     /* "resnet50", "vgg11", "resnet9" */
+    const char *variant; /* resnet50: "mindspore", "torchvision"; others ignore it */
+    const char *stem;    /* resnet50: "imagenet", "cifar"; others ignore it */
     int image_size;      /* 0: the network's own (dt_net_spec_of tells) */
     int classes;
     int width_divisor; /* 1; 16 divides all channel counts for tests */
@@ -31,7 +31,7 @@ dt_status dt_net_create(dt_net **net, const dt_net_spec *spec) DT_MUST_CHECK;
 void dt_net_destroy(dt_net *net);
 const dt_net_spec *dt_net_spec_of(const dt_net *net); /* image_size resolved */
 /* One file net_<name>.c each. */
-#define DT_NET_LIST(X) X(resnet50) X(vgg11)
+#define DT_NET_LIST(X) X(resnet50) X(vgg11) X(resnet9)
 
 /* ---- Parameters and buffers ----------------------------------------------------------- */
 

@@ -27,6 +27,7 @@ static const test_spec cases[] = {
      .in = {{2, 5, 6, 3}},
      .attr = {.kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0, 0, 1}}},
     {.op = &dt_op_globalavgpool, .in = {{2, 3, 4, 5}}},
+    {.op = &dt_op_add, .in = {{2, 3, 3, 5}, {2, 3, 3, 5}}},
     {.op = &dt_op_fork, .in = {{2, 3, 3, 5}}},
     {.op = &dt_op_softmax_xent, .in = {{4, 1, 1, 6}}, .logits = true, .logits_out = true},
     {.op = &dt_op_softmax_xent,

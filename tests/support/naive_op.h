@@ -178,6 +178,18 @@ static inline void naive_globalavgpool_backward(naive_call *c)
     }
 }
 
+static inline void naive_add_forward(naive_call *c)
+{
+    for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
+        c->out[i] = c->in[0][i] + c->in[1][i];
+}
+
+static inline void naive_add_backward(naive_call *c)
+{
+    for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
+        c->d_in[0][i] = c->d_in[1][i] = c->d_out[i];
+}
+
 /* ---- Loss: -sum_j y_j log(softmax(z)_j + eps); d_out is 1 / n_global ------------ */
 
 static inline double naive_scale(const naive_call *c)

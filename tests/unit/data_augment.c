@@ -251,8 +251,8 @@ static void unresized_pixels_are_exact(void **state)
 }
 
 /* The square lies where it is drawn, its centre at all pixels, and is the mean (of bytes within
- * half of 1 / 255 / 0.19); all else is as without it. By the definition of DeVries and Taylor (2017),
- * whose squares end at the edges. */
+ * half of 1 / 255 / 0.19); all else is as without it. By the definition of DeVries and Taylor
+ * (2017), whose squares end at the edges. */
 static void cutout_blanks_a_square(void **state)
 {
     enum { SIDE = 12, HOLE = 5, DRAWS = 4000, VALUES = SIDE * SIDE * 3 };

@@ -38,6 +38,7 @@ static void counts(void **state)
         {resnet("torchvision", "cifar", 32), 23520842, 161, 1298},
         {resnet("mindspore", "cifar", 32), 23520842, 161, 1222},
         {vgg, 9231114, 34, 152.8},
+        {{.net = "resnet9", .classes = 10, .width_divisor = 1}, 6573120, 25, 379.3},
     };
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {

@@ -1,0 +1,74 @@
+/* net_resnet9.c - the nine-layer residual network of David Page's entry to DAWNBench (2018, "How to
+ * train your ResNet"): 3x3 convolutions without bias, each with batch norm and ReLU, max pools, two
+ * residuals whose branch ends in a ReLU before it is added, and a linear layer without bias.
+ * 6,573,120 parameters for 10 classes. Its logits are meant for --logit-scale 0.125. */
+#include "net.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static dt_status resnet9_resolve(dt_net_spec *spec)
+{
+    if (spec->image_size == 0)
+        spec->image_size = 32;
+    if (spec->image_size < 8)
+        return dt_fail(DT_CONFIG,
+                       "resnet9 halves the image three times: image size %d, want at least 8",
+                       spec->image_size);
+    spec->variant = "";
+    spec->stem = "";
+    return DT_OK;
+}
+
+/* PyTorch's default: U(+-1/sqrt(fan in)). */
+static int resnet9_conv(dt_net *net, int x, int64_t out, const char *name)
+{
+    const float bound = (float)(1.0 / sqrt(9.0 * (double)dt_net_shape(net, x).c));
+    const dt_attr conv = {.out = out,
+                          .kernel = {3, 3},
+                          .stride = {1, 1},
+                          .pad = {1, 1, 1, 1},
+                          .init_weight = {-bound, bound}};
+    const dt_attr norm = {.eps = 1e-5f, .momentum = 0.1f, .init_gamma = {1, 1}, .relu = true};
+
+    x = dt_net_add(net, &dt_op_conv2d, conv, x, -1, "%s.conv", name);
+    return dt_net_add(net, &dt_op_batchnorm, norm, x, -1, "%s.bn", name);
+}
+
+static int resnet9_layer(dt_net *net, int x, int64_t out, bool residual, const char *name)
+{
+    const dt_attr pool = {.kernel = {2, 2}, .stride = {2, 2}};
+    char inner[2][32];
+
+    x = resnet9_conv(net, x, out, name);
+    x = dt_net_add(net, &dt_op_maxpool, pool, x, -1, "%s.pool", name);
+    if (!residual)
+        return x;
+    for (int i = 0; i < 2; i++)
+        snprintf(inner[i], sizeof inner[i], "%s.residual.res%d", name, i + 1);
+    const int y = resnet9_conv(net, resnet9_conv(net, x, out, inner[0]), out, inner[1]);
+    return dt_net_add(net, &dt_op_add, (dt_attr){0}, x, y, "%s.residual", name);
+}
+
+static int resnet9_build(dt_net *net, int x)
+{
+    x = resnet9_conv(net, x, dt_net_width(net, 64), "prep");
+    x = resnet9_layer(net, x, dt_net_width(net, 128), true, "layer1");
+    x = resnet9_layer(net, x, dt_net_width(net, 256), false, "layer2");
+    x = resnet9_layer(net, x, dt_net_width(net, 512), true, "layer3");
+    const int side = (int)dt_net_shape(net, x).h;
+    x = dt_net_add(net, &dt_op_maxpool, (dt_attr){.kernel = {side, side}, .stride = {side, side}},
+                   x, -1, "pool");
+    const float bound = (float)(1.0 / sqrt((double)dt_net_shape(net, x).c));
+    const dt_attr linear = {.out = net->spec.classes, .init_weight = {-bound, bound}};
+    return dt_net_add(net, &dt_op_linear, linear, x, -1, "linear");
+}
+
+static const dt_rename resnet9_rename[] = {{NULL, NULL, NULL}};
+const dt_net_row dt_net_row_resnet9 = {
+    .name = "resnet9",
+    .schemes = " torchvision",
+    .rename = resnet9_rename,
+    .resolve = resnet9_resolve,
+    .build = resnet9_build,
+};
