@@ -100,6 +100,8 @@ typedef enum dt_option_scope {
     DT_COUNT(X, epochs, LENGTH, SAID, 10, 1, 1e6, "Training", "N", "passes over the training set") \
     DT_COUNT(X, max_steps, HOW, SAID, -1, -1, 1e12, "Training", "N",                            \
         "end after N steps of these epochs (-1: no limit; 0: save the initial model)")                            \
+    DT_FLAG(X, dry_run, HERE, DAILY, false, "Training",                                            \
+        "two steps and a piece of the test, how long the run would take, and nothing is written")  \
     DT_REAL(X, lr, RESULT, SAID, 0.01, 0, 1e6, "Training", "RATE", "learning rate, used as given") \
     DT_CHOICE(X, lr_scale, RESULT, RARE, "none", " none linear sqrt", "Training", "RULE",          \
         "multiply the rate by (global batch / --lr-batch), or its square root")                    \

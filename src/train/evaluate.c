@@ -87,7 +87,7 @@ static dt_status test_chunk(dt_run *r, int64_t k, const tally *t)
 }
 
 /* Chunks in rounds, one of each rank. After a round all know whether one was asked to stop, or
- * has failed: *stop. */
+ * has failed: *stop. --dry-run ends with the first. */
 static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, const tally *t,
                              bool *stop)
 {
@@ -104,7 +104,7 @@ static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, const
             st = test_chunk(r, k, t);
         int64_t ends = st != DT_OK || dt_signals_stop() != 0;
         DT_TRY(dt_comm_max_i64(r->comm, &ends, 1));
-        *stop = ends != 0;
+        *stop = ends != 0 || r->o.dry_run;
         if (report)
             dt_report_test(report, DT_MIN((first + world) * r->test_chunk, images), images,
                            dt_seconds() - began);

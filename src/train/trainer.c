@@ -372,6 +372,8 @@ static bool says_no_recipe(const dt_options *o)
 
 static dt_status refuse_options(const dt_comm *c, const dt_options *o)
 {
+    if (o->dry_run && strcmp(o->resume, "never") != 0)
+        return dt_fail(DT_CONFIG, "--dry-run begins at the first step: leave out --resume");
     if (strcmp(o->resume, "auto") != 0)
         return DT_OK;
     if (!o->out[0])
@@ -408,8 +410,12 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         return st;
     }
     const double start = dt_seconds();
-    if (o->comm_log[0])
+    if (o->comm_log[0] && !o->dry_run)
         DT_GO(st, dt_collectives_open(&t.collectives, c, o->comm_log), out);
+    if (o->dry_run) {
+        st = dt_dry_run(&r);
+        goto out;
+    }
     DT_GO(st, dt_trace_open(&t.trace, &r), out);
     st = begin(&t);
     if (st != DT_OK) {

@@ -1,0 +1,50 @@
+/* dry_run.c - a run that begins, looks how long it would take, and leaves nothing behind. */
+#include "session.h"
+
+#include <stdio.h>
+
+/* The first step also touches memory for the first time: the second is timed. */
+static dt_status time_step(dt_run *r, double *seconds)
+{
+    dt_step_result result;
+
+    DT_TRY(dt_run_step(r, 0, 0, false, &result));
+    *seconds = -dt_seconds();
+    DT_TRY(dt_run_step(r, 0, r->steps_per_epoch > 1 ? 1 : 0, false, &result));
+    *seconds += dt_seconds();
+    return DT_OK;
+}
+
+dt_status dt_dry_run(dt_run *r)
+{
+    const int64_t epochs = (r->total_steps + r->steps_per_epoch - 1) / r->steps_per_epoch;
+    const int64_t round = r->test_chunk * dt_comm_world(r->comm);
+    const int64_t rounds = (dt_source_describe(r->source)->test + round - 1) / round;
+    double step_s, test_s;
+    char model[PATH_MAX];
+    dt_test_result result;
+
+    if (dt_comm_rank(r->comm) == 0)
+        dt_head_print(stdout, r, "nothing (--dry-run)");
+    if (r->o.init[0]) {
+        DT_TRY(dt_run_newest(r->comm, r->o.init, model));
+        DT_TRY(dt_run_load(r, model, r->o.init_head));
+    }
+    DT_TRY(time_step(r, &step_s));
+    test_s = -dt_seconds();
+    DT_TRY(dt_run_test(r, NULL, &result)); /* of --dry-run its first round */
+    test_s = (test_s + dt_seconds()) * (double)rounds;
+    const double all = step_s * (double)r->total_steps + test_s * (double)epochs;
+    if (dt_comm_rank(r->comm) == 0)
+        printf("dry run    a step takes %.3g s (%.1f images/s), a test %.3g s; %lld steps and %lld "
+               "tests about %.1f %s\n",
+               step_s, (double)r->global_batch / step_s, test_s, (long long)r->total_steps,
+               (long long)epochs,
+               all < 120    ? all
+               : all < 7200 ? all / 60
+                            : all / 3600,
+               all < 120    ? "s"
+               : all < 7200 ? "min"
+                            : "h");
+    return DT_OK;
+}
