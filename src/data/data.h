@@ -11,8 +11,8 @@
 
 /* ---- Sources --------------------------------------------------------------------- */
 
-#define DT_SOURCE_LIST(X) /* one file source_<name>.c each; tried in this order */                 \
-    X(synthetic) X(cifar10) X(images)
+#define DT_SOURCE_LIST(X) /* files source_<name>.c, the CIFARs one; tried in this order */             \
+    X(synthetic) X(cifar10) X(cifar100) X(images)
 
 typedef struct dt_source dt_source;
 typedef struct dt_source_info {

@@ -63,7 +63,7 @@ typedef enum dt_option_scope {
 
 #define DT_OPTION_LIST(X)                                                                          \
     DT_TEXT(X, data, HOW, SAID, "cifar-10-batches-bin", NULL, "Data", "PATH",                      \
-        "CIFAR-10 binary folder, folder of train/CLASS/*.png|jpg, or synthetic[:N]")               \
+        "CIFAR-10 or -100 binary folder, folder of train/CLASS/*.png|jpg, or synthetic[:N]")               \
     DT_COUNT(X, subset, RESULT, DAILY, 0, 0, 1e9, "Data", "N",                                     \
         "use only the first N training images (0: all)")                                           \
     DT_CHOICE(X, augment, RESULT, DAILY, "cifar", DT_AUGMENT_LIST(DT_WORD), "Data", "NAME",        \
