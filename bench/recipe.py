@@ -89,6 +89,8 @@ class DtrainDraws:
         variant, tensor = recipe["variant"] if recipe["net"] == "resnet50" else "", 0
         for module in list(model.modules()):
             for leaf, p in module._parameters.items():
+                if p is None:  # a convolution without bias
+                    continue
                 x = self.golden.draw_parameter(module, leaf, variant, self.seed, tensor)
                 p.data.copy_(torch.from_numpy(x).view(p.shape))
                 tensor += 1
