@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# --stop-after cuts a run into pieces; they end with the hashes of the run that was not cut.
+# --stop-after cuts a run into pieces, on other numbers of ranks; they end with the hashes of the run
+# that was not cut, with the network and the draws that no other test has.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
-run=("${tiny[@]}" --data synthetic:2048 --max-steps 60 --save-every 0)
+run=("${tiny[@]}" --data synthetic:2048 --max-steps 60 --save-every 0 --net resnet9 --cutout 8 --logit-scale 0.125)
 accepts "${run[@]}" --out "$tmp/whole"
 for np in 2 1; do
     launch "$np" "${run[@]}" --out "$tmp/cut" --resume auto --stop-after 0.1s
