@@ -90,6 +90,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
                                             .context = &list,
                                             .net = s->net,
                                             .names = opts->names,
+                                            .logit_scale = opts->logit_scale,
                                             .normalize = opts->raw_input ? NULL : opts->normalize};
     st = content_put(t, opts->format, &content, w);
 

@@ -19,7 +19,8 @@ typedef struct graph {
     dt_message at;
     const dt_safetensors_content *content;
     const char *images; /* the value that the first operation reads */
-    int logits;
+    const char *scores; /* what the last one writes, value `last` */
+    int last;
     dt_status st; /* sticky */
 } graph;
 
@@ -68,7 +69,7 @@ static void node_tensor(graph *g, dt_message *n, const dt_net_op *l, const char 
 
 static const char *value_name(const graph *g, int value, char out[NAME_CHARS])
 {
-    const char *known = value == 0 ? g->images : value == g->logits ? "logits" : NULL;
+    const char *known = value == 0 ? g->images : value == g->last ? g->scores : NULL;
 
     snprintf(out, NAME_CHARS, known ? "%s" : "%s%d", known ? known : "x", value);
     return out;
@@ -83,14 +84,17 @@ static void node_weights(graph *g, dt_message *n, const dt_net_op *l)
         node_tensor(g, n, l, "bias");
 }
 
-/* One that has the layer's weights and window, where the layer has them. */
+/* One that has the layer's weights, second value and window, where the layer has them. */
 static void emit_node(graph *g, const dt_net_op *l, const char *op, const char *in, const char *out)
 {
     dt_message n = node_begin(op, l->name, in);
+    char other[NAME_CHARS];
 
     if (strcmp(op, "Conv") == 0)
         node_weights(g, &n, l);
-    if (strcmp(op, "GlobalAveragePool") != 0) {
+    if (l->add >= 0)
+        dt_message_text(&n, NODE_INPUT, value_name(g, l->add, other));
+    if (l->kernel[0] > 0) {
         put_ints(&n, "kernel_shape", ATTR_IS_INTS, l->kernel, 2);
         put_ints(&n, "strides", ATTR_IS_INTS, l->stride, 2);
         put_ints(&n, "pads", ATTR_IS_INTS, l->pad, 4);
@@ -149,6 +153,7 @@ static const struct {
 } forms[] = {{"conv2d", "Conv", emit_node},
              {"maxpool", "MaxPool", emit_node},
              {"globalavgpool", "GlobalAveragePool", emit_node},
+             {"add", "Add", emit_node},
              {"batchnorm", "BatchNormalization", emit_batchnorm},
              {"linear", "Gemm", emit_linear}};
 
@@ -190,25 +195,31 @@ static void put_tensors(graph *g)
     }
 }
 
+/* A node of a value and a constant. */
+static void put_constant(graph *g, const char *op, const dt_tensor *t, const float *x, size_t count,
+                         const char *in, const char *out)
+{
+    dt_message n = node_begin(op, t->name, in), m = tensor_begin(t);
+
+    dt_message_text(&n, NODE_INPUT, t->name);
+    node_end(g, &n, out);
+    dt_message_bytes(&m, TENSOR_RAW, x, count * sizeof *x);
+    dt_message_inner(&g->at, GRAPH_INITIALIZER, &m);
+}
+
 /* (image - mean) / std for each channel, unless the input is normalised already. */
 static void put_normalisation(graph *g, const char *normalize)
 {
-    static const char *const op[2] = {"Sub", "Div"}, *const name[2] = {"mean", "std"};
-    static const char *const value[3] = {"image", "image.centred", "image.normalised"};
+    const dt_tensor mean = {.name = "mean", .rank = 4, .shape = {1, 3, 1, 1}};
+    dt_tensor std = mean;
     float x[2][3];
 
     if (!dt_normalize_find(normalize, x[0], x[1]))
         return;
-    for (int i = 0; i < 2; i++) {
-        const dt_tensor t = {.name = name[i], .rank = 4, .shape = {1, 3, 1, 1}};
-        dt_message n = node_begin(op[i], "image", value[i]);
-        dt_message_text(&n, NODE_INPUT, name[i]);
-        node_end(g, &n, value[i + 1]);
-        dt_message m = tensor_begin(&t);
-        dt_message_bytes(&m, TENSOR_RAW, x[i], sizeof x[i]);
-        dt_message_inner(&g->at, GRAPH_INITIALIZER, &m);
-    }
-    g->images = value[2];
+    std.name = "std";
+    put_constant(g, "Sub", &mean, x[0], 3, "image", "image.centred");
+    put_constant(g, "Div", &std, x[1], 3, "image.centred", "image.normalised");
+    g->images = "image.normalised";
 }
 
 /* An input or output of float32; its first dimension is free. */
@@ -240,7 +251,11 @@ static dt_status put_graph(graph *g)
     const size_t layers = dt_net_op_count(net);
     const int64_t image[] = {3, spec->image_size, spec->image_size}, classes = spec->classes;
 
-    g->logits = dt_net_op_get(net, layers - 1).out;
+    const float scale = (float)g->content->logit_scale;
+    const bool scales = scale > 0 && scale != 1;
+
+    g->last = dt_net_op_get(net, layers - 1).out;
+    g->scores = scales ? "scores" : "logits";
     dt_message_text(&g->at, GRAPH_NAME, spec->net);
     put_value(g, GRAPH_INPUT, "image", image, 3);
     put_value(g, GRAPH_OUTPUT, "logits", &classes, 1);
@@ -250,6 +265,8 @@ static dt_status put_graph(graph *g)
         const dt_net_op l = dt_net_op_get(net, i);
         DT_TRY(put_layer(g, &l));
     }
+    if (scales)
+        put_constant(g, "Mul", &(dt_tensor){.name = "logit_scale"}, &scale, 1, "scores", "logits");
     put_tensors(g);
     return DT_OK;
 }

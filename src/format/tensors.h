@@ -41,6 +41,7 @@ typedef struct dt_safetensors_content {
      * images are to be normalised in the model, or NULL. */
     const dt_net *net;
     const char *names, *normalize;
+    double logit_scale; /* 0: as 1 */
 } dt_safetensors_content;
 
 /* Write a file as the reference implementation does: tensors by type (widest first), then by name;

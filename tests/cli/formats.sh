@@ -30,13 +30,15 @@ graph_loss() { # FILE.onnx
     python3 "$PYTHONPATH/onnx_run.py" "$1" "$tmp"/images/test/[ab]/0.png | python3 -c "$loss"
 }
 small=("${tiny[@]}" --data "$tmp/images" --global-batch 4 --batch auto --max-steps 2 --precision fp32 --lr 0.01)
-for net in "vgg11 - -" "resnet50 mindspore imagenet" "resnet50 torchvision imagenet" \
+for net in "vgg11 - -" "resnet9 - -" "resnet50 mindspore imagenet" "resnet50 torchvision imagenet" \
         "resnet50 torchvision cifar"; do
     read -r name variant stem <<<"$net"
     divisor=64
     [ "$variant" = - ] && divisor=16 && variant=mindspore stem=imagenet
     run=$tmp/$name-$variant-$stem
-    accepts "${small[@]}" --net "$name" --variant "$variant" --stem "$stem" --image-size 32 \
+    scale=1
+    [ "$name" != resnet9 ] || scale=0.125
+    accepts "${small[@]}" --net "$name" --logit-scale "$scale" --variant "$variant" --stem "$stem" --image-size 32 \
         --width-divisor "$divisor" --out "$run"
     accepts convert "$run" --out "$run.onnx"
     accepts eval --model "$run" --data "$tmp/images" --precision fp32 --json

@@ -62,9 +62,9 @@ def norm(a, x, gamma, beta, mean, var):
             for channel, g, b, m, v in zip(x, gamma[1], beta[1], mean[1], var[1])]
 
 
-def gemm(a, x, w, b):
+def gemm(a, x, w, b=None):
     assert a["transB"] == 1 and w[0][1] == len(x)
-    return [math.fsum(map(float.__mul__, x, w[1][o * len(x):(o + 1) * len(x)])) + b[1][o] for o in range(w[0][0])]
+    return [math.fsum(map(float.__mul__, x, w[1][o * len(x):(o + 1) * len(x)])) + (b[1][o] if b else 0) for o in range(w[0][0])]
 
 
 OPS = {
@@ -76,6 +76,7 @@ OPS = {
     "Add": lambda a, x, y: each(lambda p, q: p + q, x, y),
     "MaxPool": lambda a, x: [[[max(w) for w in row] for row in windows(c, a, -math.inf)] for c in x],
     "GlobalAveragePool": lambda a, x: [[[math.fsum(map(math.fsum, c)) / (len(c) * len(c[0]))]] for c in x],
+    "Mul": lambda a, x, t: [p * t[1][0] for p in x],
     "Flatten": lambda a, x: [p for c in x for row in c for p in row],
     "Gemm": gemm,
 }
@@ -87,8 +88,8 @@ def main():
     graph = fields(model[7][0])
     tensors = {}
     for t in map(fields, graph[5]):
-        assert t[2] == [1] and math.prod(t[1]) * 4 == len(t[9][0])
-        tensors[t[8][0].decode()] = (t[1], floats(t[9][0]))
+        assert t[2] == [1] and math.prod(t.get(1, [])) * 4 == len(t[9][0])
+        tensors[t[8][0].decode()] = (t.get(1, []), floats(t[9][0]))
     for path in sys.argv[2:]:
         values = dict(tensors, image=png(path))
         for node in map(fields, graph[1]):
