@@ -19,13 +19,13 @@ typedef struct predictor {
     char (*name)[DT_OPTION_CHARS]; /* [meta.classes], owned, as all below */
     picture *picture;
     size_t pictures;
-    dt_net *net;
+    dt_model_read read;
     dt_model *model;
     dt_plan *plan;
     dt_exec *exec;
-    dt_slab weights, packed, arena, scratch;
+    dt_slab packed, arena, scratch;
     dt_reader *reader;
-    dt_dtype type;         /* of the images */
+    size_t image_bytes;    /* as the network reads it */
     int64_t *seen, *right; /* [meta.classes] pictures of a class; those that were chosen so */
     dt_status broken;      /* of the first picture that cannot be read; DT_OK: all can */
     char reason[1024];     /* of the last one, not printed yet */
@@ -104,43 +104,33 @@ static dt_status add_operand(predictor *p, const char *operand)
 
 enum { BATCH = 32 };
 
-static dt_status open_reader(predictor *p)
-{
-    const dt_reader_opts opts = {.loader = {.augment = "none",
-                                            .normalize = p->o.normalize,
-                                            .resize = p->o.resize,
-                                            .image_size = dt_net_spec_of(p->net)->image_size,
-                                            .type = p->type},
-                                 .height = p->meta.height,
-                                 .width = p->meta.width};
-    return dt_reader_open(&p->reader, &opts);
-}
-
 static dt_status open_model(predictor *p, const char *path, int threads)
 {
-    const dt_net_spec spec = dt_options_net(&p->o, p->meta.classes);
+    const int64_t batch = DT_MIN((int64_t)p->pictures, BATCH);
+    const size_t size = (size_t)dt_net_spec_of(p->read.net)->image_size;
     dt_model_opts opts = {.threads = threads};
 
     DT_TRY(dt_precision_choose(p->o.precision, &opts.precision));
-    DT_TRY(dt_net_create(&p->net, &spec));
-    dt_options_resolve(&p->o, p->net);
-    const size_t floats = dt_net_slab_floats(p->net), channels = dt_net_norm_channels(p->net);
-    DT_TRY(dt_model_create(&p->model, p->net, &opts));
-    const int64_t batch = DT_MIN((int64_t)p->pictures, BATCH);
+    dt_options_resolve(&p->o, p->read.net);
+    DT_TRY(dt_model_create(&p->model, p->read.net, &opts));
     DT_TRY(dt_plan_create(&p->plan, p->model, batch, DT_EVAL));
-    DT_TRY(dt_slab_create(&p->weights, (floats + 2 * channels) * sizeof(float), "weights"));
     DT_TRY(dt_slab_create(&p->packed, dt_model_packed_bytes(p->model), "packed weights"));
     DT_TRY(dt_slab_create(&p->arena, dt_plan_arena_bytes(p->plan), "activations"));
     DT_TRY(dt_slab_create(&p->scratch, dt_plan_scratch_bytes(p->plan), "scratch"));
-    float *master = p->weights.mem, *running = master + floats;
-    const dt_weights state = {p->net, master, running, running + channels};
-    dt_model_bind(p->model, &state, p->packed.mem);
-    DT_TRY(dt_model_load(&state, path, p->o.normalize, true));
+    dt_model_bind(p->model, &p->read.state, p->packed.mem);
+    DT_TRY(dt_model_load(&p->read.state, path, p->o.normalize, true));
     dt_model_pack(p->model, 0, 1);
     DT_TRY(dt_exec_create(&p->exec, p->plan, p->arena.mem, p->scratch.mem));
     memset(dt_exec_labels(p->exec), 0, (size_t)batch * sizeof(int32_t));
-    p->type = opts.precision;
-    return open_reader(p);
+    const dt_reader_opts pictures = {.loader = {.augment = "none",
+                                                .normalize = p->o.normalize,
+                                                .resize = p->o.resize,
+                                                .image_size = (int)size,
+                                                .type = opts.precision},
+                                     .height = p->meta.height,
+                                     .width = p->meta.width};
+    p->image_bytes = 3 * size * size * dt_dtype_bytes(opts.precision);
+    return dt_reader_open(&p->reader, &pictures);
 }
 
 /* ---- Answers ------------------------------------------------------------------------------- */
@@ -265,8 +255,6 @@ static dt_status answer_batch(predictor *p, picture *const *of, int64_t count, a
 
 static dt_status answer_all(predictor *p)
 {
-    const size_t size = (size_t)dt_net_spec_of(p->net)->image_size;
-    const size_t bytes = 3 * size * size * dt_dtype_bytes(p->type);
     const int64_t batch = dt_plan_batch(p->plan);
     picture *of[BATCH];
     answer *list = NULL;
@@ -274,7 +262,7 @@ static dt_status answer_all(predictor *p)
     dt_status st = dt_calloc(&list, (size_t)p->meta.classes, sizeof *list, "answers");
 
     for (size_t i = 0; st == DT_OK && i < p->pictures; i++) {
-        char *to = (char *)dt_exec_input(p->exec) + (size_t)count * bytes;
+        char *to = (char *)dt_exec_input(p->exec) + (size_t)count * p->image_bytes;
         st = dt_reader_read(p->reader, p->picture[i].path, to);
         if (st == DT_OK)
             of[count++] = &p->picture[i];
@@ -293,15 +281,14 @@ static dt_status answer_all(predictor *p)
 
 static void predictor_release(predictor *p)
 {
-    dt_slab *const slabs[] = {&p->weights, &p->packed, &p->arena, &p->scratch};
-
     dt_reader_close(p->reader);
     dt_exec_destroy(p->exec);
     dt_plan_destroy(p->plan);
     dt_model_destroy(p->model);
-    dt_net_destroy(p->net);
-    for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
-        dt_slab_destroy(slabs[i]);
+    dt_model_read_close(&p->read);
+    dt_slab_destroy(&p->packed);
+    dt_slab_destroy(&p->arena);
+    dt_slab_destroy(&p->scratch);
     for (size_t i = 0; i < p->pictures; i++)
         free(p->picture[i].path);
     free(p->picture);
@@ -320,7 +307,7 @@ static dt_status predict(const dt_options *o, const char *const *operand, size_t
     DT_TRY(dt_newest_model(operand[0], path));
     DT_TRY(dt_calloc(&p, 1, sizeof *p, "the predictor"));
     p->o = *o;
-    DT_GO(st, dt_options_from_model(path, &p->o, &p->meta), out);
+    DT_GO(st, dt_options_read_model(&p->read, path, &p->o, &p->meta), out);
     if (p->meta.classes < 2)
         DT_GO(st, dt_fail(DT_FORMAT, "%s holds no classifier", path), out);
     DT_GO(st, name_classes(p), out);
