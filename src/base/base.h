@@ -205,11 +205,16 @@ typedef enum dt_stream {
     DT_STREAM_INIT = 1,
     DT_STREAM_PERMUTATION = 2,
     DT_STREAM_AUGMENT = 3,
+    DT_STREAM_HOLDOUT = 4,
     DT_STREAM_SYNTHETIC = 5,
     DT_STREAM_TEST = 6,
 } dt_stream;
 void dt_random(uint32_t seed, dt_stream stream, uint32_t epoch, uint64_t index, uint32_t draw,
                uint32_t out[4]);
+
+/* order[0 .. n - 1] becomes a permutation of these numbers (Fisher-Yates; the draw of element i has
+ * index i). */
+void dt_permute(uint32_t *order, int64_t n, uint32_t seed, dt_stream stream, uint32_t epoch);
 
 /* [0, 1) with 24 random bits; exact in float32. */
 static inline float dt_uniform(uint32_t bits)

@@ -34,6 +34,19 @@ void dt_random(uint32_t seed, dt_stream stream, uint32_t epoch, uint64_t index, 
     philox(out, seed, (uint32_t)stream);
 }
 
+void dt_permute(uint32_t *order, int64_t n, uint32_t seed, dt_stream stream, uint32_t epoch)
+{
+    for (int64_t i = 0; i < n; i++)
+        order[i] = (uint32_t)i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        uint32_t bits[4];
+        dt_random(seed, stream, epoch, (uint64_t)i, 0, bits);
+        const uint32_t j = dt_below(bits[0], (uint32_t)i + 1), kept = order[i];
+        order[i] = order[j];
+        order[j] = kept;
+    }
+}
+
 void dt_fill_uniform(float *x, size_t count, float lo, float hi, uint32_t seed, dt_stream stream,
                      uint32_t tensor)
 {

@@ -80,7 +80,7 @@ const dt_command dt_command_train = {.name = "train", .run = train_run, .compute
 const dt_command dt_command_eval = {.name = "eval",
                                     .run = eval_run,
                                     .operands = "MODEL [OPTION...]",
-                                    .options = " data precision threads",
+                                    .options = " data holdout precision threads",
                                     .most = 1,
                                     .computes = true,
                                     .models = true};

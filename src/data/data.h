@@ -11,7 +11,7 @@
 
 /* ---- Sources --------------------------------------------------------------------- */
 
-#define DT_SOURCE_LIST(X) /* files source_<name>.c, the CIFARs one; tried in this order */             \
+#define DT_SOURCE_LIST(X) /* files source_<name>.c, the CIFARs one; tried in this order */         \
     X(synthetic) X(cifar10) X(cifar100) X(images)
 
 typedef struct dt_source dt_source;
@@ -33,6 +33,9 @@ typedef struct dt_source_info {
  *           are allowed (fewer train files, unknown hashes) are noted in the log. */
 dt_status dt_source_open(dt_source **s, const char *path, int64_t subset,
                          uint32_t seed) DT_MUST_CHECK;
+/* Before anything else: so many of the training images, always the same, take the place of the test
+ * images; 0: none. DT_CONFIG: there are not more. DT_NOMEM. */
+dt_status dt_source_hold_out(dt_source *s, int64_t images) DT_MUST_CHECK;
 void dt_source_close(dt_source *s);
 const dt_source_info *dt_source_describe(const dt_source *s);
 

@@ -79,23 +79,6 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first)
     return size + (shard < larger);
 }
 
-/* Fisher-Yates; the draw of element i depends on (seed, epoch, i) alone. */
-static void loader_permute(dt_loader *l, int64_t epoch)
-{
-    if (l->epoch == epoch)
-        return;
-    for (int64_t i = 0; i < l->info->train; i++)
-        l->sample[i] = (uint32_t)i;
-    for (int64_t i = l->info->train - 1; i > 0; i--) {
-        uint32_t bits[4];
-        dt_random(l->opts.seed, DT_STREAM_PERMUTATION, (uint32_t)epoch, (uint64_t)i, 0, bits);
-        const uint32_t j = dt_below(bits[0], (uint32_t)i + 1), kept = l->sample[i];
-        l->sample[i] = l->sample[j];
-        l->sample[j] = kept;
-    }
-    l->epoch = epoch;
-}
-
 /* Image `at` of the output: a training sample or a test image, and what is seen of it. */
 static void loader_image(const dt_loader *l, bool test, dt_window window, int64_t i, int64_t at,
                          void *images, int32_t *labels)
@@ -115,7 +98,9 @@ void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void 
     const int64_t count = dt_shard_size(dt_loader_batch(l, step), l->opts.shards, shard, &first);
 
     assert(epoch >= 0 && shard >= 0 && shard < l->opts.shards);
-    loader_permute(l, epoch);
+    if (l->epoch != epoch)
+        dt_permute(l->sample, l->info->train, l->opts.seed, DT_STREAM_PERMUTATION, (uint32_t)epoch);
+    l->epoch = epoch;
     const uint32_t *sample = l->sample + step * l->opts.global_batch + first;
 #pragma omp parallel for schedule(static) num_threads(l->opts.threads) if (l->opts.threads > 1)
     for (int64_t i = 0; i < count; i++)

@@ -113,6 +113,7 @@ dt_status dt_source_open(dt_source **out, const char *path, int64_t subset, uint
     for (int c = 0; c < s->info.classes; c++)
         dt_hash_update(manifest, s->info.class_name[c], strlen(s->info.class_name[c]) + 1);
     s->manifest = dt_hash_digest(manifest);
+    s->shown = s->info;
     *out = s;
     s = NULL;
 out:
@@ -122,6 +123,22 @@ out:
     return st;
 }
 
+dt_status dt_source_hold_out(dt_source *s, int64_t images)
+{
+    const int64_t train = s->info.train;
+
+    if (images == 0)
+        return DT_OK;
+    if (images >= train)
+        return dt_fail(DT_CONFIG, "holdout %lld: there are %lld training images; hold out fewer",
+                       (long long)images, (long long)train);
+    DT_TRY(dt_calloc(&s->order, (size_t)train, sizeof *s->order, "held-out images"));
+    dt_permute(s->order, train, 0, DT_STREAM_HOLDOUT, 0);
+    s->shown.train = train - images;
+    s->shown.test = images;
+    return DT_OK;
+}
+
 void dt_source_close(dt_source *s)
 {
     if (!s)
@@ -129,13 +146,14 @@ void dt_source_close(dt_source *s)
     if (s->state && s->row->close)
         s->row->close(s);
     free(s->names);
+    free(s->order);
     free(s->state);
     free(s);
 }
 
 const dt_source_info *dt_source_describe(const dt_source *s)
 {
-    return &s->info;
+    return &s->shown;
 }
 
 dt_digest dt_source_manifest(const dt_source *s)
@@ -162,8 +180,8 @@ dt_digest dt_source_digest(const dt_source *s)
 
 const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t *label)
 {
-    assert(s->labels && i >= 0 && i < (test ? s->info.test : s->info.train));
-    const int64_t at = test ? s->info.train + i : i;
+    assert(s->labels && i >= 0 && i < (test ? s->shown.test : s->shown.train));
+    const int64_t shown = test ? s->shown.train + i : i, at = s->order ? s->order[shown] : shown;
     *label = s->labels[at];
     return s->images + (size_t)at * source_image_bytes(s);
 }

@@ -17,7 +17,9 @@ typedef struct dt_source_row {
 
 struct dt_source {
     const dt_source_row *row;
-    dt_source_info info;
+    dt_source_info info;  /* of all images, as the row fills it in */
+    dt_source_info shown; /* without those held out */
+    uint32_t *order;      /* [info.train] the held-out training images last, owned; NULL: none */
     uint32_t seed;
     dt_digest manifest;
     void *state;     /* the row's own, owned */

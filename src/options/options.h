@@ -66,6 +66,8 @@ typedef enum dt_option_scope {
         "CIFAR-10 or -100 binary folder, folder of train/CLASS/*.png|jpg, or synthetic[:N]")               \
     DT_COUNT(X, subset, RESULT, DAILY, 0, 0, 1e9, "Data", "N",                                     \
         "use only the first N training images (0: all)")                                           \
+    DT_COUNT(X, holdout, RESULT, DAILY, 0, 0, 1e9, "Data", "N",                                    \
+        "keep N training images out, the same for all seeds, and test on them, not on the test images") \
     DT_CHOICE(X, augment, RESULT, DAILY, "cifar", DT_AUGMENT_LIST(DT_WORD), "Data", "NAME",        \
         "cifar: zero-pad 4, random crop, random flip")                                             \
     DT_COUNT(X, cutout, RESULT, DAILY, 0, 0, 1024, "Data", "N",                                    \

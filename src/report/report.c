@@ -225,10 +225,10 @@ dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
     flush(r);
     return append(r,
                   "{\"kind\":\"epoch\",\"epoch\":%lld,\"train_loss\":%s,\"test_loss\":%s,"
-                  "\"test_accuracy\":%s,\"seconds\":%s%s,\"time\":%.3f}\n",
+                  "\"test_accuracy\":%s,%s\"seconds\":%s%s,\"time\":%.3f}\n",
                   (long long)e->epoch, NUMBER(e->train_loss), NUMBER(e->test_loss),
-                  NUMBER(dt_test_accuracy(e)), NUMBER(e->seconds), class_accuracies(e, classes),
-                  e->time);
+                  NUMBER(dt_test_accuracy(e)), e->held_out ? "\"held_out\":true," : "",
+                  NUMBER(e->seconds), class_accuracies(e, classes), e->time);
 }
 
 dt_status dt_report_end(dt_report *r, const dt_end_record *end)

@@ -25,7 +25,8 @@ typedef struct dt_epoch_record {
     double train_loss; /* mean over the epoch's images */
     double test_loss;  /* mean over the test images */
     int64_t correct, test_images;
-    int classes; /* with these two, [classes] each, borrowed; 0: not known */
+    bool held_out; /* these are training images kept out */
+    int classes;   /* with these two, [classes] each, borrowed; 0: not known */
     const int64_t *class_correct, *class_images;
     int64_t images; /* trained on in this epoch */
     double seconds; /* wall time of training, without the test */

@@ -164,8 +164,8 @@ static void print_text(const dt_run *r, const dt_test_result *t)
 {
     const int classes = dt_net_spec_of(r->net)->classes;
 
-    printf("test loss %.6f, accuracy %.2f %% (%lld of %lld)\n", t->loss, 100 * t->accuracy,
-           (long long)t->correct, (long long)t->images);
+    printf("%s loss %.6f, accuracy %.2f %% (%lld of %lld)\n", r->o.holdout ? "held-out" : "test",
+           t->loss, 100 * t->accuracy, (long long)t->correct, (long long)t->images);
     if (strcmp(r->o.tta, "flip") == 0)
         printf("with mirror images %.2f %% (%lld of %lld)\n",
                100 * (double)t->flipped / (double)t->images, (long long)t->flipped,
@@ -195,11 +195,12 @@ static void print_json(const dt_run *r, const dt_test_result *t)
     }
     json_t *flipped =
         strcmp(r->o.tta, "flip") == 0 ? json_real((double)t->flipped / (double)t->images) : NULL;
-    json_t *j = json_pack(
-        "{s:f, s:f, s:I, s:I, s:o, s:o, s:o*, s:o*}", "test_loss", t->loss, "test_accuracy",
-        t->accuracy, "correct", (json_int_t)t->correct, "images", (json_int_t)t->images,
-        "class_names", json_loads(dt_source_describe(r->source)->class_names, 0, NULL),
-        "class_accuracy", accuracy, "confusion", rows, "tta_flip_accuracy", flipped);
+    json_t *j =
+        json_pack("{s:f, s:f, s:I, s:I, s:b, s:o, s:o, s:o*, s:o*}", "test_loss", t->loss,
+                  "test_accuracy", t->accuracy, "correct", (json_int_t)t->correct, "images",
+                  (json_int_t)t->images, "held_out", r->o.holdout > 0, "class_names",
+                  json_loads(dt_source_describe(r->source)->class_names, 0, NULL), "class_accuracy",
+                  accuracy, "confusion", rows, "tta_flip_accuracy", flipped);
     if (j && json_dumpf(j, stdout, JSON_REAL_PRECISION(9)) == 0)
         putchar('\n');
     json_decref(j);

@@ -22,8 +22,9 @@ static void head_data(FILE *f, const dt_run *r)
 {
     const dt_source_info *info = dt_source_describe(r->source);
 
-    fprintf(f, "data       %s: %lld training and %lld test images, %d classes\n", r->o.data,
-            (long long)info->train, (long long)info->test, info->classes);
+    fprintf(f, "data       %s: %lld training and %lld %s images, %d classes\n", r->o.data,
+            (long long)info->train, (long long)info->test, r->o.holdout ? "held-out" : "test",
+            info->classes);
 }
 
 static void head_training(FILE *f, const dt_run *r)

@@ -76,6 +76,7 @@ static dt_status open_data(dt_run *r)
     dt_place_phase(DT_AT_data);
     DT_TRY(dt_comm_agree(r->comm,
                          dt_source_open(&r->source, r->o.data, r->o.subset, (uint32_t)r->o.seed)));
+    DT_TRY(dt_comm_agree(r->comm, dt_source_hold_out(r->source, r->o.holdout)));
     DT_TRY(dt_comm_agree(r->comm, check_data_memory(r)));
     DT_TRY(dt_node_mem_create(&r->data_memory, r->comm, dt_source_bytes(r->source), "the data set",
                               &memory));

@@ -158,6 +158,7 @@ static dt_status end_epoch(training *t, double seconds)
                                                .test_loss = test.loss,
                                                .correct = test.correct,
                                                .test_images = test.images,
+                                               .held_out = r->o.holdout > 0,
                                                .classes = dt_net_spec_of(r->net)->classes,
                                                .class_correct = test.class_correct,
                                                .class_images = test.class_images,

@@ -240,6 +240,40 @@ static void too_large_a_batch_is_refused(void **state)
     dt_loader_destroy(l);
 }
 
+/* By their places in memory: each training image is trained on or tested, and which does not depend
+ * on the seed. */
+static void held_out_images_take_the_place_of_test_images(void **state)
+{
+    bool held[2][TRAIN] = {{false}};
+
+    (void)state;
+    for (uint32_t seed = 0; seed < 2; seed++) {
+        bool seen[TRAIN] = {false};
+        dt_source *s = NULL;
+        int32_t label = 0;
+        assert_ok(dt_source_open(&s, "synthetic:331", 0, seed));
+        assert_fails(dt_source_hold_out(s, TRAIN), DT_CONFIG, "331");
+        assert_ok(dt_source_hold_out(s, 31));
+        const dt_source_info *info = dt_source_describe(s);
+        assert_true(info->train == TRAIN - 31 && info->test == 31);
+        uint8_t *room = malloc(dt_source_bytes(s));
+        assert_ok(dt_source_load(s, room, true));
+        const uint8_t *images = room + (TRAIN + 256) * sizeof label;
+        for (int64_t i = 0; i < TRAIN; i++) {
+            const bool test = i >= info->train;
+            const int64_t bytes =
+                dt_source_image(s, test, test ? i - info->train : i, &label) - images;
+            assert_true(bytes >= 0 && bytes % VALUES == 0 && bytes / VALUES < TRAIN);
+            assert_false(seen[bytes / VALUES]);
+            assert_int_equal(label, ((int32_t *)(void *)room)[bytes / VALUES]);
+            seen[bytes / VALUES] = true;
+            held[seed][bytes / VALUES] = test;
+        }
+        source_close(s, room);
+    }
+    assert_memory_equal(held[0], held[1], sizeof held[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +282,7 @@ int main(void)
         cmocka_unit_test(bits_do_not_depend_on_shards_or_threads),
         cmocka_unit_test(test_images_come_in_order_and_untouched),
         cmocka_unit_test(too_large_a_batch_is_refused),
+        cmocka_unit_test(held_out_images_take_the_place_of_test_images),
     };
     return cmocka_run_group_tests(tests, load_source, close_source);
 }
