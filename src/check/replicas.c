@@ -19,22 +19,28 @@ void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHA
 /* At most. */
 static size_t count_blocks(const dt_net *net)
 {
-    return 2 * (dt_net_slab_floats(net) / DT_CHECK_BLOCK + dt_net_param_count(net)) +
-           2 * (dt_net_norm_channels(net) / DT_CHECK_BLOCK + dt_net_norm_count(net));
+    return 3 * (dt_net_slab_floats(net) / DT_CHECK_BLOCK + dt_net_param_count(net)) +
+           4 * (dt_net_norm_channels(net) / DT_CHECK_BLOCK + dt_net_norm_count(net));
 }
 
 static void cut_blocks(dt_checks *c)
 {
-    static const char *const area[] = {"weights", "momentum", "running mean", "running variance"};
-    const float *const base[] = {c->s.weights.master, c->s.momentum, c->s.weights.running_mean,
-                                 c->s.weights.running_var};
+    enum { PARAMS = 3, AREAS = 7 };
+    static const char *const area[AREAS] = {
+        "weights",          "momentum",      "averaged weights", "running mean",
+        "running variance", "averaged mean", "averaged variance"};
+    const dt_weights *w = &c->s.weights, *e = &c->s.average;
+    const float *const base[AREAS] = {w->master,       c->s.momentum,  e->master,
+                                      w->running_mean, w->running_var, e->running_mean,
+                                      e->running_var};
     const dt_net *net = c->s.net;
     dt_replicas *k = &c->replicas;
 
-    for (int a = 0; a < 4; a++)
-        for (size_t i = 0; i < (a < 2 ? dt_net_param_count(net) : dt_net_norm_count(net)); i++) {
-            const dt_param *p = a < 2 ? dt_net_param(net, i) : NULL;
-            const dt_norm *n = a < 2 ? NULL : dt_net_norm(net, i);
+    for (int a = 0; a < AREAS; a++)
+        for (size_t i = 0;
+             base[a] && i < (a < PARAMS ? dt_net_param_count(net) : dt_net_norm_count(net)); i++) {
+            const dt_param *p = a < PARAMS ? dt_net_param(net, i) : NULL;
+            const dt_norm *n = a < PARAMS ? NULL : dt_net_norm(net, i);
             const float *at = base[a] + (p ? p->offset : n->offset);
             const size_t count = p ? p->count : n->channels;
             for (size_t first = 0; first < count; first += DT_CHECK_BLOCK)

@@ -113,6 +113,8 @@ typedef enum dt_option_scope {
     DT_FLAG(X, nesterov, RESULT, DAILY, false, "Training", "Nesterov's momentum")                  \
     DT_REAL(X, weight_decay, RESULT, DAILY, 0, 0, 1e3, "Training", "D",                            \
         "L2 factor added to the gradient")                                                         \
+    DT_REAL(X, ema, RESULT, DAILY, 0, 0, 0.999999, "Training", "D",                                \
+        "test and save the moving average of the weights, which keeps D of itself each step (0: none)") \
     DT_CHOICE(X, decay, RESULT, RARE, "all", " all weights", "Training", "WHAT",                   \
         "decay all parameters, as PyTorch does, or convolution and linear weights only")           \
     DT_CHOICE(X, schedule, RESULT, SAID, "constant", DT_SCHEDULE_LIST(DT_WORD), "Training", "NAME", \

@@ -48,7 +48,8 @@ dt_status dt_checkpoint_list(const dt_folder *f, dt_checkpoint_name **list,
     X(MODEL, "model.safetensors")                                                                  \
     X(MOMENTUM, "momentum.safetensors")                                                            \
     X(OPTIONS, "options.yaml")                                                                     \
-    X(STATE, "state.json")
+    X(STATE, "state.json")                                                                         \
+    X(TRAINED, "trained.safetensors") /* of --ema alone: else it has no bytes, and no line */
 typedef enum dt_checkpoint_file {
 #define X(name, text) DT_CHECKPOINT_##name,
     DT_CHECKPOINT_FILE_LIST(X)
@@ -58,7 +59,7 @@ typedef enum dt_checkpoint_file {
 extern const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES];
 
 /* MANIFEST: a line of format and version, a line of hash, size and name per file, in the
- * list's order, and a line with the hash of all lines before it. */
+ * list's order (but one of no bytes), and a line with the hash of all lines before it. */
 typedef struct dt_manifest {
     dt_written file[DT_CHECKPOINT_FILES];
 } dt_manifest;

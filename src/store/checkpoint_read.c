@@ -26,6 +26,8 @@ size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS])
     size_t used = (size_t)snprintf(out, DT_MANIFEST_CHARS, "%s%d\n", heading, VERSION);
 
     for (size_t i = 0; i < DT_CHECKPOINT_FILES; i++) { /* at most 80 characters each */
+        if (m->file[i].bytes == 0)
+            continue;
         dt_digest_text(m->file[i].digest, hash);
         used += (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s %20" PRIu64 " %s\n",
                                  hash, m->file[i].bytes, dt_checkpoint_file_name[i]);
@@ -64,6 +66,8 @@ dt_status dt_manifest_parse(const char *path, const char *text, size_t length, d
         dt_written *w = &m->file[i];
         char name[32];
         at += used;
+        if (i == DT_CHECKPOINT_TRAINED && !strstr(at, dt_checkpoint_file_name[i]))
+            break;
         good = sscanf(at, "%16" SCNx64 "%16" SCNx64 " %20" SCNu64 " %31s\n%n", &w->digest.high,
                       &w->digest.low, &w->bytes, name, &used) == 4 &&
                strcmp(name, dt_checkpoint_file_name[i]) == 0;
@@ -120,6 +124,8 @@ static dt_status check_sizes(const dt_checkpoint *c)
         const char *name = dt_checkpoint_file_name[i];
         int64_t bytes = 0;
         int fd = -1;
+        if (i == DT_CHECKPOINT_TRAINED && c->manifest.file[i].bytes == 0)
+            continue;
         DT_TRY(file_failed(c, name, dt_file_open(c->in.fd, name, &fd, &bytes)));
         close(fd);
         if ((uint64_t)bytes != c->manifest.file[i].bytes)
@@ -204,15 +210,23 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
 {
     const char *normalize = into->options ? into->options->normalize : NULL;
     const dt_weights momentum = {.net = into->model.net, .master = into->momentum};
+    const bool trains = c->manifest.file[DT_CHECKPOINT_TRAINED].bytes > 0;
+    dt_snapshot loaded = *into;
     char now[DT_DIGEST_CHARS], *text = NULL;
     size_t length = 0;
     dt_digest d;
 
+    loaded.at = c->at;
+    if (trains != (into->trained.net != NULL))
+        return dt_fail(DT_CONFIG, "checkpoint %s is of a run with%s --ema, unlike this one",
+                       c->in.path, trains ? "" : "out");
     DT_TRY(read_file(c, DT_CHECKPOINT_OPTIONS, SMALL, &text, &length));
     free(text);
     DT_TRY(load_file(c, DT_CHECKPOINT_MODEL, &into->model, normalize));
     DT_TRY(load_file(c, DT_CHECKPOINT_MOMENTUM, &momentum, normalize));
-    DT_TRY(dt_state_hash(&into->model, into->momentum, c->at.epoch, c->at.step, NULL, &d));
+    if (trains)
+        DT_TRY(load_file(c, DT_CHECKPOINT_TRAINED, &into->trained, normalize));
+    DT_TRY(dt_snapshot_hash(&loaded, NULL, &d));
     dt_digest_text(d, now);
     if (strcmp(c->state_hash, now) != 0)
         return dt_fail(DT_FORMAT,
@@ -225,7 +239,7 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
 
 dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given)
 {
-    dt_model_read r = {.net = NULL};
+    dt_model_read r = {.net = NULL}, trained = r;
     dt_model_meta meta;
     dt_progress at;
     dt_options o;
@@ -235,10 +249,15 @@ dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given)
     if (given)
         o = *given;
     DT_GO(st, dt_options_read_model(&r, c->in.path, &o, &meta), out);
-    const dt_snapshot into = {.model = r.state, .momentum = r.momentum};
+    dt_snapshot into = {.model = r.state, .momentum = r.momentum};
+    if (c->manifest.file[DT_CHECKPOINT_TRAINED].bytes > 0) {
+        DT_GO(st, dt_options_read_model(&trained, c->in.path, &o, &meta), out);
+        into.trained = trained.state;
+    }
     st = dt_checkpoint_load(c, &into, &at);
 
 out:
+    dt_model_read_close(&trained);
     dt_model_read_close(&r);
     return st;
 }

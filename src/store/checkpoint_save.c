@@ -86,6 +86,8 @@ static dt_status save_file(saving *w, dt_checkpoint_file which, const dt_target 
         return dt_model_put(&s->model, t, &opts, written);
     case DT_CHECKPOINT_MOMENTUM:
         return dt_model_put(&momentum, t, &opts, written);
+    case DT_CHECKPOINT_TRAINED:
+        return s->trained.net ? dt_model_put(&s->trained, t, &opts, written) : DT_OK;
     case DT_CHECKPOINT_OPTIONS:
         return dt_options_put(t, s->options, written);
     case DT_CHECKPOINT_STATE:

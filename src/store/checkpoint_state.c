@@ -31,6 +31,26 @@ out:
     return st;
 }
 
+dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *all)
+{
+    dt_digest part[2];
+
+    DT_TRY(dt_state_hash(&s->model, s->momentum, s->at.epoch, s->at.step, weights, all));
+    if (!s->trained.net)
+        return DT_OK;
+    part[0] = *all;
+    DT_TRY(dt_state_hash(&s->trained, NULL, 0, 0, NULL, &part[1]));
+    *all = dt_hash_bytes(part, sizeof part);
+    return DT_OK;
+}
+
+dt_status dt_snapshot_finite(const dt_snapshot *s)
+{
+    if (s->trained.net)
+        DT_TRY(dt_finite_state(&s->trained, s->momentum, s->at.run_step));
+    return dt_finite_state(&s->model, s->momentum, s->at.run_step);
+}
+
 /* ---- Texts --------------------------------------------------------------------------- */
 
 const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS])
@@ -67,7 +87,7 @@ dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *le
     char weights[DT_DIGEST_CHARS], all[DT_DIGEST_CHARS];
     dt_digest of_weights, of_all;
 
-    DT_TRY(dt_state_hash(&s->model, s->momentum, at->epoch, at->step, &of_weights, &of_all));
+    DT_TRY(dt_snapshot_hash(s, &of_weights, &of_all));
     dt_digest_text(of_weights, weights);
     dt_digest_text(of_all, all);
     json_t *j = json_pack(STATE_FORMAT, "epoch", (json_int_t)at->epoch, "step",

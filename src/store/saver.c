@@ -15,7 +15,7 @@ struct dt_saver {
     dt_rundir *run;
     dt_keep keep;
     const dt_net *net;
-    dt_slab slab; /* master, momentum, running means, running variances */
+    dt_slab slab; /* momentum; of the model and of what is trained master, running statistics */
     pthread_t thread;
     bool busy;     /* there is a thread, which has all below */
     dt_snapshot s; /* of the copy */
@@ -26,10 +26,11 @@ struct dt_saver {
     char last[PATH_MAX];
 };
 
-size_t dt_saver_bytes(const dt_net *net)
+size_t dt_saver_bytes(const dt_net *net, bool averages)
 {
-    return sizeof(float) *
-           (2 * dt_net_slab_floats(net) + 2 * dt_align(dt_net_norm_channels(net), 16));
+    const size_t floats = dt_net_slab_floats(net);
+    const size_t weights = floats + 2 * dt_align(dt_net_norm_channels(net), 16);
+    return sizeof(float) * (floats + (averages ? 2 : 1) * weights);
 }
 
 /* ---- The thread ----------------------------------------------------------------------- */
@@ -67,7 +68,8 @@ static void *saver_main(void *context)
 
 /* ---- The other side --------------------------------------------------------------------- */
 
-dt_status dt_saver_open(dt_saver **out, dt_rundir *run, const dt_net *net, const dt_keep *keep)
+dt_status dt_saver_open(dt_saver **out, dt_rundir *run, const dt_net *net, bool averages,
+                        const dt_keep *keep)
 {
     dt_saver *v = NULL;
     dt_status st = DT_OK;
@@ -76,10 +78,10 @@ dt_status dt_saver_open(dt_saver **out, dt_rundir *run, const dt_net *net, const
     v->run = run;
     v->keep = *keep;
     v->net = net;
-    DT_GO(
-        st,
-        dt_slab_create(&v->slab, dt_saver_bytes(net), "the copy that checkpoints are written from"),
-        out);
+    DT_GO(st,
+          dt_slab_create(&v->slab, dt_saver_bytes(net, averages),
+                         "the copy that checkpoints are written from"),
+          out);
     memset(v->slab.mem, 0, v->slab.bytes); /* its pages are taken now, not in a step */
     *out = v;
     return DT_OK;
@@ -100,26 +102,38 @@ dt_status dt_saver_wait(dt_saver *v)
     return st == DT_OK ? DT_OK : dt_fail(st, "%s", v->failure);
 }
 
+/* *at becomes where the copy ends. */
+static float *copy_floats(float **at, const float *from, size_t count)
+{
+    float *to = memcpy(*at, from, count * sizeof *from);
+    *at += dt_align(count, 16);
+    return to;
+}
+
+static dt_weights copy_weights(float **at, const dt_weights *w)
+{
+    const size_t floats = dt_net_slab_floats(w->net), channels = dt_net_norm_channels(w->net);
+    float *master = copy_floats(at, w->master, floats);
+    float *mean = copy_floats(at, w->running_mean, channels);
+    return (dt_weights){w->net, master, mean, copy_floats(at, w->running_var, channels)};
+}
+
 static void saver_copy(dt_saver *v, const dt_snapshot *s)
 {
-    const size_t floats = dt_net_slab_floats(v->net), channels = dt_net_norm_channels(v->net);
-    float *master = v->slab.mem, *momentum = master + floats, *mean = momentum + floats;
-    float *var = mean + dt_align(channels, 16);
+    float *at = v->slab.mem;
 
-    memcpy(master, s->model.master, floats * sizeof *master);
-    memcpy(momentum, s->momentum, floats * sizeof *momentum);
-    memcpy(mean, s->model.running_mean, channels * sizeof *mean);
-    memcpy(var, s->model.running_var, channels * sizeof *var);
     v->options = *s->options;
     v->s = *s;
-    v->s.model = (dt_weights){v->net, master, mean, var};
-    v->s.momentum = momentum;
+    v->s.momentum = copy_floats(&at, s->momentum, dt_net_slab_floats(v->net));
+    v->s.model = copy_weights(&at, &s->model);
+    if (s->trained.net)
+        v->s.trained = copy_weights(&at, &s->trained);
     v->s.options = &v->options;
 }
 
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
 {
-    DT_TRY(dt_finite_state(&s->model, s->momentum, s->at.run_step));
+    DT_TRY(dt_snapshot_finite(s));
     const dt_status before = dt_saver_wait(v);
     saver_copy(v, s);
     v->metrics_fd = metrics_fd;

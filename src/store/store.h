@@ -90,8 +90,9 @@ typedef struct dt_progress {
 /* What is saved; pointers are borrowed. */
 enum { DT_BITS_CLASS_CHARS = 512 };
 typedef struct dt_snapshot {
-    dt_weights model;
-    float *momentum; /* [dt_net_slab_floats] */
+    dt_weights model;   /* what is tested: of --ema the averages */
+    dt_weights trained; /* then these are what the steps train; net is NULL where model is */
+    float *momentum;    /* [dt_net_slab_floats] */
     dt_progress at;
     const dt_options *options;            /* resolved: saved as options.yaml */
     const dt_source_info *images;         /* of the data, or NULL */
@@ -100,6 +101,12 @@ typedef struct dt_snapshot {
     bool best;                            /* the best test so far: --keep-best holds on to it */
     bool proved;                          /* its own loss is known to be finite: see dt_keep */
 } dt_snapshot;
+
+/* dt_state_hash of model, momentum and s->at; where there is `trained`, the hash of that digest and
+ * of the one of `trained` without momentum at 0, 0. DT_NOMEM. */
+dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
+/* DT_NUMERIC names the first number that is not finite. */
+dt_status dt_snapshot_finite(const dt_snapshot *s) DT_MUST_CHECK;
 
 /* Write one checkpoint by the protocol above. metrics_fd (or -1) is synced first: the
  * length recorded must not be ahead of the file. *path: the folder made.
@@ -135,9 +142,9 @@ const char *dt_checkpoint_path(const dt_checkpoint *c);
 const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name);
 const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS]);
 
-/* Read the other files once each, and fill into->model's arrays, into->momentum and *at. Files must
- * have their hash in MANIFEST, the numbers be finite and have the state_hash that was saved.
- * Takes memory for one file at a time.
+/* Read the other files once each, and fill the arrays of `into` and *at. Files must have their hash
+ * in MANIFEST, the numbers be finite and have the state_hash that was saved. Takes memory for one
+ * file at a time. DT_CONFIG: one of the two has `trained` alone.
  * into->options (or NULL) gives the normalisation that the weights must be for; its other
  * members are not read. DT_FORMAT names the first thing wrong; otherwise errors as dt_model_load.
  * On failure the arrays hold anything. */
@@ -172,10 +179,11 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* ---- A thread that writes while training goes on ---------------------------------------- */
 
 typedef struct dt_saver dt_saver;
-/* Of a snapshot's copy: twice dt_net_slab_floats, and the running statistics. */
-size_t dt_saver_bytes(const dt_net *net);
+/* Of a snapshot's copy: twice dt_net_slab_floats, and the running statistics; `averages`: and what
+ * is trained. */
+size_t dt_saver_bytes(const dt_net *net, bool averages);
 /* Takes these bytes, so that saving allocates no slab. net, run: borrowed; keep: copied. */
-dt_status dt_saver_open(dt_saver **v, dt_rundir *run, const dt_net *net,
+dt_status dt_saver_open(dt_saver **v, dt_rundir *run, const dt_net *net, bool averages,
                         const dt_keep *keep) DT_MUST_CHECK;
 /* DT_NUMERIC names the first number of the snapshot that is not finite: nothing is written, nothing
  * pruned. Else waits for the thread to end the write under way, reports its outcome (a failed save

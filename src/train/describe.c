@@ -27,6 +27,28 @@ static dt_status run_again(void *context, int64_t epoch, int64_t step, int shard
     return dt_exec_backward(&alone, (double)n / r->sample_weight, &grad, NULL);
 }
 
+dt_weights dt_run_average(const dt_run *r)
+{
+    if (r->average.bytes == 0)
+        return (dt_weights){.net = NULL};
+    float *running = (float *)r->average.mem + dt_net_slab_floats(r->net);
+    return (dt_weights){.net = r->net,
+                        .master = r->average.mem,
+                        .running_mean = running,
+                        .running_var = running + dt_net_norm_channels(r->net)};
+}
+
+dt_snapshot dt_run_snapshot(const dt_run *r)
+{
+    const dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
+
+    return (dt_snapshot){.model = average.net ? average : weights,
+                         .trained = average.net ? weights : average,
+                         .momentum = r->momentum.mem,
+                         .options = &r->o,
+                         .images = dt_source_describe(r->source)};
+}
+
 dt_check_subject dt_run_subject(dt_run *r)
 {
     return (dt_check_subject){.comm = r->comm,
@@ -40,6 +62,7 @@ dt_check_subject dt_run_subject(dt_run *r)
                               .shares = r->shares,
                               .steps_per_epoch = r->steps_per_epoch,
                               .weights = dt_run_weights(r),
+                              .average = dt_run_average(r),
                               .momentum = r->momentum.mem,
                               .room = r->check_room.mem,
                               .run_again = run_again,

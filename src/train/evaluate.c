@@ -133,11 +133,16 @@ dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result)
 {
     const int64_t images = dt_source_describe(r->source)->test;
     const int64_t chunks = (images + r->test_chunk - 1) / r->test_chunk;
+    const dt_weights average = dt_run_average(r), w = dt_run_weights(r);
     tally t = {.words = 0};
     bool stop = false;
 
     DT_TRY(dt_comm_agree(r->comm, take_tally(r, chunks, &t)));
+    if (average.net)
+        DT_TRY(dt_run_use(r, &average));
     DT_TRY(dt_comm_agree(r->comm, test_chunks(r, report, chunks, &t, &stop)));
+    if (average.net)
+        DT_TRY(dt_run_use(r, &w));
     DT_TRY(dt_comm_sum_i64(r->comm, r->tally, t.words));
     *result =
         (dt_test_result){.stop = stop,

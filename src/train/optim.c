@@ -78,3 +78,10 @@ void dt_optim_step(const dt_optim *x, dt_span owned, const float *grad, double l
         optim_range(x, first, end - first < CHUNK ? end : first + CHUNK, grad, (float)lr);
     }
 }
+
+void dt_average_step(float *average, const float *x, size_t count, float part, int threads)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < count; i++)
+        average[i] = part < 1 ? average[i] + part * (x[i] - average[i]) : x[i];
+}

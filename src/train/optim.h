@@ -33,5 +33,7 @@ void dt_optim_close(dt_optim *x); /* a zeroed x is allowed */
 /* One step on the slab's floats [owned.first, owned.first + owned.count).
  *   grad  the whole slab (indexed as master is); lr is rounded to float32 */
 void dt_optim_step(const dt_optim *x, dt_span owned, const float *grad, double lr);
+/* Moving averages, each by itself in float32: average += part * (x - average); part 1 copies. */
+void dt_average_step(float *average, const float *x, size_t count, float part, int threads);
 
 #endif

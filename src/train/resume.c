@@ -89,8 +89,7 @@ typedef struct resuming {
 static dt_status take(void *context, const dt_checkpoint *c)
 {
     const resuming *t = context;
-    const dt_snapshot into = {
-        .model = dt_run_weights(t->r), .momentum = t->r->momentum.mem, .options = &t->r->o};
+    const dt_snapshot into = dt_run_snapshot(t->r);
 
     DT_TRY(compare_run(t->r, c));
     return dt_checkpoint_load(c, &into, t->at);

@@ -57,8 +57,9 @@ typedef struct dt_run {
     dt_compiled test[2];
     int64_t test_chunk;
     int64_t *tally; /* of the last test, owned; NULL: there was none */
-    /* Where the exchange shares, the first five lie in one block of the node. */
+    /* Where the exchange shares, the first five and the average lie in one block of the node. */
     dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
+    dt_slab average; /* of --ema: weights, then running statistics */
     dt_node_mem *node_memory;
     uint64_t node_bytes; /* this run's on a node, without data */
     uint64_t node_free;  /* free before this run or its data took any; 0: unknown */
@@ -93,6 +94,14 @@ static inline const char *dt_run_isa(const dt_run *r)
 }
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_weights dt_run_weights(const dt_run *r);
+/* The averages of --ema; net is NULL without. Local. */
+dt_weights dt_run_average(const dt_run *r);
+/* What a checkpoint has of the run, but for where it stands. Local. */
+dt_snapshot dt_run_snapshot(const dt_run *r);
+/* Pack these weights for the kernels; the node's ranks share the work. The test's contexts read the
+ * tested weights otherwise, training's the trained ones. Once all ranks are done with those before.
+ * Collective. */
+dt_status dt_run_use(dt_run *r, const dt_weights *w) DT_MUST_CHECK;
 /* dt_newest_model by rank 0 for all: where a run still trains, ranks could find different ones.
  * Agreed. Collective. */
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;

@@ -13,7 +13,7 @@ typedef struct slab_row { /* one slab, sized before anything is taken */
     size_t bytes;
     bool shared; /* one for the node's ranks */
 } slab_row;
-enum { ROW_ARENA = 5, SLABS = 8 };
+enum { ROW_ARENA = 5, SLABS = 9 };
 
 static dt_status create_exchange(dt_run *r, dt_exchange_needs *needs)
 {
@@ -45,7 +45,8 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
 {
     const bool shared = needs->shares;
     const size_t floats = dt_net_slab_floats(r->net) * sizeof(float);
-    const bool trains = purpose == DT_FOR_TRAINING;
+    const size_t running = 2 * dt_net_norm_channels(r->net) * sizeof(float);
+    const bool trains = purpose == DT_FOR_TRAINING, averages = trains && r->o.ema > 0;
     size_t arena = dt_contexts_bytes(r), scratch = 0;
 
     for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
@@ -59,11 +60,11 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
         {"master weights", &r->master, floats, shared},
         {"momentum", &r->momentum, trains ? floats : 0, shared},
         {"packed weights", &r->packed, dt_model_packed_bytes(r->model), shared},
-        {"running statistics", &r->running, 2 * dt_net_norm_channels(r->net) * sizeof(float),
-         shared},
+        {"running statistics", &r->running, running, shared},
         {"gradients and partial sums", &r->gradients, needs->slabs * floats, shared},
         {"activations", &r->arena, arena, false},
         {"scratch", &r->scratch, scratch, false},
+        {"averaged weights", &r->average, averages ? floats + running : 0, shared},
         {"checks", &r->check_room, trains ? dt_checks_bytes(&subject) : 0, false},
     };
     memcpy(rows, all, sizeof all);
@@ -84,7 +85,7 @@ static size_t slabs_total(const slab_row rows[SLABS], bool shared)
 static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows[SLABS])
 {
     const double gib = 1024.0 * 1024.0 * 1024.0;
-    const uint64_t saver = purpose == DT_FOR_TRAINING ? dt_saver_bytes(r->net) : 0;
+    const uint64_t saver = purpose == DT_FOR_TRAINING ? dt_saver_bytes(r->net, r->o.ema > 0) : 0;
     const uint64_t available = dt_memory_available(), shared = slabs_total(rows, true) + saver;
     const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false);
     char remedy[160] = "run fewer ranks with the same --shards";
@@ -133,10 +134,11 @@ static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
         if (!rows[i].shared)
             DT_TRY(dt_slab_create(rows[i].slab, rows[i].bytes, rows[i].name));
 
-    const dt_weights weights = dt_run_weights(r);
-    dt_model_bind(r->model, &weights, r->packed.mem);
+    const dt_weights weights = dt_run_weights(r), tested = dt_run_snapshot(r).model;
+    dt_model_bind(r->model, &tested, r->packed.mem);
     for (int i = 0; i < 2 && r->test[i].plan; i++)
         DT_TRY(dt_exec_create(&r->test[i].exec, r->test[i].plan, r->arena.mem, r->scratch.mem));
+    dt_model_bind(r->model, &weights, r->packed.mem);
     return DT_OK;
 }
 

@@ -217,8 +217,8 @@ void dt_run_close(dt_run *r)
     dt_source_close(r->source);
     dt_node_mem_destroy(r->data_memory);
     dt_node_mem_destroy(r->node_memory);
-    dt_slab *const slabs[] = {&r->master,    &r->momentum, &r->running, &r->packed,
-                              &r->gradients, &r->arena,    &r->scratch, &r->check_room};
+    dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running,    &r->packed, &r->gradients,
+                              &r->arena,  &r->scratch,  &r->check_room, &r->average};
     for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
         dt_slab_destroy(slabs[i]);
     memset(r, 0, sizeof *r);
@@ -227,11 +227,11 @@ void dt_run_close(dt_run *r)
 /* All ranks hold the same numbers, or the field that differs is named. */
 static dt_status compare_state(dt_run *r, const char *what)
 {
-    const dt_weights state = dt_run_weights(r);
+    const dt_snapshot state = dt_run_snapshot(r);
     char text[DT_DIGEST_CHARS];
     dt_digest hash;
 
-    DT_TRY(dt_comm_agree(r->comm, dt_state_hash(&state, r->momentum.mem, 0, 0, NULL, &hash)));
+    DT_TRY(dt_comm_agree(r->comm, dt_snapshot_hash(&state, NULL, &hash)));
     dt_digest_text(hash, text);
     const dt_field field = {what, text};
     return dt_comm_same(r->comm, &field, 1);
@@ -290,7 +290,7 @@ static dt_status broadcast_slab(dt_run *r, const dt_slab *slab)
 
 dt_status dt_run_broadcast(dt_run *r)
 {
-    const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running};
+    const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running, &r->average};
 
     if (!r->shares || dt_comm_nodes(r->comm) > 1)
         for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)

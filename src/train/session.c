@@ -34,7 +34,7 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
                            8 * (uint64_t)dt_net_norm_channels(r->net) + (1u << 20);
     /* Of checkpoints, the two that are kept while a third is written. */
     const bool none = strcmp(r->o.save_every, "0") == 0 && !r->o.keep_best;
-    const uint64_t saves = none ? 0 : 3 * 2 * model;
+    const uint64_t saves = none ? 0 : 3 * (r->o.ema > 0 ? 3u : 2u) * model;
     struct statvfs v;
 
     if (fstatvfs(s->folder.folder, &v) != 0)
@@ -73,7 +73,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
     DT_TRY(check_room(s, r));
     if (s->folder.resumed)
         DT_TRY(dt_report_check(&setup));
-    DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, &keep));
+    DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, r->o.ema > 0, &keep));
     const dt_target options = target_of(s, "options.yaml", shown);
     DT_TRY(dt_options_put(&options, &r->o, NULL));
     return dt_report_open(&s->report, r->o.log_style, &setup);
@@ -137,17 +137,12 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
 
 static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at, dt_save_how how)
 {
-    dt_snapshot snapshot = {
-        .model = dt_run_weights(r),
-        .momentum = r->momentum.mem,
-        .at = *at,
-        .options = &r->o,
-        .images = dt_source_describe(r->source),
-        .best = how.best,
-        .proved = how.proved,
-    };
+    dt_snapshot snapshot = dt_run_snapshot(r);
     int fd = -1;
 
+    snapshot.at = *at;
+    snapshot.best = how.best;
+    snapshot.proved = how.proved;
     DT_TRY(dt_report_records(&s->report, &snapshot.at.metrics_bytes, &fd));
     dt_digest_text(dt_source_digest(r->source), snapshot.data_digest);
     dt_bits_class(r, snapshot.bits_class);
@@ -172,7 +167,7 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
 
 dt_status dt_session_model(dt_session *s, const dt_run *r)
 {
-    const dt_weights state = dt_run_weights(r);
+    const dt_weights state = dt_run_snapshot(r).model;
     const dt_model_file_opts opts =
         dt_model_says(&r->o, dt_source_describe(r->source), r->total_steps);
     char shown[PATH_MAX], why[2 * PATH_MAX];

@@ -126,21 +126,44 @@ static dt_status publish(dt_run *r)
     return dt_exchange_publish(r->exchange);
 }
 
-/* Every rank updates what it owns. Where the node shares its weights, all of them become visible
- * before they are packed for the kernels, and all packed copies before the next step. */
-static dt_status update(dt_run *r, const sums *s, double lr)
+static void pack(dt_run *r)
 {
-    dt_place_phase(DT_AT_update);
-    for (size_t i = 0; i < s->spans; i++)
-        dt_optim_step(&r->optim, s->owned[i], s->gradient, lr);
-    DT_TRY(publish(r));
-    dt_place_phase(DT_AT_update);
-    if (r->writes)
-        dt_model_update_running(r->model, s->moments);
     if (r->shares)
         dt_model_pack(r->model, dt_comm_node_rank(r->comm), dt_comm_node_ranks(r->comm));
     else
         dt_model_pack(r->model, 0, 1);
+}
+
+dt_status dt_run_use(dt_run *r, const dt_weights *w)
+{
+    dt_model_bind(r->model, w, r->packed.mem);
+    pack(r);
+    return dt_exchange_publish(r->exchange);
+}
+
+/* Every rank updates what it owns. Where the node shares its weights, all of them become visible
+ * before they are packed for the kernels, and all packed copies before the next step. */
+static dt_status update(dt_run *r, const sums *s, double lr, bool first)
+{
+    const dt_weights w = dt_run_weights(r), average = dt_run_average(r);
+    const float part = first ? 1 : (float)(1 - r->o.ema);
+
+    dt_place_phase(DT_AT_update);
+    for (size_t i = 0; i < s->spans; i++) {
+        const dt_span own = s->owned[i];
+        dt_optim_step(&r->optim, own, s->gradient, lr);
+        if (average.net)
+            dt_average_step(average.master + own.first, w.master + own.first, own.count, part,
+                            r->threads);
+    }
+    DT_TRY(publish(r));
+    dt_place_phase(DT_AT_update);
+    if (r->writes)
+        dt_model_update_running(r->model, s->moments);
+    if (r->writes && average.net) /* means and variances */
+        dt_average_step(average.running_mean, w.running_mean, 2 * dt_net_norm_channels(r->net),
+                        part, 1);
+    pack(r);
     return publish(r);
 }
 
@@ -172,7 +195,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
         return dt_comm_agree(r->comm, loss_failed(r, epoch, step, result->loss, lr));
     }
     DT_TRY(dt_checks_before_update(r->checks));
-    DT_TRY(update(r, &s, lr));
+    DT_TRY(update(r, &s, lr, global_step == 0));
     dt_place_phase(DT_AT_checks);
     dt_checks_after_update(r->checks);
     dt_place_phase(DT_AT_between);

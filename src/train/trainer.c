@@ -203,15 +203,17 @@ static dt_status train_epochs(training *t)
 /* The loss of a step is checked before its update: the last update has no later loss. */
 static dt_status check_finite(const training *t)
 {
-    const dt_weights state = dt_run_weights(t->run);
-    return dt_finite_state(&state, t->run->momentum.mem, t->at.run_step);
+    dt_snapshot state = dt_run_snapshot(t->run);
+
+    state.at = t->at;
+    return dt_snapshot_finite(&state);
 }
 
 /* Into the run's own arrays, which a divergence has made worthless. */
 static dt_status take_good(void *context, const dt_checkpoint *c)
 {
     const dt_run *r = context;
-    const dt_snapshot into = {.model = dt_run_weights(r), .momentum = r->momentum.mem};
+    const dt_snapshot into = dt_run_snapshot(r);
     dt_progress at;
 
     return dt_checkpoint_load(c, &into, &at);
@@ -242,12 +244,12 @@ static void name_last_good(training *t)
 
 static dt_status hashes(const dt_run *r, dt_end_record *end)
 {
-    const dt_weights state = dt_run_weights(r);
-    const int64_t epochs = r->total_steps / r->steps_per_epoch;
+    dt_snapshot state = dt_run_snapshot(r);
     dt_digest weights, all;
 
-    DT_TRY(dt_state_hash(&state, r->momentum.mem, epochs,
-                         r->total_steps - epochs * r->steps_per_epoch, &weights, &all));
+    state.at.epoch = r->total_steps / r->steps_per_epoch;
+    state.at.step = r->total_steps % r->steps_per_epoch;
+    DT_TRY(dt_snapshot_hash(&state, &weights, &all));
     dt_digest_text(weights, end->weights_hash);
     dt_digest_text(all, end->state_hash);
     return DT_OK;
@@ -345,6 +347,12 @@ static dt_status begin(training *t)
         DT_TRY(dt_comm_bcast(r->comm, path, sizeof path, 0));
     if (!path[0])
         DT_TRY(dt_run_init(r));
+    const dt_weights average = dt_run_average(r), w = dt_run_weights(r);
+    if (average.net && r->writes && !path[0]) { /* a run of no steps saves it */
+        dt_average_step(average.master, w.master, dt_net_slab_floats(r->net), 1, 1);
+        dt_average_step(average.running_mean, w.running_mean, 2 * dt_net_norm_channels(r->net), 1,
+                        1);
+    }
     if (r->o.broadcast || resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
         DT_TRY(dt_run_broadcast(r));

@@ -69,7 +69,7 @@ static void nothing_else_is_saved(void **state)
     char names[1000];
 
     spoil(f, bad);
-    assert_ok(dt_saver_open(&v, &f->d, f->net, &one));
+    assert_ok(dt_saver_open(&v, &f->d, f->net, false, &one));
     snapshot_fill(f, 1);
     assert_ok(dt_saver_save(v, &f->s, -1));
     for (size_t i = 0; i < SPOILED; i++) {
@@ -87,7 +87,8 @@ static void nothing_else_is_saved(void **state)
     assert_ok(dt_saver_save(v, &f->s, -1));
     dt_saver_close(v);
     assert_string_equal(names_in(f, "", names), "step-0000000001 step-0000000009");
-    assert_ok(dt_saver_open(&v, &f->d, f->net, &one)); /* a step or test proves it: one is enough */
+    assert_ok(dt_saver_open(&v, &f->d, f->net, false,
+                            &one)); /* a step or test proves it: one is enough */
     f->s.proved = true;
     assert_ok(dt_saver_save(v, &f->s, -1));
     dt_saver_close(v);

@@ -14,8 +14,8 @@ static void snapshots_are_of_their_moment(void **state)
     dt_saver *v = NULL;
     char names[1000], last[PATH_MAX];
 
-    assert_true(dt_saver_bytes(f->net) >= f->all * sizeof(float));
-    assert_ok(dt_saver_open(&v, &f->d, f->net, &keep_two));
+    assert_true(dt_saver_bytes(f->net, false) >= f->all * sizeof(float));
+    assert_ok(dt_saver_open(&v, &f->d, f->net, false, &keep_two));
     assert_string_equal(dt_saver_last(v), "");
     assert_ok(dt_saver_wait(v)); /* nothing was asked for */
     for (int64_t k = 1; k <= 5; k++) {
@@ -41,7 +41,7 @@ static void failures_are_reported_once(void **state)
     dt_saver *v = NULL;
 
     folder_write(f->run, "checkpoints", "x", 1);
-    assert_ok(dt_saver_open(&v, &f->d, f->net, &keep_two));
+    assert_ok(dt_saver_open(&v, &f->d, f->net, false, &keep_two));
     snapshot_fill(f, 1);
     assert_ok(dt_saver_save(v, &f->s, -1)); /* fails later, elsewhere */
     assert_string_equal(dt_fail_text(), "");

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# --ema and --holdout: the bits of a run do not depend on ranks and stops, averages are those of what
+# each step trained, and what is tested is what is saved.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+command -v python3 >/dev/null || { echo "SKIPPED: no python3"; exit 99; }
+run=("${tiny[@]}" --data synthetic:96 --max-steps 5 --ema 0.75 --holdout 32 --keep-last 9 --save-every 1)
+accepts "${run[@]}" --out "$tmp/one"
+must grep -q '64 training and 32 held-out images' "$tmp/stdout"
+must grep -q '"held_out":true' "$tmp/one/metrics.jsonl"
+launch 3 "${run[@]}" --exchange shared --out "$tmp/three"
+must test "$code" = 0
+equal "$(hashes "$tmp/one")" "$(hashes "$tmp/three")"
+for steps in 3 5; do # the second goes on from the first's checkpoint
+    launch 2 "${run[@]}" --exchange tree --out "$tmp/cut" --resume auto --max-steps "$steps"
+    must test "$code" = 0
+done
+equal "$(hashes "$tmp/one")" "$(hashes "$tmp/cut")"
+must python3 - "$tmp/one" <<'END'
+import glob, json, struct, sys
+def tensors(path):
+    data = open(path, "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    for name, t in json.loads(data[8:8 + n]).items():
+        if t.get("dtype") == "F32":
+            a, b = t["data_offsets"]
+            yield name, struct.unpack(f"<{(b - a) // 4}f", data[8 + n + a:8 + n + b])
+want, moved = {}, 0
+for step in range(1, 6):
+    folder = max(glob.glob(f"{sys.argv[1]}/checkpoints/step-{step:010}*"))
+    for name, w in tensors(folder + "/trained.safetensors"):
+        want[name] = [0.75 * a + 0.25 * b for a, b in zip(want.get(name, w), w)]
+        moved = max([moved] + [abs(a - b) for a, b in zip(want[name], w)])
+    for name, got in tensors(folder + "/model.safetensors"):
+        assert all(abs(a - b) <= 1e-6 * (abs(b) + 1) for a, b in zip(got, want[name])), (step, name)
+assert moved > 1e-3, "the averages differ from what is trained"
+END
+accepts eval "$tmp/one" --json
+must python3 - "$tmp/stdout" "$tmp/one/metrics.jsonl" <<'END'
+import json, sys
+said = json.load(open(sys.argv[1]))
+last = [m for m in map(json.loads, open(sys.argv[2])) if m["kind"] == "epoch"][-1]
+assert said["held_out"] and said["images"] == 32 and said["test_loss"] == last["test_loss"], (said, last)
+END
+accepts eval "$tmp/one" --holdout 0
+must grep -qE '^test loss .* of 256\)' "$tmp/stdout"
+accepts verify "$tmp/one"
+cp -r "$tmp/one" "$tmp/torn"
+rm "$tmp"/torn/checkpoints/*5-2/trained.safetensors
+refuses 65 trained.safetensors -- verify "$tmp/torn"
+refuses 78 "ema" -- "${run[@]}" --ema 0 --out "$tmp/one" --resume auto
+refuses 78 "holdout 96" -- "${run[@]}" --holdout 96
+finish
