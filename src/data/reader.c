@@ -8,7 +8,9 @@
 struct dt_reader {
     dt_reader_opts opts;
     dt_decoder decoder;
+    dt_augment augment;
     uint8_t *image; /* [height][width][3] as the source has them, owned */
+    float *scratch; /* owned */
 };
 
 dt_status dt_reader_open(dt_reader **out, const dt_reader_opts *opts)
@@ -21,8 +23,12 @@ dt_status dt_reader_open(dt_reader **out, const dt_reader_opts *opts)
     r->decoder.fd = -1;
     if (opts->height == 0)
         r->opts.height = r->opts.width = opts->loader.image_size;
-    const size_t bytes = 3 * (size_t)r->opts.height * (size_t)r->opts.width;
+    const dt_source_info info = {.height = r->opts.height, .width = r->opts.width};
+    const size_t bytes = 3 * (size_t)info.height * (size_t)info.width;
     DT_GO(st, dt_calloc(&r->image, bytes, 1, "a picture"), out);
+    DT_GO(st, dt_augment_init(&r->augment, &info, &opts->loader), out);
+    const size_t floats = dt_augment_scratch(&r->augment);
+    DT_GO(st, dt_calloc(&r->scratch, floats, sizeof *r->scratch, "a picture"), out);
     st = dt_decoder_start(&r->decoder);
     *out = r;
     r = st == DT_OK ? NULL : r;
@@ -36,7 +42,9 @@ void dt_reader_close(dt_reader *r)
     if (!r)
         return;
     dt_decoder_stop(&r->decoder);
+    dt_augment_release(&r->augment);
     free(r->image);
+    free(r->scratch);
     free(r);
 }
 
@@ -65,17 +73,7 @@ static dt_status reader_decode(dt_reader *r, const char *path)
 
 dt_status dt_reader_read(dt_reader *r, const char *path, void *to)
 {
-    const dt_source_info info = {.height = r->opts.height, .width = r->opts.width};
-    dt_augment a = {.size = 0};
-    float *scratch = NULL;
-    dt_status st = DT_OK;
-
     DT_TRY(reader_decode(r, path));
-    DT_GO(st, dt_augment_init(&a, &info, &r->opts.loader), out);
-    DT_GO(st, dt_calloc(&scratch, dt_augment_scratch(&a), sizeof *scratch, "a picture"), out);
-    dt_augment_image(&a, r->image, (dt_window){.flip = false}, scratch, to);
-out:
-    free(scratch);
-    dt_augment_release(&a);
-    return st;
+    dt_augment_image(&r->augment, r->image, (dt_window){.flip = false}, r->scratch, to);
+    return DT_OK;
 }

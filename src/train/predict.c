@@ -135,60 +135,50 @@ static dt_status open_model(predictor *p, const char *path, int threads)
 
 /* ---- Answers ------------------------------------------------------------------------------- */
 
-typedef struct answer {
-    int class;
-    double probability;
-} answer;
-
-static int by_probability(const void *a, const void *b)
-{
-    const answer *x = a, *y = b;
-    return x->probability != y->probability ? (x->probability < y->probability ? 1 : -1)
-                                            : x->class - y->class;
-}
-
 /* Of scaled logits. */
-static void softmax(const float *z, double scale, int classes, answer *to)
+static void softmax(const float *z, double scale, int classes, double *p)
 {
     double sum = 0, max = (double)z[0];
 
     for (int c = 1; c < classes; c++)
         max = DT_MAX(max, (double)z[c]);
     for (int c = 0; c < classes; c++)
-        sum += exp(scale * ((double)z[c] - max));
+        sum += p[c] = exp(scale * ((double)z[c] - max));
     for (int c = 0; c < classes; c++)
-        to[c] = (answer){c, exp(scale * ((double)z[c] - max)) / sum};
-    qsort(to, (size_t)classes, sizeof *to, by_probability);
+        p[c] /= sum;
 }
 
-static void print_json(json_t *j)
+static int likeliest(const double *p, int classes)
 {
-    if (j && json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0)
-        putchar('\n');
-    json_decref(j);
+    int best = 0;
+
+    for (int c = 1; c < classes; c++)
+        best = p[c] > p[best] ? c : best;
+    return best;
 }
 
-/* [classes] answers, the most likely first. */
-static void print_answer(const predictor *p, const picture *of, const answer *list)
+/* probability [classes] is overwritten. */
+static void print_answer(const predictor *p, const picture *of, double *probability)
 {
-    const int64_t top = DT_MIN(p->o.top, p->meta.classes);
+    json_t *classes = json_array(), *probabilities = json_array();
     char path[DT_OPTION_CHARS];
 
     dt_checkpoint_plain(of->path, path);
-    if (p->o.json) {
-        json_t *classes = json_array(), *probabilities = json_array();
-        for (int64_t k = 0; k < top; k++) {
-            json_array_append_new(classes, json_string(p->name[list[k].class]));
-            json_array_append_new(probabilities, json_real(list[k].probability));
-        }
-        print_json(json_pack("{s:s, s:o, s:o}", "file", path, "classes", classes, "probabilities",
-                             probabilities));
-        return;
+    for (int64_t k = 0; k < DT_MIN(p->o.top, p->meta.classes); k++) {
+        const int c = likeliest(probability, p->meta.classes);
+        json_array_append_new(classes, json_string(p->name[c]));
+        json_array_append_new(probabilities, json_real(probability[c]));
+        if (!p->o.json)
+            printf("%s%s %s %.2f %%", k ? "," : path, k ? "" : ":", p->name[c],
+                   100 * probability[c]);
+        probability[c] = -1;
     }
-    printf("%s: ", path);
-    for (int64_t k = 0; k < top; k++)
-        printf("%s%s %.2f %%", k ? ", " : "", p->name[list[k].class], 100 * list[k].probability);
+    json_t *j = json_pack("{s:s, s:o, s:o}", "file", path, "classes", classes, "probabilities",
+                          probabilities);
+    if (p->o.json)
+        (void)json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     putchar('\n');
+    json_decref(j);
 }
 
 /* Those of the pictures that lie in a folder with the name of a class. */
@@ -204,19 +194,22 @@ static void print_accuracy(const predictor *p)
             json_object_set_new(classes, p->name[c],
                                 json_real((double)p->right[c] / (double)p->seen[c]));
     }
+    const double accuracy = (double)right / (double)DT_MAX(seen, 1);
+    json_t *j = json_pack("{s:f, s:I, s:I, s:o}", "accuracy", accuracy, "correct",
+                          (json_int_t)right, "images", (json_int_t)seen, "class_accuracy", classes);
     if (seen > 0 && p->o.json)
-        print_json(json_pack("{s:f, s:I, s:I, s:O}", "accuracy", (double)right / (double)seen,
-                             "correct", (json_int_t)right, "images", (json_int_t)seen,
-                             "class_accuracy", classes));
+        (void)json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     else if (seen > 0)
-        printf("accuracy %.2f %% (%lld of %lld)\n", 100 * (double)right / (double)seen,
-               (long long)right, (long long)seen);
+        printf("accuracy %.2f %% (%lld of %lld)", 100 * accuracy, (long long)right,
+               (long long)seen);
     for (int c = 0; c < p->meta.classes && !p->o.json; c++)
         if (p->seen[c] > 0)
-            printf("  %-20s %6.2f %% (%lld of %lld)\n", p->name[c],
+            printf("\n  %-20s %6.2f %% (%lld of %lld)", p->name[c],
                    100 * (double)p->right[c] / (double)p->seen[c], (long long)p->right[c],
                    (long long)p->seen[c]);
-    json_decref(classes);
+    if (seen > 0)
+        putchar('\n');
+    json_decref(j);
 }
 
 /* A picture that cannot be read costs one line, the last one's at the end. */
@@ -233,7 +226,7 @@ static dt_status read_failed(predictor *p, dt_status st)
     return DT_OK;
 }
 
-static dt_status answer_batch(predictor *p, picture *const *of, int64_t count, answer *list)
+static dt_status answer_batch(predictor *p, picture *const *of, int64_t count, double *probability)
 {
     dt_result result;
 
@@ -241,14 +234,14 @@ static dt_status answer_batch(predictor *p, picture *const *of, int64_t count, a
     for (int64_t k = 0; k < count; k++) {
         const int label = of[k]->label;
         softmax(dt_exec_logits(p->exec) + k * p->meta.classes, p->o.logit_scale, p->meta.classes,
-                list);
-        if (!isfinite(list[0].probability))
+                probability);
+        if (!isfinite(probability[0]))
             return dt_fail(DT_NUMERIC, "'%s': the model's numbers are not finite", of[k]->path);
-        print_answer(p, of[k], list);
         if (label >= 0) {
             p->seen[label]++;
-            p->right[label] += list[0].class == label;
+            p->right[label] += likeliest(probability, p->meta.classes) == label;
         }
+        print_answer(p, of[k], probability);
     }
     return DT_OK;
 }
@@ -257,9 +250,9 @@ static dt_status answer_all(predictor *p)
 {
     const int64_t batch = dt_plan_batch(p->plan);
     picture *of[BATCH];
-    answer *list = NULL;
+    double *probability = NULL;
     int64_t count = 0;
-    dt_status st = dt_calloc(&list, (size_t)p->meta.classes, sizeof *list, "answers");
+    dt_status st = dt_calloc(&probability, (size_t)p->meta.classes, sizeof *probability, "answers");
 
     for (size_t i = 0; st == DT_OK && i < p->pictures; i++) {
         char *to = (char *)dt_exec_input(p->exec) + (size_t)count * p->image_bytes;
@@ -269,11 +262,11 @@ static dt_status answer_all(predictor *p)
         else
             st = read_failed(p, st);
         if (st == DT_OK && count > 0 && (count == batch || i + 1 == p->pictures)) {
-            st = answer_batch(p, of, count, list);
+            st = answer_batch(p, of, count, probability);
             count = 0;
         }
     }
-    free(list);
+    free(probability);
     return st;
 }
 
