@@ -12,9 +12,9 @@
 #define DT_TILE_LANES_H
 #define lanes_finish plain_finish
 #define LANES_WORK                                                                                 \
-    .gather = plain_gather, .window = plain_window, .transpose = plain_transpose,                  \
-    .pairs = plain_pairs, .pack_rows = plain_pack_rows, .pack_columns = plain_pack_columns,        \
-    .fence = plain_nothing
+    .gather = plain_gather, .window = plain_window, .turn_left = plain_turn_left,                  \
+    .turn_right = plain_turn_right, .pack_rows = plain_pack_rows,                                  \
+    .pack_columns = plain_pack_columns, .fence = plain_nothing
 
 int tile_amx_fault;
 bool tile_amx_faulty;

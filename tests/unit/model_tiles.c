@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STEPS = 3, AREA = DT_TILE_AREA };
+enum { STEPS = 3, AREA = DT_TILE_AREA, ROW = 2 * DT_TILE, BLOCK = 2 * AREA };
 
 /* ---- Numbers ---------------------------------------------------------- */
 
@@ -61,8 +61,8 @@ static void operands_draw(operands *o, int kind, int turn)
 /* Two runs of one and two steps, rows side by side; in registers that another product has left. */
 static void multiply(const dt_tile_backend *w, const operands *o, bool fresh, int rows, float *sums)
 {
-    const dt_tile_run run[] = {{o->a, o->b, DT_TILE, AREA, 1},
-                               {o->a + AREA, o->b + AREA, DT_TILE, AREA, STEPS - 1}};
+    const dt_tile_run run[] = {{o->a, o->b, ROW, BLOCK, 2, 1},
+                               {o->a + AREA, o->b + AREA, ROW, BLOCK, 2, STEPS - 1}};
     w->begin();
     w->multiply(sums, run, 1, rows, true, NULL);
     memcpy(sums, o->old, sizeof o->old);
@@ -109,7 +109,7 @@ static void test_definition(void **state)
 {
     static operands o;
     _Alignas(64) float sums[AREA];
-    const dt_tile_run run = {o.a, o.b, DT_TILE, AREA, 1};
+    const dt_tile_run run = {o.a, o.b, ROW, BLOCK, 2, 1};
     const dt_bf16 one = 0x3f80, large = 0x4b80, minus = 0xcb80; /* 1, 2^24, -2^24 */
 
     (void)state;
@@ -226,8 +226,8 @@ static void test_dot(void **state)
             double want = 0, size = 0;
             for (int k = 0; k < STEPS * DT_TILE; k++) {
                 const int c = i % DT_TILE, p = k % DT_TILE;
-                const dt_bf16 b = o.b[k / DT_TILE * AREA + c / 16 * DT_TILE_HALF + p / 2 * 32 +
-                                      c % 16 * 2 + p % 2];
+                const dt_bf16 b =
+                    o.b[k / DT_TILE * AREA + c / 16 * AREA / 2 + p / 2 * 32 + c % 16 * 2 + p % 2];
                 const dt_bf16 a = o.a[k / DT_TILE * AREA + i / DT_TILE * DT_TILE + p];
                 const double x = (double)dt_bf16_to_f32(a) * (double)dt_bf16_to_f32(b);
                 want += x, size += fabs(x);
@@ -242,20 +242,8 @@ static void test_dot(void **state)
 
 /* ---- float32 ----------------------------------------------------------------------------- */
 
-/* Element (row, k) of the left, (k, column) of the right operand of two steps: as they lie for a
- * reduction over channels, or over rows. */
-static size_t float_left(bool rows, int row, int k)
-{
-    return rows ? (size_t)(k / 32 * AREA + row / 16 * AREA / 2 + k % 32 * 16 + row % 16)
-                : (size_t)(k / 16 * AREA / 2 + row * 16 + k % 16);
-}
-static size_t float_right(bool rows, int k, int column)
-{
-    const int deep = rows ? 32 : 16;
-    return (size_t)(k / deep * deep * 32 + column / 16 * deep * 16 + k % deep * 16 + column % 16);
-}
-
-/* One chain for each sum, in order of the reduction, each step a fused multiply-add. */
+/* One chain for each sum, in order of the reduction, each step a fused multiply-add; the left
+ * operand row by row, or place by place. */
 static void test_float_products(void **state)
 {
     static _Alignas(64) float a[2 * AREA], b[2 * AREA], old[AREA], got[AREA];
@@ -268,19 +256,19 @@ static void test_float_products(void **state)
     }
     for (int turn = 0; turn < 4 * FLOAT_BACKENDS; turn++) {
         const dt_tile_backend *w = float_backends[turn / 4];
-        const bool rows = turn & 1, fresh = turn & 2;
+        const bool turned = turn & 1, fresh = turn & 2;
+        const size_t row = turned ? 1 : DT_TILE, place = turned ? DT_TILE : 1;
         if (!tile_backend_runs(w))
             continue;
-        const int deep = rows ? 64 : 32;
-        const dt_tile_run run = {(const dt_bf16 *)(const void *)a, (const dt_bf16 *)(const void *)b,
-                                 rows ? 0 : DT_TILE, rows ? 2 * AREA : AREA, 2};
+        const dt_tile_run run = {a, b, row * sizeof *a, AREA * sizeof *a, place * sizeof *a, 2};
         memcpy(got, old, sizeof got);
         w->multiply(got, &run, 1, DT_TILE, fresh, NULL);
         for (int r = 0; r < DT_TILE; r++)
             for (int c = 0; c < DT_TILE; c++) {
                 float want = fresh ? 0 : old[r * DT_TILE + c];
-                for (int k = 0; k < deep; k++)
-                    want = fmaf(a[float_left(rows, r, k)], b[float_right(rows, k, c)], want);
+                for (size_t k = 0; k < 2 * DT_TILE; k++)
+                    want = fmaf(a[k / DT_TILE * AREA + (size_t)r * row + k % DT_TILE * place],
+                                b[k * DT_TILE + (size_t)c], want);
                 assert_memory_equal(&want, &got[r * DT_TILE + c], sizeof want);
             }
     }
@@ -289,8 +277,7 @@ static void test_float_products(void **state)
 static void test_float_packing(void **state)
 {
     static float from[40 * DT_TILE];
-    _Alignas(64) dt_bf16 packed[AREA];
-    float at;
+    _Alignas(64) float packed[AREA];
 
     (void)state;
     for (int i = 0; i < 40 * DT_TILE; i++)
@@ -301,78 +288,83 @@ static void test_float_packing(void **state)
         if (!tile_backend_runs(w))
             continue;
         (columns ? w->pack_columns : w->pack_rows)(from, 40, packed);
-        for (int k = 0; k < 16; k++)
-            for (int c = 0; c < DT_TILE; c++) {
-                memcpy(&at, packed + 2 * float_right(false, k, c), sizeof at);
-                assert_true(at == (float)(columns ? c * 40 + k : k * 40 + c));
-            }
+        for (int k = 0; k < DT_TILE; k++)
+            for (int c = 0; c < DT_TILE; c++)
+                assert_true(packed[k * DT_TILE + c] == (float)(columns ? c * 40 + k : k * 40 + c));
     }
 }
 
 /* ---- Operands and results ---------------------------------------------------------- */
 
+enum { OPERAND_BYTES = 32 * BLOCK };
+
 /* Kernels of one to many rows and blocks, inside the image and at all its sides. */
-static void test_windows(const dt_tile_backend *plain, const dt_tile_backend *backend,
-                         const operands *o, dt_bf16 *want, dt_bf16 *got)
+static void check_windows(const dt_tile_backend *plain, const dt_tile_backend *backend,
+                          const operands *o, char *want, char *got)
 {
-    static const int kernels[][2] = {{3, 9}, {7, 21}, {1, 5}, {3, 48}, {2, 128}, {9, 1}};
+    static const int kernels[][2] = {{3, 18}, {7, 84}, {1, 10}, {3, 96}, {2, 256}, {9, 2}};
+    const int row = DT_TILE * (int)dt_dtype_bytes(backend->type);
 
     for (size_t k = 0; k < DT_COUNT_OF(kernels); k++)
         for (int side = 0; side < 16; side++) {
             const int lines = kernels[k][0], wide = kernels[k][1];
             const dt_tile_window w = {.from = o->b + 600,
-                                      .at = -17,
-                                      .row = 35,
-                                      .line = 30,
-                                      .step = 2,
+                                      .at = -34,
+                                      .row = 70,
+                                      .line = 60,
+                                      .step = 4,
                                       .rows = side % 3 ? DT_TILE / 2 : 5,
                                       .fill = side % 3 ? DT_TILE / 2 : DT_TILE,
                                       .lines = lines,
                                       .wide = wide,
                                       .line0 = side & 1,
                                       .line1 = lines - (side >> 1 & 1),
-                                      .first = (side & 4) / 4 * (wide / 2),
-                                      .end = wide - (side & 8) / 8 * (wide / 3),
-                                      .blocks = (lines * wide + DT_TILE - 1) / DT_TILE};
-            memset(want, 0x55, 16 * AREA * sizeof *want);
-            memset(got, 0x55, 16 * AREA * sizeof *got);
+                                      .first = (side & 4) / 4 * (wide / 4 * 2),
+                                      .end = wide - (side & 8) / 8 * (wide / 6 * 2),
+                                      .blocks = (lines * wide + row - 1) / row};
+            memset(want, 0x55, OPERAND_BYTES), memset(got, 0x55, OPERAND_BYTES);
             plain->window(&w, 2, want), backend->window(&w, 2, got);
-            assert_memory_equal(want, got, 16 * AREA * sizeof *got);
+            assert_memory_equal(want, got, OPERAND_BYTES);
         }
+}
+
+static void check_operands(const dt_tile_backend *plain, const dt_tile_backend *backend)
+{
+    static operands o;
+    static _Alignas(64) char want[OPERAND_BYTES], got[OPERAND_BYTES];
+
+    if (!tile_backend_runs(backend))
+        return;
+    operands_draw(&o, ANY, 1);
+    memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
+    plain->turn_left(o.a, want), backend->turn_left(o.a, got);
+    assert_memory_equal(want, got, sizeof got);
+    plain->turn_right(o.a, 2 * ROW, 0, want), backend->turn_right(o.a, 2 * ROW, 0, got);
+    assert_memory_equal(want, got, sizeof got);
+    plain->pack_rows(o.old, DT_TILE, want), backend->pack_rows(o.old, DT_TILE, got);
+    assert_memory_equal(want, got, sizeof got);
+    plain->pack_columns(o.old, DT_TILE, want), backend->pack_columns(o.old, DT_TILE, got);
+    assert_memory_equal(want, got, sizeof got);
+    for (int count = 0; count <= DT_TILE; count++) {
+        const dt_tile_rows g = {.from = o.b + 1,
+                                .row = 80,
+                                .rows = count % 17,
+                                .fill = count % 2 ? DT_TILE : DT_TILE / 2,
+                                .channels = count};
+        memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
+        plain->gather(&g, 2, want), backend->gather(&g, 2, got);
+        assert_memory_equal(want, got, sizeof got);
+    }
+    check_windows(plain, backend, &o, want, got);
 }
 
 static void test_operands(void **state)
 {
-    static operands o;
-    static _Alignas(64) dt_bf16 want[16 * AREA], got[16 * AREA];
-
     (void)state;
-    operands_draw(&o, ANY, 1);
-    for (int w = 1; w < TILE_BACKENDS; w++) {
-        if (!tile_backend_runs(tile_backends[w]))
-            continue;
-        const dt_tile_backend *backend = tile_backends[w], *plain = &dt_tile_backend_plain;
-        plain->transpose(o.a, want), backend->transpose(o.a, got);
-        assert_memory_equal(want, got, AREA * sizeof *got);
-        plain->pairs(o.a, 2 * DT_TILE, 0, want), backend->pairs(o.a, 2 * DT_TILE, 0, got);
-        assert_memory_equal(want, got, AREA * sizeof *got);
-        plain->pack_rows(o.old, DT_TILE, want), backend->pack_rows(o.old, DT_TILE, got);
-        assert_memory_equal(want, got, AREA * sizeof *got);
-        plain->pack_columns(o.old, DT_TILE, want), backend->pack_columns(o.old, DT_TILE, got);
-        assert_memory_equal(want, got, AREA * sizeof *got);
-        for (int count = 0; count <= DT_TILE; count++) {
-            const dt_tile_rows g = {.from = o.b + 1,
-                                    .row = 40,
-                                    .step = 3,
-                                    .rows = count % 17,
-                                    .fill = count % 2 ? DT_TILE : DT_TILE / 2,
-                                    .channels = count};
-            memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
-            plain->gather(&g, 2, want), backend->gather(&g, 2, got);
-            assert_memory_equal(want, got, 2 * AREA * sizeof *got);
-        }
-        test_windows(plain, backend, &o, want, got);
-    }
+    for (int w = 1; w < TILE_BACKENDS; w++)
+        check_operands(tile_backends[0], tile_backends[w]);
+    for (int w = 1; w < FLOAT_BACKENDS; w++)
+        check_operands(float_backends[0], float_backends[w]);
 }
 
 /* Rounded, with a bias, in part of a block; nothing else is written. */
@@ -392,12 +384,13 @@ static void test_results(void **state)
             if (!has_amx_bits(tile_backends[w]) || !tile_backend_runs(tile_backends[w]))
                 continue;
             for (int turn = 0; turn < 64; turn++) {
-                const dt_tile_run run = {o.a, o.b, DT_TILE, AREA, 1 + turn % STEPS};
+                const dt_tile_run run = {o.a, o.b, ROW, BLOCK, 2, 1 + turn % STEPS};
                 _Alignas(64) float sums[AREA];
                 const int fold = DT_TILE >> turn % 4;
+                const size_t each = turn % 3 ? sizeof(dt_bf16) : sizeof(float);
                 dt_tile_out out = {.at = want,
-                                   .row = 48,
-                                   .jump = (size_t)fold * 48 + 5,
+                                   .row = 48 * each,
+                                   .jump = ((size_t)fold * 48 + 5) * each,
                                    .fold = fold,
                                    .folds = 1 + turn % (DT_TILE / fold),
                                    .rows = 1 + turn / 2 % fold,

@@ -14,14 +14,14 @@ enum {
 
 /* ---- Weight gradient -------------------------------------------------------------- */
 
-/* The columns of a row of sums, as `pairs` has put them, in their order: fours lie side by side.
+/* The columns of a row of sums, as turn_right has put them, in their order: fours lie side by side.
  * Gradients are larger than caches: they are stored past these, which saves reading the lines. */
 void dt_tiles_store_row(const dt_tiles *t, const float *sums, int block, float *to)
 {
     const int columns = DT_MIN(DT_TILE, t->out.channels - block * DT_TILE);
 
     for (int c0 = 0; c0 < columns; c0 += 4) {
-        const float *from = sums + (t->parts == 2 ? c0 : dt_tile_column(c0));
+        const float *from = sums + (t->conv.type == DT_F32 ? c0 : dt_tile_column(c0));
 #ifdef __SSE__
         if (c0 + 4 <= columns && (uintptr_t)(to + c0) % 16 == 0) {
             _mm_stream_ps(to + c0, _mm_loadu_ps(from));

@@ -9,26 +9,33 @@ enum { PEAK_TRIES = 24 };
 
 /* ---- Products of tiles ---------------------------------------------------------------------- */
 
-enum { PEAK_STEPS = 4, PEAK_RUNS = 64 }; /* 16 KiB of operands, in the first-level cache */
+enum { PEAK_BYTES = 8192, PEAK_RUNS = 64 }; /* of each operand, in the first-level cache */
 
 typedef struct peak_operands { /* random: what multipliers draw, and a CPU's clock, depends on it */
-    _Alignas(64) dt_bf16 a[PEAK_STEPS * DT_TILE_AREA], b[PEAK_STEPS * DT_TILE_AREA];
+    _Alignas(64) char a[PEAK_BYTES], b[PEAK_BYTES];
 } peak_operands;
 
-static void peak_draw(dt_bf16 *to, dt_dtype type, uint32_t tensor)
+static void peak_draw(void *to, dt_dtype type, uint32_t tensor)
 {
-    float number[PEAK_STEPS * DT_TILE_AREA];
+    float number[PEAK_BYTES / 2];
 
     dt_fill_uniform(number, DT_COUNT_OF(number), -1, 1, 1, DT_STREAM_TEST, tensor);
-    for (int i = 0; type == DT_BF16 && i < PEAK_STEPS * DT_TILE_AREA; i++)
-        to[i] = dt_f32_to_bf16(number[i]);
+    for (int i = 0; type == DT_BF16 && i < PEAK_BYTES / 2; i++)
+        ((dt_bf16 *)to)[i] = dt_f32_to_bf16(number[i]);
     if (type == DT_F32)
-        memcpy(to, number, PEAK_STEPS * DT_TILE_AREA * sizeof *to);
+        memcpy(to, number, PEAK_BYTES);
+}
+
+/* Steps of 32 places in the operands. */
+static int peak_steps(const dt_tile_backend *w)
+{
+    return PEAK_BYTES / DT_TILE_AREA / (int)dt_dtype_bytes(w->type);
 }
 
 static double peak_tile_seconds(const dt_tile_backend *w, const peak_operands *o, int64_t rounds,
                                 int threads)
 {
+    const size_t each = dt_dtype_bytes(w->type);
     const double start = dt_seconds();
 
 #pragma omp parallel num_threads(threads)
@@ -36,7 +43,8 @@ static double peak_tile_seconds(const dt_tile_backend *w, const peak_operands *o
         _Alignas(64) float sums[DT_TILE_AREA];
         dt_tile_run run[PEAK_RUNS];
         for (int i = 0; i < PEAK_RUNS; i++)
-            run[i] = (dt_tile_run){o->a, o->b, DT_TILE, DT_TILE_AREA, PEAK_STEPS};
+            run[i] =
+                (dt_tile_run){o->a, o->b, DT_TILE * each, DT_TILE_AREA * each, each, peak_steps(w)};
         w->begin();
         for (int64_t r = 0; r < rounds; r++)
             w->multiply(sums, run, PEAK_RUNS, DT_TILE, true, NULL);
@@ -50,8 +58,7 @@ static double peak_tile_seconds(const dt_tile_backend *w, const peak_operands *o
 static double peak_tiles(const dt_tile_backend *w, dt_dtype type, int threads)
 {
     const double long_enough = 0.015;
-    const int deep = type == DT_F32 ? DT_TILE / 2 : DT_TILE;
-    const double flops = 2 * DT_TILE * DT_TILE * deep * PEAK_STEPS * PEAK_RUNS; /* of a round */
+    const double flops = 2.0 * DT_TILE * DT_TILE_AREA * peak_steps(w) * PEAK_RUNS; /* of a round */
     int64_t rounds = 1;
     peak_operands o;
     double best;

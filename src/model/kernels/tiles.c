@@ -81,8 +81,8 @@ static bool products_fit(const int64_t size[][4], size_t count)
 static bool kernel_fits(const dt_conv *c)
 {
     const int64_t groups = c->n / DT_TILE + 1;
-    const int64_t in = DT_MAX(c->ic / (DT_TILE / 2) + 1, DT_TILE_PIXEL);
-    const int64_t out = c->oc / (DT_TILE / 2) + 1;
+    const int64_t in = DT_MAX(c->ic / DT_TILE + 1, DT_TILE_PIXEL / 64);
+    const int64_t out = c->oc / DT_TILE + 1;
     const int64_t size[][4] = {{c->n, c->ih, c->iw, 1},
                                {c->n, c->oh, c->ow, 1},
                                {c->kernel[0], c->kernel[1], in, out},
@@ -142,7 +142,7 @@ out:
 
 void dt_kernel_pack(const void *t, const float *master, void *packed, size_t first, size_t end)
 {
-    const size_t each = DT_TILE_AREA * sizeof(dt_bf16);
+    const size_t each = ((const dt_tiles *)t)->block;
     dt_tiles_pack(t, master, packed, (first + each - 1) / each, (end + each - 1) / each);
 }
 

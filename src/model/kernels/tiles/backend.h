@@ -1,8 +1,9 @@
 /* backend.h - what executes products of tiles: the instructions, and the work around them.
  *
- * Everything is made of *blocks* of 32 x 32. A block of the left operand is 32 rows of 32 bf16;
- * of the right one [2 halves of the columns][16 pairs][16 columns][2], so that a dword is a pair
- * of the reduction on both sides; sums are 32 rows of 32 float32.
+ * Everything is made of *blocks* of 32 x 32 numbers. Operands are bf16 or float32, sums float32.
+ * All blocks are row by row, but for the right operand in bf16: [2 halves of the columns][16 pairs]
+ * [16 columns][2], so that four bytes are a pair of the reduction on both sides. All distances are
+ * bytes.
  *
  * bf16 has two classes of bits. "amx", "avx512" and "plain" have that of --isa amx: per element two
  * float32 chains from +0, over even and odd places of the reduction, of fused multiply-adds; the
@@ -12,54 +13,53 @@
  * CPUs, and those without the instruction, take "dot_fma".
  *
  * float32 has one class ("fma", "fma_avx2", "fma_plain"): one chain of fused multiply-adds in order
- * of the reduction. A dword is one number in place of two, so a step has 16 places. If the
- * reduction runs over rows (weight gradient), both operands of a step are 32 rows of 32 numbers:
- * [2 halves][32 rows][16]. */
+ * of the reduction. */
 #ifndef DT_TILE_BACKEND_H
 #define DT_TILE_BACKEND_H
 #include "../kernel.h"
 
 enum {
-    DT_TILE = 32,               /* rows, columns and reduction of a block */
-    DT_TILE_AREA = 32 * 32,     /* its elements: 2 KiB of bf16, 4 KiB of sums */
-    DT_TILE_PIXEL = 10,         /* blocks of a virtual pixel, at most: 7 x 7 x 3 float32 */
-    DT_TILE_WINDOWS = 8,        /* virtual pixels made at a time, at most */
-    DT_TILE_HALF = 32 * 32 / 2, /* from the first 16 columns of a right operand to the others */
+    DT_TILE = 32,           /* rows, columns and reduction of a block */
+    DT_TILE_AREA = 32 * 32, /* its numbers */
+    DT_TILE_PIXEL = 640,    /* bytes of a virtual pixel in one row, at most: 7 x 7 x 3 float32 */
+    DT_TILE_WINDOWS = 8,    /* virtual pixels made at a time, at most */
+    DT_TILE_HALF = 1024,    /* bf16: from the first 16 columns of a right operand to the others */
 };
 
-/* Neighbouring steps of a reduction, 32 places each (float32: 16, or 32 if row is 0); distances in
- * bf16. Step k multiplies the rows a + k * step, a + k * step + row, .. with block k from b on. */
+/* Neighbouring steps of a reduction, 32 places each. Step k multiplies the rows a + k * step,
+ * a + k * step + row, .. with block k from b on. */
 typedef struct dt_tile_run {
-    const dt_bf16 *a, *b;
-    size_t row, step; /* row 0: the reduction runs over rows of both operands, float32 */
+    const void *a, *b;
+    size_t row, step;
+    size_t place; /* from one place of the reduction to the next, in a; bf16: 2 */
     int steps;
 } dt_tile_run;
 
 /* Rows of a block as they lie in a tensor; other rows and channels become zero. */
 typedef struct dt_tile_rows {
-    const dt_bf16 *from; /* row 0 */
-    size_t row, step;    /* elements, to the next row and block */
-    size_t ahead; /* elements from each row to what is read next, for the prefetch; 0: none */
+    const void *from; /* row 0 */
+    size_t row;       /* to the next row */
+    size_t ahead;     /* from each row to what is read next, for the prefetch; 0: none */
     int rows, channels;
     int fill; /* rows written, those from `rows` on as zeros; at most 32 */
 } dt_tile_rows;
 
 /* All that a kernel meets, kernel row by kernel row, as the channels of a virtual pixel. */
 typedef struct dt_tile_window {
-    const dt_bf16 *from;    /* row 0 of the first pixel */
-    ptrdiff_t at;           /* elements from there to kernel row 0, which may lie outside */
-    size_t row, line, step; /* elements, to the next row, kernel row and pixel */
+    const void *from;       /* row 0 of the first pixel */
+    ptrdiff_t at;           /* from there to kernel row 0, which may lie outside */
+    size_t row, line, step; /* to the next row, kernel row and pixel */
     int rows, fill;         /* as in dt_tile_rows */
-    int lines, wide;        /* kernel rows, and channels of each */
-    int line0, line1;       /* kernel rows [line0, line1) and their channels [first, end) lie */
+    int lines, wide;        /* kernel rows, and bytes of each */
+    int line0, line1;       /* kernel rows [line0, line1) and their bytes [first, end) lie */
     int first, end;         /* inside the image, the others are zeros */
-    int blocks;             /* of a virtual pixel, at most DT_TILE_PIXEL */
+    int blocks;             /* of a virtual pixel */
 } dt_tile_window;
 
 /* Where finished sums go: the bias is added, then they are rounded to `type` and stored. */
 typedef struct dt_tile_out {
     void *at;         /* row 0, first channel; type */
-    size_t row, jump; /* elements, to the next row and fold */
+    size_t row, jump; /* to the next row and fold */
     int fold;         /* rows of a fold: 32, 16, 8 or 4 */
     int rows, folds;  /* that are stored: rows of each fold, folds */
     int channels;     /* at most 32 */
@@ -81,19 +81,19 @@ typedef struct dt_tile_backend {
      * out: these are the last runs; finished sums go to *out, and `sums` may hold anything. */
     void (*multiply)(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                      const dt_tile_out *out);
-    /* Left operand: gather takes `count` blocks that lie g->step elements apart, window makes the
-     * blocks of `count` virtual pixels. */
-    void (*gather)(const dt_tile_rows *g, int count, dt_bf16 *to);
-    void (*window)(const dt_tile_window *w, int count, dt_bf16 *to);
-    /* Operands whose reduction runs over the 32 rows, in pairs (j, j + 16): that order costs the
-     * fewest shuffles. transpose makes the left one: [channel][pair][2]; pairs the right one, with
-     * columns as dt_tile_column has them and ahead as in dt_tile_rows. NULL in float32. */
-    void (*transpose)(const dt_bf16 *block, dt_bf16 *to);
-    void (*pairs)(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to);
-    /* Right operand from 32 x 32 float32 (in float32: 16 places of the reduction x 32): pack_rows
-     * if the reduction runs over the rows of `from`, pack_columns if over its columns. */
-    void (*pack_rows)(const float *from, size_t row, dt_bf16 *to);
-    void (*pack_columns)(const float *from, size_t row, dt_bf16 *to);
+    /* Left operand: gather takes `count` blocks that lie side by side, window makes the blocks of
+     * `count` virtual pixels. */
+    void (*gather)(const dt_tile_rows *g, int count, void *to);
+    void (*window)(const dt_tile_window *w, int count, void *to);
+    /* Operands whose reduction runs over the 32 rows; ahead as in dt_tile_rows. bf16: in pairs
+     * (j, j + 16), since that order costs the fewest shuffles; the left one [channel][pair][2], the
+     * right one with columns as dt_tile_column has them. float32: the rows as they are. */
+    void (*turn_left)(const void *block, void *to);
+    void (*turn_right)(const void *from, size_t row, size_t ahead, void *to);
+    /* Right operand from 32 x 32 float32, whose rows are `row` numbers apart: pack_rows if the
+     * reduction runs over the rows of `from`, pack_columns if over its columns. */
+    void (*pack_rows)(const float *from, size_t row, void *to);
+    void (*pack_columns)(const float *from, size_t row, void *to);
     void (*fence)(void); /* after streamed stores, before other threads read */
 } dt_tile_backend;
 
@@ -110,7 +110,7 @@ const dt_tile_backend *dt_tile_current(dt_dtype type);
 /* For tests: NULL lifts it. */
 void dt_tile_use(const dt_tile_backend *backend);
 
-/* Elements from `at` to a row of the block, or -1 where it is not stored. */
+/* Bytes from `at` to a row of the block, or -1 where it is not stored. */
 static inline ptrdiff_t dt_tile_place(const dt_tile_out *o, int r)
 {
     const int fold = r / o->fold, row = r % o->fold;
@@ -119,7 +119,8 @@ static inline ptrdiff_t dt_tile_place(const dt_tile_out *o, int r)
                : -1;
 }
 
-/* Where `pairs` puts column c of 32, as 16 * half + place: each half gets four columns in turn. */
+/* bf16: where turn_right puts column c of 32, as 16 * half + place: each half gets four columns in
+ * turn. */
 static inline int dt_tile_column(int c)
 {
     return c / 4 % 2 * 16 + c / 8 * 4 + c % 4;

@@ -26,7 +26,7 @@ static void amx_end(void)
 static void amx_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                          const dt_tile_out *out)
 {
-    enum { SUM_ROW = DT_TILE * sizeof(float), B_ROW = 64, LOWER = 16 * DT_TILE };
+    enum { SUM_ROW = DT_TILE * sizeof(float), B_ROW = 64, B_BLOCK = 2048, LOWER = 16 * DT_TILE };
 
     (void)rows;
     if (fresh) {
@@ -41,15 +41,14 @@ static void amx_multiply(float *sums, const dt_tile_run *run, int runs, int rows
         _tile_loadd(3, sums + LOWER + 16, SUM_ROW);
     }
     for (; runs > 0; runs--, run++) {
-        const dt_bf16 *a = run->a, *b = run->b;
-        const size_t row = run->row * sizeof *a;
-        for (int k = 0; k < run->steps; k++, a += run->step, b += DT_TILE_AREA) {
+        const char *a = run->a, *b = run->b;
+        for (int k = 0; k < run->steps; k++, a += run->step, b += B_BLOCK) {
             _tile_loadd(6, b, B_ROW);
-            _tile_loadd(4, a, row);
+            _tile_loadd(4, a, run->row);
             _tile_dpbf16ps(0, 4, 6);
             _tile_loadd(7, b + DT_TILE_HALF, B_ROW);
             _tile_dpbf16ps(1, 4, 7);
-            _tile_loadd(5, a + 16 * run->row, row);
+            _tile_loadd(5, a + 16 * run->row, run->row);
             _tile_dpbf16ps(2, 5, 6);
             _tile_dpbf16ps(3, 5, 7);
         }

@@ -6,7 +6,7 @@
 enum { PAIR_ROWS = 4, FLUSH_TO_ZERO = 0x9fc0 /* denormals are zero, nearest, no traps */ };
 
 /* A row's chains begin at +0 in each step, so NaN shows in the sums; such rows are done again. */
-static void pair_settle(float *sums, __m512 even, __m512 odd, const dt_bf16 *a, const dt_bf16 *b)
+static void pair_settle(float *sums, __m512 even, __m512 odd, const void *a, const void *b)
 {
     const __m512 s = _mm512_add_ps(_mm512_load_ps(sums), _mm512_add_ps(even, odd));
 
@@ -20,7 +20,7 @@ static void pair_settle(float *sums, __m512 even, __m512 odd, const dt_bf16 *a, 
     _mm_setcsr(flush);
 }
 
-static inline void pair_rows(float *sums, const dt_bf16 *a, size_t row, const dt_bf16 *b)
+static inline void pair_rows(float *sums, const char *a, size_t row, const char *b)
 {
     const __m512i high = _mm512_set1_epi32((int)0xffff0000);
     __m512 even[PAIR_ROWS][2], odd[PAIR_ROWS][2];
@@ -29,8 +29,8 @@ static inline void pair_rows(float *sums, const dt_bf16 *a, size_t row, const dt
     for (int r = 0; r < PAIR_ROWS; r++)
         even[r][0] = even[r][1] = odd[r][0] = odd[r][1] = _mm512_setzero_ps();
     for (int p = 0; p < 16; p++) {
-        const __m512i w0 = _mm512_load_si512(b + p * 32);
-        const __m512i w1 = _mm512_load_si512(b + p * 32 + DT_TILE_HALF);
+        const __m512i w0 = _mm512_load_si512(b + p * 64);
+        const __m512i w1 = _mm512_load_si512(b + p * 64 + DT_TILE_HALF);
         const __m512 even0 = _mm512_castsi512_ps(_mm512_slli_epi32(w0, 16));
         const __m512 even1 = _mm512_castsi512_ps(_mm512_slli_epi32(w1, 16));
         const __m512 odd0 = _mm512_castsi512_ps(_mm512_and_si512(w0, high));
@@ -38,7 +38,7 @@ static inline void pair_rows(float *sums, const dt_bf16 *a, size_t row, const dt
 #pragma GCC unroll 4
         for (int r = 0; r < PAIR_ROWS; r++) {
             int pair;
-            memcpy(&pair, a + (size_t)r * row + 2 * p, sizeof pair);
+            memcpy(&pair, a + (size_t)r * row + 4 * p, sizeof pair);
             const __m512i x = _mm512_set1_epi32(pair);
             const __m512 x0 = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
             const __m512 x1 = _mm512_castsi512_ps(_mm512_and_si512(x, high));
@@ -67,8 +67,9 @@ static void pair_multiply(float *sums, const dt_tile_run *run, int runs, int row
     for (; runs > 0; runs--, run++)
         for (int k = 0; k < run->steps; k++)
             for (int r = 0; r < rows; r += PAIR_ROWS)
-                pair_rows(sums + r * DT_TILE, run->a + (size_t)k * run->step + (size_t)r * run->row,
-                          run->row, run->b + (size_t)k * DT_TILE_AREA);
+                pair_rows(sums + r * DT_TILE,
+                          (const char *)run->a + (size_t)k * run->step + (size_t)r * run->row,
+                          run->row, (const char *)run->b + k * 2 * DT_TILE_HALF);
     _mm_setcsr(mxcsr);
     if (out)
         lanes_finish(out, sums);

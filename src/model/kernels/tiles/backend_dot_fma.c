@@ -25,7 +25,7 @@ static inline __m512 halves_odd(__m512i pairs)
 /* One step: s += 8 rows of a times b. The rows go to memory as float32 first, from where a number
  * is loaded into all lanes. */
 static inline __attribute__((always_inline)) void
-halves_step(__m512 s[HALVES_ROWS][2], const dt_bf16 *a, size_t row, const dt_bf16 *b)
+halves_step(__m512 s[HALVES_ROWS][2], const char *a, size_t row, const char *b)
 {
     _Alignas(64) float x[HALVES_ROWS][DT_TILE];
 
@@ -36,8 +36,8 @@ halves_step(__m512 s[HALVES_ROWS][2], const dt_bf16 *a, size_t row, const dt_bf1
         _mm512_store_ps(x[r] + 16, halves_even(pairs));
     }
     for (int p = 0; p < 16; p++) {
-        const __m512i b0 = _mm512_load_si512(b + p * 32);
-        const __m512i b1 = _mm512_load_si512(b + p * 32 + DT_TILE_HALF);
+        const __m512i b0 = _mm512_load_si512(b + p * 64);
+        const __m512i b1 = _mm512_load_si512(b + p * 64 + DT_TILE_HALF);
         const __m512 odd0 = halves_odd(b0), odd1 = halves_odd(b1);
         const __m512 even0 = halves_even(b0), even1 = halves_even(b1);
 #pragma GCC unroll 8
@@ -62,8 +62,8 @@ static inline void halves_rows(float *sums, const dt_tile_run *run, int runs, in
     }
     for (; runs > 0; runs--, run++)
         for (int k = 0; k < run->steps; k++)
-            halves_step(s, run->a + (size_t)k * run->step + (size_t)first * run->row, run->row,
-                        run->b + (size_t)k * DT_TILE_AREA);
+            halves_step(s, (const char *)run->a + (size_t)k * run->step + (size_t)first * run->row,
+                        run->row, (const char *)run->b + k * 2 * DT_TILE_HALF);
 #pragma GCC unroll 8
     for (int r = 0; r < HALVES_ROWS; r++) {
         _mm512_store_ps(sums + r * DT_TILE, s[r][0]);

@@ -7,15 +7,12 @@
 /* 8 chains hide the latency of 4 cycles on two units, and leave registers for what is loaded. */
 enum { YMM_ROWS = 4 };
 
-/* `count` places of the reduction. row, place: elements to the next row, next place. */
-static inline __attribute__((always_inline)) void ymm_block(__m256 s[YMM_ROWS][2], const dt_bf16 *a,
-                                                            size_t row, size_t place,
-                                                            const dt_bf16 *b, int count)
+static inline __attribute__((always_inline)) void ymm_step(__m256 s[YMM_ROWS][2], const char *a,
+                                                           size_t row, size_t place, const float *b)
 {
 #pragma GCC unroll 4
-    for (int p = 0; p < count; p++, b += 32) {
-        const __m256 b0 = _mm256_load_ps((const float *)(const void *)b);
-        const __m256 b1 = _mm256_load_ps((const float *)(const void *)(b + 16));
+    for (int p = 0; p < DT_TILE; p++, b += DT_TILE) {
+        const __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
 #pragma GCC unroll 4
         for (int r = 0; r < YMM_ROWS; r++) {
             float one;
@@ -27,21 +24,18 @@ static inline __attribute__((always_inline)) void ymm_block(__m256 s[YMM_ROWS][2
     }
 }
 
+/* As registers_run: `place` is a constant in each loop. */
 static inline void ymm_run(__m256 s[YMM_ROWS][2], const dt_tile_run *run, int first, int half)
 {
-    const dt_bf16 *a = run->a, *b = run->b;
+    const char *a = (const char *)run->a + (size_t)first * run->row;
+    const float *b = (const float *)run->b + 16 * half;
 
-    if (run->row == 0) {
-        a += first / 16 * DT_TILE_AREA + first % 16 * 2;
-        b += half * DT_TILE_AREA;
-        for (int k = 0; k < run->steps; k++, a += run->step, b += 2 * DT_TILE_AREA)
-            ymm_block(s, a, 2, 32, b, 32);
-    } else {
-        a += (size_t)first * run->row;
-        b += half * DT_TILE_HALF;
+    if (run->place == 4)
         for (int k = 0; k < run->steps; k++, a += run->step, b += DT_TILE_AREA)
-            ymm_block(s, a, run->row, 2, b, 16);
-    }
+            ymm_step(s, a, run->row, 4, b);
+    else
+        for (int k = 0; k < run->steps; k++, a += run->step, b += DT_TILE_AREA)
+            ymm_step(s, a, 4, 128, b);
 }
 
 /* Rows [first, first + YMM_ROWS), columns [16 * half, 16 * half + 16). */
@@ -77,15 +71,11 @@ const dt_tile_backend dt_tile_backend_fma_avx2 = {
     .name = "fma_avx2",
     .type = DT_F32,
     .isa = DT_ISA_AVX2,
-    .chunk = 16,
+    .chunk = 8,
     .product = 4,
     .begin = plain_nothing,
     .end = plain_nothing,
     .multiply = ymm_multiply,
-    .gather = plain_gather,
-    .window = plain_window,
-    .pack_rows = floats_pack_rows,
-    .pack_columns = floats_pack_columns,
-    .fence = plain_nothing,
+    FLOATS_WORK,
 };
 #endif

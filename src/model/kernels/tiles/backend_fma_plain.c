@@ -35,18 +35,6 @@ static inline void floats_add(float *sums, float x, const float *y)
         sums[c] = fmaf(x, y[c], sums[c]);
 }
 
-/* sums[16] += `count` places of the reduction, which are `place` elements apart in a. */
-static inline void floats_row(float *sums, const dt_bf16 *a, size_t place, const dt_bf16 *b,
-                              int count)
-{
-    for (int p = 0; p < count; p++, a += place, b += 32) {
-        float x, y[16];
-        memcpy(&x, a, sizeof x);
-        memcpy(y, b, sizeof y);
-        floats_add(sums, x, y);
-    }
-}
-
 static void floats_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                             const dt_tile_out *out)
 {
@@ -55,14 +43,14 @@ static void floats_multiply(float *sums, const dt_tile_run *run, int runs, int r
     for (; runs > 0; runs--, run++)
         for (int k = 0; k < run->steps; k++)
             for (int i = 0; i < 2 * rows; i++) {
-                const int r = i / 2, half = i % 2;
-                const dt_bf16 *a = run->a + (size_t)k * run->step;
-                if (run->row == 0)
-                    floats_row(sums + 16 * i, a + r / 16 * DT_TILE_AREA + r % 16 * 2, 32,
-                               run->b + (2 * k + half) * DT_TILE_AREA, 32);
-                else
-                    floats_row(sums + 16 * i, a + (size_t)r * run->row, 2,
-                               run->b + k * DT_TILE_AREA + half * DT_TILE_HALF, 16);
+                const char *a = (const char *)run->a + (size_t)k * run->step;
+                const float *b = (const float *)run->b + k * DT_TILE_AREA + i % 2 * 16;
+                a += (size_t)(i / 2) * run->row;
+                for (int p = 0; p < DT_TILE; p++, a += run->place, b += DT_TILE) {
+                    float x;
+                    memcpy(&x, a, sizeof x);
+                    floats_add(sums + 16 * i, x, b);
+                }
             }
     if (out)
         plain_finish(out, sums);
@@ -72,14 +60,10 @@ const dt_tile_backend dt_tile_backend_fma_plain = {
     .name = "fma_plain",
     .type = DT_F32,
     .isa = DT_ISA_PORTABLE,
-    .chunk = 12,
+    .chunk = 6,
     .product = 200,
     .begin = plain_nothing,
     .end = plain_nothing,
     .multiply = floats_multiply,
-    .gather = plain_gather,
-    .window = plain_window,
-    .pack_rows = floats_pack_rows,
-    .pack_columns = floats_pack_columns,
-    .fence = plain_nothing,
+    FLOATS_WORK,
 };

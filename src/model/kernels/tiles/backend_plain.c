@@ -105,38 +105,44 @@ static bool plain_row(float *sums, const dt_bf16 *a, const dt_bf16 *b)
 
 /* ---- Operands and results -------------------------------------------------------------------- */
 
-static void plain_transpose(const dt_bf16 *block, dt_bf16 *to)
+static void plain_turn_left(const void *block, void *to)
 {
+    const dt_bf16 *from = block;
+
     for (int c = 0; c < DT_TILE; c++)
         for (int j = 0; j < DT_TILE; j++)
-            to[c * DT_TILE + j] = block[(j / 2 + j % 2 * 16) * DT_TILE + c];
+            ((dt_bf16 *)to)[c * DT_TILE + j] = from[(j / 2 + j % 2 * 16) * DT_TILE + c];
 }
 
-static void plain_pairs(const dt_bf16 *from, size_t row, size_t ahead, dt_bf16 *to)
+/* Place k of the reduction, column c of a right operand. */
+static inline dt_bf16 *plain_right(void *block, int k, int c)
+{
+    return (dt_bf16 *)block + c / 16 * DT_TILE_HALF / 2 + k / 2 * 32 + c % 16 * 2 + k % 2;
+}
+
+static void plain_turn_right(const void *from, size_t row, size_t ahead, void *to)
 {
     (void)ahead;
-    for (int c = 0; c < DT_TILE; c++) {
-        const int place = dt_tile_column(c);
+    for (int c = 0; c < DT_TILE; c++)
         for (int j = 0; j < DT_TILE; j++)
-            to[place / 16 * DT_TILE_HALF + j / 2 * 32 + place % 16 * 2 + j % 2] =
-                from[(size_t)(j / 2 + j % 2 * 16) * row + (size_t)c];
-    }
+            memcpy(plain_right(to, j, dt_tile_column(c)),
+                   (const char *)from + (size_t)(j / 2 + j % 2 * 16) * row + 2 * c,
+                   sizeof(dt_bf16));
 }
 
-static void plain_pack(const float *from, size_t k_step, size_t column, dt_bf16 *to)
+static void plain_pack(const float *from, size_t k_step, size_t column, void *to)
 {
     for (int c = 0; c < DT_TILE; c++)
         for (int k = 0; k < DT_TILE; k++)
-            to[c / 16 * DT_TILE_HALF + k / 2 * 32 + c % 16 * 2 + k % 2] =
-                dt_tile_round(from[(size_t)k * k_step + (size_t)c * column]);
+            *plain_right(to, k, c) = dt_tile_round(from[(size_t)k * k_step + (size_t)c * column]);
 }
 
-static void plain_pack_rows(const float *from, size_t row, dt_bf16 *to)
+static void plain_pack_rows(const float *from, size_t row, void *to)
 {
     plain_pack(from, row, 1, to);
 }
 
-static void plain_pack_columns(const float *from, size_t row, dt_bf16 *to)
+static void plain_pack_columns(const float *from, size_t row, void *to)
 {
     plain_pack(from, 1, row, to);
 }
@@ -148,11 +154,11 @@ static void plain_multiply(float *sums, const dt_tile_run *run, int runs, int ro
         memset(sums, 0, DT_TILE_AREA * sizeof *sums);
     for (; runs > 0; runs--, run++)
         for (int k = 0; k < run->steps; k++) {
-            const dt_bf16 *a = run->a + (size_t)k * run->step;
-            const dt_bf16 *b = run->b + (size_t)k * DT_TILE_AREA;
+            const char *a = (const char *)run->a + (size_t)k * run->step;
+            const char *b = (const char *)run->b + k * PLAIN_BLOCK;
             for (int i = 0; i < 2 * rows; i++) {
-                const dt_bf16 *left = a + (size_t)(i / 2) * run->row;
-                const dt_bf16 *right = b + i % 2 * DT_TILE_HALF;
+                const void *left = a + (size_t)(i / 2) * run->row;
+                const void *right = b + i % 2 * DT_TILE_HALF;
                 if (!plain_row(sums + 16 * i, left, right))
                     dt_tile_row_exact(sums + 16 * i, left, right);
             }
@@ -172,8 +178,8 @@ const dt_tile_backend dt_tile_backend_plain = {
     .multiply = plain_multiply,
     .gather = plain_gather,
     .window = plain_window,
-    .transpose = plain_transpose,
-    .pairs = plain_pairs,
+    .turn_left = plain_turn_left,
+    .turn_right = plain_turn_right,
     .pack_rows = plain_pack_rows,
     .pack_columns = plain_pack_columns,
     .fence = plain_nothing,

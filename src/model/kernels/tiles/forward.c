@@ -13,7 +13,7 @@
 #include <math.h>
 
 enum {
-    BAND_BLOCKS = 112,        /* blocks in the packed lines of a band, at least */
+    BAND_BYTES = 224 * 1024,  /* packed lines of a band, at least */
     RING_BYTES = 768 * 1024,  /* packed lines at most, where columns can be cut */
     PANEL_BYTES = 384 * 1024, /* weights beside them in the second-level cache */
     GROUP = 8,
@@ -23,7 +23,7 @@ enum {
 
 typedef struct forward_unit {
     const dt_tiles *t;
-    const dt_bf16 *in, *weights;
+    const char *in, *weights;
     const float *bias;
     char *out;
     dt_dtype type;
@@ -33,7 +33,7 @@ typedef struct forward_unit {
     int p0, p1;           /* tile pixels of these columns, line by line from the first line on */
     dt_tile_run *run;     /* [taps_y] */
     float *sums;          /* [group] blocks */
-    dt_bf16 *lines;       /* the ring */
+    char *lines;          /* the ring */
 } forward_unit;
 
 /* ---- How it is cut --------------------------------------------------------------------------- */
@@ -89,7 +89,8 @@ static int forward_taps(const dt_tiles *t, int line, int x0, int x1)
 
 dt_unit dt_tiles_forward_unit(const dt_tiles *t, int unit)
 {
-    const double block_s = 50e-9, weight = 0.5; /* of a step: it comes from the third level */
+    const double block_s = 25e-9 * (double)t->in.each;
+    const double weight = 0.5; /* of a step: it comes from the third level */
     double time = 0, bytes = 0;
     forward_unit u;
 
@@ -107,7 +108,7 @@ dt_unit dt_tiles_forward_unit(const dt_tiles *t, int unit)
         const double steps = blocks * dt_tiles_steps(t);
         time += taps * t->in.blocks * blocks * t->backend->product + read +
                 weight * steps * dt_tiles_up(end - first, t->band);
-        bytes += ((t->direct ? 2 * read : read) + steps) * DT_TILE_AREA * sizeof(dt_bf16);
+        bytes += ((t->direct ? 2 * read : read) + steps) * (double)t->block;
     }
     return (dt_unit){time * block_s, bytes};
 }
@@ -143,10 +144,10 @@ static double forward_share(dt_tiles *t)
 
 static void forward_columns(dt_tiles *t, int columns)
 {
-    const int width = dt_tiles_up((int64_t)t->in_w * columns, t->out_w);
+    const int64_t width = dt_tiles_up((int64_t)t->in_w * columns, t->out_w);
+    const int64_t bytes = width * t->in.blocks * (int64_t)t->block;
 
-    t->band =
-        DT_MIN(t->groups * t->out_h, t->flat ? 1 : dt_tiles_up(BAND_BLOCKS, width * t->in.blocks));
+    t->band = DT_MIN(t->groups * t->out_h, t->flat ? 1 : dt_tiles_up(BAND_BYTES, bytes));
     dt_tiles_cut_columns(t, columns, RING_BYTES);
 }
 
@@ -154,7 +155,7 @@ static void forward_columns(dt_tiles *t, int columns)
  * all threads busy. */
 void dt_tiles_forward_cut(dt_tiles *t)
 {
-    const size_t weights = (size_t)dt_tiles_steps(t) * DT_TILE_AREA * sizeof(dt_bf16);
+    const size_t weights = (size_t)dt_tiles_steps(t) * t->block;
     const int64_t pixels = (int64_t)t->groups * t->out_h * t->out_w;
     int panel = t->out.blocks, columns = t->out_w;
     double best = INFINITY;
@@ -185,21 +186,19 @@ void dt_tiles_forward_cut(dt_tiles *t)
     t->panel = panel;
     forward_columns(t, columns);
     forward_share(t);
-    t->scratch = (size_t)t->ring * t->line * sizeof(dt_bf16) +
-                 (size_t)t->group * DT_TILE_AREA * sizeof(float) +
+    t->scratch = (size_t)t->ring * t->line + (size_t)t->group * DT_TILE_AREA * sizeof(float) +
                  dt_align((size_t)t->taps_y * sizeof(dt_tile_run), 64);
 }
 
 /* ---- One unit -------------------------------------------------------------------------------- */
 
-static dt_bf16 *forward_line(const forward_unit *u, int line)
+static char *forward_line(const forward_unit *u, int line)
 {
     return u->lines + (size_t)(line % u->t->ring) * u->t->line;
 }
 
 /* The runs of one tile pixel inside steps [k0, k1) of the reduction: one for each tap row. */
-static int forward_runs(const forward_unit *u, int line, int x, const dt_bf16 *weights, int k0,
-                        int k1)
+static int forward_runs(const forward_unit *u, int line, int x, const char *weights, int k0, int k1)
 {
     const dt_tiles *t = u->t;
     const int group = line / t->out_h, blocks = t->in.blocks;
@@ -207,20 +206,20 @@ static int forward_runs(const forward_unit *u, int line, int x, const dt_bf16 *w
     int runs = 0;
 
     if (t->direct && dt_tiles_rows(t, group, x) == DT_TILE) {
-        const dt_bf16 *a = u->in + dt_tile_at(&t->in, group, 0, x) + k0 * DT_TILE;
-        u->run[0] = (dt_tile_run){a, weights + (size_t)k0 * DT_TILE_AREA, t->in.row, DT_TILE,
-                                  DT_MIN(k1, blocks) - k0};
+        const char *a = u->in + dt_tile_at(&t->in, group, 0, x) + (size_t)k0 * t->wide;
+        u->run[0] = (dt_tile_run){a,          weights + (size_t)k0 * t->block, t->in.row, t->wide,
+                                  t->in.each, DT_MIN(k1, blocks) - k0};
         return 1;
     }
     for (int j = 0; j < ys.count; j++) {
         const int start = ((ys.tap + j) * t->taps_x + xs.tap) * blocks;
         const int lo = DT_MAX(start, k0), hi = DT_MIN(start + xs.count * blocks, k1);
-        const dt_bf16 *a = forward_line(u, group * t->in_h + ys.in + j);
+        const char *a = forward_line(u, group * t->in_h + ys.in + j);
         if (lo >= hi)
             continue;
-        a += (size_t)((xs.in - u->in0) * blocks + lo - start) * DT_TILE_AREA;
-        u->run[runs++] =
-            (dt_tile_run){a, weights + (size_t)lo * DT_TILE_AREA, DT_TILE, DT_TILE_AREA, hi - lo};
+        a += (size_t)((xs.in - u->in0) * blocks + lo - start) * t->block;
+        u->run[runs++] = (dt_tile_run){
+            a, weights + (size_t)lo * t->block, t->wide, t->block, t->in.each, hi - lo};
     }
     return runs;
 }
@@ -229,8 +228,8 @@ static dt_tile_out forward_out(const forward_unit *u, int line, int x, int block
 {
     const dt_tiles *t = u->t;
     const int group = line / t->out_h, y = line % t->out_h, first = block * DT_TILE;
-    const size_t at = dt_tile_at(&t->out, group, y, x) + (size_t)first;
-    return (dt_tile_out){.at = u->out + at * dt_dtype_bytes(u->type),
+    return (dt_tile_out){.at = u->out + dt_tile_at(&t->out, group, y, x) +
+                               (size_t)first * t->out.each,
                          .row = t->out.row,
                          .jump = (size_t)t->out_h * t->out.line,
                          .fold = t->fold,
@@ -247,7 +246,7 @@ static void forward_group(const forward_unit *u, int line0, int p0, int p1, int 
 {
     const dt_tiles *t = u->t;
     const int steps = dt_tiles_steps(t), width = u->x1 - u->x0;
-    const dt_bf16 *weights = u->weights + (size_t)block * (size_t)steps * DT_TILE_AREA;
+    const char *weights = u->weights + (size_t)block * (size_t)steps * t->block;
     const int chunk = DT_MIN(steps, t->backend->chunk);
 
     for (int k0 = 0; k0 < steps; k0 += chunk) {
@@ -289,8 +288,7 @@ static int forward_pack(const forward_unit *u, int g, int done)
         x++;
     for (int line = DT_MAX(first, done + 1); line < end; line++)
         dt_tiles_gather(t, u->in, group, line - group * t->in_h, x, u->in1,
-                        forward_line(u, line) +
-                            (size_t)((x - u->in0) * t->in.blocks) * DT_TILE_AREA);
+                        forward_line(u, line) + (size_t)((x - u->in0) * t->in.blocks) * t->block);
     return ys.count ? DT_MAX(done, end - 1) : done;
 }
 
@@ -306,7 +304,7 @@ void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *
                       .sums = scratch};
 
     u.stream = t->stream && (uintptr_t)u.out % 64 == 0;
-    u.lines = (dt_bf16 *)(u.sums + t->group * DT_TILE_AREA);
+    u.lines = (char *)(u.sums + t->group * DT_TILE_AREA);
     u.run = (dt_tile_run *)(void *)(u.lines + (size_t)t->ring * t->line);
     for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
         at = forward_piece(t, at, t->start[unit + 1], &u);

@@ -3,36 +3,43 @@
 #define DT_TILE_PLAIN_H
 #include "backend.h"
 
+/* Bytes of a number: bf16, unless the backend says otherwise. */
+#ifndef PLAIN_EACH
+#define PLAIN_EACH 2
+#endif
+enum { PLAIN_ROW = DT_TILE * PLAIN_EACH, PLAIN_BLOCK = DT_TILE * PLAIN_ROW };
+
 /* Rows are far apart, blocks are near. */
-static inline void plain_gather(const dt_tile_rows *g, int count, dt_bf16 *to)
+static inline void plain_gather(const dt_tile_rows *g, int count, void *to)
 {
     for (int r = 0; r < g->fill; r++)
         for (int i = 0; i < count; i++) {
-            dt_bf16 *row = to + i * DT_TILE_AREA + r * DT_TILE;
-            const dt_bf16 *from = g->from + (size_t)r * g->row + (size_t)i * g->step;
+            char *row = (char *)to + i * PLAIN_BLOCK + r * PLAIN_ROW;
+            const char *from = (const char *)g->from + (size_t)r * g->row + (size_t)i * PLAIN_ROW;
             if (r < g->rows && g->channels == DT_TILE) {
-                memcpy(row, from, DT_TILE * sizeof *row);
+                memcpy(row, from, PLAIN_ROW);
                 continue;
             }
-            memset(row, 0, DT_TILE * sizeof *row);
+            memset(row, 0, PLAIN_ROW);
             if (r < g->rows)
-                memcpy(row, from, (size_t)g->channels * sizeof *row);
+                memcpy(row, from, (size_t)g->channels * PLAIN_EACH);
         }
 }
 
-static inline void plain_window(const dt_tile_window *w, int count, dt_bf16 *to)
+static inline void plain_window(const dt_tile_window *w, int count, void *to)
 {
-    for (int i = 0; i < count; i++, to += w->blocks * DT_TILE_AREA)
+    char *at = to;
+
+    for (int i = 0; i < count; i++, at += w->blocks * PLAIN_BLOCK)
         for (int r = 0; r < w->fill; r++) {
-            dt_bf16 room[DT_TILE_PIXEL * DT_TILE] = {0};
-            const dt_bf16 *from = w->from + (size_t)r * w->row + (size_t)i * w->step;
+            char room[DT_TILE_PIXEL] = {0};
+            const char *from = (const char *)w->from + (size_t)r * w->row + (size_t)i * w->step;
             for (int m = w->line0; r < w->rows && m < w->line1 && w->first < w->end; m++)
                 memcpy(room + m * w->wide + w->first,
                        from + w->at + (ptrdiff_t)w->line * m + w->first,
-                       (size_t)(w->end - w->first) * sizeof *room);
+                       (size_t)(w->end - w->first));
             for (int b = 0; b < w->blocks; b++)
-                memcpy(to + b * DT_TILE_AREA + r * DT_TILE, room + b * DT_TILE,
-                       DT_TILE * sizeof *room);
+                memcpy(at + b * PLAIN_BLOCK + r * PLAIN_ROW, room + b * PLAIN_ROW, PLAIN_ROW);
         }
 }
 
@@ -47,9 +54,9 @@ static inline void plain_finish(const dt_tile_out *o, const float *sums)
         for (int c = 0; o->bias && c < o->channels; c++)
             sum[c] += o->bias[c];
         if (o->type == DT_F32)
-            memcpy((float *)o->at + at, sum, (size_t)o->channels * sizeof *sum);
+            memcpy((char *)o->at + at, sum, (size_t)o->channels * sizeof *sum);
         for (int c = 0; o->type == DT_BF16 && c < o->channels; c++)
-            ((dt_bf16 *)o->at)[at + c] = dt_tile_round(sum[c]);
+            ((dt_bf16 *)(void *)((char *)o->at + at))[c] = dt_tile_round(sum[c]);
     }
 }
 

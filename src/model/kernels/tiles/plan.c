@@ -56,23 +56,17 @@ static void side_data(const side *s, dt_tile_span *span, int *tap)
 
 /* ---- The problem in tile pixels ------------------------------------------------------------- */
 
-static dt_tile_view plan_view(int64_t h, int64_t w, const dt_channels *c, int parts)
+static dt_tile_view plan_view(int64_t h, int64_t w, const dt_channels *c, dt_dtype type)
 {
-    const int64_t elements = c->pixel * parts;
+    const size_t each = dt_dtype_bytes(type), pixel = (size_t)c->pixel * each;
 
-    return (dt_tile_view){.row = (size_t)(h * w * elements),
-                          .pixel = (size_t)elements,
-                          .line = (size_t)(w * elements),
-                          .group = (size_t)(DT_TILE * h * w * elements),
+    return (dt_tile_view){.each = each,
+                          .row = (size_t)(h * w) * pixel,
+                          .pixel = pixel,
+                          .line = (size_t)w * pixel,
+                          .group = (size_t)(DT_TILE * h * w) * pixel,
                           .channels = (int)c->count,
                           .blocks = dt_tiles_up(c->count, DT_TILE)};
-}
-
-/* Channels that are reduced are counted like elements. */
-static void plan_channels(dt_tile_view *v, int64_t channels, const dt_tiles *t)
-{
-    v->channels = (int)channels * (t->pass == DT_PASS_WEIGHTS ? 1 : t->parts);
-    v->blocks = dt_tiles_up(v->channels, DT_TILE);
 }
 
 /* 16 tile pixels make a line, and a line makes a group of its own. */
@@ -168,31 +162,31 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_ch
     side h = {(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0], false, 0};
     side w = {(int)c->iw, (int)c->ow, c->kernel[1], c->stride[1], c->pad[1], false, 0};
     const int64_t window = c->kernel[0] * c->kernel[1] * c->ic;
-    const int parts = c->type == DT_F32 ? 2 : 1, stored = pass == DT_PASS_WEIGHTS ? parts : 1;
+    const size_t each = dt_dtype_bytes(c->type);
     const bool data = pass == DT_PASS_DATA;
     /* What is summed over is whole: the channels that the opposite pass writes. */
     const dt_channels in = dt_channels_all(c, data ? DT_PASS_FORWARD : DT_PASS_DATA);
-    const dt_tile_view x = plan_view(c->ih, c->iw, data ? some : &in, data ? stored : parts);
-    const dt_tile_view y = plan_view(c->oh, c->ow, data ? &in : some, data ? parts : stored);
+    const dt_tile_view x = plan_view(c->ih, c->iw, data ? some : &in, c->type);
+    const dt_tile_view y =
+        plan_view(c->oh, c->ow, data ? &in : some, pass == DT_PASS_FORWARD ? c->out_type : c->type);
 
     *t = (dt_tiles){.conv = *c,
                     .pass = pass,
                     .some = *some,
                     .all_blocks = dt_tiles_up(dt_channels_all(c, pass).count, DT_TILE),
                     .backend = backend,
-                    .parts = parts,
-                    .area = DT_TILE_AREA * (size_t)stored,
+                    .wide = DT_TILE * each,
+                    .block = DT_TILE_AREA * each,
                     .in = data ? y : x,
                     .out = data ? x : y,
                     .rows = (int)c->n};
-    plan_channels(&t->in, t->in.channels, t);
     t->flat = plan_is_plain(c) && c->stride[0] == 1 && c->stride[1] == 1;
     if (t->flat)
         t->rows = (int)(c->n * c->ih * c->iw);
     t->merged = pass != DT_PASS_DATA && c->ic < DT_TILE && window > c->ic &&
-                window * parts <= DT_TILE_PIXEL * DT_TILE;
+                (size_t)window * each <= DT_TILE_PIXEL;
     if (t->merged)
-        plan_channels(&t->in, window, t);
+        t->in.channels = (int)window, t->in.blocks = dt_tiles_up(window, DT_TILE);
     t->groups = dt_tiles_up(t->rows, DT_TILE);
     plan_problem(t, &h, &w);
     plan_folds(t, &h);
@@ -289,9 +283,9 @@ void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget)
             dt_tiles_reads(t, x, DT_MIN(t->out_w, x + t->columns), &first, &end);
             t->in_columns = DT_MAX(t->in_columns, end - first);
         }
-        t->line = (size_t)(t->in_columns * t->in.blocks) * t->area;
+        t->line = (size_t)(t->in_columns * t->in.blocks) * t->block;
         t->ring = dt_tiles_ring(t, t->band);
-        if (t->columns <= 8 || t->flat || (size_t)t->ring * t->line * sizeof(dt_bf16) <= budget)
+        if (t->columns <= 8 || t->flat || (size_t)t->ring * t->line <= budget)
             return;
     }
 }

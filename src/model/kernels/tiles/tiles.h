@@ -28,10 +28,10 @@ typedef struct dt_tile_span {
     int in, tap, count;
 } dt_tile_span;
 
-/* A tensor as tile pixels: the distance to the next row, pixel, line and group of lines. It
- * counts bf16 where the tensor is packed (a float32 is two), else the elements of a result. */
+/* A tensor as tile pixels: the bytes of a number, and to the next row, pixel, line and group of
+ * lines. */
 typedef struct dt_tile_view {
-    size_t row, pixel, line, group;
+    size_t each, row, pixel, line, group;
     int channels, blocks; /* blocks of 32 channels */
 } dt_tile_view;
 
@@ -41,8 +41,7 @@ typedef struct dt_tiles {
     dt_channels some; /* of the output */
     int all_blocks;   /* of 32 output channels in the whole layer: bits follow from these alone */
     const dt_tile_backend *backend;
-    int parts;   /* bf16 that one number of an operand takes: 1, or 2 if it is a float32 */
-    size_t area; /* bf16 of a packed block: 32 x 32, twice that in float32's weight gradient */
+    size_t wide, block; /* bytes of a packed block's row, and of the block */
 
     /* What is multiplied. Input and output are x and y (forward), dy and dx (data gradient), or x
      * and dy (weight gradient, which reads both: dy takes the place of an output). */
@@ -73,7 +72,7 @@ typedef struct dt_tiles {
     int group;               /* tile pixels that share a chunk of weights */
     bool direct;             /* multiplied where they lie, not packed */
     bool stream;
-    size_t line;    /* elements of a packed line */
+    size_t line;    /* bytes of a packed line */
     size_t scratch; /* bytes of a thread */
     size_t team;    /* bytes of packed lines that all threads share; 0: each packs its own */
     int units;      /* at most one for each thread */
@@ -117,15 +116,14 @@ static inline size_t dt_tile_at(const dt_tile_view *v, int group, int y, int x)
 }
 
 /* pack.c - pack columns [x0, x1) of a line of the input to [column][block of channels]. */
-void dt_tiles_gather(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1,
-                     dt_bf16 *to);
-/* The same of blocks [b0, b1) for the weight gradient, in bf16 transposed: [block][in_columns]. */
-void dt_tiles_turn(const dt_tiles *t, const dt_bf16 *in, int group, int y, int x0, int x1, int b0,
-                   int b1, dt_bf16 *to);
-/* Pack a block of a tile pixel of dy, in pairs. */
-void dt_tiles_pair(const dt_tiles *t, const dt_bf16 *dy, int line, int x, int block, dt_bf16 *to);
+void dt_tiles_gather(const dt_tiles *t, const char *in, int group, int y, int x0, int x1, char *to);
+/* The same of blocks [b0, b1) as left operands of the weight gradient: [block][in_columns]. */
+void dt_tiles_left(const dt_tiles *t, const char *in, int group, int y, int x0, int x1, int b0,
+                   int b1, char *to);
+/* Pack a block of a tile pixel of dy as its right operand. */
+void dt_tiles_right(const dt_tiles *t, const char *dy, int line, int x, int block, char *to);
 size_t dt_tiles_packed_bytes(const dt_tiles *t); /* of the weights */
-void dt_tiles_pack(const dt_tiles *t, const float *master, dt_bf16 *packed, size_t first,
+void dt_tiles_pack(const dt_tiles *t, const float *master, char *packed, size_t first,
                    size_t end); /* blocks [first, end) of the weights */
 
 /* forward.c - forward and data gradient. */

@@ -1,11 +1,11 @@
 /* weights.c - weight gradient by products of tiles.
  *
  * dw of one tap, 32 input and 32 output channels is a block of sums over pixels and images: for
- * each tile pixel of dy, x of the pixel that the tap meets, transposed, times dy in pairs of rows.
- * Both are packed once for all taps: to shift by a tap is to take another tile pixel.
+ * each tile pixel of dy, x of the pixel that the tap meets, transposed, times dy. Both are packed
+ * once for all taps: to shift by a tap is to take another tile pixel.
  *
  *     for each part of the lines, panel of output blocks, chunk of columns, band of lines:
- *       transpose the lines of x that the band reads first, pair the lines of dy
+ *       pack the lines of x that the band reads first, and the lines of dy
  *       for each 32 input channels, 32 output channels, tap:
  *         multiply: sums += all pixels of the band
  *
@@ -26,20 +26,20 @@ enum {
     PART4_BYTES = 1200 * 1024,     /* four parts up to this size of dw, */
     PART2_BYTES = 3 * 1024 * 1024, /* two up to this: adding them is for something */
     PANEL_BLOCKS = 16,
-    PAIR_BYTES = 384 * 1024, /* of dy that are multiplied by all of x before the next */
+    RIGHT_BYTES = 384 * 1024, /* of dy that are multiplied by all of x before the next */
 };
 
 struct dt_tiles_sharing dt_tiles_sharing = {60, 512 * 1024};
 
 typedef struct weights_unit {
     const dt_tiles *t;
-    const dt_bf16 *x, *dy;
+    const char *x, *dy;
     int part;
     int panel0, blocks;   /* the panel: first output block, how many */
     int p0, p1;           /* places in the panel */
     int block0, block1;   /* output blocks of these places */
     int in_b0, in_b1;     /* input blocks */
-    int pairs0, lines0;   /* the first blocks that are packed, and line: */
+    int right0, lines0;   /* the first blocks that are packed, and line: */
     int g0;               /* of dy */
     int x0, x1, in0, in1; /* columns of dy and x */
     bool fresh, last;     /* nothing is summed yet; nothing is summed after this band */
@@ -47,8 +47,8 @@ typedef struct weights_unit {
     float *sums;          /* of this part: [output block][tap][input block]; in `room`: */
     float *room;          /* [output block of the panel][tap] */
     dt_tile_run *run;     /* [band] */
-    dt_bf16 *lines;       /* x: ring of [input block][column] */
-    dt_bf16 *pairs;       /* dy: [output block of the panel][line of the band][column] */
+    char *lines;          /* x: ring of [input block][column] */
+    char *right;          /* dy: [output block of the panel][line of the band][column] */
 } weights_unit;
 
 /* ---- How it is cut --------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static int64_t weights_piece(const dt_tiles *t, int64_t at, int64_t end, weights
     const bool one = u->in_b1 - u->in_b0 == 1;
     u->block0 = u->panel0 + (one ? u->p0 % row / taps : 0);
     u->block1 = u->panel0 + (one ? ((u->p1 - 1) % row) / taps + 1 : u->blocks);
-    u->pairs0 = t->team ? 0 : u->block0;
+    u->right0 = t->team ? 0 : u->block0;
     u->lines0 = t->team ? 0 : u->in_b0;
     return at + u->p1 - u->p0;
 }
@@ -96,7 +96,7 @@ static bool weights_has(const weights_unit *u, int block, int tap, int in_block)
 
 dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit)
 {
-    const double block_s = 50e-9 * (double)(t->area / DT_TILE_AREA), near = 0.2;
+    const double block_s = 25e-9 * (double)t->in.each, near = 0.2;
     const double turned = 2, paired = 1.2;
     double time = t->team ? dt_tiles_sharing.wait * dt_tiles_weights_rounds(t) : 0, bytes = 0;
     weights_unit u = {.t = t};
@@ -117,12 +117,12 @@ dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit)
         const double dy = (double)(end - first) * t->out_w * (u.block1 - u.block0);
         time += (u.p1 - u.p0) * lines * columns / (t->taps_y * t->taps_x) * t->backend->product;
         time += t->team ? (x + dy) * near : x * turned + dy * paired;
-        bytes += (x + dy) * (double)(t->area * sizeof(dt_bf16));
+        bytes += (x + dy) * (double)t->block;
     }
     /* Shares of what all threads do afterwards: sum of the parts, bias gradient. */
     const double sums = (double)dt_tiles_part(t) * (t->strips + 1) * sizeof(float);
     const double dy = t->conv.bias ? (double)t->groups * (double)t->out.group : 0;
-    time += (sums + dy * sizeof(dt_bf16)) / (DT_TILE_AREA * sizeof(dt_bf16)) / t->units;
+    time += (sums + dy) / (double)t->block / t->units;
     if (t->team) /* and of the cells */
         time +=
             ((double)dt_tiles_lines(t, 0, t->groups * t->out_h) * t->in_w * t->in.blocks * turned +
@@ -173,8 +173,7 @@ static double weights_share(dt_tiles *t)
 /* Bytes of a packed span of one part, of so many output blocks. */
 static size_t weights_span(const dt_tiles *t, int blocks)
 {
-    return ((size_t)t->ring * t->line + (size_t)(blocks * t->span * t->columns) * t->area) *
-           sizeof(dt_bf16);
+    return (size_t)t->ring * t->line + (size_t)(blocks * t->span * t->columns) * t->block;
 }
 
 /* A thread's scratch: runs, sums that are stored at once, what it packs. */
@@ -228,7 +227,7 @@ void dt_tiles_weights_cut(dt_tiles *t)
             weights_share(t);
         }
     }
-    t->group = DT_MAX(1, PAIR_BYTES / (t->band * t->columns * 2 * (int)t->area));
+    t->group = DT_MAX(1, RIGHT_BYTES / (t->band * t->columns * (int)t->block));
     t->once = t->strips == 1 && t->columns == t->out_w && DT_MIN(t->band, t->span) >= lines;
     t->scratch = weights_runs(t) + (t->team ? 0 : weights_span(t, t->panel)) + weights_room(t);
 }
@@ -240,38 +239,38 @@ size_t dt_tiles_partial_bytes(const dt_tiles *t)
 
 /* ---- Operands -------------------------------------------------------------------------------- */
 
-static dt_bf16 *weights_line(const weights_unit *u, int line)
+static char *weights_line(const weights_unit *u, int line)
 {
     return u->lines + (size_t)(line % u->t->ring) * u->t->line;
 }
 
-static dt_bf16 *weights_pairs(const weights_unit *u, int block, int slot)
+static char *weights_right_at(const weights_unit *u, int block, int slot)
 {
     const dt_tiles *t = u->t;
-    return u->pairs + (size_t)(((block - u->pairs0) * t->span + slot) * t->columns) * t->area;
+    return u->right + (size_t)(((block - u->right0) * t->span + slot) * t->columns) * t->block;
 }
 
 /* Lines of x that line g of dy reads and that come after `done`. */
-static int weights_transpose(const weights_unit *u, int g, int done)
+static int weights_left(const weights_unit *u, int g, int done)
 {
     const dt_tiles *t = u->t;
     const dt_tile_span ys = t->y[g % t->out_h];
     const int group = g / t->out_h, first = group * t->in_h + ys.in, end = first + ys.count;
 
     for (int line = DT_MAX(first, done + 1); line < end; line++)
-        dt_tiles_turn(t, u->x, group, line - group * t->in_h, u->in0, u->in1, u->in_b0, u->in_b1,
+        dt_tiles_left(t, u->x, group, line - group * t->in_h, u->in0, u->in1, u->in_b0, u->in_b1,
                       weights_line(u, line));
     return ys.count ? DT_MAX(done, end - 1) : done;
 }
 
-static void weights_pair(const weights_unit *u, int g, int slot)
+static void weights_right(const weights_unit *u, int g, int slot)
 {
     const dt_tiles *t = u->t;
 
     for (int x = u->x0; x < u->x1; x++)
         for (int b = u->block0; b < u->block1; b++)
-            dt_tiles_pair(t, u->dy, g, x, b,
-                          weights_pairs(u, b, slot) + (size_t)(x - u->x0) * t->area);
+            dt_tiles_right(t, u->dy, g, x, b,
+                           weights_right_at(u, b, slot) + (size_t)(x - u->x0) * t->block);
 }
 
 /* ---- One unit -------------------------------------------------------------------------------- */
@@ -319,6 +318,8 @@ static void weights_block(const weights_unit *u, int g0, int g1, int block, int 
 {
     const dt_tiles *t = u->t;
     const int ty = tap / t->taps_x, tx = tap % t->taps_x;
+    const bool floats = t->conv.type == DT_F32; /* packed x has a row for each place */
+    const size_t row = floats ? t->in.each : t->wide, place = floats ? t->wide : t->in.each;
     int first, end, runs = 0;
 
     weights_columns(u, tx, &first, &end);
@@ -329,10 +330,9 @@ static void weights_block(const weights_unit *u, int g0, int g1, int block, int 
         const int line = g / t->out_h * t->in_h + ys.in + ty - ys.tap;
         const int in =
             t->x[first].in + tx - t->x[first].tap - u->in0 + (ib - u->lines0) * t->in_columns;
-        u->run[runs++] =
-            (dt_tile_run){weights_line(u, line) + (size_t)in * t->area,
-                          weights_pairs(u, block, g - u->g0) + (size_t)(first - u->x0) * t->area,
-                          t->parts == 2 ? 0 : DT_TILE, (size_t)t->step_x * t->area, end - first};
+        const char *a = weights_line(u, line) + (size_t)in * t->block;
+        const char *b = weights_right_at(u, block, g - u->g0) + (size_t)(first - u->x0) * t->block;
+        u->run[runs++] = (dt_tile_run){a, b, row, (size_t)t->step_x * t->block, place, end - first};
     }
     if (runs || u->fresh)
         t->backend->multiply(weights_at_place(u, block, tap, ib), u->run, runs,
@@ -375,8 +375,8 @@ static void weights_run(weights_unit *u)
         for (u->g0 = first; u->g0 < end; u->g0 += t->band) {
             const int g1 = DT_MIN(end, u->g0 + t->band);
             for (int g = u->g0; g < g1; g++) {
-                done = weights_transpose(u, g, done);
-                weights_pair(u, g, g - u->g0);
+                done = weights_left(u, g, done);
+                weights_right(u, g, g - u->g0);
             }
             u->last = g1 == end && u->x1 == t->out_w;
             weights_band(u, u->g0, g1);
@@ -400,8 +400,8 @@ void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float 
 {
     weights_unit u = weights_begin(t, a, scratch);
 
-    u.lines = (dt_bf16 *)scratch + (weights_runs(t) + weights_room(t)) / sizeof(dt_bf16);
-    u.pairs = u.lines + (size_t)t->ring * t->line;
+    u.lines = (char *)scratch + weights_runs(t) + weights_room(t);
+    u.right = u.lines + (size_t)t->ring * t->line;
     for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
         at = weights_piece(t, at, t->start[unit + 1], &u);
         u.sums = t->once ? u.room : partial + (size_t)u.part * dt_tiles_part(t);
@@ -436,8 +436,8 @@ static void weights_at(weights_unit *u, int round, int part, void *team, int *en
     u->fresh = round == 0;
     u->g0 = DT_MIN(last, dt_tiles_strip(t, part) + round % spans * t->span);
     *end = DT_MIN(last, u->g0 + t->span);
-    u->lines = (dt_bf16 *)team + (size_t)part * weights_span(t, t->out.blocks) / sizeof(dt_bf16);
-    u->pairs = u->lines + (size_t)t->ring * t->line;
+    u->lines = (char *)team + (size_t)part * weights_span(t, t->out.blocks);
+    u->right = u->lines + (size_t)t->ring * t->line;
 }
 
 /* Of each part: a line of dy and one of its blocks; an input block (all, if pixels are merged)
@@ -450,18 +450,18 @@ int dt_tiles_weights_cells(const dt_tiles *t)
 void dt_tiles_weights_cell(const dt_tiles *t, int round, int cell, const dt_conv_args *a,
                            void *team)
 {
-    const int each = dt_tiles_weights_cells(t) / t->strips, pairs = t->span * t->out.blocks;
-    const int at = cell % each - pairs, part = cell / each;
+    const int each = dt_tiles_weights_cells(t) / t->strips, rights = t->span * t->out.blocks;
+    const int at = cell % each - rights, part = cell / each;
     weights_unit u = {.t = t, .x = a->x, .dy = a->dy};
     int end;
 
     weights_at(&u, round, part, team, &end);
     if (at < 0) {
-        const int g = u.g0 + (at + pairs) / t->out.blocks;
-        u.block0 = (at + pairs) % t->out.blocks;
+        const int g = u.g0 + (at + rights) / t->out.blocks;
+        u.block0 = (at + rights) % t->out.blocks;
         u.block1 = u.block0 + 1;
         if (g < end)
-            weights_pair(&u, g, g - u.g0);
+            weights_right(&u, g, g - u.g0);
         return;
     }
     const int blocks = t->merged ? 1 : t->in.blocks, first = dt_tiles_strip(t, part);
@@ -473,8 +473,9 @@ void dt_tiles_weights_cell(const dt_tiles *t, int round, int cell, const dt_conv
         const int group = g / t->out_h, from = group * t->in_h + ys.in;
         for (int line = DT_MAX(from, done + 1); line < from + ys.count; line++, done = line - 1)
             if (g >= u.g0 && skip-- == 0)
-                dt_tiles_turn(t, u.x, group, line - group * t->in_h, u.in0, u.in1, u.in_b0, u.in_b1,
-                              weights_line(&u, line) + (size_t)(u.in_b0 * t->in_columns) * t->area);
+                dt_tiles_left(t, u.x, group, line - group * t->in_h, u.in0, u.in1, u.in_b0, u.in_b1,
+                              weights_line(&u, line) +
+                                  (size_t)(u.in_b0 * t->in_columns) * t->block);
     }
 }
 
