@@ -2,7 +2,7 @@
 # Open MPI on small machines. Not a program of its own.
 
 # Debian's and Ubuntu's names, the same in Debian 12 and 13. What only these ask for comes with
-# them: perl, ssh and procps with Open MPI.
+# them: perl and ssh with Open MPI, procps with cmake.
 DT_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libstb-dev libyaml-dev libjansson-dev libxxhash-dev libhwloc-dev libssl-dev"
 DT_DEB_PACKAGES="dpkg-dev file git" # what packaging/deb needs beside them
 DT_TEST_PACKAGES="environment-modules groff-base zsh libcmocka-dev git gnuplot-nox iproute2 nftables procps perl python3 slurmctld slurmd slurm-client munge"

@@ -119,9 +119,12 @@ static dt_status saved_apply(dt_settings *s, const saved *v)
     DT_TRY(dt_layer_saved(l));
     DT_TRY(layers_apply(s));
     const char *data = l->value[dt_option_find("data") - dt_option_table].text;
-    if (s->command == &dt_command_eval && strcmp(data, s->options.data) != 0)
-        dt_warn("the model was trained with --data %s, the figures below are of %s", data,
-                s->options.data);
+    if (s->command == &dt_command_eval && data && strcmp(data, s->options.data) != 0)
+        dt_warn("the model was trained with --data %s, the figures below are of %s%s", data,
+                s->options.data,
+                s->options.holdout || s->options.subset
+                    ? ", by the run's --subset and --holdout: give --subset 0 --holdout 0 for all"
+                    : "");
     return DT_OK;
 }
 

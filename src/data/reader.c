@@ -29,9 +29,9 @@ dt_status dt_reader_open(dt_reader **out, const dt_reader_opts *opts)
     DT_GO(st, dt_augment_init(&r->augment, &info, &opts->loader), out);
     const size_t floats = dt_augment_scratch(&r->augment);
     DT_GO(st, dt_calloc(&r->scratch, floats, sizeof *r->scratch, "a picture"), out);
-    st = dt_decoder_start(&r->decoder);
+    DT_GO(st, dt_decoder_start(&r->decoder), out);
     *out = r;
-    r = st == DT_OK ? NULL : r;
+    r = NULL;
 out:
     dt_reader_close(r);
     return st;

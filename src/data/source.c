@@ -53,10 +53,11 @@ static dt_status source_unknown(const char *path)
     const char *mistaken = source_mistaken(path);
     if (mistaken)
         return dt_fail(DT_NOINPUT, "data folder '%s' holds %s; %s", path, mistaken, remedy);
-    return dt_fail(DT_NOINPUT,
-                   "data folder '%s' holds neither CIFAR-10 batches "
-                   "(data_batch_1.bin) nor images (train/CLASS/*.png|jpg); %s",
-                   path, remedy);
+    return dt_fail(
+        DT_NOINPUT,
+        "data folder '%s' holds neither CIFAR batches "
+        "(data_batch_1.bin; of CIFAR-100 train.bin) nor images (train/CLASS/*.png|jpg); %s",
+        path, remedy);
 }
 
 static size_t source_image_bytes(const dt_source *s)

@@ -15,6 +15,8 @@ static dt_status resnet9_resolve(dt_net_spec *spec)
         return dt_fail(DT_CONFIG,
                        "resnet9 halves the image three times: image size %d, want at least 8",
                        spec->image_size);
+    if (spec->image_size >= 136) /* its last pool has a byte for a place in 16 x 16 */
+        return dt_fail(DT_CONFIG, "resnet9: image size %d, want at most 135", spec->image_size);
     spec->variant = "";
     spec->stem = "";
     return DT_OK;

@@ -129,7 +129,7 @@ dt_status dt_report_records(const dt_report *r, int64_t *bytes, int *fd)
 
 /* ---- Lines of metrics.jsonl ------------------------------------------------------------------ */
 
-enum { NUMBER_CHARS = 32, MOST_CLASSES = 1000, CLASS_CHARS = 9 * MOST_CLASSES + 64 };
+enum { NUMBER_CHARS = 32, MOST_CLASSES = 1000, CLASS_CHARS = 12 * MOST_CLASSES + 64 };
 #define NUMBER(x) number(x, (char[NUMBER_CHARS]){""})
 static const char *number(double x, char out[NUMBER_CHARS])
 {

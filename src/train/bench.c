@@ -240,7 +240,7 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     DT_TRY(dt_comm_agree(c, dt_options_check(&whole, dt_comm_world(c))));
     snprintf(data, sizeof data, "synthetic:%lld", (long long)(4 * whole.global_batch));
     one.data = data;
-    one.subset = 0;
+    one.subset = one.holdout = 0;
     one.epochs = 1 + (o->warmup_steps + o->steps) / 4;
     one.max_steps = -1;
     for (size_t i = 0; i < rows; i++) {

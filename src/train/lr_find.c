@@ -7,7 +7,9 @@
 static dt_status find_steps(dt_run *r)
 {
     const double keep = 0.9; /* of the sum of losses, from step to step */
-    double sum = 0, weights = 0, before = 0, least = HUGE_VAL, fall = 0, best = 0;
+    /* A mean of few losses follows each of them. */
+    const int64_t settled = DT_MAX(1, DT_MIN(10, r->o.max_steps / 4));
+    double sum = 0, weights = 0, before = 0, least = HUGE_VAL, fall = 0, best = 0, lr_before = 0;
     dt_step_result result;
 
     for (int64_t i = 0; i < r->o.max_steps; i++) {
@@ -18,10 +20,11 @@ static dt_status find_steps(dt_run *r)
         sum = keep * sum + result.loss;
         weights = keep * weights + 1;
         const double smoothed = sum / weights;
-        if (before - smoothed > fall) {
+        if (i >= settled && before - smoothed > fall) {
             fall = before - smoothed;
-            best = result.lr;
+            best = lr_before; /* the loss precedes the update by its own rate */
         }
+        lr_before = result.lr;
         if (dt_comm_rank(r->comm) == 0)
             printf(r->o.json ? "{\"step\": %lld, \"lr\": %.9g, \"loss\": %.9g, \"smoothed\": %.9g, "
                                "\"suggested\": %.9g}\n"

@@ -81,6 +81,8 @@ static dt_status add_operand(predictor *p, const char *operand)
     dt_status st = DT_OK;
 
     snprintf(path, sizeof path, "%s", operand);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = '\0'; /* fts would take what follows for the folder's name */
     FTS *tree = fts_open(paths, FTS_LOGICAL | FTS_NOCHDIR, by_name);
     if (!tree)
         return dt_fail(DT_NOMEM, "no memory to list '%s'", path);

@@ -36,8 +36,10 @@ static void open_home(dt_run *r)
 static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose)
 {
     r->o = *o;
-    if (purpose == DT_FOR_EVALUATION) /* test images are dealt to ranks, not to shards */
+    if (purpose == DT_FOR_EVALUATION) { /* test images are dealt to ranks, not to shards */
         r->o.shards = r->o.accum = 0;
+        r->o.dry_run = false; /* of training alone */
+    }
     DT_TRY(dt_options_check(&r->o, dt_comm_world(r->comm)));
     dt_shards_of((int)r->o.shards, dt_comm_world(r->comm), dt_comm_rank(r->comm), &r->first_shard,
                  &r->end_shard);

@@ -117,7 +117,10 @@ static dt_status write_file(dt_trace *t)
         put_head(f, t);
     for (int lane = 0; st == DT_OK && lane < DT_LANES; lane++)
         st = put_lane(t, f, lane);
-    const bool whole = f && fprintf(f, "\n]}\n") > 0 && fclose(f) == 0;
+    const bool fits = st != DT_NOMEM; /* alike on all ranks */
+    const bool ended = f && fprintf(f, "\n]}\n") > 0, closed = f && fclose(f) == 0;
+    const bool whole = fits && ended && closed;
+    st = fits ? st : DT_OK;
     if (st == DT_OK && dt_comm_rank(c) == 0 &&
         (!whole || dt_outfile_put(&t->target, text, bytes, NULL) != DT_OK)) {
         dt_warn("there is no trace: %s", whole ? dt_fail_text() : "no memory for it");

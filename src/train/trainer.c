@@ -339,8 +339,6 @@ static dt_status begin(training *t)
     t->save_steps = form.save_every.steps;
     t->save_s = form.save_every.seconds;
     DT_TRY(dt_comm_agree(r->comm, dt_stop_after_parse(r->o.stop_after, &form)));
-    if (leads && form.save_every.seconds > 0)
-        dt_signals_stop_after(form.save_every.seconds);
     t->at = (dt_progress){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)
@@ -366,6 +364,8 @@ static dt_status begin(training *t)
     dt_watch_close(t->watch, 0); /* all ranks at once: after an agreement */
     t->watch = NULL;
     DT_TRY(dt_watched_open(&t->watch, r, leads ? t->session.folder.path : NULL));
+    if (leads && form.save_every.seconds > 0)
+        dt_signals_stop_after(form.save_every.seconds);
     dt_place_behind(t->at.run_step);
     return DT_OK;
 }

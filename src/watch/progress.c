@@ -30,7 +30,9 @@ void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room)
                  (long long)dt_seen(p->slice) + 1);
     else
         snprintf(out, room, "%s %s step %lld", text,
-                 phase == DT_AT_save || phase == DT_AT_test ? "after" : "of", step);
+                 phase == DT_AT_save || phase == DT_AT_test || phase == DT_AT_between ? "after"
+                                                                                      : "of",
+                 step);
 }
 
 static void describe_run(const dt_watch *w, char *out, size_t room)
