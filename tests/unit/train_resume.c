@@ -68,12 +68,13 @@ static void differences_are_named(void **state)
     } cases[] = {
         {"\"lr\": \"0.01\"", "\"lr\": \"0.5\"",
          "  lr: the checkpoint has '0.5', now '0.01' (changes the run)\n", true},
-        {"\"lr\": \"0.01\",", "", "  lr: the checkpoint has '', now '0.01' (changes the run)\n",
-         true},
+        {"\"net\": \"vgg11\",", "",
+         "  net: the checkpoint has 'resnet50', now 'vgg11' (changes the run)\n", true},
         {"\"data_digest\": \"", "\"data_digest\": \"f", "  data_digest: the checkpoint has 'f",
          true},
         {"\"class\": \"", "\"class\": \"old ", "  class: the checkpoint has 'old ", false},
         {"\"threads\": \"", "\"threads\": \"9", "", false}, /* belongs to one start */
+        {"\"lr\": \"0.01\",", "", "", false},               /* saved before there was the option */
     };
     char saved[PATH_MAX], text[4000];
     resumed to;
