@@ -14,7 +14,7 @@
 #define LANES_WORK                                                                                 \
     .gather = plain_gather, .window = plain_window, .turn_left = plain_turn_left,                  \
     .turn_right = plain_turn_right, .pack_rows = plain_pack_rows,                                  \
-    .pack_columns = plain_pack_columns, .fence = plain_nothing
+    .pack_columns = plain_pack_columns
 
 int tile_amx_fault;
 bool tile_amx_faulty;

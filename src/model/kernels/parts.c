@@ -32,13 +32,6 @@ void dt_tiles_store_row(const dt_tiles *t, const float *sums, int block, float *
     }
 }
 
-void dt_tiles_store_fence(void)
-{
-#ifdef __SSE__
-    _mm_sfence();
-#endif
-}
-
 /* to[i] = the sum of part[i], part[i + stride], .. over 2 or 4 parts. */
 static void part_sum(float *to, const float *part, size_t stride, int count, size_t n)
 {
@@ -71,7 +64,7 @@ void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, 
         part_sum(sum, part, dt_tiles_part(t), t->strips, DT_TILE);
         dt_tiles_store_row(t, sum, b, to);
     }
-    dt_tiles_store_fence();
+    dt_tile_fence();
 }
 
 /* ---- Bias gradient --------------------------------------------------------------- */

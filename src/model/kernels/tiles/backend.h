@@ -94,7 +94,6 @@ typedef struct dt_tile_backend {
      * reduction runs over the rows of `from`, pack_columns if over its columns. */
     void (*pack_rows)(const float *from, size_t row, void *to);
     void (*pack_columns)(const float *from, size_t row, void *to);
-    void (*fence)(void); /* after streamed stores, before other threads read */
 } dt_tile_backend;
 
 /* One file backend_<name>.c each; those with vector instructions need their own compiler flags. */
@@ -103,6 +102,14 @@ extern const dt_tile_backend dt_tile_backend_plain, dt_tile_backend_fma_plain;
 extern const dt_tile_backend dt_tile_backend_avx512, dt_tile_backend_dot, dt_tile_backend_dot_fma,
     dt_tile_backend_amx, dt_tile_backend_fma, dt_tile_backend_fma_avx2;
 #endif
+
+/* After stores past the caches, before other threads read. */
+static inline void dt_tile_fence(void)
+{
+#ifdef __SSE__
+    __builtin_ia32_sfence();
+#endif
+}
 
 /* The backend of this CPU, or the one of this type set by dt_tile_use. NULL: there is none for
  * bf16 with the bits of this instruction set. */

@@ -60,6 +60,5 @@ const dt_tile_backend dt_tile_backend_fma = {
     .turn_right = fma_turn_right,
     .pack_rows = fma_pack_rows,
     .pack_columns = fma_pack_columns,
-    .fence = lanes_fence,
 };
 #endif

@@ -182,5 +182,4 @@ const dt_tile_backend dt_tile_backend_plain = {
     .turn_right = plain_turn_right,
     .pack_rows = plain_pack_rows,
     .pack_columns = plain_pack_columns,
-    .fence = plain_nothing,
 };

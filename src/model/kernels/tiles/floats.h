@@ -32,5 +32,5 @@ static inline void floats_pack_columns(const float *from, size_t row, void *to)
 #define FLOATS_WORK                                                                                \
     .gather = plain_gather, .window = plain_window, .turn_left = floats_turn_left,                 \
     .turn_right = floats_turn_right, .pack_rows = floats_pack_rows,                                \
-    .pack_columns = floats_pack_columns, .fence = plain_nothing
+    .pack_columns = floats_pack_columns
 #endif

@@ -319,5 +319,5 @@ void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *
         }
     }
     if (u.stream)
-        t->backend->fence();
+        dt_tile_fence();
 }

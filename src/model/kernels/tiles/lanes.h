@@ -1,5 +1,5 @@
 /* lanes.h - the work around products of tiles on AVX-512: what backend.h calls gather, window,
- * turn_left, turn_right, pack_rows, pack_columns and fence, and storing the results. The backends
+ * turn_left, turn_right, pack_rows and pack_columns, and storing the results. The backends
  * for AVX-512 and AMX include it; each compiles it with its own flags. */
 #ifndef DT_TILE_LANES_H
 #define DT_TILE_LANES_H
@@ -273,11 +273,6 @@ static inline void lanes_finish(const dt_tile_out *o, const float *sums)
         lanes_put(o, mask, r, _mm512_load_ps(sums), _mm512_load_ps(sums + 16));
 }
 
-static void lanes_fence(void)
-{
-    _mm_sfence();
-}
-
 static inline void lanes_nothing(void)
 {
 }
@@ -285,5 +280,5 @@ static inline void lanes_nothing(void)
 #define LANES_WORK                                                                                 \
     .gather = lanes_gather, .window = lanes_window, .turn_left = lanes_turn_left,                  \
     .turn_right = lanes_turn_right, .pack_rows = lanes_pack_rows,                                  \
-    .pack_columns = lanes_pack_columns, .fence = lanes_fence
+    .pack_columns = lanes_pack_columns
 #endif

@@ -152,9 +152,8 @@ void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, const dt_con
                             float *partial, void *team, void *scratch);
 size_t dt_tiles_part(const dt_tiles *t); /* floats of a part */
 
-/* parts.c - what has been summed, to dw; the fence comes before other threads read it. */
+/* parts.c - what has been summed, to dw, past the caches. */
 void dt_tiles_store_row(const dt_tiles *t, const float *sums, int block, float *to);
-void dt_tiles_store_fence(void);
 void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, float *dw);
 
 static inline int dt_tiles_up(int64_t a, int64_t b)

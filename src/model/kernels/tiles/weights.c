@@ -407,7 +407,7 @@ void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float 
         u.sums = t->once ? u.room : partial + (size_t)u.part * dt_tiles_part(t);
         weights_run(&u);
     }
-    dt_tiles_store_fence();
+    dt_tile_fence();
 }
 
 /* ---- Threads that pack for each other -------------------------------------------------------- */
@@ -495,5 +495,5 @@ void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, const dt_con
             u.fresh = false;
         }
     }
-    dt_tiles_store_fence();
+    dt_tile_fence();
 }
