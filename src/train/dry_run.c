@@ -21,15 +21,11 @@ dt_status dt_dry_run(dt_run *r)
     const int64_t round = r->test_chunk * dt_comm_world(r->comm);
     const int64_t rounds = (dt_source_describe(r->source)->test + round - 1) / round;
     double step_s, test_s;
-    char model[PATH_MAX];
     dt_test_result result;
 
     if (dt_comm_rank(r->comm) == 0)
         dt_head_print(stdout, r, "nothing (--dry-run)");
-    if (r->o.init[0]) {
-        DT_TRY(dt_run_newest(r->comm, r->o.init, model));
-        DT_TRY(dt_run_load(r, model, r->o.init_head));
-    }
+    DT_TRY(dt_run_init(r));
     DT_TRY(time_step(r, &step_s));
     test_s = -dt_seconds();
     DT_TRY(dt_run_test(r, NULL, &result)); /* of --dry-run its first round */

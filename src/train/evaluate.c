@@ -43,6 +43,11 @@ static int choose(const float *z, int classes)
     return best;
 }
 
+static bool flips(const dt_run *r)
+{
+    return strcmp(r->o.tta, "flip") == 0;
+}
+
 /* The mirror images of a chunk: the logits of both are added. */
 static dt_status flip_chunk(dt_run *r, dt_exec *e, int64_t first, int64_t count, int64_t *right)
 {
@@ -83,7 +88,7 @@ static dt_status test_chunk(dt_run *r, int64_t k, const tally *t)
         if (r->o.confusion)
             t->confusion[label * classes + c]++;
     }
-    return strcmp(r->o.tta, "flip") == 0 ? flip_chunk(r, e, first, count, t->flipped) : DT_OK;
+    return flips(r) ? flip_chunk(r, e, first, count, t->flipped) : DT_OK;
 }
 
 /* Chunks in rounds, one of each rank. After a round all know whether one was asked to stop, or
@@ -171,7 +176,7 @@ static void print_text(const dt_run *r, const dt_test_result *t)
 
     printf("%s loss %.6f, accuracy %.2f %% (%lld of %lld)\n", r->o.holdout ? "held-out" : "test",
            t->loss, 100 * t->accuracy, (long long)t->correct, (long long)t->images);
-    if (strcmp(r->o.tta, "flip") == 0)
+    if (flips(r))
         printf("with mirror images %.2f %% (%lld of %lld)\n",
                100 * (double)t->flipped / (double)t->images, (long long)t->flipped,
                (long long)t->images);
@@ -198,8 +203,7 @@ static void print_json(const dt_run *r, const dt_test_result *t)
         json_array_append_new(rows, row);
         json_array_append_new(accuracy, json_real(class_accuracy(t, c)));
     }
-    json_t *flipped =
-        strcmp(r->o.tta, "flip") == 0 ? json_real((double)t->flipped / (double)t->images) : NULL;
+    json_t *flipped = flips(r) ? json_real((double)t->flipped / (double)t->images) : NULL;
     json_t *j =
         json_pack("{s:f, s:f, s:I, s:I, s:b, s:o, s:o, s:o*, s:o*}", "test_loss", t->loss,
                   "test_accuracy", t->accuracy, "correct", (json_int_t)t->correct, "images",
