@@ -77,6 +77,7 @@ static const struct {
     {" pretrained weights", "init"},
     {" random_seed", "seed"},
     {" checkpoint ckpt resume_from", "resume"},
+    {" comm_log timeline", "trace"},
 };
 
 const char *dt_option_meant(const char *name, bool on_line)

@@ -165,8 +165,6 @@ typedef enum dt_option_scope {
         "print all options before the first step")                  \
     DT_TEXT(X, log_dir, HERE, SAID, "", NULL, "Output", "DIR",                                     \
         "a file for each rank there: what it says, with time, rank and host")                      \
-    DT_TEXT(X, comm_log, HERE, SAID, "", NULL, "Output", "FILE",                                   \
-        "append each collective: bytes, seconds in it by rank, for whom they waited")              \
     DT_TEXT(X, trace, HERE, SAID, "", NULL, "Output", "FILE.json",                                 \
         "what all ranks did in some steps, for ui.perfetto.dev: phases, layers, buckets, waiting") \
     DT_TEXT(X, trace_steps, HERE, SAID, "1:20", dt_trace_steps_parse, "Output", "A:B",             \

@@ -104,19 +104,18 @@ bool dt_rundir_held(const char *folder)
 
 /* ---- What is in it ---------------------------------------------------------------------- */
 
-/* Whether it is, or leads to, a log that this run has begun: of its ranks, or of collectives. */
+/* Whether it holds logs that this run's ranks have begun, or is one: --log-dir may be the run's. */
 static bool is_own_log(const dt_rundir *d, const dt_options *o, const char *name)
 {
-    const char *const logs[] = {o->log_dir, o->comm_log};
-    char path[PATH_MAX + NAME_MAX], entry[PATH_MAX], log[PATH_MAX];
+    char path[PATH_MAX + NAME_MAX], entry[PATH_MAX], logs[PATH_MAX];
 
+    if (!realpath(o->log_dir, logs))
+        return false;
+    if (fnmatch("rank-*.log", name, 0) == 0)
+        return true;
     snprintf(path, sizeof path, "%s/%s", d->path, name);
-    for (size_t i = 0; i < DT_COUNT_OF(logs) && realpath(path, entry); i++) {
-        const size_t n = strlen(entry);
-        if (realpath(logs[i], log) && strncmp(log, entry, n) == 0 && (log[n] == '/' || !log[n]))
-            return true;
-    }
-    return o->log_dir[0] && fnmatch("rank-*.log", name, 0) == 0; /* --log-dir is the run's own */
+    const size_t n = realpath(path, entry) ? strlen(entry) : 0;
+    return n > 0 && strncmp(logs, entry, n) == 0 && (logs[n] == '/' || !logs[n]);
 }
 
 /* What a run has left before its options were there counts for nothing. */

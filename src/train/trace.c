@@ -1,6 +1,6 @@
 /* trace.c - the file of --trace, in Chrome's Trace Event Format: a process for each rank, in it a
  * thread for each lane of the record. */
-#include "recorded.h"
+#include "trace.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -80,6 +80,18 @@ static void put_head(FILE *f, dt_trace *t)
 
 /* ---- From all ranks ----------------------------------------------------------------------- */
 
+/* In which rank's row event i of all [world][count] is the shortest: the others waited for it. */
+static int find_last(const dt_event *all, int64_t count, int world, int64_t i)
+{
+    int last = 0;
+
+    for (int r = 1; r < world; r++) {
+        const dt_event *a = &all[r * count + i], *b = &all[last * count + i];
+        last = a->ended - a->began < b->ended - b->began ? r : last;
+    }
+    return last;
+}
+
 /* f: NULL but on rank 0. */
 static dt_status put_lane(const dt_trace *t, FILE *f, int lane)
 {
@@ -97,8 +109,7 @@ static dt_status put_lane(const dt_trace *t, FILE *f, int lane)
     DT_GO(st, dt_comm_gather(c, mine, all, (size_t)most * sizeof *mine), out);
     for (int64_t i = 0; f && i < world * most; i++)
         if (all[i].ended > 0)
-            put_event(f, t, (int)(i / most), lane, &all[i],
-                      dt_collectives_last(all, most, world, i % most));
+            put_event(f, t, (int)(i / most), lane, &all[i], find_last(all, most, world, i % most));
 out:
     free(all);
     return st;

@@ -6,17 +6,16 @@
 #include <stdlib.h>
 
 #include "store/store.h"
-#include "recorded.h"
 #include "session.h"
 #include "signals.h"
+#include "trace.h"
 #include "watched.h"
 
 typedef struct training {
     dt_run *run;
     dt_session session;
     dt_watch *watch;
-    dt_collectives *collectives; /* NULL: without --comm-log */
-    dt_trace *trace;             /* NULL: without --trace */
+    dt_trace *trace; /* NULL: without --trace */
     dt_progress at;
     int slow;            /* the rank that was last named as slower than the others, -1: none */
     int64_t save_steps;  /* --save-every as steps, or 0 */
@@ -92,7 +91,6 @@ static dt_status train_step(training *t)
     dt_step_result result;
 
     DT_TRY(dt_run_step(r, at->epoch, at->step, save_asked(t), &result));
-    DT_TRY(dt_collectives_step(t->collectives, at->run_step + 1));
     at->step++;
     at->run_step++;
     at->loss_sum += result.loss * (double)result.images;
@@ -150,7 +148,6 @@ static dt_status end_epoch(training *t, double seconds)
                (long long)at->epoch + 1, (long long)at->run_step,
                dt_record_seconds(DT_LANE_WAIT, 0, 1));
     DT_TRY(test_finite(t, &test));
-    DT_TRY(dt_collectives_step(t->collectives, at->run_step));
     DT_TRY(save_place(t));
     DT_TRY(dt_session_epoch(&t->session, r,
                             &(dt_epoch_record){.epoch = at->epoch + 1,
@@ -183,7 +180,6 @@ static dt_status train_epochs(training *t)
 {
     const dt_run *r = t->run;
 
-    DT_TRY(dt_collectives_step(t->collectives, t->at.run_step)); /* of the set-up */
     while (t->at.run_step < r->total_steps || t->at.step > 0) {
         const double start = dt_seconds(), before = dt_record_seconds(DT_LANE_WAIT, 0, 1);
         while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps) {
@@ -419,8 +415,6 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         return st;
     }
     const double start = dt_seconds();
-    if (o->comm_log[0] && !o->dry_run)
-        DT_GO(st, dt_collectives_open(&t.collectives, c, o->comm_log), out);
     if (o->dry_run) {
         st = dt_dry_run(&r);
         goto out;
@@ -442,7 +436,6 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
 out:
     dt_watch_close(t.watch, dt_status_exit_code(st));
     dt_session_close(&t.session);
-    dt_collectives_close(t.collectives);
     free(t.trace);
     dt_run_close(&r);
     return st;

@@ -5,7 +5,7 @@ set -u
 mkdir "$tmp/here"
 cd "$tmp/here" || exit 1
 for np in $ranks; do
-    launch "$np" "${tiny[@]}" --max-steps 40 --dry-run --comm-log "$tmp/here/log" --out "$tmp/here/run"
+    launch "$np" "${tiny[@]}" --max-steps 40 --dry-run --trace "$tmp/here/trace.json" --out "$tmp/here/run"
     cases=$((cases + 1))
     [ "$code" = 0 ] || complain "np $np: want success"
     must grep -q '^writes to  nothing' "$tmp/stdout"

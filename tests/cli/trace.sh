@@ -51,6 +51,8 @@ for r in range(ranks):
     # all ranks were in the same collectives, and none left a sum before the last one had come
     assert [e["name"] for e in waits[r]] == [e["name"] for e in waits[0]]
     assert ranks == 1 or lanes[r, "oldest bucket under way"]
+    sums = [e["args"]["bytes"] for e in waits[r] if e["name"] == "gradients"]
+    assert len(set(sums)) == 1 and sums[0] > 100000, sums
 for same in zip(*waits):
     late = same[0]["args"]["for"]
     assert all(e["args"]["for"] == late and e["dur"] >= same[late]["dur"] - digit for e in same), same
@@ -102,6 +104,20 @@ must test ! -e "$tmp/stopped.json"
 kill -USR1 "$job"
 job_end
 must reads "$tmp/stopped.json" 2 2 "$(grep -c '"kind":"step"' "$tmp/stopped/metrics.jsonl")" "$tmp/plan"
+# a rank that is late is named (one that stops halfway through a message may not be)
+rank_that_sleeps='import json, sys
+waits = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e.get("args", {}).get("for") == 1]
+assert max(e["dur"] for e in waits) > 1e6, "no rank waited for rank 1"'
+start 2 "${run[@]}" --epochs 100000 --save-every 0 --out "$tmp/late" --trace "$tmp/late.json" --trace-steps 1:900000
+must soon has_records "$tmp/late" step 5
+late=$("$DTRAIN_BIN" status "$tmp/late" | awk '$1 == 1 { print $3 }')
+for _ in 1 2 3 4 5; do
+    kill -STOP "$late" && sleep 1.3
+    kill -CONT "$late" && sleep 0.5
+done
+kill -USR1 "$job"
+job_end
+must python3 -c "$rank_that_sleeps" "$tmp/late.json"
 # killed: nothing
 start 2 "${run[@]}" --epochs 100000 --out "$tmp/killed" --trace "$tmp/killed.json" --trace-steps 2:900000
 must soon has_records "$tmp/killed" step 3
