@@ -7,7 +7,7 @@
 #define DT_LOOPS_STRIP_H
 #include "loops_number.h"
 
-#ifdef __AVX512BW__
+#ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
@@ -39,7 +39,7 @@ static inline void strip_begin(strip *s, void *out, const dt_shape *shape, dt_dt
 /* Where the numbers from element `at` on are to be left. */
 static inline float *strip_at(strip *s, int64_t at, dt_dtype type)
 {
-    return type == DT_BF16 ? s->room : (float *)s->out + at;
+    return type == DT_BF16 || s->stream ? s->room : (float *)s->out + at;
 }
 
 #ifdef __AVX512BW__
@@ -74,29 +74,46 @@ static inline int64_t strip_vectors(const strip *s, dt_bf16 *to, int64_t count)
     return i;
 }
 
-static inline void strip_fence(const strip *s)
-{
-    if (s->stream)
-        _mm_sfence();
-}
 #else
 static inline int64_t strip_vectors(const strip *s, dt_bf16 *to, int64_t count)
 {
     (void)s, (void)to, (void)count;
     return 0;
 }
+#endif
+
+/* Float32 past the caches, a multiple of STRIP_LANES. */
+static inline void strip_floats(const strip *s, float *to, int64_t count)
+{
+#if defined(__AVX512F__)
+    for (int64_t i = 0; i < count; i += 16)
+        _mm512_stream_ps(to + i, _mm512_load_ps(s->room + i));
+#elif defined(__AVX__)
+    for (int64_t i = 0; i < count; i += 8)
+        _mm256_stream_ps(to + i, _mm256_load_ps(s->room + i));
+#else
+    memcpy(to, s->room, (size_t)count * sizeof *to);
+#endif
+}
 
 static inline void strip_fence(const strip *s)
 {
+#ifdef __SSE2__
+    if (s->stream)
+        _mm_sfence();
+#else
     (void)s;
-}
 #endif
+}
 
 /* Stores the `count` numbers from element `at` on, which were written where strip_at says. */
 static inline void strip_put(const strip *s, int64_t at, int64_t count, dt_dtype type)
 {
-    if (type != DT_BF16)
+    if (type == DT_F32) {
+        if (s->stream)
+            strip_floats(s, (float *)s->out + at, count);
         return;
+    }
     dt_bf16 *restrict to = (dt_bf16 *)s->out + at;
 #pragma omp simd
     for (int64_t i = strip_vectors(s, to, count); i < count; i++)
