@@ -37,6 +37,8 @@ static void env_text(json_t *j)
             printf("%-20s %s\n", name, json_string_value(value));
         else if (json_is_integer(value))
             printf("%-20s %d\n", name, (int)json_integer_value(value));
+        else if (json_real_value(value) < 1)
+            printf("%-20s %.0f KiB\n", name, 1024 * json_real_value(value));
         else
             printf("%-20s %.0f MiB\n", name, json_real_value(value));
     const int ranks = (int)json_integer_value(json_object_get(j, "ranks_on_node"));
@@ -49,11 +51,9 @@ static void env_text(json_t *j)
 
 static dt_status env_run(dt_comm *c, const dt_settings *s)
 {
-    json_t *j = NULL;
-
     if (dt_comm_rank(c) != 0)
         return DT_OK;
-    j = env_object(c);
+    json_t *j = env_object(c);
     if (!s->options.json)
         env_text(j);
     else if (json_dumpf(j, stdout, JSON_INDENT(1)) == 0)
