@@ -28,6 +28,7 @@ typedef struct peer {
 /* mpirun of Open MPI 5.0.7 that has lost a host's daemon ends the ranks, and then itself with code
  * 0, as if the run were complete. What it says is of prte's help-errmgr-base.txt, node-died. */
 static const char lost[] = "lost communication with a remote daemon";
+static const char by_usr1[] = "dtrain: stopped by SIGUSR1"; /* a rank that was asked */
 
 /* Places in dt_first's poll, before those of the peers: fd[]. */
 enum { LISTENS, SIGNALS, AGENTS, ERRORS, PEERS };
@@ -341,10 +342,14 @@ static void pass_line(dt_first *f)
 
     if (block && !(last && is_ruler(last + 1, (size_t)(end - last - 1))))
         return;
+    const char *by = f->asked ? strstr(f->held, by_usr1) : NULL; /* this process was told, say: */
+    if (by)
+        dprintf(STDERR_FILENO, "dtrain: stopped by SIG%s%s", sigabbrev_np(f->asked),
+                by + strlen(by_usr1));
     f->said |= strstr(f->held, "dtrain: stopped by SIG") != NULL;
     const bool shown = !is_repeated(f, block);
     f->spoke |= shown && !block;
-    end_held(f, shown);
+    end_held(f, shown && !by);
 }
 
 /* What mpirun says on its standard error, as far as it has come. */

@@ -47,7 +47,7 @@ stopped() {
     [ ${#pids[@]} = 0 ] || hold_all CONT
     job_end
     must test "$code" = 75
-    must test "$(grep -c "^dtrain: stopped by SIG" "$tmp/stderr")" -ge 1
+    must test "$(grep -c "^dtrain: stopped by SIG$1 " "$tmp/stderr")" -ge 1
     must test "$(grep -cE "mpirun|prterun" "$tmp/stderr")" = 0
     accepts --np 2 "${run[@]}" --out "$tmp/run" --resume auto --shards 8
     equal "$(hashes "$tmp/calm")" "$(hashes "$tmp/run")"
