@@ -85,10 +85,35 @@ def vgg11(cs744):
         (last, nn.Linear(512, 2))]))
 
 
+class Residual(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.res1, self.res2 = conv_bn(c, c), conv_bn(c, c)
+
+    def forward(self, x):
+        return x + self.res2(self.res1(x))
+
+
+def conv_bn(inputs, outputs, **more):
+    return nn.Sequential(collections.OrderedDict(
+        conv=nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), bn=nn.BatchNorm2d(outputs), relu=nn.ReLU(), **more))
+
+
+def resnet9():
+    def pool():
+        return nn.MaxPool2d(2)
+    return nn.Sequential(collections.OrderedDict(
+        prep=conv_bn(3, 64), layer1=conv_bn(64, 128, pool=pool(), residual=Residual(128)),
+        layer2=conv_bn(128, 256, pool=pool()), layer3=conv_bn(256, 512, pool=pool(), residual=Residual(512)),
+        pool=nn.AdaptiveMaxPool2d(1), flat=nn.Flatten(), linear=nn.Linear(512, 2, bias=False)))
+
+
 def torch_logits(file, options, size, images):
     """The logits of PyTorch's network with the file's tensors."""
     if "vgg11" in options:
         net = vgg11(file.endswith("cs744"))
+    elif "resnet9" in options:
+        net = resnet9()
     else:
         net = torchvision.models.resnet50(num_classes=2)
     if "cifar" in options:
@@ -102,10 +127,11 @@ def torch_logits(file, options, size, images):
         net.conv1 = nn.Sequential(same(size, 7), net.conv1)
         net.maxpool = nn.Sequential(same((size + 1) // 2, 3), nn.MaxPool2d(3, 2))
     with safetensors.safe_open(file, "pt") as f:
+        scale = float(f.metadata().get("dtrain.logit_scale", 1))
         mean, std = (torch.tensor(json.loads(f.metadata()["dtrain." + k])).view(3, 1, 1) for k in ("mean", "std"))
     net.eval()
     with torch.no_grad():
-        return net((torch.from_numpy(images) - mean) / std).numpy()
+        return scale * net((torch.from_numpy(images) - mean) / std).numpy()
 
 
 def network(dir, size, options):
@@ -214,12 +240,12 @@ def tensorboard_part(dir):
 
 with tempfile.TemporaryDirectory() as top:
     os.chdir(top)
-    cases = [["--net", "vgg11"]]
+    cases = [["--net", "vgg11"], ["--net", "resnet9"], ["--net", "resnet9", "--logit-scale", "0.125"]]
     cases += [["--net", "resnet50", "--variant", v, "--stem", s] for v in ("mindspore", "torchvision") for s in ("imagenet", "cifar")]
     last = None
     for number, (size, case) in enumerate((size, case) for size in (32, 33, 224) for case in cases):
-        last = network(f"{top}/{number}", size, case)
-    mindspore_part(top, f"{top}/1/run")
+        last = network(f"{top}/{number}", 135 if size == 224 and "resnet9" in case else size, case)
+    mindspore_part(top, f"{top}/3/run")
     tensorboard_part(top)
 print("wrong:", wrong)
 sys.exit(wrong > 0)
