@@ -12,55 +12,101 @@
 
 /* ---- Commands -------------------------------------------------------------------- */
 
-/* A command has a row here, its name and its line of --help, and a dt_command_<name> in a file: its
- * own, cmd_<name>.c, one of several commands (cmd_network.c), or cmd_calls.c if it is one call. */
-#define DT_COMMAND_LIST(X)                                                                         \
-    X(train, "train a network (the default)")                                                      \
-    X(eval, "MODEL: loss and accuracy of a saved model on the test images")                        \
-    X(predict, "MODEL PICTURE...: the most likely classes of pictures")                            \
-    X(summary, "layers, parameters and work of the network, or of a MODEL's")                      \
-    X(plan, "compiled steps: kernels, bytes, offsets, shares of threads")                          \
-    X(env, "this machine: CPU, AMX, packages, cores, ranks, library versions")                     \
-    X(bench, "images per second of the training loop on synthetic data")                           \
-    X(lr_find, "which learning rate? losses while it grows from step to step")                     \
-    X(verify, "PATH: is a checkpoint, a run folder or a model file whole?")                        \
-    X(status, "RUN: where each rank of a run is, or was when it ended")                            \
-    X(plot, "RUN...: curves of runs; of what bench --json wrote")                                  \
-    X(runs, "[DIR]: a row for each run; A B...: what differs between runs")                        \
-    X(report, "RUN --out FILE.html: a run as one page")                                            \
-    X(average, "A B... --out FILE: mean of the weights of models or checkpoints")                  \
-    X(convert, "A --out FILE: a model in another naming or format (.onnx, .ckpt)")                 \
-    X(tensorboard, "RUN...: records of runs as files that TensorBoard reads")                      \
-    X(config, "the effective options as a configuration file (--print-config)")                    \
-    X(launch, "start a run on one host or several: dtrain launch --help")                          \
-    X(ranktable, "check a rank table of hosts")                                                    \
-    X(version, "version, build and libraries")                                                     \
-    X(help, "this text")
+/* The commands, in the order of --help: X(identifier, name, help, members of its dt_command).
+ * The mean of one model is that model: convert is average. */
+/* clang-format off */
+#define DT_NETWORK_OPTIONS \
+    " net variant stem image_size batch global_batch shards exchange precision threads"
+#define DT_COMMAND_LIST(X) \
+    X(train, "train", "train a network (the default)", \
+      .call = dt_train, .computes = true) \
+    X(eval, "eval", "MODEL: loss and accuracy of a saved model on the test images", \
+      .call = dt_eval, .operands = "MODEL [OPTION...]", \
+      .options = " data holdout precision threads", .most = 1, .computes = true, \
+      .models = true) \
+    X(predict, "predict", "MODEL PICTURE...: the most likely classes of pictures", \
+      .run = run_predict, .operands = "MODEL PICTURE...", .options = " precision threads", \
+      .least = 2, .most = INT_MAX, .computes = true, .models = true) \
+    X(summary, "summary", "layers, parameters and work of the network, or of a MODEL's", \
+      .call = dt_summary, .operands = "[MODEL] [OPTION...]", .options = DT_NETWORK_OPTIONS, \
+      .most = 1, .models = true) \
+    X(plan, "plan", "compiled steps: kernels, bytes, offsets, shares of threads", \
+      .call = dt_plan_print, .operands = "[MODEL] [OPTION...]", .options = DT_NETWORK_OPTIONS, \
+      .most = 1, .computes = true, .models = true) \
+    X(env, "env", "this machine: CPU, AMX, packages, cores, ranks, library versions", \
+      .call = dt_env) \
+    X(bench, "bench", "images per second of the training loop on synthetic data", \
+      .call = dt_bench, .options = DT_NETWORK_OPTIONS, .computes = true) \
+    X(lr_find, "lr-find", "which learning rate? losses while it grows from step to step", \
+      .call = dt_lr_find, .options = DT_NETWORK_OPTIONS " data lr_to max_steps", \
+      .computes = true) \
+    X(verify, "verify", "PATH: is a checkpoint, a run folder or a model file whole?", \
+      .lead = dt_verify, .operands = "PATH", .least = 1, .most = 1) \
+    X(status, "status", "RUN: where each rank of a run is, or was when it ended", \
+      .lead = dt_status_show, .operands = "RUN", .least = 1, .most = 1) \
+    X(plot, "plot", "RUN...: curves of runs; of what bench --json wrote", \
+      .lead = dt_view_plot, .operands = "RUN...", .options = " out exchange", .least = 1, \
+      .most = INT_MAX) \
+    X(runs, "runs", "[DIR]: a row for each run; A B...: what differs between runs", \
+      .lead = dt_view_runs, .operands = "[DIR] | RUN...", .most = INT_MAX) \
+    X(report, "report", "RUN --out FILE.html: a run as one page", \
+      .lead = dt_view_report, .operands = "RUN --out FILE.html", .options = " out", .least = 1, \
+      .most = 1) \
+    X(average, "average", "A B... --out FILE: mean of the weights of models or checkpoints", \
+      .lead = dt_average, .operands = "A B... --out FILE", .options = " out names", .least = 1, \
+      .most = INT_MAX) \
+    X(convert, "convert", "A --out FILE: a model in another naming or format (.onnx, .ckpt)", \
+      .lead = dt_average, .operands = "A --out FILE [--names SCHEME] [--to FORMAT]", \
+      .options = " out names", .least = 1, .most = 1) \
+    X(tensorboard, "tensorboard", "RUN...: records of runs as files that TensorBoard reads", \
+      .lead = dt_tensorboard, .operands = "RUN... [--logdir DIR] [--watch]", .least = 1, \
+      .most = INT_MAX) \
+    X(config, "config", "the effective options as a configuration file (--print-config)", \
+      .call = print_config) \
+    X(launch, "launch", "start a run on one host or several: dtrain launch --help", \
+      .alone = dt_launch) \
+    X(ranktable, "ranktable", "check a rank table of hosts", \
+      .alone = dt_ranktable) \
+    X(version, "version", "version, build and libraries", \
+      .call = print_version, .bare = true) \
+    X(help, "help", "this text", \
+      .run = run_help, .operands = "[COMMAND]", .most = 1, .bare = true)
+/* clang-format on */
 
 typedef struct dt_settings dt_settings;
 typedef struct dt_command {
-    const char *name;
-    /* Collective; the same settings on all ranks. Results go to stdout on rank 0. */
+    const char *name, *help;
+    /* One of these four; results go to stdout on rank 0. The first two are Collective, with the
+     * same settings on all ranks; lead is for rank 0 alone, with the words that are no options. */
+    dt_status (*call)(dt_comm *c, const dt_options *o);
     dt_status (*run)(dt_comm *c, const dt_settings *s);
-    /* Instead of run, on rank 0 alone; path: the words that are no options. */
     dt_status (*lead)(const dt_options *o, const char *const *path, size_t count);
+    /* Without MPI and settings; argv: the words after the command's name. */
+    dt_status (*alone)(int argc, char **argv, int *code);
     const char *operands; /* what messages call the words that are no options */
     int least, most;      /* how many of them it takes; 0: none */
     const char *options;  /* words, a space before each: training's that matter to it, for --help */
-    /* Instead of run, without MPI and settings; argv: the words after the command's name. */
-    dt_status (*alone)(int argc, char **argv, int *code);
-    bool bare;     /* reads no options: works whatever files and environment hold */
-    bool computes; /* runs or compiles a network: needs memory and some stack */
-    bool models; /* of the first operand, a model (or --model): its run's options stand in place of
-                      the defaults */
+    bool bare;            /* reads no options: works whatever files and environment hold */
+    bool computes;        /* runs or compiles a network: needs memory and some stack */
+    bool models;          /* the first operand is --model, whose run's options stand in place of the
+                      defaults */
 } dt_command;
-#define DT_NETWORK_OPTIONS                                                                         \
-    " net variant stem image_size batch global_batch shards exchange precision threads"
-#define X(name, help) extern const dt_command dt_command_##name;
+#define X(id, ...) extern const dt_command dt_command_##id;
 DT_COMMAND_LIST(X)
 #undef X
+#define X(id, ...) +1
+enum { DT_COMMANDS = 0 DT_COMMAND_LIST(X) };
+#undef X
+extern const dt_command *const dt_command_table[DT_COMMANDS];
 /* NULL: unknown. */
 const dt_command *dt_command_find(const char *name);
+
+/* Commands that are no other folder's. */
+dt_status dt_plan_print(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+dt_status dt_summary(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+dt_status dt_env(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+dt_status dt_status_show(const dt_options *o, const char *const *run, size_t runs) DT_MUST_CHECK;
+dt_status dt_tensorboard(const dt_options *o, const char *const *run, size_t runs) DT_MUST_CHECK;
 
 /* dt_comm_open, and what belongs to it: the rank is to end when its launcher dies; files that this
  * user's killed ranks left in /dev/shm are removed; room for MPI's own buffers is reserved there.
@@ -94,8 +140,6 @@ void dt_settings_release(dt_settings *s);
  * other nodes need not see its disk. Agreed. DT_NOINPUT: --resume names nothing; DT_CONFIG.
  * Collective. */
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c) DT_MUST_CHECK;
-/* The model that the command is to use: its first word, or --model; "": none. Local. */
-const char *dt_settings_model(const dt_settings *s);
 /* DT_MISMATCH, printed, when one rank has another command or option. Collective. */
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 

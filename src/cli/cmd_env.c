@@ -49,17 +49,15 @@ static void env_text(json_t *j)
                ranks, cores);
 }
 
-static dt_status env_run(dt_comm *c, const dt_settings *s)
+dt_status dt_env(dt_comm *c, const dt_options *o)
 {
     if (dt_comm_rank(c) != 0)
         return DT_OK;
     json_t *j = env_object(c);
-    if (!s->options.json)
+    if (!o->json)
         env_text(j);
     else if (json_dumpf(j, stdout, JSON_INDENT(1)) == 0)
         putchar('\n');
     json_decref(j);
     return DT_OK;
 }
-
-const dt_command dt_command_env = {.name = "env", .run = env_run};

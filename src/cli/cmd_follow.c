@@ -57,7 +57,7 @@ static dt_status show(follow *f, size_t i, bool going)
     return DT_OK;
 }
 
-static dt_status status_lead(const dt_options *o, const char *const *run, size_t runs)
+dt_status dt_status_show(const dt_options *o, const char *const *run, size_t runs)
 {
     return follow_all(&(follow){.o = o, .run = run, .runs = runs}, show);
 }
@@ -89,7 +89,7 @@ static dt_status convert(follow *f, size_t i, bool going)
     return dt_events_update(&f->events[i]);
 }
 
-static dt_status tensorboard_lead(const dt_options *o, const char *const *run, size_t runs)
+dt_status dt_tensorboard(const dt_options *o, const char *const *run, size_t runs)
 {
     follow f = {.o = o, .run = run, .runs = runs};
     dt_status st = DT_OK;
@@ -105,11 +105,3 @@ out:
     free(f.events);
     return st;
 }
-
-const dt_command dt_command_status = {
-    .name = "status", .lead = status_lead, .operands = "RUN", .least = 1, .most = 1};
-const dt_command dt_command_tensorboard = {.name = "tensorboard",
-                                           .lead = tensorboard_lead,
-                                           .operands = "RUN... [--logdir DIR] [--watch]",
-                                           .least = 1,
-                                           .most = INT_MAX};

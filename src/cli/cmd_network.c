@@ -14,8 +14,7 @@ typedef struct preview {
 enum { PREVIEW_CLASSES = 10 };
 
 /* Of a model, what its file says. */
-static dt_status preview_build(preview *s, const dt_options *given, const char *model_path,
-                               int world)
+static dt_status preview_build(preview *s, const dt_options *given, int world)
 {
     dt_options o = *given;
     char path[PATH_MAX];
@@ -23,8 +22,8 @@ static dt_status preview_build(preview *s, const dt_options *given, const char *
     dt_machine machine;
 
     DT_TRY(dt_options_check(&o, world));
-    if (model_path[0]) {
-        DT_TRY(dt_newest_model(model_path, path));
+    if (o.model[0]) {
+        DT_TRY(dt_newest_model(o.model, path));
         DT_TRY(dt_options_from_model(path, &o, &s->meta));
     }
     const dt_net_spec spec =
@@ -41,15 +40,14 @@ static dt_status preview_build(preview *s, const dt_options *given, const char *
 }
 
 /* On rank 0, as the options say. Collective. */
-static dt_status preview_show(dt_comm *c, const dt_settings *s,
+static dt_status preview_show(dt_comm *c, const dt_options *o,
                               dt_status (*show)(const preview *p, const dt_options *o))
 {
-    const dt_options *o = &s->options;
     preview p = {0};
     dt_status st = DT_OK;
 
     if (dt_comm_rank(c) == 0)
-        st = preview_build(&p, o, dt_settings_model(s), dt_comm_world(c));
+        st = preview_build(&p, o, dt_comm_world(c));
     if (p.plan)
         st = show(&p, o);
     dt_plan_destroy(p.plan);
@@ -111,9 +109,9 @@ static dt_status plan_show(const preview *s, const dt_options *o)
     return dt_share_show(s->net, s->model, s->plan, s->threads, o);
 }
 
-static dt_status plan_run(dt_comm *c, const dt_settings *s)
+dt_status dt_plan_print(dt_comm *c, const dt_options *o)
 {
-    return preview_show(c, s, plan_show);
+    return preview_show(c, o, plan_show);
 }
 
 /* ---- summary: layers and their sums, as torchinfo shows them --------------------------------- */
@@ -196,21 +194,7 @@ static dt_status summary_show(const preview *shown, const dt_options *o)
     return DT_OK;
 }
 
-static dt_status summary_run(dt_comm *c, const dt_settings *s)
+dt_status dt_summary(dt_comm *c, const dt_options *o)
 {
-    return preview_show(c, s, summary_show);
+    return preview_show(c, o, summary_show);
 }
-
-const dt_command dt_command_plan = {.name = "plan",
-                                    .run = plan_run,
-                                    .operands = "[MODEL] [OPTION...]",
-                                    .options = DT_NETWORK_OPTIONS,
-                                    .most = 1,
-                                    .computes = true,
-                                    .models = true};
-const dt_command dt_command_summary = {.name = "summary",
-                                       .run = summary_run,
-                                       .operands = "[MODEL] [OPTION...]",
-                                       .options = DT_NETWORK_OPTIONS,
-                                       .most = 1,
-                                       .models = true};

@@ -1,24 +1,6 @@
 /* help.c - --help, from the tables of commands and options. */
 #include "cli.h"
 
-static const struct {
-    const dt_command *command;
-    const char *name, *help;
-} command_rows[] = {
-#define X(name, help) {&dt_command_##name, #name, help},
-    DT_COMMAND_LIST(X)
-#undef X
-};
-
-const dt_command *dt_command_find(const char *name)
-{
-    for (size_t i = 0; i < DT_COUNT_OF(command_rows); i++)
-        if (strcmp(command_rows[i].name, name) == 0 ||
-            strcmp(command_rows[i].command->name, name) == 0)
-            return command_rows[i].command;
-    return NULL;
-}
-
 /* The options that are no rows of the table. */
 static const struct {
     const char *name, *metavar, *help;
@@ -97,8 +79,8 @@ static void print_all(FILE *f, bool all)
           "Train ResNet-50 and VGG11 on CIFAR-10, data-parallel over MPI ranks, with the\n"
           "same bits on any number of ranks.\n\nCommands:\n",
           f);
-    for (size_t i = 0; i < DT_COUNT_OF(command_rows); i++)
-        fprintf(f, "  %-10s %s\n", command_rows[i].command->name, command_rows[i].help);
+    for (size_t i = 0; i < DT_COMMANDS; i++)
+        fprintf(f, "  %-10s %s\n", dt_command_table[i]->name, dt_command_table[i]->help);
     fputs("\n'dtrain COMMAND --help' has the options of a command.\n", f);
     fprintf(f, "\nOptions%s; the defaults are those of the Ascend tutorial:\n",
             all ? "" : " (--help=all has more)");
@@ -138,11 +120,8 @@ void dt_help_print(FILE *f, const dt_command *about, bool all)
         print_all(f, all);
         return;
     }
-    fprintf(f, "Usage: dtrain %s %s%s[OPTION...]\n\n", about->name,
-            about->operands ? about->operands : "", about->operands ? " " : "");
-    for (size_t i = 0; i < DT_COUNT_OF(command_rows); i++)
-        if (command_rows[i].command == about)
-            fprintf(f, "%s\n", command_rows[i].help);
+    fprintf(f, "Usage: dtrain %s %s%s[OPTION...]\n\n%s\n", about->name,
+            about->operands ? about->operands : "", about->operands ? " " : "", about->help);
     print_own(f, about);
 }
 
@@ -152,10 +131,9 @@ void dt_help_table(FILE *f)
     char name[DT_OPTION_NAME], value[64];
 
     dt_options_init(&defaults);
-    for (size_t i = 0; i < DT_COUNT_OF(command_rows); i++) {
-        const dt_command *c = command_rows[i].command;
-        fprintf(f, "command\t%s\t%s\t%s\n", c->name, c->options ? c->options : "",
-                command_rows[i].help);
+    for (size_t i = 0; i < DT_COMMANDS; i++) {
+        const dt_command *c = dt_command_table[i];
+        fprintf(f, "command\t%s\t%s\t%s\n", c->name, c->options ? c->options : "", c->help);
     }
     for (size_t i = 0; i < DT_COUNT_OF(own_rows); i++)
         fprintf(f, "option\t%s\t%s\t\t\t\t\t%s\n", own_rows[i].name, own_rows[i].metavar,

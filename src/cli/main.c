@@ -31,6 +31,8 @@ static dt_status main_call(dt_comm *c, const dt_settings *s)
 {
     const bool leads = dt_comm_rank(c) == 0;
 
+    if (s->command->call)
+        return s->command->call(c, &s->options);
     if (s->command->run)
         return s->command->run(c, s);
     return dt_comm_agree(c, leads ? s->command->lead(&s->options, s->operand, (size_t)s->operands)

@@ -55,6 +55,8 @@ static dt_status layers_apply(dt_settings *s)
     dt_options_init(&s->options);
     for (int i = 0; i < DT_LAYERS; i++)
         DT_TRY(dt_layer_apply(&s->layer[i], &s->options));
+    if (s->command->models && s->operands > 0)
+        s->options.model = s->operand[0];
     return DT_OK;
 }
 
@@ -83,11 +85,6 @@ dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environ
 
 /* ---- A run that is resumed --------------------------------------------------------- */
 
-const char *dt_settings_model(const dt_settings *s)
-{
-    return s->operands > 0 ? s->operand[0] : s->options.model;
-}
-
 /* The file with a run's options, as rank 0 hands it to all. */
 typedef struct saved {
     char path[PATH_MAX]; /* "": there is none */
@@ -99,8 +96,8 @@ static dt_status saved_load(const dt_settings *s, saved *v)
 {
     char *text = NULL;
 
-    if (s->command->models && dt_settings_model(s)[0])
-        DT_TRY(dt_model_options(dt_settings_model(s), v->path));
+    if (s->command->models && s->options.model[0])
+        DT_TRY(dt_model_options(s->options.model, v->path));
     else if (s->command == &dt_command_train)
         DT_TRY(dt_resume_options(&s->options, v->path));
     if (!v->path[0])

@@ -75,7 +75,9 @@ static void words_make_commands(void **state)
         assert_ptr_equal(s.command, cases[i].command);
         assert_int_equal(s.help_all, strcmp(cases[i].words, "--help=all") == 0);
     }
-#define X(name, text) assert_ptr_equal(dt_command_find(#name), &dt_command_##name);
+#define X(id, name, ...)                                                                           \
+    assert_ptr_equal(dt_command_find(name), &dt_command_##id);                                     \
+    assert_ptr_equal(dt_command_find(#id), &dt_command_##id);
     DT_COMMAND_LIST(X)
 #undef X
 }
