@@ -29,9 +29,9 @@ typedef struct dt_check_subject {
     int64_t steps_per_epoch;
     /* dt_checks_bytes needs none of these: */
     dt_weights weights, average; /* average.net is NULL without --ema */
-    float *momentum;             /* [dt_net_slab_floats] */
+    float *momentum;             /* [net->slab_floats] */
     void *room;                  /* [dt_checks_bytes] */
-    /* Run one shard alone once more: its gradient [dt_net_slab_floats] and loss. Local. */
+    /* Run one shard alone once more: its gradient [net->slab_floats] and loss. Local. */
     dt_status (*run_again)(void *context, int64_t epoch, int64_t step, int shard, float *grad,
                            dt_result *result);
     void *context;

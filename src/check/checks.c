@@ -20,7 +20,7 @@ static bool checks_wanted(const dt_check_subject *s)
 size_t dt_checks_bytes(const dt_check_subject *s)
 {
     const size_t pack = (size_t)pack_threads(s) * dt_model_largest_pack(s->model);
-    const size_t replay = s->o->replay_every > 0 ? dt_net_slab_floats(s->net) * sizeof(float) : 0;
+    const size_t replay = s->o->replay_every > 0 ? s->net->slab_floats * sizeof(float) : 0;
 
     if (!checks_wanted(s))
         return 0;
@@ -73,8 +73,8 @@ void dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
 /* Replicas and guard first: wrong master weights make packed copies look wrong. */
 static dt_status check_weights(dt_checks *c)
 {
-    const int part = c->s.shares ? dt_comm_node_rank(c->s.comm) : 0;
-    const int parts = c->s.shares ? dt_comm_node_ranks(c->s.comm) : 1;
+    const int part = c->s.shares ? c->s.comm->node_rank : 0;
+    const int parts = c->s.shares ? c->s.comm->node_ranks : 1;
 
     DT_TRY(dt_replicas_check(c));
     const dt_status st =

@@ -8,7 +8,7 @@
 
 dt_status dt_replay_open(dt_checks *c, dt_replay *p)
 {
-    const size_t n = dt_net_param_count(c->s.net);
+    const size_t n = c->s.net->params;
 
     *p = (dt_replay){.every = c->s.o->replay_every, .shard = -1, .tensors = n};
     if (p->every == 0)
@@ -92,7 +92,7 @@ static dt_status run_again(dt_checks *c)
     dt_result result;
 
     DT_TRY(c->s.run_again(c->s.context, c->epoch, c->epoch_step, p->shard, grad, &result));
-    hash_tensors(c, grad, 0, dt_net_slab_floats(c->s.net), p->again);
+    hash_tensors(c, grad, 0, c->s.net->slab_floats, p->again);
     memcpy(&p->again[p->tensors], &result.loss_sum, sizeof p->again[0]);
     return DT_OK;
 }
@@ -121,14 +121,14 @@ static dt_status compare(const dt_checks *c, int owner, const char *owner_host)
         "%zu tensors differ; the named one is the first that backward makes): rank %d on "
         "%s ran it, rank %d on %s ran it again, and one of them computed "
         "wrongly: " DT_CORRUPT_REMEDY,
-        (long long)c->step, p->shard, where, differ, p->tensors, owner, owner_host,
-        dt_comm_rank(c->s.comm), host);
+        (long long)c->step, p->shard, where, differ, p->tensors, owner, owner_host, c->s.comm->rank,
+        host);
 }
 
 dt_status dt_replay_check(dt_checks *c)
 {
     dt_replay *p = &c->replay;
-    const int world = dt_comm_world(c->s.comm), rank = dt_comm_rank(c->s.comm);
+    const int world = c->s.comm->world, rank = c->s.comm->rank;
     char host[DT_HOST_CHARS] = "";
     int owner = 0, first, end;
     dt_status st = DT_OK;

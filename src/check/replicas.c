@@ -19,8 +19,8 @@ void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHA
 /* At most. */
 static size_t count_blocks(const dt_net *net)
 {
-    return 3 * (dt_net_slab_floats(net) / DT_CHECK_BLOCK + dt_net_param_count(net)) +
-           4 * (dt_net_norm_channels(net) / DT_CHECK_BLOCK + dt_net_norm_count(net));
+    return 3 * (net->slab_floats / DT_CHECK_BLOCK + net->params) +
+           4 * (net->norm_channels / DT_CHECK_BLOCK + net->norms);
 }
 
 static void cut_blocks(dt_checks *c)
@@ -37,10 +37,9 @@ static void cut_blocks(dt_checks *c)
     dt_replicas *k = &c->replicas;
 
     for (int a = 0; a < AREAS; a++)
-        for (size_t i = 0;
-             base[a] && i < (a < PARAMS ? dt_net_param_count(net) : dt_net_norm_count(net)); i++) {
-            const dt_param *p = a < PARAMS ? dt_net_param(net, i) : NULL;
-            const dt_norm *n = a < PARAMS ? NULL : dt_net_norm(net, i);
+        for (size_t i = 0; base[a] && i < (a < PARAMS ? net->params : net->norms); i++) {
+            const dt_param *p = a < PARAMS ? &net->param[i] : NULL;
+            const dt_norm *n = a < PARAMS ? NULL : &net->norm[i];
             const float *at = base[a] + (p ? p->offset : n->offset);
             const size_t count = p ? p->count : n->channels;
             for (size_t first = 0; first < count; first += DT_CHECK_BLOCK)
@@ -57,12 +56,12 @@ static void cut_blocks(dt_checks *c)
 dt_status dt_replicas_open(dt_checks *c)
 {
     dt_replicas *k = &c->replicas;
-    const size_t world = (size_t)dt_comm_world(c->s.comm), most = count_blocks(c->s.net);
-    const size_t part = c->s.shares ? (size_t)dt_comm_node_rank(c->s.comm) : 0;
-    const size_t parts = c->s.shares ? (size_t)dt_comm_node_ranks(c->s.comm) : 1;
+    const size_t world = (size_t)c->s.comm->world, most = count_blocks(c->s.net);
+    const size_t part = c->s.shares ? (size_t)c->s.comm->node_rank : 0;
+    const size_t parts = c->s.shares ? (size_t)c->s.comm->node_ranks : 1;
 
     *k = (dt_replicas){.stored_step = -1};
-    k->compare = c->s.shares ? dt_comm_nodes(c->s.comm) > 1 : world > 1;
+    k->compare = c->s.shares ? c->s.comm->nodes > 1 : world > 1;
     k->guard = c->s.shares || !k->compare;
     DT_TRY(dt_calloc(&k->block, most, sizeof *k->block, "the checks"));
     DT_TRY(dt_calloc(&k->digest, most, sizeof *k->digest, "the checks"));
@@ -152,12 +151,12 @@ static dt_status find_block(dt_checks *c, size_t *first)
 static dt_status gather_hashes(dt_checks *c, size_t block)
 {
     dt_replicas *k = &c->replicas;
-    const int world = dt_comm_world(c->s.comm);
+    const int world = c->s.comm->world;
 
     for (int i = 0; i < world; i++)
         k->value[i] = -1;
     if (is_mine(k, block))
-        k->value[dt_comm_rank(c->s.comm)] = (int64_t)(k->digest[block] & INT64_MAX);
+        k->value[c->s.comm->rank] = (int64_t)(k->digest[block] & INT64_MAX);
     return dt_comm_max_i64(c->s.comm, k->value, (size_t)world);
 }
 
@@ -212,7 +211,7 @@ static dt_status differs(dt_checks *c, const dt_check_block *b)
     copy odd, usual;
     int odd_rank, usual_rank;
     size_t i = 0;
-    const bool known = vote(c->replicas.value, dt_comm_world(c->s.comm), &usual_rank, &odd_rank);
+    const bool known = vote(c->replicas.value, c->s.comm->world, &usual_rank, &odd_rank);
 
     DT_TRY(copy_of(c, b, odd_rank, &odd));
     DT_TRY(copy_of(c, b, usual_rank, &usual));

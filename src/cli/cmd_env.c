@@ -7,11 +7,9 @@ static json_t *env_object(dt_comm *c)
     const double mib = 1 << 20;
     dt_machine m;
     dt_home home;
-    int rank = 0, ranks = 0;
 
     dt_machine_describe(&m);
-    dt_comm_machine(c, &rank, &ranks);
-    dt_home_find(&home, rank, ranks, dt_threads_auto(c));
+    dt_home_find(&home, c->machine_rank, c->machine_ranks, dt_threads_auto(c));
     const dt_isa isa = dt_isa_current();
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, "
@@ -19,11 +17,11 @@ static json_t *env_object(dt_comm *c)
         "host", m.host, "cpu", m.cpu, "isa", dt_isa_name(isa), "amx",
         isa >= DT_ISA_AMX ? "yes" : "no", "bf16", isa >= DT_ISA_AVX512_BF16 ? "yes" : "no",
         "dtrain", dt_build(), "MPI", dt_comm_version(), "packages", m.packages, "numa_nodes",
-        m.numa_nodes, "cores", m.cores, "cores_allowed", m.cores_allowed, "ranks", dt_comm_world(c),
-        "nodes", dt_comm_nodes(c), "ranks_on_node", dt_comm_node_ranks(c), "threads_per_rank",
-        dt_threads_auto(c), "pinned", home.text, "huge_pages", m.huge_pages, "l2",
-        (double)m.l2_bytes / mib, "l3", (double)m.l3_bytes / mib, "memory",
-        (double)m.memory_bytes / mib, "memory_available", (double)dt_memory_available() / mib);
+        m.numa_nodes, "cores", m.cores, "cores_allowed", m.cores_allowed, "ranks", c->world,
+        "nodes", c->nodes, "ranks_on_node", c->node_ranks, "threads_per_rank", dt_threads_auto(c),
+        "pinned", home.text, "huge_pages", m.huge_pages, "l2", (double)m.l2_bytes / mib, "l3",
+        (double)m.l3_bytes / mib, "memory", (double)m.memory_bytes / mib, "memory_available",
+        (double)dt_memory_available() / mib);
 }
 
 /* Real numbers are MiB. */
@@ -51,7 +49,7 @@ static void env_text(json_t *j)
 
 dt_status dt_env(dt_comm *c, const dt_options *o)
 {
-    if (dt_comm_rank(c) != 0)
+    if (c->rank != 0)
         return DT_OK;
     json_t *j = env_object(c);
     if (!o->json)

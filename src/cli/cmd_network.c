@@ -46,8 +46,8 @@ static dt_status preview_show(dt_comm *c, const dt_options *o,
     preview p = {0};
     dt_status st = DT_OK;
 
-    if (dt_comm_rank(c) == 0)
-        st = preview_build(&p, o, dt_comm_world(c));
+    if (c->rank == 0)
+        st = preview_build(&p, o, c->world);
     if (p.plan)
         st = show(&p, o);
     dt_plan_destroy(p.plan);
@@ -72,7 +72,7 @@ static void plan_steps(const dt_plan *plan)
 
 static void plan_totals(const preview *s)
 {
-    const size_t slab = 4 * dt_net_slab_floats(s->net);
+    const size_t slab = 4 * s->net->slab_floats;
     const struct {
         const char *name;
         size_t bytes;
@@ -83,7 +83,7 @@ static void plan_totals(const preview *s)
         {"gradients (float32)", slab},
         {"momentum (float32)", slab},
         {"compute weights (packed)", dt_model_packed_bytes(s->model)},
-        {"running mean and variance (float32)", 8 * dt_net_norm_channels(s->net)},
+        {"running mean and variance (float32)", 8 * s->net->norm_channels},
     };
     char digest[DT_DIGEST_CHARS];
     size_t sum = 0;
@@ -165,9 +165,9 @@ static int64_t summary_rows(const dt_plan *plan)
 
 static dt_status summary_show(const preview *shown, const dt_options *o)
 {
-    const dt_net_spec *spec = dt_net_spec_of(shown->net);
+    const dt_net_spec *spec = &shown->net->spec;
     const int64_t batch = dt_plan_batch(shown->plan);
-    const size_t params = dt_net_weight_total(shown->net);
+    const size_t params = shown->net->weight_total;
     char number[32];
 
     (void)o;

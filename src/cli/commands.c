@@ -12,7 +12,7 @@ static dt_status run_predict(dt_comm *c, const dt_settings *s)
 /* For --config to read. */
 static dt_status print_config(dt_comm *c, const dt_options *o)
 {
-    if (dt_comm_rank(c) == 0)
+    if (c->rank == 0)
         dt_options_yaml(stdout, o);
     return DT_OK;
 }
@@ -27,7 +27,7 @@ static dt_status run_help(dt_comm *c, const dt_settings *s)
 
     if (named && !about && !table)
         return dt_comm_agree(c, dt_fail(DT_USAGE, "help: no command '%s'", s->operand[0]));
-    if (dt_comm_rank(c) != 0)
+    if (c->rank != 0)
         return DT_OK;
     if (table)
         return dt_help_table(stdout), DT_OK;
@@ -40,7 +40,7 @@ static dt_status run_help(dt_comm *c, const dt_settings *s)
 static dt_status print_version(dt_comm *c, const dt_options *o)
 {
     (void)o;
-    if (dt_comm_rank(c) != 0)
+    if (c->rank != 0)
         return DT_OK;
     printf("dtrain %s (git %s)\n", DTRAIN_VERSION, DTRAIN_COMMIT);
     printf("  %-10s %s\n", "build", DTRAIN_BUILD);

@@ -29,7 +29,7 @@ static const dt_command *main_command(int argc, char **argv)
 
 static dt_status main_call(dt_comm *c, const dt_settings *s)
 {
-    const bool leads = dt_comm_rank(c) == 0;
+    const bool leads = c->rank == 0;
 
     if (s->command->call)
         return s->command->call(c, &s->options);
@@ -159,13 +159,13 @@ int main(int argc, char **argv)
     const bool alone = st != DT_OK && dt_fail_text()[0] != '\0';
     if (alone)
         dt_log_error("%s", dt_fail_text());
-    if (alone && c && dt_comm_world(c) > 1) {
+    if (alone && c && c->world > 1) {
         (void)!fflush(NULL);
         dt_comm_abort(c, dt_status_exit_code(st));
     }
     /* One rank reports to mpirun a failure that all agreed upon: eight codes at the same moment
      * have made it wait for ever (Open MPI 4.1.4). */
-    const bool silent = st != DT_OK && !alone && c && dt_comm_rank(c) != 0;
+    const bool silent = st != DT_OK && !alone && c && c->rank != 0;
     dt_comm_close(c);
     return silent ? 0 : dt_status_exit_code(st);
 }

@@ -131,7 +131,7 @@ dt_status dt_settings_resume(dt_settings *s, dt_comm *c)
     dt_status st = DT_OK;
 
     DT_GO(st, dt_comm_agree(c, dt_calloc(&v, 1, sizeof *v, "the options of the run")), out);
-    DT_GO(st, dt_comm_agree(c, dt_comm_rank(c) == 0 ? saved_load(s, v) : DT_OK), out);
+    DT_GO(st, dt_comm_agree(c, c->rank == 0 ? saved_load(s, v) : DT_OK), out);
     DT_GO(st, dt_comm_bcast(c, v, sizeof *v, 0), out);
     if (v->path[0])
         st = saved_apply(s, v);

@@ -36,7 +36,7 @@ void dt_comm_idle(const dt_comm *c, unsigned *looks)
     if ((*looks)++ < CLOSE_LOOKS)
         return;
     dt_place_waits();
-    if (c->crowded)
+    if (c->own->crowded)
         nanosleep(&nap, NULL);
     else
         sched_yield();
@@ -61,47 +61,16 @@ bool dt_comm_alone(void)
 
 void dt_comm_abort(dt_comm *c, int code)
 {
-    if (c->started)
+    if (c->own->started)
         MPI_Abort(MPI_COMM_WORLD, code);
 }
 
 /* ---- What it knows ---------------------------------------------------------------- */
 
-int dt_comm_rank(const dt_comm *c)
-{
-    return c->rank;
-}
-
-int dt_comm_world(const dt_comm *c)
-{
-    return c->world;
-}
-
-int dt_comm_node_rank(const dt_comm *c)
-{
-    return c->node_rank;
-}
-
-int dt_comm_node_ranks(const dt_comm *c)
-{
-    return c->node_ranks;
-}
-
 /* A node that is part of a machine has its ranks' share. */
 int dt_comm_node_cpus(const dt_comm *c)
 {
-    return DT_MAX(c->machine_cpus / c->split, 1);
-}
-
-void dt_comm_machine(const dt_comm *c, int *rank, int *ranks)
-{
-    *rank = c->machine_rank;
-    *ranks = c->machine_ranks;
-}
-
-int dt_comm_nodes(const dt_comm *c)
-{
-    return c->nodes;
+    return DT_MAX(c->own->machine_cpus / c->own->split, 1);
 }
 
 const char *dt_comm_version(void)
@@ -129,7 +98,7 @@ dt_status dt_comm_barrier(dt_comm *c)
 
     if (c->world == 1)
         return DT_OK;
-    DT_MPI(MPI_Ibarrier(c->all, &request));
+    DT_MPI(MPI_Ibarrier(c->own->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
     dt_record(DT_LANE_WAIT, DT_IN_barrier, 0, began);
     return DT_OK;
@@ -144,7 +113,7 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
     if (c->world == 1)
         return DT_OK;
     DT_TRY(dt_comm_count(bytes, &count));
-    DT_MPI(MPI_Ibcast(data, count, MPI_BYTE, root, c->all, &request));
+    DT_MPI(MPI_Ibcast(data, count, MPI_BYTE, root, c->own->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
     dt_record(DT_LANE_WAIT, DT_IN_broadcast, bytes, began);
     return DT_OK;
@@ -159,7 +128,7 @@ static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type, M
     if (c->world == 1)
         return DT_OK;
     DT_TRY(dt_comm_count(n, &count));
-    DT_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, count, type, op, c->all, &request));
+    DT_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, count, type, op, c->own->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
     dt_record(DT_LANE_WAIT, DT_IN_agreement, n * sizeof(int64_t), began);
     return DT_OK;

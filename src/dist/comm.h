@@ -5,17 +5,15 @@
 
 #include <mpi.h>
 
-struct dt_comm {
+struct dt_comm_own {
     /* MPI_COMM_NULL if MPI was not started. `machine` holds the ranks of this machine, `team`
      * those that are treated as one node of it. */
     MPI_Comm all, machine, team;
-    bool started; /* MPI was started, so it must be finished */
-    bool crowded; /* the machine has more ranks than cores: waiting must not spin */
-    int rank, world, node_rank, node_ranks, nodes;
-    int node;        /* index of this rank's */
-    int *node_start; /* [nodes + 1] first rank of each node; owned; NULL without MPI */
-    int split;       /* how many nodes this machine counts as */
-    int machine_rank, machine_ranks; /* see dt_comm_machine */
+    bool started;     /* MPI was started, so it must be finished */
+    bool crowded;     /* the machine has more ranks than cores: waiting must not spin */
+    int node;         /* index of this rank's */
+    int *node_start;  /* [nodes + 1] first rank of each node; owned; NULL without MPI */
+    int split;        /* how many nodes this machine counts as */
     int machine_cpus; /* in the union of the machine's affinity masks, or the quota */
 };
 

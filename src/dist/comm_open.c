@@ -14,15 +14,15 @@ static dt_status comm_machine(dt_comm *c)
     if (CPU_COUNT(&mine) == 0)
         CPU_SET(0, &mine);
     all = mine;
-    if (c->machine != MPI_COMM_NULL) {
-        DT_MPI(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, c->machine));
-        DT_MPI(MPI_Comm_rank(c->machine, &c->machine_rank));
-        DT_MPI(MPI_Comm_size(c->machine, &c->machine_ranks));
+    if (c->own->machine != MPI_COMM_NULL) {
+        DT_MPI(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, c->own->machine));
+        DT_MPI(MPI_Comm_rank(c->own->machine, &c->machine_rank));
+        DT_MPI(MPI_Comm_size(c->own->machine, &c->machine_ranks));
     }
     dt_machine_describe(&machine);
     const bool quota = machine.cores_allowed < CPU_COUNT(&mine);
-    c->machine_cpus = quota ? machine.cores_allowed : CPU_COUNT(&all);
-    c->crowded = c->machine_ranks > c->machine_cpus;
+    c->own->machine_cpus = quota ? machine.cores_allowed : CPU_COUNT(&all);
+    c->own->crowded = c->machine_ranks > c->own->machine_cpus;
     return DT_OK;
 }
 
@@ -32,15 +32,15 @@ static dt_status comm_renumber(dt_comm *c)
     int old = 0, lowest = 0;
 
     DT_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &old));
-    DT_MPI(
-        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, old, MPI_INFO_NULL, &c->machine));
-    DT_MPI(MPI_Comm_set_errhandler(c->machine, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, old, MPI_INFO_NULL,
+                               &c->own->machine));
+    DT_MPI(MPI_Comm_set_errhandler(c->own->machine, MPI_ERRORS_RETURN));
     lowest = old;
-    DT_MPI(MPI_Bcast(&lowest, 1, MPI_INT, 0, c->machine));
-    DT_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, lowest, &c->all));
-    DT_MPI(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_rank(c->all, &c->rank));
-    DT_MPI(MPI_Comm_size(c->all, &c->world));
+    DT_MPI(MPI_Bcast(&lowest, 1, MPI_INT, 0, c->own->machine));
+    DT_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, lowest, &c->own->all));
+    DT_MPI(MPI_Comm_set_errhandler(c->own->all, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_rank(c->own->all, &c->rank));
+    DT_MPI(MPI_Comm_size(c->own->all, &c->world));
     return DT_OK;
 }
 
@@ -49,17 +49,17 @@ static dt_status comm_node_starts(dt_comm *c)
 {
     const int leads = c->node_rank == 0;
 
-    free(c->node_start);
-    DT_TRY(
-        dt_calloc(&c->node_start, (size_t)c->world + 1, sizeof *c->node_start, "the communicator"));
-    DT_MPI(MPI_Allgather(&leads, 1, MPI_INT, c->node_start, 1, MPI_INT, c->all));
+    free(c->own->node_start);
+    DT_TRY(dt_calloc(&c->own->node_start, (size_t)c->world + 1, sizeof *c->own->node_start,
+                     "the communicator"));
+    DT_MPI(MPI_Allgather(&leads, 1, MPI_INT, c->own->node_start, 1, MPI_INT, c->own->all));
     c->nodes = 0;
     for (int r = 0; r < c->world; r++)
-        if (c->node_start[r])
-            c->node_start[c->nodes++] = r;
-    c->node_start[c->nodes] = c->world;
-    for (c->node = 0; c->node_start[c->node + 1] <= c->rank;)
-        c->node++;
+        if (c->own->node_start[r])
+            c->own->node_start[c->nodes++] = r;
+    c->own->node_start[c->nodes] = c->world;
+    for (c->own->node = 0; c->own->node_start[c->own->node + 1] <= c->rank;)
+        c->own->node++;
     return DT_OK;
 }
 
@@ -68,15 +68,15 @@ static dt_status comm_form_nodes(dt_comm *c, int parts)
 {
     int rank = 0, ranks = 0, part = 0;
 
-    DT_MPI(MPI_Comm_rank(c->machine, &rank));
-    DT_MPI(MPI_Comm_size(c->machine, &ranks));
+    DT_MPI(MPI_Comm_rank(c->own->machine, &rank));
+    DT_MPI(MPI_Comm_size(c->own->machine, &ranks));
     while ((int64_t)(part + 1) * ranks / parts <= rank)
         part++;
-    DT_MPI(MPI_Comm_split(c->machine, part, rank, &c->team));
-    DT_MPI(MPI_Comm_set_errhandler(c->team, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_rank(c->team, &c->node_rank));
-    DT_MPI(MPI_Comm_size(c->team, &c->node_ranks));
-    c->split = parts;
+    DT_MPI(MPI_Comm_split(c->own->machine, part, rank, &c->own->team));
+    DT_MPI(MPI_Comm_set_errhandler(c->own->team, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_rank(c->own->team, &c->node_rank));
+    DT_MPI(MPI_Comm_size(c->own->team, &c->node_ranks));
+    c->own->split = parts;
     return comm_node_starts(c);
 }
 
@@ -85,8 +85,8 @@ dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
     uint64_t fewest = 1;
     int ranks = 0;
 
-    if (c->machine != MPI_COMM_NULL) {
-        DT_MPI(MPI_Comm_size(c->machine, &ranks));
+    if (c->own->machine != MPI_COMM_NULL) {
+        DT_MPI(MPI_Comm_size(c->own->machine, &ranks));
         fewest = (uint64_t)ranks;
     }
     DT_TRY(dt_comm_min_u64(c, &fewest, 1));
@@ -95,9 +95,9 @@ dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
                        "a node of %d ranks cannot be treated as %d nodes; ask for at "
                        "most %d",
                        (int)fewest, nodes, (int)fewest);
-    if (c->machine == MPI_COMM_NULL)
+    if (c->own->machine == MPI_COMM_NULL)
         return DT_OK;
-    DT_MPI(MPI_Comm_free(&c->team));
+    DT_MPI(MPI_Comm_free(&c->own->team));
     return comm_form_nodes(c, nodes);
 }
 
@@ -118,7 +118,7 @@ static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
     int threads = 0;
 
     DT_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &threads));
-    c->started = true;
+    c->own->started = true;
     if (threads < MPI_THREAD_FUNNELED)
         return dt_fail(DT_UNSUPPORTED, "%s was built without threads; use another MPI library",
                        dt_comm_version());
@@ -130,15 +130,17 @@ static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
 
 static dt_status comm_create(dt_comm **c)
 {
-    DT_TRY(dt_calloc(c, 1, sizeof **c, "the communicator"));
-    **c = (dt_comm){.all = MPI_COMM_NULL,
-                    .machine = MPI_COMM_NULL,
-                    .team = MPI_COMM_NULL,
-                    .world = 1,
-                    .node_ranks = 1,
-                    .machine_ranks = 1,
-                    .nodes = 1,
-                    .split = 1};
+    struct {
+        dt_comm c;
+        struct dt_comm_own own;
+    } *all = NULL;
+
+    DT_TRY(dt_calloc(&all, 1, sizeof *all, "the communicator"));
+    all->own = (struct dt_comm_own){
+        .all = MPI_COMM_NULL, .machine = MPI_COMM_NULL, .team = MPI_COMM_NULL, .split = 1};
+    all->c =
+        (dt_comm){.world = 1, .nodes = 1, .node_ranks = 1, .machine_ranks = 1, .own = &all->own};
+    *c = &all->c;
     return DT_OK;
 }
 
@@ -159,16 +161,16 @@ static dt_status comm_take_first(dt_comm *made, const dt_comm *c, int ranks)
     const int color = c->rank < ranks ? 0 : MPI_UNDEFINED;
     int here = 0;
 
-    DT_MPI(MPI_Comm_split(c->all, color, c->rank, &made->all));
-    DT_MPI(MPI_Comm_split(c->machine, color, c->rank, &made->machine));
-    if (made->all == MPI_COMM_NULL)
+    DT_MPI(MPI_Comm_split(c->own->all, color, c->rank, &made->own->all));
+    DT_MPI(MPI_Comm_split(c->own->machine, color, c->rank, &made->own->machine));
+    if (made->own->all == MPI_COMM_NULL)
         return DT_OK;
-    DT_MPI(MPI_Comm_set_errhandler(made->all, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_set_errhandler(made->machine, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_size(made->machine, &here));
+    DT_MPI(MPI_Comm_set_errhandler(made->own->all, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_set_errhandler(made->own->machine, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_size(made->own->machine, &here));
     made->rank = c->rank;
     made->world = ranks;
-    DT_TRY(comm_form_nodes(made, DT_MIN(c->split, here)));
+    DT_TRY(comm_form_nodes(made, DT_MIN(c->own->split, here)));
     return comm_machine(made);
 }
 
@@ -179,7 +181,7 @@ dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks)
 
     *first = NULL;
     DT_GO(st, dt_comm_agree(c, comm_create(&made)), out);
-    if (c->all != MPI_COMM_NULL)
+    if (c->own->all != MPI_COMM_NULL)
         DT_GO(st, dt_comm_agree(c, comm_take_first(made, c, ranks)), out);
     if (c->rank < ranks) {
         *first = made;
@@ -195,14 +197,14 @@ void dt_comm_close(dt_comm *c)
 {
     if (!c)
         return;
-    if (c->all != MPI_COMM_NULL)
-        MPI_Comm_free(&c->all);
-    if (c->team != MPI_COMM_NULL)
-        MPI_Comm_free(&c->team);
-    if (c->machine != MPI_COMM_NULL)
-        MPI_Comm_free(&c->machine);
-    if (c->started)
+    if (c->own->all != MPI_COMM_NULL)
+        MPI_Comm_free(&c->own->all);
+    if (c->own->team != MPI_COMM_NULL)
+        MPI_Comm_free(&c->own->team);
+    if (c->own->machine != MPI_COMM_NULL)
+        MPI_Comm_free(&c->own->machine);
+    if (c->own->started)
         MPI_Finalize();
-    free(c->node_start);
+    free(c->own->node_start);
     free(c);
 }

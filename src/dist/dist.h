@@ -11,11 +11,18 @@
 
 /* ---- Communicator ---------------------------------------------------------------- */
 
-typedef struct dt_comm dt_comm;
+typedef struct dt_comm { /* read only */
+    int rank, world;     /* this rank of so many */
+    int nodes;
+    int node_rank, node_ranks;       /* this rank among those of its node */
+    int machine_rank, machine_ranks; /* and of its machine, as however many nodes they count */
+    struct dt_comm_own *own; /* private to src/dist */
+} dt_comm;
+
 /* Start MPI, or open a world of one if no launcher has started this process. Ranks are renumbered
  * by (node, rank on the node), so that the ranks of a node are neighbours. Sets the log's rank.
- * A failure is this rank's alone. *c is then NULL, or may be given to dt_comm_world and
- * dt_comm_abort only (in a world of one to dt_comm_close, too). Collective. */
+ * A failure is this rank's alone. *c is then NULL, or only its world may be read, and
+ * dt_comm_abort called (in a world of one dt_comm_close, too). Collective. */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 /* *first = a world of the first `ranks` ranks of c (same), 1 <= ranks <= c's; NULL on the others.
  * The ranks that have it close it before c. Collective over c. */
@@ -25,16 +32,9 @@ void dt_comm_close(dt_comm *c);
 /* End all ranks at once with this exit code, after a failure that the others cannot know of.
  * Returns only in a world of one without MPI. Local. */
 void dt_comm_abort(dt_comm *c, int code);
-int dt_comm_rank(const dt_comm *c);       /* Local */
-int dt_comm_world(const dt_comm *c);      /* Local */
-int dt_comm_node_rank(const dt_comm *c);  /* rank on this node. Local */
-int dt_comm_node_ranks(const dt_comm *c); /* ranks on this node. Local */
 /* CPUs that this node's ranks together may use, by their affinity masks and their container's
  * quota. Local. */
 int dt_comm_node_cpus(const dt_comm *c);
-/* This rank among the ranks of its machine, as however many nodes they are treated. Local. */
-void dt_comm_machine(const dt_comm *c, int *rank, int *ranks);
-int dt_comm_nodes(const dt_comm *c); /* Local */
 /* Treat the ranks of each node as `nodes` nodes (same) of neighbouring ranks, to test several nodes
  * on one machine. Call it before anything is made on c. DT_CONFIG: a node has fewer ranks.
  * Collective. */
@@ -86,7 +86,7 @@ extern const char *const dt_collective_name[DT_COLLECTIVES];
 /* ---- Memory of a node ------------------------------------------------------------ */
 
 /* Make one block per node, which all its ranks map; it is 64-byte aligned, zeroed, and entirely
- * reserved. To fill it, write on the rank where dt_comm_node_rank is 0, then call dt_comm_barrier.
+ * reserved. To fill it, write on the rank where node_rank is 0, then call dt_comm_barrier.
  * DT_NOMEM, also if the ranks of some node cannot share memory. Agreed. Collective.
  *   bytes    (same)
  *   what     names the block in messages

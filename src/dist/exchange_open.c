@@ -119,7 +119,7 @@ static dt_status exchange_meet(dt_exchange *x)
     const size_t bytes = (size_t)x->comm->world * sizeof *x->line;
     void *memory = NULL;
 
-    DT_MPI(MPI_Comm_dup(x->comm->all, &x->mpi));
+    DT_MPI(MPI_Comm_dup(x->comm->own->all, &x->mpi));
     if (!x->shares)
         return DT_OK;
     DT_TRY(dt_node_mem_create(&x->lines, x->comm, bytes, "the exchange's counters", &memory));

@@ -34,7 +34,7 @@ static bool tree_shares(const dt_exchange *x)
     const dt_comm *c = x->comm;
 
     for (int n = 0; n < c->nodes; n++)
-        if (c->node_start[n + 1] - c->node_start[n] != c->world / c->nodes)
+        if (c->own->node_start[n + 1] - c->own->node_start[n] != c->world / c->nodes)
             return false;
     return c->nodes > 1 && c->nodes < c->world;
 }

@@ -12,7 +12,7 @@ dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes)
         return DT_OK;
     }
     DT_TRY(dt_comm_count(bytes, &count));
-    DT_MPI(MPI_Igather(mine, count, MPI_BYTE, all, count, MPI_BYTE, 0, c->all, &request));
+    DT_MPI(MPI_Igather(mine, count, MPI_BYTE, all, count, MPI_BYTE, 0, c->own->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
     dt_record(DT_LANE_WAIT, DT_IN_gather, bytes, began);
     return DT_OK;
@@ -24,9 +24,9 @@ static dt_status pass(const dt_comm *c, dt_comm_clock *x, int other, bool send)
     MPI_Request request;
 
     if (send)
-        DT_MPI(MPI_Isend(x, sizeof *x, MPI_BYTE, other, 0, c->all, &request));
+        DT_MPI(MPI_Isend(x, sizeof *x, MPI_BYTE, other, 0, c->own->all, &request));
     else
-        DT_MPI(MPI_Irecv(x, sizeof *x, MPI_BYTE, other, 0, c->all, &request));
+        DT_MPI(MPI_Irecv(x, sizeof *x, MPI_BYTE, other, 0, c->own->all, &request));
     return dt_comm_wait(c, &request, 1);
 }
 

@@ -74,7 +74,7 @@ static dt_status node_share(dt_node_mem *m, dt_comm *c, int *fd)
     MPI_Request request;
     dt_status st = c->node_rank == 0 ? node_create(m, &s, fd) : DT_OK;
 
-    DT_MPI(MPI_Ibcast(&s, sizeof s, MPI_BYTE, 0, c->team, &request));
+    DT_MPI(MPI_Ibcast(&s, sizeof s, MPI_BYTE, 0, c->own->team, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
     if (s.fd < 0) /* the first rank knows why */
         return st;

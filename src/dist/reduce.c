@@ -206,7 +206,7 @@ dt_status dt_reduce_finish(dt_reduce *t, const void **result)
         return dt_fail(DT_BUG, "a sum over shards [%d, %d) ended at %d", t->first, t->end, t->next);
     if (t->operands > 0) {
         DT_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, t->gathered, t->bytes,
-                               t->displace, MPI_BYTE, t->comm->all, &request));
+                               t->displace, MPI_BYTE, t->comm->own->all, &request));
         DT_TRY(dt_comm_wait(t->comm, &request, 1));
         dt_record(DT_LANE_WAIT, DT_IN_reduction, (size_t)t->bytes[t->comm->rank], began);
     }

@@ -42,8 +42,8 @@ static dt_status state_fail(int64_t step, const char *what, const char *element,
 
 static dt_status check_params(const dt_net *net, const float *slab, const char *what, int64_t step)
 {
-    for (size_t i = 0; i < dt_net_param_count(net); i++) {
-        const dt_param *p = dt_net_param(net, i);
+    for (size_t i = 0; i < net->params; i++) {
+        const dt_param *p = &net->param[i];
         const float *x = slab + p->offset;
         const size_t bad = dt_finite_floats(x, p->count);
         char element[DT_ELEMENT_CHARS];
@@ -55,8 +55,8 @@ static dt_status check_params(const dt_net *net, const float *slab, const char *
 
 static dt_status check_norms(const dt_net *net, const float *values, const char *what, int64_t step)
 {
-    for (size_t i = 0; i < dt_net_norm_count(net); i++) {
-        const dt_norm *n = dt_net_norm(net, i);
+    for (size_t i = 0; i < net->norms; i++) {
+        const dt_norm *n = &net->norm[i];
         const float *x = values + n->offset;
         const size_t bad = dt_finite_floats(x, n->channels);
         char element[DT_ELEMENT_CHARS];

@@ -50,7 +50,7 @@ dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
 
 /* Every number of a run's state after `step` steps. DT_NUMERIC names the first that is not
  * finite: tensor, element as files have it, value.
- *   momentum  [dt_net_slab_floats] */
+ *   momentum  [net->slab_floats] */
 dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t step) DT_MUST_CHECK;
 
 /* The first of x[0], ..., x[n - 1] that is not finite; n: all are. */
@@ -124,7 +124,7 @@ typedef struct dt_model_read {
     dt_net *net;      /* owned */
     float *slab;      /* owned: what state points to, and momentum */
     dt_weights state; /* filled by dt_model_load */
-    float *momentum;  /* [dt_net_slab_floats], zeros */
+    float *momentum;  /* [net->slab_floats], zeros */
 } dt_model_read;
 
 /* Build the network of `spec`; its number of classes is that of the file's

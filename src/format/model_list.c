@@ -49,14 +49,14 @@ static dt_status list_add_norm(dt_model_list *list, const dt_weights *s, const c
 
 dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const char *scheme)
 {
-    const size_t params = dt_net_param_count(s->net), norms = dt_net_norm_count(s->net);
+    const size_t params = s->net->params, norms = s->net->norms;
     const size_t most = params + 3 * norms;
 
     *list = (dt_model_list){0};
     DT_TRY(dt_calloc(&list->entry, most, sizeof *list->entry, "the list of tensors"));
     DT_TRY(dt_calloc(&list->tensor, most, sizeof *list->tensor, "the list of tensors"));
     for (size_t i = 0; i < params; i++) {
-        const dt_param *p = dt_net_param(s->net, i);
+        const dt_param *p = &s->net->param[i];
         DT_TRY(list_add(list, s->net, scheme, p->name, p->rank, p->dim,
                         (dt_model_entry){.count = p->count,
                                          .param = p,
@@ -64,6 +64,6 @@ dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const c
                                          .data = s->master + p->offset}));
     }
     for (size_t i = 0; i < norms && s->running_mean; i++)
-        DT_TRY(list_add_norm(list, s, scheme, dt_net_norm(s->net, i)));
+        DT_TRY(list_add_norm(list, s, scheme, &s->net->norm[i]));
     return DT_OK;
 }

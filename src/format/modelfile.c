@@ -47,7 +47,7 @@ static const char *triple_text(const float x[3], char out[TRIPLE_CHARS])
 dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
                        dt_written *w)
 {
-    const dt_net_spec *spec = dt_net_spec_of(s->net);
+    const dt_net_spec *spec = &s->net->spec;
     char image_size[16], classes[16], width_divisor[16], steps[24], source_size[32], scale[32];
     const bool named = opts->class_names && strlen(opts->class_names) < DT_CLASS_NAMES;
     char mean_text[TRIPLE_CHARS], std_text[TRIPLE_CHARS];
@@ -104,7 +104,7 @@ out:
 static dt_status check_metadata(const dt_safetensors *f, const char *path, const dt_net *net,
                                 const char *normalize)
 {
-    const dt_net_spec *spec = dt_net_spec_of(net);
+    const dt_net_spec *spec = &net->spec;
     const dt_field want[] = {{"net", spec->net},
                              {"variant", spec->variant},
                              {"stem", spec->stem},
@@ -220,8 +220,7 @@ static dt_status list_for_file(dt_model_list *best, const dt_weights *s, const d
     char scheme[32];
 
     *best = (dt_model_list){0};
-    for (const char *at = dt_net_schemes(s->net); sscanf(at, "%31s%n", scheme, &used) == 1;
-         at += used) {
+    for (const char *at = s->net->schemes; sscanf(at, "%31s%n", scheme, &used) == 1; at += used) {
         dt_model_list list;
         size_t found = 0;
         const dt_status st = dt_model_list_create(&list, s, scheme);
@@ -293,7 +292,7 @@ static dt_status check_fit(const dt_model_list *list, const dt_safetensors *f, c
         remedy = "all but the classifier fits: to train from that, use --init with --no-init-head";
     }
     return text[0] ? dt_fail(DT_FORMAT, "%s does not fit the network %s: %s; %s", path,
-                             dt_net_spec_of(net)->net, text, remedy)
+                             net->spec.net, text, remedy)
                    : DT_OK;
 }
 
@@ -395,7 +394,7 @@ static dt_status read_classes(const dt_safetensors *f, const char *path, int *cl
  * hold, in the narrowest type that is read. */
 static dt_status check_size(const dt_safetensors *f, const char *path, const dt_net *net)
 {
-    const uint64_t weights = sizeof(dt_f16) * (uint64_t)dt_net_weight_total(net);
+    const uint64_t weights = sizeof(dt_f16) * (uint64_t)net->weight_total;
     const size_t tensors = dt_safetensors_count(f);
     const dt_tensor *last = tensors ? dt_safetensors_get(f, tensors - 1) : NULL;
     const uint64_t bytes = last ? last->offset + last->bytes : 0;
@@ -403,8 +402,7 @@ static dt_status check_size(const dt_safetensors *f, const char *path, const dt_
     if (bytes >= weights)
         return DT_OK;
     return dt_fail(DT_FORMAT, "%s has %llu bytes, the network %s has at least %llu of weights: %s",
-                   path, (unsigned long long)bytes, dt_net_spec_of(net)->net,
-                   (unsigned long long)weights,
+                   path, (unsigned long long)bytes, net->spec.net, (unsigned long long)weights,
                    dt_safetensors_metadata(f, "dtrain.net")
                        ? "it is another one than the file says, or damaged"
                        : "the file does not say for which network it was made; choose --net");
@@ -423,7 +421,7 @@ dt_status dt_model_read_open(dt_model_read *r, const char *given, const dt_net_s
     DT_GO(st, read_classes(f, path, &own.classes), out);
     DT_GO(st, dt_net_create(&r->net, &own), out);
     DT_GO(st, check_size(f, path, r->net), out);
-    const size_t floats = dt_net_slab_floats(r->net), channels = dt_net_norm_channels(r->net);
+    const size_t floats = r->net->slab_floats, channels = r->net->norm_channels;
     DT_GO(st,
           dt_calloc(&r->slab, 2 * floats + 2 * channels, sizeof *r->slab,
                     "the numbers of a model file"),

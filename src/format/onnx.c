@@ -247,8 +247,8 @@ static void put_value(graph *g, unsigned field, const char *name, const int64_t 
 static dt_status put_graph(graph *g)
 {
     const dt_net *net = g->content->net;
-    const dt_net_spec *spec = dt_net_spec_of(net);
-    const size_t layers = dt_net_op_count(net);
+    const dt_net_spec *spec = &net->spec;
+    const size_t layers = net->ops;
     const int64_t image[] = {3, spec->image_size, spec->image_size}, classes = spec->classes;
 
     const float scale = (float)g->content->logit_scale;

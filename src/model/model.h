@@ -20,16 +20,15 @@ typedef struct dt_net_spec {
     const char *net;     /* "resnet50", "vgg11", "resnet9" */
     const char *variant; /* resnet50: "mindspore", "torchvision"; others ignore it */
     const char *stem;    /* resnet50: "imagenet", "cifar"; others ignore it */
-    int image_size;      /* 0: the network's own (dt_net_spec_of tells) */
+    int image_size;      /* 0: the network's own */
     int classes;
     int width_divisor; /* 1; 16 divides all channel counts for tests */
 } dt_net_spec;
 
-typedef struct dt_net dt_net; /* immutable once created */
+typedef struct dt_net dt_net; /* immutable once created; its members are below */
 /* DT_CONFIG: unknown name, variant or stem, image too small; the message lists names. */
 dt_status dt_net_create(dt_net **net, const dt_net_spec *spec) DT_MUST_CHECK;
 void dt_net_destroy(dt_net *net);
-const dt_net_spec *dt_net_spec_of(const dt_net *net); /* image_size resolved */
 /* One file net_<name>.c each. */
 #define DT_NET_LIST(X) X(resnet50) X(vgg11) X(resnet9)
 
@@ -50,15 +49,20 @@ typedef struct dt_norm { /* one batch norm's running statistics */
     size_t offset; /* of its first channel among all batch-norm channels */
 } dt_norm;
 
-size_t dt_net_param_count(const dt_net *net); /* tensors; [i] in state_dict order */
-const dt_param *dt_net_param(const dt_net *net, size_t i);
+struct dt_net {          /* read only */
+    dt_net_spec spec;    /* image_size resolved */
+    const char *schemes; /* the namings that the network has, each with a space before it */
+    dt_param *param;     /* [params], in state_dict order */
+    dt_norm *norm;       /* [norms], in state_dict order */
+    size_t params, norms;
+    size_t slab_floats;   /* master, gradient, momentum: each */
+    size_t norm_channels; /* running mean, running variance: each */
+    size_t weight_total;  /* trainable numbers, without padding */
+    size_t ops;           /* of dt_net_op_get */
+    struct dt_net_own *own; /* private to src/model */
+};
 const dt_param *dt_net_slab_param(const dt_net *net, size_t i); /* [i] by offset in the slab */
 bool dt_net_is_head(const dt_net *net, size_t i); /* of the layer that makes the logits */
-size_t dt_net_norm_count(const dt_net *net);
-const dt_norm *dt_net_norm(const dt_net *net, size_t i);
-size_t dt_net_slab_floats(const dt_net *net);   /* master, gradient, momentum: each */
-size_t dt_net_norm_channels(const dt_net *net); /* running mean, running variance: each */
-size_t dt_net_weight_total(const dt_net *net);  /* trainable numbers, without padding */
 
 /* An operation of the network, for exporters. Values are numbered; value 0 is the images. */
 typedef struct dt_net_op {
@@ -71,11 +75,8 @@ typedef struct dt_net_op {
     float eps;                        /* batchnorm */
 } dt_net_op;
 /* [i] in the order of execution, ends with the one that makes the logits; the loss is none. */
-size_t dt_net_op_count(const dt_net *net);
 dt_net_op dt_net_op_get(const dt_net *net, size_t i);
 
-/* The namings that the network has, each with a space before it. */
-const char *dt_net_schemes(const dt_net *net);
 /* The name of a tensor in another naming, "" where that naming has no such tensor. `scheme` is
  * one of --names; `name` a full torchvision name such as "layer1.0.bn1.running_mean", at
  * most 127 characters. DT_CONFIG when the network has no such scheme. */
@@ -90,8 +91,8 @@ void dt_param_from_file(const dt_param *p, const float *file, float *slab);
  * kept in one) have NULL for them. */
 typedef struct dt_weights {
     const dt_net *net;
-    float *master;                     /* [dt_net_slab_floats]; 64-byte aligned for a model */
-    float *running_mean, *running_var; /* [dt_net_norm_channels] */
+    float *master;                     /* [net->slab_floats]; 64-byte aligned for a model */
+    float *running_mean, *running_var; /* [net->norm_channels] */
 } dt_weights;
 
 /* For messages: float i of a parameter as it lies in memory, with the indices that files have
@@ -149,7 +150,7 @@ size_t dt_model_largest_pack(const dt_model *m);
 void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes);
 /* running = (1 - momentum) * running + momentum * batch with the network's momentum (PyTorch's
  * sense), the variance unbiased: m2 / max(count - 1, 1).
- *   moments  [dt_net_norm_channels], pooled over all shards */
+ *   moments  [net->norm_channels], pooled over all shards */
 void dt_model_update_running(dt_model *m, const dt_moment *moments);
 /* XXH3-128 of the master weights by dt_hash_slab. */
 dt_status dt_model_weights_hash(const dt_model *m, dt_digest *out) DT_MUST_CHECK;
@@ -277,7 +278,7 @@ typedef struct dt_wave {
     const dt_norm_sync *sync;
 } dt_wave;
 /* Forward passes over the batches in input and labels.
- *   moments  [count] of dt_net_norm_channels each: every shard's own; training only. The array, or
+ *   moments  [count] of net->norm_channels each: every shard's own; training only. The array, or
  *            an entry, may be NULL
  *   result   [count] */
 dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
@@ -285,7 +286,7 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
 /* Backward passes; every sample's loss weighs 1 / divisor. Writes grad, never adds. It is the
  * shard's part: the sum over shards is the gradient of the loss with the shared statistics.
  *   divisor   images of the global batch, for the mean over it
- *   grad      [count] of dt_net_slab_floats each, 64-byte aligned; left untouched: padding between
+ *   grad      [count] of net->slab_floats each, 64-byte aligned; left untouched: padding between
  *             tensors, and all of a shard without images
  *   observer  may be NULL; learns how many floats are final in each grad */
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,

@@ -60,7 +60,7 @@ dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, i
         p->dim[i] = dim[i];
         p->count *= (size_t)dim[i];
     }
-    net->init[net->params] = init;
+    net->own->init[net->params] = init;
     net->weight_total += p->count;
     d->node->param[d->node->n_param++] = (int)net->params++;
     return DT_OK;
@@ -73,7 +73,7 @@ void dt_declare_norm(dt_decl *d, int64_t channels)
 
     *n = (dt_norm){.channels = (size_t)channels, .offset = net->norm_channels};
     snprintf(n->name, sizeof n->name, "%s", d->node->name);
-    net->norm_momentum[net->norms] = d->node->attr.momentum;
+    net->own->norm_momentum[net->norms] = d->node->attr.momentum;
     net->norm_channels += (size_t)channels;
     d->node->norm = (int)net->norms++;
 }
@@ -84,37 +84,37 @@ static dt_status net_append(dt_net *net, dt_node *n)
     dt_decl decl = {net, n};
 
     for (int i = 0; i < n->n_in; i++)
-        in[i] = net->shape[n->in[i]];
-    DT_TRY(n->op->infer(n, in, &net->shape[net->values]));
+        in[i] = net->own->shape[n->in[i]];
+    DT_TRY(n->op->infer(n, in, &net->own->shape[net->own->values]));
     if (n->op->declare)
         DT_TRY(n->op->declare(n, in, &decl));
-    n->out = net->values++;
+    n->out = net->own->values++;
     return DT_OK;
 }
 
 int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1, const char *name, ...)
 {
-    if (net->status != DT_OK)
+    if (net->own->status != DT_OK)
         return 0;
-    if (net->nodes == DT_MAX_NODES) {
-        net->status = dt_fail(DT_BUG, "more than %d nodes", DT_MAX_NODES);
+    if (net->own->nodes == DT_MAX_NODES) {
+        net->own->status = dt_fail(DT_BUG, "more than %d nodes", DT_MAX_NODES);
         return 0;
     }
-    dt_node *n = &net->node[net->nodes++];
+    dt_node *n = &net->own->node[net->own->nodes++];
     *n = (dt_node){.op = op, .attr = attr, .in = {in0, in1}, .norm = -1, .n_in = in1 < 0 ? 1 : 2};
     va_list args;
     va_start(args, name);
     vsnprintf(n->name, sizeof n->name, name, args);
     va_end(args);
-    net->status = net_append(net, n);
+    net->own->status = net_append(net, n);
     return n->out;
 }
 
 void dt_net_join(dt_net *net, int value, int other)
 {
-    dt_node *last = &net->node[net->nodes - 1];
+    dt_node *last = &net->own->node[net->own->nodes - 1];
 
-    for (dt_node *n = net->node; net->status == DT_OK && n <= last; n++)
+    for (dt_node *n = net->own->node; net->own->status == DT_OK && n <= last; n++)
         if (n->out == value) {
             dt_node norm = *n;
             norm.attr.add = true;
@@ -124,11 +124,6 @@ void dt_net_join(dt_net *net, int value, int other)
             *last = norm;
             return;
         }
-}
-
-dt_shape dt_net_shape(const dt_net *net, int value)
-{
-    return net->shape[value];
 }
 
 int64_t dt_net_width(const dt_net *net, int64_t channels)
@@ -158,6 +153,10 @@ static const dt_net_row *net_find(const char *name)
 
 dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
 {
+    struct {
+        dt_net net;
+        struct dt_net_own own;
+    } *all = NULL;
     dt_net *net = NULL;
     dt_status st = DT_OK;
     const dt_net_row *row = net_find(spec->net);
@@ -168,19 +167,26 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
     if (spec->classes < 2 || spec->width_divisor < 1)
         return dt_fail(DT_CONFIG, "%d classes and width divisor %d: want >= 2 and >= 1",
                        spec->classes, spec->width_divisor);
-    DT_TRY(dt_calloc(&net, 1, sizeof *net, "the network"));
-    net->row = row;
+    DT_TRY(dt_calloc(&all, 1, sizeof *all, "the network"));
+    net = &all->net;
+    net->own = &all->own;
+    net->own->row = row;
+    net->schemes = row->schemes;
+    net->param = all->own.param;
+    net->norm = all->own.norm;
     net->spec = *spec;
     net->spec.net = row->name;
     DT_GO(st, row->resolve(&net->spec), out);
 
     const int64_t size = net->spec.image_size;
-    net->shape[0] = (dt_shape){1, size, size, 3};
-    net->values = 1;
-    net->logits = row->build(net, 0);
-    net->loss = dt_net_add(net, &dt_op_softmax_xent, (dt_attr){0}, net->logits, -1, "loss");
-    DT_GO(st, net->status, out);
+    net->own->shape[0] = (dt_shape){1, size, size, 3};
+    net->own->values = 1;
+    net->own->logits = row->build(net, 0);
+    net->own->loss =
+        dt_net_add(net, &dt_op_softmax_xent, (dt_attr){0}, net->own->logits, -1, "loss");
+    DT_GO(st, net->own->status, out);
     net_assign_offsets(net);
+    net->ops = (size_t)net->own->nodes - 1; /* all but the last, the loss */
     *out = net;
     net = NULL;
 
@@ -196,21 +202,6 @@ void dt_net_destroy(dt_net *net)
 
 /* ---- Access ---------------------------------------------------------------------------- */
 
-const dt_net_spec *dt_net_spec_of(const dt_net *net)
-{
-    return &net->spec;
-}
-
-size_t dt_net_param_count(const dt_net *net)
-{
-    return net->params;
-}
-
-const dt_param *dt_net_param(const dt_net *net, size_t i)
-{
-    return &net->param[i];
-}
-
 const dt_param *dt_net_slab_param(const dt_net *net, size_t i)
 {
     return &net->param[net->params - 1 - i];
@@ -218,47 +209,16 @@ const dt_param *dt_net_slab_param(const dt_net *net, size_t i)
 
 bool dt_net_is_head(const dt_net *net, size_t i)
 {
-    for (int n = 0; n < net->nodes; n++)
-        for (int k = 0; k < net->node[n].n_param; k++)
-            if ((size_t)net->node[n].param[k] == i)
-                return net->node[n].out == net->logits;
+    for (int n = 0; n < net->own->nodes; n++)
+        for (int k = 0; k < net->own->node[n].n_param; k++)
+            if ((size_t)net->own->node[n].param[k] == i)
+                return net->own->node[n].out == net->own->logits;
     return false;
-}
-
-size_t dt_net_norm_count(const dt_net *net)
-{
-    return net->norms;
-}
-
-const dt_norm *dt_net_norm(const dt_net *net, size_t i)
-{
-    return &net->norm[i];
-}
-
-size_t dt_net_slab_floats(const dt_net *net)
-{
-    return net->slab_floats;
-}
-
-size_t dt_net_norm_channels(const dt_net *net)
-{
-    return net->norm_channels;
-}
-
-size_t dt_net_weight_total(const dt_net *net)
-{
-    return net->weight_total;
-}
-
-/* All nodes but the last, the loss. */
-size_t dt_net_op_count(const dt_net *net)
-{
-    return (size_t)net->nodes - 1;
 }
 
 dt_net_op dt_net_op_get(const dt_net *net, size_t i)
 {
-    const dt_node *n = &net->node[i];
+    const dt_node *n = &net->own->node[i];
     const dt_attr *a = &n->attr;
     dt_net_op l = {.op = n->op->name,
                    .name = n->name,
@@ -275,19 +235,14 @@ dt_net_op dt_net_op_get(const dt_net *net, size_t i)
     return l;
 }
 
-const char *dt_net_schemes(const dt_net *net)
-{
-    return net->row->schemes;
-}
-
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
                         size_t out_size)
 {
-    if (!dt_words_have(net->row->schemes, scheme))
-        return dt_fail(DT_CONFIG, "network %s has no names of '%s'; choose from:%s", net->row->name,
-                       scheme, net->row->schemes);
+    if (!dt_words_have(net->own->row->schemes, scheme))
+        return dt_fail(DT_CONFIG, "network %s has no names of '%s'; choose from:%s",
+                       net->own->row->name, scheme, net->own->row->schemes);
     snprintf(out, out_size, "%s", name);
-    for (const dt_rename *r = net->row->rename; r->scheme; r++) {
+    for (const dt_rename *r = net->own->row->rename; r->scheme; r++) {
         char *at = strcmp(r->scheme, scheme) == 0 ? strstr(out, r->from) : NULL;
         char rest[128];
         if (at && !r->to) {

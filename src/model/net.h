@@ -28,9 +28,8 @@ typedef struct dt_net_row {
 DT_NET_LIST(X)
 #undef X
 
-struct dt_net {
-    dt_net_spec spec; /* strings are those of the rows: static */
-    const dt_net_row *row;
+struct dt_net_own {
+    const dt_net_row *row; /* spec's strings are those of the rows: static */
     dt_node node[DT_MAX_NODES];
     int nodes;
     dt_shape shape[DT_MAX_NODES + 1]; /* of each value, for a batch of 1 */
@@ -40,9 +39,7 @@ struct dt_net {
     dt_init init[DT_MAX_PARAMS];       /* of param */
     dt_norm norm[DT_MAX_NODES];        /* state_dict order */
     float norm_momentum[DT_MAX_NODES]; /* of norm, in PyTorch's sense */
-    size_t params, norms;
-    size_t slab_floats, norm_channels, weight_total;
-    dt_status status; /* sticky */
+    dt_status status;                  /* sticky */
 };
 
 struct dt_decl {
@@ -55,7 +52,6 @@ int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1, con
     DT_PRINTF(6, 7);
 /* The batch norm that makes `value` adds `other` before its ReLU, and becomes the last node. */
 void dt_net_join(dt_net *net, int value, int other);
-dt_shape dt_net_shape(const dt_net *net, int value);
 int64_t dt_net_width(const dt_net *net, int64_t channels); /* after width_divisor */
 
 #endif

@@ -51,7 +51,7 @@ static dt_status resnet50_resolve(dt_net_spec *spec)
 static dt_attr resnet_window(const dt_net *net, const resnet_variant *v, int value, int k,
                              int stride)
 {
-    const dt_shape s = dt_net_shape(net, value);
+    const dt_shape s = net->own->shape[value];
     const int64_t size[2] = {s.h, s.w};
     dt_attr a = {.kernel = {k, k}, .stride = {stride, stride}};
 
@@ -71,7 +71,7 @@ static dt_attr resnet_window(const dt_net *net, const resnet_variant *v, int val
 static int resnet_conv(dt_net *net, const resnet_variant *v, int x, int64_t out, int k, int stride,
                        const char *prefix, const char *name)
 {
-    const double in = (double)dt_net_shape(net, x).c, area = k * k;
+    const double in = (double)net->own->shape[x].c, area = k * k;
     dt_attr a = resnet_window(net, v, x, k, stride);
     const float bound = (float)sqrt(6.0 / ((in + (double)out) * area));
     const float std = (float)sqrt(2.0 / ((double)out * area));
@@ -132,7 +132,7 @@ static int resnet50_build(dt_net *net, int x)
         }
     x = dt_net_add(net, &dt_op_globalavgpool, (dt_attr){0}, x, -1, "avgpool");
 
-    const double in = (double)dt_net_shape(net, x).c, out = net->spec.classes;
+    const double in = (double)net->own->shape[x].c, out = net->spec.classes;
     const float linear = (float)(1.0 / sqrt(in));
     const float weight = v->xavier ? (float)sqrt(6.0 / (in + out)) : linear;
     const float bias = v->fc_bias > 0 ? v->fc_bias : linear;

@@ -25,7 +25,7 @@ static dt_status resnet9_resolve(dt_net_spec *spec)
 /* PyTorch's default: U(+-1/sqrt(fan in)). */
 static int resnet9_conv(dt_net *net, int x, int64_t out, const char *name)
 {
-    const float bound = (float)(1.0 / sqrt(9.0 * (double)dt_net_shape(net, x).c));
+    const float bound = (float)(1.0 / sqrt(9.0 * (double)net->own->shape[x].c));
     const dt_attr conv = {.out = out,
                           .kernel = {3, 3},
                           .stride = {1, 1},
@@ -58,10 +58,10 @@ static int resnet9_build(dt_net *net, int x)
     x = resnet9_layer(net, x, dt_net_width(net, 128), true, "layer1");
     x = resnet9_layer(net, x, dt_net_width(net, 256), false, "layer2");
     x = resnet9_layer(net, x, dt_net_width(net, 512), true, "layer3");
-    const int side = (int)dt_net_shape(net, x).h;
+    const int side = (int)net->own->shape[x].h;
     x = dt_net_add(net, &dt_op_maxpool, (dt_attr){.kernel = {side, side}, .stride = {side, side}},
                    x, -1, "pool");
-    const float bound = (float)(1.0 / sqrt((double)dt_net_shape(net, x).c));
+    const float bound = (float)(1.0 / sqrt((double)net->own->shape[x].c));
     const dt_attr linear = {.out = net->spec.classes, .init_weight = {-bound, bound}};
     return dt_net_add(net, &dt_op_linear, linear, x, -1, "linear");
 }

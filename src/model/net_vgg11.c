@@ -43,7 +43,7 @@ static int vgg11_build(dt_net *net, int x)
             continue;
         }
         dt_attr conv =
-            vgg11_affine(dt_net_width(net, vgg11_layers[i]), 9.0 * (double)dt_net_shape(net, x).c);
+            vgg11_affine(dt_net_width(net, vgg11_layers[i]), 9.0 * (double)net->own->shape[x].c);
         conv.kernel[0] = conv.kernel[1] = 3;
         conv.stride[0] = conv.stride[1] = 1;
         for (int k = 0; k < 4; k++)
@@ -55,10 +55,10 @@ static int vgg11_build(dt_net *net, int x)
             "features.%d", index + 1);
         index += 3;
     }
-    if (dt_net_shape(net, x).h > 1)
+    if (net->own->shape[x].h > 1)
         x = dt_net_add(net, &dt_op_globalavgpool, (dt_attr){0}, x, -1, "avgpool");
     return dt_net_add(net, &dt_op_linear,
-                      vgg11_affine(net->spec.classes, (double)dt_net_shape(net, x).c), x, -1,
+                      vgg11_affine(net->spec.classes, (double)net->own->shape[x].c), x, -1,
                       "classifier");
 }
 

@@ -72,10 +72,10 @@ static dt_status plan_fork(dt_plan *p)
 static void plan_copy_nodes(dt_plan *p)
 {
     const dt_net *net = p->model->net;
-    memcpy(p->node, net->node, (size_t)net->nodes * sizeof p->node[0]);
-    p->steps = net->nodes;
-    p->values = net->values;
-    p->logits = net->logits;
+    memcpy(p->node, net->own->node, (size_t)net->own->nodes * sizeof p->node[0]);
+    p->steps = net->own->nodes;
+    p->values = net->own->values;
+    p->logits = net->own->logits;
 }
 
 /* Values are in the model's precision, but logits and losses in float32. */

@@ -44,7 +44,7 @@ dt_status dt_model_init(dt_model *m, uint32_t seed)
     DT_TRY(dt_calloc(&file, largest_param(net), sizeof *file, "initial weights"));
     for (size_t i = 0; i < net->params; i++) {
         const dt_param *p = &net->param[i];
-        const dt_init *init = &net->init[i];
+        const dt_init *init = &net->own->init[i];
         if (init->kind == DT_INIT_NORMAL)
             dt_fill_normal(file, p->count, init->a, seed, DT_STREAM_INIT, (uint32_t)i);
         else
@@ -66,8 +66,8 @@ void dt_model_update_running(dt_model *m, const dt_moment *moments)
     const dt_net *net = m->net;
 
     for (size_t i = 0; i < net->norms; i++) {
-        const double keep = 1.0 - (double)net->norm_momentum[i];
-        const double take = (double)net->norm_momentum[i];
+        const double keep = 1.0 - (double)net->own->norm_momentum[i];
+        const double take = (double)net->own->norm_momentum[i];
         for (size_t k = 0; k < net->norm[i].channels; k++) {
             const size_t c = net->norm[i].offset + k;
             const dt_moment b = moments[c];

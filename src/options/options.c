@@ -114,7 +114,7 @@ dt_net_spec dt_options_net(const dt_options *o, int classes)
  * And MindSpore's vision.Resize makes bytes of bytes. */
 void dt_options_resolve(dt_options *o, const dt_net *net)
 {
-    const bool mindspore = strcmp(dt_net_spec_of(net)->variant, "mindspore") == 0;
+    const bool mindspore = strcmp(net->spec.variant, "mindspore") == 0;
 
     if (o->loss_epsilon < 0)
         o->loss_epsilon = mindspore ? 1e-24 : 0;

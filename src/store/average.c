@@ -25,8 +25,8 @@ static dt_status average_open(average *a, const char *first, const dt_options *o
 {
     a->o = *o;
     DT_TRY(dt_options_read_model(&a->read, first, &a->o, &a->meta));
-    a->floats = dt_net_slab_floats(a->read.net);
-    a->all = a->floats + 2 * dt_net_norm_channels(a->read.net);
+    a->floats = a->read.net->slab_floats;
+    a->all = a->floats + 2 * a->read.net->norm_channels;
     return dt_calloc(&a->sum, a->all, sizeof *a->sum, "the sum of models");
 }
 

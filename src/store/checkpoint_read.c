@@ -194,8 +194,8 @@ static dt_status load_file(const dt_checkpoint *c, dt_checkpoint_file which, con
 {
     /* The numbers of the network and a header: no more memory, whatever a file claims. */
     const size_t most = DT_TENSOR_MAX_HEADER + 1024 +
-                        4 * (dt_net_weight_total(into->net) + 2 * dt_net_norm_channels(into->net)) +
-                        8 * dt_net_norm_count(into->net);
+                        4 * (into->net->weight_total + 2 * into->net->norm_channels) +
+                        8 * into->net->norms;
     char path[PATH_MAX], *text = NULL;
     size_t length = 0;
 

@@ -10,7 +10,7 @@
 dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
                         dt_digest *weights, dt_digest *all)
 {
-    const size_t channels = dt_net_norm_channels(s->net);
+    const size_t channels = s->net->norm_channels;
     const int64_t position[2] = {epoch, step};
     dt_hash *h = NULL;
     dt_status st = DT_OK;

@@ -55,7 +55,7 @@ static void warn_variant(const dt_net_spec *spec, const char *names)
 
 void dt_convert_explain(const dt_net *net, const dt_model_file_opts *f, const char *out)
 {
-    const dt_net_spec *spec = dt_net_spec_of(net);
+    const dt_net_spec *spec = &net->spec;
     char text[2 * PATH_MAX];
     const char *path = python_text(out, text);
 

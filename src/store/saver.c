@@ -28,8 +28,8 @@ struct dt_saver {
 
 size_t dt_saver_bytes(const dt_net *net, bool averages)
 {
-    const size_t floats = dt_net_slab_floats(net);
-    const size_t weights = floats + 2 * dt_align(dt_net_norm_channels(net), 16);
+    const size_t floats = net->slab_floats;
+    const size_t weights = floats + 2 * dt_align(net->norm_channels, 16);
     return sizeof(float) * (floats + (averages ? 2 : 1) * weights);
 }
 
@@ -112,7 +112,7 @@ static float *copy_floats(float **at, const float *from, size_t count)
 
 static dt_weights copy_weights(float **at, const dt_weights *w)
 {
-    const size_t floats = dt_net_slab_floats(w->net), channels = dt_net_norm_channels(w->net);
+    const size_t floats = w->net->slab_floats, channels = w->net->norm_channels;
     float *master = copy_floats(at, w->master, floats);
     float *mean = copy_floats(at, w->running_mean, channels);
     return (dt_weights){w->net, master, mean, copy_floats(at, w->running_var, channels)};
@@ -124,7 +124,7 @@ static void saver_copy(dt_saver *v, const dt_snapshot *s)
 
     v->options = *s->options;
     v->s = *s;
-    v->s.momentum = copy_floats(&at, s->momentum, dt_net_slab_floats(v->net));
+    v->s.momentum = copy_floats(&at, s->momentum, v->net->slab_floats);
     v->s.model = copy_weights(&at, &s->model);
     if (s->trained.net)
         v->s.trained = copy_weights(&at, &s->trained);

@@ -11,7 +11,7 @@
 /* XXH3-128 of weights, momentum (both in state_dict order, OIHW), running means,
  * running variances, and the position: epoch, then step, as int64. Numbers are
  * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
- *   momentum  [dt_net_slab_floats]; NULL: left out, as in a model that is not trained
+ *   momentum  [net->slab_floats]; NULL: left out, as in a model that is not trained
  *   weights   the hash of the weights alone as dt_model_weights_hash has it; may be NULL */
 dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
                         dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
@@ -92,7 +92,7 @@ enum { DT_BITS_CLASS_CHARS = 512 };
 typedef struct dt_snapshot {
     dt_weights model;   /* what is tested: of --ema the averages */
     dt_weights trained; /* then these are what the steps train; net is NULL where model is */
-    float *momentum;    /* [dt_net_slab_floats] */
+    float *momentum;    /* [net->slab_floats] */
     dt_progress at;
     const dt_options *options;            /* resolved: saved as options.yaml */
     const dt_source_info *images;         /* of the data, or NULL */
@@ -179,7 +179,7 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* ---- A thread that writes while training goes on ---------------------------------------- */
 
 typedef struct dt_saver dt_saver;
-/* Of a snapshot's copy: twice dt_net_slab_floats, and the running statistics; `averages`: and what
+/* Of a snapshot's copy: twice net->slab_floats, and the running statistics; `averages`: and what
  * is trained. */
 size_t dt_saver_bytes(const dt_net *net, bool averages);
 /* Takes these bytes, so that saving allocates no slab. net, run: borrowed; keep: copied. */

@@ -71,7 +71,7 @@ static dt_status verify_model(const char *path, int64_t *steps)
     dt_options_init(&o);
     DT_GO(st, dt_options_read_model(&r, path, &o, &meta), out);
     DT_GO(st, dt_model_load(&r.state, path, NULL, true), out);
-    printf("ok   %s: all numbers are finite and fit %s\n", path, dt_net_spec_of(r.net)->net);
+    printf("ok   %s: all numbers are finite and fit %s\n", path, r.net->spec.net);
     *steps = meta.steps;
 
 out:

@@ -66,7 +66,7 @@ static dt_status bench_summarise(const dt_run *r, double *seconds, const dt_exch
     row->loss = last->loss;
     for (int p = DT_AT_data; p <= DT_AT_update; p++)
         row->phase_s[p] = dt_record_seconds(DT_LANE_PHASE, p, DT_RECORD_KINDS) / (double)n;
-    row->ranks = dt_comm_world(r->comm);
+    row->ranks = r->comm->world;
     row->exposed_s = waited / (double)n;
     row->reserved_mib = (double)after.memory / (1024.0 * 1024.0);
     const uint64_t bytes =
@@ -163,7 +163,7 @@ static dt_status bench_report(dt_comm *c, const dt_options *o, const bench_row *
 {
     dt_status st = DT_OK;
 
-    if (dt_comm_rank(c) == 0) {
+    if (c->rank == 0) {
         if (o->json) {
             st = bench_print_json(row);
         } else {
@@ -184,7 +184,7 @@ static dt_status bench_on(dt_comm *c, int ranks, const dt_options *o, bench_row 
     dt_comm *part = NULL;
     dt_status st = DT_OK;
 
-    if (ranks == dt_comm_world(c))
+    if (ranks == c->world)
         return bench_one(c, o, row);
     DT_TRY(dt_comm_first(&part, c, ranks));
     if (part)
@@ -199,7 +199,7 @@ static dt_status bench_on(dt_comm *c, int ranks, const dt_options *o, bench_row 
 /* One exchange, on 1, 2, 4, ... ranks where a curve is wanted, and on all. */
 static dt_status bench_exchange(dt_comm *c, const dt_options *o, const dt_options *one, bool *first)
 {
-    const int world = dt_comm_world(c);
+    const int world = c->world;
     double alone = 0;
 
     for (int ranks = o->scaling ? 1 : world; ranks <= world;
@@ -237,7 +237,7 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
                              dt_fail(DT_CONFIG, "--layers shows one exchange on one number of "
                                                 "ranks: leave out --exchange all and --scaling"));
     /* Enough images for a few different steps, and few enough to make quickly. */
-    DT_TRY(dt_comm_agree(c, dt_options_check(&whole, dt_comm_world(c))));
+    DT_TRY(dt_comm_agree(c, dt_options_check(&whole, c->world)));
     snprintf(data, sizeof data, "synthetic:%lld", (long long)(4 * whole.global_batch));
     one.data = data;
     one.subset = one.holdout = 0;

@@ -110,7 +110,7 @@ dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t step
     l->step_s = seconds / n;
     l->type = r->precision;
     l->threads = r->threads;
-    l->ranks = dt_comm_world(r->comm);
+    l->ranks = r->comm->world;
     for (size_t i = 0; i < l->steps; i++)
         take_layer(l, r, i, n);
     t[DT_TOTAL_update].seconds = phase_s(DT_AT_update) / n;

@@ -14,7 +14,7 @@ static size_t arena_bytes(const dt_run *r)
 
 static size_t place_bytes(const dt_run *r)
 {
-    return arena_bytes(r) + dt_align(dt_net_norm_channels(r->net) * sizeof(dt_moment), 64);
+    return arena_bytes(r) + dt_align(r->net->norm_channels * sizeof(dt_moment), 64);
 }
 
 size_t dt_contexts_bytes(const dt_run *r)

@@ -10,7 +10,7 @@ dt_weights dt_run_weights(const dt_run *r)
     return (dt_weights){.net = r->net,
                         .master = r->master.mem,
                         .running_mean = running,
-                        .running_var = running + dt_net_norm_channels(r->net)};
+                        .running_var = running + r->net->norm_channels};
 }
 
 static dt_status run_again(void *context, int64_t epoch, int64_t step, int shard, float *grad,
@@ -31,11 +31,11 @@ dt_weights dt_run_average(const dt_run *r)
 {
     if (r->average.bytes == 0)
         return (dt_weights){.net = NULL};
-    float *running = (float *)r->average.mem + dt_net_slab_floats(r->net);
+    float *running = (float *)r->average.mem + r->net->slab_floats;
     return (dt_weights){.net = r->net,
                         .master = r->average.mem,
                         .running_mean = running,
-                        .running_var = running + dt_net_norm_channels(r->net)};
+                        .running_var = running + r->net->norm_channels};
 }
 
 dt_snapshot dt_run_snapshot(const dt_run *r)
@@ -76,7 +76,7 @@ int dt_threads_auto(const dt_comm *c)
     dt_machine m;
 
     dt_machine_describe(&m);
-    const int share = dt_comm_node_cpus(c) / dt_comm_node_ranks(c);
+    const int share = dt_comm_node_cpus(c) / c->node_ranks;
     const int threads = share < m.cores_allowed ? share : m.cores_allowed;
     return threads < 1 ? 1 : threads;
 }

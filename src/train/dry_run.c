@@ -18,12 +18,12 @@ static dt_status time_step(dt_run *r, double *seconds)
 dt_status dt_dry_run(dt_run *r)
 {
     const int64_t epochs = (r->total_steps + r->steps_per_epoch - 1) / r->steps_per_epoch;
-    const int64_t round = r->test_chunk * dt_comm_world(r->comm);
+    const int64_t round = r->test_chunk * r->comm->world;
     const int64_t rounds = (dt_source_describe(r->source)->test + round - 1) / round;
     double step_s, test_s;
     dt_test_result result;
 
-    if (dt_comm_rank(r->comm) == 0)
+    if (r->comm->rank == 0)
         dt_head_print(stdout, r, "nothing (--dry-run)");
     DT_TRY(dt_run_init(r));
     DT_TRY(time_step(r, &step_s));
@@ -31,7 +31,7 @@ dt_status dt_dry_run(dt_run *r)
     DT_TRY(dt_run_test(r, NULL, &result)); /* of --dry-run its first round */
     test_s = (test_s + dt_seconds()) * (double)rounds;
     const double all = step_s * (double)r->total_steps + test_s * (double)epochs;
-    if (dt_comm_rank(r->comm) == 0)
+    if (r->comm->rank == 0)
         printf("dry run    a step takes %.3g s (%.1f images/s), a test %.3g s; %lld steps and %lld "
                "tests about %.1f %s\n",
                step_s, (double)r->global_batch / step_s, test_s, (long long)r->total_steps,

@@ -51,7 +51,7 @@ static bool flips(const dt_run *r)
 /* The mirror images of a chunk: the logits of both are added. */
 static dt_status flip_chunk(dt_run *r, dt_exec *e, int64_t first, int64_t count, int64_t *right)
 {
-    const int classes = dt_net_spec_of(r->net)->classes;
+    const int classes = r->net->spec.classes;
     const size_t logits = (size_t)(count * classes);
     float *sum = NULL;
     dt_result result;
@@ -70,7 +70,7 @@ static dt_status flip_chunk(dt_run *r, dt_exec *e, int64_t first, int64_t count,
 
 static dt_status test_chunk(dt_run *r, int64_t k, const tally *t)
 {
-    const int classes = dt_net_spec_of(r->net)->classes;
+    const int classes = r->net->spec.classes;
     const int64_t first = k * r->test_chunk;
     const int64_t left = dt_source_describe(r->source)->test - first;
     const int64_t count = DT_MIN(left, r->test_chunk);
@@ -98,13 +98,13 @@ static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, const
 {
     const int64_t images = dt_source_describe(r->source)->test;
     const double began = dt_seconds();
-    const int64_t world = dt_comm_world(r->comm);
+    const int64_t world = r->comm->world;
     dt_status st = DT_OK;
 
     dt_place_phase(DT_AT_test);
     *stop = false;
     for (int64_t first = 0; first < chunks && !*stop; first += world) {
-        const int64_t k = first + dt_comm_rank(r->comm);
+        const int64_t k = first + r->comm->rank;
         if (k < chunks)
             st = test_chunk(r, k, t);
         int64_t ends = st != DT_OK || dt_signals_stop() != 0;
@@ -120,7 +120,7 @@ static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, const
 /* Memory is taken by the first test, used again by later ones. */
 static dt_status take_tally(dt_run *r, int64_t chunks, tally *t)
 {
-    const size_t classes = (size_t)dt_net_spec_of(r->net)->classes;
+    const size_t classes = (size_t)r->net->spec.classes;
 
     t->words = (size_t)chunks + 1 + 2 * classes + (r->o.confusion ? classes * classes : 0);
     if (!r->tally)
@@ -157,7 +157,7 @@ dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result)
                          .class_images = t.seen,
                          .class_correct = t.right,
                          .confusion = r->o.confusion ? t.confusion : NULL};
-    for (int c = 0; c < dt_net_spec_of(r->net)->classes; c++)
+    for (int c = 0; c < r->net->spec.classes; c++)
         result->correct += t.right[c];
     result->accuracy = (double)result->correct / (double)images;
     return DT_OK;
@@ -172,7 +172,7 @@ static double class_accuracy(const dt_test_result *t, int c)
 
 static void print_text(const dt_run *r, const dt_test_result *t)
 {
-    const int classes = dt_net_spec_of(r->net)->classes;
+    const int classes = r->net->spec.classes;
 
     printf("%s loss %.6f, accuracy %.2f %% (%lld of %lld)\n", r->o.holdout ? "held-out" : "test",
            t->loss, 100 * t->accuracy, (long long)t->correct, (long long)t->images);
@@ -193,7 +193,7 @@ static void print_text(const dt_run *r, const dt_test_result *t)
 
 static void print_json(const dt_run *r, const dt_test_result *t)
 {
-    const int classes = dt_net_spec_of(r->net)->classes;
+    const int classes = r->net->spec.classes;
     json_t *accuracy = json_array(), *rows = t->confusion ? json_array() : NULL;
 
     for (int c = 0; c < classes; c++) {
@@ -247,14 +247,14 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
     compare_classes(&r, &meta);
     DT_GO(st, dt_run_load(&r, model, true), out);
-    if (dt_comm_rank(c) == 0) /* beside the result, which may be JSON */
+    if (c->rank == 0) /* beside the result, which may be JSON */
         DT_GO(st, dt_report_open(&report, "auto", &setup), out);
-    DT_GO(st, dt_run_test(&r, dt_comm_rank(c) == 0 ? &report : NULL, &t), out);
+    DT_GO(st, dt_run_test(&r, c->rank == 0 ? &report : NULL, &t), out);
     if (!isfinite(t.loss))
         st = dt_fail(DT_NUMERIC, "model file '%s': the loss of the test images is not finite (%g)",
                      model, t.loss);
     DT_GO(st, dt_comm_agree(c, st), out);
-    if (dt_comm_rank(c) == 0)
+    if (c->rank == 0)
         (o->json ? print_json : print_text)(&r, &t);
 out:
     dt_run_close(&r);

@@ -9,13 +9,13 @@ static const char *plural(int64_t n)
 
 static void head_network(FILE *f, const dt_run *r)
 {
-    const dt_net_spec *spec = dt_net_spec_of(r->net);
+    const dt_net_spec *spec = &r->net->spec;
 
     fprintf(f, "network    %s", spec->net);
     if (spec->variant[0] && spec->stem[0])
         fprintf(f, " (%s, %s stem)", spec->variant, spec->stem);
     fprintf(f, ", %.4g million weights, images of %d x %d pixels\n",
-            (double)dt_net_weight_total(r->net) * 1e-6, spec->image_size, spec->image_size);
+            (double)r->net->weight_total * 1e-6, spec->image_size, spec->image_size);
 }
 
 static void head_data(FILE *f, const dt_run *r)
@@ -43,7 +43,7 @@ static void head_training(FILE *f, const dt_run *r)
 
 static void head_machine(FILE *f, const dt_run *r)
 {
-    const int ranks = dt_comm_world(r->comm), nodes = dt_comm_nodes(r->comm);
+    const int ranks = r->comm->world, nodes = r->comm->nodes;
     const double gib = 1024.0 * 1024.0 * 1024.0;
 
     fprintf(f, "machine    %d rank%s x %d thread%s", ranks, plural(ranks), r->threads,
@@ -97,8 +97,8 @@ int dt_head_ranks(int cores, int ranks, int threads, int64_t shards)
 
 static void head_cores(FILE *f, const dt_run *r)
 {
-    const int cores = dt_comm_node_cpus(r->comm), ranks = dt_comm_node_ranks(r->comm);
-    const bool same = dt_exchange_exact(r->exchange) && dt_comm_nodes(r->comm) == 1;
+    const int cores = dt_comm_node_cpus(r->comm), ranks = r->comm->node_ranks;
+    const bool same = dt_exchange_exact(r->exchange) && r->comm->nodes == 1;
     const int better = dt_head_ranks(cores, ranks, r->threads, r->o.shards);
 
     if (better == ranks || (better > ranks && !same))

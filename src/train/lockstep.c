@@ -20,9 +20,9 @@ struct dt_lockstep {
 /* Ranks are numbered node by node, so a node's shards are neighbours. */
 static int64_t node_shards(const dt_run *r)
 {
-    const int world = dt_comm_world(r->comm);
-    const int lowest = dt_comm_rank(r->comm) - dt_comm_node_rank(r->comm);
-    const int highest = lowest + dt_comm_node_ranks(r->comm) - 1;
+    const int world = r->comm->world;
+    const int lowest = r->comm->rank - r->comm->node_rank;
+    const int highest = lowest + r->comm->node_ranks - 1;
     int first, end, unused;
 
     dt_shards_of((int)r->o.shards, world, lowest, &first, &unused);
@@ -93,7 +93,7 @@ dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group, s
     if (group == 0)
         return DT_OK;
     DT_TRY(dt_calloc(t, 1, sizeof **t, "shards that run together"));
-    dt_shards_of(shards, dt_comm_world(c), dt_comm_rank(c), &(*t)->first, &end);
+    dt_shards_of(shards, c->world, c->rank, &(*t)->first, &end);
     (*t)->sync = (dt_norm_sync){*t, sync_leaf, sync_combine, sync_result};
     DT_TRY(dt_reduce_create(&(*t)->tree[DT_SYNC_MOMENTS], c, shards, channels, &dt_fold_moments,
                             group));

@@ -25,7 +25,7 @@ static dt_status find_steps(dt_run *r)
             best = lr_before; /* the loss precedes the update by its own rate */
         }
         lr_before = result.lr;
-        if (dt_comm_rank(r->comm) == 0)
+        if (r->comm->rank == 0)
             printf(r->o.json ? "{\"step\": %lld, \"lr\": %.9g, \"loss\": %.9g, \"smoothed\": %.9g, "
                                "\"suggested\": %.9g}\n"
                              : "step %3lld: learning rate %.3g, loss %.4f, smoothed %.4f; the loss "

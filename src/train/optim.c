@@ -16,7 +16,7 @@ dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o, flo
                      .mu = (float)o->momentum,
                      .nesterov = o->nesterov,
                      .threads = threads,
-                     .tensors = dt_net_param_count(net)};
+                     .tensors = net->params};
 
     DT_TRY(dt_calloc(&made.tensor, made.tensors, sizeof *made.tensor, "the optimizer"));
     for (size_t i = 0; i < made.tensors; i++) {

@@ -17,7 +17,7 @@ typedef struct dt_optim_tensor {
 } dt_optim_tensor;
 
 typedef struct dt_optim {
-    float *master, *momentum; /* [dt_net_slab_floats], borrowed */
+    float *master, *momentum; /* [net->slab_floats], borrowed */
     dt_optim_tensor *tensor;  /* [tensors], ascending, owned */
     size_t tensors;
     float mu;

@@ -109,7 +109,7 @@ enum { BATCH = 32 };
 static dt_status open_model(predictor *p, const char *path, int threads)
 {
     const int64_t batch = DT_MIN((int64_t)p->pictures, BATCH);
-    const size_t size = (size_t)dt_net_spec_of(p->read.net)->image_size;
+    const size_t size = (size_t)p->read.net->spec.image_size;
     dt_model_opts opts = {.threads = threads};
 
     DT_TRY(dt_precision_choose(p->o.precision, &opts.precision));
@@ -323,7 +323,7 @@ out:
 dt_status dt_predict(dt_comm *c, const dt_options *o, const char *const *operand, size_t operands)
 {
     const int threads = o->threads ? (int)o->threads : dt_threads_auto(c);
-    const bool leads = dt_comm_rank(c) == 0;
+    const bool leads = c->rank == 0;
 
     return dt_comm_agree(c, leads ? predict(o, operand, operands, threads) : DT_OK);
 }

@@ -17,7 +17,7 @@ enum { ROW_ARENA = 5, SLABS = 9 };
 
 static dt_status create_exchange(dt_run *r, dt_exchange_needs *needs)
 {
-    const size_t count = dt_net_param_count(r->net);
+    const size_t count = r->net->params;
     dt_span *tensor = NULL;
 
     DT_TRY(dt_calloc(&tensor, count, sizeof *tensor, "the exchange"));
@@ -27,7 +27,7 @@ static dt_status create_exchange(dt_run *r, dt_exchange_needs *needs)
     }
     const dt_exchange_opts opts = {.name = r->o.exchange,
                                    .shards = (int)r->o.shards,
-                                   .floats = dt_net_slab_floats(r->net),
+                                   .floats = r->net->slab_floats,
                                    .tensor = tensor,
                                    .tensors = count,
                                    .bucket_bytes = (size_t)(r->o.bucket_mb * 1048576),
@@ -44,8 +44,8 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
                       slab_row rows[SLABS])
 {
     const bool shared = needs->shares;
-    const size_t floats = dt_net_slab_floats(r->net) * sizeof(float);
-    const size_t running = 2 * dt_net_norm_channels(r->net) * sizeof(float);
+    const size_t floats = r->net->slab_floats * sizeof(float);
+    const size_t running = 2 * r->net->norm_channels * sizeof(float);
     const bool trains = purpose == DT_FOR_TRAINING, averages = trains && r->o.ema > 0;
     size_t arena = dt_contexts_bytes(r), scratch = 0;
 
@@ -90,7 +90,7 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
     const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false);
     char remedy[160] = "run fewer ranks with the same --shards";
 
-    r->node_bytes = rank * (uint64_t)dt_comm_node_ranks(r->comm) + shared;
+    r->node_bytes = rank * (uint64_t)r->comm->node_ranks + shared;
     if (available == 0 || r->node_bytes <= available)
         return DT_OK;
     if (r->bn_group > 0) /* fewer ranks would hold as many shards' activations */
@@ -103,7 +103,7 @@ static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows
                    "this run needs %.2f GiB on each node (%d ranks x %.2f GiB, activations %.2f of "
                    "them, and %.2f GiB for all), but %.2f GiB are available; lower --batch or "
                    "--image-size, or %s",
-                   (double)r->node_bytes / gib, dt_comm_node_ranks(r->comm), (double)rank / gib,
+                   (double)r->node_bytes / gib, r->comm->node_ranks, (double)rank / gib,
                    (double)rows[ROW_ARENA].bytes / gib, (double)shared / gib,
                    (double)available / gib, remedy);
 }
@@ -118,7 +118,7 @@ static dt_status take_shared(dt_run *r, const slab_row rows[SLABS])
     if (!r->shares)
         return DT_OK;
     DT_TRY(dt_node_mem_create(&r->node_memory, r->comm, bytes, "weights and gradients", &memory));
-    r->writes = dt_comm_node_rank(r->comm) == 0;
+    r->writes = r->comm->node_rank == 0;
     char *at = memory;
     for (int i = 0; i < SLABS; i++)
         if (rows[i].shared) {
@@ -149,11 +149,11 @@ static dt_status open_exchange(dt_run *r)
     const int shards = (int)r->o.shards;
     size_t channels = 0;
 
-    for (size_t i = 0; i < dt_net_norm_count(r->net); i++)
-        channels = DT_MAX(channels, dt_net_norm(r->net, i)->channels);
+    for (size_t i = 0; i < r->net->norms; i++)
+        channels = DT_MAX(channels, r->net->norm[i].channels);
     DT_TRY(dt_exchange_open(r->exchange, r->gradients.mem));
     DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, &dt_fold_f64, shards));
-    DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, dt_net_norm_channels(r->net),
+    DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, r->net->norm_channels,
                             &dt_fold_moments, shards));
     DT_TRY(dt_lockstep_open(&r->lockstep, r->comm, shards, r->bn_group, channels));
     return dt_contexts_open(r);

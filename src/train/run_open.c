@@ -26,10 +26,7 @@ static int threads_of(const dt_comm *c, const dt_options *o)
 /* Before any memory is taken, so that it lies near the threads. */
 static void open_home(dt_run *r)
 {
-    int rank, ranks;
-
-    dt_comm_machine(r->comm, &rank, &ranks);
-    dt_home_find(&r->home, rank, ranks, r->threads);
+    dt_home_find(&r->home, r->comm->machine_rank, r->comm->machine_ranks, r->threads);
     dt_home_enter(&r->home, r->threads);
 }
 
@@ -40,9 +37,8 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
         r->o.shards = r->o.accum = 0;
         r->o.dry_run = false; /* of training alone */
     }
-    DT_TRY(dt_options_check(&r->o, dt_comm_world(r->comm)));
-    dt_shards_of((int)r->o.shards, dt_comm_world(r->comm), dt_comm_rank(r->comm), &r->first_shard,
-                 &r->end_shard);
+    DT_TRY(dt_options_check(&r->o, r->comm->world));
+    dt_shards_of((int)r->o.shards, r->comm->world, r->comm->rank, &r->first_shard, &r->end_shard);
     if (purpose == DT_FOR_TRAINING && !o->init_head && !o->init[0])
         return dt_fail(DT_CONFIG, "--no-init-head keeps the last layer of --init's model out, but "
                                   "there is no --init: give a model, or leave it out");
@@ -72,7 +68,7 @@ static dt_status check_data_memory(dt_run *r)
 
 static dt_status open_data(dt_run *r)
 {
-    const bool reads = dt_comm_node_rank(r->comm) == 0;
+    const bool reads = r->comm->node_rank == 0;
     void *memory = NULL;
 
     dt_place_phase(DT_AT_data);
@@ -95,7 +91,7 @@ static dt_status open_loader(dt_run *r, dt_purpose purpose)
         .normalize = r->o.normalize,
         .resize = r->o.resize,
         .cutout = (int)r->o.cutout,
-        .image_size = dt_net_spec_of(r->net)->image_size,
+        .image_size = r->net->spec.image_size,
         .type = r->precision,
         .seed = (uint32_t)r->o.seed,
         .global_batch = r->global_batch,
@@ -133,7 +129,7 @@ static dt_status compile_training(dt_run *r)
 static dt_status compile_test(dt_run *r)
 {
     const int64_t images = dt_source_describe(r->source)->test;
-    const int64_t chunk = dt_net_spec_of(r->net)->image_size <= 64 ? 100 : 25;
+    const int64_t chunk = r->net->spec.image_size <= 64 ? 100 : 25;
 
     r->test_chunk = chunk < images ? chunk : images;
     for (int i = 0; i < 2; i++) {
@@ -242,7 +238,7 @@ static dt_status compare_state(dt_run *r, const char *what)
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX])
 {
     memset(out, 0, PATH_MAX);
-    DT_TRY(dt_comm_agree(c, dt_comm_rank(c) == 0 ? dt_newest_model(path, out) : DT_OK));
+    DT_TRY(dt_comm_agree(c, c->rank == 0 ? dt_newest_model(path, out) : DT_OK));
     return dt_comm_bcast(c, out, PATH_MAX, 0);
 }
 
@@ -281,10 +277,10 @@ static dt_status broadcast_slab(dt_run *r, const dt_slab *slab)
     for (size_t at = 0; at < slab->bytes; at += PART) {
         const size_t n = slab->bytes - at < PART ? slab->bytes - at : PART;
         char *here = (char *)slab->mem + at;
-        if (dt_comm_rank(r->comm) == 0)
+        if (r->comm->rank == 0)
             memcpy(part, here, n);
         DT_TRY(dt_comm_bcast(r->comm, part, n, 0));
-        if (r->writes && dt_comm_rank(r->comm) != 0)
+        if (r->writes && r->comm->rank != 0)
             memcpy(here, part, n);
     }
     return DT_OK;
@@ -294,7 +290,7 @@ dt_status dt_run_broadcast(dt_run *r)
 {
     const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running, &r->average};
 
-    if (!r->shares || dt_comm_nodes(r->comm) > 1)
+    if (!r->shares || r->comm->nodes > 1)
         for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
             DT_TRY(broadcast_slab(r, slabs[i]));
     if (r->writes)

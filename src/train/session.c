@@ -12,7 +12,7 @@
 dt_status dt_session_take(dt_session *s, const dt_run *r)
 {
     s->leads = true;
-    return dt_rundir_open(&s->folder, &r->o, dt_comm_world(r->comm));
+    return dt_rundir_open(&s->folder, &r->o, r->comm->world);
 }
 
 /* A file of the run folder; `shown` has room for its path. */
@@ -30,8 +30,8 @@ static double gib(uint64_t bytes)
 /* A run that ends on a full disk has trained for nothing: look before the first step. */
 static dt_status check_room(const dt_session *s, const dt_run *r)
 {
-    const uint64_t model = 4 * (uint64_t)dt_net_weight_total(r->net) +
-                           8 * (uint64_t)dt_net_norm_channels(r->net) + (1u << 20);
+    const uint64_t model =
+        4 * (uint64_t)r->net->weight_total + 8 * (uint64_t)r->net->norm_channels + (1u << 20);
     /* Of checkpoints, the two that are kept while a third is written. */
     const bool none = strcmp(r->o.save_every, "0") == 0 && !r->o.keep_best;
     const uint64_t saves = none ? 0 : 3 * (r->o.ema > 0 ? 3u : 2u) * model;

@@ -21,8 +21,8 @@ static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
         c->grad[k] = dt_exchange_leaf(r->exchange);
         DT_TRY(dt_contexts_find(c, k, size, &c->now[k]));
         if (!c->now[k]) {
-            memset(c->grad[k], 0, dt_net_slab_floats(r->net) * sizeof(float));
-            memset(c->moments[k], 0, dt_net_norm_channels(r->net) * sizeof(dt_moment));
+            memset(c->grad[k], 0, r->net->slab_floats * sizeof(float));
+            memset(c->moments[k], 0, r->net->norm_channels * sizeof(dt_moment));
             continue;
         }
         dt_loader_train(r->loader, epoch, step, first + k, dt_exec_input(c->now[k]),
@@ -54,7 +54,7 @@ static void push_shard(dt_run *r, int k, bool save)
     loss[DT_LEAF_stop] = dt_signals_stop() != 0;
     dt_reduce_push(r->loss_tree);
     memcpy(dt_reduce_leaf(r->moment_tree), r->contexts.moments[k],
-           dt_net_norm_channels(r->net) * sizeof(dt_moment));
+           r->net->norm_channels * sizeof(dt_moment));
     dt_reduce_push(r->moment_tree);
 }
 
@@ -129,7 +129,7 @@ static dt_status publish(dt_run *r)
 static void pack(dt_run *r)
 {
     if (r->shares)
-        dt_model_pack(r->model, dt_comm_node_rank(r->comm), dt_comm_node_ranks(r->comm));
+        dt_model_pack(r->model, r->comm->node_rank, r->comm->node_ranks);
     else
         dt_model_pack(r->model, 0, 1);
 }
@@ -161,8 +161,7 @@ static dt_status update(dt_run *r, const sums *s, double lr, bool first)
     if (r->writes)
         dt_model_update_running(r->model, s->moments);
     if (r->writes && average.net) /* means and variances */
-        dt_average_step(average.running_mean, w.running_mean, 2 * dt_net_norm_channels(r->net),
-                        part, 1);
+        dt_average_step(average.running_mean, w.running_mean, 2 * r->net->norm_channels, part, 1);
     pack(r);
     return publish(r);
 }

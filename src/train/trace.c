@@ -61,7 +61,7 @@ static void put_event(FILE *f, const dt_trace *t, int rank, int lane, const dt_e
 
 static void put_head(FILE *f, dt_trace *t)
 {
-    for (int r = 0; r < dt_comm_world(t->run->comm); r++) {
+    for (int r = 0; r < t->run->comm->world; r++) {
         dt_comm_clock *of = &t->of[r];
         dt_log_shown(of->host);
         of->host[strcspn(of->host, "\"\\")] = '\0';
@@ -96,7 +96,7 @@ static int find_last(const dt_event *all, int64_t count, int world, int64_t i)
 static dt_status put_lane(const dt_trace *t, FILE *f, int lane)
 {
     dt_comm *c = t->run->comm;
-    const int world = dt_comm_world(c), here = dt_comm_rank(c) == 0 ? world : 0;
+    const int world = c->world, here = c->rank == 0 ? world : 0;
     int64_t most = t->end[lane] - t->from[lane];
     dt_event *all = NULL; /* [here][most], then this rank's [most] */
 
@@ -121,7 +121,7 @@ static dt_status write_file(dt_trace *t)
     dt_comm *c = t->run->comm;
     char *text = NULL;
     size_t bytes = 0;
-    FILE *f = dt_comm_rank(c) == 0 ? open_memstream(&text, &bytes) : NULL;
+    FILE *f = c->rank == 0 ? open_memstream(&text, &bytes) : NULL;
     dt_status st = dt_comm_clocks(c, t->of);
 
     if (f)
@@ -132,7 +132,7 @@ static dt_status write_file(dt_trace *t)
     const bool ended = f && fprintf(f, "\n]}\n") > 0, closed = f && fclose(f) == 0;
     const bool whole = fits && ended && closed;
     st = fits ? st : DT_OK;
-    if (st == DT_OK && dt_comm_rank(c) == 0 &&
+    if (st == DT_OK && c->rank == 0 &&
         (!whole || dt_outfile_put(&t->target, text, bytes, NULL) != DT_OK)) {
         dt_warn("there is no trace: %s", whole ? dt_fail_text() : "no memory for it");
         dt_fail_clear();
@@ -172,7 +172,7 @@ static dt_status check_name(const dt_target *target)
 
 dt_status dt_trace_open(dt_trace **t, const dt_run *r)
 {
-    const size_t world = (size_t)dt_comm_world(r->comm);
+    const size_t world = (size_t)r->comm->world;
     dt_option_form form;
 
     if (!r->o.trace[0])
@@ -186,5 +186,5 @@ dt_status dt_trace_open(dt_trace **t, const dt_run *r)
     (*t)->first = form.steps[0];
     (*t)->last = form.steps[1];
     (*t)->target = (dt_target){.folder = AT_FDCWD, .name = r->o.trace, .shown = r->o.trace};
-    return dt_comm_agree(r->comm, dt_comm_rank(r->comm) == 0 ? check_name(&(*t)->target) : DT_OK);
+    return dt_comm_agree(r->comm, r->comm->rank == 0 ? check_name(&(*t)->target) : DT_OK);
 }

@@ -156,7 +156,7 @@ static dt_status end_epoch(training *t, double seconds)
                                                .correct = test.correct,
                                                .test_images = test.images,
                                                .held_out = r->o.holdout > 0,
-                                               .classes = dt_net_spec_of(r->net)->classes,
+                                               .classes = r->net->spec.classes,
                                                .class_correct = test.class_correct,
                                                .class_images = test.class_images,
                                                .images = at->images,
@@ -280,7 +280,7 @@ static void report_refused(dt_comm *c, const dt_options *o)
 {
     dt_report report;
 
-    if (dt_comm_rank(c) != 0 ||
+    if (c->rank != 0 ||
         dt_report_open(&report, o->log_style, &(dt_report_setup){.out = stdout}) != DT_OK)
         return;
     (void)!dt_report_end(&report, &(dt_end_record){.ok = false});
@@ -328,7 +328,7 @@ static dt_status begin(training *t)
     dt_run *r = t->run;
     dt_option_form form;
     char path[PATH_MAX] = "";
-    const bool leads = dt_comm_rank(r->comm) == 0, resumes = strcmp(r->o.resume, "never") != 0;
+    const bool leads = r->comm->rank == 0, resumes = strcmp(r->o.resume, "never") != 0;
 
     dt_signals_defer(); /* and all ranks have, before rank 0 writes anything */
     DT_TRY(dt_comm_agree(r->comm, dt_save_every_parse(r->o.save_every, &form)));
@@ -343,9 +343,8 @@ static dt_status begin(training *t)
         DT_TRY(dt_run_init(r));
     const dt_weights average = dt_run_average(r), w = dt_run_weights(r);
     if (average.net && r->writes && !path[0]) { /* a run of no steps saves it */
-        dt_average_step(average.master, w.master, dt_net_slab_floats(r->net), 1, 1);
-        dt_average_step(average.running_mean, w.running_mean, 2 * dt_net_norm_channels(r->net), 1,
-                        1);
+        dt_average_step(average.master, w.master, r->net->slab_floats, 1, 1);
+        dt_average_step(average.running_mean, w.running_mean, 2 * r->net->norm_channels, 1, 1);
     }
     if (r->o.broadcast || resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
@@ -383,7 +382,7 @@ static dt_status refuse_options(const dt_comm *c, const dt_options *o)
         return DT_OK;
     if (!o->out[0])
         return dt_fail(DT_CONFIG, "--resume auto needs --out DIR, the folder of the run");
-    if (dt_comm_rank(c) == 0 && !dt_path_taken(o->out) && says_no_recipe(o))
+    if (c->rank == 0 && !dt_path_taken(o->out) && says_no_recipe(o))
         return dt_fail(DT_NOINPUT,
                        "--resume auto: there is no run folder '%s', and no option says which run "
                        "to begin in it; is its name right?",

@@ -36,12 +36,12 @@ static int by_size(const void *a, const void *b)
 
 dt_status dt_watched_late(dt_comm *c, double waited, double seconds, int *late, double *cost)
 {
-    const int world = dt_comm_world(c);
+    const int world = c->world;
     int64_t *ns = NULL;
 
     *late = 0;
     DT_TRY(dt_comm_agree(c, dt_calloc(&ns, (size_t)world, sizeof *ns, "times of waiting")));
-    ns[dt_comm_rank(c)] = (int64_t)(1e9 * waited);
+    ns[c->rank] = (int64_t)(1e9 * waited);
     const dt_status st = dt_comm_sum_i64(c, ns, (size_t)world);
     for (int r = 1; r < world; r++)
         if (ns[r] < ns[*late])

@@ -124,7 +124,7 @@ dt_status dt_channel_open(dt_watch *w, dt_comm *c)
     socklen_t length = sizeof any;
 
     w->socket = -1;
-    if (dt_comm_nodes(c) == 1)
+    if (c->nodes == 1)
         return DT_OK;
     DT_TRY(dt_calloc(&w->leader, (size_t)w->world, sizeof *w->leader, "the watch"));
     DT_TRY(dt_calloc(&w->sent, (size_t)w->world, sizeof *w->sent, "the watch"));

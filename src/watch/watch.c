@@ -326,16 +326,16 @@ void dt_watch_close(dt_watch *w, int code)
 
 dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
 {
-    const int rank = dt_comm_rank(c), first = rank - dt_comm_node_rank(c);
+    const int rank = c->rank, first = rank - c->node_rank;
     dt_watch *w = NULL;
     dt_status st;
 
     *out = NULL;
     DT_TRY(dt_comm_agree(c, dt_calloc(&w, 1, sizeof *w, "the watch")));
     *w = (dt_watch){.rank = rank,
-                    .world = dt_comm_world(c),
+                    .world = c->world,
                     .node_first = first,
-                    .node_end = first + dt_comm_node_ranks(c),
+                    .node_end = first + c->node_ranks,
                     .warn_s = o->warn_s > 0 ? o->warn_s : HUGE_VAL,
                     .abort_s = o->abort_s > 0 ? o->abort_s : HUGE_VAL,
                     .o = *o,

@@ -41,8 +41,8 @@ static dt_status driver_open(driver *d)
     d->options.net = "vgg11";
     d->options.width_divisor = 64;
     DT_TRY(dt_net_create(&d->net, &spec));
-    d->floats = dt_net_slab_floats(d->net);
-    d->channels = dt_net_norm_channels(d->net);
+    d->floats = d->net->slab_floats;
+    d->channels = d->net->norm_channels;
     DT_TRY(dt_calloc(&d->slab, 2 * (d->floats + d->channels), sizeof *d->slab, "a snapshot"));
     float *momentum = d->slab + d->floats, *mean = momentum + d->floats;
     d->s = (dt_snapshot){.model = {d->net, d->slab, mean, mean + d->channels},

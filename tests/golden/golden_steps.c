@@ -13,12 +13,12 @@ static golden_case cases[] = {
 /* The next tensor, in a circle, of the same size; p itself if it is the only one. */
 static const dt_param *twin(const dt_net *net, size_t i)
 {
-    const size_t count = dt_net_param_count(net), size = dt_net_param(net, i)->count;
+    const size_t count = net->params, size = net->param[i].count;
     size_t k = (i + 1) % count;
 
-    while (dt_net_param(net, k)->count != size)
+    while (net->param[k].count != size)
         k = (k + 1) % count;
-    return dt_net_param(net, k);
+    return &net->param[k];
 }
 
 static void scale(float *grad, const dt_param *p, float factor)
@@ -60,8 +60,8 @@ static void faults_are_seen(const steps *t)
 
     assert_ok(dt_calloc(&bad, t->g.floats, sizeof *bad, "spoiled gradients"));
     memcpy(bad, good, t->g.floats * sizeof *bad);
-    for (size_t i = 0; i < dt_net_param_count(t->g.n.net); i++) {
-        const dt_param *p = dt_net_param(t->g.n.net, i), *q = twin(t->g.n.net, i);
+    for (size_t i = 0; i < t->g.n.net->params; i++) {
+        const dt_param *p = &t->g.n.net->param[i], *q = twin(t->g.n.net, i);
         for (size_t k = 0; k < DT_COUNT_OF(factor); k++) {
             scale(bad, p, factor[k]);
             if (steps_off(t, bad, i) <= STEPS_GRADIENT)
@@ -89,8 +89,8 @@ static void every_step_is_right(void **state)
     golden_open(&shared, *state, NULL);
     assert_true(dt_plan_arena_bytes(shared.plan) < dt_plan_arena_bytes(t.g.plan));
     golden_forward_backward(&shared);
-    for (size_t i = 0; i < dt_net_param_count(t.g.n.net); i++) {
-        const dt_param *p = dt_net_param(t.g.n.net, i);
+    for (size_t i = 0; i < t.g.n.net->params; i++) {
+        const dt_param *p = &t.g.n.net->param[i];
         assert_memory_equal((const float *)shared.grad.mem + p->offset,
                             (const float *)t.g.grad.mem + p->offset, p->count * sizeof(float));
     }

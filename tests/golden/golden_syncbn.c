@@ -14,11 +14,11 @@ static void add_shards(golden_sync *s)
             const float *right = t->grad[k + gap].mem;
             for (size_t i = 0; i < s->g.floats; i++)
                 left[i] += right[i];
-            for (size_t c = 0; c < dt_net_norm_channels(s->g.n.net); c++)
+            for (size_t c = 0; c < s->g.n.net->norm_channels; c++)
                 t->moments[k][c] = dt_moment_merge(t->moments[k][c], t->moments[k + gap][c]);
         }
     memcpy(s->g.grad.mem, t->grad[0].mem, s->g.floats * sizeof(float));
-    memcpy(s->g.moments, t->moments[0], dt_net_norm_channels(s->g.n.net) * sizeof(dt_moment));
+    memcpy(s->g.moments, t->moments[0], s->g.n.net->norm_channels * sizeof(dt_moment));
 }
 
 static void whole_batch(void **state)
@@ -48,14 +48,14 @@ static void shards_alone_differ(void **state)
     add_shards(&s);
     const json_t *tensors = golden_get(&s.g, "tensors");
     size_t far = 0;
-    for (size_t i = 0; i < dt_net_param_count(s.g.n.net); i++) {
-        const dt_param *p = dt_net_param(s.g.n.net, i);
+    for (size_t i = 0; i < s.g.n.net->params; i++) {
+        const dt_param *p = &s.g.n.net->param[i];
         const json_t *record = json_array_get(tensors, i);
         dt_param_to_file(p, (const float *)s.g.grad.mem + p->offset, s.g.file);
         far += golden_projected(&s.g, json_object_get(record, "projections"), i, p->count) >
                0.01 * json_number_value(json_object_get(record, "norm"));
     }
-    assert_true(far > dt_net_param_count(s.g.n.net) / 2);
+    assert_true(far > s.g.n.net->params / 2);
     golden_sync_close(&s);
 }
 

@@ -14,7 +14,7 @@ static void rank_zero_learns_of_all(void **state)
     enum { MOST = 64, N = 3000 };
     static int64_t mine[N], all[MOST][N];
     static dt_comm_clock of[MOST];
-    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    const int world = comm->world, rank = comm->rank;
     char host[DT_HOST_CHARS];
 
     for (int i = 0; i < N; i++)
@@ -38,25 +38,25 @@ static void numbers_fit(void **state)
     (void)state;
     enum { MOST = 64 };
     const char *launched = getenv("OMPI_COMM_WORLD_SIZE");
-    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    const int world = comm->world, rank = comm->rank;
     int64_t once[MOST] = {0}, first[MOST] = {0}, host[MOST] = {0};
-    int64_t nodes = dt_comm_node_rank(comm) == 0;
+    int64_t nodes = comm->node_rank == 0;
     char name[64] = "";
 
     assert_int_equal(world, launched ? strtol(launched, NULL, 10) : 1);
     assert_in_range(world, 1, MOST);
     assert_in_range(rank, 0, world - 1);
-    assert_in_range(dt_comm_node_rank(comm), 0, dt_comm_node_ranks(comm) - 1);
+    assert_in_range(comm->node_rank, 0, comm->node_ranks - 1);
     assert_true(strlen(dt_comm_version()) > 5);
     assert_int_equal(gethostname(name, sizeof name - 1), 0);
     once[rank] = 1;
-    first[rank] = rank - dt_comm_node_rank(comm);
+    first[rank] = rank - comm->node_rank;
     host[rank] = (int64_t)(dt_hash_bytes(name, strlen(name)).low >> 8);
     assert_ok(dt_comm_sum_i64(comm, once, (size_t)world));
     assert_ok(dt_comm_sum_i64(comm, first, (size_t)world));
     assert_ok(dt_comm_sum_i64(comm, host, (size_t)world));
     assert_ok(dt_comm_sum_i64(comm, &nodes, 1));
-    assert_int_equal(nodes, dt_comm_nodes(comm));
+    assert_int_equal(nodes, comm->nodes);
     for (int r = 0; r < world; r++) {
         assert_int_equal(once[r], 1);
         assert_in_range(first[r], r > 0 ? first[r - 1] : 0, r);
@@ -70,7 +70,7 @@ static void sum_and_max(void **state)
     (void)state;
     enum { N = 5000 };
     static int64_t sum[N], max[N];
-    const int64_t world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    const int64_t world = comm->world, rank = comm->rank;
 
     for (int64_t i = 0; i < N; i++) {
         sum[i] = rank * i + ((int64_t)1 << 40);
@@ -91,9 +91,9 @@ static void bcast_from_every_root(void **state)
     static unsigned char data[N];
     static const size_t bytes[] = {0, 1, 4097, N};
 
-    for (int root = 0; root < dt_comm_world(comm); root++)
+    for (int root = 0; root < comm->world; root++)
         for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++) {
-            const bool mine = root == dt_comm_rank(comm);
+            const bool mine = root == comm->rank;
             for (size_t i = 0; i < N; i++)
                 data[i] = mine ? (unsigned char)(i * 7 + (size_t)root) : 0xee;
             assert_ok(dt_comm_bcast(comm, data, bytes[k], root));
@@ -114,11 +114,11 @@ static void barrier_waits_for_all(void **state)
 
     assert_ok(dt_node_mem_create(&m, comm, 64, "barrier test", &memory));
     volatile char *came = memory;
-    if (dt_comm_rank(comm) == dt_comm_world(comm) - 1)
+    if (comm->rank == comm->world - 1)
         usleep(100 * 1000);
-    came[dt_comm_node_rank(comm)] = 1;
+    came[comm->node_rank] = 1;
     assert_ok(dt_comm_barrier(comm));
-    for (int r = 0; r < dt_comm_node_ranks(comm); r++)
+    for (int r = 0; r < comm->node_ranks; r++)
         assert_int_equal(came[r], 1);
     assert_ok(dt_comm_barrier(comm));
     dt_node_mem_destroy(m);
@@ -152,7 +152,7 @@ static void one_block_for_all(void **state)
         assert_ok(dt_node_mem_create(&block[k], comm, bytes[k], "test", &p));
         assert_int_equal((uintptr_t)p % 64, 0);
         memory[k] = p;
-        if (dt_comm_node_ranks(comm) > 1)
+        if (comm->node_ranks > 1)
             all_is_there(p, bytes[k]);
     }
     for (int written = 0; written < 2; written++) { /* zeros, then what the first rank wrote */
@@ -161,7 +161,7 @@ static void one_block_for_all(void **state)
                 if (memory[k][i] != (written ? (unsigned char)(i * 31 + k) : 0))
                     fail_msg("block %zu, byte %zu, written %d", k, i, written);
         assert_ok(dt_comm_barrier(comm));
-        for (size_t k = 0; k < BLOCKS && dt_comm_node_rank(comm) == 0 && !written; k++)
+        for (size_t k = 0; k < BLOCKS && comm->node_rank == 0 && !written; k++)
             for (size_t i = 0; i < bytes[k]; i++)
                 memory[k][i] = (unsigned char)(i * 31 + k);
         assert_ok(dt_comm_barrier(comm));
@@ -180,7 +180,7 @@ static const dt_status status_of[] = {DT_NOINPUT, DT_FORMAT, DT_NOMEM, DT_CONFIG
 static void every_pattern(void **state)
 {
     (void)state;
-    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    const int world = comm->world, rank = comm->rank;
 
     for (int pattern = 0; pattern < 2 << world; pattern++) {
         const bool twice = pattern & 1, fails = pattern >> (rank + 1) & 1;
@@ -218,7 +218,7 @@ static void alike_names_no_rank(void **state)
     const dt_status st = dt_comm_agree(comm, dt_fail(DT_NOINPUT, "no folder 'x'"));
     const int lines = capture_end(&c);
     assert_int_equal(st, DT_NOINPUT);
-    assert_int_equal(lines, dt_comm_rank(comm) == 0);
+    assert_int_equal(lines, comm->rank == 0);
     if (lines)
         assert_string_equal(c.text, "dtrain: no folder 'x'\n");
 }
@@ -228,7 +228,7 @@ static void alike_names_no_rank(void **state)
 static void other_value_is_named(void **state)
 {
     (void)state;
-    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    const int world = comm->world, rank = comm->rank;
 
     for (int odd = world > 1 ? 0 : 1; odd <= world; odd++) {
         const dt_field fields[] = {{"seed", "1"},

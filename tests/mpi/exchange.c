@@ -14,15 +14,15 @@ static bool is(const char *row, const char *name)
 /* Node k of n has the ranks [k * world / n, (k + 1) * world / n). */
 static void split(int nodes)
 {
-    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    const int world = comm->world, rank = comm->rank;
     int node = 0;
 
     assert_ok(dt_comm_split_nodes(comm, nodes));
     while ((node + 1) * world / nodes <= rank)
         node++;
-    assert_int_equal(dt_comm_nodes(comm), nodes);
-    assert_int_equal(dt_comm_node_rank(comm), rank - node * world / nodes);
-    assert_int_equal(dt_comm_node_ranks(comm), (node + 1) * world / nodes - node * world / nodes);
+    assert_int_equal(comm->nodes, nodes);
+    assert_int_equal(comm->node_rank, rank - node * world / nodes);
+    assert_int_equal(comm->node_ranks, (node + 1) * world / nodes - node * world / nodes);
     assert_true(dt_comm_node_cpus(comm) >= 1);
 }
 
@@ -33,7 +33,7 @@ static void split(int nodes)
 static void run_grid(exchange_case k, const char *takes)
 {
     static const size_t bytes[] = {4, 12000, 0};
-    const int world = dt_comm_world(comm), shards[] = {world, world + 1, 8, 13};
+    const int world = comm->world, shards[] = {world, world + 1, 8, 13};
 
     for (int s = 0; s < 4; s++)
         for (int b = 0; b < 3; b++)
@@ -48,7 +48,7 @@ static void run_grid(exchange_case k, const char *takes)
 
 static void run_one(exchange_case k, const char *takes)
 {
-    k.shards = dt_comm_world(comm);
+    k.shards = comm->world;
     k.bucket_bytes = 12000;
     run_case(k, takes);
 }
@@ -58,7 +58,7 @@ static void run_late(exchange_case k, const char *takes)
 {
     k.delays = true;
     for (int kind = 0; kind < 4; kind++) {
-        k.shards = dt_comm_world(comm) + kind;
+        k.shards = comm->world + kind;
         k.bucket_bytes = kind % 2 ? 4 : 12000;
         k.lockstep = kind == 2;
         k.bf16 = kind > 1;
@@ -94,8 +94,8 @@ static const struct sums {
 static void every_row_sums(void **state)
 {
     (void)state;
-    const int world = dt_comm_world(comm);
-    const bool real = dt_comm_nodes(comm) > 1;
+    const int world = comm->world;
+    const bool real = comm->nodes > 1;
 
     for (const struct sums *s = sums; s < sums + sizeof sums / sizeof *sums; s++) {
         const char *takes = s->takes ? s->takes : s->row;
@@ -119,9 +119,9 @@ static void real_nodes(void **state)
     dt_exchange_needs needs;
     dt_exchange *x;
 
-    assert_int_equal(dt_comm_world(comm), 4);
-    assert_int_equal(dt_comm_nodes(comm), 2);
-    assert_int_equal(dt_comm_node_ranks(comm), 2);
+    assert_int_equal(comm->world, 4);
+    assert_int_equal(comm->nodes, 2);
+    assert_int_equal(comm->node_ranks, 2);
     assert_ok(dt_exchange_create(&x, comm, &o, &needs));
     dt_exchange_close(x);
     assert_true(needs.shares);
@@ -173,7 +173,7 @@ static dt_exchange_stats measure(exchange_case k, int64_t moved[3], dt_exchange_
 static void statistics_add_up(void **state)
 {
     (void)state;
-    const int64_t world = dt_comm_world(comm), others = world - 1;
+    const int64_t world = comm->world, others = world - 1;
 
     for (int r = 0; r < 2 * ROWS; r++) {
         const exchange_case k = {
@@ -193,7 +193,7 @@ static void statistics_add_up(void **state)
             assert_int_equal(needs.slabs, world); /* a leaf each, and nothing else */
         assert_in_range(moved[0], want - 4 * moved[2], want);
         assert_int_equal(moved[2] > 0, world > 1 && !none);
-        if (star && dt_comm_rank(comm) == 0)
+        if (star && comm->rank == 0)
             assert_int_equal(s.bytes_received, (int64_t)payload * 4 * others);
     }
 }
@@ -218,7 +218,7 @@ static int64_t sent_of(int a, int b, bool bf16)
 static void little_is_sent_between_nodes(void **state)
 {
     (void)state;
-    const int world = dt_comm_world(comm), cut = world / 2;
+    const int world = comm->world, cut = world / 2;
 
     for (int bf16 = 0; bf16 < 2 && world > 1; bf16++) {
         const exchange_case k = {
@@ -244,7 +244,7 @@ static void some_start_early(void **state)
 {
     (void)state;
     static const char *const row[] = {"tree", "buckets", "shared"};
-    const int world = dt_comm_world(comm);
+    const int world = comm->world;
 
     for (int r = 0; r < 6; r++) {
         const bool fails = r % 2, collective = is(row[r / 2], "buckets");
@@ -254,7 +254,7 @@ static void some_start_early(void **state)
 
         trial_open(&t, k);
         float *leaf = leaf_take(t.x);
-        write_leaves(&t, &leaf, dt_comm_rank(comm), 1, 0, floats / 2);
+        write_leaves(&t, &leaf, comm->rank, 1, 0, floats / 2);
         dt_exchange_stats_get(t.x, &s);
         assert_int_equal(s.messages > 0, world > 1 && !is(k.row, "shared"));
         if (fails && !collective) {
@@ -264,7 +264,7 @@ static void some_start_early(void **state)
             assert_ok(dt_comm_barrier(comm));
             run_case(k, k.row);
         } else {
-            write_leaves(&t, &leaf, dt_comm_rank(comm), 1, floats / 2, floats);
+            write_leaves(&t, &leaf, comm->rank, 1, floats / 2, floats);
             update(&t);
             t.checked = 0;
             check_weights(&t);
@@ -296,7 +296,7 @@ static void kernels_look_after_messages(void **state)
         dt_exchange_stats one, two = {.messages = 0};
         trial t;
 
-        trial_open(&t, (exchange_case){.row = row[r], .shards = dt_comm_world(comm)});
+        trial_open(&t, (exchange_case){.row = row[r], .shards = comm->world});
         backward(&t);
         update(&t);
         dt_exchange_stats_get(t.x, &one);
@@ -321,7 +321,7 @@ static void kernels_look_after_messages(void **state)
 static void failures_of_looks_are_kept(void **state)
 {
     (void)state;
-    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    const int world = comm->world, rank = comm->rank;
     const exchange_case k = {.row = "tree", .shards = world, .bucket_bytes = 4};
     trial t;
 
@@ -350,7 +350,7 @@ static void failures_of_looks_are_kept(void **state)
  * which it must not wait for the others, and ends them with its code. */
 static int fail_alone(const char *row)
 {
-    const int world = dt_comm_world(comm), rank = dt_comm_rank(comm);
+    const int world = comm->world, rank = comm->rank;
     trial t;
 
     trial_open(&t, (exchange_case){.row = row, .shards = world});
@@ -388,7 +388,7 @@ static const struct plans {
 static void choice_and_refusal(void **state)
 {
     (void)state;
-    const int world = dt_comm_world(comm);
+    const int world = comm->world;
 
     for (const struct plans *p = plans; p < plans + sizeof plans / sizeof *plans; p++) {
         const exchange_case k = {.row = p->row, .shards = world + p->shards};
@@ -415,7 +415,7 @@ static void choice_and_refusal(void **state)
 static void slabs_may_be_huge(void **state)
 {
     (void)state;
-    const int world = dt_comm_world(comm);
+    const int world = comm->world;
     const dt_span huge = {0, (size_t)1 << 31};
     dt_exchange_opts o = {
         .name = "tree", .shards = world, .floats = huge.count, .tensor = &huge, .tensors = 1};
@@ -435,7 +435,7 @@ static void slabs_may_be_huge(void **state)
 static void misuse_of_the_exchange(void **state)
 {
     (void)state;
-    if (dt_comm_world(comm) > 1)
+    if (comm->world > 1)
         skip();
     const dt_span four = {0, 4};
     const dt_exchange_opts o = {

@@ -159,7 +159,7 @@ static void delay(const trial *t, uint32_t place)
 
     if (!t->k.delays)
         return;
-    dt_random(5, DT_STREAM_TEST, (uint32_t)t->k.step, place, (uint32_t)dt_comm_rank(comm), bits);
+    dt_random(5, DT_STREAM_TEST, (uint32_t)t->k.step, place, (uint32_t)comm->rank, bits);
     if (bits[1] % 3 == 0)
         usleep(dt_below(bits[0], 2000));
 }
@@ -230,8 +230,8 @@ static void check_exact(const trial *t, int step)
         if (memcmp(&t->weights[i], &want[i], sizeof *want) != 0)
             fail_msg("%s, %d shards, buckets of %zu bytes, lockstep %d, bf16 %d, %d "
                      "nodes, step %d, rank %d: float %zu is %a, not %a",
-                     k->row, k->shards, k->bucket_bytes, k->lockstep, k->bf16, dt_comm_nodes(comm),
-                     step, dt_comm_rank(comm), i, (double)t->weights[i], (double)want[i]);
+                     k->row, k->shards, k->bucket_bytes, k->lockstep, k->bf16, comm->nodes, step,
+                     comm->rank, i, (double)t->weights[i], (double)want[i]);
 }
 
 /* One rounding of at most 2^-24 per addition. */
@@ -258,7 +258,7 @@ static void check_weights(const trial *t)
 {
     if (t->checked < 0)
         return;
-    if (dt_exchange_exact(t->x) || dt_comm_world(comm) == 1)
+    if (dt_exchange_exact(t->x) || comm->world == 1)
         check_exact(t, t->checked);
     else
         check_near(t, t->checked);
@@ -271,7 +271,7 @@ static void backward(trial *t)
     float *leaf[MOST_SHARDS];
     int first, end;
 
-    dt_shards_of(t->k.shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
+    dt_shards_of(t->k.shards, comm->world, comm->rank, &first, &end);
     for (int shard = first; shard < end; shard++) {
         leaf[shard - first] = leaf_take(t->x);
         if (!t->k.lockstep)

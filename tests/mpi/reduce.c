@@ -95,7 +95,7 @@ static void run_case(const tree_case *t, dt_reduce *tree, int group, void *want)
     const void *all = NULL;
     int first, end;
 
-    dt_shards_of(t->shards, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
+    dt_shards_of(t->shards, comm->world, comm->rank, &first, &end);
     for (int shard = first; shard < end; shard++) {
         fill_leaf(t, shard, dt_reduce_leaf(tree));
         dt_reduce_push(tree);
@@ -124,7 +124,7 @@ static void groups_equal_the_definition(void **state)
 {
     (void)state;
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
-        for (int shards = dt_comm_world(comm); shards <= MOST_SHARDS; shards++)
+        for (int shards = comm->world; shards <= MOST_SHARDS; shards++)
             for (int group = 1; group <= shards + 1; group++) {
                 const size_t most = group == shards ? MOST_COUNT : 7, counts[] = {5, 2, most, 1};
                 dt_reduce *tree = NULL;
@@ -142,13 +142,13 @@ static void groups_equal_the_definition(void **state)
 static void own_groups_send_nothing(void **state)
 {
     (void)state;
-    const int world = dt_comm_world(comm);
+    const int world = comm->world;
     dt_reduce *tree = NULL;
 
     for (int group = 1; group <= 2; group++) {
         const tree_case t = {&types[1], 2 * world, 0, 3};
         assert_ok(dt_reduce_create(&tree, comm, t.shards, t.count, &dt_fold_f64, group));
-        if (dt_comm_rank(comm) == 0)
+        if (comm->rank == 0)
             run_case(&t, tree, group, want_room);
         assert_ok(dt_comm_barrier(comm));
         dt_reduce_destroy(tree);
@@ -174,7 +174,7 @@ static void order_matters(void **state)
 static void misuse_is_refused(void **state)
 {
     (void)state;
-    const int world = dt_comm_world(comm);
+    const int world = comm->world;
     const void *result = NULL;
     dt_reduce *tree = NULL;
 

@@ -49,7 +49,7 @@ typedef struct allocation_case {
 
 static void options_of(dt_options *o, const allocation_case *a, char *folder)
 {
-    const int world = dt_comm_world(comm);
+    const int world = comm->world;
 
     *o = small_run(a->net);
     o->data = "synthetic:88"; /* the last of three batches is uneven: a second plan runs too */
@@ -102,7 +102,7 @@ static void session_open(dt_session *s, const dt_run *r, FILE **out)
     const dt_progress at = {.best_accuracy = -1, .best_epoch = -1};
 
     memset(s, 0, sizeof *s);
-    if (dt_comm_rank(comm) > 0)
+    if (comm->rank > 0)
         return;
     assert_ok(dt_session_take(s, r));
     assert_ok(dt_session_begin(s, r, &at, ""));
@@ -129,7 +129,7 @@ static void steps_allocate_nothing(void **state)
     dt_session session;
     FILE *out = NULL;
 
-    if (dt_comm_rank(comm) == 0)
+    if (comm->rank == 0)
         assert_non_null(mkdtemp(folder));
     assert_ok(dt_comm_bcast(comm, folder, sizeof folder, 0));
     options_of(&o, *state, folder);

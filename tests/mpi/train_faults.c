@@ -148,7 +148,7 @@ static dt_status first(void)
 /* Whether `rank` has so many requests; if so, what came of refusing that one. */
 static bool try_one(dt_status (*work)(void), int rank, long which)
 {
-    const bool fails = dt_comm_rank(comm) == rank;
+    const bool fails = comm->rank == rank;
     capture c;
 
     requests = 0;
@@ -165,7 +165,7 @@ static bool try_one(dt_status (*work)(void), int rank, long which)
     assert_ok(dt_comm_max_i64(comm, range, 3));
     if (range[0] != -range[1])
         fail_alone("request %ld of rank %d: status %d here\n", which, rank, (int)st);
-    if (st != DT_OK && dt_comm_rank(comm) == 0 && lines != 1)
+    if (st != DT_OK && comm->rank == 0 && lines != 1)
         fail_alone("request %ld of rank %d: %d lines: %s", which, rank, lines, c.text);
     if (st != DT_OK && !range[2])
         fail_alone("request %ld of rank %d: status %d: %s\n", which, rank, (int)st, c.text);
@@ -174,7 +174,7 @@ static bool try_one(dt_status (*work)(void), int rank, long which)
 
 static void every_request(dt_status (*work)(void), long least)
 {
-    const int last = dt_comm_world(comm) - 1;
+    const int last = comm->world - 1;
 #if defined(__SANITIZE_ADDRESS__)
     const long few = 61; /* each opens a run */
 #else
@@ -224,10 +224,10 @@ static void sharing_reserves(void **state)
     assert_ok(dt_comm_sum_i64(comm, &all, 1));
     const dt_slab *const slab[] = {&run.master, &run.momentum, &run.running};
     int64_t shared = 0;
-    for (size_t i = 0; dt_comm_world(comm) > 1 && i < sizeof slab / sizeof *slab; i++)
+    for (size_t i = 0; comm->world > 1 && i < sizeof slab / sizeof *slab; i++)
         shared += (int64_t)slab[i]->bytes;
     assert_true(all >= shared);
-    assert_true(dt_comm_world(comm) == 1 || shared > 0);
+    assert_true(comm->world == 1 || shared > 0);
     dt_run_close(&run);
 }
 
@@ -240,7 +240,7 @@ static const char *const words[CALLS] = {
 /* `call` fails on this rank, if it is `rank`, after `before` calls. */
 static void arm(int call, int rank, int before)
 {
-    failing = dt_comm_rank(comm) == rank ? call : -1;
+    failing = comm->rank == rank ? call : -1;
     passes = before;
 }
 
@@ -259,7 +259,7 @@ static dt_status open_run(dt_run *r, capture *c, int *lines)
 static void all_end_with_one_line(void **state)
 {
     (void)state;
-    const int world = dt_comm_world(comm), last = world - 1;
+    const int world = comm->world, last = world - 1;
     capture c;
     dt_run r;
     int lines;
@@ -268,7 +268,7 @@ static void all_end_with_one_line(void **state)
         for (int before = 0; before < 2; before++) {
             arm(call, call == CALL_memfd_create ? 0 : last, before);
             assert_int_equal(open_run(&r, &c, &lines), DT_NOMEM);
-            assert_int_equal(lines, dt_comm_rank(comm) == 0);
+            assert_int_equal(lines, comm->rank == 0);
             if (lines == 0)
                 continue;
             assert_non_null(strstr(c.text, words[call]));

@@ -30,7 +30,7 @@ static bool numbers(const dt_run *r, float by, bool write)
  * nothing would have to be sent. */
 static void all_hold_rank_0s(const char *exchange, int copies)
 {
-    const float mine = (float)(10 * dt_comm_rank(comm) + 5);
+    const float mine = (float)(10 * comm->rank + 5);
     dt_options o = small_run("vgg11");
     dt_run r;
 
@@ -42,7 +42,7 @@ static void all_hold_rank_0s(const char *exchange, int copies)
     if (r.writes)
         numbers(&r, mine, true);
     assert_ok(dt_comm_barrier(comm));
-    if (r.writes && dt_comm_rank(comm) > 0)
+    if (r.writes && comm->rank > 0)
         assert_false(numbers(&r, 5, false));
     assert_ok(dt_comm_barrier(comm));
     assert_ok(dt_run_broadcast(&r));
@@ -55,7 +55,7 @@ static void all_hold_rank_0s(const char *exchange, int copies)
  * ranks, else one per rank. */
 static void broadcasts(void **state)
 {
-    const int world = dt_comm_world(comm);
+    const int world = comm->world;
 
     (void)state;
     all_hold_rank_0s("tree", world);
@@ -91,7 +91,7 @@ static void node_becomes_a_number(void **state)
 /* The last bias is that of the classes; all other parameters are zero. */
 static void set_weights(dt_run *r, const float *bias)
 {
-    const dt_param *p = dt_net_param(r->net, dt_net_param_count(r->net) - 1);
+    const dt_param *p = &r->net->param[r->net->params - 1];
     float *master = r->master.mem;
 
     assert_int_equal(p->count, 10);

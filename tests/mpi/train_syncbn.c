@@ -37,13 +37,13 @@ static void whole_batch(void **state)
     dt_lockstep *lockstep = NULL;
     int first, end;
 
-    dt_shards_of(SYNC_SHARDS, dt_comm_world(comm), dt_comm_rank(comm), &first, &end);
+    dt_shards_of(SYNC_SHARDS, comm->world, comm->rank, &first, &end);
     assert_ok(dt_lockstep_open(&lockstep, comm, SYNC_SHARDS, SYNC_SHARDS, WAVE_CHANNELS));
     golden_sync_open(&s, *state, first, end);
     golden_sync_input(&s);
     wave_step_with(&s.t, dt_lockstep_sync(lockstep), (double)s.g.batch);
     sum_shards(&s.t, grad_of, s.g.floats, &dt_fold_f32, s.g.grad.mem);
-    sum_shards(&s.t, moments_of, dt_net_norm_channels(s.g.n.net), &dt_fold_moments, s.g.moments);
+    sum_shards(&s.t, moments_of, s.g.n.net->norm_channels, &dt_fold_moments, s.g.moments);
     const int beyond = golden_sync_check(&s);
     golden_sync_close(&s);
     dt_lockstep_close(lockstep);

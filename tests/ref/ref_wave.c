@@ -89,16 +89,16 @@ static void tensor_norms(const wave *t, const wave *whole, const dt_param *p, do
 
 static double largest_difference(const wave *t, const wave *whole)
 {
-    const size_t count = dt_net_param_count(t->net);
+    const size_t count = t->net->params;
     double largest = 0, worst = 0, norm[2];
 
     for (size_t i = 0; i < count; i++) {
-        tensor_norms(t, whole, dt_net_param(t->net, i), norm);
+        tensor_norms(t, whole, &t->net->param[i], norm);
         largest = fmax(largest, norm[0]);
     }
     assert_true(largest > 0);
     for (size_t i = 0; i < count; i++) {
-        tensor_norms(t, whole, dt_net_param(t->net, i), norm);
+        tensor_norms(t, whole, &t->net->param[i], norm);
         worst = fmax(worst, norm[1] / fmax(norm[0], 1e-3 * largest));
     }
     return worst;
@@ -116,7 +116,7 @@ static dt_moment pooled(const wave *t, size_t c)
 /* A shard's moments stay its own: pooled over shards they are the whole batch's. */
 static void same_moments(const wave *t, const wave *whole)
 {
-    for (size_t c = 0; c < dt_net_norm_channels(t->net); c++) {
+    for (size_t c = 0; c < t->net->norm_channels; c++) {
         const dt_moment got = pooled(t, c), want = pooled(whole, c);
         const double deviation = sqrt(want.m2 / want.count);
         assert_true(got.count == want.count);
@@ -202,9 +202,9 @@ static void alone_is_alone(void **state)
             assert_ok(dt_exec_forward(&one, &alone.moments[k], alone.result + k));
             assert_ok(dt_exec_backward(&one, IMAGES, &grad, NULL));
             assert_memory_equal(alone.grad[k].mem, together.grad[k].mem,
-                                dt_net_slab_floats(b.n.net) * sizeof(float));
+                                b.n.net->slab_floats * sizeof(float));
             assert_memory_equal(alone.moments[k], together.moments[k],
-                                dt_net_norm_channels(b.n.net) * sizeof(dt_moment));
+                                b.n.net->norm_channels * sizeof(dt_moment));
             assert_true(alone.result[k].loss_sum == together.result[k].loss_sum);
         }
         wave_close(&together);

@@ -36,8 +36,8 @@ dt_status __wrap_dt_checks_open(dt_checks **c, const dt_check_subject *s)
     if (text && sscanf(text, "%15s %d %lld %63s %u", flip.what, &flip.rank, &flip.step, flip.tensor,
                        &flip.bit) != 5)
         abort();
-    while (text && strcmp(dt_net_param(s->net, flip.param)->name, flip.tensor) != 0)
-        if (++flip.param == dt_net_param_count(s->net))
+    while (text && strcmp(s->net->param[flip.param].name, flip.tensor) != 0)
+        if (++flip.param == s->net->params)
             abort();
     return __real_dt_checks_open(c, s);
 }
@@ -51,11 +51,11 @@ static bool flips(const char *what)
 void __wrap_dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
 {
     const dt_check_subject *s = &flip.s;
-    const size_t offset = dt_net_param(s->net, flip.param)->offset;
+    const size_t offset = s->net->param[flip.param].offset;
     const bool now = flip.step == epoch * s->steps_per_epoch + step + 1;
     size_t bytes;
 
-    flip.now = now && flip.rank == dt_comm_rank(s->comm);
+    flip.now = now && flip.rank == s->comm->rank;
     flip.grad = NULL;
     __real_dt_checks_begin(c, epoch, step);
     if (now && dt_comm_barrier(s->comm) != DT_OK)
@@ -89,7 +89,7 @@ void __wrap_dt_checks_shard(dt_checks *c, int shard, const float *grad)
 /* Before the replay hashes it: it stands for a gradient that was computed wrongly. */
 void __wrap_dt_checks_gradient(dt_checks *c, size_t floats_done)
 {
-    const dt_param *p = dt_net_param(flip.s.net, flip.param);
+    const dt_param *p = &flip.s.net->param[flip.param];
 
     if (flip.grad && p->offset + p->count <= floats_done) {
         flip_bit((void *)(uintptr_t)(flip.grad + p->offset), flip.bit);

@@ -93,10 +93,10 @@ static inline void golden_net(golden *g)
         test_bf16();
     test_net_create(&g->n, &spec, &opts);
     g->classes = (size_t)spec.classes;
-    g->floats = dt_net_slab_floats(g->n.net);
-    for (size_t i = 0; i < dt_net_param_count(g->n.net); i++)
-        if (dt_net_param(g->n.net, i)->count > largest)
-            largest = dt_net_param(g->n.net, i)->count;
+    g->floats = g->n.net->slab_floats;
+    for (size_t i = 0; i < g->n.net->params; i++)
+        if (g->n.net->param[i].count > largest)
+            largest = g->n.net->param[i].count;
     assert_ok(dt_calloc(&g->file, largest, sizeof *g->file, "a tensor"));
 }
 
@@ -108,8 +108,7 @@ static inline void golden_bind_model(golden *g)
     test_net_bind(&g->n);
     assert_ok(dt_slab_create(&g->grad, bytes, "gradients"));
     assert_ok(dt_slab_create(&g->momentum, bytes, "momentum"));
-    assert_ok(
-        dt_calloc(&g->moments, dt_net_norm_channels(g->n.net), sizeof *g->moments, "moments"));
+    assert_ok(dt_calloc(&g->moments, g->n.net->norm_channels, sizeof *g->moments, "moments"));
 }
 
 /* The two plans are never used at the same time and share their memory. */
@@ -143,8 +142,8 @@ static inline void golden_weights(golden *g)
     dt_digest digest;
 
     test_net_init(&g->n, g->seed, g->decisive);
-    for (size_t i = 0; g->steep && i < dt_net_param_count(g->n.net); i++) {
-        const dt_param *p = dt_net_param(g->n.net, i);
+    for (size_t i = 0; g->steep && i < g->n.net->params; i++) {
+        const dt_param *p = &g->n.net->param[i];
         if (strncmp(p->name, "classifier.", 11) == 0)
             for (size_t e = 0; e < p->count; e++)
                 master[p->offset + e] *= GOLDEN_STEEP;
@@ -157,7 +156,7 @@ static inline void golden_weights(golden *g)
 /* Writes the batch; to be called again when the other plan has used the memory. */
 static inline void golden_batch(golden *g, dt_exec *exec)
 {
-    const size_t side = (size_t)dt_net_spec_of(g->n.net)->image_size;
+    const size_t side = (size_t)g->n.net->spec.image_size;
     const size_t batch = (size_t)g->batch, count = batch * side * side * 3;
     int32_t *labels = dt_exec_labels(exec);
     float *images = NULL;

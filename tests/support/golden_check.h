@@ -137,7 +137,7 @@ static inline double golden_field(const json_t *record, const char *key)
  * Cauchy-Schwarz the sum's is within sqrt(count) times the limit. */
 static inline int golden_tensor(const golden *g, size_t i, const json_t *record, double largest)
 {
-    const dt_param *p = dt_net_param(g->n.net, i);
+    const dt_param *p = &g->n.net->param[i];
     const double exact = golden_field(record, "norm");
     const double own = g->spec->precision == DT_BF16
                            ? golden_field(record, "bf16")
@@ -178,7 +178,7 @@ static inline int golden_gradients(const golden *g)
     double largest = 0;
     int beyond = 0;
 
-    assert_int_equal(count, dt_net_param_count(g->n.net));
+    assert_int_equal(count, g->n.net->params);
     for (size_t i = 0; i < count; i++)
         largest =
             fmax(largest, json_number_value(json_object_get(json_array_get(tensors, i), "norm")));

@@ -78,7 +78,7 @@ static inline void steps_operands(const golden *g, int i, naive_call *c)
     for (int k = 0; k < n->n_in; k++)
         oracle_read(c->in[k], steps_value(g, n->in[k]), test_count(&s->in_shape[k]), s->in_type[k]);
     for (int k = 0; k < n->n_param; k++) {
-        const dt_param *p = dt_net_param(g->n.net, (size_t)n->param[k]);
+        const dt_param *p = &g->n.net->param[(size_t)n->param[k]];
         const float *master = (const float *)g->n.master.mem + p->offset;
         for (size_t e = 0; e < p->count; e++)
             c->param[k][e] = (double)(p->kind == DT_WEIGHT && g->spec->precision == DT_BF16
@@ -119,7 +119,7 @@ static inline void steps_backward(steps *t, int i, naive_call *c)
             steps_compare(n, k ? "d_in[1]" : "d_in[0]", steps_gradient(g, n->in[k]), s->grad_type,
                           c->d_in[k], test_count(&s->in_shape[k]));
     for (int k = 0; k < n->n_param; k++) {
-        const dt_param *p = dt_net_param(g->n.net, (size_t)n->param[k]);
+        const dt_param *p = &g->n.net->param[(size_t)n->param[k]];
         for (size_t e = 0; e < p->count; e++)
             t->want[p->offset + e] = (float)c->d_param[k][e];
     }
@@ -130,7 +130,7 @@ static inline void steps_backward(steps *t, int i, naive_call *c)
 /* Relative distance of parameter i's gradient from the naive one. */
 static inline double steps_off(const steps *t, const float *grad, size_t i)
 {
-    const dt_param *p = dt_net_param(t->g.n.net, i);
+    const dt_param *p = &t->g.n.net->param[i];
     double off = 0, norm = 0;
 
     for (size_t e = p->offset; e < p->offset + p->count; e++) {
@@ -145,13 +145,13 @@ static inline double steps_off(const steps *t, const float *grad, size_t i)
 static inline int steps_wrong(const steps *t, const float *grad)
 {
     int wrong = 0;
-    for (size_t i = 0; i < dt_net_param_count(t->g.n.net); i++) {
+    for (size_t i = 0; i < t->g.n.net->params; i++) {
         const double off = steps_off(t, grad, i);
         if (off <= STEPS_GRADIENT)
             continue;
         wrong++;
-        print_error("gradient of %s is off by %.3g, limit %.3g\n",
-                    dt_net_param(t->g.n.net, i)->name, off, STEPS_GRADIENT);
+        print_error("gradient of %s is off by %.3g, limit %.3g\n", t->g.n.net->param[i].name, off,
+                    STEPS_GRADIENT);
     }
     return wrong;
 }

@@ -43,7 +43,7 @@ static inline size_t golden_sync_first_image(const golden_sync *s, int k)
 static inline void golden_sync_input(golden_sync *s)
 {
     const golden *g = &s->g;
-    const size_t side = (size_t)dt_net_spec_of(g->n.net)->image_size;
+    const size_t side = (size_t)g->n.net->spec.image_size;
     const size_t image = side * side * 3 * dt_dtype_bytes(g->spec->precision);
     const size_t first = golden_sync_first_image(s, 0);
 

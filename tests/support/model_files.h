@@ -16,7 +16,7 @@ typedef struct fixture {
 /* Zeros; three arrays one behind the other. */
 static inline void weights_take(const dt_net *net, dt_weights *s)
 {
-    const size_t floats = dt_net_slab_floats(net), channels = dt_net_norm_channels(net);
+    const size_t floats = net->slab_floats, channels = net->norm_channels;
     float *x = calloc(floats + 2 * channels, sizeof *x);
 
     assert_non_null(x);
@@ -37,8 +37,8 @@ static inline fixture *model_files_make(const dt_net_spec *spec)
     snprintf(f->file, sizeof f->file, "%s/model.safetensors", f->dir);
     snprintf(f->other, sizeof f->other, "%s/other.safetensors", f->dir);
     assert_ok(dt_net_create(&f->net, spec));
-    f->floats = dt_net_slab_floats(f->net);
-    f->channels = dt_net_norm_channels(f->net);
+    f->floats = f->net->slab_floats;
+    f->channels = f->net->norm_channels;
     weights_take(f->net, &f->state);
     return f;
 }

@@ -20,7 +20,7 @@ static inline void test_net_create(test_net *t, const dt_net_spec *spec, const d
 /* After the last plan. */
 static inline void test_net_bind(test_net *t)
 {
-    const size_t channels = dt_net_norm_channels(t->net), floats = dt_net_slab_floats(t->net);
+    const size_t channels = t->net->norm_channels, floats = t->net->slab_floats;
 
     assert_ok(dt_slab_create(&t->master, floats * sizeof(float), "weights"));
     assert_ok(dt_slab_create(&t->statistics, 2 * channels * sizeof(float), "statistics"));
@@ -37,8 +37,8 @@ static inline void test_net_init(test_net *t, uint32_t seed, bool decisive)
     float *master = t->master.mem;
 
     assert_ok(dt_model_init(t->model, seed));
-    for (size_t i = 0; decisive && i < dt_net_param_count(t->net); i++) {
-        const dt_param *p = dt_net_param(t->net, i);
+    for (size_t i = 0; decisive && i < t->net->params; i++) {
+        const dt_param *p = &t->net->param[i];
         for (size_t e = 0; p->kind >= DT_GAMMA && e < p->count; e++)
             master[p->offset + e] = p->kind == DT_GAMMA ? 1.0f : 4.0f;
     }

@@ -42,8 +42,8 @@ static inline int snapshot_make(void **state)
     f->options.net = "vgg11";
     f->options.width_divisor = 64;
     assert_ok(dt_net_create(&f->net, &spec));
-    f->floats = dt_net_slab_floats(f->net);
-    f->channels = dt_net_norm_channels(f->net);
+    f->floats = f->net->slab_floats;
+    f->channels = f->net->norm_channels;
     f->all = 2 * (f->floats + f->channels);
     f->slab = calloc(f->all, sizeof *f->slab);
     assert_non_null(f->slab);

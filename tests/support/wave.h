@@ -107,7 +107,7 @@ static inline void wave_plan(wave *t, dt_model *m, const int64_t *size, int coun
 
 static inline void wave_bind(wave *t)
 {
-    const size_t floats = dt_net_slab_floats(t->net);
+    const size_t floats = t->net->slab_floats;
     size_t scratch = 0;
 
     for (int k = 0; k < t->count; k++)
@@ -118,8 +118,7 @@ static inline void wave_bind(wave *t)
     t->sync->shards = t->count;
     for (int k = 0; k < t->count; k++) {
         assert_ok(dt_slab_create(&t->grad[k], floats * sizeof(float), "gradients"));
-        assert_ok(
-            dt_calloc(&t->moments[k], dt_net_norm_channels(t->net), sizeof(dt_moment), "moments"));
+        assert_ok(dt_calloc(&t->moments[k], t->net->norm_channels, sizeof(dt_moment), "moments"));
         if (!t->plan[k])
             continue;
         assert_ok(dt_slab_create(&t->arena[k], dt_plan_arena_bytes(t->plan[k]), "activations"));

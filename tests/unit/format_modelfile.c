@@ -32,8 +32,8 @@ static float mark(size_t param, int64_t flat)
 
 static void state_fill(const dt_weights *s)
 {
-    for (size_t n = 0; n < dt_net_param_count(s->net); n++) {
-        const dt_param *p = dt_net_param(s->net, n);
+    for (size_t n = 0; n < s->net->params; n++) {
+        const dt_param *p = &s->net->param[n];
         const int64_t in = p->rank > 1 ? p->dim[1] : 1;
         const int64_t kh = p->rank == 4 ? p->dim[2] : 1, kw = p->rank == 4 ? p->dim[3] : 1;
         int64_t flat = 0; /* OIHW, the order of files */
@@ -43,7 +43,7 @@ static void state_fill(const dt_weights *s)
                     for (int64_t w = 0; w < kw; w++)
                         s->master[slab_index(p, o, i, h, w)] = mark(n, flat++);
     }
-    for (size_t c = 0; c < dt_net_norm_channels(s->net); c++) {
+    for (size_t c = 0; c < s->net->norm_channels; c++) {
         s->running_mean[c] = (float)c / 4;
         s->running_var[c] = (float)c / 4;
     }
@@ -105,8 +105,8 @@ static void files_hold_oihw_and_metadata(void **state)
     int64_t batches = 0;
 
     assert_ok(dt_safetensors_open(&s, f->file));
-    for (size_t n = 0; n < dt_net_param_count(f->net); n++) {
-        const dt_param *p = dt_net_param(f->net, n);
+    for (size_t n = 0; n < f->net->params; n++) {
+        const dt_param *p = &f->net->param[n];
         const dt_tensor *t = tensor_named(s, p->name);
         float *x = calloc(p->count, sizeof *x);
         assert_non_null(x);
@@ -251,7 +251,7 @@ static void a_file_says_what_its_images_are(void **state)
     assert_string_equal(meta.class_names, opts.class_names);
     assert_int_equal(meta.height, 24);
     assert_int_equal(meta.width, 32);
-    assert_int_equal(meta.classes, dt_net_spec_of(f->state.net)->classes);
+    assert_int_equal(meta.classes, f->state.net->spec.classes);
     assert_string_equal(meta.text[DT_META_KEYS - 2], "uint8");
     assert_string_equal(meta.text[DT_META_KEYS - 1], "0.125");
 
@@ -323,7 +323,7 @@ static void narrow_floats_are_read(void **state)
     dt_model_read r; /* what averages and converts */
 
     edit_file(f, &(edit){.of = "", .dtype = "BF16"});
-    assert_ok(dt_model_read_open(&r, f->other, dt_net_spec_of(f->net)));
+    assert_ok(dt_model_read_open(&r, f->other, &f->net->spec));
     assert_ok(dt_model_load(&r.state, f->other, "cifar", true));
     for (size_t i = 0; i < f->floats; i++) {
         uint32_t bits;
@@ -417,8 +417,8 @@ static void a_body_is_taken_without_the_head(void **state)
         assert_refused(f, f->file, "--no-init-head", true);
         memset(s.master, 0, (f->floats + 2 * f->channels) * sizeof(float));
         assert_ok(dt_model_load(&s, f->file, "cifar", false));
-        for (size_t i = 0; i < dt_net_param_count(f->net); i++) {
-            const dt_param *p = dt_net_param(f->net, i);
+        for (size_t i = 0; i < f->net->params; i++) {
+            const dt_param *p = &f->net->param[i];
             const bool head = strncmp(p->name, "fc.", 3) == 0;
             assert_int_equal(dt_net_is_head(f->net, i), head);
             for (size_t e = p->offset; e < p->offset + p->count; e++)

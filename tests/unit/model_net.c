@@ -50,8 +50,8 @@ static void counts(void **state)
             dt_plan_row_get(p, k, &row);
             macs += (double)row.macs * 1e-6;
         }
-        assert_int_equal(dt_net_weight_total(t.net), want[i].weights);
-        assert_int_equal(dt_net_param_count(t.net), want[i].tensors);
+        assert_int_equal(t.net->weight_total, want[i].weights);
+        assert_int_equal(t.net->params, want[i].tensors);
         assert_true(macs > want[i].mega_macs * 0.99 - 0.5);
         assert_true(macs < want[i].mega_macs * 1.01 + 0.5);
         dt_plan_destroy(p);
@@ -80,21 +80,21 @@ static void backward_order(void **state)
     (void)state;
 
     /* disjoint, aligned, and the classifier first */
-    for (size_t i = 0; i < dt_net_param_count(t.net); i++) {
-        const dt_param *a = dt_net_param(t.net, i);
+    for (size_t i = 0; i < t.net->params; i++) {
+        const dt_param *a = &t.net->param[i];
         assert_int_equal(a->offset % 16, 0);
         covered += dt_align(a->count, 16);
         for (size_t k = 0; k < i; k++) {
-            const dt_param *b = dt_net_param(t.net, k);
+            const dt_param *b = &t.net->param[k];
             assert_true(a->offset + a->count <= b->offset || b->offset + b->count <= a->offset);
         }
     }
-    assert_int_equal(covered, dt_net_slab_floats(t.net));
-    for (size_t i = 1; i < dt_net_param_count(t.net); i++)
+    assert_int_equal(covered, t.net->slab_floats);
+    for (size_t i = 1; i < t.net->params; i++)
         assert_true(dt_net_slab_param(t.net, i - 1)->offset < dt_net_slab_param(t.net, i)->offset);
-    assert_string_equal(dt_net_param(t.net, 0)->name, "conv1.weight");
-    assert_string_equal(dt_net_param(t.net, 160)->name, "fc.bias");
-    assert_true(dt_net_param(t.net, 160)->offset < 10 * 2048 + 16);
+    assert_string_equal(t.net->param[0].name, "conv1.weight");
+    assert_string_equal(t.net->param[160].name, "fc.bias");
+    assert_true(t.net->param[160].offset < 10 * 2048 + 16);
 
     /* the mark never falls, ends at the whole slab, and passes no pending tensor */
     size_t mark = 0;
@@ -103,9 +103,9 @@ static void backward_order(void **state)
         mark = p->final[i];
         for (int j = 0; j < i; j++)
             for (int k = 0; k < p->node[j].n_param; k++)
-                assert_true(dt_net_param(t.net, (size_t)p->node[j].param[k])->offset >= mark);
+                assert_true(t.net->param[(size_t)p->node[j].param[k]].offset >= mark);
     }
-    assert_int_equal(mark, dt_net_slab_floats(t.net));
+    assert_int_equal(mark, t.net->slab_floats);
     dt_plan_destroy(p);
     test_net_close(&t);
 }
@@ -156,9 +156,9 @@ static void names(void **state)
     assert_string_equal(out, "layers.28.weight");
     assert_ok(dt_net_rename(net, "cs744", "classifier.bias", out, sizeof out));
     assert_string_equal(out, "fc1.bias");
-    assert_string_equal(dt_net_param(net, 0)->name, "features.0.weight");
-    assert_string_equal(dt_net_param(net, 33)->name, "classifier.bias");
-    assert_string_equal(dt_net_norm(net, 7)->name, "features.26");
+    assert_string_equal(net->param[0].name, "features.0.weight");
+    assert_string_equal(net->param[33].name, "classifier.bias");
+    assert_string_equal(net->norm[7].name, "features.26");
     dt_net_destroy(net);
 }
 

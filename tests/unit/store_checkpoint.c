@@ -32,8 +32,8 @@ static void every_bit_comes_back(void **state)
     assert_string_equal(path, step_path(f, "step-0000000123"));
     const dt_snapshot into = snapshot_of(f, slab);
     assert_ok(snapshot_load(path, &into, &at));
-    for (size_t i = 0; i < dt_net_param_count(f->net); i++) {
-        const dt_param *p = dt_net_param(f->net, i);
+    for (size_t i = 0; i < f->net->params; i++) {
+        const dt_param *p = &f->net->param[i];
         assert_memory_equal(slab + p->offset, f->slab + p->offset, p->count * sizeof *slab);
         assert_memory_equal(slab + f->floats + p->offset, f->slab + f->floats + p->offset,
                             p->count * sizeof *slab);

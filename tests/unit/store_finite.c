@@ -45,9 +45,9 @@ enum { SPOILED = 5 };
 
 static void spoil(const fixture *f, spoiled out[SPOILED])
 {
-    const dt_param *first = dt_net_param(f->net, 0);
-    const dt_param *last = dt_net_param(f->net, dt_net_param_count(f->net) - 1);
-    const dt_norm *norm = dt_net_norm(f->net, 1);
+    const dt_param *first = &f->net->param[0];
+    const dt_param *last = &f->net->param[f->net->params - 1];
+    const dt_norm *norm = &f->net->norm[1];
     const spoiled all[SPOILED] = {
         {first->offset + 1, NAN, "weight features.0.weight[0][1][0][0] is nan"},
         {last->offset + 9, -INFINITY, "weight classifier.bias[9] is -inf"},

@@ -5,8 +5,8 @@
 /* Append a slab in state_dict order, OIHW, by the definition of the slab's order. */
 static float *put_slab(float *to, const dt_net *net, const float *slab)
 {
-    for (size_t n = 0; n < dt_net_param_count(net); n++) {
-        const dt_param *p = dt_net_param(net, n);
+    for (size_t n = 0; n < net->params; n++) {
+        const dt_param *p = &net->param[n];
         const int64_t in = p->rank > 1 ? p->dim[1] : 1;
         const int64_t pixels = p->rank == 4 ? p->dim[2] * p->dim[3] : 1;
         for (int64_t o = 0; o < p->dim[0]; o++)
@@ -20,7 +20,7 @@ static float *put_slab(float *to, const dt_net *net, const float *slab)
 static void the_bytes_are_those_promised(void **state)
 {
     fixture *f = *state;
-    const size_t count = 2 * dt_net_weight_total(f->net) + 2 * f->channels;
+    const size_t count = 2 * f->net->weight_total + 2 * f->channels;
     const int64_t position[] = {3, 777};
     float *all = calloc(count + 4, sizeof *all); /* two int64 at the end */
     dt_digest got;
@@ -57,7 +57,7 @@ static void every_part_counts_and_padding_does_not(void **state)
     fixture *f = *state;
     snapshot_fill(f, 1);
     const dt_digest before = hash_of(f, 1, 2);
-    const size_t inside = dt_net_param(f->net, 0)->offset;
+    const size_t inside = f->net->param[0].offset;
     float *const parts[] = {f->s.model.master + inside, f->s.momentum + inside,
                             f->s.model.running_mean, f->s.model.running_var + f->channels - 1};
 
@@ -72,8 +72,8 @@ static void every_part_counts_and_padding_does_not(void **state)
         *parts[i] = old;
     }
     size_t padding = 0;
-    for (size_t n = 0; n < dt_net_param_count(f->net); n++) {
-        const dt_param *p = dt_net_param(f->net, n);
+    for (size_t n = 0; n < f->net->params; n++) {
+        const dt_param *p = &f->net->param[n];
         for (size_t k = p->count; k < dt_align(p->count, 16); k++, padding++)
             f->s.model.master[p->offset + k] = f->s.momentum[p->offset + k] = -1;
     }

@@ -79,21 +79,21 @@ static void slices_are_named(void **state)
     assert_ok(step(&r, 1));
     assert_ok(dt_replicas_local(r.checks));
     float *const slab[] = {r.master.mem, r.momentum.mem};
-    for (size_t i = 0; i < dt_net_param_count(r.net); i++) {
-        const dt_param *p = dt_net_param(r.net, i);
+    for (size_t i = 0; i < r.net->params; i++) {
+        const dt_param *p = &r.net->param[i];
         const size_t last = p->offset + p->count - 1;
         const size_t first = (p->count - 1) / DT_CHECK_BLOCK * DT_CHECK_BLOCK;
         flip_found(&r, slab[0] + last, "weights", p->name, first, p->count);
         flip_found(&r, slab[1] + last, "momentum", p->name, first, p->count);
         large = large > 0 || p->count <= DT_CHECK_BLOCK ? large : i;
     }
-    const dt_param *p = dt_net_param(r.net, large);
+    const dt_param *p = &r.net->param[large];
     const size_t end = DT_MIN(p->count, (size_t)2 * DT_CHECK_BLOCK);
     float *w = slab[0] + p->offset + DT_CHECK_BLOCK;
     flip_found(&r, w, "weights", p->name, DT_CHECK_BLOCK, end);
     flip_found(&r, w - 1, "weights", p->name, 0, DT_CHECK_BLOCK);
-    const dt_norm *norm = dt_net_norm(r.net, dt_net_norm_count(r.net) - 1);
-    float *var = (float *)r.running.mem + 2 * dt_net_norm_channels(r.net) - 1;
+    const dt_norm *norm = &r.net->norm[r.net->norms - 1];
+    float *var = (float *)r.running.mem + 2 * r.net->norm_channels - 1;
     flip_found(&r, var, "running variance", norm->name, 0, norm->channels);
     assert_ok(dt_replicas_local(r.checks));
     assert_ok(step(&r, 2));
@@ -112,7 +112,7 @@ static void packed_copies_are_named(void **state)
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     assert_ok(step(&r, 0));
     assert_ok(packed_check(&r));
-    for (size_t i = 0; i < dt_net_param_count(r.net); i++) {
+    for (size_t i = 0; i < r.net->params; i++) {
         size_t bytes = 0;
         char *copy = dt_model_packed_copy(r.model, i, &bytes);
         if (!copy)
@@ -120,7 +120,7 @@ static void packed_copies_are_named(void **state)
         copies++;
         flip(copy + bytes - 1);
         assert_int_equal(packed_check(&r), DT_CORRUPT);
-        assert_non_null(strstr(dt_fail_text(), dt_net_param(r.net, i)->name));
+        assert_non_null(strstr(dt_fail_text(), r.net->param[i].name));
         assert_non_null(strstr(dt_fail_text(), "layout"));
         dt_fail_clear();
         flip(copy + bytes - 1);
@@ -229,8 +229,8 @@ static void elements_have_the_file_s_indices(void **state)
 
     (void)state;
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
-    for (size_t i = 0; i < dt_net_param_count(r.net); i += 3) {
-        const dt_param *p = dt_net_param(r.net, i);
+    for (size_t i = 0; i < r.net->params; i += 3) {
+        const dt_param *p = &r.net->param[i];
         float *slab = calloc(p->count, sizeof *slab), *file = calloc(p->count, sizeof *file);
         const size_t at = p->count * 5 / 7;
         assert_true(slab && file);

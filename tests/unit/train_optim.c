@@ -139,7 +139,7 @@ static int make_slab(void **state)
 
     (void)state;
     assert_ok(dt_net_create(&net, &spec));
-    floats = dt_net_slab_floats(net);
+    floats = net->slab_floats;
     assert_true(floats <= FLOATS);
     for (size_t i = 0; i < floats; i++) {
         dt_random(7, DT_STREAM_TEST, 0, i, 0, bits);
@@ -209,7 +209,7 @@ static void decay_reaches_its_parameters(void **state)
         }
         assert_ok(dt_optim_open(&x, net, &o, w, m, 2));
         dt_optim_step(&x, (dt_span){0, floats}, grad, 1);
-        for (size_t i = 0; i < dt_net_param_count(net); i++) {
+        for (size_t i = 0; i < net->params; i++) {
             const dt_param *p = dt_net_slab_param(net, i);
             const float decay = !weights_only || p->kind == DT_WEIGHT ? 0.25f : 0;
             for (; end < p->offset; end++, padding++)
