@@ -25,6 +25,7 @@ typedef struct test_spec {
 typedef struct test_step {
     dt_node node;
     dt_net net;
+    struct dt_net_own own; /* net's */
     dt_model model;
     dt_step step;
     dt_call call;
@@ -116,6 +117,7 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
     dt_step *s = &t->step;
 
     *t = (test_step){.node = {.op = spec->op, .attr = spec->attr, .name = "it"},
+                     .net = {.param = t->own.param, .norm = t->own.norm, .own = &t->own},
                      .model = {.net = &t->net},
                      .call = {.step = s}};
     t->model.opts = (dt_model_opts){.precision = spec->type, .threads = 1};
