@@ -238,9 +238,9 @@ dt_net_op dt_net_op_get(const dt_net *net, size_t i)
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
                         size_t out_size)
 {
-    if (!dt_words_have(net->own->row->schemes, scheme))
+    if (!dt_words_have(net->schemes, scheme))
         return dt_fail(DT_CONFIG, "network %s has no names of '%s'; choose from:%s",
-                       net->own->row->name, scheme, net->own->row->schemes);
+                       net->own->row->name, scheme, net->schemes);
     snprintf(out, out_size, "%s", name);
     for (const dt_rename *r = net->own->row->rename; r->scheme; r++) {
         char *at = strcmp(r->scheme, scheme) == 0 ? strstr(out, r->from) : NULL;
