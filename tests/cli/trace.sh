@@ -38,13 +38,16 @@ waits = [lanes[r, "with other ranks"] for r in range(ranks)]
 for r in range(ranks):
     steps, phases, layers = (lanes[r, name] for name in ("steps", "phases", "layers"))
     assert [e["args"]["step"] for e in steps] == list(range(first, last + 1)), steps
+    apart = [] # of a step and its phases: a rank may lose its core between two of them, not always
     for s in steps:
         parts = [p for p in phases if inside(p, s)]
         assert {"data", "forward", "backward", "exchange", "update", "checks"} <= {p["name"] for p in parts}
-        assert abs(sum(p["dur"] for p in parts) - s["dur"]) < 0.01 * s["dur"] + 20, (s, parts)
+        apart.append(s["dur"] - sum(p["dur"] for p in parts))
+        assert apart[-1] > -20, (s, parts)
         for kind, phase in ("forward", "forward"), ("weight gradient", "backward"), ("exchange", "backward"):
             found = [e for e in layers if e["name"].endswith(" " + kind) and inside(e, s)]
             assert found and all(any(inside(e, p) for p in parts if p["name"] == phase) for e in found), kind
+    assert min(apart) < 0.01 * max(s["dur"] for s in steps) + 20, (apart, steps)
     kinds = ("forward", "backward", "weight gradient", "statistics of the group", "exchange")
     said = {e["name"][:-len(k) - 1] for e in layers for k in kinds if e["name"].endswith(" " + k)}
     assert said <= plan and len(said) > 20, said - plan

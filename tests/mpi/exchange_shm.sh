@@ -12,11 +12,13 @@ mount -t tmpfs -o size=64m tmpfs /dev/shm || { echo "SKIPPED: no rights to make 
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 limit=100
 
-# start NAME ARGS...: at half its width VGG11 shares 46 MB, which fit once
+# start NAME ARGS...: at half its width VGG11 shares 46 MB, which fit once. Of two mpirun of one
+# moment, one may fail to make the folder that both want: each has a TMPDIR of its own.
 start() {
     local name=$1
     shift
-    timeout -k 2 "$limit" mpirun -np 2 "$DTRAIN_BIN" --data synthetic:64 --net vgg11 \
+    mkdir -p "$tmp/mpi/$name"
+    TMPDIR=$tmp/mpi/$name timeout -k 2 "$limit" mpirun -np 2 "$DTRAIN_BIN" --data synthetic:64 --net vgg11 \
         --global-batch 8 --shards 2 --image-size 32 --precision fp32 --threads 1 \
         --log-every 0 --save-every 0 --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 &
 }
