@@ -175,6 +175,31 @@ static void failure_print(const failure *f, uint64_t rank, bool alike)
         dt_note("dtrain: %s", f->text);
 }
 
+/* An inner agreement has left its text on all ranks: they are alike then. */
+static dt_status failure_keep(const failure *f, uint64_t rank, bool alike)
+{
+    const dt_status st = (dt_status)f->status;
+    const char *text = f->text[0] ? f->text : dt_status_text(st);
+
+    return alike ? dt_fail(st, "%s", text)
+                 : dt_fail(st, "rank %d on %s: %s", (int)rank, f->host, text);
+}
+
+void dt_comm_quiet(dt_comm *c)
+{
+    c->own->quiet = true;
+}
+
+dt_status dt_comm_meet(dt_comm *c, uint64_t key, bool fails, bool *equal, bool *failed)
+{
+    uint64_t x[3] = {!fails, key, ~key};
+
+    DT_TRY(dt_comm_min_u64(c, x, 3));
+    *equal = x[1] == ~x[2];
+    *failed = x[0] == 0;
+    return DT_OK;
+}
+
 dt_status dt_comm_agree(dt_comm *c, dt_status local)
 {
     const char *text = local == DT_OK ? "" : dt_fail_text();
@@ -190,8 +215,10 @@ dt_status dt_comm_agree(dt_comm *c, dt_status local)
     snprintf(f.text, sizeof f.text, "%s", text);
     dt_host_name(f.host);
     DT_TRY(dt_comm_bcast(c, &f, sizeof f, (int)x[0]));
-    failure_print(&f, x[0], x[1] == ~x[2]);
     dt_fail_clear();
+    if (c->own->quiet)
+        return failure_keep(&f, x[0], x[1] == ~x[2]);
+    failure_print(&f, x[0], x[1] == ~x[2]);
     return (dt_status)f.status;
 }
 
@@ -202,6 +229,7 @@ dt_status dt_comm_same(dt_comm *c, const dt_field *fields, size_t count)
         uint64_t key;
         char host[DT_HOST_CHARS], value[1024];
     } mine = {.key = 0}, zero;
+    const char *remedy = "; start all ranks with the same program, options and data";
     uint64_t all = 0;
 
     for (size_t i = 0; i < count; i++)
@@ -219,9 +247,9 @@ dt_status dt_comm_same(dt_comm *c, const dt_field *fields, size_t count)
             zero.key == mine.key
                 ? DT_OK
                 : dt_fail(DT_MISMATCH,
-                          "ranks disagree on %s: rank 0 on %s has '%s', rank %d on %s has '%s'; "
-                          "start all ranks with the same program, options and data",
-                          fields[i].name, zero.host, zero.value, c->rank, mine.host, mine.value)));
+                          "ranks disagree on %s: rank 0 on %s has '%s', rank %d on %s has '%s'%s",
+                          fields[i].name, zero.host, zero.value, c->rank, mine.host, mine.value,
+                          c->own->quiet ? "" : remedy)));
     }
     return DT_OK;
 }

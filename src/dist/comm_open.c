@@ -193,6 +193,84 @@ out:
     return st;
 }
 
+/* ---- Other communicators ---------------------------------------------------------- */
+
+dt_comm_mpi dt_comm_mpi_now(void)
+{
+    int began = 0, ended = 0;
+
+    if (MPI_Initialized(&began) != MPI_SUCCESS || MPI_Finalized(&ended) != MPI_SUCCESS || !began)
+        return DT_COMM_NO_MPI;
+    return ended ? DT_COMM_MPI_OVER : DT_COMM_MPI_RUNS;
+}
+
+/* All but c->own->all, whose order stays. */
+static dt_status comm_learn(dt_comm *c)
+{
+    struct dt_comm_own *own = c->own;
+
+    DT_MPI(MPI_Comm_set_errhandler(own->all, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_rank(own->all, &c->rank));
+    DT_MPI(MPI_Comm_size(own->all, &c->world));
+    DT_MPI(
+        MPI_Comm_split_type(own->all, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &own->machine));
+    DT_MPI(MPI_Comm_set_errhandler(own->machine, MPI_ERRORS_RETURN));
+    int lowest = c->rank, first = c->rank;
+    DT_MPI(MPI_Bcast(&lowest, 1, MPI_INT, 0, own->machine));
+    DT_TRY(dt_calloc(&own->node_start, (size_t)c->world + 1, sizeof(int), "the communicator"));
+    DT_MPI(MPI_Allgather(&lowest, 1, MPI_INT, own->node_start, 1, MPI_INT, own->all));
+    while (first > 0 && own->node_start[first - 1] == lowest)
+        first--;
+    DT_MPI(MPI_Comm_split(own->machine, first, c->rank, &own->team));
+    DT_MPI(MPI_Comm_set_errhandler(own->team, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_rank(own->team, &c->node_rank));
+    DT_MPI(MPI_Comm_size(own->team, &c->node_ranks));
+    DT_TRY(comm_node_starts(c));
+    return comm_machine(c);
+}
+
+dt_status dt_comm_adopt(dt_comm **c, const void *mpi_comm)
+{
+    *c = NULL;
+    DT_TRY(comm_create(c));
+    DT_MPI(MPI_Comm_dup(mpi_comm ? *(const MPI_Comm *)mpi_comm : MPI_COMM_WORLD, &(*c)->own->all));
+    return comm_learn(*c);
+}
+
+static dt_status comm_take(dt_comm *made, const dt_comm *c, const int *ranks, int count)
+{
+    MPI_Group all, some;
+
+    if (!ranks) {
+        DT_MPI(MPI_Comm_dup(c->own->all, &made->own->all));
+        return comm_learn(made);
+    }
+    DT_MPI(MPI_Comm_group(c->own->all, &all));
+    DT_MPI(MPI_Group_incl(all, count, ranks, &some));
+    DT_MPI(MPI_Comm_create_group(c->own->all, some, DT_TAG_GROUP, &made->own->all));
+    DT_MPI(MPI_Group_free(&some));
+    DT_MPI(MPI_Group_free(&all));
+    return comm_learn(made);
+}
+
+dt_status dt_comm_group(dt_comm **made, dt_comm *c, const int *ranks, int count)
+{
+    dt_comm *group = NULL;
+    dt_status st;
+
+    *made = NULL;
+    DT_GO(st, comm_create(&group), out);
+    group->own->quiet = c->own->quiet;
+    st = c->own->all == MPI_COMM_NULL ? comm_machine(group) : comm_take(group, c, ranks, count);
+
+out:
+    if (st == DT_OK)
+        *made = group;
+    else
+        dt_comm_close(group);
+    return st;
+}
+
 void dt_comm_close(dt_comm *c)
 {
     if (!c)

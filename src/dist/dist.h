@@ -16,7 +16,7 @@ typedef struct dt_comm { /* read only */
     int nodes;
     int node_rank, node_ranks;       /* this rank among those of its node */
     int machine_rank, machine_ranks; /* and of its machine, as however many nodes they count */
-    struct dt_comm_own *own; /* private to src/dist */
+    struct dt_comm_own *own;         /* private to src/dist */
 } dt_comm;
 
 /* Start MPI, or open a world of one if no launcher has started this process. Ranks are renumbered
@@ -27,6 +27,19 @@ dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 /* *first = a world of the first `ranks` ranks of c (same), 1 <= ranks <= c's; NULL on the others.
  * The ranks that have it close it before c. Collective over c. */
 dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks) DT_MUST_CHECK;
+/* The state of MPI in this process, which may have started it itself. Local. */
+typedef enum dt_comm_mpi { DT_COMM_NO_MPI, DT_COMM_MPI_RUNS, DT_COMM_MPI_OVER } dt_comm_mpi;
+dt_comm_mpi dt_comm_mpi_now(void);
+/* *c = a world of the ranks of an MPI_Comm, which mpi_comm points to; NULL: of MPI_COMM_WORLD. MPI
+ * runs, and is not finished by dt_comm_close. The order stays: the nodes are runs of neighbours on
+ * one machine. A failure is this rank's alone, as dt_comm_group's is. Collective. */
+dt_status dt_comm_adopt(dt_comm **c, const void *mpi_comm) DT_MUST_CHECK;
+/* *made = a world of ranks [count] of c, in this order (same); NULL: of all. Only these ranks call
+ * it, and close it before c. Messages on it and on c never meet. Collective over these ranks. */
+dt_status dt_comm_group(dt_comm **made, dt_comm *c, const int *ranks, int count) DT_MUST_CHECK;
+/* From now on an agreement on c prints nothing: its text is in each rank's record, as a caller
+ * of a library wants it. Groups made of c do the same. Local. */
+void dt_comm_quiet(dt_comm *c);
 /* Finish MPI. c may be NULL. Collective. */
 void dt_comm_close(dt_comm *c);
 /* End all ranks at once with this exit code, after a failure that the others cannot know of.
@@ -57,6 +70,11 @@ dt_status dt_comm_agree(dt_comm *c, dt_status local) DT_MUST_CHECK;
  *   returns  DT_OK, or DT_MISMATCH on all ranks after rank 0 has printed the first field that
  *            differs, rank 0's value, and the lowest rank with another value */
 dt_status dt_comm_same(dt_comm *c, const dt_field *fields, size_t count) DT_MUST_CHECK;
+
+/* Before something is done together: *equal = whether all ranks have this key, *failed = whether
+ * any fails. One small message; no rank leaves it before all have come. Collective. */
+dt_status dt_comm_meet(dt_comm *c, uint64_t key, bool fails, bool *equal,
+                       bool *failed) DT_MUST_CHECK;
 
 /* All four are collective; bytes, count and root (same). Sums and maxima replace x. */
 dt_status dt_comm_barrier(dt_comm *c) DT_MUST_CHECK;
@@ -132,6 +150,29 @@ void dt_reduce_push(dt_reduce *t);
 dt_status dt_reduce_finish(dt_reduce *t, const void **result) DT_MUST_CHECK;
 /* After dt_reduce_finish: the value of the group of `shard`, which is one of the rank's. Local. */
 const void *dt_reduce_result(const dt_reduce *t, int shard);
+
+/* ---- Numbers ----------------------------------------------------------------------- */
+
+#define DT_NUMBER_LIST(X) X(int8) X(int32) X(int64) X(fp16) X(bf16) X(fp32) X(fp64)
+enum { DT_OP_SUM, DT_OP_PROD, DT_OP_MIN, DT_OP_MAX, DT_OPS };
+/* Integers wrap. A minimum or maximum with NaN is NaN; -0 < +0. */
+typedef struct dt_number {
+    const char *name;
+    size_t bytes;
+    int leaf;                  /* how a number is read where it lies: dt_leaf in fold.h */
+    dt_fold_type wide[DT_OPS]; /* operations, on the type that they compute in */
+    /* x[i] /= by, on that type; NULL: it has no mean */
+    void (*divide)(void *x, size_t count, double by);
+    /* To nearest, ties to even; NULL: it is the type that operations compute in. */
+    void (*round)(void *to, const void *x, size_t count);
+} dt_number;
+enum {
+#define X(name) DT_NUMBER_##name,
+    DT_NUMBER_LIST(X)
+#undef X
+        DT_NUMBERS
+};
+extern const dt_number dt_numbers[DT_NUMBERS];
 
 /* ---- Gradient exchange ----------------------------------------------------------- */
 

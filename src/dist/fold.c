@@ -23,13 +23,14 @@ dt_status dt_shards_check(int shards, int world)
 
 /* ---- The counter ----------------------------------------------------------------- */
 
-/* [a, a + z) takes [a + z, a + 2z) only if 2z divides a. */
+/* [a, a + z) takes [a + z, a + 2z) only if 2z divides a; leaves between may lie elsewhere. */
 static bool counter_merges(const dt_counter *k)
 {
     if (k->depth < 2)
         return false;
     const dt_subtree *left = &k->part[k->depth - 2], *right = left + 1;
-    return left->leaves == right->leaves && left->first % (2 * left->leaves) == 0;
+    return left->leaves == right->leaves && left->first % (2 * left->leaves) == 0 &&
+           right->first == left->first + left->leaves;
 }
 
 int dt_counter_push(dt_counter *k, dt_subtree part)
@@ -219,6 +220,24 @@ static void read_rounded(float *to, const void *from, size_t count)
     }
 }
 
+/* dt_f16_to_f32 without a branch: as a float32 it is 2^112 too small. */
+static void read_f16(float *to, const void *from, size_t count)
+{
+    const dt_f16 *x = from;
+
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t small = (x[i] & 0x7fffu) << 13;
+        uint32_t bits;
+        float f;
+        memcpy(&f, &small, sizeof f);
+        f *= 0x1p112f;
+        memcpy(&bits, &f, sizeof bits);
+        bits |= (small >= 0x0f800000u ? 0x7f800000u : 0) | (uint32_t)(x[i] & 0x8000u) << 16;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
 /* NULL: an operand is read where it lies. */
 static const struct {
     size_t bytes;
@@ -226,6 +245,7 @@ static const struct {
 } leaf_table[DT_LEAVES] = {
     [DT_LEAF_HALF] = {sizeof(dt_bf16), read_half},
     [DT_LEAF_ROUNDED] = {sizeof(float), read_rounded},
+    [DT_LEAF_F16] = {sizeof(dt_f16), read_f16},
 };
 
 /* ---- The engine ------------------------------------------------------------------ */

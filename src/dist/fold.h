@@ -61,9 +61,15 @@ dt_fold dt_fold_cascade(dt_fold_part *part, int operands);
 
 /* ---- The engine ------------------------------------------------------------------ */
 
-/* How an operand lies in memory: as values of the fold's type, as bf16, or as float32 that
- * is rounded to bf16 when it is read. */
-typedef enum dt_leaf { DT_LEAF_PLAIN, DT_LEAF_HALF, DT_LEAF_ROUNDED, DT_LEAVES } dt_leaf;
+/* How an operand lies in memory: as values of the fold's type, as bf16, as float32 that
+ * is rounded to bf16 when it is read, or as fp16. */
+typedef enum dt_leaf {
+    DT_LEAF_PLAIN,
+    DT_LEAF_HALF,
+    DT_LEAF_ROUNDED,
+    DT_LEAF_F16,
+    DT_LEAVES
+} dt_leaf;
 typedef struct dt_operand {
     const void *at;
     dt_leaf leaf;
@@ -72,7 +78,7 @@ typedef struct dt_operand {
 enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 KiB of cache */
 /* result[root] [count] = the sum of the root's operands, [count] each. A result may overwrite an
  * operand of its own root, or of an earlier one, but not the only operand of its root if that is
- * DT_LEAF_HALF. Operands are not changed otherwise.
+ * DT_LEAF_HALF or _F16. Operands are not changed otherwise.
  *   scratch  [threads * depth * DT_FOLD_BYTES], 64-byte aligned
  *   threads  divide the elements; 1 where a result lies on an operand of DT_LEAF_HALF */
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,

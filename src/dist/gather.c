@@ -24,9 +24,9 @@ static dt_status pass(const dt_comm *c, dt_comm_clock *x, int other, bool send)
     MPI_Request request;
 
     if (send)
-        DT_MPI(MPI_Isend(x, sizeof *x, MPI_BYTE, other, 0, c->own->all, &request));
+        DT_MPI(MPI_Isend(x, sizeof *x, MPI_BYTE, other, DT_TAG_CLOCK, c->own->all, &request));
     else
-        DT_MPI(MPI_Irecv(x, sizeof *x, MPI_BYTE, other, 0, c->own->all, &request));
+        DT_MPI(MPI_Irecv(x, sizeof *x, MPI_BYTE, other, DT_TAG_CLOCK, c->own->all, &request));
     return dt_comm_wait(c, &request, 1);
 }
 

@@ -1,0 +1,99 @@
+/* number.c - what can be done with numbers of each type: one row each, made of the type's name. */
+#include "fold.h"
+
+/* ---- Operations -------------------------------------------------------------------- */
+
+/* Neither traps nor depends on the order of its operands, but for which NaN it is. */
+#define LESS_INT(a, b) ((a) < (b))
+#define LESS_REAL(a, b) ((a) < (b) || (a) != (a) || ((a) == (b) && signbit_of(a)))
+#define MORE_INT(a, b) ((a) > (b))
+#define MORE_REAL(a, b) ((a) > (b) || (a) != (a) || ((a) == (b) && !signbit_of(a)))
+#define signbit_of(a) (__builtin_signbit(a) != 0)
+
+#define OPERATION(name, op, type, result)                                                          \
+    static void name##_##op(void *to, const void *left, const void *right, size_t count)           \
+    {                                                                                              \
+        type *x = to;                                                                              \
+        const type *l = left, *r = right;                                                          \
+        _Pragma("omp simd") for (size_t i = 0; i < count; i++)                                     \
+        {                                                                                          \
+            const type a = l[i], b = r[i];                                                         \
+            x[i] = result;                                                                         \
+        }                                                                                          \
+    }
+/* Unsigned arithmetic wraps, where signed one is undefined. */
+#define INTEGER(name, type, wraps)                                                                 \
+    OPERATION(name, sum, type, (type)((wraps)a + (wraps)b))                                        \
+    OPERATION(name, prod, type, (type)((wraps)a * (wraps)b))                                       \
+    OPERATION(name, min, type, LESS_INT(a, b) ? a : b)                                             \
+    OPERATION(name, max, type, MORE_INT(a, b) ? a : b)
+#define REAL(name, type)                                                                           \
+    OPERATION(name, sum, type, a + b)                                                              \
+    OPERATION(name, prod, type, a *b)                                                              \
+    OPERATION(name, min, type, LESS_REAL(a, b) ? a : b)                                            \
+    OPERATION(name, max, type, MORE_REAL(a, b) ? a : b)                                            \
+    static void name##_divide(void *to, size_t count, double by)                                   \
+    {                                                                                              \
+        type *x = to;                                                                              \
+        for (size_t i = 0; i < count; i++)                                                         \
+            x[i] /= (type)by;                                                                      \
+    }
+INTEGER(int8, int8_t, uint8_t)
+INTEGER(int32, int32_t, uint32_t)
+INTEGER(int64, int64_t, uint64_t)
+REAL(fp32, float)
+REAL(fp64, double)
+
+/* ---- Rounding ---------------------------------------------------------------------- */
+
+/* 0.5 has the last place of fp16's smallest numbers, so adding it rounds to them. */
+static uint32_t f16_bits(float f)
+{
+    uint32_t bits, small;
+
+    memcpy(&bits, &f, sizeof bits);
+    const uint32_t sign = bits >> 16 & 0x8000u, x = bits & 0x7fffffffu;
+    memcpy(&f, &x, sizeof f);
+    f += 0.5f;
+    memcpy(&small, &f, sizeof small);
+    const uint32_t normal = (x - 0x38000000u + 0xfffu + (x >> 13 & 1u)) >> 13;
+    const uint32_t number = x < 0x38800000u ? small - 0x3f000000u : normal;
+    const uint32_t most = x > 0x7f800000u ? 0x7e00u | (x >> 13 & 0x3ffu) : 0x7c00u;
+    return sign | (x >= 0x477ff000u ? most : number);
+}
+
+static void round_f16(void *to, const void *from, size_t count)
+{
+    dt_f16 *y = to;
+    const float *x = from;
+
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        y[i] = (dt_f16)f16_bits(x[i]);
+}
+
+static void round_bf16(void *to, const void *from, size_t count)
+{
+    dt_halves_of_f32(to, from, count);
+}
+
+/* ---- The rows ---------------------------------------------------------------------- */
+
+#define ROW(kind, type, reads, wide_type, name, divides, rounds)                                   \
+    [DT_NUMBER_##kind] = {#kind,                                                                   \
+                          sizeof(type),                                                            \
+                          reads,                                                                   \
+                          {{sizeof(wide_type), name##_sum},                                        \
+                           {sizeof(wide_type), name##_prod},                                       \
+                           {sizeof(wide_type), name##_min},                                        \
+                           {sizeof(wide_type), name##_max}},                                       \
+                          divides,                                                                 \
+                          rounds},
+const dt_number dt_numbers[DT_NUMBERS] = {
+    ROW(int8, int8_t, DT_LEAF_PLAIN, int8_t, int8, NULL, NULL)
+        ROW(int32, int32_t, DT_LEAF_PLAIN, int32_t, int32, NULL, NULL)
+            ROW(int64, int64_t, DT_LEAF_PLAIN, int64_t, int64, NULL, NULL)
+                ROW(fp16, dt_f16, DT_LEAF_F16, float, fp32, fp32_divide, round_f16)
+                    ROW(bf16, dt_bf16, DT_LEAF_HALF, float, fp32, fp32_divide, round_bf16)
+                        ROW(fp32, float, DT_LEAF_PLAIN, float, fp32, fp32_divide, NULL)
+                            ROW(fp64, double, DT_LEAF_PLAIN, double, fp64, fp64_divide, NULL)};
