@@ -21,7 +21,10 @@ void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room)
     const long long step = (long long)dt_seen(p->step);
     const char *text = phase >= 0 && phase < DT_PLACE_COUNT ? dt_place_text[phase] : "?";
 
-    if (layer >= 0 && layer < w->o.names && phase != DT_AT_test) /* its plan has others */
+    if (w->o.library)
+        snprintf(out, room, "%s call %lld",
+                 layer >= 0 ? w->o.name(w->o.plan, layer) : "the program after", step);
+    else if (layer >= 0 && layer < w->o.names && phase != DT_AT_test) /* its plan has others */
         snprintf(out, room, "%s, %s of step %lld", text, w->o.name(w->o.plan, layer), step);
     else if (step == 0 || phase == DT_AT_begin)
         snprintf(out, room, "%s", text);

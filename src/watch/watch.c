@@ -40,7 +40,9 @@ static void look(dt_watch *w, int64_t now)
         w->view[r] = (dt_watch_view){.runs = runs,
                                      .waits = !known || waits != 0,
                                      .still_s = seconds_since(w, still, now),
-                                     .allowed_s = runs ? 1e-9 * (double)allowed : silent_s};
+                                     .allowed_s = !runs          ? silent_s
+                                                  : w->o.library ? 0
+                                                                 : 1e-9 * (double)allowed};
     }
 }
 
@@ -162,12 +164,13 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
     enum { TRIES = 20 }; /* a disk has two seconds for the last text */
     const struct timespec pause = {.tv_nsec = 100 * 1000000L};
     const int before = w->written;
+    const char *name = w->o.library ? w->o.library : "--stall-abort";
     char line[1024], what[768];
 
     describe(w, v, what, sizeof what);
-    snprintf(line, sizeof line,
-             "%s: ended after %s %g s; checkpoints are whole: start it again with --resume auto",
-             what, limit < w->abort_s ? "silence of the host for" : "--stall-abort", limit);
+    snprintf(line, sizeof line, "%s: ended after %s %g s%s", what,
+             limit < w->abort_s ? "silence of the host for" : name, limit,
+             w->o.library ? "" : "; checkpoints are whole: start it again with --resume auto");
     dt_log_line(line);
     dt_tell(w->board->ended, 1 + dt_status_exit_code(DT_STALLED));
     for (int i = 0; i < TRIES && w->file >= 0 && w->written < before + 2; i++) {
@@ -203,7 +206,7 @@ static void act(dt_watch *w, int64_t now)
         return;
     const bool lost = host_is_silent(w, v.rank, now) && v.waits_s >= silent_s;
     const double limit = lost ? silent_s : w->abort_s;
-    if (v.still_s >= limit + (first ? 0 : TURN_S))
+    if (v.still_s >= limit + (first ? 0 : TURN_S) && (!w->o.library || v.waits_s >= limit))
         give_up(w, &v, limit);
 }
 

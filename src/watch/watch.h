@@ -23,6 +23,10 @@ typedef struct dt_watch_opts {
     int64_t total_steps, batch; /* of the run; images of a step (same) */
     double warn_s, abort_s;     /* a rank stands still: until a warning; until the run is ended,
                                  * sooner if its host is silent. 0: never (same) */
+    /* NULL: a run is watched. Else the calls of a library, and this is what its users know abort_s
+     * by: a place is a call's number and name (step and layer), and a rank is late only once
+     * another has waited for abort_s, because what it does between calls is the program's (same) */
+    const char *library;
 } dt_watch_opts;
 
 /* From now on the rank's changes of place are seen and judged. Collective. */
