@@ -1,21 +1,26 @@
-/* dtrain/dist.h - dtrain's exchange for other programs: sums over processes whose bits depend on the
- * number of summands alone, never on ranks, nodes or the order of arrival.
+/* dist.h - dtrain's exchange for other programs, installed as dtrain/dist.h: sums over processes
+ * whose bits depend on the number of summands alone, never on ranks, nodes or order of arrival.
  *
- *     cc program.c $(pkg-config --cflags --libs dtrain-dist) && mpirun -np 8 ./a.out
+ *     cc -o program *.o $(pkg-config --cflags --libs dtrain-dist) && mpirun -np 8 ./program
  *
  * Every call but those marked Local is Collective: all ranks of the group make it, in the same
- * order. Arguments marked (same) are equal on all of them; they are compared whenever a call's
- * signature is new, and where they differ, all ranks get DTD_MISMATCH within seconds, with a text
- * that names the rank, the argument and both values. One thread calls. A function returns 0 or a
- * code below, which is also an exit code of dtrain; dtd_error() then has one text. After DTD_COMM
- * and DTD_STALLED the group is of no use any more.
+ * order. Arguments marked (same) are equal on all of them. They are compared before any data moves,
+ * by one small message: where they differ, all ranks get DTD_MISMATCH at once, with a text that
+ * names the argument, two ranks and their values, and the data is as it was. An argument that makes
+ * no sense on one rank fails the call on all. One thread calls. A function returns 0 or a code
+ * below, which is also an exit code of dtrain; dtd_error() then has one text, and nothing is
+ * printed. After DTD_COMM the group is of no use any more.
  *
- * A rank that dies or stands still ends the others' wait with DTD_STALLED after DTD_STALL_SECONDS
- * (an environment variable; 300) and a line that names it and the call.
+ * A rank that dies or stands still while others wait for it ends them after DTD_STALL_SECONDS
+ * (an environment variable; 300; 0: never): a line on stderr names it and its call, and the
+ * processes exit with DTD_STALLED, because a call of MPI cannot be interrupted. A rank is late only
+ * once another has waited for so long: it may compute for as long as it likes. A thread of the
+ * library looks twice a second, and calls no MPI.
  *
- * Order of a sum: a binary tree over the indices of the summands (docs/numerics.md, section 3), as in
- * the trainer. fp16 and bf16 are summed in float32 and rounded once, at the end; integers wrap, and
- * have no mean; NaN passes through minimum and maximum; -0 < +0. */
+ * Order of a sum: a binary tree over the indices of the summands (docs/numerics.md, section 3), as
+ * in the trainer. A mean is the sum, then one division. fp16 and bf16 are computed in float32 and
+ * rounded once, at the end; integers wrap, and have no mean; a minimum or maximum with NaN is NaN;
+ * -0 < +0. */
 #ifndef DTRAIN_DIST_H
 #define DTRAIN_DIST_H
 
@@ -36,12 +41,12 @@ extern "C" {
 
 enum {
     DTD_OK = 0,
-    DTD_USAGE = 64,      /* a call that makes no sense: a pointer is NULL, an index too large */
-    DTD_BUG = 70,        /* please report it */
+    DTD_USAGE = 64, /* a call that makes no sense: a pointer is NULL, an index too large */
+    DTD_BUG = 70,   /* please report it */
     DTD_NOMEM = 71,
     DTD_COMM = 71,       /* MPI failed: as fatal as no memory */
     DTD_MISMATCH = 76,   /* ranks called with different arguments */
-    DTD_STALLED = 77,    /* a rank died or stands still */
+    DTD_STALLED = 77,    /* a rank died or stands still: an exit code alone */
     DTD_UNSUPPORTED = 78 /* valid, but not offered: the mean of integers, say */
 };
 typedef enum dtd_type { DTD_I8, DTD_I32, DTD_I64, DTD_F16, DTD_BF16, DTD_F32, DTD_F64 } dtd_type;
@@ -61,27 +66,32 @@ DTD_API size_t dtd_size_of(dtd_type type); /* bytes of a number. Local */
 
 /* ---- Processes ---------------------------------------------------------------------- */
 
-/* First of all. Starts MPI, or a world of one where no launcher has started this process; an MPI
- * that was started by the program is used, and is not finished. Both may be NULL. */
+/* First of all. Starts MPI, or a world of one where no launcher has started this process; ranks are
+ * numbered node by node then. An MPI that was started by the program is used, with the ranks of
+ * MPI_COMM_WORLD, and is not finished. Both arguments may be NULL. */
 DTD_API int dtd_init(int *argc, char ***argv);
-/* The same over the ranks of a communicator of the program's own MPI: a pointer to an MPI_Comm. */
+/* The same with the ranks of a communicator of the program's own MPI: a pointer to an MPI_Comm,
+ * which is copied. */
 DTD_API int dtd_init_mpi(const void *mpi_comm);
+/* After all groups and what was made on them is freed. */
 DTD_API int dtd_finalize(void);
 
-typedef struct dtd_group dtd_group;      /* NULL as an argument: all ranks */
-DTD_API int dtd_rank(const dtd_group *g); /* Local, as the next three are; -1 before dtd_init */
+typedef struct dtd_group dtd_group; /* NULL as an argument: all ranks */
+/* Local, as the next three are; -1 before dtd_init. */
+DTD_API int dtd_rank(const dtd_group *g);
 DTD_API int dtd_size(const dtd_group *g);
 DTD_API int dtd_local_rank(void); /* among the ranks of its host */
 DTD_API int dtd_local_size(void);
-/* *g = a group of ranks [count] of the world, in this order. Only those ranks call it.
+/* *g = a group of ranks [count] of the world, in this order (same). Only those ranks call it.
  *   name  for messages, at most 127 characters; copied (same) */
 DTD_API int dtd_group_new(dtd_group **g, const int *ranks, int count, const char *name);
-DTD_API void dtd_group_free(dtd_group *g); /* NULL does nothing. Local */
+/* Never waits, but all ranks of the group call it. NULL does nothing. */
+DTD_API void dtd_group_free(dtd_group *g);
 
 /* ---- Collectives: counts, types, operations and roots (same) -------------------------- */
 
 DTD_API int dtd_barrier(dtd_group *g);
-/* All tensors of the list, as they are on root: parameters, state of an optimiser, several models. */
+/* All tensors of the list, as they are on root: parameters, optimiser, several models. */
 DTD_API int dtd_broadcast(const dtd_tensor *list, size_t count, int root, dtd_group *g);
 /* x [count] is replaced on all ranks: equal bits on all, and in each run. */
 DTD_API int dtd_all_reduce(void *x, size_t count, dtd_type type, dtd_op op, dtd_group *g);
@@ -106,43 +116,46 @@ DTD_API int dtd_scatter(void *mine, const void *all, const size_t *counts, dtd_t
 typedef struct dtd_request dtd_request;
 DTD_API int dtd_isend(dtd_request **r, const void *x, size_t count, dtd_type type, int to,
                       dtd_group *g);
-DTD_API int dtd_irecv(dtd_request **r, void *x, size_t count, dtd_type type, int from, dtd_group *g);
+DTD_API int dtd_irecv(dtd_request **r, void *x, size_t count, dtd_type type, int from,
+                      dtd_group *g);
 DTD_API int dtd_wait(dtd_request *r);
 
 /* ---- The exact sum ------------------------------------------------------------------- */
 
-/* A sum of `leaves` lists of tensors, which the ranks hold as they like: each leaf on one rank, a rank
- * any number of them. Its bits depend on their number alone: np 1 = np 8. */
+/* A sum of `leaves` lists of tensors, which the ranks hold as they like: each leaf on one rank, a
+ * rank any number of them. Its bits depend on their number alone: np 1 = np 8. */
 typedef struct dtd_sum dtd_sum;
 /*   shape  [tensors] counts, types and names; data is not read (same) */
 DTD_API int dtd_sum_new(dtd_sum **s, int leaves, const dtd_tensor *shape, size_t tensors,
                         dtd_group *g);
 /* Leaf i's data [tensors], which are copied. Local. DTD_USAGE: it was given already. */
 DTD_API int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data);
-/* sum [tensors] = the sums, on all ranks; after it the next round of leaves begins. DTD_USAGE: a leaf
- * is missing, or was given by two ranks; it is named, and the round is void. */
+/* sum [tensors] = the sums, on all ranks; after it the next round of leaves begins. DTD_USAGE: a
+ * leaf is missing, or was given by two ranks; it is named, and the round is void. */
 DTD_API int dtd_sum_finish(dtd_sum *s, void *const *sum);
 DTD_API void dtd_sum_free(dtd_sum *s);
 
 /* ---- Gradients while backward goes on: DistributedDataParallel ------------------------- */
 
 typedef struct dtd_ddp_opts {
-    size_t size; /* sizeof(dtd_ddp_opts): more may follow */
+    size_t size;                       /* sizeof(dtd_ddp_opts): more may follow */
     double bucket_mb, first_bucket_mb; /* 0: 25 and 1 (same) */
-    dtd_op op;      /* DTD_MEAN or DTD_SUM, over the leaves (same) */
+    dtd_op op;                         /* DTD_MEAN or DTD_SUM, over the leaves (same) */
     int leaves;     /* of a step; 0: one per rank. Rank r of n has leaves [r * leaves / n, (r + 1) *
                      * leaves / n), in this order, a round of dtd_ddp_ready for each (same) */
-    int accumulate; /* rounds that are added up on the rank before a leaf is complete; 0: 1 (same) */
+    int accumulate; /* rounds that are added up on the rank before a leaf is complete; 0: 1
+                     * (same) */
     int threads;    /* that add; 0: one */
 } dtd_ddp_opts;
 typedef struct dtd_ddp dtd_ddp;
-/* Buckets are filled in reverse order of the list: the last tensor is usually ready first. They travel
- * while the program computes, several at once.
+/* Buckets are filled in reverse order of the list: the last tensor is usually ready first. They
+ * travel while the program computes, several at once.
  *   gradients  [count] float32; data is borrowed until free (counts and names: same)
  *   opts       NULL: all zeros, DTD_MEAN */
 DTD_API int dtd_ddp_new(dtd_ddp **d, const dtd_tensor *gradients, size_t count,
                         const dtd_ddp_opts *opts, dtd_group *g);
-/* Gradient i of this round is final, and may be overwritten as soon as the call returns. Never waits. */
+/* Gradient i of this round is final, and may be overwritten as soon as the call returns. Never
+ * waits. */
 DTD_API int dtd_ddp_ready(dtd_ddp *d, size_t i);
 /* It was not used in this round: zeros. Never waits. */
 DTD_API int dtd_ddp_unused(dtd_ddp *d, size_t i);
@@ -153,15 +166,15 @@ DTD_API void dtd_ddp_free(dtd_ddp *d);
 
 /* How a leaf travels; it is to be chosen before the first dtd_ddp_ready.
  *   DTD_HOOK_BF16   rounded to bf16 (nearest, ties to even)
- *   DTD_HOOK_2BIT   -threshold, 0 or +threshold; what is left is added to the next leaf. Sums of these
- *                   are whole numbers: exact in any order. Source: Seide et al., 1-bit SGD (2014);
- *                   MXNet's 2bit */
+ *   DTD_HOOK_2BIT   -threshold, 0 or +threshold; what is left is added to the next leaf. Sums of
+ *                   these are whole numbers: exact in any order. Source: Seide et al., 1-bit SGD
+ *                   (2014); MXNet's 2bit */
 typedef enum dtd_hook { DTD_HOOK_NONE, DTD_HOOK_BF16, DTD_HOOK_2BIT } dtd_hook;
 DTD_API int dtd_ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold);
 
 /* A wrapped optimiser: after `accumulate` x leaves rounds dtd_optimizer_step waits for the sums and
- * calls step(state); before that it does nothing but count (Horovod's backward_passes_per_step). A code
- * of step other than 0 is returned on this rank. */
+ * calls step(state); before that it does nothing but count (Horovod's backward_passes_per_step). A
+ * code of step other than 0 is returned on this rank. */
 typedef struct dtd_optimizer dtd_optimizer;
 DTD_API int dtd_optimizer_new(dtd_optimizer **o, dtd_ddp *d, int (*step)(void *state), void *state);
 DTD_API int dtd_optimizer_step(dtd_optimizer *o);

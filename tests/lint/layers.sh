@@ -12,6 +12,7 @@ declare -A may=(
     [dist]="base"
     [launch]="base"
     [watch]="base dist"
+    [lib]="base dist watch"
     [report]="base"
     [options]="base model data dist"
     [format]="base model data"

@@ -1,0 +1,162 @@
+/* call.c - how a call begins and ends, and the comparison of what ranks called with. */
+#include "lib.h"
+
+#include <stdio.h>
+
+#define X(name) "dtd_" #name,
+const char *const dtd_call_name[DTD_CALLS] = {DTD_CALL_LIST(X)};
+#undef X
+
+static dtd_call current; /* of the one thread that calls */
+
+int dtd_leave(dt_status st)
+{
+    dt_place_layer(-1);
+    if (st != DT_OK && dt_fail_text()[0] == '\0')
+        st = dt_fail(st, "%s: %s", dtd_call_name[current], dt_status_text(st));
+    return dt_status_exit_code(st);
+}
+
+const char *dtd_error(void)
+{
+    return dt_fail_text();
+}
+
+void dtd_call_begin(dtd_call call)
+{
+    static int64_t calls;
+
+    dt_fail_clear();
+    current = call;
+    dt_place_step(++calls);
+    dt_place_layer((int)call);
+}
+
+/* ---- Comparing --------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t key, uint64_t value)
+{
+    key = (key ^ value) * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
+    return key ^ key >> 29;
+}
+
+static uint64_t mix_text(uint64_t key, const char *text)
+{
+    return mix(key, text ? dt_hash_bytes(text, strlen(text)).low : 0);
+}
+
+static uint64_t key_of(const dtd_group *g, const dtd_args *a)
+{
+    uint64_t key = mix(a->args, (uint64_t)current);
+
+    for (size_t i = 0; i < a->args; i++)
+        key = mix_text(mix(key, (uint64_t)a->arg[i].value), a->arg[i].text);
+    key = mix(key, a->tensors);
+    for (size_t i = 0; i < a->tensors; i++)
+        key = mix_text(mix(mix(key, a->list[i].count), a->list[i].type), a->list[i].name);
+    for (int r = 0; a->counts && r < g->comm->world; r++)
+        key = mix(key, a->counts[r]);
+    return key;
+}
+
+/* text NULL: the value is shown. */
+static dt_status same(const dtd_group *g, const char *what, int64_t value, const char *text)
+{
+    char name[256], number[32];
+
+    snprintf(name, sizeof name, "%s of %s in group '%s'", what, dtd_call_name[current], g->name);
+    snprintf(number, sizeof number, "%lld", (long long)value);
+    return dt_comm_same(g->comm, &(dt_field){name, text ? text : number}, 1);
+}
+
+static dt_status same_tensor(const dtd_group *g, size_t i, const dtd_tensor *t)
+{
+    char what[64];
+
+    snprintf(what, sizeof what, "the name of tensor %zu", i);
+    DT_TRY(same(g, what, 0, t->name ? t->name : ""));
+    snprintf(what, sizeof what, "the count of tensor %zu", i);
+    DT_TRY(same(g, what, (int64_t)t->count, NULL));
+    snprintf(what, sizeof what, "the type of tensor %zu", i);
+    return same(g, what, 0, dtd_type_name(t->type));
+}
+
+/* One by one: the first that differs ends it, on all ranks. */
+static dt_status find_difference(const dtd_group *g, const dtd_args *a)
+{
+    char what[64];
+
+    DT_TRY(dt_comm_same(g->comm, &(dt_field){"the call", dtd_call_name[current]}, 1));
+    for (size_t i = 0; i < a->args; i++)
+        DT_TRY(same(g, a->arg[i].name, a->arg[i].value, a->arg[i].text));
+    DT_TRY(same(g, "the number of tensors", (int64_t)a->tensors, NULL));
+    for (size_t i = 0; i < a->tensors; i++)
+        DT_TRY(same_tensor(g, i, &a->list[i]));
+    for (int r = 0; a->counts && r < g->comm->world; r++) {
+        snprintf(what, sizeof what, "counts[%d]", r);
+        DT_TRY(same(g, what, (int64_t)a->counts[r], NULL));
+    }
+    return dt_fail(DT_BUG, "%s: nothing differs, but its hash", dtd_call_name[current]);
+}
+
+dt_status dtd_compare(dtd_group *g, dt_status local, const dtd_args *a)
+{
+    static const dtd_args none;
+    bool equal = false, failed = false;
+
+    a = a ? a : &none;
+    DT_TRY(dt_comm_meet(g->comm, key_of(g, a), local != DT_OK, &equal, &failed));
+    if (failed)
+        return dt_comm_agree(g->comm, local);
+    return equal ? DT_OK : find_difference(g, a);
+}
+
+/* ---- Types ------------------------------------------------------------------------- */
+
+_Static_assert(DTD_I8 == (int)DT_NUMBER_int8 && DTD_F64 == (int)DT_NUMBER_fp64, "one order");
+
+size_t dtd_size_of(dtd_type type)
+{
+    return (unsigned)type < DT_NUMBERS ? dt_numbers[type].bytes : 0;
+}
+
+const char *dtd_type_name(dtd_type type)
+{
+    return (unsigned)type < DT_NUMBERS ? dt_numbers[type].name : "no type";
+}
+
+/* ---- Checks ------------------------------------------------------------------------ */
+
+dt_status dtd_check_rank(const dtd_group *g, const char *what, int rank)
+{
+    if (rank >= 0 && rank < g->comm->world)
+        return DT_OK;
+    return dt_fail(DT_USAGE, "%s: %s is %d, but the group '%s' has ranks 0 to %d",
+                   dtd_call_name[current], what, rank, g->name, g->comm->world - 1);
+}
+
+dt_status dtd_check_data(const void *data, size_t count, const char *what)
+{
+    if (data || count == 0)
+        return DT_OK;
+    return dt_fail(DT_USAGE, "%s: %s of %zu numbers is NULL", dtd_call_name[current], what, count);
+}
+
+dt_status dtd_check_type(dtd_type type)
+{
+    if (dtd_size_of(type) > 0)
+        return DT_OK;
+    return dt_fail(DT_USAGE, "%s: there is no type %d", dtd_call_name[current], (int)type);
+}
+
+dt_status dtd_check_list(const dtd_tensor *list, size_t count, bool data)
+{
+    DT_TRY(dtd_check_data(list, count, "the list"));
+    for (size_t i = 0; i < count; i++) {
+        DT_TRY(dtd_check_type(list[i].type));
+        if (data)
+            DT_TRY(dtd_check_data(list[i].data, list[i].count,
+                                  list[i].name ? list[i].name : "a tensor"));
+    }
+    return DT_OK;
+}

@@ -1,0 +1,66 @@
+/* lib.h - what the files of src/lib share: groups, how a call begins and ends; private to it.
+ *
+ * A public function does its work in one that returns dt_status, and is itself
+ *     return dtd_leave(work(...));
+ * where work begins with dtd_enter, and goes on with dtd_compare if it is collective. */
+#ifndef DTD_LIB_H
+#define DTD_LIB_H
+#include "dist.h"
+#include "dist/dist.h"
+
+struct dtd_group {
+    dt_comm *comm; /* owned */
+    char name[128];
+};
+
+/* The calls, as the watch and messages name them. */
+#define DTD_CALL_LIST(X)                                                                           \
+    X(init)                                                                                        \
+    X(finalize) X(group_new) X(barrier) X(broadcast) X(all_reduce) X(reduce) X(reduce_scatter)     \
+        X(all_gather) X(gather) X(scatter) X(isend) X(irecv) X(wait) X(sum_new) X(sum_leaf)        \
+            X(sum_finish) X(ddp_new) X(ddp_hook) X(ddp_ready) X(ddp_unused) X(ddp_wait)            \
+                X(optimizer_new) X(optimizer_step)
+typedef enum dtd_call {
+#define X(name) DTD_IN_##name,
+    DTD_CALL_LIST(X)
+#undef X
+        DTD_CALLS
+} dtd_call;
+extern const char *const dtd_call_name[DTD_CALLS]; /* "dtd_barrier" */
+
+/* The rank is in this call from now on. *g = all ranks, if it is NULL. DT_USAGE: before dtd_init.
+ * Local. */
+dt_status dtd_enter(dtd_call call, dtd_group **g) DT_MUST_CHECK;
+/* Its first half, where there is no group. Local. */
+void dtd_call_begin(dtd_call call);
+/* The call is over: its code; the rank is in the program again. Local. */
+int dtd_leave(dt_status st);
+
+/* What ranks compare: a call's arguments that must be equal. All of it is borrowed. */
+typedef struct dtd_arg {
+    const char *name;
+    int64_t value;
+    const char *text; /* shown, and compared, in its place; NULL: none */
+} dtd_arg;
+typedef struct dtd_args {
+    const dtd_arg *arg; /* [args] */
+    size_t args;
+    const dtd_tensor *list; /* [tensors] */
+    size_t tensors;
+    const size_t *counts; /* [the group's ranks], or NULL */
+} dtd_args;
+/* Make this rank's outcome so far common, after a comparison of calls and arguments: whatever the
+ * ranks do differ in, no data has moved yet. One small message, and no rank leaves it before all
+ * have come. DT_MISMATCH names the first difference. Collective over g. */
+dt_status dtd_compare(dtd_group *g, dt_status local, const dtd_args *a) DT_MUST_CHECK;
+
+/* Checks of arguments. DT_USAGE. Local. */
+dt_status dtd_check_type(dtd_type type) DT_MUST_CHECK;
+dt_status dtd_check_rank(const dtd_group *g, const char *what, int rank) DT_MUST_CHECK;
+dt_status dtd_check_data(const void *data, size_t count, const char *what) DT_MUST_CHECK;
+dt_status dtd_check_list(const dtd_tensor *list, size_t count, bool data) DT_MUST_CHECK;
+const char *dtd_type_name(dtd_type type); /* "fp32" */
+
+/* *g takes c; on failure c is closed. DT_NOMEM. Local. */
+dt_status dtd_group_make(dtd_group **g, dt_comm *c, const char *name) DT_MUST_CHECK;
+#endif

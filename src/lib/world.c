@@ -1,0 +1,207 @@
+/* world.c - all ranks: how the library begins and ends, and groups of them. */
+#include "lib.h"
+
+#include "watch/watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The library's one state: what NULL means as a group, and its watch. */
+static dtd_group *all;
+static dt_watch *watch;
+
+static const dt_comm *comm_of(const dtd_group *g)
+{
+    return g ? g->comm : all ? all->comm : NULL;
+}
+
+dt_status dtd_enter(dtd_call call, dtd_group **g)
+{
+    dtd_call_begin(call);
+    *g = *g ? *g : all;
+    return *g ? DT_OK : dt_fail(DT_USAGE, "%s before dtd_init", dtd_call_name[call]);
+}
+
+/* ---- Beginning and end ------------------------------------------------------------- */
+
+static const char *call_name(const void *plan, int call)
+{
+    (void)plan;
+    return dtd_call_name[call];
+}
+
+/* Rank 0's, on all. */
+static dt_status stall_seconds(dt_comm *c, double *seconds)
+{
+    const char *text = getenv("DTD_STALL_SECONDS"), *end = "";
+    dt_status st = DT_OK;
+
+    *seconds = 300;
+    if (text && text[0] && c->rank == 0 &&
+        (!dt_real_parse(text, &end, seconds) || *end || *seconds < 0))
+        st = dt_fail(DT_USAGE, "DTD_STALL_SECONDS=%s is no number of seconds (0: never)", text);
+    DT_TRY(dt_comm_agree(c, st));
+    return dt_comm_bcast(c, seconds, sizeof *seconds, 0);
+}
+
+/* Where ranks of a machine cannot share memory there is no watch. */
+static dt_status watch_open(dt_comm *c)
+{
+    dt_watch_opts o = {.name = call_name, .names = DTD_CALLS, .library = "DTD_STALL_SECONDS"};
+
+    DT_TRY(stall_seconds(c, &o.abort_s));
+    if (c->world > 1 && o.abort_s > 0 && dt_watch_open(&watch, c, &o) != DT_OK)
+        dt_fail_clear();
+    return DT_OK;
+}
+
+static dt_status begin(const void *mpi_comm, int *argc, char ***argv)
+{
+    const dt_comm_mpi mpi = dt_comm_mpi_now();
+    dt_comm *c = NULL;
+
+    dtd_call_begin(DTD_IN_init);
+    if (all)
+        return dt_fail(DT_USAGE, "dtd_init was called already");
+    if (mpi == DT_COMM_MPI_OVER)
+        return dt_fail(DT_USAGE,
+                       "dtd_init: MPI is finished in this process, and cannot start again");
+    if (mpi_comm && mpi != DT_COMM_MPI_RUNS)
+        return dt_fail(DT_USAGE, "dtd_init_mpi before MPI_Init; dtd_init starts MPI itself");
+    const dt_status st =
+        mpi == DT_COMM_MPI_RUNS ? dt_comm_adopt(&c, mpi_comm) : dt_comm_open(&c, argc, argv);
+    if (st != DT_OK) {
+        dt_comm_close(c);
+        return st;
+    }
+    dt_comm_quiet(c);
+    DT_TRY(dtd_group_make(&all, c, "all ranks"));
+    return watch_open(c);
+}
+
+int dtd_init(int *argc, char ***argv)
+{
+    return dtd_leave(begin(NULL, argc, argv));
+}
+
+static dt_status begin_mpi(const void *mpi_comm)
+{
+    dtd_call_begin(DTD_IN_init);
+    if (!mpi_comm)
+        return dt_fail(DT_USAGE, "dtd_init_mpi: mpi_comm is NULL");
+    return begin(mpi_comm, NULL, NULL);
+}
+
+int dtd_init_mpi(const void *mpi_comm)
+{
+    return dtd_leave(begin_mpi(mpi_comm));
+}
+
+/* A rank that comes late is still waited for, and watched. */
+static dt_status finish(void)
+{
+    dtd_group *g = NULL;
+
+    DT_TRY(dtd_enter(DTD_IN_finalize, &g));
+    DT_TRY(dtd_compare(g, DT_OK, NULL));
+    dt_watch_close(watch, 0);
+    dtd_group_free(all);
+    watch = NULL;
+    all = NULL;
+    return DT_OK;
+}
+
+int dtd_finalize(void)
+{
+    return dtd_leave(finish());
+}
+
+/* ---- Groups ------------------------------------------------------------------------ */
+
+int dtd_rank(const dtd_group *g)
+{
+    return comm_of(g) ? comm_of(g)->rank : -1;
+}
+
+int dtd_size(const dtd_group *g)
+{
+    return comm_of(g) ? comm_of(g)->world : -1;
+}
+
+int dtd_local_rank(void)
+{
+    return all ? all->comm->machine_rank : -1;
+}
+
+int dtd_local_size(void)
+{
+    return all ? all->comm->machine_ranks : -1;
+}
+
+dt_status dtd_group_make(dtd_group **g, dt_comm *c, const char *name)
+{
+    dtd_group *made = NULL;
+    const dt_status st = dt_calloc(&made, 1, sizeof *made, "a group of ranks");
+
+    if (st != DT_OK) {
+        dt_comm_close(c);
+        return st;
+    }
+    made->comm = c;
+    snprintf(made->name, sizeof made->name, "%s", name);
+    *g = made;
+    return DT_OK;
+}
+
+void dtd_group_free(dtd_group *g)
+{
+    if (!g)
+        return;
+    dt_comm_close(g->comm);
+    free(g);
+}
+
+/* Each once, this rank among them. */
+static dt_status check_ranks(const int *ranks, int count)
+{
+    bool here = false;
+
+    DT_TRY(dtd_check_data(ranks, 1, "ranks"));
+    for (int i = 0; i < count; i++) {
+        DT_TRY(dtd_check_rank(all, "a rank of the group", ranks[i]));
+        here = here || ranks[i] == all->comm->rank;
+        for (int k = 0; k < i; k++)
+            if (ranks[k] == ranks[i])
+                return dt_fail(DT_USAGE, "dtd_group_new: rank %d stands twice in ranks", ranks[i]);
+    }
+    if (!here)
+        return dt_fail(DT_USAGE, "dtd_group_new on rank %d, which is not in ranks",
+                       all->comm->rank);
+    return DT_OK;
+}
+
+static dt_status group_new(dtd_group **out, const int *ranks, int count, const char *name)
+{
+    const dtd_arg arg = {"the name", 0, name};
+    dtd_group *world = NULL;
+    dt_comm *c = NULL;
+
+    DT_TRY(dtd_enter(DTD_IN_group_new, &world));
+    if (!out || !name || strlen(name) >= sizeof world->name)
+        return dt_fail(DT_USAGE, "dtd_group_new: g or name is NULL, or the name is too long");
+    DT_TRY(check_ranks(ranks, count));
+    dt_place_waits();
+    DT_TRY(dt_comm_group(&c, world->comm, ranks, count));
+    DT_TRY(dtd_group_make(out, c, name));
+    const dt_status st = dtd_compare(*out, DT_OK, &(dtd_args){.arg = &arg, .args = 1});
+    if (st != DT_OK) {
+        dtd_group_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+int dtd_group_new(dtd_group **g, const int *ranks, int count, const char *name)
+{
+    return dtd_leave(group_new(g, ranks, count, name));
+}
