@@ -174,6 +174,54 @@ enum {
 };
 extern const dt_number dt_numbers[DT_NUMBERS];
 
+/* ---- Messages ---------------------------------------------------------------------- */
+
+/* Messages that are under way together, of any length, never to this rank itself. Between two
+ * ranks, messages of one lane (0, 1, ...) meet in the order in which they were posted. */
+typedef struct dt_post dt_post;
+/* DT_NOMEM. Local. */
+dt_status dt_post_create(dt_post **p, dt_comm *c) DT_MUST_CHECK;
+void dt_post_destroy(dt_post *p); /* nothing is under way. NULL does nothing. Local */
+/* Begin to send or receive; `at` is left alone until dt_post_wait. 0 bytes: nothing. Local. */
+dt_status dt_post_send(dt_post *p, int lane, const void *at, size_t bytes, int to) DT_MUST_CHECK;
+dt_status dt_post_receive(dt_post *p, int lane, void *at, size_t bytes, int from) DT_MUST_CHECK;
+/* All are over. DT_MISMATCH: one that came has another length. Local; waits for the others. */
+dt_status dt_post_wait(dt_post *p) DT_MUST_CHECK;
+
+/* ---- Sums of whole arrays ------------------------------------------------------------ */
+
+/* What one rank has of a tree: the value of leaves [first, first + leaves), a subtree of it. One
+ * leaf is numbers as they are; more are of the type that operations compute in. */
+typedef struct dt_held {
+    unsigned first, leaves;
+    int rank;
+    const void *at; /* [count] on that rank */
+} dt_held;
+typedef struct dt_combine_opts { /* all but at, mine and out (same) */
+    const dt_number *number;
+    int op;              /* DT_OP_SUM, ... */
+    double divide;       /* the result by this; 0: not */
+    const dt_held *held; /* [operands] all leaves, ascending; NULL: `mine` of each rank */
+    int operands;
+    const void *mine; /* [count] */
+    size_t count;
+    const size_t *counts; /* DT_TO_PARTS: [world] how many of the numbers each rank gets */
+    enum { DT_TO_ALL, DT_TO_ROOT, DT_TO_PARTS } to;
+    int root;
+    void *out; /* the rank's numbers; may be `mine`, or at of its only operand, but for parts */
+} dt_combine_opts;
+/* The one way in which arrays are summed, in the order of docs/numerics.md, section 3. Buffers of a
+ * few MiB are kept from call to call: none is taken for a call of a shape that was there before. */
+typedef struct dt_combine dt_combine;
+dt_status dt_combine_create(dt_combine **k, dt_comm *c) DT_MUST_CHECK; /* DT_NOMEM. Local */
+void dt_combine_destroy(dt_combine *k);                                /* Local */
+/* DT_NOMEM on one rank, which the others do not know of. Collective. */
+dt_status dt_combine_run(dt_combine *k, const dt_combine_opts *o) DT_MUST_CHECK;
+/* to = left op right, [count] each, of the type that operations compute in; a leaf is numbers as
+ * they are. `to` overlaps neither. Local. */
+void dt_combine_pair(const dt_number *number, int op, void *to, const void *left, bool left_leaf,
+                     const void *right, bool right_leaf, size_t count);
+
 /* ---- Gradient exchange ----------------------------------------------------------- */
 
 /* The exchanges, each in a file exchange_<name>.c; `auto` takes the first that does not decline.

@@ -133,6 +133,16 @@ void dt_fold_release(dt_fold *f)
     *f = (dt_fold){.operands = 0};
 }
 
+dt_fold dt_fold_over(dt_fold_part *part, int operands)
+{
+    dt_fold f = {.operands = operands, .part = part};
+
+    for (int i = 0; i < operands; i++)
+        part[i].root = -1;
+    plan_merges(&f, true);
+    return f;
+}
+
 dt_fold dt_fold_cascade(dt_fold_part *part, int operands)
 {
     for (int i = 0; i < operands; i++)

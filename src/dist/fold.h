@@ -55,6 +55,8 @@ typedef struct dt_fold {
 dt_status dt_fold_init(dt_fold *f, dt_groups groups, const dt_subtree *only,
                        bool whole) DT_MUST_CHECK;
 void dt_fold_release(dt_fold *f);
+/* The whole tree over part [operands], which is borrowed; all their `tree` are set, ascending. */
+dt_fold dt_fold_over(dt_fold_part *part, int operands);
 /* Add the topmost of `operands` slots to the one below, and so on down to the first. Borrows part
  * [operands]; nothing to release. */
 dt_fold dt_fold_cascade(dt_fold_part *part, int operands);

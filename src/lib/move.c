@@ -1,5 +1,7 @@
-/* move.c - collectives that move numbers and compute nothing. */
+/* move.c - calls that move numbers and compute nothing. */
 #include "lib.h"
+
+#include <stdlib.h>
 
 /* No rank leaves the comparison before all have come. */
 static dt_status barrier(dtd_group *g)
@@ -38,4 +40,159 @@ static dt_status broadcast(const dtd_tensor *list, size_t count, int root, dtd_g
 int dtd_broadcast(const dtd_tensor *list, size_t count, int root, dtd_group *g)
 {
     return dtd_leave(broadcast(list, count, root, g));
+}
+
+/* Messages of different kinds never meet; dt_combine has lanes 1 and 2. */
+enum { DTD_LANE_USER = 0, DTD_LANE_PARTS = 3 };
+
+/* ---- Each rank's part ---------------------------------------------------------------- */
+
+/* A part for each rank: from `from`'s to `to`'s, where -1 stands for all ranks. */
+typedef struct parts {
+    dtd_call call;
+    char *all, *mine;
+    const size_t *counts;
+    dtd_type type;
+    int root;      /* the rank that has `all`; -1: all ranks */
+    bool outwards; /* from `all` to `mine` */
+} parts;
+
+static dt_status parts_check(const parts *p, const dtd_group *g)
+{
+    size_t total = 0;
+
+    if (p->root != -1)
+        DT_TRY(dtd_check_rank(g, "root", p->root));
+    DT_TRY(dtd_check_type(p->type));
+    DT_TRY(dtd_check_data(p->counts, 1, "counts"));
+    for (int r = 0; r < g->comm->world; r++)
+        total += p->counts[r];
+    DT_TRY(dtd_check_data(p->mine, p->counts[g->comm->rank], "mine"));
+    return p->root == -1 || p->root == g->comm->rank ? dtd_check_data(p->all, total, "all") : DT_OK;
+}
+
+static dt_status parts_move(const parts *p, dtd_group *g)
+{
+    const size_t each = dtd_size_of(p->type), own = p->counts[g->comm->rank] * each;
+    const int rank = g->comm->rank;
+    const bool has_all = p->root == -1 || p->root == rank;
+    char *at = p->all;
+
+    for (int r = 0; r < g->comm->world; at += has_all ? p->counts[r++] * each : (r++, 0u)) {
+        const size_t bytes = p->counts[r] * each;
+        const bool other_has_all = p->root == -1 || p->root == r;
+        if (r == rank && has_all && bytes > 0)
+            memmove(p->outwards ? p->mine : at, p->outwards ? at : p->mine, bytes);
+        if (r != rank && has_all)
+            DT_TRY(p->outwards ? dt_post_send(g->post, DTD_LANE_PARTS, at, bytes, r)
+                               : dt_post_receive(g->post, DTD_LANE_PARTS, at, bytes, r));
+        if (r != rank && other_has_all)
+            DT_TRY(p->outwards ? dt_post_receive(g->post, DTD_LANE_PARTS, p->mine, own, r)
+                               : dt_post_send(g->post, DTD_LANE_PARTS, p->mine, own, r));
+    }
+    return dt_post_wait(g->post);
+}
+
+static dt_status parts_run(const parts *p, dtd_group *g)
+{
+    const dtd_arg arg[] = {{"the type", 0, dtd_type_name(p->type)}, {"root", p->root, NULL}};
+
+    DT_TRY(dtd_enter(p->call, &g));
+    DT_TRY(
+        dtd_compare(g, parts_check(p, g), &(dtd_args){.arg = arg, .args = 2, .counts = p->counts}));
+    return parts_move(p, g);
+}
+
+/* The callers' arrays are written only where the call says so. */
+static void *plain(const void *x)
+{
+    return (void *)(uintptr_t)x;
+}
+
+int dtd_all_gather(void *all, const void *mine, const size_t *counts, dtd_type type, dtd_group *g)
+{
+    return dtd_leave(
+        parts_run(&(parts){DTD_IN_all_gather, all, plain(mine), counts, type, -1, false}, g));
+}
+
+int dtd_gather(void *all, const void *mine, const size_t *counts, dtd_type type, int root,
+               dtd_group *g)
+{
+    return dtd_leave(
+        parts_run(&(parts){DTD_IN_gather, all, plain(mine), counts, type, root, false}, g));
+}
+
+int dtd_scatter(void *mine, const void *all, const size_t *counts, dtd_type type, int root,
+                dtd_group *g)
+{
+    return dtd_leave(
+        parts_run(&(parts){DTD_IN_scatter, plain(all), mine, counts, type, root, true}, g));
+}
+
+/* ---- Messages ------------------------------------------------------------------------ */
+
+struct dtd_request {
+    dt_post *post; /* one message; owned */
+};
+
+static dt_status message_check(dtd_request **r, const void *x, size_t count, dtd_type type,
+                               int peer, const dtd_group *g)
+{
+    DT_TRY(dtd_check_data(r, 1, "r"));
+    DT_TRY(dtd_check_type(type));
+    DT_TRY(dtd_check_data(x, count, "x"));
+    DT_TRY(dtd_check_rank(g, "the other rank", peer));
+    if (peer == g->comm->rank)
+        return dt_fail(DT_USAGE, "rank %d: a message to itself", peer);
+    return DT_OK;
+}
+
+/* `to` NULL: it is sent. */
+static dt_status message(dtd_call call, dtd_request **r, const void *from, void *to, size_t count,
+                         dtd_type type, int peer, dtd_group *g)
+{
+    const size_t bytes = count * dtd_size_of(type);
+    dtd_request *made = NULL;
+
+    DT_TRY(dtd_enter(call, &g));
+    DT_TRY(message_check(r, call == DTD_IN_isend ? from : to, count, type, peer, g));
+    DT_TRY(dt_calloc(&made, 1, sizeof *made, "a message"));
+    dt_status st = dt_post_create(&made->post, g->comm);
+    if (st == DT_OK)
+        st = call == DTD_IN_isend ? dt_post_send(made->post, DTD_LANE_USER, from, bytes, peer)
+                                  : dt_post_receive(made->post, DTD_LANE_USER, to, bytes, peer);
+    if (st == DT_OK) {
+        *r = made;
+        return DT_OK;
+    }
+    dt_post_destroy(made->post);
+    free(made);
+    return st;
+}
+
+int dtd_isend(dtd_request **r, const void *x, size_t count, dtd_type type, int to, dtd_group *g)
+{
+    return dtd_leave(message(DTD_IN_isend, r, x, NULL, count, type, to, g));
+}
+
+int dtd_irecv(dtd_request **r, void *x, size_t count, dtd_type type, int from, dtd_group *g)
+{
+    return dtd_leave(message(DTD_IN_irecv, r, NULL, x, count, type, from, g));
+}
+
+static dt_status message_wait(dtd_request *r)
+{
+    dtd_group *g = NULL;
+
+    DT_TRY(dtd_enter(DTD_IN_wait, &g));
+    DT_TRY(dtd_check_data(r, 1, "r"));
+    const dt_status st = dt_post_wait(r->post);
+    dt_post_destroy(r->post);
+    free(r);
+    return st;
+}
+
+int dtd_wait(dtd_request *r)
+{
+    return dtd_leave(message_wait(r));
 }

@@ -141,22 +141,30 @@ int dtd_local_size(void)
 dt_status dtd_group_make(dtd_group **g, dt_comm *c, const char *name)
 {
     dtd_group *made = NULL;
-    const dt_status st = dt_calloc(&made, 1, sizeof *made, "a group of ranks");
+    dt_status st = dt_calloc(&made, 1, sizeof *made, "a group of ranks");
 
     if (st != DT_OK) {
         dt_comm_close(c);
         return st;
     }
     made->comm = c;
+    DT_GO(st, dt_combine_create(&made->combine, c), failed);
+    DT_GO(st, dt_post_create(&made->post, c), failed);
     snprintf(made->name, sizeof made->name, "%s", name);
     *g = made;
     return DT_OK;
+
+failed:
+    dtd_group_free(made);
+    return st;
 }
 
 void dtd_group_free(dtd_group *g)
 {
     if (!g)
         return;
+    dt_combine_destroy(g->combine);
+    dt_post_destroy(g->post);
     dt_comm_close(g->comm);
     free(g);
 }

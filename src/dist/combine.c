@@ -1,0 +1,286 @@
+/* combine.c - arrays of numbers are summed over ranks, in the order of the tree.
+ *
+ * Each rank owns a part of the numbers and completes their sums: it receives the other ranks'
+ * operands of its part (scatter), folds, and sends the results on (gather), by pieces, so that
+ * buffers are small, and some pieces are under way while another is folded. Where the numbers are
+ * few, every rank owns all of them, and there is no gather. Operands and results are sent from and
+ * received in the caller's arrays wherever they are. */
+#include "fold.h"
+#include "spans.h"
+
+#include <stdlib.h>
+
+enum {
+    COMBINE_AHEAD = 3,        /* pieces under way */
+    COMBINE_BUFFER = 4 << 20, /* bytes of operands of a piece, about */
+    COMBINE_FEW = 8 << 10,    /* bytes of an array of few numbers */
+    COMBINE_SCATTER = 1,      /* lanes; the caller's messages have lane 0 */
+    COMBINE_GATHER,
+};
+
+struct dt_combine {
+    dt_comm *comm; /* borrowed */
+    dt_post *scatter[COMBINE_AHEAD], *gather[COMBINE_AHEAD];
+    struct {
+        void *at;
+        size_t bytes;
+    } buffer[COMBINE_AHEAD], scratch, part, operand, held; /* grow as they must; owned */
+
+    /* The call under way. */
+    dt_combine_opts o;
+    dt_fold fold;
+    bool few;
+    size_t most, pieces; /* numbers of a piece; pieces of the largest part */
+};
+
+#define KEPT_LIST(X) X(scratch) X(part) X(operand) X(held)
+
+dt_status dt_combine_create(dt_combine **k, dt_comm *c)
+{
+    dt_combine *made = NULL;
+    dt_status st;
+
+    DT_TRY(dt_calloc(&made, 1, sizeof *made, "sums"));
+    made->comm = c;
+    for (int i = 0; i < COMBINE_AHEAD; i++) {
+        DT_GO(st, dt_post_create(&made->scatter[i], c), failed);
+        DT_GO(st, dt_post_create(&made->gather[i], c), failed);
+    }
+    *k = made;
+    return DT_OK;
+
+failed:
+    dt_combine_destroy(made);
+    return st;
+}
+
+void dt_combine_destroy(dt_combine *k)
+{
+    if (!k)
+        return;
+    for (int i = 0; i < COMBINE_AHEAD; i++) {
+        dt_post_destroy(k->scatter[i]);
+        dt_post_destroy(k->gather[i]);
+        free(k->buffer[i].at);
+    }
+#define X(name) free(k->name.at);
+    KEPT_LIST(X)
+#undef X
+    free(k);
+}
+
+static dt_status keep(void **at, size_t *bytes, size_t need)
+{
+    if (need <= *bytes)
+        return DT_OK;
+    free(*at);
+    *bytes = 0;
+    *at = aligned_alloc(64, dt_align(need, 64));
+    if (!*at)
+        return dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum's buffers", need);
+    *bytes = need;
+    return DT_OK;
+}
+
+/* ---- Parts and pieces -------------------------------------------------------------- */
+
+static size_t wide_bytes(const dt_combine *k)
+{
+    return k->o.number->wide[k->o.op].bytes;
+}
+
+static size_t operand_bytes(const dt_combine *k, const dt_held *h)
+{
+    return h->leaves == 1 ? k->o.number->bytes : wide_bytes(k);
+}
+
+/* The numbers that rank r completes. */
+static dt_span part_of(const dt_combine *k, int r)
+{
+    size_t first = 0;
+
+    if (k->o.to == DT_TO_PARTS) {
+        for (int i = 0; i < r; i++)
+            first += k->o.counts[i];
+        return (dt_span){first, k->o.counts[r]};
+    }
+    if (k->few)
+        return (dt_span){0, k->o.to == DT_TO_ALL || r == k->o.root ? k->o.count : 0};
+    return dt_spans_slice((dt_span){0, k->o.count}, r, k->comm->world);
+}
+
+static dt_span piece_of(const dt_combine *k, int r, size_t piece)
+{
+    const dt_span part = part_of(k, r);
+    const size_t at = DT_MIN(piece * k->most, part.count);
+    return (dt_span){part.first + at, DT_MIN(part.count - at, k->most)};
+}
+
+/* Where this rank's results of a piece go: to the buffer, where it only passes them on. */
+static char *results_of(const dt_combine *k, size_t piece, dt_span s)
+{
+    char *out = k->o.out;
+
+    if (k->o.to == DT_TO_PARTS)
+        return out + piece * k->most * k->o.number->bytes;
+    if (k->o.to == DT_TO_ROOT && k->comm->rank != k->o.root)
+        return k->buffer[piece % COMBINE_AHEAD].at;
+    return out + s.first * k->o.number->bytes;
+}
+
+/* ---- The plan of a call -------------------------------------------------------------- */
+
+static dt_status plan_operands(dt_combine *k)
+{
+    const int world = k->comm->world;
+
+    if (!k->o.held) {
+        DT_TRY(keep(&k->held.at, &k->held.bytes, (size_t)world * sizeof(dt_held)));
+        dt_held *held = k->held.at;
+        for (int r = 0; r < world; r++)
+            held[r] = (dt_held){(unsigned)r, 1, r, k->o.mine};
+        k->o.held = held;
+        k->o.operands = world;
+    }
+    const size_t operands = (size_t)k->o.operands;
+    DT_TRY(keep(&k->operand.at, &k->operand.bytes, operands * sizeof(dt_operand)));
+    DT_TRY(keep(&k->part.at, &k->part.bytes, operands * sizeof(dt_fold_part)));
+    dt_fold_part *part = k->part.at;
+    for (size_t i = 0; i < operands; i++)
+        part[i] = (dt_fold_part){.tree = {k->o.held[i].first, k->o.held[i].leaves}};
+    k->fold = dt_fold_over(part, (int)operands);
+    return keep(&k->scratch.at, &k->scratch.bytes, (size_t)(k->fold.depth + 1) * DT_FOLD_BYTES);
+}
+
+static dt_status plan(dt_combine *k, const dt_combine_opts *o)
+{
+    const size_t wide = o->number->wide[o->op].bytes;
+    size_t largest = 0;
+
+    k->o = *o;
+    k->few = o->count * o->number->bytes <= COMBINE_FEW;
+    DT_TRY(plan_operands(k));
+    k->most = DT_MAX(COMBINE_BUFFER / wide / (size_t)k->o.operands / 16 * 16, 16);
+    for (int r = 0; r < k->comm->world; r++)
+        largest = DT_MAX(largest, part_of(k, r).count);
+    k->pieces = (largest + k->most - 1) / k->most;
+    const size_t bytes = DT_MIN(largest, k->most) * wide * (size_t)k->o.operands;
+    for (size_t i = 0; i < DT_MIN(k->pieces, COMBINE_AHEAD) && k->comm->world > 1; i++)
+        DT_TRY(keep(&k->buffer[i].at, &k->buffer[i].bytes, bytes));
+    return DT_OK;
+}
+
+/* ---- A piece ------------------------------------------------------------------------ */
+
+/* Begin to receive the operands of this rank's piece, and to send those of the others'. */
+static dt_status scatter(dt_combine *k, size_t piece)
+{
+    const int rank = k->comm->rank, world = k->comm->world;
+    const dt_span own = piece_of(k, rank, piece);
+    dt_post *post = k->scatter[piece % COMBINE_AHEAD];
+    char *to = k->buffer[piece % COMBINE_AHEAD].at;
+
+    for (int i = 0; i < k->o.operands; i++) {
+        const dt_held *h = &k->o.held[i];
+        const size_t bytes = own.count * operand_bytes(k, h);
+        if (h->rank == rank)
+            continue;
+        DT_TRY(dt_post_receive(post, COMBINE_SCATTER, to, bytes, h->rank));
+        to += bytes;
+    }
+    for (int step = 1; step < world; step++) { /* not all to the same rank first */
+        const int r = (rank + step) % world;
+        const dt_span s = piece_of(k, r, piece);
+        for (int i = 0; i < k->o.operands; i++) {
+            const dt_held *h = &k->o.held[i];
+            const size_t each = operand_bytes(k, h);
+            if (h->rank == rank)
+                DT_TRY(dt_post_send(post, COMBINE_SCATTER, (const char *)h->at + s.first * each,
+                                    s.count * each, r));
+        }
+    }
+    return DT_OK;
+}
+
+/* Block by block: what is rounded at the end is still in the cache. */
+static void fold_piece(dt_combine *k, size_t piece, dt_span s)
+{
+    const dt_number *n = k->o.number;
+    const size_t block = DT_FOLD_BYTES / wide_bytes(k);
+    char *wide = (char *)k->scratch.at + (size_t)k->fold.depth * DT_FOLD_BYTES;
+    char *out = results_of(k, piece, s);
+    dt_operand *operand = k->operand.at;
+
+    for (size_t at = 0; at < s.count; at += block) {
+        const size_t count = DT_MIN(s.count - at, block);
+        const char *came = k->buffer[piece % COMBINE_AHEAD].at;
+        for (int i = 0; i < k->o.operands; i++) {
+            const dt_held *h = &k->o.held[i];
+            const size_t each = operand_bytes(k, h);
+            const bool own = h->rank == k->comm->rank;
+            operand[i].at = own ? (const char *)h->at + (s.first + at) * each : came + at * each;
+            operand[i].leaf = h->leaves == 1 ? (dt_leaf)n->leaf : DT_LEAF_PLAIN;
+            came += own ? 0 : s.count * each;
+        }
+        void *result = n->round ? wide : out + at * n->bytes;
+        dt_fold_run(&k->fold, &n->wide[k->o.op], operand, &result, count, k->scratch.at, 1);
+        if (k->o.divide > 0)
+            n->divide(result, count, k->o.divide);
+        if (n->round)
+            n->round(out + at * n->bytes, wide, count);
+    }
+}
+
+/* Fold this rank's piece, and begin to send the results on, and to receive the others'. */
+static dt_status complete(dt_combine *k, size_t piece)
+{
+    const int rank = k->comm->rank, world = k->comm->world;
+    const dt_span own = piece_of(k, rank, piece);
+    const size_t each = k->o.number->bytes;
+    dt_post *post = k->gather[piece % COMBINE_AHEAD];
+
+    DT_TRY(dt_post_wait(k->scatter[piece % COMBINE_AHEAD]));
+    fold_piece(k, piece, own);
+    if (k->few || k->o.to == DT_TO_PARTS)
+        return DT_OK;
+    for (int step = 1; step < world; step++) {
+        const int r = (rank + step) % world;
+        const dt_span s = piece_of(k, r, piece);
+        if (k->o.to == DT_TO_ALL || rank == k->o.root)
+            DT_TRY(dt_post_receive(post, COMBINE_GATHER, (char *)k->o.out + s.first * each,
+                                   s.count * each, r));
+        if (k->o.to == DT_TO_ALL || r == k->o.root)
+            DT_TRY(
+                dt_post_send(post, COMBINE_GATHER, results_of(k, piece, own), own.count * each, r));
+    }
+    return DT_OK;
+}
+
+dt_status dt_combine_run(dt_combine *k, const dt_combine_opts *o)
+{
+    enum { LAG = COMBINE_AHEAD - 1 };
+
+    DT_TRY(plan(k, o));
+    for (size_t i = 0; i < k->pieces + COMBINE_AHEAD; i++) {
+        dt_place_slice((int64_t)i);
+        if (i >= COMBINE_AHEAD)
+            DT_TRY(dt_post_wait(k->gather[i % COMBINE_AHEAD]));
+        if (i < k->pieces)
+            DT_TRY(scatter(k, i));
+        if (i >= LAG && i - LAG < k->pieces)
+            DT_TRY(complete(k, i - LAG));
+    }
+    return DT_OK;
+}
+
+void dt_combine_pair(const dt_number *number, int op, void *to, const void *left, bool left_leaf,
+                     const void *right, bool right_leaf, size_t count)
+{
+    _Alignas(64) char scratch[2 * DT_FOLD_BYTES];
+    dt_fold_part part[2];
+    const dt_fold fold = dt_fold_cascade(part, 2);
+    const dt_operand operand[2] = {{left, left_leaf ? (dt_leaf)number->leaf : DT_LEAF_PLAIN},
+                                   {right, right_leaf ? (dt_leaf)number->leaf : DT_LEAF_PLAIN}};
+
+    dt_fold_run(&fold, &number->wide[op], operand, &to, count, scratch, 1);
+}

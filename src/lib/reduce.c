@@ -1,0 +1,75 @@
+/* reduce.c - all_reduce, reduce, reduce_scatter: one leaf per rank, one mechanism (dt_combine). */
+#include "lib.h"
+
+/* By dtd_op. A mean is a sum that is divided. */
+static const struct {
+    const char *name;
+    int op;
+    bool divides;
+} operations[] = {
+    [DTD_SUM] = {"sum", DT_OP_SUM, false},    [DTD_MEAN] = {"mean", DT_OP_SUM, true},
+    [DTD_PROD] = {"prod", DT_OP_PROD, false}, [DTD_MIN] = {"min", DT_OP_MIN, false},
+    [DTD_MAX] = {"max", DT_OP_MAX, false},
+};
+
+static bool op_is(dtd_op op)
+{
+    return (unsigned)op < DT_COUNT_OF(operations);
+}
+
+static dt_status reduce_check(const dt_combine_opts *o, dtd_type type, dtd_op op, int root,
+                              const dtd_group *g)
+{
+    if (o->to == DT_TO_ROOT)
+        DT_TRY(dtd_check_rank(g, "root", root));
+    DT_TRY(dtd_check_type(type));
+    if (!op_is(op))
+        return dt_fail(DT_USAGE, "there is no operation %d", (int)op);
+    if (operations[op].divides && !dt_numbers[type].divide)
+        return dt_fail(DT_UNSUPPORTED, "%s has no mean: take the sum", dt_numbers[type].name);
+    DT_TRY(dtd_check_data(o->mine, o->count, "x"));
+    if (o->to != DT_TO_PARTS)
+        return DT_OK;
+    DT_TRY(dtd_check_data(o->counts, 1, "counts"));
+    return dtd_check_data(o->out, o->counts[g->comm->rank], "mine");
+}
+
+/* o: all that the type and the operation do not say. */
+static dt_status reduce(dtd_call call, dt_combine_opts *o, dtd_type type, dtd_op op, int root,
+                        dtd_group *g)
+{
+    const dtd_arg arg[] = {{"the type", 0, dtd_type_name(type)},
+                           {"the operation", 0, op_is(op) ? operations[op].name : "none"},
+                           {"root", root, NULL},
+                           {"the count", o->to == DT_TO_PARTS ? 0 : (int64_t)o->count, NULL}};
+
+    DT_TRY(dtd_enter(call, &g));
+    for (int r = 0; o->counts && r < g->comm->world; r++)
+        o->count += o->counts[r];
+    DT_TRY(dtd_compare(g, reduce_check(o, type, op, root, g),
+                       &(dtd_args){.arg = arg, .args = DT_COUNT_OF(arg), .counts = o->counts}));
+    o->number = &dt_numbers[type];
+    o->op = operations[op].op;
+    o->divide = operations[op].divides ? g->comm->world : 0;
+    o->root = root;
+    return dt_combine_run(g->combine, o);
+}
+
+int dtd_all_reduce(void *x, size_t count, dtd_type type, dtd_op op, dtd_group *g)
+{
+    dt_combine_opts o = {.mine = x, .out = x, .count = count, .to = DT_TO_ALL};
+    return dtd_leave(reduce(DTD_IN_all_reduce, &o, type, op, 0, g));
+}
+
+int dtd_reduce(void *x, size_t count, dtd_type type, dtd_op op, int root, dtd_group *g)
+{
+    dt_combine_opts o = {.mine = x, .out = x, .count = count, .to = DT_TO_ROOT};
+    return dtd_leave(reduce(DTD_IN_reduce, &o, type, op, root, g));
+}
+
+int dtd_reduce_scatter(void *mine, const void *all, const size_t *counts, dtd_type type, dtd_op op,
+                       dtd_group *g)
+{
+    dt_combine_opts o = {.mine = all, .out = mine, .counts = counts, .to = DT_TO_PARTS};
+    return dtd_leave(reduce(DTD_IN_reduce_scatter, &o, type, op, 0, g));
+}
