@@ -1,0 +1,287 @@
+/* sum.c - the exact sum of leaves that lie on any ranks.
+ *
+ * A rank holds whole subtrees of the tree: a leaf that comes is added to its neighbour as soon as
+ * that is there, so that few values are held where leaves come in order. Tensors of one type lie
+ * one after the other, and travel together. */
+#include "lib.h"
+
+#include <stdlib.h>
+
+typedef struct run { /* all tensors of one type, in the order of the list */
+    size_t count, tensors;
+    size_t leaf_at, wide_at; /* bytes from the start of a leaf, and of a sum of leaves */
+} run;
+
+struct dtd_sum {
+    dtd_group *group; /* borrowed */
+    int leaves;
+    size_t tensors, leaf_bytes, wide_bytes;
+    run runs[DT_NUMBERS];
+    dtd_tensor *shape; /* [tensors] without names; owned, as all that follow are */
+    bool *given;       /* [leaves] in this round, on this rank */
+    void **value;      /* [leaves] of the subtree that begins there; NULL: none is held */
+    int *size;         /* [leaves] its leaves */
+    int64_t *told;     /* [2 x leaves] of all ranks: who has what */
+    dt_held *held;     /* [leaves] of all ranks */
+    void **spare;      /* [leaves + 2] values that are not in use */
+    int spares;
+    char *sums; /* [leaf_bytes] */
+};
+
+/* ---- Making -------------------------------------------------------------------------- */
+
+void dtd_sum_free(dtd_sum *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; s->value && i < s->leaves; i++)
+        free(s->value[i]);
+    while (s->spares > 0)
+        free(s->spare[--s->spares]);
+    free(s->shape);
+    free(s->given);
+    free(s->value);
+    free(s->size);
+    free(s->told);
+    free(s->held);
+    free(s->spare);
+    free(s->sums);
+    free(s);
+}
+
+static void lay_out(dtd_sum *s)
+{
+    for (size_t i = 0; i < s->tensors; i++) {
+        s->runs[s->shape[i].type].count += s->shape[i].count;
+        s->runs[s->shape[i].type].tensors++;
+    }
+    for (int t = 0; t < DT_NUMBERS; t++) {
+        s->runs[t].leaf_at = s->leaf_bytes;
+        s->runs[t].wide_at = s->wide_bytes;
+        s->leaf_bytes += dt_align(s->runs[t].count * dt_numbers[t].bytes, 64);
+        s->wide_bytes += dt_align(s->runs[t].count * dt_numbers[t].wide[DT_OP_SUM].bytes, 64);
+    }
+}
+
+static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tensors)
+{
+    const char *what = "an exact sum";
+    const size_t n = (size_t)leaves;
+    dtd_sum *s = NULL;
+
+    DT_TRY(dt_calloc(&s, 1, sizeof *s, what));
+    *out = s;
+    s->leaves = leaves;
+    s->tensors = tensors;
+    DT_TRY(dt_calloc(&s->shape, DT_MAX(tensors, 1u), sizeof *s->shape, what));
+    for (size_t i = 0; i < tensors; i++)
+        s->shape[i] = (dtd_tensor){.count = shape[i].count, .type = shape[i].type};
+    lay_out(s);
+    DT_TRY(dt_calloc(&s->given, n, sizeof *s->given, what));
+    DT_TRY(dt_calloc(&s->value, n, sizeof *s->value, what));
+    DT_TRY(dt_calloc(&s->size, n, sizeof *s->size, what));
+    DT_TRY(dt_calloc(&s->told, 2 * n, sizeof *s->told, what));
+    DT_TRY(dt_calloc(&s->held, n, sizeof *s->held, what));
+    DT_TRY(dt_calloc(&s->spare, n + 2, sizeof *s->spare, what));
+    return dt_calloc(&s->sums, DT_MAX(s->leaf_bytes, 1u), 1, what);
+}
+
+static dt_status sum_new(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tensors,
+                         dtd_group *g)
+{
+    const dtd_arg arg = {"leaves", leaves, NULL};
+    dt_status st = DT_OK;
+    dtd_sum *s = NULL;
+
+    DT_TRY(dtd_enter(DTD_IN_sum_new, &g));
+    if (!out || leaves < 1)
+        st = dt_fail(DT_USAGE, "dtd_sum_new: s is NULL, or there are %d leaves", leaves);
+    if (st == DT_OK)
+        st = dtd_check_list(shape, tensors, false);
+    DT_TRY(dtd_compare(g, st, &(dtd_args){&arg, 1, shape, st == DT_OK ? tensors : 0, NULL}));
+    st = dt_comm_agree(g->comm, make(&s, leaves, shape, tensors));
+    if (st != DT_OK) {
+        dtd_sum_free(s);
+        return st;
+    }
+    s->group = g;
+    *out = s;
+    return DT_OK;
+}
+
+int dtd_sum_new(dtd_sum **s, int leaves, const dtd_tensor *shape, size_t tensors, dtd_group *g)
+{
+    return dtd_leave(sum_new(s, leaves, shape, tensors, g));
+}
+
+/* ---- Leaves -------------------------------------------------------------------------- */
+
+static dt_status take(dtd_sum *s, void **value)
+{
+    *value = s->spares > 0 ? s->spare[--s->spares]
+                           : aligned_alloc(64, DT_MAX(s->wide_bytes, (size_t)64));
+    return *value ? DT_OK : dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum", s->wide_bytes);
+}
+
+/* `to` = the subtrees that begin at left and right. */
+static void add(const dtd_sum *s, char *to, int left, int right)
+{
+    for (int t = 0; t < DT_NUMBERS; t++) {
+        const run *r = &s->runs[t];
+        const bool leaf = s->size[left] == 1;
+        const size_t from = leaf ? r->leaf_at : r->wide_at;
+        dt_combine_pair(&dt_numbers[t], DT_OP_SUM, to + r->wide_at, (char *)s->value[left] + from,
+                        leaf, (char *)s->value[right] + from, leaf, r->count);
+    }
+}
+
+/* The subtree that begins at `at` and its neighbour become one, as long as both are there. */
+static dt_status merge(dtd_sum *s, int at)
+{
+    for (;;) {
+        const int size = s->size[at], left = at % (2 * size) == 0 ? at : at - size;
+        const int right = left + size;
+        void *sum = NULL;
+        if (right >= s->leaves || s->size[left] != size || s->size[right] != size)
+            return DT_OK;
+        DT_TRY(take(s, &sum));
+        add(s, sum, left, right);
+        s->spare[s->spares++] = s->value[left];
+        s->spare[s->spares++] = s->value[right];
+        s->value[left] = sum;
+        s->size[left] = 2 * size;
+        s->value[right] = NULL;
+        s->size[right] = 0;
+        at = left;
+    }
+}
+
+static dt_status sum_leaf(dtd_sum *s, int leaf, const void *const *data)
+{
+    size_t at[DT_NUMBERS];
+    dtd_group *g = NULL;
+    void *value = NULL;
+
+    DT_TRY(dtd_enter(DTD_IN_sum_leaf, &g));
+    if (!s || !data || leaf < 0 || leaf >= s->leaves)
+        return dt_fail(DT_USAGE, "dtd_sum_leaf: s or data is NULL, or leaf %d is none of %d", leaf,
+                       s ? s->leaves : 0);
+    if (s->given[leaf])
+        return dt_fail(DT_USAGE, "dtd_sum_leaf: leaf %d was given already", leaf);
+    for (size_t i = 0; i < s->tensors; i++)
+        DT_TRY(dtd_check_data(data[i], s->shape[i].count, "a tensor of the leaf"));
+    DT_TRY(take(s, &value));
+    for (int t = 0; t < DT_NUMBERS; t++)
+        at[t] = s->runs[t].leaf_at;
+    for (size_t i = 0; i < s->tensors; i++) {
+        const size_t bytes = s->shape[i].count * dtd_size_of(s->shape[i].type);
+        if (bytes > 0)
+            memcpy((char *)value + at[s->shape[i].type], data[i], bytes);
+        at[s->shape[i].type] += bytes;
+    }
+    s->given[leaf] = true;
+    s->value[leaf] = value;
+    s->size[leaf] = 1;
+    return merge(s, leaf);
+}
+
+int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
+{
+    return dtd_leave(sum_leaf(s, leaf, data));
+}
+
+/* ---- The end of a round ---------------------------------------------------------------- */
+
+static void round_over(dtd_sum *s)
+{
+    for (int i = 0; i < s->leaves; i++) {
+        if (s->value[i])
+            s->spare[s->spares++] = s->value[i];
+        s->value[i] = NULL;
+        s->size[i] = 0;
+        s->given[i] = false;
+    }
+}
+
+/* held[*operands] = who has what; all ranks find the same fault. */
+static dt_status tell(dtd_sum *s, int *operands)
+{
+    const dt_comm *c = s->group->comm;
+    const int n = s->leaves;
+
+    for (int i = 0; i < n; i++) {
+        s->told[i] = s->given[i];
+        s->told[n + i] = s->size[i] ? (int64_t)s->size[i] << 32 | c->rank : 0;
+    }
+    DT_TRY(dt_comm_sum_i64(s->group->comm, s->told, 2 * (size_t)n));
+    for (int i = 0; i < n; i++)
+        if (s->told[i] != 1)
+            return dt_fail(DT_USAGE, "dtd_sum_finish: leaf %d of %d was given by %lld ranks", i, n,
+                           (long long)s->told[i]);
+    *operands = 0;
+    for (int i = 0; i < n; i++)
+        if (s->told[n + i])
+            s->held[(*operands)++] = (dt_held){(unsigned)i, (unsigned)(s->told[n + i] >> 32),
+                                               (int)(s->told[n + i] & 0xffffffff), NULL};
+    return DT_OK;
+}
+
+/* Straight into the caller's array where that is the only one of its type. */
+static dt_status sum_run(dtd_sum *s, int type, int operands, void *const *sum)
+{
+    const run *r = &s->runs[type];
+    char *out = s->sums + r->leaf_at;
+    size_t at = 0;
+
+    for (size_t i = 0; i < s->tensors && r->tensors == 1; i++)
+        if ((int)s->shape[i].type == type)
+            out = sum[i];
+    for (int i = 0; i < operands; i++) {
+        dt_held *h = &s->held[i];
+        if (h->rank == s->group->comm->rank)
+            h->at = (char *)s->value[h->first] + (h->leaves == 1 ? r->leaf_at : r->wide_at);
+    }
+    DT_TRY(dt_combine_run(s->group->combine, &(dt_combine_opts){.number = &dt_numbers[type],
+                                                                .op = DT_OP_SUM,
+                                                                .held = s->held,
+                                                                .operands = operands,
+                                                                .count = r->count,
+                                                                .to = DT_TO_ALL,
+                                                                .out = out}));
+    for (size_t i = 0; i < s->tensors && r->tensors > 1; i++) {
+        const size_t bytes = s->shape[i].count * dt_numbers[type].bytes;
+        if ((int)s->shape[i].type != type || bytes == 0)
+            continue;
+        memcpy(sum[i], out + at, bytes);
+        at += bytes;
+    }
+    return DT_OK;
+}
+
+static dt_status sum_finish(dtd_sum *s, void *const *sum)
+{
+    dtd_group *g = s ? s->group : NULL;
+    dt_status st = DT_OK;
+    int operands = 0;
+
+    DT_TRY(dtd_enter(DTD_IN_sum_finish, &g));
+    if (!s)
+        return dt_fail(DT_USAGE, "dtd_sum_finish: s is NULL");
+    st = dtd_check_data(sum, s->tensors, "sum");
+    for (size_t i = 0; i < s->tensors && st == DT_OK; i++)
+        st = dtd_check_data(sum[i], s->shape[i].count, "a tensor of the sum");
+    DT_GO(st, dtd_compare(g, st, NULL), out);
+    DT_GO(st, tell(s, &operands), out);
+    for (int t = 0; t < DT_NUMBERS; t++)
+        if (s->runs[t].count > 0)
+            DT_GO(st, sum_run(s, t, operands, sum), out);
+
+out:
+    round_over(s);
+    return st;
+}
+
+int dtd_sum_finish(dtd_sum *s, void *const *sum)
+{
+    return dtd_leave(sum_finish(s, sum));
+}
