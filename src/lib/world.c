@@ -55,7 +55,8 @@ static dt_status watch_open(dt_comm *c)
     return DT_OK;
 }
 
-static dt_status begin(const void *mpi_comm, int *argc, char ***argv)
+/* adopt: the ranks of *mpi_comm. */
+static dt_status begin(bool adopt, const void *mpi_comm, int *argc, char ***argv)
 {
     const dt_comm_mpi mpi = dt_comm_mpi_now();
     dt_comm *c = NULL;
@@ -64,10 +65,9 @@ static dt_status begin(const void *mpi_comm, int *argc, char ***argv)
     if (all)
         return dt_fail(DT_USAGE, "dtd_init was called already");
     if (mpi == DT_COMM_MPI_OVER)
-        return dt_fail(DT_USAGE,
-                       "dtd_init: MPI is finished in this process, and cannot start again");
-    if (mpi_comm && mpi != DT_COMM_MPI_RUNS)
-        return dt_fail(DT_USAGE, "dtd_init_mpi before MPI_Init; dtd_init starts MPI itself");
+        return dt_fail(DT_USAGE, "MPI is finished in this process, and cannot start again");
+    if (adopt && (!mpi_comm || mpi != DT_COMM_MPI_RUNS))
+        return dt_fail(DT_USAGE, "dtd_init_mpi before MPI_Init, which dtd_init does, or of NULL");
     const dt_status st =
         mpi == DT_COMM_MPI_RUNS ? dt_comm_adopt(&c, mpi_comm) : dt_comm_open(&c, argc, argv);
     if (st != DT_OK) {
@@ -76,25 +76,22 @@ static dt_status begin(const void *mpi_comm, int *argc, char ***argv)
     }
     dt_comm_quiet(c);
     DT_TRY(dtd_group_make(&all, c, "all ranks"));
-    return watch_open(c);
+    const dt_status watched = watch_open(c);
+    if (watched != DT_OK) {
+        dtd_group_free(all);
+        all = NULL;
+    }
+    return watched;
 }
 
 int dtd_init(int *argc, char ***argv)
 {
-    return dtd_leave(begin(NULL, argc, argv));
-}
-
-static dt_status begin_mpi(const void *mpi_comm)
-{
-    dtd_call_begin(DTD_IN_init);
-    if (!mpi_comm)
-        return dt_fail(DT_USAGE, "dtd_init_mpi: mpi_comm is NULL");
-    return begin(mpi_comm, NULL, NULL);
+    return dtd_leave(begin(false, NULL, argc, argv));
 }
 
 int dtd_init_mpi(const void *mpi_comm)
 {
-    return dtd_leave(begin_mpi(mpi_comm));
+    return dtd_leave(begin(true, mpi_comm, NULL, NULL));
 }
 
 /* A rank that comes late is still waited for, and watched. */

@@ -1,12 +1,12 @@
-/* main.c - dtrain-dist-check: every collective of libdtrain-dist on every type, compared bit for bit
- * with a reference that is computed here, from the definition of the tree. Columns: HCCL Test's.
+/* dist_check.c - the program dtrain-dist-check: every collective of libdtrain-dist on every type,
+ * compared bit for bit with a reference that is computed here, from the definition of the tree, and
+ * the time of all_reduce. Columns: HCCL Test's.
  *
  * Numbers repeat after PERIOD places, so that the reference is short; PERIOD is prime, so that no
  * cut of the array falls on it. */
-#include "../dist.h"
+#include "lib/dist.h"
 
 #include <getopt.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -61,22 +61,21 @@ static void write_number(void *to, dtd_type t, number x)
     int e = 0;
 
     memcpy(&bits, &f, sizeof bits);
-    uint16_t half = (uint16_t)(bits >> 16);
+    uint32_t half = bits >> 16;
     if (t == DTD_F16) {
         const double m = fabs(x.d);
         frexp(m, &e);
-        half = m == 0        ? 0
-               : isinf(m)    ? 0x7c00
-               : m < 0x1p-14 ? (uint16_t)ldexp(m, 24)
-                             : (uint16_t)(((e + 14) << 10) + ((int)ldexp(m, 11 - e) - 1024));
-        half = (uint16_t)(half | (signbit(x.d) ? 0x8000 : 0));
+        half = m < 0x1p-14 ? (uint32_t)ldexp(m, 24)
+               : isinf(m)  ? 0x7c00
+                           : ((uint32_t)(e + 14) << 10) + ((uint32_t)ldexp(m, 11 - e) - 1024);
+        half |= signbit(x.d) ? 0x8000 : 0;
     }
     switch (dtd_size_of(t)) {
     case 1:
         memcpy(to, &(int8_t){(int8_t)x.n}, 1);
         break;
     case 2:
-        memcpy(to, &half, 2);
+        memcpy(to, &(uint16_t){(uint16_t)half}, 2);
         break;
     case 4:
         memcpy(to, t == DTD_F32 ? (const void *)&f : &(int32_t){(int32_t)x.n}, 4);
@@ -348,7 +347,7 @@ static bool check_type(dtd_type t)
 
     fill_leaf(mine, t, rank);
     for (int op = 0; op < OPS; op++) {
-        if ((opts.op >= 0 && op != opts.op))
+        if (opts.op >= 0 && op != opts.op)
             continue;
         if (op == DTD_MEAN && is_whole(t)) {
             good = dtd_all_reduce(x, 1, t, DTD_MEAN, NULL) == DTD_UNSUPPORTED && good;
@@ -410,9 +409,10 @@ int main(int argc, char **argv)
 {
     bool good = true;
 
-    if (dtd_init(&argc, &argv) != 0) {
+    const int code = dtd_init(&argc, &argv);
+    if (code != 0) {
         fprintf(stderr, "dtrain-dist-check: %s\n", dtd_error());
-        return 1;
+        return code;
     }
     rank = dtd_rank(NULL);
     world = dtd_size(NULL);

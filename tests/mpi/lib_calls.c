@@ -1,0 +1,308 @@
+/* lib_calls.c - libdtrain-dist by its header: groups, what ranks disagree on, calls that make no
+ * sense on one rank, messages, exact sums however leaves are dealt; and no call allocates twice.
+ * dtrain-dist-check compares the results of all types and operations. */
+#include "test.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "lib/dist.h"
+
+#ifdef __SANITIZE_ADDRESS__
+enum { COUNTED = 0 }; /* the allocator is the sanitizers' */
+#else
+enum { COUNTED = 1 };
+#endif
+static int rank, world;
+
+static atomic_long calls;
+#define WRAP(type, name, params, args)                                                             \
+    type __real_##name params;                                                                     \
+    type __wrap_##name params;                                                                     \
+    type __wrap_##name params                                                                      \
+    {                                                                                              \
+        atomic_fetch_add(&calls, 1);                                                               \
+        return __real_##name args;                                                                 \
+    }
+WRAP(void *, malloc, (size_t n), (n))
+WRAP(void *, calloc, (size_t n, size_t m), (n, m))
+WRAP(void *, realloc, (void *p, size_t n), (p, n))
+WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, n))
+
+#define assert_dtd(call)                                                                           \
+    do {                                                                                           \
+        if ((call) != 0)                                                                           \
+            fail_msg("%s: %s", #call, dtd_error());                                                \
+    } while (0)
+#define assert_code(call, code, ...)                                                               \
+    do {                                                                                           \
+        assert_int_equal((call), code);                                                            \
+        const char *const parts_[] = {__VA_ARGS__};                                                \
+        for (size_t p_ = 0; p_ < DT_COUNT_OF(parts_); p_++)                                        \
+            if (!strstr(dtd_error(), parts_[p_]))                                                  \
+                fail_msg("'%s' does not hold '%s'", dtd_error(), parts_[p_]);                      \
+    } while (0)
+
+/* ---- What ranks disagree on ------------------------------------------------------------ */
+
+/* Every rank gets the same code and text, which names both values, and nothing has moved. */
+static void each_argument_is_compared(void **state)
+{
+    (void)state;
+    float x[64] = {0};
+    size_t counts[64];
+    const int odd = world - 1, mine = rank == odd;
+    char who[32];
+
+    if (world == 1)
+        return;
+    snprintf(who, sizeof who, "rank %d on ", odd);
+    x[0] = (float)rank;
+    assert_code(dtd_all_reduce(x, mine ? 3 : 4, DTD_F32, DTD_SUM, NULL), DTD_MISMATCH, who,
+                "the count of dtd_all_reduce", "'4'", "'3'");
+    assert_code(dtd_all_reduce(x, 4, mine ? DTD_I32 : DTD_F32, DTD_SUM, NULL), DTD_MISMATCH, who,
+                "the type", "'fp32'", "'int32'");
+    assert_code(dtd_all_reduce(x, 4, DTD_F32, mine ? DTD_MAX : DTD_MIN, NULL), DTD_MISMATCH, who,
+                "the operation", "'min'", "'max'");
+    assert_code(dtd_reduce(x, 4, DTD_F32, DTD_SUM, mine, NULL), DTD_MISMATCH, who, "root");
+    assert_code(mine ? dtd_barrier(NULL) : dtd_all_reduce(x, 4, DTD_F32, DTD_SUM, NULL),
+                DTD_MISMATCH, who, "the call", "'dtd_barrier'", "'dtd_all_reduce'");
+    for (int r = 0; r < world; r++)
+        counts[r] = mine && r == 1 ? 2 : 1;
+    assert_code(dtd_all_gather(x + 1, x, counts, DTD_F32, NULL), DTD_MISMATCH, who, "counts[1]");
+    const dtd_tensor list[] = {{x, 1, DTD_F32, mine ? "b" : "a"}, {x, 1, DTD_F32, "c"}};
+    assert_code(dtd_broadcast(list, 2, 0, NULL), DTD_MISMATCH, who, "name of tensor 0", "'a'");
+    assert_code(dtd_broadcast(list + 1, mine ? 0 : 1, 0, NULL), DTD_MISMATCH, who, "number of");
+    assert_true(x[0] == (float)rank);
+    assert_dtd(dtd_barrier(NULL));
+    assert_string_equal(dtd_error(), "");
+}
+
+/* One rank's fault is every rank's failure, and the next call works. */
+static void one_rank_fails_all(void **state)
+{
+    (void)state;
+    float x[4] = {1, 1, 1, 1};
+    char who[32] = "";
+    const bool mine = rank == world - 1;
+
+    if (world > 1)
+        snprintf(who, sizeof who, "rank %d on ", world - 1);
+    assert_code(dtd_all_reduce(mine ? NULL : x, 4, DTD_F32, DTD_SUM, NULL), DTD_USAGE, who,
+                "x of 4");
+    assert_code(dtd_all_reduce(x, 4, (dtd_type)9, DTD_SUM, NULL), DTD_USAGE, "no type 9");
+    assert_code(dtd_all_reduce(x, 4, DTD_F32, (dtd_op)9, NULL), DTD_USAGE, "no operation 9");
+    assert_code(dtd_all_reduce(x, 4, DTD_I8, DTD_MEAN, NULL), DTD_UNSUPPORTED, "no mean");
+    assert_code(dtd_reduce(x, 4, DTD_F32, DTD_SUM, world, NULL), DTD_USAGE, "root is");
+    assert_dtd(dtd_all_reduce(NULL, 0, DTD_F32, DTD_SUM, NULL));
+    assert_dtd(dtd_all_reduce(x, 4, DTD_F32, DTD_SUM, NULL));
+    assert_true(x[3] == (float)world);
+}
+
+/* ---- Groups and messages ----------------------------------------------------------------- */
+
+/* Even ranks in reverse order, odd ones as they are; both sum at once. */
+static void groups_have_their_own_ranks(void **state)
+{
+    (void)state;
+    int ranks[64], count = 0, place = -1;
+    dtd_group *g = NULL;
+    double sum = rank, want = 0;
+
+    for (int i = 0; i < world; i++) {
+        const int r = rank % 2 == 0 ? world - 1 - i : i;
+        if (r % 2 != rank % 2)
+            continue;
+        place = r == rank ? count : place;
+        ranks[count++] = r;
+        want += r;
+    }
+    assert_dtd(dtd_group_new(&g, ranks, count, rank % 2 ? "odd" : "even"));
+    assert_int_equal(dtd_rank(g), place);
+    assert_int_equal(dtd_size(g), count);
+    assert_dtd(dtd_all_reduce(&sum, 1, DTD_F64, DTD_SUM, g));
+    assert_true(sum == want);
+    sum = rank;
+    const dtd_tensor t = {&sum, 1, DTD_F64, NULL};
+    assert_dtd(dtd_broadcast(&t, 1, count - 1, g));
+    assert_true(sum == ranks[count - 1]);
+    assert_code(dtd_broadcast(&t, 1, count, g), DTD_USAGE, rank % 2 ? "'odd'" : "'even'");
+    dtd_group_free(g);
+    dtd_group_free(NULL);
+    assert_code(dtd_group_new(&g, (const int[]){rank, rank}, 2, "twice"), DTD_USAGE, "twice");
+    assert_code(dtd_group_new(&g, (const int[]){world}, 1, "none"), DTD_USAGE, "has ranks");
+}
+
+static void messages_meet_in_order(void **state)
+{
+    (void)state;
+    enum { N = 50000 };
+    static int32_t out[3][N], in[3][N];
+    dtd_request *r[6];
+
+    if (world == 1) {
+        assert_code(dtd_isend(&r[0], out, 1, DTD_I32, 0, NULL), DTD_USAGE, "to itself");
+        return;
+    }
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < N; i++)
+            out[k][i] = rank * 1000 + k + i;
+    const int to = (rank + 1) % world, from = (rank + world - 1) % world;
+    for (int k = 0; k < 3; k++)
+        assert_dtd(dtd_isend(&r[k], out[k], k == 1 ? 1 : N, DTD_I32, to, NULL));
+    assert_dtd(dtd_barrier(NULL)); /* a collective between does not disturb them */
+    for (int k = 0; k < 3; k++)
+        assert_dtd(dtd_irecv(&r[3 + k], in[k], k == 1 ? 1 : N, DTD_I32, from, NULL));
+    for (int k = 5; k >= 0; k--)
+        assert_dtd(dtd_wait(r[k]));
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < (k == 1 ? 1 : N); i++)
+            assert_int_equal(in[k][i], from * 1000 + k + i);
+    for (int more = 1; more < 4; more += 2) { /* one of another length is found */
+        assert_dtd(dtd_isend(&r[0], out, 2, DTD_I32, to, NULL));
+        assert_dtd(dtd_irecv(&r[1], in, (size_t)more, DTD_I32, from, NULL));
+        assert_code(dtd_wait(r[1]), DTD_MISMATCH, "sent");
+        assert_dtd(dtd_wait(r[0]));
+    }
+}
+
+/* ---- Exact sums --------------------------------------------------------------------------- */
+
+enum { LEAVES = 24, COUNT = 40009 };
+
+static float leaf_number(int leaf, size_t i)
+{
+    uint32_t bits[4];
+    dt_random(7, DT_STREAM_TEST, 0, i, (uint32_t)leaf, bits);
+    return ldexpf(dt_uniform(bits[0]) - 0.5f, (int)(bits[1] % 12));
+}
+
+/* docs/numerics.md section 3 */
+static float definition(int a, int b, size_t i)
+{
+    int half = 1;
+
+    if (b - a == 1)
+        return dt_bf16_to_f32(dt_f32_to_bf16(leaf_number(a, i)));
+    while (2 * half < b - a)
+        half *= 2;
+    return definition(a, a + half, i) + definition(a + half, b, i);
+}
+
+/* By deal: neighbours, in turn, in turn and the last first, all on the last rank. */
+static bool has_leaf(int deal, int leaf)
+{
+    return deal == 0  ? leaf >= rank * LEAVES / world && leaf < (rank + 1) * LEAVES / world
+           : deal < 3 ? leaf % world == rank
+                      : rank == world - 1;
+}
+
+static void sums_do_not_depend_on_ranks(void **state)
+{
+    (void)state;
+    static dt_bf16 leaf[COUNT], sum[COUNT], want[COUNT];
+    static float other[5], other_sum[5];
+    const dtd_tensor shape[] = {{NULL, 5, DTD_F32, "b"}, {NULL, COUNT, DTD_BF16, "w"}};
+    dtd_sum *s = NULL;
+
+    for (size_t i = 0; i < COUNT; i++)
+        want[i] = dt_f32_to_bf16(definition(0, LEAVES, i));
+    assert_dtd(dtd_sum_new(&s, LEAVES, shape, 2, NULL));
+    for (int deal = 0; deal < 4; deal++) {
+        for (int k = 0; k < LEAVES; k++) {
+            const int l = deal == 2 ? LEAVES - 1 - k : k;
+            if (!has_leaf(deal, l))
+                continue;
+            for (size_t i = 0; i < COUNT; i++)
+                leaf[i] = dt_f32_to_bf16(leaf_number(l, i));
+            other[4] = (float)l;
+            assert_dtd(dtd_sum_leaf(s, l, (const void *const[]){other, leaf}));
+        }
+        const long before = calls;
+        assert_dtd(dtd_sum_finish(s, (void *const[]){other_sum, sum}));
+        assert_memory_equal(sum, want, sizeof sum);
+        assert_true(other_sum[4] == LEAVES * (LEAVES - 1) / 2);
+        assert_true(deal == 0 || calls - before <= 60); /* messages have grown, at most */
+    }
+    dtd_sum_free(s);
+}
+
+static void leaves_that_do_not_fit_are_named(void **state)
+{
+    (void)state;
+    const float one = 1;
+    float sum = 0;
+    const dtd_tensor shape = {NULL, 1, DTD_F32, NULL};
+    dtd_sum *s = NULL;
+
+    assert_code(dtd_sum_new(&s, 0, &shape, 1, NULL), DTD_USAGE, "0 leaves");
+    assert_dtd(dtd_sum_new(&s, world + 1, &shape, 1, NULL));
+    assert_dtd(dtd_sum_leaf(s, rank, (const void *const[]){&one}));
+    assert_code(dtd_sum_leaf(s, rank, (const void *const[]){&one}), DTD_USAGE, "already");
+    assert_code(dtd_sum_leaf(s, world + 1, (const void *const[]){&one}), DTD_USAGE, "is none of");
+    assert_code(dtd_sum_finish(s, (void *const[]){&sum}), DTD_USAGE, "was given by 0 ranks");
+    assert_dtd(dtd_sum_leaf(s, world, (const void *const[]){&one}));
+    if (world > 1)
+        assert_code(dtd_sum_finish(s, (void *const[]){&sum}), DTD_USAGE, "leaf 0 of");
+    else
+        assert_code(dtd_sum_finish(s, (void *const[]){&sum}), DTD_USAGE, "leaf 0 of 2");
+    for (int i = 0; i <= world; i++) /* the rounds before are void */
+        if (i % world == rank)
+            assert_dtd(dtd_sum_leaf(s, i, (const void *const[]){&one}));
+    assert_dtd(dtd_sum_finish(s, (void *const[]){&sum}));
+    assert_true(sum == (float)world + 1);
+    dtd_sum_free(s);
+    dtd_sum_free(NULL);
+}
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+static void the_second_call_allocates_nothing(void **state)
+{
+    (void)state;
+    enum { N = 3000000 };
+    static float x[N], part[N];
+    size_t counts[64];
+
+    for (int r = 0; r < world; r++)
+        counts[r] = (size_t)(N / world - r);
+    for (int round = 0; round < 3; round++) {
+        const long before = calls;
+        assert_dtd(dtd_all_reduce(x, N, DTD_F32, DTD_SUM, NULL));
+        assert_dtd(dtd_all_reduce(x, 2 * N, DTD_F16, DTD_MAX, NULL));
+        assert_dtd(dtd_reduce(x, N, DTD_F32, DTD_MEAN, world - 1, NULL));
+        assert_dtd(dtd_reduce_scatter(part, x, counts, DTD_F32, DTD_SUM, NULL));
+        assert_dtd(dtd_all_gather(x, part, counts, DTD_F32, NULL));
+        assert_dtd(dtd_scatter(part, x, counts, DTD_F32, 0, NULL));
+        assert_dtd(dtd_all_reduce(x, 3, DTD_F32, DTD_SUM, NULL));
+        if (round > 0 && COUNTED)
+            assert_int_equal(calls, before);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_argument_is_compared),
+        cmocka_unit_test(one_rank_fails_all),
+        cmocka_unit_test(groups_have_their_own_ranks),
+        cmocka_unit_test(messages_meet_in_order),
+        cmocka_unit_test(sums_do_not_depend_on_ranks),
+        cmocka_unit_test(leaves_that_do_not_fit_are_named),
+        cmocka_unit_test(the_second_call_allocates_nothing),
+    };
+
+    setenv("CMOCKA_TEST_ABORT", "1", 1);
+    if (dtd_barrier(NULL) != DTD_USAGE || dtd_rank(NULL) != -1 || dtd_init(&argc, &argv) != 0 ||
+        dtd_init(NULL, NULL) != DTD_USAGE) {
+        fprintf(stderr, "dtd_init: %s\n", dtd_error());
+        return 1;
+    }
+    rank = dtd_rank(NULL);
+    world = dtd_size(NULL);
+    if (rank > 0 && !freopen("/dev/null", "w", stdout))
+        return 1;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return dtd_finalize() != 0 || failed;
+}

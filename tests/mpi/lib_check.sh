@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# dtrain-dist-check at many numbers of ranks, and a rank that is late, stands still or dies: the
+# others do not wait for ever, and the line names it. The library shows dtd_ names alone.
+set -u
+bin=$DTRAIN_BUILD_DIR/dtrain-dist-check
+stall=$DTRAIN_BUILD_DIR/mpi_lib_stall
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+bad=0
+check() { # CODE TEXT COMMAND...
+    local want=$1 text=$2 rc
+    shift 2
+    timeout -k 2 200 "$@" >"$said" 2>&1
+    rc=$?
+    [ "$rc" -eq "$want" ] && grep -qE "$text" "$said" && ! grep -q failed "$said" && return
+    echo "$*: code $rc instead of $want, or not '$text'; it said:"
+    tail -n 20 "$said"
+    bad=1
+}
+nps="1 2 3 4 5 6 7 8"
+[ -z "${ASAN_OPTIONS:-}" ] || nps="1 3"
+for np in $nps; do
+    check 0 success mpirun -np "$np" "$bin" -d all -o all -b 8 -e 1M -f 32 -n 1
+done
+check 0 success mpirun -np 3 "$bin" -b 16M -e 16M -n 1
+check 0 success env -i ${ASAN_OPTIONS:+ASAN_OPTIONS="$ASAN_OPTIONS"} \
+    ${LSAN_OPTIONS:+LSAN_OPTIONS="$LSAN_OPTIONS"} "$bin" -e 64 # without a launcher
+[ -n "${ASAN_OPTIONS:-}" ] || check 0 success mpirun -np 64 "$bin" -d fp16 -e 64K -f 64 -n 1
+check 64 'TYPE' "$bin" -d int7
+check 0 'all is well' mpirun -np 3 "$stall"
+export DTD_STALL_SECONDS=8
+check 0 'all is well' mpirun -np 3 "$stall" late
+export DTD_STALL_SECONDS=3
+for how in 'stop:is stopped .SIGSTOP. in' 'turn:is in'; do
+    check 77 "rank 1 .*${how#*:} the program after call 2 for .*2 ranks wait.*DTD_STALL_SECONDS 3 s" \
+        mpirun -np 3 "$stall" "${how%%:*}"
+done
+check 137 . mpirun -np 3 "$stall" kill
+check 64 DTD_STALL_SECONDS=soon env DTD_STALL_SECONDS=soon mpirun -np 2 "$bin" -e 8
+lib=$DTRAIN_BUILD_DIR/libdtrain-dist.so
+if nm -D --defined-only "$lib" | grep -v ' dtd_'; then
+    echo "libdtrain-dist shows more than dtd_"
+    bad=1
+fi
+exit $bad

@@ -1,0 +1,129 @@
+/* dist_number.c - the rows of numbers: rounding to fp16 against the compiler's over all of float32,
+ * reading all of fp16, and where operations have a choice: zeros, NaN, integers that wrap. */
+#include "test.h"
+
+#include "dist/dist.h"
+
+#include <math.h>
+
+enum { BLOCK = 4096 };
+#ifdef __SANITIZE_ADDRESS__
+enum { STRIDE = 997 };
+#else
+enum { STRIDE = 1 };
+#endif
+
+#if defined __x86_64__ && defined __FLT16_MAX__
+__extension__ typedef _Float16 half;
+
+/* With the instruction: the compiler's own function would take minutes. */
+__attribute__((target("f16c"))) static bool f16_wrong(uint32_t from)
+{
+    float x[BLOCK];
+    uint16_t got[BLOCK];
+
+    for (uint32_t i = 0; i < BLOCK; i++)
+        memcpy(&x[i], &(uint32_t){from + i}, sizeof *x);
+    dt_numbers[DT_NUMBER_fp16].round(got, x, BLOCK);
+    for (size_t i = 0; i < BLOCK; i++) {
+        const half want = (half)x[i];
+        if (memcmp(&want, &got[i], sizeof want) != 0)
+            return true;
+    }
+    return false;
+}
+
+static void fp16_is_rounded_like_the_compilers(void **state)
+{
+    (void)state;
+    int wrong = 0;
+
+    if (!__builtin_cpu_supports("f16c"))
+        test_skip("no F16C instructions");
+#pragma omp parallel for reduction(+ : wrong)
+    for (uint32_t block = 0; block < (1u << 20); block += STRIDE)
+        wrong += f16_wrong(block * BLOCK);
+    assert_int_equal(wrong, 0);
+}
+#else
+static void fp16_is_rounded_like_the_compilers(void **state)
+{
+    (void)state;
+    test_skip("no _Float16");
+}
+#endif
+
+/* min(x, x) reads both as float32; base has another way to read one. */
+static void fp16_is_read_whole(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 0; bits < 1u << 16; bits++) {
+        const dt_f16 x = (dt_f16)bits;
+        const float want = dt_f16_to_f32(x);
+        float got = 0;
+        dt_combine_pair(&dt_numbers[DT_NUMBER_fp16], DT_OP_MIN, &got, &x, true, &x, true, 1);
+        if (memcmp(&got, &want, sizeof got) != 0)
+            fail_msg("%04x is read as %a, not %a", bits, (double)got, (double)want);
+    }
+}
+
+#define PAIR(number, op, type, left, right, want)                                                  \
+    do {                                                                                           \
+        const type l = (left), r = (right), w = (want);                                            \
+        type got;                                                                                  \
+        dt_combine_pair(&dt_numbers[DT_NUMBER_##number], DT_OP_##op, &got, &l, false, &r, false,   \
+                        1);                                                                        \
+        assert_memory_equal(&got, &w, sizeof got);                                                 \
+    } while (0)
+
+static void integers_wrap(void **state)
+{
+    (void)state;
+    PAIR(int8, SUM, int8_t, 127, 2, -127);
+    PAIR(int8, PROD, int8_t, -128, -1, -128);
+    PAIR(int32, SUM, int32_t, INT32_MAX, INT32_MAX, -2);
+    PAIR(int32, PROD, int32_t, 65537, 65537, 131073);
+    PAIR(int64, SUM, int64_t, INT64_MIN, -1, INT64_MAX);
+    PAIR(int64, PROD, int64_t, INT64_MAX, 2, -2);
+    PAIR(int8, MIN, int8_t, -1, 1, -1);
+    PAIR(int64, MAX, int64_t, INT64_MIN, 0, 0);
+}
+
+static void zeros_have_an_order(void **state)
+{
+    (void)state;
+    PAIR(fp32, MIN, float, 0.0f, -0.0f, -0.0f);
+    PAIR(fp32, MIN, float, -0.0f, 0.0f, -0.0f);
+    PAIR(fp32, MAX, float, 0.0f, -0.0f, 0.0f);
+    PAIR(fp64, MAX, double, -0.0, 0.0, 0.0);
+    PAIR(fp64, MIN, double, -INFINITY, 1, -INFINITY);
+}
+
+/* At each place of vectors, and of what vectors leave. */
+static void nan_passes(void **state)
+{
+    (void)state;
+    for (int at = 0; at < 37; at++)
+        for (int op = 0; op < DT_OPS; op++)
+            for (int side = 0; side < 2; side++) {
+                float x[2][37], got[37];
+                for (int i = 0; i < 37; i++)
+                    x[0][i] = x[1][i] = 1;
+                x[side][at] = NAN;
+                dt_combine_pair(&dt_numbers[DT_NUMBER_fp32], op, got, x[0], false, x[1], false, 37);
+                for (int i = 0; i < 37; i++)
+                    assert_int_equal(isnan(got[i]) != 0, i == at);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fp16_is_rounded_like_the_compilers),
+        cmocka_unit_test(fp16_is_read_whole),
+        cmocka_unit_test(integers_wrap),
+        cmocka_unit_test(zeros_have_an_order),
+        cmocka_unit_test(nan_passes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
