@@ -21,10 +21,13 @@ enum {
 struct dt_combine {
     dt_comm *comm; /* borrowed */
     dt_post *scatter[COMBINE_AHEAD], *gather[COMBINE_AHEAD];
-    struct {
-        void *at;
-        size_t bytes;
-    } buffer[COMBINE_AHEAD], scratch, part, operand, held; /* grow as they must; owned */
+    /* Memory that is kept, and grows as it must; owned. */
+    void *buffer[COMBINE_AHEAD];
+    char *scratch;
+    dt_fold_part *part;
+    dt_operand *operand;
+    dt_held *held;
+    size_t kept[COMBINE_AHEAD + 4]; /* bytes of each */
 
     /* The call under way. */
     dt_combine_opts o;
@@ -32,8 +35,6 @@ struct dt_combine {
     bool few;
     size_t most, pieces; /* numbers of a piece; pieces of the largest part */
 };
-
-#define KEPT_LIST(X) X(scratch) X(part) X(operand) X(held)
 
 dt_status dt_combine_create(dt_combine **k, dt_comm *c)
 {
@@ -61,24 +62,28 @@ void dt_combine_destroy(dt_combine *k)
     for (int i = 0; i < COMBINE_AHEAD; i++) {
         dt_post_destroy(k->scatter[i]);
         dt_post_destroy(k->gather[i]);
-        free(k->buffer[i].at);
+        free(k->buffer[i]);
     }
-#define X(name) free(k->name.at);
-    KEPT_LIST(X)
-#undef X
+    free(k->scratch);
+    free(k->part);
+    free(k->operand);
+    free(k->held);
     free(k);
 }
 
-static dt_status keep(void **at, size_t *bytes, size_t need)
+/* Memory number i, which p_at points to, has `bytes` from now on. */
+static dt_status keep(dt_combine *k, int i, void *p_at, size_t bytes)
 {
-    if (need <= *bytes)
+    void **at = p_at;
+
+    if (bytes <= k->kept[i])
         return DT_OK;
     free(*at);
-    *bytes = 0;
-    *at = aligned_alloc(64, dt_align(need, 64));
+    k->kept[i] = 0;
+    *at = aligned_alloc(64, dt_align(bytes, 64));
     if (!*at)
-        return dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum's buffers", need);
-    *bytes = need;
+        return dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum's buffers", bytes);
+    k->kept[i] = bytes;
     return DT_OK;
 }
 
@@ -124,7 +129,7 @@ static char *results_of(const dt_combine *k, size_t piece, dt_span s)
     if (k->o.to == DT_TO_PARTS)
         return out + piece * k->most * k->o.number->bytes;
     if (k->o.to == DT_TO_ROOT && k->comm->rank != k->o.root)
-        return k->buffer[piece % COMBINE_AHEAD].at;
+        return k->buffer[piece % COMBINE_AHEAD];
     return out + s.first * k->o.number->bytes;
 }
 
@@ -132,24 +137,23 @@ static char *results_of(const dt_combine *k, size_t piece, dt_span s)
 
 static dt_status plan_operands(dt_combine *k)
 {
+    enum { SCRATCH = COMBINE_AHEAD, PART, OPERAND, HELD };
     const int world = k->comm->world;
 
     if (!k->o.held) {
-        DT_TRY(keep(&k->held.at, &k->held.bytes, (size_t)world * sizeof(dt_held)));
-        dt_held *held = k->held.at;
+        DT_TRY(keep(k, HELD, &k->held, (size_t)world * sizeof *k->held));
         for (int r = 0; r < world; r++)
-            held[r] = (dt_held){(unsigned)r, 1, r, k->o.mine};
-        k->o.held = held;
+            k->held[r] = (dt_held){(unsigned)r, 1, r, k->o.mine};
+        k->o.held = k->held;
         k->o.operands = world;
     }
     const size_t operands = (size_t)k->o.operands;
-    DT_TRY(keep(&k->operand.at, &k->operand.bytes, operands * sizeof(dt_operand)));
-    DT_TRY(keep(&k->part.at, &k->part.bytes, operands * sizeof(dt_fold_part)));
-    dt_fold_part *part = k->part.at;
+    DT_TRY(keep(k, OPERAND, &k->operand, operands * sizeof *k->operand));
+    DT_TRY(keep(k, PART, &k->part, operands * sizeof *k->part));
     for (size_t i = 0; i < operands; i++)
-        part[i] = (dt_fold_part){.tree = {k->o.held[i].first, k->o.held[i].leaves}};
-    k->fold = dt_fold_over(part, (int)operands);
-    return keep(&k->scratch.at, &k->scratch.bytes, (size_t)(k->fold.depth + 1) * DT_FOLD_BYTES);
+        k->part[i] = (dt_fold_part){.tree = {k->o.held[i].first, k->o.held[i].leaves}};
+    k->fold = dt_fold_over(k->part, (int)operands);
+    return keep(k, SCRATCH, &k->scratch, (size_t)(k->fold.depth + 1) * DT_FOLD_BYTES);
 }
 
 static dt_status plan(dt_combine *k, const dt_combine_opts *o)
@@ -166,7 +170,7 @@ static dt_status plan(dt_combine *k, const dt_combine_opts *o)
     k->pieces = (largest + k->most - 1) / k->most;
     const size_t bytes = DT_MIN(largest, k->most) * wide * (size_t)k->o.operands;
     for (size_t i = 0; i < DT_MIN(k->pieces, COMBINE_AHEAD) && k->comm->world > 1; i++)
-        DT_TRY(keep(&k->buffer[i].at, &k->buffer[i].bytes, bytes));
+        DT_TRY(keep(k, (int)i, &k->buffer[i], bytes));
     return DT_OK;
 }
 
@@ -178,7 +182,7 @@ static dt_status scatter(dt_combine *k, size_t piece)
     const int rank = k->comm->rank, world = k->comm->world;
     const dt_span own = piece_of(k, rank, piece);
     dt_post *post = k->scatter[piece % COMBINE_AHEAD];
-    char *to = k->buffer[piece % COMBINE_AHEAD].at;
+    char *to = k->buffer[piece % COMBINE_AHEAD];
 
     for (int i = 0; i < k->o.operands; i++) {
         const dt_held *h = &k->o.held[i];
@@ -207,13 +211,13 @@ static void fold_piece(dt_combine *k, size_t piece, dt_span s)
 {
     const dt_number *n = k->o.number;
     const size_t block = DT_FOLD_BYTES / wide_bytes(k);
-    char *wide = (char *)k->scratch.at + (size_t)k->fold.depth * DT_FOLD_BYTES;
+    char *wide = k->scratch + (size_t)k->fold.depth * DT_FOLD_BYTES;
     char *out = results_of(k, piece, s);
-    dt_operand *operand = k->operand.at;
+    dt_operand *operand = k->operand;
 
     for (size_t at = 0; at < s.count; at += block) {
         const size_t count = DT_MIN(s.count - at, block);
-        const char *came = k->buffer[piece % COMBINE_AHEAD].at;
+        const char *came = k->buffer[piece % COMBINE_AHEAD];
         for (int i = 0; i < k->o.operands; i++) {
             const dt_held *h = &k->o.held[i];
             const size_t each = operand_bytes(k, h);
@@ -223,7 +227,7 @@ static void fold_piece(dt_combine *k, size_t piece, dt_span s)
             came += own ? 0 : s.count * each;
         }
         void *result = n->round ? wide : out + at * n->bytes;
-        dt_fold_run(&k->fold, &n->wide[k->o.op], operand, &result, count, k->scratch.at, 1);
+        dt_fold_run(&k->fold, &n->wide[k->o.op], operand, &result, count, k->scratch, 1);
         if (k->o.divide > 0)
             n->divide(result, count, k->o.divide);
         if (n->round)
@@ -273,14 +277,14 @@ dt_status dt_combine_run(dt_combine *k, const dt_combine_opts *o)
     return DT_OK;
 }
 
-void dt_combine_pair(const dt_number *number, int op, void *to, const void *left, bool left_leaf,
-                     const void *right, bool right_leaf, size_t count)
+void dt_combine_pair(const dt_number *number, int op, void *to, const void *left, const void *right,
+                     bool leaves, size_t count)
 {
     _Alignas(64) char scratch[2 * DT_FOLD_BYTES];
+    const dt_leaf leaf = leaves ? (dt_leaf)number->leaf : DT_LEAF_PLAIN;
     dt_fold_part part[2];
     const dt_fold fold = dt_fold_cascade(part, 2);
-    const dt_operand operand[2] = {{left, left_leaf ? (dt_leaf)number->leaf : DT_LEAF_PLAIN},
-                                   {right, right_leaf ? (dt_leaf)number->leaf : DT_LEAF_PLAIN}};
 
-    dt_fold_run(&fold, &number->wide[op], operand, &to, count, scratch, 1);
+    dt_fold_run(&fold, &number->wide[op], (dt_operand[]){{left, leaf}, {right, leaf}}, &to, count,
+                scratch, 1);
 }

@@ -217,10 +217,10 @@ dt_status dt_combine_create(dt_combine **k, dt_comm *c) DT_MUST_CHECK; /* DT_NOM
 void dt_combine_destroy(dt_combine *k);                                /* Local */
 /* DT_NOMEM on one rank, which the others do not know of. Collective. */
 dt_status dt_combine_run(dt_combine *k, const dt_combine_opts *o) DT_MUST_CHECK;
-/* to = left op right, [count] each, of the type that operations compute in; a leaf is numbers as
- * they are. `to` overlaps neither. Local. */
-void dt_combine_pair(const dt_number *number, int op, void *to, const void *left, bool left_leaf,
-                     const void *right, bool right_leaf, size_t count);
+/* to = left op right, [count] each, of the type that operations compute in; leaves: left and
+ * right are numbers as they are. `to` overlaps neither. Local. */
+void dt_combine_pair(const dt_number *number, int op, void *to, const void *left, const void *right,
+                     bool leaves, size_t count);
 
 /* ---- Gradient exchange ----------------------------------------------------------- */
 

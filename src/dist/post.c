@@ -6,10 +6,11 @@
 enum { POST_MOST = 1 << 30 }; /* bytes of a message: MPI counts in int */
 
 struct dt_post {
-    dt_comm *comm;        /* borrowed */
-    MPI_Request *request; /* [room], owned, as the next two are */
-    MPI_Status *status;   /* [room] */
-    int *bytes;           /* [room] that are to come; -1: it is sent */
+    dt_comm *comm; /* borrowed */
+    struct message {
+        MPI_Request request;
+        int bytes; /* that are to come; -1: it is sent */
+    } *message;    /* [room], owned */
     int count, room;
 };
 
@@ -22,26 +23,19 @@ dt_status dt_post_create(dt_post **p, dt_comm *c)
 
 void dt_post_destroy(dt_post *p)
 {
-    if (!p)
-        return;
-    free(p->request);
-    free(p->status);
-    free(p->bytes);
+    if (p)
+        free(p->message);
     free(p);
 }
 
 static dt_status post_grow(dt_post *p)
 {
     const int room = p->room ? 2 * p->room : 16;
-    MPI_Request *request = realloc(p->request, (size_t)room * sizeof *request);
-    p->request = request ? request : p->request;
-    MPI_Status *status = realloc(p->status, (size_t)room * sizeof *status);
-    p->status = status ? status : p->status;
-    int *bytes = realloc(p->bytes, (size_t)room * sizeof *bytes);
-    p->bytes = bytes ? bytes : p->bytes;
+    struct message *more = realloc(p->message, (size_t)room * sizeof *more);
 
-    if (!request || !status || !bytes)
+    if (!more)
         return dt_fail(DT_NOMEM, "no memory for %d messages", room);
+    p->message = more;
     p->room = room;
     return DT_OK;
 }
@@ -53,13 +47,13 @@ static dt_status post(dt_post *p, int lane, const void *from, void *to, size_t b
         const int n = (int)DT_MIN(bytes - at, (size_t)POST_MOST), tag = DT_TAG_LANES + lane;
         if (p->count == p->room)
             DT_TRY(post_grow(p));
+        MPI_Request *r = &p->message[p->count].request;
         if (to)
-            DT_MPI(MPI_Irecv((char *)to + at, n, MPI_BYTE, peer, tag, p->comm->own->all,
-                             &p->request[p->count]));
+            DT_MPI(MPI_Irecv((char *)to + at, n, MPI_BYTE, peer, tag, p->comm->own->all, r));
         else
-            DT_MPI(MPI_Isend((const char *)from + at, n, MPI_BYTE, peer, tag, p->comm->own->all,
-                             &p->request[p->count]));
-        p->bytes[p->count++] = to ? n : -1;
+            DT_MPI(
+                MPI_Isend((const char *)from + at, n, MPI_BYTE, peer, tag, p->comm->own->all, r));
+        p->message[p->count++].bytes = to ? n : -1;
     }
     return DT_OK;
 }
@@ -75,34 +69,39 @@ dt_status dt_post_receive(dt_post *p, int lane, void *at, size_t bytes, int from
 }
 
 /* MPI says of a message that is too long only that it is. */
-static dt_status post_check(const dt_post *p, int code)
+static dt_status post_check(const dt_post *p, const struct message *m, int code, MPI_Status *status)
 {
-    for (int i = 0; i < p->count; i++) {
-        int error = MPI_SUCCESS, came = 0;
-        if (code == MPI_ERR_IN_STATUS)
-            DT_MPI(MPI_Error_class(p->status[i].MPI_ERROR, &error));
-        if (p->bytes[i] >= 0 && error == MPI_SUCCESS)
-            DT_MPI(MPI_Get_count(&p->status[i], MPI_BYTE, &came));
-        if (error == MPI_ERR_TRUNCATE)
-            return dt_fail(DT_MISMATCH, "rank %d sent more than the %d bytes that rank %d expects",
-                           p->status[i].MPI_SOURCE, p->bytes[i], p->comm->rank);
-        if (p->bytes[i] >= 0 && error == MPI_SUCCESS && came != p->bytes[i])
-            return dt_fail(DT_MISMATCH, "rank %d sent %d bytes, but rank %d expects %d",
-                           p->status[i].MPI_SOURCE, came, p->comm->rank, p->bytes[i]);
-    }
-    return code == MPI_SUCCESS ? DT_OK : dt_comm_error(code, "MPI_Testall");
+    int class = MPI_SUCCESS, came = 0;
+
+    DT_MPI(MPI_Error_class(code, &class));
+    if (class != MPI_SUCCESS && class != MPI_ERR_TRUNCATE)
+        return dt_comm_error(code, "MPI_Test");
+    if (m->bytes < 0)
+        return DT_OK;
+    DT_MPI(MPI_Get_count(status, MPI_BYTE, &came));
+    if (class == MPI_SUCCESS && came == m->bytes)
+        return DT_OK;
+    return dt_fail(DT_MISMATCH, "a message of %s%d bytes was sent to rank %d, which expects %d",
+                   class == MPI_SUCCESS ? "" : "more than ", class == MPI_SUCCESS ? came : m->bytes,
+                   p->comm->rank, m->bytes);
 }
 
+/* The first failure is returned, but none is left under way. */
 dt_status dt_post_wait(dt_post *p)
 {
-    int done = p->count == 0, code = MPI_SUCCESS;
+    dt_status st = DT_OK;
+    MPI_Status status;
+    unsigned looks = 0;
 
-    for (unsigned looks = 0; !done; dt_comm_idle(p->comm, &looks)) {
-        code = MPI_Testall(p->count, p->request, &done, p->status);
-        if (done || code != MPI_SUCCESS)
-            break;
+    for (int i = 0, done = 0; i < p->count; i += done) {
+        struct message *m = &p->message[i];
+        const int code = MPI_Test(&m->request, &done, &status);
+        done = done || code != MPI_SUCCESS;
+        if (!done)
+            dt_comm_idle(p->comm, &looks);
+        else if (st == DT_OK)
+            st = post_check(p, m, code, &status);
     }
-    const dt_status st = post_check(p, code);
     p->count = 0;
     return st;
 }

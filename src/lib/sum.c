@@ -18,12 +18,14 @@ struct dtd_sum {
     size_t tensors, leaf_bytes, wide_bytes;
     run runs[DT_NUMBERS];
     dtd_tensor *shape; /* [tensors] without names; owned, as all that follow are */
-    bool *given;       /* [leaves] in this round, on this rank */
-    void **value;      /* [leaves] of the subtree that begins there; NULL: none is held */
-    int *size;         /* [leaves] its leaves */
-    int64_t *told;     /* [2 x leaves] of all ranks: who has what */
-    dt_held *held;     /* [leaves] of all ranks */
-    void **spare;      /* [leaves + 2] values that are not in use */
+    struct leaf {
+        void *value; /* of the subtree that begins there; NULL: none is held */
+        int size;    /* its leaves; 0 */
+        bool given;  /* in this round, on this rank */
+    } *leaf;         /* [leaves] */
+    int64_t *told;   /* [2 x leaves] of all ranks: who has what */
+    dt_held *held;   /* [leaves] of all ranks */
+    void **spare;    /* [leaves + 2] values that are not in use */
     int spares;
     char *sums; /* [leaf_bytes] */
 };
@@ -34,14 +36,12 @@ void dtd_sum_free(dtd_sum *s)
 {
     if (!s)
         return;
-    for (int i = 0; s->value && i < s->leaves; i++)
-        free(s->value[i]);
+    for (int i = 0; s->leaf && i < s->leaves; i++)
+        free(s->leaf[i].value);
     while (s->spares > 0)
         free(s->spare[--s->spares]);
     free(s->shape);
-    free(s->given);
-    free(s->value);
-    free(s->size);
+    free(s->leaf);
     free(s->told);
     free(s->held);
     free(s->spare);
@@ -77,9 +77,7 @@ static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t
     for (size_t i = 0; i < tensors; i++)
         s->shape[i] = (dtd_tensor){.count = shape[i].count, .type = shape[i].type};
     lay_out(s);
-    DT_TRY(dt_calloc(&s->given, n, sizeof *s->given, what));
-    DT_TRY(dt_calloc(&s->value, n, sizeof *s->value, what));
-    DT_TRY(dt_calloc(&s->size, n, sizeof *s->size, what));
+    DT_TRY(dt_calloc(&s->leaf, n, sizeof *s->leaf, what));
     DT_TRY(dt_calloc(&s->told, 2 * n, sizeof *s->told, what));
     DT_TRY(dt_calloc(&s->held, n, sizeof *s->held, what));
     DT_TRY(dt_calloc(&s->spare, n + 2, sizeof *s->spare, what));
@@ -123,36 +121,30 @@ static dt_status take(dtd_sum *s, void **value)
     return *value ? DT_OK : dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum", s->wide_bytes);
 }
 
-/* `to` = the subtrees that begin at left and right. */
-static void add(const dtd_sum *s, char *to, int left, int right)
-{
-    for (int t = 0; t < DT_NUMBERS; t++) {
-        const run *r = &s->runs[t];
-        const bool leaf = s->size[left] == 1;
-        const size_t from = leaf ? r->leaf_at : r->wide_at;
-        dt_combine_pair(&dt_numbers[t], DT_OP_SUM, to + r->wide_at, (char *)s->value[left] + from,
-                        leaf, (char *)s->value[right] + from, leaf, r->count);
-    }
-}
-
 /* The subtree that begins at `at` and its neighbour become one, as long as both are there. */
 static dt_status merge(dtd_sum *s, int at)
 {
     for (;;) {
-        const int size = s->size[at], left = at % (2 * size) == 0 ? at : at - size;
-        const int right = left + size;
+        const int size = s->leaf[at].size, first = at % (2 * size) == 0 ? at : at - size;
+        struct leaf *left = &s->leaf[first], *right = left + size;
         void *sum = NULL;
-        if (right >= s->leaves || s->size[left] != size || s->size[right] != size)
+        if (first + size >= s->leaves || left->size != size || right->size != size)
             return DT_OK;
         DT_TRY(take(s, &sum));
-        add(s, sum, left, right);
-        s->spare[s->spares++] = s->value[left];
-        s->spare[s->spares++] = s->value[right];
-        s->value[left] = sum;
-        s->size[left] = 2 * size;
-        s->value[right] = NULL;
-        s->size[right] = 0;
-        at = left;
+        for (int t = 0; t < DT_NUMBERS; t++) {
+            const run *r = &s->runs[t];
+            const size_t from = size == 1 ? r->leaf_at : r->wide_at;
+            dt_combine_pair(&dt_numbers[t], DT_OP_SUM, (char *)sum + r->wide_at,
+                            (char *)left->value + from, (char *)right->value + from, size == 1,
+                            r->count);
+        }
+        s->spare[s->spares++] = left->value;
+        s->spare[s->spares++] = right->value;
+        left->value = sum;
+        left->size = 2 * size;
+        right->value = NULL;
+        right->size = 0;
+        at = first;
     }
 }
 
@@ -166,7 +158,7 @@ static dt_status sum_leaf(dtd_sum *s, int leaf, const void *const *data)
     if (!s || !data || leaf < 0 || leaf >= s->leaves)
         return dt_fail(DT_USAGE, "dtd_sum_leaf: s or data is NULL, or leaf %d is none of %d", leaf,
                        s ? s->leaves : 0);
-    if (s->given[leaf])
+    if (s->leaf[leaf].given)
         return dt_fail(DT_USAGE, "dtd_sum_leaf: leaf %d was given already", leaf);
     for (size_t i = 0; i < s->tensors; i++)
         DT_TRY(dtd_check_data(data[i], s->shape[i].count, "a tensor of the leaf"));
@@ -179,9 +171,7 @@ static dt_status sum_leaf(dtd_sum *s, int leaf, const void *const *data)
             memcpy((char *)value + at[s->shape[i].type], data[i], bytes);
         at[s->shape[i].type] += bytes;
     }
-    s->given[leaf] = true;
-    s->value[leaf] = value;
-    s->size[leaf] = 1;
+    s->leaf[leaf] = (struct leaf){value, 1, true};
     return merge(s, leaf);
 }
 
@@ -195,11 +185,9 @@ int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
 static void round_over(dtd_sum *s)
 {
     for (int i = 0; i < s->leaves; i++) {
-        if (s->value[i])
-            s->spare[s->spares++] = s->value[i];
-        s->value[i] = NULL;
-        s->size[i] = 0;
-        s->given[i] = false;
+        if (s->leaf[i].value)
+            s->spare[s->spares++] = s->leaf[i].value;
+        s->leaf[i] = (struct leaf){NULL, 0, false};
     }
 }
 
@@ -210,8 +198,8 @@ static dt_status tell(dtd_sum *s, int *operands)
     const int n = s->leaves;
 
     for (int i = 0; i < n; i++) {
-        s->told[i] = s->given[i];
-        s->told[n + i] = s->size[i] ? (int64_t)s->size[i] << 32 | c->rank : 0;
+        s->told[i] = s->leaf[i].given;
+        s->told[n + i] = s->leaf[i].size ? (int64_t)s->leaf[i].size << 32 | c->rank : 0;
     }
     DT_TRY(dt_comm_sum_i64(s->group->comm, s->told, 2 * (size_t)n));
     for (int i = 0; i < n; i++)
@@ -239,7 +227,7 @@ static dt_status sum_run(dtd_sum *s, int type, int operands, void *const *sum)
     for (int i = 0; i < operands; i++) {
         dt_held *h = &s->held[i];
         if (h->rank == s->group->comm->rank)
-            h->at = (char *)s->value[h->first] + (h->leaves == 1 ? r->leaf_at : r->wide_at);
+            h->at = (char *)s->leaf[h->first].value + (h->leaves == 1 ? r->leaf_at : r->wide_at);
     }
     DT_TRY(dt_combine_run(s->group->combine, &(dt_combine_opts){.number = &dt_numbers[type],
                                                                 .op = DT_OP_SUM,

@@ -12,7 +12,7 @@ check() { # CODE TEXT COMMAND...
     shift 2
     timeout -k 2 200 "$@" >"$said" 2>&1
     rc=$?
-    [ "$rc" -eq "$want" ] && grep -qE "$text" "$said" && ! grep -q failed "$said" && return
+    [ "$rc" -eq "$want" ] && grep -qE "$text" "$said" && ! grep -q 'failed$' "$said" && return
     echo "$*: code $rc instead of $want, or not '$text'; it said:"
     tail -n 20 "$said"
     bad=1
