@@ -15,14 +15,17 @@ struct dtd_group {
     dt_post *post;
 };
 
+/* Messages of different kinds never meet; dt_combine has lanes 1 and 2. */
+enum { DTD_LANE_USER = 0, DTD_LANE_PARTS = 3, DTD_LANE_GROUP = 4 };
+
 /* The calls, as the watch and messages name them. */
 #define DTD_CALL_LIST(X)                                                                           \
     X(init)                                                                                        \
     X(finalize)                                                                                    \
-    X(group_new) X(barrier) X(broadcast) X(all_reduce) X(reduce) X(reduce_scatter) X(all_gather)   \
-        X(gather) X(scatter) X(isend) X(irecv) X(wait) X(sum_new) X(sum_leaf) X(sum_finish)        \
-            X(ddp_new) X(ddp_hook) X(ddp_ready) X(ddp_unused) X(ddp_wait) X(optimizer_new)         \
-                X(optimizer_step)
+    X(group_new)                                                                                   \
+    X(barrier) X(broadcast) X(all_reduce) X(reduce) X(reduce_scatter) X(all_gather) X(gather)      \
+        X(scatter) X(isend) X(irecv) X(wait) X(sum_new) X(sum_leaf) X(sum_finish) X(ddp_new)       \
+            X(ddp_hook) X(ddp_ready) X(ddp_unused) X(ddp_wait) X(optimizer_new) X(optimizer_step)
 typedef enum dtd_call {
 #define X(name) DTD_IN_##name,
     DTD_CALL_LIST(X)

@@ -42,9 +42,6 @@ int dtd_broadcast(const dtd_tensor *list, size_t count, int root, dtd_group *g)
     return dtd_leave(broadcast(list, count, root, g));
 }
 
-/* Messages of different kinds never meet; dt_combine has lanes 1 and 2. */
-enum { DTD_LANE_USER = 0, DTD_LANE_PARTS = 3 };
-
 /* ---- Each rank's part ---------------------------------------------------------------- */
 
 /* A part for each rank: from `from`'s to `to`'s, where -1 stands for all ranks. */

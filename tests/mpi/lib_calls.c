@@ -130,6 +130,12 @@ static void groups_have_their_own_ranks(void **state)
     assert_code(dtd_broadcast(&t, 1, count, g), DTD_USAGE, rank % 2 ? "'odd'" : "'even'");
     dtd_group_free(g);
     dtd_group_free(NULL);
+    if (world > 1) {
+        const int both[] = {0, world - 1}, turned[] = {world - 1, 0};
+        if (rank == 0 || rank == world - 1)
+            assert_code(dtd_group_new(&g, rank ? both : turned, 2, "both"), DTD_MISMATCH,
+                        "disagree on the group", rank ? "'both': 0" : " 0, rank ");
+    }
     assert_code(dtd_group_new(&g, (const int[]){rank, rank}, 2, "twice"), DTD_USAGE, "twice");
     assert_code(dtd_group_new(&g, (const int[]){world}, 1, "none"), DTD_USAGE, "has ranks");
 }
