@@ -21,13 +21,15 @@ enum {
 struct dt_combine {
     dt_comm *comm; /* borrowed */
     dt_post *scatter[COMBINE_AHEAD], *gather[COMBINE_AHEAD];
-    /* Memory that is kept, and grows as it must; owned. */
-    void *buffer[COMBINE_AHEAD];
-    char *scratch;
-    dt_fold_part *part;
-    dt_operand *operand;
-    dt_held *held;
-    size_t kept[COMBINE_AHEAD + 4]; /* bytes of each */
+    struct { /* memory, which grows as it must; owned */
+        void *buffer[COMBINE_AHEAD];
+        char *scratch;
+        dt_fold_part *part;
+        dt_operand *operand;
+        dt_held *held;
+        size_t bytes[COMBINE_AHEAD + 4]; /* of each */
+    } kept;
+    bool grows; /* in this call: on all ranks, which had the same calls before */
 
     /* The call under way. */
     dt_combine_opts o;
@@ -55,6 +57,17 @@ failed:
     return st;
 }
 
+static void forget(dt_combine *k)
+{
+    for (int i = 0; i < COMBINE_AHEAD; i++)
+        free(k->kept.buffer[i]);
+    free(k->kept.scratch);
+    free(k->kept.part);
+    free(k->kept.operand);
+    free(k->kept.held);
+    memset(&k->kept, 0, sizeof k->kept);
+}
+
 void dt_combine_destroy(dt_combine *k)
 {
     if (!k)
@@ -62,12 +75,8 @@ void dt_combine_destroy(dt_combine *k)
     for (int i = 0; i < COMBINE_AHEAD; i++) {
         dt_post_destroy(k->scatter[i]);
         dt_post_destroy(k->gather[i]);
-        free(k->buffer[i]);
     }
-    free(k->scratch);
-    free(k->part);
-    free(k->operand);
-    free(k->held);
+    forget(k);
     free(k);
 }
 
@@ -76,14 +85,15 @@ static dt_status keep(dt_combine *k, int i, void *p_at, size_t bytes)
 {
     void **at = p_at;
 
-    if (bytes <= k->kept[i])
+    if (bytes <= k->kept.bytes[i])
         return DT_OK;
     free(*at);
-    k->kept[i] = 0;
+    k->kept.bytes[i] = 0;
+    k->grows = true;
     *at = aligned_alloc(64, dt_align(bytes, 64));
     if (!*at)
         return dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum's buffers", bytes);
-    k->kept[i] = bytes;
+    k->kept.bytes[i] = bytes;
     return DT_OK;
 }
 
@@ -129,7 +139,7 @@ static char *results_of(const dt_combine *k, size_t piece, dt_span s)
     if (k->o.to == DT_TO_PARTS)
         return out + piece * k->most * k->o.number->bytes;
     if (k->o.to == DT_TO_ROOT && k->comm->rank != k->o.root)
-        return k->buffer[piece % COMBINE_AHEAD];
+        return k->kept.buffer[piece % COMBINE_AHEAD];
     return out + s.first * k->o.number->bytes;
 }
 
@@ -141,19 +151,19 @@ static dt_status plan_operands(dt_combine *k)
     const int world = k->comm->world;
 
     if (!k->o.held) {
-        DT_TRY(keep(k, HELD, &k->held, (size_t)world * sizeof *k->held));
+        DT_TRY(keep(k, HELD, &k->kept.held, (size_t)world * sizeof *k->kept.held));
         for (int r = 0; r < world; r++)
-            k->held[r] = (dt_held){(unsigned)r, 1, r, k->o.mine};
-        k->o.held = k->held;
+            k->kept.held[r] = (dt_held){(unsigned)r, 1, r, k->o.mine};
+        k->o.held = k->kept.held;
         k->o.operands = world;
     }
     const size_t operands = (size_t)k->o.operands;
-    DT_TRY(keep(k, OPERAND, &k->operand, operands * sizeof *k->operand));
-    DT_TRY(keep(k, PART, &k->part, operands * sizeof *k->part));
+    DT_TRY(keep(k, OPERAND, &k->kept.operand, operands * sizeof *k->kept.operand));
+    DT_TRY(keep(k, PART, &k->kept.part, operands * sizeof *k->kept.part));
     for (size_t i = 0; i < operands; i++)
-        k->part[i] = (dt_fold_part){.tree = {k->o.held[i].first, k->o.held[i].leaves}};
-    k->fold = dt_fold_over(k->part, (int)operands);
-    return keep(k, SCRATCH, &k->scratch, (size_t)(k->fold.depth + 1) * DT_FOLD_BYTES);
+        k->kept.part[i] = (dt_fold_part){.tree = {k->o.held[i].first, k->o.held[i].leaves}};
+    k->fold = dt_fold_over(k->kept.part, (int)operands);
+    return keep(k, SCRATCH, &k->kept.scratch, (size_t)(k->fold.depth + 1) * DT_FOLD_BYTES);
 }
 
 static dt_status plan(dt_combine *k, const dt_combine_opts *o)
@@ -170,7 +180,7 @@ static dt_status plan(dt_combine *k, const dt_combine_opts *o)
     k->pieces = (largest + k->most - 1) / k->most;
     const size_t bytes = DT_MIN(largest, k->most) * wide * (size_t)k->o.operands;
     for (size_t i = 0; i < DT_MIN(k->pieces, COMBINE_AHEAD) && k->comm->world > 1; i++)
-        DT_TRY(keep(k, (int)i, &k->buffer[i], bytes));
+        DT_TRY(keep(k, (int)i, &k->kept.buffer[i], bytes));
     return DT_OK;
 }
 
@@ -182,7 +192,7 @@ static dt_status scatter(dt_combine *k, size_t piece)
     const int rank = k->comm->rank, world = k->comm->world;
     const dt_span own = piece_of(k, rank, piece);
     dt_post *post = k->scatter[piece % COMBINE_AHEAD];
-    char *to = k->buffer[piece % COMBINE_AHEAD];
+    char *to = k->kept.buffer[piece % COMBINE_AHEAD];
 
     for (int i = 0; i < k->o.operands; i++) {
         const dt_held *h = &k->o.held[i];
@@ -211,13 +221,13 @@ static void fold_piece(dt_combine *k, size_t piece, dt_span s)
 {
     const dt_number *n = k->o.number;
     const size_t block = DT_FOLD_BYTES / wide_bytes(k);
-    char *wide = k->scratch + (size_t)k->fold.depth * DT_FOLD_BYTES;
+    char *wide = k->kept.scratch + (size_t)k->fold.depth * DT_FOLD_BYTES;
     char *out = results_of(k, piece, s);
-    dt_operand *operand = k->operand;
+    dt_operand *operand = k->kept.operand;
 
     for (size_t at = 0; at < s.count; at += block) {
         const size_t count = DT_MIN(s.count - at, block);
-        const char *came = k->buffer[piece % COMBINE_AHEAD];
+        const char *came = k->kept.buffer[piece % COMBINE_AHEAD];
         for (int i = 0; i < k->o.operands; i++) {
             const dt_held *h = &k->o.held[i];
             const size_t each = operand_bytes(k, h);
@@ -227,7 +237,7 @@ static void fold_piece(dt_combine *k, size_t piece, dt_span s)
             came += own ? 0 : s.count * each;
         }
         void *result = n->round ? wide : out + at * n->bytes;
-        dt_fold_run(&k->fold, &n->wide[k->o.op], operand, &result, count, k->scratch, 1);
+        dt_fold_run(&k->fold, &n->wide[k->o.op], operand, &result, count, k->kept.scratch, 1);
         if (k->o.divide > 0)
             n->divide(result, count, k->o.divide);
         if (n->round)
@@ -264,7 +274,14 @@ dt_status dt_combine_run(dt_combine *k, const dt_combine_opts *o)
 {
     enum { LAG = COMBINE_AHEAD - 1 };
 
-    DT_TRY(plan(k, o));
+    k->grows = false;
+    dt_status st = plan(k, o);
+    if (k->grows)
+        st = dt_comm_agree(k->comm, st);
+    if (st != DT_OK) { /* all begin anew */
+        forget(k);
+        return st;
+    }
     for (size_t i = 0; i < k->pieces + COMBINE_AHEAD; i++) {
         dt_place_slice((int64_t)i);
         if (i >= COMBINE_AHEAD)

@@ -17,6 +17,7 @@ enum { COUNTED = 1 };
 static int rank, world;
 
 static atomic_long calls;
+static bool refused; /* memory for buffers */
 #define WRAP(type, name, params, args)                                                             \
     type __real_##name params;                                                                     \
     type __wrap_##name params;                                                                     \
@@ -28,7 +29,7 @@ static atomic_long calls;
 WRAP(void *, malloc, (size_t n), (n))
 WRAP(void *, calloc, (size_t n, size_t m), (n, m))
 WRAP(void *, realloc, (void *p, size_t n), (p, n))
-WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, n))
+WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, refused ? SIZE_MAX / 2 : n))
 
 #define assert_dtd(call)                                                                           \
     do {                                                                                           \
@@ -287,6 +288,30 @@ static void the_second_call_allocates_nothing(void **state)
     }
 }
 
+/* One rank has none: all know, and the next call finds all as it was. */
+static void memory_is_refused(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    static double x[N];
+    int ranks[64];
+    char who[32] = "";
+    dtd_group *g = NULL;
+
+    for (int r = 0; r < world; r++)
+        ranks[r] = r;
+    if (world > 1)
+        snprintf(who, sizeof who, "rank %d on ", world - 1);
+    assert_dtd(dtd_group_new(&g, ranks, world, "new"));
+    refused = rank == world - 1;
+    assert_code(dtd_all_reduce(x, N, DTD_F64, DTD_SUM, g), DTD_NOMEM, who, "no memory for");
+    refused = false;
+    x[N - 1] = 1;
+    assert_dtd(dtd_all_reduce(x, N, DTD_F64, DTD_SUM, g));
+    assert_true(x[N - 1] == world && x[0] == 0);
+    dtd_group_free(g);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +322,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sums_do_not_depend_on_ranks),
         cmocka_unit_test(leaves_that_do_not_fit_are_named),
         cmocka_unit_test(the_second_call_allocates_nothing),
+        cmocka_unit_test(memory_is_refused),
     };
 
     setenv("CMOCKA_TEST_ABORT", "1", 1);
