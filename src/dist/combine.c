@@ -283,7 +283,6 @@ dt_status dt_combine_run(dt_combine *k, const dt_combine_opts *o)
         return st;
     }
     for (size_t i = 0; i < k->pieces + COMBINE_AHEAD; i++) {
-        dt_place_slice((int64_t)i);
         if (i >= COMBINE_AHEAD)
             DT_TRY(dt_post_wait(k->gather[i % COMBINE_AHEAD]));
         if (i < k->pieces)

@@ -97,9 +97,12 @@ dt_status dt_post_wait(dt_post *p)
         struct message *m = &p->message[i];
         const int code = MPI_Test(&m->request, &done, &status);
         done = done || code != MPI_SUCCESS;
-        if (!done)
+        if (!done) {
             dt_comm_idle(p->comm, &looks);
-        else if (st == DT_OK)
+            continue;
+        }
+        dt_place_slice(i); /* for the watch: it goes on */
+        if (st == DT_OK)
             st = post_check(p, m, code, &status);
     }
     p->count = 0;

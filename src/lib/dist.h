@@ -7,9 +7,9 @@
  * order. Arguments marked (same) are equal on all of them. They are compared before any data moves,
  * by one small message: where they differ, all ranks get DTD_MISMATCH at once, with a text that
  * names the argument, two ranks and their values, and the data is as it was. An argument that makes
- * no sense on one rank fails the call on all. One thread calls. A function returns 0 or a code
- * below, which is also an exit code of dtrain; dtd_error() then has one text, and nothing is
- * printed. After DTD_COMM the group is of no use any more.
+ * no sense on one rank fails the call on all, but for a handle that is NULL. One thread calls. A
+ * function returns 0 or a code below, which is also an exit code of dtrain; dtd_error() then has
+ * one text, and nothing is printed. After DTD_COMM the group is of no use any more.
  *
  * A rank that dies or stands still while others wait for it ends them after DTD_STALL_SECONDS
  * (an environment variable; 300; 0: never): a line on stderr names it and its call, and the
