@@ -233,6 +233,13 @@ void dt_combine_pair(const dt_number *number, int op, void *to, const void *left
  * Inexact sums are equal on all ranks, but have other bits for another number of ranks. */
 #define DT_EXCHANGE_LIST(X) X(shared) X(tree) X(gather) X(p2p) X(allreduce) X(buckets)
 
+/* What becomes of a leaf before it is summed:
+ *   bf16   it is rounded to bf16
+ *   2bit   it becomes -threshold, 0 or +threshold; what is left is added to the shard's next leaf.
+ *          Whole numbers of thresholds are summed, so every exchange is exact. NaN and infinity
+ *          become NaN */
+#define DT_COMPRESS_LIST(X) X(none) X(bf16) X(2bit)
+
 typedef struct dt_span {
     size_t first, count; /* floats */
 } dt_span;
@@ -245,9 +252,11 @@ typedef struct dt_exchange_opts {
     /* A bucket takes whole tensors until it reaches this size. For the first and the last bucket
      * the size is 1 MiB, if that is less (same). 0: the slab is one bucket. */
     size_t bucket_bytes;
-    bool bf16;     /* round each leaf to bf16 before it is summed (same) */
-    bool lockstep; /* all leaves of a rank are written before the first is ready (same) */
-    int threads;   /* that add up; 0: one */
+    size_t outer_bytes;   /* of the first and the last bucket, in place of 1 MiB; 0: that (same) */
+    const char *compress; /* a word of DT_COMPRESS_LIST; NULL: none (same) */
+    double threshold;     /* of 2bit, above 0 as a float, and finite (same) */
+    bool lockstep;        /* all leaves of a rank are written before the first is ready (same) */
+    int threads;          /* that add up; 0: one */
 } dt_exchange_opts;
 typedef struct dt_exchange dt_exchange;
 
@@ -289,6 +298,11 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
 /* Make what this rank wrote to memory that the node shares visible to the node's ranks, and wait
  * for what they wrote. Does nothing if nothing is shared. Collective. */
 dt_status dt_exchange_publish(dt_exchange *x) DT_MUST_CHECK;
+
+/* to [span.count] = floats of the sum, also those that other ranks of the node own. Call it after
+ * finish and a publish, which makes all of them visible, and before another publish, after which
+ * they may be written again. Local. */
+void dt_exchange_read(const dt_exchange *x, dt_span span, float *to);
 
 typedef struct dt_exchange_stats {
     /* The payload of this rank's messages since open; for MPI's allreduce, which does not say,

@@ -34,12 +34,23 @@ float *dt_exchange_leaf(dt_exchange *x)
 static void fold_slots(dt_exchange *x, dt_span span, const dt_fold *f, int first, int leaf)
 {
     for (int i = 0; i < f->operands; i++)
-        x->operand[i] =
-            (dt_operand){dt_exchange_slot(x, first + i) + span.first,
-                         x->bf16 && first + i >= leaf ? DT_LEAF_ROUNDED : DT_LEAF_PLAIN};
+        x->operand[i] = (dt_operand){dt_exchange_slot(x, first + i) + span.first,
+                                     first + i >= leaf ? x->compress->leaf : DT_LEAF_PLAIN};
     for (int root = 0; root < f->roots; root++)
         x->result[root] = dt_exchange_slot(x, first + root) + span.first;
     dt_fold_run(f, &dt_fold_f32, x->operand, x->result, span.count, x->scratch, x->threads);
+}
+
+/* In place, with what was left of the shard's last one. */
+static void quantise_leaves(dt_exchange *x, dt_span span)
+{
+    const int shards = x->lockstep ? x->end - x->first : 1, slot = x->lockstep ? 0 : x->leaf;
+    float *residual = x->residual + (size_t)(x->next - shards - x->first) * x->floats;
+
+    for (int i = 0; i < shards; i++)
+        dt_quantise_f32(dt_exchange_slot(x, slot + i) + span.first,
+                        residual + (size_t)i * x->floats + span.first, x->threshold, span.count,
+                        x->threads);
 }
 
 static void fold_leaves(dt_exchange *x, dt_span span)
@@ -47,9 +58,11 @@ static void fold_leaves(dt_exchange *x, dt_span span)
     dt_fold_part part[DT_COUNTER_DEPTH];
     const dt_fold f = dt_fold_cascade(part, x->merges + 1);
 
+    if (x->residual)
+        quantise_leaves(x, span);
     if (x->lockstep)
         fold_slots(x, span, &x->leaves, 0, 0);
-    else if (x->merges > 0 || x->bf16)
+    else if (x->merges > 0 || x->compress->leaf != DT_LEAF_PLAIN)
         fold_slots(x, span, &f, x->leaf - x->merges, x->leaf);
 }
 
@@ -205,7 +218,10 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
     DT_TRY(exchange_await(x, DT_FINISHED, x->step));
     x->next = x->first;
     x->counter.depth = 0;
-    dt_record(DT_LANE_WAIT, DT_IN_gradients, x->floats * (x->bf16 ? 2 : sizeof(float)), began);
+    for (size_t i = 0; x->compress->whole && i < x->spans; i++)
+        for (size_t at = x->owned[i].first; at < x->owned[i].first + x->owned[i].count; at++)
+            x->sum[at] *= x->threshold;
+    dt_record(DT_LANE_WAIT, DT_IN_gradients, dt_leaf_bytes(x->compress->one, x->floats), began);
     *sum = x->sum;
     *owned = x->owned;
     *spans = x->spans;
@@ -221,6 +237,21 @@ dt_status dt_exchange_publish(dt_exchange *x)
     DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
     dt_record(DT_LANE_WAIT, DT_IN_weights, x->floats * sizeof(float), began);
     return DT_OK;
+}
+
+/* Each rank's slices of it lie where the rank made them. */
+void dt_exchange_read(const dt_exchange *x, dt_span span, float *to)
+{
+    for (size_t b = 0; b < x->buckets; b++)
+        for (int r = 0; r < (x->shares ? x->team_ranks : 1); r++) {
+            const dt_span s =
+                x->shares ? dt_spans_slice(x->bucket[b], r, x->team_ranks) : x->bucket[b];
+            const size_t from = DT_MAX(s.first, span.first),
+                         end = DT_MIN(s.first + s.count, span.first + span.count);
+            if (from < end)
+                memcpy(to + (from - span.first), (x->shares ? x->base[r] : x->sum) + from,
+                       (end - from) * sizeof *to);
+        }
 }
 
 /* ---- Messages and statistics ------------------------------------------------------ */
@@ -240,34 +271,33 @@ void dt_exchange_count_allreduce(dt_exchange *x, size_t floats)
     dt_exchange_count(x, 2 * (world - 1) * floats / world * sizeof(float), 1, 1);
 }
 
-static size_t exchange_bytes(size_t count, MPI_Datatype type)
+dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, dt_leaf form, int to,
+                           int tag, MPI_Request *r)
 {
-    return count * (type == MPI_FLOAT ? sizeof(float) : sizeof(dt_bf16));
-}
-
-dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, MPI_Datatype type,
-                           int to, int tag, MPI_Request *r)
-{
+    const MPI_Datatype type = form == DT_LEAF_PLAIN ? MPI_FLOAT : MPI_BYTE;
+    const size_t bytes = dt_leaf_bytes(form, count);
     int n = 0;
 
     if (count == 0)
         return DT_OK;
-    DT_TRY(dt_comm_count(count, &n));
+    DT_TRY(dt_comm_count(form == DT_LEAF_PLAIN ? count : bytes, &n));
     DT_MPI(MPI_Isend(data, n, type, to, tag, x->mpi, r));
-    dt_exchange_count(x, exchange_bytes(count, type), 1, 0);
+    dt_exchange_count(x, bytes, 1, 0);
     return DT_OK;
 }
 
-dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, MPI_Datatype type, int from,
+dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, dt_leaf form, int from,
                               int tag, MPI_Request *r)
 {
+    const MPI_Datatype type = form == DT_LEAF_PLAIN ? MPI_FLOAT : MPI_BYTE;
+    const size_t bytes = dt_leaf_bytes(form, count);
     int n = 0;
 
     if (count == 0)
         return DT_OK;
-    DT_TRY(dt_comm_count(count, &n));
+    DT_TRY(dt_comm_count(form == DT_LEAF_PLAIN ? count : bytes, &n));
     DT_MPI(MPI_Irecv(data, n, type, from, tag, x->mpi, r));
-    dt_exchange_count(x, exchange_bytes(count, type), 0, 1);
+    dt_exchange_count(x, bytes, 0, 1);
     return DT_OK;
 }
 

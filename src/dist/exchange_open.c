@@ -3,6 +3,7 @@
 #include "exchange_row.h"
 #include "spans.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static const dt_exchange_row *const exchange_table[] = {
@@ -11,6 +12,13 @@ static const dt_exchange_row *const exchange_table[] = {
 #undef X
 };
 enum { EXCHANGE_ROWS = DT_COUNT_OF(exchange_table) };
+
+/* The forms of DT_COMPRESS_LIST's words, in its order. */
+static const dt_compress exchange_compress[] = {
+    {"none", DT_LEAF_PLAIN, DT_LEAF_PLAIN, DT_LEAF_PLAIN, false},
+    {"bf16", DT_LEAF_ROUNDED, DT_LEAF_HALF, DT_LEAF_PLAIN, false},
+    {"2bit", DT_LEAF_PLAIN, DT_LEAF_TERNARY, DT_LEAF_BYTE, true},
+};
 
 /* ---- Choosing a row -------------------------------------------------------------- */
 
@@ -46,6 +54,21 @@ static dt_status exchange_choose(dt_exchange *x, const char *name)
     return DT_OK;
 }
 
+static dt_status exchange_choose_compress(dt_exchange *x, const dt_exchange_opts *o)
+{
+    for (size_t i = 0; i < DT_COUNT_OF(exchange_compress); i++)
+        if (strcmp(o->compress ? o->compress : "none", exchange_compress[i].name) == 0)
+            x->compress = &exchange_compress[i];
+    if (!x->compress)
+        return dt_fail(DT_CONFIG, "there is no compression '%s', but" DT_COMPRESS_LIST(DT_WORD),
+                       o->compress);
+    x->threshold = (float)o->threshold;
+    if (x->compress->whole && !(x->threshold > 0 && x->threshold < INFINITY))
+        return dt_fail(DT_CONFIG, "the threshold of %s is %g: it must be above 0, and a float32",
+                       o->compress, o->threshold);
+    return DT_OK;
+}
+
 static dt_status exchange_form_teams(dt_exchange *x)
 {
     const int world = x->comm->world;
@@ -71,11 +94,21 @@ static int exchange_slots_of(const dt_exchange *x, int r)
     return x->lockstep ? end - first : dt_counter_slots(first, end);
 }
 
-/* Floats of one rank's slots and extra memory. */
+/* What is left of each of a rank's shards. */
+static int exchange_residuals_of(const dt_exchange *x, int r)
+{
+    int first, end;
+
+    dt_shards_of(x->shards, x->comm->world, r, &first, &end);
+    return x->compress->whole ? end - first : 0;
+}
+
+/* Floats of one rank's slots, residuals and extra memory. */
 static size_t exchange_region(const dt_exchange *x, int rank)
 {
     const size_t extra = x->comm->world > 1 && x->row->extra ? x->row->extra(x, rank) : 0;
-    return (size_t)exchange_slots_of(x, rank) * x->floats + dt_align(extra, 16);
+    const int slabs = exchange_slots_of(x, rank) + exchange_residuals_of(x, rank);
+    return (size_t)slabs * x->floats + dt_align(extra, 16);
 }
 
 /* The largest node's, because a block is as large on all nodes. */
@@ -102,7 +135,8 @@ static dt_status exchange_bind(dt_exchange *x, float *memory)
         memory += exchange_region(x, x->team_first + i);
     }
     x->memory = x->sum = x->base[x->comm->rank - x->team_first];
-    x->extra = dt_exchange_slot(x, x->slots);
+    x->residual = x->compress->whole ? dt_exchange_slot(x, x->slots) : NULL;
+    x->extra = dt_exchange_slot(x, x->slots + exchange_residuals_of(x, x->comm->rank));
     for (size_t b = 0; b < x->buckets && x->shares; b++) {
         const dt_span s = dt_exchange_own_slice(x, b);
         if (s.count > 0)
@@ -152,8 +186,8 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
     x->next = x->first;
     x->floats = o->floats;
     x->shards = o->shards;
-    x->bf16 = o->bf16;
     x->lockstep = o->lockstep;
+    DT_TRY(exchange_choose_compress(x, o));
     x->threads = DT_MAX(o->threads, 1);
     x->slots = exchange_slots_of(x, rank);
     x->partials = dt_exchange_partials(x, rank);
@@ -228,5 +262,5 @@ const char *dt_exchange_name(const dt_exchange *x)
 
 bool dt_exchange_exact(const dt_exchange *x)
 {
-    return x->row->exact;
+    return x->row->exact || x->compress->whole;
 }

@@ -45,11 +45,11 @@ static dt_status p2p_hub(dt_exchange *x, dt_span tensor)
     for (int r = 1; r < world; r++)
         for (int part = 0; part < dt_exchange_partials(x, r); part++, n++)
             DT_TRY(dt_exchange_receive(x, x->extra + (size_t)n * tensor.count, tensor.count,
-                                       MPI_FLOAT, r, part, &request[n]));
+                                       DT_LEAF_PLAIN, r, part, &request[n]));
     DT_TRY(dt_comm_wait(x->comm, request, n));
     dt_exchange_star_sum(x, tensor);
     for (int r = 1; r < world; r++)
-        DT_TRY(dt_exchange_send(x, x->sum + tensor.first, tensor.count, MPI_FLOAT, r, 0,
+        DT_TRY(dt_exchange_send(x, x->sum + tensor.first, tensor.count, DT_LEAF_PLAIN, r, 0,
                                 &request[r - 1]));
     return dt_comm_wait(x->comm, request, world - 1);
 }
@@ -60,10 +60,10 @@ static dt_status p2p_spoke(dt_exchange *x, dt_span tensor)
 
     for (int part = 0; part < x->partials; part++)
         DT_TRY(dt_exchange_send(x, dt_exchange_slot(x, part) + tensor.first, tensor.count,
-                                MPI_FLOAT, 0, part, &request[part]));
+                                DT_LEAF_PLAIN, 0, part, &request[part]));
     DT_TRY(dt_comm_wait(x->comm, request, x->partials));
-    DT_TRY(
-        dt_exchange_receive(x, x->sum + tensor.first, tensor.count, MPI_FLOAT, 0, 0, &request[0]));
+    DT_TRY(dt_exchange_receive(x, x->sum + tensor.first, tensor.count, DT_LEAF_PLAIN, 0, 0,
+                               &request[0]));
     return dt_comm_wait(x->comm, request, 1);
 }
 

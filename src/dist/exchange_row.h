@@ -33,6 +33,15 @@ typedef struct dt_exchange_row {
     void (*close)(dt_exchange *x);
 } dt_exchange_row;
 
+/* A word of DT_COMPRESS_LIST. */
+typedef struct dt_compress {
+    const char *name;
+    dt_leaf leaf; /* how a leaf that lies in a slot is read */
+    dt_leaf one;  /* how it travels, */
+    dt_leaf some; /* and the sum of up to 127 */
+    bool whole;   /* leaves are whole numbers, and leave residuals */
+} dt_compress;
+
 #define X(name) extern const dt_exchange_row dt_exchange_row_##name;
 DT_EXCHANGE_LIST(X)
 #undef X
@@ -59,7 +68,9 @@ struct dt_exchange {
     dt_span *bucket; /* [buckets], owned */
     size_t tensors, buckets;
     int shards;
-    bool bf16, lockstep;
+    const dt_compress *compress;
+    float threshold;
+    bool lockstep;
 
     /* A team is the ranks that work in one another's memory: those of a node if the exchange
      * shares (all nodes then have the same number of ranks), else one rank. */
@@ -77,9 +88,10 @@ struct dt_exchange {
     dt_fold fold;        /* over the partial sums of all ranks */
     int partials;        /* partial sums of this rank, in its first slots */
     int slots;           /* slabs in which they are folded */
-    float *memory;       /* [slots][floats], then the row's extra; borrowed */
+    float *memory;       /* [slots][floats], residuals, then the row's extra; borrowed */
+    float *residual;     /* [own shards][floats] what compression left; NULL: it leaves nothing */
     float *extra;        /* [row->extra()] inside memory */
-    float *sum;          /* [floats] inside memory: slot 0, unless the row changes it */
+    float *sum;          /* [floats] inside memory: slot 0, unless a row without teams changes it */
     dt_operand *operand; /* [shards + 1] for calls of dt_fold_run, like the next two; owned */
     void **result;       /* [shards + 1], owned */
     float *scratch;      /* for each thread, deep enough for any of the folds; owned */
@@ -136,10 +148,10 @@ void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
 bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count);
 
 /* MPI_Isend and MPI_Irecv on x->mpi, with statistics. A count of 0 sends no message.
- *   type  MPI_FLOAT or MPI_UINT16_T */
-dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, MPI_Datatype type,
-                           int to, int tag, MPI_Request *r) DT_MUST_CHECK;
-dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, MPI_Datatype type, int from,
+ *   form  of the numbers in data */
+dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, dt_leaf form, int to,
+                           int tag, MPI_Request *r) DT_MUST_CHECK;
+dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, dt_leaf form, int from,
                               int tag, MPI_Request *r) DT_MUST_CHECK;
 /* Add messages of `bytes` bytes each to the statistics. */
 void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received);

@@ -16,10 +16,12 @@
 typedef struct tree_bucket {
     MPI_Request *in, *out, *back; /* partial sums; sums to others, then to me */
     float *received;              /* my team's piece of all other teams' partial sums */
-    float *packed;                /* bf16 on its way to other teams; after `received` */
+    float *packed;                /* parts on their way to other teams; after `received` */
+    float *sums;                  /* packed: my piece's, then those of others; after `packed` */
     bool folded; /* the team's partial sums of my slice are complete and on their way */
     bool summed; /* so is my piece's sum */
     bool sent;   /* others have the partial sums: their place may take sums */
+    bool done;   /* all of my slice's sum has arrived */
 } tree_bucket;
 
 typedef struct tree_state {
@@ -58,30 +60,47 @@ static bool tree_of_team(const dt_exchange *x, int operand, int team)
     return operand >= x->outer.start[team] && operand < x->outer.start[team + 1];
 }
 
-/* A leaf travels as bf16 if it was rounded to it. */
-static bool tree_half(const dt_exchange *x, int operand)
+/* How the sum of so many leaves travels. */
+static dt_leaf tree_form(const dt_exchange *x, unsigned leaves)
 {
-    return x->bf16 && x->outer.part[operand].tree.leaves == 1;
+    if (leaves == 1)
+        return x->compress->one;
+    return leaves <= 127 ? x->compress->some : DT_LEAF_PLAIN;
 }
 
-/* Floats that an operand of a piece takes as a message; they are multiples of 16. */
-static size_t tree_room(const dt_exchange *x, int operand, dt_span piece)
+static dt_leaf tree_form_of(const dt_exchange *x, int operand)
 {
-    return dt_align(piece.count, 32) / (tree_half(x, operand) ? 2 : 1);
+    return tree_form(x, x->outer.part[operand].tree.leaves);
 }
 
-/* Floats of bucket b on a rank: all that it receives, and what it packs to send. */
+static dt_leaf tree_form_sum(const dt_exchange *x)
+{
+    return tree_form(x, (unsigned)x->shards);
+}
+
+/* Floats that a piece takes as a message; they are multiples of 16. */
+static size_t tree_room(dt_leaf form, dt_span piece)
+{
+    return dt_align(dt_leaf_bytes(form, piece.count), 64) / sizeof(float);
+}
+
+/* Floats of bucket b on a rank: all partial sums that it receives, then what it packs to send, then
+ * sums if they are packed. */
 static size_t tree_bucket_room(const dt_exchange *x, size_t b, int rank)
 {
     const int team = rank / x->team_ranks;
+    const dt_leaf form = tree_form_sum(x);
     size_t floats = 0;
 
-    for (int other = 0; other < x->teams; other++)
+    for (int other = 0; other < x->teams; other++) {
         for (int i = 0; i < x->outer.operands && other != team; i++)
             if (tree_of_team(x, i, other))
-                floats += tree_room(x, i, tree_piece_of(x, b, rank, team));
-            else if (tree_of_team(x, i, team) && tree_half(x, i))
-                floats += tree_room(x, i, tree_piece_of(x, b, rank, other));
+                floats += tree_room(tree_form_of(x, i), tree_piece_of(x, b, rank, team));
+            else if (tree_of_team(x, i, team) && tree_form_of(x, i) != DT_LEAF_PLAIN)
+                floats += tree_room(tree_form_of(x, i), tree_piece_of(x, b, rank, other));
+        if (form != DT_LEAF_PLAIN)
+            floats += tree_room(form, tree_piece_of(x, b, rank, other));
+    }
     return floats;
 }
 
@@ -174,11 +193,6 @@ static int tree_peer(const dt_exchange *x, int team)
     return team * x->team_ranks + x->comm->rank - x->team_first;
 }
 
-static MPI_Datatype tree_type(bool half)
-{
-    return half ? MPI_UINT16_T : MPI_FLOAT;
-}
-
 static dt_status tree_receive_parts(dt_exchange *x, size_t b)
 {
     const tree_state *t = x->state;
@@ -188,9 +202,9 @@ static dt_status tree_receive_parts(dt_exchange *x, size_t b)
 
     for (int from = 0; from < x->teams; from++)
         for (int i = x->outer.start[from]; i < x->outer.start[from + 1] && from != x->team; i++) {
-            DT_TRY(dt_exchange_receive(x, received, mine.count, tree_type(tree_half(x, i)),
+            DT_TRY(dt_exchange_receive(x, received, mine.count, tree_form_of(x, i),
                                        tree_peer(x, from), tree_tag(b, 0), r++));
-            received += tree_room(x, i, mine);
+            received += tree_room(tree_form_of(x, i), mine);
         }
     t->bucket[b].packed = received;
     return DT_OK;
@@ -207,17 +221,18 @@ static dt_status tree_send_parts(dt_exchange *x, size_t b)
         const int to = (x->team + step) % x->teams;
         const dt_span piece = tree_piece(x, b, to);
         for (int j = 0; j < x->inner.roots; j++) {
-            const int operand = x->outer.start[x->team] + j;
+            const dt_leaf form = tree_form_of(x, x->outer.start[x->team] + j);
             float *part = t->part[j] + piece.first;
-            if (tree_half(x, operand)) {
-                dt_halves_of_f32((void *)packed, part, piece.count);
+            if (form != DT_LEAF_PLAIN) {
+                dt_leaf_pack(form, packed, part, piece.count);
                 part = packed;
-                packed += tree_room(x, operand, piece);
+                packed += tree_room(form, piece);
             }
-            DT_TRY(dt_exchange_send(x, part, piece.count, tree_type(tree_half(x, operand)),
-                                    tree_peer(x, to), tree_tag(b, 0), r++));
+            DT_TRY(dt_exchange_send(x, part, piece.count, form, tree_peer(x, to), tree_tag(b, 0),
+                                    r++));
         }
     }
+    t->bucket[b].sums = packed;
     return DT_OK;
 }
 
@@ -227,7 +242,7 @@ static dt_status tree_start(dt_exchange *x, size_t b)
 {
     tree_bucket *k = &((tree_state *)x->state)->bucket[b];
 
-    k->folded = k->summed = k->sent = false;
+    k->folded = k->summed = k->sent = k->done = false;
     DT_TRY(tree_receive_parts(x, b));
     dt_exchange_tell(x, DT_FOLDED, x->step * x->buckets + b + 1);
     return DT_OK;
@@ -251,6 +266,7 @@ static dt_status tree_sum(dt_exchange *x, size_t b)
     const tree_state *t = x->state;
     const dt_span mine = tree_piece(x, b, x->team);
     const int own = x->outer.start[x->team];
+    const dt_leaf form = tree_form_sum(x);
     MPI_Request *r = t->bucket[b].back;
     const float *received = t->bucket[b].received;
     void *sum = x->sum + mine.first;
@@ -260,14 +276,31 @@ static dt_status tree_sum(dt_exchange *x, size_t b)
             x->operand[i] = (dt_operand){.at = t->part[i - own] + mine.first};
             continue;
         }
-        x->operand[i] = (dt_operand){received, tree_half(x, i) ? DT_LEAF_HALF : DT_LEAF_PLAIN};
-        received += tree_room(x, i, mine);
+        x->operand[i] = (dt_operand){received, tree_form_of(x, i)};
+        received += tree_room(tree_form_of(x, i), mine);
     }
     dt_fold_run(&x->outer, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch, 1);
+    if (form != DT_LEAF_PLAIN) {
+        dt_leaf_pack(form, t->bucket[b].sums, sum, mine.count);
+        sum = t->bucket[b].sums;
+    }
     for (int step = 1; step < x->teams; step++)
-        DT_TRY(dt_exchange_send(x, sum, mine.count, MPI_FLOAT,
-                                tree_peer(x, (x->team + step) % x->teams), tree_tag(b, 1), r++));
+        DT_TRY(dt_exchange_send(x, sum, mine.count, form, tree_peer(x, (x->team + step) % x->teams),
+                                tree_tag(b, 1), r++));
     return DT_OK;
+}
+
+/* Where the sum of a team's piece arrives. */
+static float *tree_sums(const dt_exchange *x, size_t b, int step, dt_span piece)
+{
+    const dt_leaf form = tree_form_sum(x);
+    float *at = ((tree_state *)x->state)->bucket[b].sums;
+
+    if (form == DT_LEAF_PLAIN)
+        return x->sum + piece.first;
+    for (int i = 0; i < step; i++)
+        at += tree_room(form, tree_piece(x, b, (x->team + i) % x->teams));
+    return at;
 }
 
 static dt_status tree_receive_sums(dt_exchange *x, size_t b)
@@ -278,10 +311,20 @@ static dt_status tree_receive_sums(dt_exchange *x, size_t b)
     for (int step = 1; step < x->teams; step++) {
         const int from = (x->team + step) % x->teams;
         const dt_span piece = tree_piece(x, b, from);
-        DT_TRY(dt_exchange_receive(x, x->sum + piece.first, piece.count, MPI_FLOAT,
+        DT_TRY(dt_exchange_receive(x, tree_sums(x, b, step, piece), piece.count, tree_form_sum(x),
                                    tree_peer(x, from), tree_tag(b, 1), r++));
     }
     return DT_OK;
+}
+
+static void tree_unpack_sums(dt_exchange *x, size_t b)
+{
+    const dt_leaf form = tree_form_sum(x);
+
+    for (int step = 1; step < x->teams && form != DT_LEAF_PLAIN; step++) {
+        const dt_span piece = tree_piece(x, b, (x->team + step) % x->teams);
+        dt_leaf_read(form, x->sum + piece.first, tree_sums(x, b, step, piece), piece.count);
+    }
 }
 
 static dt_status tree_complete(MPI_Request *r, int count, bool *complete)
@@ -315,8 +358,13 @@ static dt_status tree_advance(dt_exchange *x, size_t b, bool *done)
         if (k->sent)
             DT_TRY(tree_receive_sums(x, b));
     }
-    *done = false;
-    return k->summed && k->sent ? tree_complete(k->back, t->backs, done) : DT_OK;
+    if (k->summed && k->sent && !k->done) {
+        DT_TRY(tree_complete(k->back, t->backs, &k->done));
+        if (k->done)
+            tree_unpack_sums(x, b);
+    }
+    *done = k->done;
+    return DT_OK;
 }
 
 const dt_exchange_row dt_exchange_row_tree = {

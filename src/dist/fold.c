@@ -191,82 +191,15 @@ void dt_add_f32(float *left, const float *right, size_t count)
     add_f32(left, left, right, count);
 }
 
-/* ---- Leaves ---------------------------------------------------------------------- */
-
-/* dt_f32_to_bf16 without a branch. */
-static uint32_t half_bits(float f)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &f, sizeof bits);
-    const uint32_t nan = (bits >> 16) | 0x40u,
-                   number = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return (bits & 0x7fffffffu) > 0x7f800000u ? nan : number;
-}
-
-void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count)
-{
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        to[i] = (dt_bf16)half_bits(x[i]);
-}
-
-static void read_half(float *to, const void *from, size_t count)
-{
-    const dt_bf16 *x = from;
-
-    for (size_t i = 0; i < count; i++)
-        to[i] = dt_bf16_to_f32(x[i]);
-}
-
-static void read_rounded(float *to, const void *from, size_t count)
-{
-    const float *x = from;
-
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = half_bits(x[i]) << 16;
-        memcpy(&to[i], &bits, sizeof bits);
-    }
-}
-
-/* dt_f16_to_f32 without a branch: as a float32 it is 2^112 too small. */
-static void read_f16(float *to, const void *from, size_t count)
-{
-    const dt_f16 *x = from;
-
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t small = (x[i] & 0x7fffu) << 13;
-        uint32_t bits;
-        float f;
-        memcpy(&f, &small, sizeof f);
-        f *= 0x1p112f;
-        memcpy(&bits, &f, sizeof bits);
-        bits |= (small >= 0x0f800000u ? 0x7f800000u : 0) | (uint32_t)(x[i] & 0x8000u) << 16;
-        memcpy(&to[i], &bits, sizeof bits);
-    }
-}
-
-/* NULL: an operand is read where it lies. */
-static const struct {
-    size_t bytes;
-    void (*read)(float *to, const void *from, size_t count);
-} leaf_table[DT_LEAVES] = {
-    [DT_LEAF_HALF] = {sizeof(dt_bf16), read_half},
-    [DT_LEAF_ROUNDED] = {sizeof(float), read_rounded},
-    [DT_LEAF_F16] = {sizeof(dt_f16), read_f16},
-};
-
 /* ---- The engine ------------------------------------------------------------------ */
 
 /* The block of an operand at elements [at, at + count): where it lies, or read into `room`. */
 static const void *read_block(const dt_operand *o, size_t bytes, size_t at, size_t count,
                               void *room)
 {
-    if (!leaf_table[o->leaf].read)
+    if (o->leaf == DT_LEAF_PLAIN)
         return (const char *)o->at + at * bytes;
-    leaf_table[o->leaf].read(room, (const char *)o->at + at * leaf_table[o->leaf].bytes, count);
+    dt_leaf_read(o->leaf, room, (const char *)o->at + dt_leaf_bytes(o->leaf, at), count);
     return room;
 }
 

@@ -63,15 +63,23 @@ dt_fold dt_fold_cascade(dt_fold_part *part, int operands);
 
 /* ---- The engine ------------------------------------------------------------------ */
 
-/* How an operand lies in memory: as values of the fold's type, as bf16, as float32 that
- * is rounded to bf16 when it is read, or as fp16. */
+/* How an operand lies in memory: as values of the fold's type, as bf16, as float32 that is rounded
+ * to bf16 when it is read, as fp16; or as whole numbers: in 2 bits -1, 0 or 1, four in a byte, the
+ * first one lowest; in 8 bits -127 to 127. The number left over in each stands for NaN. */
 typedef enum dt_leaf {
     DT_LEAF_PLAIN,
     DT_LEAF_HALF,
     DT_LEAF_ROUNDED,
     DT_LEAF_F16,
+    DT_LEAF_TERNARY,
+    DT_LEAF_BYTE,
     DT_LEAVES
 } dt_leaf;
+/* Of so many float32 in that form. */
+size_t dt_leaf_bytes(dt_leaf form, size_t count);
+/* To HALF, TERNARY or BYTE, and back; they must not overlap. */
+void dt_leaf_pack(dt_leaf form, void *to, const float *x, size_t count);
+void dt_leaf_read(dt_leaf form, float *to, const void *from, size_t count);
 typedef struct dt_operand {
     const void *at;
     dt_leaf leaf;
@@ -80,14 +88,17 @@ typedef struct dt_operand {
 enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 KiB of cache */
 /* result[root] [count] = the sum of the root's operands, [count] each. A result may overwrite an
  * operand of its own root, or of an earlier one, but not the only operand of its root if that is
- * DT_LEAF_HALF or _F16. Operands are not changed otherwise.
+ * packed. Operands are not changed otherwise.
  *   scratch  [threads * depth * DT_FOLD_BYTES], 64-byte aligned
- *   threads  divide the elements; 1 where a result lies on an operand of DT_LEAF_HALF */
+ *   threads  divide the elements; 1 where a result lies on a packed operand */
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
                  void *const *result, size_t count, void *scratch, int threads);
 
 /* left[i] += right[i] */
 void dt_add_f32(float *left, const float *right, size_t count);
+/* x + residual becomes -1, 0 or 1 thresholds, in x as that number; residual = what is left. What is
+ * no finite number becomes NaN. */
+void dt_quantise_f32(float *x, float *residual, float threshold, size_t count, int threads);
 /* Round to bf16; `to` and x must not overlap. */
 void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count);
 #endif

@@ -12,7 +12,8 @@ static size_t span_start(const dt_exchange_opts *o, size_t tensor)
 size_t dt_spans_buckets(const dt_exchange_opts *o, dt_span *bucket)
 {
     const size_t middle = (o->bucket_bytes + sizeof(float) - 1) / sizeof(float);
-    const size_t outer = DT_MIN(middle, (1 << 20) / sizeof(float));
+    const size_t outer_bytes = o->outer_bytes ? o->outer_bytes : 1 << 20;
+    const size_t outer = DT_MIN(middle, (outer_bytes + sizeof(float) - 1) / sizeof(float));
     size_t limit = outer, last = middle == 0 ? 0 : o->tensors - 1, begin = 0, n = 0;
 
     while (last > 0 && o->floats - span_start(o, last) < outer)

@@ -78,6 +78,8 @@ static const struct {
     {" random_seed", "seed"},
     {" checkpoint ckpt resume_from", "resume"},
     {" comm_log timeline", "trace"},
+    {" grad_dtype compression gc_type", "grad_compress"},
+    {" gc_threshold", "grad_threshold"},
 };
 
 const char *dt_option_meant(const char *name, bool on_line)

@@ -137,8 +137,10 @@ typedef enum dt_option_scope {
         "loss: log(p + E), or (0) log-sum-exp (auto: 1e-24 for resnet50's mindspore variant, else 0)") \
     DT_CHOICE(X, reduce, RESULT, RARE, "mean", " mean sum", "Training", "HOW",                     \
         "weigh a sample 1/global batch, or (sum) shards/global batch")                             \
-    DT_CHOICE(X, grad_dtype, RESULT, RARE, "fp32", " fp32 bf16", "Training", "TYPE",               \
-        "bf16: round each shard's gradient once, and send that")                                   \
+    DT_CHOICE(X, grad_compress, RESULT, RARE, "none", DT_COMPRESS_LIST(DT_WORD), "Training", "HOW", \
+        "bf16: round each shard's gradient once, and send that; 2bit: send -T, 0 or T, keep the rest for the next step") \
+    DT_REAL(X, grad_threshold, RESULT, RARE, 0.001, 1e-30, 1e6, "Training", "T",                  \
+        "2bit: what is sent of a gradient that is as large, and weighed as --reduce says")         \
     DT_COUNT(X, seed, RESULT, DAILY, 1, 0, 4294967295.0, "Training", "N", "key of all random draws") \
     DT_CHOICE(X, precision, RESULT, SAID, "auto", " auto fp32 bf16", "Machine", "TYPE",            \
         "auto: bf16 where the CPU has AMX or AVX512_BF16, else fp32")                              \

@@ -31,7 +31,8 @@ static dt_status create_exchange(dt_run *r, dt_exchange_needs *needs)
                                    .tensor = tensor,
                                    .tensors = count,
                                    .bucket_bytes = (size_t)(r->o.bucket_mb * 1048576),
-                                   .bf16 = strcmp(r->o.grad_dtype, "bf16") == 0,
+                                   .compress = r->o.grad_compress,
+                                   .threshold = r->o.grad_threshold,
                                    .lockstep = r->bn_group > 0,
                                    .threads = r->threads};
     const dt_status st = dt_exchange_create(&r->exchange, r->comm, &opts, needs);

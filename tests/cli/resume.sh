@@ -77,6 +77,9 @@ accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 5 --out "$tmp/cosin
 refuses 78 "is of another run" "--resume-force" -- \
     "${run[@]}" --schedule cosine --epochs 5 --max-steps 7 --out "$tmp/cosine" --resume auto
 accepts "${run[@]}" --schedule cosine --epochs 5 --max-steps 7 --out "$tmp/cosine" --resume auto --resume-force
+# what 2 bits left of the gradients is in no checkpoint
+accepts "${run[@]}" --grad-compress 2bit --max-steps 5 --out "$tmp/bits"
+refuses 78 "cannot go on" "--init" "--resume-force" -- --max-steps 7 --out "$tmp/bits" --resume auto
 # --max-steps alone changes no rate: these are the first steps of one run
 accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 7 --out "$tmp/seven"
 accepts "${run[@]}" --schedule cosine --epochs 4 --max-steps 5 --out "$tmp/five"

@@ -29,7 +29,8 @@ hash_of() {
 want=$(hash_of)
 [ -n "$want" ] && [ "$(hash_of)" = "$want" ] || { echo "no hash, or another one the second time"; exit 1; }
 for change in "--seed 2" "--lr 0.051" "--shards 4" "--max-steps 4" "--momentum 0.8" "--bn sync" \
-    "--bn group:2" "--reduce sum" "--grad-dtype bf16"; do
+    "--bn group:2" "--reduce sum" "--grad-compress bf16" \
+    "--grad-compress 2bit"; do
     # shellcheck disable=SC2086
     got=$(hash_of $change)
     if [ -z "$got" ] || [ "$got" = "$want" ]; then

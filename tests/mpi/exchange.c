@@ -29,7 +29,7 @@ static void split(int nodes)
 /* ---- Sums ------------------------------------------------------------------------ */
 
 /* ranks, ranks + 1, 8, 13 shards, where there are enough for the ranks; a bucket per tensor, some,
- * the whole slab; each leaf by itself and in lockstep, float32 and bf16. */
+ * the whole slab; each leaf by itself and in lockstep, float32, bf16 and 2 bits. */
 static void run_grid(exchange_case k, const char *takes)
 {
     static const size_t bytes[] = {4, 12000, 0};
@@ -37,11 +37,11 @@ static void run_grid(exchange_case k, const char *takes)
 
     for (int s = 0; s < 4; s++)
         for (int b = 0; b < 3; b++)
-            for (int kind = 0; kind < 4 && (s < 2 || shards[s] > world + 1); kind++) {
+            for (int kind = 0; kind < 6 && (s < 2 || shards[s] > world + 1); kind++) {
                 k.shards = shards[s];
                 k.bucket_bytes = bytes[b];
                 k.lockstep = kind % 2 != 0;
-                k.bf16 = kind / 2 != 0;
+                k.compress = (compress)(kind / 2);
                 run_case(k, takes);
             }
 }
@@ -61,7 +61,7 @@ static void run_late(exchange_case k, const char *takes)
         k.shards = comm->world + kind;
         k.bucket_bytes = kind % 2 ? 4 : 12000;
         k.lockstep = kind == 2;
-        k.bf16 = kind > 1;
+        k.compress = kind > 1 ? (compress)(kind - 1) : NONE;
         run_case(k, takes);
     }
 }
@@ -138,9 +138,10 @@ static void data_is_sharp(void **state)
         for (size_t i = 0; i < floats; i++)
             line[i] += leaf_of(shard, 0)[i];
     const size_t bytes = floats * sizeof *line;
-    assert_memory_not_equal(line, wanted(8, 0, false), bytes);
-    assert_memory_not_equal(wanted(8, 0, false), wanted(8, 1, false), bytes);
-    assert_memory_not_equal(wanted(8, 0, false), wanted(8, 0, true), bytes);
+    assert_memory_not_equal(line, wanted(8, 0, NONE), bytes);
+    assert_memory_not_equal(wanted(8, 0, NONE), wanted(8, 1, NONE), bytes);
+    assert_memory_not_equal(wanted(8, 0, NONE), wanted(8, 0, BF16), bytes);
+    assert_memory_not_equal(wanted(8, 0, TWO_BITS), wanted(8, STEPS, TWO_BITS), bytes);
     free(line);
 }
 
@@ -168,20 +169,24 @@ static dt_exchange_stats measure(exchange_case k, int64_t moved[3], dt_exchange_
     return s;
 }
 
-/* Every rank's leaf goes out and the sum comes back, but for what is at home; the tree's leaves go
- * as bf16 if they are. Rounding down per message: less than one float per rank and message. */
+/* How a leaf goes in the tree, and a sum. */
+static const int64_t leaf_bits[] = {32, 16, 2}, sum_bits[] = {32, 32, 8};
+
+/* Every rank's leaf goes out and the sum comes back, but for what is at home; the tree packs them.
+ * Rounding down per message: less than one float per rank and message; or up, to a byte. */
 static void statistics_add_up(void **state)
 {
     (void)state;
     const int64_t world = comm->world, others = world - 1;
 
-    for (int r = 0; r < 2 * ROWS; r++) {
+    for (int r = 0; r < 3 * ROWS; r++) {
+        const compress how = (compress)(r % 3);
         const exchange_case k = {
-            .row = sums[r / 2].row, .shards = (int)world, .bucket_bytes = 12000, .bf16 = r % 2};
+            .row = sums[r / 3].row, .shards = (int)world, .bucket_bytes = 12000, .compress = how};
         const bool star = is(k.row, "gather") || is(k.row, "p2p"), none = is(k.row, "shared"),
                    whole = is(k.row, "tree") || is(k.row, "buckets");
-        const int64_t bytes = is(k.row, "tree") && k.bf16 ? 2 + 4 : 4 + 4;
-        const int64_t want = none ? 0 : others * (int64_t)(whole ? floats : payload) * bytes;
+        const int64_t bits = is(k.row, "tree") ? leaf_bits[how] + sum_bits[how] : 32 + 32;
+        const int64_t want = none ? 0 : others * (int64_t)(whole ? floats : payload) * bits / 8;
         dt_exchange_needs needs;
         int64_t moved[3];
 
@@ -190,27 +195,27 @@ static void statistics_add_up(void **state)
                         needs.slabs * floats * sizeof(float) /
                             (needs.shares ? (uint64_t)world : 1));
         if (needs.shares)
-            assert_int_equal(needs.slabs, world); /* a leaf each, and nothing else */
-        assert_in_range(moved[0], want - 4 * moved[2], want);
+            assert_int_equal(needs.slabs, how == TWO_BITS ? 2 * world : world); /* a leaf each */
+        assert_in_range(moved[0], want - 4 * moved[2], want + moved[2]);
         assert_int_equal(moved[2] > 0, world > 1 && !none);
         if (star && comm->rank == 0)
             assert_int_equal(s.bytes_received, (int64_t)payload * 4 * others);
     }
 }
 
-/* Bytes per float of what is sent of leaves [a, b): their maximal aligned subtrees. */
-static int64_t sent_of(int a, int b, bool bf16)
+/* Bits per float of what is sent of leaves [a, b): their maximal aligned subtrees. */
+static int64_t sent_of(int a, int b, compress how)
 {
-    int64_t bytes = 0;
+    int64_t bits = 0;
 
     while (a < b) {
         int leaves = 1;
         while (a % (2 * leaves) == 0 && a + 2 * leaves <= b)
             leaves *= 2;
-        bytes += bf16 && leaves == 1 ? 2 : 4;
+        bits += leaves == 1 ? leaf_bits[how] : sum_bits[how];
         a += leaves;
     }
-    return bytes;
+    return bits;
 }
 
 /* Between two nodes of as many ranks, each node's partial sums go out once and the sum comes
@@ -220,10 +225,10 @@ static void little_is_sent_between_nodes(void **state)
     (void)state;
     const int world = comm->world, cut = world / 2;
 
-    for (int bf16 = 0; bf16 < 2 && world > 1; bf16++) {
+    for (compress how = NONE; how <= TWO_BITS && world > 1; how++) {
         const exchange_case k = {
-            .row = "tree", .shards = world, .bucket_bytes = 12000, .bf16 = bf16};
-        const int64_t a = sent_of(0, cut, bf16), b = sent_of(cut, world, bf16);
+            .row = "tree", .shards = world, .bucket_bytes = 12000, .compress = how};
+        const int64_t a = sent_of(0, cut, how), b = sent_of(cut, world, how), sum = sum_bits[how];
         const int64_t n = (int64_t)floats, less = DT_MIN(a, b), more = DT_MAX(a, b);
         dt_exchange_needs needs;
         int64_t moved[3];
@@ -232,7 +237,7 @@ static void little_is_sent_between_nodes(void **state)
         measure(k, moved, &needs);
         assert_int_equal(needs.shares, world > 2 && world % 2 == 0);
         if (world % 2 == 0) /* else each rank sends for itself */
-            assert_in_range(moved[0], n * (less + 4), n * (more + 4));
+            assert_in_range(moved[0], n * (less + sum) / 8, n * (more + sum) / 8 + moved[2]);
     }
     split(1);
 }
@@ -420,13 +425,14 @@ static void slabs_may_be_huge(void **state)
     dt_exchange_opts o = {
         .name = "tree", .shards = world, .floats = huge.count, .tensor = &huge, .tensors = 1};
 
-    for (int bf16 = 0; bf16 < 2; bf16++) {
+    for (compress how = NONE; how <= TWO_BITS; how++) {
         dt_exchange_needs needs;
         dt_exchange *x;
-        o.bf16 = bf16;
+        o.compress = compress_word[how];
+        o.threshold = 1;
         assert_ok(dt_exchange_create(&x, comm, &o, &needs));
         dt_exchange_close(x);
-        assert_int_equal(needs.slabs, world == 1 ? 1 : 2);
+        assert_int_equal(needs.slabs, (world == 1 ? 1 : 2) + (how == TWO_BITS));
         assert_false(needs.shares);
     }
 }

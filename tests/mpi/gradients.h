@@ -5,7 +5,7 @@
 #include <math.h>
 #include <unistd.h>
 
-enum { STEPS = 2, MOST_SHARDS = 16 };
+enum { STEPS = 2, STEPS_LATE = 12, MOST_SHARDS = 16 }; /* gradients repeat after STEPS */
 
 /* Sizes from one float to more than MPI sends at once; starts at multiples of 16, as
  * the engine's slab has them, so there is padding between. */
@@ -37,7 +37,7 @@ static float *zeros(void)
 static const float *leaf_of(int shard, int step)
 {
     static float *made[MOST_SHARDS][STEPS];
-    float **x = &made[shard][step];
+    float **x = &made[shard][step %= STEPS];
 
     for (int t = 0; t < TENSORS && (t > 0 || !*x); t++) {
         *x = *x ? *x : zeros();
@@ -50,34 +50,48 @@ static const float *leaf_of(int shard, int step)
     return *x;
 }
 
-static float summand(int shard, int step, bool bf16, size_t i)
+typedef enum compress { NONE, BF16, TWO_BITS } compress;
+static const char *const compress_word[] = {"none", "bf16", "2bit"};
+static const float threshold = 3000.7f;
+
+/* In units of the threshold with 2 bits: what was left in steps before is in it. */
+static float summand(int shard, int step, compress how, size_t i)
 {
     const float x = leaf_of(shard, step)[i];
-    return bf16 ? dt_bf16_to_f32(dt_f32_to_bf16(x)) : x;
+    float left = 0, sent = 0;
+
+    if (how != TWO_BITS)
+        return how == BF16 ? dt_bf16_to_f32(dt_f32_to_bf16(x)) : x;
+    for (int s = 0; s <= step; s++) {
+        left += leaf_of(shard, s)[i];
+        sent = (float)((left >= threshold) - (left <= -threshold));
+        left -= sent * threshold;
+    }
+    return sent;
 }
 
 /* docs/numerics.md section 3 */
-static float definition(int a, int b, int step, bool bf16, size_t i)
+static float definition(int a, int b, int step, compress how, size_t i)
 {
     int half = 1;
 
     if (b - a == 1)
-        return summand(a, step, bf16, i);
+        return summand(a, step, how, i);
     while (2 * half < b - a)
         half *= 2;
-    return definition(a, a + half, step, bf16, i) + definition(a + half, b, step, bf16, i);
+    return definition(a, a + half, step, how, i) + definition(a + half, b, step, how, i);
 }
 
 /* The exact sum of a step over all shards, made when it is first needed. */
-static const float *wanted(int shards, int step, bool bf16)
+static const float *wanted(int shards, int step, compress how)
 {
-    static float *made[MOST_SHARDS + 1][STEPS][2];
-    float **w = &made[shards][step][bf16];
+    static float *made[MOST_SHARDS + 1][STEPS_LATE][3];
+    float **w = &made[shards][how == TWO_BITS ? step : step % STEPS][how];
 
     if (!*w) {
         *w = zeros();
         for (size_t i = 0; i < floats; i++)
-            (*w)[i] = definition(0, shards, step, bf16, i);
+            (*w)[i] = definition(0, shards, step, how, i) * (how == TWO_BITS ? threshold : 1);
     }
     return *w;
 }
@@ -88,7 +102,8 @@ typedef struct exchange_case {
     const char *row;
     int shards;
     size_t bucket_bytes;
-    bool lockstep, bf16, delays;
+    compress compress;
+    bool lockstep, delays;
     int step;
 } exchange_case;
 
@@ -110,7 +125,8 @@ static dt_exchange_opts opts_of(const exchange_case *k)
                               .tensor = tensor,
                               .tensors = TENSORS,
                               .bucket_bytes = k->bucket_bytes,
-                              .bf16 = k->bf16,
+                              .compress = compress_word[k->compress],
+                              .threshold = (double)threshold,
                               .lockstep = k->lockstep,
                               .threads = k->shards % 3 + 1};
 }
@@ -198,6 +214,18 @@ static void write_leaves(trial *t, float *const *leaf, int first, int count, siz
     assert_ok(dt_exchange_ready(t->x, upto)); /* again, as later steps of backward do */
 }
 
+/* All ranks can read all of the sum, from any float to any other. */
+static void read_whole(const trial *t)
+{
+    const size_t some = floats / 3;
+    float *sum = zeros();
+
+    dt_exchange_read(t->x, (dt_span){0, some}, sum);
+    dt_exchange_read(t->x, (dt_span){some, floats - some}, sum + some);
+    assert_memory_equal(sum, t->weights, floats * sizeof *sum);
+    free(sum);
+}
+
 /* The optimizer: the weights become the sum, where this rank owns it. */
 static void update(trial *t)
 {
@@ -217,6 +245,8 @@ static void update(trial *t)
     if (!t->needs.shares)
         assert_true(spans == 1 && owned->count == floats);
     assert_ok(dt_exchange_publish(t->x));
+    read_whole(t);
+    assert_ok(dt_exchange_publish(t->x));
 }
 
 /* ---- Checks ---------------------------------------------------------------------- */
@@ -224,14 +254,14 @@ static void update(trial *t)
 static void check_exact(const trial *t, int step)
 {
     const exchange_case *k = &t->k;
-    const float *want = wanted(k->shards, step, k->bf16);
+    const float *want = wanted(k->shards, step, k->compress);
 
     for (size_t i = 0; i < floats; i++)
         if (memcmp(&t->weights[i], &want[i], sizeof *want) != 0)
-            fail_msg("%s, %d shards, buckets of %zu bytes, lockstep %d, bf16 %d, %d "
+            fail_msg("%s, %d shards, buckets of %zu bytes, lockstep %d, compress %d, %d "
                      "nodes, step %d, rank %d: float %zu is %a, not %a",
-                     k->row, k->shards, k->bucket_bytes, k->lockstep, k->bf16, comm->nodes, step,
-                     comm->rank, i, (double)t->weights[i], (double)want[i]);
+                     k->row, k->shards, k->bucket_bytes, k->lockstep, k->compress, comm->nodes,
+                     step, comm->rank, i, (double)t->weights[i], (double)want[i]);
 }
 
 /* One rounding of at most 2^-24 per addition. */
@@ -243,8 +273,8 @@ static void check_near(const trial *t, int step)
     for (size_t i = 0; i < floats; i++) {
         double sum = 0, size = 0;
         for (int shard = 0; shard < k->shards; shard++) {
-            sum += (double)summand(shard, step, k->bf16, i);
-            size += fabs((double)summand(shard, step, k->bf16, i));
+            sum += (double)summand(shard, step, k->compress, i);
+            size += fabs((double)summand(shard, step, k->compress, i));
         }
         if (!(fabs((double)t->weights[i] - sum) <= size * k->shards * 0x1p-24))
             fail_msg("%s: float %zu is %a, not near %a", k->row, i, (double)t->weights[i], sum);
@@ -294,8 +324,8 @@ static void run_case(exchange_case k, const char *takes)
 
     trial_open(&t, k);
     assert_string_equal(dt_exchange_name(t.x), takes);
-    for (int step = 0; step < (k.delays ? 12 : STEPS); step++) {
-        t.k.step = step % STEPS;
+    for (int step = 0; step < (k.delays ? STEPS_LATE : STEPS); step++) {
+        t.k.step = step;
         backward(&t);
         delay(&t, 3);
         update(&t);

@@ -2,6 +2,8 @@
  * are played here, one after the other, and the bits compared with the recursive definition. */
 #include "test.h"
 
+#include <math.h>
+
 #include "dist/fold.h"
 #include "dist/spans.h"
 
@@ -223,6 +225,45 @@ static void rounding_to_bf16(void **state)
     }
 }
 
+/* Whole numbers come back from 2 bits and from bytes, also NaN, also beyond dt_fold_run's block. */
+static void whole_numbers_are_packed(void **state)
+{
+    (void)state;
+    enum { N = 10003 };
+    static float x[N], back[N];
+    static uint8_t packed[N];
+
+    for (int k = 0; k < 2; k++) {
+        const dt_leaf form = k ? DT_LEAF_BYTE : DT_LEAF_TERNARY;
+        const int most = k ? 127 : 1;
+        for (int i = 0; i < N; i++)
+            x[i] = i % 1001 == 1000 ? NAN : (float)(i * 7 % (2 * most + 1) - most);
+        assert_int_equal(dt_leaf_bytes(form, N), k ? N : N / 4 + 1);
+        dt_leaf_pack(form, packed, x, N);
+        read_leaf(back, packed, form, N);
+        for (int i = 0; i < N; i++)
+            assert_true(back[i] == x[i] || (isnan(back[i]) && isnan(x[i])));
+    }
+}
+
+/* What is sent and what is left make the value and what was left; no number hides. */
+static void values_become_thresholds(void **state)
+{
+    (void)state;
+    static const struct {
+        float x, left, sent, leaves;
+    } of[] = {{0.5f, 0, 1, 0},       {-0.5f, 0, -1, 0},         {0.25f, 0.125f, 0, 0.375f},
+              {2, 0.25f, 1, 1.75f},  {-0.75f, 0.5f, 0, -0.25f}, {NAN, 0, NAN, NAN},
+              {INFINITY, 0, NAN, 0}, {1, NAN, NAN, NAN}};
+
+    for (size_t i = 0; i < DT_COUNT_OF(of); i++) {
+        float x = of[i].x, left = of[i].left;
+        dt_quantise_f32(&x, &left, 0.5f, 1, 1);
+        assert_true(isnan(of[i].sent) ? isnan(x) && !isfinite(left)
+                                      : x == of[i].sent && left == of[i].leaves);
+    }
+}
+
 static void slots_are_few(void **state)
 {
     (void)state;
@@ -309,6 +350,8 @@ int main(void)
         cmocka_unit_test(leaves_fold_into_the_first_slots),
         cmocka_unit_test(fold_of_many_floats),
         cmocka_unit_test(rounding_to_bf16),
+        cmocka_unit_test(whole_numbers_are_packed),
+        cmocka_unit_test(values_become_thresholds),
         cmocka_unit_test(slots_are_few),
         cmocka_unit_test(too_many_ranks),
         cmocka_unit_test(buckets_close_at_their_size),

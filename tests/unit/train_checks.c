@@ -157,7 +157,7 @@ static void healthy_runs_are_left_alone(void **state)
         o.global_batch = 16;
         o.drop_remainder = false;
         o.replay_every = i == 2 ? 1 : 0;
-        o.grad_dtype = "bf16";
+        o.grad_compress = "bf16";
         assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
         assert_int_equal(r.checks != NULL, i > 0);
         for (int64_t k = 0; k < 12; k++)

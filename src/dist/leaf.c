@@ -1,0 +1,158 @@
+/* leaf.c - how leaves and sums of whole numbers lie in memory and travel, and how a leaf becomes
+ * whole numbers. */
+#include "fold.h"
+
+#include <math.h>
+
+/* ---- bf16 and fp16 -------------------------------------------------------------- */
+
+/* dt_f32_to_bf16 without a branch. */
+static uint32_t half_bits(float f)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &f, sizeof bits);
+    const uint32_t nan = (bits >> 16) | 0x40u,
+                   number = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (bits & 0x7fffffffu) > 0x7f800000u ? nan : number;
+}
+
+void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        to[i] = (dt_bf16)half_bits(x[i]);
+}
+
+static void read_half(float *to, const void *from, size_t count)
+{
+    const dt_bf16 *x = from;
+
+    for (size_t i = 0; i < count; i++)
+        to[i] = dt_bf16_to_f32(x[i]);
+}
+
+static void read_rounded(float *to, const void *from, size_t count)
+{
+    const float *x = from;
+
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t bits = half_bits(x[i]) << 16;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
+/* dt_f16_to_f32 without a branch: as a float32 it is 2^112 too small. */
+static void read_f16(float *to, const void *from, size_t count)
+{
+    const dt_f16 *x = from;
+
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t small = (x[i] & 0x7fffu) << 13;
+        uint32_t bits;
+        float f;
+        memcpy(&f, &small, sizeof f);
+        f *= 0x1p112f;
+        memcpy(&bits, &f, sizeof bits);
+        bits |= (small >= 0x0f800000u ? 0x7f800000u : 0) | (uint32_t)(x[i] & 0x8000u) << 16;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
+/* ---- Whole numbers --------------------------------------------------------------- */
+
+/* -1: 3, NaN: 2; of the bits of a float that is nothing else. */
+static unsigned ternary(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    const unsigned nan = bits >> 30 & 1, one = bits >> 23 & ~nan & 1;
+    return nan << 1 | (bits >> 31 & one) << 1 | one;
+}
+
+static void pack_ternary(void *to, const float *x, size_t count)
+{
+    uint8_t *packed = to;
+
+    for (size_t i = 0; i + 4 <= count; i += 4)
+        packed[i / 4] = (uint8_t)(ternary(x[i]) | ternary(x[i + 1]) << 2 | ternary(x[i + 2]) << 4 |
+                                  ternary(x[i + 3]) << 6);
+    for (size_t i = count / 4 * 4; i < count; i++)
+        packed[i / 4] = (uint8_t)((i % 4 ? packed[i / 4] : 0) | ternary(x[i]) << i % 4 * 2);
+}
+
+static void read_ternary(float *to, const void *from, size_t count)
+{
+    static const float value[] = {0, 1, NAN, -1};
+    const uint8_t *packed = from;
+
+    for (size_t i = 0; i < count; i++)
+        to[i] = value[packed[i / 4] >> i % 4 * 2 & 3];
+}
+
+static void pack_bytes(void *to, const float *x, size_t count)
+{
+    int8_t *packed = to;
+
+    for (size_t i = 0; i < count; i++)
+        packed[i] = (int8_t)(isnan(x[i]) ? -128 : x[i]);
+}
+
+static void read_bytes(float *to, const void *from, size_t count)
+{
+    const int8_t *packed = from;
+
+    for (size_t i = 0; i < count; i++)
+        to[i] = packed[i] == -128 ? NAN : packed[i];
+}
+
+void dt_quantise_f32(float *x, float *residual, float threshold, size_t count, int threads)
+{
+#pragma omp parallel for simd schedule(static) num_threads(threads) if (threads > 1)
+    for (size_t i = 0; i < count; i++) {
+        const float all = residual[i] + x[i];
+        const float sent = (float)((all >= threshold) - (all <= -threshold));
+        const float none = all - all; /* 0, but NaN if it is no finite number */
+        x[i] = sent + none;
+        residual[i] = all - sent * threshold;
+    }
+}
+
+/* ---- All forms ------------------------------------------------------------------- */
+
+static void pack_halves(void *to, const float *x, size_t count)
+{
+    dt_halves_of_f32(to, x, count);
+}
+
+/* NULL: there is no such way. */
+static const struct {
+    unsigned bits;
+    void (*pack)(void *to, const float *x, size_t count);
+    void (*read)(float *to, const void *from, size_t count);
+} leaf_table[DT_LEAVES] = {
+    [DT_LEAF_PLAIN] = {32, NULL, NULL},
+    [DT_LEAF_HALF] = {16, pack_halves, read_half},
+    [DT_LEAF_ROUNDED] = {32, NULL, read_rounded},
+    [DT_LEAF_F16] = {16, NULL, read_f16},
+    [DT_LEAF_TERNARY] = {2, pack_ternary, read_ternary},
+    [DT_LEAF_BYTE] = {8, pack_bytes, read_bytes},
+};
+
+size_t dt_leaf_bytes(dt_leaf form, size_t count)
+{
+    return (count * leaf_table[form].bits + 7) / 8;
+}
+
+void dt_leaf_pack(dt_leaf form, void *to, const float *x, size_t count)
+{
+    leaf_table[form].pack(to, x, count);
+}
+
+void dt_leaf_read(dt_leaf form, float *to, const void *from, size_t count)
+{
+    leaf_table[form].read(to, from, count);
+}
