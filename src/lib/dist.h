@@ -149,7 +149,7 @@ typedef struct dtd_ddp_opts {
 } dtd_ddp_opts;
 typedef struct dtd_ddp dtd_ddp;
 /* Buckets are filled in reverse order of the list: the last tensor is usually ready first. They
- * travel while the program computes, several at once.
+ * travel while the program computes, several at once, whenever it calls.
  *   gradients  [count] float32; data is borrowed until free (counts and names: same)
  *   opts       NULL: all zeros, DTD_MEAN */
 DTD_API int dtd_ddp_new(dtd_ddp **d, const dtd_tensor *gradients, size_t count,
@@ -160,15 +160,17 @@ DTD_API int dtd_ddp_ready(dtd_ddp *d, size_t i);
 /* It was not used in this round: zeros. Never waits. */
 DTD_API int dtd_ddp_unused(dtd_ddp *d, size_t i);
 /* After the rank's last round: gradients = the sum or mean, on all ranks. DTD_USAGE on all ranks
- * names gradients that never became ready. */
+ * names gradients that never became ready: the step is void, and the next one may begin. */
 DTD_API int dtd_ddp_wait(dtd_ddp *d);
 DTD_API void dtd_ddp_free(dtd_ddp *d);
 
 /* How a leaf travels; it is to be chosen before the first dtd_ddp_ready.
  *   DTD_HOOK_BF16   rounded to bf16 (nearest, ties to even)
  *   DTD_HOOK_2BIT   -threshold, 0 or +threshold; what is left is added to the next leaf. Sums of
- *                   these are whole numbers: exact in any order. Source: Seide et al., 1-bit SGD
- *                   (2014); MXNet's 2bit */
+ *                   these are whole numbers: exact in any order. What is no finite number makes the
+ *                   sum NaN. Source: Seide et al., 1-bit SGD (2014); MXNet's 2bit
+ * Between hosts a leaf then takes 16 or 2 bits a number, and with 2BIT a sum of up to 127 leaves a
+ * byte. (same) */
 typedef enum dtd_hook { DTD_HOOK_NONE, DTD_HOOK_BF16, DTD_HOOK_2BIT } dtd_hook;
 DTD_API int dtd_ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold);
 
@@ -182,9 +184,11 @@ DTD_API void dtd_optimizer_free(dtd_optimizer *o); /* not the ddp */
 
 /* ---- Data and learning rate: Local ------------------------------------------------------ */
 
-/* Elements [*first, *first + *count) of total are this rank's. */
+/* Elements [*first, *first + *count) of total are this rank's; before dtd_init, all. */
 DTD_API void dtd_shard(int64_t total, const dtd_group *g, int64_t *first, int64_t *count);
-/* The element at `index` of epoch's permutation of [0, n): the trainer's order of images. */
+/* The element at `index` of epoch's permutation of [0, n): the trainer's order of images. The last
+ * permutation is kept, 4 n bytes. -1: index is not below n, seed, epoch or n do not fit into 32
+ * bits, or there is no memory. */
 DTD_API int64_t dtd_permute(uint64_t seed, int64_t epoch, int64_t n, int64_t index);
 DTD_API double dtd_scale_lr(double lr, const dtd_group *g); /* lr x size */
 

@@ -69,4 +69,7 @@ const char *dtd_type_name(dtd_type type); /* "fp32" */
 
 /* *g takes c; on failure c is closed. DT_NOMEM. Local. */
 dt_status dtd_group_make(dtd_group **g, dt_comm *c, const char *name) DT_MUST_CHECK;
+
+/* Rounds of dtd_ddp_ready of this rank in a step. Local. */
+int dtd_ddp_rounds(const dtd_ddp *d);
 #endif

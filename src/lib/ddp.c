@@ -1,0 +1,377 @@
+/* ddp.c - gradients that are summed while backward goes on: the trainer's exchange over a slab in
+ * which a list of gradients lies in reverse order, rounds of calls that fill it, and hooks. */
+#include "lib.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { DDP_NAME = 64 };
+typedef struct ddp_gradient {
+    float *data; /* borrowed */
+    bool ready;  /* in this round */
+    char name[DDP_NAME];
+} ddp_gradient;
+
+struct dtd_ddp {
+    dtd_group *group;       /* borrowed */
+    ddp_gradient *gradient; /* [count], as the program lists them; owned */
+    dt_span *tensor;        /* [count], in the slab: gradient i is tensor count - 1 - i; owned */
+    size_t count, floats;   /* floats of the slab */
+    dtd_ddp_opts o;         /* without zeros that stand for something */
+    dtd_hook hook;
+    double threshold;
+
+    dt_exchange *x;
+    dt_node_mem *node; /* the exchange's memory: the node's, or this rank's */
+    dt_slab slab;
+
+    bool used;         /* a gradient was ready since creation */
+    int rounds, round; /* of this rank in a step; done */
+    float *leaf;       /* that rounds fill; NULL: the next one begins a leaf */
+    size_t prefix;     /* tensors [0, prefix) are ready in this round */
+};
+
+static const char *const ddp_compress[] = {
+#define X(name) #name,
+    DT_COMPRESS_LIST(X) /* dtd_hook has their order */
+#undef X
+};
+
+/* ---- The exchange -------------------------------------------------------------------- */
+
+static size_t ddp_bytes(double mib)
+{
+    return (size_t)fmax(mib * 1048576, 1);
+}
+
+static dt_status ddp_open(dtd_ddp *d)
+{
+    dt_comm *c = d->group->comm;
+    const dt_exchange_opts o = {.name = "auto",
+                                .shards = d->o.leaves,
+                                .floats = d->floats,
+                                .tensor = d->tensor,
+                                .tensors = d->count,
+                                .bucket_bytes = ddp_bytes(d->o.bucket_mb),
+                                .outer_bytes = ddp_bytes(d->o.first_bucket_mb),
+                                .compress = ddp_compress[d->hook],
+                                .threshold = d->threshold,
+                                .threads = d->o.threads};
+    dt_exchange_needs needs;
+    void *memory = NULL;
+
+    DT_TRY(dt_comm_agree(c, dt_exchange_create(&d->x, c, &o, &needs)));
+    const size_t bytes = needs.slabs * d->floats * sizeof(float);
+    if (needs.shares) {
+        DT_TRY(dt_node_mem_create(&d->node, c, bytes, "gradients", &memory));
+    } else {
+        DT_TRY(dt_comm_agree(c, dt_slab_create(&d->slab, bytes, "gradients")));
+        memory = d->slab.mem;
+    }
+    return dt_exchange_open(d->x, memory);
+}
+
+static void ddp_close(dtd_ddp *d)
+{
+    dt_exchange_close(d->x);
+    dt_node_mem_destroy(d->node);
+    dt_slab_destroy(&d->slab);
+    d->x = NULL;
+    d->node = NULL;
+    d->slab = (dt_slab){.mem = NULL};
+}
+
+/* ---- Creation ------------------------------------------------------------------------ */
+
+static dt_status ddp_options(dtd_ddp_opts *o, const dtd_ddp_opts *given, const dtd_group *g)
+{
+    if (given && given->size != sizeof *o)
+        return dt_fail(DT_USAGE, "dtd_ddp_new: opts->size is %zu, but sizeof(dtd_ddp_opts) is %zu",
+                       given->size, sizeof *o);
+    *o = given ? *given : (dtd_ddp_opts){.op = DTD_MEAN};
+    o->bucket_mb = o->bucket_mb == 0 ? 25 : o->bucket_mb;
+    o->first_bucket_mb = o->first_bucket_mb == 0 ? 1 : o->first_bucket_mb;
+    o->leaves = o->leaves == 0 ? g->comm->world : o->leaves;
+    o->accumulate = o->accumulate == 0 ? 1 : o->accumulate;
+    if (!(o->bucket_mb > 0 && o->bucket_mb <= 1e6 && o->first_bucket_mb > 0 &&
+          o->first_bucket_mb <= 1e6))
+        return dt_fail(DT_USAGE, "dtd_ddp_new: buckets of %g and %g MiB: 0 to a million",
+                       o->bucket_mb, o->first_bucket_mb);
+    if (o->op != DTD_MEAN && o->op != DTD_SUM)
+        return dt_fail(DT_UNSUPPORTED, "dtd_ddp_new: operation %d is neither DTD_SUM nor DTD_MEAN",
+                       (int)o->op);
+    if (o->leaves < g->comm->world || o->accumulate < 0 || o->threads < 0)
+        return dt_fail(DT_USAGE,
+                       "dtd_ddp_new: %d leaves, accumulate %d, %d threads: each of %d ranks needs "
+                       "a leaf, and none is negative",
+                       o->leaves, o->accumulate, o->threads, g->comm->world);
+    return DT_OK;
+}
+
+static dt_status ddp_check(const dtd_tensor *list, size_t count)
+{
+    if (count == 0)
+        return dt_fail(DT_USAGE, "dtd_ddp_new: there are no gradients");
+    DT_TRY(dtd_check_list(list, count, true));
+    for (size_t i = 0; i < count; i++)
+        if (list[i].type != DTD_F32)
+            return dt_fail(DT_UNSUPPORTED,
+                           "dtd_ddp_new: gradient %zu '%s' is %s: only fp32 is summed", i,
+                           list[i].name ? list[i].name : "", dtd_type_name(list[i].type));
+    return DT_OK;
+}
+
+static dt_status ddp_make(dtd_ddp **out, dtd_group *g, const dtd_tensor *list, size_t count,
+                          const dtd_ddp_opts *o)
+{
+    dtd_ddp *d = NULL;
+    int first, end;
+
+    DT_TRY(dt_calloc(&d, 1, sizeof *d, "gradients"));
+    *out = d;
+    *d = (dtd_ddp){.group = g, .count = count, .o = *o};
+    dt_shards_of(o->leaves, g->comm->world, g->comm->rank, &first, &end);
+    d->rounds = (end - first) * o->accumulate;
+    DT_TRY(dt_calloc(&d->gradient, count, sizeof *d->gradient, "gradients"));
+    DT_TRY(dt_calloc(&d->tensor, count, sizeof *d->tensor, "gradients"));
+    for (size_t i = count; i-- > 0;) {
+        d->gradient[i].data = list[i].data;
+        snprintf(d->gradient[i].name, DDP_NAME, "%s", list[i].name ? list[i].name : "");
+        d->tensor[count - 1 - i] = (dt_span){d->floats, list[i].count};
+        d->floats = dt_align(d->floats + list[i].count, 16);
+    }
+    d->floats = DT_MAX(d->floats, 16);
+    return DT_OK;
+}
+
+static dt_status ddp_new(dtd_ddp **out, const dtd_tensor *list, size_t count,
+                         const dtd_ddp_opts *given, dtd_group *g)
+{
+    dtd_ddp_opts o = {.op = DTD_MEAN};
+    dtd_ddp *d = NULL;
+
+    DT_TRY(dtd_enter(DTD_IN_ddp_new, &g));
+    dt_status st = out ? ddp_options(&o, given, g) : dt_fail(DT_USAGE, "dtd_ddp_new: d is NULL");
+    if (out)
+        *out = NULL;
+    if (st == DT_OK)
+        st = ddp_check(list, count);
+    const dtd_arg arg[] = {
+        {"op", o.op, NULL},
+        {"leaves", o.leaves, NULL},
+        {"accumulate", o.accumulate, NULL},
+        {"bucket_mb, in bytes", (int64_t)ddp_bytes(o.bucket_mb), NULL},
+        {"first_bucket_mb, in bytes", (int64_t)ddp_bytes(o.first_bucket_mb), NULL}};
+    DT_TRY(dtd_compare(g, st, &(dtd_args){arg, DT_COUNT_OF(arg), list, list ? count : 0, NULL}));
+    st = dt_comm_agree(g->comm, ddp_make(&d, g, list, count, &o));
+    if (st == DT_OK)
+        st = ddp_open(d);
+    if (st == DT_OK)
+        *out = d;
+    else
+        dtd_ddp_free(d);
+    return st;
+}
+
+int dtd_ddp_new(dtd_ddp **d, const dtd_tensor *gradients, size_t count, const dtd_ddp_opts *opts,
+                dtd_group *g)
+{
+    return dtd_leave(ddp_new(d, gradients, count, opts, g));
+}
+
+void dtd_ddp_free(dtd_ddp *d)
+{
+    if (!d)
+        return;
+    ddp_close(d);
+    free(d->gradient);
+    free(d->tensor);
+    free(d);
+}
+
+static dt_status ddp_enter(dtd_call call, const dtd_ddp *d)
+{
+    dtd_group *g = d ? d->group : NULL;
+
+    DT_TRY(dtd_enter(call, &g));
+    return d ? DT_OK : dt_fail(DT_USAGE, "%s: d is NULL", dtd_call_name[call]);
+}
+
+static dt_status ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
+{
+    char text[32];
+    dt_status st = DT_OK;
+
+    DT_TRY(ddp_enter(DTD_IN_ddp_hook, d));
+    snprintf(text, sizeof text, "%.17g", threshold);
+    if (d->used)
+        st = dt_fail(DT_USAGE, "dtd_ddp_hook after the first dtd_ddp_ready");
+    else if ((unsigned)hook >= DT_COUNT_OF(ddp_compress))
+        st = dt_fail(DT_USAGE, "dtd_ddp_hook: there is no hook %d", (int)hook);
+    else if (hook == DTD_HOOK_2BIT && !((float)threshold > 0 && (float)threshold < INFINITY))
+        st =
+            dt_fail(DT_USAGE, "dtd_ddp_hook: a threshold of %g, which is not above 0 and a float32",
+                    threshold);
+    const dtd_arg arg[] = {{"hook", hook, NULL}, {"threshold", 0, text}};
+    DT_TRY(dtd_compare(d->group, st, &(dtd_args){.arg = arg, .args = DT_COUNT_OF(arg)}));
+    d->hook = hook;
+    d->threshold = threshold;
+    ddp_close(d);
+    return ddp_open(d);
+}
+
+int dtd_ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
+{
+    return dtd_leave(ddp_hook(d, hook, threshold));
+}
+
+/* ---- A round --------------------------------------------------------------------------- */
+
+/* The next round, and with the last one of a leaf the next leaf. */
+static void ddp_end_round(dtd_ddp *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        d->gradient[i].ready = false;
+    d->prefix = 0;
+    d->round++;
+    if (d->round % d->o.accumulate == 0)
+        d->leaf = NULL;
+}
+
+/* Gradient i into its place. Buckets are full in the same order on all ranks, whatever the order of
+ * gradients, because what is reported only grows. */
+static dt_status ddp_put(dtd_ddp *d, size_t i, bool zeros)
+{
+    const dt_span span = d->tensor[d->count - 1 - i];
+    const float *x = d->gradient[i].data;
+    const int part = d->round % d->o.accumulate;
+    size_t done = 0;
+
+    if (!d->leaf)
+        d->leaf = dt_exchange_leaf(d->x);
+    float *to = d->leaf + span.first;
+    if (part == 0 && zeros)
+        memset(to, 0, span.count * sizeof *to);
+    else if (part == 0 && span.count > 0)
+        memcpy(to, x, span.count * sizeof *to);
+    for (size_t n = 0; part > 0 && !zeros && n < span.count; n++)
+        to[n] += x[n];
+    d->used = d->gradient[i].ready = true;
+    while (d->prefix < d->count && d->gradient[d->count - 1 - d->prefix].ready)
+        d->prefix++;
+    const bool all = d->prefix == d->count;
+    if (part == d->o.accumulate - 1)
+        done = all ? d->floats : d->tensor[d->prefix].first;
+    if (all)
+        ddp_end_round(d);
+    return dt_exchange_ready(d->x, done); /* also lets messages move */
+}
+
+/* The first of those that are not ready: "'weight' (3), (4), 7 more". */
+static const char *ddp_lacks(const dtd_ddp *d, char *text, size_t bytes)
+{
+    size_t at = 0, more = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < d->count; i++) {
+        const char *name = d->gradient[i].name, *quote = name[0] ? "'" : "";
+        if (!d->gradient[i].ready && at + DDP_NAME + 64 > bytes)
+            more++;
+        else if (!d->gradient[i].ready)
+            at += (size_t)snprintf(text + at, bytes - at, "%s%s%s%s%s(%zu)", at ? ", " : "", quote,
+                                   name, quote, name[0] ? " " : "", i);
+    }
+    if (more)
+        snprintf(text + at, bytes - at, ", %zu more", more);
+    return text;
+}
+
+static dt_status ddp_mark(dtd_call call, dtd_ddp *d, size_t i, bool zeros)
+{
+    char names[512];
+
+    DT_TRY(ddp_enter(call, d));
+    if (i >= d->count)
+        return dt_fail(DT_USAGE, "%s: there is no gradient %zu, but 0 to %zu", dtd_call_name[call],
+                       i, d->count - 1);
+    if (d->round == d->rounds)
+        return dt_fail(DT_USAGE,
+                       "%s of gradient %zu '%s' after the step's last round of %d: call "
+                       "dtd_ddp_wait",
+                       dtd_call_name[call], i, d->gradient[i].name, d->rounds);
+    if (d->gradient[i].ready)
+        return dt_fail(DT_USAGE, "%s: gradient %zu '%s' twice in round %d, which lacks %s",
+                       dtd_call_name[call], i, d->gradient[i].name, d->round + 1,
+                       ddp_lacks(d, names, sizeof names));
+    return ddp_put(d, i, zeros);
+}
+
+int dtd_ddp_ready(dtd_ddp *d, size_t i)
+{
+    return dtd_leave(ddp_mark(DTD_IN_ddp_ready, d, i, false));
+}
+
+int dtd_ddp_unused(dtd_ddp *d, size_t i)
+{
+    return dtd_leave(ddp_mark(DTD_IN_ddp_unused, d, i, true));
+}
+
+/* ---- The sums ---------------------------------------------------------------------------- */
+
+int dtd_ddp_rounds(const dtd_ddp *d)
+{
+    return d->rounds;
+}
+
+/* A rank that lacks gradients sends zeros, so that all ranks come to the end of the step, where
+ * they learn of it. */
+static dt_status ddp_complete(dtd_ddp *d)
+{
+    const float *sum = NULL;
+    const dt_span *owned = NULL;
+    size_t spans = 0;
+
+    for (size_t i = 0; d->round < d->rounds; i = (i + 1) % d->count)
+        if (!d->gradient[i].ready)
+            DT_TRY(ddp_put(d, i, true));
+    DT_TRY(dt_exchange_finish(d->x, &sum, &owned, &spans));
+    d->round = 0;
+    return dt_exchange_publish(d->x);
+}
+
+static void ddp_read(dtd_ddp *d)
+{
+    const float leaves = (float)d->o.leaves;
+
+    for (size_t i = 0; i < d->count; i++) {
+        const dt_span span = d->tensor[d->count - 1 - i];
+        float *x = d->gradient[i].data;
+        dt_exchange_read(d->x, span, x);
+        for (size_t n = 0; d->o.op == DTD_MEAN && n < span.count; n++)
+            x[n] /= leaves;
+    }
+}
+
+static dt_status ddp_wait(dtd_ddp *d)
+{
+    dt_status st = DT_OK;
+    char names[512];
+
+    DT_TRY(ddp_enter(DTD_IN_ddp_wait, d));
+    if (d->round < d->rounds)
+        st = dt_fail(DT_USAGE, "dtd_ddp_wait: in round %d of %d never became ready: %s",
+                     d->round + 1, d->rounds, ddp_lacks(d, names, sizeof names));
+    DT_TRY(ddp_complete(d));
+    st = dtd_compare(d->group, st, NULL);
+    if (st == DT_OK)
+        ddp_read(d);
+    DT_TRY(
+        dt_exchange_publish(d->x)); /* of the next step nothing is written before all have read */
+    return st;
+}
+
+int dtd_ddp_wait(dtd_ddp *d)
+{
+    return dtd_leave(ddp_wait(d));
+}

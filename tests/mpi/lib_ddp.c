@@ -1,0 +1,385 @@
+/* lib_ddp.c - gradients of the library's DistributedDataParallel against the recursive definition
+ * of their sum, made here by each rank alone; rounds that lack some; hooks; optimiser; samplers. */
+#include "test.h"
+
+#include <math.h>
+
+#include "lib/dist.h"
+
+#define ok(call)                                                                                   \
+    do {                                                                                           \
+        if ((call) != DTD_OK)                                                                      \
+            fail_msg("%s: %s", #call, dtd_error());                                                \
+    } while (0)
+#define fails(call, code, part)                                                                    \
+    do {                                                                                           \
+        assert_int_equal((call), (code));                                                          \
+        if (!strstr(dtd_error(), (part)))                                                          \
+            fail_msg("message '%s' does not hold '%s'", dtd_error(), (part));                      \
+    } while (0)
+
+enum { TENSORS = 6, LEAVES = 11, STEPS = 4, MOST = 20000 };
+static const size_t sizes[TENSORS] = {10, 3000, 1, 0, 733, MOST};
+static const char *const names[TENSORS] = {"w1", "b1", "w2", "none", NULL, "w3"};
+static float gradient[TENSORS][MOST];
+static dtd_tensor list[TENSORS];
+
+static void list_gradients(void)
+{
+    for (int t = 0; t < TENSORS; t++)
+        list[t] = (dtd_tensor){gradient[t], sizes[t], DTD_F32, names[t]};
+}
+
+/* ---- What gradients are, and the definition of their sum ----------------------------------- */
+
+typedef struct ddp_case {
+    dtd_ddp_opts o;
+    dtd_hook hook;
+    double threshold;
+} ddp_case;
+
+/* Multiples of 2^-5 below 2^18: a few of them add up without rounding; more, or rounded to bf16, do
+ * not, so orders show. With 2 bits below 2. */
+static float value(const ddp_case *k, int step, int leaf, int part, int t, size_t i)
+{
+    uint64_t x =
+        ((((uint64_t)step * 64 + (uint64_t)leaf) * 64 + (uint64_t)part) * 8 + (uint64_t)t) * MOST +
+        i;
+    x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
+    x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
+    x ^= x >> 33;
+    const int64_t bits = (int64_t)(x % (1u << 24)) - (1 << 23);
+    return k->hook == DTD_HOOK_2BIT ? (float)(bits % 128) * 0x1p-6f : (float)bits * 0x1p-5f;
+}
+
+static bool unused(int step, int leaf, int part, int t)
+{
+    return (step + leaf + part + t) % 5 == 0;
+}
+
+static float to_bf16(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static float added(const ddp_case *k, int step, int leaf, int t, size_t i)
+{
+    float sum = 0;
+
+    for (int part = 0; part < k->o.accumulate; part++)
+        if (!unused(step, leaf, part, t))
+            sum += value(k, step, leaf, part, t, i);
+    return sum;
+}
+
+/* What is sent of a leaf, and what remains: exact for these values and a threshold like them. */
+static float leaf_of(const ddp_case *k, int step, int leaf, int t, size_t i, float *left)
+{
+    const float threshold = (float)k->threshold;
+    float sent = 0;
+
+    *left = 0;
+    if (k->hook != DTD_HOOK_2BIT) {
+        const float x = added(k, step, leaf, t, i);
+        return k->hook == DTD_HOOK_BF16 ? to_bf16(x) : x;
+    }
+    for (int s = 0; s <= step; s++) {
+        *left += added(k, s, leaf, t, i);
+        sent = *left >= threshold ? threshold : *left <= -threshold ? -threshold : 0;
+        *left -= sent;
+    }
+    return sent;
+}
+
+static float tree(const ddp_case *k, int step, int a, int b, int t, size_t i)
+{
+    float left;
+    int half = 1;
+
+    if (b - a == 1)
+        return leaf_of(k, step, a, t, i, &left);
+    while (2 * half < b - a)
+        half *= 2;
+    return tree(k, step, a, a + half, t, i) + tree(k, step, a + half, b, t, i);
+}
+
+/* Of the last numbers of large tensors, too, but not of all: the definition is slow. */
+static void check(const ddp_case *k, int step)
+{
+    for (int t = 0; t < TENSORS; t++)
+        for (size_t i = 0; i<sizes[t]; i += i> 500 && i + 500 < sizes[t] ? 37 : 1) {
+            float want = tree(k, step, 0, k->o.leaves, t, i);
+            if (k->o.op == DTD_MEAN)
+                want /= (float)k->o.leaves;
+            if (memcmp(&want, &gradient[t][i], sizeof want) != 0)
+                fail_msg("step %d, hook %d, tensor %d, number %zu: %a, not %a", step, k->hook, t, i,
+                         (double)gradient[t][i], (double)want);
+        }
+}
+
+/* ---- Steps ------------------------------------------------------------------------- */
+
+/* A round, in an order of the rank's own; `but` is left out (TENSORS: none). What is unused holds
+ * garbage, and what is ready may be overwritten. */
+static void round_of(dtd_ddp *d, const ddp_case *k, int step, int leaf, int part, int but)
+{
+    for (int n = 0; n < TENSORS; n++) {
+        const int t = (TENSORS - 1 - n + leaf * (dtd_rank(NULL) % 3)) % TENSORS;
+        for (size_t i = 0; i < sizes[t]; i++)
+            gradient[t][i] = value(k, step, leaf, part, t, i);
+        if (t == but)
+            continue;
+        ok(unused(step, leaf, part, t) ? dtd_ddp_unused(d, (size_t)t)
+                                       : dtd_ddp_ready(d, (size_t)t));
+        for (size_t i = 0; i < sizes[t]; i++)
+            gradient[t][i] = NAN;
+    }
+}
+
+static void rounds_of(dtd_ddp *d, const ddp_case *k, int step, int but)
+{
+    const int rank = dtd_rank(NULL), n = dtd_size(NULL), end = (rank + 1) * k->o.leaves / n;
+
+    for (int leaf = rank * k->o.leaves / n; leaf < end; leaf++)
+        for (int part = 0; part < k->o.accumulate; part++)
+            round_of(d, k, step, leaf, part,
+                     leaf == end - 1 && part == k->o.accumulate - 1 ? but : TENSORS);
+}
+
+static dtd_ddp *ddp_of(const ddp_case *k)
+{
+    dtd_ddp *d = NULL;
+
+    ok(dtd_ddp_new(&d, list, TENSORS, &k->o, NULL));
+    if (k->hook != DTD_HOOK_NONE)
+        ok(dtd_ddp_hook(d, k->hook, k->threshold));
+    return d;
+}
+
+static const ddp_case plain = {.o = {.size = sizeof(dtd_ddp_opts),
+                                     .bucket_mb = 0.004,
+                                     .first_bucket_mb = 0.001,
+                                     .op = DTD_MEAN,
+                                     .leaves = LEAVES,
+                                     .accumulate = 1}};
+
+static void sums_are_the_tree(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 12; c++) {
+        ddp_case k = plain;
+        k.hook = (dtd_hook)(c % 3);
+        k.threshold = k.hook == DTD_HOOK_2BIT ? 0.75 : 0;
+        k.o.accumulate = 1 + c % 2 * 2;
+        k.o.op = c / 3 % 2 ? DTD_SUM : DTD_MEAN;
+        k.o.leaves = c / 6 ? dtd_size(NULL) : LEAVES;
+        k.o.bucket_mb = c / 6 ? 25 : k.o.bucket_mb;
+        k.o.threads = 1 + c / 6;
+        dtd_ddp *d = ddp_of(&k);
+        for (int step = 0; step < STEPS; step++) {
+            rounds_of(d, &k, step, TENSORS);
+            ok(dtd_ddp_wait(d));
+            check(&k, step);
+        }
+        dtd_ddp_free(d);
+    }
+}
+
+/* What was sent in all steps and what is left make all gradients, exactly. */
+static void nothing_is_lost_in_2_bits(void **state)
+{
+    (void)state;
+    ddp_case k = plain;
+    double sent[MOST] = {0};
+    float left = 0;
+
+    k.hook = DTD_HOOK_2BIT;
+    k.threshold = 0.75;
+    k.o.op = DTD_SUM;
+    dtd_ddp *d = ddp_of(&k);
+    for (int step = 0; step < STEPS; step++) {
+        rounds_of(d, &k, step, TENSORS);
+        ok(dtd_ddp_wait(d));
+        for (size_t i = 0; i < sizes[4]; i++)
+            sent[i] += (double)gradient[4][i];
+    }
+    dtd_ddp_free(d);
+    for (size_t i = 0; i < sizes[4]; i++) {
+        double all = 0;
+        for (int leaf = 0; leaf < LEAVES; leaf++) {
+            for (int step = 0; step < STEPS; step++)
+                all += (double)added(&k, step, leaf, 4, i);
+            leaf_of(&k, STEPS - 1, leaf, 4, i, &left);
+            sent[i] += (double)left;
+        }
+        assert_true(sent[i] == all);
+    }
+}
+
+/* ---- Misuse ------------------------------------------------------------------------ */
+
+static void lacking_gradients_are_named(void **state)
+{
+    (void)state;
+    const int last = dtd_size(NULL) - 1;
+    ddp_case k = plain;
+
+    k.o.accumulate = 2;
+    dtd_ddp *d = ddp_of(&k);
+    for (int step = 0; step < 3; step++) { /* the last rank lacks one in step 1 */
+        rounds_of(d, &k, step, step == 1 && dtd_rank(NULL) == last ? 1 : TENSORS);
+        if (step == 1)
+            fails(dtd_ddp_wait(d), DTD_USAGE, "'b1' (1)");
+        else
+            ok(dtd_ddp_wait(d));
+        if (step != 1)
+            check(&k, step);
+    }
+    fails(dtd_ddp_wait(d), DTD_USAGE, "'w1' (0), 'b1' (1), 'w2' (2), 'none' (3), (4), 'w3' (5)");
+    fails(dtd_ddp_ready(d, TENSORS), DTD_USAGE, "no gradient 6");
+    ok(dtd_ddp_ready(d, 2));
+    fails(dtd_ddp_ready(d, 2), DTD_USAGE, "twice");
+    fails(dtd_ddp_hook(d, DTD_HOOK_BF16, 0), DTD_USAGE, "after the first");
+    dtd_ddp_free(d);
+}
+
+static void differences_are_named(void **state)
+{
+    (void)state;
+    dtd_ddp *d = NULL;
+    ddp_case k = plain;
+
+    list[4].type = DTD_F64;
+    fails(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_UNSUPPORTED, "gradient 4");
+    list_gradients();
+    k.o.leaves = dtd_size(NULL) - 1;
+    if (k.o.leaves > 0)
+        fails(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_USAGE, "leaves");
+    k.o = plain.o;
+    k.o.op = DTD_MAX;
+    fails(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_UNSUPPORTED, "operation");
+    k.o.size = 3;
+    fails(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_USAGE, "size");
+    fails(dtd_ddp_new(&d, list, 0, NULL, NULL), DTD_USAGE, "no gradients");
+    fails(dtd_ddp_wait(NULL), DTD_USAGE, "NULL");
+    if (dtd_size(NULL) > 1) {
+        list[1].count -= dtd_rank(NULL) == 1;
+        fails(dtd_ddp_new(&d, list, TENSORS, &plain.o, NULL), DTD_MISMATCH, "tensor 1");
+        list_gradients();
+        k.o = plain.o;
+        k.o.leaves += dtd_rank(NULL) == 1;
+        fails(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_MISMATCH, "leaves");
+        ok(dtd_ddp_new(&d, list, TENSORS, NULL, NULL));
+        fails(dtd_ddp_hook(d, DTD_HOOK_2BIT, 1 + dtd_rank(NULL)), DTD_MISMATCH, "threshold");
+        dtd_ddp_free(d);
+    }
+}
+
+/* ---- Optimiser, groups, samplers ------------------------------------------------------ */
+
+static int stepped(void *state)
+{
+    ++*(int *)state;
+    return *(int *)state == 2 ? 5 : 0;
+}
+
+static void the_optimiser_steps_with_the_sums(void **state)
+{
+    (void)state;
+    ddp_case k = plain;
+    dtd_optimizer *o = NULL;
+    int steps = 0;
+
+    k.o.leaves = 2 * dtd_size(NULL);
+    k.o.accumulate = 2;
+    dtd_ddp *d = ddp_of(&k);
+    ok(dtd_optimizer_new(&o, d, stepped, &steps));
+    for (int step = 0; step < 2; step++) {
+        for (int part = 0; part < 4; part++) {
+            round_of(d, &k, step, 2 * dtd_rank(NULL) + part / 2, part % 2, TENSORS);
+            assert_int_equal(dtd_optimizer_step(o), step == 1 && part == 3 ? 5 : 0);
+            assert_int_equal(steps, step + (part == 3));
+        }
+        check(&k, step);
+    }
+    dtd_optimizer_free(o);
+    dtd_ddp_free(d);
+}
+
+/* Every second rank; the others go on. */
+static void groups_sum_alone(void **state)
+{
+    (void)state;
+    const int n = (dtd_size(NULL) + 1) / 2, rank = dtd_rank(NULL);
+    float x[3] = {(float)rank, 1, 2};
+    const dtd_tensor one = {x, 3, DTD_F32, "x"};
+    dtd_group *g = NULL;
+    dtd_ddp *d = NULL;
+    int ranks[64];
+
+    for (int i = 0; i < n; i++)
+        ranks[i] = 2 * i;
+    if (rank % 2)
+        return;
+    ok(dtd_group_new(&g, ranks, n, "even"));
+    ok(dtd_ddp_new(&d, &one, 1, &(dtd_ddp_opts){.size = sizeof(dtd_ddp_opts), .op = DTD_SUM}, g));
+    ok(dtd_ddp_ready(d, 0));
+    ok(dtd_ddp_wait(d));
+    assert_true(x[0] == (float)(n * (n - 1)) && x[1] == (float)n && x[2] == (float)(2 * n));
+    dtd_ddp_free(d);
+    dtd_group_free(g);
+}
+
+static void samplers(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    const int64_t total = INT64_MAX;
+    int64_t first, count, sum = 0;
+    uint32_t order[N];
+
+    dtd_shard(N, NULL, &first, &count);
+    assert_int_equal(first, N * dtd_rank(NULL) / dtd_size(NULL));
+    assert_int_equal(first + count, N * (dtd_rank(NULL) + 1) / dtd_size(NULL));
+    dtd_shard(total, NULL, &first, &count);
+    assert_true(first >= 0 && count >= total / dtd_size(NULL));
+    assert_true(first + count == total || dtd_rank(NULL) + 1 < dtd_size(NULL));
+    for (uint32_t epoch = 0; epoch < 3; epoch++) {
+        dt_permute(order, N, 7, DT_STREAM_PERMUTATION, epoch);
+        for (int64_t i = 0; i < N; i++)
+            assert_int_equal(dtd_permute(7, epoch, N, i), order[i]);
+        sum += order[0];
+    }
+    assert_int_not_equal(sum, 3 * (int64_t)order[0]);
+    assert_int_equal(dtd_permute(7, 0, N, N), -1);
+    assert_true(dtd_scale_lr(0.5, NULL) == 0.5 * dtd_size(NULL));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_the_tree),
+        cmocka_unit_test(nothing_is_lost_in_2_bits),
+        cmocka_unit_test(lacking_gradients_are_named),
+        cmocka_unit_test(differences_are_named),
+        cmocka_unit_test(the_optimiser_steps_with_the_sums),
+        cmocka_unit_test(groups_sum_alone),
+        cmocka_unit_test(samplers),
+    };
+
+    setenv("CMOCKA_TEST_ABORT", "1", 1); /* a failed assertion ends all ranks */
+    if (dtd_init(&argc, &argv) != DTD_OK) {
+        fprintf(stderr, "dtd_init: %s\n", dtd_error());
+        return 1;
+    }
+    if (dtd_rank(NULL) > 0 && !freopen("/dev/null", "w", stdout))
+        return 1;
+    list_gradients();
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return dtd_finalize() == DTD_OK ? failed : 1;
+}
