@@ -405,10 +405,21 @@ static bool parse(int argc, char **argv)
     return opts.type > -2 && opts.op > -2 && opts.begin > 0 && opts.factor > 1 && opts.rounds > 0;
 }
 
+static const char usage[] =
+    "usage: mpirun -np N dtrain-dist-check [OPTION...]\n"
+    "  -d TYPE   int8 int32 int64 fp16 bf16 fp32 fp64 or all (fp32)\n"
+    "  -o OP     sum mean prod min max or all (sum)\n"
+    "  -b BYTES  the smallest size (8; 64K and 1M are sizes, too)\n"
+    "  -e BYTES  the largest size (64M)\n"
+    "  -f N      each size is N times the one before (2)\n"
+    "  -n N      calls of each row, of which the time is the mean (3)\n";
+
 int main(int argc, char **argv)
 {
     bool good = true;
 
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return fputs(usage, stdout) < 0;
     const int code = dtd_init(&argc, &argv);
     if (code != 0) {
         fprintf(stderr, "dtrain-dist-check: %s\n", dtd_error());
@@ -418,9 +429,7 @@ int main(int argc, char **argv)
     world = dtd_size(NULL);
     if (!parse(argc, argv) || world > 1024) {
         if (rank == 0)
-            fprintf(stderr, "dtrain-dist-check [-d TYPE|all] [-o sum|mean|prod|min|max|all] "
-                            "[-b 8] [-e 64M] [-f 2] [-n 3]\n"
-                            "types: int8 int32 int64 fp16 bf16 fp32 fp64; -n: calls of a row\n");
+            fputs(usage, stderr);
         return DTD_USAGE;
     }
     for (int r = 0; r < world; r++) {
