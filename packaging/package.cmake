@@ -6,16 +6,38 @@ install(CODE "execute_process(COMMAND \"${CMAKE_SOURCE_DIR}/packaging/make-files
     \"${CMAKE_BINARY_DIR}/made\" \"${CPACK_PACKAGE_CONTACT}\" COMMAND_ERROR_IS_FATAL ANY)")
 install(DIRECTORY ${CMAKE_BINARY_DIR}/made/ DESTINATION . USE_SOURCE_PERMISSIONS)
 
+# The library, for programs that ask pkg-config or CMake for it. Both find it from where they lie.
+install(TARGETS dtrain-dist EXPORT dtrain-dist LIBRARY DESTINATION lib INCLUDES DESTINATION include)
+install(FILES src/lib/dist.h DESTINATION include/dtrain)
+configure_file(packaging/dtrain-dist.pc.in dtrain-dist.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/dtrain-dist.pc DESTINATION lib/pkgconfig)
+set_target_properties(dtrain-dist PROPERTIES EXPORT_NAME dist)
+install(EXPORT dtrain-dist NAMESPACE dtrain:: FILE dtrain-dist-config.cmake
+    DESTINATION lib/cmake/dtrain-dist)
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(dtrain-dist-config-version.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/dtrain-dist-config-version.cmake DESTINATION lib/cmake/dtrain-dist)
+install(TARGETS dtrain-dist-check DESTINATION bin)
+# CMake keeps a path that the site has given.
+set_property(TARGET dtrain-dist-check APPEND PROPERTY INSTALL_RPATH "$ORIGIN/../lib")
+# -g1 has no types, which packaging/abi-dump reads.
+file(GLOB interface CONFIGURE_DEPENDS src/lib/*.c)
+set_property(SOURCE ${interface} APPEND PROPERTY COMPILE_OPTIONS -g)
+
 set(CPACK_GENERATOR DEB)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "exact data-parallel training on CPUs over MPI")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
     "Trains ResNet-50 and VGG11 on CIFAR-10, with the same weights, bit for bit, on
 any number of ranks, threads and nodes, and after any kill. It has kernels of
-its own for AMX, AVX-512 and AVX2.")
+its own for AMX, AVX-512 and AVX2. Its exchange of gradients is a library for
+other programs, libdtrain-dist.")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/packaging/debian/triggers)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin, procps")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS gnuplot-nox)
 include(CPack)

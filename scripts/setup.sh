@@ -5,7 +5,7 @@
 # them: perl and ssh with Open MPI, procps with cmake.
 DT_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libstb-dev libyaml-dev libjansson-dev libxxhash-dev libhwloc-dev libssl-dev"
 DT_DEB_PACKAGES="dpkg-dev file git" # what packaging/deb needs beside them
-DT_TEST_PACKAGES="environment-modules groff-base zsh libcmocka-dev git gnuplot-nox iproute2 nftables procps perl python3 slurmctld slurmd slurm-client munge"
+DT_TEST_PACKAGES="abigail-tools environment-modules g++ groff-base zsh libcmocka-dev git gnuplot-nox iproute2 nftables procps perl python3 slurmctld slurmd slurm-client munge"
 
 # Open MPI refuses root, and more ranks than cores; containers have both. Two launchers, two
 # sets of names: orterun of Open MPI 4 reads OMPI_MCA, prterun of Open MPI 5 reads PRTE_MCA.
