@@ -5,7 +5,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$DTRAIN_SOURCE" || exit 1
 mkdir "$dir/good"
-cp -r src tests docs scripts proofs bench configs cmake packaging .ci ./*.md ./CMake* LICENSE quickstart runtests "$dir/good/"
+cp -r src tests docs scripts proofs bench configs cmake packaging examples .ci ./*.md ./CMake* LICENSE quickstart runtests "$dir/good/"
 mkdir "$dir/good/data"
 cp data/README.md "$dir/good/data/"
 cp -r "$dir/good" "$dir/copy"
@@ -46,6 +46,7 @@ finds vocabulary $plan "$plan:" '/* no''body */'
 finds sizes $plan "a line of 101 characters" "/* $(yes x | head -n 95 | tr -d '\n') */"
 finds sizes $plan "a function of 62 lines" "int f(int x)" "{" "$(yes '    x++;' | head -n 60)" "}"
 finds sizes $plan "lines, at most 500" "$(yes '/**/' | head -n 500)"
+finds sizes examples/tf_adapter.c "lines, at most 150" "$(yes '/**/' | head -n 150)"
 finds sizes src/data/data.h "src/data/ has" "$(yes '/**/' | head -n 9000)"
 finds sizes $plan "banned functions" "int f(const char *x) { return atoi(x); }"
 finds sizes $plan "unfinished" "/* TO""DO */"
