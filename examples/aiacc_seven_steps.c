@@ -118,7 +118,7 @@ int main(int argc, char **argv)
     const dtd_tensor gradients[] = {{gradient.layer1, HIDDEN * PIXELS, DTD_F32, "layer1"},
                                     {gradient.layer2, CLASSES * HIDDEN, DTD_F32, "layer2"},
                                     {&gradient.loss, 1, DTD_F32, "loss"}};
-    const dtd_ddp_opts opts = {.size = sizeof opts, .op = DTD_MEAN, .leaves = LEAVES};
+    const dtd_ddp_opts opts = {.size = sizeof opts, .leaves = LEAVES};
     dtd_ddp *ddp;
     dtd_optimizer *optimizer;
     must(dtd_ddp_new(&ddp, gradients, 3, &opts, NULL));

@@ -127,7 +127,7 @@ int main(int argc, char **argv)
     if (dtd_size(NULL) > LEAVES)
         return DTD_USAGE;
     const dtd_tensor gradient = {sum, COUNT, DTD_F32, "weights and loss"};
-    const dtd_ddp_opts opts = {.size = sizeof opts, .op = DTD_SUM, .leaves = LEAVES};
+    const dtd_ddp_opts opts = {.size = sizeof opts, .sum = 1, .leaves = LEAVES};
     must(dtd_ddp_new(&buckets, &gradient, 1, &opts, NULL));
     dtd_shard(LEAVES, NULL, &first, &mine);
     for (int r = 0, size = dtd_size(NULL); r < size; r++)

@@ -110,7 +110,7 @@ int main(int argc, char **argv)
             weights[i][j] = 0.3F * noise(1000 * i + j + 7 + (uint64_t)dtd_rank(NULL));
     }
     must(dtd_broadcast(model, TENSORS, 0, NULL));
-    const dtd_ddp_opts opts = {.size = sizeof opts, .op = DTD_MEAN, .leaves = LEAVES};
+    const dtd_ddp_opts opts = {.size = sizeof opts, .leaves = LEAVES};
     dtd_ddp *ddp;
     must(dtd_ddp_new(&ddp, gradients, TENSORS, &opts, NULL));
     int64_t first, mine;

@@ -231,9 +231,13 @@ static dt_status comm_learn(dt_comm *c)
 
 dt_status dt_comm_adopt(dt_comm **c, const void *mpi_comm)
 {
+    const MPI_Comm from = mpi_comm ? *(const MPI_Comm *)mpi_comm : MPI_COMM_WORLD;
+
     *c = NULL;
+    if (from == MPI_COMM_NULL)
+        return dt_fail(DT_USAGE, "the communicator is MPI_COMM_NULL");
     DT_TRY(comm_create(c));
-    DT_MPI(MPI_Comm_dup(mpi_comm ? *(const MPI_Comm *)mpi_comm : MPI_COMM_WORLD, &(*c)->own->all));
+    DT_MPI(MPI_Comm_dup(from, &(*c)->own->all));
     return comm_learn(*c);
 }
 
@@ -241,10 +245,6 @@ static dt_status comm_take(dt_comm *made, const dt_comm *c, const int *ranks, in
 {
     MPI_Group all, some;
 
-    if (!ranks) {
-        DT_MPI(MPI_Comm_dup(c->own->all, &made->own->all));
-        return comm_learn(made);
-    }
     DT_MPI(MPI_Comm_group(c->own->all, &all));
     DT_MPI(MPI_Group_incl(all, count, ranks, &some));
     DT_MPI(MPI_Comm_create_group(c->own->all, some, DT_TAG_GROUP, &made->own->all));

@@ -34,7 +34,7 @@ dt_comm_mpi dt_comm_mpi_now(void);
  * runs, and is not finished by dt_comm_close. The order stays: the nodes are runs of neighbours on
  * one machine. A failure is this rank's alone, as dt_comm_group's is. Collective. */
 dt_status dt_comm_adopt(dt_comm **c, const void *mpi_comm) DT_MUST_CHECK;
-/* *made = a world of ranks [count] of c, in this order (same); NULL: of all. Only these ranks call
+/* *made = a world of ranks [count] of c, in this order (same). Only these ranks call
  * it, and close it before c. Messages on it and on c never meet. Collective over these ranks. */
 dt_status dt_comm_group(dt_comm **made, dt_comm *c, const int *ranks, int count) DT_MUST_CHECK;
 /* From now on an agreement on c prints nothing: its text is in each rank's record, as a caller

@@ -153,27 +153,6 @@ dt_fold dt_fold_cascade(dt_fold_part *part, int operands)
 
 /* ---- Types ----------------------------------------------------------------------- */
 
-/* Elements do not depend on each other, also where `to` is an operand: without the
- * pragma compilers add one by one there. */
-static void add_f32(void *to, const void *left, const void *right, size_t count)
-{
-    float *sum = to;
-    const float *a = left, *b = right;
-
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        sum[i] = a[i] + b[i];
-}
-
-static void add_f64(void *to, const void *left, const void *right, size_t count)
-{
-    double *sum = to;
-    const double *a = left, *b = right;
-
-    for (size_t i = 0; i < count; i++)
-        sum[i] = a[i] + b[i];
-}
-
 static void add_moments(void *to, const void *left, const void *right, size_t count)
 {
     dt_moment *sum = to;
@@ -183,13 +162,7 @@ static void add_moments(void *to, const void *left, const void *right, size_t co
         sum[i] = dt_moment_merge(a[i], b[i]);
 }
 
-const dt_fold_type dt_fold_f32 = {sizeof(float), add_f32}, dt_fold_f64 = {sizeof(double), add_f64},
-                   dt_fold_moments = {sizeof(dt_moment), add_moments};
-
-void dt_add_f32(float *left, const float *right, size_t count)
-{
-    add_f32(left, left, right, count);
-}
+const dt_fold_type dt_fold_moments = {sizeof(dt_moment), add_moments};
 
 /* ---- The engine ------------------------------------------------------------------ */
 

@@ -10,6 +10,8 @@
 #define MORE_REAL(a, b) ((a) > (b) || (a) != (a) || ((a) == (b) && !signbit_of(a)))
 #define signbit_of(a) (__builtin_signbit(a) != 0)
 
+/* Elements do not depend on each other, also where `to` is an operand: without the
+ * pragma compilers take one by one there. */
 #define OPERATION(name, op, type, result)                                                          \
     static void name##_##op(void *to, const void *left, const void *right, size_t count)           \
     {                                                                                              \
@@ -43,6 +45,14 @@ INTEGER(int32, int32_t, uint32_t)
 INTEGER(int64, int64_t, uint64_t)
 REAL(fp32, float)
 REAL(fp64, double)
+
+const dt_fold_type dt_fold_f32 = {sizeof(float), fp32_sum},
+                   dt_fold_f64 = {sizeof(double), fp64_sum};
+
+void dt_add_f32(float *left, const float *right, size_t count)
+{
+    fp32_sum(left, left, right, count);
+}
 
 /* ---- Rounding ---------------------------------------------------------------------- */
 

@@ -42,7 +42,7 @@ static uint64_t mix(uint64_t key, uint64_t value)
 
 static uint64_t mix_text(uint64_t key, const char *text)
 {
-    return mix(key, text ? dt_hash_bytes(text, strlen(text)).low : 0);
+    return mix(key, text && text[0] ? dt_hash_bytes(text, strlen(text)).low : 0);
 }
 
 static uint64_t key_of(const dtd_group *g, const dtd_args *a)
@@ -137,9 +137,23 @@ dt_status dtd_check_rank(const dtd_group *g, const char *what, int rank)
 
 dt_status dtd_check_data(const void *data, size_t count, const char *what)
 {
+    if (count > PTRDIFF_MAX / sizeof(double))
+        return dt_fail(DT_USAGE, "%s: %s of %zu numbers", dtd_call_name[current], what, count);
     if (data || count == 0)
         return DT_OK;
     return dt_fail(DT_USAGE, "%s: %s of %zu numbers is NULL", dtd_call_name[current], what, count);
+}
+
+dt_status dtd_check_counts(const size_t *counts, const dtd_group *g, size_t *total)
+{
+    DT_TRY(dtd_check_data(counts, 1, "counts"));
+    *total = 0;
+    for (int r = 0; r < g->comm->world; r++) {
+        DT_TRY(dtd_check_data(counts, counts[r], "a rank's part"));
+        *total += counts[r];
+        DT_TRY(dtd_check_data(counts, *total, "all ranks' parts"));
+    }
+    return DT_OK;
 }
 
 dt_status dtd_check_type(dtd_type type)
@@ -154,9 +168,8 @@ dt_status dtd_check_list(const dtd_tensor *list, size_t count, bool data)
     DT_TRY(dtd_check_data(list, count, "the list"));
     for (size_t i = 0; i < count; i++) {
         DT_TRY(dtd_check_type(list[i].type));
-        if (data)
-            DT_TRY(dtd_check_data(list[i].data, list[i].count,
-                                  list[i].name ? list[i].name : "a tensor"));
+        DT_TRY(dtd_check_data(data ? list[i].data : list, list[i].count,
+                              list[i].name ? list[i].name : "a tensor"));
     }
     return DT_OK;
 }

@@ -15,6 +15,7 @@ typedef struct ddp_gradient {
 
 struct dtd_ddp {
     dtd_group *group;       /* borrowed */
+    int64_t number;         /* among what is made on the group: which one ranks call with */
     ddp_gradient *gradient; /* [count], as the program lists them; owned */
     dt_span *tensor;        /* [count], in the slab: gradient i is tensor count - 1 - i; owned */
     size_t count, floats;   /* floats of the slab */
@@ -42,7 +43,7 @@ static const char *const ddp_compress[] = {
 
 static size_t ddp_bytes(double mib)
 {
-    return (size_t)fmax(mib * 1048576, 1);
+    return (size_t)fmin(fmax(mib * 1048576, 1), 1e15);
 }
 
 static dt_status ddp_open(dtd_ddp *d)
@@ -84,12 +85,22 @@ static void ddp_close(dtd_ddp *d)
 
 /* ---- Creation ------------------------------------------------------------------------ */
 
+static void ddp_free(dtd_ddp *d)
+{
+    if (!d)
+        return;
+    ddp_close(d);
+    free(d->gradient);
+    free(d->tensor);
+    free(d);
+}
+
 static dt_status ddp_options(dtd_ddp_opts *o, const dtd_ddp_opts *given, const dtd_group *g)
 {
     if (given && given->size != sizeof *o)
         return dt_fail(DT_USAGE, "dtd_ddp_new: opts->size is %zu, but sizeof(dtd_ddp_opts) is %zu",
                        given->size, sizeof *o);
-    *o = given ? *given : (dtd_ddp_opts){.op = DTD_MEAN};
+    *o = given ? *given : (dtd_ddp_opts){.size = sizeof *o};
     o->bucket_mb = o->bucket_mb == 0 ? 25 : o->bucket_mb;
     o->first_bucket_mb = o->first_bucket_mb == 0 ? 1 : o->first_bucket_mb;
     o->leaves = o->leaves == 0 ? g->comm->world : o->leaves;
@@ -98,9 +109,6 @@ static dt_status ddp_options(dtd_ddp_opts *o, const dtd_ddp_opts *given, const d
           o->first_bucket_mb <= 1e6))
         return dt_fail(DT_USAGE, "dtd_ddp_new: buckets of %g and %g MiB: 0 to a million",
                        o->bucket_mb, o->first_bucket_mb);
-    if (o->op != DTD_MEAN && o->op != DTD_SUM)
-        return dt_fail(DT_UNSUPPORTED, "dtd_ddp_new: operation %d is neither DTD_SUM nor DTD_MEAN",
-                       (int)o->op);
     if (o->leaves < g->comm->world || o->accumulate < 0 || o->threads < 0)
         return dt_fail(DT_USAGE,
                        "dtd_ddp_new: %d leaves, accumulate %d, %d threads: each of %d ranks needs "
@@ -148,7 +156,7 @@ static dt_status ddp_make(dtd_ddp **out, dtd_group *g, const dtd_tensor *list, s
 static dt_status ddp_new(dtd_ddp **out, const dtd_tensor *list, size_t count,
                          const dtd_ddp_opts *given, dtd_group *g)
 {
-    dtd_ddp_opts o = {.op = DTD_MEAN};
+    dtd_ddp_opts o = {.size = sizeof o};
     dtd_ddp *d = NULL;
 
     DT_TRY(dtd_enter(DTD_IN_ddp_new, &g));
@@ -158,7 +166,7 @@ static dt_status ddp_new(dtd_ddp **out, const dtd_tensor *list, size_t count,
     if (st == DT_OK)
         st = ddp_check(list, count);
     const dtd_arg arg[] = {
-        {"op", o.op, NULL},
+        {"sum", o.sum != 0, NULL},
         {"leaves", o.leaves, NULL},
         {"accumulate", o.accumulate, NULL},
         {"bucket_mb, in bytes", (int64_t)ddp_bytes(o.bucket_mb), NULL},
@@ -167,11 +175,13 @@ static dt_status ddp_new(dtd_ddp **out, const dtd_tensor *list, size_t count,
     st = dt_comm_agree(g->comm, ddp_make(&d, g, list, count, &o));
     if (st == DT_OK)
         st = ddp_open(d);
-    if (st == DT_OK)
-        *out = d;
-    else
-        dtd_ddp_free(d);
-    return st;
+    if (st != DT_OK) {
+        ddp_free(d);
+        return st;
+    }
+    d->number = ++g->made;
+    *out = d;
+    return DT_OK;
 }
 
 int dtd_ddp_new(dtd_ddp **d, const dtd_tensor *gradients, size_t count, const dtd_ddp_opts *opts,
@@ -180,14 +190,11 @@ int dtd_ddp_new(dtd_ddp **d, const dtd_tensor *gradients, size_t count, const dt
     return dtd_leave(ddp_new(d, gradients, count, opts, g));
 }
 
+/* Where a failure is on record, the exchange takes other ranks for lost. */
 void dtd_ddp_free(dtd_ddp *d)
 {
-    if (!d)
-        return;
-    ddp_close(d);
-    free(d->gradient);
-    free(d->tensor);
-    free(d);
+    dt_fail_clear();
+    ddp_free(d);
 }
 
 static dt_status ddp_enter(dtd_call call, const dtd_ddp *d)
@@ -195,7 +202,10 @@ static dt_status ddp_enter(dtd_call call, const dtd_ddp *d)
     dtd_group *g = d ? d->group : NULL;
 
     DT_TRY(dtd_enter(call, &g));
-    return d ? DT_OK : dt_fail(DT_USAGE, "%s: d is NULL", dtd_call_name[call]);
+    if (!d)
+        return dt_fail(DT_USAGE, "%s: d is NULL", dtd_call_name[call]);
+    return d->x ? DT_OK
+                : dt_fail(DT_USAGE, "%s after dtd_ddp_hook failed: free it", dtd_call_name[call]);
 }
 
 static dt_status ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
@@ -218,7 +228,10 @@ static dt_status ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
     d->hook = hook;
     d->threshold = threshold;
     ddp_close(d);
-    return ddp_open(d);
+    st = ddp_open(d);
+    if (st != DT_OK)
+        ddp_close(d);
+    return st;
 }
 
 int dtd_ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
@@ -319,13 +332,13 @@ int dtd_ddp_unused(dtd_ddp *d, size_t i)
 
 /* ---- The sums ---------------------------------------------------------------------------- */
 
-int dtd_ddp_rounds(const dtd_ddp *d)
+int dtd_ddp_rounds(const dtd_ddp *d, bool *done)
 {
+    *done = d->round == d->rounds;
     return d->rounds;
 }
 
-/* A rank that lacks gradients sends zeros, so that all ranks come to the end of the step, where
- * they learn of it. */
+/* A rank that lacks gradients sends zeros, so that all ranks come to the end of the step. */
 static dt_status ddp_complete(dtd_ddp *d)
 {
     const float *sum = NULL;
@@ -348,7 +361,7 @@ static void ddp_read(dtd_ddp *d)
         const dt_span span = d->tensor[d->count - 1 - i];
         float *x = d->gradient[i].data;
         dt_exchange_read(d->x, span, x);
-        for (size_t n = 0; d->o.op == DTD_MEAN && n < span.count; n++)
+        for (size_t n = 0; !d->o.sum && n < span.count; n++)
             x[n] /= leaves;
     }
 }
@@ -362,8 +375,12 @@ static dt_status ddp_wait(dtd_ddp *d)
     if (d->round < d->rounds)
         st = dt_fail(DT_USAGE, "dtd_ddp_wait: in round %d of %d never became ready: %s",
                      d->round + 1, d->rounds, ddp_lacks(d, names, sizeof names));
+    /* Ranks that are elsewhere must learn it before any waits for their gradients. */
+    st = dtd_compare(d->group, st,
+                     &(dtd_args){.arg = &(dtd_arg){"the ddp", d->number, NULL}, .args = 1});
+    if (st == DT_MISMATCH)
+        return st;
     DT_TRY(ddp_complete(d));
-    st = dtd_compare(d->group, st, NULL);
     if (st == DT_OK)
         ddp_read(d);
     DT_TRY(

@@ -11,6 +11,7 @@
 struct dtd_group {
     dt_comm *comm; /* owned */
     char name[128];
+    int64_t made; /* sums and ddps, counted: their numbers are equal on all ranks */
     dt_combine *combine; /* owned, as the next one is; their buffers are kept from call to call */
     dt_post *post;
 };
@@ -64,12 +65,14 @@ dt_status dtd_compare(dtd_group *g, dt_status local, const dtd_args *a) DT_MUST_
 dt_status dtd_check_type(dtd_type type) DT_MUST_CHECK;
 dt_status dtd_check_rank(const dtd_group *g, const char *what, int rank) DT_MUST_CHECK;
 dt_status dtd_check_data(const void *data, size_t count, const char *what) DT_MUST_CHECK;
+/* *total = the sum of all ranks' counts. */
+dt_status dtd_check_counts(const size_t *counts, const dtd_group *g, size_t *total) DT_MUST_CHECK;
 dt_status dtd_check_list(const dtd_tensor *list, size_t count, bool data) DT_MUST_CHECK;
 const char *dtd_type_name(dtd_type type); /* "fp32" */
 
 /* *g takes c; on failure c is closed. DT_NOMEM. Local. */
 dt_status dtd_group_make(dtd_group **g, dt_comm *c, const char *name) DT_MUST_CHECK;
 
-/* Rounds of dtd_ddp_ready of this rank in a step. Local. */
-int dtd_ddp_rounds(const dtd_ddp *d);
+/* Rounds of dtd_ddp_ready of this rank in a step. done: all are. Local. */
+int dtd_ddp_rounds(const dtd_ddp *d, bool *done);
 #endif

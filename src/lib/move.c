@@ -1,8 +1,6 @@
 /* move.c - calls that move numbers and compute nothing. */
 #include "lib.h"
 
-#include <stdlib.h>
-
 /* No rank leaves the comparison before all have come. */
 static dt_status barrier(dtd_group *g)
 {
@@ -61,9 +59,7 @@ static dt_status parts_check(const parts *p, const dtd_group *g)
     if (p->root != -1)
         DT_TRY(dtd_check_rank(g, "root", p->root));
     DT_TRY(dtd_check_type(p->type));
-    DT_TRY(dtd_check_data(p->counts, 1, "counts"));
-    for (int r = 0; r < g->comm->world; r++)
-        total += p->counts[r];
+    DT_TRY(dtd_check_counts(p->counts, g, &total));
     DT_TRY(dtd_check_data(p->mine, p->counts[g->comm->rank], "mine"));
     return p->root == -1 || p->root == g->comm->rank ? dtd_check_data(p->all, total, "all") : DT_OK;
 }
@@ -75,7 +71,7 @@ static dt_status parts_move(const parts *p, dtd_group *g)
     const bool has_all = p->root == -1 || p->root == rank;
     char *at = p->all;
 
-    for (int r = 0; r < g->comm->world; at += has_all ? p->counts[r++] * each : (r++, 0u)) {
+    for (int r = 0; r < g->comm->world; r++) {
         const size_t bytes = p->counts[r] * each;
         const bool other_has_all = p->root == -1 || p->root == r;
         if (r == rank && has_all && bytes > 0)
@@ -86,6 +82,7 @@ static dt_status parts_move(const parts *p, dtd_group *g)
         if (r != rank && other_has_all)
             DT_TRY(p->outwards ? dt_post_receive(g->post, DTD_LANE_PARTS, p->mine, own, r)
                                : dt_post_send(g->post, DTD_LANE_PARTS, p->mine, own, r));
+        at += has_all ? bytes : 0;
     }
     return dt_post_wait(g->post);
 }
@@ -128,9 +125,7 @@ int dtd_scatter(void *mine, const void *all, const size_t *counts, dtd_type type
 
 /* ---- Messages ------------------------------------------------------------------------ */
 
-struct dtd_request {
-    dt_post *post; /* one message; owned */
-};
+/* A dtd_request is a dt_post with one message. */
 
 static dt_status message_check(dtd_request **r, const void *x, size_t count, dtd_type type,
                                int peer, const dtd_group *g)
@@ -139,6 +134,8 @@ static dt_status message_check(dtd_request **r, const void *x, size_t count, dtd
     DT_TRY(dtd_check_type(type));
     DT_TRY(dtd_check_data(x, count, "x"));
     DT_TRY(dtd_check_rank(g, "the other rank", peer));
+    if (count == 0)
+        return dt_fail(DT_USAGE, "a message of no numbers");
     if (peer == g->comm->rank)
         return dt_fail(DT_USAGE, "rank %d: a message to itself", peer);
     return DT_OK;
@@ -149,21 +146,20 @@ static dt_status message(dtd_call call, dtd_request **r, const void *from, void 
                          dtd_type type, int peer, dtd_group *g)
 {
     const size_t bytes = count * dtd_size_of(type);
-    dtd_request *made = NULL;
+    dt_post *post = NULL;
 
     DT_TRY(dtd_enter(call, &g));
+    if (r)
+        *r = NULL;
     DT_TRY(message_check(r, call == DTD_IN_isend ? from : to, count, type, peer, g));
-    DT_TRY(dt_calloc(&made, 1, sizeof *made, "a message"));
-    dt_status st = dt_post_create(&made->post, g->comm);
+    DT_TRY(dt_post_create(&post, g->comm));
+    const dt_status st = call == DTD_IN_isend
+                             ? dt_post_send(post, DTD_LANE_USER, from, bytes, peer)
+                             : dt_post_receive(post, DTD_LANE_USER, to, bytes, peer);
     if (st == DT_OK)
-        st = call == DTD_IN_isend ? dt_post_send(made->post, DTD_LANE_USER, from, bytes, peer)
-                                  : dt_post_receive(made->post, DTD_LANE_USER, to, bytes, peer);
-    if (st == DT_OK) {
-        *r = made;
-        return DT_OK;
-    }
-    dt_post_destroy(made->post);
-    free(made);
+        *r = (dtd_request *)post;
+    else
+        dt_post_destroy(post);
     return st;
 }
 
@@ -183,9 +179,8 @@ static dt_status message_wait(dtd_request *r)
 
     DT_TRY(dtd_enter(DTD_IN_wait, &g));
     DT_TRY(dtd_check_data(r, 1, "r"));
-    const dt_status st = dt_post_wait(r->post);
-    dt_post_destroy(r->post);
-    free(r);
+    const dt_status st = dt_post_wait((dt_post *)r);
+    dt_post_destroy((dt_post *)r);
     return st;
 }
 

@@ -27,10 +27,9 @@ static dt_status reduce_check(const dt_combine_opts *o, dtd_type type, dtd_op op
         return dt_fail(DT_USAGE, "there is no operation %d", (int)op);
     if (operations[op].divides && !dt_numbers[type].divide)
         return dt_fail(DT_UNSUPPORTED, "%s has no mean: take the sum", dt_numbers[type].name);
-    DT_TRY(dtd_check_data(o->mine, o->count, "x"));
+    DT_TRY(dtd_check_data(o->mine, o->count, o->counts ? "all" : "x"));
     if (o->to != DT_TO_PARTS)
         return DT_OK;
-    DT_TRY(dtd_check_data(o->counts, 1, "counts"));
     return dtd_check_data(o->out, o->counts[g->comm->rank], "mine");
 }
 
@@ -44,9 +43,10 @@ static dt_status reduce(dtd_call call, dt_combine_opts *o, dtd_type type, dtd_op
                            {"the count", o->to == DT_TO_PARTS ? 0 : (int64_t)o->count, NULL}};
 
     DT_TRY(dtd_enter(call, &g));
-    for (int r = 0; o->counts && r < g->comm->world; r++)
-        o->count += o->counts[r];
-    DT_TRY(dtd_compare(g, reduce_check(o, type, op, root, g),
+    dt_status st = o->to == DT_TO_PARTS ? dtd_check_counts(o->counts, g, &o->count) : DT_OK;
+    if (st == DT_OK)
+        st = reduce_check(o, type, op, root, g);
+    DT_TRY(dtd_compare(g, st,
                        &(dtd_args){.arg = arg, .args = DT_COUNT_OF(arg), .counts = o->counts}));
     o->number = &dt_numbers[type];
     o->op = operations[op].op;

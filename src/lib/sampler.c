@@ -29,9 +29,9 @@ int64_t dtd_permute(uint64_t seed, int64_t epoch, int64_t n, int64_t index)
     static uint32_t *order, kept_seed, kept_epoch;
     static int64_t kept_n;
 
-    if (index < 0 || index >= n || n > UINT32_MAX || seed > UINT32_MAX || epoch < 0 ||
-        epoch > UINT32_MAX)
+    if (index < 0 || index >= n || n > UINT32_MAX || epoch < 0 || epoch > UINT32_MAX)
         return -1;
+    seed = (uint32_t)(seed ^ seed >> 32);
     if (!order || n != kept_n || seed != kept_seed || epoch != kept_epoch) {
         uint32_t *made = realloc(order, (size_t)n * sizeof *order);
         if (!made)

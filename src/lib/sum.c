@@ -14,6 +14,7 @@ typedef struct run { /* all tensors of one type, in the order of the list */
 
 struct dtd_sum {
     dtd_group *group; /* borrowed */
+    int64_t number;   /* among what is made on the group: which one ranks call with */
     int leaves;
     size_t tensors, leaf_bytes, wide_bytes;
     run runs[DT_NUMBERS];
@@ -92,6 +93,8 @@ static dt_status sum_new(dtd_sum **out, int leaves, const dtd_tensor *shape, siz
     dtd_sum *s = NULL;
 
     DT_TRY(dtd_enter(DTD_IN_sum_new, &g));
+    if (out)
+        *out = NULL;
     if (!out || leaves < 1)
         st = dt_fail(DT_USAGE, "dtd_sum_new: s is NULL, or there are %d leaves", leaves);
     if (st == DT_OK)
@@ -103,6 +106,7 @@ static dt_status sum_new(dtd_sum **out, int leaves, const dtd_tensor *shape, siz
         return st;
     }
     s->group = g;
+    s->number = ++g->made;
     *out = s;
     return DT_OK;
 }
@@ -258,7 +262,8 @@ static dt_status sum_finish(dtd_sum *s, void *const *sum)
     st = dtd_check_data(sum, s->tensors, "sum");
     for (size_t i = 0; i < s->tensors && st == DT_OK; i++)
         st = dtd_check_data(sum[i], s->shape[i].count, "a tensor of the sum");
-    DT_GO(st, dtd_compare(g, st, NULL), out);
+    const dtd_arg arg = {"the sum", s->number, NULL};
+    DT_GO(st, dtd_compare(g, st, &(dtd_args){.arg = &arg, .args = 1}), out);
     DT_GO(st, tell(s, &operands), out);
     for (int t = 0; t < DT_NUMBERS; t++)
         if (s->runs[t].count > 0)

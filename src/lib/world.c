@@ -227,10 +227,13 @@ static dt_status group_new(dtd_group **out, const int *ranks, int count, const c
     dt_comm *c = NULL;
 
     DT_TRY(dtd_enter(DTD_IN_group_new, &world));
-    if (!out || !name || strlen(name) >= sizeof world->name)
-        return dt_fail(DT_USAGE, "dtd_group_new: g or name is NULL, or the name is too long");
+    if (!out)
+        return dt_fail(DT_USAGE, "dtd_group_new: g is NULL");
+    *out = NULL;
     DT_TRY(check_ranks(ranks, count));
-    DT_TRY(compare_ranks(ranks, count, name));
+    DT_TRY(compare_ranks(ranks, count, name ? name : ""));
+    if (!name || strlen(name) >= sizeof world->name)
+        return dt_fail(DT_USAGE, "dtd_group_new: the name is NULL, or has 128 characters or more");
     dt_place_waits();
     DT_TRY(dt_comm_group(&c, world->comm, ranks, count));
     return dtd_group_make(out, c, name);
