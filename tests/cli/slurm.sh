@@ -60,8 +60,10 @@ ReturnToService=2
 NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=500 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:8
 END
-# newer ones want control groups even where no plugin uses them
-[ "$(slurmd -V | grep -oE '[0-9]+' | head -n 1)" -lt 23 ] || echo "CgroupPlugin=disabled" >"$slurm/cgroup.conf"
+# No plugin uses control groups, but slurmd looks for them, also where, as in a chroot, there are none.
+plugin=disabled
+[ "$(slurmd -V | grep -oE '[0-9]+' | head -n 1)" -ge 23 ] || plugin=cgroup/v1
+echo "CgroupPlugin=$plugin" >"$slurm/cgroup.conf"
 slurmctld || no_slurm slurmctld
 slurmd || no_slurm slurmd
 for _ in $(seq 300); do
