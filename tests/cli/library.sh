@@ -73,7 +73,7 @@ find_package(dtrain-dist 0 REQUIRED)
 add_executable(user $examples/tf_adapter.c)
 target_link_libraries(user PRIVATE dtrain::dist)
 END
-must cmake -S project -B user -D CMAKE_PREFIX_PATH="$tmp/prefix" >log
+must cmake -G Ninja -S project -B user -D CMAKE_PREFIX_PATH="$tmp/prefix" >log
 must cmake --build user >log
 runs 1 user/user
 must grep -qF 'sum 1.0, mean 1.0' stdout
