@@ -46,7 +46,7 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
         c->d_in[k] = exec_grad(e, n->in[k]);
     }
     for (int k = 0; k < n->n_param; k++)
-        c->param[k] = m->weights.master + m->net->param[n->param[k]].offset;
+        c->param[k] = m->weights.master + dt_model_piece(m, (size_t)n->param[k]).offset;
     for (int k = 0; k < 2; k++)
         if (c->step->pack[k] >= 0)
             c->packed[k] = m->packed + m->pack[c->step->pack[k]].offset;
@@ -117,7 +117,7 @@ static dt_call *backward_call(dt_exec *e, int i, double divisor, float *grad)
 
     c->divisor = divisor;
     for (int k = 0; k < p->node[i].n_param; k++)
-        c->d_param[k] = grad + p->model->net->param[p->node[i].param[k]].offset;
+        c->d_param[k] = grad + dt_model_piece(p->model, (size_t)p->node[i].param[k]).offset;
     return c;
 }
 

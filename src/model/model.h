@@ -55,10 +55,10 @@ struct dt_net {          /* read only */
     dt_param *param;     /* [params], in state_dict order */
     dt_norm *norm;       /* [norms], in state_dict order */
     size_t params, norms;
-    size_t slab_floats;   /* master, gradient, momentum: each */
-    size_t norm_channels; /* running mean, running variance: each */
-    size_t weight_total;  /* trainable numbers, without padding */
-    size_t ops;           /* of dt_net_op_get */
+    size_t slab_floats;     /* master, gradient, momentum: each */
+    size_t norm_channels;   /* running mean, running variance: each */
+    size_t weight_total;    /* trainable numbers, without padding */
+    size_t ops;             /* of dt_net_op_get */
     struct dt_net_own *own; /* private to src/model */
 };
 const dt_param *dt_net_slab_param(const dt_net *net, size_t i); /* [i] by offset in the slab */
@@ -124,6 +124,13 @@ dt_status dt_precision_choose(const char *name, dt_dtype *type) DT_MUST_CHECK;
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
 /* All plans of the model must be destroyed before. */
 void dt_model_destroy(dt_model *m);
+
+/* What this model has of a parameter, and where. */
+typedef struct dt_piece {
+    size_t offset, count; /* floats of the slab */
+} dt_piece;
+const dt_net *dt_model_net(const dt_model *m);
+dt_piece dt_model_piece(const dt_model *m, size_t param);
 
 /* Bytes of packed compute weights that all plans made so far need together. */
 size_t dt_model_packed_bytes(const dt_model *m);

@@ -32,7 +32,8 @@ dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char
 
 static void pack_bytes(const dt_model *m, const dt_pack *p, char *to, size_t first, size_t end)
 {
-    p->pack(p->context, m->weights.master + m->net->param[p->param].offset, to, first, end);
+    p->pack(p->context, m->weights.master + dt_model_piece(m, (size_t)p->param).offset, to, first,
+            end);
 }
 
 /* Copies lie one after the other: threads take as many bytes each, wherever tensors begin. */

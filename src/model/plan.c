@@ -184,7 +184,7 @@ static void plan_final(dt_plan *p)
     for (int i = 0; i < p->steps; i++) {
         p->final[i] = final;
         for (int k = 0; k < p->node[i].n_param; k++)
-            final = DT_MIN(final, net->param[p->node[i].param[k]].offset);
+            final = DT_MIN(final, dt_model_piece(p->model, (size_t)p->node[i].param[k]).offset);
     }
 }
 

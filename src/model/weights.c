@@ -20,6 +20,18 @@ void dt_model_destroy(dt_model *m)
     free(m);
 }
 
+const dt_net *dt_model_net(const dt_model *m)
+{
+    return m->net;
+}
+
+dt_piece dt_model_piece(const dt_model *m, size_t param)
+{
+    const dt_param *p = &m->net->param[param];
+
+    return (dt_piece){p->offset, p->count};
+}
+
 void dt_model_bind(dt_model *m, const dt_weights *weights, void *packed)
 {
     m->weights = *weights;
@@ -50,7 +62,7 @@ dt_status dt_model_init(dt_model *m, uint32_t seed)
         else
             dt_fill_uniform(file, p->count, (float)init->a, (float)init->b, seed, DT_STREAM_INIT,
                             (uint32_t)i);
-        dt_param_from_file(p, file, m->weights.master + p->offset);
+        dt_param_from_file(p, file, m->weights.master + dt_model_piece(m, i).offset);
     }
     free(file);
     for (size_t c = 0; c < net->norm_channels; c++) {

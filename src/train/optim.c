@@ -6,9 +6,10 @@
 
 enum { CHUNK = 1 << 14 }; /* floats; three streams of 64 KiB stay in a core's L2 */
 
-dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o, float *master,
+dt_status dt_optim_open(dt_optim *x, const dt_model *m, const dt_options *o, float *master,
                         float *momentum, int threads)
 {
+    const dt_net *net = dt_model_net(m);
     const bool all = strcmp(o->decay, "all") == 0;
     const float decay = (float)o->weight_decay;
     dt_optim made = {.master = master,
@@ -21,8 +22,9 @@ dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o, flo
     DT_TRY(dt_calloc(&made.tensor, made.tensors, sizeof *made.tensor, "the optimizer"));
     for (size_t i = 0; i < made.tensors; i++) {
         const dt_param *p = dt_net_slab_param(net, i);
+        const dt_piece own = dt_model_piece(m, (size_t)(p - net->param));
         made.tensor[i] =
-            (dt_optim_tensor){{p->offset, p->count}, all || p->kind == DT_WEIGHT ? decay : 0};
+            (dt_optim_tensor){{own.offset, own.count}, all || p->kind == DT_WEIGHT ? decay : 0};
     }
     *x = made;
     return DT_OK;

@@ -27,7 +27,7 @@ typedef struct dt_optim {
 
 /* Read the options momentum, nesterov, weight_decay and decay; the factors are rounded
  * to float32 here. master and momentum are borrowed and must outlive x. DT_NOMEM. */
-dt_status dt_optim_open(dt_optim *x, const dt_net *net, const dt_options *o, float *master,
+dt_status dt_optim_open(dt_optim *x, const dt_model *m, const dt_options *o, float *master,
                         float *momentum, int threads) DT_MUST_CHECK;
 void dt_optim_close(dt_optim *x); /* a zeroed x is allowed */
 /* One step on the slab's floats [owned.first, owned.first + owned.count).

@@ -22,8 +22,9 @@ static dt_status create_exchange(dt_run *r, dt_exchange_needs *needs)
 
     DT_TRY(dt_calloc(&tensor, count, sizeof *tensor, "the exchange"));
     for (size_t i = 0; i < count; i++) {
-        const dt_param *p = dt_net_slab_param(r->net, i);
-        tensor[i] = (dt_span){p->offset, p->count};
+        const size_t param = (size_t)(dt_net_slab_param(r->net, i) - r->net->param);
+        const dt_piece own = dt_model_piece(r->model, param);
+        tensor[i] = (dt_span){own.offset, own.count};
     }
     const dt_exchange_opts opts = {.name = r->o.exchange,
                                    .shards = (int)r->o.shards,
@@ -182,7 +183,7 @@ dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
     if (purpose != DT_FOR_TRAINING)
         return DT_OK;
     DT_TRY(dt_comm_agree(r->comm, open_exchange(r)));
-    DT_TRY(dt_comm_agree(r->comm, dt_optim_open(&r->optim, r->net, &r->o, r->master.mem,
+    DT_TRY(dt_comm_agree(r->comm, dt_optim_open(&r->optim, r->model, &r->o, r->master.mem,
                                                 r->momentum.mem, r->threads)));
     const dt_check_subject subject = dt_run_subject(r);
     return dt_comm_agree(r->comm, dt_checks_open(&r->checks, &subject));

@@ -129,16 +129,19 @@ static void products_are_rounded_before_sums(void **state)
  * last bias has 10 elements). */
 enum { FLOATS = 700000 };
 static dt_net *net;
+static dt_model *model;
 static size_t floats;
 static float grad[FLOATS], master[2][FLOATS], momentum[2][FLOATS];
 
 static int make_slab(void **state)
 {
     const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 4};
+    const dt_model_opts opts = {.threads = 1};
     uint32_t bits[4];
 
     (void)state;
     assert_ok(dt_net_create(&net, &spec));
+    assert_ok(dt_model_create(&model, net, &opts));
     floats = net->slab_floats;
     assert_true(floats <= FLOATS);
     for (size_t i = 0; i < floats; i++) {
@@ -151,6 +154,7 @@ static int make_slab(void **state)
 static int free_slab(void **state)
 {
     (void)state;
+    dt_model_destroy(model);
     dt_net_destroy(net);
     return 0;
 }
@@ -164,7 +168,7 @@ static void run_slab(const dt_options *o, int threads, size_t cut, int k)
         master[k][i] = 2 * grad[floats - 1 - i];
         momentum[k][i] = 0;
     }
-    assert_ok(dt_optim_open(&x, net, o, master[k], momentum[k], threads));
+    assert_ok(dt_optim_open(&x, model, o, master[k], momentum[k], threads));
     for (int step = 0; step < 3; step++) {
         dt_optim_step(&x, (dt_span){0, cut}, grad, 0.1);
         dt_optim_step(&x, (dt_span){cut, floats - cut}, grad, 0.1);
@@ -207,7 +211,7 @@ static void decay_reaches_its_parameters(void **state)
             w[i] = 1;
             m[i] = 0;
         }
-        assert_ok(dt_optim_open(&x, net, &o, w, m, 2));
+        assert_ok(dt_optim_open(&x, model, &o, w, m, 2));
         dt_optim_step(&x, (dt_span){0, floats}, grad, 1);
         for (size_t i = 0; i < net->params; i++) {
             const dt_param *p = dt_net_slab_param(net, i);
