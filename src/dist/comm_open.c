@@ -156,9 +156,8 @@ dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
 }
 
 /* Both splits are by all ranks; those that are left out get no communicator. */
-static dt_status comm_take_first(dt_comm *made, const dt_comm *c, int ranks)
+static dt_status comm_take_part(dt_comm *made, const dt_comm *c, int color)
 {
-    const int color = c->rank < ranks ? 0 : MPI_UNDEFINED;
     int here = 0;
 
     DT_MPI(MPI_Comm_split(c->own->all, color, c->rank, &made->own->all));
@@ -168,23 +167,24 @@ static dt_status comm_take_first(dt_comm *made, const dt_comm *c, int ranks)
     DT_MPI(MPI_Comm_set_errhandler(made->own->all, MPI_ERRORS_RETURN));
     DT_MPI(MPI_Comm_set_errhandler(made->own->machine, MPI_ERRORS_RETURN));
     DT_MPI(MPI_Comm_size(made->own->machine, &here));
-    made->rank = c->rank;
-    made->world = ranks;
+    DT_MPI(MPI_Comm_rank(made->own->all, &made->rank));
+    DT_MPI(MPI_Comm_size(made->own->all, &made->world));
     DT_TRY(comm_form_nodes(made, DT_MIN(c->own->split, here)));
     return comm_machine(made);
 }
 
-dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks)
+static dt_status comm_part(dt_comm **part, dt_comm *c, int color)
 {
     dt_comm *made = NULL;
     dt_status st = DT_OK;
 
-    *first = NULL;
+    *part = NULL;
     DT_GO(st, dt_comm_agree(c, comm_create(&made)), out);
     if (c->own->all != MPI_COMM_NULL)
-        DT_GO(st, dt_comm_agree(c, comm_take_first(made, c, ranks)), out);
-    if (c->rank < ranks) {
-        *first = made;
+        DT_GO(st, dt_comm_agree(c, comm_take_part(made, c, color < 0 ? MPI_UNDEFINED : color)),
+              out);
+    if (color >= 0) {
+        *part = made;
         made = NULL;
     }
 
@@ -269,6 +269,21 @@ out:
     else
         dt_comm_close(group);
     return st;
+}
+
+/* The others do nothing meanwhile. */
+dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks)
+{
+    return comm_part(first, c, c->rank < ranks ? 0 : -1);
+}
+
+/* All parts work at the same time: together they are as many as before. */
+dt_status dt_comm_split(dt_comm **part, dt_comm *c, int color)
+{
+    DT_TRY(comm_part(part, c, color));
+    if (*part)
+        (*part)->own->crowded = c->own->crowded;
+    return DT_OK;
 }
 
 void dt_comm_close(dt_comm *c)

@@ -40,6 +40,9 @@ dt_status dt_comm_group(dt_comm **made, dt_comm *c, const int *ranks, int count)
 /* From now on an agreement on c prints nothing: its text is in each rank's record, as a caller
  * of a library wants it. Groups made of c do the same. Local. */
 void dt_comm_quiet(dt_comm *c);
+/* *part = a world of the ranks of c that give this color, in c's order; NULL for a color below 0.
+ * The ranks that have it close it before c. Collective over c. */
+dt_status dt_comm_split(dt_comm **part, dt_comm *c, int color) DT_MUST_CHECK;
 /* Finish MPI. c may be NULL. Collective. */
 void dt_comm_close(dt_comm *c);
 /* End all ranks at once with this exit code, after a failure that the others cannot know of.
@@ -113,6 +116,36 @@ typedef struct dt_node_mem dt_node_mem;
 dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
                              void **memory) DT_MUST_CHECK;
 void dt_node_mem_destroy(dt_node_mem *m); /* Local */
+
+/* ---- Moves ----------------------------------------------------------------------- */
+
+/* Copies of rectangles between ranks, which are listed once and started again and again. No number
+ * is computed. A rectangle is `rows` rows of `bytes` bytes, strides apart (in bytes); all those of
+ * a key that go from one rank to another are one message. */
+typedef struct dt_rect {
+    int key, from, to;  /* ranks */
+    const void *source; /* read by rank `from` alone */
+    void *target;       /* and by `to`: other ranks may give NULL */
+    size_t rows, bytes, from_stride, to_stride;
+    int64_t kind, order; /* of src/dist */
+} dt_rect;
+typedef struct dt_moves dt_moves;
+/* Keys are [0, keys) (same). DT_NOMEM. Local. */
+dt_status dt_moves_create(dt_moves **m, dt_comm *c, int keys) DT_MUST_CHECK;
+/* Every rank adds the same rectangles, in the same order, but for addresses that are not its own;
+ * those in which it has no part may be left out. Targets of a key overlap neither each other nor
+ * its sources. DT_NOMEM. Local. */
+dt_status dt_moves_add(dt_moves *m, const dt_rect *r) DT_MUST_CHECK;
+/* After the last one. DT_NOMEM, DT_UNSUPPORTED: more than MPI can count. Agreed. Collective. */
+dt_status dt_moves_seal(dt_moves *m) DT_MUST_CHECK;
+void dt_moves_destroy(dt_moves *m);
+/* What the key's rectangles read is final, and their targets are free, until dt_moves_wait has
+ * returned. Keys are started in the same order on all ranks. No call waits for another rank. */
+dt_status dt_moves_start(dt_moves *m, int key) DT_MUST_CHECK;
+/* Until the key's targets are written and its sources may change. Waits for the ranks that have a
+ * part in it. */
+dt_status dt_moves_wait(dt_moves *m, int key) DT_MUST_CHECK;
+uint64_t dt_moves_sent(const dt_moves *m); /* bytes of this rank's messages so far. Local */
 
 /* ---- Shards and the tree --------------------------------------------------------- */
 
