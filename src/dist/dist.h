@@ -164,7 +164,7 @@ typedef struct dt_fold_type {
 } dt_fold_type;
 extern const dt_fold_type dt_fold_f32, dt_fold_f64, dt_fold_moments;
 typedef struct dt_reduce dt_reduce;
-/* All arguments but t (same). DT_CONFIG: fewer shards than ranks; DT_NOMEM. Collective.
+/* All arguments but t (same). DT_CONFIG: no shards; DT_NOMEM. Collective.
  *   count  the most elements of a value
  *   group  shards per group, >= 1; `shards` or more make one group */
 dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
@@ -178,8 +178,9 @@ void *dt_reduce_leaf(dt_reduce *t);
 /* The leaf is complete. Leaves are pushed in ascending order of the rank's shards. Local. */
 void dt_reduce_push(dt_reduce *t);
 /* After the rank's last leaf: *result = the value of the group of the rank's first shard, borrowed
- * until the next leaf. Only partial values of groups that lie on several ranks are sent, and
- * nothing if there are none. Collective. */
+ * until the next leaf. A rank without shards has that of the one group of all, NULL where there are
+ * several. Only partial values of groups that lie on several ranks are sent, and nothing if there
+ * are none. Collective. */
 dt_status dt_reduce_finish(dt_reduce *t, const void **result) DT_MUST_CHECK;
 /* After dt_reduce_finish: the value of the group of `shard`, which is one of the rank's. Local. */
 const void *dt_reduce_result(const dt_reduce *t, int shard);
@@ -289,6 +290,7 @@ typedef struct dt_exchange_opts {
     const char *compress; /* a word of DT_COMPRESS_LIST; NULL: none (same) */
     double threshold;     /* of 2bit, above 0 as a float, and finite (same) */
     bool lockstep;        /* all leaves of a rank are written before the first is ready (same) */
+    bool apart;           /* no rank works in another one's memory (same) */
     int threads;          /* that add up; 0: one */
 } dt_exchange_opts;
 typedef struct dt_exchange dt_exchange;
@@ -300,7 +302,7 @@ typedef struct dt_exchange_needs {
     size_t slabs; /* of opts->floats each: for this rank, or for the whole node if it shares */
 } dt_exchange_needs;
 /* Choose an exchange: *needs = what it needs. Whatever the outcome, *x is to be closed.
- * DT_CONFIG: unknown name, or fewer shards than ranks; DT_UNSUPPORTED: the named exchange declines;
+ * DT_CONFIG: unknown name, or no shards; DT_UNSUPPORTED: the named exchange declines;
  * both alike on all ranks. DT_NOMEM. Local. */
 dt_status dt_exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts,
                              dt_exchange_needs *needs) DT_MUST_CHECK;

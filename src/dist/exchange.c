@@ -60,7 +60,9 @@ static void fold_leaves(dt_exchange *x, dt_span span)
 
     if (x->residual)
         quantise_leaves(x, span);
-    if (x->lockstep)
+    if (x->first == x->end)
+        memset(dt_exchange_slot(x, 0) + span.first, 0, span.count * sizeof(float));
+    else if (x->lockstep)
         fold_slots(x, span, &x->leaves, 0, 0);
     else if (x->merges > 0 || x->compress->leaf != DT_LEAF_PLAIN)
         fold_slots(x, span, &f, x->leaf - x->merges, x->leaf);
@@ -73,7 +75,8 @@ void dt_exchange_fold_partials(dt_exchange *x, dt_span span)
                    span.count);
 }
 
-/* The leaves' bucket is final; with the last leaf, so are the rank's partial sums. */
+/* The leaves' bucket is final; with the last leaf, so are the rank's partial sums. A rank without
+ * shards has none: zeros where inexact rows add them up. */
 static dt_status fold_bucket(dt_exchange *x, size_t b)
 {
     fold_leaves(x, x->bucket[b]);
@@ -218,6 +221,10 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
     DT_TRY(exchange_await(x, DT_FINISHED, x->step));
     x->next = x->first;
     x->counter.depth = 0;
+    if (x->first == x->end) {
+        x->writing = true;
+        x->folded = 0;
+    }
     for (size_t i = 0; x->compress->whole && i < x->spans; i++)
         for (size_t at = x->owned[i].first; at < x->owned[i].first + x->owned[i].count; at++)
             x->sum[at] *= x->threshold;

@@ -24,7 +24,7 @@ static const dt_compress exchange_compress[] = {
 
 static bool exchange_row_shares(const dt_exchange *x, const dt_exchange_row *row)
 {
-    return x->comm->world > 1 && row->shares && row->shares(x);
+    return x->comm->world > 1 && !x->apart && row->shares && row->shares(x);
 }
 
 static bool exchange_row_declines(const dt_exchange *x, const dt_exchange_row *row)
@@ -91,6 +91,8 @@ static int exchange_slots_of(const dt_exchange *x, int r)
     int first, end;
 
     dt_shards_of(x->shards, x->comm->world, r, &first, &end);
+    if (first == end) /* a place for the sum */
+        return 1;
     return x->lockstep ? end - first : dt_counter_slots(first, end);
 }
 
@@ -178,7 +180,7 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
 {
     const int world = x->comm->world, rank = x->comm->rank;
 
-    DT_TRY(dt_shards_check(o->shards, world));
+    DT_TRY(dt_shards_check(o->shards));
     DT_TRY(dt_fold_init(&x->fold, (dt_groups){o->shards, world, 0, 1, world}, NULL, true));
     DT_TRY(dt_calloc(&x->operand, (size_t)o->shards + 1, sizeof *x->operand, "the exchange"));
     DT_TRY(dt_calloc(&x->result, (size_t)o->shards + 1, sizeof *x->result, "the exchange"));
@@ -187,6 +189,8 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
     x->floats = o->floats;
     x->shards = o->shards;
     x->lockstep = o->lockstep;
+    x->apart = o->apart;
+    x->writing = x->first == x->end; /* nothing is to come */
     DT_TRY(exchange_choose_compress(x, o));
     x->threads = DT_MAX(o->threads, 1);
     x->slots = exchange_slots_of(x, rank);

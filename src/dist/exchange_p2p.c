@@ -5,12 +5,13 @@
 
 size_t dt_exchange_star_extra(const dt_exchange *x, int rank)
 {
-    const size_t received = (size_t)(x->fold.operands - dt_exchange_partials(x, 0));
+    const int received = x->fold.operands - dt_exchange_partials(x, 0);
+    const size_t most = (size_t)DT_MAX(received, x->comm->world - 1); /* the sum to each, too */
     size_t longest = 0;
 
     for (size_t i = 0; i < x->tensors; i++)
         longest = DT_MAX(longest, x->tensor[i].count);
-    return rank == 0 ? received * longest : 0;
+    return rank == 0 ? most * longest : 0;
 }
 
 void dt_exchange_star_sum(dt_exchange *x, dt_span tensor)
@@ -24,13 +25,14 @@ void dt_exchange_star_sum(dt_exchange *x, dt_span tensor)
     dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, tensor.count, x->scratch, 1);
 }
 
-/* x->state: requests [fold.operands], more than any phase has */
+/* x->state: requests, as many as any phase has: of partial sums, or one of each rank */
 static dt_status p2p_open(dt_exchange *x)
 {
+    const int most = DT_MAX(x->fold.operands, x->comm->world);
     MPI_Request *r = NULL;
 
-    DT_TRY(dt_calloc(&r, (size_t)x->fold.operands, sizeof *r, "the exchange"));
-    for (int i = 0; i < x->fold.operands; i++)
+    DT_TRY(dt_calloc(&r, (size_t)most, sizeof *r, "the exchange"));
+    for (int i = 0; i < most; i++)
         r[i] = MPI_REQUEST_NULL; /* as a message of nothing leaves it */
     x->state = r;
     return DT_OK;

@@ -70,7 +70,7 @@ struct dt_exchange {
     int shards;
     const dt_compress *compress;
     float threshold;
-    bool lockstep;
+    bool lockstep, apart;
 
     /* A team is the ranks that work in one another's memory: those of a node if the exchange
      * shares (all nodes then have the same number of ranks), else one rank. */

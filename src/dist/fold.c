@@ -11,14 +11,9 @@ void dt_shards_of(int shards, int world, int rank, int *first, int *end)
     *end = (int)(((int64_t)rank + 1) * shards / world);
 }
 
-dt_status dt_shards_check(int shards, int world)
+dt_status dt_shards_check(int shards)
 {
-    if (world >= 1 && shards >= world)
-        return DT_OK;
-    return dt_fail(DT_CONFIG,
-                   "%d ranks cannot share %d shards: each rank needs one; start at most %d ranks "
-                   "or raise --shards",
-                   world, shards, shards);
+    return shards >= 1 ? DT_OK : dt_fail(DT_CONFIG, "%d shards cannot be summed", shards);
 }
 
 /* ---- The counter ----------------------------------------------------------------- */

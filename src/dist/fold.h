@@ -5,8 +5,8 @@
 #define DT_FOLD_H
 #include "dist.h"
 
-/* DT_CONFIG unless every rank has a shard. */
-dt_status dt_shards_check(int shards, int world) DT_MUST_CHECK;
+/* DT_CONFIG unless there is a shard. Ranks may have none, where there are more of them. */
+dt_status dt_shards_check(int shards) DT_MUST_CHECK;
 
 /* ---- The plan -------------------------------------------------------------------- */
 

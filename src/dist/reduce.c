@@ -45,6 +45,7 @@ struct dt_reduce {
 static dt_status plan_group(dt_reduce *t, int first)
 {
     const int end = DT_MIN(first + t->group, t->shards), world = t->comm->world;
+    const bool all = t->group == t->shards; /* a rank without shards wants the sum, too */
     int owners = 0;
     reduce_group g = {.end = DT_MIN(end, t->end), .gathered = t->operands};
 
@@ -52,11 +53,11 @@ static dt_status plan_group(dt_reduce *t, int first)
                         &(dt_subtree){(unsigned)first, (unsigned)(end - first)}, true));
     for (int r = 0; r < world; r++)
         owners += g.fold.start[r] < g.fold.start[r + 1];
-    g.spans = owners > 1;
+    g.spans = owners > 1 || (all && world > t->shards);
     for (int r = 0; r < world && g.spans; r++)
         t->parts[r] += g.fold.start[r + 1] - g.fold.start[r];
     t->operands += g.spans ? g.fold.operands : 0;
-    if (first >= t->end || end <= t->first) {
+    if (!all && (t->first == t->end || first >= t->end || end <= t->first)) {
         dt_fold_release(&g.fold);
         return DT_OK;
     }
@@ -101,7 +102,7 @@ dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
 {
     dt_reduce *made = NULL;
 
-    DT_TRY(dt_shards_check(shards, c->world));
+    DT_TRY(dt_shards_check(shards));
     if (group < 1)
         return dt_fail(DT_BUG, "groups of %d shards", group);
     DT_TRY(dt_calloc(&made, 1, sizeof *made, "sums over shards"));
@@ -216,7 +217,7 @@ dt_status dt_reduce_finish(dt_reduce *t, const void **result)
                            t->gathered + (size_t)t->groups[i].gathered * t->stride);
     t->at = 0;
     t->next = t->first;
-    *result = t->groups[0].result;
+    *result = t->own > 0 ? t->groups[0].result : NULL;
     return DT_OK;
 }
 

@@ -28,16 +28,17 @@ static void split(int nodes)
 
 /* ---- Sums ------------------------------------------------------------------------ */
 
-/* ranks, ranks + 1, 8, 13 shards, where there are enough for the ranks; a bucket per tensor, some,
- * the whole slab; each leaf by itself and in lockstep, float32, bf16 and, with some, 2 bits. */
+/* ranks, ranks + 1, 8, 13 shards, where these are more, and some for half of the ranks; a bucket
+ * per tensor, some, the whole slab; each leaf by itself and in lockstep, float32, bf16 and, with
+ * some, 2 bits. */
 static void run_grid(exchange_case k, const char *takes)
 {
     static const size_t bytes[] = {4, 12000, 0};
-    const int world = comm->world, shards[] = {world, world + 1, 8, 13};
+    const int world = comm->world, shards[] = {world, world + 1, (world + 1) / 2, 8, 13};
 
-    for (int s = 0; s < 4; s++)
+    for (int s = 0; s < 5; s++)
         for (int b = 0; b < 3; b++)
-            for (int kind = 0; kind < (b == 1 ? 6 : 4) && (s < 2 || shards[s] > world + 1);
+            for (int kind = 0; kind < (b == 1 ? 6 : 4) && (s < 3 || shards[s] > world + 1);
                  kind++) {
                 k.shards = shards[s];
                 k.bucket_bytes = bytes[b];
@@ -388,7 +389,7 @@ static const struct plans {
     {"tree", ALL, 1, 0, DT_OK, false, NULL},
     {"tree", HALVES, 2, 0, DT_OK, true, NULL},
     {"magic", ALL, 1, 0, DT_CONFIG, false, "use one of: auto shared tree gather"},
-    {"tree", ALL, 1, -1, DT_CONFIG, false, "shards"},
+    {"tree", ALL, 1, -99, DT_CONFIG, false, "shards"},
 };
 
 static void choice_and_refusal(void **state)

@@ -310,7 +310,7 @@ static void backward(trial *t)
         if (t->k.delays)
             check_weights(t);
     }
-    if (t->k.lockstep)
+    if (t->k.lockstep || first == end) /* a rank without shards has none to write */
         write_leaves(t, leaf, first, end - first, 0, floats);
     delay(t, 5);
     check_weights(t);
