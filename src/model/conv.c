@@ -27,14 +27,23 @@ dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t 
 
 static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass)
 {
+    const bool data = pass == DT_PASS_DATA;
+    const dt_cut *own = data ? &s->in_cut : &s->out_cut; /* of what the pass writes */
+    /* Weights pass: dy is whole. Data: master is what other ranks sent of the own channels. */
+    const dt_channels some = {.first = own->first,
+                              .count = own->count,
+                              .pixel = pass == DT_PASS_WEIGHTS ? own->whole : own->count,
+                              .weights = own->count};
     dt_kernel_info info;
 
-    DT_TRY(dt_kernel_open(&v->pass[pass], &v->conv, pass, NULL, &info));
+    if (s->cut && own->count == 0)
+        return DT_OK;
+    DT_TRY(dt_kernel_open(&v->pass[pass], &v->conv, pass, s->cut ? &some : NULL, &info));
     snprintf(s->kernels, sizeof s->kernels, "tiles %s", info.backend);
     s->scratch_bytes = DT_MAX(s->scratch_bytes, info.scratch_bytes);
     if (info.packed_bytes > 0)
-        DT_TRY(dt_model_add_pack(m, s, 0, info.layout, info.packed_bytes, dt_kernel_pack,
-                                 v->pass[pass], &s->pack[pass]));
+        DT_TRY(dt_model_add_pack(m, s, 0, s->cut && data, info.layout, info.packed_bytes,
+                                 dt_kernel_pack, v->pass[pass], &s->pack[pass]));
     return DT_OK;
 }
 
@@ -78,20 +87,23 @@ dt_status dt_conv_forward(const dt_call *c)
                             .bias = c->param[1],
                             .scratch = c->scratch};
 
-    dt_kernel_run(v->pass[DT_PASS_FORWARD], &a);
+    if (v->pass[DT_PASS_FORWARD])
+        dt_kernel_run(v->pass[DT_PASS_FORWARD], &a);
     return DT_OK;
 }
 
 dt_status dt_conv_weights(const dt_call *c)
 {
     const conv_state *v = c->step->state;
+    const size_t first = c->step->cut ? (size_t)c->step->out_cut.first : 0;
     const dt_conv_args a = {.x = c->in[0],
-                            .dy = c->d_out,
+                            .dy = (const char *)c->d_out + first * dt_dtype_bytes(v->conv.type),
                             .dw = c->d_param[0],
                             .dbias = c->d_param[1],
                             .scratch = c->scratch};
 
-    dt_kernel_run(v->pass[DT_PASS_WEIGHTS], &a);
+    if (v->pass[DT_PASS_WEIGHTS])
+        dt_kernel_run(v->pass[DT_PASS_WEIGHTS], &a);
     return DT_OK;
 }
 

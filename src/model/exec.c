@@ -45,14 +45,18 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
         c->in[k] = exec_value(e, n->in[k]);
         c->d_in[k] = exec_grad(e, n->in[k]);
     }
-    for (int k = 0; k < n->n_param; k++)
-        c->param[k] = m->weights.master + dt_model_piece(m, (size_t)n->param[k]).offset;
+    for (int k = 0; k < n->n_param; k++) {
+        const dt_piece x = dt_model_piece(m, (size_t)n->param[k]);
+        c->param[k] = (x.cut ? m->cut_master : m->weights.master) + x.offset;
+    }
     for (int k = 0; k < 2; k++)
         if (c->step->pack[k] >= 0)
-            c->packed[k] = m->packed + m->pack[c->step->pack[k]].offset;
+            c->packed[k] =
+                (c->step->cut ? m->cut_packed : m->packed) + m->pack[c->step->pack[k]].offset;
     if (n->norm >= 0) {
-        c->running_mean = m->weights.running_mean + m->net->norm[n->norm].offset;
-        c->running_var = m->weights.running_var + m->net->norm[n->norm].offset;
+        const size_t at = m->net->norm[n->norm].offset + (size_t)c->step->out_cut.first;
+        c->running_mean = m->weights.running_mean + at;
+        c->running_var = m->weights.running_var + at;
     }
 }
 
@@ -98,6 +102,26 @@ const float *dt_exec_logits(const dt_exec *e)
     return exec_value(e, e->plan->logits);
 }
 
+dt_move dt_exec_move(const dt_exec *e, size_t i, dt_way way)
+{
+    const dt_plan *p = e->plan;
+    const dt_node *n = &p->node[i];
+    const dt_value *out = &p->value[n->out];
+    const int from = way == DT_FORWARD ? n->in[0] : n->out,
+              to = way == DT_FORWARD ? n->out : n->in[0];
+    void *const source = way == DT_FORWARD ? exec_value(e, from) : exec_grad(e, from);
+    void *const target = way == DT_FORWARD ? exec_value(e, to) : exec_grad(e, to);
+
+    return (dt_move){.from = p->layout[from][way],
+                     .to = p->layout[to][way],
+                     .rows = out->shape.n * out->shape.h * out->shape.w,
+                     .channels = out->shape.c,
+                     .each =
+                         dt_dtype_bytes(way == DT_FORWARD ? out->type : p->model->opts.precision),
+                     .source = source,
+                     .target = dt_plan_move_stays(p, (int)i, way) ? NULL : target};
+}
+
 /* ---- A wave ------------------------------------------------------------------------------ */
 
 static dt_call *forward_call(dt_exec *e, int i, dt_moment *moments)
@@ -106,18 +130,22 @@ static dt_call *forward_call(dt_exec *e, int i, dt_moment *moments)
     const int norm = p->node[i].norm;
     dt_call *c = &e->call[i];
 
-    c->moments = moments && norm >= 0 ? moments + p->model->net->norm[norm].offset : NULL;
+    c->moments = moments && norm >= 0
+                     ? moments + p->model->net->norm[norm].offset + c->step->out_cut.first
+                     : NULL;
     return c;
 }
 
-static dt_call *backward_call(dt_exec *e, int i, double divisor, float *grad)
+static dt_call *backward_call(dt_exec *e, int i, double divisor, float *grad, float *cut_grad)
 {
     const dt_plan *p = e->plan;
     dt_call *c = &e->call[i];
 
     c->divisor = divisor;
-    for (int k = 0; k < p->node[i].n_param; k++)
-        c->d_param[k] = grad + dt_model_piece(p->model, (size_t)p->node[i].param[k]).offset;
+    for (int k = 0; k < p->node[i].n_param; k++) {
+        const dt_piece x = dt_model_piece(p->model, (size_t)p->node[i].param[k]);
+        c->d_param[k] = (x.cut ? cut_grad : grad) + x.offset;
+    }
     return c;
 }
 
@@ -126,16 +154,53 @@ static const dt_plan *wave_plan(const dt_wave *w)
     return w->plan ? w->plan : w->exec[0]->plan;
 }
 
+/* The shards of a step: those of the rank, or, if the step is cut, all of the wave. */
+typedef struct wave_step {
+    const dt_step *s;
+    const dt_norm_sync *sync; /* NULL: no statistics are shared */
+    int first, end;
+} wave_step;
+
+static wave_step wave_at(const dt_wave *w, int i)
+{
+    const dt_step *s = &wave_plan(w)->step[i];
+    const bool all = s->cut || !w->moves;
+    const dt_norm_sync *sync = s->cut ? w->cut_sync : w->sync;
+
+    return (wave_step){.s = s,
+                       .sync = s->op->sync && !s->idle ? sync : NULL,
+                       .first = all ? 0 : w->first_home,
+                       .end = all ? w->count : w->first_home + w->homes};
+}
+
 /* Where shard k writes its own statistics of a step: zeros when it has no images, so that
  * the reduction treats all shards alike. */
-static void *wave_leaf(const dt_wave *w, dt_norm_kind kind, int64_t channels, int k)
+static void *wave_leaf(const dt_wave *w, const wave_step *at, dt_norm_kind kind, int k)
 {
+    const size_t channels = (size_t)at->s->out_shape.c;
     const size_t each = kind == DT_SYNC_MOMENTS ? sizeof(dt_moment) : 2 * sizeof(double);
-    void *leaf = w->sync->leaf(w->sync->context, kind, (size_t)channels, k);
+    void *leaf = at->sync->leaf(at->sync->context, kind, channels, k - at->first);
 
     if (!w->exec[k])
-        memset(leaf, 0, (size_t)channels * each);
+        memset(leaf, 0, channels * each);
     return leaf;
+}
+
+/* What the last step moved for shard k has come, before the shard's next step. */
+static dt_status wave_settle(const dt_wave *w, int last, dt_way way, int k)
+{
+    if (!w->moves || !w->exec[k] || last < 0 || last >= wave_plan(w)->steps ||
+        !dt_plan_moves(wave_plan(w), (size_t)last, way))
+        return DT_OK;
+    return w->moves->wait(w->moves->context, last, way, k);
+}
+
+/* The shard's part in a step that is a move, behind what the last step moved. */
+static dt_status wave_move(const dt_wave *w, int i, dt_way way, int k)
+{
+    if (!w->moves || !w->exec[k] || !dt_plan_moves(wave_plan(w), (size_t)i, way))
+        return DT_OK;
+    return w->moves->start(w->moves->context, i, way, k);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------- */
@@ -151,15 +216,15 @@ static dt_status wave_call(int i, dt_pass pass, dt_status (*run)(const dt_call *
 }
 
 /* The group's half: each shard takes its group's value. */
-static dt_status wave_shared(const dt_wave *w, int i, dt_pass pass, dt_norm_kind kind,
-                             dt_status (*shared)(const dt_call *c))
+static dt_status wave_shared(const dt_wave *w, const wave_step *at, int i, dt_pass pass,
+                             dt_norm_kind kind, dt_status (*shared)(const dt_call *c))
 {
     const int64_t began = dt_place_clock();
 
-    DT_TRY(w->sync->combine(w->sync->context, kind));
+    DT_TRY(at->sync->combine(at->sync->context, kind, (size_t)at->s->out_shape.c));
     dt_record(DT_LANE_LAYER, i * DT_CLOCKED + DT_CLOCKED_COMBINE, 0, began);
-    for (int k = 0; k < w->count; k++) {
-        const void *value = w->sync->result(w->sync->context, kind, k);
+    for (int k = at->first; k < at->end; k++) {
+        const void *value = at->sync->result(at->sync->context, kind, k - at->first);
         if (!w->exec[k])
             continue;
         dt_call *c = &w->exec[k]->call[i];
@@ -171,19 +236,25 @@ static dt_status wave_shared(const dt_wave *w, int i, dt_pass pass, dt_norm_kind
     return DT_OK;
 }
 
-static dt_status forward_step(const dt_wave *w, const dt_step *s, int i, dt_moment *const *moments)
+/* Shards in turn: while one computes, what is moved for the next ones is under way. */
+static dt_status forward_step(const dt_wave *w, int i, dt_moment *const *moments)
 {
-    const struct dt_op_sync *halves = w->sync ? s->op->sync : NULL;
+    const wave_step at = wave_at(w, i);
+    const struct dt_op_sync *halves = at.sync ? at.s->op->sync : NULL;
 
     for (int k = 0; k < w->count; k++) {
-        void *local = halves ? wave_leaf(w, DT_SYNC_MOMENTS, s->out_shape.c, k) : NULL;
-        if (!w->exec[k])
+        const bool runs = k >= at.first && k < at.end && !at.s->idle;
+        DT_TRY(wave_settle(w, i - 1, DT_FORWARD, k));
+        DT_TRY(wave_move(w, i, DT_FORWARD, k));
+        void *local = halves && runs ? wave_leaf(w, &at, DT_SYNC_MOMENTS, k) : NULL;
+        if (!w->exec[k] || !runs)
             continue;
         dt_call *c = forward_call(w->exec[k], i, moments ? moments[k] : NULL);
         c->local = local;
-        DT_TRY(wave_call(i, DT_PASS_FORWARD, halves ? halves->forward_local : s->op->forward, c));
+        DT_TRY(
+            wave_call(i, DT_PASS_FORWARD, halves ? halves->forward_local : at.s->op->forward, c));
     }
-    return halves ? wave_shared(w, i, DT_PASS_FORWARD, DT_SYNC_MOMENTS, halves->forward_shared)
+    return halves ? wave_shared(w, &at, i, DT_PASS_FORWARD, DT_SYNC_MOMENTS, halves->forward_shared)
                   : DT_OK;
 }
 
@@ -193,29 +264,34 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments, dt_result
 
     for (int i = 0; i < p->steps; i++) {
         dt_place_layer(i);
-        DT_TRY(forward_step(w, &p->step[i], i, moments));
+        DT_TRY(forward_step(w, i, moments));
     }
     for (int k = 0; k < w->count; k++)
         result[k] = w->exec[k] ? w->exec[k]->result : (dt_result){0, 0};
     return DT_OK;
 }
 
-static dt_status backward_step(const dt_wave *w, const dt_step *s, int i, double divisor,
-                               float *const *grad)
+static dt_status backward_step(const dt_wave *w, int i, double divisor, float *const *grad)
 {
-    const struct dt_op_sync *halves = w->sync ? s->op->sync : NULL;
+    const wave_step at = wave_at(w, i);
+    const struct dt_op_sync *halves = at.sync ? at.s->op->sync : NULL;
 
     for (int k = 0; k < w->count; k++) {
-        void *local = halves ? wave_leaf(w, DT_SYNC_SUMS, s->out_shape.c, k) : NULL;
-        if (!w->exec[k])
+        const bool runs = k >= at.first && k < at.end && !at.s->idle;
+        DT_TRY(wave_settle(w, i + 1, DT_BACKWARD, k));
+        DT_TRY(wave_move(w, i, DT_BACKWARD, k));
+        void *local = halves && runs ? wave_leaf(w, &at, DT_SYNC_SUMS, k) : NULL;
+        if (!w->exec[k] || !runs)
             continue;
-        dt_call *c = backward_call(w->exec[k], i, divisor, grad[k]);
+        dt_call *c =
+            backward_call(w->exec[k], i, divisor, grad[k], w->cut_grad ? w->cut_grad[k] : NULL);
         c->local = local;
-        if (s->op->weights)
-            DT_TRY(wave_call(i, DT_PASS_WEIGHTS, s->op->weights, c));
-        DT_TRY(wave_call(i, DT_PASS_DATA, halves ? halves->backward_local : s->op->backward, c));
+        if (at.s->op->weights)
+            DT_TRY(wave_call(i, DT_PASS_WEIGHTS, at.s->op->weights, c));
+        DT_TRY(wave_call(i, DT_PASS_DATA, halves ? halves->backward_local : at.s->op->backward, c));
     }
-    return halves ? wave_shared(w, i, DT_PASS_DATA, DT_SYNC_SUMS, halves->backward_shared) : DT_OK;
+    return halves ? wave_shared(w, &at, i, DT_PASS_DATA, DT_SYNC_SUMS, halves->backward_shared)
+                  : DT_OK;
 }
 
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
@@ -225,10 +301,10 @@ dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
 
     for (int i = p->steps; i-- > 0;) {
         dt_place_layer(i);
-        DT_TRY(backward_step(w, &p->step[i], i, divisor, grad));
+        DT_TRY(backward_step(w, i, divisor, grad));
         const int64_t began = dt_place_clock();
         if (observer)
-            DT_TRY(observer->ready(observer->context, p->final[i]));
+            DT_TRY(observer->ready(observer->context, p->final[i][0], p->final[i][1]));
         dt_record(DT_LANE_LAYER, i * DT_CLOCKED + DT_CLOCKED_READY, 0, began);
     }
     return DT_OK;

@@ -68,10 +68,12 @@ typedef struct dt_norm_plan {
     int64_t rows, channels, block, blocks, parts;
 } dt_norm_plan;
 
-static inline dt_norm_plan dt_norm_plan_of(const dt_shape *s)
+/* Blocks and parts are those of the whole layer, also where it is cut: sums follow from them. */
+static inline dt_norm_plan dt_norm_plan_of(const dt_step *step)
 {
+    const dt_shape *s = &step->out_shape;
     dt_norm_plan p = {.rows = s->n * s->h * s->w, .channels = s->c};
-    p.block = DT_NORM_ELEMENTS / p.channels;
+    p.block = DT_NORM_ELEMENTS / (step->cut ? step->out_cut.whole : p.channels);
     p.block = p.block > DT_NORM_ROWS ? DT_NORM_ROWS : p.block < 16 ? 16 : p.block;
     p.blocks = (p.rows + p.block - 1) / p.block;
     p.parts = DT_MIN(p.blocks, DT_NORM_PARTS);
@@ -125,7 +127,7 @@ static inline size_t dt_norm_scratch_bytes(const dt_norm_plan *p)
 }
 static inline dt_norm_area dt_norm_area_of(const dt_call *c)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&c->step->out_shape);
+    const dt_norm_plan p = dt_norm_plan_of(c->step);
     const int64_t stride = dt_norm_stride(p.channels), each = dt_norm_stride(dt_norm_wide(&p));
     double *sum = c->scratch;
     float *coef = (float *)(sum + 2 * stride) + 3 * stride * p.blocks;

@@ -107,7 +107,19 @@ dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab) DT_MUST
 
 /* ---- Model: parameters, kernels, packed weights --------------------------------------- */
 
+/* Channels [first, first + count) of `whole`: what one of several neighbours has of a value, or of
+ * a parameter. Whole blocks of 32 where there are enough; it may be empty. No bit depends on it. */
+typedef struct dt_cut {
+    int64_t first, count, whole;
+} dt_cut;
+dt_cut dt_cut_of(int64_t channels, int part, int parts);
+
 typedef struct dt_model_opts {
+    /* Convolutions and linear layers that `parts` ranks compute together, each its channels: words
+     * "PATTERN=out" and "PATTERN=batch" (not cut), of which later ones win. PATTERN: "all", or an
+     * operation's name with * and {a,b}. NULL, or 1 part: none. This model is part `part`. */
+    const char *strategy;
+    int part, parts;
     dt_dtype precision;
     int threads; /* >= 1; results do not depend on it */
     float label_smoothing;
@@ -121,16 +133,28 @@ typedef struct dt_model dt_model;
 dt_status dt_precision_choose(const char *name, dt_dtype *type) DT_MUST_CHECK;
 
 /* `net` is borrowed and must outlive the model. */
+/* DT_CONFIG: a strategy that cannot be read, or that names an operation the network has not. */
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
 /* All plans of the model must be destroyed before. */
 void dt_model_destroy(dt_model *m);
 
+/* The slabs of a model of which some layers are cut: parameters that are home, as all are where
+ * nothing is cut; own pieces of the others, [kh][kw][ci][own co]; and of each cut weight what the
+ * gradient of the own input channels reads, [kh][kw][own ci][co], which the caller makes of all
+ * ranks' pieces after each update. Each is in backward order. */
+typedef enum dt_slab_kind { DT_SLAB_HOME, DT_SLAB_CUT, DT_SLAB_TURNED, DT_SLAB_KINDS } dt_slab_kind;
 /* What this model has of a parameter, and where. */
 typedef struct dt_piece {
-    size_t offset, count; /* floats of the slab */
+    bool cut;
+    size_t offset, count; /* floats of DT_SLAB_CUT if it is cut, else of DT_SLAB_HOME */
+    dt_cut out, in;       /* cut: of dim[0], and of a weight's dim[1] */
+    size_t turned;        /* a cut weight's floats of DT_SLAB_TURNED begin there */
 } dt_piece;
 const dt_net *dt_model_net(const dt_model *m);
 dt_piece dt_model_piece(const dt_model *m, size_t param);
+size_t dt_model_floats(const dt_model *m, dt_slab_kind kind);
+/* Own channels of batch norm i if it is cut; else all. */
+dt_cut dt_model_norm_cut(const dt_model *m, size_t norm);
 
 /* Bytes of packed compute weights that all plans made so far need together. */
 size_t dt_model_packed_bytes(const dt_model *m);
@@ -138,11 +162,17 @@ size_t dt_model_packed_bytes(const dt_model *m);
 /* Give the model its memory (borrowed), after the last dt_plan_create.
  *   packed  [dt_model_packed_bytes], 64-byte aligned */
 void dt_model_bind(dt_model *m, const dt_weights *weights, void *packed);
+/* The same of what is cut; weights->master has home parameters alone then.
+ *   master, turned  [dt_model_floats]
+ *   packed          [dt_model_cut_packed_bytes], 64-byte aligned */
+size_t dt_model_cut_packed_bytes(const dt_model *m);
+void dt_model_bind_cut(dt_model *m, float *master, float *turned, void *packed);
 /* Initial weights by the network's own initialisers, keyed by (seed, tensor); running
  * mean 0 and variance 1. Packs. */
 dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
-/* Pack part `part` of the packed copies, 1 / parts of their bytes. Call it after every write to the
- * master weights; ranks that share one set of copies pack a part each. */
+/* Pack part `part` of the packed copies, 1 / parts of their bytes, and all of cut parameters. Call
+ * it after every write to the master weights; ranks that share one set of copies pack a part each.
+ */
 void dt_model_pack(dt_model *m, int part, int parts);
 /* Pack again each copy whose middle lies in that part, and compare all bytes with those in use.
  *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
@@ -168,6 +198,9 @@ typedef enum dt_mode { DT_TRAIN, DT_EVAL } dt_mode;
 typedef struct dt_plan dt_plan; /* immutable; holds offsets, not pointers */
 /* batch >= 1 images. Same kernels and blocking for the same arguments, always. */
 dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode) DT_MUST_CHECK;
+/* The same steps for a shard that is another rank's: only those that are cut run, and other values
+ * take no memory. */
+dt_status dt_plan_create_guest(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode) DT_MUST_CHECK;
 void dt_plan_destroy(dt_plan *p);
 int64_t dt_plan_batch(const dt_plan *p);
 size_t dt_plan_arena_bytes(const dt_plan *p);   /* activations and their gradients */
@@ -248,9 +281,35 @@ typedef struct dt_result {
 /* Called after each backward step with the number of floats of the gradient slab that
  * are final (it never falls); the last call passes all. */
 typedef struct dt_observer {
-    dt_status (*ready)(void *context, size_t floats_done);
+    dt_status (*ready)(void *context, size_t floats_done, size_t cut_floats_done);
     void *context;
 } dt_observer;
+
+/* ---- Layers that are cut over ranks ------------------------------------------------------ */
+
+/* Where a value is: whole, on the rank that has the shard (home); each rank has its channels of all
+ * shards; or whole on all ranks, as the inputs and gradients that a cut layer sums over. */
+typedef enum dt_layout { DT_HOME, DT_CUT, DT_WHOLE } dt_layout;
+/* Steps that compute nothing bring values from one layout to another, forward and backward. Copies
+ * alone: the caller makes them. */
+typedef enum dt_way { DT_FORWARD, DT_BACKWARD, DT_WAYS } dt_way;
+typedef struct dt_move {
+    dt_layout from, to;
+    int64_t rows, channels; /* of the whole value */
+    size_t each;            /* bytes of a number */
+    const void *source;     /* this context's, in the layout `from`; NULL: has none of it */
+    void *target;           /* in the layout `to`; NULL: needs none, or has it where it lies */
+} dt_move;
+/* Whether step i moves a value that way; *move: of this context. */
+bool dt_plan_moves(const dt_plan *p, size_t i, dt_way way);
+dt_move dt_exec_move(const dt_exec *e, size_t i, dt_way way);
+/* How the caller makes them: start for each shard that has images, ascending, on all ranks in the
+ * same order; wait before the shard's next step. */
+typedef struct dt_wave_moves {
+    void *context;
+    dt_status (*start)(void *context, int step, dt_way way, int k);
+    dt_status (*wait)(void *context, int step, dt_way way, int k);
+} dt_wave_moves;
 
 /* ---- Shards that share batch-norm statistics -------------------------------------------- */
 
@@ -266,7 +325,7 @@ typedef struct dt_norm_sync {
     void *context;
     /* Where to write the k-th shard's value, before asking for the next one. */
     void *(*leaf)(void *context, dt_norm_kind kind, size_t channels, int k);
-    dt_status (*combine)(void *context, dt_norm_kind kind);
+    dt_status (*combine)(void *context, dt_norm_kind kind, size_t channels);
     /* The value of the k-th shard's group; read before the next leaf is asked for. */
     const void *(*result)(void *context, dt_norm_kind kind, int k);
 } dt_norm_sync;
@@ -277,12 +336,22 @@ typedef struct dt_norm_sync {
  *   plan     gives the steps: a plan of the execs' model and mode, of any batch; NULL: exec[0]'s
  *   exec     [count], each with an arena of its own, but one scratch for all; an entry NULL: a
  *            shard of 0 images, whose results are zeros
- *   sync     NULL: every shard has batch-norm statistics of its own */
+ *   sync     NULL: every shard has batch-norm statistics of its own
+ * Where layers are cut, a wave is all shards of the ranks that cut them together; those of other
+ * ranks have contexts of guest plans:
+ *   moves     NULL: nothing is cut
+ *   first_home, homes  the shards that are this rank's
+ *   cut_sync  of batch norms that are cut: asked for all shards of the wave
+ *   cut_grad  [count] of DT_SLAB_CUT's floats, written by backward for all shards */
 typedef struct dt_wave {
     const dt_plan *plan;
     dt_exec *const *exec;
     int count;
     const dt_norm_sync *sync;
+    const dt_wave_moves *moves;
+    int first_home, homes;
+    const dt_norm_sync *cut_sync;
+    float *const *cut_grad;
 } dt_wave;
 /* Forward passes over the batches in input and labels.
  *   moments  [count] of net->norm_channels each: every shard's own; training only. The array, or
@@ -293,8 +362,8 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
 /* Backward passes; every sample's loss weighs 1 / divisor. Writes grad, never adds. It is the
  * shard's part: the sum over shards is the gradient of the loss with the shared statistics.
  *   divisor   images of the global batch, for the mean over it
- *   grad      [count] of net->slab_floats each, 64-byte aligned; left untouched: padding between
- *             tensors, and all of a shard without images
+ *   grad      [count] of DT_SLAB_HOME's floats each, 64-byte aligned; a guest's is not used. Left
+ *             untouched: padding between tensors, and all of a shard without images
  *   observer  may be NULL; learns how many floats are final in each grad */
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
                            const dt_observer *observer) DT_MUST_CHECK;

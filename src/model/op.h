@@ -26,6 +26,7 @@ typedef struct dt_attr {
     float init_weight[2], init_bias[2]; /* conv2d, linear: U(lo, hi); lo == hi > 0:
                                               normal with that standard deviation */
     float init_gamma[2];                /* batchnorm: U(lo, hi); lo == hi: constant */
+    bool flat;                          /* move: an image becomes a pixel of all its features */
 } dt_attr;
 
 enum { DT_MAX_IN = 2, DT_MAX_PARAM = 2 };
@@ -41,6 +42,7 @@ typedef struct dt_node { /* what the network's author wrote */
     int param[DT_MAX_PARAM]; /* index into the net's parameters (state_dict order) */
     int n_param;
     int norm; /* index into the net's norms, -1: none */
+    bool cut; /* set in a plan: runs on all ranks, for their channels */
 } dt_node;
 
 /* dt_op.infer of operations whose output has the shape of all inputs. */
@@ -81,6 +83,12 @@ typedef struct dt_step { /* one compiled node; immutable after prepare */
     int pack[2];                /* set by prepare: ids from dt_model_add_pack, -1: none */
     void *state;                /* set by prepare, owned, undone by destroy */
     char kernels[160];          /* set by prepare, for `dtrain plan` */
+    /* Cut: a convolution or linear layer has whole shapes and the channels that are its own, of the
+     * output and of the input's gradient. Shapes of other operations are those of the own channels;
+     * what decides about the order of a sum is to look at out_cut.whole. */
+    bool cut;
+    dt_cut in_cut, out_cut;
+    bool idle; /* cut: no channel is its own */
 } dt_step;
 
 /* What an operation sees at run time; every pointer was resolved by dt_exec_create. */
@@ -148,7 +156,8 @@ struct dt_op {
     int64_t (*macs)(const dt_step *s);
 };
 
-/* fork: one value read by two nodes; forward is an alias, backward the sum. */
+/* fork: one value read by two nodes; forward is an alias, backward the sum. move: from one layout
+ * to another, between layers that are cut and others. */
 #define DT_OP_LIST(X) /* one row per operation: its only registration in src */                    \
     X(conv2d)                                                                                      \
     X(linear)                                                                                      \
@@ -157,19 +166,21 @@ struct dt_op {
 #define X(name) extern const dt_op dt_op_##name;
 DT_OP_LIST(X)
 #undef X
+extern const dt_op dt_op_move; /* computes nothing, so it is no row */
 
 /* ---- Offered by the model to prepare -------------------------------------------------- */
 
 /* A packed compute copy of parameter `param` (index into step->node->param). Equal
  * (tensor, layout) pairs of different plans share memory.
  *   layout  identifies bytes and order, e.g. "forward 3x3 of 2 blocks to channels 0 to 128"
+ *   turned  of a cut weight: the copy is made of DT_SLAB_TURNED
  *   pack    packs master (slab order) into the pieces of packed that begin in bytes [first, end);
  *           a copy that cannot be divided is one piece; context must live as long as the plan
  *   id_out  to be stored in step->pack[] */
 typedef void (*dt_pack_func)(const void *context, const float *master, void *packed, size_t first,
                              size_t end);
-dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char *layout,
-                            size_t bytes, dt_pack_func pack, const void *context,
-                            int *id_out) DT_MUST_CHECK;
+dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, bool turned,
+                            const char *layout, size_t bytes, dt_pack_func pack,
+                            const void *context, int *id_out) DT_MUST_CHECK;
 
 #endif

@@ -26,7 +26,7 @@ static dt_status batchnorm_declare(const dt_node *n, const dt_shape *in, dt_decl
 
 static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&s->out_shape);
+    const dt_norm_plan p = dt_norm_plan_of(s);
 
     s->saves = DT_SAVE_IN0 | (s->attr.add ? DT_SAVE_OUT : 0u);
     s->saved_bytes = dt_norm_saved_bytes(&p);
@@ -180,7 +180,7 @@ static dt_status batchnorm_backward(const dt_call *c)
  * thread. */
 static int batchnorm_sweeps(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep)
 {
-    const dt_norm_plan p = dt_norm_plan_of(&s->out_shape);
+    const dt_norm_plan p = dt_norm_plan_of(s);
     const double first = pass == DT_PASS_FORWARD && !s->attr.add ? 0.5 : 0.67;
     const double merge_s = 1.5e-9, channel_s = 4e-9, call_s = 1e-6;
 

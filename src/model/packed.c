@@ -6,10 +6,12 @@
 #include <omp.h>
 #include <stdio.h>
 
-dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char *layout,
-                            size_t bytes, dt_pack_func pack, const void *context, int *id_out)
+dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, bool turned,
+                            const char *layout, size_t bytes, dt_pack_func pack,
+                            const void *context, int *id_out)
 {
     const int index = s->node->param[param];
+    size_t *end = s->cut ? &m->cut_packed_bytes : &m->packed_bytes;
 
     for (int i = 0; i < m->packs; i++)
         if (m->pack[i].param == index && strcmp(m->pack[i].layout, layout) == 0) {
@@ -20,36 +22,59 @@ dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, const char
         return dt_fail(DT_BUG, "more than %d packed copies", DT_MAX_PACKS);
     dt_pack *p = &m->pack[m->packs];
     *p = (dt_pack){.param = index,
+                   .cut = s->cut,
+                   .turned = turned,
                    .bytes = bytes,
-                   .offset = m->packed_bytes,
+                   .offset = *end,
                    .pack = pack,
                    .context = context};
     snprintf(p->layout, sizeof p->layout, "%s", layout);
-    m->packed_bytes += dt_align(bytes, 64);
+    *end += dt_align(bytes, 64);
     *id_out = m->packs++;
     return DT_OK;
 }
 
 static void pack_bytes(const dt_model *m, const dt_pack *p, char *to, size_t first, size_t end)
 {
-    p->pack(p->context, m->weights.master + dt_model_piece(m, (size_t)p->param).offset, to, first,
-            end);
+    const dt_piece x = dt_model_piece(m, (size_t)p->param);
+    const float *of =
+        p->turned ? m->turned + x.turned : (p->cut ? m->cut_master : m->weights.master) + x.offset;
+
+    p->pack(p->context, of, to, first, end);
+}
+
+static char *pack_at(const dt_model *m, const dt_pack *p)
+{
+    return (p->cut ? m->cut_packed : m->packed) + p->offset;
 }
 
 /* Copies lie one after the other: threads take as many bytes each, wherever tensors begin. */
-void dt_model_pack(dt_model *m, int part, int parts)
+static void pack_slab(dt_model *m, bool cut, int part, int parts)
 {
     const int threads = m->opts.threads, units = parts * threads;
+    const size_t bytes = cut ? m->cut_packed_bytes : m->packed_bytes;
 
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int u = part * threads; u < (part + 1) * threads; u++) {
-        const size_t first = m->packed_bytes * (size_t)u / (size_t)units;
-        const size_t end = m->packed_bytes * (size_t)(u + 1) / (size_t)units;
+        const size_t first = bytes * (size_t)u / (size_t)units;
+        const size_t end = bytes * (size_t)(u + 1) / (size_t)units;
         for (const dt_pack *p = m->pack; p < m->pack + m->packs; p++)
-            if (p->offset < end && first < p->offset + p->bytes)
-                pack_bytes(m, p, m->packed + p->offset, DT_MAX(first, p->offset) - p->offset,
+            if (p->cut == cut && p->offset < end && first < p->offset + p->bytes)
+                pack_bytes(m, p, pack_at(m, p), DT_MAX(first, p->offset) - p->offset,
                            DT_MIN(end - p->offset, p->bytes));
     }
+}
+
+void dt_model_pack(dt_model *m, int part, int parts)
+{
+    pack_slab(m, false, part, parts);
+    if (m->cut_packed_bytes > 0)
+        pack_slab(m, true, 0, 1);
+}
+
+size_t dt_model_cut_packed_bytes(const dt_model *m)
+{
+    return m->cut_packed_bytes;
 }
 
 size_t dt_model_packed_bytes(const dt_model *m)
@@ -74,26 +99,27 @@ void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes)
     for (int i = 0; i < m->packs; i++)
         if ((size_t)m->pack[i].param == param) {
             *bytes = m->pack[i].bytes;
-            return m->packed + m->pack[i].offset;
+            return pack_at(m, &m->pack[i]);
         }
     return NULL;
 }
 
-static int pack_part(const dt_model *m, const dt_pack *p, int parts)
+/* Own pieces are each rank's alone. */
+static bool pack_in_part(const dt_model *m, const dt_pack *p, int part, int parts)
 {
-    return (int)((p->offset + p->bytes / 2) * (size_t)parts / m->packed_bytes);
+    return p->cut || (int)((p->offset + p->bytes / 2) * (size_t)parts / m->packed_bytes) == part;
 }
 
 static bool repack_one(const dt_model *m, const dt_pack *p, char *room)
 {
     memset(room, 0, p->bytes); /* as the slab was before its first packing */
     pack_bytes(m, p, room, 0, p->bytes);
-    return memcmp(room, m->packed + p->offset, p->bytes) == 0;
+    return memcmp(room, pack_at(m, p), p->bytes) == 0;
 }
 
 static dt_status repack_fail(const dt_model *m, const dt_pack *p, char *room, int64_t step)
 {
-    const unsigned char *is = (const unsigned char *)m->packed + p->offset;
+    const unsigned char *is = (const unsigned char *)pack_at(m, p);
     const unsigned char *want = (const unsigned char *)room;
     size_t i = 0;
 
@@ -117,7 +143,7 @@ dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int thre
 
 #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(min : bad)
     for (int i = 0; i < m->packs; i++)
-        if (pack_part(m, &m->pack[i], parts) == part &&
+        if (pack_in_part(m, &m->pack[i], part, parts) &&
             !repack_one(m, &m->pack[i], (char *)room + (size_t)omp_get_thread_num() * each) &&
             i < bad)
             bad = i;

@@ -1,5 +1,6 @@
 /* plan.c - a plan: the network compiled for one batch size and mode. Passes, in order: fork, infer
- * shapes and types, prepare kernels, lifetimes, placement, fingerprint. */
+ * shapes and types, cut (plan_cut.c; then infer again), prepare kernels, lifetimes, placement,
+ * fingerprint. */
 #include "plan.h"
 
 #include <stdio.h>
@@ -24,14 +25,14 @@ static int producer_of(const dt_plan *p, int value)
     return -1;
 }
 
-static void insert_fork(dt_plan *p, int at, int value)
+void dt_plan_insert(dt_plan *p, int at, const dt_node *n)
 {
     memmove(&p->node[at + 1], &p->node[at], (size_t)(p->steps - at) * sizeof p->node[0]);
     memmove(&p->second_out[at + 1], &p->second_out[at],
             (size_t)(p->steps - at) * sizeof p->second_out[0]);
     p->steps++;
-    p->node[at] =
-        (dt_node){.op = &dt_op_fork, .in = {value, -1}, .n_in = 1, .norm = -1, .out = p->values++};
+    p->node[at] = *n;
+    p->second_out[at] = -1;
 }
 
 /* Two readers' values instead of `value`, after step `at`. */
@@ -60,7 +61,10 @@ static dt_status plan_fork(dt_plan *p)
         if (uses > 2 || p->steps == DT_MAX_NODES || p->values + 2 > DT_MAX_VALUES)
             return dt_fail(DT_BUG, "a value with %d readers in a plan of %d steps", uses, p->steps);
         if (at < 0 || !p->node[at].attr.add)
-            insert_fork(p, ++at, v);
+            dt_plan_insert(
+                p, ++at,
+                &(dt_node){
+                    .op = &dt_op_fork, .in = {v, -1}, .n_in = 1, .norm = -1, .out = p->values++});
         p->second_out[at] = p->values++;
         tell_apart(p, at, v, p->node[at].out, p->second_out[at]);
     }
@@ -73,12 +77,27 @@ static void plan_copy_nodes(dt_plan *p)
 {
     const dt_net *net = p->model->net;
     memcpy(p->node, net->own->node, (size_t)net->own->nodes * sizeof p->node[0]);
+    for (int i = 0; i < net->own->nodes; i++)
+        p->node[i].cut = p->model->cut[i];
     p->steps = net->own->nodes;
     p->values = net->own->values;
     p->logits = net->own->logits;
 }
 
-/* Values are in the model's precision, but logits and losses in float32. */
+/* A move leaves a value as it is; where it stays, its memory, too. */
+static void infer_move(dt_plan *p, int i)
+{
+    dt_value *in = &p->value[p->node[i].in[0]], *out = &p->value[p->node[i].out];
+
+    if (p->node[i].out == p->logits)
+        in->type = out->type;
+    out->type = in->type;
+    out->wants_grad = in->wants_grad;
+    if (dt_plan_move_stays(p, i, DT_FORWARD))
+        out->root = in->root;
+}
+
+/* Values are in the model's precision, but logits and losses in float32. Shapes are whole. */
 static dt_status plan_infer(dt_plan *p)
 {
     const int64_t size = p->model->net->spec.image_size;
@@ -104,6 +123,8 @@ static dt_status plan_infer(dt_plan *p)
         out->producer = i;
         if (n->op == &dt_op_softmax_xent)
             out->type = DT_F32;
+        if (n->op == &dt_op_move)
+            infer_move(p, i);
         if (n->op == &dt_op_fork) { /* its outputs are its input's memory */
             out->type = p->value[n->in[0]].type;
             out->root = p->value[n->in[0]].root;
@@ -145,6 +166,27 @@ static dt_status plan_check_room(const dt_plan *p)
     return DT_OK;
 }
 
+/* The shapes that a step sees, and its own channels. */
+static void prepare_shapes(const dt_plan *p, dt_step *s)
+{
+    const dt_node *n = s->node;
+    const bool product = n->op->weights != NULL;
+    const int part = n->cut ? p->model->opts.part : 0, parts = n->cut ? p->model->opts.parts : 1;
+
+    s->out_shape = p->value[n->out].shape;
+    s->out_cut = dt_cut_of(s->out_shape.c, part, parts);
+    if (!product)
+        s->out_shape.c = s->out_cut.count;
+    for (int k = 0; k < n->n_in; k++) {
+        s->in_shape[k] = p->value[n->in[k]].shape;
+        s->in_cut = dt_cut_of(s->in_shape[k].c, part, parts);
+        if (!product)
+            s->in_shape[k].c = s->in_cut.count;
+    }
+    s->cut = n->cut;
+    s->idle = n->cut && s->out_cut.count == 0 && !product;
+}
+
 static dt_status plan_prepare(dt_plan *p)
 {
     for (int i = 0; i < p->steps; i++) {
@@ -161,14 +203,13 @@ static dt_status plan_prepare(dt_plan *p)
                        .label_smoothing = p->model->opts.label_smoothing,
                        .loss_epsilon = p->model->opts.loss_epsilon,
                        .logit_scale = p->model->opts.logit_scale,
-                       .out_shape = p->value[n->out].shape,
                        .out_type = p->value[n->out].type};
         for (int k = 0; k < n->n_in; k++) {
-            s->in_shape[k] = p->value[n->in[k]].shape;
             s->in_type[k] = p->value[n->in[k]].type;
             s->wants_d_in[k] = p->mode == DT_TRAIN && p->value[n->in[k]].wants_grad;
         }
-        if (n->op->prepare)
+        prepare_shapes(p, s);
+        if (n->op->prepare && !s->idle && (n->cut || !p->guest))
             DT_TRY(n->op->prepare(s, p->model));
         p->scratch_bytes = DT_MAX(p->scratch_bytes, s->scratch_bytes);
     }
@@ -178,13 +219,15 @@ static dt_status plan_prepare(dt_plan *p)
 /* The floats that lie before every parameter of the steps that are still to come. */
 static void plan_final(dt_plan *p)
 {
-    const dt_net *net = p->model->net;
-    size_t final = net->slab_floats;
+    size_t final[] = {dt_model_floats(p->model, DT_SLAB_HOME),
+                      dt_model_floats(p->model, DT_SLAB_CUT)};
 
     for (int i = 0; i < p->steps; i++) {
-        p->final[i] = final;
-        for (int k = 0; k < p->node[i].n_param; k++)
-            final = DT_MIN(final, dt_model_piece(p->model, (size_t)p->node[i].param[k]).offset);
+        memcpy(p->final[i], final, sizeof final);
+        for (int k = 0; k < p->node[i].n_param; k++) {
+            const dt_piece x = dt_model_piece(p->model, (size_t)p->node[i].param[k]);
+            final[x.cut] = DT_MIN(final[x.cut], x.offset);
+        }
     }
 }
 
@@ -212,6 +255,30 @@ static size_t value_bytes(const dt_value *v, dt_dtype type)
     return (size_t)dt_shape_count(&v->shape) * dt_dtype_bytes(type);
 }
 
+/* A value, or its gradient, as this context has it; a guest has none that is home. */
+static int layout_block(dt_plan *p, int value, dt_way way, int time)
+{
+    const dt_value *v = &p->value[value];
+    const dt_layout as = p->layout[value][way];
+    const int64_t c = v->shape.c;
+    size_t bytes = value_bytes(v, way == DT_FORWARD ? v->type : p->model->opts.precision);
+
+    if (p->guest && as == DT_HOME)
+        return DT_NO_BLOCK;
+    if (as == DT_CUT)
+        bytes = bytes / (size_t)c *
+                (size_t)dt_cut_of(c, p->model->opts.part, p->model->opts.parts).count;
+    return plan_new_block(p, bytes, time, time);
+}
+
+static void value_extend(dt_plan *p, int value, int time)
+{
+    const int block = p->value[p->value[value].root].block;
+
+    if (block != DT_NO_BLOCK)
+        block_extend(&p->block[block], time);
+}
+
 static void plan_value_lives(dt_plan *p)
 {
     const int end = p->mode == DT_TRAIN ? 2 * p->steps - 1 : p->steps - 1;
@@ -221,21 +288,23 @@ static void plan_value_lives(dt_plan *p)
         if (x->root != v || (x->producer < 0 && v != 0))
             continue; /* an alias, or fused away */
         const int born = x->producer < 0 ? 0 : x->producer;
-        x->block = plan_new_block(p, value_bytes(x, x->type), born, born);
-        if (v == p->logits)
-            block_extend(&p->block[x->block], end);
+        x->block = layout_block(p, v, DT_FORWARD, born);
     }
+    value_extend(p, p->logits, end);
     for (int i = 0; i < p->steps; i++) {
         const dt_node *n = &p->node[i];
         const unsigned saves = p->mode == DT_TRAIN ? p->step[i].saves : 0;
         for (int k = 0; k < n->n_in; k++) {
-            dt_block *b = &p->block[p->value[p->value[n->in[k]].root].block];
-            block_extend(b, i);
+            value_extend(p, n->in[k], i);
             if (saves & (k == 0 ? DT_SAVE_IN0 : DT_SAVE_IN1))
-                block_extend(b, backward_time(p, i));
+                value_extend(p, n->in[k], backward_time(p, i));
         }
         if (saves & DT_SAVE_OUT)
-            block_extend(&p->block[p->value[p->value[n->out].root].block], backward_time(p, i));
+            value_extend(p, n->out, backward_time(p, i));
+        if (dt_plan_moves(p, (size_t)i, DT_FORWARD)) { /* under way during the next step */
+            value_extend(p, n->in[0], i + 1);
+            value_extend(p, n->out, i + 1);
+        }
     }
 }
 
@@ -245,16 +314,24 @@ static void plan_grad_lives(dt_plan *p)
 {
     for (int i = p->steps; i-- > 0;)
         for (int k = 0; k < p->node[i].n_in; k++) {
-            const int last = p->node[i].op == &dt_op_batchnorm ? p->value[p->node[i].out].grad_block
-                                                               : DT_NO_BLOCK;
-            dt_value *x = &p->value[p->node[i].in[k]];
+            const dt_node *n = &p->node[i];
+            const int last = p->value[n->out].grad_block;
+            const bool same = n->op == &dt_op_move ? dt_plan_move_stays(p, i, DT_BACKWARD)
+                                                   : k == 1 && n->op == &dt_op_batchnorm;
+            dt_value *x = &p->value[n->in[k]];
             if (!x->wants_grad)
                 continue;
-            x->grad_block = k == 1 && last != DT_NO_BLOCK
+            x->grad_block = same && last != DT_NO_BLOCK
                                 ? last
-                                : plan_new_block(p, value_bytes(x, p->model->opts.precision),
-                                                 backward_time(p, i), backward_time(p, i));
-            block_extend(&p->block[x->grad_block], backward_time(p, x->producer));
+                                : layout_block(p, n->in[k], DT_BACKWARD, backward_time(p, i));
+            if (x->grad_block != DT_NO_BLOCK)
+                block_extend(&p->block[x->grad_block], backward_time(p, x->producer));
+            if (dt_plan_moves(p, (size_t)i, DT_BACKWARD)) { /* under way during the next step */
+                if (last != DT_NO_BLOCK)
+                    block_extend(&p->block[last], backward_time(p, i) + 1);
+                if (x->grad_block != DT_NO_BLOCK)
+                    block_extend(&p->block[x->grad_block], backward_time(p, i) + 1);
+            }
         }
 }
 
@@ -288,6 +365,8 @@ static dt_status plan_fingerprint(dt_plan *p)
     for (size_t i = 0; i < dt_plan_row_count(p); i++) {
         dt_plan_row r;
         dt_plan_row_get(p, i, &r);
+        if (dt_model_is_cut(p->model)) /* what all ranks have in common */
+            r.out_offset = r.saved_bytes = (size_t)p->node[i].cut;
         const int n = snprintf(line, sizeof line, "%s|%s|%s|%zu|%zu|%zu\n", r.op, r.name,
                                r.out_shape, r.out_offset, r.saved_bytes, r.out_bytes);
         dt_hash_update(h, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
@@ -297,7 +376,7 @@ static dt_status plan_fingerprint(dt_plan *p)
     return DT_OK;
 }
 
-dt_status dt_plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode)
+static dt_status plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode, bool guest)
 {
     dt_plan *p = NULL;
     dt_status st = DT_OK;
@@ -306,9 +385,14 @@ dt_status dt_plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode
     p->model = m;
     p->batch = batch;
     p->mode = mode;
+    p->guest = guest;
     plan_copy_nodes(p);
     DT_GO(st, plan_fork(p), out);
     DT_GO(st, plan_infer(p), out);
+    if (dt_model_is_cut(m)) {
+        DT_GO(st, dt_plan_cut(p), out);
+        DT_GO(st, plan_infer(p), out);
+    }
     DT_GO(st, plan_check_room(p), out);
     DT_GO(st, plan_prepare(p), out);
     plan_final(p);
@@ -320,6 +404,16 @@ dt_status dt_plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode
 out:
     dt_plan_destroy(p);
     return st;
+}
+
+dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode)
+{
+    return plan_create(p, m, batch, mode, false);
+}
+
+dt_status dt_plan_create_guest(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode)
+{
+    return plan_create(p, m, batch, mode, true);
 }
 
 void dt_plan_destroy(dt_plan *p)
@@ -365,13 +459,13 @@ void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row)
 
     *row = (dt_plan_row){.op = s->op->name,
                          .name = s->node->name,
-                         .macs = s->op->macs ? s->op->macs(s) : 0,
+                         .macs = s->op->macs && s->state ? s->op->macs(s) : 0,
                          .out_bytes = value_bytes(out, out->type),
                          .saved_bytes = s->saved_bytes,
                          .scratch_bytes = s->scratch_bytes};
     if (s->attr.relu)
         row->op = s->attr.add ? "batchnorm+add+relu" : "batchnorm+relu";
-    if (out->root == p->node[i].out)
+    if (out->root == p->node[i].out && out->block != DT_NO_BLOCK)
         row->out_offset = p->block[out->block].offset;
     else
         row->out_bytes = 0; /* an alias */

@@ -5,11 +5,12 @@
 
 /* ---- Model: packed copies shared by all plans ---------------------------------------- */
 
-enum { DT_MAX_PACKS = 1024 };
+enum { DT_MAX_PACKS = 1024, DT_STRATEGY_CHARS = 512 };
 typedef struct dt_pack {
-    int param; /* index in the net */
+    int param;        /* index in the net */
+    bool cut, turned; /* of a cut parameter; of DT_SLAB_TURNED */
     char layout[96];
-    size_t bytes, offset; /* in the packed slab */
+    size_t bytes, offset; /* in the packed slab, or in that of cut parameters */
     dt_pack_func pack;
     const void *context; /* borrowed from the plan that came first */
 } dt_pack;
@@ -22,7 +23,23 @@ struct dt_model {
     dt_pack pack[DT_MAX_PACKS];
     int packs;
     size_t packed_bytes;
+    /* Of layers that are cut: */
+    bool cut[DT_MAX_NODES]; /* of the net's nodes */
+    dt_cut norm_cut[DT_MAX_NODES];
+    dt_piece piece[DT_MAX_PARAMS]; /* of the net's parameters, if opts.parts > 1 */
+    size_t floats[DT_SLAB_KINDS];
+    float *cut_master, *turned; /* borrowed, like the next */
+    char *cut_packed;           /* [cut_packed_bytes] */
+    size_t cut_packed_bytes;
 };
+
+static inline bool dt_model_is_cut(const dt_model *m)
+{
+    return m->opts.parts > 1;
+}
+
+/* plan_cut.c - what the strategy says of each operation, and the pieces of parameters. */
+dt_status dt_model_cut(dt_model *m) DT_MUST_CHECK;
 
 /* ---- Placement: offsets for things with lifetimes ------------------------------------- */
 
@@ -43,7 +60,7 @@ typedef struct dt_value {
     dt_shape shape;
     dt_dtype type;
     int producer; /* step; -1: the images */
-    int root; /* the value whose memory it uses: itself, or what a fork aliases */
+    int root;     /* the value whose memory it uses: itself, or what a fork aliases */
     bool wants_grad;
     int block, grad_block; /* index of dt_block, or DT_NO_BLOCK */
 } dt_value;
@@ -55,10 +72,13 @@ struct dt_plan {
     dt_model *model; /* borrowed */
     int64_t batch;
     dt_mode mode;
+    bool guest;                   /* of a shard that is another rank's */
     dt_node node[DT_MAX_NODES];   /* execution order, after forks */
     int second_out[DT_MAX_NODES]; /* its output once more, for a second reader; or -1 */
     dt_step step[DT_MAX_NODES];
-    size_t final[DT_MAX_NODES]; /* floats of the gradient slab final after its backward */
+    /* Floats of the gradient slabs final after its backward: home parameters', own pieces' */
+    size_t final[DT_MAX_NODES][2];
+    dt_layout layout[DT_MAX_VALUES][DT_WAYS]; /* of a value, of its gradient */
     int steps;
     dt_value value[DT_MAX_VALUES];
     int values;
@@ -70,5 +90,12 @@ struct dt_plan {
     size_t arena_bytes, scratch_bytes;
     dt_digest digest;
 };
+
+/* Step `at` becomes n, those from there on move back by one. The caller has looked for room. */
+void dt_plan_insert(dt_plan *p, int at, const dt_node *n);
+/* plan_cut.c - a layout for each value, and moves where they differ. Shapes are known. */
+dt_status dt_plan_cut(dt_plan *p) DT_MUST_CHECK;
+/* A move's value keeps its memory, this way: nothing arrives there. */
+bool dt_plan_move_stays(const dt_plan *p, int i, dt_way way);
 
 #endif

@@ -11,8 +11,12 @@ dt_status dt_model_create(dt_model **out, const dt_net *net, const dt_model_opts
     DT_TRY(dt_calloc(&m, 1, sizeof *m, "the model"));
     m->net = net;
     m->opts = *opts;
-    *out = m;
-    return DT_OK;
+    const dt_status st = dt_model_cut(m);
+    if (st == DT_OK)
+        *out = m;
+    else
+        dt_model_destroy(m);
+    return st;
 }
 
 void dt_model_destroy(dt_model *m)
@@ -29,13 +33,31 @@ dt_piece dt_model_piece(const dt_model *m, size_t param)
 {
     const dt_param *p = &m->net->param[param];
 
-    return (dt_piece){p->offset, p->count};
+    return dt_model_is_cut(m) ? m->piece[param]
+                              : (dt_piece){.offset = p->offset, .count = p->count};
+}
+
+size_t dt_model_floats(const dt_model *m, dt_slab_kind kind)
+{
+    return m->floats[kind];
+}
+
+dt_cut dt_model_norm_cut(const dt_model *m, size_t norm)
+{
+    return m->norm_cut[norm];
 }
 
 void dt_model_bind(dt_model *m, const dt_weights *weights, void *packed)
 {
     m->weights = *weights;
     m->packed = packed;
+}
+
+void dt_model_bind_cut(dt_model *m, float *master, float *turned, void *packed)
+{
+    m->cut_master = master;
+    m->turned = turned;
+    m->cut_packed = packed;
 }
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
@@ -46,6 +68,22 @@ static size_t largest_param(const dt_net *net)
     for (size_t i = 0; i < net->params; i++)
         largest = DT_MAX(largest, net->param[i].count);
     return largest;
+}
+
+/* Of the parameter as files have it, output channel by output channel: what the model has. */
+static void init_piece(const dt_model *m, size_t param, const float *file)
+{
+    const dt_piece x = dt_model_piece(m, param);
+    dt_param own = m->net->param[param];
+
+    if (!x.cut) {
+        dt_param_from_file(&own, file, m->weights.master + x.offset);
+        return;
+    }
+    file += own.count / (size_t)own.dim[0] * (size_t)x.out.first;
+    own.dim[0] = x.out.count;
+    own.count = x.count;
+    dt_param_from_file(&own, file, m->cut_master + x.offset);
 }
 
 dt_status dt_model_init(dt_model *m, uint32_t seed)
@@ -62,7 +100,7 @@ dt_status dt_model_init(dt_model *m, uint32_t seed)
         else
             dt_fill_uniform(file, p->count, (float)init->a, (float)init->b, seed, DT_STREAM_INIT,
                             (uint32_t)i);
-        dt_param_from_file(p, file, m->weights.master + dt_model_piece(m, i).offset);
+        init_piece(m, i, file);
     }
     free(file);
     for (size_t c = 0; c < net->norm_channels; c++) {

@@ -11,7 +11,7 @@
 
 struct dt_lockstep {
     dt_reduce *tree[DT_SYNC_KINDS];
-    int first; /* own shard */
+    int first, end; /* own shards */
     dt_norm_sync sync;
 };
 
@@ -57,23 +57,31 @@ dt_status dt_lockstep_resolve(dt_run *r)
 
 /* ---- What a wave asks for ------------------------------------------------------------------ */
 
+static void sync_resize(const dt_lockstep *t, dt_norm_kind kind, size_t channels)
+{
+    dt_reduce_resize(t->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
+}
+
 static void *sync_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
 {
     dt_lockstep *t = context;
 
     if (k == 0)
-        dt_reduce_resize(t->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
+        sync_resize(t, kind, channels);
     else
         dt_reduce_push(t->tree[kind]);
     return dt_reduce_leaf(t->tree[kind]);
 }
 
-static dt_status sync_combine(void *context, dt_norm_kind kind)
+static dt_status sync_combine(void *context, dt_norm_kind kind, size_t channels)
 {
     const dt_lockstep *t = context;
     const void *unused;
 
-    dt_reduce_push(t->tree[kind]);
+    if (t->first < t->end)
+        dt_reduce_push(t->tree[kind]);
+    else
+        sync_resize(t, kind, channels);
     return dt_reduce_finish(t->tree[kind], &unused);
 }
 
@@ -87,13 +95,11 @@ static const void *sync_result(void *context, dt_norm_kind kind, int k)
 
 dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group, size_t channels)
 {
-    int end;
-
     *t = NULL;
     if (group == 0)
         return DT_OK;
     DT_TRY(dt_calloc(t, 1, sizeof **t, "shards that run together"));
-    dt_shards_of(shards, c->world, c->rank, &(*t)->first, &end);
+    dt_shards_of(shards, c->world, c->rank, &(*t)->first, &(*t)->end);
     (*t)->sync = (dt_norm_sync){*t, sync_leaf, sync_combine, sync_result};
     DT_TRY(dt_reduce_create(&(*t)->tree[DT_SYNC_MOMENTS], c, shards, channels, &dt_fold_moments,
                             group));

@@ -33,11 +33,12 @@ static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
 }
 
 /* Backward reports how much of the gradient is final: the exchange sends that meanwhile. */
-static dt_status gradient_ready(void *context, size_t floats_done)
+static dt_status gradient_ready(void *context, size_t floats_done, size_t cut_floats_done)
 {
     dt_run *r = context;
 
     dt_checks_gradient(r->checks, floats_done);
+    (void)cut_floats_done; /* nothing is cut */
     return dt_exchange_ready(r->exchange, floats_done);
 }
 

@@ -50,9 +50,10 @@ static inline double wave_sum(const wave_sync *s, int a, int b, size_t c)
     return wave_sum(s, a, m, c) + wave_sum(s, m, b, c);
 }
 
-static inline dt_status wave_combine(void *context, dt_norm_kind kind)
+static inline dt_status wave_combine(void *context, dt_norm_kind kind, size_t channels)
 {
     wave_sync *s = context;
+    (void)channels;
 
     s->rounds[kind]++;
     for (int k = 0; k < s->shards; k++) {

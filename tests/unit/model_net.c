@@ -99,8 +99,8 @@ static void backward_order(void **state)
     /* the mark never falls, ends at the whole slab, and passes no pending tensor */
     size_t mark = 0;
     for (int i = p->steps; i-- > 0;) {
-        assert_true(p->final[i] >= mark);
-        mark = p->final[i];
+        assert_true(p->final[i][0] >= mark);
+        mark = p->final[i][0];
         for (int j = 0; j < i; j++)
             for (int k = 0; k < p->node[j].n_param; k++)
                 assert_true(t.net->param[(size_t)p->node[j].param[k]].offset >= mark);

@@ -1,0 +1,305 @@
+/* plan_cut.c - layers that are cut over ranks: which ones the strategy names, what a rank has of
+ * their parameters, and the layout of each value of a plan.
+ *
+ * A convolution or linear layer is cut along what it writes: y, dw and dbias by output channels
+ * from the whole x and dy, dx by input channels from the whole dy. So its input is whole and the
+ * input's gradient cut, its output cut and the output's gradient whole; a move before and one
+ * behind it join these to their neighbours. All other operations but the loss compute each channel
+ * alone: they follow their input, home or cut, without a move. No sum is cut anywhere. */
+#include "plan.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+
+dt_cut dt_cut_of(int64_t channels, int part, int parts)
+{
+    enum { BLOCK = 32 };
+    const int64_t unit = channels < (int64_t)BLOCK * parts ? 1 : BLOCK;
+    const int64_t blocks = (channels + unit - 1) / unit;
+    const int64_t first = blocks * part / parts * unit;
+    const int64_t end = DT_MIN(blocks * (part + 1) / parts * unit, channels);
+
+    return (dt_cut){first, end - first, channels};
+}
+
+/* ---- The strategy ------------------------------------------------------------------------ */
+
+static bool node_is_product(const dt_node *n)
+{
+    return n->op == &dt_op_conv2d || n->op == &dt_op_linear;
+}
+
+/* Whether the pattern fits, of which the first {a,b} is tried with each word in its place. */
+static bool pattern_fits(const char *pattern, const char *name)
+{
+    const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
+    char one[DT_STRATEGY_CHARS];
+
+    if (!close)
+        return strcmp(pattern, "all") == 0 || fnmatch(pattern, name, 0) == 0;
+    for (const char *word = open + 1; word <= close;) {
+        const int length = (int)strcspn(word, ",}");
+        snprintf(one, sizeof one, "%.*s%.*s%s", (int)(open - pattern), pattern, length, word,
+                 close + 1);
+        if (pattern_fits(one, name))
+            return true;
+        word += length + 1;
+    }
+    return false;
+}
+
+static dt_status word_failed(const dt_net *net, const char *word)
+{
+    char names[600];
+    size_t at = 0;
+
+    for (int i = 0; i < net->own->nodes; i++)
+        if (node_is_product(&net->own->node[i]) && at + 60 < sizeof names)
+            at += (size_t)snprintf(names + at, sizeof names - at, " %s", net->own->node[i].name);
+    return dt_fail(DT_CONFIG,
+                   "strategy '%s' fits no operation of %s that can be cut; there are:%s%s", word,
+                   net->spec.net, names, at + 60 < sizeof names ? "" : " ...");
+}
+
+/* One word PATTERN=out or PATTERN=batch. */
+static dt_status cut_word(dt_model *m, const char *word)
+{
+    const dt_net *net = m->net;
+    char pattern[DT_STRATEGY_CHARS];
+    const char *is = strrchr(word, '=');
+    const bool out = is && strcmp(is, "=out") == 0;
+    int fits = 0;
+
+    if (!out && !(is && strcmp(is, "=batch") == 0))
+        return dt_fail(DT_CONFIG,
+                       "strategy '%s': want OPERATION=out, or OPERATION=batch, which is not cut; "
+                       "all=out cuts every convolution and linear layer",
+                       word);
+    snprintf(pattern, sizeof pattern, "%.*s", (int)(is - word), word);
+    for (int i = 0; i < net->own->nodes; i++)
+        if (pattern_fits(pattern, net->own->node[i].name)) {
+            m->cut[i] = out && node_is_product(&net->own->node[i]);
+            fits += node_is_product(&net->own->node[i]);
+        }
+    return fits > 0 ? DT_OK : word_failed(net, word);
+}
+
+static dt_status cut_words(dt_model *m)
+{
+    const char *text = m->opts.strategy ? m->opts.strategy : "";
+
+    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+        char word[DT_STRATEGY_CHARS];
+        const size_t length = strcspn(text, " ");
+        if (length >= sizeof word)
+            return dt_fail(DT_CONFIG, "strategy: a word of %zu characters, at most %zu", length,
+                           sizeof word - 1);
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        DT_TRY(cut_word(m, word));
+        text += length;
+    }
+    return DT_OK;
+}
+
+/* ---- Pieces of parameters ------------------------------------------------------------------ */
+
+/* Operations without products follow their first input. */
+static void cut_followers(dt_model *m)
+{
+    const dt_net *net = m->net;
+    bool cut[DT_MAX_NODES + 1] = {false}; /* of values */
+
+    for (int i = 0; i < net->own->nodes; i++) {
+        const dt_node *n = &net->own->node[i];
+        if (!node_is_product(n))
+            m->cut[i] = n->op != &dt_op_softmax_xent && cut[n->in[0]];
+        cut[n->out] = m->cut[i];
+    }
+}
+
+static void cut_piece(dt_model *m, int param, bool cut)
+{
+    const dt_param *p = &m->net->param[param];
+    dt_piece *x = &m->piece[param];
+
+    *x = (dt_piece){.cut = cut, .count = p->count};
+    if (!cut)
+        return;
+    x->out = dt_cut_of(p->dim[0], m->opts.part, m->opts.parts);
+    x->count = p->count / (size_t)p->dim[0] * (size_t)x->out.count;
+    if (p->kind == DT_WEIGHT)
+        x->in = dt_cut_of(p->dim[1], m->opts.part, m->opts.parts);
+}
+
+/* As net_assign_offsets does it. */
+static void cut_offsets(dt_model *m)
+{
+    for (size_t i = m->net->params; i-- > 0;) {
+        const dt_param *p = &m->net->param[i];
+        dt_piece *x = &m->piece[i];
+        size_t *floats = &m->floats[x->cut ? DT_SLAB_CUT : DT_SLAB_HOME];
+        x->offset = *floats;
+        *floats += dt_align(x->count, 16);
+        if (x->in.whole == 0)
+            continue;
+        x->turned = m->floats[DT_SLAB_TURNED];
+        m->floats[DT_SLAB_TURNED] +=
+            dt_align(p->count / (size_t)p->dim[1] * (size_t)x->in.count, 16);
+    }
+}
+
+dt_status dt_model_cut(dt_model *m)
+{
+    const dt_net *net = m->net;
+
+    DT_TRY(cut_words(m)); /* a wrong one is told on one rank, too */
+    for (size_t i = 0; i < net->norms; i++)
+        m->norm_cut[i] = dt_cut_of((int64_t)net->norm[i].channels, 0, 1);
+    m->floats[DT_SLAB_HOME] = net->slab_floats;
+    if (!dt_model_is_cut(m)) {
+        memset(m->cut, 0, sizeof m->cut);
+        return DT_OK;
+    }
+    cut_followers(m);
+    for (int i = 0; i < net->own->nodes; i++) {
+        const dt_node *n = &net->own->node[i];
+        for (int k = 0; k < n->n_param; k++)
+            cut_piece(m, n->param[k], m->cut[i]);
+        if (n->norm >= 0 && m->cut[i])
+            m->norm_cut[n->norm] =
+                dt_cut_of((int64_t)net->norm[n->norm].channels, m->opts.part, m->opts.parts);
+    }
+    m->floats[DT_SLAB_HOME] = 0;
+    cut_offsets(m);
+    for (int kind = 0; kind < DT_SLAB_KINDS; kind++) /* none is empty: callers need not ask */
+        m->floats[kind] = DT_MAX(m->floats[kind], 16);
+    return DT_OK;
+}
+
+/* ---- A plan's layouts ------------------------------------------------------------------------ */
+
+static void set_layout(dt_plan *p, int value, dt_layout forward, dt_layout backward)
+{
+    p->layout[value][DT_FORWARD] = forward;
+    p->layout[value][DT_BACKWARD] = backward;
+}
+
+/* A move of `value` as step `at`, for its reader `name`; returns what it makes. */
+static int insert_move(dt_plan *p, int at, int value, const char *name, bool flat)
+{
+    dt_node n = {.op = &dt_op_move,
+                 .attr.flat = flat,
+                 .in = {value, -1},
+                 .n_in = 1,
+                 .norm = -1,
+                 .out = p->values++};
+
+    snprintf(n.name, sizeof n.name, "%s", name);
+    dt_plan_insert(p, at, &n);
+    return n.out;
+}
+
+/* The move behind a cut layer that makes `value`, -1: it is made otherwise. */
+static int move_behind(const dt_plan *p, int value, int before)
+{
+    for (int i = 0; i < before; i++)
+        if (p->node[i].out == value && p->node[i].op == &dt_op_move)
+            return p->layout[p->node[i].in[0]][DT_BACKWARD] == DT_WHOLE ? i : -1;
+    return -1;
+}
+
+/* Input k of step *at in another layout. What a cut layer made goes there at once. */
+static void bring(dt_plan *p, int *at, int k, dt_layout forward, dt_layout backward, bool flat)
+{
+    const int value = p->node[*at].in[k];
+    char name[sizeof p->node[0].name];
+
+    if (p->layout[value][DT_FORWARD] == forward)
+        return;
+    if (!flat && move_behind(p, value, *at) >= 0) {
+        set_layout(p, value, forward, backward);
+        return;
+    }
+    memcpy(name, p->node[*at].name, sizeof name);
+    const int made = insert_move(p, *at, value, name, flat);
+    ++*at;
+    p->node[*at].in[k] = made;
+    set_layout(p, made, forward, backward);
+}
+
+/* The step and the moves around it; *at becomes the last of them. */
+static void lay_product(dt_plan *p, int *at)
+{
+    const dt_shape *in = &p->value[p->node[*at].in[0]].shape;
+    const bool flat = p->node[*at].op == &dt_op_linear && in->h * in->w > 1;
+
+    if (!p->node[*at].cut) {
+        bring(p, at, 0, DT_HOME, DT_HOME, false);
+        set_layout(p, p->node[*at].out, DT_HOME, DT_HOME);
+        return;
+    }
+    if (flat) /* the own features are no channels */
+        bring(p, at, 0, DT_HOME, DT_HOME, false);
+    bring(p, at, 0, DT_WHOLE, DT_CUT, flat);
+    const int out = p->node[*at].out;
+    const int made = insert_move(p, *at + 1, out, p->node[*at].name, false);
+    p->node[*at].out = made; /* they change places: readers know `out` */
+    p->node[*at + 1].in[0] = made;
+    p->node[*at + 1].out = out;
+    set_layout(p, made, DT_CUT, DT_WHOLE);
+    set_layout(p, out, DT_CUT, DT_CUT);
+    ++*at;
+}
+
+static void lay_follower(dt_plan *p, int *at)
+{
+    const bool home = p->node[*at].op == &dt_op_softmax_xent;
+    const dt_layout own = home ? DT_HOME : p->layout[p->node[*at].in[0]][DT_FORWARD];
+
+    for (int k = 0; k < p->node[*at].n_in; k++)
+        bring(p, at, k, own, own, false);
+    p->node[*at].cut = own == DT_CUT;
+    set_layout(p, p->node[*at].out, own, own);
+    if (p->second_out[*at] >= 0)
+        set_layout(p, p->second_out[*at], own, own);
+}
+
+dt_status dt_plan_cut(dt_plan *p)
+{
+    enum { MOST = 5 }; /* steps that one becomes */
+
+    for (int at = 0; at < p->steps; at++) {
+        if (p->steps + MOST > DT_MAX_NODES || p->values + MOST > DT_MAX_VALUES)
+            return dt_fail(DT_BUG, "a plan of more than %d steps", DT_MAX_NODES - MOST);
+        if (node_is_product(&p->node[at]))
+            lay_product(p, &at);
+        else
+            lay_follower(p, &at);
+    }
+    return DT_OK;
+}
+
+static dt_layout move_from(const dt_plan *p, int i, dt_way way)
+{
+    return p->layout[way == DT_FORWARD ? p->node[i].in[0] : p->node[i].out][way];
+}
+
+static dt_layout move_to(const dt_plan *p, int i, dt_way way)
+{
+    return p->layout[way == DT_FORWARD ? p->node[i].out : p->node[i].in[0]][way];
+}
+
+bool dt_plan_move_stays(const dt_plan *p, int i, dt_way way)
+{
+    const dt_layout from = move_from(p, i, way), to = move_to(p, i, way);
+
+    return from == to || (from == DT_HOME && to == DT_WHOLE && !p->guest);
+}
+
+bool dt_plan_moves(const dt_plan *p, size_t i, dt_way way)
+{
+    const dt_node *n = &p->node[i];
+
+    return n->op == &dt_op_move && move_from(p, (int)i, way) != move_to(p, (int)i, way) &&
+           (way == DT_FORWARD || (p->mode == DT_TRAIN && p->value[n->in[0]].wants_grad));
+}
