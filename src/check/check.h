@@ -25,6 +25,7 @@ typedef struct dt_check_subject {
     const dt_loader *loader;
     int threads, first_shard; /* this rank's */
     int bn_group;             /* shards that share statistics; 0: none */
+    bool cut;                 /* layers are cut over ranks: their parameters are not compared */
     bool shares;              /* one copy of the weights for the node's ranks */
     int64_t steps_per_epoch;
     /* dt_checks_bytes needs none of these: */

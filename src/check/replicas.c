@@ -40,7 +40,10 @@ static void cut_blocks(dt_checks *c)
         for (size_t i = 0; base[a] && i < (a < PARAMS ? net->params : net->norms); i++) {
             const dt_param *p = a < PARAMS ? &net->param[i] : NULL;
             const dt_norm *n = a < PARAMS ? NULL : &net->norm[i];
-            const float *at = base[a] + (p ? p->offset : n->offset);
+            const dt_piece own = dt_model_piece(c->s.model, p ? i : 0);
+            if (p && own.cut) /* no rank has all of it */
+                continue;
+            const float *at = base[a] + (p ? own.offset : n->offset);
             const size_t count = p ? p->count : n->channels;
             for (size_t first = 0; first < count; first += DT_CHECK_BLOCK)
                 k->block[k->blocks++] =

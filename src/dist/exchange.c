@@ -58,11 +58,13 @@ static void fold_leaves(dt_exchange *x, dt_span span)
     dt_fold_part part[DT_COUNTER_DEPTH];
     const dt_fold f = dt_fold_cascade(part, x->merges + 1);
 
+    if (x->first == x->end) {
+        memset(dt_exchange_slot(x, 0) + span.first, 0, span.count * sizeof(float));
+        return;
+    }
     if (x->residual)
         quantise_leaves(x, span);
-    if (x->first == x->end)
-        memset(dt_exchange_slot(x, 0) + span.first, 0, span.count * sizeof(float));
-    else if (x->lockstep)
+    if (x->lockstep)
         fold_slots(x, span, &x->leaves, 0, 0);
     else if (x->merges > 0 || x->compress->leaf != DT_LEAF_PLAIN)
         fold_slots(x, span, &f, x->leaf - x->merges, x->leaf);

@@ -159,12 +159,25 @@ static dt_status check_limit(const char *name, int64_t value)
                    most);
 }
 
+int dt_options_parts(const dt_options *o, int world)
+{
+    if (!o->strategy[0] || world == 1)
+        return 1;
+    return o->tensor_parallel ? (int)o->tensor_parallel : world;
+}
+
 dt_status dt_options_check(dt_options *o, int world)
 {
     const int64_t accum = o->accum ? o->accum : 1;
     const int64_t shards = o->shards ? o->shards : world * accum;
+    const int parts = dt_options_parts(o, world);
 
-    if (world > shards)
+    if (world % parts != 0)
+        return dt_fail(
+            DT_CONFIG,
+            "--tensor-parallel %d: %d ranks are no multiple of it; start %d, %d, .. ranks", parts,
+            world, parts, 2 * parts);
+    if (world / parts > shards)
         return dt_fail(DT_CONFIG,
                        "%d ranks for %lld shards: some would have no work; start at "
                        "most %lld ranks, or give a new run --shards %d or more",

@@ -150,6 +150,10 @@ typedef enum dt_option_scope {
         "threads per rank (auto: this node's cores / its ranks)")                                  \
     DT_CHOICE(X, exchange, HOW, SAID, "auto", " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME", \
         "how gradients are summed over ranks (all: bench only)")                                   \
+    DT_TEXT(X, strategy, HOW, RARE, "", NULL, "Machine", "WORDS",                                  \
+        "layers that several ranks compute together: all=out, 'features.{15,18}=out classifier=out'")  \
+    DT_AUTO(X, tensor_parallel, HERE, RARE, 0, 1, 1024, "Machine", "M",                            \
+        "ranks that compute such a layer together (auto: all)")                                    \
     DT_REAL(X, bucket_mb, HERE, RARE, 25, 0, 1e6, "Machine", "MIB",                                \
         "size of a gradient bucket, of the first and last at most 1 (0: whole)")                   \
     DT_FLAG(X, broadcast, HERE, RARE, false, "Machine",                                            \
@@ -312,9 +316,11 @@ const char *dt_option_meant(const char *name, bool on_line);
 /* Check options against each other and resolve batch, accum, global_batch and shards to the last
  * two, which a run reads; the others become auto, so that saved options give the same bits on any
  * number of ranks. A given global_batch is taken as it is. A second call changes nothing.
- * DT_CONFIG: world > shards; shards and accum that contradict each other; no batch at all. Local,
- * equal on all ranks. */
+ * DT_CONFIG: world > shards, where no layers are cut; shards and accum that contradict each other;
+ * no batch at all; ranks that are no multiple of tensor_parallel. Local, equal on all ranks. */
 dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
+/* How many neighbouring ranks cut layers together; 1: none do. Local. */
+int dt_options_parts(const dt_options *o, int world);
 
 /* ---- In files, the environment and the command line: all Local ------------------------ */
 

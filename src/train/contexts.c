@@ -1,53 +1,84 @@
-/* contexts.c - training's plans bound to memory, one place for each shard of a wave. */
+/* contexts.c - plans bound to memory, one place for each shard of a wave. */
 #include "run.h"
 
 #include <stdlib.h>
 
-static size_t arena_bytes(const dt_run *r)
+dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode)
 {
+    int i = 0;
+
+    while (c->plan[i])
+        if (dt_plan_batch(c->plan[i++]) == images)
+            return DT_OK;
+    DT_TRY(dt_plan_create(&c->plan[i], r->model, images, mode));
+    return dt_grid_cuts(r) ? dt_plan_create_guest(&c->guest[i], r->model, images, mode) : DT_OK;
+}
+
+static size_t arena_bytes(const dt_contexts *c, int k)
+{
+    dt_plan *const *plan = dt_contexts_home(c, k) ? c->plan : c->guest;
     size_t largest = 0;
 
-    for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
-        largest = DT_MAX(largest, dt_plan_arena_bytes(r->contexts.plan[i]));
+    for (int i = 0; i < DT_MAX_PLANS && plan[i]; i++)
+        largest = DT_MAX(largest, dt_plan_arena_bytes(plan[i]));
     return dt_align(largest, 64);
 }
 
-static size_t place_bytes(const dt_run *r)
+/* The test has no moments. */
+static size_t place_bytes(const dt_run *r, const dt_contexts *c, int k)
 {
-    return arena_bytes(r) + dt_align(r->net->norm_channels * sizeof(dt_moment), 64);
+    const size_t moments = c == &r->contexts ? r->net->norm_channels * sizeof(dt_moment) : 0;
+
+    return arena_bytes(c, k) + dt_align(moments, 64);
 }
 
-size_t dt_contexts_bytes(const dt_run *r)
+size_t dt_contexts_bytes(const dt_run *r, const dt_contexts *c)
 {
-    return r->contexts.plan[0] ? (size_t)r->contexts.width * place_bytes(r) : 0;
+    size_t bytes = 0;
+
+    for (int k = 0; k < c->width; k++)
+        bytes += place_bytes(r, c, k);
+    return bytes;
 }
 
-static dt_status open_place(dt_run *r, int k)
+size_t dt_contexts_scratch(const dt_contexts *c)
 {
-    dt_contexts *c = &r->contexts;
-    char *at = (char *)r->arena.mem + (size_t)k * place_bytes(r);
+    size_t most = 0;
 
-    c->moments[k] = (dt_moment *)(at + arena_bytes(r));
-    for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++) {
+    for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++)
+        most = DT_MAX(most, dt_plan_scratch_bytes(c->plan[i]));
+    return most;
+}
+
+static dt_status open_place(dt_run *r, dt_contexts *c, int k, char *at)
+{
+    dt_plan *const *plan = dt_contexts_home(c, k) ? c->plan : c->guest;
+
+    c->moments[k] = (dt_moment *)(at + arena_bytes(c, k));
+    for (int i = 0; i < DT_MAX_PLANS && plan[i]; i++) {
         dt_exec **e = &c->exec[k * DT_MAX_PLANS + i];
-        DT_TRY(dt_exec_create(e, c->plan[i], at, r->scratch.mem));
+        DT_TRY(dt_exec_create(e, plan[i], at, r->scratch.mem));
     }
     return DT_OK;
 }
 
-dt_status dt_contexts_open(dt_run *r)
+dt_status dt_contexts_open(dt_run *r, dt_contexts *c)
 {
-    dt_contexts *c = &r->contexts;
     const size_t width = (size_t)c->width;
     static const char what[] = "the shards of a wave";
+    char *at = r->arena.mem;
 
     DT_TRY(dt_calloc(&c->exec, width * DT_MAX_PLANS, sizeof(dt_exec *), what));
     DT_TRY(dt_calloc(&c->moments, width, sizeof(dt_moment *), what));
     DT_TRY(dt_calloc(&c->now, width, sizeof(dt_exec *), what));
+    DT_TRY(dt_calloc(&c->which, width, sizeof *c->which, what));
     DT_TRY(dt_calloc(&c->grad, width, sizeof(float *), what));
+    DT_TRY(dt_calloc(&c->cut_grad, width, sizeof(float *), what));
     DT_TRY(dt_calloc(&c->result, width, sizeof *c->result, what));
-    for (int k = 0; k < c->width; k++)
-        DT_TRY(open_place(r, k));
+    for (int k = 0; k < c->width; k++) {
+        DT_TRY(open_place(r, c, k, at));
+        at += place_bytes(r, c, k);
+    }
     return DT_OK;
 }
 
@@ -58,20 +89,43 @@ void dt_contexts_close(dt_contexts *c)
     free(c->exec);
     free(c->moments);
     free(c->now);
+    free(c->which);
     free(c->grad);
+    free(c->cut_grad);
     free(c->result);
-    for (int i = 0; i < DT_MAX_PLANS; i++)
+    for (int i = 0; i < DT_MAX_PLANS; i++) {
         dt_plan_destroy(c->plan[i]);
+        dt_plan_destroy(c->guest[i]);
+    }
     *c = (dt_contexts){0};
 }
 
-dt_status dt_contexts_find(const dt_contexts *c, int k, int64_t images, dt_exec **e)
+dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images)
 {
-    *e = NULL;
+    c->now[k] = NULL;
     if (images == 0)
         return DT_OK;
     for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++)
-        if (dt_plan_batch(c->plan[i]) == images)
-            *e = c->exec[k * DT_MAX_PLANS + i];
-    return *e ? DT_OK : dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)images);
+        if (dt_plan_batch(c->plan[i]) == images) {
+            c->now[k] = c->exec[k * DT_MAX_PLANS + i];
+            c->which[k] = i;
+        }
+    return c->now[k] ? DT_OK
+                     : dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)images);
+}
+
+/* Plans of all batch sizes have the same steps. The test's statistics are the running ones. */
+dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c)
+{
+    const bool train = c == &r->contexts;
+
+    return (dt_wave){.plan = c->plan[0],
+                     .exec = c->now,
+                     .count = c->width,
+                     .sync = train ? dt_lockstep_sync(r->lockstep) : NULL,
+                     .moves = dt_grid_moves(r, c),
+                     .first_home = c->first_home,
+                     .homes = c->homes,
+                     .cut_sync = train ? dt_lockstep_sync(r->grid.lockstep) : NULL,
+                     .cut_grad = c->cut_grad};
 }

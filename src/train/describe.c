@@ -16,12 +16,13 @@ dt_weights dt_run_weights(const dt_run *r)
 static dt_status run_again(void *context, int64_t epoch, int64_t step, int shard, float *grad,
                            dt_result *result)
 {
-    const dt_run *r = context;
+    dt_run *r = context;
     const int64_t n = dt_loader_batch(r->loader, step);
-    dt_exec *e = NULL;
-    const dt_wave alone = {.exec = &e, .count = 1};
+    dt_exec *const *now = r->contexts.now;
+    const dt_wave alone = {.exec = now, .count = 1};
 
-    DT_TRY(dt_contexts_find(&r->contexts, 0, dt_shard_size(n, (int)r->o.shards, shard, NULL), &e));
+    DT_TRY(dt_contexts_find(&r->contexts, 0, dt_shard_size(n, (int)r->o.shards, shard, NULL)));
+    dt_exec *e = now[0];
     dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(e), dt_exec_labels(e));
     DT_TRY(dt_exec_forward(&alone, NULL, result));
     return dt_exec_backward(&alone, (double)n / r->sample_weight, &grad, NULL);
@@ -31,7 +32,7 @@ dt_weights dt_run_average(const dt_run *r)
 {
     if (r->average.bytes == 0)
         return (dt_weights){.net = NULL};
-    float *running = (float *)r->average.mem + r->net->slab_floats;
+    float *running = (float *)r->average.mem + dt_model_floats(r->model, DT_SLAB_HOME);
     return (dt_weights){.net = r->net,
                         .master = r->average.mem,
                         .running_mean = running,
@@ -40,11 +41,17 @@ dt_weights dt_run_average(const dt_run *r)
 
 dt_snapshot dt_run_snapshot(const dt_run *r)
 {
-    const dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
+    dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
+    float *momentum = r->momentum.mem, *whole = r->grid.whole.mem;
 
+    if (dt_grid_cuts(r)) { /* NULL, but on the rank that collects them */
+        weights.master = whole;
+        momentum = whole ? whole + r->net->slab_floats : NULL;
+        average.master = whole ? whole + 2 * r->net->slab_floats : NULL;
+    }
     return (dt_snapshot){.model = average.net ? average : weights,
                          .trained = average.net ? weights : average,
-                         .momentum = r->momentum.mem,
+                         .momentum = momentum,
                          .options = &r->o,
                          .images = dt_source_describe(r->source)};
 }
@@ -59,6 +66,7 @@ dt_check_subject dt_run_subject(dt_run *r)
                               .threads = r->threads,
                               .first_shard = r->first_shard,
                               .bn_group = r->bn_group,
+                              .cut = dt_grid_cuts(r),
                               .shares = r->shares,
                               .steps_per_epoch = r->steps_per_epoch,
                               .weights = dt_run_weights(r),
@@ -114,7 +122,7 @@ dt_status dt_fingerprint_run(dt_run *r)
     add_digest(field, &n, "data content", dt_source_digest(r->source), *text++);
     for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
         add_digest(field, &n, "training plan", dt_plan_digest(r->contexts.plan[i]), *text++);
-    for (int i = 0; i < 2 && r->test[i].plan; i++)
-        add_digest(field, &n, "evaluation plan", dt_plan_digest(r->test[i].plan), *text++);
+    for (int i = 0; i < 2 && r->test.plan[i]; i++)
+        add_digest(field, &n, "evaluation plan", dt_plan_digest(r->test.plan[i]), *text++);
     return dt_comm_same(r->comm, field, n);
 }

@@ -48,18 +48,30 @@ static bool flips(const dt_run *r)
     return strcmp(r->o.tta, "flip") == 0;
 }
 
+/* The wave's chunks through the network; this rank loads its own. Where no layer is cut, that is
+ * all of it. */
+static dt_status run_chunks(dt_run *r, int64_t first, int64_t count, bool flipped)
+{
+    dt_contexts *c = &r->test;
+    dt_exec *e = c->now[c->first_home];
+    const dt_wave wave = dt_contexts_wave(r, c);
+
+    if (e)
+        dt_loader_test(r->loader, first, count, flipped, dt_exec_input(e), dt_exec_labels(e));
+    return dt_exec_forward(&wave, NULL, c->result);
+}
+
 /* The mirror images of a chunk: the logits of both are added. */
 static dt_status flip_chunk(dt_run *r, dt_exec *e, int64_t first, int64_t count, int64_t *right)
 {
     const int classes = r->net->spec.classes;
     const size_t logits = (size_t)(count * classes);
     float *sum = NULL;
-    dt_result result;
 
     DT_TRY(dt_calloc(&sum, logits, sizeof *sum, "the logits of a chunk"));
-    memcpy(sum, dt_exec_logits(e), logits * sizeof *sum);
-    dt_loader_test(r->loader, first, count, true, dt_exec_input(e), dt_exec_labels(e));
-    const dt_status st = dt_exec_forward(&(dt_wave){.exec = &e, .count = 1}, NULL, &result);
+    if (e)
+        memcpy(sum, dt_exec_logits(e), logits * sizeof *sum);
+    const dt_status st = run_chunks(r, first, count, true);
     for (size_t i = 0; i < logits; i++)
         sum[i] += dt_exec_logits(e)[i];
     for (int64_t i = 0; i < count; i++)
@@ -68,25 +80,32 @@ static dt_status flip_chunk(dt_run *r, dt_exec *e, int64_t first, int64_t count,
     return st;
 }
 
+static int64_t chunk_images(const dt_run *r, int64_t k)
+{
+    const int64_t left = dt_source_describe(r->source)->test - k * r->test_chunk;
+    return DT_MAX(DT_MIN(left, r->test_chunk), 0);
+}
+
+/* The group's chunks of a round, of which chunk k is this rank's. */
 static dt_status test_chunk(dt_run *r, int64_t k, const tally *t)
 {
     const int classes = r->net->spec.classes;
-    const int64_t first = k * r->test_chunk;
-    const int64_t left = dt_source_describe(r->source)->test - first;
-    const int64_t count = DT_MIN(left, r->test_chunk);
-    dt_exec *e = r->test[count == r->test_chunk ? 0 : 1].exec;
-    dt_result result;
+    const int64_t first = k * r->test_chunk, count = chunk_images(r, k);
+    dt_contexts *c = &r->test;
 
-    dt_loader_test(r->loader, first, count, false, dt_exec_input(e), dt_exec_labels(e));
-    DT_TRY(dt_exec_forward(&(dt_wave){.exec = &e, .count = 1}, NULL, &result));
-    memcpy(&t->loss_bits[k], &result.loss_sum, sizeof result.loss_sum);
+    for (int i = 0; i < c->width; i++)
+        DT_TRY(dt_contexts_find(c, i, chunk_images(r, k - c->first_home + i)));
+    dt_exec *e = c->now[c->first_home];
+    DT_TRY(run_chunks(r, first, count, false));
+    if (e)
+        memcpy(&t->loss_bits[k], &c->result[c->first_home].loss_sum, sizeof(double));
     for (int64_t i = 0; i < count; i++) {
         const int label = dt_exec_labels(e)[i],
-                  c = choose(dt_exec_logits(e) + i * classes, classes);
+                  chosen = choose(dt_exec_logits(e) + i * classes, classes);
         t->seen[label]++;
-        t->right[label] += c == label;
+        t->right[label] += chosen == label;
         if (r->o.confusion)
-            t->confusion[label * classes + c]++;
+            t->confusion[label * classes + chosen]++;
     }
     return flips(r) ? flip_chunk(r, e, first, count, t->flipped) : DT_OK;
 }
@@ -105,7 +124,7 @@ static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, const
     *stop = false;
     for (int64_t first = 0; first < chunks && !*stop; first += world) {
         const int64_t k = first + r->comm->rank;
-        if (k < chunks)
+        if (k - r->grid.part < chunks) /* the first of its group's */
             st = test_chunk(r, k, t);
         int64_t ends = st != DT_OK || dt_signals_stop() != 0;
         DT_TRY(dt_comm_max_i64(r->comm, &ends, 1));

@@ -6,8 +6,8 @@
 
 enum { CHUNK = 1 << 14 }; /* floats; three streams of 64 KiB stay in a core's L2 */
 
-dt_status dt_optim_open(dt_optim *x, const dt_model *m, const dt_options *o, float *master,
-                        float *momentum, int threads)
+dt_status dt_optim_open(dt_optim *x, const dt_model *m, bool cut, const dt_options *o,
+                        float *master, float *momentum, int threads)
 {
     const dt_net *net = dt_model_net(m);
     const bool all = strcmp(o->decay, "all") == 0;
@@ -16,15 +16,14 @@ dt_status dt_optim_open(dt_optim *x, const dt_model *m, const dt_options *o, flo
                      .momentum = momentum,
                      .mu = (float)o->momentum,
                      .nesterov = o->nesterov,
-                     .threads = threads,
-                     .tensors = net->params};
+                     .threads = threads};
 
-    DT_TRY(dt_calloc(&made.tensor, made.tensors, sizeof *made.tensor, "the optimizer"));
-    for (size_t i = 0; i < made.tensors; i++) {
-        const dt_param *p = dt_net_slab_param(net, i);
-        const dt_piece own = dt_model_piece(m, (size_t)(p - net->param));
-        made.tensor[i] =
-            (dt_optim_tensor){{own.offset, own.count}, all || p->kind == DT_WEIGHT ? decay : 0};
+    DT_TRY(dt_calloc(&made.tensor, net->params, sizeof *made.tensor, "the optimizer"));
+    for (size_t i = net->params; i-- > 0;) {
+        const dt_piece own = dt_model_piece(m, i);
+        if (own.cut == cut)
+            made.tensor[made.tensors++] = (dt_optim_tensor){
+                {own.offset, own.count}, all || net->param[i].kind == DT_WEIGHT ? decay : 0};
     }
     *x = made;
     return DT_OK;

@@ -17,7 +17,7 @@ typedef struct dt_optim_tensor {
 } dt_optim_tensor;
 
 typedef struct dt_optim {
-    float *master, *momentum; /* [net->slab_floats], borrowed */
+    float *master, *momentum; /* [dt_model_floats], borrowed */
     dt_optim_tensor *tensor;  /* [tensors], ascending, owned */
     size_t tensors;
     float mu;
@@ -25,10 +25,11 @@ typedef struct dt_optim {
     int threads;
 } dt_optim;
 
-/* Read the options momentum, nesterov, weight_decay and decay; the factors are rounded
- * to float32 here. master and momentum are borrowed and must outlive x. DT_NOMEM. */
-dt_status dt_optim_open(dt_optim *x, const dt_model *m, const dt_options *o, float *master,
-                        float *momentum, int threads) DT_MUST_CHECK;
+/* Of home parameters, or of own pieces of cut ones. Reads the options momentum, nesterov,
+ * weight_decay and decay; the factors are rounded to float32 here. master and momentum are borrowed
+ * and must outlive x. DT_NOMEM. */
+dt_status dt_optim_open(dt_optim *x, const dt_model *m, bool cut, const dt_options *o,
+                        float *master, float *momentum, int threads) DT_MUST_CHECK;
 void dt_optim_close(dt_optim *x); /* a zeroed x is allowed */
 /* One step on the slab's floats [owned.first, owned.first + owned.count).
  *   grad  the whole slab (indexed as master is); lr is rounded to float32 */

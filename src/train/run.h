@@ -15,27 +15,45 @@ typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 /* What a shard's leaf of the loss tree adds up. */
 enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_stop, DT_LEAF_COUNT };
 
+typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm statistics */
+
 /* Training's plans, and a place for each shard of a wave: all of the rank's shards if they share
  * batch-norm statistics, else one. */
 enum { DT_MAX_PLANS = 4 }; /* largest and smallest shard, of full and last batches */
 typedef struct dt_contexts {
     dt_plan *plan[DT_MAX_PLANS]; /* owned, like all below; NULL after the last */
-    int width;                   /* places */
-    dt_exec **exec;              /* [width][DT_MAX_PLANS]; those of one place share memory */
-    dt_moment **moments;         /* [width], in r->arena */
+    dt_plan
+        *guest[DT_MAX_PLANS]; /* of places whose shard is another rank's; NULL: there are none */
+    int width;                /* places */
+    int first_home, homes;    /* those of the rank's own shards */
+    dt_exec **exec;           /* [width][DT_MAX_PLANS]; those of one place share memory */
+    dt_moment **moments;      /* [width], in r->arena */
     /* Of the wave that runs, [width] each: */
-    dt_exec **now; /* NULL: a shard without images */
-    float **grad;  /* borrowed from the exchange */
+    dt_exec **now;    /* NULL: a shard without images */
+    int *which;       /* its plan */
+    float **grad;     /* borrowed from the exchange; NULL: another rank's shard */
+    float **cut_grad; /* the same of cut parameters, of all shards */
     dt_result *result;
 } dt_contexts;
 
-/* The test's chunks: a full one, and the last. */
-typedef struct dt_compiled {
-    dt_plan *plan; /* owned */
-    dt_exec *exec; /* owned */
-} dt_compiled;
-
-typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm statistics */
+/* The ranks among which layers are cut. Rank r is number r % parts of group r / parts; the shards
+ * of a group's ranks are computed by all of them where a layer is cut. Where nothing is cut, parts
+ * is 1 and all else is zero. */
+typedef struct dt_grid {
+    int parts, part;   /* ranks of a group; this one's number */
+    int groups, group; /* and group */
+    dt_comm *across;   /* the group's ranks; owned, like all below */
+    dt_comm *along;    /* the ranks that have this number in each group: the same cut */
+    int first, end;    /* shards of the group */
+    dt_slab master, momentum, average; /* own pieces of cut parameters */
+    dt_slab turned, packed, gradients;
+    dt_slab whole;         /* rank 0: the state as files have it, after dt_grid_collect */
+    dt_exchange *exchange; /* of cut parameters, over `along` */
+    dt_optim optim;
+    dt_lockstep *lockstep; /* of batch norms that are cut; NULL: statistics are not shared */
+    dt_moves *moves;
+    struct dt_grid_wave *wave; /* [2]: training's contexts, the test's */
+} dt_grid;
 
 typedef struct dt_run {
     dt_comm *comm; /* borrowed */
@@ -54,7 +72,8 @@ typedef struct dt_run {
     dt_net *net;
     dt_model *model;
     dt_contexts contexts;
-    dt_compiled test[2];
+    dt_contexts test; /* chunks: a full one, and the last */
+    dt_grid grid;
     int64_t test_chunk;
     int64_t *tally; /* of the last test, owned; NULL: there was none */
     /* Where the exchange shares, the first five and the average lie in one block of the node. */
@@ -98,6 +117,10 @@ dt_weights dt_run_weights(const dt_run *r);
 dt_weights dt_run_average(const dt_run *r);
 /* What a checkpoint has of the run, but for where it stands. Local. */
 dt_snapshot dt_run_snapshot(const dt_run *r);
+/* The model computes with these: the run's own, or its averages. Local. */
+void dt_run_bind(dt_run *r, const dt_weights *w);
+/* Pack the weights for the kernels, after they were written. Collective. */
+dt_status dt_run_pack(dt_run *r) DT_MUST_CHECK;
 /* Pack these weights for the kernels; the node's ranks share the work. The test's contexts read the
  * tested weights otherwise, training's the trained ones. Once all ranks are done with those before.
  * Collective. */
@@ -159,12 +182,48 @@ void dt_lockstep_close(dt_lockstep *t);
 /* For dt_wave; NULL for NULL. Local. */
 const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t);
 
-/* Bytes of r->arena that the waves take, once plans are made. Local. */
-size_t dt_contexts_bytes(const dt_run *r);
+/* Another plan of these contexts, and the guests', in the mode. Local. */
+dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode) DT_MUST_CHECK;
+/* Bytes of r->arena that the waves take, and of r->scratch, once plans are made. Local. */
+size_t dt_contexts_bytes(const dt_run *r, const dt_contexts *c);
+size_t dt_contexts_scratch(const dt_contexts *c);
 /* Bind all places to r->arena and r->scratch. DT_NOMEM. Local. */
-dt_status dt_contexts_open(dt_run *r) DT_MUST_CHECK;
+dt_status dt_contexts_open(dt_run *r, dt_contexts *c) DT_MUST_CHECK;
 void dt_contexts_close(dt_contexts *c);
-/* Place k's context for a shard of so many images; NULL for one of none. Local. */
-dt_status dt_contexts_find(const dt_contexts *c, int k, int64_t images, dt_exec **e) DT_MUST_CHECK;
+static inline bool dt_contexts_home(const dt_contexts *c, int k)
+{
+    return k >= c->first_home && k < c->first_home + c->homes;
+}
+/* The wave of the contexts that c->now has. Local. */
+dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c);
+/* c->now[k] = place k's context for a shard of so many images; NULL for one of none. Local. */
+dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images) DT_MUST_CHECK;
+
+/* ---- grid.c: layers that are cut over ranks. All do nothing where none are. ---- */
+
+/* Who cuts with whom, from the options. Agreed. Collective. */
+dt_status dt_grid_open(dt_run *r) DT_MUST_CHECK;
+void dt_grid_close(dt_run *r); /* Collective */
+/* The moves of all contexts, weights and state, once memory is bound. Agreed. Collective. */
+dt_status dt_grid_bind(dt_run *r) DT_MUST_CHECK;
+/* For dt_wave. Local. */
+const dt_wave_moves *dt_grid_moves(const dt_run *r, const dt_contexts *c);
+/* Each shard's moments of cut batch norms to the rank whose shard it is. Collective. */
+dt_status dt_grid_moments(dt_run *r) DT_MUST_CHECK;
+/* What data gradients read of the cut weights, after they were written. Collective. */
+dt_status dt_grid_turn(dt_run *r) DT_MUST_CHECK;
+/* On rank 0: the whole state (dt_run_snapshot) from all pieces. Collective. */
+dt_status dt_grid_collect(dt_run *r) DT_MUST_CHECK;
+/* Rank 0's whole state to all pieces, which are not yet packed. Collective. */
+dt_status dt_grid_spread(dt_run *r) DT_MUST_CHECK;
+static inline bool dt_grid_cuts(const dt_run *r)
+{
+    return r->grid.parts > 1;
+}
+/* Whether this rank has the state that dt_run_snapshot tells of. */
+static inline bool dt_grid_knows(const dt_run *r)
+{
+    return !dt_grid_cuts(r) || r->comm->rank == 0;
+}
 
 #endif

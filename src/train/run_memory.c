@@ -13,50 +13,58 @@ typedef struct slab_row { /* one slab, sized before anything is taken */
     size_t bytes;
     bool shared; /* one for the node's ranks */
 } slab_row;
-enum { ROW_ARENA = 5, SLABS = 9 };
+enum { ROW_ARENA = 5, SLABS = 16 };
 
-static dt_status create_exchange(dt_run *r, dt_exchange_needs *needs)
+/* Of home parameters over all ranks, or of cut ones over those with the same cut, which lie in
+ * memory of their own. */
+static dt_status create_exchange(dt_run *r, dt_exchange **x, bool cut, dt_exchange_needs *needs)
 {
-    const size_t count = r->net->params;
+    const bool any = strcmp(r->o.exchange, "auto") == 0 || strcmp(r->o.exchange, "shared") == 0;
     dt_span *tensor = NULL;
+    size_t count = 0;
 
-    DT_TRY(dt_calloc(&tensor, count, sizeof *tensor, "the exchange"));
-    for (size_t i = 0; i < count; i++) {
-        const size_t param = (size_t)(dt_net_slab_param(r->net, i) - r->net->param);
-        const dt_piece own = dt_model_piece(r->model, param);
-        tensor[i] = (dt_span){own.offset, own.count};
+    DT_TRY(dt_calloc(&tensor, r->net->params + 1, sizeof *tensor, "the exchange"));
+    for (size_t i = r->net->params; i-- > 0;) {
+        const dt_piece own = dt_model_piece(r->model, i);
+        if (own.cut == cut)
+            tensor[count++] = (dt_span){own.offset, own.count};
     }
-    const dt_exchange_opts opts = {.name = r->o.exchange,
+    if (count == 0) /* a slab is never empty */
+        tensor[count++] = (dt_span){0, dt_model_floats(r->model, cut ? DT_SLAB_CUT : DT_SLAB_HOME)};
+    const dt_exchange_opts opts = {.name = cut && any ? "tree" : r->o.exchange,
                                    .shards = (int)r->o.shards,
-                                   .floats = r->net->slab_floats,
+                                   .floats =
+                                       dt_model_floats(r->model, cut ? DT_SLAB_CUT : DT_SLAB_HOME),
                                    .tensor = tensor,
                                    .tensors = count,
                                    .bucket_bytes = (size_t)(r->o.bucket_mb * 1048576),
                                    .compress = r->o.grad_compress,
                                    .threshold = r->o.grad_threshold,
-                                   .lockstep = r->bn_group > 0,
+                                   .lockstep = r->bn_group > 0 || dt_grid_cuts(r),
+                                   .apart = cut,
                                    .threads = r->threads};
-    const dt_status st = dt_exchange_create(&r->exchange, r->comm, &opts, needs);
+    const dt_status st = dt_exchange_create(x, cut ? r->grid.along : r->comm, &opts, needs);
     free(tensor);
     return st;
 }
 
 /* The slabs of weights come first: what an exchange that shares wants to know. */
-static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *needs,
+static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs needs[2],
                       slab_row rows[SLABS])
 {
     const bool shared = needs->shares;
-    const size_t floats = r->net->slab_floats * sizeof(float);
+    const size_t floats = dt_model_floats(r->model, DT_SLAB_HOME) * sizeof(float);
+    const size_t cut = dt_model_floats(r->model, DT_SLAB_CUT) * sizeof(float);
+    const size_t turned = dt_model_floats(r->model, DT_SLAB_TURNED) * sizeof(float);
     const size_t running = 2 * r->net->norm_channels * sizeof(float);
     const bool trains = purpose == DT_FOR_TRAINING, averages = trains && r->o.ema > 0;
-    size_t arena = dt_contexts_bytes(r), scratch = 0;
+    const size_t train = dt_contexts_bytes(r, &r->contexts), test = dt_contexts_bytes(r, &r->test);
+    const size_t arena = DT_MAX(train, test);
+    const size_t scratch = DT_MAX(dt_contexts_scratch(&r->contexts), dt_contexts_scratch(&r->test));
+    const bool collects = dt_grid_cuts(r) && r->comm->rank == 0;
+    const size_t whole = collects ? (averages ? 3 : 2) * r->net->slab_floats * sizeof(float) : 0;
+    dt_grid *g = &r->grid;
 
-    for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
-        scratch = DT_MAX(scratch, dt_plan_scratch_bytes(r->contexts.plan[i]));
-    for (int i = 0; i < 2 && r->test[i].plan; i++) {
-        arena = DT_MAX(arena, dt_plan_arena_bytes(r->test[i].plan));
-        scratch = DT_MAX(scratch, dt_plan_scratch_bytes(r->test[i].plan));
-    }
     const dt_check_subject subject = dt_run_subject(r);
     const slab_row all[SLABS] = {
         {"master weights", &r->master, floats, shared},
@@ -68,6 +76,13 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs *ne
         {"scratch", &r->scratch, scratch, false},
         {"averaged weights", &r->average, averages ? floats + running : 0, shared},
         {"checks", &r->check_room, trains ? dt_checks_bytes(&subject) : 0, false},
+        {"cut weights", &g->master, cut, false},
+        {"momentum of cut weights", &g->momentum, cut, false},
+        {"averaged cut weights", &g->average, averages ? cut : 0, false},
+        {"packed cut weights", &g->packed, dt_model_cut_packed_bytes(r->model), false},
+        {"cut weights by input", &g->turned, turned, false},
+        {"gradients of cut weights", &g->gradients, needs[1].slabs * cut, false},
+        {"the whole state", &g->whole, whole, false},
     };
     memcpy(rows, all, sizeof all);
 }
@@ -136,11 +151,10 @@ static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
         if (!rows[i].shared)
             DT_TRY(dt_slab_create(rows[i].slab, rows[i].bytes, rows[i].name));
 
-    const dt_weights weights = dt_run_weights(r), tested = dt_run_snapshot(r).model;
-    dt_model_bind(r->model, &tested, r->packed.mem);
-    for (int i = 0; i < 2 && r->test[i].plan; i++)
-        DT_TRY(dt_exec_create(&r->test[i].exec, r->test[i].plan, r->arena.mem, r->scratch.mem));
-    dt_model_bind(r->model, &weights, r->packed.mem);
+    const dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
+    dt_run_bind(r, average.net ? &average : &weights);
+    DT_TRY(dt_contexts_open(r, &r->test));
+    dt_run_bind(r, &weights);
     return DT_OK;
 }
 
@@ -154,22 +168,38 @@ static dt_status open_exchange(dt_run *r)
     for (size_t i = 0; i < r->net->norms; i++)
         channels = DT_MAX(channels, r->net->norm[i].channels);
     DT_TRY(dt_exchange_open(r->exchange, r->gradients.mem));
+    if (dt_grid_cuts(r))
+        DT_TRY(dt_exchange_open(r->grid.exchange, r->grid.gradients.mem));
     DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, &dt_fold_f64, shards));
     DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, r->net->norm_channels,
                             &dt_fold_moments, shards));
     DT_TRY(dt_lockstep_open(&r->lockstep, r->comm, shards, r->bn_group, channels));
-    return dt_contexts_open(r);
+    if (dt_grid_cuts(r))
+        DT_TRY(dt_lockstep_open(&r->grid.lockstep, r->grid.along, shards, r->bn_group, channels));
+    return dt_contexts_open(r, &r->contexts);
+}
+
+static dt_status open_optim(dt_run *r)
+{
+    dt_grid *g = &r->grid;
+
+    DT_TRY(dt_optim_open(&r->optim, r->model, false, &r->o, r->master.mem, r->momentum.mem,
+                         r->threads));
+    return dt_optim_open(&g->optim, r->model, true, &r->o, g->master.mem, g->momentum.mem,
+                         r->threads);
 }
 
 /* What the exchange needs, and with it all slabs. */
 static dt_status plan_slabs(dt_run *r, dt_purpose purpose, slab_row rows[SLABS])
 {
-    dt_exchange_needs needs = {.shares = false};
+    dt_exchange_needs needs[2] = {{.shares = false}, {.shares = false}};
 
     if (purpose == DT_FOR_TRAINING)
-        DT_TRY(create_exchange(r, &needs));
-    r->shares = needs.shares;
-    slab_rows(r, purpose, &needs, rows);
+        DT_TRY(create_exchange(r, &r->exchange, false, &needs[0]));
+    if (dt_grid_cuts(r))
+        DT_TRY(create_exchange(r, &r->grid.exchange, true, &needs[1]));
+    r->shares = needs[0].shares;
+    slab_rows(r, purpose, needs, rows);
     return check_memory(r, purpose, rows);
 }
 
@@ -183,8 +213,8 @@ dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
     if (purpose != DT_FOR_TRAINING)
         return DT_OK;
     DT_TRY(dt_comm_agree(r->comm, open_exchange(r)));
-    DT_TRY(dt_comm_agree(r->comm, dt_optim_open(&r->optim, r->model, &r->o, r->master.mem,
-                                                r->momentum.mem, r->threads)));
+    DT_TRY(dt_comm_agree(r->comm, open_optim(r)));
+    DT_TRY(dt_grid_bind(r));
     const dt_check_subject subject = dt_run_subject(r);
     return dt_comm_agree(r->comm, dt_checks_open(&r->checks, &subject));
 }

@@ -36,6 +36,7 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
     if (purpose == DT_FOR_EVALUATION) { /* test images are dealt to ranks, not to shards */
         r->o.shards = r->o.accum = 0;
         r->o.dry_run = false; /* of training alone */
+        r->o.strategy = "";
     }
     DT_TRY(dt_options_check(&r->o, r->comm->world));
     dt_shards_of((int)r->o.shards, r->comm->world, r->comm->rank, &r->first_shard, &r->end_shard);
@@ -104,21 +105,32 @@ static dt_status open_loader(dt_run *r, dt_purpose purpose)
 
 /* ---- Network and plans ------------------------------------------------------------------ */
 
+/* A wave is the rank's shards if they share statistics, all of its group where layers are cut, else
+ * one. */
+static void place_shards(dt_run *r)
+{
+    dt_contexts *c = &r->contexts;
+
+    c->homes = c->width = r->bn_group > 0 ? r->end_shard - r->first_shard : 1;
+    if (!dt_grid_cuts(r))
+        return;
+    c->width = r->grid.end - r->grid.first;
+    c->homes = r->end_shard - r->first_shard;
+    c->first_home = r->first_shard - r->grid.first;
+}
+
 /* Shard sizes of a full batch and of the last one: at most four different. */
 static dt_status compile_training(dt_run *r)
 {
     const int64_t last = dt_loader_batch(r->loader, r->steps_per_epoch - 1);
     const int64_t batch[2] = {r->global_batch, last};
-    int count = 0;
 
+    place_shards(r);
     for (int b = 0; b < 2; b++)
         for (int shard = 0; shard < (int)r->o.shards; shard += (int)r->o.shards - 1) {
             const int64_t size = dt_shard_size(batch[b], (int)r->o.shards, shard, NULL);
-            bool known = false;
-            for (int i = 0; i < count; i++)
-                known = known || dt_plan_batch(r->contexts.plan[i]) == size;
-            if (size > 0 && !known)
-                DT_TRY(dt_plan_create(&r->contexts.plan[count++], r->model, size, DT_TRAIN));
+            if (size > 0)
+                DT_TRY(dt_contexts_add(r, &r->contexts, size, DT_TRAIN));
             if (r->o.shards == 1)
                 break;
         }
@@ -132,10 +144,13 @@ static dt_status compile_test(dt_run *r)
     const int64_t chunk = r->net->spec.image_size <= 64 ? 100 : 25;
 
     r->test_chunk = chunk < images ? chunk : images;
+    r->test.width = r->grid.parts; /* a chunk of each of the group's ranks */
+    r->test.first_home = r->grid.part;
+    r->test.homes = 1;
     for (int i = 0; i < 2; i++) {
         const int64_t batch = i == 0 ? r->test_chunk : images % r->test_chunk;
         if (batch > 0)
-            DT_TRY(dt_plan_create(&r->test[i].plan, r->model, batch, DT_EVAL));
+            DT_TRY(dt_contexts_add(r, &r->test, batch, DT_EVAL));
     }
     return DT_OK;
 }
@@ -143,7 +158,10 @@ static dt_status compile_test(dt_run *r)
 static dt_status open_network(dt_run *r, dt_purpose purpose)
 {
     char name[80];
-    dt_model_opts opts = {.precision = r->precision,
+    dt_model_opts opts = {.strategy = r->o.strategy,
+                          .part = r->grid.part,
+                          .parts = r->grid.parts,
+                          .precision = r->precision,
                           .threads = r->threads,
                           .label_smoothing = (float)r->o.label_smoothing};
 
@@ -164,7 +182,6 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
         if (r->o.max_steps >= 0 && r->o.max_steps < r->total_steps)
             r->total_steps = r->o.max_steps;
         DT_TRY(dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, length, r->global_batch));
-        r->contexts.width = r->bn_group > 0 ? r->end_shard - r->first_shard : 1;
         DT_TRY(compile_training(r));
     }
     return compile_test(r);
@@ -179,15 +196,17 @@ dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose pur
     memset(r, 0, sizeof *r);
     r->comm = c;
     DT_GO(st, dt_comm_agree(c, open_options(r, o, purpose)), out);
+    DT_GO(st, dt_grid_open(r), out);
     if (purpose == DT_FOR_TRAINING)
         DT_GO(st, dt_lockstep_resolve(r), out);
     DT_GO(st, open_data(r), out);
     DT_GO(st, dt_comm_agree(c, open_network(r, purpose)), out);
     DT_GO(st, dt_fingerprint_run(r), out);
     DT_GO(st, dt_run_take_memory(r, purpose), out);
-    if (r->writes)
+    if (r->writes || dt_grid_cuts(r)) /* every rank has pieces of its own */
         st = dt_model_init(r->model, (uint32_t)r->o.seed);
-    st = dt_comm_agree(c, st);
+    DT_GO(st, dt_comm_agree(c, st), out);
+    st = dt_grid_cuts(r) ? dt_run_pack(r) : DT_OK;
 
 out:
     if (st != DT_OK)
@@ -205,10 +224,8 @@ void dt_run_close(dt_run *r)
     dt_reduce_destroy(r->loss_tree);
     dt_exchange_close(r->exchange);
     dt_contexts_close(&r->contexts);
-    for (int i = 0; i < 2; i++) {
-        dt_exec_destroy(r->test[i].exec);
-        dt_plan_destroy(r->test[i].plan);
-    }
+    dt_contexts_close(&r->test);
+    dt_grid_close(r);
     dt_model_destroy(r->model);
     dt_loader_destroy(r->loader);
     dt_net_destroy(r->net);
@@ -222,9 +239,13 @@ void dt_run_close(dt_run *r)
     memset(r, 0, sizeof *r);
 }
 
-/* All ranks hold the same numbers, or the field that differs is named. */
+/* All ranks hold the same numbers, or the field that differs is named. Where layers are cut, one
+ * rank alone has seen all of them. */
 static dt_status compare_state(dt_run *r, const char *what)
 {
+    if (dt_grid_cuts(r))
+        return DT_OK;
+
     const dt_snapshot state = dt_run_snapshot(r);
     char text[DT_DIGEST_CHARS];
     dt_digest hash;
@@ -244,17 +265,24 @@ dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX])
 
 static dt_status load_model(dt_run *r, const char *path, bool head)
 {
-    const dt_weights state = dt_run_weights(r);
+    const dt_snapshot run = dt_run_snapshot(r);
+    const dt_weights state = run.trained.net ? run.trained : run.model;
 
     DT_TRY(dt_model_load(&state, path, r->o.normalize, head));
-    dt_model_pack(r->model, 0, 1);
+    if (!dt_grid_cuts(r))
+        dt_model_pack(r->model, 0, 1);
     return DT_OK;
 }
 
 /* The agreement is also the barrier after which the node's other ranks may read. */
 dt_status dt_run_load(dt_run *r, const char *path, bool head)
 {
-    DT_TRY(dt_comm_agree(r->comm, r->writes ? load_model(r, path, head) : DT_OK));
+    const bool reads = dt_grid_cuts(r) ? r->comm->rank == 0 : r->writes;
+
+    DT_TRY(dt_grid_collect(r)); /* what the file does not say stays */
+    DT_TRY(dt_comm_agree(r->comm, reads ? load_model(r, path, head) : DT_OK));
+    if (dt_grid_cuts(r))
+        return dt_run_broadcast(r);
     return compare_state(r, "weights of the model file");
 }
 
@@ -290,9 +318,12 @@ dt_status dt_run_broadcast(dt_run *r)
 {
     const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running, &r->average};
 
+    DT_TRY(dt_grid_spread(r));
     if (!r->shares || r->comm->nodes > 1)
         for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
             DT_TRY(broadcast_slab(r, slabs[i]));
+    if (dt_grid_cuts(r))
+        return dt_run_pack(r);
     if (r->writes)
         dt_model_pack(r->model, 0, 1);
     DT_TRY(dt_comm_barrier(r->comm)); /* what one rank wrote, its node's others read */

@@ -9,6 +9,18 @@
 
 /* ---- Forward and backward, shard by shard ------------------------------------------------ */
 
+/* A shard without images: all that it gives to sums is zero. */
+static void clear_shard(const dt_run *r, int k)
+{
+    const dt_contexts *c = &r->contexts;
+
+    if (c->grad[k])
+        memset(c->grad[k], 0, dt_model_floats(r->model, DT_SLAB_HOME) * sizeof(float));
+    if (c->cut_grad[k])
+        memset(c->cut_grad[k], 0, dt_model_floats(r->model, DT_SLAB_CUT) * sizeof(float));
+    memset(c->moments[k], 0, r->net->norm_channels * sizeof(dt_moment));
+}
+
 /* The images of the wave's shards, from `first` on, straight into the network's input. An uneven
  * last batch may leave a shard without images: its leaves are +0.0. */
 static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
@@ -18,13 +30,14 @@ static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
 
     for (int k = 0; k < c->width; k++) {
         const int64_t size = dt_shard_size(n, (int)r->o.shards, first + k, NULL);
-        c->grad[k] = dt_exchange_leaf(r->exchange);
-        DT_TRY(dt_contexts_find(c, k, size, &c->now[k]));
-        if (!c->now[k]) {
-            memset(c->grad[k], 0, r->net->slab_floats * sizeof(float));
-            memset(c->moments[k], 0, r->net->norm_channels * sizeof(dt_moment));
+        const bool home = dt_contexts_home(c, k);
+        DT_TRY(dt_contexts_find(c, k, size));
+        c->grad[k] = home ? dt_exchange_leaf(r->exchange) : NULL;
+        c->cut_grad[k] = dt_grid_cuts(r) ? dt_exchange_leaf(r->grid.exchange) : NULL;
+        if (!c->now[k])
+            clear_shard(r, k);
+        if (!c->now[k] || !home)
             continue;
-        }
         dt_loader_train(r->loader, epoch, step, first + k, dt_exec_input(c->now[k]),
                         dt_exec_labels(c->now[k]));
         dt_checks_shard(r->checks, first + k, c->grad[k]);
@@ -38,7 +51,8 @@ static dt_status gradient_ready(void *context, size_t floats_done, size_t cut_fl
     dt_run *r = context;
 
     dt_checks_gradient(r->checks, floats_done);
-    (void)cut_floats_done; /* nothing is cut */
+    if (dt_grid_cuts(r))
+        DT_TRY(dt_exchange_ready(r->grid.exchange, cut_floats_done));
     return dt_exchange_ready(r->exchange, floats_done);
 }
 
@@ -64,19 +78,16 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
     const double n = (double)dt_loader_batch(r->loader, step);
     const dt_observer observer = {gradient_ready, r};
     dt_contexts *c = &r->contexts;
-    /* Plans of all batch sizes have the same steps. */
-    const dt_wave wave = {.plan = c->plan[0],
-                          .exec = c->now,
-                          .count = c->width,
-                          .sync = dt_lockstep_sync(r->lockstep)};
+    const dt_wave wave = dt_contexts_wave(r, c);
 
     dt_place_phase(DT_AT_data);
     DT_TRY(load_wave(r, epoch, step, first));
     dt_place_phase(DT_AT_forward);
     DT_TRY(dt_exec_forward(&wave, c->moments, c->result));
+    DT_TRY(dt_grid_moments(r));
     dt_place_phase(DT_AT_backward);
     DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad, &observer));
-    for (int k = 0; k < c->width; k++) {
+    for (int k = c->first_home; k < c->first_home + c->homes; k++) {
         dt_checks_loss(r->checks, first + k, &c->result[k]);
         push_shard(r, k, save);
     }
@@ -85,24 +96,42 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
 
 /* ---- Sums over all shards, and what is made of them -------------------------------------- */
 
-typedef struct sums {
+typedef struct gradient_sum {
     const float *gradient; /* [slab]; what this rank owns of it: */
     const dt_span *owned;
     size_t spans;
+} gradient_sum;
+typedef struct sums {
+    gradient_sum home, cut;   /* of home parameters, of own pieces */
     const double *loss;       /* [DT_LEAF_COUNT] */
     const dt_moment *moments; /* of batch norms, for the running statistics */
+    int64_t asked[2];         /* to save, to stop: by ranks without shards, too */
 } sums;
 
-static dt_status sum_up(dt_run *r, sums *s)
+static dt_status finish_gradient(dt_exchange *x, gradient_sum *s)
+{
+    return dt_exchange_finish(x, &s->gradient, &s->owned, &s->spans);
+}
+
+static dt_status sum_up(dt_run *r, sums *s, bool save)
 {
     const void *loss = NULL, *moments = NULL;
 
     dt_place_phase(DT_AT_exchange);
-    DT_TRY(dt_exchange_finish(r->exchange, &s->gradient, &s->owned, &s->spans));
+    *s = (sums){.asked = {save, dt_signals_stop() != 0}};
+    DT_TRY(finish_gradient(r->exchange, &s->home));
+    if (dt_grid_cuts(r))
+        DT_TRY(finish_gradient(r->grid.exchange, &s->cut));
+    if (r->comm->world > r->o.shards) /* some have no leaf for it */
+        DT_TRY(dt_comm_max_i64(r->comm, s->asked, 2));
     DT_TRY(dt_reduce_finish(r->loss_tree, &loss));
     DT_TRY(dt_reduce_finish(r->moment_tree, &moments));
     s->loss = loss;
     s->moments = moments;
+    if (r->comm->world <= r->o.shards) {
+        s->asked[0] = s->loss[DT_LEAF_save] > 0;
+        s->asked[1] = s->loss[DT_LEAF_stop] > 0;
+    }
     return DT_OK;
 }
 
@@ -135,11 +164,40 @@ static void pack(dt_run *r)
         dt_model_pack(r->model, 0, 1);
 }
 
-dt_status dt_run_use(dt_run *r, const dt_weights *w)
+dt_status dt_run_pack(dt_run *r)
 {
-    dt_model_bind(r->model, w, r->packed.mem);
+    DT_TRY(dt_grid_turn(r));
     pack(r);
     return dt_exchange_publish(r->exchange);
+}
+
+void dt_run_bind(dt_run *r, const dt_weights *w)
+{
+    const bool averages = r->average.bytes > 0 && w->master == r->average.mem;
+    const dt_slab *cut = averages ? &r->grid.average : &r->grid.master;
+
+    dt_model_bind(r->model, w, r->packed.mem);
+    dt_model_bind_cut(r->model, cut->mem, r->grid.turned.mem, r->grid.packed.mem);
+}
+
+dt_status dt_run_use(dt_run *r, const dt_weights *w)
+{
+    dt_run_bind(r, w);
+    pack(r);
+    return dt_exchange_publish(r->exchange);
+}
+
+/* What this rank owns of a slab; average: NULL without --ema. */
+static void update_slab(dt_run *r, const dt_optim *x, const gradient_sum *s, float *average,
+                        double lr, float part)
+{
+    for (size_t i = 0; i < s->spans; i++) {
+        const dt_span own = s->owned[i];
+        dt_optim_step(x, own, s->gradient, lr);
+        if (average)
+            dt_average_step(average + own.first, x->master + own.first, own.count, part,
+                            r->threads);
+    }
 }
 
 /* Every rank updates what it owns. Where the node shares its weights, all of them become visible
@@ -150,21 +208,15 @@ static dt_status update(dt_run *r, const sums *s, double lr, bool first)
     const float part = first ? 1 : (float)(1 - r->o.ema);
 
     dt_place_phase(DT_AT_update);
-    for (size_t i = 0; i < s->spans; i++) {
-        const dt_span own = s->owned[i];
-        dt_optim_step(&r->optim, own, s->gradient, lr);
-        if (average.net)
-            dt_average_step(average.master + own.first, w.master + own.first, own.count, part,
-                            r->threads);
-    }
+    update_slab(r, &r->optim, &s->home, average.master, lr, part);
+    update_slab(r, &r->grid.optim, &s->cut, r->grid.average.mem, lr, part);
     DT_TRY(publish(r));
     dt_place_phase(DT_AT_update);
     if (r->writes)
         dt_model_update_running(r->model, s->moments);
     if (r->writes && average.net) /* means and variances */
         dt_average_step(average.running_mean, w.running_mean, 2 * r->net->norm_channels, part, 1);
-    pack(r);
-    return publish(r);
+    return dt_run_pack(r);
 }
 
 /* ---- The step ------------------------------------------------------------------------------ */
@@ -180,11 +232,13 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     dt_place_step(global_step + 1);
     dt_place_phase(DT_AT_data);
     dt_checks_begin(r->checks, epoch, step);
-    for (int first = r->first_shard; first < r->end_shard; first += r->contexts.width)
+    const bool all = dt_grid_cuts(r); /* the group's */
+    const int end = all ? r->grid.end : r->end_shard;
+    for (int first = all ? r->grid.first : r->first_shard; first < end; first += r->contexts.width)
         DT_TRY(run_wave(r, epoch, step, first, save));
-    DT_TRY(sum_up(r, &s));
-    *result = (dt_step_result){.save = s.loss[DT_LEAF_save] > 0,
-                               .stop = s.loss[DT_LEAF_stop] > 0,
+    DT_TRY(sum_up(r, &s, save));
+    *result = (dt_step_result){.save = s.asked[0] != 0,
+                               .stop = s.asked[1] != 0,
                                .loss = dt_nan_unsigned(s.loss[DT_LEAF_loss] / (double)n),
                                .accuracy = s.loss[DT_LEAF_correct] / (double)n,
                                .lr = lr,

@@ -40,6 +40,7 @@ static dt_status save(training *t, dt_save_how how)
 
     dt_place_phase(DT_AT_save);
     DT_TRY(dt_checks_replicas(r->checks)); /* what is wrong must not outlive the run */
+    DT_TRY(dt_grid_collect(r));
     t->saved_s = dt_seconds();
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, how));
 }
@@ -202,7 +203,7 @@ static dt_status check_finite(const training *t)
     dt_snapshot state = dt_run_snapshot(t->run);
 
     state.at = t->at;
-    return dt_snapshot_finite(&state);
+    return dt_grid_knows(t->run) ? dt_snapshot_finite(&state) : DT_OK;
 }
 
 /* Into the run's own arrays, which a divergence has made worthless. */
@@ -243,6 +244,8 @@ static dt_status hashes(const dt_run *r, dt_end_record *end)
     dt_snapshot state = dt_run_snapshot(r);
     dt_digest weights, all;
 
+    if (!dt_grid_knows(r))
+        return DT_OK;
     state.at.epoch = r->total_steps / r->steps_per_epoch;
     state.at.step = r->total_steps % r->steps_per_epoch;
     DT_TRY(dt_snapshot_hash(&state, &weights, &all));
@@ -260,8 +263,13 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     dt_place_phase(DT_AT_end);
     *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds, .folder = s->folder.path};
     DT_TRY(dt_checks_now(r->checks)); /* names what the hashes below could only show */
+    DT_TRY(dt_grid_collect(r));
     DT_TRY(dt_comm_agree(r->comm, check_finite(t)));
     DT_TRY(dt_comm_agree(r->comm, hashes(r, end)));
+    if (dt_grid_cuts(r)) { /* one rank has seen all of it */
+        DT_TRY(dt_comm_bcast(r->comm, end->weights_hash, sizeof end->weights_hash, 0));
+        DT_TRY(dt_comm_bcast(r->comm, end->state_hash, sizeof end->state_hash, 0));
+    }
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
     DT_TRY(dt_comm_same(r->comm, field, 2));
@@ -343,9 +351,14 @@ static dt_status begin(training *t)
         DT_TRY(dt_run_init(r));
     const dt_weights average = dt_run_average(r), w = dt_run_weights(r);
     if (average.net && r->writes && !path[0]) { /* a run of no steps saves it */
-        dt_average_step(average.master, w.master, r->net->slab_floats, 1, 1);
+        dt_average_step(average.master, w.master, dt_model_floats(r->model, DT_SLAB_HOME), 1, 1);
         dt_average_step(average.running_mean, w.running_mean, 2 * r->net->norm_channels, 1, 1);
     }
+    if (average.net && dt_grid_cuts(r) && !path[0])
+        dt_average_step(r->grid.average.mem, r->grid.master.mem,
+                        dt_model_floats(r->model, DT_SLAB_CUT), 1, 1);
+    if (!path[0])
+        DT_TRY(dt_grid_collect(r));
     if (r->o.broadcast || resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
         DT_TRY(dt_run_broadcast(r));

@@ -1,0 +1,392 @@
+/* grid.c - layers that are cut over ranks: who cuts with whom, and the moves between the ranks of a
+ * group. The model says where a value is and where it is to go (dt_exec_move); here that becomes
+ * rectangles for dt_moves. So do weights, of which data gradients read the own input channels, and
+ * the state, which files have whole. */
+#include "run.h"
+
+#include <stdlib.h>
+
+/* The keys of one set of contexts: plan, place, step, way. */
+typedef struct dt_grid_wave {
+    dt_wave_moves moves; /* context: this */
+    const dt_run *run;
+    const dt_contexts *contexts;
+    int first, steps; /* its first key; steps of a plan */
+} dt_grid_wave;
+
+/* Keys of no contexts come first; behind them one for each place's moments. */
+enum { KEY_TURN, KEY_COLLECT, KEY_SPREAD, KEY_MOMENTS };
+
+/* ---- Opening ------------------------------------------------------------------------------- */
+
+static dt_status grid_split(dt_run *r)
+{
+    dt_grid *g = &r->grid;
+
+    DT_TRY(dt_comm_split(&g->across, r->comm, g->group));
+    return dt_comm_split(&g->along, r->comm, g->part);
+}
+
+dt_status dt_grid_open(dt_run *r)
+{
+    dt_grid *g = &r->grid;
+
+    *g = (dt_grid){.parts = dt_options_parts(&r->o, r->comm->world)};
+    if (!dt_grid_cuts(r))
+        return DT_OK;
+    g->part = r->comm->rank % g->parts;
+    g->group = r->comm->rank / g->parts;
+    g->groups = r->comm->world / g->parts;
+    dt_shards_of((int)r->o.shards, g->groups, g->group, &g->first, &g->end);
+    return grid_split(r);
+}
+
+void dt_grid_close(dt_run *r)
+{
+    dt_grid *g = &r->grid;
+    dt_slab *const slabs[] = {&g->master, &g->momentum,  &g->average, &g->turned,
+                              &g->packed, &g->gradients, &g->whole};
+
+    dt_moves_destroy(g->moves);
+    free(g->wave);
+    dt_lockstep_close(g->lockstep);
+    dt_optim_close(&g->optim);
+    dt_exchange_close(g->exchange);
+    dt_comm_close(g->along);
+    dt_comm_close(g->across);
+    for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
+        dt_slab_destroy(slabs[i]);
+}
+
+/* ---- Moves of values ----------------------------------------------------------------------- */
+
+static int wave_key(const dt_grid_wave *w, int plan, int k, int step, dt_way way)
+{
+    const int place = plan * w->contexts->width + k;
+    return w->first + (place * w->steps + step) * DT_WAYS + (int)way;
+}
+
+/* The rank of the group whose shard is at place k. */
+static int home_of(const dt_run *r, const dt_contexts *c, int k)
+{
+    const dt_grid *g = &r->grid;
+    int first, end, rank = 0;
+
+    if (c == &r->test)
+        return k;
+    for (;; rank++) {
+        dt_shards_of((int)r->o.shards, r->comm->world, g->group * g->parts + rank, &first, &end);
+        if (g->first + k < end)
+            return rank;
+    }
+}
+
+/* The channels that a rank has of a value. */
+static dt_cut channels_of(const dt_grid *g, dt_layout as, int64_t channels, int rank, int home)
+{
+    if (as == DT_CUT)
+        return dt_cut_of(channels, rank, g->parts);
+    return (dt_cut){0, as == DT_WHOLE || rank == home ? channels : 0, channels};
+}
+
+/* What `to` needs and `from` has. */
+static dt_status add_part(dt_grid *g, int key, const dt_move *m, int home, int from, int to)
+{
+    const dt_cut have = channels_of(g, m->from, m->channels, from, home);
+    const dt_cut need = channels_of(g, m->to, m->channels, to, home);
+    const int64_t first = DT_MAX(have.first, need.first);
+    const int64_t end = DT_MIN(have.first + have.count, need.first + need.count);
+
+    if (first >= end || (from == to && !m->target))
+        return DT_OK;
+    const dt_rect r = {.key = key,
+                       .from = from,
+                       .to = to,
+                       .source = (const char *)m->source + (size_t)(first - have.first) * m->each,
+                       .target = (char *)m->target + (size_t)(first - need.first) * m->each,
+                       .rows = (size_t)m->rows,
+                       .bytes = (size_t)(end - first) * m->each,
+                       .from_stride = (size_t)have.count * m->each,
+                       .to_stride = (size_t)need.count * m->each};
+    return dt_moves_add(g->moves, &r);
+}
+
+static dt_status add_move(dt_grid *g, int key, const dt_move *m, int home)
+{
+    for (int to = 0; to < g->parts; to++)
+        for (int from = 0; from < g->parts; from++)
+            if (from == g->part || to == g->part)
+                DT_TRY(add_part(g, key, m, home, from, to));
+    return DT_OK;
+}
+
+static dt_status add_wave(dt_run *r, const dt_grid_wave *w)
+{
+    const dt_contexts *c = w->contexts;
+
+    for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++)
+        for (int k = 0; k < c->width; k++)
+            for (int step = 0; step < w->steps; step++)
+                for (int way = 0; way < DT_WAYS; way++) {
+                    if (!dt_plan_moves(c->plan[i], (size_t)step, (dt_way)way))
+                        continue;
+                    const dt_move m =
+                        dt_exec_move(c->exec[k * DT_MAX_PLANS + i], (size_t)step, (dt_way)way);
+                    DT_TRY(add_move(&r->grid, wave_key(w, i, k, step, (dt_way)way), &m,
+                                    home_of(r, c, k)));
+                }
+    return DT_OK;
+}
+
+static dt_status wave_start(void *context, int step, dt_way way, int k)
+{
+    const dt_grid_wave *w = context;
+    return dt_moves_start(w->run->grid.moves, wave_key(w, w->contexts->which[k], k, step, way));
+}
+
+static dt_status wave_wait(void *context, int step, dt_way way, int k)
+{
+    const dt_grid_wave *w = context;
+    return dt_moves_wait(w->run->grid.moves, wave_key(w, w->contexts->which[k], k, step, way));
+}
+
+const dt_wave_moves *dt_grid_moves(const dt_run *r, const dt_contexts *c)
+{
+    return dt_grid_cuts(r) ? &r->grid.wave[c == &r->test].moves : NULL;
+}
+
+/* ---- Moments ------------------------------------------------------------------------------- */
+
+static dt_status add_moments(dt_run *r)
+{
+    const dt_contexts *c = &r->contexts;
+
+    for (int k = 0; k < c->width; k++)
+        for (size_t i = 0; i < r->net->norms; i++) {
+            const dt_norm *n = &r->net->norm[i];
+            const dt_cut own = dt_model_norm_cut(r->model, i);
+            if (own.count == own.whole) /* on one rank: all at home */
+                continue;
+            const dt_move m = {.from = DT_CUT,
+                               .to = DT_HOME,
+                               .rows = 1,
+                               .channels = (int64_t)n->channels,
+                               .each = sizeof(dt_moment),
+                               .source = c->moments[k] + n->offset + own.first,
+                               .target = c->moments[k] + n->offset};
+            DT_TRY(add_move(&r->grid, KEY_MOMENTS + k, &m, home_of(r, c, k)));
+        }
+    return DT_OK;
+}
+
+dt_status dt_grid_moments(dt_run *r)
+{
+    const dt_contexts *c = &r->contexts;
+
+    for (int k = 0; k < c->width && dt_grid_cuts(r); k++)
+        if (c->now[k])
+            DT_TRY(dt_moves_start(r->grid.moves, KEY_MOMENTS + k));
+    for (int k = 0; k < c->width && dt_grid_cuts(r); k++)
+        if (c->now[k])
+            DT_TRY(dt_moves_wait(r->grid.moves, KEY_MOMENTS + k));
+    return DT_OK;
+}
+
+/* ---- Weights and the state --------------------------------------------------------------- */
+
+/* A parameter in memory: [rows][out], of a weight [taps][in][out]. */
+typedef struct weight_shape {
+    size_t taps, in, out;
+} weight_shape;
+
+static weight_shape shape_of(const dt_param *p)
+{
+    weight_shape s = {1, 1, (size_t)p->dim[0]};
+
+    if (p->rank >= 2)
+        s.in = (size_t)p->dim[1];
+    if (p->rank == 4)
+        s.taps = (size_t)(p->dim[2] * p->dim[3]);
+    return s;
+}
+
+/* From every rank its output channels of the own input channels. */
+static dt_status add_turn(dt_grid *g, const dt_param *p, const dt_piece *x, int from, int to)
+{
+    const weight_shape s = shape_of(p);
+    const dt_cut out = dt_cut_of(p->dim[0], from, g->parts),
+                 in = dt_cut_of(p->dim[1], to, g->parts);
+    const size_t row = (size_t)out.count * sizeof(float), rows = (size_t)in.count;
+    const float *master = g->master.mem;
+    float *turned = g->turned.mem;
+
+    for (size_t tap = 0; tap < s.taps; tap++) {
+        const dt_rect r = {
+            .key = KEY_TURN,
+            .from = from,
+            .to = to,
+            .source = from == g->part
+                          ? master + x->offset + (tap * s.in + (size_t)in.first) * (size_t)out.count
+                          : NULL,
+            .target =
+                to == g->part ? turned + x->turned + tap * rows * s.out + (size_t)out.first : NULL,
+            .rows = rows,
+            .bytes = row,
+            .from_stride = row,
+            .to_stride = s.out * sizeof(float)};
+        DT_TRY(dt_moves_add(g->moves, &r));
+    }
+    return DT_OK;
+}
+
+/* Between a piece of rank `rank`, in the slab `cut`, and the first rank's slab `whole`. */
+static dt_status add_piece(dt_grid *g, const dt_param *p, const dt_piece *x, int rank, float *cut,
+                           float *whole)
+{
+    const weight_shape s = shape_of(p);
+    const dt_cut out = dt_cut_of(p->dim[0], rank, g->parts);
+    const size_t row = (size_t)out.count * sizeof(float);
+    float *const piece = rank == g->part ? cut + x->offset : NULL;
+    float *const place = whole ? whole + p->offset + out.first : NULL;
+    const dt_rect collect = {.key = KEY_COLLECT,
+                             .from = rank,
+                             .source = piece,
+                             .target = place,
+                             .rows = s.taps * s.in,
+                             .bytes = row,
+                             .from_stride = row,
+                             .to_stride = s.out * sizeof(float)};
+    const dt_rect spread = {.key = KEY_SPREAD,
+                            .to = rank,
+                            .source = place,
+                            .target = piece,
+                            .rows = collect.rows,
+                            .bytes = row,
+                            .from_stride = collect.to_stride,
+                            .to_stride = row};
+
+    DT_TRY(dt_moves_add(g->moves, &collect));
+    return dt_moves_add(g->moves, &spread);
+}
+
+/* The slabs of the state: home, cut and whole ones. */
+typedef struct state_slab {
+    float *home, *cut, *whole;
+} state_slab;
+enum { STATE_SLABS = 3 };
+
+static void state_slabs(const dt_run *r, state_slab of[STATE_SLABS])
+{
+    const dt_grid *g = &r->grid;
+    const dt_slab *const home[] = {&r->master, &r->momentum, &r->average};
+    const dt_slab *const cut[] = {&g->master, &g->momentum, &g->average};
+
+    for (size_t i = 0; i < STATE_SLABS; i++)
+        of[i] = (state_slab){home[i]->bytes ? home[i]->mem : NULL, cut[i]->mem,
+                             g->whole.mem ? (float *)g->whole.mem + i * r->net->slab_floats : NULL};
+}
+
+static dt_status add_weights(dt_run *r)
+{
+    dt_grid *g = &r->grid;
+    state_slab of[STATE_SLABS];
+
+    state_slabs(r, of);
+    for (size_t i = 0; i < r->net->params; i++) {
+        const dt_param *p = &r->net->param[i];
+        const dt_piece x = dt_model_piece(r->model, i);
+        for (int rank = 0; rank < g->parts && x.cut; rank++) {
+            for (size_t k = 0; k < STATE_SLABS && g->group == 0; k++)
+                if (of[k].cut)
+                    DT_TRY(add_piece(g, p, &x, rank, of[k].cut, of[k].whole));
+            for (int to = 0; to < g->parts && p->kind == DT_WEIGHT; to++)
+                DT_TRY(add_turn(g, p, &x, rank, to));
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status grid_add(dt_run *r)
+{
+    dt_grid *g = &r->grid;
+    const dt_contexts *const contexts[] = {&r->contexts, &r->test};
+    int keys = KEY_MOMENTS + r->contexts.width;
+
+    DT_TRY(dt_calloc(&g->wave, DT_COUNT_OF(contexts), sizeof *g->wave, "layers that are cut"));
+    for (size_t i = 0; i < DT_COUNT_OF(contexts); i++) {
+        dt_grid_wave *w = &g->wave[i];
+        *w = (dt_grid_wave){.moves = {w, wave_start, wave_wait},
+                            .run = r,
+                            .contexts = contexts[i],
+                            .first = keys,
+                            .steps = (int)dt_plan_row_count(contexts[i]->plan[0])};
+        keys += DT_MAX_PLANS * contexts[i]->width * w->steps * DT_WAYS;
+    }
+    DT_TRY(dt_moves_create(&g->moves, g->across, keys));
+    for (size_t i = 0; i < DT_COUNT_OF(contexts); i++)
+        DT_TRY(add_wave(r, &g->wave[i]));
+    DT_TRY(add_moments(r));
+    return add_weights(r);
+}
+
+dt_status dt_grid_bind(dt_run *r)
+{
+    if (!dt_grid_cuts(r))
+        return DT_OK;
+    DT_TRY(dt_comm_agree(r->comm, grid_add(r)));
+    return dt_comm_agree(r->comm, dt_moves_seal(r->grid.moves));
+}
+
+static dt_status grid_run(dt_run *r, int key)
+{
+    DT_TRY(dt_moves_start(r->grid.moves, key));
+    return dt_moves_wait(r->grid.moves, key);
+}
+
+dt_status dt_grid_turn(dt_run *r)
+{
+    return dt_grid_cuts(r) ? grid_run(r, KEY_TURN) : DT_OK;
+}
+
+/* Home parameters between their slabs and the whole ones, on rank 0. */
+static void copy_home(const dt_run *r, bool collect)
+{
+    state_slab of[STATE_SLABS];
+
+    state_slabs(r, of);
+    for (size_t i = 0; i < r->net->params; i++) {
+        const dt_param *p = &r->net->param[i];
+        const dt_piece x = dt_model_piece(r->model, i);
+        for (size_t k = 0; k < STATE_SLABS && !x.cut; k++) {
+            float *home = of[k].home + x.offset, *whole = of[k].whole + p->offset;
+            if (of[k].home)
+                memcpy(collect ? whole : home, collect ? home : whole, p->count * sizeof *home);
+        }
+    }
+}
+
+dt_status dt_grid_collect(dt_run *r)
+{
+    if (!dt_grid_cuts(r))
+        return DT_OK;
+    if (r->comm->rank == 0)
+        copy_home(r, true);
+    return r->grid.group == 0 ? grid_run(r, KEY_COLLECT) : DT_OK;
+}
+
+dt_status dt_grid_spread(dt_run *r)
+{
+    dt_grid *g = &r->grid;
+    const dt_slab *const cut[] = {&g->master, &g->momentum, &g->average};
+
+    if (!dt_grid_cuts(r))
+        return DT_OK;
+    if (r->comm->rank == 0)
+        copy_home(r, false);
+    if (g->group == 0)
+        DT_TRY(grid_run(r, KEY_SPREAD));
+    for (size_t i = 0; i < DT_COUNT_OF(cut); i++)
+        if (cut[i]->mem)
+            DT_TRY(dt_comm_bcast(g->along, cut[i]->mem, cut[i]->bytes, 0));
+    return DT_OK;
+}
