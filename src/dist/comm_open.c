@@ -286,10 +286,13 @@ dt_status dt_comm_split(dt_comm **part, dt_comm *c, int color)
     return DT_OK;
 }
 
+/* After a failure of this rank alone the others do not come: a part is left as it is. */
 void dt_comm_close(dt_comm *c)
 {
     if (!c)
         return;
+    if (!c->own->started && dt_comm_alone())
+        c->own->all = c->own->team = c->own->machine = MPI_COMM_NULL;
     if (c->own->all != MPI_COMM_NULL)
         MPI_Comm_free(&c->own->all);
     if (c->own->team != MPI_COMM_NULL)

@@ -81,7 +81,7 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     dt_run r;
     dt_step_result last = {0};
     dt_exchange_stats before;
-    dt_digest hash;
+    dt_digest hash, all;
     double *seconds = NULL;
     dt_status st = DT_OK;
 
@@ -101,7 +101,7 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
                           &row->late, &row->late_s),
           out);
     row->late_s /= (double)o->steps;
-    DT_GO(st, dt_comm_agree(c, dt_model_weights_hash(r.model, &hash)), out);
+    DT_GO(st, dt_run_hash(&r, (dt_progress){.epoch = 0}, &hash, &all), out);
     dt_digest_text(hash, row->hash);
 
 out:

@@ -56,25 +56,41 @@ dt_snapshot dt_run_snapshot(const dt_run *r)
                          .images = dt_source_describe(r->source)};
 }
 
+dt_status dt_run_hash(dt_run *r, dt_progress at, dt_digest *weights, dt_digest *all)
+{
+    dt_snapshot state = dt_run_snapshot(r);
+
+    state.at = at;
+    DT_TRY(dt_grid_collect(r));
+    DT_TRY(
+        dt_comm_agree(r->comm, dt_grid_knows(r) ? dt_snapshot_hash(&state, weights, all) : DT_OK));
+    if (!dt_grid_cuts(r))
+        return DT_OK;
+    DT_TRY(dt_comm_bcast(r->comm, weights, sizeof *weights, 0)); /* one rank has seen all of it */
+    return dt_comm_bcast(r->comm, all, sizeof *all, 0);
+}
+
 dt_check_subject dt_run_subject(dt_run *r)
 {
-    return (dt_check_subject){.comm = r->comm,
-                              .o = &r->o,
-                              .net = r->net,
-                              .model = r->model,
-                              .loader = r->loader,
-                              .threads = r->threads,
-                              .first_shard = r->first_shard,
-                              .bn_group = r->bn_group,
-                              .cut = dt_grid_cuts(r),
-                              .shares = r->shares,
-                              .steps_per_epoch = r->steps_per_epoch,
-                              .weights = dt_run_weights(r),
-                              .average = dt_run_average(r),
-                              .momentum = r->momentum.mem,
-                              .room = r->check_room.mem,
-                              .run_again = run_again,
-                              .context = r};
+    return (dt_check_subject){
+        .comm = r->comm,
+        .o = &r->o,
+        .net = r->net,
+        .model = r->model,
+        .loader = r->loader,
+        .threads = r->threads,
+        .first_shard = r->first_shard,
+        .bn_group = r->bn_group,
+        .along = r->grid.along,
+        .parts = r->grid.parts,
+        .shares = r->shares,
+        .steps_per_epoch = r->steps_per_epoch,
+        .weights = dt_run_weights(r),
+        .average = dt_run_average(r),
+        .momentum = r->momentum.mem,
+        .room = r->check_room.mem,
+        .run_again = run_again,
+        .context = r};
 }
 
 /* ---- Threads and build ------------------------------------------------------------------- */

@@ -128,6 +128,8 @@ dt_status dt_run_use(dt_run *r, const dt_weights *w) DT_MUST_CHECK;
 /* dt_newest_model by rank 0 for all: where a run still trains, ranks could find different ones.
  * Agreed. Collective. */
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
+/* Of the run's weights, and of all its state at that place. Agreed. Collective. */
+dt_status dt_run_hash(dt_run *r, dt_progress at, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 /* Weights and running statistics from the model `path`, compared across ranks; without `head` all
  * but the classifier's. Collective. */
 dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;

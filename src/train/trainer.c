@@ -239,16 +239,13 @@ static void name_last_good(training *t)
         dt_note("dtrain: no checkpoint was saved before the last finite loss: begin anew");
 }
 
-static dt_status hashes(const dt_run *r, dt_end_record *end)
+static dt_status hashes(dt_run *r, dt_end_record *end)
 {
-    dt_snapshot state = dt_run_snapshot(r);
+    const dt_progress at = {.epoch = r->total_steps / r->steps_per_epoch,
+                            .step = r->total_steps % r->steps_per_epoch};
     dt_digest weights, all;
 
-    if (!dt_grid_knows(r))
-        return DT_OK;
-    state.at.epoch = r->total_steps / r->steps_per_epoch;
-    state.at.step = r->total_steps % r->steps_per_epoch;
-    DT_TRY(dt_snapshot_hash(&state, &weights, &all));
+    DT_TRY(dt_run_hash(r, at, &weights, &all));
     dt_digest_text(weights, end->weights_hash);
     dt_digest_text(all, end->state_hash);
     return DT_OK;
@@ -265,11 +262,7 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     DT_TRY(dt_checks_now(r->checks)); /* names what the hashes below could only show */
     DT_TRY(dt_grid_collect(r));
     DT_TRY(dt_comm_agree(r->comm, check_finite(t)));
-    DT_TRY(dt_comm_agree(r->comm, hashes(r, end)));
-    if (dt_grid_cuts(r)) { /* one rank has seen all of it */
-        DT_TRY(dt_comm_bcast(r->comm, end->weights_hash, sizeof end->weights_hash, 0));
-        DT_TRY(dt_comm_bcast(r->comm, end->state_hash, sizeof end->state_hash, 0));
-    }
+    DT_TRY(hashes(r, end));
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
     DT_TRY(dt_comm_same(r->comm, field, 2));
