@@ -3,7 +3,8 @@
  *
  * Every --check-every steps, before the update:
  *   replicas  every copy of weights, momentum and running statistics is compared across ranks
- *             (across nodes where a node shares one copy): finds a wrong bit of any age
+ *             (across nodes where a node shares one copy; pieces of layers that are cut across
+ *             the ranks that have the same): finds a wrong bit of any age
  *   guard     a lone rank's copy, or one that a node shares, is compared with its hash after the
  *             update of the step before: finds bits that went wrong since
  *   packed    the packed copies are compared with the master weights packed anew: finds a wrong bit
@@ -25,13 +26,16 @@ typedef struct dt_check_subject {
     const dt_loader *loader;
     int threads, first_shard; /* this rank's */
     int bn_group;             /* shards that share statistics; 0: none */
-    bool cut;                 /* layers are cut over ranks: their parameters are not compared */
-    bool shares;              /* one copy of the weights for the node's ranks */
+    /* Layers are cut over `parts` ranks: those that have the same pieces, NULL: nothing is cut */
+    dt_comm *along;
+    int parts;
+    bool shares; /* one copy of the weights for the node's ranks */
     int64_t steps_per_epoch;
     /* dt_checks_bytes needs none of these: */
     dt_weights weights, average; /* average.net is NULL without --ema */
-    float *momentum;             /* [net->slab_floats] */
-    void *room;                  /* [dt_checks_bytes] */
+    float *momentum; /* [net->slab_floats], of home parameters alone where some are cut */
+    float *piece[3]; /* own pieces of weights, momentum, average; NULL: there is none */
+    void *room;      /* [dt_checks_bytes] */
     /* Run one shard alone once more: its gradient [net->slab_floats] and loss. Local. */
     dt_status (*run_again)(void *context, int64_t epoch, int64_t step, int shard, float *grad,
                            dt_result *result);

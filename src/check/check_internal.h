@@ -10,11 +10,14 @@ typedef struct dt_check_block {
     const char *area;      /* "weights", "running mean", ... */
     const dt_param *param; /* the tensor, or NULL */
     const dt_norm *norm;   /* or its batch norm */
+    dt_piece piece;        /* of the tensor */
     size_t first, count;   /* floats of the tensor, as it lies in memory */
     const float *at;
 } dt_check_block;
 
 typedef struct dt_replicas {
+    dt_comm *comm;         /* the ranks that have copies */
+    bool cut, shares;      /* of own pieces; one copy for the node's ranks */
     dt_check_block *block; /* [blocks], areas in order, tensors in state_dict order; owned */
     size_t blocks;
     size_t mine, end; /* those that this rank hashes */
@@ -43,7 +46,8 @@ struct dt_checks {
     int64_t epoch, epoch_step;
     int64_t step;    /* under way or last, from 1 */
     int64_t updated; /* the last whose update is done */
-    dt_replicas replicas;
+    dt_replicas
+        replicas[2]; /* of home parameters and statistics; of own pieces: no blocks if none */
     dt_replay replay;
 };
 

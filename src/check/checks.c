@@ -44,7 +44,8 @@ void dt_checks_close(dt_checks *c)
 {
     if (!c)
         return;
-    dt_replicas_close(&c->replicas);
+    for (int i = 0; i < 2; i++)
+        dt_replicas_close(&c->replicas[i]);
     dt_replay_close(&c->replay);
     free(c);
 }
@@ -65,7 +66,7 @@ void dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
     c->epoch_step = step;
     c->step = epoch * c->s.steps_per_epoch + step + 1;
     c->updated = c->step - 1;
-    if (due(c->step, c->every) && c->replicas.stored_step != c->updated)
+    if (due(c->step, c->every) && c->replicas[0].stored_step != c->updated)
         dt_replicas_store(c);
     dt_replay_begin(c);
 }

@@ -18,7 +18,7 @@ dt_status dt_replay_open(dt_checks *c, dt_replay *p)
                        "--replay-every runs one shard alone, but with --bn %s its "
                        "batch norm needs other shards; use --bn local, or --replay-every 0",
                        c->s.o->bn);
-    if (c->s.cut)
+    if (c->s.along)
         return dt_fail(DT_CONFIG,
                        "--replay-every runs one shard alone, but with --strategy %s ranks "
                        "compute it together; use --replay-every 0",

@@ -8,10 +8,20 @@
 
 /* ---- Blocks -------------------------------------------------------------------------- */
 
+/* In a piece each row has some of the tensor's output channels. */
+static size_t whole_index(const dt_check_block *b, size_t i)
+{
+    const size_t own = (size_t)b->piece.out.count;
+
+    if (!b->piece.cut)
+        return i;
+    return i / own * (size_t)b->piece.out.whole + (size_t)b->piece.out.first + i % own;
+}
+
 void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS])
 {
     if (b->param)
-        dt_param_element(b->param, b->first + i, out);
+        dt_param_element(b->param, whole_index(b, b->first + i), out);
     else
         dt_norm_element(b->norm, b->first + i, out);
 }
@@ -23,58 +33,69 @@ static size_t count_blocks(const dt_net *net)
            4 * (net->norm_channels / DT_CHECK_BLOCK + net->norms);
 }
 
-static void cut_blocks(dt_checks *c)
+static void cut_tensor(dt_replicas *k, dt_check_block b, const float *at, size_t count)
+{
+    for (b.first = 0; b.first < count; b.first += DT_CHECK_BLOCK) {
+        b.count = DT_MIN(count - b.first, (size_t)DT_CHECK_BLOCK);
+        b.at = at + b.first;
+        k->block[k->blocks++] = b;
+    }
+}
+
+/* Of home parameters and statistics, or of own pieces. */
+static void cut_blocks(const dt_checks *c, dt_replicas *k)
 {
     enum { PARAMS = 3, AREAS = 7 };
     static const char *const area[AREAS] = {
         "weights",          "momentum",      "averaged weights", "running mean",
         "running variance", "averaged mean", "averaged variance"};
     const dt_weights *w = &c->s.weights, *e = &c->s.average;
-    const float *const base[AREAS] = {w->master,       c->s.momentum,  e->master,
+    const float *const home[AREAS] = {w->master,       c->s.momentum,  e->master,
                                       w->running_mean, w->running_var, e->running_mean,
                                       e->running_var};
+    const float *const pieces[AREAS] = {c->s.piece[0], c->s.piece[1], c->s.piece[2]};
+    const float *const *base = k->cut ? pieces : home;
     const dt_net *net = c->s.net;
-    dt_replicas *k = &c->replicas;
 
     for (int a = 0; a < AREAS; a++)
         for (size_t i = 0; base[a] && i < (a < PARAMS ? net->params : net->norms); i++) {
-            const dt_param *p = a < PARAMS ? &net->param[i] : NULL;
-            const dt_norm *n = a < PARAMS ? NULL : &net->norm[i];
-            const dt_piece own = dt_model_piece(c->s.model, p ? i : 0);
-            if (p && own.cut) /* no rank has all of it */
-                continue;
-            const float *at = base[a] + (p ? own.offset : n->offset);
-            const size_t count = p ? p->count : n->channels;
-            for (size_t first = 0; first < count; first += DT_CHECK_BLOCK)
-                k->block[k->blocks++] =
-                    (dt_check_block){.area = area[a],
-                                     .param = p,
-                                     .norm = n,
-                                     .first = first,
-                                     .count = DT_MIN(count - first, (size_t)DT_CHECK_BLOCK),
-                                     .at = at + first};
+            const dt_norm *n = &net->norm[i];
+            const dt_piece x = dt_model_piece(c->s.model, a < PARAMS ? i : 0);
+            if (a >= PARAMS)
+                cut_tensor(k, (dt_check_block){.area = area[a], .norm = n}, base[a] + n->offset,
+                           n->channels);
+            else if (x.cut == k->cut)
+                cut_tensor(k,
+                           (dt_check_block){.area = area[a], .param = &net->param[i], .piece = x},
+                           base[a] + x.offset, x.count);
         }
 }
 
-dt_status dt_replicas_open(dt_checks *c)
+static dt_status open_copies(dt_checks *c, dt_replicas *k)
 {
-    dt_replicas *k = &c->replicas;
-    const size_t world = (size_t)c->s.comm->world, most = count_blocks(c->s.net);
-    const size_t part = c->s.shares ? (size_t)c->s.comm->node_rank : 0;
-    const size_t parts = c->s.shares ? (size_t)c->s.comm->node_ranks : 1;
+    const size_t world = (size_t)k->comm->world, most = count_blocks(c->s.net);
+    const size_t part = k->shares ? (size_t)k->comm->node_rank : 0;
+    const size_t parts = k->shares ? (size_t)k->comm->node_ranks : 1;
 
-    *k = (dt_replicas){.stored_step = -1};
-    k->compare = c->s.shares ? c->s.comm->nodes > 1 : world > 1;
-    k->guard = c->s.shares || !k->compare;
+    k->compare = k->shares ? k->comm->nodes > 1 : world > 1;
+    k->guard = k->shares || !k->compare;
     DT_TRY(dt_calloc(&k->block, most, sizeof *k->block, "the checks"));
     DT_TRY(dt_calloc(&k->digest, most, sizeof *k->digest, "the checks"));
     DT_TRY(dt_calloc(&k->stored, most, sizeof *k->stored, "the checks"));
     DT_TRY(dt_calloc(&k->wire, 2 * most, sizeof *k->wire, "the checks"));
     DT_TRY(dt_calloc(&k->value, world, sizeof *k->value, "the checks"));
-    cut_blocks(c);
+    cut_blocks(c, k);
     k->mine = part * k->blocks / parts;
     k->end = (part + 1) * k->blocks / parts;
     return DT_OK;
+}
+
+dt_status dt_replicas_open(dt_checks *c)
+{
+    c->replicas[0] = (dt_replicas){.comm = c->s.comm, .shares = c->s.shares, .stored_step = -1};
+    c->replicas[1] = (dt_replicas){.comm = c->s.along, .cut = true, .stored_step = -1};
+    DT_TRY(open_copies(c, &c->replicas[0]));
+    return c->s.along ? open_copies(c, &c->replicas[1]) : DT_OK;
 }
 
 void dt_replicas_close(dt_replicas *k)
@@ -86,10 +107,8 @@ void dt_replicas_close(dt_replicas *k)
     free(k->value);
 }
 
-static void hash_mine(const dt_checks *c, uint64_t *digest)
+static void hash_mine(const dt_checks *c, const dt_replicas *k, uint64_t *digest)
 {
-    const dt_replicas *k = &c->replicas;
-
 #pragma omp parallel for num_threads(c->s.threads) schedule(static)
     for (size_t i = k->mine; i < k->end; i++)
         digest[i] = dt_hash_bytes(k->block[i].at, k->block[i].count * sizeof(float)).low;
@@ -99,18 +118,16 @@ static void hash_mine(const dt_checks *c, uint64_t *digest)
 
 void dt_replicas_store(dt_checks *c)
 {
-    dt_replicas *k = &c->replicas;
-
-    if (!k->guard)
-        return;
-    hash_mine(c, k->stored);
-    k->stored_step = c->updated;
+    for (dt_replicas *k = c->replicas; k < c->replicas + 2; k++)
+        if (k->guard) {
+            hash_mine(c, k, k->stored);
+            k->stored_step = c->updated;
+        }
+    c->replicas[0].stored_step = c->updated; /* it has been asked for */
 }
 
-static dt_status check_guard(const dt_checks *c)
+static dt_status check_guard(const dt_checks *c, const dt_replicas *k)
 {
-    const dt_replicas *k = &c->replicas;
-
     if (!k->guard || k->stored_step != c->updated)
         return DT_OK;
     for (size_t i = k->mine; i < k->end; i++) {
@@ -135,32 +152,30 @@ static bool is_mine(const dt_replicas *k, size_t i)
 
 /* The first block whose hashes differ; k->blocks: none. Per block the largest hash and the
  * largest complement meet; a rank that does not hash a block has no say. */
-static dt_status find_block(dt_checks *c, size_t *first)
+static dt_status find_block(dt_replicas *k, size_t *first)
 {
-    dt_replicas *k = &c->replicas;
     const size_t n = k->blocks;
 
     for (size_t i = 0; i < n; i++) {
         k->wire[i] = is_mine(k, i) ? (int64_t)k->digest[i] : INT64_MIN;
         k->wire[n + i] = is_mine(k, i) ? ~(int64_t)k->digest[i] : INT64_MIN;
     }
-    DT_TRY(dt_comm_max_i64(c->s.comm, k->wire, 2 * n));
+    DT_TRY(dt_comm_max_i64(k->comm, k->wire, 2 * n));
     for (*first = 0; *first < n && k->wire[*first] == ~k->wire[n + *first];)
         ++*first;
     return DT_OK;
 }
 
 /* Each rank's hash of a block, without its top bit; -1: the rank does not hash it. */
-static dt_status gather_hashes(dt_checks *c, size_t block)
+static dt_status gather_hashes(dt_replicas *k, size_t block)
 {
-    dt_replicas *k = &c->replicas;
-    const int world = c->s.comm->world;
+    const int world = k->comm->world;
 
     for (int i = 0; i < world; i++)
         k->value[i] = -1;
     if (is_mine(k, block))
-        k->value[c->s.comm->rank] = (int64_t)(k->digest[block] & INT64_MAX);
-    return dt_comm_max_i64(c->s.comm, k->value, (size_t)world);
+        k->value[k->comm->rank] = (int64_t)(k->digest[block] & INT64_MAX);
+    return dt_comm_max_i64(k->comm, k->value, (size_t)world);
 }
 
 /* *usual: a rank with the most frequent value; *odd: the first with another one, or *usual.
@@ -192,12 +207,12 @@ typedef struct copy { /* of a block, as one rank holds it */
     char host[DT_HOST_CHARS];
 } copy;
 
-static dt_status copy_of(dt_checks *c, const dt_check_block *b, int rank, copy *to)
+static dt_status copy_of(const dt_replicas *k, const dt_check_block *b, int rank, copy *to)
 {
     memset(to, 0, sizeof *to);
     dt_host_name(to->host);
     memcpy(to->at, b->at, b->count * sizeof *to->at);
-    return dt_comm_bcast(c->s.comm, to, sizeof *to, rank);
+    return dt_comm_bcast(k->comm, to, sizeof *to, rank);
 }
 
 static unsigned bits_of(float f)
@@ -208,16 +223,22 @@ static unsigned bits_of(float f)
     return bits;
 }
 
-static dt_status differs(dt_checks *c, const dt_check_block *b)
+/* Its number in the whole run. */
+static int rank_of(const dt_checks *c, const dt_replicas *k, int rank)
+{
+    return k->cut ? rank * c->s.parts + c->s.comm->rank % c->s.parts : rank;
+}
+
+static dt_status differs(const dt_checks *c, const dt_replicas *k, const dt_check_block *b)
 {
     char name[DT_ELEMENT_CHARS];
     copy odd, usual;
     int odd_rank, usual_rank;
     size_t i = 0;
-    const bool known = vote(c->replicas.value, c->s.comm->world, &usual_rank, &odd_rank);
+    const bool known = vote(k->value, k->comm->world, &usual_rank, &odd_rank);
 
-    DT_TRY(copy_of(c, b, odd_rank, &odd));
-    DT_TRY(copy_of(c, b, usual_rank, &usual));
+    DT_TRY(copy_of(k, b, odd_rank, &odd));
+    DT_TRY(copy_of(k, b, usual_rank, &usual));
     while (i + 1 < b->count && bits_of(odd.at[i]) == bits_of(usual.at[i]))
         i++;
     dt_block_element(b, i, name);
@@ -225,37 +246,47 @@ static dt_status differs(dt_checks *c, const dt_check_block *b)
                    "step %lld: %s: %s differs between %s: rank %d on %s has "
                    "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
                    (long long)c->step, b->area, name,
-                   c->s.shares ? "nodes that share a copy" : "ranks", odd_rank, odd.host,
-                   (double)odd.at[i], bits_of(odd.at[i]), known ? "most, such as rank " : "rank ",
-                   usual_rank, usual.host, (double)usual.at[i], bits_of(usual.at[i]),
+                   k->shares ? "nodes that share a copy" : "ranks", rank_of(c, k, odd_rank),
+                   odd.host, (double)odd.at[i], bits_of(odd.at[i]),
+                   known ? "most, such as rank " : "rank ", rank_of(c, k, usual_rank), usual.host,
+                   (double)usual.at[i], bits_of(usual.at[i]),
                    known ? "" : "; which is right cannot be told from two");
 }
 
-static dt_status check_replicas(dt_checks *c)
+/* Alike on the ranks that have these copies, not agreed. */
+static dt_status compare_copies(dt_checks *c, dt_replicas *k)
 {
-    const dt_replicas *k = &c->replicas;
     size_t block;
 
     if (!k->compare)
         return DT_OK;
-    DT_TRY(find_block(c, &block));
+    DT_TRY(find_block(k, &block));
     if (block == k->blocks)
         return DT_OK;
-    DT_TRY(gather_hashes(c, block));
-    return dt_comm_agree(c->s.comm, differs(c, &k->block[block]));
+    DT_TRY(gather_hashes(k, block));
+    return differs(c, k, &k->block[block]);
 }
 
 dt_status dt_replicas_local(dt_checks *c)
 {
-    hash_mine(c, c->replicas.digest);
-    return check_guard(c);
+    for (dt_replicas *k = c->replicas; k < c->replicas + 2; k++) {
+        if (k->comm)
+            hash_mine(c, k, k->digest);
+        DT_TRY(check_guard(c, k));
+    }
+    return DT_OK;
 }
 
 dt_status dt_replicas_check(dt_checks *c)
 {
-    const dt_status st = dt_replicas_local(c);
+    dt_status st = dt_replicas_local(c);
 
-    if (c->replicas.guard)
+    if (c->replicas[0].guard || c->s.along)
         DT_TRY(dt_comm_agree(c->s.comm, st));
-    return check_replicas(c);
+    for (dt_replicas *k = c->replicas; k < c->replicas + 2 && k->comm; k++) {
+        st = compare_copies(c, k);
+        if (st != DT_OK || k->cut) /* copies of pieces are some ranks' alone */
+            DT_TRY(dt_comm_agree(c->s.comm, st));
+    }
+    return DT_OK;
 }

@@ -88,6 +88,7 @@ dt_check_subject dt_run_subject(dt_run *r)
         .weights = dt_run_weights(r),
         .average = dt_run_average(r),
         .momentum = r->momentum.mem,
+        .piece = {r->grid.master.mem, r->grid.momentum.mem, r->grid.average.mem},
         .room = r->check_room.mem,
         .run_again = run_again,
         .context = r};

@@ -53,6 +53,9 @@ done <<END
 2 --exchange shared --replay-every 1 --check-every 1 flip images 1 2 $tensor 22|step 2: shard 2 has other bits when it is run again: loss, and gradient of classifier.bias
 2 --exchange tree --check-every 1 flip gradient 1 6 $tensor 22
 2 --exchange tree --check-every 1000 --save-every 2 flip weight 1 2 $tensor 22|step 2: weights: $tensor
+4 --strategy all=out --tensor-parallel 2 --check-every 2 flip weight 3 2 $tensor 22|step 2: weights: $tensor[4][0][0][0] differs between ranks: rank 3 on|rank 1 on
+2 --strategy all=out --check-every 3 flip momentum 1 3 $tensor 0|rank 1 on|step 3: momentum: '$tensor' changed in memory after the update of step 2
+2 --strategy classifier=out --check-every 1 flip packed 1 4 classifier.weight 22|rank 1 on|step 4: the packed copy of 'classifier.weight'
 2 --exchange tree --check-every 1000 flip weight 1 1 features.1.weight 30|step 1: weights: features.1.weight[0] differs|has inf
 2 --exchange tree --check-every 1000 flip weight 1 5 $tensor 22|step 6: weights: $tensor[0][0][0][0] differs
 END

@@ -51,7 +51,7 @@ static bool flips(const char *what)
 void __wrap_dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
 {
     const dt_check_subject *s = &flip.s;
-    const size_t offset = s->net->param[flip.param].offset;
+    const dt_piece x = dt_model_piece(s->model, flip.param);
     const bool now = flip.step == epoch * s->steps_per_epoch + step + 1;
     size_t bytes;
 
@@ -61,9 +61,9 @@ void __wrap_dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
     if (now && dt_comm_barrier(s->comm) != DT_OK)
         abort();
     if (flips("weight"))
-        flip_bit(s->weights.master + offset, flip.bit);
+        flip_bit((x.cut ? s->piece[0] : s->weights.master) + x.offset, flip.bit);
     else if (flips("momentum"))
-        flip_bit(s->momentum + offset, flip.bit);
+        flip_bit((x.cut ? s->piece[1] : s->momentum) + x.offset, flip.bit);
     else if (flips("packed"))
         flip_bit(dt_model_packed_copy(s->model, flip.param, &bytes), flip.bit);
 }
