@@ -6,7 +6,7 @@ typedef struct preview {
     dt_net *net;
     dt_model *model;
     dt_plan *plan; /* training mode, one shard's batch */
-    int threads;
+    int threads, parts;
     dt_model_meta meta; /* texts of the options */
 } preview;
 
@@ -34,6 +34,8 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
     DT_TRY(dt_net_create(&s->net, &spec));
     dt_options_resolve(&o, s->net);
     model.loss_epsilon = (float)o.loss_epsilon;
+    model.strategy = o.strategy;
+    s->parts = model.parts = (int)o.tensor_parallel;
     DT_TRY(dt_model_create(&s->model, s->net, &model));
     const int64_t largest = dt_shard_size(o.global_batch, (int)o.shards, 0, NULL);
     return dt_plan_create(&s->plan, s->model, largest, DT_TRAIN);
@@ -70,6 +72,33 @@ static void plan_steps(const dt_plan *plan)
     }
 }
 
+/* Where layers are cut over ranks: what part 0 has, and what it sends for a shard. */
+static void plan_layouts(const preview *s)
+{
+    size_t steps = 0, cut = 0;
+    double sent = 0;
+
+    printf("\n%4s  %-18s %-22s %-16s %-16s %12s\n", "step", "operation", "name", "layout",
+           "its gradient", "sent");
+    for (size_t i = 0; i < dt_plan_row_count(s->plan); i++) {
+        dt_plan_row r;
+        dt_plan_row_get(s->plan, i, &r);
+        printf("%4zu  %-18s %-22s %-16s %-16s %12.0f\n", i, r.op, r.name, r.layout[0], r.layout[1],
+               r.sent);
+        steps += r.macs > 0;
+        cut += r.macs > 0 && strcmp(r.layout[0], "cut") == 0;
+        sent += r.sent;
+    }
+    const double parts = (double)s->parts, turned = 4 * (parts - 1) / parts;
+    printf(
+        "%zu of %zu layers are cut; of %.4g million weights a rank keeps %.4g; in a step it sends "
+        "%.4g MB\nof values for each shard of its group, and %.4g MB of weights\n",
+        cut, steps, 1e-6 * (double)s->net->weight_total,
+        1e-6 * (double)(dt_model_floats(s->model, DT_SLAB_HOME) +
+                        dt_model_floats(s->model, DT_SLAB_CUT)),
+        1e-6 * sent, 1e-6 * turned * (double)dt_model_floats(s->model, DT_SLAB_TURNED));
+}
+
 static void plan_totals(const preview *s)
 {
     const size_t slab = 4 * s->net->slab_floats;
@@ -102,8 +131,15 @@ static void plan_totals(const preview *s)
 
 static dt_status plan_show(const preview *s, const dt_options *o)
 {
+    if (o->strategy[0] && s->parts == 0)
+        return dt_fail(DT_CONFIG,
+                       "--strategy %s: give --tensor-parallel M, too, the ranks that compute a "
+                       "layer together",
+                       o->strategy);
     if (!o->json) {
         plan_steps(s->plan);
+        if (o->strategy[0])
+            plan_layouts(s);
         plan_totals(s);
     }
     return dt_share_show(s->net, s->model, s->plan, s->threads, o);

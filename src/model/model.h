@@ -216,6 +216,9 @@ typedef struct dt_plan_row {
     size_t params;         /* trainable numbers of the step */
     int64_t macs;          /* multiply-accumulates of the forward pass, whole batch */
     size_t out_bytes, out_offset, saved_bytes, scratch_bytes;
+    char layout[2]
+               [20]; /* where layers are cut: "cut"; of a move "home -> whole", and of gradients */
+    double sent;     /* bytes that a rank sends in a step for each shard of its group */
 } dt_plan_row;
 size_t dt_plan_row_count(const dt_plan *p);
 void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);

@@ -475,4 +475,6 @@ void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row)
     snprintf(row->kernels, sizeof row->kernels, "%s", s->kernels);
     for (int k = 0; k < s->node->n_param; k++)
         row->params += p->model->net->param[s->node->param[k]].count;
+    if (dt_model_is_cut(p->model))
+        dt_plan_row_cut(p, (int)i, row);
 }

@@ -95,6 +95,7 @@ struct dt_plan {
 void dt_plan_insert(dt_plan *p, int at, const dt_node *n);
 /* plan_cut.c - a layout for each value, and moves where they differ. Shapes are known. */
 dt_status dt_plan_cut(dt_plan *p) DT_MUST_CHECK;
+void dt_plan_row_cut(const dt_plan *p, int i, dt_plan_row *row); /* layout and sent of a row */
 /* A move's value keeps its memory, this way: nothing arrives there. */
 bool dt_plan_move_stays(const dt_plan *p, int i, dt_way way);
 

@@ -303,3 +303,27 @@ bool dt_plan_moves(const dt_plan *p, size_t i, dt_way way)
     return n->op == &dt_op_move && move_from(p, (int)i, way) != move_to(p, (int)i, way) &&
            (way == DT_FORWARD || (p->mode == DT_TRAIN && p->value[n->in[0]].wants_grad));
 }
+
+/* ---- For people ------------------------------------------------------------------------------ */
+
+void dt_plan_row_cut(const dt_plan *p, int i, dt_plan_row *row)
+{
+    static const char *const names[] = {[DT_HOME] = "home", [DT_CUT] = "cut", [DT_WHOLE] = "whole"};
+    const dt_node *n = &p->node[i];
+    const dt_value *out = &p->value[n->out];
+    const double parts = p->model->opts.parts;
+
+    snprintf(row->layout[0], sizeof row->layout[0], "%s", n->cut ? "cut" : "home");
+    if (n->op != &dt_op_move)
+        return;
+    for (int way = 0; way < DT_WAYS; way++) {
+        const dt_layout from = move_from(p, i, (dt_way)way), to = move_to(p, i, (dt_way)way);
+        const dt_dtype type = way == DT_FORWARD ? out->type : p->model->opts.precision;
+        const double bytes = (double)dt_shape_count(&out->shape) * (double)dt_dtype_bytes(type);
+        snprintf(row->layout[way], sizeof row->layout[way], "%s -> %s", names[from], names[to]);
+        if (dt_plan_moves(p, (size_t)i, (dt_way)way))
+            row->sent += bytes * (parts - 1) / (to == DT_WHOLE ? parts : parts * parts);
+        else
+            snprintf(row->layout[way], sizeof row->layout[way], "-");
+    }
+}

@@ -23,4 +23,11 @@ P
     accepts "${args[@]}"
     must grep -qE '^ +step +'"$threads"' +0\.[0-9]{3} ' "$tmp/stdout"
 done
+
+# Layers that are cut over ranks: what follows them, and where values move.
+refuses 78 "give --tensor-parallel M" -- plan --net vgg11 --strategy all=out
+accepts plan --net vgg11 --strategy 'features.{22,25}=out classifier=out' --tensor-parallel 2
+must grep -q '^3 of 9 layers are cut; of 9.231 million weights a rank keeps 6.868;' "$tmp/stdout"
+must grep -qE '^ +[0-9]+ +batchnorm.relu +features.23 +cut ' "$tmp/stdout"
+must grep -qE '^ +[0-9]+ +move +classifier +cut -> home +home -> whole ' "$tmp/stdout"
 finish
