@@ -36,7 +36,7 @@ try vgg11 "${fp32[@]}" --shards 8 -- 4 'features.{4,15}=out classifier=out' --te
 try vgg11 "${fp32[@]}" --shards 8 -- 4 'all=out features.8=batch' --tensor-parallel 2 --exchange p2p --broadcast
 try vgg11 "${bf16[@]}" --shards 1 -- 8 all=out
 try vgg11 "${bf16[@]}" --shards 3 -- 8 all=out --tensor-parallel 4 --exchange p2p
-try vgg11 "${bf16[@]}" --shards 3 --grad-dtype bf16 -- 6 'features.*=out' --tensor-parallel 3
+try vgg11 "${bf16[@]}" --shards 3 --grad-compress bf16 -- 6 'features.*=out' --tensor-parallel 3
 try vgg11 "${bf16[@]}" --shards 3 --image-size 96 -- 2 all=out
 try resnet50 "${fp32[@]}" --shards 5 -- 2 all=out --threads 2
 try resnet50 "${fp32[@]}" --shards 5 -- 4 'layer*.conv2=out layer4*=out' --tensor-parallel 2 --exchange tree --split-nodes 2
