@@ -166,9 +166,13 @@ static void pack(dt_run *r)
 
 dt_status dt_run_pack(dt_run *r)
 {
-    DT_TRY(dt_grid_turn(r));
+    if (dt_grid_cuts(r)) {
+        dt_place_phase(DT_AT_exchange);
+        DT_TRY(dt_grid_turn(r));
+        dt_place_phase(DT_AT_update);
+    }
     pack(r);
-    return dt_exchange_publish(r->exchange);
+    return publish(r);
 }
 
 void dt_run_bind(dt_run *r, const dt_weights *w)
