@@ -156,8 +156,10 @@ failed:
     return st;
 }
 
+/* Where a failure is on record, the communicator takes other ranks for lost. */
 void dtd_group_free(dtd_group *g)
 {
+    dt_fail_clear();
     if (!g)
         return;
     dt_combine_destroy(g->combine);
