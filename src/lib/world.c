@@ -22,6 +22,16 @@ dt_status dtd_enter(dtd_call call, dtd_group **g)
     return *g ? DT_OK : dt_fail(DT_USAGE, "%s before dtd_init", dtd_call_name[call]);
 }
 
+static void group_destroy(dtd_group *g)
+{
+    if (!g)
+        return;
+    dt_combine_destroy(g->combine);
+    dt_post_destroy(g->post);
+    dt_comm_close(g->comm);
+    free(g);
+}
+
 /* ---- Beginning and end ------------------------------------------------------------- */
 
 static const char *call_name(const void *plan, int call)
@@ -78,7 +88,7 @@ static dt_status begin(bool adopt, const void *mpi_comm, int *argc, char ***argv
     DT_TRY(dtd_group_make(&all, c, "all ranks"));
     const dt_status watched = watch_open(c);
     if (watched != DT_OK) {
-        dtd_group_free(all);
+        group_destroy(all);
         all = NULL;
     }
     return watched;
@@ -102,7 +112,7 @@ static dt_status finish(void)
     DT_TRY(dtd_enter(DTD_IN_finalize, &g));
     DT_TRY(dtd_compare(g, DT_OK, NULL));
     dt_watch_close(watch, 0);
-    dtd_group_free(all);
+    group_destroy(all);
     watch = NULL;
     all = NULL;
     return DT_OK;
@@ -152,7 +162,7 @@ dt_status dtd_group_make(dtd_group **g, dt_comm *c, const char *name)
     return DT_OK;
 
 failed:
-    dtd_group_free(made);
+    group_destroy(made);
     return st;
 }
 
@@ -160,12 +170,7 @@ failed:
 void dtd_group_free(dtd_group *g)
 {
     dt_fail_clear();
-    if (!g)
-        return;
-    dt_combine_destroy(g->combine);
-    dt_post_destroy(g->post);
-    dt_comm_close(g->comm);
-    free(g);
+    group_destroy(g);
 }
 
 /* Each once, this rank among them. */
