@@ -63,6 +63,16 @@ static dt_status comm_node_starts(dt_comm *c)
     return DT_OK;
 }
 
+/* The machine's ranks that give the same color are a node. */
+static dt_status comm_form_team(dt_comm *c, int color)
+{
+    DT_MPI(MPI_Comm_split(c->own->machine, color, c->rank, &c->own->team));
+    DT_MPI(MPI_Comm_set_errhandler(c->own->team, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_rank(c->own->team, &c->node_rank));
+    DT_MPI(MPI_Comm_size(c->own->team, &c->node_ranks));
+    return comm_node_starts(c);
+}
+
 /* Each machine's ranks as `parts` nodes of neighbours. */
 static dt_status comm_form_nodes(dt_comm *c, int parts)
 {
@@ -72,12 +82,8 @@ static dt_status comm_form_nodes(dt_comm *c, int parts)
     DT_MPI(MPI_Comm_size(c->own->machine, &ranks));
     while ((int64_t)(part + 1) * ranks / parts <= rank)
         part++;
-    DT_MPI(MPI_Comm_split(c->own->machine, part, rank, &c->own->team));
-    DT_MPI(MPI_Comm_set_errhandler(c->own->team, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_rank(c->own->team, &c->node_rank));
-    DT_MPI(MPI_Comm_size(c->own->team, &c->node_ranks));
     c->own->split = parts;
-    return comm_node_starts(c);
+    return comm_form_team(c, part);
 }
 
 dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
@@ -221,11 +227,7 @@ static dt_status comm_learn(dt_comm *c)
     DT_MPI(MPI_Allgather(&lowest, 1, MPI_INT, own->node_start, 1, MPI_INT, own->all));
     while (first > 0 && own->node_start[first - 1] == lowest)
         first--;
-    DT_MPI(MPI_Comm_split(own->machine, first, c->rank, &own->team));
-    DT_MPI(MPI_Comm_set_errhandler(own->team, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_rank(own->team, &c->node_rank));
-    DT_MPI(MPI_Comm_size(own->team, &c->node_ranks));
-    DT_TRY(comm_node_starts(c));
+    DT_TRY(comm_form_team(c, first));
     return comm_machine(c);
 }
 

@@ -4,9 +4,9 @@
 #include "test.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
+#include "allocations.h"
 #include "lib/dist.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -16,19 +16,7 @@ enum { COUNTED = 1 };
 #endif
 static int rank, world;
 
-static atomic_long calls;
 static bool refused; /* memory for buffers */
-#define WRAP(type, name, params, args)                                                             \
-    type __real_##name params;                                                                     \
-    type __wrap_##name params;                                                                     \
-    type __wrap_##name params                                                                      \
-    {                                                                                              \
-        atomic_fetch_add(&calls, 1);                                                               \
-        return __real_##name args;                                                                 \
-    }
-WRAP(void *, malloc, (size_t n), (n))
-WRAP(void *, calloc, (size_t n, size_t m), (n, m))
-WRAP(void *, realloc, (void *p, size_t n), (p, n))
 WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, refused ? SIZE_MAX / 2 : n))
 
 #define assert_dtd(call)                                                                           \

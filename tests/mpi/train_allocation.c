@@ -1,30 +1,16 @@
 /* train_allocation.c - a training step allocates nothing, from the images to the exchange, the
- * checks, the line of metrics.jsonl and the line of progress: calls to malloc and its kin from
- * dtrain's own objects are counted through the linker's --wrap (libraries keep theirs: oneDNN
- * makes a few small ones per execute), and resident memory stays flat. */
+ * checks, the line of metrics.jsonl and the line of progress: calls are counted, and resident
+ * memory stays flat. */
 #include "ranks.h"
 
 #include "folder.h"
 
-#include <stdatomic.h>
 #include <unistd.h>
 
+#include "allocations.h"
 #include "small_run.h"
 #include "train/session.h"
 
-static atomic_long calls;
-
-#define WRAP(type, name, params, args)                                                             \
-    type __real_##name params;                                                                     \
-    type __wrap_##name params;                                                                     \
-    type __wrap_##name params                                                                      \
-    {                                                                                              \
-        atomic_fetch_add(&calls, 1);                                                               \
-        return __real_##name args;                                                                 \
-    }
-WRAP(void *, malloc, (size_t n), (n))
-WRAP(void *, calloc, (size_t n, size_t m), (n, m))
-WRAP(void *, realloc, (void *p, size_t n), (p, n))
 WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, n))
 WRAP(int, posix_memalign, (void **p, size_t a, size_t n), (p, a, n))
 WRAP(char *, strdup, (const char *text), (text))
