@@ -132,8 +132,8 @@ typedef struct dt_model dt_model;
  * DT_UNSUPPORTED: bf16 was asked for, and dt_isa_bits is neither. */
 dt_status dt_precision_choose(const char *name, dt_dtype *type) DT_MUST_CHECK;
 
-/* `net` is borrowed and must outlive the model. */
-/* DT_CONFIG: a strategy that cannot be read, or that names an operation the network has not. */
+/* `net` is borrowed and must outlive the model. DT_CONFIG: a strategy that cannot be read, or that
+ * names an operation the network has not. */
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
 /* All plans of the model must be destroyed before. */
 void dt_model_destroy(dt_model *m);
@@ -216,9 +216,9 @@ typedef struct dt_plan_row {
     size_t params;         /* trainable numbers of the step */
     int64_t macs;          /* multiply-accumulates of the forward pass, whole batch */
     size_t out_bytes, out_offset, saved_bytes, scratch_bytes;
-    char layout[2]
-               [20]; /* where layers are cut: "cut"; of a move "home -> whole", and of gradients */
-    double sent;     /* bytes that a rank sends in a step for each shard of its group */
+    /* Where layers are cut: "cut"; of a move "home -> whole"; then the same of gradients. */
+    char layout[2][20];
+    double sent; /* bytes that a rank sends in a step for each shard of its group */
 } dt_plan_row;
 size_t dt_plan_row_count(const dt_plan *p);
 void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);
