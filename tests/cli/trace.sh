@@ -97,16 +97,16 @@ else
     echo "SKIPPED: other clocks: no rights to make time namespaces"
 fi
 
-# resumed: steps of this start; stopped: what there is
+# resumed: steps of this start; stopped: what there is, from step 3: steps 2 to 5 mean saves to `reads`
 launch 1 "${run[@]}" --epochs 2 --out "$tmp/two"
 launch 1 --out "$tmp/two" --epochs 4 --resume auto --trace "$tmp/more.json" --trace-steps 2:3
 must reads "$tmp/more.json" 1 6 7 "$tmp/plan"
-start 2 "${run[@]}" --epochs 100000 --save-every 0 --out "$tmp/stopped" --trace "$tmp/stopped.json" --trace-steps 2:900000
+start 2 "${run[@]}" --epochs 100000 --save-every 0 --out "$tmp/stopped" --trace "$tmp/stopped.json" --trace-steps 3:900000
 must soon has_records "$tmp/stopped" step 3
 must test ! -e "$tmp/stopped.json"
 kill -USR1 "$job"
 job_end
-must reads "$tmp/stopped.json" 2 2 "$(grep -c '"kind":"step"' "$tmp/stopped/metrics.jsonl")" "$tmp/plan"
+must reads "$tmp/stopped.json" 2 3 "$(grep -c '"kind":"step"' "$tmp/stopped/metrics.jsonl")" "$tmp/plan"
 # a rank that is late is named (one that stops halfway through a message may not be)
 rank_that_sleeps='import json, sys
 waits = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e.get("args", {}).get("for") == 1]
