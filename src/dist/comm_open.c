@@ -1,5 +1,5 @@
 /* comm_open.c - starting and finishing MPI, and who is who: ranks are renumbered by node, a
- * machine is split into nodes, the first ranks become a world of their own. */
+ * machine is split into nodes, some ranks become a world of their own. */
 #include "comm.h"
 
 #include <stdlib.h>
@@ -29,72 +29,72 @@ static dt_status comm_machine(dt_comm *c)
 /* Order by the machine's lowest rank, then by rank: a machine's ranks become neighbours. */
 static dt_status comm_renumber(dt_comm *c)
 {
-    int old = 0, lowest = 0;
+    MPI_Comm machine;
+    int lowest = 0;
 
-    DT_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &old));
-    DT_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, old, MPI_INFO_NULL,
-                               &c->own->machine));
-    DT_MPI(MPI_Comm_set_errhandler(c->own->machine, MPI_ERRORS_RETURN));
-    lowest = old;
-    DT_MPI(MPI_Bcast(&lowest, 1, MPI_INT, 0, c->own->machine));
+    DT_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &lowest));
+    DT_MPI(
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, lowest, MPI_INFO_NULL, &machine));
+    DT_MPI(MPI_Bcast(&lowest, 1, MPI_INT, 0, machine));
+    DT_MPI(MPI_Comm_free(&machine));
     DT_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, lowest, &c->own->all));
-    DT_MPI(MPI_Comm_set_errhandler(c->own->all, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_rank(c->own->all, &c->rank));
-    DT_MPI(MPI_Comm_size(c->own->all, &c->world));
     return DT_OK;
 }
 
-/* node_start from the ranks that lead a node; its place holds all of them first. */
-static dt_status comm_node_starts(dt_comm *c)
+/* A node is a run of neighbours on one machine, or one of the equal parts that stand for nodes. */
+static dt_status comm_form_nodes(dt_comm *c)
 {
-    const int leads = c->node_rank == 0;
+    struct dt_comm_own *own = c->own;
+    int lowest = c->rank, color = c->rank;
 
-    free(c->own->node_start);
-    DT_TRY(dt_calloc(&c->own->node_start, (size_t)c->world + 1, sizeof *c->own->node_start,
-                     "the communicator"));
-    DT_MPI(MPI_Allgather(&leads, 1, MPI_INT, c->own->node_start, 1, MPI_INT, c->own->all));
+    DT_MPI(MPI_Bcast(&lowest, 1, MPI_INT, 0, own->machine));
+    free(own->node_start);
+    DT_TRY(dt_calloc(&own->node_start, (size_t)c->world + 1, sizeof(int), "the communicator"));
+    DT_MPI(MPI_Allgather(&lowest, 1, MPI_INT, own->node_start, 1, MPI_INT, own->all));
+    while (color > 0 && own->node_start[color - 1] == lowest)
+        color--;
+    own->split = DT_MIN(own->split, c->machine_ranks);
+    if (own->split > 1)
+        for (color = 0; (color + 1) * c->machine_ranks / own->split <= c->machine_rank;)
+            color++;
+    DT_MPI(MPI_Comm_split(own->machine, color, c->rank, &own->team));
+    DT_MPI(MPI_Comm_set_errhandler(own->team, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_rank(own->team, &c->node_rank));
+    DT_MPI(MPI_Comm_size(own->team, &c->node_ranks));
+
+    const int leads = c->node_rank == 0;
+    DT_MPI(MPI_Allgather(&leads, 1, MPI_INT, own->node_start, 1, MPI_INT, own->all));
     c->nodes = 0;
     for (int r = 0; r < c->world; r++)
-        if (c->own->node_start[r])
-            c->own->node_start[c->nodes++] = r;
-    c->own->node_start[c->nodes] = c->world;
-    for (c->own->node = 0; c->own->node_start[c->own->node + 1] <= c->rank;)
-        c->own->node++;
+        if (own->node_start[r])
+            own->node_start[c->nodes++] = r;
+    own->node_start[c->nodes] = c->world;
+    for (own->node = 0; own->node_start[own->node + 1] <= c->rank;)
+        own->node++;
     return DT_OK;
 }
 
-/* The machine's ranks that give the same color are a node. */
-static dt_status comm_form_team(dt_comm *c, int color)
+/* All but c->own->all, whose order stays; without MPI a world of one. */
+static dt_status comm_learn(dt_comm *c)
 {
-    DT_MPI(MPI_Comm_split(c->own->machine, color, c->rank, &c->own->team));
-    DT_MPI(MPI_Comm_set_errhandler(c->own->team, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_rank(c->own->team, &c->node_rank));
-    DT_MPI(MPI_Comm_size(c->own->team, &c->node_ranks));
-    return comm_node_starts(c);
-}
+    struct dt_comm_own *own = c->own;
 
-/* Each machine's ranks as `parts` nodes of neighbours. */
-static dt_status comm_form_nodes(dt_comm *c, int parts)
-{
-    int rank = 0, ranks = 0, part = 0;
-
-    DT_MPI(MPI_Comm_rank(c->own->machine, &rank));
-    DT_MPI(MPI_Comm_size(c->own->machine, &ranks));
-    while ((int64_t)(part + 1) * ranks / parts <= rank)
-        part++;
-    c->own->split = parts;
-    return comm_form_team(c, part);
+    if (own->all == MPI_COMM_NULL)
+        return comm_machine(c);
+    DT_MPI(MPI_Comm_set_errhandler(own->all, MPI_ERRORS_RETURN));
+    DT_MPI(MPI_Comm_rank(own->all, &c->rank));
+    DT_MPI(MPI_Comm_size(own->all, &c->world));
+    DT_MPI(
+        MPI_Comm_split_type(own->all, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &own->machine));
+    DT_MPI(MPI_Comm_set_errhandler(own->machine, MPI_ERRORS_RETURN));
+    DT_TRY(comm_machine(c));
+    return comm_form_nodes(c);
 }
 
 dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
 {
-    uint64_t fewest = 1;
-    int ranks = 0;
+    uint64_t fewest = (uint64_t)c->machine_ranks;
 
-    if (c->own->machine != MPI_COMM_NULL) {
-        DT_MPI(MPI_Comm_size(c->own->machine, &ranks));
-        fewest = (uint64_t)ranks;
-    }
     DT_TRY(dt_comm_min_u64(c, &fewest, 1));
     if (nodes < 1 || (uint64_t)nodes > fewest)
         return dt_fail(DT_CONFIG,
@@ -104,7 +104,8 @@ dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
     if (c->own->machine == MPI_COMM_NULL)
         return DT_OK;
     DT_MPI(MPI_Comm_free(&c->own->team));
-    return comm_form_nodes(c, nodes);
+    c->own->split = nodes;
+    return comm_form_nodes(c);
 }
 
 /* Without a launcher Open MPI would start a daemon of its own, which takes half a
@@ -130,8 +131,7 @@ static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
                        dt_comm_version());
     DT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     DT_MPI(MPI_Comm_size(MPI_COMM_WORLD, &c->world));
-    DT_TRY(comm_renumber(c));
-    return comm_form_nodes(c, 1);
+    return comm_renumber(c);
 }
 
 static dt_status comm_create(dt_comm **c)
@@ -156,47 +156,9 @@ dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
     DT_TRY(comm_create(c));
     if (dt_comm_launched())
         DT_TRY(comm_start(*c, argc, argv));
-    DT_TRY(comm_machine(*c));
+    DT_TRY(comm_learn(*c));
     dt_log_init((*c)->rank, (*c)->world);
     return DT_OK;
-}
-
-/* Both splits are by all ranks; those that are left out get no communicator. */
-static dt_status comm_take_part(dt_comm *made, const dt_comm *c, int color)
-{
-    int here = 0;
-
-    DT_MPI(MPI_Comm_split(c->own->all, color, c->rank, &made->own->all));
-    DT_MPI(MPI_Comm_split(c->own->machine, color, c->rank, &made->own->machine));
-    if (made->own->all == MPI_COMM_NULL)
-        return DT_OK;
-    DT_MPI(MPI_Comm_set_errhandler(made->own->all, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_set_errhandler(made->own->machine, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_size(made->own->machine, &here));
-    DT_MPI(MPI_Comm_rank(made->own->all, &made->rank));
-    DT_MPI(MPI_Comm_size(made->own->all, &made->world));
-    DT_TRY(comm_form_nodes(made, DT_MIN(c->own->split, here)));
-    return comm_machine(made);
-}
-
-static dt_status comm_part(dt_comm **part, dt_comm *c, int color)
-{
-    dt_comm *made = NULL;
-    dt_status st = DT_OK;
-
-    *part = NULL;
-    DT_GO(st, dt_comm_agree(c, comm_create(&made)), out);
-    if (c->own->all != MPI_COMM_NULL)
-        DT_GO(st, dt_comm_agree(c, comm_take_part(made, c, color < 0 ? MPI_UNDEFINED : color)),
-              out);
-    if (color >= 0) {
-        *part = made;
-        made = NULL;
-    }
-
-out:
-    dt_comm_close(made);
-    return st;
 }
 
 /* ---- Other communicators ---------------------------------------------------------- */
@@ -208,27 +170,6 @@ dt_comm_mpi dt_comm_mpi_now(void)
     if (MPI_Initialized(&began) != MPI_SUCCESS || MPI_Finalized(&ended) != MPI_SUCCESS || !began)
         return DT_COMM_NO_MPI;
     return ended ? DT_COMM_MPI_OVER : DT_COMM_MPI_RUNS;
-}
-
-/* All but c->own->all, whose order stays. */
-static dt_status comm_learn(dt_comm *c)
-{
-    struct dt_comm_own *own = c->own;
-
-    DT_MPI(MPI_Comm_set_errhandler(own->all, MPI_ERRORS_RETURN));
-    DT_MPI(MPI_Comm_rank(own->all, &c->rank));
-    DT_MPI(MPI_Comm_size(own->all, &c->world));
-    DT_MPI(
-        MPI_Comm_split_type(own->all, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &own->machine));
-    DT_MPI(MPI_Comm_set_errhandler(own->machine, MPI_ERRORS_RETURN));
-    int lowest = c->rank, first = c->rank;
-    DT_MPI(MPI_Bcast(&lowest, 1, MPI_INT, 0, own->machine));
-    DT_TRY(dt_calloc(&own->node_start, (size_t)c->world + 1, sizeof(int), "the communicator"));
-    DT_MPI(MPI_Allgather(&lowest, 1, MPI_INT, own->node_start, 1, MPI_INT, own->all));
-    while (first > 0 && own->node_start[first - 1] == lowest)
-        first--;
-    DT_TRY(comm_form_team(c, first));
-    return comm_machine(c);
 }
 
 dt_status dt_comm_adopt(dt_comm **c, const void *mpi_comm)
@@ -247,6 +188,8 @@ static dt_status comm_take(dt_comm *made, const dt_comm *c, const int *ranks, in
 {
     MPI_Group all, some;
 
+    if (c->own->all == MPI_COMM_NULL)
+        return comm_learn(made);
     DT_MPI(MPI_Comm_group(c->own->all, &all));
     DT_MPI(MPI_Group_incl(all, count, ranks, &some));
     DT_MPI(MPI_Comm_create_group(c->own->all, some, DT_TAG_GROUP, &made->own->all));
@@ -257,35 +200,46 @@ static dt_status comm_take(dt_comm *made, const dt_comm *c, const int *ranks, in
 
 dt_status dt_comm_group(dt_comm **made, dt_comm *c, const int *ranks, int count)
 {
-    dt_comm *group = NULL;
-    dt_status st;
-
     *made = NULL;
-    DT_GO(st, comm_create(&group), out);
-    group->own->quiet = c->own->quiet;
-    st = c->own->all == MPI_COMM_NULL ? comm_machine(group) : comm_take(group, c, ranks, count);
-
-out:
-    if (st == DT_OK)
-        *made = group;
-    else
-        dt_comm_close(group);
+    DT_TRY(comm_create(made));
+    (*made)->own->quiet = c->own->quiet;
+    const dt_status st = comm_take(*made, c, ranks, count);
+    if (st != DT_OK) {
+        dt_comm_close(*made);
+        *made = NULL;
+    }
     return st;
 }
 
-/* The others do nothing meanwhile. */
-dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks)
+/* Those that are left out get no communicator. */
+static dt_status comm_take_part(dt_comm *made, const dt_comm *c, int color)
 {
-    return comm_part(first, c, c->rank < ranks ? 0 : -1);
+    if (c->own->all != MPI_COMM_NULL)
+        DT_MPI(MPI_Comm_split(c->own->all, color < 0 ? MPI_UNDEFINED : color, c->rank,
+                              &made->own->all));
+    made->own->split = c->own->split;
+    return color < 0 ? DT_OK : comm_learn(made);
 }
 
-/* All parts work at the same time: together they are as many as before. */
+/* If every rank is in a part, they work at the same time: together they are as many as before. */
 dt_status dt_comm_split(dt_comm **part, dt_comm *c, int color)
 {
-    DT_TRY(comm_part(part, c, color));
-    if (*part)
+    int64_t taken = color >= 0;
+    dt_status st = DT_OK;
+
+    *part = NULL;
+    DT_TRY(dt_comm_sum_i64(c, &taken, 1));
+    DT_GO(st, dt_comm_agree(c, comm_create(part)), out);
+    DT_GO(st, dt_comm_agree(c, comm_take_part(*part, c, color)), out);
+    if (taken == c->world)
         (*part)->own->crowded = c->own->crowded;
-    return DT_OK;
+
+out:
+    if (st != DT_OK || color < 0) {
+        dt_comm_close(*part);
+        *part = NULL;
+    }
+    return st;
 }
 
 /* After a failure of this rank alone the others do not come: a part is left as it is. */

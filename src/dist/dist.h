@@ -24,9 +24,6 @@ typedef struct dt_comm { /* read only */
  * A failure is this rank's alone. *c is then NULL, or only its world may be read, and
  * dt_comm_abort called (in a world of one dt_comm_close, too). Collective. */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
-/* *first = a world of the first `ranks` ranks of c (same), 1 <= ranks <= c's; NULL on the others.
- * The ranks that have it close it before c. Collective over c. */
-dt_status dt_comm_first(dt_comm **first, dt_comm *c, int ranks) DT_MUST_CHECK;
 /* The state of MPI in this process, which may have started it itself. Local. */
 typedef enum dt_comm_mpi { DT_COMM_NO_MPI, DT_COMM_MPI_RUNS, DT_COMM_MPI_OVER } dt_comm_mpi;
 dt_comm_mpi dt_comm_mpi_now(void);

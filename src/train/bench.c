@@ -186,7 +186,7 @@ static dt_status bench_on(dt_comm *c, int ranks, const dt_options *o, bench_row 
 
     if (ranks == c->world)
         return bench_one(c, o, row);
-    DT_TRY(dt_comm_first(&part, c, ranks));
+    DT_TRY(dt_comm_split(&part, c, c->rank < ranks ? 0 : -1));
     if (part)
         st = bench_one(part, o, row);
     if (st != DT_OK && dt_fail_text()[0]) /* this rank's alone: main ends all ranks */
