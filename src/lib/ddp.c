@@ -153,13 +153,13 @@ static dt_status ddp_make(dtd_ddp **out, dtd_group *g, const dtd_tensor *list, s
     return DT_OK;
 }
 
-static dt_status ddp_new(dtd_ddp **out, const dtd_tensor *list, size_t count,
-                         const dtd_ddp_opts *given, dtd_group *g)
+int dtd_ddp_new(dtd_ddp **out, const dtd_tensor *list, size_t count, const dtd_ddp_opts *given,
+                dtd_group *g)
 {
     dtd_ddp_opts o = {.size = sizeof o};
     dtd_ddp *d = NULL;
 
-    DT_TRY(dtd_enter(DTD_IN_ddp_new, &g));
+    DTD_TRY(dtd_enter(DTD_IN_ddp_new, &g));
     dt_status st = out ? ddp_options(&o, given, g) : dt_fail(DT_USAGE, "dtd_ddp_new: d is NULL");
     if (out)
         *out = NULL;
@@ -171,23 +171,17 @@ static dt_status ddp_new(dtd_ddp **out, const dtd_tensor *list, size_t count,
         {"accumulate", o.accumulate, NULL},
         {"bucket_mb, in bytes", (int64_t)ddp_bytes(o.bucket_mb), NULL},
         {"first_bucket_mb, in bytes", (int64_t)ddp_bytes(o.first_bucket_mb), NULL}};
-    DT_TRY(dtd_compare(g, st, &(dtd_args){arg, DT_COUNT_OF(arg), list, list ? count : 0, NULL}));
+    DTD_TRY(dtd_compare(g, st, &(dtd_args){arg, DT_COUNT_OF(arg), list, list ? count : 0, NULL}));
     st = dt_comm_agree(g->comm, ddp_make(&d, g, list, count, &o));
     if (st == DT_OK)
         st = ddp_open(d);
     if (st != DT_OK) {
         ddp_free(d);
-        return st;
+        return dtd_leave(st);
     }
     d->number = ++g->made;
     *out = d;
-    return DT_OK;
-}
-
-int dtd_ddp_new(dtd_ddp **d, const dtd_tensor *gradients, size_t count, const dtd_ddp_opts *opts,
-                dtd_group *g)
-{
-    return dtd_leave(ddp_new(d, gradients, count, opts, g));
+    return dtd_leave(DT_OK);
 }
 
 /* Where a failure is on record, the exchange takes other ranks for lost. */
@@ -208,12 +202,12 @@ static dt_status ddp_enter(dtd_call call, const dtd_ddp *d)
                 : dt_fail(DT_USAGE, "%s after dtd_ddp_hook failed: free it", dtd_call_name[call]);
 }
 
-static dt_status ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
+int dtd_ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
 {
     char text[32];
     dt_status st = DT_OK;
 
-    DT_TRY(ddp_enter(DTD_IN_ddp_hook, d));
+    DTD_TRY(ddp_enter(DTD_IN_ddp_hook, d));
     snprintf(text, sizeof text, "%.17g", threshold);
     if (d->used)
         st = dt_fail(DT_USAGE, "dtd_ddp_hook after the first dtd_ddp_ready");
@@ -224,19 +218,14 @@ static dt_status ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
             dt_fail(DT_USAGE, "dtd_ddp_hook: a threshold of %g, which is not above 0 and a float32",
                     threshold);
     const dtd_arg arg[] = {{"hook", hook, NULL}, {"threshold", 0, text}};
-    DT_TRY(dtd_compare(d->group, st, &(dtd_args){.arg = arg, .args = DT_COUNT_OF(arg)}));
+    DTD_TRY(dtd_compare(d->group, st, &(dtd_args){.arg = arg, .args = DT_COUNT_OF(arg)}));
     d->hook = hook;
     d->threshold = threshold;
     ddp_close(d);
     st = ddp_open(d);
     if (st != DT_OK)
         ddp_close(d);
-    return st;
-}
-
-int dtd_ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
-{
-    return dtd_leave(ddp_hook(d, hook, threshold));
+    return dtd_leave(st);
 }
 
 /* ---- A round --------------------------------------------------------------------------- */
@@ -366,12 +355,12 @@ static void ddp_read(dtd_ddp *d)
     }
 }
 
-static dt_status ddp_wait(dtd_ddp *d)
+int dtd_ddp_wait(dtd_ddp *d)
 {
     dt_status st = DT_OK;
     char names[512];
 
-    DT_TRY(ddp_enter(DTD_IN_ddp_wait, d));
+    DTD_TRY(ddp_enter(DTD_IN_ddp_wait, d));
     if (d->round < d->rounds)
         st = dt_fail(DT_USAGE, "dtd_ddp_wait: in round %d of %d never became ready: %s",
                      d->round + 1, d->rounds, ddp_lacks(d, names, sizeof names));
@@ -379,16 +368,11 @@ static dt_status ddp_wait(dtd_ddp *d)
     st = dtd_compare(d->group, st,
                      &(dtd_args){.arg = &(dtd_arg){"the ddp", d->number, NULL}, .args = 1});
     if (st == DT_MISMATCH)
-        return st;
-    DT_TRY(ddp_complete(d));
+        return dtd_leave(st);
+    DTD_TRY(ddp_complete(d));
     if (st == DT_OK)
         ddp_read(d);
-    DT_TRY(
-        dt_exchange_publish(d->x)); /* of the next step nothing is written before all have read */
-    return st;
-}
-
-int dtd_ddp_wait(dtd_ddp *d)
-{
-    return dtd_leave(ddp_wait(d));
+    /* Of the next step nothing is written before all have read. */
+    DTD_TRY(dt_exchange_publish(d->x));
+    return dtd_leave(st);
 }

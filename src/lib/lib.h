@@ -1,8 +1,7 @@
 /* lib.h - what the files of src/lib share: groups, how a call begins and ends; private to it.
  *
- * A public function does its work in one that returns dt_status, and is itself
- *     return dtd_leave(work(...));
- * where work begins with dtd_enter, and goes on with dtd_compare if it is collective. */
+ * A public function begins with dtd_enter, goes on with dtd_compare if it is collective, tries by
+ * DTD_TRY, and ends with dtd_leave. */
 #ifndef DTD_LIB_H
 #define DTD_LIB_H
 #include "dist.h"
@@ -11,7 +10,7 @@
 struct dtd_group {
     dt_comm *comm; /* owned */
     char name[128];
-    int64_t made; /* sums and ddps, counted: their numbers are equal on all ranks */
+    int64_t made;        /* sums and ddps, counted: their numbers are equal on all ranks */
     dt_combine *combine; /* owned, as the next one is; their buffers are kept from call to call */
     dt_post *post;
 };
@@ -24,9 +23,11 @@ enum { DTD_LANE_USER = 0, DTD_LANE_PARTS = 3, DTD_LANE_GROUP = 4 };
     X(init)                                                                                        \
     X(finalize)                                                                                    \
     X(group_new)                                                                                   \
-    X(barrier) X(broadcast) X(all_reduce) X(reduce) X(reduce_scatter) X(all_gather) X(gather)      \
-        X(scatter) X(isend) X(irecv) X(wait) X(sum_new) X(sum_leaf) X(sum_finish) X(ddp_new)       \
-            X(ddp_hook) X(ddp_ready) X(ddp_unused) X(ddp_wait) X(optimizer_new) X(optimizer_step)
+    X(barrier)                                                                                     \
+    X(broadcast)                                                                                   \
+    X(all_reduce) X(reduce) X(reduce_scatter) X(all_gather) X(gather) X(scatter) X(isend) X(irecv) \
+        X(wait) X(sum_new) X(sum_leaf) X(sum_finish) X(ddp_new) X(ddp_hook) X(ddp_ready)           \
+            X(ddp_unused) X(ddp_wait) X(optimizer_new) X(optimizer_step)
 typedef enum dtd_call {
 #define X(name) DTD_IN_##name,
     DTD_CALL_LIST(X)
@@ -42,6 +43,14 @@ dt_status dtd_enter(dtd_call call, dtd_group **g) DT_MUST_CHECK;
 void dtd_call_begin(dtd_call call);
 /* The call is over: its code; the rank is in the program again. Local. */
 int dtd_leave(dt_status st);
+
+/* In a function that returns a code: a failure ends the call. */
+#define DTD_TRY(call)                                                                              \
+    do {                                                                                           \
+        const dt_status try_ = (call);                                                             \
+        if (try_ != DT_OK)                                                                         \
+            return dtd_leave(try_);                                                                \
+    } while (0)
 
 /* What ranks compare: a call's arguments that must be equal. All of it is borrowed. */
 typedef struct dtd_arg {
@@ -69,9 +78,6 @@ dt_status dtd_check_data(const void *data, size_t count, const char *what) DT_MU
 dt_status dtd_check_counts(const size_t *counts, const dtd_group *g, size_t *total) DT_MUST_CHECK;
 dt_status dtd_check_list(const dtd_tensor *list, size_t count, bool data) DT_MUST_CHECK;
 const char *dtd_type_name(dtd_type type); /* "fp32" */
-
-/* *g takes c; on failure c is closed. DT_NOMEM. Local. */
-dt_status dtd_group_make(dtd_group **g, dt_comm *c, const char *name) DT_MUST_CHECK;
 
 /* Rounds of dtd_ddp_ready of this rank in a step. done: all are. Local. */
 int dtd_ddp_rounds(const dtd_ddp *d, bool *done);

@@ -2,42 +2,32 @@
 #include "lib.h"
 
 /* No rank leaves the comparison before all have come. */
-static dt_status barrier(dtd_group *g)
-{
-    DT_TRY(dtd_enter(DTD_IN_barrier, &g));
-    return dtd_compare(g, DT_OK, NULL);
-}
-
 int dtd_barrier(dtd_group *g)
 {
-    return dtd_leave(barrier(g));
+    DTD_TRY(dtd_enter(DTD_IN_barrier, &g));
+    return dtd_leave(dtd_compare(g, DT_OK, NULL));
 }
 
-static dt_status broadcast(const dtd_tensor *list, size_t count, int root, dtd_group *g)
+int dtd_broadcast(const dtd_tensor *list, size_t count, int root, dtd_group *g)
 {
     enum { MOST = 1 << 30 }; /* bytes at once: MPI counts in int */
     const dtd_arg arg = {"root", root, NULL};
     int64_t piece = 0;
 
-    DT_TRY(dtd_enter(DTD_IN_broadcast, &g));
+    DTD_TRY(dtd_enter(DTD_IN_broadcast, &g));
     dt_status st = dtd_check_rank(g, "root", root);
     if (st == DT_OK)
         st = dtd_check_list(list, count, true);
-    DT_TRY(dtd_compare(g, st, &(dtd_args){&arg, 1, list, st == DT_OK ? count : 0, NULL}));
+    DTD_TRY(dtd_compare(g, st, &(dtd_args){&arg, 1, list, st == DT_OK ? count : 0, NULL}));
     for (size_t i = 0; i < count; i++) {
         const size_t bytes = list[i].count * dtd_size_of(list[i].type);
         for (size_t at = 0; at < bytes; at += MOST) {
             dt_place_slice(piece++);
-            DT_TRY(
+            DTD_TRY(
                 dt_comm_bcast(g->comm, (char *)list[i].data + at, DT_MIN(bytes - at, MOST), root));
         }
     }
-    return DT_OK;
-}
-
-int dtd_broadcast(const dtd_tensor *list, size_t count, int root, dtd_group *g)
-{
-    return dtd_leave(broadcast(list, count, root, g));
+    return dtd_leave(DT_OK);
 }
 
 /* ---- Each rank's part ---------------------------------------------------------------- */
@@ -87,14 +77,14 @@ static dt_status parts_move(const parts *p, dtd_group *g)
     return dt_post_wait(g->post);
 }
 
-static dt_status parts_run(const parts *p, dtd_group *g)
+static int parts_run(const parts *p, dtd_group *g)
 {
     const dtd_arg arg[] = {{"the type", 0, dtd_type_name(p->type)}, {"root", p->root, NULL}};
 
-    DT_TRY(dtd_enter(p->call, &g));
-    DT_TRY(
+    DTD_TRY(dtd_enter(p->call, &g));
+    DTD_TRY(
         dtd_compare(g, parts_check(p, g), &(dtd_args){.arg = arg, .args = 2, .counts = p->counts}));
-    return parts_move(p, g);
+    return dtd_leave(parts_move(p, g));
 }
 
 /* The callers' arrays are written only where the call says so. */
@@ -105,22 +95,19 @@ static void *plain(const void *x)
 
 int dtd_all_gather(void *all, const void *mine, const size_t *counts, dtd_type type, dtd_group *g)
 {
-    return dtd_leave(
-        parts_run(&(parts){DTD_IN_all_gather, all, plain(mine), counts, type, -1, false}, g));
+    return parts_run(&(parts){DTD_IN_all_gather, all, plain(mine), counts, type, -1, false}, g);
 }
 
 int dtd_gather(void *all, const void *mine, const size_t *counts, dtd_type type, int root,
                dtd_group *g)
 {
-    return dtd_leave(
-        parts_run(&(parts){DTD_IN_gather, all, plain(mine), counts, type, root, false}, g));
+    return parts_run(&(parts){DTD_IN_gather, all, plain(mine), counts, type, root, false}, g);
 }
 
 int dtd_scatter(void *mine, const void *all, const size_t *counts, dtd_type type, int root,
                 dtd_group *g)
 {
-    return dtd_leave(
-        parts_run(&(parts){DTD_IN_scatter, plain(all), mine, counts, type, root, true}, g));
+    return parts_run(&(parts){DTD_IN_scatter, plain(all), mine, counts, type, root, true}, g);
 }
 
 /* ---- Messages ------------------------------------------------------------------------ */
@@ -142,17 +129,17 @@ static dt_status message_check(dtd_request **r, const void *x, size_t count, dtd
 }
 
 /* `to` NULL: it is sent. */
-static dt_status message(dtd_call call, dtd_request **r, const void *from, void *to, size_t count,
-                         dtd_type type, int peer, dtd_group *g)
+static int message(dtd_call call, dtd_request **r, const void *from, void *to, size_t count,
+                   dtd_type type, int peer, dtd_group *g)
 {
     const size_t bytes = count * dtd_size_of(type);
     dt_post *post = NULL;
 
-    DT_TRY(dtd_enter(call, &g));
+    DTD_TRY(dtd_enter(call, &g));
     if (r)
         *r = NULL;
-    DT_TRY(message_check(r, call == DTD_IN_isend ? from : to, count, type, peer, g));
-    DT_TRY(dt_post_create(&post, g->comm));
+    DTD_TRY(message_check(r, call == DTD_IN_isend ? from : to, count, type, peer, g));
+    DTD_TRY(dt_post_create(&post, g->comm));
     const dt_status st = call == DTD_IN_isend
                              ? dt_post_send(post, DTD_LANE_USER, from, bytes, peer)
                              : dt_post_receive(post, DTD_LANE_USER, to, bytes, peer);
@@ -160,31 +147,26 @@ static dt_status message(dtd_call call, dtd_request **r, const void *from, void 
         *r = (dtd_request *)post;
     else
         dt_post_destroy(post);
-    return st;
+    return dtd_leave(st);
 }
 
 int dtd_isend(dtd_request **r, const void *x, size_t count, dtd_type type, int to, dtd_group *g)
 {
-    return dtd_leave(message(DTD_IN_isend, r, x, NULL, count, type, to, g));
+    return message(DTD_IN_isend, r, x, NULL, count, type, to, g);
 }
 
 int dtd_irecv(dtd_request **r, void *x, size_t count, dtd_type type, int from, dtd_group *g)
 {
-    return dtd_leave(message(DTD_IN_irecv, r, NULL, x, count, type, from, g));
-}
-
-static dt_status message_wait(dtd_request *r)
-{
-    dtd_group *g = NULL;
-
-    DT_TRY(dtd_enter(DTD_IN_wait, &g));
-    DT_TRY(dtd_check_data(r, 1, "r"));
-    const dt_status st = dt_post_wait((dt_post *)r);
-    dt_post_destroy((dt_post *)r);
-    return st;
+    return message(DTD_IN_irecv, r, NULL, x, count, type, from, g);
 }
 
 int dtd_wait(dtd_request *r)
 {
-    return dtd_leave(message_wait(r));
+    dtd_group *g = NULL;
+
+    DTD_TRY(dtd_enter(DTD_IN_wait, &g));
+    DTD_TRY(dtd_check_data(r, 1, "r"));
+    const dt_status st = dt_post_wait((dt_post *)r);
+    dt_post_destroy((dt_post *)r);
+    return dtd_leave(st);
 }

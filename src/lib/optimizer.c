@@ -8,49 +8,36 @@ struct dtd_optimizer {
     dtd_ddp *ddp; /* borrowed */
     int (*step)(void *state);
     void *state; /* borrowed */
-    int calls;   /* since the last step */
-    bool due;    /* all rounds are done, or there were as many calls */
+    int calls;   /* since the last step, which is due after as many as there are rounds */
 };
-
-static dt_status optimizer_new(dtd_optimizer **o, dtd_ddp *d, int (*step)(void *state), void *state)
-{
-    dtd_group *g = NULL;
-
-    DT_TRY(dtd_enter(DTD_IN_optimizer_new, &g));
-    if (o)
-        *o = NULL;
-    if (!o || !d || !step)
-        return dt_fail(DT_USAGE, "dtd_optimizer_new: o, d or step is NULL");
-    DT_TRY(dt_calloc(o, 1, sizeof **o, "an optimizer"));
-    **o = (struct dtd_optimizer){.ddp = d, .step = step, .state = state};
-    return DT_OK;
-}
 
 int dtd_optimizer_new(dtd_optimizer **o, dtd_ddp *d, int (*step)(void *state), void *state)
 {
-    return dtd_leave(optimizer_new(o, d, step, state));
-}
-
-static dt_status optimizer_count(dtd_optimizer *o)
-{
     dtd_group *g = NULL;
 
-    DT_TRY(dtd_enter(DTD_IN_optimizer_step, &g));
-    if (!o)
-        return dt_fail(DT_USAGE, "dtd_optimizer_step: o is NULL");
-    const int rounds = dtd_ddp_rounds(o->ddp, &o->due);
-    o->due = o->due || ++o->calls == rounds;
-    return DT_OK;
+    DTD_TRY(dtd_enter(DTD_IN_optimizer_new, &g));
+    if (o)
+        *o = NULL;
+    if (!o || !d || !step)
+        return dtd_leave(dt_fail(DT_USAGE, "dtd_optimizer_new: o, d or step is NULL"));
+    DTD_TRY(dt_calloc(o, 1, sizeof **o, "an optimizer"));
+    **o = (struct dtd_optimizer){.ddp = d, .step = step, .state = state};
+    return dtd_leave(DT_OK);
 }
 
 int dtd_optimizer_step(dtd_optimizer *o)
 {
-    int code = dtd_leave(optimizer_count(o));
+    dtd_group *g = NULL;
+    bool due;
 
-    if (code != DTD_OK || !o->due)
-        return code;
+    DTD_TRY(dtd_enter(DTD_IN_optimizer_step, &g));
+    if (!o)
+        return dtd_leave(dt_fail(DT_USAGE, "dtd_optimizer_step: o is NULL"));
+    const int rounds = dtd_ddp_rounds(o->ddp, &due);
+    if (!due && ++o->calls < rounds)
+        return dtd_leave(DT_OK);
     o->calls = 0;
-    code = dtd_ddp_wait(o->ddp);
+    const int code = dtd_ddp_wait(o->ddp);
     return code == DTD_OK ? o->step(o->state) : code;
 }
 

@@ -23,7 +23,7 @@ struct dtd_sum {
         void *value; /* of the subtree that begins there; NULL: none is held */
         int size;    /* its leaves; 0 */
         bool given;  /* in this round, on this rank */
-    } *leaf;         /* [leaves] */
+    } * leaf;        /* [leaves] */
     int64_t *told;   /* [2 x leaves] of all ranks: who has what */
     dt_held *held;   /* [leaves] of all ranks */
     void **spare;    /* [leaves + 2] values that are not in use */
@@ -85,35 +85,29 @@ static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t
     return dt_calloc(&s->sums, DT_MAX(s->leaf_bytes, 1u), 1, what);
 }
 
-static dt_status sum_new(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tensors,
-                         dtd_group *g)
+int dtd_sum_new(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tensors, dtd_group *g)
 {
     const dtd_arg arg = {"leaves", leaves, NULL};
     dt_status st = DT_OK;
     dtd_sum *s = NULL;
 
-    DT_TRY(dtd_enter(DTD_IN_sum_new, &g));
+    DTD_TRY(dtd_enter(DTD_IN_sum_new, &g));
     if (out)
         *out = NULL;
     if (!out || leaves < 1)
         st = dt_fail(DT_USAGE, "dtd_sum_new: s is NULL, or there are %d leaves", leaves);
     if (st == DT_OK)
         st = dtd_check_list(shape, tensors, false);
-    DT_TRY(dtd_compare(g, st, &(dtd_args){&arg, 1, shape, st == DT_OK ? tensors : 0, NULL}));
+    DTD_TRY(dtd_compare(g, st, &(dtd_args){&arg, 1, shape, st == DT_OK ? tensors : 0, NULL}));
     st = dt_comm_agree(g->comm, make(&s, leaves, shape, tensors));
     if (st != DT_OK) {
         dtd_sum_free(s);
-        return st;
+        return dtd_leave(st);
     }
     s->group = g;
     s->number = ++g->made;
     *out = s;
-    return DT_OK;
-}
-
-int dtd_sum_new(dtd_sum **s, int leaves, const dtd_tensor *shape, size_t tensors, dtd_group *g)
-{
-    return dtd_leave(sum_new(s, leaves, shape, tensors, g));
+    return dtd_leave(DT_OK);
 }
 
 /* ---- Leaves -------------------------------------------------------------------------- */
@@ -152,21 +146,22 @@ static dt_status merge(dtd_sum *s, int at)
     }
 }
 
-static dt_status sum_leaf(dtd_sum *s, int leaf, const void *const *data)
+int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
 {
     size_t at[DT_NUMBERS];
     dtd_group *g = NULL;
     void *value = NULL;
 
-    DT_TRY(dtd_enter(DTD_IN_sum_leaf, &g));
+    DTD_TRY(dtd_enter(DTD_IN_sum_leaf, &g));
     if (!s || !data || leaf < 0 || leaf >= s->leaves)
-        return dt_fail(DT_USAGE, "dtd_sum_leaf: s or data is NULL, or leaf %d is none of %d", leaf,
-                       s ? s->leaves : 0);
+        return dtd_leave(dt_fail(DT_USAGE,
+                                 "dtd_sum_leaf: s or data is NULL, or leaf %d is none of %d", leaf,
+                                 s ? s->leaves : 0));
     if (s->leaf[leaf].given)
-        return dt_fail(DT_USAGE, "dtd_sum_leaf: leaf %d was given already", leaf);
+        return dtd_leave(dt_fail(DT_USAGE, "dtd_sum_leaf: leaf %d was given already", leaf));
     for (size_t i = 0; i < s->tensors; i++)
-        DT_TRY(dtd_check_data(data[i], s->shape[i].count, "a tensor of the leaf"));
-    DT_TRY(take(s, &value));
+        DTD_TRY(dtd_check_data(data[i], s->shape[i].count, "a tensor of the leaf"));
+    DTD_TRY(take(s, &value));
     for (int t = 0; t < DT_NUMBERS; t++)
         at[t] = s->runs[t].leaf_at;
     for (size_t i = 0; i < s->tensors; i++) {
@@ -176,12 +171,7 @@ static dt_status sum_leaf(dtd_sum *s, int leaf, const void *const *data)
         at[s->shape[i].type] += bytes;
     }
     s->leaf[leaf] = (struct leaf){value, 1, true};
-    return merge(s, leaf);
-}
-
-int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
-{
-    return dtd_leave(sum_leaf(s, leaf, data));
+    return dtd_leave(merge(s, leaf));
 }
 
 /* ---- The end of a round ---------------------------------------------------------------- */
@@ -250,15 +240,15 @@ static dt_status sum_run(dtd_sum *s, int type, int operands, void *const *sum)
     return DT_OK;
 }
 
-static dt_status sum_finish(dtd_sum *s, void *const *sum)
+int dtd_sum_finish(dtd_sum *s, void *const *sum)
 {
     dtd_group *g = s ? s->group : NULL;
     dt_status st = DT_OK;
     int operands = 0;
 
-    DT_TRY(dtd_enter(DTD_IN_sum_finish, &g));
+    DTD_TRY(dtd_enter(DTD_IN_sum_finish, &g));
     if (!s)
-        return dt_fail(DT_USAGE, "dtd_sum_finish: s is NULL");
+        return dtd_leave(dt_fail(DT_USAGE, "dtd_sum_finish: s is NULL"));
     st = dtd_check_data(sum, s->tensors, "sum");
     for (size_t i = 0; i < s->tensors && st == DT_OK; i++)
         st = dtd_check_data(sum[i], s->shape[i].count, "a tensor of the sum");
@@ -271,10 +261,5 @@ static dt_status sum_finish(dtd_sum *s, void *const *sum)
 
 out:
     round_over(s);
-    return st;
-}
-
-int dtd_sum_finish(dtd_sum *s, void *const *sum)
-{
-    return dtd_leave(sum_finish(s, sum));
+    return dtd_leave(st);
 }

@@ -32,6 +32,28 @@ static void group_destroy(dtd_group *g)
     free(g);
 }
 
+/* *g takes c; on failure c is closed. */
+static dt_status group_make(dtd_group **g, dt_comm *c, const char *name)
+{
+    dtd_group *made = NULL;
+    dt_status st = dt_calloc(&made, 1, sizeof *made, "a group of ranks");
+
+    if (st != DT_OK) {
+        dt_comm_close(c);
+        return st;
+    }
+    made->comm = c;
+    DT_GO(st, dt_combine_create(&made->combine, c), failed);
+    DT_GO(st, dt_post_create(&made->post, c), failed);
+    snprintf(made->name, sizeof made->name, "%s", name);
+    *g = made;
+    return DT_OK;
+
+failed:
+    group_destroy(made);
+    return st;
+}
+
 /* ---- Beginning and end ------------------------------------------------------------- */
 
 static const char *call_name(const void *plan, int call)
@@ -85,7 +107,7 @@ static dt_status begin(bool adopt, const void *mpi_comm, int *argc, char ***argv
         return st;
     }
     dt_comm_quiet(c);
-    DT_TRY(dtd_group_make(&all, c, "all ranks"));
+    DT_TRY(group_make(&all, c, "all ranks"));
     const dt_status watched = watch_open(c);
     if (watched != DT_OK) {
         group_destroy(all);
@@ -105,22 +127,17 @@ int dtd_init_mpi(const void *mpi_comm)
 }
 
 /* A rank that comes late is still waited for, and watched. */
-static dt_status finish(void)
+int dtd_finalize(void)
 {
     dtd_group *g = NULL;
 
-    DT_TRY(dtd_enter(DTD_IN_finalize, &g));
-    DT_TRY(dtd_compare(g, DT_OK, NULL));
+    DTD_TRY(dtd_enter(DTD_IN_finalize, &g));
+    DTD_TRY(dtd_compare(g, DT_OK, NULL));
     dt_watch_close(watch, 0);
     group_destroy(all);
     watch = NULL;
     all = NULL;
-    return DT_OK;
-}
-
-int dtd_finalize(void)
-{
-    return dtd_leave(finish());
+    return dtd_leave(DT_OK);
 }
 
 /* ---- Groups ------------------------------------------------------------------------ */
@@ -143,27 +160,6 @@ int dtd_local_rank(void)
 int dtd_local_size(void)
 {
     return all ? all->comm->machine_ranks : -1;
-}
-
-dt_status dtd_group_make(dtd_group **g, dt_comm *c, const char *name)
-{
-    dtd_group *made = NULL;
-    dt_status st = dt_calloc(&made, 1, sizeof *made, "a group of ranks");
-
-    if (st != DT_OK) {
-        dt_comm_close(c);
-        return st;
-    }
-    made->comm = c;
-    DT_GO(st, dt_combine_create(&made->combine, c), failed);
-    DT_GO(st, dt_post_create(&made->post, c), failed);
-    snprintf(made->name, sizeof made->name, "%s", name);
-    *g = made;
-    return DT_OK;
-
-failed:
-    group_destroy(made);
-    return st;
 }
 
 /* Where a failure is on record, the communicator takes other ranks for lost. */
@@ -228,25 +224,21 @@ out:
     return st;
 }
 
-static dt_status group_new(dtd_group **out, const int *ranks, int count, const char *name)
+int dtd_group_new(dtd_group **out, const int *ranks, int count, const char *name)
 {
     dtd_group *world = NULL;
     dt_comm *c = NULL;
 
-    DT_TRY(dtd_enter(DTD_IN_group_new, &world));
+    DTD_TRY(dtd_enter(DTD_IN_group_new, &world));
     if (!out)
-        return dt_fail(DT_USAGE, "dtd_group_new: g is NULL");
+        return dtd_leave(dt_fail(DT_USAGE, "dtd_group_new: g is NULL"));
     *out = NULL;
-    DT_TRY(check_ranks(ranks, count));
-    DT_TRY(compare_ranks(ranks, count, name ? name : ""));
+    DTD_TRY(check_ranks(ranks, count));
+    DTD_TRY(compare_ranks(ranks, count, name ? name : ""));
     if (!name || strlen(name) >= sizeof world->name)
-        return dt_fail(DT_USAGE, "dtd_group_new: the name is NULL, or has 128 characters or more");
+        return dtd_leave(
+            dt_fail(DT_USAGE, "dtd_group_new: the name is NULL, or has 128 characters or more"));
     dt_place_waits();
-    DT_TRY(dt_comm_group(&c, world->comm, ranks, count));
-    return dtd_group_make(out, c, name);
-}
-
-int dtd_group_new(dtd_group **g, const int *ranks, int count, const char *name)
-{
-    return dtd_leave(group_new(g, ranks, count, name));
+    DTD_TRY(dt_comm_group(&c, world->comm, ranks, count));
+    return dtd_leave(group_make(out, c, name));
 }
