@@ -9,6 +9,7 @@ declare -A may=(
     [base]=""
     [model]="base"
     [data]="base"
+    [search]="base"
     [dist]="base"
     [launch]="base"
     [watch]="base dist"
@@ -19,7 +20,7 @@ declare -A may=(
     [store]="base model data dist options format report"
     [check]="base model data dist options"
     [view]="base model data dist watch report options format store"
-    [train]="base model data dist watch report options format store check"
+    [train]="base model data dist watch report options format store check search"
     [cli]="base launch model data dist watch options store train view"
 )
 for folder in "${!may[@]}"; do
