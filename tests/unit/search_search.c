@@ -40,7 +40,7 @@ static int add(graph *g, dt_search_kind kind, int in, int in1, double values)
     return g->c.nodes++;
 }
 
-/* Layers in a row, and blocks with a way round as in residual networks, until there are `layers`. */
+/* Layers in a row, and blocks with a way round as in residual networks, `layers` in all. */
 static void make(graph *g, int parts, int layers)
 {
     const double link = draw(1e7, 1e10);
