@@ -2,8 +2,8 @@
  * one JSON object a line, each written whole by one write(2), so that a reader may follow the file
  * while the run goes on; stdio and jansson would take memory in a step.
  *
- *   {"kind":"step","epoch":1,"step":1,"loss":..,"lr":..,"images":..,"seconds":..,
- *    "images_per_s":..,"time":..}
+ *   {"kind":"step","epoch":1,"step":1,"loss":..,"loss_shard0":..,"lr":..,"images":..,
+ *    "seconds":..,"images_per_s":..,"time":..}
  *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,"seconds":..,
  *    "class_accuracy":[..],"time":..}
  *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..}
@@ -185,10 +185,10 @@ dt_status dt_report_step(dt_report *r, const dt_step_record *s)
     flush(r);
     return append(r,
                   "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,"
-                  "\"loss\":%s,\"lr\":%s,\"images\":%lld,\"seconds\":%s,"
+                  "\"loss\":%s,\"loss_shard0\":%s,\"lr\":%s,\"images\":%lld,\"seconds\":%s,"
                   "\"images_per_s\":%s,\"time\":%.3f}\n",
-                  (long long)s->epoch, (long long)s->run_step, NUMBER(s->loss), NUMBER(s->lr),
-                  (long long)s->images, NUMBER(s->seconds),
+                  (long long)s->epoch, (long long)s->run_step, NUMBER(s->loss),
+                  NUMBER(s->first_loss), NUMBER(s->lr), (long long)s->images, NUMBER(s->seconds),
                   NUMBER(dt_images_per_s(s->images, s->seconds)), s->time);
 }
 

@@ -15,6 +15,7 @@ typedef struct dt_step_record {
     int64_t epoch, step; /* from 1; the step within its epoch */
     int64_t run_step;    /* from 1, within the run */
     double loss, lr;     /* of the global batch */
+    double first_loss;   /* of shard 0 */
     int64_t images;      /* of this step */
     double seconds;      /* wall time of this step */
     double time;         /* when it ended, in seconds since 1970 */

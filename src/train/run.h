@@ -12,8 +12,15 @@
 /* What a run needs beyond the evaluation of a model. */
 typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 
-/* What a shard's leaf of the loss tree adds up. */
-enum { DT_LEAF_loss, DT_LEAF_correct, DT_LEAF_save, DT_LEAF_stop, DT_LEAF_COUNT };
+/* What a shard's leaf of the loss tree adds up; first_loss is 0 but for shard 0. */
+enum {
+    DT_LEAF_loss,
+    DT_LEAF_first_loss,
+    DT_LEAF_correct,
+    DT_LEAF_save,
+    DT_LEAF_stop,
+    DT_LEAF_COUNT
+};
 
 typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm statistics */
 
@@ -147,9 +154,10 @@ void dt_head_print(FILE *f, const dt_run *r, const char *folder);
 int dt_head_ranks(int cores, int ranks, int threads, int64_t shards);
 
 typedef struct dt_step_result {
-    bool save, stop; /* a rank asked for it: it holds for all, after this step */
-    double loss;     /* mean over the global batch, the same on all ranks */
-    double accuracy; /* of the training batch */
+    bool save, stop;   /* a rank asked for it: it holds for all, after this step */
+    double loss;       /* mean over the global batch, the same on all ranks */
+    double first_loss; /* mean over shard 0 */
+    double accuracy;   /* of the training batch */
     double lr;
     int64_t images;
 } dt_step_result;

@@ -58,12 +58,13 @@ static dt_status gradient_ready(void *context, size_t floats_done, size_t cut_fl
 
 /* A shard's small values for the trees over all shards. Requests to save and to stop travel with
  * the loss, so that all ranks obey after the same step. */
-static void push_shard(dt_run *r, int k, bool save)
+static void push_shard(dt_run *r, int k, int shard, bool save)
 {
     const dt_result *result = &r->contexts.result[k];
     double *loss = dt_reduce_leaf(r->loss_tree);
 
     loss[DT_LEAF_loss] = result->loss_sum;
+    loss[DT_LEAF_first_loss] = shard == 0 ? result->loss_sum : 0;
     loss[DT_LEAF_correct] = (double)result->correct;
     loss[DT_LEAF_save] = save;
     loss[DT_LEAF_stop] = dt_signals_stop() != 0;
@@ -89,7 +90,7 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
     DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad, &observer));
     for (int k = c->first_home; k < c->first_home + c->homes; k++) {
         dt_checks_loss(r->checks, first + k, &c->result[k]);
-        push_shard(r, k, save);
+        push_shard(r, k, first + k, save);
     }
     return DT_OK;
 }
@@ -229,6 +230,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
 {
     const int64_t n = dt_loader_batch(r->loader, step);
     const int64_t global_step = epoch * r->steps_per_epoch + step;
+    const double of_first = (double)dt_shard_size(n, (int)r->o.shards, 0, NULL);
     const double lr = dt_schedule_lr(&r->schedule, global_step);
     const int64_t began = dt_place_clock();
     sums s;
@@ -244,6 +246,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     *result = (dt_step_result){.save = s.asked[0] != 0,
                                .stop = s.asked[1] != 0,
                                .loss = dt_nan_unsigned(s.loss[DT_LEAF_loss] / (double)n),
+                               .first_loss = s.loss[DT_LEAF_first_loss] / of_first,
                                .accuracy = s.loss[DT_LEAF_correct] / (double)n,
                                .lr = lr,
                                .images = n};

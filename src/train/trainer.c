@@ -101,6 +101,7 @@ static dt_status train_step(training *t)
                                              .step = at->step,
                                              .run_step = at->run_step,
                                              .loss = result.loss,
+                                             .first_loss = result.first_loss,
                                              .lr = result.lr,
                                              .images = result.images,
                                              .seconds = dt_seconds() - began,

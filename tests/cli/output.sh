@@ -54,4 +54,11 @@ accepts "${tiny[@]}" --data synthetic:100 --no-drop-remainder --max-steps -1 --e
 must test "$(grep -c '"kind":"step"' "$tmp/uneven/metrics.jsonl")" = 4
 must awk -F'[:,]' '/"step"/ { n = $6 < 4 ? 32 : 4; sum += n * $8 } /"kind":"epoch"/ { e = $6 - sum / 100 }
     END { exit !(e > -1e-7 && e < 1e-7) }' "$tmp/uneven/metrics.jsonl"
+# the first images of an epoch are shard 0 of a large batch, or a small batch
+ranks=1
+accepts "${tiny[@]}" --global-batch 8 --shards 2 --max-steps 1 --out "$tmp/two"
+accepts "${tiny[@]}" --global-batch 4 --shards 1 --max-steps 1 --out "$tmp/first"
+shard0() { grep -o "\"$1\":[^,]*" "$tmp/$2/metrics.jsonl" | head -n 1 | cut -d: -f2; }
+must test "$(shard0 loss_shard0 two)" = "$(shard0 loss first)"
+must test "$(shard0 loss_shard0 two)" != "$(shard0 loss two)"
 finish

@@ -107,6 +107,7 @@ static void lines_say_what_was_recorded(void **state)
          .step = 3,
          .run_step = 198,
          .loss = (double)2.0084016f,
+         .first_loss = 2.5,
          .lr = 0.01,
          .images = 256,
          .seconds = 0.5,
@@ -130,11 +131,12 @@ static void lines_say_what_was_recorded(void **state)
         {.ok = true, .steps = 1950, .weights_hash = "0123abcd", .state_hash = "4567"},
     };
     static const char *const want[] = {
-        "{\"kind\":\"step\",\"epoch\":2,\"step\":198,\"loss\":2.00840163,\"lr\":0.01,"
+        "{\"kind\":\"step\",\"epoch\":2,\"step\":198,\"loss\":2.00840163,\"loss_shard0\":2.5,"
+        "\"lr\":0.01,"
         "\"images\":256,\"seconds\":0.5,\"images_per_s\":512,\"time\":1790000000.123}",
-        "{\"kind\":\"step\",\"epoch\":0,\"step\":0,\"loss\":null,\"lr\":-0,"
+        "{\"kind\":\"step\",\"epoch\":0,\"step\":0,\"loss\":null,\"loss_shard0\":0,\"lr\":-0,"
         "\"images\":0,\"seconds\":0,\"images_per_s\":0,\"time\":0.000}",
-        "{\"kind\":\"step\",\"epoch\":0,\"step\":0,\"loss\":null,\"lr\":null,"
+        "{\"kind\":\"step\",\"epoch\":0,\"step\":0,\"loss\":null,\"loss_shard0\":0,\"lr\":null,"
         "\"images\":0,\"seconds\":0,\"images_per_s\":0,\"time\":0.000}",
         "{\"kind\":\"epoch\",\"epoch\":2,\"train_loss\":1.25,\"test_loss\":1.5,"
         "\"test_accuracy\":0.138,\"seconds\":12.5,\"time\":1790000012.500}",
