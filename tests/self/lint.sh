@@ -47,7 +47,7 @@ finds sizes $plan "a line of 101 characters" "/* $(yes x | head -n 95 | tr -d '\
 finds sizes $plan "a function of 62 lines" "int f(int x)" "{" "$(yes '    x++;' | head -n 60)" "}"
 finds sizes $plan "lines, at most 500" "$(yes '/**/' | head -n 500)"
 finds sizes examples/tf_adapter.c "lines, at most 150" "$(yes '/**/' | head -n 150)"
-finds sizes src/data/data.h "src/data/ has" "$(yes '/**/' | head -n 9000)"
+finds sizes src/data/data.h "src/data/ has" "$(yes '/**/' | head -n 12000)"
 finds sizes $plan "banned functions" "int f(const char *x) { return atoi(x); }"
 finds sizes $plan "unfinished" "/* TO""DO */"
 finds layers $plan "src/model may not include" '#include "dist/dist.h"'
