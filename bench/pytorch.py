@@ -33,7 +33,7 @@ TUNED = {
 }
 VGG11_LAYERS = (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M")
 RESNET50_BLOCKS = (3, 4, 6, 3)
-VARIANTS = ("torchvision", "mindspore")
+VARIANTS = ("torchvision", "mindspore", "wide")
 STEMS = ("imagenet", "cifar")
 
 
@@ -135,9 +135,9 @@ class ResNet50(nn.Module):
 
 
 class VGG11(nn.Module):
-    """Configuration A with batch norm and one linear layer (CS744)."""
+    """Configuration A with batch norm and one linear layer (CS744), or torchvision's three."""
 
-    def __init__(self, classes=10, divisor=1):
+    def __init__(self, classes=10, divisor=1, wide=False, image_size=32):
         super().__init__()
         self.features, channels = nn.Sequential(), 3
         for width in VGG11_LAYERS:
@@ -148,11 +148,28 @@ class VGG11(nn.Module):
             channels = width // divisor
             self.features.append(nn.BatchNorm2d(channels))
             self.features.append(nn.ReLU(inplace=True))
-        self.classifier = nn.Linear(channels, classes)
+        self.average = not wide
+        self.classifier = nn.Sequential(
+            nn.Linear(channels * (image_size // 32) ** 2, 4096 // divisor), nn.ReLU(), nn.Identity(),
+            nn.Linear(4096 // divisor, 4096 // divisor), nn.ReLU(), nn.Identity(),
+            nn.Linear(4096 // divisor, classes)) if wide else nn.Linear(channels, classes)
 
     def forward(self, x):
         x = self.features(x)
-        return self.classifier(x.mean((2, 3)) if x.shape[2] > 1 else x.flatten(1))
+        return self.classifier(x.mean((2, 3)) if self.average else x.flatten(1))
+
+
+class MLP(nn.Module):
+    """Three linear layers, the second 512 x 128."""
+
+    def __init__(self, classes=10, divisor=1, image_size=32):
+        super().__init__()
+        self.input = nn.Linear(3 * image_size ** 2, 512 // divisor)
+        self.fc = nn.Linear(512 // divisor, 128 // divisor)
+        self.output = nn.Linear(128 // divisor, classes)
+
+    def forward(self, x):
+        return self.output(F.relu(self.fc(F.relu(self.input(x.flatten(1))))))
 
 
 def conv_bn(channels, out):
@@ -191,9 +208,11 @@ class ResNet9(nn.Module):
         return self.linear(self.layer3(self.layer2(self.layer1(self.prep(x)))).amax((2, 3)))
 
 
-def network(net, variant="torchvision", stem="imagenet", classes=10, divisor=1):
+def network(net, variant="torchvision", stem="imagenet", classes=10, divisor=1, image_size=32):
     if net == "vgg11":
-        return VGG11(classes, divisor)
+        return VGG11(classes, divisor, variant == "wide", image_size)
+    if net == "mlp":
+        return MLP(classes, divisor, image_size)
     if net == "resnet9":
         return ResNet9(classes, divisor)
     return ResNet50(variant, stem, classes, divisor)
@@ -204,7 +223,7 @@ def measure(args):
     bf16 = args.precision == "bf16"
     layout = {"channels_last": torch.channels_last,
               "contiguous": torch.contiguous_format}[args.layout]
-    model = network(args.net, args.variant, args.stem).to(memory_format=layout)
+    model = network(args.net, args.variant, args.stem, image_size=args.image_size).to(memory_format=layout)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9,
                                 weight_decay=1e-4, fused=args.fused)
     images = torch.randn(args.batch, 3, args.image_size, args.image_size)
@@ -226,7 +245,7 @@ def measure(args):
 
 def parse_args():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--net", choices=("vgg11", "resnet50", "resnet9"), default="vgg11")
+    p.add_argument("--net", choices=("vgg11", "resnet50", "resnet9", "mlp"), default="vgg11")
     p.add_argument("--variant", choices=VARIANTS, default="torchvision")
     p.add_argument("--stem", choices=STEMS, default="imagenet")
     p.add_argument("--image-size", type=int, default=0,

@@ -30,6 +30,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import nn
 
 here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, here + "/bench")
+import pytorch as networks  # noqa: E402  bench/pytorch.py
 binary = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else here + "/build/release/dtrain"
 wrong = 0
 
@@ -110,7 +112,11 @@ def resnet9():
 
 def torch_logits(file, options, size, images):
     """The logits of PyTorch's network with the file's tensors."""
-    if "vgg11" in options:
+    if "wide" in options and size == 224:
+        net = torchvision.models.vgg11_bn(num_classes=2)
+    elif "wide" in options or "mlp" in options:
+        net = networks.network(options[1], options[-1], classes=2, image_size=size)
+    elif "vgg11" in options:
         net = vgg11(file.endswith("cs744"))
     elif "resnet9" in options:
         net = resnet9()
@@ -165,7 +171,7 @@ def network(dir, size, options):
     theirs = torch_logits(file, options, size, images)
     error = abs(theirs - logits).max() / abs(logits).max()
     check(f"torch {name}", error < 2e-5, f"relative {error:.1e}")
-    if "vgg11" in options:
+    if options[-1] == "vgg11":
         dtrain("convert", run, "--names", "cs744", "--out", file + ".cs744")
         theirs = torch_logits(file + ".cs744", options, size, images)
         check(f"torch cs744 {name}", abs(theirs - logits).max() / abs(logits).max() < 2e-5)
@@ -240,12 +246,12 @@ def tensorboard_part(dir):
 
 with tempfile.TemporaryDirectory() as top:
     os.chdir(top)
-    cases = [["--net", "vgg11"], ["--net", "resnet9"], ["--net", "resnet9", "--logit-scale", "0.125"]]
+    cases = [["--net", "vgg11"], ["--net", "vgg11", "--variant", "wide"], ["--net", "mlp"], ["--net", "resnet9"], ["--net", "resnet9", "--logit-scale", "0.125"]]
     cases += [["--net", "resnet50", "--variant", v, "--stem", s] for v in ("mindspore", "torchvision") for s in ("imagenet", "cifar")]
     last = None
     for number, (size, case) in enumerate((size, case) for size in (32, 33, 224) for case in cases):
         last = network(f"{top}/{number}", 135 if size == 224 and "resnet9" in case else size, case)
-    mindspore_part(top, f"{top}/3/run")
+    mindspore_part(top, f"{top}/5/run")
     tensorboard_part(top)
 print("wrong:", wrong)
 sys.exit(wrong > 0)

@@ -144,7 +144,7 @@ static dt_status model_path(const char *path, char out[PATH_MAX])
 const char *const dt_meta_key[DT_META_KEYS] = {
     "net", "variant", "stem", "normalize", "image_size", "width_divisor", "resize", "logit_scale"};
 
-/* The classifier's rows: the networks here have no other matrix. 0: there is none. */
+/* The classifier's rows: of the last matrix. 0: there is none. */
 static int64_t count_classes(const dt_safetensors *f)
 {
     int64_t n = 0;

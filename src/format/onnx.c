@@ -131,7 +131,6 @@ static void emit_batchnorm(graph *g, const dt_net_op *l, const char *op, const c
     }
 }
 
-/* The networks hand it one pixel, so the order of channels and pixels is the same. */
 static void emit_linear(graph *g, const dt_net_op *l, const char *op, const char *in,
                         const char *out)
 {
@@ -154,6 +153,7 @@ static const struct {
              {"maxpool", "MaxPool", emit_node},
              {"globalavgpool", "GlobalAveragePool", emit_node},
              {"add", "Add", emit_node},
+             {"relu", "Relu", emit_node},
              {"batchnorm", "BatchNormalization", emit_batchnorm},
              {"linear", "Gemm", emit_linear}};
 

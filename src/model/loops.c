@@ -1,4 +1,4 @@
-/* loops.c - the inner loops, see loops.h: those of forks and additions here, the others in
+/* loops.c - the inner loops, see loops.h: those of forks, additions and ReLU here, the others in
  * loops_norm.h and loops_pool.h, and the table. Compiled once for each instruction set, under the
  * names that loops_avx2.c and loops_avx512.c give. */
 #include "loops_norm.h"
@@ -43,6 +43,21 @@ static inline void add_backward_as(const dt_call *c, int64_t first, int64_t coun
     for (int k = 0; k < 2; k++)
         if (c->d_in[k])
             memcpy((char *)c->d_in[k] + at, (const char *)c->d_out + at, (size_t)count * size);
+}
+
+static inline void relu_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
+{
+    const void *restrict in = c->in[0];
+    void *restrict out = c->out;
+
+#pragma omp simd
+    for (int64_t i = first; i < first + count; i++)
+        put(out, i, relu(get(in, i, type)), type);
+}
+
+static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
+{
+    relu_mask(c->out, c->d_out, c->d_in[0], first, count, type);
 }
 
 #define X(name)                                                                                    \

@@ -17,6 +17,8 @@ typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
     X(fork_backward)          /* element */                                                        \
     X(add_forward)            /* element */                                                        \
     X(add_backward)           /* element */                                                        \
+    X(relu_forward)           /* element */                                                        \
+    X(relu_backward)          /* element */                                                        \
     X(norm_moments)           /* block of rows, see dt_norm_plan */                                \
     X(norm_merge)             /* channel */                                                        \
     X(norm_apply)             /* row */                                                            \

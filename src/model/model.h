@@ -17,8 +17,9 @@
 
 /* Batch norm's constants are the network's, classes the data source's. */
 typedef struct dt_net_spec {
-    const char *net;     /* "resnet50", "vgg11", "resnet9" */
-    const char *variant; /* resnet50: "mindspore", "torchvision"; others ignore it */
+    const char *net;     /* "resnet50", "vgg11", "resnet9", "mlp" */
+    const char *variant; /* resnet50: "mindspore", "torchvision"; vgg11: "wide", all else is its
+                          * one layer; others ignore it */
     const char *stem;    /* resnet50: "imagenet", "cifar"; others ignore it */
     int image_size;      /* 0: the network's own */
     int classes;
@@ -30,7 +31,7 @@ typedef struct dt_net dt_net; /* immutable once created; its members are below *
 dt_status dt_net_create(dt_net **net, const dt_net_spec *spec) DT_MUST_CHECK;
 void dt_net_destroy(dt_net *net);
 /* One file net_<name>.c each. */
-#define DT_NET_LIST(X) X(resnet50) X(vgg11) X(resnet9)
+#define DT_NET_LIST(X) X(resnet50) X(vgg11) X(resnet9) X(mlp)
 
 /* ---- Parameters and buffers ----------------------------------------------------------- */
 
@@ -40,6 +41,7 @@ typedef struct dt_param {
     dt_param_kind kind;
     int rank;       /* 4: OIHW, 2: OI, 1 */
     int64_t dim[4]; /* logical shape as files have it */
+    int64_t pixels; /* of a kernel, or of the image that a linear layer reads; 1 */
     size_t count;   /* elements */
     size_t offset;  /* floats from the slab's start; a multiple of 16 */
 } dt_param;
@@ -82,8 +84,8 @@ dt_net_op dt_net_op_get(const dt_net *net, size_t i);
  * most 127 characters. DT_CONFIG when the network has no such scheme. */
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
                         size_t out_size) DT_MUST_CHECK;
-/* One master tensor between slab order (HWIO) and file order (OIHW); tensors that are not 4-D are
- * copied. */
+/* One master tensor between slab order (HWIO) and file order (OIHW), also of a linear layer over
+ * more than one pixel. */
 void dt_param_to_file(const dt_param *p, const float *slab, float *file);
 void dt_param_from_file(const dt_param *p, const float *file, float *slab);
 

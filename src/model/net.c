@@ -54,11 +54,12 @@ dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, i
         return dt_fail(DT_BUG, "node '%s' declares more than %d parameters", d->node->name,
                        DT_MAX_PARAM);
     dt_param *p = &net->param[net->params];
-    *p = (dt_param){.kind = kind, .rank = rank, .count = 1};
+    *p = (dt_param){.kind = kind, .rank = rank, .count = 1, .pixels = 1};
     snprintf(p->name, sizeof p->name, "%s.%s", d->node->name, suffix);
     for (int i = 0; i < rank; i++) {
         p->dim[i] = dim[i];
         p->count *= (size_t)dim[i];
+        p->pixels *= i < 2 ? 1 : dim[i];
     }
     net->own->init[net->params] = init;
     net->weight_total += p->count;
@@ -263,15 +264,12 @@ typedef struct kernel_dims {
 
 static kernel_dims param_dims(const dt_param *p)
 {
-    kernel_dims d = {1, 1, 1};
+    kernel_dims d = {p->count, 1, (size_t)p->pixels};
+
     if (p->rank >= 2) {
         d.o = (size_t)p->dim[0];
-        d.i = (size_t)p->dim[1];
-    } else {
-        d.o = p->count;
+        d.i = (size_t)(p->rank == 2 ? p->dim[1] / p->pixels : p->dim[1]);
     }
-    if (p->rank == 4)
-        d.hw = (size_t)(p->dim[2] * p->dim[3]);
     return d;
 }
 

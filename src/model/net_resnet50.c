@@ -31,14 +31,21 @@ static const struct {
 
 static const resnet_variant *resnet_variant_of(const char *name)
 {
-    return &resnet_variants[strcmp(name, resnet_variants[1].name) == 0];
+    for (size_t i = 0; i < DT_COUNT_OF(resnet_variants); i++)
+        if (strcmp(name, resnet_variants[i].name) == 0)
+            return &resnet_variants[i];
+    return NULL;
 }
 
 static dt_status resnet50_resolve(dt_net_spec *spec)
 {
     const bool cifar = strcmp(spec->stem, "cifar") == 0;
+    const resnet_variant *v = resnet_variant_of(spec->variant);
 
-    spec->variant = resnet_variant_of(spec->variant)->name;
+    if (!v)
+        return dt_fail(DT_CONFIG, "resnet50 has no variant '%s': want mindspore or torchvision",
+                       spec->variant);
+    spec->variant = v->name;
     spec->stem = cifar ? "cifar" : "imagenet";
     if (spec->image_size == 0)
         spec->image_size = cifar ? 32 : 224;

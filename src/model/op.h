@@ -161,7 +161,7 @@ struct dt_op {
 #define DT_OP_LIST(X) /* one row per operation: its only registration in src */                    \
     X(conv2d)                                                                                      \
     X(linear)                                                                                      \
-    X(batchnorm) X(maxpool) X(globalavgpool) X(add) X(fork) X(softmax_xent)
+    X(batchnorm) X(relu) X(maxpool) X(globalavgpool) X(add) X(fork) X(softmax_xent)
 
 #define X(name) extern const dt_op dt_op_##name;
 DT_OP_LIST(X)

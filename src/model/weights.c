@@ -130,16 +130,18 @@ void dt_model_update_running(dt_model *m, const dt_moment *moments)
     }
 }
 
-/* Memory order is HWIO for weights of convolutions and IO for those of linear layers. */
+/* Memory order is HWIO, of linear layers, too. */
 const char *dt_param_element(const dt_param *p, size_t i, char out[DT_ELEMENT_CHARS])
 {
-    const size_t o = (size_t)p->dim[0], in = (size_t)p->dim[1], w = (size_t)p->dim[3];
+    const size_t o = (size_t)p->dim[0], in = (size_t)p->dim[1], w = (size_t)p->dim[3],
+                 pixels = (size_t)p->pixels;
 
     if (p->rank == 4)
         snprintf(out, DT_ELEMENT_CHARS, "%s[%zu][%zu][%zu][%zu]", p->name, i % o, i / o % in,
                  i / (o * in) / w, i / (o * in) % w);
     else if (p->rank == 2)
-        snprintf(out, DT_ELEMENT_CHARS, "%s[%zu][%zu]", p->name, i % o, i / o);
+        snprintf(out, DT_ELEMENT_CHARS, "%s[%zu][%zu]", p->name, i % o,
+                 i / o % (in / pixels) * pixels + i / (o * (in / pixels)));
     else
         snprintf(out, DT_ELEMENT_CHARS, "%s[%zu]", p->name, i);
     return out;

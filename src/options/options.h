@@ -86,8 +86,8 @@ typedef enum dt_option_scope {
         "shards per global batch: the unit of results (auto: ranks x accum)")                      \
     DT_AUTO(X, accum, RESULT, SAID, 0, 1, 65536, "Data", "K", "shards a rank and step (auto: 1)")  \
     DT_CHOICE(X, net, RESULT, SAID, "resnet50", DT_NET_LIST(DT_WORD), "Network", "NAME", "network") \
-    DT_CHOICE(X, variant, RESULT, SAID, "mindspore", " mindspore torchvision", "Network", "NAME",  \
-        "resnet50: stride on the first 1x1, \"same\" padding; or on the 3x3, pad 3")               \
+    DT_CHOICE(X, variant, RESULT, SAID, "mindspore", " mindspore torchvision wide", "Network", "NAME", \
+        "resnet50: stride on the first 1x1, \"same\" padding; or on the 3x3, pad 3. vgg11 wide: three linear layers") \
     DT_CHOICE(X, stem, RESULT, SAID, "imagenet", " imagenet cifar", "Network", "NAME",             \
         "resnet50: 7x7 stride 2 and max pool; or 3x3 stride 1")                                    \
     DT_AUTO(X, image_size, RESULT, SAID, 0, 8, 1024, "Network", "N",                               \

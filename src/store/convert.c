@@ -46,7 +46,7 @@ static void warn_variant(const dt_net_spec *spec, const char *names)
 {
     const char *of = strcmp(names, "mindspore") == 0 ? "mindspore" : "torchvision";
 
-    if (spec->variant[0] && strcmp(spec->variant, of) != 0)
+    if (spec->stem[0] && strcmp(spec->variant, of) != 0)
         dt_warn("the weights are of --variant %s: the network that has the names of %s takes them, "
                 "but strides and pads otherwise, and is wrong more often; --to onnx writes the "
                 "right network",

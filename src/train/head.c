@@ -12,8 +12,8 @@ static void head_network(FILE *f, const dt_run *r)
     const dt_net_spec *spec = &r->net->spec;
 
     fprintf(f, "network    %s", spec->net);
-    if (spec->variant[0] && spec->stem[0])
-        fprintf(f, " (%s, %s stem)", spec->variant, spec->stem);
+    if (spec->variant[0])
+        fprintf(f, spec->stem[0] ? " (%s, %s stem)" : " (%s)", spec->variant, spec->stem);
     fprintf(f, ", %.4g million weights, images of %d x %d pixels\n",
             (double)r->net->weight_total * 1e-6, spec->image_size, spec->image_size);
 }

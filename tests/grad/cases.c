@@ -14,6 +14,8 @@ static const test_spec cases[] = {
      .in = {{3, 1, 1, 7}},
      .attr = {.out = 5, .bias = true},
      .logits_out = true},
+    {.op = &dt_op_linear, .in = {{2, 2, 3, 4}}, .attr = {.out = 5}},
+    {.op = &dt_op_relu, .in = {{2, 3, 3, 5}}},
     {.op = &dt_op_batchnorm, .in = {{2, 3, 3, 4}}, .attr = {.eps = 1e-5f}},
     {.op = &dt_op_batchnorm, .in = {{3, 2, 3, 3}}, .attr = {.eps = 0.1f, .relu = true}},
     {.op = &dt_op_batchnorm,

@@ -46,6 +46,10 @@ try resnet50 "${bf16[@]}" --shards 4 --bn group:2 -- 3 'conv1=out'
 try resnet9 "${fp32[@]}" --shards 2 --ema 0.9 -- 4 all=out --tensor-parallel 2
 try resnet9 "${fp32[@]}" --shards 2 --reduce sum -- 2 all=out --bucket-mb 0
 
+try vgg11 "${bf16[@]}" --variant wide --image-size 64 --shards 3 -- 4 'classifier.*=out' --tensor-parallel 2
+try mlp "${fp32[@]}" --shards 3 -- 2 fc=out
+try mlp "${bf16[@]}" --shards 1 -- 3 all=out
+
 # A run that stops and goes on under other strategies, on other numbers of ranks.
 run() { # NP ARGS...
     timeout -k 2 "$limit" mpirun -np "$1" "$DTRAIN_BIN" "${@:2}" >"$dir/log" 2>&1 || { cat "$dir/log"; bad=1; }

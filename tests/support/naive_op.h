@@ -32,6 +32,18 @@ static inline void naive_fork_backward(naive_call *c)
     memcpy(c->d_in[0], c->d_out, (size_t)dt_shape_count(&c->s->out_shape) * sizeof *c->out);
 }
 
+static inline void naive_relu_forward(naive_call *c)
+{
+    for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
+        c->out[i] = c->in[0][i] > 0 ? c->in[0][i] : 0;
+}
+
+static inline void naive_relu_backward(naive_call *c)
+{
+    for (int64_t i = 0; i < dt_shape_count(&c->s->out_shape); i++)
+        c->d_in[0][i] = c->out[i] > 0 ? c->d_out[i] : 0;
+}
+
 /* ---- Batch norm: one channel at a time ------------------------------------------ */
 
 typedef struct naive_norm {

@@ -2,8 +2,8 @@
  * has of the parameters, and that every step of a plan finds its values in the layout it needs. */
 #include "net.h"
 
-static const char *const nets[] = {"vgg11", "resnet50", "resnet9"};
-static const char *const strategies[] = {"all=out", "classifier=out fc=out linear=out",
+static const char *const nets[] = {"vgg11", "resnet50", "resnet9", "mlp"};
+static const char *const strategies[] = {"all=out", "classifier=out fc=out linear=out output=out",
                                          "features.{4,15}=out layer*.conv2=out *conv1=out",
                                          "all=out *.0=batch layer3*=batch", "all=batch"};
 enum { MOST_PARTS = 5 };

@@ -13,6 +13,15 @@ static dt_net_spec resnet(const char *variant, const char *stem, int size)
                          .width_divisor = 1};
 }
 
+static dt_net_spec wide(int size, int classes)
+{
+    return (dt_net_spec){.net = "vgg11",
+                         .variant = "wide",
+                         .image_size = size,
+                         .classes = classes,
+                         .width_divisor = 1};
+}
+
 static dt_plan *make_plan(test_net *t, const dt_net_spec *spec)
 {
     const dt_model_opts opts = {.precision = DT_F32, .threads = 1};
@@ -39,6 +48,9 @@ static void counts(void **state)
         {resnet("mindspore", "cifar", 32), 23520842, 161, 1222},
         {vgg, 9231114, 34, 152.8},
         {{.net = "resnet9", .classes = 10, .width_divisor = 1}, 6573120, 25, 379.3},
+        {wide(32, 10), 28149514, 38, 171.7},
+        {wide(224, 1000), 132868840, 38, 7609}, /* torchvision's vgg11_bn */
+        {{.net = "mlp", .classes = 10, .width_divisor = 1}, 1640330, 6, 1.64},
     };
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -69,6 +81,8 @@ static void bad_specs(void **state)
     s = vgg;
     s.image_size = 16;
     assert_fails(dt_net_create(&net, &s), DT_CONFIG, "16");
+    s = resnet("wide", "cifar", 32);
+    assert_fails(dt_net_create(&net, &s), DT_CONFIG, "resnet50 has no variant 'wide'");
 }
 
 static void backward_order(void **state)
@@ -164,7 +178,7 @@ static void names(void **state)
 
 static void file_order(void **state)
 {
-    const dt_param p = {.rank = 4, .dim = {5, 3, 2, 4}, .count = 120};
+    const dt_param p = {.rank = 4, .dim = {5, 3, 2, 4}, .count = 120, .pixels = 8};
     float file[120], slab[120], back[120];
     (void)state;
 
@@ -179,6 +193,18 @@ static void file_order(void **state)
                                 file[((o * 3 + i) * 2 + h) * 4 + w]);
     dt_param_to_file(&p, slab, back);
     assert_memory_equal(file, back, sizeof file);
+
+    /* a linear layer over an image is a convolution with one kernel over all of it */
+    const dt_param flat = {
+        .name = "fc", .rank = 2, .dim = {5, 24}, .count = 120, .pixels = 8};
+    float again[120];
+    char element[DT_ELEMENT_CHARS], want[DT_ELEMENT_CHARS];
+    dt_param_from_file(&flat, file, again);
+    assert_memory_equal(slab, again, sizeof slab);
+    for (size_t i = 0; i < 120; i++) {
+        snprintf(want, sizeof want, "fc[%d][%d]", (int)slab[i] / 24, (int)slab[i] % 24);
+        assert_string_equal(dt_param_element(&flat, i, element), want);
+    }
 }
 
 int main(void)

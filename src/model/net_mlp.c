@@ -1,0 +1,46 @@
+/* net_mlp.c - a perceptron of three linear layers with bias, 512, 128 and as many units as there
+ * are classes, ReLU between: 1,640,330 parameters for images of 32 pixels and 10 classes. It reads
+ * an image channel by channel, as PyTorch flattens it. */
+#include "net.h"
+
+#include <math.h>
+
+static dt_status mlp_resolve(dt_net_spec *spec)
+{
+    if (spec->image_size == 0)
+        spec->image_size = 32;
+    spec->variant = "";
+    spec->stem = "";
+    return DT_OK;
+}
+
+/* PyTorch's default: U(+-1/sqrt(fan in)), weight and bias. */
+static int mlp_linear(dt_net *net, int x, int64_t out, const char *name)
+{
+    const dt_shape s = net->own->shape[x];
+    const float bound = (float)(1.0 / sqrt((double)(s.h * s.w * s.c)));
+    const dt_attr a = {.out = out,
+                       .bias = true,
+                       .init_weight = {-bound, bound},
+                       .init_bias = {-bound, bound}};
+
+    return dt_net_add(net, &dt_op_linear, a, x, -1, "%s", name);
+}
+
+static int mlp_build(dt_net *net, int x)
+{
+    x = mlp_linear(net, x, dt_net_width(net, 512), "input");
+    x = dt_net_add(net, &dt_op_relu, (dt_attr){0}, x, -1, "input.relu");
+    x = mlp_linear(net, x, dt_net_width(net, 128), "fc");
+    x = dt_net_add(net, &dt_op_relu, (dt_attr){0}, x, -1, "fc.relu");
+    return mlp_linear(net, x, net->spec.classes, "output");
+}
+
+static const dt_rename mlp_rename[] = {{NULL, NULL, NULL}};
+const dt_net_row dt_net_row_mlp = {
+    .name = "mlp",
+    .schemes = " torchvision",
+    .rename = mlp_rename,
+    .resolve = mlp_resolve,
+    .build = mlp_build,
+};
