@@ -42,6 +42,8 @@ NETS = {
     "resnet50": ("resnet50", "torchvision", "imagenet", 64, 8, 1),
     "resnet50-cifar": ("resnet50", "torchvision", "cifar", 32, 4, 1),
     "resnet50-mindspore": ("resnet50", "mindspore", "imagenet", 64, 8, 1),
+    "vgg11-wide": ("vgg11", "wide", "", 64, 8, 8),
+    "mlp": ("mlp", "", "", 32, 8, 1),
     "vgg11-sync": ("vgg11", "", "", 32, 32, 1),
     "resnet50-narrow-sync": ("resnet50", "torchvision", "cifar", 32, 32, 4),
 }
@@ -50,7 +52,7 @@ NETS = {
 SYNC = {net for net in NETS if net.endswith("-sync")}
 SETS = {net: ("decisive",) if net in SYNC else ("decisive", "real") for net in NETS}
 SETS |= {"vgg11-narrow": ("steep",), "resnet50": ("decisive",),
-         "resnet50-cifar": ("real",)}
+         "resnet50-cifar": ("real",), "vgg11-wide": ("real",), "mlp": ("real",)}
 # Seeds whose decisions are farthest from flipping among those that --survey looked at
 # (README.md); in resnet50's real sets thousands flip with any seed.
 SEEDS = {
@@ -59,6 +61,7 @@ SEEDS = {
     "resnet50-decisive": 9,
     "resnet50-cifar-real": 1,
     "resnet50-mindspore-decisive": 7, "resnet50-mindspore-real": 1,
+    "vgg11-wide-real": 11, "mlp-real": 36,
     "vgg11-sync-decisive": 13, "resnet50-narrow-sync-decisive": 1,
 }
 
@@ -156,6 +159,11 @@ def draw_parameter(module, leaf, variant, seed, tensor):
     elif variant == "mindspore":
         hi = 0.07 if leaf == "bias" else math.sqrt(6 / (fan_in + fan_out))
         lo = -hi
+    elif variant == "wide":
+        std = math.sqrt(2 / fan_out) if isinstance(module, torch.nn.Conv2d) else 0.01
+        if leaf == "weight":
+            return fill_normal(count, float(np.float32(std)), seed, STREAM_INIT, tensor)
+        lo, hi = 0, 0
     elif variant == "torchvision" and isinstance(module, networks.Conv):
         std = float(np.float32(math.sqrt(2 / fan_out)))
         return fill_normal(count, std, seed, STREAM_INIT, tensor)
@@ -194,7 +202,7 @@ class Case:
 
     def make(self):
         return networks.network(self.net, self.variant, self.stem, CLASSES,
-                                self.divisor)
+                                self.divisor, self.image)
 
     def model(self, dtype, layout, jitter=None):
         """The network with the case's weights, each times 1 + jitter * (-1..1)."""
@@ -387,16 +395,16 @@ def write(case, record):
 # ---- Choosing a seed -----------------------------------------------------------------
 
 def decisions(case, dtype):
-    """Inputs of every ReLU behind a batch norm and of every max pool, in order."""
+    """Inputs of every ReLU behind a batch norm or linear layer and of every max pool, in order."""
     run, seen = Run(case, dtype), []
+    linear = ("classifier.0", "classifier.3") + (("input", "fc") if case.net == "mlp" else ())
 
     def keep(module, inputs, output):
-        seen.append((isinstance(module, torch.nn.BatchNorm2d),
-                     (output if isinstance(module, torch.nn.BatchNorm2d)
-                      else inputs[0]).detach().double().clone(), module))
+        relu = isinstance(module, (torch.nn.BatchNorm2d, torch.nn.Linear))
+        seen.append((relu, (output if relu else inputs[0]).detach().double().clone(), module))
 
     for name, module in run.model.named_modules():
-        if isinstance(module, (networks.MaxPool, torch.nn.MaxPool2d)) or (
+        if name in linear or isinstance(module, (networks.MaxPool, torch.nn.MaxPool2d)) or (
                 isinstance(module, torch.nn.BatchNorm2d)
                 and not name.endswith(("bn3", "downsample.1"))):
             module.register_forward_hook(keep)
