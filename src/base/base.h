@@ -241,12 +241,13 @@ void dt_fill_normal(float *x, size_t count, double std, uint32_t seed, dt_stream
 typedef struct dt_digest {
     uint64_t low, high;
 } dt_digest;
-typedef struct dt_hash dt_hash; /* streaming state, heap */
 dt_digest dt_hash_bytes(const void *data, size_t bytes);
-dt_status dt_hash_open(dt_hash **h) DT_MUST_CHECK;
+typedef struct dt_hash { /* of bytes that come in parts */
+    _Alignas(64) char state[576];
+} dt_hash;
+void dt_hash_init(dt_hash *h);
 void dt_hash_update(dt_hash *h, const void *data, size_t bytes);
 dt_digest dt_hash_digest(const dt_hash *h);
-void dt_hash_close(dt_hash *h);
 enum { DT_DIGEST_CHARS = 33 };
 /* 32 hexadecimal digits, high half first, as xxhsum prints. */
 void dt_digest_text(dt_digest d, char out[DT_DIGEST_CHARS]);
@@ -279,7 +280,7 @@ typedef struct dt_outfile {
     char made[PATH_MAX]; /* the name that it has so far; "": there is nothing to remove */
     int fd;              /* -1: closed */
     uint64_t bytes;      /* written so far */
-    dt_hash *hash;       /* owned */
+    dt_hash hash;
 } dt_outfile;
 
 /* Make a file of mode 0644. On failure, too, f is to be abandoned. DT_CANTCREATE; DT_IO: the disk

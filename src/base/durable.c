@@ -50,7 +50,7 @@ dt_status dt_outfile_open(dt_outfile *f, const dt_target *t)
     if (n < 0 || (size_t)n >= sizeof name)
         return dt_fail(DT_CANTCREATE, "cannot write %.200s...: the path is too long", t->shown);
     DT_TRY(dt_target_check(t));
-    DT_TRY(dt_hash_open(&f->hash));
+    dt_hash_init(&f->hash);
     if (!t->fresh)
         unlinkat(t->folder, name, 0); /* what a killed process has left */
     f->fd = openat(t->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -78,7 +78,7 @@ static size_t write_all(int fd, const void *data, size_t bytes)
 
 dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes)
 {
-    dt_hash_update(f->hash, data, bytes);
+    dt_hash_update(&f->hash, data, bytes);
     f->bytes += bytes;
     return write_all(f->fd, data, bytes) < bytes ? outfile_error(f, DT_IO, "writing") : DT_OK;
 }
@@ -111,7 +111,7 @@ dt_status dt_outfile_finish(dt_outfile *f, dt_written *w)
     if (closed != 0)
         return outfile_error(f, DT_IO, "closing");
     if (w)
-        *w = (dt_written){f->bytes, dt_hash_digest(f->hash)};
+        *w = (dt_written){f->bytes, dt_hash_digest(&f->hash)};
     if (!f->target.fresh)
         return outfile_place(f);
     f->made[0] = '\0';
@@ -124,7 +124,6 @@ void dt_outfile_abandon(dt_outfile *f)
         close(f->fd);
     if (f->made[0])
         unlinkat(f->target.folder, f->made, 0);
-    dt_hash_close(f->hash);
     *f = (dt_outfile){.fd = -1};
 }
 

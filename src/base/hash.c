@@ -2,7 +2,10 @@
 #include "base.h"
 #include <inttypes.h>
 #include <stdio.h>
+#define XXH_STATIC_LINKING_ONLY /* for the size of the state */
 #include <xxhash.h>
+
+_Static_assert(sizeof(dt_hash) == sizeof(XXH3_state_t), "a dt_hash is the library's state");
 
 static dt_digest digest_of(XXH128_hash_t h)
 {
@@ -14,15 +17,9 @@ dt_digest dt_hash_bytes(const void *data, size_t bytes)
     return digest_of(XXH3_128bits(data, bytes));
 }
 
-dt_status dt_hash_open(dt_hash **h)
+void dt_hash_init(dt_hash *h)
 {
-    XXH3_state_t *state = XXH3_createState();
-    if (!state || XXH3_128bits_reset(state) != XXH_OK) {
-        XXH3_freeState(state);
-        return dt_fail(DT_NOMEM, "out of memory for the state of a hash");
-    }
-    *h = (dt_hash *)state;
-    return DT_OK;
+    XXH3_128bits_reset((XXH3_state_t *)h);
 }
 
 void dt_hash_update(dt_hash *h, const void *data, size_t bytes)
@@ -34,11 +31,6 @@ void dt_hash_update(dt_hash *h, const void *data, size_t bytes)
 dt_digest dt_hash_digest(const dt_hash *h)
 {
     return digest_of(XXH3_128bits_digest((const XXH3_state_t *)h));
-}
-
-void dt_hash_close(dt_hash *h)
-{
-    XXH3_freeState((XXH3_state_t *)h);
 }
 
 void dt_digest_text(dt_digest d, char out[DT_DIGEST_CHARS])

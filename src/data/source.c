@@ -81,16 +81,16 @@ static dt_status source_names(dt_source *s)
 dt_status dt_source_open(dt_source **out, const char *path, int64_t subset, uint32_t seed)
 {
     dt_source *s = NULL;
-    dt_hash *manifest = NULL;
+    dt_hash manifest;
     dt_status st = DT_OK;
 
     DT_GO(st, dt_calloc(&s, 1, sizeof *s, "data source"), out);
-    DT_GO(st, dt_hash_open(&manifest), out);
+    dt_hash_init(&manifest);
     s->seed = seed;
     st = DT_DECLINED;
     for (size_t r = 0; r < DT_COUNT_OF(source_table); r++) {
         s->row = source_table[r];
-        st = s->row->open(s, path, manifest);
+        st = s->row->open(s, path, &manifest);
         if (st != DT_DECLINED)
             break;
     }
@@ -109,17 +109,15 @@ dt_status dt_source_open(dt_source **out, const char *path, int64_t subset, uint
 
     const int64_t facts[] = {s->info.classes, s->info.height, s->info.width, s->info.train,
                              s->info.test};
-    dt_hash_update(manifest, s->row->name, strlen(s->row->name) + 1);
-    dt_hash_update(manifest, facts, sizeof facts);
+    dt_hash_update(&manifest, s->row->name, strlen(s->row->name) + 1);
+    dt_hash_update(&manifest, facts, sizeof facts);
     for (int c = 0; c < s->info.classes; c++)
-        dt_hash_update(manifest, s->info.class_name[c], strlen(s->info.class_name[c]) + 1);
-    s->manifest = dt_hash_digest(manifest);
+        dt_hash_update(&manifest, s->info.class_name[c], strlen(s->info.class_name[c]) + 1);
+    s->manifest = dt_hash_digest(&manifest);
     s->shown = s->info;
     *out = s;
     s = NULL;
 out:
-    if (manifest)
-        dt_hash_close(manifest);
     dt_source_close(s);
     return st;
 }

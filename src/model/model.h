@@ -191,8 +191,6 @@ void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes);
  * sense), the variance unbiased: m2 / max(count - 1, 1).
  *   moments  [net->norm_channels], pooled over all shards */
 void dt_model_update_running(dt_model *m, const dt_moment *moments);
-/* XXH3-128 of the master weights by dt_hash_slab. */
-dt_status dt_model_weights_hash(const dt_model *m, dt_digest *out) DT_MUST_CHECK;
 
 /* ---- Plan ------------------------------------------------------------------------------ */
 

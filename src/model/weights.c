@@ -166,14 +166,3 @@ dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab)
     free(file);
     return DT_OK;
 }
-
-dt_status dt_model_weights_hash(const dt_model *m, dt_digest *out)
-{
-    dt_hash *h = NULL;
-
-    DT_TRY(dt_hash_open(&h));
-    const dt_status st = dt_hash_slab(h, m->net, m->weights.master);
-    *out = dt_hash_digest(h);
-    dt_hash_close(h);
-    return st;
-}

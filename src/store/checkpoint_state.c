@@ -12,23 +12,19 @@ dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoc
 {
     const size_t channels = s->net->norm_channels;
     const int64_t position[2] = {epoch, step};
-    dt_hash *h = NULL;
-    dt_status st = DT_OK;
+    dt_hash h;
 
-    DT_GO(st, dt_hash_open(&h), out);
-    DT_GO(st, dt_hash_slab(h, s->net, s->master), out);
+    dt_hash_init(&h);
+    DT_TRY(dt_hash_slab(&h, s->net, s->master));
     if (weights)
-        *weights = dt_hash_digest(h);
+        *weights = dt_hash_digest(&h);
     if (momentum)
-        DT_GO(st, dt_hash_slab(h, s->net, momentum), out);
-    dt_hash_update(h, s->running_mean, channels * sizeof *s->running_mean);
-    dt_hash_update(h, s->running_var, channels * sizeof *s->running_var);
-    dt_hash_update(h, position, sizeof position);
-    *all = dt_hash_digest(h);
-
-out:
-    dt_hash_close(h);
-    return st;
+        DT_TRY(dt_hash_slab(&h, s->net, momentum));
+    dt_hash_update(&h, s->running_mean, channels * sizeof *s->running_mean);
+    dt_hash_update(&h, s->running_var, channels * sizeof *s->running_var);
+    dt_hash_update(&h, position, sizeof position);
+    *all = dt_hash_digest(&h);
+    return DT_OK;
 }
 
 dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *all)

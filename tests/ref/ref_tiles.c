@@ -38,14 +38,13 @@ static uint64_t shape_hash(const struct shape *s, dt_dtype type, int threads)
     c.out_type = s->oc == 10 ? DT_F32 : type;
     conv_open(&p, c);
     for (int pass = 0; pass < DT_PASS_COUNT; pass++) {
-        dt_hash *h = NULL;
+        dt_hash h;
         conv_run r;
         conv_execute(&r, &p, (dt_pass)pass, s->n, threads);
-        assert_ok(dt_hash_open(&h));
-        dt_hash_update(h, r.at[CONV_RESULT].data, r.bytes);
-        dt_hash_update(h, r.at[CONV_DBIAS].data, (size_t)s->oc * sizeof(float));
-        all = (all ^ dt_hash_digest(h).low) * 0x100000001b3u; /* as FNV-1a mixes bytes */
-        dt_hash_close(h);
+        dt_hash_init(&h);
+        dt_hash_update(&h, r.at[CONV_RESULT].data, r.bytes);
+        dt_hash_update(&h, r.at[CONV_DBIAS].data, (size_t)s->oc * sizeof(float));
+        all = (all ^ dt_hash_digest(&h).low) * 0x100000001b3u; /* as FNV-1a mixes bytes */
         conv_unmap(r.at, CONV_MADE);
     }
     conv_unmap(p.at, CONV_DRAWN);

@@ -76,18 +76,17 @@ static void special_values(void **state)
 /* A hash of many results: another CPU or compiler has the same. */
 static void bits_are_recorded(void **state)
 {
-    dt_hash *h = NULL;
+    dt_hash h;
     char text[DT_DIGEST_CHARS];
 
     (void)state;
-    assert_ok(dt_hash_open(&h));
+    dt_hash_init(&h);
     for (uint64_t i = 0; i < TRIES; i++) {
         const double x[3] = {dt_exp(between(-745, 710, i)), dt_log(between(0, 100, i)),
                              dt_cos_turns(between(-2, 2, i))};
-        dt_hash_update(h, x, sizeof x);
+        dt_hash_update(&h, x, sizeof x);
     }
-    dt_digest_text(dt_hash_digest(h), text);
-    dt_hash_close(h);
+    dt_digest_text(dt_hash_digest(&h), text);
     assert_string_equal(text, "2f6693b81d8b7025f6c34bb8e632ae01");
 }
 
