@@ -1,7 +1,6 @@
 /* checks.c - opening the checks, and what is due at which place of a step. */
 #include "check_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Packed again side by side, as packing is; more threads would need more room. */

@@ -3,7 +3,6 @@
  * ranks of a node share one copy, they share the hashing. */
 #include "check_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- Blocks -------------------------------------------------------------------------- */

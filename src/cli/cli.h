@@ -8,7 +8,6 @@
 #define DT_CLI_H
 #include "store/store.h"
 #include "train/train.h"
-#include <limits.h>
 
 /* ---- Commands -------------------------------------------------------------------- */
 

@@ -1,7 +1,6 @@
 /* main.c - start, settings, one command, and the only place of exit codes. */
 #include "cli.h"
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -7,12 +7,9 @@
 #include "source.h"
 #include "image_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 static const char *const images_split[] = {"train", "test"};
 

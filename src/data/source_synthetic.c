@@ -8,8 +8,6 @@
  * the same bits everywhere. */
 #include "source.h"
 
-#include <stdlib.h>
-
 enum {
     SYNTHETIC_CLASSES = 10,
     SYNTHETIC_SIDE = 32, /* a power of two: phases wrap by masking */

@@ -1,11 +1,8 @@
 /* comm.c - errors and waiting, what a communicator knows, small collectives, and agreement. */
 #include "comm.h"
 
-#include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- Errors and waiting ----------------------------------------------------------- */
 

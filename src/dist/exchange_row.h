@@ -9,8 +9,6 @@
 #include "comm.h"
 #include "fold.h"
 
-#include <stdatomic.h>
-
 typedef struct dt_exchange_row {
     const char *name;
     bool exact; /* it adds in the order of the tree */

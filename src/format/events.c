@@ -11,7 +11,6 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- Records ------------------------------------------------------------------------ */

@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 /* ---- Saving ---------------------------------------------------------------------- */
 

@@ -1,8 +1,6 @@
 /* launch.c - dtrain launch: all that mpirun has to know, at one place. */
 #include <argz.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 

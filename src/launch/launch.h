@@ -7,8 +7,6 @@
 #define DT_LAUNCH_H
 #include "base/base.h"
 
-#include <stdio.h>
-
 /* ---- Hosts ---------------------------------------------------------------------------- */
 
 enum { DT_MOST_HOSTS = 4096, DT_MOST_SLOTS = 4096, DT_HOST_NAME = 256 };

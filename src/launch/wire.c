@@ -11,7 +11,6 @@
 #include <openssl/ssl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- The token ------------------------------------------------------------------------------- */

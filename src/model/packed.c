@@ -2,7 +2,6 @@
  * after each write to the master weights, and checked against them. */
 #include "plan.h"
 
-#include <limits.h>
 #include <omp.h>
 #include <stdio.h>
 

@@ -1,7 +1,6 @@
 /* options.c - the option table: defaults, names, what options mean, and how they fit together.
  * Where values come from (files, environment, command line) is cli's. */
 #include "options.h"
-#include <stddef.h>
 
 const dt_option_row dt_option_table[] = {
 #define X(type, field, scope, use, value, ...)                                                     \

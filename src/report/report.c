@@ -17,7 +17,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio_ext.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- Opening metrics.jsonl ------------------------------------------------------------------ */

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS])
 {

@@ -2,7 +2,6 @@
  * After each phase in which one rank can fail alone, the ranks agree. */
 #include "run.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "store/store.h"

@@ -2,8 +2,6 @@
 #ifndef DT_TRAIN_H
 #define DT_TRAIN_H
 #include "options/options.h"
-#include <limits.h>
-#include <stdio.h>
 
 /* The options.yaml of the run or checkpoint that --resume names. "": --resume is never, or there is
  * nothing to resume from yet. DT_NOINPUT: it names nothing. Local. */

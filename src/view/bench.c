@@ -2,8 +2,6 @@
  * printed. */
 #include "seen.h"
 
-#include <math.h>
-
 /* Lying bars of column A, with column B inside them; one for each part. */
 #define BARS(a, name_a, b, name_b)                                                                 \
     "unset ylabel\nset xrange [0:*]\nset yrange [|T|-0.5:-0.5]\n"                                  \

@@ -10,9 +10,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <stdlib.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "monitor.h"
 

@@ -2,7 +2,6 @@
  * status prints. It is written in place by one call, in lines of one length. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
 #define DT_WATCH_H
 #include "dist/dist.h"
 
-#include <limits.h>
 #include <stdio.h>
 
 typedef struct dt_watch dt_watch;
