@@ -128,7 +128,6 @@ static bool main_has(char **argv, const char *option)
 int main(int argc, char **argv)
 {
     dt_comm *c = NULL;
-    dt_status st = DT_OK;
 
     if (dt_decoder_asked(argc, argv))
         return dt_decoder_serve();
@@ -146,11 +145,10 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of write, */
     signal(SIGPIPE, SIG_IGN); /* and so is an output whose reader has left */
     if (command == &dt_command_train)
-        st = dt_signals_catch(main_leave);
-    if (st == DT_OK)
-        st = dt_start_mpi(&c, &argc, &argv);
+        dt_signals_catch(main_leave);
+    dt_status st = dt_start_mpi(&c, &argc, &argv);
     if (st == DT_OK && command == &dt_command_train)
-        st = dt_signals_started();
+        dt_signals_started();
     if (st == DT_OK)
         st = main_run(c, argc, argv);
     /* dt_comm_agree clears the record: what is left is this rank's alone, and the others would wait

@@ -89,8 +89,9 @@ typedef struct dt_loader_opts {
 
 typedef struct dt_loader dt_loader;
 /* source: borrowed, loaded. All memory is taken here. DT_CONFIG: no full batch with
- * drop_remainder. A loader serves one caller at a time and uses opts->threads threads itself.
- * Names must be from the lists, and numbers at least 1: the option table sees to both. */
+ * drop_remainder; DT_NOMEM. *l is to be destroyed whatever the outcome. A loader serves one caller
+ * at a time and uses opts->threads threads itself. Names must be from the lists, and numbers at
+ * least 1: the option table sees to both. */
 dt_status dt_loader_create(dt_loader **l, const dt_source *s,
                            const dt_loader_opts *opts) DT_MUST_CHECK;
 void dt_loader_destroy(dt_loader *l);
@@ -122,7 +123,8 @@ typedef struct dt_reader_opts {
     int height, width;     /* of the images that the model was trained on; 0: image_size */
 } dt_reader_opts;
 typedef struct dt_reader dt_reader;
-/* Starts the decoder's process. DT_NOMEM, DT_UNSUPPORTED. */
+/* Starts the decoder's process. DT_NOMEM, DT_UNSUPPORTED; *r is to be closed whatever the outcome.
+ */
 dt_status dt_reader_open(dt_reader **r, const dt_reader_opts *opts) DT_MUST_CHECK;
 /* A PNG or JPEG file of any size into image [image_size][image_size][3]: resized to height x width,
  * then as test images are. One that has those at least twice on each side is averaged in blocks

@@ -16,11 +16,9 @@ struct dt_loader {
     size_t scratch_floats;
 };
 
-dt_status dt_loader_create(dt_loader **out, const dt_source *s, const dt_loader_opts *opts)
+dt_status dt_loader_create(dt_loader **l, const dt_source *s, const dt_loader_opts *opts)
 {
     const dt_source_info *info = dt_source_describe(s);
-    dt_loader *l = NULL;
-    dt_status st = DT_OK;
 
     if (opts->drop_remainder && opts->global_batch > info->train)
         return dt_fail(DT_CONFIG,
@@ -28,24 +26,14 @@ dt_status dt_loader_create(dt_loader **out, const dt_source *s, const dt_loader_
                        "so drop-remainder leaves nothing: use a smaller batch or "
                        "--no-drop-remainder",
                        (long long)opts->global_batch, (long long)info->train);
-    DT_TRY(dt_calloc(&l, 1, sizeof *l, "loader"));
-    l->source = s;
-    l->opts = *opts;
-    l->info = info;
-    l->epoch = -1;
-    DT_GO(st, dt_augment_init(&l->augment, info, opts), out);
-    DT_GO(st, dt_calloc(&l->sample, (size_t)l->info->train, sizeof *l->sample, "permutation"), out);
+    DT_TRY(dt_calloc(l, 1, sizeof **l, "loader"));
+    **l = (dt_loader){.source = s, .opts = *opts, .info = info, .epoch = -1};
+    DT_TRY(dt_augment_init(&(*l)->augment, info, opts));
+    DT_TRY(dt_calloc(&(*l)->sample, (size_t)info->train, sizeof *(*l)->sample, "permutation"));
     /* Threads' scratch is cut at cache lines so that they do not share one. */
-    l->scratch_floats = dt_align(dt_augment_scratch(&l->augment), 16);
-    DT_GO(st,
-          dt_calloc(&l->scratch, (size_t)opts->threads * l->scratch_floats, sizeof(float),
-                    "augmentation scratch"),
-          out);
-    *out = l;
-    l = NULL;
-out:
-    dt_loader_destroy(l);
-    return st;
+    (*l)->scratch_floats = dt_align(dt_augment_scratch(&(*l)->augment), 16);
+    return dt_calloc(&(*l)->scratch, (size_t)opts->threads * (*l)->scratch_floats, sizeof(float),
+                     "augmentation scratch");
 }
 
 void dt_loader_destroy(dt_loader *l)

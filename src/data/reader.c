@@ -15,26 +15,19 @@ struct dt_reader {
 
 dt_status dt_reader_open(dt_reader **out, const dt_reader_opts *opts)
 {
-    dt_reader *r = NULL;
-    dt_status st = DT_OK;
-
-    DT_TRY(dt_calloc(&r, 1, sizeof *r, "the reader of pictures"));
+    DT_TRY(dt_calloc(out, 1, sizeof **out, "the reader of pictures"));
+    dt_reader *r = *out;
     r->opts = *opts;
     r->decoder.fd = -1;
     if (opts->height == 0)
         r->opts.height = r->opts.width = opts->loader.image_size;
     const dt_source_info info = {.height = r->opts.height, .width = r->opts.width};
     const size_t bytes = 3 * (size_t)info.height * (size_t)info.width;
-    DT_GO(st, dt_calloc(&r->image, bytes, 1, "a picture"), out);
-    DT_GO(st, dt_augment_init(&r->augment, &info, &opts->loader), out);
+    DT_TRY(dt_calloc(&r->image, bytes, 1, "a picture"));
+    DT_TRY(dt_augment_init(&r->augment, &info, &opts->loader));
     const size_t floats = dt_augment_scratch(&r->augment);
-    DT_GO(st, dt_calloc(&r->scratch, floats, sizeof *r->scratch, "a picture"), out);
-    DT_GO(st, dt_decoder_start(&r->decoder), out);
-    *out = r;
-    r = NULL;
-out:
-    dt_reader_close(r);
-    return st;
+    DT_TRY(dt_calloc(&r->scratch, floats, sizeof *r->scratch, "a picture"));
+    return dt_decoder_start(&r->decoder);
 }
 
 void dt_reader_close(dt_reader *r)

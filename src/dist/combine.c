@@ -40,21 +40,13 @@ struct dt_combine {
 
 dt_status dt_combine_create(dt_combine **k, dt_comm *c)
 {
-    dt_combine *made = NULL;
-    dt_status st;
-
-    DT_TRY(dt_calloc(&made, 1, sizeof *made, "sums"));
-    made->comm = c;
+    DT_TRY(dt_calloc(k, 1, sizeof **k, "sums"));
+    (*k)->comm = c;
     for (int i = 0; i < COMBINE_AHEAD; i++) {
-        DT_GO(st, dt_post_create(&made->scatter[i], c), failed);
-        DT_GO(st, dt_post_create(&made->gather[i], c), failed);
+        DT_TRY(dt_post_create(&(*k)->scatter[i], c));
+        DT_TRY(dt_post_create(&(*k)->gather[i], c));
     }
-    *k = made;
     return DT_OK;
-
-failed:
-    dt_combine_destroy(made);
-    return st;
 }
 
 static void forget(dt_combine *k)

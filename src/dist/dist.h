@@ -127,7 +127,7 @@ typedef struct dt_rect {
     int64_t kind, order; /* of src/dist */
 } dt_rect;
 typedef struct dt_moves dt_moves;
-/* Keys are [0, keys) (same). DT_NOMEM. Local. */
+/* Keys are [0, keys) (same). DT_NOMEM; *m is to be destroyed whatever the outcome. Local. */
 dt_status dt_moves_create(dt_moves **m, dt_comm *c, int keys) DT_MUST_CHECK;
 /* Every rank adds the same rectangles, in the same order, but for addresses that are not its own;
  * those in which it has no part may be left out. Targets of a key overlap neither each other nor
@@ -142,7 +142,6 @@ dt_status dt_moves_start(dt_moves *m, int key) DT_MUST_CHECK;
 /* Until the key's targets are written and its sources may change. Waits for the ranks that have a
  * part in it. */
 dt_status dt_moves_wait(dt_moves *m, int key) DT_MUST_CHECK;
-uint64_t dt_moves_sent(const dt_moves *m); /* bytes of this rank's messages so far. Local */
 
 /* ---- Shards and the tree --------------------------------------------------------- */
 
@@ -161,7 +160,8 @@ typedef struct dt_fold_type {
 } dt_fold_type;
 extern const dt_fold_type dt_fold_f32, dt_fold_f64, dt_fold_moments;
 typedef struct dt_reduce dt_reduce;
-/* All arguments but t (same). DT_CONFIG: no shards; DT_NOMEM. Collective.
+/* All arguments but t (same). DT_CONFIG: no shards; DT_NOMEM. *t is to be destroyed whatever the
+ * outcome. Collective.
  *   count  the most elements of a value
  *   group  shards per group, >= 1; `shards` or more make one group */
 dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
@@ -244,8 +244,9 @@ typedef struct dt_combine_opts { /* all but at, mine and out (same) */
 /* The one way in which arrays are summed, in the order of docs/numerics.md, section 3. Buffers of a
  * few MiB are kept from call to call: none is taken for a call of a shape that was there before. */
 typedef struct dt_combine dt_combine;
-dt_status dt_combine_create(dt_combine **k, dt_comm *c) DT_MUST_CHECK; /* DT_NOMEM. Local */
-void dt_combine_destroy(dt_combine *k);                                /* Local */
+/* DT_NOMEM; *k is to be destroyed whatever the outcome. Local, like the next. */
+dt_status dt_combine_create(dt_combine **k, dt_comm *c) DT_MUST_CHECK;
+void dt_combine_destroy(dt_combine *k);
 /* DT_NOMEM on one rank, which the others do not know of. Collective. */
 dt_status dt_combine_run(dt_combine *k, const dt_combine_opts *o) DT_MUST_CHECK;
 /* to = left op right, [count] each, of the type that operations compute in; leaves: left and

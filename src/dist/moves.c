@@ -22,31 +22,19 @@ typedef struct move_key {
 struct dt_moves {
     dt_comm *comm; /* borrowed */
     MPI_Comm mpi;  /* a duplicate, so that other messages are never met; owned */
-    int keys;
     dt_rect *rect; /* [rects], this rank's, by key, kind and peer once sealed; owned */
     size_t rects, room;
     move_key *key;        /* [keys], owned */
     MPI_Request *request; /* [requests], persistent; owned */
     size_t requests;
-    uint64_t sent;
 };
 
 dt_status dt_moves_create(dt_moves **m, dt_comm *c, int keys)
 {
-    dt_moves *made = NULL;
-    dt_status st;
-
-    *m = NULL;
-    DT_TRY(dt_calloc(&made, 1, sizeof *made, "moves"));
-    made->comm = c;
-    made->mpi = MPI_COMM_NULL;
-    made->keys = keys;
-    st = dt_calloc(&made->key, (size_t)keys, sizeof *made->key, "moves");
-    if (st != DT_OK)
-        dt_moves_destroy(made);
-    else
-        *m = made;
-    return st;
+    DT_TRY(dt_calloc(m, 1, sizeof **m, "moves"));
+    (*m)->comm = c;
+    (*m)->mpi = MPI_COMM_NULL;
+    return dt_calloc(&(*m)->key, (size_t)keys, sizeof *(*m)->key, "moves");
 }
 
 dt_status dt_moves_add(dt_moves *m, const dt_rect *r)
@@ -219,7 +207,6 @@ dt_status dt_moves_start(dt_moves *m, int key)
         DT_MPI(MPI_Startall((int)k->requests, m->request + k->request));
     for (size_t i = k->copy; i < k->copy + k->copies; i++)
         rect_copy(&m->rect[i]);
-    m->sent += k->bytes;
     dt_place_sent(k->bytes);
     return DT_OK;
 }
@@ -230,9 +217,4 @@ dt_status dt_moves_wait(dt_moves *m, int key)
 
     return k->requests == 0 ? DT_OK
                             : dt_comm_wait(m->comm, m->request + k->request, (int)k->requests);
-}
-
-uint64_t dt_moves_sent(const dt_moves *m)
-{
-    return m->sent;
 }

@@ -100,27 +100,20 @@ static dt_status reduce_memory(dt_reduce *t)
 dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
                            const dt_fold_type *type, int group)
 {
-    dt_reduce *made = NULL;
-
     DT_TRY(dt_shards_check(shards));
     if (group < 1)
         return dt_fail(DT_BUG, "groups of %d shards", group);
-    DT_TRY(dt_calloc(&made, 1, sizeof *made, "sums over shards"));
-    *made = (dt_reduce){.comm = c,
-                        .type = type,
-                        .most = count,
-                        .stride = dt_align(count * type->bytes, REDUCE_LINE),
-                        .shards = shards,
-                        .group = DT_MIN(group, shards)};
-    dt_shards_of(shards, c->world, c->rank, &made->first, &made->end);
-    made->next = made->first;
-    const dt_status st = reduce_memory(made);
-    if (st != DT_OK) {
-        dt_reduce_destroy(made);
-        return st;
-    }
-    dt_reduce_resize(made, count);
-    *t = made;
+    DT_TRY(dt_calloc(t, 1, sizeof **t, "sums over shards"));
+    **t = (dt_reduce){.comm = c,
+                      .type = type,
+                      .most = count,
+                      .stride = dt_align(count * type->bytes, REDUCE_LINE),
+                      .shards = shards,
+                      .group = DT_MIN(group, shards)};
+    dt_shards_of(shards, c->world, c->rank, &(*t)->first, &(*t)->end);
+    (*t)->next = (*t)->first;
+    DT_TRY(reduce_memory(*t));
+    dt_reduce_resize(*t, count);
     return DT_OK;
 }
 

@@ -27,7 +27,8 @@ typedef struct dt_net_spec {
 } dt_net_spec;
 
 typedef struct dt_net dt_net; /* immutable once created; its members are below */
-/* DT_CONFIG: unknown name, variant or stem, image too small; the message lists names. */
+/* DT_CONFIG: unknown name, variant or stem, image too small; the message lists names. *net is to be
+ * destroyed whatever the outcome. */
 dt_status dt_net_create(dt_net **net, const dt_net_spec *spec) DT_MUST_CHECK;
 void dt_net_destroy(dt_net *net);
 /* One file net_<name>.c each. */
@@ -135,7 +136,7 @@ typedef struct dt_model dt_model;
 dt_status dt_precision_choose(const char *name, dt_dtype *type) DT_MUST_CHECK;
 
 /* `net` is borrowed and must outlive the model. DT_CONFIG: a strategy that cannot be read, or that
- * names an operation the network has not. */
+ * names an operation the network has not. *m is to be destroyed whatever the outcome. */
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
 /* All plans of the model must be destroyed before. */
 void dt_model_destroy(dt_model *m);
@@ -184,9 +185,6 @@ dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int thre
                                 int64_t step) DT_MUST_CHECK;
 /* Bytes of the largest packed copy, a multiple of 64. */
 size_t dt_model_largest_pack(const dt_model *m);
-/* The first packed copy of parameter `param` [*bytes], NULL if it has none (before dt_model_bind:
- * no memory yet). For damaging it. */
-void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes);
 /* running = (1 - momentum) * running + momentum * batch with the network's momentum (PyTorch's
  * sense), the variance unbiased: m2 / max(count - 1, 1).
  *   moments  [net->norm_channels], pooled over all shards */

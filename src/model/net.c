@@ -158,8 +158,6 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
         dt_net net;
         struct dt_net_own own;
     } *all = NULL;
-    dt_net *net = NULL;
-    dt_status st = DT_OK;
     const dt_net_row *row = net_find(spec->net);
 
     if (!row)
@@ -169,7 +167,7 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
         return dt_fail(DT_CONFIG, "%d classes and width divisor %d: want >= 2 and >= 1",
                        spec->classes, spec->width_divisor);
     DT_TRY(dt_calloc(&all, 1, sizeof *all, "the network"));
-    net = &all->net;
+    dt_net *net = *out = &all->net;
     net->own = &all->own;
     net->own->row = row;
     net->schemes = row->schemes;
@@ -177,7 +175,7 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
     net->norm = all->own.norm;
     net->spec = *spec;
     net->spec.net = row->name;
-    DT_GO(st, row->resolve(&net->spec), out);
+    DT_TRY(row->resolve(&net->spec));
 
     const int64_t size = net->spec.image_size;
     net->own->shape[0] = (dt_shape){1, size, size, 3};
@@ -185,15 +183,10 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
     net->own->logits = row->build(net, 0);
     net->own->loss =
         dt_net_add(net, &dt_op_softmax_xent, (dt_attr){0}, net->own->logits, -1, "loss");
-    DT_GO(st, net->own->status, out);
+    DT_TRY(net->own->status);
     net_assign_offsets(net);
     net->ops = (size_t)net->own->nodes - 1; /* all but the last, the loss */
-    *out = net;
-    net = NULL;
-
-out:
-    dt_net_destroy(net);
-    return st;
+    return DT_OK;
 }
 
 void dt_net_destroy(dt_net *net)

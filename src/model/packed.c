@@ -93,16 +93,6 @@ size_t dt_model_largest_pack(const dt_model *m)
     return largest;
 }
 
-void *dt_model_packed_copy(const dt_model *m, size_t param, size_t *bytes)
-{
-    for (int i = 0; i < m->packs; i++)
-        if ((size_t)m->pack[i].param == param) {
-            *bytes = m->pack[i].bytes;
-            return pack_at(m, &m->pack[i]);
-        }
-    return NULL;
-}
-
 /* Own pieces are each rank's alone. */
 static bool pack_in_part(const dt_model *m, const dt_pack *p, int part, int parts)
 {

@@ -4,19 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-dt_status dt_model_create(dt_model **out, const dt_net *net, const dt_model_opts *opts)
+dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts)
 {
-    dt_model *m = NULL;
-
-    DT_TRY(dt_calloc(&m, 1, sizeof *m, "the model"));
-    m->net = net;
-    m->opts = *opts;
-    const dt_status st = dt_model_cut(m);
-    if (st == DT_OK)
-        *out = m;
-    else
-        dt_model_destroy(m);
-    return st;
+    DT_TRY(dt_calloc(m, 1, sizeof **m, "the model"));
+    (*m)->net = net;
+    (*m)->opts = *opts;
+    return dt_model_cut(*m);
 }
 
 void dt_model_destroy(dt_model *m)

@@ -12,7 +12,7 @@
  * running variances, and the position: epoch, then step, as int64. Numbers are
  * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
  *   momentum  [net->slab_floats]; NULL: left out, as in a model that is not trained
- *   weights   the hash of the weights alone as dt_model_weights_hash has it; may be NULL */
+ *   weights   the hash of the weights alone; may be NULL */
 dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
                         dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 

@@ -2,7 +2,6 @@
  * note, and the loop looks at it. */
 #include "signals.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
@@ -61,19 +60,17 @@ static void note_signal(int number)
 
 /* A rank that ends while MPI_Init talks with mpirun has made that wait for ever, for a lock (one
  * time in 30; Open MPI 4.1.4 with PMIx 4.2.2): signals wait until MPI is started. */
-static dt_status block(int how)
+static void block(int how)
 {
     sigset_t set;
 
     sigemptyset(&set);
     for (int i = 0; i < SIGNALS; i++)
         sigaddset(&set, signal_table[i].number);
-    if (sigprocmask(how, &set, NULL) != 0)
-        return dt_fail(DT_BUG, "cannot hold signals back: %s", strerror(errno));
-    return DT_OK;
+    sigprocmask(how, &set, NULL);
 }
 
-dt_status dt_signals_catch(void (*leave_by)(const char *line))
+void dt_signals_catch(void (*leave_by)(const char *line))
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     struct sigaction action = {.sa_flags = SA_RESTART};
@@ -83,17 +80,15 @@ dt_status dt_signals_catch(void (*leave_by)(const char *line))
     follows = rank && strcmp(rank, "0") != 0;
     leave_process = leave_by;
     stop_signal = save_asked = deferred = 0;
-    DT_TRY(block(SIG_BLOCK));
+    block(SIG_BLOCK);
     action.sa_handler = note_signal;
     for (int i = 0; i < SIGNALS; i++)
-        if (sigaction(signal_table[i].number, &action, NULL) != 0)
-            return dt_fail(DT_BUG, "cannot catch %s: %s", signal_table[i].name, strerror(errno));
-    return DT_OK;
+        sigaction(signal_table[i].number, &action, NULL);
 }
 
-dt_status dt_signals_started(void)
+void dt_signals_started(void)
 {
-    return block(SIG_UNBLOCK);
+    block(SIG_UNBLOCK);
 }
 
 void dt_signals_defer(void)

@@ -11,9 +11,9 @@ dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX]) DT_MUST_CH
  * `leave`, which prints the line and must end the process. Afterwards these three are requests to
  * dt_train; SIGHUP is one from the start. Call this before MPI is started: signals then wait until
  * dt_signals_started. Local. */
-dt_status dt_signals_catch(void (*leave)(const char *line)) DT_MUST_CHECK;
+void dt_signals_catch(void (*leave)(const char *line));
 /* MPI is started: a signal that came meanwhile ends the process here. Local. */
-dt_status dt_signals_started(void) DT_MUST_CHECK;
+void dt_signals_started(void);
 
 /* ---- Commands; all Collective, same options on all ranks (checked) -------------------------- */
 

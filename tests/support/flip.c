@@ -65,7 +65,7 @@ void __wrap_dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
     else if (flips("momentum"))
         flip_bit((x.cut ? s->piece[1] : s->momentum) + x.offset, flip.bit);
     else if (flips("packed"))
-        flip_bit(dt_model_packed_copy(s->model, flip.param, &bytes), flip.bit);
+        flip_bit(packed_copy(s->model, flip.param, &bytes), flip.bit);
 }
 
 /* Once: the replay has the shard's images again. */

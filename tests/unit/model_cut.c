@@ -69,7 +69,7 @@ static void wrong_words_are_refused(void **state)
             dt_model *m = NULL;
             assert_fails(try_create(&m, net, cases[i].strategy, 0, parts), DT_CONFIG,
                          cases[i].says);
-            assert_null(m);
+            dt_model_destroy(m);
         }
     dt_net_destroy(net);
 }
@@ -136,8 +136,10 @@ static void steps_find_their_layouts(void **state)
         int made = 0;
         for (; made < parts; made++) {
             dt_plan *p[2];
-            if (try_create(&m[made], net, strategy, made, parts) != DT_OK)
+            if (try_create(&m[made], net, strategy, made, parts) != DT_OK) {
+                dt_model_destroy(m[made]);
                 break; /* another network's names */
+            }
             assert_ok(dt_plan_create(&p[0], m[made], 3, made % 2 ? DT_TRAIN : DT_EVAL));
             assert_ok(dt_plan_create_guest(&p[1], m[made], 3, made % 2 ? DT_TRAIN : DT_EVAL));
             check_plan(p[0]);

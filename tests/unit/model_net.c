@@ -81,8 +81,10 @@ static void bad_specs(void **state)
     s = vgg;
     s.image_size = 16;
     assert_fails(dt_net_create(&net, &s), DT_CONFIG, "16");
+    dt_net_destroy(net);
     s = resnet("wide", "cifar", 32);
     assert_fails(dt_net_create(&net, &s), DT_CONFIG, "resnet50 has no variant 'wide'");
+    dt_net_destroy(net);
 }
 
 static void backward_order(void **state)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "check/check_internal.h"
+#include "flip_bit.h"
 #include "small_run.h"
 
 static dt_comm *comm;
@@ -114,7 +115,7 @@ static void packed_copies_are_named(void **state)
     assert_ok(packed_check(&r));
     for (size_t i = 0; i < r.net->params; i++) {
         size_t bytes = 0;
-        char *copy = dt_model_packed_copy(r.model, i, &bytes);
+        char *copy = packed_copy(r.model, i, &bytes);
         if (!copy)
             continue;
         copies++;
@@ -129,7 +130,7 @@ static void packed_copies_are_named(void **state)
     assert_ok(packed_check(&r));
 
     size_t bytes = 0; /* in one of three parts, whichever it is */
-    flip(dt_model_packed_copy(r.model, 0, &bytes));
+    flip(packed_copy(r.model, 0, &bytes));
     int seen = 0;
     for (int part = 0; part < 3; part++)
         seen += dt_model_check_packed(r.model, part, 3, 1, r.check_room.mem, 1) == DT_CORRUPT;
