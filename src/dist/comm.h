@@ -14,12 +14,13 @@ struct dt_comm_own {
     int node;         /* index of this rank's */
     int *node_start;  /* [nodes + 1] first rank of each node; owned; NULL without MPI */
     int split;        /* how many nodes this machine counts as */
+    int few;          /* see dt_comm_few */
     bool quiet;       /* see dt_comm_quiet */
     int machine_cpus; /* in the union of the machine's affinity masks, or the quota */
 };
 
 /* Tags of messages on `all`; lanes of messages take DT_TAG_LANES and those above. */
-enum { DT_TAG_CLOCK, DT_TAG_GROUP, DT_TAG_LANES };
+enum { DT_TAG_CLOCK, DT_TAG_GROUP, DT_TAG_REDUCE, DT_TAG_LANES };
 
 /* Fail with what MPI reports; `call` begins with the function's name. */
 dt_status dt_comm_error(int code, const char *call) DT_MUST_CHECK;

@@ -142,8 +142,11 @@ static dt_status comm_create(dt_comm **c)
     } *all = NULL;
 
     DT_TRY(dt_calloc(&all, 1, sizeof *all, "the communicator"));
-    all->own = (struct dt_comm_own){
-        .all = MPI_COMM_NULL, .machine = MPI_COMM_NULL, .team = MPI_COMM_NULL, .split = 1};
+    all->own = (struct dt_comm_own){.all = MPI_COMM_NULL,
+                                    .machine = MPI_COMM_NULL,
+                                    .team = MPI_COMM_NULL,
+                                    .split = 1,
+                                    .few = 16};
     all->c =
         (dt_comm){.world = 1, .nodes = 1, .node_ranks = 1, .machine_ranks = 1, .own = &all->own};
     *c = &all->c;

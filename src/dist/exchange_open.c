@@ -80,7 +80,14 @@ static dt_status exchange_form_teams(dt_exchange *x)
     x->team_first = x->team * x->team_ranks;
     DT_TRY(dt_fold_init(&x->inner, (dt_groups){x->shards, world, x->team_first, 1, x->team_ranks},
                         NULL, false));
-    return dt_fold_init(&x->outer, (dt_groups){x->shards, world, 0, x->team_ranks, x->teams}, NULL,
+    DT_TRY(dt_fold_init(&x->outer, (dt_groups){x->shards, world, 0, x->team_ranks, x->teams}, NULL,
+                        true));
+    x->group_teams = dt_fold_group(x->teams, x->comm->own->few);
+    const int each = x->group_teams * x->team_ranks, first = x->comm->rank / each * each;
+    DT_TRY(dt_fold_init(&x->within,
+                        (dt_groups){x->shards, world, first, x->team_ranks, x->group_teams}, NULL,
+                        each == world));
+    return dt_fold_init(&x->across, (dt_groups){x->shards, world, 0, each, world / each}, NULL,
                         true);
 }
 
@@ -220,7 +227,8 @@ dt_status dt_exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts
 static dt_status exchange_take(dt_exchange *x, float *memory)
 {
     const size_t bytes = exchange_block(x) * sizeof(float);
-    const int depth = DT_MAX(DT_MAX(x->fold.depth, x->inner.depth), x->slots);
+    const int deepest = DT_MAX(x->inner.depth, x->within.depth);
+    const int depth = DT_MAX(DT_MAX(x->fold.depth, deepest), x->slots);
 
     DT_TRY(dt_calloc(&x->scratch, (size_t)(depth * x->threads), DT_FOLD_BYTES, "the exchange"));
     DT_TRY(exchange_bind(x, memory));
@@ -248,6 +256,8 @@ void dt_exchange_close(dt_exchange *x)
     dt_fold_release(&x->fold);
     dt_fold_release(&x->inner);
     dt_fold_release(&x->outer);
+    dt_fold_release(&x->within);
+    dt_fold_release(&x->across);
     dt_fold_release(&x->leaves);
     free(x->operand);
     free(x->result);

@@ -81,6 +81,8 @@ struct dt_exchange {
     uint64_t step;          /* steps finished */
     uint64_t published;     /* calls of publish: a step may have several */
     dt_fold outer;          /* over the partial sums of all teams */
+    int group_teams;        /* neighbours among the teams; all of them: there is one level */
+    dt_fold within, across; /* over the partial sums of the group's teams; of all groups */
     dt_fold inner;          /* makes the team's partial sums of those of its ranks */
 
     dt_fold fold;        /* over the partial sums of all ranks */

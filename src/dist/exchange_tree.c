@@ -6,29 +6,45 @@
  *   folds   the partial sums of its team's ranks into those of the team, where they lie;
  *   sends   them, cut into one piece per team, to the peer in the piece's team;
  *   sums    its own team's piece of all teams, and sends the sum back to all peers;
- * a reduce-scatter and an allgather whose order of addition depends on S alone. Messages
- * of many buckets are under way at once; they move when ready() or finish() looks. */
+ * a reduce-scatter and an allgather whose order of addition depends on S alone. Many teams do so in
+ * two levels: those of a group of neighbours make of their piece the group's partial sums, which
+ * the ranks with the same piece in all groups exchange in the same way, so that a rank has some 2
+ * sqrt(teams) peers. Messages of many buckets are under way at once; they move when ready() or
+ * finish() looks. */
 #include "exchange_row.h"
 #include "spans.h"
 
 #include <stdlib.h>
 
-typedef struct tree_bucket {
+enum { LEVELS = 2 };
+
+/* A bucket on a level: ranks exchange pieces of a span with each other. Member i is rank first +
+ * i * step, whose partial sums are the operands of group base + i of `held`. */
+typedef struct tree_pass {
+    const dt_fold *held, *fold; /* fold: over the partial sums of all members */
+    int base, members, me, first, step;
+    dt_span span, mine; /* my piece of it */
+    bool last;
+    int ins, outs, tag; /* of partial sums; sums have the next tag. Messages between two ranks match
+                         * by order: part after part */
+    size_t room[4];     /* floats of these: */
+    float *received;    /* my piece of all other members' partial sums */
+    float *packed;      /* parts on their way to other members */
+    float *sums;        /* packed: my piece's, then those of others */
+    float *made;        /* partial sums for the next level */
     MPI_Request *in, *out, *back; /* partial sums; sums to others, then to me */
-    float *received;              /* my team's piece of all other teams' partial sums */
-    float *packed;                /* parts on their way to other teams; after `received` */
-    float *sums;                  /* packed: my piece's, then those of others; after `packed` */
-    bool folded; /* the team's partial sums of my slice are complete and on their way */
-    bool summed; /* so is my piece's sum */
-    bool sent;   /* others have the partial sums: their place may take sums */
-    bool done;   /* all of my slice's sum has arrived */
-} tree_bucket;
+    bool going;                   /* the partial sums are complete and on their way */
+    bool folded;                  /* so is my piece of all members' */
+    bool sent;                    /* others have the partial sums: their place may take sums */
+    bool returned;                /* my piece's sum is on its way to the others */
+    bool done;                    /* all of the span's sum has arrived */
+} tree_pass;
 
 typedef struct tree_state {
-    tree_bucket *bucket;  /* [buckets] */
+    tree_pass *pass;      /* [buckets][LEVELS] */
     float **part;         /* [inner.roots] where the team's partial sums lie. [floats] */
     MPI_Request *request; /* of all buckets */
-    int ins, outs, backs; /* of one bucket */
+    size_t requests;
 } tree_state;
 
 static bool tree_shares(const dt_exchange *x)
@@ -41,23 +57,22 @@ static bool tree_shares(const dt_exchange *x)
     return c->nodes > 1 && c->nodes < c->world;
 }
 
-/* ---- Memory ---------------------------------------------------------------------- */
+/* ---- Levels ---------------------------------------------------------------------- */
 
-/* A team's piece of a rank's slice of bucket b. */
-static dt_span tree_piece_of(const dt_exchange *x, size_t b, int rank, int team)
+static int tree_levels(const dt_exchange *x)
 {
-    const dt_span slice = dt_spans_slice(x->bucket[b], rank % x->team_ranks, x->team_ranks);
-    return dt_spans_slice(slice, team, x->teams);
+    return x->group_teams < x->teams ? LEVELS : 1;
 }
 
-static dt_span tree_piece(const dt_exchange *x, size_t b, int team)
+static dt_span tree_piece(const tree_pass *k, int member)
 {
-    return tree_piece_of(x, b, x->comm->rank, team);
+    return dt_spans_slice(k->span, member, k->members);
 }
 
-static bool tree_of_team(const dt_exchange *x, int operand, int team)
+/* How many partial sums a member has. */
+static int tree_held(const tree_pass *k, int member)
 {
-    return operand >= x->outer.start[team] && operand < x->outer.start[team + 1];
+    return k->held->start[k->base + member + 1] - k->held->start[k->base + member];
 }
 
 /* How the sum of so many leaves travels. */
@@ -68,9 +83,9 @@ static dt_leaf tree_form(const dt_exchange *x, unsigned leaves)
     return leaves <= 127 ? x->compress->some : DT_LEAF_PLAIN;
 }
 
-static dt_leaf tree_form_of(const dt_exchange *x, int operand)
+static dt_leaf tree_form_of(const dt_exchange *x, const tree_pass *k, int member, int i)
 {
-    return tree_form(x, x->outer.part[operand].tree.leaves);
+    return tree_form(x, k->held->part[k->held->start[k->base + member] + i].tree.leaves);
 }
 
 static dt_leaf tree_form_sum(const dt_exchange *x)
@@ -84,32 +99,66 @@ static size_t tree_room(dt_leaf form, dt_span piece)
     return dt_align(dt_leaf_bytes(form, piece.count), 64) / sizeof(float);
 }
 
-/* Floats of bucket b on a rank: all partial sums that it receives, then what it packs to send, then
- * sums if they are packed. */
-static size_t tree_bucket_room(const dt_exchange *x, size_t b, int rank)
+static void tree_count_rooms(const dt_exchange *x, tree_pass *k)
 {
-    const int team = rank / x->team_ranks;
     const dt_leaf form = tree_form_sum(x);
-    size_t floats = 0;
 
-    for (int other = 0; other < x->teams; other++) {
-        for (int i = 0; i < x->outer.operands && other != team; i++)
-            if (tree_of_team(x, i, other))
-                floats += tree_room(tree_form_of(x, i), tree_piece_of(x, b, rank, team));
-            else if (tree_of_team(x, i, team) && tree_form_of(x, i) != DT_LEAF_PLAIN)
-                floats += tree_room(tree_form_of(x, i), tree_piece_of(x, b, rank, other));
+    for (int i = 0; i < k->members; i++) {
+        for (int j = 0; j < tree_held(k, i) && i != k->me; j++, k->ins++)
+            k->room[0] += tree_room(tree_form_of(x, k, i, j), k->mine);
+        for (int j = 0; j < tree_held(k, k->me) && i != k->me; j++, k->outs++)
+            if (tree_form_of(x, k, k->me, j) != DT_LEAF_PLAIN)
+                k->room[1] += tree_room(tree_form_of(x, k, k->me, j), tree_piece(k, i));
         if (form != DT_LEAF_PLAIN)
-            floats += tree_room(form, tree_piece_of(x, b, rank, other));
+            k->room[2] += tree_room(form, tree_piece(k, i));
     }
-    return floats;
 }
+
+/* Bucket b on that rank and level: the slice, divided among the group's teams; then the piece of
+ * it, among the groups. */
+static tree_pass tree_pass_of(const dt_exchange *x, size_t b, int rank, int level)
+{
+    const int each = x->group_teams, ranks = x->team_ranks, team = rank / ranks;
+    const int group = team / each, place = rank % ranks;
+    tree_pass k = {.held = &x->outer,
+                   .fold = &x->within,
+                   .base = group * each,
+                   .members = each,
+                   .me = team % each,
+                   .first = group * each * ranks + place,
+                   .step = ranks,
+                   .last = level + 1 == tree_levels(x),
+                   .tag = (int)(b * LEVELS + (size_t)level) * 2};
+
+    k.span = dt_spans_slice(x->bucket[b], place, ranks);
+    if (level > 0) {
+        k.span = tree_piece(&k, k.me);
+        k.held = k.fold = &x->across;
+        k.base = 0;
+        k.members = x->teams / each;
+        k.first = k.me * ranks + place;
+        k.me = group;
+        k.step = each * ranks;
+    }
+    k.mine = tree_piece(&k, k.me);
+    tree_count_rooms(x, &k);
+    if (!k.last)
+        k.room[3] = (size_t)(x->across.start[group + 1] - x->across.start[group]) *
+                    tree_room(DT_LEAF_PLAIN, k.mine);
+    return k;
+}
+
+/* ---- Memory ---------------------------------------------------------------------- */
 
 static size_t tree_extra(const dt_exchange *x, int rank)
 {
     size_t floats = 0;
 
     for (size_t b = 0; b < x->buckets; b++)
-        floats += tree_bucket_room(x, b, rank);
+        for (int level = 0; level < tree_levels(x); level++) {
+            const tree_pass k = tree_pass_of(x, b, rank, level);
+            floats += k.room[0] + k.room[1] + k.room[2] + k.room[3];
+        }
     return floats;
 }
 
@@ -124,41 +173,38 @@ static void tree_find_parts(const dt_exchange *x, tree_state *t)
                 t->part[root++] = dt_exchange_team_partial(x, r, i - x->inner.start[r]);
 }
 
-static dt_status tree_take(dt_exchange *x, tree_state *t)
-{
-    const char *what = "the exchange";
-    const int others = x->teams - 1;
-
-    t->ins = x->outer.operands - x->inner.roots;
-    t->outs = others * x->inner.roots;
-    t->backs = 2 * others;
-    const size_t requests = x->buckets * (size_t)(t->ins + t->outs + t->backs);
-    DT_TRY(dt_calloc(&t->bucket, x->buckets, sizeof *t->bucket, what));
-    DT_TRY(dt_calloc(&t->part, (size_t)x->inner.roots, sizeof *t->part, what));
-    DT_TRY(dt_calloc(&t->request, requests, sizeof *t->request, what));
-    for (size_t i = 0; i < requests; i++)
-        t->request[i] = MPI_REQUEST_NULL;
-    return DT_OK;
-}
-
 static dt_status tree_open(dt_exchange *x)
 {
-    float *received = x->extra;
+    const char *what = "the exchange";
+    float *at = x->extra;
     tree_state *t = NULL;
 
-    DT_TRY(dt_calloc(&t, 1, sizeof *t, "the exchange"));
+    DT_TRY(dt_calloc(&t, 1, sizeof *t, what));
     x->state = t;
-    DT_TRY(tree_take(x, t));
+    DT_TRY(dt_calloc(&t->part, (size_t)x->inner.roots, sizeof *t->part, what));
+    DT_TRY(dt_calloc(&t->pass, x->buckets * LEVELS, sizeof *t->pass, what));
     tree_find_parts(x, t);
+    for (size_t i = 0; i < x->buckets * LEVELS; i++) {
+        tree_pass *k = &t->pass[i];
+        if ((int)(i % LEVELS) >= tree_levels(x))
+            continue;
+        *k = tree_pass_of(x, i / LEVELS, x->comm->rank, (int)(i % LEVELS));
+        k->received = at;
+        k->packed = k->received + k->room[0];
+        k->sums = k->packed + k->room[1];
+        k->made = k->sums + k->room[2];
+        at = k->made + k->room[3];
+        t->requests += (size_t)(k->ins + k->outs + 2 * (k->members - 1));
+    }
+    DT_TRY(dt_calloc(&t->request, t->requests, sizeof *t->request, what));
+    for (size_t i = 0; i < t->requests; i++)
+        t->request[i] = MPI_REQUEST_NULL;
     MPI_Request *r = t->request;
-    for (size_t b = 0; b < x->buckets; b++) {
-        tree_bucket *k = &t->bucket[b];
+    for (tree_pass *k = t->pass; k < t->pass + x->buckets * LEVELS; k++) {
         k->in = r;
-        k->out = k->in + t->ins;
-        k->back = k->out + t->outs;
-        r = k->back + t->backs;
-        k->received = received;
-        received += tree_bucket_room(x, b, x->comm->rank);
+        k->out = k->in + k->ins;
+        k->back = k->out + k->outs;
+        r = k->back + 2 * DT_MAX(k->members - 1, 0);
     }
     return DT_OK;
 }
@@ -167,83 +213,162 @@ static dt_status tree_open(dt_exchange *x)
 static void tree_close(dt_exchange *x)
 {
     tree_state *t = x->state;
-    const size_t requests = x->buckets * (size_t)(t->ins + t->outs + t->backs);
 
-    for (size_t i = 0; t->request && i < requests; i++)
+    for (size_t i = 0; t->request && i < t->requests; i++)
         if (t->request[i] != MPI_REQUEST_NULL) {
             MPI_Cancel(&t->request[i]);
             MPI_Request_free(&t->request[i]);
         }
     free(t->request);
     free(t->part);
-    free(t->bucket);
+    free(t->pass);
 }
 
-/* ---- Messages: 0 carries a partial sum, 1 a sum. Those of one bucket between two ranks
- * match by order: part after part. -------------------------------------------------- */
+/* ---- A bucket on a level ---------------------------------------------------------- */
 
-static int tree_tag(size_t b, int kind)
+static int tree_peer(const tree_pass *k, int member)
 {
-    return (int)(2 * b) + kind;
+    return k->first + member * k->step;
 }
 
-/* My peer in that team. */
-static int tree_peer(const dt_exchange *x, int team)
+/* The member so many after mine: not all send to the first one. */
+static int tree_after(const tree_pass *k, int step)
 {
-    return team * x->team_ranks + x->comm->rank - x->team_first;
+    return (k->me + step) % k->members;
 }
 
-static dt_status tree_receive_parts(dt_exchange *x, size_t b)
+/* My partial sum j of the span. */
+static float *tree_part(const dt_exchange *x, const tree_pass *k, int j)
 {
-    const tree_state *t = x->state;
-    const dt_span mine = tree_piece(x, b, x->team);
-    MPI_Request *r = t->bucket[b].in;
-    float *received = t->bucket[b].received;
+    if (k->held == &x->outer)
+        return ((tree_state *)x->state)->part[j] + k->span.first;
+    return k[-1].made + (size_t)j * tree_room(DT_LEAF_PLAIN, k->span);
+}
 
-    for (int from = 0; from < x->teams; from++)
-        for (int i = x->outer.start[from]; i < x->outer.start[from + 1] && from != x->team; i++) {
-            DT_TRY(dt_exchange_receive(x, received, mine.count, tree_form_of(x, i),
-                                       tree_peer(x, from), tree_tag(b, 0), r++));
-            received += tree_room(tree_form_of(x, i), mine);
+static dt_status tree_receive_parts(dt_exchange *x, tree_pass *k)
+{
+    MPI_Request *r = k->in;
+    float *received = k->received;
+
+    for (int from = 0; from < k->members; from++)
+        for (int j = 0; j < tree_held(k, from) && from != k->me; j++) {
+            const dt_leaf form = tree_form_of(x, k, from, j);
+            DT_TRY(dt_exchange_receive(x, received, k->mine.count, form, tree_peer(k, from), k->tag,
+                                       r++));
+            received += tree_room(form, k->mine);
         }
-    t->bucket[b].packed = received;
     return DT_OK;
 }
 
-/* Team after team, beginning with the one after mine, so that not all send to the first one. */
-static dt_status tree_send_parts(dt_exchange *x, size_t b)
+static dt_status tree_send_parts(dt_exchange *x, tree_pass *k)
 {
-    const tree_state *t = x->state;
-    MPI_Request *r = t->bucket[b].out;
-    float *packed = t->bucket[b].packed;
+    MPI_Request *r = k->out;
+    float *packed = k->packed;
 
-    for (int step = 1; step < x->teams; step++) {
-        const int to = (x->team + step) % x->teams;
-        const dt_span piece = tree_piece(x, b, to);
-        for (int j = 0; j < x->inner.roots; j++) {
-            const dt_leaf form = tree_form_of(x, x->outer.start[x->team] + j);
-            float *part = t->part[j] + piece.first;
+    for (int step = 1; step < k->members; step++) {
+        const int to = tree_after(k, step);
+        const dt_span piece = tree_piece(k, to);
+        for (int j = 0; j < tree_held(k, k->me); j++) {
+            const dt_leaf form = tree_form_of(x, k, k->me, j);
+            float *part = tree_part(x, k, j) + (piece.first - k->span.first);
             if (form != DT_LEAF_PLAIN) {
                 dt_leaf_pack(form, packed, part, piece.count);
                 part = packed;
                 packed += tree_room(form, piece);
             }
-            DT_TRY(dt_exchange_send(x, part, piece.count, form, tree_peer(x, to), tree_tag(b, 0),
-                                    r++));
+            DT_TRY(dt_exchange_send(x, part, piece.count, form, tree_peer(k, to), k->tag, r++));
         }
     }
-    t->bucket[b].sums = packed;
+    k->going = true;
     return DT_OK;
+}
+
+/* All members' partial sums of my piece: into the sum, or into partial sums for the next level. */
+static void tree_fold_parts(dt_exchange *x, tree_pass *k)
+{
+    const float *received = k->received;
+    int i = 0;
+
+    for (int from = 0; from < k->members; from++)
+        for (int j = 0; j < tree_held(k, from); j++, i++) {
+            const dt_leaf form = tree_form_of(x, k, from, j);
+            if (from == k->me) {
+                x->operand[i] =
+                    (dt_operand){.at = tree_part(x, k, j) + (k->mine.first - k->span.first)};
+                continue;
+            }
+            x->operand[i] = (dt_operand){received, form};
+            received += tree_room(form, k->mine);
+        }
+    for (int j = 0; j < k->fold->roots; j++)
+        x->result[j] = k->last ? x->sum + k->mine.first
+                               : k->made + (size_t)j * tree_room(DT_LEAF_PLAIN, k->mine);
+    dt_fold_run(k->fold, &dt_fold_f32, x->operand, x->result, k->mine.count, x->scratch, 1);
+}
+
+/* Where the sum of the piece of the member `step` after mine is, as it travels. */
+static float *tree_sums(const dt_exchange *x, const tree_pass *k, int step)
+{
+    const dt_leaf form = tree_form_sum(x);
+    float *at = k->sums;
+
+    if (form == DT_LEAF_PLAIN)
+        return x->sum + tree_piece(k, tree_after(k, step)).first;
+    for (int i = 0; i < step; i++)
+        at += tree_room(form, tree_piece(k, tree_after(k, i)));
+    return at;
+}
+
+static dt_status tree_return_sums(dt_exchange *x, tree_pass *k)
+{
+    const dt_leaf form = tree_form_sum(x);
+    MPI_Request *r = k->back;
+
+    if (form != DT_LEAF_PLAIN)
+        dt_leaf_pack(form, k->sums, x->sum + k->mine.first, k->mine.count);
+    for (int step = 1; step < k->members; step++)
+        DT_TRY(dt_exchange_send(x, tree_sums(x, k, 0), k->mine.count, form,
+                                tree_peer(k, tree_after(k, step)), k->tag + 1, r++));
+    k->returned = true;
+    return DT_OK;
+}
+
+static dt_status tree_receive_sums(dt_exchange *x, tree_pass *k)
+{
+    MPI_Request *r = k->back + k->members - 1;
+
+    for (int step = 1; step < k->members; step++) {
+        const int from = tree_after(k, step);
+        DT_TRY(dt_exchange_receive(x, tree_sums(x, k, step), tree_piece(k, from).count,
+                                   tree_form_sum(x), tree_peer(k, from), k->tag + 1, r++));
+    }
+    return DT_OK;
+}
+
+static void tree_unpack_sums(dt_exchange *x, tree_pass *k)
+{
+    const dt_leaf form = tree_form_sum(x);
+
+    for (int step = 1; step < k->members && form != DT_LEAF_PLAIN; step++) {
+        const dt_span piece = tree_piece(k, tree_after(k, step));
+        dt_leaf_read(form, x->sum + piece.first, tree_sums(x, k, step), piece.count);
+    }
 }
 
 /* ---- Progress -------------------------------------------------------------------- */
 
+static tree_pass *tree_passes(const dt_exchange *x, size_t b)
+{
+    return &((tree_state *)x->state)->pass[b * LEVELS];
+}
+
 static dt_status tree_start(dt_exchange *x, size_t b)
 {
-    tree_bucket *k = &((tree_state *)x->state)->bucket[b];
-
-    k->folded = k->summed = k->sent = k->done = false;
-    DT_TRY(tree_receive_parts(x, b));
+    for (int level = 0; level < tree_levels(x); level++) {
+        tree_pass *k = tree_passes(x, b) + level;
+        k->going = k->folded = k->sent = k->returned = k->done = false;
+        DT_TRY(tree_receive_parts(x, k));
+    }
     dt_exchange_tell(x, DT_FOLDED, x->step * x->buckets + b + 1);
     return DT_OK;
 }
@@ -261,72 +386,6 @@ static void tree_fold(dt_exchange *x, size_t b)
     dt_fold_run(&x->inner, &dt_fold_f32, x->operand, x->result, mine.count, x->scratch, x->threads);
 }
 
-static dt_status tree_sum(dt_exchange *x, size_t b)
-{
-    const tree_state *t = x->state;
-    const dt_span mine = tree_piece(x, b, x->team);
-    const int own = x->outer.start[x->team];
-    const dt_leaf form = tree_form_sum(x);
-    MPI_Request *r = t->bucket[b].back;
-    const float *received = t->bucket[b].received;
-    void *sum = x->sum + mine.first;
-
-    for (int i = 0; i < x->outer.operands; i++) {
-        if (tree_of_team(x, i, x->team)) {
-            x->operand[i] = (dt_operand){.at = t->part[i - own] + mine.first};
-            continue;
-        }
-        x->operand[i] = (dt_operand){received, tree_form_of(x, i)};
-        received += tree_room(tree_form_of(x, i), mine);
-    }
-    dt_fold_run(&x->outer, &dt_fold_f32, x->operand, &sum, mine.count, x->scratch, 1);
-    if (form != DT_LEAF_PLAIN) {
-        dt_leaf_pack(form, t->bucket[b].sums, sum, mine.count);
-        sum = t->bucket[b].sums;
-    }
-    for (int step = 1; step < x->teams; step++)
-        DT_TRY(dt_exchange_send(x, sum, mine.count, form, tree_peer(x, (x->team + step) % x->teams),
-                                tree_tag(b, 1), r++));
-    return DT_OK;
-}
-
-/* Where the sum of a team's piece arrives. */
-static float *tree_sums(const dt_exchange *x, size_t b, int step, dt_span piece)
-{
-    const dt_leaf form = tree_form_sum(x);
-    float *at = ((tree_state *)x->state)->bucket[b].sums;
-
-    if (form == DT_LEAF_PLAIN)
-        return x->sum + piece.first;
-    for (int i = 0; i < step; i++)
-        at += tree_room(form, tree_piece(x, b, (x->team + i) % x->teams));
-    return at;
-}
-
-static dt_status tree_receive_sums(dt_exchange *x, size_t b)
-{
-    const tree_state *t = x->state;
-    MPI_Request *r = t->bucket[b].back + t->backs / 2;
-
-    for (int step = 1; step < x->teams; step++) {
-        const int from = (x->team + step) % x->teams;
-        const dt_span piece = tree_piece(x, b, from);
-        DT_TRY(dt_exchange_receive(x, tree_sums(x, b, step, piece), piece.count, tree_form_sum(x),
-                                   tree_peer(x, from), tree_tag(b, 1), r++));
-    }
-    return DT_OK;
-}
-
-static void tree_unpack_sums(dt_exchange *x, size_t b)
-{
-    const dt_leaf form = tree_form_sum(x);
-
-    for (int step = 1; step < x->teams && form != DT_LEAF_PLAIN; step++) {
-        const dt_span piece = tree_piece(x, b, (x->team + step) % x->teams);
-        dt_leaf_read(form, x->sum + piece.first, tree_sums(x, b, step, piece), piece.count);
-    }
-}
-
 static dt_status tree_complete(MPI_Request *r, int count, bool *complete)
 {
     int flag = 0;
@@ -336,33 +395,49 @@ static dt_status tree_complete(MPI_Request *r, int count, bool *complete)
     return DT_OK;
 }
 
+/* Partial sums of a level come in, and those of the next go out, or the sum goes back. */
+static dt_status tree_gather(dt_exchange *x, tree_pass *k)
+{
+    if (!k->going || k->folded)
+        return DT_OK;
+    DT_TRY(tree_complete(k->in, k->ins, &k->folded));
+    if (!k->folded)
+        return DT_OK;
+    tree_fold_parts(x, k);
+    return k->last ? tree_return_sums(x, k) : tree_send_parts(x, k + 1);
+}
+
+/* Sums of a level come in; then my piece of the level before has one. */
+static dt_status tree_scatter(dt_exchange *x, tree_pass *k)
+{
+    if (k->going && !k->sent) {
+        DT_TRY(tree_complete(k->out, k->outs, &k->sent));
+        if (k->sent)
+            DT_TRY(tree_receive_sums(x, k));
+    }
+    if (!k->sent || !k->returned || k->done)
+        return DT_OK;
+    DT_TRY(tree_complete(k->back, 2 * (k->members - 1), &k->done));
+    if (!k->done)
+        return DT_OK;
+    tree_unpack_sums(x, k);
+    return k->held == &x->outer ? DT_OK : tree_return_sums(x, k - 1);
+}
+
 static dt_status tree_advance(dt_exchange *x, size_t b, bool *done)
 {
-    const tree_state *t = x->state;
-    tree_bucket *k = &t->bucket[b];
+    tree_pass *k = tree_passes(x, b);
 
-    if (!k->folded) {
+    if (!k->going) {
         if (!dt_exchange_all(x, DT_FOLDED, x->step * x->buckets + b + 1))
             return DT_OK;
-        k->folded = true;
         tree_fold(x, b);
-        DT_TRY(tree_send_parts(x, b));
+        DT_TRY(tree_send_parts(x, k));
     }
-    if (!k->summed) {
-        DT_TRY(tree_complete(k->in, t->ins, &k->summed));
-        if (k->summed)
-            DT_TRY(tree_sum(x, b));
-    }
-    if (!k->sent) {
-        DT_TRY(tree_complete(k->out, t->outs, &k->sent));
-        if (k->sent)
-            DT_TRY(tree_receive_sums(x, b));
-    }
-    if (k->summed && k->sent && !k->done) {
-        DT_TRY(tree_complete(k->back, t->backs, &k->done));
-        if (k->done)
-            tree_unpack_sums(x, b);
-    }
+    for (int level = 0; level < tree_levels(x); level++)
+        DT_TRY(tree_gather(x, k + level));
+    for (int level = tree_levels(x); level-- > 0;)
+        DT_TRY(tree_scatter(x, k + level));
     *done = k->done;
     return DT_OK;
 }

@@ -128,6 +128,16 @@ void dt_fold_release(dt_fold *f)
     *f = (dt_fold){.operands = 0};
 }
 
+int dt_fold_group(int count, int few)
+{
+    int best = count;
+
+    for (int g = 2; g < count && count > few; g++)
+        if (count % g == 0 && g + count / g < best + count / best)
+            best = g;
+    return best;
+}
+
 dt_fold dt_fold_over(dt_fold_part *part, int operands)
 {
     dt_fold f = {.operands = operands, .part = part};

@@ -57,19 +57,6 @@ static void run_one(exchange_case k, const char *takes)
     run_case(k, takes);
 }
 
-/* Ranks are late by chance, at every place where another could overtake them. */
-static void run_late(exchange_case k, const char *takes)
-{
-    k.delays = true;
-    for (int kind = 0; kind < 4; kind++) {
-        k.shards = comm->world + kind;
-        k.bucket_bytes = kind % 2 ? 4 : 12000;
-        k.lockstep = kind == 2;
-        k.compress = kind > 1 ? (compress)(kind - 1) : NONE;
-        run_case(k, takes);
-    }
-}
-
 enum {
 #define X(name) +1
     ROWS = DT_EXCHANGE_LIST(X) /* sums begins with them */
@@ -79,20 +66,24 @@ static const struct sums {
     const char *row, *takes; /* takes NULL: itself */
     int nodes;               /* at most the ranks, else there is no such case */
     void (*run)(exchange_case k, const char *takes);
+    int few; /* see dt_comm_few; 0: as it is */
 } sums[] = {
-#define X(name) {#name, NULL, 1, run_grid},
+#define X(name) {#name, NULL, 1, run_grid, 0},
     DT_EXCHANGE_LIST(X)
 #undef X
-        {"tree", NULL, 2, run_grid},
-    {"tree", NULL, 3, run_grid},
-    {"buckets", NULL, 2, run_one},
-    {"buckets", NULL, 3, run_one},
-    {"auto", "shared", 1, run_one},
-    {"auto", "tree", 2, run_one},
-    {"auto", "tree", 3, run_one},
-    {"shared", NULL, 1, run_late},
-    {"tree", NULL, 2, run_late},
-    {"tree", NULL, 3, run_late},
+        {"tree", NULL, 1, run_grid, 1},
+    {"tree", NULL, 4, run_grid, 1},
+    {"tree", NULL, 4, run_late, 1},
+    {"tree", NULL, 2, run_grid, 0},
+    {"tree", NULL, 3, run_grid, 0},
+    {"buckets", NULL, 2, run_one, 0},
+    {"buckets", NULL, 3, run_one, 0},
+    {"auto", "shared", 1, run_one, 0},
+    {"auto", "tree", 2, run_one, 0},
+    {"auto", "tree", 3, run_one, 0},
+    {"shared", NULL, 1, run_late, 0},
+    {"tree", NULL, 2, run_late, 0},
+    {"tree", NULL, 3, run_late, 0},
 };
 
 static void every_row_sums(void **state)
@@ -108,6 +99,7 @@ static void every_row_sums(void **state)
             continue;
         if (!real)
             split(s->nodes);
+        dt_comm_few(comm, s->few ? s->few : 16);
         s->run((exchange_case){.row = s->row}, world == 1 && s->takes ? "shared" : takes);
     }
     if (!real)
@@ -204,6 +196,10 @@ static void statistics_add_up(void **state)
         assert_int_equal(moved[2] > 0, world > 1 && !none);
         if (star && comm->rank == 0)
             assert_int_equal(s.bytes_received, (int64_t)payload * 4 * others);
+        dt_comm_few(comm, 1); /* two neighbours in each of four groups: 4 (1 + 3) messages */
+        if (is(k.row, "tree") && world == 8)
+            assert_int_equal(7 * measure(k, moved, &needs).messages, 4 * s.messages);
+        dt_comm_few(comm, 16);
     }
 }
 

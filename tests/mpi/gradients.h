@@ -335,4 +335,17 @@ static void run_case(exchange_case k, const char *takes)
     }
     trial_close(&t);
 }
+
+/* Ranks are late by chance, at every place where another could overtake them. */
+static void run_late(exchange_case k, const char *takes)
+{
+    k.delays = true;
+    for (int kind = 0; kind < 4; kind++) {
+        k.shards = comm->world + kind;
+        k.bucket_bytes = kind % 2 ? 4 : 12000;
+        k.lockstep = kind == 2;
+        k.compress = kind > 1 ? (compress)(kind - 1) : NONE;
+        run_case(k, takes);
+    }
+}
 #endif

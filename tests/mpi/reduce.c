@@ -152,6 +152,14 @@ static void groups_equal_the_definition(void **state)
             }
 }
 
+/* In two levels, where ranks have several. */
+static void levels_equal_the_definition(void **state)
+{
+    dt_comm_few(comm, 1);
+    groups_equal_the_definition(state);
+    dt_comm_few(comm, 16);
+}
+
 /* Groups that lie on one rank each need no other rank: here only rank 0 completes them. */
 static void own_groups_send_nothing(void **state)
 {
@@ -206,6 +214,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_matters),
         cmocka_unit_test(groups_equal_the_definition),
+        cmocka_unit_test(levels_equal_the_definition),
         cmocka_unit_test(own_groups_send_nothing),
         cmocka_unit_test(misuse_is_refused),
     };
