@@ -49,7 +49,7 @@ quarantine 'mpi\.h' 'src/dist/[a-z_0-9]+\.(c|h):'
 quarantine 'stb_image' 'src/data/pixels\.c:'
 quarantine 'xxhash' 'src/base/'
 quarantine 'hwloc' 'src/base/'
-quarantine 'yaml' 'src/options/config\.c:'
+quarantine 'yaml' 'src/options/events\.h:'
 quarantine 'openssl' 'src/(data/source_cifar|watch/channel|launch/wire)\.[ch]:'
 # dist is a library: what a process does with signals, its environment, its output and its end is
 # the program's. Its words go to the log of src/base.
