@@ -380,6 +380,10 @@ const char *dt_dtype_name(dt_dtype t); /* "fp32", "bf16" */
 #define DT_FIRST_WORD(name, ...) #name
 /* Whether `word` is one of `words`, which have a space before each. */
 bool dt_words_have(const char *words, const char *word);
+/* How many letters of a are added, left out or replaced to make b; and whether those are so few
+ * that b may be meant. */
+size_t dt_edits(const char *a, const char *b);
+bool dt_edits_few(const char *word, const char *other);
 
 /* ---- Elementary functions: the same bits with every CPU, compiler and C library ------------ */
 

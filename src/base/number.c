@@ -64,3 +64,30 @@ bool dt_words_have(const char *words, const char *word)
     }
     return false;
 }
+
+/* Levenshtein's distance by rows; of long texts the first 63 bytes. */
+size_t dt_edits(const char *a, const char *b)
+{
+    enum { LONGEST = 63 };
+    size_t row[LONGEST + 1];
+    const size_t na = strnlen(a, LONGEST), nb = strnlen(b, LONGEST);
+
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            const size_t shorter = DT_MIN(row[j], row[j - 1]) + 1;
+            const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = DT_MIN(shorter, replaced);
+        }
+    }
+    return row[nb];
+}
+
+bool dt_edits_few(const char *word, const char *other)
+{
+    return 3 * dt_edits(word, other) <= strlen(word) + 1;
+}

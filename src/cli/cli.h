@@ -9,13 +9,15 @@
 #include "store/store.h"
 #include "train/train.h"
 
+struct json_t;
+
 /* ---- Commands -------------------------------------------------------------------- */
 
 /* The commands, in the order of --help: X(identifier, name, help, members of its dt_command).
  * The mean of one model is that model: convert is average. */
 /* clang-format off */
 #define DT_NETWORK_OPTIONS \
-    " net variant stem image_size batch global_batch shards exchange precision threads"
+    " net variant stem image_size batch global_batch shards exchange strategy precision threads"
 #define DT_COMMAND_LIST(X) \
     X(train, "train", "train a network (the default)", \
       .call = dt_train, .computes = true) \
@@ -112,9 +114,10 @@ dt_status dt_tensorboard(const dt_options *o, const char *const *run, size_t run
  * DT_NOMEM: there is not enough room. Otherwise as dt_comm_open. Collective. */
 dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 
-/* How `threads` threads of a rank share a step: a table, or JSON. DT_NOMEM. */
+/* How `threads` threads of a rank share a step: a table, or JSON, in which `strategy` is a member
+ * that is taken over; NULL: there is none. DT_NOMEM. */
 dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *plan, int threads,
-                        const dt_options *o) DT_MUST_CHECK;
+                        const dt_options *o, struct json_t *strategy) DT_MUST_CHECK;
 
 /* ---- Settings -------------------------------------------------------------------- */
 
@@ -127,6 +130,7 @@ struct dt_settings {
     const char **operand;    /* [operands], owned; texts borrowed from argv */
     int operands;
     dt_layer layer[DT_LAYERS];
+    char strategy[DT_OPTION_CHARS]; /* of a file */
 };
 
 /* Read all places but a saved run. Local: ranks must agree on the outcome.
@@ -139,6 +143,8 @@ void dt_settings_release(dt_settings *s);
  * other nodes need not see its disk. Agreed. DT_NOINPUT: --resume names nothing; DT_CONFIG.
  * Collective. */
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c) DT_MUST_CHECK;
+/* --strategy @FILE becomes the strategy's line; each rank reads the file. Local. */
+dt_status dt_settings_strategy(dt_settings *s) DT_MUST_CHECK;
 /* DT_MISMATCH, printed, when one rank has another command or option. Collective. */
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 

@@ -2,11 +2,14 @@
  * without data and without memory for its slabs. */
 #include "cli.h"
 
+#include <jansson.h>
+
 typedef struct preview {
     dt_net *net;
     dt_model *model;
     dt_plan *plan; /* training mode, one shard's batch */
-    int threads, parts;
+    int threads, ranks;
+    dt_options o;       /* resolved */
     dt_model_meta meta; /* texts of the options */
 } preview;
 
@@ -21,7 +24,8 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
     dt_model_opts model = {.label_smoothing = (float)o.label_smoothing};
     dt_machine machine;
 
-    DT_TRY(dt_options_check(&o, world));
+    s->ranks = (int)(o.ranks ? o.ranks : DT_MAX(world, o.tensor_parallel));
+    DT_TRY(dt_options_check(&o, s->ranks));
     if (o.model[0]) {
         DT_TRY(dt_newest_model(o.model, path));
         DT_TRY(dt_options_from_model(path, &o, &s->meta));
@@ -35,9 +39,10 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
     dt_options_resolve(&o, s->net);
     model.loss_epsilon = (float)o.loss_epsilon;
     model.strategy = o.strategy;
-    s->parts = model.parts = (int)o.tensor_parallel;
+    model.parts = dt_options_parts(&o, s->ranks);
     DT_TRY(dt_model_create(&s->model, s->net, &model));
     const int64_t largest = dt_shard_size(o.global_batch, (int)o.shards, 0, NULL);
+    s->o = o;
     return dt_plan_create(&s->plan, s->model, largest, DT_TRAIN);
 }
 
@@ -72,36 +77,79 @@ static void plan_steps(const dt_plan *plan)
     }
 }
 
-/* Where layers are cut over ranks: what part 0 has, and what it sends for a shard. */
-static void plan_layouts(const preview *s)
+/* The rank that sends most where layers are cut. */
+static int plan_busiest(const preview *s, dt_traffic *most)
 {
-    size_t steps = 0, cut = 0;
-    double sent = 0;
+    int busiest = 0;
 
-    printf("\n%4s  %-18s %-22s %-16s %-16s %12s\n", "step", "operation", "name", "layout",
-           "its gradient", "sent");
+    for (int rank = 0; rank < s->ranks; rank++) {
+        const dt_traffic t = dt_traffic_of(s->model, s->plan, &s->o, s->ranks, rank);
+        if (rank > 0 && t.values + t.weights <= most->values + most->weights)
+            continue;
+        busiest = rank;
+        *most = t;
+    }
+    return busiest;
+}
+
+/* A line of text for each step, or an object of JSON into `steps`. */
+static void plan_layout(const preview *s, size_t i, int rank, json_t *steps)
+{
+    const double sent = (double)dt_traffic_row(s->plan, i, &s->o, s->ranks, rank);
+    dt_plan_row r;
+
+    dt_plan_row_get(s->plan, i, &r);
+    if (steps)
+        json_array_append_new(steps,
+                              json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "operation", r.op, "name",
+                                        r.name, "layout", r.layout[0], "gradient", r.layout[1],
+                                        "sent_bytes", sent, "pays_below", r.pays_below));
+    else
+        printf("%4zu  %-18s %-22s %-16s %-16s %12.0f %12.0f\n", i, r.op, r.name, r.layout[0],
+               r.layout[1], sent, r.pays_below);
+}
+
+/* Where layers are cut over ranks. Returns JSON if that is wanted. */
+static json_t *plan_layouts(const preview *s)
+{
+    dt_traffic t = {0};
+    const int rank = plan_busiest(s, &t), parts = dt_options_parts(&s->o, s->ranks);
+    json_t *steps = s->o.json ? json_array() : NULL;
+    int layers = 0, cut = 0;
+
+    if (!s->o.json)
+        printf("\n%4s  %-18s %-22s %-16s %-16s %12s %12s\n", "step", "operation", "name", "layout",
+               "its gradient", "sent", "pays below");
     for (size_t i = 0; i < dt_plan_row_count(s->plan); i++) {
         dt_plan_row r;
         dt_plan_row_get(s->plan, i, &r);
-        printf("%4zu  %-18s %-22s %-16s %-16s %12.0f\n", i, r.op, r.name, r.layout[0], r.layout[1],
-               r.sent);
-        steps += r.macs > 0;
-        cut += r.macs > 0 && strcmp(r.layout[0], "cut") == 0;
-        sent += r.sent;
+        layers += r.pays_below > 0;
+        cut += r.pays_below > 0 && strcmp(r.layout[0], "cut") == 0;
+        plan_layout(s, i, rank, steps);
     }
-    const double parts = (double)s->parts, turned = 4 * (parts - 1) / parts;
+    if (s->o.json)
+        return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:o}", "ranks",
+                         s->ranks, "tensor_parallel", parts, "layers", layers, "cut", cut, "rank",
+                         rank, "values_bytes", (double)t.values, "weights_bytes", (double)t.weights,
+                         "gradients_bytes", t.gradients, "gradients_uncut_bytes", t.gradients_uncut,
+                         "spared_bytes", t.spared, "steps", steps);
     printf(
-        "%zu of %zu layers are cut; of %.4g million weights a rank keeps %.4g; in a step it sends "
-        "%.4g MB\nof values for each shard of its group, and %.4g MB of weights\n",
-        cut, steps, 1e-6 * (double)s->net->weight_total,
-        1e-6 * (double)(dt_model_floats(s->model, DT_SLAB_HOME) +
-                        dt_model_floats(s->model, DT_SLAB_CUT)),
-        1e-6 * sent, 1e-6 * turned * (double)dt_model_floats(s->model, DT_SLAB_TURNED));
+        "%d of %d layers are cut over %d ranks: %.2f of %.2f million weights\n"
+        "a rank sends up to %.4g MB of activations, %.4g MB of gradients (%.4g without cuts) and "
+        "%.4g MB\nof weights in a step of %lld images; it keeps %.4g MB of weights and momentum "
+        "less\npays below: cutting the layer spares bytes where a group of %d ranks has fewer "
+        "images, here %lld\n",
+        cut, layers, parts, 1e-6 * (double)t.cut, 1e-6 * (double)s->net->weight_total,
+        1e-6 * (double)t.values, 1e-6 * t.gradients, 1e-6 * t.gradients_uncut,
+        1e-6 * (double)t.weights, (long long)s->o.global_batch, 1e-6 * t.spared, parts,
+        (long long)(s->o.global_batch * parts / s->ranks));
+    return NULL;
 }
 
 static void plan_totals(const preview *s)
 {
-    const size_t slab = 4 * s->net->slab_floats;
+    const size_t slab =
+        4 * (dt_model_floats(s->model, DT_SLAB_HOME) + dt_model_floats(s->model, DT_SLAB_CUT));
     const struct {
         const char *name;
         size_t bytes;
@@ -131,18 +179,21 @@ static void plan_totals(const preview *s)
 
 static dt_status plan_show(const preview *s, const dt_options *o)
 {
-    if (o->strategy[0] && s->parts == 0)
+    const bool cuts = s->o.strategy[0] != '\0';
+
+    if (cuts && s->ranks == 1)
         return dt_fail(DT_CONFIG,
-                       "--strategy %s: give --tensor-parallel M, too, the ranks that compute a "
-                       "layer together",
+                       "--strategy %s: give --ranks N, too, or --tensor-parallel M: on one rank "
+                       "nothing is cut",
                        o->strategy);
-    if (!o->json) {
+    if (o->strategy_out[0])
+        DT_TRY(dt_strategy_save(s->net, &s->o, s->ranks));
+    if (!o->json)
         plan_steps(s->plan);
-        if (o->strategy[0])
-            plan_layouts(s);
+    json_t *strategy = cuts ? plan_layouts(s) : NULL;
+    if (!o->json)
         plan_totals(s);
-    }
-    return dt_share_show(s->net, s->model, s->plan, s->threads, o);
+    return dt_share_show(s->net, s->model, s->plan, s->threads, o, strategy);
 }
 
 dt_status dt_plan_print(dt_comm *c, const dt_options *o)

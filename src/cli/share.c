@@ -107,21 +107,22 @@ static json_t *share_object(const share_table *t, const share_row *r)
                      r->share.alone_s, "all_s", r->share.longest_s, "again_bytes", r->share.again);
 }
 
-static void share_print_json(const share_table *t, int ranks)
+static void share_print_json(const share_table *t, int ranks, json_t *strategy)
 {
     json_t *passes = json_array();
 
     for (size_t i = 0; i < t->rows; i++)
         json_array_append_new(passes, share_object(t, &t->row[i]));
-    json_t *j = json_pack("{s:i, s:i, s:o, s:o}", "threads", t->threads, "ranks_per_node", ranks,
-                          "step", share_object(t, &t->row[t->rows]), "passes", passes);
+    json_t *j = json_pack("{s:i, s:i, s:o*, s:o, s:o}", "threads", t->threads, "ranks_per_node",
+                          ranks, "strategy", strategy, "step", share_object(t, &t->row[t->rows]),
+                          "passes", passes);
     if (j && json_dumpf(j, stdout, JSON_INDENT(1)) == 0)
         putchar('\n');
     json_decref(j);
 }
 
 dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *plan, int threads,
-                        const dt_options *o)
+                        const dt_options *o, json_t *strategy)
 {
     share_table t = {.threads = threads};
     const size_t most = DT_PASS_COUNT * dt_plan_row_count(plan) + 5;
@@ -133,7 +134,7 @@ dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *pla
     t.row[t.rows].share = t.sum;
     t.row[t.rows].share.units = threads;
     if (o->json)
-        share_print_json(&t, (int)o->ranks_per_node);
+        share_print_json(&t, (int)o->ranks_per_node, strategy);
     else
         share_print(&t);
     free(t.row);

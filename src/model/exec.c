@@ -106,20 +106,14 @@ dt_move dt_exec_move(const dt_exec *e, size_t i, dt_way way)
 {
     const dt_plan *p = e->plan;
     const dt_node *n = &p->node[i];
-    const dt_value *out = &p->value[n->out];
     const int from = way == DT_FORWARD ? n->in[0] : n->out,
               to = way == DT_FORWARD ? n->out : n->in[0];
-    void *const source = way == DT_FORWARD ? exec_value(e, from) : exec_grad(e, from);
-    void *const target = way == DT_FORWARD ? exec_value(e, to) : exec_grad(e, to);
+    dt_move m = dt_plan_move(p, i, way);
 
-    return (dt_move){.from = p->layout[from][way],
-                     .to = p->layout[to][way],
-                     .rows = out->shape.n * out->shape.h * out->shape.w,
-                     .channels = out->shape.c,
-                     .each =
-                         dt_dtype_bytes(way == DT_FORWARD ? out->type : p->model->opts.precision),
-                     .source = source,
-                     .target = dt_plan_move_stays(p, (int)i, way) ? NULL : target};
+    m.source = way == DT_FORWARD ? exec_value(e, from) : exec_grad(e, from);
+    if (!dt_plan_move_stays(p, (int)i, way))
+        m.target = way == DT_FORWARD ? exec_value(e, to) : exec_grad(e, to);
+    return m;
 }
 
 /* ---- A wave ------------------------------------------------------------------------------ */

@@ -117,6 +117,14 @@ typedef struct dt_cut {
 } dt_cut;
 dt_cut dt_cut_of(int64_t channels, int part, int parts);
 
+/* Which of the net's operations (dt_net_op_get) a strategy cuts, those that follow a cut one, too.
+ *   strategy  as in dt_model_opts
+ *   cut       [net->ops]
+ *   returns   DT_CONFIG: it cannot be read, or names an operation that the network has not */
+dt_status dt_strategy_cuts(const dt_net *net, const char *strategy, bool *cut) DT_MUST_CHECK;
+/* Which convolutions and linear layers a pattern names: fits[net->ops]. DT_CONFIG: none. */
+dt_status dt_strategy_find(const dt_net *net, const char *pattern, bool *fits) DT_MUST_CHECK;
+
 typedef struct dt_model_opts {
     /* Convolutions and linear layers that `parts` ranks compute together, each its channels: words
      * "PATTERN=out" and "PATTERN=batch" (not cut), of which later ones win. PATTERN: "all", or an
@@ -135,8 +143,8 @@ typedef struct dt_model dt_model;
  * DT_UNSUPPORTED: bf16 was asked for, and dt_isa_bits is neither. */
 dt_status dt_precision_choose(const char *name, dt_dtype *type) DT_MUST_CHECK;
 
-/* `net` is borrowed and must outlive the model. DT_CONFIG: a strategy that cannot be read, or that
- * names an operation the network has not. *m is to be destroyed whatever the outcome. */
+/* `net` is borrowed and must outlive the model. DT_CONFIG: as dt_strategy_cuts; or a parameter of
+ * two operations of which one is cut. *m is to be destroyed whatever the outcome. */
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
 /* All plans of the model must be destroyed before. */
 void dt_model_destroy(dt_model *m);
@@ -216,7 +224,9 @@ typedef struct dt_plan_row {
     size_t out_bytes, out_offset, saved_bytes, scratch_bytes;
     /* Where layers are cut: "cut"; of a move "home -> whole"; then the same of gradients. */
     char layout[2][20];
-    double sent; /* bytes that a rank sends in a step for each shard of its group */
+    /* Of a layer that can be cut: images of a group above which moves take more bytes than the
+     * gradient that is spared. */
+    double pays_below;
 } dt_plan_row;
 size_t dt_plan_row_count(const dt_plan *p);
 void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);
@@ -303,6 +313,7 @@ typedef struct dt_move {
 } dt_move;
 /* Whether step i moves a value that way; *move: of this context. */
 bool dt_plan_moves(const dt_plan *p, size_t i, dt_way way);
+dt_move dt_plan_move(const dt_plan *p, size_t i, dt_way way); /* without memory */
 dt_move dt_exec_move(const dt_exec *e, size_t i, dt_way way);
 /* How the caller makes them: start for each shard that has images, ascending, on all ranks in the
  * same order; wait before the shard's next step. */

@@ -38,7 +38,7 @@ static inline bool dt_model_is_cut(const dt_model *m)
     return m->opts.parts > 1;
 }
 
-/* plan_cut.c - what the strategy says of each operation, and the pieces of parameters. */
+/* plan_cut.c - what the strategy cuts, and the pieces of parameters. */
 dt_status dt_model_cut(dt_model *m) DT_MUST_CHECK;
 
 /* ---- Placement: offsets for things with lifetimes ------------------------------------- */
@@ -95,7 +95,7 @@ struct dt_plan {
 void dt_plan_insert(dt_plan *p, int at, const dt_node *n);
 /* plan_cut.c - a layout for each value, and moves where they differ. Shapes are known. */
 dt_status dt_plan_cut(dt_plan *p) DT_MUST_CHECK;
-void dt_plan_row_cut(const dt_plan *p, int i, dt_plan_row *row); /* layout and sent of a row */
+void dt_plan_row_cut(const dt_plan *p, int i, dt_plan_row *row); /* the last members of a row */
 /* A move's value keeps its memory, this way: nothing arrives there. */
 bool dt_plan_move_stays(const dt_plan *p, int i, dt_way way);
 

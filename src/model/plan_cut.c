@@ -1,5 +1,5 @@
-/* plan_cut.c - layers that are cut over ranks: which ones the strategy names, what a rank has of
- * their parameters, and the layout of each value of a plan.
+/* plan_cut.c - layers that are cut over ranks: what a rank has of their parameters, and the layout
+ * of each value of a plan. Which layers are cut, strategy.c knows.
  *
  * A convolution or linear layer is cut along what it writes: y, dw and dbias by output channels
  * from the whole x and dy, dx by input channels from the whole dy. So its input is whole and the
@@ -8,7 +8,6 @@
  * alone: they follow their input, home or cut, without a move. No sum is cut anywhere. */
 #include "plan.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 
 dt_cut dt_cut_of(int64_t channels, int part, int parts)
@@ -22,100 +21,7 @@ dt_cut dt_cut_of(int64_t channels, int part, int parts)
     return (dt_cut){first, end - first, channels};
 }
 
-/* ---- The strategy ------------------------------------------------------------------------ */
-
-static bool node_is_product(const dt_node *n)
-{
-    return n->op == &dt_op_conv2d || n->op == &dt_op_linear;
-}
-
-/* Whether the pattern fits, of which the first {a,b} is tried with each word in its place. */
-static bool pattern_fits(const char *pattern, const char *name)
-{
-    const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
-    char one[DT_STRATEGY_CHARS];
-
-    if (!close)
-        return strcmp(pattern, "all") == 0 || fnmatch(pattern, name, 0) == 0;
-    for (const char *word = open + 1; word <= close;) {
-        const int length = (int)strcspn(word, ",}");
-        snprintf(one, sizeof one, "%.*s%.*s%s", (int)(open - pattern), pattern, length, word,
-                 close + 1);
-        if (pattern_fits(one, name))
-            return true;
-        word += length + 1;
-    }
-    return false;
-}
-
-static dt_status word_failed(const dt_net *net, const char *word)
-{
-    char names[600];
-    size_t at = 0;
-
-    for (int i = 0; i < net->own->nodes; i++)
-        if (node_is_product(&net->own->node[i]) && at + 60 < sizeof names)
-            at += (size_t)snprintf(names + at, sizeof names - at, " %s", net->own->node[i].name);
-    return dt_fail(DT_CONFIG,
-                   "strategy '%s' fits no operation of %s that can be cut; there are:%s%s", word,
-                   net->spec.net, names, at + 60 < sizeof names ? "" : " ...");
-}
-
-/* One word PATTERN=out or PATTERN=batch. */
-static dt_status cut_word(dt_model *m, const char *word)
-{
-    const dt_net *net = m->net;
-    char pattern[DT_STRATEGY_CHARS];
-    const char *is = strrchr(word, '=');
-    const bool out = is && strcmp(is, "=out") == 0;
-    int fits = 0;
-
-    if (!out && !(is && strcmp(is, "=batch") == 0))
-        return dt_fail(DT_CONFIG,
-                       "strategy '%s': want OPERATION=out, or OPERATION=batch, which is not cut; "
-                       "all=out cuts every convolution and linear layer",
-                       word);
-    snprintf(pattern, sizeof pattern, "%.*s", (int)(is - word), word);
-    for (int i = 0; i < net->own->nodes; i++)
-        if (pattern_fits(pattern, net->own->node[i].name)) {
-            m->cut[i] = out && node_is_product(&net->own->node[i]);
-            fits += node_is_product(&net->own->node[i]);
-        }
-    return fits > 0 ? DT_OK : word_failed(net, word);
-}
-
-static dt_status cut_words(dt_model *m)
-{
-    const char *text = m->opts.strategy ? m->opts.strategy : "";
-
-    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
-        char word[DT_STRATEGY_CHARS];
-        const size_t length = strcspn(text, " ");
-        if (length >= sizeof word)
-            return dt_fail(DT_CONFIG, "strategy: a word of %zu characters, at most %zu", length,
-                           sizeof word - 1);
-        snprintf(word, sizeof word, "%.*s", (int)length, text);
-        DT_TRY(cut_word(m, word));
-        text += length;
-    }
-    return DT_OK;
-}
-
 /* ---- Pieces of parameters ------------------------------------------------------------------ */
-
-/* Operations without products follow their first input. */
-static void cut_followers(dt_model *m)
-{
-    const dt_net *net = m->net;
-    bool cut[DT_MAX_NODES + 1] = {false}; /* of values */
-
-    for (int i = 0; i < net->own->nodes; i++) {
-        const dt_node *n = &net->own->node[i];
-        if (!node_is_product(n))
-            m->cut[i] = n->op != &dt_op_softmax_xent && cut[n->in[0]];
-        cut[n->out] = m->cut[i];
-    }
-}
 
 static void cut_piece(dt_model *m, int param, bool cut)
 {
@@ -148,11 +54,42 @@ static void cut_offsets(dt_model *m)
     }
 }
 
+/* "(8, 1)": into how many parts the parameter is cut, by dimension. */
+static const char *layout_text(const dt_param *p, int parts, char text[32])
+{
+    int n = snprintf(text, 32, "(%d", parts);
+
+    for (int i = 1; i < p->rank; i++)
+        n += snprintf(text + n, 32 - (size_t)n, ", 1");
+    snprintf(text + n, 32 - (size_t)n, ")");
+    return text;
+}
+
+/* A parameter of several operations has one layout. */
+static dt_status check_shared(const dt_model *m, int node, int param)
+{
+    const dt_node *n = m->net->own->node;
+    const dt_param *p = &m->net->param[param];
+    char one[32], other[32];
+
+    for (int i = 0; i < node; i++)
+        for (int k = 0; k < n[i].n_param; k++)
+            if (n[i].param[k] == param && m->cut[i] != m->cut[node])
+                return dt_fail(DT_CONFIG,
+                               "strategy: parameter '%s' is used by '%s' as %s and by '%s' as %s: "
+                               "one parameter has one layout; cut both, or none",
+                               p->name, n[i].name,
+                               layout_text(p, m->cut[i] ? m->opts.parts : 1, one), n[node].name,
+                               layout_text(p, m->cut[node] ? m->opts.parts : 1, other));
+    return DT_OK;
+}
+
 dt_status dt_model_cut(dt_model *m)
 {
     const dt_net *net = m->net;
 
-    DT_TRY(cut_words(m)); /* a wrong one is told on one rank, too */
+    /* A wrong one is told on one rank, too. */
+    DT_TRY(dt_strategy_cuts(net, m->opts.strategy, m->cut));
     for (size_t i = 0; i < net->norms; i++)
         m->norm_cut[i] = dt_cut_of((int64_t)net->norm[i].channels, 0, 1);
     m->floats[DT_SLAB_HOME] = net->slab_floats;
@@ -160,11 +97,12 @@ dt_status dt_model_cut(dt_model *m)
         memset(m->cut, 0, sizeof m->cut);
         return DT_OK;
     }
-    cut_followers(m);
     for (int i = 0; i < net->own->nodes; i++) {
         const dt_node *n = &net->own->node[i];
-        for (int k = 0; k < n->n_param; k++)
+        for (int k = 0; k < n->n_param; k++) {
+            DT_TRY(check_shared(m, i, n->param[k]));
             cut_piece(m, n->param[k], m->cut[i]);
+        }
         if (n->norm >= 0 && m->cut[i])
             m->norm_cut[n->norm] =
                 dt_cut_of((int64_t)net->norm[n->norm].channels, m->opts.part, m->opts.parts);
@@ -271,7 +209,7 @@ dt_status dt_plan_cut(dt_plan *p)
     for (int at = 0; at < p->steps; at++) {
         if (p->steps + MOST > DT_MAX_NODES || p->values + MOST > DT_MAX_VALUES)
             return dt_fail(DT_BUG, "a plan of more than %d steps", DT_MAX_NODES - MOST);
-        if (node_is_product(&p->node[at]))
+        if (p->node[at].op->weights)
             lay_product(p, &at);
         else
             lay_follower(p, &at);
@@ -304,26 +242,35 @@ bool dt_plan_moves(const dt_plan *p, size_t i, dt_way way)
            (way == DT_FORWARD || (p->mode == DT_TRAIN && p->value[n->in[0]].wants_grad));
 }
 
+dt_move dt_plan_move(const dt_plan *p, size_t i, dt_way way)
+{
+    const dt_value *out = &p->value[p->node[i].out];
+
+    return (dt_move){.from = move_from(p, (int)i, way),
+                     .to = move_to(p, (int)i, way),
+                     .rows = out->shape.n * out->shape.h * out->shape.w,
+                     .channels = out->shape.c,
+                     .each =
+                         dt_dtype_bytes(way == DT_FORWARD ? out->type : p->model->opts.precision)};
+}
+
 /* ---- For people ------------------------------------------------------------------------------ */
 
 void dt_plan_row_cut(const dt_plan *p, int i, dt_plan_row *row)
 {
     static const char *const names[] = {[DT_HOME] = "home", [DT_CUT] = "cut", [DT_WHOLE] = "whole"};
     const dt_node *n = &p->node[i];
-    const dt_value *out = &p->value[n->out];
-    const double parts = p->model->opts.parts;
+    const int64_t numbers =
+        dt_shape_count(&p->value[n->in[0]].shape) + dt_shape_count(&p->value[n->out].shape);
 
     snprintf(row->layout[0], sizeof row->layout[0], "%s", n->cut ? "cut" : "home");
-    if (n->op != &dt_op_move)
-        return;
-    for (int way = 0; way < DT_WAYS; way++) {
-        const dt_layout from = move_from(p, i, (dt_way)way), to = move_to(p, i, (dt_way)way);
-        const dt_dtype type = way == DT_FORWARD ? out->type : p->model->opts.precision;
-        const double bytes = (double)dt_shape_count(&out->shape) * (double)dt_dtype_bytes(type);
-        snprintf(row->layout[way], sizeof row->layout[way], "%s -> %s", names[from], names[to]);
+    if (n->op->weights)
+        row->pays_below = 4.0 * (double)p->model->net->param[n->param[0]].count * (double)p->batch /
+                          (double)numbers;
+    for (int way = 0; way < DT_WAYS && n->op == &dt_op_move; way++)
         if (dt_plan_moves(p, (size_t)i, (dt_way)way))
-            row->sent += bytes * (parts - 1) / (to == DT_WHOLE ? parts : parts * parts);
+            snprintf(row->layout[way], sizeof row->layout[way], "%s -> %s",
+                     names[move_from(p, i, (dt_way)way)], names[move_to(p, i, (dt_way)way)]);
         else
             snprintf(row->layout[way], sizeof row->layout[way], "-");
-    }
 }

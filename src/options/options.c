@@ -33,28 +33,6 @@ const dt_option_row *dt_option_find(const char *name)
     return NULL;
 }
 
-/* Levenshtein's distance by rows; of long texts the first 63 bytes. */
-static size_t distance(const char *a, const char *b)
-{
-    enum { LONGEST = 63 };
-    size_t row[LONGEST + 1];
-    const size_t na = strnlen(a, LONGEST), nb = strnlen(b, LONGEST);
-
-    for (size_t j = 0; j <= nb; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= nb; j++) {
-            const size_t shorter = DT_MIN(row[j], row[j - 1]) + 1;
-            const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = DT_MIN(shorter, replaced);
-        }
-    }
-    return row[nb];
-}
-
 /* Other programs' names, and what they are here. */
 static const struct {
     const char *names, *here; /* names: a space before each */
@@ -79,6 +57,8 @@ static const struct {
     {" comm_log timeline", "trace"},
     {" grad_dtype compression gc_type", "grad_compress"},
     {" gc_threshold", "grad_threshold"},
+    {" parallel_mode", "parallel"},
+    {" tp tensor_model_parallel_size", "tensor_parallel"},
 };
 
 const char *dt_option_meant(const char *name, bool on_line)
@@ -93,9 +73,9 @@ const char *dt_option_meant(const char *name, bool on_line)
         if (dt_words_have(synonyms[i].names, plain))
             return on_line || dt_option_find(synonyms[i].here) ? synonyms[i].here : NULL;
     for (size_t i = 1; i < DT_OPTIONS; i++)
-        if (distance(plain, dt_option_table[i].name) < distance(plain, best->name))
+        if (dt_edits(plain, dt_option_table[i].name) < dt_edits(plain, best->name))
             best = &dt_option_table[i];
-    return 3 * distance(plain, best->name) <= strlen(plain) + 1 ? best->name : NULL;
+    return dt_edits_few(plain, best->name) ? best->name : NULL;
 }
 
 /* ---- What options mean ----------------------------------------------------------- */
@@ -158,11 +138,59 @@ static dt_status check_limit(const char *name, int64_t value)
                    most);
 }
 
+/* On fewer ranks all compute a layer together. */
 int dt_options_parts(const dt_options *o, int world)
 {
     if (!o->strategy[0] || world == 1)
         return 1;
-    return o->tensor_parallel ? (int)o->tensor_parallel : world;
+    return o->tensor_parallel ? DT_MIN((int)o->tensor_parallel, world) : world;
+}
+
+#define X(word, ...) PARALLEL_##word,
+enum { DT_PARALLEL_LIST(X) };
+#undef X
+static const dt_parallel parallel_table[] = {
+#define X(word, mindspore, ...) {#word, #mindspore, __VA_ARGS__},
+    DT_PARALLEL_LIST(X)
+#undef X
+};
+
+const dt_parallel *dt_parallel_find(const char *word)
+{
+    for (size_t i = 0; i < DT_COUNT_OF(parallel_table); i++)
+        if (strcmp(word, parallel_table[i].word) == 0 ||
+            strcmp(word, parallel_table[i].mindspore) == 0)
+            return &parallel_table[i];
+    return NULL;
+}
+
+const dt_parallel *dt_options_parallel(const dt_options *o)
+{
+    const dt_parallel *p = dt_parallel_find(o->parallel);
+    return p ? p : &parallel_table[o->strategy[0] ? PARALLEL_semi_auto : PARALLEL_data];
+}
+
+static dt_status check_parallel(const dt_options *o, int world)
+{
+    const dt_parallel *p = dt_options_parallel(o);
+
+    if (p->alone && world > 1)
+        return dt_fail(
+            DT_CONFIG,
+            "--parallel %s: %d ranks would train apart, each a network of its own; start "
+            "one, or leave --parallel out: they train one network together",
+            o->parallel, world);
+    if (p->cuts && !o->strategy[0])
+        return dt_fail(DT_CONFIG,
+                       "--parallel %s wants --strategy, which names the layers to cut: all=out, or "
+                       "@FILE",
+                       o->parallel);
+    if (!p->cuts && o->strategy[0])
+        return dt_fail(DT_CONFIG,
+                       "--parallel %s cuts no layers, but --strategy %.100s does: leave --parallel "
+                       "out, or give --strategy all=batch and no --parallel to cut none",
+                       o->parallel, o->strategy);
+    return DT_OK;
 }
 
 dt_status dt_options_check(dt_options *o, int world)
@@ -171,6 +199,7 @@ dt_status dt_options_check(dt_options *o, int world)
     const int64_t shards = o->shards ? o->shards : world * accum;
     const int parts = dt_options_parts(o, world);
 
+    DT_TRY(check_parallel(o, world));
     if (world % parts != 0)
         return dt_fail(
             DT_CONFIG,

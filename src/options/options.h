@@ -12,6 +12,13 @@
 
 #define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle) X(exponential)
 #define DT_REPORT_LIST(X) X(auto) X(mindspore) X(cs744)
+/* Modes of --parallel: X(word, MindSpore's word, members of its dt_parallel). */
+#define DT_PARALLEL_LIST(X)                                                                        \
+    X(standalone, stand_alone, .alone = true)                                                      \
+    X(data, data_parallel, .cuts = false)                                                          \
+    X(hybrid, hybrid_parallel, .cuts = true)                                                       \
+    X(semi_auto, semi_auto_parallel, .cuts = true)
+#define DT_PARALLEL_WORDS(word, mindspore, ...) " " #word " " #mindspore
 #define DT_ISA_WORD(name, text) " " text
 #define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)
 
@@ -150,10 +157,14 @@ typedef enum dt_option_scope {
         "threads per rank (auto: this node's cores / its ranks)")                                  \
     DT_CHOICE(X, exchange, HOW, SAID, "auto", " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME", \
         "how gradients are summed over ranks (all: bench only)")                                   \
+    DT_CHOICE(X, parallel, HERE, RARE, "by_strategy", " by_strategy" DT_PARALLEL_LIST(DT_PARALLEL_WORDS), "Machine", "MODE", \
+        "what ranks divide: images (data), or also layers (semi_auto, hybrid: as --strategy says)")  \
     DT_TEXT(X, strategy, HOW, RARE, "", NULL, "Machine", "WORDS",                                  \
-        "layers that several ranks compute together: all=out, 'features.{15,18}=out classifier=out'")  \
+        "layers that several ranks compute together: all=out, 'features.{15,18}=out classifier=out', or @FILE")  \
+    DT_TEXT(X, strategy_out, HERE, RARE, "", NULL, "Machine", "FILE",                              \
+        "write the run's strategy there, for --strategy @FILE")                                    \
     DT_AUTO(X, tensor_parallel, HERE, RARE, 0, 1, 1024, "Machine", "M",                            \
-        "ranks that compute such a layer together (auto: all)")                                    \
+        "ranks that compute such a layer together (auto: as the strategy's file says, or all)")                                    \
     DT_REAL(X, bucket_mb, HERE, RARE, 25, 0, 1e6, "Machine", "MIB",                                \
         "size of a gradient bucket, of the first and last at most 1 (0: whole)")                   \
     DT_FLAG(X, broadcast, HERE, RARE, false, "Machine",                                            \
@@ -217,6 +228,8 @@ typedef enum dt_option_scope {
         "format of the new file (auto: as its name ends)")                                         \
     DT_FLAG(X, raw_input, COMMAND, COMMANDS(" average convert"), false, "Other commands",          \
         "onnx: the input is normalised already, not RGB in 0 to 1")                                \
+    DT_AUTO(X, ranks, COMMAND, COMMANDS(" plan"), 0, 1, 65536, "Other commands", "N",                \
+        "plan for a run on N ranks (auto: on --tensor-parallel, or one)")                          \
     DT_COUNT(X, ranks_per_node, COMMAND, COMMANDS(" plan"), 1, 1, 1024, "Other commands", "R",       \
         "ranks that share a node")                                                                 \
     DT_TEXT(X, logdir, COMMAND, COMMANDS(" tensorboard"), "tensorboard", NULL, "Other commands", "DIR", \
@@ -317,10 +330,33 @@ const char *dt_option_meant(const char *name, bool on_line);
  * two, which a run reads; the others become auto, so that saved options give the same bits on any
  * number of ranks. A given global_batch is taken as it is. A second call changes nothing.
  * DT_CONFIG: world > shards, where no layers are cut; shards and accum that contradict each other;
- * no batch at all; ranks that are no multiple of tensor_parallel. Local, equal on all ranks. */
+ * no batch at all; ranks that are no multiple of tensor_parallel; a parallel mode that does not fit
+ * ranks or strategy. Local, equal on all ranks. */
 dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
 /* How many neighbouring ranks cut layers together; 1: none do. Local. */
 int dt_options_parts(const dt_options *o, int world);
+
+typedef struct dt_parallel {
+    const char *word, *mindspore;
+    bool alone; /* for one rank: several would train apart */
+    bool cuts;  /* layers, as the strategy says */
+} dt_parallel;
+/* The mode of either word; NULL: there is none. Local. */
+const dt_parallel *dt_parallel_find(const char *word);
+/* Of --parallel; where that is by_strategy, semi_auto if there is one, else data. Local. */
+const dt_parallel *dt_options_parallel(const dt_options *o);
+
+/* ---- strategy_file.c: strategies in files, all Local ----------------------------------- */
+
+/* The file that --strategy @FILE names, in YAML, or in MindSpore's JSON: o->strategy becomes its
+ * line of words, which is kept in `line`, and what it says of other options is set, but where they
+ * are given otherwise: DT_CONFIG, with its line and column. */
+dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
+/* The same of a text that is in memory; path: what messages call it. */
+dt_status dt_strategy_parse(dt_options *o, const char *path, const char *text, size_t length,
+                            char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
+/* The strategy of a run on so many ranks as such a file, which gives the same line. */
+dt_status dt_strategy_save(const dt_net *net, const dt_options *o, int world) DT_MUST_CHECK;
 
 /* ---- In files, the environment and the command line: all Local ------------------------ */
 

@@ -36,6 +36,7 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
         r->o.shards = r->o.accum = 0;
         r->o.dry_run = false; /* of training alone */
         r->o.strategy = "";
+        r->o.parallel = "by_strategy";
     }
     DT_TRY(dt_options_check(&r->o, r->comm->world));
     dt_shards_of((int)r->o.shards, r->comm->world, r->comm->rank, &r->first_shard, &r->end_shard);

@@ -33,6 +33,21 @@ dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* --max-steps steps (default 100) while the rate grows from --lr-from to --lr-to by the same factor
  * each time, or until the loss is four times its least or not finite; a line of stdout each. */
 dt_status dt_lr_find(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+/* What a rank of a run on `world` ranks sends in a step where layers are cut, from the model and a
+ * plan of any of their parts. Options are those that dt_options_check has resolved. Local. */
+typedef struct dt_traffic {
+    uint64_t values;  /* bytes: activations, their gradients and moments */
+    uint64_t weights; /* of which other ranks read their input channels */
+    /* Bytes of gradients, if each rank is a node, and each gradient goes to the rank that sums it
+     * up and back; and if nothing were cut. */
+    double gradients, gradients_uncut;
+    double spared; /* bytes of weights and momentum that the rank has not */
+    size_t cut;    /* weights of layers that are cut */
+} dt_traffic;
+dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_options *o, int world,
+                         int rank);
+/* The values of step i alone. */
+uint64_t dt_traffic_row(const dt_plan *plan, size_t i, const dt_options *o, int world, int rank);
 /* Threads of a rank where --threads is auto: its share of what its node's ranks may use
  * together, within its own mask and quota, at least 1. Local. */
 int dt_threads_auto(const dt_comm *c);

@@ -425,6 +425,9 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         st = dt_dry_run(&r);
         goto out;
     }
+    if (o->strategy_out[0] && c->rank == 0)
+        st = dt_strategy_save(r.net, &r.o, c->world);
+    DT_GO(st, dt_comm_agree(c, st), out);
     DT_GO(st, dt_trace_open(&t.trace, &r), out);
     st = begin(&t);
     if (st != DT_OK) {

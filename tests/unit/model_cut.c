@@ -57,10 +57,12 @@ static void wrong_words_are_refused(void **state)
     } cases[] = {
         {"classifier", "want OPERATION=out"},
         {"classifier=in", "'classifier=in': want OPERATION=out, or OPERATION=batch"},
-        {"classifier.9=out", "fits no operation of vgg11 that can be cut; there are: features.0 "},
-        {"features.1=out", "'features.1=out' fits no operation"}, /* a batch norm follows */
-        {"all=out featuers.*=batch", "'featuers.*=batch' fits no"},
-        {"features.{1,2=out", "fits no"},
+        {"clasifier=out",
+         "'clasifier' is no operation of vgg11; did you mean classifier? `dtrain plan`"},
+        {"features.1=out", "'features.1' is a batchnorm, which follows its input"},
+        {"all=out featuers.*=batch", "'featuers.*' is no operation"},
+        {"nothing=out", "'nothing' is no operation of vgg11; `dtrain plan` lists them"},
+        {"features.{1,2=out", "'features.{1,2' is no operation"},
     };
     dt_net *net = net_of("vgg11");
 
@@ -71,6 +73,29 @@ static void wrong_words_are_refused(void **state)
                          cases[i].says);
             dt_model_destroy(m);
         }
+    dt_net_destroy(net);
+}
+
+/* No network of ours shares a parameter: this one is made to. */
+static void a_parameter_has_one_layout(void **state)
+{
+    (void)state;
+    dt_net *net = net_of("vgg11");
+    dt_node *node = net->own->node, *a = NULL, *b = NULL;
+    dt_model *m = NULL;
+
+    for (int i = 0; i < net->own->nodes; i++) {
+        a = strcmp(node[i].name, "features.22") == 0 ? &node[i] : a;
+        b = strcmp(node[i].name, "features.25") == 0 ? &node[i] : b;
+    }
+    b->param[0] = a->param[0];
+    assert_fails(try_create(&m, net, "features.22=out", 0, 8), DT_CONFIG,
+                 "parameter 'features.22.weight' is used by 'features.22' as (8, 1, 1, 1) and by "
+                 "'features.25' as (1, 1, 1, 1): one parameter has one layout");
+    assert_fails(try_create(&m, net, "features.25=out", 0, 2), DT_CONFIG,
+                 "'features.22' as (1, 1, 1, 1) and by 'features.25' as (2, 1, 1, 1)");
+    assert_ok(try_create(&m, net, "features.2*=out", 0, 2));
+    dt_model_destroy(m);
     dt_net_destroy(net);
 }
 
@@ -163,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_follow_each_other),
         cmocka_unit_test(wrong_words_are_refused),
+        cmocka_unit_test(a_parameter_has_one_layout),
         cmocka_unit_test(steps_find_their_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

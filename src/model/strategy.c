@@ -1,0 +1,115 @@
+/* strategy.c - which operations several ranks compute together: words PATTERN=out and
+ * PATTERN=batch, which is not cut. Convolutions and linear layers are named, the others follow
+ * them. */
+#include "plan.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+
+/* Whether the pattern fits, of which the first {a,b} is tried with each word in its place. */
+static bool pattern_fits(const char *pattern, const char *name)
+{
+    const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
+    char one[DT_STRATEGY_CHARS];
+
+    if (!close)
+        return strcmp(pattern, "all") == 0 || fnmatch(pattern, name, 0) == 0;
+    for (const char *word = open + 1; word <= close;) {
+        const int length = (int)strcspn(word, ",}");
+        snprintf(one, sizeof one, "%.*s%.*s%s", (int)(open - pattern), pattern, length, word,
+                 close + 1);
+        if (pattern_fits(one, name))
+            return true;
+        word += length + 1;
+    }
+    return false;
+}
+
+static dt_status no_operation(const dt_net *net, const char *pattern)
+{
+    const dt_node *n = net->own->node;
+    size_t best = 0;
+
+    for (size_t i = 1; i < net->ops; i++)
+        if (dt_edits(pattern, n[i].name) < dt_edits(pattern, n[best].name))
+            best = i;
+    const bool few = dt_edits_few(pattern, n[best].name);
+    return dt_fail(DT_CONFIG, "'%s' is no operation of %s%s%s%s `dtrain plan` lists them", pattern,
+                   net->spec.net, few ? "; did you mean " : ";", few ? n[best].name : "",
+                   few ? "?" : "");
+}
+
+dt_status dt_strategy_find(const dt_net *net, const char *pattern, bool *fits)
+{
+    const dt_node *follower = NULL;
+    bool any = false;
+
+    for (size_t i = 0; i < net->ops; i++) {
+        const dt_node *n = &net->own->node[i];
+        const bool hit = pattern_fits(pattern, n->name);
+        fits[i] = hit && n->op->weights;
+        any = any || fits[i];
+        if (hit && !fits[i])
+            follower = n;
+    }
+    if (any)
+        return DT_OK;
+    if (!follower)
+        return no_operation(net, pattern);
+    return dt_fail(DT_CONFIG,
+                   "'%s' is a %s, which follows its input; name a convolution or linear layer: "
+                   "`dtrain plan` lists them",
+                   follower->name, follower->op->name);
+}
+
+static dt_status cut_word(const dt_net *net, const char *word, bool *cut)
+{
+    char pattern[DT_STRATEGY_CHARS];
+    bool fits[DT_MAX_NODES];
+    const char *is = strrchr(word, '=');
+    const bool out = is && strcmp(is, "=out") == 0;
+
+    if (!out && !(is && strcmp(is, "=batch") == 0))
+        return dt_fail(DT_CONFIG,
+                       "strategy '%s': want OPERATION=out, or OPERATION=batch, which is not cut; "
+                       "all=out cuts every convolution and linear layer",
+                       word);
+    snprintf(pattern, sizeof pattern, "%.*s", (int)(is - word), word);
+    const dt_status st = dt_strategy_find(net, pattern, fits);
+    if (st != DT_OK)
+        return dt_fail_place(st, "strategy: ");
+    for (size_t i = 0; i < net->ops; i++)
+        cut[i] = fits[i] ? out : cut[i];
+    return DT_OK;
+}
+
+/* Operations without sums over channels follow their first input. */
+static void cut_followers(const dt_net *net, bool *cut)
+{
+    bool value[DT_MAX_NODES + 1] = {false};
+
+    for (size_t i = 0; i < net->ops; i++) {
+        const dt_node *n = &net->own->node[i];
+        cut[i] = n->op->weights ? cut[i] : value[n->in[0]];
+        value[n->out] = cut[i];
+    }
+}
+
+dt_status dt_strategy_cuts(const dt_net *net, const char *strategy, bool *cut)
+{
+    const char *text = strategy ? strategy : "";
+
+    memset(cut, 0, net->ops * sizeof *cut);
+    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+        char word[DT_STRATEGY_CHARS];
+        const size_t length = strcspn(text, " ");
+        if (length >= sizeof word)
+            return dt_fail(DT_CONFIG, "strategy: a word of %zu characters, at most %zu", length,
+                           sizeof word - 1);
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        DT_TRY(cut_word(net, word, cut));
+        text += length;
+    }
+    cut_followers(net, cut);
+    return DT_OK;
+}

@@ -1,0 +1,448 @@
+/* strategy_file.c - strategies in files: which operations are cut, in words or as MindSpore's
+ * tuples, one for each input and parameter, which say into how many parts each dimension is cut.
+ * A file becomes the one line of words that --strategy is; a line becomes such a file. */
+#include "events.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+enum { FILE_BYTES = 64 << 10, VALUE_CHARS = 256, MOST_TUPLES = 5, MOST_DIMS = 4 };
+
+typedef struct tuples {
+    int count, dims[MOST_TUPLES], at[MOST_TUPLES][MOST_DIMS];
+    bool transposed; /* the weight is (co, ci), as nn.Dense has it */
+} tuples;
+
+/* What the file says of an operation. */
+typedef struct said {
+    enum { SAID_NOTHING, SAID_BATCH, SAID_OUT, SAID_PARAMETER, SAID_FOLLOWS } what;
+    bool cut;         /* of one that follows */
+    yaml_mark_t mark; /* where */
+} said;
+
+typedef struct strategy_file {
+    dt_options *o;
+    const dt_net *net;
+    const char *text;
+    said *said;         /* [net->ops], owned */
+    bool *fits;         /* [net->ops], owned */
+    int parts;          /* of all tuples that cut; 0: not known yet */
+    char parts_of[128]; /* what says so */
+    char key[128];      /* now read, and where it begins */
+    yaml_mark_t key_mark;
+    char value[VALUE_CHARS]; /* as the file has it */
+    yaml_mark_t mark;
+} strategy_file;
+
+static bool is_product(const dt_net *net, size_t i)
+{
+    return dt_words_have(" conv2d linear", dt_net_op_get(net, i).op);
+}
+
+/* ---- Keys and values --------------------------------------------------------------------- */
+
+static dt_status read_key(strategy_file *f, dt_events *e)
+{
+    const char *text = dt_events_text(e);
+
+    f->key_mark = e->event.start_mark;
+    if (!text || strlen(text) >= sizeof f->key)
+        return dt_events_fail(e, f->key_mark, "expected a name of at most %zu characters",
+                              sizeof f->key - 1);
+    snprintf(f->key, sizeof f->key, "%s", text);
+    return DT_OK;
+}
+
+/* libyaml counts characters. */
+static const char *text_at(const char *text, size_t characters)
+{
+    while (*text && characters > 0)
+        characters -= ((unsigned char)*++text & 0xc0) != 0x80;
+    return text;
+}
+
+/* All of the value that begins with the next event, of whatever shape: "{(1, 1),(1, 2)}" is a
+ * mapping to YAML. */
+static dt_status read_value(strategy_file *f, dt_events *e)
+{
+    int depth = 0;
+
+    DT_TRY(dt_events_next(e));
+    f->mark = e->event.start_mark;
+    for (;;) {
+        const yaml_event_type_t type = e->event.type;
+        depth += type == YAML_MAPPING_START_EVENT || type == YAML_SEQUENCE_START_EVENT;
+        depth -= type == YAML_MAPPING_END_EVENT || type == YAML_SEQUENCE_END_EVENT;
+        if (depth == 0)
+            break;
+        DT_TRY(dt_events_next(e));
+    }
+    const char *first = text_at(f->text, f->mark.index);
+    const char *end = text_at(first, e->event.end_mark.index - f->mark.index);
+    while (end > first && isspace((unsigned char)end[-1]))
+        end--;
+    snprintf(f->value, sizeof f->value, "%.*s", (int)(end - first), first);
+    return DT_OK;
+}
+
+/* Brackets of any kind, two deep, with numbers inside; false: something else. */
+static bool read_tuples(const char *text, tuples *t)
+{
+    const char *key = strstr(text, "strategy"), *turned = strstr(text, "transpose_b");
+    int depth = 0;
+
+    *t = (tuples){.transposed = turned && strcasestr(turned, "true")};
+    for (text = key ? key + strcspn(key, ":") : text; *text; text++) {
+        if (strchr("([{", *text)) {
+            if (++depth > 2 || (depth == 2 && t->count++ == MOST_TUPLES))
+                return false;
+        } else if (strchr(")]}", *text)) {
+            if (--depth <= 0)
+                return depth == 0 && t->count > 0;
+        } else if (isdigit((unsigned char)*text)) {
+            char *end = NULL;
+            const long n = strtol(text, &end, 10);
+            int *dims = &t->dims[t->count - (t->count > 0)];
+            if (depth != 2 || *dims == MOST_DIMS || n < 1 || n > 1 << 20)
+                return false;
+            t->at[t->count - 1][(*dims)++] = (int)n;
+            text = end - 1;
+        } else if (!strchr(":, \n\"'", *text))
+            return false;
+    }
+    return false;
+}
+
+/* ---- Operations ---------------------------------------------------------------------------- */
+
+static dt_status say(strategy_file *f, const dt_events *e, size_t i, said new)
+{
+    said *s = &f->said[i];
+
+    if ((s->what == SAID_PARAMETER && new.what == SAID_BATCH) ||
+        (s->what == SAID_BATCH && new.what == SAID_PARAMETER))
+        return dt_events_fail(e, new.mark,
+                              "'%s' is batch, which is not cut, but layerwise_parallel has its "
+                              "parameter in parts: one parameter has one layout",
+                              dt_net_op_get(f->net, i).name);
+    *s = new;
+    return DT_OK;
+}
+
+static dt_status take_parts(strategy_file *f, const dt_events *e, int parts)
+{
+    if (parts == 1)
+        return DT_OK;
+    if (f->parts && f->parts != parts)
+        return dt_events_fail(e, f->mark,
+                              "%s is cut into %d and %s into %d: a run has one size of group; give "
+                              "both the same",
+                              f->key, parts, f->parts_of, f->parts);
+    if (!f->parts)
+        memcpy(f->parts_of, f->key, sizeof f->key);
+    f->parts = parts;
+    return DT_OK;
+}
+
+/* Only the weight's output channels may be cut; the images, n, are the shards' affair. */
+static dt_status take_product(strategy_file *f, const dt_events *e, size_t i, const tuples *t)
+{
+    const bool linear = strcmp(dt_net_op_get(f->net, i).op, "linear") == 0;
+    const int dims = linear ? 2 : 4, out = linear && !t->transposed;
+    const char *more = linear ? "" : ", 1, 1";
+    int others = 1;
+
+    if (t->count != 2 || t->dims[0] != dims || t->dims[1] != dims)
+        return dt_events_fail(e, f->mark, "%s is a %s numbers each, not %s", f->key,
+                              linear ? "linear layer: want ((n, ci), (ci, co)), two"
+                                     : "convolution: want ((n, ci, h, w), (co, ci, 1, 1)), four",
+                              f->value);
+    for (int d = 0; d < dims; d++) {
+        others = d > 0 ? DT_MAX(others, t->at[0][d]) : others;
+        others = d != out ? DT_MAX(others, t->at[1][d]) : others;
+    }
+    const int parts = t->at[1][out], most = DT_MAX(parts, others);
+    if (others > 1)
+        return dt_events_fail(e, f->mark,
+                              "%s: %s cuts its sum over inputs%s; only outputs can be cut: ((1, "
+                              "1%s), (%d, %d%s))%s",
+                              f->key, f->value, linear ? "" : ", or the image", more,
+                              out ? 1 : most, out ? most : 1, more,
+                              out ? " (of a weight (co, ci): transpose_b: true)" : "");
+    DT_TRY(say(f, e, i, (said){parts > 1 ? SAID_OUT : SAID_BATCH, .mark = f->mark}));
+    return take_parts(f, e, parts);
+}
+
+/* Tuples of inputs, (n, c, ..), and of parameters, (c). */
+static dt_status take_follower(strategy_file *f, const dt_events *e, size_t i, const tuples *t)
+{
+    const int parts = t->at[0][t->dims[0] > 1];
+    bool other = false;
+
+    for (int k = 0; k < t->count; k++)
+        for (int d = t->dims[k] > 1; d < DT_MAX(t->dims[k], 1); d++)
+            other = other || t->at[k][d] != (d == (t->dims[k] > 1) ? parts : 1);
+    if (other)
+        return dt_events_fail(e, f->mark,
+                              "%s is a %s, which is cut by channels alone: want (n, c, 1, 1), and "
+                              "(c) of parameters, not %s",
+                              f->key, dt_net_op_get(f->net, i).op, f->value);
+    DT_TRY(say(f, e, i, (said){SAID_FOLLOWS, parts > 1, f->mark}));
+    return take_parts(f, e, parts);
+}
+
+/* A key of `operations`: a name or, for several convolutions and linear layers, a pattern. */
+static dt_status operation_pair(dt_events *e, void *context)
+{
+    strategy_file *f = context;
+    tuples t;
+
+    DT_TRY(read_key(f, e));
+    DT_TRY(read_value(f, e));
+    const bool out = strcmp(f->value, "out") == 0, word = out || strcmp(f->value, "batch") == 0;
+    if (!word && !read_tuples(f->value, &t))
+        return dt_events_fail(e, f->mark,
+                              "%s: want out, batch, or a tuple of numbers for each input and "
+                              "parameter, as ((1, 1), (1, 8)), not %s",
+                              f->key, f->value);
+    for (size_t i = 0; i < f->net->ops && !word; i++)
+        if (strcmp(dt_net_op_get(f->net, i).name, f->key) == 0 && !is_product(f->net, i))
+            return take_follower(f, e, i, &t);
+    const dt_status st = dt_strategy_find(f->net, f->key, f->fits);
+    if (st != DT_OK)
+        return dt_events_place(e, f->key_mark, st);
+    for (size_t i = 0; i < f->net->ops; i++)
+        if (f->fits[i])
+            DT_TRY(word ? say(f, e, i, (said){out ? SAID_OUT : SAID_BATCH, .mark = f->mark})
+                        : take_product(f, e, i, &t));
+    return DT_OK;
+}
+
+/* The operation that has the parameter, by any of the network's namings. */
+static dt_status find_owner(const strategy_file *f, const dt_events *e, size_t *owner)
+{
+    const dt_net *net = f->net;
+    char scheme[32], name[128];
+
+    for (size_t i = 0; i < net->params; i++)
+        for (const char *s = net->schemes; *s; s += 1 + strlen(scheme)) {
+            snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(s + 1, " "), s + 1);
+            DT_TRY(dt_net_rename(net, scheme, net->param[i].name, name, sizeof name));
+            if (strcmp(name, f->key) != 0)
+                continue;
+            snprintf(name, sizeof name, "%s", net->param[i].name);
+            *strrchr(name, '.') = '\0';
+            for (*owner = 0; strcmp(dt_net_op_get(net, *owner).name, name) != 0;)
+                ++*owner;
+            return DT_OK;
+        }
+    return dt_events_fail(e, f->key_mark,
+                          "'%s' is no parameter of %s; `dtrain summary` has the "
+                          "names of layers",
+                          f->key, net->spec.net);
+}
+
+/* MindSpore's file: "MatMul_fc.weight": {"parallel_strategy": [[1, 1], [8, 1]], "stage": 0}. Its
+ * linear layers are nn.Dense. What is neither this nor the next two follows them. */
+static dt_status item_pair(dt_events *e, void *context)
+{
+    strategy_file *f = context;
+    size_t i = 0;
+    tuples t;
+
+    DT_TRY(read_key(f, e));
+    DT_TRY(read_value(f, e));
+    char *name = strchr(f->key, '_');
+    if (name)
+        *name++ = '\0';
+    if (!name || !dt_words_have(" Conv2D MatMul BatchNorm", f->key))
+        return DT_OK;
+    memmove(f->key, name, strlen(name) + 1);
+    DT_TRY(find_owner(f, e, &i));
+    if (!read_tuples(f->value, &t))
+        return dt_events_fail(e, f->mark, "%s: want \"parallel_strategy\": [[..], [..]], not %s",
+                              f->key, f->value);
+    t.transposed = true;
+    return is_product(f->net, i) ? take_product(f, e, i, &t) : take_follower(f, e, i, &t);
+}
+
+static dt_status take_parameters(strategy_file *f, dt_events *e)
+{
+    DT_TRY(dt_events_next(e));
+    if (e->event.type != YAML_SEQUENCE_START_EVENT)
+        return dt_events_fail(e, e->event.start_mark, "%s: want a list, [PARAMETER, ..]", f->key);
+    for (;;) {
+        size_t i = 0;
+        DT_TRY(dt_events_next(e));
+        if (e->event.type == YAML_SEQUENCE_END_EVENT)
+            return DT_OK;
+        DT_TRY(read_key(f, e));
+        DT_TRY(find_owner(f, e, &i));
+        if (!is_product(f->net, i))
+            return dt_events_fail(e, f->key_mark,
+                                  "'%s': a %s follows its input; name a weight of "
+                                  "a convolution or linear layer",
+                                  f->key, dt_net_op_get(f->net, i).op);
+        DT_TRY(say(f, e, i, (said){SAID_PARAMETER, .mark = f->key_mark}));
+    }
+}
+
+/* ---- The file ------------------------------------------------------------------------------ */
+
+/* A key that is an option here; what is given otherwise is a contradiction. */
+static dt_status take_option(const strategy_file *f, const dt_events *e, const char *option)
+{
+    const dt_option_row *row = dt_option_find(option);
+    const dt_parallel *mode = dt_parallel_find(f->value), *now_mode = dt_options_parallel(f->o);
+    const bool yes = strcasecmp(f->value, "true") == 0, parallel = strcmp(option, "parallel") == 0;
+    const char *value = mode ? mode->word : yes ? "true" : "false";
+    char now[DT_OPTION_CHARS];
+
+    if (parallel ? !mode : !yes && strcasecmp(f->value, "false") != 0)
+        return dt_events_fail(e, f->mark, "%s: '%s' is none; there are:%s", f->key, f->value,
+                              parallel ? DT_PARALLEL_LIST(DT_PARALLEL_WORDS) : " true false");
+    if (strcmp(option, "reduce") == 0)
+        value = yes ? "mean" : "sum";
+    dt_option_text(row, f->o, now, sizeof now);
+    if (f->o->given[row - dt_option_table] && strcmp(now, "by_strategy") != 0 &&
+        strcmp(parallel ? now_mode->word : now, value) != 0)
+        return dt_events_fail(e, f->mark, "%s: %s is %s=%s, but %s=%s is given; leave one out",
+                              f->key, f->value, option, value, option, now);
+    return dt_option_set(row, f->o, value, f->key, DT_CONFIG);
+}
+
+static dt_status file_pair(dt_events *e, void *context)
+{
+    static const struct {
+        const char *key, *option;
+        dt_events_pair *pair;
+    } keys[] = {{"operations", NULL, operation_pair},
+                {"layerwise_parallel", NULL, NULL},
+                {"parallel_mode", "parallel", NULL},
+                {"gradients_mean", "reduce", NULL},
+                {"parameter_broadcast", "broadcast", NULL},
+                {"parallel_strategy_item", NULL, item_pair},
+                {"parallel_layout_item", NULL, NULL}, /* follows from the other */
+                {"current_stage", NULL, NULL}};
+    strategy_file *f = context;
+    size_t best = 0;
+
+    DT_TRY(read_key(f, e));
+    for (size_t i = 1; i < DT_COUNT_OF(keys); i++)
+        best = dt_edits(f->key, keys[i].key) < dt_edits(f->key, keys[best].key) ? i : best;
+    if (strcmp(f->key, keys[best].key) != 0)
+        return dt_events_fail(e, f->key_mark, "unknown key '%s'; did you mean %s?", f->key,
+                              keys[best].key);
+    if (strcmp(f->key, "layerwise_parallel") == 0)
+        return take_parameters(f, e);
+    if (!keys[best].pair) {
+        DT_TRY(read_value(f, e));
+        return keys[best].option ? take_option(f, e, keys[best].option) : DT_OK;
+    }
+    DT_TRY(dt_events_next(e));
+    if (e->event.type != YAML_MAPPING_START_EVENT)
+        return dt_events_fail(e, e->event.start_mark, "%s: want lines of NAME: STRATEGY", f->key);
+    return dt_events_mapping(e, keys[best].pair, f);
+}
+
+/* The words, and whether what follows them was said to. */
+static dt_status file_line(const strategy_file *f, const dt_events *e, char line[DT_OPTION_CHARS])
+{
+    size_t n = 0;
+
+    snprintf(line, DT_OPTION_CHARS, "all=batch");
+    for (size_t i = 0; i < f->net->ops && n < DT_OPTION_CHARS; i++)
+        if (f->said[i].what != SAID_NOTHING && f->said[i].what != SAID_FOLLOWS)
+            n += (size_t)snprintf(line + n, DT_OPTION_CHARS - n, "%s%s=%s", n ? " " : "",
+                                  dt_net_op_get(f->net, i).name,
+                                  f->said[i].what == SAID_BATCH ? "batch" : "out");
+    DT_TRY(dt_strategy_cuts(f->net, line, f->fits));
+    for (size_t i = 0; i < f->net->ops; i++)
+        if (f->said[i].what == SAID_FOLLOWS && f->said[i].cut != f->fits[i])
+            return dt_events_fail(e, f->said[i].mark,
+                                  "%s is a %s and follows its input, which is %scut: leave the "
+                                  "line out",
+                                  dt_net_op_get(f->net, i).name, dt_net_op_get(f->net, i).op,
+                                  f->fits[i] ? "" : "not ");
+    return DT_OK;
+}
+
+dt_status dt_strategy_parse(dt_options *o, const char *path, const char *text, size_t length,
+                            char line[DT_OPTION_CHARS])
+{
+    enum { ANY_CLASSES = 10 }; /* names do not depend on them */
+    strategy_file f = {
+        .o = o, .text = text, .parts = (int)o->tensor_parallel, .parts_of = "--tensor-parallel"};
+    const dt_net_spec spec = dt_options_net(o, ANY_CLASSES);
+    dt_net *net = NULL;
+    dt_events events = {.path = path};
+    dt_status st;
+
+    DT_GO(st, dt_net_create(&net, &spec), out);
+    f.net = net;
+    DT_GO(st, dt_calloc(&f.said, net->ops, sizeof *f.said, path), out);
+    DT_GO(st, dt_calloc(&f.fits, net->ops, sizeof *f.fits, path), out);
+    DT_GO(st, dt_events_read(&events, path, text, length, file_pair, &f), out);
+    DT_GO(st, file_line(&f, &events, line), out);
+    o->strategy = line;
+    o->tensor_parallel = f.parts;
+out:
+    free(f.said);
+    free(f.fits);
+    dt_net_destroy(net);
+    return st;
+}
+
+dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS])
+{
+    const char *path = o->strategy + 1;
+    size_t length = 0;
+    char *text = NULL;
+
+    DT_TRY(dt_file_read(AT_FDCWD, path, FILE_BYTES, &text, &length));
+    const dt_status st = dt_strategy_parse(o, path, text, length, line);
+    free(text);
+    return st;
+}
+
+/* Without a number of parts, as on one rank, only words say what would be cut. */
+static void write_layer(FILE *f, const dt_net_op *op, int parts)
+{
+    if (parts == 1)
+        fprintf(f, "  %s: out\n", op->name);
+    else if (strcmp(op->op, "linear") == 0)
+        fprintf(f, "  %s: {strategy: ((1, 1), (%d, 1)), transpose_b: true}\n", op->name, parts);
+    else
+        fprintf(f, "  %s: ((1, 1, 1, 1), (%d, 1, 1, 1))\n", op->name, parts);
+}
+
+dt_status dt_strategy_save(const dt_net *net, const dt_options *o, int world)
+{
+    const int parts = o->tensor_parallel ? (int)o->tensor_parallel : dt_options_parts(o, world);
+    const dt_target to = {.folder = AT_FDCWD, .name = o->strategy_out, .shown = o->strategy_out};
+    bool *cut = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    dt_status st;
+
+    DT_GO(st, dt_calloc(&cut, net->ops, sizeof *cut, "the strategy"), out);
+    DT_GO(st, dt_strategy_cuts(net, o->strategy, cut), out);
+    FILE *f = open_memstream(&text, &bytes);
+    DT_GO(st, f ? DT_OK : dt_fail(DT_NOMEM, "no memory for the strategy"), out);
+    fprintf(f,
+            "# Layers of %s that ranks compute together; read it with --strategy @FILE.\n"
+            "operations:%s\n",
+            net->spec.net, memchr(cut, true, net->ops) ? "" : " {}");
+    for (size_t i = 0; i < net->ops; i++)
+        if (cut[i] && is_product(net, i)) {
+            const dt_net_op op = dt_net_op_get(net, i);
+            write_layer(f, &op, parts);
+        }
+    st = fclose(f) == 0 ? dt_outfile_put(&to, text, bytes, NULL)
+                        : dt_fail(DT_NOMEM, "no memory for the strategy");
+out:
+    free(text);
+    free(cut);
+    return st;
+}
