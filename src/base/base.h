@@ -345,7 +345,8 @@ bool dt_real_parse(const char *text, const char **end, double *value);
 /* x; a NaN without its sign, which printf would show. */
 double dt_nan_unsigned(double x);
 
-/* ---- bf16: the upper half of a float32, round to nearest even, NaN stays NaN -------- */
+/* ---- bf16: the upper half of a float32, round to nearest even, NaN stays NaN --------
+ * Without branches, so that a loop of them is done by vectors. */
 
 typedef uint16_t dt_bf16;
 static inline float dt_bf16_to_f32(dt_bf16 x)
@@ -359,14 +360,25 @@ static inline dt_bf16 dt_f32_to_bf16(float f)
 {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (dt_bf16)((bits >> 16) | 0x40u);
-    return (dt_bf16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+    const uint32_t nan = (bits >> 16) | 0x40u,
+                   number = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (dt_bf16)((bits & 0x7fffffffu) > 0x7f800000u ? nan : number);
 }
 
-/* IEEE 754 binary16, which files may hold. */
+/* IEEE 754 binary16: its bits as those of a float32 are 2^112 too small. */
 typedef uint16_t dt_f16;
-float dt_f16_to_f32(dt_f16 x);
+static inline float dt_f16_to_f32(dt_f16 x)
+{
+    const uint32_t small = (x & 0x7fffu) << 13;
+    uint32_t bits;
+    float f;
+    memcpy(&f, &small, sizeof f);
+    f *= 0x1p112f;
+    memcpy(&bits, &f, sizeof bits);
+    bits |= (small >= 0x0f800000u ? 0x7f800000u : 0) | (uint32_t)(x & 0x8000u) << 16;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
 
 typedef enum dt_dtype { DT_F32, DT_BF16, DT_DTYPES } dt_dtype;
 static inline size_t dt_dtype_bytes(dt_dtype t)

@@ -1,4 +1,4 @@
-/* number.c - numbers as users write them, decimal and without blanks, and as binary16; words. */
+/* number.c - numbers as users write them, decimal and without blanks; words. */
 #include "base.h"
 
 #include <ctype.h>
@@ -35,22 +35,6 @@ bool dt_real_parse(const char *text, const char **end, double *value)
 double dt_nan_unsigned(double x)
 {
     return isnan(x) ? fabs(x) : x;
-}
-
-float dt_f16_to_f32(dt_f16 x)
-{
-    const uint32_t sign = (uint32_t)(x >> 15) << 31, exponent = (x >> 10) & 31u;
-    const uint32_t fraction = x & 0x3ffu;
-    const float small = (float)fraction * 0x1p-24f; /* a subnormal one, which is normal here */
-    uint32_t bits;
-
-    memcpy(&bits, &small, sizeof bits);
-    if (exponent > 0) /* the bias is 15 there, 127 here; infinities and NaN stay what they are */
-        bits = (exponent == 31 ? 255u : exponent + 127 - 15) << 23 | fraction << 13;
-    bits |= sign;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
 }
 
 bool dt_words_have(const char *words, const char *word)

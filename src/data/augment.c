@@ -22,8 +22,10 @@ dt_tap dt_tap_at(int in, int out, int i)
     return (dt_tap){lo, lo + 1, {1 - weight, weight}};
 }
 
-/* Its steps are OpenCV's, rounding by rounding (imgproc, resize.cpp). */
-dt_tap dt_tap_uint8(int in, int out, int i, bool column)
+/* The same as OpenCV's 8-bit resize has it, rounding by rounding (imgproc, resize.cpp): parts are
+ * whole numbers that add up to 2048. Past an edge a column puts all of its weight on the edge's
+ * pixel; a row puts both parts on the edge's row, each rounded by itself. */
+static dt_tap tap_uint8(int in, int out, int i, bool column)
 {
     const double scale = 1 / ((double)out / in);
     const float at = (float)(((double)i + 0.5) * scale - 0.5);
@@ -87,10 +89,10 @@ static void augment_named(dt_augment *a, const dt_loader_opts *opts)
 static void augment_taps(dt_augment *a)
 {
     for (int i = 0; i < a->size; i++) {
-        a->row[i] = a->rounds ? dt_tap_uint8(a->height, a->size, i, false)
-                              : dt_tap_at(a->height, a->size, i);
+        a->row[i] =
+            a->rounds ? tap_uint8(a->height, a->size, i, false) : dt_tap_at(a->height, a->size, i);
         a->column[i] =
-            a->rounds ? dt_tap_uint8(a->width, a->size, i, true) : dt_tap_at(a->width, a->size, i);
+            a->rounds ? tap_uint8(a->width, a->size, i, true) : dt_tap_at(a->width, a->size, i);
     }
 }
 

@@ -12,10 +12,6 @@ typedef struct dt_tap {
 /* Tap of output i when `in` pixels become `out`: half-pixel centres, clamped at the edges,
  * no antialiasing (PyTorch with align_corners=False). The parts add up to 1. */
 dt_tap dt_tap_at(int in, int out, int i);
-/* The same as OpenCV's 8-bit resize has it: parts are whole numbers that add up to 2048. Past an
- * edge a column puts all of its weight on the edge's pixel; a row puts both parts on the edge's
- * row, each rounded by itself. */
-dt_tap dt_tap_uint8(int in, int out, int i, bool column);
 
 /* Which part of the source is seen: cropped, then mirrored. */
 typedef struct dt_window {

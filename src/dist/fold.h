@@ -102,6 +102,6 @@ void dt_add_f32(float *left, const float *right, size_t count);
 /* x + residual becomes -1, 0 or 1 thresholds, in x as that number; residual = what is left. What is
  * no finite number becomes NaN. */
 void dt_quantise_f32(float *x, float *residual, float threshold, size_t count, int threads);
-/* Round to bf16; `to` and x must not overlap. */
-void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count);
+/* Round float32 to bf16; they must not overlap. */
+void dt_halves_of_f32(void *to, const void *from, size_t count);
 #endif

@@ -6,22 +6,14 @@
 
 /* ---- bf16 and fp16 -------------------------------------------------------------- */
 
-/* dt_f32_to_bf16 without a branch. */
-static uint32_t half_bits(float f)
+void dt_halves_of_f32(void *to, const void *from, size_t count)
 {
-    uint32_t bits;
+    const float *x = from;
+    dt_bf16 *half = to;
 
-    memcpy(&bits, &f, sizeof bits);
-    const uint32_t nan = (bits >> 16) | 0x40u,
-                   number = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return (bits & 0x7fffffffu) > 0x7f800000u ? nan : number;
-}
-
-void dt_halves_of_f32(dt_bf16 *to, const float *x, size_t count)
-{
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
-        to[i] = (dt_bf16)half_bits(x[i]);
+        half[i] = dt_f32_to_bf16(x[i]);
 }
 
 static void read_half(float *to, const void *from, size_t count)
@@ -37,28 +29,17 @@ static void read_rounded(float *to, const void *from, size_t count)
     const float *x = from;
 
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = half_bits(x[i]) << 16;
-        memcpy(&to[i], &bits, sizeof bits);
-    }
+    for (size_t i = 0; i < count; i++)
+        to[i] = dt_bf16_to_f32(dt_f32_to_bf16(x[i]));
 }
 
-/* dt_f16_to_f32 without a branch: as a float32 it is 2^112 too small. */
 static void read_f16(float *to, const void *from, size_t count)
 {
     const dt_f16 *x = from;
 
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t small = (x[i] & 0x7fffu) << 13;
-        uint32_t bits;
-        float f;
-        memcpy(&f, &small, sizeof f);
-        f *= 0x1p112f;
-        memcpy(&bits, &f, sizeof bits);
-        bits |= (small >= 0x0f800000u ? 0x7f800000u : 0) | (uint32_t)(x[i] & 0x8000u) << 16;
-        memcpy(&to[i], &bits, sizeof bits);
-    }
+    for (size_t i = 0; i < count; i++)
+        to[i] = dt_f16_to_f32(x[i]);
 }
 
 /* ---- Whole numbers --------------------------------------------------------------- */
@@ -73,8 +54,9 @@ static unsigned ternary(float x)
     return nan << 1 | (bits >> 31 & one) << 1 | one;
 }
 
-static void pack_ternary(void *to, const float *x, size_t count)
+static void pack_ternary(void *to, const void *from, size_t count)
 {
+    const float *x = from;
     uint8_t *packed = to;
 
     for (size_t i = 0; i + 4 <= count; i += 4)
@@ -93,8 +75,9 @@ static void read_ternary(float *to, const void *from, size_t count)
         to[i] = value[packed[i / 4] >> i % 4 * 2 & 3];
 }
 
-static void pack_bytes(void *to, const float *x, size_t count)
+static void pack_bytes(void *to, const void *from, size_t count)
 {
+    const float *x = from;
     int8_t *packed = to;
 
     for (size_t i = 0; i < count; i++)
@@ -123,19 +106,14 @@ void dt_quantise_f32(float *x, float *residual, float threshold, size_t count, i
 
 /* ---- All forms ------------------------------------------------------------------- */
 
-static void pack_halves(void *to, const float *x, size_t count)
-{
-    dt_halves_of_f32(to, x, count);
-}
-
 /* NULL: there is no such way. */
 static const struct {
     unsigned bits;
-    void (*pack)(void *to, const float *x, size_t count);
+    void (*pack)(void *to, const void *x, size_t count); /* of float32 */
     void (*read)(float *to, const void *from, size_t count);
 } leaf_table[DT_LEAVES] = {
     [DT_LEAF_PLAIN] = {32, NULL, NULL},
-    [DT_LEAF_HALF] = {16, pack_halves, read_half},
+    [DT_LEAF_HALF] = {16, dt_halves_of_f32, read_half},
     [DT_LEAF_ROUNDED] = {32, NULL, read_rounded},
     [DT_LEAF_F16] = {16, NULL, read_f16},
     [DT_LEAF_TERNARY] = {2, pack_ternary, read_ternary},

@@ -82,11 +82,6 @@ static void round_f16(void *to, const void *from, size_t count)
         y[i] = (dt_f16)f16_bits(x[i]);
 }
 
-static void round_bf16(void *to, const void *from, size_t count)
-{
-    dt_halves_of_f32(to, from, count);
-}
-
 /* ---- The rows ---------------------------------------------------------------------- */
 
 #define ROW(kind, type, reads, wide_type, name, divides, rounds)                                   \
@@ -104,6 +99,6 @@ const dt_number dt_numbers[DT_NUMBERS] = {
         ROW(int32, int32_t, DT_LEAF_PLAIN, int32_t, int32, NULL, NULL)
             ROW(int64, int64_t, DT_LEAF_PLAIN, int64_t, int64, NULL, NULL)
                 ROW(fp16, dt_f16, DT_LEAF_F16, float, fp32, fp32_divide, round_f16)
-                    ROW(bf16, dt_bf16, DT_LEAF_HALF, float, fp32, fp32_divide, round_bf16)
+                    ROW(bf16, dt_bf16, DT_LEAF_HALF, float, fp32, fp32_divide, dt_halves_of_f32)
                         ROW(fp32, float, DT_LEAF_PLAIN, float, fp32, fp32_divide, NULL)
                             ROW(fp64, double, DT_LEAF_PLAIN, double, fp64, fp64_divide, NULL)};

@@ -53,7 +53,7 @@ static void fp16_is_rounded_like_the_compilers(void **state)
 }
 #endif
 
-/* min(x, x) reads both as float32; base has another way to read one. */
+/* min(x, x) reads both as float32. */
 static void fp16_is_read_whole(void **state)
 {
     (void)state;
