@@ -78,7 +78,7 @@ dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in, const dt_
     return DT_OK;
 }
 
-dt_status dt_conv_forward(const dt_call *c)
+void dt_conv_forward(const dt_call *c)
 {
     const conv_state *v = c->step->state;
     const dt_conv_args a = {.x = c->in[0],
@@ -89,10 +89,9 @@ dt_status dt_conv_forward(const dt_call *c)
 
     if (v->pass[DT_PASS_FORWARD])
         dt_kernel_run(v->pass[DT_PASS_FORWARD], &a);
-    return DT_OK;
 }
 
-dt_status dt_conv_weights(const dt_call *c)
+void dt_conv_weights(const dt_call *c)
 {
     const conv_state *v = c->step->state;
     const size_t first = c->step->cut ? (size_t)c->step->out_cut.first : 0;
@@ -104,11 +103,10 @@ dt_status dt_conv_weights(const dt_call *c)
 
     if (v->pass[DT_PASS_WEIGHTS])
         dt_kernel_run(v->pass[DT_PASS_WEIGHTS], &a);
-    return DT_OK;
 }
 
 /* Behind the weights' pass: what it writes is what the next step reads. */
-dt_status dt_conv_data(const dt_call *c)
+void dt_conv_data(const dt_call *c)
 {
     const conv_state *v = c->step->state;
     const dt_conv_args a = {
@@ -116,7 +114,6 @@ dt_status dt_conv_data(const dt_call *c)
 
     if (v->pass[DT_PASS_DATA])
         dt_kernel_run(v->pass[DT_PASS_DATA], &a);
-    return DT_OK;
 }
 
 int dt_conv_units(const dt_step *s, dt_pass pass, dt_unit *unit, dt_unit *alone)

@@ -10,9 +10,9 @@ dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t 
  *   in, a  image, and kernel, stride, padding, bias: as the kernel sees it */
 dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in,
                           const dt_attr *a) DT_MUST_CHECK;
-dt_status dt_conv_forward(const dt_call *c) DT_MUST_CHECK;
-dt_status dt_conv_data(const dt_call *c) DT_MUST_CHECK;    /* d_in, if it is wanted */
-dt_status dt_conv_weights(const dt_call *c) DT_MUST_CHECK; /* d_param */
+void dt_conv_forward(const dt_call *c);
+void dt_conv_data(const dt_call *c);    /* d_in, if it is wanted */
+void dt_conv_weights(const dt_call *c); /* d_param */
 /* dt_kernel_units of a pass; 0: there is none. */
 int dt_conv_units(const dt_step *s, dt_pass pass, dt_unit *unit, dt_unit *alone);
 void dt_conv_destroy(dt_step *s);

@@ -199,19 +199,17 @@ static dt_status wave_move(const dt_wave *w, int i, dt_way way, int k)
 
 /* ---- Steps ------------------------------------------------------------------------------- */
 
-static dt_status wave_call(int i, dt_pass pass, dt_status (*run)(const dt_call *c),
-                           const dt_call *c)
+static void wave_call(int i, dt_pass pass, void (*run)(const dt_call *c), const dt_call *c)
 {
     const int64_t began = dt_place_clock();
-    const dt_status st = run(c);
 
+    run(c);
     dt_record(DT_LANE_LAYER, i * DT_CLOCKED + (int)pass, 0, began);
-    return st;
 }
 
 /* The group's half: each shard takes its group's value. */
 static dt_status wave_shared(const dt_wave *w, const wave_step *at, int i, dt_pass pass,
-                             dt_norm_kind kind, dt_status (*shared)(const dt_call *c))
+                             dt_norm_kind kind, void (*shared)(const dt_call *c))
 {
     const int64_t began = dt_place_clock();
 
@@ -225,7 +223,7 @@ static dt_status wave_shared(const dt_wave *w, const wave_step *at, int i, dt_pa
         c->shared = value;
         if (kind == DT_SYNC_MOMENTS)
             c->shared_count = ((const dt_moment *)value)[0].count;
-        DT_TRY(wave_call(i, pass, shared, c));
+        wave_call(i, pass, shared, c);
     }
     return DT_OK;
 }
@@ -245,8 +243,7 @@ static dt_status forward_step(const dt_wave *w, int i, dt_moment *const *moments
             continue;
         dt_call *c = forward_call(w->exec[k], i, moments ? moments[k] : NULL);
         c->local = local;
-        DT_TRY(
-            wave_call(i, DT_PASS_FORWARD, halves ? halves->forward_local : at.s->op->forward, c));
+        wave_call(i, DT_PASS_FORWARD, halves ? halves->forward_local : at.s->op->forward, c);
     }
     return halves ? wave_shared(w, &at, i, DT_PASS_FORWARD, DT_SYNC_MOMENTS, halves->forward_shared)
                   : DT_OK;
@@ -281,8 +278,8 @@ static dt_status backward_step(const dt_wave *w, int i, double divisor, float *c
             backward_call(w->exec[k], i, divisor, grad[k], w->cut_grad ? w->cut_grad[k] : NULL);
         c->local = local;
         if (at.s->op->weights)
-            DT_TRY(wave_call(i, DT_PASS_WEIGHTS, at.s->op->weights, c));
-        DT_TRY(wave_call(i, DT_PASS_DATA, halves ? halves->backward_local : at.s->op->backward, c));
+            wave_call(i, DT_PASS_WEIGHTS, at.s->op->weights, c);
+        wave_call(i, DT_PASS_DATA, halves ? halves->backward_local : at.s->op->backward, c);
     }
     return halves ? wave_shared(w, &at, i, DT_PASS_DATA, DT_SYNC_SUMS, halves->backward_shared)
                   : DT_OK;

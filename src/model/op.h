@@ -133,21 +133,21 @@ struct dt_op {
     /* Optional. Once per plan: build kernels, state the saved and scratch bytes. */
     dt_status (*prepare)(dt_step *s, dt_model *m);
     /* Hot path: no allocation, no I/O, no locks. */
-    dt_status (*forward)(const dt_call *c);
+    void (*forward)(const dt_call *c);
     /* Writes d_in and d_param, never adds: where a value fans out, the plan inserts a fork, or the
      * producer, a batchnorm with `add`, adds d_out2. */
-    dt_status (*backward)(const dt_call *c);
+    void (*backward)(const dt_call *c);
     /* Optional. A pass of its own for d_param, called before backward, which then skips d_param. */
-    dt_status (*weights)(const dt_call *c);
+    void (*weights)(const dt_call *c);
     void (*destroy)(dt_step *s); /* optional; undoes prepare, also a half-done one */
     /* Optional, training only. Forward and backward cut in two where a group of shards
      * combines statistics (dt_norm_sync in model.h): `local` writes call.local, `shared` reads
      * call.shared. With a group of this one shard the bits are those of the whole call. */
     const struct dt_op_sync {
-        dt_status (*forward_local)(const dt_call *c);  /* local: dt_moment [c] */
-        dt_status (*forward_shared)(const dt_call *c); /* and shared_count */
-        dt_status (*backward_local)(const dt_call *c); /* local: double [2][c]; d_param */
-        dt_status (*backward_shared)(const dt_call *c);
+        void (*forward_local)(const dt_call *c);  /* local: dt_moment [c] */
+        void (*forward_shared)(const dt_call *c); /* and shared_count */
+        void (*backward_local)(const dt_call *c); /* local: double [2][c]; d_param */
+        void (*backward_shared)(const dt_call *c);
     } * sync;
     /* Optional; without it one thread does the whole pass. sweep[] = the loops of a pass that one
      * thread does in `seconds`; returns how many there are. */

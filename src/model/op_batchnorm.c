@@ -88,16 +88,15 @@ static void batchnorm_line(const dt_call *c, const dt_norm_area *a)
     }
 }
 
-static dt_status batchnorm_forward_local(const dt_call *c)
+static void batchnorm_forward_local(const dt_call *c)
 {
     const dt_norm_area a = dt_norm_area_of(c);
 
     dt_loop_run(c, dt_loops_current()->norm_moments, a.plan.blocks, 1);
     dt_loop_run(c, batchnorm_merge, a.plan.channels, DT_NORM_MERGED);
-    return DT_OK;
 }
 
-static dt_status batchnorm_forward_shared(const dt_call *c)
+static void batchnorm_forward_shared(const dt_call *c)
 {
     const dt_norm_area a = dt_norm_area_of(c);
 
@@ -106,14 +105,13 @@ static dt_status batchnorm_forward_shared(const dt_call *c)
     batchnorm_line(c, &a);
     batchnorm_widen(&a);
     dt_loop_run(c, dt_loops_current()->norm_apply, a.plan.rows, a.plan.block);
-    return DT_OK;
 }
 
-static dt_status batchnorm_forward(const dt_call *c)
+static void batchnorm_forward(const dt_call *c)
 {
     if (c->step->mode == DT_TRAIN)
-        DT_TRY(batchnorm_forward_local(c));
-    return batchnorm_forward_shared(c);
+        batchnorm_forward_local(c);
+    batchnorm_forward_shared(c);
 }
 
 /* ---- Backward ------------------------------------------------------------------- */
@@ -133,7 +131,7 @@ static void batchnorm_total(const dt_call *c, int64_t first, int64_t count)
 }
 
 /* Sums of dy' and of dy' (x - mean) over the batch, left in the area. */
-static dt_status batchnorm_backward_local(const dt_call *c)
+static void batchnorm_backward_local(const dt_call *c)
 {
     const dt_norm_area a = dt_norm_area_of(c);
     double *local = c->local;
@@ -144,11 +142,10 @@ static dt_status batchnorm_backward_local(const dt_call *c)
     for (int k = 0; local && k < 2; k++)
         memcpy(local + k * a.plan.channels, dt_norm_sum(&a, k),
                (size_t)a.plan.channels * sizeof *local);
-    return DT_OK;
 }
 
 /* The data gradient, with both sums over the n numbers that share their statistics. */
-static dt_status batchnorm_backward_shared(const dt_call *c)
+static void batchnorm_backward_shared(const dt_call *c)
 {
     const dt_norm_area a = dt_norm_area_of(c);
     const double *sums = c->local ? c->shared : dt_norm_sum(&a, 0);
@@ -157,7 +154,7 @@ static dt_status batchnorm_backward_shared(const dt_call *c)
     const float *inverse = (const float *)c->saved + a.stride;
 
     if (!c->d_in[0])
-        return DT_OK;
+        return;
     if (c->local) /* since the sums, scratch may have been another shard's */
         batchnorm_line(c, &a);
     for (int64_t i = 0; i < a.plan.channels; i++) {
@@ -167,13 +164,12 @@ static dt_status batchnorm_backward_shared(const dt_call *c)
     }
     batchnorm_widen(&a);
     dt_loop_run(c, dt_loops_current()->norm_data, a.plan.rows, a.plan.block);
-    return DT_OK;
 }
 
-static dt_status batchnorm_backward(const dt_call *c)
+static void batchnorm_backward(const dt_call *c)
 {
-    DT_TRY(batchnorm_backward_local(c));
-    return batchnorm_backward_shared(c);
+    batchnorm_backward_local(c);
+    batchnorm_backward_shared(c);
 }
 
 /* The sums read what the second sweep reads again; of each channel some numbers are computed by one

@@ -3,17 +3,15 @@
  * and rounds once. */
 #include "loops.h"
 
-static dt_status fork_forward(const dt_call *c)
+static void fork_forward(const dt_call *c)
 {
     (void)c;
-    return DT_OK;
 }
 
-static dt_status fork_backward(const dt_call *c)
+static void fork_backward(const dt_call *c)
 {
     if (c->d_in[0])
         dt_loop_elements(c, dt_loops_current()->fork_backward);
-    return DT_OK;
 }
 
 const dt_op dt_op_fork = {

@@ -14,17 +14,15 @@ static void globalavgpool_run(const dt_call *c, dt_loop loop)
     dt_loop_rows(c, loop, in->n, in->h * in->w * in->c);
 }
 
-static dt_status globalavgpool_forward(const dt_call *c)
+static void globalavgpool_forward(const dt_call *c)
 {
     globalavgpool_run(c, dt_loops_current()->globalavgpool_forward);
-    return DT_OK;
 }
 
-static dt_status globalavgpool_backward(const dt_call *c)
+static void globalavgpool_backward(const dt_call *c)
 {
     if (c->d_in[0])
         globalavgpool_run(c, dt_loops_current()->globalavgpool_backward);
-    return DT_OK;
 }
 
 static int globalavgpool_sweeps(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep)

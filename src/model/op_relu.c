@@ -1,17 +1,15 @@
 /* op_relu.c - what is positive of a value that no batch norm made: behind linear layers. */
 #include "loops.h"
 
-static dt_status relu_forward(const dt_call *c)
+static void relu_forward(const dt_call *c)
 {
     dt_loop_elements(c, dt_loops_current()->relu_forward);
-    return DT_OK;
 }
 
-static dt_status relu_backward(const dt_call *c)
+static void relu_backward(const dt_call *c)
 {
     if (c->d_in[0])
         dt_loop_elements(c, dt_loops_current()->relu_backward);
-    return DT_OK;
 }
 
 const dt_op dt_op_relu = {

@@ -88,7 +88,7 @@ static int64_t xent_choice(const float *z, int64_t classes)
 }
 
 /* The mean over samples is the caller's: it divides loss_sum. */
-static dt_status softmax_xent_forward(const dt_call *c)
+static void softmax_xent_forward(const dt_call *c)
 {
     const int64_t n = c->step->in_shape[0].n, classes = c->step->in_shape[0].c;
     const float *logits = c->in[0];
@@ -101,7 +101,6 @@ static dt_status softmax_xent_forward(const dt_call *c)
         c->result->loss_sum += (double)loss[i];
         c->result->correct += xent_choice(z, classes) == c->labels[i];
     }
-    return DT_OK;
 }
 
 /* How much of its target a class pulls with: all of it, or p / (p + epsilon). */
@@ -112,7 +111,7 @@ static float xent_pull(const dt_step *s, int64_t class, int32_t label, float p)
 }
 
 /* With w_j the pull of class j: dz_k = scale (p_k sum_j w_j - w_k) / divisor. */
-static dt_status softmax_xent_backward(const dt_call *c)
+static void softmax_xent_backward(const dt_call *c)
 {
     const int64_t n = c->step->in_shape[0].n, classes = c->step->in_shape[0].c;
     const float share = (float)c->divisor, scale = xent_scale(c->step);
@@ -131,7 +130,6 @@ static dt_status softmax_xent_backward(const dt_call *c)
                 ((float *)c->d_in[0])[i * classes + j] = dz;
         }
     }
-    return DT_OK;
 }
 
 const dt_op dt_op_softmax_xent = {

