@@ -74,6 +74,7 @@ typedef struct dt_net_op {
     int in, add, out;                 /* values; add: a second summand, -1: none */
     int kernel[2], stride[2], pad[4]; /* height, width; top, left, bottom, right */
     bool bias;                        /* conv2d, linear */
+    bool flat;                        /* linear: over more than one pixel */
     bool relu;                        /* batchnorm: ReLU of it, or of its sum with `add` */
     float eps;                        /* batchnorm */
 } dt_net_op;

@@ -220,6 +220,8 @@ dt_net_op dt_net_op_get(const dt_net *net, size_t i)
                    .add = n->n_in == 2 ? n->in[1] : -1,
                    .out = n->out,
                    .bias = a->bias,
+                   .flat = n->op == &dt_op_linear &&
+                           net->own->shape[n->in[0]].h * net->own->shape[n->in[0]].w > 1,
                    .relu = a->relu,
                    .eps = a->eps};
 

@@ -185,7 +185,7 @@ static dt_status check_parallel(const dt_options *o, int world)
                        "--parallel %s wants --strategy, which names the layers to cut: all=out, or "
                        "@FILE",
                        o->parallel);
-    if (!p->cuts && o->strategy[0])
+    if (!p->cuts && !p->searches && o->strategy[0])
         return dt_fail(DT_CONFIG,
                        "--parallel %s cuts no layers, but --strategy %.100s does: leave --parallel "
                        "out, or give --strategy all=batch and no --parallel to cut none",
@@ -205,7 +205,7 @@ dt_status dt_options_check(dt_options *o, int world)
             DT_CONFIG,
             "--tensor-parallel %d: %d ranks are no multiple of it; start %d, %d, .. ranks", parts,
             world, parts, 2 * parts);
-    if (world / parts > shards)
+    if (world / parts > shards && !dt_options_parallel(o)->searches)
         return dt_fail(DT_CONFIG,
                        "%d ranks for %lld shards: some would have no work; start at "
                        "most %lld ranks, or give a new run --shards %d or more",

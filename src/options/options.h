@@ -17,7 +17,8 @@
     X(standalone, stand_alone, .alone = true)                                                      \
     X(data, data_parallel, .cuts = false)                                                          \
     X(hybrid, hybrid_parallel, .cuts = true)                                                       \
-    X(semi_auto, semi_auto_parallel, .cuts = true)
+    X(semi_auto, semi_auto_parallel, .cuts = true)                                                 \
+    X(auto, auto_parallel, .searches = true)
 #define DT_PARALLEL_WORDS(word, mindspore, ...) " " #word " " #mindspore
 #define DT_ISA_WORD(name, text) " " text
 #define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)
@@ -340,6 +341,7 @@ typedef struct dt_parallel {
     const char *word, *mindspore;
     bool alone; /* for one rank: several would train apart */
     bool cuts;  /* layers, as the strategy says */
+    bool searches; /* for the strategy that takes least time */
 } dt_parallel;
 /* The mode of either word; NULL: there is none. Local. */
 const dt_parallel *dt_parallel_find(const char *word);

@@ -232,13 +232,19 @@ dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
 
 dt_status dt_report_end(dt_report *r, const dt_end_record *end)
 {
+    char predicted[128] = "";
+
     if (r->style)
         r->style->end(r, end);
     flush(r);
     if (!end->ok)
         return DT_OK;
+    if (end->predicted_s > 0)
+        snprintf(predicted, sizeof predicted,
+                 ",\"step_s\":%.4g,\"predicted_s\":%.4g,\"predicted_data_parallel_s\":%.4g",
+                 end->step_s, end->predicted_s, end->whole_s);
     return append(r,
                   "{\"kind\":\"end\",\"weights_hash\":\"%s\",\"state_hash\":\"%s\","
-                  "\"steps\":%lld}\n",
-                  end->weights_hash, end->state_hash, (long long)end->steps);
+                  "\"steps\":%lld%s}\n",
+                  end->weights_hash, end->state_hash, (long long)end->steps, predicted);
 }

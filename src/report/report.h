@@ -38,6 +38,9 @@ typedef struct dt_end_record {
     bool ok; /* false: the run ends with an error; the rest may be zero */
     int64_t steps;
     double seconds;
+    double step_s;               /* of those after the first few */
+    double predicted_s, whole_s; /* of a step as --parallel auto chose, and with nothing cut; 0: no
+                                  * choice was made */
     char weights_hash[DT_DIGEST_CHARS], state_hash[DT_DIGEST_CHARS];
     const char *folder; /* borrowed */
 } dt_end_record;

@@ -115,6 +115,9 @@ static void auto_end(dt_report *r, const dt_end_record *end)
     if (r->drawn)
         fputc('\n', r->setup.out);
     print_hashes(r, end);
+    if (end->ok && end->predicted_s > 0 && end->step_s > 0)
+        fprintf(r->setup.out, "a step took %.3g s; predicted %.3g, data-parallel %.3g\n",
+                end->step_s, end->predicted_s, end->whole_s);
     if (end->ok)
         fprintf(r->setup.out, "%lld steps in %.1f s; the run is in %s\n", (long long)end->steps,
                 end->seconds, end->folder);

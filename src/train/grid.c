@@ -31,12 +31,14 @@ dt_status dt_grid_open(dt_run *r)
 {
     dt_grid *g = &r->grid;
 
-    *g = (dt_grid){.parts = dt_options_parts(&r->o, r->comm->world)};
+    if (g->parts == 0) /* else it is dt_run_try's */
+        g->parts = dt_options_parts(&r->o, r->comm->world);
     if (!dt_grid_cuts(r))
         return DT_OK;
-    g->part = r->comm->rank % g->parts;
+    g->trial = r->comm->world < g->parts;
+    g->part = g->trial ? g->parts - 1 : r->comm->rank % g->parts;
     g->group = r->comm->rank / g->parts;
-    g->groups = r->comm->world / g->parts;
+    g->groups = g->trial ? 1 : r->comm->world / g->parts;
     dt_shards_of((int)r->o.shards, g->groups, g->group, &g->first, &g->end);
     return grid_split(r);
 }
@@ -150,8 +152,18 @@ static dt_status wave_wait(void *context, int step, dt_way way, int k)
     return dt_moves_wait(w->run->grid.moves, wave_key(w, w->contexts->which[k], k, step, way));
 }
 
+static dt_status move_nothing(void *context, int step, dt_way way, int k)
+{
+    (void)context, (void)step, (void)way, (void)k;
+    return DT_OK;
+}
+
 const dt_wave_moves *dt_grid_moves(const dt_run *r, const dt_contexts *c)
 {
+    static const dt_wave_moves none = {NULL, move_nothing, move_nothing};
+
+    if (r->grid.trial)
+        return &none;
     return dt_grid_cuts(r) ? &r->grid.wave[c == &r->test].moves : NULL;
 }
 
@@ -183,10 +195,10 @@ dt_status dt_grid_moments(dt_run *r)
 {
     const dt_contexts *c = &r->contexts;
 
-    for (int k = 0; k < c->width && dt_grid_cuts(r); k++)
+    for (int k = 0; k < c->width && r->grid.moves; k++)
         if (c->now[k])
             DT_TRY(dt_moves_start(r->grid.moves, KEY_MOMENTS + k));
-    for (int k = 0; k < c->width && dt_grid_cuts(r); k++)
+    for (int k = 0; k < c->width && r->grid.moves; k++)
         if (c->now[k])
             DT_TRY(dt_moves_wait(r->grid.moves, KEY_MOMENTS + k));
     return DT_OK;
@@ -331,7 +343,7 @@ static dt_status grid_add(dt_run *r)
 
 dt_status dt_grid_bind(dt_run *r)
 {
-    if (!dt_grid_cuts(r))
+    if (!dt_grid_cuts(r) || r->grid.trial)
         return DT_OK;
     DT_TRY(dt_comm_agree(r->comm, grid_add(r)));
     return dt_comm_agree(r->comm, dt_moves_seal(r->grid.moves));
@@ -345,7 +357,7 @@ static dt_status grid_run(dt_run *r, int key)
 
 dt_status dt_grid_turn(dt_run *r)
 {
-    return dt_grid_cuts(r) ? grid_run(r, KEY_TURN) : DT_OK;
+    return r->grid.moves ? grid_run(r, KEY_TURN) : DT_OK;
 }
 
 /* Home parameters between their slabs and the whole ones, on rank 0. */

@@ -117,6 +117,8 @@ void dt_head_print(FILE *f, const dt_run *r, const char *folder)
     head_data(f, r);
     head_training(f, r);
     head_machine(f, r);
+    if (r->choice.parts > 0)
+        fprintf(f, "strategy   %s\n", r->choice.text);
     fprintf(f, "writes to  %s\n", folder);
     head_cores(f, r);
     head_options(f, r);

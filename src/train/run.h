@@ -48,6 +48,7 @@ typedef struct dt_contexts {
  * is 1 and all else is zero. */
 typedef struct dt_grid {
     int parts, part;   /* ranks of a group; this one's number */
+    bool trial;        /* the group's other ranks are not there, see dt_run_try */
     int groups, group; /* and group */
     dt_comm *across;   /* the group's ranks; owned, like all below */
     dt_comm *along;    /* the ranks that have this number in each group: the same cut */
@@ -61,6 +62,13 @@ typedef struct dt_grid {
     dt_moves *moves;
     struct dt_grid_wave *wave; /* [2]: training's contexts, the test's */
 } dt_grid;
+
+/* What --parallel auto has chosen; parts 0: it was not asked. */
+typedef struct dt_choice {
+    int parts;
+    double seconds, whole_s; /* predicted of a step; of one where nothing is cut */
+    char strategy[DT_OPTION_CHARS], text[300];
+} dt_choice;
 
 typedef struct dt_run {
     dt_comm *comm; /* borrowed */
@@ -81,6 +89,7 @@ typedef struct dt_run {
     dt_contexts contexts;
     dt_contexts test; /* chunks: a full one, and the last */
     dt_grid grid;
+    dt_choice choice; /* r->o has its strategy */
     int64_t test_chunk;
     int64_t *tally; /* of the last test, owned; NULL: there was none */
     /* Where the exchange shares, the first five and the average lie in one block of the node. */
@@ -105,6 +114,9 @@ typedef struct dt_run {
 /* Open data, build, compile, check memory, take it, and compare all ranks. On any error
  * (already agreed and printed) r is released. Collective. */
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
+/* The same for a run whose steps are to be clocked, in a world of one, but as the last of `parts`
+ * ranks that cut layers: what others would send does not come, so the numbers are not a run's. */
+dt_status dt_run_try(dt_run *r, dt_comm *c, const dt_options *o, int parts) DT_MUST_CHECK;
 void dt_run_close(dt_run *r); /* Collective */
 /* All slabs, the exchange and the trees, once plans are made: a part of dt_run_open.
  * DT_NOMEM, with the figure, before anything is taken. Agreed. Collective. */
@@ -208,6 +220,10 @@ static inline bool dt_contexts_home(const dt_contexts *c, int k)
 dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c);
 /* c->now[k] = place k's context for a shard of so many images; NULL for one of none. Local. */
 dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images) DT_MUST_CHECK;
+
+/* auto.c: measures, decides, and sets strategy and tensor_parallel of r->o. r is open as far as its
+ * network. Agreed. Collective. */
+dt_status dt_auto_choose(dt_run *r) DT_MUST_CHECK;
 
 /* ---- grid.c: layers that are cut over ranks. All do nothing where none are. ---- */
 

@@ -25,6 +25,8 @@ static int threads_of(const dt_comm *c, const dt_options *o)
 /* Before any memory is taken, so that it lies near the threads. */
 static void open_home(dt_run *r)
 {
+    if (r->grid.parts > 0) /* a trial of the run that has entered it */
+        return;
     dt_home_find(&r->home, r->comm->machine_rank, r->comm->machine_ranks, r->threads);
     dt_home_enter(&r->home, r->threads);
 }
@@ -45,7 +47,7 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
                                   "there is no --init: give a model, or leave it out");
     r->global_batch = r->o.global_batch;
     r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
-    r->threads = threads_of(r->comm, o);
+    r->threads = r->grid.parts > 0 ? (int)o->threads : threads_of(r->comm, o);
     open_home(r);
     DT_TRY(dt_precision_choose(r->o.precision, &r->precision));
     r->o.precision = dt_dtype_name(r->precision); /* a resumed run keeps it, on any CPU */
@@ -144,14 +146,23 @@ static dt_status compile_test(dt_run *r)
     const int64_t chunk = r->net->spec.image_size <= 64 ? 100 : 25;
 
     r->test_chunk = chunk < images ? chunk : images;
-    r->test.width = r->grid.parts; /* a chunk of each of the group's ranks */
-    r->test.first_home = r->grid.part;
+    r->test.width = r->grid.across ? r->grid.across->world : 1; /* a chunk of each */
+    r->test.first_home = r->grid.trial ? 0 : r->grid.part;
     r->test.homes = 1;
     for (int i = 0; i < 2; i++) {
         const int64_t batch = i == 0 ? r->test_chunk : images % r->test_chunk;
         if (batch > 0)
             DT_TRY(dt_contexts_add(r, &r->test, batch, DT_EVAL));
     }
+    return DT_OK;
+}
+
+static dt_status open_net(dt_run *r)
+{
+    const dt_net_spec spec = dt_options_net(&r->o, dt_source_describe(r->source)->classes);
+
+    DT_TRY(dt_net_create(&r->net, &spec));
+    dt_options_resolve(&r->o, r->net);
     return DT_OK;
 }
 
@@ -165,9 +176,6 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
                           .threads = r->threads,
                           .label_smoothing = (float)r->o.label_smoothing};
 
-    const dt_net_spec spec = dt_options_net(&r->o, dt_source_describe(r->source)->classes);
-    DT_TRY(dt_net_create(&r->net, &spec));
-    dt_options_resolve(&r->o, r->net);
     opts.loss_epsilon = (float)r->o.loss_epsilon;
     opts.logit_scale = (float)r->o.logit_scale;
     /* An unknown scheme fails now, not when the model is saved. */
@@ -189,17 +197,19 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
 
 /* ---- Opening and closing ------------------------------------------------------------------ */
 
-dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose)
+static dt_status run_open(dt_run *r, const dt_options *o, dt_purpose purpose)
 {
+    dt_comm *c = r->comm;
     dt_status st = DT_OK;
 
-    memset(r, 0, sizeof *r);
-    r->comm = c;
     DT_GO(st, dt_comm_agree(c, open_options(r, o, purpose)), out);
-    DT_GO(st, dt_grid_open(r), out);
     if (purpose == DT_FOR_TRAINING)
         DT_GO(st, dt_lockstep_resolve(r), out);
     DT_GO(st, open_data(r), out);
+    DT_GO(st, dt_comm_agree(c, open_net(r)), out);
+    if (dt_options_parallel(&r->o)->searches)
+        DT_GO(st, dt_auto_choose(r), out);
+    DT_GO(st, dt_grid_open(r), out);
     DT_GO(st, dt_comm_agree(c, open_network(r, purpose)), out);
     DT_GO(st, dt_fingerprint_run(r), out);
     DT_GO(st, dt_run_take_memory(r, purpose), out);
@@ -212,6 +222,18 @@ out:
     if (st != DT_OK)
         dt_run_close(r);
     return st;
+}
+
+dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose)
+{
+    *r = (dt_run){.comm = c};
+    return run_open(r, o, purpose);
+}
+
+dt_status dt_run_try(dt_run *r, dt_comm *c, const dt_options *o, int parts)
+{
+    *r = (dt_run){.comm = c, .grid.parts = parts};
+    return run_open(r, o, DT_FOR_TRAINING);
 }
 
 void dt_run_close(dt_run *r)

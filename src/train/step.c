@@ -251,7 +251,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
                                .lr = lr,
                                .images = n};
     dt_place_phase(DT_AT_checks);
-    if (!isfinite(result->loss)) {
+    if (!isfinite(result->loss) && !r->grid.trial) {
         DT_TRY(dt_checks_now(r->checks));
         return dt_comm_agree(r->comm, loss_failed(r, epoch, step, result->loss, lr));
     }

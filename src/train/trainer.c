@@ -11,6 +11,8 @@
 #include "trace.h"
 #include "watched.h"
 
+enum { FIRST_STEPS = 3 }; /* take longer: memory is new, and connections are */
+
 typedef struct training {
     dt_run *run;
     dt_session session;
@@ -20,6 +22,8 @@ typedef struct training {
     int slow;            /* the rank that was last named as slower than the others, -1: none */
     int64_t save_steps;  /* --save-every as steps, or 0 */
     double save_s;       /* or as seconds, or 0 */
+    double steps_s;      /* in the steps after the first few of this start */
+    int64_t steps;       /* these */
     double saved_s;      /* clock at the last checkpoint; rank 0's counts */
     char from[PATH_MAX]; /* the checkpoint that the run is resumed from, "": none */
     int64_t from_step;
@@ -94,6 +98,10 @@ static dt_status train_step(training *t)
     DT_TRY(dt_run_step(r, at->epoch, at->step, save_asked(t), &result));
     at->step++;
     at->run_step++;
+    if (at->run_step - t->from_step > FIRST_STEPS) {
+        t->steps_s += dt_seconds() - began;
+        t->steps++;
+    }
     at->loss_sum += result.loss * (double)result.images;
     at->images += result.images;
     DT_TRY(dt_session_step(&t->session, r,
@@ -259,7 +267,12 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
     dt_session *s = &t->session;
 
     dt_place_phase(DT_AT_end);
-    *end = (dt_end_record){.steps = r->total_steps, .seconds = seconds, .folder = s->folder.path};
+    *end = (dt_end_record){.steps = r->total_steps,
+                           .seconds = seconds,
+                           .step_s = t->steps ? t->steps_s / (double)t->steps : 0,
+                           .predicted_s = r->choice.seconds,
+                           .whole_s = r->choice.whole_s,
+                           .folder = s->folder.path};
     DT_TRY(dt_checks_now(r->checks)); /* names what the hashes below could only show */
     DT_TRY(dt_grid_collect(r));
     DT_TRY(dt_comm_agree(r->comm, check_finite(t)));

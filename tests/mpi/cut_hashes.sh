@@ -50,6 +50,9 @@ try vgg11 "${bf16[@]}" --variant wide --image-size 64 --shards 3 -- 4 'classifie
 try mlp "${fp32[@]}" --shards 3 -- 2 fc=out
 try mlp "${bf16[@]}" --shards 1 -- 3 all=out
 
+try vgg11 "${fp32[@]}" --shards 8 -- 4 'features.8=out classifier=batch' --parallel auto --split-nodes 2
+try resnet50 "${bf16[@]}" --shards 1 -- 4 fc=batch --parallel auto_parallel
+
 # A run that stops and goes on under other strategies, on other numbers of ranks.
 run() { # NP ARGS...
     timeout -k 2 "$limit" mpirun -np "$1" "$DTRAIN_BIN" "${@:2}" >"$dir/log" 2>&1 || { cat "$dir/log"; bad=1; }
@@ -62,4 +65,16 @@ run 2 --out "$dir/parts" --resume auto --max-steps 4 --strategy classifier=out
 run 8 --out "$dir/parts" --resume auto --max-steps 6 --strategy 'features.*=out' --tensor-parallel 4
 cmp "$dir/whole/model.safetensors" "$dir/parts/model.safetensors" || bad=1
 [ "$(hashes "$dir/whole")" = "$(hashes "$dir/parts")" ] || { echo "DIFFERS: gone on under other strategies"; bad=1; }
+
+# What is forced stays, and what was predicted is told.
+run 4 "${recipe[@]}" --out "$dir/auto" --parallel auto --strategy 'features.8=out classifier=batch' --split-nodes 2
+cmp "$dir/whole/model.safetensors" "$dir/auto/model.safetensors" || bad=1
+python3 - "$dir/auto" <<'END' || bad=1
+import json, re, sys
+end = [json.loads(line) for line in open(sys.argv[1] + '/metrics.jsonl')][-1]
+words = re.search('strategy: "(.*)"', open(sys.argv[1] + '/options.yaml').read()).group(1).split()
+cut = {w.split('=')[0]: w.endswith('=out') for w in words}
+assert min(end[k] for k in ('step_s', 'predicted_s', 'predicted_data_parallel_s')) > 0, end
+assert cut.get('features.8', cut.get('all')) and not cut.get('classifier', cut.get('all')), words
+END
 exit $bad

@@ -1,0 +1,148 @@
+/* auto.c - --parallel auto: which layers to cut, and over how many ranks, by what was measured. No
+ * bit depends on it. Rank 0 decides for all. */
+#include "costs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct candidate {
+    int parts, layers; /* 1: none are cut */
+    dt_search_time time;
+    bool fits; /* in memory */
+    bool cut[DT_SEARCH_NODES];
+} candidate;
+
+typedef struct choice {
+    dt_search_node node[DT_SEARCH_NODES];
+    dt_search_costs costs;
+    candidate whole, best; /* nothing cut; the quickest that fits */
+    double measured_s, searched_s;
+    int layers; /* of the network */
+    bool must;  /* some layer is to be cut */
+} choice;
+
+/* ---- A strategy in words ------------------------------------------------------------------- */
+
+static void write_words(const dt_net *net, const candidate *x, int layers,
+                        const dt_search_node *node, char words[DT_OPTION_CHARS])
+{
+    const bool most = 2 * x->layers > layers;
+    size_t at = (size_t)snprintf(words, DT_OPTION_CHARS, "%s", most ? "all=out" : "");
+
+    for (size_t i = 0; i < net->ops && x->layers > 0; i++)
+        if (dt_search_layer(&node[i + 1]) && x->cut[i + 1] != most && at + 100 < DT_OPTION_CHARS)
+            at += (size_t)snprintf(words + at, DT_OPTION_CHARS - at, "%s%s=%s", at ? " " : "",
+                                   dt_net_op_get(net, i).name, most ? "batch" : "out");
+}
+
+/* What --strategy says of a layer stays: it is the same after all=out and after all=batch. */
+static dt_status force(const dt_run *r, choice *x)
+{
+    char words[DT_OPTION_CHARS + 16];
+    bool in[2][DT_SEARCH_NODES];
+
+    for (int k = 0; k < 2; k++) {
+        snprintf(words, sizeof words, "all=%s %s", k ? "out" : "batch", r->o.strategy);
+        DT_TRY(dt_strategy_cuts(r->net, words, in[k]));
+    }
+    x->must = r->comm->world > r->o.shards; /* nothing cut: some ranks would have no work */
+    for (size_t i = 0; i < r->net->ops; i++)
+        if (dt_search_layer(&x->node[i + 1])) {
+            x->layers++;
+            x->must |= in[0][i];
+            if (in[0][i] == in[1][i])
+                x->node[i + 1].kind = in[0][i] ? DT_SEARCH_CUT : DT_SEARCH_WHOLE;
+        }
+    return DT_OK;
+}
+
+/* Cutting is to be worth more than what the prediction may be wrong by. */
+static bool better(const candidate *a, const candidate *than)
+{
+    const double margin = than->parts == 1 ? 0.9 : 1;
+
+    return a->fits != than->fits ? a->fits : a->time.seconds < margin * than->time.seconds;
+}
+
+static void consider(const dt_run *r, choice *x, double bytes)
+{
+    candidate c = {.parts = x->costs.parts};
+    const double began = dt_seconds(), free = (double)dt_memory_available();
+
+    c.time = c.parts > 1 ? dt_search_best(&x->costs, c.cut) : dt_search_time_of(&x->costs, c.cut);
+    x->searched_s += dt_seconds() - began;
+    for (int i = 0; i < x->costs.nodes; i++)
+        c.layers += dt_search_layer(&x->node[i]) && c.cut[i];
+    c.fits = free <= 0 || bytes * r->comm->node_ranks < free;
+    if (c.parts == 1)
+        x->whole = x->best = c;
+    else if (c.layers > 0 && ((x->must && x->best.parts == 1) || better(&c, &x->best)))
+        x->best = c;
+}
+
+/* ---- The choice ------------------------------------------------------------------------------ */
+
+static void tell(const dt_run *r, const choice *x, dt_choice *to)
+{
+    const candidate *best = &x->best;
+    char what[80] = "nothing is cut";
+
+    if (best->layers > 0)
+        snprintf(what, sizeof what, "%d of %d layers over %d ranks", best->layers, x->layers,
+                 best->parts);
+    *to = (dt_choice){
+        .parts = best->parts, .seconds = best->time.seconds, .whole_s = x->whole.time.seconds};
+    write_words(r->net, best, x->layers, x->node, to->strategy);
+    snprintf(to->text, sizeof to->text,
+             "auto: %s; predicted %.3g s a step (compute %.3g, moves %.3g, gradients %.3g), "
+             "data-parallel %.3g; found in %.0f ms, costs in %.1f s",
+             what, best->time.seconds, best->time.compute, best->time.moves, best->time.exchange,
+             x->whole.time.seconds, 1e3 * x->searched_s, x->measured_s);
+}
+
+static dt_status measure_all(dt_run *r, choice *x)
+{
+    const double began = dt_seconds();
+    dt_status st = DT_OK;
+    double bytes = 0;
+
+    for (int64_t parts = 1, most = r->comm->world; parts <= most; parts++) {
+        const bool given = parts == 1 || !r->o.tensor_parallel || parts == r->o.tensor_parallel;
+        if (r->comm->world % parts != 0 || !given)
+            continue;
+        DT_TRY(dt_costs_measure(r, (int)parts, x->node, &x->costs, &bytes));
+        if (r->comm->rank == 0 && parts == 1)
+            st = force(r, x);
+        DT_TRY(dt_comm_agree(r->comm, st));
+        if (r->comm->rank == 0 && (parts == 1 || r->comm->world / parts <= r->o.shards))
+            consider(r, x, bytes);
+        const bool alone = r->comm->nodes == 1 && r->o.shards >= r->comm->world;
+        if (alone && x->best.fits && !x->must) /* no network to spare, and work for all */
+            most = 1;
+        DT_TRY(dt_comm_bcast(r->comm, &most, sizeof most, 0));
+    }
+    x->measured_s = dt_seconds() - began - x->searched_s;
+    return DT_OK;
+}
+
+dt_status dt_auto_choose(dt_run *r)
+{
+    choice *x = NULL;
+    dt_status st = DT_OK;
+
+    r->o.parallel = "by_strategy";
+    if (r->comm->world == 1)
+        return DT_OK;
+    DT_TRY(dt_comm_agree(r->comm, dt_calloc(&x, 1, sizeof *x, "--parallel auto")));
+    DT_GO(st, measure_all(r, x), out);
+    if (r->comm->rank == 0)
+        tell(r, x, &r->choice);
+    DT_GO(st, dt_comm_bcast(r->comm, &r->choice, sizeof r->choice, 0), out);
+    r->o.strategy = r->choice.strategy;
+    r->o.tensor_parallel = r->choice.parts;
+    dt_record_restart();
+    dt_place_phase(DT_AT_begin);
+out:
+    free(x);
+    return st;
+}
