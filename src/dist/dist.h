@@ -164,8 +164,7 @@ typedef struct dt_fold_type {
 } dt_fold_type;
 extern const dt_fold_type dt_fold_f32, dt_fold_f64, dt_fold_moments;
 typedef struct dt_reduce dt_reduce;
-/* All arguments but t (same). DT_CONFIG: no shards; DT_NOMEM. *t is to be destroyed whatever the
- * outcome. Collective.
+/* All arguments but t (same). DT_NOMEM; *t is to be destroyed whatever the outcome. Collective.
  *   count  the most elements of a value
  *   group  shards per group, >= 1; `shards` or more make one group */
 dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
@@ -281,7 +280,7 @@ typedef struct dt_span {
 } dt_span;
 typedef struct dt_exchange_opts {
     const char *name;      /* "auto" or a row (same) */
-    int shards;            /* S (same) */
+    int shards;            /* S, at least 1 (same) */
     size_t floats;         /* in the gradient slab (same) */
     const dt_span *tensor; /* [tensors] ascending, disjoint; copied (same) */
     size_t tensors;
@@ -304,7 +303,7 @@ typedef struct dt_exchange_needs {
     size_t slabs; /* of opts->floats each: for this rank, or for the whole node if it shares */
 } dt_exchange_needs;
 /* Choose an exchange: *needs = what it needs. Whatever the outcome, *x is to be closed.
- * DT_CONFIG: unknown name, or no shards; DT_UNSUPPORTED: the named exchange declines;
+ * DT_CONFIG: unknown name; DT_UNSUPPORTED: the named exchange declines;
  * both alike on all ranks. DT_NOMEM. Local. */
 dt_status dt_exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts,
                              dt_exchange_needs *needs) DT_MUST_CHECK;

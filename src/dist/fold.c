@@ -11,11 +11,6 @@ void dt_shards_of(int shards, int world, int rank, int *first, int *end)
     *end = (int)(((int64_t)rank + 1) * shards / world);
 }
 
-dt_status dt_shards_check(int shards)
-{
-    return shards >= 1 ? DT_OK : dt_fail(DT_CONFIG, "%d shards cannot be summed", shards);
-}
-
 /* ---- The counter ----------------------------------------------------------------- */
 
 /* [a, a + z) takes [a + z, a + 2z) only if 2z divides a; leaves between may lie elsewhere. */

@@ -5,9 +5,6 @@
 #define DT_FOLD_H
 #include "dist.h"
 
-/* DT_CONFIG unless there is a shard. Ranks may have none, where there are more of them. */
-dt_status dt_shards_check(int shards) DT_MUST_CHECK;
-
 /* ---- The plan -------------------------------------------------------------------- */
 
 /* The sum of leaves [first, first + leaves). */

@@ -124,9 +124,7 @@ static dt_status reduce_memory(dt_reduce *t)
 dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
                            const dt_fold_type *type, int group)
 {
-    DT_TRY(dt_shards_check(shards));
-    if (group < 1)
-        return dt_fail(DT_BUG, "groups of %d shards", group);
+    assert(shards >= 1 && group >= 1);
     DT_TRY(dt_calloc(t, 1, sizeof **t, "sums over shards"));
     **t = (dt_reduce){.comm = c,
                       .type = type,

@@ -387,7 +387,6 @@ static const struct plans {
     {"tree", ALL, 1, 0, DT_OK, false, NULL},
     {"tree", HALVES, 2, 0, DT_OK, true, NULL},
     {"magic", ALL, 1, 0, DT_CONFIG, false, "use one of: auto shared tree gather"},
-    {"tree", ALL, 1, -99, DT_CONFIG, false, "shards"},
 };
 
 static void choice_and_refusal(void **state)

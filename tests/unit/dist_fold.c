@@ -277,12 +277,6 @@ static void slots_are_few(void **state)
     assert_true(dt_counter_slots(most - 100000, most) <= DT_COUNTER_DEPTH);
 }
 
-static void no_shards(void **state)
-{
-    (void)state;
-    assert_fails(dt_shards_check(0), DT_CONFIG, "shards");
-}
-
 /* ---- Buckets of whole tensors, slices of buckets: both are partitions ------------- */
 
 enum { TENSORS = 7, MIB = 1 << 18 }; /* floats in 1 MiB */
@@ -352,7 +346,6 @@ int main(void)
         cmocka_unit_test(whole_numbers_are_packed),
         cmocka_unit_test(values_become_thresholds),
         cmocka_unit_test(slots_are_few),
-        cmocka_unit_test(no_shards),
         cmocka_unit_test(buckets_close_at_their_size),
         cmocka_unit_test(slices_partition),
     };
