@@ -4,7 +4,6 @@
 #include "spans.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 
 static const dt_exchange_row *const exchange_table[] = {
@@ -55,19 +54,14 @@ static dt_status exchange_choose(dt_exchange *x, const char *name)
     return DT_OK;
 }
 
-static dt_status exchange_choose_compress(dt_exchange *x, const dt_exchange_opts *o)
+static const dt_compress *compress_of(const dt_exchange_opts *o)
 {
-    for (size_t i = 0; i < DT_COUNT_OF(exchange_compress); i++)
-        if (strcmp(o->compress ? o->compress : "none", exchange_compress[i].name) == 0)
-            x->compress = &exchange_compress[i];
-    if (!x->compress)
-        return dt_fail(DT_CONFIG, "there is no compression '%s', but" DT_COMPRESS_LIST(DT_WORD),
-                       o->compress);
-    x->threshold = (float)o->threshold;
-    if (x->compress->whole && !(x->threshold > 0 && x->threshold < INFINITY))
-        return dt_fail(DT_CONFIG, "the threshold of %s is %g: it must be above 0, and a float32",
-                       o->compress, o->threshold);
-    return DT_OK;
+    size_t i = 0;
+
+    while (o->compress && i + 1 < DT_COUNT_OF(exchange_compress) &&
+           strcmp(o->compress, exchange_compress[i].name) != 0)
+        i++;
+    return &exchange_compress[i];
 }
 
 static dt_status exchange_form_teams(dt_exchange *x)
@@ -199,7 +193,8 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
     x->lockstep = o->lockstep;
     x->apart = o->apart;
     x->writing = x->first == x->end; /* nothing is to come */
-    DT_TRY(exchange_choose_compress(x, o));
+    x->compress = compress_of(o);
+    x->threshold = (float)o->threshold;
     x->threads = DT_MAX(o->threads, 1);
     x->slots = exchange_slots_of(x, rank);
     x->partials = dt_exchange_partials(x, rank);
