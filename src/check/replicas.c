@@ -25,13 +25,6 @@ void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHA
         dt_norm_element(b->norm, b->first + i, out);
 }
 
-/* At most. */
-static size_t count_blocks(const dt_net *net)
-{
-    return 3 * (net->slab_floats / DT_CHECK_BLOCK + net->params) +
-           4 * (net->norm_channels / DT_CHECK_BLOCK + net->norms);
-}
-
 static void cut_tensor(dt_replicas *k, dt_check_block b, const float *at, size_t count)
 {
     for (b.first = 0; b.first < count; b.first += DT_CHECK_BLOCK) {
@@ -72,7 +65,10 @@ static void cut_blocks(const dt_checks *c, dt_replicas *k)
 
 static dt_status open_copies(dt_checks *c, dt_replicas *k)
 {
-    const size_t world = (size_t)k->comm->world, most = count_blocks(c->s.net);
+    const dt_net *net = c->s.net;
+    const size_t world = (size_t)k->comm->world;
+    const size_t most = 3 * (net->slab_floats / DT_CHECK_BLOCK + net->params) +
+                        4 * (net->norm_channels / DT_CHECK_BLOCK + net->norms);
     const size_t part = k->shares ? (size_t)k->comm->node_rank : 0;
     const size_t parts = k->shares ? (size_t)k->comm->node_ranks : 1;
 

@@ -21,11 +21,6 @@ static dt_status main_output(dt_comm *c)
     return dt_comm_agree(c, failed ? dt_fail(DT_IO, "standard output cannot be written") : DT_OK);
 }
 
-static const dt_command *main_command(int argc, char **argv)
-{
-    return argc < 2 || argv[1][0] == '-' ? &dt_command_train : dt_command_find(argv[1]);
-}
-
 static dt_status main_call(dt_comm *c, const dt_settings *s)
 {
     const bool leads = c->rank == 0;
@@ -133,7 +128,8 @@ int main(int argc, char **argv)
     if (dt_decoder_asked(argc, argv))
         return dt_decoder_serve();
     main_fill_closed();
-    const dt_command *command = main_command(argc, argv);
+    const dt_command *command =
+        argc < 2 || argv[1][0] == '-' ? &dt_command_train : dt_command_find(argv[1]);
     if (command && command->alone)
         return main_alone(command, argc - 2, argv + 2);
     /* --np N starts N ranks of any command, as dtrain launch does; under mpirun it is refused. */

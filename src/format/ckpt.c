@@ -157,12 +157,6 @@ static bool shape_fits(const dt_tensor *t)
            bytes == t->bytes;
 }
 
-/* Whether it is a network's, not an optimiser's ("learning_rate", "moments.conv1.weight"). */
-static bool is_weight(const dt_tensor *t, const char *tag)
-{
-    return t->dtype && strchr(tag, '.') && strncmp(tag, "moments.", 8) != 0;
-}
-
 static dt_status read_value(dt_safetensors *f, span in)
 {
     char tag[TAG_CHARS] = "";
@@ -183,7 +177,8 @@ static dt_status read_value(dt_safetensors *f, span in)
     }
     if (!tag[0] || !found)
         return misread(f, began, "a value has no name or no tensor");
-    if (!is_weight(&t, tag)) /* MindSpore 1 writes scalars as [0] */
+    /* An optimiser's: "moments.conv1.weight", and scalars, which MindSpore 1 writes as [0]. */
+    if (!t.dtype || !strchr(tag, '.') || strncmp(tag, "moments.", 8) == 0)
         return DT_OK;
     if (!shape_fits(&t))
         return misread(f, began, "a tensor's shape does not fit its numbers");

@@ -312,12 +312,6 @@ static dt_status put_line(const launch_words *w, const dt_hosts *h, char **line,
     return all ? DT_OK : dt_fail(DT_NOMEM, "no memory for mpirun's command line");
 }
 
-/* By dtrain's first word. */
-static bool is_training(const char *word)
-{
-    return !word || word[0] == '-' || strcmp(word, "train") == 0;
-}
-
 /* The first host, or the only one that is started here. */
 static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
 {
@@ -325,6 +319,8 @@ static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
     dt_hosts h = {.list = NULL};
     char *line = NULL, **word = NULL;
     size_t bytes = 0;
+    const char *command = w->rest[0];
+    const bool trains = !command || command[0] == '-' || strcmp(command, "train") == 0;
     dt_status st = DT_OK;
 
     if (m->own.nodes == 1)
@@ -340,7 +336,7 @@ static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
         putchar('\n');
     fflush(stdout);
     if (!w->dry_run)
-        st = dt_first_run(first, word, is_training(w->rest[0]), code);
+        st = dt_first_run(first, word, trains, code);
 out:
     dt_first_close(first);
     free(h.list);
