@@ -24,7 +24,7 @@ most() {
     if [ "$n" -gt "$limit" ]; then echo "$what: $n lines, at most $limit"; bad=1; fi
 }
 if git rev-parse HEAD >/dev/null 2>&1; then # a copy without history is measured where it came from
-    most 37345 src src
+    most 37200 src src
     most 4000 src/store src/store
     most 2700 "src/launch and src/watch" src/launch src/watch
     most 28770 tests tests
