@@ -182,8 +182,8 @@ static dt_status check_parallel(const dt_options *o, int world)
             o->parallel, world);
     if (p->cuts && !o->strategy[0])
         return dt_fail(DT_CONFIG,
-                       "--parallel %s wants --strategy, which names the layers to cut: all=out, or "
-                       "@FILE",
+                       "--parallel %s wants --strategy, the layers to cut: all=out, or @FILE (or "
+                       "--parallel auto, which finds them)",
                        o->parallel);
     if (!p->cuts && !p->searches && o->strategy[0])
         return dt_fail(DT_CONFIG,

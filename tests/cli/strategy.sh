@@ -119,6 +119,7 @@ must grep -qxF '  classifier: {strategy: ((1, 1), (2, 1)), transpose_b: true}' "
 launch 4 "${small[@]}" --strategy "@$f" --strategy-out "$f.again" --out "$tmp/again"
 judge 0 "a run with its file"
 must cmp "$f" "$f.again"
+must grep -q '^strategy: "features.0=out .* classifier=out"$' "$tmp/again/options.yaml" # a resume needs no file
 accepts "${small[@]}" --out "$tmp/one"
 ranks=3 refuses 78 "--tensor-parallel 2: 3 ranks are no multiple of it; start 2, 4, .. ranks" -- "${small[@]}" --strategy "@$f"
 for run in cut again; do equal "$(hashes "$tmp/$run")" "$(hashes "$tmp/one")"; done
