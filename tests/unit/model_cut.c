@@ -92,8 +92,10 @@ static void a_parameter_has_one_layout(void **state)
     assert_fails(try_create(&m, net, "features.22=out", 0, 8), DT_CONFIG,
                  "parameter 'features.22.weight' is used by 'features.22' as (8, 1, 1, 1) and by "
                  "'features.25' as (1, 1, 1, 1): one parameter has one layout");
+    dt_model_destroy(m);
     assert_fails(try_create(&m, net, "features.25=out", 0, 2), DT_CONFIG,
                  "'features.22' as (1, 1, 1, 1) and by 'features.25' as (2, 1, 1, 1)");
+    dt_model_destroy(m);
     assert_ok(try_create(&m, net, "features.2*=out", 0, 2));
     dt_model_destroy(m);
     dt_net_destroy(net);
