@@ -8,7 +8,8 @@
 ONNX: onnx.checker passes, ONNX Runtime's logits are those of PyTorch's networks with the
 tensors of `convert`, and their mean loss is `eval`'s in float32, for each network, variant, stem and two sizes.
 .ckpt: MindSpore reads it, and what MindSpore writes comes back. TensorBoard: every scalar once,
-also after a kill and a resume, and while a reader has the older file open. Exit code 1: not so.
+also after a kill and a resume, and while a reader has the older file open. Pieces: PyTorch reads and merges
+every tensor, and the files' numbers add up to the whole's. Exit code 1: not so.
 """
 import collections
 import json
@@ -201,6 +202,28 @@ def mindspore_part(dir, run):
         check(f"ckpt in, checksum {crc}", all(numpy.array_equal(back[k], want[k]) for k in want))
 
 
+def pieces_part(dir):
+    """PyTorch reads and merges what `dtrain merge --shards` writes."""
+    from torch.distributed.checkpoint import HuggingFaceStorageReader, load
+    from torch.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files
+    dtrain("--data", "synthetic:64", "--net", "vgg11", "--width-divisor", "8", "--global-batch", "32", "--batch", "auto",
+           "--max-steps", "2", "--precision", "fp32", "--threads", "1", "--save-every", "9", "--out", f"{dir}/whole")
+    for kind in "model", "momentum":
+        file, folder, merged = f"{dir}/whole/checkpoints/step-0000000002/{kind}.safetensors", f"{dir}/{kind}", f"{dir}/{kind}-merged"
+        dtrain("merge", file, "--shards", "4", "--out", folder)
+        want = {k: v for k, v in safetensors.torch.load_file(file).items() if v.is_floating_point()}
+        got = {k: torch.zeros_like(v) for k, v in want.items()}
+        load(got, storage_reader=HuggingFaceStorageReader(folder), no_dist=True)
+        check(f"pieces read {kind}", all(torch.equal(got[k], v) for k, v in want.items()), f"{len(got)} tensors")
+        os.mkdir(merged)
+        consolidate_safetensors_files(folder, merged, {k: 1 for k in want})
+        got = safetensors.torch.load_file(f"{merged}/model-00001-of-00001.safetensors")
+        check(f"pieces merged {kind}", set(got) == set(want) and all(torch.equal(got[k], v) for k, v in want.items()))
+        files = [f"{folder}/{f}" for f in os.listdir(folder)]
+        headers = sum(8 + int.from_bytes(open(f, "rb").read(8), "little") for f in files)
+        check(f"pieces sizes {kind}", sum(map(os.path.getsize, files)) - headers == sum(4 * v.numel() for v in want.values()))
+
+
 def scalars(folder):
     events = EventAccumulator(folder, size_guidance={"scalars": 0})
     events.Reload()
@@ -253,5 +276,6 @@ with tempfile.TemporaryDirectory() as top:
         last = network(f"{top}/{number}", 135 if size == 224 and "resnet9" in case else size, case)
     mindspore_part(top, f"{top}/5/run")
     tensorboard_part(top)
+    pieces_part(top)
 print("wrong:", wrong)
 sys.exit(wrong > 0)

@@ -303,6 +303,7 @@ dt_status dt_path_join(char *out, const char *a, const char *b) DT_MUST_CHECK;
 bool dt_path_ends(const char *path, const char *suffix);
 /* Whether the path leads to anything. */
 bool dt_path_exists(const char *path);
+bool dt_path_is_folder(const char *path);
 /* Whether anything has the name, also a link whose target is missing: its disk may not be there. */
 bool dt_path_taken(const char *path);
 /* Sync an open folder: before that, a name made, renamed or removed in it may not be on the disk.

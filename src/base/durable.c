@@ -184,6 +184,12 @@ bool dt_path_exists(const char *path)
     return stat(path, &info) == 0;
 }
 
+bool dt_path_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 bool dt_path_taken(const char *path)
 {
     struct stat info;

@@ -59,6 +59,9 @@ struct json_t;
     X(convert, "convert", "A --out FILE: a model in another naming or format (.onnx, .ckpt)", \
       .lead = dt_average, .operands = "A --out FILE [--names SCHEME] [--to FORMAT]", \
       .options = " out names", .least = 1, .most = 1) \
+    X(merge, "merge", "CHECKPOINT|FILE... --out FILE: what --save-shards wrote as one file", \
+      .lead = dt_merge, .operands = "CHECKPOINT|FILE... --out FILE | --shards N --out DIR", \
+      .options = " out names shards", .least = 1, .most = INT_MAX) \
     X(tensorboard, "tensorboard", "RUN...: records of runs as files that TensorBoard reads", \
       .lead = dt_tensorboard, .operands = "RUN... [--logdir DIR] [--watch]", .least = 1, \
       .most = INT_MAX) \

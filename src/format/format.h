@@ -24,7 +24,9 @@ typedef struct dt_tensor {
     const char *dtype; /* "F32", "F16", "BF16" or "I64" */
     int rank;
     int64_t shape[DT_TENSOR_MAX_RANK];
-    uint64_t offset, bytes; /* in the file; the writer fills them in itself */
+    int64_t first[DT_TENSOR_MAX_RANK]; /* of a piece: where it begins in its tensor; else 0 */
+    int taker, takers; /* write its rows (of shape[0]) of so many that have them dealt; 0, 0: all */
+    uint64_t offset, bytes;            /* in the file; the writer fills them in itself */
 } dt_tensor;
 
 typedef struct dt_safetensors dt_safetensors; /* an open file and its header */
@@ -36,6 +38,15 @@ dt_status dt_safetensors_open(dt_safetensors **f, const char *path) DT_MUST_CHEC
 /* The same of a file that is in memory, which is borrowed until close; `path` is for messages. */
 dt_status dt_safetensors_open_bytes(dt_safetensors **f, const char *path, const char *bytes,
                                     size_t length) DT_MUST_CHECK;
+/* One file of the tensors whose pieces are in several. PyTorch's metadata DCP_SHARDING_INFO say
+ * where a piece begins; a file without it has whole tensors. DT_FORMAT names file, tensor and
+ * element: pieces that overlap, differ in type or dimensions, or are missing. `path` is for
+ * messages. Otherwise as dt_safetensors_open. */
+typedef struct dt_file_path {
+    char path[PATH_MAX];
+} dt_file_path;
+dt_status dt_safetensors_join(dt_safetensors **f, const char *path, const dt_file_path *file,
+                              size_t files) DT_MUST_CHECK;
 void dt_safetensors_close(dt_safetensors *f);
 /* Tensors in ascending offsets; pointers are valid until close. */
 size_t dt_safetensors_count(const dt_safetensors *f);
@@ -45,6 +56,12 @@ const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key); /
  * DT_IO; DT_FORMAT: the file has become shorter. */
 dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
                               void *data) DT_MUST_CHECK;
+
+/* Write the same tensors, in float32, and metadata; with portions > 0 as one of so many portions,
+ * which has some rows of each tensor. Errors as dt_safetensors_read, dt_outfile_open,
+ * dt_outfile_finish. */
+dt_status dt_safetensors_copy(const dt_safetensors *f, const dt_target *t, int portion,
+                              int portions) DT_MUST_CHECK;
 
 /* ---- Numbers that are not finite ---------------------------------------------------------- */
 
@@ -85,9 +102,15 @@ typedef struct dt_model_file_opts {
 dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
                        dt_written *w) DT_MUST_CHECK;
 
-/* A path below is a file's, or that of a folder that holds model.safetensors (a run's, a
- * checkpoint). */
+/* The file of a portion has the name that PyTorch gives to a rank's. Returns out. */
+enum { DT_PORTION_NAME = 64, DT_MAX_PORTIONS = 1024 };
+const char *dt_portion_name(int portion, char out[DT_PORTION_NAME]);
 
+/* A path below is a file's, or that of a folder that holds model.safetensors or the model in pieces
+ * (a run's, a checkpoint). */
+
+/* Open it; path: for messages. Errors as dt_safetensors_open, dt_safetensors_join. */
+dt_status dt_model_open(dt_safetensors **f, const char *given, char path[PATH_MAX]) DT_MUST_CHECK;
 /* What the file (or folder) says of its network, as texts of the options in dt_meta_key, "" if it
  * says nothing; the steps that it was trained, and what it knows of its images, or 0 and "". Errors
  * as dt_safetensors_open. */

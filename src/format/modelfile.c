@@ -129,15 +129,38 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
 
 enum { MOST_CLASSES = 1000000 };
 
-/* A file, or the model in a folder (a run's, a checkpoint). */
-static dt_status model_path(const char *path, char out[PATH_MAX])
+/* Those of a folder; *files is freed by free(). */
+static dt_status portions_in(const char *folder, dt_file_path **file, size_t *files)
 {
-    struct stat info;
+    char name[DT_PORTION_NAME];
 
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        return dt_path_join(out, path, "model.safetensors");
-    snprintf(out, PATH_MAX, "%s", path);
+    DT_TRY(dt_calloc(file, DT_MAX_PORTIONS, sizeof **file, "a model in pieces"));
+    for (*files = 0; *files < DT_MAX_PORTIONS; ++*files) {
+        DT_TRY(dt_path_join((*file)[*files].path, folder, dt_portion_name((int)*files, name)));
+        if (!dt_path_exists((*file)[*files].path))
+            break;
+    }
     return DT_OK;
+}
+
+dt_status dt_model_open(dt_safetensors **f, const char *given, char path[PATH_MAX])
+{
+    dt_file_path *file = NULL;
+    size_t files = 0;
+    dt_status st = DT_OK;
+
+    snprintf(path, PATH_MAX, "%s", given);
+    if (dt_path_is_folder(given)) {
+        DT_TRY(dt_path_join(path, given, "model.safetensors"));
+        if (!dt_path_exists(path))
+            st = portions_in(given, &file, &files);
+    }
+    if (st == DT_OK && files > 0)
+        st = dt_safetensors_join(f, given, file, files);
+    else if (st == DT_OK)
+        st = dt_safetensors_open(f, path);
+    free(file);
+    return st;
 }
 
 const char *const dt_meta_key[DT_META_KEYS] = {
@@ -177,8 +200,7 @@ dt_status dt_model_describe(const char *given, dt_model_meta *meta)
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 
-    DT_TRY(model_path(given, path));
-    DT_TRY(dt_safetensors_open(&f, path));
+    DT_TRY(dt_model_open(&f, given, path));
     for (int i = 0; i < DT_META_KEYS; i++) {
         char key[64];
         snprintf(key, sizeof key, "dtrain.%s", dt_meta_key[i]);
@@ -365,8 +387,7 @@ dt_status dt_model_load(const dt_weights *s, const char *given, const char *norm
     char path[PATH_MAX];
     dt_safetensors *f = NULL;
 
-    DT_TRY(model_path(given, path));
-    DT_TRY(dt_safetensors_open(&f, path));
+    DT_TRY(dt_model_open(&f, given, path));
     return model_load(s, f, path, normalize, head);
 }
 
@@ -415,8 +436,7 @@ dt_status dt_model_read_open(dt_model_read *r, const char *given, const dt_net_s
     dt_status st = DT_OK;
 
     *r = (dt_model_read){.net = NULL};
-    DT_TRY(model_path(given, path));
-    DT_TRY(dt_safetensors_open(&f, path));
+    DT_TRY(dt_model_open(&f, given, path));
     DT_GO(st, read_classes(f, path, &own.classes), out);
     DT_GO(st, dt_net_create(&r->net, &own), out);
     DT_GO(st, check_size(f, path, r->net), out);

@@ -48,18 +48,17 @@ out:
     return st;
 }
 
-/* A list of at most DT_TENSOR_MAX_RANK integers from 0 to 2^48 - 1, the format's schema. */
-static bool parse_shape(const json_t *shape, dt_tensor *t)
+int dt_shape_parse(const json_t *list, int64_t shape[DT_TENSOR_MAX_RANK])
 {
-    bool good = json_is_array(shape) && json_array_size(shape) <= DT_TENSOR_MAX_RANK;
+    bool good = json_is_array(list) && json_array_size(list) <= DT_TENSOR_MAX_RANK;
+    const int rank = good ? (int)json_array_size(list) : 0;
 
-    t->rank = good ? (int)json_array_size(shape) : 0;
-    for (int i = 0; i < t->rank; i++) {
-        const json_t *j = json_array_get(shape, (size_t)i);
-        t->shape[i] = json_integer_value(j);
-        good = good && json_is_integer(j) && t->shape[i] >= 0 && t->shape[i] < INT64_C(1) << 48;
+    for (int i = 0; i < rank; i++) {
+        const json_t *j = json_array_get(list, (size_t)i);
+        shape[i] = json_integer_value(j);
+        good = good && json_is_integer(j) && shape[i] >= 0 && shape[i] < INT64_C(1) << 48;
     }
-    return good;
+    return good ? rank : -1;
 }
 
 /* Offsets become those of the file. */
@@ -83,7 +82,8 @@ static dt_status parse_tensor(const dt_safetensors *f, const char *key, json_t *
         return dt_fail(DT_FORMAT,
                        "%s: tensor '%.80s': dtype '%.80s' is not read, but F32, F16, BF16 and I64",
                        f->path, key, dtype);
-    if (!parse_shape(shape, t) || !dt_tensor_bytes(type, t->rank, t->shape, &t->bytes))
+    t->rank = dt_shape_parse(shape, t->shape);
+    if (t->rank < 0 || !dt_tensor_bytes(type, t->rank, t->shape, &t->bytes))
         return dt_fail(
             DT_FORMAT,
             "%s: tensor '%.80s': the shape is not a list of at most %d whole numbers from 0 "
@@ -201,6 +201,9 @@ void dt_safetensors_close(dt_safetensors *f)
         return;
     if (f->fd >= 0)
         close(f->fd);
+    for (size_t i = 0; i < f->parts; i++)
+        dt_safetensors_close(f->part[i]);
+    free(f->part);
     json_decref(f->header);
     free(f->tensor);
     free(f);
@@ -218,7 +221,8 @@ const dt_tensor *dt_safetensors_get(const dt_safetensors *f, size_t i)
 
 const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key)
 {
-    return json_string_value(json_object_get(json_object_get(f->header, "__metadata__"), key));
+    const json_t *header = f->parts > 0 ? f->part[0]->header : f->header;
+    return json_string_value(json_object_get(json_object_get(header, "__metadata__"), key));
 }
 
 /* Narrow numbers are read to the room's second half, which widening them from the first
@@ -230,6 +234,8 @@ dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void 
     char *narrow = (char *)data + (type->widen ? count * (sizeof(float) - type->bytes) : 0);
     float *wide = data;
 
+    if (f->parts > 0)
+        return dt_joined_read(f, t, data);
     DT_TRY(dt_safetensors_bytes(f, narrow, t->bytes, t->offset));
     for (size_t i = 0; i < count && type->widen; i++) {
         uint16_t bits;

@@ -16,7 +16,14 @@ struct dt_safetensors {
     json_t *header;    /* owned; names and metadata are borrowed from it */
     dt_tensor *tensor; /* [count], owned, by offset */
     size_t count;
+    dt_safetensors **part; /* [parts], owned: the tensors are in pieces there */
+    size_t parts;
 };
+/* dt_safetensors_read of a file that was joined. */
+dt_status dt_joined_read(const dt_safetensors *f, const dt_tensor *t, void *data) DT_MUST_CHECK;
+dt_tensor *dt_tensor_find(const dt_safetensors *f, const char *name); /* NULL: it has none */
+/* A list of at most DT_TENSOR_MAX_RANK integers from 0 to 2^48 - 1; how many, -1: it is none. */
+int dt_shape_parse(const json_t *list, int64_t shape[DT_TENSOR_MAX_RANK]);
 /* Bytes of the file, which has them. DT_IO; DT_FORMAT: it has become shorter. */
 dt_status dt_safetensors_bytes(const dt_safetensors *f, void *data, uint64_t bytes,
                                uint64_t offset) DT_MUST_CHECK;
@@ -44,8 +51,12 @@ typedef struct dt_safetensors_content {
     double logit_scale; /* 0: as 1 */
 } dt_safetensors_content;
 
+/* The rows of a tensor that are to be written. */
+dt_cut dt_tensor_rows(const dt_tensor *t);
 /* Write a file as the reference implementation does: tensors by type (widest first), then by name;
- * the header padded to 8 bytes. Errors as dt_outfile_open and dt_outfile_finish; w may be NULL. */
+ * the header padded to 8 bytes. Where rows are dealt, DCP_SHARDING_INFO of the metadata says which
+ * these are; integers, which PyTorch cannot read in pieces, and what has no row are left out.
+ * Errors as dt_outfile_open and dt_outfile_finish; w may be NULL. */
 dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c,
                              dt_written *w) DT_MUST_CHECK;
 

@@ -40,8 +40,7 @@ static dt_status average_add(average *a, const char *path, bool first)
     return DT_OK;
 }
 
-/* A new file, or one without a byte, as mktemp makes it: no model is ever replaced. */
-static dt_status average_out(const char *out, const dt_target *target)
+dt_status dt_out_new(const char *out, const dt_target *target)
 {
     char part[PATH_MAX];
     struct stat info;
@@ -69,7 +68,7 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     dt_status st = DT_OK;
 
     DT_TRY(dt_convert_form(o, &format, &names));
-    DT_TRY(average_out(o->out, &target)); /* before the work, not after it */
+    DT_TRY(dt_out_new(o->out, &target)); /* before the work, not after it */
     for (size_t k = 0; k < count; k++) {
         DT_GO(st, dt_newest_model(given[k], path), out);
         if (k == 0)

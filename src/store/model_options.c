@@ -4,7 +4,6 @@
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w)
 {
@@ -48,11 +47,9 @@ dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *
 dt_status dt_model_options(const char *path, char out[PATH_MAX])
 {
     char folder[PATH_MAX];
-    struct stat info;
 
     snprintf(folder, sizeof folder, "%s", path);
-    const bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    DT_TRY(dt_path_join(out, is_folder ? path : dirname(folder), "options.yaml"));
+    DT_TRY(dt_path_join(out, dt_path_is_folder(path) ? path : dirname(folder), "options.yaml"));
     if (!dt_path_exists(out))
         out[0] = '\0';
     return DT_OK;

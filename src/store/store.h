@@ -220,6 +220,13 @@ dt_status dt_convert_form(const dt_options *o, const char **format,
                           const char **names) DT_MUST_CHECK;
 /* Print how other programs load that file; warn where their network is another variant. */
 void dt_convert_explain(const dt_net *net, const dt_model_file_opts *f, const char *out);
+/* Whether --out may be written: a new file, or one without a byte, as mktemp makes it: no model is
+ * ever replaced. DT_USAGE: it is missing; DT_CANTCREATE. */
+dt_status dt_out_new(const char *out, const dt_target *target) DT_MUST_CHECK;
+/* The file --out of what is in pieces in the files path[0] to path[count - 1], in float32; of one
+ * checkpoint or run as dt_average. With --shards N the folder --out of N files, each with its rows
+ * of every tensor. DT_FORMAT as dt_safetensors_join. */
+dt_status dt_merge(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 /* The arithmetic mean of the weights and running statistics of model files, checkpoints or
  * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming
  * --names and the format --to, and dt_convert_explain. Summed in float64 in the order given and

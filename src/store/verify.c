@@ -138,6 +138,15 @@ static dt_status verify_folder(verdict *v)
     return DT_OK;
 }
 
+/* A model in pieces by itself. */
+static bool is_model(const char *path)
+{
+    char name[DT_PORTION_NAME], first[PATH_MAX + DT_PORTION_NAME];
+
+    snprintf(first, sizeof first, "%s/%s", path, dt_portion_name(0, name));
+    return dt_path_exists(first);
+}
+
 dt_status dt_verify(const dt_options *o, const char *const *path, size_t count)
 {
     verdict v = {.first = DT_OK, .step = -1};
@@ -147,7 +156,7 @@ dt_status dt_verify(const dt_options *o, const char *const *path, size_t count)
     (void)o, (void)count;
     if (stat(path[0], &info) != 0)
         return dt_fail(DT_NOINPUT, "%s: %s", path[0], strerror(errno));
-    if (!S_ISDIR(info.st_mode))
+    if (!S_ISDIR(info.st_mode) || is_model(path[0]))
         return verify_model(path[0], &steps);
     dt_options_init(&v.options);
     DT_TRY(dt_folder_open(&v.in, AT_FDCWD, "", path[0]));

@@ -23,5 +23,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     dt_safetensors_metadata(f, "format");
     dt_safetensors_close(f);
+    /* As a piece, joined with itself: twice there, or without a number. */
+    static dt_file_path file[2];
+    fuzz_path(file[0].path, "a.safetensors");
+    fuzz_path(file[1].path, "a.safetensors");
+    for (size_t files = 1; files <= 2; files++) {
+        if (!fuzz_judged(dt_safetensors_join(&f, "joined", file, files), DT_FORMAT))
+            continue;
+        for (size_t i = 0; i < dt_safetensors_count(f); i++) {
+            const dt_tensor *t = dt_safetensors_get(f, i);
+            uint8_t *bytes = malloc(2 * t->bytes + 1);
+            fuzz_must(t->bytes <= size);
+            fuzz_must(bytes && dt_safetensors_read(f, t, bytes) == DT_OK);
+            free(bytes);
+        }
+        dt_safetensors_close(f);
+    }
     return 0;
 }

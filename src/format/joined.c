@@ -1,0 +1,180 @@
+/* joined.c - tensors whose pieces are in several files. Each says where its pieces begin, in the
+ * metadata of PyTorch's torch.distributed.checkpoint; the whole's shape follows from that. */
+#include "tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+dt_tensor *dt_tensor_find(const dt_safetensors *f, const char *name)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (strcmp(f->tensor[i].name, name) == 0)
+            return &f->tensor[i];
+    return NULL;
+}
+
+/* Where the pieces of a file begin: at 0, if it does not say. */
+static dt_status place_pieces(const dt_safetensors *f, size_t files)
+{
+    const char *text = dt_safetensors_metadata(f, "DCP_SHARDING_INFO");
+    const char *portion = dt_safetensors_metadata(f, "dtrain.portion");
+    json_t *info = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    dt_status st = DT_OK;
+    size_t of = 0;
+
+    if (portion && sscanf(portion, "%*d of %zu", &of) == 1 && of != files)
+        st = dt_fail(DT_FORMAT, "%s is portion %.40s, files: %zu; want all of one checkpoint",
+                     f->path, portion, files);
+    for (size_t i = 0; i < f->count && text && st == DT_OK; i++) {
+        dt_tensor *t = &f->tensor[i];
+        const json_t *j = json_object_get(json_object_get(info, t->name), "saved_offsets");
+        if (dt_shape_parse(j, t->first) != t->rank)
+            st = dt_fail(DT_FORMAT,
+                         "%s: tensor '%.80s': saved_offsets are not %d whole numbers from 0 to "
+                         "2^48-1",
+                         f->path, t->name, t->rank);
+    }
+    json_decref(info);
+    return st;
+}
+
+/* The whole becomes large enough for the piece. */
+static dt_status add_piece(dt_safetensors *f, const dt_safetensors *part, const dt_tensor *t)
+{
+    dt_tensor *whole = dt_tensor_find(f, t->name);
+
+    if (!whole) {
+        whole = &f->tensor[f->count++];
+        *whole = (dt_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank};
+    }
+    if (whole->rank != t->rank || strcmp(whole->dtype, t->dtype) != 0)
+        return dt_fail(DT_FORMAT,
+                       "%s: tensor '%.80s' is %s of %d dimensions, in another file %s of %d",
+                       part->path, t->name, t->dtype, t->rank, whole->dtype, whole->rank);
+    for (int i = 0; i < t->rank; i++)
+        whole->shape[i] = DT_MAX(whole->shape[i], t->first[i] + t->shape[i]);
+    return DT_OK;
+}
+
+/* Both pieces have the element `at`. */
+static bool overlap(const dt_tensor *a, const dt_tensor *b, int64_t at[DT_TENSOR_MAX_RANK])
+{
+    for (int i = 0; i < a->rank; i++) {
+        at[i] = DT_MAX(a->first[i], b->first[i]);
+        if (at[i] >= DT_MIN(a->first[i] + a->shape[i], b->first[i] + b->shape[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Without overlap its pieces have as many bytes: so there is no hole. */
+static dt_status check_whole(dt_safetensors *f, dt_tensor *whole)
+{
+    int64_t at[DT_TENSOR_MAX_RANK];
+    char text[DT_SHAPE_CHARS];
+    uint64_t have = 0;
+
+    for (size_t k = 0; k < f->parts; k++) {
+        const dt_tensor *t = dt_tensor_find(f->part[k], whole->name), *o;
+        have += t ? t->bytes : 0;
+        for (size_t other = 0; other < k && t; other++)
+            if ((o = dt_tensor_find(f->part[other], whole->name)) && overlap(o, t, at))
+                return dt_fail(DT_FORMAT, "%s: tensor '%.80s' has element %s, which %s has, too",
+                               f->part[k]->path, t->name, dt_shape_text(t->rank, at, text),
+                               f->part[other]->path);
+    }
+    const dt_tensor_type *type = dt_tensor_type_find(whole->dtype, false);
+    if (!dt_tensor_bytes(type, whole->rank, whole->shape, &whole->bytes) || have != whole->bytes)
+        return dt_fail(DT_FORMAT,
+                       "%s: tensor '%.80s' is %s, but its pieces have %llu bytes: some are missing",
+                       f->path, whole->name, dt_shape_text(whole->rank, whole->shape, text),
+                       (unsigned long long)have);
+    whole->offset = f->size;
+    f->size += whole->bytes;
+    return DT_OK;
+}
+
+static dt_status join(dt_safetensors *f)
+{
+    size_t pieces = 1;
+
+    for (size_t k = 0; k < f->parts; k++)
+        pieces += f->part[k]->count;
+    DT_TRY(dt_calloc(&f->tensor, pieces, sizeof *f->tensor, "the list of tensors"));
+    for (size_t k = 0; k < f->parts; k++) {
+        DT_TRY(place_pieces(f->part[k], f->parts));
+        for (size_t i = 0; i < f->part[k]->count; i++)
+            DT_TRY(add_piece(f, f->part[k], &f->part[k]->tensor[i]));
+    }
+    for (size_t i = 0; i < f->count; i++)
+        DT_TRY(check_whole(f, &f->tensor[i]));
+    return DT_OK;
+}
+
+dt_status dt_safetensors_join(dt_safetensors **out, const char *path, const dt_file_path *file,
+                              size_t files)
+{
+    dt_safetensors *f = NULL;
+    dt_status st = DT_OK;
+
+    DT_GO(st, dt_calloc(&f, 1, sizeof *f, "a model in pieces"), out);
+    f->fd = -1;
+    snprintf(f->path, sizeof f->path, "%s", path);
+    DT_GO(st, dt_calloc(&f->part, files, sizeof *f->part, "a model in pieces"), out);
+    for (; f->parts < files; f->parts++)
+        DT_GO(st, dt_safetensors_open(&f->part[f->parts], file[f->parts].path), out);
+    DT_GO(st, join(f), out);
+    *out = f;
+    f = NULL;
+
+out:
+    dt_safetensors_close(f);
+    return st;
+}
+
+/* Numbers of `each` bytes from dimension d on; returns what follows in `from`. */
+static const char *put(const dt_tensor *whole, const dt_tensor *t, int d, size_t each,
+                       const char *from, char *to)
+{
+    size_t stride = each;
+    bool lines = true; /* those of the piece follow one another in the whole */
+
+    for (int k = d + 1; k < t->rank; k++) {
+        stride *= (size_t)whole->shape[k];
+        lines = lines && t->shape[k] == whole->shape[k];
+    }
+    const size_t bytes = d < t->rank ? (size_t)t->shape[d] * stride : each;
+    to += d < t->rank ? (size_t)t->first[d] * stride : 0;
+    if (lines) {
+        memcpy(to, from, bytes);
+        return from + bytes;
+    }
+    for (int64_t i = 0; i < t->shape[d]; i++)
+        from = put(whole, t, d + 1, each, from, to + (size_t)i * stride);
+    return from;
+}
+
+dt_status dt_joined_read(const dt_safetensors *f, const dt_tensor *whole, void *data)
+{
+    const size_t each = strcmp(whole->dtype, "I64") == 0 ? sizeof(int64_t) : sizeof(float);
+
+    for (size_t k = 0; k < f->parts; k++) {
+        const dt_tensor *t = dt_tensor_find(f->part[k], whole->name);
+        char *piece = NULL;
+        if (!t || t->bytes == 0)
+            continue;
+        DT_TRY(dt_calloc(&piece, t->bytes, 2, "a piece of a tensor")); /* widened at most twice */
+        const dt_status st = dt_safetensors_read(f->part[k], t, piece);
+        if (st == DT_OK)
+            put(whole, t, 0, each, piece, data);
+        free(piece);
+        DT_TRY(st);
+    }
+    return DT_OK;
+}
+
+const char *dt_portion_name(int portion, char out[DT_PORTION_NAME])
+{
+    snprintf(out, DT_PORTION_NAME, "shard-%05d-model-00001-of-00001.safetensors", portion);
+    return out;
+}

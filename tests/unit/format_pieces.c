@@ -1,0 +1,142 @@
+/* format_pieces.c - tensors in pieces: of any shape, joined and cut again, and everything that a
+ * reader must reject, by file, tensor and element. */
+#include "folder.h"
+
+#include "format/tensors.h"
+
+static char dir[FOLDER_PATH];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    folder_make(dir);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    folder_remove(dir);
+    return 0;
+}
+
+/* A file whose tensor t has `rows` x `columns` floats, which say their place in the whole: 10 times
+ * the row and the column; info: what DCP_SHARDING_INFO is, or NULL. */
+static void put_piece(const char *name, int row, int column, int rows, int columns,
+                      const char *info)
+{
+    char header[600], file[1200] = {0};
+    const int bytes = 4 * rows * columns;
+    float *data = (float *)(file + 608);
+
+    const int n = snprintf(header, sizeof header,
+                           "{%s%s%s\"t\":{\"dtype\":\"F32\",\"shape\":[%d,%d],\"data_offsets\":[0,"
+                           "%d]}}",
+                           info ? "\"__metadata__\":{\"DCP_SHARDING_INFO\":\"" : "",
+                           info ? info : "", info ? "\"}," : "", rows, columns, bytes);
+    assert_in_range(n, 1, 599);
+    file[0] = (char)(600 & 255);
+    file[1] = (char)(600 >> 8);
+    memset(file + 8, ' ', 600);
+    memcpy(file + 8, header, (size_t)n);
+    for (int i = 0; i < rows * columns; i++)
+        data[i] = (float)(10 * (row + i / columns) + column + i % columns);
+    folder_write(dir, name, file, 608 + (size_t)bytes);
+}
+
+static void put_at(const char *name, int row, int column, int rows, int columns)
+{
+    char info[100];
+    snprintf(info, sizeof info, "{\\\"t\\\":{\\\"saved_offsets\\\":[%d,%d]}}", row, column);
+    put_piece(name, row, column, rows, columns, info);
+}
+
+static dt_status join(dt_safetensors **f, const char *a, const char *b, const char *c)
+{
+    const char *const name[] = {a, b, c};
+    dt_file_path file[3];
+    size_t files = 0;
+
+    for (; files < 3 && name[files]; files++)
+        snprintf(file[files].path, sizeof file[files].path, "%s/%s", dir, name[files]);
+    return dt_safetensors_join(f, "whole", file, files);
+}
+
+static void assert_whole(dt_safetensors *f)
+{
+    const dt_tensor *t = dt_safetensors_get(f, 0);
+    float x[4][3];
+
+    assert_int_equal(dt_safetensors_count(f), 1);
+    assert_int_equal(t->shape[0], 4);
+    assert_int_equal(t->shape[1], 3);
+    assert_ok(dt_safetensors_read(f, t, x));
+    for (int i = 0; i < 12; i++)
+        assert_true(x[i / 3][i % 3] == (float)(10 * (i / 3) + i % 3));
+    dt_safetensors_close(f);
+}
+
+static void pieces_of_any_shape_are_joined_and_cut_again(void **state)
+{
+    dt_safetensors *f = NULL;
+
+    (void)state;
+    put_at("a", 0, 0, 4, 2); /* columns, of which one more, in two parts */
+    put_at("b", 0, 2, 1, 1);
+    put_at("c", 1, 2, 3, 1);
+    assert_ok(join(&f, "c", "a", "b"));
+    for (int k = 0; k < 3; k++) {
+        const char *const path[] = {"x", "y", "z"};
+        char shown[FOLDER_PATH + 4];
+        snprintf(shown, sizeof shown, "%s/%s", dir, path[k]);
+        assert_ok(dt_safetensors_copy(
+            f, &(dt_target){.folder = AT_FDCWD, .name = shown, .shown = shown}, k, 3));
+    }
+    assert_whole(f);
+    assert_ok(join(&f, "y", "z", "x"));
+    assert_whole(f);
+    assert_fails(join(&f, "y", "x", NULL), DT_FORMAT, "1 of 3, files: 2");
+    put_piece("whole", 0, 0, 4, 3, NULL);
+    assert_ok(join(&f, "whole", NULL, NULL));
+    assert_whole(f);
+}
+
+static void what_does_not_fit_is_named(void **state)
+{
+    dt_safetensors *f = NULL;
+
+    (void)state;
+    put_at("a", 0, 0, 2, 3);
+    put_at("b", 2, 0, 2, 3);
+    put_at("c", 1, 1, 1, 2);
+    put_at("d", 3, 0, 1, 3);
+    assert_fails(join(&f, "a", "b", "c"), DT_FORMAT, "/c: tensor 't' has element [1, 1], which ");
+    assert_fails(join(&f, "a", "b", "a"), DT_FORMAT, "has element [0, 0], which ");
+    assert_fails(join(&f, "a", "d", NULL), DT_FORMAT, "[4, 3], but its pieces have 36 bytes");
+    assert_fails(join(&f, "b", NULL, NULL), DT_FORMAT, "some are missing");
+    assert_fails(join(&f, "a", "absent", NULL), DT_NOINPUT, "/absent");
+    /* clang-format off */
+    static const char *const wrong[] = {
+        "{\\\"t\\\":{\\\"saved_offsets\\\":[2]}}",       "{\\\"u\\\":{\\\"saved_offsets\\\":[2,0]}}",
+        "{\\\"t\\\":{\\\"saved_offsets\\\":[2,-1]}}",    "{\\\"t\\\":{\\\"saved_offsets\\\":[2,0.5]}}",
+        "{\\\"t\\\":{\\\"saved_offsets\\\":[2,1e20]}}",  "[]",
+        "{\\\"t\\\":{\\\"saved_offsets\\\":[281474976710656,0]}}", "{\\\"t\\\":"};
+    /* clang-format on */
+    for (size_t i = 0; i < DT_COUNT_OF(wrong); i++) {
+        put_piece("e", 2, 0, 2, 3, wrong[i]);
+        assert_fails(join(&f, "a", "e", NULL), DT_FORMAT, "/e: tensor 't': saved_offsets are not");
+    }
+    put_piece("e", 2, 0, 2, 3,
+              "{\\\"t\\\":{\\\"saved_offsets\\\":[281474976710655,281474976710655]}}");
+    assert_fails(join(&f, "a", "e", NULL), DT_FORMAT, "some are missing");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(pieces_of_any_shape_are_joined_and_cut_again, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(what_does_not_fit_is_named, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
