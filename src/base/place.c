@@ -85,6 +85,11 @@ void dt_place_phase(dt_place_name phase)
     put(phase, (int)phase);
 }
 
+dt_place_name dt_place_now(void)
+{
+    return (dt_place_name)get(phase);
+}
+
 void dt_place_layer(int layer)
 {
     changed();

@@ -47,6 +47,7 @@ void dt_place_step(int64_t step);
 /* The rank is after that step and before the next one. */
 void dt_place_behind(int64_t step);
 void dt_place_phase(dt_place_name phase);
+dt_place_name dt_place_now(void); /* the phase */
 void dt_place_layer(int layer);
 void dt_place_slice(int64_t slice);
 /* So many bytes were handed to MPI. */
@@ -78,6 +79,8 @@ int64_t dt_record(dt_lane lane, int what, uint64_t size, int64_t began);
 /* The time in a lane's events of kinds first, first + step, ... since the start or
  * dt_record_restart. */
 double dt_record_seconds(dt_lane lane, int first, int step);
+/* The same of DT_LANE_WAIT's events that ended in a phase. */
+double dt_record_waited(int phase);
 void dt_record_restart(void);
 /* Keep the latest DT_RECORD_EVENTS of each lane from now on. */
 void dt_record_keep(void);

@@ -3,6 +3,7 @@
 #include "base.h"
 
 static int64_t sum_ns[DT_LANES][DT_RECORD_KINDS];
+static int64_t waited_ns[DT_PLACE_COUNT];
 static _Atomic int64_t count[DT_LANES];
 static dt_event kept[DT_LANES][DT_RECORD_EVENTS]; /* rings, whose pages are there once used */
 static bool keeps;
@@ -12,6 +13,8 @@ int64_t dt_record(dt_lane lane, int what, uint64_t size, int64_t began)
     const int64_t ended = dt_place_clock();
 
     sum_ns[lane][what] += ended - began;
+    if (lane == DT_LANE_WAIT)
+        waited_ns[dt_place_now()] += ended - began;
     if (keeps) {
         kept[lane][count[lane] % DT_RECORD_EVENTS] = (dt_event){began, ended, size, what};
         count[lane]++;
@@ -28,8 +31,14 @@ double dt_record_seconds(dt_lane lane, int first, int step)
     return 1e-9 * (double)ns;
 }
 
+double dt_record_waited(int phase)
+{
+    return 1e-9 * (double)waited_ns[phase];
+}
+
 void dt_record_restart(void)
 {
+    memset(waited_ns, 0, sizeof waited_ns);
     memset(sum_ns, 0, sizeof sum_ns);
 }
 

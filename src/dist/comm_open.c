@@ -146,7 +146,7 @@ static dt_status comm_create(dt_comm **c)
                                     .machine = MPI_COMM_NULL,
                                     .team = MPI_COMM_NULL,
                                     .split = 1,
-                                    .few = 16};
+                                    .few = DT_FEW};
     all->c =
         (dt_comm){.world = 1, .nodes = 1, .node_ranks = 1, .machine_ranks = 1, .own = &all->own};
     *c = &all->c;

@@ -52,7 +52,7 @@ int dt_comm_node_cpus(const dt_comm *c);
  * on one machine. Call it before anything is made on c. DT_CONFIG: a node has fewer ranks.
  * Collective. */
 dt_status dt_comm_split_nodes(dt_comm *c, int nodes) DT_MUST_CHECK;
-/* Up to so many ranks, or teams of them, each sends its partial sums to each (16); more do so in
+/* Up to so many ranks, or teams of them, each sends its partial sums to each; more do so in
  * two levels: among neighbours, then across those groups. To test that with few. Call it before
  * anything is made on c (same). Local. */
 void dt_comm_few(dt_comm *c, int few);
@@ -151,6 +151,12 @@ dt_status dt_moves_wait(dt_moves *m, int key) DT_MUST_CHECK;
 
 /* Rank r of np owns shards [r * S / np, (r + 1) * S / np), rounded down. Local. */
 void dt_shards_of(int shards, int world, int rank, int *first, int *end);
+
+/* How many neighbours of `count` ranks, or teams, make a group of a tree in two levels, so that the
+ * messages of both are few; a divisor, and `count` itself where these are few, or where it has no
+ * other. Local. */
+enum { DT_FEW = 16 };
+int dt_fold_group(int count, int few);
 
 /* dt_reduce sums values over groups of neighbouring shards in the order of docs/numerics.md,
  * section 3. Group k is shards [k * group, (k + 1) * group); the last may be smaller. The leaves of
@@ -318,6 +324,7 @@ bool dt_exchange_exact(const dt_exchange *x);
  * order of shards. With `lockstep` all of them are taken before the first dt_exchange_ready. Floats
  * between tensors are padding: they must remain zero. Local. */
 float *dt_exchange_leaf(dt_exchange *x);
+#define DT_LOOK_S 0.002 /* between two looks of kernels after messages */
 /* The first `floats_done` floats of that slab (`lockstep`: of all slabs) are final. The call adds
  * complete buckets to the rank's partial sums, starts to send these if the shard is the rank's
  * last, and lets MPI progress; until finish, dt_look on this thread does that, too, while messages
@@ -339,6 +346,10 @@ dt_status dt_exchange_publish(dt_exchange *x) DT_MUST_CHECK;
  * finish and a publish, which makes all of them visible, and before another publish, after which
  * they may be written again. Local. */
 void dt_exchange_read(const dt_exchange *x, dt_span span, float *to);
+
+/* The floats of a bucket, and how long before the last finish they were final. Local. */
+size_t dt_exchange_buckets(const dt_exchange *x);
+size_t dt_exchange_bucket(const dt_exchange *x, size_t b, double *ahead_s);
 
 typedef struct dt_exchange_stats {
     /* The payload of this rank's messages since open; for MPI's allreduce, which does not say,

@@ -84,6 +84,7 @@ static dt_status fold_bucket(dt_exchange *x, size_t b)
     fold_leaves(x, x->bucket[b]);
     if (x->next < x->end)
         return DT_OK;
+    x->final_ns[b] = dt_place_clock();
     if (x->comm->world == 1) { /* the partial sums are all there are */
         fold_slots(x, x->bucket[b], &x->fold, 0, x->slots);
         return DT_OK;
@@ -124,10 +125,9 @@ static void exchange_look(void *context)
 /* Messages move only while MPI is called: while some are under way, kernels look after them. */
 static void exchange_look_from_kernels(dt_exchange *x)
 {
-    const double every_s = 0.002;
     const bool messages = x->teams > 1 && x->row->advance && x->oldest < x->started;
 
-    dt_look_set(every_s, messages ? exchange_look : NULL, x);
+    dt_look_set(DT_LOOK_S, messages ? exchange_look : NULL, x);
 }
 
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
@@ -209,7 +209,7 @@ static dt_status exchange_drain(dt_exchange *x)
 dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
                              size_t *spans)
 {
-    const int64_t began = dt_place_clock();
+    const int64_t began = x->drained_ns = dt_place_clock();
 
     dt_look_set(0, NULL, NULL);
     DT_TRY(x->looked);
@@ -308,6 +308,17 @@ dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, dt_leaf 
     DT_MPI(MPI_Irecv(data, n, type, from, tag, x->mpi, r));
     dt_exchange_count(x, bytes, 0, 1);
     return DT_OK;
+}
+
+size_t dt_exchange_buckets(const dt_exchange *x)
+{
+    return x->buckets;
+}
+
+size_t dt_exchange_bucket(const dt_exchange *x, size_t b, double *ahead_s)
+{
+    *ahead_s = 1e-9 * (double)(x->drained_ns - x->final_ns[b]);
+    return x->bucket[b].count;
 }
 
 void dt_exchange_stats_get(const dt_exchange *x, dt_exchange_stats *s)

@@ -171,6 +171,7 @@ static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
 {
     DT_TRY(dt_calloc(&x->tensor, o->tensors, sizeof *x->tensor, "the exchange"));
     DT_TRY(dt_calloc(&x->bucket, o->tensors, sizeof *x->bucket, "the exchange"));
+    DT_TRY(dt_calloc(&x->final_ns, o->tensors, sizeof *x->final_ns, "the exchange"));
     memcpy(x->tensor, o->tensor, o->tensors * sizeof *x->tensor);
     x->tensors = o->tensors;
     x->buckets = dt_spans_buckets(o, x->bucket);
@@ -262,6 +263,7 @@ void dt_exchange_close(dt_exchange *x)
     free(x->base);
     free(x->tensor);
     free(x->bucket);
+    free(x->final_ns);
     free(x);
 }
 

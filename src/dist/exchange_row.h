@@ -65,6 +65,8 @@ struct dt_exchange {
     dt_span *tensor; /* [tensors], owned */
     dt_span *bucket; /* [buckets], owned */
     size_t tensors, buckets;
+    int64_t *final_ns;  /* [buckets] when each was, in the last step; owned */
+    int64_t drained_ns; /* when the last step began to wait for all */
     int shards;
     const dt_compress *compress;
     float threshold;

@@ -52,9 +52,6 @@ typedef struct dt_fold {
 dt_status dt_fold_init(dt_fold *f, dt_groups groups, const dt_subtree *only,
                        bool whole) DT_MUST_CHECK;
 void dt_fold_release(dt_fold *f);
-/* How many neighbours of `count` make a group of a tree in two levels, so that the messages of both
- * are few; a divisor, and `count` itself where these are few, or where it has no other. */
-int dt_fold_group(int count, int few);
 /* The whole tree over part [operands], which is borrowed; all their `tree` are set, ascending. */
 dt_fold dt_fold_over(dt_fold_part *part, int operands);
 /* Add the topmost of `operands` slots to the one below, and so on down to the first. Borrows part

@@ -225,6 +225,12 @@ typedef enum dt_option_scope {
         "also on 1, 2, 4, ... of the ranks")                                                       \
     DT_FLAG(X, layers, COMMAND, COMMANDS(" bench plot"), false, "Other commands",                       \
         "also time, work and limit of each layer and pass, and of each phase")                     \
+    DT_FLAG(X, account, COMMAND, COMMANDS(" bench"), false, "Other commands",                      \
+        "also where a step's time goes: compute, exposed exchange, waiting for others, data, rest") \
+    DT_TEXT(X, predict, COMMAND, COMMANDS(" bench"), "", NULL, "Other commands", "N,N,...",        \
+        "instead: what a step takes on so many ranks, each on a host of its own, from one rank's step and two ranks' messages") \
+    DT_CHOICE(X, network, COMMAND, COMMANDS(" bench"), "here", " here 1gbit 10gbit 100gbit", "Other commands", "NET", \
+        "predict: the network's rate (here: as measured between the first and the last rank)")     \
     DT_CHOICE(X, to, COMMAND, COMMANDS(" average convert"), "auto", " auto safetensors onnx ckpt", "Other commands", "FORMAT", \
         "format of the new file (auto: as its name ends)")                                         \
     DT_FLAG(X, raw_input, COMMAND, COMMANDS(" average convert"), false, "Other commands",          \

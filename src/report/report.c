@@ -6,7 +6,7 @@
  *    "seconds":..,"images_per_s":..,"time":..}
  *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,"seconds":..,
  *    "class_accuracy":[..],"time":..}
- *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..}
+ *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..,"seconds":..,"account_s":{..}}
  *
  * docs/reference.md describes each member. Numbers have 9 significant digits (a float32 comes back
  * exactly), times milliseconds; NaN and infinities, which JSON lacks, are null. */
@@ -230,10 +230,21 @@ dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
                   NUMBER(e->seconds), class_accuracies(e, classes), e->time);
 }
 
+#define X(name, text) #name,
+const char *const dt_account_name[DT_ACCOUNTS] = {DT_ACCOUNT_LIST(X)};
+#undef X
+#define X(name, text) text,
+const char *const dt_account_text[DT_ACCOUNTS] = {DT_ACCOUNT_LIST(X)};
+#undef X
+
 dt_status dt_report_end(dt_report *r, const dt_end_record *end)
 {
-    char predicted[128] = "";
+    char predicted[128] = "", account[DT_ACCOUNTS * 2 * NUMBER_CHARS] = "";
+    size_t used = 0;
 
+    for (int i = 0; i < DT_ACCOUNTS; i++)
+        used += (size_t)snprintf(account + used, sizeof account - used, "%s\"%s\":%.4f",
+                                 i ? "," : "", dt_account_name[i], end->account[i]);
     if (r->style)
         r->style->end(r, end);
     flush(r);
@@ -245,6 +256,7 @@ dt_status dt_report_end(dt_report *r, const dt_end_record *end)
                  end->step_s, end->predicted_s, end->whole_s);
     return append(r,
                   "{\"kind\":\"end\",\"weights_hash\":\"%s\",\"state_hash\":\"%s\","
-                  "\"steps\":%lld%s}\n",
-                  end->weights_hash, end->state_hash, (long long)end->steps, predicted);
+                  "\"steps\":%lld%s,\"seconds\":%.4f,\"account_s\":{%s}}\n",
+                  end->weights_hash, end->state_hash, (long long)end->steps, predicted, end->wall,
+                  account);
 }

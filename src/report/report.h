@@ -34,6 +34,19 @@ typedef struct dt_epoch_record {
     double time;    /* when the test ended, in seconds since 1970 */
 } dt_epoch_record;
 
+/* Where the wall time of a rank went. */
+#define DT_ACCOUNT_LIST(X)                                                                         \
+    X(compute, "compute")                                                                          \
+    X(exchange, "exposed exchange")                                                                \
+    X(waiting, "waiting for others")                                                               \
+    X(data, "data")                                                                                \
+    X(saving, "saving")                                                                            \
+    X(rest, "rest")
+#define X(name, text) DT_ACCOUNT_##name,
+enum { DT_ACCOUNT_LIST(X) DT_ACCOUNTS };
+#undef X
+extern const char *const dt_account_name[DT_ACCOUNTS], *const dt_account_text[DT_ACCOUNTS];
+
 typedef struct dt_end_record {
     bool ok; /* false: the run ends with an error; the rest may be zero */
     int64_t steps;
@@ -42,7 +55,9 @@ typedef struct dt_end_record {
     double predicted_s, whole_s; /* of a step as --parallel auto chose, and with nothing cut; 0: no
                                   * choice was made */
     char weights_hash[DT_DIGEST_CHARS], state_hash[DT_DIGEST_CHARS];
-    const char *folder; /* borrowed */
+    const char *folder;          /* borrowed */
+    double account[DT_ACCOUNTS]; /* seconds of rank 0 since it began to train */
+    double wall;                 /* the same by the clock */
 } dt_end_record;
 
 static inline double dt_images_per_s(int64_t images, double seconds)

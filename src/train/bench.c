@@ -20,9 +20,11 @@ typedef struct bench_row {
     double reserved_mib;                    /* rank 0's buffers and its share of the node's */
     int late; /* the rank that the others waited for, -1: none; and how long, per step */
     double late_s;
+    double account[DT_ACCOUNTS]; /* of rank 0, per step */
     double loss;
     char hash[DT_DIGEST_CHARS];
     dt_bench_layers *layers; /* borrowed; NULL: no --layers */
+    dt_alone *alone;         /* the same of --predict */
 } bench_row;
 
 static int ascending(const void *a, const void *b)
@@ -73,6 +75,8 @@ static dt_status bench_summarise(const dt_run *r, double *seconds, const dt_exch
         after.bytes_sent - before->bytes_sent + after.bytes_received - before->bytes_received;
     row->mib_per_step = (double)bytes / (double)n / (1024.0 * 1024.0);
     row->messages_per_step = (double)(after.messages - before->messages) / (double)n;
+    if (row->alone)
+        DT_TRY(dt_alone_take(row->alone, r, row->median_s));
     return row->layers ? dt_bench_layers_take(row->layers, r, r->o.steps, sum, waited) : DT_OK;
 }
 
@@ -92,9 +96,13 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     DT_GO(st, bench_steps(&r, 0, o->warmup_steps, NULL, &last), out);
     DT_GO(st, dt_comm_barrier(c), out);
     dt_exchange_stats_get(r.exchange, &before);
+    dt_place_phase(DT_AT_between);
     const double began = dt_seconds();
     dt_record_restart();
     DT_GO(st, bench_steps(&r, o->warmup_steps, o->steps, seconds, &last), out);
+    DT_GO(st, dt_account_take(c, row->account), out);
+    for (int i = 0; i < DT_ACCOUNTS; i++)
+        row->account[i] /= (double)o->steps;
     DT_GO(st, dt_comm_agree(c, bench_summarise(&r, seconds, &before, &last, row)), out);
     DT_GO(st,
           dt_watched_late(c, dt_record_seconds(DT_LANE_WAIT, 0, 1), dt_seconds() - began,
@@ -128,6 +136,9 @@ static void bench_print(const dt_options *o, const bench_row *row, double alone)
     for (int p = DT_AT_data; p <= DT_AT_update; p++)
         printf(" %s %.4f", dt_place_word[p], row->phase_s[p]);
     printf("\n");
+    for (int i = 0; i < DT_ACCOUNTS && o->account; i++)
+        printf("%s%s %.4f%s", i ? ", " : "account, seconds per step: ", dt_account_text[i],
+               row->account[i], i + 1 < DT_ACCOUNTS ? "" : "\n");
     if (row->late >= 0)
         printf("rank %d is slower than the others: half of them waited for it, %.4f s per step\n",
                row->late, row->late_s);
@@ -140,15 +151,19 @@ static dt_status bench_print_json(const bench_row *row)
     json_t *phases = json_object();
     for (int p = DT_AT_data; p <= DT_AT_update; p++)
         json_object_set_new(phases, dt_place_word[p], json_real(row->phase_s[p]));
+    json_t *account = json_object();
+    for (int i = 0; i < DT_ACCOUNTS; i++)
+        json_object_set_new(account, dt_account_name[i], json_real(row->account[i]));
     json_t *j = json_pack(
-        "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:s, s:o, s:o*}",
+        "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:s, s:o, s:o, "
+        "s:o*}",
         "exchange", row->exchange, "exact", row->exact, "ranks", row->ranks, "images_per_s",
         row->images_per_s, "step_s", row->median_s, "fastest_s", row->low_s, "slowest_s",
         row->high_s, "mib_at_rank0", row->mib_per_step, "messages_at_rank0", row->messages_per_step,
         "exposed_s_at_rank0", row->exposed_s, "reserved_mib_at_rank0", row->reserved_mib, "loss",
         row->loss, "late_rank", row->late >= 0 ? json_integer(row->late) : json_null(), "late_s",
-        row->late >= 0 ? row->late_s : 0.0, "weights_hash", row->hash, "phases_s", phases, "layers",
-        row->layers ? dt_bench_layers_json(row->layers) : NULL);
+        row->late >= 0 ? row->late_s : 0.0, "weights_hash", row->hash, "phases_s", phases,
+        "account_s", account, "layers", row->layers ? dt_bench_layers_json(row->layers) : NULL);
     char *text = j ? json_dumps(j, JSON_REAL_PRECISION(9)) : NULL;
     json_decref(j);
     if (!text)
@@ -243,6 +258,13 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     one.subset = one.holdout = 0;
     one.epochs = 1 + (o->warmup_steps + o->steps) / 4;
     one.max_steps = -1;
+    if (o->predict[0]) {
+        static dt_alone alone;
+        bench_row row = {.alone = &alone};
+        one.exchange = "auto";
+        DT_TRY(bench_on(c, 1, &one, &row));
+        return dt_bench_predict(c, o, &alone);
+    }
     for (size_t i = 0; i < rows; i++) {
         if (table)
             one.exchange = all[i];

@@ -24,6 +24,7 @@ typedef struct training {
     double save_s;       /* or as seconds, or 0 */
     double steps_s;      /* in the steps after the first few of this start */
     int64_t steps;       /* these */
+    double start;        /* clock when it began */
     double saved_s;      /* clock at the last checkpoint; rank 0's counts */
     char from[PATH_MAX]; /* the checkpoint that the run is resumed from, "": none */
     int64_t from_step;
@@ -261,14 +262,14 @@ static dt_status hashes(dt_run *r, dt_end_record *end)
 }
 
 /* Every rank holds the weights: they are compared before they are called the result. */
-static dt_status finish(training *t, double seconds, dt_end_record *end)
+static dt_status finish(training *t, dt_end_record *end)
 {
     dt_run *r = t->run;
     dt_session *s = &t->session;
 
     dt_place_phase(DT_AT_end);
     *end = (dt_end_record){.steps = r->total_steps,
-                           .seconds = seconds,
+                           .seconds = dt_seconds() - t->start,
                            .step_s = t->steps ? t->steps_s / (double)t->steps : 0,
                            .predicted_s = r->choice.seconds,
                            .whole_s = r->choice.whole_s,
@@ -284,6 +285,8 @@ static dt_status finish(training *t, double seconds, dt_end_record *end)
         DT_TRY(save(t, (dt_save_how){.proved = true, .wait = true}));
     DT_TRY(dt_comm_agree(r->comm, dt_session_settle(s, r))); /* one that SIGHUP asked for */
     DT_TRY(dt_comm_agree(r->comm, dt_session_model(s, r)));
+    end->wall = dt_seconds() - t->start;
+    DT_TRY(dt_account_take(r->comm, end->account));
     end->ok = true;
     return dt_comm_agree(r->comm, dt_session_end(s, r, end));
 }
@@ -433,7 +436,9 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         report_refused(c, o);
         return st;
     }
-    const double start = dt_seconds();
+    dt_place_phase(DT_AT_begin);
+    dt_record_restart();
+    t.start = dt_seconds();
     if (o->dry_run) {
         st = dt_dry_run(&r);
         goto out;
@@ -449,7 +454,7 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     }
     st = train_epochs(&t);
     if (st == DT_OK)
-        st = finish(&t, dt_seconds() - start, &end);
+        st = finish(&t, &end);
     if (st == DT_NUMERIC)
         name_last_good(&t);
     if (t.session.leads && !end.ok)

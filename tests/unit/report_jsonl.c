@@ -99,6 +99,16 @@ static dt_status reopen(fixture *f, int64_t keep)
     return dt_report_open(&f->r, "", &f->setup);
 }
 
+static const dt_end_record ends[] = {
+    {.ok = false},
+    {.ok = true,
+     .steps = 1950,
+     .weights_hash = "0123abcd",
+     .state_hash = "4567",
+     .account = {5.5, 1, 0.5, 0.25, 2, 0.25},
+     .wall = 9.5},
+};
+
 /* What JSON cannot say is null; a run that fails has no last line. */
 static void lines_say_what_was_recorded(void **state)
 {
@@ -126,10 +136,6 @@ static void lines_say_what_was_recorded(void **state)
          .time = 1790000012.5},
         {.epoch = 1, .test_loss = (double)NAN}, /* no test images */
     };
-    static const dt_end_record ends[] = {
-        {.ok = false},
-        {.ok = true, .steps = 1950, .weights_hash = "0123abcd", .state_hash = "4567"},
-    };
     static const char *const want[] = {
         "{\"kind\":\"step\",\"epoch\":2,\"step\":198,\"loss\":2.00840163,\"loss_shard0\":2.5,"
         "\"lr\":0.01,"
@@ -142,7 +148,9 @@ static void lines_say_what_was_recorded(void **state)
         "\"test_accuracy\":0.138,\"seconds\":12.5,\"time\":1790000012.500}",
         "{\"kind\":\"epoch\",\"epoch\":1,\"train_loss\":0,\"test_loss\":null,"
         "\"test_accuracy\":null,\"seconds\":0,\"time\":0.000}",
-        "{\"kind\":\"end\",\"weights_hash\":\"0123abcd\",\"state_hash\":\"4567\",\"steps\":1950}",
+        "{\"kind\":\"end\",\"weights_hash\":\"0123abcd\",\"state_hash\":\"4567\",\"steps\":1950,"
+        "\"seconds\":9.5000,\"account_s\":{\"compute\":5.5000,\"exchange\":1.0000,"
+        "\"waiting\":0.5000,\"data\":0.2500,\"saving\":2.0000,\"rest\":0.2500}}",
     };
     char text[1000];
     fixture *f = *state;

@@ -218,7 +218,8 @@ static const dt_end_record end_record = {.ok = true,
                                          .seconds = 25.25,
                                          .weights_hash = "00112233445566778899aabbccddeeff",
                                          .state_hash = "ffeeddccbbaa99887766554433221100",
-                                         .folder = "runs/x"};
+                                         .folder = "runs/x",
+                                         .account = {5.5, 1, 0.5, 0.2, 2, 0.2}};
 #define HASHES                                                                                     \
     "weights hash 00112233445566778899aabbccddeeff\n"                                              \
     "state hash   ffeeddccbbaa99887766554433221100\n"
@@ -238,6 +239,8 @@ static void a_file_gets_a_line_per_interval(void **state)
     assert_string_equal(printed(f),
                         "epoch 1/10: train loss 1.5342, test loss 2.2661, test accuracy 13.80 "
                         "%, 20.8 s, 615.4 images/s\n" HASHES
+                        "time: compute 5.5 s, exposed exchange 1.0 s, waiting for others 0.5 s, "
+                        "data 0.2 s, saving 2.0 s, rest 0.2 s\n"
                         "195 steps in 25.2 s; the run is in runs/x\n");
 }
 
