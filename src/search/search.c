@@ -58,24 +58,16 @@ static void add_input(step_sum *s, int in, int i)
         add_move(s, in, i, 1, false);
 }
 
-static double rest(double takes, double hides)
-{
-    return DT_MAX(0, takes - DT_MAX(0, hides));
-}
-
-/* Gradients travel behind backward, weights that are turned behind forward: behind what of them
- * does not hide moves. */
+/* Gradients travel behind what of backward does not hide moves. */
 static void add_parameters(step_sum *s, const double floats[2])
 {
     const dt_search_costs *c = s->c;
     const double turned = 4 * floats[1] * (c->parts - 1) / c->parts;
     dt_search_time *r = &s->time;
 
-    r->exchange = rest(floats[0] * c->exchange[0] + floats[1] * c->exchange[1],
-                       c->hides * s->compute[1] / c->waves - s->hidden[1]);
-    r->turn = floats[1] > 0 ? rest(c->latency + turned * c->per_byte,
-                                   c->hides_turn * s->compute[0] - s->hidden[0])
-                            : 0;
+    const double hides = DT_MAX(0, c->hides * s->compute[1] / c->waves - s->hidden[1]);
+    r->exchange = DT_MAX(0, floats[0] * c->exchange[0] + floats[1] * c->exchange[1] - hides);
+    r->turn = floats[1] > 0 ? c->latency + turned * c->per_byte : 0;
     r->update = floats[0] * c->update[0] + floats[1] * c->update[1];
 }
 

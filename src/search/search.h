@@ -42,7 +42,7 @@ typedef struct dt_search_costs {
     int waves;                     /* of a rank; gradients are sent in the last one */
     double latency, per_byte;      /* seconds */
     double exchange[2], update[2]; /* seconds for a float: of all ranks' parameters, own pieces */
-    double hides, hides_turn;      /* of computing, the part behind which messages are under way */
+    double hides;                  /* of computing, the part behind which messages are under way */
 } dt_search_costs;
 
 typedef struct dt_search_time {
