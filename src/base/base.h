@@ -102,7 +102,7 @@ double dt_time(void);
 
 /* From now on dt_look runs this where it is called by the same thread, `every_s` seconds after it
  * ran last or was set. It must neither change nor read what the callers of dt_look compute.
- * run NULL: nothing. */
+ * Each context has one; run NULL: none. More than a handful are passed over. */
 void dt_look_set(double every_s, void (*run)(void *context), void *context);
 /* Called between pieces of long work, by any thread; a piece takes a millisecond or less. */
 void dt_look(void);

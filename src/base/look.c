@@ -1,24 +1,40 @@
 /* look.c - work that is done now and then in the middle of other work. */
 #include "base.h"
 
+enum { LOOKS = 4 };
 static _Thread_local struct {
     void (*run)(void *context);
-    void *context;
+    void *context; /* NULL: free */
     int64_t every_ns, last_ns;
-} look;
+} look[LOOKS];
+
+static int look_of(const void *context)
+{
+    int i = 0;
+
+    while (i < LOOKS && look[i].context != context)
+        i++;
+    return i;
+}
 
 void dt_look_set(double every_s, void (*run)(void *context), void *context)
 {
-    look.run = run;
-    look.context = context;
-    look.every_ns = (int64_t)(1e9 * every_s);
-    look.last_ns = dt_place_clock();
+    const int own = look_of(context), i = own < LOOKS ? own : look_of(NULL);
+
+    if (i == LOOKS)
+        return;
+    look[i].run = run;
+    look[i].context = run ? context : NULL;
+    look[i].every_ns = (int64_t)(1e9 * every_s);
+    look[i].last_ns = dt_place_clock();
 }
 
 void dt_look(void)
 {
-    if (!look.run || dt_place_clock() - look.last_ns < look.every_ns)
-        return;
-    look.run(look.context);
-    look.last_ns = dt_place_clock();
+    for (int i = 0; i < LOOKS; i++) {
+        if (!look[i].run || dt_place_clock() - look[i].last_ns < look[i].every_ns)
+            continue;
+        look[i].run(look[i].context);
+        look[i].last_ns = dt_place_clock();
+    }
 }

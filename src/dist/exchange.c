@@ -211,7 +211,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
 {
     const int64_t began = x->drained_ns = dt_place_clock();
 
-    dt_look_set(0, NULL, NULL);
+    dt_look_set(0, NULL, x);
     DT_TRY(x->looked);
     if (x->writing || x->next != x->end)
         return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d", x->first, x->end,

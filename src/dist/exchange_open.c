@@ -241,7 +241,7 @@ dt_status dt_exchange_open(dt_exchange *x, float *memory)
 
 void dt_exchange_close(dt_exchange *x)
 {
-    dt_look_set(0, NULL, NULL);
+    dt_look_set(0, NULL, x);
     if (!x)
         return;
     if (x->state && x->row->close)

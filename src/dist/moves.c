@@ -165,11 +165,23 @@ static dt_status moves_open(dt_moves *m)
     return DT_OK;
 }
 
+/* MPI moves messages only while it is called. What fails is told by the wait. */
+static void moves_look(void *context)
+{
+    const dt_moves *m = context;
+    int flag = 0;
+
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, m->mpi, &flag, MPI_STATUS_IGNORE);
+}
+
 dt_status dt_moves_seal(dt_moves *m)
 {
+    const double every_s = 0.002;
+
     if (m->comm->own->all != MPI_COMM_NULL) {
         DT_MPI(MPI_Comm_dup(m->comm->own->all, &m->mpi));
         DT_MPI(MPI_Comm_set_errhandler(m->mpi, MPI_ERRORS_RETURN));
+        dt_look_set(every_s, moves_look, m);
     }
     return dt_comm_agree(m->comm, moves_open(m));
 }
@@ -178,6 +190,9 @@ void dt_moves_destroy(dt_moves *m)
 {
     if (!m)
         return;
+    dt_look_set(0, NULL, m);
+    if (!dt_comm_alone() && dt_comm_wait(m->comm, m->request, (int)m->requests) != DT_OK)
+        m->requests = 0; /* some are under way, and are not given back */
     for (size_t i = 0; i < m->requests && !dt_comm_alone(); i++)
         MPI_Request_free(&m->request[i]);
     if (m->mpi != MPI_COMM_NULL && !dt_comm_alone())

@@ -94,7 +94,7 @@ static void test_looks(void **state)
             l.count = 0;
             dt_look_set(0, look_counts, &l);
             conv_execute(&looked, &p, (dt_pass)pass, 32, threads);
-            dt_look_set(0, NULL, NULL);
+            dt_look_set(0, NULL, &l);
             assert_in_range(l.count, 4, 100000); /* it runs twice */
             assert_memory_equal(plain.at[CONV_RESULT].data, looked.at[CONV_RESULT].data,
                                 plain.bytes);
@@ -116,7 +116,7 @@ static void test_interval(void **state)
     while (l.count < 5)
         dt_look();
     assert_true(dt_seconds() - began >= 5 * every);
-    dt_look_set(every, NULL, NULL);
+    dt_look_set(every, NULL, &l);
     dt_look();
 }
 
