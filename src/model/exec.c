@@ -51,8 +51,7 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
     }
     for (int k = 0; k < 2; k++)
         if (c->step->pack[k] >= 0)
-            c->packed[k] =
-                (c->step->cut ? m->cut_packed : m->packed) + m->pack[c->step->pack[k]].offset;
+            c->packed[k] = dt_pack_at(m, &m->pack[c->step->pack[k]]);
     if (n->norm >= 0) {
         const size_t at = m->net->norm[n->norm].offset + (size_t)c->step->out_cut.first;
         c->running_mean = m->weights.running_mean + at;

@@ -186,6 +186,8 @@ dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
  * it after every write to the master weights; ranks that share one set of copies pack a part each.
  */
 void dt_model_pack(dt_model *m, int part, int parts);
+/* The copies that are made of DT_SLAB_TURNED, before the first backward that reads them. */
+void dt_model_pack_turned(dt_model *m);
 /* Pack again each copy whose middle lies in that part, and compare all bytes with those in use.
  *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
  *   step     for the message

@@ -10,7 +10,8 @@ dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, bool turne
                             const void *context, int *id_out)
 {
     const int index = s->node->param[param];
-    size_t *end = s->cut ? &m->cut_packed_bytes : &m->packed_bytes;
+    const dt_slab_kind kind = turned ? DT_SLAB_TURNED : s->cut ? DT_SLAB_CUT : DT_SLAB_HOME;
+    size_t *end = &m->packed_bytes[kind];
 
     for (int i = 0; i < m->packs; i++)
         if (m->pack[i].param == index && strcmp(m->pack[i].layout, layout) == 0) {
@@ -21,8 +22,7 @@ dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, bool turne
         return dt_fail(DT_BUG, "more than %d packed copies", DT_MAX_PACKS);
     dt_pack *p = &m->pack[m->packs];
     *p = (dt_pack){.param = index,
-                   .cut = s->cut,
-                   .turned = turned,
+                   .kind = kind,
                    .bytes = bytes,
                    .offset = *end,
                    .pack = pack,
@@ -36,49 +36,56 @@ dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, bool turne
 static void pack_bytes(const dt_model *m, const dt_pack *p, char *to, size_t first, size_t end)
 {
     const dt_piece x = dt_model_piece(m, (size_t)p->param);
-    const float *of =
-        p->turned ? m->turned + x.turned : (p->cut ? m->cut_master : m->weights.master) + x.offset;
+    const float *const of[] = {m->weights.master, m->cut_master, m->turned};
 
-    p->pack(p->context, of, to, first, end);
+    p->pack(p->context, of[p->kind] + (p->kind == DT_SLAB_TURNED ? x.turned : x.offset), to, first,
+            end);
 }
 
-static char *pack_at(const dt_model *m, const dt_pack *p)
+char *dt_pack_at(const dt_model *m, const dt_pack *p)
 {
-    return (p->cut ? m->cut_packed : m->packed) + p->offset;
+    if (p->kind == DT_SLAB_HOME)
+        return m->packed + p->offset;
+    return m->cut_packed + (p->kind == DT_SLAB_CUT ? 0 : m->packed_bytes[DT_SLAB_CUT]) + p->offset;
 }
 
 /* Copies lie one after the other: threads take as many bytes each, wherever tensors begin. */
-static void pack_slab(dt_model *m, bool cut, int part, int parts)
+static void pack_slab(dt_model *m, dt_slab_kind kind, int part, int parts)
 {
     const int threads = m->opts.threads, units = parts * threads;
-    const size_t bytes = cut ? m->cut_packed_bytes : m->packed_bytes;
+    const size_t bytes = m->packed_bytes[kind];
 
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int u = part * threads; u < (part + 1) * threads; u++) {
         const size_t first = bytes * (size_t)u / (size_t)units;
         const size_t end = bytes * (size_t)(u + 1) / (size_t)units;
         for (const dt_pack *p = m->pack; p < m->pack + m->packs; p++)
-            if (p->cut == cut && p->offset < end && first < p->offset + p->bytes)
-                pack_bytes(m, p, pack_at(m, p), DT_MAX(first, p->offset) - p->offset,
+            if (p->kind == kind && p->offset < end && first < p->offset + p->bytes)
+                pack_bytes(m, p, dt_pack_at(m, p), DT_MAX(first, p->offset) - p->offset,
                            DT_MIN(end - p->offset, p->bytes));
     }
 }
 
 void dt_model_pack(dt_model *m, int part, int parts)
 {
-    pack_slab(m, false, part, parts);
-    if (m->cut_packed_bytes > 0)
-        pack_slab(m, true, 0, 1);
+    pack_slab(m, DT_SLAB_HOME, part, parts);
+    if (m->packed_bytes[DT_SLAB_CUT] > 0)
+        pack_slab(m, DT_SLAB_CUT, 0, 1);
+}
+
+void dt_model_pack_turned(dt_model *m)
+{
+    pack_slab(m, DT_SLAB_TURNED, 0, 1);
 }
 
 size_t dt_model_cut_packed_bytes(const dt_model *m)
 {
-    return m->cut_packed_bytes;
+    return m->packed_bytes[DT_SLAB_CUT] + m->packed_bytes[DT_SLAB_TURNED];
 }
 
 size_t dt_model_packed_bytes(const dt_model *m)
 {
-    return m->packed_bytes;
+    return m->packed_bytes[DT_SLAB_HOME];
 }
 
 /* ---- Against the master weights: packed again into other memory, all bytes compared ---------- */
@@ -96,19 +103,22 @@ size_t dt_model_largest_pack(const dt_model *m)
 /* Own pieces are each rank's alone. */
 static bool pack_in_part(const dt_model *m, const dt_pack *p, int part, int parts)
 {
-    return p->cut || (int)((p->offset + p->bytes / 2) * (size_t)parts / m->packed_bytes) == part;
+    const size_t all = m->packed_bytes[DT_SLAB_HOME];
+
+    return p->kind != DT_SLAB_HOME ||
+           (int)((p->offset + p->bytes / 2) * (size_t)parts / all) == part;
 }
 
 static bool repack_one(const dt_model *m, const dt_pack *p, char *room)
 {
     memset(room, 0, p->bytes); /* as the slab was before its first packing */
     pack_bytes(m, p, room, 0, p->bytes);
-    return memcmp(room, pack_at(m, p), p->bytes) == 0;
+    return memcmp(room, dt_pack_at(m, p), p->bytes) == 0;
 }
 
 static dt_status repack_fail(const dt_model *m, const dt_pack *p, char *room, int64_t step)
 {
-    const unsigned char *is = (const unsigned char *)pack_at(m, p);
+    const unsigned char *is = (const unsigned char *)dt_pack_at(m, p);
     const unsigned char *want = (const unsigned char *)room;
     size_t i = 0;
 

@@ -7,10 +7,10 @@
 
 enum { DT_MAX_PACKS = 1024, DT_STRATEGY_CHARS = 512 };
 typedef struct dt_pack {
-    int param;        /* index in the net */
-    bool cut, turned; /* of a cut parameter; of DT_SLAB_TURNED */
+    int param;         /* index in the net */
+    dt_slab_kind kind; /* the slab that it is made of */
     char layout[96];
-    size_t bytes, offset; /* in the packed slab, or in that of cut parameters */
+    size_t bytes, offset; /* among those of its kind */
     dt_pack_func pack;
     const void *context; /* borrowed from the plan that came first */
 } dt_pack;
@@ -19,18 +19,17 @@ struct dt_model {
     const dt_net *net; /* borrowed */
     dt_model_opts opts;
     dt_weights weights; /* borrowed */
-    char *packed;       /* [packed_bytes], borrowed */
+    char *packed;       /* [packed_bytes[DT_SLAB_HOME]], borrowed */
     dt_pack pack[DT_MAX_PACKS];
     int packs;
-    size_t packed_bytes;
+    size_t packed_bytes[DT_SLAB_KINDS];
     /* Of layers that are cut: */
     bool cut[DT_MAX_NODES]; /* of the net's nodes */
     dt_cut norm_cut[DT_MAX_NODES];
     dt_piece piece[DT_MAX_PARAMS]; /* of the net's parameters, if opts.parts > 1 */
     size_t floats[DT_SLAB_KINDS];
     float *cut_master, *turned; /* borrowed, like the next */
-    char *cut_packed;           /* [cut_packed_bytes] */
-    size_t cut_packed_bytes;
+    char *cut_packed;           /* the copies of the other kinds, one after the other */
 };
 
 static inline bool dt_model_is_cut(const dt_model *m)
@@ -93,6 +92,7 @@ struct dt_plan {
 
 /* Step `at` becomes n, those from there on move back by one. The caller has looked for room. */
 void dt_plan_insert(dt_plan *p, int at, const dt_node *n);
+char *dt_pack_at(const dt_model *m, const dt_pack *p); /* where the copy lies */
 /* plan_cut.c - a layout for each value, and moves where they differ. Shapes are known. */
 dt_status dt_plan_cut(dt_plan *p) DT_MUST_CHECK;
 void dt_plan_row_cut(const dt_plan *p, int i, dt_plan_row *row); /* the last members of a row */

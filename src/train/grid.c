@@ -357,7 +357,20 @@ static dt_status grid_run(dt_run *r, int key)
 
 dt_status dt_grid_turn(dt_run *r)
 {
-    return r->grid.moves ? grid_run(r, KEY_TURN) : DT_OK;
+    DT_TRY(dt_grid_turned(r));
+    r->grid.turns = dt_grid_cuts(r);
+    return r->grid.moves ? dt_moves_start(r->grid.moves, KEY_TURN) : DT_OK;
+}
+
+dt_status dt_grid_turned(dt_run *r)
+{
+    if (!r->grid.turns)
+        return DT_OK;
+    r->grid.turns = false;
+    if (r->grid.moves)
+        DT_TRY(dt_moves_wait(r->grid.moves, KEY_TURN));
+    dt_model_pack_turned(r->model);
+    return DT_OK;
 }
 
 /* Home parameters between their slabs and the whole ones, on rank 0. */
@@ -393,6 +406,7 @@ dt_status dt_grid_spread(dt_run *r)
 
     if (!dt_grid_cuts(r))
         return DT_OK;
+    DT_TRY(dt_grid_turned(r)); /* it reads what is written here */
     if (r->comm->rank == 0)
         copy_home(r, false);
     if (g->group == 0)

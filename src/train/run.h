@@ -60,6 +60,7 @@ typedef struct dt_grid {
     dt_optim optim;
     dt_lockstep *lockstep; /* of batch norms that are cut; NULL: statistics are not shared */
     dt_moves *moves;
+    bool turns; /* dt_grid_turn is under way */
     struct dt_grid_wave *wave; /* [2]: training's contexts, the test's */
 } dt_grid;
 
@@ -256,8 +257,10 @@ dt_status dt_grid_bind(dt_run *r) DT_MUST_CHECK;
 const dt_wave_moves *dt_grid_moves(const dt_run *r, const dt_contexts *c);
 /* Each shard's moments of cut batch norms to the rank whose shard it is. Collective. */
 dt_status dt_grid_moments(dt_run *r) DT_MUST_CHECK;
-/* What data gradients read of the cut weights, after they were written. Collective. */
+/* Begin to send what data gradients read of the cut weights, after they were written: it goes on
+ * during the next forward. Until turned has packed it, they must not change. Collective. */
 dt_status dt_grid_turn(dt_run *r) DT_MUST_CHECK;
+dt_status dt_grid_turned(dt_run *r) DT_MUST_CHECK;
 /* On rank 0: the whole state (dt_run_snapshot) from all pieces. Collective. */
 dt_status dt_grid_collect(dt_run *r) DT_MUST_CHECK;
 /* Rank 0's whole state to all pieces, which are not yet packed. Collective. */

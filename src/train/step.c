@@ -87,6 +87,7 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
     DT_TRY(dt_exec_forward(&wave, c->moments, c->result));
     DT_TRY(dt_grid_moments(r));
     dt_place_phase(DT_AT_backward);
+    DT_TRY(dt_grid_turned(r));
     DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad, &observer));
     for (int k = c->first_home; k < c->first_home + c->homes; k++) {
         dt_checks_loss(r->checks, first + k, &c->result[k]);
@@ -167,11 +168,7 @@ static void pack(dt_run *r)
 
 dt_status dt_run_pack(dt_run *r)
 {
-    if (dt_grid_cuts(r)) {
-        dt_place_phase(DT_AT_exchange);
-        DT_TRY(dt_grid_turn(r));
-        dt_place_phase(DT_AT_update);
-    }
+    DT_TRY(dt_grid_turn(r));
     pack(r);
     return publish(r);
 }

@@ -132,6 +132,7 @@ static dt_status test_finite(training *t, dt_test_result *test)
         return preempted(t);
     if (isfinite(test->loss))
         return DT_OK;
+    DT_TRY(dt_grid_turned(r));
     DT_TRY(dt_checks_now(r->checks));
     return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC,
                                           "epoch %lld: after step %lld the test loss "
@@ -274,6 +275,7 @@ static dt_status finish(training *t, dt_end_record *end)
                            .predicted_s = r->choice.seconds,
                            .whole_s = r->choice.whole_s,
                            .folder = s->folder.path};
+    DT_TRY(dt_grid_turned(r));
     DT_TRY(dt_checks_now(r->checks)); /* names what the hashes below could only show */
     DT_TRY(dt_grid_collect(r));
     DT_TRY(dt_comm_agree(r->comm, check_finite(t)));

@@ -16,7 +16,7 @@ static inline char *packed_copy(const dt_model *m, size_t param, size_t *bytes)
     for (const dt_pack *p = m->pack; p < m->pack + m->packs; p++)
         if ((size_t)p->param == param) {
             *bytes = p->bytes;
-            return (p->cut ? m->cut_packed : m->packed) + p->offset;
+            return dt_pack_at(m, p);
         }
     return NULL;
 }

@@ -105,7 +105,7 @@ static inline void test_step_buffers(test_step *t, bool second)
     t->call.labels = t->labels = test_alloc((size_t)s->in_shape[0].n * sizeof(int32_t));
     t->call.result = &t->result;
     t->call.divisor = (double)s->in_shape[0].n;
-    t->model.packed = test_alloc(t->model.packed_bytes);
+    t->model.packed = test_alloc(dt_model_packed_bytes(&t->model));
     for (int k = 0; k < 2; k++)
         if (s->pack[k] >= 0)
             t->call.packed[k] = t->model.packed + t->model.pack[s->pack[k]].offset;
