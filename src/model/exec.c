@@ -185,7 +185,14 @@ static dt_status wave_settle(const dt_wave *w, int last, dt_way way, int k)
     if (!w->moves || !w->exec[k] || last < 0 || last >= wave_plan(w)->steps ||
         !dt_plan_moves(wave_plan(w), (size_t)last, way))
         return DT_OK;
-    return w->moves->wait(w->moves->context, last, way, k);
+    const int64_t began = dt_place_clock();
+    const bool forward = way == DT_FORWARD;
+    dt_place_layer(last);
+    DT_TRY(w->moves->wait(w->moves->context, last, way, k));
+    dt_place_layer(forward ? last + 1 : last - 1);
+    dt_record(DT_LANE_LAYER, last * DT_CLOCKED + (int)(forward ? DT_PASS_FORWARD : DT_PASS_DATA), 0,
+              began);
+    return DT_OK;
 }
 
 /* The shard's part in a step that is a move, behind what the last step moved. */

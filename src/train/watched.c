@@ -1,14 +1,22 @@
 /* watched.c - what the watch is told of a run, and the rank that the others wait for. */
 #include "watched.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+/* The layer that a move is for is the next step, or the last one. */
 static const char *step_name(const void *plan, int step)
 {
-    dt_plan_row row;
+    static _Thread_local char text[80];
+    dt_plan_row row, next;
 
     dt_plan_row_get(plan, (size_t)step, &row);
-    return row.name;
+    if (strcmp(row.op, "move") != 0)
+        return row.name;
+    dt_plan_row_get(plan, (size_t)step + 1, &next);
+    const bool before = strcmp(row.name, next.name) == 0;
+    snprintf(text, sizeof text, "in the move %s %s", before ? "to" : "from", row.name);
+    return text;
 }
 
 dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder)

@@ -19,6 +19,7 @@ begin() {
 }
 steps() { wc -l <"$1/metrics.jsonl"; }
 said() { grep -qE -- "$1" "$tmp/log"; }
+times() { [ "$(grep -cE -- "$2" "$tmp/log")" -ge "$1" ]; }
 has_ranks() { mapfile -t kids < <(pgrep -P "$job" dtrain) && [ "${#kids[@]}" = "$1" ]; }
 # what comes before the images takes no half second of a core
 makes_images() {
@@ -101,6 +102,22 @@ stopped=$SECONDS
 ended 77 "a rank that stays stopped"
 must test $((SECONDS - stopped)) -lt 30
 must grep -q "rank 1 .*: ended after --stall-abort 3 s" "$tmp/log"
+
+# layers that are cut: rank 1, which has no shard, computes its part of each layer; stopped
+# anywhere, rank 0 is soon in one, too, and one is named. A request to stop makes a checkpoint.
+begin 2 "$tmp/cut" --net vgg11 --shards 1 --strategy all=out --save-every 0
+for ((try = 0; try < 20; try++)); do
+    kill -STOP "${rank[1]}"
+    awaits "rank 1 to be named" times $((try + 1)) "^dtrain: rank 1 .* is stopped \(SIGSTOP\) in .* step [0-9]+.* for [0-9.]+ s; 1 rank waits for it"
+    launch 1 status "$folder"
+    kill -CONT "${rank[1]}"
+    awaits "rank 1 to go on" times $((try + 1)) "^dtrain: rank 1 goes on"
+    if grep -qE " in (forward|backward), in the move (to|from) [a-z0-9.]+ of step" "$tmp/stdout"; then break; fi
+done
+must test "$try" -lt 20
+kill -USR1 "$job"
+ended 75 "a run with cut layers that is asked to stop"
+accepts verify "$folder"
 
 # before the first step, too: a rank that is stopped while images are made
 mpirun -np 2 "$DTRAIN_BIN" "${run[@]}" --data synthetic:400000 --max-steps 2 --epochs 1 --out "$tmp/early" --log-dir "$tmp/early-logs" \
