@@ -8,7 +8,7 @@
 ONNX: onnx.checker passes, ONNX Runtime's logits are those of PyTorch's networks with the
 tensors of `convert`, and their mean loss is `eval`'s in float32, for each network, variant, stem and two sizes.
 .ckpt: MindSpore reads it, and what MindSpore writes comes back. TensorBoard: every scalar once,
-also after a kill and a resume, and while a reader has the older file open. Pieces: PyTorch reads and merges
+also after a kill and a resume, and while a reader has the older file open. --save-shards: PyTorch reads and merges
 every tensor, and the files' numbers add up to the whole's. Exit code 1: not so.
 """
 import collections
@@ -203,25 +203,30 @@ def mindspore_part(dir, run):
 
 
 def pieces_part(dir):
-    """PyTorch reads and merges what `dtrain merge --shards` writes."""
+    """PyTorch reads and merges checkpoints of --save-shards."""
     from torch.distributed.checkpoint import HuggingFaceStorageReader, load
     from torch.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files
-    dtrain("--data", "synthetic:64", "--net", "vgg11", "--width-divisor", "8", "--global-batch", "32", "--batch", "auto",
-           "--max-steps", "2", "--precision", "fp32", "--threads", "1", "--save-every", "9", "--out", f"{dir}/whole")
-    for kind in "model", "momentum":
-        file, folder, merged = f"{dir}/whole/checkpoints/step-0000000002/{kind}.safetensors", f"{dir}/{kind}", f"{dir}/{kind}-merged"
-        dtrain("merge", file, "--shards", "4", "--out", folder)
-        want = {k: v for k, v in safetensors.torch.load_file(file).items() if v.is_floating_point()}
-        got = {k: torch.zeros_like(v) for k, v in want.items()}
-        load(got, storage_reader=HuggingFaceStorageReader(folder), no_dist=True)
-        check(f"pieces read {kind}", all(torch.equal(got[k], v) for k, v in want.items()), f"{len(got)} tensors")
-        os.mkdir(merged)
-        consolidate_safetensors_files(folder, merged, {k: 1 for k in want})
-        got = safetensors.torch.load_file(f"{merged}/model-00001-of-00001.safetensors")
-        check(f"pieces merged {kind}", set(got) == set(want) and all(torch.equal(got[k], v) for k, v in want.items()))
-        files = [f"{folder}/{f}" for f in os.listdir(folder)]
-        headers = sum(8 + int.from_bytes(open(f, "rb").read(8), "little") for f in files)
-        check(f"pieces sizes {kind}", sum(map(os.path.getsize, files)) - headers == sum(4 * v.numel() for v in want.values()))
+    recipe = ["--data", "synthetic:64", "--net", "vgg11", "--width-divisor", "8", "--global-batch", "32", "--batch", "auto",
+              "--shards", "4", "--max-steps", "2", "--precision", "fp32", "--threads", "1", "--save-every", "9"]
+    dtrain(*recipe, "--out", f"{dir}/whole")
+    want = {kind: safetensors.torch.load_file(f"{dir}/whole/checkpoints/step-0000000002/{kind}.safetensors")
+            for kind in ("model", "momentum")}
+    for name, extra in ("home", []), ("cut", ["--strategy", "all=out", "--tensor-parallel", "2"]):
+        dtrain("--np", "4", *recipe, *extra, "--save-shards", "--out", f"{dir}/{name}")
+        for kind, tensors in want.items():
+            folder = f"{dir}/{name}/checkpoints/step-0000000002" + ("/momentum" if kind == "momentum" else "")
+            floats = {k: v for k, v in tensors.items() if v.is_floating_point()}
+            got = {k: torch.zeros_like(v) for k, v in floats.items()}
+            load(got, storage_reader=HuggingFaceStorageReader(folder), no_dist=True)
+            check(f"{name} {kind} read", all(torch.equal(got[k], v) for k, v in floats.items()), f"{len(got)} tensors")
+            merged = tempfile.mkdtemp(dir=dir)
+            consolidate_safetensors_files(folder, merged, {k: 1 for k in floats})
+            got = safetensors.torch.load_file(f"{merged}/model-00001-of-00001.safetensors")
+            check(f"{name} {kind} merged", set(got) == set(floats) and all(torch.equal(got[k], v) for k, v in floats.items()))
+            files = [f"{folder}/{f}" for f in os.listdir(folder) if f.startswith("shard-")]
+            headers = sum(8 + int.from_bytes(open(f, "rb").read(8), "little") for f in files)
+            check(f"{name} {kind} sizes", sum(map(os.path.getsize, files)) - headers == sum(4 * v.numel() for v in floats.values()),
+                  f"{len(files)} files")
 
 
 def scalars(folder):

@@ -42,10 +42,12 @@ dt_status dt_safetensors_open_bytes(dt_safetensors **f, const char *path, const 
  * where a piece begins; a file without it has whole tensors. DT_FORMAT names file, tensor and
  * element: pieces that overlap, differ in type or dimensions, or are missing. `path` is for
  * messages. Otherwise as dt_safetensors_open. */
-typedef struct dt_file_path {
+typedef struct dt_file_bytes {
     char path[PATH_MAX];
-} dt_file_path;
-dt_status dt_safetensors_join(dt_safetensors **f, const char *path, const dt_file_path *file,
+    char *bytes; /* of the file, borrowed; NULL: it is opened by its path */
+    size_t length;
+} dt_file_bytes;
+dt_status dt_safetensors_join(dt_safetensors **f, const char *path, const dt_file_bytes *file,
                               size_t files) DT_MUST_CHECK;
 void dt_safetensors_close(dt_safetensors *f);
 /* Tensors in ascending offsets; pointers are valid until close. */
@@ -82,7 +84,11 @@ size_t dt_finite_floats(const float *x, size_t n);
  * file as it is; or those of another naming. __metadata__ has "format" = "pt" and the dtrain.*
  * keys net, variant, stem, normalize, mean and std (of R, G, B in 0 to 1, JSON arrays), image_size,
  * width_divisor, classes and steps as text; and where known resize, logit_scale, source_size
- * ("32x32") and class_names (a JSON array). */
+ * ("32x32") and class_names (a JSON array).
+ *
+ * The file of a portion has pieces of these tensors, and says where they begin as PyTorch's
+ * torch.distributed.checkpoint does; it has no num_batches_tracked, and dtrain.portion "1 of 4".
+ * DT_NUMERIC: a number of it is not finite. */
 
 typedef struct dt_model_file_opts {
     const char *names;     /* scheme of dt_net_rename */
@@ -94,7 +100,17 @@ typedef struct dt_model_file_opts {
     const char *format; /* of the file: NULL, "safetensors", "onnx" or "ckpt" */
     bool raw_input;     /* onnx: the input is normalised; else it is RGB in 0 to 1 */
     double logit_scale; /* 0: not known */
+    const struct dt_portion *portion; /* NULL: the whole */
 } dt_model_file_opts;
+
+/* What one of `world` ranks writes of a model: some rows of each tensor, of those that are cut its
+ * part's, which lie in the slab `cut`; dt_weights' master has home ones alone then. Every number is
+ * in one portion. */
+typedef struct dt_portion {
+    const dt_model *model;
+    int rank, world, parts; /* ranks [k * parts, (k + 1) * parts) have the parts of a parameter */
+    float *cut;
+} dt_portion;
 
 /* An ONNX file holds the network itself, tensors and the same metadata; a .ckpt of MindSpore the
  * tensors of float32 alone. Errors as dt_outfile_open and dt_outfile_finish; DT_CONFIG: the network
@@ -138,9 +154,9 @@ dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
 dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize,
                         bool head) DT_MUST_CHECK;
-/* The same of a whole file that is in memory; `path` is for messages. */
-dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const char *bytes,
-                              size_t length, const char *normalize) DT_MUST_CHECK;
+/* The same of whole files that are in memory: several, if the model is in pieces. */
+dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_file_bytes *file,
+                              size_t files, const char *normalize) DT_MUST_CHECK;
 
 /* A model file with the network that it is of. */
 typedef struct dt_model_read {

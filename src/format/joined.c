@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* ---- Joining ----------------------------------------------------------------------- */
+
 dt_tensor *dt_tensor_find(const dt_safetensors *f, const char *name)
 {
     for (size_t i = 0; i < f->count; i++)
@@ -111,7 +113,7 @@ static dt_status join(dt_safetensors *f)
     return DT_OK;
 }
 
-dt_status dt_safetensors_join(dt_safetensors **out, const char *path, const dt_file_path *file,
+dt_status dt_safetensors_join(dt_safetensors **out, const char *path, const dt_file_bytes *file,
                               size_t files)
 {
     dt_safetensors *f = NULL;
@@ -121,8 +123,14 @@ dt_status dt_safetensors_join(dt_safetensors **out, const char *path, const dt_f
     f->fd = -1;
     snprintf(f->path, sizeof f->path, "%s", path);
     DT_GO(st, dt_calloc(&f->part, files, sizeof *f->part, "a model in pieces"), out);
-    for (; f->parts < files; f->parts++)
-        DT_GO(st, dt_safetensors_open(&f->part[f->parts], file[f->parts].path), out);
+    for (; f->parts < files; f->parts++) {
+        const dt_file_bytes *b = &file[f->parts];
+        dt_safetensors **part = &f->part[f->parts];
+        DT_GO(st,
+              b->bytes ? dt_safetensors_open_bytes(part, b->path, b->bytes, b->length)
+                       : dt_safetensors_open(part, b->path),
+              out);
+    }
     DT_GO(st, join(f), out);
     *out = f;
     f = NULL;
@@ -131,6 +139,8 @@ out:
     dt_safetensors_close(f);
     return st;
 }
+
+/* ---- Reading ----------------------------------------------------------------------- */
 
 /* Numbers of `each` bytes from dimension d on; returns what follows in `from`. */
 static const char *put(const dt_tensor *whole, const dt_tensor *t, int d, size_t each,

@@ -47,7 +47,35 @@ static dt_status list_add_norm(dt_model_list *list, const dt_weights *s, const c
     return DT_OK;
 }
 
-dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const char *scheme)
+/* All ranks have what is home, those of one part what is cut. */
+static dt_status list_add_param(dt_model_list *list, const dt_weights *s, const char *scheme,
+                                const dt_portion *portion, size_t i)
+{
+    dt_param p = s->net->param[i];
+    dt_piece x = {.offset = p.offset, .count = p.count};
+
+    if (portion)
+        x = dt_model_piece(portion->model, i);
+    if (x.cut)
+        p.dim[0] = x.out.count;
+    p.count = x.count;
+    DT_TRY(list_add(list, s->net, scheme, p.name, p.rank, p.dim,
+                    (dt_model_entry){.count = p.count,
+                                     .param = p,
+                                     .head = dt_net_is_head(s->net, i),
+                                     .data = (x.cut ? portion->cut : s->master) + x.offset}));
+    if (portion) {
+        const int parts = x.cut ? portion->parts : 1;
+        dt_tensor *t = &list->tensor[list->count - 1];
+        t->first[0] = x.cut ? x.out.first : 0;
+        t->taker = portion->rank / parts;
+        t->takers = portion->world / parts;
+    }
+    return DT_OK;
+}
+
+dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const char *scheme,
+                               const dt_portion *portion)
 {
     const size_t params = s->net->params, norms = s->net->norms;
     const size_t most = params + 3 * norms;
@@ -55,15 +83,13 @@ dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const c
     *list = (dt_model_list){0};
     DT_TRY(dt_calloc(&list->entry, most, sizeof *list->entry, "the list of tensors"));
     DT_TRY(dt_calloc(&list->tensor, most, sizeof *list->tensor, "the list of tensors"));
-    for (size_t i = 0; i < params; i++) {
-        const dt_param *p = &s->net->param[i];
-        DT_TRY(list_add(list, s->net, scheme, p->name, p->rank, p->dim,
-                        (dt_model_entry){.count = p->count,
-                                         .param = p,
-                                         .head = dt_net_is_head(s->net, i),
-                                         .data = s->master + p->offset}));
-    }
+    for (size_t i = 0; i < params; i++)
+        DT_TRY(list_add_param(list, s, scheme, portion, i));
     for (size_t i = 0; i < norms && s->running_mean; i++)
         DT_TRY(list_add_norm(list, s, scheme, &s->net->norm[i]));
+    for (size_t i = params; i < list->count && portion; i++) {
+        list->tensor[i].taker = portion->rank;
+        list->tensor[i].takers = portion->world;
+    }
     return DT_OK;
 }

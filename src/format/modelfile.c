@@ -9,16 +9,38 @@
 
 /* ---- Saving ---------------------------------------------------------------------- */
 
+/* A portion's numbers were not looked at before: no rank has all of a tensor. */
+static void list_check(dt_model_list *list, const dt_tensor *t, const float *data, size_t end)
+{
+    size_t row = 1;
+
+    for (int k = 1; k < t->rank; k++)
+        row *= (size_t)t->shape[k];
+    const size_t first = (size_t)dt_tensor_rows(t).first * row;
+    const size_t bad = first + dt_finite_floats(data + first, end * row - first);
+    if (bad < end * row && list->st == DT_OK)
+        list->st = dt_fail(DT_NUMERIC,
+                           "row %lld of %s has the number %g; nothing of it is saved: lower --lr "
+                           "or use --warmup",
+                           (long long)(bad / row) + t->first[0], t->name, (double)data[bad]);
+}
+
 static void list_fill(void *context, size_t i, void *data)
 {
-    const dt_model_list *list = context;
+    dt_model_list *list = context;
     const dt_model_entry *e = &list->entry[i];
-    if (e->param)
-        dt_param_to_file(e->param, e->data, data);
+    const dt_tensor *t = &list->tensor[i];
+    const dt_cut rows = dt_tensor_rows(t);
+    const size_t end = (size_t)(rows.first + rows.count);
+
+    if (e->param.rank > 0)
+        dt_param_rows_to_file(&e->param, e->data, data, (size_t)rows.first, end);
     else if (e->data)
         memcpy(data, e->data, e->count * sizeof *e->data);
     else
         memcpy(data, &list->steps, sizeof list->steps);
+    if (t->takers > 0)
+        list_check(list, t, data, end);
 }
 
 static const struct {
@@ -48,6 +70,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
 {
     const dt_net_spec *spec = &s->net->spec;
     char image_size[16], classes[16], width_divisor[16], steps[24], source_size[32], scale[32];
+    char portion[40] = "";
     const bool named = opts->class_names && strlen(opts->class_names) < DT_CLASS_NAMES;
     char mean_text[TRIPLE_CHARS], std_text[TRIPLE_CHARS];
     float mean[3] = {0}, std[3] = {0};
@@ -69,6 +92,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
         {"dtrain.logit_scale", opts->logit_scale > 0 ? scale : NULL},
         {"dtrain.source_size", opts->height > 0 ? source_size : NULL},
         {"dtrain.class_names", named ? opts->class_names : NULL},
+        {"dtrain.portion", opts->portion ? portion : NULL},
     };
     dt_model_list list;
     dt_status st = DT_OK;
@@ -79,7 +103,9 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
     snprintf(steps, sizeof steps, "%lld", (long long)opts->steps);
     snprintf(scale, sizeof scale, "%.9g", opts->logit_scale);
     snprintf(source_size, sizeof source_size, "%dx%d", opts->height, opts->width);
-    DT_GO(st, dt_model_list_create(&list, s, opts->names), out);
+    if (opts->portion)
+        snprintf(portion, sizeof portion, "%d of %d", opts->portion->rank, opts->portion->world);
+    DT_GO(st, dt_model_list_create(&list, s, opts->names, opts->portion), out);
     list.steps = opts->steps;
     const dt_safetensors_content content = {.tensor = list.tensor,
                                             .tensors = list.count,
@@ -92,6 +118,8 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
                                             .logit_scale = opts->logit_scale,
                                             .normalize = opts->raw_input ? NULL : opts->normalize};
     st = content_put(t, opts->format, &content, w);
+    if (st == DT_OK)
+        st = list.st;
 
 out:
     dt_model_list_release(&list);
@@ -130,7 +158,7 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
 enum { MOST_CLASSES = 1000000 };
 
 /* Those of a folder; *files is freed by free(). */
-static dt_status portions_in(const char *folder, dt_file_path **file, size_t *files)
+static dt_status portions_in(const char *folder, dt_file_bytes **file, size_t *files)
 {
     char name[DT_PORTION_NAME];
 
@@ -145,7 +173,7 @@ static dt_status portions_in(const char *folder, dt_file_path **file, size_t *fi
 
 dt_status dt_model_open(dt_safetensors **f, const char *given, char path[PATH_MAX])
 {
-    dt_file_path *file = NULL;
+    dt_file_bytes *file = NULL;
     size_t files = 0;
     dt_status st = DT_OK;
 
@@ -244,7 +272,7 @@ static dt_status list_for_file(dt_model_list *best, const dt_weights *s, const d
     for (const char *at = s->net->schemes; sscanf(at, "%31s%n", scheme, &used) == 1; at += used) {
         dt_model_list list;
         size_t found = 0;
-        const dt_status st = dt_model_list_create(&list, s, scheme);
+        const dt_status st = dt_model_list_create(&list, s, scheme, NULL);
         for (size_t i = 0; i < list.count; i++)
             found += file_find(f, list.entry[i].name) != NULL;
         if (st != DT_OK || (best->entry && found <= most)) {
@@ -353,8 +381,8 @@ static dt_status list_read(const dt_model_list *list, const dt_safetensors *f, c
         const dt_tensor *t = file_find(f, e->name);
         DT_GO(st, dt_safetensors_read(f, t, buffer), out);
         DT_GO(st, entry_check(e, buffer, t, path), out);
-        if (e->param)
-            dt_param_from_file(e->param, buffer, e->data);
+        if (e->param.rank > 0)
+            dt_param_from_file(&e->param, buffer, e->data);
         else
             memcpy(e->data, buffer, e->count * sizeof *buffer);
     }
@@ -391,12 +419,13 @@ dt_status dt_model_load(const dt_weights *s, const char *given, const char *norm
     return model_load(s, f, path, normalize, head);
 }
 
-dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const char *bytes,
-                              size_t length, const char *normalize)
+dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_file_bytes *file,
+                              size_t files, const char *normalize)
 {
     dt_safetensors *f = NULL;
 
-    DT_TRY(dt_safetensors_open_bytes(&f, path, bytes, length));
+    DT_TRY(files > 1 ? dt_safetensors_join(&f, path, file, files)
+                     : dt_safetensors_open_bytes(&f, path, file->bytes, file->length));
     return model_load(s, f, path, normalize, true);
 }
 

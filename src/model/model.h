@@ -89,6 +89,9 @@ dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name,
 /* One master tensor between slab order (HWIO) and file order (OIHW), also of a linear layer over
  * more than one pixel. */
 void dt_param_to_file(const dt_param *p, const float *slab, float *file);
+/* Rows [first, end) of it alone, of dim[0], at their places in file. */
+void dt_param_rows_to_file(const dt_param *p, const float *slab, float *file, size_t first,
+                           size_t end);
 void dt_param_from_file(const dt_param *p, const float *file, float *slab);
 
 /* A network's numbers, all borrowed. Model files without running statistics (momentum is

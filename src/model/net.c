@@ -272,14 +272,15 @@ static kernel_dims param_dims(const dt_param *p)
  * line at a time reads each of them once. */
 enum { LINE = 16 };
 
-static inline void param_move(const dt_param *p, const float *from, float *to, bool to_file)
+static inline void param_move(const dt_param *p, const float *from, float *to, bool to_file,
+                              size_t first, size_t end)
 {
     const kernel_dims d = param_dims(p);
 
-    for (size_t line = 0; line < d.o; line += LINE)
+    for (size_t line = first; line < end; line += LINE)
         for (size_t i = 0; i < d.i; i++)
             for (size_t k = 0; k < d.hw; k++)
-                for (size_t o = line; o < DT_MIN(line + LINE, d.o); o++) {
+                for (size_t o = line; o < DT_MIN(line + LINE, end); o++) {
                     const size_t file = (o * d.i + i) * d.hw + k, slab = (k * d.i + i) * d.o + o;
                     to[to_file ? file : slab] = from[to_file ? slab : file];
                 }
@@ -287,10 +288,16 @@ static inline void param_move(const dt_param *p, const float *from, float *to, b
 
 void dt_param_to_file(const dt_param *p, const float *slab, float *file)
 {
-    param_move(p, slab, file, true);
+    dt_param_rows_to_file(p, slab, file, 0, param_dims(p).o);
+}
+
+void dt_param_rows_to_file(const dt_param *p, const float *slab, float *file, size_t first,
+                           size_t end)
+{
+    param_move(p, slab, file, true, first, end);
 }
 
 void dt_param_from_file(const dt_param *p, const float *file, float *slab)
 {
-    param_move(p, file, slab, false);
+    param_move(p, file, slab, false, 0, param_dims(p).o);
 }

@@ -189,6 +189,8 @@ typedef enum dt_option_scope {
         "these are in --trace: from step A of this start to step B")                               \
     DT_TEXT(X, save_every, HOW, DAILY, "10m", dt_save_every_parse, "Checkpoints", "WHEN",          \
         "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
+    DT_FLAG(X, save_shards, HOW, RARE, false, "Checkpoints",                                       \
+        "each rank writes a part of every checkpoint, on a disk that all hosts share")             \
     DT_TEXT(X, stop_after, HERE, DAILY, "0", dt_stop_after_parse, "Checkpoints", "TIME",           \
         "end with a checkpoint and code 75, as by SIGUSR1, after 30s, 10m or 2h (0: never)")       \
     DT_COUNT(X, keep_last, HOW, DAILY, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep") \

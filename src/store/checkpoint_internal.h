@@ -56,14 +56,21 @@ typedef enum dt_checkpoint_file {
 #undef X
         DT_CHECKPOINT_FILES
 } dt_checkpoint_file;
+_Static_assert((int)DT_CHECKPOINT_FILES == (int)DT_CHECKPOINT_KINDS, "one list");
 extern const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES];
+/* One of a checkpoint in so many portions: numbers are in a file for each, those of the model in
+ * the folder itself, others in one of their own. portions 0: as in the list. Returns out. */
+const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int portion,
+                                    char out[DT_PORTION_NAME + 32]);
+bool dt_checkpoint_file_numbers(dt_checkpoint_file which); /* model, momentum, trained */
 
-/* MANIFEST: a line of format and version, a line of hash, size and name per file, in the
- * list's order (but one of no bytes), and a line with the hash of all lines before it. */
+/* MANIFEST: a line of format and version (and portions), a line of hash, size and name per file, in
+ * the list's order (but one of no bytes), and a line with the hash of all lines before it. */
 typedef struct dt_manifest {
-    dt_written file[DT_CHECKPOINT_FILES];
+    int portions; /* 0: numbers are whole, and file[which][0] alone has any */
+    dt_written file[DT_CHECKPOINT_FILES][DT_MAX_PORTIONS];
 } dt_manifest;
-enum { DT_MANIFEST_CHARS = 512 };
+enum { DT_MANIFEST_CHARS = 512 + 3 * 128 * DT_MAX_PORTIONS };
 /* Returns the length. */
 size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS]);
 /* `path` is the checkpoint's, for messages. DT_FORMAT: damaged; DT_UNSUPPORTED: whole, and of a

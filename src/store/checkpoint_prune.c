@@ -10,6 +10,38 @@
 
 /* ---- Removing --------------------------------------------------------------------------- */
 
+static int is_portion(const struct dirent *e)
+{
+    char name[DT_PORTION_NAME];
+    int portion = -1;
+
+    return sscanf(e->d_name, "shard-%6d", &portion) == 1 && portion >= 0 &&
+           strcmp(e->d_name, dt_portion_name(portion, name)) == 0;
+}
+
+/* Of a checkpoint in pieces; false with errno: not all of them. */
+static bool remove_portions(int folder)
+{
+    static const char *const where[] = {"momentum", "trained", "."};
+    bool good = true;
+
+    for (size_t k = 0; k < DT_COUNT_OF(where) && good; k++) {
+        struct dirent **entry = NULL;
+        const int fd = openat(folder, where[k], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        const int n = fd < 0 ? 0 : scandirat(fd, ".", &entry, is_portion, NULL);
+        for (int i = 0; i < n; i++) {
+            good = good && unlinkat(fd, entry[i]->d_name, 0) == 0;
+            free(entry[i]);
+        }
+        free(entry);
+        if (fd >= 0)
+            close(fd);
+        if (fd >= 0 && good && where[k][0] != '.')
+            good = unlinkat(folder, where[k], AT_REMOVEDIR) == 0 || errno == ENOTEMPTY;
+    }
+    return good;
+}
+
 dt_status dt_checkpoint_remove(const dt_folder *in, const char *name)
 {
     const int fd = openat(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -22,6 +54,7 @@ dt_status dt_checkpoint_remove(const dt_folder *in, const char *name)
         const char *file = i < DT_CHECKPOINT_FILES ? dt_checkpoint_file_name[i] : "MANIFEST";
         good = unlinkat(fd, file, 0) == 0 || errno == ENOENT;
     }
+    good = good && (fd < 0 || remove_portions(fd));
     if (fd >= 0)
         close(fd);
     if (good && (unlinkat(in->fd, name, how) == 0 || errno == ENOTEMPTY))

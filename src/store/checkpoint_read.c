@@ -12,7 +12,7 @@
 /* ---- MANIFEST --------------------------------------------------------------------------- */
 
 static const char heading[] = "dtrain checkpoint ";
-enum { VERSION = 1, SMALL = 1 << 20 /* bytes of a file of text */ };
+enum { WHOLE = 1, IN_PIECES = 2, SMALL = 1 << 20 /* bytes of a file of text */ };
 
 const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES] = {
 #define X(name, text) text,
@@ -20,18 +20,52 @@ const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES] = {
 #undef X
 };
 
+bool dt_checkpoint_file_numbers(dt_checkpoint_file which)
+{
+    return dt_path_ends(dt_checkpoint_file_name[which], ".safetensors");
+}
+
+const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int portion,
+                                    char out[DT_PORTION_NAME + 32])
+{
+    const char *name = dt_checkpoint_file_name[which];
+    char file[DT_PORTION_NAME];
+
+    if (portions == 0 || !dt_checkpoint_file_numbers(which))
+        snprintf(out, DT_PORTION_NAME + 32, "%s", name);
+    else
+        snprintf(out, DT_PORTION_NAME + 32, "%.*s%s%s",
+                 which == DT_CHECKPOINT_MODEL ? 0 : (int)strcspn(name, "."), name,
+                 which == DT_CHECKPOINT_MODEL ? "" : "/", dt_portion_name(portion, file));
+    return out;
+}
+
+/* In how many files something is. */
+static int files_of(const dt_manifest *m, dt_checkpoint_file which)
+{
+    return m->portions > 0 && dt_checkpoint_file_numbers(which) ? m->portions : 1;
+}
+
 size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS])
 {
-    char hash[DT_DIGEST_CHARS];
-    size_t used = (size_t)snprintf(out, DT_MANIFEST_CHARS, "%s%d\n", heading, VERSION);
+    char hash[DT_DIGEST_CHARS], name[DT_PORTION_NAME + 32];
+    size_t used = 0;
 
-    for (size_t i = 0; i < DT_CHECKPOINT_FILES; i++) { /* at most 80 characters each */
-        if (m->file[i].bytes == 0)
-            continue;
-        dt_digest_text(m->file[i].digest, hash);
-        used += (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s %20" PRIu64 " %s\n",
-                                 hash, m->file[i].bytes, dt_checkpoint_file_name[i]);
-    }
+    if (m->portions == 0)
+        used = (size_t)snprintf(out, DT_MANIFEST_CHARS, "%s%d\n", heading, WHOLE);
+    else
+        used = (size_t)snprintf(out, DT_MANIFEST_CHARS, "%s%d in %d portions\n", heading,
+                                IN_PIECES, m->portions);
+    for (int i = 0; i < DT_CHECKPOINT_FILES; i++)
+        for (int k = 0; k < files_of(m, i); k++) { /* at most 128 characters each */
+            const dt_written *w = &m->file[i][k];
+            if (w->bytes == 0)
+                continue;
+            dt_digest_text(w->digest, hash);
+            used +=
+                (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s %20" PRIu64 " %s\n",
+                                 hash, w->bytes, dt_checkpoint_file_path(i, m->portions, k, name));
+        }
     dt_digest_text(dt_hash_bytes(out, used), hash);
     return used + (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s MANIFEST\n", hash);
 }
@@ -49,29 +83,51 @@ static bool is_hashed(const char *text, size_t length)
     return memcmp(text + length - LAST, last, LAST) == 0;
 }
 
+/* One line, of that file; how long it is, 0: it is another's. */
+static int parse_line(const char *at, const char *name, dt_written *w)
+{
+    char has[DT_PORTION_NAME + 32];
+    int used = 0;
+
+    return sscanf(at, "%16" SCNx64 "%16" SCNx64 " %20" SCNu64 " %95s\n%n", &w->digest.high,
+                  &w->digest.low, &w->bytes, has, &used) == 4 &&
+                   strcmp(has, name) == 0
+               ? used
+               : 0;
+}
+
+static bool parse_files(const char *at, dt_manifest *m)
+{
+    char name[DT_PORTION_NAME + 32];
+
+    for (int i = 0; i < DT_CHECKPOINT_FILES; i++)
+        for (int k = 0; k < files_of(m, i); k++) {
+            dt_checkpoint_file_path(i, m->portions, k, name);
+            const int used = parse_line(at, name, &m->file[i][k]);
+            if (used == 0) /* without --ema nothing is in the last one */
+                return i == DT_CHECKPOINT_TRAINED && k == 0 && !strstr(at, name);
+            at += used;
+        }
+    return true;
+}
+
 dt_status dt_manifest_parse(const char *path, const char *text, size_t length, dt_manifest *m)
 {
     const bool hashed = is_hashed(text, length);
-    const char *at = text;
-    int version = 0, used = 0;
+    int version = 0, used = 0, all = 0;
 
-    *m = (dt_manifest){0};
-    bool good = hashed && sscanf(at, "dtrain checkpoint %9d\n%n", &version, &used) == 1 && used > 0;
-    if (good && version > VERSION)
+    memset(m, 0, sizeof *m);
+    bool good = hashed && sscanf(text, "dtrain checkpoint %9d%n", &version, &used) == 1 && used > 0;
+    if (good && version > IN_PIECES)
         return dt_fail(DT_UNSUPPORTED,
                        "checkpoint %s: MANIFEST has format %d, this program reads %d: use the "
                        "program that wrote it",
-                       path, version, VERSION);
-    for (size_t i = 0; i < DT_CHECKPOINT_FILES && good; i++) {
-        dt_written *w = &m->file[i];
-        char name[32];
-        at += used;
-        if (i == DT_CHECKPOINT_TRAINED && !strstr(at, dt_checkpoint_file_name[i]))
-            break;
-        good = sscanf(at, "%16" SCNx64 "%16" SCNx64 " %20" SCNu64 " %31s\n%n", &w->digest.high,
-                      &w->digest.low, &w->bytes, name, &used) == 4 &&
-               strcmp(name, dt_checkpoint_file_name[i]) == 0;
-    }
+                       path, version, IN_PIECES);
+    if (good && version == IN_PIECES)
+        good = sscanf(text + used, " in %6d portions%n", &m->portions, &all) == 1 && all > 0 &&
+               m->portions > 0 && m->portions <= DT_MAX_PORTIONS;
+    used += all;
+    good = good && text[used] == '\n' && parse_files(text + used + 1, m);
     return good ? DT_OK : dt_fail(DT_FORMAT, "checkpoint %s: MANIFEST is damaged", path);
 }
 
@@ -87,13 +143,14 @@ static dt_status file_failed(const dt_checkpoint *c, const char *name, dt_status
 }
 
 /* All of a file of at most `most` bytes, if it is what MANIFEST says; *text is freed by free(). */
-static dt_status read_file(const dt_checkpoint *c, dt_checkpoint_file which, size_t most,
-                           char **text, size_t *length)
+static dt_status read_file(const dt_checkpoint *c, dt_checkpoint_file which, int portion,
+                           size_t most, char **text, size_t *length)
 {
-    const dt_written *want = &c->manifest.file[which];
-    const char *name = dt_checkpoint_file_name[which];
+    const dt_written *want = &c->manifest.file[which][portion];
+    char name[DT_PORTION_NAME + 32];
 
     *text = NULL;
+    dt_checkpoint_file_path(which, c->manifest.portions, portion, name);
     DT_TRY(file_failed(c, name, dt_file_read(c->in.fd, name, most, text, length)));
     const dt_digest has = dt_hash_bytes(*text, *length);
     if (*length == want->bytes && has.high == want->digest.high && has.low == want->digest.low)
@@ -117,22 +174,30 @@ static dt_status read_manifest(dt_checkpoint *c)
     return st;
 }
 
-/* Without reading them. */
+/* Without reading it. */
+static dt_status check_size(const dt_checkpoint *c, dt_checkpoint_file which, int portion)
+{
+    const uint64_t want = c->manifest.file[which][portion].bytes;
+    char name[DT_PORTION_NAME + 32];
+    int64_t bytes = 0;
+    int fd = -1;
+
+    if (which == DT_CHECKPOINT_TRAINED && want == 0)
+        return DT_OK;
+    dt_checkpoint_file_path(which, c->manifest.portions, portion, name);
+    DT_TRY(file_failed(c, name, dt_file_open(c->in.fd, name, &fd, &bytes)));
+    close(fd);
+    if ((uint64_t)bytes == want)
+        return DT_OK;
+    return dt_fail(DT_FORMAT, "checkpoint %s: %s has %lld bytes, MANIFEST says %llu: torn",
+                   c->in.path, name, (long long)bytes, (unsigned long long)want);
+}
+
 static dt_status check_sizes(const dt_checkpoint *c)
 {
-    for (int i = 0; i < DT_CHECKPOINT_FILES; i++) {
-        const char *name = dt_checkpoint_file_name[i];
-        int64_t bytes = 0;
-        int fd = -1;
-        if (i == DT_CHECKPOINT_TRAINED && c->manifest.file[i].bytes == 0)
-            continue;
-        DT_TRY(file_failed(c, name, dt_file_open(c->in.fd, name, &fd, &bytes)));
-        close(fd);
-        if ((uint64_t)bytes != c->manifest.file[i].bytes)
-            return dt_fail(DT_FORMAT, "checkpoint %s: %s has %lld bytes, MANIFEST says %llu: torn",
-                           c->in.path, name, (long long)bytes,
-                           (unsigned long long)c->manifest.file[i].bytes);
-    }
+    for (int i = 0; i < DT_CHECKPOINT_FILES; i++)
+        for (int k = 0; k < files_of(&c->manifest, i); k++)
+            DT_TRY(check_size(c, i, k));
     return DT_OK;
 }
 
@@ -141,7 +206,7 @@ static dt_status read_state(dt_checkpoint *c)
     char *text = NULL;
     size_t length = 0;
 
-    DT_TRY(read_file(c, DT_CHECKPOINT_STATE, SMALL, &text, &length));
+    DT_TRY(read_file(c, DT_CHECKPOINT_STATE, 0, SMALL, &text, &length));
     const dt_status st = dt_checkpoint_state_parse(c, text, length);
     free(text);
     return st;
@@ -196,13 +261,24 @@ static dt_status load_file(const dt_checkpoint *c, dt_checkpoint_file which, con
     const size_t most = DT_TENSOR_MAX_HEADER + 1024 +
                         4 * (into->net->weight_total + 2 * into->net->norm_channels) +
                         8 * into->net->norms;
-    char path[PATH_MAX], *text = NULL;
-    size_t length = 0;
+    const int files = files_of(&c->manifest, which);
+    char name[DT_PORTION_NAME + 32];
+    dt_file_bytes *file = NULL;
+    dt_status st = DT_OK;
 
-    DT_TRY(dt_path_join(path, c->in.path, dt_checkpoint_file_name[which]));
-    DT_TRY(read_file(c, which, most, &text, &length));
-    const dt_status st = dt_model_load_bytes(into, path, text, length, normalize);
-    free(text);
+    DT_TRY(dt_calloc(&file, (size_t)files, sizeof *file, "files of a checkpoint"));
+    for (int k = 0; k < files; k++) {
+        dt_checkpoint_file_path(which, c->manifest.portions, k, name);
+        DT_GO(st, dt_path_join(file[k].path, c->in.path, name), out);
+        DT_GO(st, read_file(c, which, k, most, &file[k].bytes, &file[k].length), out);
+    }
+    st = dt_model_load_bytes(into, files > 1 ? c->in.path : file[0].path, file, (size_t)files,
+                             normalize);
+
+out:
+    for (int k = 0; k < files; k++)
+        free(file[k].bytes);
+    free(file);
     return st;
 }
 
@@ -210,7 +286,7 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
 {
     const char *normalize = into->options ? into->options->normalize : NULL;
     const dt_weights momentum = {.net = into->model.net, .master = into->momentum};
-    const bool trains = c->manifest.file[DT_CHECKPOINT_TRAINED].bytes > 0;
+    const bool trains = c->manifest.file[DT_CHECKPOINT_TRAINED][0].bytes > 0;
     dt_snapshot loaded = *into;
     char now[DT_DIGEST_CHARS], *text = NULL;
     size_t length = 0;
@@ -220,12 +296,16 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
     if (trains != (into->trained.net != NULL))
         return dt_fail(DT_CONFIG, "checkpoint %s is of a run with%s --ema, unlike this one",
                        c->in.path, trains ? "" : "out");
-    DT_TRY(read_file(c, DT_CHECKPOINT_OPTIONS, SMALL, &text, &length));
+    DT_TRY(read_file(c, DT_CHECKPOINT_OPTIONS, 0, SMALL, &text, &length));
     free(text);
     DT_TRY(load_file(c, DT_CHECKPOINT_MODEL, &into->model, normalize));
     DT_TRY(load_file(c, DT_CHECKPOINT_MOMENTUM, &momentum, normalize));
     if (trains)
         DT_TRY(load_file(c, DT_CHECKPOINT_TRAINED, &into->trained, normalize));
+    if (c->manifest.portions > 0) { /* no rank had seen all of it */
+        *at = c->at;
+        return DT_OK;
+    }
     DT_TRY(dt_snapshot_hash(&loaded, NULL, &d));
     dt_digest_text(d, now);
     if (strcmp(c->state_hash, now) != 0)
@@ -250,7 +330,7 @@ dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given)
         o = *given;
     DT_GO(st, dt_options_read_model(&r, c->in.path, &o, &meta), out);
     dt_snapshot into = {.model = r.state, .momentum = r.momentum};
-    if (c->manifest.file[DT_CHECKPOINT_TRAINED].bytes > 0) {
+    if (c->manifest.file[DT_CHECKPOINT_TRAINED][0].bytes > 0) {
         DT_GO(st, dt_options_read_model(&trained, c->in.path, &o, &meta), out);
         into.trained = trained.state;
     }

@@ -1,19 +1,21 @@
-/* checkpoint_save.c - everything into a temporary folder, each file synced, and one rename. */
+/* checkpoint_save.c - everything into a temporary folder, each file synced, and one rename. A
+ * checkpoint in pieces has several writers, of which the first makes the folder and renames it. */
 #include "checkpoint_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-typedef struct saving {
-    const dt_snapshot *s;
+struct dt_saving {
     dt_folder in;                           /* RUN/checkpoints */
     dt_folder temp;                         /* in it */
     char temp_name[2 * DT_CHECKPOINT_NAME]; /* "": there is none */
     dt_checkpoint_name name;                /* that it will have */
     dt_manifest manifest;
-} saving;
+};
+typedef struct dt_saving saving;
 
 static dt_status save_error(const char *path, const char *what)
 {
@@ -25,7 +27,7 @@ static dt_status save_error(const char *path, const char *what)
 
 /* The folder `checkpoints` is on disk once the run folder is synced. Where it holds a checkpoint
  * that was done; where it holds none, an earlier save may have died before. */
-static dt_status open_folder(saving *w, dt_rundir *run)
+static dt_status open_folder(saving *w, dt_rundir *run, int64_t step)
 {
     const bool made = mkdirat(run->folder, "checkpoints", 0755) == 0;
     dt_checkpoint_name *list = NULL;
@@ -38,7 +40,7 @@ static dt_status open_folder(saving *w, dt_rundir *run)
     DT_TRY(dt_checkpoints_open(&w->in, run->folder, run->path));
     DT_TRY(dt_checkpoints_own(&w->in, run));
     DT_TRY(dt_checkpoint_list(&w->in, &list, &count));
-    dt_checkpoint_name_set(&w->name, w->s->at.run_step, 1);
+    dt_checkpoint_name_set(&w->name, step, 1);
     for (size_t i = 0; i < count; i++)
         if (list[i].step == w->name.step)
             dt_checkpoint_name_set(&w->name, list[i].step, list[i].generation + 1);
@@ -60,60 +62,149 @@ static dt_status make_temp(saving *w)
     return dt_folder_open(&w->temp, w->in.fd, w->in.path, name);
 }
 
+dt_status dt_saving_begin(dt_saving **out, dt_rundir *run, int64_t step, int portions)
+{
+    saving *w = NULL;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_calloc(&w, 1, sizeof *w, "saving a checkpoint"));
+    w->in.fd = w->temp.fd = -1;
+    w->manifest.portions = portions;
+    DT_GO(st, open_folder(w, run, step), out);
+    DT_GO(st, make_temp(w), out);
+    *out = w;
+    return DT_OK;
+
+out:
+    dt_saving_abandon(w);
+    return st;
+}
+
+const char *dt_saving_path(const dt_saving *w)
+{
+    return w->temp.path;
+}
+
+void dt_saving_abandon(dt_saving *w)
+{
+    if (!w)
+        return;
+    if (w->temp_name[0])
+        (void)!dt_checkpoint_remove(&w->in, w->temp_name); /* the first failure is the cause */
+    dt_folder_close(&w->temp);
+    dt_folder_close(&w->in);
+    free(w);
+}
+
 /* ---- Files --------------------------------------------------------------------------- */
 
-static dt_status save_state(const saving *w, const dt_target *t, dt_written *written)
+static dt_status save_state(const dt_snapshot *s, const dt_target *t, dt_written *written)
 {
     char *text = NULL;
     size_t length = 0;
 
-    DT_TRY(dt_checkpoint_state_text(w->s, &text, &length));
+    DT_TRY(dt_checkpoint_state_text(s, &text, &length));
     const dt_status st = dt_outfile_put(t, text, length, written);
     free(text);
     return st;
 }
 
-static dt_status save_file(saving *w, dt_checkpoint_file which, const dt_target *t)
+/* Momentum is a model file of its own, in the same naming, without running statistics. */
+static dt_status save_numbers(const dt_snapshot *s, const dt_weights *numbers, float *cut,
+                              const dt_target *t, dt_written *written)
 {
-    const dt_snapshot *s = w->s;
-    /* Momentum is a model file of its own, in the same naming, without running statistics. */
+    dt_model_file_opts opts = dt_model_says(s->options, s->images, s->at.run_step);
+    dt_portion portion = s->portion;
+
+    portion.cut = cut;
+    if (portion.model)
+        opts.portion = &portion;
+    return dt_model_put(numbers, t, &opts, written);
+}
+
+static dt_status save_file(const dt_snapshot *s, dt_checkpoint_file which, const dt_target *t,
+                           dt_written *written)
+{
     const dt_weights momentum = {.net = s->model.net, .master = s->momentum};
-    const dt_model_file_opts opts = dt_model_says(s->options, s->images, s->at.run_step);
-    dt_written *written = &w->manifest.file[which];
 
     switch (which) {
     case DT_CHECKPOINT_MODEL:
-        return dt_model_put(&s->model, t, &opts, written);
+        return save_numbers(s, &s->model, s->cut_model, t, written);
     case DT_CHECKPOINT_MOMENTUM:
-        return dt_model_put(&momentum, t, &opts, written);
+        return save_numbers(s, &momentum, s->cut_momentum, t, written);
     case DT_CHECKPOINT_TRAINED:
-        return s->trained.net ? dt_model_put(&s->trained, t, &opts, written) : DT_OK;
+        return save_numbers(s, &s->trained, s->cut_trained, t, written);
     case DT_CHECKPOINT_OPTIONS:
         return dt_options_put(t, s->options, written);
     case DT_CHECKPOINT_STATE:
     case DT_CHECKPOINT_FILES:
         break;
     }
-    return save_state(w, t, written);
+    return save_state(s, t, written);
 }
 
-static dt_status save_files(saving *w)
+/* Numbers but the model's have a folder of their own, where they are in pieces. */
+static dt_status make_folder(const dt_folder *in, const char *name)
 {
-    char path[PATH_MAX], text[DT_MANIFEST_CHARS];
-    dt_target t = {.folder = w->temp.fd, .shown = path, .fresh = true};
+    char part[DT_PORTION_NAME + 32];
 
-    for (int i = 0; i < DT_CHECKPOINT_FILES; i++) {
-        t.name = dt_checkpoint_file_name[i];
-        DT_TRY(dt_path_join(path, w->temp.path, t.name));
-        DT_TRY(save_file(w, (dt_checkpoint_file)i, &t));
-    }
-    t.name = "MANIFEST";
-    DT_TRY(dt_path_join(path, w->temp.path, t.name));
-    DT_TRY(dt_outfile_put(&t, text, dt_manifest_text(&w->manifest, text), NULL));
-    return dt_folder_sync(w->temp.fd, w->temp.path);
+    snprintf(part, sizeof part, "%.*s", (int)strcspn(name, "/"), name);
+    if (!strchr(name, '/') || mkdirat(in->fd, part, 0755) == 0 || errno == EEXIST)
+        return DT_OK;
+    return save_error(in->path, part);
 }
 
-/* ---- The whole ----------------------------------------------------------------------- */
+/* What the snapshot's portion, or the whole, has in the folder. */
+static dt_status save_files(const dt_folder *in, const dt_snapshot *s, int metrics_fd,
+                            dt_written written[DT_CHECKPOINT_FILES])
+{
+    const dt_portion *p = &s->portion;
+    char path[PATH_MAX], name[DT_PORTION_NAME + 32];
+    dt_target t = {.folder = in->fd, .name = name, .shown = path, .fresh = true};
+
+    if (metrics_fd >= 0 && dt_fd_sync(metrics_fd) != 0 && errno != EINVAL)
+        return save_error(in->path, "syncing metrics.jsonl");
+    for (int i = 0; i < DT_CHECKPOINT_FILES; i++) {
+        written[i] = (dt_written){.bytes = 0};
+        if ((p->rank > 0 && !dt_checkpoint_file_numbers(i)) ||
+            (i == DT_CHECKPOINT_TRAINED && !s->trained.net))
+            continue;
+        dt_checkpoint_file_path(i, p->world, p->rank, name);
+        DT_TRY(dt_path_join(path, in->path, name));
+        DT_TRY(make_folder(in, name));
+        DT_TRY(save_file(s, i, &t, &written[i]));
+        if (strchr(name, '/'))
+            DT_TRY(dt_folder_sync_above(in->fd, name));
+    }
+    return DT_OK;
+}
+
+dt_status dt_saving_write(const char *folder, const dt_snapshot *s, int metrics_fd,
+                          dt_written written[DT_CHECKPOINT_FILES])
+{
+    dt_folder in;
+
+    if (dt_folder_open(&in, AT_FDCWD, "", folder) != DT_OK)
+        return dt_fail_place(DT_CANTCREATE, "--save-shards needs a disk that all hosts share: ");
+    const dt_status st = save_files(&in, s, metrics_fd, written);
+    dt_folder_close(&in);
+    return st;
+}
+
+/* ---- The end ------------------------------------------------------------------------- */
+
+static dt_status save_manifest(const saving *w)
+{
+    char path[PATH_MAX], *text = NULL;
+    const dt_target t = {
+        .folder = w->temp.fd, .name = "MANIFEST", .shown = path, .fresh = true};
+
+    DT_TRY(dt_path_join(path, w->temp.path, t.name));
+    DT_TRY(dt_calloc(&text, DT_MANIFEST_CHARS, 1, path));
+    const dt_status st = dt_outfile_put(&t, text, dt_manifest_text(&w->manifest, text), NULL);
+    free(text);
+    return st;
+}
 
 static dt_status commit(saving *w, char path[PATH_MAX])
 {
@@ -128,24 +219,34 @@ static dt_status commit(saving *w, char path[PATH_MAX])
     return DT_OK;
 }
 
-dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd,
-                             char path[PATH_MAX])
+dt_status dt_saving_end(dt_saving *w, const dt_written *written, char path[PATH_MAX])
 {
-    saving w = {.s = s, .in.fd = -1, .temp.fd = -1};
     dt_status st = DT_OK;
 
     path[0] = '\0';
-    if (metrics_fd >= 0 && dt_fd_sync(metrics_fd) != 0 && errno != EINVAL)
-        return save_error(run->path, "syncing metrics.jsonl");
-    DT_GO(st, open_folder(&w, run), out);
-    DT_GO(st, make_temp(&w), out);
-    DT_GO(st, save_files(&w), out);
-    st = commit(&w, path);
+    for (int k = 0; k < DT_MAX(w->manifest.portions, 1); k++)
+        for (int i = 0; i < DT_CHECKPOINT_FILES; i++)
+            w->manifest.file[i][k] = written[k * DT_CHECKPOINT_FILES + i];
+    DT_GO(st, save_manifest(w), out);
+    DT_GO(st, dt_folder_sync(w->temp.fd, w->temp.path), out);
+    st = commit(w, path);
 
 out:
-    if (w.temp_name[0])
-        (void)!dt_checkpoint_remove(&w.in, w.temp_name); /* the first failure is the cause */
-    dt_folder_close(&w.temp);
-    dt_folder_close(&w.in);
+    dt_saving_abandon(w);
+    return st;
+}
+
+dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd,
+                             char path[PATH_MAX])
+{
+    dt_written written[DT_CHECKPOINT_FILES];
+    dt_saving *w = NULL;
+
+    path[0] = '\0';
+    DT_TRY(dt_saving_begin(&w, run, s->at.run_step, 0));
+    const dt_status st = save_files(&w->temp, s, metrics_fd, written);
+    if (st == DT_OK)
+        return dt_saving_end(w, written, path);
+    dt_saving_abandon(w);
     return st;
 }

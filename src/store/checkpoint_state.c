@@ -80,12 +80,14 @@ static json_t *options_json(const dt_options *o)
 dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *length)
 {
     const dt_progress *at = &s->at;
-    char weights[DT_DIGEST_CHARS], all[DT_DIGEST_CHARS];
+    char weights[DT_DIGEST_CHARS] = "", all[DT_DIGEST_CHARS] = "";
     dt_digest of_weights, of_all;
 
-    DT_TRY(dt_snapshot_hash(s, &of_weights, &of_all));
-    dt_digest_text(of_weights, weights);
-    dt_digest_text(of_all, all);
+    if (!s->portion.model) {
+        DT_TRY(dt_snapshot_hash(s, &of_weights, &of_all));
+        dt_digest_text(of_weights, weights);
+        dt_digest_text(of_all, all);
+    }
     json_t *j = json_pack(STATE_FORMAT, "epoch", (json_int_t)at->epoch, "step",
                           (json_int_t)at->step, "run_step", (json_int_t)at->run_step, "images",
                           (json_int_t)at->images, "best_epoch", (json_int_t)at->best_epoch,

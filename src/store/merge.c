@@ -13,10 +13,10 @@ static dt_status merge(const dt_safetensors *f, const dt_options *o)
     const dt_target whole = {.folder = AT_FDCWD, .name = o->out, .shown = o->out};
     const dt_target portion = {.folder = AT_FDCWD, .name = shown, .shown = shown};
 
-    if (o->shards == 0)
+    if (o->shards == 0) {
         DT_TRY(dt_out_new(o->out, &whole));
-    if (o->shards == 0)
         return dt_safetensors_copy(f, &whole, 0, 0);
+    }
     if (mkdir(o->out, 0777) != 0)
         return dt_fail(DT_CANTCREATE, "cannot make folder '%s': %s; choose another --out", o->out,
                        strerror(errno));
@@ -30,7 +30,7 @@ static dt_status merge(const dt_safetensors *f, const dt_options *o)
 dt_status dt_merge(const dt_options *o, const char *const *path, size_t count)
 {
     char newest[PATH_MAX], shown[PATH_MAX];
-    dt_file_path *file = NULL;
+    dt_file_bytes *file = NULL;
     dt_safetensors *f = NULL;
 
     if (count == 1 && o->shards == 0)

@@ -69,7 +69,8 @@ bool dt_rundir_held(const char *folder);
  * members ("What a checkpoint contains"). Save: write everything into .tmp-step-0000000123, sync
  * each file, MANIFEST last (name, size and XXH3-128 of every file, then of itself), sync the
  * folder, rename it, sync its parent. A folder without the dot is therefore whole, and a reader
- * still checks every byte. Nothing in it depends on the number of ranks. A step that is saved
+ * still checks every byte. Nothing in it depends on the number of ranks, but how many pieces the
+ * numbers are in with --save-shards. A step that is saved
  * again (an epoch's end, then its best test) becomes step-0000000123-2, -3, ...: nothing is ever
  * replaced, the highest counts, and pruning removes the ones below. Names with a dot are not
  * looked at: .tmp-* (a save that did not end), .trash-* (a deletion that did not). */
@@ -93,6 +94,8 @@ typedef struct dt_snapshot {
     dt_weights model;   /* what is tested: of --ema the averages */
     dt_weights trained; /* then these are what the steps train; net is NULL where model is */
     float *momentum;    /* [net->slab_floats] */
+    dt_portion portion; /* of all three; model NULL: they are whole */
+    float *cut_model, *cut_trained, *cut_momentum; /* the portion's `cut` */
     dt_progress at;
     const dt_options *options;            /* resolved: saved as options.yaml */
     const dt_source_info *images;         /* of the data, or NULL */
@@ -115,6 +118,21 @@ dt_status dt_snapshot_finite(const dt_snapshot *s) DT_MUST_CHECK;
  * name may not outlive a power cut. */
 dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd,
                              char path[PATH_MAX]) DT_MUST_CHECK;
+
+/* The same in pieces, whose writers may be on other hosts with the same disk: one begins, all write
+ * a snapshot of their portion into its folder (the first also options and state), and that one ends
+ * it with what they have written, [portions][DT_CHECKPOINT_KINDS]. dt_saving_end releases w
+ * whatever the outcome, which is as dt_checkpoint_save's; dt_saving_abandon removes the folder.
+ * DT_CANTCREATE: the folder is not seen here. */
+enum { DT_CHECKPOINT_KINDS = 5 };
+typedef struct dt_saving dt_saving;
+dt_status dt_saving_begin(dt_saving **w, dt_rundir *run, int64_t step, int portions) DT_MUST_CHECK;
+const char *dt_saving_path(const dt_saving *w);
+dt_status dt_saving_write(const char *folder, const dt_snapshot *s, int metrics_fd,
+                          dt_written written[DT_CHECKPOINT_KINDS]) DT_MUST_CHECK;
+dt_status dt_saving_end(dt_saving *w, const dt_written *written,
+                        char path[PATH_MAX]) DT_MUST_CHECK;
+void dt_saving_abandon(dt_saving *w); /* NULL is allowed */
 
 /* After a save of step `saved`: delete older checkpoints that --keep-last, --keep-every and
  * --keep-best do not hold on to: all are renamed to .trash-*, the folder synced, and only then

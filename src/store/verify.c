@@ -87,8 +87,12 @@ static dt_status verify_checkpoint(void *context, const dt_checkpoint *c)
     const bool newest = v->run && v->step < 0;
 
     DT_TRY(dt_checkpoint_check(c, &v->options));
-    printf("ok   %s: step %lld (%lld epochs and %lld steps), state_hash %.32s\n", c->in.path,
-           (long long)c->at.run_step, (long long)c->at.epoch, (long long)c->at.step, c->state_hash);
+    printf("ok   %s: step %lld (%lld epochs and %lld steps), ", c->in.path,
+           (long long)c->at.run_step, (long long)c->at.epoch, (long long)c->at.step);
+    if (c->manifest.portions > 0)
+        printf("in %d portions\n", c->manifest.portions);
+    else
+        printf("state_hash %.32s\n", c->state_hash);
     if (newest) {
         verdict_newest(v, c->in.path, c->at.run_step);
         DT_TRY(dt_report_check(&(dt_report_setup){
@@ -141,10 +145,11 @@ static dt_status verify_folder(verdict *v)
 /* A model in pieces by itself. */
 static bool is_model(const char *path)
 {
-    char name[DT_PORTION_NAME], first[PATH_MAX + DT_PORTION_NAME];
+    char name[DT_PORTION_NAME], first[PATH_MAX + DT_PORTION_NAME], mark[PATH_MAX + 16];
 
     snprintf(first, sizeof first, "%s/%s", path, dt_portion_name(0, name));
-    return dt_path_exists(first);
+    snprintf(mark, sizeof mark, "%s/MANIFEST", path);
+    return dt_path_exists(first) && !dt_path_exists(mark);
 }
 
 dt_status dt_verify(const dt_options *o, const char *const *path, size_t count)

@@ -73,7 +73,8 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
     DT_TRY(check_room(s, r));
     if (s->folder.resumed)
         DT_TRY(dt_report_check(&setup));
-    DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, r->o.ema > 0, &keep));
+    if (!r->o.save_shards)
+        DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, r->o.ema > 0, &keep));
     const dt_target options = target_of(s, "options.yaml", shown);
     DT_TRY(dt_options_put(&options, &r->o, NULL));
     return dt_report_open(&s->report, r->o.log_style, &setup);
@@ -135,24 +136,32 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
     return s->leads ? line_written(r, dt_report_epoch(&s->report, record)) : DT_OK;
 }
 
+dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_progress *at,
+                              dt_save_how how, dt_snapshot *out, int *metrics_fd)
+{
+    *out = dt_run_snapshot(r);
+    out->at = *at;
+    out->best = how.best;
+    out->proved = how.proved;
+    dt_digest_text(dt_source_digest(r->source), out->data_digest);
+    dt_bits_class(r, out->bits_class);
+    *metrics_fd = -1;
+    return s->leads ? dt_report_records(&s->report, &out->at.metrics_bytes, metrics_fd) : DT_OK;
+}
+
 static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at, dt_save_how how)
 {
-    dt_snapshot snapshot = dt_run_snapshot(r);
+    dt_snapshot snapshot;
     int fd = -1;
 
-    snapshot.at = *at;
-    snapshot.best = how.best;
-    snapshot.proved = how.proved;
-    DT_TRY(dt_report_records(&s->report, &snapshot.at.metrics_bytes, &fd));
-    dt_digest_text(dt_source_digest(r->source), snapshot.data_digest);
-    dt_bits_class(r, snapshot.bits_class);
+    DT_TRY(dt_session_snapshot(s, r, at, how, &snapshot, &fd));
     return dt_saver_save(s->saver, &snapshot, fd);
 }
 
 /* Of the write under way, or of the pruning after it. */
 dt_status dt_session_settle(dt_session *s, const dt_run *r)
 {
-    return s->leads ? disk_failed(r, dt_saver_wait(s->saver), "saving a checkpoint") : DT_OK;
+    return s->saver ? disk_failed(r, dt_saver_wait(s->saver), "saving a checkpoint") : DT_OK;
 }
 
 dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at, dt_save_how how)
@@ -161,6 +170,11 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
         return DT_OK;
     DT_TRY(disk_failed(r, start_save(s, r, at, how), "saving a checkpoint"));
     return how.wait ? dt_session_settle(s, r) : DT_OK;
+}
+
+const char *dt_session_last(const dt_session *s)
+{
+    return s->saver ? dt_saver_last(s->saver) : s->last;
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */
@@ -176,11 +190,11 @@ dt_status dt_session_model(dt_session *s, const dt_run *r)
         return DT_OK;
     const dt_target model = target_of(s, "model.safetensors", shown);
     const dt_status st = dt_model_put(&state, &model, &opts, NULL);
-    if (st == DT_OK || !dt_saver_last(s->saver)[0])
+    if (st == DT_OK || !dt_session_last(s)[0])
         return st;
     snprintf(why, sizeof why, "%s", dt_fail_text());
     dt_fail_clear();
-    return dt_fail(st, "%s; the last checkpoint is %s", why, dt_saver_last(s->saver));
+    return dt_fail(st, "%s; the last checkpoint is %s", why, dt_session_last(s));
 }
 
 dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end)

@@ -11,6 +11,7 @@ typedef struct dt_session {
     dt_rundir folder;
     dt_report report;
     dt_saver *saver;
+    char last[PATH_MAX]; /* checkpoint in pieces, "": none */
 } dt_session;
 
 /* Two steps and a round of the test of a run that was opened, and on rank 0 an estimate of the
@@ -44,6 +45,18 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
 
 /* Wait for the write under way; its failure as above. Local. */
 dt_status dt_session_settle(dt_session *s, const dt_run *r) DT_MUST_CHECK;
+/* What a checkpoint of this point says of the run; *metrics_fd: its records. Local, on rank 0. */
+dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_progress *at,
+                              dt_save_how how, dt_snapshot *out, int *metrics_fd) DT_MUST_CHECK;
+
+/* The last checkpoint that was written whole, "": none. Local, on rank 0. */
+const char *dt_session_last(const dt_session *s);
+/* With --save-shards in place of dt_session_save: every rank writes its portion, and all wait for
+ * it. DT_CANTCREATE: the folder is not seen by all. Agreed. Collective. */
+dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_progress *at,
+                         dt_save_how how) DT_MUST_CHECK;
+/* Once rank 0 has begun: its folder must be seen by all ranks. Agreed. Collective. */
+dt_status dt_pieces_check(const dt_session *s, dt_run *r) DT_MUST_CHECK;
 
 /* The model file; its failure names the last checkpoint. Local. */
 dt_status dt_session_model(dt_session *s, const dt_run *r) DT_MUST_CHECK;

@@ -45,8 +45,10 @@ static dt_status save(training *t, dt_save_how how)
 
     dt_place_phase(DT_AT_save);
     DT_TRY(dt_checks_replicas(r->checks)); /* what is wrong must not outlive the run */
-    DT_TRY(dt_grid_collect(r));
     t->saved_s = dt_seconds();
+    if (r->o.save_shards)
+        return dt_pieces_save(&t->session, r, &t->at, how);
+    DT_TRY(dt_grid_collect(r));
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, how));
 }
 
@@ -72,10 +74,10 @@ static dt_status preempted(training *t)
     dt_place_behind(t->at.run_step);
     DT_TRY(save(t, (dt_save_how){.wait = true}));
     DT_TRY(dt_trace_at(t->trace, t->at.run_step - t->from_step, true));
-    if (s->leads && dt_saver_last(s->saver)[0])
+    if (s->leads && dt_session_last(s)[0])
         snprintf(text, sizeof text,
                  "checkpoint %s; to resume, start it again with --out %s --resume auto",
-                 dt_saver_last(s->saver), s->folder.path);
+                 dt_session_last(s), s->folder.path);
     DT_TRY(dt_comm_bcast(r->comm, text, sizeof text, 0));
     if (!text[0]) {
         snprintf(text, sizeof text, "no checkpoint could be written");
@@ -381,6 +383,8 @@ static dt_status begin(training *t)
     t->whole = strcmp(r->o.resume, "auto") == 0 && path[0] && t->at.step == 0 &&
                t->at.run_step == r->total_steps;
     DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
+    if (r->o.save_shards)
+        DT_TRY(dt_pieces_check(&t->session, r));
     dt_watch_close(t->watch, 0); /* all ranks at once: after an agreement */
     t->watch = NULL;
     DT_TRY(dt_watched_open(&t->watch, r, leads ? t->session.folder.path : NULL));

@@ -38,4 +38,10 @@ keeps_promise ours ours --limit 256 --stride 16 -- "$ours"
 each_sync_is_needed "ours, first save" 0 1 --limit 64 --stride 16 -- "$ours"
 each_sync_is_needed "ours, third save" 2 1 --limit 64 --stride 16 -- "$ours"
 second_cut ours ours 60 --limit 64 --stride 16 -- "$ours"
+
+# four ranks at once, whose calls are interleaved as they come
+export RANKS=4
+record ranks 1 3 "$ours"
+keeps_promise "4 ranks" ranks --limit 16 --stride 256 -- "$ours"
+[ "$(figure states)" -ge 500 ] || complain "4 ranks: fewer than 500 distinct states"
 exit "$bad"

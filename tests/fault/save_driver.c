@@ -3,6 +3,7 @@
  *
  *   save_driver FOLDER FIRST COUNT   save steps FIRST, FIRST + 1, ... and after each durable
  *                                    save print "saved <step> <state_hash>", then prune
+ *                                    RANKS=n: in pieces, by n processes at once
  *   save_driver --load FOLDER        print "loaded <step> <state_hash>" of the newest valid
  *                                    checkpoint, or "none"
  *   save_driver --load               the same for each line of stdin; after it stands
@@ -17,7 +18,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "report/report.h"
@@ -26,6 +29,8 @@
 
 typedef struct driver {
     dt_net *net;
+    dt_model *model;
+    int ranks; /* 0: whole */
     dt_options options;
     float *slab; /* master, momentum, running means, running variances */
     size_t floats, channels;
@@ -40,7 +45,10 @@ static dt_status driver_open(driver *d)
     dt_options_init(&d->options);
     d->options.net = "vgg11";
     d->options.width_divisor = 64;
+    if (getenv("RANKS"))
+        d->ranks = (int)strtol(getenv("RANKS"), NULL, 10);
     DT_TRY(dt_net_create(&d->net, &spec));
+    DT_TRY(dt_model_create(&d->model, d->net, &(dt_model_opts){.parts = 1, .threads = 1}));
     d->floats = d->net->slab_floats;
     d->channels = d->net->norm_channels;
     DT_TRY(dt_calloc(&d->slab, 2 * (d->floats + d->channels), sizeof *d->slab, "a snapshot"));
@@ -56,6 +64,7 @@ static dt_status driver_open(driver *d)
 static void driver_close(driver *d)
 {
     free(d->slab);
+    dt_model_destroy(d->model);
     dt_net_destroy(d->net);
 }
 
@@ -125,6 +134,35 @@ static dt_status say(const char *what, int64_t step, const char *hash, const cha
                : dt_fail(DT_IO, "standard output: %s", strerror(errno));
 }
 
+/* Each rank in a process of its own, as in a run: what they do is interleaved. */
+static dt_status save_pieces(const driver *d, dt_rundir *run, int metrics_fd, char path[PATH_MAX])
+{
+    const size_t bytes = (size_t)d->ranks * DT_CHECKPOINT_KINDS * sizeof(dt_written);
+    dt_written *written =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    dt_saving *w = NULL;
+    bool good = written != MAP_FAILED;
+    int code = 0;
+
+    DT_TRY(dt_saving_begin(&w, run, d->s.at.run_step, d->ranks));
+    for (int rank = 0; rank < d->ranks; rank++) {
+        if (fork() != 0)
+            continue;
+        dt_snapshot s = d->s;
+        s.portion = (dt_portion){.model = d->model, .rank = rank, .world = d->ranks, .parts = 1};
+        _exit(dt_saving_write(dt_saving_path(w), &s, rank == 0 ? metrics_fd : -1,
+                              written + rank * DT_CHECKPOINT_KINDS) != DT_OK);
+    }
+    while (wait(&code) > 0)
+        good = good && code == 0;
+    const dt_status st =
+        good ? dt_saving_end(w, written, path) : dt_fail(DT_IO, "a rank has not written");
+    if (!good)
+        dt_saving_abandon(w);
+    munmap(written, bytes);
+    return st;
+}
+
 static dt_status save_one(driver *d, dt_rundir *run, dt_report *m, int64_t k)
 {
     static const dt_keep keep = {.last = 2};
@@ -136,7 +174,7 @@ static dt_status save_one(driver *d, dt_rundir *run, dt_report *m, int64_t k)
     if (dt_report_step(m, &(dt_step_record){.run_step = k, .loss = d->s.at.loss_sum}) != DT_OK)
         dt_fail_clear();
     DT_TRY(dt_report_records(m, &d->s.at.metrics_bytes, &fd));
-    DT_TRY(dt_checkpoint_save(run, &d->s, fd, path));
+    DT_TRY(d->ranks ? save_pieces(d, run, fd, path) : dt_checkpoint_save(run, &d->s, fd, path));
     DT_TRY(state_hash(d, d->s.at.epoch, d->s.at.step, hash));
     DT_TRY(say("saved", k, hash, ""));
     return dt_checkpoint_prune(run, k, &keep);

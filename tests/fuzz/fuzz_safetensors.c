@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dt_safetensors_metadata(f, "format");
     dt_safetensors_close(f);
     /* As a piece, joined with itself: twice there, or without a number. */
-    static dt_file_path file[2];
+    static dt_file_bytes file[2];
     fuzz_path(file[0].path, "a.safetensors");
     fuzz_path(file[1].path, "a.safetensors");
     for (size_t files = 1; files <= 2; files++) {

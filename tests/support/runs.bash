@@ -32,7 +32,7 @@ trained() {
 records() { grep -c "\"kind\":\"$2\"" "$1/metrics.jsonl" 2>/dev/null; }
 
 # timeless FOLDER: its records without what differs from run to run: speeds and times
-timeless() { sed -E 's/,?"(images_per_s|seconds|time)":[^,}]*//g' "$1/metrics.jsonl"; }
+timeless() { sed -E 's/,?"(account_s":\{[^}]*\}|(images_per_s|seconds|time)":[^,}]*)//g' "$1/metrics.jsonl"; }
 
 # has_records FOLDER KIND COUNT, has_checkpoint FOLDER [STEP]: for soon
 has_records() { [ "$(records "$1" "$2" || echo 0)" -ge "$3" ] 2>/dev/null; }

@@ -357,7 +357,8 @@ static void damaged_headers_load_equal_or_are_refused(void **state)
         else if (kind == 3)
             memcpy(copy + at, file + at + 1, n - at);
         memset(s.master, 0, (f->floats + 2 * f->channels) * sizeof *s.master);
-        const dt_status st = dt_model_load_bytes(&s, "m.safetensors", copy, n, NULL);
+        const dt_status st = dt_model_load_bytes(
+            &s, "m.safetensors", &(dt_file_bytes){.bytes = copy, .length = n}, 1, NULL);
         if (st == DT_OK) {
             assert_same_state(f, &s);
             loaded++;

@@ -54,7 +54,7 @@ static void put_at(const char *name, int row, int column, int rows, int columns)
 static dt_status join(dt_safetensors **f, const char *a, const char *b, const char *c)
 {
     const char *const name[] = {a, b, c};
-    dt_file_path file[3];
+    dt_file_bytes file[3] = {{.bytes = NULL}};
     size_t files = 0;
 
     for (; files < 3 && name[files]; files++)

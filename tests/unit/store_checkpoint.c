@@ -294,7 +294,7 @@ static void a_newer_format_is_not_passed_over(void **state)
     dt_digest_text(dt_hash_bytes(b.data, b.count - 42), hash);
     memcpy(b.data + b.count - 42, hash, 32);
     put(&b, b.count);
-    find_step(f, DT_UNSUPPORTED, "", "format 7, this program reads 1");
+    find_step(f, DT_UNSUPPORTED, "", "format 7, this program reads 2");
     free(b.data);
 }
 

@@ -1,0 +1,99 @@
+/* pieces.c - checkpoints of which every rank writes a portion: numbers that it has in memory.
+ * Rank 0 makes the folder, and gives it its name once all have written. */
+#include "session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WRITTEN = DT_CHECKPOINT_KINDS * sizeof(dt_written) };
+
+dt_status dt_pieces_check(const dt_session *s, dt_run *r)
+{
+    char lock[PATH_MAX];
+    dt_status st = DT_OK;
+
+    snprintf(lock, sizeof lock, "%s/.lock", s->folder.path);
+    DT_TRY(dt_comm_bcast(r->comm, lock, sizeof lock, 0));
+    if (r->comm->world > DT_MAX_PORTIONS)
+        st = dt_fail(DT_CONFIG, "--save-shards: %d ranks, at most %d", r->comm->world,
+                     DT_MAX_PORTIONS);
+    else if (!dt_path_exists(lock))
+        st = dt_fail(DT_CANTCREATE,
+                     "%s of rank 0's run folder is not seen here: --save-shards needs a disk that "
+                     "all hosts share; give an --out there, or leave it out",
+                     lock);
+    return dt_comm_agree(r->comm, st);
+}
+
+/* This rank's numbers, where they are. */
+static void take_portion(const dt_run *r, dt_snapshot *s)
+{
+    const dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
+    const dt_grid *g = &r->grid;
+
+    s->model = average.net ? average : weights;
+    s->cut_model = average.net ? g->average.mem : g->master.mem;
+    s->trained = average.net ? weights : average;
+    s->cut_trained = g->master.mem;
+    s->momentum = r->momentum.mem;
+    s->cut_momentum = g->momentum.mem;
+    s->portion = (dt_portion){
+        .model = r->model, .rank = r->comm->rank, .world = r->comm->world, .parts = g->parts};
+}
+
+/* On rank 0, once all have written, or one has not, which was printed. */
+static dt_status end(dt_session *s, const dt_run *r, dt_saving *w, const dt_written *all,
+                     const dt_snapshot *of)
+{
+    const dt_keep keep = {.last = r->o.keep_last,
+                          .every = r->o.keep_every,
+                          .best = r->o.keep_best,
+                          .unproved = !of->proved};
+    char path[PATH_MAX];
+
+    DT_TRY(dt_saving_end(w, all, path));
+    memcpy(s->last, path, sizeof s->last);
+    return dt_checkpoint_prune(&s->folder, of->at.run_step, &keep);
+}
+
+/* An outcome of all ranks, which was printed if it is a failure. */
+static dt_status judge(const dt_session *s, const dt_run *r, dt_status st)
+{
+    if (st == DT_OK || st == DT_NUMERIC || strcmp(r->o.on_save_error, "stop") == 0)
+        return st;
+    if (s->leads)
+        dt_warn("saving a checkpoint failed; training goes on (--on-save-error continue)");
+    return DT_OK;
+}
+
+dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_progress *at, dt_save_how how)
+{
+    char folder[PATH_MAX] = "";
+    dt_written mine[DT_CHECKPOINT_KINDS], *all = NULL;
+    dt_snapshot snapshot;
+    dt_saving *w = NULL;
+    int fd = -1;
+
+    dt_status st = dt_session_snapshot(s, r, at, how, &snapshot, &fd);
+    take_portion(r, &snapshot);
+    if (st == DT_OK && s->leads)
+        st = dt_calloc(&all, (size_t)r->comm->world, WRITTEN, "a list of files");
+    if (st == DT_OK && s->leads)
+        st = dt_saving_begin(&w, &s->folder, at->run_step, r->comm->world);
+    DT_GO(st, dt_comm_agree(r->comm, st), out);
+    if (s->leads)
+        snprintf(folder, sizeof folder, "%s", dt_saving_path(w));
+    DT_GO(st, dt_comm_bcast(r->comm, folder, sizeof folder, 0), out);
+    DT_GO(st, dt_comm_agree(r->comm, dt_saving_write(folder, &snapshot, fd, mine)), out);
+    DT_GO(st, dt_comm_gather(r->comm, mine, all, WRITTEN), out);
+    if (s->leads) {
+        st = end(s, r, w, all, &snapshot);
+        w = NULL;
+    }
+    st = dt_comm_agree(r->comm, st);
+
+out:
+    dt_saving_abandon(w);
+    free(all);
+    return judge(s, r, st);
+}
