@@ -168,7 +168,7 @@ typedef struct dt_piece {
 const dt_net *dt_model_net(const dt_model *m);
 dt_piece dt_model_piece(const dt_model *m, size_t param);
 size_t dt_model_floats(const dt_model *m, dt_slab_kind kind);
-/* Own channels of batch norm i if it is cut; else all. */
+/* Own channels of batch norm i; whole 0: it is not cut. */
 dt_cut dt_model_norm_cut(const dt_model *m, size_t norm);
 
 /* Bytes of packed compute weights that all plans made so far need together. */

@@ -90,8 +90,6 @@ dt_status dt_model_cut(dt_model *m)
 
     /* A wrong one is told on one rank, too. */
     DT_TRY(dt_strategy_cuts(net, m->opts.strategy, m->cut));
-    for (size_t i = 0; i < net->norms; i++)
-        m->norm_cut[i] = dt_cut_of((int64_t)net->norm[i].channels, 0, 1);
     m->floats[DT_SLAB_HOME] = net->slab_floats;
     if (!dt_model_is_cut(m)) {
         memset(m->cut, 0, sizeof m->cut);

@@ -177,7 +177,7 @@ static dt_status add_moments(dt_run *r)
         for (size_t i = 0; i < r->net->norms; i++) {
             const dt_norm *n = &r->net->norm[i];
             const dt_cut own = dt_model_norm_cut(r->model, i);
-            if (own.count == own.whole) /* on one rank: all at home */
+            if (own.whole == 0)
                 continue;
             const dt_move m = {.from = DT_CUT,
                                .to = DT_HOME,

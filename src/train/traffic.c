@@ -63,7 +63,7 @@ dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_op
     for (size_t i = 0; i < dt_plan_row_count(plan); i++)
         t.values += dt_traffic_row(plan, i, o, world, rank);
     for (size_t i = 0; i < net->norms; i++)
-        if (dt_model_norm_cut(model, i).count < (int64_t)net->norm[i].channels)
+        if (dt_model_norm_cut(model, i).whole > 0)
             t.values += (uint64_t)((group.shards - own.shards) *
                                    dt_cut_of((int64_t)net->norm[i].channels, part, parts).count) *
                         sizeof(dt_moment);

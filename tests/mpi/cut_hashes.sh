@@ -47,6 +47,7 @@ try resnet9 "${fp32[@]}" --shards 2 --ema 0.9 -- 4 all=out --tensor-parallel 2
 try resnet9 "${fp32[@]}" --shards 2 --reduce sum -- 2 all=out --bucket-mb 0
 
 try vgg11 "${bf16[@]}" --variant wide --image-size 64 --shards 3 -- 4 'classifier.*=out' --tensor-parallel 2
+try vgg11 "${fp32[@]}" --shards 3 --width-divisor 64 -- 3 'features.*=out' # norms of one channel
 try mlp "${fp32[@]}" --shards 3 -- 2 fc=out
 try mlp "${bf16[@]}" --shards 1 -- 3 all=out
 
