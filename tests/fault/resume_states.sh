@@ -10,7 +10,7 @@ wanted=${RESUME_STATES:-12} begun=60
 
 state_hash() { sed -n 's/^state hash *//p' "$1"; }
 # Speeds and times differ from run to run.
-metrics() { sed -E 's/,"images_per_s":[^,}]*//; s/,"(seconds|time)":[^,}]*//g' "$1/metrics.jsonl"; }
+metrics() { sed -E 's/,"(account_s":\{[^}]*\}|(images_per_s|seconds|time)":[^,}]*)//g' "$1/metrics.jsonl"; }
 
 "$DTRAIN_BIN" train "${args[@]}" --out "$tmp/calm" >"$tmp/calm.out" 2>"$tmp/calm.err" ||
     complain "the undisturbed run: $(cat "$tmp/calm.err")"
