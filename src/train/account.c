@@ -22,10 +22,11 @@ dt_status dt_account_take(dt_comm *c, double account[DT_ACCOUNTS])
             dt_record_seconds(DT_LANE_PHASE, p, DT_RECORD_KINDS) - dt_record_waited(p);
         waits += dt_record_waited(p);
     }
-    int64_t least = -(int64_t)(1e9 * waits);
+    const int64_t own = (int64_t)(1e9 * waits);
+    int64_t least = -own;
     DT_TRY(dt_comm_max_i64(c, &least, 1));
     account[DT_ACCOUNT_compute] -= ready;
     account[DT_ACCOUNT_exchange] += ready - 1e-9 * (double)least;
-    account[DT_ACCOUNT_waiting] = waits + 1e-9 * (double)least;
+    account[DT_ACCOUNT_waiting] = 1e-9 * (double)(own + least);
     return DT_OK;
 }
