@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 /* ---- Joining ----------------------------------------------------------------------- */
 
@@ -72,15 +73,16 @@ static bool overlap(const dt_tensor *a, const dt_tensor *b, int64_t at[DT_TENSOR
 /* Without overlap its pieces have as many bytes: so there is no hole. */
 static dt_status check_whole(dt_safetensors *f, dt_tensor *whole)
 {
+    const dt_tensor *piece[DT_MAX_PORTIONS];
     int64_t at[DT_TENSOR_MAX_RANK];
     char text[DT_SHAPE_CHARS];
     uint64_t have = 0;
 
     for (size_t k = 0; k < f->parts; k++) {
-        const dt_tensor *t = dt_tensor_find(f->part[k], whole->name), *o;
+        const dt_tensor *t = piece[k] = dt_tensor_find(f->part[k], whole->name);
         have += t ? t->bytes : 0;
         for (size_t other = 0; other < k && t; other++)
-            if ((o = dt_tensor_find(f->part[other], whole->name)) && overlap(o, t, at))
+            if (piece[other] && overlap(piece[other], t, at))
                 return dt_fail(DT_FORMAT, "%s: tensor '%.80s' has element %s, which %s has, too",
                                f->part[k]->path, t->name, dt_shape_text(t->rank, at, text),
                                f->part[other]->path);
@@ -113,12 +115,27 @@ static dt_status join(dt_safetensors *f)
     return DT_OK;
 }
 
+/* All stay open: where that is more than processes have by default, this one may have more. */
+static void allow_files(size_t files)
+{
+    struct rlimit open;
+
+    if (getrlimit(RLIMIT_NOFILE, &open) != 0 || open.rlim_cur > 2 * files)
+        return;
+    open.rlim_cur = open.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &open);
+}
+
 dt_status dt_safetensors_join(dt_safetensors **out, const char *path, const dt_file_bytes *file,
                               size_t files)
 {
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 
+    if (files > DT_MAX_PORTIONS)
+        return dt_fail(DT_CONFIG, "%s: one of %zu files, at most %d make a model", path, files,
+                       DT_MAX_PORTIONS);
+    allow_files(files);
     DT_GO(st, dt_calloc(&f, 1, sizeof *f, "a model in pieces"), out);
     f->fd = -1;
     snprintf(f->path, sizeof f->path, "%s", path);

@@ -190,6 +190,11 @@ static dt_status check_parallel(const dt_options *o, int world)
                        "--parallel %s cuts no layers, but --strategy %.100s does: leave --parallel "
                        "out, or give --strategy all=batch and no --parallel to cut none",
                        o->parallel, o->strategy);
+    if (p->searches && o->replay_every)
+        return dt_fail(DT_CONFIG,
+                       "--replay-every runs one shard alone, but with --parallel %s "
+                       "ranks may compute it together; leave one of them out",
+                       o->parallel);
     return DT_OK;
 }
 

@@ -35,6 +35,9 @@ dt_status dt_merge(const dt_options *o, const char *const *path, size_t count)
 
     if (count == 1 && o->shards == 0)
         return dt_average(o, path, count);
+    if (o->shards > DT_MAX_PORTIONS)
+        return dt_fail(DT_CONFIG, "--shards %lld: at most %d files make a model",
+                       (long long)o->shards, DT_MAX_PORTIONS);
     dt_status st = dt_calloc(&file, count, sizeof *file, "files to merge");
     for (size_t i = 0; i < count && st == DT_OK; i++)
         snprintf(file[i].path, sizeof file[i].path, "%s", path[i]);

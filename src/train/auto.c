@@ -138,6 +138,13 @@ dt_status dt_auto_choose(dt_run *r)
     if (r->comm->rank == 0)
         tell(r, x, &r->choice);
     DT_GO(st, dt_comm_bcast(r->comm, &r->choice, sizeof r->choice, 0), out);
+    if (r->comm->world / r->choice.parts > r->o.shards)
+        st = dt_fail(DT_CONFIG,
+                     "--parallel auto: %d ranks for %lld shards: some would have no work, and "
+                     "what is given lets no layer be cut over ranks enough; start at most "
+                     "%lld ranks",
+                     r->comm->world, (long long)r->o.shards, (long long)r->o.shards);
+    DT_GO(st, dt_comm_agree(r->comm, st), out);
     r->o.strategy = r->choice.strategy;
     r->o.tensor_parallel = r->choice.parts;
     dt_record_restart();

@@ -140,7 +140,7 @@ static dt_status try_operations(const dt_run *r, dt_comm *self, dt_search_node *
     if (r->comm->machine_rank >= at_once)
         return DT_OK;
     const dt_options o = trial_options(r, 1, images, c->parts > 1 ? "all=out" : "", data);
-    DT_TRY(dt_run_try(&t, self, &o, c->parts));
+    DT_TRY(dt_run_try(&t, self, &o, c->parts, r->net->spec.classes));
     if (c->parts == 1)
         dt_costs_graph(r->net, t.contexts.plan[0], scale, r->precision, node);
     const int width = c->parts > 1 ? c->shards : c->homes / c->waves; /* contexts at a time */
@@ -221,7 +221,7 @@ static dt_status try_gradients(dt_run *r, int64_t images, double *waited)
     dt_run t;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_run_try(&t, r->comm, &o, 1));
+    DT_TRY(dt_run_try(&t, r->comm, &o, 1, r->net->spec.classes));
     for (int try = 0; st == DT_OK && try < TRIES; try++) {
         dt_record_restart();
         st = dt_run_step(&t, 0, try, false, &result);

@@ -60,7 +60,7 @@ typedef struct dt_grid {
     dt_optim optim;
     dt_lockstep *lockstep; /* of batch norms that are cut; NULL: statistics are not shared */
     dt_moves *moves;
-    bool turns; /* dt_grid_turn is under way */
+    bool turns;                /* dt_grid_turn is under way */
     struct dt_grid_wave *wave; /* [2]: training's contexts, the test's */
 } dt_grid;
 
@@ -85,6 +85,7 @@ typedef struct dt_run {
     dt_node_mem *data_memory;
     dt_loader *loader;
 
+    int classes; /* dt_run_try: the network has no fewer */
     dt_net *net;
     dt_model *model;
     dt_contexts contexts;
@@ -116,8 +117,10 @@ typedef struct dt_run {
  * (already agreed and printed) r is released. Collective. */
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
 /* The same for a run whose steps are to be clocked, in a world of one, but as the last of `parts`
- * ranks that cut layers: what others would send does not come, so the numbers are not a run's. */
-dt_status dt_run_try(dt_run *r, dt_comm *c, const dt_options *o, int parts) DT_MUST_CHECK;
+ * ranks that cut layers, of a network of as many classes: what others would send does not come, so
+ * the numbers are not a run's. */
+dt_status dt_run_try(dt_run *r, dt_comm *c, const dt_options *o, int parts,
+                     int classes) DT_MUST_CHECK;
 void dt_run_close(dt_run *r); /* Collective */
 /* All slabs, the exchange and the trees, once plans are made: a part of dt_run_open.
  * DT_NOMEM, with the figure, before anything is taken. Agreed. Collective. */

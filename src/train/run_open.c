@@ -159,7 +159,8 @@ static dt_status compile_test(dt_run *r)
 
 static dt_status open_net(dt_run *r)
 {
-    const dt_net_spec spec = dt_options_net(&r->o, dt_source_describe(r->source)->classes);
+    const int classes = DT_MAX(dt_source_describe(r->source)->classes, r->classes);
+    const dt_net_spec spec = dt_options_net(&r->o, classes);
 
     DT_TRY(dt_net_create(&r->net, &spec));
     dt_options_resolve(&r->o, r->net);
@@ -230,9 +231,9 @@ dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose pur
     return run_open(r, o, purpose);
 }
 
-dt_status dt_run_try(dt_run *r, dt_comm *c, const dt_options *o, int parts)
+dt_status dt_run_try(dt_run *r, dt_comm *c, const dt_options *o, int parts, int classes)
 {
-    *r = (dt_run){.comm = c, .grid.parts = parts};
+    *r = (dt_run){.comm = c, .grid.parts = parts, .classes = classes};
     return run_open(r, o, DT_FOR_TRAINING);
 }
 

@@ -382,9 +382,9 @@ static dt_status begin(training *t)
     t->from_step = t->at.run_step;
     t->whole = strcmp(r->o.resume, "auto") == 0 && path[0] && t->at.step == 0 &&
                t->at.run_step == r->total_steps;
-    DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
     if (r->o.save_shards)
         DT_TRY(dt_pieces_check(&t->session, r));
+    DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
     dt_watch_close(t->watch, 0); /* all ranks at once: after an agreement */
     t->watch = NULL;
     DT_TRY(dt_watched_open(&t->watch, r, leads ? t->session.folder.path : NULL));
