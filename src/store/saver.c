@@ -105,7 +105,10 @@ dt_status dt_saver_wait(dt_saver *v)
 /* *at becomes where the copy ends. */
 static float *copy_floats(float **at, const float *from, size_t count)
 {
-    float *to = memcpy(*at, from, count * sizeof *from);
+    float *to = *at;
+
+    if (count > 0) /* a network without batch norm has no statistics */
+        memcpy(to, from, count * sizeof *from);
     *at += dt_align(count, 16);
     return to;
 }
