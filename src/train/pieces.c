@@ -2,27 +2,45 @@
  * Rank 0 makes the folder, and gives it its name once all have written. */
 #include "session.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { WRITTEN = DT_CHECKPOINT_KINDS * sizeof(dt_written) };
 
+/* A file that is there for this moment alone: no host has it from an earlier run. */
+static dt_status make_mark(const dt_session *s, char mark[PATH_MAX])
+{
+    snprintf(mark, PATH_MAX, "%s/.seen-%lld-%d", s->folder.path, (long long)(1e6 * dt_time()),
+             (int)getpid());
+    const int fd = open(mark, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return dt_fail(DT_CANTCREATE, "cannot create '%s': %s", mark, strerror(errno));
+    close(fd);
+    return DT_OK;
+}
+
 dt_status dt_pieces_check(const dt_session *s, dt_run *r)
 {
-    char lock[PATH_MAX];
+    char mark[PATH_MAX] = "";
     dt_status st = DT_OK;
 
-    snprintf(lock, sizeof lock, "%s/.lock", s->folder.path);
-    DT_TRY(dt_comm_bcast(r->comm, lock, sizeof lock, 0));
     if (r->comm->world > DT_MAX_PORTIONS)
-        st = dt_fail(DT_CONFIG, "--save-shards: %d ranks, at most %d", r->comm->world,
-                     DT_MAX_PORTIONS);
-    else if (!dt_path_exists(lock))
+        return dt_fail(DT_CONFIG, "--save-shards: %d ranks, at most %d", r->comm->world,
+                       DT_MAX_PORTIONS);
+    DT_TRY(dt_comm_agree(r->comm, s->leads ? make_mark(s, mark) : DT_OK));
+    DT_TRY(dt_comm_bcast(r->comm, mark, sizeof mark, 0));
+    if (!dt_path_exists(mark))
         st = dt_fail(DT_CANTCREATE,
                      "%s of rank 0's run folder is not seen here: --save-shards needs a disk that "
                      "all hosts share; give an --out there, or leave it out",
-                     lock);
-    return dt_comm_agree(r->comm, st);
+                     mark);
+    st = dt_comm_agree(r->comm, st);
+    if (s->leads)
+        unlink(mark);
+    return st;
 }
 
 /* This rank's numbers, where they are. */

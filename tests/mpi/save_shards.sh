@@ -58,6 +58,14 @@ must test $(($(bytes "$step"/shard-*) - $(bytes "$whole/model.safetensors"))) -l
 accepts "${recipe[@]}" --max-steps 5 --save-every 1 --save-shards --out "$tmp/kept"
 must test "$(find "$tmp/kept/checkpoints" -mindepth 1 -maxdepth 1 | wc -l)" = 2
 
+# a disk of each host's own, on which an earlier run has left its lock
+mkdir -p "$tmp/a" "$tmp/b/run" && touch "$tmp/b/run/.lock"
+apart=("$DTRAIN_BIN" "${recipe[@]}" --save-shards --out run)
+timeout -k 2 "$limit" mpirun -np 1 -wdir "$tmp/a" "${apart[@]}" : -np 1 -wdir "$tmp/b" "${apart[@]}" >"$tmp/stdout" 2>"$tmp/stderr"
+code=$?
+judge 73 "two disks" "is not seen here: --save-shards needs a disk that all hosts share"
+must test ! -e "$tmp/a/run/options.yaml"
+
 # damage
 damaged() { # WANT COMMANDS: in a copy of the checkpoint
     rm -rf "$tmp/bad"
