@@ -73,7 +73,8 @@ typedef struct dt_net_op {
     const char *name;                 /* prefix of its tensors: "layer1.0.conv1"; "" */
     int in, add, out;                 /* values; add: a second summand, -1: none */
     int kernel[2], stride[2], pad[4]; /* height, width; top, left, bottom, right */
-    bool bias;                        /* conv2d, linear */
+    bool product;                     /* conv2d, linear: what can be cut over ranks */
+    bool bias;                        /* of these */
     bool flat;                        /* linear: over more than one pixel */
     bool relu;                        /* batchnorm: ReLU of it, or of its sum with `add` */
     float eps;                        /* batchnorm */

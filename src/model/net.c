@@ -219,6 +219,7 @@ dt_net_op dt_net_op_get(const dt_net *net, size_t i)
                    .in = n->in[0],
                    .add = n->n_in == 2 ? n->in[1] : -1,
                    .out = n->out,
+                   .product = n->op->weights != NULL,
                    .bias = a->bias,
                    .flat = n->op == &dt_op_linear &&
                            net->own->shape[n->in[0]].h * net->own->shape[n->in[0]].w > 1,

@@ -35,11 +35,6 @@ typedef struct strategy_file {
     yaml_mark_t mark;
 } strategy_file;
 
-static bool is_product(const dt_net *net, size_t i)
-{
-    return dt_words_have(" conv2d linear", dt_net_op_get(net, i).op);
-}
-
 /* ---- Keys and values --------------------------------------------------------------------- */
 
 static dt_status read_key(strategy_file *f, dt_events *e)
@@ -207,7 +202,7 @@ static dt_status operation_pair(dt_events *e, void *context)
                               "parameter, as ((1, 1), (1, 8)), not %s",
                               f->key, f->value);
     for (size_t i = 0; i < f->net->ops && !word; i++)
-        if (strcmp(dt_net_op_get(f->net, i).name, f->key) == 0 && !is_product(f->net, i))
+        if (strcmp(dt_net_op_get(f->net, i).name, f->key) == 0 && !dt_net_op_get(f->net, i).product)
             return take_follower(f, e, i, &t);
     const dt_status st = dt_strategy_find(f->net, f->key, f->fits);
     if (st != DT_OK)
@@ -264,7 +259,8 @@ static dt_status item_pair(dt_events *e, void *context)
         return dt_events_fail(e, f->mark, "%s: want \"parallel_strategy\": [[..], [..]], not %s",
                               f->key, f->value);
     t.transposed = true;
-    return is_product(f->net, i) ? take_product(f, e, i, &t) : take_follower(f, e, i, &t);
+    return dt_net_op_get(f->net, i).product ? take_product(f, e, i, &t)
+                                            : take_follower(f, e, i, &t);
 }
 
 static dt_status take_parameters(strategy_file *f, dt_events *e)
@@ -279,7 +275,7 @@ static dt_status take_parameters(strategy_file *f, dt_events *e)
             return DT_OK;
         DT_TRY(read_key(f, e));
         DT_TRY(find_owner(f, e, &i));
-        if (!is_product(f->net, i))
+        if (!dt_net_op_get(f->net, i).product)
             return dt_events_fail(e, f->key_mark,
                                   "'%s': a %s follows its input; name a weight of "
                                   "a convolution or linear layer",
@@ -434,11 +430,11 @@ dt_status dt_strategy_save(const dt_net *net, const dt_options *o, int world)
             "# Layers of %s that ranks compute together; read it with --strategy @FILE.\n"
             "operations:%s\n",
             net->spec.net, memchr(cut, true, net->ops) ? "" : " {}");
-    for (size_t i = 0; i < net->ops; i++)
-        if (cut[i] && is_product(net, i)) {
-            const dt_net_op op = dt_net_op_get(net, i);
+    for (size_t i = 0; i < net->ops; i++) {
+        const dt_net_op op = dt_net_op_get(net, i);
+        if (cut[i] && op.product)
             write_layer(f, &op, parts);
-        }
+    }
     st = fclose(f) == 0 ? dt_outfile_put(&to, text, bytes, NULL)
                         : dt_fail(DT_NOMEM, "no memory for the strategy");
 out:

@@ -35,7 +35,7 @@ void dt_costs_graph(const dt_net *net, const dt_plan *plan, double scale, dt_dty
             n->bytes[1] *= each / sizeof(float);
         if (at <= (int)net->ops) {
             const dt_net_op op = dt_net_op_get(net, (size_t)at - 1);
-            n->kind = row.macs > 0 ? DT_SEARCH_FREE : DT_SEARCH_FOLLOWS;
+            n->kind = op.product ? DT_SEARCH_FREE : DT_SEARCH_FOLLOWS;
             n->in[0] = made[op.in];
             n->in[1] = op.add < 0 ? -1 : made[op.add];
             n->flat = op.flat;
