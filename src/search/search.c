@@ -58,7 +58,9 @@ static void add_input(step_sum *s, int in, int i)
         add_move(s, in, i, 1, false);
 }
 
-/* Gradients travel behind what of backward does not hide moves. */
+/* Gradients travel behind what of backward does not hide moves. Weights that are turned travel
+ * during forward, but share the network with its moves, which come later for it: measured at
+ * 1 Gbit/s, a step is nearer to their being hidden by nothing. */
 static void add_parameters(step_sum *s, const double floats[2])
 {
     const dt_search_costs *c = s->c;
