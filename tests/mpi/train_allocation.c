@@ -156,8 +156,8 @@ int main(int argc, char **argv)
 
     for (size_t i = 0; i < CASES; i++) {
         allocation_case *a = &cases[i];
-        snprintf(name[i], sizeof name[i], "%s %s %s %s %s %d %s", a->net, a->precision,
-                 a->bn, a->exchange, a->log_style, a->split_nodes, a->strategy);
+        snprintf(name[i], sizeof name[i], "%s %s %s %s %s %d %s", a->net, a->precision, a->bn,
+                 a->exchange, a->log_style, a->split_nodes, a->strategy);
         tests[i] = (struct CMUnitTest){name[i], steps_allocate_nothing, NULL, NULL, a};
     }
     ranks_open(argc, argv);
