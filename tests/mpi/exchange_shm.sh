@@ -13,13 +13,14 @@ mount -t tmpfs -o size=64m tmpfs /dev/shm || { echo "SKIPPED: no rights to make 
 limit=100
 
 # start NAME ARGS...: at half its width VGG11 shares 46 MB, which fit once. Of two mpirun of one
-# moment, one may fail to make the folder that both want: each has a TMPDIR of its own.
+# moment, one may fail to make the folder that both want: each has one of its own.
 start() {
     local name=$1
     shift
     mkdir -p "$tmp/mpi/$name"
-    TMPDIR=$tmp/mpi/$name timeout -k 2 "$limit" mpirun -np 2 "$DTRAIN_BIN" --data synthetic:64 --net vgg11 \
-        --global-batch 8 --shards 2 --image-size 32 --precision fp32 --threads 1 \
+    OMPI_MCA_orte_tmpdir_base=$tmp/mpi/$name PRTE_MCA_prte_tmpdir_base=$tmp/mpi/$name \
+        timeout -k 2 "$limit" mpirun -np 2 "$DTRAIN_BIN" --data synthetic:64 --net vgg11 --global-batch 8 \
+        --shards 2 --image-size 32 --precision fp32 --threads 1 \
         --log-every 0 --save-every 0 --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 &
 }
 # until COMMAND...: at most 60 s
