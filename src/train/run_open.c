@@ -345,10 +345,7 @@ dt_status dt_run_broadcast(dt_run *r)
     if (!r->shares || r->comm->nodes > 1)
         for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
             DT_TRY(broadcast_slab(r, slabs[i]));
-    if (dt_grid_cuts(r))
-        return dt_run_pack(r);
-    if (r->writes)
-        dt_model_pack(r->model, 0, 1);
-    DT_TRY(dt_comm_barrier(r->comm)); /* what one rank wrote, its node's others read */
+    DT_TRY(dt_comm_barrier(r->comm)); /* what one rank wrote, its node's others pack */
+    DT_TRY(dt_run_pack(r));
     return compare_state(r, "the state sent by rank 0");
 }

@@ -4,6 +4,8 @@
 
 #include "small_run.h"
 
+#include <unistd.h>
+
 typedef struct cut_case {
     const char *net, *strategy, *bn;
     int64_t shards, batch, parts; /* batch: of all shards */
@@ -82,10 +84,39 @@ static void plans_count_what_is_sent(void **state)
     }
 }
 
+/* Rank 0 comes late with new weights: no rank packs what was there before. */
+static void weights_that_come_late_are_packed(void **state)
+{
+    static const char *const strategies[] = {"", "all=batch", "classifier=out", "all=out"};
+
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT_OF(strategies); i++) {
+        const cut_case k = {"vgg11", strategies[i], "local", 8, 32, comm->world};
+        const dt_options o = options_of(&k);
+        dt_run r;
+        assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
+        assert_ok(dt_grid_collect(&r));
+        if (comm->rank == 0) {
+            usleep(100000);
+            float *const whole = dt_run_snapshot(&r).model.master;
+            for (size_t at = 0; at < r.net->weight_total; at++)
+                whole[at] = 1 + 2 * whole[at];
+        }
+        assert_ok(dt_run_broadcast(&r));
+        assert_ok(dt_grid_turned(&r));
+        void *room = aligned_alloc(64, dt_model_largest_pack(r.model));
+        assert_non_null(room);
+        assert_ok(dt_model_check_packed(r.model, 0, 1, 1, room, 0));
+        free(room);
+        dt_run_close(&r);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_count_what_is_sent),
+        cmocka_unit_test(weights_that_come_late_are_packed),
     };
     ranks_open(argc, argv);
     return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
