@@ -129,7 +129,8 @@ static void steps_allocate_nothing(void **state)
     steps_run(&r, &session, SETTLED, END);
     assert_int_equal(atomic_load(&calls) - before, 0);
     const long grown_kib = (resident_pages() - pages) * (sysconf(_SC_PAGESIZE) / 1024);
-    assert_true(grown_kib < 2048); /* stocks inside MPI, which end to grow at about 1 MiB */
+    const bool cuts = *o.strategy;         /* moves that come early wait in memory of MPI's own */
+    assert_true(cuts || grown_kib < 1024); /* allocator slack inside libraries */
     session_close(&session, folder, out);
     dt_run_close(&r);
 }
