@@ -176,12 +176,10 @@ static void moves_look(void *context)
 
 dt_status dt_moves_seal(dt_moves *m)
 {
-    const double every_s = 0.002;
-
     if (m->comm->own->all != MPI_COMM_NULL) {
         DT_MPI(MPI_Comm_dup(m->comm->own->all, &m->mpi));
         DT_MPI(MPI_Comm_set_errhandler(m->mpi, MPI_ERRORS_RETURN));
-        dt_look_set(every_s, moves_look, m);
+        dt_look_set(DT_LOOK_S, moves_look, m);
     }
     return dt_comm_agree(m->comm, moves_open(m));
 }
