@@ -75,7 +75,7 @@ void dt_place_behind(int64_t step)
     put(step, step);
 }
 
-void dt_place_phase(dt_place_name phase)
+double dt_place_phase(dt_place_name phase)
 {
     static int64_t began;
 
@@ -83,6 +83,7 @@ void dt_place_phase(dt_place_name phase)
     began = began ? dt_record(DT_LANE_PHASE, get(phase), 0, began) : dt_place_clock();
     put(layer, -1);
     put(phase, (int)phase);
+    return 1e-9 * (double)began;
 }
 
 dt_place_name dt_place_now(void)

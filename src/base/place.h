@@ -46,7 +46,8 @@ void dt_place_use(dt_place *place);
 void dt_place_step(int64_t step);
 /* The rank is after that step and before the next one. */
 void dt_place_behind(int64_t step);
-void dt_place_phase(dt_place_name phase);
+/* Returns dt_seconds() of the change. */
+double dt_place_phase(dt_place_name phase);
 dt_place_name dt_place_now(void); /* the phase */
 void dt_place_layer(int layer);
 void dt_place_slice(int64_t slice);

@@ -15,7 +15,6 @@ dt_status dt_account_take(dt_comm *c, double account[DT_ACCOUNTS])
     const double ready = dt_record_seconds(DT_LANE_LAYER, DT_CLOCKED_READY, DT_CLOCKED);
     double waits = 0;
 
-    dt_place_phase(dt_place_now()); /* what the phase has had until now is in the record */
     memset(account, 0, DT_ACCOUNTS * sizeof *account);
     for (int p = 0; p < DT_PLACE_COUNT; p++) {
         account[of[p]] +=

@@ -96,8 +96,7 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     DT_GO(st, bench_steps(&r, 0, o->warmup_steps, NULL, &last), out);
     DT_GO(st, dt_comm_barrier(c), out);
     dt_exchange_stats_get(r.exchange, &before);
-    dt_place_phase(DT_AT_between);
-    const double began = dt_seconds();
+    const double began = dt_place_phase(DT_AT_between);
     dt_record_restart();
     DT_GO(st, bench_steps(&r, o->warmup_steps, o->steps, seconds, &last), out);
     DT_GO(st, dt_account_take(c, row->account), out);

@@ -169,8 +169,9 @@ void dt_head_print(FILE *f, const dt_run *r, const char *folder);
  * (docs/performance.md). Local. */
 int dt_head_ranks(int cores, int ranks, int threads, int64_t shards);
 
-/* Seconds of this rank since dt_record_restart. What the rank that waited least has waited is
- * exposed exchange; what this one waited beyond that, it waited for others. Collective. */
+/* Seconds of this rank from dt_record_restart to the last dt_place_phase. What the rank that waited
+ * least has waited is exposed exchange; what this one waited beyond that, it waited for others.
+ * Collective. */
 dt_status dt_account_take(dt_comm *c, double account[DT_ACCOUNTS]) DT_MUST_CHECK;
 
 /* `bench --predict`: one rank's step. */

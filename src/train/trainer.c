@@ -289,7 +289,7 @@ static dt_status finish(training *t, dt_end_record *end)
         DT_TRY(save(t, (dt_save_how){.proved = true, .wait = true}));
     DT_TRY(dt_comm_agree(r->comm, dt_session_settle(s, r))); /* one that SIGHUP asked for */
     DT_TRY(dt_comm_agree(r->comm, dt_session_model(s, r)));
-    end->wall = dt_seconds() - t->start;
+    end->wall = dt_place_phase(DT_AT_end) - t->start; /* one clock with the account */
     DT_TRY(dt_account_take(r->comm, end->account));
     end->ok = true;
     return dt_comm_agree(r->comm, dt_session_end(s, r, end));
@@ -442,9 +442,8 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         report_refused(c, o);
         return st;
     }
-    dt_place_phase(DT_AT_begin);
+    t.start = dt_place_phase(DT_AT_begin);
     dt_record_restart();
-    t.start = dt_seconds();
     if (o->dry_run) {
         st = dt_dry_run(&r);
         goto out;
