@@ -273,13 +273,6 @@ void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received)
     dt_place_sent(bytes * (size_t)sent);
 }
 
-void dt_exchange_count_allreduce(dt_exchange *x, size_t floats)
-{
-    const size_t world = (size_t)x->comm->world;
-
-    dt_exchange_count(x, 2 * (world - 1) * floats / world * sizeof(float), 1, 1);
-}
-
 dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, dt_leaf form, int to,
                            int tag, MPI_Request *r)
 {

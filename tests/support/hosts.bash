@@ -45,6 +45,15 @@ END
     export OMPI_MCA_pml=ob1 OMPI_MCA_btl_tcp_if_include=10.99.0.0/24
 }
 
+# hosts_shape RATE K...: what those hosts send, and what is sent to them, as tc tbf takes a rate
+hosts_shape() {
+    local k rate=$1
+    for k in "${@:2}"; do
+        ip netns exec "dt$k" tc qdisc add dev eth0 root tbf rate "$rate" burst 512kb latency 200ms &&
+            tc qdisc add dev "dtveth$k" root tbf rate "$rate" burst 512kb latency 200ms || return
+    done
+}
+
 # hosts_unsaid: mpirun is no longer told how to reach the hosts of hosts_make: dtrain launch says it
 hosts_unsaid() {
     unset OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent OMPI_MCA_oob_tcp_if_include PRTE_MCA_prte_if_include \
