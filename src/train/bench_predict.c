@@ -115,11 +115,12 @@ out:
 
 /* ---- Closed forms ---------------------------------------------------------------------------- */
 
-/* star: all through rank 0; ring: by MPI, which takes a ring from 4 ranks on (Open MPI 4.1); neither:
- * the tree. overlaps: a bucket begins when it is final, else a tensor after backward. */
+/* star: all through rank 0; halving: by MPI, from 4 ranks on by recursive halving and doubling (Open
+ * MPI 4.1, coll/libnbc; Rabenseifner 2004); neither: the tree. overlaps: a bucket begins when it is
+ * final, else a tensor after backward. */
 static const struct form {
     const char *name;
-    bool star, ring, overlaps;
+    bool star, halving, overlaps;
 } forms[] = {{"tree", false, false, true},
              {"gather", true, false, false},
              {"p2p", true, false, false},
@@ -135,13 +136,13 @@ static predicted predict(const struct form *f, const dt_alone *a, const costs *k
     const int group = dt_fold_group(ranks, DT_FEW), groups = ranks / group;
     const double n = ranks, levels = groups > 1 ? 2 : 1, peers = group + groups - 2;
     const double units = f->overlaps ? 1 : (double)a->tensors / (double)a->buckets;
-    const bool ring = f->ring && ranks >= 4, star = f->star || (f->ring && !ring);
+    const bool halving = f->halving && ranks >= 4, star = f->star || (f->halving && !halving);
     /* of a unit: messages one after the other; all of rank 0; times that its bytes are carried */
-    const double turns = star ? 2 : ring ? 2 * (n - 1) : 2 * levels;
-    const double messages = star ? 2 * (n - 1) : ring ? 4 * (n - 1) : 4 * peers;
+    const double turns = star ? 2 : halving ? 2 * ceil(log2(n)) : 2 * levels;
+    const double messages = star ? 2 * (n - 1) : halving ? 2 * turns : 4 * peers;
     const double carried = star ? 2 * (n - 1) : 2 * (n - 1) / n, summed = star ? n - 1 : 1;
-    /* a ring's turns leave gaps: on 4 and 8 hosts its cables were full both ways a third of the time */
-    const double byte = star ? k->one_way : ring ? (2 * k->one_way + k->byte) / 3 : k->byte;
+    /* its turns leave gaps: on 4 and 8 hosts cables were full both ways a third of the time */
+    const double byte = star ? k->one_way : halving ? (2 * k->one_way + k->byte) / 3 : k->byte;
     double free_at = -HUGE_VAL, ends = 0, busy = 0; /* since backward's end; the rank itself */
 
     for (size_t b = 0; b < a->buckets; b++) {
