@@ -158,8 +158,9 @@ dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, dt_leaf 
 /* Add messages of `bytes` bytes each to the statistics. */
 void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received);
 /* Start MPI's allreduce of this rank's partial sums of the span into x->sum, which is the row's
- * extra memory: in place Open MPI 4.1 would take a binomial tree, whose root carries log2(world) as much.
- * MPI does not say what it moves: counted is the least, 2 (world - 1) / world of the span each way. */
+ * extra memory: in place Open MPI 4.1 would take a binomial tree, whose root carries log2(world)
+ * as much. MPI does not say what it moves: counted is the least, 2 (world - 1) / world of the span
+ * each way. */
 dt_status dt_exchange_allreduce(dt_exchange *x, dt_span span, MPI_Request *r) DT_MUST_CHECK;
 size_t dt_exchange_allreduce_extra(const dt_exchange *x, int rank);
 #endif

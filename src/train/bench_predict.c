@@ -115,9 +115,9 @@ out:
 
 /* ---- Closed forms ---------------------------------------------------------------------------- */
 
-/* star: all through rank 0; halving: by MPI, from 4 ranks on by recursive halving and doubling (Open
- * MPI 4.1, coll/libnbc; Rabenseifner 2004); neither: the tree. overlaps: a bucket begins when it is
- * final, else a tensor after backward. */
+/* star: all through rank 0; halving: by MPI, from 4 ranks on by recursive halving and doubling
+ * (Open MPI 4.1, coll/libnbc; Rabenseifner 2004); neither: the tree. overlaps: a bucket begins when
+ * it is final, else a tensor after backward. */
 static const struct form {
     const char *name;
     bool star, halving, overlaps;
