@@ -258,6 +258,7 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     one.epochs = 1 + (o->warmup_steps + o->steps) / 4;
     one.max_steps = -1;
     if (o->predict[0]) {
+        DT_TRY(dt_comm_agree(c, dt_bench_predict_check(o, c->world)));
         static dt_alone alone;
         bench_row row = {.alone = &alone};
         one.exchange = "auto";
@@ -265,8 +266,7 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
         return dt_bench_predict(c, o, &alone);
     }
     for (size_t i = 0; i < rows; i++) {
-        if (table)
-            one.exchange = all[i];
+        one.exchange = table ? all[i] : o->exchange;
         st = bench_exchange(c, o, &one, &first);
         if (st != DT_OK && !(table && st == DT_UNSUPPORTED)) /* a row said why it declines */
             return st;

@@ -178,16 +178,12 @@ static void print_alone(const dt_options *o, const dt_comm *c, const dt_alone *a
         1e3 * DT_LOOK_S);
 }
 
-static dt_status print_rows(const dt_options *o, const struct form *f, const dt_alone *a,
-                            const costs *k)
+static void print_rows(const dt_options *o, const struct form *f, const dt_alone *a, const costs *k)
 {
     char *end = NULL;
 
     for (const char *at = o->predict; *at; at = *end ? end + 1 : end) {
         const long ranks = strtol(at, &end, 10);
-        if (ranks < 2 || ranks > 1000000 || (*end && *end != ','))
-            return dt_fail(DT_USAGE, "--predict %s: numbers of ranks, from 2 on: 8,64,1024",
-                           o->predict);
         const predicted p = predict(f, a, k, (int)ranks);
         const double exposed = p.step_s - a->step_s, efficiency = a->step_s / p.step_s;
         const double images = (double)(a->images * ranks) / p.step_s;
@@ -199,10 +195,9 @@ static dt_status print_rows(const dt_options *o, const struct form *f, const dt_
             printf("%-10s %5ld %9.4f %9.4f %11.1f %10.3f %8.0f\n", f->name, ranks, p.step_s,
                    exposed, images, efficiency, p.messages);
     }
-    return DT_OK;
 }
 
-static dt_status print(const dt_options *o, const dt_comm *c, const dt_alone *a, const costs *k)
+static void print(const dt_options *o, const dt_comm *c, const dt_alone *a, const costs *k)
 {
     const char *name = strcmp(o->exchange, "auto") == 0 ? "tree" : o->exchange;
 
@@ -213,19 +208,33 @@ static dt_status print(const dt_options *o, const dt_comm *c, const dt_alone *a,
     }
     for (size_t i = 0; i < DT_COUNT_OF(forms); i++)
         if (strcmp(name, "all") == 0 || strcmp(name, forms[i].name) == 0)
-            DT_TRY(print_rows(o, &forms[i], a, k));
+            print_rows(o, &forms[i], a, k);
+}
+
+dt_status dt_bench_predict_check(const dt_options *o, int world)
+{
+    char *end = NULL;
+
+    for (const char *at = o->predict; *at; at = *end ? end + 1 : end) {
+        const long ranks = strtol(at, &end, 10);
+        if (ranks < 2 || ranks > 1000000 || (*end && *end != ','))
+            return dt_fail(DT_USAGE, "--predict %s: numbers of ranks, 2 or more", o->predict);
+    }
+    if (strcmp(o->exchange, "shared") == 0)
+        return dt_fail(DT_CONFIG, "--predict: exchange shared is of one node: leave it out");
+    if (world == 1 && strcmp(o->network, "here") == 0)
+        return dt_fail(DT_CONFIG, "--predict: one rank has no network to measure: give --network, "
+                                  "or start two ranks");
     return DT_OK;
 }
 
-dt_status dt_bench_predict(dt_comm *c, const dt_options *o, const dt_alone *a)
+dt_status dt_bench_predict(dt_comm *c, const dt_options *o, dt_alone *a)
 {
-    size_t moments = a->moments;
     costs k;
 
-    DT_TRY(dt_comm_bcast(c, &moments, sizeof moments, 0));
-    if (c->world == 1 && strcmp(o->network, "here") == 0)
-        return dt_comm_agree(c, dt_fail(DT_CONFIG, "--predict: one rank has no network to measure: "
-                                                   "give --network, or start two ranks"));
-    DT_TRY(measure(c, o, moments, &k));
-    return dt_comm_agree(c, c->rank == 0 ? print(o, c, a, &k) : DT_OK);
+    DT_TRY(dt_comm_bcast(c, &a->moments, sizeof a->moments, 0));
+    DT_TRY(measure(c, o, a->moments, &k));
+    if (c->rank == 0)
+        print(o, c, a, &k);
+    return DT_OK;
 }

@@ -42,4 +42,6 @@ assert tree[64] / tree[8] == 2 * 7 / 7 and tree[1024] / tree[8] == 2 * 31 / 7, t
 ranks=1
 refuses 78 "--predict: one rank has no network to measure" -- "${small[@]}" --predict 8
 refuses 64 "--predict 8,x: numbers of ranks" -- "${small[@]}" --predict 8,x --network 1gbit
+must test ! -s "$tmp/stdout"
+refuses 78 "exchange shared" -- "${small[@]}" --predict 8 --network 1gbit --exchange shared
 finish
