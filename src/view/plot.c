@@ -10,7 +10,7 @@ static const char panels[] =
     "white = '$o using 1:2 with dots lc rgb ''white'' notitle'\n"
     "$o << EOD\n0 1\nEOD\n"
     "set xrange [0:*]\n"
-    "set title 'loss (lines: training, points: test)'\nset logscale y\n"
+    "set title 'loss (lines: training, points: test)'\nset logscale y 2\n"
     "plot @white, for [i=1:|T|] $steps index i-1 using 1:2 with lines lt i title K[i], "
     "for [i=1:|T|] $epochs index i-1 using 1:2 with points lt i notitle\n"
     "set title 'test accuracy, %'\nunset logscale y\nset yrange [0:100]\n"
