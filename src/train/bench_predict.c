@@ -218,7 +218,7 @@ dt_status dt_bench_predict_check(const dt_options *o, int world)
     for (const char *at = o->predict; *at; at = *end ? end + 1 : end) {
         const long ranks = strtol(at, &end, 10);
         if (ranks < 2 || ranks > 1000000 || (*end && *end != ','))
-            return dt_fail(DT_USAGE, "--predict %s: numbers of ranks, 2 or more", o->predict);
+            return dt_fail(DT_USAGE, "--predict %s: numbers of ranks, 2 to 1000000", o->predict);
     }
     if (strcmp(o->exchange, "shared") == 0)
         return dt_fail(DT_CONFIG, "--predict: exchange shared is of one node: leave it out");
