@@ -136,10 +136,12 @@ def cutout(centres, size):
 
 
 class Statistics:
-    """Running statistics of the whole batch, pooled over its shards, as dtrain has them."""
+    """Running statistics of the whole batch, pooled over its shards, as dtrain has them.
+    Of one shard PyTorch's own are the same, and cost no further pass."""
 
-    def __init__(self, model):
-        self.norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+    def __init__(self, model, shards):
+        pooled = model.modules() if shards > 1 else ()
+        self.norms = [m for m in pooled if isinstance(m, nn.BatchNorm2d)]
         self.momentum = [m.momentum for m in self.norms]
         for m in self.norms:
             m.momentum = 0.0  # PyTorch leaves them alone
@@ -187,7 +189,7 @@ class Training:
         self.draws.weights(self.model, recipe)
         self.dtype = torch.float64 if args.precision == "fp64" else torch.float32
         self.model.to(self.dtype, memory_format=torch.channels_last)
-        self.statistics = Statistics(self.model)
+        self.statistics = Statistics(self.model, args.shards)
         self.optimizer = torch.optim.SGD(
             self.model.parameters(), lr=recipe["lr"], momentum=recipe["momentum"],
             weight_decay=recipe["weight_decay"], nesterov=recipe["nesterov"])
