@@ -218,6 +218,12 @@ def network(net, variant="torchvision", stem="imagenet", classes=10, divisor=1, 
     return ResNet50(variant, stem, classes, divisor)
 
 
+def tune_allocator():
+    """Starts the program again unless its allocator is tuned already."""
+    if any(os.environ.get(k) != v for k, v in TUNED.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **TUNED})
+
+
 def measure(args):
     """Seconds of each measured step, and the last loss."""
     bf16 = args.precision == "bf16"
@@ -269,8 +275,8 @@ def parse_args():
 
 def main():
     args = parse_args()
-    if args.tuned and any(os.environ.get(k) != v for k, v in TUNED.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **TUNED})
+    if args.tuned:
+        tune_allocator()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     seconds, loss = measure(args)

@@ -258,11 +258,14 @@ def parse_args():
     p.add_argument("--losses", help="a file for the loss of every step, a line each")
     p.add_argument("--cycle-momentum", action="store_true",
                    help="OneCycleLR's default, which dtrain does not do")
+    p.add_argument("--tuned", action="store_true", help="restart with a tuned allocator")
     return p.parse_args()
 
 
 def main():
     args = parse_args()
+    if args.tuned:
+        networks.tune_allocator()
     recipe = read_config(args.config)
     recipe["epochs"] = args.epochs or recipe["epochs"]
     torch.set_num_threads(args.threads)
