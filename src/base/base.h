@@ -435,6 +435,8 @@ dt_status dt_isa_promise(dt_isa isa) DT_MUST_CHECK;
 const char *dt_isa_origin(void);
 
 /* This host's name, for messages. */
+/* How many ranks were asked for: set for those of this host by dtrain --np and dtrain launch. */
+#define DT_ASKED_VARIABLE "DTRAIN_NP"
 enum { DT_HOST_CHARS = 64 };
 void dt_host_name(char host[DT_HOST_CHARS]);
 

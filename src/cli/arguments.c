@@ -9,11 +9,15 @@ static dt_status unknown(const char *name)
     char spelled[DT_OPTION_NAME];
     const char *bare = name + strspn(name, "-"), *meant = dt_option_meant(bare, true);
 
+    const char *answer = dt_option_answer(bare);
+
     if (strcmp(bare, "np") == 0)
         return dt_fail(DT_USAGE,
                        "%s: 'dtrain --np N' starts N ranks by itself; where mpirun starts "
                        "them, give the number to mpirun",
                        name);
+    if (answer)
+        return dt_fail(DT_USAGE, "unknown option '%s': %s", name, answer);
     if (!meant)
         return dt_fail(DT_USAGE, "unknown option '%s' (--help=all lists them)", name);
     return dt_fail(DT_USAGE, "unknown option '%s'; did you mean --%s? (--help=all lists them)",
@@ -132,4 +136,16 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, const char **
         return dt_fail(DT_USAGE, "missing argument; usage: dtrain %s %s", s->command->name,
                        s->command->operands);
     return refuse_foreign(s);
+}
+
+dt_status dt_arguments_check(int argc, char **argv, bool *alone)
+{
+    dt_settings s = {.command = &dt_command_train};
+    const char *config = NULL;
+    const dt_status st = dt_arguments_read(&s, argc, argv, &config);
+
+    *alone = st == DT_OK &&
+             (s.command->lead || s.command->bare || s.command == &dt_command_config);
+    dt_settings_release(&s);
+    return st;
 }

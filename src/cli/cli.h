@@ -68,7 +68,7 @@ struct json_t;
     X(config, "config", "the effective options as a configuration file (--print-config)", \
       .call = print_config) \
     X(launch, "launch", "start a run on one host or several: dtrain launch --help", \
-      .alone = dt_launch) \
+      .alone = run_launch) \
     X(ranktable, "ranktable", "check a rank table of hosts", \
       .alone = dt_ranktable) \
     X(version, "version", "version, build and libraries", \
@@ -154,6 +154,8 @@ dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 /* The command line into its layer and s->command; *config: what --config names. DT_USAGE. Local. */
 dt_status dt_arguments_read(dt_settings *s, int argc, char **argv,
                             const char **config) DT_MUST_CHECK;
+/* The same to look at it, before MPI starts. *alone: its command needs no other rank. */
+dt_status dt_arguments_check(int argc, char **argv, bool *alone) DT_MUST_CHECK;
 /* --help, or (all) --help=all, of a command; of training, all commands. */
 void dt_help_print(FILE *f, const dt_command *about, bool all);
 /* `dtrain help table`, of which packaging/ makes the man page and completions: a row of a table is

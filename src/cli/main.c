@@ -41,6 +41,8 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
     dt_status st = DT_OK;
 
     DT_GO(st, dt_comm_agree(c, dt_settings_init(&settings, argc, argv, environ)), out);
+    if (settings.command->computes && settings.command != &dt_command_plan)
+        DT_GO(st, dt_comm_agree(c, dt_comm_check_asked(c)), out);
     DT_GO(st, dt_comm_agree(c, settings.command->computes ? dt_memory_check_limits() : DT_OK), out);
     DT_GO(st, dt_settings_resume(&settings, c), out);
     DT_GO(st, dt_comm_agree(c, dt_settings_strategy(&settings)), out);
@@ -121,6 +123,21 @@ static bool main_has(char **argv, const char *option)
     return false;
 }
 
+/* A rank that mpirun itself has started, and no shell in between. The others may have been given
+ * other words: mpirun would wait for ever if this one ended without MPI (Open MPI 4.1.4). */
+static bool main_is_rank(void)
+{
+    char path[64], parent[32] = "";
+
+    snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
+    FILE *f = getenv("OMPI_COMM_WORLD_SIZE") ? fopen(path, "r") : NULL;
+    if (f && fscanf(f, "%31s", parent) != 1)
+        parent[0] = '\0';
+    if (f)
+        fclose(f);
+    return dt_words_have(" mpirun orterun orted prterun prted", parent);
+}
+
 int main(int argc, char **argv)
 {
     dt_comm *c = NULL;
@@ -133,33 +150,40 @@ int main(int argc, char **argv)
     if (command && command->alone)
         return main_alone(command, argc - 2, argv + 2);
     /* --np N starts N ranks of any command, as dtrain launch does; under mpirun it is refused. */
-    const bool launches = main_has(argv, "--np") && !dt_comm_launched();
+    const bool launches = main_has(argv, "--np") && !dt_comm_has_peers();
     if (launches && (!command || !main_has(argv, "--help")))
         return main_alone(&dt_command_launch, argc - 1, argv + 1);
     if (launches)
         return dt_help_print(stdout, command, main_has(argv, "--help=all")), 0;
+    bool alone = false;
+    int64_t rank;
+    if (dt_arguments_check(argc, argv, &alone) != DT_OK)
+        dt_fail_clear(); /* said once all ranks are there */
+    alone = alone && !main_is_rank();
+    if (alone && dt_comm_launcher(&rank) != 1 && rank > 0)
+        return 0;
     main_settle_threads(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of write, */
     signal(SIGPIPE, SIG_IGN); /* and so is an output whose reader has left */
     if (command == &dt_command_train)
         dt_signals_catch(main_leave);
-    dt_status st = dt_start_mpi(&c, &argc, &argv);
+    dt_status st = alone ? dt_comm_open_alone(&c) : dt_start_mpi(&c, &argc, &argv);
     if (st == DT_OK && command == &dt_command_train)
         dt_signals_started();
     if (st == DT_OK)
         st = main_run(c, argc, argv);
     /* dt_comm_agree clears the record: what is left is this rank's alone, and the others would wait
      * for it for ever. */
-    const bool alone = st != DT_OK && dt_fail_text()[0] != '\0';
-    if (alone)
+    const bool unknown = st != DT_OK && dt_fail_text()[0] != '\0';
+    if (unknown)
         dt_log_error("%s", dt_fail_text());
-    if (alone && c && c->world > 1) {
+    if (unknown && c && c->world > 1) {
         (void)!fflush(NULL);
         dt_comm_abort(c, dt_status_exit_code(st));
     }
     /* One rank reports to mpirun a failure that all agreed upon: eight codes at the same moment
      * have made it wait for ever (Open MPI 4.1.4). */
-    const bool silent = st != DT_OK && !alone && c && c->rank != 0;
+    const bool silent = st != DT_OK && !unknown && c && c->rank != 0;
     dt_comm_close(c);
     return silent ? 0 : dt_status_exit_code(st);
 }

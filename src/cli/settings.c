@@ -17,7 +17,7 @@ void dt_settings_release(dt_settings *s)
 
 /* Variables that are no options: of builds, of tests, the decoder's own, and dtrain launch's. */
 static const char others[] =
-    " BIN SOURCE BUILD BUILD_DIR ASAN COMMIT TEST_LIMIT DECODER_PROCESS TOKEN";
+    " BIN SOURCE BUILD BUILD_DIR ASAN COMMIT TEST_LIMIT DECODER_PROCESS TOKEN NP";
 
 /* One "DTRAIN_NAME=value". */
 static void take_variable(dt_settings *s, const char *variable, const char **config)

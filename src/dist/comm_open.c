@@ -108,18 +108,6 @@ dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
     return comm_form_nodes(c);
 }
 
-/* Without a launcher Open MPI would start a daemon of its own, which takes half a
- * second and fails where it finds no ssh: a world of one needs no MPI at all. */
-bool dt_comm_launched(void)
-{
-    static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
-
-    for (size_t i = 0; i < DT_COUNT_OF(sign); i++)
-        if (getenv(sign[i]))
-            return true;
-    return false;
-}
-
 static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
 {
     int threads = 0;
@@ -153,15 +141,25 @@ static dt_status comm_create(dt_comm **c)
     return DT_OK;
 }
 
-dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
+static dt_status comm_begin(dt_comm **c, bool mpi, int *argc, char ***argv)
 {
     *c = NULL;
     DT_TRY(comm_create(c));
-    if (dt_comm_launched())
+    if (mpi)
         DT_TRY(comm_start(*c, argc, argv));
     DT_TRY(comm_learn(*c));
     dt_log_init((*c)->rank, (*c)->world);
     return DT_OK;
+}
+
+dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
+{
+    return comm_begin(c, dt_comm_launched(), argc, argv);
+}
+
+dt_status dt_comm_open_alone(dt_comm **c)
+{
+    return comm_begin(c, false, NULL, NULL);
 }
 
 /* ---- Other communicators ---------------------------------------------------------- */

@@ -24,6 +24,8 @@ typedef struct dt_comm { /* read only */
  * A failure is this rank's alone. *c is then NULL, or only its world may be read, and
  * dt_comm_abort called (in a world of one dt_comm_close, too). Collective. */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
+/* A world of one, whatever has started this process. Local. */
+dt_status dt_comm_open_alone(dt_comm **c) DT_MUST_CHECK;
 /* The state of MPI in this process, which may have started it itself. Local. */
 typedef enum dt_comm_mpi { DT_COMM_NO_MPI, DT_COMM_MPI_RUNS, DT_COMM_MPI_OVER } dt_comm_mpi;
 dt_comm_mpi dt_comm_mpi_now(void);
@@ -57,8 +59,22 @@ dt_status dt_comm_split_nodes(dt_comm *c, int nodes) DT_MUST_CHECK;
  * anything is made on c (same). Local. */
 void dt_comm_few(dt_comm *c, int few);
 const char *dt_comm_version(void); /* "Open MPI v4.1.4, ..." Local */
-/* Whether a launcher, such as mpirun, has started this process as a rank. Local, at any time. */
+
+/* ---- asked.c: how many ranks were meant, all Local, at any time ------------------------ */
+
+/* Whether a launcher, such as mpirun, has started this process as one rank of several. */
 bool dt_comm_launched(void);
+/* How many processes the launcher has started, and in *rank which of them this is, from 0. 1: this
+ * one alone, or there is no launcher; 0: it does not say. */
+int64_t dt_comm_launcher(int64_t *rank);
+/* Whether it must not start ranks: it is one of several processes, each of which would start a run
+ * of its own, or a rank of Open MPI's mpirun, which does not start from one. */
+bool dt_comm_has_peers(void);
+/* Whether c has all ranks that were meant: by DT_ASKED_VARIABLE, else by the launcher's variables,
+ * else by those that other programs' launchers hand on (WORLD_SIZE, RANK_SIZE, ...). A weaker one
+ * that differs is a warning. DT_MISMATCH: there are fewer; DT_CONFIG: inherited variables
+ * contradict each other, and nothing stronger decides. */
+dt_status dt_comm_check_asked(const dt_comm *c) DT_MUST_CHECK;
 
 /* Turn a local outcome into a common one. Call it after each phase in which one rank may fail
  * alone, before the next collective; otherwise the other ranks wait in that for ever. Collective.

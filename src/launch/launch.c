@@ -291,7 +291,19 @@ static int64_t count_ranks(const launch_words *w, const dt_hosts *h)
                              : cores_here();
 }
 
-/* Ranks on other hosts get this one's DTRAIN_*, as those here. */
+/* After mpirun's words are made: it hands the environment on to this host's ranks, which see by it
+ * whether all have come. */
+static void set_asked(const launch_words *w, const dt_hosts *h)
+{
+    char ranks[24];
+
+    snprintf(ranks, sizeof ranks, "%lld", (long long)count_ranks(w, h));
+    unsetenv(DT_ASKED_VARIABLE);
+    if (w->np > 0 || h->count > 0 || w->per_host > 0)
+        (void)setenv(DT_ASKED_VARIABLE, ranks, 1);
+}
+
+/* Ranks on other hosts get this one's DTRAIN_* and number of threads, as those here. */
 static dt_status put_line(const launch_words *w, const dt_hosts *h, char **line, size_t *bytes)
 {
     const int64_t ranks = count_ranks(w, h);
@@ -304,7 +316,7 @@ static dt_status put_line(const launch_words *w, const dt_hosts *h, char **line,
                put(line, bytes, "--hostfile", w->hostfile) &&
                put(line, bytes, "-np", ranks ? np : NULL);
     for (char **v = environ; *v; v++)
-        if (strncmp(*v, "DTRAIN_", 7) == 0)
+        if (strncmp(*v, "DTRAIN_", 7) == 0 || strncmp(*v, "OMP_NUM_THREADS=", 16) == 0)
             all = all && put(line, bytes, "-x", *v);
     all = all && put(line, bytes, NULL, w->program ? w->program : program);
     for (char **word = w->rest; *word; word++)
@@ -330,6 +342,7 @@ static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
     DT_GO(st, dt_calloc(&word, argz_count(line, bytes) + 1, sizeof *word, "mpirun's words"), out);
     argz_extract(line, bytes, word);
     set_variables(w, m->own.nodes > 1);
+    set_asked(w, &h);
     for (size_t i = 0; w->dry_run && word[i]; i++)
         print_word(word[i]);
     if (w->dry_run)
@@ -382,7 +395,7 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
     return dt_token_read(&m->token, w->token);
 }
 
-dt_status dt_launch(int argc, char **argv, int *code)
+dt_status dt_launch(int argc, char **argv, dt_status (*check)(char **words), int *code)
 {
     launch_words w;
     dt_meeting m;
@@ -396,6 +409,7 @@ dt_status dt_launch(int argc, char **argv, int *code)
         print_help();
         return DT_OK;
     }
+    DT_TRY(w.program ? DT_OK : check(w.rest));
     DT_TRY(find_meeting(&w, &m));
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
     return m.own.node == 0 ? lead(&w, &m, code) : dt_join(&m, code);

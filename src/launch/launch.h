@@ -29,9 +29,11 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path) DT_MUST_CHECK;
 
 /* ---- Commands -------------------------------------------------------------------------- */
 
-/* dtrain launch ARGS; argv[0] is the first of them. It runs mpirun, or, on other hosts than the
+/* dtrain launch ARGS; argv[0] is the first of them; check: of the words, up to a NULL, that are
+ * dtrain's own, before anything is started. It runs mpirun, or, on other hosts than the
  * first, mpirun's daemon, until the run ends; *code is the run's exit code. */
-dt_status dt_launch(int argc, char **argv, int *code) DT_MUST_CHECK;
+dt_status dt_launch(int argc, char **argv, dt_status (*check)(char **words),
+                    int *code) DT_MUST_CHECK;
 /* dtrain ranktable FILE: check it. */
 dt_status dt_ranktable(int argc, char **argv, int *code) DT_MUST_CHECK;
 #endif

@@ -100,13 +100,16 @@ static dt_status begin(bool adopt, const void *mpi_comm, int *argc, char ***argv
         return dt_fail(DT_USAGE, "MPI is finished in this process, and cannot start again");
     if (adopt && (!mpi_comm || mpi != DT_COMM_MPI_RUNS))
         return dt_fail(DT_USAGE, "dtd_init_mpi before MPI_Init, which dtd_init does, or of NULL");
-    const dt_status st =
+    dt_status st =
         mpi == DT_COMM_MPI_RUNS ? dt_comm_adopt(&c, mpi_comm) : dt_comm_open(&c, argc, argv);
+    if (st == DT_OK) {
+        dt_comm_quiet(c);
+        st = mpi == DT_COMM_MPI_RUNS ? DT_OK : dt_comm_check_asked(c);
+    }
     if (st != DT_OK) {
         dt_comm_close(c);
         return st;
     }
-    dt_comm_quiet(c);
     DT_TRY(group_make(&all, c, "all ranks"));
     const dt_status watched = watch_open(c);
     if (watched != DT_OK) {

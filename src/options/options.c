@@ -40,15 +40,21 @@ static const struct {
     {" learning_rate rate base_lr", "lr"},
     {" batch_size bs mini_batch", "batch"},
     {" total_batch_size effective_batch_size", "global_batch"},
+    {" accumulate_steps gradient_accumulation_steps accumulation_steps grad_accum", "accum"},
+    {" keep_checkpoint_max", "keep_last"},
+    {" save_checkpoint_steps save_checkpoint_seconds checkpoint_interval", "save_every"},
+    {" sync_bn sync_batchnorm", "bn"},
+    {" print_freq log_interval", "log_every"},
+    {" bucket_cap_mb", "bucket_mb"},
     {" num_epochs epoch_size max_epochs", "epochs"},
     {" iterations num_steps train_steps", "max_steps"},
     {" output output_dir out_dir save_dir log_path", "out"},
     {" dataset dataset_path data_path data_dir root", "data"},
     {" arch network architecture", "net"},
     {" num_workers num_threads jobs", "threads"},
-    {" workers nproc ranks world_size num_processes n", "np"},
+    {" workers nproc ranks world_size rank_size device_num num_processes n", "np"},
     {" wd", "weight_decay"},
-    {" dtype amp", "precision"},
+    {" dtype amp fp16 bf16 mixed_precision", "precision"},
     {" scheduler lr_scheduler lr_schedule", "schedule"},
     {" backend allreduce", "exchange"},
     {" pretrained weights", "init"},
@@ -61,14 +67,59 @@ static const struct {
     {" tp tensor_model_parallel_size", "tensor_parallel"},
 };
 
+/* Options of torchrun, MindSpore and others for what is done otherwise here, or always. */
+#define LAUNCH "dtrain --np N starts ranks on this host, "
+#define RANKS "a rank learns from its launcher which one it is, leave it out; "
+static const struct {
+    const char *names, *answer;
+} answers[] = {
+    {" nproc_per_node nnodes node_rank master_addr master_port master rdzv_endpoint rdzv_backend "
+     "rdzv_id dist_url hosts hostfile rank_table token_file interface multiprocessing_distributed",
+     LAUNCH "dtrain launch --nnodes N --node-rank K --master HOST:PORT, or --hosts a:8,b:8, on "
+            "several"},
+    {" rank local_rank rank_id device_id run_distribute distribute "
+     "standalone local_world_size",
+     RANKS LAUNCH "dtrain launch on several"},
+    {" gradients_mean mirror_mean", "gradients are always averaged over the global batch, leave it "
+                                    "out; --reduce sum adds them over shards"},
+    {" parameter_broadcast broadcast_buffers", "all ranks begin with the same weights, leave it "
+                                               "out; --broadcast sends them all the same"},
+    {" integrated_save", "a checkpoint is always whole, leave it out; --save-shards writes it in "
+                         "pieces"},
+    {" strategy_ckpt_load_file strategy_ckpt_config only_trainable_params",
+     "--strategy @FILE reads layers' strategies, --strategy-out FILE writes them"},
+    {" strategy_ckpt_save_file", "--strategy-out FILE writes the run's strategy"},
+    {" full_batch dataset_strategy num_shards shard_id",
+     "each rank reads the images of its shards, leave it out; --shards N says how many there are"},
+    {" device_target device device_ids gpu gpus no_cuda mode dataset_sink_mode dist_backend",
+     "dtrain computes on the CPU, over MPI, leave it out"},
+};
+
+/* As option names are spelled. */
+static void spell(const char *name, char plain[64])
+{
+    snprintf(plain, 64, "%s", name);
+    for (char *c = plain; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+}
+
+const char *dt_option_answer(const char *name)
+{
+    char plain[64];
+
+    spell(name, plain);
+    for (size_t i = 0; i < DT_COUNT_OF(answers); i++)
+        if (dt_words_have(answers[i].names, plain))
+            return answers[i].answer;
+    return NULL;
+}
+
 const char *dt_option_meant(const char *name, bool on_line)
 {
     const dt_option_row *best = dt_option_table;
     char plain[64];
 
-    snprintf(plain, sizeof plain, "%s", name);
-    for (char *c = plain; *c; c++)
-        *c = *c == '-' ? '_' : *c;
+    spell(name, plain);
     for (size_t i = 0; i < DT_COUNT_OF(synonyms); i++)
         if (dt_words_have(synonyms[i].names, plain))
             return on_line || dt_option_find(synonyms[i].here) ? synonyms[i].here : NULL;

@@ -155,7 +155,7 @@ typedef enum dt_option_scope {
     DT_CHOICE(X, isa, RESULT, DAILY, "auto", " auto" DT_ISA_NAMES, "Machine", "SET",               \
         "instruction set whose bits are computed (auto: the CPU's best; amx: anywhere)")           \
     DT_AUTO(X, threads, HERE, SAID, 0, 1, 1024, "Machine", "N",                                    \
-        "threads per rank (auto: this node's cores / its ranks)")                                  \
+        "threads per rank (auto: OMP_NUM_THREADS, or this node's cores / its ranks)")              \
     DT_CHOICE(X, exchange, HOW, SAID, "auto", " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME", \
         "how gradients are summed over ranks (all: bench only)")                                   \
     DT_CHOICE(X, parallel, HERE, RARE, "by_strategy", " by_strategy" DT_PARALLEL_LIST(DT_PARALLEL_WORDS), "Machine", "MODE", \
@@ -334,6 +334,9 @@ const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unkn
  * command line also "np", which is no row), or the one that takes the fewest edits (Levenshtein),
  * if they are few. NULL: there is none. Local. */
 const char *dt_option_meant(const char *name, bool on_line);
+/* What is here instead of another program's option that has no counterpart, as half a sentence.
+ * NULL: the name is none of these. Local. */
+const char *dt_option_answer(const char *name);
 
 /* Check options against each other and resolve batch, accum, global_batch and shards to the last
  * two, which a run reads; the others become auto, so that saved options give the same bits on any

@@ -3,6 +3,7 @@
 #include "run.h"
 
 #include "commit.h"
+#include <stdlib.h>
 
 dt_weights dt_run_weights(const dt_run *r)
 {
@@ -96,9 +97,23 @@ dt_check_subject dt_run_subject(dt_run *r)
 
 /* ---- Threads and build ------------------------------------------------------------------- */
 
+int dt_threads_asked(void)
+{
+    const char *text = getenv("OMP_NUM_THREADS"), *end = text; /* "4", or by level: "4,2" */
+    int64_t n = 0;
+
+    return text && dt_whole_parse(text, &end, &n) && (*end == '\0' || *end == ',') && n > 0 &&
+                   (double)n <= dt_option_find("threads")->high
+               ? (int)n
+               : 0;
+}
+
 int dt_threads_auto(const dt_comm *c)
 {
     dt_machine m;
+
+    if (dt_threads_asked() > 0)
+        return dt_threads_asked();
 
     dt_machine_describe(&m);
     const int share = dt_comm_node_cpus(c) / c->node_ranks;

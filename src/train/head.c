@@ -48,6 +48,8 @@ static void head_machine(FILE *f, const dt_run *r)
 
     fprintf(f, "machine    %d rank%s x %d thread%s", ranks, plural(ranks), r->threads,
             plural(r->threads));
+    if (r->o.threads == 0 && dt_threads_asked() > 0)
+        fprintf(f, " by OMP_NUM_THREADS");
     if (r->home.kind)
         fprintf(f, " bound to %ss", r->home.kind);
     if (nodes > 1)

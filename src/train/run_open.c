@@ -10,16 +10,17 @@
 
 static int threads_of(const dt_comm *c, const dt_options *o)
 {
+    const int threads = o->threads ? (int)o->threads : dt_threads_auto(c);
+    const char *from = o->threads ? "--threads" : "OMP_NUM_THREADS";
     dt_machine m;
 
-    if (o->threads == 0)
-        return dt_threads_auto(c);
     dt_machine_describe(&m);
-    if (o->threads > m.cores_allowed)
-        dt_warn("--threads %lld, but a rank may use %d of %d cores: %s", (long long)o->threads,
-                m.cores_allowed, m.cores,
-                m.cores_allowed < m.cores ? "start mpirun with --bind-to none" : "lower --threads");
-    return (int)o->threads;
+    if (threads > m.cores_allowed)
+        dt_warn("%s %d, but a rank may use %d of %d cores: %s%s", from, threads, m.cores_allowed,
+                m.cores,
+                m.cores_allowed < m.cores ? "start mpirun with --bind-to none" : "lower ",
+                m.cores_allowed < m.cores ? "" : from);
+    return threads;
 }
 
 /* Before any memory is taken, so that it lies near the threads. */

@@ -48,7 +48,9 @@ dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_op
                          int rank);
 /* The values of step i alone. */
 uint64_t dt_traffic_row(const dt_plan *plan, size_t i, const dt_options *o, int world, int rank);
-/* Threads of a rank where --threads is auto: its share of what its node's ranks may use
+/* OMP_NUM_THREADS, 0: not set, or libgomp has said what is wrong with it. Local. */
+int dt_threads_asked(void);
+/* Threads of a rank where --threads is auto: those, or its share of what its node's ranks may use
  * together, within its own mask and quota, at least 1. Local. */
 int dt_threads_auto(const dt_comm *c);
 /* Version, commit and build type. Local. */
