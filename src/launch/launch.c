@@ -409,7 +409,7 @@ dt_status dt_launch(int argc, char **argv, dt_status (*check)(char **words), int
         print_help();
         return DT_OK;
     }
-    DT_TRY(w.program ? DT_OK : check(w.rest));
+    DT_TRY(w.program || w.dry_run ? DT_OK : check(w.rest));
     DT_TRY(find_meeting(&w, &m));
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
     return m.own.node == 0 ? lead(&w, &m, code) : dt_join(&m, code);

@@ -80,12 +80,12 @@ static const struct {
     {" rank local_rank rank_id device_id run_distribute distribute "
      "standalone local_world_size",
      RANKS LAUNCH "dtrain launch on several"},
-    {" gradients_mean mirror_mean", "gradients are always averaged over the global batch, leave it "
-                                    "out; --reduce sum adds them over shards"},
-    {" parameter_broadcast broadcast_buffers", "all ranks begin with the same weights, leave it "
-                                               "out; --broadcast sends them all the same"},
-    {" integrated_save", "a checkpoint is always whole, leave it out; --save-shards writes it in "
-                         "pieces"},
+    {" gradients_mean mirror_mean",
+     "gradients are always averaged over the global batch, leave it out; --reduce sum adds them"},
+    {" parameter_broadcast broadcast_buffers",
+     "all ranks begin with the same weights, leave it out; --broadcast sends them all the same"},
+    {" integrated_save",
+     "a checkpoint is always whole, leave it out; --save-shards writes it in pieces"},
     {" strategy_ckpt_load_file strategy_ckpt_config only_trainable_params",
      "--strategy @FILE reads layers' strategies, --strategy-out FILE writes them"},
     {" strategy_ckpt_save_file", "--strategy-out FILE writes the run's strategy"},

@@ -82,7 +82,7 @@ PMIX_RANK=0                   | DT help                  | 0  | Usage
 PMIX_RANK=0                   | DT eval --help           | 0  | Usage: dtrain eval
 PMIX_RANK=0                   | DT runs $PWD/none        | 66 | none
 WORLD_SIZE=2                  | DT --version             | 0  | ^dtrain
-WORLD_SIZE=2                  | DT summary --net vgg11   | 0  | parameters
+WORLD_SIZE=2                  | DT summary --net vgg11   | 0  | features.0
 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 | DT --print-config | 0 | ^net:
 END
 
