@@ -39,15 +39,15 @@ void dt_decoder_confine(void);
 
 /* ---- What stb_image does not check (picture.c) -------------------------------------- */
 
-/* stb_image (2.27 to 2.30) refuses most damage itself. dt_picture_check refuses the rest, on which
- * stb_image has undefined behaviour or makes up what the file lacks:
+/* stb_image (2.27 to 2.30) refuses most damage itself. dt_picture_check refuses that on which it
+ * has undefined behaviour, and some of that which it does not see:
  *   PNG   wrong checksums, which stb_image ignores; bits per sample that a colour type does not
  *         have; an empty first IDAT chunk, which stb_image copies to a null pointer
  *   JPEG  a Huffman table of more than 256 codes, which stb_image writes beyond its own; a file
  *         that ends early, of which some versions return what there is
- * dt_picture_check also finds the size, which the caller needs first. Other damage of a JPEG makes
- * stb_image refuse the file or shows in the pixels; tables that the file lacks are zeros. The check
- * allocates and decodes nothing, and reads no byte outside [0, count). */
+ * dt_picture_check also finds the size, which the caller needs first. It allocates and decodes
+ * nothing, and reads no byte outside [0, count). What else a JPEG lacks, pixels.c finds when it
+ * decodes; changed bytes of a scan have no checksum, and show in the pixels. */
 
 enum {
     DT_PICTURE_SIDE = 8192,      /* pixels */
@@ -56,7 +56,9 @@ enum {
 };
 
 typedef struct dt_picture {
-    int width, height;              /* valid when the file is good */
+    int width, height;              /* valid when the file is good, as the next two */
+    size_t coded_end;               /* of the last scan of a JPEG; 0: there is none */
+    int restarts;                   /* in it */
     char reason[DT_PICTURE_REASON]; /* valid when not: what is wrong, and where */
 } dt_picture;
 

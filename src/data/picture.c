@@ -101,8 +101,8 @@ static bool picture_png(const uint8_t *bytes, size_t count, dt_picture *p)
 
 /* ---- JPEG -------------------------------------------------------------------------------- */
 
-enum { SOF0 = 0xc0, SOF2 = 0xc2, DHT = 0xc4, RST0 = 0xd0, RST7 = 0xd7, EOI = 0xd9, SOS = 0xda };
-enum { CODES = 256 };
+enum { SOF0 = 0xc0, SOF2 = 0xc2, SOF15 = 0xcf, DHT = 0xc4, EOI = 0xd9, SOS = 0xda };
+enum { RST0 = 0xd0, RST7 = 0xd7, CODES = 256 };
 
 static uint32_t jpeg_u16(const uint8_t *b)
 {
@@ -128,23 +128,33 @@ static bool jpeg_huffman(const uint8_t *data, size_t length, dt_picture *p)
 
 /* The place of the first marker from `at` on that is neither padding nor, in coded bytes, one of
  * them or a restart; count: none. */
-static size_t jpeg_marker(const uint8_t *bytes, size_t count, size_t at)
+static size_t jpeg_marker(const uint8_t *bytes, size_t count, size_t at, int *restarts)
 {
-    for (; at + 2 <= count; at++) {
+    for (*restarts = 0; at + 2 <= count; at++) {
         const int next = bytes[at + 1];
-        if (bytes[at] == 0xff && next != 0 && next != 0xff && (next < RST0 || next > RST7))
+        const bool marker = bytes[at] == 0xff && next != 0 && next != 0xff;
+        if (marker && (next < RST0 || next > RST7))
             return at;
+        *restarts += marker;
     }
     return count;
 }
 
 static bool picture_jpeg(const uint8_t *bytes, size_t count, dt_picture *p)
 {
+    int restarts = 0, marker = 0, components = 0, coded = 0; /* coded: seen in a first scan */
+
     for (size_t at = 2;;) {
-        at = jpeg_marker(bytes, count, at);
+        at = jpeg_marker(bytes, count, at, &restarts);
+        if (marker == SOS) {
+            p->coded_end = at;
+            p->restarts = restarts;
+        }
         const size_t left = count - at, length = left >= 4 ? jpeg_u16(bytes + at + 2) : 0;
-        const int marker = left >= 2 ? bytes[at + 1] : 0;
         const uint8_t *data = bytes + at + 4;
+        marker = left >= 2 ? bytes[at + 1] : 0;
+        if (marker == EOI && p->width > 0 && coded < components)
+            return picture_bad(p, "the JPEG lacks a scan of one of its %d components", components);
         if (marker == EOI)
             return p->width > 0 || picture_bad(p, "the JPEG holds no frame");
         if (length < 2 || length > left - 2)
@@ -152,11 +162,19 @@ static bool picture_jpeg(const uint8_t *bytes, size_t count, dt_picture *p)
                                at);
         if (marker == DHT && !jpeg_huffman(data, length - 2, p))
             return false;
-        if (marker >= SOF0 && marker <= SOF2 && length < 7)
+        if (marker > SOF2 && marker <= SOF15 && marker != DHT)
+            return picture_bad(p, "the JPEG is lossless, hierarchical or arithmetic-coded");
+        if (marker >= SOF0 && marker <= SOF2 && length < 8)
             return picture_bad(p, "the JPEG's frame at byte %zu is damaged", at);
         if (marker >= SOF0 && marker <= SOF2 &&
             !picture_size(p, jpeg_u16(data + 3), jpeg_u16(data + 1)))
             return false;
+        if (marker >= SOF0 && marker <= SOF2)
+            components = data[5];
+        /* first coefficient 0, and no refinement of it */
+        if (marker == SOS && length >= 6 + 2 * (size_t)data[0] && data[2 * data[0] + 1] == 0 &&
+            data[2 * data[0] + 3] >> 4 == 0)
+            coded += data[0];
         at += 2 + length;
     }
 }

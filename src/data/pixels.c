@@ -88,6 +88,57 @@ static size_t pixels_fill_palette(uint8_t *file, size_t count)
     return count;
 }
 
+/* What stb_image does not look at in a JPEG, and would take for zeros or other colours; NULL:
+ * nothing. Of a file that it has refused, why. */
+static const char *pixels_jpeg_flaw(const stbi__jpeg *j, bool decoded, int restarts)
+{
+    const int adobe = j->app14_color_transform, n = j->s->img_n;
+
+    for (int i = 0; i < n; i++) {
+        const int dc = j->img_comp[i].hd, ac = j->img_comp[i].ha;
+        if (ac < 0) /* there was no scan yet */
+            return NULL;
+        if (!decoded && ((j->spec_start == 0 && !j->huff_dc[dc].size[0]) ||
+                         ((!j->progressive || j->spec_start > 0) && !j->huff_ac[ac].size[0])))
+            return "it lacks a Huffman table, as frames of MJPEG videos do";
+        if (decoded && !j->dequant[j->img_comp[i].tq][0])
+            return "it lacks a quantisation table";
+    }
+    const int x = j->img_comp[j->order[0]].x, y = j->img_comp[j->order[0]].y;
+    const int blocks = j->scan_n == 1 ? (x + 7) / 8 * ((y + 7) / 8) : j->img_mcu_x * j->img_mcu_y;
+    if (decoded && (n == 4 ? adobe != 0 && adobe != 2 : j->rgb == 3 && (j->jfif || adobe > 0)))
+        return "which colours its components are is not said, or twice: save it as RGB";
+    if (j->nomore || (j->restart_interval && restarts < (blocks - 1) / j->restart_interval))
+        return "a scan is cut, or its restarts are wrong";
+    return NULL;
+}
+
+/* A scan that ends early goes on in zeros for stb_image. So the last one gets as many bytes more as
+ * are read ahead at most, and one that needs them is cut: their ones are the longest codes. No
+ * table has codes that the file does not define. */
+static const stbi_uc *pixels_jpeg(size_t count, const dt_picture *p, int *w, int *h, int *channels)
+{
+    enum { AHEAD = 4 };
+    uint8_t *end = pixels.mem + p->coded_end;
+    stbi__jpeg *j = pixels_take(sizeof *j);
+    stbi__context s;
+
+    memmove(end + AHEAD, end, count - p->coded_end);
+    memset(end, 0xfe, AHEAD);
+    stbi__start_mem(&s, pixels.mem, (int)(count + AHEAD));
+    j->s = &s;
+    stbi__setup_jpeg(j);
+    for (int i = 0; i < 4; i++) {
+        stbi__build_huffman(&j->huff_dc[i], (int[16]){0});
+        stbi__build_huffman(&j->huff_ac[i], (int[16]){0});
+        j->img_comp[i].ha = -1;
+    }
+    const stbi_uc *to = load_jpeg_image(j, w, h, channels, 3);
+    const char *flaw = pixels_jpeg_flaw(j, to != NULL, p->restarts);
+    stbi__g_failure_reason = flaw ? flaw : stbi__g_failure_reason;
+    return flaw ? NULL : to;
+}
+
 uint8_t *dt_pixels_file(size_t count)
 {
     ASAN_UNPOISON_MEMORY_REGION(pixels.mem, pixels.used);
@@ -100,11 +151,14 @@ uint8_t *dt_pixels_file(size_t count)
 const uint8_t *dt_pixels_decode(size_t count, int width, int height, const char **reason)
 {
     int w = 0, h = 0, channels = 0;
+    dt_picture p;
 
     stbi__g_failure_reason = "damaged"; /* some failures give none */
     if (count > 8 && pixels.mem[0] == 0x89)
         count = pixels_fill_palette(pixels.mem, count);
-    const stbi_uc *to = stbi_load_from_memory(pixels.mem, (int)count, &w, &h, &channels, 3);
+    const stbi_uc *to = dt_picture_check(pixels.mem, count, &p) && p.coded_end
+                            ? pixels_jpeg(count, &p, &w, &h, &channels)
+                            : stbi_load_from_memory(pixels.mem, (int)count, &w, &h, &channels, 3);
     *reason = to ? "another size than the header's" : stbi_failure_reason();
     if (!(*reason)[0]) /* a chunk whose name begins with a zero */
         *reason = "damaged";

@@ -147,6 +147,104 @@ static void overlong_huffman_tables_are_refused(void **state)
     check(b, sizeof b, "has 257 codes: more than 256");
 }
 
+/* ---- What a JPEG lacks -------------------------------------------------------------------- */
+
+/* A good file without bytes [from, to), and with another byte, is refused when decoded, if not
+ * before; reason NULL: it is not. */
+static const uint8_t *decode(const uint8_t *jpeg_bytes, size_t count, const size_t cut[2],
+                             size_t place, uint8_t to, const char *reason)
+{
+    uint8_t b[512];
+    dt_picture p;
+    const char *why = p.reason;
+    const uint8_t *pixels = NULL;
+
+    memcpy(b, jpeg_bytes, count);
+    b[place] = to;
+    memmove(b + cut[0], b + cut[1], count - cut[1]);
+    count -= cut[1] - cut[0];
+    if (dt_picture_check(b, count, &p)) {
+        memcpy(dt_pixels_file(count), b, count);
+        pixels = dt_pixels_decode(count, p.width, p.height, &why);
+    }
+    if (!pixels != !!reason || (reason && !strstr(why, reason)))
+        fail_msg("without %zu to %zu, %d at %zu: %s, want '%s'", cut[0], cut[1], to, place,
+                 pixels ? "decoded" : why, reason ? reason : "pixels");
+    return pixels;
+}
+
+static void what_a_jpeg_lacks_is_not_made_up(void **state)
+{
+#define FILE(name) name, sizeof name
+    static const struct {
+        const uint8_t *file;
+        size_t count, cut[2], place;
+        uint8_t to;
+        const char *reason;
+    } rows[] = {
+        /* quantisation tables; Huffman tables: all, then DC and AC of Y, of Cb and Cr */
+        {FILE(jpeg), {20, 89}, 0, 255, "lacks a quantisation table"},
+        {FILE(jpeg), {89, 158}, 0, 255, "lacks a quantisation table"},
+        {FILE(jpeg), {177, 266}, 0, 255, "lacks a Huffman table, as frames of MJPEG"},
+        {FILE(jpeg), {177, 199}, 0, 255, "lacks a Huffman table"},
+        {FILE(jpeg), {199, 221}, 0, 255, "lacks a Huffman table"},
+        {FILE(jpeg), {221, 244}, 0, 255, "lacks a Huffman table"},
+        {FILE(jpeg), {244, 266}, 0, 255, "lacks a Huffman table"},
+        {FILE(jpeg_progressive), {102, 125}, 0, 255, "lacks a Huffman table"},
+        {FILE(jpeg_progressive), {138, 160}, 0, 255, "lacks a Huffman table"},
+        {FILE(jpeg_progressive), {20, 89}, 0, 255, "lacks a quantisation table"},
+        /* scans; the bytes of the last one; restarts of it */
+        {FILE(jpeg), {266, 284}, 0, 255, "lacks a scan of one of its 3 components"},
+        {FILE(jpeg_progressive), {125, 138}, 0, 255, "lacks a scan of one of its 1 components"},
+        {FILE(jpeg), {280, 284}, 0, 255, "bad huffman code"},
+        {FILE(jpeg), {282, 284}, 0, 255, "bad huffman code"},
+        {FILE(jpeg_progressive), {292, 300}, 0, 255, "bad huffman code"},
+        {FILE(jpeg_restarts), {183, 190}, 0, 255, "a scan is cut"},
+        {FILE(jpeg_restarts), {177, 184}, 0, 255, "a scan is cut"},
+        {FILE(jpeg_restarts), {155, 161}, 0, 255, "its restarts are wrong"},
+        /* colours: Adobe's marker, and what it says; names */
+        {FILE(jpeg_cmyk), {2, 18}, 0, 255, "which colours its components are"},
+        {FILE(jpeg_cmyk), {0, 0}, 17, 1, "which colours its components are"},
+        {FILE(jpeg_cmyk), {0, 0}, 17, 3, "which colours its components are"},
+        /* kinds that are not read */
+        {FILE(jpeg), {0, 0}, 159, 0xc3, "lossless, hierarchical or arithmetic-coded"},
+        {FILE(jpeg), {0, 0}, 159, 0xc9, "lossless, hierarchical or arithmetic-coded"},
+        {FILE(jpeg), {0, 0}, 162, 12, "8-bit"},
+    };
+
+    (void)state;
+    assert_ok(dt_pixels_open());
+    decode(FILE(jpeg), (size_t[2]){0, 0}, 0, 255, NULL);
+    decode(FILE(jpeg_restarts), (size_t[2]){0, 0}, 0, 255, NULL);
+    decode(FILE(jpeg_progressive), (size_t[2]){0, 0}, 0, 255, NULL);
+    for (size_t i = 0; i < DT_COUNT_OF(rows); i++)
+        decode(rows[i].file, rows[i].count, rows[i].cut, rows[i].place, rows[i].to, rows[i].reason);
+}
+
+/* C M Y K as Adobe saves it; components that are named R G B; the same with a marker of Y Cb Cr. */
+static void colours_are_what_the_file_says(void **state)
+{
+    static const int ink[3] = {205, 44, 125};
+    uint8_t b[sizeof jpeg];
+
+    (void)state;
+    assert_ok(dt_pixels_open());
+    const uint8_t *pixels = decode(FILE(jpeg_cmyk), (size_t[2]){0, 0}, 0, 255, NULL);
+    for (int i = 0; i < 3 * 8 * 8; i++)
+        assert_in_range(pixels[i], ink[i % 3] - 2, ink[i % 3] + 2);
+    const uint8_t *plain = decode(FILE(jpeg), (size_t[2]){0, 0}, 0, 255, NULL);
+    memcpy(b, jpeg, sizeof b);
+    assert_in_range(plain[0], 197, 201);
+    for (int i = 0; i < 3; i++) /* in the frame and in the scan */
+        b[168 + 3 * i] = b[271 + 2 * i] = (uint8_t) "RGB"[i];
+    decode(b, sizeof b, (size_t[2]){0, 0}, 0, 255, "which colours its components are");
+    pixels = decode(b, sizeof b, (size_t[2]){2, 20}, 0, 255, NULL);
+    static const int coded[3] = {97, 84, 201}; /* Y, Cb and Cr of (200, 60, 20) */
+    for (int i = 0; i < 3; i++)
+        assert_in_range(pixels[i], coded[i] - 3, coded[i] + 3);
+#undef FILE
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +253,8 @@ int main(void)
         cmocka_unit_test(damaged_pngs_are_refused),
         cmocka_unit_test(jpeg_segments_are_checked),
         cmocka_unit_test(overlong_huffman_tables_are_refused),
+        cmocka_unit_test(what_a_jpeg_lacks_is_not_made_up),
+        cmocka_unit_test(colours_are_what_the_file_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
