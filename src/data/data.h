@@ -36,6 +36,9 @@ dt_status dt_source_open(dt_source **s, const char *path, int64_t subset,
 /* Before anything else: so many of the training images, always the same, take the place of the test
  * images; 0: none. DT_CONFIG: there are not more. DT_NOMEM. */
 dt_status dt_source_hold_out(dt_source *s, int64_t images) DT_MUST_CHECK;
+/* Likewise, for a network of images of side x side: those of a folder are kept at height x width;
+ * height 0: at the first one's size divided by how many times it has `side` both ways. */
+void dt_source_fit(dt_source *s, int side, int height, int width);
 void dt_source_close(dt_source *s);
 const dt_source_info *dt_source_describe(const dt_source *s);
 
@@ -126,9 +129,9 @@ typedef struct dt_reader dt_reader;
 /* Starts the decoder's process. DT_NOMEM, DT_UNSUPPORTED; *r is to be closed whatever the outcome.
  */
 dt_status dt_reader_open(dt_reader **r, const dt_reader_opts *opts) DT_MUST_CHECK;
-/* A PNG or JPEG file of any size into image [image_size][image_size][3]: resized to height x width,
- * then as test images are. One that has those at least twice on each side is averaged in blocks
- * before. DT_NOINPUT, DT_IO, DT_FORMAT (with the reason) are the picture's: others can be read. */
+/* A PNG or JPEG file of any size into image [image_size][image_size][3]: resized to height x width
+ * as those of a folder are, then as test images are. DT_NOINPUT, DT_IO, DT_FORMAT (with the reason)
+ * are the picture's: others can be read. */
 dt_status dt_reader_read(dt_reader *r, const char *path, void *image) DT_MUST_CHECK;
 void dt_reader_close(dt_reader *r); /* NULL is allowed */
 /* Whether a file's name is an image's: .png, .jpg, .jpeg. */

@@ -46,8 +46,7 @@ void dt_decoder_confine(void);
  *   JPEG  a Huffman table of more than 256 codes, which stb_image writes beyond its own; a file
  *         that ends early, of which some versions return what there is
  * dt_picture_check also finds the size, which the caller needs first. It allocates and decodes
- * nothing, and reads no byte outside [0, count). What else a JPEG lacks, pixels.c finds when it
- * decodes; changed bytes of a scan have no checksum, and show in the pixels. */
+ * nothing, and reads no byte outside [0, count). What else a JPEG lacks, pixels.c finds. */
 
 enum {
     DT_PICTURE_SIDE = 8192,      /* pixels */

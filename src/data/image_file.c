@@ -34,23 +34,9 @@ dt_status dt_image_size(const char *path, dt_picture *p)
     return st;
 }
 
-dt_status dt_image_decode(dt_decoder *d, const char *path, dt_picture *p, uint8_t **pixels)
-{
-    char *bytes = NULL;
-    size_t count = 0;
-    dt_status st = DT_OK;
-
-    *pixels = NULL;
-    DT_GO(st, image_fetch(path, &bytes, &count, p), out);
-    DT_GO(st, dt_calloc(pixels, 3 * (size_t)p->width * (size_t)p->height, 1, path), out);
-    st = dt_decoder_run(d, path, (const uint8_t *)bytes, count, p->width, p->height, *pixels);
-out:
-    free(bytes);
-    return st;
-}
-
-void dt_image_resize(const uint8_t *from, int width, int height, uint8_t *to, int to_width,
-                     int to_height)
+/* Bilinear, half-pixel centres, rounded to the nearest byte. */
+static void image_resize(const uint8_t *from, int width, int height, uint8_t *to, int to_width,
+                         int to_height)
 {
     for (int y = 0; y < to_height; y++) {
         const dt_tap v = dt_tap_at(height, to_height, y);
@@ -67,7 +53,9 @@ void dt_image_resize(const uint8_t *from, int width, int height, uint8_t *to, in
     }
 }
 
-void dt_image_shrink(uint8_t *pixels, int *width, int *height, int by)
+/* In place: each block of by x by pixels becomes its mean, rounded; pixels beyond the last whole
+ * block are left out. */
+static void image_shrink(uint8_t *pixels, int *width, int *height, int by)
 {
     const int w = *width / by, h = *height / by, area = by * by; /* at most 2^26 */
     uint8_t *to = pixels;
@@ -85,4 +73,28 @@ void dt_image_shrink(uint8_t *pixels, int *width, int *height, int by)
             }
     *width = w;
     *height = h;
+}
+
+/* Bilinear interpolation alone would look at few pixels of a large picture. */
+dt_status dt_image_read(dt_decoder *d, const char *path, int width, int height, uint8_t *to,
+                        int64_t *resized)
+{
+    char *bytes = NULL;
+    uint8_t *pixels = NULL;
+    size_t count = 0;
+    dt_picture p;
+    dt_status st = DT_OK;
+
+    DT_GO(st, image_fetch(path, &bytes, &count, &p), out);
+    DT_GO(st, dt_calloc(&pixels, 3 * (size_t)p.width * (size_t)p.height, 1, path), out);
+    DT_GO(st, dt_decoder_run(d, path, (uint8_t *)bytes, count, p.width, p.height, pixels), out);
+    *resized += p.width != width || p.height != height;
+    const int by = DT_MIN(p.width / width, p.height / height);
+    if (by > 1)
+        image_shrink(pixels, &p.width, &p.height, by);
+    image_resize(pixels, p.width, p.height, to, width, height);
+out:
+    free(bytes);
+    free(pixels);
+    return st;
 }

@@ -164,17 +164,14 @@ static bool picture_jpeg(const uint8_t *bytes, size_t count, dt_picture *p)
             return false;
         if (marker > SOF2 && marker <= SOF15 && marker != DHT)
             return picture_bad(p, "the JPEG is lossless, hierarchical or arithmetic-coded");
-        if (marker >= SOF0 && marker <= SOF2 && length < 8)
+        const bool frame = marker >= SOF0 && marker <= SOF2;
+        if (frame && length < 8)
             return picture_bad(p, "the JPEG's frame at byte %zu is damaged", at);
-        if (marker >= SOF0 && marker <= SOF2 &&
-            !picture_size(p, jpeg_u16(data + 3), jpeg_u16(data + 1)))
+        if (frame && !picture_size(p, jpeg_u16(data + 3), jpeg_u16(data + 1)))
             return false;
-        if (marker >= SOF0 && marker <= SOF2)
-            components = data[5];
-        /* first coefficient 0, and no refinement of it */
-        if (marker == SOS && length >= 6 + 2 * (size_t)data[0] && data[2 * data[0] + 1] == 0 &&
-            data[2 * data[0] + 3] >> 4 == 0)
-            coded += data[0];
+        components = frame ? data[5] : components;
+        const int n = marker == SOS && length > 2 ? data[0] : 0; /* from 0 on, and no refinement */
+        coded += length >= 6 + 2 * (size_t)n && !data[2 * n + 1] && !(data[2 * n + 3] >> 4) ? n : 0;
         at += 2 + length;
     }
 }

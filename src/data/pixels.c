@@ -95,14 +95,13 @@ static const char *pixels_jpeg_flaw(const stbi__jpeg *j, bool decoded, int resta
     const int adobe = j->app14_color_transform, n = j->s->img_n;
 
     for (int i = 0; i < n; i++) {
-        const int dc = j->img_comp[i].hd, ac = j->img_comp[i].ha;
-        if (ac < 0) /* there was no scan yet */
-            return NULL;
-        if (!decoded && ((j->spec_start == 0 && !j->huff_dc[dc].size[0]) ||
-                         ((!j->progressive || j->spec_start > 0) && !j->huff_ac[ac].size[0])))
+        const int dc = j->img_comp[i].hd, ac = j->img_comp[i].ha; /* -1: there was no scan yet */
+        if (!decoded && ac >= 0 &&
+            ((j->spec_start == 0 && !j->huff_dc[dc].size[0]) ||
+             ((!j->progressive || j->spec_start > 0) && !j->huff_ac[ac].size[0])))
             return "it lacks a Huffman table, as frames of MJPEG videos do";
-        if (decoded && !j->dequant[j->img_comp[i].tq][0])
-            return "it lacks a quantisation table";
+        if (decoded && (ac < 0 || !j->dequant[j->img_comp[i].tq][0]))
+            return "it lacks a quantisation table, or a scan of a component";
     }
     const int x = j->img_comp[j->order[0]].x, y = j->img_comp[j->order[0]].y;
     const int blocks = j->scan_n == 1 ? (x + 7) / 8 * ((y + 7) / 8) : j->img_mcu_x * j->img_mcu_y;

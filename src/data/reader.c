@@ -41,32 +41,15 @@ void dt_reader_close(dt_reader *r)
     free(r);
 }
 
-/* A picture that has each pixel of the model's images several times is averaged first: bilinear
- * interpolation alone would look at few of its pixels. */
-static dt_status reader_decode(dt_reader *r, const char *path)
+dt_status dt_reader_read(dt_reader *r, const char *path, void *to)
 {
-    const int width = r->opts.width, height = r->opts.height;
-    uint8_t *pixels = NULL;
-    dt_picture p;
+    int64_t resized = 0;
 
     if (r->decoder.pid == 0) { /* the last picture has ended it */
         dt_decoder_stop(&r->decoder);
         DT_TRY(dt_decoder_start(&r->decoder));
     }
-    const dt_status st = dt_image_decode(&r->decoder, path, &p, &pixels);
-    if (st == DT_OK) {
-        const int by = DT_MIN(p.width / width, p.height / height);
-        if (by > 1)
-            dt_image_shrink(pixels, &p.width, &p.height, by);
-        dt_image_resize(pixels, p.width, p.height, r->image, width, height);
-    }
-    free(pixels);
-    return st;
-}
-
-dt_status dt_reader_read(dt_reader *r, const char *path, void *to)
-{
-    DT_TRY(reader_decode(r, path));
+    DT_TRY(dt_image_read(&r->decoder, path, r->opts.width, r->opts.height, r->image, &resized));
     dt_augment_image(&r->augment, r->image, (dt_window){.flip = false}, r->scratch, to);
     return DT_OK;
 }

@@ -1,8 +1,8 @@
 /* source_images.c - a folder of PNG and JPEG files: train/CLASS/NAME, test/CLASS/NAME.
  *
  * Classes are the folders of train/, sorted by bytes; samples are numbered in the order
- * of the bytes of CLASS/NAME. The first training image decides the size; others are
- * resized to it. Files are hostile: they are decoded by another process (decoder.h), after a
+ * of the bytes of CLASS/NAME. The first training image decides the size (dt_source_fit); others
+ * are resized to it. Files are hostile: they are decoded by another process (decoder.h), after a
  * check of what the decoder does not see (decoder.h). */
 #include "source.h"
 #include "image_file.h"
@@ -138,22 +138,11 @@ static dt_status images_scan(dt_source *s, bool test)
 
 static dt_status images_decode(dt_source *s, const struct images_file *f, uint8_t *to)
 {
-    const int width = s->info.width, height = s->info.height;
     struct images *m = s->state;
     char path[PATH_MAX];
-    uint8_t *pixels = NULL;
-    dt_picture p;
 
     DT_TRY(dt_path_join(path, m->root, f->name));
-    const dt_status st = dt_image_decode(&m->decoder, path, &p, &pixels);
-    if (st == DT_OK && p.width == width && p.height == height) {
-        memcpy(to, pixels, 3 * (size_t)width * (size_t)height);
-    } else if (st == DT_OK) {
-        dt_image_resize(pixels, p.width, p.height, to, width, height);
-        m->resized++;
-    }
-    free(pixels);
-    return st;
+    return dt_image_read(&m->decoder, path, s->info.width, s->info.height, to, &m->resized);
 }
 
 /* ---- The row --------------------------------------------------------------------- */
@@ -211,8 +200,8 @@ static dt_status images_read(dt_source *s)
         DT_GO(st, images_decode(s, f, s->images + at * bytes), out);
     }
     if (m->resized > 0)
-        dt_note("'%s': %lld images are resized to %d x %d, the size of the first one", m->root,
-                (long long)m->resized, s->info.width, s->info.height);
+        dt_note("'%s': %lld images are resized to %d x %d", m->root, (long long)m->resized,
+                s->info.width, s->info.height);
 out:
     dt_decoder_stop(&m->decoder);
     return st;

@@ -263,7 +263,7 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     own = *o;
     own.model = model;
     DT_TRY(dt_comm_agree(c, dt_options_from_model(model, &own, &meta)));
-    DT_TRY(dt_run_open(&r, c, &own, DT_FOR_EVALUATION));
+    DT_TRY(dt_run_open_test(&r, c, &own, &meta));
     compare_classes(&r, &meta);
     DT_GO(st, dt_run_load(&r, model, true), out);
     if (c->rank == 0) /* beside the result, which may be JSON */

@@ -85,7 +85,8 @@ typedef struct dt_run {
     dt_node_mem *data_memory;
     dt_loader *loader;
 
-    int classes; /* dt_run_try: the network has no fewer */
+    int classes;       /* dt_run_try: the network has no fewer */
+    int height, width; /* of the images that the model was trained on; 0: the source's own */
     dt_net *net;
     dt_model *model;
     dt_contexts contexts;
@@ -116,6 +117,9 @@ typedef struct dt_run {
 /* Open data, build, compile, check memory, take it, and compare all ranks. On any error
  * (already agreed and printed) r is released. Collective. */
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
+/* The same, to test a model: a folder's images get the size that it was trained on. */
+dt_status dt_run_open_test(dt_run *r, dt_comm *c, const dt_options *o,
+                           const dt_model_meta *meta) DT_MUST_CHECK;
 /* The same for a run whose steps are to be clocked, in a world of one, but as the last of `parts`
  * ranks that cut layers, of a network of as many classes: what others would send does not come, so
  * the numbers are not a run's. */

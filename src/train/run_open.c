@@ -70,15 +70,20 @@ static dt_status check_data_memory(dt_run *r)
     return DT_OK;
 }
 
+static dt_status open_source(dt_run *r)
+{
+    dt_place_phase(DT_AT_data);
+    DT_TRY(dt_comm_agree(r->comm,
+                         dt_source_open(&r->source, r->o.data, r->o.subset, (uint32_t)r->o.seed)));
+    return dt_comm_agree(r->comm, dt_source_hold_out(r->source, r->o.holdout));
+}
+
 static dt_status open_data(dt_run *r)
 {
     const bool reads = r->comm->node_rank == 0;
     void *memory = NULL;
 
-    dt_place_phase(DT_AT_data);
-    DT_TRY(dt_comm_agree(r->comm,
-                         dt_source_open(&r->source, r->o.data, r->o.subset, (uint32_t)r->o.seed)));
-    DT_TRY(dt_comm_agree(r->comm, dt_source_hold_out(r->source, r->o.holdout)));
+    dt_source_fit(r->source, r->net->spec.image_size, r->height, r->width);
     DT_TRY(dt_comm_agree(r->comm, check_data_memory(r)));
     DT_TRY(dt_node_mem_create(&r->data_memory, r->comm, dt_source_bytes(r->source), "the data set",
                               &memory));
@@ -207,8 +212,9 @@ static dt_status run_open(dt_run *r, const dt_options *o, dt_purpose purpose)
     DT_GO(st, dt_comm_agree(c, open_options(r, o, purpose)), out);
     if (purpose == DT_FOR_TRAINING)
         DT_GO(st, dt_lockstep_resolve(r), out);
-    DT_GO(st, open_data(r), out);
+    DT_GO(st, open_source(r), out);
     DT_GO(st, dt_comm_agree(c, open_net(r)), out);
+    DT_GO(st, open_data(r), out);
     if (dt_options_parallel(&r->o)->searches)
         DT_GO(st, dt_auto_choose(r), out);
     DT_GO(st, dt_grid_open(r), out);
@@ -230,6 +236,12 @@ dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose pur
 {
     *r = (dt_run){.comm = c};
     return run_open(r, o, purpose);
+}
+
+dt_status dt_run_open_test(dt_run *r, dt_comm *c, const dt_options *o, const dt_model_meta *meta)
+{
+    *r = (dt_run){.comm = c, .height = meta->height, .width = meta->width};
+    return run_open(r, o, DT_FOR_EVALUATION);
 }
 
 dt_status dt_run_try(dt_run *r, dt_comm *c, const dt_options *o, int parts, int classes)

@@ -120,6 +120,18 @@ sed 's/.*odd//' "$tmp/stdout" >"$tmp/odd"
 accepts predict "$tmp/run" "$data/large"
 must diff "$tmp/odd" <(sed 's/.*large//' "$tmp/stdout")
 
+# and eval says it, too: whatever size a folder's first picture has, it goes the same way
+for size in odd large; do
+    for class in cat dog; do
+        mkdir -p "$tmp/of-$size/train/$class" "$tmp/of-$size/test/$class"
+        cp "$data/$size/$class.png" "$tmp/of-$size/train/$class"
+        cp "$data/$size/$class.png" "$tmp/of-$size/test/$class"
+    done
+    accepts eval "$tmp/run" --data "$tmp/of-$size" --json
+    cp "$tmp/stdout" "$tmp/eval.$size"
+done
+must cmp "$tmp/eval.odd" "$tmp/eval.large"
+
 # broken ones: a line each, the others are answered
 head -c 200 "$data/odd/cat.png" >"$tmp/cut.png"
 echo text >"$tmp/text.jpg"

@@ -167,6 +167,35 @@ static void other_sizes_are_resized_with_one_note(void **state)
     source_close(s, memory);
 }
 
+/* The first image decides, divided by what it has of the network's size; each block of 2 x 2 pixels
+ * becomes its mean, in training and test images. A model's own size is kept. */
+static void large_pictures_are_averaged(void **state)
+{
+    static const int size[2][2] = {{6, 6}, {7, 5}}; /* height, width */
+
+    (void)state;
+    save_png("train/a/1.png", 13, 12, 2, 21);
+    save_png("test/b/9.png", 12, 12, 2, 22);
+    for (int k = 0; k < 2; k++) {
+        dt_source *s = NULL;
+        int32_t label = 0;
+        assert_ok(dt_source_open(&s, root, 0, 0));
+        dt_source_fit(s, 6, k ? size[k][0] : 0, k ? size[k][1] : 0);
+        const dt_source_info *info = dt_source_describe(s);
+        assert_true(info->height == size[k][0] && info->width == size[k][1]);
+        void *memory = malloc(dt_source_bytes(s));
+        assert_ok(dt_source_load(s, memory, true));
+        for (int test = 0; test < 2 && k == 0; test++)
+            for (int i = 0; i < 3 * 36; i++) {
+                int sum = 2;
+                for (int j = 0; j < 4; j++)
+                    sum += pixel(21 + test, i / 18 * 2 + j / 2, i / 3 % 6 * 2 + j % 2, i % 3);
+                assert_int_equal(dt_source_image(s, test, 0, &label)[i], sum / 4);
+            }
+        source_close(s, memory);
+    }
+}
+
 static void what_is_left_out_is_said(void **state)
 {
     char text[2048];
@@ -328,7 +357,8 @@ int main(int argc, char **argv)
 #define T(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
     const struct CMUnitTest tests[] = {
         T(samples_follow_the_bytes_of_class_and_name), T(grey_alpha_and_jpeg_become_rgb),
-        T(other_sizes_are_resized_with_one_note),      T(what_is_left_out_is_said),
+        T(other_sizes_are_resized_with_one_note),      T(large_pictures_are_averaged),
+        T(what_is_left_out_is_said),
         T(the_manifest_has_names_and_sizes),           T(unreadable_images_are_named),
         T(pixels_beyond_the_palette_are_black),        T(layouts_are_checked),
     };
