@@ -20,8 +20,7 @@ typedef struct dt_source_info {
     int classes, height, width;    /* channels are always 3, RGB */
     int64_t train, test;           /* images */
     const char *const *class_name; /* [classes], valid until the source is closed, as below */
-    const char *class_names;       /* the same as a JSON array of strings; a name that is no UTF-8
-                                      stands as its number */
+    const char *class_names;       /* the same as a JSON array of strings */
 } dt_source_info;
 
 /* Look at the data without reading pixels: names, sizes, counts.

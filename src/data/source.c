@@ -68,8 +68,16 @@ static dt_status source_names(dt_source *s)
     json_t *names = json_array();
 
     for (int c = 0; c < s->info.classes; c++) {
-        json_t *name = json_string(s->info.class_name[c]);
-        json_array_append_new(names, name ? name : json_sprintf("%d", c));
+        char shown[NAME_MAX + 1];
+        snprintf(shown, sizeof shown, "%s", s->info.class_name[c]);
+        dt_log_shown(shown);
+        if (json_array_append_new(names, json_string(shown)) != 0 ||
+            strcmp(shown, s->info.class_name[c]) != 0) {
+            json_decref(names);
+            return dt_fail(DT_FORMAT, "class folder '%s': its name is no UTF-8, or has a tab or "
+                                      "other control characters (shown as ?): rename it",
+                           shown);
+        }
     }
     s->info.class_names = s->names = json_dumps(names, JSON_COMPACT);
     json_decref(names);

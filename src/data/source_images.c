@@ -24,8 +24,10 @@ struct images {
     struct images_file *file; /* [count] training files, then test files; owned */
     size_t count;
     size_t train;    /* training files found, before --subset */
-    int32_t label;   /* of this class */
+    int32_t label;   /* of this class; -1: no image of it was seen */
     int64_t ignored; /* entries that are no images */
+    int64_t folders; /* that are left out; the first of them: */
+    char left[256];
     int64_t resized;
     dt_decoder decoder; /* while images are read */
 };
@@ -54,38 +56,51 @@ static dt_status images_grow(void *array, size_t count, size_t size, const char 
     return *copy ? DT_OK : dt_fail(DT_NOMEM, "no memory for a list of %zu images", count + 1);
 }
 
-/* A class folder of train/ makes a class; one of test/ must be one. */
-static dt_status images_class(dt_source *s, bool test, const FTSENT *e)
+/* The folder of an image of train/ makes a class; that of one of test/ must be one. */
+static dt_status images_class(dt_source *s, bool test, const char *folder)
 {
     struct images *m = s->state;
     char *name = NULL;
 
     for (m->label = 0; m->label < s->info.classes; m->label++)
-        if (strcmp(m->class_name[m->label], e->fts_name) == 0)
+        if (strcmp(m->class_name[m->label], folder) == 0)
             return DT_OK;
     if (test)
         return dt_fail(DT_FORMAT,
-                       "'%s': class '%s' is not in '%s/train': add training "
+                       "'%s/test': class '%s' is not in '%s/train': add training "
                        "images of it or remove it",
-                       e->fts_path, e->fts_name, m->root);
-    DT_TRY(images_grow(&m->class_name, (size_t)s->info.classes, sizeof *m->class_name, e->fts_name,
+                       m->root, folder, m->root);
+    DT_TRY(images_grow(&m->class_name, (size_t)s->info.classes, sizeof *m->class_name, folder,
                        &name));
     m->class_name[s->info.classes++] = name;
     return DT_OK;
 }
 
 /* Whatever has an image's name is one: what it is shows when it is read. */
-static dt_status images_add(struct images *m, const FTSENT *e)
+static dt_status images_add(dt_source *s, bool test, const FTSENT *e)
 {
+    struct images *m = s->state;
     char *name = NULL;
 
     if (!dt_image_named(e->fts_name)) {
         m->ignored++;
         return DT_OK;
     }
+    if (m->label < 0)
+        DT_TRY(images_class(s, test, e->fts_parent->fts_name));
     DT_TRY(
         images_grow(&m->file, m->count, sizeof *m->file, e->fts_path + strlen(m->root) + 1, &name));
     m->file[m->count++] = (struct images_file){name, m->label, e->fts_statp->st_size};
+    return DT_OK;
+}
+
+static dt_status images_leave(struct images *m, const FTSENT *e)
+{
+    const size_t used = strlen(m->left);
+
+    m->folders++;
+    snprintf(m->left + used, sizeof m->left - used, "%s%s", used ? ", " : "",
+             e->fts_path + strlen(m->root) + 1);
     return DT_OK;
 }
 
@@ -96,20 +111,27 @@ static dt_status images_entry(dt_source *s, bool test, FTS *tree, FTSENT *e)
     struct images *m = s->state;
     const bool failed = e->fts_info == FTS_DNR || e->fts_info == FTS_ERR || e->fts_info == FTS_NS;
 
-    if (e->fts_level > 0 && e->fts_name[0] == '.')
+    if (e->fts_level > 0 && e->fts_name[0] == '.') {
+        m->ignored += e->fts_info != FTS_DP;
         return fts_set(tree, e, FTS_SKIP), DT_OK;
+    }
     if (e->fts_level < IMAGE && failed)
         return dt_fail(DT_NOINPUT,
                        "cannot list '%s': %s; expected train/CLASS/*.png|jpg and "
                        "test/CLASS/*.png|jpg",
                        e->fts_path, strerror(e->fts_errno));
+    if (e->fts_level == CLASS && e->fts_info == FTS_DP)
+        return m->label < 0 ? images_leave(m, e) : DT_OK;
     if (e->fts_level == CLASS && e->fts_info == FTS_D)
-        return images_class(s, test, e);
-    m->ignored += e->fts_level == CLASS && e->fts_info != FTS_DP;
+        m->label = -1;
+    else
+        m->ignored += e->fts_level == CLASS;
     if (e->fts_level != IMAGE || e->fts_info == FTS_DP)
         return DT_OK;
     fts_set(tree, e, FTS_SKIP);
-    return images_add(m, e);
+    if (e->fts_info == FTS_D && !dt_image_named(e->fts_name))
+        return images_leave(m, e);
+    return images_add(s, test, e);
 }
 
 static dt_status images_scan(dt_source *s, bool test)
@@ -127,6 +149,11 @@ static dt_status images_scan(dt_source *s, bool test)
         st = images_entry(s, test, tree, e);
     fts_close(tree);
     DT_TRY(st);
+    if (m->folders > 0)
+        dt_warn("'%s': left out: %lld folders that hold no .png, .jpg or .jpeg or lie in a class's "
+                "folder: %s%s", m->root, (long long)m->folders, m->left,
+                strlen(m->left) + 1 == sizeof m->left ? "..." : "");
+    m->folders = m->left[0] = 0;
     if (m->count == first)
         return dt_fail(DT_NOINPUT, "'%s' holds no images, expected %s/CLASS/*.png|jpg", folder,
                        images_split[test]);
@@ -180,8 +207,8 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     s->info.width = first.width;
     s->info.height = first.height;
     if (m->ignored > 0)
-        dt_note("'%s': left out: %lld that are no .png, .jpg or .jpeg, or lie in no class folder",
-                path, (long long)m->ignored);
+        dt_note("'%s': left out: %lld that are no .png, .jpg or .jpeg, are hidden, or lie in no "
+                "class folder", path, (long long)m->ignored);
     return DT_OK;
 }
 

@@ -196,6 +196,46 @@ static void large_pictures_are_averaged(void **state)
     }
 }
 
+static void folders_without_images_are_no_classes(void **state)
+{
+    static const char *const folders[] = {"train/@eaDir", "train/a/more", "train/bird",
+                                          "test/lost+found"};
+    char text[2048];
+    void *memory = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT_OF(folders); i++)
+        make_folder(folders[i]);
+    folder_write(root, "train/bird/1.webp", "x", 1);
+    save_png("train/a/more/1.png", 6, 5, 2, 9);
+    source_heard(root, 0, text);
+    assert_non_null(strstr(text, "left out: 3 folders that"));
+    assert_non_null(strstr(text, ": train/@eaDir, train/a/more, train/bird\n"));
+    assert_non_null(strstr(text, ": test/lost+found\n"));
+    dt_source *s = source_loaded(root, 0, 0, &memory);
+    assert_int_equal(dt_source_describe(s)->train, 3);
+    assert_string_equal(dt_source_describe(s)->class_names, "[\"a\",\"b\"]");
+    source_close(s, memory);
+}
+
+/* Where they are listed, and as JSON, they would be no text or two lines. */
+static void names_of_classes_are_text(void **state)
+{
+    static const char *const names[] = {"caf\xe9", "a\tb", "a\nb", "\xc2\x9b", "\xed\xa0\x80"};
+    char folder[64], image[80];
+
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT_OF(names); i++) {
+        snprintf(folder, sizeof folder, "train/%s", names[i]);
+        snprintf(image, sizeof image, "%s/1.png", folder);
+        make_folder(folder);
+        save_png(image, 6, 5, 2, 9);
+        assert_fails(source_try(root), DT_FORMAT, "rename it");
+        folder_remove(folder_path(root, folder));
+    }
+    assert_ok(source_try(root));
+}
+
 static void what_is_left_out_is_said(void **state)
 {
     char text[2048];
@@ -338,8 +378,9 @@ static void layouts_are_checked(void **state)
 {
     (void)state;
     make_folder("test/c");
+    save_png("test/c/1.png", 6, 5, 2, 1);
     assert_fails(source_try(root), DT_FORMAT, "class 'c'");
-    rmdir(folder_path(root, "test/c"));
+    folder_remove(folder_path(root, "test/c"));
     unlink(folder_path(root, "test/b/9.png"));
     assert_fails(source_try(root), DT_NOINPUT, "/test' holds no images");
     folder_remove(folder_path(root, "test"));
@@ -358,6 +399,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         T(samples_follow_the_bytes_of_class_and_name), T(grey_alpha_and_jpeg_become_rgb),
         T(other_sizes_are_resized_with_one_note),      T(large_pictures_are_averaged),
+        T(folders_without_images_are_no_classes),      T(names_of_classes_are_text),
         T(what_is_left_out_is_said),
         T(the_manifest_has_names_and_sizes),           T(unreadable_images_are_named),
         T(pixels_beyond_the_palette_are_black),        T(layouts_are_checked),
