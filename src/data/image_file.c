@@ -63,12 +63,11 @@ static void image_shrink(uint8_t *pixels, int *width, int *height, int by)
     for (int y = 0; y < h; y++)
         for (int x = 0; x < w; x++)
             for (int c = 0; c < 3; c++) {
+                const uint8_t *from = pixels + 3 * (*width * (y * by) + x * by) + c;
                 int64_t sum = area / 2;
-                for (int i = 0; i < area; i++) {
-                    const size_t row = (size_t)(y * by + i / by);
-                    sum +=
-                        pixels[3 * (row * (size_t)*width + (size_t)(x * by + i % by)) + (size_t)c];
-                }
+                for (int j = 0; j < by; j++, from += 3 * *width)
+                    for (int i = 0; i < by; i++)
+                        sum += from[3 * i];
                 *to++ = (uint8_t)(sum / area);
             }
     *width = w;
