@@ -96,9 +96,9 @@ static const char *pixels_jpeg_flaw(const stbi__jpeg *j, bool decoded, int resta
 
     for (int i = 0; i < n; i++) {
         const int dc = j->img_comp[i].hd, ac = j->img_comp[i].ha; /* -1: there was no scan yet */
-        if (!decoded && ac >= 0 &&
-            ((j->spec_start == 0 && !j->huff_dc[dc].size[0]) ||
-             ((!j->progressive || j->spec_start > 0) && !j->huff_ac[ac].size[0])))
+        if (!decoded && ac >= 0 && /* beyond 3 they have been refused */
+            ((j->spec_start == 0 && !j->huff_dc[dc & 3].size[0]) ||
+             ((!j->progressive || j->spec_start > 0) && !j->huff_ac[ac & 3].size[0])))
             return "it lacks a Huffman table, as frames of MJPEG videos do";
         if (decoded && (ac < 0 || !j->dequant[j->img_comp[i].tq][0]))
             return "it lacks a quantisation table, or a scan of a component";
