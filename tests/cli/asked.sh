@@ -25,7 +25,7 @@ while IFS='|' read -r environment command want words; do
     rm -rf "$tmp/work"
     mkdir "$tmp/work"
     touch "$tmp/started"
-    limit=60 bounded env -C "$tmp/work" "${env[@]}" "${line[@]}"
+    bounded env -C "$tmp/work" "${env[@]}" "${line[@]}"
     words=$(sed 's/^ *//; s/ *$//' <<<"$words")
     want=${want// /}
     label="$environment: ${command//TINY/...}"

@@ -3,7 +3,7 @@
 # what files say, in MindSpore's notation and in words, becomes one line that a run keeps.
 . "$DTRAIN_SOURCE/tests/support/cli.bash"
 ranks=4
-limit=60 # seconds, in which no rank waits for another
+limit=180 # seconds, in which no rank waits for another
 [ -z "${ASAN_OPTIONS:-}" ] || ranks=2 limit=180
 f=$tmp/strategy.yaml
 small=("${tiny[@]}" --shards 4)

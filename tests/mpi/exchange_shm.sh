@@ -10,7 +10,7 @@ if [ "${1:-}" != inside ]; then
 fi
 mount -t tmpfs -o size=64m tmpfs /dev/shm || { echo "SKIPPED: no rights to make mount namespaces"; exit 99; }
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
-limit=100
+limit=300
 
 # start NAME ARGS...: at half its width VGG11 shares 46 MB, which fit once. Of two mpirun of one
 # moment, one may fail to make the folder that both want: each has one of its own.
