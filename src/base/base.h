@@ -431,6 +431,8 @@ dt_isa dt_isa_bits(void);
 /* Results have the bits of `isa` from now on, and nothing higher is used. DT_UNSUPPORTED: this CPU
  * cannot make them. Any CPU makes AMX's in software, any with AVX-512 makes AVX512_BF16's. */
 dt_status dt_isa_promise(dt_isa isa) DT_MUST_CHECK;
+/* This CPU passes for one whose best set is `isa`: before dt_isa_promise, where no kernel runs. */
+void dt_isa_imagine(dt_isa isa);
 /* What decided that set, for messages: "--isa", the variable's name, "this CPU's best", ... */
 const char *dt_isa_origin(void);
 

@@ -104,6 +104,11 @@ static int isa_machine(void)
     return isa_state.machine;
 }
 
+void dt_isa_imagine(dt_isa isa)
+{
+    isa_state.machine = (int)isa;
+}
+
 dt_isa dt_isa_current(void)
 {
     const int machine = isa_machine();

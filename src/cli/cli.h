@@ -30,10 +30,10 @@ struct json_t;
       .least = 2, .most = INT_MAX, .computes = true, .models = true) \
     X(summary, "summary", "layers, parameters and work of the network, or of a MODEL's", \
       .call = dt_summary, .operands = "[MODEL] [OPTION...]", .options = DT_NETWORK_OPTIONS, \
-      .most = 1, .models = true) \
+      .most = 1, .looks = true, .models = true) \
     X(plan, "plan", "compiled steps: kernels, bytes, offsets, shares of threads", \
       .call = dt_plan_print, .operands = "[MODEL] [OPTION...]", .options = DT_NETWORK_OPTIONS, \
-      .most = 1, .computes = true, .models = true) \
+      .most = 1, .computes = true, .looks = true, .models = true) \
     X(env, "env", "this machine: CPU, AMX, packages, cores, ranks, library versions", \
       .call = dt_env) \
     X(bench, "bench", "images per second of the training loop on synthetic data", \
@@ -92,6 +92,7 @@ typedef struct dt_command {
     const char *options;  /* words, a space before each: training's that matter to it, for --help */
     bool bare;            /* reads no options: works whatever files and environment hold */
     bool computes;        /* runs or compiles a network: needs memory and some stack */
+    bool looks;           /* runs no kernel: shows what a CPU with --isa would take, on any */
     bool models;          /* the first operand is --model, whose run's options stand in place of the
                       defaults */
 } dt_command;

@@ -49,7 +49,10 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
     DT_GO(st, dt_settings_same(&settings, c), out);
     if (settings.options.log_dir[0] && !settings.options.dry_run)
         DT_GO(st, dt_comm_agree(c, dt_log_into(settings.options.log_dir)), out);
-    if (dt_isa_parse(settings.options.isa, &isa))
+    const bool named = dt_isa_parse(settings.options.isa, &isa);
+    if (named && settings.command->looks)
+        dt_isa_imagine(isa);
+    if (named)
         DT_GO(st, dt_comm_agree(c, dt_isa_promise(isa)), out);
     if (settings.options.split_nodes > 1)
         DT_GO(st, dt_comm_agree(c, dt_comm_split_nodes(c, (int)settings.options.split_nodes)), out);

@@ -60,6 +60,8 @@ for np in 1 2; do
     check "$np" resnet50 --shards 4 --global-batch 8 --bn sync
 done
 
+for isa in $(isas); do check 1 vgg11 --shards 2 --global-batch 8 --isa "$isa"; done
+
 # the tables
 launch 2 bench --layers --steps 1 --warmup-steps 0 --net vgg11 --width-divisor 16 --batch 2
 judge 0 "np 2: tables"

@@ -47,6 +47,16 @@ for np in 1 2; do
     must grep -qx "options    width_divisor=16 weight_decay=0.5" "$tmp/head"
 done
 
+# what computes, by name and as the CPU's choice: bf16 where there are instructions for it
+for isa in $(isas); do
+    type=fp32
+    [[ $isa != amx && $isa != avx512_bf16 ]] || type=bf16
+    shows 1 --out "$tmp/run" --precision auto --isa "$isa"
+    must grep -q "^machine    1 rank x 1 thread, $type ($isa), " "$tmp/head"
+    DT_MAX_ISA=$isa shows 1 --out "$tmp/run" --precision auto
+    must grep -q "^machine    1 rank x 1 thread, $type ($isa), " "$tmp/head"
+done
+
 # more ranks than cores: one line more, with what helps
 cores=$(nproc)
 shows $((cores + 1)) --out "$tmp/run"

@@ -2,10 +2,10 @@
 # dtrain plan: how the threads of a rank share a step, in JSON as in the table.
 . "$DTRAIN_SOURCE/tests/support/cli.bash"
 
-for wanted in "resnet50 224 32 8 0.95" "resnet50 224 32 32 0.9" "resnet50 224 32 64 0.8" "vgg11 32 128 8 0.9" \
-    "vgg11 32 128 32 0.8"; do
-    read -r net size batch threads least <<<"$wanted"
-    args=(plan --net "$net" --image-size "$size" --global-batch "$batch" --threads "$threads")
+# The balance of a step, as it is with each instruction set: what none may fall below. Quicker products
+# leave more to what is not divided. The plan is that of a CPU with these instructions, on any CPU.
+while read -r isa net size batch threads least; do
+    args=(plan --isa "$isa" --net "$net" --image-size "$size" --global-batch "$batch" --threads "$threads")
     accepts "${args[@]}" --json --ranks-per-node 2
     must python3 - "$tmp/stdout" "$threads" "$least" <<'P'
 import json, sys
@@ -14,15 +14,41 @@ step, passes = plan["step"], plan["passes"]
 assert plan["threads"] == threads and plan["ranks_per_node"] == 2
 one, all_ = (sum(p[k] for p in passes) for k in ("one_s", "all_s"))
 assert abs(one / (threads * all_) / step["balance"] - 1) < 1e-6
-assert all(1 <= p["units"] <= threads and p["balance"] < 1.05 for p in passes)
+assert all(1 <= p["units"] <= threads and p["balance"] < 1.08 for p in passes)
 assert {"images", "update", "packing", "statistics"} <= {p["operation"] for p in passes}
-# Kernels of a library, which CPUs without AVX-512 take, do not say how they are cut.
-tiles = any(p["units"] == threads for p in passes if p["operation"] == "conv2d")
-assert not tiles or step["balance"] >= float(sys.argv[3]), step
+assert any(p["units"] == threads for p in passes if p["operation"] == "conv2d")
+assert step["balance"] >= float(sys.argv[3]), step
 P
-    accepts "${args[@]}"
-    must grep -qE '^ +step +'"$threads"' +0\.[0-9]{3} ' "$tmp/stdout"
-done
+done <<'END'
+portable    resnet50 224 32 8  0.996
+portable    resnet50 224 32 32 0.979
+portable    resnet50 224 32 64 0.960
+portable    vgg11    32 128 8  0.999
+portable    vgg11    32 128 32 0.979
+avx2        resnet50 224 32 8  0.981
+avx2        resnet50 224 32 32 0.933
+avx2        resnet50 224 32 64 0.886
+avx2        vgg11    32 128 8  0.990
+avx2        vgg11    32 128 32 0.929
+avx512      resnet50 224 32 8  0.973
+avx512      resnet50 224 32 32 0.908
+avx512      resnet50 224 32 64 0.846
+avx512      vgg11    32 128 8  0.983
+avx512      vgg11    32 128 32 0.895
+avx512_bf16 resnet50 224 32 8  0.971
+avx512_bf16 resnet50 224 32 32 0.910
+avx512_bf16 resnet50 224 32 64 0.842
+avx512_bf16 vgg11    32 128 8  0.981
+avx512_bf16 vgg11    32 128 32 0.891
+amx         resnet50 224 32 8  0.956
+amx         resnet50 224 32 32 0.867
+amx         resnet50 224 32 64 0.765
+amx         vgg11    32 128 8  0.964
+amx         vgg11    32 128 32 0.816
+END
+accepts plan --net vgg11 --threads 8
+must grep -qE '^ +step +8 +0\.[0-9]{3} ' "$tmp/stdout"
+DT_MAX_ISA=avx2 refuses 78 "--isa avx512: there is avx2 (DT_MAX_ISA)" -- plan --isa avx512 # though it runs nothing
 
 # Layers that are cut over ranks: what follows them, and where values move.
 ranks=1 refuses 78 "give --ranks N" -- plan --net vgg11 --strategy all=out

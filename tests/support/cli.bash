@@ -135,6 +135,16 @@ must() {
     "$@" || { code=- && : >"$tmp/stderr" && complain "$*"; }
 }
 
+# isas: the instruction sets that this CPU can run, the lowest first
+isas() {
+    local isa best
+    best=$("$DTRAIN_BIN" env | sed -n 's/^isa  *//p')
+    for isa in portable avx2 avx512 avx512_bf16 amx; do
+        echo "$isa"
+        [ "$isa" != "$best" ] || return 0
+    done
+}
+
 # equal A B: the same text, and not none: what two runs failed to write is equal, too
 equal() {
     must test -n "$1"

@@ -110,6 +110,19 @@ static void environment_limits(void **state)
     assert_int_equal(dt_isa_current(), DT_MIN((int)DT_ISA_AVX512, best));
 }
 
+static void what_is_imagined_passes_for_the_best(void **state)
+{
+    (void)state;
+    const dt_isa best = dt_isa_current();
+    for (int i = 0; i < DT_ISA_COUNT; i++) {
+        dt_isa_imagine((dt_isa)i);
+        assert_int_equal(dt_isa_current(), i);
+    }
+    assert_int_equal(setenv("DT_MAX_ISA", "avx2", 1), 0); /* which the variable limits */
+    assert_int_equal(dt_isa_current(), DT_ISA_AVX2);
+    dt_isa_imagine(best);
+}
+
 static void machine_agrees_with_the_library(void **state)
 {
     (void)state;
@@ -158,6 +171,7 @@ int main(void)
         cmocka_unit_test(isa_names_are_parsed),
         cmocka_unit_test_setup(limit_lowers_and_never_raises, forget_limits),
         cmocka_unit_test_setup(environment_limits, forget_limits),
+        cmocka_unit_test_setup(what_is_imagined_passes_for_the_best, forget_limits),
         cmocka_unit_test(machine_agrees_with_the_library),
         cmocka_unit_test(affinity_lowers_the_allowed_cores_only),
     };
