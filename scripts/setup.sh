@@ -1,6 +1,8 @@
 # Sourced by quickstart, runtests and other scripts: packages, build, and the environment of
 # Open MPI on small machines. Not a program of its own.
 
+export LC_ALL=C # numbers have a point, in awk, printf and sort, whatever the user's language has
+
 # Debian's and Ubuntu's names, the same in Debian 12 and 13. What only these ask for comes with
 # them: perl and ssh with Open MPI, procps with cmake.
 DT_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libstb-dev libyaml-dev libjansson-dev libxxhash-dev libhwloc-dev libssl-dev"

@@ -1,5 +1,6 @@
 # runs.bash - what tests and proofs do with runs: start one in the background, wait for what it says,
 # hold it, signal it, wait for its end, ask how it ended. cli.bash and hosts.bash have it, too.
+export LC_ALL=C # as in scripts/setup.sh
 
 # take_words ARRAY WORD... -- ...: adds the words before "--" to ARRAY; $taken: how many to shift, "--" too
 take_words() {
