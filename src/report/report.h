@@ -16,6 +16,7 @@ typedef struct dt_step_record {
     int64_t run_step;    /* from 1, within the run */
     double loss, lr;     /* of the global batch */
     double first_loss;   /* of shard 0 */
+    double own_loss;     /* of this rank's shards */
     int64_t images;      /* of this step */
     double seconds;      /* wall time of this step */
     double time;         /* when it ended, in seconds since 1970 */
@@ -73,6 +74,7 @@ static inline double dt_test_accuracy(const dt_epoch_record *r) /* NaN without a
 
 typedef struct dt_report_setup {
     FILE *out; /* where a style prints; borrowed */
+    bool own;  /* that is this rank's alone, as a device's log there: mindspore prints own_loss */
     int64_t epochs, steps_per_epoch, total_steps;
     double log_every; /* seconds between lines of `auto` */
     int folder;       /* descriptor of the run folder, borrowed */

@@ -134,7 +134,7 @@ static void mindspore_step(dt_report *r, const dt_step_record *s)
     char loss[DT_FLOAT32_CHARS];
 
     fprintf(r->setup.out, "epoch: %lld step: %lld, loss is %s\n", (long long)s->epoch,
-            (long long)s->step, dt_float32_text(s->loss, loss));
+            (long long)s->step, dt_float32_text(r->setup.own ? s->own_loss : s->loss, loss));
 }
 
 static void mindspore_end(dt_report *r, const dt_end_record *end)

@@ -76,6 +76,7 @@ typedef struct dt_run {
     dt_options o;  /* resolved: nothing is auto any more */
     dt_dtype precision;
     int threads, first_shard, end_shard; /* this rank's */
+    double own_loss;                     /* sum over its images in this step */
     dt_home home;                        /* where its threads run */
     int64_t global_batch;
     int bn_group; /* shards that share batch-norm statistics; 0: each has its own */
@@ -199,6 +200,7 @@ typedef struct dt_step_result {
     bool save, stop;   /* a rank asked for it: it holds for all, after this step */
     double loss;       /* mean over the global batch, the same on all ranks */
     double first_loss; /* mean over shard 0 */
+    double own_loss;   /* mean over this rank's shards; loss where these are all, or none */
     double accuracy;   /* of the training batch */
     double lr;
     int64_t images;

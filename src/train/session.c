@@ -53,6 +53,14 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
     return DT_OK;
 }
 
+/* A file, no pipe to mpirun and no terminal: lines of other ranks are not among those there. */
+static bool own_output(void)
+{
+    struct stat info;
+
+    return fstat(STDOUT_FILENO, &info) == 0 && S_ISREG(info.st_mode);
+}
+
 /* What may refuse the run comes before what changes the folder; options.yaml is there before
  * anything else of the run, for it tells a run folder from any other. */
 static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at)
@@ -61,6 +69,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
     char shown[PATH_MAX];
     const dt_target model = target_of(s, "model.safetensors", shown);
     const dt_report_setup setup = {.out = stdout,
+                                   .own = own_output(),
                                    .epochs = r->o.epochs,
                                    .steps_per_epoch = r->steps_per_epoch,
                                    .total_steps = r->total_steps,
@@ -80,8 +89,20 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
     return dt_report_open(&s->report, r->o.log_style, &setup);
 }
 
+/* The other ranks: the Ascend tutorial's devices have a log each. */
+static dt_status session_open_other(dt_session *s, const dt_run *r)
+{
+    const bool prints = strcmp(r->o.log_style, "mindspore") == 0 && own_output();
+
+    return prints ? dt_report_open(&s->report, r->o.log_style,
+                                   &(dt_report_setup){.out = stdout, .own = true})
+                  : DT_OK;
+}
+
 dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at, const char *from)
 {
+    if (!s->leads)
+        return session_open_other(s, r);
     const dt_status st = session_open(s, r, at);
 
     if (st != DT_OK && s->folder.created) { /* nothing stays of a run that could not begin */
@@ -128,7 +149,7 @@ static dt_status line_written(const dt_run *r, dt_status st)
 
 dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *record)
 {
-    return s->leads ? line_written(r, dt_report_step(&s->report, record)) : DT_OK;
+    return line_written(r, dt_report_step(&s->report, record));
 }
 
 dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record *record)

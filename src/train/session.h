@@ -1,5 +1,6 @@
 /* session.h - rank 0's outputs of a training run: folder, options, metrics, progress lines,
- * checkpoints; private to src/train. Closed and silent on the other ranks. */
+ * checkpoints; private to src/train. Closed on the other ranks, and silent but where each has a log
+ * of its own. */
 #ifndef DT_SESSION_H
 #define DT_SESSION_H
 #include "report/report.h"
@@ -22,7 +23,7 @@ dt_status dt_dry_run(dt_run *r) DT_MUST_CHECK;
 dt_status dt_session_take(dt_session *s, const dt_run *r) DT_MUST_CHECK;
 /* Begin the outputs at this point of the run, which is that of the checkpoint `from` (or ""): check
  * the room on the disk, write options.yaml, cut metrics.jsonl to what belongs to it, take the
- * saver's memory, print the first lines. Local, on rank 0. */
+ * saver's memory, print the first lines. On other ranks only a device's log. Local. */
 dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at,
                            const char *from) DT_MUST_CHECK;
 void dt_session_close(dt_session *s);

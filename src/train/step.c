@@ -63,6 +63,7 @@ static void push_shard(dt_run *r, int k, int shard, bool save)
     const dt_result *result = &r->contexts.result[k];
     double *loss = dt_reduce_leaf(r->loss_tree);
 
+    r->own_loss += result->loss_sum;
     loss[DT_LEAF_loss] = result->loss_sum;
     loss[DT_LEAF_first_loss] = shard == 0 ? result->loss_sum : 0;
     loss[DT_LEAF_correct] = (double)result->correct;
@@ -221,6 +222,16 @@ static dt_status update(dt_run *r, const sums *s, double lr, bool first)
     return dt_run_pack(r);
 }
 
+/* For this rank's log: no sum over ranks, and no result depends on it. */
+static double own_loss(const dt_run *r, int64_t n, double loss)
+{
+    int64_t images = 0;
+
+    for (int k = r->first_shard; k < r->end_shard; k++)
+        images += dt_shard_size(n, (int)r->o.shards, k, NULL);
+    return images > 0 && images < n ? r->own_loss / (double)images : loss;
+}
+
 /* ---- The step ------------------------------------------------------------------------------ */
 
 dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step_result *result)
@@ -235,6 +246,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     dt_place_step(global_step + 1);
     dt_place_phase(DT_AT_data);
     dt_checks_begin(r->checks, epoch, step);
+    r->own_loss = 0;
     const bool all = dt_grid_cuts(r); /* the group's */
     const int end = all ? r->grid.end : r->end_shard;
     for (int first = all ? r->grid.first : r->first_shard; first < end; first += r->contexts.width)
@@ -247,6 +259,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
                                .accuracy = s.loss[DT_LEAF_correct] / (double)n,
                                .lr = lr,
                                .images = n};
+    result->own_loss = own_loss(r, n, result->loss);
     dt_place_phase(DT_AT_checks);
     if (!isfinite(result->loss) && !r->grid.trial) {
         DT_TRY(dt_checks_now(r->checks));

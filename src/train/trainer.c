@@ -113,6 +113,7 @@ static dt_status train_step(training *t)
                                              .run_step = at->run_step,
                                              .loss = result.loss,
                                              .first_loss = result.first_loss,
+                                             .own_loss = result.own_loss,
                                              .lr = result.lr,
                                              .images = result.images,
                                              .seconds = dt_seconds() - began,
@@ -384,7 +385,7 @@ static dt_status begin(training *t)
                t->at.run_step == r->total_steps;
     if (r->o.save_shards)
         DT_TRY(dt_pieces_check(&t->session, r));
-    DT_TRY(dt_comm_agree(r->comm, leads ? dt_session_begin(&t->session, r, &t->at, path) : DT_OK));
+    DT_TRY(dt_comm_agree(r->comm, dt_session_begin(&t->session, r, &t->at, path)));
     dt_watch_close(t->watch, 0); /* all ranks at once: after an agreement */
     t->watch = NULL;
     DT_TRY(dt_watched_open(&t->watch, r, leads ? t->session.folder.path : NULL));

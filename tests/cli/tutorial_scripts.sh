@@ -41,7 +41,15 @@ trains() {
         done
         must test -e "$tmp/here/device$i/train.log"
         must test -z "$(grep TOKEN "$tmp/here/device$i/env.log")"
+        must test "$(grep -cE '^epoch: 1 step: 1, loss is [0-9.]+$' "$tmp/here/device$i/train.log")" = 1
     done
+    # each device the mean over its shards, which are as many: together they have the step's
+    must python3 - "$tmp/here"/device0/run/metrics.jsonl "$tmp/here"/device?/train.log <<'P'
+import json, re, sys
+step = json.loads(open(sys.argv[1]).readline())
+own = [float(re.search(r"loss is ([0-9.]+)", open(log).read()).group(1)) for log in sys.argv[2:]]
+assert len(set(own)) == len(own) == 2 and abs(sum(own) / 2 - step["loss"]) < 1e-6, (own, step)
+P
     accepts ranktable "$(sed -n 's/^RANK_TABLE_FILE=//p' "$tmp/here/device1/env.log")"
     # what is there stays
     : >"$tmp/here/device1/mine"
@@ -57,6 +65,22 @@ trains() {
     must grep -q "$tmp/no-data" "$tmp/stdout"
 }
 trains "" run.sh synthetic:64 2
+# a shard for each device: the first one's is in the records, too
+quick=("${quick[@]}" --shards 2)
+rm -rf "$tmp/here"
+accepts "${tiny[@]}" --shards 2 --out "$tmp/alone-2"
+tutorial run.sh synthetic:64 2 "${quick[@]}"
+must test "$code" = 0
+equal "$(hashes "$tmp/alone-2")" "$(hashes "$tmp/here/device0/run")"
+equal "$(sed -nE '1s/.*"loss_shard0":([0-9.]+),.*/\1/p' "$tmp/here/device0/run/metrics.jsonl" | xargs printf '%.5f')" \
+    "$(sed -nE 's/^epoch: 1 step: 1, loss is //p' "$tmp/here/device0/train.log" | xargs printf '%.5f')"
+quick=("${tiny[@]:2}")
+# where several ranks share an output, rank 0 has the loss of the step, as one rank has
+for np in 1 2; do
+    launch $np "${tiny[@]}" --log-style mindspore --out "$tmp/shared$np"
+    must test "$(grep -c ' loss is ' "$tmp/stdout")" = 1
+done
+equal "$(grep ' loss is ' "$tmp/stdout")" "$("$DTRAIN_BIN" "${tiny[@]}" --log-style mindspore --out "$tmp/piped" 2>/dev/null | grep ' loss is ')"
 DTRAIN_TOKEN="not needed for one server" trains "$tmp/one.json" run_cluster.sh synthetic:64 "$tmp/one.json" 2 0
 
 # paths of options are read where the script is started
