@@ -127,7 +127,7 @@ END
 # a signal reaches the run though libraries have threads of their own, and its code comes back
 "$DTRAIN_BIN" launch --np 2 "${tiny[@]}" --max-steps -1 --epochs 100000 --out "$tmp/asked" >"$tmp/said" 2>&1 </dev/null &
 job=$!
-for _ in $(seq 600); do grep -q '"kind":"step"' "$tmp/asked/metrics.jsonl" 2>/dev/null && break; sleep 0.1; done
+must within "$limit" has_records "$tmp/asked" step 1
 kill -USR1 $job
 wait $job
 code=$?

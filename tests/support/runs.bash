@@ -71,10 +71,10 @@ start() {
     job=$!
 }
 
-# soon COMMAND...: waits until it is true; fails when the job has ended, or after two minutes
+# soon COMMAND...: waits until it is true; fails when the job has ended, or after many minutes
 soon() {
     local tick
-    for ((tick = 0; tick < 8000; tick++)); do
+    for ((tick = 0; tick < 20000; tick++)); do
         "$@" && return 0
         [ $((tick % 16)) != 15 ] || ! gone "$job" || return 1
         sleep 0.015
@@ -103,7 +103,7 @@ release() { kill -CONT "${pids[@]}"; }
 # job_end: waits for the job, at most $limit seconds; sets $code
 job_end() {
     local tick
-    for ((tick = 0; tick < ${limit:-60} * 20; tick++)); do
+    for ((tick = 0; tick < ${limit:-300} * 20; tick++)); do
         gone "$job" && break
         sleep 0.05
     done
