@@ -83,6 +83,13 @@ done
 equal "$(grep ' loss is ' "$tmp/stdout")" "$("$DTRAIN_BIN" "${tiny[@]}" --log-style mindspore --out "$tmp/piped" 2>/dev/null | grep ' loss is ')"
 DTRAIN_TOKEN="not needed for one server" trains "$tmp/one.json" run_cluster.sh synthetic:64 "$tmp/one.json" 2 0
 
+# docs/coming-from.md: a table with the guide's addresses, then with this host's
+bash "$DTRAIN_SOURCE/scripts/tutorial/ranktable" '10.*.*.*:2' >"$tmp/table.json"
+ranks=1 refuses 78 "server_list[0]: server_id '10.*.*.*' is a placeholder" -- ranktable "$tmp/table.json"
+must sed -i 's/10[.][*][.][*][.][*]/10.0.0.1/' "$tmp/table.json"
+accepts ranktable "$tmp/table.json"
+must grep -q "2 ranks on 1 host: 10.0.0.1:2" "$tmp/stdout"
+
 # paths of options are read where the script is started
 rm -r "$tmp/here" && mkdir "$tmp/here"
 printf 'max_steps: 1\n' >"$tmp/here/own.yaml"

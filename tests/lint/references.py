@@ -22,7 +22,7 @@ LEFT_OUT = ("tests/fuzz/corpus", "tests/golden/data")  # what tests read
 PAST = {"CHANGELOG.md"}  # may name what is gone
 # Files of others, and files that programs write.
 FOREIGN = set("""program.c resnet.py filesystem.py checkpoint_saver.py part1.py llm.c resize.cpp commit.h
-    tensor.rs mpi.h stb_image.h report.md""".split())
+    tensor.rs mpi.h stb_image.h report.md run_grad_accu.sh""".split())
 
 PATH = re.compile(r"(?<![\w./$}>*-])(?:\./)?((?:src|tests|docs|scripts|proofs|bench|configs|cmake|packaging|examples|"
                   r"\.ci)/[\w./*<>-]*)(?=(.?))")
