@@ -41,7 +41,7 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
     dt_status st = DT_OK;
 
     DT_GO(st, dt_comm_agree(c, dt_settings_init(&settings, argc, argv, environ)), out);
-    const bool runs = settings.command->computes && settings.command != &dt_command_plan;
+    const bool runs = settings.command->computes && !settings.command->looks;
     DT_GO(st, dt_comm_agree(c, runs ? dt_comm_check_asked(c) : DT_OK), out);
     DT_GO(st, dt_comm_agree(c, settings.command->computes ? dt_memory_check_limits() : DT_OK), out);
     DT_GO(st, dt_settings_resume(&settings, c), out);
