@@ -298,7 +298,7 @@ static void take_request(dt_first *f)
     const char *host = json_string_value(json_array_get(words, 0));
     const int k = host ? host_at(f, host) : -1;
     json_array_remove(words, 0);
-    if (k > 0 && f->peer[k].agent < 0 &&
+    if (k > 0 && f->peer[k].wire && f->peer[k].agent < 0 &&
         dt_wire_say(f->peer[k].wire, json_pack("{s:O}", "start", words))) {
         f->peer[k].agent = agent;
         agent = -1;
@@ -426,8 +426,8 @@ dt_status dt_first_run(dt_first *f, char **word, bool trains, int *code)
     const dt_status st = dt_child_start(word, errors[1], &f->mpirun);
     close(errors[1]);
     *code = st == DT_OK ? stand_between(f) : dt_status_exit_code(st);
-    if (st == DT_OK && f->lost_host && *code == 0) {
-        dt_warn("mpirun has lost a host and ends with 0: the run is not complete");
+    if (st == DT_OK && f->lost_host && (*code == 0 || *code == DT_NO_DAEMON)) {
+        dt_warn("mpirun has lost a host and ends with %d: the run is not complete", *code);
         *code = dt_status_exit_code(DT_COMM);
     }
     end_all(f, *code);

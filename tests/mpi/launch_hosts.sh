@@ -72,6 +72,7 @@ ends() { # CODE K...: these hosts end with it
 trains() { within 30 grep -q "^epoch 2/" "$folder/log0" || wrong "no run"; }
 met() { on "$1" ss -Htno state established | grep -q "29510.*keepalive"; } # K: set after the handshake
 listens() { on 0 ss -Htnl | grep -q ":29510 "; }
+said_gone() { grep -q "host 1, .*is gone" "$folder/log0"; }
 deserted() { [ -z "$(ip netns pids dt2)$(ip netns pids dt3)" ]; }
 
 slots=2
@@ -134,6 +135,18 @@ for k in 0 1; do
     for p in $(ip netns pids dt2) $(ip netns pids dt3); do kill -9 "$p"; done
 done
 said 0 "host 1, 10.99.0.3, is gone"
+# one that has gone before its daemon is asked for: mpirun, which is held up, gets no daemon
+mkdir "$folder/held"
+printf '#!/bin/sh\ntouch "%s/held/there"\nuntil [ -e "%s/held/go" ]; do sleep 0.1; done\nPATH=${PATH#*:} exec mpirun "$@"\n' "$folder" "$folder" >"$folder/held/mpirun"
+chmod +x "$folder/held/mpirun"
+start 1
+PATH=$folder/held:$PATH start 0 "${endless[@]}" --out "$folder/gone"
+within 20 test -e "$folder/held/there" || wrong "no mpirun"
+kill -9 "${pid[1]}"
+within 10 said_gone || wrong "host 0 does not notice"
+touch "$folder/held/go"
+ends 71 0
+wait "${job[1]}"
 # a signal to all that has one terminal with host 1's launch comes to the run once, by mpirun
 start 1
 start 0 "${endless[@]}" --out "$folder/asked"
