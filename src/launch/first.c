@@ -29,6 +29,7 @@ typedef struct peer {
  * 0, as if the run were complete. What it says is of prte's help-errmgr-base.txt, node-died. */
 static const char lost[] = "lost communication with a remote daemon";
 static const char by_usr1[] = "dtrain: stopped by SIGUSR1"; /* a rank that was asked */
+static const char whole[] = "the run is complete all the same"; /* it had no step left */
 
 /* Places in dt_first's poll, before those of the peers: fd[]. */
 enum { LISTENS, SIGNALS, AGENTS, ERRORS, PEERS };
@@ -42,7 +43,7 @@ struct dt_first {
     bool lost_host; /* mpirun has said so, or it has left this one */
     bool trains;
     int asked, ended; /* the signals by which the ranks were asked to stop, and were ended; 0 */
-    bool said;        /* the ranks have said how to resume */
+    bool said, whole; /* the ranks have said how to resume; that there is nothing to resume */
     bool spoke;       /* they have said anything */
     double signal_s;  /* when asked or ended was set; 0: not yet */
     size_t held_bytes;
@@ -327,6 +328,7 @@ static bool is_repeated(const dt_first *f, bool block)
 static void end_held(dt_first *f, bool shown)
 {
     f->lost_host |= strstr(f->held, lost) != NULL;
+    f->whole |= strstr(f->held, whole) != NULL;
     if (shown)
         (void)!write(STDERR_FILENO, f->held, f->held_bytes);
     f->held_bytes = 0;
@@ -373,7 +375,9 @@ static void pass_errors(dt_first *f)
     f->fd[ERRORS] = -1;
 }
 
-/* One that is asked before mpirun or a rank handles signals dies of USR1: it had not begun. */
+/* One that is asked before mpirun or a rank handles signals dies of USR1; one whose daemons are not
+ * there yet ends with 0 (Open MPI 4.1.4): it had not begun. A run that ends while it is asked to
+ * stop says that it is complete. */
 static int end_code(dt_first *f, int code)
 {
     if (f->ended && code != dt_status_exit_code(DT_PREEMPTED)) {
@@ -381,7 +385,7 @@ static int end_code(dt_first *f, int code)
             dt_note("dtrain: ended by a second signal: the last checkpoint holds");
         return 128 + f->ended;
     }
-    if (!f->asked || code != 128 + SIGUSR1)
+    if (!f->asked || f->whole || (code != 0 && code != 128 + SIGUSR1))
         return code;
     if (!f->said)
         dt_note("dtrain: stopped by SIG%s before the run was set up: nothing to save yet; start it "

@@ -471,5 +471,8 @@ out:
     dt_session_close(&t.session);
     free(t.trace);
     dt_run_close(&r);
+    if (st == DT_OK && dt_signals_stop()) /* dtrain launch looks for this */
+        dt_note("dtrain: %s came after the last step: the run is complete all the same",
+                dt_signals_name(dt_signals_stop()));
     return st;
 }

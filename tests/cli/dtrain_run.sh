@@ -31,6 +31,8 @@ fi
 case $word in
 -*) kill "$word" $$ ;;
 wait) trap 'exit 75' USR1 ;;
+early) trap 'exit 0' USR1 ;; # mpirun that has no ranks yet
+late) trap 'mkdir -p "$dir/out"; echo "{\"kind\":\"end\"}" >>"$dir/out/metrics.jsonl"; exit 0' USR1 ;;
 deaf) trap '' USR1 ;;
 half) mkdir -p "$dir/out" && echo '{"kind":"step","step":1}' >>"$dir/out/metrics.jsonl" && exit 0 ;;
 whole) echo '{"kind":"end","steps":2}' >>"$dir/out/metrics.jsonl" && exit 0 ;;
@@ -133,6 +135,8 @@ asked() {
 for signal in USR1 TERM INT HUP; do
     asked 75 "asked to stop by $signal" wait $signal 0
 done
+asked 75 "asked before the ranks are there" early TERM 0
+asked 0 "asked when the last step is over" late TERM 0
 asked 75 "no checkpoint within the time of grace" deaf TERM 0
 started=$SECONDS
 asked 75 "asked twice" deaf INT 0.1 INT 0

@@ -114,6 +114,26 @@ must within 10 gone "$job"
 job_end
 must test "$code" = 130
 
+# mpirun that is told to stop while it starts other hosts' daemons ends with 0, as if a run were complete:
+# it is where a rank says so
+printf '#!/bin/sh\ntrap "exit 0" USR1\ntouch "%s"\n[ -z "$SAYS" ] || trap "echo \\"$SAYS\\" >&2; exit 0" USR1\n' "$tmp/deaf/here" >"$tmp/deaf/mpirun"
+printf 'while :; do sleep 0.1; done\n' >>"$tmp/deaf/mpirun"
+while IFS='|' read -r signal says want; do
+    rm -f "$tmp/deaf/here"
+    SAYS=$says PATH=$tmp/deaf:$PATH "$DTRAIN_BIN" --np 2 "${run[@]}" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+    job=$!
+    must soon test -e "$tmp/deaf/here"
+    kill "-$signal" "$job"
+    job_end
+    must test "$code" = "$want"
+    [ "$want" = 0 ] || said "stopped by SIG$signal before the run was set up"
+done <<'END'
+INT||75
+TERM||75
+USR1||75
+INT|dtrain: SIGUSR1 came after the last step: the run is complete all the same|0
+END
+
 # Ctrl-Z where hosts are waited for
 (umask 077 && echo "a token of twenty letters" >"$tmp/token")
 "$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --master 127.0.0.1:1 --token-file "$tmp/token" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &

@@ -44,6 +44,18 @@ bash "$DTRAIN_SOURCE/scripts/tutorial/ranktable" 10.99.0.2:2,10.99.0.3:2,10.99.0
 launched --rank-table "$folder/table.json"
 grep -q "8 ranks x 1 thread on 4 nodes" "$folder/log" || wrong "not on 4 hosts"
 
+# told to stop while the other host's daemon is started: no run, and none that is complete
+printf '#!/bin/sh\ntouch "%s/slow.asks"\nuntil [ -e "%s/go" ]; do sleep 0.1; done\nexec "%s/agent" "$@"\n' "$folder" "$folder" "$folder" >"$folder/slow"
+chmod +x "$folder/slow"
+"$DTRAIN_BIN" launch --agent "$folder/slow" --interface 10.99.0.0/24 --hosts 10.99.0.1:1,10.99.0.3:1 "${endless[@]}" --out "$folder/early" \
+    >"$folder/log" 2>&1 </dev/null &
+early=$!
+within 20 test -e "$folder/slow.asks" || wrong "no agent"
+kill -TERM $early
+touch "$folder/go"
+wait $early
+[ $? = 75 ] || wrong "told to stop before its ranks are there, launch does not end with 75"
+
 # ---- One command on each host
 (umask 077 && head -c 24 /dev/urandom | base64 >"$folder/token")
 program=$DTRAIN_BIN
