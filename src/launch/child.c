@@ -1,10 +1,11 @@
-/* child.c - mpirun, or its daemon on another host: its start and end, its patience; and the
- * signals that come while it runs. */
+/* child.c - mpirun, or its daemon on another host: the room for its files, its start and end, its
+ * patience; and the signals that come while it runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -12,6 +13,33 @@
 #include <unistd.h>
 
 #include "meet.h"
+
+/* ---- Room ------------------------------------------------------------------------------------ */
+
+/* Without it ranks end, and mpirun may not. The folder's names: Open MPI 4's, 5's, everybody's. */
+dt_status dt_child_room(void)
+{
+    static const char *const names[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base",
+                                        "TMPDIR", "TEMP", "TMP"};
+    enum { BYTES = 10 << 20 }; /* two files of 4 MB, and small ones */
+    const char *folder = NULL;
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < DT_COUNT_OF(names) && !(folder && folder[0]); i++)
+        folder = getenv(names[i]);
+    snprintf(path, sizeof path, "%s/dtrain-XXXXXX", folder && folder[0] ? folder : "/tmp");
+    if (dt_parents_make(path) != DT_OK) /* as mpirun does */
+        dt_fail_clear();
+    signal(SIGXFSZ, SIG_IGN);
+    const int fd = mkostemp(path, O_CLOEXEC);
+    const int error = fd < 0 || unlink(path) != 0 ? errno : posix_fallocate(fd, 0, BYTES);
+    close(fd);
+    return error == 0 ? DT_OK
+                      : dt_fail(DT_IO,
+                                "%.*s: no room for Open MPI's files, 10 MB: %s; make room there "
+                                "(ulimit -f, too), or let TMPDIR name another folder",
+                                (int)strlen(path) - 14, path, strerror(error));
+}
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
@@ -51,6 +79,31 @@ bool dt_child_ended(pid_t child, int *code)
         return false;
     *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return true;
+}
+
+/* A child that has ended, but for its parent, has an empty environment. */
+bool dt_child_idle(pid_t child, bool *began)
+{
+    static const char rank[] = "OMPI_COMM_WORLD_RANK=";
+    static char text[1 << 18];
+    bool live = false, ended = *began;
+    char path[64];
+    int pid;
+
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)child, (int)child);
+    FILE *f = fopen(path, "re");
+    while (f && fscanf(f, "%9d", &pid) == 1) {
+        snprintf(path, sizeof path, "/proc/%d/environ", pid);
+        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+        close(fd);
+        ended |= n == 0;
+        live |= n > 0 && memmem(text, (size_t)n, rank, sizeof rank - 1);
+    }
+    if (f)
+        fclose(f);
+    *began |= live;
+    return ended && !live;
 }
 
 /* Keep-alive, which mpirun sets by itself, finds out only where nothing is under way. Bytes that

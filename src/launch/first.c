@@ -13,7 +13,8 @@
 
 enum {
     ASK_AGAIN_MS = 500, /* for a checkpoint */
-    END_S = 3,          /* for the other hosts to read that the run is over */
+    END_S = 3,          /* for the other hosts to read that the run is over; for mpirun's end */
+    IDLE_S = 15,        /* of an mpirun whose ranks have ended */
     GUESTS = 256, /* connections whose handshakes are under way, fewer than files may be open; the
                    * oldest one, which may be silent, makes room */
 };
@@ -42,6 +43,8 @@ struct dt_first {
     pid_t mpirun;
     bool lost_host; /* mpirun has said so, or it has left this one */
     bool trains;
+    bool began, hangs; /* ranks were seen here; mpirun did not end when they had ended */
+    double busy_s;     /* when it still had ranks, or may still get some */
     int asked, ended; /* the signals by which the ranks were asked to stop, and were ended; 0 */
     bool said, whole; /* the ranks have said how to resume; that there is nothing to resume */
     bool spoke;       /* they have said anything */
@@ -380,6 +383,8 @@ static void pass_errors(dt_first *f)
  * stop says that it is complete. */
 static int end_code(dt_first *f, int code)
 {
+    if (f->hangs)
+        return dt_status_exit_code(f->said ? DT_PREEMPTED : DT_COMM);
     if (f->ended && code != dt_status_exit_code(DT_PREEMPTED)) {
         if (f->trains)
             dt_note("dtrain: ended by a second signal: the last checkpoint holds");
@@ -394,12 +399,27 @@ static int end_code(dt_first *f, int code)
     return dt_status_exit_code(DT_PREEMPTED);
 }
 
+/* Where it hangs (Open MPI 4.1.4, one launch in some thousands): the ranks of a run end together. */
+static void end_idle(dt_first *f)
+{
+    const double now = dt_seconds();
+
+    if (!dt_child_idle(f->mpirun, &f->began))
+        f->busy_s = now;
+    if (now - f->busy_s < IDLE_S)
+        return;
+    if (!f->hangs)
+        dt_warn("mpirun has not ended %d s after its ranks: it is ended", (int)IDLE_S);
+    f->hangs = true;
+    kill(f->mpirun, now - f->busy_s < IDLE_S + END_S ? SIGTERM : SIGKILL);
+}
+
 static int stand_between(dt_first *f)
 {
     int code = 0;
 
-    while (!dt_child_ended(f->mpirun, &code)) {
-        if (!wait_for_news(f, f->asked ? ASK_AGAIN_MS : DT_PATIENCE_MS)) {
+    for (f->busy_s = dt_seconds(); !dt_child_ended(f->mpirun, &code); end_idle(f)) {
+        if (!wait_for_news(f, f->asked || !f->began ? ASK_AGAIN_MS : DT_PATIENCE_MS)) {
             dt_child_bound(f->mpirun);
             if (f->asked && !f->ended) /* before ranks were there, it was lost */
                 kill(f->mpirun, SIGUSR1);

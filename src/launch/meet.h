@@ -135,12 +135,17 @@ dt_status dt_signals_stopped(int fd) DT_MUST_CHECK;
 
 /* ---- The process that is started (child.c) --------------------------------------------------- */
 
+/* Whether there is room for the files that Open MPI keeps on this host. DT_IO; DT_CANTCREATE. */
+dt_status dt_child_room(void) DT_MUST_CHECK;
 /* Start the words, found by PATH, in a session of its own: a terminal's signals come to it by this
  * process alone. It gets SIGTERM when this process is gone. errors: its standard error. A program
  * that is not there is a child that says so and ends with DT_NOINPUT's exit code. DT_NOMEM. */
 dt_status dt_child_start(char **word, int errors, pid_t *child) DT_MUST_CHECK;
 /* Whether it has ended: *code is its exit code, or 128 + its signal. */
 bool dt_child_ended(pid_t child, int *code);
+/* Whether mpirun had ranks on this host, and none is left: *began, at first false, says that one was
+ * seen. False where the system does not say. */
+bool dt_child_idle(pid_t child, bool *began);
 /* mpirun's TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system
  * does not let us, nothing happens. */
 void dt_child_bound(pid_t child);

@@ -134,6 +134,19 @@ USR1||75
 INT|dtrain: SIGUSR1 came after the last step: the run is complete all the same|0
 END
 
+# one whose ranks have ended and that does not end
+printf '#!/bin/sh\nOMPI_COMM_WORLD_RANK=0 sleep 2\nwhile :; do sleep 1; done\n' >"$tmp/deaf/mpirun"
+bounded env PATH="$tmp/deaf:$PATH" "$DTRAIN_BIN" --np 2 "${run[@]}"
+must test "$code" = 71
+said "mpirun has not ended 15 s after its ranks"
+
+touch "$tmp/started"
+# no place, or no room, for Open MPI's own files: said before it starts
+bounded env TMPDIR=/proc/none "$DTRAIN_BIN" --np 2 "${run[@]}"
+judge 74 "TMPDIR cannot be made" "/proc/none: no room for Open MPI's files" "TMPDIR"
+bounded bash -c 'ulimit -f 4000; exec "$@"' - "$DTRAIN_BIN" --np 2 "${run[@]}" # KiB
+judge 74 "ulimit -f" "ulimit -f" "File too large"
+
 # Ctrl-Z where hosts are waited for
 (umask 077 && echo "a token of twenty letters" >"$tmp/token")
 "$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --master 127.0.0.1:1 --token-file "$tmp/token" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
