@@ -123,6 +123,8 @@ dt_status dt_file_read_at(int fd, const char *name, int64_t offset, void *to,
  * may be NULL. DT_NOINPUT, DT_NOMEM, DT_IO; DT_FORMAT: it is larger. */
 dt_status dt_file_read(int folder, const char *name, size_t most, char **text,
                        size_t *length) DT_MUST_CHECK;
+/* The same of a text that people write, without the byte order mark and the CRs of Windows. */
+dt_status dt_file_text(const char *name, size_t most, char **text, size_t *length) DT_MUST_CHECK;
 
 /* errno of an open with O_NOFOLLOW as text. */
 const char *dt_open_error(void);

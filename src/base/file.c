@@ -82,6 +82,18 @@ dt_status dt_file_read(int folder, const char *name, size_t most, char **text, s
     return DT_OK;
 }
 
+dt_status dt_file_text(const char *name, size_t most, char **text, size_t *length)
+{
+    DT_TRY(dt_file_read(AT_FDCWD, name, most, text, length));
+    char *to = *text, *end = *text + *length;
+    for (const char *at = *text + 3 * (strncmp(*text, "\xef\xbb\xbf", 3) == 0); at < end; at++)
+        if (at[0] != '\r' || at[1] != '\n')
+            *to++ = *at;
+    *to = '\0';
+    *length = (size_t)(to - *text);
+    return DT_OK;
+}
+
 int dt_lend(int fd, dt_lent *l)
 {
     struct stat info;

@@ -2,7 +2,6 @@
  * rank table, a file from strangers. Names end up on mpirun's command line: their characters are
  * checked. */
 #include <ctype.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -146,7 +145,7 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path)
     char *text = NULL;
     size_t length = 0;
 
-    dt_status st = dt_file_read(AT_FDCWD, path, MOST_BYTES, &text, &length);
+    dt_status st = dt_file_text(path, MOST_BYTES, &text, &length);
     if (st != DT_OK)
         return st == DT_FORMAT ? DT_CONFIG : st;
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);

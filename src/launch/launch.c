@@ -157,10 +157,11 @@ static dt_status check_hostfile(const char *path)
         at[n] = '\0';
         const char *slots = strstr(at, "slots="), *after = slots ? slots + 6 : NULL;
         int64_t count = 1;
-        if (n >= LINE || !whole || at[strspn(at, " \t")] == '-' ||
+        if (n >= LINE || !whole || at[strspn(at, " \t")] == '-' || *at == '\xef' ||
+            strchr(at, '\r') ||
             (after &&
              (!dt_whole_parse(after, &after, &count) || count < 1 || count > DT_MOST_SLOTS)))
-            st = dt_fail(DT_CONFIG, "%s:%d: not a line of a hostfile: NAME slots=N, N from 1 to %d",
+            st = dt_fail(DT_CONFIG, "%s:%d: not a line of a hostfile: NAME slots=1..%d, no CR/BOM",
                          path, number, (int)DT_MOST_SLOTS);
         at += n + 1;
     }

@@ -34,7 +34,7 @@ dt_status dt_token_read(dt_token *t, const char *path)
                        "--token-file %s: others may read it, or it is another user's: chmod 600 it",
                        path);
     if (path)
-        DT_TRY(dt_file_read(AT_FDCWD, path, 1 << 20, &text, &length));
+        DT_TRY(dt_file_text(path, 1 << 20, &text, &length));
     else
         length = strlen(given);
     const char *token = path ? text : given;

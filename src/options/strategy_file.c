@@ -396,7 +396,7 @@ dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS])
     size_t length = 0;
     char *text = NULL;
 
-    DT_TRY(dt_file_read(AT_FDCWD, path, FILE_BYTES, &text, &length));
+    DT_TRY(dt_file_text(path, FILE_BYTES, &text, &length));
     const dt_status st = dt_strategy_parse(o, path, text, length, line);
     free(text);
     return st;

@@ -27,7 +27,7 @@ shows "OMPI_MCA_oob_tcp_if_include='\$(id)' " "OMPI_MCA_plm_rsh_agent='/bin/x y'
 DTRAIN_LR=0.5 shows "-x DTRAIN_LR=0.5 " -- --hosts a,b
 shows "OMPI_MCA_btl_tcp_if_include=eth7 " "PRTE_MCA_prte_if_include=eth7 " "OMPI_MCA_plm_rsh_agent=/bin/x " \
     "OMPI_MCA_oob_tcp_keepalive_time=5 " -- --hosts a,b --interface eth7 --agent /bin/x
-printf 'a slots=2\nb slots=3\n' >"$tmp/hosts"
+printf '# 主机，2\na slots=2\n\nb slots=3\n' >"$tmp/hosts"
 shows "mpirun --hostfile $tmp/hosts -x " -- --hostfile "$tmp/hosts"
 shows "mpirun --hostfile $tmp/hosts -np 2 " -- --hostfile "$tmp/hosts" --np 2
 for n in 2 8 16; do
@@ -99,6 +99,11 @@ for word in "launch --dry-run --hostfile" "launch --dry-run --rank-table" rankta
     # shellcheck disable=SC2086
     refuses 66 "$tmp: is a folder" -- $word "$tmp"
 done
+# files that an editor on Windows saved
+for line in "$(printf 'a slots=2\r')" "$(printf '\357\273\277a slots=2')"; do
+    printf '%s\n' "$line" >"$tmp/bad"
+    refuses 78 "$tmp/bad:1: not a line of a hostfile" "no CR/BOM" -- launch --dry-run --hostfile "$tmp/bad"
+done
 touch "$tmp/started"
 bounded env PATH=/nowhere "$DTRAIN_BIN" launch --np 2
 judge 66 "no mpirun" "cannot start mpirun" "openmpi-bin"
@@ -137,6 +142,8 @@ must grep -q "stopped by SIGUSR1 after step" "$tmp/said"
 # rank tables
 bash "$DTRAIN_SOURCE/scripts/tutorial/ranktable" a:4,b:4 >"$tmp/good"
 accepts ranktable "$tmp/good"
+{ printf '\357\273\277' && sed 's/$/\r/' "$tmp/good"; } >"$tmp/table"
+accepts ranktable "$tmp/table"
 # spoils TEXT SED: the table with this change is refused, with file, place and value
 spoils() {
     sed -E "$2" "$tmp/good" >"$tmp/table"

@@ -217,6 +217,9 @@ static void tokens_are_guarded(void **state)
     assert_int_equal(setenv("DTRAIN_TOKEN", "sixteen letters!", 1), 0);
     assert_ok(dt_token_read(&b, NULL));
     assert_memory_equal(a.key, b.key, sizeof a.key);
+    assert_int_equal(pwrite(fd, "\xef\xbb\xbfsixteen letters!\r\n", 21, 0), 21); /* Windows' */
+    assert_ok(dt_token_read(&a, path));
+    assert_memory_equal(a.key, b.key, sizeof a.key);
     assert_int_equal(setenv("DTRAIN_TOKEN", text, 1), 0);
     assert_int_equal(dt_token_read(&b, NULL), DT_CONFIG);
     dt_fail_clear();
