@@ -74,9 +74,14 @@ static dt_status resolve(const char *master, struct sockaddr_in *at)
     snprintf(host, sizeof host, "%.*s", (int)(colon - master), master);
     const int error = getaddrinfo(host, colon + 1, &want, &found);
     if (error != 0)
-        return dt_fail(DT_COMM, "--master: no address of '%s': %s", master, gai_strerror(error));
+        return dt_fail(DT_COMM, "--master: no IPv4 address of %s: %s", master, gai_strerror(error));
     memcpy(at, found->ai_addr, sizeof *at);
     freeaddrinfo(found);
+    if (at->sin_addr.s_addr == INADDR_ANY || ntohl(at->sin_addr.s_addr) >> 24 == 127)
+        return dt_fail(DT_USAGE,
+                       "--master %s is %s here, which no other host reaches (/etc/hosts?): give "
+                       "host 0's address in their network; on one host: --np N",
+                       master, inet_ntop(AF_INET, &at->sin_addr, host, sizeof host));
     return DT_OK;
 }
 
@@ -181,20 +186,17 @@ void dt_wire_close(dt_wire *w)
 
 /* ---- The handshake --------------------------------------------------------------------------- */
 
-/* From now on the socket blocks, without a limit; a host that is gone is missed after 11 s, as by
- * Open MPI's daemons. */
+/* From now on the socket blocks; a host that is gone, or stops within a message, is missed after
+ * 11 s, as by Open MPI's daemons. TCP_USER_TIMEOUT counts for keep-alive, too. */
 static void begin_messages(int fd)
 {
-    static const struct {
-        int level, name, value;
-    } row[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
-               {IPPROTO_TCP, TCP_KEEPIDLE, 5},
-               {IPPROTO_TCP, TCP_KEEPINTVL, 2},
-               {IPPROTO_TCP, TCP_USER_TIMEOUT, 11000}}; /* it counts for keep-alive, too */
+    static const int on = 1, idle_s = 5, every_s = 2, patience_ms = 1000 * DT_PATIENCE_S;
 
-    for (size_t i = 0; i < DT_COUNT_OF(row); i++)
-        (void)setsockopt(fd, row[i].level, row[i].name, &row[i].value, sizeof row[i].value);
-    dt_wire_limit(fd, 0);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
+    dt_wire_limit(fd, DT_PATIENCE_S);
     (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 }
 

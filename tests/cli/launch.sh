@@ -80,6 +80,11 @@ MASTER_ADDR=a MASTER_PORT=1 NODE_RANK=3 shows "mpirun -np 2 " -- --np 2
 shows "mpirun -np 2 " -- --np 2 --nnodes 1 --node-rank 0 --master a:1
 refuses 64 "is not HOST:PORT" -- launch --nnodes 2 --node-rank 0 --master a --token-file "$tmp/token"
 refuses 66 "$tmp: is a folder" -- launch --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp"
+for address in 127.0.0.1 127.0.1.1 localhost 0.0.0.0; do # all hosts have these: each would look for host 0 on itself
+    for k in 0 1; do
+        refuses 64 "--master $address:1 is " "no other host reaches" -- launch --nnodes 2 --node-rank $k --master $address:1 --token-file "$tmp/token"
+    done
+done
 refuses 71 "cannot wait there" -- launch --nnodes 2 --node-rank 0 --master 192.0.2.7:29500 --token-file "$tmp/token"
 chmod 644 "$tmp/token"
 refuses 78 "chmod 600" -- launch --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp/token"

@@ -149,7 +149,7 @@ judge 74 "ulimit -f" "ulimit -f" "File too large"
 
 # Ctrl-Z where hosts are waited for
 (umask 077 && echo "a token of twenty letters" >"$tmp/token")
-"$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --master 127.0.0.1:1 --token-file "$tmp/token" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+"$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --master 192.0.2.1:1 --token-file "$tmp/token" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
 job=$!
 must soon catches "$job" 20
 kill -TSTP "$job"
