@@ -1,5 +1,5 @@
-/* child.c - mpirun, or its daemon on another host: the room for its files, its start and end, its
- * patience; and the signals that come while it runs. */
+/* child.c - mpirun, or its daemon on another host: its room, start and end, its patience; and the
+ * signals that come while it runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -14,14 +14,14 @@
 
 #include "meet.h"
 
-/* ---- Room ------------------------------------------------------------------------------------ */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
-/* Without it ranks end, and mpirun may not. The folder's names: Open MPI 4's, 5's, everybody's. */
+/* Without it, for two files of 4 MB and small ones, ranks end and mpirun does not. Where it is: by
+ * Open MPI 4's variable, 5's, everybody's. */
 dt_status dt_child_room(void)
 {
     static const char *const names[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base",
                                         "TMPDIR", "TEMP", "TMP"};
-    enum { BYTES = 10 << 20 }; /* two files of 4 MB, and small ones */
     const char *folder = NULL;
     char path[PATH_MAX];
 
@@ -32,16 +32,14 @@ dt_status dt_child_room(void)
         dt_fail_clear();
     signal(SIGXFSZ, SIG_IGN);
     const int fd = mkostemp(path, O_CLOEXEC);
-    const int error = fd < 0 || unlink(path) != 0 ? errno : posix_fallocate(fd, 0, BYTES);
+    const int error = fd < 0 || unlink(path) != 0 ? errno : posix_fallocate(fd, 0, 10 << 20);
     close(fd);
     return error == 0 ? DT_OK
                       : dt_fail(DT_IO,
-                                "%.*s: no room for Open MPI's files, 10 MB: %s; make room there "
+                                "%.*s: no room for Open MPI's files, 10 MB: %s; make room "
                                 "(ulimit -f, too), or let TMPDIR name another folder",
                                 (int)strlen(path) - 14, path, strerror(error));
 }
-
-/* ---- Starting -------------------------------------------------------------------------------- */
 
 /* mpirun would read all of the caller's input, for ranks that read none. */
 static void become(char **word, pid_t parent, int errors)

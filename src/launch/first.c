@@ -30,7 +30,6 @@ typedef struct peer {
  * 0, as if the run were complete. What it says is of prte's help-errmgr-base.txt, node-died. */
 static const char lost[] = "lost communication with a remote daemon";
 static const char by_usr1[] = "dtrain: stopped by SIGUSR1"; /* a rank that was asked */
-static const char whole[] = "the run is complete all the same"; /* it had no step left */
 
 /* Places in dt_first's poll, before those of the peers: fd[]. */
 enum { LISTENS, SIGNALS, AGENTS, ERRORS, PEERS };
@@ -331,7 +330,7 @@ static bool is_repeated(const dt_first *f, bool block)
 static void end_held(dt_first *f, bool shown)
 {
     f->lost_host |= strstr(f->held, lost) != NULL;
-    f->whole |= strstr(f->held, whole) != NULL;
+    f->whole |= strstr(f->held, "the run is complete all the same") != NULL;
     if (shown)
         (void)!write(STDERR_FILENO, f->held, f->held_bytes);
     f->held_bytes = 0;
@@ -378,13 +377,16 @@ static void pass_errors(dt_first *f)
     f->fd[ERRORS] = -1;
 }
 
-/* One that is asked before mpirun or a rank handles signals dies of USR1; one whose daemons are not
- * there yet ends with 0 (Open MPI 4.1.4): it had not begun. A run that ends while it is asked to
- * stop says that it is complete. */
+/* One that is asked before mpirun or a rank handles signals dies of USR1, or, where daemons are not
+ * there yet, ends with 0 (Open MPI 4.1.4): it had not begun. One that is complete says so. */
 static int end_code(dt_first *f, int code)
 {
     if (f->hangs)
         return dt_status_exit_code(f->said ? DT_PREEMPTED : DT_COMM);
+    if (code == 128 + SIGABRT && !f->began) {
+        dt_warn("mpirun has crashed; Open MPI 4 does where a host's name has 57 letters");
+        return dt_status_exit_code(DT_COMM);
+    }
     if (f->ended && code != dt_status_exit_code(DT_PREEMPTED)) {
         if (f->trains)
             dt_note("dtrain: ended by a second signal: the last checkpoint holds");
@@ -399,7 +401,7 @@ static int end_code(dt_first *f, int code)
     return dt_status_exit_code(DT_PREEMPTED);
 }
 
-/* Where it hangs (Open MPI 4.1.4, one launch in some thousands): the ranks of a run end together. */
+/* Where it hangs (Open MPI 4.1.4, one launch of thousands): the ranks of a run end together. */
 static void end_idle(dt_first *f)
 {
     const double now = dt_seconds();

@@ -22,7 +22,8 @@ dt_status dt_hosts_add(dt_hosts *h, const char *name, size_t length, int64_t slo
     char *list = NULL;
 
     if (!is_name(name, length))
-        return dt_fail(DT_USAGE, "'%.*s' is not a host name", (int)DT_MIN(length, 64), name);
+        return dt_fail(DT_USAGE, "'%.*s' is not a host name; users belong into ~/.ssh/config",
+                       (int)DT_MIN(length, 64), name);
     if (slots < 1 || slots > DT_MOST_SLOTS || h->count == DT_MOST_HOSTS)
         return dt_fail(DT_USAGE, "host '%.*s': %lld ranks; at most %d hosts with 1 to %d ranks fit",
                        (int)DT_MIN(length, 64), name, (long long)slots, (int)DT_MOST_HOSTS,
@@ -44,7 +45,7 @@ dt_status dt_hosts_parse(dt_hosts *h, const char *text, int slots)
         int64_t n = slots;
         end = at + length;
         if ((*end == ':' && !dt_whole_parse(end + 1, &end, &n)) || (*end && *end != ','))
-            return dt_fail(DT_USAGE, "--hosts: '%.80s' does not begin with NAME or NAME:RANKS", at);
+            return dt_fail(DT_USAGE, "--hosts: '%.80s' is not NAME:RANKS,... (no IPv6)", at);
         DT_TRY(dt_hosts_add(h, at, length, n));
         if (!*end)
             return DT_OK;

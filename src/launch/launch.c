@@ -413,7 +413,6 @@ dt_status dt_launch(int argc, char **argv, dt_status (*check)(char **words), int
     DT_TRY(w.program || w.dry_run ? DT_OK : check(w.rest));
     DT_TRY(find_meeting(&w, &m));
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
-    if (!w.dry_run)
-        DT_TRY(dt_child_room());
+    DT_TRY(w.dry_run ? DT_OK : dt_child_room());
     return m.own.node == 0 ? lead(&w, &m, code) : dt_join(&m, code);
 }

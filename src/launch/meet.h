@@ -143,8 +143,7 @@ dt_status dt_child_room(void) DT_MUST_CHECK;
 dt_status dt_child_start(char **word, int errors, pid_t *child) DT_MUST_CHECK;
 /* Whether it has ended: *code is its exit code, or 128 + its signal. */
 bool dt_child_ended(pid_t child, int *code);
-/* Whether mpirun had ranks on this host, and none is left: *began, at first false, says that one was
- * seen. False where the system does not say. */
+/* Whether mpirun has had ranks on this host, and none is left. *began: one was seen, by now. */
 bool dt_child_idle(pid_t child, bool *began);
 /* mpirun's TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system
  * does not let us, nothing happens. */

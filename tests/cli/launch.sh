@@ -109,6 +109,8 @@ for line in "$(printf 'a slots=2\r')" "$(printf '\357\273\277a slots=2')"; do
     printf '%s\n' "$line" >"$tmp/bad"
     refuses 78 "$tmp/bad:1: not a line of a hostfile" "no CR/BOM" -- launch --dry-run --hostfile "$tmp/bad"
 done
+refuses 64 "users belong into ~/.ssh/config" -- launch --dry-run --hosts me@a:8
+refuses 64 "no IPv6" -- launch --dry-run --hosts fe80::1
 touch "$tmp/started"
 bounded env PATH=/nowhere "$DTRAIN_BIN" launch --np 2
 judge 66 "no mpirun" "cannot start mpirun" "openmpi-bin"

@@ -147,6 +147,20 @@ judge 74 "TMPDIR cannot be made" "/proc/none: no room for Open MPI's files" "TMP
 bounded bash -c 'ulimit -f 4000; exec "$@"' - "$DTRAIN_BIN" --np 2 "${run[@]}" # KiB
 judge 74 "ulimit -f" "ulimit -f" "File too large"
 
+# no rank may read another's memory, as in containers: Open MPI is told, and says nothing of it
+if [ "$(uname -m)" = x86_64 ]; then
+    cat >"$tmp/denied" <<'END'
+my $f = join '', map { pack 'SCCL', @$_ } # of system calls: process_vm_readv fails with EPERM
+    [0x20, 0, 0, 0], [0x15, 0, 1, 310], [0x06, 0, 0, 0x00050001], [0x06, 0, 0, 0x7fff0000];
+my $p = pack 'Sx6P', 4, $f;
+syscall(157, 38, 1, 0, 0, 0) == 0 && syscall(157, 22, 2, $p) == 0 or die "no seccomp: $!";
+exec @ARGV;
+END
+    bounded perl "$tmp/denied" "$DTRAIN_BIN" --np 2 "${tiny[@]}" --width-divisor 8 --exchange tree --split-nodes 2
+    must test "$code" = 0
+    must test "$(wc -l <"$tmp/stderr")" = 0
+fi
+
 # Ctrl-Z where hosts are waited for
 (umask 077 && echo "a token of twenty letters" >"$tmp/token")
 "$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --master 192.0.2.1:1 --token-file "$tmp/token" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
