@@ -65,6 +65,9 @@ dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
 dt_status dt_safetensors_copy(const dt_safetensors *f, const dt_target *t, int portion,
                               int portions) DT_MUST_CHECK;
 
+/* A path between the quotes of Python; returns out. */
+const char *dt_python_text(const char *path, char out[2 * PATH_MAX]);
+
 /* ---- Numbers that are not finite ---------------------------------------------------------- */
 
 /* Every number of a run's state after `step` steps. DT_NUMERIC names the first that is not
@@ -100,6 +103,7 @@ typedef struct dt_model_file_opts {
     const char *format; /* of the file: NULL, "safetensors", "onnx" or "ckpt" */
     bool raw_input;     /* onnx: the input is normalised; else it is RGB in 0 to 1 */
     double logit_scale; /* 0: not known */
+    const char *holds; /* other numbers than a model's: "momentum"; NULL: a model's */
     const struct dt_portion *portion; /* NULL: the whole */
 } dt_model_file_opts;
 

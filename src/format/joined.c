@@ -8,12 +8,21 @@
 
 /* ---- Joining ----------------------------------------------------------------------- */
 
-dt_tensor *dt_tensor_find(const dt_safetensors *f, const char *name)
+/* Whether what the first says of its model, b says, too. */
+static dt_status check_same(const dt_safetensors *a, const dt_safetensors *b)
 {
-    for (size_t i = 0; i < f->count; i++)
-        if (strcmp(f->tensor[i].name, name) == 0)
-            return &f->tensor[i];
-    return NULL;
+    const char *key;
+    json_t *value;
+
+    json_object_foreach (json_object_get(a->header, "__metadata__"), key, value) {
+        const char *one = json_string_value(value), *other = dt_safetensors_metadata(b, key);
+        if (one && strncmp(key, "dtrain.", 7) == 0 && strcmp(key, "dtrain.portion") != 0 &&
+            (!other || strcmp(one, other) != 0))
+            return dt_fail(DT_FORMAT,
+                           "%s has %.40s %.80s, %s %.80s: these are not pieces of one model",
+                           a->path, key, one, b->path, other ? other : "none");
+    }
+    return DT_OK;
 }
 
 /* Where the pieces of a file begin: at 0, if it does not say. */
@@ -41,24 +50,6 @@ static dt_status place_pieces(const dt_safetensors *f, size_t files)
     return st;
 }
 
-/* The whole becomes large enough for the piece. */
-static dt_status add_piece(dt_safetensors *f, const dt_safetensors *part, const dt_tensor *t)
-{
-    dt_tensor *whole = dt_tensor_find(f, t->name);
-
-    if (!whole) {
-        whole = &f->tensor[f->count++];
-        *whole = (dt_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank};
-    }
-    if (whole->rank != t->rank || strcmp(whole->dtype, t->dtype) != 0)
-        return dt_fail(DT_FORMAT,
-                       "%s: tensor '%.80s' is %s of %d dimensions, in another file %s of %d",
-                       part->path, t->name, t->dtype, t->rank, whole->dtype, whole->rank);
-    for (int i = 0; i < t->rank; i++)
-        whole->shape[i] = DT_MAX(whole->shape[i], t->first[i] + t->shape[i]);
-    return DT_OK;
-}
-
 /* Both pieces have the element `at`. */
 static bool overlap(const dt_tensor *a, const dt_tensor *b, int64_t at[DT_TENSOR_MAX_RANK])
 {
@@ -70,48 +61,82 @@ static bool overlap(const dt_tensor *a, const dt_tensor *b, int64_t at[DT_TENSOR
     return true;
 }
 
-/* Without overlap its pieces have as many bytes: so there is no hole. */
-static dt_status check_whole(dt_safetensors *f, dt_tensor *whole)
+/* The whole becomes large enough for piece k of its own. */
+static dt_status add_piece(dt_tensor *whole, const dt_file_piece *piece, size_t k)
 {
-    const dt_tensor *piece[DT_MAX_PORTIONS];
+    const dt_tensor *t = piece[k].tensor;
     int64_t at[DT_TENSOR_MAX_RANK];
     char text[DT_SHAPE_CHARS];
-    uint64_t have = 0;
 
-    for (size_t k = 0; k < f->parts; k++) {
-        const dt_tensor *t = piece[k] = dt_tensor_find(f->part[k], whole->name);
-        have += t ? t->bytes : 0;
-        for (size_t other = 0; other < k && t; other++)
-            if (piece[other] && overlap(piece[other], t, at))
-                return dt_fail(DT_FORMAT, "%s: tensor '%.80s' has element %s, which %s has, too",
-                               f->part[k]->path, t->name, dt_shape_text(t->rank, at, text),
-                               f->part[other]->path);
-    }
-    const dt_tensor_type *type = dt_tensor_type_find(whole->dtype, false);
-    if (!dt_tensor_bytes(type, whole->rank, whole->shape, &whole->bytes) || have != whole->bytes)
+    if (whole->rank != t->rank || strcmp(whole->dtype, t->dtype) != 0)
+        return dt_fail(DT_FORMAT,
+                       "%s: tensor '%.80s' is %s of %d dimensions, in another file %s of %d",
+                       piece[k].of->path, t->name, t->dtype, t->rank, whole->dtype, whole->rank);
+    for (size_t other = 0; other < k && t->bytes > 0; other++)
+        if (piece[other].tensor->bytes > 0 && overlap(piece[other].tensor, t, at))
+            return dt_fail(DT_FORMAT, "%s: tensor '%.80s' has element %s, which %s has, too",
+                           piece[k].of->path, t->name, dt_shape_text(t->rank, at, text),
+                           piece[other].of->path);
+    for (int i = 0; i < t->rank; i++)
+        whole->shape[i] = DT_MAX(whole->shape[i], t->first[i] + t->shape[i]);
+    whole->bytes += t->bytes;
+    return DT_OK;
+}
+
+/* Of all pieces that have the name of the first. Without overlap they have as many bytes as the
+ * whole: so there is no hole. */
+static dt_status add_whole(dt_safetensors *f, size_t first, size_t *end)
+{
+    const dt_tensor *t = f->piece[first].tensor;
+    char text[DT_SHAPE_CHARS];
+    uint64_t want = 0;
+
+    if (f->count == DT_TENSOR_MAX_COUNT)
+        return dt_fail(DT_FORMAT, "%s has more than %d tensors", f->path, DT_TENSOR_MAX_COUNT);
+    dt_tensor *whole = &f->tensor[f->count++];
+    *whole =
+        (dt_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank, .offset = f->size};
+    for (*end = first; *end < f->pieces && strcmp(f->piece[*end].tensor->name, t->name) == 0;)
+        DT_TRY(add_piece(whole, &f->piece[first], (*end)++ - first));
+    if (!dt_tensor_bytes(dt_tensor_type_find(whole->dtype, false), whole->rank, whole->shape,
+                         &want) ||
+        want != whole->bytes)
         return dt_fail(DT_FORMAT,
                        "%s: tensor '%.80s' is %s, but its pieces have %llu bytes: some are missing",
                        f->path, whole->name, dt_shape_text(whole->rank, whole->shape, text),
-                       (unsigned long long)have);
-    whole->offset = f->size;
+                       (unsigned long long)whole->bytes);
     f->size += whole->bytes;
     return DT_OK;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const dt_file_piece *x = a, *y = b;
+    const int names = strcmp(x->tensor->name, y->tensor->name);
+    return names ? names : x->part < y->part ? -1 : x->part > y->part;
+}
+
+/* In the order of their names, as in a file that is whole, whichever file has the first pieces. */
 static dt_status join(dt_safetensors *f)
 {
-    size_t pieces = 1;
+    size_t room = 1;
 
     for (size_t k = 0; k < f->parts; k++)
-        pieces += f->part[k]->count;
-    DT_TRY(dt_calloc(&f->tensor, pieces, sizeof *f->tensor, "the list of tensors"));
+        room += f->part[k]->count;
+    DT_TRY(dt_calloc(&f->piece, room, sizeof *f->piece, "the list of pieces"));
     for (size_t k = 0; k < f->parts; k++) {
+        DT_TRY(check_same(f->part[0], f->part[k]));
+        DT_TRY(check_same(f->part[k], f->part[0]));
         DT_TRY(place_pieces(f->part[k], f->parts));
         for (size_t i = 0; i < f->part[k]->count; i++)
-            DT_TRY(add_piece(f, f->part[k], &f->part[k]->tensor[i]));
+            f->piece[f->pieces++] = (dt_file_piece){&f->part[k]->tensor[i], f->part[k], k};
     }
-    for (size_t i = 0; i < f->count; i++)
-        DT_TRY(check_whole(f, &f->tensor[i]));
+    qsort(f->piece, f->pieces, sizeof *f->piece, by_name);
+    room = DT_MIN(room, DT_TENSOR_MAX_COUNT);
+    DT_TRY(dt_calloc(&f->tensor, room, sizeof *f->tensor, "the list of tensors"));
+    DT_TRY(dt_calloc(&f->ends, room, sizeof *f->ends, "the list of tensors"));
+    for (size_t at = 0; at < f->pieces; f->ends[f->count - 1] = at)
+        DT_TRY(add_whole(f, at, &at));
     return DT_OK;
 }
 
@@ -184,14 +209,15 @@ static const char *put(const dt_tensor *whole, const dt_tensor *t, int d, size_t
 dt_status dt_joined_read(const dt_safetensors *f, const dt_tensor *whole, void *data)
 {
     const size_t each = strcmp(whole->dtype, "I64") == 0 ? sizeof(int64_t) : sizeof(float);
+    const size_t w = (size_t)(whole - f->tensor);
 
-    for (size_t k = 0; k < f->parts; k++) {
-        const dt_tensor *t = dt_tensor_find(f->part[k], whole->name);
+    for (size_t k = w ? f->ends[w - 1] : 0; k < f->ends[w]; k++) {
+        const dt_tensor *t = f->piece[k].tensor;
         char *piece = NULL;
-        if (!t || t->bytes == 0)
+        if (t->bytes == 0)
             continue;
         DT_TRY(dt_calloc(&piece, t->bytes, 2, "a piece of a tensor")); /* widened at most twice */
-        const dt_status st = dt_safetensors_read(f->part[k], t, piece);
+        const dt_status st = dt_safetensors_read(f->piece[k].of, t, piece);
         if (st == DT_OK)
             put(whole, t, 0, each, piece, data);
         free(piece);

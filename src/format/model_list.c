@@ -93,3 +93,79 @@ dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const c
     }
     return DT_OK;
 }
+
+/* ---- In a file --------------------------------------------------------------------- */
+
+bool dt_model_named(const dt_tensor *t, const char *own)
+{
+    const char *name = t->name;
+
+    for (size_t part = 0;; name += part, own += part) {
+        while (name[0] == '_' || strncmp(name, "module.", 7) == 0)
+            name += strcspn(name, ".") + (strchr(name, '.') != NULL);
+        part = strcspn(name, ".") + 1;
+        if (strncmp(name, own, part) != 0 || !name[part - 1])
+            return strcmp(name, own) == 0;
+    }
+}
+
+const dt_tensor *dt_model_find(const dt_safetensors *f, const char *name)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (dt_model_named(&f->tensor[i], name))
+            return &f->tensor[i];
+    return NULL;
+}
+
+/* Cut all names behind their first dot, if they are the same up to there. */
+static bool cut_names(dt_safetensors *f)
+{
+    const char *name = f->count ? f->tensor[0].name : "";
+    const size_t word = strcspn(name, ".") + 1;
+
+    for (size_t i = 0; i < f->count; i++)
+        if (!name[word - 1] || strncmp(f->tensor[i].name, name, word) != 0)
+            return false;
+    for (size_t i = 0; i < f->count; i++)
+        f->tensor[i].name += word;
+    return f->count > 0;
+}
+
+/* In the naming that finds most of its tensors in the file; *most: how many. */
+static dt_status match(dt_model_list *best, const dt_weights *s, const dt_safetensors *f,
+                       size_t *most)
+{
+    int used = 0;
+    char scheme[32];
+
+    *best = (dt_model_list){0};
+    for (const char *at = s->net->schemes; sscanf(at, "%31s%n", scheme, &used) == 1; at += used) {
+        dt_model_list list;
+        size_t found = 0;
+        const dt_status st = dt_model_list_create(&list, s, scheme, NULL);
+        for (size_t i = 0; i < list.count; i++)
+            found += dt_model_find(f, list.entry[i].name) != NULL;
+        if (st == DT_OK && (!best->entry || found > *most)) {
+            const dt_model_list worse = *best;
+            *best = list;
+            list = worse;
+            *most = found;
+        }
+        dt_model_list_release(&list);
+        DT_TRY(st);
+    }
+    return DT_OK;
+}
+
+dt_status dt_model_list_match(dt_model_list *list, const dt_weights *s, dt_safetensors *f)
+{
+    enum { MOST_WORDS = 16 };
+    size_t found = 0;
+
+    DT_TRY(match(list, s, f, &found));
+    for (int i = 0; i < MOST_WORDS && found == 0 && cut_names(f); i++) {
+        dt_model_list_release(list);
+        DT_TRY(match(list, s, f, &found));
+    }
+    return DT_OK;
+}

@@ -92,6 +92,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
         {"dtrain.logit_scale", opts->logit_scale > 0 ? scale : NULL},
         {"dtrain.source_size", opts->height > 0 ? source_size : NULL},
         {"dtrain.class_names", named ? opts->class_names : NULL},
+        {"dtrain.holds", opts->holds},
         {"dtrain.portion", opts->portion ? portion : NULL},
     };
     dt_model_list list;
@@ -194,15 +195,15 @@ dt_status dt_model_open(dt_safetensors **f, const char *given, char path[PATH_MA
 const char *const dt_meta_key[DT_META_KEYS] = {
     "net", "variant", "stem", "normalize", "image_size", "width_divisor", "resize", "logit_scale"};
 
-/* The classifier's rows: of the last matrix. 0: there is none. */
+/* The classifier's rows: of the matrix with the last name. 0: there is none. */
 static int64_t count_classes(const dt_safetensors *f)
 {
-    int64_t n = 0;
+    const dt_tensor *last = NULL;
 
-    for (size_t i = 0; i < dt_safetensors_count(f); i++)
-        if (dt_safetensors_get(f, i)->rank == 2)
-            n = dt_safetensors_get(f, i)->shape[0];
-    return n >= 1 && n <= MOST_CLASSES ? n : 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (f->tensor[i].rank == 2 && (!last || strverscmp(f->tensor[i].name, last->name) > 0))
+            last = &f->tensor[i];
+    return last && last->shape[0] >= 1 && last->shape[0] <= MOST_CLASSES ? last->shape[0] : 0;
 }
 
 /* Of images: a file that says nothing, or no sense, is one that does not know. */
@@ -244,49 +245,6 @@ dt_status dt_model_describe(const char *given, dt_model_meta *meta)
     return st;
 }
 
-/* DistributedDataParallel puts this before every name. */
-static const char *bare(const char *name)
-{
-    static const char prefix[] = "module.";
-    const size_t n = sizeof prefix - 1;
-    return strncmp(name, prefix, n) == 0 ? name + n : name;
-}
-
-static const dt_tensor *file_find(const dt_safetensors *f, const char *name)
-{
-    for (size_t i = 0; i < dt_safetensors_count(f); i++)
-        if (strcmp(bare(dt_safetensors_get(f, i)->name), name) == 0)
-            return dt_safetensors_get(f, i);
-    return NULL;
-}
-
-/* The network's list in the naming that finds most of its tensors in the file; freed as by
- * dt_model_list_create. */
-static dt_status list_for_file(dt_model_list *best, const dt_weights *s, const dt_safetensors *f)
-{
-    size_t most = 0;
-    int used = 0;
-    char scheme[32];
-
-    *best = (dt_model_list){0};
-    for (const char *at = s->net->schemes; sscanf(at, "%31s%n", scheme, &used) == 1; at += used) {
-        dt_model_list list;
-        size_t found = 0;
-        const dt_status st = dt_model_list_create(&list, s, scheme, NULL);
-        for (size_t i = 0; i < list.count; i++)
-            found += file_find(f, list.entry[i].name) != NULL;
-        if (st != DT_OK || (best->entry && found <= most)) {
-            dt_model_list_release(&list);
-            DT_TRY(st);
-            continue;
-        }
-        dt_model_list_release(best);
-        *best = list;
-        most = found;
-    }
-    return DT_OK;
-}
-
 /* What differs between what is expected and the file's tensor, into text; "": nothing. */
 static void tensor_differs(const dt_tensor *e, const dt_tensor *t, char text[400])
 {
@@ -312,7 +270,7 @@ static void list_differs(const dt_model_list *list, const dt_safetensors *f, boo
     text[0] = '\0';
     for (size_t i = 0; i < list->count && !text[0]; i++)
         if (list->entry[i].head == head)
-            tensor_differs(&list->tensor[i], file_find(f, list->entry[i].name), text);
+            tensor_differs(&list->tensor[i], dt_model_find(f, list->entry[i].name), text);
 }
 
 /* A tensor of the file that has no place in the list, or a second one of its name. */
@@ -321,9 +279,11 @@ static void file_differs(const dt_model_list *list, const dt_safetensors *f, cha
     for (size_t k = 0; k < dt_safetensors_count(f) && !text[0]; k++) {
         const dt_tensor *t = dt_safetensors_get(f, k);
         size_t i = 0;
-        while (i < list->count && strcmp(list->entry[i].name, bare(t->name)) != 0)
+        if (strcmp(t->name, "n_averaged") == 0)
+            continue; /* beside the model in PyTorch's AveragedModel */
+        while (i < list->count && !dt_model_named(t, list->entry[i].name))
             i++;
-        if (i == list->count || file_find(f, list->entry[i].name) != t)
+        if (i == list->count || dt_model_find(f, list->entry[i].name) != t)
             snprintf(text, 400, "tensor '%.80s' is not the network's", t->name);
     }
 }
@@ -378,7 +338,7 @@ static dt_status list_read(const dt_model_list *list, const dt_safetensors *f, c
         const dt_model_entry *e = &list->entry[i];
         if (!e->data || (e->head && !head)) /* the count of batches steers nothing */
             continue;
-        const dt_tensor *t = file_find(f, e->name);
+        const dt_tensor *t = dt_model_find(f, e->name);
         DT_GO(st, dt_safetensors_read(f, t, buffer), out);
         DT_GO(st, entry_check(e, buffer, t, path), out);
         if (e->param.rank > 0)
@@ -400,7 +360,7 @@ static dt_status model_load(const dt_weights *s, dt_safetensors *f, const char *
     dt_status st = DT_OK;
 
     DT_GO(st, check_metadata(f, path, s->net, normalize), out);
-    DT_GO(st, list_for_file(&list, s, f), out);
+    DT_GO(st, dt_model_list_match(&list, s, f), out);
     DT_GO(st, check_fit(&list, f, path, s->net, head), out);
     st = list_read(&list, f, path, head);
 
@@ -431,14 +391,6 @@ dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_fi
 
 /* ---- A file with its network ------------------------------------------------------ */
 
-static dt_status read_classes(const dt_safetensors *f, const char *path, int *classes)
-{
-    *classes = (int)count_classes(f);
-    return *classes > 0 ? DT_OK
-                        : dt_fail(DT_FORMAT, "%s holds no classifier of 1 to %d classes", path,
-                                  (int)MOST_CLASSES);
-}
-
 /* A header of a few bytes may name a network of many: memory is taken for what the file can
  * hold, in the narrowest type that is read. */
 static dt_status check_size(const dt_safetensors *f, const char *path, const dt_net *net)
@@ -466,7 +418,12 @@ dt_status dt_model_read_open(dt_model_read *r, const char *given, const dt_net_s
 
     *r = (dt_model_read){.net = NULL};
     DT_TRY(dt_model_open(&f, given, path));
-    DT_GO(st, read_classes(f, path, &own.classes), out);
+    own.classes = (int)count_classes(f);
+    if (own.classes == 0)
+        DT_GO(st,
+              dt_fail(DT_FORMAT, "%s holds no classifier of 1 to %d classes", path,
+                      (int)MOST_CLASSES),
+              out);
     DT_GO(st, dt_net_create(&r->net, &own), out);
     DT_GO(st, check_size(f, path, r->net), out);
     const size_t floats = r->net->slab_floats, channels = r->net->norm_channels;

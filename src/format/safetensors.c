@@ -28,7 +28,7 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
                        "%s: a pickle of PyTorch may run any code, so it is not read; make a model "
                        "file of it in Python: import torch, safetensors.torch as s; "
                        "s.save_file(torch.load('%s', weights_only=True), 'model.safetensors')",
-                       f->path, f->path);
+                       f->path, dt_python_text(f->path, (char[2 * PATH_MAX]){""}));
     if (n > DT_TENSOR_MAX_HEADER || n > f->size - sizeof n)
         return dt_fail(DT_FORMAT,
                        "%s: the header's length is %llu, the file has %llu bytes and at most %d "
@@ -204,6 +204,8 @@ void dt_safetensors_close(dt_safetensors *f)
     for (size_t i = 0; i < f->parts; i++)
         dt_safetensors_close(f->part[i]);
     free(f->part);
+    free(f->piece);
+    free(f->ends);
     json_decref(f->header);
     free(f->tensor);
     free(f);

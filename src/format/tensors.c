@@ -57,6 +57,20 @@ const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHAR
     return out;
 }
 
+const char *dt_python_text(const char *path, char out[2 * PATH_MAX])
+{
+    size_t n = 0;
+
+    for (; *path && n < 2 * PATH_MAX - 2; path++) {
+        if (*path == '\'' || *path == '\\')
+            out[n++] = '\\';
+        out[n++] = *path;
+    }
+    out[n] = '\0';
+    dt_log_shown(out);
+    return out;
+}
+
 dt_status dt_safetensors_bytes(const dt_safetensors *f, void *data, uint64_t bytes, uint64_t offset)
 {
     if (f->fd >= 0)

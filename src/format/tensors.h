@@ -8,6 +8,13 @@
 
 /* ---- Reading --------------------------------------------------------------------- */
 
+/* A tensor of file `part` of those that are joined. */
+typedef struct dt_file_piece {
+    const dt_tensor *tensor;
+    const struct dt_safetensors *of;
+    size_t part;
+} dt_file_piece;
+
 struct dt_safetensors {
     char path[PATH_MAX];
     int fd;            /* -1: the file is in memory */
@@ -18,10 +25,11 @@ struct dt_safetensors {
     size_t count;
     dt_safetensors **part; /* [parts], owned: the tensors are in pieces there */
     size_t parts;
+    dt_file_piece *piece; /* [pieces], owned, by name; those of tensor i end before ends[i] */
+    size_t pieces, *ends; /* ends: [count], owned */
 };
-/* dt_safetensors_read of a file that was joined. */
+/* dt_safetensors_read of a file that was joined, of a tensor of its list. */
 dt_status dt_joined_read(const dt_safetensors *f, const dt_tensor *t, void *data) DT_MUST_CHECK;
-dt_tensor *dt_tensor_find(const dt_safetensors *f, const char *name); /* NULL: it has none */
 /* A list of at most DT_TENSOR_MAX_RANK integers from 0 to 2^48 - 1; how many, -1: it is none. */
 int dt_shape_parse(const json_t *list, int64_t shape[DT_TENSOR_MAX_RANK]);
 /* Bytes of the file, which has them. DT_IO; DT_FORMAT: it has become shorter. */

@@ -26,21 +26,6 @@ dt_status dt_convert_form(const dt_options *o, const char **format, const char *
 
 /* ---- What was written -------------------------------------------------------------------- */
 
-/* A path between the quotes of Python. */
-static const char *python_text(const char *path, char out[2 * PATH_MAX])
-{
-    size_t n = 0;
-
-    for (; *path && n < 2 * PATH_MAX - 2; path++) {
-        if (*path == '\'' || *path == '\\')
-            out[n++] = '\\';
-        out[n++] = *path;
-    }
-    out[n] = '\0';
-    dt_log_shown(out);
-    return out;
-}
-
 /* A network that has these names without being this variant. */
 static void warn_variant(const dt_net_spec *spec, const char *names)
 {
@@ -57,7 +42,7 @@ void dt_convert_explain(const dt_net *net, const dt_model_file_opts *f, const ch
 {
     const dt_net_spec *spec = &net->spec;
     char text[2 * PATH_MAX];
-    const char *path = python_text(out, text);
+    const char *path = dt_python_text(out, text);
 
     if (strcmp(f->format, "onnx") == 0) {
         printf("With ONNX Runtime:\n"

@@ -271,8 +271,16 @@ static const edit nameless = {.field = ""};
 static void prefixes_and_counters_do_not_matter(void **state)
 {
     const fixture *f = *state;
+    static const char *const prefix[] = {"module.",    "_orig_mod.", "module._orig_mod.", "model.",
+                                         "net.model.", "a.module.b."};
 
-    edit_file(f, &(edit){.of = "", .prefix = "module."});
+    for (size_t i = 0; i < DT_COUNT_OF(prefix); i++) {
+        edit_file(f, &(edit){.of = "", .prefix = prefix[i]});
+        assert_loads(f, f->other);
+    }
+    edit_file(f, &(edit){.of = "layer1.0.conv1.weight", .name = "layer1._orig_mod.0.conv1.weight"});
+    assert_loads(f, f->other);
+    edit_file(f, &(edit){.of = "layer1.0.bn1.num", .name = "n_averaged"});
     assert_loads(f, f->other);
     edit_file(f, &(edit){.of = "num_batches_tracked", .drop = true});
     assert_loads(f, f->other);
@@ -295,6 +303,7 @@ static void the_first_misfit_ends_a_load(void **state)
          "'layer1.0.bn1.weight' is [4, 1], the network's [4]; choose --net"},
         {{.of = "fc.weight", .reshape = true},
          "'fc.weight' is [10, 128, 1], the network's [10, 128]; all but"},
+        {{.of = "layer1", .prefix = "model."}, "'layer1.0.conv1.weight' is missing"},
         {{.of = "fc.bias", .drop = true}, "'fc.bias' is missing; all but the classifier fits"},
         {{.of = "layer1.0.bn1.num", .dtype = "F32"}, "num_batches_tracked' is F32, expected I64"},
         {{.of = "layer2.1.bn2.running_var", .dtype = "BF16", .bits = 0x7f80},

@@ -101,6 +101,47 @@ static void pieces_of_any_shape_are_joined_and_cut_again(void **state)
     assert_whole(f);
 }
 
+/* A file of `count` tensors without an element, which says of how many steps it is. */
+static void put_many(const char *name, char letter, int count, const char *said)
+{
+    char *header = calloc(1, 1 << 20);
+    uint64_t n = 0;
+
+    assert_non_null(header);
+    n += (uint64_t)snprintf(header + 8, 100, "{\"__metadata__\":{\"dtrain.steps\":\"%s\"}", said);
+    for (int i = 0; i < count; i++)
+        n += (uint64_t)snprintf(header + 8 + n, 200,
+                                ",\"%c%d\":{\"dtype\":\"F32\",\"shape\":[0,2],"
+                                "\"data_offsets\":[0,0]}",
+                                letter, i);
+    header[8 + n++] = '}';
+    memcpy(header, &n, 8);
+    folder_write(dir, name, header, 8 + (size_t)n);
+    free(header);
+}
+
+/* Also where many files have as many names as one may have. */
+static void names_are_counted_and_sorted(void **state)
+{
+    dt_safetensors *f = NULL;
+
+    (void)state;
+    put_many("a", 'a', 2048, "1");
+    put_many("b", 'b', 2048, "1");
+    put_many("c", 'c', 1, "1");
+    put_many("d", 'd', 1, "2");
+    assert_ok(join(&f, "b", "a", NULL));
+    assert_int_equal(dt_safetensors_count(f), DT_TENSOR_MAX_COUNT);
+    assert_string_equal(dt_safetensors_get(f, 0)->name, "a0");
+    assert_string_equal(dt_safetensors_get(f, DT_TENSOR_MAX_COUNT - 1)->name, "b999");
+    dt_safetensors_close(f);
+    assert_fails(join(&f, "a", "b", "c"), DT_FORMAT, "more than 4096 tensors");
+    assert_fails(join(&f, "c", "d", NULL), DT_FORMAT, "/c has dtrain.steps 1, ");
+    put_at("t", 0, 0, 1, 1);
+    assert_fails(join(&f, "c", "t", NULL), DT_FORMAT, "t none: these are not pieces of one model");
+    assert_fails(join(&f, "t", "c", NULL), DT_FORMAT, "these are not pieces of one model");
+}
+
 static void what_does_not_fit_is_named(void **state)
 {
     dt_safetensors *f = NULL;
@@ -136,6 +177,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pieces_of_any_shape_are_joined_and_cut_again, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(names_are_counted_and_sorted, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_named, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
