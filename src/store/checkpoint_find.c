@@ -58,13 +58,39 @@ dt_status dt_checkpoints_open(dt_folder *f, int run, const char *path)
     return st == DT_NOINPUT ? DT_IO : st; /* of what is in it nothing is known */
 }
 
-dt_status dt_checkpoints_own(const dt_folder *f, dt_rundir *run)
+/* By a link the folder may be another run's, whose checkpoints must stay. One that lies in no run's
+ * folder, as on a larger disk, gets a link .run to its run: a copy of that run leads there, too. */
+static dt_status claim(const dt_folder *f, const dt_rundir *run)
+{
+    static const char *const up[] = {"..", ".run"};
+    char path[PATH_MAX];
+    struct stat own, info;
+
+    for (size_t i = 0; i < DT_COUNT_OF(up) && fstat(run->folder, &own) == 0; i++)
+        if (fstatat(f->fd, up[i], &info, 0) == 0 && info.st_dev == own.st_dev &&
+            info.st_ino == own.st_ino)
+            return DT_OK;
+    if (!dt_folder_has(f->fd, "options.yaml") && !dt_folder_has(f->fd, "../options.yaml") &&
+        realpath(run->path, path) && symlinkat(path, f->fd, ".run") == 0)
+        return DT_OK;
+    return dt_fail(DT_CANTCREATE,
+                   "%s is a link to another run's folder, which is left alone: remove the link; "
+                   "or, if that is a folder of this run and only its link .run says otherwise, "
+                   "remove that",
+                   f->path);
+}
+
+dt_status dt_checkpoints_own(dt_folder *f, dt_rundir *run)
 {
     struct stat info;
 
+    DT_TRY(dt_checkpoints_open(f, run->folder, run->path));
+    if (f->fd < 0)
+        return DT_OK;
     if (fstat(f->fd, &info) != 0)
         return dt_fail(DT_IO, "%s: %s", f->path, strerror(errno));
     if (run->inode == 0) {
+        DT_TRY(claim(f, run));
         run->device = info.st_dev;
         run->inode = info.st_ino;
     }
@@ -73,6 +99,15 @@ dt_status dt_checkpoints_own(const dt_folder *f, dt_rundir *run)
     return dt_fail(DT_CANTCREATE,
                    "%s is not the folder any more that this run has saved into: it is left alone",
                    f->path);
+}
+
+dt_status dt_checkpoints_check(dt_rundir *run)
+{
+    dt_folder in;
+    const dt_status st = dt_checkpoints_own(&in, run);
+
+    dt_folder_close(&in);
+    return st;
 }
 
 /* ---- Names ------------------------------------------------------------------------------ */
@@ -355,6 +390,9 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX])
     DT_TRY(dt_path_join(part, path, "checkpoints"));
     if (dt_path_taken(part))
         return newest_of_run(path, out);
+    DT_TRY(dt_path_join(part, path, "MANIFEST"));
+    if (dt_path_taken(part))
+        return dt_checkpoint_find(path, &(dt_take){.end = INT64_MAX}, out);
     snprintf(out, PATH_MAX, "%s", path);
     return DT_OK;
 }

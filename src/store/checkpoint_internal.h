@@ -22,8 +22,9 @@ void dt_folder_close(dt_folder *f);
 bool dt_folder_has(int folder, const char *name); /* a link is not followed */
 /* The folder `checkpoints` of a run; closed, with DT_OK, where nothing has that name. DT_IO. */
 dt_status dt_checkpoints_open(dt_folder *f, int run, const char *path) DT_MUST_CHECK;
-/* DT_CANTCREATE: it is another folder than the one that the run has saved into before. */
-dt_status dt_checkpoints_own(const dt_folder *f, dt_rundir *run) DT_MUST_CHECK;
+/* The same to save or prune there; f is to be closed whatever the outcome. DT_CANTCREATE: it is
+ * another folder than the run has saved into before, or, by a link, may be another run's. */
+dt_status dt_checkpoints_own(dt_folder *f, dt_rundir *run) DT_MUST_CHECK;
 
 /* ---- Names ------------------------------------------------------------------------- */
 

@@ -98,7 +98,7 @@ static dt_status sweep(const dt_folder *in)
 
 typedef struct prune_entry {
     dt_checkpoint_name name;
-    bool whole; /* its files have the sizes of its MANIFEST */
+    bool whole; /* its files have the sizes of its MANIFEST, and the run saved it */
     bool best, keep;
 } prune_entry;
 
@@ -138,6 +138,18 @@ static dt_status to_trash(const dt_folder *in, const char *name)
     return dt_fail(DT_IO, "cannot rename %s/%s to %s: %s", in->path, name, trash, strerror(errno));
 }
 
+/* It was in a folder that a link leads to before the run made that its own. */
+static bool was_there(const dt_folder *in, const char *name)
+{
+    struct stat mark, info;
+
+    return fstatat(in->fd, ".run", &mark, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstatat(in->fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+           (info.st_mtim.tv_sec < mark.st_mtim.tv_sec ||
+            (info.st_mtim.tv_sec == mark.st_mtim.tv_sec &&
+             info.st_mtim.tv_nsec < mark.st_mtim.tv_nsec));
+}
+
 static dt_status prune_in(const dt_folder *in, int64_t saved, const dt_keep *keep)
 {
     dt_checkpoint_name *list = NULL;
@@ -152,7 +164,8 @@ static dt_status prune_in(const dt_folder *in, int64_t saved, const dt_keep *kee
     for (size_t i = 0; i < count; i++) {
         dt_checkpoint *c = NULL;
         entry[i].name = list[i];
-        entry[i].whole = dt_checkpoint_open(&c, in, list[i].text) == DT_OK;
+        entry[i].whole = dt_checkpoint_open(&c, in, list[i].text) == DT_OK &&
+                         !was_there(in, list[i].text);
         entry[i].best = c && c->best;
         dt_checkpoint_close(c);
         dt_fail_clear();
@@ -172,9 +185,8 @@ out:
 dt_status dt_checkpoint_prune(dt_rundir *run, int64_t saved, const dt_keep *keep)
 {
     dt_folder in;
+    dt_status st = dt_checkpoints_own(&in, run);
 
-    DT_TRY(dt_checkpoints_open(&in, run->folder, run->path));
-    dt_status st = in.fd >= 0 ? dt_checkpoints_own(&in, run) : DT_OK;
     if (st == DT_OK && in.fd >= 0)
         st = prune_in(&in, saved, keep);
     dt_folder_close(&in);

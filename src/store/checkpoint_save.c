@@ -37,7 +37,6 @@ static dt_status open_folder(saving *w, dt_rundir *run, int64_t step)
         return save_error(run->path, "making its folder checkpoints");
     if (made)
         run->inode = 0;
-    DT_TRY(dt_checkpoints_open(&w->in, run->folder, run->path));
     DT_TRY(dt_checkpoints_own(&w->in, run));
     DT_TRY(dt_checkpoint_list(&w->in, &list, &count));
     dt_checkpoint_name_set(&w->name, step, 1);
@@ -110,12 +109,13 @@ static dt_status save_state(const dt_snapshot *s, const dt_target *t, dt_written
 }
 
 /* Momentum is a model file of its own, in the same naming, without running statistics. */
-static dt_status save_numbers(const dt_snapshot *s, const dt_weights *numbers, float *cut,
-                              const dt_target *t, dt_written *written)
+static dt_status save_numbers(const dt_snapshot *s, const dt_weights *numbers, const char *holds,
+                              float *cut, const dt_target *t, dt_written *written)
 {
     dt_model_file_opts opts = dt_model_says(s->options, s->images, s->at.run_step);
     dt_portion portion = s->portion;
 
+    opts.holds = holds;
     portion.cut = cut;
     if (portion.model)
         opts.portion = &portion;
@@ -129,11 +129,11 @@ static dt_status save_file(const dt_snapshot *s, dt_checkpoint_file which, const
 
     switch (which) {
     case DT_CHECKPOINT_MODEL:
-        return save_numbers(s, &s->model, s->cut_model, t, written);
+        return save_numbers(s, &s->model, NULL, s->cut_model, t, written);
     case DT_CHECKPOINT_MOMENTUM:
-        return save_numbers(s, &momentum, s->cut_momentum, t, written);
+        return save_numbers(s, &momentum, "momentum", s->cut_momentum, t, written);
     case DT_CHECKPOINT_TRAINED:
-        return save_numbers(s, &s->trained, s->cut_trained, t, written);
+        return save_numbers(s, &s->trained, "trained", s->cut_trained, t, written);
     case DT_CHECKPOINT_OPTIONS:
         return dt_options_put(t, s->options, written);
     case DT_CHECKPOINT_STATE:

@@ -119,6 +119,9 @@ dt_status dt_snapshot_finite(const dt_snapshot *s) DT_MUST_CHECK;
 dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd,
                              char path[PATH_MAX]) DT_MUST_CHECK;
 
+/* What a save would refuse of the run's folder `checkpoints`. */
+dt_status dt_checkpoints_check(dt_rundir *run) DT_MUST_CHECK;
+
 /* The same in pieces, whose writers may be on other hosts with the same disk: one begins, all write
  * a snapshot of their portion into its folder (the first also options and state), and that one ends
  * it with what they have written, [portions][DT_CHECKPOINT_KINDS]. dt_saving_end releases w
@@ -218,8 +221,8 @@ void dt_saver_close(dt_saver *v); /* waits; NULL is allowed */
 
 /* ---- The newest state of a run -------------------------------------------------------- */
 
-/* The model that `path` means: a file or a checkpoint means itself. A run folder with
- * checkpoints means its newest valid state, by the steps that they record: model.safetensors,
+/* The model that `path` means: a file means itself, and a checkpoint that is valid. A run folder
+ * with checkpoints means its newest valid state, by the steps that they record: model.safetensors,
  * or a checkpoint that is newer, as when a finished run was resumed and killed; one note
  * says which. Ones that are not valid are reported by warnings and skipped.
  * DT_NOINPUT: the run holds neither; DT_FORMAT, DT_IO. Local. */

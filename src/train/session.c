@@ -79,6 +79,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
                                    .keep_bytes = s->folder.resumed ? at->metrics_bytes : 0};
 
     DT_TRY(dt_target_check(&model));
+    DT_TRY(dt_checkpoints_check(&s->folder));
     DT_TRY(check_room(s, r));
     if (s->folder.resumed)
         DT_TRY(dt_report_check(&setup));

@@ -28,6 +28,14 @@ for it in "$model" "$tmp/three"; do
     mv "$tmp/eval" "$tmp/first"
 done
 accepts verify "$tmp/three"
+# Where the first files have other matrices than the classifier, and where each has a row at most.
+accepts --net mlp --width-divisor 64 --image-size 8 --data synthetic:64 --max-steps 1 --batch 8 --shards 1 --threads 1 --out "$tmp/mlp"
+for shards in 3 150; do
+    accepts merge "$tmp/mlp" --shards $shards --out "$tmp/mlp-$shards"
+    accepts verify "$tmp/mlp-$shards"
+    accepts merge "$tmp/mlp-$shards" --out "$tmp/mlp-$shards.safetensors"
+    must cmp "$tmp/mlp-$shards.safetensors" "$tmp/mlp/model.safetensors"
+done
 accepts average "$tmp/three" "$model" --out "$tmp/mean.safetensors"
 must cmp "$tmp/mean.safetensors" "$model"
 accepts "${tiny[@]}" --max-steps 0 --init "$tmp/three" --out "$tmp/begun"
@@ -69,6 +77,19 @@ damaged() { # WANT COMMAND: done in a copy of the three files
 damaged "is portion 0 of 3, files: 2" "rm shard-00002-*"
 damaged "tensor 'classifier.bias' has element [0], which" "cp shard-00000-* shard-00001-$shard"
 damaged "shard-00001-$shard has" "truncate -s -4 shard-00001-*"
+# Pieces of other steps, of another kind, and of another run, which only MANIFEST knows.
+accepts "${tiny[@]}" --max-steps 0 --out "$tmp/none"
+accepts merge "$tmp/none" --shards 3 --out "$tmp/none-three"
+damaged "dtrain.steps 1, $tmp/bad/shard-00001-$shard 0: these are not pieces of one model" "cp $tmp/none-three/shard-00001-* ."
+damaged "dtrain.holds" "$DTRAIN_BIN merge $momentum --shards 3 --out m && mv m/shard-00002-* ."
+for seed in 1 2; do accepts "${tiny[@]}" --save-shards --seed $seed --out "$tmp/seed$seed"; done
+ck=$(echo "$tmp"/seed1/checkpoints/*)
+accepts merge "$ck" --out "$tmp/seed1.safetensors"
+cp "$tmp"/seed2/checkpoints/*/shard-00000-* "$ck"
+for command in "merge $ck --out $tmp/no" "merge $ck --shards 2 --out $tmp/no" "verify $ck" "eval $ck" "average $ck --out $tmp/no"; do
+    # shellcheck disable=SC2086
+    refuses 65 "shard-00000-$shard is damaged" -- $command
+done
 refuses 64 "--out FILE is missing" -- merge "$tmp/three"/*
 refuses 73 "it exists" -- merge "$tmp/three"/* --out "$tmp/momentum"
 refuses 73 "cannot make folder" -- merge "$tmp/run" --shards 2 --out "$tmp/three"

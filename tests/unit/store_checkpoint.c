@@ -108,6 +108,49 @@ static void a_folder_that_has_taken_the_name_is_left_alone(void **state)
     assert_int_equal(rmdir(own), 0);
 }
 
+/* By a link: another run's folder is refused, also by a copy of the run; one of its own may lie
+ * anywhere, and what was there before the run came is not pruned. */
+static void what_a_link_leads_to_may_be_another_runs(void **state)
+{
+    fixture *f = *state;
+    char path[PATH_MAX], other[FOLDER_PATH], link[2 * FOLDER_PATH];
+    dt_rundir copy = {.lock = -1};
+
+    folder_make(other);
+    snprintf(link, sizeof link, "%.500s/checkpoints", f->run);
+    assert_int_equal(mkdir(folder_path(other, "big"), 0755), 0);
+    folder_write(other, "options.yaml", "", 0);
+    assert_int_equal(symlink(folder_path(other, "big"), link), 0);
+    snapshot_fill(f, 1);
+    assert_fails(dt_checkpoints_check(&f->d), DT_CANTCREATE, "another run's folder");
+    assert_fails(dt_checkpoint_save(&f->d, &f->s, -1, path), DT_CANTCREATE, "another run's");
+    assert_fails(dt_checkpoint_prune(&f->d, 1, &(dt_keep){.last = 1}), DT_CANTCREATE, "another");
+    assert_int_equal(unlink(folder_path(other, "options.yaml")), 0);
+
+    folder_write(other, "big/options.yaml", "", 0); /* a run itself */
+    assert_fails(dt_checkpoints_check(&f->d), DT_CANTCREATE, "another run's folder");
+    assert_int_equal(unlink(folder_path(other, "big/options.yaml")), 0);
+
+    assert_int_equal(mkdir(folder_path(other, "copy"), 0755), 0);
+    assert_int_equal(symlink("../big", folder_path(other, "copy/checkpoints")), 0);
+    snprintf(copy.path, sizeof copy.path, "%s/copy", other);
+    copy.folder = open(copy.path, O_RDONLY | O_DIRECTORY);
+    assert_true(copy.folder >= 0);
+    assert_ok(dt_checkpoint_save(&copy, &f->s, -1, path));
+    assert_fails(dt_checkpoints_check(&f->d), DT_CANTCREATE, "its link .run says otherwise");
+    assert_int_equal(unlink(folder_path(other, "big/.run")), 0);
+    for (int64_t k = 2; k <= 3; k++) {
+        snapshot_fill(f, k);
+        assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
+    }
+    assert_ok(dt_checkpoint_prune(&f->d, 3, &(dt_keep){.last = 1}));
+    assert_int_equal(access(folder_path(other, "big/step-0000000001/MANIFEST"), F_OK), 0);
+    assert_int_equal(access(folder_path(other, "big/step-0000000002"), F_OK), -1);
+    assert_int_equal(access(folder_path(other, "big/step-0000000003/MANIFEST"), F_OK), 0);
+    close(copy.folder);
+    folder_remove(other);
+}
+
 /* ---- Damage --------------------------------------------------------------------------------- */
 
 typedef struct file {
@@ -304,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_bit_comes_back),          TEST(doubles_of_all_kinds_come_back),
         TEST(odd_texts_do_not_stop_a_save),  TEST(a_folder_that_has_taken_the_name_is_left_alone),
+        TEST(what_a_link_leads_to_may_be_another_runs),
         TEST(no_damage_is_loaded),           TEST(numbers_and_states_are_not_believed),
         TEST(the_newest_valid_one_is_found), TEST(a_newer_format_is_not_passed_over),
     };
