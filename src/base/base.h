@@ -167,6 +167,9 @@ dt_status dt_log_into(const char *folder) DT_MUST_CHECK;
 void dt_log_line(const char *line);
 /* Make a text one harmless line: control characters and bytes that are no UTF-8 become '?'. */
 void dt_log_shown(char *text);
+/* A copy that was made so, cut to the room; returns out. */
+const char *dt_shown(const char *text, char out[PATH_MAX]);
+#define DT_SHOWN(text) dt_shown(text, (char[PATH_MAX]){""}) /* to print foreign text */
 
 /* ---- Memory ---------------------------------------------------------------------- */
 

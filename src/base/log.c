@@ -57,15 +57,21 @@ void dt_log_init(int rank, int world)
     dt_host_name(sink.host);
 }
 
-/* The bytes of the UTF-8 sequence that begins here, 0: none does. What it says is not looked at. */
+/* The bytes of the UTF-8 sequence that begins here, 0: none does, as jansson has it. */
 static int sequence_bytes(const unsigned char *c)
 {
-    const int more = c[0] >= 0xf0 && c[0] < 0xf8 ? 3 : c[0] >= 0xe0 ? 2 : c[0] >= 0xc2 ? 1 : 0;
+    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    const int more = c[0] >= 0xf0 ? 3 : c[0] >= 0xe0 ? 2 : c[0] >= 0xc0 ? 1 : 0;
+    uint32_t code = more ? c[0] & (0x3fu >> more) : c[0];
 
-    for (int i = 1; i <= more; i++)
+    for (int i = 1; i <= more; i++) {
         if ((c[i] & 0xc0) != 0x80)
             return 0;
-    return c[0] < 0x80 ? 1 : more > 0 && c[0] < 0xf8 ? more + 1 : 0;
+        code = code << 6 | (c[i] & 0x3fu);
+    }
+    if (c[0] >= 0xf8 || (more == 0 && c[0] >= 0x80) || code < least[more] || code > 0x10ffff)
+        return 0;
+    return (code & ~UINT32_C(0x7ff)) == 0xd800 ? 0 : more + 1; /* half of a pair of UTF-16 */
 }
 
 /* Names out of a hostile file must neither steer the terminal that shows them nor pass for a
@@ -82,6 +88,13 @@ void dt_log_shown(char *text)
             if (control || bytes == 0)
                 *c = '?';
     }
+}
+
+const char *dt_shown(const char *text, char out[PATH_MAX])
+{
+    snprintf(out, PATH_MAX, "%s", text);
+    dt_log_shown(out);
+    return out;
 }
 
 void dt_log_write(dt_log_kind kind, const char *fmt, ...)

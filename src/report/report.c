@@ -59,8 +59,8 @@ static dt_status check_file(const dt_report_setup *u, int fd)
 /* *fd is -1 where there is no such file. */
 static dt_status open_old(const dt_report_setup *u, int *fd)
 {
-    *fd =
-        openat(u->folder, "metrics.jsonl", O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    *fd = openat(u->folder, "metrics.jsonl",
+                 (u->reads ? O_RDONLY : O_RDWR | O_APPEND) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (*fd < 0)
         return errno == ENOENT ? DT_OK : open_failed(u);
     const dt_status st = check_file(u, *fd);

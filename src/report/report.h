@@ -79,6 +79,7 @@ typedef struct dt_report_setup {
     double log_every; /* seconds between lines of `auto` */
     int folder;       /* descriptor of the run folder, borrowed */
     const char *path; /* its name, for messages; borrowed; NULL: there is none, nor metrics.jsonl */
+    bool reads;       /* it need not be writable: to be checked alone */
     int64_t keep_bytes; /* of metrics.jsonl: what the checkpoint that is resumed has recorded */
 } dt_report_setup;
 

@@ -123,7 +123,7 @@ static void auto_end(dt_report *r, const dt_end_record *end)
                 end->account[i], i + 1 < DT_ACCOUNTS ? "" : "\n");
     if (end->ok)
         fprintf(r->setup.out, "%lld steps in %.1f s; the run is in %s\n", (long long)end->steps,
-                end->seconds, end->folder);
+                end->seconds, DT_SHOWN(end->folder));
 }
 
 /* ---- mindspore: the MindSpore Ascend tutorial's log ------------------------------------------ */

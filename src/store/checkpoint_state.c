@@ -47,26 +47,17 @@ dt_status dt_snapshot_finite(const dt_snapshot *s)
     return dt_finite_state(&s->model, s->momentum, s->at.run_step);
 }
 
-/* ---- Texts --------------------------------------------------------------------------- */
-
-const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS])
-{
-    snprintf(out, DT_OPTION_CHARS, "%s", text);
-    dt_log_shown(out);
-    return out;
-}
-
 /* ---- Writing ------------------------------------------------------------------------- */
 
 static json_t *options_json(const dt_options *o)
 {
     json_t *j = json_object();
-    char text[DT_OPTION_CHARS], plain[DT_OPTION_CHARS];
+    char text[DT_OPTION_CHARS], plain[PATH_MAX];
 
     for (size_t i = 0; j && i < DT_OPTIONS; i++) {
         dt_option_text(&dt_option_table[i], o, text, sizeof text);
         if (json_object_set_new(j, dt_option_table[i].name,
-                                json_string(dt_checkpoint_plain(text, plain))) != 0) {
+                                json_string(dt_shown(text, plain))) != 0) {
             json_decref(j);
             j = NULL;
         }

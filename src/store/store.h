@@ -159,9 +159,8 @@ dt_status dt_checkpoint_last(const char *run, char name[DT_CHECKPOINT_NAME],
 typedef struct dt_checkpoint dt_checkpoint;
 const char *dt_checkpoint_path(const dt_checkpoint *c);
 /* The saved text of "data_digest", "class" or an option, borrowed from c; NULL: it was not saved.
- * dt_checkpoint_plain makes the one line of UTF-8 that is saved of a text. */
+ * dt_shown makes the one line of UTF-8 that is saved of a text. */
 const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name);
-const char *dt_checkpoint_plain(const char *text, char out[DT_OPTION_CHARS]);
 
 /* Read the other files once each, and fill the arrays of `into` and *at. Files must have their hash
  * in MANIFEST, the numbers be finite and have the state_hash that was saved. Takes memory for one

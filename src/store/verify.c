@@ -71,7 +71,7 @@ static dt_status verify_model(const char *path, int64_t *steps)
     dt_options_init(&o);
     DT_GO(st, dt_options_read_model(&r, path, &o, &meta), out);
     DT_GO(st, dt_model_load(&r.state, path, NULL, true), out);
-    printf("ok   %s: all numbers are finite and fit %s\n", path, r.net->spec.net);
+    printf("ok   %s: all numbers are finite and fit %s\n", DT_SHOWN(path), r.net->spec.net);
     *steps = meta.steps;
 
 out:
@@ -87,7 +87,7 @@ static dt_status verify_checkpoint(void *context, const dt_checkpoint *c)
     const bool newest = v->run && v->step < 0;
 
     DT_TRY(dt_checkpoint_check(c, &v->options));
-    printf("ok   %s: step %lld (%lld epochs and %lld steps), ", c->in.path,
+    printf("ok   %s: step %lld (%lld epochs and %lld steps), ", DT_SHOWN(c->in.path),
            (long long)c->at.run_step, (long long)c->at.epoch, (long long)c->at.step);
     if (c->manifest.portions > 0)
         printf("in %d portions\n", c->manifest.portions);
@@ -96,7 +96,10 @@ static dt_status verify_checkpoint(void *context, const dt_checkpoint *c)
     if (newest) {
         verdict_newest(v, c->in.path, c->at.run_step);
         DT_TRY(dt_report_check(&(dt_report_setup){
-            .folder = v->in.fd, .path = v->in.path, .keep_bytes = c->at.metrics_bytes}));
+            .reads = true,
+            .folder = v->in.fd,
+            .path = v->in.path,
+            .keep_bytes = c->at.metrics_bytes}));
     }
     return DT_DECLINED; /* and on to the one before */
 }

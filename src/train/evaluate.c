@@ -203,7 +203,10 @@ static void print_text(const dt_run *r, const dt_test_result *t)
         return;
     printf("\nrows: the class; columns: what it was taken for, in the rows' order\n");
     for (int c = 0; c < classes; c++) {
-        printf("%-16.16s", dt_source_describe(r->source)->class_name[c]);
+        char name[17]; /* cut before it is looked at: no half of a character stays */
+        snprintf(name, sizeof name, "%s", dt_source_describe(r->source)->class_name[c]);
+        dt_log_shown(name);
+        printf("%-16s", name);
         for (int k = 0; k < classes; k++)
             printf(" %5lld", (long long)t->confusion[c * classes + k]);
         printf("  %6.2f %%\n", 100 * class_accuracy(t, c));

@@ -22,9 +22,9 @@ static void head_data(FILE *f, const dt_run *r)
 {
     const dt_source_info *info = dt_source_describe(r->source);
 
-    fprintf(f, "data       %s: %lld training and %lld %s images, %d classes\n", r->o.data,
-            (long long)info->train, (long long)info->test, r->o.holdout ? "held-out" : "test",
-            info->classes);
+    fprintf(f, "data       %s: %lld training and %lld %s images, %d classes\n",
+            DT_SHOWN(r->o.data), (long long)info->train, (long long)info->test,
+            r->o.holdout ? "held-out" : "test", info->classes);
 }
 
 static void head_training(FILE *f, const dt_run *r)
@@ -78,7 +78,7 @@ static void head_options(FILE *f, const dt_run *r)
         dt_option_text(row, &defaults, usual, sizeof usual);
         if (row->said || strcmp(value, usual) == 0)
             continue;
-        fprintf(f, "%s %s=%s", any ? "" : "options   ", row->name, value);
+        fprintf(f, "%s %s=%s", any ? "" : "options   ", row->name, DT_SHOWN(value));
         any = true;
     }
     if (any)
@@ -121,7 +121,7 @@ void dt_head_print(FILE *f, const dt_run *r, const char *folder)
     head_machine(f, r);
     if (r->choice.parts > 0)
         fprintf(f, "strategy   %s\n", r->choice.text);
-    fprintf(f, "writes to  %s\n", folder);
+    fprintf(f, "writes to  %s\n", DT_SHOWN(folder));
     head_cores(f, r);
     head_options(f, r);
 }

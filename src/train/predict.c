@@ -16,9 +16,9 @@ typedef struct picture {
 typedef struct predictor {
     dt_options o;
     dt_model_meta meta;
-    char (*name)[DT_OPTION_CHARS]; /* [meta.classes], owned, as all below */
+    json_t *names; /* of all classes, or of none; owned, as all below */
     picture *picture;
-    size_t pictures;
+    size_t pictures, folders; /* that were looked into for these */
     dt_model_read read;
     dt_model *model;
     dt_plan *plan;
@@ -33,22 +33,14 @@ typedef struct predictor {
 
 /* ---- What is asked ------------------------------------------------------------------------ */
 
-/* Names are foreign text; a file that does not name all of its classes has numbers. */
-static dt_status name_classes(predictor *p)
+static const char *class_name(const predictor *p, int c, char out[PATH_MAX])
 {
-    json_t *names = json_loads(p->meta.class_names, 0, NULL);
-    const bool all = json_array_size(names) == (size_t)p->meta.classes;
-    dt_status st = dt_calloc(&p->name, (size_t)p->meta.classes, sizeof *p->name, "class names");
+    const char *name = json_string_value(json_array_get(p->names, (size_t)c));
 
-    for (int c = 0; st == DT_OK && c < p->meta.classes; c++) {
-        const char *name = all ? json_string_value(json_array_get(names, (size_t)c)) : NULL;
-        if (name)
-            dt_checkpoint_plain(name, p->name[c]);
-        else
-            snprintf(p->name[c], sizeof p->name[c], "%d", c);
-    }
-    json_decref(names);
-    return st;
+    if (name)
+        return dt_shown(name, out);
+    snprintf(out, PATH_MAX, "%d", c);
+    return out;
 }
 
 static dt_status add_picture(predictor *p, const char *path, const char *folder)
@@ -57,12 +49,13 @@ static dt_status add_picture(predictor *p, const char *path, const char *folder)
     const size_t room = DT_MAX(2 * p->pictures, 1);
     picture *list = full ? realloc(p->picture, room * sizeof *list) : p->picture;
     picture added = {.path = list ? strdup(path) : NULL, .label = -1};
+    char name[PATH_MAX];
 
     p->picture = list ? list : p->picture;
     if (!added.path)
         return dt_fail(DT_NOMEM, "no memory for a list of %zu pictures", p->pictures + 1);
     for (int c = 0; folder && c < p->meta.classes; c++)
-        if (strcmp(p->name[c], folder) == 0)
+        if (strcmp(class_name(p, c, name), folder) == 0)
             added.label = c;
     p->picture[p->pictures++] = added;
     return DT_OK;
@@ -73,9 +66,10 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* A file is a picture, whatever its name; of a folder, those that are named so. */
+/* A file is a picture, whatever its name; of a folder, those that are named so, also by links. */
 static dt_status add_operand(predictor *p, const char *operand)
 {
+    enum { MOST_FOLDERS = 1 << 15 };
     char path[PATH_MAX], *const paths[] = {path, NULL};
     const size_t before = p->pictures;
     dt_status st = DT_OK;
@@ -88,7 +82,10 @@ static dt_status add_operand(predictor *p, const char *operand)
         return dt_fail(DT_NOMEM, "no memory to list '%s'", path);
     for (FTSENT *e = fts_read(tree); e && st == DT_OK; e = fts_read(tree)) {
         const bool hidden = e->fts_level > 0 && e->fts_name[0] == '.';
-        if (hidden || e->fts_info == FTS_D || e->fts_info == FTS_DP)
+        if (e->fts_info == FTS_D && ++p->folders > MOST_FOLDERS)
+            st = dt_fail(DT_NOINPUT, "'%s' has more than %d folders: do links lead to the same?",
+                         operand, MOST_FOLDERS);
+        else if (hidden || e->fts_info == FTS_D || e->fts_info == FTS_DP)
             hidden ? fts_set(tree, e, FTS_SKIP) : 0;
         else if (e->fts_level == 0)
             st = add_picture(p, e->fts_path, NULL);
@@ -163,15 +160,15 @@ static int likeliest(const double *p, int classes)
 static void print_answer(const predictor *p, const picture *of, double *probability)
 {
     json_t *classes = json_array(), *probabilities = json_array();
-    char path[DT_OPTION_CHARS];
+    char path[PATH_MAX], name[PATH_MAX];
 
-    dt_checkpoint_plain(of->path, path);
+    dt_shown(of->path, path);
     for (int64_t k = 0; k < DT_MIN(p->o.top, p->meta.classes); k++) {
         const int c = likeliest(probability, p->meta.classes);
-        json_array_append_new(classes, json_string(p->name[c]));
+        json_array_append_new(classes, json_string(class_name(p, c, name)));
         json_array_append_new(probabilities, json_real(probability[c]));
         if (!p->o.json)
-            printf("%s%s %s %.2f %%", k ? "," : path, k ? "" : ":", p->name[c],
+            printf("%s%s %s %.2f %%", k ? "," : path, k ? "" : ":", name,
                    100 * probability[c]);
         probability[c] = -1;
     }
@@ -188,12 +185,13 @@ static void print_accuracy(const predictor *p)
 {
     json_t *classes = json_object();
     int64_t seen = 0, right = 0;
+    char name[PATH_MAX];
 
     for (int c = 0; c < p->meta.classes; c++) {
         seen += p->seen[c];
         right += p->right[c];
         if (p->seen[c] > 0)
-            json_object_set_new(classes, p->name[c],
+            json_object_set_new(classes, class_name(p, c, name),
                                 json_real((double)p->right[c] / (double)p->seen[c]));
     }
     const double accuracy = (double)right / (double)DT_MAX(seen, 1);
@@ -206,7 +204,7 @@ static void print_accuracy(const predictor *p)
                (long long)seen);
     for (int c = 0; c < p->meta.classes && !p->o.json; c++)
         if (p->seen[c] > 0)
-            printf("\n  %-20s %6.2f %% (%lld of %lld)", p->name[c],
+            printf("\n  %-20s %6.2f %% (%lld of %lld)", class_name(p, c, name),
                    100 * (double)p->right[c] / (double)p->seen[c], (long long)p->right[c],
                    (long long)p->seen[c]);
     if (seen > 0)
@@ -287,7 +285,7 @@ static void predictor_release(predictor *p)
     for (size_t i = 0; i < p->pictures; i++)
         free(p->picture[i].path);
     free(p->picture);
-    free(p->name);
+    json_decref(p->names);
     free(p->seen);
     free(p);
 }
@@ -305,7 +303,9 @@ static dt_status predict(const dt_options *o, const char *const *operand, size_t
     DT_GO(st, dt_options_read_model(&p->read, path, &p->o, &p->meta), out);
     if (p->meta.classes < 2)
         DT_GO(st, dt_fail(DT_FORMAT, "%s holds no classifier", path), out);
-    DT_GO(st, name_classes(p), out);
+    p->names = json_loads(p->meta.class_names, 0, NULL);
+    if (json_array_size(p->names) != (size_t)p->meta.classes)
+        json_array_clear(p->names); /* a file that does not name all of its classes has numbers */
     DT_GO(st, dt_calloc(&p->seen, 2 * (size_t)p->meta.classes, sizeof *p->seen, "counts"), out);
     p->right = p->seen + p->meta.classes;
     for (size_t i = 1; i < operands; i++)

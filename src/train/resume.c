@@ -28,7 +28,7 @@ static bool note_difference(const char *name, const char *then, const char *now,
 {
     char plain[DT_OPTION_CHARS];
 
-    if (strcmp(then ? then : "", dt_checkpoint_plain(now, plain)) == 0)
+    if (strcmp(then ? then : "", dt_shown(now, plain)) == 0)
         return false;
     dt_note("  %s: the checkpoint has '%s', now '%s'%s", name, then ? then : "", plain,
             matters ? " (changes the run)" : "");
@@ -49,7 +49,7 @@ static bool note_differences(const dt_run *r, const dt_checkpoint *c, bool matte
             continue;
         const char *then = dt_checkpoint_text(c, row->name);
         if (!then) /* it was saved before there was this option */
-            then = dt_checkpoint_plain(dt_option_text(row, &defaults, now, sizeof now), was);
+            then = dt_shown(dt_option_text(row, &defaults, now, sizeof now), was);
         dt_option_text(row, &r->o, now, sizeof now);
         any |= note_difference(row->name, then, now, matters);
     }

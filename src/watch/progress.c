@@ -161,7 +161,7 @@ dt_status dt_watch_status(const char *run, bool going, FILE *f)
             line[length - 1] = '\0';
         dt_log_shown(line);
         if (line == text)
-            fprintf(f, "run %s is %s", run,
+            fprintf(f, "run %s is %s", DT_SHOWN(run),
                     killed ? "killed, or its machine was: it did not end by itself" : "");
         fprintf(f, "%s\n", line == text ? line + skip : line);
     }

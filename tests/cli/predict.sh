@@ -154,4 +154,51 @@ refuses 64 "missing argument" -- predict "$tmp/run"
 perl -0777 -pe 's/dtrain.class_names/dtrain.other_names/' "$tmp/run/model.safetensors" >"$tmp/other.safetensors"
 accepts predict "$tmp/other.safetensors" "$data/odd/cat.png" --normalize tutorial --precision fp32
 must grep -qE 'cat.png: [01] [0-9.]+ %, [01] ' "$tmp/stdout"
+
+# Names of files and classes are a stranger's: what is no UTF-8, as half of a pair of UTF-16, or steers
+# a terminal, is shown as question marks, also where a table cuts it.
+strange=$(printf '\355\240\200\033[31m')
+mkdir "$tmp/strange"
+cp "$data/odd/cat.png" "$tmp/strange/$strange.png"
+accepts predict "$tmp/run" "$tmp/strange" --json
+must python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["file"].endswith("/????[31m.png")' "$tmp/stdout"
+class=$(printf 'a cat of colour\303\251s')
+for split in train test; do
+    mkdir -p "$tmp/esc/$split/$class" "$tmp/esc/$split/dog"
+    cp "$data/$split/cat"/* "$tmp/esc/$split/$class"
+    cp "$data/$split/dog"/* "$tmp/esc/$split/dog"
+done
+accepts eval "$tmp/run" --data "$tmp/esc" --confusion
+must grep -qE '^a cat of colour\?  ' "$tmp/stdout"
+must python3 -c 'import sys; assert all(c >= " " or c == "\n" for c in open(sys.argv[1], encoding="utf-8").read())' "$tmp/stdout"
+
+# links to the same folders, again and again
+mkdir "$tmp/dag"
+for i in {0..17}; do
+    mkdir "$tmp/dag/$i"
+    ln -s "../$((i + 1))" "$tmp/dag/$i/a"
+    ln -s "../$((i + 1))" "$tmp/dag/$i/b"
+done
+cp -r "$data/odd" "$tmp/dag/18"
+refuses 66 "more than 32768 folders" -- predict "$tmp/run" "$tmp/dag/0"
+
+# a million classes, which only numbers name, in a file of 6 MB
+python3 - "$tmp/million" <<'PY' || exit 1
+import json, struct, sys
+rows, at = 1000000, 0
+head = {"__metadata__": {"dtrain.net": "mlp", "dtrain.normalize": "tutorial", "dtrain.image_size": "8", "dtrain.width_divisor": "64"}}
+for name, shape in {"fc.bias": [2], "fc.weight": [2, 8], "input.bias": [8], "input.weight": [8, 192],
+                    "output.bias": [rows], "output.weight": [rows, 2]}.items():
+    size = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
+    head[name] = {"dtype": "F16", "shape": shape, "data_offsets": [at, at + size]}
+    at += size
+text = json.dumps(head).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + bytes(at))
+PY
+must python3 - "$DTRAIN_BIN" predict "$tmp/million" "$data/odd/cat.png" <<'PY'
+import resource, subprocess, sys
+assert b"cat.png: 0 0.00 %" in subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout
+most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+assert most < 1500, f"{most} MiB"
+PY
 finish

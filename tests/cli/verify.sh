@@ -133,4 +133,25 @@ job_kill
 
 # a checkpoint stands for its model
 accepts eval "${tiny[@]:0:2}" --model "$step"
+
+# names in a pickle's refusal cannot end Python's text
+name="m',weights_only=False) or exit(1) #.pt"
+printf 'PK\003\004aaaaaaaaaaaa' >"$tmp/$name"
+refuses 65 "torch.load('$tmp/m\\',weights_only=False) or exit(1) #.pt', weights_only=True)" -- verify "$tmp/$name"
+
+# who may only read may verify
+cp -r "$run" "$tmp/foreign"
+chmod -R a+rX,a-w "$tmp/foreign"
+as=()
+if [ "$(id -u)" = 0 ]; then # who may write all the same
+    chmod a+x "$tmp"
+    cp "$DTRAIN_BIN" "$tmp/dtrain"
+    as=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+    "${as[@]}" "$tmp/dtrain" version >/dev/null 2>&1 || as=() # no rights to become another
+fi
+[ ${#as[@]} != 0 ] || ln -sf "$DTRAIN_BIN" "$tmp/dtrain"
+bounded "${as[@]}" "$tmp/dtrain" verify "$tmp/foreign"
+must test "$code" = 0
+must test "$(grep -c '^ok' "$tmp/stdout")" = 3
+chmod -R u+w "$tmp/foreign"
 finish
