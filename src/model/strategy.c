@@ -6,19 +6,22 @@
 #include <fnmatch.h>
 #include <stdio.h>
 
-/* Whether the pattern fits, of which the first {a,b} is tried with each word in its place. */
-static bool pattern_fits(const char *pattern, const char *name)
+enum { MOST_PATTERNS = 256 };
+
+/* Whether the pattern fits, of which the first {a,b} is tried with each word in its place; *left
+ * counts down to 0: there would be more to try. */
+static bool pattern_fits(const char *pattern, const char *name, int *left)
 {
     const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
     char one[DT_STRATEGY_CHARS];
 
     if (!close)
         return strcmp(pattern, "all") == 0 || fnmatch(pattern, name, 0) == 0;
-    for (const char *word = open + 1; word <= close;) {
+    for (const char *word = open + 1; word <= close && *left > 0; --*left) {
         const int length = (int)strcspn(word, ",}");
         snprintf(one, sizeof one, "%.*s%.*s%s", (int)(open - pattern), pattern, length, word,
                  close + 1);
-        if (pattern_fits(one, name))
+        if (pattern_fits(one, name, left))
             return true;
         word += length + 1;
     }
@@ -46,7 +49,11 @@ dt_status dt_strategy_find(const dt_net *net, const char *pattern, bool *fits)
 
     for (size_t i = 0; i < net->ops; i++) {
         const dt_node *n = &net->own->node[i];
-        const bool hit = pattern_fits(pattern, n->name);
+        int left = MOST_PATTERNS;
+        const bool hit = pattern_fits(pattern, n->name, &left);
+        if (left <= 0)
+            return dt_fail(DT_CONFIG, "'%s': its {} make more than %d patterns; use fewer", pattern,
+                           MOST_PATTERNS);
         fits[i] = hit && n->op->weights;
         any = any || fits[i];
         if (hit && !fits[i])

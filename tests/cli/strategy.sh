@@ -110,6 +110,11 @@ becomes resnet50 'strategy="layer1.0.conv1=batch fc=out"' tensor_parallel=8 para
 : >"$f"
 becomes vgg11 'strategy="all=batch"' tensor_parallel=auto
 
+# Braces make names, which are few.
+braces=$(printf '{,}%.0s' {1..30})
+refuses 78 "its {} make more than 256 patterns; use fewer" -- "${small[@]}" --strategy "${braces}z=out"
+accepts plan "${small[@]}" --ranks 2 --strategy 'features.{4,8}{,}=out {x,classifier}=out'
+
 # What --strategy-out writes gives the same strategy, and its run the same numbers, as none.
 cut='features.*=out features.4=batch classifier=out'
 launch 4 "${small[@]}" --strategy "$cut" --tensor-parallel 2 --strategy-out "$f" --out "$tmp/cut"
