@@ -129,6 +129,11 @@ static dt_status put_panels(const dt_figure *f, const char *option, const json_t
     return DT_OK;
 }
 
+static void append(void *lines, json_t *j)
+{
+    json_array_append(lines, j);
+}
+
 dt_status dt_bench_figure(dt_figure *f, const dt_options *o, const char *path)
 {
     enum { HEIGHT = 560 };
@@ -136,15 +141,16 @@ dt_status dt_bench_figure(dt_figure *f, const dt_options *o, const char *path)
                          : o->scaling              ? "scaling"
                          : strcmp(o->x, "lr") == 0 ? "lr-find"
                                                    : "exchange all";
-    json_t *lines = NULL;
+    json_t *lines = json_array();
 
     DT_TRY(dt_figure_open(f, o->out, HEIGHT));
     fputs(f->page && strcmp(option, "lr-find") == 0 ? "set key tmargin horizontal\n"
           : f->page ? "set multiplot layout 1,2\nset key tmargin horizontal center\n"
                     : "set key bmargin horizontal\n",
           f->script);
-    DT_TRY(dt_json_lines(&lines, path));
-    const dt_status st = put_panels(f, option, lines);
+    dt_status st = dt_json_lines(path, append, lines);
+    if (st == DT_OK)
+        st = put_panels(f, option, lines);
     json_decref(lines);
     return st == DT_OK ? st
                        : dt_fail(st, "%s: not what dtrain %s%s --json prints", path,

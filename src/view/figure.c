@@ -52,20 +52,18 @@ dt_status dt_figure_open(dt_figure *f, const char *out, int height)
     return DT_OK;
 }
 
-/* Any text: no quote of it ends the string. */
+/* Any text: in numbers what could end the string, or be a command in it. */
 static void put_quoted(const dt_figure *f, const char *text)
 {
     char shown[PATH_MAX];
 
-    snprintf(shown, sizeof shown, "%s", text);
-    dt_log_shown(shown);
-    fputc('\'', f->script);
-    for (const char *c = shown; *c; c++) {
-        if (*c == '\'')
-            fputc('\'', f->script);
-        fputc(!f->page && (unsigned char)*c > '~' ? '?' : *c, f->script);
-    }
-    fputc('\'', f->script);
+    fputc('"', f->script);
+    for (const char *c = dt_shown(text, shown); *c; c++)
+        if (!f->page && (unsigned char)*c > '~')
+            fputc('?', f->script);
+        else
+            fprintf(f->script, strchr("\"'`\\", *c) ? "\\%03o" : "%c", *c);
+    fputc('"', f->script);
 }
 
 /* The mean of the numbers among so many objects up to number `last`. */

@@ -14,21 +14,20 @@ double dt_json_number(const json_t *j, const char *key)
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-dt_status dt_json_lines(json_t **array, const char *path)
+dt_status dt_json_lines(const char *path, void (*take)(void *context, json_t *j), void *context)
 {
     enum { MOST_BYTES = 1 << 30 };
     char *text = NULL;
     size_t bytes = 0, others = 0;
 
     DT_TRY(dt_file_read(AT_FDCWD, path, MOST_BYTES, &text, &bytes));
-    *array = json_array();
     for (const char *line = text, *end; line < text + bytes; line = end + 1) {
         end = memchr(line, '\n', (size_t)(text + bytes - line));
         const bool cut = !end;
         end = cut ? text + bytes : end;
         json_t *j = json_loadb(line, (size_t)(end - line), 0, NULL);
         if (json_is_object(j))
-            json_array_append(*array, j);
+            take(context, j);
         else
             others += !cut && end > line;
         json_decref(j);
@@ -36,13 +35,15 @@ dt_status dt_json_lines(json_t **array, const char *path)
     free(text);
     if (others > 0)
         dt_warn("%s: %zu lines are no JSON objects and are left out", path, others);
-    return *array ? DT_OK : dt_fail(DT_NOMEM, "no memory to read %s", path);
+    return DT_OK;
 }
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
 /* Where the lines so far end. */
 typedef struct place {
+    dt_seen_run *run;
+    json_t *end; /* the last record of that kind, or NULL; owned */
     double step, images, began;   /* the first step's beginning: seconds since 1970 */
     double timed_images, seconds; /* of steps that have both */
     double best;                  /* accuracy, 0 to 1; NaN: none */
@@ -130,29 +131,20 @@ static json_t *row_of(const dt_seen_run *r, const place *at, const json_t *end)
         json_object_get(end, "weights_hash"), "state_hash", json_object_get(end, "state_hash"));
 }
 
-static dt_status take_lines(dt_seen_run *r, const json_t *lines)
+/* What is no record takes no memory. */
+static void take_line(void *context, json_t *j)
 {
-    place at = {
-        .step = (double)NAN, .images = (double)NAN, .began = (double)NAN, .best = (double)NAN};
-    const json_t *end = NULL;
-    size_t i;
-    json_t *j;
+    place *at = context;
+    const char *kind = json_string_value(json_object_get(j, "kind"));
 
-    r->steps = json_array();
-    r->epochs = json_array();
-    json_array_foreach(lines, i, j)
-    {
-        const char *kind = json_string_value(json_object_get(j, "kind"));
-        if (kind && strcmp(kind, "step") == 0)
-            take_step(r, j, &at);
-        else if (kind && strcmp(kind, "epoch") == 0)
-            take_epoch(r, j, &at);
-        else if (kind && strcmp(kind, "end") == 0)
-            end = j;
+    if (kind && strcmp(kind, "step") == 0) {
+        take_step(at->run, j, at);
+    } else if (kind && strcmp(kind, "epoch") == 0) {
+        take_epoch(at->run, j, at);
+    } else if (kind && strcmp(kind, "end") == 0) {
+        json_decref(at->end);
+        at->end = json_incref(j);
     }
-    find_epochs(r);
-    r->row = row_of(r, &at, end);
-    return r->row ? DT_OK : dt_fail(DT_NOMEM, "no memory for the records of %s", r->path);
 }
 
 /* ---- The folder ------------------------------------------------------------------------------ */
@@ -176,27 +168,25 @@ static void name_run(dt_seen_run *r, const char *path)
 
     snprintf(r->name, sizeof r->name, "%s", name && name[1] ? name + 1 : path);
     dt_log_shown(r->name);
-    json_t *text = json_string(r->name);
-    if (!text)
-        snprintf(r->name, sizeof r->name, "?");
-    json_decref(text);
 }
 
 dt_status dt_seen_open(dt_seen_run *r, const char *path)
 {
+    const double none = (double)NAN;
+    place at = {.run = r, .step = none, .images = none, .began = none, .best = none};
     char file[PATH_MAX];
-    json_t *lines = NULL;
 
-    *r = (dt_seen_run){.path = path};
+    *r = (dt_seen_run){.path = path, .steps = json_array(), .epochs = json_array()};
     DT_TRY(dt_path_join(file, path, "metrics.jsonl"));
     if (!dt_path_taken(file))
         return dt_fail(DT_NOINPUT, "%s is no run folder: it has no metrics.jsonl", path);
-    DT_TRY(dt_json_lines(&lines, file));
+    DT_TRY(dt_json_lines(file, take_line, &at));
     name_run(r, path);
     find_where(r);
-    const dt_status st = take_lines(r, lines);
-    json_decref(lines);
-    return st;
+    find_epochs(r);
+    r->row = row_of(r, &at, at.end);
+    json_decref(at.end);
+    return r->row ? DT_OK : dt_fail(DT_NOMEM, "no memory for the records of %s", path);
 }
 
 void dt_seen_release(dt_seen_run *r)

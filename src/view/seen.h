@@ -19,9 +19,10 @@ typedef struct dt_seen_run {
 dt_status dt_seen_open(dt_seen_run *r, const char *path) DT_MUST_CHECK;
 void dt_seen_release(dt_seen_run *r);
 
-/* All lines of a file that are JSON objects, as a new array; one warning counts others, but for a
+/* Call `take` for each line of a file that is a JSON object; one warning counts others, but for a
  * last line that was cut. DT_NOINPUT, DT_FORMAT: larger than 1 GiB, DT_IO, DT_NOMEM. */
-dt_status dt_json_lines(json_t **array, const char *path) DT_MUST_CHECK;
+dt_status dt_json_lines(const char *path, void (*take)(void *context, json_t *j),
+                        void *context) DT_MUST_CHECK;
 double dt_json_number(const json_t *j, const char *key); /* NaN: there is none */
 
 /* All options of a run, name to text, and into its row the network; empty, after a warning, where

@@ -160,4 +160,26 @@ DTRAIN_BIN=$tmp/bare refused 78 "gnuplot-nox" plot runs/plain --out none.svg
 DTRAIN_BIN=$tmp/bare refused 78 "gnuplot-nox" report runs/plain --out none.html
 DTRAIN_BIN=$tmp/bare accepts plot runs/plain --script none.gp --out none.svg
 must test -s none.gp -a ! -e none.svg -a ! -e none.html
+# Quotes anywhere in a name; one that steers a terminal; lines that are no records take no memory.
+esc=$(printf 'r\033[31m\377')
+for run in "'a" "a''b" "\"'\`" "$esc"; do
+    cp -r runs/plain "$tmp/$run"
+    accepts plot "./$run" --out one.svg
+    must python3 -c 'import sys, xml.dom.minidom as x; x.parse("one.svg")'
+    accepts report "./$run" --out one.html
+    must python3 -c 'open("one.html", encoding="utf-8").read()'
+    for command in status verify runs; do
+        accepts "$command" "./$run"
+        must test "$(LC_ALL=C grep -c '[^ -~]' "$tmp/stdout")" = 0
+    done
+done
+must grep -q 'r?\[31m?' "$tmp/stdout"
+cp -r runs/plain many
+must python3 - "$DTRAIN_BIN" <<'P'
+import resource, subprocess, sys
+open("many/metrics.jsonl", "a").write("{}\n" * 4000000)
+assert subprocess.run([sys.argv[1], "runs", "many"], stdout=subprocess.DEVNULL).returncode == 0
+most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+assert most < 600, f"{most} MiB"
+P
 finish
