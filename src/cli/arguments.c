@@ -9,17 +9,15 @@ static dt_status unknown(const char *name)
     char spelled[DT_OPTION_NAME];
     const char *bare = name + strspn(name, "-"), *meant = dt_option_meant(bare, true);
 
-    const char *answer = dt_option_answer(bare);
-
     if (strcmp(bare, "np") == 0)
         return dt_fail(DT_USAGE,
                        "%s: 'dtrain --np N' starts N ranks by itself; where mpirun starts "
                        "them, give the number to mpirun",
                        name);
-    if (answer)
-        return dt_fail(DT_USAGE, "unknown option '%s': %s", name, answer);
     if (!meant)
         return dt_fail(DT_USAGE, "unknown option '%s' (--help=all lists them)", name);
+    if (strchr(meant, ' '))
+        return dt_fail(DT_USAGE, "unknown option '%s': %s", name, meant);
     return dt_fail(DT_USAGE, "unknown option '%s'; did you mean --%s? (--help=all lists them)",
                    name, dt_argument_name(meant, spelled));
 }

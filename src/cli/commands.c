@@ -3,7 +3,6 @@
 #include "commit.h"
 #include "launch/launch.h"
 #include "view/view.h"
-#include <stdlib.h>
 
 static dt_status run_predict(dt_comm *c, const dt_settings *s)
 {
@@ -38,33 +37,9 @@ static dt_status run_help(dt_comm *c, const dt_settings *s)
     return DT_OK;
 }
 
-/* The words that are the ranks' own, before they are started. */
-static dt_status check_words(char **word)
-{
-    int count = 1;
-    char **line = NULL;
-    bool alone;
-
-    while (word[count - 1])
-        count++;
-    DT_TRY(dt_calloc(&line, (size_t)count + 1, sizeof *line, "the command line"));
-    memcpy(line + 1, word, (size_t)(count - 1) * sizeof *line);
-    const dt_status st = dt_arguments_check(count, line, &alone);
-    free(line);
-    return st;
-}
-
 static dt_status run_launch(int argc, char **argv, int *code)
 {
-    bool apart = getenv("NNODES") != NULL; /* each process is a host's own */
-
-    for (int i = 0; i < argc; i++)
-        apart |= strncmp(argv[i], "--nnodes", 8) == 0 || strcmp(argv[i], "--as-agent") == 0;
-    if (!apart && dt_comm_has_peers())
-        return dt_fail(DT_USAGE, "launch: a launcher has started this process as one of several, "
-                                 "each of which would start a run of its own: start it once, or "
-                                 "one for each host with --nnodes");
-    return dt_launch(argc, argv, check_words, code);
+    return dt_launch(argc, argv, dt_arguments_check, dt_comm_has_peers(), code);
 }
 
 static dt_status print_version(dt_comm *c, const dt_options *o)

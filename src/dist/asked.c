@@ -7,18 +7,16 @@
 /* TASK: of a batch system or its shell, where one alone is no launch. */
 typedef enum strength { INHERITED, TASK, MPIRUN, TYPED } strength;
 
-/* The stronger ones first, and of launchers the one that is asked first: ranks of Open MPI's mpirun
+#define OTHER_MPI "another MPI library started it: put the mpirun of dtrain's first in PATH"
+#define NO_PMI "srun --mpi=pmix starts ranks (srun --mpi=list has what there is), or dtrain --np N"
+#define APART "dtrain --np N starts ranks, dtrain launch on several hosts; unset what is left over"
+
+/* The stronger ones first. Of launchers the first that is set counts: ranks of Open MPI's mpirun
  * also see the variables of what started its daemons. */
 static const struct source {
     strength strength;
-    const char *size, *rank, *remedy; /* rank: "": it says none */
+    const char *size, *rank, *remedy;
 } sources[] = {
-#define OTHER_MPI                                                                                  \
-    "what started them is of another MPI library than the one that dtrain was built with; put "    \
-    "that one's mpirun first in PATH"
-#define NO_PMI "srun --mpi=pmix starts ranks (srun --mpi=list has what there is), or dtrain --np N"
-#define APART "dtrain --np N starts ranks that train together, dtrain launch those of several "    \
-    "hosts; or unset what is left over"
     {TYPED, DT_ASKED_VARIABLE, "", OTHER_MPI},
     {MPIRUN, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", OTHER_MPI},
     {MPIRUN, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", OTHER_MPI},
@@ -40,32 +38,33 @@ static int64_t number(const char *variable)
     return text && text[0] && dt_whole_parse(text, &end, &n) && *end == '\0' && n >= 0 ? n : -1;
 }
 
-/* How many ranks there are by this source, at least; 0: it says nothing. */
+/* How many ranks there are by this source, at least; 0: it says nothing; -1: no number of ranks and
+ * one of them. */
 static int64_t meant(const struct source *s)
 {
-    const int64_t size = number(s->size), rank = number(s->rank);
+    const char *size = getenv(s->size);
+    const int64_t n = number(s->size), rank = number(s->rank);
 
-    return size > 0 ? size : rank > 0 ? rank + 1 : 0;
+    if (s->strength == INHERITED && size && size[0] && (n < 1 || rank >= n))
+        return -1;
+    return n > 0 ? n : rank > 0 ? rank + 1 : 0;
 }
 
-static bool launches(const struct source *s)
+/* The first that is set; NULL: there is none. */
+static const struct source *launcher(void)
 {
-    return s->strength == TASK || s->strength == MPIRUN;
+    for (size_t i = 0; i < DT_COUNT_OF(sources); i++)
+        if (sources[i].strength > INHERITED && sources[i].strength < TYPED && meant(&sources[i]))
+            return &sources[i];
+    return NULL;
 }
 
 int64_t dt_comm_launcher(int64_t *rank)
 {
-    const int64_t pmix = number("PMIX_RANK"), pmi = number("PMI_RANK");
+    const struct source *by = launcher();
 
-    for (size_t i = 0; i < DT_COUNT_OF(sources); i++) {
-        const int64_t size = number(sources[i].size);
-        if (!launches(&sources[i]) || size < 1)
-            continue;
-        *rank = DT_MAX(number(sources[i].rank), 0);
-        return size;
-    }
-    *rank = DT_MAX(DT_MAX(pmix, pmi), 0);
-    return pmix < 0 && pmi < 0 ? 1 : 0;
+    *rank = DT_MAX(number(by ? by->rank : "PMIX_RANK"), 0);
+    return by ? meant(by) : getenv("PMIX_RANK") || getenv("PMI_RANK") ? 0 : 1;
 }
 
 /* Without a launcher Open MPI would start a daemon of its own, which takes half a second and fails
@@ -73,79 +72,46 @@ int64_t dt_comm_launcher(int64_t *rank)
  * own launcher, as Slurm's have, is none: MPI could start in it once at most. */
 bool dt_comm_launched(void)
 {
-    static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
     int64_t rank;
 
-    for (size_t i = 0; i < DT_COUNT_OF(sign); i++)
-        if (getenv(sign[i]))
-            return dt_comm_launcher(&rank) != 1;
-    return false;
+    return dt_comm_launcher(&rank) != 1 &&
+           (getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK"));
 }
 
 bool dt_comm_has_peers(void)
 {
     int64_t rank;
-    const int64_t ranks = dt_comm_launcher(&rank);
 
-    return ranks > 1 || rank > 0 || getenv("OMPI_COMM_WORLD_SIZE");
+    return dt_comm_launcher(&rank) > 1 || rank > 0 || getenv("OMPI_COMM_WORLD_SIZE");
 }
 
-/* "WORLD_SIZE=2 and RANK=1 in the environment" */
+/* "WORLD_SIZE=2 RANK=1" */
 static const char *describe(const struct source *s, char text[200])
 {
     const char *size = getenv(s->size), *rank = getenv(s->rank);
 
-    if (s->strength == TYPED)
-        snprintf(text, 200, "--np (or dtrain launch)");
-    else
-        snprintf(text, 200, "%s%s%.40s%s%s%s%.40s in the environment", size ? s->size : "",
-                 size ? "=" : "", size ? size : "", size && rank ? " and " : "",
-                 rank ? s->rank : "", rank ? "=" : "", rank ? rank : "");
-    return text;
-}
-
-/* A size that is no number, or a rank beyond it. */
-static bool contradicts_itself(const struct source *s)
-{
-    const char *size = getenv(s->size);
-    const int64_t n = number(s->size);
-
-    return s->strength == INHERITED && size && size[0] && (n < 1 || number(s->rank) >= n);
-}
-
-/* Two programs' variables that are inherited and differ, without a stronger source. */
-static dt_status refuse_both(const struct source *a, const struct source *b)
-{
-    char first[200], second[200];
-
-    if (a == b)
-        return dt_fail(DT_CONFIG, "%s: not a number of ranks, and one of them from 0: unset them",
-                       describe(a, first));
-    return dt_fail(DT_CONFIG,
-                   "%s, but %s: how many ranks are meant? unset those that are left over",
-                   describe(a, first), describe(b, second));
+    snprintf(text, 200, rank ? "%s=%.40s %s=%.40s" : "%s=%.40s", s->size, size ? size : "", s->rank,
+             rank);
+    return s->strength == TYPED ? "--np (or launch)" : text;
 }
 
 dt_status dt_comm_check_asked(const dt_comm *c)
 {
-    const struct source *by = NULL, *weaker = NULL;
-    bool launcher = false;
-    char text[200];
+    const struct source *by = NULL, *weaker = NULL, *const first = launcher();
+    char text[200], other[200];
 
     for (const struct source *s = sources; s < sources + DT_COUNT_OF(sources); s++) {
-        const bool broken = contradicts_itself(s), again = launches(s) && launcher;
+        const bool launches = s->strength == TASK || s->strength == MPIRUN;
         const int64_t n = meant(s);
-        launcher |= launches(s) && n > 0;
-        if ((n == 0 && !broken) || again || (n == 1 && s->strength == TASK))
+        if (n == 0 || (launches && s != first) || (n == 1 && s->strength == TASK))
             continue;
-        if (by && by->strength > INHERITED) {
-            if (!weaker && n > 1 && (n != meant(by) || number(s->rank) > 0))
-                weaker = s;
-            continue;
-        }
-        if (broken || (by && n != meant(by)))
-            return refuse_both(by ? by : s, s);
-        by = s;
+        if (!by && n > 0)
+            by = s;
+        else if (!by || (by->strength == INHERITED && n != meant(by)))
+            return dt_fail(DT_CONFIG, "%s, %s: how many ranks are meant? unset what is left over",
+                           describe(by ? by : s, text), describe(s, other));
+        else if (!weaker && n > 1 && (n != meant(by) || number(s->rank) > 0))
+            weaker = s;
     }
     if (by && meant(by) > c->world)
         return dt_fail(DT_MISMATCH, "%s: %lld ranks are meant, but this run has %d: %s",

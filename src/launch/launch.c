@@ -396,10 +396,13 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
     return dt_token_read(&m->token, w->token);
 }
 
-dt_status dt_launch(int argc, char **argv, dt_status (*check)(char **words), int *code)
+dt_status dt_launch(int argc, char **argv, dt_status (*check)(int argc, char **argv, bool *alone),
+                    bool peers, int *code)
 {
     launch_words w;
     dt_meeting m;
+    bool alone;
+    int count = 0;
 
     if (argc > 0 && strcmp(argv[0], "--as-agent") == 0) {
         *code = dt_agent(argc - 1, argv + 1);
@@ -410,8 +413,14 @@ dt_status dt_launch(int argc, char **argv, dt_status (*check)(char **words), int
         print_help();
         return DT_OK;
     }
-    DT_TRY(w.program || w.dry_run ? DT_OK : check(w.rest));
+    while (w.rest[count])
+        count++;
+    DT_TRY(w.program || w.dry_run ? DT_OK : check(count + 1, w.rest - 1, &alone));
     DT_TRY(find_meeting(&w, &m));
+    if (peers && m.own.nodes < 2)
+        return dt_fail(DT_USAGE, "launch: each of the processes that a launcher has started beside "
+                                 "this one would start a run of its own: start one, or give "
+                                 "--nnodes");
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
     DT_TRY(w.dry_run ? DT_OK : dt_child_room());
     return m.own.node == 0 ? lead(&w, &m, code) : dt_join(&m, code);

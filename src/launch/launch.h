@@ -29,10 +29,12 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path) DT_MUST_CHECK;
 
 /* ---- Commands -------------------------------------------------------------------------- */
 
-/* dtrain launch ARGS; argv[0] is the first of them; check: of the words, up to a NULL, that are
- * dtrain's own, before anything is started. It runs mpirun, or, on other hosts than the
- * first, mpirun's daemon, until the run ends; *code is the run's exit code. */
-dt_status dt_launch(int argc, char **argv, dt_status (*check)(char **words),
+/* dtrain launch ARGS; argv[0] is the first of them, argv[-1] is there. It runs mpirun, or, on other
+ * hosts than the first, mpirun's daemon, until the run ends; *code is the run's exit code.
+ *   check  whether dtrain knows the words that are its own
+ *   peers  a launcher has started the same command beside this one */
+dt_status dt_launch(int argc, char **argv,
+                    dt_status (*check)(int argc, char **argv, bool *alone), bool peers,
                     int *code) DT_MUST_CHECK;
 /* dtrain ranktable FILE: check it. */
 dt_status dt_ranktable(int argc, char **argv, int *code) DT_MUST_CHECK;

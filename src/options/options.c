@@ -33,7 +33,11 @@ const dt_option_row *dt_option_find(const char *name)
     return NULL;
 }
 
-/* Other programs' names, and what they are here. */
+/* Other programs' names, and what they are here: an option, or a sentence about what is done
+ * otherwise, or always. */
+#define LAUNCH                                                                                     \
+    "dtrain --np N starts ranks on this host, dtrain launch --nnodes N --node-rank K --master "    \
+    "HOST:PORT, or --hosts a:8,b:8, on several"
 static const struct {
     const char *names, *here; /* names: a space before each */
 } synonyms[] = {
@@ -65,61 +69,33 @@ static const struct {
     {" gc_threshold", "grad_threshold"},
     {" parallel_mode", "parallel"},
     {" tp tensor_model_parallel_size", "tensor_parallel"},
-};
-
-/* Options of torchrun, MindSpore and others for what is done otherwise here, or always. */
-#define LAUNCH "dtrain --np N starts ranks on this host, "
-#define RANKS "a rank learns from its launcher which one it is, leave it out; "
-static const struct {
-    const char *names, *answer;
-} answers[] = {
     {" nproc_per_node nnodes node_rank master_addr master_port master rdzv_endpoint rdzv_backend "
-     "rdzv_id dist_url hosts hostfile rank_table token_file interface multiprocessing_distributed",
-     LAUNCH "dtrain launch --nnodes N --node-rank K --master HOST:PORT, or --hosts a:8,b:8, on "
-            "several"},
-    {" rank local_rank rank_id device_id run_distribute distribute "
-     "standalone local_world_size",
-     RANKS LAUNCH "dtrain launch on several"},
+     "rdzv_id dist_url hosts hostfile rank_table token_file interface run_distribute distribute "
+     "standalone multiprocessing_distributed", LAUNCH},
+    {" rank local_rank rank_id device_id local_world_size",
+     "a rank learns from its launcher which one it is, leave it out; " LAUNCH},
     {" gradients_mean mirror_mean",
      "gradients are always averaged over the global batch, leave it out; --reduce sum adds them"},
     {" parameter_broadcast broadcast_buffers",
      "all ranks begin with the same weights, leave it out; --broadcast sends them all the same"},
     {" integrated_save",
      "a checkpoint is always whole, leave it out; --save-shards writes it in pieces"},
-    {" strategy_ckpt_load_file strategy_ckpt_config only_trainable_params",
+    {" strategy_ckpt_load_file strategy_ckpt_save_file strategy_ckpt_config",
      "--strategy @FILE reads layers' strategies, --strategy-out FILE writes them"},
-    {" strategy_ckpt_save_file", "--strategy-out FILE writes the run's strategy"},
     {" full_batch dataset_strategy num_shards shard_id",
      "each rank reads the images of its shards, leave it out; --shards N says how many there are"},
     {" device_target device device_ids gpu gpus no_cuda mode dataset_sink_mode dist_backend",
      "dtrain computes on the CPU, over MPI, leave it out"},
 };
 
-/* As option names are spelled. */
-static void spell(const char *name, char plain[64])
-{
-    snprintf(plain, 64, "%s", name);
-    for (char *c = plain; *c; c++)
-        *c = *c == '-' ? '_' : *c;
-}
-
-const char *dt_option_answer(const char *name)
-{
-    char plain[64];
-
-    spell(name, plain);
-    for (size_t i = 0; i < DT_COUNT_OF(answers); i++)
-        if (dt_words_have(answers[i].names, plain))
-            return answers[i].answer;
-    return NULL;
-}
-
 const char *dt_option_meant(const char *name, bool on_line)
 {
     const dt_option_row *best = dt_option_table;
     char plain[64];
 
-    spell(name, plain);
+    snprintf(plain, sizeof plain, "%s", name);
+    for (char *c = plain; *c; c++)
+        *c = *c == '-' ? '_' : *c;
     for (size_t i = 0; i < DT_COUNT_OF(synonyms); i++)
         if (dt_words_have(synonyms[i].names, plain))
             return on_line || dt_option_find(synonyms[i].here) ? synonyms[i].here : NULL;

@@ -331,12 +331,9 @@ dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *tex
                         const char *place, dt_status code) DT_MUST_CHECK;
 const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unknown */
 /* The name of the option that an unknown name stands for: what other programs call so (on the
- * command line also "np", which is no row), or the one that takes the fewest edits (Levenshtein),
- * if they are few. NULL: there is none. Local. */
+ * command line also "np", which is no row, or a sentence, with blanks), or the one that takes the
+ * fewest edits (Levenshtein), if they are few. NULL: there is none. Local. */
 const char *dt_option_meant(const char *name, bool on_line);
-/* What is here instead of another program's option that has no counterpart, as half a sentence.
- * NULL: the name is none of these. Local. */
-const char *dt_option_answer(const char *name);
 
 /* Check options against each other and resolve batch, accum, global_batch and shards to the last
  * two, which a run reads; the others become auto, so that saved options give the same bits on any

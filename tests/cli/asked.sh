@@ -41,28 +41,28 @@ while IFS='|' read -r environment command want words; do
     *) must grep -qE -- "$words" "$tmp/stdout" ;;
     esac
 done <<END
-$torch                        | DT TINY                  | 76 | WORLD_SIZE=2 and RANK=1
-$ascend                       | DT TINY                  | 76 | RANK_SIZE=8 and RANK_ID=3
+$torch                        | DT TINY                  | 76 | WORLD_SIZE=2 RANK=1
+$ascend                       | DT TINY                  | 76 | RANK_SIZE=8 RANK_ID=3
 RANK_ID=1                     | DT TINY                  | 76 | 2 ranks are meant, but this run has 1
-HOROVOD_SIZE=4 HOROVOD_RANK=0 | DT TINY                  | 76 | HOROVOD_SIZE=4 and HOROVOD_RANK=0
+HOROVOD_SIZE=4 HOROVOD_RANK=0 | DT TINY                  | 76 | HOROVOD_SIZE=4 HOROVOD_RANK=0
 MS_WORKER_NUM=8 MS_ROLE=MS_WORKER | DT TINY              | 76 | MS_WORKER_NUM=8
 WORLD_SIZE=2                  | DT eval m.safetensors    | 76 | WORLD_SIZE=2
 WORLD_SIZE=2                  | DT bench --net vgg11     | 76 | WORLD_SIZE=2
 WORLD_SIZE=2 RANK_SIZE=8      | DT TINY                  | 78 | RANK_SIZE=8
 WORLD_SIZE=8 RANK_SIZE=1      | DT TINY                  | 78 | WORLD_SIZE=8
-WORLD_SIZE=2 RANK=2           | DT TINY                  | 78 | WORLD_SIZE=2 and RANK=2
+WORLD_SIZE=2 RANK=2           | DT TINY                  | 78 | WORLD_SIZE=2 RANK=2
 WORLD_SIZE=two                | DT TINY                  | 78 | WORLD_SIZE=two
 $srun2                        | DT TINY                  | 76 | srun --mpi=pmix
 $srun2                        | DT --np 2 TINY           | 64 | --np
 $srun2                        | DT launch --np 2 TINY    | 64 | launch
 PMI_SIZE=2 PMI_RANK=1 SLURM_STEP_NUM_TASKS=1 | DT --np 2 TINY | 64 | --np
 DTRAIN_NP=2                   | DT TINY                  | 76 | --np
-WORLD_SIZE=4                  | mpirun -np 2 DT TINY     | 0  | warning: WORLD_SIZE=4 .* 2 ranks by OMPI_COMM_WORLD_SIZE
-WORLD_SIZE=4                  | mpirun -np 1 DT TINY     | 0  | warning: WORLD_SIZE=4 .* 1 rank by OMPI
-WORLD_SIZE=4 RANK=0           | DT --np 2 TINY           | 0  | warning: WORLD_SIZE=4 .* 2 ranks by --np
-WORLD_SIZE=2 RANK_SIZE=8      | DT --np 2 TINY           | 0  | warning: RANK_SIZE=8 .* 2 ranks by --np
-$torch                        | DT --np 2 TINY           | 0  | warning: WORLD_SIZE=2 and RANK=1
-WORLD_SIZE=8                  | DT --np 1 TINY           | 0  | warning: WORLD_SIZE=8 .* 1 rank by --np
+WORLD_SIZE=4                  | mpirun -np 2 DT TINY     | 0  | warning: WORLD_SIZE=4.* 2 ranks by OMPI_COMM_WORLD_SIZE
+WORLD_SIZE=4                  | mpirun -np 1 DT TINY     | 0  | warning: WORLD_SIZE=4.* 1 rank by OMPI
+WORLD_SIZE=4 RANK=0           | DT --np 2 TINY           | 0  | warning: WORLD_SIZE=4.* 2 ranks by --np
+WORLD_SIZE=2 RANK_SIZE=8      | DT --np 2 TINY           | 0  | warning: RANK_SIZE=8.* 2 ranks by --np
+$torch                        | DT --np 2 TINY           | 0  | warning: WORLD_SIZE=2 RANK=1
+WORLD_SIZE=8                  | DT --np 1 TINY           | 0  | warning: WORLD_SIZE=8.* 1 rank by --np
 WORLD_SIZE=2 RANK=0           | DT --np 2 TINY           | 0  | -warning
 RANK_SIZE=1 RANK_ID=0 DEVICE_ID=5 | DT TINY              | 0  | -warning
 RANK_SIZE=1 RANK_ID=0 WORLD_SIZE=1 RANK=0 | DT --np 2 TINY | 0 | -warning
