@@ -2,6 +2,7 @@
 #include "comm.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 /* ---- Errors and waiting ----------------------------------------------------------- */
@@ -54,6 +55,26 @@ dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count)
 bool dt_comm_alone(void)
 {
     return dt_fail_text()[0] != '\0';
+}
+
+void dt_comm_leave(dt_comm *c, MPI_Comm closed, bool torn)
+{
+    const size_t room = (size_t)c->own->lefts + 1;
+    MPI_Comm *left = realloc(c->own->left, room * sizeof *left);
+
+    c->own->torn = c->own->torn || torn || !left;
+    if (!left)
+        return;
+    left[c->own->lefts++] = closed;
+    c->own->left = left;
+}
+
+void dt_comm_free_left(dt_comm *c)
+{
+    while (c->own->lefts-- > 0 && !c->own->torn)
+        MPI_Comm_free(&c->own->left[c->own->lefts]);
+    c->own->lefts = 0;
+    c->own->torn = false;
 }
 
 void dt_comm_abort(dt_comm *c, int code)

@@ -16,6 +16,9 @@ struct dt_comm_own {
     int split;        /* how many nodes this machine counts as */
     int few;          /* see dt_comm_few */
     bool quiet;       /* see dt_comm_quiet */
+    MPI_Comm *left;   /* [lefts] see dt_comm_leave; owned */
+    int lefts;
+    bool torn;
     int machine_cpus; /* in the union of the machine's affinity masks, or the quota */
 };
 
@@ -45,6 +48,13 @@ dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUS
 
 /* x[i] = the smallest over ranks. Collective. */
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
+
+/* A closed exchange's communicator is kept, because no rank has waited for the others: messages may
+ * be under way, which would meet those of the next communicator to which MPI gives its number.
+ *   torn  this rank was in the middle of a step: it is never to be freed. Local */
+void dt_comm_leave(dt_comm *c, MPI_Comm closed, bool torn);
+/* Free those that are kept, or forget them if one of them is torn. Local. */
+void dt_comm_free_left(dt_comm *c);
 
 /* Whether this rank has a failure of which the others do not know: they wait elsewhere, so no
  * collective may be called any more, and main ends all ranks. */

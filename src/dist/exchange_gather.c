@@ -17,6 +17,7 @@ static dt_status gather_open(dt_exchange *x)
 static dt_status gather_partials(dt_exchange *x, dt_span tensor)
 {
     const int rank = x->comm->rank, floats = (int)tensor.count;
+    const int some = x->partials > 0; /* one element of nothing is a message, which none receives */
     int *count = x->state, *displace = count + x->comm->world;
     MPI_Datatype mine; /* this rank's, which lie in slots */
     MPI_Request request;
@@ -30,7 +31,7 @@ static dt_status gather_partials(dt_exchange *x, dt_span tensor)
     DT_MPI(MPI_Type_create_hvector(x->partials, floats, (MPI_Aint)(x->floats * sizeof(float)),
                                    MPI_FLOAT, &mine));
     DT_MPI(MPI_Type_commit(&mine));
-    DT_MPI(MPI_Igatherv(rank == 0 ? MPI_IN_PLACE : x->memory + tensor.first, 1, mine, x->extra,
+    DT_MPI(MPI_Igatherv(rank == 0 ? MPI_IN_PLACE : x->memory + tensor.first, some, mine, x->extra,
                         count, displace, MPI_FLOAT, 0, x->mpi, &request));
     DT_TRY(dt_comm_wait(x->comm, &request, 1));
     DT_MPI(MPI_Type_free(&mine));

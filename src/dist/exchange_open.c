@@ -155,8 +155,12 @@ static dt_status exchange_bind(dt_exchange *x, float *memory)
 static dt_status exchange_meet(dt_exchange *x)
 {
     const size_t bytes = (size_t)x->comm->world * sizeof *x->line;
+    int64_t torn = x->comm->own->torn;
     void *memory = NULL;
 
+    DT_TRY(dt_comm_max_i64(x->comm, &torn, 1));
+    x->comm->own->torn = torn != 0;
+    dt_comm_free_left(x->comm);
     DT_MPI(MPI_Comm_dup(x->comm->own->all, &x->mpi));
     if (!x->shares)
         return DT_OK;
@@ -239,16 +243,17 @@ dt_status dt_exchange_open(dt_exchange *x, float *memory)
     return x->comm->world > 1 ? exchange_meet(x) : DT_OK;
 }
 
-void dt_exchange_close(dt_exchange *x)
+bool dt_exchange_close(dt_exchange *x)
 {
     dt_look_set(0, NULL, x);
     if (!x)
-        return;
+        return true;
+    const bool torn = x->teams > 1 && x->row->start && x->started > 0;
     if (x->state && x->row->close)
         x->row->close(x);
     free(x->state);
     if (x->mpi != MPI_COMM_NULL && !dt_comm_alone())
-        MPI_Comm_free(&x->mpi);
+        dt_comm_leave(x->comm, x->mpi, torn);
     dt_node_mem_destroy(x->lines);
     dt_fold_release(&x->fold);
     dt_fold_release(&x->inner);
@@ -265,6 +270,7 @@ void dt_exchange_close(dt_exchange *x)
     free(x->bucket);
     free(x->final_ns);
     free(x);
+    return !torn;
 }
 
 const char *dt_exchange_name(const dt_exchange *x)

@@ -75,9 +75,10 @@ static dt_status ddp_open(dtd_ddp *d)
 
 static void ddp_close(dtd_ddp *d)
 {
-    dt_exchange_close(d->x);
-    dt_node_mem_destroy(d->node);
-    dt_slab_destroy(&d->slab);
+    if (dt_exchange_close(d->x)) {
+        dt_node_mem_destroy(d->node);
+        dt_slab_destroy(&d->slab);
+    }
     d->x = NULL;
     d->node = NULL;
     d->slab = (dt_slab){.mem = NULL};

@@ -170,6 +170,7 @@ DTD_API int dtd_ddp_unused(dtd_ddp *d, size_t i);
  * names gradients that never became ready: the step is void, and the next one may begin. After
  * DTD_MISMATCH, where another rank is in another call, it is of no use any more. */
 DTD_API int dtd_ddp_wait(dtd_ddp *d);
+/* In the middle of a step messages may be under way: what they use stays until the process ends. */
 DTD_API void dtd_ddp_free(dtd_ddp *d);
 
 /* How a leaf travels; it is to be chosen before the first dtd_ddp_ready.
