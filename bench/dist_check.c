@@ -7,6 +7,7 @@
 #include "lib/dist.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -358,8 +359,10 @@ static bool check_type(dtd_type t)
             printf("all_reduce, %s, %s, %d ranks\n%16s %16s %20s %14s\n", type_name[t], op_name[op],
                    world, "data_size(Bytes)", "aveg_time(us)", "alg_bandwidth(GB/s)",
                    "check_result");
-        for (size_t bytes = opts.begin; bytes <= opts.end; bytes *= opts.factor)
+        for (size_t bytes = opts.begin, next = 1; next > 0; bytes = next) {
+            next = bytes <= opts.end / opts.factor ? bytes * opts.factor : 0;
             good = row(t, (dtd_op)op, bytes, opts.rounds) && good;
+        }
     }
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         reference(want, t, DTD_SUM, world);
@@ -380,12 +383,19 @@ static int word_of(const char *word, const char *const *words, int count)
     return strcmp(word, "all") == 0 ? -1 : -2;
 }
 
-static size_t size_of(const char *text)
+/* A whole number above 0, of digits and perhaps a unit, at most `most`; else 0, which no option
+ * takes. */
+static size_t size_of(const char *text, size_t most)
 {
-    char *end = NULL;
-    const unsigned long long n = strtoull(text, &end, 10);
-    const char *unit = strchr("KMG", *end);
-    return (size_t)n << (*end && unit ? 10 * (unit - "KMG" + 1) : 0);
+    static const char units[] = "KMGT";
+    const size_t digits = strspn(text, "0123456789");
+    const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
+    const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    const unsigned long long n = strtoull(text, NULL, 10); /* the largest where it is beyond */
+
+    if (digits == 0 || text[digits + (unit != NULL)] || n > most >> shift)
+        return 0;
+    return (size_t)n << shift;
 }
 
 static bool parse(int argc, char **argv)
@@ -396,21 +406,23 @@ static bool parse(int argc, char **argv)
         else if (c == 'o')
             opts.op = word_of(optarg, op_name, OPS);
         else if (c == 'n')
-            opts.rounds = (int)size_of(optarg);
+            opts.rounds = (int)size_of(optarg, INT_MAX);
         else if (c == '?')
             return false;
         else
-            *(c == 'b' ? &opts.begin : c == 'e' ? &opts.end : &opts.factor) = size_of(optarg);
+            *(c == 'b' ? &opts.begin : c == 'e' ? &opts.end : &opts.factor) =
+                size_of(optarg, PTRDIFF_MAX / 2);
     }
-    return opts.type > -2 && opts.op > -2 && opts.begin > 0 && opts.factor > 1 && opts.rounds > 0;
+    return opts.type > -2 && opts.op > -2 && opts.begin > 0 && opts.begin <= opts.end &&
+           opts.factor > 1 && opts.rounds > 0 && optind == argc;
 }
 
 static const char usage[] =
     "usage: mpirun -np N dtrain-dist-check [OPTION...]\n"
     "  -d TYPE   int8 int32 int64 fp16 bf16 fp32 fp64 or all (fp32)\n"
     "  -o OP     sum mean prod min max or all (sum)\n"
-    "  -b BYTES  the smallest size (8; 64K and 1M are sizes, too)\n"
-    "  -e BYTES  the largest size (64M)\n"
+    "  -b BYTES  the smallest size (8; 64K, 1M, 1G and 1T are sizes, too)\n"
+    "  -e BYTES  the largest size, not below it (64M)\n"
     "  -f N      each size is N times the one before (2)\n"
     "  -n N      calls of each row, of which the time is the mean (3)\n";
 
@@ -440,12 +452,14 @@ int main(int argc, char **argv)
     x = malloc((opts.end > others ? opts.end : others) + 8);
     mine = malloc(2 * 8 * PERIOD);
     want = mine ? mine + 8 * PERIOD : NULL;
-    for (int t = 0; t < TYPES && x && mine; t++)
+    const bool memory = all_say(x && mine, 0);
+    for (int t = 0; t < TYPES && memory; t++)
         if (opts.type < 0 || t == opts.type)
             good = check_type((dtd_type)t) && good;
-    good = x && mine && good;
+    if (!memory && rank == 0)
+        fprintf(stderr, "dtrain-dist-check: no memory for %zu bytes on each rank\n", opts.end);
     free(x);
     free(mine);
     dtd_finalize();
-    return good ? 0 : 1;
+    return !memory ? DTD_NOMEM : good ? 0 : 1;
 }

@@ -186,8 +186,12 @@ static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
 static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
 {
     const int world = x->comm->world, rank = x->comm->rank;
+    const size_t slabs = 8 * ((size_t)o->shards + (size_t)world); /* and more are never needed */
 
     assert(o->shards >= 1);
+    if (o->floats > PTRDIFF_MAX / sizeof(float) / slabs)
+        return dt_fail(DT_NOMEM, "no memory holds gradients of %zu numbers in %d shards", o->floats,
+                       o->shards);
     DT_TRY(dt_fold_init(&x->fold, (dt_groups){o->shards, world, 0, 1, world}, NULL, true));
     DT_TRY(dt_calloc(&x->operand, (size_t)o->shards + 1, sizeof *x->operand, "the exchange"));
     DT_TRY(dt_calloc(&x->result, (size_t)o->shards + 1, sizeof *x->result, "the exchange"));

@@ -30,6 +30,10 @@ static dt_status node_failed(const dt_node_mem *m, const char *step, int error)
 
 static dt_status node_create(const dt_node_mem *m, dt_lent *s, int *fd)
 {
+    const uint64_t available = dt_memory_available();
+
+    if (available > 0 && m->bytes > available) /* to reserve it would end other processes, too */
+        return node_failed(m, "creating it", ENOMEM);
     *fd = memfd_create("dtrain", MFD_CLOEXEC);
     if (*fd < 0 || ftruncate(*fd, (off_t)m->bytes) != 0)
         return node_failed(m, "creating it", errno);

@@ -165,11 +165,15 @@ dt_status dtd_check_type(dtd_type type)
 
 dt_status dtd_check_list(const dtd_tensor *list, size_t count, bool data)
 {
+    size_t total = 0; /* they lie one after the other, at multiples of 16 numbers */
+
     DT_TRY(dtd_check_data(list, count, "the list"));
     for (size_t i = 0; i < count; i++) {
         DT_TRY(dtd_check_type(list[i].type));
         DT_TRY(dtd_check_data(data ? list[i].data : list, list[i].count,
                               list[i].name ? list[i].name : "a tensor"));
+        total = dt_align(total + list[i].count, 16);
+        DT_TRY(dtd_check_data(list, total, "all tensors"));
     }
     return DT_OK;
 }

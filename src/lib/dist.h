@@ -86,7 +86,8 @@ DTD_API int dtd_size(const dtd_group *g);
 DTD_API int dtd_local_rank(void); /* among the ranks of its host */
 DTD_API int dtd_local_size(void);
 /* *g = a group of ranks [count] of the world, in this order (same). Only those ranks call it; one
- * that not all of the others list waits for them until DTD_STALL_SECONDS. After a failure *g is
+ * that not all of the others list waits for them until DTD_STALL_SECONDS. A list that makes no
+ * sense fails the call on those that it lists, if its own rank is among them. After a failure *g is
  * NULL, by which other calls would mean all ranks.
  *   name  for messages, at most 127 characters, not NULL; copied (same) */
 DTD_API int dtd_group_new(dtd_group **g, const int *ranks, int count, const char *name);

@@ -70,6 +70,7 @@ typedef struct dtd_args {
  * have come. DT_MISMATCH names the first difference. Collective over g. */
 dt_status dtd_compare(dtd_group *g, dt_status local, const dtd_args *a) DT_MUST_CHECK;
 
+enum { DTD_MOST_LEAVES = INT_MAX / 2 }; /* two numbers of each are one sum of MPI's */
 /* Checks of arguments. DT_USAGE. Local. */
 dt_status dtd_check_type(dtd_type type) DT_MUST_CHECK;
 dt_status dtd_check_rank(const dtd_group *g, const char *what, int rank) DT_MUST_CHECK;

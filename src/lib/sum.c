@@ -94,8 +94,9 @@ int dtd_sum_new(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tenso
     DTD_TRY(dtd_enter(DTD_IN_sum_new, &g));
     if (out)
         *out = NULL;
-    if (!out || leaves < 1)
-        st = dt_fail(DT_USAGE, "dtd_sum_new: s is NULL, or there are %d leaves", leaves);
+    if (!out || leaves < 1 || leaves > DTD_MOST_LEAVES)
+        st = dt_fail(DT_USAGE, "dtd_sum_new: s is NULL, or there are %d leaves, not 1 to %d",
+                     leaves, DTD_MOST_LEAVES);
     if (st == DT_OK)
         st = dtd_check_list(shape, tensors, false);
     DTD_TRY(dtd_compare(g, st, &(dtd_args){&arg, 1, shape, st == DT_OK ? tensors : 0, NULL}));

@@ -172,51 +172,70 @@ void dtd_group_free(dtd_group *g)
     group_destroy(g);
 }
 
-/* Each once, this rank among them. */
-static dt_status check_ranks(const int *ranks, int count)
+/* Whether entry i is another rank that stands in the list for the first time. */
+static bool is_other(const int *ranks, int i)
 {
-    bool here = false;
+    bool other = ranks[i] >= 0 && ranks[i] < all->comm->world && ranks[i] != all->comm->rank;
 
+    for (int k = 0; k < i && other; k++)
+        other = ranks[k] != ranks[i];
+    return other;
+}
+
+/* *here = whether this rank is in the list. */
+static dt_status check_group(const int *ranks, int count, const char *name, bool *here)
+{
+    *here = false;
     DT_TRY(dtd_check_data(ranks, 1, "ranks"));
+    for (int i = 0; i < count; i++)
+        *here = *here || ranks[i] == all->comm->rank;
     for (int i = 0; i < count; i++) {
         DT_TRY(dtd_check_rank(all, "a rank of the group", ranks[i]));
-        here = here || ranks[i] == all->comm->rank;
         for (int k = 0; k < i; k++)
             if (ranks[k] == ranks[i])
                 return dt_fail(DT_USAGE, "dtd_group_new: rank %d stands twice in ranks", ranks[i]);
     }
-    if (!here)
+    if (!*here)
         return dt_fail(DT_USAGE, "dtd_group_new on rank %d, which is not in ranks",
                        all->comm->rank);
+    if (!name || strlen(name) >= sizeof all->name)
+        return dt_fail(DT_USAGE,
+                       "dtd_group_new: the name is NULL, or has 128 characters or more");
     return DT_OK;
 }
 
-/* There is no communicator yet: each sends what it was called with to each, and all that list one
- * another find what differs. */
-static dt_status compare_ranks(const int *ranks, int count, const char *name)
+/* There is no communicator yet: each sends what it was called with to each, or why its own call
+ * makes no sense, and all that list one another find what differs. */
+static dt_status compare_ranks(const int *ranks, int count, const char *name, dt_status st)
 {
     struct said {
-        uint64_t key;
+        uint64_t key; /* 0: text is a failure */
         char text[248];
     } *said = NULL, *mine;
     dt_post *post = all->post;
-    dt_status st;
+    const dt_status local = st;
 
     DT_TRY(dt_calloc(&said, (size_t)count + 1, sizeof *said, "a group of ranks"));
     mine = &said[count];
-    mine->key = dt_hash_bytes(ranks, (size_t)count * sizeof *ranks).low;
-    mine->key ^= dt_hash_bytes(name, strlen(name)).high;
-    size_t used = (size_t)snprintf(mine->text, sizeof mine->text, "'%.100s':", name);
-    for (int i = 0; i < count && used < sizeof mine->text - 12; i++)
+    if (local == DT_OK) {
+        mine->key = dt_hash_bytes(ranks, (size_t)count * sizeof *ranks).low;
+        mine->key ^= dt_hash_bytes(name, strlen(name)).high;
+    }
+    size_t used = local == DT_OK ? (size_t)snprintf(mine->text, sizeof mine->text, "'%s':", name)
+                                 : (size_t)snprintf(mine->text, 240, "%s", dt_fail_text());
+    for (int i = 0; i < count && used < sizeof mine->text - 12 && local == DT_OK; i++)
         used += (size_t)snprintf(mine->text + used, sizeof mine->text - used, " %d", ranks[i]);
     for (int i = 0; i < count; i++)
-        if (ranks[i] != all->comm->rank) {
+        if (is_other(ranks, i)) {
             DT_GO(st, dt_post_receive(post, DTD_LANE_GROUP, &said[i], sizeof *said, ranks[i]), out);
             DT_GO(st, dt_post_send(post, DTD_LANE_GROUP, mine, sizeof *mine, ranks[i]), out);
         }
     DT_GO(st, dt_post_wait(post), out);
-    for (int i = 0; i < count; i++)
-        if (ranks[i] != all->comm->rank && said[i].key != mine->key)
+    st = local;
+    for (int i = 0; i < count && st == DT_OK; i++)
+        if (is_other(ranks, i) && said[i].key == 0)
+            st = dt_fail(DT_USAGE, "rank %d: %.247s", ranks[i], said[i].text);
+        else if (is_other(ranks, i) && said[i].key != mine->key)
             st = dt_fail(DT_MISMATCH,
                          "ranks disagree on the group of dtd_group_new: rank %d has %s, "
                          "rank %d has %.247s",
@@ -231,16 +250,14 @@ int dtd_group_new(dtd_group **out, const int *ranks, int count, const char *name
 {
     dtd_group *world = NULL;
     dt_comm *c = NULL;
+    bool here;
 
     DTD_TRY(dtd_enter(DTD_IN_group_new, &world));
     if (!out)
         return dtd_leave(dt_fail(DT_USAGE, "dtd_group_new: g is NULL"));
     *out = NULL;
-    DTD_TRY(check_ranks(ranks, count));
-    DTD_TRY(compare_ranks(ranks, count, name ? name : ""));
-    if (!name || strlen(name) >= sizeof world->name)
-        return dtd_leave(
-            dt_fail(DT_USAGE, "dtd_group_new: the name is NULL, or has 128 characters or more"));
+    const dt_status st = check_group(ranks, count, name, &here);
+    DTD_TRY(here ? compare_ranks(ranks, count, name, st) : st);
     dt_place_waits();
     DTD_TRY(dt_comm_group(&c, world->comm, ranks, count));
     return dtd_leave(group_make(out, c, name));

@@ -129,6 +129,94 @@ static void groups_have_their_own_ranks(void **state)
     assert_code(dtd_group_new(&g, (const int[]){world}, 1, "none"), DTD_USAGE, "has ranks");
 }
 
+/* A list, or a name, that makes no sense on one rank fails the call on all that it lists, and
+ * leaves no message to the next one. */
+static void no_rank_waits_for_a_wrong_list(void **state)
+{
+    (void)state;
+    static char long_name[129];
+    static const struct {
+        int list[4];
+        const char *name, *text;
+    } wrong[] = {
+        {{0, 1, 99}, "g", "is 99"}, {{0, 1, -1}, "g", "is -1"},
+        {{0, 1, 1}, "g", "twice"},  {{0, 1, INT_MAX}, "g", "2147483647"},
+        {{0, 1, 0}, "g", "twice"},  {{1, 0, 1}, "g", "twice"},
+        {{0, 1}, NULL, "the name"}, {{0, 1}, long_name, "the name"},
+    };
+    char who[32];
+    dtd_group *g = NULL;
+
+    memset(long_name, 'x', 128);
+    for (size_t i = 0; i < 2 * DT_COUNT_OF(wrong) && world > 1 && rank < 2; i++) {
+        const int other = (int)(i % 2), count = strcmp(wrong[i / 2].text, "the name") ? 3 : 2;
+        const int both[] = {0, 1};
+        snprintf(who, sizeof who, "rank %d: ", other);
+        if (rank == other)
+            assert_code(dtd_group_new(&g, wrong[i / 2].list, count, wrong[i / 2].name), DTD_USAGE,
+                        wrong[i / 2].text);
+        else
+            assert_code(dtd_group_new(&g, both, 2, "g"), DTD_USAGE, who, wrong[i / 2].text);
+        assert_dtd(dtd_group_new(&g, both, 2, "g"));
+        assert_dtd(dtd_barrier(g));
+        dtd_group_free(g);
+    }
+    assert_code(dtd_group_new(&g, NULL, 2, "g"), DTD_USAGE, "ranks of 1 numbers is NULL");
+    assert_code(dtd_group_new(&g, &rank, 0, "g"), DTD_USAGE, "not in ranks");
+    assert_code(dtd_group_new(&g, &rank, INT_MIN, "g"), DTD_USAGE, "not in ranks");
+}
+
+/* No count is too large to be refused, and none that fits is. */
+static void counts_do_not_wrap(void **state)
+{
+    (void)state;
+    static float x[64];
+    dtd_tensor list[40];
+    size_t counts[64] = {0};
+    dtd_sum *s = NULL;
+    dtd_ddp *d = NULL;
+
+    for (int bits = 40; bits < 64; bits++) {
+        for (int i = 0; i < 40; i++)
+            list[i] = (dtd_tensor){x, (size_t)1 << bits, DTD_F32, "big"};
+        list[5].count = 16;
+        for (int n = 2; n <= 40 && COUNTED; n += 19) { /* sanitizers end at such requests */
+            const int sum = dtd_sum_new(&s, 1, list, (size_t)n, NULL);
+            const int ddp = dtd_ddp_new(&d, list, (size_t)n, NULL, NULL);
+            assert_true((sum == DTD_USAGE || sum == DTD_NOMEM) && !s);
+            assert_true((ddp == DTD_USAGE || ddp == DTD_NOMEM) && !d);
+        }
+    }
+    counts[0] = counts[world - 1] = SIZE_MAX / sizeof *x;
+    assert_code(dtd_all_gather(x, x, counts, DTD_I8, NULL), DTD_USAGE, "numbers");
+    assert_code(dtd_reduce_scatter(x, x, counts, DTD_I8, DTD_SUM, NULL), DTD_USAGE, "numbers");
+    assert_code(dtd_all_reduce(x, SIZE_MAX, DTD_F64, DTD_SUM, NULL), DTD_USAGE, "numbers");
+}
+
+/* Leaves and rounds are counted in int. */
+static void leaves_do_not_wrap(void **state)
+{
+    (void)state;
+    static float x[16];
+    static const int wrong[][2] = {{INT_MAX, 0},     {INT_MAX, INT_MAX}, {1 << 30, 1},
+                                   {1 << 22, 65536}, {1024, INT_MAX},    {INT_MIN, 1},
+                                   {64, INT_MIN}};
+    const dtd_ddp_opts threads = {.size = sizeof threads, .threads = INT_MAX};
+    const dtd_tensor t = {x, 16, DTD_F32, "w"};
+    dtd_ddp *d = NULL;
+    dtd_sum *s = NULL;
+
+    for (size_t i = 0; i < DT_COUNT_OF(wrong); i++) {
+        const dtd_ddp_opts o = {
+            .size = sizeof o, .leaves = wrong[i][0], .accumulate = wrong[i][1]};
+        assert_code(dtd_ddp_new(&d, &t, 1, &o, NULL), DTD_USAGE, "leaves");
+        assert_null(d);
+    }
+    assert_code(dtd_ddp_new(&d, &t, 1, &threads, NULL), DTD_USAGE, "threads");
+    assert_code(dtd_sum_new(&s, INT_MAX, &t, 1, NULL), DTD_USAGE, "leaves");
+    assert_code(dtd_sum_new(&s, -1, &t, 1, NULL), DTD_USAGE, "leaves");
+}
+
 static void messages_meet_in_order(void **state)
 {
     (void)state;
@@ -306,6 +394,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_argument_is_compared),
         cmocka_unit_test(one_rank_fails_all),
         cmocka_unit_test(groups_have_their_own_ranks),
+        cmocka_unit_test(no_rank_waits_for_a_wrong_list),
+        cmocka_unit_test(counts_do_not_wrap),
+        cmocka_unit_test(leaves_do_not_wrap),
         cmocka_unit_test(messages_meet_in_order),
         cmocka_unit_test(sums_do_not_depend_on_ranks),
         cmocka_unit_test(leaves_that_do_not_fit_are_named),

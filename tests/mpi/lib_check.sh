@@ -27,6 +27,11 @@ check 0 success env -i ${ASAN_OPTIONS:+ASAN_OPTIONS="$ASAN_OPTIONS"} \
     ${LSAN_OPTIONS:+LSAN_OPTIONS="$LSAN_OPTIONS"} "$bin" -e 64 # without a launcher
 [ -n "${ASAN_OPTIONS:-}" ] || check 0 success mpirun -np 64 "$bin" -d fp16 -e 64K -f 64 -n 1
 check 64 'TYPE' "$bin" -d int7
+for wrong in '-e -5' '-e 1X' '-e 1KB' '-e 4' '-b 0' '-f 1' '-f 99999999999999999999' '-n 4G' '-n 0' 'more'; do
+    check 64 'BYTES' "$bin" $wrong
+done
+[ -n "${ASAN_OPTIONS:-}" ] || check 71 'no memory for 4398046511104000 bytes' "$bin" -e 4000T
+check 0 '^ *8 .*success' "$bin" -b 8 -e 8 -f 4000000T -n 1
 check 0 'all is well' mpirun -np 3 "$stall"
 export DTD_STALL_SECONDS=8
 check 0 'all is well' mpirun -np 3 "$stall" late
