@@ -319,7 +319,9 @@ dt_status dt_folder_sync(int fd, const char *shown) DT_MUST_CHECK;
 dt_status dt_folder_sync_above(int folder, const char *name) DT_MUST_CHECK;
 /* Whether two paths lead to one file or folder. */
 bool dt_path_same(const char *a, const char *b);
-/* fsync, again after a signal. 0, or -1 with errno. */
+/* Whether errno says that the disk has no such call, as Lustre may have no flock, FUSE no fsync. */
+bool dt_disk_lacks(void);
+/* fsync, again after a signal, and where there is one. 0, or -1 with errno. */
 int dt_fd_sync(int fd);
 
 /* ---- Moments ---------------------------------------------------------------------- */

@@ -82,13 +82,19 @@ dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes)
     return write_all(f->fd, data, bytes) < bytes ? outfile_error(f, DT_IO, "writing") : DT_OK;
 }
 
+bool dt_disk_lacks(void)
+{
+    return errno == EINVAL || errno == ENOSYS || errno == ENOLCK || errno == EOPNOTSUPP;
+}
+
+/* A disk that has no such call has no better promise to give. */
 int dt_fd_sync(int fd)
 {
     int result;
     do
         result = fsync(fd);
     while (result != 0 && errno == EINTR);
-    return result;
+    return result != 0 && dt_disk_lacks() ? 0 : result;
 }
 
 static dt_status outfile_place(dt_outfile *f)
@@ -204,7 +210,7 @@ bool dt_path_same(const char *a, const char *b)
 
 dt_status dt_folder_sync(int fd, const char *shown)
 {
-    if (dt_fd_sync(fd) != 0 && errno != EINVAL)
+    if (dt_fd_sync(fd) != 0)
         return dt_fail(DT_IO, "cannot sync folder %s: %s", shown, strerror(errno));
     return DT_OK;
 }

@@ -162,7 +162,7 @@ static dt_status save_files(const dt_folder *in, const dt_snapshot *s, int metri
     char path[PATH_MAX], name[DT_PORTION_NAME + 32];
     dt_target t = {.folder = in->fd, .name = name, .shown = path, .fresh = true};
 
-    if (metrics_fd >= 0 && dt_fd_sync(metrics_fd) != 0 && errno != EINVAL)
+    if (metrics_fd >= 0 && dt_fd_sync(metrics_fd) != 0)
         return save_error(in->path, "syncing metrics.jsonl");
     for (int i = 0; i < DT_CHECKPOINT_FILES; i++) {
         written[i] = (dt_written){.bytes = 0};

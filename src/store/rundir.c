@@ -79,6 +79,12 @@ static dt_status take_lock(dt_rundir *d, bool make)
         return DT_OK;
     if (d->lock >= 0 && flock(d->lock, LOCK_EX | LOCK_NB) == 0)
         return DT_OK;
+    if (d->lock >= 0 && dt_disk_lacks()) {
+        dt_warn("run folder %s: its disk has no locks (flock: %s), so that another run into the "
+                "same folder would not be noticed: give no two runs one --out",
+                d->path, strerror(errno));
+        return DT_OK;
+    }
     if (d->lock < 0 || errno != EWOULDBLOCK) {
         snprintf(shown, sizeof shown, "%s/%s", d->path, lock_name);
         return rundir_error(shown, "opening it");
