@@ -288,8 +288,8 @@ typedef struct dt_outfile {
     dt_hash hash;
 } dt_outfile;
 
-/* Make a file of mode 0644. On failure, too, f is to be abandoned. DT_CANTCREATE; DT_IO: the disk
- * is full. */
+/* Make a file, of the mode that the umask leaves. On failure, too, f is to be abandoned.
+ * DT_CANTCREATE; DT_IO: the disk is full. */
 dt_status dt_outfile_open(dt_outfile *f, const dt_target *t) DT_MUST_CHECK;
 /* DT_IO; DT_NOMEM: ulimit -f is lower. */
 dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes) DT_MUST_CHECK;

@@ -52,7 +52,7 @@ dt_status dt_outfile_open(dt_outfile *f, const dt_target *t)
     dt_hash_init(&f->hash);
     if (!t->fresh)
         unlinkat(t->folder, name, 0); /* what a killed process has left */
-    f->fd = openat(t->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    f->fd = openat(t->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (f->fd < 0)
         return outfile_error(
             f, errno == ENOSPC || errno == EDQUOT || errno == EIO ? DT_IO : DT_CANTCREATE,

@@ -87,7 +87,7 @@ static dt_status open_metrics(const dt_report_setup *u, int *fd)
             dt_warn("%s/metrics.jsonl is missing: a new one begins, without the lines before",
                     u->path);
         *fd = openat(u->folder, "metrics.jsonl", O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC,
-                     0644);
+                     0666);
         return *fd < 0 ? open_failed(u) : DT_OK;
     }
     if (ftruncate(*fd, (off_t)u->keep_bytes) == 0)

@@ -29,7 +29,7 @@ static dt_status save_error(const char *path, const char *what)
  * that was done; where it holds none, an earlier save may have died before. */
 static dt_status open_folder(saving *w, dt_rundir *run, int64_t step)
 {
-    const bool made = mkdirat(run->folder, "checkpoints", 0755) == 0;
+    const bool made = mkdirat(run->folder, "checkpoints", 0777) == 0;
     dt_checkpoint_name *list = NULL;
     size_t count = 0;
 
@@ -55,7 +55,7 @@ static dt_status make_temp(saving *w)
     snprintf(name, sizeof name, ".tmp-%s", w->name.text);
     if (dt_folder_has(w->in.fd, name))
         DT_TRY(dt_checkpoint_remove(&w->in, name));
-    if (mkdirat(w->in.fd, name, 0755) != 0)
+    if (mkdirat(w->in.fd, name, 0777) != 0)
         return save_error(w->in.path, name);
     memcpy(w->temp_name, name, sizeof name);
     return dt_folder_open(&w->temp, w->in.fd, w->in.path, name);
@@ -149,7 +149,7 @@ static dt_status make_folder(const dt_folder *in, const char *name)
     char part[DT_PORTION_NAME + 32];
 
     snprintf(part, sizeof part, "%.*s", (int)strcspn(name, "/"), name);
-    if (!strchr(name, '/') || mkdirat(in->fd, part, 0755) == 0 || errno == EEXIST)
+    if (!strchr(name, '/') || mkdirat(in->fd, part, 0777) == 0 || errno == EEXIST)
         return DT_OK;
     return save_error(in->path, part);
 }

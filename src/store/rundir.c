@@ -25,7 +25,7 @@ static dt_status rundir_error(const char *path, const char *what)
 static dt_status make_folder(dt_rundir *d)
 {
     DT_TRY(dt_parents_make(d->path));
-    d->created = mkdir(d->path, 0755) == 0;
+    d->created = mkdir(d->path, 0777) == 0;
     if (!d->created)
         return errno == EEXIST ? DT_OK : rundir_error(d->path, "making it");
     return dt_folder_sync_above(AT_FDCWD, d->path);
@@ -74,7 +74,7 @@ static dt_status take_lock(dt_rundir *d, bool make)
 
     if (d->lock >= 0)
         return DT_OK;
-    d->lock = openat(d->folder, lock_name, how, 0644);
+    d->lock = openat(d->folder, lock_name, how, 0666);
     if (d->lock < 0 && errno == ENOENT && !make)
         return DT_OK;
     if (d->lock >= 0 && flock(d->lock, LOCK_EX | LOCK_NB) == 0)

@@ -111,7 +111,7 @@ static void make_file(dt_watch *w)
 
     snprintf(path, sizeof path, "%s/progress", w->o.folder);
     unlink(path);
-    w->file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    w->file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (w->file < 0)
         dt_warn("cannot make %s: %s; dtrain status cannot look at this run", path, strerror(errno));
     else

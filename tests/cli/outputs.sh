@@ -74,4 +74,28 @@ accepts "${tiny[@]}" --out "$tmp/killed" --resume auto --max-steps 1 --epochs 1
 must test -z "$(find "$tmp/killed" -name '*.tmp')"
 accepts verify "$tmp/killed"
 accepts average "$tmp/run" --out "$tmp/killed/mean.safetensors"
+
+# Modes are what the umask leaves: a group's stay the group's, a user's own are read by no other.
+while read -r mask files folders; do
+    made=$tmp/made-$mask
+    mkdir "$made"
+    umask "$mask"
+    accepts "${tiny[@]}" --max-steps 2 --save-every 1 --save-shards --ema 0.5 --trace "$made/trace.json" \
+        --log-dir "$made/logs" --out "$made/new/run"
+    accepts average "$made/new/run" --out "$made/mean.safetensors"
+    accepts merge "$made/new/run" --shards 3 --out "$made/pieces"
+    for name in model.onnx model.safetensors; do
+        accepts convert "$made/new/run" --out "$made/$name"
+    done
+    accepts tensorboard "$made/new/run" --logdir "$made/board"
+    accepts report "$made/new/run" --out "$made/report.html"
+    if command -v gnuplot >"$tmp/stdout"; then
+        accepts plot "$made/new/run" --out "$made/plot.svg"
+    fi
+    umask 022
+    must test "$(find "$made" -type f | wc -l)" -gt 20
+    wrong=$(find "$made" -mindepth 1 \( -type f ! -perm "$files" -o -type d ! -perm "$folders" \) -printf '%m %p; ')
+    must test -z "$wrong"
+done <<<"002 664 775
+077 600 700"
 finish
