@@ -126,7 +126,8 @@ void dt_child_bound(pid_t child)
 /* ---- Signals --------------------------------------------------------------------------------- */
 
 /* By handlers, not blocked: libraries have threads of their own, which do not block them. */
-static const int run_signals[] = {SIGHUP, SIGUSR1, SIGTERM, SIGINT, SIGTSTP, SIGCHLD};
+static const int run_signals[] = {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU,
+                                  SIGTERM, SIGINT, SIGTSTP, SIGCHLD};
 static int signal_pipe[2];
 
 static void note_signal(int number)

@@ -145,7 +145,7 @@ static void pass_signal(dt_first *f, int number)
 {
     const double now = dt_seconds();
     const bool again =
-        f->signal_s > 0 && number != SIGUSR1 && number != SIGHUP && now - f->signal_s >= 1;
+        f->signal_s > 0 && (number == SIGINT || number == SIGTERM) && now - f->signal_s >= 1;
 
     if (number == SIGTSTP) { /* mpirun stops its ranks, but never itself: a shell would wait */
         kill(f->mpirun, SIGTSTP);

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -18,7 +19,8 @@ static const struct {
     int number;
     const char *name, *set_up;
 } signal_table[] = {ROW(SIGUSR1, "SIGUSR1"), ROW(SIGTERM, "SIGTERM"), ROW(SIGINT, "SIGINT"),
-                    ROW(SIGHUP, "SIGHUP"), ROW(SIGALRM, "--stop-after")};
+                    ROW(SIGUSR2, "SIGUSR2"), ROW(SIGXCPU, "SIGXCPU"), ROW(SIGHUP, "SIGHUP"),
+                    ROW(SIGALRM, "--stop-after")};
 enum { SIGNALS = DT_COUNT_OF(signal_table), ASKED_ALONE_S = 2 };
 
 static volatile sig_atomic_t stop_signal, save_asked, deferred;
@@ -70,6 +72,18 @@ static void block(int how)
     sigprocmask(how, &set, NULL);
 }
 
+/* At a hard limit of CPU time (ulimit -t) the kernel kills; at the soft one it sends SIGXCPU, once
+ * a second. Where both are one, a tenth is kept for the checkpoint. */
+static void keep_cpu_time(void)
+{
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_CPU, &l) != 0 || l.rlim_max == RLIM_INFINITY || l.rlim_max < 2)
+        return;
+    l.rlim_cur = DT_MIN(l.rlim_cur, l.rlim_max - DT_MIN(l.rlim_max / 10 + 1, 600));
+    (void)setrlimit(RLIMIT_CPU, &l);
+}
+
 void dt_signals_catch(void (*leave_by)(const char *line))
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
@@ -81,6 +95,7 @@ void dt_signals_catch(void (*leave_by)(const char *line))
     leave_process = leave_by;
     stop_signal = save_asked = deferred = 0;
     block(SIG_BLOCK);
+    keep_cpu_time();
     action.sa_handler = note_signal;
     for (int i = 0; i < SIGNALS; i++)
         sigaction(signal_table[i].number, &action, NULL);

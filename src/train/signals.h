@@ -1,5 +1,5 @@
-/* signals.h - requests from outside: SIGUSR1, SIGTERM and SIGINT ask a run to write a checkpoint
- * and stop, SIGHUP to write one and continue; private to src/train.
+/* signals.h - requests from outside: SIGUSR1, SIGUSR2, SIGTERM, SIGINT and SIGXCPU ask a run to
+ * write a checkpoint and stop, SIGHUP to write one and continue; private to src/train.
  *
  * Open MPI forwards SIGUSR1 from mpirun to all ranks and kills none; SIGTERM and SIGINT to
  * mpirun leave the ranks one second. A second SIGINT ends the process at once. All Local. */

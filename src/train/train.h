@@ -7,10 +7,10 @@
  * nothing to resume from yet. DT_NOINPUT: it names nothing. Local. */
 dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX]) DT_MUST_CHECK;
 
-/* Until dt_train has set up its run, there is nothing to save: SIGUSR1, SIGTERM and SIGINT call
- * `leave`, which prints the line and must end the process. Afterwards these three are requests to
- * dt_train; SIGHUP is one from the start. Call this before MPI is started: signals then wait until
- * dt_signals_started. Local. */
+/* Until dt_train has set up its run, there is nothing to save: SIGUSR1, SIGUSR2, SIGTERM, SIGINT
+ * and SIGXCPU call `leave`, which prints the line and must end the process. Afterwards they are
+ * requests to dt_train; SIGHUP is one from the start. Call this before MPI is started: signals then
+ * wait until dt_signals_started. Local. */
 void dt_signals_catch(void (*leave)(const char *line));
 /* MPI is started: a signal that came meanwhile ends the process here. Local. */
 void dt_signals_started(void);

@@ -132,7 +132,7 @@ asked() {
     done
     want "$wanted" 1 "$label"
 }
-for signal in USR1 TERM INT HUP; do
+for signal in USR1 TERM INT HUP XCPU; do
     asked 75 "asked to stop by $signal" wait $signal 0
 done
 asked 75 "asked before the ranks are there" early TERM 0

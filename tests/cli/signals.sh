@@ -118,12 +118,15 @@ setup USR1 1 launcher
 setup USR1 2 launcher
 setup USR1 2 first
 setup USR1 2 last
+setup XCPU 1 launcher
 step TERM 1 launcher
 step INT 1 launcher
 step USR1 1 launcher
 step USR1 2 launcher --exchange shared
 step TERM 3 last --exchange tree
 step USR1 3 last --bn sync
+step USR2 1 launcher
+step XCPU 2 last
 test USR1 1 launcher
 test TERM 3 last
 END
@@ -143,6 +146,20 @@ must soon has_records "$tmp/lost" step 1
 kill -HUP "$job"
 ended 74 "a checkpoint that SIGHUP asked for cannot be written"
 said "dtrain: .*lost/checkpoints"
+
+# A limit of CPU time: the soft one, behind which the signal comes each second, and the hard one.
+for limits in "-S -t 3" "-t 5"; do
+    for np in 1 2; do
+        rm -rf "$tmp/time"
+        # shellcheck disable=SC2086
+        (ulimit $limits && launch "$np" "${run[@]}" --max-steps 100000 --epochs 100000 --out "$tmp/time"; exit "$code")
+        code=$?
+        cases=$((cases + 1))
+        [ "$code" = 75 ] || complain "np $np, ulimit $limits: want exit code 75"
+        said "stopped by SIGXCPU after step [0-9]+ of"
+        accepts verify "$tmp/time"
+    done
+done
 
 # what asked for the end is named, whatever came after it
 start 1 "${run[@]}" --out "$tmp/two"
