@@ -317,6 +317,9 @@ bool dt_path_taken(const char *path);
 dt_status dt_folder_sync(int fd, const char *shown) DT_MUST_CHECK;
 /* The same for the folder that `name` lies in, unless this user may not read it. */
 dt_status dt_folder_sync_above(int folder, const char *name) DT_MUST_CHECK;
+/* The path; where nothing is there and it has a "/./", what follows that, from the working folder:
+ * a run and its data may have moved together. */
+const char *dt_path_moved(const char *path);
 /* Whether two paths lead to one file or folder. */
 bool dt_path_same(const char *a, const char *b);
 /* Whether errno says that the disk has no such call, as Lustre may have no flock, FUSE no fsync. */

@@ -202,6 +202,13 @@ bool dt_path_taken(const char *path)
     return lstat(path, &info) == 0;
 }
 
+const char *dt_path_moved(const char *path)
+{
+    const char *from = strstr(path, "/./");
+
+    return from && !dt_path_exists(path) && dt_path_exists(from + 3) ? from + 3 : path;
+}
+
 bool dt_path_same(const char *a, const char *b)
 {
     struct stat x, y;

@@ -116,7 +116,8 @@ static dt_status saved_apply(dt_settings *s, const saved *v)
     DT_TRY(dt_layer_saved(l));
     DT_TRY(layers_apply(s));
     const char *data = l->value[dt_option_find("data") - dt_option_table].text;
-    if (s->command == &dt_command_eval && data && strcmp(data, s->options.data) != 0)
+    if (s->command == &dt_command_eval && data && strcmp(data, s->options.data) != 0 &&
+        !dt_path_same(dt_path_moved(data), s->options.data))
         dt_warn("the model was trained with --data %s, the figures below are of %s%s", data,
                 s->options.data,
                 s->options.holdout || s->options.subset

@@ -4,15 +4,22 @@
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+/* A path of data is read again from other folders: here is where it was meant. */
 dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w)
 {
-    char *text = NULL;
+    dt_options from_all = *o;
+    char *text = NULL, here[PATH_MAX], data[PATH_MAX];
     size_t length = 0;
     FILE *f = open_memstream(&text, &length);
 
+    if (o->data[0] != '/' && dt_path_exists(o->data) && getcwd(here, sizeof here)) {
+        const int n = snprintf(data, sizeof data, "%s/./%s", here, o->data);
+        from_all.data = n > 0 && (size_t)n < sizeof data ? data : o->data;
+    }
     if (f)
-        dt_options_yaml(f, o);
+        dt_options_yaml(f, &from_all);
     const bool good = f && !ferror(f);
     const dt_status st = (f && fclose(f) != 0) || !good
                              ? dt_fail(DT_NOMEM, "no memory for the text of %s", t->shown)

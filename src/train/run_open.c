@@ -73,8 +73,8 @@ static dt_status check_data_memory(dt_run *r)
 static dt_status open_source(dt_run *r)
 {
     dt_place_phase(DT_AT_data);
-    DT_TRY(dt_comm_agree(r->comm,
-                         dt_source_open(&r->source, r->o.data, r->o.subset, (uint32_t)r->o.seed)));
+    DT_TRY(dt_comm_agree(r->comm, dt_source_open(&r->source, dt_path_moved(r->o.data),
+                                                 r->o.subset, (uint32_t)r->o.seed)));
     return dt_comm_agree(r->comm, dt_source_hold_out(r->source, r->o.holdout));
 }
 

@@ -197,4 +197,30 @@ accepts verify "$tmp/only"
 accepts "${run[@]}" --save-every 0 --keep-every 2 --out "$tmp/every"
 must grep -qF -- "--keep-every 2 keeps nothing: --save-every 0" "$tmp/stderr"
 
+# Relative data is found from any folder; where a run has moved with its data, from the working one.
+moved=("${tiny[@]:2}" --image-size 32 --shards 2 --global-batch 4 --max-steps 2 --save-every 1)
+mkdir "$tmp/project" "$tmp/project/sub"
+images "$tmp/project/d"
+while read -r folder data out; do
+    cd "$tmp/project/$folder" || exit 1
+    accepts "${moved[@]}" --data "$data" --out "$tmp/project/$out"
+    cd / || exit 1
+    must test "$(hashes "$tmp/project/$out")" != ""
+    accepts --out "$tmp/project/$out" --resume auto --max-steps 3
+    accepts --resume "$tmp/project/$out" --out "$tmp/project/$out-2" --max-steps 4
+    accepts eval "$tmp/project/$out"
+    accepts eval "$tmp/project/$out" --data "$tmp/project/d"
+    must test "$(grep -c "was trained with" "$tmp/stderr")" = 0
+done <<'END'
+. d here
+. ./d dot
+sub ../d up
+END
+mv "$tmp/project" "$tmp/elsewhere"
+cd "$tmp/elsewhere" || exit 1
+accepts --out here --resume auto --max-steps 5
+accepts eval here
+cd / || exit 1
+refuses 66 "/project/./d" -- --out "$tmp/elsewhere/here" --resume auto --max-steps 6
+accepts --out "$tmp/elsewhere/here" --resume auto --max-steps 6 --data "$tmp/elsewhere/d"
 finish
