@@ -90,11 +90,10 @@ bool dt_disk_lacks(void)
 /* A disk that has no such call has no better promise to give. */
 int dt_fd_sync(int fd)
 {
-    int result;
-    do
-        result = fsync(fd);
-    while (result != 0 && errno == EINTR);
-    return result != 0 && dt_disk_lacks() ? 0 : result;
+    while (fsync(fd) != 0)
+        if (errno != EINTR)
+            return dt_disk_lacks() ? 0 : -1;
+    return 0;
 }
 
 static dt_status outfile_place(dt_outfile *f)

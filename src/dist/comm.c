@@ -2,7 +2,6 @@
 #include "comm.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 /* ---- Errors and waiting ----------------------------------------------------------- */
@@ -59,20 +58,15 @@ bool dt_comm_alone(void)
 
 void dt_comm_leave(dt_comm *c, MPI_Comm closed, bool torn)
 {
-    const size_t room = (size_t)c->own->lefts + 1;
-    MPI_Comm *left = realloc(c->own->left, room * sizeof *left);
-
-    c->own->torn = c->own->torn || torn || !left;
-    if (!left)
-        return;
-    left[c->own->lefts++] = closed;
-    c->own->left = left;
+    c->own->torn = c->own->torn || torn || c->own->lefts == DT_COMM_LEFTS;
+    if (c->own->lefts < DT_COMM_LEFTS)
+        c->own->left[c->own->lefts++] = closed;
 }
 
-void dt_comm_free_left(dt_comm *c)
+void dt_comm_free_left(dt_comm *c, bool torn)
 {
-    while (c->own->lefts-- > 0 && !c->own->torn)
-        MPI_Comm_free(&c->own->left[c->own->lefts]);
+    while (c->own->lefts > 0 && !torn)
+        MPI_Comm_free(&c->own->left[--c->own->lefts]);
     c->own->lefts = 0;
     c->own->torn = false;
 }

@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+enum { DT_COMM_LEFTS = 64 };
 struct dt_comm_own {
     /* MPI_COMM_NULL if MPI was not started. `machine` holds the ranks of this machine, `team`
      * those that are treated as one node of it. */
@@ -16,7 +17,7 @@ struct dt_comm_own {
     int split;        /* how many nodes this machine counts as */
     int few;          /* see dt_comm_few */
     bool quiet;       /* see dt_comm_quiet */
-    MPI_Comm *left;   /* [lefts] see dt_comm_leave; owned */
+    MPI_Comm left[DT_COMM_LEFTS]; /* [lefts] see dt_comm_leave */
     int lefts;
     bool torn;
     int machine_cpus; /* in the union of the machine's affinity masks, or the quota */
@@ -49,12 +50,10 @@ dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUS
 /* x[i] = the smallest over ranks. Collective. */
 dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
 
-/* A closed exchange's communicator is kept, because no rank has waited for the others: messages may
- * be under way, which would meet those of the next communicator to which MPI gives its number.
- *   torn  this rank was in the middle of a step: it is never to be freed. Local */
+/* A closed exchange's communicator is kept until it is known whether a rank was in mid-step (torn):
+ * messages under way would meet those of the next one to which MPI gives its number. */
 void dt_comm_leave(dt_comm *c, MPI_Comm closed, bool torn);
-/* Free those that are kept, or forget them if one of them is torn. Local. */
-void dt_comm_free_left(dt_comm *c);
+void dt_comm_free_left(dt_comm *c, bool torn); /* torn: they are left to the process */
 
 /* Whether this rank has a failure of which the others do not know: they wait elsewhere, so no
  * collective may be called any more, and main ends all ranks. */

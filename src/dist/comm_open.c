@@ -250,8 +250,7 @@ void dt_comm_close(dt_comm *c)
         return;
     if (!c->own->started && dt_comm_alone())
         c->own->all = c->own->team = c->own->machine = MPI_COMM_NULL;
-    c->own->torn = c->own->torn || dt_comm_alone();
-    dt_comm_free_left(c);
+    dt_comm_free_left(c, c->own->torn || dt_comm_alone());
     if (c->own->all != MPI_COMM_NULL)
         MPI_Comm_free(&c->own->all);
     if (c->own->team != MPI_COMM_NULL)
@@ -261,6 +260,5 @@ void dt_comm_close(dt_comm *c)
     if (c->own->started)
         MPI_Finalize();
     free(c->own->node_start);
-    free(c->own->left);
     free(c);
 }

@@ -333,8 +333,7 @@ dt_status dt_exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts
  *   memory  as needed: zeroed, 64-byte aligned; borrowed until close */
 dt_status dt_exchange_open(dt_exchange *x, float *memory) DT_MUST_CHECK;
 /* Waits for no other rank. Whether the memory may be given back: in the middle of a step messages
- * may be under way, which read and write it until the process ends. NULL: it may. All ranks close
- * their exchanges in the same order, before any opens the next one. */
+ * may be under way, which read and write it until the process ends. NULL: it may. */
 bool dt_exchange_close(dt_exchange *x);
 const char *dt_exchange_name(const dt_exchange *x); /* of the chosen one */
 bool dt_exchange_exact(const dt_exchange *x);

@@ -159,8 +159,7 @@ static dt_status exchange_meet(dt_exchange *x)
     void *memory = NULL;
 
     DT_TRY(dt_comm_max_i64(x->comm, &torn, 1));
-    x->comm->own->torn = torn != 0;
-    dt_comm_free_left(x->comm);
+    dt_comm_free_left(x->comm, torn != 0);
     DT_MPI(MPI_Comm_dup(x->comm->own->all, &x->mpi));
     if (!x->shares)
         return DT_OK;

@@ -165,7 +165,7 @@ dt_status dtd_check_type(dtd_type type)
 
 dt_status dtd_check_list(const dtd_tensor *list, size_t count, bool data)
 {
-    size_t total = 0; /* they lie one after the other, at multiples of 16 numbers */
+    size_t total = 0; /* they lie at multiples of 16 numbers */
 
     DT_TRY(dtd_check_data(list, count, "the list"));
     for (size_t i = 0; i < count; i++) {

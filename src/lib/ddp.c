@@ -110,18 +110,14 @@ static dt_status ddp_options(dtd_ddp_opts *o, const dtd_ddp_opts *given, const d
           o->first_bucket_mb <= 1e6))
         return dt_fail(DT_USAGE, "dtd_ddp_new: buckets of %g and %g MiB: 0 to a million",
                        o->bucket_mb, o->first_bucket_mb);
-    if (o->leaves < g->comm->world || o->leaves > DTD_MOST_LEAVES || o->accumulate < 0 ||
-        o->threads < 0 || o->threads > DDP_THREADS)
+    const int64_t rounds = ((int64_t)o->leaves / g->comm->world + 1) * o->accumulate;
+    if (o->leaves < g->comm->world || o->leaves > DTD_MOST_LEAVES || rounds > DTD_MOST_LEAVES ||
+        o->accumulate < 0 || o->threads < 0 || o->threads > DDP_THREADS)
         return dt_fail(DT_USAGE,
                        "dtd_ddp_new: %d leaves, accumulate %d, %d threads: each of %d ranks needs "
-                       "a leaf, of which there are at most %d, %d threads, and none is negative",
+                       "a leaf, none is negative; at most %d leaves, or rounds, and %d threads",
                        o->leaves, o->accumulate, o->threads, g->comm->world, DTD_MOST_LEAVES,
                        DDP_THREADS);
-    const int each = o->leaves / g->comm->world + 1;
-    if (o->accumulate > INT_MAX / each)
-        return dt_fail(DT_USAGE, "dtd_ddp_new: %d leaves on %d ranks, accumulate %d: a step has at "
-                                 "most %d rounds",
-                       o->leaves, g->comm->world, o->accumulate, INT_MAX);
     return DT_OK;
 }
 

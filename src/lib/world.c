@@ -185,23 +185,22 @@ static bool is_other(const int *ranks, int i)
 /* *here = whether this rank is in the list. */
 static dt_status check_group(const int *ranks, int count, const char *name, bool *here)
 {
+    dt_status st = dtd_check_data(ranks, 1, "ranks");
+
     *here = false;
-    DT_TRY(dtd_check_data(ranks, 1, "ranks"));
-    for (int i = 0; i < count; i++)
-        *here = *here || ranks[i] == all->comm->rank;
-    for (int i = 0; i < count; i++) {
-        DT_TRY(dtd_check_rank(all, "a rank of the group", ranks[i]));
-        for (int k = 0; k < i; k++)
-            if (ranks[k] == ranks[i])
-                return dt_fail(DT_USAGE, "dtd_group_new: rank %d stands twice in ranks", ranks[i]);
+    for (int i = 0; i < count && ranks; i++) {
+        const bool own = ranks[i] == all->comm->rank && !*here;
+        if (st == DT_OK && !own && !is_other(ranks, i))
+            st = dt_fail(DT_USAGE, "dtd_group_new: ranks[%d] is %d: ranks are 0 to %d, each once",
+                         i, ranks[i], all->comm->world - 1);
+        *here = *here || own;
     }
-    if (!*here)
+    if (st == DT_OK && !*here)
         return dt_fail(DT_USAGE, "dtd_group_new on rank %d, which is not in ranks",
                        all->comm->rank);
-    if (!name || strlen(name) >= sizeof all->name)
-        return dt_fail(DT_USAGE,
-                       "dtd_group_new: the name is NULL, or has 128 characters or more");
-    return DT_OK;
+    if (st == DT_OK && (!name || strlen(name) >= sizeof all->name))
+        return dt_fail(DT_USAGE, "dtd_group_new: the name is NULL, or has 128 characters or more");
+    return st;
 }
 
 /* There is no communicator yet: each sends what it was called with to each, or why its own call
@@ -217,12 +216,11 @@ static dt_status compare_ranks(const int *ranks, int count, const char *name, dt
 
     DT_TRY(dt_calloc(&said, (size_t)count + 1, sizeof *said, "a group of ranks"));
     mine = &said[count];
-    if (local == DT_OK) {
-        mine->key = dt_hash_bytes(ranks, (size_t)count * sizeof *ranks).low;
-        mine->key ^= dt_hash_bytes(name, strlen(name)).high;
-    }
-    size_t used = local == DT_OK ? (size_t)snprintf(mine->text, sizeof mine->text, "'%s':", name)
-                                 : (size_t)snprintf(mine->text, 240, "%s", dt_fail_text());
+    if (local == DT_OK)
+        mine->key = dt_hash_bytes(ranks, (size_t)count * sizeof *ranks).low ^
+                    dt_hash_bytes(name, strlen(name)).high;
+    size_t used = (size_t)snprintf(mine->text, sizeof mine->text, local == DT_OK ? "'%s':" : "%s",
+                                   local == DT_OK ? name : dt_fail_text());
     for (int i = 0; i < count && used < sizeof mine->text - 12 && local == DT_OK; i++)
         used += (size_t)snprintf(mine->text + used, sizeof mine->text - used, " %d", ranks[i]);
     for (int i = 0; i < count; i++)

@@ -72,22 +72,11 @@ static void block(int how)
     sigprocmask(how, &set, NULL);
 }
 
-/* At a hard limit of CPU time (ulimit -t) the kernel kills; at the soft one it sends SIGXCPU, once
- * a second. Where both are one, a tenth is kept for the checkpoint. */
-static void keep_cpu_time(void)
-{
-    struct rlimit l;
-
-    if (getrlimit(RLIMIT_CPU, &l) != 0 || l.rlim_max == RLIM_INFINITY || l.rlim_max < 2)
-        return;
-    l.rlim_cur = DT_MIN(l.rlim_cur, l.rlim_max - DT_MIN(l.rlim_max / 10 + 1, 600));
-    (void)setrlimit(RLIMIT_CPU, &l);
-}
-
 void dt_signals_catch(void (*leave_by)(const char *line))
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     struct sigaction action = {.sa_flags = SA_RESTART};
+    struct rlimit cpu;
 
     if (!rank)
         rank = getenv("PMIX_RANK");
@@ -95,7 +84,12 @@ void dt_signals_catch(void (*leave_by)(const char *line))
     leave_process = leave_by;
     stop_signal = save_asked = deferred = 0;
     block(SIG_BLOCK);
-    keep_cpu_time();
+    /* At the soft limit of CPU time (ulimit -t) the kernel sends SIGXCPU, once a second; at the
+     * hard one it kills. Where both are one, a tenth is kept for the checkpoint. */
+    if (getrlimit(RLIMIT_CPU, &cpu) == 0 && cpu.rlim_max != RLIM_INFINITY && cpu.rlim_max > 1) {
+        cpu.rlim_cur = DT_MIN(cpu.rlim_cur, cpu.rlim_max - DT_MIN(cpu.rlim_max / 10 + 1, 600));
+        (void)setrlimit(RLIMIT_CPU, &cpu);
+    }
     action.sa_handler = note_signal;
     for (int i = 0; i < SIGNALS; i++)
         sigaction(signal_table[i].number, &action, NULL);

@@ -125,8 +125,8 @@ static void groups_have_their_own_ranks(void **state)
             assert_code(dtd_group_new(&g, rank ? both : turned, 2, "both"), DTD_MISMATCH,
                         "disagree on the group", rank ? "'both': 0" : " 0, rank ");
     }
-    assert_code(dtd_group_new(&g, (const int[]){rank, rank}, 2, "twice"), DTD_USAGE, "twice");
-    assert_code(dtd_group_new(&g, (const int[]){world}, 1, "none"), DTD_USAGE, "has ranks");
+    assert_code(dtd_group_new(&g, (const int[]){rank, rank}, 2, "twice"), DTD_USAGE, "each once");
+    assert_code(dtd_group_new(&g, (const int[]){world}, 1, "none"), DTD_USAGE, "ranks are 0 to");
 }
 
 /* A list, or a name, that makes no sense on one rank fails the call on all that it lists, and
@@ -139,9 +139,9 @@ static void no_rank_waits_for_a_wrong_list(void **state)
         int list[4];
         const char *name, *text;
     } wrong[] = {
-        {{0, 1, 99}, "g", "is 99"}, {{0, 1, -1}, "g", "is -1"},
-        {{0, 1, 1}, "g", "twice"},  {{0, 1, INT_MAX}, "g", "2147483647"},
-        {{0, 1, 0}, "g", "twice"},  {{1, 0, 1}, "g", "twice"},
+        {{0, 1, 99}, "g", "is 99: ranks"}, {{0, 1, -1}, "g", "is -1: ranks"},
+        {{0, 1, 1}, "g", "each once"},  {{0, 1, INT_MAX}, "g", "2147483647"},
+        {{0, 1, 0}, "g", "each once"},  {{1, 0, 1}, "g", "each once"},
         {{0, 1}, NULL, "the name"}, {{0, 1}, long_name, "the name"},
     };
     char who[32];
