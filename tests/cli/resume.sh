@@ -199,6 +199,7 @@ must grep -qF -- "--keep-every 2 keeps nothing: --save-every 0" "$tmp/stderr"
 
 # Relative data is found from any folder; where a run has moved with its data, from the working one.
 moved=("${tiny[@]:2}" --image-size 32 --shards 2 --global-batch 4 --max-steps 2 --save-every 1)
+ranks="1 2"
 mkdir "$tmp/project" "$tmp/project/sub"
 images "$tmp/project/d"
 while read -r folder data out; do
