@@ -9,6 +9,7 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +23,10 @@ dt_status dt_child_room(void)
 {
     static const char *const names[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base",
                                         "TMPDIR", "TEMP", "TMP"};
+    enum { FILES = 64 };
     const char *folder = NULL;
     char path[PATH_MAX];
+    struct statvfs disk;
 
     for (size_t i = 0; i < DT_COUNT_OF(names) && !(folder && folder[0]); i++)
         folder = getenv(names[i]);
@@ -32,11 +35,13 @@ dt_status dt_child_room(void)
         dt_fail_clear();
     signal(SIGXFSZ, SIG_IGN);
     const int fd = mkostemp(path, O_CLOEXEC);
-    const int error = fd < 0 || unlink(path) != 0 ? errno : posix_fallocate(fd, 0, 10 << 20);
+    int error = fd < 0 || unlink(path) != 0 ? errno : posix_fallocate(fd, 0, 10 << 20);
+    if (error == 0 && fstatvfs(fd, &disk) == 0 && disk.f_files > 0 && disk.f_favail < FILES)
+        error = ENOSPC;
     close(fd);
     return error == 0 ? DT_OK
                       : dt_fail(DT_IO,
-                                "%.*s: no room for Open MPI's files, 10 MB: %s; make room "
+                                "%.*s: no room for Open MPI's files, 64 of 10 MB: %s; make room "
                                 "(ulimit -f, too), or let TMPDIR name another folder",
                                 (int)strlen(path) - 14, path, strerror(error));
 }

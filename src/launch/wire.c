@@ -69,8 +69,8 @@ static dt_status resolve(const char *master, struct sockaddr_in *at)
     struct addrinfo *found = NULL;
     char host[DT_HOST_NAME];
 
-    if (!colon || colon == master || colon - master >= DT_HOST_NAME)
-        return dt_fail(DT_USAGE, "--master: '%.80s' is not HOST:PORT", master);
+    if (!colon || colon == master || colon - master >= DT_HOST_NAME || colon != strchr(master, ':'))
+        return dt_fail(DT_USAGE, "--master: '%.80s' is not HOST:PORT (no IPv6)", master);
     snprintf(host, sizeof host, "%.*s", (int)(colon - master), master);
     const int error = getaddrinfo(host, colon + 1, &want, &found);
     if (error != 0)
