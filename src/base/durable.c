@@ -66,12 +66,8 @@ static size_t write_all(int fd, const void *data, size_t bytes)
 {
     size_t done = 0;
 
-    while (done < bytes) {
-        const ssize_t n = write(fd, (const char *)data + done, bytes - done);
-        if (n < 0 && errno != EINTR)
-            break;
-        done += n > 0 ? (size_t)n : 0;
-    }
+    for (ssize_t n = 0; n >= 0 && done < bytes; done += n > 0 ? (size_t)n : 0)
+        n = TEMP_FAILURE_RETRY(write(fd, (const char *)data + done, bytes - done));
     return done;
 }
 
@@ -90,24 +86,13 @@ bool dt_disk_lacks(void)
 /* A disk that has no such call has no better promise to give. */
 int dt_fd_sync(int fd)
 {
-    while (fsync(fd) != 0)
-        if (errno != EINTR)
-            return dt_disk_lacks() ? 0 : -1;
-    return 0;
-}
-
-static dt_status outfile_place(dt_outfile *f)
-{
-    const dt_target *t = &f->target;
-
-    if (renameat(t->folder, f->made, t->folder, t->name) != 0)
-        return outfile_error(f, errno == EISDIR ? DT_CANTCREATE : DT_IO, "renaming");
-    f->made[0] = '\0';
-    return dt_folder_sync_above(t->folder, t->name);
+    return TEMP_FAILURE_RETRY(fsync(fd)) == 0 || dt_disk_lacks() ? 0 : -1;
 }
 
 dt_status dt_outfile_finish(dt_outfile *f, dt_written *w)
 {
+    const dt_target *t = &f->target;
+
     if (dt_fd_sync(f->fd) != 0)
         return outfile_error(f, DT_IO, "syncing");
     const int closed = close(f->fd);
@@ -116,10 +101,10 @@ dt_status dt_outfile_finish(dt_outfile *f, dt_written *w)
         return outfile_error(f, DT_IO, "closing");
     if (w)
         *w = (dt_written){f->bytes, dt_hash_digest(&f->hash)};
-    if (!f->target.fresh)
-        return outfile_place(f);
+    if (!t->fresh && renameat(t->folder, f->made, t->folder, t->name) != 0)
+        return outfile_error(f, errno == EISDIR ? DT_CANTCREATE : DT_IO, "renaming");
     f->made[0] = '\0';
-    return DT_OK;
+    return t->fresh ? DT_OK : dt_folder_sync_above(t->folder, t->name);
 }
 
 void dt_outfile_abandon(dt_outfile *f)

@@ -1,5 +1,6 @@
 /* elementary.c - exp, log and cosine from additions and multiplications alone, which every CPU
  * and compiler rounds alike (IEEE 754, nothing contracted): libraries' own differ in last bits.
+ * Their frexp and ldexp are exact.
  *
  * The argument is reduced to an interval so short that a power series (Abramowitz & Stegun,
  * Handbook of Mathematical Functions, 4.2.1, 4.1.27, 4.3.65 and 4.3.66) is cut below half a unit
@@ -17,19 +18,6 @@
 static const double inverse_ln2 = 0x1.71547652b82fep+0;
 static const double pi = 0x1.921fb54442d18p+1;
 
-static double with_bits(uint64_t bits)
-{
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* 2^n for a normal double: -1022 <= n <= 1023. */
-static double power_of_2(int n)
-{
-    return with_bits((uint64_t)(n + 1023) << 52);
-}
-
 /* x = k ln 2 + r with |r| <= 0.347; terms up to r^13 / 13!: 0.347^14 / 14! < 5e-18. */
 double dt_exp(double x)
 {
@@ -46,8 +34,7 @@ double dt_exp(double x)
     const double r = (x - k * LN2_HIGH) - k * LN2_LOW;
     for (int n = TERMS; n > 0; n--) /* Horner: 1 + r/1 (1 + r/2 (1 + ...)) */
         sum = 1 + r / n * sum;
-    const int half = k / 2; /* k itself may be beyond the exponents of normal numbers */
-    return sum * power_of_2(half) * power_of_2(k - half);
+    return ldexp(sum, k);
 }
 
 /* x = 2^k m with m in [sqrt(1/2), sqrt(2)), s = (m - 1) / (m + 1), |s| <= 0.1716;
@@ -56,23 +43,16 @@ double dt_log(double x)
 {
     static const double inverse[] = {1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11,
                                      1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21};
-    uint64_t bits;
     int k = 0;
 
     if (isnan(x) || x == HUGE_VAL)
         return x;
     if (x <= 0)
         return x < 0 ? (double)NAN : -HUGE_VAL;
-    if (x < 0x1p-1022) { /* subnormal */
-        x *= 0x1p54;
-        k = -54;
-    }
-    memcpy(&bits, &x, sizeof bits);
-    k += (int)(bits >> 52) - 1023;
-    double m = with_bits((bits & 0xfffffffffffffu) | (uint64_t)1023 << 52), sum = 0;
-    if (m > 0x1.6a09e667f3bcdp+0) {
-        m *= 0.5;
-        k++;
+    double m = frexp(x, &k), sum = 0; /* from 1/2 on */
+    if (m <= 0x1.6a09e667f3bcdp-1) {
+        m *= 2;
+        k--;
     }
     const double f = m - 1, s = f / (m + 1), square = s * s;
     for (int i = (int)DT_COUNT_OF(inverse) - 1; i >= 0; i--)
