@@ -17,18 +17,15 @@ static struct {
 } isa_state = {DT_ISA_COUNT - 1, -1, -1};
 
 #if defined(__x86_64__)
-typedef struct isa_need {
-    dt_isa isa;
-    unsigned leaf, reg; /* reg: 0..3 for eax, ebx, ecx, edx */
-    unsigned bits;
-} isa_need;
-
 enum { EAX, EBX, ECX, EDX };
 #define BIT(n) (1u << (n))
 
 /* In the order of dt_isa, so the first unmet need ends the search. AVX and FMA; AVX2;
  * AVX512 F, DQ, BW, VL; AVX512_BF16; AMX-BF16, AMX-TILE. */
-static const isa_need isa_needs[] = {
+static const struct {
+    dt_isa isa;
+    unsigned leaf, reg, bits;
+} isa_needs[] = {
     {DT_ISA_AVX2, CPUID_INDEX_1, ECX, BIT(28) | BIT(12)},
     {DT_ISA_AVX2, CPUID_INDEX_7, EBX, BIT(5)},
     {DT_ISA_AVX512, CPUID_INDEX_7, EBX, BIT(16) | BIT(17) | BIT(30) | BIT(31)},
@@ -36,27 +33,20 @@ static const isa_need isa_needs[] = {
     {DT_ISA_AMX, CPUID_INDEX_7, EDX, BIT(22) | BIT(24)},
 };
 
-/* Active: the CPU has it, and the kernel saves its registers. */
-static bool isa_need_met(const isa_need *need)
-{
-    const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(need->leaf);
-    return (leaf->active_array[need->reg] & need->bits) == need->bits;
-}
-
-/* Linux gives the 8 KiB of tile registers only to processes that ask. */
-static bool isa_tiles_permitted(void)
-{
-    const long arch_req_xcomp_perm = 0x1023, xtiledata = 18;
-    return syscall(SYS_arch_prctl, arch_req_xcomp_perm, xtiledata) == 0;
-}
-
+/* Active: the CPU has it, and the kernel saves its registers. Linux gives the 8 KiB of tile
+ * registers only to processes that ask. */
 static dt_isa isa_detect(void)
 {
-    const size_t needs = DT_COUNT_OF(isa_needs);
-    for (size_t i = 0; i < needs; i++)
-        if (!isa_need_met(&isa_needs[i]))
+    const long arch_req_xcomp_perm = 0x1023, xtiledata = 18;
+
+    for (size_t i = 0; i < DT_COUNT_OF(isa_needs); i++) {
+        const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(isa_needs[i].leaf);
+        const unsigned active = leaf->active_array[isa_needs[i].reg], bits = isa_needs[i].bits;
+        if ((active & bits) != bits)
             return (dt_isa)(isa_needs[i].isa - 1);
-    return isa_tiles_permitted() ? DT_ISA_AMX : DT_ISA_AVX512_BF16;
+    }
+    return syscall(SYS_arch_prctl, arch_req_xcomp_perm, xtiledata) == 0 ? DT_ISA_AMX
+                                                                        : DT_ISA_AVX512_BF16;
 }
 #else
 static dt_isa isa_detect(void)

@@ -41,8 +41,7 @@ double dt_exp(double x)
  * log m = 2 (s + s^3/3 + ... + s^21/21), left out: 2 s^23 / 23 / (1 - s^2) < 3e-19. */
 double dt_log(double x)
 {
-    static const double inverse[] = {1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11,
-                                     1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21};
+    enum { LAST = 21 };
     int k = 0;
 
     if (isnan(x) || x == HUGE_VAL)
@@ -55,8 +54,8 @@ double dt_log(double x)
         k--;
     }
     const double f = m - 1, s = f / (m + 1), square = s * s;
-    for (int i = (int)DT_COUNT_OF(inverse) - 1; i >= 0; i--)
-        sum = (sum + inverse[i]) * square;
+    for (int n = LAST; n > 1; n -= 2)
+        sum = (sum + 1.0 / n) * square;
     /* 2 s has been rounded twice, but is f - s f, and f is exact. */
     return k * LN2_HIGH + (f - (s * (f - 2 * sum) - k * LN2_LOW));
 }

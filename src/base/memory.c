@@ -74,15 +74,6 @@ dt_status dt_thread_start(pthread_t *thread, void *(*body)(void *context), void 
                                 what, strerror(error));
 }
 
-/* UINT64_MAX when the kernel does not tell. */
-static uint64_t meminfo_available(void)
-{
-    long long kib[2];
-
-    return dt_proc_numbers("/proc", "meminfo", "MemAvailable:", kib) ? (uint64_t)kib[0] * 1024
-                                                                     : UINT64_MAX;
-}
-
 /* Limits of the system, and what a run and its libraries take of each without looking: UCX
  * waits for ever where it gets none. */
 static const struct {
@@ -121,8 +112,11 @@ dt_status dt_memory_check_limits(void)
 
 uint64_t dt_memory_available(void)
 {
-    const uint64_t left_of[] = {meminfo_available(), dt_cgroup_limits("").memory_left,
-                                limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)};
+    long long kib[2];
+    const bool told = dt_proc_numbers("/proc", "meminfo", "MemAvailable:", kib) > 0;
+    const uint64_t left_of[] = {told ? (uint64_t)kib[0] * 1024 : UINT64_MAX,
+                                dt_cgroup_limits("").memory_left, limit_of(RLIMIT_AS),
+                                limit_of(RLIMIT_DATA)};
     uint64_t left = UINT64_MAX;
 
     for (size_t i = 0; i < DT_COUNT_OF(left_of); i++)
