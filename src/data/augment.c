@@ -38,32 +38,16 @@ static dt_tap tap_uint8(int in, int out, int i, bool column)
         inner, DT_MIN(lo + 1, last), {rintf((1 - weight) * 2048), rintf(weight * 2048)}};
 }
 
-static void augment_levels(dt_augment *a, const float mean[3], const float std[3])
-{
-    for (int c = 0; c < 3; c++)
-        for (int v = 0; v < 256; v++)
-            a->level[c][v] = (float)((v / 255.0 - (double)mean[c]) / (double)std[c]);
-    for (int c = 0; c < 3; c++)
-        a->mean[c] = a->rounds ? rintf(255 * mean[c]) : 0;
-}
-
 bool dt_normalize_find(const char *name, float mean[3], float std[3])
 {
-    static const struct {
-        const char *name;
-        float mean[3], std[3];
-    } table[] = {
-#define X(name, m0, m1, m2, s0, s1, s2) {#name, {m0, m1, m2}, {s0, s1, s2}},
-        DT_NORMALIZE_LIST(X)
+#define X(row, m0, m1, m2, s0, s1, s2)                                                             \
+    if (strcmp(name, #row) == 0) {                                                                 \
+        memcpy(mean, (const float[3]){m0, m1, m2}, 3 * sizeof *mean);                              \
+        memcpy(std, (const float[3]){s0, s1, s2}, 3 * sizeof *std);                                \
+        return true;                                                                               \
+    }
+    DT_NORMALIZE_LIST(X)
 #undef X
-    };
-
-    for (size_t i = 0; i < DT_COUNT_OF(table); i++)
-        if (strcmp(table[i].name, name) == 0) {
-            memcpy(mean, table[i].mean, sizeof table[i].mean);
-            memcpy(std, table[i].std, sizeof table[i].std);
-            return true;
-        }
     return false;
 }
 
@@ -82,17 +66,12 @@ static void augment_named(dt_augment *a, const dt_loader_opts *opts)
         a->rounds = to_bytes;
     DT_RESIZE_LIST(X)
 #undef X
-    if (dt_normalize_find(opts->normalize, mean, std))
-        augment_levels(a, mean, std);
-}
-
-static void augment_taps(dt_augment *a)
-{
-    for (int i = 0; i < a->size; i++) {
-        a->row[i] =
-            a->rounds ? tap_uint8(a->height, a->size, i, false) : dt_tap_at(a->height, a->size, i);
-        a->column[i] =
-            a->rounds ? tap_uint8(a->width, a->size, i, true) : dt_tap_at(a->width, a->size, i);
+    if (!dt_normalize_find(opts->normalize, mean, std))
+        return;
+    for (int c = 0; c < 3; c++) {
+        for (int v = 0; v < 256; v++)
+            a->level[c][v] = (float)((v / 255.0 - (double)mean[c]) / (double)std[c]);
+        a->mean[c] = a->rounds ? rintf(255 * mean[c]) : 0;
     }
 }
 
@@ -106,7 +85,12 @@ dt_status dt_augment_init(dt_augment *a, const dt_source_info *info, const dt_lo
     augment_named(a, opts);
     DT_TRY(dt_calloc(&a->row, 2 * (size_t)a->size, sizeof *a->row, "resize taps"));
     a->column = a->row + a->size;
-    augment_taps(a);
+    for (int i = 0; i < a->size; i++) {
+        a->row[i] =
+            a->rounds ? tap_uint8(a->height, a->size, i, false) : dt_tap_at(a->height, a->size, i);
+        a->column[i] =
+            a->rounds ? tap_uint8(a->width, a->size, i, true) : dt_tap_at(a->width, a->size, i);
+    }
     return DT_OK;
 }
 

@@ -26,9 +26,7 @@ typedef struct decoder_request {
     uint64_t count;
     int32_t width, height;
 } decoder_request;
-typedef struct decoder_answer {
-    char reason[128]; /* "": decoded */
-} decoder_answer;
+enum { DECODER_REASON = 128 }; /* bytes of an answer; "": decoded */
 
 /* Read or write all of it; false: the other end is gone, or, with EAGAIN, too slow. The process has
  * its end as 0, and may call nothing but read and write. */
@@ -71,7 +69,7 @@ void dt_decoder_confine(void)
 static bool decoder_serve_one(void)
 {
     decoder_request ask;
-    decoder_answer answer = {""};
+    char answer[DECODER_REASON] = "";
     const char *reason = NULL;
     uint8_t *file = NULL;
 
@@ -79,9 +77,9 @@ static bool decoder_serve_one(void)
         !decoder_pass(0, false, file, ask.count))
         return false;
     const uint8_t *to = dt_pixels_decode(ask.count, ask.width, ask.height, &reason);
-    for (size_t i = 0; !to && reason[i] && i + 1 < sizeof answer.reason; i++)
-        answer.reason[i] = reason[i];
-    return decoder_pass(0, true, &answer, sizeof answer) &&
+    for (size_t i = 0; !to && reason[i] && i + 1 < sizeof answer; i++)
+        answer[i] = reason[i];
+    return decoder_pass(0, true, answer, sizeof answer) &&
            (!to || decoder_pass(0, true, to, 3 * (size_t)ask.width * (size_t)ask.height));
 }
 
@@ -158,8 +156,7 @@ static int decoder_end(dt_decoder *d)
 {
     int status = 0;
 
-    while (waitpid(d->pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    (void)TEMP_FAILURE_RETRY(waitpid(d->pid, &status, 0));
     d->pid = 0;
     return status;
 }
@@ -197,7 +194,7 @@ dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes, 
 {
     const decoder_request ask = {count, width, height};
     const struct timeval most = {.tv_sec = d->seconds};
-    decoder_answer answer = {""};
+    char answer[DECODER_REASON] = "";
 
     if (d->pid == 0)
         return dt_fail(DT_BUG, "the process that decodes images has ended");
@@ -205,12 +202,11 @@ dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes, 
     setsockopt(d->fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
     setsockopt(d->fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
     if (!decoder_pass(d->fd, true, &ask, sizeof ask) || !decoder_pass(d->fd, true, bytes, count) ||
-        !decoder_pass(d->fd, false, &answer, sizeof answer) ||
-        (!answer.reason[0] &&
-         !decoder_pass(d->fd, false, pixels, 3 * (size_t)width * (size_t)height)))
-        decoder_obituary(d, answer.reason, sizeof answer.reason);
-    if (!answer.reason[0])
+        !decoder_pass(d->fd, false, answer, sizeof answer) ||
+        (!answer[0] && !decoder_pass(d->fd, false, pixels, 3 * (size_t)width * (size_t)height)))
+        decoder_obituary(d, answer, sizeof answer);
+    if (!answer[0])
         return DT_OK;
     return dt_fail(DT_FORMAT, "image '%s' cannot be decoded (%.*s): replace or remove it", path,
-                   (int)sizeof answer.reason, answer.reason);
+                   (int)sizeof answer, answer);
 }

@@ -65,6 +65,16 @@ bool dt_picture_check(const uint8_t *bytes, size_t count, dt_picture *p);
 /* Bytes of data in the PNG chunk at byte `at`; SIZE_MAX: it does not fit into the file. */
 size_t dt_png_length(const uint8_t *bytes, size_t count, size_t at);
 
+/* ---- A picture from its file to pixels (image_file.c) -------------------------------- */
+
+/* The size of a picture whose structure is good. DT_NOINPUT, DT_IO; DT_FORMAT with the reason. */
+dt_status dt_image_size(const char *path, dt_picture *p) DT_MUST_CHECK;
+/* The one way of a picture into memory: to [height][width][3], if it has those at least twice on
+ * each side averaged in blocks, then resized; *resized counts those of another size. Errors as
+ * dt_image_size and dt_decoder_run. */
+dt_status dt_image_read(dt_decoder *d, const char *path, int width, int height, uint8_t *to,
+                        int64_t *resized) DT_MUST_CHECK;
+
 /* ---- Decoding, in memory of fixed size (pixels.c) ------------------------------------ */
 
 /* stb_image 2.27 leaves bytes that it does not decode as it found them, so it gets zeroed

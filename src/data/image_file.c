@@ -1,5 +1,5 @@
 /* image_file.c - one picture from its file to pixels, and to another size. */
-#include "image_file.h"
+#include "decoder.h"
 #include "augment.h"
 
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static bool picture_bad(dt_picture *p, const char *fmt, ...) DT_PRINTF(2, 3);
+DT_PRINTF(2, 3)
 static bool picture_bad(dt_picture *p, const char *fmt, ...)
 {
     va_list args;

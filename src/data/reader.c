@@ -1,7 +1,7 @@
 /* reader.c - single pictures for a trained model: any size becomes that of the images that the
  * model was trained on, then goes the path of its test images. */
 #include "augment.h"
-#include "image_file.h"
+#include "decoder.h"
 
 #include <stdlib.h>
 

@@ -94,21 +94,17 @@ dt_status dt_source_open(dt_source **out, const char *path, int64_t subset, uint
     dt_hash_init(&manifest);
     s->seed = seed;
     st = DT_DECLINED;
-    for (size_t r = 0; r < DT_COUNT_OF(source_table); r++) {
+    for (size_t r = 0; r < DT_COUNT_OF(source_table) && st == DT_DECLINED; r++) {
         s->row = source_table[r];
         st = s->row->open(s, path, &manifest);
-        if (st != DT_DECLINED)
-            break;
     }
-    if (st == DT_DECLINED)
-        st = source_unknown(path);
-    if (st != DT_OK)
-        goto out;
-    if (subset > s->info.train) {
-        st = dt_fail(DT_CONFIG, "subset %lld: '%s' has %lld training images, use at most that many",
-                     (long long)subset, path, (long long)s->info.train);
-        goto out;
-    }
+    DT_GO(st, st == DT_DECLINED ? source_unknown(path) : st, out);
+    if (subset > s->info.train)
+        DT_GO(st,
+              dt_fail(DT_CONFIG,
+                      "subset %lld: '%s' has %lld training images, use at most that many",
+                      (long long)subset, path, (long long)s->info.train),
+              out);
     s->info.train = subset > 0 ? subset : s->info.train;
     s->info.kind = s->row->name;
     DT_GO(st, source_names(s), out);

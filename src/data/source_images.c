@@ -5,7 +5,7 @@
  * are resized to it. Files are hostile: they are decoded by another process (decoder.h), after a
  * check of what the decoder does not see (decoder.h). */
 #include "source.h"
-#include "image_file.h"
+#include "decoder.h"
 
 #include <fts.h>
 #include <stdio.h>
@@ -28,8 +28,6 @@ struct images {
     int64_t ignored; /* entries that are no images */
     int64_t folders; /* that are left out; the first of them: */
     char left[256];
-    int64_t resized;
-    dt_decoder decoder; /* while images are read */
 };
 
 /* ---- Folders --------------------------------------------------------------------- */
@@ -161,17 +159,6 @@ static dt_status images_scan(dt_source *s, bool test)
     return DT_OK;
 }
 
-/* ---- Files ----------------------------------------------------------------------- */
-
-static dt_status images_decode(dt_source *s, const struct images_file *f, uint8_t *to)
-{
-    struct images *m = s->state;
-    char path[PATH_MAX];
-
-    DT_TRY(dt_path_join(path, m->root, f->name));
-    return dt_image_read(&m->decoder, path, s->info.width, s->info.height, to, &m->resized);
-}
-
 /* ---- The row --------------------------------------------------------------------- */
 
 static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
@@ -179,10 +166,9 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     char folder[PATH_MAX], file[PATH_MAX];
     struct images *m = NULL;
     dt_picture first = {0};
-    struct stat about;
 
     snprintf(folder, sizeof folder, "%s/%s", path, images_split[0]);
-    if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))
+    if (!dt_path_is_folder(folder))
         return DT_DECLINED;
     DT_TRY(dt_calloc(&m, 1, sizeof *m, "image folder"));
     s->state = m;
@@ -214,23 +200,28 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
 
 static dt_status images_read(dt_source *s)
 {
-    struct images *m = s->state;
-    const size_t bytes = 3 * (size_t)s->info.width * (size_t)s->info.height;
+    const struct images *m = s->state;
+    const int width = s->info.width, height = s->info.height;
+    const size_t bytes = 3 * (size_t)width * (size_t)height;
     const size_t train = (size_t)s->info.train;
+    char path[PATH_MAX];
+    int64_t resized = 0;
+    dt_decoder decoder;
     dt_status st = DT_OK;
 
-    m->resized = 0;
-    DT_GO(st, dt_decoder_start(&m->decoder), out);
+    DT_GO(st, dt_decoder_start(&decoder), out);
     for (size_t at = 0; at < train + (size_t)s->info.test; at++) {
         const struct images_file *f = &m->file[at < train ? at : at - train + m->train];
         s->labels[at] = f->label;
-        DT_GO(st, images_decode(s, f, s->images + at * bytes), out);
+        uint8_t *to = s->images + at * bytes;
+        DT_GO(st, dt_path_join(path, m->root, f->name), out);
+        DT_GO(st, dt_image_read(&decoder, path, width, height, to, &resized), out);
     }
-    if (m->resized > 0)
-        dt_note("'%s': %lld images are resized to %d x %d", m->root, (long long)m->resized,
-                s->info.width, s->info.height);
+    if (resized > 0)
+        dt_note("'%s': %lld images are resized to %d x %d", m->root, (long long)resized, width,
+                height);
 out:
-    dt_decoder_stop(&m->decoder);
+    dt_decoder_stop(&decoder);
     return st;
 }
 
