@@ -1,4 +1,4 @@
-/* schedule.c - learning-rate schedules: one function and one row each, after a linear warm-up
+/* schedule.c - learning-rate schedules: one function each, named like it, after a linear warm-up
  * that climbs to the schedule's own first rate. A run that is longer keeps the last rate. */
 #include "schedule.h"
 
@@ -55,26 +55,7 @@ static double schedule_exponential(const dt_schedule *s, int64_t step)
                      : 0;
 }
 
-typedef struct dt_schedule_row {
-    const char *name;
-    double (*rate)(const dt_schedule *s, int64_t step);
-} dt_schedule_row;
-static const dt_schedule_row schedule_rows[] = {
-#define X(name) {#name, schedule_##name},
-    DT_SCHEDULE_LIST(X)
-#undef X
-};
-
 /* ---- Options --------------------------------------------------------------------- */
-
-static double schedule_scale(const dt_options *o, int64_t global_batch)
-{
-    const double ratio = (double)global_batch / (double)o->lr_batch;
-
-    if (strcmp(o->lr_scale, "none") == 0)
-        return 1;
-    return strcmp(o->lr_scale, "linear") == 0 ? ratio : sqrt(ratio);
-}
 
 dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
                            int64_t total_steps, int64_t global_batch)
@@ -83,18 +64,23 @@ dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_pe
                         .gamma = o->gamma,
                         .peak = o->peak,
                         .warmup = llround(o->warmup * (double)steps_per_epoch)};
+    const bool scales = strcmp(o->lr_scale, "none") != 0;
+    const bool linear = strcmp(o->lr_scale, "linear") == 0;
+    const double ratio = (double)global_batch / (double)o->lr_batch;
     dt_option_form f;
 
-    for (size_t i = 0; i < DT_COUNT_OF(schedule_rows); i++)
-        if (strcmp(schedule_rows[i].name, o->schedule) == 0)
-            made.row = &schedule_rows[i];
-    if (!made.row)
+#define X(name)                                                                                    \
+    if (strcmp(o->schedule, #name) == 0)                                                           \
+        made.rate = schedule_##name;
+    DT_SCHEDULE_LIST(X)
+#undef X
+    if (!made.rate)
         return dt_fail(DT_BUG, "no schedule '%s'", o->schedule);
     DT_TRY(dt_milestones_parse(o->milestones, &f));
     made.milestones = f.milestones.count;
     for (int i = 0; i < made.milestones; i++)
         made.milestone[i] = llround(f.milestones.fraction[i] * (double)total_steps);
-    made.lr = o->lr * schedule_scale(o, global_batch);
+    made.lr = o->lr * (linear ? ratio : scales ? sqrt(ratio) : 1);
     made.steps = total_steps > made.warmup ? total_steps - made.warmup : 1;
     *s = made;
     return DT_OK;
@@ -103,6 +89,6 @@ dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_pe
 double dt_schedule_lr(const dt_schedule *s, int64_t step)
 {
     if (step >= s->warmup)
-        return s->row->rate(s, DT_MIN(step, s->warmup + s->steps - 1));
-    return s->row->rate(s, s->warmup) * (double)(step + 1) / (double)s->warmup;
+        return s->rate(s, DT_MIN(step, s->warmup + s->steps - 1));
+    return s->rate(s, s->warmup) * (double)(step + 1) / (double)s->warmup;
 }

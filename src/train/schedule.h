@@ -6,9 +6,8 @@
 #define DT_SCHEDULE_H
 #include "train.h"
 
-struct dt_schedule_row;
 typedef struct dt_schedule {
-    const struct dt_schedule_row *row;
+    double (*rate)(const struct dt_schedule *s, int64_t step);
     double lr; /* effective: --lr after --lr-scale */
     double to, gamma, peak;
     int64_t warmup; /* steps of linear warm-up */
