@@ -19,14 +19,6 @@ enum { KEY_TURN, KEY_COLLECT, KEY_SPREAD, KEY_MOMENTS };
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
-static dt_status grid_split(dt_run *r)
-{
-    dt_grid *g = &r->grid;
-
-    DT_TRY(dt_comm_split(&g->across, r->comm, g->group));
-    return dt_comm_split(&g->along, r->comm, g->part);
-}
-
 dt_status dt_grid_open(dt_run *r)
 {
     dt_grid *g = &r->grid;
@@ -40,7 +32,8 @@ dt_status dt_grid_open(dt_run *r)
     g->group = r->comm->rank / g->parts;
     g->groups = g->trial ? 1 : r->comm->world / g->parts;
     dt_shards_of((int)r->o.shards, g->groups, g->group, &g->first, &g->end);
-    return grid_split(r);
+    DT_TRY(dt_comm_split(&g->across, r->comm, g->group));
+    return dt_comm_split(&g->along, r->comm, g->part);
 }
 
 void dt_grid_close(dt_run *r)
@@ -206,56 +199,38 @@ dt_status dt_grid_moments(dt_run *r)
 
 /* ---- Weights and the state --------------------------------------------------------------- */
 
-/* A parameter in memory: [rows][out], of a weight [taps][in][out]. */
-typedef struct weight_shape {
-    size_t taps, in, out;
-} weight_shape;
-
-static weight_shape shape_of(const dt_param *p)
-{
-    weight_shape s = {1, 1, (size_t)p->dim[0]};
-
-    if (p->rank >= 2)
-        s.in = (size_t)p->dim[1];
-    if (p->rank == 4)
-        s.taps = (size_t)(p->dim[2] * p->dim[3]);
-    return s;
-}
-
-/* From every rank its output channels of the own input channels. */
+/* From every rank its output channels of the own input channels. A weight is in memory
+ * [taps][in][out]. */
 static dt_status add_turn(dt_grid *g, const dt_param *p, const dt_piece *x, int from, int to)
 {
-    const weight_shape s = shape_of(p);
     const dt_cut out = dt_cut_of(p->dim[0], from, g->parts),
                  in = dt_cut_of(p->dim[1], to, g->parts);
+    const size_t all_out = (size_t)out.whole, all_in = (size_t)in.whole;
     const size_t row = (size_t)out.count * sizeof(float), rows = (size_t)in.count;
-    const float *master = g->master.mem;
-    float *turned = g->turned.mem;
+    const float *master = (float *)g->master.mem + x->offset + in.first * out.count;
+    float *turned = (float *)g->turned.mem + x->turned + out.first;
 
-    for (size_t tap = 0; tap < s.taps; tap++) {
+    for (size_t tap = 0; tap < p->count / (all_in * all_out); tap++) {
         const dt_rect r = {
             .key = KEY_TURN,
             .from = from,
             .to = to,
-            .source = from == g->part
-                          ? master + x->offset + (tap * s.in + (size_t)in.first) * (size_t)out.count
-                          : NULL,
-            .target =
-                to == g->part ? turned + x->turned + tap * rows * s.out + (size_t)out.first : NULL,
+            .source = from == g->part ? master + tap * all_in * (size_t)out.count : NULL,
+            .target = to == g->part ? turned + tap * rows * all_out : NULL,
             .rows = rows,
             .bytes = row,
             .from_stride = row,
-            .to_stride = s.out * sizeof(float)};
+            .to_stride = all_out * sizeof(float)};
         DT_TRY(dt_moves_add(g->moves, &r));
     }
     return DT_OK;
 }
 
-/* Between a piece of rank `rank`, in the slab `cut`, and the first rank's slab `whole`. */
+/* Between a piece, [rows][out], of rank `rank`, in the slab `cut`, and the first rank's slab
+ * `whole`. */
 static dt_status add_piece(dt_grid *g, const dt_param *p, const dt_piece *x, int rank, float *cut,
                            float *whole)
 {
-    const weight_shape s = shape_of(p);
     const dt_cut out = dt_cut_of(p->dim[0], rank, g->parts);
     const size_t row = (size_t)out.count * sizeof(float);
     float *const piece = rank == g->part ? cut + x->offset : NULL;
@@ -264,10 +239,10 @@ static dt_status add_piece(dt_grid *g, const dt_param *p, const dt_piece *x, int
                              .from = rank,
                              .source = piece,
                              .target = place,
-                             .rows = s.taps * s.in,
+                             .rows = p->count / (size_t)out.whole,
                              .bytes = row,
                              .from_stride = row,
-                             .to_stride = s.out * sizeof(float)};
+                             .to_stride = (size_t)out.whole * sizeof(float)};
     const dt_rect spread = {.key = KEY_SPREAD,
                             .to = rank,
                             .source = place,
