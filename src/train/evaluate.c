@@ -237,17 +237,6 @@ static void print_json(const dt_run *r, const dt_test_result *t)
     json_decref(j);
 }
 
-/* A network that tells the data's classes apart by other names, or in another order, gives figures
- * that mean nothing. */
-static void compare_classes(const dt_run *r, const dt_model_meta *meta)
-{
-    const char *names = dt_source_describe(r->source)->class_names;
-
-    if (meta->class_names[0] && strcmp(meta->class_names, names) != 0)
-        dt_warn("the model's classes are %.400s, those of --data %s are %.400s", meta->class_names,
-                r->o.data, names);
-}
-
 dt_status dt_eval(dt_comm *c, const dt_options *o)
 {
     const dt_report_setup setup = {.out = stderr, .log_every = o->log_every};
@@ -267,7 +256,11 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     own.model = model;
     DT_TRY(dt_comm_agree(c, dt_options_from_model(model, &own, &meta)));
     DT_TRY(dt_run_open_test(&r, c, &own, &meta));
-    compare_classes(&r, &meta);
+    /* where they differ, even in their order alone, figures mean nothing */
+    const char *classes = dt_source_describe(r.source)->class_names;
+    if (meta.class_names[0] && strcmp(meta.class_names, classes) != 0)
+        dt_warn("the model's classes are %.400s, those of --data %s are %.400s", meta.class_names,
+                r.o.data, classes);
     DT_GO(st, dt_run_load(&r, model, true), out);
     if (c->rank == 0) /* beside the result, which may be JSON */
         DT_GO(st, dt_report_open(&report, "auto", &setup), out);
