@@ -61,20 +61,15 @@ static void describe_rank(const dt_watch *w, int r, int64_t now, char *out, size
     const int64_t waits = dt_seen(row->place.waits_ns), changed = dt_seen(row->place.changed_ns);
     const bool runs = dt_seen(w->board->ended) ||
                       now - dt_seen(row->heard_ns) < DT_WATCH_HEARD_S * INT64_C(1000000000);
-    char place[128];
+    const char *manner = !runs ? "does not run: " : waits ? "waits in " : "";
+    char place[128], where[160];
 
-    if (dt_seen(w->board->ended) == 1) { /* exit code 0 */
-        snprintf(out, room, "%5d  %-16.40s %8lld %8.1f  done", r, w->who[r].host,
-                 (long long)w->who[r].pid, 1e-6 * (double)dt_seen(row->place.sent_bytes));
-        return;
-    }
     dt_progress_place(w, r, place, sizeof place);
-    snprintf(out, room, "%5d  %-16.40s %8lld %8.1f  %s%.100s, %.1f s", r, w->who[r].host,
+    snprintf(where, sizeof where, "%s%.100s, %.1f s", manner, place,
+             1e-9 * (double)(now - (waits ? waits : changed)));
+    snprintf(out, room, "%5d  %-16.40s %8lld %8.1f  %s", r, w->who[r].host,
              (long long)w->who[r].pid, 1e-6 * (double)dt_seen(row->place.sent_bytes),
-             !runs   ? "does not run: "
-             : waits ? "waits in "
-                     : "",
-             place, 1e-9 * (double)(now - (waits ? waits : changed)));
+             dt_seen(w->board->ended) == 1 ? "done" : where); /* exit code 0 */
 }
 
 static void describe_all(const dt_watch *w, int64_t now)
