@@ -93,20 +93,16 @@ static int plan_busiest(const preview *s, dt_traffic *most)
 }
 
 /* A line of text for each step, or an object of JSON into `steps`. */
-static void plan_layout(const preview *s, size_t i, int rank, json_t *steps)
+static void plan_layout(size_t i, const dt_plan_row *r, double sent, json_t *steps)
 {
-    const double sent = (double)dt_traffic_row(s->plan, i, &s->o, s->ranks, rank);
-    dt_plan_row r;
-
-    dt_plan_row_get(s->plan, i, &r);
     if (steps)
-        json_array_append_new(steps,
-                              json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "operation", r.op, "name",
-                                        r.name, "layout", r.layout[0], "gradient", r.layout[1],
-                                        "sent_bytes", sent, "pays_below", r.pays_below));
+        json_array_append_new(
+            steps, json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "operation", r->op, "name", r->name,
+                             "layout", r->layout[0], "gradient", r->layout[1], "sent_bytes", sent,
+                             "pays_below", r->pays_below));
     else
-        printf("%4zu  %-18s %-22s %-16s %-16s %12.0f %12.0f\n", i, r.op, r.name, r.layout[0],
-               r.layout[1], sent, r.pays_below);
+        printf("%4zu  %-18s %-22s %-16s %-16s %12.0f %12.0f\n", i, r->op, r->name, r->layout[0],
+               r->layout[1], sent, r->pays_below);
 }
 
 /* Where layers are cut over ranks. Returns JSON if that is wanted. */
@@ -125,7 +121,7 @@ static json_t *plan_layouts(const preview *s)
         dt_plan_row_get(s->plan, i, &r);
         layers += r.pays_below > 0;
         cut += r.pays_below > 0 && strcmp(r.layout[0], "cut") == 0;
-        plan_layout(s, i, rank, steps);
+        plan_layout(i, &r, (double)dt_traffic_row(s->plan, i, &s->o, s->ranks, rank), steps);
     }
     if (s->o.json)
         return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:o}", "ranks",

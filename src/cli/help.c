@@ -31,12 +31,14 @@ static void print_entry(FILE *f, const char *head, const char *text)
     fputc('\n', f);
 }
 
-static void print_option(FILE *f, const dt_option_row *row, const dt_options *defaults)
+static void print_option(FILE *f, const dt_option_row *row)
 {
     char name[DT_OPTION_NAME], head[2 * DT_OPTION_NAME], value[64], text[512];
+    dt_options defaults;
 
+    dt_options_init(&defaults);
     dt_argument_name(row->name, name);
-    dt_option_text(row, defaults, value, sizeof value);
+    dt_option_text(row, &defaults, value, sizeof value);
     if (row->type == DT_OPTION_FLAG) {
         snprintf(head, sizeof head, "--[no-]%s", name);
         value[strcmp(value, "false") == 0 ? 0 : strlen(value)] = '\0';
@@ -52,10 +54,8 @@ static void print_option(FILE *f, const dt_option_row *row, const dt_options *de
 static void print_options(FILE *f, bool all)
 {
     const char *group = "";
-    dt_options defaults;
     char head[2 * DT_OPTION_NAME];
 
-    dt_options_init(&defaults);
     for (size_t i = 0; i < DT_COUNT_OF(own_rows); i++) {
         snprintf(head, sizeof head, "--%s%s%s", own_rows[i].name, own_rows[i].metavar[0] ? "=" : "",
                  own_rows[i].metavar);
@@ -68,7 +68,7 @@ static void print_options(FILE *f, bool all)
         if (strcmp(group, row->group) != 0)
             fprintf(f, "\n %s\n", row->group);
         group = row->group;
-        print_option(f, row, &defaults);
+        print_option(f, row);
     }
 }
 
@@ -96,33 +96,26 @@ static void print_all(FILE *f, bool all)
                     dt_status_text((dt_status)s));
 }
 
-/* The rows that a command alone takes, and those of its list. */
-static void print_own(FILE *f, const dt_command *about)
-{
-    dt_options defaults;
-    int count = 0;
-
-    dt_options_init(&defaults);
-    for (size_t i = 0; i < DT_OPTIONS; i++) {
-        const dt_option_row *row = &dt_option_table[i];
-        if (!dt_words_have(row->commands, about->name) &&
-            !(about->options && dt_words_have(about->options, row->name)))
-            continue;
-        fputs(count++ ? "" : "\nOptions:\n", f);
-        print_option(f, row, &defaults);
-    }
-    fputs("\nAll options: dtrain --help=all\n", f);
-}
-
+/* Of a command: the rows that it alone takes, and those of its list. */
 void dt_help_print(FILE *f, const dt_command *about, bool all)
 {
+    int count = 0;
+
     if (about == &dt_command_train || all) {
         print_all(f, all);
         return;
     }
     fprintf(f, "Usage: dtrain %s %s%s[OPTION...]\n\n%s\n", about->name,
             about->operands ? about->operands : "", about->operands ? " " : "", about->help);
-    print_own(f, about);
+    for (size_t i = 0; i < DT_OPTIONS; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        if (!dt_words_have(row->commands, about->name) &&
+            !(about->options && dt_words_have(about->options, row->name)))
+            continue;
+        fputs(count++ ? "" : "\nOptions:\n", f);
+        print_option(f, row);
+    }
+    fputs("\nAll options: dtrain --help=all\n", f);
 }
 
 void dt_help_table(FILE *f)
