@@ -251,10 +251,29 @@ static void print_word(const char *word)
     printf("' ");
 }
 
-/* mpirun splits the agent's name at blanks, which the path of this program may have. */
-static void set_variables(const launch_words *w, bool met)
+/* To mpirun's command line, an argz vector: whether there was memory. */
+static bool put(char **line, size_t *bytes, const char *option, const char *value)
 {
-    char own_agent[64];
+    return !value ||
+           ((!option || argz_add(line, bytes, option) == 0) && argz_add(line, bytes, value) == 0);
+}
+
+/* How many ranks; 0: mpirun counts those of its file. */
+static int64_t count_ranks(const launch_words *w, const dt_hosts *h)
+{
+    return w->np > 0         ? w->np
+           : h->count > 0    ? h->ranks
+           : w->hostfile     ? 0
+           : w->per_host > 0 ? w->per_host
+                             : cores_here();
+}
+
+/* After mpirun's words are made. It hands the environment on to this host's ranks, which see by
+ * DT_ASKED_VARIABLE whether all have come. It splits the agent's name at blanks, which the path of
+ * this program may have. */
+static void set_variables(const launch_words *w, const dt_hosts *h, bool met)
+{
+    char own_agent[64], ranks[24];
     const char *const of_kind[KINDS] = {[ALWAYS] = "",
                                         [INTERFACE] = w->interface,
                                         [AGENT] = met ? own_agent : w->agent,
@@ -273,31 +292,6 @@ static void set_variables(const launch_words *w, bool met)
         }
         (void)setenv(name, value, met && kind >= AGENT);
     }
-}
-
-/* To mpirun's command line, an argz vector: whether there was memory. */
-static bool put(char **line, size_t *bytes, const char *option, const char *value)
-{
-    return !value ||
-           ((!option || argz_add(line, bytes, option) == 0) && argz_add(line, bytes, value) == 0);
-}
-
-/* How many ranks; 0: mpirun counts those of its file. */
-static int64_t count_ranks(const launch_words *w, const dt_hosts *h)
-{
-    return w->np > 0         ? w->np
-           : h->count > 0    ? h->ranks
-           : w->hostfile     ? 0
-           : w->per_host > 0 ? w->per_host
-                             : cores_here();
-}
-
-/* After mpirun's words are made: it hands the environment on to this host's ranks, which see by it
- * whether all have come. */
-static void set_asked(const launch_words *w, const dt_hosts *h)
-{
-    char ranks[24];
-
     snprintf(ranks, sizeof ranks, "%lld", (long long)count_ranks(w, h));
     unsetenv(DT_ASKED_VARIABLE);
     if (w->np > 0 || h->count > 0 || w->per_host > 0)
@@ -342,8 +336,7 @@ static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
     DT_GO(st, put_line(w, &h, &line, &bytes), out);
     DT_GO(st, dt_calloc(&word, argz_count(line, bytes) + 1, sizeof *word, "mpirun's words"), out);
     argz_extract(line, bytes, word);
-    set_variables(w, m->own.nodes > 1);
-    set_asked(w, &h);
+    set_variables(w, &h, m->own.nodes > 1);
     for (size_t i = 0; w->dry_run && word[i]; i++)
         print_word(word[i]);
     if (w->dry_run)
