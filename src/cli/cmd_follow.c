@@ -50,10 +50,7 @@ static dt_status show(follow *f, size_t i, bool going)
         printf(isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "\n");
     DT_TRY(dt_watch_status(run, going, stdout));
     DT_TRY(dt_checkpoint_last(run, name, &age_s));
-    if (name[0])
-        printf("last checkpoint: %s, %.0f s ago\n", name, age_s);
-    else
-        printf("no checkpoint\n");
+    printf(name[0] ? "last checkpoint: %s, %.0f s ago\n" : "no checkpoint\n", name, age_s);
     return DT_OK;
 }
 

@@ -22,11 +22,9 @@ dt_status dt_reader_open(dt_reader **out, const dt_reader_opts *opts)
     if (opts->height == 0)
         r->opts.height = r->opts.width = opts->loader.image_size;
     const dt_source_info info = {.height = r->opts.height, .width = r->opts.width};
-    const size_t bytes = 3 * (size_t)info.height * (size_t)info.width;
-    DT_TRY(dt_calloc(&r->image, bytes, 1, "a picture"));
+    DT_TRY(dt_calloc(&r->image, 3 * (size_t)info.height, (size_t)info.width, "a picture"));
     DT_TRY(dt_augment_init(&r->augment, &info, &opts->loader));
-    const size_t floats = dt_augment_scratch(&r->augment);
-    DT_TRY(dt_calloc(&r->scratch, floats, sizeof *r->scratch, "a picture"));
+    DT_TRY(dt_calloc(&r->scratch, dt_augment_scratch(&r->augment), sizeof(float), "a picture"));
     return dt_decoder_start(&r->decoder);
 }
 

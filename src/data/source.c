@@ -14,29 +14,19 @@ static const dt_source_row *const source_table[] = {
 #undef X
 };
 
-/* What a folder holds that is mistaken for CIFAR-10's binary version; NULL: nothing known. */
-static const char *source_mistaken(const char *folder)
+/* No row takes the path: say why. */
+static dt_status source_unknown(const char *path)
 {
     static const struct {
         const char *name, *what;
-    } row[] = {
+    } mistaken[] = { /* for CIFAR-10's binary version */
         {"data_batch_1", "the Python version of CIFAR-10, but the binary version is read"},
         {"cifar-10-batches-py", "the Python version of CIFAR-10, but the binary version is read"},
         {"cifar-10-binary.tar.gz", "an archive that is not unpacked yet: unpack it (tar -xzf)"},
     };
-    char path[PATH_MAX];
-
-    for (size_t i = 0; i < DT_COUNT_OF(row); i++)
-        if (dt_path_join(path, folder, row[i].name) == DT_OK && dt_path_exists(path))
-            return row[i].what;
-    return NULL;
-}
-
-/* No row takes the path: say why. */
-static dt_status source_unknown(const char *path)
-{
     static const char remedy[] = "get the images with scripts/get-cifar10, or use "
                                  "--data synthetic";
+    char inside[PATH_MAX];
     struct stat about;
 
     if (stat(path, &about) != 0)
@@ -48,9 +38,10 @@ static dt_status source_unknown(const char *path)
                        path, remedy);
     if (faccessat(AT_FDCWD, path, R_OK | X_OK, AT_EACCESS) != 0)
         return dt_fail(DT_NOINPUT, "data folder '%s': %s", path, strerror(errno));
-    const char *mistaken = source_mistaken(path);
-    if (mistaken)
-        return dt_fail(DT_NOINPUT, "data folder '%s' holds %s; %s", path, mistaken, remedy);
+    for (size_t i = 0; i < DT_COUNT_OF(mistaken); i++)
+        if (dt_path_join(inside, path, mistaken[i].name) == DT_OK && dt_path_exists(inside))
+            return dt_fail(DT_NOINPUT, "data folder '%s' holds %s; %s", path, mistaken[i].what,
+                           remedy);
     return dt_fail(
         DT_NOINPUT,
         "data folder '%s' holds neither CIFAR batches "

@@ -244,10 +244,7 @@ static void print_word(const char *word)
     }
     putchar('\'');
     for (; *word; word++)
-        if (*word == '\'')
-            printf("'\\''");
-        else
-            putchar(*word);
+        printf(*word == '\'' ? "'\\''" : "%c", *word);
     printf("' ");
 }
 

@@ -74,16 +74,6 @@ static dt_status end(dt_session *s, const dt_run *r, dt_saving *w, const dt_writ
     return dt_checkpoint_prune(&s->folder, of->at.run_step, &keep);
 }
 
-/* An outcome of all ranks, which was printed if it is a failure. */
-static dt_status judge(const dt_session *s, const dt_run *r, dt_status st)
-{
-    if (st == DT_OK || st == DT_NUMERIC || strcmp(r->o.on_save_error, "stop") == 0)
-        return st;
-    if (s->leads)
-        dt_warn("saving a checkpoint failed; training goes on (--on-save-error continue)");
-    return DT_OK;
-}
-
 dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_progress *at, dt_save_how how)
 {
     char folder[PATH_MAX] = "";
@@ -113,5 +103,10 @@ dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_progress *at, dt_sav
 out:
     dt_saving_abandon(w);
     free(all);
-    return judge(s, r, st);
+    /* an outcome of all ranks, which was printed if it is a failure */
+    if (st == DT_OK || st == DT_NUMERIC || strcmp(r->o.on_save_error, "stop") == 0)
+        return st;
+    if (s->leads)
+        dt_warn("saving a checkpoint failed; training goes on (--on-save-error continue)");
+    return DT_OK;
 }
