@@ -3,18 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-typedef struct copying {
-    const dt_safetensors *f;
-    dt_status st; /* of reading */
-} copying;
-
-static void copy_fill(void *context, size_t i, void *data)
+static dt_status copy_fill(const void *context, size_t i, void *data)
 {
-    copying *c = context;
-    if (c->st == DT_OK)
-        c->st = dt_safetensors_read(c->f, &c->f->tensor[i], data);
+    const dt_safetensors *f = context;
+    return dt_safetensors_read(f, &f->tensor[i], data);
 }
 
 /* Metadata but that of pieces. */
@@ -34,8 +27,7 @@ static dt_status copy_metadata(const dt_safetensors *f, dt_field **field, size_t
 
 dt_status dt_safetensors_copy(const dt_safetensors *f, const dt_target *t, int taker, int takers)
 {
-    copying copy = {f, DT_OK};
-    dt_safetensors_content c = {.tensors = f->count, .fill = copy_fill, .context = &copy};
+    dt_safetensors_content c = {.tensors = f->count, .fill = copy_fill, .context = f};
     char portion[40];
     dt_tensor *tensor = NULL;
     dt_field *field = NULL;
@@ -56,10 +48,6 @@ dt_status dt_safetensors_copy(const dt_safetensors *f, const dt_target *t, int t
     c.tensor = tensor;
     c.metadata = field;
     st = dt_safetensors_put(t, &c, NULL);
-    if (st == DT_OK && copy.st != DT_OK) {
-        unlinkat(t->folder, t->name, 0);
-        st = copy.st;
-    }
 
 out:
     free(field);

@@ -17,7 +17,6 @@ typedef struct dt_model_list {
     dt_tensor *tensor;     /* [count] theirs in a file, owned */
     size_t count;
     int64_t steps; /* to write as num_batches_tracked */
-    dt_status st;  /* of the numbers of a portion */
 } dt_model_list;
 
 /* A network's tensors in a naming: parameters in the network's order, then each batch norm's

@@ -10,7 +10,7 @@
 /* ---- Saving ---------------------------------------------------------------------- */
 
 /* A portion's numbers were not looked at before: no rank has all of a tensor. */
-static void list_check(dt_model_list *list, const dt_tensor *t, const float *data, size_t end)
+static dt_status rows_check(const dt_tensor *t, const float *data, size_t end)
 {
     size_t row = 1;
 
@@ -18,16 +18,17 @@ static void list_check(dt_model_list *list, const dt_tensor *t, const float *dat
         row *= (size_t)t->shape[k];
     const size_t first = (size_t)dt_tensor_rows(t).first * row;
     const size_t bad = first + dt_finite_floats(data + first, end * row - first);
-    if (bad < end * row && list->st == DT_OK)
-        list->st = dt_fail(DT_NUMERIC,
-                           "row %lld of %s has the number %g; nothing of it is saved: lower --lr "
-                           "or use --warmup",
-                           (long long)(bad / row) + t->first[0], t->name, (double)data[bad]);
+    if (bad == end * row)
+        return DT_OK;
+    return dt_fail(DT_NUMERIC,
+                   "row %lld of %s has the number %g; nothing of it is saved: lower --lr or use "
+                   "--warmup",
+                   (long long)(bad / row) + t->first[0], t->name, (double)data[bad]);
 }
 
-static void list_fill(void *context, size_t i, void *data)
+static dt_status list_fill(const void *context, size_t i, void *data)
 {
-    dt_model_list *list = context;
+    const dt_model_list *list = context;
     const dt_model_entry *e = &list->entry[i];
     const dt_tensor *t = &list->tensor[i];
     const dt_cut rows = dt_tensor_rows(t);
@@ -39,8 +40,7 @@ static void list_fill(void *context, size_t i, void *data)
         memcpy(data, e->data, e->count * sizeof *e->data);
     else
         memcpy(data, &list->steps, sizeof list->steps);
-    if (t->takers > 0)
-        list_check(list, t, data, end);
+    return t->takers > 0 ? rows_check(t, data, end) : DT_OK;
 }
 
 static const struct {
@@ -119,8 +119,6 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
                                             .logit_scale = opts->logit_scale,
                                             .normalize = opts->raw_input ? NULL : opts->normalize};
     st = content_put(t, opts->format, &content, w);
-    if (st == DT_OK)
-        st = list.st;
 
 out:
     dt_model_list_release(&list);

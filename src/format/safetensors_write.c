@@ -148,7 +148,7 @@ dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c
     DT_GO(st, dt_outfile_open(&f, t), out);
     DT_GO(st, dt_outfile_write(&f, header, length), out);
     for (size_t i = 0; i < count; i++) {
-        c->fill(c->context, rows[i].index, buffer);
+        DT_GO(st, c->fill(c->context, rows[i].index, buffer), out);
         DT_GO(st, dt_outfile_write(&f, buffer + rows[i].before, rows[i].bytes), out);
     }
     st = dt_outfile_finish(&f, w);

@@ -37,9 +37,7 @@ bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *
     if (strcmp(t->dtype, type->name) != 0 || !dt_tensor_bytes(type, t->rank, t->shape, &bytes))
         return false;
     float *data = malloc(bytes); /* in a message it may begin anywhere; fill wants floats */
-    m->failed = m->failed || !data;
-    if (data)
-        c->fill(c->context, i, data);
+    m->failed = m->failed || !data || c->fill(c->context, i, data) != DT_OK;
     dt_message_bytes(m, field, data, data ? bytes : 0);
     free(data);
     return true;

@@ -50,8 +50,8 @@ typedef struct dt_safetensors_content {
     const dt_field *metadata; /* [fields] */
     size_t fields;
     /* Write the bytes of tensor[i] to data, which is aligned as malloc's. */
-    void (*fill)(void *context, size_t i, void *data);
-    void *context;
+    dt_status (*fill)(const void *context, size_t i, void *data);
+    const void *context;
     /* What other formats than this one say of a network: the naming of its tensors; normalize: its
      * images are to be normalised in the model, or NULL. */
     const dt_net *net;

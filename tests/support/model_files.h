@@ -92,7 +92,7 @@ typedef struct edited {
 } edited;
 
 /* Float32 becomes BF16 by its upper half; a number of another type becomes 0. */
-static inline void edited_fill(void *context, size_t i, void *data)
+static inline dt_status edited_fill(const void *context, size_t i, void *data)
 {
     const edited *to = context;
     const dt_tensor *t = to->source[i];
@@ -108,6 +108,7 @@ static inline void edited_fill(void *context, size_t i, void *data)
         for (size_t k = 0; k < t->bytes / sizeof(float); k++)
             narrow[k] = k == 1 && to->e->bits ? to->e->bits : wide[2 * k + 1];
     free(wide);
+    return DT_OK;
 }
 
 /* f->file, edited, to f->other. */

@@ -107,12 +107,13 @@ static const golden goldens[] = {
 };
 static const golden *const sample = &goldens[2];
 
-static void fill_floats(void *context, size_t i, void *data)
+static dt_status fill_floats(const void *context, size_t i, void *data)
 {
     static const float x[] = {0, 1, 2, 3, 4, 5};
     (void)context;
     (void)i;
     memcpy(data, x, sizeof x);
+    return DT_OK;
 }
 
 static void the_references_bytes_are_read_and_written(void **state)
@@ -322,10 +323,11 @@ static void only_whole_files_are_read(void **state)
     dt_safetensors_close(s);
 }
 
-static void fill_index(void *context, size_t i, void *data)
+static dt_status fill_index(const void *context, size_t i, void *data)
 {
     const size_t *bytes = context;
     memset(data, (int)i + 1, bytes[i]);
+    return DT_OK;
 }
 
 /* Wide types first, then names by their bytes; each tensor gets its own data. */
