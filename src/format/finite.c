@@ -32,44 +32,30 @@ size_t dt_finite_floats(const float *x, size_t n)
 
 /* ---- A run's state ------------------------------------------------------------------------ */
 
-static dt_status state_fail(int64_t step, const char *what, const char *element, float value)
-{
-    return dt_fail(DT_NUMERIC,
-                   "after step %lld the %s %s is %g; nothing of it is saved: lower "
-                   "--lr or use --warmup",
-                   (long long)step, what, element, dt_nan_unsigned((double)value));
-}
-
-static dt_status check_params(const dt_net *net, const float *slab, const char *what, int64_t step)
-{
-    for (size_t i = 0; i < net->params; i++) {
-        const dt_param *p = &net->param[i];
-        const float *x = slab + p->offset;
-        const size_t bad = dt_finite_floats(x, p->count);
-        char element[DT_ELEMENT_CHARS];
-        if (bad < p->count)
-            return state_fail(step, what, dt_param_element(p, bad, element), x[bad]);
-    }
-    return DT_OK;
-}
-
-static dt_status check_norms(const dt_net *net, const float *values, const char *what, int64_t step)
-{
-    for (size_t i = 0; i < net->norms; i++) {
-        const dt_norm *n = &net->norm[i];
-        const float *x = values + n->offset;
-        const size_t bad = dt_finite_floats(x, n->channels);
-        char element[DT_ELEMENT_CHARS];
-        if (bad < n->channels)
-            return state_fail(step, what, dt_norm_element(n, bad, element), x[bad]);
-    }
-    return DT_OK;
-}
-
 dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t step)
 {
-    DT_TRY(check_params(s->net, s->master, "weight", step));
-    DT_TRY(check_params(s->net, momentum, "momentum of", step));
-    DT_TRY(check_norms(s->net, s->running_mean, "running mean of", step));
-    return check_norms(s->net, s->running_var, "running variance of", step);
+    static const char *const what[] = {"weight", "momentum of", "running mean of",
+                                       "running variance of"};
+    const float *const numbers[] = {s->master, momentum, s->running_mean, s->running_var};
+    const dt_net *net = s->net;
+    char element[DT_ELEMENT_CHARS];
+
+    for (size_t a = 0; a < DT_COUNT_OF(what); a++) {
+        const bool params = a < 2;
+        for (size_t i = 0; i < (params ? net->params : net->norms); i++) {
+            const size_t offset = params ? net->param[i].offset : net->norm[i].offset;
+            const size_t count = params ? net->param[i].count : net->norm[i].channels;
+            const float *x = numbers[a] + offset;
+            const size_t bad = dt_finite_floats(x, count);
+            if (bad < count)
+                return dt_fail(DT_NUMERIC,
+                               "after step %lld the %s %s is %g; nothing of it is saved: lower "
+                               "--lr or use --warmup",
+                               (long long)step, what[a],
+                               params ? dt_param_element(&net->param[i], bad, element)
+                                      : dt_norm_element(&net->norm[i], bad, element),
+                               dt_nan_unsigned((double)x[bad]));
+        }
+    }
+    return DT_OK;
 }
