@@ -50,9 +50,6 @@ typedef struct dt_file_bytes {
 dt_status dt_safetensors_join(dt_safetensors **f, const char *path, const dt_file_bytes *file,
                               size_t files) DT_MUST_CHECK;
 void dt_safetensors_close(dt_safetensors *f);
-/* Tensors in ascending offsets; pointers are valid until close. */
-size_t dt_safetensors_count(const dt_safetensors *f);
-const dt_tensor *dt_safetensors_get(const dt_safetensors *f, size_t i);
 const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key); /* or NULL */
 /* A tensor of F32, F16 or BF16 as float32, exactly; of I64 its bytes. data has room for them.
  * DT_IO; DT_FORMAT: the file has become shorter. */

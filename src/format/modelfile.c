@@ -274,8 +274,8 @@ static void list_differs(const dt_model_list *list, const dt_safetensors *f, boo
 /* A tensor of the file that has no place in the list, or a second one of its name. */
 static void file_differs(const dt_model_list *list, const dt_safetensors *f, char text[400])
 {
-    for (size_t k = 0; k < dt_safetensors_count(f) && !text[0]; k++) {
-        const dt_tensor *t = dt_safetensors_get(f, k);
+    for (size_t k = 0; k < f->count && !text[0]; k++) {
+        const dt_tensor *t = &f->tensor[k];
         size_t i = 0;
         if (strcmp(t->name, "n_averaged") == 0)
             continue; /* beside the model in PyTorch's AveragedModel */
@@ -394,8 +394,7 @@ dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_fi
 static dt_status check_size(const dt_safetensors *f, const char *path, const dt_net *net)
 {
     const uint64_t weights = sizeof(dt_f16) * (uint64_t)net->weight_total;
-    const size_t tensors = dt_safetensors_count(f);
-    const dt_tensor *last = tensors ? dt_safetensors_get(f, tensors - 1) : NULL;
+    const dt_tensor *last = f->count ? &f->tensor[f->count - 1] : NULL;
     const uint64_t bytes = last ? last->offset + last->bytes : 0;
 
     if (bytes >= weights)

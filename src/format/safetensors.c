@@ -211,16 +211,6 @@ void dt_safetensors_close(dt_safetensors *f)
     free(f);
 }
 
-size_t dt_safetensors_count(const dt_safetensors *f)
-{
-    return f->count;
-}
-
-const dt_tensor *dt_safetensors_get(const dt_safetensors *f, size_t i)
-{
-    return &f->tensor[i];
-}
-
 const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key)
 {
     const json_t *header = f->parts > 0 ? f->part[0]->header : f->header;

@@ -21,7 +21,7 @@ struct dt_safetensors {
     const char *bytes; /* there, borrowed */
     uint64_t size;     /* of the file */
     json_t *header;    /* owned; names and metadata are borrowed from it */
-    dt_tensor *tensor; /* [count], owned, by offset */
+    dt_tensor *tensor; /* [count], owned, in ascending offsets */
     size_t count;
     dt_safetensors **part; /* [parts], owned: the tensors are in pieces there */
     size_t parts;

@@ -8,10 +8,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!fuzz_judged(dt_safetensors_open_bytes(&f, "a.ckpt", (const char *)data, size), DT_FORMAT))
         return 0;
-    for (size_t i = 0; i < dt_safetensors_count(f); i++) {
-        const dt_tensor *t = dt_safetensors_get(f, i);
+    for (size_t i = 0; i < f->count; i++) {
+        const dt_tensor *t = &f->tensor[i];
         fuzz_must(t->offset <= size && t->bytes <= size - t->offset);
-        fuzz_must(i == 0 || dt_safetensors_get(f, i - 1)->offset < t->offset);
+        fuzz_must(i == 0 || f->tensor[i - 1].offset < t->offset);
         fuzz_must(t->rank >= 0 && t->rank <= DT_TENSOR_MAX_RANK && t->name[0]);
         uint8_t *numbers = malloc(2 * t->bytes + 1); /* as float32 */
         fuzz_must(numbers && dt_safetensors_read(f, t, numbers) == DT_OK);

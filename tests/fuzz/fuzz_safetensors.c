@@ -10,8 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_file("a.safetensors", data, size);
     if (!fuzz_judged(dt_safetensors_open(&f, fuzz_path(path, "a.safetensors")), DT_FORMAT))
         return 0;
-    for (size_t i = 0; i < dt_safetensors_count(f); i++) {
-        const dt_tensor *t = dt_safetensors_get(f, i);
+    for (size_t i = 0; i < f->count; i++) {
+        const dt_tensor *t = &f->tensor[i];
         fuzz_must(t->offset <= size && t->bytes <= size - t->offset);
         fuzz_must(t->rank >= 0 && t->rank <= DT_TENSOR_MAX_RANK);
         fuzz_must(strlen(dt_shape_text(t->rank, t->shape, shape)) < DT_SHAPE_CHARS);
@@ -30,8 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t files = 1; files <= 2; files++) {
         if (!fuzz_judged(dt_safetensors_join(&f, "joined", file, files), DT_FORMAT))
             continue;
-        for (size_t i = 0; i < dt_safetensors_count(f); i++) {
-            const dt_tensor *t = dt_safetensors_get(f, i);
+        for (size_t i = 0; i < f->count; i++) {
+            const dt_tensor *t = &f->tensor[i];
             uint8_t *bytes = malloc(2 * t->bytes + 1);
             fuzz_must(t->bytes <= size);
             fuzz_must(bytes && dt_safetensors_read(f, t, bytes) == DT_OK);

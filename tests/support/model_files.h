@@ -66,9 +66,9 @@ static inline void model_save(const dt_weights *s, const char *path, const char 
 
 static inline const dt_tensor *tensor_named(const dt_safetensors *s, const char *name)
 {
-    for (size_t i = 0; i < dt_safetensors_count(s); i++)
-        if (strcmp(dt_safetensors_get(s, i)->name, name) == 0)
-            return dt_safetensors_get(s, i);
+    for (size_t i = 0; i < s->count; i++)
+        if (strcmp(s->tensor[i].name, name) == 0)
+            return &s->tensor[i];
     fail_msg("no tensor %s", name);
     return NULL;
 }
@@ -125,8 +125,8 @@ static inline void edit_file(const fixture *f, const edit *e)
     assert_ok(dt_safetensors_open(&s, f->file));
     to->from = s;
     to->e = e;
-    for (size_t i = 0; i < dt_safetensors_count(s); i++) {
-        const dt_tensor *t = to->source[n] = dt_safetensors_get(s, i);
+    for (size_t i = 0; i < s->count; i++) {
+        const dt_tensor *t = to->source[n] = &s->tensor[i];
         const bool changed = e->of && strstr(t->name, e->of);
         if (changed && e->drop)
             continue;

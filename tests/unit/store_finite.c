@@ -5,6 +5,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "format/tensors.h"
 #include "store/store.h"
 
 /* ---- Floats ------------------------------------------------------------------------------ */
@@ -151,7 +152,7 @@ static size_t look_at_file(const fixture *f, const char *dtype, size_t size, siz
     assert_non_null(x);
     put_tensor(f->run, dtype, size, at, bits);
     assert_ok(dt_safetensors_open(&file, folder_path(f->run, "x.safetensors")));
-    assert_ok(dt_safetensors_read(file, dt_safetensors_get(file, 0), x));
+    assert_ok(dt_safetensors_read(file, &file->tensor[0], x));
     const size_t bad = dt_finite_floats(x, count);
     dt_safetensors_close(file);
     free(x);
