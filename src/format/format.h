@@ -33,11 +33,11 @@ typedef struct dt_safetensors dt_safetensors; /* an open file and its header */
 /* Open and check a file; one whose name ends in ".ckpt" as MindSpore's checkpoint, with the same
  * limits and without metadata, of which what its optimiser keeps is passed over. DT_NOINPUT:
  * missing, unreadable or not a regular file; DT_FORMAT: anything that the format forbids, and
- * PyTorch's pickles; DT_IO; DT_NOMEM. */
-dt_status dt_safetensors_open(dt_safetensors **f, const char *path) DT_MUST_CHECK;
-/* The same of a file that is in memory, which is borrowed until close; `path` is for messages. */
-dt_status dt_safetensors_open_bytes(dt_safetensors **f, const char *path, const char *bytes,
-                                    size_t length) DT_MUST_CHECK;
+ * PyTorch's pickles; DT_IO; DT_NOMEM.
+ *   bytes  NULL, or the file, of that length, which is in memory, borrowed until close: then
+ *          `path` is for messages */
+dt_status dt_safetensors_open(dt_safetensors **f, const char *path, const char *bytes,
+                              size_t length) DT_MUST_CHECK;
 /* One file of the tensors whose pieces are in several. PyTorch's metadata DCP_SHARDING_INFO say
  * where a piece begins; a file without it has whole tensors. DT_FORMAT names file, tensor and
  * element: pieces that overlap, differ in type or dimensions, or are missing. `path` is for

@@ -167,11 +167,7 @@ dt_status dt_safetensors_join(dt_safetensors **out, const char *path, const dt_f
     DT_GO(st, dt_calloc(&f->part, files, sizeof *f->part, "a model in pieces"), out);
     for (; f->parts < files; f->parts++) {
         const dt_file_bytes *b = &file[f->parts];
-        dt_safetensors **part = &f->part[f->parts];
-        DT_GO(st,
-              b->bytes ? dt_safetensors_open_bytes(part, b->path, b->bytes, b->length)
-                       : dt_safetensors_open(part, b->path),
-              out);
+        DT_GO(st, dt_safetensors_open(&f->part[f->parts], b->path, b->bytes, b->length), out);
     }
     DT_GO(st, join(f), out);
     *out = f;

@@ -185,7 +185,7 @@ dt_status dt_model_open(dt_safetensors **f, const char *given, char path[PATH_MA
     if (st == DT_OK && files > 0)
         st = dt_safetensors_join(f, given, file, files);
     else if (st == DT_OK)
-        st = dt_safetensors_open(f, path);
+        st = dt_safetensors_open(f, path, NULL, 0);
     free(file);
     return st;
 }
@@ -383,7 +383,7 @@ dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_fi
     dt_safetensors *f = NULL;
 
     DT_TRY(files > 1 ? dt_safetensors_join(&f, path, file, files)
-                     : dt_safetensors_open_bytes(&f, path, file->bytes, file->length));
+                     : dt_safetensors_open(&f, path, file->bytes, file->length));
     return model_load(s, f, path, normalize, true);
 }
 

@@ -152,18 +152,21 @@ static dt_status header_check(dt_safetensors *f, uint64_t data_first)
 
 /* ---- The open file --------------------------------------------------------------- */
 
-/* A file of `size` bytes: fd, or, where that is -1, bytes. fd is closed whatever the outcome. */
-static dt_status file_open(dt_safetensors **out, const char *path, int fd, const char *bytes,
-                           uint64_t size)
+dt_status dt_safetensors_open(dt_safetensors **out, const char *path, const char *bytes,
+                              size_t length)
 {
     dt_safetensors *f = NULL;
+    int64_t size = (int64_t)length;
     uint64_t data_first = 0;
     dt_status st = DT_OK;
 
-    DT_GO(st, dt_calloc(&f, 1, sizeof *f, "a model file"), out);
-    *f = (dt_safetensors){.fd = fd, .bytes = bytes, .size = size};
-    fd = -1;
+    DT_TRY(dt_calloc(&f, 1, sizeof *f, "a model file"));
+    f->fd = -1;
+    f->bytes = bytes;
     snprintf(f->path, sizeof f->path, "%s", path);
+    if (!bytes)
+        DT_GO(st, dt_file_open(AT_FDCWD, path, &f->fd, &size), out);
+    f->size = (uint64_t)size;
     if (dt_path_ends(path, ".ckpt")) {
         DT_GO(st, dt_ckpt_read(f), out);
     } else {
@@ -175,24 +178,7 @@ static dt_status file_open(dt_safetensors **out, const char *path, int fd, const
 
 out:
     dt_safetensors_close(f);
-    if (fd >= 0)
-        close(fd);
     return st;
-}
-
-dt_status dt_safetensors_open(dt_safetensors **f, const char *path)
-{
-    int64_t size = 0;
-    int fd = -1;
-
-    DT_TRY(dt_file_open(AT_FDCWD, path, &fd, &size));
-    return file_open(f, path, fd, NULL, (uint64_t)size);
-}
-
-dt_status dt_safetensors_open_bytes(dt_safetensors **f, const char *path, const char *bytes,
-                                    size_t length)
-{
-    return file_open(f, path, -1, bytes, length);
 }
 
 void dt_safetensors_close(dt_safetensors *f)

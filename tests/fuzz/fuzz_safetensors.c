@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dt_safetensors *f = NULL;
 
     fuzz_file("a.safetensors", data, size);
-    if (!fuzz_judged(dt_safetensors_open(&f, fuzz_path(path, "a.safetensors")), DT_FORMAT))
+    if (!fuzz_judged(dt_safetensors_open(&f, fuzz_path(path, "a.safetensors"), NULL, 0), DT_FORMAT))
         return 0;
     for (size_t i = 0; i < f->count; i++) {
         const dt_tensor *t = &f->tensor[i];

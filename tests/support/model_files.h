@@ -122,7 +122,7 @@ static inline void edit_file(const fixture *f, const edit *e)
     size_t n = 0;
 
     assert_non_null(to);
-    assert_ok(dt_safetensors_open(&s, f->file));
+    assert_ok(dt_safetensors_open(&s, f->file, NULL, 0));
     to->from = s;
     to->e = e;
     for (size_t i = 0; i < s->count; i++) {

@@ -81,7 +81,7 @@ static void files_are_checked(void **state)
         dt_safetensors *s = NULL;
         float x[2] = {0};
         const dt_status st =
-            dt_safetensors_open_bytes(&s, "dir/a.ckpt", files[i].bytes, files[i].count);
+            dt_safetensors_open(&s, "dir/a.ckpt", files[i].bytes, files[i].count);
         if (st != (message ? DT_FORMAT : DT_OK) ||
             (message &&
              (!strstr(dt_fail_text(), message) || !strstr(dt_fail_text(), "dir/a.ckpt"))))
@@ -107,7 +107,7 @@ static void every_prefix_is_refused(void **state)
     (void)state;
     for (size_t n = 0; n < sizeof whole - 1; n++) {
         dt_safetensors *s = NULL;
-        assert_fails(dt_safetensors_open_bytes(&s, "a.ckpt", whole, n), DT_FORMAT, "a.ckpt");
+        assert_fails(dt_safetensors_open(&s, "a.ckpt", whole, n), DT_FORMAT, "a.ckpt");
     }
 }
 

@@ -104,7 +104,7 @@ static void files_hold_oihw_and_metadata(void **state)
     dt_safetensors *s = NULL;
     int64_t batches = 0;
 
-    assert_ok(dt_safetensors_open(&s, f->file));
+    assert_ok(dt_safetensors_open(&s, f->file, NULL, 0));
     for (size_t n = 0; n < f->net->params; n++) {
         const dt_param *p = &f->net->param[n];
         const dt_tensor *t = tensor_named(s, p->name);
@@ -139,7 +139,7 @@ static void namings_are_written_and_read(const fixture *f, const char *scheme,
     dt_safetensors *s = NULL;
 
     model_save(&f->state, f->file, scheme, 1);
-    assert_ok(dt_safetensors_open(&s, f->file));
+    assert_ok(dt_safetensors_open(&s, f->file, NULL, 0));
     for (; *names; names++)
         tensor_named(s, *names);
     dt_safetensors_close(s);
@@ -208,8 +208,8 @@ static void mindspore_has_the_tutorials_names(void **state)
     dt_model_meta meta;
 
     model_save(&f->state, f->other, "mindspore", 1234);
-    assert_ok(dt_safetensors_open(&s[0], f->file));
-    assert_ok(dt_safetensors_open(&s[1], f->other));
+    assert_ok(dt_safetensors_open(&s[0], f->file, NULL, 0));
+    assert_ok(dt_safetensors_open(&s[1], f->other, NULL, 0));
     assert_int_equal(s[1]->count, 267); /* that many match, each once */
     assert_int_equal(regcomp(&names, mindspore_names, REG_EXTENDED | REG_NOSUB), 0);
     for (size_t i = 0; i < 267; i++)

@@ -128,7 +128,7 @@ static void the_references_bytes_are_read_and_written(void **state)
         dt_safetensors *s = NULL;
         memcpy(t.shape, g->shape, sizeof g->shape);
         put(g->bytes, g->count);
-        assert_ok(dt_safetensors_open(&s, file));
+        assert_ok(dt_safetensors_open(&s, file, NULL, 0));
         assert_int_equal(s->count, g->name ? 1 : 0);
         if (g->key)
             assert_string_equal(dt_safetensors_metadata(s, g->key), "pt");
@@ -168,7 +168,7 @@ static void narrow_floats_are_widened(void **state)
     (void)state;
     memcpy(model + 8, header, sizeof header - 1);
     memcpy(model + 8 + sizeof header - 1, bits, sizeof bits);
-    assert_ok(dt_safetensors_open_bytes(&s, "x", model, sizeof model));
+    assert_ok(dt_safetensors_open(&s, "x", model, sizeof model));
     for (size_t t = 0; t < 2; t++) {
         assert_ok(dt_safetensors_read(s, &s->tensor[t], x));
         assert_memory_equal(x, want + 4 * t, sizeof x);
@@ -230,7 +230,7 @@ static void headers_are_checked(void **state)
         const char *message = headers[i].message;
         dt_safetensors *s = NULL;
         put_header(headers[i].header, headers[i].data_bytes);
-        const dt_status st = dt_safetensors_open(&s, file);
+        const dt_status st = dt_safetensors_open(&s, file, NULL, 0);
         if (st != (message ? DT_FORMAT : DT_OK) ||
             (message && (!strstr(dt_fail_text(), message) || !strstr(dt_fail_text(), file))))
             fail_msg("%s: '%s', want '%s'", headers[i].header, dt_fail_text(), message);
@@ -256,7 +256,7 @@ static void lengths_are_checked(void **state)
     for (size_t i = 0; i < DT_COUNT_OF(files); i++) {
         dt_safetensors *s = NULL;
         put(files[i].bytes, files[i].count);
-        assert_fails(dt_safetensors_open(&s, file), DT_FORMAT, files[i].message);
+        assert_fails(dt_safetensors_open(&s, file, NULL, 0), DT_FORMAT, files[i].message);
     }
 }
 
@@ -277,17 +277,17 @@ static void counts_and_depth_are_limited(void **state)
         if (i >= DT_TENSOR_MAX_COUNT - 1)
             put_header(header, 0);
         if (i == DT_TENSOR_MAX_COUNT - 1)
-            assert_ok(dt_safetensors_open(&s, file));
+            assert_ok(dt_safetensors_open(&s, file, NULL, 0));
         header[used - 1] = ',';
     }
     assert_int_equal(s->count, DT_TENSOR_MAX_COUNT);
     dt_safetensors_close(s);
-    assert_fails(dt_safetensors_open(&s, file), DT_FORMAT, "4097 tensors");
+    assert_fails(dt_safetensors_open(&s, file, NULL, 0), DT_FORMAT, "4097 tensors");
 
     memset(header, '[', ROOM - 1);
     memcpy(header, "{\"a\":", 5);
     put_header(header, 0);
-    assert_fails(dt_safetensors_open(&s, file), DT_FORMAT, "depth");
+    assert_fails(dt_safetensors_open(&s, file, NULL, 0), DT_FORMAT, "depth");
     free(header);
 }
 
@@ -297,7 +297,8 @@ static void names_are_printed_harmless(void **state)
     dt_safetensors *s = NULL;
 
     put_header("{" T("\\u001b[31m\\n\xc3\xa4'", "F33", "[1]", "[0,4]") "}", 4);
-    assert_fails(dt_safetensors_open(&s, file), DT_FORMAT, "tensor '?[31m?\xc3\xa4'': dtype 'F33'");
+    assert_fails(dt_safetensors_open(&s, file, NULL, 0), DT_FORMAT,
+                 "tensor '?[31m?\xc3\xa4'': dtype 'F33'");
 }
 
 /* ---- Files that move, places, failures -------------------------------------------- */
@@ -308,15 +309,16 @@ static void only_whole_files_are_read(void **state)
     char data[64];
 
     (void)state;
-    assert_fails(dt_safetensors_open(&s, file), DT_NOINPUT, "No such file");
-    assert_fails(dt_safetensors_open(&s, dir), DT_NOINPUT, "is a folder");
-    assert_fails(dt_safetensors_open(&s, "/dev/zero"), DT_NOINPUT, "a pipe, socket or device");
+    assert_fails(dt_safetensors_open(&s, file, NULL, 0), DT_NOINPUT, "No such file");
+    assert_fails(dt_safetensors_open(&s, dir, NULL, 0), DT_NOINPUT, "is a folder");
+    assert_fails(dt_safetensors_open(&s, "/dev/zero", NULL, 0), DT_NOINPUT,
+                 "a pipe, socket or device");
     assert_int_equal(mkfifo(file, 0600), 0);
-    assert_fails(dt_safetensors_open(&s, file), DT_NOINPUT, "a pipe, socket or device");
+    assert_fails(dt_safetensors_open(&s, file, NULL, 0), DT_NOINPUT, "a pipe, socket or device");
 
     put(sample->bytes, sample->count);
     assert_int_equal(symlink("a.safetensors", folder_path(dir, "link")), 0);
-    assert_ok(dt_safetensors_open(&s, folder_path(dir, "link")));
+    assert_ok(dt_safetensors_open(&s, folder_path(dir, "link"), NULL, 0));
     assert_int_equal(truncate(file, (off_t)sample->count - 3), 0);
     assert_fails(dt_safetensors_read(s, &s->tensor[0], data), DT_FORMAT,
                  "ends at byte 93");
@@ -347,7 +349,7 @@ static void tensors_are_ordered(void **state)
     (void)state;
     assert_ok(write_to(file, &(dt_safetensors_content){
                                  .tensor = t, .tensors = 5, .fill = fill_index, .context = bytes}));
-    assert_ok(dt_safetensors_open(&s, file));
+    assert_ok(dt_safetensors_open(&s, file, NULL, 0));
     assert_int_equal(s->count, 5);
     for (size_t i = 0; i < 5; i++) {
         const dt_tensor *read = &s->tensor[i];

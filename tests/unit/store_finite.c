@@ -151,7 +151,7 @@ static size_t look_at_file(const fixture *f, const char *dtype, size_t size, siz
 
     assert_non_null(x);
     put_tensor(f->run, dtype, size, at, bits);
-    assert_ok(dt_safetensors_open(&file, folder_path(f->run, "x.safetensors")));
+    assert_ok(dt_safetensors_open(&file, folder_path(f->run, "x.safetensors"), NULL, 0));
     assert_ok(dt_safetensors_read(file, &file->tensor[0], x));
     const size_t bad = dt_finite_floats(x, count);
     dt_safetensors_close(file);
