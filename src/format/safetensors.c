@@ -62,8 +62,7 @@ int dt_shape_parse(const json_t *list, int64_t shape[DT_TENSOR_MAX_RANK])
 }
 
 /* Offsets become those of the file. */
-static dt_status parse_tensor(const dt_safetensors *f, const char *key, json_t *j,
-                              uint64_t data_first, dt_tensor *t)
+static dt_status parse_tensor(const char *key, json_t *j, uint64_t data_first, dt_tensor *t)
 {
     char text[DT_SHAPE_CHARS];
     const char *dtype = NULL;
@@ -72,29 +71,21 @@ static dt_status parse_tensor(const dt_safetensors *f, const char *key, json_t *
 
     if (json_unpack_ex(j, NULL, JSON_STRICT, "{s:s, s:o, s:[I, I]}", "dtype", &dtype, "shape",
                        &shape, "data_offsets", &begin, &end) != 0)
-        return dt_fail(
-            DT_FORMAT,
-            "%s: tensor '%.80s': expected a dtype, a shape and data_offsets of two whole "
-            "numbers, and no other key",
-            f->path, key);
+        return dt_fail(DT_FORMAT, "expected a dtype, a shape and data_offsets of two whole "
+                                  "numbers, and no other key");
     const dt_tensor_type *type = dt_tensor_type_find(dtype, false);
     if (!type)
-        return dt_fail(DT_FORMAT,
-                       "%s: tensor '%.80s': dtype '%.80s' is not read, but F32, F16, BF16 and I64",
-                       f->path, key, dtype);
+        return dt_fail(DT_FORMAT, "dtype '%.80s' is not read, but F32, F16, BF16 and I64", dtype);
     t->rank = dt_shape_parse(shape, t->shape);
     if (t->rank < 0 || !dt_tensor_bytes(type, t->rank, t->shape, &t->bytes))
-        return dt_fail(
-            DT_FORMAT,
-            "%s: tensor '%.80s': the shape is not a list of at most %d whole numbers from 0 "
-            "to 2^48-1, with a product below 2^61",
-            f->path, key, DT_TENSOR_MAX_RANK);
+        return dt_fail(DT_FORMAT,
+                       "the shape is not a list of at most %d whole numbers from 0 to 2^48-1, with "
+                       "a product below 2^61",
+                       DT_TENSOR_MAX_RANK);
     if (begin < 0 || end < begin || end >= INT64_C(1) << 48 || (uint64_t)(end - begin) != t->bytes)
-        return dt_fail(
-            DT_FORMAT,
-            "%s: tensor '%.80s': data_offsets [%lld, %lld] do not fit %s %s of %llu bytes", f->path,
-            key, (long long)begin, (long long)end, type->name,
-            dt_shape_text(t->rank, t->shape, text), (unsigned long long)t->bytes);
+        return dt_fail(DT_FORMAT, "data_offsets [%lld, %lld] do not fit %s %s of %llu bytes",
+                       (long long)begin, (long long)end, type->name,
+                       dt_shape_text(t->rank, t->shape, text), (unsigned long long)t->bytes);
     t->name = key;
     t->dtype = type->name;
     t->offset = data_first + (uint64_t)begin; /* < 2^48 + 2^21 */
@@ -143,9 +134,13 @@ static dt_status header_check(dt_safetensors *f, uint64_t data_first)
         return dt_fail(DT_FORMAT, "%s has %zu tensors, at most %d are read", f->path, tensors,
                        DT_TENSOR_MAX_COUNT);
     DT_TRY(dt_calloc(&f->tensor, tensors + 1, sizeof *f->tensor, "the list of tensors"));
-    json_object_foreach (f->header, key, value)
-        if (strcmp(key, "__metadata__") != 0)
-            DT_TRY(parse_tensor(f, key, value, data_first, &f->tensor[f->count++]));
+    json_object_foreach (f->header, key, value) {
+        if (strcmp(key, "__metadata__") == 0)
+            continue;
+        const dt_status st = parse_tensor(key, value, data_first, &f->tensor[f->count++]);
+        if (st != DT_OK)
+            return dt_fail_place(st, "%s: tensor '%.80s': ", f->path, key);
+    }
     qsort(f->tensor, f->count, sizeof *f->tensor, by_offset);
     return check_cover(f, data_first);
 }
