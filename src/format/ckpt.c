@@ -148,20 +148,12 @@ static dt_status read_tensor(const dt_safetensors *f, span in, dt_tensor *t)
     return DT_OK;
 }
 
-static bool shape_fits(const dt_tensor *t)
-{
-    uint64_t bytes = 0;
-
-    return t->offset &&
-           dt_tensor_bytes(dt_tensor_type_find(t->dtype, false), t->rank, t->shape, &bytes) &&
-           bytes == t->bytes;
-}
-
 static dt_status read_value(dt_safetensors *f, span in)
 {
     char tag[TAG_CHARS] = "";
     dt_tensor t = {.name = NULL};
     const uint64_t began = in.at;
+    uint64_t bytes = 0;
     bool found = false;
     field x = {0};
 
@@ -180,7 +172,9 @@ static dt_status read_value(dt_safetensors *f, span in)
     /* An optimiser's: "moments.conv1.weight", and scalars, which MindSpore 1 writes as [0]. */
     if (!t.dtype || !strchr(tag, '.') || strncmp(tag, "moments.", 8) == 0)
         return DT_OK;
-    if (!shape_fits(&t))
+    if (!t.offset ||
+        !dt_tensor_bytes(dt_tensor_type_find(t.dtype, false), t.rank, t.shape, &bytes) ||
+        bytes != t.bytes)
         return misread(f, began, "a tensor's shape does not fit its numbers");
     if (f->count == DT_TENSOR_MAX_COUNT || json_object_get(f->header, tag) ||
         json_object_set_new(f->header, tag, json_null()) != 0)
