@@ -48,11 +48,12 @@ static const struct {
     dt_status (*put)(const dt_target *t, const dt_safetensors_content *c, dt_written *w);
 } formats[] = {{"safetensors", dt_safetensors_put}, {"onnx", dt_onnx_put}, {"ckpt", dt_ckpt_put}};
 
-static dt_status content_put(const dt_target *t, const char *format,
-                             const dt_safetensors_content *c, dt_written *w)
+static dt_status content_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {
+    const char *format = c->opts->format ? c->opts->format : formats[0].name;
+
     for (size_t i = 0; i < DT_COUNT_OF(formats); i++)
-        if (strcmp(formats[i].name, format ? format : formats[0].name) == 0)
+        if (strcmp(formats[i].name, format) == 0)
             return formats[i].put(t, c, w);
     return dt_fail(DT_BUG, "%s: no format has the name '%s'", t->shown, format);
 }
@@ -115,10 +116,8 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
                                             .fill = list_fill,
                                             .context = &list,
                                             .net = s->net,
-                                            .names = opts->names,
-                                            .logit_scale = opts->logit_scale,
-                                            .normalize = opts->raw_input ? NULL : opts->normalize};
-    st = content_put(t, opts->format, &content, w);
+                                            .opts = opts};
+    st = content_put(t, &content, w);
 
 out:
     dt_model_list_release(&list);

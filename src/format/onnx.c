@@ -63,7 +63,8 @@ static void node_tensor(graph *g, dt_message *n, const dt_net_op *l, const char 
 
     snprintf(name, sizeof name, "%s.%s", l->name, which);
     if (g->st == DT_OK)
-        g->st = dt_net_rename(g->content->net, g->content->names, name, renamed, sizeof renamed);
+        g->st = dt_net_rename(g->content->net, g->content->opts->names, name, renamed,
+                              sizeof renamed);
     dt_message_text(n, NODE_INPUT, renamed);
 }
 
@@ -251,7 +252,7 @@ static dt_status put_graph(graph *g)
     const size_t layers = net->ops;
     const int64_t image[] = {3, spec->image_size, spec->image_size}, classes = spec->classes;
 
-    const float scale = (float)g->content->logit_scale;
+    const float scale = (float)g->content->opts->logit_scale;
     const bool scales = scale > 0 && scale != 1;
 
     g->last = dt_net_op_get(net, layers - 1).out;
@@ -259,8 +260,8 @@ static dt_status put_graph(graph *g)
     dt_message_text(&g->at, GRAPH_NAME, spec->net);
     put_value(g, GRAPH_INPUT, "image", image, 3);
     put_value(g, GRAPH_OUTPUT, "logits", &classes, 1);
-    if (g->content->normalize)
-        put_normalisation(g, g->content->normalize);
+    if (!g->content->opts->raw_input)
+        put_normalisation(g, g->content->opts->normalize);
     for (size_t i = 0; i < layers; i++) {
         const dt_net_op l = dt_net_op_get(net, i);
         DT_TRY(put_layer(g, &l));

@@ -52,11 +52,9 @@ typedef struct dt_safetensors_content {
     /* Write the bytes of tensor[i] to data, which is aligned as malloc's. */
     dt_status (*fill)(const void *context, size_t i, void *data);
     const void *context;
-    /* What other formats than this one say of a network: the naming of its tensors; normalize: its
-     * images are to be normalised in the model, or NULL. */
+    /* What other formats than this one need of a model: */
     const dt_net *net;
-    const char *names, *normalize;
-    double logit_scale; /* 0: as 1 */
+    const dt_model_file_opts *opts;
 } dt_safetensors_content;
 
 /* The rows of a tensor that are to be written. */
