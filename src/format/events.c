@@ -119,11 +119,9 @@ static dt_status put_lines(dt_events *e, const char *text, size_t end, dt_messag
 
 /* ---- Event files ------------------------------------------------------------------------ */
 
-static const char pattern[] = "events.out.tfevents.[0-9]*.dtrain";
-
 static int is_ours(const struct dirent *d)
 {
-    return fnmatch(pattern, d->d_name, 0) == 0;
+    return fnmatch("events.out.tfevents.[0-9]*.dtrain", d->d_name, 0) == 0;
 }
 
 /* A whole new file takes the place of the last one, under a name that sorts after it. A TensorBoard
@@ -132,7 +130,7 @@ static int is_ours(const struct dirent *d)
 static dt_status events_replace(dt_events *e, const dt_message *records)
 {
     struct dirent **old = NULL;
-    char part[PATH_MAX];
+    char part[PATH_MAX], path[PATH_MAX], name[64];
     int64_t last = 0;
     const char *end;
     dt_status st = DT_OK;
@@ -144,11 +142,10 @@ static dt_status events_replace(dt_events *e, const dt_message *records)
     const int count = scandir(e->folder, &old, is_ours, alphasort);
     if (count > 0 && !dt_whole_parse(old[count - 1]->d_name + 20, &end, &last))
         last = 0;
-    snprintf(e->file, sizeof e->file, "events.out.tfevents.%010lld.dtrain", (long long)last + 1);
-    char path[PATH_MAX];
-    st = dt_path_join(path, e->folder, e->file);
-    if (st == DT_OK && rename(part, path) != 0)
-        st = dt_fail(DT_IO, "cannot rename %s to %s: %s", part, path, strerror(errno));
+    snprintf(name, sizeof name, "events.out.tfevents.%010lld.dtrain", (long long)last + 1);
+    st = dt_path_join(e->file, e->folder, name);
+    if (st == DT_OK && rename(part, e->file) != 0)
+        st = dt_fail(DT_IO, "cannot rename %s to %s: %s", part, e->file, strerror(errno));
     for (int i = 0; i < count; i++) {
         if (st == DT_OK && dt_path_join(path, e->folder, old[i]->d_name) == DT_OK)
             (void)!truncate(path, 0);
@@ -160,25 +157,19 @@ static dt_status events_replace(dt_events *e, const dt_message *records)
 
 static dt_status events_append(const dt_events *e, const dt_message *records)
 {
-    char path[PATH_MAX];
-
-    DT_TRY(dt_path_join(path, e->folder, e->file));
-    const int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = open(e->file, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
     const bool done = fd >= 0 && dt_append(fd, (const char *)records->at, records->bytes);
     const int error = errno;
     if (fd >= 0)
         close(fd);
-    return done ? DT_OK : dt_fail(DT_IO, "cannot append to %s: %s", path, strerror(error));
+    return done ? DT_OK : dt_fail(DT_IO, "cannot append to %s: %s", e->file, strerror(error));
 }
 
 /* Whether the file is as it was left: another process may have replaced it. */
 static bool events_kept(const dt_events *e)
 {
-    char path[PATH_MAX];
     struct stat info;
-
-    return snprintf(path, sizeof path, "%s/%s", e->folder, e->file) < PATH_MAX &&
-           lstat(path, &info) == 0 && (uint64_t)info.st_size == e->size;
+    return lstat(e->file, &info) == 0 && (uint64_t)info.st_size == e->size;
 }
 
 /* Lines that were taken back show in the hash of those that have been read. */

@@ -179,7 +179,7 @@ void dt_model_read_close(dt_model_read *r);
 /* A run's metrics.jsonl, and its file of events in a folder; zeroed but for the two paths. */
 typedef struct dt_events {
     char metrics[PATH_MAX], folder[PATH_MAX]; /* what is read; where it goes, which is made */
-    char file[64];                            /* in the folder; "": none so far */
+    char file[PATH_MAX];                      /* the path of that in it; "": none so far */
     size_t read;                              /* bytes of metrics.jsonl that are in it */
     dt_digest digest;                         /* of these */
     int64_t step;                             /* the last of these */
