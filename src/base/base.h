@@ -270,6 +270,8 @@ typedef struct dt_target {
     const char *shown; /* what messages call the file; borrowed */
     bool fresh;        /* the folder itself is temporary, so the file gets its own name at once */
 } dt_target;
+/* A path that the user gave. */
+#define DT_TARGET(path) ((dt_target){.folder = AT_FDCWD, .name = (path), .shown = (path)})
 /* Whether a file may go there: nothing, or a regular file, has the name. DT_CANTCREATE: a folder,
  * link, device, pipe or socket, which is left alone. */
 dt_status dt_target_check(const dt_target *t) DT_MUST_CHECK;

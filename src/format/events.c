@@ -136,9 +136,8 @@ static dt_status events_replace(dt_events *e, const dt_message *records)
     dt_status st = DT_OK;
 
     DT_TRY(dt_path_join(part, e->folder, "new"));
-    const dt_target target = {.folder = AT_FDCWD, .name = part, .shown = part};
     DT_TRY(dt_parents_make(part));
-    DT_TRY(dt_outfile_put(&target, records->at, records->bytes, NULL));
+    DT_TRY(dt_outfile_put(&DT_TARGET(part), records->at, records->bytes, NULL));
     const int count = scandir(e->folder, &old, is_ours, alphasort);
     if (count > 0 && !dt_whole_parse(old[count - 1]->d_name + 20, &end, &last))
         last = 0;

@@ -416,7 +416,6 @@ static void write_layer(FILE *f, const dt_net_op *op, int parts)
 dt_status dt_strategy_save(const dt_net *net, const dt_options *o, int world)
 {
     const int parts = o->tensor_parallel ? (int)o->tensor_parallel : dt_options_parts(o, world);
-    const dt_target to = {.folder = AT_FDCWD, .name = o->strategy_out, .shown = o->strategy_out};
     bool *cut = NULL;
     char *text = NULL;
     size_t bytes = 0;
@@ -435,7 +434,7 @@ dt_status dt_strategy_save(const dt_net *net, const dt_options *o, int world)
         if (cut[i] && op.product)
             write_layer(f, &op, parts);
     }
-    st = fclose(f) == 0 ? dt_outfile_put(&to, text, bytes, NULL)
+    st = fclose(f) == 0 ? dt_outfile_put(&DT_TARGET(o->strategy_out), text, bytes, NULL)
                         : dt_fail(DT_NOMEM, "no memory for the strategy");
 out:
     free(text);

@@ -40,14 +40,14 @@ static dt_status average_add(average *a, const char *path, bool first)
     return DT_OK;
 }
 
-dt_status dt_out_new(const char *out, const dt_target *target)
+dt_status dt_out_new(const char *out)
 {
     char part[PATH_MAX];
     struct stat info;
 
     if (!out[0])
         return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
-    DT_TRY(dt_target_check(target));
+    DT_TRY(dt_target_check(&DT_TARGET(out)));
     if (stat(out, &info) == 0 && info.st_size > 0)
         return dt_fail(DT_CANTCREATE,
                        "cannot write %s: it exists; choose another --out, or remove it", out);
@@ -60,7 +60,6 @@ dt_status dt_out_new(const char *out, const dt_target *target)
 
 dt_status dt_average(const dt_options *o, const char *const *given, size_t count)
 {
-    const dt_target target = {.folder = AT_FDCWD, .name = o->out, .shown = o->out};
     average a = {.sum = NULL};
     char path[PATH_MAX];
     const char *format = NULL, *names = NULL;
@@ -68,7 +67,7 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     dt_status st = DT_OK;
 
     DT_TRY(dt_convert_form(o, &format, &names));
-    DT_TRY(dt_out_new(o->out, &target)); /* before the work, not after it */
+    DT_TRY(dt_out_new(o->out)); /* before the work, not after it */
     for (size_t k = 0; k < count; k++) {
         DT_GO(st, dt_newest_model(given[k], path), out);
         if (k == 0)
@@ -85,7 +84,7 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     dt_model_file_opts opts = dt_model_says(&a.o, &images, last.steps);
     opts.format = format;
     opts.raw_input = o->raw_input;
-    DT_GO(st, dt_model_put(&a.read.state, &target, &opts, NULL), out);
+    DT_GO(st, dt_model_put(&a.read.state, &DT_TARGET(o->out), &opts, NULL), out);
     dt_convert_explain(a.read.net, &opts, o->out);
 
 out:

@@ -10,19 +10,17 @@
 static dt_status merge(const dt_safetensors *f, const dt_options *o)
 {
     char shown[PATH_MAX], name[DT_PORTION_NAME];
-    const dt_target whole = {.folder = AT_FDCWD, .name = o->out, .shown = o->out};
-    const dt_target portion = {.folder = AT_FDCWD, .name = shown, .shown = shown};
 
     if (o->shards == 0) {
-        DT_TRY(dt_out_new(o->out, &whole));
-        return dt_safetensors_copy(f, &whole, 0, 0);
+        DT_TRY(dt_out_new(o->out));
+        return dt_safetensors_copy(f, &DT_TARGET(o->out), 0, 0);
     }
     if (mkdir(o->out, 0777) != 0)
         return dt_fail(DT_CANTCREATE, "cannot make folder '%s': %s; choose another --out", o->out,
                        strerror(errno));
     for (int k = 0; k < (int)o->shards; k++) {
         DT_TRY(dt_path_join(shown, o->out, dt_portion_name(k, name)));
-        DT_TRY(dt_safetensors_copy(f, &portion, k, (int)o->shards));
+        DT_TRY(dt_safetensors_copy(f, &DT_TARGET(shown), k, (int)o->shards));
     }
     return DT_OK;
 }

@@ -242,7 +242,7 @@ dt_status dt_convert_form(const dt_options *o, const char **format,
 void dt_convert_explain(const dt_net *net, const dt_model_file_opts *f, const char *out);
 /* Whether --out may be written: a new file, or one without a byte, as mktemp makes it: no model is
  * ever replaced. DT_USAGE: it is missing; DT_CANTCREATE. */
-dt_status dt_out_new(const char *out, const dt_target *target) DT_MUST_CHECK;
+dt_status dt_out_new(const char *out) DT_MUST_CHECK;
 /* The file --out of what is in pieces in the files path[0] to path[count - 1], in float32; of one
  * checkpoint or run as dt_average. With --shards N the folder --out of N files, each with its rows
  * of every tensor. DT_FORMAT as dt_safetensors_join. */

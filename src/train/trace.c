@@ -185,6 +185,6 @@ dt_status dt_trace_open(dt_trace **t, const dt_run *r)
     (*t)->run = r;
     (*t)->first = form.steps[0];
     (*t)->last = form.steps[1];
-    (*t)->target = (dt_target){.folder = AT_FDCWD, .name = r->o.trace, .shown = r->o.trace};
+    (*t)->target = DT_TARGET(r->o.trace);
     return dt_comm_agree(r->comm, r->comm->rank == 0 ? check_name(&(*t)->target) : DT_OK);
 }

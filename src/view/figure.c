@@ -191,13 +191,6 @@ out:
     return st;
 }
 
-dt_status dt_view_write(const char *path, const char *data, size_t bytes)
-{
-    const dt_target target = {.folder = AT_FDCWD, .name = path, .shown = path};
-
-    return dt_outfile_put(&target, data, bytes, NULL);
-}
-
 dt_status dt_figure_show(dt_figure *f, const dt_options *o)
 {
     const char *path = o->script[0] ? o->script : o->out;
@@ -208,7 +201,7 @@ dt_status dt_figure_show(dt_figure *f, const dt_options *o)
     if (st == DT_OK && o->script[0])
         st = read_all(fileno(f->script), &data, &bytes);
     if (st == DT_OK && path[0])
-        st = dt_view_write(path, data, bytes);
+        st = dt_outfile_put(&DT_TARGET(path), data, bytes, NULL);
     else if (st == DT_OK)
         for (size_t i = 0; i < bytes; i++) /* main looks at errors; a form feed ends each panel */
             if (data[i] != '\f')

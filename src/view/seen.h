@@ -52,8 +52,6 @@ dt_status dt_figure_draw(dt_figure *f, char **picture, size_t *bytes) DT_MUST_CH
 /* Drawn to --out or standard output; where --script is given, only the script is written there. */
 dt_status dt_figure_show(dt_figure *f, const dt_options *o) DT_MUST_CHECK;
 void dt_figure_close(dt_figure *f);
-/* A new file of these bytes in place of `path`. */
-dt_status dt_view_write(const char *path, const char *data, size_t bytes) DT_MUST_CHECK;
 
 /* The curves of runs, in a figure that is opened here and to be closed whatever the outcome: --x,
  * --smooth. out: as above. */
