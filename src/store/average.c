@@ -1,10 +1,79 @@
-/* average.c - the mean of models, and a model in another naming. */
+/* average.c - the mean of models, and a model in another naming or format. */
 #include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "store.h"
+
+/* ---- The format of the file, and how to load it elsewhere ---------------------------------- */
+
+/* The format that --to or the ending of --out names, and the naming: MindSpore's for its own. */
+static dt_status convert_form(const dt_options *o, const char **format, const char **names)
+{
+    const char *named_by_end = dt_path_ends(o->out, ".onnx")   ? "onnx"
+                               : dt_path_ends(o->out, ".ckpt") ? "ckpt"
+                                                               : "safetensors";
+    const bool named = o->given[dt_option_find("names") - dt_option_table];
+
+    *format = strcmp(o->to, "auto") == 0 ? named_by_end : o->to;
+    *names = strcmp(*format, "ckpt") == 0 && !named ? "mindspore" : o->names;
+    if (dt_path_ends(o->out, ".pt") || dt_path_ends(o->out, ".pth"))
+        return dt_fail(DT_USAGE,
+                       "--out %s: PyTorch's pickles are not written; write model.safetensors, then "
+                       "in Python: import torch, safetensors.torch as s; "
+                       "torch.save(s.load_file('model.safetensors'), '%s')",
+                       o->out, o->out);
+    if (o->raw_input && strcmp(*format, "onnx") != 0)
+        return dt_fail(DT_USAGE,
+                       "--raw-input is for ONNX alone: give --to onnx or --out FILE.onnx");
+    return DT_OK;
+}
+
+/* A network that has these names without being this variant. */
+static void warn_variant(const dt_net_spec *spec, const char *names)
+{
+    const char *of = strcmp(names, "mindspore") == 0 ? "mindspore" : "torchvision";
+
+    if (spec->stem[0] && strcmp(spec->variant, of) != 0)
+        dt_warn("the weights are of --variant %s: the network that has the names of %s takes them, "
+                "but strides and pads otherwise, and is wrong more often; --to onnx writes the "
+                "right network",
+                spec->variant, names);
+}
+
+/* Print how other programs load that file; warn where their network is another variant. */
+static void explain(const dt_net *net, const dt_model_file_opts *f, const char *out)
+{
+    const dt_net_spec *spec = &net->spec;
+    char text[2 * PATH_MAX];
+    const char *path = dt_python_text(out, text);
+
+    if (strcmp(f->format, "onnx") == 0) {
+        printf("With ONNX Runtime:\n"
+               "    import numpy, onnxruntime\n"
+               "    net = onnxruntime.InferenceSession('%s')\n"
+               "    net.run(None, {'image': images}) # numpy.float32 [N, 3, %d, %d], %s\n",
+               path, spec->image_size, spec->image_size,
+               f->raw_input ? "normalised" : "RGB in 0 to 1");
+        return;
+    }
+    warn_variant(spec, f->names);
+    if (strcmp(f->format, "ckpt") == 0)
+        printf("In MindSpore:\n"
+               "    mindspore.load_param_into_net(net, mindspore.load_checkpoint('%s'))\n",
+               path);
+    else
+        printf(
+            "In PyTorch, for a network that has these names and shapes:\n"
+            "    import safetensors.torch\n"
+            "    state = safetensors.torch.load_file('%s')\n"
+            "    # images: [N, 3, %d, %d] of RGB in 0 to 1, then dtrain.mean and dtrain.std of its "
+            "metadata\n",
+            path, spec->image_size, spec->image_size);
+}
+
+/* ---- The mean -------------------------------------------------------------------------------- */
 
 /* One slab of everything but momentum, which lies in between. */
 typedef struct average {
@@ -66,7 +135,7 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     dt_model_meta last;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_convert_form(o, &format, &names));
+    DT_TRY(convert_form(o, &format, &names));
     DT_TRY(dt_out_new(o->out)); /* before the work, not after it */
     for (size_t k = 0; k < count; k++) {
         DT_GO(st, dt_newest_model(given[k], path), out);
@@ -85,7 +154,7 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     opts.format = format;
     opts.raw_input = o->raw_input;
     DT_GO(st, dt_model_put(&a.read.state, &DT_TARGET(o->out), &opts, NULL), out);
-    dt_convert_explain(a.read.net, &opts, o->out);
+    explain(a.read.net, &opts, o->out);
 
 out:
     free(a.sum);

@@ -234,12 +234,6 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
  * --resume wants of a run folder, its options.yaml and records. One line of stdout each; the first
  * thing that is wrong is the outcome, mostly DT_FORMAT. */
 dt_status dt_verify(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
-/* The format that --to or the ending of --out names, and the naming: MindSpore's for its own
- * format. DT_USAGE: a format that is not written; --raw-input of another than ONNX. */
-dt_status dt_convert_form(const dt_options *o, const char **format,
-                          const char **names) DT_MUST_CHECK;
-/* Print how other programs load that file; warn where their network is another variant. */
-void dt_convert_explain(const dt_net *net, const dt_model_file_opts *f, const char *out);
 /* Whether --out may be written: a new file, or one without a byte, as mktemp makes it: no model is
  * ever replaced. DT_USAGE: it is missing; DT_CANTCREATE. */
 dt_status dt_out_new(const char *out) DT_MUST_CHECK;
@@ -249,9 +243,10 @@ dt_status dt_out_new(const char *out) DT_MUST_CHECK;
 dt_status dt_merge(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 /* The arithmetic mean of the weights and running statistics of model files, checkpoints or
  * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming
- * --names and the format --to, and dt_convert_explain. Summed in float64 in the order given and
- * rounded once; the mean of one file has its numbers. num_batches_tracked is the last one's.
- * DT_FORMAT: another network or normalisation than the first. */
+ * --names and the format --to; how other programs load it is printed. Summed in float64 in the
+ * order given and rounded once; the mean of one file has its numbers. num_batches_tracked is the
+ * last one's. DT_FORMAT: another network or normalisation than the first; DT_USAGE: a format that
+ * is not written; --raw-input of another than ONNX. */
 dt_status dt_average(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 
 #endif
