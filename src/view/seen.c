@@ -3,6 +3,7 @@
 #include "watch/watch.h"
 
 #include <fcntl.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -63,25 +64,20 @@ static void take_record(json_t *records, json_t *j, const place *at)
     json_array_append(records, j);
 }
 
-static void take_step(dt_seen_run *r, json_t *j, place *at)
+static void take_step(json_t *j, place *at)
 {
+    json_t *steps = at->run->steps;
     const double images = dt_json_number(j, "images"), seconds = dt_json_number(j, "seconds");
 
     at->step = dt_json_number(j, "step");
-    if (json_array_size(r->steps) == 0) { /* a run may begin at another's checkpoint */
+    if (json_array_size(steps) == 0) { /* a run may begin at another's checkpoint */
         at->images = (at->step - 1) * images;
         at->began = dt_json_number(j, "time") - seconds;
     }
     at->images += images;
     at->timed_images += isfinite(images + seconds) ? images : 0;
     at->seconds += isfinite(images + seconds) ? seconds : 0;
-    take_record(r->steps, j, at);
-}
-
-static void take_epoch(dt_seen_run *r, json_t *j, place *at)
-{
-    at->best = fmax(at->best, dt_json_number(j, "test_accuracy"));
-    take_record(r->epochs, j, at);
+    take_record(steps, j, at);
 }
 
 /* Epochs are alike: the first that another one follows tells how many steps each has; of the last
@@ -138,9 +134,10 @@ static void take_line(void *context, json_t *j)
     const char *kind = json_string_value(json_object_get(j, "kind"));
 
     if (kind && strcmp(kind, "step") == 0) {
-        take_step(at->run, j, at);
+        take_step(j, at);
     } else if (kind && strcmp(kind, "epoch") == 0) {
-        take_epoch(at->run, j, at);
+        at->best = fmax(at->best, dt_json_number(j, "test_accuracy"));
+        take_record(at->run->epochs, j, at);
     } else if (kind && strcmp(kind, "end") == 0) {
         json_decref(at->end);
         at->end = json_incref(j);
@@ -161,27 +158,19 @@ static void find_where(dt_seen_run *r)
     fclose(f);
 }
 
-static void name_run(dt_seen_run *r, const char *path)
-{
-    char whole[PATH_MAX];
-    const char *name = realpath(path, whole) ? strrchr(whole, '/') : NULL;
-
-    snprintf(r->name, sizeof r->name, "%s", name && name[1] ? name + 1 : path);
-    dt_log_shown(r->name);
-}
-
 dt_status dt_seen_open(dt_seen_run *r, const char *path)
 {
     const double none = (double)NAN;
     place at = {.run = r, .step = none, .images = none, .began = none, .best = none};
-    char file[PATH_MAX];
+    char file[PATH_MAX], whole[PATH_MAX];
 
     *r = (dt_seen_run){.path = path, .steps = json_array(), .epochs = json_array()};
     DT_TRY(dt_path_join(file, path, "metrics.jsonl"));
     if (!dt_path_taken(file))
         return dt_fail(DT_NOINPUT, "%s is no run folder: it has no metrics.jsonl", path);
     DT_TRY(dt_json_lines(file, take_line, &at));
-    name_run(r, path);
+    snprintf(r->name, sizeof r->name, "%s", realpath(path, whole) ? basename(whole) : path);
+    dt_log_shown(r->name);
     find_where(r);
     find_epochs(r);
     r->row = row_of(r, &at, at.end);
