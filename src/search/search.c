@@ -90,12 +90,8 @@ static void add_node(step_sum *s, int i, double floats[2])
 dt_search_time dt_search_time_of(const dt_search_costs *c, const bool *cut)
 {
     double floats[2] = {0, 0}; /* of all ranks' parameters, own pieces */
-    step_sum s;
+    step_sum s = {.c = c};
 
-    s.c = c;
-    s.time = (dt_search_time){.moves = 0};
-    memset(s.compute, 0, sizeof s.compute);
-    memset(s.hidden, 0, sizeof s.hidden);
     for (int i = 0; i < c->nodes; i++)
         s.cut[i] = dt_search_layer(&c->node[i])
                        ? cut[i]
@@ -127,10 +123,8 @@ static void change(climb *x, int first, int set)
 /* The layers of `set`, from the first on, change sides if that is sooner. */
 static bool try_set(climb *x, int first, int set)
 {
-    dt_search_time now;
-
     change(x, first, set);
-    now = dt_search_time_of(x->c, x->cut);
+    const dt_search_time now = dt_search_time_of(x->c, x->cut);
     if (now.seconds < x->time.seconds) {
         x->time = now;
         return true;
