@@ -230,11 +230,8 @@ dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
                   NUMBER(e->seconds), class_accuracies(e, classes), e->time);
 }
 
-#define X(name, text) #name,
-const char *const dt_account_name[DT_ACCOUNTS] = {DT_ACCOUNT_LIST(X)};
-#undef X
-#define X(name, text) text,
-const char *const dt_account_text[DT_ACCOUNTS] = {DT_ACCOUNT_LIST(X)};
+#define X(name, text) {#name, text},
+const dt_field dt_account[DT_ACCOUNTS] = {DT_ACCOUNT_LIST(X)};
 #undef X
 
 dt_status dt_report_end(dt_report *r, const dt_end_record *end)
@@ -244,7 +241,7 @@ dt_status dt_report_end(dt_report *r, const dt_end_record *end)
 
     for (int i = 0; i < DT_ACCOUNTS; i++)
         used += (size_t)snprintf(account + used, sizeof account - used, "%s\"%s\":%.4f",
-                                 i ? "," : "", dt_account_name[i], end->account[i]);
+                                 i ? "," : "", dt_account[i].name, end->account[i]);
     if (r->style)
         r->style->end(r, end);
     flush(r);

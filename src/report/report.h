@@ -30,7 +30,6 @@ typedef struct dt_epoch_record {
     bool held_out; /* these are training images kept out */
     int classes;   /* with these two, [classes] each, borrowed; 0: not known */
     const int64_t *class_correct, *class_images;
-    int64_t images; /* trained on in this epoch */
     double seconds; /* wall time of training, without the test */
     double time;    /* when the test ended, in seconds since 1970 */
 } dt_epoch_record;
@@ -46,7 +45,7 @@ typedef struct dt_epoch_record {
 #define X(name, text) DT_ACCOUNT_##name,
 enum { DT_ACCOUNT_LIST(X) DT_ACCOUNTS };
 #undef X
-extern const char *const dt_account_name[DT_ACCOUNTS], *const dt_account_text[DT_ACCOUNTS];
+extern const dt_field dt_account[DT_ACCOUNTS]; /* each one's name, and in words */
 
 typedef struct dt_end_record {
     bool ok; /* false: the run ends with an error; the rest may be zero */

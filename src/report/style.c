@@ -119,7 +119,7 @@ static void auto_end(dt_report *r, const dt_end_record *end)
         fprintf(r->setup.out, "a step took %.3g s; predicted %.3g, data-parallel %.3g\n",
                 end->step_s, end->predicted_s, end->whole_s);
     for (int i = 0; i < DT_ACCOUNTS && end->ok; i++)
-        fprintf(r->setup.out, "%s%s %.1f s%s", i ? ", " : "time: ", dt_account_text[i],
+        fprintf(r->setup.out, "%s%s %.1f s%s", i ? ", " : "time: ", dt_account[i].value,
                 end->account[i], i + 1 < DT_ACCOUNTS ? "" : "\n");
     if (end->ok)
         fprintf(r->setup.out, "%lld steps in %.1f s; the run is in %s\n", (long long)end->steps,

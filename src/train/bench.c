@@ -136,7 +136,7 @@ static void bench_print(const dt_options *o, const bench_row *row, double alone)
         printf(" %s %.4f", dt_place_word[p], row->phase_s[p]);
     printf("\n");
     for (int i = 0; i < DT_ACCOUNTS && o->account; i++)
-        printf("%s%s %.4f%s", i ? ", " : "account, seconds per step: ", dt_account_text[i],
+        printf("%s%s %.4f%s", i ? ", " : "account, seconds per step: ", dt_account[i].value,
                row->account[i], i + 1 < DT_ACCOUNTS ? "" : "\n");
     if (row->late >= 0)
         printf("rank %d is slower than the others: half of them waited for it, %.4f s per step\n",
@@ -152,7 +152,7 @@ static dt_status bench_print_json(const bench_row *row)
         json_object_set_new(phases, dt_place_word[p], json_real(row->phase_s[p]));
     json_t *account = json_object();
     for (int i = 0; i < DT_ACCOUNTS; i++)
-        json_object_set_new(account, dt_account_name[i], json_real(row->account[i]));
+        json_object_set_new(account, dt_account[i].name, json_real(row->account[i]));
     json_t *j = json_pack(
         "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:s, s:o, s:o, "
         "s:o*}",

@@ -174,7 +174,6 @@ static dt_status end_epoch(training *t, double seconds)
                                                .classes = r->net->spec.classes,
                                                .class_correct = test.class_correct,
                                                .class_images = test.class_images,
-                                               .images = at->images,
                                                .seconds = seconds,
                                                .time = dt_time()}));
     /* Not of an epoch that the run's end cuts short: save_place has saved its place. */

@@ -131,7 +131,6 @@ static void lines_say_what_was_recorded(void **state)
          .test_loss = 1.5,
          .correct = 1380,
          .test_images = 10000,
-         .images = 49920,
          .seconds = 12.5,
          .time = 1790000012.5},
         {.epoch = 1, .test_loss = (double)NAN}, /* no test images */

@@ -211,7 +211,6 @@ static const dt_epoch_record epoch_record = {.epoch = 1,
                                              .test_loss = 2.26614,
                                              .correct = 1380,
                                              .test_images = 10000,
-                                             .images = 49920,
                                              .seconds = 20.8};
 static const dt_end_record end_record = {.ok = true,
                                          .steps = 195,
