@@ -90,17 +90,16 @@ static float *average_number(const average *a, size_t i)
     return a->read.slab + (i < a->floats ? i : i + a->floats);
 }
 
-static dt_status average_open(average *a, const char *first, const dt_options *o)
+static dt_status average_add(average *a, const char *path)
 {
-    a->o = *o;
-    DT_TRY(dt_options_read_model(&a->read, first, &a->o, &a->meta));
-    a->floats = a->read.net->slab_floats;
-    a->all = a->floats + 2 * a->read.net->norm_channels;
-    return dt_calloc(&a->sum, a->all, sizeof *a->sum, "the sum of models");
-}
+    const bool first = !a->sum;
 
-static dt_status average_add(average *a, const char *path, bool first)
-{
+    if (first) {
+        DT_TRY(dt_options_read_model(&a->read, path, &a->o, &a->meta));
+        a->floats = a->read.net->slab_floats;
+        a->all = a->floats + 2 * a->read.net->norm_channels;
+        DT_TRY(dt_calloc(&a->sum, a->all, sizeof *a->sum, "the sum of models"));
+    }
     DT_TRY(dt_model_load(&a->read.state, path, a->o.normalize, true));
     for (size_t i = 0; i < a->all; i++) { /* not from 0: that would lose -0.0 */
         const double x = (double)*average_number(a, i);
@@ -129,7 +128,7 @@ dt_status dt_out_new(const char *out)
 
 dt_status dt_average(const dt_options *o, const char *const *given, size_t count)
 {
-    average a = {.sum = NULL};
+    average a = {.o = *o};
     char path[PATH_MAX];
     const char *format = NULL, *names = NULL;
     dt_model_meta last;
@@ -139,9 +138,7 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     DT_TRY(dt_out_new(o->out)); /* before the work, not after it */
     for (size_t k = 0; k < count; k++) {
         DT_GO(st, dt_newest_model(given[k], path), out);
-        if (k == 0)
-            DT_GO(st, average_open(&a, path, o), out);
-        DT_GO(st, average_add(&a, path, k == 0), out);
+        DT_GO(st, average_add(&a, path), out);
     }
     for (size_t i = 0; i < a.all; i++)
         *average_number(&a, i) = (float)(a.sum[i] / (double)count);
