@@ -164,19 +164,13 @@ static dt_status events_append(const dt_events *e, const dt_message *records)
     return done ? DT_OK : dt_fail(DT_IO, "cannot append to %s: %s", e->file, strerror(error));
 }
 
-/* Whether the file is as it was left: another process may have replaced it. */
-static bool events_kept(const dt_events *e)
-{
-    struct stat info;
-    return lstat(e->file, &info) == 0 && (uint64_t)info.st_size == e->size;
-}
-
 /* Lines that were taken back show in the hash of those that have been read. */
 dt_status dt_events_update(dt_events *e)
 {
     dt_message records = {.at = NULL};
     char *text = NULL;
     size_t length = 0;
+    struct stat info;
     dt_status st = DT_OK;
 
     DT_TRY(dt_file_read(AT_FDCWD, e->metrics, (size_t)1 << 30, &text, &length));
@@ -187,7 +181,8 @@ dt_status dt_events_update(dt_events *e)
         e->read = 0, e->step = 0;
     if (length == e->read && e->file[0])
         goto out;
-    if (e->read > 0 && !events_kept(e))
+    /* Another process may have replaced the file. */
+    if (e->read > 0 && (lstat(e->file, &info) != 0 || (uint64_t)info.st_size != e->size))
         e->read = 0, e->step = 0;
     DT_GO(st, put_lines(e, text, length, &records), out);
     DT_GO(st, e->read == 0 ? events_replace(e, &records) : events_append(e, &records), out);

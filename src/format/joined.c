@@ -140,27 +140,21 @@ static dt_status join(dt_safetensors *f)
     return DT_OK;
 }
 
-/* All stay open: where that is more than processes have by default, this one may have more. */
-static void allow_files(size_t files)
-{
-    struct rlimit open;
-
-    if (getrlimit(RLIMIT_NOFILE, &open) != 0 || open.rlim_cur > 2 * files)
-        return;
-    open.rlim_cur = open.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &open);
-}
-
 dt_status dt_safetensors_join(dt_safetensors **out, const char *path, const dt_file_bytes *file,
                               size_t files)
 {
+    struct rlimit open;
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 
     if (files > DT_MAX_PORTIONS)
         return dt_fail(DT_CONFIG, "%s: one of %zu files, at most %d make a model", path, files,
                        DT_MAX_PORTIONS);
-    allow_files(files);
+    /* All stay open: where that is more than processes have by default, this one may have more. */
+    if (getrlimit(RLIMIT_NOFILE, &open) == 0 && open.rlim_cur <= 2 * files) {
+        open.rlim_cur = open.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &open);
+    }
     DT_GO(st, dt_calloc(&f, 1, sizeof *f, "a model in pieces"), out);
     f->fd = -1;
     snprintf(f->path, sizeof f->path, "%s", path);

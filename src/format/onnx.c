@@ -208,21 +208,6 @@ static void put_constant(graph *g, const char *op, const dt_tensor *t, const flo
     dt_message_inner(&g->at, GRAPH_INITIALIZER, &m);
 }
 
-/* (image - mean) / std for each channel, unless the input is normalised already. */
-static void put_normalisation(graph *g, const char *normalize)
-{
-    const dt_tensor mean = {.name = "mean", .rank = 4, .shape = {1, 3, 1, 1}};
-    dt_tensor std = mean;
-    float x[2][3];
-
-    if (!dt_normalize_find(normalize, x[0], x[1]))
-        return;
-    std.name = "std";
-    put_constant(g, "Sub", &mean, x[0], 3, "image", "image.centred");
-    put_constant(g, "Div", &std, x[1], 3, "image.centred", "image.normalised");
-    g->images = "image.normalised";
-}
-
 /* An input or output of float32; its first dimension is free. */
 static void put_value(graph *g, unsigned field, const char *name, const int64_t *dim, int rank)
 {
@@ -249,20 +234,26 @@ static dt_status put_graph(graph *g)
 {
     const dt_net *net = g->content->net;
     const dt_net_spec *spec = &net->spec;
-    const size_t layers = net->ops;
+    const dt_model_file_opts *o = g->content->opts;
+    const dt_tensor mean = {.name = "mean", .rank = 4, .shape = {1, 3, 1, 1}};
+    const dt_tensor std = {.name = "std", .rank = 4, .shape = {1, 3, 1, 1}};
     const int64_t image[] = {3, spec->image_size, spec->image_size}, classes = spec->classes;
-
-    const float scale = (float)g->content->opts->logit_scale;
+    const float scale = (float)o->logit_scale;
     const bool scales = scale > 0 && scale != 1;
+    float x[2][3];
 
-    g->last = dt_net_op_get(net, layers - 1).out;
+    g->last = dt_net_op_get(net, net->ops - 1).out;
     g->scores = scales ? "scores" : "logits";
     dt_message_text(&g->at, GRAPH_NAME, spec->net);
     put_value(g, GRAPH_INPUT, "image", image, 3);
     put_value(g, GRAPH_OUTPUT, "logits", &classes, 1);
-    if (!g->content->opts->raw_input)
-        put_normalisation(g, g->content->opts->normalize);
-    for (size_t i = 0; i < layers; i++) {
+    /* (image - mean) / std for each channel, unless the input is normalised already. */
+    if (!o->raw_input && dt_normalize_find(o->normalize, x[0], x[1])) {
+        put_constant(g, "Sub", &mean, x[0], 3, "image", "image.centred");
+        put_constant(g, "Div", &std, x[1], 3, "image.centred", "image.normalised");
+        g->images = "image.normalised";
+    }
+    for (size_t i = 0; i < net->ops; i++) {
         const dt_net_op l = dt_net_op_get(net, i);
         DT_TRY(put_layer(g, &l));
     }
