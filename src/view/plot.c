@@ -29,29 +29,22 @@ static const char legend[] = "unset title; unset xlabel; unset tics; unset borde
 
 enum { PANELS_HEIGHT = 760, ROW_HEIGHT = 24, ROW_CHARS = 130 };
 
-static int height_of(const dt_seen_run *run, size_t count)
-{
-    size_t longest = 0;
-
-    for (size_t i = 0; i < count; i++)
-        longest = DT_MAX(longest, strlen(run[i].name));
-    const size_t columns = DT_MAX(ROW_CHARS / (longest + 8), (size_t)1);
-    return PANELS_HEIGHT + ROW_HEIGHT * (int)((count + columns - 1) / columns + 1);
-}
-
 dt_status dt_curves(dt_figure *f, const dt_options *o, const char *out, const dt_seen_run *run,
                     size_t count)
 {
-    const int height = height_of(run, count);
     const bool minutes = strcmp(o->x, "time") == 0;
     json_t *steps = json_object(), *epochs = json_object();
+    size_t longest = 0;
     char x[16];
 
     snprintf(x, sizeof x, "at_%s", o->x);
     for (size_t i = 0; i < count; i++) {
+        longest = DT_MAX(longest, strlen(run[i].name));
         json_object_set_nocheck(steps, run[i].name, run[i].steps);
         json_object_set_nocheck(epochs, run[i].name, run[i].epochs);
     }
+    const size_t columns = DT_MAX(ROW_CHARS / (longest + 8), (size_t)1);
+    const int height = PANELS_HEIGHT + ROW_HEIGHT * (int)((count + columns - 1) / columns + 1);
     const dt_status st = dt_figure_open(f, out, height);
     if (st == DT_OK) {
         dt_figure_data(f, "$steps", steps,

@@ -102,25 +102,18 @@ static void find_epochs(dt_seen_run *r)
 }
 
 /* "run PATH is STATE: step ..." is how its progress begins; a folder may have none. */
-static const char *state_of(const dt_seen_run *r, const json_t *end, size_t *length)
+static json_t *row_of(const dt_seen_run *r, const place *at)
 {
+    const json_t *epoch = last_of(r->epochs), *end = at->end;
     const size_t skip = strlen("run ") + strlen(r->path) + strlen(" is ");
     const char *state = r->where && strlen(r->where) > skip ? r->where + skip
                         : end                               ? "over"
                                                             : "unknown";
-    *length = strcspn(state, ":,\n");
-    return state;
-}
-
-static json_t *row_of(const dt_seen_run *r, const place *at, const json_t *end)
-{
-    const json_t *epoch = last_of(r->epochs);
-    size_t length;
-    const char *state = state_of(r, end, &length);
 
     return json_pack(
         "{s:s, s:s%, s:n, s:I, s:I, s:o?, s:o?, s:o?, s:O?, s:O?}", "run", r->name, "state", state,
-        length, "net", "epochs", json_integer_value(json_object_get(epoch, "epoch")), "steps",
+        strcspn(state, ":,\n"), "net", "epochs",
+        json_integer_value(json_object_get(epoch, "epoch")), "steps",
         json_integer_value(json_object_get(last_of(r->steps), "step")), "best_accuracy",
         json_real(at->best), "last_accuracy", json_real(dt_json_number(epoch, "test_accuracy")),
         "images_per_s", json_real(at->timed_images / at->seconds), "weights_hash",
@@ -146,23 +139,12 @@ static void take_line(void *context, json_t *j)
 
 /* ---- The folder ------------------------------------------------------------------------------ */
 
-static void find_where(dt_seen_run *r)
-{
-    size_t bytes = 0;
-    FILE *f = open_memstream(&r->where, &bytes);
-
-    if (!f)
-        return;
-    if (dt_watch_status(r->path, dt_rundir_held(r->path), f) != DT_OK)
-        dt_fail_clear(); /* it has made no step */
-    fclose(f);
-}
-
 dt_status dt_seen_open(dt_seen_run *r, const char *path)
 {
     const double none = (double)NAN;
     place at = {.run = r, .step = none, .images = none, .began = none, .best = none};
     char file[PATH_MAX], whole[PATH_MAX];
+    size_t bytes = 0;
 
     *r = (dt_seen_run){.path = path, .steps = json_array(), .epochs = json_array()};
     DT_TRY(dt_path_join(file, path, "metrics.jsonl"));
@@ -171,9 +153,13 @@ dt_status dt_seen_open(dt_seen_run *r, const char *path)
     DT_TRY(dt_json_lines(file, take_line, &at));
     snprintf(r->name, sizeof r->name, "%s", realpath(path, whole) ? basename(whole) : path);
     dt_log_shown(r->name);
-    find_where(r);
+    FILE *f = open_memstream(&r->where, &bytes);
+    if (f && dt_watch_status(path, dt_rundir_held(path), f) != DT_OK)
+        dt_fail_clear(); /* it has made no step */
+    if (f)
+        fclose(f);
     find_epochs(r);
-    r->row = row_of(r, &at, at.end);
+    r->row = row_of(r, &at);
     json_decref(at.end);
     return r->row ? DT_OK : dt_fail(DT_NOMEM, "no memory for the records of %s", path);
 }
