@@ -156,15 +156,6 @@ static void put_side_by_side(const found *f)
     }
 }
 
-static dt_status print_runs(const dt_options *o, const json_t *rows, bool turned)
-{
-    if (!o->json)
-        return print_table(&(table){.objects = rows, .turned = turned, .csv = o->csv});
-    if (json_dumpf(rows, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0)
-        putchar('\n');
-    return DT_OK; /* main looks at errors */
-}
-
 dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t count)
 {
     const found f = {json_array(), json_array()};
@@ -183,8 +174,11 @@ dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t coun
         st = add_folder(&f, folder);
     if (st == DT_OK && count > 1)
         put_side_by_side(&f);
-    if (st == DT_OK)
-        st = print_runs(o, f.rows, count > 1);
+    if (st == DT_OK && !o->json)
+        st = print_table(&(table){.objects = f.rows, .turned = count > 1, .csv = o->csv});
+    else if (st == DT_OK &&
+             json_dumpf(f.rows, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0)
+        putchar('\n'); /* main looks at errors */
     json_decref(f.recipes);
     json_decref(f.rows);
     return st;
