@@ -378,7 +378,8 @@ static void pass_errors(dt_first *f)
 }
 
 /* One that is asked before mpirun or a rank handles signals dies of USR1, or, where daemons are not
- * there yet, ends with 0 (Open MPI 4.1.4): it had not begun. One that is complete says so. */
+ * there yet, ends with 0 (Open MPI 4.1.4) or an error of its own (5.0.7): it had not begun. One that
+ * is complete says so. */
 static int end_code(dt_first *f, int code)
 {
     if (f->hangs)
@@ -392,7 +393,7 @@ static int end_code(dt_first *f, int code)
             dt_note("dtrain: ended by a second signal: the last checkpoint holds");
         return 128 + f->ended;
     }
-    if (!f->asked || f->whole || (code != 0 && code != 128 + SIGUSR1))
+    if (!f->asked || f->whole || (f->began && code != 0 && code != 128 + SIGUSR1))
         return code;
     if (!f->said)
         dt_note("dtrain: stopped by SIG%s before the run was set up: nothing to save yet; start it "

@@ -80,7 +80,6 @@ static void steps_run(dt_run *r, dt_session *s, int64_t first, int64_t end)
                                                           .test_loss = 2,
                                                           .correct = 1,
                                                           .test_images = 10,
-                                                          .images = 88,
                                                           .seconds = 0.3}));
     }
 }
