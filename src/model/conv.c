@@ -39,6 +39,7 @@ static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass)
     if (s->cut && own->count == 0)
         return DT_OK;
     DT_TRY(dt_kernel_open(&v->pass[pass], &v->conv, pass, s->cut ? &some : NULL, &info));
+    DT_TRY(dt_engine_check(v->pass[pass], s->node->name));
     snprintf(s->kernels, sizeof s->kernels, "tiles %s", info.backend);
     s->scratch_bytes = DT_MAX(s->scratch_bytes, info.scratch_bytes);
     if (info.packed_bytes > 0)

@@ -148,6 +148,19 @@ typedef struct dt_model dt_model;
  * DT_UNSUPPORTED: bf16 was asked for, and dt_isa_bits is neither. */
 dt_status dt_precision_choose(const char *name, dt_dtype *type) DT_MUST_CHECK;
 
+/* What multiplies in float32 in models that are made from now on: "own", dtrain's kernels, or a
+ * library, which is loaded. DT_UNSUPPORTED: it is not in this build, or not on this machine. */
+#define DT_ENGINE_LIST(X) X(own) X(openblas) X(onednn)
+dt_status dt_engine_use(const char *name) DT_MUST_CHECK;
+/* Library, version, build and core: with an engine, the class of bits. NULL: own. */
+const char *dt_engine_text(void);
+/* Whether plans try each shape of an engine's products, once in the process: DT_CORRUPT names the
+ * layer. At first they do. */
+void dt_engine_checks(bool on);
+/* How many times as fast an engine's product is as dtrain's own in plain C; 0: own are vectors, or
+ * the engine is not there. */
+double dt_engine_gain(const char *name);
+
 /* `net` is borrowed and must outlive the model. DT_CONFIG: as dt_strategy_cuts; or a parameter of
  * two operations of which one is cut. *m is to be destroyed whatever the outcome. */
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;

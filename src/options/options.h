@@ -154,6 +154,10 @@ typedef enum dt_option_scope {
         "auto: bf16 where the CPU has AMX or AVX512_BF16, else fp32")                              \
     DT_CHOICE(X, isa, RESULT, DAILY, "auto", " auto" DT_ISA_NAMES, "Machine", "SET",               \
         "instruction set whose bits are computed (auto: the CPU's best; amx: anywhere)")           \
+    DT_CHOICE(X, engine, RESULT, DAILY, "own", DT_ENGINE_LIST(DT_WORD) " all", "Machine", "NAME",  \
+        "what multiplies in float32: dtrain's kernels, or a library (all: bench only)")            \
+    DT_FLAG(X, engine_check, HERE, RARE, true, "Machine",                                          \
+        "first compare each shape of a library's products with dtrain's own")                      \
     DT_AUTO(X, threads, HERE, SAID, 0, 1, 1024, "Machine", "N",                                    \
         "threads per rank (auto: OMP_NUM_THREADS, or this node's cores / its ranks)")              \
     DT_CHOICE(X, exchange, HOW, SAID, "auto", " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME", \

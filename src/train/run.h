@@ -134,10 +134,11 @@ dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
  * offsets) are equal on all ranks; options are compared before, by src/cli.
  * DT_MISMATCH names the field, two ranks and both values. Collective. */
 dt_status dt_fingerprint_run(dt_run *r) DT_MUST_CHECK;
-/* The instruction set whose bits the run has. Local. */
+/* The instruction set, or the engine, whose bits the run has. Local. */
 static inline const char *dt_run_isa(const dt_run *r)
 {
-    return r->precision == DT_BF16 ? dt_isa_name(dt_isa_bits()) : "any CPU";
+    const char *floats = dt_engine_text() ? dt_engine_text() : "any CPU";
+    return r->precision == DT_BF16 ? dt_isa_name(dt_isa_bits()) : floats;
 }
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_weights dt_run_weights(const dt_run *r);

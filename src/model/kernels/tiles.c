@@ -1,5 +1,5 @@
 /* tiles.c - convolution passes by products of tiles of our own: no library decides about
- * blocks or order, so the bits are ours. tiles/tiles.h says how a pass is cut, tiles/backend.h
+ * blocks, and none about order unless an engine is asked for. tiles/tiles.h says how a pass is cut, tiles/backend.h
  * how a product is computed. */
 #include "parts.h"
 #include "tiles/tiles.h"
@@ -18,7 +18,7 @@ void dt_tile_use(const dt_tile_backend *backend)
     kernel_backend = backend;
 }
 
-static const dt_tile_backend *kernel_floats(void)
+const dt_tile_backend *dt_tile_own(void)
 {
 #if defined(__x86_64__)
     if (dt_isa_current() >= DT_ISA_AVX512)
@@ -34,7 +34,7 @@ const dt_tile_backend *dt_tile_current(dt_dtype type)
     if (kernel_backend && kernel_backend->type == type)
         return kernel_backend;
     if (type == DT_F32)
-        return kernel_floats();
+        return dt_tile_own();
 #if defined(__x86_64__)
     const dt_isa isa = dt_isa_current(), bits = dt_isa_bits();
     if (bits == DT_ISA_AMX && isa == DT_ISA_AMX)
@@ -51,8 +51,13 @@ const dt_tile_backend *dt_tile_current(dt_dtype type)
 dt_status dt_precision_choose(const char *name, dt_dtype *type)
 {
     const bool any = strcmp(name, "auto") == 0, bf16 = strcmp(name, "bf16") == 0;
-    const bool can = dt_tile_current(DT_BF16) != NULL;
+    const bool can = dt_tile_current(DT_BF16) != NULL && !dt_engine_text();
 
+    if (bf16 && dt_engine_text())
+        return dt_fail(DT_UNSUPPORTED,
+                       "precision bf16: engine %s computes float32 alone; take --precision fp32, "
+                       "or --engine own",
+                       dt_engine_text());
     if (bf16 && !can)
         return dt_fail(DT_UNSUPPORTED,
                        "precision bf16: there are no kernels for the instruction set %s (%s); "

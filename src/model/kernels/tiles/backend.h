@@ -13,7 +13,8 @@
  * CPUs, and those without the instruction, take "dot_fma".
  *
  * float32 has one class ("fma", "fma_avx2", "fma_plain"): one chain of fused multiply-adds in order
- * of the reduction. */
+ * of the reduction. Engines have their libraries' order: see
+ * backend_library.c. */
 #ifndef DT_TILE_BACKEND_H
 #define DT_TILE_BACKEND_H
 #include "../kernel.h"
@@ -114,7 +115,8 @@ static inline void dt_tile_fence(void)
 /* The backend of this CPU, or the one of this type set by dt_tile_use. NULL: there is none for
  * bf16 with the bits of this instruction set. */
 const dt_tile_backend *dt_tile_current(dt_dtype type);
-/* For tests: NULL lifts it. */
+const dt_tile_backend *dt_tile_own(void); /* of this CPU in float32 */
+/* For engines and tests: NULL lifts it. */
 void dt_tile_use(const dt_tile_backend *backend);
 
 /* Bytes from `at` to a row of the block, or -1 where it is not stored. */

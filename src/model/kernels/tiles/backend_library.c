@@ -1,0 +1,191 @@
+/* backend_library.c - engines: products of tiles in float32 by the sgemm of OpenBLAS or oneDNN, on
+ * one thread inside each of ours. Packing, cuts, threads and the order of partial sums stay ours;
+ * the order inside a product is the library's, and depends on its version and on the core that it
+ * has chosen code for, but not on threads or ranks: their products have the same shapes.
+ *
+ * A library is loaded when it is asked for, its symbols kept apart: a run by dtrain's own kernels
+ * maps neither, and the program starts where none is installed. Headers tell the compiler how the
+ * functions are called, and nothing else. */
+#include "../../model.h"
+#include "floats.h"
+
+#include <dlfcn.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TEXT = 200, STEPS = 8 }; /* a longer product may be cut by the sizes of caches */
+
+typedef struct engine {
+    const char *name, *package, *file[3];
+    bool (*open)(void *library, char *text); /* NULL: this build has none */
+    void (*sgemm)(bool turned, int rows, int inner, const float *a, int row, const float *b,
+                  float beta, float *sums);
+    char text[TEXT]; /* "": not loaded */
+} engine;
+
+static const engine *engine_now; /* process state; NULL: own */
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+/* What oneDNN, and an OpenBLAS that is built with OpenMP, take for the number of threads. */
+static _Thread_local int library_threads;
+
+static void library_begin(void)
+{
+    library_threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+}
+
+static void library_end(void)
+{
+    omp_set_num_threads(library_threads);
+}
+
+/* Steps whose places go on in memory are one product. */
+static void library_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
+                             const dt_tile_out *out)
+{
+    if (fresh && runs == 0)
+        memset(sums, 0, DT_TILE_AREA * sizeof *sums);
+    for (; runs > 0; runs--, run++) {
+        const bool turned = run->place != sizeof(float);
+        const bool goes_on = run->step == (turned ? DT_TILE * run->place : (size_t)PLAIN_ROW);
+        for (int k = 0, n; k < run->steps; k += n, fresh = false) {
+            n = goes_on ? DT_MIN(run->steps - k, (int)STEPS) : 1;
+            engine_now->sgemm(
+                turned, rows, n * DT_TILE,
+                (const float *)(const void *)((const char *)run->a + (size_t)k * run->step),
+                (int)((turned ? run->place : run->row) / sizeof(float)),
+                (const float *)run->b + (size_t)k * DT_TILE_AREA, fresh ? 0 : 1, sums);
+        }
+    }
+    if (out)
+        plain_finish(out, sums);
+}
+
+static dt_tile_backend library_backend = {
+    .type = DT_F32,
+    .isa = DT_ISA_PORTABLE,
+    .chunk = STEPS,
+    .product = 4,
+    .begin = library_begin,
+    .end = library_end,
+    .multiply = library_multiply,
+    FLOATS_WORK,
+};
+
+/* ---- Libraries ------------------------------------------------------------------------------- */
+
+/* A variable f_, of the type that the header declares. */
+#define FIND(library, f)                                                                           \
+    __typeof__(&f) f##_ = NULL;                                                                    \
+    *(void **)&f##_ = dlsym(library, #f)
+
+#if DT_OPENBLAS
+#include <cblas.h>
+static __typeof__(&cblas_sgemm) openblas_call;
+
+static void openblas_sgemm(bool turned, int rows, int inner, const float *a, int row,
+                           const float *b, float beta, float *sums)
+{
+    openblas_call(CblasRowMajor, turned ? CblasTrans : CblasNoTrans, CblasNoTrans, rows, DT_TILE,
+                  inner, 1, a, row, b, DT_TILE, beta, sums, DT_TILE);
+}
+
+static bool openblas_open(void *library, char *text)
+{
+    FIND(library, cblas_sgemm);
+    FIND(library, openblas_get_config);
+    FIND(library, openblas_set_num_threads);
+    if (!cblas_sgemm_ || !openblas_get_config_ || !openblas_set_num_threads_)
+        return false;
+    openblas_set_num_threads_(1);
+    openblas_call = cblas_sgemm_;
+    snprintf(text, TEXT, "%s", openblas_get_config_()); /* version, build, core */
+    return true;
+}
+#else
+#define openblas_sgemm NULL
+#define openblas_open NULL
+#endif
+
+#if DT_ONEDNN
+#include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl_debug.h>
+static __typeof__(&dnnl_sgemm) onednn_call;
+
+static void onednn_sgemm(bool turned, int rows, int inner, const float *a, int row, const float *b,
+                         float beta, float *sums)
+{
+    onednn_call(turned ? 'T' : 'N', 'N', rows, DT_TILE, inner, 1, a, row, b, DT_TILE, beta, sums,
+                DT_TILE);
+}
+
+static bool onednn_open(void *library, char *text)
+{
+    FIND(library, dnnl_sgemm);
+    FIND(library, dnnl_version);
+    FIND(library, dnnl_get_effective_cpu_isa);
+    FIND(library, dnnl_cpu_isa2str);
+    if (!dnnl_sgemm_ || !dnnl_version_ || !dnnl_get_effective_cpu_isa_ || !dnnl_cpu_isa2str_)
+        return false;
+    const dnnl_version_t *v = dnnl_version_();
+    onednn_call = dnnl_sgemm_;
+    snprintf(text, TEXT, "oneDNN %d.%d.%d build %s runtime %u %s", v->major, v->minor, v->patch,
+             v->hash, v->cpu_runtime, dnnl_cpu_isa2str_(dnnl_get_effective_cpu_isa_()));
+    return true;
+}
+#else
+#define onednn_sgemm NULL
+#define onednn_open NULL
+#endif
+
+static engine engines[] = {
+    {"openblas", "libopenblas", {"libopenblas.so.0"}, openblas_open, openblas_sgemm, ""},
+    {"onednn", "libdnnl", {"libdnnl.so.3", "libdnnl.so.2"}, onednn_open, onednn_sgemm, ""},
+};
+
+static dt_status engine_load(engine *e)
+{
+    void *library = NULL;
+
+    if (!e->open)
+        return dt_fail(DT_UNSUPPORTED,
+                       "engine %s: this build has none: install %s-dev and build again", e->name,
+                       e->package);
+    /* OpenBLAS starts its threads while it is loaded. */
+    if (setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0)
+        return dt_fail(DT_NOMEM, "no memory for the environment");
+    for (int i = 0; e->file[i] && !library; i++)
+        library = dlopen(e->file[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return dt_fail(DT_UNSUPPORTED, "engine %s: %s: install %s-dev, or take --engine own",
+                       e->name, dlerror(), e->package);
+    if (!e->open(library, e->text))
+        return dt_fail(DT_UNSUPPORTED, "engine %s: %s lacks a function: take another version",
+                       e->name, e->file[0]);
+    return DT_OK;
+}
+
+dt_status dt_engine_use(const char *name)
+{
+    engine *e = NULL;
+
+    for (size_t i = 0; i < DT_COUNT_OF(engines); i++)
+        if (strcmp(engines[i].name, name) == 0)
+            e = &engines[i];
+    if (!e && strcmp(name, "own") != 0)
+        return dt_fail(DT_CONFIG, "--engine %s is for bench alone", name);
+    if (e && !e->text[0])
+        DT_TRY(engine_load(e));
+    engine_now = e;
+    library_backend.name = name;
+    dt_tile_use(e ? &library_backend : NULL);
+    return DT_OK;
+}
+
+const char *dt_engine_text(void)
+{
+    return engine_now ? engine_now->text : NULL;
+}
