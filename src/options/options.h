@@ -154,7 +154,7 @@ typedef enum dt_option_scope {
         "auto: bf16 where the CPU has AMX or AVX512_BF16, else fp32")                              \
     DT_CHOICE(X, isa, RESULT, DAILY, "auto", " auto" DT_ISA_NAMES, "Machine", "SET",               \
         "instruction set whose bits are computed (auto: the CPU's best; amx: anywhere)")           \
-    DT_CHOICE(X, engine, RESULT, DAILY, "own", DT_ENGINE_LIST(DT_WORD) " all", "Machine", "NAME",  \
+    DT_CHOICE(X, engine, RESULT, SAID, "own", DT_ENGINE_LIST(DT_WORD) " all", "Machine", "NAME",  \
         "what multiplies in float32: dtrain's kernels, or a library (all: bench only)")            \
     DT_FLAG(X, engine_check, HERE, RARE, true, "Machine",                                          \
         "first compare each shape of a library's products with dtrain's own")                      \
@@ -257,7 +257,7 @@ typedef enum dt_option_scope {
         "leave gnuplot's script there (.gp), and draw nothing")                                          \
     DT_FLAG(X, csv, COMMAND, COMMANDS(" runs"), false, "Other commands", "print CSV")              \
     DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval lr-find plan predict runs"), false, "Other commands",        \
-        "print JSON (bench --exchange all, --scaling, predict: an object a line)")
+        "print JSON (bench --exchange all, --engine all, --scaling, predict: an object a line)")
 /* clang-format on */
 
 enum {

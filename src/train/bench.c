@@ -1,15 +1,16 @@
 /* bench.c - the benchmark: the trainer's own loop (loader and update included) on synthetic
- * data, warmed up, then timed step by step. With --exchange all, one row per exchange; with
- * --scaling, one per number of ranks 1, 2, 4, ... up to all, each shard as large as ever; with
- * --layers, the profile of one row. */
+ * data, warmed up, then timed step by step. With --exchange all, one row per exchange; with --engine
+ * all, one per engine; with --scaling, one per number of ranks 1, 2, 4, ... up to all, each shard as
+ * large as ever; with --layers, the profile of one row, or the engines' passes side by side. */
 #include "bench_layers.h"
 #include "watched.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 typedef struct bench_row {
-    const char *exchange;
+    const char *engine, *exchange;
     int ranks;
     bool exact;
     double median_s, low_s, high_s;         /* per step; spread: fastest and slowest */
@@ -23,6 +24,8 @@ typedef struct bench_row {
     double account[DT_ACCOUNTS]; /* of rank 0, per step */
     double loss;
     char hash[DT_DIGEST_CHARS];
+    float **gradient; /* borrowed: that of own's first step; NULL: engines are not compared */
+    double off;       /* the largest difference from it, of its largest number; -1: unknown */
     dt_bench_layers *layers; /* borrowed; NULL: no --layers */
     dt_alone *alone;         /* the same of --predict */
 } bench_row;
@@ -80,6 +83,28 @@ static dt_status bench_summarise(const dt_run *r, double *seconds, const dt_exch
     return row->layers ? dt_bench_layers_take(row->layers, r, r->o.steps, sum, waited) : DT_OK;
 }
 
+/* After the first step the momentum is the gradient, and the same decay of the same weights. */
+static dt_status bench_gradient(const dt_run *r, bench_row *row)
+{
+    const size_t n = r->net->slab_floats;
+    const float *now = r->momentum.mem;
+    float most = 0, off = 0;
+
+    if (!row->gradient || r->o.warmup_steps < 1 || dt_grid_cuts(r))
+        return DT_OK;
+    if (!*row->gradient) {
+        DT_TRY(dt_calloc(row->gradient, n, sizeof *now, "a gradient"));
+        memcpy(*row->gradient, now, n * sizeof *now);
+    }
+    for (size_t i = 0; i < n; i++) {
+        most = fmaxf(most, fabsf((*row->gradient)[i]));
+        off = fmaxf(off, fabsf((*row->gradient)[i] - now[i]));
+    }
+    if (most > 0)
+        row->off = (double)(off / most);
+    return DT_OK;
+}
+
 static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
 {
     dt_run r;
@@ -93,7 +118,12 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     DT_GO(st,
           dt_comm_agree(c, dt_calloc(&seconds, (size_t)o->steps, sizeof *seconds, "the benchmark")),
           out);
-    DT_GO(st, bench_steps(&r, 0, o->warmup_steps, NULL, &last), out);
+    const int64_t one = DT_MIN(1, o->warmup_steps);
+    row->engine = o->engine;
+    row->off = -1;
+    DT_GO(st, bench_steps(&r, 0, one, NULL, &last), out);
+    DT_GO(st, dt_comm_agree(c, bench_gradient(&r, row)), out);
+    DT_GO(st, bench_steps(&r, one, o->warmup_steps - one, NULL, &last), out);
     DT_GO(st, dt_comm_barrier(c), out);
     dt_exchange_stats_get(r.exchange, &before);
     const double began = dt_place_phase(DT_AT_between);
@@ -121,15 +151,20 @@ out:
 
 static void bench_print(const dt_options *o, const bench_row *row, double alone)
 {
+    const bool engines = strcmp(o->engine, "all") == 0;
     char scale[16] = "-";
 
     if (alone > 0)
-        snprintf(scale, sizeof scale, "%.2f", row->images_per_s / (alone * row->ranks));
-    printf("%-10s %3d %9.4f %9.4f %9.4f %9.1f %6s %9.4f %9.1f %8.2f %6.0f  %-5s  %s\n",
-           row->exchange, row->ranks, row->median_s, row->low_s, row->high_s, row->images_per_s,
+        snprintf(scale, sizeof scale, "%.2f",
+                 row->images_per_s / (engines ? alone : alone * row->ranks));
+    printf("%-10s %3d %9.4f %9.4f %9.4f %9.1f %6s %9.4f %9.1f %8.2f %6.0f  %-5s  %s",
+           engines ? row->engine : row->exchange, row->ranks, row->median_s, row->low_s, row->high_s, row->images_per_s,
            scale, row->exposed_s, row->reserved_mib, row->mib_per_step, row->messages_per_step,
            row->exact ? "yes" : "no", row->hash);
-    if (strcmp(o->exchange, "all") == 0 || o->scaling)
+    if (row->off >= 0)
+        printf("  gradient off by %.1e", row->off);
+    putchar('\n');
+    if (strcmp(o->exchange, "all") == 0 || engines || o->scaling)
         return;
     printf("\nphases of rank 0 of %d, seconds per step:", row->ranks);
     for (int p = DT_AT_data; p <= DT_AT_update; p++)
@@ -154,8 +189,9 @@ static dt_status bench_print_json(const bench_row *row)
     for (int i = 0; i < DT_ACCOUNTS; i++)
         json_object_set_new(account, dt_account[i].name, json_real(row->account[i]));
     json_t *j = json_pack(
-        "{s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:s, s:o, s:o, "
-        "s:o*}",
+        "{s:s, s:o*, s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:s, "
+        "s:o, s:o, s:o*}",
+        "engine", row->engine, "gradient_off", row->off < 0 ? NULL : json_real(row->off),
         "exchange", row->exchange, "exact", row->exact, "ranks", row->ranks, "images_per_s",
         row->images_per_s, "step_s", row->median_s, "fastest_s", row->low_s, "slowest_s",
         row->high_s, "mib_at_rank0", row->mib_per_step, "messages_at_rank0", row->messages_per_step,
@@ -182,8 +218,9 @@ static dt_status bench_report(dt_comm *c, const dt_options *o, const bench_row *
             st = bench_print_json(row);
         } else {
             if (first)
-                printf("%-10s %3s %9s %9s %9s %9s %6s %9s %9s %8s %6s  %-5s  %s\n", "exchange",
-                       "np", "s/step", "fastest", "slowest", "images/s", "scale", "exposed s",
+                printf("%-10s %3s %9s %9s %9s %9s %6s %9s %9s %8s %6s  %-5s  %s\n",
+                       strcmp(o->engine, "all") == 0 ? "engine" : "exchange", "np", "s/step", "fastest", "slowest", "images/s",
+                       strcmp(o->engine, "all") == 0 ? "of own" : "scale", "exposed s",
                        "MiB held", "MiB sent", "msgs", "exact", "weights hash");
             bench_print(o, row, alone);
         }
@@ -232,6 +269,41 @@ static dt_status bench_exchange(dt_comm *c, const dt_options *o, const dt_option
     return DT_OK;
 }
 
+/* A row for each engine that is there, and its passes beside the others'. */
+static dt_status bench_engines(dt_comm *c, const dt_options *o, dt_options *one)
+{
+    static const char *const all[] = {
+#define X(name) #name,
+        DT_ENGINE_LIST(X)
+#undef X
+    };
+    dt_bench_layers layers[DT_COUNT_OF(all)] = {0};
+    float *gradient = NULL;
+    double own = 0;
+    dt_status st = DT_OK;
+
+    for (size_t i = 0; i < DT_COUNT_OF(all); i++) {
+        bench_row row = {.gradient = &gradient, .layers = o->layers ? &layers[i] : NULL};
+        st = dt_comm_agree(c, dt_engine_use(one->engine = all[i]));
+        if (st == DT_UNSUPPORTED) { /* it said why */
+            st = DT_OK;
+            continue;
+        }
+        DT_GO(st, st, out);
+        DT_GO(st, bench_one(c, one, &row), out);
+        if (i == 0)
+            own = row.images_per_s;
+        DT_GO(st, bench_report(c, o, &row, i == 0, own), out);
+    }
+    if (o->layers && !o->json && c->rank == 0)
+        dt_bench_layers_compare(stdout, layers, all, DT_COUNT_OF(all));
+out:
+    for (size_t i = 0; i < DT_COUNT_OF(all); i++)
+        dt_bench_layers_close(&layers[i]);
+    free(gradient);
+    return st;
+}
+
 dt_status dt_bench(dt_comm *c, const dt_options *o)
 {
     static const char *const all[] = {
@@ -239,13 +311,16 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
         DT_EXCHANGE_LIST(X)
 #undef X
     };
-    const bool table = strcmp(o->exchange, "all") == 0;
+    const bool table = strcmp(o->exchange, "all") == 0, engines = strcmp(o->engine, "all") == 0;
     const size_t rows = table ? DT_COUNT_OF(all) : 1;
     dt_options one = *o, whole = *o;
     dt_status st = DT_OK;
     bool first = true;
     char data[64];
 
+    if (engines && (table || o->scaling || o->predict[0]))
+        return dt_comm_agree(c, dt_fail(DT_CONFIG, "--engine all compares engines alone: leave out "
+                                                   "--exchange all, --scaling and --predict"));
     if (o->layers && (table || o->scaling))
         return dt_comm_agree(c,
                              dt_fail(DT_CONFIG, "--layers shows one exchange on one number of "
@@ -257,6 +332,11 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     one.subset = one.holdout = 0;
     one.epochs = 1 + (o->warmup_steps + o->steps) / 4;
     one.max_steps = -1;
+    if (engines) {
+        one.precision = "fp32";
+        return bench_engines(c, o, &one);
+    }
+    DT_TRY(dt_comm_agree(c, dt_engine_use(o->engine)));
     if (o->predict[0]) {
         DT_TRY(dt_comm_agree(c, dt_bench_predict_check(o, c->world)));
         static dt_alone alone;

@@ -138,6 +138,30 @@ void dt_bench_layers_print(FILE *f, const dt_bench_layers *l)
     print_peaks(f, l);
 }
 
+void dt_bench_layers_compare(FILE *f, const dt_bench_layers *l, const char *const *name,
+                             size_t count)
+{
+    fprintf(f, "\n%4s  %-18s %-22s %-8s", "step", "ms of a step", "name", "pass");
+    for (size_t e = 0; e < count; e++)
+        fprintf(f, l[e].passes ? " %9s" : "", name[e]);
+    fputs("  fastest\n", f);
+    for (size_t i = 0; i < l[0].passes; i++) {
+        const dt_bench_pass *p = &l[0].pass[i];
+        size_t best = 0;
+        if (p->total > DT_TOTAL_weight_gradient)
+            continue;
+        fprintf(f, "%4zu  %-18s %-22s %-8s", p->step, p->layer->op, p->layer->name, p->name);
+        for (size_t e = 0; e < count; e++) {
+            if (l[e].passes == 0)
+                continue;
+            fprintf(f, " %9.3f", 1e3 * l[e].pass[i].cost.seconds);
+            if (l[e].pass[i].cost.seconds < l[best].pass[i].cost.seconds)
+                best = e;
+        }
+        fprintf(f, "  %s\n", name[best]);
+    }
+}
+
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void put_cost(json_t *j, const dt_bench_layers *l, const dt_bench_cost *c)

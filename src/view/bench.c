@@ -43,6 +43,12 @@ static const struct {
                                                           "rank 0 waits") //
      "set title 'messages of rank 0'\nset xlabel 'MiB per step'\n" BARS("3", "sent and received",
                                                                         "(0)", "")},
+    {"engine all",
+     "engine",
+     {"step_s", "exposed_s_at_rank0", "images_per_s"},
+     "set title 'time of a step'\nset xlabel 'ms'\n" BARS("(1e3*$1)", "step", "(1e3*$2)",
+                                                          "rank 0 waits") //
+     "set title 'speed'\nset xlabel 'images/s'\n" BARS("3", "images/s", "(0)", "")},
     {"lr-find",
      "",
      {"lr", "loss", "smoothed"},
@@ -140,6 +146,7 @@ dt_status dt_bench_figure(dt_figure *f, const dt_options *o, const char *path)
     const char *option = o->layers                 ? "layers"
                          : o->scaling              ? "scaling"
                          : strcmp(o->x, "lr") == 0 ? "lr-find"
+                         : strcmp(o->engine, "all") == 0 ? "engine all"
                                                    : "exchange all";
     json_t *lines = json_array();
 

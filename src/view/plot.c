@@ -92,7 +92,8 @@ static dt_status plot_runs(dt_figure *f, const dt_options *o, const char *const 
 dt_status dt_view_plot(const dt_options *o, const char *const *path, size_t count)
 {
     const bool bench =
-        o->layers || o->scaling || strcmp(o->exchange, "all") == 0 || strcmp(o->x, "lr") == 0;
+        o->layers || o->scaling || strcmp(o->exchange, "all") == 0 ||
+        strcmp(o->engine, "all") == 0 || strcmp(o->x, "lr") == 0;
     dt_figure f = {.page = false};
 
     if (o->script[0] && !dt_path_ends(o->script, ".gp"))

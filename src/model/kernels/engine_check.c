@@ -204,3 +204,34 @@ dt_status dt_engine_check(const dt_tiles *t, const char *layer)
     free(scratch);
     return check.st;
 }
+
+/* ---- How much faster ------------------------------------------------------------------------- */
+
+static double product_seconds(float *of)
+{
+    const dt_tile_backend *w = dt_tile_current(DT_F32);
+    const dt_tile_run run = {of, of, DT_TILE * sizeof *of, DT_TILE_AREA, sizeof *of, 1};
+    double best = INFINITY;
+
+    for (int i = 0; i < 16; i++) {
+        const double start = dt_seconds();
+        w->begin();
+        w->multiply(of + DT_TILE_AREA, &run, 1, DT_TILE, true, NULL);
+        w->end();
+        best = fmin(best, dt_seconds() - start);
+    }
+    return best;
+}
+
+double dt_engine_gain(const char *name)
+{
+    _Alignas(64) float of[2 * DT_TILE_AREA];
+
+    if (dt_tile_current(DT_F32) != &dt_tile_backend_fma_plain)
+        return 0;
+    dt_fill_uniform(of, DT_TILE_AREA, -1, 1, 1, DT_STREAM_TEST, 0);
+    const double own = product_seconds(of);
+    const double gain = dt_engine_use(name) == DT_OK ? own / product_seconds(of) : 0;
+    dt_fail_clear();
+    return dt_engine_use("own") == DT_OK ? gain : 0;
+}
