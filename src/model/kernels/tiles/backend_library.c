@@ -42,22 +42,32 @@ static void library_end(void)
     omp_set_num_threads(library_threads);
 }
 
-/* Steps whose places go on in memory are one product. */
+/* Steps are one product; those that do not go on in memory are laid out so. */
 static void library_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                              const dt_tile_out *out)
 {
+    _Alignas(64) char room[STEPS * PLAIN_BLOCK];
+
     if (fresh && runs == 0)
         memset(sums, 0, DT_TILE_AREA * sizeof *sums);
     for (; runs > 0; runs--, run++) {
         const bool turned = run->place != sizeof(float);
         const bool goes_on = run->step == (turned ? DT_TILE * run->place : (size_t)PLAIN_ROW);
         for (int k = 0, n; k < run->steps; k += n, fresh = false) {
-            n = goes_on ? DT_MIN(run->steps - k, (int)STEPS) : 1;
-            engine_now->sgemm(
-                turned, rows, n * DT_TILE,
-                (const float *)(const void *)((const char *)run->a + (size_t)k * run->step),
-                (int)((turned ? run->place : run->row) / sizeof(float)),
-                (const float *)run->b + (size_t)k * DT_TILE_AREA, fresh ? 0 : 1, sums);
+            const char *a = (const char *)run->a + (size_t)k * run->step;
+            size_t row = turned ? run->place : run->row;
+            n = goes_on || !turned ? DT_MIN(run->steps - k, (int)STEPS) : 1;
+            if (!goes_on && n > 1) {
+                for (int r = 0; r < rows; r++)
+                    for (int i = 0; i < n; i++)
+                        memcpy(room + (r * STEPS + i) * PLAIN_ROW,
+                               a + (size_t)i * run->step + (size_t)r * run->row, PLAIN_ROW);
+                a = room, row = sizeof room / DT_TILE;
+            }
+            engine_now->sgemm(turned, rows, n * DT_TILE, (const float *)(const void *)a,
+                              (int)(row / sizeof(float)),
+                              (const float *)run->b + (size_t)k * DT_TILE_AREA, fresh ? 0 : 1,
+                              sums);
         }
     }
     if (out)
