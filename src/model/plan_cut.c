@@ -12,8 +12,9 @@
 
 dt_cut dt_cut_of(int64_t channels, int part, int parts)
 {
+    /* An engine's bits depend on the place of a channel in its block. */
     enum { BLOCK = 32 };
-    const int64_t unit = channels < (int64_t)BLOCK * parts ? 1 : BLOCK;
+    const int64_t unit = channels < (int64_t)BLOCK * parts && !dt_engine_text() ? 1 : BLOCK;
     const int64_t blocks = (channels + unit - 1) / unit;
     const int64_t first = blocks * part / parts * unit;
     const int64_t end = DT_MIN(blocks * (part + 1) / parts * unit, channels);
