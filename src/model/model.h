@@ -157,9 +157,6 @@ const char *dt_engine_text(void);
 /* Whether plans try each shape of an engine's products, once in the process: DT_CORRUPT names the
  * layer. At first they do. */
 void dt_engine_checks(bool on);
-/* How many times as fast an engine's product is as dtrain's own in plain C; 0: own are vectors, or
- * the engine is not there. */
-double dt_engine_gain(const char *name);
 
 /* `net` is borrowed and must outlive the model. DT_CONFIG: as dt_strategy_cuts; or a parameter of
  * two operations of which one is cut. *m is to be destroyed whatever the outcome. */

@@ -1,7 +1,7 @@
 /* bench.c - the benchmark: the trainer's own loop (loader and update included) on synthetic
- * data, warmed up, then timed step by step. With --exchange all, one row per exchange; with --engine
- * all, one per engine; with --scaling, one per number of ranks 1, 2, 4, ... up to all, each shard as
- * large as ever; with --layers, the profile of one row, or the engines' passes side by side. */
+ * data, warmed up, then timed step by step. With --exchange all or --engine all, one row for each;
+ * with --scaling, one per number of ranks 1, 2, 4, ... up to all, each shard as large as ever; with
+ * --layers, the profile of one row, or the engines' passes side by side. */
 #include "bench_layers.h"
 #include "watched.h"
 
@@ -24,8 +24,8 @@ typedef struct bench_row {
     double account[DT_ACCOUNTS]; /* of rank 0, per step */
     double loss;
     char hash[DT_DIGEST_CHARS];
-    float **gradient; /* borrowed: that of own's first step; NULL: engines are not compared */
-    double off;       /* the largest difference from it, of its largest number; -1: unknown */
+    float **gradient; /* borrowed: of own's first step; NULL: engines are not compared */
+    double off;       /* the largest difference from it, of its largest number */
     dt_bench_layers *layers; /* borrowed; NULL: no --layers */
     dt_alone *alone;         /* the same of --predict */
 } bench_row;
@@ -86,13 +86,11 @@ static dt_status bench_summarise(const dt_run *r, double *seconds, const dt_exch
 /* After the first step the momentum is the gradient, and the same decay of the same weights. */
 static dt_status bench_gradient(const dt_run *r, bench_row *row)
 {
-    const size_t n = r->net->slab_floats;
+    const size_t n = row->gradient ? dt_model_floats(r->model, DT_SLAB_HOME) : 0;
     const float *now = r->momentum.mem;
-    float most = 0, off = 0;
+    float most = 1e-30f, off = 0;
 
-    if (!row->gradient || r->o.warmup_steps < 1 || dt_grid_cuts(r))
-        return DT_OK;
-    if (!*row->gradient) {
+    if (n > 0 && !*row->gradient) {
         DT_TRY(dt_calloc(row->gradient, n, sizeof *now, "a gradient"));
         memcpy(*row->gradient, now, n * sizeof *now);
     }
@@ -100,8 +98,7 @@ static dt_status bench_gradient(const dt_run *r, bench_row *row)
         most = fmaxf(most, fabsf((*row->gradient)[i]));
         off = fmaxf(off, fabsf((*row->gradient)[i] - now[i]));
     }
-    if (most > 0)
-        row->off = (double)(off / most);
+    row->off = (double)(off / most);
     return DT_OK;
 }
 
@@ -119,8 +116,6 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
           dt_comm_agree(c, dt_calloc(&seconds, (size_t)o->steps, sizeof *seconds, "the benchmark")),
           out);
     const int64_t one = DT_MIN(1, o->warmup_steps);
-    row->engine = o->engine;
-    row->off = -1;
     DT_GO(st, bench_steps(&r, 0, one, NULL, &last), out);
     DT_GO(st, dt_comm_agree(c, bench_gradient(&r, row)), out);
     DT_GO(st, bench_steps(&r, one, o->warmup_steps - one, NULL, &last), out);
@@ -149,22 +144,23 @@ out:
     return st;
 }
 
+static bool bench_engines(const dt_options *o)
+{
+    return strcmp(o->engine, "all") == 0;
+}
+
 static void bench_print(const dt_options *o, const bench_row *row, double alone)
 {
-    const bool engines = strcmp(o->engine, "all") == 0;
     char scale[16] = "-";
 
     if (alone > 0)
-        snprintf(scale, sizeof scale, "%.2f",
-                 row->images_per_s / (engines ? alone : alone * row->ranks));
+        snprintf(scale, sizeof scale, "%.2f", row->images_per_s / (alone * row->ranks));
     printf("%-10s %3d %9.4f %9.4f %9.4f %9.1f %6s %9.4f %9.1f %8.2f %6.0f  %-5s  %s",
-           engines ? row->engine : row->exchange, row->ranks, row->median_s, row->low_s, row->high_s, row->images_per_s,
+           bench_engines(o) ? row->engine : row->exchange, row->ranks, row->median_s, row->low_s, row->high_s, row->images_per_s,
            scale, row->exposed_s, row->reserved_mib, row->mib_per_step, row->messages_per_step,
            row->exact ? "yes" : "no", row->hash);
-    if (row->off >= 0)
-        printf("  gradient off by %.1e", row->off);
-    putchar('\n');
-    if (strcmp(o->exchange, "all") == 0 || engines || o->scaling)
+    printf(row->gradient ? "  %.1e\n" : "\n", row->off);
+    if (strcmp(o->exchange, "all") == 0 || row->gradient || o->scaling)
         return;
     printf("\nphases of rank 0 of %d, seconds per step:", row->ranks);
     for (int p = DT_AT_data; p <= DT_AT_update; p++)
@@ -191,7 +187,7 @@ static dt_status bench_print_json(const bench_row *row)
     json_t *j = json_pack(
         "{s:s, s:o*, s:s, s:b, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:s, "
         "s:o, s:o, s:o*}",
-        "engine", row->engine, "gradient_off", row->off < 0 ? NULL : json_real(row->off),
+        "engine", row->engine, "gradient_off", row->gradient ? json_real(row->off) : NULL,
         "exchange", row->exchange, "exact", row->exact, "ranks", row->ranks, "images_per_s",
         row->images_per_s, "step_s", row->median_s, "fastest_s", row->low_s, "slowest_s",
         row->high_s, "mib_at_rank0", row->mib_per_step, "messages_at_rank0", row->messages_per_step,
@@ -218,10 +214,10 @@ static dt_status bench_report(dt_comm *c, const dt_options *o, const bench_row *
             st = bench_print_json(row);
         } else {
             if (first)
-                printf("%-10s %3s %9s %9s %9s %9s %6s %9s %9s %8s %6s  %-5s  %s\n",
-                       strcmp(o->engine, "all") == 0 ? "engine" : "exchange", "np", "s/step", "fastest", "slowest", "images/s",
-                       strcmp(o->engine, "all") == 0 ? "of own" : "scale", "exposed s",
-                       "MiB held", "MiB sent", "msgs", "exact", "weights hash");
+                printf("%-10s %3s %9s %9s %9s %9s %6s %9s %9s %8s %6s  %-5s  %s%s\n",
+                       bench_engines(o) ? "engine" : "exchange", "np", "s/step", "fastest", "slowest", "images/s", "scale", "exposed s",
+                       "MiB held", "MiB sent", "msgs", "exact", "weights hash",
+                       row->gradient ? "                      gradient off" : "");
             bench_print(o, row, alone);
         }
         fflush(stdout);
@@ -247,78 +243,76 @@ static dt_status bench_on(dt_comm *c, int ranks, const dt_options *o, bench_row 
     return st;
 }
 
-/* One exchange, on 1, 2, 4, ... ranks where a curve is wanted, and on all. */
-static dt_status bench_exchange(dt_comm *c, const dt_options *o, const dt_options *one, bool *first)
+/* What the rows of a table share. */
+typedef struct bench_table {
+    bool begun;
+    double alone; /* images/s of a rank, which the others are compared with */
+    float *gradient;
+} bench_table;
+
+/* One exchange or engine, on 1, 2, 4, ... ranks where a curve is wanted, and on all. */
+static dt_status bench_rows(dt_comm *c, const dt_options *o, const dt_options *one, bench_table *t,
+                            dt_bench_layers *layers)
 {
     const int world = c->world;
-    double alone = 0;
 
     for (int ranks = o->scaling ? 1 : world; ranks <= world;
          ranks = ranks < world && 2 * ranks > world ? world : 2 * ranks) {
-        dt_bench_layers layers = {0};
-        bench_row row = {.layers = o->layers ? &layers : NULL};
-        dt_status st = bench_on(c, ranks, one, &row);
-        if (ranks == 1)
-            alone = row.images_per_s;
-        if (st == DT_OK)
-            st = bench_report(c, o, &row, *first, alone);
-        dt_bench_layers_close(&layers);
-        DT_TRY(st);
-        *first = false;
+        bench_row row = {.engine = one->engine,
+                         .layers = o->layers ? layers : NULL,
+                         .gradient = bench_engines(o) ? &t->gradient : NULL};
+        DT_TRY(bench_on(c, ranks, one, &row));
+        if (bench_engines(o) ? !t->begun : ranks == 1)
+            t->alone = row.images_per_s / ranks;
+        DT_TRY(bench_report(c, o, &row, !t->begun, t->alone));
+        t->begun = true;
     }
     return DT_OK;
 }
 
-/* A row for each engine that is there, and its passes beside the others'. */
-static dt_status bench_engines(dt_comm *c, const dt_options *o, dt_options *one)
+/* A row for each name that the option takes; a row that declines says why. */
+static dt_status bench_all(dt_comm *c, const dt_options *o, dt_options *one)
 {
-    static const char *const all[] = {
+    static const char *const name[] = {
 #define X(name) #name,
-        DT_ENGINE_LIST(X)
+        DT_EXCHANGE_LIST(X) DT_ENGINE_LIST(X)
 #undef X
     };
-    dt_bench_layers layers[DT_COUNT_OF(all)] = {0};
-    float *gradient = NULL;
-    double own = 0;
+    enum {
+#define X(...) +1
+        FIRST = 0 DT_EXCHANGE_LIST(X), /* of the engines */
+#undef X
+        NAMES = DT_COUNT_OF(name)
+    };
+    const bool engines = bench_engines(o), table = strcmp(o->exchange, "all") == 0;
+    const size_t begin = engines ? FIRST : 0, end = engines ? NAMES : table ? FIRST : 1;
+    dt_bench_layers layers[NAMES] = {0};
+    bench_table t = {.begun = false};
     dt_status st = DT_OK;
 
-    for (size_t i = 0; i < DT_COUNT_OF(all); i++) {
-        bench_row row = {.gradient = &gradient, .layers = o->layers ? &layers[i] : NULL};
-        st = dt_comm_agree(c, dt_engine_use(one->engine = all[i]));
-        if (st == DT_UNSUPPORTED) { /* it said why */
-            st = DT_OK;
-            continue;
-        }
-        DT_GO(st, st, out);
-        DT_GO(st, bench_one(c, one, &row), out);
-        if (i == 0)
-            own = row.images_per_s;
-        DT_GO(st, bench_report(c, o, &row, i == 0, own), out);
+    for (size_t i = begin; i < end && (st == DT_OK || st == DT_UNSUPPORTED); i++) {
+        if (engines)
+            one->engine = name[i];
+        one->exchange = table ? name[i] : o->exchange;
+        st = dt_comm_agree(c, dt_engine_use(one->engine));
+        if (st == DT_OK)
+            st = bench_rows(c, o, one, &t, &layers[i]);
     }
-    if (o->layers && !o->json && c->rank == 0)
-        dt_bench_layers_compare(stdout, layers, all, DT_COUNT_OF(all));
-out:
-    for (size_t i = 0; i < DT_COUNT_OF(all); i++)
+    if (engines && o->layers && !o->json && c->rank == 0)
+        dt_bench_layers_compare(stdout, layers + FIRST, name + FIRST, end - FIRST);
+    for (size_t i = begin; i < end; i++)
         dt_bench_layers_close(&layers[i]);
-    free(gradient);
-    return st;
+    free(t.gradient);
+    return t.begun && st == DT_UNSUPPORTED ? DT_OK : st;
 }
 
 dt_status dt_bench(dt_comm *c, const dt_options *o)
 {
-    static const char *const all[] = {
-#define X(name) #name,
-        DT_EXCHANGE_LIST(X)
-#undef X
-    };
-    const bool table = strcmp(o->exchange, "all") == 0, engines = strcmp(o->engine, "all") == 0;
-    const size_t rows = table ? DT_COUNT_OF(all) : 1;
+    const bool table = strcmp(o->exchange, "all") == 0;
     dt_options one = *o, whole = *o;
-    dt_status st = DT_OK;
-    bool first = true;
     char data[64];
 
-    if (engines && (table || o->scaling || o->predict[0]))
+    if (bench_engines(o) && (table || o->scaling || o->predict[0]))
         return dt_comm_agree(c, dt_fail(DT_CONFIG, "--engine all compares engines alone: leave out "
                                                    "--exchange all, --scaling and --predict"));
     if (o->layers && (table || o->scaling))
@@ -332,12 +326,10 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     one.subset = one.holdout = 0;
     one.epochs = 1 + (o->warmup_steps + o->steps) / 4;
     one.max_steps = -1;
-    if (engines) {
+    if (bench_engines(o))
         one.precision = "fp32";
-        return bench_engines(c, o, &one);
-    }
-    DT_TRY(dt_comm_agree(c, dt_engine_use(o->engine)));
     if (o->predict[0]) {
+        DT_TRY(dt_comm_agree(c, dt_engine_use(o->engine)));
         DT_TRY(dt_comm_agree(c, dt_bench_predict_check(o, c->world)));
         static dt_alone alone;
         bench_row row = {.alone = &alone};
@@ -345,11 +337,5 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
         DT_TRY(bench_on(c, 1, &one, &row));
         return dt_bench_predict(c, o, &alone);
     }
-    for (size_t i = 0; i < rows; i++) {
-        one.exchange = table ? all[i] : o->exchange;
-        st = bench_exchange(c, o, &one, &first);
-        if (st != DT_OK && !(table && st == DT_UNSUPPORTED)) /* a row said why it declines */
-            return st;
-    }
-    return first ? st : DT_OK;
+    return bench_all(c, o, &one);
 }

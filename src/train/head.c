@@ -57,12 +57,11 @@ static void head_machine(FILE *f, const dt_run *r)
     const dt_isa isa = r->precision == DT_BF16 ? dt_isa_bits() : dt_isa_current();
     fprintf(f, ", %s (%s%s), exchange %s\n", dt_dtype_name(r->precision), dt_isa_name(isa),
             isa > dt_isa_current() ? " in software" : "", dt_exchange_name(r->exchange));
-    const double gain = r->precision == DT_F32 ? dt_engine_gain("openblas") : 0;
     if (dt_engine_text())
         fprintf(f, "engine     %s\n", dt_engine_text());
-    if (gain > 1.5)
-        fprintf(f, "engine     own, in plain C here: products by --engine openblas are some %.0f times "
-                   "faster, with bits of its own\n", gain);
+    else if (r->precision == DT_F32 && isa < DT_ISA_AVX2)
+        fprintf(f, "engine     own, in plain C here: --engine openblas is some 10 to 20 times faster, "
+                   "with bits of its own\n");
     fprintf(f, "memory     %.2f GiB", (double)(r->node_bytes + dt_source_bytes(r->source)) / gib);
     if (r->node_free > 0)
         fprintf(f, " of %.2f GiB free", (double)r->node_free / gib);

@@ -18,7 +18,7 @@ enum { TEXT = 200, STEPS = 8 }; /* a longer product may be cut by the sizes of c
 
 typedef struct engine {
     const char *name, *package, *file[3];
-    bool (*open)(void *library, char *text); /* NULL: this build has none */
+    bool (*open)(void *library, char *text);
     void (*sgemm)(bool turned, int rows, int inner, const float *a, int row, const float *b,
                   float beta, float *sums);
     char text[TEXT]; /* "": not loaded */
@@ -115,9 +115,6 @@ static bool openblas_open(void *library, char *text)
     snprintf(text, TEXT, "%s", openblas_get_config_()); /* version, build, core */
     return true;
 }
-#else
-#define openblas_sgemm NULL
-#define openblas_open NULL
 #endif
 
 #if DT_ONEDNN
@@ -146,31 +143,29 @@ static bool onednn_open(void *library, char *text)
              v->hash, v->cpu_runtime, dnnl_cpu_isa2str_(dnnl_get_effective_cpu_isa_()));
     return true;
 }
-#else
-#define onednn_sgemm NULL
-#define onednn_open NULL
 #endif
 
 static engine engines[] = {
-    {"openblas", "libopenblas", {"libopenblas.so.0"}, openblas_open, openblas_sgemm, ""},
-    {"onednn", "libdnnl", {"libdnnl.so.3", "libdnnl.so.2"}, onednn_open, onednn_sgemm, ""},
+#if DT_OPENBLAS
+    {"openblas", "libopenblas-dev", {"libopenblas.so.0"}, openblas_open, openblas_sgemm, ""},
+#endif
+#if DT_ONEDNN
+    {"onednn", "libdnnl-dev", {"libdnnl.so.3", "libdnnl.so.2"}, onednn_open, onednn_sgemm, ""},
+#endif
+    {.name = ""},
 };
 
 static dt_status engine_load(engine *e)
 {
     void *library = NULL;
 
-    if (!e->open)
-        return dt_fail(DT_UNSUPPORTED,
-                       "engine %s: this build has none: install %s-dev and build again", e->name,
-                       e->package);
     /* OpenBLAS starts its threads while it is loaded. */
     if (setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0)
         return dt_fail(DT_NOMEM, "no memory for the environment");
     for (int i = 0; e->file[i] && !library; i++)
         library = dlopen(e->file[i], RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return dt_fail(DT_UNSUPPORTED, "engine %s: %s: install %s-dev, or take --engine own",
+        return dt_fail(DT_UNSUPPORTED, "engine %s: %s: install %s, or take --engine own",
                        e->name, dlerror(), e->package);
     if (!e->open(library, e->text))
         return dt_fail(DT_UNSUPPORTED, "engine %s: %s lacks a function: take another version",
@@ -185,8 +180,12 @@ dt_status dt_engine_use(const char *name)
     for (size_t i = 0; i < DT_COUNT_OF(engines); i++)
         if (strcmp(engines[i].name, name) == 0)
             e = &engines[i];
+    if (strcmp(name, "all") == 0)
+        return dt_fail(DT_CONFIG, "--engine all is for bench alone");
     if (!e && strcmp(name, "own") != 0)
-        return dt_fail(DT_CONFIG, "--engine %s is for bench alone", name);
+        return dt_fail(DT_UNSUPPORTED,
+                       "engine %s: this build has none: install lib%s-dev and build again", name,
+                       strcmp(name, "onednn") == 0 ? "dnnl" : name);
     if (e && !e->text[0])
         DT_TRY(engine_load(e));
     engine_now = e;
