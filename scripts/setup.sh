@@ -5,7 +5,7 @@ export LC_ALL=C # numbers have a point, in awk, printf and sort, whatever the us
 
 # Debian's and Ubuntu's names, the same in Debian 12 and 13. What only these ask for comes with
 # them: perl and ssh with Open MPI, procps with cmake.
-DT_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libstb-dev libyaml-dev libjansson-dev libxxhash-dev libhwloc-dev libssl-dev"
+DT_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libstb-dev libyaml-dev libjansson-dev libxxhash-dev libhwloc-dev libssl-dev libopenblas-dev libdnnl-dev"
 DT_DEB_PACKAGES="dpkg-dev file git" # what packaging/deb needs beside them
 DT_TEST_PACKAGES="abigail-tools environment-modules g++ groff-base zsh libcmocka-dev git gnuplot-nox iproute2 nftables procps perl python3 slurmctld slurmd slurm-client munge"
 

@@ -17,16 +17,16 @@ struct json_t;
  * The mean of one model is that model: convert is average. */
 /* clang-format off */
 #define DT_NETWORK_OPTIONS \
-    " net variant stem image_size batch global_batch shards exchange strategy precision threads"
+    " net variant stem image_size batch global_batch shards exchange strategy precision engine engine_check threads"
 #define DT_COMMAND_LIST(X) \
     X(train, "train", "train a network (the default)", \
       .call = dt_train, .computes = true) \
     X(eval, "eval", "MODEL: loss and accuracy of a saved model on the test images", \
       .call = dt_eval, .operands = "MODEL [OPTION...]", \
-      .options = " data holdout precision threads", .most = 1, .computes = true, \
+      .options = " data holdout precision engine engine_check threads", .most = 1, .computes = true, \
       .models = true) \
     X(predict, "predict", "MODEL PICTURE...: the most likely classes of pictures", \
-      .run = run_predict, .operands = "MODEL PICTURE...", .options = " precision threads", \
+      .run = run_predict, .operands = "MODEL PICTURE...", .options = " precision engine engine_check threads", \
       .least = 2, .most = INT_MAX, .computes = true, .models = true) \
     X(summary, "summary", "layers, parameters and work of the network, or of a MODEL's", \
       .call = dt_summary, .operands = "[MODEL] [OPTION...]", .options = DT_NETWORK_OPTIONS, \
@@ -46,7 +46,7 @@ struct json_t;
     X(status, "status", "RUN: where each rank of a run is, or was when it ended", \
       .lead = dt_status_show, .operands = "RUN", .least = 1, .most = 1) \
     X(plot, "plot", "RUN...: curves of runs; of what bench --json wrote", \
-      .lead = dt_view_plot, .operands = "RUN...", .options = " out exchange", .least = 1, \
+      .lead = dt_view_plot, .operands = "RUN...", .options = " out exchange engine", .least = 1, \
       .most = INT_MAX) \
     X(runs, "runs", "[DIR]: a row for each run; A B...: what differs between runs", \
       .lead = dt_view_runs, .operands = "[DIR] | RUN...", .most = INT_MAX) \

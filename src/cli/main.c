@@ -55,7 +55,7 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
     if (named)
         DT_GO(st, dt_comm_agree(c, dt_isa_promise(isa)), out);
     dt_engine_checks(settings.options.engine_check);
-    if (settings.command != &dt_command_bench)
+    if (settings.command->computes && settings.command != &dt_command_bench)
         DT_GO(st, dt_comm_agree(c, dt_engine_use(settings.options.engine)), out);
     if (settings.options.split_nodes > 1)
         DT_GO(st, dt_comm_agree(c, dt_comm_split_nodes(c, (int)settings.options.split_nodes)), out);

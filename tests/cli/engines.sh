@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# --engine: one hash over ranks, threads and strategies; what a resumed run keeps; a library whose
+# product is wrong, and one that never returns, are named before anything is trained.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+unset OPENBLAS_CORETYPE ONEDNN_MAX_CPU_ISA
+narrow=(--data synthetic:64 --net vgg11 --width-divisor 4 --global-batch 24 --shards 8 --max-steps 1 --epochs 1)
+
+# hash_of NP ARGS...: the state's
+hash_of() {
+    rm -rf "$tmp/run"
+    launch "$@" "${narrow[@]}" --out "$tmp/run"
+    cases=$((cases + 1))
+    [ "$code" = 0 ] || complain "$*: ends with $code"
+    sed -n 's/^state hash *//p' "$tmp/stdout"
+}
+must test "$("$DTRAIN_BIN" env | grep -cE '^(openblas|onednn) +[^ ]')" = 2
+for engine in openblas onednn; do
+    case $("$DTRAIN_BIN" env | sed -n "s/^$engine *//p") in
+    engine*) echo "SKIPPED: engine $engine is not there"; continue ;;
+    esac
+    want=$(OMP_NUM_THREADS=8 hash_of 1 --engine $engine --threads 1)
+    must test "$(hash_of 1 --engine $engine --threads 2)" = "$want"
+    must test "$(hash_of 1 --engine $engine --threads 5)" = "$want"
+    must test "$(hash_of 3 --engine $engine --threads 1)" = "$want"
+    must test "$(hash_of 8 --engine $engine --threads 1)" = "$want"
+    must test "$(hash_of 2 --engine $engine --threads 2 --strategy all=out)" = "$want"
+    must test "$(hash_of 2 --engine $engine --threads 1 --strategy all=out)" = "$want"
+    must grep -q "^engine: $engine$" "$tmp/run/options.yaml"
+    for odd in "--batch 1" "--global-batch 3 --shards 1"; do
+        rm -rf "$tmp/odd"
+        accepts --data synthetic:16 --net vgg11 --width-divisor 16 $odd --max-steps 1 --engine $engine --out "$tmp/odd"
+    done
+    refuses 78 "engine" -- "${tiny[@]}" --engine $engine --precision bf16
+done
+
+"$DTRAIN_BIN" env | grep -q '^openblas .*this build has none' && finish
+
+# a library of the test's own: right, or wrong by 1 % in one shape, or without an end
+cat >"$tmp/fake.c" <<'EOF'
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+char *openblas_get_config(void) { return "OpenBLAS 0.0.0 fake"; }
+void openblas_set_num_threads(int n) { (void)n; }
+void cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
+                 int lda, const float *b, int ldb, float beta, float *c, int ldc)
+{
+    const char *fault = getenv("FAKE");
+    const int special = fault && ta == 112 && m == 27;
+    while (special && strcmp(fault, "hangs") == 0)
+        pause();
+    (void)order, (void)tb;
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0;
+            for (int p = 0; p < k; p++)
+                sum += (ta == 112 ? a[p * lda + i] : a[i * lda + p]) * b[p * ldb + j];
+            c[i * ldc + j] = alpha * sum * (special ? 1.01f : 1) + (beta ? beta * c[i * ldc + j] : 0);
+        }
+}
+EOF
+must mkdir "$tmp/lib"
+must cc -O2 -shared -fPIC -o "$tmp/lib/libopenblas.so.0" "$tmp/fake.c"
+export LD_LIBRARY_PATH=$tmp/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+accepts "${tiny[@]}" --engine openblas --out "$tmp/right"
+must grep -q "^engine  *OpenBLAS 0.0.0 fake" "$tmp/stdout"
+export FAKE=wrong
+refuses 80 "features.0, weight gradient" "a product of 27 rows" -- "${tiny[@]}" --engine openblas
+accepts "${tiny[@]}" --engine openblas --no-engine-check --out "$tmp/unseen"
+export FAKE=hangs
+touch "$tmp/started"
+launch 1 "${tiny[@]}" --engine openblas --out "$tmp/hangs"
+judge 77 "a product without an end" "features.0, weight gradient" "has not returned"
+finish
