@@ -22,12 +22,12 @@ static json_t *env_object(dt_comm *c)
     dt_home_find(&home, c->machine_rank, c->machine_ranks, dt_threads_auto(c));
     const dt_isa isa = dt_isa_current();
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, "
-        "s:f, s:f, s:f, s:f}",
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
+        "s:s, s:s, s:f, s:f, s:f, s:f}",
         "host", m.host, "cpu", m.cpu, "isa", dt_isa_name(isa), "amx",
         isa >= DT_ISA_AMX ? "yes" : "no", "bf16", isa >= DT_ISA_AVX512_BF16 ? "yes" : "no",
-        "dtrain", dt_build(), "MPI", dt_comm_version(), "openblas",
-        env_engine("openblas"), "onednn", env_engine("onednn"), "packages", m.packages, "numa_nodes",
+        "dtrain", dt_build(), "MPI", dt_comm_version(), "openblas", env_engine("openblas"),
+        "onednn", env_engine("onednn"), "packages", m.packages, "numa_nodes",
         m.numa_nodes, "cores", m.cores, "cores_allowed", m.cores_allowed, "ranks", c->world,
         "nodes", c->nodes, "ranks_on_node", c->node_ranks, "threads_per_rank", dt_threads_auto(c),
         "pinned", home.text, "huge_pages", m.huge_pages, "l2", (double)m.l2_bytes / mib, "l3",

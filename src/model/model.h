@@ -116,7 +116,8 @@ dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab) DT_MUST
 /* ---- Model: parameters, kernels, packed weights --------------------------------------- */
 
 /* Channels [first, first + count) of `whole`: what one of several neighbours has of a value, or of
- * a parameter. Whole blocks of 32 where there are enough, or with an engine; it may be empty. No bit depends on it. */
+ * a parameter. Whole blocks of 32 where there are enough, or with an engine; it may be empty. No
+ * bit depends on it. */
 typedef struct dt_cut {
     int64_t first, count, whole;
 } dt_cut;

@@ -156,9 +156,9 @@ static void bench_print(const dt_options *o, const bench_row *row, double alone)
     if (alone > 0)
         snprintf(scale, sizeof scale, "%.2f", row->images_per_s / (alone * row->ranks));
     printf("%-10s %3d %9.4f %9.4f %9.4f %9.1f %6s %9.4f %9.1f %8.2f %6.0f  %-5s  %s",
-           bench_engines(o) ? row->engine : row->exchange, row->ranks, row->median_s, row->low_s, row->high_s, row->images_per_s,
-           scale, row->exposed_s, row->reserved_mib, row->mib_per_step, row->messages_per_step,
-           row->exact ? "yes" : "no", row->hash);
+           bench_engines(o) ? row->engine : row->exchange, row->ranks, row->median_s, row->low_s,
+           row->high_s, row->images_per_s, scale, row->exposed_s, row->reserved_mib,
+           row->mib_per_step, row->messages_per_step, row->exact ? "yes" : "no", row->hash);
     printf(row->gradient ? "  %.1e\n" : "\n", row->off);
     if (strcmp(o->exchange, "all") == 0 || row->gradient || o->scaling)
         return;
@@ -215,8 +215,9 @@ static dt_status bench_report(dt_comm *c, const dt_options *o, const bench_row *
         } else {
             if (first)
                 printf("%-10s %3s %9s %9s %9s %9s %6s %9s %9s %8s %6s  %-5s  %s%s\n",
-                       bench_engines(o) ? "engine" : "exchange", "np", "s/step", "fastest", "slowest", "images/s", "scale", "exposed s",
-                       "MiB held", "MiB sent", "msgs", "exact", "weights hash",
+                       bench_engines(o) ? "engine" : "exchange", "np", "s/step", "fastest",
+                       "slowest", "images/s", "scale", "exposed s", "MiB held", "MiB sent",
+                       "msgs", "exact", "weights hash",
                        row->gradient ? "                      gradient off" : "");
             bench_print(o, row, alone);
         }

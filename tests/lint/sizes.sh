@@ -38,8 +38,8 @@ done
 if grep -nE '\b(atoi|atof|strcpy|strcat|sprintf|vsprintf|gets|system|popen|alloca)\(' $(find src -name '*.[ch]'); then
     echo "banned functions (see CONTRIBUTING.md)"; bad=1
 fi
-if grep -nE '\b(exit|_exit|abort)\(' $(find src -name '*.[ch]') | grep -vE '^src/(cli/(main|start_mpi)\.c|watch/watch\.c|launch/child\.c)'; then
-    echo "the process ends in src/cli only (the watch and failed children excepted)"; bad=1
+if grep -nE '\b(exit|_exit|abort)\(' $(find src -name '*.[ch]') | grep -vE '^src/(cli/(main|start_mpi)\.c|watch/watch\.c|launch/child\.c|model/kernels/engine_check\.c)'; then
+    echo "the process ends in src/cli only (the watch, failed children and engines that hang excepted)"; bad=1
 fi
 if grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $files; then
     echo "unfinished by its own words"; bad=1

@@ -62,8 +62,8 @@ static void multiply(const dt_tile_backend *w, const shape *s, const void *a, co
     w->end();
 }
 
-/* Positive numbers, so that a sum is its own scale: each of two is at most n roundings away from
- * it. a: zeros, laid out as the shape says; b: random, and what there is to begin with behind it. */
+/* Positive numbers, so that a sum is its own scale: each product is at most n roundings away from
+ * it. a: zeros, laid out as the shape says; behind b there is room for both products. */
 static dt_status compare(const shape *s, char *a, float *b)
 {
     const size_t inner = s->steps * DT_TILE, numbers = inner * DT_TILE;
@@ -82,8 +82,8 @@ static dt_status compare(const shape *s, char *a, float *b)
     for (size_t i = 0; i < s->rows * DT_TILE; i++)
         if (!(fabsf(sums[i] - own[i]) <= (float)(inner + 1) * 0x1p-23f * own[i]))
             return dt_fail(DT_CORRUPT,
-                           "engine %s: %s: a product of %zu rows and %zu places%s%s is wrong in row "
-                           "%zu, column %zu: %.9g, not %.9g; take --engine own",
+                           "engine %s: %s: a product of %zu rows and %zu places%s%s is wrong in "
+                           "row %zu, column %zu: %.9g, not %.9g; take --engine own",
                            dt_engine_text(), check.place, s->rows, inner,
                            s->place > sizeof(float) ? ", turned" : "",
                            s->fresh ? "" : ", added to sums", i / DT_TILE, i % DT_TILE,
