@@ -92,7 +92,7 @@ static dt_tile_backend library_backend = {
     __typeof__(&f) f##_ = NULL;                                                                    \
     *(void **)&f##_ = dlsym(library, #f)
 
-#if DT_OPENBLAS
+#ifdef DT_OPENBLAS
 #include <cblas.h>
 static __typeof__(&cblas_sgemm) openblas_call;
 
@@ -117,7 +117,7 @@ static bool openblas_open(void *library, char *text)
 }
 #endif
 
-#if DT_ONEDNN
+#ifdef DT_ONEDNN
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
 static __typeof__(&dnnl_sgemm) onednn_call;
@@ -146,10 +146,10 @@ static bool onednn_open(void *library, char *text)
 #endif
 
 static engine engines[] = {
-#if DT_OPENBLAS
+#ifdef DT_OPENBLAS
     {"openblas", "libopenblas-dev", {"libopenblas.so.0"}, openblas_open, openblas_sgemm, ""},
 #endif
-#if DT_ONEDNN
+#ifdef DT_ONEDNN
     {"onednn", "libdnnl-dev", {"libdnnl.so.3", "libdnnl.so.2"}, onednn_open, onednn_sgemm, ""},
 #endif
     {.name = ""},
