@@ -42,7 +42,7 @@ accepts convert "$tmp/two" --out "$tmp/converted"
 must cmp "$tmp/converted" "$tmp/merged"
 for model in "$step" "$tmp/two" "$whole"; do
     accepts eval "$model" --data synthetic:76 --net vgg11 --precision fp32 --json
-    jq -S 'del(.model)' "$tmp/stdout" >"$tmp/eval"
+    sed -E 's/"model": "[^"]*",? ?//' "$tmp/stdout" >"$tmp/eval"
     [ ! -e "$tmp/first" ] || must cmp "$tmp/eval" "$tmp/first"
     mv "$tmp/eval" "$tmp/first"
 done
@@ -55,13 +55,19 @@ bytes() { cat "$@" | wc -c; }
 must test $(($(bytes "$step"/shard-*) - $(bytes "$whole/model.safetensors"))) -lt $((4 * 20000))
 
 # pruned like all others, and what a kill has left goes
-accepts "${recipe[@]}" --max-steps 5 --save-every 1 --save-shards --out "$tmp/kept"
-must test "$(find "$tmp/kept/checkpoints" -mindepth 1 -maxdepth 1 | wc -l)" = 2
+accepts "${recipe[@]}" --max-steps 5 --save-every 1 --save-shards --out "$tmp/pruned"
+must test "$(find "$tmp/pruned/checkpoints" -mindepth 1 -maxdepth 1 | wc -l)" = 2
 
 # a disk of each host's own, on which an earlier run has left its lock
 mkdir -p "$tmp/a" "$tmp/b/run" && touch "$tmp/b/run/.lock"
 apart=("$DTRAIN_BIN" "${recipe[@]}" --save-shards --out run)
-timeout -k 2 "$limit" mpirun -np 1 -wdir "$tmp/a" "${apart[@]}" : -np 1 -wdir "$tmp/b" "${apart[@]}" >"$tmp/stdout" 2>"$tmp/stderr"
+cat >"$tmp/either" <<END
+#!/usr/bin/env bash
+if [ "\$OMPI_COMM_WORLD_RANK" = 0 ]; then cd "$tmp/a"; else cd "$tmp/b"; fi
+exec $(printf '%q ' "${apart[@]}")
+END
+chmod +x "$tmp/either" # mpirun's own way, with a colon, crashes in Open MPI 5.0.7
+timeout -k 2 "$limit" mpirun -np 2 "$tmp/either" >"$tmp/stdout" 2>"$tmp/stderr"
 must test $? = 73
 must grep -q "is not seen here: --save-shards needs a disk that all hosts share" "$tmp/stderr"
 must test ! -e "$tmp/a/run/options.yaml"
@@ -78,9 +84,9 @@ damaged "shard-00002-$shard: No such file" "rm shard-00002-*"
 damaged "momentum/shard-00001-$shard has" "truncate -s -4 momentum/shard-00001-*"
 damaged "shard-00000-$shard is damaged" "printf x | dd of=shard-00000-$shard conv=notrunc seek=9000 bs=1 status=none"
 damaged "shard-0000" "mv shard-00000-* x; mv shard-00001-* shard-00000-$shard; mv x shard-00001-$shard"
-damaged "tensor 'features.0.weight' has element [0, 0, 0, 0], which" "rm MANIFEST; cp shard-00000-* shard-00003-$shard"
+damaged "tensor 'classifier.bias' has element [0], which" "rm MANIFEST; cp shard-00000-* shard-00003-$shard"
 damaged "is portion 0 of 4, files: 3" "rm MANIFEST shard-00003-*"
-damaged "ends at byte" "rm MANIFEST; truncate -s -4 shard-00001-*"
+damaged "its tensors end at" "rm MANIFEST; truncate -s -4 shard-00001-*"
 refuses 64 "--out FILE is missing" -- merge "$step"/shard-*
 refuses 73 "it exists" -- merge "$step"/shard-* --out "$tmp/merged"
 finish
