@@ -122,7 +122,7 @@ typedef enum dt_option_scope {
     DT_REAL(X, weight_decay, RESULT, DAILY, 0, 0, 1e3, "Training", "D",                            \
         "L2 factor added to the gradient")                                                         \
     DT_REAL(X, ema, RESULT, DAILY, 0, 0, 0.999999, "Training", "D",                                \
-        "test and save the moving average of the weights, which keeps D of itself each step (0: none)") \
+        "test and save the weights' moving average, which keeps D of itself each step (0: none)") \
     DT_CHOICE(X, decay, RESULT, RARE, "all", " all weights", "Training", "WHAT",                   \
         "decay all parameters, as PyTorch does, or convolution and linear weights only")           \
     DT_CHOICE(X, schedule, RESULT, SAID, "constant", DT_SCHEDULE_LIST(DT_WORD), "Training", "NAME", \
@@ -155,7 +155,7 @@ typedef enum dt_option_scope {
     DT_CHOICE(X, isa, RESULT, DAILY, "auto", " auto" DT_ISA_NAMES, "Machine", "SET",               \
         "instruction set whose bits are computed (auto: the CPU's best; amx: anywhere)")           \
     DT_CHOICE(X, engine, RESULT, SAID, "own", DT_ENGINE_LIST(DT_WORD) " all", "Machine", "NAME",  \
-        "what multiplies in float32: dtrain's kernels, or a library (all: bench only)")            \
+        "whose products in float32 (all: bench only)")                                             \
     DT_FLAG(X, engine_check, HERE, RARE, true, "Machine",                                          \
         "first compare each shape of a library's products with dtrain's own")                      \
     DT_AUTO(X, threads, HERE, SAID, 0, 1, 1024, "Machine", "N",                                    \
