@@ -378,8 +378,8 @@ static void pass_errors(dt_first *f)
 }
 
 /* One that is asked before mpirun or a rank handles signals dies of USR1, or, where daemons are not
- * there yet, ends with 0 (Open MPI 4.1.4) or an error of its own (5.0.7): it had not begun. One that
- * is complete says so. */
+ * there yet, ends with 0 (Open MPI 4.1.4) or an error of its own (5.0.7): it had not begun. A run
+ * that is complete says so. */
 static int end_code(dt_first *f, int code)
 {
     if (f->hangs)
