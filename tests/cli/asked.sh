@@ -105,7 +105,7 @@ must grep -qE "^machine +1 rank x 1 thread," "$tmp/stdout" "$tmp/stderr"
 mkdir "$tmp/other"
 cat >"$tmp/other/mpirun" <<'END'
 #!/usr/bin/env bash
-[ "$1" = -np ] || exit 99
+[ "$1" = -np ] || exit 1
 count=$2 status=0
 shift 2
 while [ "$1" = -x ]; do shift 2; done
