@@ -110,9 +110,10 @@ dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv)
     struct iovec own = {.iov_base = &own, .iov_len = 1};
 
     *c = NULL;
+    if (dt_comm_launched() || getenv("OMPI_COMM_WORLD_SIZE")) /* mpirun's only rank, too */
+        follow_launcher();
     if (!dt_comm_launched())
         return dt_comm_open(c, argc, argv);
-    follow_launcher();
     /* Open MPI 5 makes segments four times as large as Open MPI 4, which five ranks do not find
      * in a container's 64 MB. The old size is enough, unless somebody chose. */
     if (!getenv("OMPI_MCA_btl_vader_segment_size")) /* the older name of the same */
