@@ -1,17 +1,15 @@
 # DTRAIN_ONEDNN: oneDNN's own convolutions beside ours, in bench/onednn and ref_onednn, where the
 # library is found (AUTO), wherever it is (ON: it must be found), or not at all (OFF).
-set(DTRAIN_ONEDNN AUTO CACHE STRING "oneDNN: AUTO (where it is found), ON or OFF")
 set_property(CACHE DTRAIN_ONEDNN PROPERTY STRINGS AUTO ON OFF)
-find_path(ONEDNN_INCLUDE oneapi/dnnl/dnnl.h)
 find_library(ONEDNN_LIBRARY dnnl)
-if(DTRAIN_ONEDNN STREQUAL ON AND NOT (ONEDNN_INCLUDE AND ONEDNN_LIBRARY))
+if(DTRAIN_ONEDNN STREQUAL ON AND NOT (DT_ONEDNN_INCLUDE AND ONEDNN_LIBRARY))
     message(FATAL_ERROR "DTRAIN_ONEDNN=ON: oneDNN was not found (Debian's libdnnl-dev)")
 endif()
 
 # Links as dt_onednn, which is nothing where DTRAIN_ONEDNN leaves oneDNN out.
 add_library(dt_onednn INTERFACE)
-if(DTRAIN_ONEDNN AND ONEDNN_INCLUDE AND ONEDNN_LIBRARY)
-    target_include_directories(dt_onednn SYSTEM INTERFACE ${ONEDNN_INCLUDE})
+if(DTRAIN_ONEDNN AND DT_ONEDNN_INCLUDE AND ONEDNN_LIBRARY)
+    target_include_directories(dt_onednn SYSTEM INTERFACE ${DT_ONEDNN_INCLUDE})
     target_link_libraries(dt_onednn INTERFACE ${ONEDNN_LIBRARY})
     target_compile_definitions(dt_onednn INTERFACE DTRAIN_WITH_ONEDNN)
     add_executable(onednn-bench ${CMAKE_SOURCE_DIR}/bench/onednn.c)
