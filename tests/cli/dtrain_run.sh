@@ -38,7 +38,7 @@ half) mkdir -p "$dir/out" && echo '{"kind":"step","step":1}' >>"$dir/out/metrics
 whole) echo '{"kind":"end","steps":2}' >>"$dir/out/metrics.jsonl" && exit 0 ;;
 *) exit "$word" ;;
 esac
-for i in $(seq 200); do sleep 0.1; done
+for i in $(seq 3000); do sleep 0.1; done
 exit 1
 END
 chmod +x "$tmp/launcher" "$tmp/program"
@@ -140,7 +140,7 @@ asked 0 "asked when the last step is over" late TERM 0
 asked 75 "no checkpoint within the time of grace" deaf TERM 0
 started=$SECONDS
 asked 75 "asked twice" deaf INT 0.1 INT 0
-must test $((SECONDS - started)) -le 10
+must test $((SECONDS - started)) -le 100
 
 # its own command line, and dtrain's
 while IFS='|' read -r options arguments; do
@@ -237,11 +237,7 @@ must gone "${kids[2]}"
 # it is killed itself: the launch ends with a checkpoint, and the next supervisor has the folder
 begin --ranks 2
 kill -9 "$running"
-for _ in $(seq 300); do
-    gone "$mpirun" && break
-    sleep 0.1
-done
-must gone "$mpirun"
+must within gone "$mpirun"
 said "stopped by SIGUSR1 after step"
 wait "$job" 2>/dev/null
 

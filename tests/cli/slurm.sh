@@ -66,11 +66,8 @@ plugin=disabled
 echo "CgroupPlugin=$plugin" >"$slurm/cgroup.conf"
 slurmctld || no_slurm slurmctld
 slurmd || no_slurm slurmd
-for _ in $(seq 300); do
-    sinfo -h -o %T 2>/dev/null | grep -q idle && break
-    sleep 0.1
-done
-sinfo -h -o %T | grep -q idle || no_slurm "the node"
+idle() { sinfo -h -o %T 2>/dev/null | grep -q idle; }
+within idle || no_slurm "the node"
 
 must test "$(nproc)" -ge 2
 
@@ -97,17 +94,13 @@ sed 's/--ntasks=8/--ntasks=2/; s/--cpus-per-task=4/--cpus-per-task=1/; s/@120/@5
     "$DTRAIN_SOURCE/configs/cluster.sbatch" >"$tmp/job"
 job=$(sbatch --parsable --output="$tmp/log" --chdir="$DTRAIN_SOURCE" --export=ALL "$tmp/job" --program "$DTRAIN_BIN" \
     -- "${run[@]}" --out "$tmp/run")
-for _ in $(seq 1200); do
-    [ "$(restarts)$(state)" = 0PENDING ] || [ "$(restarts)$(state)" = 0RUNNING ] || break
-    sleep 0.1
-done
+again() { [[ $(restarts)$(state) != 0@(PENDING|RUNNING) ]]; }
+within again
 steps=$(($(step_records) + 200))
 sed -i "s/max-steps: .*/max-steps: $steps/" "$tmp/job.yaml"
 scontrol update JobId="$job" TimeLimit=10
-for _ in $(seq 1200); do
-    [[ $(state) =~ ^(PENDING|RUNNING|COMPLETING)$ ]] || break
-    sleep 0.1
-done
+over() { [[ ! $(state) =~ ^(PENDING|RUNNING|COMPLETING)$ ]]; }
+within over
 limit=$((4 * limit)) # as many steps as two ranks made in half a minute
 accepts "${run[@]}" --out "$tmp/calm"
 must test "$steps" -gt 200

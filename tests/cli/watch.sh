@@ -28,7 +28,7 @@ makes_images() {
 three_looks() { [ "$(grep -c 'is going on' "$tmp/watched")" -ge 3 ]; }
 awaits() { # WHAT COMMAND...: within the limit
     cases=$((cases + 1))
-    within "$limit" "${@:2}" || { code=- && complain "waited for $1"; }
+    within "${@:2}" || { code=- && complain "waited for $1"; }
 }
 ended() {
     awaits "the end" gone "$job"

@@ -4,7 +4,7 @@
 # pair of hashes. A host without the token is refused, and keeps none out that has it.
 set -u
 . "$DTRAIN_SOURCE/tests/support/hosts.bash" || exit 1
-hosts_enter 280 "$0" "${1:-}"
+hosts_enter "$0" "${1:-}"
 hosts_make 2 3 4 5 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
 
 bad=0
@@ -29,7 +29,7 @@ same() { # NAME COMMAND...
     local name=$1
     shift
     rm -rf "$folder/same"
-    timeout -k 2 60 "$@" "${run[@]}" --out "$folder/same" >"$folder/log" 2>&1 </dev/null
+    timeout -k 2 600 "$@" "${run[@]}" --out "$folder/same" >"$folder/log" 2>&1 </dev/null
     right same "$name"
 }
 launched() { same "$1 $2" "$DTRAIN_BIN" launch --agent "$folder/agent" --interface 10.99.0.0/24 "$1" "$2"; }
@@ -50,7 +50,7 @@ chmod +x "$folder/slow"
 "$DTRAIN_BIN" launch --agent "$folder/slow" --interface 10.99.0.0/24 --hosts 10.99.0.1:1,10.99.0.3:1 "${endless[@]}" --out "$folder/early" \
     >"$folder/log" 2>&1 </dev/null &
 early=$!
-within 20 test -e "$folder/slow.asks" || wrong "no agent"
+within test -e "$folder/slow.asks" || wrong "no agent"
 kill -TERM $early
 touch "$folder/go"
 wait $early
@@ -63,10 +63,10 @@ on() { # K ARGS...: on host K
     ip netns exec "dt$(($1 + 2))" unshare -u sh -c "hostname node$(($1 + 2)); exec \"\$@\"" - "${@:2}"
 }
 start() { # K ARGS...: launch of host K of $nodes, in the background; pid[K] is its process
-    on "$1" timeout -k 2 120 "$program" launch --nnodes "$nodes" --node-rank "$1" --nproc-per-node "${slots:-1}" \
+    on "$1" timeout -k 2 600 "$program" launch --nnodes "$nodes" --node-rank "$1" --nproc-per-node "${slots:-1}" \
         --master 10.99.0.2:29510 --token-file "$folder/token" --interface 10.99.0.0/24 "${@:2}" >"$folder/log$1" 2>&1 </dev/null &
     job[$1]=$!
-    within 10 launched_on "$1" || wrong "no launch on host $1"
+    within launched_on "$1" || wrong "no launch on host $1"
 }
 launched_on() {
     for p in $(ip netns pids "dt$(($1 + 2))"); do
@@ -81,7 +81,7 @@ ends() { # CODE K...: these hosts end with it
         [ $code = "$1" ] || wrong "host $k ends with $code, want $1"
     done
 }
-trains() { within 30 grep -q "^epoch 2/" "$folder/log0" || wrong "no run"; }
+trains() { within grep -q "^epoch 2/" "$folder/log0" || wrong "no run"; }
 met() { on "$1" ss -Htno state established | grep -q "29510.*keepalive"; } # K: set after the handshake
 listens() { on 0 ss -Htnl | grep -q ":29510 "; }
 said_gone() { grep -q "host 1, .*is gone" "$folder/log0"; }
@@ -100,7 +100,7 @@ program=$DTRAIN_BIN slots=1
 # torchrun's variables, and the run's own failure on every host
 for k in 1 0; do
     on $k env MASTER_ADDR=10.99.0.2 MASTER_PORT=29501 NNODES=2 NODE_RANK=$k NPROC_PER_NODE=1 \
-        DTRAIN_TOKEN="$(cat "$folder/token")" timeout -k 2 60 "$DTRAIN_BIN" launch --interface 10.99.0.0/24 \
+        DTRAIN_TOKEN="$(cat "$folder/token")" timeout -k 2 600 "$DTRAIN_BIN" launch --interface 10.99.0.0/24 \
         --data "$folder/no-data" --out "$folder/none" >"$folder/log$k" 2>&1 </dev/null &
     job[k]=$!
 done
@@ -110,9 +110,9 @@ ends 66 0 1
 # ---- Strangers
 nodes=2
 start 0 "${endless[@]}" --out "$folder/guarded"
-within 10 listens || wrong "host 0 does not listen"
+within listens || wrong "host 0 does not listen"
 joins() { # CODE LOG ARGS...: the launch of another host with these, on host 1
-    on 1 timeout -k 2 30 "$DTRAIN_BIN" launch --master 10.99.0.2:29510 --token-file "$folder/token" --nproc-per-node 1 "${@:3}" \
+    on 1 timeout -k 2 600 "$DTRAIN_BIN" launch --master 10.99.0.2:29510 --token-file "$folder/token" --nproc-per-node 1 "${@:3}" \
         >"$folder/log$2" 2>&1 </dev/null
     code=$?
     [ $code = "$1" ] || wrong "host $2 ends with $code, want $1"
@@ -126,7 +126,7 @@ on 1 bash -c 'exec 3<>/dev/tcp/10.99.0.2/29510 && head -c 300 /dev/urandom >&3 &
 # silent ones, and one that sends a byte now and then, keep no host waiting
 on 1 timeout 20 bash -c 'for i in {10..60}; do eval "exec $i<>/dev/tcp/10.99.0.2/29510"; done; echo >&2
     for i in {1..20}; do printf "\26" >&10; sleep 0.5; done' 2>"$folder/silent" &
-within 10 test -s "$folder/silent" || wrong "no silent strangers"
+within test -s "$folder/silent" || wrong "no silent strangers"
 start 1
 trains
 # all have come: the port is closed, which one host more finds
@@ -142,7 +142,7 @@ for k in 0 1; do
     start 0 "${endless[@]}" --out "$folder/killed$k"
     trains
     kill -9 "${pid[k]}"
-    within 15 deserted || wrong "kill -9 of host $k's launch leaves ranks"
+    within deserted || wrong "kill -9 of host $k's launch leaves ranks"
     wait "${job[0]}" "${job[1]}"
     for p in $(ip netns pids dt2) $(ip netns pids dt3); do kill -9 "$p"; done
 done
@@ -153,9 +153,9 @@ printf '#!/bin/sh\ntouch "%s/held/there"\nuntil [ -e "%s/held/go" ]; do sleep 0.
 chmod +x "$folder/held/mpirun"
 start 1
 PATH=$folder/held:$PATH start 0 "${endless[@]}" --out "$folder/gone"
-within 20 test -e "$folder/held/there" || wrong "no mpirun"
+within test -e "$folder/held/there" || wrong "no mpirun"
 kill -9 "${pid[1]}"
-within 10 said_gone || wrong "host 0 does not notice"
+within said_gone || wrong "host 0 does not notice"
 touch "$folder/held/go"
 ends 71 0
 wait "${job[1]}"
@@ -170,9 +170,9 @@ ends 75 0
 nodes=3
 start 0 "${run[@]}" --out "$folder/refused"
 start 1
-within 10 met 1 || wrong "host 1 does not meet host 0"
+within met 1 || wrong "host 1 does not meet host 0"
 while read -r k total rank; do # an address that is there, a number that is there, another total
-    on "$k" timeout -k 2 20 "$DTRAIN_BIN" launch --nnodes "$total" --node-rank "$rank" --nproc-per-node 1 \
+    on "$k" timeout -k 2 600 "$DTRAIN_BIN" launch --nnodes "$total" --node-rank "$rank" --nproc-per-node 1 \
         --master 10.99.0.2:29510 --token-file "$folder/token" >"$folder/log2" 2>&1 </dev/null
     [ $? = 71 ] || wrong "a host that does not fit does not end with 71: $rank of $total"
     said 2 "or refuses this one"
@@ -191,7 +191,7 @@ for try in "1 KILL 71 137" "1 INT 75 75" "0 USR1 75 75"; do
     read -r k signal want_code left_code <<<"$try"
     start 0 "${run[@]}" --out "$folder/left"
     start 1
-    within 10 met 1 || wrong "host 1 does not meet host 0"
+    within met 1 || wrong "host 1 does not meet host 0"
     kill -"$signal" "${pid[k]}"
     ends "$want_code" 0
     ends "$left_code" 1

@@ -3,7 +3,7 @@
 # say how it ended, with one exit code, and the hashes are those of a run alone.
 set -u
 . "$DTRAIN_SOURCE/tests/support/hosts.bash" || exit 1
-hosts_enter 280 "$0" "${1:-}"
+hosts_enter "$0" "${1:-}"
 hosts_make 2 3 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
 hosts_unsaid # no host reaches the other by itself
 
@@ -27,7 +27,7 @@ both() {
     rm -rf "$folder/work" && mkdir "$folder/work"
     for k in 1 0; do
         (cd "$folder/work" && DTRAIN_BIN=$DTRAIN_BIN exec ip netns exec "dt$((2 + k))" \
-            unshare -u sh -c "hostname node$k; exec \"\$@\"" - timeout -k 2 100 \
+            unshare -u sh -c "hostname node$k; exec \"\$@\"" - timeout -k 2 600 \
             bash "$DTRAIN_SOURCE/scripts/tutorial/run_cluster.sh" "$data" ../table.json 4 $((2 * k)) \
             --interface 10.99.0.0/24 "$@") >"$folder/log$k" 2>&1 </dev/null &
         job[k]=$!

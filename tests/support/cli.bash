@@ -16,7 +16,7 @@ launcher='mpirun|prterun' # what the process is called: Open MPI 5's mpirun beco
 bad=0
 cases=0
 refusals=0
-limit=${DTRAIN_TEST_LIMIT:-180} # seconds: only against hanging, on machines however slow
+limit=${DTRAIN_TEST_LIMIT:-600} # seconds: only against hanging, on machines however slow
 ranks="1 8"
 if [ -n "${ASAN_OPTIONS:-}" ]; then # a sanitized rank is slow and takes much memory
     ranks="1 2"

@@ -39,10 +39,10 @@ timeless() { sed -E 's/,?"(account_s":\{[^}]*\}|(images_per_s|seconds|time)":[^,
 has_records() { [ "$(records "$1" "$2" || echo 0)" -ge "$3" ] 2>/dev/null; }
 has_checkpoint() { compgen -G "$1/checkpoints/step-*${2:-}" || compgen -G "$1/checkpoints/step-*${2:-}-2"; } >/dev/null
 
-# within SECONDS COMMAND...: it succeeds in this time
+# within COMMAND...: it succeeds within $limit seconds
 within() {
-    for _ in $(seq $((10 * $1))); do
-        "${@:2}" && return
+    for _ in $(seq $((10 * ${limit:-300}))); do
+        "$@" && return
         sleep 0.1
     done
     return 1
