@@ -23,8 +23,10 @@ while [ $# -gt 0 ]; do
 done
 rank=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-0}} np=${OMPI_COMM_WORLD_SIZE:-1}
 if [ "${resumed:-no}" = no ]; then
-    mkdir -p "$out/checkpoints/step-1"
-    exec sleep 60
+    # A rank that is killed before it has a process group of its own takes Open MPI 5's mpirun with it.
+    mkdir -p "$out/ranks/$rank"
+    [ "$(ls "$out/ranks" | wc -l)" -lt "$np" ] || mkdir -p "$out/checkpoints/step-1"
+    exec sleep 600
 fi
 [ "$rank" = 0 ] || exit 0
 echo "resumed from $out at epoch 1 step 3"
