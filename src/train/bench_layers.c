@@ -6,7 +6,7 @@
 
 /* ---- What was done, and for how long --------------------------------------------------------- */
 
-/* Which total a layer belongs to, by the first of these that its operation begins with. */
+/* Which total a layer belongs to, by what its operation begins with. */
 static const struct {
     const char *op;
     dt_total total;
@@ -16,47 +16,37 @@ static const struct {
     {"globalavgpool", DT_TOTAL_pooling}, {"fork", DT_TOTAL_residual},
 };
 
-static dt_total total_of(const char *op)
-{
-    for (size_t i = 0; i < DT_COUNT_OF(layer_kinds); i++)
-        if (strncmp(op, layer_kinds[i].op, strlen(layer_kinds[i].op)) == 0)
-            return layer_kinds[i].total;
-    return DT_TOTAL_other;
-}
-
 /* The totals of convolutions are in the order of passes. */
 static void pass_place(dt_bench_pass *p, dt_pass pass)
 {
     static const char *const names[DT_PASS_COUNT] = {"forward", "data", "weights"};
 
-    p->total = total_of(p->layer->op);
     p->name = names[pass];
+    p->total = DT_TOTAL_other;
+    for (size_t i = 0; i < DT_COUNT_OF(layer_kinds); i++)
+        if (strncmp(p->layer.op, layer_kinds[i].op, strlen(layer_kinds[i].op)) == 0)
+            p->total = layer_kinds[i].total;
     if (p->total == DT_TOTAL_forward)
         p->total = (dt_total)(DT_TOTAL_forward + (int)pass);
     else if (pass == DT_PASS_DATA)
         p->name = "backward";
 }
 
-static const dt_plan *plan_of(const dt_run *r, int64_t images)
-{
-    for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
-        if (dt_plan_batch(r->contexts.plan[i]) == images)
-            return r->contexts.plan[i];
-    return NULL;
-}
-
 /* Over the rank's shards of a full batch. */
 static dt_work work_of(const dt_run *r, size_t step, dt_pass pass)
 {
+    dt_plan *const *plan = r->contexts.plan;
     dt_work sum = {0, 0};
 
     for (int s = r->first_shard; s < r->end_shard; s++) {
-        const dt_plan *p = plan_of(r, dt_shard_size(r->global_batch, (int)r->o.shards, s, NULL));
-        if (!p)
-            continue; /* no images */
-        const dt_work work = dt_plan_work(p, step, pass);
-        sum.flops += work.flops;
-        sum.bytes += work.bytes;
+        const int64_t images = dt_shard_size(r->global_batch, (int)r->o.shards, s, NULL);
+        for (int i = 0; i < DT_MAX_PLANS && plan[i]; i++) {
+            if (dt_plan_batch(plan[i]) != images)
+                continue;
+            const dt_work work = dt_plan_work(plan[i], step, pass);
+            sum.flops += work.flops;
+            sum.bytes += work.bytes;
+        }
     }
     return sum;
 }
@@ -68,11 +58,6 @@ static double phase_s(dt_place_name phase)
 
 static void take_layer(dt_bench_layers *l, const dt_run *r, size_t i, double steps)
 {
-    dt_plan_row *layer = &l->layer[i];
-
-    dt_plan_row_get(r->contexts.plan[0], i, layer);
-    snprintf(l->name[i], sizeof l->name[i], "%s", layer->name);
-    layer->name = l->name[i];
     for (int pass = 0; pass < DT_PASS_COUNT; pass++) {
         const dt_work work = work_of(r, i, (dt_pass)pass);
         const int kind = (int)i * DT_CLOCKED + pass;
@@ -80,38 +65,31 @@ static void take_layer(dt_bench_layers *l, const dt_run *r, size_t i, double ste
             continue;
         dt_bench_pass *p = &l->pass[l->passes++];
         *p = (dt_bench_pass){
-            .layer = layer,
             .step = i,
             .cost = {.seconds = dt_record_seconds(DT_LANE_LAYER, kind, DT_RECORD_KINDS) / steps,
                      .flops = (double)work.flops,
                      .bytes = (double)work.bytes}};
+        dt_plan_row_get(r->contexts.plan[0], i, &p->layer);
+        snprintf(p->layer_name, sizeof p->layer_name, "%s", p->layer.name);
+        p->layer.name = p->layer_name;
         pass_place(p, (dt_pass)pass);
         l->total[p->total].seconds += p->cost.seconds;
     }
 }
 
-static dt_status take_memory(dt_bench_layers *l, size_t steps)
-{
-    static const char what[] = "the profile of layers";
-
-    l->steps = steps;
-    DT_TRY(dt_calloc(&l->name, steps, sizeof *l->name, what));
-    DT_TRY(dt_calloc(&l->layer, steps, sizeof *l->layer, what));
-    return dt_calloc(&l->pass, DT_PASS_COUNT * steps, sizeof *l->pass, what);
-}
-
 dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,
                                double waited)
 {
+    const size_t layers = dt_plan_row_count(r->contexts.plan[0]);
     const double n = (double)steps;
     dt_bench_cost *t = l->total;
 
-    DT_TRY(take_memory(l, dt_plan_row_count(r->contexts.plan[0])));
+    DT_TRY(dt_calloc(&l->pass, DT_PASS_COUNT * layers, sizeof *l->pass, "the profile of layers"));
     l->step_s = seconds / n;
     l->type = r->precision;
     l->threads = r->threads;
     l->ranks = r->comm->world;
-    for (size_t i = 0; i < l->steps; i++)
+    for (size_t i = 0; i < layers; i++)
         take_layer(l, r, i, n);
     t[DT_TOTAL_update].seconds = phase_s(DT_AT_update) / n;
     t[DT_TOTAL_exchange].seconds = (dt_record_seconds(DT_LANE_LAYER, DT_CLOCKED_READY, DT_CLOCKED) +
@@ -129,8 +107,6 @@ dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t step
 
 void dt_bench_layers_close(dt_bench_layers *l)
 {
-    free(l->name);
-    free(l->layer);
     free(l->pass);
     *l = (dt_bench_layers){0};
 }
@@ -146,7 +122,7 @@ dt_status dt_bench_layers_peaks(dt_bench_layers *l, dt_comm *c)
         dt_bench_cost *cost = &p->cost, *total = &l->total[p->total];
         const double compute = cost->flops / l->peaks.flops[l->type];
         const double traffic = cost->bytes / l->peaks.bytes_per_s;
-        p->computes = compute > traffic;
+        p->limit = compute > traffic ? "compute" : "traffic";
         cost->limit_s = DT_MAX(compute, traffic);
         total->flops += cost->flops;
         total->bytes += cost->bytes;

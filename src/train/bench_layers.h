@@ -36,11 +36,12 @@ typedef struct dt_bench_cost {
 } dt_bench_cost;
 
 typedef struct dt_bench_pass { /* one line */
-    const dt_plan_row *layer;
-    size_t step;      /* of the plan */
-    const char *name; /* "forward", "data", "weights", "backward" */
+    dt_plan_row layer;
+    char layer_name[64]; /* its name: the plan's is gone with the run */
+    size_t step;         /* of the plan */
+    const char *name;    /* "forward", "data", "weights", "backward" */
+    const char *limit;   /* "compute": the limit is the one of flops; else "traffic" */
     dt_total total;
-    bool computes; /* the limit is the one of flops */
     dt_bench_cost cost;
 } dt_bench_pass;
 
@@ -48,10 +49,8 @@ typedef struct dt_bench_layers {
     dt_peaks peaks;
     dt_dtype type; /* of the convolutions */
     int threads, ranks;
-    char (*name)[64];    /* [steps], owned: rows of a plan borrow theirs */
-    dt_plan_row *layer;  /* [steps], owned */
     dt_bench_pass *pass; /* [passes], owned; in the order of the plan */
-    size_t steps, passes;
+    size_t passes;
     double step_s; /* mean of the measured steps */
     dt_bench_cost total[DT_TOTAL_COUNT];
 } dt_bench_layers;

@@ -38,11 +38,6 @@ static void cost_values(const dt_bench_layers *l, const dt_bench_cost *c, double
     memcpy(value, of, sizeof of);
 }
 
-static const char *limit_name(const dt_bench_pass *p)
-{
-    return p->computes ? "compute" : "traffic";
-}
-
 /* ---- Text ------------------------------------------------------------------------------------ */
 
 /* "-" for what does not apply. c NULL: the heads of the columns. */
@@ -86,9 +81,9 @@ static void print_head(FILE *f, const char *what)
 
 static void print_pass(FILE *f, const dt_bench_layers *l, const dt_bench_pass *p)
 {
-    fprintf(f, "%4zu  %-18s %-22s %-8s", p->step, p->layer->op, p->layer->name, p->name);
+    fprintf(f, "%4zu  %-18s %-22s %-8s", p->step, p->layer.op, p->layer.name, p->name);
     print_cost(f, l, &p->cost);
-    fprintf(f, "  %s\n", limit_name(p));
+    fprintf(f, "  %s\n", p->limit);
 }
 
 static double gap(const dt_bench_pass *p)
@@ -150,7 +145,7 @@ void dt_bench_layers_compare(FILE *f, const dt_bench_layers *l, const char *cons
         size_t best = 0;
         if (p->total > DT_TOTAL_weight_gradient)
             continue;
-        fprintf(f, "%4zu  %-18s %-22s %-8s", p->step, p->layer->op, p->layer->name, p->name);
+        fprintf(f, "%4zu  %-18s %-22s %-8s", p->step, p->layer.op, p->layer.name, p->name);
         for (size_t e = 0; e < count; e++) {
             if (l[e].passes == 0)
                 continue;
@@ -177,8 +172,8 @@ static json_t *json_of_pass(const dt_bench_layers *l, const dt_bench_pass *p)
 {
     json_t *j =
         json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s}", "step", (json_int_t)p->step, "operation",
-                  p->layer->op, "name", p->layer->name, "output", p->layer->out_shape, "kernels",
-                  p->layer->kernels, "pass", p->name, "limit", limit_name(p));
+                  p->layer.op, "name", p->layer.name, "output", p->layer.out_shape, "kernels",
+                  p->layer.kernels, "pass", p->name, "limit", p->limit);
 
     put_cost(j, l, &p->cost);
     return j;
