@@ -173,7 +173,7 @@ static void bench_print(const dt_options *o, const bench_row *row, double alone)
         printf("rank %d is slower than the others: half of them waited for it, %.4f s per step\n",
                row->late, row->late_s);
     if (row->layers)
-        dt_bench_layers_print(stdout, row->layers);
+        dt_bench_layers_print(row->layers);
 }
 
 static dt_status bench_print_json(const bench_row *row)
@@ -300,7 +300,7 @@ static dt_status bench_all(dt_comm *c, const dt_options *o, dt_options *one)
             st = bench_rows(c, o, one, &t, &layers[i]);
     }
     if (engines && o->layers && !o->json && c->rank == 0)
-        dt_bench_layers_compare(stdout, layers + FIRST, name + FIRST, end - FIRST);
+        dt_bench_layers_compare(layers + FIRST, name + FIRST, end - FIRST);
     for (size_t i = begin; i < end; i++)
         dt_bench_layers_close(&layers[i]);
     free(t.gradient);

@@ -65,10 +65,9 @@ void dt_bench_layers_close(dt_bench_layers *l);
 /* Measure the peaks, on all ranks at the same time, then find the limits. Agreed. Collective. */
 dt_status dt_bench_layers_peaks(dt_bench_layers *l, dt_comm *c) DT_MUST_CHECK;
 
-void dt_bench_layers_print(FILE *f, const dt_bench_layers *l);
+void dt_bench_layers_print(const dt_bench_layers *l);
 /* The same passes by several engines, l[count]; those without steps are left out. */
-void dt_bench_layers_compare(FILE *f, const dt_bench_layers *l, const char *const *name,
-                             size_t count);
+void dt_bench_layers_compare(const dt_bench_layers *l, const char *const *name, size_t count);
 /* New reference, NULL: no memory. */
 json_t *dt_bench_layers_json(const dt_bench_layers *l);
 

@@ -1,13 +1,10 @@
 /* bench_layers_print.c - the profile of `bench --layers` as tables, and as JSON. */
 #include "bench_layers.h"
 
-static const char *const total_name[DT_TOTAL_COUNT] = {
-#define X(name, text) #name,
-    DT_TOTAL_LIST(X)
-#undef X
-};
-static const char *const total_text[DT_TOTAL_COUNT] = {
-#define X(name, text) text,
+static const struct {
+    const char *name, *text;
+} totals[DT_TOTAL_COUNT] = {
+#define X(name, text) {#name, text},
     DT_TOTAL_LIST(X)
 #undef X
 };
@@ -41,7 +38,7 @@ static void cost_values(const dt_bench_layers *l, const dt_bench_cost *c, double
 /* ---- Text ------------------------------------------------------------------------------------ */
 
 /* "-" for what does not apply. c NULL: the heads of the columns. */
-static void print_cost(FILE *f, const dt_bench_layers *l, const dt_bench_cost *c)
+static void print_cost(const dt_bench_layers *l, const dt_bench_cost *c)
 {
     double value[COLUMNS] = {0};
 
@@ -49,41 +46,40 @@ static void print_cost(FILE *f, const dt_bench_layers *l, const dt_bench_cost *c
         cost_values(l, c, value);
     for (int i = 0; i < COLUMNS; i++)
         if (columns[i].head && value[i] > 0)
-            fprintf(f, " %*.*f", columns[i].width, columns[i].digits, columns[i].scale * value[i]);
+            printf(" %*.*f", columns[i].width, columns[i].digits, columns[i].scale * value[i]);
         else if (columns[i].head)
-            fprintf(f, " %*s", columns[i].width, c ? "-" : columns[i].head);
+            printf(" %*s", columns[i].width, c ? "-" : columns[i].head);
 }
 
-static void print_peaks(FILE *f, const dt_bench_layers *l)
+static void print_peaks(const dt_bench_layers *l)
 {
     const dt_peaks *p = &l->peaks;
 
-    fprintf(f, "\npeaks of rank 0 of %d (%d thread%s):", l->ranks, l->threads,
-            l->threads == 1 ? "" : "s");
+    printf("\npeaks of rank 0 of %d (%d thread%s):", l->ranks, l->threads,
+           l->threads == 1 ? "" : "s");
     for (int type = 0; type < DT_DTYPES; type++)
-        fprintf(f, " %s %.1f GFLOP/s (%s),", dt_dtype_name((dt_dtype)type), 1e-9 * p->flops[type],
-                p->flops_by[type]);
-    fprintf(f,
-            " memory %.1f GB/s\n"
-            "limit: flops at the peak of %s, or bytes read and written once at the memory's, the "
-            "longer of the two\n"
-            "eff.: limit / time, above 1 where caches serve what is counted as memory's; times "
-            "are means per step\n",
-            1e-9 * p->bytes_per_s, dt_dtype_name(l->type));
+        printf(" %s %.1f GFLOP/s (%s),", dt_dtype_name((dt_dtype)type), 1e-9 * p->flops[type],
+               p->flops_by[type]);
+    printf(" memory %.1f GB/s\n"
+           "limit: flops at the peak of %s, or bytes read and written once at the memory's, the "
+           "longer of the two\n"
+           "eff.: limit / time, above 1 where caches serve what is counted as memory's; times "
+           "are means per step\n",
+           1e-9 * p->bytes_per_s, dt_dtype_name(l->type));
 }
 
-static void print_head(FILE *f, const char *what)
+static void print_head(const char *what)
 {
-    fprintf(f, "\n%4s  %-18s %-22s %-8s", "step", what, "name", "pass");
-    print_cost(f, NULL, NULL);
-    fputs("  limit\n", f);
+    printf("\n%4s  %-18s %-22s %-8s", "step", what, "name", "pass");
+    print_cost(NULL, NULL);
+    puts("  limit");
 }
 
-static void print_pass(FILE *f, const dt_bench_layers *l, const dt_bench_pass *p)
+static void print_pass(const dt_bench_layers *l, const dt_bench_pass *p)
 {
-    fprintf(f, "%4zu  %-18s %-22s %-8s", p->step, p->layer.op, p->layer.name, p->name);
-    print_cost(f, l, &p->cost);
-    fprintf(f, "  %s\n", p->limit);
+    printf("%4zu  %-18s %-22s %-8s", p->step, p->layer.op, p->layer.name, p->name);
+    print_cost(l, &p->cost);
+    printf("  %s\n", p->limit);
 }
 
 static double gap(const dt_bench_pass *p)
@@ -92,7 +88,7 @@ static double gap(const dt_bench_pass *p)
 }
 
 /* Those furthest from their limits, in time: where work on the program pays most. */
-static void print_gaps(FILE *f, const dt_bench_layers *l)
+static void print_gaps(const dt_bench_layers *l)
 {
     enum { SHOWN = 10 };
     const dt_bench_pass *most[SHOWN + 1]; /* falling, and one to fall out */
@@ -105,77 +101,67 @@ static void print_gaps(FILE *f, const dt_bench_layers *l)
         most[at] = &l->pass[i];
         n = DT_MIN(n + 1, (size_t)SHOWN);
     }
-    print_head(f, "largest gaps");
+    print_head("largest gaps");
     for (size_t i = 0; i < n; i++)
-        print_pass(f, l, most[i]);
+        print_pass(l, most[i]);
 }
 
-static void print_total(FILE *f, const dt_bench_layers *l, const char *name, const dt_bench_cost *c)
+static void print_total(const dt_bench_layers *l, const char *name, const dt_bench_cost *c)
 {
-    fprintf(f, "%-55s", name);
-    print_cost(f, l, c);
-    fputc('\n', f);
+    printf("%-55s", name);
+    print_cost(l, c);
+    putchar('\n');
 }
 
-void dt_bench_layers_print(FILE *f, const dt_bench_layers *l)
+void dt_bench_layers_print(const dt_bench_layers *l)
 {
     const dt_bench_cost step = {.seconds = l->step_s};
 
-    print_head(f, "operation");
+    print_head("operation");
     for (size_t i = 0; i < l->passes; i++)
-        print_pass(f, l, &l->pass[i]);
-    print_gaps(f, l);
-    fputc('\n', f);
-    print_total(f, l, "phase", NULL);
+        print_pass(l, &l->pass[i]);
+    print_gaps(l);
+    putchar('\n');
+    print_total(l, "phase", NULL);
     for (int i = 0; i < DT_TOTAL_COUNT; i++)
-        print_total(f, l, total_text[i], &l->total[i]);
-    print_total(f, l, "step", &step);
-    print_peaks(f, l);
+        print_total(l, totals[i].text, &l->total[i]);
+    print_total(l, "step", &step);
+    print_peaks(l);
 }
 
-void dt_bench_layers_compare(FILE *f, const dt_bench_layers *l, const char *const *name,
-                             size_t count)
+void dt_bench_layers_compare(const dt_bench_layers *l, const char *const *name, size_t count)
 {
-    fprintf(f, "\n%4s  %-18s %-22s %-8s", "step", "ms of a step", "name", "pass");
+    printf("\n%4s  %-18s %-22s %-8s", "step", "ms of a step", "name", "pass");
     for (size_t e = 0; e < count; e++)
-        fprintf(f, l[e].passes ? " %9s" : "", name[e]);
-    fputs("  fastest\n", f);
+        printf(l[e].passes ? " %9s" : "", name[e]);
+    puts("  fastest");
     for (size_t i = 0; i < l[0].passes; i++) {
         const dt_bench_pass *p = &l[0].pass[i];
         size_t best = 0;
         if (p->total > DT_TOTAL_weight_gradient)
             continue;
-        fprintf(f, "%4zu  %-18s %-22s %-8s", p->step, p->layer.op, p->layer.name, p->name);
+        printf("%4zu  %-18s %-22s %-8s", p->step, p->layer.op, p->layer.name, p->name);
         for (size_t e = 0; e < count; e++) {
             if (l[e].passes == 0)
                 continue;
-            fprintf(f, " %9.3f", 1e3 * l[e].pass[i].cost.seconds);
+            printf(" %9.3f", 1e3 * l[e].pass[i].cost.seconds);
             if (l[e].pass[i].cost.seconds < l[best].pass[i].cost.seconds)
                 best = e;
         }
-        fprintf(f, "  %s\n", name[best]);
+        printf("  %s\n", name[best]);
     }
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_cost(json_t *j, const dt_bench_layers *l, const dt_bench_cost *c)
+/* Into j, which is returned. */
+static json_t *put_cost(json_t *j, const dt_bench_layers *l, const dt_bench_cost *c)
 {
     double value[COLUMNS];
 
     cost_values(l, c, value);
     for (int i = 0; i < COLUMNS; i++)
         json_object_set_new(j, columns[i].key, json_real(value[i]));
-}
-
-static json_t *json_of_pass(const dt_bench_layers *l, const dt_bench_pass *p)
-{
-    json_t *j =
-        json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s}", "step", (json_int_t)p->step, "operation",
-                  p->layer.op, "name", p->layer.name, "output", p->layer.out_shape, "kernels",
-                  p->layer.kernels, "pass", p->name, "limit", p->limit);
-
-    put_cost(j, l, &p->cost);
     return j;
 }
 
@@ -194,16 +180,19 @@ static json_t *json_of_peaks(const dt_bench_layers *l)
 
 json_t *dt_bench_layers_json(const dt_bench_layers *l)
 {
-    json_t *passes = json_array(), *totals = json_object();
+    json_t *passes = json_array(), *phases = json_object();
 
-    for (size_t i = 0; i < l->passes; i++)
-        json_array_append_new(passes, json_of_pass(l, &l->pass[i]));
-    for (int i = 0; i < DT_TOTAL_COUNT; i++) {
-        json_t *j = json_object();
-        put_cost(j, l, &l->total[i]);
-        json_object_set_new(totals, total_name[i], j);
+    for (size_t i = 0; i < l->passes; i++) {
+        const dt_bench_pass *p = &l->pass[i];
+        json_t *j =
+            json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s}", "step", (json_int_t)p->step,
+                      "operation", p->layer.op, "name", p->layer.name, "output", p->layer.out_shape,
+                      "kernels", p->layer.kernels, "pass", p->name, "limit", p->limit);
+        json_array_append_new(passes, put_cost(j, l, &p->cost));
     }
+    for (int i = 0; i < DT_TOTAL_COUNT; i++)
+        json_object_set_new(phases, totals[i].name, put_cost(json_object(), l, &l->total[i]));
     return json_pack("{s:f, s:s, s:o, s:o, s:o}", "mean_step_s", l->step_s, "precision",
                      dt_dtype_name(l->type), "peaks", json_of_peaks(l), "passes", passes, "phases",
-                     totals);
+                     phases);
 }
