@@ -13,7 +13,7 @@
 
 /* Of each picture its panels: what is one part of the data, the numbers, and gnuplot's commands. */
 static const struct {
-    const char *option, *part, *column[4], *commands;
+    const char *kind, *part, *column[4], *commands;
 } panels[] = {
     {"layers",
      "pass",
@@ -67,25 +67,23 @@ static const char *text_of(const json_t *j, const char *key)
 static void keep_longest(json_t *passes)
 {
     enum { SHOWN = 16 };
-    json_t *some = json_array(), *j;
-    size_t i;
 
-    while (json_array_size(some) < SHOWN && json_array_size(passes) > 0) {
-        size_t most = 0;
-        json_array_foreach(passes, i,
-                           j) if (dt_json_number(j, "seconds") >
-                                  dt_json_number(json_array_get(passes, most), "seconds")) most = i;
-        j = json_array_get(passes, most);
+    for (size_t k = 0; k < SHOWN && k < json_array_size(passes); k++) {
+        size_t most = k;
+        for (size_t i = k + 1; i < json_array_size(passes); i++)
+            if (dt_json_number(json_array_get(passes, i), "seconds") >
+                dt_json_number(json_array_get(passes, most), "seconds"))
+                most = i;
+        json_t *j = json_incref(json_array_get(passes, most));
         const char *name = text_of(j, "name");
         json_object_set_new(
             j, "label",
             json_sprintf("%s %s", name[0] ? name : text_of(j, "operation"), text_of(j, "pass")));
-        json_array_append(some, j);
         json_array_remove(passes, most);
+        json_array_insert_new(passes, k, j);
     }
-    json_array_clear(passes);
-    json_array_extend(passes, some);
-    json_decref(some);
+    while (json_array_size(passes) > SHOWN)
+        json_array_remove(passes, json_array_size(passes) - 1);
 }
 
 /* Objects that have the same text under `part` are one. DT_FORMAT: there are none, or a number is
@@ -111,7 +109,7 @@ static dt_status put_data(const dt_figure *f, const json_t *objects, const char 
     return whole ? DT_OK : DT_FORMAT;
 }
 
-static dt_status put_panels(const dt_figure *f, const char *option, const json_t *lines)
+static dt_status put_panels(const dt_figure *f, const char *kind, const json_t *lines)
 {
     const json_t *first = json_array_get(lines, 0), *layers = json_object_get(first, "layers");
     const json_t *peaks = json_object_get(layers, "peaks");
@@ -124,11 +122,11 @@ static dt_status put_panels(const dt_figure *f, const char *option, const json_t
             json_number_value(json_object_get(first, "images_per_s")) /
                 DT_MAX(json_number_value(json_object_get(first, "ranks")), 1));
     for (size_t i = 0; i < DT_COUNT_OF(panels); i++) {
-        if (strcmp(panels[i].option, option) != 0)
+        if (strcmp(panels[i].kind, kind) != 0)
             continue;
         if (strcmp(panels[i].part, "label") == 0)
             keep_longest(passes);
-        DT_TRY(put_data(f, strcmp(option, "layers") == 0 ? passes : lines, panels[i].part,
+        DT_TRY(put_data(f, strcmp(kind, "layers") == 0 ? passes : lines, panels[i].part,
                         panels[i].column));
         fputs(panels[i].commands, f->script);
     }
@@ -140,26 +138,22 @@ static void append(void *lines, json_t *j)
     json_array_append(lines, j);
 }
 
-dt_status dt_bench_figure(dt_figure *f, const dt_options *o, const char *path)
+dt_status dt_bench_figure(dt_figure *f, const dt_options *o, const char *kind, const char *path)
 {
     enum { HEIGHT = 560 };
-    const char *option = o->layers                 ? "layers"
-                         : o->scaling              ? "scaling"
-                         : strcmp(o->x, "lr") == 0 ? "lr-find"
-                         : strcmp(o->engine, "all") == 0 ? "engine all"
-                                                   : "exchange all";
+    const bool rates = strcmp(kind, "lr-find") == 0;
     json_t *lines = json_array();
 
     DT_TRY(dt_figure_open(f, o->out, HEIGHT));
-    fputs(f->page && strcmp(option, "lr-find") == 0 ? "set key tmargin horizontal\n"
-          : f->page ? "set multiplot layout 1,2\nset key tmargin horizontal center\n"
-                    : "set key bmargin horizontal\n",
+    fputs(f->page && rates ? "set key tmargin horizontal\n"
+          : f->page        ? "set multiplot layout 1,2\nset key tmargin horizontal center\n"
+                           : "set key bmargin horizontal\n",
           f->script);
     dt_status st = dt_json_lines(path, append, lines);
     if (st == DT_OK)
-        st = put_panels(f, option, lines);
+        st = put_panels(f, kind, lines);
     json_decref(lines);
     return st == DT_OK ? st
                        : dt_fail(st, "%s: not what dtrain %s%s --json prints", path,
-                                 strcmp(option, "lr-find") == 0 ? "" : "bench --", option);
+                                 rates ? "" : "bench --", kind);
 }

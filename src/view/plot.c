@@ -91,16 +91,19 @@ static dt_status plot_runs(dt_figure *f, const dt_options *o, const char *const 
 
 dt_status dt_view_plot(const dt_options *o, const char *const *path, size_t count)
 {
-    const bool bench =
-        o->layers || o->scaling || strcmp(o->exchange, "all") == 0 ||
-        strcmp(o->engine, "all") == 0 || strcmp(o->x, "lr") == 0;
+    const char *kind = o->layers                         ? "layers"
+                       : o->scaling                      ? "scaling"
+                       : strcmp(o->x, "lr") == 0         ? "lr-find"
+                       : strcmp(o->engine, "all") == 0   ? "engine all"
+                       : strcmp(o->exchange, "all") == 0 ? "exchange all"
+                                                         : NULL;
     dt_figure f = {.page = false};
 
     if (o->script[0] && !dt_path_ends(o->script, ".gp"))
         return dt_fail(DT_USAGE, "--script %s: scripts end in .gp", o->script);
-    if (bench && count > 1)
+    if (kind && count > 1)
         return dt_fail(DT_USAGE, "one file of bench at a time, not %zu", count);
-    dt_status st = bench ? dt_bench_figure(&f, o, path[0]) : plot_runs(&f, o, path, count);
+    dt_status st = kind ? dt_bench_figure(&f, o, kind, path[0]) : plot_runs(&f, o, path, count);
     if (st == DT_OK)
         st = dt_figure_show(&f, o);
     dt_figure_close(&f);

@@ -57,8 +57,9 @@ void dt_figure_close(dt_figure *f);
  * --smooth. out: as above. */
 dt_status dt_curves(dt_figure *f, const dt_options *o, const char *out, const dt_seen_run *run,
                     size_t count) DT_MUST_CHECK;
-/* A picture of bench's lines into f, which is opened and to be closed whatever the outcome.
- * DT_FORMAT. */
-dt_status dt_bench_figure(dt_figure *f, const dt_options *o, const char *path) DT_MUST_CHECK;
+/* A picture of bench's lines into f, which is opened and to be closed whatever the outcome. kind: a
+ * row of panels. DT_FORMAT. */
+dt_status dt_bench_figure(dt_figure *f, const dt_options *o, const char *kind,
+                          const char *path) DT_MUST_CHECK;
 
 #endif
