@@ -24,11 +24,20 @@ typedef struct bench_row {
     double account[DT_ACCOUNTS]; /* of rank 0, per step */
     double loss;
     char hash[DT_DIGEST_CHARS];
-    float **gradient; /* borrowed: of own's first step; NULL: engines are not compared */
-    double off;       /* the largest difference from it, of its largest number */
+    float **gradient;        /* borrowed: of own's first step; NULL: engines are not compared */
+    double off;              /* the largest difference from it, of its largest number */
     dt_bench_layers *layers; /* borrowed; NULL: no --layers */
     dt_alone *alone;         /* the same of --predict */
 } bench_row;
+
+typedef struct bench {
+    dt_comm *comm;           /* borrowed, like the options */
+    const dt_options *o;     /* as given */
+    bool engines, exchanges; /* a row for each */
+    bool begun;
+    double alone;    /* images/s of a rank, which the others are compared with */
+    float *gradient; /* owned */
+} bench;
 
 static int ascending(const void *a, const void *b)
 {
@@ -144,29 +153,29 @@ out:
     return st;
 }
 
-static bool bench_engines(const dt_options *o)
-{
-    return strcmp(o->engine, "all") == 0;
-}
-
-static void bench_print(const dt_options *o, const bench_row *row, double alone)
+static void bench_print(const bench *b, const bench_row *row)
 {
     char scale[16] = "-";
 
-    if (alone > 0)
-        snprintf(scale, sizeof scale, "%.2f", row->images_per_s / (alone * row->ranks));
+    if (!b->begun)
+        printf("%-10s  np    s/step   fastest   slowest  images/s  scale exposed s  MiB held "
+               "MiB sent   msgs  exact  weights hash%s\n",
+               b->engines ? "engine" : "exchange",
+               b->engines ? "                      gradient off" : "");
+    if (b->alone > 0)
+        snprintf(scale, sizeof scale, "%.2f", row->images_per_s / (b->alone * row->ranks));
     printf("%-10s %3d %9.4f %9.4f %9.4f %9.1f %6s %9.4f %9.1f %8.2f %6.0f  %-5s  %s",
-           bench_engines(o) ? row->engine : row->exchange, row->ranks, row->median_s, row->low_s,
+           b->engines ? row->engine : row->exchange, row->ranks, row->median_s, row->low_s,
            row->high_s, row->images_per_s, scale, row->exposed_s, row->reserved_mib,
            row->mib_per_step, row->messages_per_step, row->exact ? "yes" : "no", row->hash);
-    printf(row->gradient ? "  %.1e\n" : "\n", row->off);
-    if (strcmp(o->exchange, "all") == 0 || row->gradient || o->scaling)
+    printf(b->engines ? "  %.1e\n" : "\n", row->off);
+    if (b->exchanges || b->engines || b->o->scaling)
         return;
     printf("\nphases of rank 0 of %d, seconds per step:", row->ranks);
     for (int p = DT_AT_data; p <= DT_AT_update; p++)
         printf(" %s %.4f", dt_place_word[p], row->phase_s[p]);
     printf("\n");
-    for (int i = 0; i < DT_ACCOUNTS && o->account; i++)
+    for (int i = 0; i < DT_ACCOUNTS && b->o->account; i++)
         printf("%s%s %.4f%s", i ? ", " : "account, seconds per step: ", dt_account[i].value,
                row->account[i], i + 1 < DT_ACCOUNTS ? "" : "\n");
     if (row->late >= 0)
@@ -195,35 +204,11 @@ static dt_status bench_print_json(const bench_row *row)
         row->loss, "late_rank", row->late >= 0 ? json_integer(row->late) : json_null(), "late_s",
         row->late >= 0 ? row->late_s : 0.0, "weights_hash", row->hash, "phases_s", phases,
         "account_s", account, "layers", row->layers ? dt_bench_layers_json(row->layers) : NULL);
-    char *text = j ? json_dumps(j, JSON_REAL_PRECISION(9)) : NULL;
+    const bool whole = j && json_dumpf(j, stdout, JSON_REAL_PRECISION(9)) == 0;
     json_decref(j);
-    if (!text)
-        return dt_fail(DT_NOMEM, "no memory for the benchmark's JSON");
-    printf("%s\n", text);
-    free(text);
-    return DT_OK;
-}
-
-static dt_status bench_report(dt_comm *c, const dt_options *o, const bench_row *row, bool first,
-                              double alone)
-{
-    dt_status st = DT_OK;
-
-    if (c->rank == 0) {
-        if (o->json) {
-            st = bench_print_json(row);
-        } else {
-            if (first)
-                printf("%-10s %3s %9s %9s %9s %9s %6s %9s %9s %8s %6s  %-5s  %s%s\n",
-                       bench_engines(o) ? "engine" : "exchange", "np", "s/step", "fastest",
-                       "slowest", "images/s", "scale", "exposed s", "MiB held", "MiB sent",
-                       "msgs", "exact", "weights hash",
-                       row->gradient ? "                      gradient off" : "");
-            bench_print(o, row, alone);
-        }
-        fflush(stdout);
-    }
-    return dt_comm_agree(c, st);
+    putchar('\n');
+    return whole || ferror(stdout) ? DT_OK /* main looks at errors */
+                                   : dt_fail(DT_NOMEM, "no memory for the benchmark's JSON");
 }
 
 /* On the first ranks alone; the others wait, and get the outcome from rank 0. */
@@ -244,79 +229,73 @@ static dt_status bench_on(dt_comm *c, int ranks, const dt_options *o, bench_row 
     return st;
 }
 
-/* What the rows of a table share. */
-typedef struct bench_table {
-    bool begun;
-    double alone; /* images/s of a rank, which the others are compared with */
-    float *gradient;
-} bench_table;
-
 /* One exchange or engine, on 1, 2, 4, ... ranks where a curve is wanted, and on all. */
-static dt_status bench_rows(dt_comm *c, const dt_options *o, const dt_options *one, bench_table *t,
-                            dt_bench_layers *layers)
+static dt_status bench_rows(bench *b, const dt_options *one, dt_bench_layers *layers)
 {
+    dt_comm *c = b->comm;
     const int world = c->world;
 
-    for (int ranks = o->scaling ? 1 : world; ranks <= world;
+    for (int ranks = b->o->scaling ? 1 : world; ranks <= world;
          ranks = ranks < world && 2 * ranks > world ? world : 2 * ranks) {
-        bench_row row = {.engine = one->engine,
-                         .layers = o->layers ? layers : NULL,
-                         .gradient = bench_engines(o) ? &t->gradient : NULL};
+        bench_row row = {
+            .engine = one->engine, .layers = layers, .gradient = b->engines ? &b->gradient : NULL};
+        dt_status st = DT_OK;
         DT_TRY(bench_on(c, ranks, one, &row));
-        if (bench_engines(o) ? !t->begun : ranks == 1)
-            t->alone = row.images_per_s / ranks;
-        DT_TRY(bench_report(c, o, &row, !t->begun, t->alone));
-        t->begun = true;
+        if (b->engines ? !b->begun : ranks == 1)
+            b->alone = row.images_per_s / ranks;
+        if (c->rank == 0 && b->o->json)
+            st = bench_print_json(&row);
+        else if (c->rank == 0)
+            bench_print(b, &row);
+        fflush(stdout);
+        DT_TRY(dt_comm_agree(c, st));
+        b->begun = true;
     }
     return DT_OK;
 }
 
 /* A row for each name that the option takes; a row that declines says why. */
-static dt_status bench_all(dt_comm *c, const dt_options *o, dt_options *one)
+static dt_status bench_all(bench *b, dt_options *one)
 {
-    static const char *const name[] = {
 #define X(name) #name,
-        DT_EXCHANGE_LIST(X) DT_ENGINE_LIST(X)
+    static const char *const exchange[] = {DT_EXCHANGE_LIST(X)};
+    static const char *const engine[] = {DT_ENGINE_LIST(X)};
 #undef X
-    };
-    enum {
-#define X(...) +1
-        FIRST = 0 DT_EXCHANGE_LIST(X), /* of the engines */
-#undef X
-        NAMES = DT_COUNT_OF(name)
-    };
-    const bool engines = bench_engines(o), table = strcmp(o->exchange, "all") == 0;
-    const size_t begin = engines ? FIRST : 0, end = engines ? NAMES : table ? FIRST : 1;
-    dt_bench_layers layers[NAMES] = {0};
-    bench_table t = {.begun = false};
+    enum { EXCHANGES = DT_COUNT_OF(exchange), ENGINES = DT_COUNT_OF(engine) };
+    const int rows = b->engines ? ENGINES : b->exchanges ? EXCHANGES : 1;
+    dt_bench_layers layers[ENGINES] = {0}; /* not of several exchanges */
     dt_status st = DT_OK;
 
-    for (size_t i = begin; i < end && (st == DT_OK || st == DT_UNSUPPORTED); i++) {
-        if (engines)
-            one->engine = name[i];
-        one->exchange = table ? name[i] : o->exchange;
-        st = dt_comm_agree(c, dt_engine_use(one->engine));
+    for (int i = 0; i < rows && (st == DT_OK || st == DT_UNSUPPORTED); i++) {
+        if (b->engines)
+            one->engine = engine[i];
+        if (b->exchanges)
+            one->exchange = exchange[i];
+        st = dt_comm_agree(b->comm, dt_engine_use(one->engine));
         if (st == DT_OK)
-            st = bench_rows(c, o, one, &t, &layers[i]);
+            st = bench_rows(b, one, b->o->layers ? &layers[i] : NULL);
     }
-    if (engines && o->layers && !o->json && c->rank == 0)
-        dt_bench_layers_compare(layers + FIRST, name + FIRST, end - FIRST);
-    for (size_t i = begin; i < end; i++)
+    if (b->engines && b->o->layers && !b->o->json && b->comm->rank == 0)
+        dt_bench_layers_compare(layers, engine, ENGINES);
+    for (int i = 0; i < ENGINES; i++)
         dt_bench_layers_close(&layers[i]);
-    free(t.gradient);
-    return t.begun && st == DT_UNSUPPORTED ? DT_OK : st;
+    free(b->gradient);
+    return b->begun && st == DT_UNSUPPORTED ? DT_OK : st;
 }
 
 dt_status dt_bench(dt_comm *c, const dt_options *o)
 {
-    const bool table = strcmp(o->exchange, "all") == 0;
+    bench b = {.comm = c,
+               .o = o,
+               .engines = strcmp(o->engine, "all") == 0,
+               .exchanges = strcmp(o->exchange, "all") == 0};
     dt_options one = *o, whole = *o;
     char data[64];
 
-    if (bench_engines(o) && (table || o->scaling || o->predict[0]))
+    if (b.engines && (b.exchanges || o->scaling || o->predict[0]))
         return dt_comm_agree(c, dt_fail(DT_CONFIG, "--engine all compares engines alone: leave out "
                                                    "--exchange all, --scaling and --predict"));
-    if (o->layers && (table || o->scaling))
+    if (o->layers && (b.exchanges || o->scaling))
         return dt_comm_agree(c,
                              dt_fail(DT_CONFIG, "--layers shows one exchange on one number of "
                                                 "ranks: leave out --exchange all and --scaling"));
@@ -327,7 +306,7 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     one.subset = one.holdout = 0;
     one.epochs = 1 + (o->warmup_steps + o->steps) / 4;
     one.max_steps = -1;
-    if (bench_engines(o))
+    if (b.engines)
         one.precision = "fp32";
     if (o->predict[0]) {
         DT_TRY(dt_comm_agree(c, dt_engine_use(o->engine)));
@@ -338,5 +317,5 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
         DT_TRY(bench_on(c, 1, &one, &row));
         return dt_bench_predict(c, o, &alone);
     }
-    return bench_all(c, o, &one);
+    return bench_all(&b, &one);
 }
