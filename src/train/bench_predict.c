@@ -187,28 +187,11 @@ static void print_rows(const dt_options *o, const struct form *f, const dt_alone
         const predicted p = predict(f, a, k, (int)ranks);
         const double exposed = p.step_s - a->step_s, efficiency = a->step_s / p.step_s;
         const double images = (double)(a->images * ranks) / p.step_s;
-        if (o->json)
-            printf("{\"exchange\":\"%s\",\"ranks\":%ld,\"step_s\":%.6f,\"exposed_s\":%.6f,"
-                   "\"images_per_s\":%.2f,\"efficiency\":%.4f,\"messages\":%.0f}\n",
-                   f->name, ranks, p.step_s, exposed, images, efficiency, p.messages);
-        else
-            printf("%-10s %5ld %9.4f %9.4f %11.1f %10.3f %8.0f\n", f->name, ranks, p.step_s,
-                   exposed, images, efficiency, p.messages);
+        printf(o->json ? "{\"exchange\":\"%s\",\"ranks\":%ld,\"step_s\":%.6f,\"exposed_s\":%.6f,"
+                         "\"images_per_s\":%.2f,\"efficiency\":%.4f,\"messages\":%.0f}\n"
+                       : "%-10s %5ld %9.4f %9.4f %11.1f %10.3f %8.0f\n",
+               f->name, ranks, p.step_s, exposed, images, efficiency, p.messages);
     }
-}
-
-static void print(const dt_options *o, const dt_comm *c, const dt_alone *a, const costs *k)
-{
-    const char *name = strcmp(o->exchange, "auto") == 0 ? "tree" : o->exchange;
-
-    if (!o->json) {
-        print_alone(o, c, a, k);
-        printf("%-10s %5s %9s %9s %11s %10s %8s\n", "exchange", "np", "s/step", "exposed s",
-               "images/s", "efficiency", "msgs");
-    }
-    for (size_t i = 0; i < DT_COUNT_OF(forms); i++)
-        if (strcmp(name, "all") == 0 || strcmp(name, forms[i].name) == 0)
-            print_rows(o, &forms[i], a, k);
 }
 
 dt_status dt_bench_predict_check(const dt_options *o, int world)
@@ -230,11 +213,19 @@ dt_status dt_bench_predict_check(const dt_options *o, int world)
 
 dt_status dt_bench_predict(dt_comm *c, const dt_options *o, dt_alone *a)
 {
+    const char *name = strcmp(o->exchange, "auto") == 0 ? "tree" : o->exchange;
     costs k;
 
     DT_TRY(dt_comm_bcast(c, &a->moments, sizeof a->moments, 0));
     DT_TRY(measure(c, o, a->moments, &k));
-    if (c->rank == 0)
-        print(o, c, a, &k);
+    if (c->rank != 0)
+        return DT_OK;
+    if (!o->json) {
+        print_alone(o, c, a, &k);
+        puts("exchange      np    s/step exposed s    images/s efficiency     msgs");
+    }
+    for (size_t i = 0; i < DT_COUNT_OF(forms); i++)
+        if (strcmp(name, "all") == 0 || strcmp(name, forms[i].name) == 0)
+            print_rows(o, &forms[i], a, &k);
     return DT_OK;
 }
