@@ -3,7 +3,8 @@
 #include "seen.h"
 
 /* Lying bars of column A, with column B inside them; one for each part. */
-#define BARS(a, name_a, b, name_b)                                                                 \
+#define BARS(title, unit, a, name_a, b, name_b)                                                    \
+    "set title '" title "'\nset xlabel '" unit "'\n"                                               \
     "unset ylabel\nset xrange [0:*]\nset yrange [|T|-0.5:-0.5]\n"                                  \
     "set ytics ()\nset for [i=1:|T|] ytics add (T[i] i-1)\n"                                       \
     "plot $d using " a ":(column(-2)):(0):" a ":(column(-2)-0.35):(column(-2)+0.35) "              \
@@ -26,8 +27,7 @@ static const struct {
     {"layers",
      "label",
      {"seconds", "limit_s"},
-     "set title 'longest passes'\nset xlabel 'ms per step'\n" BARS("(1e3*$1)", "time", "(1e3*$2)",
-                                                                   "limit")},
+     BARS("longest passes", "ms per step", "(1e3*$1)", "time", "(1e3*$2)", "limit")},
     {"scaling",
      "exchange",
      {"ranks", "images_per_s"},
@@ -39,16 +39,13 @@ static const struct {
     {"exchange all",
      "exchange",
      {"step_s", "exposed_s_at_rank0", "mib_at_rank0"},
-     "set title 'time of a step'\nset xlabel 'ms'\n" BARS("(1e3*$1)", "step", "(1e3*$2)",
-                                                          "rank 0 waits") //
-     "set title 'messages of rank 0'\nset xlabel 'MiB per step'\n" BARS("3", "sent and received",
-                                                                        "(0)", "")},
+     BARS("time of a step", "ms", "(1e3*$1)", "step", "(1e3*$2)", "rank 0 waits") //
+     BARS("messages of rank 0", "MiB per step", "3", "sent and received", "(0)", "")},
     {"engine all",
      "engine",
      {"step_s", "exposed_s_at_rank0", "images_per_s"},
-     "set title 'time of a step'\nset xlabel 'ms'\n" BARS("(1e3*$1)", "step", "(1e3*$2)",
-                                                          "rank 0 waits") //
-     "set title 'speed'\nset xlabel 'images/s'\n" BARS("3", "images/s", "(0)", "")},
+     BARS("time of a step", "ms", "(1e3*$1)", "step", "(1e3*$2)", "rank 0 waits") //
+     BARS("speed", "images/s", "3", "images/s", "(0)", "")},
     {"lr-find",
      "",
      {"lr", "loss", "smoothed"},
