@@ -22,17 +22,17 @@ static const struct {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static void cost_values(const dt_bench_layers *l, const dt_bench_cost *c, double value[COLUMNS])
+typedef struct values {
+    double of[COLUMNS]; /* in their order */
+} values;
+
+static values values_of(const dt_bench_layers *l, const dt_bench_cost *c)
 {
     const double per_second = c->seconds > 0 ? 1 / c->seconds : 0;
-    const double of[COLUMNS] = {c->seconds,
-                                l->step_s > 0 ? c->seconds / l->step_s : 0,
-                                c->flops,
-                                1e-9 * c->flops * per_second,
-                                c->bytes,
-                                c->limit_s,
-                                c->limit_s * per_second};
-    memcpy(value, of, sizeof of);
+    const double share = l->step_s > 0 ? c->seconds / l->step_s : 0;
+
+    return (values){{c->seconds, share, c->flops, 1e-9 * c->flops * per_second, c->bytes,
+                     c->limit_s, c->limit_s * per_second}};
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -40,13 +40,11 @@ static void cost_values(const dt_bench_layers *l, const dt_bench_cost *c, double
 /* "-" for what does not apply. c NULL: the heads of the columns. */
 static void print_cost(const dt_bench_layers *l, const dt_bench_cost *c)
 {
-    double value[COLUMNS] = {0};
+    const values v = c ? values_of(l, c) : (values){{0}};
 
-    if (c)
-        cost_values(l, c, value);
     for (int i = 0; i < COLUMNS; i++)
-        if (columns[i].head && value[i] > 0)
-            printf(" %*.*f", columns[i].width, columns[i].digits, columns[i].scale * value[i]);
+        if (columns[i].head && v.of[i] > 0)
+            printf(" %*.*f", columns[i].width, columns[i].digits, columns[i].scale * v.of[i]);
         else if (columns[i].head)
             printf(" %*s", columns[i].width, c ? "-" : columns[i].head);
 }
@@ -157,11 +155,10 @@ void dt_bench_layers_compare(const dt_bench_layers *l, const char *const *name, 
 /* Into j, which is returned. */
 static json_t *put_cost(json_t *j, const dt_bench_layers *l, const dt_bench_cost *c)
 {
-    double value[COLUMNS];
+    const values v = values_of(l, c);
 
-    cost_values(l, c, value);
     for (int i = 0; i < COLUMNS; i++)
-        json_object_set_new(j, columns[i].key, json_real(value[i]));
+        json_object_set_new(j, columns[i].key, json_real(v.of[i]));
     return j;
 }
 
