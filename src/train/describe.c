@@ -148,7 +148,7 @@ dt_status dt_fingerprint_run(dt_run *r)
 
     add(field, &n, "dtrain", dt_build());
     add(field, &n, "MPI", dt_comm_version());
-    add(field, &n, "instruction set", dt_run_isa(r));
+    add(field, &n, dt_engine_text() ? "engine" : "instruction set", dt_run_isa(r));
     add(field, &n, "precision", dt_dtype_name(r->precision));
     add_digest(field, &n, "data files", dt_source_manifest(r->source), *text++);
     add_digest(field, &n, "data content", dt_source_digest(r->source), *text++);

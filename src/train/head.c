@@ -60,8 +60,8 @@ static void head_machine(FILE *f, const dt_run *r)
     if (dt_engine_text())
         fprintf(f, "engine     %s\n", dt_engine_text());
     else if (r->precision == DT_F32 && isa < DT_ISA_AVX2)
-        fprintf(f, "engine     own, in plain C here: --engine openblas is some 10 to 20 times "
-                   "faster, with bits of its own\n");
+        fprintf(f, "engine     own, in plain C here: --engine openblas is many times faster, "
+                   "with bits of its own\n");
     fprintf(f, "memory     %.2f GiB", (double)(r->node_bytes + dt_source_bytes(r->source)) / gib);
     if (r->node_free > 0)
         fprintf(f, " of %.2f GiB free", (double)r->node_free / gib);

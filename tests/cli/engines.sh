@@ -36,12 +36,20 @@ done
 
 "$DTRAIN_BIN" env | grep -q '^openblas .*this build has none' && finish
 
-# a library of the test's own: right, or wrong by 1 % in one shape, or without an end
+# a library of the test's own: right, or wrong by 1 % in one shape, or without an end; it leaves a
+# file where it is mapped
 cat >"$tmp/fake.c" <<'EOF'
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-char *openblas_get_config(void) { return "OpenBLAS 0.0.0 fake"; }
+__attribute__((constructor)) static void mapped(void) { fclose(fopen(getenv("MAPPED"), "w")); }
+char *openblas_get_config(void)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "OpenBLAS 0.0.0 fake%s", getenv("CORE") ? getenv("CORE") : "");
+    return text;
+}
 void openblas_set_num_threads(int n) { (void)n; }
 void cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
                  int lda, const float *b, int ldb, float beta, float *c, int ldc)
@@ -62,9 +70,20 @@ void cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, co
 EOF
 must mkdir "$tmp/lib"
 must cc -O2 -shared -fPIC -o "$tmp/lib/libopenblas.so.0" "$tmp/fake.c"
-export LD_LIBRARY_PATH=$tmp/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH=$tmp/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} MAPPED=$tmp/mapped
+accepts "${tiny[@]}" --out "$tmp/own"
+must test ! -e "$MAPPED"
+must test -z "$(ldd "$DTRAIN_BIN" | grep -E 'openblas|dnnl')"
 accepts "${tiny[@]}" --engine openblas --out "$tmp/right"
 must grep -q "^engine  *OpenBLAS 0.0.0 fake" "$tmp/stdout"
+must test -e "$MAPPED"
+# ranks whose libraries are not the same, or one of which has none
+touch "$tmp/started"
+bounded mpirun -np 2 sh -c 'CORE=$OMPI_COMM_WORLD_RANK exec "$@"' - "$DTRAIN_BIN" "${tiny[@]}" --engine openblas
+judge 76 "two cores" "disagree on engine" "OpenBLAS 0.0.0 fake0" "OpenBLAS 0.0.0 fake1"
+touch "$tmp/started"
+bounded mpirun -np 2 sh -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- "$@" --engine openblas; exec "$@"' - "$DTRAIN_BIN" "${tiny[@]}"
+judge 76 "two engines" "engine" "own" "openblas"
 export FAKE=wrong
 refuses 80 "features.0, weight gradient" "a product of 27 rows" -- "${tiny[@]}" --engine openblas
 accepts "${tiny[@]}" --engine openblas --no-engine-check --out "$tmp/unseen"

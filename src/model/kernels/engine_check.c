@@ -31,10 +31,10 @@ void dt_engine_checks(bool on)
     check.off = !on;
 }
 
-/* In a thread of its own. */
-static void check_late(union sigval unused)
+/* A handler that prints: it has interrupted a product, which holds no lock of the log's. */
+static void check_late(int number)
 {
-    (void)unused;
+    (void)number;
     dt_log_error("engine %s: %s: a product has not returned for %d s; take --engine own",
                  dt_engine_text(), check.place, PATIENCE_S);
     _exit(dt_status_exit_code(DT_STALLED));
@@ -43,12 +43,12 @@ static void check_late(union sigval unused)
 /* 0: no more. */
 static void check_clock(int seconds)
 {
-    struct sigevent late = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = check_late};
+    struct sigevent late = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGVTALRM};
     const struct itimerspec left = {.it_value.tv_sec = seconds};
 
     if (!check.timed)
         check.timed = timer_create(CLOCK_MONOTONIC, &late, &check.timer) == 0;
-    if (check.timed)
+    if (check.timed && signal(SIGVTALRM, check_late) != SIG_ERR)
         (void)timer_settime(check.timer, 0, &left, NULL);
 }
 
