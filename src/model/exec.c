@@ -8,7 +8,6 @@ struct dt_exec {
     dt_call *call;       /* [plan->steps], owned */
     char *arena;         /* borrowed */
     dt_result result;
-    void *context;
 };
 
 static void *exec_at(const dt_exec *e, int block)
@@ -105,46 +104,42 @@ dt_move dt_exec_move(const dt_exec *e, size_t i, dt_way way)
 {
     const dt_plan *p = e->plan;
     const dt_node *n = &p->node[i];
-    const int from = way == DT_FORWARD ? n->in[0] : n->out,
-              to = way == DT_FORWARD ? n->out : n->in[0];
     dt_move m = dt_plan_move(p, i, way);
 
-    m.source = way == DT_FORWARD ? exec_value(e, from) : exec_grad(e, from);
+    m.source = way == DT_FORWARD ? exec_value(e, n->in[0]) : exec_grad(e, n->out);
     if (!dt_plan_move_stays(p, (int)i, way))
-        m.target = way == DT_FORWARD ? exec_value(e, to) : exec_grad(e, to);
+        m.target = way == DT_FORWARD ? exec_value(e, n->out) : exec_grad(e, n->in[0]);
     return m;
 }
 
-/* ---- A wave ------------------------------------------------------------------------------ */
+/* ---- A pass of a wave ---------------------------------------------------------------------- */
 
-static dt_call *forward_call(dt_exec *e, int i, dt_moment *moments)
+typedef struct wave_run {
+    const dt_wave *wave;
+    const dt_plan *plan; /* gives the steps */
+    dt_way way;
+    dt_pass pass;      /* of that way, without the weights' */
+    dt_norm_kind kind; /* what is shared on the way */
+    dt_moment *const *moments;
+    double divisor;
+    float *const *grad;
+} wave_run;
+
+/* Where shard k's call of a step writes what is not in its arena. */
+static dt_call *wave_bind(const wave_run *r, int i, int k)
 {
-    const dt_plan *p = e->plan;
-    const int norm = p->node[i].norm;
-    dt_call *c = &e->call[i];
+    const dt_node *n = &r->plan->node[i];
+    const dt_model *m = r->plan->model;
+    dt_moment *moments = r->moments && n->norm >= 0 ? r->moments[k] : NULL;
+    dt_call *c = &r->wave->exec[k]->call[i];
 
-    c->moments = moments && norm >= 0
-                     ? moments + p->model->net->norm[norm].offset + c->step->out_cut.first
-                     : NULL;
-    return c;
-}
-
-static dt_call *backward_call(dt_exec *e, int i, double divisor, float *grad, float *cut_grad)
-{
-    const dt_plan *p = e->plan;
-    dt_call *c = &e->call[i];
-
-    c->divisor = divisor;
-    for (int k = 0; k < p->node[i].n_param; k++) {
-        const dt_piece x = dt_model_piece(p->model, (size_t)p->node[i].param[k]);
-        c->d_param[k] = (x.cut ? cut_grad : grad) + x.offset;
+    c->divisor = r->divisor;
+    c->moments = moments ? moments + m->net->norm[n->norm].offset + c->step->out_cut.first : NULL;
+    for (int p = 0; r->way == DT_BACKWARD && p < n->n_param; p++) {
+        const dt_piece x = dt_model_piece(m, (size_t)n->param[p]);
+        c->d_param[p] = (x.cut ? r->wave->cut_grad : r->grad)[k] + x.offset;
     }
     return c;
-}
-
-static const dt_plan *wave_plan(const dt_wave *w)
-{
-    return w->plan ? w->plan : w->exec[0]->plan;
 }
 
 /* The shards of a step: those of the rank, or, if the step is cut, all of the wave. */
@@ -154,9 +149,10 @@ typedef struct wave_step {
     int first, end;
 } wave_step;
 
-static wave_step wave_at(const dt_wave *w, int i)
+static wave_step wave_at(const wave_run *r, int i)
 {
-    const dt_step *s = &wave_plan(w)->step[i];
+    const dt_wave *w = r->wave;
+    const dt_step *s = &r->plan->step[i];
     const bool all = s->cut || !w->moves;
     const dt_norm_sync *sync = s->cut ? w->cut_sync : w->sync;
 
@@ -168,39 +164,38 @@ static wave_step wave_at(const dt_wave *w, int i)
 
 /* Where shard k writes its own statistics of a step: zeros when it has no images, so that
  * the reduction treats all shards alike. */
-static void *wave_leaf(const dt_wave *w, const wave_step *at, dt_norm_kind kind, int k)
+static void *wave_leaf(const wave_run *r, const wave_step *at, int k)
 {
     const size_t channels = (size_t)at->s->out_shape.c;
-    const size_t each = kind == DT_SYNC_MOMENTS ? sizeof(dt_moment) : 2 * sizeof(double);
-    void *leaf = at->sync->leaf(at->sync->context, kind, channels, k - at->first);
+    const size_t each = r->kind == DT_SYNC_MOMENTS ? sizeof(dt_moment) : 2 * sizeof(double);
+    void *leaf = at->sync->leaf(at->sync->context, r->kind, channels, k - at->first);
 
-    if (!w->exec[k])
+    if (!r->wave->exec[k])
         memset(leaf, 0, channels * each);
     return leaf;
 }
 
-/* What the last step moved for shard k has come, before the shard's next step. */
-static dt_status wave_settle(const dt_wave *w, int last, dt_way way, int k)
+/* Whether a step moves something for shard k. */
+static bool wave_moves(const wave_run *r, int i, int k)
 {
-    if (!w->moves || !w->exec[k] || last < 0 || last >= wave_plan(w)->steps ||
-        !dt_plan_moves(wave_plan(w), (size_t)last, way))
-        return DT_OK;
-    const int64_t began = dt_place_clock();
-    const bool forward = way == DT_FORWARD;
-    dt_place_layer(last);
-    DT_TRY(w->moves->wait(w->moves->context, last, way, k));
-    dt_place_layer(forward ? last + 1 : last - 1);
-    dt_record(DT_LANE_LAYER, last * DT_CLOCKED + (int)(forward ? DT_PASS_FORWARD : DT_PASS_DATA), 0,
-              began);
-    return DT_OK;
+    return r->wave->moves && r->wave->exec[k] && i >= 0 && i < r->plan->steps &&
+           dt_plan_moves(r->plan, (size_t)i, r->way);
 }
 
-/* The shard's part in a step that is a move, behind what the last step moved. */
-static dt_status wave_move(const dt_wave *w, int i, dt_way way, int k)
+/* What the step before step i moved for shard k has come, before the shard's step i. */
+static dt_status wave_settle(const wave_run *r, int i, int k)
 {
-    if (!w->moves || !w->exec[k] || !dt_plan_moves(wave_plan(w), (size_t)i, way))
+    const dt_wave_moves *moves = r->wave->moves;
+    const int last = r->way == DT_FORWARD ? i - 1 : i + 1;
+
+    if (!wave_moves(r, last, k))
         return DT_OK;
-    return w->moves->start(w->moves->context, i, way, k);
+    const int64_t began = dt_place_clock();
+    dt_place_layer(last);
+    DT_TRY(moves->wait(moves->context, last, r->way, k));
+    dt_place_layer(i);
+    dt_record(DT_LANE_LAYER, last * DT_CLOCKED + (int)r->pass, 0, began);
+    return DT_OK;
 }
 
 /* ---- Steps ------------------------------------------------------------------------------- */
@@ -214,94 +209,81 @@ static void wave_call(int i, dt_pass pass, void (*run)(const dt_call *c), const 
 }
 
 /* The group's half: each shard takes its group's value. */
-static dt_status wave_shared(const dt_wave *w, const wave_step *at, int i, dt_pass pass,
-                             dt_norm_kind kind, void (*shared)(const dt_call *c))
+static dt_status wave_shared(const wave_run *r, const wave_step *at, int i)
 {
     const int64_t began = dt_place_clock();
 
-    DT_TRY(at->sync->combine(at->sync->context, kind, (size_t)at->s->out_shape.c));
+    DT_TRY(at->sync->combine(at->sync->context, r->kind, (size_t)at->s->out_shape.c));
     dt_record(DT_LANE_LAYER, i * DT_CLOCKED + DT_CLOCKED_COMBINE, 0, began);
     for (int k = at->first; k < at->end; k++) {
-        const void *value = at->sync->result(at->sync->context, kind, k - at->first);
-        if (!w->exec[k])
+        const void *value = at->sync->result(at->sync->context, r->kind, k - at->first);
+        if (!r->wave->exec[k])
             continue;
-        dt_call *c = &w->exec[k]->call[i];
+        dt_call *c = &r->wave->exec[k]->call[i];
         c->shared = value;
-        if (kind == DT_SYNC_MOMENTS)
+        if (r->kind == DT_SYNC_MOMENTS)
             c->shared_count = ((const dt_moment *)value)[0].count;
-        wave_call(i, pass, shared, c);
+        wave_call(i, r->pass, at->s->op->sync->shared[r->way], c);
     }
     return DT_OK;
 }
 
 /* Shards in turn: while one computes, what is moved for the next ones is under way. */
-static dt_status forward_step(const dt_wave *w, int i, dt_moment *const *moments)
+static dt_status wave_run_step(const wave_run *r, int i)
 {
-    const wave_step at = wave_at(w, i);
-    const struct dt_op_sync *halves = at.sync ? at.s->op->sync : NULL;
+    const dt_wave *w = r->wave;
+    const wave_step at = wave_at(r, i);
+    const dt_op *op = at.s->op;
+    void (*const whole)(const dt_call *c) = r->way == DT_FORWARD ? op->forward : op->backward;
 
     for (int k = 0; k < w->count; k++) {
         const bool runs = k >= at.first && k < at.end && !at.s->idle;
-        DT_TRY(wave_settle(w, i - 1, DT_FORWARD, k));
-        DT_TRY(wave_move(w, i, DT_FORWARD, k));
-        void *local = halves && runs ? wave_leaf(w, &at, DT_SYNC_MOMENTS, k) : NULL;
+        DT_TRY(wave_settle(r, i, k));
+        if (wave_moves(r, i, k))
+            DT_TRY(w->moves->start(w->moves->context, i, r->way, k));
+        void *local = at.sync && runs ? wave_leaf(r, &at, k) : NULL;
         if (!w->exec[k] || !runs)
             continue;
-        dt_call *c = forward_call(w->exec[k], i, moments ? moments[k] : NULL);
+        dt_call *c = wave_bind(r, i, k);
         c->local = local;
-        wave_call(i, DT_PASS_FORWARD, halves ? halves->forward_local : at.s->op->forward, c);
+        if (r->way == DT_BACKWARD && op->weights)
+            wave_call(i, DT_PASS_WEIGHTS, op->weights, c);
+        wave_call(i, r->pass, at.sync ? op->sync->local[r->way] : whole, c);
     }
-    return halves ? wave_shared(w, &at, i, DT_PASS_FORWARD, DT_SYNC_MOMENTS, halves->forward_shared)
-                  : DT_OK;
+    return at.sync ? wave_shared(r, &at, i) : DT_OK;
+}
+
+static const dt_plan *wave_plan(const dt_wave *w)
+{
+    return w->plan ? w->plan : w->exec[0]->plan;
 }
 
 dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments, dt_result *result)
 {
-    const dt_plan *p = wave_plan(w);
+    const wave_run r = {
+        w, wave_plan(w), DT_FORWARD, DT_PASS_FORWARD, DT_SYNC_MOMENTS, .moments = moments};
 
-    for (int i = 0; i < p->steps; i++) {
+    for (int i = 0; i < r.plan->steps; i++) {
         dt_place_layer(i);
-        DT_TRY(forward_step(w, i, moments));
+        DT_TRY(wave_run_step(&r, i));
     }
     for (int k = 0; k < w->count; k++)
         result[k] = w->exec[k] ? w->exec[k]->result : (dt_result){0, 0};
     return DT_OK;
 }
 
-static dt_status backward_step(const dt_wave *w, int i, double divisor, float *const *grad)
-{
-    const wave_step at = wave_at(w, i);
-    const struct dt_op_sync *halves = at.sync ? at.s->op->sync : NULL;
-
-    for (int k = 0; k < w->count; k++) {
-        const bool runs = k >= at.first && k < at.end && !at.s->idle;
-        DT_TRY(wave_settle(w, i + 1, DT_BACKWARD, k));
-        DT_TRY(wave_move(w, i, DT_BACKWARD, k));
-        void *local = halves && runs ? wave_leaf(w, &at, DT_SYNC_SUMS, k) : NULL;
-        if (!w->exec[k] || !runs)
-            continue;
-        dt_call *c =
-            backward_call(w->exec[k], i, divisor, grad[k], w->cut_grad ? w->cut_grad[k] : NULL);
-        c->local = local;
-        if (at.s->op->weights)
-            wave_call(i, DT_PASS_WEIGHTS, at.s->op->weights, c);
-        wave_call(i, DT_PASS_DATA, halves ? halves->backward_local : at.s->op->backward, c);
-    }
-    return halves ? wave_shared(w, &at, i, DT_PASS_DATA, DT_SYNC_SUMS, halves->backward_shared)
-                  : DT_OK;
-}
-
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
                            const dt_observer *observer)
 {
-    const dt_plan *p = wave_plan(w);
+    const wave_run r = {
+        w, wave_plan(w), DT_BACKWARD, DT_PASS_DATA, DT_SYNC_SUMS, .divisor = divisor, .grad = grad};
 
-    for (int i = p->steps; i-- > 0;) {
+    for (int i = r.plan->steps; i-- > 0;) {
         dt_place_layer(i);
-        DT_TRY(backward_step(w, i, divisor, grad));
+        DT_TRY(wave_run_step(&r, i));
         const int64_t began = dt_place_clock();
         if (observer)
-            DT_TRY(observer->ready(observer->context, p->final[i][0], p->final[i][1]));
+            DT_TRY(observer->ready(observer->context, r.plan->final[i][0], r.plan->final[i][1]));
         dt_record(DT_LANE_LAYER, i * DT_CLOCKED + DT_CLOCKED_READY, 0, began);
     }
     return DT_OK;

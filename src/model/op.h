@@ -144,10 +144,9 @@ struct dt_op {
      * combines statistics (dt_norm_sync in model.h): `local` writes call.local, `shared` reads
      * call.shared. With a group of this one shard the bits are those of the whole call. */
     const struct dt_op_sync {
-        void (*forward_local)(const dt_call *c);  /* local: dt_moment [c] */
-        void (*forward_shared)(const dt_call *c); /* and shared_count */
-        void (*backward_local)(const dt_call *c); /* local: double [2][c]; d_param */
-        void (*backward_shared)(const dt_call *c);
+        /* dt_moment [c]; backward: double [2][c], and d_param */
+        void (*local[DT_WAYS])(const dt_call *c);
+        void (*shared[DT_WAYS])(const dt_call *c); /* forward: shared_count, too */
     } * sync;
     /* Optional; without it one thread does the whole pass. sweep[] = the loops of a pass that one
      * thread does in `seconds`; returns how many there are. */

@@ -188,10 +188,8 @@ static int batchnorm_sweeps(const dt_step *s, dt_pass pass, double seconds, dt_s
 }
 
 static const struct dt_op_sync batchnorm_sync = {
-    .forward_local = batchnorm_forward_local,
-    .forward_shared = batchnorm_forward_shared,
-    .backward_local = batchnorm_backward_local,
-    .backward_shared = batchnorm_backward_shared,
+    .local = {batchnorm_forward_local, batchnorm_backward_local},
+    .shared = {batchnorm_forward_shared, batchnorm_backward_shared},
 };
 
 const dt_op dt_op_batchnorm = {
