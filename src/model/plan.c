@@ -244,8 +244,11 @@ static int plan_new_block(dt_plan *p, size_t bytes, int first, int last)
     return (int)p->blocks++;
 }
 
-static void block_extend(dt_block *b, int time)
+static void block_extend(dt_plan *p, int block, int time)
 {
+    if (block == DT_NO_BLOCK)
+        return;
+    dt_block *b = &p->block[block];
     b->last = DT_MAX(b->last, time);
     b->first = DT_MIN(b->first, time);
 }
@@ -273,10 +276,7 @@ static int layout_block(dt_plan *p, int value, dt_way way, int time)
 
 static void value_extend(dt_plan *p, int value, int time)
 {
-    const int block = p->value[p->value[value].root].block;
-
-    if (block != DT_NO_BLOCK)
-        block_extend(&p->block[block], time);
+    block_extend(p, p->value[p->value[value].root].block, time);
 }
 
 static void plan_value_lives(dt_plan *p)
@@ -285,10 +285,8 @@ static void plan_value_lives(dt_plan *p)
 
     for (int v = 0; v < p->values; v++) {
         dt_value *x = &p->value[v];
-        if (x->root != v || (x->producer < 0 && v != 0))
-            continue; /* an alias, or fused away */
-        const int born = x->producer < 0 ? 0 : x->producer;
-        x->block = layout_block(p, v, DT_FORWARD, born);
+        if (x->root == v) /* no alias */
+            x->block = layout_block(p, v, DT_FORWARD, DT_MAX(x->producer, 0));
     }
     value_extend(p, p->logits, end);
     for (int i = 0; i < p->steps; i++) {
@@ -324,13 +322,10 @@ static void plan_grad_lives(dt_plan *p)
             x->grad_block = same && last != DT_NO_BLOCK
                                 ? last
                                 : layout_block(p, n->in[k], DT_BACKWARD, backward_time(p, i));
-            if (x->grad_block != DT_NO_BLOCK)
-                block_extend(&p->block[x->grad_block], backward_time(p, x->producer));
+            block_extend(p, x->grad_block, backward_time(p, x->producer));
             if (dt_plan_moves(p, (size_t)i, DT_BACKWARD)) { /* under way during the next step */
-                if (last != DT_NO_BLOCK)
-                    block_extend(&p->block[last], backward_time(p, i) + 1);
-                if (x->grad_block != DT_NO_BLOCK)
-                    block_extend(&p->block[x->grad_block], backward_time(p, i) + 1);
+                block_extend(p, last, backward_time(p, i) + 1);
+                block_extend(p, x->grad_block, backward_time(p, i) + 1);
             }
         }
 }

@@ -149,7 +149,6 @@ static int move_behind(const dt_plan *p, int value, int before)
 static void bring(dt_plan *p, int *at, int k, dt_layout forward, dt_layout backward, bool flat)
 {
     const int value = p->node[*at].in[k];
-    char name[sizeof p->node[0].name];
 
     if (p->layout[value][DT_FORWARD] == forward)
         return;
@@ -157,8 +156,7 @@ static void bring(dt_plan *p, int *at, int k, dt_layout forward, dt_layout backw
         set_layout(p, value, forward, backward);
         return;
     }
-    memcpy(name, p->node[*at].name, sizeof name);
-    const int made = insert_move(p, *at, value, name, flat);
+    const int made = insert_move(p, *at, value, p->node[*at].name, flat);
     ++*at;
     p->node[*at].in[k] = made;
     set_layout(p, made, forward, backward);
