@@ -26,7 +26,7 @@ struct dt_model {
     /* Of layers that are cut: */
     bool cut[DT_MAX_NODES]; /* of the net's nodes */
     dt_cut norm_cut[DT_MAX_NODES];
-    dt_piece piece[DT_MAX_PARAMS]; /* of the net's parameters, if opts.parts > 1 */
+    dt_piece piece[DT_MAX_PARAMS]; /* of the net's parameters */
     size_t floats[DT_SLAB_KINDS];
     float *cut_master, *turned; /* borrowed, like the next */
     char *cut_packed;           /* the copies of the other kinds, one after the other */

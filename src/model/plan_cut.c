@@ -91,11 +91,8 @@ dt_status dt_model_cut(dt_model *m)
 
     /* A wrong one is told on one rank, too. */
     DT_TRY(dt_strategy_cuts(net, m->opts.strategy, m->cut));
-    m->floats[DT_SLAB_HOME] = net->slab_floats;
-    if (!dt_model_is_cut(m)) {
+    if (!dt_model_is_cut(m))
         memset(m->cut, 0, sizeof m->cut);
-        return DT_OK;
-    }
     for (int i = 0; i < net->own->nodes; i++) {
         const dt_node *n = &net->own->node[i];
         for (int k = 0; k < n->n_param; k++) {
@@ -106,10 +103,9 @@ dt_status dt_model_cut(dt_model *m)
             m->norm_cut[n->norm] =
                 dt_cut_of((int64_t)net->norm[n->norm].channels, m->opts.part, m->opts.parts);
     }
-    m->floats[DT_SLAB_HOME] = 0;
     cut_offsets(m);
-    for (int kind = 0; kind < DT_SLAB_KINDS; kind++) /* none is empty: callers need not ask */
-        m->floats[kind] = DT_MAX(m->floats[kind], 16);
+    for (int kind = 0; dt_model_is_cut(m) && kind < DT_SLAB_KINDS; kind++)
+        m->floats[kind] = DT_MAX(m->floats[kind], 16); /* none is empty: callers need not ask */
     return DT_OK;
 }
 

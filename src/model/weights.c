@@ -24,10 +24,7 @@ const dt_net *dt_model_net(const dt_model *m)
 
 dt_piece dt_model_piece(const dt_model *m, size_t param)
 {
-    const dt_param *p = &m->net->param[param];
-
-    return dt_model_is_cut(m) ? m->piece[param]
-                              : (dt_piece){.offset = p->offset, .count = p->count};
+    return m->piece[param];
 }
 
 size_t dt_model_floats(const dt_model *m, dt_slab_kind kind)
