@@ -181,8 +181,7 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
     net->own->shape[0] = (dt_shape){1, size, size, 3};
     net->own->values = 1;
     net->own->logits = row->build(net, 0);
-    net->own->loss =
-        dt_net_add(net, &dt_op_softmax_xent, (dt_attr){0}, net->own->logits, -1, "loss");
+    dt_net_add(net, &dt_op_softmax_xent, (dt_attr){0}, net->own->logits, -1, "loss");
     DT_TRY(net->own->status);
     net_assign_offsets(net);
     net->ops = (size_t)net->own->nodes - 1; /* all but the last, the loss */
@@ -214,22 +213,21 @@ dt_net_op dt_net_op_get(const dt_net *net, size_t i)
 {
     const dt_node *n = &net->own->node[i];
     const dt_attr *a = &n->attr;
-    dt_net_op l = {.op = n->op->name,
-                   .name = n->name,
-                   .in = n->in[0],
-                   .add = n->n_in == 2 ? n->in[1] : -1,
-                   .out = n->out,
-                   .product = n->op->weights != NULL,
-                   .bias = a->bias,
-                   .flat = n->op == &dt_op_linear &&
-                           net->own->shape[n->in[0]].h * net->own->shape[n->in[0]].w > 1,
-                   .relu = a->relu,
-                   .eps = a->eps};
+    const dt_shape *in = &net->own->shape[n->in[0]];
 
-    memcpy(l.kernel, a->kernel, sizeof l.kernel);
-    memcpy(l.stride, a->stride, sizeof l.stride);
-    memcpy(l.pad, a->pad, sizeof l.pad);
-    return l;
+    return (dt_net_op){.op = n->op->name,
+                       .name = n->name,
+                       .in = n->in[0],
+                       .add = n->n_in == 2 ? n->in[1] : -1,
+                       .out = n->out,
+                       .kernel = {a->kernel[0], a->kernel[1]},
+                       .stride = {a->stride[0], a->stride[1]},
+                       .pad = {a->pad[0], a->pad[1], a->pad[2], a->pad[3]},
+                       .product = n->op->weights != NULL,
+                       .bias = a->bias,
+                       .flat = n->op == &dt_op_linear && in->h * in->w > 1,
+                       .relu = a->relu,
+                       .eps = a->eps};
 }
 
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
@@ -254,21 +252,6 @@ dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name,
 
 /* ---- Orders: files hold OIHW, the slab [kh][kw][ci][co] ---------------------------------- */
 
-typedef struct kernel_dims {
-    size_t o, i, hw; /* output channels, input channels, kernel positions */
-} kernel_dims;
-
-static kernel_dims param_dims(const dt_param *p)
-{
-    kernel_dims d = {p->count, 1, (size_t)p->pixels};
-
-    if (p->rank >= 2) {
-        d.o = (size_t)p->dim[0];
-        d.i = (size_t)(p->rank == 2 ? p->dim[1] / p->pixels : p->dim[1]);
-    }
-    return d;
-}
-
 /* One line of the cache holds LINE output channels of one weight; going through the slab a
  * line at a time reads each of them once. */
 enum { LINE = 16 };
@@ -276,20 +259,21 @@ enum { LINE = 16 };
 static inline void param_move(const dt_param *p, const float *from, float *to, bool to_file,
                               size_t first, size_t end)
 {
-    const kernel_dims d = param_dims(p);
+    const size_t outs = (size_t)p->dim[0], pixels = (size_t)p->pixels;
+    const size_t ins = p->count / pixels / DT_MAX(outs, 1); /* a piece may be empty */
 
     for (size_t line = first; line < end; line += LINE)
-        for (size_t i = 0; i < d.i; i++)
-            for (size_t k = 0; k < d.hw; k++)
+        for (size_t i = 0; i < ins; i++)
+            for (size_t k = 0; k < pixels; k++)
                 for (size_t o = line; o < DT_MIN(line + LINE, end); o++) {
-                    const size_t file = (o * d.i + i) * d.hw + k, slab = (k * d.i + i) * d.o + o;
+                    const size_t file = (o * ins + i) * pixels + k, slab = (k * ins + i) * outs + o;
                     to[to_file ? file : slab] = from[to_file ? slab : file];
                 }
 }
 
 void dt_param_to_file(const dt_param *p, const float *slab, float *file)
 {
-    dt_param_rows_to_file(p, slab, file, 0, param_dims(p).o);
+    dt_param_rows_to_file(p, slab, file, 0, (size_t)p->dim[0]);
 }
 
 void dt_param_rows_to_file(const dt_param *p, const float *slab, float *file, size_t first,
@@ -300,5 +284,5 @@ void dt_param_rows_to_file(const dt_param *p, const float *slab, float *file, si
 
 void dt_param_from_file(const dt_param *p, const float *file, float *slab)
 {
-    param_move(p, file, slab, false, 0, param_dims(p).o);
+    param_move(p, file, slab, false, 0, (size_t)p->dim[0]);
 }

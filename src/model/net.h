@@ -34,7 +34,7 @@ struct dt_net_own {
     int nodes;
     dt_shape shape[DT_MAX_NODES + 1]; /* of each value, for a batch of 1 */
     int values;
-    int logits, loss;                  /* value ids */
+    int logits;                        /* value id */
     dt_param param[DT_MAX_PARAMS];     /* state_dict order */
     dt_init init[DT_MAX_PARAMS];       /* of param */
     dt_norm norm[DT_MAX_NODES];        /* state_dict order */
