@@ -79,42 +79,37 @@ dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in, const dt_
     return DT_OK;
 }
 
-void dt_conv_forward(const dt_call *c)
+static void conv_run(const dt_call *c, dt_pass pass, dt_conv_args a)
 {
     const conv_state *v = c->step->state;
-    const dt_conv_args a = {.x = c->in[0],
-                            .y = c->out,
-                            .packed = c->packed[DT_PASS_FORWARD],
-                            .bias = c->param[1],
-                            .scratch = c->scratch};
 
-    if (v->pass[DT_PASS_FORWARD])
-        dt_kernel_run(v->pass[DT_PASS_FORWARD], &a);
+    a.scratch = c->scratch;
+    if (v->pass[pass])
+        dt_kernel_run(v->pass[pass], &a);
+}
+
+void dt_conv_forward(const dt_call *c)
+{
+    conv_run(
+        c, DT_PASS_FORWARD,
+        (dt_conv_args){
+            .x = c->in[0], .y = c->out, .packed = c->packed[DT_PASS_FORWARD], .bias = c->param[1]});
 }
 
 void dt_conv_weights(const dt_call *c)
 {
-    const conv_state *v = c->step->state;
-    const size_t first = c->step->cut ? (size_t)c->step->out_cut.first : 0;
-    const dt_conv_args a = {.x = c->in[0],
-                            .dy = (const char *)c->d_out + first * dt_dtype_bytes(v->conv.type),
-                            .dw = c->d_param[0],
-                            .dbias = c->d_param[1],
-                            .scratch = c->scratch};
+    const size_t first = (size_t)c->step->out_cut.first; /* the own channels' */
+    const char *dy = (const char *)c->d_out + first * dt_dtype_bytes(c->step->grad_type);
 
-    if (v->pass[DT_PASS_WEIGHTS])
-        dt_kernel_run(v->pass[DT_PASS_WEIGHTS], &a);
+    conv_run(c, DT_PASS_WEIGHTS,
+             (dt_conv_args){.x = c->in[0], .dy = dy, .dw = c->d_param[0], .dbias = c->d_param[1]});
 }
 
 /* Behind the weights' pass: what it writes is what the next step reads. */
 void dt_conv_data(const dt_call *c)
 {
-    const conv_state *v = c->step->state;
-    const dt_conv_args a = {
-        .dy = c->d_out, .dx = c->d_in[0], .packed = c->packed[DT_PASS_DATA], .scratch = c->scratch};
-
-    if (v->pass[DT_PASS_DATA])
-        dt_kernel_run(v->pass[DT_PASS_DATA], &a);
+    conv_run(c, DT_PASS_DATA,
+             (dt_conv_args){.dy = c->d_out, .dx = c->d_in[0], .packed = c->packed[DT_PASS_DATA]});
 }
 
 int dt_conv_units(const dt_step *s, dt_pass pass, dt_unit *unit, dt_unit *alone)
