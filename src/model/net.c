@@ -237,7 +237,7 @@ dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name,
         return dt_fail(DT_CONFIG, "network %s has no names of '%s'; choose from:%s",
                        net->own->row->name, scheme, net->schemes);
     snprintf(out, out_size, "%s", name);
-    for (const dt_rename *r = net->own->row->rename; r->scheme; r++) {
+    for (const dt_rename *r = net->own->row->rename; r && r->scheme; r++) {
         char *at = strcmp(r->scheme, scheme) == 0 ? strstr(out, r->from) : NULL;
         char rest[128];
         if (at && !r->to) {

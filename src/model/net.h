@@ -18,7 +18,7 @@ typedef struct dt_rename {
 typedef struct dt_net_row {
     const char *name;
     const char *schemes;     /* namings of files, " " before each */
-    const dt_rename *rename; /* ends with {NULL} */
+    const dt_rename *rename; /* optional; ends with {NULL} */
     /* Fill in image_size when 0 and check the spec's names. */
     dt_status (*resolve)(dt_net_spec *spec);
     /* From the images' value to the logits' value. */

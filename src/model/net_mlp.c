@@ -19,10 +19,8 @@ static int mlp_linear(dt_net *net, int x, int64_t out, const char *name)
 {
     const dt_shape s = net->own->shape[x];
     const float bound = (float)(1.0 / sqrt((double)(s.h * s.w * s.c)));
-    const dt_attr a = {.out = out,
-                       .bias = true,
-                       .init_weight = {-bound, bound},
-                       .init_bias = {-bound, bound}};
+    const dt_attr a = {
+        .out = out, .bias = true, .init_weight = {-bound, bound}, .init_bias = {-bound, bound}};
 
     return dt_net_add(net, &dt_op_linear, a, x, -1, "%s", name);
 }
@@ -36,11 +34,9 @@ static int mlp_build(dt_net *net, int x)
     return mlp_linear(net, x, net->spec.classes, "output");
 }
 
-static const dt_rename mlp_rename[] = {{NULL, NULL, NULL}};
 const dt_net_row dt_net_row_mlp = {
     .name = "mlp",
     .schemes = " torchvision",
-    .rename = mlp_rename,
     .resolve = mlp_resolve,
     .build = mlp_build,
 };

@@ -66,11 +66,9 @@ static int resnet9_build(dt_net *net, int x)
     return dt_net_add(net, &dt_op_linear, linear, x, -1, "linear");
 }
 
-static const dt_rename resnet9_rename[] = {{NULL, NULL, NULL}};
 const dt_net_row dt_net_row_resnet9 = {
     .name = "resnet9",
     .schemes = " torchvision",
-    .rename = resnet9_rename,
     .resolve = resnet9_resolve,
     .build = resnet9_build,
 };
