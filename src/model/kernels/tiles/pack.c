@@ -90,12 +90,10 @@ static int pack_blocks(const dt_tiles *t)
     return PACK_BYTES / (int)t->block;
 }
 
-/* Some neighbouring pixels [pixel][block], at most pack_blocks; returns how many. */
-static int pack_pixels(const dt_tiles *t, const char *in, int group, int y, int x, int count,
+/* Some neighbouring pixels [pixel][block], at most `most`; returns how many. */
+static int pack_pixels(const dt_tiles *t, const char *in, int group, int y, int x, int most,
                        char *to)
 {
-    const int most = DT_MIN(count, pack_blocks(t) / t->in.blocks);
-
     if (t->merged)
         return pack_virtual(t, in, group, y, x, DT_MIN(most, DT_TILE_WINDOWS), to);
     /* Under a stride pixels may be whole blocks apart and have fewer channels. */
@@ -112,17 +110,10 @@ static int pack_pixels(const dt_tiles *t, const char *in, int group, int y, int 
 
 void dt_tiles_gather(const dt_tiles *t, const char *in, int group, int y, int x0, int x1, char *to)
 {
-    const int blocks = t->in.blocks;
+    const int most = t->merged ? DT_TILE_WINDOWS : DT_MAX(1, pack_blocks(t) / t->in.blocks);
 
-    for (int x = x0, some; x < x1; x += some, to += (size_t)(some * blocks) * t->block) {
-        some = 1;
-        if (t->merged)
-            some = pack_virtual(t, in, group, y, x, DT_MIN(x1 - x, DT_TILE_WINDOWS), to);
-        else if (blocks <= pack_blocks(t))
-            some = pack_pixels(t, in, group, y, x, x1 - x, to);
-        else
-            pack_pixel(t, in, group, y, x, 0, blocks, 0, to);
-    }
+    for (int x = x0, some; x < x1; x += some, to += (size_t)(some * t->in.blocks) * t->block)
+        some = pack_pixels(t, in, group, y, x, DT_MIN(x1 - x, most), to);
 }
 
 /* By way of the stack: rows of a pixel may lie in one set of the first-level cache, where each
@@ -138,7 +129,7 @@ void dt_tiles_left(const dt_tiles *t, const char *in, int group, int y, int x0, 
     for (int x = x0, some; x < x1; x += some, to += (size_t)some * t->block) {
         some = 1;
         if (whole) {
-            some = pack_pixels(t, in, group, y, x, x1 - x, room);
+            some = pack_pixels(t, in, group, y, x, DT_MIN(x1 - x, most / blocks), room);
             for (int i = 0; i < some * blocks; i++)
                 if (i % blocks >= b0 && i % blocks < b1)
                     t->backend->turn_left(room + (size_t)i * t->block,
