@@ -69,20 +69,8 @@ dt_status dt_precision_choose(const char *name, dt_dtype *type)
 
 /* ---- Open and close -------------------------------------------------------------------------- */
 
-/* Whether each of these products of sizes, all at least 1, is an int with room to spare. */
-static bool products_fit(const int64_t size[][4], size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        int64_t left = INT_MAX / 4;
-        for (int k = 0; k < 4; k++)
-            left /= size[i][k];
-        if (left == 0)
-            return false;
-    }
-    return true;
-}
-
-/* Pixels, and blocks of pixels and of weights, are counted by ints. */
+/* Pixels, and blocks of pixels and of weights, are counted by ints: each of these products, of
+ * sizes that are at least 1, is one with room to spare. */
 static bool kernel_fits(const dt_conv *c)
 {
     const int64_t groups = c->n / DT_TILE + 1;
@@ -94,15 +82,14 @@ static bool kernel_fits(const dt_conv *c)
                                {groups, c->ih, c->iw, in},
                                {groups, c->oh, c->ow, out}};
 
-    return products_fit(size, DT_COUNT_OF(size));
-}
-
-static dt_status kernel_refuse(const dt_conv *c)
-{
-    return dt_fail(DT_UNSUPPORTED,
-                   "a convolution of %lld images of %lldx%lld with %lld channels is larger than "
-                   "the kernels can count; take a smaller batch",
-                   (long long)c->n, (long long)c->ih, (long long)c->iw, (long long)c->ic);
+    for (size_t i = 0; i < DT_COUNT_OF(size); i++) {
+        int64_t left = INT_MAX / 4;
+        for (int k = 0; k < 4; k++)
+            left /= size[i][k];
+        if (left == 0)
+            return false;
+    }
+    return true;
 }
 
 void dt_kernel_close(dt_tiles *t)
@@ -122,7 +109,10 @@ dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_
     *t = NULL;
     *info = (dt_kernel_info){.scratch_bytes = 0};
     if (!kernel_fits(c))
-        return kernel_refuse(c);
+        return dt_fail(DT_UNSUPPORTED,
+                       "a convolution of %lld images of %lldx%lld with %lld channels is larger "
+                       "than the kernels can count; take a smaller batch",
+                       (long long)c->n, (long long)c->ih, (long long)c->iw, (long long)c->ic);
     DT_TRY(dt_calloc(&made, 1, sizeof *made, "a convolution"));
     DT_GO(st, dt_tiles_plan(made, c, pass, &of, dt_tile_current(c->type)), out);
     made->scratch = dt_align(made->scratch, 4096);
